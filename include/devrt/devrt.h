@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// All of devrt's C++ API.  Start at devrt/runtime/device.h; backends for new
+// accelerators include devrt/backends/abi/devrt_plugin.h instead.
+//
+//   absl::Status Example() {
+//     DEVRT_ASSIGN_OR_RETURN(devrt::Device gpu1, devrt::GetDevice("mtia:1"));
+//     DEVRT_ASSIGN_OR_RETURN(devrt::Stream copy, devrt::Stream::Create(gpu1));
+//     devrt::StreamGuard on_copy(copy);
+//     DEVRT_ASSIGN_OR_RETURN(devrt::Event done, devrt::Event::Create(gpu1));
+//     DEVRT_RETURN_IF_ERROR(done.Record(copy));
+//     return devrt::DefaultStream(gpu1).Wait(done);
+//   }
+
+#ifndef DEVRT_DEVRT_H_
+#define DEVRT_DEVRT_H_
+
+#include "devrt/guards/device_guard.h"
+#include "devrt/guards/multi_stream_guard.h"
+#include "devrt/guards/stream_guard.h"
+#include "devrt/guards/thread_context.h"
+#include "devrt/runtime/backend.h"
+#include "devrt/runtime/call_site.h"
+#include "devrt/runtime/device.h"
+#include "devrt/runtime/log.h"
+#include "devrt/runtime/peer.h"
+#include "devrt/runtime/raw_memory.h"
+#include "devrt/runtime/simulator.h"
+#include "devrt/runtime/status.h"
+#include "devrt/streams/copy.h"
+#include "devrt/streams/event.h"
+#include "devrt/streams/host_func.h"
+#include "devrt/streams/launch.h"
+#include "devrt/streams/probe.h"
+#include "devrt/streams/stream.h"
+#include "devrt/streams/stream_pool.h"
+
+#endif  // DEVRT_DEVRT_H_
