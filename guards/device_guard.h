@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// DeviceGuard: a current device for one scope.
+//
+//   {
+//     devrt::DeviceGuard on_gpu1(gpu1);
+//     LibraryThatUsesTheCurrentDevice();
+//   }  // what was current before is current again
+//
+// On exit it restores exactly what it found for the calling thread: another
+// device, a foreign context, or none (C96, C107).  Guards of several backends
+// and devices nest freely; each must be destroyed in the reverse order of
+// construction, on its own thread.  One that is not is reported to the log.
+//
+// It needs a Device, so it cannot be given nonsense; what can fail is a lost
+// device, a Shutdown or a fork: then nothing changes and status() says why.
+// For a guard that may be absent use std::optional<DeviceGuard>.
+//
+// What it is not: needed by devrt's own calls, which name their device.  It is
+// for other code that looks at the current device.
+
+#ifndef DEVRT_GUARDS_DEVICE_GUARD_H_
+#define DEVRT_GUARDS_DEVICE_GUARD_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "devrt/backends/abi/devrt_plugin.h"
+#include "devrt/runtime/device.h"
+#include "devrt/runtime/export.h"
+
+namespace devrt {
+
+class DEVRT_EXPORT DeviceGuard {
+ public:
+  explicit DeviceGuard(Device device) noexcept;
+  DeviceGuard(int) = delete;
+  DeviceGuard(std::nullptr_t) = delete;
+  DeviceGuard(const DeviceGuard&) = delete;
+  DeviceGuard& operator=(const DeviceGuard&) = delete;
+  ~DeviceGuard();
+
+  Device device() const { return device_; }
+  // OK, or why the device is not current in this scope.
+  absl::Status status() const;
+
+ private:
+  Device device_;
+  uint32_t depth_;  // of nested guards in this thread; 0: inactive
+  devrt_context previous_;
+};
+
+}  // namespace devrt
+
+#endif  // DEVRT_GUARDS_DEVICE_GUARD_H_

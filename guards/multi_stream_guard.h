@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MultiStreamGuard: current streams of several devices for one scope.
+//
+//   devrt::MultiStreamGuard guard({s0, s1});   // streams of any devices
+//
+// Makes each stream the current one of its device, in order; on exit restores
+// in reverse order, so that two streams of one device leave what was there
+// before (F1).  The current devices do not change.  If any stream is destroyed
+// or its device lost, nothing changes and status() says which and why.
+
+#ifndef DEVRT_GUARDS_MULTI_STREAM_GUARD_H_
+#define DEVRT_GUARDS_MULTI_STREAM_GUARD_H_
+
+#include <initializer_list>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "devrt/runtime/export.h"
+#include "devrt/streams/stream.h"
+
+namespace devrt {
+
+class DEVRT_EXPORT MultiStreamGuard {
+ public:
+  explicit MultiStreamGuard(std::vector<StreamRef> streams);
+  MultiStreamGuard(std::initializer_list<StreamRef> streams)
+      : MultiStreamGuard(std::vector<StreamRef>(streams)) {}
+  MultiStreamGuard(const MultiStreamGuard&) = delete;
+  MultiStreamGuard& operator=(const MultiStreamGuard&) = delete;
+  ~MultiStreamGuard();
+
+  const absl::Status& status() const { return status_; }
+
+ private:
+  std::vector<StreamRef> previous_;  // in order of acquisition
+  absl::Status status_;
+};
+
+}  // namespace devrt
+
+#endif  // DEVRT_GUARDS_MULTI_STREAM_GUARD_H_

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "devrt/streams/copy.h"
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "devrt/runtime/internal/allocation_table.h"
+#include "devrt/runtime/status.h"
+#include "devrt/streams/internal/copy_ranges.h"
+#include "devrt/streams/internal/device_streams.h"
+#include "devrt/streams/internal/stream_record.h"
+
+namespace devrt {
+
+using internal::CopyRoute;
+using internal::DeviceRecord;
+using internal::StreamTarget;
+
+namespace {
+
+absl::Status Submit(const StreamTarget& t, const CopyRoute& route, void* dst,
+                    const void* src, uint64_t bytes) {
+  devrt_status error =
+      route.peer ? t.ops().copy_peer_async(t.self(), t.handle, dst,
+                                           route.dst.device->ordinal, src,
+                                           route.src.device->ordinal, bytes)
+                 : t.ops().copy_async(t.self(), t.handle, dst, src, bytes,
+                                      static_cast<uint32_t>(route.kind));
+  absl::Status status = FromPlugin(t.device, error, "copy");
+  t.MarkDirty();
+  return status;
+}
+
+// Through the host, for two backends or a backend without peer copies.  The
+// calling thread waits, so that the buffer can go.
+absl::Status CopyStaged(StreamRef stream, const CopyRoute& route, void* dst,
+                        const void* src, uint64_t bytes, CallSite site) {
+  std::unique_ptr<std::byte[]> buffer(new (std::nothrow) std::byte[bytes]);
+  if (buffer == nullptr) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no host memory for the ", bytes,
+                     " bytes through which a copy from ",
+                     Device(route.src.device).name(), " to ",
+                     Device(route.dst.device).name(), " has to go"));
+  }
+  // The side that is not the stream's gets a stream of its own.
+  const bool from_source = stream.record()->device == route.src.device;
+  Device other(from_source ? route.dst.device : route.src.device);
+  DEVRT_ASSIGN_OR_RETURN(Stream helper, Stream::Create(other));
+  if (!from_source) DEVRT_RETURN_IF_ERROR(stream.Synchronize(site));
+  StreamRef reader = from_source ? stream : helper.ref();
+  StreamRef writer = from_source ? helper.ref() : stream;
+  DEVRT_RETURN_IF_ERROR(Copy(reader, buffer.get(), src, bytes,
+                             CopyKind::kDeviceToHost, site));
+  return Copy(writer, dst, buffer.get(), bytes, CopyKind::kHostToDevice, site);
+}
+
+absl::Status CopyBytes(StreamRef stream, void* dst, const void* src,
+                       uint64_t bytes, CopyKind kind, bool blocking,
+                       CallSite site) {
+  StreamTarget t;
+  DEVRT_RETURN_IF_ERROR(internal::UseStream(stream, "copy", site, &t));
+  if (bytes == 0) return absl::OkStatus();
+  DEVRT_ASSIGN_OR_RETURN(
+      CopyRoute route,
+      internal::RouteCopy(t.device, dst, src, bytes, kind));
+  if (route.staged) return CopyStaged(stream, route, dst, src, bytes, site);
+  DEVRT_RETURN_IF_ERROR(Submit(t, route, dst, src, bytes));
+  const bool host_side =
+      route.dst.device == nullptr || route.src.device == nullptr;
+  if (!blocking || !host_side) return absl::OkStatus();
+  return stream.Synchronize(site);
+}
+
+}  // namespace
+
+absl::Status CopyAsync(StreamRef stream, void* dst, const void* src,
+                       uint64_t bytes, CopyKind kind, CallSite site) {
+  return CopyBytes(stream, dst, src, bytes, kind, false, site);
+}
+
+absl::Status Copy(StreamRef stream, void* dst, const void* src, uint64_t bytes,
+                  CopyKind kind, CallSite site) {
+  return CopyBytes(stream, dst, src, bytes, kind, true, site);
+}
+
+absl::Status FillAsync(StreamRef stream, void* dst, uint8_t value,
+                       uint64_t bytes, CallSite site) {
+  StreamTarget t;
+  DEVRT_RETURN_IF_ERROR(internal::UseStream(stream, "fill", site, &t));
+  if (bytes == 0) return absl::OkStatus();
+  DEVRT_RETURN_IF_ERROR(internal::CheckFill(t.device, dst, bytes));
+  absl::Status status = FromPlugin(
+      t.device, t.ops().fill_async(t.self(), t.handle, dst, value, bytes),
+      "fill");
+  t.MarkDirty();
+  return status;
+}
+
+}  // namespace devrt

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Copies and fills of bytes, in stream order.
+//
+//   DEVRT_RETURN_IF_ERROR(devrt::CopyAsync(s, device_ptr, host_ptr, bytes));
+//   DEVRT_RETURN_IF_ERROR(devrt::Copy(s, host_ptr, device_ptr, bytes));
+//
+// Sources and targets may be device memory, pinned or registered host memory,
+// or pageable host memory; the kind is inferred from the pointers, and an
+// explicit kind that contradicts them is INVALID_ARGUMENT (C55).  Memory of
+// two devices of one backend is copied peer to peer, with or without peer
+// access (C58); memory of two backends through the host, with the calling
+// thread waiting.
+//
+//   CopyAsync  returns without waiting, with these exceptions: pageable
+//              memory may make the call wait (C53); host to host drains the
+//              stream and is complete on return (C52).  The caller keeps
+//              both sides alive, the source unchanged and the target unread
+//              until the copy is complete (C54).
+//   Copy       returns when the bytes have arrived if one side is host
+//              memory (C48-C50); within devices it is CopyAsync (C51).
+//   FillAsync  sets bytes of device memory of the stream's device (C47).
+//
+// Zero bytes succeed, look at no pointer and create no order (C59).
+//
+// INVALID_ARGUMENT: wrong kind, ranges that leave an allocation or overlap,
+// memory of a device that the stream cannot serve, null pointers.
+// Threads: any.
+
+#ifndef DEVRT_STREAMS_COPY_H_
+#define DEVRT_STREAMS_COPY_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "devrt/runtime/call_site.h"
+#include "devrt/runtime/export.h"
+#include "devrt/streams/stream.h"
+
+namespace devrt {
+
+enum class CopyKind : uint32_t {
+  kInfer = 0,
+  kHostToDevice = 1,
+  kDeviceToHost = 2,
+  kDeviceToDevice = 3,  // one device or two
+  kHostToHost = 4,
+};
+
+DEVRT_EXPORT absl::Status CopyAsync(StreamRef stream, void* dst,
+                                    const void* src, uint64_t bytes,
+                                    CopyKind kind = CopyKind::kInfer,
+                                    CallSite site = CallSite::Here());
+
+DEVRT_EXPORT absl::Status Copy(StreamRef stream, void* dst, const void* src,
+                               uint64_t bytes,
+                               CopyKind kind = CopyKind::kInfer,
+                               CallSite site = CallSite::Here());
+
+DEVRT_EXPORT absl::Status FillAsync(StreamRef stream, void* dst, uint8_t value,
+                                    uint64_t bytes,
+                                    CallSite site = CallSite::Here());
+
+}  // namespace devrt
+
+#endif  // DEVRT_STREAMS_COPY_H_

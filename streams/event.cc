@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "devrt/streams/event.h"
+
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "devrt/runtime/status.h"
+#include "devrt/streams/internal/device_streams.h"
+#include "devrt/streams/internal/event_record.h"
+#include "devrt/streams/internal/stream_record.h"
+
+namespace devrt {
+
+using internal::DeviceRecord;
+using internal::DeviceStreams;
+using internal::EventRecord;
+using internal::StreamTarget;
+
+namespace internal {
+
+absl::Status StaleEventError(EventRef event, const char* call) {
+  if (event.record() == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        call, " with an Event that was moved from: use the Event that it was "
+              "moved to"));
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      call, " with an event of ", event.device().name(),
+      " that was destroyed: keep its Event alive while it is used"));
+}
+
+namespace {
+
+// The id is the native handle's value; a backend that shows none gets a
+// number of ours (C99).
+void NoteRecorded(EventRecord* record) {
+  if (record->recorded.load(std::memory_order_relaxed)) return;
+  if (record->native.load(std::memory_order_relaxed) == 0) {
+    DeviceRecord* device = record->device;
+    void* native = nullptr;
+    devrt_status error = device->ops->event_native(
+        device->self, record->handle.load(std::memory_order_relaxed),
+        &native);
+    if (error != nullptr) (void)TakeError(device, error, "native event");
+    uint64_t id = reinterpret_cast<uintptr_t>(native);
+    if (id == 0) id = reinterpret_cast<uintptr_t>(record);
+    record->native.store(id, std::memory_order_relaxed);
+  }
+  record->recorded.store(true, std::memory_order_release);
+}
+
+}  // namespace
+}  // namespace internal
+
+Device EventRef::device() const { return Device(record_->device); }
+
+uint64_t EventRef::id() const {
+  return record_->recorded.load(std::memory_order_acquire)
+             ? record_->native.load(std::memory_order_relaxed)
+             : 0;
+}
+
+EventOptions EventRef::options() const {
+  EventOptions options;
+  options.timing = (record_->flags & DEVRT_EVENT_TIMING) != 0;
+  options.blocking_sync = (record_->flags & DEVRT_EVENT_BLOCKING_SYNC) != 0;
+  options.interprocess = (record_->flags & DEVRT_EVENT_IPC) != 0;
+  return options;
+}
+
+absl::Status EventRef::Record(StreamRef stream, CallSite site) const {
+  StreamTarget t;
+  DEVRT_RETURN_IF_ERROR(internal::UseStream(stream, "Record", site, &t));
+  DEVRT_RETURN_IF_ERROR(internal::LookAt(*this, "Record"));
+  if (record_->device != t.device) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "an event of ", device().name(), " cannot be recorded on a stream of ",
+        stream.device().name(),
+        ": create the event on the stream's device; its former capture stays"));
+  }
+  devrt_event handle = record_->handle.load(std::memory_order_acquire);
+  if (ABSL_PREDICT_FALSE(handle == nullptr)) {
+    DEVRT_RETURN_IF_ERROR(
+        DeviceStreams::Of(t.device)->events.EnsureHandle(record_));
+    handle = record_->handle.load(std::memory_order_acquire);
+  }
+  absl::Status status =
+      FromPlugin(t.device, t.ops().event_record(t.self(), handle, t.handle),
+                 "event record");
+  t.MarkDirty();
+  if (status.ok()) internal::NoteRecorded(record_);
+  return status;
+}
+
+absl::StatusOr<bool> EventRef::Query(CallSite site) const {
+  DEVRT_RETURN_IF_ERROR(internal::LookAt(*this, "Query"));
+  if (!record_->recorded.load(std::memory_order_acquire)) return true;
+  internal::SetCallSite(site);
+  DeviceRecord* device = record_->device;
+  uint32_t done = 0;
+  DEVRT_RETURN_IF_ERROR(FromPlugin(
+      device,
+      device->ops->event_query(
+          device->self, record_->handle.load(std::memory_order_acquire),
+          &done),
+      "event query"));
+  return done != 0;
+}
+
+absl::Status EventRef::Synchronize(CallSite site) const {
+  if (internal::InHostFunction()) {
+    return internal::HostFunctionError("Synchronize");
+  }
+  DEVRT_RETURN_IF_ERROR(internal::LookAt(*this, "Synchronize"));
+  if (!record_->recorded.load(std::memory_order_acquire)) {
+    return absl::OkStatus();
+  }
+  internal::SetCallSite(site);
+  DeviceRecord* device = record_->device;
+  absl::Status status = FromPlugin(
+      device,
+      device->ops->event_sync(
+          device->self, record_->handle.load(std::memory_order_acquire)),
+      "event synchronisation");
+  if (internal::HasFinished()) internal::DrainFinished();
+  return status;
+}
+
+absl::StatusOr<void*> EventRef::Native() const {
+  DEVRT_RETURN_IF_ERROR(internal::LookAt(*this, "Native"));
+  void* native = nullptr;
+  if (!record_->recorded.load(std::memory_order_acquire)) return native;
+  DeviceRecord* device = record_->device;
+  DEVRT_RETURN_IF_ERROR(FromPlugin(
+      device,
+      device->ops->event_native(
+          device->self, record_->handle.load(std::memory_order_acquire),
+          &native),
+      "native event handle"));
+  return native;
+}
+
+absl::StatusOr<Event> Event::Create(Device device, EventOptions options) {
+  DeviceRecord* record = device.record();
+  if (internal::InHostFunction()) {
+    return internal::HostFunctionError("Event::Create");
+  }
+  if (!internal::IsOpen(record)) return internal::ClosedError(record);
+  if (options.interprocess && options.timing) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "an interprocess event of ", device.name(),
+        " cannot have timing: leave one of the two options out"));
+  }
+  const uint64_t capabilities = record->backend->capabilities;
+  for (auto [wanted, bit, name] :
+       {std::tuple(options.interprocess, DEVRT_CAP_EVENT_IPC, "EVENT_IPC"),
+        std::tuple(options.timing, DEVRT_CAP_EVENT_TIMING, "EVENT_TIMING")}) {
+    if (wanted && (capabilities & bit) == 0) {
+      return absl::UnimplementedError(
+          absl::StrCat("backend \"", record->backend->name, "\" has no ", name,
+                       " events"));
+    }
+  }
+  const uint32_t flags =
+      (options.timing ? DEVRT_EVENT_TIMING : 0) |
+      (options.blocking_sync ? DEVRT_EVENT_BLOCKING_SYNC : 0) |
+      (options.interprocess ? DEVRT_EVENT_IPC : 0);
+  EventRecord* event = DeviceStreams::Of(record)->events.Take(flags);
+  record->live_events.fetch_add(1, std::memory_order_relaxed);
+  return Event(
+      EventRef(event, event->serial.load(std::memory_order_relaxed)));
+}
+
+Event& Event::operator=(Event&& other) noexcept {
+  Event old(std::move(*this));
+  ref_ = std::exchange(other.ref_, EventRef(nullptr_record(), 0));
+  return *this;
+}
+
+Event::~Event() {
+  EventRecord* record = ref_.record();
+  if (record == nullptr) return;
+  record->device->live_events.fetch_sub(1, std::memory_order_relaxed);
+  DeviceStreams::Of(record->device)->events.Release(record);
+}
+
+absl::StatusOr<double> ElapsedMilliseconds(EventRef begin, EventRef end) {
+  DEVRT_RETURN_IF_ERROR(internal::LookAt(begin, "ElapsedMilliseconds"));
+  DEVRT_RETURN_IF_ERROR(internal::LookAt(end, "ElapsedMilliseconds"));
+  EventRecord* a = begin.record();
+  EventRecord* b = end.record();
+  if ((a->flags & b->flags & DEVRT_EVENT_TIMING) == 0) {
+    return absl::InvalidArgumentError(
+        "Both events must be created with argument 'enable_timing=True' "
+        "(EventOptions::timing)");
+  }
+  if (!a->recorded.load() || !b->recorded.load()) {
+    return absl::InvalidArgumentError(
+        "Both events must be recorded before calculating elapsed time");
+  }
+  if (a->device != b->device) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "elapsed time needs two events of one device, but they are of ",
+        begin.device().name(), " and ", end.device().name()));
+  }
+  for (EventRef event : {begin, end}) {
+    DEVRT_ASSIGN_OR_RETURN(bool done, event.Query());
+    if (!done) {
+      return absl::FailedPreconditionError(
+          "Both events must be completed before calculating elapsed time: "
+          "synchronise with the later one first");
+    }
+  }
+  if (begin == end) return 0.0;
+  int64_t nanoseconds = 0;
+  DEVRT_RETURN_IF_ERROR(FromPlugin(
+      a->device,
+      a->device->ops->event_elapsed_ns(a->device->self, a->handle.load(),
+                                       b->handle.load(), &nanoseconds),
+      "elapsed time"));
+  return static_cast<double>(nanoseconds) / 1e6;
+}
+
+}  // namespace devrt

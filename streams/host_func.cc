@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "devrt/streams/host_func.h"
+
+#include <atomic>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "devrt/runtime/status.h"
+#include "devrt/streams/internal/device_streams.h"
+#include "devrt/streams/internal/finished.h"
+#include "devrt/streams/internal/stream_record.h"
+
+namespace devrt::internal {
+
+// One submitted host function.  Held by the backend, until it calls, and by
+// the device's list, until it is claimed; whoever claims it runs it.
+struct HostCall : Finished {
+  explicit HostCall(HostFunc f) : function(std::move(f)) {}
+  DeviceRecord* device = nullptr;
+  HostFunc function;
+  std::atomic<bool> claimed{false};
+  std::atomic<int> holders{1};
+  HostCall* previous = nullptr;  // HostCalls' lock
+  HostCall* next = nullptr;
+};
+
+void HostCalls::Add(HostCall* call) {
+  MutexLock lock(&mutex_);
+  call->next = first_;
+  if (first_ != nullptr) first_->previous = call;
+  first_ = call;
+}
+
+void HostCalls::Remove(HostCall* call) {
+  MutexLock lock(&mutex_);
+  if (call->previous != nullptr) {
+    call->previous->next = call->next;
+  } else if (first_ == call) {
+    first_ = call->next;
+  }
+  if (call->next != nullptr) call->next->previous = call->previous;
+  call->previous = call->next = nullptr;
+}
+
+std::vector<HostCall*> HostCalls::TakeAll() {
+  MutexLock lock(&mutex_);
+  std::vector<HostCall*> calls;
+  while (first_ != nullptr) {
+    HostCall* call = first_;
+    first_ = call->next;
+    call->previous = call->next = nullptr;
+    if (call->claimed.exchange(true, std::memory_order_acq_rel)) continue;
+    call->holders.fetch_add(1, std::memory_order_relaxed);
+    calls.push_back(call);
+  }
+  return {calls.rbegin(), calls.rend()};  // in order of submission
+}
+
+namespace {
+
+// What the function owns is released outside of it, where frees work (C42).
+void Drop(HostCall* call) {
+  if (call->holders.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    AddFinished(call);
+  }
+}
+
+void Run(HostCall* call, absl::Status status) {
+  HostFunctionScope inside;
+  std::move(call->function)(std::move(status));
+}
+
+// Called by the backend, exactly once.
+void HostCallThunk(void* arg, devrt_status error) {
+  HostCall* call = static_cast<HostCall*>(arg);
+  DeviceRecord* device = call->device;
+  if (!call->claimed.exchange(true, std::memory_order_acq_rel)) {
+    DeviceStreams::Of(device)->host_calls.Remove(call);
+    Run(call, FromPlugin(device, error, "host function"));
+  } else if (error != nullptr) {
+    (void)TakeError(device, error, "host function");
+  }
+  Drop(call);
+}
+
+}  // namespace
+
+void RunHostCallsWithFault(DeviceRecord* device, const absl::Status& fault) {
+  DeviceStreams* streams = device->streams.load(std::memory_order_acquire);
+  if (streams == nullptr) return;
+  for (HostCall* call : streams->host_calls.TakeAll()) {
+    Run(call, fault);
+    Drop(call);
+  }
+}
+
+}  // namespace devrt::internal
+
+namespace devrt {
+
+absl::Status LaunchHostFunc(StreamRef stream, HostFunc function,
+                            CallSite site) {
+  internal::StreamTarget t;
+  DEVRT_RETURN_IF_ERROR(
+      internal::UseStream(stream, "LaunchHostFunc", site, &t));
+  if (!function) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("LaunchHostFunc on ", stream.device().name(),
+                     " got an empty function: give it one that can be called"));
+  }
+  auto* call = new internal::HostCall(std::move(function));
+  call->device = t.device;
+  internal::HostCalls& calls =
+      internal::DeviceStreams::Of(t.device)->host_calls;
+  calls.Add(call);
+  absl::Status status = FromPlugin(
+      t.device,
+      t.ops().host_func(t.self(), t.handle, &internal::HostCallThunk, call),
+      "host function");
+  t.MarkDirty();
+  if (!status.ok()) {
+    // The backend will not call.  A quarantine that began meanwhile may have
+    // run it already; then the error was delivered twice, which is harmless.
+    calls.Remove(call);
+    internal::Drop(call);
+  }
+  return status;
+}
+
+}  // namespace devrt

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the two sides of a copy are, and which way it goes.
+
+#ifndef DEVRT_STREAMS_INTERNAL_COPY_RANGES_H_
+#define DEVRT_STREAMS_INTERNAL_COPY_RANGES_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "devrt/runtime/internal/records.h"
+#include "devrt/streams/copy.h"
+
+namespace devrt::internal {
+
+// One side: `device` is nullptr for host memory of any sort.
+struct CopySide {
+  DeviceRecord* device = nullptr;
+};
+
+struct CopyRoute {
+  CopySide dst;
+  CopySide src;
+  CopyKind kind = CopyKind::kInfer;  // never kInfer once routed
+  bool peer = false;    // two devices of one backend
+  bool staged = false;  // through the host
+};
+
+// Checks bounds, overlap, direction and devices of a copy of `bytes` > 0 on a
+// stream of `stream_device`.  INVALID_ARGUMENT, naming the side.
+absl::StatusOr<CopyRoute> RouteCopy(DeviceRecord* stream_device,
+                                    const void* dst, const void* src,
+                                    uint64_t bytes, CopyKind kind);
+
+// The same for the target of a fill: memory of the stream's device.
+absl::Status CheckFill(DeviceRecord* stream_device, const void* dst,
+                       uint64_t bytes);
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_STREAMS_INTERNAL_COPY_RANGES_H_

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "devrt/streams/internal/device_streams.h"
+
+#include <mutex>
+
+namespace devrt::internal {
+
+namespace {
+
+template <typename Table>
+const Table* FindExtension(DeviceRecord* device, const char* name) {
+  auto found = BackendRecord::Wrap(device->backend)
+                   .GetExtension(name, sizeof(Table));
+  return found.ok() ? static_cast<const Table*>(*found) : nullptr;
+}
+
+void ReleasePooled(DeviceRecord* device) {
+  DeviceStreams* s = device->streams.load(std::memory_order_acquire);
+  if (s == nullptr) return;
+  s->streams.ReleaseIdle();
+  s->events.ReleaseIdle();
+  s->legacy.handle.store(nullptr, std::memory_order_release);
+  DrainFinished();
+}
+
+}  // namespace
+
+DeviceStreams::DeviceStreams(DeviceRecord* record)
+    : device(record), streams(record), events(record) {
+  legacy.device = record;
+  legacy.kind = StreamKind::kDefault;
+  legacy.blocking = true;
+  legacy.serial.store(kDefaultSerial);
+  launch = FindExtension<devrt_launch_v0>(record, DEVRT_LAUNCH_EXTENSION);
+  probe = FindExtension<devrt_probe_v0>(record, DEVRT_PROBE_EXTENSION);
+}
+
+DeviceStreams* DeviceStreams::Make(DeviceRecord* device) {
+  static std::once_flag hooks;
+  std::call_once(hooks, [] {
+    SetQuarantineHook(&RunHostCallsWithFault);
+    SetReleaseHook(&ReleasePooled);
+  });
+  auto made = std::make_unique<DeviceStreams>(device);
+  DeviceStreams* expected = nullptr;
+  if (device->streams.compare_exchange_strong(expected, made.get())) {
+    return made.release();
+  }
+  return expected;
+}
+
+}  // namespace devrt::internal

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the streams layer keeps for one device: its default stream, the
+// recycler of streams, the pool of events, host functions that have not run,
+// and the tables of the extensions that streams use.
+
+#ifndef DEVRT_STREAMS_INTERNAL_DEVICE_STREAMS_H_
+#define DEVRT_STREAMS_INTERNAL_DEVICE_STREAMS_H_
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "devrt/backends/abi/devrt_launch.h"
+#include "devrt/backends/abi/devrt_probe.h"
+#include "devrt/runtime/internal/records.h"
+#include "devrt/runtime/mutex.h"
+#include "devrt/streams/event.h"
+#include "devrt/streams/internal/event_record.h"
+#include "devrt/streams/internal/stream_record.h"
+#include "devrt/streams/stream.h"
+
+namespace devrt::internal {
+
+// Hands out streams and takes them back.  A stream that comes back idle is
+// handed out again at once; a busy one when it is seen idle later.
+class StreamRecycler {
+ public:
+  explicit StreamRecycler(DeviceRecord* device) : device_(device) {}
+
+  absl::StatusOr<StreamRef> Create(StreamOptions options);
+  absl::StatusOr<StreamRef> Adopt(void* native, std::shared_ptr<void> owner);
+  // For the calling thread, which keeps it (C12).
+  absl::StatusOr<StreamRef> MakePerThread();
+  // The end of what Create, Adopt or MakePerThread began.
+  void Release(StreamRecord* record);
+  // Destroys idle native streams and forgets per-thread ones.
+  void ReleaseIdle();
+
+ private:
+  // Streams that are alike: one priority, blocking or not.
+  struct Class {
+    int priority = 0;
+    bool blocking = false;
+    StreamRecord* idle = nullptr;  // last in, first out: warm
+    size_t idle_count = 0;
+    StreamRecord* busy = nullptr;  // first in, first out
+    StreamRecord** busy_tail = &busy;
+  };
+
+  absl::StatusOr<int> ClampPriority(int priority);
+  Class* FindClass(int priority, bool blocking) DEVRT_REQUIRES(mutex_);
+  StreamRecord* TakeIdle(Class* c) DEVRT_REQUIRES(mutex_);
+  void PushBusy(Class* c, StreamRecord* record) DEVRT_REQUIRES(mutex_);
+  absl::StatusOr<StreamRef> MakeNative(const devrt_stream_desc_v0& desc,
+                                       StreamKind kind);
+  StreamRecord* TakeBlank(StreamKind kind, bool blocking, int priority)
+      DEVRT_EXCLUDES(mutex_);
+  void PushBlank(StreamRecord* record) DEVRT_REQUIRES(mutex_);
+  // False when there are enough idle streams of its class.
+  bool Keep(StreamRecord* record) DEVRT_REQUIRES(mutex_);
+  StreamRef Publish(StreamRecord* record);
+  void Destroy(StreamRecord* record);
+
+  DeviceRecord* const device_;
+  Mutex mutex_;
+  std::vector<std::unique_ptr<Class>> classes_ DEVRT_GUARDED_BY(mutex_);
+  StreamRecord* blank_ DEVRT_GUARDED_BY(mutex_) = nullptr;  // no native stream
+  std::vector<StreamRecord*> per_thread_ DEVRT_GUARDED_BY(mutex_);
+};
+
+// Hands out event records; the native event is made at the first record.
+class EventPool {
+ public:
+  explicit EventPool(DeviceRecord* device) : device_(device) {}
+
+  EventRecord* Take(uint32_t flags);
+  void Release(EventRecord* record);
+  // Makes the native event if there is none.
+  absl::Status EnsureHandle(EventRecord* record);
+  void ReleaseIdle();
+
+ private:
+  static constexpr uint32_t kClasses = DEVRT_EVENT_IPC;  // of pooled flags
+  DeviceRecord* const device_;
+  Mutex mutex_;
+  EventRecord* idle_[kClasses] DEVRT_GUARDED_BY(mutex_) = {};
+};
+
+struct HostCall;
+
+// Host functions that were submitted and have not run.
+class HostCalls {
+ public:
+  void Add(HostCall* call);
+  void Remove(HostCall* call);
+  std::vector<HostCall*> TakeAll();
+
+ private:
+  Mutex mutex_;
+  HostCall* first_ DEVRT_GUARDED_BY(mutex_) = nullptr;
+};
+
+struct DeviceStreams {
+  explicit DeviceStreams(DeviceRecord* record);
+
+  DeviceRecord* const device;
+  StreamRecord legacy;
+  StreamRecycler streams;
+  EventPool events;
+  HostCalls host_calls;
+  const devrt_launch_v0* launch = nullptr;  // nullptr: no such extension
+  const devrt_probe_v0* probe = nullptr;
+
+  // Made at the first use, never freed.
+  static DeviceStreams* Of(DeviceRecord* device) {
+    DeviceStreams* s = device->streams.load(std::memory_order_acquire);
+    return ABSL_PREDICT_TRUE(s != nullptr) ? s : Make(device);
+  }
+
+ private:
+  static DeviceStreams* Make(DeviceRecord* device);
+};
+
+// Runs what is left of the device's host functions with `fault` (C45).
+void RunHostCallsWithFault(DeviceRecord* device, const absl::Status& fault);
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_STREAMS_INTERNAL_DEVICE_STREAMS_H_

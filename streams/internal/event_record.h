@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The record behind EventRef; as StreamRecord, made once and used again.
+
+#ifndef DEVRT_STREAMS_INTERNAL_EVENT_RECORD_H_
+#define DEVRT_STREAMS_INTERNAL_EVENT_RECORD_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "absl/base/optimization.h"
+#include "absl/status/status.h"
+#include "devrt/backends/abi/devrt_plugin.h"
+#include "devrt/runtime/internal/records.h"
+#include "devrt/streams/event.h"
+
+namespace devrt::internal {
+
+// `device` and `flags` never change; `next` belongs to the EventPool's lock.
+// The native event stays with the record from its first use on.
+struct EventRecord {
+  DeviceRecord* device = nullptr;
+  uint32_t flags = 0;  // DEVRT_EVENT_*
+  std::atomic<uint64_t> serial{0};
+  std::atomic<bool> recorded{false};  // in this life
+  std::atomic<devrt_event> handle{nullptr};
+  std::atomic<uint64_t> native{0};  // id: the native handle's value
+  EventRecord* next = nullptr;
+};
+
+absl::Status StaleEventError(EventRef event, const char* call);
+
+// Checks that `event` lives and its device takes calls.
+inline absl::Status LookAt(EventRef event, const char* call) {
+  EventRecord* record = event.record();
+  if (ABSL_PREDICT_FALSE(record == nullptr ||
+                         record->serial.load(std::memory_order_acquire) !=
+                             event.serial())) {
+    return StaleEventError(event, call);
+  }
+  if (ABSL_PREDICT_FALSE(!IsOpen(record->device))) {
+    return ClosedError(record->device);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_STREAMS_INTERNAL_EVENT_RECORD_H_

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The record behind StreamRef.  Records are made as needed, used again under a
+// new serial number, and never freed: a stale StreamRef is therefore always
+// recognised, and nothing destroyed is ever passed to a backend (C17).
+
+#ifndef DEVRT_STREAMS_INTERNAL_STREAM_RECORD_H_
+#define DEVRT_STREAMS_INTERNAL_STREAM_RECORD_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "absl/base/optimization.h"
+#include "absl/status/status.h"
+#include "devrt/backends/abi/devrt_plugin.h"
+#include "devrt/runtime/call_site.h"
+#include "devrt/runtime/internal/records.h"
+#include "devrt/streams/stream.h"
+
+namespace devrt::internal {
+
+// `device`, `kind`, `blocking` and `priority` never change after the record
+// was made; `owner` and `next` belong to the StreamRecycler's lock.
+struct StreamRecord {
+  DeviceRecord* device = nullptr;
+  std::atomic<uint64_t> serial{0};             // 0: nobody's
+  std::atomic<devrt_stream> handle{nullptr};   // nullptr: not obtained yet
+  std::atomic<bool> dirty{false};    // work since it was last known idle
+  std::atomic<bool> exposed{false};  // somebody has the native handle
+  StreamKind kind = StreamKind::kCreated;
+  bool blocking = false;
+  int priority = 0;
+  std::shared_ptr<void> owner;
+  StreamRecord* next = nullptr;
+};
+
+// Serial of every default stream; others are numbered from 1.
+inline constexpr uint64_t kDefaultSerial = ~uint64_t{0};
+uint64_t NextStreamSerial();
+
+// A stream that may be used now.
+struct StreamTarget {
+  StreamRecord* record = nullptr;
+  DeviceRecord* device = nullptr;
+  devrt_stream handle = nullptr;
+
+  const devrt_ops_v0& ops() const { return *device->ops; }
+  void* self() const { return device->self; }
+  // To be called after an enqueue: before it, a concurrent Synchronize could
+  // take the mark away.
+  void MarkDirty() const {
+    if (!record->dirty.load(std::memory_order_relaxed)) {
+      record->dirty.store(true, std::memory_order_relaxed);
+    }
+  }
+};
+
+// Why `stream` cannot be used; it is known that it cannot.
+absl::Status StaleStreamError(StreamRef stream, const char* call);
+// Obtains the native handle of a default stream, once.
+absl::Status ObtainHandle(StreamRecord* record);
+// Destroys what finished host functions and launches left behind.
+void DrainFinished();
+bool HasFinished();
+
+// Checks that `stream` lives and its device takes calls, and notes `site` for
+// reports.  Allowed inside host functions: `call` must not enqueue or wait.
+inline absl::Status LookAt(StreamRef stream, const char* call, CallSite site,
+                           StreamTarget* target) {
+  StreamRecord* record = stream.record();
+  if (ABSL_PREDICT_FALSE(record == nullptr ||
+                         record->serial.load(std::memory_order_acquire) !=
+                             stream.serial())) {
+    return StaleStreamError(stream, call);
+  }
+  if (ABSL_PREDICT_FALSE(!IsOpen(record->device))) {
+    return ClosedError(record->device);
+  }
+  devrt_stream handle = record->handle.load(std::memory_order_acquire);
+  if (ABSL_PREDICT_FALSE(handle == nullptr)) {
+    absl::Status status = ObtainHandle(record);
+    if (!status.ok()) return status;
+    handle = record->handle.load(std::memory_order_acquire);
+  }
+  SetCallSite(site);
+  target->record = record;
+  target->device = record->device;
+  target->handle = handle;
+  return absl::OkStatus();
+}
+
+// LookAt for calls that enqueue or wait.
+inline absl::Status UseStream(StreamRef stream, const char* call,
+                              CallSite site, StreamTarget* target) {
+  if (ABSL_PREDICT_FALSE(InHostFunction())) return HostFunctionError(call);
+  if (ABSL_PREDICT_FALSE(HasFinished())) DrainFinished();
+  return LookAt(stream, call, site, target);
+}
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_STREAMS_INTERNAL_STREAM_RECORD_H_

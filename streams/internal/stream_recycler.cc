@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "devrt/runtime/log.h"
+#include "devrt/streams/internal/device_streams.h"
+
+namespace devrt::internal {
+
+namespace {
+
+// Idle native streams kept per class; a CUDA stream takes 0.55 MiB (C101).
+constexpr size_t kMaxIdle = 256;
+// Busy streams looked at before a new one is made: a look costs a query.
+constexpr int kLooks = 4;
+
+// A destructor cannot return an error, and frees succeed after a fault.
+void LogUnlessLost(DeviceRecord* device, devrt_status error,
+                   const char* call) {
+  if (error == nullptr) return;
+  absl::Status status = TakeError(device, error, call);
+  if (IsOpen(device)) {
+    absl::string_view text = status.message();
+    DEVRT_LOG(kError, std::string_view(text.data(), text.size()));
+  }
+}
+
+}  // namespace
+
+uint64_t NextStreamSerial() {
+  static std::atomic<uint64_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+absl::StatusOr<int> StreamRecycler::ClampPriority(int priority) {
+  if (priority == 0) return 0;
+  auto properties = Device(device_).Properties();
+  if (!properties.ok()) return properties.status();
+  return std::clamp(priority, properties->priority_greatest,
+                    properties->priority_least);
+}
+
+StreamRecycler::Class* StreamRecycler::FindClass(int priority, bool blocking) {
+  for (const auto& c : classes_) {
+    if (c->priority == priority && c->blocking == blocking) return c.get();
+  }
+  classes_.push_back(std::make_unique<Class>());
+  classes_.back()->priority = priority;
+  classes_.back()->blocking = blocking;
+  return classes_.back().get();
+}
+
+void StreamRecycler::PushBusy(Class* c, StreamRecord* record) {
+  record->next = nullptr;
+  *c->busy_tail = record;
+  c->busy_tail = &record->next;
+}
+
+StreamRecord* StreamRecycler::TakeIdle(Class* c) {
+  if (c->idle != nullptr) {
+    StreamRecord* record = c->idle;
+    c->idle = record->next;
+    --c->idle_count;
+    return record;
+  }
+  for (int look = 0; look < kLooks && c->busy != nullptr; ++look) {
+    StreamRecord* record = c->busy;
+    c->busy = record->next;
+    if (c->busy == nullptr) c->busy_tail = &c->busy;
+    uint32_t done = 0;
+    devrt_status error = device_->ops->stream_query(
+        device_->self, record->handle.load(std::memory_order_relaxed), &done);
+    if (error == nullptr && done != 0) return record;
+    PushBusy(c, record);
+    if (error != nullptr) {
+      LogUnlessLost(device_, error, "stream query");
+      return nullptr;
+    }
+  }
+  return nullptr;
+}
+
+StreamRef StreamRecycler::Publish(StreamRecord* record) {
+  record->dirty.store(false, std::memory_order_relaxed);
+  record->exposed.store(false, std::memory_order_relaxed);
+  const uint64_t serial = NextStreamSerial();
+  record->serial.store(serial, std::memory_order_release);
+  device_->live_streams.fetch_add(1, std::memory_order_relaxed);
+  return StreamRef(record, serial);
+}
+
+absl::StatusOr<StreamRef> StreamRecycler::MakeNative(
+    const devrt_stream_desc_v0& desc, StreamKind kind) {
+  devrt_stream handle = nullptr;
+  absl::Status status = FromPlugin(
+      device_,
+      device_->ops->stream_create(device_->self, device_->ordinal, &desc,
+                                  &handle),
+      "stream creation");
+  if (!status.ok()) return status;
+  const bool blocking = (desc.flags & DEVRT_STREAM_BLOCKING) != 0;
+  StreamRecord* record = TakeBlank(kind, blocking, desc.priority);
+  if (record == nullptr) {
+    record = new StreamRecord;
+    record->device = device_;
+    record->kind = kind;
+    record->blocking = blocking;
+    record->priority = desc.priority;
+  }
+  record->handle.store(handle, std::memory_order_release);
+  return Publish(record);
+}
+
+StreamRecord* StreamRecycler::TakeBlank(StreamKind kind, bool blocking,
+                                        int priority) {
+  MutexLock lock(&mutex_);
+  for (StreamRecord** p = &blank_; *p != nullptr; p = &(*p)->next) {
+    StreamRecord* record = *p;
+    if (record->kind == kind && record->blocking == blocking &&
+        record->priority == priority) {
+      *p = record->next;
+      return record;
+    }
+  }
+  return nullptr;
+}
+
+void StreamRecycler::PushBlank(StreamRecord* record) {
+  record->handle.store(nullptr, std::memory_order_relaxed);
+  record->next = blank_;
+  blank_ = record;
+}
+
+absl::StatusOr<StreamRef> StreamRecycler::Create(StreamOptions options) {
+  auto priority = ClampPriority(options.priority);
+  if (!priority.ok()) return priority.status();
+  {
+    MutexLock lock(&mutex_);
+    Class* c = FindClass(*priority, options.blocking);
+    if (StreamRecord* record = TakeIdle(c)) return Publish(record);
+  }
+  if (!IsOpen(device_)) return ClosedError(device_);
+  devrt_stream_desc_v0 desc{};
+  desc.struct_size = sizeof desc;
+  desc.kind = DEVRT_STREAM_CREATE;
+  desc.flags = options.blocking ? DEVRT_STREAM_BLOCKING : 0;
+  desc.priority = *priority;
+  return MakeNative(desc, StreamKind::kCreated);
+}
+
+absl::StatusOr<StreamRef> StreamRecycler::Adopt(void* native,
+                                                std::shared_ptr<void> owner) {
+  devrt_stream_desc_v0 desc{};
+  desc.struct_size = sizeof desc;
+  desc.kind = DEVRT_STREAM_ADOPT;
+  desc.native = native;
+  auto made = MakeNative(desc, StreamKind::kExternal);
+  if (made.ok()) {
+    MutexLock lock(&mutex_);
+    made->record()->owner = std::move(owner);
+  }
+  return made;
+}
+
+absl::StatusOr<StreamRef> StreamRecycler::MakePerThread() {
+  devrt_stream_desc_v0 desc{};
+  desc.struct_size = sizeof desc;
+  desc.kind = DEVRT_STREAM_PER_THREAD;
+  desc.flags = DEVRT_STREAM_BLOCKING;
+  auto made = MakeNative(desc, StreamKind::kPerThread);
+  if (made.ok()) {
+    // Not the user's object: Shutdown must not wait for threads to end.
+    device_->live_streams.fetch_sub(1, std::memory_order_relaxed);
+    MutexLock lock(&mutex_);
+    per_thread_.push_back(made->record());
+  }
+  return made;
+}
+
+void StreamRecycler::Destroy(StreamRecord* record) {
+  devrt_stream handle = record->handle.exchange(nullptr);
+  if (handle == nullptr || !IsOpen(device_)) return;
+  LogUnlessLost(device_, device_->ops->stream_destroy(device_->self, handle),
+                "stream destruction");
+}
+
+void StreamRecycler::Release(StreamRecord* record) {
+  const uint32_t state = device_->state.load(std::memory_order_acquire);
+  // In a forked child the lock may be held by a thread that is not there.
+  if ((state & kForkedChild) != 0) return;
+  std::shared_ptr<void> owner;  // released outside the lock
+  record->serial.store(0, std::memory_order_release);
+  if (record->kind != StreamKind::kPerThread) {
+    device_->live_streams.fetch_sub(1, std::memory_order_relaxed);
+  }
+  if (record->kind == StreamKind::kExternal) Destroy(record);
+  {
+    MutexLock lock(&mutex_);
+    // A lost device's native streams are lost with it.
+    if (record->kind != StreamKind::kCreated || state != 0) {
+      owner = std::move(record->owner);
+      per_thread_.erase(
+          std::remove(per_thread_.begin(), per_thread_.end(), record),
+          per_thread_.end());
+      PushBlank(record);
+      return;
+    }
+    if (Keep(record)) return;
+  }
+  Destroy(record);
+  MutexLock lock(&mutex_);
+  PushBlank(record);
+}
+
+bool StreamRecycler::Keep(StreamRecord* record) {
+  Class* c = FindClass(record->priority, record->blocking);
+  if (record->dirty.load(std::memory_order_relaxed) ||
+      record->exposed.load(std::memory_order_relaxed)) {
+    PushBusy(c, record);
+    return true;
+  }
+  if (c->idle_count == kMaxIdle) return false;
+  record->next = c->idle;
+  c->idle = record;
+  ++c->idle_count;
+  return true;
+}
+
+void StreamRecycler::ReleaseIdle() {
+  std::vector<StreamRecord*> streams;
+  {
+    MutexLock lock(&mutex_);
+    for (const auto& c : classes_) {
+      for (StreamRecord* list : {c->idle, c->busy}) {
+        for (; list != nullptr; list = list->next) streams.push_back(list);
+      }
+    }
+    classes_.clear();
+    for (StreamRecord* record : per_thread_) record->serial.store(0);
+    per_thread_.clear();
+  }
+  for (StreamRecord* record : streams) Destroy(record);
+  MutexLock lock(&mutex_);
+  for (StreamRecord* record : streams) PushBlank(record);
+}
+
+}  // namespace devrt::internal

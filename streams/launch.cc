@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "devrt/streams/launch.h"
+
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "devrt/runtime/status.h"
+#include "devrt/streams/internal/device_streams.h"
+#include "devrt/streams/internal/stream_record.h"
+
+namespace devrt {
+
+void LaunchContext::Fail(std::string_view text) const {
+  if (kernel_ != nullptr) kernel_->fail(kernel_, text.data(), text.size());
+}
+
+const void* LaunchContext::LocalBytes(const void* ptr, uint64_t bytes,
+                                      uint32_t mode) const {
+  if (kernel_ == nullptr) return ptr;
+  return kernel_->local(kernel_, ptr, bytes, mode);
+}
+
+namespace internal {
+namespace {
+
+struct HostKernel {
+  DeviceRecord* device;
+  std::unique_ptr<LaunchBody> body;
+};
+
+// Nothing may leave a plugin's thread as an exception.
+void RunHostKernel(void* arg, const devrt_kernel_context_v0* kernel) {
+  auto* self = static_cast<HostKernel*>(arg);
+  LaunchContext context(Device(self->device), kernel, nullptr);
+  HostFunctionScope inside;
+  try {
+    absl::Status status = self->body->Run(context);
+    if (!status.ok()) {
+      context.Fail(std::string_view(status.message().data(),
+                                    status.message().size()));
+    }
+  } catch (const std::exception& e) {
+    context.Fail(e.what());
+  } catch (...) {
+    context.Fail("the kernel threw an exception");
+  }
+}
+
+void DestroyHostKernel(void* arg) { delete static_cast<HostKernel*>(arg); }
+
+absl::Status LaunchOnHost(const StreamTarget& t, const devrt_launch_v0& table,
+                          const Access* accesses, size_t count,
+                          std::unique_ptr<LaunchBody> body,
+                          const LaunchOptions& options) {
+  auto kernel = std::make_unique<HostKernel>();
+  kernel->device = t.device;
+  kernel->body = std::move(body);
+  devrt_launch_desc_v0 desc{};
+  desc.struct_size = sizeof desc;
+  desc.access_count = static_cast<uint32_t>(count);
+  desc.accesses = accesses;
+  desc.name = options.name;
+  desc.duration_ns = options.duration_ns;
+  desc.body = &RunHostKernel;
+  desc.destroy = &DestroyHostKernel;
+  desc.arg = kernel.get();
+  absl::Status status = FromPlugin(
+      t.device, table.launch(t.self(), t.handle, &desc), "launch");
+  t.MarkDirty();
+  if (status.ok()) kernel.release();
+  return status;
+}
+
+// The function enqueues by itself, with the stream's device current (C15).
+absl::Status LaunchNative(StreamRef stream, const StreamTarget& t,
+                          LaunchBody* body) {
+  DEVRT_ASSIGN_OR_RETURN(void* native, stream.Native());
+  devrt_context previous;
+  DEVRT_RETURN_IF_ERROR(FromPlugin(
+      t.device,
+      t.ops().context_enter(t.self(), t.device->ordinal, &previous),
+      "launch"));
+  struct Restore {
+    const StreamTarget& t;
+    const devrt_context& previous;
+    ~Restore() {
+      (void)FromPlugin(t.device, t.ops().context_exit(t.self(), &previous),
+                       "launch");
+      t.MarkDirty();
+    }
+  } restore{t, previous};
+  return body->Run(LaunchContext(Device(t.device), nullptr, native));
+}
+
+}  // namespace
+
+absl::Status LaunchErased(StreamRef stream, const Access* accesses,
+                          size_t count, std::unique_ptr<LaunchBody> body,
+                          const LaunchOptions& options, CallSite site) {
+  StreamTarget t;
+  DEVRT_RETURN_IF_ERROR(UseStream(stream, "Launch", site, &t));
+  SetCallSite(site, options.name);
+  const devrt_launch_v0* table = DeviceStreams::Of(t.device)->launch;
+  if (table == nullptr) return LaunchNative(stream, t, body.get());
+  return LaunchOnHost(t, *table, accesses, count, std::move(body), options);
+}
+
+}  // namespace internal
+}  // namespace devrt

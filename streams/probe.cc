@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "devrt/streams/probe.h"
+
+#include "absl/strings/str_cat.h"
+#include "devrt/runtime/log.h"
+#include "devrt/runtime/status.h"
+#include "devrt/streams/internal/device_streams.h"
+#include "devrt/streams/internal/stream_record.h"
+
+namespace devrt {
+
+using internal::DeviceRecord;
+using internal::DeviceStreams;
+using internal::StreamTarget;
+
+namespace {
+
+absl::StatusOr<const devrt_probe_v0*> ProbeOf(DeviceRecord* device) {
+  const devrt_probe_v0* probe = DeviceStreams::Of(device)->probe;
+  if (probe != nullptr) return probe;
+  return absl::UnimplementedError(
+      absl::StrCat("backend \"", device->backend->name,
+                   "\" has no probe kernels (" DEVRT_PROBE_EXTENSION ")"));
+}
+
+// Enqueues a probe kernel: `submit(table, target)` makes the call.
+template <typename Submit>
+absl::Status Enqueue(StreamRef stream, const char* call, CallSite site,
+                     Submit submit) {
+  StreamTarget t;
+  DEVRT_RETURN_IF_ERROR(internal::UseStream(stream, call, site, &t));
+  DEVRT_ASSIGN_OR_RETURN(const devrt_probe_v0* probe, ProbeOf(t.device));
+  absl::Status status = FromPlugin(t.device, submit(*probe, t), call);
+  t.MarkDirty();
+  return status;
+}
+
+}  // namespace
+
+absl::Status Spin(StreamRef stream, uint64_t nanoseconds, CallSite site) {
+  return Enqueue(stream, "Spin", site,
+                 [&](const devrt_probe_v0& probe, const StreamTarget& t) {
+                   return probe.spin(t.self(), t.handle, nanoseconds);
+                 });
+}
+
+absl::Status CommitFault(StreamRef stream, FaultForm form, CallSite site) {
+  return Enqueue(stream, "CommitFault", site,
+                 [&](const devrt_probe_v0& probe, const StreamTarget& t) {
+                   return probe.fault(t.self(), t.handle,
+                                      static_cast<uint32_t>(form));
+                 });
+}
+
+absl::StatusOr<Flag> Flag::Create(Device device) {
+  DeviceRecord* record = device.record();
+  if (internal::InHostFunction()) {
+    return internal::HostFunctionError("Flag::Create");
+  }
+  if (!internal::IsOpen(record)) return internal::ClosedError(record);
+  DEVRT_ASSIGN_OR_RETURN(const devrt_probe_v0* probe, ProbeOf(record));
+  devrt_flag flag = nullptr;
+  DEVRT_RETURN_IF_ERROR(FromPlugin(
+      record, probe->flag_create(record->self, record->ordinal, &flag),
+      "flag creation"));
+  return Flag(device, flag);
+}
+
+Flag::~Flag() {
+  DeviceRecord* record = device_.record();
+  if (flag_ == nullptr || !internal::IsOpen(record)) return;
+  absl::Status status = FromPlugin(
+      record,
+      DeviceStreams::Of(record)->probe->flag_destroy(record->self, flag_),
+      "flag destruction");
+  if (!status.ok()) {
+    DEVRT_LOG(kError, std::string_view(status.message().data(),
+                                       status.message().size()));
+  }
+}
+
+absl::Status Flag::WaitOn(StreamRef stream, uint64_t timeout_ns,
+                          CallSite site) const {
+  return Enqueue(stream, "Flag::WaitOn", site,
+                 [&](const devrt_probe_v0& probe, const StreamTarget& t) {
+                   return probe.flag_wait(t.self(), t.handle, flag_,
+                                          timeout_ns);
+                 });
+}
+
+absl::Status Flag::SetOn(StreamRef stream, CallSite site) const {
+  return Enqueue(stream, "Flag::SetOn", site,
+                 [&](const devrt_probe_v0& probe, const StreamTarget& t) {
+                   return probe.flag_set_async(t.self(), t.handle, flag_, 1);
+                 });
+}
+
+absl::Status Flag::Store(uint32_t value) const {
+  DeviceRecord* record = device_.record();
+  if (!internal::IsOpen(record)) return internal::ClosedError(record);
+  return FromPlugin(record,
+                    DeviceStreams::Of(record)->probe->flag_set(
+                        record->self, flag_, value),
+                    "flag");
+}
+
+absl::Status Flag::Set() const { return Store(1); }
+absl::Status Flag::Clear() const { return Store(0); }
+
+}  // namespace devrt

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "devrt/streams/stream.h"
+
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "devrt/runtime/status.h"
+#include "devrt/streams/event.h"
+#include "devrt/streams/internal/device_streams.h"
+#include "devrt/streams/internal/event_record.h"
+#include "devrt/streams/internal/stream_record.h"
+#include "devrt/streams/stream_pool.h"
+
+namespace devrt {
+
+using internal::DeviceRecord;
+using internal::DeviceStreams;
+using internal::StreamRecord;
+using internal::StreamTarget;
+
+namespace internal {
+
+absl::Status StaleStreamError(StreamRef stream, const char* call) {
+  if (stream.record() == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        call, " on a Stream that was moved from: use the Stream that it was "
+              "moved to"));
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      call, " on stream ", stream.serial(), " of ", stream.device().name(),
+      ", which was destroyed: keep its Stream alive while it is used"));
+}
+
+absl::Status ObtainHandle(StreamRecord* record) {
+  devrt_stream_desc_v0 desc{};
+  desc.struct_size = sizeof desc;
+  desc.kind = DEVRT_STREAM_LEGACY;
+  desc.flags = DEVRT_STREAM_BLOCKING;
+  devrt_stream handle = nullptr;
+  DeviceRecord* device = record->device;
+  absl::Status status = FromPlugin(
+      device,
+      device->ops->stream_create(device->self, device->ordinal, &desc,
+                                 &handle),
+      "default stream");
+  // A second thread gets the same handle: the backend has only one.
+  if (status.ok()) record->handle.store(handle, std::memory_order_release);
+  return status;
+}
+
+}  // namespace internal
+
+Device StreamRef::device() const { return Device(record_->device); }
+
+uint64_t StreamRef::id() const {
+  return serial_ == internal::kDefaultSerial ? 0 : serial_;
+}
+
+StreamKind StreamRef::kind() const { return record_->kind; }
+
+int StreamRef::priority() const { return record_->priority; }
+
+absl::StatusOr<bool> StreamRef::Query(CallSite site) const {
+  StreamTarget t;
+  DEVRT_RETURN_IF_ERROR(internal::LookAt(*this, "Query", site, &t));
+  t.record->dirty.store(false, std::memory_order_relaxed);
+  uint32_t done = 0;
+  absl::Status status =
+      FromPlugin(t.device, t.ops().stream_query(t.self(), t.handle, &done),
+                 "stream query");
+  if (!status.ok() || done == 0) t.MarkDirty();
+  if (!status.ok()) return status;
+  return done != 0;
+}
+
+absl::Status StreamRef::Synchronize(CallSite site) const {
+  StreamTarget t;
+  DEVRT_RETURN_IF_ERROR(internal::UseStream(*this, "Synchronize", site, &t));
+  t.record->dirty.store(false, std::memory_order_relaxed);
+  absl::Status status =
+      FromPlugin(t.device, t.ops().stream_sync(t.self(), t.handle),
+                 "stream synchronisation");
+  if (!status.ok()) t.MarkDirty();
+  if (internal::HasFinished()) internal::DrainFinished();
+  return status;
+}
+
+absl::Status StreamRef::Wait(EventRef event, CallSite site) const {
+  StreamTarget t;
+  DEVRT_RETURN_IF_ERROR(internal::UseStream(*this, "Wait", site, &t));
+  DEVRT_RETURN_IF_ERROR(internal::LookAt(event, "Wait"));
+  internal::EventRecord* e = event.record();
+  if (!e->recorded.load(std::memory_order_acquire)) return absl::OkStatus();
+  if (e->device->backend != t.device->backend) return event.Synchronize(site);
+  absl::Status status = FromPlugin(
+      t.device,
+      t.ops().stream_wait_event(t.self(), t.handle,
+                                e->handle.load(std::memory_order_acquire)),
+      "stream wait");
+  t.MarkDirty();
+  return status;
+}
+
+absl::Status StreamRef::Wait(StreamRef other, CallSite site) const {
+  if (other == *this) {
+    StreamTarget t;
+    return internal::UseStream(*this, "Wait", site, &t);
+  }
+  StreamTarget t;
+  DEVRT_RETURN_IF_ERROR(internal::UseStream(other, "Wait", site, &t));
+  DEVRT_ASSIGN_OR_RETURN(Event event, Event::Create(other.device()));
+  DEVRT_RETURN_IF_ERROR(event.Record(other, site));
+  return Wait(event, site);
+}
+
+absl::StatusOr<void*> StreamRef::Native() const {
+  StreamTarget t;
+  DEVRT_RETURN_IF_ERROR(
+      internal::LookAt(*this, "Native", CallSite::Here(), &t));
+  void* native = nullptr;
+  DEVRT_RETURN_IF_ERROR(
+      FromPlugin(t.device, t.ops().stream_native(t.self(), t.handle, &native),
+                 "native stream handle"));
+  t.record->exposed.store(true, std::memory_order_relaxed);
+  return native;
+}
+
+std::ostream& operator<<(std::ostream& os, StreamRef stream) {
+  if (stream.record() == nullptr) return os << "moved-from stream";
+  switch (stream.kind()) {
+    case StreamKind::kDefault:
+      os << "default stream";
+      break;
+    case StreamKind::kPerThread:
+      os << "per-thread default stream " << stream.id();
+      break;
+    case StreamKind::kExternal:
+      os << "external stream " << stream.id();
+      break;
+    case StreamKind::kCreated:
+      os << "stream " << stream.id();
+      break;
+  }
+  return os << " of " << stream.device();
+}
+
+absl::StatusOr<Stream> Stream::Create(Device device, StreamOptions options) {
+  DeviceRecord* record = device.record();
+  if (internal::InHostFunction()) {
+    return internal::HostFunctionError("Stream::Create");
+  }
+  if (!internal::IsOpen(record)) return internal::ClosedError(record);
+  internal::SetCallSite({});
+  auto ref = DeviceStreams::Of(record)->streams.Create(options);
+  if (!ref.ok()) return ref.status();
+  return Stream(*ref);
+}
+
+absl::StatusOr<Stream> Stream::FromNative(Device device, void* native,
+                                          std::shared_ptr<void> owner) {
+  DeviceRecord* record = device.record();
+  if (internal::InHostFunction()) {
+    return internal::HostFunctionError("Stream::FromNative");
+  }
+  if (!internal::IsOpen(record)) return internal::ClosedError(record);
+  if (!device.backend().Has(DEVRT_CAP_STREAM_EXTERNAL)) {
+    return absl::UnimplementedError(
+        absl::StrCat("backend \"", device.backend().name(),
+                     "\" cannot adopt native streams (STREAM_EXTERNAL)"));
+  }
+  internal::SetCallSite({});
+  auto ref =
+      DeviceStreams::Of(record)->streams.Adopt(native, std::move(owner));
+  if (!ref.ok()) return ref.status();
+  return Stream(*ref);
+}
+
+Stream& Stream::operator=(Stream&& other) noexcept {
+  Stream old(std::move(*this));
+  ref_ = std::exchange(other.ref_, StreamRef(nullptr_record(), 0));
+  return *this;
+}
+
+Stream::~Stream() {
+  StreamRecord* record = ref_.record();
+  if (record == nullptr) return;
+  DeviceStreams::Of(record->device)->streams.Release(record);
+}
+
+StreamRef DefaultStream(Device device) {
+  return StreamRef(&DeviceStreams::Of(device.record())->legacy,
+                   internal::kDefaultSerial);
+}
+
+absl::StatusOr<StreamPool> StreamPool::Create(Device device, size_t size,
+                                              StreamOptions options) {
+  if (size == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a StreamPool of ", device.name(),
+                     " needs at least one stream, but its size is 0"));
+  }
+  std::vector<Stream> streams;
+  streams.reserve(size);
+  for (size_t i = 0; i < size; ++i) {
+    DEVRT_ASSIGN_OR_RETURN(Stream stream, Stream::Create(device, options));
+    streams.push_back(std::move(stream));
+  }
+  return StreamPool(std::move(streams));
+}
+
+}  // namespace devrt

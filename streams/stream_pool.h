@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A fixed set of streams handed out round robin.
+//
+//   DEVRT_ASSIGN_OR_RETURN(devrt::StreamPool pool,
+//                          devrt::StreamPool::Create(gpu, 4));
+//   devrt::StreamRef s = pool.Next();
+//
+// Unlike Stream::Create, a pool shares: its n-th and 2n-th requests get the
+// same stream, so two users may order each other by accident (F19).  Use it
+// where the number of streams matters more than independence.
+//
+// Ownership: the pool owns its streams; references are valid while it lives.
+// Threads: Next may be called from any thread.
+
+#ifndef DEVRT_STREAMS_STREAM_POOL_H_
+#define DEVRT_STREAMS_STREAM_POOL_H_
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "devrt/runtime/device.h"
+#include "devrt/runtime/export.h"
+#include "devrt/streams/stream.h"
+
+namespace devrt {
+
+class DEVRT_EXPORT StreamPool {
+ public:
+  // INVALID_ARGUMENT when `size` is 0.
+  static absl::StatusOr<StreamPool> Create(Device device, size_t size,
+                                           StreamOptions options = {});
+
+  StreamRef Next() {
+    return streams_[next_->fetch_add(1, std::memory_order_relaxed) %
+                    streams_.size()];
+  }
+  size_t size() const { return streams_.size(); }
+
+ private:
+  explicit StreamPool(std::vector<Stream> streams)
+      : streams_(std::move(streams)),
+        next_(std::make_unique<std::atomic<size_t>>(0)) {}
+  std::vector<Stream> streams_;
+  std::unique_ptr<std::atomic<size_t>> next_;
+};
+
+}  // namespace devrt
+
+#endif  // DEVRT_STREAMS_STREAM_POOL_H_
