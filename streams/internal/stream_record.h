@@ -41,9 +41,9 @@ uint64_t NextStreamSerial();
 
 // A stream that may be used now.
 struct StreamTarget {
-  StreamRecord* record = nullptr;
-  DeviceRecord* device = nullptr;
-  devrt_stream handle = nullptr;
+  StreamRecord* record;
+  DeviceRecord* device;
+  devrt_stream handle;
 
   const devrt_ops_v0& ops() const { return *device->ops; }
   void* self() const { return device->self; }
@@ -69,6 +69,7 @@ bool HasFinished();
 inline absl::Status LookAt(StreamRef stream, const char* call, CallSite site,
                            StreamTarget* target) {
   StreamRecord* record = stream.record();
+  *target = {record, nullptr, nullptr};
   if (ABSL_PREDICT_FALSE(record == nullptr ||
                          record->serial.load(std::memory_order_acquire) !=
                              stream.serial())) {
@@ -84,7 +85,6 @@ inline absl::Status LookAt(StreamRef stream, const char* call, CallSite site,
     handle = record->handle.load(std::memory_order_acquire);
   }
   SetCallSite(site);
-  target->record = record;
   target->device = record->device;
   target->handle = handle;
   return absl::OkStatus();
@@ -93,6 +93,7 @@ inline absl::Status LookAt(StreamRef stream, const char* call, CallSite site,
 // LookAt for calls that enqueue or wait.
 inline absl::Status UseStream(StreamRef stream, const char* call,
                               CallSite site, StreamTarget* target) {
+  *target = {stream.record(), nullptr, nullptr};
   if (ABSL_PREDICT_FALSE(InHostFunction())) return HostFunctionError(call);
   if (ABSL_PREDICT_FALSE(HasFinished())) DrainFinished();
   return LookAt(stream, call, site, target);

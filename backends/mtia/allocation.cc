@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Allocation: the table's calls over Memory.
+#include "devrt/backends/abi/devrt_plugin_helper.h"
+#include "backends/mtia/backend.h"
+#include "backends/mtia/call.h"
+#include "backends/mtia/engine.h"
+
+namespace devrt::mtia {
+namespace {
+
+const devrt_call_site_v0& CurrentSite() { return *g_host->call_site(g_host->host); }
+
+// raw_free_syncs=yes: a free waits for the device, as cudaFree does.  What the
+// wait finds is not the free's to report.
+void SyncBeforeFree(Call* call, uint32_t device) {
+  if (!g_engine->config.raw_free_syncs || device >= g_device_count) return;
+  call->NoteSite();
+  Points& want = call->me()->want;
+  want.clear();
+  g_engine->DeviceFrontier(device, &want);
+  if (devrt_status error = call->Wait()) {
+    g_host->error_destroy(g_host->host, error);
+  }
+}
+
+devrt_status NotAllocated() {
+  return InvalidArgument("the pointer was not allocated by this backend");
+}
+
+}  // namespace
+
+devrt_status Backend::mem_info(uint32_t device, uint64_t* free_bytes,
+                               uint64_t* total_bytes) {
+  Call call(Slot::mem_info);
+  if (call.refused()) return call.error();
+  if (devrt_status error = g_engine->CheckDevice(device)) return error;
+  if (devrt_status error = g_engine->DeviceError(device, call.entry())) {
+    return error;
+  }
+  devrt_status error = nullptr;
+  Memory* const memory = g_engine->GetMemory(&error);
+  if (memory == nullptr) return error;
+  memory->Info(device, free_bytes, total_bytes);
+  return nullptr;
+}
+
+devrt_status Backend::alloc(uint32_t device, uint64_t size, uint64_t alignment,
+                            void** ptr) {
+  Call call(Slot::alloc);
+  if (call.refused()) return call.error();
+  if (devrt_status error = g_engine->CheckDevice(device)) return error;
+  if (devrt_status error = g_engine->DeviceError(device, call.entry())) {
+    return error;
+  }
+  devrt_status error = nullptr;
+  Memory* const memory = g_engine->GetMemory(&error);
+  if (memory == nullptr) return error;
+  error = memory->Alloc(device, size, alignment, CurrentSite(), ptr);
+  if (error == nullptr && g_engine->observer != nullptr) {
+    g_engine->observer->OnAlloc(*ptr, size);
+  }
+  return error;
+}
+
+devrt_status Backend::dealloc(uint32_t device, void* ptr, uint64_t size) {
+  static_cast<void>(size);
+  Call call(Slot::dealloc);
+  if (call.refused()) return call.error();
+  if (devrt_status error = g_engine->CheckDevice(device)) return error;
+  if (ptr == nullptr) return nullptr;
+  SyncBeforeFree(&call, device);
+  Memory* const memory = g_engine->memory();
+  if (memory == nullptr) return NotAllocated();
+  devrt_status error = memory->Free(device, ptr, CurrentSite());
+  if (error == nullptr && g_engine->observer != nullptr) {
+    g_engine->observer->OnFree(ptr);
+  }
+  return error;
+}
+
+devrt_status Backend::host_alloc(uint32_t device, uint64_t size,
+                                 uint64_t alignment, void** ptr) {
+  Call call(Slot::host_alloc);
+  if (call.refused()) return call.error();
+  if (devrt_status error = g_engine->CheckDevice(device)) return error;
+  if (devrt_status error = g_engine->DeviceError(device, call.entry())) {
+    return error;
+  }
+  devrt_status error = nullptr;
+  Memory* const memory = g_engine->GetMemory(&error);
+  if (memory == nullptr) return error;
+  return memory->HostAlloc(device, size, alignment, CurrentSite(), ptr);
+}
+
+devrt_status Backend::host_dealloc(void* ptr, uint64_t size) {
+  static_cast<void>(size);
+  Call call(Slot::host_dealloc);
+  if (call.refused()) return call.error();
+  if (ptr == nullptr) return nullptr;
+  Memory* const memory = g_engine->memory();
+  if (memory == nullptr) return NotAllocated();
+  SyncBeforeFree(&call, memory->Find(ptr).device);
+  return memory->HostFree(ptr, CurrentSite());
+}
+
+devrt_status Backend::host_register(uint32_t device, void* ptr,
+                                    uint64_t size) {
+  Call call(Slot::host_register);
+  if (call.refused()) return call.error();
+  if (devrt_status error = g_engine->CheckDevice(device)) return error;
+  if (devrt_status error = g_engine->DeviceError(device, call.entry())) {
+    return error;
+  }
+  devrt_status error = nullptr;
+  Memory* const memory = g_engine->GetMemory(&error);
+  if (memory == nullptr) return error;
+  return memory->Register(device, ptr, size, CurrentSite());
+}
+
+devrt_status Backend::host_unregister(void* ptr) {
+  Call call(Slot::host_unregister);
+  if (call.refused()) return call.error();
+  devrt_status error = nullptr;
+  Memory* const memory = g_engine->GetMemory(&error);
+  if (memory == nullptr) return error;
+  SyncBeforeFree(&call, memory->Find(ptr).device);
+  return memory->Unregister(ptr);
+}
+
+devrt_status Backend::pointer_info(const void* ptr,
+                                   devrt_pointer_info_v0* info) {
+  Call call(Slot::pointer_info, CallTag::kCallback);
+  if (call.refused()) return call.error();
+  devrt_pointer_info_v0 out = {};
+  out.device = -1;
+  out.host_readable = 1;
+  const Memory* const memory = g_engine->memory();
+  const Resolved r = memory != nullptr ? memory->Find(ptr) : Resolved();
+  if (r.space == Space::kHost) {
+    if (memory != nullptr && r.local == nullptr) out.host_readable = 0;
+  } else {
+    out.kind = r.space == Space::kDevice ? DEVRT_POINTER_DEVICE
+                                         : DEVRT_POINTER_PINNED;
+    out.device = static_cast<int32_t>(r.device);
+    out.host_readable = r.space == Space::kDevice ? 0 : 1;
+    out.base = r.base;
+    out.size = r.size;
+    out.allocation_id = r.id;
+  }
+  devrt::plugin::WriteStruct(info, out);
+  return nullptr;
+}
+
+}  // namespace devrt::mtia

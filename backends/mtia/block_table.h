@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The blocks of one window: placement, capacity, lookup, and what is known of
+// freed blocks.
+//
+// Two maps, as in a machine with virtual memory.  The physical one covers the
+// capacity and is filled first fit, so that requests fail for fragmentation as
+// well as for lack of bytes.  The virtual one covers the larger window and
+// decides the address; a freed range waits there in a queue and is reused only
+// when no other place is left, so that stale pointers stay recognisable.
+//
+// Thread-safe.
+
+#ifndef DEVRT_BACKENDS_MTIA_BLOCK_TABLE_H_
+#define DEVRT_BACKENDS_MTIA_BLOCK_TABLE_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <shared_mutex>
+#include <string>
+
+#include "backends/mtia/call_site.h"
+#include "backends/mtia/config.h"
+#include "backends/mtia/free_ranges.h"
+#include "backends/mtia/window.h"
+#include "backends/mtia/zone.h"
+#include "devrt/backends/abi/devrt_plugin.h"
+
+namespace devrt::mtia {
+
+struct Block {
+  uint64_t offset = 0;    // in the window
+  uint64_t size = 0;      // as asked for
+  uint64_t span = 0;      // of the window, with rounding and gap
+  uint64_t physical = 0;  // place in the capacity
+  uint64_t rounded = 0;   // bytes of the capacity
+  uint64_t id = 0;
+  uint32_t device = 0;
+  bool live = true;
+  CallSite allocated;
+  CallSite freed;
+};
+
+// A number for an allocation or a registration, never reused in the process.
+uint64_t NextAllocationId();
+
+class BlockTable {
+ public:
+  struct Options {
+    uint64_t total = 0;     // for messages
+    uint64_t capacity = 0;  // bytes that rounded blocks may have together
+    uint64_t granularity = 1;
+    uint64_t gap = 0;
+    bool contiguous = true;  // a block needs one physical range
+    Poison poison = Poison::kOff;
+
+    bool operator==(const Options& other) const;
+  };
+
+  struct Found {
+    uint64_t offset = 0;
+    uint64_t size = 0;
+    uint64_t id = 0;
+    uint32_t device = 0;
+  };
+
+  // What a signal handler learns of an address.
+  struct Glimpse {
+    uint64_t offset = 0;  // of the block's first byte
+    uint64_t size = 0;
+    uint64_t id = 0;
+    bool live = false;
+    const char* allocated_file = nullptr;
+    int32_t allocated_line = 0;
+    const char* freed_file = nullptr;
+    int32_t freed_line = 0;
+  };
+
+  // `name` is for messages: "mtia:0".  `window` outlives the table.
+  BlockTable(std::string name, Window* window);
+
+  // Forgets all blocks.  Free of cost when there was none.
+  void Reset(const Options& options);
+
+  devrt_status Alloc(uint32_t device, uint64_t size, uint64_t alignment,
+                     const devrt_call_site_v0& site, void** ptr);
+  // `offset` is of the pointer in the window.
+  devrt_status Free(uint64_t offset, const devrt_call_site_v0& site);
+
+  // The live block that holds the byte at `offset`.
+  bool Find(uint64_t offset, Found* found) const;
+  // "block #3 of mtia:0 (1024 bytes, allocated at a.cc:7)", "16 bytes into
+  // ...", "freed ..."; for messages.
+  std::string Describe(uint64_t offset) const;
+  // The nearest block at or below `offset`, freed ones included.  False when
+  // there is none or it cannot be seen now.  Async-signal-safe.
+  bool Peek(uint64_t offset, Glimpse* glimpse) const noexcept;
+
+  const std::string& name() const { return name_; }
+  uint64_t free_bytes() const;
+  uint64_t live() const;
+
+ private:
+  using Blocks = std::map<uint64_t, Block>;
+
+  Blocks::const_iterator Nearest(uint64_t offset) const;
+  std::string DescribeLocked(uint64_t offset) const;
+  bool TakeCapacity(Block* block);
+  void GiveCapacity(const Block& block);
+  bool TakePlace(Block* block, uint64_t alignment);
+  void GivePlace(const Block& block);
+  Zone& ZoneOf(uint64_t offset);
+  std::string OutOfMemory(uint64_t size) const;
+
+  const std::string name_;
+  Window* const window_;
+  mutable std::shared_mutex mutex_;
+  Options options_;
+  Blocks blocks_;  // by offset, quarantined ones included
+  FreeRanges physical_;
+  // Small blocks that live on would cut a common range into pieces too small
+  // for large blocks.
+  Zone small_;
+  Zone large_;
+  uint64_t used_ = 0;
+  uint64_t live_ = 0;
+  bool pristine_ = false;
+};
+
+}  // namespace devrt::mtia
+
+#endif  // DEVRT_BACKENDS_MTIA_BLOCK_TABLE_H_

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Configuration of the simulated machine: DEVRT_MTIA and devrt.sim/1 `reset`.
+//
+//   DEVRT_MTIA="devices=4,memory=256MiB,mode=virtual,seed=7"
+
+#ifndef DEVRT_BACKENDS_MTIA_CONFIG_H_
+#define DEVRT_BACKENDS_MTIA_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace devrt::mtia {
+
+enum class Mode { kVirtual, kThreaded };
+enum class StrategyKind { kHardware, kAsap, kAlap, kLifo, kRandom };
+enum class Pageable { kExplore, kSync, kStaged, kLate };
+enum class Poison { kFull, kEdges, kOff };
+enum class Peers { kAll, kRing, kNone, kMatrix };
+enum class HostAccess { kReport, kContinue, kOff };
+enum class Profile { kNone, kCuda, kHip };
+
+inline constexpr uint32_t kMaxDevices = 64;
+inline constexpr uint32_t kUnlimited = 0;
+
+// Keys are the names of the members unless a comment gives another.  Sizes
+// take B, KiB, MiB, GiB, TiB; times ns, us, ms, s; a bare number is bytes or
+// nanoseconds.
+struct Config {
+  Profile profile = Profile::kNone;  // none | cuda | hip: sets other keys;
+                                     // those in the text win, anywhere in it
+  uint32_t devices = 2;              // 1 to 64
+  uint64_t memory = 256ull << 20;    // bytes per device, >= 1 MiB, <= 1 TiB
+  uint64_t overhead = 1ull << 20;  // never allocatable; > 0, < memory.  Not in
+                                   // the text and too large: memory / 8
+  uint64_t pinned = 1ull << 30;    // limit of pinned host memory
+  uint64_t granularity = 512;      // of placement; power of two, 256 to 2 MiB
+  uint64_t gap = 512;              // inaccessible bytes after each block
+  Mode mode = Mode::kVirtual;      // virtual | threaded
+  StrategyKind strategy = StrategyKind::kHardware;  // hw asap alap lifo random
+  uint64_t seed = 0;
+  uint32_t slots = 2;  // compute tokens per device | unlimited
+  Pageable pageable = Pageable::kExplore;  // explore | sync | staged | late
+  Poison poison = Poison::kEdges;          // full | edges | off
+  Peers peers = Peers::kAll;  // all | ring | none | 0-1+1-0+... (matrix)
+  std::vector<std::pair<uint32_t, uint32_t>> peer_links;  // for kMatrix
+  uint32_t queue_depth = kUnlimited;                      // unlimited | >= 1000
+  bool fault_scope_process = false;   // fault_scope=device | process
+  bool raw_free_syncs = false;        // raw_free_syncs=no | yes
+  bool fault_delivery_abort = false;  // fault_delivery=status | abort
+  bool strict_cuda = false;           // strict=none | cuda (S8)
+  uint64_t split_limit = 1ull << 20;  // larger operations run in place
+  HostAccess host_access = HostAccess::kReport;  // report | continue | off
+  uint64_t watchdog = 2'000'000'000;             // ns of real time
+  bool baton = true;               // on | off: several host threads
+  bool pin = true;                 // on | off: one core under the baton
+  uint64_t step_limit = 0;         // 0: none; livelock report beyond
+  int32_t priority_greatest = -5;  // priorities=-5..0
+  int32_t priority_least = 0;
+  bool invert_priorities = false;  // C23: invert_priorities=no | yes
+  // Cost model of the virtual clock.
+  uint64_t latency = 2'000;       // ns from submission to start
+  uint64_t kernel = 3'000;        // ns of a kernel without bytes
+  uint64_t h2d = 55'000'000'000;  // bytes per second
+  uint64_t d2h = 55'000'000'000;
+  uint64_t p2p = 389'000'000'000;
+  uint64_t local = 2'000'000'000'000;  // copies and fills on one device
+  uint64_t host_call = 200;            // ns of a host call, seeded jitter
+};
+
+// Parses `text` on top of `*config` (start from Config{}).  On failure returns
+// false, leaves `*config`, and sets `*error` to one message that names the
+// key, the value, what was expected and the nearest key for a typing error.
+bool ParseConfig(std::string_view text, Config* config, std::string* error);
+
+// All keys, in declaration order; ParseConfig(ConfigText(c)) yields c.
+std::string ConfigText(const Config& config);
+
+// A 64-bit hash of ConfigText without seed and strategy, for replay tokens.
+uint64_t ConfigHash(const Config& config);
+
+}  // namespace devrt::mtia
+
+#endif  // DEVRT_BACKENDS_MTIA_CONFIG_H_

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Numbers with units, quoting and spelling: the text side of config.cc.
+
+#ifndef DEVRT_BACKENDS_MTIA_CONFIG_VALUES_H_
+#define DEVRT_BACKENDS_MTIA_CONFIG_VALUES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace devrt::mtia {
+
+// kBytes: B KiB MiB GiB TiB.  kTime: ns us ms s.  kRate: B KB MB GB TB and
+// the binary ones, "/s" behind them optional.
+enum class Unit { kNone, kBytes, kTime, kRate };
+
+// A whole number, then a unit or nothing.  False for all else, overflow
+// included.
+bool ParseNumber(std::string_view text, Unit unit, uint64_t* value);
+// With the largest unit that divides `value`; ParseNumber's inverse.
+std::string FormatNumber(uint64_t value, Unit unit);
+
+// "-5..0", rising, each from -100 to 100.
+bool ParseSpan(std::string_view text, int32_t* first, int32_t* last);
+
+std::string_view Trim(std::string_view text);
+// `text` fit for a message: what cannot be printed is '?', the end is cut off.
+std::string Shorten(std::string_view text);
+
+// Whether somebody who wrote `text` may have meant `key`; the smaller, the
+// likelier.  Above kUnlike it is no typing error.
+inline constexpr size_t kUnlike = 3;
+size_t Unlikeness(std::string_view text, std::string_view key);
+
+}  // namespace devrt::mtia
+
+#endif  // DEVRT_BACKENDS_MTIA_CONFIG_VALUES_H_

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Words for tensors in error messages.
+
+#ifndef DEVRT_BACKENDS_MTIA_DESCRIBE_H_
+#define DEVRT_BACKENDS_MTIA_DESCRIBE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backends/mtia/kernels.h"
+
+namespace devrt::mtia {
+
+// "(2, 3)"; "(2,)" and "()" as Python writes them.
+inline std::string ShapeText(const std::vector<int64_t>& shape) {
+  std::string text = "(";
+  for (size_t k = 0; k < shape.size(); ++k) {
+    text += (k == 0 ? "" : ", ") + std::to_string(shape[k]);
+  }
+  return text + (shape.size() == 1 ? ",)" : ")");
+}
+
+inline std::string WrongDtype(const std::string& tensor, uint32_t dtype,
+                              uint32_t expected, const std::string& why) {
+  return tensor + " has dtype " + DtypeName(dtype) + ", expected " +
+         DtypeName(expected) + " (" + why + ")";
+}
+
+}  // namespace devrt::mtia
+
+#endif  // DEVRT_BACKENDS_MTIA_DESCRIBE_H_

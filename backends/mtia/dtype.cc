@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "backends/mtia/dtype.h"
+
+#include <string>
+
+#include "backends/mtia/kernels.h"
+
+namespace devrt::mtia {
+namespace {
+
+struct Entry {
+  uint32_t dtype;
+  DtypeClass kind;
+  const char* name;
+};
+
+constexpr Entry kDtypes[] = {
+    {DEVRT_BOOL, DtypeClass::kBool, "bool"},
+    {DEVRT_INT8, DtypeClass::kSigned, "int8"},
+    {DEVRT_INT16, DtypeClass::kSigned, "int16"},
+    {DEVRT_INT32, DtypeClass::kSigned, "int32"},
+    {DEVRT_INT64, DtypeClass::kSigned, "int64"},
+    {DEVRT_UINT8, DtypeClass::kUnsigned, "uint8"},
+    {DEVRT_UINT16, DtypeClass::kUnsigned, "uint16"},
+    {DEVRT_UINT32, DtypeClass::kUnsigned, "uint32"},
+    {DEVRT_UINT64, DtypeClass::kUnsigned, "uint64"},
+    {DEVRT_FLOAT16, DtypeClass::kFloat, "float16"},
+    {DEVRT_FLOAT32, DtypeClass::kFloat, "float32"},
+    {DEVRT_FLOAT64, DtypeClass::kFloat, "float64"},
+    {DEVRT_BFLOAT16, DtypeClass::kFloat, "bfloat16"},
+    {DEVRT_COMPLEX64, DtypeClass::kComplex, "complex64"},
+    {DEVRT_COMPLEX128, DtypeClass::kComplex, "complex128"},
+    {DEVRT_FLOAT8_E4M3FN, DtypeClass::kFloat8, "float8_e4m3fn"},
+    {DEVRT_FLOAT8_E5M2, DtypeClass::kFloat8, "float8_e5m2"},
+};
+
+const Entry* Find(uint32_t dtype) {
+  for (const Entry& entry : kDtypes) {
+    if (entry.dtype == dtype) return &entry;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+uint32_t DtypeSize(uint32_t dtype) {
+  return Find(dtype) == nullptr ? 0 : (dtype & 0xff) / 8;
+}
+
+std::string DtypeName(uint32_t dtype) {
+  if (const Entry* entry = Find(dtype)) return entry->name;
+  return "(code " + std::to_string(dtype >> 8) + ", " +
+         std::to_string(dtype & 0xff) + " bits)";
+}
+
+DtypeClass ClassOf(uint32_t dtype) {
+  const Entry* entry = Find(dtype);
+  return entry == nullptr ? DtypeClass::kUnknown : entry->kind;
+}
+
+uint32_t ComputeDtype(uint32_t dtype) {
+  const DtypeClass kind = ClassOf(dtype);
+  const bool narrow = kind == DtypeClass::kFloat8 ||
+                      (kind == DtypeClass::kFloat && DtypeSize(dtype) == 2);
+  return narrow ? DEVRT_FLOAT32 : dtype;
+}
+
+uint32_t RawDtype(uint32_t dtype) {
+  if (dtype == DEVRT_BOOL) return dtype;
+  switch (DtypeSize(dtype)) {
+    case 1:
+      return DEVRT_UINT8;
+    case 2:
+      return DEVRT_UINT16;
+    case 4:
+      return DEVRT_UINT32;
+    case 8:
+      return DEVRT_UINT64;
+    default:
+      return DEVRT_COMPLEX128;
+  }
+}
+
+}  // namespace devrt::mtia

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The dtypes of devrt_tensor.h as C++ types: how an element is stored, in which
+// type it is computed, and the conversions between the two.
+//
+// The narrow floats are storage only: they are computed in float, so a value is
+// rounded once per operation, to nearest, ties to even.  Widen and Narrow are
+// free of branches, for the vectoriser's sake, and do not depend on the
+// treatment of float subnormals (FTZ, DAZ).
+
+#ifndef DEVRT_BACKENDS_MTIA_DTYPE_H_
+#define DEVRT_BACKENDS_MTIA_DTYPE_H_
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "devrt/backends/abi/devrt_tensor.h"
+
+namespace devrt::mtia {
+
+enum class DtypeClass {
+  kUnknown,
+  kBool,
+  kSigned,
+  kUnsigned,
+  kFloat,
+  kFloat8,
+  kComplex
+};
+
+DtypeClass ClassOf(uint32_t dtype);
+
+// The dtype in which elements of `dtype` are computed: float32 for the narrow
+// floats, else itself.
+uint32_t ComputeDtype(uint32_t dtype);
+
+// A dtype that moves elements of `dtype` unchanged: one for every size, and
+// bool, whose bytes become 0 or 1 on the way.
+uint32_t RawDtype(uint32_t dtype);
+
+// ---- storage ----------------------------------------------------------------
+
+struct Bool {
+  uint8_t byte;
+};
+struct Float16 {
+  uint16_t bits;
+};
+struct Bfloat16 {
+  uint16_t bits;
+};
+struct Float8E4m3fn {
+  uint8_t bits;
+};
+struct Float8E5m2 {
+  uint8_t bits;
+};
+// Not std::complex: its product and quotient follow Annex G of C, ours NumPy.
+template <typename T>
+struct Complex {
+  T re;
+  T im;
+};
+
+template <typename T>
+struct Tag {
+  using type = T;
+};
+
+template <typename T>
+inline constexpr bool kIsComplex = false;
+template <typename T>
+inline constexpr bool kIsComplex<Complex<T>> = true;
+
+template <typename T>
+inline constexpr bool kIsNarrowFloat =
+    std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16> ||
+    std::is_same_v<T, Float8E4m3fn> || std::is_same_v<T, Float8E5m2>;
+
+// The type in which a stored T is computed.
+template <typename T>
+using ComputeType =
+    std::conditional_t<kIsNarrowFloat<T>, float,
+                       std::conditional_t<std::is_same_v<T, Bool>, bool, T>>;
+
+// f(Tag<storage type>{}) for `dtype`; a value-initialised result if unknown.
+template <typename F>
+auto VisitDtype(uint32_t dtype, F&& f) -> decltype(f(Tag<float>{})) {
+  switch (dtype) {
+    case DEVRT_INT8:
+      return f(Tag<int8_t>{});
+    case DEVRT_INT16:
+      return f(Tag<int16_t>{});
+    case DEVRT_INT32:
+      return f(Tag<int32_t>{});
+    case DEVRT_INT64:
+      return f(Tag<int64_t>{});
+    case DEVRT_UINT8:
+      return f(Tag<uint8_t>{});
+    case DEVRT_UINT16:
+      return f(Tag<uint16_t>{});
+    case DEVRT_UINT32:
+      return f(Tag<uint32_t>{});
+    case DEVRT_UINT64:
+      return f(Tag<uint64_t>{});
+    case DEVRT_FLOAT16:
+      return f(Tag<Float16>{});
+    case DEVRT_FLOAT32:
+      return f(Tag<float>{});
+    case DEVRT_FLOAT64:
+      return f(Tag<double>{});
+    case DEVRT_BFLOAT16:
+      return f(Tag<Bfloat16>{});
+    case DEVRT_COMPLEX64:
+      return f(Tag<Complex<float>>{});
+    case DEVRT_COMPLEX128:
+      return f(Tag<Complex<double>>{});
+    case DEVRT_BOOL:
+      return f(Tag<Bool>{});
+    case DEVRT_FLOAT8_E4M3FN:
+      return f(Tag<Float8E4m3fn>{});
+    case DEVRT_FLOAT8_E5M2:
+      return f(Tag<Float8E5m2>{});
+    default:
+      return {};
+  }
+}
+
+// ---- bits
+// ---------------------------------------------------------------------
+
+inline uint32_t BitsOf(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+inline float FloatOf(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+inline constexpr uint32_t kFloatSign = 0x80000000u;
+inline constexpr uint32_t kFloatInf = 0x7f800000u;
+
+// A float format of up to 16 bits, subnormals included.  Infinities and NaN
+// are the caller's.  All arguments and results are bits without the sign.
+template <int kExponentBits, int kMantissaBits>
+struct SmallFloat {
+  static constexpr uint32_t kBias = (1u << (kExponentBits - 1)) - 1;
+  static constexpr uint32_t kShift = 23 - kMantissaBits;
+  static constexpr uint32_t kRebias = (127 - kBias) << 23;
+  static constexpr uint32_t kMinNormal = (128 - kBias) << 23;
+  // A float whose unit in the last place is the format's smallest subnormal.
+  static constexpr uint32_t kMagic = (128 - kBias + kShift) << 23;
+
+  // The bits of a float, rounded to this format.
+  static uint32_t Round(uint32_t magnitude) {
+    const uint32_t odd = (magnitude >> kShift) & 1;
+    const uint32_t half = (1u << (kShift - 1)) - 1;
+    const uint32_t normal = (magnitude - kRebias + half + odd) >> kShift;
+    const uint32_t subnormal =
+        BitsOf(FloatOf(magnitude) + FloatOf(kMagic)) - kMagic;
+    return magnitude < kMinNormal ? subnormal : normal;
+  }
+
+  // The bits of the float that has the value of `bits`.
+  static uint32_t Expand(uint32_t bits) {
+    const uint32_t normal = (bits << kShift) + kRebias;
+    const uint32_t subnormal =
+        BitsOf(FloatOf(normal + (1u << 23)) - FloatOf(kMinNormal));
+    return bits >> kMantissaBits == 0 ? subnormal : normal;
+  }
+};
+
+using HalfFormat = SmallFloat<5, 10>;
+using E4m3Format = SmallFloat<4, 3>;
+using E5m2Format = SmallFloat<5, 2>;
+
+// ---- stored element to the type it is computed in
+// ------------------------------
+
+template <typename T>
+T Widen(T value) {
+  return value;
+}
+
+inline bool Widen(Bool value) { return value.byte != 0; }
+
+inline float Widen(Float16 value) {
+  const uint32_t bits = value.bits & 0x7fffu;
+  const uint32_t sign = (value.bits & 0x8000u) << 16;
+  const uint32_t special = kFloatInf | bits << HalfFormat::kShift;
+  return FloatOf(sign | (bits >= 0x7c00u ? special : HalfFormat::Expand(bits)));
+}
+
+inline float Widen(Bfloat16 value) {
+  return FloatOf(static_cast<uint32_t>(value.bits) << 16);
+}
+
+inline float Widen(Float8E4m3fn value) {
+  const uint32_t bits = value.bits & 0x7fu;
+  const uint32_t sign = (value.bits & 0x80u) << 24;
+  const uint32_t nan = kFloatInf | 0x00400000u;
+  return FloatOf(sign | (bits == 0x7fu ? nan : E4m3Format::Expand(bits)));
+}
+
+// float8_e5m2 is the upper half of a float16.
+inline float Widen(Float8E5m2 value) {
+  return Widen(Float16{static_cast<uint16_t>(value.bits << 8)});
+}
+
+// ---- the type it is computed in to a stored element
+// ----------------------------
+
+// The inverse of Widen: exact where the value exists, else the nearest.  A NaN
+// keeps its sign and becomes quiet; 16-bit floats keep its upper bits, too.
+template <typename To>
+To Narrow(ComputeType<To> value) {
+  return value;
+}
+
+template <>
+inline Bool Narrow<Bool>(bool value) {
+  return {static_cast<uint8_t>(value)};
+}
+
+// From 65520 on, halfway beyond the largest value: infinity.
+template <>
+inline Float16 Narrow<Float16>(float value) {
+  const uint32_t magnitude = BitsOf(value) & ~kFloatSign;
+  const uint32_t sign = (BitsOf(value) & kFloatSign) >> 16;
+  const uint32_t nan = 0x7e00u | (magnitude >> 13 & 0x3ffu);
+  uint32_t bits = HalfFormat::Round(magnitude);
+  bits = magnitude >= 0x477ff000u ? 0x7c00u : bits;
+  bits = magnitude > kFloatInf ? nan : bits;
+  return {static_cast<uint16_t>(sign | bits)};
+}
+
+template <>
+inline Bfloat16 Narrow<Bfloat16>(float value) {
+  const uint32_t all = BitsOf(value);
+  const uint32_t rounded = (all + 0x7fffu + (all >> 16 & 1)) >> 16;
+  const uint32_t nan = all >> 16 | 0x40u;
+  return {
+      static_cast<uint16_t>((all & ~kFloatSign) > kFloatInf ? nan : rounded)};
+}
+
+// No infinity: beyond 464, halfway past the largest value (448), it is NaN.
+template <>
+inline Float8E4m3fn Narrow<Float8E4m3fn>(float value) {
+  const uint32_t magnitude = BitsOf(value) & ~kFloatSign;
+  const uint32_t sign = (BitsOf(value) & kFloatSign) >> 24;
+  const uint32_t bits =
+      magnitude > 0x43e80000u ? 0x7fu : E4m3Format::Round(magnitude);
+  return {static_cast<uint8_t>(sign | bits)};
+}
+
+// From 61440 on, halfway beyond the largest value (57344): infinity.
+template <>
+inline Float8E5m2 Narrow<Float8E5m2>(float value) {
+  const uint32_t magnitude = BitsOf(value) & ~kFloatSign;
+  const uint32_t sign = (BitsOf(value) & kFloatSign) >> 24;
+  uint32_t bits = E5m2Format::Round(magnitude);
+  bits = magnitude >= 0x47700000u ? 0x7cu : bits;
+  bits = magnitude > kFloatInf ? 0x7eu : bits;
+  return {static_cast<uint8_t>(sign | bits)};
+}
+
+// ---- on the way to a narrow float
+// ----------------------------------------------
+
+// The float next to `value` whose last bit is odd if `value` is no float.
+// Narrow<> of it equals rounding `value` itself, which Narrow<> of the nearest
+// float does not: that rounds twice.
+inline float RoundToOdd(double value) {
+  const float nearest = static_cast<float>(value);
+  const double back = static_cast<double>(nearest);
+  const bool inexact = back < value || back > value;
+  const bool away = value < 0 ? back < value : back > value;
+  const uint32_t toward_zero = BitsOf(nearest) - static_cast<uint32_t>(away);
+  return FloatOf(toward_zero | static_cast<uint32_t>(inexact));
+}
+
+// The same for integers: a double that is exact, or odd in bit 11.
+template <typename T>
+double IntegerToOdd(T value) {
+  static_assert(std::is_integral_v<T> && sizeof(T) == 8);
+  constexpr T kLow = 0x7ff;
+  const T sticky = (value & kLow) == 0 ? T{0} : T{kLow + 1};
+  const T odd = static_cast<T>((value & ~kLow) | sticky);
+  constexpr T kExact = T{1} << 53;
+  bool small = value <= kExact;
+  if constexpr (std::is_signed_v<T>) small = small && value >= -kExact;
+  return static_cast<double>(small ? value : odd);
+}
+
+}  // namespace devrt::mtia
+
+#endif  // DEVRT_BACKENDS_MTIA_DTYPE_H_

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Faults: what a device leaves behind, what waits for it, what is injected.
+#include <cstdio>
+#include <cstdlib>
+
+#include "backends/mtia/engine.h"
+
+namespace devrt::mtia {
+namespace {
+
+void LogFault(const Fault& fault) {
+  if (DEVRT_LOG_ERROR < g_host->log_min_level(g_host->host)) return;
+  g_host->log(g_host->host, DEVRT_LOG_ERROR, __FILE__, __LINE__,
+              fault.text.data(), fault.text.size());
+}
+
+// Counts `rules` down; the code of the first that fires, which is removed.
+template <class Matches>
+int32_t Fire(std::vector<InjectedFault>* rules, Matches matches) {
+  for (size_t i = 0; i < rules->size(); ++i) {
+    InjectedFault& rule = (*rules)[i];
+    if (!matches(rule) || --rule.nth != 0) continue;
+    const int32_t code = rule.native_code;
+    rules->erase(rules->begin() + static_cast<std::ptrdiff_t>(i));
+    return code;
+  }
+  return 0;
+}
+
+}  // namespace
+
+// ---- what calls return ----------------------------------------------------------
+
+devrt_status Engine::DeviceError(uint32_t device, const char* entry) const {
+  const Fault& fault = devices[device].fault;
+  if (!fault) return nullptr;
+  return MakeFaultStatus(fault, entry);
+}
+
+devrt_status Engine::StreamError(const StreamCore* s, const char* entry) const {
+  const Fault& fault = devices[s->device].fault;
+  if (fault) return MakeFaultStatus(fault, entry);
+  if (s->failed_from == kNever) return nullptr;
+  return MakeFaultStatus(*s->origin, entry);
+}
+
+devrt_status Engine::PointsError(const Points& points,
+                                 const char* entry) const {
+  for (const Point& p : points) {
+    if (Failed(p)) return MakeFaultStatus(*p.stream->origin, entry);
+  }
+  return nullptr;
+}
+
+// ---- a device fails -------------------------------------------------------------
+
+Fault Engine::DescribeFault(const Op* op, int32_t code,
+                            const std::string& what) {
+  static constexpr const char* kKinds[] = {"record", "wait", "kernel",
+                                           "copy",   "fill", "host function"};
+  Fault fault;
+  fault.native_code = code;
+  fault.device = op->device;
+  fault.process = config.fault_scope_process;
+  fault.text = std::string(kKinds[static_cast<uint32_t>(op->kind)]) + " \"" +
+               op->Name() + "\" on device mtia:" + std::to_string(op->device);
+  if (op->site.file != nullptr) {
+    fault.text += std::string(", submitted at ") + op->site.file + ":" +
+                  std::to_string(op->site.line);
+  }
+  fault.text += std::string(": ") + NativeName(code);
+  if (!what.empty()) fault.text += ": " + what;
+  return fault;
+}
+
+void Engine::FailOp(Op* op, Fault fault, VTime end) {
+  op->state = OpState::kFailed;
+  op->ended = end;
+  if (op->timeline != kNever) TimelineUpdate(op);
+  FaultDevice(op->device, std::move(fault));
+}
+
+void Engine::FaultDevice(uint32_t device, Fault fault) {
+  if (devices[device].fault) return;  // immutable
+  LogFault(fault);
+  if (config.fault_delivery_abort) {
+    std::fprintf(stderr, "devrt mtia: fault_delivery=abort: %s\n",
+                 fault.text.c_str());
+    std::abort();
+  }
+  trace.Add(7, device, static_cast<uint64_t>(fault.native_code));
+  ++progress;
+  for (DeviceState& d : devices) {
+    if ((d.ordinal != device && !fault.process) || d.fault) continue;
+    d.fault = fault;
+  }
+  for (DeviceState& d : devices) {
+    if (!d.fault) continue;
+    // Failed streams stay in the list.
+    for (StreamCore* s = d.busy; s != nullptr; s = s->busy_next) {
+      if (s->failed_from == kNever) Poison(s, &d.fault);
+    }
+  }
+  Drain();
+}
+
+void Engine::Poison(StreamCore* s, const Fault* origin) {
+  s->failed_from = s->completed + 1;
+  s->origin = origin;
+  DiscardAll(s);
+}
+
+void Engine::DiscardAll(StreamCore* s) {
+  if (s->head_state == HeadState::kBlocked && s->waits_on != nullptr) {
+    StopWaiting(s);
+  }
+  if (s->head_state == HeadState::kReady ||
+      s->head_state == HeadState::kParked) {
+    driver->HeadGone(s);
+  }
+  Op* op = s->head;
+  s->head = s->tail = nullptr;
+  s->head_state = HeadState::kNone;
+  s->queued_work = 0;
+  s->pending.clear();
+  s->completed = s->issued;
+  const Fault fault = *s->origin;
+  while (op != nullptr) {
+    Op* const next = op->next;
+    --pending_ops;
+    DiscardOp(op, fault);
+    op = next;
+  }
+  if (s->waiters != nullptr) WakeWaiters(s);
+}
+
+void Engine::DiscardOp(Op* op, const Fault& fault) {
+  if (op->holds_token) ReleaseToken(op, op->began);
+  if (op->state != OpState::kFailed) op->state = OpState::kDiscarded;
+  if (op->timeline != kNever) TimelineUpdate(op);
+  if (op->abroad) {
+    op->stream = nullptr;  // who runs it retires it
+    return;
+  }
+  if (op->kind == OpKind::kHostFunc) {
+    orphans.push_back({op->host_func, op->arg, fault});
+  }
+  Retire(op);
+}
+
+// ---- injection ------------------------------------------------------------------
+
+devrt_status Engine::Inject(const devrt_sim_fault_v1& fault) {
+  if (fault.kind > DEVRT_SIM_FAULT_LOST) {
+    return InvalidArgument("fault kind " + std::to_string(fault.kind) +
+                           " does not exist");
+  }
+  if (devrt_status error = CheckDevice(fault.device)) return error;
+  if (fault.native_code == 0 ||
+      (fault.nth == 0 && fault.kind != DEVRT_SIM_FAULT_LOST)) {
+    return InvalidArgument("an injected fault needs nth >= 1 and a code");
+  }
+  if (fault.kind == DEVRT_SIM_FAULT_LOST) {
+    Fault lost;
+    lost.native_code = fault.native_code;
+    lost.device = fault.device;
+    lost.process = config.fault_scope_process;
+    lost.text = "device mtia:" + std::to_string(fault.device) +
+                " was lost: " + NativeName(fault.native_code);
+    FaultDevice(fault.device, std::move(lost));
+    return nullptr;
+  }
+  auto& rules = fault.kind == DEVRT_SIM_FAULT_API ? api_faults : op_faults;
+  rules.push_back({fault.kind, fault.device, fault.nth, fault.native_code,
+                   fault.slot != nullptr ? fault.slot : ""});
+  return nullptr;
+}
+
+devrt_status Engine::InjectedError(Slot slot) {
+  if (slot == Slot::sim) return nullptr;
+  const char* const name = SlotName(slot);
+  const int32_t code = Fire(&api_faults, [name](const InjectedFault& rule) {
+    return rule.slot.empty() || rule.slot == name;
+  });
+  if (code == 0) return nullptr;
+  trace.Add(8, static_cast<uint64_t>(slot), static_cast<uint64_t>(code));
+  return MakeError(CodeOfNative(code), code,
+                   std::string(name) + ": injected " + NativeName(code));
+}
+
+int32_t Engine::InjectedCode(const Op* op) {
+  return Fire(&op_faults, [op](const InjectedFault& rule) {
+    return rule.device == op->device &&
+           (rule.slot.empty() || rule.slot == op->Name());
+  });
+}
+
+}  // namespace devrt::mtia

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The free parts of a range of offsets, handed out first fit.
+//
+//   FreeRanges ranges;
+//   ranges.Reset(0, 1 << 20);
+//   uint64_t offset;
+//   if (ranges.Take(512, 512, &offset)) ranges.Give(offset, 512);
+//
+// Not thread-safe.
+
+#ifndef DEVRT_BACKENDS_MTIA_FREE_RANGES_H_
+#define DEVRT_BACKENDS_MTIA_FREE_RANGES_H_
+
+#include <cstdint>
+#include <map>
+
+namespace devrt::mtia {
+
+class FreeRanges {
+ public:
+  // Everything in [begin, begin + size) is free.
+  void Reset(uint64_t begin, uint64_t size);
+
+  // The lowest place that is free.  `alignment` is a power of two.
+  bool Take(uint64_t size, uint64_t alignment, uint64_t* offset);
+  // Gives back, joined with free neighbours.  Returns the size of the whole.
+  uint64_t Give(uint64_t offset, uint64_t size);
+
+  uint64_t Largest() const;
+
+ private:
+  std::map<uint64_t, uint64_t> ranges_;  // offset to size; never adjacent
+};
+
+}  // namespace devrt::mtia
+
+#endif  // DEVRT_BACKENDS_MTIA_FREE_RANGES_H_

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/mtia/host_threads.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "backends/mtia/engine.h"
+
+namespace devrt::mtia {
+
+thread_local HostThread* t_host __attribute__((tls_model("initial-exec"))) =
+    nullptr;
+HostThreads* g_threads = nullptr;
+
+namespace {
+
+constexpr std::chrono::microseconds kPoll{150};
+constexpr std::chrono::milliseconds kIdlePoll{20};
+// A blocked thread that finds the baton free looks whether it is stuck.
+constexpr std::chrono::milliseconds kLookAgain{5};
+constexpr uint32_t kBlockedChecks = 3;  // in a row: about half a millisecond
+
+pthread_key_t g_exit_key;
+
+// The letter of /proc/self/task/<tid>/stat: R, S, D ...; '?' if unknown.
+char StateOf(int32_t tid) {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return '?';
+  char text[256];
+  const ssize_t n = read(fd, text, sizeof text - 1);
+  close(fd);
+  if (n <= 0) return '?';
+  text[n] = 0;
+  const char* const name_end = std::strrchr(text, ')');
+  return name_end != nullptr && name_end[1] == ' ' ? name_end[2] : '?';
+}
+
+uint32_t ThreadsOfProcess() {
+  DIR* const dir = opendir("/proc/self/task");
+  if (dir == nullptr) return 1;
+  uint32_t count = 0;
+  while (const dirent* entry = readdir(dir)) {
+    if (entry->d_name[0] != '.') ++count;
+  }
+  closedir(dir);
+#ifdef __SANITIZE_THREAD__
+  --count;  // its own background thread
+#endif
+  return count;
+}
+
+}  // namespace
+
+// ---- joining and leaving ----------------------------------------------------------
+
+HostThread* HostThreads::Join() {
+  static const int made = pthread_key_create(&g_exit_key, &ThreadExit);
+  const std::lock_guard<std::mutex> lock(mu_);
+  HostThread* me = t_host;
+  if (me == nullptr) {
+    if (free_.empty()) free_.push_back(&pool_.emplace_back());
+    me = free_.back();
+    free_.pop_back();
+    me->calls.store(0, std::memory_order_relaxed);
+    me->tid = static_cast<int32_t>(syscall(SYS_gettid));
+    t_host = me;
+    if (made == 0) pthread_setspecific(g_exit_key, me);
+  }
+  me->index = next_index_++;
+  me->epoch = epoch_.load(std::memory_order_relaxed);
+  me->state = HostState::kOutside;
+  me->now = 0;
+  me->jitter = g_engine->config.seed * 0x9e3779b97f4a7c15u + me->index;
+  me->polled = nullptr;
+  me->polled_same = me->polled_any = 0;
+  me->soft_wait = false;
+  me->want.clear();
+  me->per_thread.clear();
+  threads_.push_back(me);
+  if (pin_ && threads_.size() >= 2) Pin(me);
+  return me;
+}
+
+void HostThreads::ThreadExit(void* thread) {
+  auto* const me = static_cast<HostThread*>(thread);
+  HostThreads* const self = g_threads;
+  Engine* const engine = g_engine;
+  const bool stale = me->epoch != self->epoch_.load();
+  if (!stale) {
+    if (engine->threaded) {
+      engine->mutex.lock();
+    } else {
+      self->Enter(me);
+    }
+    for (Stream* const stream : me->per_thread) {
+      if (stream != nullptr) engine->ReleaseStream(stream);
+    }
+    me->per_thread.clear();
+    ++engine->progress;
+  }
+  t_host = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(self->mu_);
+    if (!stale) self->Remove(me);
+    self->free_.push_back(me);
+  }
+  if (stale) return;
+  if (engine->threaded) {
+    engine->mutex.unlock();
+  } else {
+    self->Free();
+  }
+}
+
+void HostThreads::Remove(HostThread* me) {
+  threads_.erase(std::find(threads_.begin(), threads_.end(), me));
+  Unpin(me);
+  if (threads_.size() < 2) UnpinAll();
+}
+
+bool HostThreads::Reset(HostThread* me, bool keep, bool pin,
+                        uint64_t watchdog) {
+  const std::lock_guard<std::mutex> lock(mu_);
+  if (contended()) return false;
+  UnpinAll();
+  for (HostThread* const thread : threads_) thread->per_thread.clear();
+  threads_.assign(1, me);
+  me->index = 0;
+  me->epoch = epoch_.load() + 1;
+  me->now = 0;
+  me->jitter = g_engine->config.seed * 0x9e3779b97f4a7c15u;
+  me->calls.store(0, std::memory_order_relaxed);
+  me->soft_wait = false;
+  next_index_ = 1;
+  Configure(keep, pin, watchdog);
+  epoch_ = me->epoch;
+  word_.store(Word(me, true), std::memory_order_release);
+  return true;
+}
+
+void HostThreads::Configure(bool keep, bool pin, uint64_t watchdog) {
+  keep_ = keep;
+  pin_ = pin;
+  watchdog_ = std::chrono::nanoseconds(watchdog);
+}
+
+// ---- the baton ----------------------------------------------------------------------
+
+void HostThreads::EnterSlow(HostThread* me) {
+  std::unique_lock<std::mutex> lock(mu_);
+  me->state = HostState::kArriving;
+  Sleep(lock, me, RealClock::time_point::max());
+}
+
+void HostThreads::HandOver(HostThread* me, HostThread* to, HostState state) {
+  std::unique_lock<std::mutex> lock(mu_);
+  me->state = state;
+  to->granted = true;
+  word_.store(Word(to, true), std::memory_order_release);
+  to->wake.notify_one();
+  Sleep(lock, me,
+        state == HostState::kBlocked ? RealClock::now() + kLookAgain
+                                     : RealClock::time_point::max());
+}
+
+void HostThreads::SleepUntil(HostThread* me, RealClock::time_point deadline) {
+  std::unique_lock<std::mutex> lock(mu_);
+  me->state = HostState::kBlocked;
+  word_.store(0, std::memory_order_release);
+  WakePoller();
+  Sleep(lock, me, deadline);
+}
+
+// Nobody holds it afterwards, unless somebody can go on at once.
+void HostThreads::Free() {
+  const std::lock_guard<std::mutex> lock(mu_);
+  for (HostThread* const thread : threads_) {
+    if (!CouldGoOn(thread)) continue;
+    thread->granted = true;
+    word_.store(Word(thread, true), std::memory_order_release);
+    thread->wake.notify_one();
+    return;
+  }
+  word_.store(0, std::memory_order_release);
+}
+
+bool HostThreads::CouldGoOn(const HostThread* thread) {
+  switch (thread->state) {
+    case HostState::kOutside:
+    case HostState::kHolding:
+      return false;
+    case HostState::kArriving:
+    case HostState::kPaused:
+      return !thread->granted;
+    case HostState::kBlocked:
+      break;
+  }
+  if (thread->granted) return false;
+  if (thread->soft_wait) return g_engine->progress != thread->progress;
+  for (const Point& p : thread->want) {
+    if (!Done(p)) return false;
+  }
+  return true;
+}
+
+void HostThreads::Able(std::vector<HostThread*>* out) {
+  const std::lock_guard<std::mutex> lock(mu_);
+  for (HostThread* const thread : threads_) {
+    if (CouldGoOn(thread)) out->push_back(thread);
+  }
+}
+
+// Returns inside: granted, taken, or (blocked threads) after the deadline.
+void HostThreads::Sleep(std::unique_lock<std::mutex>& lock, HostThread* me,
+                        RealClock::time_point deadline) {
+  sleepers_.fetch_add(1, std::memory_order_relaxed);
+  while (!me->granted) {
+    const bool late = RealClock::now() >= deadline;
+    if ((me->state != HostState::kBlocked || late) && TryTake(me)) break;
+    const bool poller = IsPoller(me);
+    if (poller && TakeOver(me)) break;
+    const auto next = RealClock::now() + (poller ? kPoll : kIdlePoll);
+    me->wake.wait_until(lock, late ? next : std::min<RealClock::time_point>(
+                                                next, deadline));
+  }
+  sleepers_.fetch_sub(1, std::memory_order_relaxed);
+  me->granted = false;
+  me->state = HostState::kHolding;
+  WakePoller();
+}
+
+bool HostThreads::TryTake(HostThread* me) {
+  uint64_t nobody = 0;
+  return word_.compare_exchange_strong(nobody, Word(me, true),
+                                       std::memory_order_acquire,
+                                       std::memory_order_relaxed);
+}
+
+// Takes the baton from a holder that is blocked outside, or that has spun in
+// user code for as long as the watchdog allows.
+bool HostThreads::TakeOver(HostThread* me) {
+  uint64_t word = word_.load(std::memory_order_relaxed);
+  if (word == 0 || (word & 1) != 0) {
+    seen_word_ = 0;
+    return false;
+  }
+  HostThread* owner = nullptr;
+  for (HostThread* const thread : threads_) {
+    if (Word(thread, false) == word) owner = thread;
+  }
+  if (owner == nullptr) return false;
+  const uint64_t calls = owner->calls.load(std::memory_order_relaxed);
+  if (seen_word_ != word || seen_calls_ != calls) {
+    seen_word_ = word;
+    seen_calls_ = calls;
+    seen_blocked_ = 0;
+    seen_since_ = RealClock::now();
+  }
+  const char state = StateOf(owner->tid);
+  seen_blocked_ = state == 'S' || state == 'D' ? seen_blocked_ + 1 : 0;
+  if (seen_blocked_ < kBlockedChecks &&
+      RealClock::now() - seen_since_ < watchdog_) {
+    return false;
+  }
+  if (!word_.compare_exchange_strong(word, Word(me, true),
+                                     std::memory_order_acquire,
+                                     std::memory_order_relaxed)) {
+    return false;
+  }
+  owner->state = HostState::kOutside;
+  seen_word_ = 0;
+  g_engine->nondeterministic = true;
+  return true;
+}
+
+// The first sleeper watches the holder for all.
+bool HostThreads::IsPoller(const HostThread* me) const {
+  for (const HostThread* thread : threads_) {
+    if (thread->state != HostState::kOutside &&
+        thread->state != HostState::kHolding) {
+      return thread == me;
+    }
+  }
+  return false;
+}
+
+void HostThreads::WakePoller() {
+  for (HostThread* const thread : threads_) {
+    if (thread->state != HostState::kOutside &&
+        thread->state != HostState::kHolding) {
+      thread->wake.notify_one();
+      return;
+    }
+  }
+}
+
+bool HostThreads::OthersMayAct(const HostThread* me) {
+  uint32_t joined = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mu_);
+    for (const HostThread* const thread : threads_) {
+      if (thread != me && thread->state != HostState::kBlocked) return true;
+    }
+    joined = static_cast<uint32_t>(threads_.size());
+  }
+  return ThreadsOfProcess() > joined + helpers_.load();
+}
+
+// ---- one core -----------------------------------------------------------------------
+
+void HostThreads::Pin(HostThread* me) {
+  const auto set = [](int32_t tid, const cpu_set_t& cpus) {
+    sched_setaffinity(tid, sizeof cpus, &cpus);
+  };
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  if (!pinned_) {
+    if (sched_getaffinity(0, sizeof unpinned_, &unpinned_) != 0) return;
+    pinned_ = true;
+    CPU_SET(static_cast<uint32_t>(std::max(sched_getcpu(), 0)), &one);
+    for (const HostThread* const thread : threads_) set(thread->tid, one);
+    return;
+  }
+  const HostThread* const first = threads_.front();
+  if (sched_getaffinity(first->tid, sizeof one, &one) == 0) {
+    set(me->tid, one);
+  }
+}
+
+void HostThreads::Unpin(HostThread* me) {
+  if (pinned_) sched_setaffinity(me->tid, sizeof unpinned_, &unpinned_);
+}
+
+void HostThreads::UnpinAll() {
+  if (!pinned_) return;
+  for (HostThread* const thread : threads_) Unpin(thread);
+  pinned_ = false;
+}
+
+}  // namespace devrt::mtia

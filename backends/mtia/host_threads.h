@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The host threads that take part, and the baton of virtual mode: one of them
+// runs at a time, inside the machine and in user code; the baton changes hands
+// at calls.  docs/decisions/0002-baton-takeover.md says what happens when its
+// holder is blocked where devrt cannot see it.
+
+#ifndef DEVRT_BACKENDS_MTIA_HOST_THREADS_H_
+#define DEVRT_BACKENDS_MTIA_HOST_THREADS_H_
+
+#include <sched.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <vector>
+
+#include "backends/mtia/op.h"
+
+namespace devrt::mtia {
+
+extern thread_local HostThread* t_host
+    __attribute__((tls_model("initial-exec")));
+
+using RealClock = std::chrono::steady_clock;
+
+class HostThreads {
+ public:
+  // The calling thread, joined to the machine.
+  HostThread* Me() {
+    HostThread* const me = t_host;
+    if (__builtin_expect(me != nullptr && me->epoch == epoch_.load(
+                             std::memory_order_relaxed), 1)) {
+      return me;
+    }
+    return Join();
+  }
+  // Stands for whoever calls from a host function.
+  HostThread& borrower() { return borrower_; }
+
+  // Makes the calling thread the only one inside.
+  void Enter(HostThread* me) {
+    uint64_t mine = Word(me, false);
+    if (__builtin_expect(
+            word_.compare_exchange_strong(mine, Word(me, true),
+                                          std::memory_order_acquire,
+                                          std::memory_order_relaxed),
+            1)) {
+      return;
+    }
+    EnterSlow(me);
+  }
+  void Exit(HostThread* me) {
+    if (__builtin_expect(keep_.load(std::memory_order_relaxed), 1)) {
+      word_.store(Word(me, false), std::memory_order_release);
+    } else {
+      Free();
+    }
+  }
+
+  // ---- inside ----------------------------------------------------------------
+  // Whether another thread waits to go on.
+  bool contended() const {
+    return sleepers_.load(std::memory_order_relaxed) != 0;
+  }
+  void Configure(bool keep, bool pin, uint64_t watchdog);
+  // Forgets all threads but the calling one; a new machine begins.  False when
+  // another thread is in a call.
+  bool Reset(HostThread* me, bool keep, bool pin, uint64_t watchdog);
+  // Sleeping threads that could go on, by index.
+  void Able(std::vector<HostThread*>* out);
+  // Gives the baton to `to`; returns when it is back or, if `state` is
+  // kBlocked, when nobody has it.
+  void HandOver(HostThread* me, HostThread* to, HostState state);
+  // Lets others in until somebody hands the baton over or `deadline` passes.
+  void SleepUntil(HostThread* me, RealClock::time_point deadline);
+  // Whether a thread that we cannot see could still do something.
+  bool OthersMayAct(const HostThread* me);
+  // Threads that joined since reset.
+  uint32_t joined() const { return next_index_; }
+  const std::vector<HostThread*>& threads() const { return threads_; }
+
+  // A thread of ours that is no host thread began.
+  void AddHelper() { helpers_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  static uint64_t Word(const HostThread* me, bool inside) {
+    return static_cast<uint64_t>(me->index + 1) << 1 | (inside ? 1 : 0);
+  }
+  static void ThreadExit(void* me);
+
+  HostThread* Join();
+  void EnterSlow(HostThread* me);
+  void Free();
+  void Sleep(std::unique_lock<std::mutex>& lock, HostThread* me,
+             RealClock::time_point deadline);
+  bool TryTake(HostThread* me);
+  bool TakeOver(HostThread* me);
+  bool IsPoller(const HostThread* me) const;
+  void WakePoller();
+  void Remove(HostThread* me);
+  void Pin(HostThread* me);
+  void UnpinAll();
+  void Unpin(HostThread* me);
+  static bool CouldGoOn(const HostThread* thread);
+
+  // Who has the baton, and whether that thread is inside: the only word that
+  // the fast path touches.  0: nobody.
+  std::atomic<uint64_t> word_{0};
+  std::atomic<uint32_t> sleepers_{0};
+  std::atomic<uint64_t> epoch_{1};
+  std::atomic<bool> keep_{true};  // the baton between calls
+  std::atomic<uint32_t> helpers_{0};
+  std::mutex mu_;  // below, and HostThread::state and ::granted
+  std::deque<HostThread> pool_;
+  std::vector<HostThread*> threads_;  // joined and not left, by index
+  std::vector<HostThread*> free_;
+  uint32_t next_index_ = 0;
+  bool pin_ = false;
+  bool pinned_ = false;
+  cpu_set_t unpinned_;
+  std::chrono::nanoseconds watchdog_{2'000'000'000};
+  // What the poller saw of the holder.
+  uint64_t seen_word_ = 0;
+  uint64_t seen_calls_ = 0;
+  uint32_t seen_blocked_ = 0;
+  RealClock::time_point seen_since_{};
+  HostThread borrower_;
+};
+
+extern HostThreads* g_threads;
+
+// Ends the stay inside; runs what has to run outside.
+void LeaveMachine(HostThread* me);
+
+}  // namespace devrt::mtia
+
+#endif  // DEVRT_BACKENDS_MTIA_HOST_THREADS_H_

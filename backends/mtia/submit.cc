@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/mtia/submit.h"
+
+namespace devrt::mtia {
+
+Submission::Submission(Slot slot, devrt_stream stream) : call_(slot) {
+  error_ = call_.error();
+  if (error_ != nullptr) return;
+  Stream* const found = g_engine->FindStream(stream, &error_);
+  if (found == nullptr) return;
+  call_.NoteSite();
+  error_ = g_engine->StreamError(found->core, call_.entry());
+  if (error_ == nullptr) core_ = found->core;
+}
+
+devrt_status Submission::MakeRoom() {
+  const uint32_t depth = g_engine->config.queue_depth;
+  while (depth != kUnlimited && core_->queued_work >= depth) {
+    const Op* oldest = core_->head;
+    while (oldest->kind != OpKind::kKernel && oldest->kind != OpKind::kCopy &&
+           oldest->kind != OpKind::kFill) {
+      oldest = oldest->next;
+    }
+    Points& want = call_.me()->want;
+    want.clear();
+    want.push_back({core_, oldest->seq});
+    if (devrt_status error = call_.Wait()) return error;
+  }
+  return nullptr;
+}
+
+Op* Submission::NewOp(OpKind kind, EngineClass engine, const char* name) {
+  Op* const op = g_engine->NewOp(kind, core_, call_.me(), name);
+  op->engine = engine;
+  const char* const label = g_host->call_site(g_host->host)->label;
+  if (label != nullptr) op->label = label;
+  return op;
+}
+
+}  // namespace devrt::mtia

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Threaded mode: worker threads run what has its dependencies and a token,
+// outside the lock, and the clock is a steady one.  There are as many workers
+// as tokens were ever in use at a time, started when first needed.
+#include "backends/mtia/threaded_driver.h"
+
+#include <algorithm>
+
+#include "backends/mtia/call.h"
+#include "backends/mtia/helper_thread.h"
+
+namespace devrt::mtia {
+namespace {
+
+constexpr uint32_t kPollsBeforePause = 64;
+constexpr std::chrono::microseconds kPause{20};
+
+}  // namespace
+
+Driver* TheThreadedDriver() {
+  static auto* const driver = new ThreadedDriver();
+  return driver;
+}
+
+void ThreadedDriver::Start() {
+  start_ = RealClock::now();
+  stopping_ = false;
+}
+
+VTime ThreadedDriver::Now(const HostThread* me) const {
+  static_cast<void>(me);
+  const std::chrono::nanoseconds since = RealClock::now() - start_;
+  return static_cast<VTime>(since.count());
+}
+
+// ---- what the engine tells us ---------------------------------------------------
+
+void ThreadedDriver::HeadReady(StreamCore* s) {
+  Op* const op = s->head;
+  const bool sets = op->action == Action::kFlagSet;
+  if (op->engine == EngineClass::kNone || sets) {
+    op->began = Now(nullptr);
+    if (sets) g_engine->SetFlag(op->flag, op->value);
+    Finish(op);
+  } else if (op->action == Action::kFlagWait) {
+    StartFlagWait(s, op);
+  } else {
+    ready_.push_back(s);
+    Dispatch();
+  }
+}
+
+void ThreadedDriver::StartFlagWait(StreamCore* s, Op* op) {
+  op->state = OpState::kRunning;
+  op->began = Now(nullptr);
+  if (op->timeline != kNever) g_engine->TimelineUpdate(op);
+  if (g_engine->FlagIsSet(op)) {
+    Finish(op);
+    return;
+  }
+  s->head_state = HeadState::kParked;
+  g_engine->parked.push_back(s);
+  if (op->timeout == 0) return;
+  s->when = op->began + op->timeout;
+  timeouts_.push_back(s);
+  if (!timer_started_) {
+    timer_started_ = true;
+    StartHelper("mtia-timer", [this] { Expire(); });
+  }
+  timer_.notify_one();
+}
+
+void ThreadedDriver::HeadGone(StreamCore* s) {
+  if (s->head_state == HeadState::kParked) {
+    RemoveTimeout(s);
+    auto& parked = g_engine->parked;
+    parked.erase(std::remove(parked.begin(), parked.end(), s), parked.end());
+  } else if (s->head->abroad) {
+    spin_.notify_all();
+  } else {
+    ready_.erase(std::find(ready_.begin(), ready_.end(), s));
+  }
+}
+
+void ThreadedDriver::Unpark(StreamCore* s) {
+  RemoveTimeout(s);
+  Finish(s->head);
+}
+
+void ThreadedDriver::RemoveTimeout(StreamCore* s) {
+  timeouts_.erase(std::remove(timeouts_.begin(), timeouts_.end(), s),
+                  timeouts_.end());
+}
+
+void ThreadedDriver::Finish(Op* op) {
+  const StreamCore* const s = op->stream;
+  g_engine->Complete(op, std::max(Now(nullptr), s->last_end + 1));
+  NotifyWaiters();
+  if (!ready_.empty()) Dispatch();
+}
+
+void ThreadedDriver::NotifyWaiters() {
+  for (HostThread* const host : waiting_) {
+    if (std::all_of(host->want.begin(), host->want.end(), Done)) {
+      host->wake.notify_one();
+    }
+  }
+}
+
+// ---- workers -----------------------------------------------------------------------
+
+// The most urgent ready head that finds a token, or ready_.size().
+size_t ThreadedDriver::BestReady() const {
+  const bool invert = g_engine->config.invert_priorities;
+  size_t best = ready_.size();
+  for (size_t i = 0; i < ready_.size(); ++i) {
+    const StreamCore* const s = ready_[i];
+    if (!g_engine->TokensOf(s->head).available()) continue;
+    if (best == ready_.size()) {
+      best = i;
+      continue;
+    }
+    const StreamCore* const b = ready_[best];
+    const bool urgent = invert ? s->priority > b->priority
+                               : s->priority < b->priority;
+    if (urgent || (s->priority == b->priority && s->head->id < b->head->id)) {
+      best = i;
+    }
+  }
+  return best;
+}
+
+void ThreadedDriver::Dispatch() {
+  while (!stopping_) {
+    const size_t best = BestReady();
+    if (best == ready_.size()) return;
+    Op* const op = ready_[best]->head;
+    ready_.erase(ready_.begin() + static_cast<std::ptrdiff_t>(best));
+    g_engine->TakeToken(op);
+    Post(op);
+  }
+}
+
+void ThreadedDriver::Post(Op* op) {
+  op->state = OpState::kRunning;
+  op->abroad = true;
+  ++running_;
+  jobs_.push_back(op);
+  if (jobs_.size() > idle_) StartHelper("mtia-worker", [this] { Work(); });
+  work_.notify_one();
+}
+
+void ThreadedDriver::Work() {
+  Lock lock(g_engine->mutex);
+  for (;;) {
+    while (jobs_.empty()) {
+      ++idle_;
+      work_.wait(lock);
+      --idle_;
+    }
+    Op* const op = jobs_.front();
+    jobs_.pop_front();
+    RunOne(&lock, op);
+    Deferred deferred = TakeDeferred();
+    if (deferred.empty()) continue;
+    lock.unlock();
+    RunDeferred(deferred);
+    lock.lock();
+  }
+}
+
+void ThreadedDriver::RunOne(Lock* lock, Op* op) {
+  op->began = Now(nullptr);
+  if (op->timeline != kNever) g_engine->TimelineUpdate(op);
+  Fault fault;
+  if (op->action == Action::kSpin) {
+    Spin(lock, op);
+  } else {
+    lock->unlock();
+    if (op->kind == OpKind::kHostFunc) {
+      const InsideScope scope("a host function");
+      op->host_func(op->arg, nullptr);
+    } else {
+      g_engine->BeginBody(op);
+      fault = g_engine->EndBody(op);
+    }
+    lock->lock();
+  }
+  EndOne(op, std::move(fault));
+  if (--running_ == 0) rest_.notify_all();
+}
+
+void ThreadedDriver::Spin(Lock* lock, Op* op) {
+  const auto end = RealClock::now() + std::chrono::nanoseconds(op->duration);
+  while (op->stream != nullptr && !stopping_ && RealClock::now() < end) {
+    spin_.wait_until(*lock, end);
+  }
+}
+
+void ThreadedDriver::EndOne(Op* op, Fault fault) {
+  Engine* const engine = g_engine;
+  op->abroad = false;
+  if (op->kind == OpKind::kHostFunc) ++engine->host_funcs_run;
+  if (op->stream == nullptr) {  // discarded meanwhile
+    engine->Abandon(op);
+    return;
+  }
+  if (!fault && !engine->op_faults.empty()) {
+    const int32_t code = engine->InjectedCode(op);
+    if (code != 0) fault = engine->DescribeFault(op, code, "injected");
+  }
+  if (!fault) {
+    Finish(op);
+    return;
+  }
+  op->stream->head_state = HeadState::kNone;
+  engine->FailOp(op, std::move(fault), Now(nullptr));
+  NotifyWaiters();
+}
+
+// The timer's thread: flag_waits that give up.
+void ThreadedDriver::Expire() {
+  Lock lock(g_engine->mutex);
+  for (;;) {
+    if (timeouts_.empty()) {
+      timer_.wait(lock);
+      continue;
+    }
+    StreamCore* const s = *std::min_element(
+        timeouts_.begin(), timeouts_.end(),
+        [](const StreamCore* a, const StreamCore* b) {
+          return a->when < b->when;
+        });
+    if (Now(nullptr) < s->when) {
+      timer_.wait_until(lock, start_ + std::chrono::nanoseconds(s->when));
+      continue;
+    }
+    RemoveTimeout(s);
+    auto& parked = g_engine->parked;
+    parked.erase(std::remove(parked.begin(), parked.end(), s), parked.end());
+    Finish(s->head);
+  }
+}
+
+// ---- host threads ---------------------------------------------------------------------
+
+bool ThreadedDriver::Stalled() const {
+  return running_ == 0 && jobs_.empty() && timeouts_.empty();
+}
+
+devrt_status ThreadedDriver::Wait(HostThread* me) {
+  const auto done = [me] {
+    return std::all_of(me->want.begin(), me->want.end(), Done);
+  };
+  if (done()) return nullptr;
+  const std::chrono::nanoseconds watchdog(g_engine->config.watchdog);
+  Lock lock(g_engine->mutex, std::adopt_lock);
+  waiting_.push_back(me);
+  devrt_status error = nullptr;
+  while (!done()) {
+    const uint64_t progress = g_engine->progress;
+    me->wake.wait_until(lock, RealClock::now() + watchdog);
+    if (done() || g_engine->progress != progress || !Stalled()) continue;
+    // A wake-up without a reason looks like the watchdog: it is checked again.
+    me->wake.wait_until(lock, RealClock::now() + watchdog / 8);
+    if (done() || g_engine->progress != progress || !Stalled()) continue;
+    error = g_engine->DeadlockReport(me, false, nullptr);
+    break;
+  }
+  waiting_.erase(std::find(waiting_.begin(), waiting_.end(), me));
+  lock.release();
+  return error;
+}
+
+// Lets the workers at the lock and at a core.
+devrt_status ThreadedDriver::SoftWait(HostThread* me) {
+  if (me->polled_any % kPollsBeforePause != 0) return nullptr;
+  Lock lock(g_engine->mutex, std::adopt_lock);
+  me->wake.wait_until(lock, RealClock::now() + kPause);
+  lock.release();
+  return nullptr;
+}
+
+void ThreadedDriver::Stop() {
+  Lock lock(g_engine->mutex, std::adopt_lock);
+  stopping_ = true;
+  for (Op* const op : jobs_) op->abroad = false;
+  running_ -= static_cast<uint32_t>(jobs_.size());
+  jobs_.clear();
+  spin_.notify_all();
+  // A host function that never returns is left behind.
+  const auto late = RealClock::now() +
+                    std::chrono::nanoseconds(g_engine->config.watchdog);
+  while (running_ != 0 && RealClock::now() < late) {
+    rest_.wait_until(lock, late);
+  }
+  ready_.clear();
+  timeouts_.clear();
+  lock.release();
+}
+
+}  // namespace devrt::mtia

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "devrt/runtime/backend.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "devrt/runtime/device.h"
+#include "devrt/runtime/internal/load_report.h"
+#include "devrt/runtime/internal/process_state.h"
+#include "devrt/runtime/internal/records.h"
+#include "devrt/runtime/internal/registry.h"
+#include "devrt/runtime/internal/text.h"
+#include "devrt/runtime/status.h"
+
+namespace devrt {
+
+using internal::BackendRecord;
+
+const std::string& Backend::name() const { return record_->name; }
+
+std::string Backend::vendor() const { return record_->manifest.vendor; }
+
+std::string Backend::version() const { return record_->manifest.version; }
+
+const std::string& Backend::path() const { return record_->path; }
+
+uint64_t Backend::capabilities() const { return record_->capabilities; }
+
+std::vector<Device> Backend::devices() const {
+  std::vector<Device> devices;
+  for (internal::DeviceRecord* device : record_->devices) {
+    devices.push_back(Device(device));
+  }
+  return devices;
+}
+
+int Backend::device_count() const {
+  return static_cast<int>(record_->devices.size());
+}
+
+absl::StatusOr<const void*> Backend::GetExtension(const char* name,
+                                                  uint32_t minimum_size) const {
+  if (!internal::IsProcessOpen()) return internal::ProcessClosedError();
+  const void* table = record_->ops.get_extension(record_->self, name);
+  if (table == nullptr) {
+    return absl::UnimplementedError(
+        absl::StrCat("backend ", internal::Quoted(record_->name),
+                     " has no extension ", internal::Quoted(name)));
+  }
+  uint32_t size = 0;
+  std::memcpy(&size, table, sizeof size);
+  if (size < minimum_size) {
+    return absl::UnimplementedError(
+        absl::StrCat("extension ", internal::Quoted(name), " of backend ",
+                     internal::Quoted(record_->name), " is too old: it has ",
+                     size, " bytes, needed are ", minimum_size));
+  }
+  return table;
+}
+
+void* Backend::self() const { return record_->self; }
+
+absl::StatusOr<Backend> GetBackend(std::string_view name) {
+  DEVRT_ASSIGN_OR_RETURN(BackendRecord * record,
+                         internal::GetBackendRecord(name));
+  return BackendRecord::Wrap(record);
+}
+
+std::vector<std::string> BackendNames() {
+  return internal::FoundBackendNames();
+}
+
+absl::StatusOr<Backend> LoadBackend(std::string_view path) {
+  DEVRT_ASSIGN_OR_RETURN(BackendRecord * record,
+                         internal::LoadBackendRecord(std::string(path)));
+  return BackendRecord::Wrap(record);
+}
+
+absl::Status RegisterBackend(const devrt_manifest_v0* manifest,
+                             devrt_plugin_open_fn_v0 open) {
+  return internal::RegisterBackendRecord(manifest, open);
+}
+
+const char* ToString(LoadAttempt::Result result) {
+  switch (result) {
+    case LoadAttempt::Result::kFound:
+      return "found";
+    case LoadAttempt::Result::kLoaded:
+      return "loaded";
+    case LoadAttempt::Result::kRefused:
+      return "refused";
+    case LoadAttempt::Result::kShadowed:
+      return "shadowed";
+    case LoadAttempt::Result::kExcluded:
+      return "excluded";
+    case LoadAttempt::Result::kSearched:
+      return "searched";
+  }
+  return "unknown";
+}
+
+std::vector<LoadAttempt> LoadReport() { return internal::Attempts(); }
+
+std::string LoadReportText() {
+  return internal::FormatAttempts(internal::Attempts());
+}
+
+absl::Status Shutdown() { return internal::ShutdownAll(); }
+
+}  // namespace devrt

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Devices, and the calling thread's current device.
+//
+//   DEVRT_ASSIGN_OR_RETURN(devrt::Device gpu, devrt::GetDevice("mtia:1"));
+//   DEVRT_ASSIGN_OR_RETURN(devrt::DeviceProperties p, gpu.Properties());
+//   std::cout << gpu.name() << ": " << p.name << "\n";
+//
+// A Device can only name a device that exists: it comes from GetDevice,
+// Devices or CurrentDevice.  There is no "device -1", no default constructor
+// and no list of device types.
+//
+// Each thread has one current device per backend, device 0 at first.  On cuda
+// and hip it is the native current device: other libraries see devrt's, devrt
+// sees theirs (C1, C107).  No devrt call on a stream, event or pointer depends
+// on it; it decides what "mtia" without an index means.
+//
+// What it is not: an owner.  Nothing happens on a device because a Device
+// value exists, and looking at devices creates no context on any of them.
+//
+// Threads: everything may be called from any thread.
+// Errors: INVALID_ARGUMENT for bad strings and indices, NOT_FOUND for unknown
+// backends, FAILED_PRECONDITION after Shutdown() and in a forked child.
+
+#ifndef DEVRT_RUNTIME_DEVICE_H_
+#define DEVRT_RUNTIME_DEVICE_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "devrt/runtime/backend.h"
+#include "devrt/runtime/call_site.h"
+#include "devrt/runtime/export.h"
+
+namespace devrt {
+
+namespace internal {
+struct DeviceRecord;
+}
+
+// What is known about a device; a value, equal for equal devices.
+struct DEVRT_EXPORT DeviceProperties {
+  std::string name;  // "NVIDIA H200"
+  std::string arch;  // "sm_90", "gfx942", "mtia-sim"
+  std::array<uint8_t, 16> uuid{};
+  uint32_t pci_domain = 0;
+  uint32_t pci_bus = 0;
+  uint32_t pci_device = 0;
+  uint32_t compute_major = 0;  // 0.0 where there is no such notion
+  uint32_t compute_minor = 0;
+  uint32_t multiprocessors = 0;
+  uint64_t total_memory = 0;     // bytes
+  uint64_t overhead_bytes = 0;   // bytes of it that cannot be allocated
+  uint32_t alloc_alignment = 0;  // bytes
+  uint32_t copy_engines = 0;
+  int32_t priority_least = 0;  // numerically greatest
+  int32_t priority_greatest = 0;
+  uint32_t queue_depth = 0;  // operations a stream holds; 0: no limit
+  uint32_t elapsed_resolution_ns = 0;
+  uint32_t pageable_async = 0;  // DEVRT_PAGEABLE_*
+  bool raw_free_syncs = false;
+  uint32_t fault_delivery = 0;  // DEVRT_FAULT_DELIVERY_*
+  uint32_t fault_scope = 0;     // DEVRT_FAULT_SCOPE_*
+  bool device_reset = false;    // simulators only
+  uint64_t capabilities = 0;    // DEVRT_CAP_* of the backend
+
+  // 36 characters, "a1b2c3d4-....".
+  std::string uuid_string() const;
+
+  friend DEVRT_EXPORT bool operator==(const DeviceProperties& a,
+                                      const DeviceProperties& b);
+  friend bool operator!=(const DeviceProperties& a, const DeviceProperties& b) {
+    return !(a == b);
+  }
+};
+
+struct MemoryInfo {
+  uint64_t free_bytes = 0;
+  uint64_t total_bytes = 0;
+};
+
+// One device.  A pointer-sized value; copy it freely.
+class DEVRT_EXPORT Device {
+ public:
+  Backend backend() const;
+  int index() const;         // ordinal within the backend
+  std::string name() const;  // "mtia:1"; GetDevice(name()) is this device
+
+  absl::StatusOr<DeviceProperties> Properties() const;
+  // Now, as the backend sees it; other processes may change it.
+  absl::StatusOr<MemoryInfo> GetMemoryInfo() const;
+  // Waits for all work on all streams of this device, of all threads (C5).
+  // Returns the error of earlier work, if any.
+  absl::Status Synchronize(CallSite site = CallSite::Here()) const;
+  // OK, or the sticky error that ended this device (semantics 2.5).  Asks
+  // nothing of the driver.
+  absl::Status Health() const;
+
+  friend bool operator==(Device a, Device b) { return a.record_ == b.record_; }
+  friend bool operator!=(Device a, Device b) { return !(a == b); }
+  // By backend, then index: an order for maps, without meaning.
+  friend DEVRT_EXPORT bool operator<(Device a, Device b);
+  template <typename H>
+  friend H AbslHashValue(H h, Device d) {
+    return H::combine(std::move(h), d.record_);
+  }
+
+  // For devrt's own layers.
+  explicit Device(internal::DeviceRecord* record) : record_(record) {}
+  Device(std::nullptr_t) = delete;
+  internal::DeviceRecord* record() const { return record_; }
+
+ private:
+  internal::DeviceRecord* record_;
+};
+
+DEVRT_EXPORT std::ostream& operator<<(std::ostream& os, Device device);
+
+// "mtia:1" names device 1 of backend mtia; "mtia" names the calling thread's
+// current device of mtia.  Index: decimal digits without sign or leading
+// zeros.
+DEVRT_EXPORT absl::StatusOr<Device> GetDevice(std::string_view name);
+// INVALID_ARGUMENT: "Device index value 9 is out of index range [0, 2)".
+DEVRT_EXPORT absl::StatusOr<Device> GetDevice(std::string_view backend,
+                                              int64_t index);
+// All devices of one backend, by index.
+DEVRT_EXPORT absl::StatusOr<std::vector<Device>> Devices(
+    std::string_view backend);
+// All devices of all backends that can be opened; never fails.
+DEVRT_EXPORT std::vector<Device> AllDevices();
+
+// The calling thread's current device of one backend.  No context is created.
+DEVRT_EXPORT absl::StatusOr<Device> CurrentDevice(std::string_view backend);
+DEVRT_EXPORT absl::StatusOr<Device> CurrentDevice(Backend backend);
+
+// Makes `device` the calling thread's current one of its backend; other
+// backends' stay.  Waits for no work; may create the device's context (C2).
+// To have it restored, use DeviceGuard.
+DEVRT_EXPORT absl::Status SetCurrentDevice(Device device);
+
+}  // namespace devrt
+
+template <>
+struct std::hash<devrt::Device> {
+  std::size_t operator()(devrt::Device d) const noexcept {
+    return std::hash<const void*>()(d.record());
+  }
+};
+
+#endif  // DEVRT_RUNTIME_DEVICE_H_

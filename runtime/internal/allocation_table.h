@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every live block that devrt handed out or registered, by address.
+
+#ifndef DEVRT_RUNTIME_INTERNAL_ALLOCATION_TABLE_H_
+#define DEVRT_RUNTIME_INTERNAL_ALLOCATION_TABLE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <shared_mutex>
+
+#include "absl/container/btree_map.h"
+#include "devrt/runtime/internal/records.h"
+#include "devrt/runtime/raw_memory.h"
+
+namespace devrt::internal {
+
+struct AllocationRange {
+  DeviceRecord* device = nullptr;
+  PointerKind kind = PointerKind::kUnregistered;
+  bool registered = false;  // host memory of the user's
+  void* base = nullptr;
+  uint64_t size = 0;  // > 0
+  uint64_t id = 0;    // never reused
+};
+
+// Blocks that devrt allocated never overlap each other; registered ranges
+// overlap only if they belong to different backends.
+class AllocationTable {
+ public:
+  static AllocationTable& Get();
+
+  // Gives `range` an id and adds it.  Returns what it overlaps, then nothing
+  // has changed; a registered range must overlap no allocated block either.
+  std::optional<AllocationRange> Insert(AllocationRange* range);
+  // Back, under the id it had.
+  void Restore(const AllocationRange& range);
+  // False when another thread removed it before.
+  bool Remove(const AllocationRange& range);
+
+  // The allocated block, else the registered range, that holds `pointer`.
+  std::optional<AllocationRange> Find(const void* pointer) const;
+  std::optional<AllocationRange> FindRegistered(const BackendRecord* backend,
+                                                const void* pointer) const;
+
+ private:
+  using Ranges = absl::btree_map<uintptr_t, AllocationRange>;
+
+  static const AllocationRange* FindIn(const Ranges& ranges, uintptr_t address);
+  static const AllocationRange* Overlapped(const Ranges& ranges,
+                                           const AllocationRange& range);
+  Ranges& RangesFor(const AllocationRange& range);
+
+  // std::shared_mutex: lookups of copies on many threads do not queue up.
+  mutable std::shared_mutex mutex_;
+  Ranges allocated_;
+  std::map<const BackendRecord*, Ranges> registered_;
+  uint64_t last_id_ = 0;
+};
+
+// AllocationTable::Get().Find(pointer)
+std::optional<AllocationRange> FindAllocation(const void* pointer);
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_RUNTIME_INTERNAL_ALLOCATION_TABLE_H_

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "devrt/runtime/internal/discovery.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "devrt/runtime/internal/elf_manifest.h"
+#include "devrt/runtime/internal/text.h"
+
+namespace devrt::internal {
+namespace {
+
+using Result = LoadAttempt::Result;
+
+constexpr char kFilePrefix[] = "libdevrt_";
+constexpr char kFileSuffix[] = ".so";
+
+std::string Variable(const char* name) {
+  const char* value = secure_getenv(name);
+  return value == nullptr ? std::string() : value;
+}
+
+// Without links; empty if there is no such file.
+std::string Canonical(const std::string& path) {
+  char* resolved = realpath(path.c_str(), nullptr);
+  if (resolved == nullptr) return std::string();
+  std::string result = resolved;
+  free(resolved);
+  return result;
+}
+
+// The file that is mapped at `address`; its name is absolute, whatever the
+// program was started as and whichever directory it changed to.
+std::string MappedFile(const void* address) {
+  std::ifstream maps("/proc/self/maps");
+  const uintptr_t wanted = reinterpret_cast<uintptr_t>(address);
+  std::string line;
+  while (std::getline(maps, line)) {
+    unsigned long begin = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) != 2) continue;
+    const size_t path = line.find('/');
+    if (begin <= wanted && wanted < end && path != std::string::npos) {
+      return line.substr(path);
+    }
+  }
+  return std::string();
+}
+
+// The file this code is in: libdevrt.so, or the program it is linked into.
+std::string OwnFile() {
+  const void* self = reinterpret_cast<const void*>(&ReadEnvironment);
+  Dl_info info;
+  const bool known = dladdr(self, &info) != 0 && info.dli_fname != nullptr;
+  return Canonical(known && info.dli_fname[0] == '/' ? info.dli_fname
+                                                     : MappedFile(self));
+}
+
+std::string DefaultDirectory() {
+  const std::string file = OwnFile();
+  const size_t slash = file.rfind('/');
+  if (slash == std::string::npos) return std::string();
+  return absl::StrCat(file.substr(0, slash), "/devrt");
+}
+
+std::vector<std::string> SplitPaths(const std::string& list) {
+  return absl::StrSplit(list, ':', absl::SkipEmpty());
+}
+
+Finding Refused(const std::string& source, const std::string& path,
+                absl::Status why) {
+  Finding finding;
+  finding.attempt.source = source;
+  finding.attempt.path = path;
+  finding.attempt.result = Result::kRefused;
+  finding.attempt.status = std::move(why);
+  return finding;
+}
+
+Finding Searched(const std::string& source, const std::string& path) {
+  Finding finding;
+  finding.attempt.source = source;
+  finding.attempt.path = path;
+  finding.attempt.result = Result::kSearched;
+  return finding;
+}
+
+absl::StatusOr<std::vector<std::string>> PluginFiles(
+    const std::string& directory) {
+  DIR* stream = opendir(directory.c_str());
+  if (stream == nullptr) {
+    const std::string text =
+        absl::StrCat(directory, ": ", std::strerror(errno));
+    return errno == ENOENT ? absl::NotFoundError(text)
+                           : absl::InvalidArgumentError(text);
+  }
+  std::vector<std::string> files;
+  while (const dirent* entry = readdir(stream)) {
+    const absl::string_view name = entry->d_name;
+    if (absl::StartsWith(name, kFilePrefix) &&
+        absl::EndsWith(name, kFileSuffix)) {
+      files.push_back(absl::StrCat(directory, "/", name));
+    }
+  }
+  closedir(stream);
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+// Findings in order, and what was seen before.
+class Search {
+ public:
+  void AddFile(const std::string& source, const std::string& path) {
+    Finding finding = Examine(source, path);
+    if (finding.attempt.result == Result::kFound) {
+      for (const Finding& earlier : findings_) {
+        const bool same_name =
+            earlier.attempt.result == Result::kFound &&
+            earlier.attempt.backend == finding.attempt.backend;
+        if (!same_name) continue;
+        MarkShadowed(earlier.attempt, &finding.attempt);
+        break;
+      }
+    }
+    findings_.push_back(std::move(finding));
+  }
+
+  void AddDirectory(const std::string& source, const std::string& path) {
+    if (path[0] != '/') {
+      findings_.push_back(Refused(
+          source, path,
+          absl::InvalidArgumentError(absl::StrCat(
+              source, ": ", Quoted(path), " is not an absolute path"))));
+      return;
+    }
+    absl::StatusOr<std::vector<std::string>> files = PluginFiles(path);
+    // Nobody asked for the default directory: it may be missing.
+    if (absl::IsNotFound(files.status()) && source == kSourceDefault) {
+      findings_.push_back(Searched(source, path));
+      findings_.back().attempt.status = files.status();
+      return;
+    }
+    if (!files.ok()) {
+      findings_.push_back(Refused(source, path, files.status()));
+      return;
+    }
+    findings_.push_back(Searched(source, path));
+    if (!directories_.insert(Canonical(path)).second) return;
+    for (const std::string& file : *files) AddFile(source, file);
+  }
+
+  std::vector<Finding> Take() { return std::move(findings_); }
+
+ private:
+  std::vector<Finding> findings_;
+  std::set<std::string> directories_;
+};
+
+}  // namespace
+
+Environment ReadEnvironment() {
+  return {Variable("DEVRT_PLUGINS"), Variable("DEVRT_PLUGIN_PATH"),
+          Variable("DEVRT_BACKENDS"), DefaultDirectory()};
+}
+
+Finding Examine(const std::string& source, const std::string& path) {
+  if (path.empty() || path[0] != '/' || path.find('\0') != std::string::npos) {
+    return Refused(
+        source, path,
+        absl::InvalidArgumentError(absl::StrCat(source, ": ", Quoted(path),
+                                                " is not an absolute path")));
+  }
+  absl::StatusOr<devrt_manifest_v0> manifest = ReadManifest(path);
+  if (!manifest.ok()) return Refused(source, path, manifest.status());
+  Finding finding;
+  finding.attempt.source = source;
+  finding.attempt.path = path;
+  finding.attempt.backend = manifest->backend;
+  finding.attempt.version = manifest->version;
+  finding.attempt.result = Result::kFound;
+  finding.canonical = Canonical(path);
+  finding.manifest = *manifest;
+  return finding;
+}
+
+void MarkShadowed(const LoadAttempt& earlier, LoadAttempt* later) {
+  later->result = Result::kShadowed;
+  const bool same_file =
+      !later->path.empty() && Canonical(earlier.path) == Canonical(later->path);
+  const std::string before =
+      earlier.path.empty() ? "the program itself" : earlier.path;
+  later->status = absl::AlreadyExistsError(
+      same_file ? absl::StrCat(later->path, ": named twice, first by ",
+                               earlier.source)
+                : absl::StrCat(later->path, ": backend ",
+                               Quoted(later->backend), " already comes from ",
+                               before, " (", earlier.source, ")"));
+}
+
+std::vector<Finding> Discover(const Environment& environment) {
+  Search search;
+  if (!environment.plugins.empty()) {
+    // The user named files: then only these count.
+    for (const std::string& path : SplitPaths(environment.plugins)) {
+      search.AddFile(kSourcePlugins, path);
+    }
+    return search.Take();
+  }
+  for (const std::string& path : SplitPaths(environment.plugin_path)) {
+    search.AddDirectory(kSourcePluginPath, path);
+  }
+  if (!environment.default_directory.empty()) {
+    search.AddDirectory(kSourceDefault, environment.default_directory);
+  }
+  return search.Take();
+}
+
+}  // namespace devrt::internal

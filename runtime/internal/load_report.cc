@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "devrt/runtime/internal/load_report.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "devrt/runtime/internal/discovery.h"
+#include "devrt/runtime/internal/text.h"
+
+namespace devrt::internal {
+namespace {
+
+using Result = LoadAttempt::Result;
+
+// Without a manifest the file's name is all there is to go by.
+bool IsNamedAfter(const LoadAttempt& attempt, std::string_view name) {
+  return attempt.backend.empty() &&
+         absl::EndsWith(attempt.path,
+                        absl::StrCat("/libdevrt_", ToAbsl(name), ".so"));
+}
+
+absl::StatusCode CodeFor(std::string_view name,
+                         const std::vector<LoadAttempt>& attempts) {
+  for (const LoadAttempt& attempt : attempts) {
+    if (attempt.result != Result::kRefused) continue;
+    if (attempt.source == kSourcePlugins || IsNamedAfter(attempt, name)) {
+      return attempt.status.code();
+    }
+  }
+  return absl::StatusCode::kNotFound;
+}
+
+void AppendList(std::string* text, const char* title,
+                const std::vector<std::string>& parts) {
+  if (!parts.empty()) {
+    absl::StrAppend(text, "; ", title, ": ", absl::StrJoin(parts, "; "));
+  }
+}
+
+}  // namespace
+
+absl::Status NotFoundError(std::string_view name,
+                           const std::vector<LoadAttempt>& attempts) {
+  std::vector<std::string> known, refused, searched;
+  for (const LoadAttempt& attempt : attempts) {
+    switch (attempt.result) {
+      case Result::kRefused:
+        refused.push_back(std::string(ToStd(attempt.status.message())));
+        break;
+      case Result::kSearched:
+        searched.push_back(
+            absl::StrCat(attempt.path, " (", attempt.source,
+                         attempt.status.ok() ? "" : ", does not exist", ")"));
+        break;
+      case Result::kShadowed:
+        break;
+      default:
+        known.push_back(attempt.backend);
+    }
+  }
+  if (known.empty()) known.push_back("none");
+  std::string text = absl::StrCat("no backend ", Quoted(name), " was found");
+  AppendList(&text, "known backends", known);
+  AppendList(&text, "refused", refused);
+  AppendList(&text, "searched", searched);
+  return absl::Status(CodeFor(name, attempts), text);
+}
+
+std::string FormatAttempts(const std::vector<LoadAttempt>& attempts) {
+  std::string text;
+  for (const LoadAttempt& attempt : attempts) {
+    absl::StrAppendFormat(&text, "%-8s  %-17s  %s", ToString(attempt.result),
+                          attempt.source,
+                          attempt.path.empty() ? "(no file)" : attempt.path);
+    if (!attempt.backend.empty()) {
+      absl::StrAppend(&text, "  ", attempt.backend, " ", attempt.version);
+    }
+    if (!attempt.status.ok()) {
+      absl::StrAppend(&text, "  ", attempt.status.message());
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace devrt::internal

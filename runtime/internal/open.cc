@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "devrt/runtime/internal/open.h"
+
+#include <dlfcn.h>
+
+#include <cstring>
+#include <exception>
+#include <memory>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "devrt/runtime/internal/host_table.h"
+#include "devrt/runtime/internal/table.h"
+#include "devrt/runtime/status.h"
+
+namespace devrt::internal {
+namespace {
+
+// More is a damaged answer, not a machine.
+constexpr uint32_t kMostDevices = 1u << 16;
+
+absl::Status DlError() {
+  const char* error = dlerror();
+  const std::string text = error != nullptr ? error : "unknown dlopen error";
+  // A vendor's library that is not installed looks like this.
+  return absl::StrContains(text, "cannot open shared object file")
+             ? absl::UnavailableError(text)
+             : absl::InvalidArgumentError(text);
+}
+
+absl::Status TakeOpenError(const std::string& backend, devrt_status error,
+                           const char* call) {
+  absl::Status status(ToStatusCode(error->code),
+                      absl::StrCat(call, " failed: ", DescribeError(*error)));
+  SetErrorInfo(&status, InfoOf(*error, backend));
+  DestroyError(error);
+  return status;
+}
+
+// Runs plugin code of which nothing is proven yet.
+template <typename Function>
+absl::Status Guarded(const std::string& backend, const char* call,
+                     Function function) {
+  std::string what = "an exception that is not a std::exception";
+  try {
+    devrt_status error = function();
+    return error == nullptr ? absl::OkStatus()
+                            : TakeOpenError(backend, error, call);
+  } catch (const std::exception& e) {
+    what = e.what();
+  } catch (...) {
+  }
+  return absl::InternalError(
+      absl::StrCat(call, " threw ", what, "; plugins must not throw"));
+}
+
+absl::StatusOr<uint32_t> CountDevices(const BackendRecord& backend) {
+  uint32_t count = 0;
+  DEVRT_RETURN_IF_ERROR(Guarded(backend.name, "device count", [&] {
+    return backend.ops.device_count(backend.self, &count);
+  }));
+  if (count > kMostDevices) {
+    return absl::InternalError(
+        absl::StrCat("it claims to have ", count, " devices"));
+  }
+  return count;
+}
+
+void AddDevices(BackendRecord* backend, uint32_t count, uint32_t first_index) {
+  for (uint32_t i = 0; i < count; ++i) {
+    DeviceRecord* device = new DeviceRecord;
+    device->ops = &backend->ops;
+    device->self = backend->self;
+    device->ordinal = i;
+    device->index = first_index + i;
+    device->backend = backend;
+    backend->devices.push_back(device);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<devrt_plugin_open_fn_v0> LoadLibrary(
+    const std::string& path, const devrt_manifest_v0& manifest) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (library == nullptr) return DlError();
+  const void* loaded = dlsym(library, DEVRT_PLUGIN_MANIFEST_SYMBOL);
+  void* open = dlsym(library, DEVRT_PLUGIN_OPEN_SYMBOL);
+  if (loaded == nullptr || open == nullptr) return DlError();
+  if (std::memcmp(loaded, &manifest,
+                  DEVRT_SIZE_THROUGH(devrt_manifest_v0, version)) != 0) {
+    return absl::FailedPreconditionError(
+        "its manifest in memory differs from the one in its file");
+  }
+  return reinterpret_cast<devrt_plugin_open_fn_v0>(open);
+}
+
+absl::StatusOr<BackendRecord*> OpenPlugin(const devrt_manifest_v0& manifest,
+                                          const std::string& path,
+                                          devrt_plugin_open_fn_v0 open,
+                                          uint32_t first_index) {
+  auto backend = std::make_unique<BackendRecord>();
+  backend->name = manifest.backend;
+  backend->path = path;
+  backend->manifest = manifest;
+  devrt_backend_v0 given = {};
+  given.struct_size = sizeof given;
+  DEVRT_RETURN_IF_ERROR(Guarded(backend->name, "open",
+                                [&] { return open(HostTable(), &given); }));
+  backend->self = given.self;
+  DEVRT_RETURN_IF_ERROR(
+      CompleteTable(given, manifest, &backend->ops, &backend->capabilities));
+  absl::StatusOr<uint32_t> count = CountDevices(*backend);
+  if (!count.ok()) {
+    Guarded(backend->name, "shutdown", [&]() -> devrt_status {
+      backend->ops.shutdown(backend->self);
+      return nullptr;
+    }).IgnoreError();
+    return count.status();
+  }
+  AddDevices(backend.get(), *count, first_index);
+  return backend.release();
+}
+
+}  // namespace devrt::internal

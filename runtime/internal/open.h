@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Opens one plugin: the first moment at which its code runs.
+
+#ifndef DEVRT_RUNTIME_INTERNAL_OPEN_H_
+#define DEVRT_RUNTIME_INTERNAL_OPEN_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "devrt/backends/abi/devrt_plugin.h"
+#include "devrt/runtime/internal/records.h"
+
+namespace devrt::internal {
+
+// Loads the shared library at `path`, never to be unloaded, and returns its
+// open function.  `manifest` is what its file said.
+absl::StatusOr<devrt_plugin_open_fn_v0> LoadLibrary(
+    const std::string& path, const devrt_manifest_v0& manifest);
+
+// Calls `open`, checks what it gave and makes the records.  Devices get dense
+// indices from `first_index` on.
+absl::StatusOr<BackendRecord*> OpenPlugin(const devrt_manifest_v0& manifest,
+                                          const std::string& path,
+                                          devrt_plugin_open_fn_v0 open,
+                                          uint32_t first_index);
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_RUNTIME_INTERNAL_OPEN_H_

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "devrt/runtime/internal/out_of_memory.h"
+
+#include <optional>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "devrt/runtime/internal/text.h"
+
+namespace devrt::internal {
+
+std::string OutOfMemoryText(const DeviceRecord* device,
+                            const OutOfMemoryInfo& info) {
+  std::string text = absl::StrCat(absl::AsciiStrToUpper(device->backend->name),
+                                  " out of memory. Tried to allocate ");
+  if (info.requested >= kTooManyBytes) {
+    absl::StrAppend(&text, "more than 1EB memory.");
+    return text;
+  }
+  absl::StrAppend(&text, FormatBytes(info.requested), ".");
+  if (info.total == 0) return text;
+  // "GPU" on every backend: programs search for this text.
+  absl::StrAppend(&text, " GPU ", device->ordinal, " has a total capacity of ",
+                  FormatBytes(info.total), " of which ", FormatBytes(info.free),
+                  " is free.");
+  return text;
+}
+
+absl::Status OutOfMemoryError(const DeviceRecord* device,
+                              const OutOfMemoryInfo& info,
+                              const absl::Status& native) {
+  absl::Status status =
+      absl::ResourceExhaustedError(OutOfMemoryText(device, info));
+  SetOutOfMemoryInfo(&status, info);
+  if (std::optional<ErrorInfo> origin = GetErrorInfo(native)) {
+    SetErrorInfo(&status, *origin);
+  }
+  return status;
+}
+
+}  // namespace devrt::internal

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Out of memory: one formatter for all layers (semantics 2.6, 2.7).
+
+#ifndef DEVRT_RUNTIME_INTERNAL_OUT_OF_MEMORY_H_
+#define DEVRT_RUNTIME_INTERNAL_OUT_OF_MEMORY_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "devrt/runtime/internal/records.h"
+#include "devrt/runtime/status.h"
+
+namespace devrt::internal {
+
+// Requests of so many bytes fail before any native call.
+inline constexpr uint64_t kTooManyBytes = uint64_t{1} << 60;
+
+// "MTIA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity
+// of 256.00 MiB of which 255.00 MiB is free."  Without a total the last
+// sentence is left out.
+std::string OutOfMemoryText(const DeviceRecord* device,
+                            const OutOfMemoryInfo& info);
+
+// RESOURCE_EXHAUSTED with that text and payload.  `native` is what the backend
+// answered, for its ErrorInfo; may be OK.
+absl::Status OutOfMemoryError(const DeviceRecord* device,
+                              const OutOfMemoryInfo& info,
+                              const absl::Status& native);
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_RUNTIME_INTERNAL_OUT_OF_MEMORY_H_

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which peer access devrt has enabled (C76 is judged on this record).
+
+#ifndef DEVRT_RUNTIME_INTERNAL_PEER_TABLE_H_
+#define DEVRT_RUNTIME_INTERNAL_PEER_TABLE_H_
+
+#include <map>
+#include <utility>
+
+#include "devrt/runtime/internal/records.h"
+#include "devrt/runtime/mutex.h"
+
+namespace devrt::internal {
+
+enum class PeerOwner {
+  kDevrt,
+  kForeign,  // another library had enabled it: not ours to disable
+};
+
+struct PeerTable {
+  using Pair = std::pair<const DeviceRecord*, const DeviceRecord*>;
+
+  static PeerTable& Get();
+  // Forgets all pairs of a backend that was reset.
+  void Forget(const BackendRecord* backend) DEVRT_EXCLUDES(mutex);
+
+  Mutex mutex;
+  std::map<Pair, PeerOwner> enabled DEVRT_GUARDED_BY(mutex);
+};
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_RUNTIME_INTERNAL_PEER_TABLE_H_

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "devrt/runtime/internal/registry.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "devrt/runtime/internal/discovery.h"
+#include "devrt/runtime/internal/elf_manifest.h"
+#include "devrt/runtime/internal/load_report.h"
+#include "devrt/runtime/internal/open.h"
+#include "devrt/runtime/internal/process_state.h"
+#include "devrt/runtime/internal/selection.h"
+#include "devrt/runtime/internal/shutdown.h"
+#include "devrt/runtime/internal/text.h"
+#include "devrt/runtime/log.h"
+#include "devrt/runtime/status.h"
+
+namespace devrt::internal {
+namespace {
+
+using Result = LoadAttempt::Result;
+using BackendList = std::vector<BackendRecord*>;
+
+// Replaced, never changed; the lists of before are leaked for their readers.
+std::atomic<const BackendList*> opened{nullptr};
+// Plugin code has run, so that a forked child must not use backends.
+std::atomic<bool> any_opened{false};
+// Somebody is inside the registry: what a child forked now sees is unfinished.
+std::atomic<bool> busy{false};
+
+// A finding, and what became of it.
+struct Entry {
+  Finding finding;
+  devrt_plugin_open_fn_v0 open = nullptr;  // of a linked-in backend
+  BackendRecord* record = nullptr;
+  bool chosen = false;  // what its name stands for
+
+  LoadAttempt& attempt() { return finding.attempt; }
+  const std::string& name() const { return finding.attempt.backend; }
+  // LoadBackend may replace what was only found, or what did not open.
+  bool IsFixed() const { return record != nullptr || open != nullptr; }
+};
+
+class Registry {
+ public:
+  static Registry& Get() {
+    static Registry* const registry = new Registry;
+    return *registry;
+  }
+
+  absl::StatusOr<BackendRecord*> Find(std::string_view name);
+  absl::StatusOr<BackendRecord*> Load(const std::string& path);
+  absl::Status Register(const devrt_manifest_v0* manifest,
+                        devrt_plugin_open_fn_v0 open);
+  std::vector<std::string> Names();
+  std::vector<LoadAttempt> Attempts();
+  absl::Status Shutdown();
+
+ private:
+  class Lock;
+
+  Registry() {
+    OpenedBackends();  // made now, so that the handler finds it made
+    pthread_atfork(nullptr, nullptr, &InForkedChild);
+  }
+  static void InForkedChild();
+
+  void ReadSettings();
+  void DiscoverOnce();
+  Entry* Chosen(std::string_view name);
+  Entry* Add(Finding finding);
+  absl::Status Choose(Entry* entry);
+  absl::StatusOr<BackendRecord*> Open(Entry* entry);
+  absl::StatusOr<BackendRecord*> TryOpen(const Entry& entry);
+  void Publish(BackendRecord* record);
+
+  Mutex mutex_;
+  std::optional<Environment> environment_;
+  absl::StatusOr<Selection> selection_ = Selection();
+  bool discovered_ = false;
+  std::vector<std::unique_ptr<Entry>> entries_;  // in order of the report
+};
+
+class Registry::Lock {
+ public:
+  explicit Lock(Registry* registry) : lock_(&registry->mutex_) {
+    busy.store(true);
+  }
+  ~Lock() { busy.store(false); }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  MutexLock lock_;
+};
+
+void Registry::InForkedChild() {
+  // Only atomics: any lock may be held by a thread that does not exist here.
+  if (!any_opened.load() && !busy.load()) return;
+  process_state.fetch_or(kForkedChild);
+  for (BackendRecord* backend : OpenedBackends()) {
+    for (DeviceRecord* device : backend->devices) {
+      device->state.fetch_or(kForkedChild);
+    }
+  }
+}
+
+void Registry::ReadSettings() {
+  if (environment_.has_value()) return;
+  environment_ = ReadEnvironment();
+  selection_ = Selection::Parse(environment_->backends);
+  if (selection_.ok()) return;
+  DEVRT_LOG(kError, std::string(ToStd(selection_.status().message())));
+}
+
+void Registry::DiscoverOnce() {
+  ReadSettings();
+  if (std::exchange(discovered_, true)) return;
+  for (Finding& finding : Discover(*environment_)) {
+    Entry* entry = Add(std::move(finding));
+    if (entry->attempt().result == Result::kFound) {
+      Choose(entry).IgnoreError();  // the report says why
+    }
+    const LoadAttempt& attempt = entry->attempt();
+    // Named by the user: worth more than a line in the report.
+    if (attempt.source == kSourcePlugins && !attempt.status.ok()) {
+      DEVRT_LOG(kError,
+                absl::StrCat("DEVRT_PLUGINS: ", attempt.status.message()));
+    }
+  }
+}
+
+Entry* Registry::Add(Finding finding) {
+  entries_.push_back(std::make_unique<Entry>());
+  entries_.back()->finding = std::move(finding);
+  return entries_.back().get();
+}
+
+Entry* Registry::Chosen(std::string_view name) {
+  for (const std::unique_ptr<Entry>& entry : entries_) {
+    if (entry->chosen && entry->name() == name) return entry.get();
+  }
+  return nullptr;
+}
+
+// Makes `entry` what its name stands for, unless another one is that already.
+absl::Status Registry::Choose(Entry* entry) {
+  LoadAttempt& attempt = entry->attempt();
+  Entry* earlier = Chosen(entry->name());
+  const bool explicitly =
+      attempt.source == kSourceLoad || attempt.source == kSourceRegister;
+  if (earlier != nullptr && (!explicitly || earlier->IsFixed())) {
+    MarkShadowed(earlier->attempt(), &attempt);
+    return attempt.status;
+  }
+  if (earlier != nullptr) {
+    earlier->chosen = false;
+    if (earlier->attempt().result == Result::kFound) {
+      MarkShadowed(attempt, &earlier->attempt());
+    }
+  }
+  entry->chosen = true;
+  if (!selection_.ok() || selection_->Selects(entry->name())) {
+    return absl::OkStatus();
+  }
+  attempt.result = Result::kExcluded;
+  attempt.status = absl::FailedPreconditionError(absl::StrCat(
+      "backend ", Quoted(entry->name()),
+      " is excluded by DEVRT_BACKENDS=", Quoted(environment_->backends)));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<BackendRecord*> Registry::TryOpen(const Entry& entry) {
+  devrt_plugin_open_fn_v0 open = entry.open;
+  any_opened.store(true);
+  if (open == nullptr) {
+    DEVRT_ASSIGN_OR_RETURN(
+        open, LoadLibrary(entry.finding.attempt.path, entry.finding.manifest));
+  }
+  uint32_t devices = 0;
+  for (BackendRecord* backend : OpenedBackends()) {
+    devices += static_cast<uint32_t>(backend->devices.size());
+  }
+  return OpenPlugin(entry.finding.manifest, entry.finding.attempt.path, open,
+                    devices);
+}
+
+// Opens at most once: a failure is the answer for ever.
+absl::StatusOr<BackendRecord*> Registry::Open(Entry* entry) {
+  if (entry->record != nullptr) return entry->record;
+  LoadAttempt& attempt = entry->attempt();
+  if (!attempt.status.ok()) return attempt.status;
+  absl::StatusOr<BackendRecord*> record = TryOpen(*entry);
+  if (!record.ok()) {
+    attempt.result = Result::kRefused;
+    attempt.status = WithPrefix(
+        absl::StrCat("backend ", Quoted(entry->name()),
+                     " cannot be loaded from ",
+                     attempt.path.empty() ? "the program itself" : attempt.path,
+                     " (", attempt.source, "): "),
+        record.status());
+    return attempt.status;
+  }
+  attempt.result = Result::kLoaded;
+  entry->record = *record;
+  Publish(*record);
+  return *record;
+}
+
+void Registry::Publish(BackendRecord* record) {
+  auto* list = new BackendList(OpenedBackends());
+  list->push_back(record);
+  opened.store(list, std::memory_order_release);
+}
+
+absl::StatusOr<BackendRecord*> Registry::Find(std::string_view name) {
+  Lock lock(this);
+  if (!IsProcessOpen()) return ProcessClosedError();
+  DiscoverOnce();
+  if (!selection_.ok()) return selection_.status();
+  if (Entry* entry = Chosen(name)) return Open(entry);
+  std::vector<LoadAttempt> attempts;
+  for (const auto& entry : entries_) attempts.push_back(entry->attempt());
+  return NotFoundError(name, attempts);
+}
+
+absl::StatusOr<BackendRecord*> Registry::Load(const std::string& path) {
+  Lock lock(this);
+  if (!IsProcessOpen()) return ProcessClosedError();
+  ReadSettings();
+  if (!selection_.ok()) return selection_.status();
+  Finding finding = Examine(kSourceLoad, path);
+  if (finding.attempt.result == Result::kFound) {
+    Entry* earlier = Chosen(finding.attempt.backend);
+    const bool same_file =
+        earlier != nullptr && earlier->finding.canonical == finding.canonical;
+    if (same_file) return Open(earlier);
+  }
+  Entry* entry = Add(std::move(finding));
+  if (!entry->attempt().status.ok()) return entry->attempt().status;
+  DEVRT_RETURN_IF_ERROR(Choose(entry));
+  return Open(entry);
+}
+
+absl::Status Registry::Register(const devrt_manifest_v0* manifest,
+                                devrt_plugin_open_fn_v0 open) {
+  if (manifest == nullptr || open == nullptr) {
+    return absl::InvalidArgumentError(
+        "RegisterBackend needs a manifest and an open function");
+  }
+  DEVRT_RETURN_IF_ERROR(
+      WithPrefix("RegisterBackend: ", CheckManifest(*manifest)));
+  Lock lock(this);
+  ReadSettings();
+  Finding finding;
+  finding.attempt.source = kSourceRegister;
+  finding.attempt.backend = manifest->backend;
+  finding.attempt.version = manifest->version;
+  finding.manifest = *manifest;
+  Entry* entry = Add(std::move(finding));
+  entry->open = open;
+  return Choose(entry);
+}
+
+std::vector<std::string> Registry::Names() {
+  Lock lock(this);
+  DiscoverOnce();
+  if (!selection_.ok()) return {};
+  std::vector<std::pair<uint32_t, std::string>> found;
+  for (const auto& entry : entries_) {
+    if (!entry->chosen || entry->attempt().result == Result::kExcluded) {
+      continue;
+    }
+    found.emplace_back(entry->finding.manifest.priority, entry->name());
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<std::string> names;
+  for (const auto& [priority, name] : found) names.push_back(name);
+  return names;
+}
+
+std::vector<LoadAttempt> Registry::Attempts() {
+  Lock lock(this);
+  DiscoverOnce();
+  std::vector<LoadAttempt> attempts;
+  if (!selection_.ok()) {
+    LoadAttempt bad;
+    bad.source = "DEVRT_BACKENDS";
+    bad.result = Result::kRefused;
+    bad.status = selection_.status();
+    attempts.push_back(std::move(bad));
+  }
+  for (const auto& entry : entries_) attempts.push_back(entry->attempt());
+  return attempts;
+}
+
+absl::Status Registry::Shutdown() {
+  Lock lock(this);
+  if (!IsProcessOpen()) return ProcessClosedError();
+  return CloseBackends(OpenedBackends());
+}
+
+}  // namespace
+
+const std::vector<BackendRecord*>& OpenedBackends() {
+  static const BackendList* const none = new BackendList;
+  const BackendList* list = opened.load(std::memory_order_acquire);
+  return list != nullptr ? *list : *none;
+}
+
+absl::StatusOr<BackendRecord*> GetBackendRecord(std::string_view name) {
+  if (!IsProcessOpen()) return ProcessClosedError();
+  for (BackendRecord* backend : OpenedBackends()) {
+    if (backend->name == name) return backend;
+  }
+  return Registry::Get().Find(name);
+}
+
+absl::StatusOr<BackendRecord*> LoadBackendRecord(const std::string& path) {
+  if (!IsProcessOpen()) return ProcessClosedError();
+  return Registry::Get().Load(path);
+}
+
+absl::Status RegisterBackendRecord(const devrt_manifest_v0* manifest,
+                                   devrt_plugin_open_fn_v0 open) {
+  if (!IsProcessOpen()) return ProcessClosedError();
+  return Registry::Get().Register(manifest, open);
+}
+
+std::vector<std::string> FoundBackendNames() {
+  if (!IsProcessOpen()) return {};
+  return Registry::Get().Names();
+}
+
+std::vector<LoadAttempt> Attempts() {
+  // The report outlives Shutdown, but a forked child must take no lock.
+  if ((process_state.load() & kForkedChild) != 0) return {};
+  return Registry::Get().Attempts();
+}
+
+absl::Status ShutdownAll() {
+  if (!IsProcessOpen()) return ProcessClosedError();
+  if (InHostFunction()) return HostFunctionError("Shutdown");
+  return Registry::Get().Shutdown();
+}
+
+}  // namespace devrt::internal

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// All backends of the process: what was found, what is open, and the report of
+// every attempt.
+
+#ifndef DEVRT_RUNTIME_INTERNAL_REGISTRY_H_
+#define DEVRT_RUNTIME_INTERNAL_REGISTRY_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "devrt/runtime/internal/records.h"
+
+namespace devrt::internal {
+
+// Implement the functions of backend.h that have the same names.
+absl::StatusOr<BackendRecord*> GetBackendRecord(std::string_view name);
+absl::StatusOr<BackendRecord*> LoadBackendRecord(const std::string& path);
+absl::Status RegisterBackendRecord(const devrt_manifest_v0* manifest,
+                                   devrt_plugin_open_fn_v0 open);
+std::vector<std::string> FoundBackendNames();
+std::vector<LoadAttempt> Attempts();
+absl::Status ShutdownAll();
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_RUNTIME_INTERNAL_REGISTRY_H_

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "devrt/runtime/internal/shutdown.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "devrt/runtime/internal/process_state.h"
+#include "devrt/runtime/internal/text.h"
+#include "devrt/runtime/log.h"
+
+namespace devrt::internal {
+namespace {
+
+// "mtia:0 has 1 stream, 2 allocations"; empty if nothing is alive.
+std::string LiveObjects(const DeviceRecord* device) {
+  std::vector<std::string> counts;
+  const auto add = [&](const std::atomic<int64_t>& count, const char* noun) {
+    if (count.load() > 0) counts.push_back(Counted(count.load(), noun));
+  };
+  add(device->live_streams, "stream");
+  add(device->live_events, "event");
+  add(device->live_allocations, "allocation");
+  if (counts.empty()) return std::string();
+  return absl::StrCat(DeviceName(device), " has ", absl::StrJoin(counts, ", "));
+}
+
+void SetClosed(const std::vector<DeviceRecord*>& devices, bool closed) {
+  const auto set = [closed](std::atomic<uint32_t>* state) {
+    closed ? state->fetch_or(kShutDown) : state->fetch_and(~kShutDown);
+  };
+  set(&process_state);
+  for (DeviceRecord* device : devices) set(&device->state);
+}
+
+bool HasLostDevice(const BackendRecord& backend) {
+  return std::any_of(backend.devices.begin(), backend.devices.end(),
+                     [](const DeviceRecord* device) {
+                       return (device->state.load() & kQuarantined) != 0;
+                     });
+}
+
+}  // namespace
+
+absl::Status CheckNothingAlive(const char* call,
+                               const std::vector<DeviceRecord*>& devices) {
+  std::vector<std::string> alive;
+  for (const DeviceRecord* device : devices) {
+    std::string text = LiveObjects(device);
+    if (!text.empty()) alive.push_back(std::move(text));
+  }
+  if (alive.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      call, " is refused while objects are alive: ", absl::StrJoin(alive, "; "),
+      "; destroy them first"));
+}
+
+absl::Status CloseBackends(const std::vector<BackendRecord*>& backends) {
+  std::vector<DeviceRecord*> devices;
+  for (const BackendRecord* backend : backends) {
+    devices.insert(devices.end(), backend->devices.begin(),
+                   backend->devices.end());
+  }
+  absl::Status refused = CheckNothingAlive("Shutdown", devices);
+  if (!refused.ok()) return refused;
+  SetClosed(devices, true);
+  // Once more: an object may have been made before the gate closed.
+  refused = CheckNothingAlive("Shutdown", devices);
+  if (!refused.ok()) {
+    SetClosed(devices, false);
+    return refused;
+  }
+  for (DeviceRecord* device : devices) RunReleaseHook(device);
+  for (BackendRecord* backend : backends) {
+    // A lost device's handles were leaked, and its driver is left alone.
+    if (HasLostDevice(*backend)) continue;
+    backend->ops.shutdown(backend->self);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace devrt::internal

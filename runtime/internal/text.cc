@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "devrt/runtime/internal/text.h"
+
+#include <cinttypes>
+#include <cstdio>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+
+namespace devrt::internal {
+namespace {
+
+constexpr size_t kShownBytes = 64;
+
+}  // namespace
+
+std::string Quoted(std::string_view text, char quote) {
+  const std::string_view shown = text.substr(0, kShownBytes);
+  std::string escaped;
+  for (char c : shown) {
+    const bool plain = static_cast<unsigned char>(c) >= 0x20 && c != 0x7f;
+    if (plain && static_cast<unsigned char>(c) < 0x80) {
+      escaped += c;
+    } else {
+      absl::StrAppend(&escaped, absl::CEscape(absl::string_view(&c, 1)));
+    }
+  }
+  std::string result = quote + escaped;
+  if (shown.size() == text.size()) return result + quote;
+  absl::StrAppend(&result, "...", absl::string_view(&quote, 1), " (",
+                  text.size(), " bytes)");
+  return result;
+}
+
+std::string Hex(const void* pointer) {
+  return absl::StrCat("0x", absl::Hex(reinterpret_cast<uintptr_t>(pointer)));
+}
+
+std::string FormatBytes(uint64_t bytes) {
+  constexpr uint64_t kKiB = 1024, kMiB = 1024 * kKiB, kGiB = 1024 * kMiB;
+  if (bytes <= kKiB) return absl::StrCat(bytes, " bytes");
+  const char* unit = bytes < kMiB ? "KiB" : bytes < kGiB ? "MiB" : "GiB";
+  const uint64_t size = bytes < kMiB ? kKiB : bytes < kGiB ? kMiB : kGiB;
+  char text[40];
+  std::snprintf(text, sizeof text, "%.2f %s",
+                static_cast<double>(bytes) / static_cast<double>(size), unit);
+  return text;
+}
+
+absl::Status WithPrefix(const std::string& prefix, const absl::Status& status) {
+  absl::Status result(status.code(), absl::StrCat(prefix, status.message()));
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
+    result.SetPayload(url, payload);
+  });
+  return result;
+}
+
+std::string Counted(int64_t count, std::string_view noun) {
+  return absl::StrCat(count, " ", ToAbsl(noun), count == 1 ? "" : "s");
+}
+
+}  // namespace devrt::internal

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GetPointerInfo of raw_memory.h.
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "devrt/runtime/internal/allocation_table.h"
+#include "devrt/runtime/internal/process_state.h"
+#include "devrt/runtime/internal/records.h"
+#include "devrt/runtime/internal/text.h"
+#include "devrt/runtime/log.h"
+#include "devrt/runtime/raw_memory.h"
+
+namespace devrt {
+namespace {
+
+using internal::AllocationRange;
+using internal::BackendRecord;
+using internal::DeviceRecord;
+
+// A device to ask, and to blame if asking fails; nullptr if none may be asked.
+DeviceRecord* OpenDevice(const BackendRecord& backend) {
+  const auto found = std::find_if(backend.devices.begin(),
+                                  backend.devices.end(), internal::IsOpen);
+  return found == backend.devices.end() ? nullptr : *found;
+}
+
+PointerInfo ToInfo(const AllocationRange& range) {
+  PointerInfo info;
+  info.kind = range.kind;
+  info.device = Device(range.device);
+  info.base = range.base;
+  info.size = range.size;
+  info.id = range.id;
+  info.host_readable = range.kind != PointerKind::kDevice;
+  return info;
+}
+
+std::optional<PointerInfo> AskBackend(const BackendRecord& backend,
+                                      const void* pointer) {
+  DeviceRecord* asked = OpenDevice(backend);
+  if (asked == nullptr ||
+      (backend.capabilities & DEVRT_CAP_POINTER_INFO) == 0) {
+    return std::nullopt;
+  }
+  devrt_pointer_info_v0 answer = {};
+  answer.struct_size = sizeof answer;
+  answer.device = -1;
+  const absl::Status status = internal::FromPlugin(
+      asked, backend.ops.pointer_info(backend.self, pointer, &answer),
+      "pointer query");
+  if (!status.ok()) {
+    DEVRT_LOG(kWarning, std::string(internal::ToStd(status.message())));
+    return std::nullopt;
+  }
+  const bool known = answer.device >= 0 && static_cast<size_t>(answer.device) <
+                                               backend.devices.size();
+  if (!known || answer.kind == DEVRT_POINTER_UNREGISTERED ||
+      answer.kind > DEVRT_POINTER_MANAGED) {
+    return std::nullopt;
+  }
+  PointerInfo info;
+  info.kind = static_cast<PointerKind>(answer.kind);
+  info.device = Device(backend.devices[static_cast<size_t>(answer.device)]);
+  info.base = answer.base;
+  info.size = answer.size;
+  info.host_readable = answer.host_readable != 0;
+  return info;
+}
+
+}  // namespace
+
+const char* ToString(PointerKind kind) {
+  switch (kind) {
+    case PointerKind::kUnregistered:
+      return "unregistered";
+    case PointerKind::kDevice:
+      return "device";
+    case PointerKind::kPinned:
+      return "pinned";
+    case PointerKind::kManaged:
+      return "managed";
+  }
+  return "unknown";
+}
+
+absl::StatusOr<PointerInfo> GetPointerInfo(const void* pointer) {
+  if (!internal::IsProcessOpen()) return internal::ProcessClosedError();
+  if (pointer == nullptr) return PointerInfo();
+  if (const std::optional<AllocationRange> own =
+          internal::FindAllocation(pointer)) {
+    return ToInfo(*own);
+  }
+  for (const BackendRecord* backend : internal::OpenedBackends()) {
+    if (const auto info = AskBackend(*backend, pointer)) return *info;
+  }
+  return PointerInfo();
+}
+
+}  // namespace devrt

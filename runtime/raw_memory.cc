@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "devrt/runtime/raw_memory.h"
+
+#include "devrt/runtime/internal/blocks.h"
+#include "devrt/runtime/internal/host_table.h"
+#include "devrt/runtime/internal/out_of_memory.h"
+#include "devrt/runtime/internal/process_state.h"
+#include "devrt/runtime/internal/records.h"
+#include "devrt/runtime/status.h"
+
+namespace devrt {
+namespace {
+
+using internal::AllocationRange;
+using internal::CheckRequest;
+using internal::ClaimBlock;
+using internal::DeviceRecord;
+using internal::FromPlugin;
+using internal::HostFunctionError;
+using internal::InHostFunction;
+using internal::IsLost;
+using internal::IsProcessOpen;
+using internal::OutOfMemoryError;
+using internal::ProcessClosedError;
+using internal::RecordBlock;
+using internal::SettleFree;
+
+// `error` of an allocation, with the figures of a device that is full.
+absl::Status AllocationError(DeviceRecord* device, uint64_t bytes,
+                             devrt_status error, const char* call) {
+  absl::Status status = internal::TakeError(device, error, call);
+  if (!absl::IsResourceExhausted(status)) return status;
+  OutOfMemoryInfo info;
+  devrt_status no_info = device->ops->mem_info(device->self, device->ordinal,
+                                               &info.free, &info.total);
+  internal::DestroyError(no_info);
+  info.requested = bytes;
+  return OutOfMemoryError(device, info, status);
+}
+
+}  // namespace
+
+absl::StatusOr<void*> Allocate(Device device, uint64_t bytes,
+                               uint64_t alignment) {
+  DeviceRecord* record = device.record();
+  DEVRT_RETURN_IF_ERROR(CheckRequest(record, bytes, alignment, "Allocate"));
+  if (bytes == 0) return nullptr;
+  void* pointer = nullptr;
+  if (devrt_status error = record->ops->alloc(record->self, record->ordinal,
+                                              bytes, alignment, &pointer)) {
+    return AllocationError(record, bytes, error, "allocation");
+  }
+  return RecordBlock({record, PointerKind::kDevice, false, pointer, bytes, 0});
+}
+
+absl::Status Free(Device device, void* pointer) {
+  if (!IsProcessOpen()) return ProcessClosedError();
+  if (pointer == nullptr) return absl::OkStatus();
+  if (InHostFunction()) return HostFunctionError("Free");
+  DeviceRecord* record = device.record();
+  DEVRT_ASSIGN_OR_RETURN(
+      const AllocationRange range,
+      ClaimBlock(pointer, PointerKind::kDevice, record, "Free"));
+  devrt_status error = nullptr;
+  if (!IsLost(record)) {
+    error = record->ops->dealloc(record->self, record->ordinal, pointer,
+                                 range.size);
+  }
+  return SettleFree(range, error, "free");
+}
+
+absl::StatusOr<void*> AllocateHost(Device device, uint64_t bytes,
+                                   uint64_t alignment) {
+  DeviceRecord* record = device.record();
+  DEVRT_RETURN_IF_ERROR(CheckRequest(record, bytes, alignment, "AllocateHost"));
+  if (bytes == 0) return nullptr;
+  void* pointer = nullptr;
+  devrt_status error = record->ops->host_alloc(record->self, record->ordinal,
+                                               bytes, alignment, &pointer);
+  const absl::Status status = FromPlugin(record, error, "pinned allocation");
+  if (absl::IsResourceExhausted(status)) {
+    OutOfMemoryInfo info;
+    info.requested = bytes;
+    return OutOfMemoryError(record, info, status);
+  }
+  DEVRT_RETURN_IF_ERROR(status);
+  return RecordBlock({record, PointerKind::kPinned, false, pointer, bytes, 0});
+}
+
+absl::Status FreeHost(void* pointer) {
+  if (!IsProcessOpen()) return ProcessClosedError();
+  if (pointer == nullptr) return absl::OkStatus();
+  if (InHostFunction()) {
+    return HostFunctionError("FreeHost");
+  }
+  DEVRT_ASSIGN_OR_RETURN(
+      const AllocationRange range,
+      ClaimBlock(pointer, PointerKind::kPinned, nullptr, "FreeHost"));
+  DeviceRecord* record = range.device;
+  devrt_status error = nullptr;
+  if (!IsLost(record)) {
+    error = record->ops->host_dealloc(record->self, pointer, range.size);
+  }
+  return SettleFree(range, error, "pinned free");
+}
+
+}  // namespace devrt

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "devrt/runtime/simulator.h"
+
+#include "devrt/runtime/internal/peer_table.h"
+#include "devrt/runtime/internal/process_state.h"
+#include "devrt/runtime/internal/records.h"
+#include "devrt/runtime/internal/shutdown.h"
+#include "devrt/runtime/mutex.h"
+#include "devrt/runtime/status.h"
+
+namespace devrt {
+namespace {
+
+using internal::BackendRecord;
+using internal::DeviceRecord;
+
+// A simulator has devices: Get sees to it.
+absl::Status Checked(Backend backend, devrt_status error, const char* call) {
+  return internal::FromPlugin(BackendRecord::Of(backend)->devices[0], error,
+                              call);
+}
+
+absl::Status CheckProcess() {
+  return internal::IsProcessOpen() ? absl::OkStatus()
+                                   : internal::ProcessClosedError();
+}
+
+// Calls a function of the table that fills a buffer of unknown size.
+template <typename Function>
+absl::StatusOr<std::string> ReadText(Backend backend, const char* call,
+                                     Function function) {
+  DEVRT_RETURN_IF_ERROR(CheckProcess());
+  std::string text;
+  uint64_t size = 0;
+  // Once more when it has grown meanwhile.
+  do {
+    text.resize(size);
+    DEVRT_RETURN_IF_ERROR(Checked(
+        backend, function(text.data(), uint64_t{text.size()}, &size), call));
+  } while (size > text.size());
+  text.resize(size);
+  return text;
+}
+
+// [load]: resets follow each other.
+Mutex* ResetMutex() {
+  static Mutex* const mutex = new Mutex;
+  return mutex;
+}
+
+// Runs `restart`, before which nothing of the old machine may be in use, and
+// after which nothing that was remembered of it holds.
+template <typename Function>
+absl::Status Restart(Backend backend, const char* call, Function restart) {
+  DEVRT_RETURN_IF_ERROR(CheckProcess());
+  if (internal::InHostFunction()) return internal::HostFunctionError(call);
+  const BackendRecord* record = BackendRecord::Of(backend);
+  MutexLock lock(ResetMutex());
+  DEVRT_RETURN_IF_ERROR(internal::CheckNothingAlive(call, record->devices));
+  for (DeviceRecord* device : record->devices) {
+    internal::RunReleaseHook(device);
+  }
+  DEVRT_RETURN_IF_ERROR(Checked(backend, restart(), call));
+  internal::PeerTable::Get().Forget(record);
+  for (DeviceRecord* device : record->devices) {
+    device->reset_epoch.fetch_add(1);
+    internal::ClearQuarantine(device);
+    MutexLock properties(&device->mutex);
+    device->has_properties = false;
+  }
+  return absl::OkStatus();
+}
+
+SimulatedOp ToOp(const devrt_sim_op_v1& op) {
+  SimulatedOp result;
+  result.device = op.device;
+  result.stream = op.stream;
+  result.seq = op.seq;
+  result.kind = static_cast<SimulatedOp::Kind>(op.kind);
+  result.engine = static_cast<SimulatedOp::Engine>(op.engine);
+  result.state = static_cast<SimulatedOp::State>(op.state);
+  result.thread = op.thread;
+  result.bytes = op.bytes;
+  result.submit_ns = op.submit_ns;
+  result.begin_ns = op.begin_ns;
+  result.end_ns = op.end_ns;
+  result.name = op.name != nullptr ? op.name : "";
+  result.file = op.file != nullptr ? op.file : "";
+  result.line = op.line;
+  result.native_stream = op.native_stream;
+  for (uint32_t i = 0; i < op.dep_count; ++i) {
+    result.dependencies.emplace_back(op.dep_stream[i], op.dep_seq[i]);
+  }
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<Simulator> Simulator::Get(std::string_view backend) {
+  DEVRT_ASSIGN_OR_RETURN(const Backend found, GetBackend(backend));
+  return Get(found);
+}
+
+absl::StatusOr<Simulator> Simulator::Get(Backend backend) {
+  DEVRT_ASSIGN_OR_RETURN(
+      const void* table,
+      backend.GetExtension(DEVRT_SIM_EXTENSION, sizeof(devrt_sim_v1)));
+  if (backend.device_count() == 0) {
+    return absl::UnavailableError("the simulator has no devices");
+  }
+  return Simulator(backend, static_cast<const devrt_sim_v1*>(table));
+}
+
+absl::Status Simulator::Reset(std::string_view config) const {
+  return Restart(backend_, "simulator reset", [&] {
+    return table_->reset(backend_.self(), config.data(), config.size());
+  });
+}
+
+absl::StatusOr<std::string> Simulator::Config() const {
+  return ReadText(backend_, "simulator config",
+                  [&](char* buffer, uint64_t capacity, uint64_t* size) {
+                    return table_->config(backend_.self(), buffer, capacity,
+                                          size);
+                  });
+}
+
+absl::StatusOr<uint64_t> Simulator::Now() const {
+  DEVRT_RETURN_IF_ERROR(CheckProcess());
+  uint64_t now = 0;
+  DEVRT_RETURN_IF_ERROR(Checked(backend_, table_->now_ns(backend_.self(), &now),
+                                "simulator clock"));
+  return now;
+}
+
+absl::Status Simulator::Yield() const {
+  DEVRT_RETURN_IF_ERROR(CheckProcess());
+  if (internal::InHostFunction()) {
+    return internal::HostFunctionError("simulator yield");
+  }
+  return Checked(backend_, table_->yield(backend_.self()), "simulator yield");
+}
+
+absl::StatusOr<Simulator::Trace> Simulator::TraceHash() const {
+  DEVRT_RETURN_IF_ERROR(CheckProcess());
+  Trace trace;
+  DEVRT_RETURN_IF_ERROR(Checked(
+      backend_, table_->trace_hash(backend_.self(), &trace.hash, &trace.steps),
+      "simulator trace hash"));
+  return trace;
+}
+
+absl::StatusOr<std::string> Simulator::Token() const {
+  return ReadText(backend_, "simulator token",
+                  [&](char* buffer, uint64_t capacity, uint64_t* size) {
+                    return table_->token(backend_.self(), buffer, capacity,
+                                         size);
+                  });
+}
+
+absl::Status Simulator::Replay(std::string_view token) const {
+  return Restart(backend_, "simulator replay", [&] {
+    return table_->replay(backend_.self(), token.data(), token.size());
+  });
+}
+
+absl::Status Simulator::InjectFault(const SimulatedFault& fault) const {
+  DEVRT_RETURN_IF_ERROR(CheckProcess());
+  devrt_sim_fault_v1 order = {};
+  order.struct_size = sizeof order;
+  order.kind = static_cast<uint32_t>(fault.kind);
+  order.device = fault.device;
+  order.nth = fault.nth;
+  order.native_code = fault.native_code;
+  order.slot = fault.where.empty() ? nullptr : fault.where.c_str();
+  return Checked(backend_, table_->inject(backend_.self(), &order),
+                 "fault injection");
+}
+
+absl::Status Simulator::EnableTimeline(bool on) const {
+  DEVRT_RETURN_IF_ERROR(CheckProcess());
+  return Checked(backend_, table_->timeline_enable(backend_.self(), on ? 1 : 0),
+                 "timeline");
+}
+
+absl::StatusOr<std::vector<SimulatedOp>> Simulator::Timeline() const {
+  DEVRT_RETURN_IF_ERROR(CheckProcess());
+  std::vector<SimulatedOp> ops;
+  const auto visit = [](void* arg, const devrt_sim_op_v1* op) {
+    static_cast<std::vector<SimulatedOp>*>(arg)->push_back(ToOp(*op));
+  };
+  DEVRT_RETURN_IF_ERROR(Checked(
+      backend_, table_->timeline(backend_.self(), visit, &ops), "timeline"));
+  return ops;
+}
+
+absl::StatusOr<SimulatorStats> Simulator::Stats() const {
+  DEVRT_RETURN_IF_ERROR(CheckProcess());
+  devrt_sim_stats_v1 given = {};
+  given.struct_size = sizeof given;
+  DEVRT_RETURN_IF_ERROR(Checked(
+      backend_, table_->stats(backend_.self(), &given), "simulator stats"));
+  SimulatorStats stats;
+  stats.threads = given.threads;
+  stats.live_streams = given.live_streams;
+  stats.live_events = given.live_events;
+  stats.live_blocks = given.live_blocks;
+  stats.live_pinned = given.live_pinned;
+  stats.live_registered = given.live_registered;
+  stats.pending_ops = given.pending_ops;
+  stats.completed_ops = given.completed_ops;
+  stats.created_streams = given.created_streams;
+  stats.created_events = given.created_events;
+  stats.host_funcs_run = given.host_funcs_run;
+  stats.kernels_run = given.kernels_run;
+  return stats;
+}
+
+absl::StatusOr<std::string> Simulator::DeadlockReport() const {
+  return ReadText(backend_, "deadlock report",
+                  [&](char* buffer, uint64_t capacity, uint64_t* size) {
+                    return table_->deadlock_report(backend_.self(), buffer,
+                                                   capacity, size);
+                  });
+}
+
+absl::Status Simulator::Peek(const void* device_pointer, void* host,
+                             uint64_t bytes) const {
+  DEVRT_RETURN_IF_ERROR(CheckProcess());
+  return Checked(backend_,
+                 table_->peek(backend_.self(), device_pointer, host, bytes),
+                 "peek");
+}
+
+absl::Status Simulator::Poke(void* device_pointer, const void* host,
+                             uint64_t bytes) const {
+  DEVRT_RETURN_IF_ERROR(CheckProcess());
+  return Checked(backend_,
+                 table_->poke(backend_.self(), device_pointer, host, bytes),
+                 "poke");
+}
+
+}  // namespace devrt

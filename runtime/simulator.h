@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Simulator: what only a simulated accelerator can do.  Configuration, the
+// virtual clock, replay, planted faults and the record of what ran when.
+//
+//   DEVRT_ASSIGN_OR_RETURN(devrt::Simulator sim, devrt::Simulator::Get());
+//   DEVRT_RETURN_IF_ERROR(sim.Reset("memory=64MiB,seed=7"));
+//   DEVRT_RETURN_IF_ERROR(sim.EnableTimeline(true));
+//   ... use devices, streams, events ...
+//   DEVRT_ASSIGN_OR_RETURN(std::vector<devrt::SimulatedOp> ops,
+//                          sim.Timeline());
+//
+// What it is not: part of what a portable program may rely on.  Backends of
+// real hardware answer UNIMPLEMENTED to Get.  Tests and demonstrations use it.
+//
+// A Simulator is a pointer-sized value; copy it freely.
+// Threads: every function may be called from any thread; Reset and Replay
+// while no other thread uses the backend.
+// Errors: FAILED_PRECONDITION after Shutdown() and in a forked child;
+// INVALID_ARGUMENT for what the simulator does not understand.
+
+#ifndef DEVRT_RUNTIME_SIMULATOR_H_
+#define DEVRT_RUNTIME_SIMULATOR_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "devrt/backends/abi/devrt_sim.h"
+#include "devrt/runtime/backend.h"
+#include "devrt/runtime/device.h"
+#include "devrt/runtime/export.h"
+
+namespace devrt {
+
+// One operation of the timeline.
+struct SimulatedOp {
+  enum class Engine : uint32_t {
+    kNone = DEVRT_SIM_ENGINE_NONE,  // records and waits
+    kCompute = DEVRT_SIM_ENGINE_COMPUTE,
+    kHostToDevice = DEVRT_SIM_ENGINE_H2D,
+    kDeviceToHost = DEVRT_SIM_ENGINE_D2H,
+    kPeer = DEVRT_SIM_ENGINE_P2P,
+    kHost = DEVRT_SIM_ENGINE_HOST,  // host functions
+  };
+  enum class Kind : uint32_t {
+    kRecord = DEVRT_SIM_OP_RECORD,
+    kWait = DEVRT_SIM_OP_WAIT,
+    kKernel = DEVRT_SIM_OP_KERNEL,
+    kCopy = DEVRT_SIM_OP_COPY,
+    kFill = DEVRT_SIM_OP_FILL,
+    kHostFunc = DEVRT_SIM_OP_HOST_FUNC,
+  };
+  enum class State : uint32_t {
+    kPending = DEVRT_SIM_PENDING,
+    kRunning = DEVRT_SIM_RUNNING,
+    kDone = DEVRT_SIM_DONE,
+    kFailed = DEVRT_SIM_FAILED,        // faulted
+    kDiscarded = DEVRT_SIM_DISCARDED,  // never ran: its device had failed
+  };
+
+  uint32_t device = 0;
+  uint64_t stream = 0;  // number of the stream, unique in the machine
+  uint64_t seq = 0;     // number of the operation in its stream, from 1
+  Kind kind = Kind::kKernel;
+  Engine engine = Engine::kNone;
+  State state = State::kPending;
+  uint32_t thread = 0;  // number of the host thread that submitted it
+  uint64_t bytes = 0;   // of copies and fills
+  uint64_t submit_ns = 0;
+  uint64_t begin_ns = 0;  // 0 while not begun
+  uint64_t end_ns = 0;    // 0 while not ended
+  std::string name;       // "copy H2D", "scale"
+  std::string file;       // of the call in the program; may be empty
+  int line = 0;
+  const void* native_stream = nullptr;
+  // {stream, seq} of the operations that it waited for.
+  std::vector<std::pair<uint64_t, uint64_t>> dependencies;
+};
+
+// A fault that the simulator is told to commit.
+struct SimulatedFault {
+  enum class Kind : uint32_t {
+    kApi = DEVRT_SIM_FAULT_API,        // a call fails, nothing else
+    kKernel = DEVRT_SIM_FAULT_KERNEL,  // an operation faults at its end
+    kLost = DEVRT_SIM_FAULT_LOST,      // the device is gone, at once
+  };
+  Kind kind = Kind::kKernel;
+  uint32_t device = 0;
+  uint32_t nth = 1;         // 1: the next matching call or operation
+  int32_t native_code = 0;  // CUDA's number: 2, 46, 214, 700, 710, 719 ...
+  // kApi: the table slot, "alloc"; kKernel: the operation's name.  Empty: any.
+  std::string where;
+};
+
+struct SimulatorStats {
+  uint32_t threads = 0;       // host threads that joined the machine
+  uint64_t live_streams = 0;  // default streams are not counted
+  uint64_t live_events = 0;
+  uint64_t live_blocks = 0;  // device allocations
+  uint64_t live_pinned = 0;
+  uint64_t live_registered = 0;
+  uint64_t pending_ops = 0;
+  uint64_t completed_ops = 0;
+  uint64_t created_streams = 0;  // ever
+  uint64_t created_events = 0;
+  uint64_t host_funcs_run = 0;
+  uint64_t kernels_run = 0;
+};
+
+class DEVRT_EXPORT Simulator {
+ public:
+  // UNIMPLEMENTED for a backend that is no simulator; GetBackend's errors.
+  static absl::StatusOr<Simulator> Get(std::string_view backend = "mtia");
+  static absl::StatusOr<Simulator> Get(Backend backend);
+
+  // Starts afresh: clock, memory, faults, peer access; lost devices are whole
+  // again (C72).  `config` is in the syntax of DEVRT_MTIA, on top of the
+  // defaults, not of the present configuration.
+  //   FAILED_PRECONDITION  streams, events or allocations are alive, with the
+  //                        counts; or `config` changes the number of devices
+  //   INVALID_ARGUMENT     naming the key of `config` and the choices
+  absl::Status Reset(std::string_view config = "") const;
+  // The whole effective configuration, "key=value,...".
+  absl::StatusOr<std::string> Config() const;
+
+  // The machine's clock in nanoseconds: virtual or steady, from reset on.
+  absl::StatusOr<uint64_t> Now() const;
+  // Lets other host threads and the device run: one decision.
+  absl::Status Yield() const;
+
+  struct Trace {
+    uint64_t hash = 0;  // of everything that happened
+    uint64_t steps = 0;
+  };
+  absl::StatusOr<Trace> TraceHash() const;
+  // Replay token "dvs1:..." of the run so far.
+  absl::StatusOr<std::string> Token() const;
+  // Reset to the token's configuration, then follow its decisions.
+  absl::Status Replay(std::string_view token) const;
+
+  // Arms a fault; any number at a time.
+  absl::Status InjectFault(const SimulatedFault& fault) const;
+
+  // Whether operations are kept for Timeline(); off at first.
+  absl::Status EnableTimeline(bool on) const;
+  // The kept operations, in order of submission.
+  absl::StatusOr<std::vector<SimulatedOp>> Timeline() const;
+
+  absl::StatusOr<SimulatorStats> Stats() const;
+  // The last deadlock report, empty if there is none.
+  absl::StatusOr<std::string> DeadlockReport() const;
+
+  // Copies out of or into device memory at once, without any order or check of
+  // pending work: for tests' final comparisons.
+  absl::Status Peek(const void* device_pointer, void* host,
+                    uint64_t bytes) const;
+  absl::Status Poke(void* device_pointer, const void* host,
+                    uint64_t bytes) const;
+
+  Backend backend() const { return backend_; }
+
+ private:
+  Simulator(Backend backend, const devrt_sim_v1* table)
+      : backend_(backend), table_(table) {}
+
+  Backend backend_;
+  const devrt_sim_v1* table_;
+};
+
+}  // namespace devrt
+
+#endif  // DEVRT_RUNTIME_SIMULATOR_H_

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The checks that scripts/check runs.
+
+Each returns the list of its findings, or raises Skipped with the reason why it
+could not look. None needs git: a check sees what a build would see.
+"""
+
+import pathlib
+import re
+import shutil
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SOURCE_FOLDERS = [
+    "arrays", "backends", "bench", "examples", "guards", "include", "memory",
+    "python", "runtime", "streams", "tests", "tools",
+]
+CODE = {".c", ".cc", ".cu", ".h"}
+UNITS = {".c", ".cc", ".cu"}
+
+# A layer may include itself and what stands to its right.
+LAYERS = ["arrays", "memory", "guards", "streams", "runtime", "backends/abi"]
+
+COMFORTABLE_LINES = 600
+MOST_LINES = 800
+
+# What libdevrt may export: names in namespace devrt, with their type
+# information and thread-local wrappers. Nothing else so far.
+DEVRT_EXPORT = re.compile(r"^_Z(NK?|T[ISVTHW]N|T[hv]\w*_NK?)5devrt")
+PLUGIN_EXPORTS = {"devrt_plugin_manifest_v0", "devrt_plugin_open_v0"}
+VENDOR_LIBRARY = re.compile(r"cuda|nvidia|nvrtc|hip|amd|rocm|hsa", re.I)
+
+
+class Skipped(Exception):
+    """A check could not look; the text says why."""
+
+
+def run(*command):
+    """The output of a command that is expected to work."""
+    return subprocess.run(command, text=True, check=True, cwd=ROOT,
+                          stdout=subprocess.PIPE).stdout
+
+
+def sources(suffixes):
+    """All files with these suffixes, relative to the root, links not followed.
+
+    Caches begin with a dot or an underscore and are left out.
+    """
+    found = []
+    for folder in SOURCE_FOLDERS:
+        for path in (ROOT / folder).rglob("*"):
+            relative = path.relative_to(ROOT)
+            hidden = any(part[0] in "._" for part in relative.parts)
+            if path.suffix in suffixes and path.is_file() and not hidden:
+                found.append(relative)
+    return sorted(found)
+
+
+def scripts():
+    """Scripts and build files: not compiled, but read by people all the same."""
+    found = [p for p in ROOT.glob("scripts/*") if p.is_file()]
+    found += [p for p in ROOT.glob(".ci/*") if p.is_file()]
+    found += [ROOT / "meson.build", ROOT / "meson_options.txt"]
+    return ([p.relative_to(ROOT) for p in sorted(found)]
+            + sources({".build", ".py", ".map", ".inc", ".sh"}))
+
+
+# format
+
+
+def clang_format():
+    """The command of clang-format 14; other versions format differently."""
+    for name in ["clang-format-14", "clang-format"]:
+        if shutil.which(name) and " 14." in run(name, "--version"):
+            return name
+    raise Skipped("clang-format 14 is missing; scripts/setup --dev installs it")
+
+
+def check_format(fix):
+    command = [clang_format(), "-i"] if fix else [
+        clang_format(), "--dry-run", "--Werror", "-fno-color-diagnostics"]
+    result = subprocess.run(command + [str(p) for p in sources(CODE)], cwd=ROOT,
+                            text=True, stderr=subprocess.PIPE)
+    wrong = sorted(set(re.findall(r"^(\S+?):\d+:\d+: error", result.stderr, re.M)))
+    if result.returncode != 0 and not wrong:
+        return [result.stderr]
+    return [f"{path} is not formatted; scripts/check --fix formats it"
+            for path in wrong]
+
+
+# layers
+
+
+def included(path):
+    """The quoted includes of a file, less the leading devrt/."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    found = re.findall(r'^\s*#\s*include\s+"([^"]+)"', text, re.M)
+    return [name.removeprefix("devrt/") for name in found]
+
+
+def layer_of(name):
+    return next((l for l in LAYERS if str(name).startswith(l + "/")), None)
+
+
+def check_layers():
+    findings = []
+    for path in sources(CODE | {".inc"}):
+        own = layer_of(path)
+        backend = path.parts[0] == "backends" and own is None
+        if not own and not backend:
+            continue
+        allowed = LAYERS[LAYERS.index(own):] if own else ["backends/abi"]
+        for name in included(path):
+            layer = layer_of(name)
+            if layer and layer not in allowed:
+                findings.append(f"{path} includes {name}: layers point down only")
+            elif own and name.startswith("backends/") and not layer:
+                findings.append(f"{path} includes {name}: a backend is reached "
+                                "through its table only")
+    return findings
+
+
+# orphans
+
+
+def mentioned_in_builds():
+    """What the meson.build files name, as paths without their suffix.
+
+    A test table names a program by its stem, so a suffix may be missing.
+    """
+    found = set()
+    for build in sources({".build"}) + [pathlib.Path("lib/devrt/meson.build")]:
+        text = (ROOT / build).read_text(encoding="utf-8")
+        for word in re.findall(r"'([^'\n]+)'", text):
+            path = (ROOT / build.parent / word).resolve()
+            found.add(path)
+            found.add(path.with_suffix(""))
+            found.add(ROOT / word)  # public headers are named from the root
+    return found
+
+
+def resolve(name, includer, known):
+    """The file of ours that an include names, if it is one."""
+    for base in [pathlib.Path(), includer.parent, pathlib.Path("include/devrt")]:
+        path = pathlib.Path(base / name)
+        if path in known:
+            return path
+    return None
+
+
+def check_orphans():
+    known = set(sources(CODE | {".inc"}))
+    mentioned = mentioned_in_builds()
+    reached = {path for path in known
+               if ROOT / path in mentioned
+               or (path.suffix in UNITS
+                   and (ROOT / path).with_suffix("") in mentioned)}
+    queue = list(reached)
+    while queue:
+        path = queue.pop()
+        for name in included(path):
+            target = resolve(name, path, known)
+            if target and target not in reached:
+                reached.add(target)
+                queue.append(target)
+    return [f"{path} is neither built nor included by anything that is"
+            for path in sorted(known - reached)]
+
+
+# size
+
+
+def check_size():
+    findings = []
+    for path in sources(CODE | {".inc"}) + scripts():
+        lines = (ROOT / path).read_bytes().count(b"\n")
+        if lines > MOST_LINES:
+            findings.append(f"{path} has {lines} lines; {MOST_LINES} is the most")
+        elif lines > COMFORTABLE_LINES:
+            print(f"  note: {path} has {lines} lines; one subject each?")
+    return findings
+
+
+# spdx
+
+
+def check_spdx():
+    findings = []
+    for path in sorted(set(sources(CODE | {".inc"}) + scripts())):
+        with open(ROOT / path, encoding="utf-8") as file:
+            head = [next(file, "") for _ in range(3)]
+        if not any("SPDX-License-Identifier: Apache-2.0" in l for l in head):
+            findings.append(f"{path} lacks its SPDX line")
+    return findings
+
+
+# links
+
+
+def documents():
+    return sorted([p for p in ROOT.glob("*.md")]
+                  + [p for p in ROOT.glob("docs/**/*.md")]
+                  + [ROOT / p for p in sources({".md"})])
+
+
+def check_links():
+    findings = []
+    for document in documents():
+        text = document.read_text(encoding="utf-8")
+        for target in re.findall(r"\]\(([^)#\s]+)", text):
+            if "://" not in target and not (document.parent / target).exists():
+                findings.append(f"{document.relative_to(ROOT)} links to "
+                                f"{target}, which does not exist")
+    return findings
+
+
+# exports
+
+
+def exported(library):
+    """The dynamic symbols a library defines."""
+    lines = run("nm", "-D", "--defined-only", "--format=posix", str(library))
+    return {line.split()[0] for line in lines.splitlines()}
+
+
+def needed(library):
+    """The libraries that it names in its dynamic section."""
+    return re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-dW", str(library)))
+
+
+def check_libdevrt(library):
+    findings = [f"{library.name} exports {symbol}"
+                for symbol in sorted(exported(library))
+                if not DEVRT_EXPORT.match(symbol)]
+    loaded = run("ldd", str(library)).splitlines()
+    return findings + [f"{library.name} loads {line.split()[0]}"
+                       for line in loaded if VENDOR_LIBRARY.search(line.split()[0])]
+
+
+def check_plugin(library):
+    findings = []
+    symbols = exported(library)
+    if symbols != PLUGIN_EXPORTS:
+        findings.append(f"{library.name} exports {sorted(symbols)}, "
+                        f"expected {sorted(PLUGIN_EXPORTS)}")
+    return findings + [f"{library.name} needs {name}: a plugin stands alone"
+                       for name in needed(library)
+                       if name.startswith(("libabsl", "libdevrt"))]
+
+
+def check_exports(build):
+    library = build / "lib/libdevrt.so"
+    plugins = sorted((build / "lib/devrt").glob("libdevrt_*.so"))
+    if not library.exists() or not plugins:
+        raise Skipped(f"nothing built in {build}")
+    if not (shutil.which("nm") and shutil.which("readelf")):
+        raise Skipped("binutils is missing")
+    findings = check_libdevrt(library)
+    for plugin in plugins:
+        findings += check_plugin(plugin)
+    return findings

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles each public header alone, so that none leans on what its user
+happened to include before it.
+
+A header is public when a meson.build lists it in devrt_public_headers. Every
+header is compiled as C++; those that offer themselves to C (they ask for
+__cplusplus) also as C.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
+LIST = re.compile(r"devrt_public_headers \+= (?:\[(.*?)\]|('[^']*'))", re.S)
+
+
+def public_headers():
+    """The public headers as programs spell them, less the leading devrt/."""
+    found = set()
+    for build in sorted(ROOT.glob("*/**/meson.build")):
+        for match in LIST.finditer(build.read_text()):
+            found.update(re.findall(r"'([^']+\.h)'", match.group(0)))
+    return sorted(found)
+
+
+def languages(header, standards):
+    """The (language, standard) pairs the header has to compile in."""
+    path = ROOT / "include/devrt" / header
+    pairs = [("c++", f"c++{s}") for s in standards]
+    if path.exists() and "#ifdef __cplusplus" in path.read_text():
+        pairs += [("c", "c99"), ("c", "c11")]
+    return pairs
+
+
+def include_folders():
+    """Ours, and that of an Abseil that Meson fetched, if it had to."""
+    fetched = sorted(ROOT.glob("subprojects/abseil-cpp-*/"))
+    return [f"-I{path}" for path in [ROOT / "include"] + fetched]
+
+
+def compile_alone(job):
+    """Returns the compiler's complaints about one header, empty for none."""
+    compiler, header, language, standard = job
+    # Twice: the second time its include guard has to hold.
+    source = f'#include "devrt/{header}"\n' * 2
+    command = compiler + WARNINGS + include_folders() + [
+        f"-std={standard}", "-fsyntax-only", "-x", language, "-"]
+    run = subprocess.run(command, input=source, text=True, cwd=ROOT,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if run.returncode == 0:
+        return ""
+    return f"{header} does not compile alone as {standard}:\n{run.stdout}"
+
+
+def failures(headers, compiler, standards):
+    """The complaints about all headers, on as many threads as processors."""
+    jobs = [(compiler, header, language, standard) for header in headers
+            for language, standard in languages(header, standards)]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [text for text in pool.map(compile_alone, jobs) if text]
+
+
+def default_compiler():
+    """The compiler's command line, None where there is no compiler."""
+    return os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++")
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--compiler", default=default_compiler(),
+                        help="C++ compiler command (default: $CXX, c++)")
+    parser.add_argument("--std", nargs="+", default=["17", "20"],
+                        help="C++ standards (default: 17 20)")
+    parser.add_argument("headers", nargs="*",
+                        help="such as runtime/device.h (default: all)")
+    args = parser.parse_args()
+    if not args.compiler:
+        sys.exit("headers_alone: no C++ compiler found; set CXX")
+    found = failures(args.headers or public_headers(),
+                     shlex.split(args.compiler), args.std)
+    print("\n".join(found), end="")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a subcommand of `devrt` is: its words, its flags and its function.
+// One file per subcommand defines one; main.cc lists them all.
+
+#ifndef DEVRT_TOOLS_COMMAND_H_
+#define DEVRT_TOOLS_COMMAND_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+
+namespace devrt::tools {
+
+// Exit codes of every command; docs/cli.md promises them.
+inline constexpr int kSuccess = 0;
+inline constexpr int kFailure = 1;
+inline constexpr int kUsage = 2;
+
+class Arguments;
+
+struct Flag {
+  const char* name;   // "--size"
+  const char* value;  // "MiB"; nullptr for a switch
+  const char* help;   // one sentence, wrapped when printed
+};
+
+struct Command {
+  const char* name;      // "info"
+  const char* argument;  // "DEVICE", optional when given; nullptr: none
+  const char* summary;   // one line of `devrt --help`
+  const char* details;   // paragraphs of `devrt info --help`
+  absl::Span<const Flag> flags;
+  int (*run)(const Arguments& arguments);
+};
+
+extern const Command kListCommand;
+extern const Command kInfoCommand;
+extern const Command kTopoCommand;
+extern const Command kDemoCommand;
+
+inline constexpr Flag kJsonFlag = {
+    "--json", nullptr, "Print one JSON object, for programs to read."};
+inline constexpr Flag kHelpFlag = {"--help", nullptr, "Print this text."};
+
+// "devrt NAME: TEXT" and how to get help, to stderr.  Returns kUsage.
+int UsageError(const Command& command, std::string_view text);
+
+// "devrt NAME: TEXT" to stderr.  Returns kFailure.
+int Failure(const Command& command, std::string_view text);
+
+// The message of `status` and its code, for a person.
+std::string Explain(const absl::Status& status);
+
+}  // namespace devrt::tools
+
+#endif  // DEVRT_TOOLS_COMMAND_H_

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// devrt demo: a pipeline over several devices and streams, and what ran when.
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "devrt/backends/abi/devrt_launch.h"
+#include "devrt/runtime/backend.h"
+#include "devrt/runtime/device.h"
+#include "devrt/runtime/status.h"
+#include "tools/arguments.h"
+#include "tools/command.h"
+#include "tools/demo/pipeline.h"
+#include "tools/demo/recorder.h"
+#include "tools/demo/report.h"
+#include "tools/demo/timeline.h"
+#include "tools/terminal.h"
+#include "tools/text.h"
+
+namespace devrt::tools {
+namespace {
+
+constexpr char kNone[] = "-";
+constexpr int64_t kMostDevices = 64;
+constexpr int64_t kMostMebibytes = 1 << 20;
+
+constexpr Flag kFlags[] = {
+    {"--backend", "NAME", "Run on this backend's devices (default: mtia)."},
+    {"--devices", "N",
+     "Pass the data through this many devices (default: 2, or 1 where there "
+     "is only one)."},
+    {"--size", "MiB", "How much data (default: 16)."},
+    {"--times", "SOURCE",
+     "Where the times come from: simulator, its own record; events, timing "
+     "events around every operation; auto, the first that the backend has "
+     "(default: auto)."},
+    {"--svg", "FILE",
+     "Write the timeline as a picture (default: devrt-demo.svg in the current "
+     "directory, none with --json). - writes none."},
+    {"--trace", "FILE",
+     "Write the timeline for chrome://tracing and ui.perfetto.dev (default: "
+     "none). - writes none."},
+    kJsonFlag,
+    kHelpFlag,
+};
+
+struct Options {
+  std::string backend;
+  int64_t devices;  // 0: the default
+  int64_t mebibytes;
+  std::string times;
+  std::string svg;    // empty: none
+  std::string trace;  // empty: none
+  bool json;
+};
+
+absl::StatusOr<Options> ReadOptions(const Arguments& arguments) {
+  Options options;
+  options.json = arguments.Has(kJsonFlag.name);
+  options.backend = arguments.Get("--backend", "mtia");
+  DEVRT_ASSIGN_OR_RETURN(options.devices,
+                         arguments.GetNumber("--devices", 0, 1, kMostDevices));
+  DEVRT_ASSIGN_OR_RETURN(options.mebibytes,
+                         arguments.GetNumber("--size", 16, 1, kMostMebibytes));
+  options.times = arguments.Get("--times", "auto");
+  const std::vector<std::string> sources = {"auto", "simulator", "events"};
+  if (std::find(sources.begin(), sources.end(), options.times) ==
+      sources.end()) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "--times is auto, simulator or events, not %s%s", Quoted(options.times),
+        DidYouMean(options.times, sources)));
+  }
+  options.svg = arguments.Get("--svg", options.json ? kNone : "devrt-demo.svg");
+  options.trace = arguments.Get("--trace", kNone);
+  if (options.svg == kNone) options.svg.clear();
+  if (options.trace == kNone) options.trace.clear();
+  return options;
+}
+
+// The backend, if the demo's kernels can run on it.
+absl::StatusOr<Backend> FindBackend(const Options& options) {
+  DEVRT_ASSIGN_OR_RETURN(Backend backend, GetBackend(options.backend));
+  const auto launch = backend.GetExtension(
+      DEVRT_LAUNCH_EXTENSION, DEVRT_SIZE_THROUGH(devrt_launch_v0, launch));
+  if (launch.ok()) return backend;
+  return absl::UnimplementedError(absl::StrFormat(
+      "the demo's kernels are host code, which backend \"%s\" cannot run; try "
+      "--backend=mtia",
+      backend.name()));
+}
+
+absl::StatusOr<std::vector<Device>> ChooseDevices(const Options& options,
+                                                  Backend backend) {
+  constexpr int64_t kDefault = 2;
+  std::vector<Device> devices = backend.devices();
+  const int64_t present = static_cast<int64_t>(devices.size());
+  if (devices.empty()) {
+    return absl::UnavailableError(
+        absl::StrFormat("backend \"%s\" has no devices", backend.name()));
+  }
+  if (options.devices > present) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "--devices=%d: backend \"%s\" has %d%s", options.devices,
+        backend.name(), present,
+        backend.name() == "mtia"
+            ? absl::StrFormat("; DEVRT_MTIA=devices=%d simulates as many",
+                              options.devices)
+            : ""));
+  }
+  const int64_t wanted =
+      options.devices == 0 ? std::min(kDefault, present) : options.devices;
+  devices.erase(devices.begin() + wanted, devices.end());
+  return devices;
+}
+
+absl::StatusOr<std::unique_ptr<Recorder>> ChooseRecorder(const Options& options,
+                                                         Backend backend) {
+  if (options.times == "events") return MakeEventRecorder(backend);
+  auto recorder = MakeSimulatorRecorder(backend);
+  if (options.times == "auto" && absl::IsUnimplemented(recorder.status())) {
+    return MakeEventRecorder(backend);
+  }
+  return recorder;
+}
+
+// Writes one file; on failure says so and leaves `written` empty.
+int Write(const std::string& path, const std::string& text,
+          std::string* written) {
+  if (path.empty()) return kSuccess;
+  const absl::Status status = WriteFile(path, text);
+  if (!status.ok()) return Failure(kDemoCommand, Explain(status));
+  *written = AbsolutePath(path);
+  return kSuccess;
+}
+
+std::string FilesText(const WrittenFiles& files) {
+  std::string text;
+  if (!files.svg.empty()) {
+    text += "The timeline as a picture:  " + Printable(files.svg) + "\n";
+  }
+  if (!files.trace.empty()) {
+    text += "For ui.perfetto.dev:        " + Printable(files.trace) + "\n";
+  }
+  return text;
+}
+
+// Writes the files, says where they are, and whether the result is right.
+int Conclude(const Options& options, Backend backend,
+             const Pipeline& pipeline) {
+  Timeline timeline = pipeline.timeline();
+  timeline.title = Subject(pipeline.devices(), pipeline.count());
+  WrittenFiles files;
+  int code = Write(options.svg, SvgTimeline(timeline), &files.svg);
+  code |= Write(options.trace, TraceTimeline(timeline), &files.trace);
+  Print(options.json ? DemoJson(backend, pipeline, files) : FilesText(files));
+  if (const auto difference = pipeline.Verify()) {
+    return Failure(kDemoCommand,
+                   "wrong result: " + DifferenceText(*difference, pipeline));
+  }
+  return code;
+}
+
+absl::StatusOr<int> RunDemo(const Options& options) {
+  const auto say = [&](const std::string& text) {
+    if (!options.json) Print(text);
+  };
+  DEVRT_ASSIGN_OR_RETURN(const Backend backend, FindBackend(options));
+  DEVRT_ASSIGN_OR_RETURN(std::vector<Device> devices,
+                         ChooseDevices(options, backend));
+  DEVRT_ASSIGN_OR_RETURN(std::unique_ptr<Recorder> recorder,
+                         ChooseRecorder(options, backend));
+  const size_t count =
+      static_cast<size_t>(options.mebibytes) * (1 << 20) / sizeof(uint32_t);
+  say(Subject(devices, count) + "\n\n");
+  say(BackendText(backend));
+  say(DeviceText(devices));
+  DEVRT_ASSIGN_OR_RETURN(std::unique_ptr<Pipeline> pipeline,
+                         Pipeline::Create(std::move(devices), count));
+  say(PlanText(*pipeline));
+  DEVRT_RETURN_IF_ERROR(pipeline->Run(recorder.get()));
+  say(TimelineText(*pipeline, Terminal::Detect()));
+  say(ResultText(*pipeline));
+  return Conclude(options, backend, *pipeline);
+}
+
+int Run(const Arguments& arguments) {
+  const absl::StatusOr<Options> options = ReadOptions(arguments);
+  if (!options.ok()) {
+    return UsageError(kDemoCommand, Explain(options.status()));
+  }
+  const absl::StatusOr<int> code = RunDemo(*options);
+  return code.ok() ? *code : Failure(kDemoCommand, Explain(code.status()));
+}
+
+}  // namespace
+
+const Command kDemoCommand = {
+    "demo",
+    nullptr,
+    "Run a pipeline over several devices and show what ran when.",
+    "Passes data in chunks through two devices: copy in, kernel, peer copy, "
+    "kernel, copy out, a stream for each, ordered by events. Compares the "
+    "result with what the host computes, shows the timeline in the terminal, "
+    "and writes it as a picture.\n\n"
+    "An existing file is overwritten. Fails when the result is wrong, when a "
+    "file cannot be written, and when the machine lacks what is asked for.",
+    kFlags,
+    &Run,
+};
+
+}  // namespace devrt::tools

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/demo/timeline.h"
+
+#include <algorithm>
+
+namespace devrt::tools {
+namespace {
+
+bool IsDeviceWork(const TimelineOp& op) {
+  return op.kind != OpKind::kHostFunction;
+}
+
+}  // namespace
+
+const KindStyle& Style(OpKind kind) {
+  static constexpr KindStyle kStyles[] = {
+      {"copy to device", "▒", '>', "#1f6fb4", 44},
+      {"kernel", "█", '#', "#b4540a", 43},
+      {"peer copy", "▓", '=', "#0b7a5b", 42},
+      {"copy to host", "░", '<', "#8a3f94", 45},
+      {"host function", "█", '*', "#4a4f57", 47},
+  };
+  return kStyles[static_cast<size_t>(kind)];
+}
+
+uint64_t Timeline::elapsed_ns() const {
+  uint64_t last = 0;
+  for (const TimelineOp& op : ops) last = std::max(last, op.end_ns);
+  return last;
+}
+
+uint64_t Timeline::busy_ns(size_t row) const {
+  uint64_t busy = 0;
+  for (const TimelineOp& op : ops) {
+    if (op.row == row && IsDeviceWork(op)) busy += op.end_ns - op.begin_ns;
+  }
+  return busy;
+}
+
+uint64_t Timeline::busy_ns() const {
+  uint64_t busy = 0;
+  for (size_t row = 0; row < rows.size(); ++row) busy += busy_ns(row);
+  return busy;
+}
+
+double Timeline::overlap() const {
+  const uint64_t elapsed = elapsed_ns();
+  if (elapsed == 0) return 0;
+  return static_cast<double>(busy_ns()) / static_cast<double>(elapsed);
+}
+
+std::optional<size_t> Timeline::Decisive(size_t op) const {
+  std::optional<size_t> latest;
+  const auto consider = [&](size_t other) {
+    if (!latest || ops[other].end_ns > ops[*latest].end_ns) latest = other;
+  };
+  for (size_t i = op; i-- > 0;) {
+    if (ops[i].row != ops[op].row) continue;
+    consider(i);
+    break;
+  }
+  for (size_t other : ops[op].waits) consider(other);
+  return latest;
+}
+
+AxisScale ChooseScale(uint64_t elapsed_ns, size_t most) {
+  AxisScale scale;
+  while (elapsed_ns / scale.step_ns >= std::max<size_t>(most, 1)) {
+    uint64_t leading = scale.step_ns;
+    while (leading >= 10) leading /= 10;
+    scale.step_ns = leading == 2 ? scale.step_ns / 2 * 5 : scale.step_ns * 2;
+  }
+  constexpr AxisScale kUnits[] = {
+      {1, 1'000'000'000, "s"}, {1, 1'000'000, "ms"}, {1, 1'000, "us"}};
+  for (const AxisScale& unit : kUnits) {
+    // Whole numbers where they are short: 1000 us rather than 1 ms.
+    if (scale.step_ns >= unit.unit_ns) {
+      scale.unit_ns = unit.unit_ns;
+      scale.unit = unit.unit;
+      break;
+    }
+  }
+  return scale;
+}
+
+}  // namespace devrt::tools

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/describe.h"
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+
+namespace devrt::tools {
+namespace {
+
+struct Capability {
+  uint64_t bit;
+  const char* name;
+};
+
+constexpr Capability kCapabilities[] = {
+    {DEVRT_CAP_EVENT_TIMING, "event_timing"},
+    {DEVRT_CAP_EVENT_IPC, "event_ipc"},
+    {DEVRT_CAP_HOST_FUNC, "host_func"},
+    {DEVRT_CAP_STREAM_PRIORITY, "stream_priority"},
+    {DEVRT_CAP_STREAM_EXTERNAL, "stream_external"},
+    {DEVRT_CAP_PINNED_HOST, "pinned_host"},
+    {DEVRT_CAP_HOST_REGISTER, "host_register"},
+    {DEVRT_CAP_POINTER_INFO, "pointer_info"},
+    {DEVRT_CAP_PEER_COPY, "peer_copy"},
+    {DEVRT_CAP_PEER_ACCESS, "peer_access"},
+    {DEVRT_CAP_ASYNC_ALLOC, "async_alloc"},
+};
+
+}  // namespace
+
+std::vector<FoundBackend> OpenBackends() {
+  std::vector<FoundBackend> found;
+  for (std::string& name : BackendNames()) {
+    absl::StatusOr<Backend> backend = GetBackend(name);
+    std::vector<Device> devices;
+    if (backend.ok()) devices = backend->devices();
+    found.push_back({std::move(name), std::move(backend), std::move(devices)});
+  }
+  return found;
+}
+
+int Report(const Command& command, const std::vector<FoundBackend>& backends) {
+  if (backends.empty()) {
+    return Failure(
+        command, "no backend was found; \"devrt list\" says what was searched");
+  }
+  int code = kSuccess;
+  for (const FoundBackend& found : backends) {
+    if (found.backend.ok()) continue;
+    Failure(command, Explain(found.backend.status()));
+    if (!absl::IsUnavailable(found.backend.status())) code = kFailure;
+  }
+  return code;
+}
+
+std::vector<std::string> CapabilityNames(uint64_t capabilities) {
+  std::vector<std::string> names;
+  for (const Capability& capability : kCapabilities) {
+    if ((capabilities & capability.bit) == 0) continue;
+    names.emplace_back(capability.name);
+    capabilities &= ~capability.bit;
+  }
+  if (capabilities != 0) names.push_back(absl::StrFormat("%#x", capabilities));
+  return names;
+}
+
+void WriteBackend(Backend backend, JsonWriter* json) {
+  json->Key("vendor").String(backend.vendor());
+  json->Key("version").String(backend.version());
+  json->Key("path").String(backend.path());
+  json->Key("capabilities").Compact().BeginArray();
+  for (const std::string& name : CapabilityNames(backend.capabilities())) {
+    json->String(name);
+  }
+  json->End();
+}
+
+void WriteError(const absl::Status& status, JsonWriter* json) {
+  json->Compact().BeginObject();
+  json->Key("code").String(absl::StatusCodeToString(status.code()));
+  json->Key("message").String(Explain(status));
+  json->End();
+}
+
+void WriteAttempts(const std::vector<LoadAttempt>& attempts, JsonWriter* json) {
+  json->BeginArray();
+  for (const LoadAttempt& attempt : attempts) {
+    json->BeginObject();
+    json->Key("result").String(ToString(attempt.result));
+    json->Key("source").String(attempt.source);
+    json->Key("path").String(attempt.path);
+    json->Key("backend").String(attempt.backend);
+    json->Key("version").String(attempt.version);
+    if (!attempt.status.ok()) {
+      json->Key("error");
+      WriteError(attempt.status, json);
+    }
+    json->End();
+  }
+  json->End();
+}
+
+std::string Origin(const std::string& path) {
+  return path.empty() ? "linked in" : path;
+}
+
+}  // namespace devrt::tools

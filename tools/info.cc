@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// devrt info: everything that is known about one device or all.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "devrt/runtime/device.h"
+#include "tools/arguments.h"
+#include "tools/command.h"
+#include "tools/describe.h"
+#include "tools/json.h"
+#include "tools/terminal.h"
+#include "tools/text.h"
+
+namespace devrt::tools {
+namespace {
+
+struct DeviceReport {
+  Device device;
+  DeviceProperties properties;
+  absl::StatusOr<MemoryInfo> memory;
+};
+
+absl::StatusOr<DeviceReport> Ask(Device device) {
+  absl::StatusOr<DeviceProperties> properties = device.Properties();
+  if (!properties.ok()) return properties.status();
+  return DeviceReport{device, *std::move(properties), device.GetMemoryInfo()};
+}
+
+const char* PageableText(uint32_t pageable) {
+  switch (pageable) {
+    case DEVRT_PAGEABLE_SYNC:
+      return "the call waits until it is complete";
+    case DEVRT_PAGEABLE_STAGED:
+      return "the source is read before the call returns";
+    case DEVRT_PAGEABLE_LATE:
+      return "the source is read later, by the stream";
+    default:
+      return "unknown";
+  }
+}
+
+std::string PciAddress(const DeviceProperties& p) {
+  if (p.pci_domain == 0 && p.pci_bus == 0 && p.pci_device == 0) return "none";
+  return absl::StrFormat("%04x:%02x:%02x.0", p.pci_domain, p.pci_bus,
+                         p.pci_device);
+}
+
+std::string MemoryText(const DeviceReport& report) {
+  const DeviceProperties& p = report.properties;
+  const std::string free =
+      report.memory.ok() ? FormatBytes(report.memory->free_bytes) + " free now"
+                         : "free: " + Explain(report.memory.status());
+  return absl::StrFormat("%s, %s; %s of it cannot be allocated",
+                         FormatBytes(p.total_memory), free,
+                         FormatBytes(p.overhead_bytes));
+}
+
+std::string FaultText(const DeviceProperties& p) {
+  const bool aborts = p.fault_delivery == DEVRT_FAULT_DELIVERY_ABORT;
+  const bool all = p.fault_scope == DEVRT_FAULT_SCOPE_PROCESS;
+  return absl::StrFormat(
+      "%s; %s", aborts ? "may end the process" : "are reported as errors",
+      all ? "all devices of the backend are lost"
+          : "other devices keep working");
+}
+
+std::vector<std::pair<const char*, std::string>> Lines(
+    const DeviceReport& report) {
+  const DeviceProperties& p = report.properties;
+  const std::vector<std::string> names = CapabilityNames(p.capabilities);
+  std::vector<std::pair<const char*, std::string>> lines = {
+      {"name", Printable(p.name)},
+      {"arch", Printable(p.arch)},
+      {"uuid", p.uuid_string()},
+      {"PCI address", PciAddress(p)},
+      {"memory", MemoryText(report)},
+      {"alignment", FormatBytes(p.alloc_alignment) + " of every allocation"},
+      {"multiprocessors", std::to_string(p.multiprocessors)},
+      {"copy engines", std::to_string(p.copy_engines)},
+      {"priorities", absl::StrFormat("%d (most urgent) to %d",
+                                     p.priority_greatest, p.priority_least)},
+      {"queue depth", p.queue_depth == 0
+                          ? "no limit"
+                          : Counted(p.queue_depth, "operation") + " a stream"},
+      {"timing", FormatTime(p.elapsed_resolution_ns) + " resolution"},
+      {"pageable copies", PageableText(p.pageable_async)},
+      {"freeing memory", p.raw_free_syncs ? "waits for the device"
+                                          : "does not wait for the device"},
+      {"faults", FaultText(p)},
+      {"capabilities",
+       names.empty() ? std::string("none") : absl::StrJoin(names, " ")},
+  };
+  if (p.compute_major != 0 || p.compute_minor != 0) {
+    lines.insert(lines.begin() + 2,
+                 {"compute",
+                  absl::StrFormat("%d.%d", p.compute_major, p.compute_minor)});
+  }
+  return lines;
+}
+
+std::string Text(const DeviceReport& report) {
+  constexpr size_t kWidth = 80;
+  constexpr size_t kColumn = 19;
+  std::string text = report.device.name() + "\n";
+  for (const auto& [name, value] : Lines(report)) {
+    text += PadRight(std::string("  ") + name, kColumn) +
+            Wrap(value, kWidth, kColumn) + "\n";
+  }
+  return text;
+}
+
+void WriteJson(const DeviceReport& report, JsonWriter* json) {
+  const DeviceProperties& p = report.properties;
+  json->BeginObject().Key("device").String(report.device.name());
+  json->Key("name").String(p.name).Key("arch").String(p.arch);
+  json->Key("uuid").String(p.uuid_string());
+  json->Key("pci_domain").Unsigned(p.pci_domain);
+  json->Key("pci_bus").Unsigned(p.pci_bus);
+  json->Key("pci_device").Unsigned(p.pci_device);
+  json->Key("compute_major").Unsigned(p.compute_major);
+  json->Key("compute_minor").Unsigned(p.compute_minor);
+  json->Key("multiprocessors").Unsigned(p.multiprocessors);
+  json->Key("total_memory").Unsigned(p.total_memory);
+  json->Key("overhead_bytes").Unsigned(p.overhead_bytes);
+  json->Key("free_memory");
+  if (report.memory.ok()) {
+    json->Unsigned(report.memory->free_bytes);
+  } else {
+    json->Null();
+  }
+  json->Key("alloc_alignment").Unsigned(p.alloc_alignment);
+  json->Key("copy_engines").Unsigned(p.copy_engines);
+  json->Key("priority_least").Number(p.priority_least);
+  json->Key("priority_greatest").Number(p.priority_greatest);
+  json->Key("queue_depth").Unsigned(p.queue_depth);
+  json->Key("elapsed_resolution_ns").Unsigned(p.elapsed_resolution_ns);
+  json->Key("pageable_async").Unsigned(p.pageable_async);
+  json->Key("raw_free_syncs").Bool(p.raw_free_syncs);
+  json->Key("fault_delivery").Unsigned(p.fault_delivery);
+  json->Key("fault_scope").Unsigned(p.fault_scope);
+  json->Key("device_reset").Bool(p.device_reset);
+  json->Key("capabilities").Compact().BeginArray();
+  for (const std::string& name : CapabilityNames(p.capabilities)) {
+    json->String(name);
+  }
+  json->End().End();
+}
+
+void Print(const std::vector<DeviceReport>& reports, bool as_json) {
+  std::string text;
+  JsonWriter json;
+  json.BeginObject().Key("devrt").String(DEVRT_VERSION);
+  json.Key("devices").BeginArray();
+  for (const DeviceReport& report : reports) {
+    if (!text.empty()) text += "\n";
+    text += Text(report);
+    WriteJson(report, &json);
+  }
+  json.End().End();
+  tools::Print(as_json ? std::move(json).Finish() : text);
+}
+
+int Run(const Arguments& arguments) {
+  int code = kSuccess;
+  std::vector<Device> devices;
+  if (arguments.words().empty()) {
+    const std::vector<FoundBackend> backends = OpenBackends();
+    code = Report(kInfoCommand, backends);
+    for (const FoundBackend& found : backends) {
+      devices.insert(devices.end(), found.devices.begin(), found.devices.end());
+    }
+  } else {
+    const absl::StatusOr<Device> device = GetDevice(arguments.words()[0]);
+    if (!device.ok()) return Failure(kInfoCommand, Explain(device.status()));
+    devices.push_back(*device);
+  }
+  std::vector<DeviceReport> reports;
+  for (Device device : devices) {
+    absl::StatusOr<DeviceReport> report = Ask(device);
+    if (report.ok()) {
+      reports.push_back(*std::move(report));
+    } else {
+      code = Failure(kInfoCommand, Explain(report.status()));
+    }
+  }
+  Print(reports, arguments.Has(kJsonFlag.name));
+  return code;
+}
+
+constexpr Flag kFlags[] = {kJsonFlag, kHelpFlag};
+
+}  // namespace
+
+const Command kInfoCommand = {
+    "info",
+    "DEVICE",
+    "Properties of one device, or of all.",
+    "DEVICE is a name such as mtia:1; mtia alone is its first device. Without "
+    "one, every device of every backend is described.",
+    kFlags,
+    &Run,
+};
+
+}  // namespace devrt::tools

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// devrt list: which backends and devices there are, and where they came from.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "devrt/runtime/backend.h"
+#include "devrt/runtime/device.h"
+#include "tools/arguments.h"
+#include "tools/command.h"
+#include "tools/describe.h"
+#include "tools/json.h"
+#include "tools/terminal.h"
+#include "tools/text.h"
+
+namespace devrt::tools {
+namespace {
+
+std::string BackendTable(const std::vector<FoundBackend>& backends) {
+  Table table({"BACKEND", "DEVICES", "VERSION", "VENDOR", "FROM"});
+  for (const FoundBackend& found : backends) {
+    if (!found.backend.ok()) {
+      table.Add({found.name, "-", "-", "-", "-"},
+                "cannot be used: " + Explain(found.backend.status()));
+      continue;
+    }
+    table.Add({found.name, std::to_string(found.devices.size()),
+               Printable(found.backend->version()),
+               Printable(found.backend->vendor()),
+               Printable(Origin(found.backend->path()))});
+  }
+  return table.empty() ? "  none\n" : table.Text(2);
+}
+
+std::string DeviceTable(const std::vector<FoundBackend>& backends) {
+  Table table({"DEVICE", "NAME", "ARCH", "MEMORY"});
+  for (const FoundBackend& found : backends) {
+    for (Device device : found.devices) {
+      const absl::StatusOr<DeviceProperties> p = device.Properties();
+      if (p.ok()) {
+        table.Add({device.name(), Printable(p->name), Printable(p->arch),
+                   FormatBytes(p->total_memory)});
+      } else {
+        table.Add({device.name(), "-", "-", "-"}, Explain(p.status()));
+      }
+    }
+  }
+  return table.empty() ? "  none\n" : table.Text(2);
+}
+
+std::string AttemptTable() {
+  Table table({"RESULT", "SOURCE", "BACKEND", "PATH"});
+  for (const LoadAttempt& attempt : LoadReport()) {
+    table.Add({ToString(attempt.result), attempt.source,
+               attempt.backend.empty() ? "-" : attempt.backend,
+               Printable(Origin(attempt.path))},
+              attempt.status.ok() ? "" : Explain(attempt.status));
+  }
+  return table.empty() ? "  nothing was tried\n" : table.Text(2);
+}
+
+// For another reason than that this machine lacks the accelerator.
+bool AnyFileRefused() {
+  for (const LoadAttempt& attempt : LoadReport()) {
+    if (attempt.result == LoadAttempt::Result::kRefused &&
+        !absl::IsUnavailable(attempt.status)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::string Json(const std::vector<FoundBackend>& backends) {
+  JsonWriter json;
+  json.BeginObject().Key("devrt").String(DEVRT_VERSION);
+  json.Key("backends").BeginArray();
+  for (const FoundBackend& found : backends) {
+    json.BeginObject().Key("name").String(found.name);
+    json.Key("usable").Bool(found.backend.ok());
+    json.Key("device_count").Unsigned(found.devices.size());
+    if (found.backend.ok()) {
+      WriteBackend(*found.backend, &json);
+    } else {
+      json.Key("error");
+      WriteError(found.backend.status(), &json);
+    }
+    json.End();
+  }
+  json.End().Key("devices").BeginArray();
+  for (const FoundBackend& found : backends) {
+    for (Device device : found.devices) {
+      json.Compact().BeginObject().Key("device").String(device.name());
+      if (const auto p = device.Properties(); p.ok()) {
+        json.Key("name").String(p->name).Key("arch").String(p->arch);
+        json.Key("total_memory").Unsigned(p->total_memory);
+      } else {
+        json.Key("error");
+        WriteError(p.status(), &json);
+      }
+      json.End();
+    }
+  }
+  json.End().Key("load_report");
+  WriteAttempts(LoadReport(), &json);
+  json.End();
+  return std::move(json).Finish();
+}
+
+int Run(const Arguments& arguments) {
+  const std::vector<FoundBackend> backends = OpenBackends();
+  if (arguments.Has(kJsonFlag.name)) {
+    Print(Json(backends));
+  } else {
+    Print("Backends\n" + BackendTable(backends));
+    Print("\nDevices\n" + DeviceTable(backends));
+    Print("\nWhere backends were looked for\n" + AttemptTable());
+  }
+  if (backends.empty()) {
+    return Failure(kListCommand, "no backend was found");
+  }
+  const int code = Report(kListCommand, backends);
+  return AnyFileRefused() ? kFailure : code;
+}
+
+constexpr Flag kFlags[] = {kJsonFlag, kHelpFlag};
+
+}  // namespace
+
+const Command kListCommand = {
+    "list",
+    nullptr,
+    "Backends, their devices, and where they were looked for.",
+    "Opens every backend that is found and selected, and reports every file "
+    "and directory that was tried, in order, and why a file was refused.\n\n"
+    "DEVRT_PLUGINS names plugin files and DEVRT_PLUGIN_PATH directories, "
+    "separated by ':'. DEVRT_BACKENDS=mtia or DEVRT_BACKENDS='!mtia' selects "
+    "by name. DEVRT_MTIA=devices=4,memory=1GiB configures the simulator.\n\n"
+    "Fails when no backend was found, or when a file was refused or a backend "
+    "could not be opened for another reason than that this machine lacks the "
+    "accelerator.",
+    kFlags,
+    &Run,
+};
+
+}  // namespace devrt::tools

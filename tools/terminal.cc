@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/terminal.h"
+
+#include <langinfo.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <clocale>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_format.h"
+#include "tools/text.h"
+
+namespace devrt::tools {
+namespace {
+
+bool IsSet(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
+}
+
+bool IsDumb() {
+  const char* term = std::getenv("TERM");
+  return term == nullptr || std::strcmp(term, "dumb") == 0;
+}
+
+}  // namespace
+
+Terminal Terminal::Detect() {
+  constexpr size_t kNarrowest = 60;
+  constexpr size_t kWidest = 100;
+  Terminal terminal;
+  std::setlocale(LC_CTYPE, "");
+  terminal.unicode = std::strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+  if (isatty(STDOUT_FILENO) == 0) return terminal;
+  terminal.colour = !IsSet("NO_COLOR") && !IsDumb();
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+    terminal.columns = std::clamp<size_t>(size.ws_col, kNarrowest, kWidest);
+  }
+  return terminal;
+}
+
+void Print(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+absl::Status FlushOutput() {
+  const bool flushed = std::fflush(stdout) == 0;
+  const int error = errno;
+  if (flushed && std::ferror(stdout) == 0) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrFormat("cannot write to standard output: %s",
+                      flushed ? "part of it is lost" : std::strerror(error)));
+}
+
+absl::Status WriteFile(const std::string& path, std::string_view text) {
+  errno = 0;
+  std::FILE* file = std::fopen(path.c_str(), "wb");
+  bool written = file != nullptr;
+  if (file != nullptr) {
+    written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+    const int error = errno;
+    const bool closed = std::fclose(file) == 0;
+    if (!written) errno = error;
+    written = written && closed;
+  }
+  if (written) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrFormat(
+      "cannot write %s: %s", Quoted(path), std::strerror(errno)));
+}
+
+std::string AbsolutePath(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  return error ? path : absolute.lexically_normal().string();
+}
+
+}  // namespace devrt::tools
