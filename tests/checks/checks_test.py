@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plants one defect per case in a small tree; the check has to name it.
+
+A check that cannot fail is none, so each is shown a clean tree as well.
+"""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent.parent / "scripts"))
+sys.path.insert(0, str(HERE.parent.parent / ".ci"))
+import checks  # noqa: E402
+import count_tests  # noqa: E402
+import headers_alone  # noqa: E402
+
+SPDX = "// SPDX-License-Identifier: Apache-2.0\n"
+TREE = {
+    "meson.build": "# SPDX-License-Identifier: Apache-2.0\n",
+    "meson_options.txt": "# SPDX-License-Identifier: Apache-2.0\n",
+    "lib/devrt/meson.build": "",
+    "runtime/meson.build": "# SPDX-License-Identifier: Apache-2.0\n"
+                           "devrt_sources += files(\n  'a.cc',\n)\n"
+                           "devrt_public_headers += [\n  'runtime/a.h',\n]\n",
+    "runtime/a.cc": SPDX + '#include "devrt/runtime/a.h"\n'
+                           '#include "devrt/runtime/internal/b.h"\n',
+    "runtime/a.h": SPDX + "int a();\n",
+    "runtime/internal/b.h": SPDX + "int b();\n",
+    "streams/s.h": SPDX + '#include "devrt/runtime/a.h"\n',
+}
+
+
+class TreeTest(unittest.TestCase):
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.root = pathlib.Path(self.folder.name).resolve()
+        for module in [checks, headers_alone]:
+            self.addCleanup(setattr, module, "ROOT", module.ROOT)
+            module.ROOT = self.root
+        for name, text in TREE.items():
+            self.write(name, text)
+        (self.root / "include/devrt").mkdir(parents=True)
+        (self.root / "include/devrt/runtime").symlink_to("../../runtime")
+
+    def write(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def assert_names(self, findings, *parts):
+        self.assertEqual(len(findings), 1, findings)
+        for part in parts:
+            self.assertIn(part, findings[0])
+
+    def test_layers(self):
+        self.assertEqual(checks.check_layers(), [])
+        self.write("runtime/up.cc", SPDX + '#include "devrt/streams/s.h"\n')
+        self.assert_names(checks.check_layers(), "runtime/up.cc", "streams/s.h")
+
+    def test_layers_backend_includes_the_abi_only(self):
+        self.write("backends/x/plugin.cc",
+                   SPDX + '#include "devrt/backends/abi/devrt_plugin.h"\n')
+        self.assertEqual(checks.check_layers(), [])
+        self.write("backends/x/plugin.cc",
+                   SPDX + '#include "devrt/runtime/a.h"\n')
+        self.assert_names(checks.check_layers(), "backends/x/plugin.cc")
+
+    def test_layers_no_layer_includes_a_backend(self):
+        self.write("runtime/a.cc", SPDX + '#include "backends/mtia/engine.h"\n')
+        self.assert_names(checks.check_layers(), "backends/mtia/engine.h")
+
+    def test_orphans(self):
+        (self.root / "streams/s.h").unlink()
+        self.assertEqual(checks.check_orphans(), [])
+        self.write("runtime/lost.cc", SPDX)
+        self.assert_names(checks.check_orphans(), "runtime/lost.cc")
+
+    def test_orphans_of_an_orphan(self):
+        self.write("runtime/lost.h", SPDX)
+        self.write("streams/s.h", SPDX + '#include "devrt/runtime/lost.h"\n')
+        self.assertEqual(len(checks.check_orphans()), 2)
+
+    def test_size(self):
+        self.assertEqual(checks.check_size(), [])
+        self.write("runtime/long.cc", SPDX + "\n" * checks.MOST_LINES)
+        self.assert_names(checks.check_size(), "runtime/long.cc", "801")
+
+    def test_spdx(self):
+        self.assertEqual(checks.check_spdx(), [])
+        self.write("runtime/bare.h", "int c();\n")
+        self.assert_names(checks.check_spdx(), "runtime/bare.h")
+
+    def test_links(self):
+        self.write("docs/README.md", "[there](../runtime/a.h#top) "
+                                     "[elsewhere](https://example.org/x)\n")
+        self.assertEqual(checks.check_links(), [])
+        self.write("docs/README.md", "[gone](gone.md)\n")
+        self.assert_names(checks.check_links(), "docs/README.md", "gone.md")
+
+    def test_format(self):
+        try:
+            checks.clang_format()
+        except checks.Skipped as reason:
+            self.skipTest(str(reason))
+        self.assertEqual(checks.check_format(fix=False), [])
+        self.write("runtime/wild.cc", SPDX + "int   c( ) ;\n")
+        self.assert_names(checks.check_format(fix=False), "runtime/wild.cc")
+        self.assertEqual(checks.check_format(fix=True), [])
+        self.assertEqual(checks.check_format(fix=False), [])
+
+    def test_headers(self):
+        compiler = [headers_alone.default_compiler()]
+        self.assertEqual(headers_alone.public_headers(), ["runtime/a.h"])
+        self.assertEqual(
+            headers_alone.failures(["runtime/a.h"], compiler, ["17"]), [])
+        self.write("runtime/a.h", SPDX + "std::string a();\n")
+        self.assert_names(
+            headers_alone.failures(["runtime/a.h"], compiler, ["17"]),
+            "runtime/a.h", "std")
+
+    def compile_library(self, name, source):
+        self.write("x.cc", source)
+        library = self.root / "build/lib" / name
+        library.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run([headers_alone.default_compiler(), "-shared", "-fPIC",
+                        "-o", library, self.root / "x.cc"], check=True)
+
+    def test_exports(self):
+        if not shutil.which("nm"):
+            self.skipTest("binutils is missing")
+        build = self.root / "build"
+        with self.assertRaises(checks.Skipped):
+            checks.check_exports(build)
+        plugin = ('extern "C" { int devrt_plugin_manifest_v0;'
+                  " void devrt_plugin_open_v0() {} }\n")
+        library = "namespace devrt { int f() { return 1; } }\n"
+        self.compile_library("libdevrt.so", library)
+        self.compile_library("devrt/libdevrt_x.so", plugin)
+        self.assertEqual(checks.check_exports(build), [])
+
+        self.compile_library("libdevrt.so", library + "int leaked;\n")
+        self.assert_names(checks.check_exports(build), "exports leaked")
+        self.compile_library("libdevrt.so", library)
+
+        self.compile_library("devrt/libdevrt_x.so", plugin + "int leaked;\n")
+        self.assert_names(checks.check_exports(build), "libdevrt_x.so", "leaked")
+
+
+class CountTest(unittest.TestCase):
+
+    def test_verdicts(self):
+        verdicts = ["OK", "EXPECTEDFAIL", "SKIP", "FAIL", "TIMEOUT",
+                    "UNEXPECTEDPASS", "ERROR", "INTERRUPT", "SOMETHINGNEW"]
+        lines = ['{"result": "%s"}\n' % verdict for verdict in verdicts]
+        self.assertEqual(count_tests.count(lines), (2, 6, 1))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tensors of random layout and content for the tests of the kernels.
+
+#ifndef DEVRT_TESTS_MTIA_RANDOM_TENSOR_H_
+#define DEVRT_TESTS_MTIA_RANDOM_TENSOR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "backends/mtia/kernels.h"
+#include "tests/mtia/kernel_reference.h"
+
+namespace devrt::mtia {
+
+using Shape = std::vector<int64_t>;
+using Random = std::mt19937_64;
+
+inline int64_t Uniform(Random& random, int64_t low, int64_t high) {
+  return std::uniform_int_distribution<int64_t>(low, high)(random);
+}
+
+enum class Layout { kContiguous, kStrided, kBroadcast };
+
+// A tensor and its memory, which is as large as the tensor touches: a byte too
+// far is an error of AddressSanitizer.
+class TestTensor {
+ public:
+  // Memory is filled with random bytes.
+  TestTensor(Random& random, uint32_t dtype, const Shape& shape, Layout layout);
+
+  const Tensor& tensor() const { return tensor_; }
+  std::byte* local() { return memory_.data() + origin_; }
+  const std::byte* local() const { return memory_.data() + origin_; }
+
+  const std::vector<std::byte>& memory() const { return memory_; }
+
+  reference::Element Get(int64_t offset) const;
+  void Set(int64_t offset, const reference::Element& element);
+
+ private:
+  Tensor tensor_;
+  std::vector<std::byte> memory_;
+  int64_t origin_ = 0;  // of element 0 in memory_
+};
+
+Shape RandomShape(Random& random);
+
+// A random element: any bits, small numbers and special values.
+reference::Element RandomElement(Random& random, uint32_t dtype);
+// The same without NaN, infinities and values whose squares overflow.
+reference::Element RandomModerate(Random& random, uint32_t dtype);
+
+// Counts through the indices of a shape, last axis fastest.
+class Odometer {
+ public:
+  explicit Odometer(const Shape& shape) : shape_(shape), index_(shape.size()) {}
+
+  const Shape& index() const { return index_; }
+  int64_t Offset(const Shape& strides) const;
+  bool Next();  // false after the last
+
+ private:
+  Shape shape_;
+  Shape index_;
+};
+
+// A checked descriptor; fails the test where CopyTensor refuses.
+Tensor MakeTensor(void* data, uint32_t dtype, const Shape& shape,
+                  const Shape* strides);
+
+}  // namespace devrt::mtia
+
+#endif  // DEVRT_TESTS_MTIA_RANDOM_TENSOR_H_

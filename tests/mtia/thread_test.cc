@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Several host threads: the baton of virtual mode, and threaded mode.
+#include <sched.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "tests/mtia/engine_fixture.h"
+
+namespace devrt::test {
+namespace {
+
+class Threads : public EngineTest {
+ protected:
+  static constexpr int kThreads = 8;
+
+  template <class F>
+  static void Run(int n, F body) {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < n; ++i) threads.emplace_back([body, i] { body(i); });
+    for (std::thread& thread : threads) thread.join();
+  }
+};
+
+TEST_F(Threads, EachItsOwnStream) {
+  for (const std::string config :
+       {"", "strategy=random,seed=5", "baton=off", "pin=off", "mode=threaded",
+        "mode=threaded,slots=unlimited"}) {
+    SCOPED_TRACE(config);
+    Reset(config);
+    std::vector<int64_t*> cells;
+    for (int i = 0; i < kThreads; ++i) cells.push_back(NewCell(i % 2));
+    Run(kThreads, [&cells](int i) {
+      const uint32_t device = static_cast<uint32_t>(i) % 2;
+      devrt_stream s = NewStream(device);
+      for (int k = 0; k < 50; ++k) MulAdd(s, cells[i], 1, 1);
+      devrt_event e = Mark(s, device);
+      while (!EventDone(e)) {
+      }
+      Sync(s);
+      OK(ops().event_destroy(self(), e));
+      OK(ops().stream_destroy(self(), s));
+    });
+    for (int64_t* const x : cells) EXPECT_EQ(Peek(x), 50);
+    EXPECT_EQ(Stats().live_streams, 0u);
+  }
+}
+
+// C12, S3: one per thread, ordered with legacy; its work outlives the thread.
+TEST_F(Threads, PerThreadStreams) {
+  for (const std::string config : {"", "mode=threaded"}) {
+    Reset(config);
+    int64_t* const x = NewCell(0, 1);
+    devrt_flag flag = NewFlag();
+    devrt_stream mine = Special(DEVRT_STREAM_PER_THREAD);
+    devrt_stream theirs = nullptr;
+    void* native = nullptr;
+    void* their_native = nullptr;
+    std::thread([&] {
+      theirs = Special(DEVRT_STREAM_PER_THREAD);
+      OK(ops().stream_native(self(), theirs, &their_native));
+      Hold(theirs, flag);
+      MulAdd(theirs, x, 3, 0);
+    }).join();
+    OK(ops().stream_native(self(), mine, &native));
+    EXPECT_NE(mine, theirs);
+    EXPECT_EQ(native, their_native);
+    EXPECT_TRUE(Done(mine));
+    ExpectCode(ops().stream_sync(self(), theirs), DEVRT_INVALID_ARGUMENT);
+    MulAdd(Legacy(), x, 1, 1);
+    Set(flag);
+    Sync(Legacy());
+    EXPECT_EQ(Peek(x), 4);
+  }
+}
+
+// The holder of the baton blocks where devrt cannot see it.
+TEST_F(Threads, HolderBlockedOutside) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int turn = 0;
+  int64_t* const x = NewCell();
+  const auto begin = std::chrono::steady_clock::now();
+  Run(4, [&](int i) {
+    devrt_stream s = NewStream();
+    for (int round = 0; round < 5; ++round) {
+      std::unique_lock<std::mutex> lock(mutex);
+      changed.wait(lock, [&] { return turn % 4 == i; });
+      MulAdd(s, x, 1, 1);
+      Sync(s);
+      ++turn;
+      changed.notify_all();
+    }
+  });
+  EXPECT_EQ(Peek(x), 20);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+}
+
+// One thread waits for the device, another sets the flag.
+TEST_F(Threads, FlagSetByAnotherThread) {
+  for (const std::string config :
+       {"", "strategy=alap", "baton=off", "mode=threaded"}) {
+    SCOPED_TRACE(config);
+    Reset(config);
+    devrt_stream s = NewStream();
+    devrt_flag flag = NewFlag();
+    int64_t* const x = NewCell();
+    Hold(s, flag);
+    Put(s, x, 1);
+    std::thread setter([flag] { Set(flag); });
+    Sync(s);
+    EXPECT_EQ(Peek(x), 1);
+    setter.join();
+  }
+}
+
+// A thread polls until another thread has recorded and the device moved.
+TEST_F(Threads, PollAcrossThreads) {
+  for (const std::string config : {"", "strategy=lifo", "mode=threaded"}) {
+    SCOPED_TRACE(config);
+    Reset(config);
+    devrt_stream s = NewStream();
+    devrt_flag flag = NewFlag();
+    Hold(s, flag);
+    devrt_event e = Mark(s);
+    std::atomic<bool> polled{false};
+    std::thread poller([&] {
+      while (!EventDone(e)) polled = true;
+    });
+    while (!polled) std::this_thread::yield();
+    Set(flag);
+    poller.join();
+  }
+}
+
+// C39, E7.
+TEST_F(Threads, ConcurrentUseOfOneEvent) {
+  for (const std::string config : {"", "mode=threaded"}) {
+    Reset(config);
+    devrt_event e = NewEvent();
+    Run(kThreads, [e](int i) {
+      devrt_stream s = NewStream();
+      for (int k = 0; k < 40; ++k) {
+        switch ((k + i) % 4) {
+          case 0:
+            Record(e, s);
+            break;
+          case 1:
+            Wait(s, e);
+            break;
+          case 2:
+            EventDone(e);
+            break;
+          default:
+            OK(ops().event_sync(self(), e));
+        }
+      }
+      Sync(s);
+    });
+  }
+}
+
+// F27: the counter that hands out ids.
+TEST_F(Threads, HandlesAreUnique) {
+  for (const std::string config : {"", "mode=threaded"}) {
+    Reset(config);
+    std::mutex mutex;
+    std::set<devrt_stream> all;
+    Run(kThreads, [&](int) {
+      std::vector<devrt_stream> mine;
+      for (int i = 0; i < 50; ++i) mine.push_back(NewStream());
+      const std::lock_guard<std::mutex> lock(mutex);
+      all.insert(mine.begin(), mine.end());
+    });
+    EXPECT_EQ(all.size(), 50u * kThreads);
+  }
+}
+
+// C97: the current device is the thread's own and needs no baton.
+TEST_F(Threads, CurrentDeviceIsPerThread) {
+  Run(kThreads, [](int i) {
+    uint32_t device = 9;
+    OK(ops().context_current(self(), &device));
+    EXPECT_EQ(device, 0u);
+    for (int k = 0; k < 1000; ++k) {
+      devrt_context before;
+      const uint32_t want = static_cast<uint32_t>(i + k) % 2;
+      OK(ops().context_enter(self(), want, &before));
+      OK(ops().context_current(self(), &device));
+      EXPECT_EQ(device, want);
+      OK(ops().context_exit(self(), &before));
+    }
+  });
+}
+
+// All joined threads wait for what cannot come: every one is told.
+TEST_F(Threads, DeadlockOfTwoThreads) {
+  devrt_stream s = NewStream();
+  devrt_flag flag = NewFlag();
+  Hold(s, flag);
+  Run(2, [s](int) {
+    ExpectCode(ops().stream_sync(self(), s), DEVRT_FAILED_PRECONDITION);
+  });
+  Set(flag);
+  Sync(s);
+}
+
+// Pinning is undone when a thread is alone again.
+TEST_F(Threads, AffinityIsRestored) {
+  cpu_set_t before, after;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  NewStream();
+  Run(3, [](int) { Sync(NewStream()); });
+  NewStream();
+  ASSERT_EQ(sched_getaffinity(0, sizeof after, &after), 0);
+  EXPECT_TRUE(CPU_EQUAL(&before, &after));
+}
+
+}  // namespace
+}  // namespace devrt::test

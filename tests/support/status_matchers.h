@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// absl::Status in tests.
+//
+//   EXPECT_OK(stream.Synchronize());
+//   EXPECT_THAT(event.Record(other), StatusIs(absl::StatusCode::kInvalidArgument,
+//                                             HasSubstr("mtia:1")));
+//   Stream s = Must(Stream::Create(device));   // throws: ends the test
+#ifndef DEVRT_TESTS_SUPPORT_STATUS_MATCHERS_H_
+#define DEVRT_TESTS_SUPPORT_STATUS_MATCHERS_H_
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <ostream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace devrt::testing {
+
+inline const absl::Status& StatusOf(const absl::Status& status) {
+  return status;
+}
+template <typename T>
+const absl::Status& StatusOf(const absl::StatusOr<T>& result) {
+  return result.status();
+}
+
+inline std::string MessageOf(const absl::Status& status) {
+  return std::string(status.message());
+}
+
+// The value, or an exception, which GoogleTest reports as a failure.
+template <typename T>
+T Must(absl::StatusOr<T> result) {
+  if (!result.ok()) throw std::runtime_error(result.status().ToString());
+  return *std::move(result);
+}
+inline void Must(const absl::Status& status) {
+  if (!status.ok()) throw std::runtime_error(status.ToString());
+}
+
+MATCHER(IsOk, "is OK") {
+  *result_listener << StatusOf(arg).ToString();
+  return StatusOf(arg).ok();
+}
+
+// OK, with a value that matches.
+MATCHER_P(IsOkAndHolds, value, "") {
+  if (!arg.ok()) {
+    *result_listener << arg.status().ToString();
+    return false;
+  }
+  return ::testing::ExplainMatchResult(value, *arg, result_listener);
+}
+
+// The code, and a matcher of the text.
+MATCHER_P2(StatusIs, code, text, "") {
+  *result_listener << StatusOf(arg).ToString();
+  return StatusOf(arg).code() == code &&
+         ::testing::ExplainMatchResult(text, MessageOf(StatusOf(arg)),
+                                       result_listener);
+}
+
+#define EXPECT_OK(expr) EXPECT_THAT(expr, ::devrt::testing::IsOk())
+#define ASSERT_OK(expr) ASSERT_THAT(expr, ::devrt::testing::IsOk())
+
+}  // namespace devrt::testing
+
+#endif  // DEVRT_TESTS_SUPPORT_STATUS_MATCHERS_H_

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/subprocess.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+namespace devrt::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kFailed = 1;
+constexpr int kNoExec = 127;
+
+// Reads until the other end is closed or time is up; false in the latter case.
+bool ReadAll(int fd, Clock::time_point deadline, std::string* output) {
+  char buffer[4096];
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - Clock::now());
+    pollfd wanted = {fd, POLLIN, 0};
+    if (left.count() <= 0) return false;
+    if (poll(&wanted, 1, static_cast<int>(left.count())) <= 0) continue;
+    const ssize_t n = read(fd, buffer, sizeof buffer);
+    if (n <= 0) return true;
+    output->append(buffer, static_cast<size_t>(n));
+  }
+}
+
+ProcessResult Collect(pid_t child, int fd, int seconds) {
+  ProcessResult result;
+  const auto deadline = Clock::now() + std::chrono::seconds(seconds);
+  result.timed_out = !ReadAll(fd, deadline, &result.output);
+  close(fd);
+  if (result.timed_out) kill(child, SIGKILL);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);
+  if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
+  return result;
+}
+
+// Forks; the child continues in `child_main`, with its output in a pipe.
+ProcessResult Fork(const std::function<int()>& child_main, int seconds) {
+  std::fflush(nullptr);
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) std::abort();
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], STDOUT_FILENO);
+    dup2(ends[1], STDERR_FILENO);
+    const int code = child_main();
+    std::fflush(nullptr);
+    _exit(code);
+  }
+  close(ends[1]);
+  return Collect(child, ends[0], seconds);
+}
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& os, const ProcessResult& result) {
+  if (result.timed_out) return os << "timed out; output:\n" << result.output;
+  if (result.signal != 0) os << "signal " << result.signal;
+  if (result.signal == 0) os << "exit code " << result.exit_code;
+  return os << "; output:\n" << result.output;
+}
+
+ProcessResult RunInChild(const std::function<void()>& body, int seconds) {
+  return Fork(
+      [&] {
+        try {
+          body();
+        } catch (const std::exception& e) {
+          std::fprintf(stderr, "exception: %s\n", e.what());
+          return kFailed;
+        }
+        return ::testing::Test::HasFailure() ? kFailed : 0;
+      },
+      seconds);
+}
+
+ProcessResult RunProgram(const std::vector<std::string>& command,
+                         const std::map<std::string, std::string>& environment,
+                         int seconds) {
+  std::vector<char*> arguments;
+  for (const std::string& word : command) {
+    arguments.push_back(const_cast<char*>(word.c_str()));
+  }
+  arguments.push_back(nullptr);
+  return Fork(
+      [&] {
+        for (const auto& [name, value] : environment) {
+          setenv(name.c_str(), value.c_str(), 1);
+        }
+        execv(arguments[0], arguments.data());
+        std::perror(arguments[0]);
+        return kNoExec;
+      },
+      seconds);
+}
+
+}  // namespace devrt::testing

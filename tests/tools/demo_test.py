@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""devrt demo: the run itself, and what it says about it."""
+
+import unittest
+
+from tool import FAILURE, ToolTest
+
+CHUNKS = 6
+STAGES = ["copy in", "scale", "send", "square", "copy out", "host function"]
+
+
+class Demo(ToolTest):
+
+    def run_demo(self, *arguments, **variables):
+        """Runs a small demo and returns its JSON, checked for consistency."""
+        report = self.run_json("demo", "--size=1", *arguments, **variables)
+        self.check_report(report)
+        return report
+
+    def check_report(self, report):
+        self.assertTrue(report["verified"])
+        self.assertNotIn("first_difference", report)
+        self.assertEqual(report["host_functions_run"], CHUNKS)
+        self.assertEqual(report["chunks"], CHUNKS)
+        operations = report["operations"]
+        for operation in operations:
+            self.assertLessEqual(operation["begin_ns"], operation["end_ns"])
+            self.assertLessEqual(operation["end_ns"], report["elapsed_ns"])
+        self.check_streams(operations)
+        for kind in ["copy to device", "copy to host"]:
+            self.assertEqual(report["bytes"],
+                             sum(operation["bytes"] for operation in operations
+                                 if operation["kind"] == kind))
+
+    def check_streams(self, operations):
+        """One after another in a stream, each after what it waits for."""
+        last = {}
+        for operation in operations:
+            stream = (operation["device"], operation["stream"])
+            before = [operations[i] for i in operation["waits_for"]]
+            before += [last[stream]] if stream in last else []
+            for other in before:
+                self.assertLessEqual(other["end_ns"], operation["begin_ns"],
+                                     f"{other} then {operation}")
+            last[stream] = operation
+
+    def test_verifies_the_result(self):
+        result = self.run_tool("demo")
+        self.assertIn("Verified: all 4194304 numbers equal", result.stdout)
+        self.assertIn("6 of 6 host functions ran", result.stdout)
+        self.assertEqual(result.stderr, "")
+
+    def test_says_what_it_does(self):
+        text = self.run_tool("demo").stdout
+        for words in ["libdevrt_mtia.so", "mtia:0", "mtia:1", "copy in",
+                      "x = 3 * x + 1", "WAITS FOR", "of chunk n",
+                      "virtual clock", "It took", "ran at a time"]:
+            self.assertIn(words, text)
+        self.assert_narrow(text)
+
+    def test_runs_every_stage_for_every_chunk(self):
+        operations = self.run_demo()["operations"]
+        self.assertEqual(
+            [(operation["name"], operation["chunk"])
+             for operation in operations],
+            [(stage, chunk) for chunk in range(1, CHUNKS + 1)
+             for stage in STAGES])
+
+    def test_waits_are_those_of_the_plan(self):
+        operations = self.run_demo()["operations"]
+        index = {(operation["name"], operation["chunk"]): i
+                 for i, operation in enumerate(operations)}
+        for chunk in range(1, CHUNKS + 1):
+            plan = {"scale": [("copy in", chunk)],
+                    "square": [("send", chunk)],
+                    "copy out": [("square", chunk)],
+                    "copy in": [("send", chunk - 2)],
+                    "send": [("scale", chunk), ("copy out", chunk - 2)]}
+            for name, waits in plan.items():
+                expected = sorted(index[wait] for wait in waits
+                                  if wait in index)
+                self.assertEqual(
+                    sorted(operations[index[name, chunk]]["waits_for"]),
+                    expected, f"{name} of chunk {chunk}")
+
+    def test_overlaps(self):
+        report = self.run_json("demo")
+        self.assertGreater(report["overlap"], 1.5)
+        self.assertAlmostEqual(report["overlap"],
+                               report["busy_ns"] / report["elapsed_ns"],
+                               places=2)
+
+    def test_is_the_same_every_time(self):
+        self.assertEqual(self.run_demo(), self.run_demo())
+
+    def test_number_of_devices(self):
+        for devices in range(1, 5):
+            report = self.run_demo(f"--devices={devices}",
+                                   DEVRT_MTIA="devices=4")
+            self.assertEqual(report["devices"],
+                             [f"mtia:{i}" for i in range(devices)])
+        self.assertEqual(self.run_demo(DEVRT_MTIA="devices=1")["devices"],
+                         ["mtia:0"])
+
+    def test_times_of_events(self):
+        report = self.run_demo("--times=events")
+        self.assertIn("events", report["clock"])
+        self.assertGreater(report["overlap"], 1)
+        text = self.run_tool("demo", "--times=events", "--size=1").stdout
+        self.assertIn("Verified", text)
+        self.assert_narrow(text)
+
+    def test_configurations_of_the_simulator(self):
+        for configuration in ["mode=threaded", "peers=none", "slots=1",
+                              "strategy=asap", "strategy=alap",
+                              "strategy=lifo", "strategy=random,seed=3",
+                              "profile=cuda", "profile=hip", "poison=full"]:
+            with self.subTest(configuration):
+                self.run_demo(DEVRT_MTIA=configuration)
+
+    def test_without_peer_access(self):
+        text = self.run_tool("demo", "--size=1", DEVRT_MTIA="peers=none").stdout
+        self.assertIn("mtia:0 cannot directly reach", " ".join(text.split()))
+        self.assertIn("Verified", text)
+
+
+class Refusals(ToolTest):
+
+    def assert_fails(self, *texts, arguments=(), **variables):
+        result = self.run_tool("demo", *arguments, expect=FAILURE, **variables)
+        self.assertEqual(list(self.folder.iterdir()), [])
+        self.assertTrue(result.stderr.startswith("devrt demo: "))
+        for text in texts:
+            self.assertIn(text, result.stderr)
+
+    def test_more_devices_than_there_are(self):
+        self.assert_fails("--devices=9", 'backend "mtia" has 2',
+                          "DEVRT_MTIA=devices=9", arguments=["--devices=9"])
+
+    def test_unknown_backend(self):
+        self.assert_fails("nosuch", arguments=["--backend=nosuch"])
+
+    def test_bad_configuration(self):
+        self.assert_fails("devices", DEVRT_MTIA="devices=0")
+        self.assert_fails("memory", DEVRT_MTIA="memory=-1")
+        self.assert_fails("devces", "devices", DEVRT_MTIA="devces=2")
+
+    def test_excluded_backend(self):
+        self.assert_fails("DEVRT_BACKENDS", DEVRT_BACKENDS="!mtia")
+
+    def test_too_little_memory(self):
+        self.assert_fails("mtia:0", arguments=["--size=64"],
+                          DEVRT_MTIA="memory=8MiB")
+        self.assert_fails("pinned", arguments=["--size=64"],
+                          DEVRT_MTIA="pinned=8MiB")
+
+
+class Terminal(ToolTest):
+
+    def test_unicode_where_the_locale_has_it(self):
+        text = self.run_tool("demo", "--size=1").stdout
+        self.assertIn("█", text)
+        self.assertNotIn("\x1b", text)
+
+    def test_ascii_elsewhere(self):
+        text = self.run_tool("demo", "--size=1", LC_ALL="C").stdout
+        self.assertTrue(text.isascii())
+        self.assertRegex(text, r"(?m)^  copy in +1>")
+        self.assert_narrow(text)
+
+
+if __name__ == "__main__":
+    unittest.main()

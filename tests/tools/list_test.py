@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""devrt list."""
+
+import unittest
+
+from tool import FAILURE, ToolTest
+
+
+class List(ToolTest):
+
+    def test_text(self):
+        result = self.run_tool("list")
+        self.assertRegex(result.stdout, r"(?m)^  mtia +2 ")
+        self.assertRegex(result.stdout, r"(?m)^  mtia:0 ")
+        self.assertRegex(result.stdout, r"(?m)^  mtia:1 .*256 MiB$")
+        self.assertRegex(result.stdout, r"(?m)^  loaded .*libdevrt_mtia\.so$")
+        self.assertEqual(result.stderr, "")
+
+    def test_json(self):
+        report = self.run_json("list", DEVRT_MTIA="devices=3,memory=64MiB")
+        mtia = report["backends"][0]
+        self.assertEqual(mtia["name"], "mtia")
+        self.assertTrue(mtia["usable"])
+        self.assertEqual(mtia["device_count"], 3)
+        self.assertIn("host_func", mtia["capabilities"])
+        self.assertTrue(mtia["path"].endswith("/libdevrt_mtia.so"))
+        self.assertEqual([device["device"] for device in report["devices"]],
+                         ["mtia:0", "mtia:1", "mtia:2"])
+        self.assertEqual(report["devices"][0]["total_memory"], 64 << 20)
+        loaded = [attempt for attempt in report["load_report"]
+                  if attempt["result"] == "loaded"]
+        self.assertEqual([attempt["backend"] for attempt in loaded], ["mtia"])
+
+    def test_bad_configuration_names_the_key(self):
+        for value, *texts in [
+                ("devices=0", "devices"), ("devices=999", "devices"),
+                ("memory=-1", "memory"), ("devces=2", "devces", "devices"),
+                ("mode=vrtual", "mode", "virtual")]:
+            result = self.run_tool("list", expect=FAILURE, DEVRT_MTIA=value)
+            for text in texts:
+                self.assertIn(text, result.stderr)
+            report = self.run_json("list", expect=FAILURE, DEVRT_MTIA=value)
+            self.assertFalse(report["backends"][0]["usable"])
+            self.assertIn(texts[0], report["backends"][0]["error"]["message"])
+
+    def test_refused_plugin(self):
+        bad = self.folder / "libdevrt_bad.so"
+        bad.write_bytes(b"not a plugin")
+        result = self.run_tool("list", expect=FAILURE, DEVRT_PLUGINS=str(bad))
+        self.assertRegex(result.stdout, r"(?m)^  refused .*libdevrt_bad\.so$")
+        report = self.run_json("list", expect=FAILURE, DEVRT_PLUGINS=str(bad))
+        self.assertEqual(report["backends"], [])
+        refused = [attempt for attempt in report["load_report"]
+                   if attempt["result"] == "refused"]
+        self.assertEqual(refused[0]["path"], str(bad))
+        self.assertTrue(refused[0]["error"]["message"])
+
+    def test_missing_plugin(self):
+        path = str(self.folder / "missing.so")
+        result = self.run_tool("list", expect=FAILURE, DEVRT_PLUGINS=path)
+        self.assertIn("missing.so", result.stdout)
+
+    def test_excluded_backend(self):
+        result = self.run_tool("list", expect=FAILURE, DEVRT_BACKENDS="!mtia")
+        self.assertRegex(result.stdout, r"(?m)^  excluded .*mtia")
+        self.assertIn("no backend", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pieces of the command that its own tests cannot reach.
+
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tools/arguments.h"
+#include "tools/demo/pipeline.h"
+#include "tools/demo/timeline.h"
+#include "tools/json.h"
+#include "tools/text.h"
+
+namespace devrt::tools {
+namespace {
+
+TEST(FindDifference, NamesTheFirstWrongValue) {
+  std::vector<uint32_t> values;
+  for (uint32_t i = 0; i < 100; ++i)
+    values.push_back((3 * i + 1) * (3 * i + 1));
+  EXPECT_FALSE(FindDifference(values.data(), values.size(), 2));
+  values[80] = 7;
+  values[17] = 5;
+  const auto difference = FindDifference(values.data(), values.size(), 2);
+  ASSERT_TRUE(difference);
+  EXPECT_EQ(difference->index, 17u);
+  EXPECT_EQ(difference->found, 5u);
+  EXPECT_EQ(difference->expected, 52u * 52u);
+}
+
+TEST(FindDifference, EveryDeviceCounts) {
+  const uint32_t value_of_0 = 4;  // 3 * ((3 * 0 + 1) squared) + 1
+  EXPECT_FALSE(FindDifference(&value_of_0, 1, 3));
+  EXPECT_TRUE(FindDifference(&value_of_0, 1, 2));
+}
+
+TEST(JsonWriter, EscapesWhatJsonCannotHold) {
+  JsonWriter json;
+  json.Compact().BeginArray();
+  json.String(std::string("\"\\\n\x01 \xC3\xA9 \xFF\xC3", 10)).End();
+  EXPECT_EQ(std::move(json).Finish(),
+            "[\"\\\"\\\\\\n\\u0001 \xC3\xA9 \xEF\xBF\xBD\xEF\xBF\xBD\"]\n");
+}
+
+TEST(JsonWriter, NestsAndSeparates) {
+  JsonWriter json;
+  json.BeginObject().Key("a").BeginArray().End().Key("b").Compact();
+  json.BeginObject().Key("c").Number(-1).Key("d").Null().End();
+  json.Key("e").Bool(true).Key("f").Decimal(1.25).End();
+  EXPECT_EQ(std::move(json).Finish(),
+            "{\n  \"a\": [],\n  \"b\": {\"c\": -1, \"d\": null},\n"
+            "  \"e\": true,\n  \"f\": 1.250\n}\n");
+}
+
+TEST(Text, Quantities) {
+  EXPECT_EQ(FormatBytes(0), "0 B");
+  EXPECT_EQ(FormatBytes(1023), "1023 B");
+  EXPECT_EQ(FormatBytes(1024), "1 KiB");
+  EXPECT_EQ(FormatBytes(5 << 19), "2.5 MiB");
+  EXPECT_EQ(FormatBytes(uint64_t{80} << 30), "80 GiB");
+  EXPECT_EQ(FormatBytes(std::numeric_limits<uint64_t>::max()), "16777216 TiB");
+  EXPECT_EQ(FormatTime(0), "0 ns");
+  EXPECT_EQ(FormatTime(41'349), "41.3 us");
+  EXPECT_EQ(FormatTime(999'960), "1 ms");
+  EXPECT_EQ(FormatTime(1'250'000), "1.25 ms");
+}
+
+TEST(Text, WrapsBetweenWords) {
+  EXPECT_EQ(Wrap("one two three", 7, 0), "one two\nthree");
+  EXPECT_EQ(Wrap("one two", 7, 4), "one\n    two");
+  EXPECT_EQ(Wrap("a word-longer-than-that b", 6, 0),
+            "a\nword-longer-than-that\nb");
+  EXPECT_EQ(Wrap("one\n\ntwo", 80, 0), "one\n\ntwo");
+}
+
+TEST(Text, OnlyCharactersAreLeft) {
+  EXPECT_EQ(ValidUtf8("\xE2\x96\x88\xED\xA0\x80x"),
+            "\xE2\x96\x88\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBDx");
+  EXPECT_EQ(Printable("a\x1b[31m\n"), "a?[31m?");
+  EXPECT_EQ(Columns("\xE2\x96\x88x"), 2u);
+}
+
+TEST(Nearest, FindsTypingErrorsOnly) {
+  const std::vector<std::string> choices = {"--devices", "--size", "--svg"};
+  EXPECT_EQ(Nearest("--device", choices), "--devices");
+  EXPECT_EQ(Nearest("size", choices), "--size");
+  EXPECT_EQ(Nearest("--sgv", choices), "--svg");
+  EXPECT_EQ(Nearest("--threads", choices), "");
+  EXPECT_EQ(Nearest("", choices), "");
+  EXPECT_EQ(Nearest("-", choices), "");
+}
+
+TEST(AxisScale, HasRoundStepsAndFewMarks) {
+  for (const uint64_t elapsed :
+       {1ull, 999ull, 434'000ull, 1'000'000ull, 12'345'678'901ull}) {
+    const AxisScale scale = ChooseScale(elapsed, 8);
+    EXPECT_LT(elapsed / scale.step_ns, 8u);
+    EXPECT_EQ(scale.step_ns % scale.unit_ns, 0u);
+  }
+  EXPECT_EQ(ChooseScale(434'000, 10).step_ns, 50'000u);
+  EXPECT_STREQ(ChooseScale(434'000, 10).unit, "us");
+}
+
+TEST(Timeline, OneOfNothingIsDrawn) {
+  Timeline timeline;
+  timeline.rows = {{"mtia:0", "compute"}};
+  EXPECT_EQ(timeline.overlap(), 0);
+  EXPECT_FALSE(TerminalTimeline(timeline, Terminal()).empty());
+  EXPECT_FALSE(SvgTimeline(timeline).empty());
+  EXPECT_FALSE(TraceTimeline(timeline).empty());
+}
+
+TEST(Timeline, NoLineIsWiderThanTheTerminal) {
+  Timeline timeline;
+  timeline.rows = {{"mtia:0", "compute"},
+                   {"mtia:0", "a long name of a stream"}};
+  TimelineOp op;
+  for (op.chunk = 1; op.chunk < 1000; ++op.chunk) {
+    op.begin_ns = op.end_ns;
+    op.end_ns += 1 + static_cast<uint64_t>(op.chunk) * 7 % 30;
+    timeline.ops.push_back(op);
+  }
+  for (const size_t columns : {60u, 80u, 100u}) {
+    Terminal terminal;
+    terminal.columns = columns;
+    const std::string text = TerminalTimeline(timeline, terminal);
+    for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
+      EXPECT_LE(text.find('\n', at) - at, columns);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace devrt::tools

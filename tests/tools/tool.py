@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the devrt command for the tests of this folder.
+
+DEVRT_TOOL is the command's path; tests/tools/meson.build sets it.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+TOOL = os.environ["DEVRT_TOOL"]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+COMMANDS = ["demo", "list", "info", "topo"]
+
+SUCCESS = 0
+FAILURE = 1
+USAGE = 2
+
+
+class ToolTest(unittest.TestCase):
+    """Each test runs in an empty directory of its own."""
+
+    maxDiff = None
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def run_tool(self, *arguments, expect=SUCCESS, stdout=subprocess.PIPE,
+                 **variables):
+        """Runs `devrt ARGUMENTS`; variables are added to the environment."""
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith("DEVRT_") and name != "NO_COLOR"}
+        environment["LC_ALL"] = "C.UTF-8"
+        environment.update(variables)
+        result = subprocess.run([TOOL, *arguments], cwd=self.folder,
+                                env=environment, text=True, stdout=stdout,
+                                stderr=subprocess.PIPE, errors="replace")
+        self.assertEqual(result.returncode, expect,
+                         f"devrt {' '.join(arguments)}\n{result.stdout}\n"
+                         f"{result.stderr}")
+        return result
+
+    def run_json(self, *arguments, **options):
+        return json.loads(self.run_tool(*arguments, "--json", **options).stdout)
+
+    def assert_wrong_usage(self, arguments, *texts):
+        """Exit code 2, nothing on stdout, and all `texts` on stderr."""
+        result = self.run_tool(*arguments, expect=USAGE)
+        self.assertEqual(result.stdout, "")
+        for text in texts:
+            self.assertIn(text, result.stderr)
+        self.assertNotIn("\t", result.stderr)
+        return result
+
+    def assert_narrow(self, text, columns=80):
+        """No line is too long, but those that hold one long word (a path)."""
+        for line in text.splitlines():
+            if len(line.split()) > 1 and "/" not in line:
+                self.assertLessEqual(len(line), columns, line)

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Payloads of absl::Status.
+
+#include "devrt/runtime/status.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+
+#include "absl/strings/cord.h"
+#include "tests/support/status_matchers.h"
+
+namespace devrt {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::StatusIs;
+
+std::string AllBytes() {
+  std::string bytes;
+  for (int i = 0; i < 256; ++i) bytes += static_cast<char>(i);
+  return bytes + "\nnative_code=7\n==";
+}
+
+TEST(ErrorInfoTest, ComesBackAsItWent) {
+  ErrorInfo info;
+  info.backend = "cuda";
+  info.device = 3;
+  info.native_code = std::numeric_limits<int64_t>::min();
+  info.native_name = AllBytes();
+  info.entry_point = AllBytes();
+  info.native_stream = std::numeric_limits<uint64_t>::max();
+  info.sticky = true;
+  absl::Status status = absl::InternalError("text");
+  SetErrorInfo(&status, info);
+  const std::optional<ErrorInfo> back = GetErrorInfo(status);
+  ASSERT_TRUE(back.has_value());
+  EXPECT_EQ(back->backend, info.backend);
+  EXPECT_EQ(back->device, info.device);
+  EXPECT_EQ(back->native_code, info.native_code);
+  EXPECT_EQ(back->native_name, info.native_name);
+  EXPECT_EQ(back->entry_point, info.entry_point);
+  EXPECT_EQ(back->native_stream, info.native_stream);
+  EXPECT_TRUE(back->sticky);
+  EXPECT_FALSE(back->async);
+  EXPECT_EQ(status.message(), "text");
+}
+
+TEST(ErrorInfoTest, ReplacesWhatWasThere) {
+  absl::Status status = absl::InternalError("text");
+  ErrorInfo info;
+  info.native_code = 1;
+  SetErrorInfo(&status, info);
+  info.native_code = 2;
+  SetErrorInfo(&status, info);
+  EXPECT_EQ(GetErrorInfo(status)->native_code, 2);
+}
+
+TEST(ErrorInfoTest, OkAndOwnErrorsHaveNone) {
+  absl::Status ok;
+  SetErrorInfo(&ok, ErrorInfo());
+  EXPECT_TRUE(ok.ok());
+  EXPECT_FALSE(GetErrorInfo(ok).has_value());
+  EXPECT_FALSE(GetErrorInfo(absl::NotFoundError("")).has_value());
+}
+
+TEST(ErrorInfoTest, DamagedPayloadsAreRead) {
+  for (const std::string& payload :
+       {std::string(), AllBytes(), std::string("device=x\nsticky\n=\n\\"),
+        std::string("native_code=99999999999999999999999\nsticky=1"),
+        std::string(1 << 16, '=')}) {
+    absl::Status status = absl::InternalError("text");
+    status.SetPayload("devrt/ErrorInfo", absl::Cord(payload));
+    EXPECT_TRUE(GetErrorInfo(status).has_value());
+  }
+}
+
+TEST(OutOfMemoryInfoTest, ComesBackAsItWent) {
+  absl::Status status = absl::ResourceExhaustedError("full");
+  EXPECT_FALSE(GetOutOfMemoryInfo(status).has_value());
+  const uint64_t most = std::numeric_limits<uint64_t>::max();
+  SetOutOfMemoryInfo(&status, {most, 2, 1});
+  const std::optional<OutOfMemoryInfo> back = GetOutOfMemoryInfo(status);
+  ASSERT_TRUE(back.has_value());
+  EXPECT_EQ(back->requested, most);
+  EXPECT_EQ(back->total, 2u);
+  EXPECT_EQ(back->free, 1u);
+  EXPECT_FALSE(GetErrorInfo(status).has_value());
+}
+
+absl::Status Returns(const absl::Status& status) {
+  DEVRT_RETURN_IF_ERROR(status);
+  return absl::AbortedError("went on");
+}
+
+absl::StatusOr<int> Assigns(absl::StatusOr<std::string> from) {
+  DEVRT_ASSIGN_OR_RETURN(const std::string text, std::move(from));
+  DEVRT_ASSIGN_OR_RETURN(const std::string more,
+                         absl::StatusOr<std::string>("y"));
+  return static_cast<int>((text + more).size());
+}
+
+TEST(StatusMacrosTest, ReturnEarly) {
+  EXPECT_THAT(Returns(absl::OkStatus()),
+              StatusIs(absl::StatusCode::kAborted, HasSubstr("went on")));
+  EXPECT_THAT(Returns(absl::NotFoundError("no")),
+              StatusIs(absl::StatusCode::kNotFound, "no"));
+  EXPECT_EQ(*Assigns(std::string("x")), 2);
+  EXPECT_THAT(Assigns(absl::NotFoundError("no")),
+              StatusIs(absl::StatusCode::kNotFound, "no"));
+}
+
+}  // namespace
+}  // namespace devrt
