@@ -27,6 +27,7 @@
 
 #include "absl/status/status.h"
 #include "devrt/backends/abi/devrt_plugin.h"
+#include "devrt/guards/enter.h"
 #include "devrt/runtime/device.h"
 #include "devrt/runtime/export.h"
 
@@ -34,12 +35,18 @@ namespace devrt {
 
 class DEVRT_EXPORT DeviceGuard {
  public:
-  explicit DeviceGuard(Device device) noexcept;
+  explicit DeviceGuard(Device device) noexcept
+      : device_(device),
+        depth_(internal::EnterDevice(device.record(), &previous_,
+                                     "DeviceGuard")) {}
   DeviceGuard(int) = delete;
   DeviceGuard(std::nullptr_t) = delete;
   DeviceGuard(const DeviceGuard&) = delete;
   DeviceGuard& operator=(const DeviceGuard&) = delete;
-  ~DeviceGuard();
+  ~DeviceGuard() {
+    if (__builtin_expect(depth_ == 0, 0)) return;
+    internal::LeaveDevice(device_.record(), &previous_, depth_, "DeviceGuard");
+  }
 
   Device device() const { return device_; }
   // OK, or why the device is not current in this scope.
@@ -47,8 +54,8 @@ class DEVRT_EXPORT DeviceGuard {
 
  private:
   Device device_;
-  uint32_t depth_;  // of nested guards in this thread; 0: inactive
   devrt_context previous_;
+  uint32_t depth_;  // of nested guards in this thread; 0: inactive
 };
 
 }  // namespace devrt

@@ -4,7 +4,7 @@
 
 #include "devrt/runtime/internal/records.h"
 #include "devrt/streams/internal/stream_record.h"
-#include "devrt/streams/internal/thread_streams.h"
+#include "devrt/streams/slots.h"
 
 namespace devrt {
 

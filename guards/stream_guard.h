@@ -14,32 +14,56 @@
 #ifndef DEVRT_GUARDS_STREAM_GUARD_H_
 #define DEVRT_GUARDS_STREAM_GUARD_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include "absl/status/status.h"
 #include "devrt/backends/abi/devrt_plugin.h"
+#include "devrt/guards/enter.h"
 #include "devrt/runtime/export.h"
+#include "devrt/streams/slots.h"
 #include "devrt/streams/stream.h"
 
 namespace devrt {
 
 class DEVRT_EXPORT StreamGuard {
  public:
-  explicit StreamGuard(StreamRef stream) noexcept;
+  explicit StreamGuard(StreamRef stream) noexcept
+      : stream_(stream), previous_stream_{nullptr, 0}, depth_(0) {
+    if (__builtin_expect(!IsAlive(stream), 0)) return;
+    internal::DeviceRecord* device = internal::GateOf(stream.record())->device;
+    depth_ = internal::EnterDevice(device, &previous_, "StreamGuard");
+    if (__builtin_expect(depth_ == 0, 0)) return;
+    internal::StreamSlot* slot = internal::SlotOf(device);
+    previous_stream_ = *slot;
+    *slot = {stream.record(), stream.serial()};
+  }
   StreamGuard(std::nullptr_t) = delete;
   StreamGuard(const StreamGuard&) = delete;
   StreamGuard& operator=(const StreamGuard&) = delete;
-  ~StreamGuard();
+  ~StreamGuard() {
+    if (__builtin_expect(depth_ == 0, 0)) return;
+    internal::DeviceRecord* device =
+        internal::GateOf(stream_.record())->device;
+    *internal::SlotOf(device) = previous_stream_;
+    internal::LeaveDevice(device, &previous_, depth_, "StreamGuard");
+  }
 
   StreamRef stream() const { return stream_; }
   absl::Status status() const;
 
  private:
+  static bool IsAlive(StreamRef stream) {
+    return stream.record() != nullptr &&
+           internal::GateOf(stream.record())
+                   ->serial.load(std::memory_order_acquire) == stream.serial();
+  }
+
   StreamRef stream_;
-  StreamRef previous_stream_;
-  uint32_t depth_;  // 0: inactive
+  internal::StreamSlot previous_stream_;
   devrt_context previous_;
+  uint32_t depth_;  // 0: inactive
 };
 
 }  // namespace devrt

@@ -52,7 +52,7 @@ namespace devrt {
 class EventRef;
 namespace internal {
 struct StreamRecord;
-}
+}  // namespace internal
 
 enum class StreamKind {
   kCreated,    // by Stream::Create

@@ -298,7 +298,8 @@ typedef struct devrt_ops_v0 {
   /* [any, callback] Creates no context; the count never changes.
    * UNAVAILABLE with the reason on a machine without the accelerator. */
   devrt_status (*device_count)(void* self, uint32_t* count);
-  /* [any, callback] Fills min(props->struct_size) bytes; creates no context. */
+  /* [any, callback] Fills what fits in props->struct_size bytes, which stays
+   * as it is; creates no context. */
   devrt_status (*device_props)(void* self, uint32_t device,
                                devrt_device_props_v0* props);
   /* [any] Bytes. */
@@ -424,7 +425,8 @@ typedef struct devrt_ops_v0 {
   devrt_status (*peer_disable)(void* self, uint32_t device, uint32_t peer);
 
   /* [any] An extension table by name ("acme.collectives/1"), or NULL.  The
-   * table begins with struct_size and its functions take this `self`. */
+   * table begins with struct_size, its functions take this `self`; the same
+   * table every time, valid as long as this one. */
   const void* (*get_extension)(void* self, const char* name);
 
   /* [any, callback] The vendor's handle of an event, NULL before the first
@@ -432,13 +434,16 @@ typedef struct devrt_ops_v0 {
   devrt_status (*event_native)(void* self, devrt_event event, void** native);
 } devrt_ops_v0;
 
-/* Filled by devrt_plugin_open_v0; `struct_size` is set by the host. */
+/* Filled by devrt_plugin_open_v0 when it succeeds and left alone when it does
+ * not; `struct_size` is set by the host. */
 typedef struct devrt_backend_v0 {
   uint32_t struct_size;
   uint32_t reserved0;
   void* self;
   const devrt_ops_v0* ops; /* valid until shutdown has returned */
-  uint64_t capabilities;   /* DEVRT_CAP_*, a subset of the manifest's */
+  /* DEVRT_CAP_*, a subset of the manifest's.  The host ignores bits that it
+   * does not know: a newer plugin may set them. */
+  uint64_t capabilities;
 } devrt_backend_v0;
 
 /* Read from the file without running it: .rodata, exported, no relocation. */

@@ -16,6 +16,7 @@
 #include "devrt/backends/abi/devrt_sim.h"
 #include "devrt/backends/abi/devrt_tensor.h"
 #include "backends/mtia/config.h"
+#include "backends/mtia/current_device.h"
 
 namespace devrt::mtia {
 
@@ -32,9 +33,16 @@ class Backend {
   devrt_status device_count(uint32_t* count);
   devrt_status device_props(uint32_t device, devrt_device_props_v0* props);
   devrt_status device_sync(uint32_t device);
-  devrt_status context_enter(uint32_t device, devrt_context* previous);
-  devrt_status context_exit(const devrt_context* previous);
-  devrt_status context_current(uint32_t* device);
+  devrt_status context_enter(uint32_t device, devrt_context* previous) {
+    return EnterDevice(device, previous);
+  }
+  devrt_status context_exit(const devrt_context* previous) {
+    return ExitDevice(previous);
+  }
+  devrt_status context_current(uint32_t* device) {
+    *device = t_device;
+    return nullptr;
+  }
   devrt_status peer_can_access(uint32_t device, uint32_t peer, uint32_t* can);
   devrt_status peer_enable(uint32_t device, uint32_t peer);
   devrt_status peer_disable(uint32_t device, uint32_t peer);

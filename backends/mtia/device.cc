@@ -6,18 +6,20 @@
 #include "devrt/backends/abi/devrt_plugin_helper.h"
 #include "backends/mtia/backend.h"
 #include "backends/mtia/call.h"
+#include "backends/mtia/current_device.h"
 #include "backends/mtia/engine.h"
 #include "backends/mtia/launch.h"
 
 namespace devrt::mtia {
+
+__thread uint32_t t_device __attribute__((tls_model("initial-exec"))) = 0;
+
 namespace {
 
 constexpr uint32_t kCopyEngines = 2;  // one per direction
 constexpr uint32_t kUnlimitedSlots = 64;
 constexpr uint8_t kUuidStart[8] = {0x64, 0x65, 0x76, 0x72,
                                    0x74, 0x6d, 0x74, 0x69};
-
-thread_local uint32_t t_device __attribute__((tls_model("initial-exec"))) = 0;
 
 uint32_t PageableMode(Pageable mode) {
   switch (mode) {
@@ -99,27 +101,12 @@ devrt_status Backend::device_sync(uint32_t device) {
 
 // ---- the current device: no machine, no lock --------------------------------
 
-devrt_status Backend::context_enter(uint32_t device, devrt_context* previous) {
-  if (device >= g_device_count) return g_engine->CheckDevice(device);
-  if (previous != nullptr) {
-    previous->state[0] = t_device;
-    previous->state[1] = 0;
-  }
-  t_device = device;
-  return nullptr;
+devrt_status BadOrdinal(uint32_t device) {
+  return g_engine->CheckDevice(device);
 }
 
-devrt_status Backend::context_exit(const devrt_context* previous) {
-  if (previous->state[0] >= g_device_count) {
-    return InvalidArgument("context_exit: not what context_enter saved");
-  }
-  t_device = static_cast<uint32_t>(previous->state[0]);
-  return nullptr;
-}
-
-devrt_status Backend::context_current(uint32_t* device) {
-  *device = t_device;
-  return nullptr;
+devrt_status BadContext() {
+  return InvalidArgument("context_exit: not what context_enter saved");
 }
 
 uint32_t CurrentDevice() { return t_device; }

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "backends/mtia/config.h"
+#include "backends/mtia/current_device.h"
 #include "backends/mtia/memory.h"
 #include "backends/mtia/op.h"
 #include "backends/mtia/strategy.h"
@@ -294,9 +295,6 @@ class Engine {
 
 // The machine of this process; never destroyed.
 extern Engine* g_engine;
-
-// The number of devices, for the calls that need no machine.
-extern uint32_t g_device_count;
 
 }  // namespace devrt::mtia
 

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <iterator>
 #include <mutex>
 #include <vector>
@@ -34,7 +35,8 @@ bool IsMapped(uintptr_t begin, uint64_t size) {
   const uintptr_t end = begin + size;
   for (uintptr_t at = begin & ~(page - 1); at < end; at += step) {
     const uint64_t left = std::min<uint64_t>(step, end - at);
-    if (mincore(reinterpret_cast<void*>(at), left, residency.data()) != 0) {
+    if (mincore(reinterpret_cast<void*>(at), left, residency.data()) != 0 &&
+        errno == ENOMEM) {
       return false;
     }
     if (left < step) break;

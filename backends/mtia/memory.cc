@@ -288,8 +288,9 @@ devrt_status Memory::Free(uint32_t device, void* ptr,
 
 void Memory::Info(uint32_t device, uint64_t* free_bytes,
                   uint64_t* total) const {
-  *free_bytes = impl_->areas[device]->blocks.free_bytes();
-  *total = impl_->config.memory;
+  const bool exists = device < impl_->config.devices;
+  *free_bytes = exists ? impl_->areas[device]->blocks.free_bytes() : 0;
+  *total = exists ? impl_->config.memory : 0;
 }
 
 devrt_status Memory::HostAlloc(uint32_t device, uint64_t size,

@@ -129,6 +129,11 @@ devrt_status Backend::sim_token(char* buffer, uint64_t capacity,
                                 uint64_t* size) {
   Call call(Slot::sim);
   if (call.refused()) return call.error();
+  if (!g_engine->decisions.log().complete()) {
+    return MakeError(DEVRT_FAILED_PRECONDITION, 0,
+                     "the run is too long for a replay token: reset before "
+                     "what is to be repeated");
+  }
   return CopyText(MakeToken(g_engine->config, g_engine->decisions.log()),
                   buffer, capacity, size);
 }

@@ -94,7 +94,7 @@ bool DecodeLog(std::string_view text, ChoiceLog* log) {
 void ChoiceLog::AddNonZero(uint32_t choice) {
   if (zeros_ == 0 && !runs_.empty() && runs_.back().choice == choice) {
     ++runs_.back().count;
-  } else {
+  } else if (complete()) {
     runs_.push_back({zeros_, choice, 1});
   }
   zeros_ = 0;

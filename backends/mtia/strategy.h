@@ -29,9 +29,12 @@ inline uint64_t NextRandom(uint64_t* state) {
   return z ^ (z >> 31);
 }
 
-// A sequence of small numbers, run-length coded as it grows.
+// A sequence of small numbers, run-length coded as it grows, up to a limit: a
+// program that runs for days has no use for a token of its beginning.
 class ChoiceLog {
  public:
+  static constexpr size_t kMostRuns = size_t{1} << 18;
+  bool complete() const { return runs_.size() < kMostRuns; }
   void Clear() {
     runs_.clear();
     zeros_ = 0;

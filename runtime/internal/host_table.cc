@@ -88,7 +88,7 @@ void HostLog(void*, int32_t level, const char* file, int32_t line,
   }
 }
 
-const devrt_call_site_v0* HostCallSite(void*) { return ThreadCallSite(); }
+const devrt_call_site_v0* HostCallSite(void*) { return &t_state.site; }
 
 const void* HostGetExtension(void*, const char*) { return nullptr; }
 

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "absl/base/optimization.h"
@@ -17,24 +18,15 @@
 #include "devrt/runtime/backend.h"
 #include "devrt/runtime/call_site.h"
 #include "devrt/runtime/device.h"
+#include "devrt/runtime/gate.h"
 #include "devrt/runtime/mutex.h"
 
 namespace devrt::internal {
 
 struct DeviceStreams;  // streams/internal: pools and the default stream
 
-// Bits of DeviceRecord::state; 0 means that calls may go to the backend.
-inline constexpr uint32_t kQuarantined = 1;
-inline constexpr uint32_t kForkedChild = 2;
-inline constexpr uint32_t kShutDown = 4;
-
-// One device.  `ops`, `self`, `backend`, `ordinal` and `index` never change.
-struct DeviceRecord {
-  const devrt_ops_v0* ops = nullptr;
-  void* self = nullptr;
-  std::atomic<uint32_t> state{0};
-  uint32_t ordinal = 0;
-  uint32_t index = 0;  // dense over all devices of the process
+// One device.  `backend`, like the gate's members, never changes.
+struct DeviceRecord : DeviceGate {
   BackendRecord* backend = nullptr;
 
   std::atomic<DeviceStreams*> streams{nullptr};  // made by the streams layer
@@ -52,6 +44,10 @@ struct DeviceRecord {
   DeviceProperties properties DEVRT_GUARDED_BY(mutex);
   bool has_properties DEVRT_GUARDED_BY(mutex) = false;
 };
+
+// The only base of a class without virtual functions lies at its address.
+static_assert(std::is_base_of_v<DeviceGate, DeviceRecord> &&
+              !std::is_polymorphic_v<DeviceRecord>);
 
 // One opened backend.  Nothing changes after it is published.
 struct BackendRecord {
@@ -80,7 +76,7 @@ std::string DeviceName(const DeviceRecord* device);
 absl::Status ClosedError(const DeviceRecord* device);
 
 inline bool IsOpen(const DeviceRecord* device) {
-  return ABSL_PREDICT_TRUE(device->state.load(std::memory_order_acquire) == 0);
+  return ABSL_PREDICT_TRUE(device->IsOpen());
 }
 
 // ---- Errors from plugins ---------------------------------------------------
@@ -115,31 +111,38 @@ using ReleaseHook = void (*)(DeviceRecord* device);
 void SetReleaseHook(ReleaseHook hook);
 void RunReleaseHook(DeviceRecord* device);
 
-// ---- The calling thread's call site ----------------------------------------
+// ---- What devrt keeps for each thread ------------------------------------
 
-// What host->call_site answers in this thread.
-devrt_call_site_v0* ThreadCallSite();
+struct ThreadState {
+  devrt_call_site_v0 site;  // what host->call_site answers
+  int host_function_depth;
+};
+
+// __thread, not thread_local: plain data needs no wrapper that asks whether it
+// is initialised.
+extern __thread ThreadState t_state __attribute__((tls_model("initial-exec")));
 
 inline void SetCallSite(CallSite site, const char* label = nullptr) {
-  devrt_call_site_v0* s = ThreadCallSite();
-  s->file = site.file;
-  s->line = site.line;
-  s->label = label;
+  t_state.site.file = site.file;
+  t_state.site.line = site.line;
+  t_state.site.label = label;
 }
 
 // ---- Host functions -------------------------------------------------------
 
 // True while the calling thread runs a host function of any backend: calls
 // that enqueue, wait, create, destroy or allocate are refused (C42).
-bool InHostFunction();
+inline bool InHostFunction() {
+  return ABSL_PREDICT_FALSE(t_state.host_function_depth > 0);
+}
 // Logs and returns FAILED_PRECONDITION; `call` is what the user did.
 absl::Status HostFunctionError(const char* call);
 
 // Around the body of a host function; nests.
 class HostFunctionScope {
  public:
-  HostFunctionScope();
-  ~HostFunctionScope();
+  HostFunctionScope() { ++t_state.host_function_depth; }
+  ~HostFunctionScope() { --t_state.host_function_depth; }
   HostFunctionScope(const HostFunctionScope&) = delete;
   HostFunctionScope& operator=(const HostFunctionScope&) = delete;
 };

@@ -9,19 +9,9 @@
 #include "devrt/runtime/log.h"
 
 namespace devrt::internal {
-namespace {
 
-thread_local devrt_call_site_v0 call_site = {nullptr, 0, 0, nullptr};
-thread_local int host_function_depth = 0;
-
-}  // namespace
-
-devrt_call_site_v0* ThreadCallSite() { return &call_site; }
-
-bool InHostFunction() { return host_function_depth > 0; }
-
-HostFunctionScope::HostFunctionScope() { ++host_function_depth; }
-HostFunctionScope::~HostFunctionScope() { --host_function_depth; }
+__thread ThreadState t_state
+    __attribute__((tls_model("initial-exec"))) = {{nullptr, 0, 0, nullptr}, 0};
 
 absl::Status HostFunctionError(const char* call) {
   const std::string text = absl::StrCat(

@@ -10,22 +10,22 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 
 #include "absl/base/optimization.h"
 #include "absl/status/status.h"
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/runtime/call_site.h"
 #include "devrt/runtime/internal/records.h"
+#include "devrt/streams/slots.h"
 #include "devrt/streams/stream.h"
 
 namespace devrt::internal {
 
 // `device`, `kind`, `blocking` and `priority` never change after the record
 // was made; `owner` and `next` belong to the StreamRecycler's lock.
-struct StreamRecord {
-  DeviceRecord* device = nullptr;
-  std::atomic<uint64_t> serial{0};             // 0: nobody's
-  std::atomic<devrt_stream> handle{nullptr};   // nullptr: not obtained yet
+struct StreamRecord : StreamGate {
+  std::atomic<devrt_stream> handle{nullptr};  // nullptr: not obtained yet
   std::atomic<bool> dirty{false};    // work since it was last known idle
   std::atomic<bool> exposed{false};  // somebody has the native handle
   StreamKind kind = StreamKind::kCreated;
@@ -34,6 +34,10 @@ struct StreamRecord {
   std::shared_ptr<void> owner;
   StreamRecord* next = nullptr;
 };
+
+// The only base of a class without virtual functions lies at its address.
+static_assert(std::is_base_of_v<StreamGate, StreamRecord> &&
+              !std::is_polymorphic_v<StreamRecord>);
 
 // Serial of every default stream; others are numbered from 1.
 inline constexpr uint64_t kDefaultSerial = ~uint64_t{0};

@@ -90,6 +90,11 @@ ProcessResult RunInChild(const std::function<void()>& body, int seconds) {
       seconds);
 }
 
+void InChild(const std::function<void()>& body, int seconds) {
+  const ProcessResult result = RunInChild(body, seconds);
+  if (result.exit_code != 0) ADD_FAILURE() << result;
+}
+
 ProcessResult RunProgram(const std::vector<std::string>& command,
                          const std::map<std::string, std::string>& environment,
                          int seconds) {

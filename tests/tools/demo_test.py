@@ -14,10 +14,11 @@ class Demo(ToolTest):
     def run_demo(self, *arguments, **variables):
         """Runs a small demo and returns its JSON, checked for consistency."""
         report = self.run_json("demo", "--size=1", *arguments, **variables)
-        self.check_report(report)
+        self.check_result(report)
+        self.check_streams(report["operations"])
         return report
 
-    def check_report(self, report):
+    def check_result(self, report):
         self.assertTrue(report["verified"])
         self.assertNotIn("first_difference", report)
         self.assertEqual(report["host_functions_run"], CHUNKS)
@@ -26,7 +27,6 @@ class Demo(ToolTest):
         for operation in operations:
             self.assertLessEqual(operation["begin_ns"], operation["end_ns"])
             self.assertLessEqual(operation["end_ns"], report["elapsed_ns"])
-        self.check_streams(operations)
         for kind in ["copy to device", "copy to host"]:
             self.assertEqual(report["bytes"],
                              sum(operation["bytes"] for operation in operations
@@ -47,16 +47,17 @@ class Demo(ToolTest):
     def test_verifies_the_result(self):
         result = self.run_tool("demo")
         self.assertIn("Verified: all 4194304 numbers equal", result.stdout)
-        self.assertIn("6 of 6 host functions ran", result.stdout)
+        self.assertIn("6 of 6 host functions ran",
+                      " ".join(result.stdout.split()))
         self.assertEqual(result.stderr, "")
 
     def test_says_what_it_does(self):
         text = self.run_tool("demo").stdout
-        for words in ["libdevrt_mtia.so", "mtia:0", "mtia:1", "copy in",
-                      "x = 3 * x + 1", "WAITS FOR", "of chunk n",
-                      "virtual clock", "It took", "ran at a time"]:
-            self.assertIn(words, text)
         self.assert_narrow(text)
+        for words in ["libdevrt_mtia.so", "mtia:0", "mtia:1", "copy in",
+                      "x = 3 * x + 1", "WAITS FOR", "copy in n",
+                      "virtual clock", "It took", "ran at a time"]:
+            self.assertIn(words, " ".join(text.split()))
 
     def test_runs_every_stage_for_every_chunk(self):
         operations = self.run_demo()["operations"]
@@ -112,11 +113,17 @@ class Demo(ToolTest):
 
     def test_configurations_of_the_simulator(self):
         for configuration in ["mode=threaded", "peers=none", "slots=1",
-                              "strategy=asap", "strategy=alap",
-                              "strategy=lifo", "strategy=random,seed=3",
                               "profile=cuda", "profile=hip", "poison=full"]:
             with self.subTest(configuration):
                 self.run_demo(DEVRT_MTIA=configuration)
+
+    def test_orders_that_hardware_would_not_take(self):
+        # Their clock says little; the result must be right all the same.
+        for strategy in ["asap", "alap", "lifo"] + [
+                f"random,seed={seed}" for seed in range(5)]:
+            with self.subTest(strategy):
+                self.check_result(self.run_json(
+                    "demo", "--size=1", DEVRT_MTIA=f"strategy={strategy}"))
 
     def test_without_peer_access(self):
         text = self.run_tool("demo", "--size=1", DEVRT_MTIA="peers=none").stdout
@@ -149,7 +156,7 @@ class Refusals(ToolTest):
         self.assert_fails("DEVRT_BACKENDS", DEVRT_BACKENDS="!mtia")
 
     def test_too_little_memory(self):
-        self.assert_fails("mtia:0", arguments=["--size=64"],
+        self.assert_fails("out of memory", arguments=["--size=64"],
                           DEVRT_MTIA="memory=8MiB")
         self.assert_fails("pinned", arguments=["--size=64"],
                           DEVRT_MTIA="pinned=8MiB")

@@ -3,9 +3,14 @@
 // Times from events: one before and one after each operation.  An operation
 // then seems to begin when its stream was ready for it, which may be before an
 // engine was free.
+//
+// Clocks of two devices cannot be compared.  All are set to zero by the host,
+// one right after the other, and then forward until nothing begins before what
+// it waited for.
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -21,8 +26,6 @@ constexpr double kNanosecondsPerMillisecond = 1e6;
 class EventRecorder final : public Recorder {
  public:
   absl::Status Start(const std::vector<Device>& devices) override {
-    // Clocks of two devices cannot be compared, so all begin here, as close
-    // together as the host can make it.
     for (Device device : devices) DEVRT_RETURN_IF_ERROR(device.Synchronize());
     for (Device device : devices) {
       DEVRT_RETURN_IF_ERROR(Record(DefaultStream(device), &origins_));
@@ -41,18 +44,30 @@ class EventRecorder final : public Recorder {
     if (begins_.size() != ops->size() || ends_.size() != ops->size()) {
       return absl::InternalError("operations and events do not match");
     }
+    std::vector<Span> spans;
     for (size_t i = 0; i < ops->size(); ++i) {
-      DEVRT_ASSIGN_OR_RETURN((*ops)[i].begin_ns, SinceOrigin(begins_[i]));
-      DEVRT_ASSIGN_OR_RETURN((*ops)[i].end_ns, SinceOrigin(ends_[i]));
+      DEVRT_ASSIGN_OR_RETURN(Span span, Measure(begins_[i], ends_[i]));
+      spans.push_back(span);
+    }
+    for (size_t d = 1; d < origins_.size(); ++d) SetForward(d, *ops, &spans);
+    int64_t zero = std::numeric_limits<int64_t>::max();
+    for (const Span& span : spans) zero = std::min(zero, span.begin);
+    for (size_t i = 0; i < ops->size(); ++i) {
+      (*ops)[i].begin_ns = static_cast<uint64_t>(spans[i].begin - zero);
+      (*ops)[i].end_ns = static_cast<uint64_t>(spans[i].end - zero);
     }
     return absl::OkStatus();
   }
 
-  std::string clock() const override {
-    return "timing events, each device's clock";
-  }
+  std::string clock() const override { return "timing events"; }
 
  private:
+  struct Span {
+    size_t device;  // index of its origin
+    int64_t begin;  // nanoseconds since that
+    int64_t end;
+  };
+
   static absl::Status Record(StreamRef stream, std::vector<Event>* events) {
     EventOptions options;
     options.timing = true;
@@ -63,15 +78,39 @@ class EventRecorder final : public Recorder {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<uint64_t> SinceOrigin(const Event& event) const {
-    for (const Event& origin : origins_) {
-      if (origin.device() != event.device()) continue;
-      DEVRT_ASSIGN_OR_RETURN(const double ms,
-                             ElapsedMilliseconds(origin, event));
-      return static_cast<uint64_t>(
-          std::llround(std::max(ms, 0.0) * kNanosecondsPerMillisecond));
+  absl::StatusOr<Span> Measure(const Event& begin, const Event& end) const {
+    size_t device = 0;
+    while (device < origins_.size() &&
+           origins_[device].device() != begin.device()) {
+      ++device;
     }
-    return absl::InternalError("an operation on a device without an origin");
+    if (device == origins_.size()) {
+      return absl::InternalError("an operation on a device without an origin");
+    }
+    DEVRT_ASSIGN_OR_RETURN(const double begin_ms,
+                           ElapsedMilliseconds(origins_[device], begin));
+    DEVRT_ASSIGN_OR_RETURN(const double end_ms,
+                           ElapsedMilliseconds(origins_[device], end));
+    return Span{device, std::llround(begin_ms * kNanosecondsPerMillisecond),
+                std::llround(end_ms * kNanosecondsPerMillisecond)};
+  }
+
+  // Those of `device`, as far as work of earlier devices demands.
+  static void SetForward(size_t device, const std::vector<TimelineOp>& ops,
+                         std::vector<Span>* spans) {
+    int64_t shift = 0;
+    for (size_t i = 0; i < ops.size(); ++i) {
+      if ((*spans)[i].device != device) continue;
+      for (size_t wait : ops[i].waits) {
+        if ((*spans)[wait].device >= device) continue;
+        shift = std::max(shift, (*spans)[wait].end - (*spans)[i].begin);
+      }
+    }
+    for (Span& span : *spans) {
+      if (span.device != device) continue;
+      span.begin += shift;
+      span.end += shift;
+    }
   }
 
   std::vector<Event> origins_;  // one a device

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "devrt/guards/device_guard.h"
 #include "devrt/guards/stream_guard.h"
 #include "devrt/guards/thread_context.h"
@@ -24,6 +25,12 @@ constexpr uint64_t kNanosecondsPerMicrosecond = 1000;
 uint64_t KernelDuration(uint64_t bytes) {
   return std::max<uint64_t>(
       bytes * kNanosecondsPerMicrosecond / kKernelBytesPerMicrosecond, 1);
+}
+
+// The same failure, saying first what was wanted.
+absl::Status Annotated(const absl::Status& status, const std::string& what) {
+  return absl::Status(status.code(),
+                      absl::StrFormat("%s: %s", what, status.message()));
 }
 
 constexpr char kHostGroup[] = "host";
@@ -70,14 +77,18 @@ Pipeline::~Pipeline() {
 
 absl::Status Pipeline::Prepare() {
   const uint64_t bytes = count_ * sizeof(uint32_t);
-  DEVRT_ASSIGN_OR_RETURN(Block input, Block::Pinned(devices_.front(), bytes));
-  DEVRT_ASSIGN_OR_RETURN(Block output, Block::Pinned(devices_.back(), bytes));
-  for (size_t i = 0; i < count_; ++i) {
-    input.as<uint32_t>()[i] = static_cast<uint32_t>(i);
+  absl::StatusOr<Block> input = Block::Pinned(devices_.front(), bytes);
+  absl::StatusOr<Block> output = Block::Pinned(devices_.back(), bytes);
+  for (const auto* block : {&input, &output}) {
+    if (block->ok()) continue;
+    return Annotated(block->status(), "pinned host memory for the data");
   }
-  std::fill_n(output.as<uint32_t>(), count_, 0);
-  input_.emplace(std::move(input));
-  output_.emplace(std::move(output));
+  input_.emplace(*std::move(input));
+  output_.emplace(*std::move(output));
+  for (size_t i = 0; i < count_; ++i) {
+    input_->as<uint32_t>()[i] = static_cast<uint32_t>(i);
+  }
+  std::fill_n(output_->as<uint32_t>(), count_, 0);
 
   stages_.reserve(devices_.size());
   for (size_t d = 0; d < devices_.size(); ++d) {
@@ -103,8 +114,11 @@ absl::StatusOr<Pipeline::Stage> Pipeline::MakeStage(size_t device) {
   DEVRT_ASSIGN_OR_RETURN(stage.compute, MakeLane(here, "compute"));
   DEVRT_ASSIGN_OR_RETURN(stage.out, MakeLane(here, last ? "copy out" : "send"));
   for (size_t i = 0; i < kBuffers; ++i) {
-    DEVRT_ASSIGN_OR_RETURN(Block buffer, Block::OnDevice(here, chunk_bytes()));
-    stage.buffers.push_back(std::move(buffer));
+    absl::StatusOr<Block> buffer = Block::OnDevice(here, chunk_bytes());
+    if (!buffer.ok()) {
+      return Annotated(buffer.status(), "a buffer on " + here.name());
+    }
+    stage.buffers.push_back(*std::move(buffer));
   }
   if (!last) {
     DEVRT_ASSIGN_OR_RETURN(stage.direct, ConnectToNext(device));

@@ -242,8 +242,8 @@ TEST_F(DeviceTest, C42RefusedInHostFunctions) {
 TEST_F(DeviceTest, SynchronizeTellsWhereItWasCalled) {
   ASSERT_OK(Fake().device(0).Synchronize());
   const int line = __LINE__ - 1;
-  EXPECT_EQ(internal::ThreadCallSite()->line, line);
-  EXPECT_THAT(internal::ThreadCallSite()->file, HasSubstr("device_test.cc"));
+  EXPECT_EQ(internal::t_state.site.line, line);
+  EXPECT_THAT(internal::t_state.site.file, HasSubstr("device_test.cc"));
 }
 
 }  // namespace

@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -19,23 +18,19 @@
 #include <string>
 
 #include "tests/support/status_matchers.h"
+#include "tests/unit/runtime/plugin_files.h"
 
 namespace devrt::internal {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 using testing::Must;
+using testing::PluginPath;
+using ::testing::StartsWith;
 using testing::StatusIs;
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-
-std::string PluginPath(const std::string& name) {
-  const char* directory = std::getenv("DEVRT_TEST_PLUGIN_DIR");
-  return std::string(directory != nullptr ? directory : ".") + "/libdevrt_" +
-         name + ".so";
-}
 
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -193,8 +188,7 @@ TEST(ElfManifestTest, OtherLibraries) {
 
 TEST(ElfManifestTest, EveryTruncationIsAnError) {
   const std::string good = ReadFile(PluginPath("good"));
-  for (size_t size = 0; size < good.size();
-       size += size < 1024 ? 1 : 509) {
+  for (size_t size = 0; size < good.size(); size += size < 1024 ? 1 : 509) {
     ASSERT_FALSE(ReadBytes(good.substr(0, size)).ok()) << size;
   }
 }

@@ -22,11 +22,11 @@ namespace devrt {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 using testing::FakeBackend;
 using testing::FakeFailure;
+using ::testing::HasSubstr;
 using testing::Must;
+using ::testing::StartsWith;
 using testing::StatusIs;
 
 constexpr auto kInternal = absl::StatusCode::kInternal;
@@ -293,11 +293,11 @@ TEST_F(HostTableTest, NamesAreNotRepeated) {
 
 TEST_F(HostTableTest, Log) {
   static std::string& seen = *new std::string;
-  SetLogSink([](LogLevel level, const char* file, int line,
-                std::string_view text) {
-    seen = std::to_string(static_cast<int>(level)) + file +
-           std::to_string(line) + std::string(text);
-  });
+  SetLogSink(
+      [](LogLevel level, const char* file, int line, std::string_view text) {
+        seen = std::to_string(static_cast<int>(level)) + file +
+               std::to_string(line) + std::string(text);
+      });
   SetLogLevel(LogLevel::kInfo);
   EXPECT_EQ(host_->log_min_level(host_->host), DEVRT_LOG_INFO);
   host_->log(host_->host, DEVRT_LOG_DEBUG, "f", 1, "no", 2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "devrt/streams/internal/thread_streams.h"
+#include "devrt/streams/slots.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -11,7 +11,8 @@
 
 namespace devrt::internal {
 
-thread_local ThreadStreams t_streams = {nullptr, 0, 0};
+__thread ThreadStreams t_streams
+    __attribute__((tls_model("initial-exec"))) = {nullptr, 0, 0};
 
 namespace {
 

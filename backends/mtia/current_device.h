@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The calling thread's current device: a thread-local number, no machine and
+// no lock.  Everything that a guard costs is here, so it is inline.
+
+#ifndef DEVRT_BACKENDS_MTIA_CURRENT_DEVICE_H_
+#define DEVRT_BACKENDS_MTIA_CURRENT_DEVICE_H_
+
+#include <cstdint>
+
+#include "devrt/backends/abi/devrt_plugin.h"
+
+namespace devrt::mtia {
+
+// __thread, not thread_local: no wrapper asks whether it is initialised.
+// Initial-exec: the few bytes fit into what the loader reserves for libraries
+// that are opened late, and each access is one instruction.
+extern __thread uint32_t t_device __attribute__((tls_model("initial-exec")));
+
+// Devices of the machine; set when the plugin is opened.
+extern uint32_t g_device_count;
+
+// Errors, out of line.
+devrt_status BadOrdinal(uint32_t device);
+devrt_status BadContext();
+
+inline devrt_status EnterDevice(uint32_t device, devrt_context* previous) {
+  if (__builtin_expect(device >= g_device_count, 0)) return BadOrdinal(device);
+  if (previous != nullptr) *previous = devrt_context{{t_device, 0}};
+  t_device = device;
+  return nullptr;
+}
+
+inline devrt_status ExitDevice(const devrt_context* previous) {
+  if (__builtin_expect(previous->state[0] >= g_device_count, 0)) {
+    return BadContext();
+  }
+  t_device = static_cast<uint32_t>(previous->state[0]);
+  return nullptr;
+}
+
+}  // namespace devrt::mtia
+
+#endif  // DEVRT_BACKENDS_MTIA_CURRENT_DEVICE_H_

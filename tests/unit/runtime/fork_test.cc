@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Fork (C105, F33): a child of a process that opened a backend is told so by
+// every call, and reaches no driver; a child of any other works normally.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "devrt/runtime/backend.h"
+#include "devrt/runtime/device.h"
+#include "devrt/runtime/peer.h"
+#include "devrt/runtime/raw_memory.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/subprocess.h"
+#include "tests/unit/runtime/fake_backend.h"
+#include "tests/unit/runtime/plugin_files.h"
+
+namespace devrt {
+namespace {
+
+using testing::FakeBackend;
+using ::testing::HasSubstr;
+using testing::InChild;
+using testing::Must;
+using testing::PluginPath;
+using testing::StatusIs;
+
+// Each test is a child already, which forks its own.
+
+TEST(C105Test, ChildOfAProcessThatOpenedABackend) {
+  InChild([] {
+    FakeBackend& fake = FakeBackend::Register("fake", 2);
+    const Backend backend = fake.backend();
+    const Device device = fake.device(0);
+    void* block = Must(Allocate(device, 64));
+    void* pinned = Must(AllocateHost(device, 64));
+    ASSERT_OK(device.Properties());
+    InChild([&] {
+      const auto forked =
+          StatusIs(absl::StatusCode::kFailedPrecondition,
+                   HasSubstr("forked child of a process that had opened a "
+                             "backend"));
+      EXPECT_THAT(device.Synchronize(), forked);
+      EXPECT_THAT(device.Properties(), forked);
+      EXPECT_THAT(device.GetMemoryInfo(), forked);
+      EXPECT_THAT(device.Health(), forked);
+      EXPECT_THAT(SetCurrentDevice(device), forked);
+      EXPECT_THAT(CurrentDevice("fake"), forked);
+      EXPECT_THAT(CurrentDevice(backend), forked);
+      EXPECT_THAT(GetDevice("fake"), forked);
+      EXPECT_THAT(GetDevice("other:3"), forked);
+      EXPECT_THAT(Devices("fake"), forked);
+      EXPECT_THAT(GetBackend("fake"), forked);
+      EXPECT_THAT(GetBackend("other"), forked);
+      EXPECT_THAT(LoadBackend(PluginPath("good")), forked);
+      EXPECT_THAT(RegisterBackend(nullptr, nullptr), forked);
+      EXPECT_THAT(backend.GetExtension("x", 4), forked);
+      EXPECT_THAT(Allocate(device, 64), forked);
+      EXPECT_THAT(AllocateHost(device, 64), forked);
+      EXPECT_THAT(Free(device, block), forked);
+      EXPECT_THAT(FreeHost(pinned), forked);
+      EXPECT_THAT(RegisterHost(device, &fake, 1), forked);
+      EXPECT_THAT(UnregisterHost(device, &fake), forked);
+      EXPECT_THAT(GetPointerInfo(block), forked);
+      EXPECT_THAT(CanAccessPeer(device, fake.device(1)), forked);
+      EXPECT_THAT(Shutdown(), forked);
+      EXPECT_TRUE(BackendNames().empty());
+      EXPECT_TRUE(LoadReport().empty());
+      EXPECT_TRUE(AllDevices().empty());
+      EXPECT_EQ(device.name(), "fake:0");
+      // A child's child is no better off.
+      InChild([&] { EXPECT_THAT(device.Health(), forked); });
+    });
+    // The parent is none the worse for it.
+    EXPECT_OK(device.Synchronize());
+    EXPECT_OK(Free(device, block));
+    EXPECT_OK(FreeHost(pinned));
+  });
+}
+
+TEST(C105Test, ChildOfAProcessThatOnlyLooked) {
+  InChild([] {
+    setenv("DEVRT_PLUGINS", PluginPath("good").c_str(), 1);
+    EXPECT_EQ(BackendNames().size(), 1u);
+    EXPECT_FALSE(LoadReportText().empty());
+    EXPECT_FALSE(GetBackend("nothing").ok());
+    InChild([] { EXPECT_OK(GetDevice("good:1")); });
+    EXPECT_OK(GetDevice("good:0"));
+  });
+}
+
+TEST(C105Test, ChildOfAProcessThatFailedToOpen) {
+  InChild([] {
+    // Its code ran, and may have spoiled what a child would need.
+    EXPECT_FALSE(LoadBackend(PluginPath("no_device")).ok());
+    InChild([] {
+      EXPECT_EQ(GetBackend("good").status().code(),
+                absl::StatusCode::kFailedPrecondition);
+    });
+  });
+}
+
+TEST(C105Test, RefusedFilesSpoilNothing) {
+  InChild([] {
+    EXPECT_FALSE(LoadBackend(PluginPath("truncated")).ok());
+    InChild([] { EXPECT_OK(LoadBackend(PluginPath("good"))); });
+  });
+}
+
+// Whatever lock another thread holds, the child must not wait for it.
+TEST(C105Test, ForkWhileOtherThreadsAreInside) {
+  InChild([] {
+    setenv("DEVRT_LOG", "off", 1);
+    FakeBackend& fake = FakeBackend::Register("fake", 1);
+    const Device device = fake.device(0);
+    std::atomic<bool> end{false};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 2; ++i) {
+      threads.emplace_back([&] {
+        while (!end) {
+          BackendNames();
+          Must(Free(device, Must(Allocate(device, 64))));
+          Must(device.Properties());
+        }
+      });
+    }
+    for (int i = 0; i < 20; ++i) {
+      InChild([&] {
+        EXPECT_FALSE(GetBackend("another").ok());
+        EXPECT_FALSE(Allocate(device, 64).ok());
+        EXPECT_FALSE(Free(device, &end).ok());
+        EXPECT_FALSE(device.Properties().ok());
+        EXPECT_TRUE(BackendNames().empty());
+      });
+    }
+    end = true;
+    for (std::thread& thread : threads) thread.join();
+  });
+}
+
+}  // namespace
+}  // namespace devrt

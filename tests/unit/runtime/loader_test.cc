@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Loading plugins: legal ones work, defective ones are refused with one clear
+// message, and none does any harm.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "devrt/runtime/backend.h"
+#include "devrt/runtime/device.h"
+#include "devrt/runtime/raw_memory.h"
+#include "devrt/runtime/status.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/subprocess.h"
+#include "tests/unit/runtime/plugin_files.h"
+
+namespace devrt {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::InChild;
+using testing::Must;
+using testing::PluginPath;
+using ::testing::StartsWith;
+using testing::StatusIs;
+using testing::TemporaryFolder;
+
+constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+constexpr auto kUnavailable = absl::StatusCode::kUnavailable;
+
+// ---- Legal ----------------------------------------------------------------
+
+class LegalPluginTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(LegalPluginTest, LoadsAndWorks) {
+  InChild([] {
+    const Backend backend = Must(LoadBackend(PluginPath(GetParam())));
+    EXPECT_EQ(backend, Must(GetBackend(backend.name())));
+    for (Device device : backend.devices()) {
+      const DeviceProperties properties = Must(device.Properties());
+      EXPECT_NE(properties.name, "");
+      EXPECT_GT(Must(device.GetMemoryInfo()).total_bytes, 0u);
+      void* block = Must(Allocate(device, 4096));
+      EXPECT_OK(Free(device, block));
+      EXPECT_OK(SetCurrentDevice(device));
+      EXPECT_EQ(Must(CurrentDevice(backend)), device);
+      EXPECT_OK(device.Synchronize());
+    }
+    EXPECT_OK(Shutdown());
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LegalPluginTest,
+                         ::testing::Values("good", "good_helper",
+                                           "good_sysv_hash", "newer_minor",
+                                           "older_minor", "null_self", "tiny",
+                                           "zero_devices", "no_sections"),
+                         [](const auto& test) {
+                           return std::string(test.param);
+                         });
+
+TEST(LoaderTest, CapabilitiesOfNewerMinorsAreLeftOut) {
+  InChild([] {
+    const Backend backend = Must(LoadBackend(PluginPath("newer_minor")));
+    EXPECT_EQ(backend.capabilities() >> 11, 0u);
+  });
+}
+
+TEST(LoaderTest, MissingSlotsAreNamed) {
+  InChild([] {
+    const Backend backend = Must(LoadBackend(PluginPath("good")));
+    const Device device = backend.devices()[0];
+    EXPECT_FALSE(backend.Has(DEVRT_CAP_PINNED_HOST));
+    EXPECT_THAT(AllocateHost(device, 64),
+                StatusIs(absl::StatusCode::kUnimplemented,
+                         HasSubstr("backend \"good\" does not implement "
+                                   "host_alloc")));
+    EXPECT_THAT(backend.GetExtension("acme.none/1", 8),
+                StatusIs(absl::StatusCode::kUnimplemented,
+                         "backend \"good\" has no extension \"acme.none/1\""));
+  });
+}
+
+TEST(LoaderTest, TheSameFileIsTheSameBackend) {
+  InChild([] {
+    TemporaryFolder folder;
+    const std::string link = folder.path() + "/link.so";
+    std::filesystem::create_symlink(PluginPath("good"), link);
+    const Backend backend = Must(LoadBackend(PluginPath("good")));
+    EXPECT_EQ(Must(LoadBackend(PluginPath("good"))), backend);
+    EXPECT_EQ(Must(LoadBackend(link)), backend);
+    const std::string copy = folder.Add("good", "copy");
+    EXPECT_THAT(LoadBackend(copy),
+                StatusIs(absl::StatusCode::kAlreadyExists,
+                         AllOf(HasSubstr(copy), HasSubstr(backend.path()))));
+  });
+}
+
+TEST(LoaderTest, FoldersWithSpacesAndQuotes) {
+  InChild([] {
+    TemporaryFolder folder("it's a \"folder\" \xc3\xa4");
+    EXPECT_OK(LoadBackend(folder.Add("good")));
+  });
+}
+
+TEST(LoaderTest, ManyThreadsOpenOnce) {
+  InChild([] {
+    setenv("DEVRT_PLUGINS",
+           (PluginPath("good") + ":" + PluginPath("good_again")).c_str(), 1);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 8; ++i) {
+      threads.emplace_back([i] {
+        const char* names[] = {"good", "good_again"};
+        for (int k = 0; k < 2; ++k) {
+          EXPECT_OK(GetDevice(names[(i + k) % 2]));
+          EXPECT_EQ(BackendNames().size(), 2u);
+          LoadReport();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(AllDevices().size(), 4u);
+    for (size_t i = 0; i < 4; ++i) {
+      for (size_t k = 0; k < 4; ++k) {
+        EXPECT_EQ(AllDevices()[i] < AllDevices()[k],
+                  AllDevices()[i] != AllDevices()[k] &&
+                      !(AllDevices()[k] < AllDevices()[i]));
+      }
+    }
+  });
+}
+
+// ---- Refused --------------------------------------------------------------
+
+struct BadPlugin {
+  const char* name;
+  absl::StatusCode code;
+  const char* text;
+  bool runs;  // the dynamic linker runs its constructors
+};
+
+constexpr BadPlugin kBadPlugins[] = {
+    {"empty", kInvalid, ": empty", false},
+    {"truncated", kInvalid, ": truncated", false},
+    {"not_elf", kInvalid, ": not an ELF file", false},
+    {"wrong_machine", kInvalid, "built for AArch64", false},
+    {"no_manifest", kInvalid, "not a devrt plugin", false},
+    {"no_open", kInvalid, "does not export the function", false},
+    {"bad_name", kInvalid, "backend name", false},
+    {"foreign_major", absl::StatusCode::kFailedPrecondition,
+     "a plugin for devrt ABI major 9; this devrt knows major 0", false},
+    {"cut_table", kInvalid, "its table lacks what every backend must have",
+     true},
+    {"lying_capability", kInvalid,
+     "it sets capability bits whose slots are empty: host_func (HOST_FUNC)",
+     true},
+    {"undeclared_capability", kInvalid,
+     "it claims capabilities that its manifest does not announce: "
+     "STREAM_PRIORITY",
+     true},
+    {"missing_required", kInvalid,
+     "its table lacks what every backend must have: alloc", true},
+    {"no_table", kInvalid, "its open gave no table", true},
+    {"open_fails", kUnavailable,
+     "open failed: the driver libacme.so.1 is not installed", true},
+    {"open_throws", absl::StatusCode::kInternal, "open threw ", true},
+    {"needs_newer_host", absl::StatusCode::kFailedPrecondition,
+     "open failed: needs a devrt with ABI 0.99 or later", true},
+    {"no_device", kUnavailable,
+     "device count failed: no accelerator is plugged in", true},
+    {"undefined_symbol", kInvalid, "acme_driver_initialise", false},
+    {"missing_library", kUnavailable, "cannot open shared object file", false},
+};
+
+class BadPluginTest : public ::testing::TestWithParam<BadPlugin> {};
+
+TEST_P(BadPluginTest, IsRefusedWithOneClearMessage) {
+  InChild([] {
+    TemporaryFolder folder;
+    const std::string mark = folder.path() + "/ran";
+    setenv("DEVRT_TEST_RAN", mark.c_str(), 1);
+    const std::string path = PluginPath(GetParam().name);
+    const absl::Status status = LoadBackend(path).status();
+    EXPECT_THAT(status,
+                StatusIs(GetParam().code,
+                         AllOf(HasSubstr(path), HasSubstr(GetParam().text))));
+    EXPECT_EQ(std::filesystem::exists(mark), GetParam().runs);
+    // The answer stays, and other backends are none the worse for
+    // it.
+    EXPECT_EQ(LoadBackend(path).status().code(), status.code());
+    EXPECT_OK(LoadBackend(PluginPath("good")));
+    EXPECT_THAT(LoadReportText(), HasSubstr(GetParam().text));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BadPluginTest, ::testing::ValuesIn(kBadPlugins),
+                         [](const auto& test) { return test.param.name; });
+
+TEST(LoaderTest, FailuresByNameTellThePath) {
+  InChild([] {
+    setenv("DEVRT_PLUGINS", PluginPath("no_device").c_str(), 1);
+    const absl::Status status = GetBackend("no_device").status();
+    EXPECT_THAT(
+        status,
+        StatusIs(kUnavailable, "backend \"no_device\" cannot be loaded from " +
+                                   PluginPath("no_device") +
+                                   " (DEVRT_PLUGINS): device count failed: no "
+                                   "accelerator is plugged in"));
+    EXPECT_EQ(GetErrorInfo(status)->backend, "no_device");
+    EXPECT_EQ(GetDevice("no_device:0").status(), status);
+    EXPECT_EQ(GetDevice("no_device").status(), status);
+    EXPECT_TRUE(AllDevices().empty());
+  });
+}
+
+TEST(LoaderTest, AnotherFileMayTakeOverFromOneThatFailed) {
+  InChild([] {
+    setenv("DEVRT_TEST_RAN", "", 1);
+    TemporaryFolder folder;
+    const std::string copy = folder.Add("open_fails", "copy");
+    EXPECT_EQ(LoadBackend(PluginPath("open_fails")).status().code(),
+              kUnavailable);
+    EXPECT_THAT(LoadBackend(copy), StatusIs(kUnavailable, HasSubstr(copy)));
+  });
+}
+
+TEST(LoaderTest, BadPaths) {
+  InChild([] {
+    for (const std::string& path :
+         {std::string(), std::string("libdevrt_good.so"),
+          std::string("./libdevrt_good.so"), std::string("~/x.so"),
+          PluginPath("good") + std::string(1, '\0'),
+          std::string(1 << 20, 'x')}) {
+      EXPECT_THAT(
+          LoadBackend(path),
+          StatusIs(kInvalid, AllOf(StartsWith("LoadBackend: \""),
+                                   HasSubstr("is not an absolute path"))));
+    }
+    EXPECT_THAT(LoadBackend("/nowhere/libdevrt_x.so"),
+                StatusIs(absl::StatusCode::kNotFound,
+                         "/nowhere/libdevrt_x.so: no such file"));
+    EXPECT_THAT(LoadBackend(testing::PluginDirectory()),
+                StatusIs(kInvalid, HasSubstr("a directory, not a file")));
+    EXPECT_EQ(LoadBackend("/" + std::string(1 << 20, 'x')).status().code(),
+              kInvalid);
+  });
+}
+
+TEST(LoaderTest, FilesThatChangeAreRefused) {
+  InChild([] {
+    TemporaryFolder folder;
+    const std::string path = folder.Add("good");
+    setenv("DEVRT_PLUGINS", path.c_str(), 1);
+    BackendNames();  // the manifest is read
+    std::filesystem::remove(path);
+    folder.Add("good_again", "good");
+    EXPECT_THAT(GetBackend("good"),
+                StatusIs(absl::StatusCode::kFailedPrecondition,
+                         HasSubstr("differs from the one in its file")));
+  });
+}
+
+TEST(LoaderTest, FilesThatVanishAreRefused) {
+  InChild([] {
+    TemporaryFolder folder;
+    const std::string path = folder.Add("good");
+    setenv("DEVRT_PLUGINS", path.c_str(), 1);
+    BackendNames();
+    std::filesystem::remove(path);
+    EXPECT_THAT(GetBackend("good"),
+                StatusIs(kUnavailable, HasSubstr("No such file")));
+  });
+}
+
+}  // namespace
+}  // namespace devrt
