@@ -2,7 +2,6 @@
 
 #include "devrt/streams/event.h"
 
-#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -142,35 +141,39 @@ absl::StatusOr<void*> EventRef::Native() const {
   return native;
 }
 
+namespace {
+
+// Options that need a capability, and those that exclude each other (C38).
+absl::Status CheckOptions(Device device, EventOptions options) {
+  if (options.interprocess && options.timing) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "an interprocess event of ", device.name(),
+        " cannot have timing: leave one of the two options out"));
+  }
+  const bool supported = device.backend().Has(
+      options.timing ? DEVRT_CAP_EVENT_TIMING : DEVRT_CAP_EVENT_IPC);
+  if (supported) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat(
+      "backend \"", device.backend().name(), "\" has no ",
+      options.timing ? "EVENT_TIMING" : "EVENT_IPC", " events"));
+}
+
+}  // namespace
+
 absl::StatusOr<Event> Event::Create(Device device, EventOptions options) {
   DeviceRecord* record = device.record();
   if (internal::InHostFunction()) {
     return internal::HostFunctionError("Event::Create");
   }
   if (!internal::IsOpen(record)) return internal::ClosedError(record);
-  if (options.interprocess && options.timing) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "an interprocess event of ", device.name(),
-        " cannot have timing: leave one of the two options out"));
-  }
-  const uint64_t capabilities = record->backend->capabilities;
-  for (auto [wanted, bit, name] :
-       {std::tuple(options.interprocess, DEVRT_CAP_EVENT_IPC, "EVENT_IPC"),
-        std::tuple(options.timing, DEVRT_CAP_EVENT_TIMING, "EVENT_TIMING")}) {
-    if (wanted && (capabilities & bit) == 0) {
-      return absl::UnimplementedError(
-          absl::StrCat("backend \"", record->backend->name, "\" has no ", name,
-                       " events"));
-    }
+  if (options.timing || options.interprocess) {
+    DEVRT_RETURN_IF_ERROR(CheckOptions(device, options));
   }
   const uint32_t flags =
       (options.timing ? DEVRT_EVENT_TIMING : 0) |
       (options.blocking_sync ? DEVRT_EVENT_BLOCKING_SYNC : 0) |
       (options.interprocess ? DEVRT_EVENT_IPC : 0);
-  EventRecord* event = DeviceStreams::Of(record)->events.Take(flags);
-  record->live_events.fetch_add(1, std::memory_order_relaxed);
-  return Event(
-      EventRef(event, event->serial.load(std::memory_order_relaxed)));
+  return Event(DeviceStreams::Of(record)->events.Take(flags));
 }
 
 Event& Event::operator=(Event&& other) noexcept {
@@ -182,7 +185,6 @@ Event& Event::operator=(Event&& other) noexcept {
 Event::~Event() {
   EventRecord* record = ref_.record();
   if (record == nullptr) return;
-  record->device->live_events.fetch_sub(1, std::memory_order_relaxed);
   DeviceStreams::Of(record->device)->events.Release(record);
 }
 

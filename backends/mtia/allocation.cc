@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Allocation: the table's calls over Memory.
-#include "devrt/backends/abi/devrt_plugin_helper.h"
 #include "backends/mtia/backend.h"
 #include "backends/mtia/call.h"
 #include "backends/mtia/engine.h"
+#include "devrt/backends/abi/devrt_plugin_helper.h"
 
 namespace devrt::mtia {
 namespace {
 
-const devrt_call_site_v0& CurrentSite() { return *g_host->call_site(g_host->host); }
+const devrt_call_site_v0& CurrentSite() {
+  return *g_host->call_site(g_host->host);
+}
 
 // raw_free_syncs=yes: a free waits for the device, as cudaFree does.  What the
 // wait finds is not the free's to report.
@@ -104,8 +106,7 @@ devrt_status Backend::host_dealloc(void* ptr, uint64_t size) {
   return memory->HostFree(ptr, CurrentSite());
 }
 
-devrt_status Backend::host_register(uint32_t device, void* ptr,
-                                    uint64_t size) {
+devrt_status Backend::host_register(uint32_t device, void* ptr, uint64_t size) {
   Call call(Slot::host_register);
   if (call.refused()) return call.error();
   if (devrt_status error = g_engine->CheckDevice(device)) return error;
@@ -140,8 +141,8 @@ devrt_status Backend::pointer_info(const void* ptr,
   if (r.space == Space::kHost) {
     if (memory != nullptr && r.local == nullptr) out.host_readable = 0;
   } else {
-    out.kind = r.space == Space::kDevice ? DEVRT_POINTER_DEVICE
-                                         : DEVRT_POINTER_PINNED;
+    out.kind =
+        r.space == Space::kDevice ? DEVRT_POINTER_DEVICE : DEVRT_POINTER_PINNED;
     out.device = static_cast<int32_t>(r.device);
     out.host_readable = r.space == Space::kDevice ? 0 : 1;
     out.base = r.base;

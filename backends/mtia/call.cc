@@ -45,7 +45,9 @@ Deferred TakeDeferred() {
 
 void LeaveMachine(HostThread* me) {
   Engine* const engine = g_engine;
-  const Deferred deferred = TakeDeferred();
+  // Frees must work there, so not from a host function.
+  const Deferred deferred =
+      t_user_code == nullptr ? TakeDeferred() : Deferred();
   t_inside = false;
   if (engine->threaded) {
     engine->mutex.unlock();
@@ -61,7 +63,9 @@ Call::Call(Slot slot, CallTag tag) : slot_(slot) {
     EnterUserCode(tag);
     if (how_ != How::kOutside || error_ != nullptr) return;
   }
-  me_ = g_threads->Me();
+  // Host functions and bodies of threaded mode are no host threads.
+  me_ = t_user_code != nullptr && engine->threaded ? &g_threads->borrower()
+                                                   : g_threads->Me();
   if (engine->threaded) {
     engine->mutex.lock();
   } else {

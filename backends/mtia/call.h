@@ -40,7 +40,7 @@ struct Deferred {
   std::vector<Orphan> orphans;
   bool empty() const { return garbage.empty() && orphans.empty(); }
 };
-Deferred TakeDeferred();                    // inside
+Deferred TakeDeferred();                     // inside
 void RunDeferred(const Deferred& deferred);  // outside
 
 enum class CallTag { kPlain, kCallback };

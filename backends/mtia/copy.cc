@@ -37,8 +37,7 @@ devrt_status CheckRange(const Resolved& r, const char* what, uint64_t size) {
                            " is a device or pinned address that is not "
                            "allocated");
   }
-  if (r.space != Space::kHost &&
-      (size > r.size || r.offset > r.size - size)) {
+  if (r.space != Space::kHost && (size > r.size || r.offset > r.size - size)) {
     return InvalidArgument(
         std::string("the ") + what + " range of " + std::to_string(size) +
         " bytes at offset " + std::to_string(r.offset) +
@@ -61,10 +60,10 @@ devrt_status CheckReach(const StreamCore* s, const Resolved& r,
       g_engine->memory()->PeerEnabled(s->device, r.device)) {
     return nullptr;
   }
-  return InvalidArgument(std::string("the ") + what + " is " + Where(r) +
-                         ", which the stream's device mtia:" +
-                         std::to_string(s->device) + " may not access; " +
-                         remedy);
+  return InvalidArgument(
+      std::string("the ") + what + " is " + Where(r) +
+      ", which the stream's device mtia:" + std::to_string(s->device) +
+      " may not access; " + remedy);
 }
 
 uint32_t KindOf(const Resolved& dst, const Resolved& src) {
@@ -104,10 +103,9 @@ PageableChoice ChoosePageable() {
       break;
   }
   Decisions& decisions = g_engine->decisions;
-  const uint32_t preferred =
-      g_engine->config.strategy == StrategyKind::kRandom
-          ? decisions.Uniform(kPageableChoices)
-          : 0;
+  const uint32_t preferred = g_engine->config.strategy == StrategyKind::kRandom
+                                 ? decisions.Uniform(kPageableChoices)
+                                 : 0;
   return static_cast<PageableChoice>(
       decisions.Choose(ChoiceKind::kPageable, kPageableChoices, preferred));
 }
@@ -183,16 +181,15 @@ devrt_status Backend::copy_async(devrt_stream stream, void* dst,
                     (IsDevice(from) && from.device != s->device);
   const bool pageable = to.space == Space::kHost || from.space == Space::kHost;
   const PageableChoice mode = pageable ? ChoosePageable() : kLate;
-  Op* const op =
-      MakeCopy(&submission, EngineOf(actual, peer), dst, src, size);
+  Op* const op = MakeCopy(&submission, EngineOf(actual, peer), dst, src, size);
   if (mode == kStaged && actual == DEVRT_COPY_H2D) {
     const auto* const bytes = static_cast<const std::byte*>(src);
     op->scratch.assign(bytes, bytes + size);
     op->staged = true;
   }
   g_engine->Submit(op);
-  const bool waits = mode == kSync ||
-                     (mode == kStaged && actual == DEVRT_COPY_D2H);
+  const bool waits =
+      mode == kSync || (mode == kStaged && actual == DEVRT_COPY_D2H);
   return waits ? WaitFor(&submission, s->issued) : nullptr;
 }
 
@@ -203,16 +200,15 @@ devrt_status Backend::copy_peer_async(devrt_stream stream, void* dst,
   if (!submission.ok()) return submission.error();
   for (const uint32_t device : {dst_device, src_device}) {
     if (devrt_status error = g_engine->CheckDevice(device)) return error;
-    if (devrt_status error =
-            g_engine->DeviceError(device, "copy_peer_async")) {
+    if (devrt_status error = g_engine->DeviceError(device, "copy_peer_async")) {
       return error;
     }
   }
   StreamCore* const s = submission.core();
   if (s->device != dst_device && s->device != src_device) {
-    return InvalidArgument("the stream's device mtia:" +
-                           std::to_string(s->device) +
-                           " is neither source nor destination");
+    return InvalidArgument(
+        "the stream's device mtia:" + std::to_string(s->device) +
+        " is neither source nor destination");
   }
   devrt_status error = nullptr;
   const Memory* const memory = g_engine->GetMemory(&error);
@@ -222,23 +218,23 @@ devrt_status Backend::copy_peer_async(devrt_stream stream, void* dst,
   if (devrt_status bad = CheckRange(to, "destination", size)) return bad;
   if (devrt_status bad = CheckRange(from, "source", size)) return bad;
   if (!IsDevice(to) || to.device != dst_device) {
-    return InvalidArgument("the destination is " + Where(to) +
-                           ", not of device mtia:" +
-                           std::to_string(dst_device));
+    return InvalidArgument(
+        "the destination is " + Where(to) +
+        ", not of device mtia:" + std::to_string(dst_device));
   }
   if (!IsDevice(from) || from.device != src_device) {
-    return InvalidArgument("the source is " + Where(from) +
-                           ", not of device mtia:" +
-                           std::to_string(src_device));
+    return InvalidArgument(
+        "the source is " + Where(from) +
+        ", not of device mtia:" + std::to_string(src_device));
   }
   if (devrt_status bad = CheckOverlap(dst, src, size)) return bad;
   if (devrt_status bad = submission.MakeRoom()) return bad;
   const bool peer = dst_device != src_device;
-  Op* const op = MakeCopy(&submission, EngineOf(DEVRT_COPY_D2D, peer), dst,
-                          src, size);
-  if (peer && !memory->PeerEnabled(s->device, s->device == dst_device
-                                                  ? src_device
-                                                  : dst_device)) {
+  Op* const op =
+      MakeCopy(&submission, EngineOf(DEVRT_COPY_D2D, peer), dst, src, size);
+  if (peer &&
+      !memory->PeerEnabled(s->device,
+                           s->device == dst_device ? src_device : dst_device)) {
     // Staged through the host: one transfer after the other.
     op->engine = EngineClass::kD2H;
     op->duration = g_engine->Cost(op);
@@ -250,8 +246,8 @@ devrt_status Backend::copy_peer_async(devrt_stream stream, void* dst,
   return nullptr;
 }
 
-devrt_status Backend::fill_async(devrt_stream stream, void* dst,
-                                 uint32_t value, uint64_t size) {
+devrt_status Backend::fill_async(devrt_stream stream, void* dst, uint32_t value,
+                                 uint64_t size) {
   Submission submission(Slot::fill_async, stream);
   if (!submission.ok()) return submission.error();
   devrt_status error = nullptr;
@@ -268,8 +264,7 @@ devrt_status Backend::fill_async(devrt_stream stream, void* dst,
     return bad;
   }
   if (devrt_status bad = submission.MakeRoom()) return bad;
-  Op* const op =
-      submission.NewOp(OpKind::kFill, EngineClass::kCompute, "fill");
+  Op* const op = submission.NewOp(OpKind::kFill, EngineClass::kCompute, "fill");
   op->dst = dst;
   op->value = value;
   op->size = size;

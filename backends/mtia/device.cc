@@ -3,12 +3,12 @@
 // Devices: properties, the calling thread's current one, peers.
 #include <cstdio>
 
-#include "devrt/backends/abi/devrt_plugin_helper.h"
 #include "backends/mtia/backend.h"
 #include "backends/mtia/call.h"
 #include "backends/mtia/current_device.h"
 #include "backends/mtia/engine.h"
 #include "backends/mtia/launch.h"
+#include "devrt/backends/abi/devrt_plugin_helper.h"
 
 namespace devrt::mtia {
 
@@ -111,7 +111,8 @@ devrt_status BadContext() {
 
 uint32_t CurrentDevice() { return t_device; }
 
-// ---- peers ----------------------------------------------------------------------
+// ---- peers
+// ----------------------------------------------------------------------
 
 devrt_status Backend::peer_can_access(uint32_t device, uint32_t peer,
                                       uint32_t* can) {

@@ -30,7 +30,8 @@ int32_t Fire(std::vector<InjectedFault>* rules, Matches matches) {
 
 }  // namespace
 
-// ---- what calls return ----------------------------------------------------------
+// ---- what calls return
+// ----------------------------------------------------------
 
 devrt_status Engine::DeviceError(uint32_t device, const char* entry) const {
   const Fault& fault = devices[device].fault;
@@ -53,7 +54,8 @@ devrt_status Engine::PointsError(const Points& points,
   return nullptr;
 }
 
-// ---- a device fails -------------------------------------------------------------
+// ---- a device fails
+// -------------------------------------------------------------
 
 Fault Engine::DescribeFault(const Op* op, int32_t code,
                             const std::string& what) {
@@ -149,7 +151,8 @@ void Engine::DiscardOp(Op* op, const Fault& fault) {
   Retire(op);
 }
 
-// ---- injection ------------------------------------------------------------------
+// ---- injection
+// ------------------------------------------------------------------
 
 devrt_status Engine::Inject(const devrt_sim_fault_v1& fault) {
   if (fault.kind > DEVRT_SIM_FAULT_LOST) {

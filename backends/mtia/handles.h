@@ -56,8 +56,8 @@ class HandleTable {
     T* const object = free_.back();
     free_.pop_back();
     object->generation = (object->generation + 1) & kMask;
-    object->tag = static_cast<uint32_t>(kind) << kGenerationBits |
-                  object->generation;
+    object->tag =
+        static_cast<uint32_t>(kind) << kGenerationBits | object->generation;
     ++live_;
     return object;
   }

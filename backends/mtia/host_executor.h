@@ -43,8 +43,8 @@ class HostExecutor {
     std::mutex mutex;
     std::condition_variable to_worker;
     std::condition_variable to_pump;
-    Op* op = nullptr;        // to run
-    bool left = false;       // the pump no longer waits for `op`
+    Op* op = nullptr;   // to run
+    bool left = false;  // the pump no longer waits for `op`
     bool idle = true;
     HostExecutor* owner = nullptr;
   };

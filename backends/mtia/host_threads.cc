@@ -60,7 +60,8 @@ uint32_t ThreadsOfProcess() {
 
 }  // namespace
 
-// ---- joining and leaving ----------------------------------------------------------
+// ---- joining and leaving
+// ----------------------------------------------------------
 
 HostThread* HostThreads::Join() {
   static const int made = pthread_key_create(&g_exit_key, &ThreadExit);
@@ -153,7 +154,8 @@ void HostThreads::Configure(bool keep, bool pin, uint64_t watchdog) {
   watchdog_ = std::chrono::nanoseconds(watchdog);
 }
 
-// ---- the baton ----------------------------------------------------------------------
+// ---- the baton
+// ----------------------------------------------------------------------
 
 void HostThreads::EnterSlow(HostThread* me) {
   std::unique_lock<std::mutex> lock(mu_);
@@ -229,8 +231,8 @@ void HostThreads::Sleep(std::unique_lock<std::mutex>& lock, HostThread* me,
     const bool poller = IsPoller(me);
     if (poller && TakeOver(me)) break;
     const auto next = RealClock::now() + (poller ? kPoll : kIdlePoll);
-    me->wake.wait_until(lock, late ? next : std::min<RealClock::time_point>(
-                                                next, deadline));
+    me->wake.wait_until(
+        lock, late ? next : std::min<RealClock::time_point>(next, deadline));
   }
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
   me->granted = false;
@@ -315,7 +317,8 @@ bool HostThreads::OthersMayAct(const HostThread* me) {
   return ThreadsOfProcess() > joined + helpers_.load();
 }
 
-// ---- one core -----------------------------------------------------------------------
+// ---- one core
+// -----------------------------------------------------------------------
 
 void HostThreads::Pin(HostThread* me) {
   const auto set = [](int32_t tid, const cpu_set_t& cpus) {

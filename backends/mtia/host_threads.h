@@ -31,8 +31,10 @@ class HostThreads {
   // The calling thread, joined to the machine.
   HostThread* Me() {
     HostThread* const me = t_host;
-    if (__builtin_expect(me != nullptr && me->epoch == epoch_.load(
-                             std::memory_order_relaxed), 1)) {
+    if (__builtin_expect(
+            me != nullptr &&
+                me->epoch == epoch_.load(std::memory_order_relaxed),
+            1)) {
       return me;
     }
     return Join();
@@ -43,11 +45,10 @@ class HostThreads {
   // Makes the calling thread the only one inside.
   void Enter(HostThread* me) {
     uint64_t mine = Word(me, false);
-    if (__builtin_expect(
-            word_.compare_exchange_strong(mine, Word(me, true),
-                                          std::memory_order_acquire,
-                                          std::memory_order_relaxed),
-            1)) {
+    if (__builtin_expect(word_.compare_exchange_strong(
+                             mine, Word(me, true), std::memory_order_acquire,
+                             std::memory_order_relaxed),
+                         1)) {
       return;
     }
     EnterSlow(me);
@@ -60,8 +61,9 @@ class HostThreads {
     }
   }
 
-  // ---- inside ----------------------------------------------------------------
-  // Whether another thread waits to go on.
+  // ---- inside
+  // ---------------------------------------------------------------- Whether
+  // another thread waits to go on.
   bool contended() const {
     return sleepers_.load(std::memory_order_relaxed) != 0;
   }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // devrt.launch/0: kernels that are host functions.
+#include "backends/mtia/launch.h"
+
 #include <algorithm>
 #include <string>
 
-#include "devrt/backends/abi/devrt_plugin_helper.h"
 #include "backends/mtia/backend.h"
-#include "backends/mtia/launch.h"
+#include "devrt/backends/abi/devrt_plugin_helper.h"
 
 namespace devrt::mtia {
 namespace {
@@ -29,8 +30,8 @@ void TakeRanges(const devrt_launch_desc_v0& desc, std::vector<Range>* out) {
     const Range& next = (*out)[i];
     std::byte* const end = before.ptr + before.size;
     if (next.ptr < end || (next.ptr == end && next.mode == before.mode)) {
-      before.size = static_cast<uint64_t>(
-          std::max(end, next.ptr + next.size) - before.ptr);
+      before.size = static_cast<uint64_t>(std::max(end, next.ptr + next.size) -
+                                          before.ptr);
       before.mode |= next.mode;
     } else {
       (*out)[++last] = next;

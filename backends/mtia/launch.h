@@ -3,8 +3,8 @@
 #ifndef DEVRT_BACKENDS_MTIA_LAUNCH_H_
 #define DEVRT_BACKENDS_MTIA_LAUNCH_H_
 
-#include "devrt/backends/abi/devrt_launch.h"
 #include "backends/mtia/submit.h"
+#include "devrt/backends/abi/devrt_launch.h"
 
 namespace devrt::mtia {
 

@@ -21,8 +21,8 @@ namespace {
                   " was destroyed or belongs to a machine before sim reset",
                   kind, handle);
   } else {
-    std::snprintf(text, sizeof text,
-                  "0x%" PRIx64 " is no %s of this backend", handle, kind);
+    std::snprintf(text, sizeof text, "0x%" PRIx64 " is no %s of this backend",
+                  handle, kind);
   }
   return MakeError(DEVRT_INVALID_ARGUMENT, 400, text);
 }

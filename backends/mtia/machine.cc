@@ -15,9 +15,12 @@ const char* SlotName(Slot slot) {
   static constexpr const char* kNames[] = {
 #define DEVRT_SLOT(name, required, capability) #name,
 #include "devrt/backends/abi/devrt_slots.inc"
-      "launch",         "spin",        "flag_create",  "flag_destroy",
-      "flag_wait",      "flag_set",    "flag_set_async", "fault",
-      "elementwise.fill", "elementwise.apply", "reduce", "sim"};
+      "launch",           "spin",
+      "flag_create",      "flag_destroy",
+      "flag_wait",        "flag_set",
+      "flag_set_async",   "fault",
+      "elementwise.fill", "elementwise.apply",
+      "reduce",           "sim"};
   return kNames[static_cast<uint32_t>(slot)];
 }
 
@@ -131,8 +134,7 @@ void Engine::Start(const Config& next) {
       tokens.limit = 1;
       tokens.waiting.clear();
     }
-    d.tokens[static_cast<uint32_t>(EngineClass::kCompute)].limit =
-        config.slots;
+    d.tokens[static_cast<uint32_t>(EngineClass::kCompute)].limit = config.slots;
     d.tokens[static_cast<uint32_t>(EngineClass::kNone)].limit = kUnlimited;
   }
 }

@@ -14,11 +14,11 @@
 #include <string>
 #include <vector>
 
-#include "devrt/backends/abi/devrt_launch.h"
-#include "devrt/backends/abi/devrt_sim.h"
 #include "backends/mtia/error.h"
 #include "backends/mtia/handles.h"
 #include "backends/mtia/small_vector.h"
+#include "devrt/backends/abi/devrt_launch.h"
+#include "devrt/backends/abi/devrt_sim.h"
 
 namespace devrt::mtia {
 
@@ -89,9 +89,9 @@ struct Op {
   EngineClass engine = EngineClass::kNone;
   OpState state = OpState::kPending;
   Action action = Action::kBody;
-  bool split = false;      // two phases: reads at begin, writes at end
-  bool declared = false;   // kernels: `ranges` is all that it may touch
-  bool staged = false;     // copies: `scratch` holds the source
+  bool split = false;     // two phases: reads at begin, writes at end
+  bool declared = false;  // kernels: `ranges` is all that it may touch
+  bool staged = false;    // copies: `scratch` holds the source
   bool holds_token = false;
   bool abroad = false;  // another thread runs it right now
   uint32_t device = 0;
@@ -232,8 +232,8 @@ struct HostThread {
   uint64_t jitter = 0;  // state of the generator for host_call
   Points want;          // what a blocking call waits for
   uint32_t want_next = 0;
-  Site site;                 // of the call that it is in
-  const char* entry = "";    // name of that call
+  Site site;                     // of the call that it is in
+  const char* entry = "";        // name of that call
   const void* polled = nullptr;  // the object of the last "not ready"
   uint32_t polled_same = 0;      // in a row
   uint32_t polled_any = 0;
@@ -241,8 +241,8 @@ struct HostThread {
   // Guarded by the baton's or the machine's mutex.
   HostState state = HostState::kOutside;
   bool granted = false;
-  bool soft_wait = false;   // kBlocked until anything happens
-  uint64_t progress = 0;    // counter value at the start of a soft wait
+  bool soft_wait = false;  // kBlocked until anything happens
+  uint64_t progress = 0;   // counter value at the start of a soft wait
   std::condition_variable wake;
 };
 

@@ -3,11 +3,11 @@
 #include <cstring>
 #include <string>
 
-#include "devrt/backends/abi/devrt_plugin_helper.h"
 #include "backends/mtia/backend.h"
 #include "backends/mtia/call.h"
 #include "backends/mtia/engine.h"
 #include "backends/mtia/host_threads.h"
+#include "devrt/backends/abi/devrt_plugin_helper.h"
 
 namespace devrt::mtia {
 namespace {

@@ -3,10 +3,10 @@
 // devrt.probe/0: kernels that hold a stream busy.
 #include <string>
 
-#include "devrt/backends/abi/devrt_plugin_helper.h"
 #include "backends/mtia/backend.h"
 #include "backends/mtia/poll.h"
 #include "backends/mtia/submit.h"
+#include "devrt/backends/abi/devrt_plugin_helper.h"
 
 namespace devrt::mtia {
 namespace {

@@ -124,8 +124,8 @@ class Chain {
 
 devrt_status Engine::DeadlockReport(HostThread* me, bool polls,
                                     const char* why) {
-  std::string text = polls ? "polls for work that cannot complete: "
-                           : "deadlock: ";
+  std::string text =
+      polls ? "polls for work that cannot complete: " : "deadlock: ";
   if (why != nullptr) text += std::string(why) + ": ";
   std::vector<const HostThread*> waiting;
   if (me != nullptr) waiting.push_back(me);
@@ -155,8 +155,9 @@ devrt_status Engine::DeadlockReport(HostThread* me, bool polls,
       }
     }
   }
-  text += ". No host thread and no stream can go on; nothing is lost: set the "
-          "flag or let the host function return, then wait again.";
+  text +=
+      ". No host thread and no stream can go on; nothing is lost: set the "
+      "flag or let the host function return, then wait again.";
   deadlock_report = text;
   if (g_host->log_min_level(g_host->host) <= DEVRT_LOG_ERROR) {
     g_host->log(g_host->host, DEVRT_LOG_ERROR, __FILE__, __LINE__, text.data(),

@@ -7,16 +7,16 @@
 #include <cstring>
 #include <string>
 
-#include "devrt/backends/abi/devrt_plugin_helper.h"
 #include "backends/mtia/backend.h"
 #include "backends/mtia/call.h"
 #include "backends/mtia/host_threads.h"
+#include "devrt/backends/abi/devrt_plugin_helper.h"
 
 namespace devrt::mtia {
 namespace {
 
-devrt_status CopyText(const std::string& text, char* buffer,
-                      uint64_t capacity, uint64_t* size) {
+devrt_status CopyText(const std::string& text, char* buffer, uint64_t capacity,
+                      uint64_t* size) {
   *size = text.size();
   const uint64_t n = std::min<uint64_t>(capacity, text.size());
   if (n > 0) std::memcpy(buffer, text.data(), n);

@@ -153,9 +153,9 @@ std::string MakeToken(const Config& config, const ChoiceLog& log) {
     AppendVarint(&bytes, run.count);
   }
   char head[64];
-  std::snprintf(head, sizeof head, "dvs1:%" PRIx64 ":%" PRIx64 ":%s:",
-                ConfigHash(config), config.seed,
-                StrategyName(config.strategy));
+  std::snprintf(head, sizeof head,
+                "dvs1:%" PRIx64 ":%" PRIx64 ":%s:", ConfigHash(config),
+                config.seed, StrategyName(config.strategy));
   return head + EncodeBase32(bytes);
 }
 
@@ -165,8 +165,9 @@ bool ParseToken(std::string_view text, Token* token, std::string* error) {
   for (size_t i = 0; i < parts.size(); ++i) {
     const size_t colon = i + 1 < parts.size() ? rest.find(':') : rest.size();
     if (colon == std::string_view::npos) {
-      *error = "a replay token has five parts: "
-               "dvs1:<config hash>:<seed>:<strategy>:<decisions>";
+      *error =
+          "a replay token has five parts: "
+          "dvs1:<config hash>:<seed>:<strategy>:<decisions>";
       return false;
     }
     parts[i] = rest.substr(0, colon);

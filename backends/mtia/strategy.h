@@ -83,7 +83,7 @@ class Decisions {
   ChoiceLog log_;
   ChoiceLog replay_;
   bool replaying_ = false;
-  uint64_t run_ = 0;      // of the replay
+  uint64_t run_ = 0;       // of the replay
   uint64_t position_ = 0;  // in the run
   uint64_t divergences_ = 0;
   uint64_t random_ = 0;

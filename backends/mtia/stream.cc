@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <string>
 
-#include "devrt/backends/abi/devrt_plugin_helper.h"
 #include "backends/mtia/backend.h"
 #include "backends/mtia/poll.h"
 #include "backends/mtia/submit.h"
+#include "devrt/backends/abi/devrt_plugin_helper.h"
 
 namespace devrt::mtia {
 namespace {
@@ -28,15 +28,15 @@ devrt_status Adopt(HostThread* me, uint32_t device, const void* native,
     core = g_engine->PerThread(me, device)->core;
   } else {
     devrt_status error = nullptr;
-    const Stream* const owner = g_engine->FindStream(
-        reinterpret_cast<devrt_stream>(value), &error);
+    const Stream* const owner =
+        g_engine->FindStream(reinterpret_cast<devrt_stream>(value), &error);
     if (owner == nullptr) return error;
     core = owner->core;
     if (core->device != device) {
       return MakeError(DEVRT_INVALID_ARGUMENT, 400,
                        "the stream to adopt is of device mtia:" +
-                           std::to_string(core->device) + ", not mtia:" +
-                           std::to_string(device));
+                           std::to_string(core->device) +
+                           ", not mtia:" + std::to_string(device));
     }
   }
   *out = g_engine->NewStream(core);
@@ -86,8 +86,7 @@ devrt_status Backend::stream_create(uint32_t device,
       stream = g_engine->PerThread(call.me(), device);
       break;
     case DEVRT_STREAM_ADOPT:
-      if (devrt_status error =
-              Adopt(call.me(), device, desc.native, &stream)) {
+      if (devrt_status error = Adopt(call.me(), device, desc.native, &stream)) {
         return error;
       }
       break;
@@ -153,9 +152,8 @@ devrt_status Backend::stream_native(devrt_stream handle, void** native) {
   const Stream* const stream = g_engine->FindStream(handle, &error);
   if (stream == nullptr) return error;
   const StreamCore* const core = stream->core;
-  const uint64_t value = core->kind == StreamKind::kPerThread
-                             ? kNativePerThread
-                             : core->native;
+  const uint64_t value =
+      core->kind == StreamKind::kPerThread ? kNativePerThread : core->native;
   *native = reinterpret_cast<void*>(value);
   return nullptr;
 }
@@ -177,8 +175,8 @@ devrt_status Backend::host_func(devrt_stream stream,
                                 void* arg) {
   Submission submission(Slot::host_func, stream);
   if (!submission.ok()) return submission.error();
-  Op* const op = submission.NewOp(OpKind::kHostFunc, EngineClass::kHost,
-                                  "host function");
+  Op* const op =
+      submission.NewOp(OpKind::kHostFunc, EngineClass::kHost, "host function");
   op->host_func = fn;
   op->arg = arg;
   g_engine->Submit(op);

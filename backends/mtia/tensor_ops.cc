@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "devrt/backends/abi/devrt_plugin_helper.h"
 #include "backends/mtia/backend.h"
 #include "backends/mtia/kernels.h"
 #include "backends/mtia/launch.h"
+#include "devrt/backends/abi/devrt_plugin_helper.h"
 
 namespace devrt::mtia {
 namespace {

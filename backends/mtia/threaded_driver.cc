@@ -34,7 +34,8 @@ VTime ThreadedDriver::Now(const HostThread* me) const {
   return static_cast<VTime>(since.count());
 }
 
-// ---- what the engine tells us ---------------------------------------------------
+// ---- what the engine tells us
+// ---------------------------------------------------
 
 void ThreadedDriver::HeadReady(StreamCore* s) {
   Op* const op = s->head;
@@ -108,7 +109,8 @@ void ThreadedDriver::NotifyWaiters() {
   }
 }
 
-// ---- workers -----------------------------------------------------------------------
+// ---- workers
+// -----------------------------------------------------------------------
 
 // The most urgent ready head that finds a token, or ready_.size().
 size_t ThreadedDriver::BestReady() const {
@@ -122,8 +124,8 @@ size_t ThreadedDriver::BestReady() const {
       continue;
     }
     const StreamCore* const b = ready_[best];
-    const bool urgent = invert ? s->priority > b->priority
-                               : s->priority < b->priority;
+    const bool urgent =
+        invert ? s->priority > b->priority : s->priority < b->priority;
     if (urgent || (s->priority == b->priority && s->head->id < b->head->id)) {
       best = i;
     }
@@ -227,11 +229,11 @@ void ThreadedDriver::Expire() {
       timer_.wait(lock);
       continue;
     }
-    StreamCore* const s = *std::min_element(
-        timeouts_.begin(), timeouts_.end(),
-        [](const StreamCore* a, const StreamCore* b) {
-          return a->when < b->when;
-        });
+    StreamCore* const s =
+        *std::min_element(timeouts_.begin(), timeouts_.end(),
+                          [](const StreamCore* a, const StreamCore* b) {
+                            return a->when < b->when;
+                          });
     if (Now(nullptr) < s->when) {
       timer_.wait_until(lock, start_ + std::chrono::nanoseconds(s->when));
       continue;
@@ -243,7 +245,8 @@ void ThreadedDriver::Expire() {
   }
 }
 
-// ---- host threads ---------------------------------------------------------------------
+// ---- host threads
+// ---------------------------------------------------------------------
 
 bool ThreadedDriver::Stalled() const {
   return running_ == 0 && jobs_.empty() && timeouts_.empty();
@@ -290,8 +293,8 @@ void ThreadedDriver::Stop() {
   jobs_.clear();
   spin_.notify_all();
   // A host function that never returns is left behind.
-  const auto late = RealClock::now() +
-                    std::chrono::nanoseconds(g_engine->config.watchdog);
+  const auto late =
+      RealClock::now() + std::chrono::nanoseconds(g_engine->config.watchdog);
   while (running_ != 0 && RealClock::now() < late) {
     rest_.wait_until(lock, late);
   }

@@ -34,7 +34,8 @@ void VirtualDriver::Start() {
   hardware_ = g_engine->config.strategy == StrategyKind::kHardware;
 }
 
-// ---- candidates -----------------------------------------------------------------
+// ---- candidates
+// -----------------------------------------------------------------
 
 bool VirtualDriver::Runnable(const StreamCore* s) {
   const Op* const op = s->head;
@@ -106,7 +107,8 @@ VirtualDriver::Pick VirtualDriver::At(uint32_t index) const {
   return pick;
 }
 
-// ---- the choice -----------------------------------------------------------------
+// ---- the choice
+// -----------------------------------------------------------------
 
 VirtualDriver::Pick VirtualDriver::Choose(HostThread* me, bool able,
                                           Until until) {
@@ -114,11 +116,11 @@ VirtualDriver::Pick VirtualDriver::Choose(HostThread* me, bool able,
   if (g_threads->contended()) {
     g_threads->Able(&hosts_);
     if (able) {
-      const auto at = std::lower_bound(
-          hosts_.begin(), hosts_.end(), me,
-          [](const HostThread* a, const HostThread* b) {
-            return a->index < b->index;
-          });
+      const auto at =
+          std::lower_bound(hosts_.begin(), hosts_.end(), me,
+                           [](const HostThread* a, const HostThread* b) {
+                             return a->index < b->index;
+                           });
       hosts_.insert(at, me);
     }
   } else if (able) {
@@ -167,7 +169,8 @@ StreamCore* VirtualDriver::RunnableHead(uint32_t rank) const {
   return nullptr;
 }
 
-// ---- hw: by time ------------------------------------------------------------------
+// ---- hw: by time
+// ------------------------------------------------------------------
 
 VTime VirtualDriver::TimeOf(const HostThread* host) const {
   return std::max(host->now, host == last_host_ ? 0 : clock_);
@@ -199,8 +202,7 @@ StreamCore* VirtualDriver::NextTimeout(const HostThread* me,
                            });
 }
 
-VirtualDriver::Pick VirtualDriver::ChooseHardware(HostThread* me,
-                                                  Until until) {
+VirtualDriver::Pick VirtualDriver::ChooseHardware(HostThread* me, Until until) {
   StreamCore* const head = FirstByTime();
   HostThread* host = nullptr;
   for (HostThread* const candidate : hosts_) {
@@ -221,7 +223,8 @@ VirtualDriver::Pick VirtualDriver::ChooseHardware(HostThread* me,
   return pick;
 }
 
-// ---- the others --------------------------------------------------------------------
+// ---- the others
+// --------------------------------------------------------------------
 
 VirtualDriver::Pick VirtualDriver::Prefer(HostThread* me) {
   Pick pick;

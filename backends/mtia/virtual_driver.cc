@@ -39,7 +39,8 @@ Driver* TheVirtualDriver() {
   return driver;
 }
 
-// ---- what the engine tells us --------------------------------------------------
+// ---- what the engine tells us
+// --------------------------------------------------
 
 void VirtualDriver::HeadReady(StreamCore* s) {
   Op* const op = s->head;
@@ -109,7 +110,8 @@ void VirtualDriver::RemoveTimeout(StreamCore* s) {
                   timeouts_.end());
 }
 
-// ---- steps -------------------------------------------------------------------------
+// ---- steps
+// -------------------------------------------------------------------------
 
 void VirtualDriver::Step(StreamCore* s) {
   Op* const op = s->head;
@@ -245,7 +247,8 @@ void VirtualDriver::ExpireFlag(StreamCore* s) {
   Finish(s->head, std::max(s->when, s->last_end + 1));
 }
 
-// ---- the pump ------------------------------------------------------------------------
+// ---- the pump
+// ------------------------------------------------------------------------
 
 void VirtualDriver::Decide(HostThread* me) {
   me->now += CallCost(me);
@@ -312,7 +315,8 @@ devrt_status VirtualDriver::Pump(HostThread* me, Until until) {
       const uint64_t limit = g_engine->config.step_limit;
       if (limit != 0 && g_engine->steps > limit) {
         if (until == Until::kNow) return nullptr;  // the next wait says so
-        return g_engine->DeadlockReport(me, false, "the step limit was reached");
+        return g_engine->DeadlockReport(me, false,
+                                        "the step limit was reached");
       }
       continue;
     }

@@ -72,9 +72,9 @@ class VirtualDriver : public Driver {
   StreamCore* RunnableHead(uint32_t rank) const;
 
   bool hardware_ = true;
-  VTime clock_ = 0;  // of the latest step
-  std::vector<StreamCore*> ready_;  // by age of the head
-  StreamHeap heap_;                 // hw: ready heads by time
+  VTime clock_ = 0;                    // of the latest step
+  std::vector<StreamCore*> ready_;     // by age of the head
+  StreamHeap heap_;                    // hw: ready heads by time
   std::vector<StreamCore*> timeouts_;  // parked flag_waits that give up
   std::vector<HostThread*> hosts_;     // candidates of this choice, by index
   StreamCore* last_stream_ = nullptr;  // who moved last

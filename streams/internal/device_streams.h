@@ -76,7 +76,7 @@ class EventPool {
  public:
   explicit EventPool(DeviceRecord* device) : device_(device) {}
 
-  EventRecord* Take(uint32_t flags);
+  EventRef Take(uint32_t flags);
   void Release(EventRecord* record);
   // Makes the native event if there is none.
   absl::Status EnsureHandle(EventRecord* record);
@@ -84,6 +84,7 @@ class EventPool {
 
  private:
   static constexpr uint32_t kClasses = DEVRT_EVENT_IPC;  // of pooled flags
+  void CountLive(int change) DEVRT_REQUIRES(mutex_);
   DeviceRecord* const device_;
   Mutex mutex_;
   EventRecord* idle_[kClasses] DEVRT_GUARDED_BY(mutex_) = {};

@@ -6,21 +6,15 @@
 
 namespace devrt::internal {
 
-namespace {
-
-uint64_t NextEventSerial() {
-  static std::atomic<uint64_t> next{1};
-  return next.fetch_add(1, std::memory_order_relaxed);
-}
-
-}  // namespace
-
-EventRecord* EventPool::Take(uint32_t flags) {
+EventRef EventPool::Take(uint32_t flags) {
   EventRecord* record = nullptr;
-  if (flags < kClasses) {
+  {
     MutexLock lock(&mutex_);
-    record = idle_[flags];
-    if (record != nullptr) idle_[flags] = record->next;
+    CountLive(1);
+    if (flags < kClasses && idle_[flags] != nullptr) {
+      record = idle_[flags];
+      idle_[flags] = record->next;
+    }
   }
   if (record == nullptr) {
     record = new EventRecord;
@@ -28,8 +22,9 @@ EventRecord* EventPool::Take(uint32_t flags) {
     record->flags = flags;
   }
   record->recorded.store(false, std::memory_order_relaxed);
-  record->serial.store(NextEventSerial(), std::memory_order_release);
-  return record;
+  const uint64_t serial = ++record->lives;
+  record->serial.store(serial, std::memory_order_release);
+  return EventRef(record, serial);
 }
 
 void EventPool::Release(EventRecord* record) {
@@ -44,11 +39,20 @@ void EventPool::Release(EventRecord* record) {
                        device_->ops->event_destroy(device_->self, handle),
                        "event destruction");
     }
+    MutexLock lock(&mutex_);
+    CountLive(-1);
     return;
   }
   MutexLock lock(&mutex_);
+  CountLive(-1);
   record->next = idle_[record->flags];
   idle_[record->flags] = record;
+}
+
+// Under the lock, so that a plain store will do.
+void EventPool::CountLive(int change) {
+  const int64_t live = device_->live_events.load(std::memory_order_relaxed);
+  device_->live_events.store(live + change, std::memory_order_relaxed);
 }
 
 absl::Status EventPool::EnsureHandle(EventRecord* record) {

@@ -26,6 +26,7 @@ struct EventRecord {
   std::atomic<devrt_event> handle{nullptr};
   std::atomic<uint64_t> native{0};  // id: the native handle's value
   EventRecord* next = nullptr;
+  uint64_t lives = 0;  // serials so far; its maker's and its pool's
 };
 
 absl::Status StaleEventError(EventRef event, const char* call);

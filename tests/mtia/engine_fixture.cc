@@ -31,7 +31,8 @@ const devrt_backend_v0& EngineTest::backend() {
 }
 
 void EngineTest::Reset(const std::string& config) {
-  const std::string all = "watchdog=200ms" + (config.empty() ? "" : "," + config);
+  const std::string all =
+      "watchdog=200ms" + (config.empty() ? "" : "," + config);
   OK(sim().reset(self(), all.data(), all.size()));
 }
 
@@ -128,8 +129,8 @@ void EngineTest::Put(devrt_stream stream, int64_t* cell, int64_t value) {
   Launch(
       stream,
       [cell, value](const devrt_kernel_context_v0* context) {
-        auto* const local = static_cast<int64_t*>(context->local(
-            context, cell, sizeof *cell, DEVRT_ACCESS_WRITE));
+        auto* const local = static_cast<int64_t*>(
+            context->local(context, cell, sizeof *cell, DEVRT_ACCESS_WRITE));
         if (local != nullptr) *local = value;
       },
       {{cell, sizeof *cell, DEVRT_ACCESS_WRITE, 0}}, "put");
