@@ -2,6 +2,12 @@
 
 #include "devrt/guards/device_guard.h"
 
+#include <cstdint>
+#include <new>
+#include <string>
+#include <string_view>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/internal/records.h"
 #include "devrt/runtime/log.h"
@@ -28,10 +34,31 @@ void ReportGuardError(DeviceRecord* device, devrt_status error,
                                      status.message().size()));
 }
 
+void KeepGuardError(DeviceRecord* device, devrt_status error,
+                    const char* kind, devrt_context* previous) {
+  absl::Status status = TakeError(device, error, kind);
+  DEVRT_LOG(kError, std::string_view(status.message().data(),
+                                     status.message().size()));
+  *previous = {};
+  previous->state[0] = reinterpret_cast<uintptr_t>(
+      new (std::nothrow) absl::Status(std::move(status)));
+}
+
+absl::Status GuardError(const devrt_context& previous) {
+  const auto* kept = reinterpret_cast<const absl::Status*>(previous.state[0]);
+  return kept != nullptr ? *kept : absl::OkStatus();
+}
+
+void DropGuardError(devrt_context* previous) {
+  delete reinterpret_cast<absl::Status*>(previous->state[0]);
+}
+
 }  // namespace internal
 
 absl::Status DeviceGuard::status() const {
   if (depth_ != 0) return absl::OkStatus();
+  absl::Status kept = internal::GuardError(previous_);
+  if (!kept.ok()) return kept;
   DeviceRecord* record = device_.record();
   if (!internal::IsOpen(record)) return internal::ClosedError(record);
   return absl::UnavailableError(

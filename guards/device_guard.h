@@ -44,7 +44,10 @@ class DEVRT_EXPORT DeviceGuard {
   DeviceGuard(const DeviceGuard&) = delete;
   DeviceGuard& operator=(const DeviceGuard&) = delete;
   ~DeviceGuard() {
-    if (__builtin_expect(depth_ == 0, 0)) return;
+    if (__builtin_expect(depth_ == 0, 0)) {
+      internal::DropGuardError(&previous_);
+      return;
+    }
     internal::LeaveDevice(device_.record(), &previous_, depth_, "DeviceGuard");
   }
 

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/runtime/export.h"
 #include "devrt/runtime/gate.h"
@@ -23,20 +24,33 @@ namespace devrt::internal {
 // Logs what was wrong with `kind` of guard; restoring goes on regardless.
 [[gnu::cold]] DEVRT_EXPORT void ReportGuardOrder(const char* kind,
                                                  uint32_t depth);
-// Logs why the device could not be entered or left; consumes `error`.
+// Logs why the device could not be left; consumes `error`.
 [[gnu::cold]] DEVRT_EXPORT void ReportGuardError(DeviceRecord* device,
                                                  devrt_status error,
                                                  const char* kind);
+// Logs why the device could not be entered and keeps it in `previous`, which
+// such a guard needs for nothing else; consumes `error`.
+[[gnu::cold]] DEVRT_EXPORT void KeepGuardError(DeviceRecord* device,
+                                               devrt_status error,
+                                               const char* kind,
+                                               devrt_context* previous);
+// What was kept; OK if nothing was.
+[[gnu::cold]] absl::Status GuardError(const devrt_context& previous);
+[[gnu::cold]] DEVRT_EXPORT void DropGuardError(devrt_context* previous);
 
-// Makes `device` current.  Returns the new depth, or 0 if nothing changed.
+// Makes `device` current.  Returns the new depth, or 0 if nothing changed; then
+// `previous` is for DropGuardError.
 inline uint32_t EnterDevice(DeviceRecord* device, devrt_context* previous,
                             const char* kind) {
   const DeviceGate* gate = GateOf(device);
-  if (__builtin_expect(!gate->IsOpen(), 0)) return 0;
+  if (__builtin_expect(!gate->IsOpen(), 0)) {
+    *previous = {};
+    return 0;
+  }
   devrt_status error =
       gate->ops->context_enter(gate->self, gate->ordinal, previous);
   if (__builtin_expect(error != nullptr, 0)) {
-    ReportGuardError(device, error, kind);
+    KeepGuardError(device, error, kind, previous);
     return 0;
   }
   return ++t_streams.guard_depth;

@@ -11,8 +11,7 @@ namespace devrt {
 MultiStreamGuard::MultiStreamGuard(std::vector<StreamRef> streams) {
   // All are checked before the first is set: a failure changes nothing.
   for (StreamRef stream : streams) {
-    internal::StreamTarget target;
-    status_ = internal::LookAt(stream, "MultiStreamGuard", CallSite{}, &target);
+    status_ = internal::CheckStream(stream, "MultiStreamGuard");
     if (!status_.ok()) return;
   }
   previous_.reserve(streams.size());

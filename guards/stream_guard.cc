@@ -10,9 +10,9 @@ namespace devrt {
 
 absl::Status StreamGuard::status() const {
   if (depth_ != 0) return absl::OkStatus();
-  internal::StreamTarget target;
-  absl::Status status =
-      internal::LookAt(stream_, "StreamGuard", CallSite{}, &target);
+  absl::Status kept = internal::GuardError(previous_);
+  if (!kept.ok()) return kept;
+  absl::Status status = internal::CheckStream(stream_, "StreamGuard");
   if (!status.ok()) return status;
   return absl::UnavailableError(
       absl::StrCat(stream_.device().name(),

@@ -31,7 +31,10 @@ class DEVRT_EXPORT StreamGuard {
  public:
   explicit StreamGuard(StreamRef stream) noexcept
       : stream_(stream), previous_stream_{nullptr, 0}, depth_(0) {
-    if (__builtin_expect(!IsAlive(stream), 0)) return;
+    if (__builtin_expect(!IsAlive(stream), 0)) {
+      previous_ = {};
+      return;
+    }
     internal::DeviceRecord* device = internal::GateOf(stream.record())->device;
     depth_ = internal::EnterDevice(device, &previous_, "StreamGuard");
     if (__builtin_expect(depth_ == 0, 0)) return;
@@ -43,7 +46,10 @@ class DEVRT_EXPORT StreamGuard {
   StreamGuard(const StreamGuard&) = delete;
   StreamGuard& operator=(const StreamGuard&) = delete;
   ~StreamGuard() {
-    if (__builtin_expect(depth_ == 0, 0)) return;
+    if (__builtin_expect(depth_ == 0, 0)) {
+      internal::DropGuardError(&previous_);
+      return;
+    }
     internal::DeviceRecord* device =
         internal::GateOf(stream_.record())->device;
     *internal::SlotOf(device) = previous_stream_;

@@ -3,10 +3,12 @@
 #include "devrt/streams/host_func.h"
 
 #include <atomic>
+#include <exception>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/internal/device_streams.h"
 #include "devrt/streams/internal/finished.h"
@@ -67,9 +69,21 @@ void Drop(HostCall* call) {
   }
 }
 
+// Nothing may leave a plugin's thread as an exception (R5).
 void Run(HostCall* call, absl::Status status) {
   HostFunctionScope inside;
-  std::move(call->function)(std::move(status));
+  try {
+    std::move(call->function)(std::move(status));
+    return;
+  } catch (const std::exception& e) {
+    DEVRT_LOG(kError, absl::StrCat("a host function of ",
+                                   Device(call->device).name(), " threw: ",
+                                   e.what()));
+  } catch (...) {
+    DEVRT_LOG(kError, absl::StrCat("a host function of ",
+                                   Device(call->device).name(),
+                                   " threw an exception"));
+  }
 }
 
 // Called by the backend, exactly once.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "devrt/streams/internal/device_streams.h"
+#include "devrt/streams/internal/stream_record.h"
 
 namespace devrt::internal {
 
@@ -85,11 +86,10 @@ StreamRef CurrentStream(Device device) {
 }
 
 absl::Status SetCurrentStream(StreamRef stream) {
-  internal::StreamTarget target;
-  absl::Status status = internal::LookAt(stream, "SetCurrentStream",
-                                         CallSite::Here(), &target);
+  absl::Status status = internal::CheckStream(stream, "SetCurrentStream");
   if (!status.ok()) return status;
-  *internal::SlotOf(target.device) = {stream.record(), stream.serial()};
+  *internal::SlotOf(stream.record()->device) = {stream.record(),
+                                                stream.serial()};
   return absl::OkStatus();
 }
 

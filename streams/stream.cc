@@ -106,11 +106,10 @@ absl::Status StreamRef::Wait(EventRef event, CallSite site) const {
 }
 
 absl::Status StreamRef::Wait(StreamRef other, CallSite site) const {
-  if (other == *this) {
-    StreamTarget t;
-    return internal::UseStream(*this, "Wait", site, &t);
-  }
+  // Both are looked at before anything is recorded on the other (R2).
   StreamTarget t;
+  DEVRT_RETURN_IF_ERROR(internal::UseStream(*this, "Wait", site, &t));
+  if (other == *this) return absl::OkStatus();
   DEVRT_RETURN_IF_ERROR(internal::UseStream(other, "Wait", site, &t));
   DEVRT_ASSIGN_OR_RETURN(Event event, Event::Create(other.device()));
   DEVRT_RETURN_IF_ERROR(event.Record(other, site));

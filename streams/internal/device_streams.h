@@ -50,10 +50,14 @@ class StreamRecycler {
     StreamRecord** busy_tail = &busy;
   };
 
-  absl::StatusOr<int> ClampPriority(int priority);
+  absl::StatusOr<int> ClampPriority(int priority) DEVRT_EXCLUDES(mutex_);
   Class* FindClass(int priority, bool blocking) DEVRT_REQUIRES(mutex_);
-  StreamRecord* TakeIdle(Class* c) DEVRT_REQUIRES(mutex_);
+  StreamRecord* PopIdle(Class* c) DEVRT_REQUIRES(mutex_);
+  StreamRecord* PopBusy(Class* c) DEVRT_REQUIRES(mutex_);
   void PushBusy(Class* c, StreamRecord* record) DEVRT_REQUIRES(mutex_);
+  // A busy stream that has become idle, or nullptr.
+  StreamRecord* FindFinished(int priority, bool blocking)
+      DEVRT_EXCLUDES(mutex_);
   absl::StatusOr<StreamRef> MakeNative(const devrt_stream_desc_v0& desc,
                                        StreamKind kind);
   StreamRecord* TakeBlank(StreamKind kind, bool blocking, int priority)
@@ -69,6 +73,10 @@ class StreamRecycler {
   std::vector<std::unique_ptr<Class>> classes_ DEVRT_GUARDED_BY(mutex_);
   StreamRecord* blank_ DEVRT_GUARDED_BY(mutex_) = nullptr;  // no native stream
   std::vector<StreamRecord*> per_thread_ DEVRT_GUARDED_BY(mutex_);
+  // The device's range of priorities, asked for once.
+  bool has_priorities_ DEVRT_GUARDED_BY(mutex_) = false;
+  int priority_greatest_ DEVRT_GUARDED_BY(mutex_) = 0;
+  int priority_least_ DEVRT_GUARDED_BY(mutex_) = 0;
 };
 
 // Hands out event records; the native event is made at the first record.
@@ -79,12 +87,14 @@ class EventPool {
   EventRef Take(uint32_t flags);
   void Release(EventRecord* record);
   // Makes the native event if there is none.
-  absl::Status EnsureHandle(EventRecord* record);
+  absl::Status EnsureHandle(EventRecord* record) DEVRT_EXCLUDES(mutex_);
   void ReleaseIdle();
 
  private:
-  static constexpr uint32_t kClasses = DEVRT_EVENT_IPC;  // of pooled flags
+  static constexpr uint32_t kClasses = 2 * DEVRT_EVENT_IPC;  // by flags
   void CountLive(int change) DEVRT_REQUIRES(mutex_);
+  // Nothing for nullptr, and on a device that takes no calls.
+  void DestroyHandle(devrt_event handle);
   DeviceRecord* const device_;
   Mutex mutex_;
   EventRecord* idle_[kClasses] DEVRT_GUARDED_BY(mutex_) = {};

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include <vector>
+#include <string_view>
 
+#include "devrt/runtime/log.h"
+#include "devrt/runtime/status.h"
 #include "devrt/streams/internal/device_streams.h"
 
 namespace devrt::internal {
@@ -11,10 +13,8 @@ EventRef EventPool::Take(uint32_t flags) {
   {
     MutexLock lock(&mutex_);
     CountLive(1);
-    if (flags < kClasses && idle_[flags] != nullptr) {
-      record = idle_[flags];
-      idle_[flags] = record->next;
-    }
+    record = idle_[flags];
+    if (record != nullptr) idle_[flags] = record->next;
   }
   if (record == nullptr) {
     record = new EventRecord;
@@ -31,22 +31,26 @@ void EventPool::Release(EventRecord* record) {
   const uint32_t state = device_->state.load(std::memory_order_acquire);
   if ((state & kForkedChild) != 0) return;
   record->serial.store(0, std::memory_order_release);
-  // Interprocess events are named elsewhere: they are not used again.
-  if (record->flags >= kClasses) {
-    devrt_event handle = record->handle.exchange(nullptr);
-    if (handle != nullptr && state == 0) {
-      (void)FromPlugin(device_,
-                       device_->ops->event_destroy(device_->self, handle),
-                       "event destruction");
-    }
-    MutexLock lock(&mutex_);
-    CountLive(-1);
-    return;
+  // Native interprocess events are named elsewhere: not used again.
+  if ((record->flags & DEVRT_EVENT_IPC) != 0) {
+    DestroyHandle(record->handle.exchange(nullptr));
+    record->native.store(0, std::memory_order_relaxed);
   }
   MutexLock lock(&mutex_);
   CountLive(-1);
   record->next = idle_[record->flags];
   idle_[record->flags] = record;
+}
+
+void EventPool::DestroyHandle(devrt_event handle) {
+  if (handle == nullptr || !IsOpen(device_)) return;
+  absl::Status status = FromPlugin(
+      device_, device_->ops->event_destroy(device_->self, handle),
+      "event destruction");
+  if (!status.ok() && IsOpen(device_)) {
+    DEVRT_LOG(kError, std::string_view(status.message().data(),
+                                       status.message().size()));
+  }
 }
 
 // Under the lock, so that a plain store will do.
@@ -55,31 +59,30 @@ void EventPool::CountLive(int change) {
   device_->live_events.store(live + change, std::memory_order_relaxed);
 }
 
+// The lock is not held over the creation, in which other threads may run.
 absl::Status EventPool::EnsureHandle(EventRecord* record) {
-  MutexLock lock(&mutex_);
-  if (record->handle.load(std::memory_order_relaxed) != nullptr) {
+  if (record->handle.load(std::memory_order_acquire) != nullptr) {
     return absl::OkStatus();
   }
   devrt_event handle = nullptr;
-  absl::Status status = FromPlugin(
+  DEVRT_RETURN_IF_ERROR(FromPlugin(
       device_,
       device_->ops->event_create(device_->self, device_->ordinal,
                                  record->flags, &handle),
-      "event creation");
-  if (status.ok()) record->handle.store(handle, std::memory_order_release);
-  return status;
+      "event creation"));
+  devrt_event none = nullptr;
+  if (!record->handle.compare_exchange_strong(none, handle)) {
+    DestroyHandle(handle);  // another thread was first
+  }
+  return absl::OkStatus();
 }
 
 void EventPool::ReleaseIdle() {
   MutexLock lock(&mutex_);
   for (EventRecord* list : idle_) {
     for (; list != nullptr; list = list->next) {
-      devrt_event handle = list->handle.exchange(nullptr);
       list->native.store(0);
-      if (handle == nullptr || !IsOpen(device_)) continue;
-      (void)FromPlugin(device_,
-                       device_->ops->event_destroy(device_->self, handle),
-                       "event destruction");
+      DestroyHandle(list->handle.exchange(nullptr));
     }
   }
 }

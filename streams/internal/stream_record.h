@@ -68,12 +68,10 @@ absl::Status ObtainHandle(StreamRecord* record);
 void DrainFinished();
 bool HasFinished();
 
-// Checks that `stream` lives and its device takes calls, and notes `site` for
-// reports.  Allowed inside host functions: `call` must not enqueue or wait.
-inline absl::Status LookAt(StreamRef stream, const char* call, CallSite site,
-                           StreamTarget* target) {
+// Checks that `stream` lives and its device takes calls.  Asks nothing of the
+// backend: naming a default stream is no work on its device (C103).
+inline absl::Status CheckStream(StreamRef stream, const char* call) {
   StreamRecord* record = stream.record();
-  *target = {record, nullptr, nullptr};
   if (ABSL_PREDICT_FALSE(record == nullptr ||
                          record->serial.load(std::memory_order_acquire) !=
                              stream.serial())) {
@@ -82,6 +80,17 @@ inline absl::Status LookAt(StreamRef stream, const char* call, CallSite site,
   if (ABSL_PREDICT_FALSE(!IsOpen(record->device))) {
     return ClosedError(record->device);
   }
+  return absl::OkStatus();
+}
+
+// CheckStream, and what a call to the backend needs; notes `site` for reports.
+// Allowed inside host functions: `call` must not enqueue or wait.
+inline absl::Status LookAt(StreamRef stream, const char* call, CallSite site,
+                           StreamTarget* target) {
+  StreamRecord* record = stream.record();
+  *target = {record, nullptr, nullptr};
+  absl::Status checked = CheckStream(stream, call);
+  if (ABSL_PREDICT_FALSE(!checked.ok())) return checked;
   devrt_stream handle = record->handle.load(std::memory_order_acquire);
   if (ABSL_PREDICT_FALSE(handle == nullptr)) {
     absl::Status status = ObtainHandle(record);

@@ -36,11 +36,19 @@ uint64_t NextStreamSerial() {
 }
 
 absl::StatusOr<int> StreamRecycler::ClampPriority(int priority) {
-  if (priority == 0) return 0;
+  {
+    MutexLock lock(&mutex_);
+    if (has_priorities_) {
+      return std::clamp(priority, priority_greatest_, priority_least_);
+    }
+  }
   auto properties = Device(device_).Properties();
   if (!properties.ok()) return properties.status();
-  return std::clamp(priority, properties->priority_greatest,
-                    properties->priority_least);
+  MutexLock lock(&mutex_);
+  priority_greatest_ = properties->priority_greatest;
+  priority_least_ = properties->priority_least;
+  has_priorities_ = true;
+  return std::clamp(priority, priority_greatest_, priority_least_);
 }
 
 StreamRecycler::Class* StreamRecycler::FindClass(int priority, bool blocking) {
@@ -59,25 +67,46 @@ void StreamRecycler::PushBusy(Class* c, StreamRecord* record) {
   c->busy_tail = &record->next;
 }
 
-StreamRecord* StreamRecycler::TakeIdle(Class* c) {
-  if (c->idle != nullptr) {
-    StreamRecord* record = c->idle;
-    c->idle = record->next;
-    --c->idle_count;
-    return record;
-  }
-  for (int look = 0; look < kLooks && c->busy != nullptr; ++look) {
-    StreamRecord* record = c->busy;
-    c->busy = record->next;
-    if (c->busy == nullptr) c->busy_tail = &c->busy;
+StreamRecord* StreamRecycler::PopIdle(Class* c) {
+  StreamRecord* record = c->idle;
+  if (record == nullptr) return nullptr;
+  c->idle = record->next;
+  --c->idle_count;
+  return record;
+}
+
+StreamRecord* StreamRecycler::PopBusy(Class* c) {
+  StreamRecord* record = c->busy;
+  if (record == nullptr) return nullptr;
+  c->busy = record->next;
+  if (c->busy == nullptr) c->busy_tail = &c->busy;
+  return record;
+}
+
+// The lock is not held over the query, in which other threads may run.
+StreamRecord* StreamRecycler::FindFinished(int priority, bool blocking) {
+  for (int look = 0; look < kLooks; ++look) {
+    StreamRecord* record = nullptr;
+    {
+      MutexLock lock(&mutex_);
+      record = PopBusy(FindClass(priority, blocking));
+    }
+    if (record == nullptr) return nullptr;
     uint32_t done = 0;
     devrt_status error = device_->ops->stream_query(
         device_->self, record->handle.load(std::memory_order_relaxed), &done);
     if (error == nullptr && done != 0) return record;
-    PushBusy(c, record);
     if (error != nullptr) {
+      // Its work failed, on this device or on one that it waited for: it will
+      // never be idle.
       LogUnlessLost(device_, error, "stream query");
-      return nullptr;
+      Destroy(record);
+    }
+    MutexLock lock(&mutex_);
+    if (error != nullptr) {
+      PushBlank(record);
+    } else {
+      PushBusy(FindClass(priority, blocking), record);
     }
   }
   return nullptr;
@@ -140,7 +169,10 @@ absl::StatusOr<StreamRef> StreamRecycler::Create(StreamOptions options) {
   {
     MutexLock lock(&mutex_);
     Class* c = FindClass(*priority, options.blocking);
-    if (StreamRecord* record = TakeIdle(c)) return Publish(record);
+    if (StreamRecord* record = PopIdle(c)) return Publish(record);
+  }
+  if (StreamRecord* record = FindFinished(*priority, options.blocking)) {
+    return Publish(record);
   }
   if (!IsOpen(device_)) return ClosedError(device_);
   devrt_stream_desc_v0 desc{};
@@ -239,8 +271,12 @@ void StreamRecycler::ReleaseIdle() {
       }
     }
     classes_.clear();
-    for (StreamRecord* record : per_thread_) record->serial.store(0);
+    for (StreamRecord* record : per_thread_) {
+      record->serial.store(0);
+      PushBlank(record);
+    }
     per_thread_.clear();
+    has_priorities_ = false;
   }
   for (StreamRecord* record : streams) Destroy(record);
   MutexLock lock(&mutex_);

@@ -144,8 +144,7 @@ TEST_F(MemoryTest, ManyDevicesAndSeveralMachinesAtOnce) {
   EXPECT_NE(memory_->Find(a).space, Space::kDevice);
 }
 
-// ---- against a model, and from many threads
-// -----------------------------------
+// ---- against a model, and from many threads ---------------------------------
 
 TEST_F(MemoryTest, AgreesWithAModelOverRandomCalls) {
   constexpr unsigned kSeed = 4711;

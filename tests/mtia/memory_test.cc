@@ -4,11 +4,8 @@
 #include "backends/mtia/memory.h"
 
 #include <algorithm>
-#include <map>
-#include <random>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "tests/mtia/memory_fixture.h"

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every way to end a program with live objects (C106, F34): the exit code is
+// the program's own, nothing is printed, nothing waits.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "tests/support/subprocess.h"
+
+namespace devrt {
+namespace {
+
+using testing::ProcessResult;
+using testing::RunProgram;
+
+struct Way {
+  const char* name;
+  int exit_code;
+  int signal;
+};
+
+constexpr Way kWays[] = {
+    {"return", 3, 0},          {"exit", 3, 0},   {"quick_exit", 3, 0},
+    {"underscore_exit", 3, 0}, {"thread", 3, 0}, {"exception", -1, SIGABRT},
+    {"abort", -1, SIGABRT},
+};
+
+class C106 : public ::testing::TestWithParam<
+                 std::tuple<Way, const char*, const char*>> {};
+
+TEST_P(C106, EndsAsTheProgramSaid) {
+  const auto& [way, mode, threads] = GetParam();
+  const char* program = std::getenv("DEVRT_TEST_EXIT_PROGRAM");
+  ASSERT_NE(program, nullptr);
+  const ProcessResult result =
+      RunProgram({program, way.name, threads},
+                 {{"DEVRT_MTIA", std::string("devices=2,mode=") + mode},
+                  {"DEVRT_LOG", "debug"}});
+  EXPECT_EQ(result.exit_code, way.exit_code) << result;
+  EXPECT_EQ(result.signal, way.signal) << result;
+  if (way.signal == 0) {
+    EXPECT_EQ(result.output, "leaving\n");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    F34, C106,
+    ::testing::Combine(::testing::ValuesIn(kWays),
+                       ::testing::Values("virtual", "threaded"),
+                       ::testing::Values("alone", "threads")),
+    [](const auto& test) {
+      return std::string(std::get<0>(test.param).name) + "_" +
+             std::get<1>(test.param) + "_" + std::get<2>(test.param);
+    });
+
+}  // namespace
+}  // namespace devrt
