@@ -12,13 +12,20 @@
 //
 //   1. LoadBackend(absolute path) and RegisterBackend (linked in)
 //   2. DEVRT_PLUGINS      files, separated by ':'; then directories are not
-//                         searched, and a failure is an error, because the
-//                         user named the file
+//                         searched, and a file that cannot be used is an
+//                         error, because the user named it: it is logged, and
+//                         it is what a name that is not found answers
 //   3. DEVRT_PLUGIN_PATH  directories, separated by ':'
 //   4. the folder devrt/ beside the devrt library
 //
+// Paths are absolute; in directories, files named libdevrt_*.so count, in
+// order of their names.  The variables are read once, when they are first
+// needed; an empty one is as good as none, and a program with more rights than
+// its user (setuid) ignores them.
+//
 // DEVRT_BACKENDS="cuda,!hip" selects by name among what was found: names
-// alone allow only these, names with '!' exclude.
+// alone allow only these, names with '!' exclude.  With a value that cannot be
+// understood no backend can be used, and every call says why.
 //
 // What it is not: a package manager.  It opens nothing until somebody asks for
 // a backend by name, and it never unloads a library.
@@ -97,7 +104,8 @@ DEVRT_EXPORT absl::StatusOr<Backend> GetBackend(std::string_view name);
 // priority.  Opens none of them.
 DEVRT_EXPORT std::vector<std::string> BackendNames();
 
-// Loads one plugin from an absolute path and opens it.
+// Loads one plugin from an absolute path and opens it.  It replaces a backend
+// of that name that was found, but not opened, and one that did not open.
 //   INVALID_ARGUMENT     relative path, not a plugin, damaged, other machine
 //   NOT_FOUND            no such file
 //   FAILED_PRECONDITION  foreign ABI major; shut down; forked child
@@ -107,8 +115,8 @@ DEVRT_EXPORT std::vector<std::string> BackendNames();
 DEVRT_EXPORT absl::StatusOr<Backend> LoadBackend(std::string_view path);
 
 // Makes a backend known that is linked into the program; opened lazily.
-// `manifest` must live as long as the process.  ALREADY_EXISTS when a backend
-// of that name is known.
+//   INVALID_ARGUMENT     null, or a manifest with a mistake
+//   ALREADY_EXISTS       a backend of that name is linked in or open
 DEVRT_EXPORT absl::Status RegisterBackend(const devrt_manifest_v0* manifest,
                                           devrt_plugin_open_fn_v0 open);
 

@@ -129,18 +129,19 @@ absl::Status LaunchHostFunc(StreamRef stream, HostFunc function,
   internal::HostCalls& calls =
       internal::DeviceStreams::Of(t.device)->host_calls;
   calls.Add(call);
-  absl::Status status = FromPlugin(
-      t.device,
-      t.ops().host_func(t.self(), t.handle, &internal::HostCallThunk, call),
-      "host function");
+  devrt_status error =
+      t.ops().host_func(t.self(), t.handle, &internal::HostCallThunk, call);
   t.MarkDirty();
-  if (!status.ok()) {
-    // The backend will not call.  A quarantine that began meanwhile may have
-    // run it already; then the error was delivered twice, which is harmless.
-    calls.Remove(call);
-    internal::Drop(call);
-  }
-  return status;
+  if (ABSL_PREDICT_TRUE(error == nullptr)) return absl::OkStatus();
+  // The backend will not call.  Claimed before the error is looked at, which
+  // may put the device into quarantine and call what is pending there; so an
+  // error means that the function was not called.
+  const bool called =
+      call->claimed.exchange(true, std::memory_order_acq_rel);
+  calls.Remove(call);
+  absl::Status status = TakeError(t.device, error, "host function");
+  internal::Drop(call);
+  return called ? absl::OkStatus() : status;
 }
 
 }  // namespace devrt

@@ -9,6 +9,7 @@
 // The function runs exactly once, after all earlier work of the stream and
 // before all later work, on a thread of the backend's (C41).  Its argument is
 // OK, or the error that ended the device before the function's turn (C45).
+// When LaunchHostFunc itself fails, the function is not called.
 //
 // Inside a host function every call that enqueues, waits, creates, destroys or
 // allocates is FAILED_PRECONDITION and does nothing (C42); queries, ids and

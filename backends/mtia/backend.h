@@ -22,16 +22,14 @@ namespace devrt::mtia {
 
 class Backend {
  public:
-  // ---- plugin.cc
-  // -------------------------------------------------------------
+  // ---- plugin.cc ----
   static std::unique_ptr<Backend> Open(const devrt_host_v0* host,
                                        devrt_status* error,
                                        uint64_t* capabilities);
   void shutdown();
   const void* get_extension(const char* name);
 
-  // ---- device.cc
-  // -------------------------------------------------------------
+  // ---- device.cc ----
   devrt_status device_count(uint32_t* count);
   devrt_status device_props(uint32_t device, devrt_device_props_v0* props);
   devrt_status device_sync(uint32_t device);
@@ -49,8 +47,7 @@ class Backend {
   devrt_status peer_enable(uint32_t device, uint32_t peer);
   devrt_status peer_disable(uint32_t device, uint32_t peer);
 
-  // ---- allocation.cc
-  // ---------------------------------------------------------
+  // ---- allocation.cc ----
   devrt_status mem_info(uint32_t device, uint64_t* free_bytes,
                         uint64_t* total_bytes);
   devrt_status alloc(uint32_t device, uint64_t size, uint64_t alignment,
@@ -63,8 +60,7 @@ class Backend {
   devrt_status host_unregister(void* ptr);
   devrt_status pointer_info(const void* ptr, devrt_pointer_info_v0* info);
 
-  // ---- stream.cc
-  // -------------------------------------------------------------
+  // ---- stream.cc ----
   devrt_status stream_create(uint32_t device, const devrt_stream_desc_v0* desc,
                              devrt_stream* stream);
   devrt_status stream_destroy(devrt_stream stream);
@@ -75,8 +71,7 @@ class Backend {
   devrt_status host_func(devrt_stream stream,
                          void (*fn)(void* arg, devrt_status error), void* arg);
 
-  // ---- event.cc
-  // --------------------------------------------------------------
+  // ---- event.cc ----
   devrt_status event_create(uint32_t device, uint32_t flags,
                             devrt_event* event);
   devrt_status event_destroy(devrt_event event);
@@ -87,8 +82,7 @@ class Backend {
                                 int64_t* nanoseconds);
   devrt_status event_native(devrt_event event, void** native);
 
-  // ---- copy.cc
-  // ---------------------------------------------------------------
+  // ---- copy.cc ----
   devrt_status copy_async(devrt_stream stream, void* dst, const void* src,
                           uint64_t size, uint32_t kind);
   devrt_status copy_peer_async(devrt_stream stream, void* dst,
@@ -97,12 +91,10 @@ class Backend {
   devrt_status fill_async(devrt_stream stream, void* dst, uint32_t value,
                           uint64_t size);
 
-  // ---- launch.cc: devrt.launch/0
-  // -----------------------------------------------
+  // ---- launch.cc: devrt.launch/0 ----
   devrt_status launch(devrt_stream stream, const devrt_launch_desc_v0* desc);
 
-  // ---- probe.cc: devrt.probe/0
-  // ---------------------------------------------------
+  // ---- probe.cc: devrt.probe/0 ----
   devrt_status spin(devrt_stream stream, uint64_t nanoseconds);
   devrt_status flag_create(uint32_t device, devrt_flag* flag);
   devrt_status flag_destroy(devrt_flag flag);
@@ -113,8 +105,7 @@ class Backend {
                               uint32_t value);
   devrt_status fault(devrt_stream stream, uint32_t form);
 
-  // ---- tensor_ops.cc: devrt.elementwise/0, devrt.reduce/0
-  // --------------------------
+  // ---- tensor_ops.cc: devrt.elementwise/0, devrt.reduce/0 ----
   devrt_status elementwise_supports(uint32_t op, uint32_t dtype, uint32_t* yes);
   devrt_status elementwise_fill(devrt_stream stream, const devrt_tensor_v0* out,
                                 const void* value);
@@ -128,8 +119,7 @@ class Backend {
                       const devrt_tensor_v0* out, const devrt_tensor_v0* in,
                       uint32_t axes);
 
-  // ---- sim.cc: devrt.sim/1
-  // -----------------------------------------------------------
+  // ---- sim.cc: devrt.sim/1 ----
   devrt_status sim_reset(const char* config, uint64_t size);
   devrt_status sim_config(char* buffer, uint64_t capacity, uint64_t* size);
   devrt_status sim_now_ns(uint64_t* now);

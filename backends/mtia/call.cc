@@ -43,18 +43,30 @@ Deferred TakeDeferred() {
   for (const Garbage& item : deferred.garbage) item.destroy(item.arg);
 }
 
-void LeaveMachine(HostThread* me) {
-  Engine* const engine = g_engine;
-  // Frees must work there, so not from a host function.
-  const Deferred deferred =
-      t_user_code == nullptr ? TakeDeferred() : Deferred();
+namespace {
+
+void Exit(HostThread* me) {
   t_inside = false;
-  if (engine->threaded) {
-    engine->mutex.unlock();
+  if (g_engine->threaded) {
+    g_engine->mutex.unlock();
   } else {
     g_threads->Exit(me);
   }
-  if (!deferred.empty()) RunDeferred(deferred);
+}
+
+}  // namespace
+
+void LeaveMachine(HostThread* me) {
+  const Engine* const engine = g_engine;
+  // Frees must work in what is deferred, so not from a host function.
+  if ((engine->garbage.empty() && engine->orphans.empty()) ||
+      t_user_code != nullptr) {
+    Exit(me);
+    return;
+  }
+  const Deferred deferred = TakeDeferred();
+  Exit(me);
+  RunDeferred(deferred);
 }
 
 Call::Call(Slot slot, CallTag tag) : slot_(slot) {

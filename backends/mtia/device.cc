@@ -99,7 +99,7 @@ devrt_status Backend::device_sync(uint32_t device) {
   return call.Wait();
 }
 
-// ---- the current device: no machine, no lock --------------------------------
+// ---- the current device: no machine, no lock ----
 
 devrt_status BadOrdinal(uint32_t device) {
   return g_engine->CheckDevice(device);
@@ -111,8 +111,7 @@ devrt_status BadContext() {
 
 uint32_t CurrentDevice() { return t_device; }
 
-// ---- peers
-// ----------------------------------------------------------------------
+// ---- peers ----
 
 devrt_status Backend::peer_can_access(uint32_t device, uint32_t peer,
                                       uint32_t* can) {

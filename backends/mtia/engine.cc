@@ -29,8 +29,7 @@ VTime Transfer(uint64_t bytes, uint64_t rate) {
 
 }  // namespace
 
-// ---- submission
-// ---------------------------------------------------------------
+// ---- submission ----
 
 Op* Engine::NewOp(OpKind kind, StreamCore* s, HostThread* me,
                   const char* name) {
@@ -232,8 +231,7 @@ void Engine::DeviceFrontier(uint32_t device, Points* points) {
   }
 }
 
-// ---- dependencies
-// ---------------------------------------------------------------
+// ---- dependencies ----
 
 void Engine::Enqueue(StreamCore* s) {
   if (s->queued_eval) return;
@@ -306,8 +304,7 @@ void Engine::WakeWaiters(StreamCore* s) {
   }
 }
 
-// ---- progress
-// ------------------------------------------------------------------
+// ---- progress ----
 
 void Engine::Complete(Op* op, VTime end) {
   StreamCore* const s = op->stream;
@@ -384,8 +381,7 @@ void Engine::SetFlag(Flag* flag, uint32_t value) {
   }
 }
 
-// ---- busy streams
-// -----------------------------------------------------------------
+// ---- busy streams ----
 
 void Engine::MarkBusy(StreamCore* s) {
   if (s->busy) return;

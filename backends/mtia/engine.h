@@ -141,7 +141,8 @@ class Engine {
  public:
   Engine();
 
-  // ---- life of the machine (machine.cc) ------------------------------------
+  // ---- life of the machine (machine.cc) ----
+
   // Puts a machine where there was none.  Makes neither memory nor threads.
   void Start(const Config& config);
   // Starts afresh.  `log` (may be null) is followed as a replay.
@@ -151,25 +152,24 @@ class Engine {
   // The memory if it exists.  From any thread.
   Memory* memory() const { return memory_.load(std::memory_order_acquire); }
 
-  // ---- handles (lookup.cc)
-  // --------------------------------------------------- The live object, or
-  // nullptr with *error set.
+  // ---- handles (lookup.cc) ----
+
+  // The live object, or nullptr with *error set.
   Stream* FindStream(devrt_stream handle, devrt_status* error);
   Event* FindEvent(devrt_event handle, devrt_status* error);
   Flag* FindFlag(uint64_t handle, devrt_status* error);
   devrt_status CheckDevice(uint32_t device) const;
 
-  // ---- streams (lookup.cc)
-  // ---------------------------------------------------
+  // ---- streams (lookup.cc) ----
   StreamCore* NewCore(uint32_t device, StreamKind kind, int32_t priority);
   Stream* NewStream(StreamCore* core);
   void ReleaseStream(Stream* stream);  // the handle; work completes
   StreamCore* Legacy(uint32_t device);
   Stream* PerThread(HostThread* me, uint32_t device);
 
-  // ---- submission (engine.cc)
-  // ------------------------------------------------- An operation to fill in;
-  // it goes to Submit or to Recycle.
+  // ---- submission (engine.cc) ----
+
+  // An operation to fill in; it goes to Submit or to Recycle.
   Op* NewOp(OpKind kind, StreamCore* s, HostThread* me, const char* name);
   void Recycle(Op* op);
   // The end of a discarded operation that another thread was running.
@@ -181,9 +181,9 @@ class Engine {
   void Frontier(StreamCore* s, Points* points);
   void DeviceFrontier(uint32_t device, Points* points);
 
-  // ---- progress (engine.cc)
-  // ----------------------------------------------------- The running head of
-  // its stream has ended.
+  // ---- progress (engine.cc) ----
+
+  // The running head of its stream has ended.
   void Complete(Op* op, VTime end);
   void SetFlag(Flag* flag, uint32_t value);
   bool FlagIsSet(const Op* op) const;
@@ -198,17 +198,17 @@ class Engine {
            op->action != Action::kFlagWait && op->action != Action::kFlagSet;
   }
 
-  // ---- execution (execute.cc)
-  // ---------------------------------------------------- First phase: split
-  // operations read.  Nothing else happens.
+  // ---- execution (execute.cc) ----
+
+  // First phase: split operations read.  Nothing else happens.
   void BeginBody(Op* op);
   // Second phase.  Returns a fault, or none.  In threaded mode both run
   // outside the lock.  Injected faults are the driver's part.
   Fault EndBody(Op* op);
 
-  // ---- faults (faults.cc)
-  // ---------------------------------------------------------- The stored error
-  // of `device`, or NULL.
+  // ---- faults (faults.cc) ----
+
+  // The stored error of `device`, or NULL.
   devrt_status DeviceError(uint32_t device, const char* entry) const;
   // The error of a stream: its device's, or that of work it waited for.
   devrt_status StreamError(const StreamCore* s, const char* entry) const;
@@ -223,13 +223,12 @@ class Engine {
   int32_t InjectedCode(const Op* op);
   devrt_status Inject(const devrt_sim_fault_v1& fault);
 
-  // ---- reports (report.cc)
-  // ----------------------------------------------------------- Stores and
-  // returns the deadlock report of `me`; `polls` when it polls.
+  // ---- reports (report.cc) ----
+
+  // Stores and returns the deadlock report of `me`; `polls` when it polls.
   devrt_status DeadlockReport(HostThread* me, bool polls, const char* why);
 
-  // ---- timeline (timeline.cc)
-  // ---------------------------------------------------------
+  // ---- timeline (timeline.cc) ----
   void TimelineSubmit(Op* op);
   void TimelineUpdate(const Op* op);
 

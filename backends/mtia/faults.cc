@@ -9,9 +9,10 @@
 namespace devrt::mtia {
 namespace {
 
+// Where it happened; the host logs it as an error once it learns of it.
 void LogFault(const Fault& fault) {
-  if (DEVRT_LOG_ERROR < g_host->log_min_level(g_host->host)) return;
-  g_host->log(g_host->host, DEVRT_LOG_ERROR, __FILE__, __LINE__,
+  if (DEVRT_LOG_INFO < g_host->log_min_level(g_host->host)) return;
+  g_host->log(g_host->host, DEVRT_LOG_INFO, __FILE__, __LINE__,
               fault.text.data(), fault.text.size());
 }
 
@@ -30,8 +31,7 @@ int32_t Fire(std::vector<InjectedFault>* rules, Matches matches) {
 
 }  // namespace
 
-// ---- what calls return
-// ----------------------------------------------------------
+// ---- what calls return ----
 
 devrt_status Engine::DeviceError(uint32_t device, const char* entry) const {
   const Fault& fault = devices[device].fault;
@@ -54,8 +54,7 @@ devrt_status Engine::PointsError(const Points& points,
   return nullptr;
 }
 
-// ---- a device fails
-// -------------------------------------------------------------
+// ---- a device fails ----
 
 Fault Engine::DescribeFault(const Op* op, int32_t code,
                             const std::string& what) {
@@ -151,8 +150,7 @@ void Engine::DiscardOp(Op* op, const Fault& fault) {
   Retire(op);
 }
 
-// ---- injection
-// ------------------------------------------------------------------
+// ---- injection ----
 
 devrt_status Engine::Inject(const devrt_sim_fault_v1& fault) {
   if (fault.kind > DEVRT_SIM_FAULT_LOST) {

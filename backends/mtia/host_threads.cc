@@ -60,8 +60,7 @@ uint32_t ThreadsOfProcess() {
 
 }  // namespace
 
-// ---- joining and leaving
-// ----------------------------------------------------------
+// ---- joining and leaving ----
 
 HostThread* HostThreads::Join() {
   static const int made = pthread_key_create(&g_exit_key, &ThreadExit);
@@ -154,8 +153,7 @@ void HostThreads::Configure(bool keep, bool pin, uint64_t watchdog) {
   watchdog_ = std::chrono::nanoseconds(watchdog);
 }
 
-// ---- the baton
-// ----------------------------------------------------------------------
+// ---- the baton ----
 
 void HostThreads::EnterSlow(HostThread* me) {
   std::unique_lock<std::mutex> lock(mu_);
@@ -317,8 +315,7 @@ bool HostThreads::OthersMayAct(const HostThread* me) {
   return ThreadsOfProcess() > joined + helpers_.load();
 }
 
-// ---- one core
-// -----------------------------------------------------------------------
+// ---- one core ----
 
 void HostThreads::Pin(HostThread* me) {
   const auto set = [](int32_t tid, const cpu_set_t& cpus) {

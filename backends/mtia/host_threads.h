@@ -61,9 +61,9 @@ class HostThreads {
     }
   }
 
-  // ---- inside
-  // ---------------------------------------------------------------- Whether
-  // another thread waits to go on.
+  // ---- inside ----
+
+  // Whether another thread waits to go on.
   bool contended() const {
     return sleepers_.load(std::memory_order_relaxed) != 0;
   }

@@ -34,8 +34,7 @@ VTime ThreadedDriver::Now(const HostThread* me) const {
   return static_cast<VTime>(since.count());
 }
 
-// ---- what the engine tells us
-// ---------------------------------------------------
+// ---- what the engine tells us ----
 
 void ThreadedDriver::HeadReady(StreamCore* s) {
   Op* const op = s->head;
@@ -109,8 +108,7 @@ void ThreadedDriver::NotifyWaiters() {
   }
 }
 
-// ---- workers
-// -----------------------------------------------------------------------
+// ---- workers ----
 
 // The most urgent ready head that finds a token, or ready_.size().
 size_t ThreadedDriver::BestReady() const {
@@ -245,8 +243,7 @@ void ThreadedDriver::Expire() {
   }
 }
 
-// ---- host threads
-// ---------------------------------------------------------------------
+// ---- host threads ----
 
 bool ThreadedDriver::Stalled() const {
   return running_ == 0 && jobs_.empty() && timeouts_.empty();

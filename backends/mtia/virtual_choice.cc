@@ -34,8 +34,7 @@ void VirtualDriver::Start() {
   hardware_ = g_engine->config.strategy == StrategyKind::kHardware;
 }
 
-// ---- candidates
-// -----------------------------------------------------------------
+// ---- candidates ----
 
 bool VirtualDriver::Runnable(const StreamCore* s) {
   const Op* const op = s->head;
@@ -107,8 +106,7 @@ VirtualDriver::Pick VirtualDriver::At(uint32_t index) const {
   return pick;
 }
 
-// ---- the choice
-// -----------------------------------------------------------------
+// ---- the choice ----
 
 VirtualDriver::Pick VirtualDriver::Choose(HostThread* me, bool able,
                                           Until until) {
@@ -169,8 +167,7 @@ StreamCore* VirtualDriver::RunnableHead(uint32_t rank) const {
   return nullptr;
 }
 
-// ---- hw: by time
-// ------------------------------------------------------------------
+// ---- hw: by time ----
 
 VTime VirtualDriver::TimeOf(const HostThread* host) const {
   return std::max(host->now, host == last_host_ ? 0 : clock_);
@@ -223,8 +220,37 @@ VirtualDriver::Pick VirtualDriver::ChooseHardware(HostThread* me, Until until) {
   return pick;
 }
 
-// ---- the others
-// --------------------------------------------------------------------
+// What Pump and Choose do for one host thread that can go on, without the rest:
+// the decisions are the same ones.  False: the rest is needed.
+bool VirtualDriver::DecideAlone(HostThread* me) {
+  Decisions& decisions = g_engine->decisions;
+  if (decisions.replaying() || !timeouts_.empty() ||
+      g_engine->config.step_limit != 0) {
+    return false;
+  }
+  hosts_.assign(1, me);
+  while (!heap_.empty()) {
+    StreamCore* const head = heap_.top();
+    if (!Runnable(head)) return false;
+    const bool steps = head->when <= TimeOf(me);
+    uint32_t index = steps ? 1 : 0;
+    if (last_host_ != me || ready_.size() > 1) {
+      index = IndexOf(steps ? Pick{nullptr, head, false}
+                            : Pick{me, nullptr, false});
+    }
+    decisions.Choose(ChoiceKind::kSchedule, UINT32_MAX, index);
+    if (!steps) {
+      last_host_ = me;
+      last_stream_ = nullptr;
+      return true;
+    }
+    Step(head);
+    if (executor_.any_finished()) return false;
+  }
+  return ready_.empty();
+}
+
+// ---- the others ----
 
 VirtualDriver::Pick VirtualDriver::Prefer(HostThread* me) {
   Pick pick;

@@ -39,8 +39,7 @@ Driver* TheVirtualDriver() {
   return driver;
 }
 
-// ---- what the engine tells us
-// --------------------------------------------------
+// ---- what the engine tells us ----
 
 void VirtualDriver::HeadReady(StreamCore* s) {
   Op* const op = s->head;
@@ -110,8 +109,7 @@ void VirtualDriver::RemoveTimeout(StreamCore* s) {
                   timeouts_.end());
 }
 
-// ---- steps
-// -------------------------------------------------------------------------
+// ---- steps ----
 
 void VirtualDriver::Step(StreamCore* s) {
   Op* const op = s->head;
@@ -168,9 +166,12 @@ void VirtualDriver::End(StreamCore* s, Op* op) {
     EndHostFunc(s, op, end);
     return;
   }
+  if (op->engine == EngineClass::kNone) {
+    engine->Complete(op, end);
+    return;
+  }
   Fault fault = engine->EndBody(op);
-  if (!fault && !engine->op_faults.empty() &&
-      op->engine != EngineClass::kNone) {
+  if (!fault && !engine->op_faults.empty()) {
     const int32_t code = engine->InjectedCode(op);
     if (code != 0) fault = engine->DescribeFault(op, code, "injected");
   }
@@ -247,13 +248,15 @@ void VirtualDriver::ExpireFlag(StreamCore* s) {
   Finish(s->head, std::max(s->when, s->last_end + 1));
 }
 
-// ---- the pump
-// ------------------------------------------------------------------------
+// ---- the pump ----
 
 void VirtualDriver::Decide(HostThread* me) {
   me->now += CallCost(me);
   if (executor_.any_finished()) TakeBack();
-  if (ready_.empty() && timeouts_.empty() && !g_threads->contended()) return;
+  if (!g_threads->contended()) {
+    if (ready_.empty() && timeouts_.empty()) return;
+    if (hardware_ && DecideAlone(me)) return;
+  }
   Pump(me, Until::kNow);
 }
 

@@ -58,6 +58,7 @@ class VirtualDriver : public Driver {
 
   // virtual_choice.cc
   Pick Choose(HostThread* me, bool able, Until until);
+  bool DecideAlone(HostThread* me);
   Pick ChooseHardware(HostThread* me, Until until);
   Pick Prefer(HostThread* me);
   StreamCore* FirstByTime();

@@ -27,7 +27,8 @@ namespace {
 using Result = LoadAttempt::Result;
 using BackendList = std::vector<BackendRecord*>;
 
-// Replaced, never changed; the lists of before are leaked for their readers.
+// Replaced, never changed; the registry keeps the lists of before for their
+// readers.
 std::atomic<const BackendList*> opened{nullptr};
 // Plugin code has run, so that a forked child must not use backends.
 std::atomic<bool> any_opened{false};
@@ -85,6 +86,7 @@ class Registry {
   absl::StatusOr<Selection> selection_ = Selection();
   bool discovered_ = false;
   std::vector<std::unique_ptr<Entry>> entries_;  // in order of the report
+  std::vector<std::unique_ptr<const BackendList>> lists_;
 };
 
 class Registry::Lock {
@@ -214,9 +216,10 @@ absl::StatusOr<BackendRecord*> Registry::Open(Entry* entry) {
 }
 
 void Registry::Publish(BackendRecord* record) {
-  auto* list = new BackendList(OpenedBackends());
+  auto list = std::make_unique<BackendList>(OpenedBackends());
   list->push_back(record);
-  opened.store(list, std::memory_order_release);
+  opened.store(list.get(), std::memory_order_release);
+  lists_.push_back(std::move(list));
 }
 
 absl::StatusOr<BackendRecord*> Registry::Find(std::string_view name) {

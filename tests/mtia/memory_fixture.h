@@ -8,6 +8,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 
@@ -17,6 +20,12 @@
 #include "tests/support/fake_host.h"
 
 namespace devrt::mtia {
+
+// Whether each of the `size` bytes is `value`.
+inline bool All(const std::byte* bytes, uint64_t size, int value) {
+  return bytes[0] == std::byte(value) &&
+         std::memcmp(bytes, bytes + 1, size - 1) == 0;
+}
 
 class MemoryTest : public testing::Test {
  protected:

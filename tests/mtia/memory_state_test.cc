@@ -23,11 +23,6 @@ using testing::HasSubstr;
 constexpr uint64_t kKiB = 1024;
 constexpr uint64_t kMiB = 1024 * kKiB;
 
-bool All(const std::byte* bytes, uint64_t size, int value) {
-  return bytes[0] == std::byte(value) &&
-         std::memcmp(bytes, bytes + 1, size - 1) == 0;
-}
-
 // ---- poison -----------------------------------------------------------------
 
 TEST_F(MemoryTest, SmallBlocksArePoisonedWhole) {

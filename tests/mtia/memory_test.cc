@@ -4,6 +4,7 @@
 #include "backends/mtia/memory.h"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 #include <string>
 #include <vector>

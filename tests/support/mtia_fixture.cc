@@ -6,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <exception>
+#include <iterator>
 #include <string>
 #include <thread>
 
@@ -15,14 +16,10 @@ namespace {
 // The number of devices is fixed when the backend is opened.
 constexpr char kMachine[] = "devices=4,memory=16MiB,pinned=64MiB";
 
-const char* const kVirtualSchedules[] = {
-    "strategy=hw",          "strategy=hw,seed=5",
-    "strategy=asap",        "strategy=alap",
-    "strategy=lifo",        "strategy=random,seed=1",
-    "strategy=random,seed=2", "strategy=random,seed=3",
-    "strategy=random,seed=4", "strategy=random,seed=5",
-    "strategy=random,seed=6",
-};
+const char* const kDirectedSchedules[] = {"strategy=hw", "strategy=hw,seed=5",
+                                          "strategy=asap", "strategy=alap",
+                                          "strategy=lifo"};
+constexpr int kRandomSchedules = 12;
 const char* const kThreadedSchedules[] = {"mode=threaded",
                                           "mode=threaded,seed=1"};
 constexpr int kMostSchedules = 1'000;
@@ -245,7 +242,12 @@ void MtiaTest::InEverySchedule(const std::function<void()>& body,
 
 void MtiaTest::InVirtualSchedules(const std::function<void()>& body,
                                   const std::string& extra) {
-  for (const char* schedule : kVirtualSchedules) {
+  std::vector<std::string> schedules(std::begin(kDirectedSchedules),
+                                     std::end(kDirectedSchedules));
+  for (int seed = 1; seed <= kRandomSchedules; ++seed) {
+    schedules.push_back("strategy=random,seed=" + std::to_string(seed));
+  }
+  for (const std::string& schedule : schedules) {
     const std::string config = Join(schedule, extra);
     SCOPED_TRACE(config);
     Reset(config);

@@ -55,11 +55,14 @@ MATCHER_P(IsOkAndHolds, value, "") {
     *result_listener << arg.status().ToString();
     return false;
   }
+  *result_listener << "holds " << ::testing::PrintToString(*arg) << " ";
   return ::testing::ExplainMatchResult(value, *arg, result_listener);
 }
 
 // The code, and a matcher of the text.
-MATCHER_P2(StatusIs, code, text, "") {
+MATCHER_P2(StatusIs, code, text,
+           absl::StatusCodeToString(code) + " with a text that " +
+               ::testing::DescribeMatcher<std::string>(text, negation)) {
   *result_listener << StatusOf(arg).ToString();
   return StatusOf(arg).code() == code &&
          ::testing::ExplainMatchResult(text, MessageOf(StatusOf(arg)),
@@ -68,6 +71,11 @@ MATCHER_P2(StatusIs, code, text, "") {
 
 #define EXPECT_OK(expr) EXPECT_THAT(expr, ::devrt::testing::IsOk())
 #define ASSERT_OK(expr) ASSERT_THAT(expr, ::devrt::testing::IsOk())
+// EXPECT_STATUS(Free(device, p), kInvalidArgument, "freed before");
+#define EXPECT_STATUS(expr, code, text)                           \
+  EXPECT_THAT(expr, ::devrt::testing::StatusIs(                   \
+                        ::absl::StatusCode::code,                 \
+                        ::testing::HasSubstr(text)))
 
 }  // namespace devrt::testing
 

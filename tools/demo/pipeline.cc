@@ -257,10 +257,13 @@ absl::Status Pipeline::CopyOut(const Chunk& chunk, Recorder* recorder) {
 }
 
 absl::Status Pipeline::Notify(const Chunk& chunk, Recorder* recorder) {
-  const StreamRef stream = stages_.back().out->stream;
+  Lane* const lane = &*stages_.back().out;
+  const StreamRef stream = lane->stream;
   TimelineOp op = Operation(OpKind::kHostFunction, "host function");
-  op.row = timeline_.rows.size() - 1;
+  op.row = timeline_.rows.size() - 1;  // of the host
   op.chunk = chunk.number;
+  op.previous = lane->last;
+  lane->last = timeline_.ops.size();
   timeline_.ops.push_back(std::move(op));
   DEVRT_RETURN_IF_ERROR(recorder->Before(stream));
   DEVRT_RETURN_IF_ERROR(LaunchHostFunc(stream, [this](absl::Status status) {
@@ -292,7 +295,8 @@ absl::Status Pipeline::Submit(
   op.row = lane->row;
   op.chunk = chunk.number;
   op.bytes = chunk.bytes();
-  lane->newest[chunk.buffer] = timeline_.ops.size();
+  op.previous = lane->last;
+  lane->last = lane->newest[chunk.buffer] = timeline_.ops.size();
   timeline_.ops.push_back(std::move(op));
   return absl::OkStatus();
 }

@@ -79,6 +79,7 @@ class Pipeline {
     explicit Lane(Stream s) : stream(std::move(s)) {}
     Stream stream;
     size_t row = 0;
+    std::optional<size_t> last;  // the newest operation of all
     // Per buffer: recorded after the newest operation on it, and which it is.
     std::vector<Event> done;
     std::array<std::optional<size_t>, kBuffers> newest;

@@ -36,15 +36,19 @@ std::string Names(const std::vector<Device>& devices) {
 
 // How the data gets from each device to the next.
 std::string Connections(const Pipeline& pipeline) {
-  std::string text;
-  for (size_t d = 0; d + 1 < pipeline.devices().size(); ++d) {
-    text += absl::StrFormat(
-        "%s %s the memory of %s. ", pipeline.devices()[d].name(),
-        pipeline.direct(d) ? "directly reaches" : "cannot directly reach",
-        pipeline.devices()[d + 1].name());
-    if (!pipeline.direct(d)) text += "Copies between the two still work. ";
+  const std::vector<Device>& devices = pipeline.devices();
+  std::string exceptions;
+  for (size_t d = 0; d + 1 < devices.size(); ++d) {
+    if (pipeline.direct(d)) continue;
+    exceptions += absl::StrFormat(
+        "%s cannot directly reach the memory of %s; copies work all the same. ",
+        devices[d].name(), devices[d + 1].name());
   }
-  return text;
+  if (!exceptions.empty() || devices.size() == 1) return exceptions;
+  return devices.size() == 2
+             ? absl::StrFormat("%s directly reaches the memory of %s.",
+                               devices[0].name(), devices[1].name())
+             : "Each device directly reaches the memory of the next.";
 }
 
 // What each stream of a device does with chunk n, and after what.  A stream of

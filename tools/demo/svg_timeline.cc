@@ -22,7 +22,7 @@ constexpr double kTop = 118;
 constexpr double kGroupHeight = 30;
 constexpr double kRowHeight = 46;
 constexpr double kBarHeight = 24;
-constexpr double kInk = 7.6;  // width of a letter, 13 px high
+constexpr double kInk = 7.4;  // width of a letter, 13 px high
 
 constexpr char kText[] = "#1b1f24";
 constexpr char kFaint[] = "#5c6570";
@@ -103,9 +103,9 @@ class SvgWriter {
 
   std::string Head() const {
     const std::string summary = absl::StrFormat(
-        "Took %s (%s). Its operations add up to %s: %.2f ran at a time.",
+        "Took %s (%s). On average %.2f operations ran at a time.",
         FormatTime(timeline_.elapsed_ns()), timeline_.clock,
-        FormatTime(timeline_.busy_ns()), timeline_.overlap());
+        timeline_.overlap());
     return absl::StrFormat(
                "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f "
                "%.0f\" width=\"%.0f\" height=\"%.0f\" role=\"img\" "
@@ -195,21 +195,33 @@ class SvgWriter {
     return out;
   }
 
+  double Width(const TimelineOp& op) const {
+    return std::max(X(op.end_ns) - X(op.begin_ns), 3.0);
+  }
+
+  // Whether the names of a row's operations tell something and fit into all of
+  // their bars.
+  bool ShowsNames(size_t row) const {
+    return std::all_of(
+        timeline_.ops.begin(), timeline_.ops.end(), [&](const TimelineOp& op) {
+          return op.row != row || (op.kind == OpKind::kKernel &&
+                                   Width(op) >= WidthOf(op.name + " 9"));
+        });
+  }
+
   std::string Bars() const {
     std::string out;
     for (const TimelineOp& op : timeline_.ops) {
       const double x = X(op.begin_ns);
-      const double width = std::max(X(op.end_ns) - x, 3.0);
+      const double width = Width(op);
       const double y = Middle(op.row) - kBarHeight / 2;
-      const std::string number = std::to_string(op.chunk);
-      std::string label = op.name + " " + number;
-      const bool row_says_it = op.name == timeline_.rows[op.row].name;
-      if (row_says_it || width < WidthOf(label) + 4) label = number;
+      std::string label = std::to_string(op.chunk);
+      if (ShowsNames(op.row)) label = op.name + " " + label;
       out += absl::StrFormat("<g><title>%s</title>", Escaped(Tip(op)));
       out += Box(x, y, width, kBarHeight,
                  absl::StrFormat("rx=\"3\" fill=\"%s\" stroke=\"%s\"",
                                  Style(op.kind).colour, kPaper));
-      if (width >= WidthOf(label) + 4) {
+      if (width >= WidthOf(label)) {
         out += Words(x + width / 2, y + 16.5,
                      "text-anchor=\"middle\" fill=\"#ffffff\"", label);
       } else {  // beside it

@@ -61,7 +61,7 @@ class TimelinePrinter {
       Draw(op, &cells);
     }
     std::string line = PadRight("  " + timeline_.rows[row].name, gutter_);
-    for (const Cell& cell : cells) line += Coloured(cell);
+    line += CellsText(cells);
     if (device_work) {
       const double share = static_cast<double>(timeline_.busy_ns(row)) /
                            static_cast<double>(elapsed_);
@@ -90,10 +90,22 @@ class TimelinePrinter {
     }
   }
 
-  std::string Coloured(const Cell& cell) const {
-    if (!terminal_.colour || cell.colour == 0) return cell.text;
-    // Black on the colour, whatever the terminal's own colours are.
-    return absl::StrFormat("\x1b[30;%dm%s\x1b[0m", cell.colour, cell.text);
+  std::string CellsText(const std::vector<Cell>& cells) const {
+    std::string text;
+    int colour = 0;
+    for (const Cell& cell : cells) {
+      if (terminal_.colour && cell.colour != colour) {
+        text += ColourChange(cell.colour);
+        colour = cell.colour;
+      }
+      text += cell.text;
+    }
+    return colour == 0 ? text : text + ColourChange(0);
+  }
+
+  // Black on the colour, whatever the terminal's own colours are.
+  static std::string ColourChange(int colour) {
+    return colour == 0 ? "\x1b[0m" : absl::StrFormat("\x1b[30;%dm", colour);
   }
 
   std::string Axis() const {
@@ -117,21 +129,35 @@ class TimelinePrinter {
   }
 
   std::string Legend() const {
-    std::string line = "  ";
+    constexpr size_t kIndent = 2;
+    constexpr size_t kGap = 3;
+    std::string text(kIndent, ' ');
+    size_t column = kIndent;
     for (const OpKind kind : kAllKinds) {
       // Host functions are short: only the number of their chunk shows.
       if (kind == OpKind::kHostFunction || !Occurs(kind)) continue;
       const KindStyle& style = Style(kind);
-      Cell cell{terminal_.colour    ? std::string("  ")
-                : terminal_.unicode ? std::string(style.fill)
-                                    : std::string(1, style.ascii_fill),
-                style.ansi};
-      line += Coloured(cell) + " " + style.name + "   ";
+      const Cell bar{terminal_.colour    ? std::string("  ")
+                     : terminal_.unicode ? std::string(style.fill)
+                                         : std::string(1, style.ascii_fill),
+                     style.ansi};
+      const size_t width = Columns(bar.text) + 1 + Columns(style.name);
+      if (column > kIndent && column + kGap + width > terminal_.columns) {
+        text += "\n" + std::string(kIndent, ' ');
+        column = kIndent;
+      } else if (column > kIndent) {
+        text += std::string(kGap, ' ');
+        column += kGap;
+      }
+      text += CellsText({bar}) + " " + style.name;
+      column += width;
     }
-    line.erase(line.find_last_not_of(' ') + 1);
-    return line + "\n  " +
-           "A number is a chunk, where its operation begins; % is how much "
-           "of the time\n  the stream was busy.\n";
+    return text + "\n" + std::string(kIndent, ' ') +
+           Wrap(
+               "A number is a chunk, where its operation begins; % is how much "
+               "of the time the stream was busy.",
+               terminal_.columns, kIndent) +
+           "\n";
   }
 
   bool Occurs(OpKind kind) const {

@@ -14,10 +14,10 @@ bool IsDeviceWork(const TimelineOp& op) {
 
 const KindStyle& Style(OpKind kind) {
   static constexpr KindStyle kStyles[] = {
-      {"copy to device", "▒", '>', "#1f6fb4", 44},
-      {"kernel", "█", '#', "#b4540a", 43},
-      {"peer copy", "▓", '=', "#0b7a5b", 42},
-      {"copy to host", "░", '<', "#8a3f94", 45},
+      {"copy to device", "▒", '>', "#1f6fb4", 104},
+      {"kernel", "█", '#', "#b4540a", 103},
+      {"peer copy", "▓", '=', "#0b7a5b", 102},
+      {"copy to host", "░", '<', "#8a3f94", 105},
       {"host function", "█", '*', "#4a4f57", 47},
   };
   return kStyles[static_cast<size_t>(kind)];
@@ -54,11 +54,7 @@ std::optional<size_t> Timeline::Decisive(size_t op) const {
   const auto consider = [&](size_t other) {
     if (!latest || ops[other].end_ns > ops[*latest].end_ns) latest = other;
   };
-  for (size_t i = op; i-- > 0;) {
-    if (ops[i].row != ops[op].row) continue;
-    consider(i);
-    break;
-  }
+  if (ops[op].previous) consider(*ops[op].previous);
   for (size_t other : ops[op].waits) consider(other);
   return latest;
 }

@@ -29,7 +29,7 @@ struct KindStyle {
   const char* fill;    // of a bar, in UTF-8
   char ascii_fill;     // where the locale has none
   const char* colour;  // of a bar in a picture, under white text
-  int ansi;            // number of a terminal's background colour
+  int ansi;            // of a terminal's background, under black text
 };
 const KindStyle& Style(OpKind kind);
 inline constexpr OpKind kAllKinds[] = {OpKind::kHostToDevice, OpKind::kKernel,
@@ -50,7 +50,8 @@ struct TimelineOp {
   uint64_t bytes = 0;     // moved or worked on
   uint64_t begin_ns = 0;  // 0 is the beginning of the first operation
   uint64_t end_ns = 0;
-  std::vector<size_t> waits;  // operations of other streams it waited for
+  std::optional<size_t> previous;  // the operation before it in its stream
+  std::vector<size_t> waits;       // operations of other streams it waited for
 };
 
 struct Timeline {
@@ -65,8 +66,8 @@ struct Timeline {
   uint64_t busy_ns() const;
   // Device operations at a time, on average.
   double overlap() const;
-  // The operation that `op` waited for longest: of `waits` and the one before
-  // it in its row, the one that ended last.
+  // The operation that decided when `op` began: of `waits` and `previous`, the
+  // one that ended last.
   std::optional<size_t> Decisive(size_t op) const;
 };
 

@@ -139,8 +139,14 @@ TEST_F(F3, FailingCallsKeepTheCurrentDevice) {
   Event b = Must(Event::Create(one, timing));
   Must(a.Record(s));
   Must(b.Record(s));
-  std::vector<Stream> streams;  // kept, so that each is made anew
+  // Kept, so that each is made anew; what earlier tests left goes first.
+  std::vector<Stream> streams;
   std::vector<Event> events;
+  for (int i = 0; i < 16; ++i) {
+    streams.push_back(Must(Stream::Create(one)));
+    events.push_back(Must(Event::Create(one)));
+    Must(events.back().Record(s));
+  }
   struct Case {
     const char* slot;
     std::function<absl::Status()> call;

@@ -95,9 +95,9 @@ TEST(DiscoverTest, NothingToLookAt) { EXPECT_TRUE(Discover({}).empty()); }
 
 TEST(DiscoverTest, FoldersInOrderAndSorted) {
   TemporaryFolder first, second("it's a \"folder\"");
-  second.Add("good_again", "b");
-  second.Add("good", "a");
-  first.Add("good_again");
+  second.Add("good", "b");
+  second.Add("good_helper", "a");
+  first.Add("good");
   std::ofstream(first.path() + "/README") << "not a plugin by its name";
   std::ofstream(first.path() + "/libdevrt_text.so") << "not a plugin";
   Environment environment;
@@ -107,11 +107,11 @@ TEST(DiscoverTest, FoldersInOrderAndSorted) {
       ResultsOf(findings),
       ElementsAre(Result::kSearched, Result::kFound, Result::kRefused,
                   Result::kSearched, Result::kFound, Result::kShadowed));
-  EXPECT_EQ(findings[1].attempt.backend, "good_again");
+  EXPECT_EQ(findings[1].attempt.backend, "good");
   EXPECT_EQ(findings[1].attempt.version, "1.0");
   EXPECT_THAT(findings[2].attempt.status,
               StatusIs(kInvalid, HasSubstr("libdevrt_text.so: not an ELF")));
-  EXPECT_EQ(findings[4].attempt.backend, "good");
+  EXPECT_EQ(findings[4].attempt.backend, "good_helper");
   EXPECT_THAT(findings[5].attempt.status,
               StatusIs(kExists, HasSubstr("already comes from " +
                                           findings[1].attempt.path)));
@@ -149,7 +149,7 @@ TEST(DiscoverTest, FoldersThatCannotBeSearched) {
 
 TEST(DiscoverTest, NamedFilesTurnFoldersOff) {
   TemporaryFolder folder;
-  folder.Add("good_again");
+  folder.Add("good_helper");
   Environment environment;
   environment.plugins = PluginPath("good");
   environment.plugin_path = folder.path();
@@ -314,8 +314,8 @@ TEST(BackendsTest, RegisteredBackends) {
 
 TEST(BackendsTest, PriorityOrdersNames) {
   InChild([] {
+    setenv("DEVRT_PLUGINS", PluginPath("good").c_str(), 1);  // priority 500
     FakeBackend::Register("zeta", 1);                        // priority 100
-    setenv("DEVRT_PLUGINS", PluginPath("good").c_str(), 1);  // 500
     FakeBackend::Register("alpha", 1);                       // priority 100
     const std::vector<std::string> names = BackendNames();
     EXPECT_THAT(names, ElementsAre("alpha", "zeta", "good"));

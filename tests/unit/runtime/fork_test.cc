@@ -36,7 +36,7 @@ TEST(C105Test, ChildOfAProcessThatOpenedABackend) {
   InChild([] {
     FakeBackend& fake = FakeBackend::Register("fake", 2);
     const Backend backend = fake.backend();
-    const Device device = fake.device(0);
+    const Device device = fake.device(0), peer = fake.device(1);
     void* block = Must(Allocate(device, 64));
     void* pinned = Must(AllocateHost(device, 64));
     ASSERT_OK(device.Properties());
@@ -67,7 +67,7 @@ TEST(C105Test, ChildOfAProcessThatOpenedABackend) {
       EXPECT_THAT(RegisterHost(device, &fake, 1), forked);
       EXPECT_THAT(UnregisterHost(device, &fake), forked);
       EXPECT_THAT(GetPointerInfo(block), forked);
-      EXPECT_THAT(CanAccessPeer(device, fake.device(1)), forked);
+      EXPECT_THAT(CanAccessPeer(device, peer), forked);
       EXPECT_THAT(Shutdown(), forked);
       EXPECT_TRUE(BackendNames().empty());
       EXPECT_TRUE(LoadReport().empty());

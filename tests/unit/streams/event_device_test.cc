@@ -97,7 +97,9 @@ TEST_F(C32, AroundAllDevices) {
     for (int i = 0; i < kDevices; ++i) {
       streams.push_back(NewStream(dev(i)));
       events.push_back(NewEvent(dev(i)));
-      if (i > 0) ASSERT_OK(streams.back().Wait(events[i - 1u]));
+      if (i > 0) {
+        ASSERT_OK(streams.back().Wait(events[i - 1u]));
+      }
       ASSERT_OK(Spin(streams.back(), kShort * (kDevices - i)));
       ASSERT_OK(log.Mark(streams.back(), static_cast<char>('a' + i)));
       ASSERT_OK(events.back().Record(streams.back()));

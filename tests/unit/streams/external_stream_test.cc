@@ -179,7 +179,9 @@ TEST_F(F5, SpecialHandlesKeepTheirMeaning) {
       ASSERT_OK(Spin(adopted, kLong));
       ASSERT_OK(log.Mark(adopted, 'a'));
       ASSERT_OK(log.Mark(meant, 'b'));
-      if (value != 2) ASSERT_OK(log.Mark(blocking, 'c'));
+      if (value != 2) {
+        ASSERT_OK(log.Mark(blocking, 'c'));
+      }
       ASSERT_OK(adopted.Synchronize());
       ASSERT_OK(dev().Synchronize());
       EXPECT_EQ(log.text(), value == 2 ? "ab" : "abc");

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Host functions: C41 to C46.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "devrt/devrt.h"
+#include "tests/support/mtia_fixture.h"
+#include "tests/support/status_matchers.h"
+
+namespace devrt::testing {
+namespace {
+
+using C41 = MtiaTest;
+
+TEST_F(C41, RunsOnceBetweenItsNeighbours) {
+  InEverySchedule([] {
+    OpLog log;
+    Stream s = NewStream();
+    std::atomic<int> calls{0};
+    std::string before;
+    ASSERT_OK(log.Mark(s, 'a'));
+    ASSERT_OK(LaunchHostFunc(s, [&](absl::Status status) {
+      EXPECT_TRUE(status.ok());
+      before = log.text();
+      ++calls;
+    }));
+    ASSERT_OK(log.Mark(s, 'b'));
+    ASSERT_OK(s.Synchronize());
+    EXPECT_EQ(calls, 1);
+    EXPECT_EQ(before, "a");
+    EXPECT_EQ(log.text(), "ab");
+  });
+}
+
+TEST_F(C41, RunsThoughItsStreamIsDestroyed) {
+  InEverySchedule([] {
+    std::atomic<int> calls{0};
+    Flag gate = NewFlag();
+    {
+      Stream s = NewStream();
+      ASSERT_OK(gate.WaitOn(s));
+      ASSERT_OK(LaunchHostFunc(s, [&](absl::Status) { ++calls; }));
+    }
+    EXPECT_EQ(calls, 0);
+    ASSERT_OK(gate.Set());
+    ASSERT_OK(dev().Synchronize());
+    EXPECT_EQ(calls, 1);
+  });
+}
+
+TEST_F(C41, AnEmptyFunctionIsRefused) {
+  Stream s = NewStream();
+  EXPECT_STATUS(LaunchHostFunc(s, HostFunc()), kInvalidArgument,
+                "empty function");
+  EXPECT_TRUE(*s.Query());
+}
+
+using C42 = MtiaTest;
+
+TEST_F(C42, EveryCallThatActsIsRefusedInside) {
+  InEverySchedule([] {
+    LogCapture log;
+    Cell x(dev());
+    Stream s = NewStream();
+    Stream other = NewStream();
+    Event event = NewEvent();
+    ASSERT_OK(event.Record(other));
+    ASSERT_OK(other.Synchronize());
+    std::vector<std::pair<std::string, absl::Status>> refused;
+    bool queries_work = false;
+    ASSERT_OK(LaunchHostFunc(s, [&](absl::Status) {
+      refused = {
+          {"record", event.Record(other)},
+          {"wait", other.Wait(event)},
+          {"stream sync", other.Synchronize()},
+          {"event sync", event.Synchronize()},
+          {"device sync", dev().Synchronize()},
+          {"stream create", Stream::Create(dev()).status()},
+          {"event create", Event::Create(dev()).status()},
+          {"adopt", Stream::FromNative(dev(), nullptr).status()},
+          {"allocate", Allocate(dev(), 8).status()},
+          {"free", Free(dev(), x.ptr())},
+          {"pinned", AllocateHost(dev(), 8).status()},
+          {"fill", FillAsync(other, x.ptr(), 0, 8)},
+          {"copy", CopyAsync(other, x.ptr(), x.ptr() + 1, 8)},
+          {"launch", Launch(other, {}, [](const LaunchContext&) {})},
+          {"host function", LaunchHostFunc(other, [](absl::Status) {})},
+          {"peer", EnablePeerAccess(dev(0), dev(1))},
+          {"spin", Spin(other, 1)},
+      };
+      queries_work = other.Query().ok() && event.Query().ok() &&
+                     other.id() != 0 && dev().Properties().ok();
+    }));
+    ASSERT_OK(s.Synchronize());
+    ASSERT_EQ(refused.size(), 17u);
+    for (const auto& [name, status] : refused) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition)
+          << name << ": " << status;
+      EXPECT_NE(std::string(status.message()).find("host function"),
+                std::string::npos)
+          << name << ": " << status;
+    }
+    EXPECT_TRUE(queries_work);
+    EXPECT_GE(log.Count(), 17);
+    EXPECT_EQ(x.Peek(), 0);
+  });
+}
+
+// What the function owns may need calls that are refused inside.
+TEST_F(C42, WhatItOwnsIsReleasedOutside) {
+  InEverySchedule([] {
+    auto owned = std::make_shared<Cell>(dev());
+    std::weak_ptr<Cell> watch = owned;
+    Stream s = NewStream();
+    ASSERT_OK(LaunchHostFunc(s, [owned](absl::Status) {}));
+    owned.reset();
+    ASSERT_OK(s.Synchronize());
+    ASSERT_OK(s.Synchronize());  // whoever calls next cleans up
+    EXPECT_TRUE(watch.expired());
+    EXPECT_EQ(sim().Stats()->live_blocks, 0u);
+  });
+}
+
+using C43 = MtiaTest;
+TEST_F(C43, WaitingForALaterOperationIsReported) {
+  Reset("watchdog=50ms");
+  Stream s = NewStream();
+  std::atomic<bool> later{false};
+  std::atomic<bool> give_up{false};
+  ASSERT_OK(LaunchHostFunc(s, [&](absl::Status) {
+    while (!later && !give_up) {
+    }
+  }));
+  ASSERT_OK(LaunchHostFunc(s, [&](absl::Status) { later = true; }));
+  absl::Status status = s.Synchronize();
+  EXPECT_STATUS(status, kFailedPrecondition, "deadlock");
+  EXPECT_STATUS(status, kFailedPrecondition, "host function");
+  give_up = true;
+  EXPECT_OK(s.Synchronize());
+}
+
+using C44 = MtiaTest;
+TEST_F(C44, UnorderedFunctionsRunInAnyOrder) {
+  ExpectOutcomes({1, 2}, [] {
+    Stream a = NewStream();
+    Stream b = NewStream();
+    std::atomic<int64_t> first{0};
+    auto arrive = [&first](int64_t who) {
+      int64_t none = 0;
+      first.compare_exchange_strong(none, who);
+    };
+    EXPECT_OK(LaunchHostFunc(a, [&](absl::Status) { arrive(1); }));
+    EXPECT_OK(LaunchHostFunc(b, [&](absl::Status) { arrive(2); }));
+    EXPECT_OK(dev().Synchronize());
+    return first.load();
+  });
+}
+
+using C45 = MtiaTest;
+TEST_F(C45, AfterAFaultEachIsCalledOnceWithTheError) {
+  InEverySchedule([] {
+    std::atomic<int> calls{0};
+    std::atomic<int> failed{0};
+    Stream s = NewStream();
+    Stream t = NewStream();
+    ASSERT_OK(CommitFault(s, FaultForm::kAssert));
+    // A call may already learn of the fault: then it takes no function.
+    int accepted = 0;
+    for (StreamRef stream : {s.ref(), s.ref(), t.ref()}) {
+      absl::Status status = LaunchHostFunc(stream, [&](absl::Status why) {
+        ++calls;
+        if (!why.ok()) ++failed;
+      });
+      if (status.ok()) ++accepted;
+    }
+    EXPECT_FALSE(dev().Synchronize().ok());
+    EXPECT_EQ(calls, accepted);
+    EXPECT_GE(failed, accepted - 1);  // t's may have run before
+  });
+}
+
+TEST_F(C45, ClosuresAreNotLost) {
+  InEverySchedule([] {
+    auto owned = std::make_shared<int>(1);
+    {
+      Stream s = NewStream();
+      ASSERT_OK(CommitFault(s, FaultForm::kNullWrite));
+      (void)LaunchHostFunc(s, [owned](absl::Status) {});
+      EXPECT_FALSE(s.Synchronize().ok());
+    }
+    Reset("");  // ends the backend's part
+    ASSERT_OK(NewStream().Synchronize());  // whoever calls next cleans up
+    EXPECT_EQ(owned.use_count(), 1);
+  });
+}
+
+using C46 = MtiaTest;
+TEST_F(C46, CopiedBytesAreVisibleInside) {
+  InEverySchedule([] {
+    Cell x(dev());
+    auto pinned = AllocateHost(dev(), 8);
+    ASSERT_OK(pinned);
+    auto* host = static_cast<int64_t*>(*pinned);
+    *host = 0;
+    Stream s = NewStream();
+    int64_t seen = 0;
+    ASSERT_OK(Put(s, x, 42));
+    ASSERT_OK(CopyAsync(s, host, x.ptr(), 8));
+    ASSERT_OK(LaunchHostFunc(s, [&](absl::Status) { seen = *host; }));
+    ASSERT_OK(s.Synchronize());
+    EXPECT_EQ(seen, 42);
+    EXPECT_OK(FreeHost(host));
+  });
+}
+
+}  // namespace
+}  // namespace devrt::testing
