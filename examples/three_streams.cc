@@ -37,14 +37,13 @@ class Buffer {
 };
 
 absl::Status Scale(devrt::StreamRef stream, float* x, float factor) {
-  return devrt::Launch(
-      stream, {devrt::ReadWrite(x, kBytes)},
-      [=](const devrt::LaunchContext& kernel) {
-        float* local = kernel.Local(x, kCount);
-        if (local == nullptr) return;
-        for (size_t i = 0; i < kCount; ++i) local[i] *= factor;
-      },
-      {"scale"});
+  return devrt::Launch(stream, {devrt::ReadWrite(x, kBytes)},
+                       [=](const devrt::LaunchContext& kernel) {
+                         float* local = kernel.Local(x, kCount);
+                         if (local == nullptr) return;
+                         for (size_t i = 0; i < kCount; ++i) local[i] *= factor;
+                       },
+                       {"scale"});
 }
 
 absl::Status Run() {

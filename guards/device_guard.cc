@@ -30,15 +30,15 @@ void ReportGuardOrder(const char* kind, uint32_t depth) {
 void ReportGuardError(DeviceRecord* device, devrt_status error,
                       const char* kind) {
   absl::Status status = TakeError(device, error, kind);
-  DEVRT_LOG(kError, std::string_view(status.message().data(),
-                                     status.message().size()));
+  DEVRT_LOG(kError,
+            std::string_view(status.message().data(), status.message().size()));
 }
 
-void KeepGuardError(DeviceRecord* device, devrt_status error,
-                    const char* kind, devrt_context* previous) {
+void KeepGuardError(DeviceRecord* device, devrt_status error, const char* kind,
+                    devrt_context* previous) {
   absl::Status status = TakeError(device, error, kind);
-  DEVRT_LOG(kError, std::string_view(status.message().data(),
-                                     status.message().size()));
+  DEVRT_LOG(kError,
+            std::string_view(status.message().data(), status.message().size()));
   *previous = {};
   previous->state[0] = reinterpret_cast<uintptr_t>(
       new (std::nothrow) absl::Status(std::move(status)));
@@ -61,9 +61,8 @@ absl::Status DeviceGuard::status() const {
   if (!kept.ok()) return kept;
   DeviceRecord* record = device_.record();
   if (!internal::IsOpen(record)) return internal::ClosedError(record);
-  return absl::UnavailableError(
-      absl::StrCat(device_.name(),
-                   " could not be made current; the log says why"));
+  return absl::UnavailableError(absl::StrCat(
+      device_.name(), " could not be made current; the log says why"));
 }
 
 }  // namespace devrt

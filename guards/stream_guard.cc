@@ -14,9 +14,8 @@ absl::Status StreamGuard::status() const {
   if (!kept.ok()) return kept;
   absl::Status status = internal::CheckStream(stream_, "StreamGuard");
   if (!status.ok()) return status;
-  return absl::UnavailableError(
-      absl::StrCat(stream_.device().name(),
-                   " could not be made current; the log says why"));
+  return absl::UnavailableError(absl::StrCat(
+      stream_.device().name(), " could not be made current; the log says why"));
 }
 
 }  // namespace devrt

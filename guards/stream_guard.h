@@ -50,8 +50,7 @@ class DEVRT_EXPORT StreamGuard {
       internal::DropGuardError(&previous_);
       return;
     }
-    internal::DeviceRecord* device =
-        internal::GateOf(stream_.record())->device;
+    internal::DeviceRecord* device = internal::GateOf(stream_.record())->device;
     *internal::SlotOf(device) = previous_stream_;
     internal::LeaveDevice(device, &previous_, depth_, "StreamGuard");
   }

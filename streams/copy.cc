@@ -43,11 +43,10 @@ absl::Status CopyStaged(StreamRef stream, const CopyRoute& route, void* dst,
                         const void* src, uint64_t bytes, CallSite site) {
   std::unique_ptr<std::byte[]> buffer(new (std::nothrow) std::byte[bytes]);
   if (buffer == nullptr) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("no host memory for the ", bytes,
-                     " bytes through which a copy from ",
-                     Device(route.src.device).name(), " to ",
-                     Device(route.dst.device).name(), " has to go"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "no host memory for the ", bytes, " bytes through which a copy from ",
+        Device(route.src.device).name(), " to ",
+        Device(route.dst.device).name(), " has to go"));
   }
   // The side that is not the stream's gets a stream of its own.
   const bool from_source = stream.record()->device == route.src.device;
@@ -56,8 +55,8 @@ absl::Status CopyStaged(StreamRef stream, const CopyRoute& route, void* dst,
   if (!from_source) DEVRT_RETURN_IF_ERROR(stream.Synchronize(site));
   StreamRef reader = from_source ? stream : helper.ref();
   StreamRef writer = from_source ? helper.ref() : stream;
-  DEVRT_RETURN_IF_ERROR(Copy(reader, buffer.get(), src, bytes,
-                             CopyKind::kDeviceToHost, site));
+  DEVRT_RETURN_IF_ERROR(
+      Copy(reader, buffer.get(), src, bytes, CopyKind::kDeviceToHost, site));
   return Copy(writer, dst, buffer.get(), bytes, CopyKind::kHostToDevice, site);
 }
 
@@ -67,9 +66,8 @@ absl::Status CopyBytes(StreamRef stream, void* dst, const void* src,
   StreamTarget t;
   DEVRT_RETURN_IF_ERROR(internal::UseStream(stream, "copy", site, &t));
   if (bytes == 0) return absl::OkStatus();
-  DEVRT_ASSIGN_OR_RETURN(
-      CopyRoute route,
-      internal::RouteCopy(t.device, dst, src, bytes, kind));
+  DEVRT_ASSIGN_OR_RETURN(CopyRoute route,
+                         internal::RouteCopy(t.device, dst, src, bytes, kind));
   if (route.staged) return CopyStaged(stream, route, dst, src, bytes, site);
   DEVRT_RETURN_IF_ERROR(Submit(t, route, dst, src, bytes));
   const bool host_side =

@@ -53,8 +53,7 @@ DEVRT_EXPORT absl::Status CopyAsync(StreamRef stream, void* dst,
                                     CallSite site = CallSite::Here());
 
 DEVRT_EXPORT absl::Status Copy(StreamRef stream, void* dst, const void* src,
-                               uint64_t bytes,
-                               CopyKind kind = CopyKind::kInfer,
+                               uint64_t bytes, CopyKind kind = CopyKind::kInfer,
                                CallSite site = CallSite::Here());
 
 DEVRT_EXPORT absl::Status FillAsync(StreamRef stream, void* dst, uint8_t value,

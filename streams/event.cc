@@ -22,8 +22,9 @@ namespace internal {
 absl::Status StaleEventError(EventRef event, const char* call) {
   if (event.record() == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(
-        call, " with an Event that was moved from: use the Event that it was "
-              "moved to"));
+        call,
+        " with an Event that was moved from: use the Event that it was "
+        "moved to"));
   }
   return absl::InvalidArgumentError(absl::StrCat(
       call, " with an event of ", event.device().name(),
@@ -40,8 +41,7 @@ void NoteRecorded(EventRecord* record) {
     DeviceRecord* device = record->device;
     void* native = nullptr;
     devrt_status error = device->ops->event_native(
-        device->self, record->handle.load(std::memory_order_relaxed),
-        &native);
+        device->self, record->handle.load(std::memory_order_relaxed), &native);
     if (error != nullptr) (void)TakeError(device, error, "native event");
     uint64_t id = reinterpret_cast<uintptr_t>(native);
     if (id == 0) id = reinterpret_cast<uintptr_t>(record);
@@ -102,8 +102,7 @@ absl::StatusOr<bool> EventRef::Query(CallSite site) const {
   DEVRT_RETURN_IF_ERROR(FromPlugin(
       device,
       device->ops->event_query(
-          device->self, record_->handle.load(std::memory_order_acquire),
-          &done),
+          device->self, record_->handle.load(std::memory_order_acquire), &done),
       "event query"));
   return done != 0;
 }
@@ -120,8 +119,8 @@ absl::Status EventRef::Synchronize(CallSite site) const {
   DeviceRecord* device = record_->device;
   absl::Status status = FromPlugin(
       device,
-      device->ops->event_sync(
-          device->self, record_->handle.load(std::memory_order_acquire)),
+      device->ops->event_sync(device->self,
+                              record_->handle.load(std::memory_order_acquire)),
       "event synchronisation");
   if (internal::HasFinished()) internal::DrainFinished();
   return status;
@@ -134,9 +133,9 @@ absl::StatusOr<void*> EventRef::Native() const {
   DeviceRecord* device = record_->device;
   DEVRT_RETURN_IF_ERROR(FromPlugin(
       device,
-      device->ops->event_native(
-          device->self, record_->handle.load(std::memory_order_acquire),
-          &native),
+      device->ops->event_native(device->self,
+                                record_->handle.load(std::memory_order_acquire),
+                                &native),
       "native event handle"));
   return native;
 }
@@ -146,16 +145,16 @@ namespace {
 // Options that need a capability, and those that exclude each other (C38).
 absl::Status CheckOptions(Device device, EventOptions options) {
   if (options.interprocess && options.timing) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "an interprocess event of ", device.name(),
-        " cannot have timing: leave one of the two options out"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("an interprocess event of ", device.name(),
+                     " cannot have timing: leave one of the two options out"));
   }
   const bool supported = device.backend().Has(
       options.timing ? DEVRT_CAP_EVENT_TIMING : DEVRT_CAP_EVENT_IPC);
   if (supported) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat(
-      "backend \"", device.backend().name(), "\" has no ",
-      options.timing ? "EVENT_TIMING" : "EVENT_IPC", " events"));
+  return absl::UnimplementedError(
+      absl::StrCat("backend \"", device.backend().name(), "\" has no ",
+                   options.timing ? "EVENT_TIMING" : "EVENT_IPC", " events"));
 }
 
 }  // namespace

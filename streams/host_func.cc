@@ -76,13 +76,13 @@ void Run(HostCall* call, absl::Status status) {
     std::move(call->function)(std::move(status));
     return;
   } catch (const std::exception& e) {
-    DEVRT_LOG(kError, absl::StrCat("a host function of ",
-                                   Device(call->device).name(), " threw: ",
-                                   e.what()));
+    DEVRT_LOG(kError,
+              absl::StrCat("a host function of ", Device(call->device).name(),
+                           " threw: ", e.what()));
   } catch (...) {
-    DEVRT_LOG(kError, absl::StrCat("a host function of ",
-                                   Device(call->device).name(),
-                                   " threw an exception"));
+    DEVRT_LOG(kError,
+              absl::StrCat("a host function of ", Device(call->device).name(),
+                           " threw an exception"));
   }
 }
 
@@ -136,8 +136,7 @@ absl::Status LaunchHostFunc(StreamRef stream, HostFunc function,
   // The backend will not call.  Claimed before the error is looked at, which
   // may put the device into quarantine and call what is pending there; so an
   // error means that the function was not called.
-  const bool called =
-      call->claimed.exchange(true, std::memory_order_acq_rel);
+  const bool called = call->claimed.exchange(true, std::memory_order_acq_rel);
   calls.Remove(call);
   absl::Status status = TakeError(t.device, error, "host function");
   internal::Drop(call);

@@ -38,8 +38,8 @@ void RunHostKernel(void* arg, const devrt_kernel_context_v0* kernel) {
   try {
     absl::Status status = self->body->Run(context);
     if (!status.ok()) {
-      context.Fail(std::string_view(status.message().data(),
-                                    status.message().size()));
+      context.Fail(
+          std::string_view(status.message().data(), status.message().size()));
     }
   } catch (const std::exception& e) {
     context.Fail(e.what());
@@ -66,8 +66,8 @@ absl::Status LaunchOnHost(const StreamTarget& t, const devrt_launch_v0& table,
   desc.body = &RunHostKernel;
   desc.destroy = &DestroyHostKernel;
   desc.arg = kernel.get();
-  absl::Status status = FromPlugin(
-      t.device, table.launch(t.self(), t.handle, &desc), "launch");
+  absl::Status status =
+      FromPlugin(t.device, table.launch(t.self(), t.handle, &desc), "launch");
   t.MarkDirty();
   if (status.ok()) kernel.release();
   return status;
@@ -79,8 +79,7 @@ absl::Status LaunchNative(StreamRef stream, const StreamTarget& t,
   DEVRT_ASSIGN_OR_RETURN(void* native, stream.Native());
   devrt_context previous;
   DEVRT_RETURN_IF_ERROR(FromPlugin(
-      t.device,
-      t.ops().context_enter(t.self(), t.device->ordinal, &previous),
+      t.device, t.ops().context_enter(t.self(), t.device->ordinal, &previous),
       "launch"));
   struct Restore {
     const StreamTarget& t;

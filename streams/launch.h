@@ -82,11 +82,10 @@ class DEVRT_EXPORT LaunchContext {
   // function, when the device may not access that memory.  Off the host: `ptr`.
   template <typename T>
   T* Local(T* ptr, size_t count = 1) const {
-    return static_cast<T*>(const_cast<void*>(
-        LocalBytes(ptr, count * sizeof(T),
-                   std::is_const_v<T> ? DEVRT_ACCESS_READ
-                                      : DEVRT_ACCESS_READ |
-                                            DEVRT_ACCESS_WRITE)));
+    return static_cast<T*>(const_cast<void*>(LocalBytes(
+        ptr, count * sizeof(T),
+        std::is_const_v<T> ? DEVRT_ACCESS_READ
+                           : DEVRT_ACCESS_READ | DEVRT_ACCESS_WRITE)));
   }
   // A device-side assertion (on_host() only): sticky when the function ends.
   void Fail(std::string_view text) const;
@@ -130,8 +129,8 @@ class LaunchBodyOf final : public LaunchBody {
   F f_;
 };
 
-DEVRT_EXPORT absl::Status LaunchErased(StreamRef stream,
-                                       const Access* accesses, size_t count,
+DEVRT_EXPORT absl::Status LaunchErased(StreamRef stream, const Access* accesses,
+                                       size_t count,
                                        std::unique_ptr<LaunchBody> body,
                                        const LaunchOptions& options,
                                        CallSite site);
@@ -144,8 +143,8 @@ absl::Status Launch(StreamRef stream, std::initializer_list<Access> accesses,
                     CallSite site = CallSite::Here()) {
   return internal::LaunchErased(
       stream, accesses.begin(), accesses.size(),
-      std::make_unique<internal::LaunchBodyOf<F>>(std::move(function)),
-      options, site);
+      std::make_unique<internal::LaunchBodyOf<F>>(std::move(function)), options,
+      site);
 }
 
 }  // namespace devrt

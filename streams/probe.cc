@@ -2,6 +2,9 @@
 
 #include "devrt/streams/probe.h"
 
+#include <string_view>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
@@ -67,6 +70,13 @@ absl::StatusOr<Flag> Flag::Create(Device device) {
   return Flag(device, flag);
 }
 
+Flag& Flag::operator=(Flag&& other) noexcept {
+  Flag old(std::move(*this));
+  device_ = other.device_;
+  flag_ = std::exchange(other.flag_, nullptr);
+  return *this;
+}
+
 Flag::~Flag() {
   DeviceRecord* record = device_.record();
   if (flag_ == nullptr || !internal::IsOpen(record)) return;
@@ -99,10 +109,10 @@ absl::Status Flag::SetOn(StreamRef stream, CallSite site) const {
 absl::Status Flag::Store(uint32_t value) const {
   DeviceRecord* record = device_.record();
   if (!internal::IsOpen(record)) return internal::ClosedError(record);
-  return FromPlugin(record,
-                    DeviceStreams::Of(record)->probe->flag_set(
-                        record->self, flag_, value),
-                    "flag");
+  return FromPlugin(
+      record,
+      DeviceStreams::Of(record)->probe->flag_set(record->self, flag_, value),
+      "flag");
 }
 
 absl::Status Flag::Set() const { return Store(1); }

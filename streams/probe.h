@@ -48,7 +48,7 @@ class DEVRT_EXPORT Flag {
   static absl::StatusOr<Flag> Create(Device device);
   Flag(Flag&& other) noexcept
       : device_(other.device_), flag_(std::exchange(other.flag_, nullptr)) {}
-  Flag& operator=(Flag&&) = delete;
+  Flag& operator=(Flag&& other) noexcept;
   ~Flag();
 
   // Enqueues a kernel that ends when the flag is set, or after `timeout_ns`

@@ -27,8 +27,9 @@ namespace internal {
 absl::Status StaleStreamError(StreamRef stream, const char* call) {
   if (stream.record() == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(
-        call, " on a Stream that was moved from: use the Stream that it was "
-              "moved to"));
+        call,
+        " on a Stream that was moved from: use the Stream that it was "
+        "moved to"));
   }
   return absl::InvalidArgumentError(absl::StrCat(
       call, " on stream ", stream.serial(), " of ", stream.device().name(),
@@ -44,8 +45,7 @@ absl::Status ObtainHandle(StreamRecord* record) {
   DeviceRecord* device = record->device;
   absl::Status status = FromPlugin(
       device,
-      device->ops->stream_create(device->self, device->ordinal, &desc,
-                                 &handle),
+      device->ops->stream_create(device->self, device->ordinal, &desc, &handle),
       "default stream");
   // A second thread gets the same handle: the backend has only one.
   if (status.ok()) record->handle.store(handle, std::memory_order_release);
@@ -172,8 +172,7 @@ absl::StatusOr<Stream> Stream::FromNative(Device device, void* native,
                      "\" cannot adopt native streams (STREAM_EXTERNAL)"));
   }
   internal::SetCallSite({});
-  auto ref =
-      DeviceStreams::Of(record)->streams.Adopt(native, std::move(owner));
+  auto ref = DeviceStreams::Of(record)->streams.Adopt(native, std::move(owner));
   if (!ref.ok()) return ref.status();
   return Stream(*ref);
 }

@@ -39,8 +39,8 @@ absl::StatusOr<CopySide> FindForeign(DeviceRecord* stream_device,
   info.struct_size = sizeof info;
   info.device = -1;
   DEVRT_RETURN_IF_ERROR(FromPlugin(
-      stream_device,
-      backend->ops.pointer_info(backend->self, ptr, &info), "pointer query"));
+      stream_device, backend->ops.pointer_info(backend->self, ptr, &info),
+      "pointer query"));
   if (info.kind != DEVRT_POINTER_DEVICE) return found;
   if (info.device < 0 ||
       static_cast<size_t>(info.device) >= backend->devices.size()) {
@@ -49,8 +49,8 @@ absl::StatusOr<CopySide> FindForeign(DeviceRecord* stream_device,
         " is memory of its device ", info.device, ", which it does not have"));
   }
   if (info.size != 0) {
-    const uint64_t offset = static_cast<const char*>(ptr) -
-                            static_cast<const char*>(info.base);
+    const uint64_t offset =
+        static_cast<const char*>(ptr) - static_cast<const char*>(info.base);
     if (bytes > info.size - offset) {
       return OutOfBounds(side, ptr, bytes, info.base, info.size);
     }
@@ -59,21 +59,19 @@ absl::StatusOr<CopySide> FindForeign(DeviceRecord* stream_device,
   return found;
 }
 
-absl::StatusOr<CopySide> FindSide(DeviceRecord* stream_device,
-                                  const char* side, const void* ptr,
-                                  uint64_t bytes) {
+absl::StatusOr<CopySide> FindSide(DeviceRecord* stream_device, const char* side,
+                                  const void* ptr, uint64_t bytes) {
   const uintptr_t first = reinterpret_cast<uintptr_t>(ptr);
   if (ptr == nullptr || first + bytes < first) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        side, " [", Text(ptr), ", +", bytes, ") is ",
-        ptr == nullptr ? "null" : "beyond the address space"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(side, " [", Text(ptr), ", +", bytes, ") is ",
+                     ptr == nullptr ? "null" : "beyond the address space"));
   }
   std::optional<AllocationRange> own = FindAllocation(ptr);
   if (!own.has_value()) {
     return FindForeign(stream_device, side, ptr, bytes);
   }
-  const uint64_t offset =
-      first - reinterpret_cast<uintptr_t>(own->base);
+  const uint64_t offset = first - reinterpret_cast<uintptr_t>(own->base);
   if (bytes > own->size - offset) {
     return OutOfBounds(side, ptr, bytes, own->base, own->size);
   }
@@ -132,8 +130,8 @@ absl::Status ChooseRoute(DeviceRecord* stream_device, CopyRoute* route) {
     if (!IsOpen(device)) return ClosedError(device);
   }
   const bool one_backend = dst->backend == src->backend;
-  route->peer = one_backend && (dst->backend->capabilities &
-                                DEVRT_CAP_PEER_COPY) != 0;
+  route->peer =
+      one_backend && (dst->backend->capabilities & DEVRT_CAP_PEER_COPY) != 0;
   route->staged = !route->peer;
   return absl::OkStatus();
 }
@@ -156,10 +154,10 @@ absl::StatusOr<CopyRoute> RouteCopy(DeviceRecord* stream_device,
                          FindSide(stream_device, "source", src, bytes));
   route.kind = KindOf(route.dst, route.src);
   if (kind != CopyKind::kInfer && kind != route.kind) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "copy is said to be ", Name(kind), ", but from ", Text(src), " to ",
-        Text(dst), " it is ", Name(route.kind),
-        ": leave the kind out to have it inferred"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("copy is said to be ", Name(kind), ", but from ",
+                     Text(src), " to ", Text(dst), " it is ", Name(route.kind),
+                     ": leave the kind out to have it inferred"));
   }
   DEVRT_RETURN_IF_ERROR(CheckOverlap(dst, src, bytes));
   DEVRT_RETURN_IF_ERROR(ChooseRoute(stream_device, &route));

@@ -23,8 +23,8 @@ struct CopyRoute {
   CopySide dst;
   CopySide src;
   CopyKind kind = CopyKind::kInfer;  // never kInfer once routed
-  bool peer = false;    // two devices of one backend
-  bool staged = false;  // through the host
+  bool peer = false;                 // two devices of one backend
+  bool staged = false;               // through the host
 };
 
 // Checks bounds, overlap, direction and devices of a copy of `bytes` > 0 on a

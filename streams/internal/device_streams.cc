@@ -10,8 +10,8 @@ namespace {
 
 template <typename Table>
 const Table* FindExtension(DeviceRecord* device, const char* name) {
-  auto found = BackendRecord::Wrap(device->backend)
-                   .GetExtension(name, sizeof(Table));
+  auto found =
+      BackendRecord::Wrap(device->backend).GetExtension(name, sizeof(Table));
   return found.ok() ? static_cast<const Table*>(*found) : nullptr;
 }
 

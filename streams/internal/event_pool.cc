@@ -44,9 +44,9 @@ void EventPool::Release(EventRecord* record) {
 
 void EventPool::DestroyHandle(devrt_event handle) {
   if (handle == nullptr || !IsOpen(device_)) return;
-  absl::Status status = FromPlugin(
-      device_, device_->ops->event_destroy(device_->self, handle),
-      "event destruction");
+  absl::Status status =
+      FromPlugin(device_, device_->ops->event_destroy(device_->self, handle),
+                 "event destruction");
   if (!status.ok() && IsOpen(device_)) {
     DEVRT_LOG(kError, std::string_view(status.message().data(),
                                        status.message().size()));
@@ -65,11 +65,11 @@ absl::Status EventPool::EnsureHandle(EventRecord* record) {
     return absl::OkStatus();
   }
   devrt_event handle = nullptr;
-  DEVRT_RETURN_IF_ERROR(FromPlugin(
-      device_,
-      device_->ops->event_create(device_->self, device_->ordinal,
-                                 record->flags, &handle),
-      "event creation"));
+  DEVRT_RETURN_IF_ERROR(
+      FromPlugin(device_,
+                 device_->ops->event_create(device_->self, device_->ordinal,
+                                            record->flags, &handle),
+                 "event creation"));
   devrt_event none = nullptr;
   if (!record->handle.compare_exchange_strong(none, handle)) {
     DestroyHandle(handle);  // another thread was first

@@ -16,9 +16,8 @@ void AddFinished(Finished* object) {
   Finished* head = g_finished.load(std::memory_order_relaxed);
   do {
     object->next_finished = head;
-  } while (!g_finished.compare_exchange_weak(head, object,
-                                             std::memory_order_release,
-                                             std::memory_order_relaxed));
+  } while (!g_finished.compare_exchange_weak(
+      head, object, std::memory_order_release, std::memory_order_relaxed));
 }
 
 bool HasFinished() {

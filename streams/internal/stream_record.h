@@ -104,8 +104,8 @@ inline absl::Status LookAt(StreamRef stream, const char* call, CallSite site,
 }
 
 // LookAt for calls that enqueue or wait.
-inline absl::Status UseStream(StreamRef stream, const char* call,
-                              CallSite site, StreamTarget* target) {
+inline absl::Status UseStream(StreamRef stream, const char* call, CallSite site,
+                              StreamTarget* target) {
   *target = {stream.record(), nullptr, nullptr};
   if (ABSL_PREDICT_FALSE(InHostFunction())) return HostFunctionError(call);
   if (ABSL_PREDICT_FALSE(HasFinished())) DrainFinished();

@@ -18,8 +18,7 @@ constexpr size_t kMaxIdle = 256;
 constexpr int kLooks = 4;
 
 // A destructor cannot return an error, and frees succeed after a fault.
-void LogUnlessLost(DeviceRecord* device, devrt_status error,
-                   const char* call) {
+void LogUnlessLost(DeviceRecord* device, devrt_status error, const char* call) {
   if (error == nullptr) return;
   absl::Status status = TakeError(device, error, call);
   if (IsOpen(device)) {
@@ -124,11 +123,11 @@ StreamRef StreamRecycler::Publish(StreamRecord* record) {
 absl::StatusOr<StreamRef> StreamRecycler::MakeNative(
     const devrt_stream_desc_v0& desc, StreamKind kind) {
   devrt_stream handle = nullptr;
-  absl::Status status = FromPlugin(
-      device_,
-      device_->ops->stream_create(device_->self, device_->ordinal, &desc,
-                                  &handle),
-      "stream creation");
+  absl::Status status =
+      FromPlugin(device_,
+                 device_->ops->stream_create(device_->self, device_->ordinal,
+                                             &desc, &handle),
+                 "stream creation");
   if (!status.ok()) return status;
   const bool blocking = (desc.flags & DEVRT_STREAM_BLOCKING) != 0;
   StreamRecord* record = TakeBlank(kind, blocking, desc.priority);

@@ -130,7 +130,8 @@ bool OpLog::Before(char a, char b) const {
   return at != std::string::npos && all.find(b, at) != std::string::npos;
 }
 
-// ---- LogCapture ---------------------------------------------------------------
+// ---- LogCapture
+// ---------------------------------------------------------------
 
 LogCapture::LogCapture() : level_(GetLogLevel()) {
   std::lock_guard<std::mutex> lock(g_log_mutex);
@@ -158,7 +159,8 @@ int LogCapture::Count(LogLevel level) const {
   return count;
 }
 
-// ---- threads ------------------------------------------------------------------
+// ---- threads
+// ------------------------------------------------------------------
 
 void InThreads(int count, const std::function<void(int)>& body) {
   std::mutex mu;
@@ -184,7 +186,8 @@ void InThreads(int count, const std::function<void(int)>& body) {
   first.Rethrow();
 }
 
-// ---- MtiaTest -------------------------------------------------------------------
+// ---- MtiaTest
+// -------------------------------------------------------------------
 
 Device MtiaTest::dev(int index) { return Must(GetDevice("mtia", index)); }
 

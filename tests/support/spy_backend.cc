@@ -25,10 +25,10 @@ Handle NewHandle(void* self, int device) {
 }
 
 // What a slot of a device, or of an object of a device, begins with.
-#define SPY_ENTER(slot, device, names_device)                        \
-  devrt_status spy_error = nullptr;                                  \
-  if (!Spy(self).Enter(slot, device, names_device, &spy_error)) {    \
-    return spy_error;                                                \
+#define SPY_ENTER(slot, device, names_device)                     \
+  devrt_status spy_error = nullptr;                               \
+  if (!Spy(self).Enter(slot, device, names_device, &spy_error)) { \
+    return spy_error;                                             \
   }
 
 constexpr bool kNames = true;     // makes a context
@@ -249,12 +249,15 @@ constexpr uint64_t kCapabilities =
     DEVRT_CAP_EVENT_TIMING | DEVRT_CAP_EVENT_IPC | DEVRT_CAP_HOST_FUNC |
     DEVRT_CAP_STREAM_PRIORITY | DEVRT_CAP_STREAM_EXTERNAL;
 
-constexpr devrt_manifest_v0 kManifest = {
-    DEVRT_MANIFEST_MAGIC, sizeof(devrt_manifest_v0),
-    DEVRT_ABI_MAJOR,      DEVRT_ABI_MINOR,
-    900,                  kCapabilities,
-    "spy",                "devrt tests",
-    "1.0"};
+constexpr devrt_manifest_v0 kManifest = {DEVRT_MANIFEST_MAGIC,
+                                         sizeof(devrt_manifest_v0),
+                                         DEVRT_ABI_MAJOR,
+                                         DEVRT_ABI_MINOR,
+                                         900,
+                                         kCapabilities,
+                                         "spy",
+                                         "devrt tests",
+                                         "1.0"};
 
 devrt_status Open(const devrt_host_v0* host, devrt_backend_v0* backend) {
   static const devrt_ops_v0 ops = MakeOps();
@@ -295,6 +298,7 @@ void SpyBackend::Reset() {
   calls_.clear();
   contexts_.clear();
   failures_.clear();
+  hooks_.clear();
   bad_handles_ = 0;
   busy_ = false;
   t_current = kNoContext;
@@ -336,8 +340,27 @@ bool SpyBackend::busy() const {
 int SpyBackend::NativeCurrent() { return t_current; }
 void SpyBackend::SetNativeCurrent(int context) { t_current = context; }
 
+void SpyBackend::OnNext(std::string_view slot, std::function<void()> hook) {
+  std::lock_guard<std::mutex> lock(mu_);
+  hooks_.push_back({std::string(slot), std::move(hook)});
+}
+
+void SpyBackend::RunHook(std::string_view slot) {
+  std::function<void()> hook;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    const auto it = std::find_if(hooks_.begin(), hooks_.end(),
+                                 [&](const Hook& h) { return h.slot == slot; });
+    if (it == hooks_.end()) return;
+    hook = std::move(it->function);
+    hooks_.erase(it);
+  }
+  hook();
+}
+
 bool SpyBackend::Enter(const char* slot, int device, bool names_device,
                        devrt_status* error) {
+  RunHook(slot);
   std::lock_guard<std::mutex> lock(mu_);
   calls_.push_back({slot, device});
   for (auto it = failures_.begin(); it != failures_.end(); ++it) {

@@ -21,6 +21,7 @@
 #define DEVRT_TESTS_SUPPORT_SPY_BACKEND_H_
 
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <set>
 #include <string>
@@ -57,6 +58,8 @@ class SpyBackend {
 
   // The `nth` next call of `slot` fails and changes nothing.
   void Fail(std::string_view slot, absl::StatusCode code, int nth = 1);
+  // Runs `hook` inside the next call of `slot`, once.
+  void OnNext(std::string_view slot, std::function<void()> hook);
   // What queries answer.
   void SetBusy(bool busy);
 
@@ -85,13 +88,20 @@ class SpyBackend {
     int nth;
   };
 
+  struct Hook {
+    std::string slot;
+    std::function<void()> function;
+  };
+
   SpyBackend() = default;
+  void RunHook(std::string_view slot);
 
   const devrt_host_v0* host_ = nullptr;
   mutable std::mutex mu_;
   std::vector<Call> calls_;
   std::set<int> contexts_;
   std::vector<Failure> failures_;
+  std::vector<Hook> hooks_;
   std::set<const Object*> objects_;  // never freed: numbers are not reused
   int bad_handles_ = 0;
   bool busy_ = false;

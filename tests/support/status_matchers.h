@@ -3,7 +3,8 @@
 // absl::Status in tests.
 //
 //   EXPECT_OK(stream.Synchronize());
-//   EXPECT_THAT(event.Record(other), StatusIs(absl::StatusCode::kInvalidArgument,
+//   EXPECT_THAT(event.Record(other),
+//   StatusIs(absl::StatusCode::kInvalidArgument,
 //                                             HasSubstr("mtia:1")));
 //   Stream s = Must(Stream::Create(device));   // throws: ends the test
 #ifndef DEVRT_TESTS_SUPPORT_STATUS_MATCHERS_H_
@@ -72,10 +73,9 @@ MATCHER_P2(StatusIs, code, text,
 #define EXPECT_OK(expr) EXPECT_THAT(expr, ::devrt::testing::IsOk())
 #define ASSERT_OK(expr) ASSERT_THAT(expr, ::devrt::testing::IsOk())
 // EXPECT_STATUS(Free(device, p), kInvalidArgument, "freed before");
-#define EXPECT_STATUS(expr, code, text)                           \
-  EXPECT_THAT(expr, ::devrt::testing::StatusIs(                   \
-                        ::absl::StatusCode::code,                 \
-                        ::testing::HasSubstr(text)))
+#define EXPECT_STATUS(expr, code, text)                                  \
+  EXPECT_THAT(expr, ::devrt::testing::StatusIs(::absl::StatusCode::code, \
+                                               ::testing::HasSubstr(text)))
 
 }  // namespace devrt::testing
 

@@ -1,6 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """devrt demo: the run itself, and what it says about it."""
 
+import fcntl
+import os
+import pty
+import re
+import struct
+import termios
+import threading
 import unittest
 
 from tool import FAILURE, ToolTest
@@ -163,6 +170,48 @@ class Refusals(ToolTest):
 
 
 class Terminal(ToolTest):
+
+    def run_in_terminal(self, columns=80, **variables):
+        """What `devrt demo` prints to a terminal of that width."""
+        controller, terminal = pty.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ,
+                    struct.pack("HHHH", 50, columns, 0, 0))
+        printed = []
+
+        def read():
+            try:
+                while data := os.read(controller, 65536):
+                    printed.append(data)
+            except OSError:  # the other side is closed
+                pass
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        try:
+            self.run_tool("demo", "--size=1", stdout=terminal, **variables)
+        finally:
+            os.close(terminal)
+            reader.join()
+            os.close(controller)
+        return b"".join(printed).decode().replace("\r\n", "\n")
+
+    def test_colour_in_a_terminal(self):
+        text = self.run_in_terminal(TERM="xterm")
+        self.assertIn("\x1b[30;", text)
+        self.assertEqual(text.count("\x1b[30;"), text.count("\x1b[0m"))
+        self.assert_narrow(re.sub("\x1b\\[[0-9;]*m", "", text))
+
+    def test_no_colour_where_it_is_not_wanted(self):
+        for variables in [{"TERM": "xterm", "NO_COLOR": "1"}, {"TERM": "dumb"}]:
+            self.assertNotIn("\x1b", self.run_in_terminal(**variables))
+
+    def test_uses_the_width_there_is(self):
+        for columns in [60, 80, 100]:
+            text = self.run_in_terminal(columns, TERM="dumb")
+            timeline = text.split("\nmtia:0\n")[1].split("\n5. ")[0]
+            self.assert_narrow(timeline, columns)
+            widest = max(map(len, timeline.splitlines()))
+            self.assertGreater(widest, columns - 6)
 
     def test_unicode_where_the_locale_has_it(self):
         text = self.run_tool("demo", "--size=1").stdout

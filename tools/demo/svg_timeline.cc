@@ -205,7 +205,7 @@ class SvgWriter {
     return std::all_of(
         timeline_.ops.begin(), timeline_.ops.end(), [&](const TimelineOp& op) {
           return op.row != row || (op.kind == OpKind::kKernel &&
-                                   Width(op) >= WidthOf(op.name + " 9"));
+                                   Width(op) >= WidthOf(op.name + " 9") + 4);
         });
   }
 

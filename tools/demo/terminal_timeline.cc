@@ -134,8 +134,7 @@ class TimelinePrinter {
     std::string text(kIndent, ' ');
     size_t column = kIndent;
     for (const OpKind kind : kAllKinds) {
-      // Host functions are short: only the number of their chunk shows.
-      if (kind == OpKind::kHostFunction || !Occurs(kind)) continue;
+      if (!Occurs(kind)) continue;
       const KindStyle& style = Style(kind);
       const Cell bar{terminal_.colour    ? std::string("  ")
                      : terminal_.unicode ? std::string(style.fill)

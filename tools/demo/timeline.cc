@@ -18,7 +18,7 @@ const KindStyle& Style(OpKind kind) {
       {"kernel", "█", '#', "#b4540a", 103},
       {"peer copy", "▓", '=', "#0b7a5b", 102},
       {"copy to host", "░", '<', "#8a3f94", 105},
-      {"host function", "█", '*', "#4a4f57", 47},
+      {"host function", "■", '*', "#4a4f57", 47},
   };
   return kStyles[static_cast<size_t>(kind)];
 }

@@ -80,9 +80,7 @@ TEST_F(C103, WorkOnOneDeviceLeavesTheOtherAlone) {
 }
 
 TEST_F(C103, RestoresCreateNone) {
-  {
-    DeviceGuard guard(dev(1));
-  }
+  { DeviceGuard guard(dev(1)); }
   EXPECT_EQ(spy().contexts(), Contexts({1}));
   EXPECT_EQ(spy().Count("context_enter"), 1);
   EXPECT_EQ(spy().Count("context_exit"), 1);
@@ -154,16 +152,14 @@ TEST_F(F3, FailingCallsKeepTheCurrentDevice) {
   const Case cases[] = {
       {"event_record", [&] { return a.Record(s); }},
       {"stream_wait_event", [&] { return other.Wait(a); }},
-      {"event_elapsed_ns",
-       [&] { return ElapsedMilliseconds(a, b).status(); }},
+      {"event_elapsed_ns", [&] { return ElapsedMilliseconds(a, b).status(); }},
       {"event_query", [&] { return a.Query().status(); }},
       {"event_sync", [&] { return a.Synchronize(); }},
       {"stream_query", [&] { return s.Query().status(); }},
       {"stream_sync", [&] { return s.Synchronize(); }},
       {"stream_native", [&] { return s.Native().status(); }},
       {"device_sync", [&] { return one.Synchronize(); }},
-      {"host_func",
-       [&] { return LaunchHostFunc(s, [](absl::Status) {}); }},
+      {"host_func", [&] { return LaunchHostFunc(s, [](absl::Status) {}); }},
       {"stream_native",
        [&] { return Launch(s, {}, [](const LaunchContext&) {}); }},
       {"context_enter",
@@ -179,17 +175,15 @@ TEST_F(F3, FailingCallsKeepTheCurrentDevice) {
          if (made.ok()) streams.push_back(*std::move(made));
          return made.status();
        }},
-      {"stream_adopt",
-       [&] { return Stream::FromNative(one, &one).status(); }},
+      {"stream_adopt", [&] { return Stream::FromNative(one, &one).status(); }},
   };
   for (int found : {SpyBackend::kNoContext, 0, SpyBackend::kForeign}) {
     for (const Case& c : cases) {
       SCOPED_TRACE(c.slot);
       SpyBackend::SetNativeCurrent(found);
       spy().Fail(c.slot, absl::StatusCode::kResourceExhausted);
-      EXPECT_THAT(c.call(),
-                  StatusIs(absl::StatusCode::kResourceExhausted,
-                           ::testing::HasSubstr("spy refuses")));
+      EXPECT_THAT(c.call(), StatusIs(absl::StatusCode::kResourceExhausted,
+                                     ::testing::HasSubstr("spy refuses")));
       EXPECT_EQ(SpyBackend::NativeCurrent(), found);
       EXPECT_OK(c.call());
       EXPECT_EQ(SpyBackend::NativeCurrent(), found);
@@ -209,16 +203,14 @@ TEST_F(F3, NativeLaunchRestores) {
       EXPECT_NE(k.native_stream(), nullptr);
     }));
     EXPECT_EQ(SpyBackend::NativeCurrent(), found);
-    EXPECT_THAT(Launch(s, {},
-                       [](const LaunchContext&) {
-                         return absl::AbortedError("mine");
-                       }),
-                StatusIs(absl::StatusCode::kAborted, "mine"));
+    EXPECT_THAT(
+        Launch(s, {},
+               [](const LaunchContext&) { return absl::AbortedError("mine"); }),
+        StatusIs(absl::StatusCode::kAborted, "mine"));
     EXPECT_EQ(SpyBackend::NativeCurrent(), found);
-    EXPECT_THROW(Launch(s, {},
-                        [](const LaunchContext&) { throw 1; })
-                     .IgnoreError(),
-                 int);
+    EXPECT_THROW(
+        Launch(s, {}, [](const LaunchContext&) { throw 1; }).IgnoreError(),
+        int);
     EXPECT_EQ(SpyBackend::NativeCurrent(), found);
   }
 }

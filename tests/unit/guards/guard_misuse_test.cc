@@ -208,8 +208,8 @@ TEST_F(GuardFault, PoisonedStreamOfAHealthyDevice) {
     Must(e.Record(bad));
     Must(waiting.Wait(e));
     Must(Spin(waiting, 1));
-    EXPECT_THAT(waiting.Synchronize(), StatusIs(absl::StatusCode::kInternal,
-                                                HasSubstr("mtia:1")));
+    EXPECT_THAT(waiting.Synchronize(),
+                StatusIs(absl::StatusCode::kInternal, HasSubstr("mtia:1")));
     EXPECT_OK(dev(0).Health());
     EXPECT_FALSE(dev(1).Health().ok());
   }

@@ -205,9 +205,9 @@ TEST_F(C96, StreamDestroyedInsideItsGuard) {
       StreamGuard two(*inner);
       inner.reset();
       outer.reset();
-      EXPECT_THAT(Spin(CurrentStream(dev(1)), 1),
-                  StatusIs(absl::StatusCode::kInvalidArgument,
-                           HasSubstr("destroyed")));
+      EXPECT_THAT(
+          Spin(CurrentStream(dev(1)), 1),
+          StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("destroyed")));
     }
     EXPECT_EQ(CurrentStream(dev(1)), outer_ref);  // what it found, dead or not
   }

@@ -126,8 +126,8 @@ void WalkAllDevices(int thread, int rounds,
         ASSERT_EQ(Current(), device_b);
         ASSERT_EQ(CurrentStream(device_b), stream_b);
         {
-          MultiStreamGuard three({DefaultStream(device_b), stream_b,
-                                  DefaultStream(device_a)});
+          MultiStreamGuard three(
+              {DefaultStream(device_b), stream_b, DefaultStream(device_a)});
           ASSERT_EQ(CurrentStream(device_a), DefaultStream(device_a));
           ASSERT_EQ(Current(), device_b);
         }

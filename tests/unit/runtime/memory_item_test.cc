@@ -136,8 +136,10 @@ TEST_F(C70, Registration) {
             absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(RegisterHost(dev(), p + 4095, 2).code(),
             absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(UnregisterHost(dev(), p + 8).code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(UnregisterHost(dev(), p + 8192).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(UnregisterHost(dev(), p + 8).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(UnregisterHost(dev(), p + 8192).code(),
+            absl::StatusCode::kNotFound);
   EXPECT_EQ(Must(GetPointerInfo(p + 100)).kind, PointerKind::kPinned);
   EXPECT_OK(UnregisterHost(dev(), p));
   EXPECT_EQ(UnregisterHost(dev(), p).code(), absl::StatusCode::kNotFound);

@@ -34,8 +34,7 @@ class Ints {
   Ints(const Ints&) = delete;
   Ints& operator=(const Ints&) = delete;
   ~Ints() {
-    EXPECT_OK(where_ == Where::kDevice ? Free(device_, ptr_)
-                                       : FreeHost(ptr_));
+    EXPECT_OK(where_ == Where::kDevice ? Free(device_, ptr_) : FreeHost(ptr_));
   }
   int64_t* ptr() const { return ptr_; }
   void PokeAll(int64_t value) const {
@@ -81,9 +80,9 @@ TEST_F(C47, TargetsThatAreNotOfTheDevice) {
   int64_t pageable = 5;
   pinned.ptr()[0] = 5;
   other.PokeAll(5);
-  for (void* target : {static_cast<void*>(pinned.ptr()),
-                       static_cast<void*>(other.ptr()),
-                       static_cast<void*>(&pageable)}) {
+  for (void* target :
+       {static_cast<void*>(pinned.ptr()), static_cast<void*>(other.ptr()),
+        static_cast<void*>(&pageable)}) {
     EXPECT_STATUS(FillAsync(s, target, 0, 8), kInvalidArgument,
                   "a fill on a stream of mtia:0 needs memory of that device");
   }
@@ -241,17 +240,17 @@ TEST_F(C55, EveryKindAgainstEveryPairOfPointers) {
     int64_t* ptr;
     bool on_device;
   };
-  const Side targets[] = {{device.ptr(), true}, {pinned.ptr(), false},
-                          {pageable.data(), false}};
+  const Side targets[] = {
+      {device.ptr(), true}, {pinned.ptr(), false}, {pageable.data(), false}};
   std::vector<int64_t> pageable2(Ints::kCount);
   const Side sources[] = {{device2.ptr(), true}, {pageable2.data(), false}};
   for (const Side& to : targets) {
     for (const Side& from : sources) {
-      const CopyKind right =
-          to.on_device ? (from.on_device ? CopyKind::kDeviceToDevice
-                                         : CopyKind::kHostToDevice)
-                       : (from.on_device ? CopyKind::kDeviceToHost
-                                         : CopyKind::kHostToHost);
+      const CopyKind right = to.on_device
+                                 ? (from.on_device ? CopyKind::kDeviceToDevice
+                                                   : CopyKind::kHostToDevice)
+                                 : (from.on_device ? CopyKind::kDeviceToHost
+                                                   : CopyKind::kHostToHost);
       for (CopyKind kind :
            {CopyKind::kInfer, CopyKind::kHostToDevice, CopyKind::kDeviceToHost,
             CopyKind::kDeviceToDevice, CopyKind::kHostToHost}) {
@@ -264,9 +263,9 @@ TEST_F(C55, EveryKindAgainstEveryPairOfPointers) {
       }
     }
   }
-  EXPECT_STATUS(CopyAsync(s, device.ptr(), device2.ptr(), 8,
-                          static_cast<CopyKind>(9)),
-                kInvalidArgument, "copy kind 9 does not exist");
+  EXPECT_STATUS(
+      CopyAsync(s, device.ptr(), device2.ptr(), 8, static_cast<CopyKind>(9)),
+      kInvalidArgument, "copy kind 9 does not exist");
   ASSERT_OK(s.Synchronize());
 }
 
@@ -304,8 +303,8 @@ TEST_F(C56, OverlapIsAnError) {
   Ints x(dev());
   Stream s = NewStream();
   char* p = reinterpret_cast<char*>(x.ptr());
-  for (auto [to, from] : {std::pair(p + 1, p), std::pair(p, p + 1),
-                          std::pair(p, p)}) {
+  for (auto [to, from] :
+       {std::pair(p + 1, p), std::pair(p, p + 1), std::pair(p, p)}) {
     EXPECT_STATUS(CopyAsync(s, to, from, 64), kInvalidArgument, "overlap");
   }
   EXPECT_OK(CopyAsync(s, p + 64, p, 64));  // neighbours do not
@@ -378,7 +377,7 @@ TEST_F(C60, EnginesMayOverlapAndMayNot) {
     Stream a = NewStream();
     Stream b = NewStream();
     EXPECT_OK(sim().EnableTimeline(true));
-    EXPECT_OK(Spin(b, kLong));
+    EXPECT_OK(Spin(b, 200));  // about what a host call takes
     EXPECT_OK(CopyAsync(a, x.ptr(), host.ptr(), kBytes));
     EXPECT_OK(dev().Synchronize());
     auto ops = sim().Timeline();

@@ -77,8 +77,8 @@ TEST_F(C9, EveryKindOfOperationIsABarrier) {
       {"wait", [](StreamRef s, char*, EventRef e) { return s.Wait(e); }},
       {"fill",
        [](StreamRef s, char* p, EventRef) { return FillAsync(s, p, 0, 8); }},
-      {"copy",
-       [](StreamRef s, char* p, EventRef) { return CopyAsync(s, p, p + 8, 8); }},
+      {"copy", [](StreamRef s, char* p,
+                  EventRef) { return CopyAsync(s, p, p + 8, 8); }},
       {"kernel", [](StreamRef s, char*, EventRef) { return Spin(s, 1); }},
       {"host function",
        [](StreamRef s, char*, EventRef) {

@@ -35,9 +35,9 @@ TEST_F(C31, RecordAcrossDevicesIsRefusedAndKeepsTheCapture) {
     ASSERT_OK(Put(s0, x, 1));
     ASSERT_OK(e.Record(s0));
     const uint64_t id = e.id();
-    EXPECT_THAT(e.Record(s1), StatusIs(absl::StatusCode::kInvalidArgument,
-                                       AllOf(HasSubstr("mtia:0"),
-                                             HasSubstr("mtia:1"))));
+    EXPECT_THAT(e.Record(s1),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         AllOf(HasSubstr("mtia:0"), HasSubstr("mtia:1"))));
     // As before it.
     EXPECT_EQ(e.id(), id);
     EXPECT_EQ(e.device(), dev(0));
@@ -148,11 +148,10 @@ TEST_F(C35, ErrorsInTheirOrder) {
     Stream s0 = NewStream(dev(0)), s1 = NewStream(dev(1));
     Event untimed = NewEvent(dev(1)), unrecorded = NewEvent(dev(0), Timing());
     Event here = NewEvent(dev(0), Timing()), there = NewEvent(dev(1), Timing());
-    EXPECT_THAT(
-        ElapsedMilliseconds(untimed, unrecorded),
-        StatusIs(absl::StatusCode::kInvalidArgument,
-                 HasSubstr("Both events must be created with argument "
-                           "'enable_timing=True'")));
+    EXPECT_THAT(ElapsedMilliseconds(untimed, unrecorded),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("Both events must be created with argument "
+                                   "'enable_timing=True'")));
     EXPECT_THAT(
         ElapsedMilliseconds(unrecorded, there),
         StatusIs(absl::StatusCode::kInvalidArgument,
@@ -233,9 +232,9 @@ TEST_F(C35, AfterARerecord) {
 TEST_F(C38, FlagCombinations) {
   EventOptions both;
   both.timing = both.interprocess = true;
-  EXPECT_THAT(Event::Create(dev(), both),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("interprocess")));
+  EXPECT_THAT(
+      Event::Create(dev(), both),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("interprocess")));
   EventOptions ipc;
   ipc.interprocess = true;
   const absl::StatusOr<Event> e = Event::Create(dev(), ipc);

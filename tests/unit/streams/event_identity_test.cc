@@ -180,8 +180,8 @@ TEST_F(Destroyed, CallsOnAMovedFromEventAreRefused) {
   Stream s = NewStream();
   Event a = NewEvent();
   Event b = std::move(a);
-  const auto refused = StatusIs(absl::StatusCode::kInvalidArgument,
-                                HasSubstr("moved from"));
+  const auto refused =
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("moved from"));
   EXPECT_THAT(a.Record(s), refused);
   EXPECT_THAT(a.Query(), refused);
   EXPECT_THAT(a.Synchronize(), refused);

@@ -336,7 +336,7 @@ TEST_F(C34, IssuedWaitsHoldAfterTheEventIsDestroyed) {
     ASSERT_OK(Put(s1, x, 1));
     ASSERT_OK(e->Record(s1));
     ASSERT_OK(s2.Wait(*e));
-    e.reset();  // returns at once
+    e.reset();           // returns at once
     Event next = New();  // may be the same native event
     ASSERT_OK(next.Record(idle));
     ASSERT_OK(next.Synchronize());

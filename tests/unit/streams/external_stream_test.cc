@@ -79,11 +79,12 @@ TEST_F(C14, SpecialHandlesAreValidWhereverAStreamIs) {
 
 // The table's destroy refuses them, and they stay usable.
 TEST_F(C14, SpecialHandlesCannotBeDestroyed) {
-  for (StreamRef s : {DefaultStream(dev()), Must(PerThreadDefaultStream(dev()))}) {
+  for (StreamRef s :
+       {DefaultStream(dev()), Must(PerThreadDefaultStream(dev()))}) {
     ASSERT_OK(Spin(s, 1));
     internal::DeviceRecord* device = dev().record();
-    devrt_status error = device->ops->stream_destroy(
-        device->self, s.record()->handle.load());
+    devrt_status error =
+        device->ops->stream_destroy(device->self, s.record()->handle.load());
     ASSERT_NE(error, nullptr);
     EXPECT_EQ(error->code, DEVRT_INVALID_ARGUMENT);
     EXPECT_EQ(error->native_code, 400);
@@ -94,8 +95,8 @@ TEST_F(C14, SpecialHandlesCannotBeDestroyed) {
 }
 
 TEST_F(C14, MadeUpHandlesAreRefused) {
-  for (uintptr_t value : {uintptr_t{3}, uintptr_t{0xdeadbeef},
-                          ~uintptr_t{0}, uintptr_t{1} << 40}) {
+  for (uintptr_t value : {uintptr_t{3}, uintptr_t{0xdeadbeef}, ~uintptr_t{0},
+                          uintptr_t{1} << 40}) {
     EXPECT_THAT(Stream::FromNative(dev(), NativeValue(value)),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("0x")))
         << value;
@@ -212,19 +213,19 @@ TEST_F(F5, DeadHandleIsRefused) {
   void* const native = foreign.native();
   Stream adopted = Must(Stream::FromNative(dev(), native));
   foreign.Destroy();
-  EXPECT_THAT(Spin(adopted, 1),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("destroyed")));
-  EXPECT_THAT(Stream::FromNative(dev(), native),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("destroyed")));
+  EXPECT_THAT(Spin(adopted, 1), StatusIs(absl::StatusCode::kInvalidArgument,
+                                         HasSubstr("destroyed")));
+  EXPECT_THAT(
+      Stream::FromNative(dev(), native),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("destroyed")));
 }
 
 // A stream value carries no index; what can be forged is its serial number.
 TEST_F(F6, ForgedStreamValuesAreRefused) {
   Stream s = NewStream();
   const StreamRef ref = s;
-  const auto refused = StatusIs(absl::StatusCode::kInvalidArgument, ::testing::_);
+  const auto refused =
+      StatusIs(absl::StatusCode::kInvalidArgument, ::testing::_);
   for (uint64_t serial : {ref.serial() + 1, ref.serial() - 1, uint64_t{0},
                           ~uint64_t{0}, ~uint64_t{0} - 1}) {
     const StreamRef forged(ref.record(), serial);

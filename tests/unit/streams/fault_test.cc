@@ -96,10 +96,8 @@ TEST_F(C92, EachKindOfCallReturnsIt) {
        [](StreamRef s, EventRef, const Cell&) { return s.Synchronize(); }},
       {"event sync",
        [](StreamRef, EventRef e, const Cell&) { return e.Synchronize(); }},
-      {"device sync",
-       [](StreamRef s, EventRef, const Cell&) {
-         return s.device().Synchronize();
-       }},
+      {"device sync", [](StreamRef s, EventRef,
+                         const Cell&) { return s.device().Synchronize(); }},
       {"stream query",
        [](StreamRef s, EventRef, const Cell&) { return s.Query().status(); }},
       {"event query",
@@ -107,10 +105,8 @@ TEST_F(C92, EachKindOfCallReturnsIt) {
       {"record",
        [](StreamRef s, EventRef e, const Cell&) { return e.Record(s); }},
       {"wait", [](StreamRef s, EventRef e, const Cell&) { return s.Wait(e); }},
-      {"fill",
-       [](StreamRef s, EventRef, const Cell& x) {
-         return FillAsync(s, x.ptr(), 0, 8);
-       }},
+      {"fill", [](StreamRef s, EventRef,
+                  const Cell& x) { return FillAsync(s, x.ptr(), 0, 8); }},
       {"launch",
        [](StreamRef s, EventRef, const Cell&) {
          return Launch(s, {}, [](const LaunchContext&) {});
@@ -258,7 +254,8 @@ TEST_F(C92, InjectedCodes) {
     ASSERT_OK(sim().InjectFault(fault));
     LaunchOptions options;
     options.name = "victim";
-    ASSERT_OK(Launch(s, {}, [](const LaunchContext&) {}, options));
+    ASSERT_OK(Launch(
+        s, {}, [](const LaunchContext&) {}, options));
     absl::Status status = s.Synchronize();
     EXPECT_EQ(status.code(), c.code) << status;
     EXPECT_TRUE(GetErrorInfo(status)->sticky);

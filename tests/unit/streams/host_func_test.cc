@@ -196,7 +196,7 @@ TEST_F(C45, ClosuresAreNotLost) {
       (void)LaunchHostFunc(s, [owned](absl::Status) {});
       EXPECT_FALSE(s.Synchronize().ok());
     }
-    Reset("");  // ends the backend's part
+    Reset("");                             // ends the backend's part
     ASSERT_OK(NewStream().Synchronize());  // whoever calls next cleans up
     EXPECT_EQ(owned.use_count(), 1);
   });

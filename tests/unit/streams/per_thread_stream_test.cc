@@ -107,9 +107,8 @@ TEST_F(C12, WorkOutlivesItsThread) {
     }).join();
     EXPECT_THAT(e.Query(), IsOkAndHolds(false));
     // The reference does not.
-    EXPECT_THAT(theirs->Query(),
-                StatusIs(absl::StatusCode::kInvalidArgument,
-                         HasSubstr("was destroyed")));
+    EXPECT_THAT(theirs->Query(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                          HasSubstr("was destroyed")));
     ASSERT_OK(gate.Set());
     ASSERT_OK(e.Synchronize());
     EXPECT_EQ(x.Peek(), 1);

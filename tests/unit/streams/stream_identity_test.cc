@@ -250,8 +250,8 @@ TEST_F(Moved, StreamKeepsWhatItIs) {
 TEST_F(Moved, CallsOnAMovedFromStreamAreRefused) {
   Stream a = NewStream();
   Stream b = std::move(a);
-  const auto refused = StatusIs(absl::StatusCode::kInvalidArgument,
-                                HasSubstr("moved from"));
+  const auto refused =
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("moved from"));
   EXPECT_THAT(a.Query(), refused);
   EXPECT_THAT(a.Synchronize(), refused);
   EXPECT_THAT(a.Native(), refused);
@@ -262,8 +262,7 @@ TEST_F(Moved, CallsOnAMovedFromStreamAreRefused) {
   EXPECT_THAT(NewEvent().Record(a), refused);
   std::ostringstream text;
   text << a.ref() << "; " << b.ref() << "; " << DefaultStream(dev());
-  EXPECT_EQ(text.str(), "moved-from stream; stream " +
-                            std::to_string(b.id()) +
+  EXPECT_EQ(text.str(), "moved-from stream; stream " + std::to_string(b.id()) +
                             " of mtia:0; default stream of mtia:0");
 }
 

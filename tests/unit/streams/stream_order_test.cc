@@ -136,9 +136,8 @@ TEST_F(C15, LaunchRunsOnTheStreamsDevice) {
     Stream s = NewStream(dev(1));
     Cell x(dev(1));
     int index = -1;
-    ASSERT_OK(Launch(s, {}, [&](const LaunchContext& k) {
-      index = k.device().index();
-    }));
+    ASSERT_OK(Launch(
+        s, {}, [&](const LaunchContext& k) { index = k.device().index(); }));
     ASSERT_OK(Put(s, x, 3));
     ASSERT_OK(s.Synchronize());
     EXPECT_EQ(index, 1);

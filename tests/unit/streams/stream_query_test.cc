@@ -22,8 +22,8 @@ template <typename T>
 class Pinned {
  public:
   explicit Pinned(size_t count) {
-    ptr_ = static_cast<T*>(
-        Must(AllocateHost(MtiaTest::dev(), count * sizeof(T))));
+    ptr_ =
+        static_cast<T*>(Must(AllocateHost(MtiaTest::dev(), count * sizeof(T))));
     std::fill(ptr_, ptr_ + count, T());
   }
   ~Pinned() { EXPECT_OK(FreeHost(ptr_)); }
@@ -55,9 +55,7 @@ TEST_F(C5, CoversAllStreamsOfTheDevice) {
     work(free);
     work(blocking);
     work(adopted);
-    std::thread([&] {
-      work(Must(PerThreadDefaultStream(dev(1))));
-    }).join();
+    std::thread([&] { work(Must(PerThreadDefaultStream(dev(1)))); }).join();
     work(NewStream(dev(1)));  // destroyed at once
     work(DefaultStream(dev(1)));
     // Another device is not held up, and does not wait for this one.
@@ -176,12 +174,12 @@ TEST_F(C37, TrueEventQueryShowsFlagAndPayload) {
     Pinned<int64_t> host(2);
     int64_t* const payload = host.get();
     for (int round = 1; round <= 20; ++round) {
-      ASSERT_OK(Launch(s, {ReadWrite(payload, 16)},
-                       [=](const LaunchContext& k) {
-                         int64_t* p = k.Local(payload, 2);
-                         p[0] = round * 7;
-                         p[1] = round;
-                       }));
+      ASSERT_OK(
+          Launch(s, {ReadWrite(payload, 16)}, [=](const LaunchContext& k) {
+            int64_t* p = k.Local(payload, 2);
+            p[0] = round * 7;
+            p[1] = round;
+          }));
       ASSERT_OK(e.Record(s));
       while (!Must(e.Query())) {
       }

@@ -52,8 +52,8 @@ TEST(C98, ShutdownWaitsForLiveObjectsAndEndsEverything) {
   LogCapture log;
   guard.reset();
 
-  const auto closed = StatusIs(absl::StatusCode::kFailedPrecondition,
-                               HasSubstr("shut down"));
+  const auto closed =
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("shut down"));
   EXPECT_THAT(GetDevice("mtia:1"), closed);
   EXPECT_THAT(CurrentDevice("mtia"), closed);
   EXPECT_THAT(SetCurrentDevice(one), closed);
