@@ -188,7 +188,7 @@ TEST_F(GuardFault, ObjectsOfALostDeviceAreDestroyedInSilence) {
     Must(CommitFault(bad, FaultForm::kAssert));
     EXPECT_FALSE(bad.Synchronize().ok());
   }
-  EXPECT_EQ(log.Count(LogLevel::kError), 2);  // the fault: backend and core
+  EXPECT_EQ(log.Count(LogLevel::kError), 1);  // the fault
   Reset("");
   EXPECT_OK(dev(1).Health());
   Stream s = NewStream(dev(1));
