@@ -27,7 +27,6 @@ constexpr double kInk = 7.4;  // width of a letter, 13 px high
 constexpr char kText[] = "#1b1f24";
 constexpr char kFaint[] = "#5c6570";
 constexpr char kLine[] = "#d9dee4";
-constexpr char kBand[] = "#f3f5f8";
 constexpr char kPaper[] = "#ffffff";
 constexpr char kArrow[] = "#3d4650";
 constexpr char kFaintArrow[] = "#a9b3bd";

@@ -32,7 +32,7 @@ using testing::StatusIs;
 
 // Each test is a child already, which forks its own.
 
-TEST(C105Test, ChildOfAProcessThatOpenedABackend) {
+TEST(F33_C105, ChildOfAProcessThatOpenedABackend) {
   InChild([] {
     FakeBackend& fake = FakeBackend::Register("fake", 2);
     const Backend backend = fake.backend();
@@ -83,7 +83,7 @@ TEST(C105Test, ChildOfAProcessThatOpenedABackend) {
   });
 }
 
-TEST(C105Test, ChildOfAProcessThatOnlyLooked) {
+TEST(F33_C105, ChildOfAProcessThatOnlyLooked) {
   InChild([] {
     setenv("DEVRT_PLUGINS", PluginPath("good").c_str(), 1);
     EXPECT_EQ(BackendNames().size(), 1u);
@@ -94,7 +94,7 @@ TEST(C105Test, ChildOfAProcessThatOnlyLooked) {
   });
 }
 
-TEST(C105Test, ChildOfAProcessThatFailedToOpen) {
+TEST(F33_C105, ChildOfAProcessThatFailedToOpen) {
   InChild([] {
     // Its code ran, and may have spoiled what a child would need.
     EXPECT_FALSE(LoadBackend(PluginPath("no_device")).ok());
@@ -105,7 +105,7 @@ TEST(C105Test, ChildOfAProcessThatFailedToOpen) {
   });
 }
 
-TEST(C105Test, RefusedFilesSpoilNothing) {
+TEST(F33_C105, RefusedFilesSpoilNothing) {
   InChild([] {
     EXPECT_FALSE(LoadBackend(PluginPath("truncated")).ok());
     InChild([] { EXPECT_OK(LoadBackend(PluginPath("good"))); });
@@ -113,7 +113,7 @@ TEST(C105Test, RefusedFilesSpoilNothing) {
 }
 
 // Whatever lock another thread holds, the child must not wait for it.
-TEST(C105Test, ForkWhileOtherThreadsAreInside) {
+TEST(F33_C105, ForkWhileOtherThreadsAreInside) {
   InChild([] {
     setenv("DEVRT_LOG", "off", 1);
     FakeBackend& fake = FakeBackend::Register("fake", 1);
