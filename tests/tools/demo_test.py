@@ -174,9 +174,9 @@ class Terminal(ToolTest):
     def run_in_terminal(self, columns=80, **variables):
         """What `devrt demo` prints to a terminal of that width."""
         try:
-          controller, terminal = pty.openpty()
+            controller, terminal = pty.openpty()
         except OSError as error:  # a bare root without /dev/pts
-          self.skipTest(f"no pseudo-terminal: {error}")
+            self.skipTest(f"no pseudo-terminal: {error}")
         fcntl.ioctl(terminal, termios.TIOCSWINSZ,
                     struct.pack("HHHH", 50, columns, 0, 0))
         printed = []
