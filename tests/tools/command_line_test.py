@@ -20,6 +20,22 @@ def flags_in_document(command):
     return set(re.findall(r"^\| `(--[^`]+)` \|", section, re.M))
 
 
+def members_in_document(command):
+    """The JSON members that a command's section names."""
+    text = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
+    section = text.split(f"\n## devrt {command}\n")[1].split("\n## ")[0]
+    paragraph = section.split("\nJSON: ")[1].split("\n\n")[0]
+    return set(re.findall(r"`(\w+)`", paragraph))
+
+
+class Json(ToolTest):
+
+    def test_members_are_those_of_the_document(self):
+        for command in COMMANDS:
+            members = set(self.run_json(command)) - {"devrt"}
+            self.assertLessEqual(members, members_in_document(command))
+
+
 class Help(ToolTest):
 
     def test_lists_every_command(self):
