@@ -107,6 +107,14 @@ def endless_hash(elf):
         elf.put("I", chain, elf.get("I", chain) & ~1)
 
 
+def a_needed_library(data):
+    """A library that the file needs, and a name of that length for none."""
+    for name in (b"libc.so.6", b"libtsan.so.2", b"libasan.so.8"):
+        if name + b"\0" in data:
+            return name, name.replace(b"lib", b"laQ", 1)
+    raise SystemExit("make_broken: the plugin needs no library that is known")
+
+
 KINDS = {
     # Cut.
     "empty": lambda e: e.cut(0),
@@ -127,7 +135,7 @@ KINDS = {
     "big_endian": lambda e: e.put("B", EI_DATA, 2),
     "elf_version": lambda e: e.put("B", EI_VERSION, 9),
     "not_shared": lambda e: e.put("H", E_TYPE, 1),  # as an object file
-    "missing_library": lambda e: e.rename_library(b"libc.so.6", b"libQ.so.9"),
+    "missing_library": lambda e: e.rename_library(*a_needed_library(e.data)),
     # Wild numbers.
     "no_segments": lambda e: e.put("H", E_PHNUM, 0),
     "wild_phoff": lambda e: e.put("Q", E_PHOFF, FAR),
