@@ -310,7 +310,7 @@ void Engine::Complete(Op* op, VTime end) {
   StreamCore* const s = op->stream;
   if (op->state != OpState::kFailed) op->state = OpState::kDone;
   op->ended = end;
-  if (op->holds_token) ReleaseToken(op, end);
+  if (op->holds_token) ReleaseToken(op);
   s->last_end = end;
   if (op->event != nullptr && op->event->capture == op->capture) {
     op->event->end = end;
@@ -354,10 +354,8 @@ void Engine::TakeToken(Op* op) {
   op->holds_token = true;
 }
 
-void Engine::ReleaseToken(Op* op, VTime end) {
-  Tokens& tokens = TokensOf(op);
-  if (!tokens.available()) tokens.freed = end;
-  --tokens.used;
+void Engine::ReleaseToken(Op* op) {
+  --TokensOf(op).used;
   op->holds_token = false;
 }
 

@@ -50,8 +50,7 @@ const char* SlotName(Slot slot);
 struct Tokens {
   uint32_t limit = 1;  // kUnlimited: no limit
   uint32_t used = 0;
-  uint32_t pending = 0;  // ready heads that want one
-  VTime freed = 0;       // when the last one became free after exhaustion
+  uint32_t pending = 0;              // ready heads that want one
   std::vector<StreamCore*> waiting;  // hw: heads whose time came too early
   bool available() const { return limit == kUnlimited || used < limit; }
 };
@@ -188,7 +187,7 @@ class Engine {
   void SetFlag(Flag* flag, uint32_t value);
   bool FlagIsSet(const Op* op) const;
   void TakeToken(Op* op);
-  void ReleaseToken(Op* op, VTime end);
+  void ReleaseToken(Op* op);
   Tokens& TokensOf(const Op* op) {
     return devices[op->device].tokens[static_cast<uint32_t>(op->engine)];
   }

@@ -137,7 +137,7 @@ void Engine::DiscardAll(StreamCore* s) {
 }
 
 void Engine::DiscardOp(Op* op, const Fault& fault) {
-  if (op->holds_token) ReleaseToken(op, op->began);
+  if (op->holds_token) ReleaseToken(op);
   if (op->state != OpState::kFailed) op->state = OpState::kDiscarded;
   if (op->timeline != kNever) TimelineUpdate(op);
   if (op->abroad) {

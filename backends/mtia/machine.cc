@@ -130,7 +130,6 @@ void Engine::Start(const Config& next) {
     d.legacy_handle = nullptr;
     for (Tokens& tokens : d.tokens) {
       tokens.used = tokens.pending = 0;
-      tokens.freed = 0;
       tokens.limit = 1;
       tokens.waiting.clear();
     }

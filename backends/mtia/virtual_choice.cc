@@ -18,7 +18,8 @@ constexpr uint32_t kLongestChain = 10'000;
 }  // namespace
 
 VTime VirtualDriver::Now(const HostThread* me) const {
-  return me == &g_threads->borrower() ? clock_ : me->now;
+  if (me == &g_threads->borrower()) return clock_;
+  return std::max(me->now, clock_);
 }
 
 void VirtualDriver::Stop() {

@@ -134,12 +134,11 @@ void VirtualDriver::Begin(StreamCore* s, Op* op) {
   if (Engine::NeedsToken(op)) {
     Tokens& tokens = engine->TokensOf(op);
     --tokens.pending;
-    if (!hardware_) s->when = std::max(s->when, tokens.freed);
     engine->TakeToken(op);
   }
   op->state = OpState::kRunning;
-  op->began = s->when;
-  clock_ = std::max(clock_, op->began);
+  s->when = std::max(s->when, clock_);
+  op->began = clock_ = s->when;
   if (op->timeline != kNever) engine->TimelineUpdate(op);
   if (op->action == Action::kFlagWait && !engine->FlagIsSet(op)) {
     s->head_state = HeadState::kParked;
@@ -157,11 +156,14 @@ void VirtualDriver::Begin(StreamCore* s, Op* op) {
 
 void VirtualDriver::End(StreamCore* s, Op* op) {
   Engine* const engine = g_engine;
-  const VTime end = std::max(s->when, s->last_end + 1);
+  VTime end = std::max({s->when, s->last_end + 1, clock_});
   RemoveReady(s);
   s->head_state = HeadState::kNone;
-  if (op->state == OpState::kPending) op->began = end - op->duration;
-  clock_ = std::max(clock_, end);
+  if (op->state == OpState::kPending) {  // one step for begin and end
+    if (!hardware_) end = std::max(end, clock_ + op->duration);
+    op->began = end - op->duration;
+  }
+  clock_ = end;
   if (op->kind == OpKind::kHostFunc) {
     EndHostFunc(s, op, end);
     return;
@@ -244,14 +246,14 @@ void VirtualDriver::ExpireFlag(StreamCore* s) {
   last_stream_ = s;
   last_host_ = nullptr;
   g_engine->trace.Add(4, s->number, s->head->seq - s->base);
-  clock_ = std::max(clock_, s->when);
-  Finish(s->head, std::max(s->when, s->last_end + 1));
+  clock_ = std::max({clock_, s->when, s->last_end + 1});
+  Finish(s->head, clock_);
 }
 
 // ---- the pump ----
 
 void VirtualDriver::Decide(HostThread* me) {
-  me->now += CallCost(me);
+  me->now = Now(me) + CallCost(me);
   if (executor_.any_finished()) TakeBack();
   if (!g_threads->contended()) {
     if (ready_.empty() && timeouts_.empty()) return;
@@ -261,24 +263,7 @@ void VirtualDriver::Decide(HostThread* me) {
 }
 
 devrt_status VirtualDriver::Wait(HostThread* me) {
-  if (WantDone(me)) {
-    Acquire(me);
-    return nullptr;
-  }
-  devrt_status error = Pump(me, Until::kWanted);
-  if (error == nullptr) Acquire(me);
-  return error;
-}
-
-// The host's clock passes what it has waited for.
-void VirtualDriver::Acquire(HostThread* me) {
-  if (clock_ <= me->now) return;
-  for (const Point& p : me->want) {
-    if (p.stream->completed == p.seq) {
-      me->now = std::max(me->now, p.stream->last_end);
-    }
-  }
-  if (hardware_) me->now = std::max(me->now, clock_);
+  return WantDone(me) ? nullptr : Pump(me, Until::kWanted);
 }
 
 devrt_status VirtualDriver::SoftWait(HostThread* me) {
@@ -289,7 +274,6 @@ devrt_status VirtualDriver::SoftWait(HostThread* me) {
   me->soft_wait = true;
   devrt_status error = Pump(me, Until::kProgress);
   me->soft_wait = false;
-  if (hardware_) me->now = std::max(me->now, clock_);
   return error;
 }
 

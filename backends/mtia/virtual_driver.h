@@ -40,7 +40,6 @@ class VirtualDriver : public Driver {
   devrt_status Pump(HostThread* me, Until until);
   devrt_status Stuck(HostThread* me, Until until);
   bool CanGoOn(HostThread* me, Until until) const;
-  void Acquire(HostThread* me);
 
   void Step(StreamCore* s);
   void Begin(StreamCore* s, Op* op);
@@ -73,7 +72,7 @@ class VirtualDriver : public Driver {
   StreamCore* RunnableHead(uint32_t rank) const;
 
   bool hardware_ = true;
-  VTime clock_ = 0;                    // of the latest step
+  VTime clock_ = 0;  // of the latest step; no later one has an earlier time
   std::vector<StreamCore*> ready_;     // by age of the head
   StreamHeap heap_;                    // hw: ready heads by time
   std::vector<StreamCore*> timeouts_;  // parked flag_waits that give up

@@ -125,12 +125,10 @@ class Demo(ToolTest):
                 self.run_demo(DEVRT_MTIA=configuration)
 
     def test_orders_that_hardware_would_not_take(self):
-        # Their clock says little; the result must be right all the same.
         for strategy in ["asap", "alap", "lifo"] + [
                 f"random,seed={seed}" for seed in range(5)]:
             with self.subTest(strategy):
-                self.check_result(self.run_json(
-                    "demo", "--size=1", DEVRT_MTIA=f"strategy={strategy}"))
+                self.run_demo(DEVRT_MTIA=f"strategy={strategy}")
 
     def test_without_peer_access(self):
         text = self.run_tool("demo", "--size=1", DEVRT_MTIA="peers=none").stdout
