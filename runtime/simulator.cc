@@ -63,8 +63,7 @@ absl::Status Restart(Backend backend, const char* call, Function restart) {
   DEVRT_RETURN_IF_ERROR(Checked(backend, restart(), call));
   internal::PeerTable::Get().Forget(record);
   for (DeviceRecord* device : record->devices) {
-    device->reset_epoch.fetch_add(1);
-    internal::ClearQuarantine(device);
+    internal::BeginNewLife(device);
     MutexLock properties(&device->mutex);
     device->has_properties = false;
   }

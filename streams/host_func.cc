@@ -19,8 +19,12 @@ namespace devrt::internal {
 // One submitted host function.  Held by the backend, until it calls, and by
 // the device's list, until it is claimed; whoever claims it runs it.
 struct HostCall : Finished {
-  explicit HostCall(HostFunc f) : function(std::move(f)) {}
-  DeviceRecord* device = nullptr;
+  HostCall(DeviceRecord* d, HostFunc f)
+      : device(d),
+        life(d->life.load(std::memory_order_relaxed)),
+        function(std::move(f)) {}
+  DeviceRecord* const device;
+  const uint64_t life;  // of the device: a backend may call late
   HostFunc function;
   std::atomic<bool> claimed{false};
   std::atomic<int> holders{1};
@@ -92,9 +96,9 @@ void HostCallThunk(void* arg, devrt_status error) {
   DeviceRecord* device = call->device;
   if (!call->claimed.exchange(true, std::memory_order_acq_rel)) {
     DeviceStreams::Of(device)->host_calls.Remove(call);
-    Run(call, FromPlugin(device, error, "host function"));
-  } else if (error != nullptr) {
-    (void)TakeError(device, error, "host function");
+    Run(call, TakeError(device, error, "host function", call->life));
+  } else {
+    (void)TakeError(device, error, "host function", call->life);
   }
   Drop(call);
 }
@@ -124,8 +128,7 @@ absl::Status LaunchHostFunc(StreamRef stream, HostFunc function,
         absl::StrCat("LaunchHostFunc on ", stream.device().name(),
                      " got an empty function: give it one that can be called"));
   }
-  auto* call = new internal::HostCall(std::move(function));
-  call->device = t.device;
+  auto* call = new internal::HostCall(t.device, std::move(function));
   internal::HostCalls& calls =
       internal::DeviceStreams::Of(t.device)->host_calls;
   calls.Add(call);

@@ -72,14 +72,19 @@ bool StoreFault(DeviceRecord* device, const absl::Status& fault) {
   return true;
 }
 
-// Whether `device` had no fault before.
+// Whether `device` had no fault before.  A fault of an earlier life than the
+// present one closes nothing.
 bool EnterQuarantine(DeviceRecord* device, const absl::Status& fault,
-                     bool process) {
+                     bool process, uint64_t life = kPresentLife) {
   std::vector<DeviceRecord*> devices = {device};
   if (process) devices = device->backend->devices;
   std::vector<DeviceRecord*> entered;
   {
     MutexLock lock(QuarantineMutex());
+    if (life != kPresentLife &&
+        life != device->life.load(std::memory_order_relaxed)) {
+      return false;
+    }
     for (DeviceRecord* d : devices) {
       if (StoreFault(d, fault)) entered.push_back(d);
     }
@@ -114,7 +119,7 @@ absl::Status ClosedError(const DeviceRecord* device) {
 }
 
 absl::Status TakeError(DeviceRecord* device, devrt_status error,
-                       const char* call) {
+                       const char* call, uint64_t life) {
   if (error == nullptr) return absl::OkStatus();
   DeviceRecord* fault = DeviceAtFault(device, *error);
   const uint32_t flags = error->flags;
@@ -127,7 +132,7 @@ absl::Status TakeError(DeviceRecord* device, devrt_status error,
   if ((flags & DEVRT_ERROR_STICKY) == 0) return status;
 
   const bool first =
-      EnterQuarantine(fault, status, (flags & DEVRT_ERROR_PROCESS) != 0);
+      EnterQuarantine(fault, status, (flags & DEVRT_ERROR_PROCESS) != 0, life);
   // Another thread learned of a fault before: all see the same first error.
   const bool closed =
       (device->state.load(std::memory_order_acquire) & kQuarantined) != 0;
@@ -138,7 +143,9 @@ void Quarantine(DeviceRecord* device, const absl::Status& fault, bool process) {
   EnterQuarantine(device, fault, process);
 }
 
-void ClearQuarantine(DeviceRecord* device) {
+void BeginNewLife(DeviceRecord* device) {
+  MutexLock order(QuarantineMutex());
+  device->life.fetch_add(1, std::memory_order_relaxed);
   MutexLock lock(&device->mutex);
   device->fault = absl::OkStatus();
   device->state.fetch_and(~kQuarantined, std::memory_order_release);

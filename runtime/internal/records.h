@@ -32,7 +32,7 @@ struct DeviceRecord : DeviceGate {
   std::atomic<DeviceStreams*> streams{nullptr};  // made by the streams layer
 
   // Grows when a simulator is reset: native handles of before are dead.
-  std::atomic<uint64_t> reset_epoch{0};
+  std::atomic<uint64_t> life{0};  // counts a simulator's resets
 
   // Live objects of users, for Shutdown (C98).
   std::atomic<int64_t> live_streams{0};
@@ -81,10 +81,13 @@ inline bool IsOpen(const DeviceRecord* device) {
 
 // ---- Errors from plugins ---------------------------------------------------
 
+inline constexpr uint64_t kPresentLife = UINT64_MAX;
+
 // The status for `error`, which it consumes; `call` names what the user did
-// ("event record").  A sticky error puts its device into quarantine.
+// ("event record").  A sticky error puts its device into quarantine, unless it
+// is about work of a `life` that a simulator's reset has ended.
 absl::Status TakeError(DeviceRecord* device, devrt_status error,
-                       const char* call);
+                       const char* call, uint64_t life = kPresentLife);
 
 inline absl::Status FromPlugin(DeviceRecord* device, devrt_status error,
                                const char* call) {
@@ -97,7 +100,7 @@ inline absl::Status FromPlugin(DeviceRecord* device, devrt_status error,
 void Quarantine(DeviceRecord* device, const absl::Status& fault, bool process);
 
 // Undoes Quarantine: only for simulators, which can be reset.
-void ClearQuarantine(DeviceRecord* device);
+void BeginNewLife(DeviceRecord* device);
 
 // Called once for each device that enters quarantine, outside all locks: the
 // streams layer claims pending host functions there.

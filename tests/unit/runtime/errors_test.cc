@@ -199,6 +199,24 @@ TEST_F(ErrorsTest, C93ThreadsSeeOneFirstError) {
   EXPECT_EQ(Quarantined().size(), 1u);
 }
 
+// A host function may learn of a fault when a reset has long ended that life.
+TEST_F(ErrorsTest, FaultsOfAnEarlierLifeCloseNothing) {
+  static FakeBackend& fake = FakeBackend::Register("reborn", 1);
+  internal::DeviceRecord* const record = fake.device(0).record();
+  const auto fail = [record](uint64_t life) {
+    devrt_status error = internal::MakeError(DEVRT_INTERNAL, 700, "lost", 4);
+    error->flags = kLost;
+    return internal::TakeError(record, error, "host function", life);
+  };
+  const uint64_t former = record->life;
+  internal::BeginNewLife(record);
+  EXPECT_THAT(fail(former), StatusIs(kInternal, HasSubstr("lost")));
+  EXPECT_OK(fake.device(0).Health());
+  EXPECT_THAT(Logged(), ElementsAre());
+  EXPECT_FALSE(fail(record->life).ok());
+  EXPECT_FALSE(fake.device(0).Health().ok());
+}
+
 TEST_F(ErrorsTest, SynchronousStickyErrorsBlameTheCall) {
   static FakeBackend& fake = FakeBackend::Register("blocking", 1);
   FakeFailure failure;

@@ -69,7 +69,7 @@ TEST_F(SimulatorTest, ResetIsRefusedWhileSomethingIsAlive) {
 }
 
 TEST_F(SimulatorTest, ResetMakesLostDevicesWhole) {
-  const uint64_t epoch = dev().record()->reset_epoch;
+  const uint64_t life = dev().record()->life;
   {
     SetLogLevel(LogLevel::kOff);
     Stream stream = Must(Stream::Create(dev()));
@@ -85,7 +85,7 @@ TEST_F(SimulatorTest, ResetMakesLostDevicesWhole) {
   EXPECT_OK(dev(1).Synchronize());
   EXPECT_OK(sim().Reset(kMachine));
   EXPECT_OK(dev().Health());
-  EXPECT_GT(dev().record()->reset_epoch, epoch);
+  EXPECT_GT(dev().record()->life, life);
   Stream stream = Must(Stream::Create(dev()));
   EXPECT_OK(stream.Synchronize());
 }
