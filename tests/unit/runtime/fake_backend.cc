@@ -7,7 +7,6 @@
 #include <cstring>
 #include <mutex>
 #include <set>
-#include <utility>
 
 #include "tests/support/status_matchers.h"
 
@@ -103,7 +102,7 @@ devrt_status Alloc(void* self, uint32_t device, uint64_t size,
     Fake(self).Fail("full", full);
     return Fake(self).Enter("full");
   }
-  void* chosen = std::exchange(Fake(self).next_block, nullptr);
+  void* chosen = Fake(self).next_block.exchange(nullptr);
   *ptr = chosen != nullptr ? chosen : AlignedMemory(size, alignment);
   return nullptr;
 }

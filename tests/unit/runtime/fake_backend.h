@@ -14,6 +14,7 @@
 #ifndef DEVRT_TESTS_UNIT_RUNTIME_FAKE_BACKEND_H_
 #define DEVRT_TESTS_UNIT_RUNTIME_FAKE_BACKEND_H_
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -58,7 +59,7 @@ class FakeBackend {
   bool foreign_peers = false;
   uint32_t can_access = 1;
   // What the next device allocation gives instead of fresh memory.
-  void* next_block = nullptr;
+  std::atomic<void*> next_block{nullptr};
 
   // For the table.
   devrt_status Enter(const char* slot);
