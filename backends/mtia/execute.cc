@@ -7,6 +7,8 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <exception>
+#include <string>
 
 #include "backends/mtia/call.h"
 #include "backends/mtia/engine.h"
@@ -18,6 +20,7 @@ constexpr uint64_t kAlign = 64;
 constexpr size_t kCompareBlock = 64;
 constexpr int32_t kIllegalAddress = 700;
 constexpr int32_t kAssert = 710;
+constexpr int32_t kLaunchFailure = 719;
 
 // Where a copy or fill touches [ptr, ptr + size), or nullptr with *why set.
 std::byte* Touch(Memory* memory, const void* ptr, uint64_t size,
@@ -194,23 +197,42 @@ void RunBody(Memory* memory, Op* op) {
   }
 }
 
-}  // namespace
-
-void Engine::BeginBody(Op* op) {
-  if (op->kind == OpKind::kCopy) {
-    BeginCopy(memory(), op);
-  } else if (op->kind == OpKind::kKernel && op->action == Action::kBody) {
-    BeginKernel(memory(), op);
+// Runs a phase.  What it throws, mostly for want of host memory, ends the
+// operation, not the thread that happens to run it.
+template <typename Phase>
+void Guarded(Op* op, Phase phase) {
+  try {
+    phase();
+  } catch (const std::exception& e) {
+    SetFault(op, kLaunchFailure, std::string("it threw ") + e.what());
+  } catch (...) {
+    SetFault(op, kLaunchFailure, "it threw what is no std::exception");
   }
 }
 
+}  // namespace
+
+void Engine::BeginBody(Op* op) {
+  Guarded(op, [&] {
+    if (op->kind == OpKind::kCopy) {
+      BeginCopy(memory(), op);
+    } else if (op->kind == OpKind::kKernel && op->action == Action::kBody) {
+      BeginKernel(memory(), op);
+    }
+  });
+}
+
 Fault Engine::EndBody(Op* op) {
-  if (op->kind == OpKind::kCopy && op->fault_code == 0) {
-    EndCopy(memory(), op);
-  } else if (op->kind == OpKind::kFill) {
-    EndFill(memory(), op);
-  } else if (op->kind == OpKind::kKernel && op->action == Action::kBody) {
-    RunBody(memory(), op);
+  if (op->fault_code == 0) {
+    Guarded(op, [&] {
+      if (op->kind == OpKind::kCopy) {
+        EndCopy(memory(), op);
+      } else if (op->kind == OpKind::kFill) {
+        EndFill(memory(), op);
+      } else if (op->kind == OpKind::kKernel && op->action == Action::kBody) {
+        RunBody(memory(), op);
+      }
+    });
   }
   if (op->fault_code != 0) {
     return DescribeFault(op, op->fault_code, op->fault_text);

@@ -81,7 +81,7 @@ devrt_status PeerTable::CheckPair(uint32_t device, uint32_t peer) const {
   }
   if (!CanAccess(device, peer)) {
     return MakeError(
-        DEVRT_FAILED_PRECONDITION, kPeerAccessUnsupported,
+        DEVRT_FAILED_PRECONDITION, kInvalidDevice,
         FromTo(device, peer) + " is impossible: peers= gives them no link");
   }
   return nullptr;

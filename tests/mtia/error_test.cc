@@ -82,9 +82,7 @@ TEST_F(ErrorTest, FaultsAreStickyAndAsynchronous) {
   EXPECT_EQ(status.flags(), DEVRT_ERROR_STICKY | DEVRT_ERROR_ASYNC);
   EXPECT_EQ(status.device(), 1);
   EXPECT_EQ(status.entry_point(), "stream_sync");
-  EXPECT_THAT(status.text(),
-              AllOf(HasSubstr("mtia:1"), HasSubstr(fault.text),
-                    HasSubstr("earlier work"), HasSubstr("stream_sync")));
+  EXPECT_EQ(status.text(), fault.text);  // the host adds the rest
 
   fault.process = true;
   const OwnedStatus lost = MakeFaultStatus(fault, nullptr);

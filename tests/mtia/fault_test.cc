@@ -4,6 +4,7 @@
 // functions: C41-C46; injection.
 #include <atomic>
 #include <memory>
+#include <new>
 #include <thread>
 
 #include "tests/mtia/engine_fixture.h"
@@ -54,6 +55,22 @@ TEST_F(Faults, EveryFormIsSticky) {
   }
   devrt_stream s = NewStream(1);
   ExpectCode(probe().fault(self(), s, 4), DEVRT_INVALID_ARGUMENT);
+}
+
+// R5: what a body throws, mostly for want of host memory, ends the operation.
+TEST_F(Faults, ExceptionsOfBodies) {
+  for (const std::string mode : {"virtual", "threaded"}) {
+    Reset("mode=" + mode);
+    devrt_stream s = NewStream();
+    Launch(s, [](const devrt_kernel_context_v0*) { throw std::bad_alloc(); });
+    const Result r = Take(ops().stream_sync(self(), s));
+    EXPECT_EQ(r.native_code, 719);
+    EXPECT_THAT(r.text, HasSubstr("it threw std::bad_alloc"));
+    Reset("mode=" + mode);
+    s = NewStream();
+    Launch(s, [](const devrt_kernel_context_v0*) { throw 1; });
+    EXPECT_EQ(Take(ops().stream_sync(self(), s)).native_code, 719);
+  }
 }
 
 // C93, C94, 2.4: what reports, what does not.

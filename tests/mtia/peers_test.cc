@@ -59,7 +59,7 @@ TEST_F(PeersTest, StateErrorsAreThoseOfC76) {
   ASSERT_TRUE(OwnedStatus(memory_->EnablePeer(0, 1)).ok());
   const Case cases[] = {
       {memory_->EnablePeer(0, 1), DEVRT_ALREADY_EXISTS, 704},
-      {memory_->EnablePeer(1, 0), DEVRT_FAILED_PRECONDITION, 217},
+      {memory_->EnablePeer(1, 0), DEVRT_FAILED_PRECONDITION, 101},
       {memory_->EnablePeer(1, 1), DEVRT_FAILED_PRECONDITION, 217},
       {memory_->EnablePeer(0, 3), DEVRT_INVALID_ARGUMENT, 101},
       {memory_->DisablePeer(7, 0), DEVRT_INVALID_ARGUMENT, 101},
