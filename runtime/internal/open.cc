@@ -6,6 +6,7 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -66,6 +67,16 @@ absl::StatusOr<uint32_t> CountDevices(const BackendRecord& backend) {
   return count;
 }
 
+// Gives back what the open of a refused plugin has made; returns `why`.
+absl::Status Close(const BackendRecord& backend, absl::Status why) {
+  if (backend.ops.shutdown == nullptr) return why;
+  Guarded(backend.name, "shutdown", [&]() -> devrt_status {
+    backend.ops.shutdown(backend.self);
+    return nullptr;
+  }).IgnoreError();
+  return why;
+}
+
 void AddDevices(BackendRecord* backend, uint32_t count, uint32_t first_index) {
   for (uint32_t i = 0; i < count; ++i) {
     DeviceRecord* device = new DeviceRecord;
@@ -108,16 +119,11 @@ absl::StatusOr<BackendRecord*> OpenPlugin(const devrt_manifest_v0& manifest,
   DEVRT_RETURN_IF_ERROR(Guarded(backend->name, "open",
                                 [&] { return open(HostTable(), &given); }));
   backend->self = given.self;
-  DEVRT_RETURN_IF_ERROR(
-      CompleteTable(given, manifest, &backend->ops, &backend->capabilities));
+  absl::Status refusal =
+      CompleteTable(given, manifest, &backend->ops, &backend->capabilities);
+  if (!refusal.ok()) return Close(*backend, std::move(refusal));
   absl::StatusOr<uint32_t> count = CountDevices(*backend);
-  if (!count.ok()) {
-    Guarded(backend->name, "shutdown", [&]() -> devrt_status {
-      backend->ops.shutdown(backend->self);
-      return nullptr;
-    }).IgnoreError();
-    return count.status();
-  }
+  if (!count.ok()) return Close(*backend, count.status());
   AddDevices(backend.get(), *count, first_index);
   return backend.release();
 }

@@ -29,8 +29,12 @@ std::string OutOfMemoryText(const DeviceRecord* device,
 absl::Status OutOfMemoryError(const DeviceRecord* device,
                               const OutOfMemoryInfo& info,
                               const absl::Status& native) {
-  absl::Status status =
-      absl::ResourceExhaustedError(OutOfMemoryText(device, info));
+  std::string text = OutOfMemoryText(device, info);
+  // Pinned memory, and devices that do not tell: the backend knows more.
+  if (info.total == 0 && !native.ok()) {
+    absl::StrAppend(&text, " ", native.message());
+  }
+  absl::Status status = absl::ResourceExhaustedError(text);
   SetOutOfMemoryInfo(&status, info);
   if (std::optional<ErrorInfo> origin = GetErrorInfo(native)) {
     SetErrorInfo(&status, *origin);

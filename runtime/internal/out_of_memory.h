@@ -24,7 +24,8 @@ std::string OutOfMemoryText(const DeviceRecord* device,
                             const OutOfMemoryInfo& info);
 
 // RESOURCE_EXHAUSTED with that text and payload.  `native` is what the backend
-// answered, for its ErrorInfo; may be OK.
+// answered, for its ErrorInfo, and for its text where there is no total; may be
+// OK.
 absl::Status OutOfMemoryError(const DeviceRecord* device,
                               const OutOfMemoryInfo& info,
                               const absl::Status& native);

@@ -312,6 +312,27 @@ TEST(BackendsTest, RegisteredBackends) {
   });
 }
 
+// What a plugin's open has made must not be lost with its table.
+TEST(BackendsTest, RefusedTablesAreShutDown) {
+  InChild([] {
+    static int shutdowns = 0;
+    static devrt_manifest_v0 manifest =
+        Must(internal::ReadManifest(PluginPath("good")));
+    const auto open = [](const devrt_host_v0*,
+                         devrt_backend_v0* backend) -> devrt_status {
+      static devrt_ops_v0 ops = {};
+      ops.struct_size = sizeof ops;
+      ops.shutdown = [](void* self) { shutdowns += self == &ops ? 1 : 0; };
+      backend->self = &ops;
+      backend->ops = &ops;
+      return nullptr;
+    };
+    EXPECT_OK(RegisterBackend(&manifest, open));
+    EXPECT_THAT(GetBackend("good"), StatusIs(kInvalid, HasSubstr("lacks")));
+    EXPECT_EQ(shutdowns, 1);
+  });
+}
+
 TEST(BackendsTest, PriorityOrdersNames) {
   InChild([] {
     setenv("DEVRT_PLUGINS", PluginPath("good").c_str(), 1);  // priority 500

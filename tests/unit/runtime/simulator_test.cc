@@ -180,6 +180,16 @@ TEST_F(SimulatorTest, OutOfMemoryText) {
                        "memory."));
 }
 
+TEST_F(SimulatorTest, OutOfPinnedMemoryText) {
+  EXPECT_OK(sim().Reset(std::string(kMachine) + ",pinned=16MiB"));
+  EXPECT_THAT(
+      AllocateHost(dev(), uint64_t{1} << 30),
+      StatusIs(absl::StatusCode::kResourceExhausted,
+               AllOf(StartsWith("MTIA out of memory. Tried to allocate 1.00 "
+                                "GiB. pinned allocation on mtia:0 failed: "),
+                     HasSubstr("total 16777216"))));
+}
+
 TEST_F(SimulatorTest, C42RefusedInHostFunctions) {
   internal::HostFunctionScope inside;
   EXPECT_THAT(sim().Reset(),
