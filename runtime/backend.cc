@@ -39,27 +39,25 @@ int Backend::device_count() const {
   return static_cast<int>(record_->devices.size());
 }
 
-absl::StatusOr<const void*> Backend::GetExtension(const char* name,
-                                                  uint32_t minimum_size) const {
+absl::StatusOr<Extension> Backend::GetExtension(const char* name,
+                                                uint32_t minimum_size) const {
   if (!internal::IsProcessOpen()) return internal::ProcessClosedError();
-  const void* table = record_->ops.get_extension(record_->self, name);
-  if (table == nullptr) {
+  const Extension found = record_->chain->FindExtension(name);
+  if (found.table == nullptr) {
     return absl::UnimplementedError(
         absl::StrCat("backend ", internal::Quoted(record_->name),
                      " has no extension ", internal::Quoted(name)));
   }
   uint32_t size = 0;
-  std::memcpy(&size, table, sizeof size);
+  std::memcpy(&size, found.table, sizeof size);
   if (size < minimum_size) {
     return absl::UnimplementedError(
         absl::StrCat("extension ", internal::Quoted(name), " of backend ",
                      internal::Quoted(record_->name), " is too old: it has ",
                      size, " bytes, needed are ", minimum_size));
   }
-  return table;
+  return found;
 }
-
-void* Backend::self() const { return record_->self; }
 
 absl::StatusOr<Backend> GetBackend(std::string_view name) {
   DEVRT_ASSIGN_OR_RETURN(BackendRecord * record,

@@ -54,6 +54,12 @@ namespace internal {
 struct BackendRecord;
 }
 
+// An extension of a backend: its functions, and what they take as `self`.
+struct Extension {
+  const void* table = nullptr;  // the extension's struct, struct_size first
+  void* self = nullptr;
+};
+
 // One opened backend.  A pointer-sized value; copy it freely.
 class DEVRT_EXPORT Backend {
  public:
@@ -77,10 +83,9 @@ class DEVRT_EXPORT Backend {
   // An extension's function table by name, for example
   // DEVRT_PROBE_EXTENSION.  UNIMPLEMENTED, naming backend and extension, when
   // the backend has none, or when its table is shorter than `minimum_size`
-  // bytes.  The functions take `self()` first.
-  absl::StatusOr<const void*> GetExtension(const char* name,
-                                           uint32_t minimum_size) const;
-  void* self() const;
+  // bytes.  Valid, and the same, until the end of the process.
+  absl::StatusOr<Extension> GetExtension(const char* name,
+                                         uint32_t minimum_size) const;
 
   friend bool operator==(Backend a, Backend b) {
     return a.record_ == b.record_;

@@ -102,33 +102,32 @@ absl::StatusOr<Simulator> Simulator::Get(std::string_view backend) {
 
 absl::StatusOr<Simulator> Simulator::Get(Backend backend) {
   DEVRT_ASSIGN_OR_RETURN(
-      const void* table,
+      const Extension found,
       backend.GetExtension(DEVRT_SIM_EXTENSION, sizeof(devrt_sim_v1)));
   if (backend.device_count() == 0) {
     return absl::UnavailableError("the simulator has no devices");
   }
-  return Simulator(backend, static_cast<const devrt_sim_v1*>(table));
+  return Simulator(backend, found);
 }
 
 absl::Status Simulator::Reset(std::string_view config) const {
   return Restart(backend_, "simulator reset", [&] {
-    return table_->reset(backend_.self(), config.data(), config.size());
+    return table_->reset(self_, config.data(), config.size());
   });
 }
 
 absl::StatusOr<std::string> Simulator::Config() const {
   return ReadText(backend_, "simulator config",
                   [&](char* buffer, uint64_t capacity, uint64_t* size) {
-                    return table_->config(backend_.self(), buffer, capacity,
-                                          size);
+                    return table_->config(self_, buffer, capacity, size);
                   });
 }
 
 absl::StatusOr<uint64_t> Simulator::Now() const {
   DEVRT_RETURN_IF_ERROR(CheckProcess());
   uint64_t now = 0;
-  DEVRT_RETURN_IF_ERROR(Checked(backend_, table_->now_ns(backend_.self(), &now),
-                                "simulator clock"));
+  DEVRT_RETURN_IF_ERROR(
+      Checked(backend_, table_->now_ns(self_, &now), "simulator clock"));
   return now;
 }
 
@@ -137,29 +136,28 @@ absl::Status Simulator::Yield() const {
   if (internal::InHostFunction()) {
     return internal::HostFunctionError("simulator yield");
   }
-  return Checked(backend_, table_->yield(backend_.self()), "simulator yield");
+  return Checked(backend_, table_->yield(self_), "simulator yield");
 }
 
 absl::StatusOr<Simulator::Trace> Simulator::TraceHash() const {
   DEVRT_RETURN_IF_ERROR(CheckProcess());
   Trace trace;
-  DEVRT_RETURN_IF_ERROR(Checked(
-      backend_, table_->trace_hash(backend_.self(), &trace.hash, &trace.steps),
-      "simulator trace hash"));
+  DEVRT_RETURN_IF_ERROR(
+      Checked(backend_, table_->trace_hash(self_, &trace.hash, &trace.steps),
+              "simulator trace hash"));
   return trace;
 }
 
 absl::StatusOr<std::string> Simulator::Token() const {
   return ReadText(backend_, "simulator token",
                   [&](char* buffer, uint64_t capacity, uint64_t* size) {
-                    return table_->token(backend_.self(), buffer, capacity,
-                                         size);
+                    return table_->token(self_, buffer, capacity, size);
                   });
 }
 
 absl::Status Simulator::Replay(std::string_view token) const {
   return Restart(backend_, "simulator replay", [&] {
-    return table_->replay(backend_.self(), token.data(), token.size());
+    return table_->replay(self_, token.data(), token.size());
   });
 }
 
@@ -172,13 +170,12 @@ absl::Status Simulator::InjectFault(const SimulatedFault& fault) const {
   order.nth = fault.nth;
   order.native_code = fault.native_code;
   order.slot = fault.where.empty() ? nullptr : fault.where.c_str();
-  return Checked(backend_, table_->inject(backend_.self(), &order),
-                 "fault injection");
+  return Checked(backend_, table_->inject(self_, &order), "fault injection");
 }
 
 absl::Status Simulator::EnableTimeline(bool on) const {
   DEVRT_RETURN_IF_ERROR(CheckProcess());
-  return Checked(backend_, table_->timeline_enable(backend_.self(), on ? 1 : 0),
+  return Checked(backend_, table_->timeline_enable(self_, on ? 1 : 0),
                  "timeline");
 }
 
@@ -188,8 +185,8 @@ absl::StatusOr<std::vector<SimulatedOp>> Simulator::Timeline() const {
   const auto visit = [](void* arg, const devrt_sim_op_v1* op) {
     static_cast<std::vector<SimulatedOp>*>(arg)->push_back(ToOp(*op));
   };
-  DEVRT_RETURN_IF_ERROR(Checked(
-      backend_, table_->timeline(backend_.self(), visit, &ops), "timeline"));
+  DEVRT_RETURN_IF_ERROR(
+      Checked(backend_, table_->timeline(self_, visit, &ops), "timeline"));
   return ops;
 }
 
@@ -197,8 +194,8 @@ absl::StatusOr<SimulatorStats> Simulator::Stats() const {
   DEVRT_RETURN_IF_ERROR(CheckProcess());
   devrt_sim_stats_v1 given = {};
   given.struct_size = sizeof given;
-  DEVRT_RETURN_IF_ERROR(Checked(
-      backend_, table_->stats(backend_.self(), &given), "simulator stats"));
+  DEVRT_RETURN_IF_ERROR(
+      Checked(backend_, table_->stats(self_, &given), "simulator stats"));
   SimulatorStats stats;
   stats.threads = given.threads;
   stats.live_streams = given.live_streams;
@@ -218,24 +215,22 @@ absl::StatusOr<SimulatorStats> Simulator::Stats() const {
 absl::StatusOr<std::string> Simulator::DeadlockReport() const {
   return ReadText(backend_, "deadlock report",
                   [&](char* buffer, uint64_t capacity, uint64_t* size) {
-                    return table_->deadlock_report(backend_.self(), buffer,
-                                                   capacity, size);
+                    return table_->deadlock_report(self_, buffer, capacity,
+                                                   size);
                   });
 }
 
 absl::Status Simulator::Peek(const void* device_pointer, void* host,
                              uint64_t bytes) const {
   DEVRT_RETURN_IF_ERROR(CheckProcess());
-  return Checked(backend_,
-                 table_->peek(backend_.self(), device_pointer, host, bytes),
+  return Checked(backend_, table_->peek(self_, device_pointer, host, bytes),
                  "peek");
 }
 
 absl::Status Simulator::Poke(void* device_pointer, const void* host,
                              uint64_t bytes) const {
   DEVRT_RETURN_IF_ERROR(CheckProcess());
-  return Checked(backend_,
-                 table_->poke(backend_.self(), device_pointer, host, bytes),
+  return Checked(backend_, table_->poke(self_, device_pointer, host, bytes),
                  "poke");
 }
 

@@ -13,7 +13,7 @@
 // What it is not: part of what a portable program may rely on.  Backends of
 // real hardware answer UNIMPLEMENTED to Get.  Tests and demonstrations use it.
 //
-// A Simulator is a pointer-sized value; copy it freely.
+// A Simulator is a value of three pointers; copy it freely.
 // Threads: every function may be called from any thread; Reset and Replay
 // while no other thread uses the backend.
 // Errors: FAILED_PRECONDITION after Shutdown() and in a forked child;
@@ -165,11 +165,14 @@ class DEVRT_EXPORT Simulator {
   Backend backend() const { return backend_; }
 
  private:
-  Simulator(Backend backend, const devrt_sim_v1* table)
-      : backend_(backend), table_(table) {}
+  Simulator(Backend backend, Extension found)
+      : backend_(backend),
+        table_(static_cast<const devrt_sim_v1*>(found.table)),
+        self_(found.self) {}
 
   Backend backend_;
   const devrt_sim_v1* table_;
+  void* self_;
 };
 
 }  // namespace devrt

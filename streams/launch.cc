@@ -50,7 +50,8 @@ void RunHostKernel(void* arg, const devrt_kernel_context_v0* kernel) {
 
 void DestroyHostKernel(void* arg) { delete static_cast<HostKernel*>(arg); }
 
-absl::Status LaunchOnHost(const StreamTarget& t, const devrt_launch_v0& table,
+absl::Status LaunchOnHost(const StreamTarget& t,
+                          const ExtensionOf<devrt_launch_v0>& launch,
                           const Access* accesses, size_t count,
                           std::unique_ptr<LaunchBody> body,
                           const LaunchOptions& options) {
@@ -66,8 +67,8 @@ absl::Status LaunchOnHost(const StreamTarget& t, const devrt_launch_v0& table,
   desc.body = &RunHostKernel;
   desc.destroy = &DestroyHostKernel;
   desc.arg = kernel.get();
-  absl::Status status =
-      FromPlugin(t.device, table.launch(t.self(), t.handle, &desc), "launch");
+  absl::Status status = FromPlugin(
+      t.device, launch.table->launch(launch.self, t.handle, &desc), "launch");
   t.MarkDirty();
   if (status.ok()) kernel.release();
   return status;
@@ -101,9 +102,9 @@ absl::Status LaunchErased(StreamRef stream, const Access* accesses,
   StreamTarget t;
   DEVRT_RETURN_IF_ERROR(UseStream(stream, "Launch", site, &t));
   SetCallSite(site, options.name);
-  const devrt_launch_v0* table = DeviceStreams::Of(t.device)->launch;
-  if (table == nullptr) return LaunchNative(stream, t, body.get());
-  return LaunchOnHost(t, *table, accesses, count, std::move(body), options);
+  const auto& launch = DeviceStreams::Of(t.device)->launch;
+  if (launch.table == nullptr) return LaunchNative(stream, t, body.get());
+  return LaunchOnHost(t, launch, accesses, count, std::move(body), options);
 }
 
 }  // namespace internal

@@ -19,9 +19,11 @@ using internal::StreamTarget;
 
 namespace {
 
-absl::StatusOr<const devrt_probe_v0*> ProbeOf(DeviceRecord* device) {
-  const devrt_probe_v0* probe = DeviceStreams::Of(device)->probe;
-  if (probe != nullptr) return probe;
+using Probe = internal::ExtensionOf<devrt_probe_v0>;
+
+absl::StatusOr<Probe> ProbeOf(DeviceRecord* device) {
+  const Probe probe = DeviceStreams::Of(device)->probe;
+  if (probe.table != nullptr) return probe;
   return absl::UnimplementedError(
       absl::StrCat("backend \"", device->backend->name,
                    "\" has no probe kernels (" DEVRT_PROBE_EXTENSION ")"));
@@ -33,8 +35,8 @@ absl::Status Enqueue(StreamRef stream, const char* call, CallSite site,
                      Submit submit) {
   StreamTarget t;
   DEVRT_RETURN_IF_ERROR(internal::UseStream(stream, call, site, &t));
-  DEVRT_ASSIGN_OR_RETURN(const devrt_probe_v0* probe, ProbeOf(t.device));
-  absl::Status status = FromPlugin(t.device, submit(*probe, t), call);
+  DEVRT_ASSIGN_OR_RETURN(const Probe probe, ProbeOf(t.device));
+  absl::Status status = FromPlugin(t.device, submit(probe, t), call);
   t.MarkDirty();
   return status;
 }
@@ -43,16 +45,16 @@ absl::Status Enqueue(StreamRef stream, const char* call, CallSite site,
 
 absl::Status Spin(StreamRef stream, uint64_t nanoseconds, CallSite site) {
   return Enqueue(stream, "Spin", site,
-                 [&](const devrt_probe_v0& probe, const StreamTarget& t) {
-                   return probe.spin(t.self(), t.handle, nanoseconds);
+                 [&](const Probe& probe, const StreamTarget& t) {
+                   return probe.table->spin(probe.self, t.handle, nanoseconds);
                  });
 }
 
 absl::Status CommitFault(StreamRef stream, FaultForm form, CallSite site) {
   return Enqueue(stream, "CommitFault", site,
-                 [&](const devrt_probe_v0& probe, const StreamTarget& t) {
-                   return probe.fault(t.self(), t.handle,
-                                      static_cast<uint32_t>(form));
+                 [&](const Probe& probe, const StreamTarget& t) {
+                   return probe.table->fault(probe.self, t.handle,
+                                             static_cast<uint32_t>(form));
                  });
 }
 
@@ -62,10 +64,10 @@ absl::StatusOr<Flag> Flag::Create(Device device) {
     return internal::HostFunctionError("Flag::Create");
   }
   if (!internal::IsOpen(record)) return internal::ClosedError(record);
-  DEVRT_ASSIGN_OR_RETURN(const devrt_probe_v0* probe, ProbeOf(record));
+  DEVRT_ASSIGN_OR_RETURN(const Probe probe, ProbeOf(record));
   devrt_flag flag = nullptr;
   DEVRT_RETURN_IF_ERROR(FromPlugin(
-      record, probe->flag_create(record->self, record->ordinal, &flag),
+      record, probe.table->flag_create(probe.self, record->ordinal, &flag),
       "flag creation"));
   return Flag(device, flag);
 }
@@ -80,10 +82,9 @@ Flag& Flag::operator=(Flag&& other) noexcept {
 Flag::~Flag() {
   DeviceRecord* record = device_.record();
   if (flag_ == nullptr || !internal::IsOpen(record)) return;
+  const Probe& probe = DeviceStreams::Of(record)->probe;
   absl::Status status = FromPlugin(
-      record,
-      DeviceStreams::Of(record)->probe->flag_destroy(record->self, flag_),
-      "flag destruction");
+      record, probe.table->flag_destroy(probe.self, flag_), "flag destruction");
   if (!status.ok()) {
     DEVRT_LOG(kError, std::string_view(status.message().data(),
                                        status.message().size()));
@@ -93,26 +94,26 @@ Flag::~Flag() {
 absl::Status Flag::WaitOn(StreamRef stream, uint64_t timeout_ns,
                           CallSite site) const {
   return Enqueue(stream, "Flag::WaitOn", site,
-                 [&](const devrt_probe_v0& probe, const StreamTarget& t) {
-                   return probe.flag_wait(t.self(), t.handle, flag_,
-                                          timeout_ns);
+                 [&](const Probe& probe, const StreamTarget& t) {
+                   return probe.table->flag_wait(probe.self, t.handle, flag_,
+                                                 timeout_ns);
                  });
 }
 
 absl::Status Flag::SetOn(StreamRef stream, CallSite site) const {
   return Enqueue(stream, "Flag::SetOn", site,
-                 [&](const devrt_probe_v0& probe, const StreamTarget& t) {
-                   return probe.flag_set_async(t.self(), t.handle, flag_, 1);
+                 [&](const Probe& probe, const StreamTarget& t) {
+                   return probe.table->flag_set_async(probe.self, t.handle,
+                                                      flag_, 1);
                  });
 }
 
 absl::Status Flag::Store(uint32_t value) const {
   DeviceRecord* record = device_.record();
   if (!internal::IsOpen(record)) return internal::ClosedError(record);
-  return FromPlugin(
-      record,
-      DeviceStreams::Of(record)->probe->flag_set(record->self, flag_, value),
-      "flag");
+  const Probe& probe = DeviceStreams::Of(record)->probe;
+  return FromPlugin(record, probe.table->flag_set(probe.self, flag_, value),
+                    "flag");
 }
 
 absl::Status Flag::Set() const { return Store(1); }

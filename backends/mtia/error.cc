@@ -165,10 +165,9 @@ devrt_status MakeError(devrt_code code, int64_t native_code,
 }
 
 devrt_status MakeFaultStatus(const Fault& fault, const char* entry_point) {
-  devrt_status error =
-      g_host->error_create(g_host->host, CodeOfNative(fault.native_code),
-                           fault.native_code, fault.text.data(),
-                           fault.text.size());
+  devrt_status error = g_host->error_create(
+      g_host->host, CodeOfNative(fault.native_code), fault.native_code,
+      fault.text.data(), fault.text.size());
   devrt_error_origin_v0 origin = MakeOrigin(fault.native_code);
   origin.flags = DEVRT_ERROR_STICKY | DEVRT_ERROR_ASYNC |
                  (fault.process ? DEVRT_ERROR_PROCESS : 0u);

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -172,18 +173,25 @@ class Search {
 }  // namespace
 
 Environment ReadEnvironment() {
-  return {Variable("DEVRT_PLUGINS"), Variable("DEVRT_PLUGIN_PATH"),
-          Variable("DEVRT_BACKENDS"), DefaultDirectory()};
+  return {Variable("DEVRT_PLUGINS"),    Variable("DEVRT_PLUGIN_PATH"),
+          Variable("DEVRT_BACKENDS"),   Variable("DEVRT_LAYERS"),
+          Variable("DEVRT_LAYER_PATH"), DefaultDirectory()};
 }
 
-Finding Examine(const std::string& source, const std::string& path) {
+bool FileExists(const std::string& path) {
+  struct stat info;
+  return lstat(path.c_str(), &info) == 0;
+}
+
+Finding Examine(const std::string& source, const std::string& path,
+                const LibraryKind& kind) {
   if (path.empty() || path[0] != '/' || path.find('\0') != std::string::npos) {
     return Refused(
         source, path,
         absl::InvalidArgumentError(absl::StrCat(source, ": ", Quoted(path),
                                                 " is not an absolute path")));
   }
-  absl::StatusOr<devrt_manifest_v0> manifest = ReadManifest(path);
+  absl::StatusOr<devrt_manifest_v0> manifest = ReadManifest(path, kind);
   if (!manifest.ok()) return Refused(source, path, manifest.status());
   Finding finding;
   finding.attempt.source = source;

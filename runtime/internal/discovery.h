@@ -10,6 +10,7 @@
 
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/runtime/backend.h"
+#include "devrt/runtime/internal/library_kind.h"
 
 namespace devrt::internal {
 
@@ -18,6 +19,8 @@ struct Environment {
   std::string plugins;            // DEVRT_PLUGINS
   std::string plugin_path;        // DEVRT_PLUGIN_PATH
   std::string backends;           // DEVRT_BACKENDS
+  std::string layers;             // DEVRT_LAYERS
+  std::string layer_path;         // DEVRT_LAYER_PATH
   std::string default_directory;  // devrt/ beside the library; may be empty
 };
 
@@ -33,7 +36,10 @@ struct Finding {
 };
 
 // Reads the manifest of `path`, which the user or a directory named.
-Finding Examine(const std::string& source, const std::string& path);
+Finding Examine(const std::string& source, const std::string& path,
+                const LibraryKind& kind = kPluginLibrary);
+
+bool FileExists(const std::string& path);
 
 // All findings of `environment`, in order; of several plugins of one name the
 // first is kFound, the others are kShadowed.
@@ -45,6 +51,7 @@ void MarkShadowed(const LoadAttempt& earlier, LoadAttempt* later);
 
 inline constexpr char kSourcePlugins[] = "DEVRT_PLUGINS";
 inline constexpr char kSourcePluginPath[] = "DEVRT_PLUGIN_PATH";
+inline constexpr char kSourceLayers[] = "DEVRT_LAYERS";
 inline constexpr char kSourceDefault[] = "default directory";
 inline constexpr char kSourceLoad[] = "LoadBackend";
 inline constexpr char kSourceRegister[] = "RegisterBackend";

@@ -22,7 +22,6 @@
 namespace devrt::internal {
 namespace {
 
-constexpr char kManifestPrefix[] = "devrt_plugin_manifest_v";
 constexpr size_t kLongestMajor = 10;  // digits of a uint32_t
 // What the first version of the manifest has; later ones only grow.
 constexpr uint32_t kLeastManifest =
@@ -32,10 +31,11 @@ absl::Status Bad(const std::string& text) {
   return absl::InvalidArgumentError(text);
 }
 
-absl::Status ForeignMajor(uint32_t major) {
-  return absl::FailedPreconditionError(absl::StrCat(
-      "a plugin for devrt ABI major ", major, "; this devrt knows major ",
-      DEVRT_ABI_MAJOR, ": use a plugin and a devrt of one major version"));
+absl::Status ForeignMajor(uint32_t major, const LibraryKind& kind) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("a ", kind.noun, " for devrt ABI major ", major,
+                   "; this devrt knows major ", DEVRT_ABI_MAJOR, ": use a ",
+                   kind.noun, " and a devrt of one major version"));
 }
 
 std::optional<uint32_t> ParseMajor(std::string_view digits) {
@@ -53,14 +53,15 @@ struct PluginSymbols {
   bool has_open = false;
 };
 
-absl::StatusOr<PluginSymbols> FindSymbols(const ElfFile& file) {
+absl::StatusOr<PluginSymbols> FindSymbols(const ElfFile& file,
+                                          const LibraryKind& kind) {
   PluginSymbols found;
   DEVRT_RETURN_IF_ERROR(file.ForEachExport([&](const Elf64_Sym& symbol) {
-    if (file.NameAfter(symbol, DEVRT_PLUGIN_OPEN_SYMBOL, 0) == "") {
+    if (file.NameAfter(symbol, kind.open_symbol, 0) == "") {
       found.has_open = ELF64_ST_TYPE(symbol.st_info) == STT_FUNC;
     }
     const std::optional<std::string> digits =
-        file.NameAfter(symbol, kManifestPrefix, kLongestMajor);
+        file.NameAfter(symbol, kind.manifest_prefix, kLongestMajor);
     if (!digits.has_value()) return;
     const std::optional<uint32_t> major = ParseMajor(*digits);
     if (!major.has_value()) return;
@@ -74,10 +75,11 @@ absl::StatusOr<PluginSymbols> FindSymbols(const ElfFile& file) {
 }
 
 absl::StatusOr<devrt_manifest_v0> ReadAt(const ElfFile& file,
-                                         const Elf64_Sym& symbol) {
+                                         const Elf64_Sym& symbol,
+                                         const LibraryKind& kind) {
   if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT) {
-    return Bad(absl::StrCat("its " DEVRT_PLUGIN_MANIFEST_SYMBOL
-                            " is not a data object"));
+    return Bad(
+        absl::StrCat("its ", kind.manifest_symbol, " is not a data object"));
   }
   if (symbol.st_size < kLeastManifest) {
     return Bad(absl::StrCat("its manifest has ", symbol.st_size,
@@ -106,7 +108,7 @@ absl::StatusOr<devrt_manifest_v0> ReadAt(const ElfFile& file,
   return manifest;
 }
 
-absl::StatusOr<devrt_manifest_v0> Read(int fd) {
+absl::StatusOr<devrt_manifest_v0> Read(int fd, const LibraryKind& kind) {
   struct stat info;
   if (fstat(fd, &info) != 0) return Bad("cannot be examined");
   if (!S_ISREG(info.st_mode)) {
@@ -116,19 +118,20 @@ absl::StatusOr<devrt_manifest_v0> Read(int fd) {
   DEVRT_ASSIGN_OR_RETURN(
       const ElfFile file,
       ElfFile::Parse(FileBytes(fd, static_cast<uint64_t>(info.st_size))));
-  DEVRT_ASSIGN_OR_RETURN(const PluginSymbols symbols, FindSymbols(file));
+  DEVRT_ASSIGN_OR_RETURN(const PluginSymbols symbols, FindSymbols(file, kind));
   if (!symbols.manifest.has_value()) {
-    if (symbols.foreign.has_value()) return ForeignMajor(*symbols.foreign);
-    return Bad(
-        "not a devrt plugin: it does not export " DEVRT_PLUGIN_MANIFEST_SYMBOL);
+    if (symbols.foreign.has_value())
+      return ForeignMajor(*symbols.foreign, kind);
+    return Bad(absl::StrCat("not a devrt ", kind.noun, ": it does not export ",
+                            kind.manifest_symbol));
   }
   DEVRT_ASSIGN_OR_RETURN(const devrt_manifest_v0 manifest,
-                         ReadAt(file, *symbols.manifest));
-  DEVRT_RETURN_IF_ERROR(CheckManifest(manifest));
+                         ReadAt(file, *symbols.manifest, kind));
+  DEVRT_RETURN_IF_ERROR(CheckManifest(manifest, kind));
   if (!symbols.has_open) {
-    return Bad(
-        "not a devrt plugin: it does not export the "
-        "function " DEVRT_PLUGIN_OPEN_SYMBOL);
+    return Bad(absl::StrCat("not a devrt ", kind.noun,
+                            ": it does not export the function ",
+                            kind.open_symbol));
   }
   return manifest;
 }
@@ -166,13 +169,14 @@ absl::Status OpenError(const std::string& path, int error) {
 
 }  // namespace
 
-absl::Status CheckManifest(const devrt_manifest_v0& manifest) {
-  if (std::memcmp(manifest.magic, DEVRT_MANIFEST_MAGIC,
-                  sizeof manifest.magic) != 0) {
-    return Bad("its manifest does not begin with \"" DEVRT_MANIFEST_MAGIC "\"");
+absl::Status CheckManifest(const devrt_manifest_v0& manifest,
+                           const LibraryKind& kind) {
+  if (std::memcmp(manifest.magic, kind.magic, sizeof manifest.magic) != 0) {
+    return Bad(
+        absl::StrCat("its manifest does not begin with ", Quoted(kind.magic)));
   }
   if (manifest.abi_major != DEVRT_ABI_MAJOR) {
-    return ForeignMajor(manifest.abi_major);
+    return ForeignMajor(manifest.abi_major, kind);
   }
   if (manifest.struct_size < kLeastManifest) {
     return Bad(absl::StrCat("its manifest claims ", manifest.struct_size,
@@ -190,20 +194,22 @@ absl::Status CheckManifest(const devrt_manifest_v0& manifest) {
 }
 
 absl::StatusOr<devrt_manifest_v0> ReadManifestFrom(int fd,
-                                                   const std::string& name) {
-  absl::StatusOr<devrt_manifest_v0> manifest = Read(fd);
+                                                   const std::string& name,
+                                                   const LibraryKind& kind) {
+  absl::StatusOr<devrt_manifest_v0> manifest = Read(fd, kind);
   if (manifest.ok()) return manifest;
   const absl::Status& why = manifest.status();
   return absl::Status(why.code(), absl::StrCat(name, ": ", why.message()));
 }
 
-absl::StatusOr<devrt_manifest_v0> ReadManifest(const std::string& path) {
+absl::StatusOr<devrt_manifest_v0> ReadManifest(const std::string& path,
+                                               const LibraryKind& kind) {
   // NONBLOCK: a pipe must not hold us up before we see that it is one.
   const int fd =
       open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (fd < 0) return OpenError(path, errno);
   const auto closer = absl::MakeCleanup([fd] { close(fd); });
-  return ReadManifestFrom(fd, path);
+  return ReadManifestFrom(fd, path, kind);
 }
 
 }  // namespace devrt::internal

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "devrt/backends/abi/devrt_plugin.h"
+#include "devrt/runtime/internal/library_kind.h"
 
 namespace devrt::internal {
 
@@ -18,14 +19,16 @@ namespace devrt::internal {
 //   PERMISSION_DENIED    not readable
 //   FAILED_PRECONDITION  a plugin of another ABI major
 //   INVALID_ARGUMENT     anything else that is not a usable plugin
-absl::StatusOr<devrt_manifest_v0> ReadManifest(const std::string& path);
+absl::StatusOr<devrt_manifest_v0> ReadManifest(
+    const std::string& path, const LibraryKind& kind = kPluginLibrary);
 
 // The same for an open file; texts begin with `name`.
-absl::StatusOr<devrt_manifest_v0> ReadManifestFrom(int fd,
-                                                   const std::string& name);
+absl::StatusOr<devrt_manifest_v0> ReadManifestFrom(
+    int fd, const std::string& name, const LibraryKind& kind = kPluginLibrary);
 
 // OK for a manifest that this devrt can use; also for linked-in ones.
-absl::Status CheckManifest(const devrt_manifest_v0& manifest);
+absl::Status CheckManifest(const devrt_manifest_v0& manifest,
+                           const LibraryKind& kind = kPluginLibrary);
 
 }  // namespace devrt::internal
 

@@ -44,6 +44,7 @@ absl::Status NotFoundError(std::string_view name,
                            const std::vector<LoadAttempt>& attempts) {
   std::vector<std::string> known, refused, searched;
   for (const LoadAttempt& attempt : attempts) {
+    if (attempt.source == kSourceLayers) continue;
     switch (attempt.result) {
       case Result::kRefused:
         refused.push_back(std::string(ToStd(attempt.status.message())));

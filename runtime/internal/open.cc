@@ -38,26 +38,9 @@ absl::Status TakeOpenError(const std::string& backend, devrt_status error,
   return status;
 }
 
-// Runs plugin code of which nothing is proven yet.
-template <typename Function>
-absl::Status Guarded(const std::string& backend, const char* call,
-                     Function function) {
-  std::string what = "an exception that is not a std::exception";
-  try {
-    devrt_status error = function();
-    return error == nullptr ? absl::OkStatus()
-                            : TakeOpenError(backend, error, call);
-  } catch (const std::exception& e) {
-    what = e.what();
-  } catch (...) {
-  }
-  return absl::InternalError(
-      absl::StrCat(call, " threw ", what, "; plugins must not throw"));
-}
-
 absl::StatusOr<uint32_t> CountDevices(const BackendRecord& backend) {
   uint32_t count = 0;
-  DEVRT_RETURN_IF_ERROR(Guarded(backend.name, "device count", [&] {
+  DEVRT_RETURN_IF_ERROR(CallPlugin(backend.name, "device count", [&] {
     return backend.ops.device_count(backend.self, &count);
   }));
   if (count > kMostDevices) {
@@ -70,11 +53,28 @@ absl::StatusOr<uint32_t> CountDevices(const BackendRecord& backend) {
 // Gives back what the open of a refused plugin has made; returns `why`.
 absl::Status Close(const BackendRecord& backend, absl::Status why) {
   if (backend.ops.shutdown == nullptr) return why;
-  Guarded(backend.name, "shutdown", [&]() -> devrt_status {
+  CallPlugin(backend.name, "shutdown", [&]() -> devrt_status {
     backend.ops.shutdown(backend.self);
     return nullptr;
   }).IgnoreError();
   return why;
+}
+
+absl::Status AttachLayers(const std::vector<const Layer*>& layers,
+                          BackendRecord* backend) {
+  backend->chain = std::make_unique<LayerChain>(
+      &backend->manifest, backend->self, &backend->ops, backend->capabilities);
+  LayerChain& chain = *backend->chain;
+  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
+    absl::Status refusal = chain.Attach(*layer);
+    if (refusal.ok()) continue;
+    chain.Shutdown();
+    return refusal;
+  }
+  backend->ops = chain.ops();
+  backend->self = chain.self();
+  backend->capabilities = chain.capabilities();
+  return absl::OkStatus();
 }
 
 void AddDevices(BackendRecord* backend, uint32_t count, uint32_t first_index) {
@@ -91,39 +91,56 @@ void AddDevices(BackendRecord* backend, uint32_t count, uint32_t first_index) {
 
 }  // namespace
 
-absl::StatusOr<devrt_plugin_open_fn_v0> LoadLibrary(
-    const std::string& path, const devrt_manifest_v0& manifest) {
+absl::StatusOr<void*> LoadLibrary(const std::string& path,
+                                  const devrt_manifest_v0& manifest,
+                                  const LibraryKind& kind) {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library == nullptr) return DlError();
-  const void* loaded = dlsym(library, DEVRT_PLUGIN_MANIFEST_SYMBOL);
-  void* open = dlsym(library, DEVRT_PLUGIN_OPEN_SYMBOL);
+  const void* loaded = dlsym(library, kind.manifest_symbol);
+  void* open = dlsym(library, kind.open_symbol);
   if (loaded == nullptr || open == nullptr) return DlError();
   if (std::memcmp(loaded, &manifest,
                   DEVRT_SIZE_THROUGH(devrt_manifest_v0, version)) != 0) {
     return absl::FailedPreconditionError(
         "its manifest in memory differs from the one in its file");
   }
-  return reinterpret_cast<devrt_plugin_open_fn_v0>(open);
+  return open;
 }
 
-absl::StatusOr<BackendRecord*> OpenPlugin(const devrt_manifest_v0& manifest,
-                                          const std::string& path,
-                                          devrt_plugin_open_fn_v0 open,
-                                          uint32_t first_index) {
+absl::Status CallPlugin(const std::string& plugin, const char* call,
+                        absl::FunctionRef<devrt_status()> function) {
+  std::string what = "an exception that is not a std::exception";
+  try {
+    devrt_status error = function();
+    return error == nullptr ? absl::OkStatus()
+                            : TakeOpenError(plugin, error, call);
+  } catch (const std::exception& e) {
+    what = e.what();
+  } catch (...) {
+  }
+  return absl::InternalError(
+      absl::StrCat(call, " threw ", what, "; plugins must not throw"));
+}
+
+absl::StatusOr<BackendRecord*> OpenPlugin(
+    const devrt_manifest_v0& manifest, const std::string& path,
+    devrt_plugin_open_fn_v0 open, const std::vector<const Layer*>& layers,
+    uint32_t first_index) {
   auto backend = std::make_unique<BackendRecord>();
   backend->name = manifest.backend;
   backend->path = path;
   backend->manifest = manifest;
   devrt_backend_v0 given = {};
   given.struct_size = sizeof given;
-  DEVRT_RETURN_IF_ERROR(Guarded(backend->name, "open",
-                                [&] { return open(HostTable(), &given); }));
+  DEVRT_RETURN_IF_ERROR(CallPlugin(backend->name, "open",
+                                   [&] { return open(HostTable(), &given); }));
   backend->self = given.self;
   absl::Status refusal =
       CompleteTable(given, manifest, &backend->ops, &backend->capabilities);
   if (!refusal.ok()) return Close(*backend, std::move(refusal));
   absl::StatusOr<uint32_t> count = CountDevices(*backend);
   if (!count.ok()) return Close(*backend, count.status());
+  DEVRT_RETURN_IF_ERROR(AttachLayers(layers, backend.get()));
   AddDevices(backend.get(), *count, first_index);
   return backend.release();
 }

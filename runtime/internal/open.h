@@ -7,24 +7,35 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "devrt/backends/abi/devrt_plugin.h"
+#include "devrt/runtime/internal/library_kind.h"
 #include "devrt/runtime/internal/records.h"
 
 namespace devrt::internal {
 
 // Loads the shared library at `path`, never to be unloaded, and returns its
 // open function.  `manifest` is what its file said.
-absl::StatusOr<devrt_plugin_open_fn_v0> LoadLibrary(
-    const std::string& path, const devrt_manifest_v0& manifest);
+absl::StatusOr<void*> LoadLibrary(const std::string& path,
+                                  const devrt_manifest_v0& manifest,
+                                  const LibraryKind& kind);
 
-// Calls `open`, checks what it gave and makes the records.  Devices get dense
-// indices from `first_index` on.
-absl::StatusOr<BackendRecord*> OpenPlugin(const devrt_manifest_v0& manifest,
-                                          const std::string& path,
-                                          devrt_plugin_open_fn_v0 open,
-                                          uint32_t first_index);
+// Runs code of `plugin` of which nothing is proven yet; the text of an error
+// begins with `call`.
+absl::Status CallPlugin(const std::string& plugin, const char* call,
+                        absl::FunctionRef<devrt_status()> function);
+
+// Calls `open`, checks what it gave, puts `layers` in front of it, the first
+// one outermost, and makes the records.  Devices get dense indices from
+// `first_index` on.
+absl::StatusOr<BackendRecord*> OpenPlugin(
+    const devrt_manifest_v0& manifest, const std::string& path,
+    devrt_plugin_open_fn_v0 open, const std::vector<const Layer*>& layers,
+    uint32_t first_index);
 
 }  // namespace devrt::internal
 

@@ -19,6 +19,7 @@
 #include "devrt/runtime/call_site.h"
 #include "devrt/runtime/device.h"
 #include "devrt/runtime/gate.h"
+#include "devrt/runtime/internal/layer_chain.h"
 #include "devrt/runtime/mutex.h"
 
 namespace devrt::internal {
@@ -54,9 +55,11 @@ struct BackendRecord {
   std::string name;
   std::string path;  // empty if linked in
   devrt_manifest_v0 manifest{};
-  devrt_ops_v0 ops{};  // complete: stubs where the plugin had NULL
+  // The front of the chain.  Complete: stubs where the plugin had NULL.
+  devrt_ops_v0 ops{};
   void* self = nullptr;
   uint64_t capabilities = 0;
+  std::unique_ptr<LayerChain> chain;
   std::vector<DeviceRecord*> devices;
 
   static Backend Wrap(BackendRecord* record) { return Backend(record); }

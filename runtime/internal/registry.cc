@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/internal/discovery.h"
 #include "devrt/runtime/internal/elf_manifest.h"
+#include "devrt/runtime/internal/layers.h"
 #include "devrt/runtime/internal/load_report.h"
 #include "devrt/runtime/internal/open.h"
 #include "devrt/runtime/internal/process_state.h"
@@ -61,6 +62,10 @@ class Registry {
                         devrt_plugin_open_fn_v0 open);
   std::vector<std::string> Names();
   std::vector<LoadAttempt> Attempts();
+  absl::Status SetLayers(const std::vector<std::string>& names);
+  std::vector<std::string> Layers();
+  absl::Status RegisterLayer(const devrt_manifest_v0* manifest,
+                             devrt_layer_open_fn_v0 open);
   absl::Status Shutdown();
 
  private:
@@ -80,6 +85,7 @@ class Registry {
   absl::StatusOr<BackendRecord*> Open(Entry* entry);
   absl::StatusOr<BackendRecord*> TryOpen(const Entry& entry);
   void Publish(BackendRecord* record);
+  const absl::StatusOr<LayerSet::Choice>& ChosenLayers();
 
   Mutex mutex_;
   std::optional<Environment> environment_;
@@ -87,6 +93,7 @@ class Registry {
   bool discovered_ = false;
   std::vector<std::unique_ptr<Entry>> entries_;  // in order of the report
   std::vector<std::unique_ptr<const BackendList>> lists_;
+  LayerSet layers_;
 };
 
 class Registry::Lock {
@@ -182,15 +189,17 @@ absl::StatusOr<BackendRecord*> Registry::TryOpen(const Entry& entry) {
   devrt_plugin_open_fn_v0 open = entry.open;
   any_opened.store(true);
   if (open == nullptr) {
-    DEVRT_ASSIGN_OR_RETURN(
-        open, LoadLibrary(entry.finding.attempt.path, entry.finding.manifest));
+    DEVRT_ASSIGN_OR_RETURN(void* const function,
+                           LoadLibrary(entry.finding.attempt.path,
+                                       entry.finding.manifest, kPluginLibrary));
+    open = reinterpret_cast<devrt_plugin_open_fn_v0>(function);
   }
   uint32_t devices = 0;
   for (BackendRecord* backend : OpenedBackends()) {
     devices += static_cast<uint32_t>(backend->devices.size());
   }
   return OpenPlugin(entry.finding.manifest, entry.finding.attempt.path, open,
-                    devices);
+                    *ChosenLayers(), devices);
 }
 
 // Opens at most once: a failure is the answer for ever.
@@ -198,6 +207,8 @@ absl::StatusOr<BackendRecord*> Registry::Open(Entry* entry) {
   if (entry->record != nullptr) return entry->record;
   LoadAttempt& attempt = entry->attempt();
   if (!attempt.status.ok()) return attempt.status;
+  // Not the plugin's fault: another choice may make it work.
+  DEVRT_RETURN_IF_ERROR(ChosenLayers().status());
   absl::StatusOr<BackendRecord*> record = TryOpen(*entry);
   if (!record.ok()) {
     attempt.result = Result::kRefused;
@@ -303,6 +314,46 @@ std::vector<LoadAttempt> Registry::Attempts() {
   return attempts;
 }
 
+const absl::StatusOr<LayerSet::Choice>& Registry::ChosenLayers() {
+  std::vector<Finding> findings;
+  const auto& chosen = layers_.Chosen(*environment_, &findings);
+  for (Finding& finding : findings) Add(std::move(finding));
+  return chosen;
+}
+
+absl::Status Registry::SetLayers(const std::vector<std::string>& names) {
+  Lock lock(this);
+  if (!IsProcessOpen()) return ProcessClosedError();
+  if (!OpenedBackends().empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "SetLayers: backend ", Quoted(OpenedBackends().front()->name),
+        " is open already; choose layers before the first use of a backend"));
+  }
+  ReadSettings();
+  any_opened.store(true);
+  std::vector<Finding> findings;
+  absl::Status status = layers_.Choose(names, *environment_, &findings);
+  for (Finding& finding : findings) Add(std::move(finding));
+  return status;
+}
+
+std::vector<std::string> Registry::Layers() {
+  Lock lock(this);
+  ReadSettings();
+  std::vector<std::string> names;
+  if (!environment_->layers.empty()) any_opened.store(true);
+  const auto& chosen = ChosenLayers();
+  if (!chosen.ok()) return names;
+  for (const Layer* layer : *chosen) names.push_back(layer->name);
+  return names;
+}
+
+absl::Status Registry::RegisterLayer(const devrt_manifest_v0* manifest,
+                                     devrt_layer_open_fn_v0 open) {
+  Lock lock(this);
+  return layers_.Register(manifest, open);
+}
+
 absl::Status Registry::Shutdown() {
   Lock lock(this);
   if (!IsProcessOpen()) return ProcessClosedError();
@@ -345,6 +396,22 @@ std::vector<LoadAttempt> Attempts() {
   // The report outlives Shutdown, but a forked child must take no lock.
   if ((process_state.load() & kForkedChild) != 0) return {};
   return Registry::Get().Attempts();
+}
+
+absl::Status SetLayerNames(const std::vector<std::string>& names) {
+  if (!IsProcessOpen()) return ProcessClosedError();
+  return Registry::Get().SetLayers(names);
+}
+
+std::vector<std::string> LayerNames() {
+  if (!IsProcessOpen()) return {};
+  return Registry::Get().Layers();
+}
+
+absl::Status RegisterLayerRecord(const devrt_manifest_v0* manifest,
+                                 devrt_layer_open_fn_v0 open) {
+  if (!IsProcessOpen()) return ProcessClosedError();
+  return Registry::Get().RegisterLayer(manifest, open);
 }
 
 absl::Status ShutdownAll() {

@@ -25,6 +25,12 @@ std::vector<std::string> FoundBackendNames();
 std::vector<LoadAttempt> Attempts();
 absl::Status ShutdownAll();
 
+// Implement the functions of layer.h.
+absl::Status SetLayerNames(const std::vector<std::string>& names);
+std::vector<std::string> LayerNames();
+absl::Status RegisterLayerRecord(const devrt_manifest_v0* manifest,
+                                 devrt_layer_open_fn_v0 open);
+
 }  // namespace devrt::internal
 
 #endif  // DEVRT_RUNTIME_INTERNAL_REGISTRY_H_

@@ -74,7 +74,7 @@ absl::Status CloseBackends(const std::vector<BackendRecord*>& backends) {
   for (BackendRecord* backend : backends) {
     // A lost device's handles were leaked, and its driver is left alone.
     if (HasLostDevice(*backend)) continue;
-    backend->ops.shutdown(backend->self);
+    backend->chain->Shutdown();
   }
   return absl::OkStatus();
 }

@@ -85,22 +85,6 @@ void FillWithStubs(devrt_ops_v0* ops) {
   if (ops->get_extension == nullptr) ops->get_extension = &NoExtension;
 }
 
-absl::Status CopyTable(const devrt_ops_v0* given, devrt_ops_v0* ops) {
-  if (given == nullptr) {
-    return absl::InvalidArgumentError("its open gave no table");
-  }
-  const uint32_t size = given->struct_size;
-  if (size < kHeader || (size - kHeader) % kSlotSize != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("its table claims ", size, " bytes; expected ", kHeader,
-                     " and a multiple of ", kSlotSize));
-  }
-  *ops = devrt_ops_v0{};
-  std::memcpy(ops, given, std::min<size_t>(size, sizeof *ops));
-  ops->struct_size = sizeof *ops;
-  return absl::OkStatus();
-}
-
 absl::Status CheckRequired(const devrt_ops_v0& ops) {
   std::vector<const char*> missing;
   if (ops.shutdown == nullptr) missing.push_back("shutdown");
@@ -128,6 +112,22 @@ absl::Status CheckPromises(const devrt_ops_v0& ops, uint64_t capabilities) {
 }
 
 }  // namespace
+
+absl::Status CopyTable(const devrt_ops_v0* given, devrt_ops_v0* ops) {
+  if (given == nullptr) {
+    return absl::InvalidArgumentError("its open gave no table");
+  }
+  const uint32_t size = given->struct_size;
+  if (size < kHeader || (size - kHeader) % kSlotSize != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("its table claims ", size, " bytes; expected ", kHeader,
+                     " and a multiple of ", kSlotSize));
+  }
+  *ops = devrt_ops_v0{};
+  std::memcpy(ops, given, std::min<size_t>(size, sizeof *ops));
+  ops->struct_size = sizeof *ops;
+  return absl::OkStatus();
+}
 
 std::string CapabilityNames(uint64_t capabilities) {
   std::vector<std::string> names;

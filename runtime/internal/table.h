@@ -16,6 +16,10 @@ namespace devrt::internal {
 // "EVENT_TIMING, HOST_FUNC"; bits without a name as "bit 40".
 std::string CapabilityNames(uint64_t capabilities);
 
+// Copies as much of `given` as both sides know; the rest of `*ops` is NULL.
+//   INVALID_ARGUMENT  the table is missing or shorter than any version's
+absl::Status CopyTable(const devrt_ops_v0* given, devrt_ops_v0* ops);
+
 // Copies as much of `given.ops` as both sides know into `*ops`, and puts stubs
 // that answer UNIMPLEMENTED where it has nothing or has not promised it, so
 // that no caller tests for NULL or for bits.  Sets `*capabilities` to the known

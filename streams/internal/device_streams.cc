@@ -9,10 +9,11 @@ namespace devrt::internal {
 namespace {
 
 template <typename Table>
-const Table* FindExtension(DeviceRecord* device, const char* name) {
+ExtensionOf<Table> FindExtension(DeviceRecord* device, const char* name) {
   auto found =
       BackendRecord::Wrap(device->backend).GetExtension(name, sizeof(Table));
-  return found.ok() ? static_cast<const Table*>(*found) : nullptr;
+  if (!found.ok()) return {};
+  return {static_cast<const Table*>(found->table), found->self};
 }
 
 void ReleasePooled(DeviceRecord* device) {

@@ -114,6 +114,13 @@ class HostCalls {
   HostCall* first_ DEVRT_GUARDED_BY(mutex_) = nullptr;
 };
 
+// An extension's functions, and what they take as `self`.
+template <typename Table>
+struct ExtensionOf {
+  const Table* table = nullptr;  // nullptr: no such extension
+  void* self = nullptr;
+};
+
 struct DeviceStreams {
   explicit DeviceStreams(DeviceRecord* record);
 
@@ -122,8 +129,8 @@ struct DeviceStreams {
   StreamRecycler streams;
   EventPool events;
   HostCalls host_calls;
-  const devrt_launch_v0* launch = nullptr;  // nullptr: no such extension
-  const devrt_probe_v0* probe = nullptr;
+  ExtensionOf<devrt_launch_v0> launch;
+  ExtensionOf<devrt_probe_v0> probe;
 
   // Made at the first use, never freed.
   static DeviceStreams* Of(DeviceRecord* device) {

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which layers stand in front of backends: what is linked in, what was chosen,
+// what it was resolved to.
+
+#ifndef DEVRT_RUNTIME_INTERNAL_LAYERS_H_
+#define DEVRT_RUNTIME_INTERNAL_LAYERS_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "devrt/backends/abi/devrt_layer.h"
+#include "devrt/runtime/internal/discovery.h"
+#include "devrt/runtime/internal/layer_chain.h"
+
+namespace devrt::internal {
+
+// Threads: the registry's lock.
+class LayerSet {
+ public:
+  using Choice = std::vector<const Layer*>;
+
+  absl::Status Register(const devrt_manifest_v0* manifest,
+                        devrt_layer_open_fn_v0 open);
+
+  // Opens the layers `names` and chooses them; after an error the choice is as
+  // before.  What was tried is appended to `findings`.
+  absl::Status Choose(const std::vector<std::string>& names,
+                      const Environment& environment,
+                      std::vector<Finding>* findings);
+
+  // The layers of the choice.  Without one, those of environment.layers are
+  // chosen now, and an error is the answer until somebody chooses.
+  const absl::StatusOr<Choice>& Chosen(const Environment& environment,
+                                       std::vector<Finding>* findings);
+
+ private:
+  struct Entry {
+    Layer layer;
+    devrt_manifest_v0 manifest{};
+    devrt_layer_open_fn_v0 open = nullptr;
+    std::string canonical;  // of its file; empty if linked in
+    bool opened = false;
+  };
+
+  absl::StatusOr<Choice> Resolve(const std::vector<std::string>& names,
+                                 const Environment& environment,
+                                 std::vector<Finding>* findings);
+  absl::StatusOr<const Layer*> Find(const std::string& name,
+                                    const Environment& environment,
+                                    std::vector<Finding>* findings);
+  absl::StatusOr<Entry*> FindFile(const std::string& name,
+                                  const Environment& environment,
+                                  std::vector<Finding>* findings);
+  absl::StatusOr<Entry*> LoadFile(const std::string& path,
+                                  std::vector<Finding>* findings);
+  static absl::StatusOr<const Layer*> Open(Entry* entry);
+  Entry* Known(const std::string& name);
+
+  std::vector<std::unique_ptr<Entry>> entries_;
+  std::optional<absl::StatusOr<Choice>> choice_;
+};
+
+// The names in DEVRT_LAYERS, without blanks and empty ones.
+std::vector<std::string> SplitLayers(const std::string& text);
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_RUNTIME_INTERNAL_LAYERS_H_
