@@ -47,7 +47,8 @@ absl::Status NotRegistered(const DeviceRecord* device, const void* pointer,
 
 }  // namespace
 
-absl::Status RegisterHost(Device device, void* pointer, uint64_t bytes) {
+absl::Status RegisterHost(Device device, void* pointer, uint64_t bytes,
+                          CallSite site) {
   DeviceRecord* record = device.record();
   DEVRT_RETURN_IF_ERROR(internal::CheckRequest(record, 0, 0, "RegisterHost"));
   const uintptr_t begin = reinterpret_cast<uintptr_t>(pointer);
@@ -57,24 +58,25 @@ absl::Status RegisterHost(Device device, void* pointer, uint64_t bytes) {
                      bytes, " bytes at ", Hex(pointer)));
   }
   AllocationRange range = {record, PointerKind::kPinned, true, pointer, bytes,
-                           0};
+                           0,      site,                 {}};
   // Recorded first, so that two threads cannot both register it.
   if (const auto in_the_way = AllocationTable::Get().Insert(&range)) {
     return Conflict(range, *in_the_way);
   }
   record->live_allocations.fetch_add(1);
+  internal::SetCallSite(site);
   absl::Status status = FromPlugin(
       record,
       record->ops->host_register(record->self, record->ordinal, pointer, bytes),
       "host registration");
   if (!status.ok()) {
-    AllocationTable::Get().Remove(range);
+    AllocationTable::Get().Remove(range, site);
     record->live_allocations.fetch_sub(1);
   }
   return status;
 }
 
-absl::Status UnregisterHost(Device device, void* pointer) {
+absl::Status UnregisterHost(Device device, void* pointer, CallSite site) {
   if (!internal::IsProcessOpen()) return internal::ProcessClosedError();
   if (internal::InHostFunction()) {
     return internal::HostFunctionError("UnregisterHost");
@@ -83,9 +85,10 @@ absl::Status UnregisterHost(Device device, void* pointer) {
   const std::optional<AllocationRange> range =
       AllocationTable::Get().FindRegistered(record->backend, pointer);
   if (!range.has_value() || range->base != pointer ||
-      !AllocationTable::Get().Remove(*range)) {
+      !AllocationTable::Get().Remove(*range, site)) {
     return NotRegistered(record, pointer, range);
   }
+  internal::SetCallSite(site);
   devrt_status error = nullptr;
   if (!internal::IsLost(range->device)) {
     error = record->ops->host_unregister(record->self, pointer);

@@ -41,26 +41,29 @@ absl::Status AllocationError(DeviceRecord* device, uint64_t bytes,
 }  // namespace
 
 absl::StatusOr<void*> Allocate(Device device, uint64_t bytes,
-                               uint64_t alignment) {
+                               uint64_t alignment, CallSite site) {
   DeviceRecord* record = device.record();
   DEVRT_RETURN_IF_ERROR(CheckRequest(record, bytes, alignment, "Allocate"));
   if (bytes == 0) return nullptr;
+  internal::SetCallSite(site);
   void* pointer = nullptr;
   if (devrt_status error = record->ops->alloc(record->self, record->ordinal,
                                               bytes, alignment, &pointer)) {
     return AllocationError(record, bytes, error, "allocation");
   }
-  return RecordBlock({record, PointerKind::kDevice, false, pointer, bytes, 0});
+  return RecordBlock(
+      {record, PointerKind::kDevice, false, pointer, bytes, 0, site, {}});
 }
 
-absl::Status Free(Device device, void* pointer) {
+absl::Status Free(Device device, void* pointer, CallSite site) {
   if (!IsProcessOpen()) return ProcessClosedError();
   if (pointer == nullptr) return absl::OkStatus();
   if (InHostFunction()) return HostFunctionError("Free");
   DeviceRecord* record = device.record();
   DEVRT_ASSIGN_OR_RETURN(
       const AllocationRange range,
-      ClaimBlock(pointer, PointerKind::kDevice, record, "Free"));
+      ClaimBlock(pointer, PointerKind::kDevice, record, "Free", site));
+  internal::SetCallSite(site);
   devrt_status error = nullptr;
   if (!IsLost(record)) {
     error = record->ops->dealloc(record->self, record->ordinal, pointer,
@@ -70,10 +73,11 @@ absl::Status Free(Device device, void* pointer) {
 }
 
 absl::StatusOr<void*> AllocateHost(Device device, uint64_t bytes,
-                                   uint64_t alignment) {
+                                   uint64_t alignment, CallSite site) {
   DeviceRecord* record = device.record();
   DEVRT_RETURN_IF_ERROR(CheckRequest(record, bytes, alignment, "AllocateHost"));
   if (bytes == 0) return nullptr;
+  internal::SetCallSite(site);
   void* pointer = nullptr;
   devrt_status error = record->ops->host_alloc(record->self, record->ordinal,
                                                bytes, alignment, &pointer);
@@ -84,10 +88,11 @@ absl::StatusOr<void*> AllocateHost(Device device, uint64_t bytes,
     return OutOfMemoryError(record, info, status);
   }
   DEVRT_RETURN_IF_ERROR(status);
-  return RecordBlock({record, PointerKind::kPinned, false, pointer, bytes, 0});
+  return RecordBlock(
+      {record, PointerKind::kPinned, false, pointer, bytes, 0, site, {}});
 }
 
-absl::Status FreeHost(void* pointer) {
+absl::Status FreeHost(void* pointer, CallSite site) {
   if (!IsProcessOpen()) return ProcessClosedError();
   if (pointer == nullptr) return absl::OkStatus();
   if (InHostFunction()) {
@@ -95,7 +100,8 @@ absl::Status FreeHost(void* pointer) {
   }
   DEVRT_ASSIGN_OR_RETURN(
       const AllocationRange range,
-      ClaimBlock(pointer, PointerKind::kPinned, nullptr, "FreeHost"));
+      ClaimBlock(pointer, PointerKind::kPinned, nullptr, "FreeHost", site));
+  internal::SetCallSite(site);
   DeviceRecord* record = range.device;
   devrt_status error = nullptr;
   if (!IsLost(record)) {

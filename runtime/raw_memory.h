@@ -32,6 +32,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "devrt/runtime/call_site.h"
 #include "devrt/runtime/device.h"
 #include "devrt/runtime/export.h"
 
@@ -46,23 +47,28 @@ namespace devrt {
 //   INVALID_ARGUMENT    the alignment is not a power of two
 //   UNIMPLEMENTED       the device cannot align that far
 DEVRT_EXPORT absl::StatusOr<void*> Allocate(Device device, uint64_t bytes,
-                                            uint64_t alignment = 0);
+                                            uint64_t alignment = 0,
+                                            CallSite site = CallSite::Here());
 
 // Null is allowed.
 //   INVALID_ARGUMENT  not the beginning of a live block of `device`: freed
-//                     before, interior, of another device, pinned, or unknown
-DEVRT_EXPORT absl::Status Free(Device device, void* pointer);
+//                     before (and where), interior, of another device, pinned,
+//                     or unknown
+DEVRT_EXPORT absl::Status Free(Device device, void* pointer,
+                               CallSite site = CallSite::Here());
 
 // ---- Pinned host memory ---------------------------------------------------
 
 // Page-locked host memory, which copies of `device`'s backend reach without a
 // detour; reported as belonging to `device`.  Errors as of Allocate;
 // UNIMPLEMENTED where the backend lacks PINNED_HOST.
-DEVRT_EXPORT absl::StatusOr<void*> AllocateHost(Device device, uint64_t bytes,
-                                                uint64_t alignment = 0);
+DEVRT_EXPORT absl::StatusOr<void*> AllocateHost(
+    Device device, uint64_t bytes, uint64_t alignment = 0,
+    CallSite site = CallSite::Here());
 
 // Null is allowed.  INVALID_ARGUMENT as of Free.
-DEVRT_EXPORT absl::Status FreeHost(void* pointer);
+DEVRT_EXPORT absl::Status FreeHost(void* pointer,
+                                   CallSite site = CallSite::Here());
 
 // Page-locks `bytes` of existing host memory for `device`'s backend.  The
 // caller keeps it allocated until UnregisterHost.  One range may be
@@ -71,12 +77,14 @@ DEVRT_EXPORT absl::Status FreeHost(void* pointer);
 //   INVALID_ARGUMENT  null, empty, device memory or already pinned memory
 //   UNIMPLEMENTED     the backend lacks HOST_REGISTER
 DEVRT_EXPORT absl::Status RegisterHost(Device device, void* pointer,
-                                       uint64_t bytes);
+                                       uint64_t bytes,
+                                       CallSite site = CallSite::Here());
 
 // Ends a registration with `device`'s backend.
 //   NOT_FOUND         not registered with it, or not any more
 //   INVALID_ARGUMENT  points into a registered range, not to its beginning
-DEVRT_EXPORT absl::Status UnregisterHost(Device device, void* pointer);
+DEVRT_EXPORT absl::Status UnregisterHost(Device device, void* pointer,
+                                         CallSite site = CallSite::Here());
 
 // ---- What a pointer is ----------------------------------------------------
 

@@ -83,7 +83,7 @@ class DEVRT_EXPORT LaunchContext {
   template <typename T>
   T* Local(T* ptr, size_t count = 1) const {
     return static_cast<T*>(const_cast<void*>(LocalBytes(
-        ptr, count * sizeof(T),
+        ptr, count <= SIZE_MAX / sizeof(T) ? count * sizeof(T) : UINT64_MAX,
         std::is_const_v<T> ? DEVRT_ACCESS_READ
                            : DEVRT_ACCESS_READ | DEVRT_ACCESS_WRITE)));
   }

@@ -357,7 +357,7 @@ typedef struct devrt_ops_v0 {
   devrt_status (*copy_async)(void* self, devrt_stream stream, void* dst,
                              const void* src, uint64_t size, uint32_t kind);
   /* [any] Every byte of [dst, dst + size) := value & 0xff.  `dst` is memory
-   * of the stream's device (C47). */
+   * of the stream's device, or of a peer that it may access (C47). */
   devrt_status (*fill_async)(void* self, devrt_stream stream, void* dst,
                              uint32_t value, uint64_t size);
 

@@ -63,10 +63,14 @@ devrt_status BlockTable::Alloc(uint32_t device, uint64_t size,
                                uint64_t alignment,
                                const devrt_call_site_v0& site, void** ptr) {
   if (size == 0) return InvalidArgument(name_ + ": a block of 0 bytes");
-  if ((alignment & (alignment - 1)) != 0 || alignment > kMaxAlignment) {
+  if ((alignment & (alignment - 1)) != 0) {
     return InvalidArgument(name_ + ": alignment " + std::to_string(alignment) +
-                           " is not a power of two up to " +
-                           std::to_string(kMaxAlignment));
+                           " is not a power of two");
+  }
+  if (alignment > kMaxAlignment) {
+    return MakeError(DEVRT_UNIMPLEMENTED, 801,
+                     name_ + ": alignment " + std::to_string(alignment) +
+                         " is more than " + std::to_string(kMaxAlignment));
   }
   const std::unique_lock lock(mutex_);
   Block block;

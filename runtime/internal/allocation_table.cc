@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "devrt/runtime/internal/allocation_table.h"
 
+#include <algorithm>
 #include <iterator>
 #include <mutex>  // std::unique_lock
 
@@ -56,13 +57,19 @@ std::optional<AllocationRange> AllocationTable::Insert(AllocationRange* range) {
 void AllocationTable::Restore(const AllocationRange& range) {
   std::unique_lock lock(mutex_);
   RangesFor(range).emplace(AddressOf(range.base), range);
+  for (AllocationRange& freed : freed_) {
+    if (freed.id == range.id) freed = AllocationRange();
+  }
 }
 
-bool AllocationTable::Remove(const AllocationRange& range) {
+bool AllocationTable::Remove(const AllocationRange& range, CallSite site) {
   std::unique_lock lock(mutex_);
   Ranges& ranges = RangesFor(range);
   const auto found = ranges.find(AddressOf(range.base));
   if (found == ranges.end() || found->second.id != range.id) return false;
+  AllocationRange& kept = freed_[freed_count_++ % kFreedKept];
+  kept = found->second;
+  kept.freed = site;
   ranges.erase(found);
   return true;
 }
@@ -88,6 +95,17 @@ std::optional<AllocationRange> AllocationTable::FindRegistered(
   const AllocationRange* found = FindIn(ranges->second, AddressOf(pointer));
   if (found == nullptr) return std::nullopt;
   return *found;
+}
+
+std::optional<AllocationRange> AllocationTable::FindFreed(
+    const void* pointer) const {
+  const uintptr_t address = AddressOf(pointer);
+  std::shared_lock lock(mutex_);
+  for (uint64_t i = 1; i <= std::min<uint64_t>(freed_count_, kFreedKept); ++i) {
+    const AllocationRange& range = freed_[(freed_count_ - i) % kFreedKept];
+    if (address - AddressOf(range.base) < range.size) return range;
+  }
+  return std::nullopt;
 }
 
 std::optional<AllocationRange> FindAllocation(const void* pointer) {

@@ -5,13 +5,16 @@
 #ifndef DEVRT_RUNTIME_INTERNAL_ALLOCATION_TABLE_H_
 #define DEVRT_RUNTIME_INTERNAL_ALLOCATION_TABLE_H_
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <shared_mutex>
 
 #include "absl/container/btree_map.h"
+#include "devrt/runtime/call_site.h"
 #include "devrt/runtime/internal/records.h"
 #include "devrt/runtime/raw_memory.h"
 
@@ -24,6 +27,8 @@ struct AllocationRange {
   void* base = nullptr;
   uint64_t size = 0;  // > 0
   uint64_t id = 0;    // never reused
+  CallSite allocated;
+  CallSite freed;  // of one that is not alive any more
 };
 
 // Blocks that devrt allocated never overlap each other; registered ranges
@@ -38,12 +43,16 @@ class AllocationTable {
   // Back, under the id it had.
   void Restore(const AllocationRange& range);
   // False when another thread removed it before.
-  bool Remove(const AllocationRange& range);
+  bool Remove(const AllocationRange& range, CallSite site);
 
   // The allocated block, else the registered range, that holds `pointer`.
   std::optional<AllocationRange> Find(const void* pointer) const;
   std::optional<AllocationRange> FindRegistered(const BackendRecord* backend,
                                                 const void* pointer) const;
+  // Of the last kFreedKept that were removed, the latest that held `pointer`.
+  std::optional<AllocationRange> FindFreed(const void* pointer) const;
+
+  static constexpr size_t kFreedKept = 256;
 
  private:
   using Ranges = absl::btree_map<uintptr_t, AllocationRange>;
@@ -58,6 +67,8 @@ class AllocationTable {
   Ranges allocated_;
   std::map<const BackendRecord*, Ranges> registered_;
   uint64_t last_id_ = 0;
+  std::array<AllocationRange, kFreedKept> freed_;  // a ring
+  uint64_t freed_count_ = 0;
 };
 
 // AllocationTable::Get().Find(pointer)

@@ -48,12 +48,29 @@ std::string DescribeRange(const AllocationRange& range) {
   return absl::StrCat(kind, DeviceName(range.device));
 }
 
+std::string DescribeFreed(const void* pointer) {
+  const std::optional<AllocationRange> range =
+      AllocationTable::Get().FindFreed(pointer);
+  if (!range.has_value()) return std::string();
+  std::string text = absl::StrCat("it was in a block of ", range->size,
+                                  " bytes of ", DescribeRange(*range));
+  const auto append = [&text](const char* verb, CallSite site) {
+    if (site.file == nullptr) return;
+    absl::StrAppend(&text, ", ", verb, " at ", site.file, ":", site.line);
+  };
+  append("allocated", range->allocated);
+  append("freed", range->freed);
+  return text;
+}
+
 std::string DescribePointer(const void* pointer) {
   const std::optional<AllocationRange> range = FindAllocation(pointer);
   if (!range.has_value()) {
-    return absl::StrCat(Hex(pointer),
-                        " lies in no live block: it was freed before, or "
-                        "devrt never allocated it");
+    const std::string freed = DescribeFreed(pointer);
+    return absl::StrCat(
+        Hex(pointer), " lies in no live block: ",
+        freed.empty() ? "it was freed before, or devrt never allocated it"
+                      : freed);
   }
   const std::string text =
       absl::StrCat(Hex(pointer), " is ", DescribeRange(*range));
@@ -67,12 +84,12 @@ std::string DescribePointer(const void* pointer) {
 absl::StatusOr<AllocationRange> ClaimBlock(const void* pointer,
                                            PointerKind kind,
                                            const DeviceRecord* device,
-                                           const char* call) {
+                                           const char* call, CallSite site) {
   const std::optional<AllocationRange> range = FindAllocation(pointer);
   const bool fits = range.has_value() && range->base == pointer &&
                     range->kind == kind && !range->registered &&
                     (device == nullptr || range->device == device);
-  if (fits && AllocationTable::Get().Remove(*range)) return *range;
+  if (fits && AllocationTable::Get().Remove(*range, site)) return *range;
   return absl::InvalidArgumentError(absl::StrCat(
       call, " needs the beginning of a live block of ",
       device != nullptr ? DeviceName(device) : "pinned host memory", ", but ",

@@ -28,7 +28,7 @@ absl::StatusOr<void*> RecordBlock(AllocationRange range);
 absl::StatusOr<AllocationRange> ClaimBlock(const void* pointer,
                                            PointerKind kind,
                                            const DeviceRecord* device,
-                                           const char* call);
+                                           const char* call, CallSite site);
 
 // After a native free answered `error`.  Frees report no earlier work
 // (semantics 2.4); one that failed itself leaves the block allocated.
@@ -38,6 +38,9 @@ absl::Status SettleFree(const AllocationRange& range, devrt_status error,
 // "0x7f00 is pinned host memory of mtia:0, 16 bytes into the block at 0x7ef0"
 std::string DescribePointer(const void* pointer);
 std::string DescribeRange(const AllocationRange& range);
+// "it was in a block of 64 bytes of memory of mtia:0, allocated at a.cc:12,
+// freed at a.cc:20"; empty if nothing is known.
+std::string DescribeFreed(const void* pointer);
 
 // A device that is lost, in a process that may use devrt: its memory is
 // released without asking the driver (semantics 2.5).

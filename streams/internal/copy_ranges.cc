@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "devrt/runtime/internal/allocation_table.h"
+#include "devrt/runtime/internal/blocks.h"
+#include "devrt/runtime/internal/peer_table.h"
 #include "devrt/runtime/raw_memory.h"
 #include "devrt/runtime/status.h"
 
@@ -136,6 +138,13 @@ absl::Status ChooseRoute(DeviceRecord* stream_device, CopyRoute* route) {
   return absl::OkStatus();
 }
 
+// Whether kernels of `device` may touch memory of `owner`, by our own record.
+bool MayAccess(const DeviceRecord* device, const DeviceRecord* owner) {
+  PeerTable& peers = PeerTable::Get();
+  MutexLock lock(&peers.mutex);
+  return peers.enabled.count({device, owner}) != 0;
+}
+
 }  // namespace
 
 absl::StatusOr<CopyRoute> RouteCopy(DeviceRecord* stream_device,
@@ -168,14 +177,25 @@ absl::Status CheckFill(DeviceRecord* stream_device, const void* dst,
                        uint64_t bytes) {
   DEVRT_ASSIGN_OR_RETURN(CopySide side,
                          FindSide(stream_device, "target", dst, bytes));
-  if (side.device == stream_device) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
+  if (side.device == stream_device ||
+      (side.device != nullptr && MayAccess(stream_device, side.device))) {
+    return absl::OkStatus();
+  }
+  const std::string wanted = absl::StrCat(
       "a fill on a stream of ", DeviceName(stream_device),
-      " needs memory of that device, but ", Text(dst), " is ",
-      side.device == nullptr
-          ? std::string("host memory: use memset after synchronising")
-          : absl::StrCat("memory of ", DeviceName(side.device),
-                         ": use one of its streams")));
+      " needs memory of that device or of a peer that it may access, but ",
+      Text(dst), " is ");
+  if (side.device != nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(wanted, "memory of ", DeviceName(side.device),
+                     ": use one of its streams, or enable peer access"));
+  }
+  const std::string freed = DescribeFreed(dst);
+  return absl::InvalidArgumentError(
+      freed.empty()
+          ? absl::StrCat(wanted,
+                         "host memory: use memset after synchronising")
+          : absl::StrCat(wanted, "not allocated: ", freed));
 }
 
 }  // namespace devrt::internal

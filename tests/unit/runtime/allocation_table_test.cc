@@ -31,12 +31,13 @@ class AllocationTableTest : public ::testing::Test {
 
   static AllocationRange Range(const BackendRecord& backend, uintptr_t address,
                                uint64_t size, bool registered = false) {
-    return {backend.devices[0],
-            registered ? PointerKind::kPinned : PointerKind::kDevice,
-            registered,
-            At(address),
-            size,
-            0};
+    AllocationRange range;
+    range.device = backend.devices[0];
+    range.kind = registered ? PointerKind::kPinned : PointerKind::kDevice;
+    range.registered = registered;
+    range.base = At(address);
+    range.size = size;
+    return range;
   }
 
   AllocationTable table_;
@@ -75,18 +76,18 @@ TEST_F(AllocationTableTest, IdsAreNeverReused) {
   AllocationRange range = Range(a_, 1000, 24);
   table_.Insert(&range);
   const AllocationRange first = range;
-  EXPECT_TRUE(table_.Remove(first));
-  EXPECT_FALSE(table_.Remove(first));
+  EXPECT_TRUE(table_.Remove(first, CallSite()));
+  EXPECT_FALSE(table_.Remove(first, CallSite()));
   table_.Insert(&range);
   EXPECT_GT(range.id, first.id);
-  EXPECT_FALSE(table_.Remove(first));  // another block at that address
+  EXPECT_FALSE(table_.Remove(first, CallSite()));  // another block at that address
   EXPECT_TRUE(table_.Find(At(1000)).has_value());
 }
 
 TEST_F(AllocationTableTest, RestoreKeepsTheId) {
   AllocationRange range = Range(a_, 1000, 24);
   table_.Insert(&range);
-  table_.Remove(range);
+  table_.Remove(range, CallSite());
   table_.Restore(range);
   EXPECT_EQ(table_.Find(At(1000))->id, range.id);
 }
@@ -101,7 +102,7 @@ TEST_F(AllocationTableTest, BackendsRegisterTheSameRange) {
   EXPECT_EQ(table_.FindRegistered(&a_, At(1008))->base, At(1000));
   EXPECT_EQ(table_.FindRegistered(&b_, At(1008))->base, At(1008));
   EXPECT_FALSE(table_.FindRegistered(&b_, At(1000)).has_value());
-  EXPECT_TRUE(table_.Remove(by_b));
+  EXPECT_TRUE(table_.Remove(by_b, CallSite()));
   EXPECT_FALSE(table_.FindRegistered(&b_, At(1008)).has_value());
   EXPECT_TRUE(table_.Find(At(1008))->registered);
 }
@@ -133,7 +134,7 @@ TEST_F(AllocationTableTest, AgreesWithAModel) {
       const uintptr_t base = reinterpret_cast<uintptr_t>(found->base);
       ASSERT_EQ(model.count(base), 1u);
       ASSERT_TRUE(address - base < model[base].size);
-      ASSERT_TRUE(table_.Remove(*found));
+      ASSERT_TRUE(table_.Remove(*found, CallSite()));
       model.erase(base);
     } else {
       for (const auto& [base, range] : model) {
@@ -153,7 +154,7 @@ TEST_F(AllocationTableTest, ManyThreads) {
         AllocationRange range = Range(a_, t << 20, 64);
         EXPECT_FALSE(table_.Insert(&range).has_value());
         EXPECT_EQ(table_.Find(At((t << 20) + 63))->id, range.id);
-        EXPECT_TRUE(table_.Remove(range));
+        EXPECT_TRUE(table_.Remove(range, CallSite()));
       }
     });
   }

@@ -100,11 +100,24 @@ TEST_F(RawMemoryTest, C63WrongFrees) {
               StatusIs(kInvalid, HasSubstr("1 bytes into")));
   EXPECT_OK(Free(device_, block));
   EXPECT_OK(FreeHost(pinned));
-  EXPECT_THAT(Free(device_, block),
-              StatusIs(kInvalid, HasSubstr("it was freed before")));
-  EXPECT_THAT(FreeHost(pinned),
-              StatusIs(kInvalid, HasSubstr("it was freed before")));
+  for (const absl::Status& twice : {Free(device_, block), FreeHost(pinned)}) {
+    EXPECT_THAT(twice,
+                StatusIs(kInvalid, AllOf(HasSubstr("in a block of 1000 bytes"),
+                                         HasSubstr("raw_memory_test.cc"))));
+  }
   EXPECT_OK(Free(device_, Must(Allocate(device_, 1000))));
+}
+
+// Both ends of a block's life are named, by the lines that asked for them.
+TEST_F(RawMemoryTest, C63FreeingTwiceNamesBothSites) {
+  const CallSite made{"a.cc", 12}, freed{"b.cc", 34};
+  void* block = Must(Allocate(device_, 1000, 0, made));
+  EXPECT_OK(Free(device_, block, freed));
+  EXPECT_THAT(
+      Free(device_, Plus(block, 8)),
+      StatusIs(kInvalid,
+               HasSubstr("it was in a block of 1000 bytes of memory of fake:0, "
+                         "allocated at a.cc:12, freed at b.cc:34")));
 }
 
 TEST_F(RawMemoryTest, OneOfManyConcurrentFreesSucceeds) {

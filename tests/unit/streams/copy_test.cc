@@ -92,6 +92,29 @@ TEST_F(C47, TargetsThatAreNotOfTheDevice) {
   EXPECT_EQ(other.PeekAt(0), 5);
 }
 
+TEST_F(C47, MemoryOfAPeerWithAccess) {
+  InEverySchedule([] {
+    Stream s = NewStream();
+    Ints other(dev(1));
+    ASSERT_OK(EnablePeerAccess(dev(0), dev(1)));
+    ASSERT_OK(FillAsync(s, other.ptr(), 0x11, kBytes));
+    ASSERT_OK(s.Synchronize());
+    EXPECT_EQ(other.PeekAt(Ints::kCount - 1), 0x1111111111111111);
+    ASSERT_OK(DisablePeerAccess(dev(0), dev(1)));
+    EXPECT_STATUS(FillAsync(s, other.ptr(), 0, 8), kInvalidArgument,
+                  "enable peer access");
+  });
+}
+
+TEST_F(C47, FreedMemoryIsNotCalledHostMemory) {
+  Stream s = NewStream();
+  void* block = Must(Allocate(dev(), 64));
+  ASSERT_OK(Free(dev(), block));
+  EXPECT_STATUS(FillAsync(s, block, 0, 8), kInvalidArgument,
+                "not allocated: it was in a block of 64 bytes of memory of "
+                "mtia:0, allocated at ");
+}
+
 using C48 = MtiaTest;
 TEST_F(C48, BlockingFromPageableIsCompleteForEveryStream) {
   InEverySchedule([] {
