@@ -152,9 +152,12 @@ DEVRT_EXPORT std::vector<LoadAttempt> LoadReport();
 // The same as text, one line an attempt.
 DEVRT_EXPORT std::string LoadReportText();
 
-// Ends all backends: waits for nothing, releases idle pooled objects, calls
-// each plugin's shutdown.  Refused with FAILED_PRECONDITION and the counts
-// while streams, events or allocations are alive (C98).  Afterwards every call
+// Ends all backends: releases idle pooled objects, calls each plugin's
+// shutdown, which may wait for work that is still running.  Refused with
+// FAILED_PRECONDITION and the counts while streams, events or allocations are
+// alive (C98).  Call it when the other threads are done with devrt: calls that
+// begin later are refused, but one that is under way, or a guard that is still
+// alive, would meet a backend that has ended.  Afterwards every call
 // on devices answers FAILED_PRECONDITION; there is no way back.  Programs need
 // not call it: at exit devrt does nothing (C106).
 DEVRT_EXPORT absl::Status Shutdown();

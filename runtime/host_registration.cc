@@ -50,6 +50,7 @@ absl::Status NotRegistered(const DeviceRecord* device, const void* pointer,
 absl::Status RegisterHost(Device device, void* pointer, uint64_t bytes,
                           CallSite site) {
   DeviceRecord* record = device.record();
+  internal::LiveCount live(record);
   DEVRT_RETURN_IF_ERROR(internal::CheckRequest(record, 0, 0, "RegisterHost"));
   const uintptr_t begin = reinterpret_cast<uintptr_t>(pointer);
   if (pointer == nullptr || bytes == 0 || begin + bytes < begin) {
@@ -57,21 +58,21 @@ absl::Status RegisterHost(Device device, void* pointer, uint64_t bytes,
         absl::StrCat("RegisterHost needs a range of host memory, but got ",
                      bytes, " bytes at ", Hex(pointer)));
   }
-  AllocationRange range = {record, PointerKind::kPinned, true, pointer, bytes,
-                           0,      site,                 {}};
+  AllocationRange range = {
+      record, PointerKind::kPinned, true, pointer, bytes, 0, site, {}};
   // Recorded first, so that two threads cannot both register it.
   if (const auto in_the_way = AllocationTable::Get().Insert(&range)) {
     return Conflict(range, *in_the_way);
   }
-  record->live_allocations.fetch_add(1);
   internal::SetCallSite(site);
   absl::Status status = FromPlugin(
       record,
       record->ops->host_register(record->self, record->ordinal, pointer, bytes),
       "host registration");
-  if (!status.ok()) {
+  if (status.ok()) {
+    live.Keep();
+  } else {
     AllocationTable::Get().Remove(range, site);
-    record->live_allocations.fetch_sub(1);
   }
   return status;
 }

@@ -43,6 +43,7 @@ absl::Status AllocationError(DeviceRecord* device, uint64_t bytes,
 absl::StatusOr<void*> Allocate(Device device, uint64_t bytes,
                                uint64_t alignment, CallSite site) {
   DeviceRecord* record = device.record();
+  internal::LiveCount live(record);
   DEVRT_RETURN_IF_ERROR(CheckRequest(record, bytes, alignment, "Allocate"));
   if (bytes == 0) return nullptr;
   internal::SetCallSite(site);
@@ -52,7 +53,8 @@ absl::StatusOr<void*> Allocate(Device device, uint64_t bytes,
     return AllocationError(record, bytes, error, "allocation");
   }
   return RecordBlock(
-      {record, PointerKind::kDevice, false, pointer, bytes, 0, site, {}});
+      {record, PointerKind::kDevice, false, pointer, bytes, 0, site, {}},
+      &live);
 }
 
 absl::Status Free(Device device, void* pointer, CallSite site) {
@@ -75,6 +77,7 @@ absl::Status Free(Device device, void* pointer, CallSite site) {
 absl::StatusOr<void*> AllocateHost(Device device, uint64_t bytes,
                                    uint64_t alignment, CallSite site) {
   DeviceRecord* record = device.record();
+  internal::LiveCount live(record);
   DEVRT_RETURN_IF_ERROR(CheckRequest(record, bytes, alignment, "AllocateHost"));
   if (bytes == 0) return nullptr;
   internal::SetCallSite(site);
@@ -89,7 +92,8 @@ absl::StatusOr<void*> AllocateHost(Device device, uint64_t bytes,
   }
   DEVRT_RETURN_IF_ERROR(status);
   return RecordBlock(
-      {record, PointerKind::kPinned, false, pointer, bytes, 0, site, {}});
+      {record, PointerKind::kPinned, false, pointer, bytes, 0, site, {}},
+      &live);
 }
 
 absl::Status FreeHost(void* pointer, CallSite site) {

@@ -79,6 +79,10 @@ absl::StatusOr<Options> ReadOptions(const Arguments& arguments) {
   options.trace = arguments.Get("--trace", kNone);
   if (options.svg == kNone) options.svg.clear();
   if (options.trace == kNone) options.trace.clear();
+  if (!options.svg.empty() && options.svg == options.trace) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "--svg and --trace name the same file, %s", Quoted(options.svg)));
+  }
   return options;
 }
 

@@ -73,14 +73,15 @@ int Run(std::vector<std::string> words) {
   words.erase(words.begin());
   if (first == "help" && !words.empty()) {
     first = words[0];
-    words = {kHelpFlag.name};
+    words[0] = kHelpFlag.name;
   }
-  if (first == "--version") {
-    Print("devrt " DEVRT_VERSION "\n");
-    return kSuccess;
-  }
-  if (first == "--help" || first == "-h" || first == "help") {
-    Print(Usage());
+  const bool version = first == "--version";
+  if (version || first == "--help" || first == "-h" || first == "help") {
+    if (!words.empty()) {
+      return WrongUsage(
+          absl::StrFormat("%s takes no %s", first, Quoted(words[0])));
+    }
+    Print(version ? "devrt " DEVRT_VERSION "\n" : Usage());
     return kSuccess;
   }
   const Command* command = FindCommand(first);

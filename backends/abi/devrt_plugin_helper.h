@@ -290,6 +290,7 @@ DEVRT_PLUGIN_BOUNDARY devrt_status Open(uint64_t promised,
 
 }  // namespace plugin
 }  // namespace devrt
+#pragma GCC visibility pop
 
 // ---- The two symbols --------------------------------------------------------
 

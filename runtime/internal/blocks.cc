@@ -26,7 +26,7 @@ absl::Status CheckRequest(const DeviceRecord* device, uint64_t bytes,
   return OutOfMemoryError(device, info, absl::OkStatus());
 }
 
-absl::StatusOr<void*> RecordBlock(AllocationRange range) {
+absl::StatusOr<void*> RecordBlock(AllocationRange range, LiveCount* live) {
   DeviceRecord* device = range.device;
   const std::string what =
       absl::StrCat("backend ", Quoted(device->backend->name), " allocated ",
@@ -36,7 +36,7 @@ absl::StatusOr<void*> RecordBlock(AllocationRange range) {
     return absl::InternalError(
         absl::StrCat(what, ", where there is ", DescribeRange(*in_the_way)));
   }
-  device->live_allocations.fetch_add(1);
+  live->Keep();
   return range.base;
 }
 
@@ -67,10 +67,10 @@ std::string DescribePointer(const void* pointer) {
   const std::optional<AllocationRange> range = FindAllocation(pointer);
   if (!range.has_value()) {
     const std::string freed = DescribeFreed(pointer);
-    return absl::StrCat(
-        Hex(pointer), " lies in no live block: ",
-        freed.empty() ? "it was freed before, or devrt never allocated it"
-                      : freed);
+    return absl::StrCat(Hex(pointer), " lies in no live block: ",
+                        freed.empty()
+                            ? "it was freed before, or devrt never allocated it"
+                            : freed);
   }
   const std::string text =
       absl::StrCat(Hex(pointer), " is ", DescribeRange(*range));

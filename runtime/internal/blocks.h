@@ -20,8 +20,27 @@ namespace devrt::internal {
 absl::Status CheckRequest(const DeviceRecord* device, uint64_t bytes,
                           uint64_t alignment, const char* call);
 
-// Hands a fresh block out, or says what is wrong with it.
-absl::StatusOr<void*> RecordBlock(AllocationRange range);
+// A block that is being made counts as alive before the gate is looked at, so
+// that Shutdown sees the one or the call sees the other (C98).
+class LiveCount {
+ public:
+  explicit LiveCount(DeviceRecord* device) : device_(device) {
+    device_->live_allocations.fetch_add(1);
+  }
+  ~LiveCount() {
+    if (device_ != nullptr) device_->live_allocations.fetch_sub(1);
+  }
+  LiveCount(const LiveCount&) = delete;
+  LiveCount& operator=(const LiveCount&) = delete;
+  // The block is alive: its free ends the count.
+  void Keep() { device_ = nullptr; }
+
+ private:
+  DeviceRecord* device_;
+};
+
+// Hands a fresh block out and keeps its count, or says what is wrong with it.
+absl::StatusOr<void*> RecordBlock(AllocationRange range, LiveCount* live);
 
 // Takes the block of `kind` that begins at `pointer` out of the table;
 // `device` is nullptr where any will do.  INVALID_ARGUMENT if there is none.

@@ -99,6 +99,11 @@ Finding Searched(const std::string& source, const std::string& path) {
   return finding;
 }
 
+absl::Status NotAbsolute(const std::string& source, const std::string& path) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      source, ": ", Quoted(path), " is not an absolute path: begin it with /"));
+}
+
 absl::StatusOr<std::vector<std::string>> PluginFiles(
     const std::string& directory) {
   DIR* stream = opendir(directory.c_str());
@@ -141,10 +146,7 @@ class Search {
 
   void AddDirectory(const std::string& source, const std::string& path) {
     if (path[0] != '/') {
-      findings_.push_back(Refused(
-          source, path,
-          absl::InvalidArgumentError(absl::StrCat(
-              source, ": ", Quoted(path), " is not an absolute path"))));
+      findings_.push_back(Refused(source, path, NotAbsolute(source, path)));
       return;
     }
     absl::StatusOr<std::vector<std::string>> files = PluginFiles(path);
@@ -163,6 +165,7 @@ class Search {
     for (const std::string& file : *files) AddFile(source, file);
   }
 
+  void Add(Finding finding) { findings_.push_back(std::move(finding)); }
   std::vector<Finding> Take() { return std::move(findings_); }
 
  private:
@@ -185,11 +188,13 @@ bool FileExists(const std::string& path) {
 
 Finding Examine(const std::string& source, const std::string& path,
                 const LibraryKind& kind) {
-  if (path.empty() || path[0] != '/' || path.find('\0') != std::string::npos) {
-    return Refused(
-        source, path,
-        absl::InvalidArgumentError(absl::StrCat(source, ": ", Quoted(path),
-                                                " is not an absolute path")));
+  if (path.empty() || path[0] != '/') {
+    return Refused(source, path, NotAbsolute(source, path));
+  }
+  if (path.find('\0') != std::string::npos) {
+    return Refused(source, path,
+                   absl::InvalidArgumentError(absl::StrCat(
+                       source, ": ", Quoted(path), " contains a NUL")));
   }
   absl::StatusOr<devrt_manifest_v0> manifest = ReadManifest(path, kind);
   if (!manifest.ok()) return Refused(source, path, manifest.status());
@@ -211,19 +216,27 @@ void MarkShadowed(const LoadAttempt& earlier, LoadAttempt* later) {
   const std::string before =
       earlier.path.empty() ? "the program itself" : earlier.path;
   later->status = absl::AlreadyExistsError(
-      same_file ? absl::StrCat(later->path, ": named twice, first by ",
-                               earlier.source)
-                : absl::StrCat(later->path, ": backend ",
-                               Quoted(later->backend), " already comes from ",
-                               before, " (", earlier.source, ")"));
+      same_file
+          ? absl::StrCat(later->path, ": named twice, first by ",
+                         earlier.source)
+          : absl::StrCat(later->path.empty() ? later->source : later->path,
+                         ": backend ", Quoted(later->backend),
+                         " already comes from ", before, " (", earlier.source,
+                         ")"));
 }
 
 std::vector<Finding> Discover(const Environment& environment) {
   Search search;
   if (!environment.plugins.empty()) {
     // The user named files: then only these count.
-    for (const std::string& path : SplitPaths(environment.plugins)) {
-      search.AddFile(kSourcePlugins, path);
+    const std::vector<std::string> paths = SplitPaths(environment.plugins);
+    for (const std::string& path : paths) search.AddFile(kSourcePlugins, path);
+    if (paths.empty()) {
+      search.Add(Refused(kSourcePlugins, environment.plugins,
+                         absl::InvalidArgumentError(absl::StrCat(
+                             "DEVRT_PLUGINS=", Quoted(environment.plugins),
+                             " names no file, and so there are no backends: "
+                             "name some, or unset it"))));
     }
     return search.Take();
   }

@@ -75,6 +75,7 @@ absl::Status LayerSet::Register(const devrt_manifest_v0* manifest,
 absl::StatusOr<const Layer*> LayerSet::Open(Entry* entry) {
   Layer& layer = entry->layer;
   if (entry->opened) return &layer;
+  any_opened_ = true;
   devrt_layer_v0 given = {};
   given.struct_size = sizeof given;
   DEVRT_RETURN_IF_ERROR(

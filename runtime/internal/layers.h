@@ -38,6 +38,9 @@ class LayerSet {
   const absl::StatusOr<Choice>& Chosen(const Environment& environment,
                                        std::vector<Finding>* findings);
 
+  // Whether code of a layer has run.
+  bool any_opened() const { return any_opened_; }
+
  private:
   struct Entry {
     Layer layer;
@@ -58,11 +61,12 @@ class LayerSet {
                                   std::vector<Finding>* findings);
   absl::StatusOr<Entry*> LoadFile(const std::string& path,
                                   std::vector<Finding>* findings);
-  static absl::StatusOr<const Layer*> Open(Entry* entry);
+  absl::StatusOr<const Layer*> Open(Entry* entry);
   Entry* Known(const std::string& name);
 
   std::vector<std::unique_ptr<Entry>> entries_;
   std::optional<absl::StatusOr<Choice>> choice_;
+  bool any_opened_ = false;
 };
 
 // The names in DEVRT_LAYERS, without blanks and empty ones.

@@ -14,6 +14,7 @@
 
 #include "absl/base/optimization.h"
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/runtime/backend.h"
 #include "devrt/runtime/call_site.h"
@@ -68,7 +69,7 @@ struct BackendRecord {
 
 // All backends that are open now, in order of opening.  Takes no lock; the list
 // never changes, a later one may be longer.
-const std::vector<BackendRecord*>& OpenedBackends();
+absl::Span<BackendRecord* const> OpenedBackends();
 
 // "mtia:1", without asking anything.
 std::string DeviceName(const DeviceRecord* device);

@@ -2,6 +2,9 @@
 #include "devrt/runtime/internal/registry.h"
 
 #include <pthread.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -9,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/internal/discovery.h"
 #include "devrt/runtime/internal/elf_manifest.h"
@@ -33,8 +37,23 @@ using BackendList = std::vector<BackendRecord*>;
 std::atomic<const BackendList*> opened{nullptr};
 // Plugin code has run, so that a forked child must not use backends.
 std::atomic<bool> any_opened{false};
-// Somebody is inside the registry: what a child forked now sees is unfinished.
-std::atomic<bool> busy{false};
+// The thread that is inside the registry; plugin code may run there.
+std::atomic<pid_t> inside{0};
+
+// A name that no other living thread has; asked once a call of the registry.
+pid_t ThisThread() { return static_cast<pid_t>(syscall(SYS_gettid)); }
+
+bool IsInside() {
+  return inside.load(std::memory_order_relaxed) == ThisThread();
+}
+
+// The registry waits for the plugin that now calls it.
+absl::Status InsideError(const char* call) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      call,
+      " was called by a plugin or a layer while it is opened: call it "
+      "later"));
+}
 
 // A finding, and what became of it.
 struct Entry {
@@ -49,10 +68,22 @@ struct Entry {
   bool IsFixed() const { return record != nullptr || open != nullptr; }
 };
 
+// "DEVRT_PLUGINS: why", also where the reason begins so.
+std::string WithSource(const LoadAttempt& attempt) {
+  const absl::string_view why = attempt.status.message();
+  if (absl::StartsWith(why, attempt.source)) return std::string(why);
+  return absl::StrCat(attempt.source, ": ", why);
+}
+
+// Not a member, and not made at its first use: a fork may come in between.
+Mutex registry_mutex;
+
 class Registry {
  public:
   static Registry& Get() {
-    static Registry* const registry = new Registry;
+    MutexLock lock(&registry_mutex);
+    static Registry* registry = nullptr;
+    if (registry == nullptr) registry = new Registry;
     return *registry;
   }
 
@@ -71,11 +102,7 @@ class Registry {
  private:
   class Lock;
 
-  Registry() {
-    OpenedBackends();  // made now, so that the handler finds it made
-    pthread_atfork(nullptr, nullptr, &InForkedChild);
-  }
-  static void InForkedChild();
+  Registry() = default;
 
   void ReadSettings();
   void DiscoverOnce();
@@ -87,7 +114,6 @@ class Registry {
   void Publish(BackendRecord* record);
   const absl::StatusOr<LayerSet::Choice>& ChosenLayers();
 
-  Mutex mutex_;
   std::optional<Environment> environment_;
   absl::StatusOr<Selection> selection_ = Selection();
   bool discovered_ = false;
@@ -98,10 +124,10 @@ class Registry {
 
 class Registry::Lock {
  public:
-  explicit Lock(Registry* registry) : lock_(&registry->mutex_) {
-    busy.store(true);
+  Lock() : lock_(&registry_mutex) {
+    inside.store(ThisThread(), std::memory_order_relaxed);
   }
-  ~Lock() { busy.store(false); }
+  ~Lock() { inside.store(0, std::memory_order_relaxed); }
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
 
@@ -109,9 +135,25 @@ class Registry::Lock {
   MutexLock lock_;
 };
 
-void Registry::InForkedChild() {
-  // Only atomics: any lock may be held by a thread that does not exist here.
-  if (!any_opened.load() && !busy.load()) return;
+// Nobody is inside the registry during a fork, so that a child finds it in
+// order; unless it is the plugin being opened that forks.
+void BeforeFork() {
+  if (!IsInside()) registry_mutex.Lock();
+}
+
+void AfterFork() {
+  if (!IsInside()) registry_mutex.Unlock();
+}
+
+void InForkedChild() {
+  // Not IsInside(): the thread has another name here.
+  if (inside.load() != 0) {
+    any_opened.store(true);
+  } else {
+    registry_mutex.Unlock();
+  }
+  // Only atomics: any other lock may be held by a thread that does not exist.
+  if (!any_opened.load()) return;
   process_state.fetch_or(kForkedChild);
   for (BackendRecord* backend : OpenedBackends()) {
     for (DeviceRecord* device : backend->devices) {
@@ -120,9 +162,14 @@ void Registry::InForkedChild() {
   }
 }
 
+__attribute__((constructor)) void WatchForks() {
+  pthread_atfork(&BeforeFork, &AfterFork, &InForkedChild);
+}
+
 void Registry::ReadSettings() {
   if (environment_.has_value()) return;
   environment_ = ReadEnvironment();
+  GetLogLevel();  // says what is wrong with DEVRT_LOG, if anything is
   selection_ = Selection::Parse(environment_->backends);
   if (selection_.ok()) return;
   DEVRT_LOG(kError, std::string(ToStd(selection_.status().message())));
@@ -139,8 +186,7 @@ void Registry::DiscoverOnce() {
     const LoadAttempt& attempt = entry->attempt();
     // Named by the user: worth more than a line in the report.
     if (attempt.source == kSourcePlugins && !attempt.status.ok()) {
-      DEVRT_LOG(kError,
-                absl::StrCat("DEVRT_PLUGINS: ", attempt.status.message()));
+      DEVRT_LOG(kError, WithSource(attempt));
     }
   }
 }
@@ -187,13 +233,13 @@ absl::Status Registry::Choose(Entry* entry) {
 
 absl::StatusOr<BackendRecord*> Registry::TryOpen(const Entry& entry) {
   devrt_plugin_open_fn_v0 open = entry.open;
-  any_opened.store(true);
   if (open == nullptr) {
     DEVRT_ASSIGN_OR_RETURN(void* const function,
                            LoadLibrary(entry.finding.attempt.path,
                                        entry.finding.manifest, kPluginLibrary));
     open = reinterpret_cast<devrt_plugin_open_fn_v0>(function);
   }
+  any_opened.store(true);
   uint32_t devices = 0;
   for (BackendRecord* backend : OpenedBackends()) {
     devices += static_cast<uint32_t>(backend->devices.size());
@@ -227,14 +273,15 @@ absl::StatusOr<BackendRecord*> Registry::Open(Entry* entry) {
 }
 
 void Registry::Publish(BackendRecord* record) {
-  auto list = std::make_unique<BackendList>(OpenedBackends());
+  const auto before = OpenedBackends();
+  auto list = std::make_unique<BackendList>(before.begin(), before.end());
   list->push_back(record);
   opened.store(list.get(), std::memory_order_release);
   lists_.push_back(std::move(list));
 }
 
 absl::StatusOr<BackendRecord*> Registry::Find(std::string_view name) {
-  Lock lock(this);
+  Lock lock;
   if (!IsProcessOpen()) return ProcessClosedError();
   DiscoverOnce();
   if (!selection_.ok()) return selection_.status();
@@ -245,7 +292,7 @@ absl::StatusOr<BackendRecord*> Registry::Find(std::string_view name) {
 }
 
 absl::StatusOr<BackendRecord*> Registry::Load(const std::string& path) {
-  Lock lock(this);
+  Lock lock;
   if (!IsProcessOpen()) return ProcessClosedError();
   ReadSettings();
   if (!selection_.ok()) return selection_.status();
@@ -270,7 +317,7 @@ absl::Status Registry::Register(const devrt_manifest_v0* manifest,
   }
   DEVRT_RETURN_IF_ERROR(
       WithPrefix("RegisterBackend: ", CheckManifest(*manifest)));
-  Lock lock(this);
+  Lock lock;
   ReadSettings();
   Finding finding;
   finding.attempt.source = kSourceRegister;
@@ -283,7 +330,7 @@ absl::Status Registry::Register(const devrt_manifest_v0* manifest,
 }
 
 std::vector<std::string> Registry::Names() {
-  Lock lock(this);
+  Lock lock;
   DiscoverOnce();
   if (!selection_.ok()) return {};
   std::vector<std::pair<uint32_t, std::string>> found;
@@ -300,7 +347,7 @@ std::vector<std::string> Registry::Names() {
 }
 
 std::vector<LoadAttempt> Registry::Attempts() {
-  Lock lock(this);
+  Lock lock;
   DiscoverOnce();
   std::vector<LoadAttempt> attempts;
   if (!selection_.ok()) {
@@ -318,11 +365,12 @@ const absl::StatusOr<LayerSet::Choice>& Registry::ChosenLayers() {
   std::vector<Finding> findings;
   const auto& chosen = layers_.Chosen(*environment_, &findings);
   for (Finding& finding : findings) Add(std::move(finding));
+  if (layers_.any_opened()) any_opened.store(true);
   return chosen;
 }
 
 absl::Status Registry::SetLayers(const std::vector<std::string>& names) {
-  Lock lock(this);
+  Lock lock;
   if (!IsProcessOpen()) return ProcessClosedError();
   if (!OpenedBackends().empty()) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -330,18 +378,17 @@ absl::Status Registry::SetLayers(const std::vector<std::string>& names) {
         " is open already; choose layers before the first use of a backend"));
   }
   ReadSettings();
-  any_opened.store(true);
   std::vector<Finding> findings;
   absl::Status status = layers_.Choose(names, *environment_, &findings);
   for (Finding& finding : findings) Add(std::move(finding));
+  if (layers_.any_opened()) any_opened.store(true);
   return status;
 }
 
 std::vector<std::string> Registry::Layers() {
-  Lock lock(this);
+  Lock lock;
   ReadSettings();
   std::vector<std::string> names;
-  if (!environment_->layers.empty()) any_opened.store(true);
   const auto& chosen = ChosenLayers();
   if (!chosen.ok()) return names;
   for (const Layer* layer : *chosen) names.push_back(layer->name);
@@ -350,22 +397,22 @@ std::vector<std::string> Registry::Layers() {
 
 absl::Status Registry::RegisterLayer(const devrt_manifest_v0* manifest,
                                      devrt_layer_open_fn_v0 open) {
-  Lock lock(this);
+  Lock lock;
   return layers_.Register(manifest, open);
 }
 
 absl::Status Registry::Shutdown() {
-  Lock lock(this);
+  Lock lock;
   if (!IsProcessOpen()) return ProcessClosedError();
   return CloseBackends(OpenedBackends());
 }
 
 }  // namespace
 
-const std::vector<BackendRecord*>& OpenedBackends() {
-  static const BackendList* const none = new BackendList;
+absl::Span<BackendRecord* const> OpenedBackends() {
   const BackendList* list = opened.load(std::memory_order_acquire);
-  return list != nullptr ? *list : *none;
+  if (list == nullptr) return {};
+  return *list;
 }
 
 absl::StatusOr<BackendRecord*> GetBackendRecord(std::string_view name) {
@@ -373,50 +420,56 @@ absl::StatusOr<BackendRecord*> GetBackendRecord(std::string_view name) {
   for (BackendRecord* backend : OpenedBackends()) {
     if (backend->name == name) return backend;
   }
+  if (IsInside()) return InsideError("GetBackend");
   return Registry::Get().Find(name);
 }
 
 absl::StatusOr<BackendRecord*> LoadBackendRecord(const std::string& path) {
   if (!IsProcessOpen()) return ProcessClosedError();
+  if (IsInside()) return InsideError("LoadBackend");
   return Registry::Get().Load(path);
 }
 
 absl::Status RegisterBackendRecord(const devrt_manifest_v0* manifest,
                                    devrt_plugin_open_fn_v0 open) {
   if (!IsProcessOpen()) return ProcessClosedError();
+  if (IsInside()) return InsideError("RegisterBackend");
   return Registry::Get().Register(manifest, open);
 }
 
 std::vector<std::string> FoundBackendNames() {
-  if (!IsProcessOpen()) return {};
+  if (!IsProcessOpen() || IsInside()) return {};
   return Registry::Get().Names();
 }
 
 std::vector<LoadAttempt> Attempts() {
   // The report outlives Shutdown, but a forked child must take no lock.
-  if ((process_state.load() & kForkedChild) != 0) return {};
+  if ((process_state.load() & kForkedChild) != 0 || IsInside()) return {};
   return Registry::Get().Attempts();
 }
 
 absl::Status SetLayerNames(const std::vector<std::string>& names) {
   if (!IsProcessOpen()) return ProcessClosedError();
+  if (IsInside()) return InsideError("SetLayers");
   return Registry::Get().SetLayers(names);
 }
 
 std::vector<std::string> LayerNames() {
-  if (!IsProcessOpen()) return {};
+  if (!IsProcessOpen() || IsInside()) return {};
   return Registry::Get().Layers();
 }
 
 absl::Status RegisterLayerRecord(const devrt_manifest_v0* manifest,
                                  devrt_layer_open_fn_v0 open) {
   if (!IsProcessOpen()) return ProcessClosedError();
+  if (IsInside()) return InsideError("RegisterLayer");
   return Registry::Get().RegisterLayer(manifest, open);
 }
 
 absl::Status ShutdownAll() {
   if (!IsProcessOpen()) return ProcessClosedError();
   if (InHostFunction()) return HostFunctionError("Shutdown");
+  if (IsInside()) return InsideError("Shutdown");
   return Registry::Get().Shutdown();
 }
 

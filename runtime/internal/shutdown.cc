@@ -55,7 +55,7 @@ absl::Status CheckNothingAlive(const char* call,
       "; destroy them first"));
 }
 
-absl::Status CloseBackends(const std::vector<BackendRecord*>& backends) {
+absl::Status CloseBackends(absl::Span<BackendRecord* const> backends) {
   std::vector<DeviceRecord*> devices;
   for (const BackendRecord* backend : backends) {
     devices.insert(devices.end(), backend->devices.begin(),

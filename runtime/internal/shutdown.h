@@ -19,7 +19,7 @@ absl::Status CheckNothingAlive(const char* call,
                                const std::vector<DeviceRecord*>& devices);
 
 // Ends all backends and closes the process for devrt, or changes nothing.
-absl::Status CloseBackends(const std::vector<BackendRecord*>& backends);
+absl::Status CloseBackends(absl::Span<BackendRecord* const> backends);
 
 }  // namespace devrt::internal
 

@@ -80,7 +80,8 @@ TEST_F(AllocationTableTest, IdsAreNeverReused) {
   EXPECT_FALSE(table_.Remove(first, CallSite()));
   table_.Insert(&range);
   EXPECT_GT(range.id, first.id);
-  EXPECT_FALSE(table_.Remove(first, CallSite()));  // another block at that address
+  EXPECT_FALSE(
+      table_.Remove(first, CallSite()));  // another block at that address
   EXPECT_TRUE(table_.Find(At(1000)).has_value());
 }
 

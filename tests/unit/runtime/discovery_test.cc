@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "devrt/runtime/device.h"
 #include "devrt/runtime/internal/elf_manifest.h"
 #include "devrt/runtime/internal/selection.h"
+#include "devrt/runtime/layer.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/subprocess.h"
 #include "tests/unit/runtime/fake_backend.h"
@@ -139,7 +141,7 @@ TEST(DiscoverTest, FoldersThatCannotBeSearched) {
   EXPECT_THAT(findings[0].attempt.status,
               StatusIs(kInvalid,
                        "DEVRT_PLUGIN_PATH: \"relative\" is not an "
-                       "absolute path"));
+                       "absolute path: begin it with /"));
   EXPECT_THAT(findings[1].attempt.status,
               StatusIs(absl::StatusCode::kNotFound,
                        "/nowhere/at/all: No such file or directory"));
@@ -330,6 +332,44 @@ TEST(BackendsTest, RefusedTablesAreShutDown) {
     EXPECT_OK(RegisterBackend(&manifest, open));
     EXPECT_THAT(GetBackend("good"), StatusIs(kInvalid, HasSubstr("lacks")));
     EXPECT_EQ(shutdowns, 1);
+  });
+}
+
+// The registry waits for the plugin: it cannot answer it.
+TEST(BackendsTest, CallsOfAPluginThatIsBeingOpened) {
+  InChild([] {
+    static devrt_manifest_v0 manifest =
+        Must(internal::ReadManifest(PluginPath("good")));
+    const auto open = [](const devrt_host_v0*,
+                         devrt_backend_v0*) -> devrt_status {
+      const auto refused = StatusIs(absl::StatusCode::kFailedPrecondition,
+                                    HasSubstr("while it is opened"));
+      EXPECT_THAT(GetBackend("mtia"), refused);
+      EXPECT_THAT(GetDevice("good:0"), refused);
+      EXPECT_THAT(LoadBackend(PluginPath("good")), refused);
+      EXPECT_THAT(SetLayers({}), refused);
+      EXPECT_THAT(Shutdown(), refused);
+      EXPECT_TRUE(BackendNames().empty());
+      EXPECT_TRUE(LoadReport().empty());
+      EXPECT_TRUE(Layers().empty());
+      throw std::runtime_error("done");
+    };
+    EXPECT_OK(RegisterBackend(&manifest, open));
+    EXPECT_THAT(GetBackend("good"),
+                StatusIs(absl::StatusCode::kInternal, HasSubstr("done")));
+    EXPECT_THAT(RegisterBackend(&manifest, open),
+                StatusIs(kExists, StartsWith("RegisterBackend: backend ")));
+  });
+}
+
+TEST(BackendsTest, PluginsThatNameNothing) {
+  InChild([] {
+    setenv("DEVRT_LOG", "off", 1);
+    setenv("DEVRT_PLUGINS", ":", 1);
+    EXPECT_THAT(GetBackend("mtia"),
+                StatusIs(kInvalid, HasSubstr("DEVRT_PLUGINS=\":\" names no "
+                                             "file")));
+    EXPECT_THAT(LoadReportText(), HasSubstr("names no file"));
   });
 }
 

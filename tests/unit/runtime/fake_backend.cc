@@ -92,6 +92,7 @@ devrt_status MemInfo(void* self, uint32_t device, uint64_t* free_bytes,
 devrt_status Alloc(void* self, uint32_t device, uint64_t size,
                    uint64_t alignment, void** ptr) {
   FAKE_ENTER("alloc");
+  if (const auto during = Fake(self).during_alloc.load()) during();
   if (!Fake(self).Use(device, size)) {
     FakeFailure full;
     full.code = DEVRT_RESOURCE_EXHAUSTED;

@@ -60,6 +60,8 @@ class FakeBackend {
   uint32_t can_access = 1;
   // What the next device allocation gives instead of fresh memory.
   std::atomic<void*> next_block{nullptr};
+  // Called inside each device allocation.
+  std::atomic<void (*)()> during_alloc{nullptr};
 
   // For the table.
   devrt_status Enter(const char* slot);

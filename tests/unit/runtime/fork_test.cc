@@ -7,12 +7,14 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "devrt/runtime/backend.h"
 #include "devrt/runtime/device.h"
+#include "devrt/runtime/internal/elf_manifest.h"
 #include "devrt/runtime/peer.h"
 #include "devrt/runtime/raw_memory.h"
 #include "tests/support/status_matchers.h"
@@ -140,6 +142,55 @@ TEST(F33_C105, ForkWhileOtherThreadsAreInside) {
     }
     end = true;
     for (std::thread& thread : threads) thread.join();
+  });
+}
+
+// A thread that only looks at backends holds the registry again and again; a
+// child must find it free, whenever it is forked, and work normally.
+TEST(F33_C105, ForkWhileAnotherThreadLooks) {
+  InChild([] {
+    setenv("DEVRT_PLUGINS", PluginPath("good").c_str(), 1);
+    std::atomic<bool> end{false};
+    std::thread looker([&] {
+      while (!end) BackendNames();
+    });
+    for (int i = 0; i < 50; ++i) {
+      InChild([] {
+        EXPECT_EQ(GetBackend("nothing").status().code(),
+                  absl::StatusCode::kNotFound);
+        EXPECT_OK(GetDevice("good:0"));
+      });
+    }
+    end = true;
+    looker.join();
+  });
+}
+
+// A file that could not even be mapped has run no code.
+TEST(F33_C105, ChildOfAProcessThatFailedToMap) {
+  InChild([] {
+    EXPECT_FALSE(LoadBackend(PluginPath("missing_library")).ok());
+    InChild([] { EXPECT_OK(LoadBackend(PluginPath("good"))); });
+  });
+}
+
+// A plugin that forks while it is opened: the child is spoiled, and says so.
+TEST(F33_C105, ForkInsideAnOpen) {
+  InChild([] {
+    static devrt_manifest_v0 manifest =
+        Must(internal::ReadManifest(PluginPath("good")));
+    const auto open = [](const devrt_host_v0*,
+                         devrt_backend_v0*) -> devrt_status {
+      InChild([] {
+        EXPECT_THAT(GetBackend("good"),
+                    StatusIs(absl::StatusCode::kFailedPrecondition,
+                             HasSubstr("forked child")));
+      });
+      throw std::runtime_error("after the fork");
+    };
+    EXPECT_OK(RegisterBackend(&manifest, open));
+    EXPECT_THAT(GetBackend("good"), StatusIs(absl::StatusCode::kInternal,
+                                             HasSubstr("after the fork")));
   });
 }
 

@@ -91,6 +91,22 @@ TEST(ShutdownTest, EverythingAnswersAfterwards) {
   });
 }
 
+// An allocation that has passed the gate counts, before its block exists.
+TEST(ShutdownTest, C98RefusedWhileABlockIsBeingMade) {
+  InChild([] {
+    FakeBackend& fake = FakeBackend::Register("fake", 1);
+    const Device device = fake.device(0);
+    fake.during_alloc = [] {
+      EXPECT_THAT(Shutdown(), StatusIs(kFailedPrecondition,
+                                       HasSubstr("fake:0 has 1 allocation")));
+    };
+    void* block = Must(Allocate(device, 64));
+    EXPECT_OK(Free(device, block));
+    EXPECT_EQ(fake.Calls("shutdown"), 0);
+    EXPECT_OK(Shutdown());
+  });
+}
+
 TEST(ShutdownTest, WithNothingOpened) {
   InChild([] {
     EXPECT_OK(Shutdown());
