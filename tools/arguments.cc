@@ -5,6 +5,7 @@
 #include <charconv>
 #include <numeric>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "tools/text.h"
 
@@ -46,6 +47,10 @@ size_t EditDistance(std::string_view a, std::string_view b) {
     }
   }
   return row[b.size()];
+}
+
+bool TakesRest(const Command& command) {
+  return command.argument != nullptr && absl::EndsWith(command.argument, "...");
 }
 
 }  // namespace
@@ -93,9 +98,13 @@ absl::StatusOr<Arguments> Arguments::Parse(
       if (!added.ok()) return added;
     } else {
       arguments.words_.push_back(word);
+      // The rest of a program's command line is the program's.
+      flags_ended = flags_ended || TakesRest(command);
     }
   }
-  const size_t most = command.argument == nullptr ? 0 : 1;
+  const size_t most = command.argument == nullptr ? 0
+                      : TakesRest(command)        ? words.size()
+                                                  : 1;
   if (arguments.words_.size() > most) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "unexpected argument %s", Quoted(arguments.words_[most])));
@@ -107,8 +116,9 @@ absl::Status Arguments::Add(const Command& command, const std::string& word,
                             absl::Span<const std::string> rest, size_t* used) {
   const size_t equals = word.find('=');
   const bool has_value = equals != std::string::npos;
-  const std::string name =
-      word == "-h" ? kHelpFlag.name : word.substr(0, equals);
+  const std::string name = word == "-h"   ? kHelpFlag.name
+                           : word == "-o" ? "--output"
+                                          : word.substr(0, equals);
   const Flag* flag = FindFlag(command, name);
   if (flag == nullptr) {
     return absl::InvalidArgumentError(

@@ -29,7 +29,8 @@ struct Flag {
 
 struct Command {
   const char* name;      // "info"
-  const char* argument;  // "DEVICE", optional when given; nullptr: none
+  const char* argument;  // "DEVICE", optional when given; nullptr: none; with
+                         // "..." behind: a command line of its own
   const char* summary;   // one line of `devrt --help`
   const char* details;   // paragraphs of `devrt info --help`
   absl::Span<const Flag> flags;
@@ -40,6 +41,7 @@ extern const Command kListCommand;
 extern const Command kInfoCommand;
 extern const Command kTopoCommand;
 extern const Command kDemoCommand;
+extern const Command kTraceCommand;
 
 inline constexpr Flag kJsonFlag = {
     "--json", nullptr, "Print one JSON object, for programs to read."};

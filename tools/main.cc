@@ -18,7 +18,7 @@ namespace devrt::tools {
 namespace {
 
 const Command* const kCommands[] = {&kDemoCommand, &kListCommand, &kInfoCommand,
-                                    &kTopoCommand};
+                                    &kTraceCommand, &kTopoCommand};
 
 std::string Usage() {
   std::string text =

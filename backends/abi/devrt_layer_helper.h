@@ -23,6 +23,8 @@
 // `Call::kName` ("alloc", "probe.spin").  `if constexpr (Call::kId ==
 // CallId::alloc)` looks at the arguments of one.
 //
+// `void Shutdown() noexcept`, if there is one, is called at devrt::Shutdown().
+//
 // What it is not: a way to hold back or to repeat a call.  On calls `call` at
 // most once; if it does not, it returns an error of its own (next's backend
 // must not see half of what belongs together).
@@ -95,13 +97,14 @@ class Call {
 
 namespace internal {
 
-// What the host gives back as `self`: the layer's object, and what is behind.
+// What the host gives back as `self`: the layer's object, and what is behind,
+// by value: one look-up less a call.
 template <typename Policy, typename Table>
 struct Front {
   Policy* policy;
   void* next_self;
-  const Table* next;
   const devrt_host_v0* host;
+  Table next;
 };
 
 [[gnu::cold, gnu::noinline]] inline devrt_status Uncaught(
@@ -119,11 +122,21 @@ struct Front {
                             std::strlen(text));
 }
 
+// As much as both sides know; the rest stays NULL.
+template <typename Table>
+void CopyTable(Table* to, const void* from) {
+  uint32_t size = 0;
+  std::memcpy(&size, from, sizeof size);
+  if (size > sizeof(Table)) size = sizeof(Table);
+  std::memcpy(to, from, size);
+  to->struct_size = size;
+}
+
 template <typename Policy, typename Table, CallId kId, auto kSlot,
           typename... Args>
 devrt_status Enter(void* self, Args... args) {
   auto* const front = static_cast<Front<Policy, Table>*>(self);
-  const Call<kId, Table, kSlot> call(front->next_self, front->next);
+  const Call<kId, Table, kSlot> call(front->next_self, &front->next);
   if constexpr (noexcept(front->policy->On(call, args...))) {
     return front->policy->On(call, args...);
   } else {
@@ -141,11 +154,23 @@ void Set(devrt_status (**slot)(void*, Args...)) {
   *slot = &Enter<Policy, Table, kId, kSlot, Args...>;
 }
 
+template <typename Policy, typename = void>
+inline constexpr bool kHasShutdown = false;
+template <typename Policy>
+inline constexpr bool
+    kHasShutdown<Policy, std::void_t<decltype(&Policy::Shutdown)>> = true;
+
+template <typename Policy>
+void EndPolicy(void* self) {
+  static_cast<Front<Policy, devrt_ops_v0>*>(self)->policy->Shutdown();
+}
+
 template <typename Policy>
 const devrt_ops_v0* MakeTable() {
   static devrt_ops_v0 ops = [] {
     devrt_ops_v0 t = {};
     t.struct_size = sizeof t;
+    if constexpr (kHasShutdown<Policy>) t.shutdown = &EndPolicy<Policy>;
 #define DEVRT_SLOT(name, required, capability) \
   Set<Policy, devrt_ops_v0, CallId::name, &devrt_ops_v0::name>(&t.name);
 #include "devrt/backends/abi/devrt_slots.inc"
@@ -177,15 +202,9 @@ void Interpose(Table* table) {
 template <typename Policy, typename Table>
 const void* MakeExtension(const Front<Policy, devrt_ops_v0>& base,
                           void* next_self, const void* next, void** self_out) {
-  uint32_t size = 0;
-  std::memcpy(&size, next, sizeof size);
-  if (size > sizeof(Table)) size = sizeof(Table);
-  auto* const made = new ExtensionFront<Policy, Table>;
-  std::memset(&made->table, 0, sizeof made->table);
-  std::memcpy(&made->table, next, size);
-  made->table.struct_size = size;
-  made->front = {base.policy, next_self, static_cast<const Table*>(next),
-                 base.host};
+  auto* const made = new ExtensionFront<Policy, Table>{};
+  CopyTable(&made->table, next);
+  made->front = {base.policy, next_self, base.host, made->table};
   Interpose<Policy>(&made->table);
   *self_out = &made->front;
   return &made->table;
@@ -208,8 +227,12 @@ devrt_status Attach(void* layer, const devrt_next_v0* next,
                     devrt_backend_v0* front) {
   const auto* const host = static_cast<const devrt_host_v0*>(layer);
   try {
-    front->self = new Front<Policy, devrt_ops_v0>{new Policy(next), next->self,
-                                                  next->ops, host};
+    auto* const made = new Front<Policy, devrt_ops_v0>{};
+    made->policy = new Policy(next);
+    made->next_self = next->self;
+    made->host = host;
+    CopyTable(&made->next, next->ops);
+    front->self = made;
     front->ops = MakeTable<Policy>();
     return nullptr;
   } catch (...) {

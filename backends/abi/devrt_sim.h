@@ -136,6 +136,13 @@ typedef struct devrt_sim_v1 {
                        uint64_t size);
   devrt_status (*poke)(void* self, void* device_ptr, const void* host,
                        uint64_t size);
+  /* [any] For a tracer, beside timeline and independent of timeline_enable:
+   * visits the operations that have ended and were not visited before.  The
+   * first call begins; operations that ended before it are not seen. */
+  devrt_status (*timeline_take)(void* self,
+                                void (*visit)(void* arg,
+                                              const devrt_sim_op_v1* op),
+                                void* arg);
 } devrt_sim_v1;
 
 #ifdef __cplusplus

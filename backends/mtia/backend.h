@@ -129,6 +129,9 @@ class Backend {
   devrt_status sim_replay(const char* token, uint64_t size);
   devrt_status sim_inject(const devrt_sim_fault_v1* fault);
   devrt_status sim_timeline_enable(uint32_t on);
+  devrt_status sim_timeline_take(void (*visit)(void* arg,
+                                               const devrt_sim_op_v1* op),
+                                 void* arg);
   devrt_status sim_timeline(void (*visit)(void* arg, const devrt_sim_op_v1* op),
                             void* arg);
   devrt_status sim_stats(devrt_sim_stats_v1* stats);

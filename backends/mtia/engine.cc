@@ -167,7 +167,7 @@ void Engine::Submit(Op* op) {
   Append(op, s);
   trace.Add(1u << 8 | static_cast<uint32_t>(op->kind), s->number,
             static_cast<uint64_t>(op->thread) << 48 | (op->seq - s->base));
-  if (timeline_on) TimelineSubmit(op);
+  if (TimelineKept()) TimelineSubmit(op);
   if (observer != nullptr) observer->OnSubmit(*op);
   if (s->head == op) {
     Enqueue(s);
@@ -195,7 +195,7 @@ void Engine::WaitEvent(StreamCore* s, Event* event, HostThread* me) {
     Submit(op);
     return;
   }
-  if (p.stream == s || (Done(p) && !Failed(p) && !timeline_on)) return;
+  if (p.stream == s || (Done(p) && !Failed(p) && !TimelineKept())) return;
   for (Point& known : s->pending) {
     if (known.stream == p.stream) {
       known.seq = std::max(known.seq, p.seq);

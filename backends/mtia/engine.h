@@ -90,6 +90,8 @@ struct TimelineEntry {
   std::string file;
   std::vector<uint64_t> dep_stream;
   std::vector<uint64_t> dep_seq;
+  bool taken = false;            // by timeline_take
+  devrt_sim_op_v1 View() const;  // valid as long as the entry
 };
 
 // Sees every call that orders something; see simulator.md 2.7 and 5.1.
@@ -230,6 +232,11 @@ class Engine {
   // ---- timeline (timeline.cc) ----
   void TimelineSubmit(Op* op);
   void TimelineUpdate(const Op* op);
+  // Visits what has ended and was not taken before; forgets what nobody will
+  // ask for again.
+  void TimelineTake(void (*visit)(void* arg, const devrt_sim_op_v1* op),
+                    void* arg);
+  bool TimelineKept() const { return timeline_on || timeline_taken_from; }
 
   // Nanoseconds that `op` takes by the cost model.
   VTime Cost(const Op* op) const;
@@ -251,7 +258,10 @@ class Engine {
   std::vector<Orphan> orphans;
   std::vector<Garbage> garbage;
   std::deque<TimelineEntry> timeline;
-  bool timeline_on = false;
+  uint64_t timeline_base = 0;        // entries that were forgotten
+  uint64_t timeline_next = 0;        // all entries before it are taken
+  bool timeline_on = false;          // kept for timeline
+  bool timeline_taken_from = false;  // kept until timeline_take
   std::string deadlock_report;
   bool nondeterministic = false;
   uint64_t epoch = 0;     // counts resets

@@ -47,6 +47,8 @@ class EngineReset {
     e_->parked.clear();
     e_->api_faults.clear();
     e_->op_faults.clear();
+    // A tracer goes on with the next machine.
+    e_->timeline_base += e_->timeline.size();
     e_->timeline.clear();
     e_->timeline_on = false;
     e_->deadlock_report.clear();

@@ -156,15 +156,18 @@ devrt_status Backend::sim_timeline(void (*visit)(void* arg,
                                    void* arg) {
   Call call(Slot::sim);
   if (call.refused()) return call.error();
-  for (TimelineEntry& entry : g_engine->timeline) {
-    devrt_sim_op_v1 op = entry.op;
-    op.name = entry.name.c_str();
-    op.file = entry.file.empty() ? nullptr : entry.file.c_str();
-    op.dep_count = static_cast<uint32_t>(entry.dep_stream.size());
-    op.dep_stream = entry.dep_stream.data();
-    op.dep_seq = entry.dep_seq.data();
-    visit(arg, &op);
+  for (const TimelineEntry& entry : g_engine->timeline) {
+    const devrt_sim_op_v1 view = entry.View();
+    visit(arg, &view);
   }
+  return nullptr;
+}
+
+devrt_status Backend::sim_timeline_take(
+    void (*visit)(void* arg, const devrt_sim_op_v1* op), void* arg) {
+  Call call(Slot::sim);
+  if (call.refused()) return call.error();
+  g_engine->TimelineTake(visit, arg);
   return nullptr;
 }
 
@@ -234,6 +237,7 @@ const devrt_sim_v1 kSimTable = {
     devrt::plugin::Thunk<&Backend::sim_deadlock_report>,
     devrt::plugin::Thunk<&Backend::sim_peek>,
     devrt::plugin::Thunk<&Backend::sim_poke>,
+    devrt::plugin::Thunk<&Backend::sim_timeline_take>,
 };
 
 }  // namespace devrt::mtia

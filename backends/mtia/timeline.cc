@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The record of what ran when, for devrt.sim/1.
+#include <algorithm>
+
 #include "backends/mtia/engine.h"
 
 namespace devrt::mtia {
 
 void Engine::TimelineSubmit(Op* op) {
-  op->timeline = timeline.size();
+  op->timeline = timeline_base + timeline.size();
   TimelineEntry& entry = timeline.emplace_back();
   const StreamCore* const s = op->stream;
   entry.name = op->Name();
@@ -32,11 +34,47 @@ void Engine::TimelineSubmit(Op* op) {
 }
 
 void Engine::TimelineUpdate(const Op* op) {
-  if (op->timeline >= timeline.size()) return;
-  devrt_sim_op_v1& out = timeline[op->timeline].op;
+  const uint64_t index = op->timeline - timeline_base;
+  if (op->timeline < timeline_base || index >= timeline.size()) return;
+  devrt_sim_op_v1& out = timeline[index].op;
   out.state = static_cast<uint32_t>(op->state);
   out.begin_ns = op->began;
   out.end_ns = op->ended;
+}
+
+devrt_sim_op_v1 TimelineEntry::View() const {
+  devrt_sim_op_v1 view = op;
+  view.name = name.c_str();
+  view.file = file.empty() ? nullptr : file.c_str();
+  view.dep_count = static_cast<uint32_t>(dep_stream.size());
+  view.dep_stream = dep_stream.data();
+  view.dep_seq = dep_seq.data();
+  return view;
+}
+
+void Engine::TimelineTake(void (*visit)(void* arg, const devrt_sim_op_v1* op),
+                          void* arg) {
+  if (!timeline_taken_from) {
+    timeline_taken_from = true;
+    timeline_next = timeline_base + timeline.size();
+  }
+  const uint64_t end = timeline_base + timeline.size();
+  bool all_before = true;
+  for (uint64_t i = std::max(timeline_next, timeline_base); i < end; ++i) {
+    TimelineEntry& entry = timeline[i - timeline_base];
+    const bool ended = entry.op.state >= DEVRT_SIM_DONE;
+    if (ended && !entry.taken) {
+      entry.taken = true;
+      const devrt_sim_op_v1 view = entry.View();
+      visit(arg, &view);
+    }
+    all_before = all_before && ended;
+    if (all_before) timeline_next = i + 1;
+  }
+  while (!timeline_on && timeline_base < timeline_next && !timeline.empty()) {
+    timeline.pop_front();
+    ++timeline_base;
+  }
 }
 
 }  // namespace devrt::mtia

@@ -193,8 +193,7 @@ absl::Status CheckFill(DeviceRecord* stream_device, const void* dst,
   const std::string freed = DescribeFreed(dst);
   return absl::InvalidArgumentError(
       freed.empty()
-          ? absl::StrCat(wanted,
-                         "host memory: use memset after synchronising")
+          ? absl::StrCat(wanted, "host memory: use memset after synchronising")
           : absl::StrCat(wanted, "not allocated: ", freed));
 }
 

@@ -13,7 +13,7 @@ import unittest
 
 TOOL = os.environ["DEVRT_TOOL"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-COMMANDS = ["demo", "list", "info", "topo"]
+COMMANDS = ["demo", "list", "info", "topo", "trace"]
 
 SUCCESS = 0
 FAILURE = 1

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a layer costs a call: none, a pass-through one from the helper, one that
+// has other slots only (the host's relay goes past it), and the layers that
+// DEVRT_LAYERS names, by default none:
+//
+//   DEVRT_LAYERS=trace DEVRT_TRACE=/tmp/ring build/bench/layers_bench
+//       --benchmark_filter=Chosen
+
+#include <benchmark/benchmark.h>
+
+#include "bench/bench_support.h"
+#include "devrt/backends/abi/devrt_layer_helper.h"
+#include "devrt/devrt.h"
+#include "devrt/runtime/internal/records.h"
+
+namespace {
+
+using bench::Gpu;
+
+class PassThrough {
+ public:
+  explicit PassThrough(const devrt_next_v0*) {}
+  template <typename Call, typename... Args>
+  devrt_status On(Call call, Args... args) noexcept {
+    return call(args...);
+  }
+};
+
+// The cheapest call there is, through `self` and `ops`.
+void Time(benchmark::State& state, const devrt_ops_v0* ops, void* self) {
+  uint32_t device = 0;
+  for (auto _ : state) {
+    devrt_status status = ops->context_current(self, &device);
+    benchmark::DoNotOptimize(status);
+  }
+}
+
+void ChosenLayers(benchmark::State& state) {
+  const auto* const record = Gpu(0).record();
+  Time(state, record->ops, record->self);
+}
+BENCHMARK(ChosenLayers);
+
+template <int kLayers>
+void PassThroughLayers(benchmark::State& state) {
+  const auto* const record = Gpu(0).record();
+  devrt_layer_v0 layer = {};
+  devrt::layer::internal::Open<PassThrough>(nullptr, &layer);
+  const devrt_ops_v0* ops = record->ops;
+  void* self = record->self;
+  for (int i = 0; i < kLayers; ++i) {
+    auto* const next = new devrt_next_v0{};
+    next->self = self;
+    next->ops = ops;
+    devrt_backend_v0 front = {};
+    layer.attach(layer.layer, next, &front);
+    self = front.self;
+    ops = front.ops;
+  }
+  Time(state, ops, self);
+}
+BENCHMARK(PassThroughLayers<0>);
+BENCHMARK(PassThroughLayers<1>);
+BENCHMARK(PassThroughLayers<4>);
+
+}  // namespace

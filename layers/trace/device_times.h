@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// When operations ran on their device.
+
+#ifndef DEVRT_LAYERS_TRACE_DEVICE_TIMES_H_
+#define DEVRT_LAYERS_TRACE_DEVICE_TIMES_H_
+
+#include <memory>
+
+#include "devrt/backends/abi/devrt_layer.h"
+#include "layers/trace/recorder.h"
+
+namespace devrt::trace {
+
+// One backend's operations.  Threads: any.
+class DeviceTimes {
+ public:
+  virtual ~DeviceTimes() = default;
+  // Around the submission of an operation: returns its number in the stream, 0
+  // if that is not known; `op` is its record as a call.
+  virtual uint64_t BeforeOp(devrt_stream) { return 0; }
+  virtual void AfterOp(devrt_stream, const Record& op) { (void)op; }
+  // A wait was put into the stream: what follows begins later.
+  virtual void AfterWait(devrt_stream) {}
+  virtual void StreamMade(devrt_stream, uint32_t device) { (void)device; }
+  virtual void StreamGone(devrt_stream) {}
+  // Something is complete: writes down what is known by now.
+  virtual void Collect() = 0;
+};
+
+// By devrt.sim/1's timeline, which disturbs nothing; nullptr if `next` has
+// none.
+std::unique_ptr<DeviceTimes> TimesOfSimulator(const devrt_next_v0* next,
+                                              const devrt_host_v0* host,
+                                              Recorder* recorder,
+                                              uint8_t backend);
+// By timing events before and after each operation; nullptr if `next` has none.
+std::unique_ptr<DeviceTimes> TimesOfEvents(const devrt_next_v0* next,
+                                           const devrt_host_v0* host,
+                                           Recorder* recorder, uint8_t backend);
+
+}  // namespace devrt::trace
+
+#endif  // DEVRT_LAYERS_TRACE_DEVICE_TIMES_H_

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layers/trace/recorder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstring>
+
+namespace devrt::trace {
+namespace {
+
+// What a thread needs to write; plain, so that it works in every destructor.
+struct ThreadWriter {
+  RingHeader* ring;
+  uint64_t written;
+  bool has_none;
+};
+__thread ThreadWriter t_writer;
+
+// The last texts of a thread, by address.
+constexpr uint32_t kCached = 64;
+struct CachedName {
+  const char* text;
+  uint32_t name;
+};
+__thread CachedName t_names[kCached];
+
+std::string System(const char* path, const char* what) {
+  return std::string(path) + ": " + what + ": " + std::strerror(errno);
+}
+
+FileHeader* Map(const char* path, int fd, std::string* error) {
+  struct stat info;
+  if (fstat(fd, &info) != 0) {
+    *error = System(path, "cannot be examined");
+    return nullptr;
+  }
+  if (!S_ISREG(info.st_mode)) {
+    *error = std::string(path) + ": it is not a regular file";
+    return nullptr;
+  }
+  const bool fresh = info.st_size == 0;
+  const uint64_t size =
+      fresh ? FileBytes(kRingRecords) : static_cast<uint64_t>(info.st_size);
+  if (fresh && ftruncate(fd, static_cast<off_t>(size)) != 0) {
+    *error = System(path, "cannot grow");
+    return nullptr;
+  }
+  if (size < kPage) {
+    *error = std::string(path) + ": it is not a file of the trace layer";
+    return nullptr;
+  }
+  void* const at =
+      mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (at == MAP_FAILED) {
+    *error = System(path, "cannot be mapped");
+    return nullptr;
+  }
+  auto* const header = static_cast<FileHeader*>(at);
+  if (fresh) InitHeader(header, kRingRecords, NowNs());
+  if (const char* const why = CheckHeader(*header, size)) {
+    *error = std::string(path) + ": " + why;
+    munmap(at, size);
+    return nullptr;
+  }
+  return header;
+}
+
+}  // namespace
+
+uint64_t NowNs() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000u +
+         static_cast<uint64_t>(t.tv_nsec);
+}
+
+Recorder* Recorder::Open(const char* path, std::string* error) {
+  const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
+  if (fd < 0) {
+    *error = System(path, "cannot be opened");
+    return nullptr;
+  }
+  FileHeader* const header = Map(path, fd, error);
+  close(fd);
+  if (header == nullptr) return nullptr;
+  uint32_t nobody = 0;
+  const auto self = static_cast<uint32_t>(getpid());
+  if (!header->pid.compare_exchange_strong(nobody, self)) {
+    header->refused_pids.fetch_add(1);
+    *error = std::string(path) + ": process " + std::to_string(nobody) +
+             " writes its trace there; only one is traced";
+    return nullptr;
+  }
+  return new Recorder(header);
+}
+
+RingHeader* Recorder::NewRing() {
+  const uint32_t index = header_->ring_count.fetch_add(1);
+  if (index < header_->max_rings) return RingAt(header_, index);
+  header_->ring_count.store(header_->max_rings);
+  return nullptr;
+}
+
+RingHeader* Recorder::ThreadRing() {
+  if (t_writer.has_none) return nullptr;
+  RingHeader* const ring = NewRing();
+  if (ring == nullptr) {
+    t_writer.has_none = true;
+    return nullptr;
+  }
+  ring->tid = static_cast<uint32_t>(syscall(SYS_gettid));
+  pthread_getname_np(pthread_self(), ring->thread_name,
+                     sizeof ring->thread_name);
+  t_writer = {ring, 0, false};
+  return ring;
+}
+
+void Recorder::Write(const Record& record) {
+  RingHeader* ring = t_writer.ring;
+  if (__builtin_expect(ring == nullptr, 0)) {
+    ring = ThreadRing();
+    if (ring == nullptr) {
+      header_->lost.fetch_add(1, std::memory_order_relaxed);
+      return;
+    }
+  }
+  RecordsOf(ring)[t_writer.written % header_->ring_records] = record;
+  ring->written.store(++t_writer.written, std::memory_order_release);
+}
+
+uint8_t Recorder::AddBackend(const char* name) {
+  const uint32_t index = header_->backend_count.fetch_add(1);
+  if (index >= kMaxBackends) {
+    header_->backend_count.store(kMaxBackends);
+    return kMaxBackends - 1;
+  }
+  std::strncpy(header_->backends[index], name,
+               sizeof header_->backends[index] - 1);
+  return static_cast<uint8_t>(index);
+}
+
+void Recorder::Push(RingHeader* ring, const Record& record) {
+  if (ring == nullptr) {
+    header_->lost.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  const uint64_t written = ring->written.load(std::memory_order_relaxed);
+  RecordsOf(ring)[written % header_->ring_records] = record;
+  ring->written.store(written + 1, std::memory_order_release);
+}
+
+uint32_t Recorder::StaticName(const char* text) {
+  if (text == nullptr) return 0;
+  CachedName& cached =
+      t_names[(reinterpret_cast<uintptr_t>(text) >> 3) % kCached];
+  if (cached.text != text) cached = {text, Name(text)};
+  return cached.name;
+}
+
+uint32_t Recorder::Name(const char* text) {
+  if (text == nullptr || *text == '\0') return 0;
+  const std::lock_guard<std::mutex> lock(names_mutex_);
+  const auto [found, is_new] = names_.try_emplace(text, 0);
+  if (!is_new) return found->second;
+  const uint64_t size = found->first.size() + 1;
+  const uint64_t used = header_->names_used.load(std::memory_order_relaxed);
+  if (size > header_->names_size - used) return 0;  // full: it has no name
+  std::memcpy(reinterpret_cast<char*>(header_) + header_->names_offset + used,
+              found->first.c_str(), size);
+  header_->names_used.store(used + size, std::memory_order_release);
+  found->second = static_cast<uint32_t>(used + 1);
+  return found->second;
+}
+
+}  // namespace devrt::trace

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The file that the trace layer writes and `devrt trace` reads: rings of
+// records in shared memory, so that nothing is lost with the process.
+//
+//   offset 0            FileHeader
+//   names_offset        NUL-terminated texts; a name is an offset in there + 1
+//   rings_offset        max_rings times RingHeader and ring_records Records
+//
+// The file is sparse: a ring takes memory as it is written.  All numbers are of
+// this machine; a reader of another version refuses the file.
+
+#ifndef DEVRT_LAYERS_TRACE_RING_FILE_H_
+#define DEVRT_LAYERS_TRACE_RING_FILE_H_
+
+#include <atomic>
+#include <cstdint>
+
+namespace devrt::trace {
+
+inline constexpr char kMagic[8] = {'D', 'E', 'V', 'R', 'T', 'T', 'R', 'C'};
+inline constexpr uint32_t kVersion = 1;
+
+// Record::call beyond the numbers of layer::CallId.
+inline constexpr uint8_t kDeviceOp = 0xf0;    // what ran on a device
+inline constexpr uint8_t kDependency = 0xf1;  // what it had waited for
+inline constexpr uint8_t kClock = 0xf2;  // where a backend's times are from
+inline constexpr uint8_t kFirstSpecial = 0xf0;
+
+// One call of a host thread, or one operation of a device.
+struct Record {
+  uint64_t begin_ns;  // CLOCK_MONOTONIC; for kDeviceOp of the device's clock
+  uint64_t end_ns;
+  uint64_t stream;  // handle; for kDeviceOp as kClock says
+  uint64_t object;  // event, pointer; for kDeviceOp the number in its stream
+  uint64_t bytes;
+  uint64_t total;  // memory calls: bytes of the device that are allocated now;
+                   // operations: their number in the stream, 0: unknown
+  uint32_t name;   // of the operation, 0: none
+  uint32_t file;   // of the call in the program, 0: unknown
+  int32_t line;
+  uint8_t call;     // layer::CallId or one of the above
+  uint8_t backend;  // index in the header
+  uint8_t device;   // ordinal; 0xff: see the stream
+  uint8_t status;   // devrt_code; for kDeviceOp DEVRT_SIM_*
+};
+static_assert(sizeof(Record) == 64);
+
+// A writer is alone with its ring; `written` tells how far a reader may look.
+struct RingHeader {
+  std::atomic<uint64_t> written;  // ever; the ring holds the last ones
+  uint32_t tid;                   // 0: operations of devices
+  uint32_t reserved;
+  char thread_name[16];
+};
+static_assert(sizeof(RingHeader) == 32);
+
+inline constexpr uint32_t kMaxBackends = 64;
+
+struct FileHeader {
+  char magic[8];
+  uint32_t version;
+  uint32_t call_count;        // layer::kCallCount of the writer
+  std::atomic<uint32_t> pid;  // of the process that writes; 0: none yet
+  std::atomic<uint32_t> refused_pids;  // other processes that wanted to
+  uint32_t max_rings;
+  std::atomic<uint32_t> ring_count;
+  uint64_t ring_records;
+  uint64_t names_offset;
+  uint64_t names_size;
+  std::atomic<uint64_t> names_used;
+  uint64_t rings_offset;
+  uint64_t start_ns;           // CLOCK_MONOTONIC when the file was made
+  std::atomic<uint64_t> lost;  // records for which there was no ring
+  std::atomic<uint32_t> backend_count;
+  char backends[kMaxBackends][32];
+};
+
+inline constexpr uint64_t kNamesSize = 1u << 20;
+inline constexpr uint32_t kMaxRings = 256;
+inline constexpr uint64_t kRingRecords = 1u << 14;  // 1 MiB a thread
+inline constexpr uint64_t kPage = 4096;
+
+static_assert(sizeof(FileHeader) <= kPage);
+
+constexpr uint64_t RingBytes(uint64_t records) {
+  return sizeof(RingHeader) + records * sizeof(Record);
+}
+constexpr uint64_t FileBytes(uint64_t records) {
+  return kPage + kNamesSize + kMaxRings * RingBytes(records);
+}
+
+// Fills the header of an empty file of FileBytes(records) zero bytes.
+void InitHeader(FileHeader* header, uint64_t records, uint64_t start_ns);
+// What is wrong with a header for this version; nullptr if nothing is.
+const char* CheckHeader(const FileHeader& header, uint64_t file_bytes);
+
+inline RingHeader* RingAt(FileHeader* header, uint32_t index) {
+  return reinterpret_cast<RingHeader*>(reinterpret_cast<char*>(header) +
+                                       header->rings_offset +
+                                       index * RingBytes(header->ring_records));
+}
+inline Record* RecordsOf(RingHeader* ring) {
+  return reinterpret_cast<Record*>(ring + 1);
+}
+
+}  // namespace devrt::trace
+
+#endif  // DEVRT_LAYERS_TRACE_RING_FILE_H_

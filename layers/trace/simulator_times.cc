@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A simulator knows when its operations ran, and what they waited for.
+#include <mutex>
+
+#include "devrt/backends/abi/devrt_sim.h"
+#include "layers/trace/device_times.h"
+
+namespace devrt::trace {
+namespace {
+
+class SimulatorTimes : public DeviceTimes {
+ public:
+  SimulatorTimes(const devrt_host_v0* host, const devrt_sim_v1* sim, void* self,
+                 Recorder* recorder, uint8_t backend)
+      : sim_(sim),
+        self_(self),
+        host_(host),
+        recorder_(recorder),
+        backend_(backend),
+        ring_(recorder->DeviceRing()) {
+    Record clock = {};
+    clock.backend = backend;
+    clock.call = kClock;
+    clock.name = recorder->Name("simulator");
+    recorder->Push(ring_, clock);
+    End(sim_->timeline_take(self_, &Visit, this));  // from now on
+  }
+
+  void Collect() override {
+    // Who finds another one at it has nothing to add.
+    const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) return;
+    End(sim_->timeline_take(self_, &Visit, this));
+  }
+
+ private:
+  void End(devrt_status error) const {
+    if (error != nullptr) host_->error_destroy(host_->host, error);
+  }
+
+  static void Visit(void* arg, const devrt_sim_op_v1* op) {
+    static_cast<SimulatorTimes*>(arg)->Write(*op);
+  }
+
+  void Write(const devrt_sim_op_v1& op) {
+    Record r = {};
+    r.call = kDeviceOp;
+    r.backend = backend_;
+    r.begin_ns = op.begin_ns;
+    r.end_ns = op.end_ns;
+    r.stream = op.stream;
+    r.object = op.seq;
+    r.bytes = op.bytes;
+    r.total = op.kind;
+    r.name = recorder_->Name(op.name);
+    r.file = recorder_->Name(op.file);
+    r.line = op.line;
+    r.device = static_cast<uint8_t>(op.device);
+    r.status = static_cast<uint8_t>(op.state);
+    recorder_->Push(ring_, r);
+    for (uint32_t i = 0; i < op.dep_count; ++i) {
+      Record d = {};
+      d.call = kDependency;
+      d.backend = backend_;
+      d.stream = op.stream;
+      d.object = op.seq;
+      d.bytes = op.dep_stream[i];
+      d.total = op.dep_seq[i];
+      d.device = r.device;
+      recorder_->Push(ring_, d);
+    }
+  }
+
+  const devrt_sim_v1* const sim_;
+  void* const self_;
+  const devrt_host_v0* const host_;
+  Recorder* const recorder_;
+  std::mutex mutex_;
+  const uint8_t backend_;
+  RingHeader* const ring_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceTimes> TimesOfSimulator(const devrt_next_v0* next,
+                                              const devrt_host_v0* host,
+                                              Recorder* recorder,
+                                              uint8_t backend) {
+  void* self = nullptr;
+  const auto* const sim = static_cast<const devrt_sim_v1*>(
+      next->extension(next, DEVRT_SIM_EXTENSION, &self));
+  if (sim == nullptr || !DEVRT_HAS_FIELD(sim, devrt_sim_v1, timeline_take)) {
+    return nullptr;
+  }
+  return std::make_unique<SimulatorTimes>(host, sim, self, recorder, backend);
+}
+
+}  // namespace devrt::trace

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""devrt trace: what is in the file, and that the program's result is its own."""
+
+import json
+import unittest
+
+from tool import FAILURE, TOOL, USAGE, ToolTest
+
+# What the Trace Event Format asks of an event, by its phase.
+COMMON = {"ph": str, "pid": int, "tid": int, "name": str}
+PHASES = {
+    "M": {"args": dict},
+    "X": {"ts": (int, float), "dur": (int, float), "args": dict},
+    "C": {"ts": (int, float), "args": dict},
+    "s": {"ts": (int, float), "id": int, "cat": str},
+    "f": {"ts": (int, float), "id": int, "cat": str, "bp": str},
+}
+
+
+class TraceTest(ToolTest):
+
+    def trace(self, *program, expect=0, **variables):
+        """Runs a program under devrt trace; the result and the trace."""
+        output = self.folder / "trace.json"
+        result = self.run_tool("trace", "-o", str(output), "--", *program,
+                               expect=expect, **variables)
+        text = output.read_text(encoding="utf-8")
+        return result, json.loads(text) if text else None
+
+    def check(self, trace, one_clock=True):
+        """The events, each as the format asks."""
+        self.assertEqual(trace["displayTimeUnit"], "ns")
+        events = trace["traceEvents"]
+        named = set()
+        for event in events:
+            for key, kind in {**COMMON, **PHASES[event["ph"]]}.items():
+                self.assertIsInstance(event[key], kind, event)
+            if event["ph"] == "M" and event["name"] == "process_name":
+                named.add(event["pid"])
+            if event["ph"] == "X":
+                self.assertGreaterEqual(event["dur"], 0, event)
+                self.assertGreaterEqual(event["ts"], 0, event)
+        self.assertEqual({event["pid"] for event in events}, named)
+        self.check_arrows(events, one_clock)
+        return events
+
+    def check_arrows(self, events, one_clock=True):
+        """Each lies on slices; by one clock it ends no earlier than it began."""
+        starts = {e["id"]: e for e in events if e["ph"] == "s"}
+        ends = {e["id"]: e for e in events if e["ph"] == "f"}
+        self.assertEqual(starts.keys(), ends.keys())
+        for number, start in starts.items():
+            if one_clock:
+                self.assertLessEqual(start["ts"], ends[number]["ts"])
+            for end in (start, ends[number]):
+                self.assertTrue(any(
+                    e["ph"] == "X" and e["pid"] == end["pid"] and
+                    e["tid"] == end["tid"] and
+                    e["ts"] <= end["ts"] <= e["ts"] + e["dur"]
+                    for e in events), end)
+        return len(starts)
+
+    def slices(self, events, process):
+        pids = {e["pid"] for e in events
+                if e["ph"] == "M" and e["name"] == "process_name" and
+                e["args"]["name"].startswith(process)}
+        return [e for e in events if e["ph"] == "X" and e["pid"] in pids]
+
+    def demo(self, one_clock=True, **variables):
+        result, trace = self.trace(TOOL, "demo", "--json", "--size=1",
+                                   **variables)
+        return (json.loads(result.stdout), self.check(trace, one_clock),
+                result)
+
+    def test_demo(self):
+        report, events, result = self.demo()
+        self.assertTrue(report["verified"])
+        self.assertIn("arrows in", result.stderr)
+        host = self.slices(events, "host: ")
+        self.assertIn("launch.launch square", {e["name"] for e in host})
+        self.assertTrue(any("pipeline.cc:" in e["args"].get("at", "")
+                            for e in host))
+        device = [e for i in range(2) for e in self.slices(events, f"mtia:{i}")]
+        # The demo's own timeline knows the same operations, at the same times.
+        kernels = sorted(e["dur"] for e in device if e["name"] == "square")
+        self.assertEqual(kernels, sorted(
+            (o["end_ns"] - o["begin_ns"]) / 1000
+            for o in report["operations"] if "square" in o["name"]))
+        self.assertGreater(self.check_arrows(events), 20)
+        self.assertEqual({e["name"] for e in events if e["ph"] == "C"},
+                         {"memory mtia:0", "memory mtia:1"})
+
+    def test_times_of_events(self):
+        # Each device's events have a clock of their own.
+        report, events, _ = self.demo(one_clock=False,
+                                      DEVRT_TRACE_TIMES="events")
+        self.assertTrue(report["verified"])
+        device = self.slices(events, "mtia:0") + self.slices(events, "mtia:1")
+        self.assertEqual(len(device), len(report["operations"]))
+        self.assertGreater(self.check_arrows(events, one_clock=False), 20)
+
+    def test_threaded(self):
+        self.demo(DEVRT_MTIA="mode=threaded")
+
+    def test_the_exit_code_is_the_programs(self):
+        result, trace = self.trace("sh", "-c", "echo out; exit 3", expect=3)
+        self.assertEqual(result.stdout, "out\n")
+        self.assertIn("opened no devrt backend", result.stderr)
+        self.assertIsNone(trace)
+        self.trace("sh", "-c", "kill -9 $$", expect=128 + 9)
+        result, _ = self.trace("/nowhere/program", expect=127)
+        self.assertIn("/nowhere/program cannot be run", result.stderr)
+        self.trace("/dev/null", expect=126)
+
+    def test_a_program_that_crashes(self):
+        script = f'"{TOOL}" demo --json --size=1 >/dev/null; kill -ABRT $$'
+        _, trace = self.trace("sh", "-c", script, expect=128 + 6)
+        self.assertGreater(len(self.check(trace)), 100)
+
+    def test_only_one_process(self):
+        script = f'for i in 1 2; do "{TOOL}" list >/dev/null; done'
+        result, trace = self.trace("sh", "-c", script)
+        self.assertIn("1 others used devrt too", result.stderr)
+        self.check(trace)
+
+    def test_a_file_that_cannot_be_written(self):
+        result = self.run_tool("trace", "-o", "/nowhere/t.json", "--", "sh",
+                               "-c", "echo ran", expect=FAILURE)
+        self.assertEqual(result.stdout, "")
+        self.assertIn("/nowhere/t.json cannot be written", result.stderr)
+
+    def test_a_full_disk(self):
+        result = self.run_tool("trace", "-o", "/dev/full", "--", TOOL, "list",
+                               expect=FAILURE)
+        self.assertIn("mtia", result.stdout)
+        self.assertIn("/dev/full could not be written: No space left",
+                      result.stderr)
+
+    def test_ring_files(self):
+        ring = self.folder / "ring"
+        self.run_tool("list", DEVRT_LAYERS="trace", DEVRT_TRACE=str(ring))
+        output = self.folder / "ring.json"
+        self.run_tool("trace", f"--from={ring}", f"--output={output}")
+        self.check(json.loads(output.read_text(encoding="utf-8")))
+        for bad in ["/dev/null", str(output), str(self.folder)]:
+            with self.subTest(bad):
+                result = self.run_tool("trace", f"--from={bad}",
+                                       f"--output={output}", expect=FAILURE)
+                self.assertIn("devrt trace: ", result.stderr)
+
+    def test_a_ring_file_that_cannot_be_had(self):
+        plain = self.run_tool("list", "--json").stdout
+        for bad in ["/nowhere/ring", "/dev/null", __file__]:
+            with self.subTest(bad):
+                result = self.run_tool("list", "--json", DEVRT_LAYERS="trace",
+                                       DEVRT_TRACE=bad)
+                self.assertIn("no trace: ", result.stderr)
+                self.assertEqual(json.loads(result.stdout)["backends"],
+                                 json.loads(plain)["backends"])
+
+    def test_usage(self):
+        self.run_tool("trace", expect=USAGE)
+        self.run_tool("trace", "--from=x", "--", "ls", expect=USAGE)
+
+
+if __name__ == "__main__":
+    unittest.main()

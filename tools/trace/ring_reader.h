@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads what the trace layer wrote, also of a process that did not end well.
+
+#ifndef DEVRT_TOOLS_TRACE_RING_READER_H_
+#define DEVRT_TOOLS_TRACE_RING_READER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "layers/trace/ring_file.h"
+
+namespace devrt::tools {
+
+struct TraceThread {
+  uint32_t tid = 0;
+  std::string name;
+  std::vector<trace::Record> calls;  // in order of their ends
+};
+
+struct TraceData {
+  uint32_t pid = 0;  // 0: no process wrote
+  uint32_t refused_processes = 0;
+  uint64_t start_ns = 0;
+  uint64_t overwritten = 0;  // older records that the rings had no room for
+  uint64_t lost = 0;         // records of threads for which there was no ring
+  std::vector<std::string> backends;
+  std::vector<TraceThread> threads;
+  std::vector<trace::Record> device;  // kDeviceOp, kDependency, kClock
+  std::string names;
+
+  std::string Name(uint32_t number) const;  // empty for 0 and nonsense
+};
+
+// INVALID_ARGUMENT if the open file is no ring file of this version.
+absl::StatusOr<TraceData> ReadTrace(int fd);
+
+}  // namespace devrt::tools
+
+#endif  // DEVRT_TOOLS_TRACE_RING_READER_H_
