@@ -13,7 +13,7 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCE_FOLDERS = [
     "arrays", "backends", "bench", "examples", "guards", "include", "memory",
-    "python", "runtime", "streams", "tests", "tools",
+    "packaging", "python", "runtime", "streams", "tests", "tools",
 ]
 CODE = {".c", ".cc", ".cu", ".h"}
 UNITS = {".c", ".cc", ".cu"}
@@ -24,9 +24,15 @@ LAYERS = ["arrays", "memory", "guards", "streams", "runtime", "backends/abi"]
 COMFORTABLE_LINES = 600
 MOST_LINES = 800
 
-# What libdevrt may export: names in namespace devrt, with their type
-# information and thread-local wrappers. Nothing else so far.
-DEVRT_EXPORT = re.compile(r"^_Z(NK?|T[ISVTHW]N|T[hv]\w*_NK?)5devrt")
+# What libdevrt exports, a name a line; a change of it is a change of what
+# programs may use, and is reviewed as such.
+EXPORT_LIST = pathlib.Path("lib/devrt.symbols")
+EXPORT_LIST_HEAD = """\
+# SPDX-License-Identifier: Apache-2.0
+# What libdevrt.so exports. After a change that is meant: scripts/check --fix
+"""
+# Abseil puts its version into its names: absl::lts_20220623::Status.
+ABSL_VERSION = re.compile(r"\babsl::(lts_\d+|debian\d+)::")
 PLUGIN_EXPORTS = {"devrt_plugin_manifest_v0", "devrt_plugin_open_v0"}
 VENDOR_LIBRARY = re.compile(r"cuda|nvidia|nvrtc|hip|amd|rocm|hsa", re.I)
 
@@ -228,10 +234,29 @@ def needed(library):
     return re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-dW", str(library)))
 
 
-def check_libdevrt(library):
-    findings = [f"{library.name} exports {symbol}"
-                for symbol in sorted(exported(library))
-                if not DEVRT_EXPORT.match(symbol)]
+def exported_names(library):
+    """What programs see of a C++ library, as they would write it."""
+    lines = run("nm", "-DC", "--defined-only", str(library)).splitlines()
+    return sorted({ABSL_VERSION.sub("absl::", line.split(maxsplit=2)[2])
+                   for line in lines})
+
+
+def check_export_list(library, fix):
+    names = exported_names(library)
+    path = ROOT / EXPORT_LIST
+    if fix:
+        path.write_text(EXPORT_LIST_HEAD + "\n".join(names) + "\n",
+                        encoding="utf-8")
+    known = [line for line in path.read_text(encoding="utf-8").splitlines()
+             if not line.startswith("#")] if path.exists() else []
+    return ([f"{library.name} exports {name}, which is not in {EXPORT_LIST}"
+             for name in names if name not in known]
+            + [f"{library.name} no longer exports {name}, see {EXPORT_LIST}"
+               for name in known if name not in names])
+
+
+def check_libdevrt(library, fix):
+    findings = check_export_list(library, fix)
     loaded = run("ldd", str(library)).splitlines()
     return findings + [f"{library.name} loads {line.split()[0]}"
                        for line in loaded if VENDOR_LIBRARY.search(line.split()[0])]
@@ -248,14 +273,14 @@ def check_plugin(library):
                        if name.startswith(("libabsl", "libdevrt"))]
 
 
-def check_exports(build):
+def check_exports(build, fix=False):
     library = build / "lib/libdevrt.so"
     plugins = sorted((build / "lib/devrt").glob("libdevrt_*.so"))
     if not library.exists() or not plugins:
         raise Skipped(f"nothing built in {build}")
     if not (shutil.which("nm") and shutil.which("readelf")):
         raise Skipped("binutils is missing")
-    findings = check_libdevrt(library)
+    findings = check_libdevrt(library, fix)
     for plugin in plugins:
         findings += check_plugin(plugin)
     return findings

@@ -143,10 +143,17 @@ class TreeTest(unittest.TestCase):
         library = "namespace devrt { int f() { return 1; } }\n"
         self.compile_library("libdevrt.so", library)
         self.compile_library("devrt/libdevrt_x.so", plugin)
+        (self.root / "lib").mkdir(exist_ok=True)
+        self.assert_names(checks.check_exports(build), "exports devrt::f()")
+        self.assertEqual(checks.check_exports(build, fix=True), [])
         self.assertEqual(checks.check_exports(build), [])
 
         self.compile_library("libdevrt.so", library + "int leaked;\n")
         self.assert_names(checks.check_exports(build), "exports leaked")
+        self.compile_library("libdevrt.so", library.replace("f()", "g(int)"))
+        found = "\n".join(checks.check_exports(build))
+        self.assertIn("exports devrt::g(int), which is not in", found)
+        self.assertIn("no longer exports devrt::f()", found)
         self.compile_library("libdevrt.so", library)
 
         self.compile_library("devrt/libdevrt_x.so", plugin + "int leaked;\n")
