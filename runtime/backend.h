@@ -16,7 +16,9 @@
 //                         error, because the user named it: it is logged, and
 //                         it is what a name that is not found answers
 //   3. DEVRT_PLUGIN_PATH  directories, separated by ':'
-//   4. the folder devrt/ beside the devrt library
+//   4. the folder devrt/ beside the devrt library; where that is linked into
+//      the program, beside the program, or else in ../LIBDIR beside it, as a
+//      program in bin/ of an installation has it
 //
 // Paths are absolute; in directories, files named libdevrt_*.so count, in
 // order of their names.  The variables are read once, when they are first

@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "devrt/runtime/internal/elf_manifest.h"
+#include "devrt/runtime/internal/plugin_directory.h"
 #include "devrt/runtime/internal/text.h"
 
 namespace devrt::internal {
@@ -71,10 +72,7 @@ std::string OwnFile() {
 }
 
 std::string DefaultDirectory() {
-  const std::string file = OwnFile();
-  const size_t slash = file.rfind('/');
-  if (slash == std::string::npos) return std::string();
-  return absl::StrCat(file.substr(0, slash), "/devrt");
+  return PluginDirectory(OwnFile(), Canonical("/proc/self/exe"));
 }
 
 std::vector<std::string> SplitPaths(const std::string& list) {

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The installed tree: what is in it, and programs that are built against it
+with Meson, CMake and plain pkg-config, run there, and run after a move."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import unittest
+
+from tree import HERE, InstallTest, MESON, PREFIX
+
+PROGRAM = HERE / "program"
+HOLDS = "mtia:1 holds 42\n"
+
+
+class Installed(InstallTest):
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        libraries = cls.tree.path("LIBDIR")
+        # What -Ddefault_library said: one of them, or both.
+        cls.kinds = [kind for kind, name in [("shared", "libdevrt.so"),
+                                             ("static", "libdevrt.a")]
+                     if (libraries / name).exists()]
+
+    # ---- What is in the tree ----
+
+    def test_headers_are_all_there_and_find_each_other(self):
+        headers = self.tree.path("INCLUDEDIR") / "devrt"
+        found = {str(path.relative_to(headers))
+                 for path in headers.rglob("*") if path.is_file()}
+        self.assertEqual(found, set(os.environ["DEVRT_HEADERS"].split()))
+        for name in found:
+            text = (headers / name).read_text(encoding="utf-8")
+            for include in re.findall(r'^#\s*include "([^"]+)"', text, re.M):
+                if not include.startswith("absl/"):
+                    self.assertIn(include.removeprefix("devrt/"), found,
+                                  f"{name} includes {include}")
+
+    def test_packages_name_no_other_place(self):
+        for path in [*self.tree.folder.rglob("*.pc"),
+                     *self.tree.folder.rglob("*.cmake")]:
+            text = path.read_text(encoding="utf-8")
+            self.assertNotIn(os.environ["DEVRT_BUILD"], text, path)
+            self.assertNotIn(f"/{PREFIX}", text, path)
+
+    def test_pkg_config(self):
+        for variable, folder in [("plugindir", self.tree.plugins),
+                                 ("libdir", self.tree.path("LIBDIR"))]:
+            said = self.run_command("pkg-config", f"--variable={variable}",
+                                    "devrt").strip()
+            self.assertTrue(os.path.samefile(said, folder), said)
+        version = self.pkg_config("--modversion")[0]
+        self.assertEqual(self.run_command("devrt", "--version"),
+                         f"devrt {version}\n")
+        self.assertIn("absl_statusor", self.pkg_config("--print-requires"))
+
+    def test_the_command_finds_its_backends(self):
+        report = json.loads(self.run_command("devrt", "list", "--json"))
+        self.assertEqual([b["path"] for b in report["backends"]],
+                         [str(self.tree.plugins / "libdevrt_mtia.so")])
+
+    # ---- Programs ----
+
+    def assert_works(self, program, kind, **variables):
+        if kind == "static":
+            self.assertNotIn(b"libdevrt.so", program.read_bytes())
+            variables["DEVRT_PLUGIN_PATH"] = str(self.tree.plugins)
+        self.assertEqual(self.run_command(program, **variables), HOLDS)
+
+    def work_folder(self, name, *files):
+        folder = self.folder / name
+        folder.mkdir()
+        for file in files:
+            shutil.copy(PROGRAM / file, folder)
+        self.write_readme_program(folder / "main.cc")
+        return folder
+
+    def test_meson(self):
+        folder = self.work_folder("meson", "meson.build", "meson_options.txt")
+        kinds = [f"-D{kind}={str(kind in self.kinds).lower()}"
+                 for kind in ["shared", "static"]]
+        self.run_command(MESON, "setup", *kinds, folder / "build", folder)
+        self.run_command("ninja", "-C", folder / "build")
+        for kind in self.kinds:
+            self.assert_works(folder / "build" / f"program_{kind}", kind)
+
+    def test_cmake(self):
+        self.need("cmake")
+        folder = self.work_folder("cmake", "CMakeLists.txt")
+        *launcher, compiler = shlex.split(os.environ["DEVRT_CXX"])
+        said = self.run_command(
+            "cmake", "-S", folder, "-B", folder / "build", "-G", "Ninja",
+            f"-DCMAKE_CXX_COMPILER_LAUNCHER={';'.join(launcher)}",
+            *[f"-D{kind}=ON" for kind in self.kinds], CXX=compiler)
+        self.assertIn(f"plugins: {self.tree.plugins}\n", said)
+        self.run_command("ninja", "-C", folder / "build")
+        for kind in self.kinds:
+            self.assert_works(folder / "build" / f"program_{kind}", kind)
+
+    def test_pkg_config_and_a_move(self):
+        folder = self.work_folder("pkg-config")
+        compiler = shlex.split(os.environ["DEVRT_CXX"])
+        self.run_command(*compiler, "-std=c++17", "-c", "main.cc",
+                         *self.pkg_config("--cflags"), folder=folder)
+        shared = self.pkg_config("--libs")
+        static = ["-l:libdevrt.a" if word == "-ldevrt" else word
+                  for word in self.pkg_config("--libs", "--static")]
+        libraries = self.pkg_config("--variable=libdir")[0]
+        for kind in self.kinds:
+            self.run_command(
+                *compiler, "main.o", "-o", f"program_{kind}",
+                *(shared if kind == "shared" else static),
+                f"-Wl,-rpath,{libraries}", folder=folder)
+            self.assert_works(folder / f"program_{kind}", kind)
+        self.move(folder)
+
+    def move(self, folder):
+        """The tree goes elsewhere, its programs with it."""
+        old = self.tree.folder
+        shutil.copytree(old, self.folder / "moved", symlinks=True)
+        # To nothing: the old one must not be of help.
+        old.rename(self.folder / "away")
+        self.tree.folder = self.folder / "moved"
+        try:
+            self.test_the_command_finds_its_backends()
+            self.test_pkg_config()
+            libraries = str(self.tree.path("LIBDIR"))
+            for kind in self.kinds:
+                program = self.tree.path("BINDIR") / f"program_{kind}"
+                shutil.copy(folder / program.name, program)
+                # In bin/ the static one needs no help either.
+                self.assertEqual(
+                    self.run_command(program, LD_LIBRARY_PATH=libraries), HOLDS)
+        finally:
+            self.tree.folder = old
+            (self.folder / "away").rename(old)
+
+
+if __name__ == "__main__":
+    unittest.main()
