@@ -34,6 +34,13 @@ std::string FlagTitle(const Flag& flag) {
              : absl::StrFormat("%s=%s", flag.name, flag.value);
 }
 
+// How many words the command takes besides its flags.
+size_t ArgumentCount(const Command& command) {
+  if (command.argument == nullptr) return 0;
+  const std::string_view words = command.argument;
+  return 1 + static_cast<size_t>(std::count(words.begin(), words.end(), ' '));
+}
+
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -102,9 +109,8 @@ absl::StatusOr<Arguments> Arguments::Parse(
       flags_ended = flags_ended || TakesRest(command);
     }
   }
-  const size_t most = command.argument == nullptr ? 0
-                      : TakesRest(command)        ? words.size()
-                                                  : 1;
+  const size_t most =
+      TakesRest(command) ? words.size() : ArgumentCount(command);
   if (arguments.words_.size() > most) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "unexpected argument %s", Quoted(arguments.words_[most])));
@@ -181,7 +187,7 @@ std::string HelpText(const Command& command) {
       absl::StrFormat("devrt %s: %s\n\n", command.name, command.summary);
   text += absl::StrFormat("usage: devrt %s [flags]", command.name);
   if (command.argument != nullptr) {
-    text += absl::StrFormat(" [%s]", command.argument);
+    text += absl::StrFormat(" %s", command.argument);
   }
   text += "\n\n" + Wrap(command.details, kWidth, 0) + "\n\nFlags:\n";
   for (const Flag& flag : command.flags) {

@@ -28,11 +28,12 @@ struct Flag {
 };
 
 struct Command {
-  const char* name;      // "info"
-  const char* argument;  // "DEVICE", optional when given; nullptr: none; with
-                         // "..." behind: a command line of its own
-  const char* summary;   // one line of `devrt --help`
-  const char* details;   // paragraphs of `devrt info --help`
+  const char* name;  // "info"
+  // "NAME [DIR]", a word each; with "..." behind the last: a command line of
+  // its own; nullptr: none.
+  const char* argument;
+  const char* summary;  // one line of `devrt --help`
+  const char* details;  // paragraphs of `devrt info --help`
   absl::Span<const Flag> flags;
   int (*run)(const Arguments& arguments);
 };
@@ -42,6 +43,7 @@ extern const Command kInfoCommand;
 extern const Command kTopoCommand;
 extern const Command kDemoCommand;
 extern const Command kTraceCommand;
+extern const Command kNewBackendCommand;
 
 inline constexpr Flag kJsonFlag = {
     "--json", nullptr, "Print one JSON object, for programs to read."};

@@ -198,7 +198,7 @@ constexpr Flag kFlags[] = {kJsonFlag, kHelpFlag};
 
 const Command kInfoCommand = {
     "info",
-    "DEVICE",
+    "[DEVICE]",
     "Properties of one device, or of all.",
     "DEVICE is a name such as mtia:1; mtia alone is its first device. Without "
     "one, every device of every backend is described.",

@@ -3,7 +3,9 @@
 // The command `devrt`: finds the subcommand and turns what it says into an
 // exit code.
 
+#include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,15 +19,21 @@
 namespace devrt::tools {
 namespace {
 
-const Command* const kCommands[] = {&kDemoCommand, &kListCommand, &kInfoCommand,
-                                    &kTraceCommand, &kTopoCommand};
+const Command* const kCommands[] = {&kDemoCommand,  &kListCommand,
+                                    &kInfoCommand,  &kTopoCommand,
+                                    &kTraceCommand, &kNewBackendCommand};
 
 std::string Usage() {
   std::string text =
       "devrt: one runtime for every accelerator in the process\n\n"
       "usage: devrt COMMAND [flags]\n\nCommands:\n";
+  size_t longest = 0;
   for (const Command* command : kCommands) {
-    text += absl::StrFormat("  %-6s  %s\n", command->name, command->summary);
+    longest = std::max(longest, std::strlen(command->name));
+  }
+  for (const Command* command : kCommands) {
+    text += absl::StrFormat("  %s  %s\n", PadRight(command->name, longest),
+                            command->summary);
   }
   text +=
       "\nFlags:\n"

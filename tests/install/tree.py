@@ -31,7 +31,7 @@ class Tree:
         self.folder = folder
 
     def path(self, kind):
-        """The folder of that kind: LIBDIR, BINDIR or INCLUDEDIR."""
+        """The folder of that kind: BINDIR, DATADIR, INCLUDEDIR or LIBDIR."""
         return self.folder / PREFIX / os.environ[f"DEVRT_{kind}"]
 
     @property

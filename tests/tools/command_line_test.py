@@ -4,7 +4,7 @@
 import re
 import unittest
 
-from tool import COMMANDS, FAILURE, ROOT, ToolTest
+from tool import COMMANDS, FAILURE, REPORTS, ROOT, ToolTest
 
 
 def flags_in_help(text):
@@ -31,7 +31,7 @@ def members_in_document(command):
 class Json(ToolTest):
 
     def test_members_are_those_of_the_document(self):
-        for command in COMMANDS:
+        for command in REPORTS:
             members = set(self.run_json(command)) - {"devrt"}
             self.assertLessEqual(members, members_in_document(command))
 
@@ -98,7 +98,7 @@ class Usage(ToolTest):
                                 'did you mean "--size"?', "devrt demo --help")
         self.assert_wrong_usage(["demo", "--dev=2"],
                                 'did you mean "--devices"?')
-        for command in COMMANDS:
+        for command in REPORTS:
             self.assert_wrong_usage([command, "--jsn"],
                                     'did you mean "--json"?')
 

@@ -13,8 +13,8 @@ import unittest
 
 TOOL = os.environ["DEVRT_TOOL"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Those that print JSON.
-COMMANDS = ["demo", "list", "info", "topo"]
+REPORTS = ["demo", "list", "info", "topo"]  # those that have --json
+COMMANDS = [*REPORTS, "new-backend"]
 
 SUCCESS = 0
 FAILURE = 1

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the device executes.  These run on the host and stand for kernels, or
+// for calls of a driver.
+
+#ifndef MYBACKEND_KERNELS_H_
+#define MYBACKEND_KERNELS_H_
+
+#include <cstdint>
+
+namespace mybackend_plugin {
+
+void CopyBytes(void* dst, const void* src, uint64_t size);
+void FillBytes(void* dst, uint8_t value, uint64_t size);
+
+}  // namespace mybackend_plugin
+
+#endif  // MYBACKEND_KERNELS_H_

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/writing-a-backend.md followed to the letter with an installed tree, and
+the program of the front page on the backend that comes of it."""
+
+import json
+import shlex
+import sys
+import unittest
+
+from tree import InstallTest, ROOT
+
+sys.path.insert(0, str(ROOT / "tests/docs"))
+import follow_page  # noqa: E402
+
+
+class WritingABackend(InstallTest):
+
+    def test_page_then_program(self):
+        work = self.folder / "work"
+        work.mkdir()
+        page = self.tree.path("DATADIR") / "doc/devrt/writing-a-backend.md"
+        # What the command writes and the page shows gives no warning.
+        follow_page.follow(page, work, self.tree.environment(
+            CFLAGS="-Werror", CXXFLAGS="-Werror"))
+
+        report = json.loads(self.run_command("devrt", "list", "--json"))
+        backends = {b["name"]: b for b in report["backends"]}
+        self.assertEqual(set(backends), {"acme", "mtia"})
+        self.assertEqual(backends["acme"]["capabilities"], ["event_timing"])
+        self.assertEqual(backends["acme"]["path"],
+                         str(self.tree.plugins / "libdevrt_acme.so"))
+
+        self.write_readme_program(work / "main.cc", device="acme:0")
+        libraries = self.pkg_config("--variable=libdir")[0]
+        self.run_command(
+            *shlex.split(self.tree.environment()["CXX"]), "-std=c++17",
+            "main.cc", "-o", "program", *self.pkg_config("--cflags", "--libs"),
+            f"-Wl,-rpath,{libraries}", folder=work)
+        self.assertEqual(self.run_command(work / "program"),
+                         "acme:0 holds 42\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
