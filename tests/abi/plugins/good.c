@@ -5,6 +5,9 @@
  *
  * The defective plugins in this folder include this file with
  * GOOD_WITHOUT_SYMBOLS defined, and bring a manifest and an open of their own.
+ *
+ * It is built against kept headers, too: it uses nothing that version 0.0
+ * lacks.
  */
 #define _POSIX_C_SOURCE 200809L /* posix_memalign */
 
@@ -356,6 +359,10 @@ static devrt_status good_open(const devrt_host_v0* host,
 
 #ifndef GOOD_WITHOUT_SYMBOLS
 
+#ifndef GOOD_NAME
+#define GOOD_NAME "good"
+#endif
+
 const devrt_manifest_v0 devrt_plugin_manifest_v0 = {
     DEVRT_MANIFEST_MAGIC,
     sizeof(devrt_manifest_v0),
@@ -363,7 +370,7 @@ const devrt_manifest_v0 devrt_plugin_manifest_v0 = {
     DEVRT_ABI_MINOR,
     500,
     0,
-    "good",
+    GOOD_NAME,
     "devrt tests",
     "1.0",
 };

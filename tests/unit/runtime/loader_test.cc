@@ -16,6 +16,8 @@
 #include "devrt/runtime/device.h"
 #include "devrt/runtime/raw_memory.h"
 #include "devrt/runtime/status.h"
+#include "devrt/streams/event.h"
+#include "devrt/streams/stream.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/subprocess.h"
 #include "tests/unit/runtime/plugin_files.h"
@@ -57,19 +59,38 @@ TEST_P(LegalPluginTest, LoadsAndWorks) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LegalPluginTest,
-                         ::testing::Values("good", "good_helper",
-                                           "good_sysv_hash", "newer_minor",
-                                           "older_minor", "null_self", "tiny",
-                                           "zero_devices", "no_sections"),
-                         [](const auto& test) {
-                           return std::string(test.param);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, LegalPluginTest,
+    ::testing::Values("good", "good_helper", "good_sysv_hash", "newer_minor",
+                      "older_minor", "null_self", "tiny", "zero_devices",
+                      "no_sections", "kept_0_0_c", "kept_0_0_helper", "cut_c",
+                      "cut_helper", "appended_c", "appended_helper"),
+    [](const auto& test) { return std::string(test.param); });
 
 TEST(LoaderTest, CapabilitiesOfNewerMinorsAreLeftOut) {
   InChild([] {
     const Backend backend = Must(LoadBackend(PluginPath("newer_minor")));
     EXPECT_EQ(backend.capabilities() >> 11, 0u);
+  });
+}
+
+TEST(LoaderTest, NewerPluginsLearnWhatThisHostLacks) {
+  InChild([] {
+    const Backend backend = Must(LoadBackend(PluginPath("appended_helper")));
+    EXPECT_EQ(backend.capabilities(), DEVRT_CAP_EVENT_TIMING);
+    const DeviceProperties properties = Must(backend.devices()[0].Properties());
+    EXPECT_EQ(properties.name, "made for a newer host, on an older one");
+  });
+}
+
+TEST(LoaderTest, OlderPluginsLackOnlyWhatCameLater) {
+  InChild([] {
+    const Backend backend = Must(LoadBackend(PluginPath("cut_helper")));
+    const Stream stream = Must(Stream::Create(backend.devices()[0]));
+    const Event event = Must(Event::Create(backend.devices()[0]));
+    EXPECT_OK(event.Record(stream));
+    EXPECT_THAT(event.Native(), StatusIs(absl::StatusCode::kUnimplemented,
+                                         HasSubstr("event_native")));
   });
 }
 

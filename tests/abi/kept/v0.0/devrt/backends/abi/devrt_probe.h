@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Extension "devrt.probe/0": kernels that hold a stream busy.  Tests need them
+ * to show what waits and what does not.
+ */
+#ifndef DEVRT_BACKENDS_ABI_DEVRT_PROBE_H_
+#define DEVRT_BACKENDS_ABI_DEVRT_PROBE_H_
+
+#include "devrt/backends/abi/devrt_plugin.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DEVRT_PROBE_EXTENSION "devrt.probe/0"
+
+/* Forms of devrt_probe_v0.fault. */
+#define DEVRT_FAULT_NULL_WRITE 0u /* illegal address: kernel writes NULL */
+#define DEVRT_FAULT_MISALIGNED 1u /* misaligned address */
+#define DEVRT_FAULT_ASSERT 2u     /* device-side assertion */
+#define DEVRT_FAULT_TRAP 3u       /* launch failure */
+
+/* A flag that kernels wait for; starts cleared. */
+typedef struct devrt_probe_flag* devrt_flag;
+
+typedef struct devrt_probe_v0 {
+  uint32_t struct_size;
+  uint32_t reserved0;
+  /* [any] A kernel that runs for `nanoseconds` (of the device's clock). */
+  devrt_status (*spin)(void* self, devrt_stream stream, uint64_t nanoseconds);
+  /* [any] Waits for nothing. */
+  devrt_status (*flag_create)(void* self, uint32_t device, devrt_flag* flag);
+  /* [any] The caller has seen every kernel that uses it complete. */
+  devrt_status (*flag_destroy)(void* self, devrt_flag flag);
+  /* [any] A kernel that ends when the flag is set, or after `timeout_ns` of
+   * the device's clock; 0 waits for ever. */
+  devrt_status (*flag_wait)(void* self, devrt_stream stream, devrt_flag flag,
+                            uint64_t timeout_ns);
+  /* [any, callback] Sets or clears from the host, at once. */
+  devrt_status (*flag_set)(void* self, devrt_flag flag, uint32_t value);
+  /* [any] Sets or clears in stream order. */
+  devrt_status (*flag_set_async)(void* self, devrt_stream stream,
+                                 devrt_flag flag, uint32_t value);
+  /* [any] A kernel that commits the fault DEVRT_FAULT_*. */
+  devrt_status (*fault)(void* self, devrt_stream stream, uint32_t form);
+} devrt_probe_v0;
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+#endif /* DEVRT_BACKENDS_ABI_DEVRT_PROBE_H_ */
