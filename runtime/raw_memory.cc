@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "devrt/runtime/raw_memory.h"
 
+#include "absl/strings/str_cat.h"
 #include "devrt/runtime/internal/blocks.h"
 #include "devrt/runtime/internal/host_table.h"
 #include "devrt/runtime/internal/out_of_memory.h"
@@ -38,6 +39,23 @@ absl::Status AllocationError(DeviceRecord* device, uint64_t bytes,
   return OutOfMemoryError(device, info, status);
 }
 
+// A block that is none (contract P10) goes no further.
+absl::Status CheckBlock(DeviceRecord* device, const void* pointer,
+                        uint64_t alignment, const char* slot) {
+  const uint64_t mask = alignment == 0 ? 0 : alignment - 1;
+  if (pointer != nullptr &&
+      (reinterpret_cast<uintptr_t>(pointer) & mask) == 0) {
+    return absl::OkStatus();
+  }
+  return absl::InternalError(
+      absl::StrCat(slot, " of backend \"", device->backend->name, "\" gave ",
+                   pointer == nullptr
+                       ? "a null pointer"
+                       : absl::StrCat("a block that is not aligned to the ",
+                                      alignment, " bytes that were asked for"),
+                   " (contract P10)"));
+}
+
 }  // namespace
 
 absl::StatusOr<void*> Allocate(Device device, uint64_t bytes,
@@ -52,6 +70,7 @@ absl::StatusOr<void*> Allocate(Device device, uint64_t bytes,
                                               bytes, alignment, &pointer)) {
     return AllocationError(record, bytes, error, "allocation");
   }
+  DEVRT_RETURN_IF_ERROR(CheckBlock(record, pointer, alignment, "alloc"));
   return RecordBlock(
       {record, PointerKind::kDevice, false, pointer, bytes, 0, site, {}},
       &live);
@@ -91,6 +110,7 @@ absl::StatusOr<void*> AllocateHost(Device device, uint64_t bytes,
     return OutOfMemoryError(record, info, status);
   }
   DEVRT_RETURN_IF_ERROR(status);
+  DEVRT_RETURN_IF_ERROR(CheckBlock(record, pointer, alignment, "host_alloc"));
   return RecordBlock(
       {record, PointerKind::kPinned, false, pointer, bytes, 0, site, {}},
       &live);

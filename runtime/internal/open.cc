@@ -11,7 +11,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/internal/host_table.h"
+#include "devrt/runtime/internal/open_watch.h"
 #include "devrt/runtime/internal/table.h"
+#include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
 
 namespace devrt::internal {
@@ -132,8 +134,14 @@ absl::StatusOr<BackendRecord*> OpenPlugin(
   backend->manifest = manifest;
   devrt_backend_v0 given = {};
   given.struct_size = sizeof given;
-  DEVRT_RETURN_IF_ERROR(CallPlugin(backend->name, "open",
-                                   [&] { return open(HostTable(), &given); }));
+  const OpenWatch watch;
+  const absl::Status opened = CallPlugin(
+      backend->name, "open", [&] { return open(HostTable(), &given); });
+  for (const std::string& finding : watch.Findings()) {
+    DEVRT_LOG(kWarning, absl::StrCat("the open of backend \"", backend->name,
+                                     "\" ", finding));
+  }
+  DEVRT_RETURN_IF_ERROR(opened);
   backend->self = given.self;
   absl::Status refusal =
       CompleteTable(given, manifest, &backend->ops, &backend->capabilities);

@@ -14,6 +14,7 @@
 
 #include "devrt/runtime/backend.h"
 #include "devrt/runtime/device.h"
+#include "devrt/runtime/log.h"
 #include "devrt/runtime/raw_memory.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/event.h"
@@ -155,6 +156,49 @@ TEST(LoaderTest, ManyThreadsOpenOnce) {
                       !(AllDevices()[k] < AllDevices()[i]));
       }
     }
+  });
+}
+
+// ---- Contained ------------------------------------------------------------
+
+std::string& LoggedLine() {
+  static std::string& line = *new std::string;
+  return line;
+}
+
+TEST(LoaderTest, WhatOpenMustNotDoIsNamed) {
+  const struct {
+    const char* plugin;
+    const char* text;
+  } kCases[] = {
+      {"opens_thread", "started a thread (contract P2)"},
+      {"opens_setenv", "changed the environment (contract P4)"},
+      {"opens_stdout", "wrote to standard output (contract P4)"},
+      {"good", ""},
+      {"open_fails", ""},
+  };
+  for (const auto& c : kCases) {
+    InChild([&] {
+      SetLogSink([](LogLevel, const char*, int, std::string_view text) {
+        LoggedLine() += std::string(text);
+      });
+      // Used all the same.
+      EXPECT_EQ(LoadBackend(PluginPath(c.plugin)).ok(),
+                std::string(c.plugin) != "open_fails");
+      const std::string name = c.plugin;
+      EXPECT_EQ(
+          LoggedLine(),
+          *c.text == 0 ? "" : "the open of backend \"" + name + "\" " + c.text);
+    });
+  }
+}
+
+TEST(LoaderTest, UnalignedBlocksAreNotGivenOut) {
+  InChild([] {
+    const Backend backend = Must(LoadBackend(PluginPath("unaligned")));
+    EXPECT_THAT(
+        Allocate(backend.devices()[0], 64, 256),
+        StatusIs(absl::StatusCode::kInternal, HasSubstr("(contract P10)")));
   });
 }
 

@@ -81,6 +81,18 @@ TEST_F(RawMemoryTest, Alignment) {
   EXPECT_OK(Free(device_, block));
 }
 
+TEST_F(RawMemoryTest, BlocksThatAreNotAlignedAreTheBackendsFault) {
+  static char memory[8192];
+  const uintptr_t address = reinterpret_cast<uintptr_t>(memory);
+  fake().next_block = memory + (4096 - address % 4096) + 8;
+  // The other device: the block is lost.
+  EXPECT_THAT(Allocate(fake().device(1), 8, 4096),
+              StatusIs(absl::StatusCode::kInternal,
+                       HasSubstr("alloc of backend \"fake\" gave a block that "
+                                 "is not aligned to the 4096 bytes that were "
+                                 "asked for (contract P10)")));
+}
+
 TEST_F(RawMemoryTest, C63WrongFrees) {
   void* block = Must(Allocate(device_, 1000));
   void* pinned = Must(AllocateHost(device_, 1000));
