@@ -2,9 +2,10 @@
  *
  * Breaks the contract in open, as its name says, and works otherwise.
  */
-#include "defect.h"
-
+#define _POSIX_C_SOURCE 200809L /* setenv, as defect.h has it */
 #include <unistd.h>
+
+#include "defect.h"
 
 const devrt_manifest_v0 devrt_plugin_manifest_v0 = MANIFEST(0);
 
