@@ -94,6 +94,8 @@ const char* ToString(LoadAttempt::Result result) {
       return "excluded";
     case LoadAttempt::Result::kSearched:
       return "searched";
+    case LoadAttempt::Result::kIgnored:
+      return "ignored";
   }
   return "unknown";
 }

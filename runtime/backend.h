@@ -23,7 +23,15 @@
 // Paths are absolute; in directories, files named libdevrt_*.so count, in
 // order of their names.  The variables are read once, when they are first
 // needed; an empty one is as good as none, and a program with more rights than
-// its user (setuid) ignores them.
+// its user (set-user-id) ignores them, which the load report says.
+//
+// A plugin runs in this process, so only files are taken that nobody but root
+// and the effective user could have written: they own the file and everything
+// that leads to it, and others cannot write there.  A directory like /tmp
+// (sticky) may lead to it, and a group may write that is root's or the user's
+// private one.  The same holds for libraries that a plugin brings along by its
+// RUNPATH.  What was inspected is what is loaded: both go through one open
+// descriptor.  devrt/runtime/inspect.h says of one file what holds for it.
 //
 // DEVRT_BACKENDS="cuda,!hip" selects by name among what was found: names
 // alone allow only these, names with '!' exclude.  With a value that cannot be
@@ -115,7 +123,9 @@ DEVRT_EXPORT std::vector<std::string> BackendNames();
 // of that name that was found, but not opened, and one that did not open.
 //   INVALID_ARGUMENT     relative path, not a plugin, damaged, other machine
 //   NOT_FOUND            no such file
-//   FAILED_PRECONDITION  foreign ABI major; shut down; forked child
+//   PERMISSION_DENIED    not readable, or others could have written it
+//   FAILED_PRECONDITION  foreign ABI major; the file changed meanwhile; /proc
+//                        is not mounted; shut down; forked child
 //   ALREADY_EXISTS       a backend of that name came from another file
 //   otherwise            what the plugin's open said
 // The same file again returns the same backend.
@@ -136,16 +146,17 @@ struct LoadAttempt {
     kShadowed,  // an earlier file has the same backend name
     kExcluded,  // by DEVRT_BACKENDS
     kSearched,  // a directory; its plugins follow
+    kIgnored,   // a variable, in a program with more rights than its user
   };
   std::string source;   // "DEVRT_PLUGINS", "default directory", ...
   std::string path;     // file or directory; empty if linked in
   std::string backend;  // from the manifest, empty if there is none
   std::string version;
   Result result = Result::kFound;
-  absl::Status status;  // why, when refused, shadowed or excluded
+  absl::Status status;  // why, when refused, shadowed, excluded or ignored
 };
 
-// "found", "loaded", "refused", "shadowed", "excluded", "searched".
+// "found", "loaded", "refused", "shadowed", "excluded", "searched", "ignored".
 DEVRT_EXPORT const char* ToString(LoadAttempt::Result result);
 
 // Everything that was tried so far, in order.  Discovers, opens nothing.

@@ -19,8 +19,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "devrt/runtime/internal/elf_manifest.h"
 #include "devrt/runtime/internal/plugin_directory.h"
+#include "devrt/runtime/internal/plugin_file.h"
 #include "devrt/runtime/internal/text.h"
 
 namespace devrt::internal {
@@ -31,9 +31,10 @@ using Result = LoadAttempt::Result;
 constexpr char kFilePrefix[] = "libdevrt_";
 constexpr char kFileSuffix[] = ".so";
 
-std::string Variable(const char* name) {
-  const char* value = secure_getenv(name);
-  return value == nullptr ? std::string() : value;
+std::string Variable(const char* name, std::vector<std::string>* ignored) {
+  if (const char* value = secure_getenv(name)) return value;
+  if (getenv(name) != nullptr) ignored->push_back(name);
+  return std::string();
 }
 
 // Without links; empty if there is no such file.
@@ -89,6 +90,18 @@ Finding Refused(const std::string& source, const std::string& path,
   return finding;
 }
 
+Finding Ignored(const std::string& variable) {
+  Finding finding;
+  finding.attempt.source = variable;
+  finding.attempt.result = Result::kIgnored;
+  finding.attempt.status = absl::FailedPreconditionError(absl::StrCat(
+      variable,
+      " is ignored: this program has more rights than the user who started it "
+      "(set-user-id, set-group-id or capabilities); a plugin that it is to use "
+      "belongs into the folder devrt/ beside the devrt library"));
+  return finding;
+}
+
 Finding Searched(const std::string& source, const std::string& path) {
   Finding finding;
   finding.attempt.source = source;
@@ -97,17 +110,12 @@ Finding Searched(const std::string& source, const std::string& path) {
   return finding;
 }
 
-absl::Status NotAbsolute(const std::string& source, const std::string& path) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      source, ": ", Quoted(path), " is not an absolute path: begin it with /"));
-}
-
 absl::StatusOr<std::vector<std::string>> PluginFiles(
     const std::string& directory) {
   DIR* stream = opendir(directory.c_str());
   if (stream == nullptr) {
     const std::string text =
-        absl::StrCat(directory, ": ", std::strerror(errno));
+        absl::StrCat(PathText(directory), ": ", std::strerror(errno));
     return errno == ENOENT ? absl::NotFoundError(text)
                            : absl::InvalidArgumentError(text);
   }
@@ -142,9 +150,14 @@ class Search {
     findings_.push_back(std::move(finding));
   }
 
+  void AddIgnored(const std::string& variable) {
+    findings_.push_back(Ignored(variable));
+  }
+
   void AddDirectory(const std::string& source, const std::string& path) {
-    if (path[0] != '/') {
-      findings_.push_back(Refused(source, path, NotAbsolute(source, path)));
+    if (absl::Status why = CheckAbsolute(path); !why.ok()) {
+      findings_.push_back(
+          Refused(source, path, WithPrefix(source + ": ", why)));
       return;
     }
     absl::StatusOr<std::vector<std::string>> files = PluginFiles(path);
@@ -174,9 +187,15 @@ class Search {
 }  // namespace
 
 Environment ReadEnvironment() {
-  return {Variable("DEVRT_PLUGINS"),    Variable("DEVRT_PLUGIN_PATH"),
-          Variable("DEVRT_BACKENDS"),   Variable("DEVRT_LAYERS"),
-          Variable("DEVRT_LAYER_PATH"), DefaultDirectory()};
+  Environment environment;
+  std::vector<std::string>* const ignored = &environment.ignored;
+  environment.plugins = Variable(kSourcePlugins, ignored);
+  environment.plugin_path = Variable(kSourcePluginPath, ignored);
+  environment.backends = Variable("DEVRT_BACKENDS", ignored);
+  environment.layers = Variable(kSourceLayers, ignored);
+  environment.layer_path = Variable("DEVRT_LAYER_PATH", ignored);
+  environment.default_directory = DefaultDirectory();
+  return environment;
 }
 
 bool FileExists(const std::string& path) {
@@ -186,24 +205,21 @@ bool FileExists(const std::string& path) {
 
 Finding Examine(const std::string& source, const std::string& path,
                 const LibraryKind& kind) {
-  if (path.empty() || path[0] != '/') {
-    return Refused(source, path, NotAbsolute(source, path));
+  if (absl::Status why = CheckAbsolute(path); !why.ok()) {
+    return Refused(source, path, WithPrefix(source + ": ", why));
   }
-  if (path.find('\0') != std::string::npos) {
-    return Refused(source, path,
-                   absl::InvalidArgumentError(absl::StrCat(
-                       source, ": ", Quoted(path), " contains a NUL")));
+  const PluginFile file = OpenPluginFile(path, kind);
+  if (absl::Status why = file.status(); !why.ok()) {
+    return Refused(source, path, std::move(why));
   }
-  absl::StatusOr<devrt_manifest_v0> manifest = ReadManifest(path, kind);
-  if (!manifest.ok()) return Refused(source, path, manifest.status());
   Finding finding;
   finding.attempt.source = source;
   finding.attempt.path = path;
-  finding.attempt.backend = manifest->backend;
-  finding.attempt.version = manifest->version;
+  finding.attempt.backend = file.contents.manifest->backend;
+  finding.attempt.version = file.contents.manifest->version;
   finding.attempt.result = Result::kFound;
-  finding.canonical = Canonical(path);
-  finding.manifest = *manifest;
+  finding.canonical = file.real_path;
+  finding.manifest = *file.contents.manifest;
   return finding;
 }
 
@@ -212,19 +228,21 @@ void MarkShadowed(const LoadAttempt& earlier, LoadAttempt* later) {
   const bool same_file =
       !later->path.empty() && Canonical(earlier.path) == Canonical(later->path);
   const std::string before =
-      earlier.path.empty() ? "the program itself" : earlier.path;
+      earlier.path.empty() ? "the program itself" : PathText(earlier.path);
+  const std::string path = PathText(later->path);
   later->status = absl::AlreadyExistsError(
-      same_file
-          ? absl::StrCat(later->path, ": named twice, first by ",
-                         earlier.source)
-          : absl::StrCat(later->path.empty() ? later->source : later->path,
-                         ": backend ", Quoted(later->backend),
-                         " already comes from ", before, " (", earlier.source,
-                         ")"));
+      same_file ? absl::StrCat(path, ": named twice, first by ", earlier.source)
+                : absl::StrCat(later->path.empty() ? later->source : path,
+                               ": backend ", Quoted(later->backend),
+                               " already comes from ", before, " (",
+                               earlier.source, ")"));
 }
 
 std::vector<Finding> Discover(const Environment& environment) {
   Search search;
+  for (const std::string& variable : environment.ignored) {
+    search.AddIgnored(variable);
+  }
   if (!environment.plugins.empty()) {
     // The user named files: then only these count.
     const std::vector<std::string> paths = SplitPaths(environment.plugins);

@@ -22,20 +22,22 @@ struct Environment {
   std::string layers;             // DEVRT_LAYERS
   std::string layer_path;         // DEVRT_LAYER_PATH
   std::string default_directory;  // devrt/ beside the library; may be empty
+  // Variables that are set, but that this program must not heed: it has more
+  // rights than its user.
+  std::vector<std::string> ignored;
 };
 
-// As this process was started; programs with more rights than their user
-// (setuid) ignore the variables.
+// As this process was started.
 Environment ReadEnvironment();
 
 // One file that was looked at, or a directory.
 struct Finding {
-  LoadAttempt attempt;    // kFound, kRefused, kShadowed or kSearched
+  LoadAttempt attempt;    // kFound, kRefused, kShadowed, kSearched or kIgnored
   std::string canonical;  // without links; empty if refused
   devrt_manifest_v0 manifest{};
 };
 
-// Reads the manifest of `path`, which the user or a directory named.
+// Judges and inspects `path`, which the user or a directory named.
 Finding Examine(const std::string& source, const std::string& path,
                 const LibraryKind& kind = kPluginLibrary);
 

@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "devrt/runtime/internal/elf_manifest.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstring>
-#include <optional>
-#include <string_view>
+#include <string>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/internal/device_name.h"
-#include "devrt/runtime/internal/elf_file.h"
 #include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/status.h"
 
@@ -74,9 +66,8 @@ absl::StatusOr<PluginSymbols> FindSymbols(const ElfFile& file,
   return found;
 }
 
-absl::StatusOr<devrt_manifest_v0> ReadAt(const ElfFile& file,
-                                         const Elf64_Sym& symbol,
-                                         const LibraryKind& kind) {
+absl::Status ReadAt(const ElfFile& file, const Elf64_Sym& symbol,
+                    const LibraryKind& kind, devrt_manifest_v0* manifest) {
   if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT) {
     return Bad(
         absl::StrCat("its ", kind.manifest_symbol, " is not a data object"));
@@ -96,44 +87,10 @@ absl::StatusOr<devrt_manifest_v0> ReadAt(const ElfFile& file,
         "its manifest needs relocation, or is not const: it must be readable "
         "from the file without loading it");
   }
-  devrt_manifest_v0 manifest = {};
-  const uint64_t size = std::min<uint64_t>(symbol.st_size, sizeof manifest);
-  if (!file.bytes().Read(*offset, &manifest, size)) {
-    return Bad("its manifest cannot be read");
-  }
-  if (manifest.struct_size > symbol.st_size) {
-    return Bad(absl::StrCat("its manifest claims ", manifest.struct_size,
-                            " bytes, but has ", symbol.st_size));
-  }
-  return manifest;
-}
-
-absl::StatusOr<devrt_manifest_v0> Read(int fd, const LibraryKind& kind) {
-  struct stat info;
-  if (fstat(fd, &info) != 0) return Bad("cannot be examined");
-  if (!S_ISREG(info.st_mode)) {
-    return Bad(S_ISDIR(info.st_mode) ? "a directory, not a file"
-                                     : "not a regular file");
-  }
-  DEVRT_ASSIGN_OR_RETURN(
-      const ElfFile file,
-      ElfFile::Parse(FileBytes(fd, static_cast<uint64_t>(info.st_size))));
-  DEVRT_ASSIGN_OR_RETURN(const PluginSymbols symbols, FindSymbols(file, kind));
-  if (!symbols.manifest.has_value()) {
-    if (symbols.foreign.has_value())
-      return ForeignMajor(*symbols.foreign, kind);
-    return Bad(absl::StrCat("not a devrt ", kind.noun, ": it does not export ",
-                            kind.manifest_symbol));
-  }
-  DEVRT_ASSIGN_OR_RETURN(const devrt_manifest_v0 manifest,
-                         ReadAt(file, *symbols.manifest, kind));
-  DEVRT_RETURN_IF_ERROR(CheckManifest(manifest, kind));
-  if (!symbols.has_open) {
-    return Bad(absl::StrCat("not a devrt ", kind.noun,
-                            ": it does not export the function ",
-                            kind.open_symbol));
-  }
-  return manifest;
+  const uint64_t size = std::min<uint64_t>(symbol.st_size, sizeof *manifest);
+  return file.bytes().Read(*offset, manifest, size)
+             ? absl::OkStatus()
+             : Bad("its manifest cannot be read");
 }
 
 // A field that ends within its size and can be printed.
@@ -151,20 +108,6 @@ absl::Status CheckText(const char (&field)[kSize], const char* name) {
         " has control characters: ", Quoted(std::string_view(field, length))));
   }
   return absl::OkStatus();
-}
-
-absl::Status OpenError(const std::string& path, int error) {
-  const std::string text = absl::StrCat(path, ": ", std::strerror(error));
-  switch (error) {
-    case ENOENT:
-    case ENOTDIR:
-      return absl::NotFoundError(absl::StrCat(path, ": no such file"));
-    case EACCES:
-    case EPERM:
-      return absl::PermissionDeniedError(text);
-    default:
-      return absl::InvalidArgumentError(text);
-  }
 }
 
 }  // namespace
@@ -193,23 +136,43 @@ absl::Status CheckManifest(const devrt_manifest_v0& manifest,
   return CheckText(manifest.version, "version");
 }
 
-absl::StatusOr<devrt_manifest_v0> ReadManifestFrom(int fd,
-                                                   const std::string& name,
-                                                   const LibraryKind& kind) {
-  absl::StatusOr<devrt_manifest_v0> manifest = Read(fd, kind);
-  if (manifest.ok()) return manifest;
-  const absl::Status& why = manifest.status();
-  return absl::Status(why.code(), absl::StrCat(name, ": ", why.message()));
+absl::Status ReadManifest(const ElfFile& file, const LibraryKind& kind,
+                          std::optional<devrt_manifest_v0>* manifest) {
+  DEVRT_ASSIGN_OR_RETURN(const PluginSymbols symbols, FindSymbols(file, kind));
+  if (!symbols.manifest.has_value()) {
+    if (symbols.foreign.has_value()) {
+      return ForeignMajor(*symbols.foreign, kind);
+    }
+    return Bad(absl::StrCat("not a devrt ", kind.noun, ": it does not export ",
+                            kind.manifest_symbol));
+  }
+  devrt_manifest_v0 read = {};
+  DEVRT_RETURN_IF_ERROR(ReadAt(file, *symbols.manifest, kind, &read));
+  *manifest = read;
+  if (read.struct_size > symbols.manifest->st_size) {
+    return Bad(absl::StrCat("its manifest claims ", read.struct_size,
+                            " bytes, but has ", symbols.manifest->st_size));
+  }
+  DEVRT_RETURN_IF_ERROR(CheckManifest(read, kind));
+  if (!symbols.has_open) {
+    return Bad(absl::StrCat("not a devrt ", kind.noun,
+                            ": it does not export the function ",
+                            kind.open_symbol));
+  }
+  return absl::OkStatus();
 }
 
-absl::StatusOr<devrt_manifest_v0> ReadManifest(const std::string& path,
-                                               const LibraryKind& kind) {
-  // NONBLOCK: a pipe must not hold us up before we see that it is one.
-  const int fd =
-      open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-  if (fd < 0) return OpenError(path, errno);
-  const auto closer = absl::MakeCleanup([fd] { close(fd); });
-  return ReadManifestFrom(fd, path, kind);
+bool IsSymbolOf(const LibraryKind& kind, std::string_view name) {
+  for (std::string_view symbol : {std::string_view(kind.manifest_symbol),
+                                  std::string_view(kind.open_symbol)}) {
+    // The same name with another major.
+    symbol = symbol.substr(0, symbol.rfind('v') + 1);
+    if (name.substr(0, symbol.size()) == symbol &&
+        ParseMajor(name.substr(symbol.size())).has_value()) {
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace devrt::internal

@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads a plugin's manifest from its file, without running any of its code.
+// Finds and checks a plugin's manifest in its file, without running any of its
+// code.
 
 #ifndef DEVRT_RUNTIME_INTERNAL_ELF_MANIFEST_H_
 #define DEVRT_RUNTIME_INTERNAL_ELF_MANIFEST_H_
 
-#include <string>
+#include <optional>
+#include <string_view>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "devrt/backends/abi/devrt_plugin.h"
+#include "devrt/runtime/internal/elf_file.h"
 #include "devrt/runtime/internal/library_kind.h"
 
 namespace devrt::internal {
 
-// The manifest of the plugin at `path`, checked.  Texts begin with the path.
-//   NOT_FOUND            no such file
-//   PERMISSION_DENIED    not readable
-//   FAILED_PRECONDITION  a plugin of another ABI major
-//   INVALID_ARGUMENT     anything else that is not a usable plugin
-absl::StatusOr<devrt_manifest_v0> ReadManifest(
-    const std::string& path, const LibraryKind& kind = kPluginLibrary);
+// The manifest of `file`, into `manifest` as soon as it could be read, also
+// where a value in it is wrong.  Texts do not name the file: the caller does.
+//   FAILED_PRECONDITION  for another ABI major
+//   INVALID_ARGUMENT     anything else that is not a usable plugin, or layer
+absl::Status ReadManifest(const ElfFile& file, const LibraryKind& kind,
+                          std::optional<devrt_manifest_v0>* manifest);
 
-// The same for an open file; texts begin with `name`.
-absl::StatusOr<devrt_manifest_v0> ReadManifestFrom(
-    int fd, const std::string& name, const LibraryKind& kind = kPluginLibrary);
+// Whether a library of this kind may export the symbol of that name: its
+// manifest or its open function, of any ABI major.
+bool IsSymbolOf(const LibraryKind& kind, std::string_view name);
 
 // OK for a manifest that this devrt can use; also for linked-in ones.
 absl::Status CheckManifest(const devrt_manifest_v0& manifest,

@@ -42,7 +42,7 @@ void AppendList(std::string* text, const char* title,
 
 absl::Status NotFoundError(std::string_view name,
                            const std::vector<LoadAttempt>& attempts) {
-  std::vector<std::string> known, refused, searched;
+  std::vector<std::string> known, refused, searched, ignored;
   for (const LoadAttempt& attempt : attempts) {
     if (attempt.source == kSourceLayers) continue;
     switch (attempt.result) {
@@ -51,10 +51,13 @@ absl::Status NotFoundError(std::string_view name,
         break;
       case Result::kSearched:
         searched.push_back(
-            absl::StrCat(attempt.path, " (", attempt.source,
+            absl::StrCat(PathText(attempt.path), " (", attempt.source,
                          attempt.status.ok() ? "" : ", does not exist", ")"));
         break;
       case Result::kShadowed:
+        break;
+      case Result::kIgnored:
+        ignored.push_back(attempt.source);
         break;
       default:
         known.push_back(attempt.backend);
@@ -65,15 +68,35 @@ absl::Status NotFoundError(std::string_view name,
   AppendList(&text, "known backends", known);
   AppendList(&text, "refused", refused);
   AppendList(&text, "searched", searched);
+  AppendList(&text, "ignored, as this program has more rights than its user",
+             ignored);
   return absl::Status(CodeFor(name, attempts), text);
+}
+
+absl::Status WithOtherPaths(const absl::Status& failure,
+                            const LoadAttempt& attempt,
+                            const std::vector<LoadAttempt>& attempts) {
+  std::vector<std::string> others;
+  for (const LoadAttempt& other : attempts) {
+    if (other.source == attempt.source && other.path == attempt.path) continue;
+    const bool unused =
+        other.result == Result::kRefused || other.result == Result::kShadowed;
+    if (unused && (other.backend == attempt.backend ||
+                   IsNamedAfter(other, attempt.backend))) {
+      others.push_back(std::string(ToStd(other.status.message())));
+    }
+  }
+  std::string list;
+  AppendList(&list, "other files", others);
+  return WithSuffix(failure, list);
 }
 
 std::string FormatAttempts(const std::vector<LoadAttempt>& attempts) {
   std::string text;
   for (const LoadAttempt& attempt : attempts) {
-    absl::StrAppendFormat(&text, "%-8s  %-17s  %s", ToString(attempt.result),
-                          attempt.source,
-                          attempt.path.empty() ? "(no file)" : attempt.path);
+    absl::StrAppendFormat(
+        &text, "%-8s  %-17s  %s", ToString(attempt.result), attempt.source,
+        attempt.path.empty() ? "(no file)" : PathText(attempt.path));
     if (!attempt.backend.empty()) {
       absl::StrAppend(&text, "  ", attempt.backend, " ", attempt.version);
     }

@@ -19,6 +19,12 @@ namespace devrt::internal {
 absl::Status NotFoundError(std::string_view name,
                            const std::vector<LoadAttempt>& attempts);
 
+// `failure` of `attempt`, the plugin that its backend's name stands for, and
+// why no other file of that name serves in its place.
+absl::Status WithOtherPaths(const absl::Status& failure,
+                            const LoadAttempt& attempt,
+                            const std::vector<LoadAttempt>& attempts);
+
 // One line an attempt.
 std::string FormatAttempts(const std::vector<LoadAttempt>& attempts);
 

@@ -8,11 +8,13 @@
 #include <memory>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/internal/host_table.h"
+#include "devrt/runtime/internal/library.h"
 #include "devrt/runtime/internal/open_watch.h"
+#include "devrt/runtime/internal/plugin_file.h"
 #include "devrt/runtime/internal/table.h"
+#include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
 
@@ -22,13 +24,9 @@ namespace {
 // More is a damaged answer, not a machine.
 constexpr uint32_t kMostDevices = 1u << 16;
 
-absl::Status DlError() {
-  const char* error = dlerror();
-  const std::string text = error != nullptr ? error : "unknown dlopen error";
-  // A vendor's library that is not installed looks like this.
-  return absl::StrContains(text, "cannot open shared object file")
-             ? absl::UnavailableError(text)
-             : absl::InvalidArgumentError(text);
+bool IsSameManifest(const void* a, const devrt_manifest_v0& b) {
+  return std::memcmp(a, &b, DEVRT_SIZE_THROUGH(devrt_manifest_v0, version)) ==
+         0;
 }
 
 absl::Status TakeOpenError(const std::string& backend, devrt_status error,
@@ -96,13 +94,22 @@ void AddDevices(BackendRecord* backend, uint32_t count, uint32_t first_index) {
 absl::StatusOr<void*> LoadLibrary(const std::string& path,
                                   const devrt_manifest_v0& manifest,
                                   const LibraryKind& kind) {
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (library == nullptr) return DlError();
+  // It is inspected again: what was found may have been exchanged since.
+  const PluginFile file = OpenPluginFile(path, kind, Purpose::kLoad);
+  DEVRT_RETURN_IF_ERROR(file.status());
+  if (!IsSameManifest(&*file.contents.manifest, manifest)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        PathText(path),
+        ": its manifest is not the one that was found there before"));
+  }
+  DEVRT_ASSIGN_OR_RETURN(void* const library, LoadPluginFile(file));
   const void* loaded = dlsym(library, kind.manifest_symbol);
   void* open = dlsym(library, kind.open_symbol);
-  if (loaded == nullptr || open == nullptr) return DlError();
-  if (std::memcmp(loaded, &manifest,
-                  DEVRT_SIZE_THROUGH(devrt_manifest_v0, version)) != 0) {
+  if (loaded == nullptr || open == nullptr) {
+    return absl::InvalidArgumentError(
+        "the dynamic linker does not find the symbols that are in its file");
+  }
+  if (!IsSameManifest(loaded, manifest)) {
     return absl::FailedPreconditionError(
         "its manifest in memory differs from the one in its file");
   }

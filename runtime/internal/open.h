@@ -18,8 +18,11 @@
 
 namespace devrt::internal {
 
-// Loads the shared library at `path`, never to be unloaded, and returns its
-// open function.  `manifest` is what its file said.
+// Inspects the shared library at `path`, loads it, never to be unloaded, and
+// returns its open function.  `manifest` is what it said when it was found.
+//   PERMISSION_DENIED    others than root and the user could have written it
+//   FAILED_PRECONDITION  it changed
+//   otherwise            as in elf_manifest.h and library.h
 absl::StatusOr<void*> LoadLibrary(const std::string& path,
                                   const devrt_manifest_v0& manifest,
                                   const LibraryKind& kind);

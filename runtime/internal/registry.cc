@@ -258,12 +258,13 @@ absl::StatusOr<BackendRecord*> Registry::Open(Entry* entry) {
   absl::StatusOr<BackendRecord*> record = TryOpen(*entry);
   if (!record.ok()) {
     attempt.result = Result::kRefused;
-    attempt.status = WithPrefix(
-        absl::StrCat("backend ", Quoted(entry->name()),
-                     " cannot be loaded from ",
-                     attempt.path.empty() ? "the program itself" : attempt.path,
-                     " (", attempt.source, "): "),
-        record.status());
+    attempt.status =
+        WithPrefix(absl::StrCat("backend ", Quoted(entry->name()),
+                                " cannot be loaded from ",
+                                attempt.path.empty() ? "the program itself"
+                                                     : PathText(attempt.path),
+                                " (", attempt.source, "): "),
+                   record.status());
     return attempt.status;
   }
   attempt.result = Result::kLoaded;
@@ -285,10 +286,17 @@ absl::StatusOr<BackendRecord*> Registry::Find(std::string_view name) {
   if (!IsProcessOpen()) return ProcessClosedError();
   DiscoverOnce();
   if (!selection_.ok()) return selection_.status();
-  if (Entry* entry = Chosen(name)) return Open(entry);
+  Entry* chosen = Chosen(name);
+  if (chosen != nullptr) {
+    absl::StatusOr<BackendRecord*> record = Open(chosen);
+    if (record.ok() || chosen->attempt().result != Result::kRefused) {
+      return record;
+    }
+  }
   std::vector<LoadAttempt> attempts;
   for (const auto& entry : entries_) attempts.push_back(entry->attempt());
-  return NotFoundError(name, attempts);
+  if (chosen == nullptr) return NotFoundError(name, attempts);
+  return WithOtherPaths(chosen->attempt().status, chosen->attempt(), attempts);
 }
 
 absl::StatusOr<BackendRecord*> Registry::Load(const std::string& path) {

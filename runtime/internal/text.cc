@@ -1,17 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "devrt/runtime/internal/text.h"
 
+#include <limits.h>
+
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <cstring>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 
 namespace devrt::internal {
 namespace {
 
 constexpr size_t kShownBytes = 64;
+
+// `status` with another text, payloads kept; OK stays OK.
+absl::Status WithText(const absl::Status& status, const std::string& text) {
+  absl::Status result(status.code(), text);
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
+    result.SetPayload(url, payload);
+  });
+  return result;
+}
 
 }  // namespace
 
@@ -33,6 +48,36 @@ std::string Quoted(std::string_view text, char quote) {
   return result;
 }
 
+std::string PathText(std::string_view path) {
+  std::string text;
+  for (const char c : path.substr(0, PATH_MAX)) {
+    const unsigned char byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte != 0x7f) {
+      text += c;
+    } else {
+      absl::StrAppend(&text, absl::CEscape(absl::string_view(&c, 1)));
+    }
+  }
+  if (path.size() <= PATH_MAX) return text;
+  text.resize(kShownBytes);
+  return absl::StrCat(text, "... (", path.size(), " bytes)");
+}
+
+std::string ShellWord(std::string_view path) {
+  const std::string text = PathText(path);
+  const auto plain = [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+           std::strchr("/._-+:,@%=", c) != nullptr;
+  };
+  if (!text.empty() && std::all_of(text.begin(), text.end(), plain)) {
+    return text;
+  }
+  if (text.size() == path.size()) {
+    return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
+  }
+  return absl::StrCat("$'", absl::StrReplaceAll(text, {{"'", "\\'"}}), "'");
+}
+
 std::string Hex(const void* pointer) {
   return absl::StrCat("0x", absl::Hex(reinterpret_cast<uintptr_t>(pointer)));
 }
@@ -49,11 +94,11 @@ std::string FormatBytes(uint64_t bytes) {
 }
 
 absl::Status WithPrefix(const std::string& prefix, const absl::Status& status) {
-  absl::Status result(status.code(), absl::StrCat(prefix, status.message()));
-  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
-    result.SetPayload(url, payload);
-  });
-  return result;
+  return WithText(status, absl::StrCat(prefix, status.message()));
+}
+
+absl::Status WithSuffix(const absl::Status& status, const std::string& suffix) {
+  return WithText(status, absl::StrCat(status.message(), suffix));
 }
 
 std::string Counted(int64_t count, std::string_view noun) {

@@ -27,6 +27,13 @@ inline std::string_view ToStd(absl::string_view text) {
 // shown.
 std::string Quoted(std::string_view text, char quote = '"');
 
+// A path as it stands, but control characters are escaped, and of one that no
+// system call would take only the beginning and the length are shown.
+std::string PathText(std::string_view path);
+
+// A path as one word of a shell command that can be copied.
+std::string ShellWord(std::string_view path);
+
 // "0x7f12..."
 std::string Hex(const void* pointer);
 
@@ -35,6 +42,7 @@ std::string FormatBytes(uint64_t bytes);
 
 // `status` with `prefix` before its text, payloads kept; OK stays OK.
 absl::Status WithPrefix(const std::string& prefix, const absl::Status& status);
+absl::Status WithSuffix(const absl::Status& status, const std::string& suffix);
 
 // "1 stream", "3 streams".
 std::string Counted(int64_t count, std::string_view noun);

@@ -16,7 +16,6 @@
 
 #include "devrt/runtime/backend.h"
 #include "devrt/runtime/device.h"
-#include "devrt/runtime/internal/elf_manifest.h"
 #include "devrt/runtime/internal/selection.h"
 #include "devrt/runtime/layer.h"
 #include "tests/support/status_matchers.h"
@@ -309,7 +308,7 @@ TEST(BackendsTest, RegisteredBackends) {
                 StatusIs(kInvalid, HasSubstr("")));
     EXPECT_THAT(RegisterBackend(&manifest, nullptr),
                 StatusIs(kInvalid, HasSubstr("")));
-    manifest = Must(internal::ReadManifest(PluginPath("good")));
+    manifest = internal::Examine("test", PluginPath("good")).manifest;
     EXPECT_EQ(RegisterBackend(&manifest, open).code(), kExists);
   });
 }
@@ -319,7 +318,7 @@ TEST(BackendsTest, RefusedTablesAreShutDown) {
   InChild([] {
     static int shutdowns = 0;
     static devrt_manifest_v0 manifest =
-        Must(internal::ReadManifest(PluginPath("good")));
+        internal::Examine("test", PluginPath("good")).manifest;
     const auto open = [](const devrt_host_v0*,
                          devrt_backend_v0* backend) -> devrt_status {
       static devrt_ops_v0 ops = {};
@@ -339,7 +338,7 @@ TEST(BackendsTest, RefusedTablesAreShutDown) {
 TEST(BackendsTest, CallsOfAPluginThatIsBeingOpened) {
   InChild([] {
     static devrt_manifest_v0 manifest =
-        Must(internal::ReadManifest(PluginPath("good")));
+        internal::Examine("test", PluginPath("good")).manifest;
     const auto open = [](const devrt_host_v0*,
                          devrt_backend_v0*) -> devrt_status {
       const auto refused = StatusIs(absl::StatusCode::kFailedPrecondition,

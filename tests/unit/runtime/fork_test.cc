@@ -14,7 +14,7 @@
 
 #include "devrt/runtime/backend.h"
 #include "devrt/runtime/device.h"
-#include "devrt/runtime/internal/elf_manifest.h"
+#include "devrt/runtime/internal/plugin_file.h"
 #include "devrt/runtime/peer.h"
 #include "devrt/runtime/raw_memory.h"
 #include "tests/support/status_matchers.h"
@@ -178,7 +178,7 @@ TEST(F33_C105, ChildOfAProcessThatFailedToMap) {
 TEST(F33_C105, ForkInsideAnOpen) {
   InChild([] {
     static devrt_manifest_v0 manifest =
-        Must(internal::ReadManifest(PluginPath("good")));
+        *internal::OpenPluginFile(PluginPath("good")).contents.manifest;
     const auto open = [](const devrt_host_v0*,
                          devrt_backend_v0*) -> devrt_status {
       InChild([] {

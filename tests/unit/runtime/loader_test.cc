@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "devrt/runtime/backend.h"
 #include "devrt/runtime/device.h"
 #include "devrt/runtime/log.h"
@@ -30,6 +31,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::InChild;
 using testing::Must;
+using ::testing::Not;
 using testing::PluginPath;
 using ::testing::StartsWith;
 using testing::StatusIs;
@@ -64,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, LegalPluginTest,
     ::testing::Values("good", "good_helper", "good_sysv_hash", "newer_minor",
                       "older_minor", "null_self", "tiny", "zero_devices",
-                      "no_sections", "kept_0_0_c", "kept_0_0_helper", "cut_c",
+                      "no_sections", "bundled", "kept_0_0_c", "kept_0_0_helper", "cut_c",
                       "cut_helper", "appended_c", "appended_helper"),
     [](const auto& test) { return std::string(test.param); });
 
@@ -221,6 +223,8 @@ constexpr BadPlugin kBadPlugins[] = {
     {"bad_name", kInvalid, "backend name", false},
     {"foreign_major", absl::StatusCode::kFailedPrecondition,
      "a plugin for devrt ABI major 9; this devrt knows major 0", false},
+    {"third_symbol", kInvalid, "exports \"acme_debug\"", false},
+    {"relative_run_path", kInvalid, "its run path", false},
     {"cut_table", kInvalid, "its table lacks what every backend must have",
      true},
     {"lying_capability", kInvalid,
@@ -268,6 +272,26 @@ TEST_P(BadPluginTest, IsRefusedWithOneClearMessage) {
 INSTANTIATE_TEST_SUITE_P(All, BadPluginTest, ::testing::ValuesIn(kBadPlugins),
                          [](const auto& test) { return test.param.name; });
 
+// Whatever lies in the folder: loaded, or refused with its name.
+TEST(LoaderTest, EveryFileIsLoadedOrRefused) {
+  InChild([] {
+    int files = 0;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(testing::PluginDirectory())) {
+      const std::string path = entry.path().string();
+      if (entry.path().extension() != ".so") continue;
+      // These end the process: trusted code may.
+      if (path == PluginPath("opens_abort") || path == PluginPath("opens_exit"))
+        continue;
+      ++files;
+      const absl::Status status = LoadBackend(path).status();
+      EXPECT_TRUE(status.ok() || absl::StrContains(status.message(), path))
+          << path << ": " << status;
+    }
+    EXPECT_GT(files, 60);
+  });
+}
+
 TEST(LoaderTest, FailuresByNameTellThePath) {
   InChild([] {
     setenv("DEVRT_PLUGINS", PluginPath("no_device").c_str(), 1);
@@ -282,6 +306,27 @@ TEST(LoaderTest, FailuresByNameTellThePath) {
     EXPECT_EQ(GetDevice("no_device:0").status(), status);
     EXPECT_EQ(GetDevice("no_device").status(), status);
     EXPECT_TRUE(AllDevices().empty());
+  });
+}
+
+TEST(LoaderTest, FailuresByNameTellEveryPath) {
+  InChild([] {
+    TemporaryFolder folder, writable;
+    const std::string first = folder.Add("open_fails");
+    const std::string second = writable.Add("open_fails", "later");
+    const std::string third = writable.Add("good", "open_fails");
+    const std::string other = writable.Add("good", "other");
+    std::filesystem::permissions(third, std::filesystem::perms(0666));
+    setenv("DEVRT_PLUGIN_PATH", (folder.path() + ":" + writable.path()).c_str(),
+           1);
+    EXPECT_THAT(
+        GetBackend("open_fails"),
+        StatusIs(kUnavailable,
+                 AllOf(HasSubstr("cannot be loaded from " + first),
+                       HasSubstr("; other files: " + second + ": backend"),
+                       HasSubstr("; " + third + ": "),
+                       HasSubstr("(mode 0666) can be written by everybody"),
+                       Not(HasSubstr(other)))));
   });
 }
 
@@ -329,7 +374,8 @@ TEST(LoaderTest, FilesThatChangeAreRefused) {
     folder.Add("good_helper", "good");
     EXPECT_THAT(GetBackend("good"),
                 StatusIs(absl::StatusCode::kFailedPrecondition,
-                         HasSubstr("differs from the one in its file")));
+                         HasSubstr("its manifest is not the one that was "
+                                   "found there before")));
   });
 }
 
@@ -341,7 +387,8 @@ TEST(LoaderTest, FilesThatVanishAreRefused) {
     BackendNames();
     std::filesystem::remove(path);
     EXPECT_THAT(GetBackend("good"),
-                StatusIs(kUnavailable, HasSubstr("No such file")));
+                StatusIs(absl::StatusCode::kNotFound,
+                         HasSubstr(path + ": no such file")));
   });
 }
 
