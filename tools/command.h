@@ -40,6 +40,7 @@ struct Command {
 
 extern const Command kListCommand;
 extern const Command kInfoCommand;
+extern const Command kInspectCommand;
 extern const Command kTopoCommand;
 extern const Command kDemoCommand;
 extern const Command kTraceCommand;

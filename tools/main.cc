@@ -19,9 +19,9 @@
 namespace devrt::tools {
 namespace {
 
-const Command* const kCommands[] = {&kDemoCommand,  &kListCommand,
-                                    &kInfoCommand,  &kTopoCommand,
-                                    &kTraceCommand, &kNewBackendCommand};
+const Command* const kCommands[] = {
+    &kDemoCommand,    &kListCommand,  &kInfoCommand,      &kTopoCommand,
+    &kInspectCommand, &kTraceCommand, &kNewBackendCommand};
 
 std::string Usage() {
   std::string text =

@@ -13,8 +13,11 @@ import unittest
 
 TOOL = os.environ["DEVRT_TOOL"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-REPORTS = ["demo", "list", "info", "topo"]  # those that have --json
+REPORTS = ["demo", "list", "info", "topo", "inspect"]  # those with --json
 COMMANDS = [*REPORTS, "new-backend"]
+PLUGIN = str(pathlib.Path(TOOL).parents[1] / "lib/devrt/libdevrt_mtia.so")
+# What a command needs to do anything.
+NEEDED_ARGUMENTS = {"inspect": [PLUGIN]}
 
 SUCCESS = 0
 FAILURE = 1
