@@ -124,23 +124,31 @@ void Engine::AddDep(Op* op, const Point& p) {
   op->deps.push_back(p);
 }
 
+// The legacy rule orders; unlike a wait it takes no part in a failure.
+void Engine::AddImplicitDep(Op* op, const Point& p) {
+  if (Done(p)) return;
+  for (size_t i = op->implicit; i < op->deps.size(); ++i) {
+    if (op->deps[i].stream != p.stream) continue;
+    op->deps[i].seq = std::max(op->deps[i].seq, p.seq);
+    return;
+  }
+  op->deps.push_back(p);
+}
+
 void Engine::CollectDeps(Op* op, StreamCore* s) {
   for (const Point& p : s->pending) AddDep(op, p);
   s->pending.clear();
+  op->implicit = static_cast<uint32_t>(op->deps.size());
   if (IsBlocking(s)) {
     const StreamCore* const legacy = devices[s->device].legacy;
     if (legacy == nullptr) return;
-    const Point p{devices[s->device].legacy, legacy->issued};
-    if (!Done(p) || Failed(p)) AddDep(op, p);
+    AddImplicitDep(op, {devices[s->device].legacy, legacy->issued});
   } else if (s->kind == StreamKind::kLegacy) {
     for (StreamCore *b = devices[s->device].busy, *next; b; b = next) {
       next = b->busy_next;
       if (!IsBlocking(b)) continue;
-      const Point p{b, b->issued};
-      if (!Done(p) || Failed(p)) op->deps.push_back(p);
-      for (const Point& wait : b->pending) {
-        if (!Done(wait) || Failed(wait)) AddDep(op, wait);
-      }
+      if (b->issued != b->completed) op->deps.push_back({b, b->issued});
+      for (const Point& wait : b->pending) AddImplicitDep(op, wait);
     }
   }
 }
@@ -258,7 +266,7 @@ void Engine::EvaluateHead(StreamCore* s) {
   }
   for (; op->next_dep < op->deps.size(); ++op->next_dep) {
     const Point p = op->deps[op->next_dep];
-    if (Failed(p)) {
+    if (Failed(p) && op->next_dep < op->implicit) {
       Poison(s, p.stream->origin);
       return;
     }
@@ -391,17 +399,35 @@ void Engine::MarkBusy(StreamCore* s) {
   first = s;
 }
 
+void Engine::LeaveBusy(StreamCore* s) {
+  if (!s->busy) return;
+  s->busy = false;
+  StreamCore*& first = devices[s->device].busy;
+  (s->busy_prev != nullptr ? s->busy_prev->busy_next : first) = s->busy_next;
+  if (s->busy_next != nullptr) s->busy_next->busy_prev = s->busy_prev;
+}
+
 void Engine::MaybeIdle(StreamCore* s) {
-  if (s->head != nullptr || s->failed_from != kNever) return;
+  if (s->head != nullptr) return;
+  if (s->failed_from != kNever) {
+    // A healthy device must not answer for a stream that is gone, once its
+    // failure was told.  Events may still refer to the core.
+    if (!s->destroyed || !s->failure_told || !s->in_use) return;
+    LeaveBusy(s);
+    s->in_use = false;
+    ++s->life;
+    failed_cores_.push_back(s);
+    return;
+  }
   if (s->destroyed) s->pending.clear();
   if (!s->pending.empty()) return;
-  if (s->busy) {
-    s->busy = false;
-    StreamCore*& first = devices[s->device].busy;
-    (s->busy_prev != nullptr ? s->busy_prev->busy_next : first) = s->busy_next;
-    if (s->busy_next != nullptr) s->busy_next->busy_prev = s->busy_prev;
-  }
+  LeaveBusy(s);
   if (s->destroyed) PoolCore(s);
+}
+
+void Engine::NoteTold(StreamCore* s) {
+  s->failure_told = true;
+  MaybeIdle(s);
 }
 
 }  // namespace devrt::mtia

@@ -212,9 +212,10 @@ class Engine {
   // The stored error of `device`, or NULL.
   devrt_status DeviceError(uint32_t device, const char* entry) const;
   // The error of a stream: its device's, or that of work it waited for.
-  devrt_status StreamError(const StreamCore* s, const char* entry) const;
-  // The error of the first failed point, or NULL.
-  devrt_status PointsError(const Points& points, const char* entry) const;
+  devrt_status StreamError(StreamCore* s, const char* entry);
+  // The error of the first failed point, or NULL.  The failures of all of
+  // them count as told: what a destroyed stream leaves is told once.
+  devrt_status PointsError(const Points& points, const char* entry);
   void FaultDevice(uint32_t device, Fault fault);
   void FailOp(Op* op, Fault fault, VTime end);
   Fault DescribeFault(const Op* op, int32_t code, const std::string& what);
@@ -284,6 +285,7 @@ class Engine {
   void Append(Op* op, StreamCore* s);
   void CollectDeps(Op* op, StreamCore* s);
   void AddDep(Op* op, const Point& p);
+  void AddImplicitDep(Op* op, const Point& p);
   void Enqueue(StreamCore* s);
   void Drain();
   void EvaluateHead(StreamCore* s);
@@ -294,6 +296,8 @@ class Engine {
   void Retire(Op* op);
   void MarkBusy(StreamCore* s);
   void MaybeIdle(StreamCore* s);
+  void LeaveBusy(StreamCore* s);
+  void NoteTold(StreamCore* s);
   void PoolCore(StreamCore* s);
   // The stream waits for failed work: nothing of it will run.
   void Poison(StreamCore* s, const Fault* origin);
@@ -305,6 +309,7 @@ class Engine {
   bool draining_ = false;
   std::deque<StreamCore> cores_;
   std::vector<StreamCore*> free_cores_;
+  std::vector<StreamCore*> failed_cores_;  // kept for points on them
   std::deque<Op> ops_;
   std::vector<Op*> free_ops_;
 };

@@ -39,19 +39,22 @@ devrt_status Engine::DeviceError(uint32_t device, const char* entry) const {
   return MakeFaultStatus(fault, entry);
 }
 
-devrt_status Engine::StreamError(const StreamCore* s, const char* entry) const {
+devrt_status Engine::StreamError(StreamCore* s, const char* entry) {
   const Fault& fault = devices[s->device].fault;
   if (fault) return MakeFaultStatus(fault, entry);
   if (s->failed_from == kNever) return nullptr;
+  NoteTold(s);
   return MakeFaultStatus(*s->origin, entry);
 }
 
-devrt_status Engine::PointsError(const Points& points,
-                                 const char* entry) const {
+devrt_status Engine::PointsError(const Points& points, const char* entry) {
+  devrt_status error = nullptr;
   for (const Point& p : points) {
-    if (Failed(p)) return MakeFaultStatus(*p.stream->origin, entry);
+    if (!Failed(p)) continue;
+    if (error == nullptr) error = MakeFaultStatus(*p.stream->origin, entry);
+    NoteTold(p.stream);
   }
-  return nullptr;
+  return error;
 }
 
 // ---- a device fails ----
@@ -108,6 +111,7 @@ void Engine::FaultDevice(uint32_t device, Fault fault) {
 
 void Engine::Poison(StreamCore* s, const Fault* origin) {
   s->failed_from = s->completed + 1;
+  s->failure_told = false;
   s->origin = origin;
   DiscardAll(s);
 }

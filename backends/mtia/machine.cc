@@ -35,6 +35,11 @@ class EngineReset {
     for (DeviceState& d : e_->devices) {
       while (d.busy != nullptr) Clear(&d, d.busy);
     }
+    for (StreamCore* const s : e_->failed_cores_) {
+      s->failed_from = kNever;
+      e_->free_cores_.push_back(s);
+    }
+    e_->failed_cores_.clear();
     e_->streams.ForEachLive([this](Stream* stream) {
       StreamCore* const core = stream->core;
       if (!stream->adopted && core->in_use && !core->destroyed) {

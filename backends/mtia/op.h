@@ -98,6 +98,7 @@ struct Op {
   uint32_t thread = 0;      // who submitted it,
   uint64_t call_index = 0;  // and in which of its calls
   uint32_t next_dep = 0;    // the first of `deps` not known to be done
+  uint32_t implicit = 0;    // from here on `deps` are of the legacy rule
   VTime submitted = 0;
   VTime began = 0;
   VTime ended = 0;
@@ -166,6 +167,7 @@ struct StreamCore {
   uint64_t completed = 0;
   uint64_t failed_from = kNever;  // points from here on have failed
   const Fault* origin = nullptr;  // why
+  bool failure_told = false;      // a call has returned it
   uint64_t native = 0;            // handle value, 0 for default streams
   uint32_t thread = 0;            // kPerThread: whose
   uint32_t queued_work = 0;       // kernels, copies, fills: queue_depth

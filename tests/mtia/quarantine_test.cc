@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How far a fault reaches: semantics.md 2.4, C93, C95.
+#include <string>
+
+#include "tests/mtia/engine_fixture.h"
+
+namespace devrt::test {
+namespace {
+
+class Quarantine : public EngineTest {
+ protected:
+  static void Crash(devrt_stream s) {
+    OK(probe().fault(self(), s, DEVRT_FAULT_TRAP));
+  }
+  static void ExpectFault(devrt_status status, int32_t device = 0) {
+    const Result r = Take(status);
+    EXPECT_EQ(r.native_code, 719) << r.text;
+    EXPECT_EQ(r.device, device);
+  }
+  // An event of device 0 whose work has failed.
+  static devrt_event FailedEvent() {
+    devrt_stream s = NewStream(0);
+    devrt_flag flag = NewFlag();
+    Hold(s, flag);
+    Crash(s);
+    devrt_event e = Mark(s);
+    Set(flag);
+    ExpectFault(ops().stream_sync(self(), s));
+    return e;
+  }
+  static void Destroy(devrt_stream s) { OK(ops().stream_destroy(self(), s)); }
+  static devrt_status DeviceSync(uint32_t device) {
+    return ops().device_sync(self(), device);
+  }
+  static void ExpectWorks(devrt_stream s, uint32_t device) {
+    int64_t* const x = NewCell(device);
+    Put(s, x, 5);
+    Sync(s);
+    EXPECT_EQ(Peek(x), 5);
+  }
+};
+
+constexpr const char* kModes[] = {"", "strategy=alap", "strategy=random,seed=2",
+                                  "mode=threaded"};
+
+// The waiting stream fails, its device does not: once the stream is gone and
+// has been heard of, nothing of the failure is left.
+TEST_F(Quarantine, C95DestroyedStreamThatWaited) {
+  for (const std::string config : kModes) {
+    for (const uint32_t flags : {0u, DEVRT_STREAM_BLOCKING}) {
+      SCOPED_TRACE(config);
+      Reset(config);
+      devrt_event failed = FailedEvent();
+      devrt_stream s = NewStream(1, flags);
+      Wait(s, failed);
+      OK(probe().spin(self(), s, 10));
+      devrt_event after = NewEvent(1);
+      const Result recorded = Take(ops().event_record(self(), after, s));
+      ExpectFault(ops().stream_sync(self(), s));
+      ExpectFault(DeviceSync(1));  // it covers the stream
+      Destroy(s);
+      OK(DeviceSync(1));
+      if (recorded.code == DEVRT_OK) {
+        ExpectFault(ops().event_sync(self(), after));
+      }
+      ExpectWorks(Legacy(1), 1);
+      ExpectWorks(NewStream(1, DEVRT_STREAM_BLOCKING), 1);
+      OK(DeviceSync(1));
+    }
+  }
+}
+
+// Nobody asked the stream before it went: the next wait that covers it says so.
+TEST_F(Quarantine, C95FailureOfADestroyedStreamIsToldOnce) {
+  for (const std::string config : kModes) {
+    SCOPED_TRACE(config);
+    Reset(config);
+    devrt_stream a = NewStream(0);
+    devrt_flag flag = NewFlag();
+    Hold(a, flag);
+    Crash(a);
+    devrt_event failed = Mark(a);
+    for (int i = 0; i < 3; ++i) {
+      devrt_stream s = NewStream(1, DEVRT_STREAM_BLOCKING);
+      Wait(s, failed);
+      OK(probe().spin(self(), s, 10));
+      Destroy(s);
+    }
+    Set(flag);
+    ExpectFault(ops().stream_sync(self(), a));
+    ExpectFault(DeviceSync(1));
+    OK(DeviceSync(1));
+    ExpectWorks(NewStream(1, DEVRT_STREAM_BLOCKING), 1);
+  }
+}
+
+// The legacy rule orders the streams of a device; what one of them waited for
+// is no business of the others, whenever it fails.
+TEST_F(Quarantine, C95TheLegacyRuleSpreadsNoFailure) {
+  for (const std::string config : kModes) {
+    SCOPED_TRACE(config);
+    Reset(config);
+    devrt_stream a = NewStream(0);
+    devrt_flag flag = NewFlag();
+    Hold(a, flag);
+    Crash(a);
+    devrt_event failed = Mark(a);
+    devrt_stream waits = NewStream(1, DEVRT_STREAM_BLOCKING);
+    devrt_stream other = NewStream(1, DEVRT_STREAM_BLOCKING);
+    int64_t* const x = NewCell(1);
+    Wait(waits, failed);
+    OK(probe().spin(self(), waits, 10));
+    Put(Legacy(1), x, 1);  // behind `waits`, pending while it fails
+    MulAdd(other, x, 3, 4);
+    Set(flag);
+    ExpectFault(ops().stream_sync(self(), waits));
+    Sync(other);
+    EXPECT_EQ(Peek(x), 7);
+    // And those that begin afterwards.
+    ExpectWorks(other, 1);
+    ExpectWorks(NewStream(1, DEVRT_STREAM_BLOCKING), 1);
+  }
+}
+
+// A wait of the default stream makes the default stream fail, nothing else.
+TEST_F(Quarantine, C95DefaultStreamThatWaited) {
+  for (const std::string config : kModes) {
+    SCOPED_TRACE(config);
+    Reset(config);
+    devrt_event failed = FailedEvent();
+    Wait(Legacy(1), failed);
+    ExpectFault(ops().stream_sync(self(), Legacy(1)));
+    ExpectWorks(NewStream(1, DEVRT_STREAM_BLOCKING), 1);
+    ExpectWorks(NewStream(1), 1);
+    ExpectFault(ops().stream_sync(self(), Legacy(1)));
+  }
+}
+
+// An event of a failed stream keeps its meaning when the stream is reused.
+TEST_F(Quarantine, C95EventsOfADestroyedFailedStream) {
+  devrt_event failed = FailedEvent();
+  devrt_stream s = NewStream(1);
+  Wait(s, failed);
+  devrt_event after = NewEvent(1);
+  OK(ops().event_record(self(), after, s));
+  ExpectFault(ops().stream_sync(self(), s));
+  Destroy(s);
+  for (int i = 0; i < 4; ++i) ExpectWorks(NewStream(1), 1);
+  ExpectFault(ops().event_sync(self(), after));
+}
+
+}  // namespace
+}  // namespace devrt::test
