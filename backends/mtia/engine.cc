@@ -16,11 +16,6 @@ bool IsBlocking(const StreamCore* s) {
   return s->kind == StreamKind::kBlocking || s->kind == StreamKind::kPerThread;
 }
 
-bool CountsForDepth(const Op* op) {
-  return op->kind == OpKind::kKernel || op->kind == OpKind::kCopy ||
-         op->kind == OpKind::kFill;
-}
-
 VTime Transfer(uint64_t bytes, uint64_t rate) {
   __extension__ using Wide = unsigned __int128;
   const Wide wide = static_cast<Wide>(bytes) * 1'000'000'000u;
@@ -162,7 +157,7 @@ void Engine::Append(Op* op, StreamCore* s) {
     s->head = op;
   }
   s->tail = op;
-  if (CountsForDepth(op)) ++s->queued_work;
+  if (IsWork(op)) ++s->queued_work;
   ++pending_ops;
   ++progress;
 }
@@ -257,6 +252,10 @@ void Engine::Drain() {
   }
   to_evaluate_.clear();
   draining_ = false;
+  if (discarded_) {
+    discarded_ = false;
+    driver->Discarded();
+  }
 }
 
 void Engine::EvaluateHead(StreamCore* s) {
@@ -345,7 +344,7 @@ void Engine::PopHead(StreamCore* s) {
   s->head = op->next;
   if (s->head == nullptr) s->tail = nullptr;
   s->head_state = HeadState::kNone;
-  if (CountsForDepth(op)) --s->queued_work;
+  if (IsWork(op)) --s->queued_work;
   --pending_ops;
 }
 

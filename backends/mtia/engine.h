@@ -120,6 +120,8 @@ class Driver {
   virtual void HeadGone(StreamCore* s) = 0;
   // The flag that the parked head of `s` waits for is set.
   virtual void Unpark(StreamCore* s) = 0;
+  // Operations were discarded, so points became done.
+  virtual void Discarded() {}
   // Returns when all points of me->want are done, or with a report.
   virtual devrt_status Wait(HostThread* me) = 0;
   // `me` was told "not ready" once too often.
@@ -221,8 +223,11 @@ class Engine {
   Fault DescribeFault(const Op* op, int32_t code, const std::string& what);
   // The injected error of this call, or NULL.
   devrt_status InjectedError(Slot slot);
-  // The native code injected for `op`, or 0; consumes it.
-  int32_t InjectedCode(const Op* op);
+  // The fault injected into `op`, which has run, or none; consumes it.  It may
+  // hit kernels, copies and fills.
+  Fault TakeInjected(const Op* op) {
+    return op_faults.empty() ? Fault() : FireOn(op);
+  }
   devrt_status Inject(const devrt_sim_fault_v1& fault);
 
   // ---- reports (report.cc) ----
@@ -303,10 +308,12 @@ class Engine {
   void Poison(StreamCore* s, const Fault* origin);
   void DiscardAll(StreamCore* s);
   void DiscardOp(Op* op, const Fault& fault);
+  Fault FireOn(const Op* op);
 
   std::atomic<Memory*> memory_{nullptr};
   std::vector<StreamCore*> to_evaluate_;
   bool draining_ = false;
+  bool discarded_ = false;  // since the driver was told
   std::deque<StreamCore> cores_;
   std::vector<StreamCore*> free_cores_;
   std::vector<StreamCore*> failed_cores_;  // kept for points on them

@@ -117,6 +117,7 @@ void Engine::Poison(StreamCore* s, const Fault* origin) {
 }
 
 void Engine::DiscardAll(StreamCore* s) {
+  discarded_ = true;
   if (s->head_state == HeadState::kBlocked && s->waits_on != nullptr) {
     StopWaiting(s);
   }
@@ -194,11 +195,13 @@ devrt_status Engine::InjectedError(Slot slot) {
                    std::string(name) + ": injected " + NativeName(code));
 }
 
-int32_t Engine::InjectedCode(const Op* op) {
-  return Fire(&op_faults, [op](const InjectedFault& rule) {
+Fault Engine::FireOn(const Op* op) {
+  if (!IsWork(op)) return Fault();
+  const int32_t code = Fire(&op_faults, [op](const InjectedFault& rule) {
     return rule.device == op->device &&
            (rule.slot.empty() || rule.slot == op->Name());
   });
+  return code != 0 ? DescribeFault(op, code, "injected") : Fault();
 }
 
 }  // namespace devrt::mtia

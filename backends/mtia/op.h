@@ -248,6 +248,12 @@ struct HostThread {
   std::condition_variable wake;
 };
 
+// Kernels, copies and fills: what fills a queue and what faults are injected
+// into.
+inline bool IsWork(const Op* op) {
+  return op->kind == OpKind::kKernel || op->kind == OpKind::kCopy ||
+         op->kind == OpKind::kFill;
+}
 inline bool Done(const Point& p) { return p.stream->completed >= p.seq; }
 inline bool Failed(const Point& p) { return p.seq >= p.stream->failed_from; }
 

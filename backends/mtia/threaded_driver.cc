@@ -38,11 +38,9 @@ VTime ThreadedDriver::Now(const HostThread* me) const {
 
 void ThreadedDriver::HeadReady(StreamCore* s) {
   Op* const op = s->head;
-  const bool sets = op->action == Action::kFlagSet;
-  if (op->engine == EngineClass::kNone || sets) {
+  if (op->engine == EngineClass::kNone || op->action == Action::kFlagSet) {
     op->began = Now(nullptr);
-    if (sets) g_engine->SetFlag(op->flag, op->value);
-    Finish(op);
+    Finish(op, g_engine->TakeInjected(op));
   } else if (op->action == Action::kFlagWait) {
     StartFlagWait(s, op);
   } else {
@@ -56,7 +54,7 @@ void ThreadedDriver::StartFlagWait(StreamCore* s, Op* op) {
   op->began = Now(nullptr);
   if (op->timeline != kNever) g_engine->TimelineUpdate(op);
   if (g_engine->FlagIsSet(op)) {
-    Finish(op);
+    Finish(op, g_engine->TakeInjected(op));
     return;
   }
   s->head_state = HeadState::kParked;
@@ -85,7 +83,7 @@ void ThreadedDriver::HeadGone(StreamCore* s) {
 
 void ThreadedDriver::Unpark(StreamCore* s) {
   RemoveTimeout(s);
-  Finish(s->head);
+  Finish(s->head, g_engine->TakeInjected(s->head));
 }
 
 void ThreadedDriver::RemoveTimeout(StreamCore* s) {
@@ -93,8 +91,17 @@ void ThreadedDriver::RemoveTimeout(StreamCore* s) {
                   timeouts_.end());
 }
 
-void ThreadedDriver::Finish(Op* op) {
-  const StreamCore* const s = op->stream;
+void ThreadedDriver::Finish(Op* op, Fault fault) {
+  StreamCore* const s = op->stream;
+  s->head_state = HeadState::kNone;
+  if (fault) {
+    g_engine->FailOp(op, std::move(fault), Now(nullptr));
+    return;
+  }
+  if (op->action == Action::kFlagSet && op->kind == OpKind::kKernel) {
+    g_engine->SetFlag(op->flag, op->value);
+    if (s->head != op) return;  // a fault of who waited discarded it
+  }
   g_engine->Complete(op, std::max(Now(nullptr), s->last_end + 1));
   NotifyWaiters();
   if (!ready_.empty()) Dispatch();
@@ -206,17 +213,8 @@ void ThreadedDriver::EndOne(Op* op, Fault fault) {
     engine->Abandon(op);
     return;
   }
-  if (!fault && !engine->op_faults.empty()) {
-    const int32_t code = engine->InjectedCode(op);
-    if (code != 0) fault = engine->DescribeFault(op, code, "injected");
-  }
-  if (!fault) {
-    Finish(op);
-    return;
-  }
-  op->stream->head_state = HeadState::kNone;
-  engine->FailOp(op, std::move(fault), Now(nullptr));
-  NotifyWaiters();
+  if (!fault) fault = engine->TakeInjected(op);
+  Finish(op, std::move(fault));
 }
 
 // The timer's thread: flag_waits that give up.
@@ -239,7 +237,7 @@ void ThreadedDriver::Expire() {
     RemoveTimeout(s);
     auto& parked = g_engine->parked;
     parked.erase(std::remove(parked.begin(), parked.end(), s), parked.end());
-    Finish(s->head);
+    Finish(s->head, g_engine->TakeInjected(s->head));
   }
 }
 

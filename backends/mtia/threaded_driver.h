@@ -22,6 +22,7 @@ class ThreadedDriver : public Driver {
   void Unpark(StreamCore* s) override;
   devrt_status Wait(HostThread* me) override;
   devrt_status SoftWait(HostThread* me) override;
+  void Discarded() override { NotifyWaiters(); }
   void Decide(HostThread* me) override { static_cast<void>(me); }
   VTime Now(const HostThread* me) const override;
   void Stop() override;
@@ -32,7 +33,7 @@ class ThreadedDriver : public Driver {
 
   void StartFlagWait(StreamCore* s, Op* op);
   void RemoveTimeout(StreamCore* s);
-  void Finish(Op* op);
+  void Finish(Op* op, Fault fault);
   void NotifyWaiters();
   void Dispatch();
   size_t BestReady() const;

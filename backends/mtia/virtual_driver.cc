@@ -173,10 +173,7 @@ void VirtualDriver::End(StreamCore* s, Op* op) {
     return;
   }
   Fault fault = engine->EndBody(op);
-  if (!fault && !engine->op_faults.empty()) {
-    const int32_t code = engine->InjectedCode(op);
-    if (code != 0) fault = engine->DescribeFault(op, code, "injected");
-  }
+  if (!fault) fault = engine->TakeInjected(op);
   if (fault) {
     engine->FailOp(op, std::move(fault), end);
     return;
@@ -242,12 +239,16 @@ void VirtualDriver::ExpireFlag(StreamCore* s) {
   RemoveTimeout(s);
   auto& parked = g_engine->parked;
   parked.erase(std::remove(parked.begin(), parked.end(), s), parked.end());
-  s->head_state = HeadState::kReady;
+  s->head_state = HeadState::kNone;
   last_stream_ = s;
   last_host_ = nullptr;
   g_engine->trace.Add(4, s->number, s->head->seq - s->base);
   clock_ = std::max({clock_, s->when, s->last_end + 1});
-  Finish(s->head, clock_);
+  if (Fault fault = g_engine->TakeInjected(s->head)) {
+    g_engine->FailOp(s->head, std::move(fault), clock_);
+  } else {
+    Finish(s->head, clock_);
+  }
 }
 
 // ---- the pump ----

@@ -31,8 +31,10 @@ const devrt_backend_v0& EngineTest::backend() {
 }
 
 void EngineTest::Reset(const std::string& config) {
-  const std::string all =
-      "watchdog=200ms" + (config.empty() ? "" : "," + config);
+  std::string all = config;
+  if (config.find("watchdog=") == config.npos) {
+    all = "watchdog=200ms" + (config.empty() ? "" : "," + config);
+  }
   OK(sim().reset(self(), all.data(), all.size()));
 }
 

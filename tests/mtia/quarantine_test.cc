@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How far a fault reaches: semantics.md 2.4, C93, C95.
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <fstream>
 #include <string>
+#include <thread>
 
 #include "tests/mtia/engine_fixture.h"
 
@@ -32,6 +38,16 @@ class Quarantine : public EngineTest {
   static void Destroy(devrt_stream s) { OK(ops().stream_destroy(self(), s)); }
   static devrt_status DeviceSync(uint32_t device) {
     return ops().device_sync(self(), device);
+  }
+  // Until the thread sleeps; a thread in a call then waits for the device.
+  static void UntilAsleep(const std::atomic<int>& tid) {
+    while (tid == 0) std::this_thread::yield();
+    const std::string path = "/proc/self/task/" + std::to_string(tid) + "/stat";
+    for (std::string text;; std::this_thread::yield()) {
+      std::getline(std::ifstream(path), text);
+      const size_t name_end = text.rfind(')');
+      if (name_end != text.npos && text.substr(name_end, 3) == ") S") return;
+    }
   }
   static void ExpectWorks(devrt_stream s, uint32_t device) {
     int64_t* const x = NewCell(device);
@@ -148,6 +164,36 @@ TEST_F(Quarantine, C95EventsOfADestroyedFailedStream) {
   Destroy(s);
   for (int i = 0; i < 4; ++i) ExpectWorks(NewStream(1), 1);
   ExpectFault(ops().event_sync(self(), after));
+}
+
+// 2.4: who is blocked is released when the device is lost, without a watchdog;
+// also who waits on another device for its work.
+TEST_F(Quarantine, C93LostDeviceReleasesBlockedThreads) {
+  constexpr std::chrono::seconds kLimit(20);
+  for (const std::string config : kModes) {
+    for (const uint32_t device : {0u, 1u}) {
+      SCOPED_TRACE(config);
+      Reset("watchdog=60s" + (config.empty() ? "" : "," + config));
+      devrt_stream s = NewStream(0), t = NewStream(1);
+      Hold(s, NewFlag());
+      Wait(t, Mark(s));
+      OK(probe().spin(self(), t, 10));
+      const auto begin = std::chrono::steady_clock::now();
+      std::atomic<int> tid{0};
+      std::thread waiter([&, target = device == 0 ? s : t] {
+        tid = gettid();
+        EXPECT_EQ(Take(ops().stream_sync(self(), target)).native_code, 46);
+      });
+      UntilAsleep(tid);
+      devrt_sim_fault_v1 lost = {};
+      lost.struct_size = sizeof lost;
+      lost.kind = DEVRT_SIM_FAULT_LOST;
+      lost.native_code = 46;
+      OK(sim().inject(self(), &lost));
+      waiter.join();
+      EXPECT_LT(std::chrono::steady_clock::now() - begin, kLimit);
+    }
+  }
 }
 
 }  // namespace
