@@ -299,17 +299,21 @@ TEST_F(Faults, ClosuresAreReleasedOutside) {
     Reset("mode=" + mode);
     struct Owner {
       void* ptr;
-      ~Owner() { OK(ops().dealloc(self(), 0, ptr, 8)); }
+      std::atomic<bool>* released;
+      ~Owner() {
+        OK(ops().dealloc(self(), 0, ptr, 8));
+        *released = true;
+      }
     };
+    std::atomic<bool> released{false};
     void* ptr = nullptr;
     OK(ops().alloc(self(), 0, 8, 0, &ptr));
-    auto owner = std::shared_ptr<Owner>(new Owner{ptr});
+    auto owner = std::shared_ptr<Owner>(new Owner{ptr, &released});
     devrt_stream s = NewStream();
     Launch(s, [owner](const devrt_kernel_context_v0*) {});
-    std::weak_ptr<Owner> weak = owner;
     owner.reset();
     Sync(s);
-    while (!weak.expired()) std::this_thread::yield();
+    while (!released) std::this_thread::yield();
   }
 }
 
