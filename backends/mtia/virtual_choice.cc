@@ -246,9 +246,12 @@ bool VirtualDriver::DecideAlone(HostThread* me) {
       return true;
     }
     Step(head);
-    if (executor_.any_finished()) return false;
+    if (executor_.any_finished() || !timeouts_.empty()) return false;
   }
-  return ready_.empty();
+  if (!ready_.empty()) return false;
+  last_host_ = me;
+  last_stream_ = nullptr;
+  return true;
 }
 
 // ---- the others ----

@@ -8,6 +8,85 @@
 namespace devrt::test {
 namespace {
 
+// A program that makes every kind of call, by a generator of its own; what
+// queries answer changes what it does.
+class RandomProgram : public EngineTest {
+ public:
+  static void Run(uint64_t seed) {
+    RandomProgram program(seed);
+    for (int i = 0; i < 40; ++i) program.Step();
+    OK(ops().device_sync(self(), 0));
+    OK(ops().device_sync(self(), 1));
+  }
+
+ private:
+  static constexpr uint32_t kStreams = 4;
+
+  explicit RandomProgram(uint64_t seed) : state_(seed) {
+    for (uint32_t i = 0; i < kStreams; ++i) {
+      const uint32_t flags = i < 2 ? DEVRT_STREAM_BLOCKING : 0;
+      streams_[i] = NewStream(i % 2, flags);
+      events_[i] = NewEvent(i % 2);
+      cells_[i] = NewCell(i % 2);
+    }
+    flag_ = NewFlag();
+  }
+  void TestBody() override {}
+
+  uint32_t Next(uint32_t n) {
+    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<uint32_t>(state_ >> 33) % n;
+  }
+
+  void Step() {
+    const uint32_t k = Next(kStreams);
+    devrt_stream s = streams_[k];
+    switch (Next(11)) {
+      case 0:
+        Record(events_[k], s);
+        break;
+      case 1:
+        Wait(s, events_[Next(kStreams)]);
+        break;
+      case 2:
+        OK(probe().spin(self(), s, 1 + Next(5000)));
+        break;
+      case 3:
+        if (Done(s)) MulAdd(s, cells_[k], 3, 1);
+        break;
+      case 4:
+        OK(ops().copy_async(self(), s, cells_[k], &host_[k], 8,
+                            DEVRT_COPY_INFER));
+        break;
+      case 5:
+        OK(ops().host_func(
+            self(), s, [](void*, devrt_status) {}, nullptr));
+        break;
+      case 6:
+        if (Next(3) == 0) Sync(s);
+        break;
+      case 7:
+        if (!EventDone(events_[k])) Put(s, cells_[k], 2);
+        break;
+      case 8:
+        OK(probe().flag_wait(self(), s, flag_, 1 + Next(3000)));
+        break;
+      case 9:
+        MulAdd(Legacy(k % 2), cells_[k], 2, 1);
+        break;
+      default:
+        OK(probe().spin(self(), Special(DEVRT_STREAM_PER_THREAD), 20));
+    }
+  }
+
+  uint64_t state_;
+  devrt_stream streams_[kStreams];
+  devrt_event events_[kStreams];
+  int64_t* cells_[kStreams];
+  int64_t host_[kStreams] = {};
+  devrt_flag flag_;
+};
+
 class Replay : public EngineTest {
  protected:
   // A program with queries whose answers change what it does.
@@ -64,6 +143,25 @@ TEST_F(Replay, TokensRepeatTheRun) {
     }
   }
   EXPECT_GT(hashes.size(), 20u);
+}
+
+// Whatever a program calls: the replay makes the same decisions, so that its
+// own token is the token.
+TEST_F(Replay, TokensRepeatRandomPrograms) {
+  for (const std::string strategy : kStrategies) {
+    for (int seed = 0; seed < 300; ++seed) {
+      const uint64_t program = static_cast<uint64_t>(seed) + 1;
+      Reset(Config(strategy, seed));
+      RandomProgram::Run(program);
+      const uint64_t hash = TraceHash();
+      const std::string token = Text(sim().token);
+      Reset("");
+      OK(sim().replay(self(), token.data(), token.size()));
+      RandomProgram::Run(program);
+      ASSERT_EQ(TraceHash(), hash) << strategy << " " << seed;
+      ASSERT_EQ(Text(sim().token), token) << strategy << " " << seed;
+    }
+  }
 }
 
 TEST_F(Replay, BadTokens) {
