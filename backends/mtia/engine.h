@@ -148,7 +148,8 @@ class Engine {
 
   // Puts a machine where there was none.  Makes neither memory nor threads.
   void Start(const Config& config);
-  // Starts afresh.  `log` (may be null) is followed as a replay.
+  // Starts afresh.  `log` (may be null) is followed as a replay.  On an error
+  // nothing has changed.
   devrt_status Reset(const Config& config, const ChoiceLog* log);
   // The memory, made at its first use; nullptr with *error set.
   Memory* GetMemory(devrt_status* error);

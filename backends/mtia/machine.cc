@@ -106,17 +106,20 @@ devrt_status Engine::Reset(const Config& next, const ChoiceLog* log) {
                          std::to_string(config.devices) + ", not " +
                          std::to_string(next.devices));
   }
+  Memory* const old = memory();
+  std::string text;
+  if (old != nullptr && !old->Prepare(next, &text)) {
+    return MakeError(DEVRT_RESOURCE_EXHAUSTED, 2,
+                     "the simulated memories cannot be mapped, and the machine "
+                     "goes on as it was: " +
+                         text);
+  }
   driver->Stop();
   EngineReset(this).Run();
   ++epoch;
   Start(next);
   if (log != nullptr) decisions.StartReplay(config.seed, *log);
-  Memory* const old = memory();
-  std::string text;
-  if (old != nullptr && !old->Reset(config, &text)) {
-    return MakeError(DEVRT_RESOURCE_EXHAUSTED, 2,
-                     "the simulated memories cannot be mapped: " + text);
-  }
+  if (old != nullptr) old->Reset(config);
   return nullptr;
 }
 

@@ -254,22 +254,30 @@ std::unique_ptr<Memory> Memory::Create(const Config& config,
   return memory;
 }
 
+bool Memory::Prepare(const Config& config, std::string* error) {
+  if (prepared_ != nullptr && prepared_->Serves(config)) return true;
+  prepared_.reset();
+  if (impl_->Serves(config)) return true;
+  prepared_ = Impl::Create(config, error);
+  return prepared_ != nullptr;
+}
+
 bool Memory::Reset(const Config& config, std::string* error) {
-  if (impl_->Serves(config)) {
-    impl_->Reset(config);
-    return true;
-  }
   std::string why;
-  std::unique_ptr<Impl> next = Impl::Create(config, &why);
-  if (next == nullptr) {
+  if (!Prepare(config, &why)) {
     impl_->Reset(Config(impl_->config));
     if (error != nullptr) *error = why;
     return false;
   }
-  impl_ = std::move(next);
+  if (prepared_ == nullptr) {
+    impl_->Reset(config);
+    return true;
+  }
+  impl_ = std::move(prepared_);
   // The old mappings are gone: now the usual addresses are free.
-  next = Impl::Create(config, &why);
+  std::unique_ptr<Impl> next = Impl::Create(config, &why);
   if (next != nullptr) impl_ = std::move(next);
+  impl_->Reset(config);
   return true;
 }
 

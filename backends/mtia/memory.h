@@ -47,6 +47,9 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
+  // Makes what Reset(config) will need; nothing else changes.  False, with
+  // `*error` set, if the system refuses; Reset will not fail after true.
+  bool Prepare(const Config& config, std::string* error);
   // Forgets all blocks, registrations, peers and counts, and takes `config`;
   // [load].  Cheap, and pointer values begin afresh: the mappings stay, unless
   // `config` needs windows of another size or number.  False, with `*error`
@@ -113,6 +116,7 @@ class Memory {
   Memory();
   struct Impl;
   std::unique_ptr<Impl> impl_;
+  std::unique_ptr<Impl> prepared_;
 };
 
 }  // namespace devrt::mtia

@@ -51,7 +51,9 @@ std::unique_ptr<Backend> Backend::Open(const devrt_host_v0* host,
   }
   // Opened again: the machine of before is gone.
   *error = backend->Reopen(config);
-  return *error == nullptr ? std::move(backend) : nullptr;
+  if (*error == nullptr) return backend;
+  g_host = previous;
+  return nullptr;
 }
 
 // Nothing runs afterwards; what is left is forgotten.  Errors that the caller

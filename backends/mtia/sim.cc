@@ -70,8 +70,11 @@ devrt_status Backend::Reopen(const Config& config) {
   Call call(Slot::sim);
   if (call.refused()) return call.error();
   // The number of devices may change here, for all handles are gone.
+  const uint32_t devices = g_engine->config.devices;
   g_engine->config.devices = config.devices;
-  return Restart(&call, config, nullptr);
+  devrt_status error = Restart(&call, config, nullptr);
+  if (error != nullptr) g_engine->config.devices = devices;
+  return error;
 }
 
 devrt_status Backend::sim_replay(const char* text, uint64_t size) {
