@@ -7,6 +7,7 @@
 #ifndef DEVRT_BACKENDS_MTIA_OP_H_
 #define DEVRT_BACKENDS_MTIA_OP_H_
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -24,6 +25,13 @@ namespace devrt::mtia {
 
 using VTime = uint64_t;  // ns of the machine's clock, virtual or steady
 inline constexpr uint64_t kNever = UINT64_MAX;
+// 146 years: clocks pass it by steps of at most 1 ns, so that neither they nor
+// the sums that callers ask for wrap.
+inline constexpr VTime kHorizon = uint64_t{1} << 62;
+inline VTime After(VTime from, uint64_t duration) {
+  if (from < kHorizon) return from + std::min(duration, kHorizon - from);
+  return from + std::min<uint64_t>(duration, 1);
+}
 
 struct StreamCore;
 struct Event;

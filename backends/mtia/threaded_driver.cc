@@ -15,6 +15,8 @@ namespace {
 
 constexpr uint32_t kPollsBeforePause = 64;
 constexpr std::chrono::microseconds kPause{20};
+// An hour: what ends later does not count as something that will happen.
+constexpr VTime kFarAhead = 3'600'000'000'000;
 
 }  // namespace
 
@@ -32,6 +34,14 @@ VTime ThreadedDriver::Now(const HostThread* me) const {
   static_cast<void>(me);
   const std::chrono::nanoseconds since = RealClock::now() - start_;
   return static_cast<VTime>(since.count());
+}
+
+// When to look at the clock again on the way to `when`.
+RealClock::time_point ThreadedDriver::RealTime(VTime when) const {
+  const VTime now = Now(nullptr);
+  const VTime left = when > now ? when - now : 0;
+  return RealClock::now() +
+         std::chrono::nanoseconds(std::min<VTime>(left, kFarAhead));
 }
 
 // ---- what the engine tells us ----
@@ -60,7 +70,7 @@ void ThreadedDriver::StartFlagWait(StreamCore* s, Op* op) {
   s->head_state = HeadState::kParked;
   g_engine->parked.push_back(s);
   if (op->timeout == 0) return;
-  s->when = op->began + op->timeout;
+  s->when = After(op->began, op->timeout);
   timeouts_.push_back(s);
   if (!timer_started_) {
     timer_started_ = true;
@@ -199,9 +209,9 @@ void ThreadedDriver::RunOne(Lock* lock, Op* op) {
 }
 
 void ThreadedDriver::Spin(Lock* lock, Op* op) {
-  const auto end = RealClock::now() + std::chrono::nanoseconds(op->duration);
-  while (op->stream != nullptr && !stopping_ && RealClock::now() < end) {
-    spin_.wait_until(*lock, end);
+  const VTime end = After(op->began, op->duration);
+  while (op->stream != nullptr && !stopping_ && Now(nullptr) < end) {
+    spin_.wait_until(*lock, RealTime(end));
   }
 }
 
@@ -231,7 +241,7 @@ void ThreadedDriver::Expire() {
                             return a->when < b->when;
                           });
     if (Now(nullptr) < s->when) {
-      timer_.wait_until(lock, start_ + std::chrono::nanoseconds(s->when));
+      timer_.wait_until(lock, RealTime(s->when));
       continue;
     }
     RemoveTimeout(s);
@@ -244,7 +254,10 @@ void ThreadedDriver::Expire() {
 // ---- host threads ----
 
 bool ThreadedDriver::Stalled() const {
-  return running_ == 0 && jobs_.empty() && timeouts_.empty();
+  const VTime soon = Now(nullptr) + kFarAhead;
+  return running_ == 0 && jobs_.empty() &&
+         std::all_of(timeouts_.begin(), timeouts_.end(),
+                     [soon](const StreamCore* s) { return s->when > soon; });
 }
 
 devrt_status ThreadedDriver::Wait(HostThread* me) {

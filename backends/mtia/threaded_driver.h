@@ -31,6 +31,7 @@ class ThreadedDriver : public Driver {
  private:
   using Lock = std::unique_lock<std::mutex>;
 
+  RealClock::time_point RealTime(VTime when) const;
   void StartFlagWait(StreamCore* s, Op* op);
   void RemoveTimeout(StreamCore* s);
   void Finish(Op* op, Fault fault);

@@ -44,7 +44,7 @@ Driver* TheVirtualDriver() {
 void VirtualDriver::HeadReady(StreamCore* s) {
   Op* const op = s->head;
   if (op->engine == EngineClass::kNone) {
-    s->when += op->duration;  // one step, at its end
+    s->when = After(s->when, op->duration);  // one step, at its end
   } else if (Engine::NeedsToken(op)) {
     ++g_engine->TokensOf(op).pending;
   }
@@ -55,7 +55,7 @@ void VirtualDriver::Unpark(StreamCore* s) {
   // The kernel notices when the host's call, or the setting operation, is over.
   Op* const op = s->head;
   RemoveTimeout(s);
-  s->when = std::max(op->began, clock_) + op->duration;
+  s->when = After(std::max(op->began, clock_), op->duration);
   InsertReady(s);
 }
 
@@ -144,13 +144,13 @@ void VirtualDriver::Begin(StreamCore* s, Op* op) {
     s->head_state = HeadState::kParked;
     engine->parked.push_back(s);
     if (op->timeout != 0) {
-      s->when = op->began + op->timeout;
+      s->when = After(op->began, op->timeout);
       timeouts_.push_back(s);
     }
     return;
   }
   engine->BeginBody(op);
-  s->when = op->began + op->duration;
+  s->when = After(op->began, op->duration);
   InsertReady(s);
 }
 
@@ -160,7 +160,7 @@ void VirtualDriver::End(StreamCore* s, Op* op) {
   RemoveReady(s);
   s->head_state = HeadState::kNone;
   if (op->state == OpState::kPending) {  // one step for begin and end
-    if (!hardware_) end = std::max(end, clock_ + op->duration);
+    if (!hardware_) end = std::max(end, After(clock_, op->duration));
     op->began = end - op->duration;
   }
   clock_ = end;
