@@ -54,7 +54,10 @@ struct Config {
   bool strict_cuda = false;           // strict=none | cuda (S8)
   uint64_t split_limit = 1ull << 20;  // larger operations run in place
   HostAccess host_access = HostAccess::kReport;  // report | continue | off
-  uint64_t watchdog = 2'000'000'000;             // ns of real time
+  // ns of real time for which nothing may happen before a thread that waits
+  // looks whether any other could still act (README.md, "Waiting in vain"), a
+  // host function is left behind, and the baton is taken from a busy thread.
+  uint64_t watchdog = 2'000'000'000;
   bool baton = true;               // on | off: several host threads
   bool pin = true;                 // on | off: one core under the baton
   uint64_t step_limit = 0;         // 0: none; livelock report beyond

@@ -110,6 +110,9 @@ class Observer {
   virtual void OnFree(const void* ptr) { static_cast<void>(ptr); }
 };
 
+// Why a call cannot be answered.
+enum class Hopeless : uint8_t { kWait, kPoll, kSteps };
+
 // Runs what the engine says is able to run.
 class Driver {
  public:
@@ -233,8 +236,11 @@ class Engine {
 
   // ---- reports (report.cc) ----
 
-  // Stores and returns the deadlock report of `me`; `polls` when it polls.
-  devrt_status DeadlockReport(HostThread* me, bool polls, const char* why);
+  // Stores and returns the report of `me`, for which nothing will happen.
+  devrt_status DeadlockReport(HostThread* me, Hopeless why);
+  // Logs that `me` waits, or that a host function runs, for long.
+  void WarnWaiting(const HostThread* me);
+  void WarnHostFunc(const Op& op);
 
   // ---- timeline (timeline.cc) ----
   void TimelineSubmit(Op* op);
@@ -305,6 +311,7 @@ class Engine {
   void LeaveBusy(StreamCore* s);
   void NoteTold(StreamCore* s);
   void PoolCore(StreamCore* s);
+  std::string WaitingText(const HostThread* me);
   // The stream waits for failed work: nothing of it will run.
   void Poison(StreamCore* s, const Fault* origin);
   void DiscardAll(StreamCore* s);

@@ -8,23 +8,61 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
-
-#include "backends/mtia/host_threads.h"
+#include <vector>
 
 namespace devrt::mtia {
 
+struct Helper {
+  std::atomic<int32_t> tid{0};     // 0: has not begun
+  std::atomic<bool> idle{false};   // does nothing before somebody gives it work
+  std::atomic<bool> taken{false};  // this entry is somebody's
+};
+
+// Set in threads of ours.
+extern thread_local Helper* t_helper __attribute__((tls_model("initial-exec")));
+
+// All helpers of the process; never destroyed.
+class Helpers {
+ public:
+  Helper* Add();
+  void Drop(Helper* helper) { helper->taken = false; }
+  static void Begin(Helper* helper);  // on its thread
+  // Appends the idle ones.
+  void AddIdle(std::vector<int32_t>* tids);
+
+ private:
+  std::mutex mu_;
+  std::deque<Helper> all_;
+};
+Helpers& TheHelpers();
+
+// nullptr when the system has no thread for us.
 template <class Body>
-void StartHelper(const char* name, Body body) {
+Helper* StartHelper(const char* name, Body body) {
+  Helper* helper = TheHelpers().Add();
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  g_threads->AddHelper();
-  std::thread thread(std::move(body));
-  pthread_setname_np(thread.native_handle(), name);
-  thread.detach();
+  try {
+    std::thread thread([helper, body = std::move(body)] {
+      Helpers::Begin(helper);
+      body();
+    });
+    pthread_setname_np(thread.native_handle(), name);
+    thread.detach();
+  } catch (const std::system_error&) {
+    TheHelpers().Drop(helper);
+    helper = nullptr;
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return helper;
 }
 
 }  // namespace devrt::mtia

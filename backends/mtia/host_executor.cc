@@ -15,20 +15,24 @@ HostExecutor::Worker* HostExecutor::IdleWorker() {
   }
   Worker* const worker = &workers_.emplace_back();
   worker->owner = this;
-  Start(worker);
-  return worker;
-}
-
-void HostExecutor::Start(Worker* worker) {
-  StartHelper("mtia-host-func", [worker] { Main(worker); });
+  worker->helper = StartHelper("mtia-host-func", [worker] { Main(worker); });
+  if (worker->helper != nullptr) return worker;
+  workers_.pop_back();
+  return nullptr;
 }
 
 bool HostExecutor::Run(Op* op, std::chrono::nanoseconds patience) {
   Worker* const worker = IdleWorker();
+  if (worker == nullptr) {  // no thread to be had: it may as well run here
+    const InsideScope scope("a host function");
+    op->host_func(op->arg, nullptr);
+    return true;
+  }
   std::unique_lock<std::mutex> lock(worker->mutex);
   worker->op = op;
   worker->idle = false;
   worker->left = false;
+  worker->helper->idle = false;
   worker->to_worker.notify_one();
   const bool returned = worker->to_pump.wait_for(
       lock, patience, [worker] { return worker->op == nullptr; });
@@ -37,7 +41,6 @@ bool HostExecutor::Run(Op* op, std::chrono::nanoseconds patience) {
     return true;
   }
   worker->left = true;
-  left_behind_.fetch_add(1);
   return false;
 }
 
@@ -55,15 +58,16 @@ void HostExecutor::Main(Worker* worker) {
     lock.lock();
     worker->op = nullptr;
     if (!worker->left) {
+      worker->helper->idle = true;
       worker->to_pump.notify_one();
       continue;
     }
     HostExecutor* const owner = worker->owner;
     const std::lock_guard<std::mutex> finished_lock(owner->finished_mutex_);
     owner->finished_.push_back(op);
-    owner->left_behind_.fetch_sub(1);
     owner->finished_count_.fetch_add(1, std::memory_order_release);
     worker->idle = true;
+    worker->helper->idle = true;
   }
 }
 

@@ -13,6 +13,7 @@
 #include <deque>
 #include <mutex>
 
+#include "backends/mtia/helper_thread.h"
 #include "backends/mtia/op.h"
 
 namespace devrt::mtia {
@@ -26,8 +27,6 @@ class HostExecutor {
 
   // Functions left behind that have returned since; nullptr if none.
   Op* Finished();
-  // Functions left behind that are still running.
-  uint32_t left_behind() const { return left_behind_.load(); }
   // Whether Finished() has something: one load.
   bool any_finished() const {
     return finished_count_.load(std::memory_order_acquire) != 0;
@@ -47,15 +46,14 @@ class HostExecutor {
     bool left = false;  // the pump no longer waits for `op`
     bool idle = true;
     HostExecutor* owner = nullptr;
+    Helper* helper = nullptr;
   };
   static thread_local Worker* t_worker;
 
-  Worker* IdleWorker();
+  Worker* IdleWorker();  // nullptr: the system has no thread for us
   static void Main(Worker* worker);
-  void Start(Worker* worker);
 
   std::deque<Worker> workers_;
-  std::atomic<uint32_t> left_behind_{0};
   std::atomic<uint32_t> finished_count_{0};
   std::mutex finished_mutex_;
   std::vector<Op*> finished_;

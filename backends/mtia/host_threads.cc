@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/mtia/host_threads.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -12,6 +11,7 @@
 #include <cstring>
 
 #include "backends/mtia/engine.h"
+#include "backends/mtia/helper_thread.h"
 
 namespace devrt::mtia {
 
@@ -42,20 +42,6 @@ char StateOf(int32_t tid) {
   text[n] = 0;
   const char* const name_end = std::strrchr(text, ')');
   return name_end != nullptr && name_end[1] == ' ' ? name_end[2] : '?';
-}
-
-uint32_t ThreadsOfProcess() {
-  DIR* const dir = opendir("/proc/self/task");
-  if (dir == nullptr) return 1;
-  uint32_t count = 0;
-  while (const dirent* entry = readdir(dir)) {
-    if (entry->d_name[0] != '.') ++count;
-  }
-  closedir(dir);
-#ifdef __SANITIZE_THREAD__
-  --count;  // its own background thread
-#endif
-  return count;
 }
 
 }  // namespace
@@ -303,16 +289,43 @@ void HostThreads::WakePoller() {
   }
 }
 
-bool HostThreads::OthersMayAct(const HostThread* me) {
-  uint32_t joined = 0;
-  {
-    const std::lock_guard<std::mutex> lock(mu_);
-    for (const HostThread* const thread : threads_) {
-      if (thread != me && thread->state != HostState::kBlocked) return true;
+// The threads that do nothing of themselves.  False: one can go on at once.
+bool HostThreads::Known(const HostThread* me, std::vector<int32_t>* tids) {
+  tids->push_back(me->tid);
+  const std::lock_guard<std::mutex> lock(mu_);
+  for (const HostThread* const thread : threads_) {
+    // A holder that is not `me` is outside: `me` is inside.
+    if (thread == me || thread->state == HostState::kOutside ||
+        thread->state == HostState::kHolding) {
+      continue;
     }
-    joined = static_cast<uint32_t>(threads_.size());
+    if (thread->state != HostState::kBlocked || CouldGoOn(thread)) return false;
+    // Who polls goes back to its own code now and then.
+    if (!thread->soft_wait) tids->push_back(thread->tid);
   }
-  return ThreadsOfProcess() > joined + helpers_.load();
+  TheHelpers().AddIdle(tids);
+  return true;
+}
+
+bool HostThreads::OthersExist(const HostThread* me) {
+  std::vector<int32_t> known;
+  if (!Known(me, &known)) return true;
+  const uint32_t count = ThreadWatch::Count();
+  if (count != 0) return count > known.size();
+  // Without /proc only those that joined are known.
+  const std::lock_guard<std::mutex> lock(mu_);
+  return std::any_of(
+      threads_.begin(), threads_.end(), [me](const HostThread* thread) {
+        return thread != me && thread->state != HostState::kBlocked;
+      });
+}
+
+ThreadWatch::Verdict HostThreads::Look(const HostThread* me,
+                                       ThreadWatch* watch) {
+  std::vector<int32_t> known;
+  if (Known(me, &known)) return watch->Look(std::move(known));
+  watch->Forget();
+  return ThreadWatch::Verdict::kMayAct;
 }
 
 // ---- one core ----

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "backends/mtia/op.h"
+#include "backends/mtia/thread_watch.h"
 
 namespace devrt::mtia {
 
@@ -78,14 +79,14 @@ class HostThreads {
   void HandOver(HostThread* me, HostThread* to, HostState state);
   // Lets others in until somebody hands the baton over or `deadline` passes.
   void SleepUntil(HostThread* me, RealClock::time_point deadline);
-  // Whether a thread that we cannot see could still do something.
-  bool OthersMayAct(const HostThread* me);
+  // Whether there is a thread besides `me`, those that wait for the device and
+  // our idle ones.
+  bool OthersExist(const HostThread* me);
+  // Whether any of those could still do something.
+  ThreadWatch::Verdict Look(const HostThread* me, ThreadWatch* watch);
   // Threads that joined since reset.
   uint32_t joined() const { return next_index_; }
   const std::vector<HostThread*>& threads() const { return threads_; }
-
-  // A thread of ours that is no host thread began.
-  void AddHelper() { helpers_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
   static uint64_t Word(const HostThread* me, bool inside) {
@@ -107,6 +108,7 @@ class HostThreads {
   void UnpinAll();
   void Unpin(HostThread* me);
   static bool CouldGoOn(const HostThread* thread);
+  bool Known(const HostThread* me, std::vector<int32_t>* tids);
 
   // Who has the baton, and whether that thread is inside: the only word that
   // the fast path touches.  0: nobody.
@@ -114,8 +116,7 @@ class HostThreads {
   std::atomic<uint32_t> sleepers_{0};
   std::atomic<uint64_t> epoch_{1};
   std::atomic<bool> keep_{true};  // the baton between calls
-  std::atomic<uint32_t> helpers_{0};
-  std::mutex mu_;  // below, and HostThread::state and ::granted
+  std::mutex mu_;                 // below, and HostThread::state and ::granted
   std::deque<HostThread> pool_;
   std::vector<HostThread*> threads_;  // joined and not left, by index
   std::vector<HostThread*> free_;

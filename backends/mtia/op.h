@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +19,7 @@
 #include "backends/mtia/error.h"
 #include "backends/mtia/handles.h"
 #include "backends/mtia/small_vector.h"
+#include "backends/mtia/thread_watch.h"
 #include "devrt/backends/abi/devrt_launch.h"
 #include "devrt/backends/abi/devrt_sim.h"
 
@@ -232,6 +234,14 @@ enum class HostState : uint8_t {
   kBlocked,   // sleeps until `want` is done
 };
 
+// What a thread that polls in vain has seen of the others.
+struct PollWatch {
+  uint64_t progress = kNever;  // when it began
+  std::chrono::steady_clock::time_point look_at{};
+  uint32_t looks = 0;
+  ThreadWatch watch;
+};
+
 struct HostThread {
   uint32_t index = 0;
   bool left = false;
@@ -247,6 +257,7 @@ struct HostThread {
   const void* polled = nullptr;  // the object of the last "not ready"
   uint32_t polled_same = 0;      // in a row
   uint32_t polled_any = 0;
+  PollWatch poll_watch;
   std::vector<Stream*> per_thread;  // by device
   // Guarded by the baton's or the machine's mutex.
   HostState state = HostState::kOutside;

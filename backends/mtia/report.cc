@@ -16,6 +16,12 @@ namespace {
 
 constexpr int kLongest = 64;
 
+void Log(int32_t level, const std::string& text) {
+  if (level < g_host->log_min_level(g_host->host)) return;
+  g_host->log(g_host->host, level, __FILE__, __LINE__, text.data(),
+              text.size());
+}
+
 std::string At(const Site& site) {
   if (site.file == nullptr) return "";
   return std::string(" (") + site.file + ":" + std::to_string(site.line) + ")";
@@ -122,13 +128,10 @@ class Chain {
 
 }  // namespace
 
-devrt_status Engine::DeadlockReport(HostThread* me, bool polls,
-                                    const char* why) {
-  std::string text =
-      polls ? "polls for work that cannot complete: " : "deadlock: ";
-  if (why != nullptr) text += std::string(why) + ": ";
-  std::vector<const HostThread*> waiting;
-  if (me != nullptr) waiting.push_back(me);
+// What `me` and the others that are blocked wait for.
+std::string Engine::WaitingText(const HostThread* me) {
+  std::string text;
+  std::vector<const HostThread*> waiting = {me};
   for (const HostThread* const host : g_threads->threads()) {
     if (host != me && host->state == HostState::kBlocked && !threaded) {
       waiting.push_back(host);
@@ -148,23 +151,45 @@ devrt_status Engine::DeadlockReport(HostThread* me, bool polls,
     text += " " + PointText(*open) + At(host->site);
     text += Chain(this).From(*open);
   }
-  if (waiting.empty()) {
-    for (const DeviceState& d : devices) {
-      for (StreamCore* s = d.busy; s != nullptr; s = s->busy_next) {
-        if (s->head != nullptr) text += Chain(this).From({s, s->issued});
-      }
-    }
+  return text;
+}
+
+devrt_status Engine::DeadlockReport(HostThread* me, Hopeless why) {
+  std::string text;
+  switch (why) {
+    case Hopeless::kWait:
+      text = "deadlock: " + WaitingText(me) +
+             ". No host thread and no stream can go on.";
+      break;
+    case Hopeless::kPoll:
+      text = "polls for work that cannot complete: " + WaitingText(me) +
+             ". No other host thread and no stream can go on.";
+      break;
+    case Hopeless::kSteps:
+      text = "the step limit was reached: " + WaitingText(me) + ".";
+      break;
   }
   text +=
-      ". No host thread and no stream can go on; nothing is lost: set the "
-      "flag or let the host function return, then wait again.";
+      " What is enqueued stays so: set the flag or let the host function "
+      "return, then repeat this call.";
   deadlock_report = text;
-  if (g_host->log_min_level(g_host->host) <= DEVRT_LOG_ERROR) {
-    g_host->log(g_host->host, DEVRT_LOG_ERROR, __FILE__, __LINE__, text.data(),
-                text.size());
-  }
-  if (me == nullptr) return nullptr;
+  Log(DEVRT_LOG_ERROR, text);
   return MakeError(DEVRT_FAILED_PRECONDITION, 0, text);
+}
+
+void Engine::WarnWaiting(const HostThread* me) {
+  Log(DEVRT_LOG_WARNING,
+      WaitingText(me) + ". Nothing has happened for " +
+          std::to_string(config.watchdog / 1'000'000) +
+          " ms (watchdog); a host thread or a host function may still act, so "
+          "the wait goes on.");
+}
+
+void Engine::WarnHostFunc(const Op& op) {
+  Log(DEVRT_LOG_WARNING, OpText(op) + " has not returned for " +
+                             std::to_string(config.watchdog / 1'000'000) +
+                             " ms (watchdog); its stream waits, other work "
+                             "goes on.");
 }
 
 }  // namespace devrt::mtia

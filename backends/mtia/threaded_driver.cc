@@ -17,6 +17,12 @@ constexpr uint32_t kPollsBeforePause = 64;
 constexpr std::chrono::microseconds kPause{20};
 // An hour: what ends later does not count as something that will happen.
 constexpr VTime kFarAhead = 3'600'000'000'000;
+// How often a thread that the system refused is asked for.
+constexpr std::chrono::milliseconds kRetry{10};
+
+bool AllDone(const HostThread* host) {
+  return std::all_of(host->want.begin(), host->want.end(), Done);
+}
 
 }  // namespace
 
@@ -72,10 +78,7 @@ void ThreadedDriver::StartFlagWait(StreamCore* s, Op* op) {
   if (op->timeout == 0) return;
   s->when = After(op->began, op->timeout);
   timeouts_.push_back(s);
-  if (!timer_started_) {
-    timer_started_ = true;
-    StartHelper("mtia-timer", [this] { Expire(); });
-  }
+  StartTimer();
   timer_.notify_one();
 }
 
@@ -119,9 +122,7 @@ void ThreadedDriver::Finish(Op* op, Fault fault) {
 
 void ThreadedDriver::NotifyWaiters() {
   for (HostThread* const host : waiting_) {
-    if (std::all_of(host->want.begin(), host->want.end(), Done)) {
-      host->wake.notify_one();
-    }
+    if (AllDone(host)) host->wake.notify_one();
   }
 }
 
@@ -164,8 +165,26 @@ void ThreadedDriver::Post(Op* op) {
   op->abroad = true;
   ++running_;
   jobs_.push_back(op);
-  if (jobs_.size() > idle_) StartHelper("mtia-worker", [this] { Work(); });
+  if (jobs_.size() > idle_) StartWorker();
   work_.notify_one();
+}
+
+// Threads that the system refuses are asked for again by whoever waits.
+void ThreadedDriver::StartWorker() {
+  if (StartHelper("mtia-worker", [this] { Work(); }) != nullptr) ++workers_;
+}
+
+void ThreadedDriver::StartTimer() {
+  if (timer_started_) return;
+  timer_started_ = StartHelper("mtia-timer", [this] { Expire(); }) != nullptr;
+}
+
+// Whether there still is none for what has to be done.
+bool ThreadedDriver::LacksThreads() {
+  if (!jobs_.empty() && workers_ == 0) StartWorker();
+  if (!timeouts_.empty()) StartTimer();
+  return (!jobs_.empty() && workers_ == 0) ||
+         (!timeouts_.empty() && !timer_started_);
 }
 
 void ThreadedDriver::Work() {
@@ -173,7 +192,9 @@ void ThreadedDriver::Work() {
   for (;;) {
     while (jobs_.empty()) {
       ++idle_;
+      t_helper->idle = true;
       work_.wait(lock);
+      t_helper->idle = false;
       --idle_;
     }
     Op* const op = jobs_.front();
@@ -230,6 +251,7 @@ void ThreadedDriver::EndOne(Op* op, Fault fault) {
 // The timer's thread: flag_waits that give up.
 void ThreadedDriver::Expire() {
   Lock lock(g_engine->mutex);
+  t_helper->idle = true;  // WorkIsComing knows what it waits for
   for (;;) {
     if (timeouts_.empty()) {
       timer_.wait(lock);
@@ -253,40 +275,69 @@ void ThreadedDriver::Expire() {
 
 // ---- host threads ----
 
-bool ThreadedDriver::Stalled() const {
+// Whether a worker or the timer will do something of itself.
+bool ThreadedDriver::WorkIsComing() const {
   const VTime soon = Now(nullptr) + kFarAhead;
-  return running_ == 0 && jobs_.empty() &&
-         std::all_of(timeouts_.begin(), timeouts_.end(),
-                     [soon](const StreamCore* s) { return s->when > soon; });
+  return !jobs_.empty() ||
+         std::any_of(timeouts_.begin(), timeouts_.end(),
+                     [soon](const StreamCore* s) { return s->when <= soon; });
+}
+
+ThreadWatch::Verdict ThreadedDriver::Look(ThreadWatch* watch) const {
+  std::vector<int32_t> known;
+  for (const HostThread* const host : waiting_) {
+    if (AllDone(host)) return ThreadWatch::Verdict::kMayAct;
+    known.push_back(host->tid);
+  }
+  TheHelpers().AddIdle(&known);
+  return watch->Look(std::move(known));
 }
 
 devrt_status ThreadedDriver::Wait(HostThread* me) {
-  const auto done = [me] {
-    return std::all_of(me->want.begin(), me->want.end(), Done);
-  };
-  if (done()) return nullptr;
-  const std::chrono::nanoseconds watchdog(g_engine->config.watchdog);
+  if (AllDone(me)) return nullptr;
   Lock lock(g_engine->mutex, std::adopt_lock);
   waiting_.push_back(me);
-  devrt_status error = nullptr;
-  while (!done()) {
-    const uint64_t progress = g_engine->progress;
-    me->wake.wait_until(lock, RealClock::now() + watchdog);
-    if (done() || g_engine->progress != progress || !Stalled()) continue;
-    // A wake-up without a reason looks like the watchdog: it is checked again.
-    me->wake.wait_until(lock, RealClock::now() + watchdog / 8);
-    if (done() || g_engine->progress != progress || !Stalled()) continue;
-    error = g_engine->DeadlockReport(me, false, nullptr);
-    break;
-  }
+  devrt_status error = WaitInLine(&lock, me);
   waiting_.erase(std::find(waiting_.begin(), waiting_.end(), me));
   lock.release();
   return error;
 }
 
+devrt_status ThreadedDriver::WaitInLine(Lock* lock, HostThread* me) {
+  const std::chrono::nanoseconds patience(g_engine->config.watchdog);
+  uint64_t progress = g_engine->progress;
+  auto look_at = RealClock::now() + patience;
+  ThreadWatch watch;
+  uint32_t looks = 0;
+  bool warned = false;
+  while (!AllDone(me)) {
+    const auto retry = RealClock::now() + kRetry;
+    me->wake.wait_until(*lock,
+                        LacksThreads() ? std::min(look_at, retry) : look_at);
+    if (AllDone(me)) break;
+    if (g_engine->progress != progress || WorkIsComing()) {
+      progress = g_engine->progress;
+      look_at = RealClock::now() + patience;
+      looks = 0;
+      continue;
+    }
+    if (RealClock::now() < look_at) continue;
+    if (Look(&watch) != ThreadWatch::Verdict::kMayAct) {
+      return g_engine->DeadlockReport(me, Hopeless::kWait);
+    }
+    if (++looks == 2 && !warned) {
+      warned = true;
+      g_engine->WarnWaiting(me);
+    }
+    look_at = RealClock::now() + ThreadWatch::Pause(looks, patience);
+  }
+  return nullptr;
+}
+
 // Lets the workers at the lock and at a core.
 devrt_status ThreadedDriver::SoftWait(HostThread* me) {
   if (me->polled_any % kPollsBeforePause != 0) return nullptr;
+  static_cast<void>(LacksThreads());
   Lock lock(g_engine->mutex, std::adopt_lock);
   me->wake.wait_until(lock, RealClock::now() + kPause);
   lock.release();

@@ -44,7 +44,12 @@ class ThreadedDriver : public Driver {
   void Spin(Lock* lock, Op* op);
   void EndOne(Op* op, Fault fault);
   void Expire();
-  bool Stalled() const;
+  void StartWorker();
+  void StartTimer();
+  bool LacksThreads();
+  bool WorkIsComing() const;
+  ThreadWatch::Verdict Look(ThreadWatch* watch) const;
+  devrt_status WaitInLine(Lock* lock, HostThread* me);
 
   RealClock::time_point start_{};
   bool stopping_ = false;
@@ -52,8 +57,9 @@ class ThreadedDriver : public Driver {
   std::vector<StreamCore*> timeouts_;  // parked flag_waits that give up
   std::vector<HostThread*> waiting_;   // in Wait
   std::deque<Op*> jobs_;               // have a token, want a worker
-  uint32_t idle_ = 0;                  // workers
-  uint32_t running_ = 0;               // operations at a worker
+  uint32_t workers_ = 0;
+  uint32_t idle_ = 0;     // of the workers
+  uint32_t running_ = 0;  // operations at a worker
   bool timer_started_ = false;
   std::condition_variable work_;   // jobs_
   std::condition_variable spin_;   // spinning kernels: stop early

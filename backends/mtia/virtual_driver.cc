@@ -219,8 +219,7 @@ void VirtualDriver::EndHostFunc(StreamCore* s, Op* op, VTime end) {
   }
   engine->nondeterministic = true;
   s->head_state = HeadState::kParked;
-  engine->DeadlockReport(nullptr, false,
-                         "a host function has not returned; its stream waits");
+  engine->WarnHostFunc(*op);
 }
 
 // Host functions that came back after the pump had left them behind.
@@ -303,8 +302,7 @@ devrt_status VirtualDriver::Pump(HostThread* me, Until until) {
       const uint64_t limit = g_engine->config.step_limit;
       if (limit != 0 && g_engine->steps > limit) {
         if (until == Until::kNow) return nullptr;  // the next wait says so
-        return g_engine->DeadlockReport(me, false,
-                                        "the step limit was reached");
+        return g_engine->DeadlockReport(me, Hopeless::kSteps);
       }
       continue;
     }
@@ -323,38 +321,72 @@ devrt_status VirtualDriver::Pump(HostThread* me, Until until) {
       continue;
     }
     if (until == Until::kProgress && me->polled_any < kHopelessPolls &&
-        !g_threads->OthersMayAct(me)) {
+        !g_threads->OthersExist(me)) {
       return nullptr;
     }
-    devrt_status error = Stuck(me, until);
+    devrt_status error =
+        until == Until::kProgress ? StuckPoll(me) : StuckWait(me);
     if (error != nullptr) return error;
   }
 }
 
+// Lets others run until `deadline`.  True: something has changed.
+bool VirtualDriver::SleepStuck(HostThread* me, Until until,
+                               RealClock::time_point deadline) {
+  const uint64_t progress = g_engine->progress;
+  g_threads->SleepUntil(me, deadline);
+  if (executor_.any_finished()) TakeBack();
+  return g_engine->progress != progress || CanGoOn(me, until);
+}
+
 // Nothing can move.  NULL: something has changed after all.
-devrt_status VirtualDriver::Stuck(HostThread* me, Until until) {
-  const auto patience = std::chrono::nanoseconds(g_engine->config.watchdog);
-  auto give_up = RealClock::now() + patience;
-  if (until == Until::kProgress && me->polled_any < kHopelessPolls) {
-    // It polls while other threads exist: let them run, then answer.
-    give_up = RealClock::now() + std::chrono::microseconds(200);
+devrt_status VirtualDriver::StuckWait(HostThread* me) {
+  const std::chrono::nanoseconds patience(g_engine->config.watchdog);
+  auto look_at = RealClock::now() + patience;
+  ThreadWatch watch;
+  uint32_t looks = 0;
+  while (executor_.any_finished() || g_threads->OthersExist(me)) {
+    const auto soon = RealClock::now() + std::chrono::milliseconds(1);
+    if (SleepStuck(me, Until::kWanted, std::min(look_at, soon))) return nullptr;
+    if (RealClock::now() < look_at) continue;
+    if (g_threads->Look(me, &watch) != ThreadWatch::Verdict::kMayAct) break;
+    if (++looks == 2) g_engine->WarnWaiting(me);
+    look_at = RealClock::now() + ThreadWatch::Pause(looks, patience);
   }
-  for (;;) {
-    const bool others =
-        g_threads->OthersMayAct(me) || executor_.left_behind() > 0;
-    if (!others && !executor_.any_finished()) break;
-    const uint64_t progress = g_engine->progress;
-    g_threads->SleepUntil(
-        me, std::min(give_up, RealClock::now() + std::chrono::milliseconds(1)));
-    if (executor_.any_finished()) TakeBack();
-    if (g_engine->progress != progress || CanGoOn(me, until)) return nullptr;
-    if (RealClock::now() >= give_up) break;
+  return g_engine->DeadlockReport(me, Hopeless::kWait);
+}
+
+// `me` polls and nothing can move: other threads run a little, then it gets
+// its answer.  After many polls they are watched, from poll to poll.
+devrt_status VirtualDriver::StuckPoll(HostThread* me) {
+  const bool hopeless = me->polled_any >= kHopelessPolls;
+  if (hopeless && !executor_.any_finished() && !g_threads->OthersExist(me)) {
+    return g_engine->DeadlockReport(me, Hopeless::kPoll);
   }
-  if (until == Until::kProgress && me->polled_any < kHopelessPolls) {
-    me->progress = g_engine->progress - 1;  // answer
-    return nullptr;
+  const auto soon = RealClock::now() + std::chrono::microseconds(200);
+  if (SleepStuck(me, Until::kProgress, soon)) return nullptr;
+  if (hopeless && StaysStuck(me)) {
+    return g_engine->DeadlockReport(me, Hopeless::kPoll);
   }
-  return g_engine->DeadlockReport(me, until == Until::kProgress, nullptr);
+  me->progress = g_engine->progress - 1;  // answer
+  return nullptr;
+}
+
+bool VirtualDriver::StaysStuck(HostThread* me) {
+  PollWatch& poll = me->poll_watch;
+  const std::chrono::nanoseconds patience(g_engine->config.watchdog);
+  if (poll.progress != g_engine->progress) {
+    poll = PollWatch();
+    poll.progress = g_engine->progress;
+    poll.look_at = RealClock::now() + patience;
+  }
+  if (RealClock::now() < poll.look_at) return false;
+  if (g_threads->Look(me, &poll.watch) != ThreadWatch::Verdict::kMayAct) {
+    return true;
+  }
+  if (++poll.looks == 2) g_engine->WarnWaiting(me);
+  poll.look_at = RealClock::now() + ThreadWatch::Pause(poll.looks, patience);
+  return false;
 }
 
 }  // namespace devrt::mtia

@@ -7,6 +7,7 @@
 
 #include "backends/mtia/engine.h"
 #include "backends/mtia/host_executor.h"
+#include "backends/mtia/host_threads.h"
 #include "backends/mtia/stream_heap.h"
 
 namespace devrt::mtia {
@@ -38,7 +39,10 @@ class VirtualDriver : public Driver {
   };
 
   devrt_status Pump(HostThread* me, Until until);
-  devrt_status Stuck(HostThread* me, Until until);
+  devrt_status StuckWait(HostThread* me);
+  devrt_status StuckPoll(HostThread* me);
+  static bool StaysStuck(HostThread* me);
+  bool SleepStuck(HostThread* me, Until until, RealClock::time_point deadline);
   bool CanGoOn(HostThread* me, Until until) const;
 
   void Step(StreamCore* s);

@@ -1,8 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Work that can never complete is reported at once, and nothing is lost.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "tests/mtia/engine_fixture.h"
 
@@ -12,7 +22,53 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class Deadlock : public EngineTest {};
+// What a thread or a host function waits for outside of devrt.
+struct Gate {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool open = false;
+  std::atomic<int> arrived{0};
+
+  void Wait() {
+    std::unique_lock<std::mutex> lock(mutex);
+    changed.wait(lock, [this] { return open; });
+  }
+  void Open() {
+    const std::lock_guard<std::mutex> lock(mutex);
+    open = true;
+    changed.notify_all();
+  }
+  void Arrive() { ++arrived; }
+};
+
+constexpr const char* kModes[] = {"", ",strategy=alap", ",mode=threaded"};
+
+class Deadlock : public EngineTest {
+ protected:
+  static void HostFunc(devrt_stream s, std::function<void()> body) {
+    auto owned = std::make_unique<std::function<void()>>(std::move(body));
+    OK(ops().host_func(
+        self(), s,
+        [](void* arg, devrt_status error) {
+          const std::unique_ptr<std::function<void()>> run(
+              static_cast<std::function<void()>*>(arg));
+          OK(error);
+          (*run)();
+        },
+        owned.release()));
+  }
+  // Warnings of the watchdog so far.
+  static size_t Warnings() {
+    const std::vector<std::string> logs = host().logs();
+    return static_cast<size_t>(
+        std::count_if(logs.begin(), logs.end(), [](const std::string& text) {
+          return text.find("(watchdog)") != text.npos;
+        }));
+  }
+  static void SleepALittle() {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+};
 
 TEST_F(Deadlock, SyncBehindAFlag) {
   devrt_stream s = NewStream();
@@ -69,37 +125,147 @@ TEST_F(Deadlock, Polling) {
 
 // C44: two host functions that wait for each other; C43.
 TEST_F(Deadlock, HostFunctionsThatWaitForEachOther) {
-  devrt_stream a = NewStream(), b = NewStream();
-  struct Pair {
-    std::atomic<bool> go{false};
-    std::atomic<int> ended{0};
-  } pair;
-  OK(ops().host_func(
-      self(), a,
-      [](void* arg, devrt_status) {
-        auto* const p = static_cast<Pair*>(arg);
-        while (!p->go) {
+  for (const std::string config : {"", "baton=off", "mode=threaded"}) {
+    SCOPED_TRACE(config);
+    Reset(config);
+    devrt_stream a = NewStream(), b = NewStream();
+    Gate gate;
+    HostFunc(a, [&gate] { gate.Wait(); });
+    HostFunc(b, [&gate] { gate.Arrive(); });
+    const Result error = Take(ops().device_sync(self(), 0));
+    EXPECT_EQ(error.code, DEVRT_FAILED_PRECONDITION);
+    EXPECT_THAT(error.text, HasSubstr("deadlock: host#0 device_sync"));
+    EXPECT_THAT(error.text, HasSubstr("host function"));
+    EXPECT_THAT(error.text, HasSubstr("has not returned"));
+    EXPECT_EQ(Text(sim().deadlock_report), error.text);
+    // Other work goes on meanwhile.
+    devrt_stream c = NewStream();
+    int64_t* const x = NewCell();
+    Put(c, x, 1);
+    Sync(c);
+    EXPECT_EQ(Peek(x), 1);
+    gate.Open();
+    OK(ops().device_sync(self(), 0));
+    EXPECT_EQ(gate.arrived, 1);
+  }
+}
+
+// C43: a host function waits for a later operation of its stream.
+TEST_F(Deadlock, C43HostFunctionThatWaitsForALaterOne) {
+  for (const std::string config : {"", "mode=threaded"}) {
+    SCOPED_TRACE(config);
+    Reset(config);
+    devrt_stream s = NewStream();
+    Gate gate;
+    HostFunc(s, [&gate] { gate.Wait(); });
+    HostFunc(s, [&gate] { gate.Open(); });
+    const Result error = Take(ops().stream_sync(self(), s));
+    EXPECT_EQ(error.code, DEVRT_FAILED_PRECONDITION);
+    EXPECT_THAT(error.text, HasSubstr("s1 op 1 host function"));
+    gate.Open();
+    Sync(s);
+  }
+}
+
+// A thread that may still act is no deadlock, however slow it is: the watchdog
+// warns, once, and the wait goes on.
+TEST_F(Deadlock, SlowHostFunctionIsNone) {
+  for (const std::string config : kModes) {
+    SCOPED_TRACE(config);
+    Reset("watchdog=20ms" + config);
+    devrt_stream s = NewStream();
+    const size_t before = Warnings();
+    HostFunc(s, [before] {
+      while (Warnings() == before) SleepALittle();
+    });
+    Sync(s);
+    EXPECT_EQ(Text(sim().deadlock_report), "");
+  }
+}
+
+TEST_F(Deadlock, SlowThreadIsNone) {
+  for (const std::string config : kModes) {
+    for (const bool sleeps : {true, false}) {
+      SCOPED_TRACE(config);
+      Reset("watchdog=20ms" + config);
+      devrt_stream s = NewStream();
+      devrt_flag flag = NewFlag();
+      Hold(s, flag);
+      const size_t before = Warnings();
+      std::thread setter([&] {
+        while (Warnings() == before) {
+          if (sleeps) SleepALittle();
         }
-        ++p->ended;
-      },
-      &pair));
-  OK(ops().host_func(
-      self(), b,
-      [](void* arg, devrt_status) { ++static_cast<Pair*>(arg)->ended; },
-      &pair));
-  const Result error = Take(ops().device_sync(self(), 0));
-  EXPECT_EQ(error.code, DEVRT_FAILED_PRECONDITION);
-  EXPECT_THAT(error.text, HasSubstr("host function"));
-  EXPECT_THAT(error.text, HasSubstr("has not returned"));
-  // Other work goes on meanwhile.
-  devrt_stream c = NewStream();
-  int64_t* const x = NewCell();
-  Put(c, x, 1);
-  Sync(c);
-  EXPECT_EQ(Peek(x), 1);
-  pair.go = true;
-  OK(ops().device_sync(self(), 0));
-  EXPECT_EQ(pair.ended, 2);
+        Set(flag);
+      });
+      Sync(s);
+      setter.join();
+      EXPECT_EQ(Warnings(), before + 1);
+      EXPECT_EQ(Text(sim().deadlock_report), "");
+    }
+  }
+}
+
+// The same of a thread that polls, past the polls that are hopeless alone.
+TEST_F(Deadlock, PollingForASlowThreadIsNone) {
+  Reset("watchdog=1ms");
+  devrt_stream s = NewStream();
+  devrt_flag flag = NewFlag();
+  Hold(s, flag);
+  const size_t before = Warnings();
+  std::thread setter([&] {
+    while (Warnings() == before) SleepALittle();
+    Set(flag);
+  });
+  while (!Done(s)) {
+  }
+  setter.join();
+}
+
+// Threads that sleep until another one wakes them cannot help: a main thread
+// in join, a thread at a mutex that never used the machine.
+TEST_F(Deadlock, ParkedThreadsCannotHelp) {
+  for (const std::string config : kModes) {
+    SCOPED_TRACE(config);
+    Reset("watchdog=20ms" + config);
+    devrt_stream s = NewStream();
+    devrt_flag flag = NewFlag();
+    Hold(s, flag);
+    std::mutex mutex;
+    std::promise<void> never;
+    Result first, second;
+    mutex.lock();
+    std::thread at_mutex([&mutex] { mutex.lock(), mutex.unlock(); });
+    std::thread at_future([&never] { never.get_future().wait(); });
+    std::thread a([&] { first = Take(ops().stream_sync(self(), s)); });
+    std::thread b([&] { second = Take(ops().device_sync(self(), 0)); });
+    a.join();
+    b.join();
+    EXPECT_THAT(first.text, HasSubstr("deadlock"));
+    EXPECT_THAT(second.text, HasSubstr("deadlock"));
+    mutex.unlock();
+    never.set_value();
+    at_mutex.join();
+    at_future.join();
+    Set(flag);
+    Sync(s);
+  }
+}
+
+// Alone, a thread is told at once, whatever the watchdog.
+TEST_F(Deadlock, ASingleThreadIsToldAtOnce) {
+  constexpr std::chrono::seconds kLimit(20);
+  Reset("watchdog=60s,queue_depth=1000");
+  const auto begin = std::chrono::steady_clock::now();
+  devrt_stream s = NewStream();
+  devrt_flag flag = NewFlag();
+  Hold(s, flag);
+  for (int i = 0; i < 999; ++i) OK(probe().spin(self(), s, 1));
+  ExpectCode(probe().spin(self(), s, 1), DEVRT_FAILED_PRECONDITION);
+  ExpectCode(ops().stream_sync(self(), s), DEVRT_FAILED_PRECONDITION);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kLimit);
+  Set(flag);
+  Sync(s);
 }
 
 TEST_F(Deadlock, FlagTimeouts) {

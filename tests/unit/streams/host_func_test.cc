@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <future>
 #include <memory>
 #include <set>
 #include <string>
@@ -142,20 +143,23 @@ TEST_F(C42, WhatItOwnsIsReleasedOutside) {
 
 using C43 = MtiaTest;
 TEST_F(C43, WaitingForALaterOperationIsReported) {
-  Reset("watchdog=50ms");
-  Stream s = NewStream();
-  std::atomic<bool> later{false};
-  std::atomic<bool> give_up{false};
-  ASSERT_OK(LaunchHostFunc(s, [&](absl::Status) {
-    while (!later && !give_up) {
-    }
-  }));
-  ASSERT_OK(LaunchHostFunc(s, [&](absl::Status) { later = true; }));
-  absl::Status status = s.Synchronize();
-  EXPECT_STATUS(status, kFailedPrecondition, "deadlock");
-  EXPECT_STATUS(status, kFailedPrecondition, "host function");
-  give_up = true;
-  EXPECT_OK(s.Synchronize());
+  for (const char* mode : {"virtual", "threaded"}) {
+    SCOPED_TRACE(mode);
+    Reset(std::string("watchdog=50ms,mode=") + mode);
+    Stream s = NewStream();
+    std::promise<void> later;
+    ASSERT_OK(
+        LaunchHostFunc(s, [&](absl::Status) { later.get_future().wait(); }));
+    std::atomic<bool> ran{false};
+    ASSERT_OK(LaunchHostFunc(s, [&](absl::Status) { ran = true; }));
+    absl::Status status = s.Synchronize();
+    EXPECT_STATUS(status, kFailedPrecondition, "deadlock");
+    EXPECT_STATUS(status, kFailedPrecondition, "host function");
+    EXPECT_FALSE(ran);
+    later.set_value();
+    EXPECT_OK(s.Synchronize());
+    EXPECT_TRUE(ran);
+  }
 }
 
 using C44 = MtiaTest;

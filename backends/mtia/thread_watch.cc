@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/mtia/thread_watch.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace devrt::mtia {
+namespace {
+
+#if defined(__SANITIZE_THREAD__)
+constexpr uint32_t kThreadsOfTheSanitizer = 1;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+constexpr uint32_t kThreadsOfTheSanitizer = 1;
+#else
+constexpr uint32_t kThreadsOfTheSanitizer = 0;
+#endif
+#else
+constexpr uint32_t kThreadsOfTheSanitizer = 0;
+#endif
+
+// False where there is no /proc.
+bool Threads(std::vector<int32_t>* tids) {
+  DIR* const dir = opendir("/proc/self/task");
+  if (dir == nullptr) return false;
+  while (const dirent* entry = readdir(dir)) {
+    if (entry->d_name[0] == '.') continue;
+    tids->push_back(static_cast<int32_t>(std::atoi(entry->d_name)));
+  }
+  closedir(dir);
+  return true;
+}
+
+// The beginning of /proc/self/task/<tid>/<name>; empty if it cannot be read.
+std::string Read(int32_t tid, const char* name) {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/self/task/%d/%s", tid, name);
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return "";
+  std::string text(4096, '\0');
+  const ssize_t n = read(fd, text.data(), text.size());
+  close(fd);
+  text.resize(n > 0 ? static_cast<size_t>(n) : 0);
+  return text;
+}
+
+// Whether `address` lies in memory that other processes may map.
+bool IsShared(uint64_t address) {
+  FILE* const maps = std::fopen("/proc/self/maps", "re");
+  if (maps == nullptr) return true;
+  bool shared = true;
+  char line[512];
+  while (std::fgets(line, sizeof line, maps) != nullptr) {
+    uint64_t begin = 0, end = 0;
+    char mode[5] = {};
+    if (std::sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s", &begin, &end, mode) !=
+        3) {
+      continue;  // the rest of a long line
+    }
+    if (address < begin || address >= end) continue;
+    shared = mode[3] == 's';
+    break;
+  }
+  std::fclose(maps);
+  return shared;
+}
+
+bool IsParked(int32_t tid) {
+  // "202 0x7f.. 0x189 0x0 0x0 ...": number and arguments; "running".
+  const std::string text = Read(tid, "syscall");
+  long number = 0;
+  uint64_t word = 0, op = 0, value = 0, timeout = 0;
+  if (std::sscanf(text.c_str(),
+                  "%ld %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64, &number,
+                  &word, &op, &value, &timeout) != 5 ||
+      number != SYS_futex || timeout != 0) {
+    return false;
+  }
+  const uint64_t command = op & FUTEX_CMD_MASK;
+  if (command != FUTEX_WAIT && command != FUTEX_WAIT_BITSET &&
+      command != FUTEX_LOCK_PI) {
+    return false;
+  }
+  return (op & FUTEX_PRIVATE_FLAG) != 0 || !IsShared(word);
+}
+
+uint64_t Switches(int32_t tid) {
+  const std::string text = Read(tid, "status");
+  uint64_t sum = 0;
+  for (const char* const key :
+       {"\nvoluntary_ctxt_switches:", "\nnonvoluntary_ctxt_switches:"}) {
+    const size_t at = text.find(key);
+    if (at == text.npos) return 0;
+    sum += std::strtoull(text.c_str() + at + std::strlen(key), nullptr, 10);
+  }
+  return sum;
+}
+
+}  // namespace
+
+uint32_t ThreadWatch::Count() {
+  std::vector<int32_t> tids;
+  if (!Threads(&tids)) return 0;
+  return static_cast<uint32_t>(tids.size()) - kThreadsOfTheSanitizer;
+}
+
+ThreadWatch::Verdict ThreadWatch::Look(std::vector<int32_t> known) {
+  std::vector<int32_t> tids;
+  if (!Threads(&tids)) return Verdict::kMayAct;
+  std::sort(tids.begin(), tids.end());
+  std::sort(known.begin(), known.end());
+  std::vector<Seen> parked;
+  uint32_t may_act = 0;
+  for (const int32_t tid : tids) {
+    if (std::binary_search(known.begin(), known.end(), tid)) continue;
+    const uint64_t switches = Switches(tid);
+    if (switches != 0 && IsParked(tid)) {
+      parked.push_back({tid, switches});
+    } else {
+      ++may_act;
+    }
+  }
+  const bool all = may_act <= kThreadsOfTheSanitizer;
+  if (all && parked.empty()) return Verdict::kNobody;
+  const bool again = all && parked == seen_;
+  seen_.clear();
+  if (all) seen_ = std::move(parked);
+  return again ? Verdict::kParked : Verdict::kMayAct;
+}
+
+}  // namespace devrt::mtia
