@@ -13,17 +13,18 @@ const devrt_call_site_v0& CurrentSite() {
   return *g_host->call_site(g_host->host);
 }
 
-// raw_free_syncs=yes: a free waits for the device, as cudaFree does.  What the
-// wait finds is not the free's to report.
-void SyncBeforeFree(Call* call, uint32_t device) {
-  if (!g_engine->config.raw_free_syncs || device >= g_device_count) return;
-  call->NoteSite();
-  Points& want = call->me()->want;
-  want.clear();
-  g_engine->DeviceFrontier(device, &want);
-  if (devrt_status error = call->Wait()) {
-    g_host->error_destroy(g_host->host, error);
+// raw_free_syncs=yes: a free waits for the device, as cudaFree does.  A fault
+// that the wait meets is not the free's to report; that it would never end is.
+devrt_status SyncBeforeFree(Call* call, uint32_t device) {
+  if (!g_engine->config.raw_free_syncs || device >= g_device_count) {
+    return nullptr;
   }
+  call->NoteSite();
+  HostThread* const me = call->me();
+  me->want.clear();
+  me->want_next = 0;
+  g_engine->DeviceFrontier(device, &me->want);
+  return g_engine->driver->Wait(me);
 }
 
 devrt_status NotAllocated() {
@@ -71,7 +72,7 @@ devrt_status Backend::dealloc(uint32_t device, void* ptr, uint64_t size) {
   if (call.refused()) return call.error();
   if (devrt_status error = g_engine->CheckDevice(device)) return error;
   if (ptr == nullptr) return nullptr;
-  SyncBeforeFree(&call, device);
+  if (devrt_status error = SyncBeforeFree(&call, device)) return error;
   Memory* const memory = g_engine->memory();
   if (memory == nullptr) return NotAllocated();
   devrt_status error = memory->Free(device, ptr, CurrentSite());
@@ -102,7 +103,9 @@ devrt_status Backend::host_dealloc(void* ptr, uint64_t size) {
   if (ptr == nullptr) return nullptr;
   Memory* const memory = g_engine->memory();
   if (memory == nullptr) return NotAllocated();
-  SyncBeforeFree(&call, memory->Find(ptr).device);
+  if (devrt_status stuck = SyncBeforeFree(&call, memory->Find(ptr).device)) {
+    return stuck;
+  }
   return memory->HostFree(ptr, CurrentSite());
 }
 
@@ -125,7 +128,8 @@ devrt_status Backend::host_unregister(void* ptr) {
   devrt_status error = nullptr;
   Memory* const memory = g_engine->GetMemory(&error);
   if (memory == nullptr) return error;
-  SyncBeforeFree(&call, memory->Find(ptr).device);
+  error = SyncBeforeFree(&call, memory->Find(ptr).device);
+  if (error != nullptr) return error;
   return memory->Unregister(ptr);
 }
 

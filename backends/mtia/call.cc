@@ -135,7 +135,10 @@ devrt_status Call::Wait() {
   if (Observer* const observer = g_engine->observer) {
     observer->OnHostAcquire(me_->index, me_->want);
   }
-  return g_engine->PointsError(me_->want, entry());
+  error = g_engine->PointsError(me_->want, entry());
+  // The caller may give up memory that a copy still runs over.
+  if (error != nullptr) g_engine->driver->AwaitDiscardedCopies();
+  return error;
 }
 
 }  // namespace devrt::mtia

@@ -120,11 +120,15 @@ Op* MakeCopy(Submission* submission, EngineClass engine, void* dst,
   return op;
 }
 
-devrt_status WaitFor(Submission* submission, uint64_t seq) {
+// Waits for the copy that was just submitted.  After an error there is none.
+devrt_status WaitForCopy(Submission* submission) {
+  const Point copy{submission->core(), submission->core()->issued};
   Points& want = submission->call().me()->want;
   want.clear();
-  want.push_back({submission->core(), seq});
-  return submission->call().Wait();
+  want.push_back(copy);
+  devrt_status error = submission->call().Wait();
+  if (error != nullptr) g_engine->Drop(copy);
+  return error;
 }
 
 // Host to host: complete on return, after all that the stream holds.
@@ -190,7 +194,7 @@ devrt_status Backend::copy_async(devrt_stream stream, void* dst,
   g_engine->Submit(op);
   const bool waits =
       mode == kSync || (mode == kStaged && actual == DEVRT_COPY_D2H);
-  return waits ? WaitFor(&submission, s->issued) : nullptr;
+  return waits ? WaitForCopy(&submission) : nullptr;
 }
 
 devrt_status Backend::copy_peer_async(devrt_stream stream, void* dst,

@@ -40,7 +40,7 @@ Op* Engine::NewOp(OpKind kind, StreamCore* s, HostThread* me,
   op->state = OpState::kPending;
   op->action = Action::kBody;
   op->split = op->declared = op->staged = op->holds_token = false;
-  op->abroad = false;
+  op->abroad = op->dropped = false;
   op->device = s->device;
   op->thread = me->index;
   op->call_index = me->calls.load(std::memory_order_relaxed);
@@ -176,6 +176,13 @@ void Engine::Submit(Op* op) {
     Enqueue(s);
     Drain();
   }
+}
+
+void Engine::Drop(const Point& p) {
+  if (Done(p)) return;
+  Op* op = p.stream->head;
+  while (op->seq != p.seq) op = op->next;
+  op->dropped = true;
 }
 
 void Engine::Record(Event* event, StreamCore* s, HostThread* me) {

@@ -125,6 +125,8 @@ class Driver {
   virtual void Unpark(StreamCore* s) = 0;
   // Operations were discarded, so points became done.
   virtual void Discarded() {}
+  // Copies that were running when they were discarded have ended.
+  virtual void AwaitDiscardedCopies() {}
   // Returns when all points of me->want are done, or with a report.
   virtual devrt_status Wait(HostThread* me) = 0;
   // `me` was told "not ready" once too often.
@@ -180,8 +182,13 @@ class Engine {
   Op* NewOp(OpKind kind, StreamCore* s, HostThread* me, const char* name);
   void Recycle(Op* op);
   // The end of a discarded operation that another thread was running.
-  void Abandon(Op* op) { Retire(op); }
+  void Abandon(Op* op) {
+    if (op->kind == OpKind::kCopy) --discarded_copies;
+    Retire(op);
+  }
   void Submit(Op* op);
+  // Unless it is over, the operation of `p` will touch no memory.
+  void Drop(const Point& p);
   void Record(Event* event, StreamCore* s, HostThread* me);
   void WaitEvent(StreamCore* s, Event* event, HostThread* me);
   // Everything submitted to `s` so far, appended to `points`.
@@ -277,7 +284,8 @@ class Engine {
   bool timeline_taken_from = false;  // kept until timeline_take
   std::string deadlock_report;
   bool nondeterministic = false;
-  uint64_t epoch = 0;     // counts resets
+  uint32_t discarded_copies = 0;  // that are still running
+  uint64_t epoch = 0;             // counts resets
   uint64_t progress = 0;  // counts steps and calls that may free a waiter
   uint64_t steps = 0;
   uint64_t last_op_id = 0;

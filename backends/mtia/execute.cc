@@ -213,6 +213,7 @@ void Guarded(Op* op, Phase phase) {
 }  // namespace
 
 void Engine::BeginBody(Op* op) {
+  if (op->dropped) return;
   Guarded(op, [&] {
     if (op->kind == OpKind::kCopy) {
       BeginCopy(memory(), op);
@@ -223,6 +224,7 @@ void Engine::BeginBody(Op* op) {
 }
 
 Fault Engine::EndBody(Op* op) {
+  if (op->dropped) return Fault();
   if (op->fault_code == 0) {
     Guarded(op, [&] {
       if (op->kind == OpKind::kCopy) {

@@ -146,6 +146,7 @@ void Engine::DiscardOp(Op* op, const Fault& fault) {
   if (op->state != OpState::kFailed) op->state = OpState::kDiscarded;
   if (op->timeline != kNever) TimelineUpdate(op);
   if (op->abroad) {
+    if (op->kind == OpKind::kCopy) ++discarded_copies;
     op->stream = nullptr;  // who runs it retires it
     return;
   }
@@ -196,7 +197,7 @@ devrt_status Engine::InjectedError(Slot slot) {
 }
 
 Fault Engine::FireOn(const Op* op) {
-  if (!IsWork(op)) return Fault();
+  if (!IsWork(op) || op->dropped) return Fault();
   const int32_t code = Fire(&op_faults, [op](const InjectedFault& rule) {
     return rule.device == op->device &&
            (rule.slot.empty() || rule.slot == op->Name());

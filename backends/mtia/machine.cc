@@ -84,6 +84,7 @@ class EngineReset {
     while (op != nullptr) {
       Op* const next = op->next;
       if (op->abroad) {
+        if (op->kind == OpKind::kCopy) ++e_->discarded_copies;
         op->stream = nullptr;
       } else {
         if (op->kind == OpKind::kHostFunc) {

@@ -103,7 +103,8 @@ struct Op {
   bool declared = false;  // kernels: `ranges` is all that it may touch
   bool staged = false;    // copies: `scratch` holds the source
   bool holds_token = false;
-  bool abroad = false;  // another thread runs it right now
+  bool abroad = false;   // another thread runs it right now
+  bool dropped = false;  // copies: does nothing, its call was refused
   uint32_t device = 0;
   uint32_t thread = 0;      // who submitted it,
   uint64_t call_index = 0;  // and in which of its calls

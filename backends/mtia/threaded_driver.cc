@@ -242,6 +242,7 @@ void ThreadedDriver::EndOne(Op* op, Fault fault) {
   if (op->kind == OpKind::kHostFunc) ++engine->host_funcs_run;
   if (op->stream == nullptr) {  // discarded meanwhile
     engine->Abandon(op);
+    rest_.notify_all();
     return;
   }
   if (!fault) fault = engine->TakeInjected(op);
@@ -342,6 +343,12 @@ devrt_status ThreadedDriver::SoftWait(HostThread* me) {
   me->wake.wait_until(lock, RealClock::now() + kPause);
   lock.release();
   return nullptr;
+}
+
+void ThreadedDriver::AwaitDiscardedCopies() {
+  Lock lock(g_engine->mutex, std::adopt_lock);
+  while (g_engine->discarded_copies != 0) rest_.wait(lock);
+  lock.release();
 }
 
 void ThreadedDriver::Stop() {

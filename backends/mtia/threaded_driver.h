@@ -23,6 +23,7 @@ class ThreadedDriver : public Driver {
   devrt_status Wait(HostThread* me) override;
   devrt_status SoftWait(HostThread* me) override;
   void Discarded() override { NotifyWaiters(); }
+  void AwaitDiscardedCopies() override;
   void Decide(HostThread* me) override { static_cast<void>(me); }
   VTime Now(const HostThread* me) const override;
   void Stop() override;
@@ -64,7 +65,7 @@ class ThreadedDriver : public Driver {
   std::condition_variable work_;   // jobs_
   std::condition_variable spin_;   // spinning kernels: stop early
   std::condition_variable timer_;  // timeouts_
-  std::condition_variable rest_;   // running_ is 0
+  std::condition_variable rest_;   // running_, discarded copies
 };
 
 }  // namespace devrt::mtia

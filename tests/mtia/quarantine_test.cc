@@ -3,11 +3,13 @@
 // How far a fault reaches: semantics.md 2.4, C93, C95.
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <fstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/mtia/engine_fixture.h"
 
@@ -194,6 +196,25 @@ TEST_F(Quarantine, C93LostDeviceReleasesBlockedThreads) {
       EXPECT_LT(std::chrono::steady_clock::now() - begin, kLimit);
     }
   }
+}
+
+// Who is released by the error may give up its memory: copies that were under
+// way have ended.
+TEST_F(Quarantine, C93NoCopyRunsOnAfterTheError) {
+  constexpr size_t kBytes = size_t{64} << 20;
+  Reset("mode=threaded,pageable=late");
+  devrt_stream s = NewStream(), t = NewStream();
+  void* x = nullptr;
+  OK(ops().alloc(self(), 0, kBytes, 0, &x));
+  std::vector<char> host(kBytes, 1);
+  OK(ops().copy_async(self(), t, host.data(), x, kBytes, DEVRT_COPY_INFER));
+  Crash(s);
+  const Result r = Take(ops().stream_sync(self(), t));
+  if (r.code != DEVRT_OK) host.assign(kBytes, 7);
+  Reset("");  // ends the workers
+  const char last = host.back();
+  EXPECT_EQ(std::count(host.begin(), host.end(), last),
+            static_cast<std::ptrdiff_t>(kBytes));
 }
 
 }  // namespace
