@@ -35,7 +35,7 @@ devrt_status NotAllocated() {
 
 devrt_status Backend::mem_info(uint32_t device, uint64_t* free_bytes,
                                uint64_t* total_bytes) {
-  Call call(Slot::mem_info);
+  Call call(Slot::mem_info, OnDevice(device));
   if (call.refused()) return call.error();
   if (devrt_status error = g_engine->CheckDevice(device)) return error;
   if (devrt_status error = g_engine->DeviceError(device, call.entry())) {
@@ -50,7 +50,7 @@ devrt_status Backend::mem_info(uint32_t device, uint64_t* free_bytes,
 
 devrt_status Backend::alloc(uint32_t device, uint64_t size, uint64_t alignment,
                             void** ptr) {
-  Call call(Slot::alloc);
+  Call call(Slot::alloc, OnDevice(device));
   if (call.refused()) return call.error();
   if (devrt_status error = g_engine->CheckDevice(device)) return error;
   if (devrt_status error = g_engine->DeviceError(device, call.entry())) {
@@ -68,7 +68,7 @@ devrt_status Backend::alloc(uint32_t device, uint64_t size, uint64_t alignment,
 
 devrt_status Backend::dealloc(uint32_t device, void* ptr, uint64_t size) {
   static_cast<void>(size);
-  Call call(Slot::dealloc);
+  Call call(Slot::dealloc, OnDevice(device));
   if (call.refused()) return call.error();
   if (devrt_status error = g_engine->CheckDevice(device)) return error;
   if (ptr == nullptr) return nullptr;
@@ -84,7 +84,7 @@ devrt_status Backend::dealloc(uint32_t device, void* ptr, uint64_t size) {
 
 devrt_status Backend::host_alloc(uint32_t device, uint64_t size,
                                  uint64_t alignment, void** ptr) {
-  Call call(Slot::host_alloc);
+  Call call(Slot::host_alloc, OnDevice(device));
   if (call.refused()) return call.error();
   if (devrt_status error = g_engine->CheckDevice(device)) return error;
   if (devrt_status error = g_engine->DeviceError(device, call.entry())) {
@@ -110,7 +110,7 @@ devrt_status Backend::host_dealloc(void* ptr, uint64_t size) {
 }
 
 devrt_status Backend::host_register(uint32_t device, void* ptr, uint64_t size) {
-  Call call(Slot::host_register);
+  Call call(Slot::host_register, OnDevice(device));
   if (call.refused()) return call.error();
   if (devrt_status error = g_engine->CheckDevice(device)) return error;
   if (devrt_status error = g_engine->DeviceError(device, call.entry())) {
@@ -135,7 +135,7 @@ devrt_status Backend::host_unregister(void* ptr) {
 
 devrt_status Backend::pointer_info(const void* ptr,
                                    devrt_pointer_info_v0* info) {
-  Call call(Slot::pointer_info, CallTag::kCallback);
+  Call call(Slot::pointer_info, {}, CallTag::kCallback);
   if (call.refused()) return call.error();
   devrt_pointer_info_v0 out = {};
   out.device = -1;

@@ -69,7 +69,37 @@ void LeaveMachine(HostThread* me) {
   RunDeferred(deferred);
 }
 
-Call::Call(Slot slot, CallTag tag) : slot_(slot) {
+namespace {
+
+// The ordinal, or kAnyDevice.
+uint32_t DeviceOf(const About& about) {
+  const Engine& e = *g_engine;
+  switch (about.kind) {
+    case About::kNoDevice:
+      break;
+    case About::kDevice:
+      return static_cast<uint32_t>(about.value);
+    case About::kStream:
+      if (const Stream* const s = e.streams.Find(about.value)) {
+        return s->core->device;
+      }
+      break;
+    case About::kEvent:
+      if (const Event* const event = e.events.Find(about.value)) {
+        return event->device;
+      }
+      break;
+    case About::kFlag:
+      if (const Flag* const flag = e.flags.Find(about.value)) {
+        return flag->device;
+      }
+  }
+  return kAnyDevice;
+}
+
+}  // namespace
+
+Call::Call(Slot slot, About about, CallTag tag) : slot_(slot) {
   Engine* const engine = g_engine;
   if (__builtin_expect(t_user_code != nullptr, 0)) {
     EnterUserCode(tag);
@@ -89,7 +119,9 @@ Call::Call(Slot slot, CallTag tag) : slot_(slot) {
                    std::memory_order_relaxed);
   me_->entry = SlotName(slot);
   if (Memory* const memory = engine->memory()) memory->CloseOpenedPages();
-  if (!engine->api_faults.empty()) error_ = engine->InjectedError(slot);
+  if (__builtin_expect(!engine->api_faults.empty(), 0)) {
+    error_ = engine->InjectedError(slot, DeviceOf(about));
+  }
 }
 
 void Call::EnterUserCode(CallTag tag) {

@@ -10,6 +10,7 @@
 
 #include "backends/mtia/engine.h"
 #include "backends/mtia/op.h"
+#include "devrt/backends/abi/devrt_probe.h"
 
 namespace devrt::mtia {
 
@@ -45,14 +46,31 @@ void RunDeferred(const Deferred& deferred);  // outside
 
 enum class CallTag { kPlain, kCallback };
 
+// What a call concerns; injected errors wait for their device.
+struct About {
+  enum Kind : uint8_t { kNoDevice, kDevice, kStream, kEvent, kFlag };
+  Kind kind = kNoDevice;
+  uint64_t value = 0;
+};
+inline About OnDevice(uint32_t device) { return {About::kDevice, device}; }
+inline About OnStream(devrt_stream stream) {
+  return {About::kStream, reinterpret_cast<uint64_t>(stream)};
+}
+inline About OnEvent(devrt_event event) {
+  return {About::kEvent, reinterpret_cast<uint64_t>(event)};
+}
+inline About OnFlag(devrt_flag flag) {
+  return {About::kFlag, reinterpret_cast<uint64_t>(flag)};
+}
+
 // The calling thread is inside the machine from the constructor to the
 // destructor, which is a decision point and releases what has ended.
 //
-//   Call call(Slot::event_query, CallTag::kCallback);
+//   Call call(Slot::event_query, OnEvent(event), CallTag::kCallback);
 //   if (call.refused()) return call.error();
 class Call {
  public:
-  explicit Call(Slot slot, CallTag tag = CallTag::kPlain);
+  explicit Call(Slot slot, About about = {}, CallTag tag = CallTag::kPlain);
   ~Call();
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;

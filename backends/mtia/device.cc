@@ -86,7 +86,7 @@ devrt_status Backend::device_props(uint32_t device,
 }
 
 devrt_status Backend::device_sync(uint32_t device) {
-  Call call(Slot::device_sync);
+  Call call(Slot::device_sync, OnDevice(device));
   if (call.refused()) return call.error();
   if (devrt_status error = g_engine->CheckDevice(device)) return error;
   call.NoteSite();
@@ -116,7 +116,7 @@ uint32_t CurrentDevice() { return t_device; }
 devrt_status Backend::peer_can_access(uint32_t device, uint32_t peer,
                                       uint32_t* can) {
   if (devrt_status error = CheckPeers(device, peer)) return error;
-  Call call(Slot::peer_can_access, CallTag::kCallback);
+  Call call(Slot::peer_can_access, OnDevice(device), CallTag::kCallback);
   if (call.refused()) return call.error();
   devrt_status error = nullptr;
   Memory* const memory = g_engine->GetMemory(&error);
@@ -126,7 +126,7 @@ devrt_status Backend::peer_can_access(uint32_t device, uint32_t peer,
 }
 
 devrt_status Backend::peer_enable(uint32_t device, uint32_t peer) {
-  Call call(Slot::peer_enable);
+  Call call(Slot::peer_enable, OnDevice(device));
   if (call.refused()) return call.error();
   if (devrt_status error = CheckPeers(device, peer)) return error;
   if (devrt_status error = g_engine->DeviceError(device, call.entry())) {
@@ -139,7 +139,7 @@ devrt_status Backend::peer_enable(uint32_t device, uint32_t peer) {
 }
 
 devrt_status Backend::peer_disable(uint32_t device, uint32_t peer) {
-  Call call(Slot::peer_disable);
+  Call call(Slot::peer_disable, OnDevice(device));
   if (call.refused()) return call.error();
   if (devrt_status error = CheckPeers(device, peer)) return error;
   devrt_status error = nullptr;

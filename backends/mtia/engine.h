@@ -46,6 +46,8 @@ enum class Slot : uint8_t {
 };
 const char* SlotName(Slot slot);
 
+inline constexpr uint32_t kAnyDevice = UINT32_MAX;
+
 // Tokens of one class of one device: how many operations may run at a time.
 struct Tokens {
   uint32_t limit = 1;  // kUnlimited: no limit
@@ -66,10 +68,10 @@ struct DeviceState {
 
 // One armed devrt.sim/1 fault.
 struct InjectedFault {
-  uint32_t kind;
-  uint32_t device;
-  uint32_t nth;
-  int32_t native_code;
+  uint32_t kind = 0;
+  uint32_t device = 0;
+  uint32_t nth = 0;
+  int32_t native_code = 0;
   std::string slot;
 };
 
@@ -233,7 +235,7 @@ class Engine {
   void FailOp(Op* op, Fault fault, VTime end);
   Fault DescribeFault(const Op* op, int32_t code, const std::string& what);
   // The injected error of this call, or NULL.
-  devrt_status InjectedError(Slot slot);
+  devrt_status InjectedError(Slot slot, uint32_t device);
   // The fault injected into `op`, which has run, or none; consumes it.  It may
   // hit kernels, copies and fills.
   Fault TakeInjected(const Op* op) {

@@ -78,7 +78,7 @@ devrt_status Poll(Call* call, const void* object, uint32_t* done) {
 
 devrt_status Backend::event_create(uint32_t device, uint32_t flags,
                                    devrt_event* out) {
-  Call call(Slot::event_create);
+  Call call(Slot::event_create, OnDevice(device));
   if (call.refused()) return call.error();
   if (devrt_status error = g_engine->CheckDevice(device)) return error;
   if (devrt_status error = g_engine->DeviceError(device, call.entry())) {
@@ -107,7 +107,7 @@ devrt_status Backend::event_create(uint32_t device, uint32_t flags,
 }
 
 devrt_status Backend::event_destroy(devrt_event handle) {
-  Call call(Slot::event_destroy);
+  Call call(Slot::event_destroy, OnEvent(handle));
   if (call.refused()) return call.error();
   devrt_status error = nullptr;
   Event* const event = g_engine->FindEvent(handle, &error);
@@ -133,7 +133,7 @@ devrt_status Backend::event_record(devrt_event handle, devrt_stream stream) {
 }
 
 devrt_status Backend::event_query(devrt_event handle, uint32_t* done) {
-  Call call(Slot::event_query, CallTag::kCallback);
+  Call call(Slot::event_query, OnEvent(handle), CallTag::kCallback);
   if (call.refused()) return call.error();
   devrt_status error = nullptr;
   Event* const event = g_engine->FindEvent(handle, &error);
@@ -147,7 +147,7 @@ devrt_status Backend::event_query(devrt_event handle, uint32_t* done) {
 }
 
 devrt_status Backend::event_sync(devrt_event handle) {
-  Call call(Slot::event_sync);
+  Call call(Slot::event_sync, OnEvent(handle));
   if (call.refused()) return call.error();
   devrt_status error = nullptr;
   Event* const event = g_engine->FindEvent(handle, &error);
@@ -164,7 +164,7 @@ devrt_status Backend::event_sync(devrt_event handle) {
 devrt_status Backend::event_elapsed_ns(devrt_event begin_handle,
                                        devrt_event end_handle,
                                        int64_t* nanoseconds) {
-  Call call(Slot::event_elapsed_ns, CallTag::kCallback);
+  Call call(Slot::event_elapsed_ns, OnEvent(begin_handle), CallTag::kCallback);
   if (call.refused()) return call.error();
   devrt_status error = nullptr;
   const Event* const begin = g_engine->FindEvent(begin_handle, &error);
@@ -177,7 +177,7 @@ devrt_status Backend::event_elapsed_ns(devrt_event begin_handle,
 }
 
 devrt_status Backend::event_native(devrt_event handle, void** native) {
-  Call call(Slot::event_native, CallTag::kCallback);
+  Call call(Slot::event_native, OnEvent(handle), CallTag::kCallback);
   if (call.refused()) return call.error();
   devrt_status error = nullptr;
   const Event* const event = g_engine->FindEvent(handle, &error);

@@ -3,6 +3,8 @@
 // Faults: what a device leaves behind, what waits for it, what is injected.
 #include <cstdio>
 #include <cstdlib>
+#include <string>
+#include <utility>
 
 #include "backends/mtia/engine.h"
 
@@ -16,17 +18,49 @@ void LogFault(const Fault& fault) {
               fault.text.data(), fault.text.size());
 }
 
-// Counts `rules` down; the code of the first that fires, which is removed.
+// Counts `rules` down; the first that fires, which is removed, or one without
+// a code.
 template <class Matches>
-int32_t Fire(std::vector<InjectedFault>* rules, Matches matches) {
+InjectedFault Fire(std::vector<InjectedFault>* rules, Matches matches) {
   for (size_t i = 0; i < rules->size(); ++i) {
     InjectedFault& rule = (*rules)[i];
     if (!matches(rule) || --rule.nth != 0) continue;
-    const int32_t code = rule.native_code;
+    InjectedFault fired = std::move(rule);
     rules->erase(rules->begin() + static_cast<std::ptrdiff_t>(i));
-    return code;
+    return fired;
   }
-  return 0;
+  return InjectedFault();
+}
+
+// The calls that never ask for an injected error.
+bool CannotFail(Slot slot) {
+  switch (slot) {
+    case Slot::device_count:
+    case Slot::device_props:
+    case Slot::context_enter:
+    case Slot::context_exit:
+    case Slot::context_current:
+    case Slot::alloc_async:
+    case Slot::dealloc_async:
+    case Slot::sim:
+      return true;
+    default:
+      return false;
+  }
+}
+
+devrt_status CheckSlot(const std::string& name) {
+  if (name.empty()) return nullptr;
+  std::string names;
+  for (uint32_t i = 0; i <= static_cast<uint32_t>(Slot::sim); ++i) {
+    const auto slot = static_cast<Slot>(i);
+    if (CannotFail(slot)) continue;
+    if (name == SlotName(slot)) return nullptr;
+    names += std::string(names.empty() ? "" : ", ") + SlotName(slot);
+  }
+  constexpr size_t kShown = 64;
+  return InvalidArgument("no call \"" + name.substr(0, kShown) +
+                         "\" can be made to fail; expected one of " + names);
 }
 
 }  // namespace
@@ -178,30 +212,49 @@ devrt_status Engine::Inject(const devrt_sim_fault_v1& fault) {
     FaultDevice(fault.device, std::move(lost));
     return nullptr;
   }
-  auto& rules = fault.kind == DEVRT_SIM_FAULT_API ? api_faults : op_faults;
-  rules.push_back({fault.kind, fault.device, fault.nth, fault.native_code,
-                   fault.slot != nullptr ? fault.slot : ""});
+  const bool api = fault.kind == DEVRT_SIM_FAULT_API;
+  std::string where = fault.slot != nullptr ? fault.slot : "";
+  if (api) {
+    if (devrt_status error = CheckSlot(where)) return error;
+  }
+  (api ? api_faults : op_faults)
+      .push_back({fault.kind, fault.device, fault.nth, fault.native_code,
+                  std::move(where)});
   return nullptr;
 }
 
-devrt_status Engine::InjectedError(Slot slot) {
+devrt_status Engine::InjectedError(Slot slot, uint32_t device) {
   if (slot == Slot::sim) return nullptr;
   const char* const name = SlotName(slot);
-  const int32_t code = Fire(&api_faults, [name](const InjectedFault& rule) {
-    return rule.slot.empty() || rule.slot == name;
-  });
+  const InjectedFault rule =
+      Fire(&api_faults, [name, device](const InjectedFault& r) {
+        return (r.slot.empty() || r.slot == name) &&
+               (device == kAnyDevice || r.device == device);
+      });
+  const int32_t code = rule.native_code;
   if (code == 0) return nullptr;
   trace.Add(8, static_cast<uint64_t>(slot), static_cast<uint64_t>(code));
-  return MakeError(CodeOfNative(code), code,
-                   std::string(name) + ": injected " + NativeName(code));
+  const std::string what = std::string("injected ") + NativeName(code);
+  if (!IsSticky(code)) {
+    return MakeError(CodeOfNative(code), code, std::string(name) + ": " + what);
+  }
+  Fault fault;
+  fault.native_code = code;
+  fault.device = rule.device;
+  fault.process = config.fault_scope_process;
+  fault.text = std::string(name) +
+               " on device mtia:" + std::to_string(rule.device) + ": " + what;
+  FaultDevice(rule.device, std::move(fault));
+  return DeviceError(rule.device, name);
 }
 
 Fault Engine::FireOn(const Op* op) {
   if (!IsWork(op) || op->dropped) return Fault();
-  const int32_t code = Fire(&op_faults, [op](const InjectedFault& rule) {
+  const auto matches = [op](const InjectedFault& rule) {
     return rule.device == op->device &&
            (rule.slot.empty() || rule.slot == op->Name());
-  });
+  };
+  const int32_t code = Fire(&op_faults, matches).native_code;
   return code != 0 ? DescribeFault(op, code, "injected") : Fault();
 }
 

@@ -54,7 +54,7 @@ devrt_status Backend::spin(devrt_stream stream, uint64_t nanoseconds) {
 }
 
 devrt_status Backend::flag_create(uint32_t device, devrt_flag* out) {
-  Call call(Slot::flag_create);
+  Call call(Slot::flag_create, OnDevice(device));
   if (call.refused()) return call.error();
   if (devrt_status error = g_engine->CheckDevice(device)) return error;
   if (devrt_status error = g_engine->DeviceError(device, call.entry())) {
@@ -69,7 +69,7 @@ devrt_status Backend::flag_create(uint32_t device, devrt_flag* out) {
 }
 
 devrt_status Backend::flag_destroy(devrt_flag handle) {
-  Call call(Slot::flag_destroy);
+  Call call(Slot::flag_destroy, OnFlag(handle));
   if (call.refused()) return call.error();
   devrt_status error = nullptr;
   Flag* const flag = g_engine->FindFlag(Value(handle), &error);
@@ -94,7 +94,7 @@ devrt_status Backend::flag_wait(devrt_stream stream, devrt_flag handle,
 }
 
 devrt_status Backend::flag_set(devrt_flag handle, uint32_t value) {
-  Call call(Slot::flag_set, CallTag::kCallback);
+  Call call(Slot::flag_set, OnFlag(handle), CallTag::kCallback);
   if (call.refused()) return call.error();
   devrt_status error = nullptr;
   Flag* const flag = g_engine->FindFlag(Value(handle), &error);

@@ -99,12 +99,12 @@ devrt_status Backend::sim_replay(const char* text, uint64_t size) {
 
 devrt_status Backend::sim_config(char* buffer, uint64_t capacity,
                                  uint64_t* size) {
-  Call call(Slot::sim, CallTag::kCallback);
+  Call call(Slot::sim, {}, CallTag::kCallback);
   return CopyText(ConfigText(g_engine->config), buffer, capacity, size);
 }
 
 devrt_status Backend::sim_now_ns(uint64_t* now) {
-  Call call(Slot::sim, CallTag::kCallback);
+  Call call(Slot::sim, {}, CallTag::kCallback);
   *now = g_engine->driver->Now(call.me());
   return nullptr;
 }
@@ -175,7 +175,7 @@ devrt_status Backend::sim_timeline_take(
 }
 
 devrt_status Backend::sim_stats(devrt_sim_stats_v1* stats) {
-  Call call(Slot::sim, CallTag::kCallback);
+  Call call(Slot::sim, {}, CallTag::kCallback);
   const Engine& e = *g_engine;
   devrt_sim_stats_v1 out = {};
   out.threads = g_threads->joined();

@@ -66,7 +66,7 @@ Stream* Create(uint32_t device, const devrt_stream_desc_v0& desc) {
 devrt_status Backend::stream_create(uint32_t device,
                                     const devrt_stream_desc_v0* given,
                                     devrt_stream* out) {
-  Call call(Slot::stream_create);
+  Call call(Slot::stream_create, OnDevice(device));
   if (call.refused()) return call.error();
   if (devrt_status error = g_engine->CheckDevice(device)) return error;
   if (devrt_status error = g_engine->DeviceError(device, call.entry())) {
@@ -99,7 +99,7 @@ devrt_status Backend::stream_create(uint32_t device,
 }
 
 devrt_status Backend::stream_destroy(devrt_stream handle) {
-  Call call(Slot::stream_destroy);
+  Call call(Slot::stream_destroy, OnStream(handle));
   if (call.refused()) return call.error();
   Stream* stream = g_engine->streams.Find(reinterpret_cast<uint64_t>(handle));
   if (stream == nullptr) {
@@ -117,7 +117,7 @@ devrt_status Backend::stream_destroy(devrt_stream handle) {
 }
 
 devrt_status Backend::stream_query(devrt_stream handle, uint32_t* done) {
-  Call call(Slot::stream_query, CallTag::kCallback);
+  Call call(Slot::stream_query, OnStream(handle), CallTag::kCallback);
   if (call.refused()) return call.error();
   devrt_status error = nullptr;
   Stream* const stream = g_engine->FindStream(handle, &error);
@@ -146,7 +146,7 @@ devrt_status Backend::stream_sync(devrt_stream handle) {
 }
 
 devrt_status Backend::stream_native(devrt_stream handle, void** native) {
-  Call call(Slot::stream_native, CallTag::kCallback);
+  Call call(Slot::stream_native, OnStream(handle), CallTag::kCallback);
   if (call.refused()) return call.error();
   devrt_status error = nullptr;
   const Stream* const stream = g_engine->FindStream(handle, &error);

@@ -3,7 +3,8 @@
 
 namespace devrt::mtia {
 
-Submission::Submission(Slot slot, devrt_stream stream) : call_(slot) {
+Submission::Submission(Slot slot, devrt_stream stream)
+    : call_(slot, OnStream(stream)) {
   error_ = call_.error();
   if (error_ != nullptr) return;
   Stream* const found = g_engine->FindStream(stream, &error_);

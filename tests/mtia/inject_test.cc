@@ -144,5 +144,92 @@ TEST_F(Inject, HoldThatTimesOut) {
   }
 }
 
+// An armed error of a call waits for a call that concerns its device.
+TEST_F(Inject, CallOfADevice) {
+  constexpr uint32_t kApi = DEVRT_SIM_FAULT_API;
+  void* ptr = nullptr;
+  Arm(kApi, "alloc", 2, 1, 1);
+  OK(ops().alloc(self(), 0, 8, 0, &ptr));
+  ExpectCode(ops().alloc(self(), 1, 8, 0, &ptr), DEVRT_RESOURCE_EXHAUSTED);
+  OK(ops().alloc(self(), 1, 8, 0, &ptr));
+  // Through streams, events and flags, too.
+  devrt_stream s = NewStream(0), t = NewStream(1);
+  devrt_event e = NewEvent(0), f = NewEvent(1);
+  devrt_flag g = NewFlag(0), h = NewFlag(1);
+  const auto code = [](devrt_status status) { return Take(status).code; };
+  Arm(kApi, "stream_sync", 701, 2, 1);
+  for (int i = 0; i < 4; ++i) Sync(s);
+  Sync(t);
+  EXPECT_EQ(code(ops().stream_sync(self(), t)), DEVRT_RESOURCE_EXHAUSTED);
+  Arm(kApi, "spin", 701, 1, 1);
+  OK(probe().spin(self(), s, 1));
+  EXPECT_EQ(code(probe().spin(self(), t, 1)), DEVRT_RESOURCE_EXHAUSTED);
+  Arm(kApi, "event_record", 701, 1, 0);
+  Record(f, t);
+  EXPECT_EQ(code(ops().event_record(self(), e, s)), DEVRT_RESOURCE_EXHAUSTED);
+  Arm(kApi, "event_query", 701, 1, 1);
+  uint32_t done = 0;
+  OK(ops().event_query(self(), e, &done));
+  EXPECT_EQ(code(ops().event_query(self(), f, &done)),
+            DEVRT_RESOURCE_EXHAUSTED);
+  Arm(kApi, "flag_set", 701, 1, 0);
+  OK(probe().flag_set(self(), h, 1));
+  EXPECT_EQ(code(probe().flag_set(self(), g, 1)), DEVRT_RESOURCE_EXHAUSTED);
+  // Any call; one without a device counts for each.
+  Arm(kApi, nullptr, 701, 1, 1);
+  OK(ops().alloc(self(), 0, 8, 0, &ptr));
+  EXPECT_EQ(code(ops().host_dealloc(self(), ptr, 8)), DEVRT_RESOURCE_EXHAUSTED);
+}
+
+// What would never fire is refused, with what would.
+TEST_F(Inject, UnknownCalls) {
+  const std::string huge(1 << 20, 'x');
+  for (const char* const name :
+       {"no_such_slot", "tensor_fill", "context_enter", "context_current",
+        "device_props", "device_count", "alloc_async", "elementwise_supports",
+        "sim", huge.c_str()}) {
+    const Result r = Take(Try(DEVRT_SIM_FAULT_API, name, 700));
+    EXPECT_EQ(r.code, DEVRT_INVALID_ARGUMENT) << name;
+    EXPECT_THAT(r.text, HasSubstr("elementwise.fill"));
+    EXPECT_THAT(r.text, HasSubstr("stream_create"));
+    EXPECT_LT(r.text.size(), 2000u);
+  }
+  for (const char* const name :
+       {"mem_info", "reduce", "elementwise.fill", "launch", "flag_wait", ""}) {
+    OK(Try(DEVRT_SIM_FAULT_API, name, 701));
+  }
+  // Operations have the names that programs give them.
+  OK(Try(DEVRT_SIM_FAULT_KERNEL, "my kernel", 700));
+}
+
+// 2.3: a sticky code is sticky wherever it is injected: the device is lost
+// with all that is queued.
+TEST_F(Inject, StickyCodeOfACall) {
+  for (const std::string config : kModes) {
+    SCOPED_TRACE(config);
+    Reset(config);
+    Called called;
+    devrt_stream s = NewStream(0), other = NewStream(1);
+    int64_t* const x = NewCell(0, 1);
+    Hold(s, NewFlag());
+    Put(s, x, 2);
+    HostFunc(s, &called);
+    Arm(DEVRT_SIM_FAULT_API, "event_create", 700);
+    devrt_event e = nullptr;
+    const Result r = Take(ops().event_create(self(), 0, 0, &e));
+    EXPECT_EQ(r.code, DEVRT_INTERNAL);
+    EXPECT_EQ(r.native_code, 700);
+    EXPECT_EQ(r.device, 0);
+    EXPECT_EQ(r.flags & DEVRT_ERROR_STICKY, DEVRT_ERROR_STICKY);
+    EXPECT_THAT(r.text, HasSubstr("event_create"));
+    EXPECT_EQ(Take(ops().event_create(self(), 0, 0, &e)).native_code, 700);
+    EXPECT_EQ(Take(ops().stream_sync(self(), s)).native_code, 700);
+    Join(called);
+    EXPECT_EQ(called.with_error, 1);
+    EXPECT_EQ(Peek(x), 1);
+    Sync(other);
+  }
+}
+
 }  // namespace
 }  // namespace devrt::test

@@ -206,6 +206,8 @@ TEST_F(Quarantine, C93NoCopyRunsOnAfterTheError) {
   devrt_stream s = NewStream(), t = NewStream();
   void* x = nullptr;
   OK(ops().alloc(self(), 0, kBytes, 0, &x));
+  OK(ops().fill_async(self(), t, x, 3, kBytes));
+  Sync(t);
   std::vector<char> host(kBytes, 1);
   OK(ops().copy_async(self(), t, host.data(), x, kBytes, DEVRT_COPY_INFER));
   Crash(s);
