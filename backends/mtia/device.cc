@@ -7,7 +7,7 @@
 #include "backends/mtia/call.h"
 #include "backends/mtia/current_device.h"
 #include "backends/mtia/engine.h"
-#include "backends/mtia/launch.h"
+#include "backends/mtia/submit.h"
 #include "devrt/backends/abi/devrt_plugin_helper.h"
 
 namespace devrt::mtia {

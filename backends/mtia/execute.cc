@@ -27,7 +27,7 @@ std::byte* Touch(Memory* memory, const void* ptr, uint64_t size,
                  std::string* why) {
   const Resolved r = memory->Find(ptr);
   if (r.local != nullptr &&
-      (r.space == Space::kHost || r.offset + size <= r.size)) {
+      (r.space == Space::kHost || size <= r.size - r.offset)) {
     return r.local;
   }
   char text[120];
@@ -129,7 +129,8 @@ void WriteBack(Memory* memory, Op* op) {
 const Range* Declared(const Op* op, const std::byte* ptr, uint64_t size,
                       uint32_t mode) {
   for (const Range& r : op->ranges) {
-    if (ptr < r.ptr || ptr + size > r.ptr + r.size) continue;
+    if (ptr < r.ptr || ptr > r.ptr + r.size) continue;
+    if (size > static_cast<uint64_t>(r.ptr + r.size - ptr)) continue;
     const bool write = (mode & DEVRT_ACCESS_WRITE) != 0;
     if (!write || (r.mode & DEVRT_ACCESS_WRITE) != 0) return &r;
   }

@@ -43,7 +43,13 @@ void TakeRanges(const devrt_launch_desc_v0& desc, std::vector<Range>* out) {
 devrt_status CheckAccesses(const devrt_launch_desc_v0& desc) {
   constexpr uint32_t kModes = DEVRT_ACCESS_READ | DEVRT_ACCESS_WRITE;
   for (uint32_t i = 0; i < desc.access_count; ++i) {
-    const uint32_t mode = desc.accesses[i].mode;
+    const devrt_access_v0& access = desc.accesses[i];
+    if (access.size > UINTPTR_MAX - reinterpret_cast<uintptr_t>(access.ptr)) {
+      return InvalidArgument("access " + std::to_string(i) + " of " +
+                             std::to_string(access.size) +
+                             " bytes passes the end of memory");
+    }
+    const uint32_t mode = access.mode;
     if (mode != 0 && (mode & ~kModes) == 0) continue;
     return InvalidArgument("access " + std::to_string(i) + " has mode " +
                            std::to_string(mode) +
@@ -58,14 +64,7 @@ devrt_status SubmitKernel(Submission* submission,
                           const devrt_launch_desc_v0& desc) {
   if (devrt_status error = CheckAccesses(desc)) return error;
   const Config& config = g_engine->config;
-  const StreamCore* const s = submission->core();
-  if (config.strict_cuda && CurrentDevice() != s->device) {
-    return MakeError(DEVRT_INVALID_ARGUMENT, 400,
-                     "strict=cuda: the current device is mtia:" +
-                         std::to_string(CurrentDevice()) +
-                         ", the stream's mtia:" + std::to_string(s->device));
-  }
-  if (devrt_status error = submission->MakeRoom()) return error;
+  if (devrt_status error = submission->MakeRoomForKernel()) return error;
   Op* const op =
       submission->NewOp(OpKind::kKernel, EngineClass::kCompute, "kernel");
   if (op->label.empty() && desc.name != nullptr) op->label = desc.name;

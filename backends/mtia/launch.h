@@ -12,9 +12,6 @@ namespace devrt::mtia {
 devrt_status SubmitKernel(Submission* submission,
                           const devrt_launch_desc_v0& desc);
 
-// The calling thread's current device (device.cc).
-uint32_t CurrentDevice();
-
 }  // namespace devrt::mtia
 
 #endif  // DEVRT_BACKENDS_MTIA_LAUNCH_H_

@@ -61,7 +61,7 @@ class Memory {
   // First fit at `granularity`; RESOURCE_EXHAUSTED changes nothing.
   // `fragmented` requests fail although the free bytes suffice; the text says
   // which of the two it was (total, free, largest hole).
-  // `alignment` is 0 or a power of two up to 1 GiB.
+  // `alignment` is 0 or a power of two; above 1 GiB it is UNIMPLEMENTED.
   devrt_status Alloc(uint32_t device, uint64_t size, uint64_t alignment,
                      const devrt_call_site_v0& site, void** ptr);
   // NULL is fine.  INVALID_ARGUMENT for double, interior and foreign pointers,

@@ -31,14 +31,15 @@ Op* NewKernel(Submission* submission, Action action, const char* name) {
   return op;
 }
 
-// Submission of a kernel that uses a flag, up to the flag.
+// Submission of a kernel that uses a flag, up to the flag.  While it waits for
+// room, another thread may destroy the flag.
 Flag* Prepare(Submission* submission, devrt_flag handle, devrt_status* error) {
   *error = submission->error();
   if (!submission->ok()) return nullptr;
-  Flag* const flag = g_engine->FindFlag(Value(handle), error);
-  if (flag == nullptr) return nullptr;
-  *error = submission->MakeRoom();
-  return *error == nullptr ? flag : nullptr;
+  if (g_engine->FindFlag(Value(handle), error) == nullptr) return nullptr;
+  *error = submission->MakeRoomForKernel();
+  if (*error != nullptr) return nullptr;
+  return g_engine->FindFlag(Value(handle), error);
 }
 
 }  // namespace
@@ -46,7 +47,7 @@ Flag* Prepare(Submission* submission, devrt_flag handle, devrt_status* error) {
 devrt_status Backend::spin(devrt_stream stream, uint64_t nanoseconds) {
   Submission submission(Slot::spin, stream);
   if (!submission.ok()) return submission.error();
-  if (devrt_status error = submission.MakeRoom()) return error;
+  if (devrt_status error = submission.MakeRoomForKernel()) return error;
   Op* const op = NewKernel(&submission, Action::kSpin, "spin");
   op->duration = nanoseconds;
   g_engine->Submit(op);
@@ -126,7 +127,7 @@ devrt_status Backend::fault(devrt_stream stream, uint32_t form) {
     return InvalidArgument("fault form " + std::to_string(form) +
                            " does not exist");
   }
-  if (devrt_status error = submission.MakeRoom()) return error;
+  if (devrt_status error = submission.MakeRoomForKernel()) return error;
   Op* const op = NewKernel(&submission, Action::kFault, "fault");
   op->fault_code = kForms[form].code;
   op->fault_text = kForms[form].text;

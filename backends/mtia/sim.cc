@@ -45,7 +45,7 @@ devrt_status Reach(const void* ptr, uint64_t size, std::byte** local) {
   const Memory* const memory = g_engine->memory();
   const Resolved r = memory != nullptr ? memory->Find(ptr) : Resolved();
   if (r.space == Space::kHost || r.local == nullptr ||
-      r.offset + size > r.size) {
+      size > r.size - r.offset) {
     return InvalidArgument("the range is not live device memory");
   }
   *local = r.local;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/mtia/submit.h"
 
+#include <string>
+
 namespace devrt::mtia {
 
 Submission::Submission(Slot slot, devrt_stream stream)
@@ -11,7 +13,9 @@ Submission::Submission(Slot slot, devrt_stream stream)
   if (found == nullptr) return;
   call_.NoteSite();
   error_ = g_engine->StreamError(found->core, call_.entry());
-  if (error_ == nullptr) core_ = found->core;
+  if (error_ != nullptr) return;
+  core_ = found->core;
+  life_ = core_->life;
 }
 
 devrt_status Submission::MakeRoom() {
@@ -26,8 +30,26 @@ devrt_status Submission::MakeRoom() {
     want.clear();
     want.push_back({core_, oldest->seq});
     if (devrt_status error = call_.Wait()) return error;
+    if (core_->life != life_ || core_->destroyed) {
+      return MakeError(DEVRT_INVALID_ARGUMENT, 400,
+                       "the stream was destroyed while the call waited for "
+                       "room in it");
+    }
+    devrt_status error = g_engine->StreamError(core_, call_.entry());
+    if (error != nullptr) return error;
   }
   return nullptr;
+}
+
+devrt_status Submission::MakeRoomForKernel() {
+  if (g_engine->config.strict_cuda && CurrentDevice() != core_->device) {
+    return MakeError(
+        DEVRT_INVALID_ARGUMENT, 400,
+        "strict=cuda: the current device is mtia:" +
+            std::to_string(CurrentDevice()) +
+            ", the stream's mtia:" + std::to_string(core_->device));
+  }
+  return MakeRoom();
 }
 
 Op* Submission::NewOp(OpKind kind, EngineClass engine, const char* name) {

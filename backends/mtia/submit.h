@@ -22,16 +22,24 @@ class Submission {
   StreamCore* core() const { return core_; }
   Call& call() { return call_; }
 
-  // Waits until the stream has room for a kernel, copy or fill.
+  // Waits until the stream has room for a kernel, copy or fill.  What was
+  // looked up before may be gone afterwards, but for the stream.
   devrt_status MakeRoom();
+  // The same for a kernel, which strict=cuda wants launched on the current
+  // device (S8).
+  devrt_status MakeRoomForKernel();
   // An operation on an engine; named by the user's label if there is one.
   Op* NewOp(OpKind kind, EngineClass engine, const char* name);
 
  private:
   Call call_;
   StreamCore* core_ = nullptr;
+  uint64_t life_ = 0;  // of the core
   devrt_status error_ = nullptr;
 };
+
+// The calling thread's current device (device.cc).
+uint32_t CurrentDevice();
 
 }  // namespace devrt::mtia
 

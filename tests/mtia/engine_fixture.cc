@@ -2,7 +2,9 @@
 #include "tests/mtia/engine_fixture.h"
 
 #include <cstdlib>
+#include <fstream>
 #include <memory>
+#include <thread>
 #include <utility>
 
 namespace devrt::test {
@@ -149,6 +151,16 @@ void EngineTest::MulAdd(devrt_stream stream, int64_t* cell, int64_t factor,
         if (local != nullptr) *local = *local * factor + term;
       },
       {{cell, sizeof *cell, kBoth, 0}}, "mul_add");
+}
+
+void EngineTest::UntilAsleep(const std::atomic<int>& tid) {
+  while (tid == 0) std::this_thread::yield();
+  const std::string path = "/proc/self/task/" + std::to_string(tid) + "/stat";
+  for (std::string text;; std::this_thread::yield()) {
+    std::getline(std::ifstream(path), text);
+    const size_t name_end = text.rfind(')');
+    if (name_end != text.npos && text.substr(name_end, 3) == ") S") return;
+  }
 }
 
 std::string EngineTest::Text(devrt_status (*get)(void*, char*, uint64_t,

@@ -17,6 +17,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -127,6 +128,9 @@ class EngineTest : public ::testing::Test {
   static void Put(devrt_stream stream, int64_t* cell, int64_t value);
   static void MulAdd(devrt_stream stream, int64_t* cell, int64_t factor,
                      int64_t term);
+
+  // Until the thread sleeps; one that is in a call then waits for the device.
+  static void UntilAsleep(const std::atomic<int>& tid);
 
   static std::string Text(devrt_status (*get)(void*, char*, uint64_t,
                                               uint64_t*));

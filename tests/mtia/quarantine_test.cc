@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -40,16 +39,6 @@ class Quarantine : public EngineTest {
   static void Destroy(devrt_stream s) { OK(ops().stream_destroy(self(), s)); }
   static devrt_status DeviceSync(uint32_t device) {
     return ops().device_sync(self(), device);
-  }
-  // Until the thread sleeps; a thread in a call then waits for the device.
-  static void UntilAsleep(const std::atomic<int>& tid) {
-    while (tid == 0) std::this_thread::yield();
-    const std::string path = "/proc/self/task/" + std::to_string(tid) + "/stat";
-    for (std::string text;; std::this_thread::yield()) {
-      std::getline(std::ifstream(path), text);
-      const size_t name_end = text.rfind(')');
-      if (name_end != text.npos && text.substr(name_end, 3) == ") S") return;
-    }
   }
   static void ExpectWorks(devrt_stream s, uint32_t device) {
     int64_t* const x = NewCell(device);

@@ -2,8 +2,11 @@
 //
 // Calls that wait before they return and are told that nobody can go on: they
 // have done nothing.
-#include <cstring>
+#include <unistd.h>
+
+#include <atomic>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/mtia/engine_fixture.h"
@@ -110,6 +113,85 @@ TEST_F(RefusedWait, C94FreesAfterAFault) {
   OK(probe().fault(self(), s, DEVRT_FAULT_TRAP));
   OK(ops().dealloc(self(), 0, x, 8));
   EXPECT_EQ(Stats().live_blocks, 0u);
+}
+
+// What a call found before it waited for room may be gone afterwards, and what
+// took its place is not meant.
+class FullQueue : public RefusedWait {
+ protected:
+  // `call` on a stream that is full, `meanwhile` once it waits.
+  template <class Call, class Meanwhile>
+  static void Run(const std::string& mode, Call call, Meanwhile meanwhile) {
+    Reset("watchdog=60s,queue_depth=1000" + mode);
+    devrt_stream s = NewStream();
+    devrt_flag hold = NewFlag(), flag = NewFlag();
+    Hold(s, hold);
+    for (int i = 0; i < 999; ++i) OK(probe().spin(self(), s, 1));
+    std::atomic<int> tid{0};
+    Result result;
+    std::thread waiter([&] {
+      tid = gettid();
+      result = Take(call(s, flag));
+    });
+    UntilAsleep(tid);
+    meanwhile(s, flag);
+    Set(hold);
+    waiter.join();
+    EXPECT_EQ(result.code, DEVRT_INVALID_ARGUMENT) << result.text;
+    OK(ops().device_sync(self(), 0));
+    EXPECT_EQ(Stats().pending_ops, 0u);
+  }
+};
+
+TEST_F(FullQueue, FlagDestroyedMeanwhile) {
+  for (const std::string mode : {"", ",mode=threaded"}) {
+    for (const bool wait : {true, false}) {
+      Run(
+          mode,
+          [wait](devrt_stream s, devrt_flag flag) {
+            return wait ? probe().flag_wait(self(), s, flag, 0)
+                        : probe().flag_set_async(self(), s, flag, 1);
+          },
+          [](devrt_stream, devrt_flag flag) {
+            OK(probe().flag_destroy(self(), flag));
+            NewFlag();  // in its place
+          });
+    }
+  }
+}
+
+TEST_F(FullQueue, StreamDestroyedMeanwhile) {
+  for (const std::string mode : {"", ",mode=threaded"}) {
+    Run(
+        mode,
+        [](devrt_stream s, devrt_flag) { return probe().spin(self(), s, 1); },
+        [](devrt_stream s, devrt_flag) {
+          OK(ops().stream_destroy(self(), s));
+        });
+  }
+}
+
+// S8: strict=cuda wants the stream's device to be current for every kernel.
+TEST_F(RefusedWait, S8StrictLaunches) {
+  Reset("strict=cuda");
+  devrt_stream s = NewStream(1);
+  devrt_flag flag = NewFlag(1);
+  const auto kernels = [&](devrt_code code) {
+    ExpectCode(probe().spin(self(), s, 1), code);
+    ExpectCode(probe().flag_set_async(self(), s, flag, 1), code);
+    ExpectCode(probe().flag_wait(self(), s, flag, 0), code);
+    devrt_status launched = TryLaunch(s, [](const devrt_kernel_context_v0*) {});
+    ExpectCode(launched, code);
+  };
+  kernels(DEVRT_INVALID_ARGUMENT);
+  ExpectCode(probe().fault(self(), s, DEVRT_FAULT_TRAP),
+             DEVRT_INVALID_ARGUMENT);
+  OK(ops().fill_async(self(), s, NewCell(1), 0, 8));  // C16: no launch
+  devrt_context before;
+  OK(ops().context_enter(self(), 1, &before));
+  kernels(DEVRT_OK);
+  Sync(s);
+  OK(ops().context_exit(self(), &before));
 }
 
 }  // namespace

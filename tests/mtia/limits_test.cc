@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Durations and timeouts as large as callers can name.
+// Durations, timeouts and sizes as large as callers can name.
 #include <string>
 
 #include "tests/mtia/engine_fixture.h"
@@ -64,6 +64,54 @@ TEST_F(Times, VirtualClockDoesNotWrap) {
       }
     }
   }
+}
+
+class Sizes : public EngineTest {
+ protected:
+  static std::byte* At(int64_t* cell, size_t offset) {
+    return reinterpret_cast<std::byte*>(cell) + offset;
+  }
+};
+
+TEST_F(Sizes, PeekAndPoke) {
+  int64_t* const x = NewCell(0, 9);
+  int64_t host = 1;
+  for (const uint64_t size : kHuge) {
+    for (const size_t offset : {0u, 1u, 7u}) {
+      ExpectCode(sim().peek(self(), At(x, offset), &host, size),
+                 DEVRT_INVALID_ARGUMENT);
+      ExpectCode(sim().poke(self(), At(x, offset), &host, size),
+                 DEVRT_INVALID_ARGUMENT);
+    }
+  }
+  EXPECT_EQ(host, 1);
+  EXPECT_EQ(Peek(x), 9);
+}
+
+// What a body asks for beyond what it declared is a fault, however it wraps.
+TEST_F(Sizes, RangesOfABody) {
+  for (const uint64_t size : kHuge) {
+    Reset("");
+    devrt_stream s = NewStream();
+    int64_t* const x = NewCell();
+    const void* local = &size;
+    Launch(s,
+           [&](const devrt_kernel_context_v0* context) {
+             local = context->local(context, At(x, 1), size, DEVRT_ACCESS_READ);
+           },
+           {{x, sizeof *x, DEVRT_ACCESS_READ, 0}});
+    EXPECT_EQ(Take(ops().stream_sync(self(), s)).native_code, 700);
+    EXPECT_EQ(local, nullptr);
+  }
+}
+
+TEST_F(Sizes, DeclaredRangesThatWrap) {
+  devrt_stream s = NewStream();
+  int64_t* const x = NewCell();
+  ExpectCode(TryLaunch(s, [](const devrt_kernel_context_v0*) {},
+                       {{At(x, 1), UINT64_MAX, DEVRT_ACCESS_READ, 0}}),
+             DEVRT_INVALID_ARGUMENT);
+  Sync(s);
 }
 
 }  // namespace
