@@ -213,31 +213,37 @@ void Engine::WaitEvent(StreamCore* s, Event* event, HostThread* me) {
     }
   }
   s->pending.push_back(p);
+  if (s->failed_from == kNever) s->failure_told = false;
   MarkBusy(s);
 }
 
 void Engine::Frontier(StreamCore* s, Points* points) {
-  const auto add = [points](StreamCore* stream) {
-    const Point own{stream, stream->issued};
-    if (!Done(own) || Failed(own)) points->push_back(own);
-    for (const Point& p : stream->pending) {
-      if (!Done(p) || Failed(p)) points->push_back(p);
-    }
-  };
-  add(s);
+  const Point own{s, s->issued};
+  if (!Done(own) || Failed(own)) points->push_back(own);
+  for (const Point& p : s->pending) {
+    if (!Done(p) || Failed(p)) points->push_back(p);
+  }
   if (s->kind != StreamKind::kLegacy) return;
   for (StreamCore* b = devices[s->device].busy; b; b = b->busy_next) {
-    if (IsBlocking(b)) add(b);
+    if (IsBlocking(b)) AddCovered(b, points);
   }
 }
 
 void Engine::DeviceFrontier(uint32_t device, Points* points) {
   for (StreamCore* b = devices[device].busy; b; b = b->busy_next) {
-    const Point own{b, b->issued};
-    if (!Done(own) || Failed(own)) points->push_back(own);
-    for (const Point& p : b->pending) {
-      if (!Done(p) || Failed(p)) points->push_back(p);
-    }
+    AddCovered(b, points);
+  }
+}
+
+// What a wait covers besides the stream that it names: a failure that a call
+// has returned is none of its business any more.
+void Engine::AddCovered(StreamCore* b, Points* points) {
+  const Point own{b, b->issued};
+  const bool told = b->failure_told;
+  if (!Done(own) || (Failed(own) && !told)) points->push_back(own);
+  for (const Point& p : b->pending) {
+    if (!Done(p) || (Failed(p) && !told)) points->push_back(p);
+    if (Failed(p)) b->failure_told = true;
   }
 }
 

@@ -308,6 +308,7 @@ class Engine {
   void CollectDeps(Op* op, StreamCore* s);
   void AddDep(Op* op, const Point& p);
   void AddImplicitDep(Op* op, const Point& p);
+  static void AddCovered(StreamCore* b, Points* points);
   void Enqueue(StreamCore* s);
   void Drain();
   void EvaluateHead(StreamCore* s);

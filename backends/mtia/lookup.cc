@@ -86,6 +86,7 @@ StreamCore* Engine::NewCore(uint32_t device, StreamKind kind,
   s->base = s->issued;
   s->native = 0;
   s->last_end = 0;
+  s->failure_told = false;
   return s;
 }
 

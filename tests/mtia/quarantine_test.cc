@@ -65,7 +65,7 @@ TEST_F(Quarantine, C95DestroyedStreamThatWaited) {
       devrt_event after = NewEvent(1);
       const Result recorded = Take(ops().event_record(self(), after, s));
       ExpectFault(ops().stream_sync(self(), s));
-      ExpectFault(DeviceSync(1));  // it covers the stream
+      OK(DeviceSync(1));  // that failure is known
       Destroy(s);
       OK(DeviceSync(1));
       if (recorded.code == DEVRT_OK) {
@@ -99,6 +99,38 @@ TEST_F(Quarantine, C95FailureOfADestroyedStreamIsToldOnce) {
     ExpectFault(DeviceSync(1));
     OK(DeviceSync(1));
     ExpectWorks(NewStream(1, DEVRT_STREAM_BLOCKING), 1);
+  }
+}
+
+// The same while the stream is there, for what covers it: the stream itself
+// answers with its failure for ever.
+TEST_F(Quarantine, C95WhoCoversAFailedStreamIsToldOnce) {
+  for (const std::string config : kModes) {
+    for (const bool device : {true, false}) {
+      for (const bool works : {true, false}) {
+        SCOPED_TRACE(config);
+        Reset(config);
+        devrt_stream a = NewStream(0);
+        devrt_flag flag = NewFlag();
+        Hold(a, flag);
+        Crash(a);
+        devrt_event failed = Mark(a);
+        devrt_stream s = NewStream(1, DEVRT_STREAM_BLOCKING);
+        Wait(s, failed);
+        if (works) OK(probe().spin(self(), s, 10));
+        Set(flag);
+        ExpectFault(ops().stream_sync(self(), a));
+        const auto cover = [device] {
+          return device ? DeviceSync(1) : ops().stream_sync(self(), Legacy(1));
+        };
+        ExpectFault(cover());
+        OK(cover());
+        ExpectFault(ops().stream_sync(self(), s));
+        ExpectFault(ops().stream_sync(self(), s));
+        OK(cover());
+        ExpectWorks(NewStream(1, DEVRT_STREAM_BLOCKING), 1);
+      }
+    }
   }
 }
 

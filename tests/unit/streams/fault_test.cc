@@ -88,39 +88,98 @@ TEST_F(C92, EveryFormSurfacesAtTheNextSynchronisation) {
   }
 }
 
-// Whatever is called first after the fault has surfaced returns it.
+// Calls that return what earlier work of the device did (2.4).
+using Call = absl::Status (*)(StreamRef, EventRef, const Cell&);
+constexpr std::pair<const char*, Call> kCalls[] = {
+    {"stream sync",
+     [](StreamRef s, EventRef, const Cell&) { return s.Synchronize(); }},
+    {"event sync",
+     [](StreamRef, EventRef e, const Cell&) { return e.Synchronize(); }},
+    {"device sync", [](StreamRef s, EventRef,
+                       const Cell&) { return s.device().Synchronize(); }},
+    {"stream query",
+     [](StreamRef s, EventRef, const Cell&) { return s.Query().status(); }},
+    {"event query",
+     [](StreamRef, EventRef e, const Cell&) { return e.Query().status(); }},
+    {"record",
+     [](StreamRef s, EventRef e, const Cell&) { return e.Record(s); }},
+    {"wait", [](StreamRef s, EventRef e, const Cell&) { return s.Wait(e); }},
+    {"fill", [](StreamRef s, EventRef,
+                const Cell& x) { return FillAsync(s, x.ptr(), 0, 8); }},
+    {"copy",
+     [](StreamRef s, EventRef, const Cell& x) {
+       int64_t host = 0;
+       return CopyAsync(s, x.ptr(), &host, 8);
+     }},
+    {"blocking copy",
+     [](StreamRef s, EventRef, const Cell& x) {
+       int64_t host = 0;
+       return Copy(s, &host, x.ptr(), 8);
+     }},
+    {"launch",
+     [](StreamRef s, EventRef, const Cell&) {
+       return Launch(s, {}, [](const LaunchContext&) {});
+     }},
+    {"host function",
+     [](StreamRef s, EventRef, const Cell&) {
+       return LaunchHostFunc(s, [](absl::Status) {});
+     }},
+    {"allocate", [](StreamRef s, EventRef,
+                    const Cell&) { return Allocate(s.device(), 8).status(); }},
+    {"allocate pinned",
+     [](StreamRef s, EventRef, const Cell&) {
+       return AllocateHost(s.device(), 8).status();
+     }},
+    {"register",
+     [](StreamRef s, EventRef, const Cell&) {
+       static int64_t range[8];
+       return RegisterHost(s.device(), range, sizeof range);
+     }},
+    {"peer access",
+     [](StreamRef s, EventRef, const Cell&) {
+       return EnablePeerAccess(s.device(), MtiaTest::dev(1));
+     }},
+    {"create", [](StreamRef s, EventRef,
+                  const Cell&) { return Stream::Create(s.device()).status(); }},
+};
+
+void ExpectTheTrap(const absl::Status& status) {
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
+  auto info = GetErrorInfo(status);
+  ASSERT_TRUE(info.has_value()) << status;
+  EXPECT_EQ(info->native_code, 719);
+  EXPECT_EQ(info->device, 0);
+  EXPECT_TRUE(info->sticky);
+  EXPECT_TRUE(info->async);
+}
+
+// Whatever is called first after the fault learns of it, and the core by it.
+TEST_F(C92, EachKindOfCallCanBeTheFirstToKnow) {
+  for (const auto& [name, call] : kCalls) {
+    for (const char* config : {"", "strategy=random,seed=3", "mode=threaded"}) {
+      SCOPED_TRACE(std::string(name) + " " + config);
+      Reset(config);
+      Cell x(dev());
+      Stream s = NewStream();
+      Event e = NewEvent();
+      Flag gate = NewFlag();
+      ASSERT_OK(gate.WaitOn(s));
+      ASSERT_OK(CommitFault(s, FaultForm::kTrap));
+      ASSERT_OK(e.Record(s));
+      ASSERT_OK(gate.Set());
+      // The device has come to rest, and nobody has asked.
+      while (Must(sim().Stats()).pending_ops != 0) ASSERT_OK(sim().Yield());
+      EXPECT_OK(dev().Health());
+      ExpectTheTrap(call(s, e, x));
+      EXPECT_FALSE(dev().Health().ok());
+      EXPECT_OK(dev(1).Synchronize());
+    }
+  }
+}
+
+// Afterwards the core answers, and still does what is no native work.
 TEST_F(C92, EachKindOfCallReturnsIt) {
-  using Call = absl::Status (*)(StreamRef, EventRef, const Cell&);
-  const std::pair<const char*, Call> calls[] = {
-      {"stream sync",
-       [](StreamRef s, EventRef, const Cell&) { return s.Synchronize(); }},
-      {"event sync",
-       [](StreamRef, EventRef e, const Cell&) { return e.Synchronize(); }},
-      {"device sync", [](StreamRef s, EventRef,
-                         const Cell&) { return s.device().Synchronize(); }},
-      {"stream query",
-       [](StreamRef s, EventRef, const Cell&) { return s.Query().status(); }},
-      {"event query",
-       [](StreamRef, EventRef e, const Cell&) { return e.Query().status(); }},
-      {"record",
-       [](StreamRef s, EventRef e, const Cell&) { return e.Record(s); }},
-      {"wait", [](StreamRef s, EventRef e, const Cell&) { return s.Wait(e); }},
-      {"fill", [](StreamRef s, EventRef,
-                  const Cell& x) { return FillAsync(s, x.ptr(), 0, 8); }},
-      {"launch",
-       [](StreamRef s, EventRef, const Cell&) {
-         return Launch(s, {}, [](const LaunchContext&) {});
-       }},
-      {"allocate",
-       [](StreamRef s, EventRef, const Cell&) {
-         return Allocate(s.device(), 8).status();
-       }},
-      {"create",
-       [](StreamRef s, EventRef, const Cell&) {
-         return Stream::Create(s.device()).status();
-       }},
-  };
-  for (const auto& [name, call] : calls) {
+  for (const auto& [name, call] : kCalls) {
     SCOPED_TRACE(name);
     Reset("");
     Cell x(dev());
@@ -134,7 +193,6 @@ TEST_F(C92, EachKindOfCallReturnsIt) {
     auto info = GetErrorInfo(status);
     ASSERT_TRUE(info.has_value());
     EXPECT_EQ(info->native_code, 719);
-    // Not native work, so answered still.
     EXPECT_EQ(e.device(), dev());
     EXPECT_NE(s.id(), 0u);
     EXPECT_EQ(CurrentStream(dev()), DefaultStream(dev()));
@@ -236,6 +294,35 @@ TEST_F(C95, WorkThatWaitsForAFailedDeviceDoesNotRun) {
     EXPECT_OK(Put(fresh, y, 2));
     EXPECT_OK(fresh.Synchronize());
   });
+}
+
+// The stream that waited goes; nothing of the failure stays behind.
+TEST_F(C95, ADestroyedStreamThatWaitedLeavesNothing) {
+  for (bool blocking : {false, true}) {
+    InEverySchedule([blocking] {
+      Cell y(dev(1));
+      Event e = NewEvent(dev(0));
+      Stream s = NewStream(dev(0));
+      Flag gate = NewFlag(dev(0));
+      ASSERT_OK(gate.WaitOn(s));
+      ASSERT_OK(CommitFault(s, FaultForm::kAssert));
+      ASSERT_OK(e.Record(s));
+      {
+        Stream t = NewStream(dev(1), {0, blocking});
+        ASSERT_OK(t.Wait(e));
+        ASSERT_OK(Put(t, y, 1));
+        ASSERT_OK(gate.Set());
+        EXPECT_FALSE(t.Synchronize().ok());
+      }
+      EXPECT_OK(dev(1).Synchronize());
+      EXPECT_OK(DefaultStream(dev(1)).Synchronize());
+      Stream fresh = NewBlocking(dev(1));
+      EXPECT_OK(Put(fresh, y, 2));
+      EXPECT_OK(fresh.Synchronize());
+      EXPECT_EQ(y.Peek(), 2);
+      EXPECT_OK(dev(1).Health());
+    });
+  }
 }
 
 // 2.2: injected codes keep their class.
