@@ -61,8 +61,10 @@ class Contract(unittest.TestCase):
         known = plugins_in_tree()
         for number, _, enforcer, broken, _ in self.rows:
             names = re.findall(r"`(\w+)`", broken)
-            # What the core sees to, no plugin can break.
-            self.assertTrue(names or "core" in enforcer, number)
+            # What the core sees to, no plugin can break; and where a file lies
+            # (P19) is not in the file.
+            self.assertTrue(names or "core" in enforcer or number == "P19",
+                            number)
             for name in names:
                 self.assertIn(name, known, number)
 

@@ -66,8 +66,8 @@ INSTANTIATE_TEST_SUITE_P(
     All, LegalPluginTest,
     ::testing::Values("good", "good_helper", "good_sysv_hash", "newer_minor",
                       "older_minor", "null_self", "tiny", "zero_devices",
-                      "no_sections", "bundled", "kept_0_0_c", "kept_0_0_helper", "cut_c",
-                      "cut_helper", "appended_c", "appended_helper"),
+                      "no_sections", "bundled", "kept_0_0_c", "kept_0_0_helper",
+                      "cut_c", "cut_helper", "appended_c", "appended_helper"),
     [](const auto& test) { return std::string(test.param); });
 
 TEST(LoaderTest, CapabilitiesOfNewerMinorsAreLeftOut) {
