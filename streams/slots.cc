@@ -2,13 +2,19 @@
 
 #include "devrt/streams/slots.h"
 
+#include <cxxabi.h>
+
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "devrt/streams/internal/device_streams.h"
 #include "devrt/streams/internal/stream_record.h"
+
+extern "C" __attribute__((visibility("hidden"))) void* __dso_handle;
 
 namespace devrt::internal {
 
@@ -17,24 +23,39 @@ __thread ThreadStreams t_streams
 
 namespace {
 
-// What a thread must give back when it ends.  Touched only on slow paths, as
-// its constructor and destructor cost a registration.
+// What a thread must give back when it ends.
 struct ThreadEnd {
   std::vector<StreamRef> per_thread;
-  ~ThreadEnd() {
-    StreamSlot* slots = t_streams.slots;
-    t_streams = {nullptr, 0, 0};
-    std::free(slots);
-    for (StreamRef s : per_thread) {
-      if (s.record()->serial.load() != s.serial()) continue;
-      DeviceStreams::Of(s.record()->device)->streams.Release(s.record());
-    }
-  }
 };
-thread_local ThreadEnd t_end;
+
+// Plain data, for destructors of the thread's that run after EndThread, and of
+// static objects: these begin anew.
+__thread ThreadEnd* t_end __attribute__((tls_model("initial-exec"))) = nullptr;
+
+void EndThread(void* arg) {
+  const std::unique_ptr<ThreadEnd> end(static_cast<ThreadEnd*>(arg));
+  t_end = nullptr;
+  std::free(std::exchange(t_streams.slots, nullptr));
+  t_streams.size = 0;
+  for (StreamRef s : end->per_thread) {
+    if (s.record()->serial.load() != s.serial()) continue;
+    DeviceStreams::Of(s.record()->device)->streams.Release(s.record());
+  }
+}
+
+// Called on slow paths only, as it costs a registration.
+ThreadEnd* AtThreadEnd() {
+  if (t_end == nullptr) {
+    auto end = std::make_unique<ThreadEnd>();
+    // What a thread_local's destructor does, but may be done again after it.
+    abi::__cxa_thread_atexit(&EndThread, end.get(), &__dso_handle);
+    t_end = end.release();
+  }
+  return t_end;
+}
 
 void Grow(uint32_t size) {
-  (void)&t_end;
+  AtThreadEnd();
   size = std::max(size, t_streams.size * 2);
   void* memory = std::realloc(t_streams.slots, size * sizeof(StreamSlot));
   if (memory == nullptr) throw std::bad_alloc();
@@ -61,7 +82,11 @@ namespace devrt {
 
 absl::StatusOr<StreamRef> PerThreadDefaultStream(Device device) {
   internal::DeviceRecord* record = device.record();
-  std::vector<StreamRef>& own = internal::t_end.per_thread;
+  if (internal::InHostFunction()) {
+    return internal::HostFunctionError("PerThreadDefaultStream");
+  }
+  if (!internal::IsOpen(record)) return internal::ClosedError(record);
+  std::vector<StreamRef>& own = internal::AtThreadEnd()->per_thread;
   for (auto it = own.begin(); it != own.end();) {
     if (it->record()->serial.load() != it->serial()) {
       it = own.erase(it);  // the backend was reset
@@ -71,10 +96,6 @@ absl::StatusOr<StreamRef> PerThreadDefaultStream(Device device) {
       ++it;
     }
   }
-  if (internal::InHostFunction()) {
-    return internal::HostFunctionError("PerThreadDefaultStream");
-  }
-  if (!internal::IsOpen(record)) return internal::ClosedError(record);
   auto made = internal::DeviceStreams::Of(record)->streams.MakePerThread();
   if (made.ok()) own.push_back(*made);
   return made;

@@ -31,14 +31,35 @@ void Must(const absl::Status& status) {
   std::_Exit(99);
 }
 
+// A destructor that looks at devrt, and asks for the thread's stream.  It asks
+// for no work: what the device still does is nobody's any more.
+struct Looks {
+  std::optional<devrt::Device> device;
+
+  ~Looks() {
+    if (!device.has_value()) return;
+    auto own = devrt::PerThreadDefaultStream(*device);
+    if (own.ok()) {
+      own->Query().IgnoreError();
+      devrt::SetCurrentStream(*own).IgnoreError();
+    }
+    devrt::StreamGuard guard(devrt::CurrentStream(*device));
+    devrt::DefaultStream(*device).Query().IgnoreError();
+    device->Properties().IgnoreError();
+  }
+};
+
 // Destroyed after main, when devrt's own state must still be there.
 struct Held {
+  Looks looks;
   std::optional<devrt::Stream> stream;
   std::optional<devrt::Event> event;
   std::optional<devrt::Flag> flag;
   std::optional<devrt::StreamPool> pool;
 
   void Make(devrt::Device device) {
+    looks.device = device;
+    Must(devrt::PerThreadDefaultStream(device));
     stream = Must(devrt::Stream::Create(device));
     event = Must(devrt::Event::Create(device));
     flag = Must(devrt::Flag::Create(device));
@@ -50,6 +71,7 @@ struct Held {
 
 Held global;  // made before devrt is first used
 thread_local Held of_a_thread;
+thread_local Looks first_of_a_thread;  // made before devrt sees the thread
 
 // A user's exit handler that looks at devrt: allowed, and answered.
 void AtExit() {
@@ -63,6 +85,7 @@ void AtExit() {
 // A thread that waits for what never happens, and one that runs work for ever.
 void StartThreads(devrt::Device device) {
   std::thread([device] {
+    first_of_a_thread.device = device;
     of_a_thread.Make(device);
     for (;;) devrt::Spin(*of_a_thread.stream, 1000).IgnoreError();
   }).detach();
@@ -94,7 +117,14 @@ int main(int argc, char** argv) {
   const bool threads = argc > 2 && std::strcmp(argv[2], "threads") == 0;
   std::atexit(&AtExit);
   std::at_quick_exit(&AtExit);
+  first_of_a_thread.device.reset();  // made now
   const devrt::Device device = Must(devrt::GetDevice("mtia:0"));
+  first_of_a_thread.device = device;
+  // One that has ended.
+  std::thread([device] {
+    first_of_a_thread.device = device;
+    Must(devrt::PerThreadDefaultStream(device));
+  }).join();
   devrt::DeviceGuard on_device(device);
   global.Make(device);
   of_a_thread.Make(Must(devrt::GetDevice("mtia:1")));

@@ -18,6 +18,7 @@ using ::testing::HasSubstr;
 
 using C12 = MtiaTest;
 using F21 = MtiaTest;
+using F34 = MtiaTest;
 
 TEST_F(C12, OnePerThreadAndDevice) {
   StreamRef first = Must(PerThreadDefaultStream(dev(0)));
@@ -147,6 +148,45 @@ TEST_F(F21, CacheKeysKeepThreadsApart) {
   EXPECT_EQ(by_id.size(), static_cast<size_t>(kThreads));
   EXPECT_EQ(by_hash.size(), static_cast<size_t>(kThreads));
   EXPECT_EQ(by_absl_hash.size(), static_cast<size_t>(kThreads));
+}
+
+// Asks for the thread's streams when the thread ends.
+struct AsksAtTheEnd {
+  ~AsksAtTheEnd() {
+    if (seen == nullptr) return;
+    for (int i = 0; i < 3; ++i) {
+      absl::StatusOr<StreamRef> own = PerThreadDefaultStream(MtiaTest::dev(i));
+      seen->push_back(own.status());
+      if (!own.ok()) continue;
+      seen->push_back(SetCurrentStream(*own));
+      seen->push_back(Spin(*own, 1));
+      seen->push_back(own->Synchronize());
+    }
+    StreamGuard guard(CurrentStream(MtiaTest::dev(1)));
+    seen->push_back(guard.status());
+  }
+  std::vector<absl::Status>* seen = nullptr;
+};
+thread_local AsksAtTheEnd asks_at_the_end;
+
+// Before devrt has seen the thread, so that it is destroyed after devrt has
+// seen the end of it, and the other way round.
+TEST_F(F34, PerThreadStreamsWhileTheThreadEnds) {
+  for (const bool first : {true, false}) {
+    for (const char* mode : {"mode=virtual", "mode=threaded"}) {
+      Reset(mode);
+      std::vector<absl::Status> seen;
+      std::thread([&] {
+        if (first) asks_at_the_end.seen = &seen;
+        EXPECT_OK(PerThreadDefaultStream(dev(0)));
+        EXPECT_OK(PerThreadDefaultStream(dev(1)));
+        Must(SetCurrentStream(Must(PerThreadDefaultStream(dev(1)))));
+        asks_at_the_end.seen = &seen;
+      }).join();
+      EXPECT_EQ(seen.size(), 13u);
+      for (const absl::Status& status : seen) EXPECT_OK(status);
+    }
+  }
 }
 
 // A thread that follows another gets no stream of the former's.
