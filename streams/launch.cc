@@ -75,9 +75,11 @@ absl::Status LaunchOnHost(const StreamTarget& t,
 }
 
 // The function enqueues by itself, with the stream's device current (C15).
-absl::Status LaunchNative(StreamRef stream, const StreamTarget& t,
-                          LaunchBody* body) {
-  DEVRT_ASSIGN_OR_RETURN(void* native, stream.Native());
+absl::Status LaunchNative(const StreamTarget& t, LaunchBody* body) {
+  // Not StreamRef::Native: the handle is lent for the call, not given away.
+  void* native = nullptr;
+  DEVRT_RETURN_IF_ERROR(FromPlugin(
+      t.device, t.ops().stream_native(t.self(), t.handle, &native), "launch"));
   devrt_context previous;
   DEVRT_RETURN_IF_ERROR(FromPlugin(
       t.device, t.ops().context_enter(t.self(), t.device->ordinal, &previous),
@@ -103,7 +105,7 @@ absl::Status LaunchErased(StreamRef stream, const Access* accesses,
   DEVRT_RETURN_IF_ERROR(UseStream(stream, "Launch", site, &t));
   SetCallSite(site, options.name);
   const auto& launch = DeviceStreams::Of(t.device)->launch;
-  if (launch.table == nullptr) return LaunchNative(stream, t, body.get());
+  if (launch.table == nullptr) return LaunchNative(t, body.get());
   return LaunchOnHost(t, launch, accesses, count, std::move(body), options);
 }
 

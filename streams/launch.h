@@ -74,7 +74,7 @@ class DEVRT_EXPORT LaunchContext {
   Device device() const { return device_; }
   // True when the function itself is the kernel.
   bool on_host() const { return kernel_ != nullptr; }
-  // Where to enqueue; nullptr when on_host().
+  // Where to enqueue, while the function runs; nullptr when on_host().
   void* native_stream() const { return native_; }
 
   // Where this kernel may touch `ptr[0, count)`: to read for a pointer to

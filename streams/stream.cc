@@ -36,7 +36,13 @@ absl::Status StaleStreamError(StreamRef stream, const char* call) {
       ", which was destroyed: keep its Stream alive while it is used"));
 }
 
-absl::Status ObtainHandle(StreamRecord* record) {
+absl::Status ObtainHandle(StreamRecord* record, const char* call) {
+  if (InHostFunction()) {
+    const std::string text =
+        absl::StrCat(call, ", the first look at the default stream of ",
+                     DeviceName(record->device), ",");
+    return HostFunctionError(text.c_str());
+  }
   devrt_stream_desc_v0 desc{};
   desc.struct_size = sizeof desc;
   desc.kind = DEVRT_STREAM_LEGACY;

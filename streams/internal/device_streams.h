@@ -25,7 +25,8 @@
 namespace devrt::internal {
 
 // Hands out streams and takes them back.  A stream that comes back idle is
-// handed out again at once; a busy one when it is seen idle later.
+// handed out again at once; a busy one when it is seen idle later.  One whose
+// native handle somebody was given is destroyed: it may still be in use.
 class StreamRecycler {
  public:
   explicit StreamRecycler(DeviceRecord* device) : device_(device) {}
@@ -36,6 +37,8 @@ class StreamRecycler {
   absl::StatusOr<StreamRef> MakePerThread();
   // The end of what Create, Adopt or MakePerThread began.
   void Release(StreamRecord* record);
+  // Destroys streams that have become idle beyond the number that is kept.
+  void Trim();
   // Destroys idle native streams and forgets per-thread ones.
   void ReleaseIdle();
 
@@ -48,25 +51,38 @@ class StreamRecycler {
     size_t idle_count = 0;
     StreamRecord* busy = nullptr;  // first in, first out
     StreamRecord** busy_tail = &busy;
+    size_t busy_count = 0;
   };
+  // What a look at the oldest busy stream found.
+  enum class Seen { kNone, kIdle, kBusy, kFailed };
 
   absl::StatusOr<int> ClampPriority(int priority) DEVRT_EXCLUDES(mutex_);
   Class* FindClass(int priority, bool blocking) DEVRT_REQUIRES(mutex_);
   StreamRecord* PopIdle(Class* c) DEVRT_REQUIRES(mutex_);
   StreamRecord* PopBusy(Class* c) DEVRT_REQUIRES(mutex_);
   void PushBusy(Class* c, StreamRecord* record) DEVRT_REQUIRES(mutex_);
+  // `record` is set when it is idle: it is the caller's then.  kNone if there
+  // is none; `surplus`: or no more than are kept.
+  Seen LookAtBusy(int priority, bool blocking, bool surplus,
+                  StreamRecord** record) DEVRT_EXCLUDES(mutex_);
   // A busy stream that has become idle, or nullptr.
   StreamRecord* FindFinished(int priority, bool blocking)
+      DEVRT_EXCLUDES(mutex_);
+  void TrimClass(int priority, bool blocking, size_t looks)
       DEVRT_EXCLUDES(mutex_);
   absl::StatusOr<StreamRef> MakeNative(const devrt_stream_desc_v0& desc,
                                        StreamKind kind);
   StreamRecord* TakeBlank(StreamKind kind, bool blocking, int priority)
       DEVRT_EXCLUDES(mutex_);
   void PushBlank(StreamRecord* record) DEVRT_REQUIRES(mutex_);
-  // False when there are enough idle streams of its class.
-  bool Keep(StreamRecord* record) DEVRT_REQUIRES(mutex_);
+  // False when it is to be destroyed; else it is kept.
+  bool Keep(Class* c, StreamRecord* record) DEVRT_REQUIRES(mutex_);
+  // Release, but for what a host function may do itself.
+  void GiveBack(StreamRecord* record) DEVRT_EXCLUDES(mutex_);
   StreamRef Publish(StreamRecord* record);
   void Destroy(StreamRecord* record);
+  // Destroy, and the record may be used again.
+  void DestroyAndBlank(StreamRecord* record) DEVRT_EXCLUDES(mutex_);
 
   DeviceRecord* const device_;
   Mutex mutex_;

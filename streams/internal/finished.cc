@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-#include "devrt/streams/internal/stream_record.h"
+#include "devrt/runtime/internal/process_state.h"
 
 namespace devrt::internal {
 
@@ -25,7 +25,8 @@ bool HasFinished() {
 }
 
 void DrainFinished() {
-  if (InHostFunction()) return;
+  // In a forked child what the parent's functions owned is the parent's.
+  if (InHostFunction() || (process_state.load() & kForkedChild) != 0) return;
   Finished* object = g_finished.exchange(nullptr, std::memory_order_acquire);
   while (object != nullptr) {
     Finished* next = object->next_finished;

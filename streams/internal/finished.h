@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Objects of the program's that a backend's thread is done with.  They are
-// destroyed by the next thread that calls devrt, never inside a host function,
-// where frees are refused (C42).
+// What cannot end inside a host function, where frees are refused (C42):
+// objects of the program's that a backend's thread is done with, and native
+// handles whose owners were destroyed there.  The next thread that calls devrt
+// ends them.
 
 #ifndef DEVRT_STREAMS_INTERNAL_FINISHED_H_
 #define DEVRT_STREAMS_INTERNAL_FINISHED_H_
+
+#include <utility>
+
+#include "devrt/runtime/internal/records.h"
 
 namespace devrt::internal {
 
@@ -16,6 +21,25 @@ struct Finished {
 
 // Takes ownership.  [any thread, host functions included]
 void AddFinished(Finished* object);
+
+bool HasFinished();
+// Nothing inside a host function and in a forked child.
+void DrainFinished();
+
+// Calls `f` now, or later if this is a host function.
+template <typename F>
+void RunOutside(F f) {
+  if (ABSL_PREDICT_TRUE(!InHostFunction())) {
+    f();
+    return;
+  }
+  struct Later final : Finished {
+    explicit Later(F function) : f(std::move(function)) {}
+    ~Later() override { f(); }
+    F f;
+  };
+  AddFinished(new Later(std::move(f)));
+}
 
 }  // namespace devrt::internal
 

@@ -17,6 +17,7 @@
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/runtime/call_site.h"
 #include "devrt/runtime/internal/records.h"
+#include "devrt/streams/internal/finished.h"
 #include "devrt/streams/slots.h"
 #include "devrt/streams/stream.h"
 
@@ -62,11 +63,8 @@ struct StreamTarget {
 
 // Why `stream` cannot be used; it is known that it cannot.
 absl::Status StaleStreamError(StreamRef stream, const char* call);
-// Obtains the native handle of a default stream, once.
-absl::Status ObtainHandle(StreamRecord* record);
-// Destroys what finished host functions and launches left behind.
-void DrainFinished();
-bool HasFinished();
+// Obtains the native handle of a default stream, once; no host function may.
+absl::Status ObtainHandle(StreamRecord* record, const char* call);
 
 // Checks that `stream` lives and its device takes calls.  Asks nothing of the
 // backend: naming a default stream is no work on its device (C103).
@@ -93,7 +91,7 @@ inline absl::Status LookAt(StreamRef stream, const char* call, CallSite site,
   if (ABSL_PREDICT_FALSE(!checked.ok())) return checked;
   devrt_stream handle = record->handle.load(std::memory_order_acquire);
   if (ABSL_PREDICT_FALSE(handle == nullptr)) {
-    absl::Status status = ObtainHandle(record);
+    absl::Status status = ObtainHandle(record, call);
     if (!status.ok()) return status;
     handle = record->handle.load(std::memory_order_acquire);
   }

@@ -12,10 +12,14 @@ namespace devrt::internal {
 
 namespace {
 
-// Idle native streams kept per class; a CUDA stream takes 0.55 MiB (C101).
-constexpr size_t kMaxIdle = 256;
+// Native streams kept per class; a CUDA stream takes 0.55 MiB (C101).  More
+// only while they are busy.
+constexpr size_t kMaxKept = 256;
 // Busy streams looked at before a new one is made: a look costs a query.
 constexpr int kLooks = 4;
+// And for a used stream that comes back beyond kMaxKept: more than one, so that
+// the number goes down again.
+constexpr size_t kTrimLooks = 2;
 
 // A destructor cannot return an error, and frees succeed after a fault.
 void LogUnlessLost(DeviceRecord* device, devrt_status error, const char* call) {
@@ -64,6 +68,7 @@ void StreamRecycler::PushBusy(Class* c, StreamRecord* record) {
   record->next = nullptr;
   *c->busy_tail = record;
   c->busy_tail = &record->next;
+  ++c->busy_count;
 }
 
 StreamRecord* StreamRecycler::PopIdle(Class* c) {
@@ -79,36 +84,75 @@ StreamRecord* StreamRecycler::PopBusy(Class* c) {
   if (record == nullptr) return nullptr;
   c->busy = record->next;
   if (c->busy == nullptr) c->busy_tail = &c->busy;
+  --c->busy_count;
   return record;
 }
 
 // The lock is not held over the query, in which other threads may run.
+StreamRecycler::Seen StreamRecycler::LookAtBusy(int priority, bool blocking,
+                                                bool surplus,
+                                                StreamRecord** record) {
+  if (!IsOpen(device_)) return Seen::kNone;
+  {
+    MutexLock lock(&mutex_);
+    Class* c = FindClass(priority, blocking);
+    if (surplus && c->idle_count + c->busy_count <= kMaxKept) {
+      return Seen::kNone;
+    }
+    *record = PopBusy(c);
+  }
+  if (*record == nullptr) return Seen::kNone;
+  uint32_t done = 0;
+  devrt_status error = device_->ops->stream_query(
+      device_->self, (*record)->handle.load(std::memory_order_relaxed), &done);
+  if (error != nullptr) {
+    // Its work failed, on this device or on one that it waited for: it will
+    // never be idle.
+    LogUnlessLost(device_, error, "stream query");
+    DestroyAndBlank(*record);
+    return Seen::kFailed;
+  }
+  if (done != 0) return Seen::kIdle;
+  MutexLock lock(&mutex_);
+  PushBusy(FindClass(priority, blocking), *record);
+  return Seen::kBusy;
+}
+
 StreamRecord* StreamRecycler::FindFinished(int priority, bool blocking) {
   for (int look = 0; look < kLooks; ++look) {
     StreamRecord* record = nullptr;
-    {
-      MutexLock lock(&mutex_);
-      record = PopBusy(FindClass(priority, blocking));
-    }
-    if (record == nullptr) return nullptr;
-    uint32_t done = 0;
-    devrt_status error = device_->ops->stream_query(
-        device_->self, record->handle.load(std::memory_order_relaxed), &done);
-    if (error == nullptr && done != 0) return record;
-    if (error != nullptr) {
-      // Its work failed, on this device or on one that it waited for: it will
-      // never be idle.
-      LogUnlessLost(device_, error, "stream query");
-      Destroy(record);
-    }
-    MutexLock lock(&mutex_);
-    if (error != nullptr) {
-      PushBlank(record);
-    } else {
-      PushBusy(FindClass(priority, blocking), record);
-    }
+    const Seen seen = LookAtBusy(priority, blocking, false, &record);
+    if (seen == Seen::kIdle) return record;
+    if (seen == Seen::kNone) return nullptr;
   }
   return nullptr;
+}
+
+void StreamRecycler::TrimClass(int priority, bool blocking, size_t looks) {
+  for (; looks > 0; --looks) {
+    StreamRecord* record = nullptr;
+    const Seen seen = LookAtBusy(priority, blocking, true, &record);
+    if (seen == Seen::kNone) return;
+    if (seen == Seen::kIdle) DestroyAndBlank(record);
+  }
+}
+
+void StreamRecycler::Trim() {
+  struct Surplus {
+    int priority;
+    bool blocking;
+    size_t busy;
+  };
+  std::vector<Surplus> classes;
+  {
+    MutexLock lock(&mutex_);
+    for (const auto& c : classes_) {
+      if (c->idle_count + c->busy_count > kMaxKept) {
+        classes.push_back({c->priority, c->blocking, c->busy_count});
+      }
+    }
+  }
+  for (const Surplus& c : classes) TrimClass(c.priority, c.blocking, c.busy);
 }
 
 StreamRef StreamRecycler::Publish(StreamRecord* record) {
@@ -218,16 +262,30 @@ void StreamRecycler::Destroy(StreamRecord* record) {
                 "stream destruction");
 }
 
+void StreamRecycler::DestroyAndBlank(StreamRecord* record) {
+  Destroy(record);
+  MutexLock lock(&mutex_);
+  PushBlank(record);
+}
+
 void StreamRecycler::Release(StreamRecord* record) {
-  const uint32_t state = device_->state.load(std::memory_order_acquire);
   // In a forked child the lock may be held by a thread that is not there.
-  if ((state & kForkedChild) != 0) return;
-  std::shared_ptr<void> owner;  // released outside the lock
+  if ((device_->state.load(std::memory_order_acquire) & kForkedChild) != 0) {
+    return;
+  }
   record->serial.store(0, std::memory_order_release);
   if (record->kind != StreamKind::kPerThread) {
     device_->live_streams.fetch_sub(1, std::memory_order_relaxed);
   }
+  RunOutside([this, record] { GiveBack(record); });
+}
+
+void StreamRecycler::GiveBack(StreamRecord* record) {
+  const uint32_t state = device_->state.load(std::memory_order_acquire);
+  if ((state & kForkedChild) != 0) return;
+  std::shared_ptr<void> owner;  // released outside the lock
   if (record->kind == StreamKind::kExternal) Destroy(record);
+  bool surplus = false;
   {
     MutexLock lock(&mutex_);
     // A lost device's native streams are lost with it.
@@ -239,21 +297,28 @@ void StreamRecycler::Release(StreamRecord* record) {
       PushBlank(record);
       return;
     }
-    if (Keep(record)) return;
+    Class* c = FindClass(record->priority, record->blocking);
+    if (Keep(c, record)) {
+      surplus = c->busy_count != 0 && c->idle_count + c->busy_count > kMaxKept;
+      if (!surplus) return;
+    }
   }
-  Destroy(record);
-  MutexLock lock(&mutex_);
-  PushBlank(record);
+  if (surplus) {
+    TrimClass(record->priority, record->blocking, kTrimLooks);
+  } else {
+    DestroyAndBlank(record);
+  }
 }
 
-bool StreamRecycler::Keep(StreamRecord* record) {
-  Class* c = FindClass(record->priority, record->blocking);
-  if (record->dirty.load(std::memory_order_relaxed) ||
-      record->exposed.load(std::memory_order_relaxed)) {
+// Submission marks a stream dirty; one that somebody has the handle of may
+// have work that nobody told us of.
+bool StreamRecycler::Keep(Class* c, StreamRecord* record) {
+  if (record->exposed.load(std::memory_order_relaxed)) return false;
+  if (record->dirty.load(std::memory_order_relaxed)) {
     PushBusy(c, record);
     return true;
   }
-  if (c->idle_count == kMaxIdle) return false;
+  if (c->idle_count == kMaxKept) return false;
   record->next = c->idle;
   c->idle = record;
   ++c->idle_count;

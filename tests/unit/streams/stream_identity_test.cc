@@ -144,6 +144,58 @@ TEST_F(C101, ThousandLiveStreamsHaveDistinctHandles) {
   EXPECT_EQ(natives.count(nullptr), 0u);
 }
 
+// Nor with streams that were used, destroyed and made anew.
+TEST_F(C101, LiveHandlesAreDistinctAfterUseAndDestruction) {
+  InEverySchedule([] {
+    std::vector<Stream> streams;
+    for (int round = 0; round < 5; ++round) {
+      for (int i = 0; i < 60; ++i) {
+        streams.push_back(NewStream());
+        if (i % 2 == 0) {
+          ASSERT_OK(Spin(streams.back(), kShort));
+        }
+        if (i % 5 == 0) {
+          ASSERT_OK(streams.back().Synchronize());
+        }
+      }
+      if (round < 4) {
+        streams.erase(streams.begin() + 10 * round, streams.end() - 20);
+      }
+    }
+    std::set<void*> natives;
+    for (const Stream& s : streams) natives.insert(Must(s.Native()));
+    EXPECT_EQ(natives.size(), streams.size());
+    ASSERT_OK(dev().Synchronize());
+  });
+}
+
+// Whoever was given the native handle may hold it still: devrt itself, as a
+// stream that it adopted, or another library.
+TEST_F(C101, HandlesThatWereGivenAwayAreNotHandedOutAgain) {
+  InEverySchedule([] {
+    Flag gate = NewFlag();
+    std::set<void*> given;
+    std::vector<Stream> adopted;
+    for (const bool used : {false, true}) {
+      Stream s = NewStream();
+      void* const native = Must(s.Native());
+      given.insert(native);
+      adopted.push_back(Must(Stream::FromNative(dev(), native)));
+      if (used) {
+        ASSERT_OK(Spin(s, 1));
+        ASSERT_OK(s.Synchronize());
+      }
+    }
+    std::vector<Stream> fresh;
+    for (int i = 0; i < 20; ++i) {
+      fresh.push_back(NewStream());
+      EXPECT_EQ(given.count(Must(fresh.back().Native())), 0u);
+      EXPECT_THAT(fresh.back().Query(), IsOkAndHolds(true));
+    }
+    ASSERT_OK(dev().Synchronize());
+  });
+}
+
 TEST_F(F19, CreationNeverShares) {
   std::vector<Stream> streams;
   std::set<void*> natives;

@@ -204,6 +204,58 @@ TEST_F(Recycler, BusyStreamsComeBackWhenIdle) {
   });
 }
 
+// Streams that were used count like others: no more than 256 idle native
+// streams of a sort are kept.
+TEST_F(Recycler, UsedStreamsAreNotKeptWithoutBound) {
+  for (const bool idle_first : {true, false}) {
+    for (const char* mode : {"mode=virtual", "mode=threaded"}) {
+      SCOPED_TRACE(mode);
+      Reset(mode);
+      Flag gate = NewFlag();
+      Event open = NewEvent();
+      Stream holder = NewStream();
+      ASSERT_OK(gate.WaitOn(holder));
+      ASSERT_OK(open.Record(holder));
+      std::vector<Stream> streams;
+      for (int i = 0; i < 1'000; ++i) {
+        streams.push_back(NewStream());
+        ASSERT_OK(streams.back().Wait(open));
+        ASSERT_OK(Spin(streams.back(), 1));
+      }
+      if (idle_first) {
+        ASSERT_OK(gate.Set());
+        ASSERT_OK(dev().Synchronize());
+      }
+      streams.clear();
+      if (!idle_first) {
+        EXPECT_GE(Must(sim().Stats()).live_streams, 1'000u);  // all busy
+        ASSERT_OK(gate.Set());
+      }
+      ASSERT_OK(dev().Synchronize());
+      EXPECT_LE(Must(sim().Stats()).live_streams, 256u + 1);
+      for (int i = 0; i < 100; ++i) NewStream();
+      EXPECT_LE(Must(sim().Stats()).live_streams, 256u + 1);
+    }
+  }
+}
+
+// Also in a program that never waits for the whole device.
+TEST_F(Recycler, UsedStreamsGoAsOthersComeBack) {
+  std::vector<Stream> streams;
+  for (int i = 0; i < 1'000; ++i) {
+    streams.push_back(NewStream());
+    ASSERT_OK(Spin(streams.back(), 1));
+    ASSERT_OK(NewStream().Synchronize());
+  }
+  Stream last = NewStream();
+  for (Stream& s : streams) {
+    ASSERT_OK(last.Wait(s.ref()));
+  }
+  ASSERT_OK(last.Synchronize());
+  streams.clear();
+  EXPECT_LE(Must(sim().Stats()).live_streams, 256u + 8);
+}
+
 // Priorities and the blocking flag are not mixed up.
 TEST_F(Recycler, OnlyStreamsOfOneSortReplaceEachOther) {
   StreamOptions urgent;
@@ -251,11 +303,15 @@ TEST_F(F13, LookingAtStreamsCreatesNone) {
 // Native handles repeat, ids do not: a cache keyed on ids cannot hand what
 // belongs to a dead stream to a living one.
 TEST_F(F20, ReusedNativeHandleHasANewId) {
-  std::unordered_map<void*, uint64_t> blocks;  // native handle, id of owner
+  std::unordered_map<const void*, uint64_t> blocks;  // handle, id of owner
   bool repeated = false;
+  Must(sim().EnableTimeline(true));
   for (int i = 0; i < 1'000 && !repeated; ++i) {
     Stream s = NewStream();
-    void* native = Must(s.Native());
+    Must(Spin(s, 1));
+    Must(s.Synchronize());
+    const void* native = Must(sim().Timeline()).back().native_stream;
+    ASSERT_NE(native, nullptr);
     const auto [it, is_new] = blocks.emplace(native, s.id());
     if (is_new) continue;
     repeated = true;
