@@ -106,6 +106,18 @@ std::string LoadReportText() {
   return internal::FormatAttempts(internal::Attempts());
 }
 
-absl::Status Shutdown() { return internal::ShutdownAll(); }
+absl::Status Shutdown() {
+  // What host functions owned stands in nobody's way.  Not under the registry's
+  // lock: it runs code of the program.
+  const auto settle = [] {
+    for (const BackendRecord* backend : internal::OpenedBackends()) {
+      internal::RunSettleHooks(backend);
+    }
+  };
+  if (internal::IsProcessOpen()) settle();
+  absl::Status status = internal::ShutdownAll();
+  if (status.ok()) settle();
+  return status;
+}
 
 }  // namespace devrt

@@ -159,10 +159,15 @@ absl::StatusOr<MemoryInfo> Device::GetMemoryInfo() const {
 absl::Status Device::Synchronize(CallSite site) const {
   if (InHostFunction()) return HostFunctionError("device synchronize");
   if (!IsOpen(record_)) return ClosedError(record_);
-  internal::SetCallSite(site);
-  return FromPlugin(record_,
-                    record_->ops->device_sync(record_->self, record_->ordinal),
-                    "device synchronize");
+  absl::Status status;
+  {
+    const internal::CallSiteScope noted(site);
+    status = FromPlugin(
+        record_, record_->ops->device_sync(record_->self, record_->ordinal),
+        "device synchronize");
+  }
+  internal::RunSettleHook(record_);
+  return status;
 }
 
 absl::Status Device::Health() const {

@@ -51,9 +51,8 @@ Mutex* ResetMutex() {
 // Runs `restart`, before which nothing of the old machine may be in use, and
 // after which nothing that was remembered of it holds.
 template <typename Function>
-absl::Status Restart(Backend backend, const char* call, Function restart) {
-  DEVRT_RETURN_IF_ERROR(CheckProcess());
-  if (internal::InHostFunction()) return internal::HostFunctionError(call);
+absl::Status RestartSettled(Backend backend, const char* call,
+                            Function restart) {
   const BackendRecord* record = BackendRecord::Of(backend);
   MutexLock lock(ResetMutex());
   DEVRT_RETURN_IF_ERROR(internal::CheckNothingAlive(call, record->devices));
@@ -67,6 +66,18 @@ absl::Status Restart(Backend backend, const char* call, Function restart) {
     MutexLock properties(&device->mutex);
     device->has_properties = false;
   }
+  return absl::OkStatus();
+}
+
+template <typename Function>
+absl::Status Restart(Backend backend, const char* call, Function restart) {
+  DEVRT_RETURN_IF_ERROR(CheckProcess());
+  if (internal::InHostFunction()) return internal::HostFunctionError(call);
+  const BackendRecord* record = BackendRecord::Of(backend);
+  // Not under the lock: what host functions owned is code of the program.
+  internal::RunSettleHooks(record);
+  DEVRT_RETURN_IF_ERROR(RestartSettled(backend, call, restart));
+  internal::RunSettleHooks(record);
   return absl::OkStatus();
 }
 

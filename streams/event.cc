@@ -99,11 +99,13 @@ absl::StatusOr<bool> EventRef::Query(CallSite site) const {
   internal::SetCallSite(site);
   DeviceRecord* device = record_->device;
   uint32_t done = 0;
-  DEVRT_RETURN_IF_ERROR(FromPlugin(
+  absl::Status status = FromPlugin(
       device,
       device->ops->event_query(
           device->self, record_->handle.load(std::memory_order_acquire), &done),
-      "event query"));
+      "event query");
+  if (internal::HasFinished()) internal::DrainFinished();
+  if (!status.ok()) return status;
   return done != 0;
 }
 
@@ -170,6 +172,7 @@ absl::StatusOr<Event> Event::Create(Device device, EventOptions options) {
   }
   const uint32_t flags =
       (options.timing ? DEVRT_EVENT_TIMING : 0) |
+  if (internal::HasFinished()) internal::DrainFinished();
       (options.blocking_sync ? DEVRT_EVENT_BLOCKING_SYNC : 0) |
       (options.interprocess ? DEVRT_EVENT_IPC : 0);
   return Event(DeviceStreams::Of(record)->events.Take(flags));

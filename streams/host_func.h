@@ -12,10 +12,14 @@
 // When LaunchHostFunc itself fails, the function is not called.
 //
 // Inside a host function every call that enqueues, waits, creates, destroys or
-// allocates is FAILED_PRECONDITION and does nothing (C42); queries, ids and
-// properties work.  It must not wait for work that is not ordered before it
-// (C43), nor for another host function (C44).  What the function object owns
-// is released later, outside of it, by some thread that calls devrt.
+// allocates is FAILED_PRECONDITION and does nothing (C42).  Queries, ids and properties work, but for GetMemoryInfo and the
+// first look at a device's default stream.  It must not wait for work that is
+// not ordered before it (C43), nor for another host function (C44).
+//
+// What the function object owns is released later, outside of it, by the next
+// call that submits, waits, queries or creates, or by Shutdown or a simulator's
+// reset, on whatever thread.  Objects may also end inside: what they hold of
+// the backend ends later in the same way.
 //
 // UNIMPLEMENTED on a backend without DEVRT_CAP_HOST_FUNC.
 

@@ -9,6 +9,7 @@
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/internal/device_streams.h"
+#include "devrt/streams/internal/finished.h"
 #include "devrt/streams/internal/stream_record.h"
 
 namespace devrt {
@@ -79,16 +80,25 @@ Flag& Flag::operator=(Flag&& other) noexcept {
   return *this;
 }
 
-Flag::~Flag() {
-  DeviceRecord* record = device_.record();
-  if (flag_ == nullptr || !internal::IsOpen(record)) return;
+namespace {
+
+void DestroyFlag(DeviceRecord* record, devrt_flag flag) {
+  if (!internal::IsOpen(record)) return;
   const Probe& probe = DeviceStreams::Of(record)->probe;
   absl::Status status = FromPlugin(
-      record, probe.table->flag_destroy(probe.self, flag_), "flag destruction");
+      record, probe.table->flag_destroy(probe.self, flag), "flag destruction");
   if (!status.ok()) {
     DEVRT_LOG(kError, std::string_view(status.message().data(),
                                        status.message().size()));
   }
+}
+
+}  // namespace
+
+Flag::~Flag() {
+  if (flag_ == nullptr) return;
+  internal::RunOutside(
+      [record = device_.record(), flag = flag_] { DestroyFlag(record, flag); });
 }
 
 absl::Status Flag::WaitOn(StreamRef stream, uint64_t timeout_ns,

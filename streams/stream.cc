@@ -83,6 +83,7 @@ absl::StatusOr<bool> StreamRef::Query(CallSite site) const {
   return done != 0;
 }
 
+  if (internal::HasFinished()) internal::DrainFinished();
 absl::Status StreamRef::Synchronize(CallSite site) const {
   StreamTarget t;
   DEVRT_RETURN_IF_ERROR(internal::UseStream(*this, "Synchronize", site, &t));
@@ -159,7 +160,7 @@ absl::StatusOr<Stream> Stream::Create(Device device, StreamOptions options) {
     return internal::HostFunctionError("Stream::Create");
   }
   if (!internal::IsOpen(record)) return internal::ClosedError(record);
-  internal::SetCallSite({});
+  if (internal::HasFinished()) internal::DrainFinished();
   auto ref = DeviceStreams::Of(record)->streams.Create(options);
   if (!ref.ok()) return ref.status();
   return Stream(*ref);

@@ -20,6 +20,7 @@ namespace {
 
 std::atomic<QuarantineHook> quarantine_hook{nullptr};
 std::atomic<ReleaseHook> release_hook{nullptr};
+std::atomic<SettleHook> settle_hook{nullptr};
 
 // Orders the faults of a whole backend, so that its devices agree on which was
 // the first.
@@ -75,7 +76,7 @@ bool StoreFault(DeviceRecord* device, const absl::Status& fault) {
 // Whether `device` had no fault before.  A fault of an earlier life than the
 // present one closes nothing.
 bool EnterQuarantine(DeviceRecord* device, const absl::Status& fault,
-                     bool process, uint64_t life = kPresentLife) {
+                     bool process, uint64_t life) {
   std::vector<DeviceRecord*> devices = {device};
   if (process) devices = device->backend->devices;
   std::vector<DeviceRecord*> entered;
@@ -139,10 +140,6 @@ absl::Status TakeError(DeviceRecord* device, devrt_status error,
   return first || !closed ? status : ClosedError(device);
 }
 
-void Quarantine(DeviceRecord* device, const absl::Status& fault, bool process) {
-  EnterQuarantine(device, fault, process);
-}
-
 void BeginNewLife(DeviceRecord* device) {
   MutexLock order(QuarantineMutex());
   device->life.fetch_add(1, std::memory_order_relaxed);
@@ -162,6 +159,19 @@ void SetReleaseHook(ReleaseHook hook) {
 void RunReleaseHook(DeviceRecord* device) {
   const ReleaseHook hook = release_hook.load(std::memory_order_acquire);
   if (hook != nullptr) hook(device);
+}
+
+void SetSettleHook(SettleHook hook) {
+  settle_hook.store(hook, std::memory_order_release);
+}
+
+void RunSettleHook(DeviceRecord* device) {
+  const SettleHook hook = settle_hook.load(std::memory_order_acquire);
+  if (hook != nullptr && !InHostFunction()) hook(device);
+}
+
+void RunSettleHooks(const BackendRecord* backend) {
+  for (DeviceRecord* device : backend->devices) RunSettleHook(device);
 }
 
 }  // namespace devrt::internal

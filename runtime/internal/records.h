@@ -99,11 +99,7 @@ inline absl::Status FromPlugin(DeviceRecord* device, devrt_status error,
   return TakeError(device, error, call);
 }
 
-// Stores the device's first fault and closes it (semantics 2.5); with
-// `process` all devices of the backend.  Later calls do nothing.
-void Quarantine(DeviceRecord* device, const absl::Status& fault, bool process);
-
-// Undoes Quarantine: only for simulators, which can be reset.
+// Undoes a quarantine: only for simulators, which can be reset.
 void BeginNewLife(DeviceRecord* device);
 
 // Called once for each device that enters quarantine, outside all locks: the
@@ -117,6 +113,17 @@ void SetQuarantineHook(QuarantineHook hook);
 using ReleaseHook = void (*)(DeviceRecord* device);
 void SetReleaseHook(ReleaseHook hook);
 void RunReleaseHook(DeviceRecord* device);
+
+// Called for a device after it was waited for, and before and after its live
+// objects are counted, with no lock held: the streams layer releases what
+// finished host functions own, which runs code of the program, and idle pooled
+// objects beyond their number.
+using SettleHook = void (*)(DeviceRecord* device);
+void SetSettleHook(SettleHook hook);
+// Nothing inside a host function.
+void RunSettleHook(DeviceRecord* device);
+// The same for each device of `backend`.
+void RunSettleHooks(const BackendRecord* backend);
 
 // ---- What devrt keeps for each thread ------------------------------------
 
@@ -134,6 +141,16 @@ inline void SetCallSite(CallSite site, const char* label = nullptr) {
   t_state.site.line = site.line;
   t_state.site.label = label;
 }
+
+// For the calls to plugins while it lives; afterwards there is no site.  Calls
+// that have none, guards among them, need not clear another's then.
+class CallSiteScope {
+ public:
+  explicit CallSiteScope(CallSite site) { SetCallSite(site); }
+  ~CallSiteScope() { SetCallSite({}); }
+  CallSiteScope(const CallSiteScope&) = delete;
+  CallSiteScope& operator=(const CallSiteScope&) = delete;
+};
 
 // ---- Host functions -------------------------------------------------------
 

@@ -22,7 +22,12 @@ void ReleasePooled(DeviceRecord* device) {
   s->streams.ReleaseIdle();
   s->events.ReleaseIdle();
   s->legacy.handle.store(nullptr, std::memory_order_release);
-  DrainFinished();
+}
+
+void Settle(DeviceRecord* device) {
+  if (HasFinished()) DrainFinished();
+  DeviceStreams* s = device->streams.load(std::memory_order_acquire);
+  if (s != nullptr && IsOpen(device)) s->streams.Trim();
 }
 
 }  // namespace
@@ -42,6 +47,7 @@ DeviceStreams* DeviceStreams::Make(DeviceRecord* device) {
   std::call_once(hooks, [] {
     SetQuarantineHook(&RunHostCallsWithFault);
     SetReleaseHook(&ReleasePooled);
+    SetSettleHook(&Settle);
   });
   auto made = std::make_unique<DeviceStreams>(device);
   DeviceStreams* expected = nullptr;

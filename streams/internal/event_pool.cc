@@ -5,6 +5,7 @@
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/internal/device_streams.h"
+#include "devrt/streams/internal/finished.h"
 
 namespace devrt::internal {
 
@@ -33,7 +34,8 @@ void EventPool::Release(EventRecord* record) {
   record->serial.store(0, std::memory_order_release);
   // Native interprocess events are named elsewhere: not used again.
   if ((record->flags & DEVRT_EVENT_IPC) != 0) {
-    DestroyHandle(record->handle.exchange(nullptr));
+    devrt_event handle = record->handle.exchange(nullptr);
+    RunOutside([this, handle] { DestroyHandle(handle); });
     record->native.store(0, std::memory_order_relaxed);
   }
   MutexLock lock(&mutex_);

@@ -44,6 +44,14 @@ TEST(C98, ShutdownWaitsForLiveObjectsAndEndsEverything) {
   EXPECT_THAT(Shutdown(), refused("mtia:2", "1 stream"));
   { Stream last = std::move(other); }
   gate.reset();
+  const StreamRef own = Must(PerThreadDefaultStream(dev(0)));
+  // A host function's, which the program cannot destroy.
+  auto owned = std::make_shared<Stream>(Must(Stream::Create(dev(3))));
+  EXPECT_OK(LaunchHostFunc(DefaultStream(dev(3)), [owned](absl::Status) {}));
+  owned.reset();
+  while (Must(MtiaTest::sim().Stats()).pending_ops != 0) {
+    ASSERT_OK(MtiaTest::sim().Yield());
+  }
 
   // A guard that is open over the end, and a thread that ends after it.
   Device one = dev(1);
