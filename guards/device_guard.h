@@ -10,10 +10,13 @@
 // On exit it restores exactly what it found for the calling thread: another
 // device, a foreign context, or none (C96, C107).  Guards of several backends
 // and devices nest freely; each must be destroyed in the reverse order of
-// construction, on its own thread.  One that is not is reported to the log.
+// construction, on its own thread.  One that is not is reported to the log; on
+// another thread, or inside a host function, it restores nothing.
 //
 // It needs a Device, so it cannot be given nonsense; what can fail is a lost
-// device, a Shutdown or a fork: then nothing changes and status() says why.
+// device, a Shutdown, a fork, or that it is made inside a host function, where
+// nothing can be made current (C42): then nothing changes and status() says
+// why.
 // For a guard that may be absent use std::optional<DeviceGuard>.
 //
 // What it is not: needed by devrt's own calls, which name their device.  It is
@@ -37,18 +40,21 @@ class DEVRT_EXPORT DeviceGuard {
  public:
   explicit DeviceGuard(Device device) noexcept
       : device_(device),
-        depth_(internal::EnterDevice(device.record(), &previous_,
-                                     "DeviceGuard")) {}
+        number_(
+            internal::EnterDevice(device.record(), &previous_, "DeviceGuard")
+                ? internal::OpenGuard()
+                : 0) {}
   DeviceGuard(int) = delete;
   DeviceGuard(std::nullptr_t) = delete;
   DeviceGuard(const DeviceGuard&) = delete;
   DeviceGuard& operator=(const DeviceGuard&) = delete;
   ~DeviceGuard() {
-    if (__builtin_expect(depth_ == 0, 0)) {
+    if (__builtin_expect(number_ == 0, 0)) {
       internal::DropGuardError(&previous_);
       return;
     }
-    internal::LeaveDevice(device_.record(), &previous_, depth_, "DeviceGuard");
+    if (!internal::CloseGuard(number_, "DeviceGuard")) return;
+    internal::LeaveDevice(device_.record(), &previous_, "DeviceGuard");
   }
 
   Device device() const { return device_; }
@@ -58,7 +64,7 @@ class DEVRT_EXPORT DeviceGuard {
  private:
   Device device_;
   devrt_context previous_;
-  uint32_t depth_;  // of nested guards in this thread; 0: inactive
+  uint64_t number_;  // of this guard in the process; 0: inactive
 };
 
 }  // namespace devrt

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What guards share: entering and leaving a device's context, and the nesting
-// depth that finds a guard destroyed out of order or on another thread.
+// What guards share: entering and leaving a device's context, and the numbers
+// that find a guard destroyed out of order or on another thread.
 //
 // Not for programs; public only because guards are inline (runtime/gate.h).
 // The rare cases are out of line, so that a guard is a handful of instructions
@@ -21,9 +21,32 @@
 
 namespace devrt::internal {
 
-// Logs what was wrong with `kind` of guard; restoring goes on regardless.
-[[gnu::cold]] DEVRT_EXPORT void ReportGuardOrder(const char* kind,
-                                                 uint32_t depth);
+// Whether this thread may make a `kind` of guard: FAILED_PRECONDITION inside a
+// host function.  Gives the thread its number at the first guard.
+[[gnu::cold]] absl::Status CheckGuard(const char* kind);
+// The same for EnterDevice, which keeps the error in `previous`.
+[[gnu::cold]] DEVRT_EXPORT bool FirstGuard(const char* kind,
+                                           devrt_context* previous);
+
+// ---- Numbers of guards ------------------------------------------------------
+
+inline uint64_t OpenGuard() { return ++t_streams.guards; }
+
+// Reports `kind` of guard; whether it still has to restore what was before.
+[[gnu::cold]] DEVRT_EXPORT bool CloseMisplacedGuard(uint64_t number,
+                                                    const char* kind);
+
+// The same for any guard.
+inline bool CloseGuard(uint64_t number, const char* kind) {
+  if (__builtin_expect(t_streams.guards != number, 0)) {
+    return CloseMisplacedGuard(number, kind);
+  }
+  t_streams.guards = number - 1;
+  return true;
+}
+
+// ---- Devices ----------------------------------------------------------------
+
 // Logs why the device could not be left; consumes `error`.
 [[gnu::cold]] DEVRT_EXPORT void ReportGuardError(DeviceRecord* device,
                                                  devrt_status error,
@@ -34,36 +57,37 @@ namespace devrt::internal {
                                                devrt_status error,
                                                const char* kind,
                                                devrt_context* previous);
-// What was kept; OK if nothing was.
-[[gnu::cold]] absl::Status GuardError(const devrt_context& previous);
+// Why EnterDevice answered false.
+[[gnu::cold]] absl::Status EnterError(DeviceRecord* device,
+                                      const devrt_context& previous);
 [[gnu::cold]] DEVRT_EXPORT void DropGuardError(devrt_context* previous);
 
-// Makes `device` current.  Returns the new depth, or 0 if nothing changed; then
-// `previous` is for DropGuardError.
-inline uint32_t EnterDevice(DeviceRecord* device, devrt_context* previous,
-                            const char* kind) {
+// Makes `device` current.  False if nothing changed; then `previous` is for
+// DropGuardError.
+inline bool EnterDevice(DeviceRecord* device, devrt_context* previous,
+                        const char* kind) {
   const DeviceGate* gate = GateOf(device);
   if (__builtin_expect(!gate->IsOpen(), 0)) {
     *previous = {};
-    return 0;
+    return false;
+  }
+  if (__builtin_expect(static_cast<int64_t>(t_streams.guards) <= 0, 0) &&
+      !FirstGuard(kind, previous)) {
+    return false;
   }
   devrt_status error =
       gate->ops->context_enter(gate->self, gate->ordinal, previous);
   if (__builtin_expect(error != nullptr, 0)) {
     KeepGuardError(device, error, kind, previous);
-    return 0;
+    return false;
   }
-  return ++t_streams.guard_depth;
+  return true;
 }
 
 // Gives the thread back its former context.  A device that was lost inside the
 // scope still has to do so.
 inline void LeaveDevice(DeviceRecord* device, const devrt_context* previous,
-                        uint32_t depth, const char* kind) {
-  if (__builtin_expect(t_streams.guard_depth != depth, 0)) {
-    ReportGuardOrder(kind, depth);
-  }
-  t_streams.guard_depth = depth - 1;
+                        const char* kind) {
   const DeviceGate* gate = GateOf(device);
   const uint32_t state = gate->state.load(std::memory_order_acquire);
   if (__builtin_expect((state & ~kQuarantined) != 0, 0)) return;

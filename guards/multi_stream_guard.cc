@@ -2,11 +2,30 @@
 
 #include "devrt/guards/multi_stream_guard.h"
 
+#include "devrt/guards/enter.h"
 #include "devrt/runtime/internal/records.h"
 #include "devrt/streams/internal/stream_record.h"
 #include "devrt/streams/slots.h"
 
 namespace devrt {
+
+std::vector<StreamRef> MultiStreamGuard::Exchange(
+    const std::vector<StreamRef>& streams) {
+  std::vector<StreamRef> previous;
+  previous.reserve(streams.size());
+  for (StreamRef stream : streams) {
+    internal::StreamSlot* slot = internal::SlotOf(stream.record()->device);
+    previous.emplace_back(slot->record, slot->serial);
+    *slot = {stream.record(), stream.serial()};
+  }
+  return previous;
+}
+
+void MultiStreamGuard::Restore(const std::vector<StreamRef>& previous) {
+  for (auto it = previous.rbegin(); it != previous.rend(); ++it) {
+    *internal::SlotOf(it->record()->device) = {it->record(), it->serial()};
+  }
+}
 
 MultiStreamGuard::MultiStreamGuard(std::vector<StreamRef> streams) {
   // All are checked before the first is set: a failure changes nothing.
@@ -14,18 +33,15 @@ MultiStreamGuard::MultiStreamGuard(std::vector<StreamRef> streams) {
     status_ = internal::CheckStream(stream, "MultiStreamGuard");
     if (!status_.ok()) return;
   }
-  previous_.reserve(streams.size());
-  for (StreamRef stream : streams) {
-    internal::StreamSlot* slot = internal::SlotOf(stream.record()->device);
-    previous_.emplace_back(slot->record, slot->serial);
-    *slot = {stream.record(), stream.serial()};
-  }
+  status_ = internal::CheckGuard("MultiStreamGuard");
+  if (!status_.ok()) return;
+  previous_ = Exchange(streams);
+  number_ = internal::OpenGuard();
 }
 
 MultiStreamGuard::~MultiStreamGuard() {
-  for (auto it = previous_.rbegin(); it != previous_.rend(); ++it) {
-    *internal::SlotOf(it->record()->device) = {it->record(), it->serial()};
-  }
+  if (number_ == 0) return;
+  if (internal::CloseGuard(number_, "MultiStreamGuard")) Restore(previous_);
 }
 
 }  // namespace devrt

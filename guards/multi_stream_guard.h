@@ -7,11 +7,14 @@
 // Makes each stream the current one of its device, in order; on exit restores
 // in reverse order, so that two streams of one device leave what was there
 // before (F1).  The current devices do not change.  If any stream is destroyed
-// or its device lost, nothing changes and status() says which and why.
+// or its device lost, or inside a host function, nothing changes and status()
+// says which and why.  Otherwise as DeviceGuard: nests, is not copied or moved,
+// stays on its thread.
 
 #ifndef DEVRT_GUARDS_MULTI_STREAM_GUARD_H_
 #define DEVRT_GUARDS_MULTI_STREAM_GUARD_H_
 
+#include <cstdint>
 #include <initializer_list>
 #include <vector>
 
@@ -33,8 +36,14 @@ class DEVRT_EXPORT MultiStreamGuard {
   const absl::Status& status() const { return status_; }
 
  private:
-  std::vector<StreamRef> previous_;  // in order of acquisition
+  friend class ThreadContextScope;
+  // Makes them current; returns what was, in order of acquisition.
+  static std::vector<StreamRef> Exchange(const std::vector<StreamRef>& streams);
+  static void Restore(const std::vector<StreamRef>& previous);
+
+  std::vector<StreamRef> previous_;
   absl::Status status_;
+  uint64_t number_ = 0;  // 0: inactive
 };
 
 }  // namespace devrt

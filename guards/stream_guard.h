@@ -30,14 +30,17 @@ namespace devrt {
 class DEVRT_EXPORT StreamGuard {
  public:
   explicit StreamGuard(StreamRef stream) noexcept
-      : stream_(stream), previous_stream_{nullptr, 0}, depth_(0) {
+      : stream_(stream), previous_stream_{nullptr, 0}, number_(0) {
     if (__builtin_expect(!IsAlive(stream), 0)) {
       previous_ = {};
       return;
     }
     internal::DeviceRecord* device = internal::GateOf(stream.record())->device;
-    depth_ = internal::EnterDevice(device, &previous_, "StreamGuard");
-    if (__builtin_expect(depth_ == 0, 0)) return;
+    if (__builtin_expect(
+            !internal::EnterDevice(device, &previous_, "StreamGuard"), 0)) {
+      return;
+    }
+    number_ = internal::OpenGuard();
     internal::StreamSlot* slot = internal::SlotOf(device);
     previous_stream_ = *slot;
     *slot = {stream.record(), stream.serial()};
@@ -46,13 +49,14 @@ class DEVRT_EXPORT StreamGuard {
   StreamGuard(const StreamGuard&) = delete;
   StreamGuard& operator=(const StreamGuard&) = delete;
   ~StreamGuard() {
-    if (__builtin_expect(depth_ == 0, 0)) {
+    if (__builtin_expect(number_ == 0, 0)) {
       internal::DropGuardError(&previous_);
       return;
     }
+    if (!internal::CloseGuard(number_, "StreamGuard")) return;
     internal::DeviceRecord* device = internal::GateOf(stream_.record())->device;
     *internal::SlotOf(device) = previous_stream_;
-    internal::LeaveDevice(device, &previous_, depth_, "StreamGuard");
+    internal::LeaveDevice(device, &previous_, "StreamGuard");
   }
 
   StreamRef stream() const { return stream_; }
@@ -68,7 +72,7 @@ class DEVRT_EXPORT StreamGuard {
   StreamRef stream_;
   internal::StreamSlot previous_stream_;
   devrt_context previous_;
-  uint32_t depth_;  // 0: inactive
+  uint64_t number_;  // 0: inactive
 };
 
 }  // namespace devrt

@@ -2,7 +2,12 @@
 
 #include "devrt/guards/thread_context.h"
 
+#include <utility>
+
+#include "devrt/guards/enter.h"
+#include "devrt/guards/multi_stream_guard.h"
 #include "devrt/runtime/internal/records.h"
+#include "devrt/streams/internal/stream_record.h"
 
 namespace devrt {
 
@@ -21,23 +26,37 @@ ThreadContext ThreadContext::Capture() {
 }
 
 ThreadContextScope::ThreadContextScope(const ThreadContext& context)
-    : streams_(context.streams()) {
-  for (Device device : context.devices()) {
-    devices_.push_back(std::make_unique<DeviceGuard>(device));
+    : status_(internal::CheckGuard("ThreadContextScope")) {
+  if (!status_.ok()) return;
+  std::vector<StreamRef> usable;
+  for (StreamRef stream : context.streams()) {
+    absl::Status status = internal::CheckStream(stream, "ThreadContextScope");
+    if (status.ok()) usable.push_back(stream);
+    status_.Update(std::move(status));
   }
+  previous_ = MultiStreamGuard::Exchange(usable);
+  entered_.reserve(context.devices().size());
+  for (Device device : context.devices()) {
+    Entered entered{device, {}};
+    if (internal::EnterDevice(device.record(), &entered.previous,
+                              "ThreadContextScope")) {
+      entered_.push_back(entered);
+      continue;
+    }
+    status_.Update(internal::EnterError(device.record(), entered.previous));
+    internal::DropGuardError(&entered.previous);
+  }
+  number_ = internal::OpenGuard();
 }
 
 ThreadContextScope::~ThreadContextScope() {
-  while (!devices_.empty()) devices_.pop_back();
-}
-
-absl::Status ThreadContextScope::status() const {
-  if (!streams_.status().ok()) return streams_.status();
-  for (const auto& guard : devices_) {
-    absl::Status status = guard->status();
-    if (!status.ok()) return status;
+  if (number_ == 0) return;
+  if (!internal::CloseGuard(number_, "ThreadContextScope")) return;
+  for (; !entered_.empty(); entered_.pop_back()) {
+    internal::LeaveDevice(entered_.back().device.record(),
+                          &entered_.back().previous, "ThreadContextScope");
   }
-  return absl::OkStatus();
+  MultiStreamGuard::Restore(previous_);
 }
 
 }  // namespace devrt

@@ -10,18 +10,22 @@
 //
 // A new thread starts on device 0 and default streams, so work handed to a
 // pool lands there unless it is told otherwise (F35).  A ThreadContext is a
-// value; it borrows streams and keeps none alive.  The scope restores what the
-// pool thread had before, in reverse order.
+// value; it borrows streams and keeps none alive.
+//
+// A stream that was destroyed since, or a device that was lost, is left out of
+// the scope: there the pool thread keeps what it had, all others are set, and
+// status() says so; who cannot do without looks at it.  The scope restores what
+// the pool thread had before, in reverse order.  Otherwise as DeviceGuard:
+// nests, is not copied or moved, stays on its thread.
 
 #ifndef DEVRT_GUARDS_THREAD_CONTEXT_H_
 #define DEVRT_GUARDS_THREAD_CONTEXT_H_
 
-#include <memory>
+#include <cstdint>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "devrt/guards/device_guard.h"
-#include "devrt/guards/multi_stream_guard.h"
+#include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/runtime/device.h"
 #include "devrt/runtime/export.h"
 #include "devrt/streams/stream.h"
@@ -49,12 +53,19 @@ class DEVRT_EXPORT ThreadContextScope {
   ThreadContextScope& operator=(const ThreadContextScope&) = delete;
   ~ThreadContextScope();
 
-  // The first failure: a stream that was destroyed, a device that was lost.
-  absl::Status status() const;
+  // The first failure: a stream that was destroyed, a device that was lost; or
+  // that the scope was made inside a host function, where nothing is set.
+  const absl::Status& status() const { return status_; }
 
  private:
-  MultiStreamGuard streams_;
-  std::vector<std::unique_ptr<DeviceGuard>> devices_;
+  struct Entered {
+    Device device;
+    devrt_context previous;
+  };
+  std::vector<StreamRef> previous_;  // in order of acquisition
+  std::vector<Entered> entered_;
+  absl::Status status_;
+  uint64_t number_ = 0;  // 0: inactive
 };
 
 }  // namespace devrt

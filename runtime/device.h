@@ -144,7 +144,8 @@ DEVRT_EXPORT absl::StatusOr<Device> CurrentDevice(Backend backend);
 
 // Makes `device` the calling thread's current one of its backend; other
 // backends' stay.  Waits for no work; may create the device's context (C2).
-// To have it restored, use DeviceGuard.
+// To have it restored, use DeviceGuard.  FAILED_PRECONDITION inside a host
+// function (C42).
 DEVRT_EXPORT absl::Status SetCurrentDevice(Device device);
 
 }  // namespace devrt

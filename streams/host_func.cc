@@ -75,7 +75,7 @@ void Drop(HostCall* call) {
 
 // Nothing may leave a plugin's thread as an exception (R5).
 void Run(HostCall* call, absl::Status status) {
-  HostFunctionScope inside;
+  HostCodeScope inside;
   try {
     std::move(call->function)(std::move(status));
     return;

@@ -12,7 +12,9 @@
 // When LaunchHostFunc itself fails, the function is not called.
 //
 // Inside a host function every call that enqueues, waits, creates, destroys or
-// allocates is FAILED_PRECONDITION and does nothing (C42).  Queries, ids and properties work, but for GetMemoryInfo and the
+// allocates is FAILED_PRECONDITION and does nothing (C42).  Nothing can be made
+// current there either: SetCurrentDevice, SetCurrentStream and guards are
+// refused.  Queries, ids and properties work, but for GetMemoryInfo and the
 // first look at a device's default stream.  It must not wait for work that is
 // not ordered before it (C43), nor for another host function (C44).
 //

@@ -34,7 +34,7 @@ struct HostKernel {
 void RunHostKernel(void* arg, const devrt_kernel_context_v0* kernel) {
   auto* self = static_cast<HostKernel*>(arg);
   LaunchContext context(Device(self->device), kernel, nullptr);
-  HostFunctionScope inside;
+  HostCodeScope inside;
   try {
     absl::Status status = self->body->Run(context);
     if (!status.ok()) {

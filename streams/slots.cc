@@ -109,6 +109,9 @@ StreamRef CurrentStream(Device device) {
 absl::Status SetCurrentStream(StreamRef stream) {
   absl::Status status = internal::CheckStream(stream, "SetCurrentStream");
   if (!status.ok()) return status;
+  if (internal::InHostFunction()) {
+    return internal::HostFunctionError("SetCurrentStream");
+  }
   *internal::SlotOf(stream.record()->device) = {stream.record(),
                                                 stream.serial()};
   return absl::OkStatus();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The calling thread's current streams, one slot per device of the process,
-// and the depth of its guards.
+// and the number of its guards.
 //
 // Not for programs; public only because guards are inline (runtime/gate.h).
 
@@ -35,11 +35,16 @@ struct StreamSlot {
   uint64_t serial;
 };
 
+// `guards` is the number of the thread's innermost guard: the thread's own in
+// the upper bits, the depth of nesting in the lower.  0 before the first guard.
 struct ThreadStreams {
   StreamSlot* slots;
+  uint64_t guards;
   uint32_t size;
-  uint32_t guard_depth;
 };
+
+// In ThreadStreams::guards, inside a host function: none may be made.
+inline constexpr uint64_t kGuardsRefused = uint64_t{1} << 63;
 
 // __thread, not thread_local: plain data needs no wrapper that asks whether it
 // is initialised.  `slots` is freed at the end of the thread.

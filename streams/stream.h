@@ -172,7 +172,8 @@ DEVRT_EXPORT StreamRef CurrentStream(Device device);
 
 // Makes `stream` the calling thread's current stream of its device.  Neither
 // the current device nor other devices' streams change.  INVALID_ARGUMENT for
-// a destroyed stream.  To have it restored, use StreamGuard.
+// a destroyed stream, FAILED_PRECONDITION inside a host function (C42).  To
+// have it restored, use StreamGuard.
 DEVRT_EXPORT absl::Status SetCurrentStream(StreamRef stream);
 
 }  // namespace devrt

@@ -106,6 +106,22 @@ inline absl::Status UseStream(StreamRef stream, const char* call, CallSite site,
                               StreamTarget* target) {
   *target = {stream.record(), nullptr, nullptr};
   if (ABSL_PREDICT_FALSE(InHostFunction())) return HostFunctionError(call);
+// Around the program's code in a host function or kernel: calls that act and
+// guards are refused (C42).  Nests.
+class HostCodeScope {
+ public:
+  HostCodeScope() : before_(t_streams.guards & kGuardsRefused) {
+    t_streams.guards |= kGuardsRefused;
+  }
+  ~HostCodeScope() {
+    t_streams.guards = (t_streams.guards & ~kGuardsRefused) | before_;
+  }
+
+ private:
+  HostFunctionScope inside_;
+  const uint64_t before_;
+};
+
   if (ABSL_PREDICT_FALSE(HasFinished())) DrainFinished();
   return LookAt(stream, call, site, target);
 }

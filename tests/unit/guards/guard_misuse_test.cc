@@ -5,7 +5,9 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/support/mtia_fixture.h"
 #include "tests/support/spy_backend.h"
@@ -21,24 +23,43 @@ using GuardFault = MtiaTest;
 
 Device Current() { return Must(CurrentDevice("mtia")); }
 
+// One line per guard that is destroyed in the wrong place, none for others.
+void ExpectErrors(const LogCapture& log,
+                  const std::vector<std::string>& kinds) {
+  std::vector<std::string> texts;
+  for (const LogCapture::Line& line : log.lines()) {
+    if (line.level >= LogLevel::kError) texts.push_back(line.text);
+  }
+  ASSERT_EQ(texts.size(), kinds.size()) << ::testing::PrintToString(texts);
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    EXPECT_THAT(texts[i], AllOf(::testing::StartsWith(kinds[i] + " "),
+                                HasSubstr("reverse order of construction")));
+  }
+}
+
+// Correct guards are silent, whatever happened before.
+void ExpectSilentGuards(const LogCapture& log) {
+  const int before = log.Count();
+  {
+    DeviceGuard a(MtiaTest::dev(1));
+    StreamGuard b(DefaultStream(MtiaTest::dev(2)));
+    MultiStreamGuard c({DefaultStream(MtiaTest::dev(1))});
+    ThreadContextScope d(ThreadContext::Capture());
+  }
+  EXPECT_EQ(log.Count(), before);
+}
+
 TEST_F(GuardMisuse, OutOfOrderIsReported) {
   LogCapture log;
   auto one = std::make_unique<DeviceGuard>(dev(1));
   auto two = std::make_unique<DeviceGuard>(dev(2));
   EXPECT_EQ(log.Count(), 0);
   one.reset();
-  ASSERT_GE(log.Count(LogLevel::kError), 1);
-  EXPECT_THAT(log.lines().front().text,
-              AllOf(HasSubstr("DeviceGuard"), HasSubstr("reverse order")));
+  ExpectErrors(log, {"DeviceGuard"});
   two.reset();
+  ExpectErrors(log, {"DeviceGuard"});
   Must(SetCurrentDevice(dev(0)));
-  // Correct guards afterwards are silent.
-  const int before = log.Count();
-  {
-    DeviceGuard a(dev(1));
-    StreamGuard b(DefaultStream(dev(2)));
-  }
-  EXPECT_EQ(log.Count(), before);
+  ExpectSilentGuards(log);
 }
 
 TEST_F(GuardMisuse, StreamGuardOutOfOrderIsReported) {
@@ -47,18 +68,102 @@ TEST_F(GuardMisuse, StreamGuardOutOfOrderIsReported) {
   auto one = std::make_unique<StreamGuard>(s);
   auto two = std::make_unique<DeviceGuard>(dev(2));
   one.reset();
-  ASSERT_GE(log.Count(LogLevel::kError), 1);
-  EXPECT_THAT(log.lines().front().text, HasSubstr("StreamGuard"));
   two.reset();
+  ExpectErrors(log, {"StreamGuard"});
   Must(SetCurrentDevice(dev(0)));
+  ExpectSilentGuards(log);
 }
 
+TEST_F(GuardMisuse, MultiStreamGuardOutOfOrderIsReported) {
+  LogCapture log;
+  Stream s1 = NewStream(), s2 = NewStream();
+  auto one = std::make_unique<MultiStreamGuard>(std::vector<StreamRef>{s1});
+  auto two = std::make_unique<MultiStreamGuard>(std::vector<StreamRef>{s2});
+  one.reset();
+  two.reset();
+  ExpectErrors(log, {"MultiStreamGuard"});
+  Must(SetCurrentStream(DefaultStream(dev())));
+  ExpectSilentGuards(log);
+}
+
+TEST_F(GuardMisuse, ThreadContextScopeOutOfOrderIsReported) {
+  LogCapture log;
+  const ThreadContext context = ThreadContext::Capture();
+  auto one = std::make_unique<ThreadContextScope>(context);
+  auto two = std::make_unique<ThreadContextScope>(context);
+  auto three = std::make_unique<DeviceGuard>(dev(1));
+  two.reset();
+  ExpectErrors(log, {"ThreadContextScope"});
+  one.reset();
+  ExpectErrors(log, {"ThreadContextScope", "ThreadContextScope"});
+  three.reset();
+  ExpectErrors(log, {"ThreadContextScope", "ThreadContextScope"});
+  Must(SetCurrentDevice(dev(0)));
+  ExpectSilentGuards(log);
+}
+
+// What is around and inside of a misplaced guard is not accused.
+TEST_F(GuardMisuse, OnlyTheMisplacedGuardIsReported) {
+  LogCapture log;
+  {
+    DeviceGuard around(dev(3));
+    auto early = std::make_unique<DeviceGuard>(dev(1));
+    {
+      StreamGuard inner(DefaultStream(dev(2)));
+      early.reset();
+      DeviceGuard innermost(dev(1));
+    }
+    auto last = std::make_unique<DeviceGuard>(dev(2));
+    auto foreign = std::make_unique<DeviceGuard>(dev(1));
+    std::thread([&] { foreign.reset(); }).join();
+  }
+  ExpectErrors(log, {"DeviceGuard", "DeviceGuard"});
+  Must(SetCurrentDevice(dev(0)));
+  ExpectSilentGuards(log);
+}
+
+// Destroyed on another thread: nothing is restored there, whose own guards go
+// on undisturbed.
 TEST_F(GuardMisuse, AnotherThreadIsReported) {
   LogCapture log;
-  auto guard = std::make_unique<DeviceGuard>(dev(1));
-  std::thread([&] { guard.reset(); }).join();
-  EXPECT_GE(log.Count(LogLevel::kError), 1);
+  Stream s1 = NewStream(), s2 = NewStream();
+  auto device = std::make_unique<DeviceGuard>(dev(1));
+  auto stream = std::make_unique<StreamGuard>(s1);
+  auto streams = std::make_unique<MultiStreamGuard>(std::vector<StreamRef>{s1});
+  auto scope = std::make_unique<ThreadContextScope>(ThreadContext::Capture());
+  std::thread([&] {
+    DeviceGuard one(dev(2));
+    StreamGuard two(s2);
+    DeviceGuard three(dev(3));
+    device.reset();
+    stream.reset();
+    streams.reset();
+    scope.reset();
+    EXPECT_EQ(Current(), dev(3));
+    EXPECT_EQ(CurrentStream(dev()), s2.ref());
+  }).join();
+  ExpectErrors(log, {"DeviceGuard", "StreamGuard", "MultiStreamGuard",
+                     "ThreadContextScope"});
   Must(SetCurrentDevice(dev(0)));
+  Must(SetCurrentStream(DefaultStream(dev())));
+  ExpectSilentGuards(log);
+  std::thread([&] { ExpectSilentGuards(log); }).join();
+}
+
+// A guard that a host function destroys: reported, and nothing happens there.
+TEST_F(GuardMisuse, InsideAHostFunctionIsReported) {
+  InEverySchedule([] {
+    LogCapture log;
+    Stream s = NewStream();
+    auto guard = std::make_unique<DeviceGuard>(dev(1));
+    ASSERT_OK(LaunchHostFunc(s, [&](absl::Status) { guard.reset(); }));
+    ASSERT_OK(s.Synchronize());
+    EXPECT_EQ(guard, nullptr);
+    ExpectErrors(log, {"DeviceGuard"});
+    EXPECT_EQ(Current(), dev(1));
+    Must(SetCurrentDevice(dev(0)));
+    ExpectSilentGuards(log);
+  });
 }
 
 TEST_F(GuardMisuse, InOrderIsSilent) {

@@ -64,12 +64,14 @@ TEST_F(ThreadContextTest, IsAValue) {
   EXPECT_EQ(Current(), dev(1));
 }
 
-// The context keeps no stream alive: what died is said, and nothing changes.
-TEST_F(ThreadContextTest, DestroyedStreamIsReported) {
+// The context keeps no stream alive: what died is said and left out, the rest
+// takes effect.
+TEST_F(ThreadContextTest, DestroyedStreamIsReportedAndLeftOut) {
+  Stream alive = NewStream(dev(1));
   std::optional<ThreadContext> context;
   {
-    Stream s = NewStream(dev(1));
-    StreamGuard guard(s);
+    Stream s = NewStream(dev(0));
+    StreamGuard dead(s), guard(alive);
     context = ThreadContext::Capture();
   }
   Stream mine = NewStream(dev(0));
@@ -80,11 +82,36 @@ TEST_F(ThreadContextTest, DestroyedStreamIsReported) {
     EXPECT_THAT(scope.status(), StatusIs(absl::StatusCode::kInvalidArgument,
                                          HasSubstr("destroyed")));
     EXPECT_EQ(CurrentStream(dev(0)), mine.ref());
-    EXPECT_EQ(CurrentStream(dev(1)), DefaultStream(dev(1)));
+    EXPECT_EQ(CurrentStream(dev(1)), alive.ref());
+    EXPECT_EQ(Current(), dev(1));
   }
   EXPECT_EQ(Current(), dev(3));
   EXPECT_EQ(CurrentStream(dev(0)), mine.ref());
+  EXPECT_EQ(CurrentStream(dev(1)), DefaultStream(dev(1)));
   Must(SetCurrentStream(DefaultStream(dev(0))));
+}
+
+// Other devices keep working (C95), their streams too.
+TEST_F(ThreadContextTest, LostDeviceIsLeftOut) {
+  LogCapture log;
+  Stream alive = NewStream(dev(2));
+  std::optional<ThreadContext> context;
+  {
+    StreamGuard guard(alive);
+    context = ThreadContext::Capture();
+  }
+  Stream bad = NewStream(dev(1));
+  Must(CommitFault(bad, FaultForm::kTrap));
+  EXPECT_FALSE(bad.Synchronize().ok());
+  {
+    ThreadContextScope scope(*context);
+    EXPECT_THAT(scope.status(),
+                StatusIs(absl::StatusCode::kInternal, HasSubstr("mtia:1")));
+    EXPECT_EQ(CurrentStream(dev(2)), alive.ref());
+    EXPECT_EQ(Current(), dev(2));
+  }
+  EXPECT_EQ(CurrentStream(dev(2)), DefaultStream(dev(2)));
+  EXPECT_EQ(Current(), dev(0));
 }
 
 TEST_F(ThreadContextTest, LostDeviceIsReported) {

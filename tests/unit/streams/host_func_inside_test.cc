@@ -117,6 +117,53 @@ TEST_F(C42, MemoryPeersAndTheSimulatorAreRefusedInside) {
   });
 }
 
+// What is current on a thread of the backend's is the backend's.
+TEST_F(C42, NothingIsMadeCurrentInside) {
+  InEverySchedule([] {
+    LogCapture log;
+    Stream s = NewStream(dev(1));
+    const ThreadContext context = ThreadContext::Capture();
+    Refused refused;
+    std::vector<bool> unchanged;
+    Inside([&] {
+      const Device device = Must(CurrentDevice("mtia"));
+      const StreamRef stream = CurrentStream(dev(1));
+      const auto add = [&](const char* name, absl::Status status) {
+        refused.emplace_back(name, std::move(status));
+        unchanged.push_back(Must(CurrentDevice("mtia")) == device &&
+                            CurrentStream(dev(1)) == stream);
+      };
+      add("set device", SetCurrentDevice(dev(2)));
+      add("set stream", SetCurrentStream(s));
+      {
+        DeviceGuard guard(dev(2));
+        add("device guard", guard.status());
+      }
+      {
+        StreamGuard guard(s);
+        add("stream guard", guard.status());
+      }
+      {
+        MultiStreamGuard guard({s});
+        add("streams guard", guard.status());
+      }
+      {
+        ThreadContextScope scope(context);
+        add("scope", scope.status());
+      }
+      add("afterwards", SetCurrentDevice(dev(2)));
+    });
+    ASSERT_EQ(refused.size(), 7u);
+    ExpectRefused(refused);
+    EXPECT_EQ(unchanged, std::vector<bool>(7, true));
+    EXPECT_EQ(log.Count(LogLevel::kError), 0);
+    // The threads go on as before.
+    DeviceGuard guard(dev(2));
+    EXPECT_OK(guard.status());
+    EXPECT_EQ(Must(CurrentDevice("mtia")), dev(2));
+  });
+}
+
 TEST_F(C42, LookingIsAllowedInside) {
   InEverySchedule([] {
     LogCapture log;

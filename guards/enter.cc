@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "devrt/guards/enter.h"
+
+#include <new>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "devrt/runtime/internal/process_state.h"
+#include "devrt/runtime/internal/records.h"
+#include "devrt/runtime/log.h"
+#include "devrt/runtime/mutex.h"
+
+namespace devrt::internal {
+namespace {
+
+constexpr int kDepthBits = 28;  // of a guard's number
+
+// Numbers of guards that ended while they were not innermost: those around them
+// find them counted still.
+struct Misplaced {
+  Mutex mutex;
+  std::set<uint64_t> numbers DEVRT_GUARDED_BY(mutex);
+
+  static Misplaced& Get() {
+    static Misplaced* const all = new Misplaced;
+    return *all;
+  }
+};
+
+// Whether each guard above `number` has ended elsewhere; forgets them.
+bool TakeAllAbove(uint64_t number, uint64_t innermost) {
+  Misplaced& all = Misplaced::Get();
+  MutexLock lock(&all.mutex);
+  for (uint64_t i = number + 1; i <= innermost; ++i) {
+    if (all.numbers.count(i) == 0) return false;
+  }
+  all.numbers.erase(all.numbers.upper_bound(number),
+                    all.numbers.upper_bound(innermost));
+  return true;
+}
+
+void LogStatus(const absl::Status& status) {
+  DEVRT_LOG(kError,
+            std::string_view(status.message().data(), status.message().size()));
+}
+
+void Keep(absl::Status status, devrt_context* previous) {
+  *previous = {};
+  previous->state[0] = reinterpret_cast<uintptr_t>(
+      new (std::nothrow) absl::Status(std::move(status)));
+}
+
+}  // namespace
+
+absl::Status CheckGuard(const char* kind) {
+  if (InHostFunction()) return HostFunctionError(kind);
+  if (t_streams.guards == 0) {
+    static std::atomic<uint64_t> threads{0};
+    t_streams.guards = (threads.fetch_add(1) + 1) << kDepthBits;
+  }
+  return absl::OkStatus();
+}
+
+bool FirstGuard(const char* kind, devrt_context* previous) {
+  absl::Status status = CheckGuard(kind);
+  if (status.ok()) return true;
+  Keep(std::move(status), previous);
+  return false;
+}
+
+bool CloseMisplacedGuard(uint64_t number, const char* kind) {
+  // In a forked child the lock may be held by a thread that is not there.
+  if ((process_state.load() & kForkedChild) != 0) return false;
+  const uint64_t innermost = t_streams.guards & ~kGuardsRefused;
+  const bool inside = InHostFunction();
+  const bool here = !inside && innermost >> kDepthBits == number >> kDepthBits;
+  if (here && TakeAllAbove(number, innermost)) {
+    t_streams.guards = number - 1;
+    return true;
+  }
+  {
+    Misplaced& all = Misplaced::Get();
+    MutexLock lock(&all.mutex);
+    all.numbers.insert(number);
+  }
+  const char* const fault =
+      here ? " is destroyed before a guard that was made after it"
+      : inside
+          ? " is destroyed inside a host function, so nothing is restored"
+          : " is destroyed on another thread than the one that made it, so "
+            "nothing is restored";
+  const std::string text =
+      absl::StrCat(kind, fault,
+                   ": destroy guards in the reverse order of construction, on "
+                   "the thread that made them");
+  DEVRT_LOG(kError, text);
+  return here;
+}
+
+void ReportGuardError(DeviceRecord* device, devrt_status error,
+                      const char* kind) {
+  LogStatus(TakeError(device, error, kind));
+}
+
+void KeepGuardError(DeviceRecord* device, devrt_status error, const char* kind,
+                    devrt_context* previous) {
+  absl::Status status = TakeError(device, error, kind);
+  LogStatus(status);
+  Keep(std::move(status), previous);
+}
+
+absl::Status EnterError(DeviceRecord* device, const devrt_context& previous) {
+  const auto* kept = reinterpret_cast<const absl::Status*>(previous.state[0]);
+  if (kept != nullptr) return *kept;
+  if (!IsOpen(device)) return ClosedError(device);
+  return absl::UnavailableError(absl::StrCat(
+      DeviceName(device), " could not be made current; the log says why"));
+}
+
+void DropGuardError(devrt_context* previous) {
+  delete reinterpret_cast<absl::Status*>(previous->state[0]);
+}
+
+}  // namespace devrt::internal
