@@ -64,7 +64,7 @@ absl::Status RegisterHost(Device device, void* pointer, uint64_t bytes,
   if (const auto in_the_way = AllocationTable::Get().Insert(&range)) {
     return Conflict(range, *in_the_way);
   }
-  internal::SetCallSite(site);
+  const internal::CallSiteScope noted(site);
   absl::Status status = FromPlugin(
       record,
       record->ops->host_register(record->self, record->ordinal, pointer, bytes),
@@ -89,7 +89,7 @@ absl::Status UnregisterHost(Device device, void* pointer, CallSite site) {
       !AllocationTable::Get().Remove(*range, site)) {
     return NotRegistered(record, pointer, range);
   }
-  internal::SetCallSite(site);
+  const internal::CallSiteScope noted(site);
   devrt_status error = nullptr;
   if (!internal::IsLost(range->device)) {
     error = record->ops->host_unregister(record->self, pointer);

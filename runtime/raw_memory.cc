@@ -64,7 +64,7 @@ absl::StatusOr<void*> Allocate(Device device, uint64_t bytes,
   internal::LiveCount live(record);
   DEVRT_RETURN_IF_ERROR(CheckRequest(record, bytes, alignment, "Allocate"));
   if (bytes == 0) return nullptr;
-  internal::SetCallSite(site);
+  const internal::CallSiteScope noted(site);
   void* pointer = nullptr;
   if (devrt_status error = record->ops->alloc(record->self, record->ordinal,
                                               bytes, alignment, &pointer)) {
@@ -84,7 +84,7 @@ absl::Status Free(Device device, void* pointer, CallSite site) {
   DEVRT_ASSIGN_OR_RETURN(
       const AllocationRange range,
       ClaimBlock(pointer, PointerKind::kDevice, record, "Free", site));
-  internal::SetCallSite(site);
+  const internal::CallSiteScope noted(site);
   devrt_status error = nullptr;
   if (!IsLost(record)) {
     error = record->ops->dealloc(record->self, record->ordinal, pointer,
@@ -99,7 +99,7 @@ absl::StatusOr<void*> AllocateHost(Device device, uint64_t bytes,
   internal::LiveCount live(record);
   DEVRT_RETURN_IF_ERROR(CheckRequest(record, bytes, alignment, "AllocateHost"));
   if (bytes == 0) return nullptr;
-  internal::SetCallSite(site);
+  const internal::CallSiteScope noted(site);
   void* pointer = nullptr;
   devrt_status error = record->ops->host_alloc(record->self, record->ordinal,
                                                bytes, alignment, &pointer);
@@ -125,7 +125,7 @@ absl::Status FreeHost(void* pointer, CallSite site) {
   DEVRT_ASSIGN_OR_RETURN(
       const AllocationRange range,
       ClaimBlock(pointer, PointerKind::kPinned, nullptr, "FreeHost", site));
-  internal::SetCallSite(site);
+  const internal::CallSiteScope noted(site);
   DeviceRecord* record = range.device;
   devrt_status error = nullptr;
   if (!IsLost(record)) {

@@ -96,7 +96,7 @@ absl::Status EventRef::Record(StreamRef stream, CallSite site) const {
 absl::StatusOr<bool> EventRef::Query(CallSite site) const {
   DEVRT_RETURN_IF_ERROR(internal::LookAt(*this, "Query"));
   if (!record_->recorded.load(std::memory_order_acquire)) return true;
-  internal::SetCallSite(site);
+  const internal::CallSiteScope noted(site);
   DeviceRecord* device = record_->device;
   uint32_t done = 0;
   absl::Status status = FromPlugin(
@@ -117,7 +117,7 @@ absl::Status EventRef::Synchronize(CallSite site) const {
   if (!record_->recorded.load(std::memory_order_acquire)) {
     return absl::OkStatus();
   }
-  internal::SetCallSite(site);
+  const internal::CallSiteScope noted(site);
   DeviceRecord* device = record_->device;
   absl::Status status = FromPlugin(
       device,

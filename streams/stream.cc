@@ -178,7 +178,6 @@ absl::StatusOr<Stream> Stream::FromNative(Device device, void* native,
         absl::StrCat("backend \"", device.backend().name(),
                      "\" cannot adopt native streams (STREAM_EXTERNAL)"));
   }
-  internal::SetCallSite({});
   auto ref = DeviceStreams::Of(record)->streams.Adopt(native, std::move(owner));
   if (!ref.ok()) return ref.status();
   return Stream(*ref);

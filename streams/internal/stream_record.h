@@ -44,11 +44,16 @@ static_assert(std::is_base_of_v<StreamGate, StreamRecord> &&
 inline constexpr uint64_t kDefaultSerial = ~uint64_t{0};
 uint64_t NextStreamSerial();
 
-// A stream that may be used now.
+// A stream that may be used now, and the call's site for as long.
 struct StreamTarget {
-  StreamRecord* record;
-  DeviceRecord* device;
-  devrt_stream handle;
+  StreamRecord* record = nullptr;
+  DeviceRecord* device = nullptr;
+  devrt_stream handle = nullptr;
+
+  StreamTarget() = default;
+  StreamTarget(const StreamTarget&) = delete;
+  StreamTarget& operator=(const StreamTarget&) = delete;
+  ~StreamTarget() { SetCallSite({}); }
 
   const devrt_ops_v0& ops() const { return *device->ops; }
   void* self() const { return device->self; }
@@ -86,26 +91,21 @@ inline absl::Status CheckStream(StreamRef stream, const char* call) {
 inline absl::Status LookAt(StreamRef stream, const char* call, CallSite site,
                            StreamTarget* target) {
   StreamRecord* record = stream.record();
-  *target = {record, nullptr, nullptr};
+  target->record = record;
   absl::Status checked = CheckStream(stream, call);
   if (ABSL_PREDICT_FALSE(!checked.ok())) return checked;
+  SetCallSite(site);
   devrt_stream handle = record->handle.load(std::memory_order_acquire);
   if (ABSL_PREDICT_FALSE(handle == nullptr)) {
     absl::Status status = ObtainHandle(record, call);
     if (!status.ok()) return status;
     handle = record->handle.load(std::memory_order_acquire);
   }
-  SetCallSite(site);
   target->device = record->device;
   target->handle = handle;
   return absl::OkStatus();
 }
 
-// LookAt for calls that enqueue or wait.
-inline absl::Status UseStream(StreamRef stream, const char* call, CallSite site,
-                              StreamTarget* target) {
-  *target = {stream.record(), nullptr, nullptr};
-  if (ABSL_PREDICT_FALSE(InHostFunction())) return HostFunctionError(call);
 // Around the program's code in a host function or kernel: calls that act and
 // guards are refused (C42).  Nests.
 class HostCodeScope {
@@ -122,6 +122,10 @@ class HostCodeScope {
   const uint64_t before_;
 };
 
+// LookAt for calls that enqueue or wait.
+inline absl::Status UseStream(StreamRef stream, const char* call, CallSite site,
+                              StreamTarget* target) {
+  if (ABSL_PREDICT_FALSE(InHostFunction())) return HostFunctionError(call);
   if (ABSL_PREDICT_FALSE(HasFinished())) DrainFinished();
   return LookAt(stream, call, site, target);
 }

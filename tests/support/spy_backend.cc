@@ -312,6 +312,14 @@ int SpyBackend::Count(std::string_view slot, int device) const {
       }));
 }
 
+SpyBackend::Call SpyBackend::Last(std::string_view slot) const {
+  std::lock_guard<std::mutex> lock(mu_);
+  const auto it =
+      std::find_if(calls_.rbegin(), calls_.rend(),
+                   [&](const Call& call) { return call.slot == slot; });
+  return it != calls_.rend() ? *it : Call{"never called", -1, "", -1, ""};
+}
+
 std::set<int> SpyBackend::contexts() const {
   std::lock_guard<std::mutex> lock(mu_);
   return contexts_;
@@ -362,7 +370,10 @@ bool SpyBackend::Enter(const char* slot, int device, bool names_device,
                        devrt_status* error) {
   RunHook(slot);
   std::lock_guard<std::mutex> lock(mu_);
-  calls_.push_back({slot, device});
+  const devrt_call_site_v0* const site = host_->call_site(host_->host);
+  const auto copy = [](const char* s) { return std::string(s ? s : ""); };
+  calls_.push_back(
+      {slot, device, copy(site->file), site->line, copy(site->label)});
   for (auto it = failures_.begin(); it != failures_.end(); ++it) {
     if (it->slot != slot || --it->nth != 0) continue;
     const std::string text = std::string("spy refuses ") + slot;

@@ -42,6 +42,10 @@ class SpyBackend {
   struct Call {
     std::string slot;
     int device;
+    // host->call_site at the call; empty for nullptr.
+    std::string file;
+    int line;
+    std::string label;
   };
 
   static SpyBackend& Get();
@@ -52,6 +56,8 @@ class SpyBackend {
 
   // Calls of a slot; of one device, or of all.
   int Count(std::string_view slot, int device = -1) const;
+  // The last call of a slot; line -1 if there was none.
+  Call Last(std::string_view slot) const;
   std::set<int> contexts() const;
   // Uses of handles that were destroyed or never made.
   int bad_handles() const;

@@ -239,12 +239,5 @@ TEST_F(DeviceTest, C42RefusedInHostFunctions) {
   EXPECT_OK(GetDevice("fake:1"));
 }
 
-TEST_F(DeviceTest, SynchronizeTellsWhereItWasCalled) {
-  ASSERT_OK(Fake().device(0).Synchronize());
-  const int line = __LINE__ - 1;
-  EXPECT_EQ(internal::t_state.site.line, line);
-  EXPECT_THAT(internal::t_state.site.file, HasSubstr("device_test.cc"));
-}
-
 }  // namespace
 }  // namespace devrt
