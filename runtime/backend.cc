@@ -42,6 +42,11 @@ int Backend::device_count() const {
 absl::StatusOr<Extension> Backend::GetExtension(const char* name,
                                                 uint32_t minimum_size) const {
   if (!internal::IsProcessOpen()) return internal::ProcessClosedError();
+  if (name == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("GetExtension of backend ",
+                     internal::Quoted(record_->name), " needs a name"));
+  }
   const Extension found = record_->chain->FindExtension(name);
   if (found.table == nullptr) {
     return absl::UnimplementedError(

@@ -93,7 +93,8 @@ class DEVRT_EXPORT Backend {
   // An extension's function table by name, for example
   // DEVRT_PROBE_EXTENSION.  UNIMPLEMENTED, naming backend and extension, when
   // the backend has none, or when its table is shorter than `minimum_size`
-  // bytes.  Valid, and the same, until the end of the process.
+  // bytes; INVALID_ARGUMENT for nullptr.  Valid, and the same, until the end
+  // of the process.
   absl::StatusOr<Extension> GetExtension(const char* name,
                                          uint32_t minimum_size) const;
 

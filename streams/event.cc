@@ -26,6 +26,10 @@ absl::Status StaleEventError(EventRef event, const char* call) {
         " with an Event that was moved from: use the Event that it was "
         "moved to"));
   }
+  DeviceRecord* device = event.record()->device;
+  if ((device->state.load(std::memory_order_acquire) & ~kQuarantined) != 0) {
+    return ClosedError(device);
+  }
   return absl::InvalidArgumentError(absl::StrCat(
       call, " with an event of ", event.device().name(),
       " that was destroyed: keep its Event alive while it is used"));
@@ -56,13 +60,14 @@ void NoteRecorded(EventRecord* record) {
 Device EventRef::device() const { return Device(record_->device); }
 
 uint64_t EventRef::id() const {
-  return record_->recorded.load(std::memory_order_acquire)
+  return record_ != nullptr && record_->recorded.load(std::memory_order_acquire)
              ? record_->native.load(std::memory_order_relaxed)
              : 0;
 }
 
 EventOptions EventRef::options() const {
   EventOptions options;
+  if (record_ == nullptr) return options;
   options.timing = (record_->flags & DEVRT_EVENT_TIMING) != 0;
   options.blocking_sync = (record_->flags & DEVRT_EVENT_BLOCKING_SYNC) != 0;
   options.interprocess = (record_->flags & DEVRT_EVENT_IPC) != 0;
@@ -167,12 +172,12 @@ absl::StatusOr<Event> Event::Create(Device device, EventOptions options) {
     return internal::HostFunctionError("Event::Create");
   }
   if (!internal::IsOpen(record)) return internal::ClosedError(record);
+  if (internal::HasFinished()) internal::DrainFinished();
   if (options.timing || options.interprocess) {
     DEVRT_RETURN_IF_ERROR(CheckOptions(device, options));
   }
   const uint32_t flags =
       (options.timing ? DEVRT_EVENT_TIMING : 0) |
-  if (internal::HasFinished()) internal::DrainFinished();
       (options.blocking_sync ? DEVRT_EVENT_BLOCKING_SYNC : 0) |
       (options.interprocess ? DEVRT_EVENT_IPC : 0);
   return Event(DeviceStreams::Of(record)->events.Take(flags));

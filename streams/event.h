@@ -81,7 +81,8 @@ class DEVRT_EXPORT EventRef {
   uint64_t serial_;
 };
 
-// An owned event.  Movable; all attributes move along.
+// An owned event.  Movable; all attributes move along.  A moved-from Event may
+// only be destroyed or assigned to.
 class DEVRT_EXPORT Event {
  public:
   // UNIMPLEMENTED for `timing` or `interprocess` without that capability.

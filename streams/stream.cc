@@ -31,6 +31,10 @@ absl::Status StaleStreamError(StreamRef stream, const char* call) {
         " on a Stream that was moved from: use the Stream that it was "
         "moved to"));
   }
+  DeviceRecord* device = stream.record()->device;
+  if ((device->state.load(std::memory_order_acquire) & ~kQuarantined) != 0) {
+    return ClosedError(device);
+  }
   return absl::InvalidArgumentError(absl::StrCat(
       call, " on stream ", stream.serial(), " of ", stream.device().name(),
       ", which was destroyed: keep its Stream alive while it is used"));
@@ -79,11 +83,11 @@ absl::StatusOr<bool> StreamRef::Query(CallSite site) const {
       FromPlugin(t.device, t.ops().stream_query(t.self(), t.handle, &done),
                  "stream query");
   if (!status.ok() || done == 0) t.MarkDirty();
+  if (internal::HasFinished()) internal::DrainFinished();
   if (!status.ok()) return status;
   return done != 0;
 }
 
-  if (internal::HasFinished()) internal::DrainFinished();
 absl::Status StreamRef::Synchronize(CallSite site) const {
   StreamTarget t;
   DEVRT_RETURN_IF_ERROR(internal::UseStream(*this, "Synchronize", site, &t));
@@ -200,12 +204,22 @@ StreamRef DefaultStream(Device device) {
                    internal::kDefaultSerial);
 }
 
+namespace {
+// Far beyond what any device runs at a time.
+constexpr size_t kMaxPoolSize = 65'536;
+}  // namespace
+
 absl::StatusOr<StreamPool> StreamPool::Create(Device device, size_t size,
                                               StreamOptions options) {
   if (size == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("a StreamPool of ", device.name(),
                      " needs at least one stream, but its size is 0"));
+  }
+  if (size > kMaxPoolSize) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a StreamPool of ", device.name(), " has at most ",
+                     kMaxPoolSize, " streams, but ", size, " were asked for"));
   }
   std::vector<Stream> streams;
   streams.reserve(size);

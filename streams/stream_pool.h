@@ -11,6 +11,7 @@
 // where the number of streams matters more than independence.
 //
 // Ownership: the pool owns its streams; references are valid while it lives.
+// Movable; a moved-from pool may only be destroyed or assigned to.
 // Threads: Next may be called from any thread.
 
 #ifndef DEVRT_STREAMS_STREAM_POOL_H_
@@ -30,7 +31,7 @@ namespace devrt {
 
 class DEVRT_EXPORT StreamPool {
  public:
-  // INVALID_ARGUMENT when `size` is 0.
+  // INVALID_ARGUMENT when `size` is 0 or more than 65,536.
   static absl::StatusOr<StreamPool> Create(Device device, size_t size,
                                            StreamOptions options = {});
 

@@ -109,6 +109,9 @@ TEST(LoaderTest, MissingSlotsAreNamed) {
     EXPECT_THAT(backend.GetExtension("acme.none/1", 8),
                 StatusIs(absl::StatusCode::kUnimplemented,
                          "backend \"good\" has no extension \"acme.none/1\""));
+    EXPECT_THAT(backend.GetExtension(nullptr, 8),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("GetExtension of backend \"good\"")));
   });
 }
 

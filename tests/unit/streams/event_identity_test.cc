@@ -188,6 +188,8 @@ TEST_F(Destroyed, CallsOnAMovedFromEventAreRefused) {
   EXPECT_THAT(a.Native(), refused);
   EXPECT_THAT(s.Wait(a.ref()), refused);
   EXPECT_THAT(ElapsedMilliseconds(a, b), refused);
+  EXPECT_EQ(a.id(), 0u);
+  EXPECT_FALSE(a.options().timing);
 }
 
 }  // namespace

@@ -233,6 +233,18 @@ TEST_F(Pool, SizeZeroIsRefused) {
                        ::testing::AllOf(HasSubstr("mtia:1"), HasSubstr("0"))));
 }
 
+TEST_F(Pool, AbsurdSizesAreRefused) {
+  for (const size_t size :
+       {SIZE_MAX, SIZE_MAX / sizeof(Stream), size_t{65'537}}) {
+    EXPECT_THAT(
+        StreamPool::Create(dev(1), size),
+        StatusIs(absl::StatusCode::kInvalidArgument,
+                 ::testing::AllOf(HasSubstr("mtia:1"), HasSubstr("65536"),
+                                  HasSubstr(std::to_string(size)))));
+  }
+  EXPECT_EQ(Must(sim().Stats()).created_streams, 0u);
+}
+
 TEST_F(Pool, ThreadsShareItEvenly) {
   StreamPool pool = Must(StreamPool::Create(dev(), 4));
   std::mutex mu;

@@ -77,8 +77,11 @@ TEST(C98, ShutdownWaitsForLiveObjectsAndEndsEverything) {
   EXPECT_THAT(SetCurrentStream(DefaultStream(one)), closed);
   EXPECT_THAT(Spin(DefaultStream(one), 1), closed);
   EXPECT_EQ(CurrentStream(one), DefaultStream(one));
-  EXPECT_FALSE(stream_ref.Query().ok());
-  EXPECT_FALSE(event_ref.Query().ok());
+  EXPECT_THAT(stream_ref.Query(), closed);
+  EXPECT_THAT(event_ref.Query(), closed);
+  EXPECT_THAT(own.Query(), closed);
+  EXPECT_THAT(own.Synchronize(), closed);
+  EXPECT_THAT(SetCurrentStream(own), closed);
   EXPECT_THAT(DeviceGuard(one).status(), closed);
   EXPECT_THAT(StreamGuard(DefaultStream(one)).status(), closed);
   EXPECT_THAT(MultiStreamGuard({DefaultStream(one)}).status(), closed);
