@@ -197,11 +197,24 @@ TEST_F(C73, AllocationIsNoOrder) {
 
 using C102 = MtiaTest;
 TEST_F(C102, ZeroBytes) {
+  const MemoryInfo before = Must(dev().GetMemoryInfo());
+  const auto unchanged = [&] {
+    const SimulatorStats stats = Must(sim().Stats());
+    const MemoryInfo now = Must(dev().GetMemoryInfo());
+    EXPECT_EQ(stats.live_blocks, 0u);
+    EXPECT_EQ(stats.live_pinned, 0u);
+    EXPECT_EQ(stats.live_registered, 0u);
+    EXPECT_EQ(now.free_bytes, before.free_bytes);
+    EXPECT_EQ(now.total_bytes, before.total_bytes);
+  };
   EXPECT_EQ(Must(Allocate(dev(), 0)), nullptr);
+  unchanged();
   EXPECT_EQ(Must(AllocateHost(dev(), 0)), nullptr);
+  unchanged();
   EXPECT_OK(Free(dev(), nullptr));
   EXPECT_OK(FreeHost(nullptr));
-  EXPECT_EQ(sim().Stats()->live_blocks, 0u);
+  unchanged();
+  EXPECT_OK(sim().Reset());  // nothing is counted as alive
 }
 
 using C4 = MtiaTest;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events and devices, elapsed time, interprocess events (C31-C33, C35, C38).
+// Events and devices, elapsed time, interprocess events (C31-C33, C35, C38),
+// with and without blocking sync (C40).
 
 #include <optional>
 
-#include "tests/support/mtia_fixture.h"
+#include "tests/support/event_fixture.h"
 
 namespace devrt::testing {
 namespace {
@@ -12,10 +13,10 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-using C31 = MtiaTest;
-using C32 = MtiaTest;
-using C33 = MtiaTest;
-using C35 = MtiaTest;
+using C31 = EventTest;
+using C32 = EventTest;
+using C33 = EventTest;
+using C35 = EventTest;
 using C38 = MtiaTest;
 
 EventOptions Timing() {
@@ -25,12 +26,12 @@ EventOptions Timing() {
 }
 
 TEST_F(C31, RecordAcrossDevicesIsRefusedAndKeepsTheCapture) {
-  InEverySchedule([] {
+  ForEachForm([&] {
     Flag gate = NewFlag(dev(0));
     Stream s0 = NewStream(dev(0)), s1 = NewStream(dev(1)),
            reader = NewStream(dev(0));
     Cell x(dev(0)), y(dev(0));
-    Event e = NewEvent(dev(0));
+    Event e = New(dev(0));
     ASSERT_OK(gate.WaitOn(s0));
     ASSERT_OK(Put(s0, x, 1));
     ASSERT_OK(e.Record(s0));
@@ -53,7 +54,7 @@ TEST_F(C31, RecordAcrossDevicesIsRefusedAndKeepsTheCapture) {
 }
 
 TEST_F(C31, RefusedFirstRecordLeavesTheEventUnrecorded) {
-  Event e = NewEvent(dev(0));
+  Event e = New(dev(0));
   Stream s1 = NewStream(dev(1));
   const absl::Status status = e.Record(s1);
   EXPECT_EQ(MessageOf(status),
@@ -67,17 +68,17 @@ TEST_F(C31, RefusedFirstRecordLeavesTheEventUnrecorded) {
 }
 
 TEST_F(C31, DefaultStreamOfAnotherDevice) {
-  Event e = NewEvent(dev(1));
+  Event e = New(dev(1));
   EXPECT_THAT(e.Record(DefaultStream(dev(0))),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(HasSubstr("mtia:0"), HasSubstr("mtia:1"))));
 }
 
 TEST_F(C32, WaitAcrossDevicesOrders) {
-  InEverySchedule([] {
+  ForEachForm([&] {
     Stream producer = NewStream(dev(0)), consumer = NewStream(dev(1));
     Cell x(dev(0)), y(dev(1));
-    Event e = NewEvent(dev(0));
+    Event e = New(dev(0));
     ASSERT_OK(Spin(producer, kLong));
     ASSERT_OK(Put(producer, x, 1));
     ASSERT_OK(e.Record(producer));
@@ -90,13 +91,13 @@ TEST_F(C32, WaitAcrossDevicesOrders) {
 }
 
 TEST_F(C32, AroundAllDevices) {
-  InEverySchedule([] {
+  ForEachForm([&] {
     std::vector<Stream> streams;
     std::vector<Event> events;
     OpLog log;
     for (int i = 0; i < kDevices; ++i) {
       streams.push_back(NewStream(dev(i)));
-      events.push_back(NewEvent(dev(i)));
+      events.push_back(New(dev(i)));
       if (i > 0) {
         ASSERT_OK(streams.back().Wait(events[i - 1u]));
       }
@@ -122,10 +123,10 @@ TEST_F(C32, BothOrdersWithoutTheWait) {
 }
 
 TEST_F(C33, QueryAndSynchroniseFromAnyCurrentDevice) {
-  InEverySchedule([] {
+  ForEachForm([&] {
     Stream s = NewStream(dev(1));
     Flag gate = NewFlag(dev(1));
-    Event e = NewEvent(dev(1));
+    Event e = New(dev(1));
     ASSERT_OK(gate.WaitOn(s));
     ASSERT_OK(e.Record(s));
     InThreads(1, [&](int) {
@@ -143,11 +144,11 @@ TEST_F(C33, QueryAndSynchroniseFromAnyCurrentDevice) {
 
 // Each error has the others below it planted, so that the order shows.
 TEST_F(C35, ErrorsInTheirOrder) {
-  InVirtualSchedules([] {
+  ForEachVirtualForm([&] {
     Flag gate = NewFlag(dev(1));
     Stream s0 = NewStream(dev(0)), s1 = NewStream(dev(1));
-    Event untimed = NewEvent(dev(1)), unrecorded = NewEvent(dev(0), Timing());
-    Event here = NewEvent(dev(0), Timing()), there = NewEvent(dev(1), Timing());
+    Event untimed = New(dev(1)), unrecorded = New(dev(0), Timing());
+    Event here = New(dev(0), Timing()), there = New(dev(1), Timing());
     EXPECT_THAT(ElapsedMilliseconds(untimed, unrecorded),
                 StatusIs(absl::StatusCode::kInvalidArgument,
                          HasSubstr("Both events must be created with argument "
@@ -176,12 +177,12 @@ TEST_F(C35, ErrorsInTheirOrder) {
 }
 
 TEST_F(C35, ReversedIsNegativeAndPartsAddUp) {
-  InEverySchedule([] {
+  ForEachForm([&] {
     constexpr int kParts = 6;
     Stream s = NewStream();
     std::vector<Event> events;
     for (int i = 0; i <= kParts; ++i) {
-      events.push_back(NewEvent(dev(), Timing()));
+      events.push_back(New(dev(), Timing()));
       ASSERT_OK(events.back().Record(s));
       ASSERT_OK(Spin(s, kShort * static_cast<uint64_t>(i + 1)));
     }
@@ -202,9 +203,9 @@ TEST_F(C35, ReversedIsNegativeAndPartsAddUp) {
 }
 
 TEST_F(C35, MillisecondsOfTheVirtualClock) {
-  InVirtualSchedules([] {
+  ForEachVirtualForm([&] {
     Stream s = NewStream();
-    Event a = NewEvent(dev(), Timing()), b = NewEvent(dev(), Timing());
+    Event a = New(dev(), Timing()), b = New(dev(), Timing());
     ASSERT_OK(a.Record(s));
     ASSERT_OK(Spin(s, 5'000'000));
     ASSERT_OK(b.Record(s));
@@ -217,9 +218,9 @@ TEST_F(C35, MillisecondsOfTheVirtualClock) {
 
 // The capture that counts is the newest.
 TEST_F(C35, AfterARerecord) {
-  InVirtualSchedules([] {
+  ForEachVirtualForm([&] {
     Stream s = NewStream();
-    Event a = NewEvent(dev(), Timing()), b = NewEvent(dev(), Timing());
+    Event a = New(dev(), Timing()), b = New(dev(), Timing());
     ASSERT_OK(b.Record(s));
     ASSERT_OK(a.Record(s));
     ASSERT_OK(Spin(s, 1'000'000));

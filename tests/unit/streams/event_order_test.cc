@@ -7,27 +7,10 @@
 #include <optional>
 #include <thread>
 
-#include "tests/support/mtia_fixture.h"
+#include "tests/support/event_fixture.h"
 
 namespace devrt::testing {
 namespace {
-
-class EventTest : public MtiaTest {
- protected:
-  // `body` in every schedule, for events with each form of host wait.
-  void ForEachForm(const std::function<void()>& body) {
-    for (const bool blocking_sync : {false, true}) {
-      options_.blocking_sync = blocking_sync;
-      SCOPED_TRACE(blocking_sync ? "blocking_sync" : "no blocking_sync");
-      InEverySchedule(body);
-      if (HasFailure()) return;
-    }
-  }
-  Event New(Device device = dev()) { return NewEvent(device, options_); }
-
- private:
-  EventOptions options_;
-};
 
 using C24 = EventTest;
 using C25 = EventTest;

@@ -116,25 +116,34 @@ TEST_F(C44, UnorderedFunctionsRunInAnyOrder) {
 using C45 = MtiaTest;
 TEST_F(C45, AfterAFaultEachIsCalledOnceWithTheError) {
   InEverySchedule([] {
-    std::atomic<int> calls{0};
-    std::atomic<int> failed{0};
+    // The fault is known only after the first two were accepted.
+    Flag gate = NewFlag();
+    std::atomic<int> calls[3] = {};
+    std::atomic<int> failed[3] = {};
     Stream s = NewStream();
     Stream t = NewStream();
+    ASSERT_OK(gate.WaitOn(s));
     ASSERT_OK(CommitFault(s, FaultForm::kAssert));
-    // A call may already learn of the fault: then it takes no function.
-    int accepted = 0;
-    for (StreamRef stream : {s.ref(), s.ref(), t.ref()}) {
-      absl::Status status = LaunchHostFunc(stream, [&](absl::Status why) {
-        ++calls;
-        if (!why.ok()) ++failed;
+    const auto launch = [&](StreamRef stream, int i) {
+      return LaunchHostFunc(stream, [&, i](absl::Status why) {
+        ++calls[i];
+        if (!why.ok()) ++failed[i];
       });
-      if (status.ok()) ++accepted;
-    }
+    };
+    ASSERT_OK(launch(s, 0));
+    ASSERT_OK(launch(s, 1));
+    ASSERT_OK(launch(t, 2));
+    ASSERT_OK(gate.Set());
     EXPECT_FALSE(dev().Synchronize().ok());
     // Waiting threads are released before the functions are called (2.5).
-    Eventually([&] { return calls >= accepted; });
-    EXPECT_EQ(calls, accepted);
-    EXPECT_GE(failed, accepted - 1);  // t's may have run before
+    Eventually([&] { return calls[0] + calls[1] + calls[2] == 3; });
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(calls[i], 1) << i;
+    EXPECT_EQ(failed[0], 1);
+    EXPECT_EQ(failed[1], 1);
+    EXPECT_LE(failed[2], 1);  // t's may have run before
+    // Nothing is taken any more.
+    EXPECT_FALSE(launch(t, 2).ok());
+    EXPECT_EQ(calls[2], 1);
   });
 }
 
