@@ -22,6 +22,7 @@
 #include "devrt/runtime/backend.h"
 #include "devrt/runtime/call_site.h"
 #include "devrt/runtime/device.h"
+#include "devrt/runtime/inspect.h"
 #include "devrt/runtime/layer.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/peer.h"
