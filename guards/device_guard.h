@@ -41,9 +41,7 @@ class DEVRT_EXPORT DeviceGuard {
   explicit DeviceGuard(Device device) noexcept
       : device_(device),
         number_(
-            internal::EnterDevice(device.record(), &previous_, "DeviceGuard")
-                ? internal::OpenGuard()
-                : 0) {}
+            internal::OpenGuard(device.record(), &previous_, "DeviceGuard")) {}
   DeviceGuard(int) = delete;
   DeviceGuard(std::nullptr_t) = delete;
   DeviceGuard(const DeviceGuard&) = delete;

@@ -17,7 +17,9 @@
 namespace devrt::internal {
 namespace {
 
-constexpr int kDepthBits = 28;  // of a guard's number
+// Of a guard's number; they count down, so that one subtraction tells the next
+// number and whether there is one.
+constexpr int kDepthBits = 28;
 
 // Numbers of guards that ended while they were not innermost: those around them
 // find them counted still.
@@ -31,15 +33,15 @@ struct Misplaced {
   }
 };
 
-// Whether each guard above `number` has ended elsewhere; forgets them.
-bool TakeAllAbove(uint64_t number, uint64_t innermost) {
+// Whether each guard inside of `number` has ended elsewhere; forgets them.
+bool TakeAllInside(uint64_t number, uint64_t innermost) {
   Misplaced& all = Misplaced::Get();
   MutexLock lock(&all.mutex);
-  for (uint64_t i = number + 1; i <= innermost; ++i) {
+  for (uint64_t i = innermost; i < number; ++i) {
     if (all.numbers.count(i) == 0) return false;
   }
-  all.numbers.erase(all.numbers.upper_bound(number),
-                    all.numbers.upper_bound(innermost));
+  all.numbers.erase(all.numbers.lower_bound(innermost),
+                    all.numbers.lower_bound(number));
   return true;
 }
 
@@ -60,16 +62,16 @@ absl::Status CheckGuard(const char* kind) {
   if (InHostFunction()) return HostFunctionError(kind);
   if (t_streams.guards == 0) {
     static std::atomic<uint64_t> threads{0};
-    t_streams.guards = (threads.fetch_add(1) + 1) << kDepthBits;
+    t_streams.guards = (threads.fetch_add(1) + 2) << kDepthBits;
   }
   return absl::OkStatus();
 }
 
-bool FirstGuard(const char* kind, devrt_context* previous) {
+uint64_t FirstGuard(const char* kind, devrt_context* previous) {
   absl::Status status = CheckGuard(kind);
-  if (status.ok()) return true;
+  if (status.ok()) return t_streams.guards - 1;
   Keep(std::move(status), previous);
-  return false;
+  return 0;
 }
 
 bool CloseMisplacedGuard(uint64_t number, const char* kind) {
@@ -77,9 +79,11 @@ bool CloseMisplacedGuard(uint64_t number, const char* kind) {
   if ((process_state.load() & kForkedChild) != 0) return false;
   const uint64_t innermost = t_streams.guards & ~kGuardsRefused;
   const bool inside = InHostFunction();
-  const bool here = !inside && innermost >> kDepthBits == number >> kDepthBits;
-  if (here && TakeAllAbove(number, innermost)) {
-    t_streams.guards = number - 1;
+  // Without a guard `innermost` is one more than the thread's highest number.
+  const bool here = !inside && innermost != 0 &&
+                    (innermost - 1) >> kDepthBits == number >> kDepthBits;
+  if (here && TakeAllInside(number, innermost)) {
+    t_streams.guards = number + 1;
     return true;
   }
   {

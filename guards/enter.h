@@ -24,13 +24,11 @@ namespace devrt::internal {
 // Whether this thread may make a `kind` of guard: FAILED_PRECONDITION inside a
 // host function.  Gives the thread its number at the first guard.
 [[gnu::cold]] absl::Status CheckGuard(const char* kind);
-// The same for EnterDevice, which keeps the error in `previous`.
-[[gnu::cold]] DEVRT_EXPORT bool FirstGuard(const char* kind,
-                                           devrt_context* previous);
 
 // ---- Numbers of guards ------------------------------------------------------
 
-inline uint64_t OpenGuard() { return ++t_streams.guards; }
+// CheckGuard was OK.
+inline uint64_t OpenGuard() { return --t_streams.guards; }
 
 // Reports `kind` of guard; whether it still has to restore what was before.
 [[gnu::cold]] DEVRT_EXPORT bool CloseMisplacedGuard(uint64_t number,
@@ -41,7 +39,7 @@ inline bool CloseGuard(uint64_t number, const char* kind) {
   if (__builtin_expect(t_streams.guards != number, 0)) {
     return CloseMisplacedGuard(number, kind);
   }
-  t_streams.guards = number - 1;
+  t_streams.guards = number + 1;
   return true;
 }
 
@@ -71,10 +69,6 @@ inline bool EnterDevice(DeviceRecord* device, devrt_context* previous,
     *previous = {};
     return false;
   }
-  if (__builtin_expect(static_cast<int64_t>(t_streams.guards) <= 0, 0) &&
-      !FirstGuard(kind, previous)) {
-    return false;
-  }
   devrt_status error =
       gate->ops->context_enter(gate->self, gate->ordinal, previous);
   if (__builtin_expect(error != nullptr, 0)) {
@@ -82,6 +76,25 @@ inline bool EnterDevice(DeviceRecord* device, devrt_context* previous,
     return false;
   }
   return true;
+}
+
+// The number that OpenGuard would give, if CheckGuard is OK; else 0, and why is
+// kept in `previous`.
+[[gnu::cold]] DEVRT_EXPORT uint64_t FirstGuard(const char* kind,
+                                               devrt_context* previous);
+
+// CheckGuard, EnterDevice and OpenGuard; 0 if nothing changed.
+inline uint64_t OpenGuard(DeviceRecord* device, devrt_context* previous,
+                          const char* kind) {
+  // Less than 0 before the thread's first guard and while none may be made.
+  uint64_t number = t_streams.guards - 1;
+  if (__builtin_expect(static_cast<int64_t>(number) < 0, 0)) {
+    number = FirstGuard(kind, previous);
+    if (number == 0) return 0;
+  }
+  if (__builtin_expect(!EnterDevice(device, previous, kind), 0)) return 0;
+  t_streams.guards = number;
+  return number;
 }
 
 // Gives the thread back its former context.  A device that was lost inside the

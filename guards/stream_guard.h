@@ -36,11 +36,8 @@ class DEVRT_EXPORT StreamGuard {
       return;
     }
     internal::DeviceRecord* device = internal::GateOf(stream.record())->device;
-    if (__builtin_expect(
-            !internal::EnterDevice(device, &previous_, "StreamGuard"), 0)) {
-      return;
-    }
-    number_ = internal::OpenGuard();
+    number_ = internal::OpenGuard(device, &previous_, "StreamGuard");
+    if (__builtin_expect(number_ == 0, 0)) return;
     internal::StreamSlot* slot = internal::SlotOf(device);
     previous_stream_ = *slot;
     *slot = {stream.record(), stream.serial()};

@@ -35,16 +35,17 @@ struct StreamSlot {
   uint64_t serial;
 };
 
-// `guards` is the number of the thread's innermost guard: the thread's own in
-// the upper bits, the depth of nesting in the lower.  0 before the first guard.
+// `guards` is the number of the thread's innermost guard, one less than that of
+// the guard around it; unique in the process.  0 before the first guard.
 struct ThreadStreams {
   StreamSlot* slots;
   uint64_t guards;
   uint32_t size;
 };
 
-// In ThreadStreams::guards, inside a host function: none may be made.
-inline constexpr uint64_t kGuardsRefused = uint64_t{1} << 63;
+// In ThreadStreams::guards, inside a host function: none may be made.  Two
+// bits, so that one less is negative as well.
+inline constexpr uint64_t kGuardsRefused = uint64_t{3} << 62;
 
 // __thread, not thread_local: plain data needs no wrapper that asks whether it
 // is initialised.  `slots` is freed at the end of the thread.
