@@ -13,8 +13,8 @@
 //
 // Stream owns, StreamRef borrows.  Every Create yields a stream that no one
 // else holds (C101).  Destroying a Stream returns at once: submitted work
-// completes, events recorded on it keep their meaning (C17, C18).  Once idle,
-// the native stream is used again for a later Create, under a new id.
+// completes, events recorded on it keep their meaning (C17, C18).  Unless its
+// Native was asked for, a later Create gets it again, idle and under a new id.
 // Calls through a StreamRef whose stream was destroyed are INVALID_ARGUMENT.
 //
 // Each thread has a current stream per device, at first the default stream.
@@ -87,7 +87,7 @@ class DEVRT_EXPORT StreamRef {
   absl::Status Wait(EventRef event, CallSite site = CallSite::Here()) const;
   // The same for everything submitted to `other` so far.
   absl::Status Wait(StreamRef other, CallSite site = CallSite::Here()) const;
-  // The vendor's handle (cudaStream_t, hipStream_t), for other libraries.
+  // The vendor's handle (cudaStream_t, hipStream_t), while the Stream lives.
   absl::StatusOr<void*> Native() const;
 
   friend bool operator==(StreamRef a, StreamRef b) {
