@@ -345,11 +345,16 @@ devrt_status VirtualDriver::StuckWait(HostThread* me) {
   auto look_at = RealClock::now() + patience;
   ThreadWatch watch;
   uint32_t looks = 0;
-  while (executor_.any_finished() || g_threads->OthersExist(me)) {
+  // In this order: a host function that ends is finished, then its thread is
+  // idle.
+  while (g_threads->OthersExist(me) || executor_.any_finished()) {
     const auto soon = RealClock::now() + std::chrono::milliseconds(1);
     if (SleepStuck(me, Until::kWanted, std::min(look_at, soon))) return nullptr;
     if (RealClock::now() < look_at) continue;
-    if (g_threads->Look(me, &watch) != ThreadWatch::Verdict::kMayAct) break;
+    if (g_threads->Look(me, &watch) != ThreadWatch::Verdict::kMayAct &&
+        !executor_.any_finished()) {
+      break;
+    }
     if (++looks == 2) g_engine->WarnWaiting(me);
     look_at = RealClock::now() + ThreadWatch::Pause(looks, patience);
   }
@@ -360,7 +365,7 @@ devrt_status VirtualDriver::StuckWait(HostThread* me) {
 // its answer.  After many polls they are watched, from poll to poll.
 devrt_status VirtualDriver::StuckPoll(HostThread* me) {
   const bool hopeless = me->polled_any >= kHopelessPolls;
-  if (hopeless && !executor_.any_finished() && !g_threads->OthersExist(me)) {
+  if (hopeless && !g_threads->OthersExist(me) && !executor_.any_finished()) {
     return g_engine->DeadlockReport(me, Hopeless::kPoll);
   }
   const auto soon = RealClock::now() + std::chrono::microseconds(200);
@@ -381,7 +386,8 @@ bool VirtualDriver::StaysStuck(HostThread* me) {
     poll.look_at = RealClock::now() + patience;
   }
   if (RealClock::now() < poll.look_at) return false;
-  if (g_threads->Look(me, &poll.watch) != ThreadWatch::Verdict::kMayAct) {
+  if (g_threads->Look(me, &poll.watch) != ThreadWatch::Verdict::kMayAct &&
+      !executor_.any_finished()) {
     return true;
   }
   if (++poll.looks == 2) g_engine->WarnWaiting(me);

@@ -41,7 +41,7 @@ class VirtualDriver : public Driver {
   devrt_status Pump(HostThread* me, Until until);
   devrt_status StuckWait(HostThread* me);
   devrt_status StuckPoll(HostThread* me);
-  static bool StaysStuck(HostThread* me);
+  bool StaysStuck(HostThread* me);
   bool SleepStuck(HostThread* me, Until until, RealClock::time_point deadline);
   bool CanGoOn(HostThread* me, Until until) const;
 
