@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "devrt/runtime/internal/plugin_contents.h"
 
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -67,6 +68,12 @@ absl::Status ReadNames(const ElfFile& file, PluginContents* contents,
   return status;
 }
 
+// What compilers and linkers add, sanitizers for example, not the plugin.
+bool IsToolchainSymbol(std::string_view name) {
+  return name.substr(0, 2) == "__" || name == "_init" || name == "_fini" ||
+         name == "_edata" || name == "_end";
+}
+
 absl::Status ReadExports(const ElfFile& file, const LibraryKind& kind,
                          PluginContents* contents, Budget* budget) {
   absl::Status status;
@@ -75,7 +82,7 @@ absl::Status ReadExports(const ElfFile& file, const LibraryKind& kind,
     std::string name = file.Name(symbol, kLongestExport);
     if (name.empty()) return;  // nobody can ask for it
     ++contents->export_count;
-    if (!IsSymbolOf(kind, name)) {
+    if (!IsSymbolOf(kind, name) && !IsToolchainSymbol(name)) {
       status.Update(absl::InvalidArgumentError(absl::StrCat(
           "exports ", Quoted(name), "; a ", kind.noun, " exports ",
           kind.manifest_symbol, " and ", kind.open_symbol,

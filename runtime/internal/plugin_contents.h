@@ -39,7 +39,7 @@ struct PluginContents {
 
   absl::Status library;   // a shared object for this machine
   absl::Status plugin;    // with a manifest and an open that we understand
-  absl::Status exported;  // and no other symbol
+  absl::Status exported;  // and no other symbol of its own
 
   // The first that is wrong.
   absl::Status status() const;
