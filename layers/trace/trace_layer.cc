@@ -100,7 +100,7 @@ class Tracer {
   explicit Tracer(const devrt_next_v0* next) {
     if (g_recorder == nullptr) return;
     backend_ = g_recorder->AddBackend(next->manifest->backend);
-    const char* const times = std::getenv("DEVRT_TRACE_TIMES");
+    const char* const times = secure_getenv("DEVRT_TRACE_TIMES");
     const bool by_events =
         times != nullptr && std::strcmp(times, "events") == 0;
     if (!by_events)
