@@ -26,6 +26,8 @@ class DeviceTimes {
   virtual void StreamGone(devrt_stream) {}
   // Something is complete: writes down what is known by now.
   virtual void Collect() = 0;
+  // The last call: nothing of the backend's is kept after it.
+  virtual void End() { Collect(); }
 };
 
 // By devrt.sim/1's timeline, which disturbs nothing; nullptr if `next` has

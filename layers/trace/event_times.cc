@@ -79,6 +79,19 @@ class EventTimes : public DeviceTimes {
     }
   }
 
+  void End() override {
+    Collect();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    pending_.clear();
+    streams_.clear();  // their events are in free_ now
+    for (auto& [device, events] : free_) {
+      for (const devrt_event event : events) Destroy(event);
+    }
+    free_.clear();
+    for (auto& [device, base] : bases_) Destroy(base.event);
+    bases_.clear();
+  }
+
  private:
   // A recorded event; goes back to the pool.
   struct Timed {
@@ -107,6 +120,10 @@ class EventTimes : public DeviceTimes {
     if (error == nullptr) return true;
     host_->error_destroy(host_->host, error);
     return false;
+  }
+
+  void Destroy(devrt_event event) {
+    if (event != nullptr) (void)Ok(next_->ops->event_destroy(next_->self, event));
   }
 
   std::shared_ptr<Timed> Mark(devrt_stream stream, uint32_t device) {
@@ -144,6 +161,8 @@ class EventTimes : public DeviceTimes {
         Ok(next_->ops->event_record(next_->self, event, stream)) &&
         Ok(next_->ops->event_sync(next_->self, event))) {
       base = {event, NowNs()};
+    } else {
+      Destroy(event);
     }
     (void)Ok(next_->ops->stream_destroy(next_->self, stream));
   }

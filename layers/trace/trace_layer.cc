@@ -148,7 +148,7 @@ class Tracer {
   }
 
   void Shutdown() {
-    if (times_ != nullptr) times_->Collect();
+    if (times_ != nullptr) times_->End();
   }
 
  private:

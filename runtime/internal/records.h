@@ -83,6 +83,12 @@ inline bool IsOpen(const DeviceRecord* device) {
   return ABSL_PREDICT_TRUE(device->IsOpen());
 }
 
+// Whether the plugin still takes handles back: Shutdown does so behind the
+// closed gate.
+inline bool TakesHandlesBack(const DeviceRecord* device) {
+  return (device->state.load(std::memory_order_acquire) & ~kShutDown) == 0;
+}
+
 // ---- Errors from plugins ---------------------------------------------------
 
 inline constexpr uint64_t kPresentLife = UINT64_MAX;

@@ -35,7 +35,7 @@ void EventPool::Release(EventRecord* record) {
   // Native interprocess events are named elsewhere: not used again.
   if ((record->flags & DEVRT_EVENT_IPC) != 0) {
     devrt_event handle = record->handle.exchange(nullptr);
-    RunOutside([this, handle] { DestroyHandle(handle); });
+    if (state == 0) RunOutside([this, handle] { DestroyHandle(handle); });
     record->native.store(0, std::memory_order_relaxed);
   }
   MutexLock lock(&mutex_);
@@ -45,11 +45,11 @@ void EventPool::Release(EventRecord* record) {
 }
 
 void EventPool::DestroyHandle(devrt_event handle) {
-  if (handle == nullptr || !IsOpen(device_)) return;
+  if (handle == nullptr || !TakesHandlesBack(device_)) return;
   absl::Status status =
       FromPlugin(device_, device_->ops->event_destroy(device_->self, handle),
                  "event destruction");
-  if (!status.ok() && IsOpen(device_)) {
+  if (!status.ok() && TakesHandlesBack(device_)) {
     DEVRT_LOG(kError, std::string_view(status.message().data(),
                                        status.message().size()));
   }

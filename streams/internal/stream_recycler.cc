@@ -25,7 +25,7 @@ constexpr size_t kTrimLooks = 2;
 void LogUnlessLost(DeviceRecord* device, devrt_status error, const char* call) {
   if (error == nullptr) return;
   absl::Status status = TakeError(device, error, call);
-  if (IsOpen(device)) {
+  if (TakesHandlesBack(device)) {
     absl::string_view text = status.message();
     DEVRT_LOG(kError, std::string_view(text.data(), text.size()));
   }
@@ -257,7 +257,7 @@ absl::StatusOr<StreamRef> StreamRecycler::MakePerThread() {
 
 void StreamRecycler::Destroy(StreamRecord* record) {
   devrt_stream handle = record->handle.exchange(nullptr);
-  if (handle == nullptr || !IsOpen(device_)) return;
+  if (handle == nullptr || !TakesHandlesBack(device_)) return;
   LogUnlessLost(device_, device_->ops->stream_destroy(device_->self, handle),
                 "stream destruction");
 }
@@ -284,7 +284,7 @@ void StreamRecycler::GiveBack(StreamRecord* record) {
   const uint32_t state = device_->state.load(std::memory_order_acquire);
   if ((state & kForkedChild) != 0) return;
   std::shared_ptr<void> owner;  // released outside the lock
-  if (record->kind == StreamKind::kExternal) Destroy(record);
+  if (record->kind == StreamKind::kExternal && state == 0) Destroy(record);
   bool surplus = false;
   {
     MutexLock lock(&mutex_);

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The trace layer's own events: gone before the backend's `shutdown`.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <string>
+
+#include "devrt/backends/abi/devrt_layer_helper.h"
+#include "devrt/devrt.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/subprocess.h"
+
+namespace devrt {
+namespace {
+
+using testing::InChild;
+using testing::Must;
+
+struct Counts {
+  std::atomic<int> made{0};
+  std::atomic<int> gone{0};
+  int alive() const { return made - gone; }
+};
+Counts events;
+Counts streams;
+int events_at_shutdown = -1;
+int streams_at_shutdown = -1;
+
+// Behind the trace layer: sees what that does on its own.
+class Handles {
+ public:
+  explicit Handles(const devrt_next_v0*) {}
+
+  template <typename Call, typename... Args>
+  devrt_status On(Call call, Args... args) noexcept {
+    using layer::CallId;
+    const devrt_status status = call(args...);
+    if (status != nullptr) return status;
+    if constexpr (Call::kId == CallId::event_create) ++events.made;
+    if constexpr (Call::kId == CallId::event_destroy) ++events.gone;
+    if constexpr (Call::kId == CallId::stream_create) {
+      if (KindOf(args...) == DEVRT_STREAM_CREATE) ++streams.made;
+    }
+    if constexpr (Call::kId == CallId::stream_destroy) ++streams.gone;
+    return status;
+  }
+
+  void Shutdown() noexcept {
+    events_at_shutdown = events.alive();
+    streams_at_shutdown = streams.alive();
+  }
+
+ private:
+  template <typename Device, typename Desc, typename Stream>
+  static uint32_t KindOf(Device, Desc desc, Stream) {
+    return desc->kind;
+  }
+};
+DEVRT_STATIC_LAYER(Handles, handles, "handles", "devrt tests", "1.0");
+
+// Work on two devices, with a wait between them.
+void Work() {
+  const Device first = Must(GetDevice("mtia:0"));
+  const Device second = Must(GetDevice("mtia:1"));
+  constexpr uint64_t kBytes = 4096;
+  void* const a = Must(Allocate(first, kBytes));
+  void* const b = Must(Allocate(second, kBytes));
+  {
+    Stream s = Must(Stream::Create(first));
+    Stream t = Must(Stream::Create(second));
+    Event filled = Must(Event::Create(first));
+    for (int i = 0; i < 8; ++i) {
+      EXPECT_OK(FillAsync(s, a, i, kBytes));
+      EXPECT_OK(filled.Record(s));
+      EXPECT_OK(t.Wait(filled));
+      EXPECT_OK(FillAsync(t, b, i, kBytes));
+    }
+    EXPECT_OK(t.Synchronize());
+  }
+  EXPECT_OK(Free(first, a));
+  EXPECT_OK(Free(second, b));
+}
+
+TEST(TraceHandlesTest, NoneIsLeftAtShutdown) {
+  InChild([] {
+    const std::string file =
+        ::testing::TempDir() + "/trace_ring." + std::to_string(getpid());
+    setenv("DEVRT_TRACE", file.c_str(), 1);
+    setenv("DEVRT_TRACE_TIMES", "events", 1);
+    Must(RegisterLayer(&handles_manifest, handles_open));
+    Must(SetLayers({"trace", "handles"}));
+    Work();
+    EXPECT_GT(events.made, 8) << "the trace layer takes times by events";
+    EXPECT_OK(Shutdown());
+    std::remove(file.c_str());
+    EXPECT_EQ(events_at_shutdown, 0);
+    EXPECT_EQ(streams_at_shutdown, 0);
+  });
+}
+
+}  // namespace
+}  // namespace devrt
