@@ -18,8 +18,8 @@ namespace {
 using layer::CallId;
 using trace::Record;
 
-constexpr uint64_t kHostProcess = 1;
-constexpr uint64_t kFirstDeviceProcess = 2;
+// Streams are no process's main thread, which has the process's number.
+constexpr uint64_t kFirstStream = 1001;
 
 bool Is(const Record& r, CallId id) {
   return r.call == static_cast<uint8_t>(id);
@@ -59,7 +59,7 @@ class Writer {
     json_.Key("overwritten").Unsigned(data_.overwritten);
     json_.Key("lost").Unsigned(data_.lost).End();
     json_.Key("traceEvents").BeginArray();
-    NameProcess(kHostProcess, absl::StrCat("host: ", program));
+    NameProcess(data_.pid, 0, absl::StrCat("host: ", program));
     for (const TraceThread& thread : data_.threads) HostThread(thread);
     for (const Record& r : data_.device) {
       if (r.call == trace::kDeviceOp) DeviceOp(r);
@@ -110,11 +110,14 @@ class Writer {
     json_.Key("name").String(what);
     json_.Key("args").BeginObject().Key("name").String(name).End().End();
   }
-  void NameProcess(uint64_t process, const std::string& name) {
+  void Order(const char* what, Track track, uint64_t index) {
+    Begin("M", track);
+    json_.Key("name").String(what).Key("args").BeginObject();
+    json_.Key("sort_index").Unsigned(index).End().End();
+  }
+  void NameProcess(uint64_t process, uint64_t index, const std::string& name) {
     Meta("process_name", {process, 0}, name);
-    Begin("M", {process, 0});
-    json_.Key("name").String("process_sort_index").Key("args").BeginObject();
-    json_.Key("sort_index").Unsigned(process).End().End();
+    Order("process_sort_index", {process, 0}, index);
   }
 
   void Slice(const std::string& name, Track track, double begin, double end) {
@@ -133,10 +136,9 @@ class Writer {
   }
 
   void HostThread(const TraceThread& thread) {
-    const Track track = {kHostProcess, thread.tid};
+    const Track track = {data_.pid, thread.tid};
     Meta("thread_name", track,
-         absl::StrCat(thread.name, thread.tid == data_.pid ? " (main)" : "",
-                      " ", thread.tid));
+         absl::StrCat(thread.name, thread.tid == data_.pid ? " (main)" : ""));
     for (const Record& r : thread.calls) HostCall(r, track);
   }
 
@@ -155,7 +157,7 @@ class Writer {
     Site(r);
     json_.End().End();
     if (r.status == 0 && (Is(r, CallId::alloc) || Is(r, CallId::dealloc))) {
-      Begin("C", {kHostProcess, 0});
+      Begin("C", {data_.pid, 0});
       json_.Key("name").String(
           absl::StrCat("memory ", Backend(r), ":", r.device));
       json_.Key("ts").Decimal(HostTime(r.end_ns));
@@ -166,21 +168,24 @@ class Writer {
 
   Track TrackOf(const Record& r) {
     const auto device = std::make_pair(r.backend, r.device);
-    const auto [process, is_new] =
-        processes_.try_emplace(device, kFirstDeviceProcess + processes_.size());
+    const uint64_t index = processes_.size() + 1;
+    // 1, 2, ...: numbers of the viewer's, but none of the host's.
+    const auto [process, is_new] = processes_.try_emplace(
+        device, index < data_.pid ? index : index + data_.pid);
     if (is_new) {
-      NameProcess(process->second,
+      NameProcess(process->second, index,
                   absl::StrCat(Backend(r), ":", r.device,
                                IsSimulator(r) ? " (the simulator's clock)"
                                               : " (times from events)"));
     }
     const auto [thread, is_first] = streams_.try_emplace(
-        StreamKey(r.backend, r.stream), streams_.size() + 1);
+        StreamKey(r.backend, r.stream), kFirstStream + streams_.size());
     const Track track = {process->second, thread->second};
     if (is_first) {
       Meta("thread_name", track,
            IsSimulator(r) ? absl::StrCat("stream ", r.stream)
                           : absl::StrCat("stream ", Hex(r.stream)));
+      Order("thread_sort_index", track, thread->second);
     }
     return track;
   }
