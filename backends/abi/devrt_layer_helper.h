@@ -23,6 +23,10 @@
 // `Call::kName` ("alloc", "probe.spin").  `if constexpr (Call::kId ==
 // CallId::alloc)` looks at the arguments of one.
 //
+// A constructor (next, host) gets the host, too: devrt::plugin::Error(host,
+// ...) and Log(host, ...) of devrt_plugin_util.h make errors and lines of the
+// log.
+//
 // `void Shutdown() noexcept`, if there is one, is called at devrt::Shutdown().
 //
 // What it is not: a way to hold back or to repeat a call.  On calls `call` at
@@ -47,6 +51,7 @@
 #include "devrt/backends/abi/devrt_launch.h"
 #include "devrt/backends/abi/devrt_layer.h"
 #include "devrt/backends/abi/devrt_plugin.h"
+#include "devrt/backends/abi/devrt_plugin_util.h"
 #include "devrt/backends/abi/devrt_probe.h"
 #include "devrt/backends/abi/devrt_tensor.h"
 
@@ -228,7 +233,12 @@ devrt_status Attach(void* layer, const devrt_next_v0* next,
   const auto* const host = static_cast<const devrt_host_v0*>(layer);
   try {
     auto* const made = new Front<Policy, devrt_ops_v0>{};
-    made->policy = new Policy(next);
+    if constexpr (std::is_constructible_v<Policy, const devrt_next_v0*,
+                                          const devrt_host_v0*>) {
+      made->policy = new Policy(next, host);
+    } else {
+      made->policy = new Policy(next);
+    }
     made->next_self = next->self;
     made->host = host;
     CopyTable(&made->next, next->ops);

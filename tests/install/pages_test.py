@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/writing-a-backend.md followed to the letter with an installed tree, and
-the program of the front page on the backend that comes of it."""
+"""docs/layers.md and docs/writing-a-backend.md followed to the letter with an
+installed tree, and the program of the front page on the backend that comes of
+it."""
 
 import json
 import shlex
@@ -13,18 +14,26 @@ sys.path.insert(0, str(ROOT / "tests/docs"))
 import follow_page  # noqa: E402
 
 
-class WritingABackend(InstallTest):
+class FollowedPages(InstallTest):
 
-    def test_page_then_program(self):
+    def follow(self, name):
+        """The folder that the page was followed in."""
         if not (self.tree.path("LIBDIR") / "libdevrt.so").exists():
             # Its programs would be told where backends and layers are.
             self.skipTest("the page counts on the shared library")
         work = self.folder / "work"
         work.mkdir()
-        page = self.tree.path("DATADIR") / "doc/devrt/writing-a-backend.md"
+        page = self.tree.path("DATADIR") / "doc/devrt" / name
         # What the command writes and the page shows gives no warning.
         follow_page.follow(page, work, self.tree.environment(
             CFLAGS="-Werror", CXXFLAGS="-Werror"))
+        return work
+
+    def test_layers(self):
+        self.follow("layers.md")
+
+    def test_writing_a_backend_then_a_program(self):
+        work = self.follow("writing-a-backend.md")
 
         report = json.loads(self.run_command("devrt", "list", "--json"))
         backends = {b["name"]: b for b in report["backends"]}
