@@ -21,7 +21,7 @@ class FollowedPages(InstallTest):
         if not (self.tree.path("LIBDIR") / "libdevrt.so").exists():
             # Its programs would be told where backends and layers are.
             self.skipTest("the page counts on the shared library")
-        work = self.folder / "work"
+        work = self.folder / name
         work.mkdir()
         page = self.tree.path("DATADIR") / "doc/devrt" / name
         # What the command writes and the page shows gives no warning.
