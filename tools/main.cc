@@ -20,8 +20,8 @@ namespace devrt::tools {
 namespace {
 
 const Command* const kCommands[] = {
-    &kDemoCommand,    &kListCommand,  &kInfoCommand,      &kTopoCommand,
-    &kInspectCommand, &kTraceCommand, &kNewBackendCommand};
+    &kDemoCommand,    &kListCommand, &kInfoCommand,  &kTopoCommand,
+    &kInspectCommand, &kCtsCommand,  &kTraceCommand, &kNewBackendCommand};
 
 std::string Usage() {
   std::string text =

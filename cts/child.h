@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A worker as its supervisor sees it: a process, its pipe, what it writes.
+
+#ifndef DEVRT_CTS_CHILD_H_
+#define DEVRT_CTS_CHILD_H_
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cts/cts.h"
+#include "cts/recorder.h"
+#include "cts/wire.h"
+
+namespace devrt::cts {
+
+class Child {
+ public:
+  // Forks a worker for `tests`.  RESOURCE_EXHAUSTED if that cannot be.
+  static absl::StatusOr<Child> Start(const Options& options,
+                                     const std::vector<size_t>& tests,
+                                     CallRing* ring);
+  Child(Child&& other) noexcept;
+  ~Child();  // kills it
+
+  struct Event {
+    enum class Kind { kMessage, kClosed, kTimeout } kind;
+    Message message;
+  };
+  // The next message; kClosed when the process has ended or given up its pipe.
+  Event Next(double seconds);
+
+  // Waits for the end; false, and it was killed, when it took too long.
+  bool Wait(double seconds);
+  void Kill();
+  // After Wait or Kill.
+  bool Died() const;  // by a signal, or with a code that is not 0
+  bool BySignal() const;
+  std::string HowItEnded() const;  // "signal 11 (Segmentation fault)"
+
+  // What it wrote since the last call, the last 4 KiB at most.
+  std::string TakeLog();
+
+ private:
+  Child() = default;
+  pid_t pid_ = -1;
+  int pipe_ = -1;
+  int log_ = -1;
+  off_t log_read_ = 0;
+  int status_ = 0;
+  MessageReader reader_;
+};
+
+}  // namespace devrt::cts
+
+#endif  // DEVRT_CTS_CHILD_H_

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cts/machine.h"
+
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "cts/recorder.h"
+
+namespace devrt::cts {
+
+absl::StatusOr<Machine*> Machine::Open(const std::string& plugin,
+                                       const std::vector<int>& devices) {
+  DEVRT_RETURN_IF_ERROR(RegisterLayer(&kRecorderManifest, &OpenRecorder));
+  // Innermost, so that what a layer of the user's does is written down, too.
+  std::vector<std::string> layers = Layers();
+  layers.push_back(kRecorderManifest.backend);
+  DEVRT_RETURN_IF_ERROR(SetLayers(layers));
+  DEVRT_ASSIGN_OR_RETURN(Backend backend, LoadBackend(plugin));
+  auto* const machine = new Machine(backend);  // as long as the worker
+  DEVRT_RETURN_IF_ERROR(machine->Look(devices));
+  return machine;
+}
+
+absl::Status Machine::Look(const std::vector<int>& devices) {
+  const Front front = FrontOf(backend_.name());
+  if (front.ops == nullptr) {
+    return absl::InternalError("the recorder was not asked to stand in front");
+  }
+  host_ = front.host;
+  ops_ = front.ops;
+  self_ = front.self;
+  capabilities_ = front.capabilities;
+  const int count = backend_.device_count();
+  for (int i = 0; i < count; ++i) {
+    devrt_device_props_v0 props = {};
+    props.struct_size = sizeof props;
+    const Result result =
+        Call<&devrt_ops_v0::device_props>(static_cast<uint32_t>(i), &props);
+    if (!result.ok()) {
+      return absl::InternalError(absl::StrCat(
+          "device_props of ", backend_.name(), ":", i, ": ", ToString(result)));
+    }
+    props_.push_back(props);
+    if (devices.empty()) devices_.push_back(static_cast<uint32_t>(i));
+  }
+  for (const int d : devices) {
+    if (d < 0 || d >= count) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("device ", d, " does not exist: backend \"",
+                       backend_.name(), "\" has ", count));
+    }
+    devices_.push_back(static_cast<uint32_t>(d));
+  }
+  auto probe =
+      backend_.GetExtension(DEVRT_PROBE_EXTENSION, sizeof(devrt_probe_v0));
+  if (probe.ok()) {
+    probe_ = static_cast<const devrt_probe_v0*>(probe->table);
+    probe_self_ = probe->self;
+  }
+  auto simulator = Simulator::Get(backend_);
+  if (!simulator.ok()) return absl::OkStatus();
+  simulator_ = *simulator;
+  DEVRT_ASSIGN_OR_RETURN(config_, simulator_->Config());
+  is_virtual_ = absl::StrCat(",", config_, ",").find(",mode=virtual,") !=
+                std::string::npos;
+  return absl::OkStatus();
+}
+
+Result Machine::Take(devrt_status status) {
+  Result result;
+  if (status == nullptr) return result;
+  result.code = host_->error_code(host_->host, status);
+  uint64_t size = 0;
+  const char* const text = host_->error_text(host_->host, status, &size);
+  result.text.assign(text, size);
+  host_->error_destroy(host_->host, status);
+  return result;
+}
+
+Result Machine::Reset(const std::string& more) {
+  // A key may stand in a configuration once.
+  std::vector<std::string> all = absl::StrSplit(more, ',', absl::SkipEmpty());
+  const auto key = [](const std::string& s) {
+    return s.substr(0, s.find('='));
+  };
+  std::set<std::string> given;
+  for (const std::string& setting : all) given.insert(key(setting));
+  for (const absl::string_view setting : absl::StrSplit(config_, ',')) {
+    if (given.count(key(std::string(setting))) == 0) all.emplace_back(setting);
+  }
+  const absl::Status status = simulator_->Reset(absl::StrJoin(all, ","));
+  if (status.ok()) return {};
+  return {static_cast<devrt_code>(status.code()),
+          std::string(status.message())};
+}
+
+}  // namespace devrt::cts

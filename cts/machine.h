@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The backend under test: its C table with the recorder in front, and the same
+// backend through the C++ API.
+//
+//   uint32_t done = 0;
+//   Result r = m.Call<&devrt_ops_v0::stream_query>(stream, &done);
+//
+// One a worker.  Threads: any.
+
+#ifndef DEVRT_CTS_MACHINE_H_
+#define DEVRT_CTS_MACHINE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cts/result.h"
+#include "devrt/backends/abi/devrt_plugin.h"
+#include "devrt/backends/abi/devrt_probe.h"
+#include "devrt/backends/abi/devrt_sim.h"
+#include "devrt/devrt.h"
+
+namespace devrt::cts {
+
+class Machine {
+ public:
+  // Loads `plugin` with the recorder in front.  `devices` are the ordinals
+  // that tests may use; empty: all.
+  static absl::StatusOr<Machine*> Open(const std::string& plugin,
+                                       const std::vector<int>& devices);
+
+  // A slot of the table.
+  template <auto kSlot, typename... Args>
+  Result Call(Args... args) {
+    return Take((ops_->*kSlot)(self_, args...));
+  }
+  // A function of an extension's table, which is not NULL.
+  template <typename Table, typename... Params, typename... Args>
+  Result CallExtension(devrt_status (*Table::*function)(void*, Params...),
+                       const Table* table, void* self, Args... args) {
+    return Take((table->*function)(self, args...));
+  }
+  // Ends the error object.
+  Result Take(devrt_status status);
+
+  Backend backend() const { return backend_; }
+  uint64_t capabilities() const { return capabilities_; }
+  bool Has(uint64_t bits) const { return (capabilities_ & bits) == bits; }
+  const devrt_host_v0* host() const { return host_; }
+  const devrt_ops_v0* ops() const { return ops_; }
+  void* self() const { return self_; }
+
+  const std::vector<uint32_t>& devices() const { return devices_; }
+  const devrt_device_props_v0& props(uint32_t device) const {
+    return props_[device];
+  }
+
+  // nullptr where the backend has none.
+  const devrt_probe_v0* probe() const { return probe_; }
+  void* probe_self() const { return probe_self_; }
+  const std::optional<Simulator>& simulator() const { return simulator_; }
+  // Whether a simulator decides what runs when: mode=virtual.
+  bool IsVirtual() const { return is_virtual_; }
+  // The simulator's configuration of the beginning.
+  const std::string& config() const { return config_; }
+  // Starts the simulator afresh with `more` on top of config().
+  Result Reset(const std::string& more);
+
+ private:
+  explicit Machine(Backend backend) : backend_(backend) {}
+  absl::Status Look(const std::vector<int>& devices);
+
+  Backend backend_;
+  const devrt_host_v0* host_ = nullptr;
+  const devrt_ops_v0* ops_ = nullptr;
+  void* self_ = nullptr;
+  uint64_t capabilities_ = 0;
+  std::vector<uint32_t> devices_;
+  std::vector<devrt_device_props_v0> props_;
+  const devrt_probe_v0* probe_ = nullptr;
+  void* probe_self_ = nullptr;
+  std::optional<Simulator> simulator_;
+  bool is_virtual_ = false;
+  std::string config_;
+};
+
+}  // namespace devrt::cts
+
+#endif  // DEVRT_CTS_MACHINE_H_

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cts/recorder.h"
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <type_traits>
+#include <unordered_map>
+
+#include "cts/result.h"
+#include "devrt/backends/abi/devrt_layer_helper.h"
+
+namespace devrt::cts {
+namespace {
+
+std::atomic<CallRing*> g_ring{nullptr};
+
+// Small numbers for handles, in the order in which they are first seen.
+class Names {
+ public:
+  uint64_t Of(char kind, const void* handle) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Kind& k = kinds_[kind];
+    const auto [found, is_new] = k.numbers.try_emplace(handle, k.last + 1);
+    if (is_new) ++k.last;
+    return found->second;
+  }
+  // A handle that is given out anew is another object.
+  void Forget(char kind, const void* handle) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    kinds_[kind].numbers.erase(handle);
+  }
+  void Clear() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    kinds_.clear();
+  }
+
+ private:
+  struct Kind {
+    std::unordered_map<const void*, uint64_t> numbers;
+    uint64_t last = 0;
+  };
+  std::mutex mutex_;
+  std::map<char, Kind> kinds_;
+};
+
+Names& names() {
+  static auto* const all = new Names;
+  return *all;
+}
+
+// A line that is cut rather than long.
+class Line {
+ public:
+  void Put(const char* format, ...) __attribute__((format(printf, 2, 3))) {
+    va_list args;
+    va_start(args, format);
+    const int n =
+        std::vsnprintf(text_ + size_, sizeof text_ - size_, format, args);
+    va_end(args);
+    if (n > 0)
+      size_ = std::min(sizeof text_ - 1, size_ + static_cast<size_t>(n));
+  }
+  const char* text() const { return text_; }
+
+ private:
+  char text_[CallRing::kWidth] = {};
+  size_t size_ = 0;
+};
+
+void Show(Line* line, devrt_stream s) {
+  line->Put("stream %llu", static_cast<unsigned long long>(names().Of('s', s)));
+}
+void Show(Line* line, devrt_event e) {
+  line->Put("event %llu", static_cast<unsigned long long>(names().Of('e', e)));
+}
+void Show(Line* line, devrt_flag f) {
+  line->Put("flag %llu", static_cast<unsigned long long>(names().Of('f', f)));
+}
+void Show(Line* line, const devrt_stream_desc_v0* d) {
+  static constexpr const char* kKinds[] = {"create", "legacy", "per_thread",
+                                           "adopt"};
+  line->Put("{%s", d->kind < 4 ? kKinds[d->kind] : "?");
+  if (d->flags != 0) line->Put(" flags=%u", d->flags);
+  if (d->priority != 0) line->Put(" priority=%d", d->priority);
+  line->Put("}");
+}
+template <typename T>
+void Show(Line* line, T value) {
+  if constexpr (std::is_integral_v<T>) {
+    line->Put("%lld", static_cast<long long>(value));
+  } else if constexpr (std::is_pointer_v<T>) {
+    line->Put("%p", reinterpret_cast<const void*>(value));
+  } else {
+    line->Put("?");
+  }
+}
+
+template <typename T>
+constexpr bool kIsOut =
+    std::is_same_v<T, devrt_stream*> || std::is_same_v<T, devrt_event*> ||
+    std::is_same_v<T, devrt_flag*> || std::is_same_v<T, uint32_t*> ||
+    std::is_same_v<T, int64_t*> || std::is_same_v<T, void**>;
+
+const devrt_host_v0* g_host = nullptr;
+std::map<std::string, Front>& fronts() {
+  static auto* const all = new std::map<std::string, Front>;
+  return *all;
+}
+
+class Recorder {
+ public:
+  explicit Recorder(const devrt_next_v0*) {}
+
+  template <typename Call, typename... Args>
+  devrt_status On(Call call, Args... args) noexcept {
+    CallRing* const ring = g_ring.load(std::memory_order_acquire);
+    if (ring == nullptr) return call(args...);
+    const uint64_t slot = ring->next.fetch_add(1, std::memory_order_relaxed);
+    Line line;
+    line.Put("%s(", Call::kName);
+    const char* separator = "";
+    const auto in = [&](auto arg) {
+      if constexpr (!kIsOut<decltype(arg)>) {
+        line.Put("%s", separator);
+        separator = ", ";
+        Show(&line, arg);
+      }
+    };
+    (in(args), ...);
+    line.Put(")");
+    // Now, since a call may never return.
+    Line waiting = line;
+    waiting.Put(" has not returned");
+    Write(ring, slot, waiting);
+    // Before the call: another object may get the handle at once.
+    if constexpr (Call::kId == layer::CallId::stream_destroy) {
+      (names().Forget('s', args), ...);
+    }
+    if constexpr (Call::kId == layer::CallId::event_destroy) {
+      (names().Forget('e', args), ...);
+    }
+    const devrt_status status = call(args...);
+    if (status != nullptr) {
+      line.Put(": %s", CodeName(g_host->error_code(g_host->host, status)));
+    } else {
+      const auto out = [&](auto arg) {
+        if constexpr (kIsOut<decltype(arg)>) {
+          line.Put(" -> ");
+          Show(&line, *arg);
+        }
+      };
+      (out(args), ...);
+    }
+    Write(ring, slot, line);
+    return status;
+  }
+
+ private:
+  static void Write(CallRing* ring, uint64_t slot, const Line& line) {
+    std::memcpy(ring->lines[slot % CallRing::kLines], line.text(),
+                CallRing::kWidth);
+  }
+};
+
+using Attach = devrt_status (*)(void*, const devrt_next_v0*, devrt_backend_v0*);
+Attach g_attach = nullptr;
+
+// As the helper's, and remembers what it gave.
+devrt_status AttachAndRemember(void* layer, const devrt_next_v0* next,
+                               devrt_backend_v0* front) {
+  const devrt_status status = g_attach(layer, next, front);
+  if (status == nullptr) {
+    // A slot that the helper does not know is not called by tests either.
+    fronts()[next->manifest->backend] = {front->self, front->ops,
+                                         front->capabilities, g_host};
+  }
+  return status;
+}
+
+}  // namespace
+
+constexpr devrt_manifest_v0 kManifest =
+    layer::internal::Manifest("devrt_cts", "devrt", DEVRT_VERSION);
+const devrt_manifest_v0 kRecorderManifest = kManifest;
+
+devrt_status OpenRecorder(const devrt_host_v0* host, devrt_layer_v0* out) {
+  g_host = host;
+  const devrt_status status = layer::internal::Open<Recorder>(host, out);
+  if (status != nullptr) return status;
+  g_attach = out->attach;
+  out->attach = &AttachAndRemember;
+  return nullptr;
+}
+
+void SetCallRing(CallRing* ring) {
+  g_ring.store(ring, std::memory_order_release);
+}
+
+void ForgetHandles() {
+  names().Clear();
+  if (CallRing* const ring = g_ring.load()) {
+    ring->next.store(0);
+    std::memset(ring->lines, 0, sizeof ring->lines);
+  }
+}
+
+Front FrontOf(const std::string& backend) {
+  const auto found = fronts().find(backend);
+  return found == fronts().end() ? Front{} : found->second;
+}
+
+std::vector<std::string> CallRing::Lines() const {
+  std::vector<std::string> all;
+  const uint64_t end = next.load();
+  for (uint64_t i = end > kLines ? end - kLines : 0; i < end; ++i) {
+    const char* const line = lines[i % kLines];
+    all.emplace_back(line, strnlen(line, kWidth));
+  }
+  return all;
+}
+
+}  // namespace devrt::cts

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One test: its entry in the list, and what its body works with.
+//
+//   void NeverRecorded(Test& t) {
+//     RawEvent e(t, t.device());
+//     t.Expect(e.Query(), "a query of an event that was never recorded is
+//     true"); RawStream s(t, t.device()); s.Wait(e); t.Expect(s.Query(), "a
+//     wait for it is over at once");
+//   }
+//
+//   constexpr TestCase kTests[] = {
+//       {"event.never_recorded_is_complete", "C24",
+//        "An event that was never recorded is an empty set of work.",
+//        &NeverRecorded},
+//   };
+//
+// Expect, Equal, Ok and Code note a failure and go on; Require and everything
+// that makes an object end the test by throwing Abandon, which the worker
+// catches: the objects of the body are given up on the way.  Nothing is thrown
+// through a plugin.  Bodies are small programs: they say what they do by calls,
+// and the recorder writes the calls down.
+//
+// Threads: a Test may be used by all threads of its body; only the body's own
+// thread may throw, others go through Threads (objects.h).
+// A body leaves no thread, no work and no object behind.
+
+#ifndef DEVRT_CTS_TEST_H_
+#define DEVRT_CTS_TEST_H_
+
+#include <cstdint>
+#include <random>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "cts/machine.h"
+#include "cts/result.h"
+#include "devrt/devrt.h"
+
+namespace devrt::cts {
+
+class Test;
+
+// TestCase.flags.  What does not hold makes the test unsupported or skipped,
+// with the reason.
+inline constexpr uint32_t kTwoDevices = 1;    // at least two chosen devices
+inline constexpr uint32_t kNeedsGate = 2;     // a stream can be held (Gate)
+inline constexpr uint32_t kNeedsProbe = 4;    // devrt.probe/0
+inline constexpr uint32_t kNeedsSim = 8;      // devrt.sim/1, mode virtual
+inline constexpr uint32_t kOwnProcess = 16;   // in a worker of its own: faults
+inline constexpr uint32_t kEndsProcess = 32;  // ... which it ends with code 0
+inline constexpr uint32_t kSlow = 64;         // gets 5 times the time
+
+struct TestCase {
+  const char* name;           // "group.what_it_shows"
+  const char* items;          // "C24" or "C26 C18"; "" for the extensions
+  const char* promise;        // the sentence that it enforces
+  void (*run)(Test& test);    // nullptr: the supervisor sees it
+  uint64_t capabilities = 0;  // DEVRT_CAP_* that it needs, all of them
+  uint32_t flags = 0;
+};
+
+// Ends a test.
+struct Abandon {};
+
+struct Site {
+  const char* file;
+  int line;
+  static constexpr Site Here(const char* file = __builtin_FILE(),
+                             int line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
+
+// Where failures go: the worker's pipe.
+class Reporter {
+ public:
+  virtual ~Reporter() = default;
+  virtual void Failure(std::string_view text) = 0;
+  virtual void MayDie() = 0;
+};
+
+class Test {
+ public:
+  Test(Machine* machine, Reporter* reporter, uint64_t seed, int programs);
+
+  Machine& machine() { return *machine_; }
+  // The chosen devices' ordinals; `index` counts from 0.
+  const std::vector<uint32_t>& devices() const { return machine_->devices(); }
+  uint32_t device(size_t index = 0) const { return devices()[index]; }
+  // The same device through the C++ API.
+  Device cpp_device(size_t index = 0) const;
+  uint64_t seed() const { return seed_; }
+  int programs() const { return programs_; }
+  std::mt19937_64& random() { return random_; }
+
+  // ---- Checks.  Each returns whether it held.
+
+  bool Expect(bool holds, std::string_view what, Site site = Site::Here());
+  template <typename A, typename B>
+  bool Equal(const A& actual, const B& expected, std::string_view what,
+             Site site = Site::Here()) {
+    if (actual == expected) return true;
+    std::ostringstream text;
+    text << what << ": is " << +actual << ", not " << +expected;
+    Fail(text.str(), site);
+    return false;
+  }
+  bool Equal(std::string_view actual, std::string_view expected,
+             std::string_view what, Site site = Site::Here());
+  bool Ok(const Result& result, std::string_view what,
+          Site site = Site::Here());
+  bool Ok(const absl::Status& status, std::string_view what,
+          Site site = Site::Here());
+  // An error of this code whose text contains `part`.
+  bool Code(const Result& result, devrt_code code, std::string_view what,
+            std::string_view part = "", Site site = Site::Here());
+  bool Code(const absl::Status& status, devrt_code code, std::string_view what,
+            std::string_view part = "", Site site = Site::Here());
+  // Ends the test if it does not hold.
+  void Require(bool holds, std::string_view what, Site site = Site::Here());
+  void Require(const Result& result, std::string_view what,
+               Site site = Site::Here());
+  template <typename T>
+  T Require(absl::StatusOr<T> value, std::string_view what,
+            Site site = Site::Here()) {
+    if (!Ok(value.status(), what, site)) throw Abandon{};
+    return *std::move(value);
+  }
+
+  void Fail(std::string_view text, Site site = Site::Here());
+  // Ends the test as skipped: this machine cannot show it, because ...
+  [[noreturn]] void Skip(std::string_view why);
+  // Ends the test as unsupported: the plugin does not offer ...
+  [[noreturn]] void Unsupported(std::string_view why);
+
+  // From here on the plugin may end the process with a signal, as
+  // fault_delivery=abort says; then the test has passed.
+  void MayDie() { reporter_->MayDie(); }
+
+  int failures() const { return failures_; }
+  const std::string& skip_reason() const { return skip_reason_; }
+  const std::string& unsupported_reason() const { return unsupported_reason_; }
+
+  // ---- Time
+
+  // Lets devices run for a while: long enough for a missing order to show,
+  // where it can.  On a simulator by decisions, elsewhere some milliseconds.
+  void Settle();
+  // Asks again and again, some seconds at most; whether it came true.
+  template <typename Question>
+  bool Eventually(Question question) {
+    for (Patience patience(this); patience.Left(); patience.Wait()) {
+      if (question()) return true;
+    }
+    return question();
+  }
+
+  // Runs `body` under schedules of a simulator in virtual mode until each of
+  // `outcomes` was seen, 1,000 at most; an outcome that is none of them, or one
+  // that never came, is a failure.  Elsewhere once, and only an outcome that is
+  // none of them is one.  `body` gives up all that it makes.
+  void Reaches(const std::vector<std::string>& outcomes,
+               const std::function<std::string()>& body,
+               Site site = Site::Here());
+  // Runs `body` under each strategy and some seeds of a simulator in virtual
+  // mode, elsewhere once.  `body` gives up all that it makes.
+  void InEverySchedule(const std::function<void()>& body);
+
+ private:
+  class Patience {
+   public:
+    explicit Patience(Test* test);
+    bool Left() const;
+    void Wait();
+
+   private:
+    Test* test_;
+    double begin_;
+    int rounds_ = 0;
+  };
+
+  Machine* const machine_;
+  Reporter* const reporter_;
+  const uint64_t seed_;
+  const int programs_;
+  std::mt19937_64 random_;
+  std::atomic<int> failures_{0};
+  std::string skip_reason_, unsupported_reason_;
+};
+
+}  // namespace devrt::cts
+
+#endif  // DEVRT_CTS_TEST_H_

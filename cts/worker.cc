@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cts/worker.h"
+
+#include <unistd.h>
+
+#include <exception>
+#include <mutex>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "cts/catalog.h"
+#include "cts/machine.h"
+#include "cts/objects.h"
+#include "cts/wire.h"
+
+namespace devrt::cts {
+namespace {
+
+class PipeReporter : public Reporter {
+ public:
+  explicit PipeReporter(int fd) : fd_(fd) {}
+  void Failure(std::string_view text) override {
+    Tell(MessageKind::kFailure, text);
+  }
+  void MayDie() override { Tell(MessageKind::kMayDie, ""); }
+  void Tell(MessageKind kind, std::string_view text) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    // Without a supervisor there is nobody to work for.
+    if (!Send(fd_, kind, text)) _exit(1);
+  }
+
+ private:
+  const int fd_;
+  std::mutex mutex_;
+};
+
+Opened Describe(const Machine& machine) {
+  Opened opened;
+  opened.capabilities = machine.capabilities();
+  for (const uint32_t d : machine.devices()) {
+    opened.devices.push_back(absl::StrCat(machine.backend().name(), ":", d,
+                                          ": ", machine.props(d).name));
+  }
+  return opened;
+}
+
+// Why the test cannot be shown here; empty: it can.
+struct Obstacle {
+  std::string unsupported, skipped;
+};
+
+Obstacle ObstacleOf(const TestCase& test, const Machine& m) {
+  const uint64_t missing = test.capabilities & ~m.capabilities();
+  if (missing != 0) {
+    return {
+        absl::StrCat("capability 0x", absl::Hex(missing), " is not promised"),
+        ""};
+  }
+  if ((test.flags & kNeedsProbe) != 0 && m.probe() == nullptr) {
+    return {"there is no devrt.probe/0", ""};
+  }
+  if ((test.flags & kNeedsGate) != 0 && !Gate::IsPossible(m)) {
+    return {"a stream cannot be held: neither devrt.probe/0 nor HOST_FUNC", ""};
+  }
+  if ((test.flags & kNeedsSim) != 0 && !m.IsVirtual()) {
+    return {"", "only a simulator in mode=virtual can show it"};
+  }
+  if ((test.flags & kTwoDevices) != 0 && m.devices().size() < 2) {
+    return {"", "it needs two devices"};
+  }
+  return {};
+}
+
+// Whether the next test may run in this process.
+bool RunTest(const TestCase& test, Machine* machine, const Options& options,
+             PipeReporter* reporter) {
+  const Obstacle obstacle = ObstacleOf(test, *machine);
+  if (!obstacle.unsupported.empty()) {
+    reporter->Tell(MessageKind::kUnsupported, obstacle.unsupported);
+    return true;
+  }
+  if (!obstacle.skipped.empty()) {
+    reporter->Tell(MessageKind::kSkipped, obstacle.skipped);
+    return true;
+  }
+  Test t(machine, reporter, options.seed, options.programs);
+  try {
+    test.run(t);
+  } catch (const Abandon&) {
+    // Said already, or skipped.
+  } catch (const std::exception& e) {
+    t.Fail(absl::StrCat("an exception came out of the test: ", e.what()));
+  }
+  if (!t.skip_reason().empty()) {
+    reporter->Tell(MessageKind::kSkipped, t.skip_reason());
+  } else if (!t.unsupported_reason().empty()) {
+    reporter->Tell(MessageKind::kUnsupported, t.unsupported_reason());
+  }
+  return t.failures() == 0;
+}
+
+}  // namespace
+
+int RunWorker(const Options& options, const std::vector<size_t>& tests, int fd,
+              CallRing* ring) {
+  PipeReporter reporter(fd);
+  SetCallRing(ring);
+  auto machine = Machine::Open(options.plugin, options.devices);
+  if (!machine.ok()) {
+    reporter.Tell(MessageKind::kFailure, machine.status().ToString());
+    return 1;
+  }
+  reporter.Tell(MessageKind::kOpened, ToText(Describe(**machine)));
+  for (const size_t index : tests) {
+    ForgetHandles();
+    reporter.Tell(MessageKind::kBegin, absl::StrCat(index));
+    const bool clean = RunTest(Catalog()[index], *machine, options, &reporter);
+    reporter.Tell(MessageKind::kEnd, "");
+    // What a failed test left behind must not fail others.
+    if (!clean) break;
+  }
+  SetCallRing(nullptr);
+  reporter.Tell(MessageKind::kLeaving, "");
+  return 0;
+}
+
+}  // namespace devrt::cts

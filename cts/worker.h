@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A worker: the process that runs the plugin.
+
+#ifndef DEVRT_CTS_WORKER_H_
+#define DEVRT_CTS_WORKER_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "cts/cts.h"
+#include "cts/recorder.h"
+#include "cts/test.h"
+
+namespace devrt::cts {
+
+// Opens the plugin, runs `tests` (indices into Catalog()) up to the first that
+// fails, and reports to the pipe `fd`.  The process's exit code.
+int RunWorker(const Options& options, const std::vector<size_t>& tests, int fd,
+              CallRing* ring);
+
+}  // namespace devrt::cts
+
+#endif  // DEVRT_CTS_WORKER_H_

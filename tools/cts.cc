@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// devrt cts: runs the conformance suite against one plugin.
+
+#include "devrt/cts/cts.h"
+
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "devrt/runtime/status.h"
+#include "tools/arguments.h"
+#include "tools/command.h"
+#include "tools/cts/reports.h"
+#include "tools/terminal.h"
+#include "tools/text.h"
+
+namespace devrt::tools {
+namespace {
+
+constexpr Flag kFlags[] = {
+    {"--plugin", "FILE", "The plugin, by its absolute path."},
+    {"--device", "LIST",
+     "Ordinals of the devices to test, \"0,2\"; or all, the default."},
+    {"--groups", "LIST", "Only these groups, \"event,order\"."},
+    {"--items", "LIST",
+     "Only tests of these items of semantics.md, \"C27\", or of these names."},
+    {"--seed", "N", "For random tests (default: 1)."},
+    {"--programs", "N", "How many random programs (default: 2000)."},
+    {"--timeout", "S",
+     "Seconds after which a test is ended (default: 60; slow ones have five "
+     "times as many)."},
+    {"--report", "FORM:FILE",
+     "Also write json:FILE or junit:FILE; \"text\" is what is printed anyway."},
+    {"--xfail", "FILE", "Waivers, one a line: WHAT KIND REASON -- REFERENCE."},
+    {"--verify-xfail", nullptr,
+     "An expected failure that passes fails the run."},
+    {"--list", nullptr, "Print all tests and run none."},
+    kJsonFlag,
+    kHelpFlag,
+};
+
+struct Report {
+  std::string form, file;
+};
+
+// What the flags ask for.
+struct Request {
+  cts::Options options;
+  std::optional<Report> report;
+};
+
+std::vector<std::string> ListOf(const std::string& text) {
+  return absl::StrSplit(text, ',', absl::SkipEmpty());
+}
+
+absl::StatusOr<std::vector<int>> DevicesOf(const std::string& text) {
+  std::vector<int> devices;
+  if (text == "all") return devices;
+  for (const std::string& word : ListOf(text)) {
+    int ordinal = 0;
+    if (!absl::SimpleAtoi(word, &ordinal) || ordinal < 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--device takes ordinals, \"0,2\", or all, not ", Quoted(word)));
+    }
+    devices.push_back(ordinal);
+  }
+  if (devices.empty()) {
+    return absl::InvalidArgumentError("--device names no device");
+  }
+  return devices;
+}
+
+absl::StatusOr<std::vector<cts::Waiver>> WaiversOf(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  if (!file) {
+    return absl::NotFoundError(absl::StrCat("cannot read ", path));
+  }
+  return cts::ParseWaivers(text, path);
+}
+
+absl::StatusOr<std::optional<Report>> ReportOf(const std::string& text) {
+  if (text.empty() || text == "text") return std::optional<Report>();
+  const size_t colon = text.find(':');
+  Report report = {text.substr(0, colon),
+                   colon == std::string::npos ? "" : text.substr(colon + 1)};
+  if ((report.form != "json" && report.form != "junit") ||
+      report.file.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--report takes text, json:FILE or junit:FILE, not ", Quoted(text)));
+  }
+  // A report that cannot be written must not cost a run.
+  DEVRT_RETURN_IF_ERROR(WriteFile(report.file, ""));
+  return std::optional<Report>(std::move(report));
+}
+
+absl::StatusOr<Request> RequestOf(const Arguments& arguments) {
+  Request request;
+  cts::Options& options = request.options;
+  options.plugin = arguments.Get("--plugin", "");
+  if (options.plugin.empty()) {
+    return absl::InvalidArgumentError("--plugin=FILE is missing");
+  }
+  DEVRT_ASSIGN_OR_RETURN(options.devices,
+                         DevicesOf(arguments.Get("--device", "all")));
+  options.groups = ListOf(arguments.Get("--groups", ""));
+  options.items = ListOf(arguments.Get("--items", ""));
+  DEVRT_ASSIGN_OR_RETURN(const int64_t seed,
+                         arguments.GetNumber("--seed", 1, 0, INT64_MAX));
+  options.seed = static_cast<uint64_t>(seed);
+  DEVRT_ASSIGN_OR_RETURN(
+      const int64_t programs,
+      arguments.GetNumber("--programs", options.programs, 1, 1'000'000'000));
+  options.programs = static_cast<int>(programs);
+  DEVRT_ASSIGN_OR_RETURN(
+      const int64_t timeout,
+      arguments.GetNumber("--timeout", options.timeout_s, 1, 86'400));
+  options.timeout_s = static_cast<int>(timeout);
+  const std::string xfail = arguments.Get("--xfail", "");
+  if (!xfail.empty()) {
+    DEVRT_ASSIGN_OR_RETURN(options.waivers, WaiversOf(xfail));
+  }
+  options.verify_waivers = arguments.Has("--verify-xfail");
+  DEVRT_ASSIGN_OR_RETURN(request.report,
+                         ReportOf(arguments.Get("--report", "")));
+  return request;
+}
+
+// Prints failures as they come.
+class Printer : public cts::Observer {
+ public:
+  void End(const cts::TestResult& result) override {
+    if (result.outcome == cts::TestResult::Outcome::kFailed) {
+      Print(FailureText(result));
+    }
+  }
+};
+
+int Run(const Arguments& arguments) {
+  if (arguments.Has("--list")) {
+    Print(arguments.Has("--json") ? ListJson() : ListText());
+    return kSuccess;
+  }
+  absl::StatusOr<Request> request = RequestOf(arguments);
+  if (!request.ok()) return UsageError(kCtsCommand, Explain(request.status()));
+  const bool json = arguments.Has("--json");
+  Printer printer;
+  absl::StatusOr<cts::Report> report =
+      cts::Run(request->options, json ? nullptr : &printer);
+  if (!report.ok()) {
+    const bool failed = absl::IsResourceExhausted(report.status());
+    return failed ? Failure(kCtsCommand, Explain(report.status()))
+                  : UsageError(kCtsCommand, Explain(report.status()));
+  }
+  Print(json ? ReportJson(*report) : StatementText(*report));
+  if (request->report.has_value()) {
+    const Report& to = *request->report;
+    const absl::Status written =
+        WriteFile(to.file, to.form == "json" ? ReportJson(*report)
+                                             : ReportJunit(*report));
+    if (!written.ok()) return Failure(kCtsCommand, Explain(written));
+  }
+  return report->ExitCode();
+}
+
+}  // namespace
+
+const Command kCtsCommand = {
+    "cts",
+    nullptr,
+    "Test whether a plugin is a devrt backend.",
+    "Runs the conformance suite: each test shows items of semantics.md, and "
+    "what fails is told with the calls that led there. Tests run in processes "
+    "of their own, so that one that crashes or hangs ends nothing but itself. "
+    "What the plugin does not promise is told as unsupported. A simulator is "
+    "configured as ever, DEVRT_MTIA=mode=threaded.\n\n"
+    "Exit codes: 0 passed; 1 failed; 2 wrong usage; 77 nothing ran.",
+    kFlags,
+    &Run,
+};
+
+}  // namespace devrt::tools

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "tools/cts/reports.h"
+#include "tools/describe.h"
+#include "tools/text.h"
+
+namespace devrt::tools {
+namespace {
+
+using Outcome = cts::TestResult::Outcome;
+
+constexpr size_t kWidth = 80;
+constexpr size_t kCallsShown = 24;
+
+std::string Lines(const std::vector<std::string>& lines, size_t indent) {
+  std::string text;
+  for (const std::string& line : lines) {
+    absl::StrAppend(&text, std::string(indent, ' '),
+                    Wrap(Printable(line), kWidth, indent + 2), "\n");
+  }
+  return text;
+}
+
+std::string GroupTable(const cts::Report& report) {
+  Table table({"GROUP", "PASSED", "FAILED", "UNSUPPORTED", "SKIPPED"});
+  for (const std::string& group : cts::Groups()) {
+    const auto count = [&](Outcome outcome) {
+      return report.Count(outcome, group);
+    };
+    const int failed = count(Outcome::kFailed) +
+                       count(Outcome::kExpectedFailure) +
+                       count(Outcome::kNotRun);
+    const int passed =
+        count(Outcome::kPassed) + count(Outcome::kUnexpectedPass);
+    const int unsupported = count(Outcome::kUnsupported);
+    const int skipped = count(Outcome::kSkipped);
+    if (failed + passed + unsupported + skipped == 0) continue;
+    table.Add({group, std::to_string(passed), std::to_string(failed),
+               std::to_string(unsupported), std::to_string(skipped)});
+  }
+  return table.empty() ? "" : "\n" + table.Text(2);
+}
+
+// Tests that did not run, by the reason.
+std::string NotRunText(const cts::Report& report) {
+  std::map<std::string, std::vector<std::string>> by_reason;
+  for (const cts::TestResult& result : report.results) {
+    if (result.outcome != Outcome::kUnsupported &&
+        result.outcome != Outcome::kSkipped &&
+        result.outcome != Outcome::kNotRun) {
+      continue;
+    }
+    const std::string reason =
+        result.messages.empty() ? "no reason" : result.messages[0];
+    by_reason[absl::StrCat(ToString(result.outcome), ": ", reason)].push_back(
+        result.test.name);
+  }
+  std::string text;
+  for (const auto& [reason, names] : by_reason) {
+    absl::StrAppend(&text, "  ", Wrap(Printable(reason), kWidth, 2), "\n    ",
+                    Wrap(absl::StrJoin(names, ", "), kWidth, 4), "\n");
+  }
+  return text.empty() ? "" : "\nNot run\n" + text;
+}
+
+std::string WaiversText(const cts::Report& report) {
+  if (report.waivers.empty()) return "";
+  std::string text = "\nWaivers\n";
+  for (const cts::Waiver& waiver : report.waivers) {
+    const char* const kind = waiver.kind == cts::Waiver::Kind::kUnsupported
+                                 ? "unsupported"
+                                 : "expected failure";
+    absl::StrAppend(
+        &text, "  ",
+        Wrap(Printable(absl::StrCat(
+                 waiver.what, ", ", kind, ": ", waiver.reason,
+                 waiver.reference.empty() ? "" : ", ", waiver.reference)),
+             kWidth, 4),
+        "\n");
+  }
+  return text;
+}
+
+std::string Verdict(const cts::Report& report) {
+  if (!report.Passed()) return "FAILED";
+  return report.ExitCode() == 0 ? "PASSED" : "NOTHING RAN";
+}
+
+}  // namespace
+
+std::string FailureText(const cts::TestResult& result) {
+  std::string text = absl::StrCat("FAILED  ", result.test.name,
+                                  result.test.items.empty() ? "" : " (",
+                                  absl::StrJoin(result.test.items, ", "),
+                                  result.test.items.empty() ? "" : ")", "\n  ",
+                                  Wrap(result.test.promise, kWidth, 2), "\n");
+  text += Lines(result.messages, 4);
+  if (!result.calls.empty()) {
+    const size_t shown = std::min(kCallsShown, result.calls.size());
+    absl::StrAppendFormat(&text, "  The last %d of its calls:\n", shown);
+    text += Lines({result.calls.end() - static_cast<std::ptrdiff_t>(shown),
+                   result.calls.end()},
+                  4);
+  }
+  if (!result.log.empty()) {
+    text += "  The plugin and devrt wrote:\n";
+    absl::StrAppend(&text, "    ", Wrap(Printable(result.log), kWidth, 4),
+                    "\n");
+  }
+  return text + "\n";
+}
+
+std::string StatementText(const cts::Report& report) {
+  const std::vector<std::string> names = CapabilityNames(report.capabilities);
+  std::string text = absl::StrFormat(
+      "Conformance statement: %s\n"
+      "  backend       %s %s, by %s\n"
+      "  file          %s\n"
+      "  SHA-256       %s\n"
+      "  ABI           major %d, minor %d\n",
+      Verdict(report), Printable(report.backend), Printable(report.version),
+      Printable(report.vendor), Printable(report.plugin), report.sha256,
+      report.abi_major, report.abi_minor);
+  absl::StrAppend(
+      &text, "  capabilities  ",
+      Wrap(names.empty() ? "none" : absl::StrJoin(names, " "), kWidth, 16),
+      "\n");
+  for (const std::string& device : report.devices) {
+    absl::StrAppend(&text, "  device        ", Printable(device), "\n");
+  }
+  absl::StrAppend(&text, "  seed          ", report.seed, "\n  time          ",
+                  report.time, ", took ",
+                  absl::StrFormat("%.1f s\n", report.seconds));
+  text += GroupTable(report);
+  absl::StrAppendFormat(
+      &text,
+      "\n  %d passed, %d failed, %d expected to fail, %d passed unexpectedly,\n"
+      "  %d unsupported, %d skipped, %d not run\n",
+      report.Count(Outcome::kPassed), report.Count(Outcome::kFailed),
+      report.Count(Outcome::kExpectedFailure),
+      report.Count(Outcome::kUnexpectedPass),
+      report.Count(Outcome::kUnsupported), report.Count(Outcome::kSkipped),
+      report.Count(Outcome::kNotRun));
+  for (const cts::TestResult& result : report.results) {
+    if (result.outcome != Outcome::kUnexpectedPass) continue;
+    absl::StrAppend(&text, "  ", result.test.name,
+                    " passed unexpectedly: ", result.messages[0], "\n");
+  }
+  return text + NotRunText(report) + WaiversText(report);
+}
+
+std::string ListText() {
+  std::string text;
+  std::string group;
+  for (const cts::TestInfo& test : cts::List()) {
+    if (test.group != group) {
+      group = test.group;
+      absl::StrAppend(&text, text.empty() ? "" : "\n", group, "\n");
+    }
+    absl::StrAppend(&text, "  ", test.name, "  ",
+                    absl::StrJoin(test.items, " "), "\n    ",
+                    Wrap(test.promise, kWidth, 4), "\n");
+  }
+  return text;
+}
+
+}  // namespace devrt::tools
