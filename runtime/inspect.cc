@@ -86,7 +86,9 @@ void AddRules(const PluginFile& file, const Bundle& bundle,
             read && library ? contents.plugin : absl::OkStatus());
   rules.Add("exports", "no other symbol is exported", library,
             library ? contents.exported : absl::OkStatus());
-  rules.Add("run_path", "it names absolute directories and $ORIGIN only",
+  rules.Add("run_path",
+            absl::StrCat("absolute directories and $ORIGIN only, and only ",
+                         who, " can put libraries there"),
             library, bundle.run_paths);
   rules.Add("bundled", "each library that it leads to meets these rules",
             library, bundle.trusted);

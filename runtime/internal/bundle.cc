@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "devrt/runtime/internal/path_walk.h"
 #include "devrt/runtime/internal/text.h"
 
 namespace devrt::internal {
@@ -37,6 +38,7 @@ class Search {
           if (TryAdd(file, directory + "/" + name, name, passed_on)) break;
         }
       } else if (name[0] == '/') {
+        JudgeDirectory(file, "needs a library in ", DirectoryOf(name));
         TryAdd(file, name, name, passed_on);
       } else {
         bundle_.run_paths.Update(absl::InvalidArgumentError(absl::StrCat(
@@ -75,11 +77,27 @@ class Search {
           return directories;
         }
         if (directories.empty() || directories.back() != directory) {
+          JudgeDirectory(file, "its run path leads to ", directory);
           directories.push_back(std::move(directory));
         }
       }
     }
     return directories;
+  }
+
+  // Also one without a library in it, or that is not there: what others put
+  // there would run with the next load, if not with this one.
+  void JudgeDirectory(const PluginFile& needed_by, const char* why,
+                      const std::string& directory) {
+    const WalkedPath walked = WalkPath(directory + "/", Trust::OfThisProcess());
+    absl::Status first = walked.owner;
+    first.Update(walked.writers);
+    first.Update(walked.adders);
+    bundle_.run_paths.Update(
+        WithSuffix(WithPrefix(absl::StrCat(PathText(needed_by.path), ": ", why,
+                                           PathText(directory), ": "),
+                              first),
+                   "; or make the plugin without that directory"));
   }
 
   // False where there is no such file.

@@ -9,7 +9,9 @@
 //   DEVRT_RETURN_IF_ERROR(bundle.status());
 //   for (const PluginFile& library : bundle.libraries) Load(library);
 //
-// What is not in a run path is left to the dynamic linker and the system.
+// What is not in a run path is left to the system.  Others must not be able to
+// put anything there meanwhile, so every directory of a run path is judged,
+// whether or not a library lies in it.
 
 #ifndef DEVRT_RUNTIME_INTERNAL_BUNDLE_H_
 #define DEVRT_RUNTIME_INTERNAL_BUNDLE_H_
@@ -25,7 +27,9 @@ struct Bundle {
   // In the order to load them: each after what it needs itself.
   std::vector<PluginFile> libraries;
 
-  // Run paths have absolute directories and $ORIGIN only.
+  // Run paths have absolute directories and $ORIGIN only, and nobody else can
+  // put a library there; of a directory that does not exist, nobody else can
+  // make it.
   absl::Status run_paths;
   // Each library is trusted, is a shared object for this machine, and bears
   // the name by which it is needed.

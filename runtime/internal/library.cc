@@ -40,12 +40,12 @@ std::string DescriptorName(int fd, uint64_t serial) {
   return absl::StrCat(name, "/", fd);
 }
 
-absl::Status DlError(const std::string& name, const PluginFile& file) {
+// What dlopen(`name`) said, of a library that is known as `shown`.
+absl::Status DlError(const std::string& name, const std::string& shown) {
   const char* error = dlerror();
-  const std::string text =
-      error == nullptr
-          ? "unknown dlopen error"
-          : absl::StrReplaceAll(error, {{name, PathText(file.real_path)}});
+  const std::string text = error == nullptr
+                               ? "unknown dlopen error"
+                               : absl::StrReplaceAll(error, {{name, shown}});
   // A vendor's library that is not installed looks like this.
   return absl::StrContains(text, "cannot open shared object file")
              ? absl::UnavailableError(text)
@@ -86,7 +86,7 @@ absl::StatusOr<void*> Load(const PluginFile& file, int flags) {
   DEVRT_RETURN_IF_ERROR(CheckName(name, file));
   DEVRT_RETURN_IF_ERROR(file.CheckUnchanged());
   void* library = dlopen(name.c_str(), flags | RTLD_LOCAL | RTLD_NODELETE);
-  if (library == nullptr) return DlError(name, file);
+  if (library == nullptr) return DlError(name, PathText(file.real_path));
   Rename(library, name, file.real_path);
   DEVRT_RETURN_IF_ERROR(file.CheckUnchanged());
   return library;
@@ -96,6 +96,25 @@ bool IsLoaded(const std::string& soname) {
   void* library = dlopen(soname.c_str(), RTLD_LAZY | RTLD_NOLOAD);
   if (library != nullptr) dlclose(library);
   return library != nullptr;
+}
+
+// Loads what `file` needs and did not bring along, as if the program needed it:
+// the dynamic linker then has nothing left to seek in the file's run path.
+absl::Status LoadFromSystem(const PluginFile& file) {
+  for (const std::string& name : file.contents.needed) {
+    if (IsLoaded(name)) continue;
+    // An absolute path that leads to anything was in the bundle.
+    if (name.find('/') != std::string::npos) {
+      return absl::UnavailableError(
+          absl::StrCat(PathText(name), ": cannot open shared object file; ",
+                       PathText(file.real_path), " needs it"));
+    }
+    if (dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr &&
+        dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL) == nullptr) {
+      return DlError(name, PathText(name));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -108,10 +127,12 @@ absl::StatusOr<void*> LoadPluginFile(const PluginFile& file) {
   if (const BeforeLoadHook hook = before_load.load()) hook(file.real_path);
   for (const PluginFile& library : bundle.libraries) {
     if (IsLoaded(library.contents.soname)) continue;
+    DEVRT_RETURN_IF_ERROR(LoadFromSystem(library));
     // Some libraries use symbols of those that need them: then lazily.
     if (Load(library, RTLD_NOW).ok()) continue;
     DEVRT_RETURN_IF_ERROR(Load(library, RTLD_LAZY).status());
   }
+  DEVRT_RETURN_IF_ERROR(LoadFromSystem(file));
   return Load(file, RTLD_NOW);
 }
 

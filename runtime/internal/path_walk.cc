@@ -125,6 +125,9 @@ class Walk {
                          getxattr(absl::StrCat("/proc/self/fd/", fd).c_str(),
                                   "system.posix_acl_access", nullptr, 0) > 0;
     result_.writers.Update(trust_.CheckWriters(path, info, has_acl));
+    if (S_ISDIR(info.st_mode)) {
+      result_.adders = trust_.CheckAdders(path, info, has_acl);
+    }
   }
 
   bool Fail(int error) {

@@ -36,6 +36,9 @@ struct WalkedPath {
   // trust.h; the walk goes on behind it.
   absl::Status owner;
   absl::Status writers;
+  // Whether others can put something new into the last directory that was
+  // reached: there they could make what is missing, too.
+  absl::Status adders;
 };
 
 // `path` is absolute.  Texts of `missing` begin with it.

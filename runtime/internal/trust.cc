@@ -69,24 +69,37 @@ absl::Status Trust::CheckOwner(const std::string& path,
       user_ == 0 ? "root" : absl::StrCat(user_), " ", ShellWord(path)));
 }
 
-absl::Status Trust::CheckWriters(const std::string& path,
-                                 const struct stat& info, bool has_acl) const {
+absl::Status Trust::CheckMode(const std::string& path, const struct stat& info,
+                              bool has_acl, const char* expected) const {
   const bool by_group =
       (info.st_mode & S_IWGRP) != 0 &&
       (has_acl || (info.st_gid != 0 && info.st_gid != private_group_(user_)));
   const bool by_all = (info.st_mode & S_IWOTH) != 0;
-  const bool sticky = S_ISDIR(info.st_mode) && (info.st_mode & S_ISVTX) != 0 &&
-                      IsTrustedOwner(info.st_uid);
-  if ((!by_group && !by_all) || sticky) return absl::OkStatus();
+  if (!by_group && !by_all) return absl::OkStatus();
   const std::string writers = by_all    ? "everybody"
                               : has_acl ? "whom its access control list names"
                                         : absl::StrCat("group ", info.st_gid);
   const char* remedy = by_all && by_group ? "go-w" : by_all ? "o-w" : "g-w";
   return absl::PermissionDeniedError(absl::StrFormat(
-      "%s (mode %04o) can be written by %s; a plugin and the directories above "
-      "it may be written by %s only: chmod %s %s",
-      PathText(path), info.st_mode & 07777, writers, Who(), remedy,
+      "%s (mode %04o) can be written by %s; %s may be written by %s only: "
+      "chmod %s %s",
+      PathText(path), info.st_mode & 07777, writers, expected, Who(), remedy,
       ShellWord(path)));
+}
+
+absl::Status Trust::CheckWriters(const std::string& path,
+                                 const struct stat& info, bool has_acl) const {
+  const bool sticky = S_ISDIR(info.st_mode) && (info.st_mode & S_ISVTX) != 0 &&
+                      IsTrustedOwner(info.st_uid);
+  if (sticky) return absl::OkStatus();
+  return CheckMode(path, info, has_acl,
+                   "a plugin and the directories above it");
+}
+
+absl::Status Trust::CheckAdders(const std::string& path,
+                                const struct stat& info, bool has_acl) const {
+  return CheckMode(path, info, has_acl,
+                   "where a plugin's libraries are sought");
 }
 
 }  // namespace devrt::internal

@@ -48,6 +48,11 @@ class Trust {
   absl::Status CheckWriters(const std::string& path, const struct stat& info,
                             bool has_acl) const;
 
+  // The same for a directory into which others must not put anything new:
+  // sticky ones are not accepted either.
+  absl::Status CheckAdders(const std::string& path, const struct stat& info,
+                           bool has_acl) const;
+
   // "root", "root or uid 1000"
   std::string Who() const;
 
@@ -55,6 +60,10 @@ class Trust {
   bool IsTrustedOwner(uid_t owner) const {
     return owner == 0 || owner == user_;
   }
+
+  // PERMISSION_DENIED where one who is not trusted has the right to write.
+  absl::Status CheckMode(const std::string& path, const struct stat& info,
+                         bool has_acl, const char* expected) const;
 
   uid_t user_;
   PrivateGroup private_group_;
