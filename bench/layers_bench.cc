@@ -42,6 +42,23 @@ void ChosenLayers(benchmark::State& state) {
 }
 BENCHMARK(ChosenLayers);
 
+// An operation and its share of a wait for it: what a layer does about both.
+void ChosenLayersOperation(benchmark::State& state) {
+  constexpr uint64_t kBytes = 64;
+  const devrt::Device gpu = Gpu(0);
+  devrt::Stream stream = bench::Value(devrt::Stream::Create(gpu));
+  void* const memory = bench::Value(devrt::Allocate(gpu, kBytes));
+  int64_t i = 0;
+  for (auto _ : state) {
+    bench::Check(devrt::FillAsync(stream, memory, 0, kBytes));
+    if (++i % state.range(0) == 0) bench::Check(stream.Synchronize());
+  }
+  bench::Check(stream.Synchronize());
+  bench::Check(devrt::Free(gpu, memory));
+}
+// Operations to a wait.
+BENCHMARK(ChosenLayersOperation)->Arg(16)->Arg(512)->Arg(4096);
+
 template <int kLayers>
 void PassThroughLayers(benchmark::State& state) {
   const auto* const record = Gpu(0).record();

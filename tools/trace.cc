@@ -11,6 +11,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -93,10 +94,16 @@ void Remark(const TraceData& data) {
                   "is of the end of the run\n",
                   data.overwritten);
   }
-  if (data.lost > 0) {
-    absl::FPrintF(stderr,
-                  "devrt trace: %d records of further threads were lost\n",
-                  data.lost);
+  static constexpr const char* kWhatIsLost[] = {
+      "records of further threads",
+      "operations with more than a thousand others of their stream behind them",
+      "operations whose times their device does not tell",
+  };
+  static_assert(std::size(kWhatIsLost) == trace::kLosses);
+  for (uint32_t i = 0; i < trace::kLosses; ++i) {
+    if (data.lost[i] == 0) continue;
+    absl::FPrintF(stderr, "devrt trace: lost: %d %s\n", data.lost[i],
+                  kWhatIsLost[i]);
   }
   if (data.refused_processes > 0) {
     absl::FPrintF(stderr,

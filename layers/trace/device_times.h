@@ -12,16 +12,23 @@
 
 namespace devrt::trace {
 
+// What is known of an operation before it is submitted.
+struct OpMark {
+  uint64_t number = 0;  // in its stream; 0: unknown
+  devrt_event begin = nullptr;
+};
+
 // One backend's operations.  Threads: any.
 class DeviceTimes {
  public:
   virtual ~DeviceTimes() = default;
-  // Around the submission of an operation: returns its number in the stream, 0
-  // if that is not known; `op` is its record as a call.
-  virtual uint64_t BeforeOp(devrt_stream) { return 0; }
-  virtual void AfterOp(devrt_stream, const Record& op) { (void)op; }
-  // A wait was put into the stream: what follows begins later.
-  virtual void AfterWait(devrt_stream) {}
+  // Around the submission of an operation, of which one that failed leaves
+  // nothing; `op` is its record as a call.
+  virtual OpMark BeforeOp(devrt_stream) { return {}; }
+  virtual void AfterOp(devrt_stream, const OpMark&, const Record& op) {
+    (void)op;
+  }
+  virtual void OpFailed(devrt_stream, const OpMark&) {}
   virtual void StreamMade(devrt_stream, uint32_t device) { (void)device; }
   virtual void StreamGone(devrt_stream) {}
   // Something is complete: writes down what is known by now.

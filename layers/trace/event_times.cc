@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// On any backend: a timing event before and after each operation.  The event
-// after one operation is the one before the next, unless a wait came between.
+// On any backend: a timing event right before each operation and one after it.
+// The event after one operation is not taken for the one before the next: the
+// stream may have been idle in between.
+//
+// Whether an operation has ended is asked of the oldest of each stream only,
+// as those of a stream end in their order.  No lock is held during calls of the
+// backend but for `collecting_`, which nobody waits for, and once a device.
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "layers/trace/device_times.h"
@@ -12,8 +19,13 @@
 namespace devrt::trace {
 namespace {
 
-// So many operations may be under way before Collect is called for them.
-constexpr size_t kMostPending = 4096;
+// So many operations of one stream may be under way; of more the oldest are
+// given up.
+constexpr size_t kMostUnderWay = 1024;
+// So many operations are put into a stream between two looks at its oldest.
+constexpr uint64_t kLookEvery = 64;
+// So many streams may be gone with operations under way.
+constexpr size_t kMostGone = 64;
 
 class EventTimes : public DeviceTimes {
  public:
@@ -30,60 +42,87 @@ class EventTimes : public DeviceTimes {
     recorder->Push(ring_, clock);
   }
 
-  void StreamMade(devrt_stream stream, uint32_t device) override {
+  void StreamMade(devrt_stream handle, uint32_t device) override {
     const std::lock_guard<std::mutex> lock(mutex_);
-    streams_[stream].device = device;
+    streams_[handle] = MakeStream(device);
   }
 
-  void StreamGone(devrt_stream stream) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    streams_.erase(stream);
-  }
-
-  uint64_t BeforeOp(devrt_stream handle) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    StreamState& stream = streams_[handle];
-    MakeBase(stream.device);
-    if (stream.last == nullptr) stream.last = Mark(handle, stream.device);
-    return ++stream.ops;
-  }
-
-  void AfterOp(devrt_stream handle, const Record& op) override {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      StreamState& stream = streams_[handle];
-      const std::shared_ptr<Timed> end = Mark(handle, stream.device);
-      if (stream.last != nullptr && end != nullptr) {
-        pending_.push_back({stream.last, end, op, stream.device});
-      }
-      stream.last = end;
-      if (pending_.size() < kMostPending) return;
-    }
-    Collect();
-  }
-
-  void AfterWait(devrt_stream handle) override {
+  void StreamGone(devrt_stream handle) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = streams_.find(handle);
-    if (found != streams_.end()) found->second.last = nullptr;
+    if (found == streams_.end()) return;
+    gone_.push_back(std::move(found->second));
+    streams_.erase(found);
+    if (gone_.size() <= kMostGone) return;
+    while (!gone_.front()->under_way.empty()) GiveUpOldest(gone_.front().get());
+    gone_.pop_front();
+  }
+
+  OpMark BeforeOp(devrt_stream handle) override {
+    OpMark mark;
+    uint32_t device = 0;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      std::shared_ptr<Stream>& stream = streams_[handle];
+      if (stream == nullptr) stream = MakeStream(0);
+      mark.number = ++stream->ops;
+      device = stream->device;
+      mark.begin = TakeEvent(device);
+    }
+    MakeBase(device);
+    mark.begin = RecordEvent(mark.begin, handle, device);
+    return mark;
+  }
+
+  void AfterOp(devrt_stream handle, const OpMark& mark,
+               const Record& op) override {
+    std::shared_ptr<Stream> stream;
+    devrt_event end = nullptr;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      const auto found = streams_.find(handle);
+      if (found == streams_.end()) return Destroy(mark.begin);
+      stream = found->second;
+      end = TakeEvent(stream->device);
+    }
+    end = RecordEvent(end, handle, stream->device);
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      stream->under_way.push_back({mark.begin, end, op});
+      if (stream->under_way.size() > kMostUnderWay) GiveUpOldest(stream.get());
+    }
+    if (mark.number % kLookEvery != 0) return;
+    const std::unique_lock<std::mutex> collecting(collecting_,
+                                                  std::try_to_lock);
+    if (collecting.owns_lock()) CollectStream(stream.get());
+  }
+
+  void OpFailed(devrt_stream handle, const OpMark& mark) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = streams_.find(handle);
+    if (found != streams_.end()) GiveBack(mark.begin, found->second->device);
   }
 
   void Collect() override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    for (size_t i = 0; i < pending_.size();) {
-      if (!Write(pending_[i])) {
-        ++i;
-        continue;
-      }
-      pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(i));
-    }
+    // Who finds another one at it has nothing to add.
+    const std::unique_lock<std::mutex> collecting(collecting_,
+                                                  std::try_to_lock);
+    if (collecting.owns_lock()) CollectAll();
   }
 
   void End() override {
-    Collect();
+    const std::lock_guard<std::mutex> collecting(collecting_);
+    CollectAll();
     const std::lock_guard<std::mutex> lock(mutex_);
-    pending_.clear();
-    streams_.clear();  // their events are in free_ now
+    for (auto& [handle, stream] : streams_) gone_.push_back(stream);
+    for (const auto& stream : gone_) {
+      for (const UnderWay& op : stream->under_way) {
+        Destroy(op.begin);
+        Destroy(op.end);
+      }
+    }
+    streams_.clear();
+    gone_.clear();
     for (auto& [device, events] : free_) {
       for (const devrt_event event : events) Destroy(event);
     }
@@ -93,27 +132,26 @@ class EventTimes : public DeviceTimes {
   }
 
  private:
-  // A recorded event; goes back to the pool.
-  struct Timed {
-    EventTimes* owner;
-    devrt_event event;
-    uint32_t device;
-    ~Timed() { owner->free_[device].push_back(event); }
-  };
-  struct StreamState {
-    uint32_t device = 0;
-    std::shared_ptr<Timed> last;
-    uint64_t ops = 0;
-  };
-  struct Pending {
-    std::shared_ptr<Timed> begin, end;
+  // Its events may be nullptr: then its times stay unknown.
+  struct UnderWay {
+    devrt_event begin, end;
     Record op;
-    uint32_t device;
+  };
+  struct Stream {
+    uint32_t device = 0;
+    uint64_t ops = 0;
+    std::deque<UnderWay> under_way;  // in order of submission
   };
   struct Base {
-    devrt_event event;
-    uint64_t host_ns;
+    devrt_event event = nullptr;
+    uint64_t host_ns = 0;
   };
+
+  static std::shared_ptr<Stream> MakeStream(uint32_t device) {
+    auto stream = std::make_shared<Stream>();
+    stream->device = device;
+    return stream;
+  }
 
   // Whether `error` is none; ends it.
   bool Ok(devrt_status error) const {
@@ -122,73 +160,136 @@ class EventTimes : public DeviceTimes {
     return false;
   }
 
-  void Destroy(devrt_event event) {
-    if (event != nullptr) (void)Ok(next_->ops->event_destroy(next_->self, event));
+  void Destroy(devrt_event event) const {
+    if (event == nullptr) return;
+    (void)Ok(next_->ops->event_destroy(next_->self, event));
   }
 
-  std::shared_ptr<Timed> Mark(devrt_stream stream, uint32_t device) {
+  // ---- With mutex_ held ----
+
+  // nullptr if there is none to be used again.
+  devrt_event TakeEvent(uint32_t device) {
     std::vector<devrt_event>& pool = free_[device];
-    devrt_event event = nullptr;
-    if (!pool.empty()) {
-      event = pool.back();
-      pool.pop_back();
-    } else if (!Ok(next_->ops->event_create(next_->self, device,
-                                            DEVRT_EVENT_TIMING, &event))) {
+    if (pool.empty()) return nullptr;
+    const devrt_event event = pool.back();
+    pool.pop_back();
+    return event;
+  }
+
+  void GiveBack(devrt_event event, uint32_t device) {
+    if (event != nullptr) free_[device].push_back(event);
+  }
+
+  void GiveUpOldest(Stream* stream) {
+    const UnderWay& oldest = stream->under_way.front();
+    GiveBack(oldest.begin, stream->device);
+    GiveBack(oldest.end, stream->device);
+    stream->under_way.pop_front();
+    recorder_->CountLost(Loss::kUnderWay, 1);
+  }
+
+  // ---- Without ----
+
+  // Records `event`, or a new one if it is nullptr; nullptr if that fails.
+  devrt_event RecordEvent(devrt_event event, devrt_stream stream,
+                          uint32_t device) {
+    if (event == nullptr &&
+        !Ok(next_->ops->event_create(next_->self, device, DEVRT_EVENT_TIMING,
+                                     &event))) {
       return nullptr;
     }
-    std::shared_ptr<Timed> timed(new Timed{this, event, device});
-    if (!Ok(next_->ops->event_record(next_->self, event, stream))) {
-      return nullptr;
-    }
-    return timed;
+    if (Ok(next_->ops->event_record(next_->self, event, stream))) return event;
+    Destroy(event);
+    return nullptr;
   }
 
   // The moment that times of a device count from.  On a stream of its own: the
   // program's may wait for what the program does later.
   void MakeBase(uint32_t device) {
-    if (bases_.count(device) != 0) return;
-    Base& base = bases_[device];
-    base = {};
+    const std::lock_guard<std::mutex> lock(bases_mutex_);
+    const auto [found, is_new] = bases_.try_emplace(device);
+    if (!is_new) return;
     devrt_stream_desc_v0 desc = {};
     desc.struct_size = sizeof desc;
     devrt_stream stream = nullptr;
-    devrt_event event = nullptr;
     if (!Ok(next_->ops->stream_create(next_->self, device, &desc, &stream))) {
       return;
     }
-    if (Ok(next_->ops->event_create(next_->self, device, DEVRT_EVENT_TIMING,
-                                    &event)) &&
-        Ok(next_->ops->event_record(next_->self, event, stream)) &&
-        Ok(next_->ops->event_sync(next_->self, event))) {
-      base = {event, NowNs()};
+    const devrt_event event = RecordEvent(nullptr, stream, device);
+    if (event != nullptr && Ok(next_->ops->event_sync(next_->self, event))) {
+      found->second = {event, NowNs()};
     } else {
       Destroy(event);
     }
     (void)Ok(next_->ops->stream_destroy(next_->self, stream));
   }
 
+  Base BaseOf(uint32_t device) {
+    const std::lock_guard<std::mutex> lock(bases_mutex_);
+    return bases_[device];
+  }
+
+  // ---- With collecting_ held ----
+
+  void CollectAll() {
+    std::vector<std::shared_ptr<Stream>> busy;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      while (!gone_.empty() && gone_.front()->under_way.empty()) {
+        gone_.pop_front();
+      }
+      busy.assign(gone_.begin(), gone_.end());
+      for (const auto& [handle, stream] : streams_) {
+        if (!stream->under_way.empty()) busy.push_back(stream);
+      }
+    }
+    for (const auto& stream : busy) CollectStream(stream.get());
+  }
+
+  void CollectStream(Stream* stream) {
+    for (;;) {
+      UnderWay op;
+      {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (stream->under_way.empty()) return;
+        op = stream->under_way.front();
+        stream->under_way.pop_front();
+      }
+      const bool done = Write(op, stream->device);
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!done) {
+        stream->under_way.push_front(op);
+        return;
+      }
+      GiveBack(op.begin, stream->device);
+      GiveBack(op.end, stream->device);
+    }
+  }
+
   // Whether it is done with, known or lost.
-  bool Write(const Pending& p) {
+  bool Write(const UnderWay& u, uint32_t device) {
     const devrt_ops_v0& ops = *next_->ops;
-    uint32_t done = 0;
-    if (!Ok(ops.event_query(next_->self, p.end->event, &done))) return true;
-    if (done == 0) return false;
-    const Base& base = bases_[p.device];
+    const Base base = BaseOf(device);
+    uint32_t done = 1;
     int64_t begin = 0, end = 0;
-    if (base.event == nullptr ||
-        !Ok(ops.event_elapsed_ns(next_->self, base.event, p.begin->event,
-                                 &begin)) ||
-        !Ok(ops.event_elapsed_ns(next_->self, base.event, p.end->event,
-                                 &end))) {
+    const bool known =
+        u.begin != nullptr && u.end != nullptr && base.event != nullptr &&
+        Ok(ops.event_query(next_->self, u.end, &done)) &&
+        (done == 0 ||
+         (Ok(ops.event_elapsed_ns(next_->self, base.event, u.begin, &begin)) &&
+          Ok(ops.event_elapsed_ns(next_->self, base.event, u.end, &end))));
+    if (!known) {
+      recorder_->CountLost(Loss::kUntimed, 1);
       return true;
     }
-    Record r = p.op;
+    if (done == 0) return false;
+    Record r = u.op;
     r.call = kDeviceOp;
     r.begin_ns = base.host_ns + static_cast<uint64_t>(begin);
     r.end_ns = base.host_ns + static_cast<uint64_t>(end);
-    r.object = p.op.total;  // its number
-    r.total = p.op.call;
-    r.device = static_cast<uint8_t>(p.device);
+    r.object = u.op.total;  // its number
+    r.total = u.op.call;
+    r.device = static_cast<uint8_t>(device);
     r.status = 2;  // DEVRT_SIM_DONE
     recorder_->Push(ring_, r);
     return true;
@@ -197,12 +298,15 @@ class EventTimes : public DeviceTimes {
   const devrt_next_v0* const next_;
   const devrt_host_v0* const host_;
   Recorder* const recorder_;
-  std::mutex mutex_;
-  RingHeader* const ring_;
-  std::map<uint32_t, std::vector<devrt_event>> free_;
+  RingHeader* const ring_;  // written with collecting_ held
+
+  std::mutex collecting_;  // before the others
+  std::mutex bases_mutex_;
   std::map<uint32_t, Base> bases_;
-  std::map<devrt_stream, StreamState> streams_;
-  std::deque<Pending> pending_;
+  std::mutex mutex_;  // guards all below
+  std::map<uint32_t, std::vector<devrt_event>> free_;
+  std::map<devrt_stream, std::shared_ptr<Stream>> streams_;
+  std::deque<std::shared_ptr<Stream>> gone_;
 };
 
 }  // namespace

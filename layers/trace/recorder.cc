@@ -127,7 +127,7 @@ void Recorder::Write(const Record& record) {
   if (__builtin_expect(ring == nullptr, 0)) {
     ring = ThreadRing();
     if (ring == nullptr) {
-      header_->lost.fetch_add(1, std::memory_order_relaxed);
+      CountLost(Loss::kNoRing, 1);
       return;
     }
   }
@@ -148,7 +148,7 @@ uint8_t Recorder::AddBackend(const char* name) {
 
 void Recorder::Push(RingHeader* ring, const Record& record) {
   if (ring == nullptr) {
-    header_->lost.fetch_add(1, std::memory_order_relaxed);
+    CountLost(Loss::kNoRing, 1);
     return;
   }
   const uint64_t written = ring->written.load(std::memory_order_relaxed);

@@ -33,6 +33,10 @@ class Recorder {
   // A ring for operations of devices; the caller is alone with it.
   RingHeader* DeviceRing() { return NewRing(); }
   void Push(RingHeader* ring, const Record& record);
+  void CountLost(Loss why, uint64_t records) {
+    header_->lost[static_cast<uint32_t>(why)].fetch_add(
+        records, std::memory_order_relaxed);
+  }
 
   // The number of a text: of one that lives as long as the process, and of one
   // that may change.

@@ -19,7 +19,7 @@
 namespace devrt::trace {
 
 inline constexpr char kMagic[8] = {'D', 'E', 'V', 'R', 'T', 'T', 'R', 'C'};
-inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kVersion = 2;
 
 // Record::call beyond the numbers of layer::CallId.
 inline constexpr uint8_t kDeviceOp = 0xf0;    // what ran on a device
@@ -57,6 +57,14 @@ static_assert(sizeof(RingHeader) == 32);
 
 inline constexpr uint32_t kMaxBackends = 64;
 
+// Why there is no record of something.
+enum class Loss : uint32_t {
+  kNoRing,    // one more thread than there are rings
+  kUnderWay,  // an operation, with too many others behind it
+  kUntimed,   // an operation whose times its device does not tell
+};
+inline constexpr uint32_t kLosses = 3;
+
 struct FileHeader {
   char magic[8];
   uint32_t version;
@@ -70,8 +78,8 @@ struct FileHeader {
   uint64_t names_size;
   std::atomic<uint64_t> names_used;
   uint64_t rings_offset;
-  uint64_t start_ns;           // CLOCK_MONOTONIC when the file was made
-  std::atomic<uint64_t> lost;  // records for which there was no ring
+  uint64_t start_ns;  // CLOCK_MONOTONIC when the file was made
+  std::atomic<uint64_t> lost[kLosses];  // by Loss
   std::atomic<uint32_t> backend_count;
   char backends[kMaxBackends][32];
 };

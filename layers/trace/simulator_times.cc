@@ -24,18 +24,18 @@ class SimulatorTimes : public DeviceTimes {
     clock.call = kClock;
     clock.name = recorder->Name("simulator");
     recorder->Push(ring_, clock);
-    End(sim_->timeline_take(self_, &Visit, this));  // from now on
+    Ignore(sim_->timeline_take(self_, &Visit, this));  // from now on
   }
 
   void Collect() override {
     // Who finds another one at it has nothing to add.
     const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock()) return;
-    End(sim_->timeline_take(self_, &Visit, this));
+    Ignore(sim_->timeline_take(self_, &Visit, this));
   }
 
  private:
-  void End(devrt_status error) const {
+  void Ignore(devrt_status error) const {
     if (error != nullptr) host_->error_destroy(host_->host, error);
   }
 

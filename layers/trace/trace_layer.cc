@@ -127,8 +127,10 @@ class Tracer {
       r.name = NameOf(args...);
     }
     constexpr bool kOp = kIsOp<kId, Args...>;
+    [[maybe_unused]] OpMark mark;
     if constexpr (kOp) {
-      if (times_ != nullptr) r.total = times_->BeforeOp(a.stream);
+      if (times_ != nullptr) mark = times_->BeforeOp(a.stream);
+      r.total = mark.number;
     }
     r.begin_ns = NowNs();
     devrt_status status = call(args...);
@@ -139,9 +141,12 @@ class Tracer {
       Finish<kId>(&r, a, args...);
     }
     g_recorder->Write(r);
-    if (times_ == nullptr || status != nullptr) return status;
-    if constexpr (kOp) times_->AfterOp(a.stream, r);
-    if constexpr (kId == CallId::stream_wait_event) times_->AfterWait(a.stream);
+    if (times_ == nullptr) return status;
+    if constexpr (kOp) {
+      status == nullptr ? times_->AfterOp(a.stream, mark, r)
+                        : times_->OpFailed(a.stream, mark);
+    }
+    if (status != nullptr) return status;
     if constexpr (kId == CallId::stream_destroy) times_->StreamGone(a.stream);
     if constexpr (Waits(kId)) times_->Collect();
     return status;

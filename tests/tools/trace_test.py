@@ -2,9 +2,13 @@
 """devrt trace: what is in the file, and that the program's result is its own."""
 
 import json
+import os
 import unittest
 
 from tool import FAILURE, TOOL, USAGE, ToolTest
+
+# Does what its arguments say; trace_program.cc has a list.
+PROGRAM = os.environ["DEVRT_TEST_TRACE_PROGRAM"]
 
 # What the Trace Event Format asks of an event, by its phase.
 COMMON = {"ph": str, "pid": int, "tid": int, "name": str}
@@ -98,6 +102,30 @@ class TraceTest(ToolTest):
         device = self.slices(events, "mtia:0") + self.slices(events, "mtia:1")
         self.assertEqual(len(device), len(report["operations"]))
         self.assertGreater(self.check_arrows(events, one_clock=False), 20)
+
+    def test_idle_time_is_no_work(self):
+        # By one clock, the simulated one: 100 fills of another stream pass
+        # between two of the first.
+        _, trace = self.trace(PROGRAM, "idle", "100",
+                              DEVRT_TRACE_TIMES="events")
+        fills = self.slices(self.check(trace), "mtia:0")
+        first, last = [f for f in fills
+                       if f["tid"] == min(f["tid"] for f in fills)]
+        others = [f for f in fills if f["tid"] != first["tid"]]
+        self.assertEqual(len(others), 100)
+        self.assertGreater(first["dur"], 0)
+        self.assertLess(last["dur"], 2 * first["dur"])
+        self.assertGreaterEqual(last["ts"],
+                                max(f["ts"] + f["dur"] for f in others))
+
+    def test_operations_under_way_are_bounded(self):
+        result, trace = self.trace(
+            PROGRAM, "under_way", "3000", DEVRT_TRACE_TIMES="events",
+            DEVRT_MTIA="mode=threaded")
+        self.assertEqual(len(self.slices(self.check(trace), "mtia:0")), 1024)
+        lost = 1 + 3000 - 1024  # the host function and the first fills
+        self.assertEqual(trace["otherData"]["lost"], lost)
+        self.assertIn(f"lost: {lost} operations with more than", result.stderr)
 
     def test_threaded(self):
         self.demo(DEVRT_MTIA="mode=threaded")

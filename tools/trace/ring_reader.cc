@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
+#include <numeric>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
@@ -45,6 +47,10 @@ std::string TraceData::Name(uint32_t number) const {
   return std::string(names.c_str() + number - 1);
 }
 
+uint64_t TraceData::Lost() const {
+  return std::accumulate(std::begin(lost), std::end(lost), uint64_t{0});
+}
+
 absl::StatusOr<TraceData> ReadTrace(int fd) {
   struct stat info;
   if (fstat(fd, &info) != 0) {
@@ -70,7 +76,9 @@ absl::StatusOr<TraceData> ReadTrace(int fd) {
   data.pid = header->pid.load();
   data.refused_processes = header->refused_pids.load();
   data.start_ns = header->start_ns;
-  data.lost = header->lost.load();
+  for (uint32_t i = 0; i < trace::kLosses; ++i) {
+    data.lost[i] = header->lost[i].load();
+  }
   data.names.assign(static_cast<const char*>(at) + header->names_offset,
                     std::min(header->names_used.load(), header->names_size));
   for (uint32_t i = 0;

@@ -25,13 +25,14 @@ struct TraceData {
   uint32_t refused_processes = 0;
   uint64_t start_ns = 0;
   uint64_t overwritten = 0;  // older records that the rings had no room for
-  uint64_t lost = 0;         // records of threads for which there was no ring
+  uint64_t lost[trace::kLosses] = {};  // records, by trace::Loss
   std::vector<std::string> backends;
   std::vector<TraceThread> threads;
   std::vector<trace::Record> device;  // kDeviceOp, kDependency, kClock
   std::string names;
 
   std::string Name(uint32_t number) const;  // empty for 0 and nonsense
+  uint64_t Lost() const;                    // all of them
 };
 
 // INVALID_ARGUMENT if the open file is no ring file of this version.

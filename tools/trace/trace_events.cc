@@ -57,7 +57,7 @@ class Writer {
     json_.Key("program").String(program);
     json_.Key("pid").Unsigned(data_.pid);
     json_.Key("overwritten").Unsigned(data_.overwritten);
-    json_.Key("lost").Unsigned(data_.lost).End();
+    json_.Key("lost").Unsigned(data_.Lost()).End();
     json_.Key("traceEvents").BeginArray();
     NameProcess(data_.pid, 0, absl::StrCat("host: ", program));
     for (const TraceThread& thread : data_.threads) HostThread(thread);

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What trace_test.py has traced: does what its first argument says, the second
+// is how often.
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "devrt/devrt.h"
+
+namespace {
+
+template <typename T>
+T Must(absl::StatusOr<T> result) {
+  if (result.ok()) return *std::move(result);
+  std::fprintf(stderr, "%s\n", result.status().ToString().c_str());
+  std::exit(99);
+}
+void Must(const absl::Status& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  std::exit(99);
+}
+
+constexpr uint64_t kBytes = 1 << 20;
+
+struct Machine {
+  devrt::Device device = Must(devrt::GetDevice("mtia:0"));
+  devrt::Stream first = Must(devrt::Stream::Create(device));
+  devrt::Stream second = Must(devrt::Stream::Create(device));
+  void* memory = Must(devrt::Allocate(device, kBytes));
+  ~Machine() { Must(devrt::Free(device, memory)); }
+
+  void Fill(const devrt::Stream& stream, int times) {
+    for (int i = 0; i < times; ++i) {
+      Must(devrt::FillAsync(stream, memory, 1, kBytes));
+    }
+  }
+};
+
+// The first stream does nothing while the second has work for the device.
+void Idle(int times) {
+  Machine machine;
+  for (const bool idle : {false, true}) {
+    if (idle) machine.Fill(machine.second, times);
+    Must(machine.second.Synchronize());
+    machine.Fill(machine.first, 1);
+    Must(machine.first.Synchronize());
+  }
+}
+
+// All fills are under way at once.
+void UnderWay(int times) {
+  Machine machine;
+  std::mutex mutex;
+  std::unique_lock<std::mutex> lock(mutex);
+  Must(devrt::LaunchHostFunc(machine.first, [&](absl::Status) {
+    const std::lock_guard<std::mutex> until_released(mutex);
+  }));
+  machine.Fill(machine.first, times);
+  lock.unlock();
+  Must(machine.first.Synchronize());
+}
+
+const std::map<std::string, std::function<void(int)>> kActions = {
+    {"idle", Idle},
+    {"under_way", UnderWay},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2 || kActions.count(argv[1]) == 0) return 2;
+  kActions.at(argv[1])(argc > 2 ? std::atoi(argv[2]) : 1);
+  return 0;
+}
