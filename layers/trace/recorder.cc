@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -48,6 +49,14 @@ FileHeader* Map(const char* path, int fd, std::string* error) {
   const bool fresh = info.st_size == 0;
   const uint64_t size =
       fresh ? FileBytes(kRingRecords) : static_cast<uint64_t>(info.st_size);
+  rlimit limit;
+  if (fresh && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < size) {
+    // To try it would end the program by a signal.
+    *error = std::string(path) + ": it takes " + std::to_string(size) +
+             " bytes, mostly holes, and a file of this process may have " +
+             std::to_string(limit.rlim_cur) + ": ulimit -f";
+    return nullptr;
+  }
   if (fresh && ftruncate(fd, static_cast<off_t>(size)) != 0) {
     *error = System(path, "cannot grow");
     return nullptr;

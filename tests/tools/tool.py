@@ -37,15 +37,20 @@ class ToolTest(unittest.TestCase):
     def run_tool(self, *arguments, expect=SUCCESS, stdout=subprocess.PIPE,
                  **variables):
         """Runs `devrt ARGUMENTS`; variables are added to the environment."""
+        return self.run_program([TOOL, *arguments], expect, stdout, **variables)
+
+    def run_program(self, command, expect=SUCCESS, stdout=subprocess.PIPE,
+                    **variables):
+        """The same for another program."""
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith("DEVRT_") and name != "NO_COLOR"}
         environment["LC_ALL"] = "C.UTF-8"
         environment.update(variables)
-        result = subprocess.run([TOOL, *arguments], cwd=self.folder,
-                                env=environment, text=True, stdout=stdout,
+        result = subprocess.run(command, cwd=self.folder, env=environment,
+                                text=True, stdout=stdout,
                                 stderr=subprocess.PIPE, errors="replace")
         self.assertEqual(result.returncode, expect,
-                         f"devrt {' '.join(arguments)}\n{result.stdout}\n"
+                         f"{' '.join(command)}\n{result.stdout}\n"
                          f"{result.stderr}")
         return result
 

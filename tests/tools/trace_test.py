@@ -186,6 +186,18 @@ class TraceTest(ToolTest):
                 self.assertEqual(json.loads(result.stdout)["backends"],
                                  json.loads(plain)["backends"])
 
+    def test_a_limit_for_the_size_of_files(self):
+        ring = self.folder / "ring"
+        command = f'ulimit -f 64; exec "{TOOL}" list'
+        result = self.run_program(["sh", "-c", command], DEVRT_LAYERS="trace",
+                                  DEVRT_TRACE=str(ring))
+        self.assertIn("mtia", result.stdout)
+        self.assertRegex(result.stderr, "no trace: .*ulimit -f")
+        self.assertEqual(ring.stat().st_size, 0)
+        result = self.run_tool("trace", "--", "sh", "-c", command,
+                               expect=FAILURE)
+        self.assertRegex(result.stderr, "no trace: .*ulimit -f")
+
     def test_usage(self):
         self.run_tool("trace", expect=USAGE)
         self.run_tool("trace", "--from=x", "--", "ls", expect=USAGE)
