@@ -95,6 +95,7 @@ void Remark(const TraceData& data) {
                   data.overwritten);
   }
   static constexpr const char* kWhatIsLost[] = {
+      "records for which there was no room on the disk",
       "records of further threads",
       "operations with more than a thousand others of their stream behind them",
       "operations whose times their device does not tell",

@@ -36,6 +36,23 @@ std::string System(const char* path, const char* what) {
   return std::string(path) + ": " + what + ": " + std::strerror(errno);
 }
 
+// Linux 5.14; older headers do not have it.
+constexpr int kPopulateWrite = 23;
+#ifdef MADV_POPULATE_WRITE
+static_assert(kPopulateWrite == MADV_POPULATE_WRITE);
+#endif
+
+// Whether there is room on the disk for that part of the file, which has holes:
+// to write into one of a full disk ends the program by SIGBUS.  Where the
+// system cannot tell, the answer is yes.
+bool Reserve(void* begin, uint64_t size) {
+  const auto at = reinterpret_cast<uintptr_t>(begin);
+  const uintptr_t first = at / kPage * kPage;
+  return madvise(reinterpret_cast<void*>(first), at + size - first,
+                 kPopulateWrite) == 0 ||
+         errno == EINVAL;
+}
+
 FileHeader* Map(const char* path, int fd, std::string* error) {
   struct stat info;
   if (fstat(fd, &info) != 0) {
@@ -72,6 +89,12 @@ FileHeader* Map(const char* path, int fd, std::string* error) {
     return nullptr;
   }
   auto* const header = static_cast<FileHeader*>(at);
+  if (!Reserve(at, kPage + kNamesSize)) {
+    *error = std::string(path) + ": there is no room for it on the disk";
+    munmap(at, size);
+    if (fresh) (void)!ftruncate(fd, 0);
+    return nullptr;
+  }
   if (fresh) InitHeader(header, kRingRecords, NowNs());
   if (const char* const why = CheckHeader(*header, size)) {
     *error = std::string(path) + ": " + why;
@@ -112,8 +135,13 @@ Recorder* Recorder::Open(const char* path, std::string* error) {
 
 RingHeader* Recorder::NewRing() {
   const uint32_t index = header_->ring_count.fetch_add(1);
-  if (index < header_->max_rings) return RingAt(header_, index);
-  header_->ring_count.store(header_->max_rings);
+  if (index >= header_->max_rings) {
+    header_->ring_count.store(header_->max_rings);
+    return nullptr;
+  }
+  RingHeader* const ring = RingAt(header_, index);
+  if (Reserve(ring, RingBytes(header_->ring_records))) return ring;
+  no_space_.store(true, std::memory_order_relaxed);
   return nullptr;
 }
 
@@ -136,7 +164,7 @@ void Recorder::Write(const Record& record) {
   if (__builtin_expect(ring == nullptr, 0)) {
     ring = ThreadRing();
     if (ring == nullptr) {
-      CountLost(Loss::kNoRing, 1);
+      CountWithoutRing();
       return;
     }
   }
@@ -157,7 +185,7 @@ uint8_t Recorder::AddBackend(const char* name) {
 
 void Recorder::Push(RingHeader* ring, const Record& record) {
   if (ring == nullptr) {
-    CountLost(Loss::kNoRing, 1);
+    CountWithoutRing();
     return;
   }
   const uint64_t written = ring->written.load(std::memory_order_relaxed);

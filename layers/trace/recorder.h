@@ -6,6 +6,7 @@
 #ifndef DEVRT_LAYERS_TRACE_RECORDER_H_
 #define DEVRT_LAYERS_TRACE_RECORDER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -45,10 +46,17 @@ class Recorder {
 
  private:
   explicit Recorder(FileHeader* header) : header_(header) {}
+  // nullptr if there are no more, or no room for one on the disk.
   RingHeader* NewRing();
+  void CountWithoutRing() {
+    CountLost(no_space_.load(std::memory_order_relaxed) ? Loss::kNoSpace
+                                                        : Loss::kNoRing,
+              1);
+  }
   RingHeader* ThreadRing();
 
   FileHeader* const header_;
+  std::atomic<bool> no_space_{false};
   std::mutex names_mutex_;
   std::unordered_map<std::string, uint32_t> names_;
 };

@@ -7,8 +7,8 @@
 //   names_offset        NUL-terminated texts; a name is an offset in there + 1
 //   rings_offset        max_rings times RingHeader and ring_records Records
 //
-// The file is sparse: a ring takes memory as it is written.  All numbers are of
-// this machine; a reader of another version refuses the file.
+// The file is sparse: a ring takes its memory when it is first used.  All
+// numbers are of this machine; a reader of another version refuses the file.
 
 #ifndef DEVRT_LAYERS_TRACE_RING_FILE_H_
 #define DEVRT_LAYERS_TRACE_RING_FILE_H_
@@ -59,11 +59,12 @@ inline constexpr uint32_t kMaxBackends = 64;
 
 // Why there is no record of something.
 enum class Loss : uint32_t {
+  kNoSpace,   // no room for a ring on the disk
   kNoRing,    // one more thread than there are rings
   kUnderWay,  // an operation, with too many others behind it
   kUntimed,   // an operation whose times its device does not tell
 };
-inline constexpr uint32_t kLosses = 3;
+inline constexpr uint32_t kLosses = 4;
 
 struct FileHeader {
   char magic[8];
@@ -103,10 +104,12 @@ void InitHeader(FileHeader* header, uint64_t records, uint64_t start_ns);
 // What is wrong with a header for this version; nullptr if nothing is.
 const char* CheckHeader(const FileHeader& header, uint64_t file_bytes);
 
+inline uint64_t RingOffset(const FileHeader& header, uint32_t index) {
+  return header.rings_offset + index * RingBytes(header.ring_records);
+}
 inline RingHeader* RingAt(FileHeader* header, uint32_t index) {
   return reinterpret_cast<RingHeader*>(reinterpret_cast<char*>(header) +
-                                       header->rings_offset +
-                                       index * RingBytes(header->ring_records));
+                                       RingOffset(*header, index));
 }
 inline Record* RecordsOf(RingHeader* ring) {
   return reinterpret_cast<Record*>(ring + 1);

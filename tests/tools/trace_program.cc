@@ -28,7 +28,7 @@ void Must(const absl::Status& status) {
   std::exit(99);
 }
 
-constexpr uint64_t kBytes = 1 << 20;
+constexpr uint64_t kBytes = 1 << 12;
 
 struct Machine {
   devrt::Device device = Must(devrt::GetDevice("mtia:0"));

@@ -198,6 +198,37 @@ class TraceTest(ToolTest):
                                expect=FAILURE)
         self.assertRegex(result.stderr, "no trace: .*ulimit -f")
 
+    def on_a_small_disk(self, size):
+        """Traces more calls than fit on a disk of that size."""
+        disk = self.folder / "disk"
+        disk.mkdir()
+        # A name space of its own: nothing is left mounted.
+        mount = ["unshare", "-m", "sh", "-c",
+                 f'mount -t tmpfs -o size={size} none "{disk}" || exit 77\n'
+                 f'"{PROGRAM}" idle 20000 || exit\n'
+                 f'"{TOOL}" trace --from="{disk}/ring" -o trace.json']
+        try:
+            self.run_program(["unshare", "-m", "true"])
+        except (OSError, AssertionError):
+            self.skipTest("only who may mount can make a small disk")
+        result = self.run_program(mount, DEVRT_LAYERS="trace",
+                                  DEVRT_TRACE=str(disk / "ring"), expect=None)
+        return result
+
+    def test_a_full_disk_under_the_rings(self):
+        result = self.on_a_small_disk("1500k")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stderr, r"lost: \d+ records for which there "
+                         "was no room on the disk")
+        trace = json.loads((self.folder / "trace.json").read_text("utf-8"))
+        self.assertGreater(trace["otherData"]["lost"], 0)
+
+    def test_a_disk_that_is_full_from_the_start(self):
+        result = self.on_a_small_disk("512k")
+        self.assertEqual(result.returncode, FAILURE, result.stderr)
+        self.assertIn("no trace: ", result.stderr)
+        self.assertIn("no room for it on the disk", result.stderr)
+
     def test_usage(self):
         self.run_tool("trace", expect=USAGE)
         self.run_tool("trace", "--from=x", "--", "ls", expect=USAGE)

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/trace/ring_reader.h"
 
-#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <iterator>
 #include <numeric>
+#include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
@@ -21,23 +21,50 @@ using trace::FileHeader;
 using trace::Record;
 using trace::RingHeader;
 
-void ReadRing(FileHeader* header, uint32_t index, TraceData* data) {
-  RingHeader* const ring = trace::RingAt(header, index);
-  const uint64_t written = ring->written.load(std::memory_order_acquire);
-  const uint64_t kept = std::min(written, header->ring_records);
-  data->overwritten += written - kept;
-  TraceThread thread;
-  thread.tid = ring->tid;
-  thread.name.assign(ring->thread_name,
-                     strnlen(ring->thread_name, sizeof ring->thread_name));
-  std::vector<Record>* const to =
-      ring->tid == 0 ? &data->device : &thread.calls;
-  const Record* const records = trace::RecordsOf(ring);
-  to->reserve(to->size() + kept);
-  for (uint64_t i = written - kept; i < written; ++i) {
-    to->push_back(records[i % header->ring_records]);
+// Not through a mapping: to look into a hole of a full disk, or behind the end
+// of a file that somebody has cut, would end this program.
+bool ReadAt(int fd, uint64_t offset, void* to, uint64_t size) {
+  auto* at = static_cast<char*>(to);
+  while (size > 0) {
+    const ssize_t n = pread(fd, at, size, static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    at += n;
+    offset += static_cast<uint64_t>(n);
+    size -= static_cast<uint64_t>(n);
   }
-  if (ring->tid != 0) data->threads.push_back(std::move(thread));
+  return true;
+}
+
+bool ReadRing(int fd, const FileHeader& header, uint32_t index,
+              TraceData* data) {
+  const uint64_t offset = trace::RingOffset(header, index);
+  RingHeader ring;
+  if (!ReadAt(fd, offset, &ring, sizeof ring)) return false;
+  const uint64_t written = ring.written.load();
+  const uint64_t size = header.ring_records;
+  const uint64_t kept = std::min(written, size);
+  data->overwritten += written - kept;
+  std::vector<Record> records(kept);
+  if (!ReadAt(fd, offset + sizeof ring, records.data(),
+              kept * sizeof(Record))) {
+    return false;
+  }
+  // The oldest first.
+  const auto oldest =
+      static_cast<ptrdiff_t>(written > size ? written % size : 0);
+  std::rotate(records.begin(), records.begin() + oldest, records.end());
+  if (ring.tid == 0) {
+    data->device.insert(data->device.end(), records.begin(), records.end());
+    return true;
+  }
+  TraceThread thread;
+  thread.tid = ring.tid;
+  thread.name.assign(ring.thread_name,
+                     strnlen(ring.thread_name, sizeof ring.thread_name));
+  thread.calls = std::move(records);
+  data->threads.push_back(std::move(thread));
+  return true;
 }
 
 }  // namespace
@@ -62,33 +89,33 @@ absl::StatusOr<TraceData> ReadTrace(int fd) {
   if (!S_ISREG(info.st_mode) || size < trace::kPage) {
     return absl::InvalidArgumentError("it is not a file of the trace layer");
   }
-  void* const at = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
-  if (at == MAP_FAILED) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("it cannot be mapped: ", std::strerror(errno)));
-  }
-  const auto unmap = absl::MakeCleanup([=] { munmap(at, size); });
-  auto* const header = static_cast<FileHeader*>(at);
-  if (const char* const why = trace::CheckHeader(*header, size)) {
+  const absl::Status cut = absl::DataLossError("it cannot be read to its end");
+  FileHeader header;
+  if (!ReadAt(fd, 0, &header, sizeof header)) return cut;
+  if (const char* const why = trace::CheckHeader(header, size)) {
     return absl::InvalidArgumentError(why);
   }
   TraceData data;
-  data.pid = header->pid.load();
-  data.refused_processes = header->refused_pids.load();
-  data.start_ns = header->start_ns;
+  data.pid = header.pid.load();
+  data.refused_processes = header.refused_pids.load();
+  data.start_ns = header.start_ns;
   for (uint32_t i = 0; i < trace::kLosses; ++i) {
-    data.lost[i] = header->lost[i].load();
+    data.lost[i] = header.lost[i].load();
   }
-  data.names.assign(static_cast<const char*>(at) + header->names_offset,
-                    std::min(header->names_used.load(), header->names_size));
+  data.names.resize(std::min(header.names_used.load(), header.names_size));
+  if (!ReadAt(fd, header.names_offset, data.names.data(), data.names.size())) {
+    return cut;
+  }
   for (uint32_t i = 0;
-       i < std::min(header->backend_count.load(), trace::kMaxBackends); ++i) {
+       i < std::min(header.backend_count.load(), trace::kMaxBackends); ++i) {
     data.backends.emplace_back(
-        header->backends[i],
-        strnlen(header->backends[i], sizeof header->backends[i]));
+        header.backends[i],
+        strnlen(header.backends[i], sizeof header.backends[i]));
   }
-  const uint32_t rings = std::min(header->ring_count.load(), header->max_rings);
-  for (uint32_t i = 0; i < rings; ++i) ReadRing(header, i, &data);
+  const uint32_t rings = std::min(header.ring_count.load(), header.max_rings);
+  for (uint32_t i = 0; i < rings; ++i) {
+    if (!ReadRing(fd, header, i, &data)) return cut;
+  }
   return data;
 }
 

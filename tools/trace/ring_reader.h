@@ -35,7 +35,8 @@ struct TraceData {
   uint64_t Lost() const;                    // all of them
 };
 
-// INVALID_ARGUMENT if the open file is no ring file of this version.
+// INVALID_ARGUMENT if the open file is no ring file of this version, DATA_LOSS
+// if it cannot be read to its end.
 absl::StatusOr<TraceData> ReadTrace(int fd);
 
 }  // namespace devrt::tools
