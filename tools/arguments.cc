@@ -17,7 +17,9 @@ constexpr size_t kHelpColumn = 21;
 
 const Flag* FindFlag(const Command& command, std::string_view name) {
   for (const Flag& flag : command.flags) {
-    if (flag.name == name) return &flag;
+    if (flag.name == name || (flag.letter != nullptr && flag.letter == name)) {
+      return &flag;
+    }
   }
   return nullptr;
 }
@@ -122,15 +124,14 @@ absl::Status Arguments::Add(const Command& command, const std::string& word,
                             absl::Span<const std::string> rest, size_t* used) {
   const size_t equals = word.find('=');
   const bool has_value = equals != std::string::npos;
-  const std::string name = word == "-h"   ? kHelpFlag.name
-                           : word == "-o" ? "--output"
-                                          : word.substr(0, equals);
+  std::string name = word.substr(0, equals);
   const Flag* flag = FindFlag(command, name);
   if (flag == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrFormat("unknown flag %s%s", Quoted(name),
                         DidYouMean(name, FlagNames(command))));
   }
+  name = flag->name;
   std::string value = has_value ? word.substr(equals + 1) : "";
   if (flag->value == nullptr && has_value) {
     return absl::InvalidArgumentError(absl::StrFormat(
@@ -192,6 +193,11 @@ std::string HelpText(const Command& command) {
   text += "\n\n" + Wrap(command.details, kWidth, 0) + "\n\nFlags:\n";
   for (const Flag& flag : command.flags) {
     std::string title = "  " + FlagTitle(flag);
+    if (flag.letter != nullptr) {
+      title = absl::StrFormat(
+          "  %s%s%s, %s", flag.letter, flag.value == nullptr ? "" : " ",
+          flag.value == nullptr ? "" : flag.value, FlagTitle(flag));
+    }
     if (title.size() + 2 > kHelpColumn) {
       text += title + "\n";
       title.clear();

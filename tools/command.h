@@ -22,9 +22,10 @@ inline constexpr int kUsage = 2;
 class Arguments;
 
 struct Flag {
-  const char* name;   // "--size"
-  const char* value;  // "MiB"; nullptr for a switch
-  const char* help;   // one sentence, wrapped when printed
+  const char* name;              // "--size"
+  const char* value;             // "MiB"; nullptr for a switch
+  const char* help;              // one sentence, wrapped when printed
+  const char* letter = nullptr;  // "-o": the same
 };
 
 struct Command {
@@ -49,7 +50,7 @@ extern const Command kNewBackendCommand;
 
 inline constexpr Flag kJsonFlag = {
     "--json", nullptr, "Print one JSON object, for programs to read."};
-inline constexpr Flag kHelpFlag = {"--help", nullptr, "Print this text."};
+inline constexpr Flag kHelpFlag = {"--help", nullptr, "Print this text.", "-h"};
 
 // "devrt NAME: TEXT" and how to get help, to stderr.  Returns kUsage.
 int UsageError(const Command& command, std::string_view text);

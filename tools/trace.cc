@@ -4,14 +4,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,70 +20,15 @@
 #include "tools/command.h"
 #include "tools/terminal.h"
 #include "tools/text.h"
+#include "tools/trace/output_file.h"
 #include "tools/trace/ring_reader.h"
 #include "tools/trace/trace_events.h"
+#include "tools/trace/traced_program.h"
 
 namespace devrt::tools {
 namespace {
 
 constexpr char kDefaultOutput[] = "devrt-trace.json";
-constexpr int kCannotRun = 126;
-constexpr int kNotFound = 127;
-
-// Written piece by piece, so that a full disk is noticed.
-absl::Status WriteAll(int fd, const std::string& text) {
-  size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t n = write(fd, text.data() + done, text.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return absl::DataLossError(std::strerror(errno));
-    done += static_cast<size_t>(n);
-  }
-  return absl::OkStatus();
-}
-
-std::string LayersWithTrace() {
-  const char* const others = std::getenv("DEVRT_LAYERS");
-  return others == nullptr || *others == '\0' ? "trace"
-                                              : absl::StrCat("trace,", others);
-}
-
-[[noreturn]] void Become(const std::vector<std::string>& words) {
-  std::vector<char*> argv;
-  for (const std::string& word : words) {
-    argv.push_back(const_cast<char*>(word.c_str()));
-  }
-  argv.push_back(nullptr);
-  execvp(argv[0], argv.data());
-  const int code = errno == ENOENT ? kNotFound : kCannotRun;
-  absl::FPrintF(stderr, "devrt trace: %s cannot be run: %s\n",
-                Printable(words[0]), std::strerror(errno));
-  _exit(code);
-}
-
-// Runs `words` with `ring` as its ring file; its exit code as a shell has it.
-absl::StatusOr<int> RunTraced(const std::vector<std::string>& words, int ring) {
-  const std::string file = absl::StrFormat("/proc/%d/fd/%d", getpid(), ring);
-  const std::string layers = LayersWithTrace();
-  const pid_t child = fork();
-  if (child < 0) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("no process could be made: ", std::strerror(errno)));
-  }
-  if (child == 0) {
-    setenv("DEVRT_LAYERS", layers.c_str(), 1);
-    setenv("DEVRT_TRACE", file.c_str(), 1);
-    Become(words);
-  }
-  // Ctrl-C is for the program; what it did until then is worth seeing.
-  signal(SIGINT, SIG_IGN);
-  signal(SIGQUIT, SIG_IGN);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
 // Says what there is to say about a trace that is not whole.
 void Remark(const TraceData& data) {
   if (data.overwritten > 0) {
@@ -115,7 +58,7 @@ void Remark(const TraceData& data) {
 }
 
 // 0, or kFailure with a line on stderr.
-int Convert(int ring, int out, const std::string& output,
+int Convert(int ring, OutputFile* out, const std::string& output,
             const std::string& program) {
   const absl::StatusOr<TraceData> data = ReadTrace(ring);
   if (!data.ok()) {
@@ -129,10 +72,7 @@ int Convert(int ring, int out, const std::string& output,
   }
   TraceSummary summary;
   const std::string text = TraceEvents(*data, program, &summary);
-  absl::Status written = ftruncate(out, 0) == 0 || errno == EINVAL
-                             ? WriteAll(out, text)
-                             : absl::DataLossError(std::strerror(errno));
-  if (!written.ok()) {
+  if (const absl::Status written = out->Write(text); !written.ok()) {
     return Failure(kTraceCommand,
                    absl::StrCat(Printable(output),
                                 " could not be written: ", written.message()));
@@ -146,6 +86,45 @@ int Convert(int ring, int out, const std::string& output,
   return kSuccess;
 }
 
+int ConvertRing(const std::string& from, OutputFile* out,
+                const std::string& output) {
+  // NONBLOCK: should it be a pipe, it must not hold us up.
+  const int ring =
+      open(from.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+  if (ring < 0) {
+    return Failure(kTraceCommand,
+                   absl::StrCat(Printable(from),
+                                " cannot be read: ", std::strerror(errno)));
+  }
+  const auto close_ring = absl::MakeCleanup([=] { close(ring); });
+  if (out->IsAlso(ring)) {
+    return Failure(kTraceCommand, absl::StrCat(Printable(output),
+                                               " is the ring file itself: "
+                                               "name another one with -o"));
+  }
+  return Convert(ring, out, output, from);
+}
+
+int RunAndConvert(const std::vector<std::string>& words, OutputFile* out,
+                  const std::string& output) {
+  const int ring = memfd_create("devrt-trace", MFD_CLOEXEC);
+  if (ring < 0) {
+    return Failure(kTraceCommand, absl::StrCat("no memory for the trace: ",
+                                               std::strerror(errno)));
+  }
+  const auto close_ring = absl::MakeCleanup([=] { close(ring); });
+  const absl::StatusOr<TracedProgram> program = RunTraced(words, ring);
+  if (!program.ok()) return Failure(kTraceCommand, Explain(program.status()));
+  if (program->cannot_be_run != 0) {
+    Failure(kTraceCommand, absl::StrCat(Printable(words[0]), " cannot be run: ",
+                                        std::strerror(program->cannot_be_run)));
+    return program->exit_code;
+  }
+  // The program's result is what counts.
+  const int converted = Convert(ring, out, output, words[0]);
+  return program->exit_code != 0 ? program->exit_code : converted;
+}
+
 int Run(const Arguments& arguments) {
   const std::vector<std::string>& words = arguments.words();
   const std::string from = arguments.Get("--from", "");
@@ -156,36 +135,18 @@ int Run(const Arguments& arguments) {
   }
   const std::string output = arguments.Get("--output", kDefaultOutput);
   // First, so that nobody runs a program for an hour and has nothing.
-  const int out =
-      open(output.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
-  if (out < 0) {
-    return Failure(kTraceCommand,
-                   absl::StrCat(Printable(output),
-                                " cannot be written: ", std::strerror(errno)));
-  }
-  const auto close_out = absl::MakeCleanup([=] { close(out); });
-  const int ring = from.empty()
-                       ? memfd_create("devrt-trace", MFD_CLOEXEC)
-                       : open(from.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY);
-  if (ring < 0) {
-    return Failure(
-        kTraceCommand,
-        absl::StrCat(from.empty() ? "memory for the trace" : Printable(from),
-                     " cannot be had: ", std::strerror(errno)));
-  }
-  const auto close_ring = absl::MakeCleanup([=] { close(ring); });
-  if (!from.empty()) return Convert(ring, out, output, from);
-  const absl::StatusOr<int> code = RunTraced(words, ring);
-  if (!code.ok()) return Failure(kTraceCommand, Explain(code.status()));
-  // The program's result is what counts.
-  const int converted = Convert(ring, out, output, words[0]);
-  return *code != 0 ? *code : converted;
+  const absl::StatusOr<std::unique_ptr<OutputFile>> out =
+      OutputFile::Open(output);
+  if (!out.ok()) return Failure(kTraceCommand, Explain(out.status()));
+  return from.empty() ? RunAndConvert(words, out->get(), output)
+                      : ConvertRing(from, out->get(), output);
 }
 
 constexpr Flag kFlags[] = {
     {"--output", "FILE",
      "Write the trace there (default: devrt-trace.json in the current "
-     "folder)."},
+     "folder).",
+     "-o"},
     {"--from", "RING",
      "Run nothing; read the ring file that a program wrote with "
      "DEVRT_LAYERS=trace DEVRT_TRACE=RING."},

@@ -10,7 +10,7 @@ from tool import (COMMANDS, FAILURE, NEEDED_ARGUMENTS, REPORTS, ROOT,
 
 def flags_in_help(text):
     """The flags of a help text: "--size=MiB"."""
-    return set(re.findall(r"^  (--\S+)", text, re.M))
+    return set(re.findall(r"^  (?:-\w(?: \S+)?, )?(--\S+)", text, re.M))
 
 
 def flags_in_document(command):
@@ -18,7 +18,7 @@ def flags_in_document(command):
     text = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
     section = re.split(r"^## ", text.split(f"\n## devrt {command}\n")[1],
                        flags=re.M)[0]
-    return set(re.findall(r"^\| `(--[^`]+)` \|", section, re.M))
+    return set(re.findall(r"^\| (?:`-\w[^`]*`, )?`(--[^`]+)` \|", section, re.M))
 
 
 def members_in_document(command):

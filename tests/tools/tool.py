@@ -14,7 +14,7 @@ import unittest
 TOOL = os.environ["DEVRT_TOOL"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 REPORTS = ["demo", "list", "info", "topo", "inspect"]  # those with --json
-COMMANDS = [*REPORTS, "new-backend"]
+COMMANDS = [*REPORTS, "new-backend", "trace"]
 PLUGIN = str(pathlib.Path(TOOL).parents[1] / "lib/devrt/libdevrt_mtia.so")
 # What a command needs to do anything.
 NEEDED_ARGUMENTS = {"inspect": [PLUGIN]}
@@ -39,14 +39,28 @@ class ToolTest(unittest.TestCase):
         """Runs `devrt ARGUMENTS`; variables are added to the environment."""
         return self.run_program([TOOL, *arguments], expect, stdout, **variables)
 
-    def run_program(self, command, expect=SUCCESS, stdout=subprocess.PIPE,
-                    **variables):
-        """The same for another program; any exit code if `expect` is None."""
+    def start_tool(self, *arguments, **variables):
+        """The same, but does not wait for its end."""
+        process = subprocess.Popen(
+            [TOOL, *arguments], cwd=self.folder, text=True,
+            env=self.environment(variables), stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE)
+        self.addCleanup(process.kill)
+        return process
+
+    @staticmethod
+    def environment(variables):
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith("DEVRT_") and name != "NO_COLOR"}
         environment["LC_ALL"] = "C.UTF-8"
         environment.update(variables)
-        result = subprocess.run(command, cwd=self.folder, env=environment,
+        return environment
+
+    def run_program(self, command, expect=SUCCESS, stdout=subprocess.PIPE,
+                    **variables):
+        """The same for another program; any exit code if `expect` is None."""
+        result = subprocess.run(command, cwd=self.folder,
+                                env=self.environment(variables),
                                 text=True, stdout=stdout,
                                 stderr=subprocess.PIPE, errors="replace")
         if expect is None:

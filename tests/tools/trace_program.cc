@@ -3,6 +3,8 @@
 // What trace_test.py has traced: does what its first argument says, the second
 // is how often.
 
+#include <unistd.h>
+
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -68,9 +70,30 @@ void UnderWay(int times) {
   Must(machine.first.Synchronize());
 }
 
+// Ends without leaving.
+void Crash(int times) {
+  Machine machine;
+  machine.Fill(machine.first, times);
+  Must(machine.first.Synchronize());
+  std::abort();
+}
+
+// Until a signal ends it.
+void Wait(int times) {
+  Machine machine;
+  machine.Fill(machine.first, times);
+  Must(machine.first.Synchronize());
+  std::printf("%d\n", getpid());
+  std::fflush(stdout);
+  alarm(20);  // should nobody care
+  pause();
+}
+
 const std::map<std::string, std::function<void(int)>> kActions = {
+    {"crash", Crash},
     {"idle", Idle},
     {"under_way", UnderWay},
+    {"wait", Wait},
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 import json
 import os
+import signal
 import unittest
 
 from tool import FAILURE, TOOL, USAGE, ToolTest
@@ -28,8 +29,9 @@ class TraceTest(ToolTest):
         output = self.folder / "trace.json"
         result = self.run_tool("trace", "-o", str(output), "--", *program,
                                expect=expect, **variables)
-        text = output.read_text(encoding="utf-8")
-        return result, json.loads(text) if text else None
+        if not output.exists():
+            return result, None
+        return result, json.loads(output.read_text(encoding="utf-8"))
 
     def check(self, trace, one_clock=True):
         """The events, each as the format asks."""
@@ -136,14 +138,32 @@ class TraceTest(ToolTest):
         self.assertIn("opened no devrt backend", result.stderr)
         self.assertIsNone(trace)
         self.trace("sh", "-c", "kill -9 $$", expect=128 + 9)
-        result, _ = self.trace("/nowhere/program", expect=127)
-        self.assertIn("/nowhere/program cannot be run", result.stderr)
-        self.trace("/dev/null", expect=126)
+        for program, code in {"/nowhere/program": 127, "/dev/null": 126}.items():
+            result, trace = self.trace(program, expect=code)
+            self.assertIn(f"{program} cannot be run", result.stderr)
+            self.assertEqual(len(result.stderr.splitlines()), 1)
+            self.assertIsNone(trace)
 
     def test_a_program_that_crashes(self):
-        script = f'"{TOOL}" demo --json --size=1 >/dev/null; kill -ABRT $$'
-        _, trace = self.trace("sh", "-c", script, expect=128 + 6)
-        self.assertGreater(len(self.check(trace)), 100)
+        _, trace = self.trace(PROGRAM, "crash", "50", expect=128 + 6)
+        events = self.check(trace)
+        self.assertEqual(len(self.slices(events, "mtia:0")), 50)
+        self.assertGreater(len(self.slices(events, "host: ")), 50)
+
+    def test_signals_to_the_command_are_for_the_program(self):
+        for number in [signal.SIGTERM, signal.SIGHUP]:
+            with self.subTest(number):
+                output = self.folder / "trace.json"
+                tracer = self.start_tool("trace", "-o", str(output), "--",
+                                         PROGRAM, "wait", "50")
+                program = int(tracer.stdout.readline())
+                tracer.send_signal(number)
+                _, error = tracer.communicate(timeout=20)
+                self.assertEqual(tracer.returncode, 128 + number, error)
+                self.assertFalse(os.path.exists(f"/proc/{program}"))
+                trace = json.loads(output.read_text(encoding="utf-8"))
+                self.assertEqual(
+                    len(self.slices(self.check(trace), "mtia:0")), 50)
 
     def test_only_one_process(self):
         script = f'for i in 1 2; do "{TOOL}" list >/dev/null; done'
@@ -157,12 +177,59 @@ class TraceTest(ToolTest):
         self.assertEqual(result.stdout, "")
         self.assertIn("/nowhere/t.json cannot be written", result.stderr)
 
+    def test_pipes(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        result = self.run_tool("trace", "-o", str(pipe), "--", "sh", "-c",
+                               "echo ran", expect=FAILURE)
+        self.assertEqual(result.stdout, "")
+        self.assertIn("it is a pipe that nobody reads", result.stderr)
+        result = self.run_tool("trace", f"--from={pipe}", expect=FAILURE)
+        self.assertIn("it is not a file of the trace layer", result.stderr)
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        self.addCleanup(os.close, reader)
+        self.run_tool("trace", "-o", str(pipe), "--", PROGRAM, "idle")
+        self.check(json.loads(os.read(reader, 1 << 16)))
+        result = self.run_tool("trace", "-o", "/dev/stdout", "--", PROGRAM,
+                               "idle")
+        self.check(json.loads(result.stdout))
+
     def test_a_full_disk(self):
         result = self.run_tool("trace", "-o", "/dev/full", "--", TOOL, "list",
                                expect=FAILURE)
         self.assertIn("mtia", result.stdout)
         self.assertIn("/dev/full could not be written: No space left",
                       result.stderr)
+
+    def test_what_was_there_stays(self):
+        """Where no trace can be written, the file is as it was."""
+        old, new = self.folder / "old.json", self.folder / "new.json"
+        old.write_text("old", encoding="utf-8")
+        ring = self.folder / "ring"
+        self.run_program([PROGRAM, "idle"], DEVRT_LAYERS="trace",
+                         DEVRT_TRACE=str(ring))
+        failing = {
+            "no backend": ["--", "true"],
+            "no program": ["--", "/nowhere/program"],
+            "no ring file": [f"--from={__file__}"],
+        }
+        tool = [TOOL, "trace"]
+        small = ["sh", "-c", 'ulimit -f 1; exec "$@"', "sh", *tool]
+        for name, words in {**failing, "no room": [f"--from={ring}"]}.items():
+            for file in [old, new]:
+                with self.subTest(name, file=file.name):
+                    result = self.run_program(
+                        [*(small if name == "no room" else tool), "-o",
+                         str(file), *words], expect=None)
+                    self.assertNotEqual(result.returncode, 0)
+                    self.assertIn("devrt trace: ", result.stderr)
+                    self.assertEqual(old.read_text(encoding="utf-8"), "old")
+                    self.assertFalse(new.exists())
+        before = ring.read_bytes()
+        result = self.run_tool("trace", f"--from={ring}", "-o", str(ring),
+                               expect=FAILURE)
+        self.assertIn("is the ring file itself", result.stderr)
+        self.assertEqual(ring.read_bytes(), before)
 
     def test_ring_files(self):
         ring = self.folder / "ring"

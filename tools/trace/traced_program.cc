@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/trace/traced_program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace devrt::tools {
+namespace {
+
+constexpr int kCannotRun = 126;
+constexpr int kNotFound = 127;
+constexpr int kForwarded[] = {SIGTERM, SIGHUP};
+constexpr int kIgnored[] = {SIGINT, SIGQUIT};
+
+volatile pid_t g_program = 0;
+
+void Forward(int signal) {
+  const int error = errno;
+  kill(g_program, signal);
+  errno = error;
+}
+
+sigset_t AllFour() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : kForwarded) sigaddset(&set, signal);
+  for (const int signal : kIgnored) sigaddset(&set, signal);
+  return set;
+}
+
+void HandleSignals() {
+  struct sigaction action = {};
+  action.sa_handler = Forward;
+  action.sa_flags = SA_RESTART;
+  for (const int signal : kForwarded) {
+    struct sigaction before;
+    // What nohup ignores stays ignored, here as in the program.
+    if (sigaction(signal, nullptr, &before) == 0 &&
+        before.sa_handler != SIG_IGN) {
+      sigaction(signal, &action, nullptr);
+    }
+  }
+  action.sa_handler = SIG_IGN;
+  for (const int signal : kIgnored) sigaction(signal, &action, nullptr);
+}
+
+std::string LayersWithTrace() {
+  const char* const others = std::getenv("DEVRT_LAYERS");
+  return others == nullptr || *others == '\0' ? "trace"
+                                              : absl::StrCat("trace,", others);
+}
+
+// Never returns; tells `errors` why there is no program.
+[[noreturn]] void Become(const std::vector<std::string>& words, int errors) {
+  std::vector<char*> argv;
+  for (const std::string& word : words) {
+    argv.push_back(const_cast<char*>(word.c_str()));
+  }
+  argv.push_back(nullptr);
+  execvp(argv[0], argv.data());
+  const int error = errno;
+  (void)!write(errors, &error, sizeof error);
+  _exit(kCannotRun);
+}
+
+TracedProgram Wait(pid_t program, int errors) {
+  TracedProgram result;
+  // Ends when the program runs: the other end is closed then.
+  while (read(errors, &result.cannot_be_run, sizeof(int)) < 0 &&
+         errno == EINTR) {
+  }
+  siginfo_t info;
+  while (waitid(P_PID, static_cast<id_t>(program), &info, WEXITED | WNOWAIT) <
+             0 &&
+         errno == EINTR) {
+  }
+  // Not to be forwarded to whoever gets its number next.
+  const sigset_t all = AllFour();
+  sigprocmask(SIG_BLOCK, &all, nullptr);
+  int status = 0;
+  while (waitpid(program, &status, 0) < 0 && errno == EINTR) {
+  }
+  result.exit_code =
+      WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  if (result.cannot_be_run != 0) {
+    result.exit_code = result.cannot_be_run == ENOENT ? kNotFound : kCannotRun;
+  }
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<TracedProgram> RunTraced(const std::vector<std::string>& words,
+                                        int ring) {
+  const std::string file = absl::StrFormat("/proc/%d/fd/%d", getpid(), ring);
+  const std::string layers = LayersWithTrace();
+  // What arrives meanwhile waits until there is a program to get it.
+  const sigset_t all = AllFour();
+  sigset_t before;
+  int errors[2];
+  if (pipe2(errors, O_CLOEXEC) != 0) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no pipe could be made: ", std::strerror(errno)));
+  }
+  sigprocmask(SIG_BLOCK, &all, &before);
+  const pid_t program = fork();
+  if (program == 0) {
+    setenv("DEVRT_LAYERS", layers.c_str(), 1);
+    setenv("DEVRT_TRACE", file.c_str(), 1);
+    sigprocmask(SIG_SETMASK, &before, nullptr);
+    Become(words, errors[1]);
+  }
+  const int error = errno;
+  close(errors[1]);
+  if (program > 0) {
+    g_program = program;
+    HandleSignals();
+  }
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  absl::StatusOr<TracedProgram> result =
+      program > 0 ? absl::StatusOr<TracedProgram>(Wait(program, errors[0]))
+                  : absl::ResourceExhaustedError(absl::StrCat(
+                        "no process could be made: ", std::strerror(error)));
+  close(errors[0]);
+  return result;
+}
+
+}  // namespace devrt::tools
