@@ -84,8 +84,8 @@ void AddRules(const PluginFile& file, const Bundle& bundle,
   rules.Add("plugin", "a manifest and an open function of a known ABI major",
             read && library,
             read && library ? contents.plugin : absl::OkStatus());
-  rules.Add("exports", "no other symbol is exported", library,
-            library ? contents.exported : absl::OkStatus());
+  rules.Add("exports", "nothing else is exported but what compilers add",
+            library, library ? contents.exported : absl::OkStatus());
   rules.Add("run_path",
             absl::StrCat("absolute directories and $ORIGIN only, and only ",
                          who, " can put libraries there"),

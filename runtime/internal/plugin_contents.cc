@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "devrt/runtime/internal/plugin_contents.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -68,10 +70,21 @@ absl::Status ReadNames(const ElfFile& file, PluginContents* contents,
   return status;
 }
 
-// What compilers and linkers add, sanitizers for example, not the plugin.
+// What compilers and linkers add, not the plugin: docs/plugin-contract.md has
+// the list.
 bool IsToolchainSymbol(std::string_view name) {
-  return name.substr(0, 2) == "__" || name == "_init" || name == "_fini" ||
-         name == "_edata" || name == "_end";
+  static constexpr std::string_view kNames[] = {"__bss_start", "_edata", "_end",
+                                                "_fini", "_init"};
+  static constexpr std::string_view kPrefixes[] = {
+      "__asan_",  "__gcov_",    "__llvm_",   "__lsan_",
+      "__msan_",  "__odr_asan", "__sancov_", "__sanitizer_",
+      "__start_", "__stop_",    "__tsan_",   "__ubsan_"};
+  const auto begins = [&](std::string_view prefix) {
+    return name.substr(0, prefix.size()) == prefix;
+  };
+  return std::find(std::begin(kNames), std::end(kNames), name) !=
+             std::end(kNames) ||
+         std::any_of(std::begin(kPrefixes), std::end(kPrefixes), begins);
 }
 
 absl::Status ReadExports(const ElfFile& file, const LibraryKind& kind,

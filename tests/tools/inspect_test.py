@@ -39,6 +39,7 @@ BROKEN = {
     "short_manifest": "plugin", "unterminated_name": "plugin",
     "wild_manifest": "plugin", "wild_name": "plugin",
     "zero_manifest": "plugin",
+    "reserved_symbol": "exports",
     "third_symbol": "exports",
     "relative_run_path": "run_path",
 }

@@ -110,6 +110,8 @@ constexpr BadFile kBadFiles[] = {
     {"manifest_in_bss", kInvalid, "its manifest lies outside the file"},
     {"no_manifest", kInvalid, "does not export devrt_plugin_manifest_v0"},
     {"no_open", kInvalid, "does not export the function devrt_plugin_open_v0"},
+    {"reserved_symbol", kInvalid,
+     "exports \"__acme_debug\"; a plugin exports "},
     {"third_symbol", kInvalid, "exports \"acme_debug\"; a plugin exports "},
     {"foreign_major", absl::StatusCode::kFailedPrecondition,
      "a plugin for devrt ABI major 9; this devrt knows major 0"},

@@ -65,9 +65,10 @@ TEST_P(LegalPluginTest, LoadsAndWorks) {
 INSTANTIATE_TEST_SUITE_P(
     All, LegalPluginTest,
     ::testing::Values("good", "good_helper", "good_sysv_hash", "newer_minor",
-                      "older_minor", "null_self", "tiny", "zero_devices",
-                      "no_sections", "bundled", "kept_0_0_c", "kept_0_0_helper",
-                      "cut_c", "cut_helper", "appended_c", "appended_helper"),
+                      "older_minor", "null_self", "tiny", "toolchain_symbols",
+                      "zero_devices", "no_sections", "bundled", "kept_0_0_c",
+                      "kept_0_0_helper", "cut_c", "cut_helper", "appended_c",
+                      "appended_helper"),
     [](const auto& test) { return std::string(test.param); });
 
 TEST(LoaderTest, CapabilitiesOfNewerMinorsAreLeftOut) {
@@ -229,6 +230,7 @@ constexpr BadPlugin kBadPlugins[] = {
     {"bad_name", kInvalid, "backend name", false},
     {"foreign_major", absl::StatusCode::kFailedPrecondition,
      "a plugin for devrt ABI major 9; this devrt knows major 0", false},
+    {"reserved_symbol", kInvalid, "exports \"__acme_debug\"", false},
     {"third_symbol", kInvalid, "exports \"acme_debug\"", false},
     {"relative_run_path", kInvalid, "its run path", false},
     {"cut_table", kInvalid, "its table lacks what every backend must have",
