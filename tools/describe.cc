@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/describe.h"
 
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -46,9 +48,11 @@ int Report(const Command& command, const std::vector<FoundBackend>& backends) {
         command, "no backend was found; \"devrt list\" says what was searched");
   }
   int code = kSuccess;
+  std::set<std::string> said;  // of a layer's failure each backend tells
   for (const FoundBackend& found : backends) {
     if (found.backend.ok()) continue;
-    Failure(command, Explain(found.backend.status()));
+    const std::string text = Explain(found.backend.status());
+    if (said.insert(text).second) Failure(command, text);
     if (!absl::IsUnavailable(found.backend.status())) code = kFailure;
   }
   return code;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "devrt/runtime/backend.h"
 #include "devrt/runtime/device.h"
 #include "tools/arguments.h"
@@ -23,7 +24,9 @@ std::string BackendTable(const std::vector<FoundBackend>& backends) {
   for (const FoundBackend& found : backends) {
     if (!found.backend.ok()) {
       table.Add({found.name, "-", "-", "-", "-"},
-                "cannot be used: " + Explain(found.backend.status()));
+                absl::StrFormat(
+                    "cannot be used: %s",
+                    absl::StatusCodeToString(found.backend.status().code())));
       continue;
     }
     table.Add({found.name, std::to_string(found.devices.size()),

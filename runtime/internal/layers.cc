@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "devrt/runtime/internal/layers.h"
 
+#include <dirent.h>
+
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "devrt/runtime/internal/device_name.h"
 #include "devrt/runtime/internal/elf_manifest.h"
 #include "devrt/runtime/internal/host_table.h"
@@ -21,6 +25,9 @@ namespace {
 
 using Result = LoadAttempt::Result;
 
+constexpr char kFilePrefix[] = "libdevrt_layer_";
+constexpr char kFileSuffix[] = ".so";
+
 // Where the file of a layer may be, in order.
 std::vector<std::string> Directories(const Environment& environment) {
   std::vector<std::string> directories =
@@ -30,6 +37,24 @@ std::vector<std::string> Directories(const Environment& environment) {
         absl::StrCat(environment.default_directory, "/layers"));
   }
   return directories;
+}
+
+// The names that files in `directories` bear.
+void AddInstalled(const std::vector<std::string>& directories,
+                  std::set<std::string>* names) {
+  for (const std::string& directory : directories) {
+    DIR* const stream = opendir(directory.c_str());
+    if (stream == nullptr) continue;
+    while (const dirent* entry = readdir(stream)) {
+      absl::string_view name = entry->d_name;
+      if (absl::ConsumePrefix(&name, kFilePrefix) &&
+          absl::ConsumeSuffix(&name, kFileSuffix) &&
+          IsBackendName(ToStd(name))) {
+        names->emplace(name);
+      }
+    }
+    closedir(stream);
+  }
 }
 
 }  // namespace
@@ -132,21 +157,22 @@ absl::StatusOr<LayerSet::Entry*> LayerSet::FindFile(
   const std::vector<std::string> directories = Directories(environment);
   for (const std::string& directory : directories) {
     const std::string path =
-        absl::StrCat(directory, "/libdevrt_layer_", name, ".so");
+        absl::StrCat(directory, "/", kFilePrefix, name, kFileSuffix);
     if (!FileExists(path)) continue;
     DEVRT_ASSIGN_OR_RETURN(Entry* const entry, LoadFile(path, findings));
     if (entry->layer.name == name) return entry;
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": it is layer ", Quoted(entry->layer.name)));
   }
-  std::vector<std::string> known;
-  for (const auto& entry : entries_) known.push_back(entry->layer.name);
-  if (known.empty()) known.push_back("none");
+  std::set<std::string> known;
+  for (const auto& entry : entries_) known.insert(entry->layer.name);
+  AddInstalled(directories, &known);
+  if (known.empty()) known.insert("none");
   return absl::NotFoundError(absl::StrCat(
       "no layer ", Quoted(name),
       " was found; known layers: ", absl::StrJoin(known, ", "), "; searched: ",
       directories.empty() ? "nothing" : absl::StrJoin(directories, ", "),
-      "; expected there: libdevrt_layer_", name, ".so"));
+      "; expected there: ", kFilePrefix, name, kFileSuffix));
 }
 
 absl::StatusOr<const Layer*> LayerSet::Find(const std::string& name,

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """devrt list."""
 
+import os
+import pathlib
 import unittest
 
-from tool import FAILURE, ToolTest
+from tool import FAILURE, PLUGIN, ToolTest
+
+PLUGINS = pathlib.Path(os.environ["DEVRT_TEST_PLUGIN_DIR"])
 
 
 class List(ToolTest):
@@ -42,6 +46,15 @@ class List(ToolTest):
             report = self.run_json("list", expect=FAILURE, DEVRT_MTIA=value)
             self.assertFalse(report["backends"][0]["usable"])
             self.assertIn(texts[0], report["backends"][0]["error"]["message"])
+
+    def test_a_layer_that_is_not_there(self):
+        plugins = ":".join([PLUGIN, str(PLUGINS / "libdevrt_good.so")])
+        result = self.run_tool("list", expect=FAILURE, DEVRT_LAYERS="trase",
+                               DEVRT_PLUGINS=plugins)
+        text = result.stdout + result.stderr
+        self.assertEqual(text.count("cannot be used: NOT_FOUND"), 2)
+        self.assertEqual(text.count('no layer "trase" was found'), 1)
+        self.assertIn("known layers: trace; searched: ", result.stderr)
 
     def test_refused_plugin(self):
         bad = self.folder / "libdevrt_bad.so"

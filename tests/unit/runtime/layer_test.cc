@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -194,12 +195,17 @@ TEST(LayerTest, WhatIsNotThere) {
     TemporaryFolder folder;
     setenv("DEVRT_LAYERS", "noter_a,trase", 1);
     setenv("DEVRT_LAYER_PATH", folder.path().c_str(), 1);
+    // Known by the names of their files; nothing of them is looked at.
+    for (const char* name : {"layer_zebra", "layer_No", "layer_", "mtia"}) {
+      std::ofstream(folder.path() + "/libdevrt_" + name + ".so") << name;
+    }
     RegisterAll();
     FakeBackend::Register("fake", 1);
     const auto missing = StatusIs(
         absl::StatusCode::kNotFound,
         AllOf(HasSubstr("DEVRT_LAYERS=\"noter_a,trase\": no layer \"trase\" "
-                        "was found; known layers: noter_a, noter_b, thrower"),
+                        "was found; known layers: noter_a, noter_b, thrower, "
+                        "zebra; searched: "),
               HasSubstr(folder.path()), HasSubstr("libdevrt_layer_trase.so")));
     EXPECT_THAT(GetBackend("fake"), missing);
     EXPECT_THAT(GetDevice("fake:0"), missing);
