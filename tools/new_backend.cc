@@ -130,7 +130,7 @@ std::string NextSteps(const std::string& name, const std::string& folder,
       "  DEVRT_PLUGINS=$PWD/build/libdevrt_%s.so devrt list\n\n"
       "README.md there tells more.\n",
       Counted(files, "file"), Printable(AbsolutePath(folder)),
-      Printable(folder), name);
+      ShellWord(folder), name);
 }
 
 int Run(const Arguments& arguments) {
@@ -176,6 +176,9 @@ absl::Status CheckBackendName(std::string_view name) {
     return BadName(name,
                    "it has to be lower-case letters, digits and '_', a letter "
                    "first");
+  }
+  for (const char* const taken : {"cuda", "hip", "mtia"}) {
+    if (name == taken) return BadName(name, "devrt has one of that name");
   }
   if (name.find("__") != std::string_view::npos || name.back() == '_') {
     return BadName(name,

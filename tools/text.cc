@@ -5,7 +5,10 @@
 #include <array>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 
 namespace devrt::tools {
 namespace {
@@ -90,6 +93,18 @@ std::string Printable(std::string_view text) {
     if (control) c = '?';
   }
   return out;
+}
+
+std::string ShellWord(std::string_view text) {
+  const std::string word = Printable(text);
+  const auto plain = [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+           std::string_view("/._-+:,@%=").find(c) != std::string_view::npos;
+  };
+  if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) {
+    return word;
+  }
+  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
 }
 
 std::string ValidUtf8(std::string_view text) {

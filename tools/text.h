@@ -24,6 +24,8 @@ std::string Counted(uint64_t count, std::string_view noun);
 std::string Quoted(std::string_view text);
 // Without control characters: safe to print to a terminal.
 std::string Printable(std::string_view text);
+// As one word of a shell's command line; without control characters as well.
+std::string ShellWord(std::string_view text);
 // Valid UTF-8: every byte that is not part of a character becomes U+FFFD.
 std::string ValidUtf8(std::string_view text);
 

@@ -297,16 +297,18 @@ DEVRT_PLUGIN_BOUNDARY devrt_status Open(uint64_t promised,
 #define DEVRT_PLUGIN_JOIN2_(a, b) a##b
 #define DEVRT_PLUGIN_JOIN_(a, b) DEVRT_PLUGIN_JOIN2_(a, b)
 
-// Declares the two symbols of a plugin that is linked into the program.
-#define DEVRT_STATIC_PLUGIN(name)                                              \
-  extern "C" {                                                                 \
-  extern const devrt_manifest_v0 DEVRT_PLUGIN_JOIN_(devrt_plugin_manifest_v0_, \
-                                                    name);                     \
-  devrt_status DEVRT_PLUGIN_JOIN_(devrt_plugin_open_v0_,                       \
-                                  name)(const devrt_host_v0* host,             \
-                                        devrt_backend_v0* backend);            \
-  }                                                                            \
+#define DEVRT_PLUGIN_DECLARE_(manifest, open)                              \
+  extern "C" {                                                             \
+  extern const devrt_manifest_v0 manifest;                                 \
+  devrt_status open(const devrt_host_v0* host, devrt_backend_v0* backend); \
+  }                                                                        \
   static_assert(true, "")
+
+// Declares the two symbols of a plugin that is linked into the program.  `name`
+// may be that of a macro, as errno is.
+#define DEVRT_STATIC_PLUGIN(name)                        \
+  DEVRT_PLUGIN_DECLARE_(devrt_plugin_manifest_v0_##name, \
+                        devrt_plugin_open_v0_##name)
 
 #define DEVRT_PLUGIN_DEFINE_(manifest, open, attributes, Class, ...)         \
   extern "C" {                                                               \
@@ -327,7 +329,9 @@ DEVRT_PLUGIN_BOUNDARY devrt_status Open(uint64_t promised,
 // defines the two symbols; once per plugin, at global scope.
 #ifdef DEVRT_STATIC_PLUGIN_NAME
 #define DEVRT_DEFINE_PLUGIN(Class, ...)                                        \
-  DEVRT_STATIC_PLUGIN(DEVRT_STATIC_PLUGIN_NAME);                               \
+  DEVRT_PLUGIN_DECLARE_(                                                       \
+      DEVRT_PLUGIN_JOIN_(devrt_plugin_manifest_v0_, DEVRT_STATIC_PLUGIN_NAME), \
+      DEVRT_PLUGIN_JOIN_(devrt_plugin_open_v0_, DEVRT_STATIC_PLUGIN_NAME));    \
   DEVRT_PLUGIN_DEFINE_(                                                        \
       DEVRT_PLUGIN_JOIN_(devrt_plugin_manifest_v0_, DEVRT_STATIC_PLUGIN_NAME), \
       DEVRT_PLUGIN_JOIN_(devrt_plugin_open_v0_, DEVRT_STATIC_PLUGIN_NAME), ,   \

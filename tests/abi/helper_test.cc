@@ -4,12 +4,14 @@
 // ends a backend. What it must refuse to compile is in helper_refuses.py, what
 // happens to exceptions in helper_exceptions_test.cc.
 
+#include <errno.h>
 #include <gtest/gtest.h>
 
 #include <cstddef>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "devrt/backends/abi/devrt_plugin_helper.h"
@@ -80,6 +82,11 @@ int Some::alive = 0;
 int Some::shutdowns = 0;
 
 class None {};
+
+// A macro's name may be that of a plugin.
+DEVRT_STATIC_PLUGIN(errno);
+static_assert(std::is_same_v<decltype(devrt_plugin_manifest_v0_errno),
+                             const devrt_manifest_v0>);
 
 TEST(PluginHelper, MembersFillTheirSlots) {
   constexpr devrt_ops_v0 kOps = plugin::MakeOps<Some>();

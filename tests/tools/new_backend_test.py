@@ -70,6 +70,33 @@ class NewBackend(ToolTest):
         for name in ["int", "time", "main", "x" * 31]:
             self.run_tool("new-backend", name)
 
+    def test_macros_are_names(self):
+        """The name alone is never a word of the code: it would be expanded."""
+        for language in ["c++", "c"]:
+            self.run_tool("new-backend", "errno", language,
+                          f"--language={language}")
+            for name, text in self.files(language).items():
+                if not re.search(r"\.(c|cc|h)$", name):
+                    continue
+                code = re.sub(r'//.*|"[^"]*"|(?s:/\*.*?\*/)', "", text)
+                code = code.replace("DEVRT_STATIC_PLUGIN(errno);", "")
+                self.assertNotRegex(code, r"\berrno\b", name)
+            build = self.files(language)["meson.build"]
+            self.assertNotIn("=errno", build)
+
+    def test_the_names_of_devrts_own_backends_are_taken(self):
+        for name in ["mtia", "cuda", "hip"]:
+            self.assert_wrong_usage(["new-backend", name],
+                                    "devrt has one of that name")
+
+    def test_next_steps_can_be_copied(self):
+        folder = "it's a folder"
+        steps = self.run_tool("new-backend", "acme", folder).stdout
+        step = re.search(r"(?m)^  (cd .*)$", steps).group(1)
+        where = subprocess.run(["sh", "-c", f"{step} && pwd"], text=True,
+                               cwd=self.folder, stdout=subprocess.PIPE)
+        self.assertEqual(where.stdout, f"{self.folder / folder}\n")
+
     def test_an_empty_folder_is_used(self):
         (self.folder / "empty").mkdir()
         (self.folder / "link").symlink_to("empty")

@@ -27,7 +27,7 @@ struct mybackend_event {
 };
 
 /* `self`: one opened backend. */
-struct mybackend {
+struct mybackend_state {
   const devrt_host_v0* host;
   pthread_mutex_t mutex; /* guards `used` */
   uint64_t used[MYBACKEND_DEVICES];
@@ -36,9 +36,10 @@ struct mybackend {
 };
 
 /* plugin.c */
-devrt_status mybackend_error(const struct mybackend* self, devrt_code code,
-                             const char* text);
-devrt_status mybackend_no_device(const struct mybackend* self, uint32_t device);
+devrt_status mybackend_error(const struct mybackend_state* self,
+                             devrt_code code, const char* text);
+devrt_status mybackend_no_device(const struct mybackend_state* self,
+                                 uint32_t device);
 
 /* device.c */
 devrt_status mybackend_device_count(void* self, uint32_t* count);

@@ -10,7 +10,7 @@
 
 devrt_status mybackend_mem_info(void* self, uint32_t device,
                                 uint64_t* free_bytes, uint64_t* total_bytes) {
-  struct mybackend* backend = self;
+  struct mybackend_state* backend = self;
   if (device >= MYBACKEND_DEVICES) return mybackend_no_device(self, device);
   pthread_mutex_lock(&backend->mutex);
   *free_bytes = MYBACKEND_MEMORY - backend->used[device];
@@ -19,7 +19,8 @@ devrt_status mybackend_mem_info(void* self, uint32_t device,
   return NULL;
 }
 
-static int take(struct mybackend* backend, uint32_t device, uint64_t size) {
+static int take(struct mybackend_state* backend, uint32_t device,
+                uint64_t size) {
   int fits;
   pthread_mutex_lock(&backend->mutex);
   fits = size <= MYBACKEND_MEMORY - backend->used[device];
@@ -28,7 +29,7 @@ static int take(struct mybackend* backend, uint32_t device, uint64_t size) {
   return fits;
 }
 
-static void give_back(struct mybackend* backend, uint32_t device,
+static void give_back(struct mybackend_state* backend, uint32_t device,
                       uint64_t size) {
   pthread_mutex_lock(&backend->mutex);
   backend->used[device] -= size;

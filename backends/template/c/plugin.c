@@ -9,7 +9,7 @@
 #include "backend.h"
 
 static void mybackend_shutdown(void* self) {
-  struct mybackend* backend = self;
+  struct mybackend_state* backend = self;
   pthread_mutex_destroy(&backend->mutex);
   free(backend);
 }
@@ -61,7 +61,7 @@ const devrt_manifest_v0 devrt_plugin_manifest_v0 = {
 devrt_status devrt_plugin_open_v0(const devrt_host_v0* host,
                                   devrt_backend_v0* backend) {
   static const char kNoMemory[] = "out of host memory";
-  struct mybackend* self = calloc(1, sizeof *self);
+  struct mybackend_state* self = calloc(1, sizeof *self);
   uint32_t device;
   uint32_t kind;
   if (self == NULL) {
@@ -82,13 +82,13 @@ devrt_status devrt_plugin_open_v0(const devrt_host_v0* host,
   return NULL;
 }
 
-devrt_status mybackend_error(const struct mybackend* self, devrt_code code,
-                             const char* text) {
+devrt_status mybackend_error(const struct mybackend_state* self,
+                             devrt_code code, const char* text) {
   const devrt_host_v0* host = self->host;
   return host->error_create(host->host, code, 0, text, strlen(text));
 }
 
-devrt_status mybackend_no_device(const struct mybackend* self,
+devrt_status mybackend_no_device(const struct mybackend_state* self,
                                  uint32_t device) {
   char text[80];
   snprintf(text, sizeof text,

@@ -14,7 +14,7 @@ static struct mybackend_stream* stream_of(devrt_stream stream) {
 devrt_status mybackend_stream_create(void* self, uint32_t device,
                                      const devrt_stream_desc_v0* desc,
                                      devrt_stream* stream) {
-  struct mybackend* backend = self;
+  struct mybackend_state* backend = self;
   struct mybackend_stream* made;
   if (device >= MYBACKEND_DEVICES) return mybackend_no_device(self, device);
   if (desc->kind == DEVRT_STREAM_LEGACY ||
