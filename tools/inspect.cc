@@ -28,13 +28,24 @@ namespace {
 constexpr size_t kWidth = 80;
 constexpr size_t kColumn = 16;
 
+// A larger file that is refused is not read to its end: it may be a disk's
+// whole image, or terabytes of holes.
+constexpr uint64_t kMostHashed = uint64_t{1} << 30;
+
 struct Inspection {
   PluginReport report;
-  std::string sha256;  // empty where there is no file to read
+  std::string sha256;         // empty where there is none
+  std::string why_no_sha256;  // empty where there is one
 };
 
 Inspection Inspect(const std::string& path) {
   Inspection result;
+  result.report = InspectPlugin(path);
+  if (!result.report.status.ok() && result.report.size > kMostHashed) {
+    result.why_no_sha256 = absl::StrFormat(
+        "the file is refused and larger than %s", FormatBytes(kMostHashed));
+    return result;
+  }
   SHA2_CTX context;
   SHA256Init(&context);
   uint64_t bytes = 0;
@@ -49,7 +60,12 @@ Inspection Inspect(const std::string& path) {
   // All of it, or nothing.
   const bool is_file = report.rules[1].verdict == PluginRule::Verdict::kMet &&
                        report.rules[0].verdict == PluginRule::Verdict::kMet;
-  if (is_file && bytes == report.size) result.sha256 = digest;
+  if (is_file && bytes == report.size) {
+    result.sha256 = digest;
+  } else {
+    result.why_no_sha256 = is_file ? "the file changed while it was read"
+                                   : "there is no file to read";
+  }
   return result;
 }
 
@@ -96,9 +112,11 @@ Lines Describe(const Inspection& inspection) {
   for (const BundledLibrary& library : report.bundled) {
     lines.push_back({"brings along", library.path});
   }
-  if (!inspection.sha256.empty()) {
+  if (!inspection.sha256.empty() || report.size > kMostHashed) {
     lines.push_back({"size", std::to_string(report.size) + " bytes"});
-    lines.push_back({"SHA-256", inspection.sha256});
+    lines.push_back({"SHA-256", inspection.sha256.empty()
+                                    ? "none: " + inspection.why_no_sha256
+                                    : inspection.sha256});
   }
   return lines;
 }
@@ -184,6 +202,9 @@ std::string Json(const Inspection& inspection) {
   json.Key("size").Unsigned(report.size);
   json.Key("sha256");
   inspection.sha256.empty() ? json.Null() : json.String(inspection.sha256);
+  json.Key("why_no_sha256");
+  inspection.sha256.empty() ? json.String(inspection.why_no_sha256)
+                            : json.Null();
   json.Key("rules");
   WriteRules(report.rules, &json);
   json.End();

@@ -95,6 +95,23 @@ class Kinds(ToolTest):
         self.assertEqual(len(long["manifest"]["backend"]), 32)
 
 
+class Huge(ToolTest):
+
+    def test_is_not_read_to_its_end(self):
+        huge = self.folder / "libdevrt_huge.so"
+        for head in [b"", pathlib.Path(plugin("good")).read_bytes()]:
+            with open(huge, "wb") as file:
+                file.write(head)
+                file.truncate(1 << 42)  # hours of zeros
+            huge.chmod(0o666)
+            report = self.run_json("inspect", str(huge), expect=FAILURE)
+            self.assertEqual(report["size"], 1 << 42)
+            self.assertIsNone(report["sha256"])
+            self.assertIn("larger than 1 GiB", report["why_no_sha256"])
+            text = self.run_tool("inspect", str(huge), expect=FAILURE).stdout
+            self.assertRegex(text, "SHA-256 +none: the file is refused")
+
+
 class Good(ToolTest):
 
     def test_text(self):
