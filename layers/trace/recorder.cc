@@ -11,7 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 
 namespace devrt::trace {
 namespace {
@@ -34,6 +37,27 @@ __thread CachedName t_names[kCached];
 
 std::string System(const char* path, const char* what) {
   return std::string(path) + ": " + what + ": " + std::strerror(errno);
+}
+
+// When a process began, in ticks since the system did; 0 if there is none.
+uint64_t StartOf(uint32_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  // Behind the name, which may have blanks and parentheses: the 20th word.
+  std::istringstream words(text.substr(text.rfind(')') + 1));
+  std::string word;
+  for (int i = 0; i < 20; ++i) words >> word;
+  return std::strtoull(word.c_str(), nullptr, 10);
+}
+
+std::string TakenBy(uint32_t pid, uint64_t start) {
+  const std::string process = "process " + std::to_string(pid);
+  const bool alive = start == 0 || start == StartOf(pid);
+  return alive ? process + " writes its trace there; only one is traced"
+               : "it holds the trace of " + process +
+                     ", which has ended; only one is traced: remove the file "
+                     "for another trace";
 }
 
 // Linux 5.14; older headers do not have it.
@@ -126,10 +150,11 @@ Recorder* Recorder::Open(const char* path, std::string* error) {
   const auto self = static_cast<uint32_t>(getpid());
   if (!header->pid.compare_exchange_strong(nobody, self)) {
     header->refused_pids.fetch_add(1);
-    *error = std::string(path) + ": process " + std::to_string(nobody) +
-             " writes its trace there; only one is traced";
+    *error =
+        std::string(path) + ": " + TakenBy(nobody, header->pid_start.load());
     return nullptr;
   }
+  header->pid_start.store(StartOf(self));
   return new Recorder(header);
 }
 

@@ -82,6 +82,9 @@ struct FileHeader {
   uint64_t start_ns;  // CLOCK_MONOTONIC when the file was made
   std::atomic<uint64_t> lost[kLosses];  // by Loss
   std::atomic<uint32_t> backend_count;
+  // When the process began, in the system's ticks: its number is used again
+  // for others.  0: not known yet.
+  std::atomic<uint64_t> pid_start;
   char backends[kMaxBackends][32];
 };
 

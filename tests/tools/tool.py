@@ -41,8 +41,11 @@ class ToolTest(unittest.TestCase):
 
     def start_tool(self, *arguments, **variables):
         """The same, but does not wait for its end."""
+        return self.start_program([TOOL, *arguments], **variables)
+
+    def start_program(self, command, **variables):
         process = subprocess.Popen(
-            [TOOL, *arguments], cwd=self.folder, text=True,
+            command, cwd=self.folder, text=True,
             env=self.environment(variables), stdout=subprocess.PIPE,
             stderr=subprocess.PIPE)
         self.addCleanup(process.kill)

@@ -225,11 +225,10 @@ class TraceTest(ToolTest):
                     self.assertIn("devrt trace: ", result.stderr)
                     self.assertEqual(old.read_text(encoding="utf-8"), "old")
                     self.assertFalse(new.exists())
-        before = ring.read_bytes()
         result = self.run_tool("trace", f"--from={ring}", "-o", str(ring),
                                expect=FAILURE)
         self.assertIn("is the ring file itself", result.stderr)
-        self.assertEqual(ring.read_bytes(), before)
+        self.run_tool("trace", f"--from={ring}", "-o", str(new))
 
     def test_ring_files(self):
         ring = self.folder / "ring"
@@ -242,6 +241,23 @@ class TraceTest(ToolTest):
                 result = self.run_tool("trace", f"--from={bad}",
                                        f"--output={output}", expect=FAILURE)
                 self.assertIn("devrt trace: ", result.stderr)
+
+    def test_ring_files_of_others(self):
+        ring = self.folder / "ring"
+        variables = {"DEVRT_LAYERS": "trace", "DEVRT_TRACE": str(ring)}
+        first = self.start_program([PROGRAM, "wait"], **variables)
+        number = first.stdout.readline().strip()
+        other = self.run_tool("list", **variables)
+        self.assertIn(f"{ring}: process {number} writes its trace there",
+                      other.stderr)
+        first.kill()
+        first.communicate()
+        other = self.run_tool("list", **variables)
+        self.assertIn(f"{ring}: it holds the trace of process {number}, which "
+                      "has ended", other.stderr)
+        self.assertIn("remove the file", other.stderr)
+        ring.unlink()
+        self.assertEqual(self.run_tool("list", **variables).stderr, "")
 
     def test_a_ring_file_that_cannot_be_had(self):
         plain = self.run_tool("list", "--json").stdout
