@@ -21,10 +21,15 @@ const std::vector<TestCase>& Catalog() {
   static const auto* const all = [] {
     auto* const tests = new std::vector<TestCase>;
     for (const auto& of_file :
-         {LoadTests(), DeviceTests(), StreamTests(), EventTests(),
-          HostFuncTests(), FillTests(), CopyTests(), MemoryTests(), PeerTests(),
-          ErrorTests(), GuardTests(), IdentityTests(), OrderTests(),
-          RandomTests(), ThreadTests(), ExtensionTests(), HeavyLoadTests()}) {
+         {LoadTests(),       DeviceTests(),       StreamTests(),
+          EventTests(),      EventLifeTests(),    EventTimingTests(),
+          HostFuncTests(),   HostFuncCallTests(), HostFuncFaultTests(),
+          FillTests(),       CopyTests(),         MemoryTests(),
+          PeerTests(),       ErrorTests(),        GuardTests(),
+          IdentityTests(),   OrderTests(),        OrderLegacyTests(),
+          OrderChainTests(), OrderFreeTests(),    RandomTests(),
+          ThreadTests(),     ThreadEventTests(),  ExtensionTests(),
+          HeavyLoadTests()}) {
       tests->insert(tests->end(), of_file.begin(), of_file.end());
     }
     return tests;

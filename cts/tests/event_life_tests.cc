@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Events: their destruction, other devices, the legacy stream, flags.
+#include "cts/catalog.h"
+#include "cts/held.h"
+#include "cts/objects.h"
+
+namespace devrt::cts {
+namespace {
+
+using Ops = devrt_ops_v0;
+constexpr uint64_t kSize = 4096;
+
+// ---- C34: destruction
+
+void KeepsItsWaits(Test& t, uint32_t flags) {
+  t.InEverySchedule([&] {
+    const DeviceBlock x(t, t.device(), kSize);
+    const RawStream a(t, t.device()), b(t, t.device());
+    RawEvent e(t, t.device(), flags);
+    Held held(t, a);
+    a.Fill(x.ptr(), 1, x.size());
+    e.Record(a);
+    b.Wait(e);
+    t.Ok(e.Destroy(), "destruction of a pending event");
+    held.StillHolds("destruction of a pending event does not wait");
+    b.Fill(x.ptr(), 2, x.size());
+    held.Blocks(b, "a wait holds although its event is gone");
+    held.Open();
+    b.Sync();
+    t.Expect(x.Holds(2), "the wait orders although its event is gone");
+  });
+}
+
+void DestroyedEventKeepsItsWaits(Test& t) {
+  KeepsItsWaits(t, 0);
+  KeepsItsWaits(t, DEVRT_EVENT_BLOCKING_SYNC);
+}
+
+// Events made after a pending one was destroyed may get its place.
+void DestroyedEventLeavesNoTrace(Test& t) {
+  t.InEverySchedule([&] {
+    const RawStream a(t, t.device()), b(t, t.device()), c(t, t.device());
+    RawEvent old(t, t.device());
+    Gate first(t);
+    first.Hold(a);
+    old.Record(a);
+    c.Wait(old);
+    t.Ok(old.Destroy(), "destruction of a pending event");
+    const RawEvent e(t, t.device());
+    t.Expect(e.Query(), "a new event was never recorded");
+    Held held(t, b);
+    e.Record(b);
+    t.Expect(!c.Query(), "a new event does not end waits for a former one");
+    first.Open();
+    a.Sync();
+    c.Sync();
+    held.Blocks(e, "a former event's record does not complete a new event");
+  });
+}
+
+// ---- C30, C31, C32, C33: other streams and devices
+
+void RecordOnLegacyCoversBlockingStreams(Test& t) {
+  t.InEverySchedule([&] {
+    const RawStream a(t, t.device(), DEVRT_STREAM_BLOCKING);
+    const RawStream legacy =
+        RawStream::Default(t, t.device(), DEVRT_STREAM_LEGACY);
+    const RawStream b(t, t.device());
+    const RawEvent e(t, t.device());
+    Held held(t, a);
+    e.Record(legacy);
+    b.Wait(e);
+    held.Blocks(e, "a record on the legacy stream covers blocking streams");
+    held.Blocks(b, "so does a wait for it");
+    held.Open();
+    e.Sync();
+    t.Expect(a.Query(), "and a synchronisation with it");
+  });
+}
+
+void RecordAcrossDevicesIsRefused(Test& t) {
+  Machine& m = t.machine();
+  const RawStream a(t, t.device(0)), b(t, t.device(0)), other(t, t.device(1));
+  const RawEvent fresh(t, t.device(0)), done(t, t.device(0));
+  const RawEvent pending(t, t.device(0));
+  done.Record(a);
+  done.Sync();
+  Held held(t, a);
+  Gate other_gate(t);
+  other_gate.Hold(other);
+  pending.Record(a);
+  for (const RawEvent* const e : {&fresh, &done, &pending}) {
+    t.Code(m.Call<&Ops::event_record>(e->handle(), other.handle()),
+           DEVRT_INVALID_ARGUMENT, "a record on another device's stream");
+  }
+  t.Expect(fresh.Query(), "an event that could not be recorded is unrecorded");
+  t.Expect(done.Query(), "a complete event stays complete");
+  b.Wait(fresh);
+  b.Wait(done);
+  held.LetsPass(b, "waits for those two end at once");
+  held.Blocks(pending, "a pending event keeps its capture");
+  b.Wait(pending);
+  held.Blocks(b, "a wait waits for the capture that stayed");
+  held.Open();
+  pending.Sync();
+  b.Sync();
+  t.Expect(!other.Query(), "none of them waits for the other device's stream");
+}
+
+// The same through the C++ API, which names both devices.
+void RecordAcrossDevicesNamesBoth(Test& t) {
+  const Event e = t.Require(Event::Create(t.cpp_device(0)), "event creation");
+  const Stream s = t.Require(Stream::Create(t.cpp_device(1)), "a stream");
+  const absl::Status refused = e.Record(s);
+  t.Code(refused, DEVRT_INVALID_ARGUMENT, "a record on another device's stream",
+         t.cpp_device(0).name());
+  t.Code(refused, DEVRT_INVALID_ARGUMENT, "a record on another device's stream",
+         t.cpp_device(1).name());
+  t.Expect(t.Require(e.Query(), "event query"), "the event is unrecorded");
+}
+
+void WaitAcrossDevices(Test& t) {
+  t.InEverySchedule([&] {
+    const DeviceBlock x(t, t.device(0), kSize), y(t, t.device(1), kSize);
+    const HostBlock between(t, t.device(0), kSize);
+    const RawStream a(t, t.device(0)), b(t, t.device(1));
+    const RawEvent e(t, t.device(0));
+    Held held(t, a);
+    a.Fill(x.ptr(), 1, x.size());
+    a.Copy(between.ptr(), x.ptr(), x.size(), DEVRT_COPY_D2H);
+    e.Record(a);
+    b.Wait(e);
+    b.Copy(y.ptr(), between.ptr(), y.size(), DEVRT_COPY_H2D);
+    held.Blocks(b, "a stream waits for an event of another device");
+    held.Open();
+    b.Sync();
+    t.Expect(y.Holds(1), "the consumer on device 1 sees the producer's data");
+  });
+}
+
+// Query and synchronise ask nothing of the current device and leave it.
+void AnyCurrentDeviceWillDo(Test& t) {
+  Machine& m = t.machine();
+  const RawStream a(t, t.device(1));
+  const RawEvent e(t, t.device(1));
+  devrt_context before = {};
+  t.Require(m.Call<&Ops::context_enter>(t.device(0), &before),
+            "making device 0 current");
+  {
+    Held held(t, a);
+    e.Record(a);
+    held.Blocks(e, "an event of a device that is not current can be queried");
+    held.Open();
+    e.Sync();
+    t.Expect(e.Query(), "and synchronised with");
+  }
+  uint32_t current = UINT32_MAX;
+  t.Ok(m.Call<&Ops::context_current>(&current), "the current device");
+  t.Equal(current, t.device(0), "the current device afterwards");
+  t.Require(
+      m.Call<&Ops::context_exit>(static_cast<const devrt_context*>(&before)),
+      "leaving device 0");
+}
+
+// ---- C38: interprocess events
+
+void InterprocessExcludesTiming(Test& t) {
+  Machine& m = t.machine();
+  EventOptions options;
+  options.timing = options.interprocess = true;
+  t.Code(Event::Create(t.cpp_device(), options).status(),
+         DEVRT_INVALID_ARGUMENT, "an interprocess event with timing");
+  options.timing = false;
+  const auto alone = Event::Create(t.cpp_device(), options);
+  if (!m.Has(DEVRT_CAP_EVENT_IPC)) {
+    t.Code(alone.status(), DEVRT_UNIMPLEMENTED,
+           "an interprocess event without that capability", "EVENT_IPC");
+    return;
+  }
+  t.Ok(alone.status(), "an interprocess event without timing");
+  const RawEvent e(t, t.device(), DEVRT_EVENT_IPC);
+  devrt_event none = nullptr;
+  t.Code(m.Call<&Ops::event_create>(
+             t.device(), DEVRT_EVENT_IPC | DEVRT_EVENT_TIMING, &none),
+         DEVRT_INVALID_ARGUMENT, "an interprocess event with timing");
+  t.Expect(none == nullptr, "a refused creation makes no handle");
+}
+
+constexpr TestCase kTests[] = {
+    {"event.record_on_legacy_covers_blocking_streams", "C30",
+     "A record on the legacy stream captures all blocking streams of the "
+     "device, also when the legacy stream itself has no work.",
+     &RecordOnLegacyCoversBlockingStreams, 0, kNeedsGate},
+    {"event.record_across_devices_is_refused", "C31",
+     "A record on a stream of another device is INVALID_ARGUMENT, and the "
+     "event keeps its former capture.",
+     &RecordAcrossDevicesIsRefused, 0, kNeedsGate | kTwoDevices},
+    {"event.record_across_devices_names_both", "C31",
+     "A record on a stream of another device is INVALID_ARGUMENT, both devices "
+     "named.",
+     &RecordAcrossDevicesNamesBoth, 0, kTwoDevices},
+    {"event.wait_across_devices", "C32",
+     "A wait for an event of another device succeeds and orders.",
+     &WaitAcrossDevices, DEVRT_CAP_PINNED_HOST, kNeedsGate | kTwoDevices},
+    {"event.any_current_device_will_do", "C33",
+     "An event can be queried and synchronised with whatever device is "
+     "current, which stays so.",
+     &AnyCurrentDeviceWillDo, 0, kNeedsGate | kTwoDevices},
+    {"event.destroyed_event_keeps_its_waits", "C34 C40",
+     "Destroying a pending event returns at once; issued waits still hold.",
+     &DestroyedEventKeepsItsWaits, 0, kNeedsGate},
+    {"event.destroyed_event_leaves_no_trace", "C34",
+     "What a destroyed event captured says nothing of an event made later.",
+     &DestroyedEventLeavesNoTrace, 0, kNeedsGate},
+    {"event.interprocess_excludes_timing", "C38",
+     "An interprocess event with timing is INVALID_ARGUMENT at creation.",
+     &InterprocessExcludesTiming},
+};
+
+}  // namespace
+
+absl::Span<const TestCase> EventLifeTests() { return kTests; }
+
+}  // namespace devrt::cts
