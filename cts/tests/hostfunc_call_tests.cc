@@ -1,5 +1,261 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Calls inside host functions (C42), through the C++ API: the core refuses
+// them before a plugin sees them.
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "cts/catalog.h"
+#include "cts/objects.h"
+
 namespace devrt::cts {
-absl::Span<const TestCase> HostFuncCallTests() { return {}; }
+namespace {
+
+constexpr uint64_t kSize = 4096;
+
+// What a body needs to make calls with.
+struct World {
+  explicit World(Test& t)
+      : device(t.cpp_device()),
+        stream(t.Require(Stream::Create(device), "a stream")),
+        other(t.Require(Stream::Create(device), "a stream")),
+        event(t.Require(Event::Create(device), "an event")) {
+    block = t.Require(Allocate(device, kSize), "an allocation");
+    t.Ok(event.Record(other), "record");
+    if (t.machine().Has(DEVRT_CAP_PINNED_HOST)) {
+      pinned = t.Require(AllocateHost(device, kSize), "a pinned allocation");
+    }
+  }
+  void GiveUp(Test& t) {
+    t.Ok(Free(device, block), "free");
+    if (pinned != nullptr) t.Ok(FreeHost(pinned), "free of pinned memory");
+  }
+
+  const Device device;
+  const Stream stream, other;
+  const Event event;
+  void* block = nullptr;
+  void* pinned = nullptr;
+  std::vector<uint8_t> host = std::vector<uint8_t>(kSize);
+};
+
+struct Attempt {
+  std::string call;
+  absl::Status status;
+};
+using Attempts = std::vector<Attempt>;
+
+// Runs `body` in a host function of `stream`, to its end.
+Attempts Inside(Test& t, StreamRef stream, std::function<Attempts()> body) {
+  const auto attempts = std::make_shared<Attempts>();
+  t.Ok(LaunchHostFunc(stream, [attempts, body = std::move(body)](
+                                  absl::Status) { *attempts = body(); }),
+       "LaunchHostFunc");
+  t.Ok(stream.Synchronize(), "synchronisation");
+  return *attempts;
 }
+
+void AllRefused(Test& t, const Attempts& attempts) {
+  t.Expect(!attempts.empty(), "the host function has run");
+  for (const Attempt& attempt : attempts) {
+    t.Code(attempt.status, DEVRT_FAILED_PRECONDITION,
+           attempt.call + " inside a host function", "host function");
+  }
+}
+
+void EnqueuingIsRefused(Test& t) {
+  World w(t);
+  const auto ran = std::make_shared<std::atomic<int>>(0);
+  AllRefused(
+      t, Inside(t, w.stream, [&w, ran]() -> Attempts {
+        const StreamRef other = w.other;
+        return {
+            {"FillAsync", FillAsync(other, w.block, 1, kSize)},
+            {"CopyAsync", CopyAsync(other, w.block, w.host.data(), kSize)},
+            {"Copy", Copy(other, w.host.data(), w.block, kSize)},
+            {"Record", w.event.Record(other)},
+            {"Wait for an event", other.Wait(w.event)},
+            {"Wait for a stream", other.Wait(w.stream)},
+            {"LaunchHostFunc",
+             LaunchHostFunc(other, [ran](absl::Status) { ++*ran; })},
+            {"FillAsync on the own stream",
+             FillAsync(w.stream, w.block, 1, kSize)},
+        };
+      }));
+  t.Ok(w.device.Synchronize(), "device synchronisation");
+  t.Equal(ran->load(), 0, "calls of a function that was refused");
+  w.GiveUp(t);
+}
+
+void WaitingIsRefused(Test& t) {
+  World w(t);
+  AllRefused(t, Inside(t, w.stream, [&w]() -> Attempts {
+               return {
+                   {"Synchronize of a stream", w.other.Synchronize()},
+                   {"Synchronize of an event", w.event.Synchronize()},
+                   {"Synchronize of a device", w.device.Synchronize()},
+               };
+             }));
+  w.GiveUp(t);
+}
+
+void MakingIsRefused(Test& t) {
+  World w(t);
+  AllRefused(t, Inside(t, w.stream, [&w]() -> Attempts {
+               return {
+                   {"Stream::Create", Stream::Create(w.device).status()},
+                   {"Event::Create", Event::Create(w.device).status()},
+                   {"Allocate", Allocate(w.device, kSize).status()},
+                   {"Free", Free(w.device, w.block)},
+                   {"SetCurrentDevice", SetCurrentDevice(w.device)},
+                   {"SetCurrentStream", SetCurrentStream(w.stream)},
+               };
+             }));
+  // Nothing was freed or made: the block is still good.
+  t.Ok(FillAsync(w.stream, w.block, 1, kSize), "a fill afterwards");
+  t.Ok(w.stream.Synchronize(), "synchronisation");
+  w.GiveUp(t);
+}
+
+void HostMemoryIsRefused(Test& t) {
+  World w(t);
+  AllRefused(t, Inside(t, w.stream, [&w]() -> Attempts {
+               return {
+                   {"AllocateHost", AllocateHost(w.device, kSize).status()},
+                   {"FreeHost", FreeHost(w.pinned)},
+                   {"RegisterHost",
+                    RegisterHost(w.device, w.host.data(), w.host.size())},
+                   {"UnregisterHost", UnregisterHost(w.device, w.host.data())},
+               };
+             }));
+  w.GiveUp(t);
+}
+
+void PeerAccessIsRefused(Test& t) {
+  World w(t);
+  const Device peer = t.cpp_device(1);
+  AllRefused(t, Inside(t, w.stream, [&w, peer]() -> Attempts {
+               return {
+                   {"EnablePeerAccess", EnablePeerAccess(w.device, peer)},
+                   {"DisablePeerAccess", DisablePeerAccess(w.device, peer)},
+               };
+             }));
+  w.GiveUp(t);
+}
+
+void AskingIsAllowed(Test& t) {
+  World w(t);
+  t.Ok(w.other.Synchronize(), "synchronisation");
+  const uint64_t id = w.stream.id();
+  const Attempts attempts = Inside(t, w.stream, [&w, id]() -> Attempts {
+    const auto truth = [](bool holds) {
+      return holds ? absl::OkStatus() : absl::InternalError("a wrong answer");
+    };
+    const auto says = [&](const absl::StatusOr<bool>& answer, bool expected) {
+      return answer.ok() ? truth(*answer == expected) : answer.status();
+    };
+    const auto info = GetPointerInfo(w.block);
+    return {
+        {"Query of an idle stream", says(w.other.Query(), true)},
+        {"Query of the own stream", says(w.stream.Query(), false)},
+        {"Query of an event", says(w.event.Query(), true)},
+        {"id", truth(w.stream.id() == id)},
+        {"name", truth(!w.device.name().empty())},
+        {"Properties", w.device.Properties().status()},
+        {"GetPointerInfo",
+         info.ok() ? truth(info->base == w.block) : info.status()},
+        {"Health", w.device.Health()},
+    };
+  });
+  t.Expect(!attempts.empty(), "the host function has run");
+  for (const Attempt& attempt : attempts) {
+    t.Ok(attempt.status, attempt.call + " inside a host function");
+  }
+  w.GiveUp(t);
+}
+
+// What a closure owns ends outside of it, where frees work.
+void ClosuresEndOutside(Test& t) {
+  struct Owner {
+    std::optional<Device> device;
+    void* block = nullptr;
+    std::shared_ptr<std::vector<absl::Status>> frees;
+    ~Owner() { frees->push_back(Free(*device, block)); }
+  };
+  const Stream s = t.Require(Stream::Create(t.cpp_device()), "a stream");
+  const auto frees = std::make_shared<std::vector<absl::Status>>();
+  {
+    auto owner = std::make_unique<Owner>();
+    owner->block = t.Require(Allocate(t.cpp_device(), kSize), "an allocation");
+    owner->device = t.cpp_device();
+    owner->frees = frees;
+    t.Ok(LaunchHostFunc(s, [owner = std::move(owner)](absl::Status) {}),
+         "LaunchHostFunc");
+  }
+  t.Ok(s.Synchronize(), "synchronisation");
+  t.Expect(t.Eventually([&] {
+    (void)s.Query();
+    return !frees->empty();
+  }),
+           "a later call releases what the function owned");
+  for (const absl::Status& freed : *frees) {
+    t.Ok(freed, "a free by what the function owned");
+  }
+}
+
+std::atomic<int> g_lines{0};
+
+void RefusalIsLogged(Test& t) {
+  World w(t);
+  g_lines = 0;
+  SetLogSink([](LogLevel, const char*, int, std::string_view text) {
+    if (text.find("inside a host function") != text.npos) ++g_lines;
+  });
+  (void)Inside(t, w.stream, [&w]() -> Attempts {
+    return {{"Synchronize", w.other.Synchronize()}};
+  });
+  SetLogSink(nullptr);
+  t.Expect(g_lines.load() >= 1, "a refused call is logged");
+  w.GiveUp(t);
+}
+
+constexpr uint64_t kCap = DEVRT_CAP_HOST_FUNC;
+constexpr TestCase kTests[] = {
+    {"hostfunc.enqueuing_inside_is_refused", "C42",
+     "Every enqueue inside a host function is FAILED_PRECONDITION.",
+     &EnqueuingIsRefused, kCap},
+    {"hostfunc.waiting_inside_is_refused", "C42",
+     "Every synchronisation inside a host function is FAILED_PRECONDITION.",
+     &WaitingIsRefused, kCap},
+    {"hostfunc.making_inside_is_refused", "C42",
+     "Every creation, destruction and allocation inside a host function is "
+     "FAILED_PRECONDITION.",
+     &MakingIsRefused, kCap},
+    {"hostfunc.host_memory_inside_is_refused", "C42",
+     "Page-locking inside a host function is FAILED_PRECONDITION.",
+     &HostMemoryIsRefused,
+     kCap | DEVRT_CAP_PINNED_HOST | DEVRT_CAP_HOST_REGISTER},
+    {"hostfunc.peer_access_inside_is_refused", "C42",
+     "Enabling peers inside a host function is FAILED_PRECONDITION.",
+     &PeerAccessIsRefused, kCap | DEVRT_CAP_PEER_ACCESS, kTwoDevices},
+    {"hostfunc.asking_inside_is_allowed", "C42",
+     "Queries, ids and properties work inside a host function.",
+     &AskingIsAllowed, kCap},
+    {"hostfunc.closures_end_outside", "C42",
+     "What a closure owns is released outside of it, where frees work.",
+     &ClosuresEndOutside, kCap},
+    {"hostfunc.refusal_is_logged", "C42",
+     "A refused call inside a host function is logged.", &RefusalIsLogged,
+     kCap},
+};
+
+}  // namespace
+
+absl::Span<const TestCase> HostFuncCallTests() { return kTests; }
+
+}  // namespace devrt::cts

@@ -1,5 +1,299 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Host functions that are unordered, wait in vain, or lose their device.
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
 #include "cts/catalog.h"
+#include "cts/objects.h"
+
 namespace devrt::cts {
-absl::Span<const TestCase> HostFuncFaultTests() { return {}; }
+namespace {
+
+using Ops = devrt_ops_v0;
+constexpr uint64_t kFlagTimeout = 10'000'000'000;
+
+// ---- C43, C44
+
+void UnorderedFunctions(Test& t) {
+  t.Reaches({"ab", "ba"}, [&] {
+    struct Log {
+      std::mutex mutex;
+      std::string order;
+    };
+    const auto log = std::make_shared<Log>();
+    const auto note = [log](char name) {
+      return [log, name](devrt_code) {
+        const std::lock_guard<std::mutex> lock(log->mutex);
+        log->order += name;
+      };
+    };
+    const RawStream a(t, t.device()), b(t, t.device());
+    a.HostFunc(note('a'));
+    b.HostFunc(note('b'));
+    a.Sync();
+    b.Sync();
+    const std::lock_guard<std::mutex> lock(log->mutex);
+    return log->order;
+  });
 }
+
+// A door that a host function waits at, outside of devrt.
+struct Door {
+  std::mutex mutex;
+  std::condition_variable opened;
+  bool open = false;
+
+  void Wait() {
+    std::unique_lock<std::mutex> lock(mutex);
+    opened.wait(lock, [this] { return open; });
+  }
+  void Open() {
+    const std::lock_guard<std::mutex> lock(mutex);
+    open = true;
+    opened.notify_all();
+  }
+};
+
+// `waiter` waits for what a function of `opener` does.
+void ReportsTheCycle(Test& t, const RawStream& waiter,
+                     const RawStream& opener) {
+  const auto door = std::make_shared<Door>();
+  waiter.HostFunc([door](devrt_code) { door->Wait(); });
+  opener.HostFunc([door](devrt_code) { door->Open(); });
+  Machine& m = t.machine();
+  t.Code(m.Call<&Ops::device_sync>(t.device()), DEVRT_FAILED_PRECONDITION,
+         "a wait for a host function that waits in vain", "deadlock");
+  door->Open();
+  t.Require(m.Call<&Ops::device_sync>(t.device()), "the wait, once opened");
+}
+
+void WaitForLaterWorkIsReported(Test& t) {
+  t.Require(t.machine().Reset("watchdog=20ms"), "reset of the simulator");
+  {
+    const RawStream a(t, t.device());
+    ReportsTheCycle(t, a, a);
+  }
+  t.Require(t.machine().Reset(""), "reset of the simulator");
+}
+
+void WaitForEachOtherIsReported(Test& t) {
+  t.Require(t.machine().Reset("watchdog=20ms"), "reset of the simulator");
+  {
+    const RawStream a(t, t.device()), b(t, t.device());
+    ReportsTheCycle(t, a, b);
+  }
+  t.Require(t.machine().Reset(""), "reset of the simulator");
+}
+
+// ---- C45
+
+// Streams and flags are left behind: their device is lost.
+class LostDevice {
+ public:
+  explicit LostDevice(Test& t) : t_(t), device_(t.device()) {
+    Machine& m = t.machine();
+    t.Require(m.CallExtension(&devrt_probe_v0::flag_create, m.probe(),
+                              m.probe_self(), device_, &flag_),
+              "flag creation");
+  }
+  devrt_stream NewStream() {
+    devrt_stream_desc_v0 desc = {};
+    desc.struct_size = sizeof desc;
+    devrt_stream stream = nullptr;
+    t_.Require(
+        t_.machine().Call<&Ops::stream_create>(
+            device_, static_cast<const devrt_stream_desc_v0*>(&desc), &stream),
+        "stream creation");
+    return stream;
+  }
+  void Hold(devrt_stream stream) {
+    Machine& m = t_.machine();
+    t_.Require(m.CallExtension(&devrt_probe_v0::flag_wait, m.probe(),
+                               m.probe_self(), stream, flag_, kFlagTimeout),
+               "wait for a flag");
+  }
+  void Fault(devrt_stream stream) {
+    Machine& m = t_.machine();
+    t_.Require(m.CallExtension(&devrt_probe_v0::fault, m.probe(),
+                               m.probe_self(), stream, DEVRT_FAULT_TRAP),
+               "fault");
+  }
+  void Open() {
+    Machine& m = t_.machine();
+    t_.Require(m.CallExtension(&devrt_probe_v0::flag_set, m.probe(),
+                               m.probe_self(), flag_, 1u),
+               "flag set");
+  }
+
+ private:
+  Test& t_;
+  const uint32_t device_;
+  devrt_flag flag_ = nullptr;
+};
+
+struct Calls {
+  std::atomic<int> count{0};
+  std::atomic<int> code{DEVRT_OK};
+};
+
+// Of the C table.  What it is given is never released: the process ends.
+std::shared_ptr<Calls> HostFunc(Test& t, devrt_stream stream) {
+  struct Closure {
+    Machine* machine;
+    std::shared_ptr<Calls> calls;
+  };
+  auto calls = std::make_shared<Calls>();
+  auto* const closure = new Closure{&t.machine(), calls};
+  void (*const call)(void*, devrt_status) = [](void* arg, devrt_status error) {
+    const auto* const c = static_cast<const Closure*>(arg);
+    c->calls->code = c->machine->Take(error).code;
+    ++c->calls->count;
+  };
+  t.Require(t.machine().Call<&Ops::host_func>(stream, call,
+                                              static_cast<void*>(closure)),
+            "host function");
+  return calls;
+}
+
+void CalledOnceWithTheError(Test& t) {
+  Machine& m = t.machine();
+  if (m.props(t.device()).fault_delivery == DEVRT_FAULT_DELIVERY_ABORT) {
+    t.MayDie();
+  }
+  LostDevice lost(t);
+  devrt_stream a = lost.NewStream(), b = lost.NewStream();
+  std::vector<std::shared_ptr<Calls>> all;
+  const auto before = HostFunc(t, a);
+  lost.Hold(a);
+  lost.Fault(a);
+  all.push_back(HostFunc(t, a));
+  all.push_back(HostFunc(t, a));
+  lost.Hold(b);
+  // Another stream's function: that one is behind work that may end normally.
+  const auto elsewhere = HostFunc(t, b);
+  lost.Open();
+  const auto called = [&] {
+    uint32_t done = 0;
+    (void)m.Call<&Ops::stream_query>(a, &done);
+    return std::all_of(all.begin(), all.end(),
+                       [](const auto& calls) { return calls->count > 0; }) &&
+           elsewhere->count > 0;
+  };
+  t.Expect(t.Eventually(called), "functions of a lost device are called");
+  (void)m.Call<&Ops::device_sync>(t.device());
+  t.Settle();
+  t.Equal(before->count.load(), 1, "calls of a function before the fault");
+  t.Equal(before->code.load(), DEVRT_OK, "the status that it was given");
+  for (const auto& calls : all) {
+    t.Equal(calls->count.load(), 1, "calls of a function behind the fault");
+    t.Expect(calls->code.load() != DEVRT_OK, "it is given the error");
+  }
+  t.Equal(elsewhere->count.load(), 1, "calls of another stream's function");
+}
+
+// All streams of the device, with work that cannot end before the fault.
+void CalledOnceOnEveryStream(Test& t) {
+  Machine& m = t.machine();
+  if (m.props(t.device()).fault_delivery == DEVRT_FAULT_DELIVERY_ABORT) {
+    t.MayDie();
+  }
+  LostDevice lost(t);
+  devrt_stream a = lost.NewStream();
+  devrt_event e = nullptr;
+  t.Require(m.Call<&Ops::event_create>(t.device(), 0u, &e), "event creation");
+  lost.Hold(a);
+  lost.Fault(a);
+  t.Require(m.Call<&Ops::event_record>(e, a), "record");
+  std::vector<std::shared_ptr<Calls>> all;
+  for (int i = 0; i < 5; ++i) {
+    devrt_stream s = lost.NewStream();
+    t.Require(m.Call<&Ops::stream_wait_event>(s, e), "wait");
+    all.push_back(HostFunc(t, s));
+  }
+  lost.Open();
+  t.Expect(t.Eventually([&] {
+    uint32_t done = 0;
+    (void)m.Call<&Ops::stream_query>(a, &done);
+    return std::all_of(all.begin(), all.end(),
+                       [](const auto& calls) { return calls->count > 0; });
+  }),
+           "functions on all streams of a lost device are called");
+  (void)m.Call<&Ops::device_sync>(t.device());
+  t.Settle();
+  for (const auto& calls : all) {
+    t.Equal(calls->count.load(), 1, "calls of a function");
+    t.Expect(calls->code.load() != DEVRT_OK, "it is given the error");
+  }
+}
+
+// Through the C++ API: closures are never lost, and are told the device's
+// error.
+void ClosuresAreNeverLost(Test& t) {
+  if (t.machine().props(t.device()).fault_delivery ==
+      DEVRT_FAULT_DELIVERY_ABORT) {
+    t.MayDie();
+  }
+  const Device device = t.cpp_device();
+  const Stream s = t.Require(Stream::Create(device), "a stream");
+  const Flag flag = t.Require(Flag::Create(device), "a flag");
+  const auto calls = std::make_shared<Calls>();
+  const auto alive = std::make_shared<int>(0);
+  t.Ok(flag.WaitOn(s, kFlagTimeout), "wait for a flag");
+  t.Ok(CommitFault(s, FaultForm::kTrap), "fault");
+  t.Ok(LaunchHostFunc(s,
+                      [calls, alive](absl::Status status) {
+                        calls->code = static_cast<int>(status.code());
+                        ++calls->count;
+                      }),
+       "LaunchHostFunc");
+  t.Ok(flag.Set(), "flag set");
+  const absl::Status error = s.Synchronize();
+  t.Expect(!error.ok(), "synchronising the stream returns the fault");
+  t.Expect(t.Eventually([&] {
+    (void)s.Synchronize();
+    return calls->count > 0 && alive.use_count() == 1;
+  }),
+           "the closure is called and given up");
+  t.Equal(calls->count.load(), 1, "calls of the closure");
+  t.Equal(calls->code.load(), static_cast<int>(error.code()),
+          "the code that it was given");
+}
+
+constexpr uint64_t kCap = DEVRT_CAP_HOST_FUNC;
+constexpr uint32_t kFaults = kNeedsProbe | kOwnProcess;
+constexpr TestCase kTests[] = {
+    {"hostfunc.unordered_functions", "C44",
+     "Host functions of unordered streams run in any order.",
+     &UnorderedFunctions, kCap},
+    {"hostfunc.wait_for_later_work_is_reported", "C43",
+     "A host function that waits for work that is not ordered before it is the "
+     "caller's error; the simulator reports the wait.",
+     &WaitForLaterWorkIsReported, kCap, kNeedsSim},
+    {"hostfunc.wait_for_each_other_is_reported", "C44 C43",
+     "Of unordered host functions none may wait for another: two that do "
+     "deadlock in the serialised schedule.",
+     &WaitForEachOtherIsReported, kCap, kNeedsSim},
+    {"hostfunc.called_once_with_the_error", "C45",
+     "Host functions pending when their device is lost are called exactly "
+     "once with its error.",
+     &CalledOnceWithTheError, kCap, kFaults},
+    {"hostfunc.called_once_on_every_stream", "C45",
+     "So are those of other streams that wait for the lost work.",
+     &CalledOnceOnEveryStream, kCap, kFaults},
+    {"hostfunc.closures_are_never_lost", "C45",
+     "A closure pending when its device is lost is called exactly once with "
+     "the device's error, and given up.",
+     &ClosuresAreNeverLost, kCap, kFaults},
+};
+
+}  // namespace
+
+absl::Span<const TestCase> HostFuncFaultTests() { return kTests; }
+
+}  // namespace devrt::cts

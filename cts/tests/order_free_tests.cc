@@ -2,4 +2,4 @@
 #include "cts/catalog.h"
 namespace devrt::cts {
 absl::Span<const TestCase> OrderFreeTests() { return {}; }
-}
+}  // namespace devrt::cts

@@ -1,9 +1,359 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The happens-before edges of semantics 1.14, those of the legacy stream apart
+// (order_legacy_tests.cc): each program fails when its edge is missing.  What
+// must stay unordered: order_free_tests.cc.
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "cts/catalog.h"
+#include "cts/held.h"
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace {
 
-absl::Span<const TestCase> OrderTests() { return {}; }
+using Ops = devrt_ops_v0;
+constexpr uint64_t kSize = 4096;
+
+// ---- submit: the stream joins the host, and its own past
+
+void HostWritesBeforeSubmission(Test& t) {
+  t.InEverySchedule([&] {
+    const DeviceBlock x(t, t.device(), kSize);
+    const HostBlock in(t, t.device(), kSize), out(t, t.device(), kSize);
+    const RawStream a(t, t.device());
+    for (int i = 1; i <= 5; ++i) {
+      std::fill_n(in.ptr(), in.size(), static_cast<uint8_t>(i));
+      a.Copy(x.ptr(), in.ptr(), in.size(), DEVRT_COPY_H2D);
+      a.Copy(out.ptr(), x.ptr(), out.size(), DEVRT_COPY_D2H);
+      a.Sync();
+      t.Require(out.Holds(static_cast<uint8_t>(i)),
+                "a copy reads what the host wrote before it was submitted");
+    }
+  });
+}
+
+// One operation of each engine after the other, again and again.
+void OneStreamIsInOrder(Test& t) {
+  constexpr int kRounds = 12;
+  t.InEverySchedule([&] {
+    const DeviceBlock x(t, t.device(), kSize), y(t, t.device(), kSize);
+    const HostBlock up(t, t.device(), kSize), down(t, t.device(), kSize);
+    const RawStream a(t, t.device());
+    for (int i = 1; i <= kRounds; ++i) {
+      a.Fill(x.ptr(), static_cast<uint8_t>(i), x.size());
+      a.Copy(up.ptr(), x.ptr(), up.size(), DEVRT_COPY_D2H);
+      a.Copy(y.ptr(), up.ptr(), y.size(), DEVRT_COPY_H2D);
+      a.Fill(x.ptr(), 0, x.size());
+      a.Copy(x.ptr(), y.ptr(), x.size(), DEVRT_COPY_D2D);
+      a.Copy(down.ptr(), x.ptr(), down.size(), DEVRT_COPY_D2H);
+    }
+    a.Sync();
+    t.Expect(down.Holds(kRounds),
+             "each operation of a stream sees the effects of the former");
+  });
+}
+
+// ---- record and wait, for each kind of operation behind the wait
+
+struct Kind {
+  const char* name;
+  std::function<void(const RawStream&)> submit;
+};
+
+void WaitOrdersEveryKind(Test& t) {
+  t.InEverySchedule([&] {
+    const DeviceBlock x(t, t.device(), kSize), y(t, t.device(), kSize);
+    const HostBlock h(t, t.device(), kSize);
+    const RawEvent other(t, t.device());
+    const Kind kinds[] = {
+        {"a fill", [&](auto& s) { s.Fill(x.ptr(), 2, kSize); }},
+        {"a copy to the device",
+         [&](auto& s) { s.Copy(x.ptr(), h.ptr(), kSize, DEVRT_COPY_H2D); }},
+        {"a copy from the device",
+         [&](auto& s) { s.Copy(h.ptr(), x.ptr(), kSize, DEVRT_COPY_D2H); }},
+        {"a copy on the device",
+         [&](auto& s) { s.Copy(y.ptr(), x.ptr(), kSize, DEVRT_COPY_D2D); }},
+        {"a record", [&](auto& s) { other.Record(s); }},
+        {"nothing else", [](auto&) {}},
+    };
+    for (const Kind& kind : kinds) {
+      const RawStream a(t, t.device()), b(t, t.device());
+      const RawEvent e(t, t.device());
+      Held held(t, a);
+      e.Record(a);
+      b.Wait(e);
+      kind.submit(b);
+      held.Blocks(b, std::string("a wait orders ") + kind.name);
+      held.Open();
+      b.Sync();
+    }
+  });
+}
+
+// Several waits before one operation: it comes after all of them.
+void WaitsAddUp(Test& t) {
+  constexpr size_t kProducers = 4;
+  t.InEverySchedule([&] {
+    for (size_t late = 0; late < kProducers; ++late) {
+      const DeviceBlock x(t, t.device(), kSize);
+      const RawStream c(t, t.device());
+      std::vector<RawStream> producers;
+      std::vector<RawEvent> events;
+      for (size_t i = 0; i < kProducers; ++i) {
+        producers.emplace_back(t, t.device());
+        events.emplace_back(t, t.device());
+      }
+      Held held(t, producers[late]);
+      for (size_t i = 0; i < kProducers; ++i) {
+        producers[i].Fill(x.ptr() + i * kSize / kProducers, 1,
+                          kSize / kProducers);
+        events[i].Record(producers[i]);
+        c.Wait(events[i]);
+      }
+      c.Fill(x.ptr(), 2, x.size());
+      held.Blocks(c, "an operation comes after every wait before it");
+      held.Open();
+      c.Sync();
+      t.Expect(x.Holds(2), "and after the work of all of them");
+    }
+  });
+}
+
+// Of two events of one stream the newer capture counts, in either order.
+void NewerCaptureOfOneStream(Test& t) {
+  t.InEverySchedule([&] {
+    for (const bool newer_first : {true, false}) {
+      const RawStream a(t, t.device()), b(t, t.device());
+      const RawEvent older(t, t.device()), newer(t, t.device());
+      Gate first(t);
+      first.Hold(a);
+      older.Record(a);
+      Held held(t, a);
+      newer.Record(a);
+      b.Wait(newer_first ? newer : older);
+      b.Wait(newer_first ? older : newer);
+      first.Open();
+      t.Require(t.Eventually([&] { return older.Query(); }),
+                "the older event is complete");
+      held.Blocks(b, "two waits for events of one stream: both count");
+    }
+  });
+}
+
+// A wait for an event of the stream itself is no deadlock, and no edge.
+void WaitForItself(Test& t) {
+  t.InEverySchedule([&] {
+    const DeviceBlock x(t, t.device(), kSize);
+    const RawStream a(t, t.device());
+    const RawEvent e(t, t.device());
+    for (int i = 1; i <= 3; ++i) {
+      a.Fill(x.ptr(), static_cast<uint8_t>(i), x.size());
+      e.Record(a);
+      a.Wait(e);
+    }
+    t.Expect(t.Eventually([&] { return a.Query(); }),
+             "a stream that waits for its own event gets idle");
+    t.Expect(x.Holds(3), "its work is done in order");
+  });
+}
+
+// ---- the host joins: synchronisation and true queries
+
+// How the host learns that a stream's work is over.
+void HostJoins(
+    Test& t, const char* how,
+    const std::function<void(const RawStream&, const RawEvent&)>& join) {
+  const DeviceBlock x(t, t.device(), kSize);
+  const HostBlock out(t, t.device(), kSize);
+  const RawStream a(t, t.device()), b(t, t.device());
+  const RawEvent e(t, t.device());
+  a.Delay(50'000);
+  a.Fill(x.ptr(), 1, x.size());
+  a.Copy(out.ptr(), x.ptr(), out.size(), DEVRT_COPY_D2H);
+  e.Record(a);
+  join(a, e);
+  t.Expect(out.Holds(1), std::string(how) + " makes pinned writes visible");
+  // What the host submits from here on comes after it.
+  b.Fill(x.ptr(), 2, x.size());
+  b.Sync();
+  a.Sync();
+  t.Expect(x.Holds(2), std::string(how) + " orders later submissions");
+}
+
+void HostJoinsByEveryMeans(Test& t) {
+  t.InEverySchedule([&] {
+    HostJoins(t, "event synchronise", [](auto&, auto& e) { e.Sync(); });
+    HostJoins(t, "stream synchronise", [](auto& a, auto&) { a.Sync(); });
+    HostJoins(t, "a true event query", [&](auto&, auto& e) {
+      t.Require(t.Eventually([&] { return e.Query(); }), "the event completes");
+    });
+    HostJoins(t, "a true stream query", [&](auto& a, auto&) {
+      t.Require(t.Eventually([&] { return a.Query(); }), "the stream is idle");
+    });
+    HostJoins(t, "device synchronise", [&](auto& a, auto&) {
+      t.Require(t.machine().Call<&Ops::device_sync>(a.device()), "device sync");
+    });
+  });
+}
+
+void DeviceSyncCoversAllStreams(Test& t) {
+  t.InEverySchedule([&] {
+    std::vector<RawStream> streams;
+    std::vector<DeviceBlock> blocks;
+    std::vector<HostBlock> outs;
+    for (int i = 0; i < 4; ++i) {
+      blocks.emplace_back(t, t.device(), kSize);
+      outs.emplace_back(t, t.device(), kSize);
+    }
+    streams.emplace_back(t, t.device());
+    streams.emplace_back(t, t.device(), DEVRT_STREAM_BLOCKING);
+    streams.push_back(
+        RawStream::Default(t, t.device(), DEVRT_STREAM_PER_THREAD));
+    streams.push_back(RawStream::Default(t, t.device(), DEVRT_STREAM_LEGACY));
+    for (size_t i = 0; i < streams.size(); ++i) {
+      streams[i].Delay(50'000);
+      streams[i].Fill(blocks[i].ptr(), 1, kSize);
+      streams[i].Copy(outs[i].ptr(), blocks[i].ptr(), kSize, DEVRT_COPY_D2H);
+    }
+    t.Ok(streams[0].Destroy(), "destruction of a busy stream");
+    t.Require(t.machine().Call<&Ops::device_sync>(t.device()), "device sync");
+    for (const HostBlock& out : outs) {
+      t.Expect(out.Holds(1),
+               "device synchronise covers every kind of stream, "
+               "destroyed ones too");
+    }
+  });
+}
+
+// A stream with nothing but a wait for another device is covered as well.
+void DeviceSyncCoversPendingWaits(Test& t) {
+  t.InEverySchedule([&] {
+    const DeviceBlock x(t, t.device(0), kSize);
+    const HostBlock out(t, t.device(0), kSize);
+    const RawStream a(t, t.device(0)), b(t, t.device(1));
+    const RawEvent e(t, t.device(0));
+    a.Delay(100'000);
+    a.Fill(x.ptr(), 1, x.size());
+    a.Copy(out.ptr(), x.ptr(), out.size(), DEVRT_COPY_D2H);
+    e.Record(a);
+    b.Wait(e);
+    t.Require(t.machine().Call<&Ops::device_sync>(t.device(1)), "device sync");
+    t.Expect(out.Holds(1),
+             "device synchronise covers what its streams wait for");
+  });
+}
+
+// ---- events and streams that are gone
+
+void EventsOutliveTheirStream(Test& t) {
+  t.InEverySchedule([&] {
+    const DeviceBlock x(t, t.device(), kSize);
+    RawStream a(t, t.device());
+    const RawStream b(t, t.device()), watched(t, t.device());
+    const RawEvent e(t, t.device());
+    Held held(t, watched);
+    const RawEvent opened(t, t.device());
+    opened.Record(watched);
+    a.Wait(opened);
+    a.Fill(x.ptr(), 1, x.size());
+    e.Record(a);
+    t.Ok(a.Destroy(), "destruction of a busy stream");
+    held.Blocks(e, "an event of a destroyed stream is pending like any other");
+    b.Wait(e);
+    b.Fill(x.ptr(), 2, x.size());
+    held.Blocks(b, "a wait for it waits");
+    held.Open();
+    e.Sync();
+    t.Expect(e.Query(), "synchronised with, it is complete");
+    b.Sync();
+    t.Expect(x.Holds(2), "it orders behind the destroyed stream's work");
+  });
+}
+
+// Behind a bare wait: the destroyed stream had no operation of its own.
+void EventsOutliveAnEmptyStream(Test& t) {
+  t.InEverySchedule([&] {
+    const RawStream a(t, t.device());
+    const RawEvent e1(t, t.device()), e2(t, t.device());
+    Held held(t, a);
+    e1.Record(a);
+    {
+      const RawStream between(t, t.device());
+      between.Wait(e1);
+      e2.Record(between);
+    }
+    held.Blocks(e2, "an event behind a bare wait outlives its stream");
+  });
+}
+
+// Streams made later may get the destroyed one's place; its events do not
+// become theirs.
+void NewStreamIsNotTheOldOne(Test& t) {
+  t.InEverySchedule([&] {
+    const RawStream other(t, t.device());
+    const RawEvent e(t, t.device());
+    {
+      const RawStream a(t, t.device());
+      e.Record(a);
+      a.Sync();
+    }
+    const RawStream b(t, t.device());
+    Held held(t, b);
+    other.Wait(e);
+    held.LetsPass(e, "an event of a destroyed stream, complete, stays so");
+    held.LetsPass(other, "and orders behind nothing of a stream made later");
+  });
+}
+
+constexpr TestCase kTests[] = {
+    {"order.host_writes_before_submission", "C6",
+     "submit: an operation sees what the host wrote before submitting it.",
+     &HostWritesBeforeSubmission, DEVRT_CAP_PINNED_HOST},
+    {"order.one_stream_is_in_order", "C6",
+     "submit: operations of one stream execute in submission order, each "
+     "seeing the effects of the former, on whatever engine.",
+     &OneStreamIsInOrder, DEVRT_CAP_PINNED_HOST},
+    {"order.wait_orders_every_kind", "C29 C27",
+     "wait: every kind of operation comes after what its stream waits for.",
+     &WaitOrdersEveryKind, DEVRT_CAP_PINNED_HOST, kNeedsGate},
+    {"order.waits_add_up", "C26 C29",
+     "wait: an operation comes after every wait before it.", &WaitsAddUp, 0,
+     kNeedsGate},
+    {"order.newer_capture_of_one_stream", "C29",
+     "wait: of two events of one stream both count.", &NewerCaptureOfOneStream,
+     0, kNeedsGate},
+    {"order.wait_for_itself", "C29",
+     "wait: a wait for an event of its own stream ends.", &WaitForItself},
+    {"order.host_joins", "C36 C37 C21",
+     "synchronise, true query: the host comes after the work, and so does what "
+     "it submits then.",
+     &HostJoinsByEveryMeans, DEVRT_CAP_PINNED_HOST},
+    {"order.device_sync_covers_all_streams", "C5 C17",
+     "device synchronise: the host comes after all streams of the device.",
+     &DeviceSyncCoversAllStreams, DEVRT_CAP_PINNED_HOST},
+    {"order.device_sync_covers_pending_waits", "C5 C26",
+     "device synchronise: waits without work behind them count.",
+     &DeviceSyncCoversPendingWaits, DEVRT_CAP_PINNED_HOST, kTwoDevices},
+    {"order.events_outlive_their_stream", "C18",
+     "Wait, query and synchronise keep their meaning when the event's stream "
+     "is destroyed.",
+     &EventsOutliveTheirStream, 0, kNeedsGate},
+    {"order.events_outlive_an_empty_stream", "C18 C26",
+     "An event recorded behind a bare wait keeps its meaning when its stream "
+     "is destroyed.",
+     &EventsOutliveAnEmptyStream, 0, kNeedsGate},
+    {"order.new_stream_is_not_the_old_one", "C18",
+     "An event says nothing of a stream that was made later.",
+     &NewStreamIsNotTheOldOne, 0, kNeedsGate},
+};
+
+}  // namespace
+
+absl::Span<const TestCase> OrderTests() { return kTests; }
 
 }  // namespace devrt::cts
