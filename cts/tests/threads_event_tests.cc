@@ -1,5 +1,210 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// One event, used by many threads (C39, R4).
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <vector>
+
 #include "cts/catalog.h"
+#include "cts/held.h"
+#include "cts/objects.h"
+
 namespace devrt::cts {
-absl::Span<const TestCase> ThreadEventTests() { return {}; }
+namespace {
+
+constexpr int kThreads = 8;
+constexpr uint64_t kSize = 64;
+
+// All calls at once.  Whatever they do to each other, each succeeds, and the
+// event is complete in the end.
+void EverythingAtOnce(Test& t) {
+  constexpr int kRounds = 60;
+  const RawEvent e(t, t.device());
+  Threads threads(t);
+  for (int i = 0; i < kThreads; ++i) {
+    threads.Start([&, i] {
+      const DeviceBlock x(t, t.device(), kSize);
+      const RawStream s(t, t.device());
+      for (int round = 0; round < kRounds; ++round) {
+        s.Fill(x.ptr(), static_cast<uint8_t>(round), x.size());
+        switch ((i + round) % 4) {
+          case 0:
+            e.Record(s);
+            break;
+          case 1:
+            s.Wait(e);
+            break;
+          case 2:
+            (void)e.Query();
+            break;
+          default:
+            e.Sync();
+        }
+      }
+      s.Sync();
+      t.Require(x.Holds(kRounds - 1), "each thread's work is done in order");
+    });
+  }
+  threads.Join();
+  t.Expect(t.Eventually([&] { return e.Query(); }),
+           "when all work is done the event is complete");
+  e.Sync();
 }
+
+// One thread writes byte after byte, records, then says how far it is.  Who
+// waits for the event after reading that finds as many or more.
+void WaitSeesAnEarlierRecord(Test& t) {
+  constexpr int kRounds = 100;
+  const DeviceBlock x(t, t.device(), kRounds);
+  const RawStream producer(t, t.device());
+  const RawEvent e(t, t.device());
+  std::atomic<int> recorded{0};
+  Threads threads(t);
+  threads.Start([&] {
+    for (int i = 0; i < kRounds; ++i) {
+      producer.Fill(x.ptr() + i, 1, 1);
+      e.Record(producer);
+      recorded = i + 1;
+    }
+  });
+  for (int i = 1; i < kThreads; ++i) {
+    threads.Start([&] {
+      const HostBlock out(t, t.device(), kRounds);
+      const RawStream s(t, t.device());
+      for (int round = 0; round < kRounds / 2; ++round) {
+        const int least = recorded;
+        if (least == 0) continue;
+        s.Wait(e);
+        s.Copy(out.ptr(), x.ptr(), static_cast<uint64_t>(least),
+               DEVRT_COPY_D2H);
+        s.Sync();
+        t.Require(std::all_of(out.ptr(), out.ptr() + least,
+                              [](uint8_t b) { return b == 1; }),
+                  "a wait sees the capture of some record that took effect "
+                  "before it");
+      }
+    });
+  }
+  threads.Join();
+  producer.Sync();
+  t.Expect(x.Holds(1), "all records are done");
+}
+
+// The same for queries and synchronisation, with pinned memory.
+void QueryAndSyncSeeAnEarlierRecord(Test& t) {
+  constexpr int kRounds = 100;
+  const DeviceBlock x(t, t.device(), kRounds + 1);
+  const HostBlock out(t, t.device(), kRounds + 1);
+  const RawStream producer(t, t.device());
+  const RawEvent e(t, t.device());
+  std::atomic<int> recorded{0};
+  producer.Fill(x.ptr(), 1, x.size());
+  Threads threads(t);
+  threads.Start([&] {
+    for (int i = 1; i <= kRounds; ++i) {
+      // A byte of its own each time: nobody reads what is being written.
+      producer.Copy(out.ptr() + i, x.ptr() + i, 1, DEVRT_COPY_D2H);
+      e.Record(producer);
+      recorded = i;
+    }
+  });
+  for (int i = 1; i < 5; ++i) {
+    threads.Start([&, i] {
+      for (int round = 0; round < kRounds / 2; ++round) {
+        const int least = recorded;
+        if (i % 2 == 0) {
+          if (!e.Query()) continue;
+        } else {
+          e.Sync();
+        }
+        t.Require(std::all_of(out.ptr() + 1, out.ptr() + least + 1,
+                              [](uint8_t b) { return b == 1; }),
+                  i % 2 == 0
+                      ? "a true query covers what was recorded before it"
+                      : "a synchronisation covers what was recorded before it");
+      }
+    });
+  }
+  threads.Join();
+  producer.Sync();
+}
+
+// A thread is released by work that another one lets go.
+void SyncIsReleasedByAnother(Test& t) {
+  const DeviceBlock x(t, t.device(), kSize);
+  const HostBlock out(t, t.device(), kSize);
+  const RawStream a(t, t.device());
+  const RawEvent e(t, t.device());
+  std::atomic<int> returned{0};
+  Threads threads(t);
+  Held held(t, a);
+  a.Fill(x.ptr(), 1, x.size());
+  a.Copy(out.ptr(), x.ptr(), out.size(), DEVRT_COPY_D2H);
+  e.Record(a);
+  for (int i = 0; i < 4; ++i) {
+    threads.Start([&] {
+      e.Sync();
+      ++returned;
+      t.Require(out.Holds(1), "who was released sees the work");
+    });
+  }
+  t.Settle();
+  t.Equal(returned.load(), 0, "threads that returned before the work is done");
+  t.Expect(!e.Query(), "the event is pending");
+  held.Open();
+  threads.Join();
+  t.Equal(returned.load(), 4, "threads that were released");
+}
+
+// Recorded by one thread, waited for by others, destroyed by a third.
+void HandedFromThreadToThread(Test& t) {
+  constexpr int kRounds = 15;
+  const DeviceBlock x(t, t.device(), kSize);
+  for (int round = 0; round < kRounds; ++round) {
+    const RawStream a(t, t.device()), b(t, t.device());
+    RawEvent e(t, t.device());
+    const auto in_a_thread = [&](const std::function<void()>& body) {
+      Threads threads(t);
+      threads.Start(body);
+      threads.Join();
+    };
+    in_a_thread([&] {
+      a.Delay(5'000);
+      a.Fill(x.ptr(), 1, x.size());
+      e.Record(a);
+    });
+    in_a_thread([&] { b.Wait(e); });
+    in_a_thread([&] { t.Require(e.Destroy(), "event destruction"); });
+    in_a_thread([&] {
+      b.Fill(x.ptr(), 2, x.size());
+      b.Sync();
+    });
+    t.Require(x.Holds(2), "order does not depend on who makes the calls");
+  }
+}
+
+constexpr TestCase kTests[] = {
+    {"threads.one_event_everything_at_once", "C39",
+     "Record, wait, query and synchronise of one event are safe from several "
+     "threads.",
+     &EverythingAtOnce},
+    {"threads.wait_sees_an_earlier_record", "C39",
+     "Each wait sees the capture of some record that took effect before it.",
+     &WaitSeesAnEarlierRecord, DEVRT_CAP_PINNED_HOST},
+    {"threads.query_sees_an_earlier_record", "C39 C37",
+     "So do a true query and a synchronisation.",
+     &QueryAndSyncSeeAnEarlierRecord, DEVRT_CAP_PINNED_HOST},
+    {"threads.sync_is_released_by_another", "C36 C39",
+     "Threads that wait for an event return when its work is done, not "
+     "before.",
+     &SyncIsReleasedByAnother, DEVRT_CAP_PINNED_HOST, kNeedsGate},
+    {"threads.event_from_thread_to_thread", "C39 C34",
+     "Any thread may call on any event.", &HandedFromThreadToThread},
+};
+
+}  // namespace
+
+absl::Span<const TestCase> ThreadEventTests() { return kTests; }
+
+}  // namespace devrt::cts
