@@ -50,15 +50,34 @@ TestInfo InfoOf(const TestCase& test) {
   return {std::string(GroupOf(test)), test.name, ItemsOf(test), test.promise};
 }
 
-bool IsAbout(std::string_view what, const TestCase& test) {
-  return what == test.name || Contains(ItemsOf(test), what);
+bool IsAbout(std::string_view what, const TestInfo& test) {
+  return what == test.name || Contains(test.items, what);
+}
+
+const TestCase& Named(std::string_view name) {
+  return *std::find_if(Catalog().begin(), Catalog().end(),
+                       [&](const TestCase& test) { return test.name == name; });
 }
 
 bool IsKnown(std::string_view item_or_test) {
   const auto& all = Catalog();
   return std::any_of(all.begin(), all.end(), [&](const TestCase& test) {
-    return IsAbout(item_or_test, test);
+    return IsAbout(item_or_test, InfoOf(test));
   });
+}
+
+absl::Status CheckWaived(std::string_view item_or_test) {
+  const absl::string_view what(item_or_test.data(), item_or_test.size());
+  if (!IsKnown(item_or_test)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no test shows \"", what,
+                     "\"; devrt cts --list prints all items and tests"));
+  }
+  if (what == "load.opens") {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, " cannot be waived: nothing else could run"));
+  }
+  return absl::OkStatus();
 }
 
 std::vector<std::string> Groups() {
@@ -93,10 +112,11 @@ absl::StatusOr<std::vector<size_t>> Choose(const Options& options) {
     const TestCase& test = Catalog()[i];
     const bool in_group =
         options.groups.empty() || Contains(options.groups, GroupOf(test));
-    const bool of_item =
-        options.items.empty() ||
-        std::any_of(options.items.begin(), options.items.end(),
-                    [&](const std::string& s) { return IsAbout(s, test); });
+    const bool of_item = options.items.empty() ||
+                         std::any_of(options.items.begin(), options.items.end(),
+                                     [&](const std::string& s) {
+                                       return IsAbout(s, InfoOf(test));
+                                     });
     if (in_group && of_item) chosen.push_back(i);
   }
   return chosen;

@@ -53,7 +53,12 @@ TestInfo InfoOf(const TestCase& test);
 // Whether some test shows the item, or is of that name.
 bool IsKnown(std::string_view item_or_test);
 // Whether `what`, an item or a name, is about this test.
-bool IsAbout(std::string_view what, const TestCase& test);
+bool IsAbout(std::string_view what, const TestInfo& test);
+// The one of that name, which exists.
+const TestCase& Named(std::string_view name);
+
+// INVALID_ARGUMENT where no waiver may name it: unknown, or load.opens.
+absl::Status CheckWaived(std::string_view item_or_test);
 
 // Indices into Catalog() of what `options` choose.
 absl::StatusOr<std::vector<size_t>> Choose(const Options& options);

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,49 +20,74 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "cts/clock.h"
 #include "cts/worker.h"
 
 namespace devrt::cts {
 namespace {
 
-constexpr off_t kLogShown = 4096;
+constexpr off_t kLogPart = 4096;  // shown of either end
+// How long nobody looks whether the run is to end, or the process has ended
+// though another holds its pipe.
+constexpr double kLookSeconds = 0.1;
 
-double Now() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) +
-         static_cast<double>(now.tv_nsec) / 1e9;
-}
-
-[[noreturn]] void BeWorker(const Options& options,
-                           const std::vector<size_t>& tests, int pipe, int log,
-                           CallRing* ring) {
+// What a program of its own would have: no terminal to read from, signals as
+// ever, no core file; and it ends with its supervisor.
+void LeaveSupervisor(pid_t supervisor, int log) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != supervisor) _exit(1);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+    signal(number, SIG_DFL);
+  }
+  signal(SIGPIPE, SIG_IGN);
+  const rlimit none = {0, 0};
+  setrlimit(RLIMIT_CORE, &none);
+  const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  dup2(nothing, STDIN_FILENO);
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
-  signal(SIGPIPE, SIG_IGN);
-  // As a program ends: what the plugin does then is part of the matter.
-  std::exit(RunWorker(options, tests, pipe, ring));
+  // What is written before a crash must not be lost.
+  std::setvbuf(stdout, nullptr, _IONBF, 0);
+}
+
+int NewLog() {
+  const int log = memfd_create("devrt cts log", MFD_CLOEXEC);
+  // At the end, wherever that is after TakeLog.
+  if (log >= 0) fcntl(log, F_SETFL, O_APPEND);
+  return log;
+}
+
+std::string ReadAt(int fd, off_t begin, off_t size) {
+  std::string text(static_cast<size_t>(size), '\0');
+  const ssize_t n = pread(fd, text.data(), text.size(), begin);
+  text.resize(n < 0 ? 0 : static_cast<size_t>(n));
+  return text;
 }
 
 }  // namespace
 
 absl::StatusOr<Child> Child::Start(const Options& options,
                                    const std::vector<size_t>& tests,
-                                   CallRing* ring) {
+                                   CallRing* ring, Interrupted interrupted) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) {
     return absl::ResourceExhaustedError(
         absl::StrCat("no pipe for a worker: ", std::strerror(errno)));
   }
   Child child;
+  child.interrupted_ = std::move(interrupted);
   child.pipe_ = ends[0];
-  child.log_ = memfd_create("devrt cts log", MFD_CLOEXEC);
+  child.log_ = NewLog();
   // The program's own words must not be written twice.
   std::fflush(nullptr);
+  const pid_t supervisor = getpid();
   child.pid_ = child.log_ < 0 ? -1 : fork();
   if (child.pid_ == 0) {
     close(ends[0]);
-    BeWorker(options, tests, ends[1], child.log_, ring);
+    LeaveSupervisor(supervisor, child.log_);
+    // As a program ends: what the plugin does then is part of the matter.
+    std::exit(RunWorker(options, tests, ends[1], ring));
   }
   const int error = errno;
   close(ends[1]);
@@ -68,6 +95,7 @@ absl::StatusOr<Child> Child::Start(const Options& options,
     return absl::ResourceExhaustedError(
         absl::StrCat("no process for a worker: ", std::strerror(error)));
   }
+  setpgid(child.pid_, child.pid_);  // whoever comes first
   return child;
 }
 
@@ -75,8 +103,8 @@ Child::Child(Child&& other) noexcept
     : pid_(std::exchange(other.pid_, -1)),
       pipe_(std::exchange(other.pipe_, -1)),
       log_(std::exchange(other.log_, -1)),
-      log_read_(other.log_read_),
       status_(other.status_),
+      interrupted_(std::move(other.interrupted_)),
       reader_(std::move(other.reader_)) {}
 
 Child::~Child() {
@@ -85,17 +113,28 @@ Child::~Child() {
   if (log_ >= 0) close(log_);
 }
 
+bool Child::HasEnded() const {
+  siginfo_t info = {};
+  return pid_ <= 0 || (waitid(P_PID, static_cast<id_t>(pid_), &info,
+                              WEXITED | WNOHANG | WNOWAIT) == 0 &&
+                       info.si_pid == pid_);
+}
+
 Child::Event Child::Next(double seconds) {
   const double end = Now() + seconds;
   while (true) {
     if (auto message = reader_.Next()) {
       return {Event::Kind::kMessage, *std::move(message)};
     }
+    if (interrupted_()) return {Event::Kind::kInterrupted, {}};
+    const bool ended = HasEnded();
     const double left = end - Now();
-    if (left <= 0) return {Event::Kind::kTimeout, {}};
+    if (left <= 0 && !ended) return {Event::Kind::kTimeout, {}};
+    const double wait = ended ? 0 : std::min(left, kLookSeconds);
     pollfd readable = {pipe_, POLLIN, 0};
     // Rounded up, so as not to spin at the end.
-    const int n = poll(&readable, 1, static_cast<int>(left * 1000) + 1);
+    const int n = poll(&readable, 1, static_cast<int>(wait * 1000) + !ended);
+    if (n == 0 && ended) return {Event::Kind::kClosed, {}};
     if (n <= 0) continue;
     char bytes[4096];
     const ssize_t got = read(pipe_, bytes, sizeof bytes);
@@ -107,24 +146,28 @@ Child::Event Child::Next(double seconds) {
 
 bool Child::Wait(double seconds) {
   const double end = Now() + seconds;
-  while (pid_ > 0) {
-    const pid_t ended = waitpid(pid_, &status_, WNOHANG);
-    if (ended == pid_) {
-      pid_ = -1;
-    } else if (Now() > end) {
+  while (!HasEnded()) {
+    if (Now() > end || interrupted_()) {
       Kill();
       return false;
-    } else {
-      const timespec pause = {0, 2'000'000};
-      nanosleep(&pause, nullptr);
     }
+    const timespec pause = {0, 2'000'000};
+    nanosleep(&pause, nullptr);
   }
+  Reap();
   return true;
 }
 
 void Child::Kill() {
   if (pid_ <= 0) return;
   kill(pid_, SIGKILL);
+  Reap();
+}
+
+void Child::Reap() {
+  if (pid_ <= 0) return;
+  // What it has started, too; the number is not given anew before waitpid.
+  kill(-pid_, SIGKILL);
   while (waitpid(pid_, &status_, 0) < 0 && errno == EINTR) {
   }
   pid_ = -1;
@@ -145,11 +188,16 @@ std::string Child::HowItEnded() const {
 std::string Child::TakeLog() {
   struct stat info;
   if (fstat(log_, &info) != 0) return "";
-  const off_t begin = std::max(log_read_, info.st_size - kLogShown);
-  log_read_ = info.st_size;
-  std::string text(static_cast<size_t>(info.st_size - begin), '\0');
-  const ssize_t n = pread(log_, text.data(), text.size(), begin);
-  text.resize(n < 0 ? 0 : static_cast<size_t>(n));
+  const off_t size = info.st_size;
+  std::string text = ReadAt(log_, 0, std::min(size, 2 * kLogPart));
+  if (size > 2 * kLogPart) {
+    text.resize(static_cast<size_t>(kLogPart));
+    absl::StrAppend(&text, "\n[", size - 2 * kLogPart, " bytes more]\n",
+                    ReadAt(log_, size - kLogPart, kLogPart));
+  }
+  // Now, so that a plugin that writes much does not fill the memory.  It cannot
+  // fail: nothing seals the file.
+  [[maybe_unused]] const int emptied = ftruncate(log_, 0);
   return text;
 }
 

@@ -17,12 +17,15 @@
 // else.  So the caller must not have opened a backend, and be the only thread.
 //
 // Errors of Run, none of them about the plugin's quality:
-//   INVALID_ARGUMENT     an unknown group, item, test or device; a bad waiver
+//   INVALID_ARGUMENT     an unknown group, item, test or device; a device given
+//                        twice; a bad waiver
 //   NOT_FOUND            no such plugin file
 //   FAILED_PRECONDITION  a backend is open; several threads
 //   RESOURCE_EXHAUSTED   no process could be forked
+//   CANCELLED            the observer wished so
 // A file that devrt refuses to load is no error of Run but a failed test
-// (load.accepted), like a plugin that crashes when it is opened.
+// (load.opens), like a plugin that crashes when it is opened; one that answers
+// UNAVAILABLE, as its hardware is not here, is skipped.
 
 #ifndef DEVRT_CTS_CTS_H_
 #define DEVRT_CTS_CTS_H_
@@ -78,7 +81,9 @@ struct Options {
   std::vector<std::string> items;   // "C27", or names of tests; empty: all
   uint64_t seed = 1;                // for random tests
   int programs = 2000;              // random programs
-  int timeout_s = 60;               // for one test; slow ones get more
+  // For one test, for opening and for the end of a process; slow tests get
+  // more, and where several hang, the rest gets less.
+  int timeout_s = 60;
   std::vector<Waiver> waivers;
   bool verify_waivers = false;  // an expected failure that passes fails the run
 };
@@ -134,8 +139,11 @@ struct DEVRT_EXPORT Report {
 class DEVRT_EXPORT Observer {
  public:
   virtual ~Observer();
+  // load.opens and load.process_ends_well come at the end of a run.
   virtual void Begin(const TestInfo& test);
   virtual void End(const TestResult& result);
+  // Asked some times a second; true ends the run, and Run answers CANCELLED.
+  virtual bool Interrupted();
 };
 
 DEVRT_EXPORT absl::StatusOr<Report> Run(const Options& options,

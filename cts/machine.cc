@@ -10,20 +10,38 @@
 
 namespace devrt::cts {
 
-absl::StatusOr<Machine*> Machine::Open(const std::string& plugin,
-                                       const std::vector<int>& devices) {
+absl::StatusOr<Machine*> Machine::Open(const std::string& plugin) {
   DEVRT_RETURN_IF_ERROR(RegisterLayer(&kRecorderManifest, &OpenRecorder));
   // Innermost, so that what a layer of the user's does is written down, too.
   std::vector<std::string> layers = Layers();
   layers.push_back(kRecorderManifest.backend);
   DEVRT_RETURN_IF_ERROR(SetLayers(layers));
   DEVRT_ASSIGN_OR_RETURN(Backend backend, LoadBackend(plugin));
-  auto* const machine = new Machine(backend);  // as long as the worker
-  DEVRT_RETURN_IF_ERROR(machine->Look(devices));
+  // Reachable for whoever looks for leaks.
+  static Machine* machine;
+  machine = new Machine(backend);
+  DEVRT_RETURN_IF_ERROR(machine->Look());
   return machine;
 }
 
-absl::Status Machine::Look(const std::vector<int>& devices) {
+absl::Status Machine::Choose(const std::vector<int>& ordinals) {
+  const size_t count = props_.size();
+  devices_.clear();
+  for (const int ordinal : ordinals) {
+    if (ordinal < 0 || static_cast<size_t>(ordinal) >= count) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "device ", ordinal, " does not exist: backend \"", backend_.name(),
+          "\" has ",
+          count == 0   ? "none"
+          : count == 1 ? "one, device 0"
+                       : absl::StrCat(count, ", 0 to ", count - 1)));
+    }
+    devices_.push_back(static_cast<uint32_t>(ordinal));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Machine::Look() {
   const Front front = FrontOf(backend_.name());
   if (front.ops == nullptr) {
     return absl::InternalError("the recorder was not asked to stand in front");
@@ -43,15 +61,9 @@ absl::Status Machine::Look(const std::vector<int>& devices) {
           "device_props of ", backend_.name(), ":", i, ": ", ToString(result)));
     }
     props_.push_back(props);
-    if (devices.empty()) devices_.push_back(static_cast<uint32_t>(i));
-  }
-  for (const int d : devices) {
-    if (d < 0 || d >= count) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("device ", d, " does not exist: backend \"",
-                       backend_.name(), "\" has ", count));
-    }
-    devices_.push_back(static_cast<uint32_t>(d));
+    // Whatever it wrote, it is text.
+    props_.back().name[sizeof props_.back().name - 1] = '\0';
+    devices_.push_back(static_cast<uint32_t>(i));
   }
   auto probe =
       backend_.GetExtension(DEVRT_PROBE_EXTENSION, sizeof(devrt_probe_v0));

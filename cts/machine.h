@@ -27,10 +27,11 @@ namespace devrt::cts {
 
 class Machine {
  public:
-  // Loads `plugin` with the recorder in front.  `devices` are the ordinals
-  // that tests may use; empty: all.
-  static absl::StatusOr<Machine*> Open(const std::string& plugin,
-                                       const std::vector<int>& devices);
+  // Loads `plugin` with the recorder in front; tests may use all devices.  It
+  // lives as long as the process.
+  static absl::StatusOr<Machine*> Open(const std::string& plugin);
+  // Leaves tests only these ordinals.  INVALID_ARGUMENT: one does not exist.
+  absl::Status Choose(const std::vector<int>& ordinals);
 
   // A slot of the table.
   template <auto kSlot, typename... Args>
@@ -71,7 +72,7 @@ class Machine {
 
  private:
   explicit Machine(Backend backend) : backend_(backend) {}
-  absl::Status Look(const std::vector<int>& devices);
+  absl::Status Look();
 
   Backend backend_;
   const devrt_host_v0* host_ = nullptr;

@@ -71,15 +71,14 @@ class Line {
   size_t size_ = 0;
 };
 
-void Show(Line* line, devrt_stream s) {
-  line->Put("stream %llu", static_cast<unsigned long long>(names().Of('s', s)));
+void ShowHandle(Line* line, const char* what, const void* handle) {
+  if (handle == nullptr) return line->Put("%s NULL", what);
+  line->Put("%s %llu", what,
+            static_cast<unsigned long long>(names().Of(what[0], handle)));
 }
-void Show(Line* line, devrt_event e) {
-  line->Put("event %llu", static_cast<unsigned long long>(names().Of('e', e)));
-}
-void Show(Line* line, devrt_flag f) {
-  line->Put("flag %llu", static_cast<unsigned long long>(names().Of('f', f)));
-}
+void Show(Line* line, devrt_stream s) { ShowHandle(line, "stream", s); }
+void Show(Line* line, devrt_event e) { ShowHandle(line, "event", e); }
+void Show(Line* line, devrt_flag f) { ShowHandle(line, "flag", f); }
 void Show(Line* line, const devrt_stream_desc_v0* d) {
   static constexpr const char* kKinds[] = {"create", "legacy", "per_thread",
                                            "adopt"};
@@ -119,7 +118,7 @@ class Recorder {
   devrt_status On(Call call, Args... args) noexcept {
     CallRing* const ring = g_ring.load(std::memory_order_acquire);
     if (ring == nullptr) return call(args...);
-    const uint64_t slot = ring->next.fetch_add(1, std::memory_order_relaxed);
+    const uint64_t number = ring->Take();
     Line line;
     line.Put("%s(", Call::kName);
     const char* separator = "";
@@ -135,7 +134,7 @@ class Recorder {
     // Now, since a call may never return.
     Line waiting = line;
     waiting.Put(" has not returned");
-    Write(ring, slot, waiting);
+    ring->Write(number, waiting.text());
     // Before the call: another object may get the handle at once.
     if constexpr (Call::kId == layer::CallId::stream_destroy) {
       (names().Forget('s', args), ...);
@@ -149,20 +148,15 @@ class Recorder {
     } else {
       const auto out = [&](auto arg) {
         if constexpr (kIsOut<decltype(arg)>) {
+          if (arg == nullptr) return;
           line.Put(" -> ");
           Show(&line, *arg);
         }
       };
       (out(args), ...);
     }
-    Write(ring, slot, line);
+    ring->Write(number, line.text());
     return status;
-  }
-
- private:
-  static void Write(CallRing* ring, uint64_t slot, const Line& line) {
-    std::memcpy(ring->lines[slot % CallRing::kLines], line.text(),
-                CallRing::kWidth);
   }
 };
 
@@ -202,10 +196,7 @@ void SetCallRing(CallRing* ring) {
 
 void ForgetHandles() {
   names().Clear();
-  if (CallRing* const ring = g_ring.load()) {
-    ring->next.store(0);
-    std::memset(ring->lines, 0, sizeof ring->lines);
-  }
+  if (CallRing* const ring = g_ring.load()) ring->Clear();
 }
 
 Front FrontOf(const std::string& backend) {
@@ -213,14 +204,33 @@ Front FrontOf(const std::string& backend) {
   return found == fronts().end() ? Front{} : found->second;
 }
 
+void CallRing::Write(uint64_t number, const char* text) {
+  Line& line = lines_[number % kLines];
+  uint64_t state = line.state.load(std::memory_order_relaxed);
+  do {
+    if (state >> 1 > number) return;
+    state &= ~uint64_t{1};  // wait for whoever writes
+  } while (!line.state.compare_exchange_weak(state, number << 1 | 1,
+                                             std::memory_order_acquire));
+  std::memcpy(line.text, text, kWidth);
+  line.state.store(number << 1, std::memory_order_release);
+}
+
 std::vector<std::string> CallRing::Lines() const {
   std::vector<std::string> all;
-  const uint64_t end = next.load();
-  for (uint64_t i = end > kLines ? end - kLines : 0; i < end; ++i) {
-    const char* const line = lines[i % kLines];
-    all.emplace_back(line, strnlen(line, kWidth));
+  const uint64_t last = last_.load();
+  for (uint64_t i = last > kLines ? last - kLines + 1 : 1; i <= last; ++i) {
+    const Line& line = lines_[i % kLines];
+    // Else its thread was ended, or is, between Take and the end of Write.
+    if (line.state.load(std::memory_order_acquire) != i << 1) continue;
+    all.emplace_back(line.text, strnlen(line.text, kWidth));
   }
   return all;
+}
+
+void CallRing::Clear() {
+  last_.store(0);
+  for (Line& line : lines_) line.state.store(0);
 }
 
 }  // namespace devrt::cts

@@ -15,15 +15,32 @@
 
 namespace devrt::cts {
 
-// In memory shared by supervisor and worker.
-struct CallRing {
+// In memory shared by supervisor and worker.  What a worker has written stays
+// when it crashes; what it scribbled over is text all the same.
+class CallRing {
+ public:
   static constexpr uint64_t kLines = 256;
   static constexpr uint64_t kWidth = 152;
-  std::atomic<uint64_t> next;
-  char lines[kLines][kWidth];
+
+  // The number of a new line, from 1.
+  uint64_t Take() { return last_.fetch_add(1, std::memory_order_relaxed) + 1; }
+  // The text of that line, `kWidth` characters with a NUL among them; again
+  // for another text.  Nothing once a newer line has its place.
+  void Write(uint64_t number, const char* text);
 
   // The last ones, the oldest first.
   std::vector<std::string> Lines() const;
+  // Nobody may write meanwhile.
+  void Clear();
+
+ private:
+  struct Line {
+    // Twice the number, and 1 more while somebody writes.
+    std::atomic<uint64_t> state;
+    char text[kWidth];
+  };
+  std::atomic<uint64_t> last_;
+  Line lines_[kLines];
 };
 
 // What stands in front of the backend under test.

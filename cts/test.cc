@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "cts/clock.h"
 
 namespace devrt::cts {
 namespace {
@@ -15,13 +16,6 @@ constexpr double kPatienceSeconds = 10;
 constexpr int kSchedules = 1000;
 constexpr int kSettleDecisions = 200;
 constexpr long kSettleNanoseconds = 5'000'000;
-
-double Now() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) +
-         static_cast<double>(now.tv_nsec) / 1e9;
-}
 
 void Sleep(long nanoseconds) {
   const timespec pause = {0, nanoseconds};

@@ -41,9 +41,9 @@ class LineParser {
     return line_.substr(word_at_);
   }
   // About the last word, or about the end of the line.
-  absl::Status Error(std::string_view text) const {
-    return absl::InvalidArgumentError(absl::StrCat(
-        View(file_), ":", number_, ":", word_at_ + 1, ": ", View(text)));
+  absl::Status Error(absl::string_view text) const {
+    return absl::InvalidArgumentError(
+        absl::StrCat(View(file_), ":", number_, ":", word_at_ + 1, ": ", text));
   }
   void PointHere() { word_at_ = at_; }
 
@@ -63,11 +63,8 @@ std::string Trimmed(std::string_view text) {
 absl::StatusOr<Waiver> ParseLine(LineParser* line) {
   Waiver waiver;
   waiver.what = line->Word();
-  if (!IsKnown(waiver.what)) {
-    return line->Error(absl::StrCat("no test shows \"", waiver.what,
-                                    "\"; devrt cts --list prints all items "
-                                    "and tests"));
-  }
+  const absl::Status known = CheckWaived(waiver.what);
+  if (!known.ok()) return line->Error(known.message());
   const std::string kind(line->Word());
   if (kind == "unsupported") {
     waiver.kind = Waiver::Kind::kUnsupported;

@@ -15,7 +15,7 @@
 namespace devrt::cts {
 
 enum class MessageKind : uint32_t {
-  kOpened = 1,   // the backend is open; the text is OpenedText
+  kOpened = 1,   // the backend is open; the text is of ToText
   kBegin,        // a test begins; its index
   kFailure,      // a check failed
   kSkipped,      // why
@@ -23,6 +23,9 @@ enum class MessageKind : uint32_t {
   kMayDie,       // the process may end by a signal
   kEnd,          // the test is over
   kLeaving,      // all tests are over; the process ends
+  kNotOpened,    // the plugin could not be opened; why
+  kAbsent,       // ... since what it drives is not there; what it said
+  kNoDevice,     // a device that was asked for does not exist; which
 };
 
 struct Message {

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <exception>
 #include <mutex>
 #include <string>
@@ -38,8 +39,10 @@ Opened Describe(const Machine& machine) {
   Opened opened;
   opened.capabilities = machine.capabilities();
   for (const uint32_t d : machine.devices()) {
-    opened.devices.push_back(absl::StrCat(machine.backend().name(), ":", d,
-                                          ": ", machine.props(d).name));
+    std::string name = machine.props(d).name;
+    std::replace(name.begin(), name.end(), '\n', ' ');  // a line each
+    opened.devices.push_back(
+        absl::StrCat(machine.backend().name(), ":", d, ": ", name));
   }
   return opened;
 }
@@ -65,6 +68,7 @@ Obstacle ObstacleOf(const TestCase& test, const Machine& m) {
   if ((test.flags & kNeedsSim) != 0 && !m.IsVirtual()) {
     return {"", "only a simulator in mode=virtual can show it"};
   }
+  if (m.devices().empty()) return {"", "the backend has no device"};
   if ((test.flags & kTwoDevices) != 0 && m.devices().size() < 2) {
     return {"", "it needs two devices"};
   }
@@ -105,10 +109,20 @@ int RunWorker(const Options& options, const std::vector<size_t>& tests, int fd,
               CallRing* ring) {
   PipeReporter reporter(fd);
   SetCallRing(ring);
-  auto machine = Machine::Open(options.plugin, options.devices);
+  auto machine = Machine::Open(options.plugin);
   if (!machine.ok()) {
-    reporter.Tell(MessageKind::kFailure, machine.status().ToString());
+    reporter.Tell(absl::IsUnavailable(machine.status())
+                      ? MessageKind::kAbsent
+                      : MessageKind::kNotOpened,
+                  machine.status().ToString());
     return 1;
+  }
+  if (!options.devices.empty()) {
+    const absl::Status chosen = (*machine)->Choose(options.devices);
+    if (!chosen.ok()) {
+      reporter.Tell(MessageKind::kNoDevice, std::string(chosen.message()));
+      return 1;
+    }
   }
   reporter.Tell(MessageKind::kOpened, ToText(Describe(**machine)));
   for (const size_t index : tests) {

@@ -167,6 +167,14 @@ std::string Arguments::Get(std::string_view flag,
   return value == nullptr ? std::string(otherwise) : *value;
 }
 
+std::vector<std::string> Arguments::All(std::string_view flag) const {
+  std::vector<std::string> values;
+  for (const auto& [name, value] : flags_) {
+    if (name == flag) values.push_back(value);
+  }
+  return values;
+}
+
 absl::StatusOr<int64_t> Arguments::GetNumber(std::string_view flag,
                                              int64_t otherwise, int64_t least,
                                              int64_t most) const {

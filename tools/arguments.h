@@ -24,7 +24,7 @@ namespace devrt::tools {
 class Arguments {
  public:
   // `words` follow the command's name.  "--flag=value" and "--flag value" are
-  // the same; the last of several wins; "--" ends the flags.
+  // the same; the last of several wins, but for All; "--" ends the flags.
   // INVALID_ARGUMENT names the word and the nearest flag.
   static absl::StatusOr<Arguments> Parse(const Command& command,
                                          absl::Span<const std::string> words);
@@ -32,6 +32,8 @@ class Arguments {
   bool Has(std::string_view flag) const { return Find(flag) != nullptr; }
   // The flag's value, or `otherwise` when it was not given.
   std::string Get(std::string_view flag, std::string_view otherwise) const;
+  // The values of a flag that counts each time, in their order.
+  std::vector<std::string> All(std::string_view flag) const;
   // INVALID_ARGUMENT unless it is a whole number from `least` to `most`.
   absl::StatusOr<int64_t> GetNumber(std::string_view flag, int64_t otherwise,
                                     int64_t least, int64_t most) const;

@@ -4,9 +4,6 @@
 
 #include "devrt/cts/cts.h"
 
-#include <fstream>
-#include <iterator>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +14,7 @@
 #include "devrt/runtime/status.h"
 #include "tools/arguments.h"
 #include "tools/command.h"
+#include "tools/cts/progress.h"
 #include "tools/cts/reports.h"
 #include "tools/terminal.h"
 #include "tools/text.h"
@@ -35,9 +33,11 @@ constexpr Flag kFlags[] = {
     {"--programs", "N", "How many random programs (default: 2000)."},
     {"--timeout", "S",
      "Seconds after which a test is ended (default: 60; slow ones have five "
-     "times as many)."},
+     "times as many). After three that hang, the rest gets less."},
     {"--report", "FORM:FILE",
-     "Also write json:FILE or junit:FILE; \"text\" is what is printed anyway."},
+     "Also write json:FILE or junit:FILE, or both when given twice; \"text\" "
+     "is "
+     "what is printed anyway."},
     {"--xfail", "FILE", "Waivers, one a line: WHAT KIND REASON -- REFERENCE."},
     {"--verify-xfail", nullptr,
      "An expected failure that passes fails the run."},
@@ -53,7 +53,7 @@ struct Report {
 // What the flags ask for.
 struct Request {
   cts::Options options;
-  std::optional<Report> report;
+  std::vector<Report> reports;
 };
 
 std::vector<std::string> ListOf(const std::string& text) {
@@ -78,27 +78,33 @@ absl::StatusOr<std::vector<int>> DevicesOf(const std::string& text) {
 }
 
 absl::StatusOr<std::vector<cts::Waiver>> WaiversOf(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  if (!file) {
-    return absl::NotFoundError(absl::StrCat("cannot read ", path));
-  }
+  DEVRT_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   return cts::ParseWaivers(text, path);
 }
 
-absl::StatusOr<std::optional<Report>> ReportOf(const std::string& text) {
-  if (text.empty() || text == "text") return std::optional<Report>();
-  const size_t colon = text.find(':');
-  Report report = {text.substr(0, colon),
-                   colon == std::string::npos ? "" : text.substr(colon + 1)};
-  if ((report.form != "json" && report.form != "junit") ||
-      report.file.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--report takes text, json:FILE or junit:FILE, not ", Quoted(text)));
+absl::StatusOr<std::vector<Report>> ReportsOf(
+    const std::vector<std::string>& texts) {
+  std::vector<Report> reports;
+  for (const std::string& text : texts) {
+    if (text == "text") continue;
+    const size_t colon = text.find(':');
+    Report report = {text.substr(0, colon),
+                     colon == std::string::npos ? "" : text.substr(colon + 1)};
+    if ((report.form != "json" && report.form != "junit") ||
+        report.file.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--report takes text, json:FILE or junit:FILE, not ", Quoted(text)));
+    }
+    for (const Report& other : reports) {
+      if (AbsolutePath(other.file) != AbsolutePath(report.file)) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("two reports in one file, ", Quoted(report.file)));
+    }
+    // A report that cannot be written must not cost a run.
+    DEVRT_RETURN_IF_ERROR(CheckWritable(report.file));
+    reports.push_back(std::move(report));
   }
-  // A report that cannot be written must not cost a run.
-  DEVRT_RETURN_IF_ERROR(WriteFile(report.file, ""));
-  return std::optional<Report>(std::move(report));
+  return reports;
 }
 
 absl::StatusOr<Request> RequestOf(const Arguments& arguments) {
@@ -128,46 +134,47 @@ absl::StatusOr<Request> RequestOf(const Arguments& arguments) {
     DEVRT_ASSIGN_OR_RETURN(options.waivers, WaiversOf(xfail));
   }
   options.verify_waivers = arguments.Has("--verify-xfail");
-  DEVRT_ASSIGN_OR_RETURN(request.report,
-                         ReportOf(arguments.Get("--report", "")));
+  DEVRT_ASSIGN_OR_RETURN(request.reports, ReportsOf(arguments.All("--report")));
   return request;
 }
 
-// Prints failures as they come.
-class Printer : public cts::Observer {
- public:
-  void End(const cts::TestResult& result) override {
-    if (result.outcome == cts::TestResult::Outcome::kFailed) {
-      Print(FailureText(result));
-    }
+int WriteReports(const std::vector<Report>& reports,
+                 const cts::Report& report) {
+  int code = report.ExitCode();
+  for (const Report& to : reports) {
+    const absl::Status written = WriteFile(
+        to.file, to.form == "json" ? ReportJson(report) : ReportJunit(report));
+    if (!written.ok()) code = Failure(kCtsCommand, Explain(written));
   }
-};
+  return code;
+}
+
+// Why there is no report.
+int Ended(const absl::Status& status) {
+  if (absl::IsCancelled(status)) {
+    Failure(kCtsCommand, Explain(status));
+    return Interruption::Code();
+  }
+  return absl::IsResourceExhausted(status)
+             ? Failure(kCtsCommand, Explain(status))
+             : UsageError(kCtsCommand, Explain(status));
+}
 
 int Run(const Arguments& arguments) {
+  const bool json = arguments.Has("--json");
   if (arguments.Has("--list")) {
-    Print(arguments.Has("--json") ? ListJson() : ListText());
+    Print(json ? ListJson() : ListText());
     return kSuccess;
   }
   absl::StatusOr<Request> request = RequestOf(arguments);
   if (!request.ok()) return UsageError(kCtsCommand, Explain(request.status()));
-  const bool json = arguments.Has("--json");
-  Printer printer;
-  absl::StatusOr<cts::Report> report =
-      cts::Run(request->options, json ? nullptr : &printer);
-  if (!report.ok()) {
-    const bool failed = absl::IsResourceExhausted(report.status());
-    return failed ? Failure(kCtsCommand, Explain(report.status()))
-                  : UsageError(kCtsCommand, Explain(report.status()));
-  }
+  const Interruption interruption;
+  Progress progress(!json);
+  absl::StatusOr<cts::Report> report = cts::Run(request->options, &progress);
+  progress.Clear();
+  if (!report.ok()) return Ended(report.status());
   Print(json ? ReportJson(*report) : StatementText(*report));
-  if (request->report.has_value()) {
-    const Report& to = *request->report;
-    const absl::Status written =
-        WriteFile(to.file, to.form == "json" ? ReportJson(*report)
-                                             : ReportJunit(*report));
-    if (!written.ok()) return Failure(kCtsCommand, Explain(written));
-  }
-  return report->ExitCode();
+  return WriteReports(request->reports, *report);
 }
 
 }  // namespace
@@ -181,7 +188,9 @@ const Command kCtsCommand = {
     "of their own, so that one that crashes or hangs ends nothing but itself. "
     "What the plugin does not promise is told as unsupported. A simulator is "
     "configured as ever, DEVRT_MTIA=mode=threaded.\n\n"
-    "Exit codes: 0 passed; 1 failed; 2 wrong usage; 77 nothing ran.",
+    "Exit code 0: all that ran passed. 1: something failed. 77: nothing ran, "
+    "for example since this machine lacks the accelerator. Ctrl-C ends the "
+    "worker, too: 130.",
     kFlags,
     &Run,
 };

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/terminal.h"
 
+#include <fcntl.h>
 #include <langinfo.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -58,6 +60,49 @@ absl::Status FlushOutput() {
   return absl::DataLossError(
       absl::StrFormat("cannot write to standard output: %s",
                       flushed ? "part of it is lost" : std::strerror(error)));
+}
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  errno = 0;
+  std::FILE* const file = std::fopen(path.c_str(), "rb");
+  std::string text;
+  bool read = file != nullptr;
+  if (file != nullptr) {
+    char part[4096];
+    while (const size_t n = std::fread(part, 1, sizeof part, file)) {
+      text.append(part, n);
+    }
+    read = std::ferror(file) == 0;  // of a directory, for one
+    const int error = errno;
+    std::fclose(file);
+    errno = error;
+  }
+  if (read) return text;
+  return absl::UnavailableError(absl::StrFormat(
+      "cannot read %s: %s", Quoted(path), std::strerror(errno)));
+}
+
+absl::Status CheckWritable(const std::string& path) {
+  struct stat info;
+  int error = 0;
+  if (stat(path.c_str(), &info) != 0) {
+    // Made and taken away again: only so is it known.
+    const int fd =
+        open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    error = fd < 0 ? errno : 0;
+    if (fd >= 0) {
+      close(fd);
+      unlink(path.c_str());
+    }
+  } else if (S_ISREG(info.st_mode) || S_ISDIR(info.st_mode)) {
+    const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    error = fd < 0 ? errno : 0;
+    if (fd >= 0) close(fd);
+  }
+  // To open a pipe may wait, or end what another reads.
+  if (error == 0) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrFormat(
+      "cannot write %s: %s", Quoted(path), std::strerror(error)));
 }
 
 absl::Status WriteFile(const std::string& path, std::string_view text) {

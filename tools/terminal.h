@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace devrt::tools {
 
@@ -26,6 +27,12 @@ void Print(std::string_view text);
 
 // What went wrong with standard output so far, if anything: a full disk, say.
 absl::Status FlushOutput();
+
+// Reads the whole file, or says in one sentence why it could not.
+absl::StatusOr<std::string> ReadFile(const std::string& path);
+
+// Whether WriteFile would get as far as to open the file, which stays as it is.
+absl::Status CheckWritable(const std::string& path);
 
 // Writes the whole file, or says in one sentence why it could not.
 absl::Status WriteFile(const std::string& path, std::string_view text);

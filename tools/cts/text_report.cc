@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -27,22 +28,36 @@ std::string Lines(const std::vector<std::string>& lines, size_t indent) {
   return text;
 }
 
+// What waivers and plugins that do not open are about has a column only then.
+bool IsShown(const cts::Report& report, Outcome outcome) {
+  return report.Count(outcome) > 0 || outcome == Outcome::kPassed ||
+         outcome == Outcome::kFailed || outcome == Outcome::kUnsupported ||
+         outcome == Outcome::kSkipped;
+}
+
 std::string GroupTable(const cts::Report& report) {
-  Table table({"GROUP", "PASSED", "FAILED", "UNSUPPORTED", "SKIPPED"});
+  static constexpr std::pair<Outcome, const char*> kColumns[] = {
+      {Outcome::kPassed, "PASSED"},
+      {Outcome::kFailed, "FAILED"},
+      {Outcome::kExpectedFailure, "EXPECTED"},
+      {Outcome::kUnexpectedPass, "UNEXPECTED"},
+      {Outcome::kUnsupported, "UNSUPPORTED"},
+      {Outcome::kSkipped, "SKIPPED"},
+      {Outcome::kNotRun, "NOT RUN"}};
+  std::vector<std::string> head = {"GROUP"};
+  for (const auto& [outcome, title] : kColumns) {
+    if (IsShown(report, outcome)) head.emplace_back(title);
+  }
+  Table table(head);
   for (const std::string& group : cts::Groups()) {
-    const auto count = [&](Outcome outcome) {
-      return report.Count(outcome, group);
-    };
-    const int failed = count(Outcome::kFailed) +
-                       count(Outcome::kExpectedFailure) +
-                       count(Outcome::kNotRun);
-    const int passed =
-        count(Outcome::kPassed) + count(Outcome::kUnexpectedPass);
-    const int unsupported = count(Outcome::kUnsupported);
-    const int skipped = count(Outcome::kSkipped);
-    if (failed + passed + unsupported + skipped == 0) continue;
-    table.Add({group, std::to_string(passed), std::to_string(failed),
-               std::to_string(unsupported), std::to_string(skipped)});
+    std::vector<std::string> row = {group};
+    int all = 0;
+    for (const auto& [outcome, title] : kColumns) {
+      const int count = report.Count(outcome, group);
+      all += count;
+      if (IsShown(report, outcome)) row.push_back(std::to_string(count));
+    }
+    if (all > 0) table.Add(row);
   }
   return table.empty() ? "" : "\n" + table.Text(2);
 }
@@ -92,10 +107,17 @@ std::string Verdict(const cts::Report& report) {
   return report.ExitCode() == 0 ? "PASSED" : "NOTHING RAN";
 }
 
+// A crash is told at once.
+std::string How(const cts::TestResult& result) {
+  return result.how == cts::TestResult::How::kCheck
+             ? ""
+             : absl::StrCat(" by ", ToString(result.how));
+}
+
 }  // namespace
 
 std::string FailureText(const cts::TestResult& result) {
-  std::string text = absl::StrCat("FAILED  ", result.test.name,
+  std::string text = absl::StrCat("FAILED  ", result.test.name, How(result),
                                   result.test.items.empty() ? "" : " (",
                                   absl::StrJoin(result.test.items, ", "),
                                   result.test.items.empty() ? "" : ")", "\n  ",

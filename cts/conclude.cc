@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the supervisor itself has seen, as results; and what waivers make of
+// results.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "cts/catalog.h"
+#include "cts/supervisor.h"
+
+namespace devrt::cts {
+
+using Outcome = TestResult::Outcome;
+
+void Supervisor::Conclude() {
+  ConcludeOpening();
+  ConcludeEnding();
+  for (TestResult& result : report_->results) {
+    if (result.outcome == Outcome::kNotRun) {
+      result.messages = {"the plugin could not be opened"};
+    }
+  }
+  FindUnexpectedPasses();
+}
+
+TestResult* Supervisor::ResultOfSeen(const char* name, const Seen& seen) {
+  TestResult* const chosen = ResultOf(name);
+  if (chosen != nullptr) {
+    return chosen->outcome == Outcome::kUnsupported ? nullptr : chosen;
+  }
+  // Whatever was chosen: a plugin that fails like this does not pass.
+  TestResult result;
+  result.test = InfoOf(Named(name));
+  if (!seen.failed ||
+      WaiverOf(result.test, Waiver::Kind::kUnsupported) != nullptr) {
+    return nullptr;
+  }
+  report_->results.push_back(std::move(result));
+  return &report_->results.back();
+}
+
+void Supervisor::Fill(const Seen& seen, TestResult* result) {
+  result->seconds = seen.seconds;
+  result->outcome = seen.failed ? Outcome::kFailed : Outcome::kPassed;
+  if (!seen.failed) return;
+  result->how = seen.how;
+  result->messages = {seen.message};
+  result->calls = seen.calls;
+  result->log = seen.log;
+}
+
+void Supervisor::ConcludeOpening() {
+  TestResult* const result = ResultOfSeen("load.opens", opening_);
+  if (result == nullptr) return;
+  observer_->Begin(result->test);
+  Fill(opening_, result);
+  // No fault of the plugin's; it has never been opened here.
+  if (!absent_.empty()) result->outcome = Outcome::kSkipped;
+  observer_->End(*result);
+}
+
+void Supervisor::ConcludeEnding() {
+  if (!opened_) return;
+  TestResult* const result = ResultOfSeen("load.process_ends_well", ending_);
+  if (result == nullptr) return;
+  observer_->Begin(result->test);
+  Fill(ending_, result);
+  Expect(result);
+  observer_->End(*result);
+}
+
+void Supervisor::Expect(TestResult* result) const {
+  if (result->outcome == Outcome::kFailed &&
+      WaiverOf(result->test, Waiver::Kind::kExpectedFailure) != nullptr) {
+    result->outcome = Outcome::kExpectedFailure;
+  }
+}
+
+// A waiver of an item is kept as long as one of its tests fails.
+void Supervisor::FindUnexpectedPasses() {
+  for (const Waiver& waiver : options_.waivers) {
+    if (waiver.kind != Waiver::Kind::kExpectedFailure) continue;
+    std::vector<TestResult*> passed;
+    bool failed = false;
+    for (TestResult& result : report_->results) {
+      if (!IsAbout(waiver.what, result.test)) continue;
+      failed = failed || result.outcome == Outcome::kExpectedFailure;
+      if (result.outcome == Outcome::kPassed) passed.push_back(&result);
+    }
+    if (failed) continue;
+    for (TestResult* const result : passed) {
+      result->outcome = Outcome::kUnexpectedPass;
+      result->messages = {absl::StrCat(
+          waiver.line > 0
+              ? absl::StrCat("line ", waiver.line, " of the waivers")
+              : absl::StrCat("a waiver of ", waiver.what),
+          " expects a failure: ", waiver.reason)};
+    }
+  }
+}
+
+}  // namespace devrt::cts
