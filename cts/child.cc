@@ -53,7 +53,7 @@ void LeaveSupervisor(pid_t supervisor, int log) {
 
 int NewLog() {
   const int log = memfd_create("devrt cts log", MFD_CLOEXEC);
-  // At the end, wherever that is after TakeLog.
+  // At its end, also after the worker has emptied it.
   if (log >= 0) fcntl(log, F_SETFL, O_APPEND);
   return log;
 }
@@ -87,7 +87,7 @@ absl::StatusOr<Child> Child::Start(const Options& options,
     close(ends[0]);
     LeaveSupervisor(supervisor, child.log_);
     // As a program ends: what the plugin does then is part of the matter.
-    std::exit(RunWorker(options, tests, ends[1], ring));
+    std::exit(RunWorker(options, tests, {ends[1], child.log_, ring}));
   }
   const int error = errno;
   close(ends[1]);
@@ -185,7 +185,7 @@ std::string Child::HowItEnded() const {
   return absl::StrCat("signal ", number, " (", strsignal(number), ")");
 }
 
-std::string Child::TakeLog() {
+std::string Child::ReadLog() const {
   struct stat info;
   if (fstat(log_, &info) != 0) return "";
   const off_t size = info.st_size;
@@ -195,9 +195,6 @@ std::string Child::TakeLog() {
     absl::StrAppend(&text, "\n[", size - 2 * kLogPart, " bytes more]\n",
                     ReadAt(log_, size - kLogPart, kLogPart));
   }
-  // Now, so that a plugin that writes much does not fill the memory.  It cannot
-  // fail: nothing seals the file.
-  [[maybe_unused]] const int emptied = ftruncate(log_, 0);
   return text;
 }
 

@@ -50,8 +50,9 @@ class Child {
   bool BySignal() const;
   std::string HowItEnded() const;  // "signal 11 (Segmentation fault)"
 
-  // What it wrote since the last call; of much the beginning and the end.
-  std::string TakeLog();
+  // What it wrote since its last test began, or since it said that it leaves;
+  // of much the beginning and the end.
+  std::string ReadLog() const;
 
  private:
   Child() = default;

@@ -192,7 +192,7 @@ void Supervisor::CannotOpen(Child* child, How how, std::string why) {
   opening_.how = how;
   opening_.message = opened_ ? absl::StrCat("not again: ", why) : why;
   opening_.calls = ring_.Lines();
-  opening_.log = child->TakeLog();
+  opening_.log = child->ReadLog();
 }
 
 absl::StatusOr<bool> Supervisor::FollowTest(Child* child, size_t index) {
@@ -222,9 +222,8 @@ absl::StatusOr<bool> Supervisor::FollowTest(Child* child, size_t index) {
     running.over = true;
   }
   result->seconds = Now() - begin;
-  std::string log = child->TakeLog();
   if (result->outcome == Outcome::kFailed) {
-    result->log = std::move(log);
+    result->log = child->ReadLog();
     result->calls = ring_.Lines();
     worker_is_there = false;
     Expect(result);
@@ -304,7 +303,7 @@ void Supervisor::FollowEnding(Child* child, size_t ran,
           ? "no test"
           : absl::StrCat(ran, ran == 1 ? " test, " : " tests, at last ", last),
       ": ", seen.message);
-  seen.log = child->TakeLog();
+  seen.log = child->ReadLog();
   ending_ = std::move(seen);
 }
 

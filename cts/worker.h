@@ -14,10 +14,17 @@
 
 namespace devrt::cts {
 
+// What a worker shares with its supervisor.
+struct Shared {
+  int pipe;        // to the supervisor
+  int log;         // the file that standard output and error go to
+  CallRing* ring;  // may be nullptr
+};
+
 // Opens the plugin, runs `tests` (indices into Catalog()) up to the first that
-// fails, and reports to the pipe `fd`.  The process's exit code.
-int RunWorker(const Options& options, const std::vector<size_t>& tests, int fd,
-              CallRing* ring);
+// fails, and reports to the pipe.  The process's exit code.
+int RunWorker(const Options& options, const std::vector<size_t>& tests,
+              const Shared& shared);
 
 }  // namespace devrt::cts
 

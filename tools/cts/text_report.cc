@@ -102,6 +102,12 @@ std::string WaiversText(const cts::Report& report) {
   return text;
 }
 
+std::string BackendText(const cts::Report& report) {
+  if (report.backend.empty()) return "unknown, the file has no manifest";
+  return absl::StrCat(Printable(report.backend), " ", Printable(report.version),
+                      ", by ", Printable(report.vendor));
+}
+
 std::string Verdict(const cts::Report& report) {
   if (!report.Passed()) return "FAILED";
   return report.ExitCode() == 0 ? "PASSED" : "NOTHING RAN";
@@ -142,13 +148,12 @@ std::string StatementText(const cts::Report& report) {
   const std::vector<std::string> names = CapabilityNames(report.capabilities);
   std::string text = absl::StrFormat(
       "Conformance statement: %s\n"
-      "  backend       %s %s, by %s\n"
+      "  backend       %s\n"
       "  file          %s\n"
       "  SHA-256       %s\n"
       "  ABI           major %d, minor %d\n",
-      Verdict(report), Printable(report.backend), Printable(report.version),
-      Printable(report.vendor), Printable(report.plugin), report.sha256,
-      report.abi_major, report.abi_minor);
+      Verdict(report), BackendText(report), Printable(report.plugin),
+      report.sha256, report.abi_major, report.abi_minor);
   absl::StrAppend(
       &text, "  capabilities  ",
       Wrap(names.empty() ? "none" : absl::StrJoin(names, " "), kWidth, 16),
