@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Streams, events, memory and gates of the C table, each given up by its
-// destructor: declare a gate behind what it holds, so that it opens first.  Making one, or asking it something that must not fail, ends the
-// test when it does fail; the methods that return a Result leave that to the
-// test.
+// destructor: declare a gate behind what it holds, so that it opens first.
+// Making one, or asking it something that must not fail, ends the test when it
+// does fail; the methods that return a Result leave that to the test.
 //
 // They go through the table and not through devrt::Stream and its like, because
 // those remember, recycle and check: what a plugin does wrong would not show.

@@ -12,25 +12,28 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCE_FOLDERS = [
-    "arrays", "backends", "bench", "examples", "guards", "include", "memory",
-    "packaging", "python", "runtime", "streams", "tests", "tools",
+    "arrays", "backends", "bench", "cts", "examples", "guards", "include",
+    "memory", "packaging", "python", "runtime", "streams", "tests", "tools",
 ]
 CODE = {".c", ".cc", ".cu", ".h"}
 UNITS = {".c", ".cc", ".cu"}
 KEPT_HEADERS = pathlib.Path("tests/abi/kept")  # found by -I, not by path
 
 # A layer may include itself and what stands to its right.
-LAYERS = ["arrays", "memory", "guards", "streams", "runtime", "backends/abi"]
+LAYERS = ["cts", "arrays", "memory", "guards", "streams", "runtime", "backends/abi"]
 
 COMFORTABLE_LINES = 600
 MOST_LINES = 800
 
-# What libdevrt exports, a name a line; a change of it is a change of what
-# programs may use, and is reviewed as such.
-EXPORT_LIST = pathlib.Path("lib/devrt.symbols")
+# What the libraries export, a name a line; a change of it is a change of what
+# programs may use, and is reviewed as such. By the library in a build folder.
+EXPORT_LISTS = {
+    "lib/libdevrt.so": pathlib.Path("lib/devrt.symbols"),
+    "cts/libdevrt_cts.so": pathlib.Path("cts/devrt_cts.symbols"),
+}
 EXPORT_LIST_HEAD = """\
 # SPDX-License-Identifier: Apache-2.0
-# What libdevrt.so exports. After a change that is meant: scripts/check --fix
+# What {} exports. After a change that is meant: scripts/check --fix
 """
 # Abseil puts its version into its names: absl::lts_20220623::Status.
 ABSL_VERSION = re.compile(r"\babsl::(lts_\d+|debian\d+)::")
@@ -138,7 +141,13 @@ def mentioned_in_builds():
     found = set()
     for build in sources({".build"}) + [pathlib.Path("lib/devrt/meson.build")]:
         text = (ROOT / build).read_text(encoding="utf-8")
-        for word in re.findall(r"'([^'\n]+)'", text):
+        words = re.findall(r"'([^'\n]+)'", text)
+        # A loop over stems: files('tests' / stem + '_tests.cc').
+        for folder, end in re.findall(r"files\('(\w+)' / \w+ \+ '([\w.]+)'\)",
+                                      text):
+            found |= {ROOT / build.parent / folder / (word + end)
+                      for word in words}
+        for word in words:
             path = (ROOT / build.parent / word).resolve()
             found.add(path)
             found.add(path.with_suffix(""))
@@ -243,22 +252,22 @@ def exported_names(library):
                    for line in lines})
 
 
-def check_export_list(library, fix):
+def check_export_list(library, export_list, fix):
     names = exported_names(library)
-    path = ROOT / EXPORT_LIST
+    path = ROOT / export_list
     if fix:
-        path.write_text(EXPORT_LIST_HEAD + "\n".join(names) + "\n",
-                        encoding="utf-8")
+        path.write_text(EXPORT_LIST_HEAD.format(library.name)
+                        + "\n".join(names) + "\n", encoding="utf-8")
     known = [line for line in path.read_text(encoding="utf-8").splitlines()
              if not line.startswith("#")] if path.exists() else []
-    return ([f"{library.name} exports {name}, which is not in {EXPORT_LIST}"
+    return ([f"{library.name} exports {name}, which is not in {export_list}"
              for name in names if name not in known]
-            + [f"{library.name} no longer exports {name}, see {EXPORT_LIST}"
+            + [f"{library.name} no longer exports {name}, see {export_list}"
                for name in known if name not in names])
 
 
-def check_libdevrt(library, fix):
-    findings = check_export_list(library, fix)
+def check_library(library, export_list, fix):
+    findings = check_export_list(library, export_list, fix)
     loaded = run("ldd", str(library)).splitlines()
     return findings + [f"{library.name} loads {line.split()[0]}"
                        for line in loaded if VENDOR_LIBRARY.search(line.split()[0])]
@@ -276,13 +285,17 @@ def check_plugin(library):
 
 
 def check_exports(build, fix=False):
-    library = build / "lib/libdevrt.so"
+    libraries = {build / name: export_list
+                 for name, export_list in EXPORT_LISTS.items()
+                 if (build / name).exists()}
     plugins = sorted((build / "lib/devrt").glob("libdevrt_*.so"))
-    if not library.exists() or not plugins:
+    if build / "lib/libdevrt.so" not in libraries or not plugins:
         raise Skipped(f"nothing built in {build}")
     if not (shutil.which("nm") and shutil.which("readelf")):
         raise Skipped("binutils is missing")
-    findings = check_libdevrt(library, fix)
+    findings = []
+    for library, export_list in libraries.items():
+        findings += check_library(library, export_list, fix)
     for plugin in plugins:
         findings += check_plugin(plugin)
     return findings

@@ -7,12 +7,19 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import unittest
 
 from tree import HERE, InstallTest, MESON, PREFIX
 
 PROGRAM = HERE / "program"
 HOLDS = "mtia:1 holds 42\n"
+
+
+def needed(program):
+    """What the dynamic linker loads for it."""
+    return subprocess.run(["readelf", "-dW", str(program)], check=True,
+                          stdout=subprocess.PIPE).stdout
 
 
 class Installed(InstallTest):
@@ -58,6 +65,10 @@ class Installed(InstallTest):
                          f"devrt {version}\n")
         self.assertIn("absl_statusor", self.pkg_config("--print-requires"))
 
+    def test_the_command_runs_the_suite(self):
+        self.run_command("devrt", "cts", "--groups=load",
+                         f"--plugin={self.tree.plugins}/libdevrt_mtia.so")
+
     def test_the_command_finds_its_backends(self):
         report = json.loads(self.run_command("devrt", "list", "--json"))
         self.assertEqual([b["path"] for b in report["backends"]],
@@ -71,6 +82,19 @@ class Installed(InstallTest):
             variables["DEVRT_PLUGIN_PATH"] = str(self.tree.plugins)
         self.assertEqual(self.run_command(program, **variables), HOLDS)
 
+    def assert_tests(self, program, kind, **variables):
+        """A vendor's test program: exit code and words are the suite's."""
+        if kind == "static":
+            self.assertNotIn(b"libdevrt", needed(program))
+        good = self.tree.plugins / "libdevrt_mtia.so"
+        self.assertEqual(self.run_command(program, good, **variables),
+                         "mtia: passed\n")
+        bad = self.folder / "bad.so"
+        bad.write_bytes(good.read_bytes()[:999])
+        self.assertRegex(
+            self.run_command(program, bad, expect=1, **variables),
+            r"^load.opens: [A-Z_]+: .*\n.*: failed\n$")
+
     def work_folder(self, name, *files):
         folder = self.folder / name
         folder.mkdir()
@@ -80,17 +104,19 @@ class Installed(InstallTest):
         return folder
 
     def test_meson(self):
-        folder = self.work_folder("meson", "meson.build", "meson_options.txt")
+        folder = self.work_folder("meson", "meson.build", "meson_options.txt",
+                                  "conformance.cc")
         kinds = [f"-D{kind}={str(kind in self.kinds).lower()}"
                  for kind in ["shared", "static"]]
         self.run_command(MESON, "setup", *kinds, folder / "build", folder)
         self.run_command("ninja", "-C", folder / "build")
         for kind in self.kinds:
             self.assert_works(folder / "build" / f"program_{kind}", kind)
+            self.assert_tests(folder / "build" / f"conformance_{kind}", kind)
 
     def test_cmake(self):
         self.need("cmake")
-        folder = self.work_folder("cmake", "CMakeLists.txt")
+        folder = self.work_folder("cmake", "CMakeLists.txt", "conformance.cc")
         *launcher, compiler = shlex.split(os.environ["DEVRT_CXX"])
         said = self.run_command(
             "cmake", "-S", folder, "-B", folder / "build", "-G", "Ninja",
@@ -100,6 +126,25 @@ class Installed(InstallTest):
         self.run_command("ninja", "-C", folder / "build")
         for kind in self.kinds:
             self.assert_works(folder / "build" / f"program_{kind}", kind)
+            self.assert_tests(folder / "build" / f"conformance_{kind}", kind)
+
+    def test_pkg_config_of_the_suite(self):
+        folder = self.work_folder("suite", "conformance.cc")
+        compiler = shlex.split(os.environ["DEVRT_CXX"])
+        libraries = self.pkg_config("--variable=libdir")[0]
+        for kind in self.kinds:
+            words = self.run_command(
+                "pkg-config", "--cflags", "--libs",
+                *(["--static"] if kind == "static" else []),
+                "devrt_cts").split()
+            if kind == "static":
+                words = [f"-l:lib{word[2:]}.a" if word in (
+                    "-ldevrt", "-ldevrt_cts") else word for word in words]
+            program = folder / f"conformance_{kind}"
+            self.run_command(
+                *compiler, "-std=c++17", "conformance.cc", "-o", program,
+                *words, f"-Wl,-rpath,{libraries}", folder=folder)
+            self.assert_tests(program, kind)
 
     def test_pkg_config_and_a_move(self):
         folder = self.work_folder("pkg-config")
@@ -127,6 +172,7 @@ class Installed(InstallTest):
         self.tree.folder = self.folder / "moved"
         try:
             self.test_the_command_finds_its_backends()
+            self.test_the_command_runs_the_suite()
             self.test_pkg_config()
             libraries = str(self.tree.path("LIBDIR"))
             for kind in self.kinds:

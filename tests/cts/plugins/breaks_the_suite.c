@@ -45,7 +45,8 @@ static void crash(void) {
   struct rlimit core;
   getrlimit(RLIMIT_CORE, &core);
   /* Without a newline at its end: it has to be seen all the same. */
-  printf("about to crash, core limit %lld", (long long)core.rlim_cur);
+  fprintf(is("crashes_in_open") ? stderr : stdout,
+          "about to crash, core limit %lld", (long long)core.rlim_cur);
   signal(SIGSEGV, SIG_DFL); /* a sanitizer would make it an exit */
   raise(SIGSEGV);
 }
