@@ -3,7 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
+#include <limits.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -24,6 +25,7 @@ struct ThreadWriter {
   RingHeader* ring;
   uint64_t written;
   bool has_none;
+  uint8_t ends;  // how often it was told that the thread ends
 };
 __thread ThreadWriter t_writer;
 
@@ -158,6 +160,35 @@ Recorder* Recorder::Open(const char* path, std::string* error) {
   return new Recorder(header);
 }
 
+Recorder::Recorder(FileHeader* header) : header_(header) {
+  pthread_key_create(&thread_end_, &ThreadEnds);
+}
+
+RingHeader* Recorder::EndedRing() {
+  const std::lock_guard<std::mutex> lock(ended_mutex_);
+  if (ended_.empty()) return nullptr;
+  RingHeader* const ring = ended_.front();
+  ended_.pop_front();
+  header_->reused.fetch_add(
+      std::min(ring->written.load(), header_->ring_records));
+  ring->written.store(0);
+  std::memset(ring->thread_name, 0, sizeof ring->thread_name);
+  return ring;
+}
+
+void Recorder::ThreadEnds(void* self) {
+  auto* const recorder = static_cast<Recorder*>(self);
+  if (++t_writer.ends < PTHREAD_DESTRUCTOR_ITERATIONS) {
+    // Others that are told may still use devrt: once more, after them.
+    pthread_setspecific(recorder->thread_end_, recorder);
+    return;
+  }
+  const std::lock_guard<std::mutex> lock(recorder->ended_mutex_);
+  recorder->ended_.push_back(t_writer.ring);
+  t_writer.ring = nullptr;
+  t_writer.has_none = true;
+}
+
 RingHeader* Recorder::NewRing() {
   const uint32_t index = header_->ring_count.fetch_add(1);
   if (index >= header_->max_rings) {
@@ -172,7 +203,8 @@ RingHeader* Recorder::NewRing() {
 
 RingHeader* Recorder::ThreadRing() {
   if (t_writer.has_none) return nullptr;
-  RingHeader* const ring = NewRing();
+  RingHeader* ring = NewRing();
+  if (ring == nullptr) ring = EndedRing();
   if (ring == nullptr) {
     t_writer.has_none = true;
     return nullptr;
@@ -180,7 +212,8 @@ RingHeader* Recorder::ThreadRing() {
   ring->tid = static_cast<uint32_t>(syscall(SYS_gettid));
   pthread_getname_np(pthread_self(), ring->thread_name,
                      sizeof ring->thread_name);
-  t_writer = {ring, 0, false};
+  t_writer = {ring, 0, false, 0};
+  pthread_setspecific(thread_end_, this);
   return ring;
 }
 

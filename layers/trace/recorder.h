@@ -6,8 +6,11 @@
 #ifndef DEVRT_LAYERS_TRACE_RECORDER_H_
 #define DEVRT_LAYERS_TRACE_RECORDER_H_
 
+#include <pthread.h>
+
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -45,9 +48,13 @@ class Recorder {
   uint32_t Name(const char* text);
 
  private:
-  explicit Recorder(FileHeader* header) : header_(header) {}
+  explicit Recorder(FileHeader* header);
   // nullptr if there are no more, or no room for one on the disk.
   RingHeader* NewRing();
+  // That of the thread that ended first, without its records; nullptr if none
+  // has ended.
+  RingHeader* EndedRing();
+  static void ThreadEnds(void* recorder);
   void CountWithoutRing() {
     CountLost(no_space_.load(std::memory_order_relaxed) ? Loss::kNoSpace
                                                         : Loss::kNoRing,
@@ -56,7 +63,10 @@ class Recorder {
   RingHeader* ThreadRing();
 
   FileHeader* const header_;
+  pthread_key_t thread_end_{};
   std::atomic<bool> no_space_{false};
+  std::mutex ended_mutex_;
+  std::deque<RingHeader*> ended_;  // in order of their threads' ends
   std::mutex names_mutex_;
   std::unordered_map<std::string, uint32_t> names_;
 };

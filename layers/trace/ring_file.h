@@ -81,6 +81,7 @@ struct FileHeader {
   uint64_t rings_offset;
   uint64_t start_ns;  // CLOCK_MONOTONIC when the file was made
   std::atomic<uint64_t> lost[kLosses];  // by Loss
+  std::atomic<uint64_t> reused;  // records of ended threads, for their rings
   std::atomic<uint32_t> backend_count;
   // When the process began, in the system's ticks: its number is used again
   // for others.  0: not known yet.

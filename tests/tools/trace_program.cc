@@ -12,6 +12,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "devrt/devrt.h"
@@ -57,6 +58,15 @@ void Idle(int times) {
   }
 }
 
+// As many threads, each when the one before has ended.
+void Threads(int times) {
+  Machine machine;
+  for (int i = 0; i < times; ++i) {
+    std::thread([&] { machine.Fill(machine.first, 1); }).join();
+  }
+  Must(machine.first.Synchronize());
+}
+
 // All fills are under way at once.
 void UnderWay(int times) {
   Machine machine;
@@ -90,10 +100,8 @@ void Wait(int times) {
 }
 
 const std::map<std::string, std::function<void(int)>> kActions = {
-    {"crash", Crash},
-    {"idle", Idle},
-    {"under_way", UnderWay},
-    {"wait", Wait},
+    {"crash", Crash},        {"idle", Idle}, {"threads", Threads},
+    {"under_way", UnderWay}, {"wait", Wait},
 };
 
 }  // namespace

@@ -120,6 +120,18 @@ class TraceTest(ToolTest):
         self.assertGreaterEqual(last["ts"],
                                 max(f["ts"] + f["dur"] for f in others))
 
+    def test_rings_of_ended_threads_are_used_again(self):
+        for threads in [200, 600]:
+            _, trace = self.trace(PROGRAM, "threads", str(threads))
+            other = trace["otherData"]
+            fills = [e for e in self.slices(self.check(trace), "host: ")
+                     if e["name"] == "fill_async"]
+            self.assertEqual(other["lost"], 0)
+            self.assertEqual(len(fills) + other["overwritten"], threads)
+            # Kept as long as there is room: for the main thread and the
+            # simulator, and 254 others.
+            self.assertEqual(len(fills), min(threads, 254))
+
     def test_operations_under_way_are_bounded(self):
         result, trace = self.trace(
             PROGRAM, "under_way", "3000", DEVRT_TRACE_TIMES="events",

@@ -99,6 +99,7 @@ absl::StatusOr<TraceData> ReadTrace(int fd) {
   data.pid = header.pid.load();
   data.refused_processes = header.refused_pids.load();
   data.start_ns = header.start_ns;
+  data.overwritten = header.reused.load();
   for (uint32_t i = 0; i < trace::kLosses; ++i) {
     data.lost[i] = header.lost[i].load();
   }

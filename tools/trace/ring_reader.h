@@ -24,7 +24,7 @@ struct TraceData {
   uint32_t pid = 0;  // 0: no process wrote
   uint32_t refused_processes = 0;
   uint64_t start_ns = 0;
-  uint64_t overwritten = 0;  // older records that the rings had no room for
+  uint64_t overwritten = 0;  // older records, for which there was no more room
   uint64_t lost[trace::kLosses] = {};  // records, by trace::Loss
   std::vector<std::string> backends;
   std::vector<TraceThread> threads;
