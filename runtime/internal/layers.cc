@@ -17,6 +17,7 @@
 #include "devrt/runtime/internal/host_table.h"
 #include "devrt/runtime/internal/library_kind.h"
 #include "devrt/runtime/internal/open.h"
+#include "devrt/runtime/internal/open_watch.h"
 #include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/status.h"
 
@@ -101,6 +102,9 @@ absl::StatusOr<const Layer*> LayerSet::Open(Entry* entry) {
   Layer& layer = entry->layer;
   if (entry->opened) return &layer;
   any_opened_ = true;
+  const Opening opening(
+      "opening", kLayerLibrary.noun,
+      entry->canonical.empty() ? layer.name : entry->canonical);
   devrt_layer_v0 given = {};
   given.struct_size = sizeof given;
   DEVRT_RETURN_IF_ERROR(

@@ -102,6 +102,7 @@ absl::StatusOr<void*> LoadLibrary(const std::string& path,
         PathText(path),
         ": its manifest is not the one that was found there before"));
   }
+  const Opening loading("loading", kind.noun, path);
   DEVRT_ASSIGN_OR_RETURN(void* const library, LoadPluginFile(file));
   const void* loaded = dlsym(library, kind.manifest_symbol);
   void* open = dlsym(library, kind.open_symbol);
@@ -142,8 +143,12 @@ absl::StatusOr<BackendRecord*> OpenPlugin(
   devrt_backend_v0 given = {};
   given.struct_size = sizeof given;
   const OpenWatch watch;
-  const absl::Status opened = CallPlugin(
-      backend->name, "open", [&] { return open(HostTable(), &given); });
+  const absl::Status opened = [&] {
+    const Opening opening("opening", kPluginLibrary.noun,
+                          path.empty() ? backend->name : path);
+    return CallPlugin(backend->name, "open",
+                      [&] { return open(HostTable(), &given); });
+  }();
   for (const std::string& finding : watch.Findings()) {
     DEVRT_LOG(kWarning, absl::StrCat("the open of backend \"", backend->name,
                                      "\" ", finding));

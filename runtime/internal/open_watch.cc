@@ -7,6 +7,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "devrt/runtime/internal/text.h"
+#include "devrt/runtime/log.h"
+
 namespace devrt::internal {
 namespace {
 
@@ -46,7 +54,35 @@ int64_t CountWritten() {
   return at + static_cast<int64_t>(__fpending(stdout));
 }
 
+// What is being opened.  Never freed: the thread that ends the process may be
+// another one.
+struct Opened {
+  pid_t process;
+  std::string text;
+};
+std::atomic<const Opened*> now_opening{nullptr};
+
+// Not in a child process that the plugin has forked.
+void ReportExit() {
+  const Opened* const opened = now_opening.load(std::memory_order_acquire);
+  if (opened == nullptr || opened->process != getpid()) return;
+  DEVRT_LOG(kError, absl::StrCat("the process is ending while ", opened->text,
+                                 " is being opened (contract P4)"));
+}
+
 }  // namespace
+
+Opening::Opening(const char* doing, const char* noun, const std::string& path) {
+  static const int registered = std::atexit(&ReportExit);
+  static_cast<void>(registered);
+  static auto* const all = new std::vector<std::unique_ptr<const Opened>>;
+  all->push_back(std::make_unique<const Opened>(
+      Opened{getpid(), absl::StrCat(noun, " ", PathText(path))}));
+  DEVRT_LOG(kDebug, absl::StrCat(doing, " ", all->back()->text));
+  now_opening.store(all->back().get(), std::memory_order_release);
+}
+
+Opening::~Opening() { now_opening.store(nullptr, std::memory_order_release); }
 
 OpenWatch::OpenWatch()
     : alone_(CountThreads() == 1),

@@ -26,6 +26,20 @@ class OpenWatch {
   const int64_t written_;
 };
 
+// While code of a plugin or a layer runs to load or open it.  Should the
+// process end by exit() meanwhile, on whichever thread, an error that names it
+// is logged; so it is at level debug before, for the ways to end that run no
+// exit handlers: abort, _exit, a crash.  Threads: one at a time.
+class Opening {
+ public:
+  // "loading", "opening"; "plugin", "layer"; its path, or its name if it is
+  // linked in.
+  Opening(const char* doing, const char* noun, const std::string& path);
+  ~Opening();
+  Opening(const Opening&) = delete;
+  Opening& operator=(const Opening&) = delete;
+};
+
 }  // namespace devrt::internal
 
 #endif  // DEVRT_RUNTIME_INTERNAL_OPEN_WATCH_H_

@@ -42,7 +42,7 @@ TEST_P(C106, EndsAsTheProgramSaid) {
   const ProcessResult result =
       RunProgram({program, way.name, threads},
                  {{"DEVRT_MTIA", std::string("devices=2,mode=") + mode},
-                  {"DEVRT_LOG", "debug"}});
+                  {"DEVRT_LOG", "info"}});
   EXPECT_EQ(result.exit_code, way.exit_code) << result;
   EXPECT_EQ(result.signal, way.signal) << result;
   if (way.signal == 0) {

@@ -4,6 +4,7 @@
 // message, and none does any harm.
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -33,6 +34,8 @@ using testing::InChild;
 using testing::Must;
 using ::testing::Not;
 using testing::PluginPath;
+using testing::ProcessResult;
+using testing::RunInChild;
 using ::testing::StartsWith;
 using testing::StatusIs;
 using testing::TemporaryFolder;
@@ -200,6 +203,29 @@ TEST(LoaderTest, WhatOpenMustNotDoIsNamed) {
           *c.text == 0 ? "" : "the open of backend \"" + name + "\" " + c.text);
     });
   }
+}
+
+TEST(LoaderTest, APluginThatEndsTheProcessIsNamed) {
+  const auto open = [](const char* plugin) {
+    return RunInChild([plugin] {
+      setenv("DEVRT_LOG", "debug", 1);
+      LoadBackend(PluginPath(plugin)).IgnoreError();
+      std::exit(4);
+    });
+  };
+  const std::string ending = "the process is ending while plugin ";
+  const ProcessResult exits = open("opens_exit");
+  EXPECT_EQ(exits.exit_code, 3);
+  EXPECT_THAT(exits.output, HasSubstr(ending + PluginPath("opens_exit") +
+                                      " is being opened (contract P4)"));
+  const ProcessResult aborts = open("opens_abort");
+  EXPECT_EQ(aborts.signal, SIGABRT);
+  EXPECT_THAT(aborts.output,
+              HasSubstr("opening plugin " + PluginPath("opens_abort")));
+  const ProcessResult good = open("good");
+  EXPECT_EQ(good.exit_code, 4);
+  EXPECT_THAT(good.output, HasSubstr("opening plugin " + PluginPath("good")));
+  EXPECT_THAT(good.output, Not(HasSubstr(ending)));
 }
 
 TEST(LoaderTest, UnalignedBlocksAreNotGivenOut) {
