@@ -57,12 +57,15 @@ void RecordCoversTheLastOperation(Test& t, uint32_t flags) {
 void RecordCoversNoLaterWork(Test& t, uint32_t flags) {
   t.InEverySchedule([&] {
     const DeviceBlock x(t, t.device(), kSize);
-    const RawStream a(t, t.device());
+    const RawStream a(t, t.device()), b(t, t.device());
     const RawEvent e(t, t.device(), flags);
     a.Fill(x.ptr(), 1, x.size());
     e.Record(a);
     Held held(t, a);
+    b.Wait(e);
+    b.Fill(x.ptr(), 2, x.size());
     held.LetsPass(e, "an event does not wait for what was submitted later");
+    held.LetsPass(b, "nor does a stream that waits for the event");
   });
 }
 
@@ -145,19 +148,41 @@ void RecordCoversPendingWaitsAcrossDevices(Test& t) {
 void WaitKeepsItsCapture(Test& t, uint32_t flags) {
   t.InEverySchedule([&] {
     const DeviceBlock x(t, t.device(), kSize);
-    const RawStream a(t, t.device()), b(t, t.device());
+    const RawStream a(t, t.device()), b(t, t.device()), c(t, t.device());
     const RawEvent e(t, t.device(), flags);
     a.Fill(x.ptr(), 1, x.size());
     e.Record(a);
     b.Wait(e);
-    b.Fill(x.ptr(), 2, x.size());
+    b.Fill(x.ptr(), 2, kSize / 2);
+    c.Wait(e);
     Held held(t, a);
     e.Record(a);
+    c.Fill(x.ptr() + kSize / 2, 2, kSize / 2);
     held.Blocks(e, "the newest record counts for a query");
     held.LetsPass(b, "a wait that was issued does not get a newer capture");
+    held.LetsPass(c, "nor if the work behind it is submitted later");
     held.Open();
     a.Sync();
     t.Expect(x.Holds(2), "the wait orders behind the first record's work");
+  });
+}
+
+// The wait is reached only after the event was recorded again.
+void QueuedWaitKeepsItsCapture(Test& t, uint32_t flags) {
+  t.InEverySchedule([&] {
+    const DeviceBlock x(t, t.device(), kSize);
+    const RawStream a(t, t.device()), b(t, t.device()), c(t, t.device());
+    const RawEvent e(t, t.device(), flags);
+    Gate start(t);
+    start.Hold(b);
+    b.Fill(x.ptr(), 1, x.size());
+    e.Record(a);
+    b.Wait(e);
+    b.Fill(x.ptr(), 2, x.size());
+    Held held(t, c);
+    e.Record(c);
+    start.Open();
+    held.LetsPass(b, "a wait has the capture of its call, not of its turn");
   });
 }
 
@@ -379,6 +404,9 @@ constexpr TestCase kTests[] = {
     {"event.wait_keeps_its_capture", "C27",
      "Recording an event again leaves waits that were issued as they are.",
      &Plain<&WaitKeepsItsCapture>, 0, kNeedsGate},
+    {"event.queued_wait_keeps_its_capture", "C27 C28",
+     "A wait uses the capture at the call, however late it is its turn.",
+     &Plain<&QueuedWaitKeepsItsCapture>, 0, kNeedsGate},
     {"event.wait_keeps_a_pending_capture", "C27",
      "Query and synchronise use the newest capture, waits already issued keep "
      "the older one.",
