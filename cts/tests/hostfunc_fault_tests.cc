@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cts/catalog.h"
@@ -64,7 +65,10 @@ struct Door {
 void ReportsTheCycle(Test& t, const RawStream& waiter,
                      const RawStream& opener) {
   const auto door = std::make_shared<Door>();
-  waiter.HostFunc([door](devrt_code) { door->Wait(); });
+  // A plugin that calls at the submission must fail here, not hang.
+  waiter.HostFunc([door, me = std::this_thread::get_id()](devrt_code) {
+    if (std::this_thread::get_id() != me) door->Wait();
+  });
   opener.HostFunc([door](devrt_code) { door->Open(); });
   Machine& m = t.machine();
   t.Code(m.Call<&Ops::device_sync>(t.device()), DEVRT_FAILED_PRECONDITION,

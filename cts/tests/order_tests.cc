@@ -3,9 +3,8 @@
 // The happens-before edges of semantics 1.14, those of the legacy stream apart
 // (order_legacy_tests.cc): each program fails when its edge is missing.  What
 // must stay unordered: order_free_tests.cc.
-#include <atomic>
+#include <algorithm>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -201,6 +200,34 @@ void HostJoinsByEveryMeans(Test& t) {
   });
 }
 
+// Through the C++ API, whose form it is.
+void BlockingCopyJoins(Test& t) {
+  constexpr int kRounds = 8;
+  const Device device = t.cpp_device();
+  const Stream s = t.Require(Stream::Create(device), "a stream");
+  void* const block = t.Require(Allocate(device, kSize), "an allocation");
+  void* const other = t.Require(Allocate(device, kSize), "an allocation");
+  const RawStream raw(t, t.device());
+  std::vector<uint8_t> host(kSize), up(kSize);
+  for (int i = 1; i <= kRounds; ++i) {
+    const auto value = static_cast<uint8_t>(i);
+    const std::vector<uint8_t> expected(kSize, value);
+    t.Ok(FillAsync(s, block, value, kSize), "fill");
+    t.Ok(Copy(s, host.data(), block, kSize), "a blocking copy to the host");
+    t.Expect(host == expected, "the host sees what was before a blocking copy");
+    up = expected;
+    t.Ok(Copy(s, other, up.data(), kSize), "a blocking copy to the device");
+    // Another stream reads, without a wait; the source is free at once.
+    std::fill(up.begin(), up.end(), uint8_t{0});
+    HostBlock out(t, t.device(), kSize);
+    raw.Copy(out.ptr(), other, kSize, DEVRT_COPY_D2H);
+    raw.Sync();
+    t.Expect(out.Holds(value), "what the host submits after it comes after it");
+  }
+  t.Ok(Free(device, block), "free");
+  t.Ok(Free(device, other), "free");
+}
+
 void DeviceSyncCoversAllStreams(Test& t) {
   t.InEverySchedule([&] {
     std::vector<RawStream> streams;
@@ -313,7 +340,7 @@ void NewStreamIsNotTheOldOne(Test& t) {
 constexpr TestCase kTests[] = {
     {"order.host_writes_before_submission", "C6",
      "submit: an operation sees what the host wrote before submitting it.",
-     &HostWritesBeforeSubmission, DEVRT_CAP_PINNED_HOST},
+     &HostWritesBeforeSubmission},
     {"order.one_stream_is_in_order", "C6",
      "submit: operations of one stream execute in submission order, each "
      "seeing the effects of the former, on whatever engine.",
@@ -332,13 +359,17 @@ constexpr TestCase kTests[] = {
     {"order.host_joins", "C36 C37 C21",
      "synchronise, true query: the host comes after the work, and so does what "
      "it submits then.",
-     &HostJoinsByEveryMeans, DEVRT_CAP_PINNED_HOST},
+     &HostJoinsByEveryMeans},
+    {"order.blocking_copy_joins", "C48 C50",
+     "blocking copy with a host side: the host comes after it, and so does "
+     "what it submits then, on whatever stream.",
+     &BlockingCopyJoins},
     {"order.device_sync_covers_all_streams", "C5 C17",
      "device synchronise: the host comes after all streams of the device.",
-     &DeviceSyncCoversAllStreams, DEVRT_CAP_PINNED_HOST},
+     &DeviceSyncCoversAllStreams},
     {"order.device_sync_covers_pending_waits", "C5 C26",
      "device synchronise: waits without work behind them count.",
-     &DeviceSyncCoversPendingWaits, DEVRT_CAP_PINNED_HOST, kTwoDevices},
+     &DeviceSyncCoversPendingWaits, 0, kTwoDevices},
     {"order.events_outlive_their_stream", "C18",
      "Wait, query and synchronise keep their meaning when the event's stream "
      "is destroyed.",

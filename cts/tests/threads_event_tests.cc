@@ -226,10 +226,10 @@ constexpr TestCase kTests[] = {
      &EverythingAtOnce},
     {"threads.wait_sees_an_earlier_record", "C39",
      "Each wait sees the capture of some record that took effect before it.",
-     &WaitSeesAnEarlierRecord, DEVRT_CAP_PINNED_HOST},
+     &WaitSeesAnEarlierRecord},
     {"threads.query_sees_an_earlier_record", "C39 C37",
      "So do a true query and a synchronisation.",
-     &QueryAndSyncSeeAnEarlierRecord, DEVRT_CAP_PINNED_HOST},
+     &QueryAndSyncSeeAnEarlierRecord},
     {"threads.sync_is_released_by_another", "C36 C39",
      "Threads that wait for an event return when its work is done, not "
      "before.",

@@ -432,13 +432,13 @@ constexpr TestCase kTests[] = {
     {"threads.shared_stream_keeps_the_order", "C6",
      "A thread's operations on a stream that others use take effect in its "
      "order.",
-     &SharedStreamKeepsTheOrderOfCalls, DEVRT_CAP_PINNED_HOST},
+     &SharedStreamKeepsTheOrderOfCalls},
     {"threads.host_functions", "C41",
      "Host functions of many threads run once each.",
      &HostFunctionsFromManyThreads, DEVRT_CAP_HOST_FUNC},
     {"threads.everyone_synchronises", "C5 C36",
      "Many threads may wait for the same work; each sees it done.",
-     &EveryoneSynchronises, DEVRT_CAP_PINNED_HOST},
+     &EveryoneSynchronises},
     {"threads.per_thread_streams_are_distinct", "C12",
      "The identity of a per-thread stream is (thread, device): equality and "
      "hashing distinguish threads.",
