@@ -20,16 +20,42 @@ bool Contains(const std::vector<std::string>& all, std::string_view one) {
 const std::vector<TestCase>& Catalog() {
   static const auto* const all = [] {
     auto* const tests = new std::vector<TestCase>;
-    for (const auto& of_file :
-         {LoadTests(),       DeviceTests(),       StreamTests(),
-          EventTests(),      EventLifeTests(),    EventTimingTests(),
-          HostFuncTests(),   HostFuncCallTests(), HostFuncFaultTests(),
-          FillTests(),       CopyTests(),         MemoryTests(),
-          PeerTests(),       ErrorTests(),        GuardTests(),
-          IdentityTests(),   OrderTests(),        OrderLegacyTests(),
-          OrderChainTests(), OrderFreeTests(),    RandomTests(),
-          ThreadTests(),     ThreadEventTests(),  ExtensionTests(),
-          HeavyLoadTests()}) {
+    for (const auto& of_file : {LoadTests(),
+                                LoadPropertyTests(),
+                                LoadErrorTests(),
+                                LoadCapabilityTests(),
+                                DeviceTests(),
+                                DeviceSyncTests(),
+                                StreamTests(),
+                                StreamFifoTests(),
+                                StreamLegacyTests(),
+                                StreamDefaultTests(),
+                                StreamLifetimeTests(),
+                                StreamPriorityTests(),
+                                EventTests(),
+                                EventLifeTests(),
+                                EventTimingTests(),
+                                HostFuncTests(),
+                                HostFuncCallTests(),
+                                HostFuncFaultTests(),
+                                FillTests(),
+                                CopyTests(),
+                                MemoryTests(),
+                                PeerTests(),
+                                ErrorTests(),
+                                GuardTests(),
+                                IdentityTests(),
+                                IdentityExternalTests(),
+                                IdentityProcessTests(),
+                                OrderTests(),
+                                OrderLegacyTests(),
+                                OrderChainTests(),
+                                OrderFreeTests(),
+                                RandomTests(),
+                                ThreadTests(),
+                                ThreadEventTests(),
+                                ExtensionTests(),
+                                HeavyLoadTests()}) {
       tests->insert(tests->end(), of_file.begin(), of_file.end());
     }
     return tests;

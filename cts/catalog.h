@@ -18,8 +18,17 @@ namespace devrt::cts {
 
 // One function a file of cts/tests.
 absl::Span<const TestCase> LoadTests();
+absl::Span<const TestCase> LoadPropertyTests();
+absl::Span<const TestCase> LoadErrorTests();
+absl::Span<const TestCase> LoadCapabilityTests();
 absl::Span<const TestCase> DeviceTests();
+absl::Span<const TestCase> DeviceSyncTests();
 absl::Span<const TestCase> StreamTests();
+absl::Span<const TestCase> StreamFifoTests();
+absl::Span<const TestCase> StreamLegacyTests();
+absl::Span<const TestCase> StreamDefaultTests();
+absl::Span<const TestCase> StreamLifetimeTests();
+absl::Span<const TestCase> StreamPriorityTests();
 absl::Span<const TestCase> EventTests();
 absl::Span<const TestCase> EventLifeTests();
 absl::Span<const TestCase> EventTimingTests();
@@ -33,6 +42,8 @@ absl::Span<const TestCase> PeerTests();
 absl::Span<const TestCase> ErrorTests();
 absl::Span<const TestCase> GuardTests();
 absl::Span<const TestCase> IdentityTests();
+absl::Span<const TestCase> IdentityExternalTests();
+absl::Span<const TestCase> IdentityProcessTests();
 absl::Span<const TestCase> OrderTests();
 absl::Span<const TestCase> OrderLegacyTests();
 absl::Span<const TestCase> OrderChainTests();

@@ -1,14 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cts/machine.h"
 
+#include <algorithm>
+#include <cstdio>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "cts/recorder.h"
+#include "cts/standard_output.h"
 
 namespace devrt::cts {
+namespace {
+
+std::vector<std::string>& Findings() {
+  static auto* const all = new std::vector<std::string>;
+  return *all;
+}
+
+// The loader's watch has no other voice than the log.
+void TakeFindings(LogLevel, const char*, int, std::string_view text) {
+  if (text.find("(contract P") != std::string_view::npos) {
+    Findings().emplace_back(text);
+  } else {
+    std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
+  }
+}
+
+absl::StatusOr<Backend> LoadAndWatch(const std::string& plugin) {
+  const LogLevel level = GetLogLevel();
+  SetLogLevel(std::min(level, LogLevel::kWarning));
+  SetLogSink(&TakeFindings);
+  // The watch counts what is written there, and stderr may be the same file.
+  const StandardOutput output;
+  absl::StatusOr<Backend> backend = LoadBackend(plugin);
+  SetLogSink(nullptr);
+  SetLogLevel(level);
+  return backend;
+}
+
+}  // namespace
 
 absl::StatusOr<Machine*> Machine::Open(const std::string& plugin) {
   DEVRT_RETURN_IF_ERROR(RegisterLayer(&kRecorderManifest, &OpenRecorder));
@@ -16,10 +48,11 @@ absl::StatusOr<Machine*> Machine::Open(const std::string& plugin) {
   std::vector<std::string> layers = Layers();
   layers.push_back(kRecorderManifest.backend);
   DEVRT_RETURN_IF_ERROR(SetLayers(layers));
-  DEVRT_ASSIGN_OR_RETURN(Backend backend, LoadBackend(plugin));
+  DEVRT_ASSIGN_OR_RETURN(Backend backend, LoadAndWatch(plugin));
   // Reachable for whoever looks for leaks.
   static Machine* machine;
   machine = new Machine(backend);
+  machine->findings_ = Findings();
   DEVRT_RETURN_IF_ERROR(machine->Look());
   return machine;
 }

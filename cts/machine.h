@@ -54,6 +54,9 @@ class Machine {
   const devrt_ops_v0* ops() const { return ops_; }
   void* self() const { return self_; }
 
+  // What the loader found the plugin's open to do that it must not (P2, P4).
+  const std::vector<std::string>& findings_of_open() const { return findings_; }
+
   const std::vector<uint32_t>& devices() const { return devices_; }
   const devrt_device_props_v0& props(uint32_t device) const {
     return props_[device];
@@ -79,6 +82,7 @@ class Machine {
   const devrt_ops_v0* ops_ = nullptr;
   void* self_ = nullptr;
   uint64_t capabilities_ = 0;
+  std::vector<std::string> findings_;
   std::vector<uint32_t> devices_;
   std::vector<devrt_device_props_v0> props_;
   const devrt_probe_v0* probe_ = nullptr;

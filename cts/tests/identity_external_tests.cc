@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Streams that others made (C104), and devices that others set (C107).
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "cts/api_block.h"
+#include "cts/catalog.h"
+#include "cts/objects.h"
+
+namespace devrt::cts {
+namespace {
+
+using Ops = devrt_ops_v0;
+
+constexpr uint64_t kSize = 4096;
+
+void* NativeOf(Test& t, const RawStream& s) {
+  void* native = nullptr;
+  t.Require(t.machine().Call<&Ops::stream_native>(s.handle(), &native),
+            "native stream");
+  return native;
+}
+
+Result Adopt(Test& t, uint32_t device, void* native, devrt_stream* out) {
+  devrt_stream_desc_v0 desc = {};
+  desc.struct_size = sizeof desc;
+  desc.kind = DEVRT_STREAM_ADOPT;
+  desc.native = native;
+  return t.machine().Call<&Ops::stream_create>(
+      device, static_cast<const devrt_stream_desc_v0*>(&desc), out);
+}
+
+// What another library does: a stream that devrt's API knows nothing of.
+Stream FromNative(Test& t, const RawStream& s, size_t i = 0,
+                  std::shared_ptr<void> owner = {}) {
+  return t.Require(
+      Stream::FromNative(t.cpp_device(i), NativeOf(t, s), std::move(owner)),
+      "adoption");
+}
+
+// ---- C104
+
+void AdoptedIsTheSameStream(Test& t) {
+  for (const uint32_t device : t.devices()) {
+    t.InEverySchedule([&] {
+      const DeviceBlock x(t, device, kSize), y(t, device, kSize);
+      const DeviceBlock z(t, device, kSize);
+      const RawStream owner(t, device);
+      devrt_stream adopted = nullptr;
+      t.Require(Adopt(t, device, NativeOf(t, owner), &adopted), "adoption");
+      t.Expect(adopted != nullptr, "its handle is not NULL");
+      owner.Delay(500'000);
+      owner.Fill(x.ptr(), 1, kSize);
+      t.Ok(t.machine().Call<&Ops::copy_async>(
+               adopted, static_cast<void*>(y.ptr()),
+               static_cast<const void*>(x.ptr()), kSize, DEVRT_COPY_D2D),
+           "copy through the adopting handle");
+      owner.Copy(z.ptr(), y.ptr(), kSize, DEVRT_COPY_D2D);
+      t.Ok(t.machine().Call<&Ops::stream_sync>(adopted), "sync");
+      t.Ok(t.machine().Call<&Ops::stream_destroy>(adopted), "release");
+      t.Expect(z.Holds(1), "both handles are one stream, in one order");
+    });
+  }
+}
+
+void AdoptedQueryCoversTheOwner(Test& t) {
+  const RawStream owner(t, t.device());
+  const Stream adopted = FromNative(t, owner);
+  {
+    Gate gate(t);
+    gate.Hold(owner);
+    t.Expect(!*adopted.Query(), "the owner's work is the adopted stream's");
+  }
+  t.Ok(adopted.Synchronize(), "synchronise");
+  t.Expect(owner.Query(), "and is complete for both");
+}
+
+void AdoptedIsNotOwned(Test& t) {
+  for (const uint32_t device : t.devices()) {
+    const DeviceBlock x(t, device, kSize);
+    const RawStream owner(t, device);
+    for (uint8_t i = 1; i <= 3; ++i) {
+      devrt_stream adopted = nullptr;
+      t.Require(Adopt(t, device, NativeOf(t, owner), &adopted), "adoption");
+      t.Ok(t.machine().Call<&Ops::stream_destroy>(adopted), "release");
+      owner.Fill(x.ptr(), i, kSize);
+      owner.Sync();
+      t.Expect(x.Holds(i), "the owner works after a release");
+    }
+  }
+}
+
+// A release waits for nothing and drops nothing either.
+void ReleaseOfABusyOne(Test& t) {
+  const DeviceBlock x(t, t.device(), kSize);
+  const RawStream owner(t, t.device());
+  devrt_stream adopted = nullptr;
+  t.Require(Adopt(t, t.device(), NativeOf(t, owner), &adopted), "adoption");
+  {
+    Gate gate(t);
+    gate.Hold(owner);
+    t.Ok(t.machine().Call<&Ops::fill_async>(
+             adopted, static_cast<void*>(x.ptr()), 1u, kSize),
+         "fill");
+    t.Ok(t.machine().Call<&Ops::stream_destroy>(adopted), "release");
+    t.Expect(!owner.Query(), "a release waits for no work");
+  }
+  owner.Sync();
+  t.Expect(x.Holds(1), "what was submitted through it has happened");
+}
+
+void OtherDevicesStreamIsRefused(Test& t) {
+  for (size_t i = 0; i < t.devices().size(); ++i) {
+    const RawStream owner(t, t.device(i));
+    for (size_t k = 0; k < t.devices().size(); ++k) {
+      if (k == i) continue;
+      int unused = 0;
+      const auto untouched = reinterpret_cast<devrt_stream>(&unused);
+      devrt_stream adopted = untouched;
+      t.Code(Adopt(t, t.device(k), NativeOf(t, owner), &adopted),
+             DEVRT_INVALID_ARGUMENT, "a stream of another device");
+      t.Expect(adopted == untouched, "the out-parameter stays as it was");
+      const auto watch = std::make_shared<int>(0);
+      t.Code(Stream::FromNative(t.cpp_device(k), NativeOf(t, owner), watch)
+                 .status(),
+             DEVRT_INVALID_ARGUMENT, "the same through the C++ API");
+      t.Equal(watch.use_count(), 1L, "references to a refused stream's owner");
+    }
+    owner.Sync();
+  }
+}
+
+void OwnerIsKept(Test& t) {
+  const RawStream owner(t, t.device());
+  std::weak_ptr<int> watch;
+  {
+    auto reference = std::make_shared<int>(0);
+    watch = reference;
+    Stream adopted = FromNative(t, owner, 0, std::move(reference));
+    t.Expect(!watch.expired(), "the owner is kept with the stream");
+    const Stream moved = std::move(adopted);
+    t.Expect(!watch.expired(), "also when that is moved");
+    t.Expect(moved.ref().kind() == StreamKind::kExternal, "its kind says so");
+    t.Expect(moved.id() != 0, "its id is not 0");
+    t.Expect(t.Require(moved.Native(), "native") == NativeOf(t, owner),
+             "its native handle is what was adopted");
+  }
+  t.Expect(watch.expired(), "and let go with it");
+  t.Expect(owner.Query(), "the native stream is still there");
+}
+
+// The default streams are kinds of their own, not numbers.
+void DefaultStreamsHaveKinds(Test& t) {
+  const StreamRef legacy = DefaultStream(t.cpp_device());
+  const StreamRef own =
+      t.Require(PerThreadDefaultStream(t.cpp_device()), "per-thread stream");
+  t.Expect(legacy.kind() == StreamKind::kDefault, "the legacy stream's kind");
+  t.Expect(own.kind() == StreamKind::kPerThread, "the per-thread one's kind");
+  const RawStream a(t, t.device());
+  const Stream adopted = FromNative(t, a), again = FromNative(t, a);
+  t.Expect(adopted.ref() != again.ref() && adopted.id() != again.id(),
+           "two adoptions are two streams of devrt");
+  t.Expect(adopted.ref() != legacy && adopted.ref() != own,
+           "and none of the default ones");
+}
+
+void EventsWorkOnAdopted(Test& t) {
+  t.InEverySchedule([&] {
+    const ApiBlock x(t, t.cpp_device(), kSize), y(t, t.cpp_device(), kSize);
+    const RawStream owner(t, t.device());
+    {
+      const Stream adopted = FromNative(t, owner);
+      const Stream consumer =
+          t.Require(Stream::Create(t.cpp_device()), "stream");
+      const Event e = t.Require(Event::Create(t.cpp_device()), "event");
+      owner.Delay(500'000);
+      owner.Fill(x.ptr(), 1, kSize);
+      t.Ok(e.Record(adopted), "record");
+      t.Ok(consumer.Wait(e), "wait");
+      t.Ok(CopyAsync(consumer, y.ptr(), x.ptr(), kSize), "copy");
+      t.Ok(consumer.Synchronize(), "synchronise");
+    }
+    t.Expect(y.Holds(1),
+             "a record on an adopted stream covers the owner's "
+             "work");
+  });
+}
+
+// ---- C107: another library is whoever calls the native layer
+
+uint32_t Current(Test& t) {
+  uint32_t device = UINT32_MAX;
+  t.Require(t.machine().Call<&Ops::context_current>(&device),
+            "context_current");
+  return device;
+}
+
+void Switch(Test& t, uint32_t device) {
+  t.Require(t.machine().Call<&Ops::context_enter>(
+                device, static_cast<devrt_context*>(nullptr)),
+            "another library's switch");
+}
+
+void SwitchesAreSeen(Test& t) {
+  const uint32_t found = Current(t);
+  for (size_t i = 0; i < t.devices().size(); ++i) {
+    Switch(t, t.device(i));
+    const auto current = CurrentDevice(t.cpp_device().backend());
+    if (t.Ok(current.status(), "CurrentDevice")) {
+      t.Expect(*current == t.cpp_device(i), "devrt sees the switch at once");
+    }
+    t.Ok(SetCurrentDevice(t.cpp_device()), "SetCurrentDevice");
+    t.Equal(Current(t), t.device(), "another library sees devrt's");
+  }
+  Switch(t, found);
+}
+
+void GuardsRestoreWhatTheyFound(Test& t) {
+  const uint32_t found = Current(t);
+  for (const uint32_t before : t.devices()) {
+    for (const uint32_t inside : t.devices()) {
+      for (size_t i = 0; i < t.devices().size(); ++i) {
+        Switch(t, before);
+        {
+          const DeviceGuard guard(t.cpp_device(i));
+          Switch(t, inside);
+          { const DeviceGuard inner(t.cpp_device()); }
+          t.Equal(Current(t), inside, "the switch inside the scope");
+        }
+        t.Equal(Current(t), before, "what the guard found");
+      }
+    }
+  }
+  Switch(t, found);
+}
+
+void FreshThreadsStayFresh(Test& t) {
+  for (size_t i = 0; i < t.devices().size(); ++i) {
+    Threads threads(t);
+    threads.Start([&] {
+      {
+        const DeviceGuard guard(t.cpp_device(i));
+        t.Equal(Current(t), t.device(i), "the device in the scope");
+      }
+      t.Equal(Current(t), 0u, "the device of a fresh thread behind a guard");
+    });
+    threads.Join();
+  }
+}
+
+constexpr TestCase kTests[] = {
+    {"identity.adopted_is_the_same_stream", "C104",
+     "An adopted stream is the native stream: work through both is in one "
+     "order.",
+     &AdoptedIsTheSameStream, DEVRT_CAP_STREAM_EXTERNAL},
+    {"identity.adopted_query_covers_the_owner", "C104",
+     "A query of an adopted stream covers what its owner submitted.",
+     &AdoptedQueryCoversTheOwner, DEVRT_CAP_STREAM_EXTERNAL, kNeedsGate},
+    {"identity.adopted_is_not_owned", "C104",
+     "An adopted stream is released, never destroyed.", &AdoptedIsNotOwned,
+     DEVRT_CAP_STREAM_EXTERNAL},
+    {"identity.release_of_a_busy_one", "C104 C17",
+     "Releasing a busy adopted stream returns at once and drops nothing.",
+     &ReleaseOfABusyOne, DEVRT_CAP_STREAM_EXTERNAL, kNeedsGate},
+    {"identity.other_devices_stream_is_refused", "C104 P7",
+     "Adopting a stream of another device is INVALID_ARGUMENT.",
+     &OtherDevicesStreamIsRefused, DEVRT_CAP_STREAM_EXTERNAL, kTwoDevices},
+    {"identity.owner_is_kept", "C104",
+     "A reference keeps the owner of an adopted stream alive until the stream "
+     "is gone.",
+     &OwnerIsKept, DEVRT_CAP_STREAM_EXTERNAL},
+    {"identity.default_streams_have_kinds", "C104 C14",
+     "Default streams have kinds of their own, adopted streams another.",
+     &DefaultStreamsHaveKinds, DEVRT_CAP_STREAM_EXTERNAL},
+    {"identity.events_work_on_adopted", "C104",
+     "Records on an adopted stream cover its owner's work.",
+     &EventsWorkOnAdopted, DEVRT_CAP_STREAM_EXTERNAL},
+    {"identity.switches_are_seen", "C107",
+     "A native switch by another library is seen by the next devrt call.",
+     &SwitchesAreSeen},
+    {"identity.guards_restore_what_they_found", "C107 C96",
+     "A guard restores exactly what it found, whatever was switched inside.",
+     &GuardsRestoreWhatTheyFound},
+    {"identity.fresh_threads_stay_fresh", "C107",
+     "A guard in a fresh thread restores that it had no device.",
+     &FreshThreadsStayFresh},
+};
+
+}  // namespace
+
+absl::Span<const TestCase> IdentityExternalTests() { return kTests; }
+
+}  // namespace devrt::cts

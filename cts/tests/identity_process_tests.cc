@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Processes that used a backend: forks (C105) and ends (C106).
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cts/catalog.h"
+#include "cts/objects.h"
+
+namespace devrt::cts {
+namespace {
+
+constexpr uint64_t kSize = 4096;
+constexpr uint64_t kForEver = 0;  // as a timeout of flag_wait
+
+// ---- C105
+
+// What a child asks, and whether it was answered as it must be.
+struct Question {
+  const char* name;
+  std::function<absl::Status()> ask;
+};
+
+// In a child, which says with its exit code which answer was wrong.
+void AskInChild(Test& t, const std::vector<Question>& questions) {
+  const pid_t child = fork();
+  t.Require(child >= 0, "a process can be forked");
+  if (child == 0) {
+    alarm(20);  // one that hangs
+    for (size_t i = 0; i < questions.size(); ++i) {
+      const absl::Status status = questions[i].ask();
+      if (status.code() != absl::StatusCode::kFailedPrecondition) {
+        _exit(static_cast<int>(i) + 1);
+      }
+    }
+    _exit(0);
+  }
+  int status = 0;
+  t.Require(waitpid(child, &status, 0) == child, "the child can be awaited");
+  if (!WIFEXITED(status)) {
+    t.Fail(absl::StrCat("the child ended by signal ", WTERMSIG(status)));
+  } else if (const int code = WEXITSTATUS(status)) {
+    t.Fail(absl::StrCat("a forked child's ", questions[code - 1].name,
+                        " is not FAILED_PRECONDITION"));
+  }
+}
+
+void ChildrenAreRefused(Test& t) {
+  const Device device = t.cpp_device();
+  const Backend backend = device.backend();
+  const Stream stream = t.Require(Stream::Create(device), "stream");
+  const Event event = t.Require(Event::Create(device), "event");
+  t.Ok(event.Record(stream), "record");
+  t.Ok(stream.Synchronize(), "synchronise");
+  const DeviceBlock x(t, t.device(), kSize);
+  void* const block = t.Require(Allocate(device, kSize), "allocation");
+  AskInChild(
+      t,
+      {
+          {"GetBackend", [&] { return GetBackend(backend.name()).status(); }},
+          {"GetDevice", [&] { return GetDevice(device.name()).status(); }},
+          {"Devices", [&] { return Devices(backend.name()).status(); }},
+          {"Properties", [&] { return device.Properties().status(); }},
+          {"GetMemoryInfo", [&] { return device.GetMemoryInfo().status(); }},
+          {"Device::Synchronize", [&] { return device.Synchronize(); }},
+          {"Health", [&] { return device.Health(); }},
+          {"CurrentDevice", [&] { return CurrentDevice(backend).status(); }},
+          {"SetCurrentDevice", [&] { return SetCurrentDevice(device); }},
+          {"DeviceGuard", [&] { return DeviceGuard(device).status(); }},
+          {"Stream::Create", [&] { return Stream::Create(device).status(); }},
+          {"Stream::Query", [&] { return stream.Query().status(); }},
+          {"Stream::Synchronize", [&] { return stream.Synchronize(); }},
+          {"Stream::Wait", [&] { return stream.Wait(event); }},
+          {"Event::Create", [&] { return Event::Create(device).status(); }},
+          {"Event::Record", [&] { return event.Record(stream); }},
+          {"Event::Query", [&] { return event.Query().status(); }},
+          {"Event::Synchronize", [&] { return event.Synchronize(); }},
+          {"FillAsync", [&] { return FillAsync(stream, x.ptr(), 1, kSize); }},
+          {"DefaultStream",
+           [&] { return DefaultStream(device).Query().status(); }},
+          {"PerThreadDefaultStream",
+           [&] { return PerThreadDefaultStream(device).status(); }},
+          {"Allocate", [&] { return Allocate(device, kSize).status(); }},
+          {"Free", [&] { return Free(device, block); }},
+          {"Shutdown", [&] { return Shutdown(); }},
+      });
+  t.Ok(Free(device, block), "free");
+  const RawStream s(t, t.device());
+  s.Fill(x.ptr(), 1, kSize);
+  s.Sync();
+  t.Expect(x.Holds(1), "the parent is none the worse for it");
+}
+
+// What a child inherits is given up without a crash, too.
+void ChildrenMayGiveUp(Test& t) {
+  std::optional<Stream> stream =
+      t.Require(Stream::Create(t.cpp_device()), "stream");
+  std::optional<Event> event =
+      t.Require(Event::Create(t.cpp_device()), "event");
+  t.Ok(event->Record(*stream), "record");
+  const RawStream busy(t, t.device());
+  busy.Delay(1'000'000);
+  const pid_t child = fork();
+  t.Require(child >= 0, "a process can be forked");
+  if (child == 0) {
+    alarm(20);
+    event.reset();
+    stream.reset();
+    // Exit handlers and destructors run: none of them calls the backend.
+    std::exit(0);
+  }
+  int status = 0;
+  t.Require(waitpid(child, &status, 0) == child, "the child can be awaited");
+  t.Expect(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+           "a child gives up what it inherited, and ends");
+  busy.Sync();
+  t.Ok(stream->Synchronize(), "the parent's stream works");
+  t.Ok(event->Synchronize(), "the parent's event works");
+}
+
+// ---- C106
+
+// All that a program can leave behind, work under way included.
+struct Leftovers {
+  std::vector<Stream> streams;
+  std::vector<Event> events;
+  std::vector<RawStream> raw;
+  std::optional<DeviceBlock> block;
+};
+
+// As long as the process: it never gets the time to give anything up.
+Leftovers* LeaveBehind(Test& t) {
+  Machine& m = t.machine();
+  auto* const all = new Leftovers;
+  for (size_t i = 0; i < t.devices().size(); ++i) {
+    const Device device = t.cpp_device(i);
+    all->streams.push_back(t.Require(Stream::Create(device), "stream"));
+    all->events.push_back(t.Require(Event::Create(device), "event"));
+    t.Ok(all->events.back().Record(all->streams.back()), "record");
+    t.Require(Allocate(device, kSize), "allocation");
+    if (m.Has(DEVRT_CAP_PINNED_HOST)) {
+      t.Require(AllocateHost(device, kSize), "pinned allocation");
+    }
+    t.Require(PerThreadDefaultStream(device), "per-thread stream");
+    all->raw.emplace_back(t, t.device(i));
+    if (m.Has(DEVRT_CAP_HOST_FUNC)) {
+      all->raw.back().HostFunc([](devrt_code) {});
+    }
+    all->raw.back().Delay(1'000'000'000);
+  }
+  all->block.emplace(t, t.device(), kSize);
+  all->raw.front().Fill(all->block->ptr(), 1, 1);
+  return all;
+}
+
+// One that never comes back from the device, one that never leaves it alone.
+void StartThreads(Test& t, const Leftovers* all) {
+  Machine& m = t.machine();
+  const devrt_stream held = all->raw.front().handle();
+  if (m.probe() != nullptr) {
+    devrt_flag flag = nullptr;
+    t.Require(m.CallExtension(&devrt_probe_v0::flag_create, m.probe(),
+                              m.probe_self(), t.device(), &flag),
+              "flag creation");
+    t.Require(m.CallExtension(&devrt_probe_v0::flag_wait, m.probe(),
+                              m.probe_self(), held, flag, kForEver),
+              "wait for a flag");
+  }
+  std::atomic<int> running{0};
+  std::thread([&m, &running, held] {
+    ++running;
+    m.Call<&devrt_ops_v0::stream_sync>(held);
+  }).detach();
+  std::thread([&m, &running, held] {
+    ++running;
+    for (uint32_t done = 0;;) m.Call<&devrt_ops_v0::stream_query>(held, &done);
+  }).detach();
+  t.Eventually([&] { return running == 2; });
+}
+
+void Returns(Test& t) {
+  LeaveBehind(t);
+  // As a return from main: the worker itself ends so.
+  std::exit(t.failures() == 0 ? 0 : 1);
+}
+
+void QuickExit(Test& t) {
+  LeaveBehind(t);
+  std::quick_exit(t.failures() == 0 ? 0 : 1);
+}
+
+void ExitsInAThread(Test& t) {
+  LeaveBehind(t);
+  std::thread([&t] { std::exit(t.failures() == 0 ? 0 : 1); }).join();
+}
+
+void ExitsWhileThreadsWork(Test& t) {
+  StartThreads(t, LeaveBehind(t));
+  std::exit(t.failures() == 0 ? 0 : 1);
+}
+
+void QuickExitWhileThreadsWork(Test& t) {
+  StartThreads(t, LeaveBehind(t));
+  std::quick_exit(t.failures() == 0 ? 0 : 1);
+}
+
+// The process dies of its SIGABRT; what stands in for that shows that nothing
+// keeps it from doing so.
+void UncaughtException(Test& t) {
+  LeaveBehind(t);
+  if (t.failures() > 0) return;
+  std::signal(SIGABRT, [](int) { _exit(0); });
+  std::thread([] { throw 1; }).join();
+}
+
+// Static objects and exit handlers that ask devrt something.
+struct AsksAtTheEnd {
+  Device device;
+  ~AsksAtTheEnd() {
+    device.Properties().IgnoreError();
+    device.Health().IgnoreError();
+    DefaultStream(device).Query().IgnoreError();
+  }
+};
+
+void AskedAtTheEnd(Test& t) {
+  LeaveBehind(t);
+  static std::optional<AsksAtTheEnd> asks;
+  asks.emplace(AsksAtTheEnd{t.cpp_device()});
+  thread_local std::optional<AsksAtTheEnd> asks_for_the_thread;
+  asks_for_the_thread.emplace(AsksAtTheEnd{t.cpp_device()});
+  std::exit(t.failures() == 0 ? 0 : 1);
+}
+
+// A thread ends with everything alive; the process goes on.
+void ThreadsEnd(Test& t) {
+  for (int i = 0; i < 4; ++i) {
+    Threads threads(t);
+    threads.Start([&] {
+      thread_local std::optional<Stream> stream;
+      thread_local std::optional<Event> event;
+      stream = t.Require(Stream::Create(t.cpp_device()), "stream");
+      event = t.Require(Event::Create(t.cpp_device()), "event");
+      t.Ok(event->Record(*stream), "record");
+      RawStream::Default(t, t.device(), DEVRT_STREAM_PER_THREAD).Delay(1000);
+    });
+    threads.Join();
+  }
+  t.Ok(t.cpp_device().Synchronize(), "the device works on");
+}
+
+constexpr TestCase kTests[] = {
+    {"identity.children_are_refused", "C105 P13",
+     "A forked child of a process that opened a backend gets "
+     "FAILED_PRECONDITION from every call on it.",
+     &ChildrenAreRefused, 0, kOwnProcess},
+    {"identity.children_may_give_up", "C105 C106 P13",
+     "A forked child gives up what it inherited and ends, without a call of "
+     "the backend.",
+     &ChildrenMayGiveUp, 0, kOwnProcess},
+    {"identity.threads_end", "C106",
+     "A thread may end with objects in its thread-local storage.", &ThreadsEnd},
+    {"identity.returns_with_live_objects", "C106 P4 P14",
+     "A process may return with objects and work alive.", &Returns, 0,
+     kEndsProcess},
+    {"identity.quick_exit_with_live_objects", "C106 P4",
+     "A process may leave by quick_exit with objects and work alive.",
+     &QuickExit, 0, kEndsProcess},
+    {"identity.exits_in_a_thread", "C106",
+     "A process may be ended by any of its threads.", &ExitsInAThread, 0,
+     kEndsProcess},
+    {"identity.exits_while_threads_work", "C106",
+     "Threads that wait for the device or ask it delay no exit.",
+     &ExitsWhileThreadsWork, 0, kEndsProcess},
+    {"identity.quick_exit_while_threads_work", "C106",
+     "Threads that wait for the device or ask it delay no quick_exit.",
+     &QuickExitWhileThreadsWork, 0, kEndsProcess},
+    {"identity.uncaught_exception", "C106",
+     "An uncaught exception ends a process with objects alive.",
+     &UncaughtException, 0, kEndsProcess},
+    {"identity.asked_at_the_end", "C106",
+     "Static objects and thread-local ones may ask devrt when the process "
+     "ends.",
+     &AskedAtTheEnd, 0, kEndsProcess},
+};
+
+}  // namespace
+
+absl::Span<const TestCase> IdentityProcessTests() { return kTests; }
+
+}  // namespace devrt::cts
