@@ -14,7 +14,8 @@
 //
 // The calling process never runs the plugin: tests run in workers, which are
 // forked from it.  A test that crashes or hangs ends its worker and nothing
-// else.  So the caller must not have opened a backend, and be the only thread.
+// else; it never outlives the caller, and leaves no core file.  So the caller
+// must not have opened a backend, and be the only thread.
 //
 // Errors of Run, none of them about the plugin's quality:
 //   INVALID_ARGUMENT     an unknown group, item, test or device; a device given

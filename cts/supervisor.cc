@@ -26,6 +26,7 @@ constexpr int kSlowFactor = 5;
 // the rest gets: where everything hangs, the run must still end.
 constexpr int kPatientHangs = 3;
 constexpr double kLeastSeconds = 2;
+constexpr size_t kMostChecks = 20;  // of one test, that a report shows
 
 absl::string_view View(std::string_view text) {
   return {text.data(), text.size()};
@@ -125,8 +126,9 @@ absl::Status Supervisor::RunBatch(std::vector<size_t>* tests) {
         !absl::SimpleAtoi(event.message.text, &index)) {
       break;  // kLeaving, or the end
     }
-    tests->erase(std::remove(tests->begin(), tests->end(), index),
-                 tests->end());
+    const auto found = std::find(tests->begin(), tests->end(), index);
+    if (found == tests->end()) break;  // not the worker's own words
+    tests->erase(found);
     last = Catalog()[index].name;
     DEVRT_ASSIGN_OR_RETURN(const bool goes_on, FollowTest(&child, index));
     if (!goes_on) return absl::OkStatus();
@@ -136,8 +138,9 @@ absl::Status Supervisor::RunBatch(std::vector<size_t>* tests) {
     // Another worker would come no further.
     Seen seen;
     NoteProcess(&child, &seen);
-    CannotOpen(&child, seen.how,
-               absl::StrCat("after it, before any test: ", seen.message));
+    CannotOpen(
+        &child, seen.how,
+        absl::StrCat("once it was open, before any test: ", seen.message));
     return absl::OkStatus();
   }
   FollowEnding(&child, ran, last);
@@ -190,7 +193,8 @@ void Supervisor::CannotOpen(Child* child, How how, std::string why) {
   cannot_open_ = true;
   opening_.failed = true;
   opening_.how = how;
-  opening_.message = opened_ ? absl::StrCat("not again: ", why) : why;
+  opening_.message =
+      opened_ ? absl::StrCat("not by a later process: ", why) : why;
   opening_.calls = ring_.Lines();
   opening_.log = child->ReadLog();
 }
@@ -236,6 +240,10 @@ void Supervisor::Take(Message message, Running* running) {
   TestResult* const result = running->result;
   switch (message.kind) {
     case MessageKind::kFailure:
+      if (result->messages.size() == kMostChecks) {
+        message.text = "... and more checks failed";
+      }
+      if (result->messages.size() > kMostChecks) break;
       running->Fail(How::kCheck, std::move(message.text));
       break;
     case MessageKind::kSkipped:

@@ -146,6 +146,27 @@ class Installed(InstallTest):
                 *words, f"-Wl,-rpath,{libraries}", folder=folder)
             self.assert_tests(program, kind)
 
+    def test_the_program_of_the_page(self):
+        """What install.md shows of the suite; on a file that is no plugin, so
+        that it does not take the time of a whole run."""
+        if "shared" not in self.kinds:
+            self.skipTest("the page's line is that of the shared library")
+        page = self.tree.path("DATADIR") / "doc/devrt/install.md"
+        (program,) = [block for block in re.findall(
+            r"^```cpp\n(.*?)^```$", page.read_text(encoding="utf-8"),
+            re.M | re.S) if "cts::Run" in block]
+        folder = self.work_folder("page")
+        (folder / "test.cc").write_text(program, encoding="utf-8")
+        words = self.run_command("pkg-config", "--cflags", "--libs",
+                                 "devrt_cts").split()
+        self.run_command(
+            *shlex.split(os.environ["DEVRT_CXX"]), "-std=c++17", "test.cc",
+            "-o", "test", *words, folder=folder)
+        self.run_command(folder / "test", folder / "test.cc", expect=1,
+                         LD_LIBRARY_PATH=str(self.tree.path("LIBDIR")))
+        self.run_command(folder / "test", "test.cc", expect=2,
+                         LD_LIBRARY_PATH=str(self.tree.path("LIBDIR")))
+
     def test_pkg_config_and_a_move(self):
         folder = self.work_folder("pkg-config")
         compiler = shlex.split(os.environ["DEVRT_CXX"])
