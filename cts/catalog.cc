@@ -20,44 +20,12 @@ bool Contains(const std::vector<std::string>& all, std::string_view one) {
 const std::vector<TestCase>& Catalog() {
   static const auto* const all = [] {
     auto* const tests = new std::vector<TestCase>;
-    for (const auto& of_file : {LoadTests(),
-                                LoadPropertyTests(),
-                                LoadErrorTests(),
-                                LoadCapabilityTests(),
-                                DeviceTests(),
-                                DeviceSyncTests(),
-                                StreamTests(),
-                                StreamFifoTests(),
-                                StreamLegacyTests(),
-                                StreamDefaultTests(),
-                                StreamLifetimeTests(),
-                                StreamPriorityTests(),
-                                EventTests(),
-                                EventLifeTests(),
-                                EventTimingTests(),
-                                HostFuncTests(),
-                                HostFuncCallTests(),
-                                HostFuncFaultTests(),
-                                FillTests(),
-                                CopyTests(),
-                                MemoryTests(),
-                                PeerTests(),
-                                ErrorTests(),
-                                GuardTests(),
-                                IdentityTests(),
-                                IdentityExternalTests(),
-                                IdentityProcessTests(),
-                                OrderTests(),
-                                OrderLegacyTests(),
-                                OrderChainTests(),
-                                OrderFreeTests(),
-                                RandomTests(),
-                                ThreadTests(),
-                                ThreadEventTests(),
-                                ExtensionTests(),
-                                HeavyLoadTests()}) {
+    const auto add = [tests](absl::Span<const TestCase> of_file) {
       tests->insert(tests->end(), of_file.begin(), of_file.end());
-    }
+    };
+#define DEVRT_CTS_TESTS(function) add(function());
+#include "cts/test_lists.inc"
+#undef DEVRT_CTS_TESTS
     return tests;
   }();
   return *all;

@@ -17,42 +17,9 @@
 namespace devrt::cts {
 
 // One function a file of cts/tests.
-absl::Span<const TestCase> LoadTests();
-absl::Span<const TestCase> LoadPropertyTests();
-absl::Span<const TestCase> LoadErrorTests();
-absl::Span<const TestCase> LoadCapabilityTests();
-absl::Span<const TestCase> DeviceTests();
-absl::Span<const TestCase> DeviceSyncTests();
-absl::Span<const TestCase> StreamTests();
-absl::Span<const TestCase> StreamFifoTests();
-absl::Span<const TestCase> StreamLegacyTests();
-absl::Span<const TestCase> StreamDefaultTests();
-absl::Span<const TestCase> StreamLifetimeTests();
-absl::Span<const TestCase> StreamPriorityTests();
-absl::Span<const TestCase> EventTests();
-absl::Span<const TestCase> EventLifeTests();
-absl::Span<const TestCase> EventTimingTests();
-absl::Span<const TestCase> HostFuncTests();
-absl::Span<const TestCase> HostFuncCallTests();
-absl::Span<const TestCase> HostFuncFaultTests();
-absl::Span<const TestCase> FillTests();
-absl::Span<const TestCase> CopyTests();
-absl::Span<const TestCase> MemoryTests();
-absl::Span<const TestCase> PeerTests();
-absl::Span<const TestCase> ErrorTests();
-absl::Span<const TestCase> GuardTests();
-absl::Span<const TestCase> IdentityTests();
-absl::Span<const TestCase> IdentityExternalTests();
-absl::Span<const TestCase> IdentityProcessTests();
-absl::Span<const TestCase> OrderTests();
-absl::Span<const TestCase> OrderLegacyTests();
-absl::Span<const TestCase> OrderChainTests();
-absl::Span<const TestCase> OrderFreeTests();
-absl::Span<const TestCase> RandomTests();
-absl::Span<const TestCase> ThreadTests();
-absl::Span<const TestCase> ThreadEventTests();
-absl::Span<const TestCase> ExtensionTests();
-absl::Span<const TestCase> HeavyLoadTests();
+#define DEVRT_CTS_TESTS(function) absl::Span<const TestCase> function();
+#include "cts/test_lists.inc"
+#undef DEVRT_CTS_TESTS
 
 const std::vector<TestCase>& Catalog();
 

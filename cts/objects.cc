@@ -272,11 +272,29 @@ bool HostBlock::Holds(uint8_t value) const {
                      [value](uint8_t b) { return b == value; });
 }
 
+// ---- Reading
+// ------------------------------------------------------------------
+
+Reader::Reader(Test& t, uint32_t device, uint64_t size)
+    : host_(t, device, size), stream_(t, device) {}
+
+std::vector<uint8_t> Reader::Read(const void* ptr) const {
+  stream_.Copy(host_.ptr(), ptr, host_.size(), DEVRT_COPY_D2H);
+  stream_.Sync();
+  return {host_.ptr(), host_.ptr() + host_.size()};
+}
+
+bool Reader::Holds(const void* ptr, uint8_t value) const {
+  Read(ptr);
+  return host_.Holds(value);
+}
+
 // ---- Gates
 // -------------------------------------------------------------------
 
 struct Gate::State {
   std::map<uint32_t, devrt_flag> flags;  // of each device
+  std::vector<Flag> core_flags;          // of each stream of the C++ API
 
   // Of a host function, which may outlive the gate's patience.
   struct Door {
@@ -319,8 +337,27 @@ void Gate::Hold(const RawStream& stream) {
       "wait for a flag");
 }
 
+void Gate::Hold(StreamRef stream) {
+  if (t_->machine().probe() == nullptr) {
+    t_->Ok(LaunchHostFunc(stream,
+                          [door = state_->door](absl::Status) {
+                            std::unique_lock<std::mutex> lock(door->mutex);
+                            door->opened.wait_for(lock, kHostFlagTimeout,
+                                                  [&] { return door->open; });
+                          }),
+           "LaunchHostFunc");
+    return;
+  }
+  Flag flag = t_->Require(Flag::Create(stream.device()), "Flag::Create");
+  t_->Ok(flag.WaitOn(stream, kFlagTimeout), "wait for a flag");
+  state_->core_flags.push_back(std::move(flag));
+}
+
 void Gate::Open() {
   Machine& m = t_->machine();
+  for (const Flag& flag : state_->core_flags) {
+    t_->Ok(flag.Set(), "flag set");
+  }
   for (const auto& [device, flag] : state_->flags) {
     Note(t_,
          m.CallExtension(&devrt_probe_v0::flag_set, m.probe(), m.probe_self(),
@@ -342,6 +379,11 @@ Gate::~Gate() {
          m.CallExtension(&devrt_probe_v0::flag_destroy, m.probe(),
                          m.probe_self(), flag),
          "flag destruction");
+  }
+  // Of whichever device they are.
+  if (state_->core_flags.empty()) return;
+  for (const uint32_t device : t_->devices()) {
+    Note(t_, m.Call<&Ops::device_sync>(device), "device sync");
   }
 }
 

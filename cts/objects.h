@@ -127,6 +127,21 @@ class HostBlock {
   uint8_t* ptr_ = nullptr;
 };
 
+// Reads device memory while streams of its device are held: DeviceBlock::Read
+// gives up memory, and so waits for the whole device.
+class Reader {
+ public:
+  Reader(Test& t, uint32_t device, uint64_t size);
+  // The first bytes at `ptr`, up to the size; in no order with other streams.
+  std::vector<uint8_t> Read(const void* ptr) const;
+  // Whether all of them are `value`.
+  bool Holds(const void* ptr, uint8_t value) const;
+
+ private:
+  HostBlock host_;
+  RawStream stream_;
+};
+
 // Holds streams busy: what is behind Hold does not run before Open.
 // By devrt.probe/0's flag, otherwise by a host function that waits; without
 // either the test is unsupported (kNeedsGate asks first).
@@ -139,6 +154,7 @@ class Gate {
   ~Gate();
 
   void Hold(const RawStream& stream);
+  void Hold(StreamRef stream);  // of the C++ API
   void Open();
   static bool IsPossible(const Machine& machine);
 

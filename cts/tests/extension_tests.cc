@@ -1,9 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-#include "cts/catalog.h"
-#include "cts/objects.h"
-
-namespace devrt::cts {
-
-absl::Span<const TestCase> ExtensionTests() { return {}; }
-
-}  // namespace devrt::cts
