@@ -87,6 +87,7 @@ void WithinDeviceDoesNotWait(Test& t) {
     const CoreBlock x(t, t.cpp_device(), 5000), y(t, t.cpp_device(), 5000);
     const Stream s = NewStream(t), other = NewStream(t);
     std::vector<uint8_t> seen(5000, 9);
+    x.Write(std::vector<uint8_t>(5000, 1));
     Gate gate(t);
     gate.Hold(s);
     t.Ok(FillAsync(s, x.ptr(), 3, 5000), "FillAsync");

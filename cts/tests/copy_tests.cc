@@ -154,6 +154,8 @@ void DeviceCopiesAreAsynchronous(Test& t) {
     const DeviceBlock x(t, t.device(), 7000), y(t, t.device(), 7000);
     const RawStream s(t, t.device());
     const Reader reader(t, t.device(), 7000);
+    s.Fill(x.ptr(), 3, 7000);
+    s.Sync();
     Gate gate(t);
     gate.Hold(s);
     s.Fill(x.ptr(), 4, 7000);

@@ -31,8 +31,18 @@ void Inject(Test& t, SimulatedFault::Kind kind, int32_t code,
   t.Ok(Sim(t).InjectFault(fault), "InjectFault");
 }
 
-void Reset(Test& t, const char* config = "") {
-  t.Require(t.machine().Reset(config), "reset of the simulator");
+// Starts afresh; faults do as `config` says, and otherwise as by default,
+// whatever the environment wants.
+void Reset(Test& t, const std::string& scope = "device",
+           const std::string& delivery = "status") {
+  t.Require(t.machine().Reset(absl::StrCat("fault_scope=", scope,
+                                           ",fault_delivery=", delivery)),
+            "reset of the simulator");
+}
+
+// Leaves the simulator as it was found.
+void ResetAll(Test& t) {
+  t.Require(t.machine().Reset(""), "reset of the simulator");
 }
 
 struct NativeCode {
@@ -97,7 +107,7 @@ void StickyInjections(Test& t) {
       }
     }
   }
-  Reset(t);
+  ResetAll(t);
   ExpectWorks(t, t.device(), "the device after a reset");
 }
 
@@ -123,7 +133,7 @@ void NthOperation(Test& t) {
              absl::StrCat("what is behind operation ", nth,
                           " is lost, what is before it has run"));
   }
-  Reset(t);
+  ResetAll(t);
 }
 
 void LostAtOnce(Test& t) {
@@ -141,7 +151,7 @@ void LostAtOnce(Test& t) {
   uint8_t seen[100];
   t.Ok(Sim(t).Peek(x.ptr(), seen, 100), "peek");
   t.Expect(seen[0] == 0, "what was queued does not run");
-  Reset(t);
+  ResetAll(t);
   ExpectWorks(t, t.device(), "the device after a reset");
 }
 
@@ -183,12 +193,12 @@ void FirstCalls(Test& t) {
            absl::StrCat("first call ", call, " after the loss"));
     t.Code(SyncOf(t, s), DEVRT_INTERNAL, "a call after it");
   }
-  Reset(t);
+  ResetAll(t);
 }
 
 void ScopeProcess(Test& t) {
   Sim(t);
-  Reset(t, "fault_scope=process");
+  Reset(t, "process");
   const RawStream& other = Lost<RawStream>(t, t.device(1));
   const RawStream& s = Lost<RawStream>(t, t.device(0));
   CommitFault(t, s);
@@ -197,12 +207,12 @@ void ScopeProcess(Test& t) {
          "fault_scope=process: a stream of another device");
   t.Code(t.machine().Call<&Ops::device_sync>(t.device(1)), DEVRT_INTERNAL,
          "fault_scope=process: another device");
-  Reset(t);
+  ResetAll(t);
 }
 
 void ScopeProcessThroughCore(Test& t) {
   Sim(t);
-  Reset(t, "fault_scope=process");
+  Reset(t, "process");
   const Stream& s =
       Lost<Stream>(t.Require(Stream::Create(t.cpp_device()), "Create"));
   t.Ok(CommitFault(s, FaultForm::kTrap), "CommitFault");
@@ -217,7 +227,7 @@ void ScopeProcessThroughCore(Test& t) {
 
 void DeliveryAbort(Test& t) {
   Sim(t);
-  Reset(t, "fault_delivery=abort");
+  Reset(t, "device", "abort");
   const RawStream& s = Lost<RawStream>(t, t.device());
   t.MayDie();
   CommitFault(t, s);

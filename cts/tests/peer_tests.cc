@@ -190,6 +190,8 @@ void CopiesAreOrdered(Test& t) {
       const RawStream writer(t, t.device(0)), s(t, t.device(by));
       const RawStream consumer(t, t.device(1));
       const RawEvent written(t, t.device(0)), copied(t, t.device(by));
+      writer.Fill(x.ptr(), 3, 5000);
+      writer.Sync();
       Gate gate(t);
       gate.Hold(writer);
       writer.Fill(x.ptr(), 6, 5000);
