@@ -136,7 +136,7 @@ devrt_status CopyHost(Submission* submission, void* dst, const void* src,
                       uint64_t size) {
   Points& want = submission->call().me()->want;
   want.clear();
-  g_engine->Frontier(submission->core(), &want);
+  g_engine->Predecessors(submission->core(), &want);
   if (devrt_status error = submission->call().Wait()) return error;
   std::memmove(dst, src, size);
   return nullptr;

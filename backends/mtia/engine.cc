@@ -229,6 +229,14 @@ void Engine::Frontier(StreamCore* s, Points* points) {
   }
 }
 
+void Engine::Predecessors(StreamCore* s, Points* points) {
+  Frontier(s, points);
+  StreamCore* const legacy = devices[s->device].legacy;
+  if (!IsBlocking(s) || legacy == nullptr) return;
+  const Point p{legacy, legacy->issued};
+  if (!Done(p)) points->push_back(p);
+}
+
 void Engine::DeviceFrontier(uint32_t device, Points* points) {
   for (StreamCore* b = devices[device].busy; b; b = b->busy_next) {
     AddCovered(b, points);

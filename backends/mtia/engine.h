@@ -195,6 +195,9 @@ class Engine {
   void WaitEvent(StreamCore* s, Event* event, HostThread* me);
   // Everything submitted to `s` so far, appended to `points`.
   void Frontier(StreamCore* s, Points* points);
+  // What an operation of `s` comes after: that, and for a blocking stream the
+  // work of its device's default stream.
+  void Predecessors(StreamCore* s, Points* points);
   void DeviceFrontier(uint32_t device, Points* points);
 
   // ---- progress (engine.cc) ----

@@ -122,6 +122,19 @@ TEST_F(Copies, HostToHostDrainsTheStream) {
   EXPECT_EQ(out, 9);
 }
 
+// C8, C52: on a blocking stream it comes after the default stream's work, too.
+TEST_F(Copies, HostToHostFollowsTheDefaultStream) {
+  devrt_stream s = NewStream(0, DEVRT_STREAM_BLOCKING);
+  int64_t* const x = NewCell(0, 9);
+  auto* const pinned = reinterpret_cast<int64_t*>(Pinned(8));
+  int64_t out = 0;
+  *pinned = 0;
+  OK(probe().spin(self(), Legacy(), 1'000'000));
+  OK(Copy(Legacy(), pinned, x, 8));
+  OK(Copy(s, &out, pinned, 8));
+  EXPECT_EQ(out, 9);
+}
+
 // C55, C56, C63.
 TEST_F(Copies, WrongArguments) {
   devrt_stream s = NewStream();
