@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "tools/cts/reports.h"
 #include "tools/describe.h"
 #include "tools/text.h"
@@ -19,11 +20,18 @@ using Outcome = cts::TestResult::Outcome;
 constexpr size_t kWidth = 80;
 constexpr size_t kCallsShown = 24;
 
+// What has several lines, a program for example, keeps them as they are.
 std::string Lines(const std::vector<std::string>& lines, size_t indent) {
   std::string text;
+  const std::string blanks(indent, ' ');
   for (const std::string& line : lines) {
-    absl::StrAppend(&text, std::string(indent, ' '),
-                    Wrap(Printable(line), kWidth, indent + 2), "\n");
+    std::vector<std::string> parts = absl::StrSplit(line, '\n');
+    absl::StrAppend(&text, blanks,
+                    Wrap(Printable(parts[0]), kWidth, indent + 2), "\n");
+    for (size_t i = 1; i < parts.size(); ++i) {
+      absl::StrAppend(&text, parts[i].empty() ? "" : blanks,
+                      Printable(parts[i]), "\n");
+    }
   }
   return text;
 }

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cts/random/campaign.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cts/random/printer.h"
+#include "cts/random/runner.h"
+#include "cts/random/shrink.h"
+
+namespace devrt::cts {
+namespace {
+
+using RealClock = std::chrono::steady_clock;
+constexpr std::chrono::seconds kTimeToShrink(20);
+// Where nothing opens a gate by itself, its timeout must.
+constexpr uint64_t kGateTimeout = 10'000'000'000;
+// A small program is tried so often before it counts as one that passes.
+constexpr int kTriesVirtual = 24, kTriesElsewhere = 10;
+
+// Most of the time at random, which is where a missing order shows best.
+std::string ScheduleOf(uint64_t seed) {
+  switch (seed % 10) {
+    case 0:
+      return "strategy=hw,seed=" + std::to_string(seed >> 8);
+    case 1:
+      return "strategy=lifo";
+    case 2:
+      return "strategy=alap";
+    default:
+      return "strategy=random,seed=" + std::to_string(seed >> 8);
+  }
+}
+
+class Campaign {
+ public:
+  Campaign(Test& t, const char* test, const Shape& shape)
+      : t_(t),
+        test_(test),
+        shape_(shape),
+        venue_{t.machine().backend(), {}, {}, 0} {
+    const std::vector<Device> all = t.machine().backend().devices();
+    for (const uint32_t device : t.devices()) {
+      venue_.devices.push_back(all[device]);
+    }
+    if (t.machine().IsVirtual()) venue_.simulator = t.machine().simulator();
+    if (!t.machine().simulator().has_value()) {
+      venue_.gate_timeout_ns = kGateTimeout;
+    }
+  }
+
+  void Run(int count) {
+    for (int i = 0; i < count; ++i) {
+      const uint64_t seed = ProgramSeed(t_.seed(), i);
+      const Program program = Generate(seed, shape_);
+      std::string schedule = ScheduleOf(seed);
+      std::optional<Mismatch> bad = RunUnder(program, schedule);
+      if (!bad.has_value()) continue;
+      Tell(program, *std::move(bad), std::move(schedule));
+      break;
+    }
+    if (Virtual()) t_.Require(t_.machine().Reset(""), "reset of the simulator");
+  }
+
+ private:
+  bool Virtual() const { return venue_.simulator.has_value(); }
+
+  std::optional<Mismatch> RunUnder(const Program& program,
+                                   const std::string& schedule) {
+    if (Virtual()) {
+      t_.Require(t_.machine().Reset(schedule), "reset of the simulator");
+    }
+    return RunProgram(program, venue_);
+  }
+
+  // Under the schedule that it failed under, and others.
+  bool Fails(const Program& program, std::string* schedule, Mismatch* found) {
+    const int tries = Virtual() ? kTriesVirtual : kTriesElsewhere;
+    for (int i = 0; i < tries; ++i) {
+      std::string tried = *schedule;
+      if (i > 0) {
+        tried =
+            i == 1 ? "strategy=lifo" : absl::StrCat("strategy=random,seed=", i);
+      }
+      std::optional<Mismatch> bad = RunUnder(program, tried);
+      if (!bad.has_value()) continue;
+      *schedule = tried;
+      *found = *std::move(bad);
+      return true;
+    }
+    return false;
+  }
+
+  void Tell(const Program& program, Mismatch found, std::string schedule) {
+    const auto end = RealClock::now() + kTimeToShrink;
+    Program small = Shrink(
+        program, shape_.limits,
+        [&](const Program& p) { return Fails(p, &schedule, &found); },
+        [&] { return RealClock::now() > end; });
+    // Once more, so that the calls that are told are these.
+    if (!Fails(small, &schedule, &found)) small = program;
+    Listing listing;
+    listing.plugin = t_.machine().backend().path();
+    listing.devices = t_.devices();
+    if (Virtual()) {
+      listing.reset = t_.Require(venue_.simulator->Config(), "configuration");
+    }
+    listing.gate_timeout_ns = venue_.gate_timeout_ns;
+    listing.replay = Replay(program.seed);
+    listing.finding = absl::StrCat(
+        found.step > 0
+            ? absl::StrCat(
+                  "step ", found.step, ", ",
+                  ToText(small.steps[static_cast<size_t>(found.step - 1)]),
+                  ": ")
+            : "at the end: ",
+        found.what);
+    t_.Fail(absl::StrCat("the program of seed ", program.seed, ", made small (",
+                         program.steps.size(), " steps to ", small.steps.size(),
+                         "): ", listing.finding, "\n", ToText(small),
+                         "\nAgain: ", listing.replay, "\nAs a program:\n\n",
+                         ToCpp(small, listing)));
+  }
+
+  // The command that runs the program again.
+  std::string Replay(uint64_t seed) const {
+    const Backend backend = t_.machine().backend();
+    std::string command;
+    const std::string variable =
+        absl::StrCat("DEVRT_", absl::AsciiStrToUpper(backend.name()));
+    if (const char* const value = std::getenv(variable.c_str())) {
+      command = absl::StrCat(variable, "='", value, "' ");
+    }
+    absl::StrAppend(&command, "devrt cts --plugin=", backend.path());
+    if (t_.devices().size() != backend.devices().size()) {
+      absl::StrAppend(&command, " --device=", absl::StrJoin(t_.devices(), ","));
+    }
+    return absl::StrCat(command, " --items=", test_, " --seed=", seed,
+                        " --programs=1");
+  }
+
+  Test& t_;
+  const char* const test_;
+  const Shape shape_;
+  Venue venue_;
+};
+
+}  // namespace
+
+Limits LimitsOf(const Machine& machine) {
+  Limits limits;
+  limits.pinned = machine.Has(DEVRT_CAP_PINNED_HOST);
+  limits.host_func = machine.Has(DEVRT_CAP_HOST_FUNC);
+  limits.peer_copy = machine.Has(DEVRT_CAP_PEER_COPY);
+  limits.timing = machine.Has(DEVRT_CAP_EVENT_TIMING);
+  limits.gates = machine.probe() != nullptr;
+  for (const uint32_t device : machine.devices()) {
+    if (machine.props(device).raw_free_syncs != 0) limits.free_waits = true;
+  }
+  return limits;
+}
+
+void RunCampaign(Test& t, const char* test, const Shape& shape, int count) {
+  Campaign(t, test, shape).Run(count);
+}
+
+}  // namespace devrt::cts

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Random choices that are the same on every machine.
+
+#ifndef DEVRT_CTS_RANDOM_DICE_H_
+#define DEVRT_CTS_RANDOM_DICE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace devrt::cts {
+
+class Dice {
+ public:
+  explicit Dice(uint64_t seed) : engine_(seed) {}
+
+  // 0 to n - 1; n > 0.
+  int Below(int n) {
+    return static_cast<int>(engine_() % static_cast<uint64_t>(n));
+  }
+  int Between(int low, int high) { return low + Below(high - low + 1); }
+  bool Percent(int percent) { return Below(100) < percent; }
+  template <typename T>
+  const T& Of(const std::vector<T>& from) {
+    return from[static_cast<size_t>(Below(static_cast<int>(from.size())))];
+  }
+  template <typename T>
+  void Shuffle(std::vector<T>* items) {
+    for (size_t i = items->size(); i > 1; --i) {
+      std::swap((*items)[i - 1],
+                (*items)[static_cast<size_t>(Below(static_cast<int>(i)))]);
+    }
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+}  // namespace devrt::cts
+
+#endif  // DEVRT_CTS_RANDOM_DICE_H_

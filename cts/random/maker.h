@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A program in the making: its tables, its model, and steps that are offered to
+// the model one by one.  The generator decides which.
+
+#ifndef DEVRT_CTS_RANDOM_MAKER_H_
+#define DEVRT_CTS_RANDOM_MAKER_H_
+
+#include <memory>
+#include <vector>
+
+#include "cts/random/dice.h"
+#include "cts/random/generator.h"
+#include "cts/random/model.h"
+#include "cts/random/program.h"
+
+namespace devrt::cts {
+
+class Maker {
+ public:
+  Maker(uint64_t seed, const Shape& shape);
+
+  Dice& dice() { return dice_; }
+  const Program& program() const { return program_; }
+  const Model& model() const { return *model_; }
+  const Limits& limits() const { return shape_.limits; }
+  int size() const { return static_cast<int>(program_.steps.size()); }
+  int thread() const { return thread_; }
+  void set_thread(int thread) { thread_ = thread; }
+  Program Finish() && { return std::move(program_); }
+
+  // ---- Objects.  Made by a step of their own if they are not yet; -1: none.
+
+  // Of `device`, or of any.
+  int AStream(int device = -1);
+  int AnEvent(int device);
+  // One that was recorded.
+  int ARecordedEvent();
+  // Made if it can be; whether it is alive.
+  bool HasBlock(int block);
+  // Some slices that hold something, where `where` says so of the block.
+  template <typename Where>
+  Span ADefinedSpan(Where where);
+  // Some slices of such a block, whatever they hold.
+  template <typename Where>
+  Span ASpan(Where where);
+  Content AValue(bool may_rise);
+
+  // ---- Steps, done by thread().  Whether the model took it.
+
+  bool Offer(Step step);
+  // Inserts waits before it if it touches what something unordered touches.
+  bool OfferOrdered(const Step& step);
+
+ private:
+  void MakeTables();
+  void AddStreams();
+  void AddBlocks();
+  bool OrderInStream(Epoch before, int stream);
+  bool OrderOnHost(Epoch before);
+  bool WaitFor(int event, int stream);
+  bool Record(int event, int stream);
+  // Alive, or not yet made and made now.
+  bool HasStream(int stream);
+  bool HasEvent(int event);
+  int EventWith(Epoch epoch);
+  bool IsUsable(int stream) const;
+
+  const Shape shape_;
+  Dice dice_;
+  Program program_;
+  std::unique_ptr<Model> model_;
+  int thread_ = 0;
+  int value_ = 0;
+  int default_percent_ = 0, per_thread_percent_ = 0;
+};
+
+template <typename Where>
+Span Maker::ASpan(Where where) {
+  std::vector<int> blocks;
+  for (size_t i = 0; i < program_.blocks.size(); ++i) {
+    if (where(program_.blocks[i])) blocks.push_back(static_cast<int>(i));
+  }
+  if (blocks.empty()) return {};
+  Span span;
+  span.block = dice_.Of(blocks);
+  if (!HasBlock(span.block)) return {};
+  const int slices = program_.blocks[static_cast<size_t>(span.block)].slices;
+  span.first = dice_.Below(slices);
+  span.count = dice_.Between(1, slices - span.first);
+  return span;
+}
+
+template <typename Where>
+Span Maker::ADefinedSpan(Where where) {
+  struct Place {
+    int block, slice;
+  };
+  std::vector<Place> places;
+  for (size_t i = 0; i < program_.blocks.size(); ++i) {
+    const int block = static_cast<int>(i);
+    if (!where(program_.blocks[i]) || !model_->store().IsAlive(block)) continue;
+    for (int slice = 0; slice < program_.blocks[i].slices; ++slice) {
+      if (model_->store().content(block, slice).defined) {
+        places.push_back({block, slice});
+      }
+    }
+  }
+  if (places.empty()) return {};
+  const Place at = dice_.Of(places);
+  Span span = {at.block, at.slice, 1};
+  const int slices = program_.blocks[static_cast<size_t>(at.block)].slices;
+  while (span.first + span.count < slices && dice_.Percent(50) &&
+         model_->store().content(at.block, at.slice + span.count).defined) {
+    ++span.count;
+  }
+  return span;
+}
+
+}  // namespace devrt::cts
+
+#endif  // DEVRT_CTS_RANDOM_MAKER_H_

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The reference model: what a program may do, and what it must find.
+//
+//   Model model(program, limits);
+//   for (Step& step : program.steps) {
+//     const Verdict v = model.Take(&step);
+//     if (!v.ok) std::puts(v.why);
+//   }
+//
+// A partial order, by the edges of semantics.md 1.14, and a store.  A step is
+// legal when its objects exist, when nothing it touches is touched by something
+// unordered with it, and when it cannot wait for a gate that is closed: so each
+// read has one legal value, and every program ends.
+//
+// Where the law leaves room the model takes the weaker side: an edge that a
+// backend need not make is none, and a wait that it may make can block.
+//
+// Objects of concurrent programs belong to the thread that touches them first,
+// until the next barrier.
+
+#ifndef DEVRT_CTS_RANDOM_MODEL_H_
+#define DEVRT_CTS_RANDOM_MODEL_H_
+
+#include <optional>
+#include <vector>
+
+#include "cts/random/clock.h"
+#include "cts/random/program.h"
+#include "cts/random/store.h"
+
+namespace devrt::cts {
+
+// What the backend offers, and how it deviates where it may.
+struct Limits {
+  bool pinned = false;      // PINNED_HOST
+  bool host_func = false;   // HOST_FUNC
+  bool peer_copy = false;   // PEER_COPY; without it they go through the host
+  bool timing = false;      // EVENT_TIMING
+  bool gates = false;       // devrt.probe/0
+  bool free_waits = false;  // a raw free or allocation may wait for work
+};
+
+struct Verdict {
+  bool ok = false;
+  const char* why = "";           // of one that is not
+  std::optional<Epoch> conflict;  // what is not ordered before it,
+  bool on_host = false;           // ... and the host has to wait for
+};
+
+class Model {
+ public:
+  // `program` gives the tables and must outlive the model.
+  Model(const Program& program, const Limits& limits);
+
+  // Takes the step, and fills in what it must find; one that is not legal
+  // changes nothing.
+  Verdict Take(Step* step);
+
+  // ---- What the generator looks at.
+
+  bool IsAliveStream(int s) const { return Of(s).alive; }
+  bool WasStream(int s) const { return Of(s).alive || Of(s).dead; }
+  bool IsAliveEvent(int e) const { return At(e).alive; }
+  bool WasEvent(int e) const { return At(e).alive || At(e).dead; }
+  bool IsRecorded(int e) const { return At(e).alive && At(e).recorded; }
+  bool IsTimed(int e) const;
+  // Whether what the event captured last comes after `epoch`.
+  bool EventHas(int e, Epoch epoch) const {
+    return IsRecorded(e) && At(e).clock.Has(epoch);
+  }
+  bool IsHeld(int gate) const { return gates_[Index(gate)].held; }
+  bool IsOpen(int gate) const { return gates_[Index(gate)].open; }
+  bool AnyClosed() const;
+  const Store& store() const { return store_; }
+  // The stream that an actor is; -1 for host threads.
+  int StreamOf(Epoch epoch) const { return epoch.actor - program_.threads; }
+
+ private:
+  // Who has touched an object since the last barrier.
+  struct Owner {
+    int section = -1;
+    int thread = -1;
+  };
+  struct StreamState {
+    bool alive = false, dead = false;
+    Clock clock;
+    Owner owner;
+  };
+  struct EventState {
+    bool alive = false, dead = false, recorded = false;
+    Clock clock;
+    Epoch record;
+    Owner owner;
+  };
+  struct GateState {
+    bool held = false, open = false;
+    std::vector<Epoch> holds;
+    Owner owner;
+  };
+  // An object that a step uses.
+  struct Use {
+    Owner* owner;
+    bool claims;  // ... and makes its thread's own
+  };
+
+  static size_t Index(int i) { return static_cast<size_t>(i); }
+  StreamState& Of(int stream) { return streams_[Index(stream)]; }
+  const StreamState& Of(int stream) const { return streams_[Index(stream)]; }
+  EventState& At(int event) { return events_[Index(event)]; }
+  const EventState& At(int event) const { return events_[Index(event)]; }
+  const StreamInfo& InfoOf(int stream) const {
+    return program_.streams[Index(stream)];
+  }
+  const EventInfo& EventInfoOf(int event) const {
+    return program_.events[Index(event)];
+  }
+  const BlockInfo& BlockOf(const Span& s) const {
+    return program_.blocks[Index(s.block)];
+  }
+  bool OnHost(const Span& s) const {
+    return BlockOf(s).space != Space::kDevice;
+  }
+  int Actor(int stream) const { return program_.threads + stream; }
+  // Steps of one list come one after the other, whoever does them: one clock.
+  int HostActor(const Step& s) const {
+    return program_.concurrent ? s.thread : 0;
+  }
+  Clock& Me(const Step& s) { return threads_[Index(HostActor(s))]; }
+  const Clock& Me(const Step& s) const { return threads_[Index(HostActor(s))]; }
+
+  // ---- Legality (model_rules.cc).  nullptr, or why not.
+  const char* WhyNot(const Step& s) const;
+  const char* WhyNotMade(const Step& s) const;
+  const char* WhyNotGiven(const Step& s) const;
+  const char* WhyNotWork(const Step& s) const;
+  const char* WhyNotCopy(const Step& s) const;
+  const char* WhyNotHost(const Step& s) const;
+  const char* WhyNotElapsed(const Step& s) const;
+  const char* WhyNotStuck(const Step& s) const;
+  bool Usable(int stream, int thread) const;
+  bool Fits(const Span& span) const;
+  bool ReadsAtOnce(const Step& s) const;
+  std::optional<Epoch> ConflictOf(const Step& s) const;
+  std::vector<Use> UsesOf(const Step& s);
+  bool TakeOwnership(const Step& s);
+
+  // ---- Edges (model.cc)
+  // The stream's clock with the step's submission.
+  Clock Submitted(const Step& s, int stream) const;
+  // What a synchronisation of the stream surely covers, and all that it, or a
+  // query, may look at.
+  Clock Covered(int stream) const;
+  Clock Reach(int stream) const;
+  Clock ReachDevice(int device) const;
+  bool IsHeldUp(const Clock& clock) const;
+  bool Knows(const Step& s, const Clock& clock) const {
+    return Me(s).HasAll(clock, program_.threads);
+  }
+  void Objects(const Step& s);
+  void Work(Step* s);
+  void Copied(const Step& s, Epoch op);
+  void Record(int event, const Step& s, int stream);
+  void Wait(const Step& s, const Clock& captured);
+  void Host(Step* s);
+  void Query(Step* s);
+  void Elapsed(Step* s) const;
+
+  const Program& program_;
+  const Limits limits_;
+  const int actors_;
+  std::vector<Clock> threads_;
+  std::vector<StreamState> streams_;
+  std::vector<EventState> events_;
+  std::vector<GateState> gates_;
+  std::vector<Owner> block_owners_;
+  Store store_;
+  int section_ = 0;
+};
+
+// The steps of `program` that are legal one after the other, with what they
+// must find.
+Program Repaired(const Program& program, const Limits& limits);
+
+}  // namespace devrt::cts
+
+#endif  // DEVRT_CTS_RANDOM_MODEL_H_

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The objects of a program that runs, and its steps.
+
+#ifndef DEVRT_CTS_RANDOM_RUN_STATE_H_
+#define DEVRT_CTS_RANDOM_RUN_STATE_H_
+
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cts/random/program.h"
+#include "cts/random/runner.h"
+#include "devrt/devrt.h"
+
+namespace devrt::cts {
+
+class RunState {
+ public:
+  RunState(const Program& program, const Venue& venue);
+  RunState(const RunState&) = delete;
+  RunState& operator=(const RunState&) = delete;
+
+  // By the step's thread; nothing after a mismatch.
+  void Do(size_t step);
+  // By any thread, at any time.
+  void OpenGates();
+  void Fail(size_t step, std::string what);
+  // By the main thread, when the others have ended.
+  void GiveUp();
+  std::optional<Mismatch> mismatch() const { return mismatch_; }
+
+ private:
+  absl::Status Make(const Step& s);
+  absl::Status Drop(const Step& s);
+  absl::Status Work(size_t index);
+  absl::Status HostFunction(size_t index, StreamRef stream);
+  absl::Status Order(const Step& s);
+  absl::Status Host(size_t index);
+  absl::Status Query(size_t index);
+  absl::Status Poll(const Step& s);
+  absl::Status Elapsed(const Step& s);
+  absl::Status Compare(const Step& s) const;
+  void Put(const Step& s) const;
+  absl::StatusOr<bool> Ask(const Step& s) const;
+
+  Device DeviceOf(int device) const {
+    return venue_.devices[static_cast<size_t>(device)];
+  }
+  absl::StatusOr<StreamRef> StreamOf(int stream) const;
+  const Event& EventOf(int event) const {
+    return *events_[static_cast<size_t>(event)];
+  }
+  uint8_t* At(const Span& span) const;
+  uint64_t Bytes(const Span& span) const {
+    return static_cast<uint64_t>(span.count) * program_.slice_bytes;
+  }
+  absl::Status Allocate(int block);
+  absl::Status Release(int block);
+
+  const Program& program_;
+  const Venue& venue_;
+  std::vector<std::optional<Stream>> streams_;
+  std::vector<std::optional<Event>> events_;
+  std::vector<std::optional<Flag>> gates_;
+  std::vector<void*> blocks_;
+  std::vector<std::vector<uint8_t>> plain_;  // of blocks on the plain heap
+  // Of each step: how often a host function was put in, and was called.
+  std::vector<std::atomic<int>> calls_;
+  std::vector<char> submitted_;  // not bool: several threads write
+  std::atomic<bool> failed_{false};
+  std::mutex mutex_;
+  std::optional<Mismatch> mismatch_;
+};
+
+}  // namespace devrt::cts
+
+#endif  // DEVRT_CTS_RANDOM_RUN_STATE_H_

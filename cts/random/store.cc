@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cts/random/store.h"
+
+namespace devrt::cts {
+
+Store::Store(const Program& program) {
+  for (const BlockInfo& info : program.blocks) {
+    Block& block = blocks_.emplace_back();
+    block.slices.resize(static_cast<size_t>(info.slices));
+  }
+}
+
+void Store::Allocate(int block) {
+  Of(block).allocated = true;
+  Of(block).alive = true;
+}
+
+std::optional<Epoch> Store::Conflict(const Span& span, bool writes,
+                                     const Clock& clock) const {
+  const Block& block = Of(span.block);
+  for (int i = span.first; i < span.first + span.count; ++i) {
+    const Slice& slice = block.slices[static_cast<size_t>(i)];
+    if (slice.writer.actor >= 0 && !clock.Has(slice.writer)) {
+      return slice.writer;
+    }
+    if (!writes) continue;
+    for (const Epoch reader : slice.readers) {
+      if (!clock.Has(reader)) return reader;
+    }
+  }
+  return std::nullopt;
+}
+
+bool Store::IsDefined(const Span& span) const {
+  for (int i = span.first; i < span.first + span.count; ++i) {
+    if (!content(span.block, i).defined) return false;
+  }
+  return true;
+}
+
+std::vector<Content> Store::Look(const Span& span) const {
+  std::vector<Content> contents;
+  for (int i = span.first; i < span.first + span.count; ++i) {
+    contents.push_back(content(span.block, i));
+  }
+  return contents;
+}
+
+std::vector<Content> Store::Read(const Span& span, Epoch who) {
+  for (int i = span.first; i < span.first + span.count; ++i) {
+    Of(span.block).slices[static_cast<size_t>(i)].readers.push_back(who);
+  }
+  return Look(span);
+}
+
+void Store::Write(const Span& span, Epoch who,
+                  const std::vector<Content>& contents) {
+  for (int i = 0; i < span.count; ++i) {
+    Slice& slice = Of(span.block).slices[static_cast<size_t>(span.first + i)];
+    slice.content = contents[static_cast<size_t>(i)];
+    slice.writer = who;
+    slice.readers.clear();
+  }
+}
+
+}  // namespace devrt::cts
