@@ -89,6 +89,17 @@ def write(folder):
     path.write_text(mutant.mutated(), encoding="utf-8")
 
 
+def check():
+  wrong = 0
+  for mutant in load().values():
+    try:
+      mutant.mutated()
+    except TableError as error:
+      print(error)
+      wrong += 1
+  return 1 if wrong else 0
+
+
 def main(arguments):
   if arguments[:1] == ["--list"]:
     for mutant in load().values():
@@ -96,8 +107,7 @@ def main(arguments):
   elif arguments[:1] == ["--write"] and len(arguments) == 2:
     write(arguments[1])
   elif arguments == ["--check"]:
-    for mutant in load().values():
-      mutant.mutated()
+    return check()
   else:
     print(__doc__.strip(), file=sys.stderr)
     return 2

@@ -1,6 +1,140 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defects."""
+"""Defects of what happens after a fault."""
 
 from mutants import Mutant
 
-MUTANTS = []
+DEVICE_ERROR = """\
+  if (!fault) return nullptr;
+  return MakeFaultStatus(fault, entry);
+"""
+
+MUTANTS = [
+    Mutant(
+        name="sticky_error_forgotten",
+        what="A device's error is returned once and then forgotten.",
+        witness="The second device_sync after a fault succeeds.",
+        items="C93", group="error", file="faults.cc",
+        old=DEVICE_ERROR,
+        new="""\
+  if (!fault) return nullptr;
+  static uint64_t told = 0;
+  if ((told >> device & 1) != 0) return nullptr;
+  told |= uint64_t{1} << device;
+  return MakeFaultStatus(fault, entry);
+"""),
+    Mutant(
+        name="sticky_error_of_one_thread",
+        what="Only the thread that learnt of a fault first is told of it.",
+        witness="Another thread's allocation on the failed device succeeds.",
+        items="C93", group="error", file="faults.cc",
+        old=DEVICE_ERROR,
+        new="""\
+  if (!fault) return nullptr;
+  static thread_local char self;
+  static char* first = nullptr;
+  if (first == nullptr) first = &self;
+  return first == &self ? MakeFaultStatus(fault, entry) : nullptr;
+"""),
+    Mutant(
+        name="fault_on_all_devices",
+        what="A fault of one device is one of all, though fault_scope says "
+             "device.",
+        witness="Work on another device fails.",
+        items="C95", group="error", file="faults.cc",
+        old="    if ((d.ordinal != device && !fault.process) || d.fault) "
+            "continue;\n",
+        new="    if (d.fault) continue;\n"),
+    Mutant(
+        name="sync_swallows_fault",
+        what="A wait that is released by a fault returns OK.",
+        witness="Synchronising the stream of a fault that happens meanwhile "
+                "succeeds.",
+        items="C92", group="error", file="call.cc",
+        old="  error = g_engine->PointsError(me_->want, entry());\n",
+        new=""),
+    Mutant(
+        name="query_never_ready_after_fault",
+        what="Queries of a failed device answer that work still runs.",
+        witness="The stream's query neither fails nor becomes true.",
+        items="C92", group="error", file="faults.cc",
+        old="  if (fault) return MakeFaultStatus(fault, entry);\n"
+            "  if (s->failed_from == kNever) return nullptr;\n",
+        new="  if (fault && std::string(entry) == \"stream_query\") {\n"
+            "    return nullptr;\n  }\n"
+            "  if (fault) return MakeFaultStatus(fault, entry);\n"
+            "  if (s->failed_from == kNever) return nullptr;\n"),
+    Mutant(
+        name="stream_destroy_fails_after_fault",
+        what="Destroying a stream of a failed device is an error.",
+        witness="stream_destroy returns the fault.",
+        items="C94", group="error", file="stream.cc",
+        old="  if (!stream->adopted) --g_engine->live_streams;\n",
+        new="""\
+  if (devrt_status fault =
+          g_engine->DeviceError(stream->core->device, call.entry())) {
+    return fault;
+  }
+  if (!stream->adopted) --g_engine->live_streams;
+"""),
+    Mutant(
+        name="free_fails_after_fault",
+        what="Freeing memory of a failed device is an error.",
+        witness="dealloc returns the fault.",
+        items="C94", group="error", file="allocation.cc",
+        old="  if (ptr == nullptr) return nullptr;\n"
+            "  if (devrt_status error = SyncBeforeFree(&call, device)) return "
+            "error;\n",
+        new="""\
+  if (ptr == nullptr) return nullptr;
+  if (devrt_status fault = g_engine->DeviceError(device, call.entry())) {
+    return fault;
+  }
+  if (devrt_status error = SyncBeforeFree(&call, device)) return error;
+"""),
+    Mutant(
+        name="event_destroy_fails_after_fault",
+        what="Destroying an event of a failed device is an error.",
+        witness="event_destroy returns the fault.",
+        items="C94", group="error", file="event.cc",
+        old="  g_engine->events.Release(event);\n",
+        new="""\
+  error = g_engine->DeviceError(event->device, call.entry());
+  if (error != nullptr) return error;
+  g_engine->events.Release(event);
+"""),
+    Mutant(
+        name="fault_has_wrong_code",
+        what="An illegal address is reported as an unknown error.",
+        witness="The code is UNKNOWN, not INTERNAL.",
+        items="C92", group="error", file="error.cc",
+        old="    {700, DEVRT_INTERNAL, kSticky,",
+        new="    {700, DEVRT_UNKNOWN, kSticky,"),
+    Mutant(
+        name="fault_not_marked_sticky",
+        what="A fault's status does not say that it is sticky.",
+        witness="The error's origin lacks DEVRT_ERROR_STICKY.",
+        items="C93", group="error", file="error.cc",
+        old="  origin.flags = DEVRT_ERROR_STICKY | DEVRT_ERROR_ASYNC |\n",
+        new="  origin.flags = DEVRT_ERROR_ASYNC |\n"),
+    Mutant(
+        name="fault_does_not_spread",
+        what="Work of a healthy device that waits for an event of a failed one "
+             "runs.",
+        witness="Synchronising its stream succeeds.",
+        items="C95", group="error", file="engine.cc",
+        old="    if (Failed(p) && op->next_dep < op->implicit) {\n",
+        new="    if (Failed(p) && op->implicit == kAnyDevice) {\n"),
+    Mutant(
+        name="fault_does_not_stop_the_stream",
+        what="What stands behind a fault in its stream is carried out.",
+        witness="Pinned memory has what a copy behind the fault wrote.",
+        items="C92", group="error", file="faults.cc",
+        old="  if (op->kind == OpKind::kHostFunc) {\n",
+        new="""\
+  if (op->kind == OpKind::kCopy) {
+    BeginBody(op);
+    static_cast<void>(EndBody(op));
+  }
+  if (op->kind == OpKind::kHostFunc) {
+"""),
+]

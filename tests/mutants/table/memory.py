@@ -1,6 +1,236 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defects."""
+"""Defects of memory: allocation, pointers, registration.
+
+Allocations of 0 bytes and most wrong frees are the core's to answer; see
+README.md."""
 
 from mutants import Mutant
 
-MUTANTS = []
+OUT_OF_MEMORY = ("    return MakeError(DEVRT_RESOURCE_EXHAUSTED, "
+                 "kMemoryAllocation,\n                     "
+                 "OutOfMemory(size));\n")
+IS_HOST = "  if (r.space == Space::kHost) {\n"
+
+MUTANTS = [
+    Mutant(
+        name="alignment_ignored",
+        what="The alignment that is asked for is ignored.",
+        witness="Blocks of alignment 64 KiB begin at other addresses.",
+        items="", group="memory", file="block_table.cc",
+        old="  if (alignment < granularity) alignment = granularity;\n",
+        new="  alignment = granularity;\n"),
+    Mutant(
+        name="alignment_overstated",
+        what="alloc_alignment promises more than the allocator keeps.",
+        witness="A block is not aligned to the property.",
+        items="", group="memory", file="device.cc",
+        old="static_cast<uint32_t>(config.granularity);\n",
+        new="static_cast<uint32_t>(config.granularity * 64);\n"),
+    Mutant(
+        name="allocations_overlap",
+        what="Large blocks get half of the addresses that they need.",
+        witness="Filling one block changes the next.",
+        items="", group="memory", file="block_table.cc",
+        old="  block->span = block->rounded + RoundUp(options_.gap, granularity)"
+            ";\n",
+        new="  block->span = RoundUp(block->rounded / 2, granularity);\n"),
+    Mutant(
+        name="oom_changes_state",
+        what="An allocation that fails keeps some memory.",
+        witness="mem_info tells of less free memory afterwards.",
+        items="C62", group="memory", file="block_table.cc",
+        old=OUT_OF_MEMORY,
+        new="    used_ += options_.granularity;\n" + OUT_OF_MEMORY),
+    Mutant(
+        name="oom_is_sticky",
+        what="After an allocation that failed all others fail.",
+        witness="1 MiB is refused after a request that was too large.",
+        items="C62", group="memory", file="block_table.cc",
+        old="  if (size >= kTooLarge || size > options_.total || "
+            "!TakeCapacity(&block)) {\n",
+        new="  static bool failed = false;\n"
+            "  failed = failed || size > options_.total;\n"
+            "  if (failed || !TakeCapacity(&block)) {\n"),
+    Mutant(
+        name="oom_has_wrong_code",
+        what="Out of memory is reported as an internal error.",
+        witness="The code is INTERNAL, not RESOURCE_EXHAUSTED.",
+        items="C62", group="memory", file="block_table.cc",
+        old=OUT_OF_MEMORY,
+        new=OUT_OF_MEMORY.replace("RESOURCE_EXHAUSTED", "INTERNAL")),
+    Mutant(
+        name="free_leaks",
+        what="Memory that was freed stays taken.",
+        witness="mem_info does not come back to where it was.",
+        items="C62", group="memory", file="block_table.cc",
+        old="  GiveCapacity(block);\n  GivePlace(block);\n",
+        new="  GivePlace(block);\n"),
+    Mutant(
+        name="free_of_interior_accepted",
+        what="Freeing a pointer into a block frees the block.",
+        witness="The plugin's dealloc accepts an interior pointer.",
+        items="C63", group="memory", file="block_table.cc",
+        old="  const auto found = blocks_.find(offset);\n",
+        new="""\
+  const auto nearest = Nearest(offset);
+  const auto found = nearest == blocks_.end() ? blocks_.end()
+                                              : blocks_.find(nearest->first);
+"""),
+    Mutant(
+        name="second_free_accepted",
+        what="Freeing a block again is accepted.",
+        witness="The plugin's second dealloc of a pointer succeeds.",
+        items="C63", group="memory", file="block_table.cc",
+        old="    return InvalidArgument(\"second free, at \" + "
+            "CallSite(site).Text() +\n                           \", of \" + "
+            "DescribeLocked(offset));\n",
+        new="    return nullptr;\n"),
+    Mutant(
+        name="free_of_null_refused",
+        what="Freeing a null pointer is an error.",
+        witness="dealloc of NULL fails.",
+        items="C63", group="memory", file="allocation.cc",
+        old="  if (ptr == nullptr) return nullptr;\n"
+            "  if (devrt_status error = SyncBeforeFree(&call, device)) return "
+            "error;\n",
+        new="  if (ptr == nullptr) return NotAllocated();\n"
+            "  if (devrt_status error = SyncBeforeFree(&call, device)) return "
+            "error;\n"),
+    Mutant(
+        name="free_waits",
+        what="A free waits for the device, though raw_free_syncs says no.",
+        witness="Behind a closed gate the call does not return.",
+        items="C64", group="memory", file="allocation.cc",
+        old="  if (!g_engine->config.raw_free_syncs || device >= g_device_count)"
+            " {\n",
+        new="  if (device >= g_device_count) {\n"),
+    Mutant(
+        name="mem_info_not_monotone",
+        what="mem_info tells of the memory in use as of the free memory.",
+        witness="After an allocation there is more of it.",
+        items="C62", group="memory", file="allocation.cc",
+        old="  memory->Info(device, free_bytes, total_bytes);\n",
+        new="  memory->Info(device, free_bytes, total_bytes);\n"
+            "  *free_bytes = *total_bytes - *free_bytes;\n"),
+    Mutant(
+        name="mem_info_constant",
+        what="mem_info always tells of all memory as free.",
+        witness="After an allocation there is as much as before.",
+        items="C62", group="memory", file="allocation.cc",
+        old="  memory->Info(device, free_bytes, total_bytes);\n",
+        new="  memory->Info(device, free_bytes, total_bytes);\n"
+            "  *free_bytes = *total_bytes;\n"),
+    Mutant(
+        name="mem_info_of_first_device",
+        what="mem_info answers for device 0 whatever it is asked.",
+        witness="An allocation on device 1 shows in device 0.",
+        items="C4", group="memory", file="allocation.cc",
+        old="  memory->Info(device, free_bytes, total_bytes);\n",
+        new="  memory->Info(0, free_bytes, total_bytes);\n"),
+    Mutant(
+        name="alloc_changes_current_device",
+        what="An allocation leaves its device as the thread's current one.",
+        witness="With device 0 current, an allocation on 1 makes 1 current.",
+        items="C4", group="device", file="allocation.cc",
+        old="  error = memory->Alloc(device, size, alignment, CurrentSite(), ptr)"
+            ";\n",
+        new="  t_device = device;\n"
+            "  error = memory->Alloc(device, size, alignment, CurrentSite(), ptr)"
+            ";\n"),
+    Mutant(
+        name="alloc_not_thread_safe",
+        what="An allocation writes the pointer into a place that all threads "
+             "share.",
+        witness="Threads that allocate at a time get the same block.",
+        items="C97", group="threads", file="allocation.cc",
+        old="  Call call(Slot::alloc, OnDevice(device));\n",
+        new="""\
+  static void* made;
+  struct Late {
+    void** const out;
+    ~Late() {
+      made = *out;
+      const auto now = &std::chrono::steady_clock::now;
+      for (auto end = now() + std::chrono::microseconds(200); now() < end;) {
+      }
+      *out = made;
+    }
+  };
+  const Late late = {ptr};
+  Call call(Slot::alloc, OnDevice(device));
+"""),
+    # ---- pointers: C71 ----
+    Mutant(
+        name="interior_pointer_unknown",
+        what="Only the first byte of a block is known as its own.",
+        witness="pointer_info of an interior pointer says unregistered.",
+        items="C71", group="memory", file="allocation.cc",
+        old=IS_HOST, new="  if (r.space == Space::kHost || r.base != ptr) {\n"),
+    Mutant(
+        name="freed_pointer_known",
+        what="Freed memory is still known as device memory.",
+        witness="pointer_info of a freed pointer says device.",
+        items="C71", group="memory", file="block_table.cc",
+        old="  if (!block.live || offset - block.offset >= block.size) return "
+            "false;\n",
+        new="  if (offset - block.offset >= block.size) return false;\n"),
+    Mutant(
+        name="host_pointer_is_an_error",
+        what="Asking about a host pointer is an error.",
+        witness="pointer_info of a pointer to the stack fails.",
+        items="C71", group="memory", file="allocation.cc",
+        old=IS_HOST,
+        new=IS_HOST + "    if (ptr != nullptr) return NotAllocated();\n"),
+    Mutant(
+        name="pointer_of_wrong_device",
+        what="All device memory is said to be of device 0.",
+        witness="pointer_info of memory of device 1 says 0.",
+        items="C71", group="memory", file="allocation.cc",
+        old="    out.device = static_cast<int32_t>(r.device);\n",
+        new="    out.device = 0;\n"),
+    Mutant(
+        name="pointer_size_rounded",
+        what="The size of an allocation is the one that it was rounded to.",
+        witness="pointer_info of a block of 1,000 bytes says 1,024.",
+        items="C71", group="memory", file="allocation.cc",
+        old="    out.size = r.size;\n",
+        new="    out.size = (r.size + 511) & ~uint64_t{511};\n"),
+    Mutant(
+        name="pinned_pointer_unknown",
+        what="Pinned memory is not known as such.",
+        witness="pointer_info of pinned memory says unregistered.",
+        items="C71", group="memory", file="allocation.cc",
+        old=IS_HOST,
+        new="  if (r.space == Space::kHost || r.space == Space::kPinned) {\n"),
+    # ---- registration: C70 ----
+    Mutant(
+        name="register_overlap_accepted",
+        what="Host memory may be registered twice.",
+        witness="The second registration is not ALREADY_EXISTS.",
+        items="C70", group="memory", file="host_ranges.cc",
+        old="  if (overlapped != ranges_.end()) {\n",
+        new="  if (overlapped != ranges_.end()) return nullptr;\n"
+            "  if (overlapped != ranges_.end()) {\n"),
+    Mutant(
+        name="register_does_nothing",
+        what="Registering host memory does nothing.",
+        witness="pointer_info still says unregistered.",
+        items="C70", group="memory", file="memory.cc",
+        old="  return impl_->registered.Add(device, begin, size, site);\n",
+        new="  return nullptr;\n"),
+    Mutant(
+        name="unregister_unknown_accepted",
+        what="Memory that is not registered can be unregistered.",
+        witness="The call is not NOT_FOUND.",
+        items="C70", group="memory", file="host_ranges.cc",
+        old="    return MakeError(DEVRT_NOT_FOUND, kNotRegistered,\n"
+            "                     Hex(begin) + \" is not registered\");\n",
+        new="    return nullptr;\n"),
+    Mutant(
+        name="unregister_interior_accepted",
+        what="A pointer into a registered range unregisters it.",
+        witness="The call is not INVALID_ARGUMENT.",
+        items="C70", group="memory", file="host_ranges.cc",
+        old="  if (found->first != begin) {\n",
+        new="  if (begin == 0) {\n"),
+]
