@@ -50,15 +50,6 @@ MUTANTS = [
   Op* const op = submission.NewOp(OpKind::kFill, EngineClass::kCompute, "fill");
 """),
     Mutant(
-        name="fill_of_host_memory_accepted",
-        what="A fill takes host memory.",
-        witness="A fill of pinned memory succeeds.",
-        items="C47", group="fill", file="copy.cc",
-        old="    return InvalidArgument(\"the destination of a fill is \" + "
-            "Where(to) +\n                           \", not device memory\");"
-            "\n",
-        new="    return nullptr;\n"),
-    Mutant(
         name="copy_in_words",
         what="A copy moves whole words of four bytes.",
         witness="The last byte of 4,097 does not arrive.",
@@ -160,7 +151,7 @@ MUTANTS = [
         name="peer_copy_at_submission",
         what="A copy between devices happens in the call that submits it.",
         witness="Behind a gate the destination has the data already.",
-        items="C57", group="copy", file="copy.cc",
+        items="C57", group="peer", file="copy.cc",
         old="  const bool peer = dst_device != src_device;\n",
         new="""\
   if (submission.ok()) {
@@ -173,7 +164,7 @@ MUTANTS = [
         name="peer_copy_needs_access",
         what="A copy between devices is refused without peer access.",
         witness="The call fails while the peer is not enabled.",
-        items="C58", group="copy", file="copy.cc",
+        items="C58", group="peer", file="copy.cc",
         old="    // Staged through the host: one transfer after the other.\n",
         new="""\
     g_engine->Recycle(op);

@@ -17,7 +17,7 @@ MUTANTS = [
         name="props_change",
         what="Properties change from call to call.",
         witness="Two calls of device_props differ.",
-        items="", group="device", file="device.cc",
+        items="", group="load", file="device.cc",
         old=PROPS,
         new="""\
   static uint32_t asked = 0;
@@ -29,7 +29,7 @@ MUTANTS = [
         name="device_count_changes",
         what="The number of devices falls when it is asked for again.",
         witness="A later device_count is smaller.",
-        items="", group="device", file="device.cc",
+        items="", group="load", file="device.cc",
         old="  *count = g_device_count;\n",
         new="  static uint32_t asked = 0;\n"
             "  *count = asked++ == 0 ? g_device_count : 1;\n"),
@@ -37,24 +37,15 @@ MUTANTS = [
         name="props_of_no_device",
         what="Properties are told of devices that do not exist.",
         witness="device_props of ordinal count succeeds.",
-        items="C3", group="device", file="device.cc",
+        items="C3", group="load", file="device.cc",
         old="  if (devrt_status error = g_engine->CheckDevice(device)) return "
             "error;\n" + PROPS,
         new=PROPS),
     Mutant(
-        name="ordinal_printed_unsigned",
-        what="The message of a bad ordinal has another number.",
-        witness="For -1 it says 4294967295.",
-        items="C3", group="device", file="lookup.cc",
-        old="\"Device index value %d is out of index range [0, %u)\",\n"
-            "                static_cast<int32_t>(device), g_device_count);\n",
-        new="\"Device index value %u is out of index range [0, %u)\",\n"
-            "                device, g_device_count);\n"),
-    Mutant(
         name="devices_have_one_uuid",
         what="All devices have one UUID.",
         witness="device_props of two devices have it.",
-        items="", group="device", file="device.cc",
+        items="", group="load", file="device.cc",
         old="  props.uuid[sizeof props.uuid - 1] = static_cast<uint8_t>(device + "
             "1);\n",
         new="  props.uuid[sizeof props.uuid - 1] = 1;\n"),
@@ -62,14 +53,14 @@ MUTANTS = [
         name="total_memory_differs",
         what="total_memory is not what mem_info calls total.",
         witness="The two numbers differ.",
-        items="", group="device", file="device.cc",
+        items="", group="load", file="device.cc",
         old="  props.total_memory = config.memory;\n",
         new="  props.total_memory = config.memory - config.overhead;\n"),
     Mutant(
         name="priority_range_inverted",
         what="The greatest and the least priority are swapped.",
         witness="priority_greatest is numerically above priority_least.",
-        items="C22", group="device", file="device.cc",
+        items="C22", group="load", file="device.cc",
         old="  props.priority_least = config.priority_least;\n"
             "  props.priority_greatest = config.priority_greatest;\n",
         new="  props.priority_least = config.priority_greatest;\n"
@@ -78,7 +69,7 @@ MUTANTS = [
         name="priority_claimed",
         what="STREAM_PRIORITY is claimed, and there is one priority.",
         witness="The range is [0, 0].",
-        items="C22", group="device", file="device.cc",
+        items="C22", group="load", file="device.cc",
         old="  props.priority_least = config.priority_least;\n"
             "  props.priority_greatest = config.priority_greatest;\n",
         new="  props.priority_least = 0;\n"

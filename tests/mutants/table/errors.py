@@ -23,19 +23,6 @@ MUTANTS = [
   return MakeFaultStatus(fault, entry);
 """),
     Mutant(
-        name="sticky_error_of_one_thread",
-        what="Only the thread that learnt of a fault first is told of it.",
-        witness="Another thread's allocation on the failed device succeeds.",
-        items="C93", group="error", file="faults.cc",
-        old=DEVICE_ERROR,
-        new="""\
-  if (!fault) return nullptr;
-  static thread_local char self;
-  static char* first = nullptr;
-  if (first == nullptr) first = &self;
-  return first == &self ? MakeFaultStatus(fault, entry) : nullptr;
-"""),
-    Mutant(
         name="fault_on_all_devices",
         what="A fault of one device is one of all, though fault_scope says "
              "device.",
@@ -63,45 +50,6 @@ MUTANTS = [
             "    return nullptr;\n  }\n"
             "  if (fault) return MakeFaultStatus(fault, entry);\n"
             "  if (s->failed_from == kNever) return nullptr;\n"),
-    Mutant(
-        name="stream_destroy_fails_after_fault",
-        what="Destroying a stream of a failed device is an error.",
-        witness="stream_destroy returns the fault.",
-        items="C94", group="error", file="stream.cc",
-        old="  if (!stream->adopted) --g_engine->live_streams;\n",
-        new="""\
-  if (devrt_status fault =
-          g_engine->DeviceError(stream->core->device, call.entry())) {
-    return fault;
-  }
-  if (!stream->adopted) --g_engine->live_streams;
-"""),
-    Mutant(
-        name="free_fails_after_fault",
-        what="Freeing memory of a failed device is an error.",
-        witness="dealloc returns the fault.",
-        items="C94", group="error", file="allocation.cc",
-        old="  if (ptr == nullptr) return nullptr;\n"
-            "  if (devrt_status error = SyncBeforeFree(&call, device)) return "
-            "error;\n",
-        new="""\
-  if (ptr == nullptr) return nullptr;
-  if (devrt_status fault = g_engine->DeviceError(device, call.entry())) {
-    return fault;
-  }
-  if (devrt_status error = SyncBeforeFree(&call, device)) return error;
-"""),
-    Mutant(
-        name="event_destroy_fails_after_fault",
-        what="Destroying an event of a failed device is an error.",
-        witness="event_destroy returns the fault.",
-        items="C94", group="error", file="event.cc",
-        old="  g_engine->events.Release(event);\n",
-        new="""\
-  error = g_engine->DeviceError(event->device, call.entry());
-  if (error != nullptr) return error;
-  g_engine->events.Release(event);
-"""),
     Mutant(
         name="fault_has_wrong_code",
         what="An illegal address is reported as an unknown error.",

@@ -96,22 +96,6 @@ MUTANTS = [
         old="                  ? MakeFaultStatus(orphan.fault, \"host_func\")\n",
         new="                  ? nullptr\n"),
     Mutant(
-        name="calls_inside_are_unimplemented",
-        what="A forbidden call from inside a host function fails with the "
-             "wrong code.",
-        witness="It is UNIMPLEMENTED, not FAILED_PRECONDITION.",
-        items="C42", group="hostfunc", file="call.cc",
-        old="  return MakeError(DEVRT_FAILED_PRECONDITION, 800, text);\n",
-        new="  return MakeError(DEVRT_UNIMPLEMENTED, 800, text);\n"),
-    Mutant(
-        name="destroy_inside_accepted",
-        what="A host function may destroy events.",
-        witness="The call succeeds.",
-        items="C42", group="hostfunc", file="call.cc",
-        old="  if (tag != CallTag::kCallback) {\n",
-        new="  if (tag != CallTag::kCallback && slot_ != Slot::event_destroy) "
-            "{\n"),
-    Mutant(
         name="host_func_claimed",
         what="HOST_FUNC is claimed and not there.",
         witness="host_func is UNIMPLEMENTED.",

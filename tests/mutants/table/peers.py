@@ -43,13 +43,6 @@ MUTANTS = [
         new="  enabled_[device].fetch_and(~Bit(peer));\n"
             "  if (devices_ != 0) return nullptr;\n"),
     Mutant(
-        name="impossible_peer_enabled",
-        what="A peer that cannot be reached is enabled all the same.",
-        witness="can_access is false and the call succeeds.",
-        items="C76", group="peer", file="peers.cc", config="peers=none",
-        old="  if (!CanAccess(device, peer)) {\n",
-        new="  if (devices_ == 0) {\n"),
-    Mutant(
         name="peer_can_access_lies",
         what="Every device is said to reach every other.",
         witness="can_access is true and enabling the peer fails.",
