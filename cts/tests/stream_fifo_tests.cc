@@ -127,10 +127,14 @@ void EnqueueDoesNotWait(Test& t) {
   constexpr int kOperations = 900;
   const DeviceBlock x(t, t.device(), kSize);
   const RawStream s(t, t.device());
+  const RawEvent opened(t, t.device());
   Gate gate(t);
   gate.Hold(s);
+  opened.Record(s);
   for (int i = 0; i < kOperations; ++i) s.Fill(x.ptr(), 1, kSize);
   t.Expect(!s.Query(), "900 operations are enqueued behind one that runs");
+  // Who waits for the stream waits until the gate gives up.
+  t.Expect(!opened.Query(), "no call has waited for the one that runs");
   gate.Open();
   s.Sync();
   t.Expect(x.Holds(1), "they have run");

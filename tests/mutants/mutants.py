@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The mutants of the mtia backend: copies with one planted defect each.
 
-usage: mutants.py --list [FILE...]  NAME GROUP FILE, a mutant a line, for Meson
+usage: mutants.py --list [FILE...]  NAME GROUP FILE [CONFIG], a mutant a line, for Meson
                                     (which watches the FILEs)
        mutants.py --write FOLDER    writes the mutated source of each mutant
        mutants.py --check           whether every text to be replaced is there
@@ -103,7 +103,7 @@ def check():
 def main(arguments):
   if arguments[:1] == ["--list"]:
     for mutant in load().values():
-      print(mutant.name, mutant.group, mutant.file)
+      print(mutant.name, mutant.group, mutant.file, mutant.config)
   elif arguments[:1] == ["--write"] and len(arguments) == 2:
     write(arguments[1])
   elif arguments == ["--check"]:

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the conformance suite catches one mutant, in the group it names.
 
-usage: run.py DEVRT PLUGIN MUTANT   the mutant is caught
-       run.py DEVRT PLUGIN --group=GROUP   the plugin passes the group
+usage: run.py DEVRT PLUGIN MUTANT                    the mutant is caught
+       run.py DEVRT PLUGIN --group=GROUP[:CONFIG]    the plugin passes the group
 
 Caught: `devrt cts` exits 1 on the default seed, and at least one test of the
 group failed by a check, not by a crash, a hang or an exit of the suite.
@@ -67,8 +67,9 @@ def check_mutant(devrt, plugin, name):
   return 0 if caught else 1
 
 
-def check_original(devrt, plugin, group):
-  code, report = run_suite(devrt, plugin, [group])
+def check_original(devrt, plugin, what):
+  group, _, config = what.partition(":")
+  code, report = run_suite(devrt, plugin, [group], config)
   if report is None:
     print(f"no report, exit code {code}")
     return 1

@@ -261,6 +261,7 @@ void Engine::WaitEvent("""),
              "threads share.",
         witness="Threads that create events at a time get the same one.",
         items="C39", group="threads", file="event.cc",
+        config="mode=threaded",
         old="  Call call(Slot::event_create, OnDevice(device));\n",
         new="""\
   static devrt_event made;

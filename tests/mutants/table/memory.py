@@ -132,6 +132,7 @@ MUTANTS = [
              "share.",
         witness="Threads that allocate at a time get the same block.",
         items="C97", group="threads", file="allocation.cc",
+        config="mode=threaded",
         old="  Call call(Slot::alloc, OnDevice(device));\n",
         new="""\
   static void* made;

@@ -205,6 +205,7 @@ void Engine::Append(Op* op, StreamCore* s) {
              "threads share.",
         witness="Threads that create streams at a time get the same one.",
         items="C101", group="threads", file="stream.cc",
+        config="mode=threaded",
         old="  Call call(Slot::stream_create, OnDevice(device));\n",
         new="""\
   static devrt_stream made;
