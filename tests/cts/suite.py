@@ -69,6 +69,10 @@ class Report:
     def failures(self):
         return [t for t in self.json["tests"] if t["outcome"] == "failed"]
 
+    def ran(self):
+        """Names of the tests that this plugin has to pass."""
+        return set(self.tests) - self.names("unsupported", "skipped", "not_run")
+
     def names(self, *outcomes):
         return {t["name"] for t in self.json["tests"]
                 if t["outcome"] in outcomes}
