@@ -61,19 +61,24 @@ struct Door {
   }
 };
 
-// `waiter` waits for what a function of `opener` does.
-void ReportsTheCycle(Test& t, const RawStream& waiter,
-                     const RawStream& opener) {
-  const auto door = std::make_shared<Door>();
-  // A plugin that calls at the submission must fail here, not hang.
-  waiter.HostFunc([door, me = std::this_thread::get_id()](devrt_code) {
-    if (std::this_thread::get_id() != me) door->Wait();
+using Doors = std::vector<std::shared_ptr<Door>>;
+
+// A function that opens one door, then waits at another; nullptr: neither.  A
+// plugin that calls it at the submission must fail a check, not hang.
+void OpenThenWait(const RawStream& stream, const std::shared_ptr<Door>& open,
+                  const std::shared_ptr<Door>& wait) {
+  stream.HostFunc([open, wait, me = std::this_thread::get_id()](devrt_code) {
+    if (open != nullptr) open->Open();
+    if (wait != nullptr && std::this_thread::get_id() != me) wait->Wait();
   });
-  opener.HostFunc([door](devrt_code) { door->Open(); });
+}
+
+// What was submitted waits in vain; the simulator says so and lets go.
+void IsReported(Test& t, const Doors& doors) {
   Machine& m = t.machine();
   t.Code(m.Call<&Ops::device_sync>(t.device()), DEVRT_FAILED_PRECONDITION,
          "a wait for a host function that waits in vain", "deadlock");
-  door->Open();
+  for (const auto& door : doors) door->Open();
   t.Require(m.Call<&Ops::device_sync>(t.device()), "the wait, once opened");
 }
 
@@ -81,16 +86,23 @@ void WaitForLaterWorkIsReported(Test& t) {
   t.Require(t.machine().Reset("watchdog=20ms"), "reset of the simulator");
   {
     const RawStream a(t, t.device());
-    ReportsTheCycle(t, a, a);
+    const auto door = std::make_shared<Door>();
+    OpenThenWait(a, nullptr, door);
+    OpenThenWait(a, door, nullptr);
+    IsReported(t, {door});
   }
   t.Require(t.machine().Reset(""), "reset of the simulator");
 }
 
+// Side by side both would end; one after the other neither does.
 void WaitForEachOtherIsReported(Test& t) {
   t.Require(t.machine().Reset("watchdog=20ms"), "reset of the simulator");
   {
     const RawStream a(t, t.device()), b(t, t.device());
-    ReportsTheCycle(t, a, b);
+    const Doors doors = {std::make_shared<Door>(), std::make_shared<Door>()};
+    OpenThenWait(a, doors[0], doors[1]);
+    OpenThenWait(b, doors[1], doors[0]);
+    IsReported(t, doors);
   }
   t.Require(t.machine().Reset(""), "reset of the simulator");
 }
