@@ -23,7 +23,7 @@ constexpr std::chrono::seconds kTimeToShrink(20);
 // Where nothing opens a gate by itself, its timeout must.
 constexpr uint64_t kGateTimeout = 10'000'000'000;
 // A small program is tried so often before it counts as one that passes.
-constexpr int kTriesVirtual = 24, kTriesElsewhere = 10;
+constexpr int kTriesVirtual = 60, kTriesElsewhere = 10;
 
 // Most of the time at random, which is where a missing order shows best.
 std::string ScheduleOf(uint64_t seed) {

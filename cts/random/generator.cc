@@ -86,6 +86,7 @@ class Generator {
   void Copy(Step s);
   void Query(Step s);
   void Edge(Step s);
+  void Time(Step s);
   void GiveUp(Step s);
   void OpenAll();
   void Barrier();
@@ -220,10 +221,7 @@ void Generator::Edge(Step s) {
       break;
     }
     case Act::kElapsed:
-      s.event = m_.ARecordedEvent();
-      s.other = m_.ARecordedEvent();
-      if (s.event < 0) return;
-      break;
+      return Time(s);
     case Act::kSyncEvent:
     case Act::kPollEvent:
       s.event = m_.ARecordedEvent();
@@ -239,15 +237,47 @@ void Generator::Edge(Step s) {
       if (s.act == Act::kWaitStream && s.other < 0) return;
   }
   m_.Offer(s);
+  // Several waits in a row.
+  while (s.act == Act::kWait && dice.Percent(40)) {
+    s.event = m_.ARecordedEvent();
+    m_.Offer(s);
+  }
+}
+
+// Most often of two events of one stream, where the sign is known, and which
+// are complete.
+void Generator::Time(Step s) {
+  Dice& dice = m_.dice();
+  s.event = m_.ARecordedEvent(-1, true);
+  if (s.event < 0) return;
+  s.other = m_.ARecordedEvent(dice.Percent(70) ? s.event : -1, true);
+  if (s.other < 0 || m_.Offer(s)) return;
+  for (const int event : {s.event, s.other}) {
+    Step sync;
+    sync.act = Act::kSyncEvent;
+    sync.event = event;
+    m_.Offer(sync);
+  }
+  m_.Offer(s);
 }
 
 void Generator::GiveUp(Step s) {
   Dice& dice = m_.dice();
   const Program& p = m_.program();
   switch (s.act) {
-    case Act::kDropStream:
-      s.stream = dice.Below(static_cast<int>(p.streams.size()));
+    case Act::kDropStream: {
+      s.stream = m_.AStream();
+      if (s.stream < 0) return;
+      const auto stream = static_cast<size_t>(s.stream);
+      if (!p.streams[stream].IsCreated()) return;
+      // An event that remains may be all that knows of its work.
+      Step record;
+      record.act = Act::kRecord;
+      record.stream = s.stream;
+      record.event = m_.AnEvent(p.streams[stream].device);
+      if (record.event >= 0 && dice.Percent(60)) m_.Offer(record);
       break;
+    }
     case Act::kDropEvent:
       s.event = dice.Below(static_cast<int>(p.events.size()));
       break;

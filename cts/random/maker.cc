@@ -62,7 +62,7 @@ void Maker::AddStreams() {
     info.kind = dice_.Percent(blocking_percent) ? StreamKind::kBlocking
                                                 : StreamKind::kNonBlocking;
     info.device = dice_.Below(program_.devices);
-    info.native = dice_.Percent(25);
+    info.native = dice_.Percent(40);
     program_.streams.push_back(info);
   }
 }
@@ -155,12 +155,15 @@ int Maker::AnEvent(int device) {
   return HasEvent(event) ? event : -1;
 }
 
-int Maker::ARecordedEvent() {
+int Maker::ARecordedEvent(int like, bool timed) {
   std::vector<int> events;
   for (size_t i = 0; i < program_.events.size(); ++i) {
-    if (model_->IsRecorded(static_cast<int>(i))) {
-      events.push_back(static_cast<int>(i));
+    const int event = static_cast<int>(i);
+    if (!model_->IsRecorded(event) || (timed && !model_->IsTimed(event)) ||
+        (like >= 0 && model_->RecordedOn(event) != model_->RecordedOn(like))) {
+      continue;
     }
+    events.push_back(event);
   }
   return events.empty() ? -1 : dice_.Of(events);
 }

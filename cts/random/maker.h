@@ -34,8 +34,9 @@ class Maker {
   // Of `device`, or of any.
   int AStream(int device = -1);
   int AnEvent(int device);
-  // One that was recorded.
-  int ARecordedEvent();
+  // One that was recorded; on the stream where `like` was, if it is given, and
+  // with timing if `timed`.
+  int ARecordedEvent(int like = -1, bool timed = false);
   // Made if it can be; whether it is alive.
   bool HasBlock(int block);
   // Some slices that hold something, where `where` says so of the block.

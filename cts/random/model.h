@@ -65,6 +65,8 @@ class Model {
   bool WasEvent(int e) const { return At(e).alive || At(e).dead; }
   bool IsRecorded(int e) const { return At(e).alive && At(e).recorded; }
   bool IsTimed(int e) const;
+  // The stream of its newest record.
+  int RecordedOn(int e) const { return StreamOf(At(e).record); }
   // Whether what the event captured last comes after `epoch`.
   bool EventHas(int e, Epoch epoch) const {
     return IsRecorded(e) && At(e).clock.Has(epoch);

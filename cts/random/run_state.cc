@@ -184,13 +184,18 @@ void RunState::GiveUp() {
   OpenGates();
   for (int d = 0; d < program_.devices; ++d) {
     const absl::Status status = DeviceOf(d).Synchronize();
-    if (!status.ok()) Fail(SIZE_MAX, status.ToString());
+    if (status.ok()) continue;
+    Fail(SIZE_MAX, status.ToString());
+    // Work that did not end may still write there.
+    (void)new std::vector<std::vector<uint8_t>>(std::move(plain_));
+    plain_.resize(program_.blocks.size());
   }
   for (size_t i = 0; i < calls_.size(); ++i) {
     const int calls = calls_[i].load();
     if (calls == (submitted_[i])) continue;
     Fail(i, absl::StrCat("the host function was called ", calls, " times"));
   }
+  over_ = true;
   events_.clear();
   streams_.clear();
   gates_.clear();
@@ -223,19 +228,24 @@ absl::Status RunState::Work(size_t index) {
 }
 
 absl::Status RunState::HostFunction(size_t index, StreamRef stream) {
-  const absl::Status status =
-      LaunchHostFunc(stream, [this, index](absl::Status given) {
-        const Step& s = program_.steps[index];
-        ++calls_[index];
-        absl::Status seen = std::move(given);
-        if (seen.ok() && s.src.block >= 0) seen = Compare(s);
-        if (s.dst.block >= 0) Put(s);
-        if (!seen.ok()) {
-          Fail(index, absl::StrCat("in the host function: ", Text(seen)));
-        }
+  const absl::Status status = LaunchHostFunc(
+      stream, [self = shared_from_this(), index](absl::Status given) {
+        self->Called(index, given);
       });
   if (status.ok()) submitted_[index] = 1;
   return status;
+}
+
+void RunState::Called(size_t index, const absl::Status& given) {
+  const Step& s = program_.steps[index];
+  ++calls_[index];
+  if (over_) return;
+  absl::Status seen = given;
+  if (seen.ok() && s.src.block >= 0) seen = Compare(s);
+  if (s.dst.block >= 0) Put(s);
+  if (!seen.ok()) {
+    Fail(index, absl::StrCat("in the host function: ", Text(seen)));
+  }
 }
 
 absl::Status RunState::Order(const Step& s) {

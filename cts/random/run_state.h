@@ -6,6 +6,7 @@
 #define DEVRT_CTS_RANDOM_RUN_STATE_H_
 
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -19,7 +20,9 @@
 
 namespace devrt::cts {
 
-class RunState {
+// Held by the runner, and by host functions: a plugin that is wrong may call
+// one when the program is over.
+class RunState : public std::enable_shared_from_this<RunState> {
  public:
   RunState(const Program& program, const Venue& venue);
   RunState(const RunState&) = delete;
@@ -39,6 +42,7 @@ class RunState {
   absl::Status Drop(const Step& s);
   absl::Status Work(size_t index);
   absl::Status HostFunction(size_t index, StreamRef stream);
+  void Called(size_t index, const absl::Status& given);
   absl::Status Order(const Step& s);
   absl::Status Host(size_t index);
   absl::Status Query(size_t index);
@@ -62,8 +66,8 @@ class RunState {
   absl::Status Allocate(int block);
   absl::Status Release(int block);
 
-  const Program& program_;
-  const Venue& venue_;
+  const Program program_;
+  const Venue venue_;
   std::vector<std::optional<Stream>> streams_;
   std::vector<std::optional<Event>> events_;
   std::vector<std::optional<Flag>> gates_;
@@ -73,6 +77,7 @@ class RunState {
   std::vector<std::atomic<int>> calls_;
   std::vector<char> submitted_;  // not bool: several threads write
   std::atomic<bool> failed_{false};
+  std::atomic<bool> over_{false};  // memory is gone
   std::mutex mutex_;
   std::optional<Mismatch> mismatch_;
 };

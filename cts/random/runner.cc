@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cts/random/runner.h"
 
+#include <memory>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -33,6 +34,7 @@ class Crew {
   // which also lets the next one go on under a simulator.
   void RunInTurn() {
     StartThreadOf(0);
+    turns_.Pass(0);
     TakeTurns(0);
     turns_.Await(static_cast<int>(program_.steps.size()));
   }
@@ -82,10 +84,10 @@ class Crew {
 }  // namespace
 
 std::optional<Mismatch> RunProgram(const Program& program, const Venue& venue) {
-  RunState state(program, venue);
-  Crew(program, venue, &state).Run();
-  state.GiveUp();
-  return state.mismatch();
+  const auto state = std::make_shared<RunState>(program, venue);
+  Crew(program, venue, state.get()).Run();
+  state->GiveUp();
+  return state->mismatch();
 }
 
 }  // namespace devrt::cts

@@ -31,7 +31,7 @@ class Turns {
   Turns(const Turns&) = delete;
   Turns& operator=(const Turns&) = delete;
 
-  // Waits until it is the turn of `turn`.
+  // Waits until it is the turn of `turn`.  Nobody's is the first.
   void Await(int turn);
   void Pass(int turn);
   // Waits until `threads` threads have come here.
@@ -46,7 +46,7 @@ class Turns {
   std::atomic<bool> told_{false};
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::atomic<int> turn_{0};
+  std::atomic<int> turn_{-1};
   std::atomic<int> here_{0};
   std::atomic<int> meetings_{0};
 };
