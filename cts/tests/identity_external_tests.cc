@@ -72,7 +72,8 @@ void AdoptedQueryCoversTheOwner(Test& t) {
   {
     Gate gate(t);
     gate.Hold(owner);
-    t.Expect(!*adopted.Query(), "the owner's work is the adopted stream's");
+    t.Expect(!t.Require(adopted.Query(), "query"),
+             "the owner's work is the adopted stream's");
   }
   t.Ok(adopted.Synchronize(), "synchronise");
   t.Expect(owner.Query(), "and is complete for both");

@@ -100,7 +100,7 @@ void ThreadsAreUnordered(Test& t) {
     gate.Hold(here);
     InAnotherThread(t, [&] {
       const RawStream there = PerThread(t, device);
-      t.Expect(there.Query(), "another thread's default stream is idle");
+      t.Require(there.Query(), "another thread's default stream is idle");
       there.Fill(x.ptr(), 1, kSize);
       t.Expect(t.Eventually([&] { return there.Query(); }),
                "another thread's default stream goes on");

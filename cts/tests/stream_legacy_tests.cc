@@ -285,7 +285,8 @@ void StreamsOfTheApiAreNonBlocking(Test& t) {
   gate.Hold(legacy);
   held.Record(legacy);
   t.Ok(FillAsync(s, x.ptr(), 1, kSize), "fill");
-  t.Expect(t.Eventually([&] { return *s.Query(); }), "the stream goes on");
+  t.Expect(t.Eventually([&] { return t.Require(s.Query(), "query"); }),
+           "the stream goes on");
   t.Expect(!held.Query(), "the legacy stream is still held");
 }
 

@@ -185,7 +185,8 @@ void NotReadyIsAValue(Test& t) {
   t.Ok(event.Query().status(), "Event::Query");
   gate.Open();
   t.Ok(stream.Synchronize(), "Synchronize");
-  t.Expect(*stream.Query() && *event.Query(), "both are complete");
+  t.Expect(t.Require(stream.Query(), "Stream::Query"), "it is complete");
+  t.Expect(t.Require(event.Query(), "Event::Query"), "it is complete");
 }
 
 constexpr TestCase kTests[] = {
