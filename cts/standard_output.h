@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Standard output as a file of its own, as long as this lives: what a plugin
-// must not write there can be read.  One at a time.
+// Whether something writes to a worker's standard output.  That is a file
+// which standard error shares; as long as this lives it is opened a second
+// time, so that only what goes to standard output counts, and still stands in
+// the worker's log.  One at a time.
 
 #ifndef DEVRT_CTS_STANDARD_OUTPUT_H_
 #define DEVRT_CTS_STANDARD_OUTPUT_H_
-
-#include <string>
 
 namespace devrt::cts {
 
@@ -16,10 +16,9 @@ class StandardOutput {
   StandardOutput(const StandardOutput&) = delete;
   ~StandardOutput();
 
-  // Whether it could be exchanged.
+  // Whether it could be opened.
   bool ok() const { return ok_; }
-  // What was written so far.
-  std::string Text() const;
+  bool IsWritten() const;
 
  private:
   const int saved_, file_;

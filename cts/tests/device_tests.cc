@@ -312,7 +312,7 @@ constexpr TestCase kTests[] = {
     {"device.memory_is_taken_from_its_device", "C4",
      "An allocation takes memory of the device that was named and of no other.",
      &MemoryIsTakenFromItsDevice, 0, kTwoDevices | kNeedsSim},
-    {"device.calls_leave_the_current_device", "C4 C15 C16 C103 P17",
+    {"device.calls_leave_the_current_device", "C4 C15 C16 C103",
      "No call but setting it changes the current device, failing ones "
      "included.",
      &CallsLeaveTheCurrentDevice},

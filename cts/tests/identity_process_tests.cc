@@ -261,20 +261,20 @@ void ThreadsEnd(Test& t) {
 }
 
 constexpr TestCase kTests[] = {
-    {"identity.children_are_refused", "C105 P13",
+    {"identity.children_are_refused", "C105",
      "A forked child of a process that opened a backend gets "
      "FAILED_PRECONDITION from every call on it.",
      &ChildrenAreRefused, 0, kOwnProcess},
-    {"identity.children_may_give_up", "C105 C106 P13",
+    {"identity.children_may_give_up", "C105 C106",
      "A forked child gives up what it inherited and ends, without a call of "
      "the backend.",
      &ChildrenMayGiveUp, 0, kOwnProcess},
     {"identity.threads_end", "C106",
      "A thread may end with objects in its thread-local storage.", &ThreadsEnd},
-    {"identity.returns_with_live_objects", "C106 P4 P14",
+    {"identity.returns_with_live_objects", "C106",
      "A process may return with objects and work alive.", &Returns, 0,
      kEndsProcess},
-    {"identity.quick_exit_with_live_objects", "C106 P4",
+    {"identity.quick_exit_with_live_objects", "C106",
      "A process may leave by quick_exit with objects and work alive.",
      &QuickExit, 0, kEndsProcess},
     {"identity.exits_in_a_thread", "C106",

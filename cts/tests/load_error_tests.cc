@@ -203,28 +203,28 @@ void FailuresTakeNothing(Test& t) {
 }
 
 constexpr TestCase kTests[] = {
-    {"load.no_such_ordinal", "P7 C3",
+    {"load.no_such_ordinal", "C3",
      "A device ordinal that does not exist is INVALID_ARGUMENT; the call's "
      "out-parameters stay as they were.",
      &NoSuchOrdinal},
-    {"load.too_much_memory", "P7",
+    {"load.too_much_memory", "",
      "An allocation that does not fit is RESOURCE_EXHAUSTED and leaves its "
-     "out-parameter as it was.",
+     "out-parameter as it was (contract P7).",
      &TooMuchMemory},
-    {"load.no_such_stream_kind", "P7 C14",
+    {"load.no_such_stream_kind", "C14",
      "A kind of stream that does not exist is refused; the out-parameter stays "
      "as it was.",
      &NoSuchStream},
-    {"load.no_such_time", "P7 C35",
+    {"load.no_such_time", "C35",
      "An elapsed time that does not exist leaves its out-parameter as it was.",
      &NoSuchTime, DEVRT_CAP_EVENT_TIMING},
     {"load.errors_are_objects", "",
      "An error is an object of the host's with a code and one line of text, "
      "owned by the receiver.",
      &ErrorsAreObjects},
-    {"load.failures_take_nothing", "P7",
-     "A call that fails leaves all state as it was.", &FailuresTakeNothing, 0,
-     kNeedsSim},
+    {"load.failures_take_nothing", "",
+     "A call that fails leaves all state as it was (contract P7).",
+     &FailuresTakeNothing, 0, kNeedsSim},
 };
 
 }  // namespace

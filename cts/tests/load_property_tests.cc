@@ -268,9 +268,9 @@ constexpr TestCase kTests[] = {
      &PriorityRange},
     {"load.devices_differ", "",
      "A device's uuid is not all zero and no other device's.", &DevicesDiffer},
-    {"load.callers_of_every_size", "P6",
+    {"load.callers_of_every_size", "",
      "device_props fills what fits into the caller's struct, leaves the rest "
-     "and its struct_size alone.",
+     "and its struct_size alone (contract P6).",
      &CallersOfEverySize},
     {"load.properties_stay", "",
      "The properties of a device never change, in no thread.", &PropertiesStay},
