@@ -154,6 +154,57 @@ void IsRemembered(Test& t) {
   }
 }
 
+// Who has not heard of it is told as well, and again.
+void ByAllThreads(Test& t) {
+  Machine& m = t.machine();
+  const RawStream& other = Lost<RawStream>(t, t.device());
+  const Result first = Fault(t);
+  Threads threads(t);
+  for (int i = 0; i < 3; ++i) {
+    threads.Start([&] {
+      for (int round = 0; round < 2; ++round) {
+        void* memory = nullptr;
+        devrt_event event = nullptr;
+        t.Code(
+            m.Call<&Ops::alloc>(t.device(), uint64_t{64}, uint64_t{0}, &memory),
+            first.code, "another thread's allocation");
+        t.Code(m.Call<&Ops::device_sync>(t.device()), first.code,
+               "another thread's device_sync");
+        t.Code(m.Call<&Ops::event_create>(t.device(), 0u, &event), first.code,
+               "another thread's event_create");
+        t.Code(SyncOf(t, other), first.code, "another thread's stream_sync");
+      }
+    });
+  }
+  threads.Join();
+}
+
+// Elsewhere the core makes no such call on a device that is lost.
+void SimulatorsGiveUp(Test& t) {
+  if (!t.machine().simulator().has_value()) {
+    t.Skip("the core answers for a backend that is no simulator");
+  }
+  Machine& m = t.machine();
+  RawStream& s = Lost<RawStream>(t, t.device());
+  RawEvent& e = Lost<RawEvent>(t, t.device());
+  RawEvent& recorded = Lost<RawEvent>(t, t.device());
+  recorded.Record(s);
+  const DeviceBlock& x = Lost<DeviceBlock>(t, t.device(), uint64_t{64});
+  const HostBlock& host = Lost<HostBlock>(t, t.device(), uint64_t{64});
+  (void)Fault(t);
+  t.Ok(e.Destroy(), "event_destroy after a fault");
+  t.Ok(recorded.Destroy(), "event_destroy of a recorded event");
+  t.Ok(s.Destroy(), "stream_destroy after a fault");
+  t.Ok(m.Call<&Ops::dealloc>(t.device(), static_cast<void*>(x.ptr()),
+                             uint64_t{64}),
+       "dealloc after a fault");
+  if (host.is_pinned()) {
+    t.Ok(m.Call<&Ops::host_dealloc>(static_cast<void*>(host.ptr()),
+                                    uint64_t{64}),
+         "host_dealloc after a fault");
+  }
+}
+
 void OtherDevices(Test& t) {
   const RawStream& before = Lost<RawStream>(t, t.device(1));
   const Result first = Fault(t);
@@ -311,6 +362,11 @@ constexpr TestCase kTests[] = {
     {"error.is_remembered", "C93 C92",
      "A sticky error is what every later call on the device returns.",
      &IsRemembered, 0, kFault},
+    {"error.is_remembered_by_all_threads", "C93",
+     "A sticky error persists for all threads.", &ByAllThreads, 0, kFault},
+    {"error.simulators_give_up", "C94",
+     "A simulator's own frees and destroys succeed after a fault.",
+     &SimulatorsGiveUp, 0, kFault},
     {"error.other_devices", "C95",
      "Other devices keep working, unless fault_scope=process.", &OtherDevices,
      0, kFault | kTwoDevices},

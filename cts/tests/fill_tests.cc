@@ -133,6 +133,18 @@ void RefusesOtherMemory(Test& t) {
   t.Expect(x.Holds(0), "nothing was filled");
 }
 
+// Through the table, where the core does not stand before it: a backend that
+// knows its blocks knows what is none.
+void RefusesPageable(Test& t) {
+  std::vector<uint8_t> host(5000, 1);
+  const RawStream s(t, t.device());
+  t.Code(t.machine().Call<&devrt_ops_v0::fill_async>(
+             s.handle(), static_cast<void*>(host.data()), 5u, uint64_t{5000}),
+         DEVRT_INVALID_ARGUMENT, "a fill of pageable memory");
+  s.Sync();
+  t.Expect(host == std::vector<uint8_t>(5000, 1), "nothing was filled");
+}
+
 void RefusesOtherDevices(Test& t) {
   const CoreBlock x(t, t.cpp_device(1), 1000);
   const Stream s = t.Require(Stream::Create(t.cpp_device(0)), "Stream::Create");
@@ -164,6 +176,9 @@ constexpr TestCase kTests[] = {
      "Pageable and pinned memory, null and ranges that leave their block are "
      "INVALID_ARGUMENT.",
      &RefusesOtherMemory},
+    {"fill.refuses_pageable_memory", "C47",
+     "A backend that knows its blocks refuses pageable memory.",
+     &RefusesPageable, DEVRT_CAP_POINTER_INFO},
     {"fill.refuses_other_devices", "C47",
      "Memory of another device without peer access is INVALID_ARGUMENT.",
      &RefusesOtherDevices, 0, kTwoDevices},
