@@ -151,7 +151,7 @@ MUTANTS = [
         name="peer_copy_at_submission",
         what="A copy between devices happens in the call that submits it.",
         witness="Behind a gate the destination has the data already.",
-        items="C57", group="peer", file="copy.cc",
+        items="C57", group="copy", file="copy.cc",
         old="  const bool peer = dst_device != src_device;\n",
         new="""\
   if (submission.ok()) {
@@ -164,7 +164,7 @@ MUTANTS = [
         name="peer_copy_needs_access",
         what="A copy between devices is refused without peer access.",
         witness="The call fails while the peer is not enabled.",
-        items="C58", group="peer", file="copy.cc",
+        items="C58", group="copy", file="copy.cc",
         old="    // Staged through the host: one transfer after the other.\n",
         new="""\
     g_engine->Recycle(op);
