@@ -42,7 +42,7 @@ void Maker::MakeTables() {
     program_.events.push_back(info);
   }
   AddBlocks();
-  const int gates = shape_.limits.gates ? dice_.Below(3) : 0;
+  const int gates = shape_.limits.gates ? dice_.Below(4) : 0;
   for (int i = 0; i < gates; ++i) {
     program_.gates.push_back({dice_.Below(program_.devices)});
   }
