@@ -14,6 +14,9 @@
 #include "cts/objects.h"
 #include "cts/wire.h"
 
+// Of a sanitizer, if there is one: looks for leaks now, and not at exit.
+extern "C" __attribute__((weak)) void __lsan_do_leak_check();
+
 namespace devrt::cts {
 namespace {
 
@@ -93,6 +96,9 @@ bool RunTest(const TestCase& test, Machine* machine, const Options& options,
   if (!obstacle.skipped.empty()) {
     reporter->Tell(MessageKind::kSkipped, obstacle.skipped);
     return true;
+  }
+  if ((test.flags & kEndsProcess) != 0 && &__lsan_do_leak_check != nullptr) {
+    __lsan_do_leak_check();  // such a test leaves behind what it has
   }
   Test t(machine, reporter, options.seed, options.programs);
   try {

@@ -52,7 +52,7 @@ class InACall(SuiteTest):
         """A crash is told as one, though the child holds the pipe, and the
         child does not live on."""
         pids = self.folder / "pids"
-        report = self.run_bad("forks_in_call", EVENTS, "--timeout=60",
+        report = self.run_bad("forks_in_call", *EVENTS, "--timeout=60",
                               DEVRT_TEST_PID=str(pids))
         self.assertEqual({t["how"] for t in report.failures()}, {"crash"})
         for pid in pids.read_text().split():
@@ -82,7 +82,7 @@ class Lies(SuiteTest):
 
     def check_all(self, name, *texts):
         """Every test that makes an event says so, by a check."""
-        report = self.run_bad(name, EVENTS)
+        report = self.run_bad(name, *EVENTS)
         self.assertEqual({t["name"] for t in report.failures()}, report.ran())
         self.assertTrue(report.ran())
         for test in report.failures():
@@ -108,7 +108,7 @@ class Lies(SuiteTest):
 
     def test_wild_properties(self):
         """Text without an end, sizes of 2^64 - 1: no reason to crash."""
-        report = self.run_bad("wild_props", EVENTS, expect=SUCCESS)
+        report = self.run_bad("wild_props", *EVENTS, expect=SUCCESS)
         self.assertTrue(all(len(d) < 200 for d in report.json["devices"]))
 
     def test_much_and_broken_text(self):
@@ -148,7 +148,7 @@ class OpenAndExit(SuiteTest):
         self.check_not_opened("opens_abort", "crash", "signal 6 (Aborted)")
 
     def test_whatever_was_chosen(self):
-        self.check_not_opened("crashes_in_open", "crash", flags=[EVENTS])
+        self.check_not_opened("crashes_in_open", "crash", flags=EVENTS)
 
     def test_exit_in_open(self):
         self.check_not_opened("opens_exit", "exit", "exit code 3")
@@ -174,8 +174,8 @@ class OpenAndExit(SuiteTest):
         self.assertIn("NOTHING RAN", report.text)
 
     def test_crash_at_exit(self):
-        for chosen in ["--groups=event,load", EVENTS]:
-            report = self.run_bad("crashes_at_exit", chosen)
+        for chosen in [["--groups=event,load"], EVENTS]:
+            report = self.run_bad("crashes_at_exit", *chosen)
             self.assertEqual(report.names("failed"), {"load.process_ends_well"})
             test = report.tests["load.process_ends_well"]
             self.assertEqual(test["how"], "crash")
@@ -186,7 +186,7 @@ class OpenAndExit(SuiteTest):
 
     def test_hang_at_exit(self):
         pids = self.folder / "pids"
-        report = self.run_bad("hangs_at_exit", EVENTS, QUICK,
+        report = self.run_bad("hangs_at_exit", *EVENTS, QUICK,
                               DEVRT_TEST_PID=str(pids))
         test = report.tests["load.process_ends_well"]
         self.assertEqual(test["how"], "hang")
@@ -195,7 +195,7 @@ class OpenAndExit(SuiteTest):
             self.wait_for_end_of(pid)
 
     def test_good_ones_end_well(self):
-        report = self.run_cts(plugin("good"), EVENTS)
+        report = self.run_cts(plugin("good"), *EVENTS)
         self.assertEqual(report.names("failed"), set())
 
 

@@ -72,15 +72,15 @@ class Usage(SuiteTest):
         self.assertIn("Conformance statement: PASSED", result.stdout)
 
     def test_devices_that_exist(self):
-        report = self.run_cts(MTIA, EVENTS, "--device=1")
+        report = self.run_cts(MTIA, *EVENTS, "--device=1")
         self.assertEqual(len(report.json["devices"]), 1)
         self.assertIn("mtia:1", report.json["devices"][0])
 
     def test_json(self):
-        report = self.run_json("cts", f"--plugin={MTIA}", EVENTS)
+        report = self.run_json("cts", f"--plugin={MTIA}", *EVENTS)
         self.assertTrue(report["passed"])
         report = self.run_json("cts", f"--plugin={plugin('null_handles')}",
-                               EVENTS, expect=FAILURE)
+                               *EVENTS, expect=FAILURE)
         self.assertFalse(report["passed"])
 
 
@@ -109,7 +109,7 @@ class Texts(SuiteTest):
         self.assertEqual(len({t["name"] for t in tests}), len(tests))
 
     def test_statement(self):
-        report = self.run_cts(MTIA, EVENTS, "--seed=7")
+        report = self.run_cts(MTIA, *EVENTS, "--seed=7")
         for text in ["Conformance statement: PASSED", "mtia", "seed          7",
                      report.json["sha256"], "event_timing"]:
             self.assertIn(text, report.text)
@@ -134,7 +134,7 @@ class Texts(SuiteTest):
         self.assertRegex(report.text, rf"(?m)^  load +0 +1 +0 +0 +{not_run}$")
 
     def test_a_failure_shows_the_calls(self):
-        report = self.run_cts(plugin("fails_with_handle"), EVENTS,
+        report = self.run_cts(plugin("fails_with_handle"), *EVENTS,
                               expect=FAILURE)
         first = report.failures()[0]
         self.assertIn(first["promise"].split(".")[0][:40], report.text)
@@ -150,7 +150,7 @@ class Interrupted(SuiteTest):
         os.mkfifo(pids)
         environment = {**os.environ, "DEVRT_TEST_PID": str(pids), **variables}
         run = subprocess.Popen(
-            [TOOL, "cts", f"--plugin={plugin('hangs_in_call')}", EVENTS,
+            [TOOL, "cts", f"--plugin={plugin('hangs_in_call')}", *EVENTS,
              *flags], env=environment, cwd=self.folder, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         with open(pids, encoding="utf-8") as file:
@@ -192,7 +192,7 @@ class OnATerminal(SuiteTest):
         """What standard error shows when it is a terminal."""
         ours, theirs = pty.openpty()
         run = subprocess.Popen(
-            [TOOL, "cts", f"--plugin={MTIA}", EVENTS], stderr=theirs,
+            [TOOL, "cts", f"--plugin={MTIA}", *EVENTS], stderr=theirs,
             stdout=subprocess.DEVNULL, env={**os.environ, **variables})
         os.close(theirs)
         shown = b""
@@ -215,7 +215,7 @@ class OnATerminal(SuiteTest):
         self.assertEqual(self.run_on_terminal(TERM="dumb"), "")
 
     def test_no_terminal(self):
-        self.run_cts(MTIA, EVENTS)  # which looks at standard error
+        self.run_cts(MTIA, *EVENTS)  # which looks at standard error
 
 
 if __name__ == "__main__":

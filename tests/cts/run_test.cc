@@ -41,6 +41,7 @@ std::string Bad(const std::string& name) {
 Options Few(const std::string& plugin) {
   Options options;
   options.plugin = plugin;
+  options.groups = {"event", "load"};
   options.items = {"C24", "load.opens", "load.process_ends_well"};
   options.timeout_s = 20;
   return options;

@@ -3,9 +3,7 @@
 
 import unittest
 
-from suite import EVENTS, FAILURE, MTIA, SUCCESS, SuiteTest, plugin
-
-ITEM = EVENTS.split("=")[1]
+from suite import EVENTS, FAILURE, ITEM, MTIA, SUCCESS, SuiteTest, plugin
 
 
 class Files(SuiteTest):
@@ -60,7 +58,7 @@ class Runs(SuiteTest):
         report = self.run_waived(
             "null_handles",
             f"{ITEM} expected_failure no events yet -- https://acme.test/1\n",
-            EVENTS)
+            *EVENTS)
         self.assertEqual(report.names("expected_failure"), report.ran())
         self.assertTrue(report.ran())
         self.assertNotIn("FAILED", report.text.replace("PASSED  FAILED", ""))
@@ -72,19 +70,19 @@ class Runs(SuiteTest):
 
     def test_expected_crash(self):
         report = self.run_waived("crashes_in_call",
-                                 f"{ITEM} expected_failure crashes\n", EVENTS)
+                                 f"{ITEM} expected_failure crashes\n", *EVENTS)
         self.assertEqual({report.tests[name]["how"] for name in report.ran()},
                          {"crash"})
 
     def test_unexpected_pass(self):
         waived = f"{ITEM} expected_failure it seems\n"
-        report = self.run_waived("mtia", waived, EVENTS)
+        report = self.run_waived("mtia", waived, *EVENTS)
         passed = report.names("unexpected_pass")
         self.assertEqual(passed, report.ran())
         self.assertTrue(passed)
         self.assertIn("passed unexpectedly: line 1 of the waivers",
                       report.text)
-        report = self.run_waived("mtia", waived, EVENTS, "--verify-xfail",
+        report = self.run_waived("mtia", waived, *EVENTS, "--verify-xfail",
                                  expect=FAILURE)
         self.assertEqual(report.names("unexpected_pass"), passed)
         self.assertIn("Conformance statement: FAILED", report.text)
@@ -92,7 +90,7 @@ class Runs(SuiteTest):
     def test_unsupported(self):
         """Its tests do not even run, or they would crash."""
         report = self.run_waived("crashes_in_call",
-                                 f"{ITEM} unsupported never\n", EVENTS,
+                                 f"{ITEM} unsupported never\n", *EVENTS,
                                  "--verify-xfail", expect=77)
         self.assertEqual(report.names("unsupported"),
                          set(self.first_event_tests()))
@@ -111,7 +109,7 @@ class Runs(SuiteTest):
         report = self.run_waived(
             "crashes_at_exit",
             "load.process_ends_well expected_failure driver 12 -- \n",
-            "--items=load.process_ends_well," + ITEM)
+            "--groups=event,load", "--items=load.process_ends_well," + ITEM)
         self.assertEqual(report.outcome("load.process_ends_well"),
                          "expected_failure")
 

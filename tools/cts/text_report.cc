@@ -131,11 +131,14 @@ std::string How(const cts::TestResult& result) {
 }  // namespace
 
 std::string FailureText(const cts::TestResult& result) {
-  std::string text = absl::StrCat("FAILED  ", result.test.name, How(result),
-                                  result.test.items.empty() ? "" : " (",
-                                  absl::StrJoin(result.test.items, ", "),
-                                  result.test.items.empty() ? "" : ")", "\n  ",
-                                  Wrap(result.test.promise, kWidth, 2), "\n");
+  const std::string items =
+      result.test.items.empty()
+          ? ""
+          : absl::StrCat(" (", absl::StrJoin(result.test.items, ", "), ")");
+  std::string text = absl::StrCat(
+      Wrap(absl::StrCat("FAILED  ", result.test.name, How(result), items),
+           kWidth, 4),
+      "\n  ", Wrap(result.test.promise, kWidth, 2), "\n");
   text += Lines(result.messages, 4);
   if (!result.calls.empty()) {
     const size_t shown = std::min(kCallsShown, result.calls.size());
@@ -146,8 +149,7 @@ std::string FailureText(const cts::TestResult& result) {
   }
   if (!result.log.empty()) {
     text += "  The plugin and devrt wrote:\n";
-    absl::StrAppend(&text, "    ", Wrap(Printable(result.log), kWidth, 4),
-                    "\n");
+    text += Lines(absl::StrSplit(result.log, '\n', absl::SkipEmpty()), 4);
   }
   return text + "\n";
 }
@@ -198,9 +200,11 @@ std::string ListText() {
       group = test.group;
       absl::StrAppend(&text, text.empty() ? "" : "\n", group, "\n");
     }
-    absl::StrAppend(&text, "  ", test.name, "  ",
-                    absl::StrJoin(test.items, " "), "\n    ",
-                    Wrap(test.promise, kWidth, 4), "\n");
+    absl::StrAppend(
+        &text, "  ",
+        Wrap(absl::StrCat(test.name, "  ", absl::StrJoin(test.items, " ")),
+             kWidth, 6),
+        "\n    ", Wrap(test.promise, kWidth, 4), "\n");
   }
   return text;
 }
