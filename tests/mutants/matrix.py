@@ -23,8 +23,6 @@ import mutants
 import run
 
 KILLS = mutants.HERE / "kills.json"
-# The random programs that find something find it early.
-PROGRAMS = 200
 
 
 def parse_arguments():
@@ -35,7 +33,7 @@ def parse_arguments():
   parser.add_argument("--jobs", type=int, default=2)
   parser.add_argument("--groups", default="")
   parser.add_argument("--only", default="")
-  parser.add_argument("--programs", type=int, default=PROGRAMS)
+  parser.add_argument("--programs", type=int)
   parser.add_argument("--output", type=pathlib.Path, default=KILLS)
   return parser.parse_args()
 
