@@ -433,11 +433,11 @@ constexpr TestCase kTests[] = {
      &Plain<&SyncDoesNotWaitForLaterWork>, 0, kNeedsGate},
     {"event.sync_waits_for_its_work", "C36 C37",
      "Event synchronise returns when what was captured is complete.",
-     &Plain<&SyncWaitsForItsWork>},
+     &Plain<&SyncWaitsForItsWork>, DEVRT_CAP_PINNED_HOST},
     {"event.true_query_is_an_acquire", "C37",
      "Captured writes to pinned memory are visible to the host after a true "
      "query, for events and streams alike.",
-     &TrueQueryIsAnAcquire},
+     &TrueQueryIsAnAcquire, DEVRT_CAP_PINNED_HOST},
     {"event.blocking_sync_changes_nothing", "C40",
      "The blocking-sync flag changes only how the host waits.",
      &BlockingSyncChangesNothing, 0, kNeedsGate},

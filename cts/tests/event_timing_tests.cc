@@ -2,6 +2,7 @@
 //
 // Elapsed time between events (C35).  Where the C++ API stands in the body, its
 // texts are what is shown.
+#include <chrono>
 #include <cstdlib>
 #include <vector>
 
@@ -27,6 +28,24 @@ int64_t Resolution(Test& t) {
   return t.machine().props(t.device()).elapsed_resolution_ns;
 }
 
+// The host's clock, around what the device measures.
+class HostClock {
+ public:
+  // Whether `nanoseconds` of a device fit into the time since the beginning; a
+  // simulator in virtual mode has a clock of its own, where work lasts as long
+  // as it says, and little comes on top.
+  bool Allows(Test& t, double nanoseconds, double work) const {
+    if (t.machine().IsVirtual()) return nanoseconds < 10 * work;
+    const std::chrono::duration<double, std::nano> since =
+        std::chrono::steady_clock::now() - begin_;
+    return nanoseconds <= since.count() + 1e6 + Resolution(t);
+  }
+
+ private:
+  std::chrono::steady_clock::time_point begin_ =
+      std::chrono::steady_clock::now();
+};
+
 // A refused question answers nothing.
 void Refuses(Test& t, const RawEvent& begin, const RawEvent& end,
              devrt_code code, std::string_view what) {
@@ -39,6 +58,7 @@ void MeasuresTheWork(Test& t) {
   const RawStream a(t, t.device());
   const RawEvent e0(t, t.device(), kTiming), e1(t, t.device(), kTiming);
   const RawEvent e2(t, t.device(), kTiming);
+  const HostClock clock;
   e0.Record(a);
   a.Delay(kSpin);
   e1.Record(a);
@@ -53,6 +73,8 @@ void MeasuresTheWork(Test& t) {
   t.Expect(second >= 8 * spin - slack,
            "the time around a longer kernel is longer");
   const int64_t whole = Elapsed(t, e0, e2);
+  t.Expect(clock.Allows(t, static_cast<double>(whole), 9.0 * kSpin),
+           "the whole is no longer than the host has waited");
   t.Expect(std::abs(whole - first - second) <= slack,
            "the sum of the parts is the whole, within the resolution");
 }
@@ -158,6 +180,20 @@ void NeedsOneDevice(Test& t) {
   Refuses(t, y, x, DEVRT_INVALID_ARGUMENT, "events of two devices, reversed");
 }
 
+void DevicesBeforeCompletion(Test& t) {
+  const RawStream a(t, t.device(0)), b(t, t.device(1));
+  const RawEvent late(t, t.device(0), kTiming), done(t, t.device(1), kTiming);
+  done.Record(b);
+  done.Sync();
+  Held held(t, a);
+  late.Record(a);
+  Refuses(t, late, done, DEVRT_INVALID_ARGUMENT,
+          "a pending begin of another device");
+  Refuses(t, done, late, DEVRT_INVALID_ARGUMENT,
+          "a pending end of another device");
+  held.StillHolds("a question for the elapsed time does not wait");
+}
+
 void NeedsCompletion(Test& t) {
   t.InEverySchedule([&] {
     const RawStream a(t, t.device());
@@ -256,6 +292,11 @@ void TwoDevicesAreNamed(Test& t) {
          "unrecorded events of two devices", kNoRecord);
   t.Ok(here.Record(s), "record");
   t.Ok(there.Record(other), "record");
+  // So is the flag.
+  const Event plain = NewEvent(t, 0, false);
+  t.Ok(plain.Record(s), "record");
+  t.Code(ElapsedMilliseconds(plain, there).status(), DEVRT_INVALID_ARGUMENT,
+         "events of two devices, one without timing", kNoTiming);
   t.Ok(s.Synchronize(), "synchronisation");
   t.Ok(other.Synchronize(), "synchronisation");
   const absl::Status refused = ElapsedMilliseconds(here, there).status();
@@ -265,9 +306,29 @@ void TwoDevicesAreNamed(Test& t) {
   }
 }
 
+void PendingOnTwoDevices(Test& t) {
+  const Stream s = t.Require(Stream::Create(t.cpp_device(0)), "a stream");
+  const Stream other = t.Require(Stream::Create(t.cpp_device(1)), "a stream");
+  const Event late = NewEvent(t, 0, true), done = NewEvent(t, 1, true);
+  t.Ok(done.Record(other), "record");
+  t.Ok(other.Synchronize(), "synchronisation");
+  Gate gate(t);
+  gate.Hold(s);
+  t.Ok(late.Record(s), "record");
+  const absl::Status refused = ElapsedMilliseconds(late, done).status();
+  for (const size_t i : {0, 1}) {
+    t.Code(refused, DEVRT_INVALID_ARGUMENT,
+           "a pending and a complete event of two devices",
+           t.cpp_device(i).name());
+  }
+  gate.Open();
+  t.Ok(s.Synchronize(), "synchronisation");
+}
+
 void Milliseconds(Test& t) {
   const Stream s = t.Require(Stream::Create(t.cpp_device()), "a stream");
   const Event begin = NewEvent(t, 0, true), end = NewEvent(t, 0, true);
+  const HostClock clock;
   t.Ok(begin.Record(s), "record");
   t.Ok(Spin(s, 4 * kSpin), "spin");
   t.Ok(end.Record(s), "record");
@@ -275,6 +336,8 @@ void Milliseconds(Test& t) {
   const double forward =
       t.Require(ElapsedMilliseconds(begin, end), "elapsed time");
   t.Expect(forward >= 3.9, "a kernel of 4 ms takes 4 ms at least");
+  t.Expect(clock.Allows(t, forward * 1e6, 4.0 * kSpin),
+           "it takes no longer than the host has waited");
   t.Expect(t.Require(ElapsedMilliseconds(end, begin), "elapsed") == -forward,
            "the time in reverse is its negative");
   t.Expect(t.Require(ElapsedMilliseconds(end, end), "elapsed") == 0,
@@ -323,6 +386,10 @@ constexpr TestCase kTests[] = {
     {"event.elapsed_needs_one_device", "C35",
      "Elapsed time of two devices' events is INVALID_ARGUMENT.",
      &NeedsOneDevice, kCap, kTwoDevices},
+    {"event.elapsed_devices_before_completion", "C35",
+     "Elapsed time of two devices' events is INVALID_ARGUMENT even if one is "
+     "pending.",
+     &DevicesBeforeCompletion, kCap, kNeedsGate | kTwoDevices},
     {"event.elapsed_needs_completion", "C35",
      "Elapsed time of a pending event is FAILED_PRECONDITION; that is checked "
      "last.",
@@ -342,6 +409,9 @@ constexpr TestCase kTests[] = {
     {"event.elapsed_names_two_devices", "C35",
      "Elapsed time of two devices' events names both.", &TwoDevicesAreNamed,
      kCap, kTwoDevices},
+    {"event.elapsed_names_two_devices_first", "C35",
+     "Elapsed time of two devices' events names both even if one is pending.",
+     &PendingOnTwoDevices, kCap, kNeedsGate | kTwoDevices},
     {"event.elapsed_is_in_milliseconds", "C35",
      "Elapsed time is in milliseconds.", &Milliseconds, kCap, kNeedsProbe},
     {"event.timing_is_a_capability", "C35",

@@ -122,6 +122,48 @@ void MakingIsRefused(Test& t) {
   w.GiveUp(t);
 }
 
+// A destructor cannot refuse: what ends inside is given up by a later call.
+void DestroyedInsideEndsOutside(Test& t) {
+  World w(t);
+  const auto simulated = [&t] {
+    return t.Require(t.machine().simulator()->Stats(), "Stats");
+  };
+  const bool counts = t.machine().simulator().has_value();
+  const SimulatorStats before = counts ? simulated() : SimulatorStats();
+  constexpr int kRounds = 20;
+  for (int i = 1; i <= kRounds; ++i) {
+    const auto value = static_cast<uint8_t>(i);
+    auto stream = std::make_shared<std::optional<Stream>>(
+        t.Require(Stream::Create(w.device), "a stream"));
+    auto event = std::make_shared<std::optional<Event>>(
+        t.Require(Event::Create(w.device), "an event"));
+    t.Ok(FillAsync(**stream, w.block, value, kSize), "a fill");
+    t.Ok((*event)->Record(**stream), "record");
+    t.Ok(w.stream.Wait(**event), "wait");
+    (void)Inside(t, w.stream, [stream, event]() -> Attempts {
+      event->reset();
+      stream->reset();
+      return {};
+    });
+    t.Expect(!stream->has_value() && !event->has_value(),
+             "the host function has run");
+    // What was made of them before still stands.
+    t.Ok(Copy(w.stream, w.host.data(), w.block, kSize), "a copy");
+    t.Expect(w.host == std::vector<uint8_t>(kSize, value),
+             "work of a stream that ended inside has happened");
+  }
+  t.Ok(w.device.Synchronize(), "device synchronisation");
+  if (counts) {
+    const SimulatorStats after = simulated();
+    // devrt keeps some for the next who asks.
+    t.Expect(after.live_streams < before.live_streams + kRounds,
+             "streams that ended inside are given up or used again");
+    t.Expect(after.live_events < before.live_events + kRounds,
+             "events that ended inside are given up or used again");
+  }
+  w.GiveUp(t);
+}
+
 void HostMemoryIsRefused(Test& t) {
   World w(t);
   AllRefused(t, Inside(t, w.stream, [&w]() -> Attempts {
@@ -145,6 +187,21 @@ void PeerAccessIsRefused(Test& t) {
                    {"DisablePeerAccess", DisablePeerAccess(w.device, peer)},
                };
              }));
+  w.GiveUp(t);
+}
+
+void PeerCopyIsRefused(Test& t) {
+  World w(t);
+  const Device peer = t.cpp_device(1);
+  void* const there = t.Require(Allocate(peer, kSize), "an allocation");
+  AllRefused(
+      t, Inside(t, w.stream, [&w, there]() -> Attempts {
+        return {
+            {"CopyAsync to a peer", CopyAsync(w.other, there, w.block, kSize)},
+            {"Copy from a peer", Copy(w.other, w.block, there, kSize)},
+        };
+      }));
+  t.Ok(Free(peer, there), "free");
   w.GiveUp(t);
 }
 
@@ -233,9 +290,13 @@ constexpr TestCase kTests[] = {
      "Every synchronisation inside a host function is FAILED_PRECONDITION.",
      &WaitingIsRefused, kCap},
     {"hostfunc.making_inside_is_refused", "C42",
-     "Every creation, destruction and allocation inside a host function is "
+     "Every creation, allocation and free inside a host function is "
      "FAILED_PRECONDITION.",
      &MakingIsRefused, kCap},
+    {"hostfunc.destroyed_inside_ends_outside", "C42",
+     "Streams and events may be destroyed inside a host function; they end "
+     "outside of it, and what was made of them stands.",
+     &DestroyedInsideEndsOutside, kCap},
     {"hostfunc.host_memory_inside_is_refused", "C42",
      "Page-locking inside a host function is FAILED_PRECONDITION.",
      &HostMemoryIsRefused,
@@ -243,6 +304,10 @@ constexpr TestCase kTests[] = {
     {"hostfunc.peer_access_inside_is_refused", "C42",
      "Enabling peers inside a host function is FAILED_PRECONDITION.",
      &PeerAccessIsRefused, kCap | DEVRT_CAP_PEER_ACCESS, kTwoDevices},
+    {"hostfunc.peer_copy_inside_is_refused", "C42",
+     "Every copy between devices inside a host function is "
+     "FAILED_PRECONDITION.",
+     &PeerCopyIsRefused, kCap, kTwoDevices},
     {"hostfunc.asking_inside_is_allowed", "C42",
      "Queries, ids and properties work inside a host function.",
      &AskingIsAllowed, kCap},

@@ -429,7 +429,7 @@ constexpr TestCase kTests[] = {
      &PerThreadOfAnotherThread, 0, kNeedsGate},
     {"order.legacy_sync_covers_blocking", "C21",
      "Synchronising the legacy stream covers all blocking streams.",
-     &LegacySyncCoversBlocking},
+     &LegacySyncCoversBlocking, DEVRT_CAP_PINNED_HOST},
     {"order.legacy_query_covers_blocking", "C21",
      "So does a query of the legacy stream, per-thread streams included.",
      &LegacyQueryCoversBlocking, 0, kNeedsGate},

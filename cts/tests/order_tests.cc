@@ -359,14 +359,14 @@ constexpr TestCase kTests[] = {
     {"order.host_joins", "C36 C37 C21",
      "synchronise, true query: the host comes after the work, and so does what "
      "it submits then.",
-     &HostJoinsByEveryMeans},
+     &HostJoinsByEveryMeans, DEVRT_CAP_PINNED_HOST},
     {"order.blocking_copy_joins", "C48 C50",
      "blocking copy with a host side: the host comes after it, and so does "
      "what it submits then, on whatever stream.",
      &BlockingCopyJoins},
     {"order.device_sync_covers_all_streams", "C5 C17",
      "device synchronise: the host comes after all streams of the device.",
-     &DeviceSyncCoversAllStreams},
+     &DeviceSyncCoversAllStreams, DEVRT_CAP_PINNED_HOST},
     {"order.device_sync_covers_pending_waits", "C5 C26",
      "device synchronise: waits without work behind them count.",
      &DeviceSyncCoversPendingWaits, 0, kTwoDevices},

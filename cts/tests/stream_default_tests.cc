@@ -353,14 +353,14 @@ constexpr TestCase kTests[] = {
      &RefusedDestructionDropsNothing, 0, kNeedsGate},
     {"stream.legacy_sync_covers_blocking", "C21",
      "Synchronising the legacy stream covers blocking and per-thread streams.",
-     &LegacyCoversBlocking},
+     &LegacyCoversBlocking, DEVRT_CAP_PINNED_HOST},
     {"stream.legacy_query_covers_blocking", "C21",
      "A query of the legacy stream covers blocking and per-thread streams.",
      &LegacyQueryCoversBlocking, 0, kNeedsGate},
     {"stream.legacy_sync_covers_other_threads", "C21 C12",
      "Synchronising the legacy stream covers per-thread streams of all "
      "threads.",
-     &LegacyCoversOtherThreads},
+     &LegacyCoversOtherThreads, DEVRT_CAP_PINNED_HOST},
 };
 
 }  // namespace
