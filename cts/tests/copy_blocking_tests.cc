@@ -122,27 +122,33 @@ void WithinDeviceOrdersNoOther(Test& t) {
   });
 }
 
+void HostToHostOf(Test& t, Kind from, Kind to, bool blocking) {
+  const CoreBlock x(t, t.cpp_device(), 3000);
+  const CoreHost a(t, t.cpp_device(), 3000, from);
+  const CoreHost b(t, t.cpp_device(), 3000, to);
+  const Stream s = NewStream(t);
+  t.Ok(FillAsync(s, x.ptr(), 8, 3000), "FillAsync");
+  Delay(t, s);
+  t.Ok(CopyAsync(s, a.ptr(), x.ptr(), 3000), "CopyAsync D2H");
+  t.Ok(blocking ? Copy(s, b.ptr(), a.ptr(), 3000)
+                : CopyAsync(s, b.ptr(), a.ptr(), 3000),
+       "copy H2H");
+  t.Expect(b.Holds(8),
+           absl::StrCat("a copy from ", CoreHost::Name(from), " to ",
+                        CoreHost::Name(to), " memory, ",
+                        blocking ? "blocking" : "async",
+                        ", is behind what its stream holds, and complete on "
+                        "return"));
+  t.Expect(IsDone(t, s), "its stream is drained");
+}
+
 void HostToHost(Test& t) {
   t.InEverySchedule([&] {
     for (const Kind from : CoreHost::Kinds(t)) {
-      for (const bool blocking : {true, false}) {
-        const CoreBlock x(t, t.cpp_device(), 3000);
-        const CoreHost a(t, t.cpp_device(), 3000, from);
-        const CoreHost b(t, t.cpp_device(), 3000, Kind::kPageable);
-        const Stream s = NewStream(t);
-        t.Ok(FillAsync(s, x.ptr(), 8, 3000), "FillAsync");
-        Delay(t, s);
-        t.Ok(CopyAsync(s, a.ptr(), x.ptr(), 3000), "CopyAsync D2H");
-        t.Ok(blocking ? Copy(s, b.ptr(), a.ptr(), 3000)
-                      : CopyAsync(s, b.ptr(), a.ptr(), 3000),
-             "copy H2H");
-        t.Expect(b.Holds(8),
-                 absl::StrCat("a copy from ", CoreHost::Name(from),
-                              " to pageable memory, ",
-                              blocking ? "blocking" : "async",
-                              ", is behind what its stream holds, and complete "
-                              "on return"));
-        t.Expect(IsDone(t, s), "its stream is drained");
+      for (const Kind to : CoreHost::Kinds(t)) {
+        for (const bool blocking : {true, false}) {
+          HostToHostOf(t, from, to, blocking);
+        }
       }
     }
   });
@@ -205,7 +211,7 @@ constexpr TestCase kTests[] = {
      &WithinDeviceOrdersNoOther},
     {"copy.host_to_host_in_both_forms", "C52",
      "A copy from host to host drains the given stream and is complete on "
-     "return, in both forms.",
+     "return, in both forms and between memory of every kind.",
      &HostToHost},
     {"copy.async_pinned_returns", "C54",
      "Asynchronous copies with pinned memory return before completion.",

@@ -217,6 +217,37 @@ void OtherDevices(Test& t) {
   t.Expect(x.Holds(3), "another device works");
 }
 
+// The first call that may report a fault is a blocking copy behind it.
+void BlockingCopyIsFirst(Test& t) {
+  MayDie(t);
+  const CoreBlock& x = Lost<CoreBlock>(t, t.cpp_device(), uint64_t{64});
+  const Stream& s = NewStream(t);
+  std::vector<uint8_t> host(64, 9);
+  t.Ok(CommitFault(s, FaultForm::kNullWrite), "CommitFault");
+  t.Code(Copy(s, host.data(), x.ptr(), 64), DEVRT_INTERNAL,
+         "a blocking copy behind a fault",
+         absl::StrCat("earlier work on ", t.cpp_device().name()));
+  t.Expect(host == std::vector<uint8_t>(64, 9), "it has copied nothing");
+  t.Code(s.Synchronize(), DEVRT_INTERNAL, "a later call");
+}
+
+// Frees and destructors behind a fault that nobody has seen yet.
+void CleanupIsFirst(Test& t) {
+  MayDie(t);
+  const Device device = t.cpp_device();
+  const Stream& s = NewStream(t);
+  std::optional<Stream> other = t.Require(Stream::Create(device), "a stream");
+  std::optional<Event> event = t.Require(Event::Create(device), "an event");
+  void* const block = t.Require(Allocate(device, 100), "Allocate");
+  t.Ok(event->Record(*other), "Record");
+  t.Ok(CommitFault(s, FaultForm::kNullWrite), "CommitFault");
+  t.Settle();
+  event.reset();
+  other.reset();
+  t.Ok(Free(device, block), "a free behind a fault");
+  t.Code(s.Synchronize(), DEVRT_INTERNAL, "the synchronisation that reports");
+}
+
 constexpr uint32_t kFault = kNeedsProbe | kOwnProcess;
 
 constexpr TestCase kTests[] = {
@@ -243,6 +274,13 @@ constexpr TestCase kTests[] = {
      &Guards, 0, kFault},
     {"error.all_threads_see_the_first", "C93",
      "All threads see the same first error.", &AllThreads, 0, kFault},
+    {"error.blocking_copy_is_first", "C92",
+     "A blocking copy behind failed work reports it.", &BlockingCopyIsFirst, 0,
+     kFault},
+    {"error.cleanup_is_first", "C92 C94",
+     "Frees and destructors behind failed work report nothing, and leave the "
+     "report to the next synchronisation.",
+     &CleanupIsFirst, 0, kFault},
     {"error.other_devices_through_the_core", "C95",
      "Other devices of the backend keep working, unless fault_scope=process.",
      &OtherDevices, 0, kFault | kTwoDevices},

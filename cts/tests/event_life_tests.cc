@@ -61,13 +61,13 @@ void DestroyedEventLeavesNoTrace(Test& t) {
 
 // ---- C30, C31, C32, C33: other streams and devices
 
-void RecordOnLegacyCoversBlockingStreams(Test& t) {
+void RecordOnLegacy(Test& t, uint32_t flags) {
   t.InEverySchedule([&] {
     const RawStream a(t, t.device(), DEVRT_STREAM_BLOCKING);
     const RawStream legacy =
         RawStream::Default(t, t.device(), DEVRT_STREAM_LEGACY);
     const RawStream b(t, t.device());
-    const RawEvent e(t, t.device());
+    const RawEvent e(t, t.device(), flags);
     Held held(t, a);
     e.Record(legacy);
     b.Wait(e);
@@ -79,11 +79,13 @@ void RecordOnLegacyCoversBlockingStreams(Test& t) {
   });
 }
 
-void RecordAcrossDevicesIsRefused(Test& t) {
+void RecordOnLegacyCoversBlockingStreams(Test& t) { RecordOnLegacy(t, 0); }
+
+void RecordAcrossDevices(Test& t, uint32_t flags) {
   Machine& m = t.machine();
   const RawStream a(t, t.device(0)), b(t, t.device(0)), other(t, t.device(1));
-  const RawEvent fresh(t, t.device(0)), done(t, t.device(0));
-  const RawEvent pending(t, t.device(0));
+  const RawEvent fresh(t, t.device(0), flags), done(t, t.device(0), flags);
+  const RawEvent pending(t, t.device(0), flags);
   done.Record(a);
   done.Sync();
   Held held(t, a);
@@ -108,6 +110,8 @@ void RecordAcrossDevicesIsRefused(Test& t) {
   t.Expect(!other.Query(), "none of them waits for the other device's stream");
 }
 
+void RecordAcrossDevicesIsRefused(Test& t) { RecordAcrossDevices(t, 0); }
+
 // The same through the C++ API, which names both devices.
 void RecordAcrossDevicesNamesBoth(Test& t) {
   const Event e = t.Require(Event::Create(t.cpp_device(0)), "event creation");
@@ -120,12 +124,12 @@ void RecordAcrossDevicesNamesBoth(Test& t) {
   t.Expect(t.Require(e.Query(), "event query"), "the event is unrecorded");
 }
 
-void WaitAcrossDevices(Test& t) {
+void WaitAcross(Test& t, uint32_t flags) {
   t.InEverySchedule([&] {
     const DeviceBlock x(t, t.device(0), kSize), y(t, t.device(1), kSize);
     const HostBlock between(t, t.device(0), kSize);
     const RawStream a(t, t.device(0)), b(t, t.device(1));
-    const RawEvent e(t, t.device(0));
+    const RawEvent e(t, t.device(0), flags);
     Held held(t, a);
     a.Fill(x.ptr(), 1, x.size());
     a.Copy(between.ptr(), x.ptr(), x.size(), DEVRT_COPY_D2H);
@@ -139,11 +143,13 @@ void WaitAcrossDevices(Test& t) {
   });
 }
 
+void WaitAcrossDevices(Test& t) { WaitAcross(t, 0); }
+
 // Query and synchronise ask nothing of the current device and leave it.
-void AnyCurrentDeviceWillDo(Test& t) {
+void WithAnyCurrentDevice(Test& t, uint32_t flags) {
   Machine& m = t.machine();
   const RawStream a(t, t.device(1));
-  const RawEvent e(t, t.device(1));
+  const RawEvent e(t, t.device(1), flags);
   devrt_context before = {};
   t.Require(m.Call<&Ops::context_enter>(t.device(0), &before),
             "making device 0 current");
@@ -161,6 +167,19 @@ void AnyCurrentDeviceWillDo(Test& t) {
   t.Require(
       m.Call<&Ops::context_exit>(static_cast<const devrt_context*>(&before)),
       "leaving device 0");
+}
+
+void AnyCurrentDeviceWillDo(Test& t) { WithAnyCurrentDevice(t, 0); }
+
+// ---- C40: the blocking-sync flag
+
+void BlockingSyncOfOtherStreams(Test& t) {
+  RecordOnLegacy(t, DEVRT_EVENT_BLOCKING_SYNC);
+  if (t.devices().size() > 1) {
+    RecordAcrossDevices(t, DEVRT_EVENT_BLOCKING_SYNC);
+    WaitAcross(t, DEVRT_EVENT_BLOCKING_SYNC);
+    WithAnyCurrentDevice(t, DEVRT_EVENT_BLOCKING_SYNC);
+  }
 }
 
 // ---- C38: interprocess events
@@ -207,6 +226,10 @@ constexpr TestCase kTests[] = {
      "An event can be queried and synchronised with whatever device is "
      "current, which stays so.",
      &AnyCurrentDeviceWillDo, 0, kNeedsGate | kTwoDevices},
+    {"event.blocking_sync_of_other_streams", "C40",
+     "The blocking-sync flag changes nothing about legacy streams and other "
+     "devices.",
+     &BlockingSyncOfOtherStreams, 0, kNeedsGate},
     {"event.destroyed_event_keeps_its_waits", "C34 C40",
      "Destroying a pending event returns at once; issued waits still hold.",
      &DestroyedEventKeepsItsWaits, 0, kNeedsGate},

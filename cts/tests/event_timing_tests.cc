@@ -194,11 +194,13 @@ void DevicesBeforeCompletion(Test& t) {
   held.StillHolds("a question for the elapsed time does not wait");
 }
 
-void NeedsCompletion(Test& t) {
+void CompletionOf(Test& t, uint32_t more_flags) {
+  const uint32_t timing = kTiming | more_flags;
   t.InEverySchedule([&] {
     const RawStream a(t, t.device());
-    const RawEvent done(t, t.device(), kTiming), late(t, t.device(), kTiming);
-    const RawEvent plain(t, t.device()), never(t, t.device(), kTiming);
+    const RawEvent done(t, t.device(), timing), late(t, t.device(), timing);
+    const RawEvent plain(t, t.device(), more_flags);
+    const RawEvent never(t, t.device(), timing);
     done.Record(a);
     done.Sync();
     Held held(t, a);
@@ -217,6 +219,12 @@ void NeedsCompletion(Test& t) {
     late.Sync();
     t.Expect(Elapsed(t, done, late) >= 0, "once complete it is answered");
   });
+}
+
+void NeedsCompletion(Test& t) { CompletionOf(t, 0); }
+
+void BlockingSyncChangesNothing(Test& t) {
+  CompletionOf(t, DEVRT_EVENT_BLOCKING_SYNC);
 }
 
 // A record that is pending takes the answer of the former one away.
@@ -394,6 +402,9 @@ constexpr TestCase kTests[] = {
      "Elapsed time of a pending event is FAILED_PRECONDITION; that is checked "
      "last.",
      &NeedsCompletion, kCap, kNeedsGate},
+    {"event.elapsed_with_blocking_sync", "C40 C35",
+     "The blocking-sync flag changes nothing about elapsed time.",
+     &BlockingSyncChangesNothing, kCap, kNeedsGate},
     {"event.elapsed_needs_the_newest_completion", "C35 C27",
      "Elapsed time of an event whose newest record is pending is "
      "FAILED_PRECONDITION.",

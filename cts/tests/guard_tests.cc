@@ -380,6 +380,17 @@ void ShutdownIsRefused(Test& t) {
   void* const block = t.Require(Allocate(device, 4096), "allocation");
   Refused(t, "1 allocation");
   t.Ok(Free(device, block), "free");
+  if (t.machine().Has(DEVRT_CAP_PINNED_HOST)) {
+    void* const pinned = t.Require(AllocateHost(device, 4096), "allocation");
+    Refused(t, "1 allocation");
+    t.Ok(FreeHost(pinned), "free of pinned memory");
+  }
+  if (t.machine().Has(DEVRT_CAP_HOST_REGISTER)) {
+    std::vector<uint8_t> host(4096);
+    t.Ok(RegisterHost(device, host.data(), host.size()), "registration");
+    Refused(t, "1 allocation");
+    t.Ok(UnregisterHost(device, host.data()), "end of a registration");
+  }
   t.Require(IsMapped(path), "the library is mapped");
   t.Ok(Shutdown(), "Shutdown with nothing alive");
   // From here on nobody calls the table.

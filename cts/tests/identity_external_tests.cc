@@ -168,6 +168,67 @@ void DefaultStreamsHaveKinds(Test& t) {
            "and none of the default ones");
 }
 
+// Their native handles may be small numbers, or NULL: whoever adopts them gets
+// that very stream, not a fresh one, or is refused.
+void AdoptedDefaultsAreThemselves(Test& t) {
+  for (const uint32_t device : t.devices()) {
+    const RawStream legacy = RawStream::Default(t, device, DEVRT_STREAM_LEGACY);
+    const RawStream own =
+        RawStream::Default(t, device, DEVRT_STREAM_PER_THREAD);
+    const std::pair<const RawStream*, void*> adoptions[] = {
+        {&legacy, nullptr},
+        {&legacy, NativeOf(t, legacy)},
+        {&own, NativeOf(t, own)}};
+    for (const auto& [stream, native] : adoptions) {
+      devrt_stream adopted = nullptr;
+      const Result result = Adopt(t, device, native, &adopted);
+      if (!result.ok()) {
+        t.Code(result, DEVRT_INVALID_ARGUMENT,
+               "adoption of a default stream that is refused");
+        t.Expect(adopted == nullptr, "the out-parameter stays as it was");
+        continue;
+      }
+      {
+        Gate gate(t);
+        gate.Hold(*stream);
+        t.Settle();
+        uint32_t done = 2;
+        t.Ok(t.machine().Call<&Ops::stream_query>(adopted, &done), "query");
+        t.Equal(done, 0u,
+                "whether an adopted default stream is idle while "
+                "the default stream is held");
+      }
+      t.Ok(t.machine().Call<&Ops::stream_sync>(adopted), "sync");
+      t.Ok(t.machine().Call<&Ops::stream_destroy>(adopted), "release");
+      t.Expect(stream->Query(), "the default stream is still there");
+    }
+  }
+}
+
+// Through the C++ API it is a stream of its own, of the kind external.
+void AdoptedDefaultsThroughCore(Test& t) {
+  const StreamRef legacy = DefaultStream(t.cpp_device());
+  void* const native = t.Require(legacy.Native(), "native");
+  for (void* const value : {static_cast<void*>(nullptr), native}) {
+    const auto adopted = Stream::FromNative(t.cpp_device(), value);
+    if (!adopted.ok()) {
+      t.Code(adopted.status(), DEVRT_INVALID_ARGUMENT,
+             "adoption of the default stream that is refused");
+      continue;
+    }
+    t.Expect(adopted->ref().kind() == StreamKind::kExternal, "its kind");
+    t.Expect(adopted->ref() != legacy, "it is another object");
+    {
+      Gate gate(t);
+      gate.Hold(legacy);
+      t.Settle();
+      t.Expect(!t.Require(adopted->Query(), "query"),
+               "the default stream's work is the adopted stream's");
+    }
+    t.Ok(adopted->Synchronize(), "synchronise");
+  }
+}
+
 void EventsWorkOnAdopted(Test& t) {
   t.InEverySchedule([&] {
     const ApiBlock x(t, t.cpp_device(), kSize), y(t, t.cpp_device(), kSize);
@@ -276,6 +337,14 @@ constexpr TestCase kTests[] = {
     {"identity.default_streams_have_kinds", "C104 C14",
      "Default streams have kinds of their own, adopted streams another.",
      &DefaultStreamsHaveKinds, DEVRT_CAP_STREAM_EXTERNAL},
+    {"identity.adopted_defaults_are_themselves", "C104 C14",
+     "Adopting NULL or a default stream's native handle gives that stream, "
+     "never a fresh one, or is INVALID_ARGUMENT.",
+     &AdoptedDefaultsAreThemselves, DEVRT_CAP_STREAM_EXTERNAL, kNeedsGate},
+    {"identity.adopted_defaults_through_the_core", "C104 C14",
+     "Through the C++ API such a stream is an external one that shares the "
+     "default stream's work.",
+     &AdoptedDefaultsThroughCore, DEVRT_CAP_STREAM_EXTERNAL, kNeedsGate},
     {"identity.events_work_on_adopted", "C104",
      "Records on an adopted stream cover its owner's work.",
      &EventsWorkOnAdopted, DEVRT_CAP_STREAM_EXTERNAL},

@@ -102,6 +102,69 @@ void ChildrenAreRefused(Test& t) {
   t.Expect(x.Holds(1), "the parent is none the worse for it");
 }
 
+// Copies, host memory and what hangs on capabilities.
+void ChildrenMoveNothing(Test& t) {
+  const Device device = t.cpp_device();
+  const Stream stream = t.Require(Stream::Create(device), "stream");
+  const DeviceBlock x(t, t.device(), kSize), y(t, t.device(), kSize);
+  std::vector<uint8_t> host(kSize);
+  void* pinned = nullptr;
+  if (t.machine().Has(DEVRT_CAP_PINNED_HOST)) {
+    pinned = t.Require(AllocateHost(device, kSize), "pinned allocation");
+  }
+  std::vector<Question> questions = {
+      {"CopyAsync", [&] { return CopyAsync(stream, y.ptr(), x.ptr(), kSize); }},
+      {"Copy", [&] { return Copy(stream, host.data(), x.ptr(), kSize); }},
+      {"GetPointerInfo", [&] { return GetPointerInfo(x.ptr()).status(); }},
+      {"AllocateHost", [&] { return AllocateHost(device, kSize).status(); }},
+      {"RegisterHost",
+       [&] { return RegisterHost(device, host.data(), kSize); }},
+      {"UnregisterHost", [&] { return UnregisterHost(device, host.data()); }},
+  };
+  if (pinned != nullptr) {
+    questions.push_back({"FreeHost", [&] { return FreeHost(pinned); }});
+  }
+  AskInChild(t, questions);
+  if (pinned != nullptr) t.Ok(FreeHost(pinned), "free of pinned memory");
+}
+
+void ChildrenSwitchNothing(Test& t) {
+  const Device device = t.cpp_device();
+  const Device peer = t.cpp_device(t.devices().size() - 1);
+  const Stream stream = t.Require(Stream::Create(device), "stream");
+  const Event event = t.Require(Event::Create(device), "event");
+  t.Ok(event.Record(stream), "record");
+  t.Ok(stream.Synchronize(), "synchronise");
+  AskInChild(
+      t,
+      {
+          {"LaunchHostFunc",
+           [&] { return LaunchHostFunc(stream, [](absl::Status) {}); }},
+          {"CanAccessPeer",
+           [&] { return CanAccessPeer(device, peer).status(); }},
+          {"EnablePeerAccess", [&] { return EnablePeerAccess(device, peer); }},
+          {"DisablePeerAccess",
+           [&] { return DisablePeerAccess(device, peer); }},
+          {"SetCurrentStream", [&] { return SetCurrentStream(stream); }},
+          {"StreamGuard", [&] { return StreamGuard(stream).status(); }},
+          {"MultiStreamGuard",
+           [&] { return MultiStreamGuard({stream.ref()}).status(); }},
+          {"ElapsedMilliseconds",
+           [&] { return ElapsedMilliseconds(event, event).status(); }},
+          {"Stream::Native", [&] { return stream.Native().status(); }},
+          {"Event::Native", [&] { return event.Native().status(); }},
+          {"Stream::FromNative",
+           [&] { return Stream::FromNative(device, nullptr).status(); }},
+          {"GetExtension",
+           [&] {
+             return device.backend()
+                 .GetExtension(DEVRT_PROBE_EXTENSION, sizeof(devrt_probe_v0))
+                 .status();
+           }},
+      });
+  t.Ok(stream.Synchronize(), "the parent's stream works");
+}
+
 // What a child inherits is given up without a crash, too.
 void ChildrenMayGiveUp(Test& t) {
   std::optional<Stream> stream =
@@ -265,6 +328,13 @@ constexpr TestCase kTests[] = {
      "A forked child of a process that opened a backend gets "
      "FAILED_PRECONDITION from every call on it.",
      &ChildrenAreRefused, 0, kOwnProcess},
+    {"identity.children_move_nothing", "C105",
+     "So does every copy, and every call about memory of the host.",
+     &ChildrenMoveNothing, 0, kOwnProcess},
+    {"identity.children_switch_nothing", "C105",
+     "So do host functions, peers, current streams, guards, elapsed time, "
+     "native handles and extensions.",
+     &ChildrenSwitchNothing, 0, kOwnProcess},
     {"identity.children_may_give_up", "C105 C106",
      "A forked child gives up what it inherited and ends, without a call of "
      "the backend.",
