@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cts/catalog.h"
+#include "cts/lost.h"
 #include "cts/objects.h"
 
 namespace devrt::cts {
@@ -250,6 +251,34 @@ void CalledOnceOnEveryStream(Test& t) {
   }
 }
 
+// Work that waits for a lost device does not run; who waits for its end is told
+// once, though the waiting device is healthy.
+void CalledOnceOnAWaitingDevice(Test& t) {
+  const RawStream& bad = Lost<RawStream>(t, t.device(0));
+  const RawStream& waits = Lost<RawStream>(t, t.device(1));
+  const RawEvent& e = Lost<RawEvent>(t, t.device(0));
+  Gate& gate = Lost<Gate>(t);
+  gate.Hold(bad);
+  CommitFault(t, bad);
+  e.Record(bad);
+  waits.Wait(e);
+  const auto calls = HostFunc(t, waits.handle());
+  gate.Open();
+  const Result first = SyncOf(t, bad);
+  t.Expect(!first.ok(), "the stream that faulted");
+  t.Expect(t.Eventually([&] {
+    (void)SyncOf(t, waits);
+    return calls->count > 0;
+  }),
+           "a function that waits for a lost device is called");
+  t.Settle();
+  t.Equal(calls->count.load(), 1, "its calls");
+  t.Equal(calls->code.load(), first.code, "the code that it was given");
+  if (FaultsStayWithTheirDevice(t)) {
+    ExpectWorks(t, t.device(1), "the device that waited is healthy");
+  }
+}
+
 // Through the C++ API: closures are never lost, and are told the device's
 // error.
 void ClosuresAreNeverLost(Test& t) {
@@ -304,6 +333,10 @@ constexpr TestCase kTests[] = {
     {"hostfunc.called_once_on_every_stream", "C45",
      "So are those of other streams that wait for the lost work.",
      &CalledOnceOnEveryStream, kCap, kFaults},
+    {"hostfunc.called_once_on_a_waiting_device", "C45 C95",
+     "So are those of another device's stream that waits for the lost work; "
+     "their device stays healthy.",
+     &CalledOnceOnAWaitingDevice, kCap, kFaults | kTwoDevices},
     {"hostfunc.closures_are_never_lost", "C45",
      "A closure pending when its device is lost is called exactly once with "
      "the device's error, and given up.",

@@ -245,6 +245,24 @@ void IdsAreFresh(Test& t) {
   }
 }
 
+// Whatever the current device is.
+void PinnedNamesItsDevice(Test& t) {
+  Machine& m = t.machine();
+  const uint32_t current = t.device(0), other = t.device(1);
+  devrt_context before = {};
+  t.Require(m.Call<&Ops::context_enter>(current, &before), "context_enter");
+  {
+    const HostBlock host(t, other, 3000);
+    const devrt_pointer_info_v0 info = Look(t, host.ptr());
+    t.Equal(info.kind, DEVRT_POINTER_PINNED, "pinned memory, kind");
+    t.Equal(info.device, static_cast<int32_t>(other),
+            "pinned memory, the device that it was asked of");
+  }
+  t.Require(
+      m.Call<&Ops::context_exit>(static_cast<const devrt_context*>(&before)),
+      "context_exit");
+}
+
 void ThroughCore(Test& t) {
   const Device device = t.cpp_device();
   uint8_t* freed = nullptr;
@@ -309,6 +327,11 @@ constexpr TestCase kTests[] = {
     {"memory.pointers_into_registered", "C71 C70",
      "Registered memory is pinned while it is registered, and no byte more.",
      &PointersOfRegistered, DEVRT_CAP_POINTER_INFO | DEVRT_CAP_HOST_REGISTER},
+    {"memory.pinned_names_its_device", "C71",
+     "Pinned memory is attributed to the device it was asked of, whatever is "
+     "current.",
+     &PinnedNamesItsDevice, DEVRT_CAP_POINTER_INFO | DEVRT_CAP_PINNED_HOST,
+     kTwoDevices},
     {"memory.allocation_ids_are_fresh", "C71",
      "An allocation id is never used again.", &IdsAreFresh,
      DEVRT_CAP_POINTER_INFO},

@@ -170,6 +170,14 @@ void FullStreamKeepsOnlyItsCaller(Test& t) {
     e.Record(other);
     t.Expect(t.Eventually([&] { return e.Query(); }),
              "another stream goes on meanwhile");
+    // None of these waits for room in the full stream.
+    RawStream made(t, t.device());
+    RawEvent recorded(t, t.device());
+    recorded.Record(made);
+    other.Wait(recorded);
+    if (t.machine().Has(DEVRT_CAP_HOST_FUNC)) made.HostFunc([](devrt_code) {});
+    t.Ok(recorded.Destroy(), "destruction of an event");
+    t.Ok(made.Destroy(), "destruction of a stream");
     t.Expect(!s.Query(), "the full stream is still held");
     gate.Open();
     threads.Join();
