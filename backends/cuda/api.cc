@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/api.h"
+
+#include <dlfcn.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace devrt::cuda {
+namespace {
+
+constexpr int kDriverOfGetProcAddress = 12000;
+using GetProcAddress = decltype(&::cuGetProcAddress);
+
+template <typename Function>
+bool Find(GetProcAddress get, const char* name, int version,
+          Function* function) {
+  void* found = nullptr;
+  CUdriverProcAddressQueryResult result;
+  if (get(name, &found, version, CU_GET_PROC_ADDRESS_DEFAULT, &result) !=
+          CUDA_SUCCESS ||
+      result != CU_GET_PROC_ADDRESS_SUCCESS) {
+    return false;
+  }
+  *function = reinterpret_cast<Function>(found);
+  return *function != nullptr;
+}
+
+// NVML's few functions that count devices; its header need not be there.
+struct Nvml {
+  int (*init)();
+  int (*count)(unsigned* devices);
+  int (*shutdown)();
+};
+
+int CountByNvml() {
+  void* const library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return -1;
+  const Nvml nvml = {
+      reinterpret_cast<int (*)()>(dlsym(library, "nvmlInit_v2")),
+      reinterpret_cast<int (*)(unsigned*)>(
+          dlsym(library, "nvmlDeviceGetCount_v2")),
+      reinterpret_cast<int (*)()>(dlsym(library, "nvmlShutdown")),
+  };
+  unsigned devices = 0;
+  int count = -1;
+  if (nvml.init != nullptr && nvml.count != nullptr &&
+      nvml.shutdown != nullptr && nvml.init() == 0) {
+    if (nvml.count(&devices) == 0) count = static_cast<int>(devices);
+    nvml.shutdown();
+  }
+  return count;
+}
+
+}  // namespace
+
+std::unique_ptr<Api> Api::Load(std::string* why) {
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    *why = std::string("there is no CUDA driver: ") + dlerror();
+    return nullptr;
+  }
+  const auto version = reinterpret_cast<decltype(&::cuDriverGetVersion)>(
+      dlsym(library, "cuDriverGetVersion"));
+  int number = 0;
+  if (version == nullptr || version(&number) != CUDA_SUCCESS) {
+    *why = "libcuda.so.1 does not tell its version";
+    return nullptr;
+  }
+  const auto get =
+      reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
+  if (number < kOldestDriver || get == nullptr) {
+    char text[128];
+    std::snprintf(text, sizeof text,
+                  "the driver is for CUDA %d.%d; this needs one for %d.%d or "
+                  "later",
+                  number / 1000, number % 1000 / 10, kOldestDriver / 1000,
+                  kOldestDriver % 1000 / 10);
+    *why = text;
+    return nullptr;
+  }
+  static_assert(kDriverOfGetProcAddress <= kOldestDriver);
+  std::unique_ptr<Api> api(new Api);
+#define DEVRT_CUDA_ENTRY(name, since, required)              \
+  if (!Find(get, #name, since, &api->name##_) && required) { \
+    *why = "the driver has no " #name;                       \
+    return nullptr;                                          \
+  }
+#include "backends/cuda/entries.inc"
+#undef DEVRT_CUDA_ENTRY
+  return api;
+}
+
+int Api::CountWithoutInit() const {
+  // What the variable leaves is the driver's to say.
+  return std::getenv("CUDA_VISIBLE_DEVICES") != nullptr ? -1 : CountByNvml();
+}
+
+const char* Api::ErrorName(Error error) const {
+  const char* name = nullptr;
+  return cuGetErrorName_(error, &name) == CUDA_SUCCESS && name != nullptr
+             ? name
+             : "CUDA_ERROR_?";
+}
+
+const char* Api::ErrorText(Error error) const {
+  const char* text = nullptr;
+  return cuGetErrorString_(error, &text) == CUDA_SUCCESS && text != nullptr
+             ? text
+             : "an error that the driver does not know";
+}
+
+CUresult Api::Describe(Device device, devrt_device_props_v0* props) const {
+  CUresult error = cuDeviceGetName_(props->name, sizeof props->name, device);
+  if (error != CUDA_SUCCESS) return error;
+  CUuuid uuid;
+  error = cuDeviceGetUuid_(&uuid, device);
+  if (error != CUDA_SUCCESS) return error;
+  std::memcpy(props->uuid, uuid.bytes, sizeof props->uuid);
+  size_t total = 0;
+  error = cuDeviceTotalMem_(&total, device);
+  if (error != CUDA_SUCCESS) return error;
+  props->total_memory = total;
+  const auto get = [&](CUdevice_attribute attribute, uint32_t* to) {
+    int value = 0;
+    if (error != CUDA_SUCCESS) return;
+    error = cuDeviceGetAttribute_(&value, attribute, device);
+    *to = static_cast<uint32_t>(value);
+  };
+  get(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, &props->pci_domain);
+  get(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, &props->pci_bus);
+  get(CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, &props->pci_device);
+  get(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &props->compute_major);
+  get(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &props->compute_minor);
+  get(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &props->multiprocessors);
+  get(CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, &props->copy_engines);
+  if (props->copy_engines == 0) props->copy_engines = 1;
+  std::snprintf(props->arch, sizeof props->arch, "sm_%u%u",
+                props->compute_major, props->compute_minor);
+  // Asking for the range would take a context; the driver clamps in any case.
+  props->priority_least = 0;
+  props->priority_greatest = -5;
+  props->elapsed_resolution_ns = 500;
+  return error;
+}
+
+CUresult Api::Inspect(const void* ptr, devrt_pointer_info_v0* info) const {
+  unsigned type = 0, managed = 0;
+  int ordinal = -1;
+  CUdeviceptr base = 0;
+  size_t size = 0;
+  unsigned long long id = 0;
+  CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                 CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                 CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                 CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                 CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+                                 CU_POINTER_ATTRIBUTE_BUFFER_ID};
+  void* values[] = {&type, &managed, &ordinal, &base, &size, &id};
+  const CUresult error =
+      cuPointerGetAttributes_(6, names, values, Address(ptr));
+  info->kind = DEVRT_POINTER_UNREGISTERED;
+  info->device = -1;
+  info->host_readable = 1;
+  info->base = nullptr;
+  info->size = 0;
+  info->allocation_id = 0;
+  if (error != CUDA_SUCCESS || type == 0) return error;
+  info->kind = managed != 0                   ? DEVRT_POINTER_MANAGED
+               : type == CU_MEMORYTYPE_DEVICE ? DEVRT_POINTER_DEVICE
+                                              : DEVRT_POINTER_PINNED;
+  info->device = ordinal;
+  info->host_readable = info->kind != DEVRT_POINTER_DEVICE;
+  info->base = reinterpret_cast<void*>(base);
+  info->size = size;
+  info->allocation_id = id;
+  return error;
+}
+
+CUresult Api::Copy(void* dst, const void* src, size_t size, uint32_t kind,
+                   Stream stream) const {
+  switch (kind) {
+    case DEVRT_COPY_H2D:
+      return cuMemcpyHtoDAsync_(Address(dst), src, size, stream);
+    case DEVRT_COPY_D2H:
+      return cuMemcpyDtoHAsync_(dst, Address(src), size, stream);
+    case DEVRT_COPY_D2D:
+      return cuMemcpyDtoDAsync_(Address(dst), Address(src), size, stream);
+    default:
+      return cuMemcpyAsync_(Address(dst), Address(src), size, stream);
+  }
+}
+
+CUresult Api::CreateEvent(bool timing, bool blocking_sync, bool ipc,
+                          Event* event) const {
+  unsigned flags = CU_EVENT_DEFAULT;
+  if (!timing) flags |= CU_EVENT_DISABLE_TIMING;
+  if (blocking_sync) flags |= CU_EVENT_BLOCKING_SYNC;
+  if (ipc) flags |= CU_EVENT_INTERPROCESS;
+  return cuEventCreate_(event, flags);
+}
+
+CUresult Api::Elapsed(Event begin, Event end, int64_t* nanoseconds) const {
+  float milliseconds = 0;
+  const CUresult error = cuEventElapsedTime_(&milliseconds, begin, end);
+  if (error == CUDA_SUCCESS) {
+    *nanoseconds = std::llround(static_cast<double>(milliseconds) * 1e6);
+  }
+  return error;
+}
+
+CUresult Api::LoadFunction(Module module, const char* name,
+                           Function* function) const {
+  const CUresult error = cuModuleGetFunction_(function, module, name);
+  if (error != CUDA_SUCCESS) return error;
+  int bytes = 0;
+  return cuFuncGetAttribute_(&bytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES,
+                             *function);
+}
+
+}  // namespace devrt::cuda

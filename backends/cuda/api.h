@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CUDA as backends/gpu sees it: the driver's functions, found at run time.
+//
+// What backends/gpu asks of an Api, and HIP's answers in the same way:
+//   types      Error, Device, Context, Stream, Event, Module, Function
+//   constants  kBackend, kNotReady, ... as below
+//   functions  of the names below; none throws, none takes a lock of ours
+//
+// Threads: everything may be called from any thread.
+
+#ifndef DEVRT_BACKENDS_CUDA_API_H_
+#define DEVRT_BACKENDS_CUDA_API_H_
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "backends/cuda/error_table.h"
+#include "devrt/backends/abi/devrt_plugin.h"
+
+namespace devrt::cuda {
+
+class Api {
+ public:
+  using Error = CUresult;
+  using Device = CUdevice;
+  using Context = CUcontext;
+  using Stream = CUstream;
+  using Event = CUevent;
+  using Module = CUmodule;
+  using Function = CUfunction;
+
+  static constexpr const char* kBackend = "cuda";
+  static constexpr Error kSuccess = CUDA_SUCCESS;
+  static constexpr Error kNotReady = CUDA_ERROR_NOT_READY;
+  static constexpr Error kInvalidContext = CUDA_ERROR_INVALID_CONTEXT;
+  static constexpr Error kPeerAlreadyEnabled =
+      CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+  static constexpr Error kPeerNotEnabled = CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+  // The oldest driver that has all that is required.
+  static constexpr int kOldestDriver = 12000;
+  // Handles below this are the vendor's magic numbers, not streams.
+  static constexpr uintptr_t kLastMagicStream = 2;
+
+  // Finds the driver and its functions; initialises nothing.  nullptr with
+  // `*why` where there is none, or one that is too old.
+  static std::unique_ptr<Api> Load(std::string* why);
+
+  // Number of devices without initialising the driver, so that a fork stays
+  // possible (C105); -1 if that cannot be told.
+  int CountWithoutInit() const;
+  Error Init() const { return cuInit_(0); }
+  Error Count(int* count) const { return cuDeviceGetCount_(count); }
+
+  static const gpu::ErrorMeaning& MeaningOf(Error error) {
+    return cuda::MeaningOf(static_cast<int>(error));
+  }
+  const char* ErrorName(Error error) const;
+  const char* ErrorText(Error error) const;
+
+  // ---- Devices
+  Error GetDevice(int ordinal, Device* device) const {
+    return cuDeviceGet_(device, ordinal);
+  }
+  // Fills what the vendor knows; creates no context.
+  Error Describe(Device device, devrt_device_props_v0* props) const;
+  Error CanAccessPeer(Device device, Device peer, int* can) const {
+    return cuDeviceCanAccessPeer_(can, device, peer);
+  }
+
+  // ---- Contexts
+  Error Retain(Device device, Context* context) const {
+    return cuDevicePrimaryCtxRetain_(context, device);
+  }
+  Error Release(Device device) const {
+    return cuDevicePrimaryCtxRelease_(device);
+  }
+  bool HasContext(Device device) const {
+    unsigned flags = 0;
+    int active = 0;
+    return cuDevicePrimaryCtxGetState_(device, &flags, &active) ==
+               CUDA_SUCCESS &&
+           active != 0;
+  }
+  Error Current(Context* context) const { return cuCtxGetCurrent_(context); }
+  Error SetCurrent(Context context) const { return cuCtxSetCurrent_(context); }
+  // Of the current context.
+  Error CurrentDevice(Device* device) const { return cuCtxGetDevice_(device); }
+  Error SynchronizeContext() const { return cuCtxSynchronize_(); }
+  Error EnablePeer(Context peer) const {
+    return cuCtxEnablePeerAccess_(peer, 0);
+  }
+  Error DisablePeer(Context peer) const {
+    return cuCtxDisablePeerAccess_(peer);
+  }
+
+  // ---- Memory
+  Error MemoryInfo(size_t* free, size_t* total) const {
+    return cuMemGetInfo_(free, total);
+  }
+  Error Allocate(void** ptr, size_t size) const {
+    return cuMemAlloc_(reinterpret_cast<CUdeviceptr*>(ptr), size);
+  }
+  Error Free(void* ptr) const { return cuMemFree_(Address(ptr)); }
+  Error AllocateHost(void** ptr, size_t size) const {
+    return cuMemHostAlloc_(ptr, size, CU_MEMHOSTALLOC_PORTABLE);
+  }
+  Error FreeHost(void* ptr) const { return cuMemFreeHost_(ptr); }
+  Error RegisterHost(void* ptr, size_t size) const {
+    return cuMemHostRegister_(ptr, size, CU_MEMHOSTREGISTER_PORTABLE);
+  }
+  Error UnregisterHost(void* ptr) const { return cuMemHostUnregister_(ptr); }
+  // kind UNREGISTERED where the vendor knows nothing of it.
+  Error Inspect(const void* ptr, devrt_pointer_info_v0* info) const;
+
+  // ---- Work
+  Error Copy(void* dst, const void* src, size_t size, uint32_t kind,
+             Stream stream) const;
+  Error CopyPeer(void* dst, Context dst_context, const void* src,
+                 Context src_context, size_t size, Stream stream) const {
+    return cuMemcpyPeerAsync_(Address(dst), dst_context, Address(src),
+                              src_context, size, stream);
+  }
+  Error Fill(void* dst, uint8_t value, size_t size, Stream stream) const {
+    return cuMemsetD8Async_(Address(dst), value, size, stream);
+  }
+
+  // ---- Streams
+  static Stream LegacyStream() { return CU_STREAM_LEGACY; }
+  static Stream PerThreadStream() { return CU_STREAM_PER_THREAD; }
+  Error CreateStream(bool blocking, int priority, Stream* stream) const {
+    return cuStreamCreateWithPriority_(
+        stream, blocking ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING,
+        priority);
+  }
+  Error DestroyStream(Stream stream) const { return cuStreamDestroy_(stream); }
+  Error QueryStream(Stream stream) const { return cuStreamQuery_(stream); }
+  Error SynchronizeStream(Stream stream) const {
+    return cuStreamSynchronize_(stream);
+  }
+  Error Wait(Stream stream, Event event) const {
+    return cuStreamWaitEvent_(stream, event, CU_EVENT_WAIT_DEFAULT);
+  }
+  Error ContextOf(Stream stream, Context* context) const {
+    return cuStreamGetCtx_(stream, context);
+  }
+  Error IsBlocking(Stream stream, bool* blocking) const {
+    unsigned flags = 0;
+    const Error error = cuStreamGetFlags_(stream, &flags);
+    *blocking = (flags & CU_STREAM_NON_BLOCKING) == 0;
+    return error;
+  }
+  using Callback = void (*)(Stream stream, Error error, void* arg);
+  // Runs also after an error, with it.
+  Error AddCallback(Stream stream, Callback callback, void* arg) const {
+    return cuStreamAddCallback_(stream, callback, arg, 0);
+  }
+
+  // ---- Events
+  Error CreateEvent(bool timing, bool blocking_sync, bool ipc,
+                    Event* event) const;
+  Error DestroyEvent(Event event) const { return cuEventDestroy_(event); }
+  Error Record(Event event, Stream stream) const {
+    return cuEventRecord_(event, stream);
+  }
+  Error QueryEvent(Event event) const { return cuEventQuery_(event); }
+  Error SynchronizeEvent(Event event) const {
+    return cuEventSynchronize_(event);
+  }
+  Error Elapsed(Event begin, Event end, int64_t* nanoseconds) const;
+
+  // ---- Kernels
+  Error LoadModule(const void* image, Module* module) const {
+    return cuModuleLoadData_(module, image);
+  }
+  // Loaded by being asked for an attribute: never lazily behind a held stream.
+  Error LoadFunction(Module module, const char* name, Function* function) const;
+  Error Launch(Function function, unsigned blocks, unsigned threads,
+               Stream stream, void** arguments) const {
+    return cuLaunchKernel_(function, blocks, 1, 1, threads, 1, 1, 0, stream,
+                           arguments, nullptr);
+  }
+
+ private:
+  Api() = default;
+  static CUdeviceptr Address(const void* ptr) {
+    return reinterpret_cast<CUdeviceptr>(ptr);
+  }
+
+#define DEVRT_CUDA_ENTRY(name, version, required) \
+  decltype(&::name) name##_ = nullptr;
+#include "backends/cuda/entries.inc"
+#undef DEVRT_CUDA_ENTRY
+};
+
+}  // namespace devrt::cuda
+
+#endif  // DEVRT_BACKENDS_CUDA_API_H_

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/error_table.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace devrt::cuda {
+namespace {
+
+using gpu::ErrorClass;
+using gpu::ErrorMeaning;
+
+constexpr auto kLocal = ErrorClass::kLocal;
+constexpr auto kSticky = ErrorClass::kSticky;
+constexpr auto kSuspect = ErrorClass::kSuspect;
+
+// By code.  Numbers, not names: an older header has not all of them.
+constexpr ErrorMeaning kMeanings[] = {
+    {1, DEVRT_INVALID_ARGUMENT, kLocal},       // INVALID_VALUE
+    {2, DEVRT_RESOURCE_EXHAUSTED, kLocal},     // OUT_OF_MEMORY
+    {3, DEVRT_UNAVAILABLE, kLocal},            // NOT_INITIALIZED
+    {4, DEVRT_FAILED_PRECONDITION, kLocal},    // DEINITIALIZED
+    {5, DEVRT_UNIMPLEMENTED, kLocal},          // PROFILER_DISABLED
+    {6, DEVRT_UNIMPLEMENTED, kLocal},          // PROFILER_NOT_INITIALIZED
+    {7, DEVRT_UNIMPLEMENTED, kLocal},          // PROFILER_ALREADY_STARTED
+    {8, DEVRT_UNIMPLEMENTED, kLocal},          // PROFILER_ALREADY_STOPPED
+    {34, DEVRT_UNAVAILABLE, kLocal},           // STUB_LIBRARY
+    {36, DEVRT_UNIMPLEMENTED, kLocal},         // CALL_REQUIRES_NEWER_DRIVER
+    {46, DEVRT_UNAVAILABLE, kLocal},           // DEVICE_UNAVAILABLE
+    {100, DEVRT_UNAVAILABLE, kLocal},          // NO_DEVICE
+    {101, DEVRT_INVALID_ARGUMENT, kLocal},     // INVALID_DEVICE
+    {102, DEVRT_UNAVAILABLE, kLocal},          // DEVICE_NOT_LICENSED
+    {200, DEVRT_FAILED_PRECONDITION, kLocal},  // INVALID_IMAGE
+    {201, DEVRT_FAILED_PRECONDITION, kLocal},  // INVALID_CONTEXT
+    {202, DEVRT_FAILED_PRECONDITION, kLocal},  // CONTEXT_ALREADY_CURRENT
+    {205, DEVRT_INTERNAL, kLocal},             // MAP_FAILED
+    {206, DEVRT_INTERNAL, kLocal},             // UNMAP_FAILED
+    {207, DEVRT_FAILED_PRECONDITION, kLocal},  // ARRAY_IS_MAPPED
+    {208, DEVRT_ALREADY_EXISTS, kLocal},       // ALREADY_MAPPED
+    {209, DEVRT_FAILED_PRECONDITION, kLocal},  // NO_BINARY_FOR_GPU
+    {210, DEVRT_FAILED_PRECONDITION, kLocal},  // ALREADY_ACQUIRED
+    {211, DEVRT_FAILED_PRECONDITION, kLocal},  // NOT_MAPPED
+    {212, DEVRT_FAILED_PRECONDITION, kLocal},  // NOT_MAPPED_AS_ARRAY
+    {213, DEVRT_FAILED_PRECONDITION, kLocal},  // NOT_MAPPED_AS_POINTER
+    {214, DEVRT_DATA_LOSS, kSticky},           // ECC_UNCORRECTABLE
+    {215, DEVRT_INVALID_ARGUMENT, kLocal},     // UNSUPPORTED_LIMIT
+    {216, DEVRT_FAILED_PRECONDITION, kLocal},  // CONTEXT_ALREADY_IN_USE
+    {217, DEVRT_UNIMPLEMENTED, kLocal},        // PEER_ACCESS_UNSUPPORTED
+    {218, DEVRT_FAILED_PRECONDITION, kLocal},  // INVALID_PTX
+    {219, DEVRT_INTERNAL, kLocal},             // INVALID_GRAPHICS_CONTEXT
+    {220, DEVRT_DATA_LOSS, kSticky},           // NVLINK_UNCORRECTABLE
+    {221, DEVRT_UNIMPLEMENTED, kLocal},        // JIT_COMPILER_NOT_FOUND
+    {222, DEVRT_UNIMPLEMENTED, kLocal},        // UNSUPPORTED_PTX_VERSION
+    {223, DEVRT_UNIMPLEMENTED, kLocal},        // JIT_COMPILATION_DISABLED
+    {224, DEVRT_UNIMPLEMENTED, kLocal},        // UNSUPPORTED_EXEC_AFFINITY
+    {225, DEVRT_UNIMPLEMENTED, kLocal},        // UNSUPPORTED_DEVSIDE_SYNC
+    {226, DEVRT_INTERNAL, kSticky},            // CONTAINED
+    {300, DEVRT_FAILED_PRECONDITION, kLocal},  // INVALID_SOURCE
+    {301, DEVRT_NOT_FOUND, kLocal},            // FILE_NOT_FOUND
+    {302, DEVRT_NOT_FOUND, kLocal},            // SHARED_OBJECT_SYMBOL_NOT_FOUND
+    {303, DEVRT_INTERNAL, kLocal},             // SHARED_OBJECT_INIT_FAILED
+    {304, DEVRT_INTERNAL, kLocal},             // OPERATING_SYSTEM
+    {400, DEVRT_INVALID_ARGUMENT, kLocal},     // INVALID_HANDLE
+    {401, DEVRT_FAILED_PRECONDITION, kLocal},  // ILLEGAL_STATE
+    {402, DEVRT_INTERNAL, kLocal},             // LOSSY_QUERY
+    {500, DEVRT_NOT_FOUND, kLocal},            // NOT_FOUND
+    {600, DEVRT_FAILED_PRECONDITION, kLocal},  // NOT_READY
+    {700, DEVRT_INTERNAL, kSticky},            // ILLEGAL_ADDRESS
+    {701, DEVRT_RESOURCE_EXHAUSTED, kLocal},   // LAUNCH_OUT_OF_RESOURCES
+    {702, DEVRT_DEADLINE_EXCEEDED, kSticky},   // LAUNCH_TIMEOUT
+    {703, DEVRT_INVALID_ARGUMENT, kLocal},     // LAUNCH_INCOMPATIBLE_TEXTURING
+    {704, DEVRT_ALREADY_EXISTS, kLocal},       // PEER_ACCESS_ALREADY_ENABLED
+    {705, DEVRT_FAILED_PRECONDITION, kLocal},  // PEER_ACCESS_NOT_ENABLED
+    {708, DEVRT_FAILED_PRECONDITION, kLocal},  // PRIMARY_CONTEXT_ACTIVE
+    {709, DEVRT_FAILED_PRECONDITION, kLocal},  // CONTEXT_IS_DESTROYED
+    {710, DEVRT_INTERNAL, kSticky},            // ASSERT
+    {711, DEVRT_RESOURCE_EXHAUSTED, kLocal},   // TOO_MANY_PEERS
+    {712, DEVRT_ALREADY_EXISTS, kLocal},       // HOST_MEMORY_ALREADY_REGISTERED
+    {713, DEVRT_NOT_FOUND, kLocal},            // HOST_MEMORY_NOT_REGISTERED
+    {714, DEVRT_INTERNAL, kSticky},            // HARDWARE_STACK_ERROR
+    {715, DEVRT_INTERNAL, kSticky},            // ILLEGAL_INSTRUCTION
+    {716, DEVRT_INTERNAL, kSticky},            // MISALIGNED_ADDRESS
+    {717, DEVRT_INTERNAL, kSticky},            // INVALID_ADDRESS_SPACE
+    {718, DEVRT_INTERNAL, kSticky},            // INVALID_PC
+    {719, DEVRT_INTERNAL, kSticky},            // LAUNCH_FAILED
+    {720, DEVRT_INVALID_ARGUMENT, kLocal},     // COOPERATIVE_LAUNCH_TOO_LARGE
+    {721, DEVRT_INTERNAL, kSticky},            // TENSOR_MEMORY_LEAK
+    {800, DEVRT_FAILED_PRECONDITION, kLocal},  // NOT_PERMITTED
+    {801, DEVRT_UNIMPLEMENTED, kLocal},        // NOT_SUPPORTED
+    {802, DEVRT_UNAVAILABLE, kLocal},          // SYSTEM_NOT_READY
+    {803, DEVRT_UNAVAILABLE, kLocal},          // SYSTEM_DRIVER_MISMATCH
+    {804, DEVRT_UNIMPLEMENTED, kLocal},        // COMPAT_NOT_SUPPORTED_ON_DEVICE
+    {805, DEVRT_UNAVAILABLE, kLocal},          // MPS_CONNECTION_FAILED
+    {806, DEVRT_UNAVAILABLE, kLocal},          // MPS_RPC_FAILURE
+    {807, DEVRT_UNAVAILABLE, kLocal},          // MPS_SERVER_NOT_READY
+    {808, DEVRT_UNAVAILABLE, kLocal},          // MPS_MAX_CLIENTS_REACHED
+    {809, DEVRT_UNAVAILABLE, kLocal},          // MPS_MAX_CONNECTIONS_REACHED
+    {810, DEVRT_INTERNAL, kSticky},            // MPS_CLIENT_TERMINATED
+    {811, DEVRT_UNIMPLEMENTED, kLocal},        // CDP_NOT_SUPPORTED
+    {812, DEVRT_UNIMPLEMENTED, kLocal},        // CDP_VERSION_MISMATCH
+    {900, DEVRT_FAILED_PRECONDITION, kLocal},  // STREAM_CAPTURE_UNSUPPORTED
+    {901, DEVRT_FAILED_PRECONDITION, kLocal},  // STREAM_CAPTURE_INVALIDATED
+    {902, DEVRT_FAILED_PRECONDITION, kLocal},  // STREAM_CAPTURE_MERGE
+    {903, DEVRT_FAILED_PRECONDITION, kLocal},  // STREAM_CAPTURE_UNMATCHED
+    {904, DEVRT_FAILED_PRECONDITION, kLocal},  // STREAM_CAPTURE_UNJOINED
+    {905, DEVRT_FAILED_PRECONDITION, kLocal},  // STREAM_CAPTURE_ISOLATION
+    {906, DEVRT_FAILED_PRECONDITION, kLocal},  // STREAM_CAPTURE_IMPLICIT
+    {907, DEVRT_FAILED_PRECONDITION, kLocal},  // CAPTURED_EVENT
+    {908, DEVRT_FAILED_PRECONDITION, kLocal},  // STREAM_CAPTURE_WRONG_THREAD
+    {909, DEVRT_DEADLINE_EXCEEDED, kLocal},    // TIMEOUT
+    {910, DEVRT_FAILED_PRECONDITION, kLocal},  // GRAPH_EXEC_UPDATE_FAILURE
+    {911, DEVRT_INTERNAL, kSticky},            // EXTERNAL_DEVICE
+    {912, DEVRT_INVALID_ARGUMENT, kLocal},     // INVALID_CLUSTER_SIZE
+    {913, DEVRT_FAILED_PRECONDITION, kLocal},  // FUNCTION_NOT_LOADED
+    {914, DEVRT_INVALID_ARGUMENT, kLocal},     // INVALID_RESOURCE_TYPE
+    {915, DEVRT_INVALID_ARGUMENT, kLocal},     // INVALID_RESOURCE_CONFIGURATION
+    {916, DEVRT_FAILED_PRECONDITION, kLocal},  // KEY_ROTATION
+    {999, DEVRT_UNKNOWN, kSuspect},            // UNKNOWN
+};
+
+}  // namespace
+
+const gpu::ErrorMeaning& MeaningOf(int code) {
+  const auto* const found =
+      std::lower_bound(std::begin(kMeanings), std::end(kMeanings), code,
+                       [](const ErrorMeaning& m, int c) { return m.code < c; });
+  if (found == std::end(kMeanings) || found->code != code) {
+    return gpu::kUnlistedError;
+  }
+  return *found;
+}
+
+}  // namespace devrt::cuda

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The backend "cuda": backends/gpu over CUDA's driver.
+#include "backends/cuda/api.h"
+#include "backends/gpu/backend.h"
+#include "backends/gpu/copy.h"
+#include "backends/gpu/device.h"
+#include "backends/gpu/event.h"
+#include "backends/gpu/memory.h"
+#include "backends/gpu/probe.h"
+#include "backends/gpu/stream.h"
+
+using CudaBackend = devrt::gpu::Backend<devrt::cuda::Api>;
+
+DEVRT_DEFINE_PLUGIN(CudaBackend, "cuda", "devrt", DEVRT_VERSION,
+                    CudaBackend::kCapabilities, 10);

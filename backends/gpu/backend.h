@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A backend over a vendor's driver, as a template: what differs between vendors
+// is the Api (backends/cuda/api.h says what one has), and nothing here asks
+// which vendor it is.
+//
+// The members are defined in device.h memory.h stream.h event.h copy.h peers.h
+// probe.h; a plugin includes all of them and instantiates Backend<Api> once.
+//
+// Threads: every slot from any thread, as its tag says.  No lock is held across
+// a native call that may wait.
+
+#ifndef DEVRT_BACKENDS_GPU_BACKEND_H_
+#define DEVRT_BACKENDS_GPU_BACKEND_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "devrt/backends/abi/devrt_plugin_helper.h"
+#include "devrt/backends/abi/devrt_probe.h"
+
+namespace devrt::gpu {
+
+// A device's kernels, compiled; the plugin's.
+struct KernelImage {
+  const void* data = nullptr;  // a fat binary; nullptr: there is none
+};
+
+template <class Api>
+class Backend {
+ public:
+  static constexpr uint64_t kCapabilities =
+      DEVRT_CAP_EVENT_TIMING | DEVRT_CAP_EVENT_IPC | DEVRT_CAP_HOST_FUNC |
+      DEVRT_CAP_STREAM_PRIORITY | DEVRT_CAP_STREAM_EXTERNAL |
+      DEVRT_CAP_PINNED_HOST | DEVRT_CAP_HOST_REGISTER | DEVRT_CAP_POINTER_INFO |
+      DEVRT_CAP_PEER_COPY | DEVRT_CAP_PEER_ACCESS;
+
+  // Loads the driver and counts devices; initialises nothing else.
+  static std::unique_ptr<Backend> Open(const devrt_host_v0* host,
+                                       devrt_status* error,
+                                       uint64_t* capabilities);
+  ~Backend();
+
+  devrt_status device_count(uint32_t* count);
+  devrt_status device_props(uint32_t device, devrt_device_props_v0* props);
+  devrt_status mem_info(uint32_t device, uint64_t* free_bytes,
+                        uint64_t* total_bytes);
+  devrt_status device_sync(uint32_t device);
+  devrt_status context_enter(uint32_t device, devrt_context* previous);
+  devrt_status context_exit(const devrt_context* previous);
+  devrt_status context_current(uint32_t* device);
+
+  devrt_status alloc(uint32_t device, uint64_t size, uint64_t alignment,
+                     void** ptr);
+  devrt_status dealloc(uint32_t device, void* ptr, uint64_t size);
+  devrt_status host_alloc(uint32_t device, uint64_t size, uint64_t alignment,
+                          void** ptr);
+  devrt_status host_dealloc(void* ptr, uint64_t size);
+  devrt_status host_register(uint32_t device, void* ptr, uint64_t size);
+  devrt_status host_unregister(void* ptr);
+  devrt_status pointer_info(const void* ptr, devrt_pointer_info_v0* info);
+
+  devrt_status stream_create(uint32_t device, const devrt_stream_desc_v0* desc,
+                             devrt_stream* stream);
+  devrt_status stream_destroy(devrt_stream stream);
+  devrt_status stream_query(devrt_stream stream, uint32_t* done);
+  devrt_status stream_sync(devrt_stream stream);
+  devrt_status stream_native(devrt_stream stream, void** native);
+  devrt_status stream_wait_event(devrt_stream stream, devrt_event event);
+  devrt_status host_func(devrt_stream stream,
+                         void (*fn)(void* arg, devrt_status error), void* arg);
+
+  devrt_status event_create(uint32_t device, uint32_t flags,
+                            devrt_event* event);
+  devrt_status event_destroy(devrt_event event);
+  devrt_status event_record(devrt_event event, devrt_stream stream);
+  devrt_status event_query(devrt_event event, uint32_t* done);
+  devrt_status event_sync(devrt_event event);
+  devrt_status event_elapsed_ns(devrt_event begin, devrt_event end,
+                                int64_t* nanoseconds);
+  devrt_status event_native(devrt_event event, void** native);
+
+  devrt_status copy_async(devrt_stream stream, void* dst, const void* src,
+                          uint64_t size, uint32_t kind);
+  devrt_status fill_async(devrt_stream stream, void* dst, uint32_t value,
+                          uint64_t size);
+  devrt_status copy_peer_async(devrt_stream stream, void* dst,
+                               uint32_t dst_device, const void* src,
+                               uint32_t src_device, uint64_t size);
+  devrt_status peer_can_access(uint32_t device, uint32_t peer, uint32_t* can);
+  devrt_status peer_enable(uint32_t device, uint32_t peer);
+  devrt_status peer_disable(uint32_t device, uint32_t peer);
+
+  const void* get_extension(const char* name);
+
+ private:
+  using Error = typename Api::Error;
+  using Context = typename Api::Context;
+
+  struct Device {
+    uint32_t ordinal = 0;
+    typename Api::Device native{};
+    std::atomic<Context> context{};  // retained once somebody names it
+    std::mutex mutex;                // guards what follows
+    devrt_device_props_v0 props{};
+    bool has_props = false;
+    typename Api::Module module{};
+    struct Probe {
+      typename Api::Function spin{}, wait{}, set{}, fault{};
+    } probe;
+    std::atomic<bool> has_kernels{false};
+  };
+  struct Stream {
+    Device* device;
+    typename Api::Stream native;
+    uint32_t kind;
+    bool blocking;
+    Context context;  // it was made in
+    // Behind everything that stream_query must see (C19): blocking streams.
+    std::mutex marker_mutex;
+    typename Api::Event marker{};
+  };
+  struct Event {
+    Device* device;
+    uint32_t flags;
+    std::mutex mutex;  // held while the native event is made or exchanged
+    std::atomic<typename Api::Event> native{};
+    Context context{};  // of the native event
+    // How often it was recorded, and which of these is known to be complete:
+    // asking a finished event is the driver's most expensive answer.
+    std::atomic<uint64_t> records{0};
+    std::atomic<uint64_t> complete{0};
+  };
+  struct Flag {
+    Device* device;
+    volatile uint32_t* word;  // pinned
+  };
+
+  // The thread's context is `context` until the scope's end, on every path.
+  class ContextScope {
+   public:
+    ContextScope(const Api& api, Context context) : api_(api) {
+      error_ = api_.Current(&previous_);
+      if (error_ != Api::kSuccess || previous_ == context) return;
+      error_ = api_.SetCurrent(context);
+      switched_ = error_ == Api::kSuccess;
+    }
+    ~ContextScope() {
+      if (switched_) api_.SetCurrent(previous_);
+    }
+    ContextScope(const ContextScope&) = delete;
+    Error error() const { return error_; }
+
+   private:
+    const Api& api_;
+    Context previous_{};
+    Error error_;
+    bool switched_ = false;
+  };
+
+  explicit Backend(const devrt_host_v0* host, std::unique_ptr<Api> api,
+                   uint32_t count)
+      : host_(host), api_(std::move(api)), count_(count) {}
+
+  static Stream* Of(devrt_stream s) { return reinterpret_cast<Stream*>(s); }
+  static Event* Of(devrt_event e) { return reinterpret_cast<Event*>(e); }
+  static Flag* Of(devrt_flag f) { return reinterpret_cast<Flag*>(f); }
+
+  // ---- errors.cc's part of the template, in device.h
+  devrt_status Refuse(devrt_code code, const char* format, ...)
+      __attribute__((format(printf, 3, 4)));
+  // nullptr for success; `device` is at fault if it is known.
+  devrt_status Take(Error error, const char* entry_point,
+                    const Device* device = nullptr);
+  devrt_status Find(uint32_t ordinal, Device** device);
+  // Names it: makes its primary context if there is none.
+  devrt_status Enter(Device* device, Context* context);
+  devrt_status InitOnce();
+
+  // Default streams are meant by the current context.
+  template <typename Call>
+  Error On(const Stream& stream, Call call) {
+    if (stream.kind != DEVRT_STREAM_LEGACY &&
+        stream.kind != DEVRT_STREAM_PER_THREAD) {
+      return call();
+    }
+    const ContextScope scope(*api_, stream.context);
+    return scope.error() != Api::kSuccess ? scope.error() : call();
+  }
+  devrt_status Adopt(Device* device, void* native, devrt_stream* stream);
+  devrt_status DefaultStream(Device* device, uint32_t kind,
+                             devrt_stream* stream);
+  devrt_status QueryBehindMarker(Stream* stream, uint32_t* done);
+  devrt_status EnsureEvent(Event* event, const Stream& stream);
+
+  // ---- probe.h
+  devrt_status LoadKernels(Device* device);
+  devrt_status LaunchProbe(Stream* stream, typename Api::Function function,
+                           void** arguments);
+  devrt_status ProbeSpin(devrt_stream stream, uint64_t nanoseconds);
+  devrt_status FlagCreate(uint32_t device, devrt_flag* flag);
+  devrt_status FlagDestroy(devrt_flag flag);
+  devrt_status FlagWait(devrt_stream stream, devrt_flag flag, uint64_t timeout);
+  devrt_status FlagSet(devrt_flag flag, uint32_t value);
+  devrt_status FlagSetAsync(devrt_stream stream, devrt_flag flag,
+                            uint32_t value);
+  devrt_status ProbeFault(devrt_stream stream, uint32_t form);
+
+  const devrt_host_v0* const host_;
+  const std::unique_ptr<Api> api_;
+  const uint32_t count_;
+  std::once_flag init_;
+  Error init_error_ = Api::kSuccess;
+  std::vector<std::unique_ptr<Device>> devices_;  // after InitOnce
+
+  std::mutex mutex_;                          // guards what follows
+  std::unordered_map<void*, void*> aligned_;  // pointer to its allocation
+  std::unordered_map<uint32_t, std::unique_ptr<Stream>> legacy_;
+  std::vector<std::unique_ptr<Stream>> per_thread_;
+  std::vector<Stream*> foreign_;              // adopted, of other contexts
+  std::unordered_map<uint64_t, bool> peers_;  // (device, peer): by us
+  std::atomic<int> suspect_{0};
+};
+
+}  // namespace devrt::gpu
+
+#endif  // DEVRT_BACKENDS_GPU_BACKEND_H_

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Backend<Api>: opening, errors, devices and contexts.
+
+#ifndef DEVRT_BACKENDS_GPU_DEVICE_H_
+#define DEVRT_BACKENDS_GPU_DEVICE_H_
+
+#include <cstdarg>
+#include <cstdio>
+
+#include "backends/gpu/backend.h"
+#include "backends/gpu/errors.h"
+
+namespace devrt::gpu {
+
+template <class Api>
+std::unique_ptr<Backend<Api>> Backend<Api>::Open(const devrt_host_v0* host,
+                                                 devrt_status* error,
+                                                 uint64_t* capabilities) {
+  (void)capabilities;
+  std::string why;
+  std::unique_ptr<Api> api = Api::Load(&why);
+  if (api == nullptr) {
+    *error = plugin::Error(host, DEVRT_UNAVAILABLE, 0, why);
+    return nullptr;
+  }
+  int count = api->CountWithoutInit();
+  if (count < 0) {
+    Error native = api->Init();
+    if (native == Api::kSuccess) native = api->Count(&count);
+    if (native != Api::kSuccess) {
+      *error = plugin::ErrorF(host, DEVRT_UNAVAILABLE,
+                              static_cast<int64_t>(native), "%s: %s",
+                              api->ErrorName(native), api->ErrorText(native));
+      return nullptr;
+    }
+  }
+  if (count == 0) {
+    *error =
+        plugin::Error(host, DEVRT_UNAVAILABLE, 0, "the driver finds no device");
+    return nullptr;
+  }
+  return std::unique_ptr<Backend>(
+      new Backend(host, std::move(api), static_cast<uint32_t>(count)));
+}
+
+template <class Api>
+Backend<Api>::~Backend() {
+  for (const auto& device : devices_) {
+    if (device->context.load() != Context{}) api_->Release(device->native);
+  }
+}
+
+// ---- Errors -----------------------------------------------------------------
+
+template <class Api>
+devrt_status Backend<Api>::Refuse(devrt_code code, const char* format, ...) {
+  char text[256];
+  va_list args;
+  va_start(args, format);
+  std::vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  return plugin::Error(host_, code, 0, text);
+}
+
+template <class Api>
+devrt_status Backend<Api>::Take(Error native, const char* entry_point,
+                                const Device* device) {
+  if (native == Api::kSuccess) return nullptr;
+  const ErrorMeaning& meaning = Api::MeaningOf(native);
+  bool sticky = meaning.error_class == ErrorClass::kSticky;
+  if (meaning.error_class == ErrorClass::kSuspect) {
+    // Asks once more, without waiting; the second of one code counts.
+    sticky =
+        suspect_.exchange(static_cast<int>(native)) == static_cast<int>(native);
+  }
+  const char* const name = api_->ErrorName(native);
+  devrt_status error =
+      plugin::ErrorF(host_, meaning.status, static_cast<int64_t>(native),
+                     "%s: %s (%s)", entry_point, api_->ErrorText(native), name);
+  devrt_error_origin_v0 origin = {};
+  origin.struct_size = sizeof origin;
+  // A fault takes every context of the process with it (C95).
+  if (sticky) {
+    origin.flags = DEVRT_ERROR_STICKY | DEVRT_ERROR_ASYNC | DEVRT_ERROR_PROCESS;
+  }
+  origin.native_code = static_cast<int64_t>(native);
+  origin.device =
+      device != nullptr ? static_cast<int32_t>(device->ordinal) : -1;
+  origin.native_name = name;
+  origin.entry_point = entry_point;
+  host_->error_set_origin(host_->host, error, &origin);
+  return error;
+}
+
+// ---- Devices ----------------------------------------------------------------
+
+template <class Api>
+devrt_status Backend<Api>::InitOnce() {
+  std::call_once(init_, [this] {
+    init_error_ = api_->Init();
+    if (init_error_ != Api::kSuccess) return;
+    std::vector<std::unique_ptr<Device>> devices;
+    for (uint32_t i = 0; i < count_; ++i) {
+      auto device = std::make_unique<Device>();
+      device->ordinal = i;
+      init_error_ = api_->GetDevice(static_cast<int>(i), &device->native);
+      if (init_error_ != Api::kSuccess) return;
+      devices.push_back(std::move(device));
+    }
+    devices_ = std::move(devices);
+  });
+  return Take(init_error_, "driver initialisation");
+}
+
+template <class Api>
+devrt_status Backend<Api>::Find(uint32_t ordinal, Device** device) {
+  if (ordinal >= count_) {
+    return Refuse(DEVRT_INVALID_ARGUMENT,
+                  "Device index value %u is out of index range [0, %u)",
+                  ordinal, count_);
+  }
+  if (devrt_status error = InitOnce()) return error;
+  *device = devices_[ordinal].get();
+  return nullptr;
+}
+
+template <class Api>
+devrt_status Backend<Api>::Enter(Device* device, Context* context) {
+  *context = device->context.load(std::memory_order_acquire);
+  if (*context != Context{}) return nullptr;
+  const std::lock_guard<std::mutex> lock(device->mutex);
+  *context = device->context.load(std::memory_order_relaxed);
+  if (*context != Context{}) return nullptr;
+  const Error error = api_->Retain(device->native, context);
+  if (error != Api::kSuccess) return Take(error, "primary context", device);
+  device->context.store(*context, std::memory_order_release);
+  return nullptr;
+}
+
+template <class Api>
+devrt_status Backend<Api>::device_count(uint32_t* count) {
+  *count = count_;
+  return nullptr;
+}
+
+template <class Api>
+devrt_status Backend<Api>::device_props(uint32_t ordinal,
+                                        devrt_device_props_v0* props) {
+  Device* device = nullptr;
+  if (devrt_status error = Find(ordinal, &device)) return error;
+  const std::lock_guard<std::mutex> lock(device->mutex);
+  if (!device->has_props) {
+    devrt_device_props_v0 mine = {};
+    mine.ordinal = ordinal;
+    if (devrt_status error = Take(api_->Describe(device->native, &mine),
+                                  "device properties", device)) {
+      return error;
+    }
+    mine.alloc_alignment = 256;
+    mine.queue_depth = 1000;
+    mine.pageable_async = DEVRT_PAGEABLE_STAGED;
+    mine.raw_free_syncs = 1;
+    mine.fault_delivery = DEVRT_FAULT_DELIVERY_STATUS;
+    mine.fault_scope = DEVRT_FAULT_SCOPE_PROCESS;
+    device->props = mine;
+    device->has_props = true;
+  }
+  plugin::WriteStruct(props, device->props);
+  return nullptr;
+}
+
+template <class Api>
+devrt_status Backend<Api>::mem_info(uint32_t ordinal, uint64_t* free_bytes,
+                                    uint64_t* total_bytes) {
+  Device* device = nullptr;
+  if (devrt_status error = Find(ordinal, &device)) return error;
+  Context context{};
+  if (devrt_status error = Enter(device, &context)) return error;
+  const ContextScope scope(*api_, context);
+  if (devrt_status error = Take(scope.error(), "context", device)) return error;
+  size_t free = 0, total = 0;
+  if (devrt_status error =
+          Take(api_->MemoryInfo(&free, &total), "memory information", device)) {
+    return error;
+  }
+  *free_bytes = free;
+  *total_bytes = total;
+  return nullptr;
+}
+
+template <class Api>
+devrt_status Backend<Api>::device_sync(uint32_t ordinal) {
+  Device* device = nullptr;
+  if (devrt_status error = Find(ordinal, &device)) return error;
+  std::vector<typename Api::Stream> foreign;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const Stream* stream : foreign_) {
+      if (stream->device == device) foreign.push_back(stream->native);
+    }
+  }
+  // A device that nobody has named has nothing to do.
+  const Context context = device->context.load(std::memory_order_acquire);
+  if (context != Context{} || api_->HasContext(device->native)) {
+    Context named{};
+    if (devrt_status error = Enter(device, &named)) return error;
+    const ContextScope scope(*api_, named);
+    Error error = scope.error();
+    if (error == Api::kSuccess) error = api_->SynchronizeContext();
+    if (error != Api::kSuccess) return Take(error, "device sync", device);
+  }
+  for (const typename Api::Stream stream : foreign) {
+    if (devrt_status error = Take(api_->SynchronizeStream(stream),
+                                  "sync of a foreign context", device)) {
+      return error;
+    }
+  }
+  return nullptr;
+}
+
+// ---- The thread's context ---------------------------------------------------
+
+template <class Api>
+devrt_status Backend<Api>::context_enter(uint32_t ordinal,
+                                         devrt_context* previous) {
+  Device* device = nullptr;
+  if (devrt_status error = Find(ordinal, &device)) return error;
+  Context context{};
+  if (devrt_status error = Enter(device, &context)) return error;
+  Context before{};
+  if (devrt_status error = Take(api_->Current(&before), "current context")) {
+    return error;
+  }
+  if (before != context) {
+    if (devrt_status error =
+            Take(api_->SetCurrent(context), "context switch", device)) {
+      return error;
+    }
+  }
+  if (previous != nullptr) {
+    *previous = {
+        {static_cast<uint64_t>(reinterpret_cast<uintptr_t>(before)), 0}};
+  }
+  return nullptr;
+}
+
+template <class Api>
+devrt_status Backend<Api>::context_exit(const devrt_context* previous) {
+  const auto before =
+      reinterpret_cast<Context>(static_cast<uintptr_t>(previous->state[0]));
+  Context now{};
+  if (devrt_status error = Take(api_->Current(&now), "current context")) {
+    return error;
+  }
+  if (now == before) return nullptr;
+  return Take(api_->SetCurrent(before), "context switch");
+}
+
+template <class Api>
+devrt_status Backend<Api>::context_current(uint32_t* ordinal) {
+  Context now{};
+  const Error error = api_->Current(&now);
+  // Before anybody has initialised the driver no thread has a context.
+  if (error != Api::kSuccess || now == Context{}) {
+    *ordinal = 0;
+    return nullptr;
+  }
+  if (devrt_status failed = InitOnce()) return failed;
+  for (const auto& device : devices_) {
+    if (device->context.load(std::memory_order_relaxed) == now) {
+      *ordinal = device->ordinal;
+      return nullptr;
+    }
+  }
+  typename Api::Device native{};
+  if (devrt_status failed =
+          Take(api_->CurrentDevice(&native), "device of the context")) {
+    return failed;
+  }
+  for (const auto& device : devices_) {
+    if (device->native == native) *ordinal = device->ordinal;
+  }
+  return nullptr;
+}
+
+}  // namespace devrt::gpu
+
+#endif  // DEVRT_BACKENDS_GPU_DEVICE_H_

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a vendor's error codes mean (semantics.md 2.2, 2.3).
+
+#ifndef DEVRT_BACKENDS_GPU_ERRORS_H_
+#define DEVRT_BACKENDS_GPU_ERRORS_H_
+
+#include "devrt/backends/abi/devrt_plugin.h"
+
+namespace devrt::gpu {
+
+enum class ErrorClass {
+  kLocal,    // the call failed, nothing else changed
+  kSticky,   // the device is lost for the rest of the process
+  kSuspect,  // sticky if the same code comes once more
+};
+
+struct ErrorMeaning {
+  int code;
+  devrt_code status;
+  ErrorClass error_class;
+};
+
+// A code that the table does not list.
+inline constexpr ErrorMeaning kUnlistedError = {-1, DEVRT_INTERNAL,
+                                                ErrorClass::kSuspect};
+
+}  // namespace devrt::gpu
+
+#endif  // DEVRT_BACKENDS_GPU_ERRORS_H_

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Backend<Api>: events.  The native one is made at the first record, in the
+// context of the stream (C99).
+
+#ifndef DEVRT_BACKENDS_GPU_EVENT_H_
+#define DEVRT_BACKENDS_GPU_EVENT_H_
+
+#include "backends/gpu/backend.h"
+
+namespace devrt::gpu {
+
+template <class Api>
+devrt_status Backend<Api>::event_create(uint32_t ordinal, uint32_t flags,
+                                        devrt_event* event) {
+  Device* device = nullptr;
+  if (devrt_status error = Find(ordinal, &device)) return error;
+  if ((flags & DEVRT_EVENT_IPC) != 0 && (flags & DEVRT_EVENT_TIMING) != 0) {
+    return Refuse(DEVRT_INVALID_ARGUMENT,
+                  "an interprocess event cannot have timing");
+  }
+  auto made = std::make_unique<Event>();
+  made->device = device;
+  made->flags = flags;
+  *event = reinterpret_cast<devrt_event>(made.release());
+  return nullptr;
+}
+
+template <class Api>
+devrt_status Backend<Api>::event_destroy(devrt_event handle) {
+  const std::unique_ptr<Event> gone(Of(handle));
+  const typename Api::Event native = gone->native.load();
+  if (native == typename Api::Event{}) return nullptr;
+  return Take(api_->DestroyEvent(native), "event destruction", gone->device);
+}
+
+template <class Api>
+devrt_status Backend<Api>::EnsureEvent(Event* event, const Stream& stream) {
+  const std::lock_guard<std::mutex> lock(event->mutex);
+  typename Api::Event old = event->native.load(std::memory_order_relaxed);
+  if (old != typename Api::Event{} && event->context == stream.context) {
+    return nullptr;
+  }
+  const ContextScope scope(*api_, stream.context);
+  Error error = scope.error();
+  typename Api::Event made{};
+  if (error == Api::kSuccess) {
+    error = api_->CreateEvent((event->flags & DEVRT_EVENT_TIMING) != 0,
+                              (event->flags & DEVRT_EVENT_BLOCKING_SYNC) != 0,
+                              (event->flags & DEVRT_EVENT_IPC) != 0, &made);
+  }
+  if (error != Api::kSuccess) {
+    return Take(error, "event creation", event->device);
+  }
+  event->context = stream.context;
+  event->native.store(made, std::memory_order_release);
+  if (old != typename Api::Event{}) (void)api_->DestroyEvent(old);
+  return nullptr;
+}
+
+template <class Api>
+devrt_status Backend<Api>::event_record(devrt_event handle,
+                                        devrt_stream stream_handle) {
+  Event* const event = Of(handle);
+  Stream* const stream = Of(stream_handle);
+  if (event->device != stream->device) {
+    return Refuse(DEVRT_INVALID_ARGUMENT,
+                  "an event of %s:%u cannot be recorded on a stream of %s:%u",
+                  Api::kBackend, event->device->ordinal, Api::kBackend,
+                  stream->device->ordinal);
+  }
+  if (event->native.load(std::memory_order_acquire) == typename Api::Event{} ||
+      event->context != stream->context) {
+    if (devrt_status error = EnsureEvent(event, *stream)) return error;
+  }
+  const Error error = On(*stream, [&] {
+    return api_->Record(event->native.load(std::memory_order_acquire),
+                        stream->native);
+  });
+  if (error != Api::kSuccess) {
+    return Take(error, "event record", event->device);
+  }
+  // Behind the native call: what is known to be complete is an older record.
+  event->records.fetch_add(1, std::memory_order_acq_rel);
+  return nullptr;
+}
+
+template <class Api>
+devrt_status Backend<Api>::event_query(devrt_event handle, uint32_t* done) {
+  Event* const event = Of(handle);
+  const uint64_t records = event->records.load(std::memory_order_acquire);
+  if (event->complete.load(std::memory_order_acquire) == records) {
+    *done = 1;
+    return nullptr;
+  }
+  const Error error = api_->QueryEvent(event->native.load());
+  if (error == Api::kSuccess) {
+    event->complete.store(records, std::memory_order_release);
+    *done = 1;
+    return nullptr;
+  }
+  if (error != Api::kNotReady) return Take(error, "event query", event->device);
+  *done = 0;
+  return nullptr;
+}
+
+template <class Api>
+devrt_status Backend<Api>::event_sync(devrt_event handle) {
+  Event* const event = Of(handle);
+  const uint64_t records = event->records.load(std::memory_order_acquire);
+  if (event->complete.load(std::memory_order_acquire) == records) {
+    return nullptr;
+  }
+  if (devrt_status error = Take(api_->SynchronizeEvent(event->native.load()),
+                                "event sync", event->device)) {
+    return error;
+  }
+  event->complete.store(records, std::memory_order_release);
+  return nullptr;
+}
+
+template <class Api>
+devrt_status Backend<Api>::event_elapsed_ns(devrt_event begin_handle,
+                                            devrt_event end_handle,
+                                            int64_t* nanoseconds) {
+  Event* const begin = Of(begin_handle);
+  Event* const end = Of(end_handle);
+  for (const Event* const event : {begin, end}) {
+    if ((event->flags & DEVRT_EVENT_TIMING) == 0) {
+      return Refuse(DEVRT_INVALID_ARGUMENT,
+                    "Both events must be created with argument "
+                    "'enable_timing=True'");
+    }
+  }
+  for (const Event* const event : {begin, end}) {
+    if (event->records.load() == 0) {
+      return Refuse(
+          DEVRT_INVALID_ARGUMENT,
+          "Both events must be recorded before calculating elapsed time");
+    }
+  }
+  if (begin->device != end->device) {
+    return Refuse(DEVRT_INVALID_ARGUMENT,
+                  "elapsed time between events of %s:%u and %s:%u: both must "
+                  "be of one device",
+                  Api::kBackend, begin->device->ordinal, Api::kBackend,
+                  end->device->ordinal);
+  }
+  for (const devrt_event event : {begin_handle, end_handle}) {
+    uint32_t done = 0;
+    if (devrt_status error = event_query(event, &done)) return error;
+    if (done == 0) {
+      return Refuse(
+          DEVRT_FAILED_PRECONDITION,
+          "Both events must be completed before calculating elapsed time");
+    }
+  }
+  if (begin == end) {
+    *nanoseconds = 0;
+    return nullptr;
+  }
+  return Take(
+      api_->Elapsed(begin->native.load(), end->native.load(), nanoseconds),
+      "elapsed time", begin->device);
+}
+
+template <class Api>
+devrt_status Backend<Api>::event_native(devrt_event handle, void** native) {
+  *native = reinterpret_cast<void*>(Of(handle)->native.load());
+  return nullptr;
+}
+
+}  // namespace devrt::gpu
+
+#endif  // DEVRT_BACKENDS_GPU_EVENT_H_

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Backend<Api>: device memory, pinned and registered host memory, pointers.
+
+#ifndef DEVRT_BACKENDS_GPU_MEMORY_H_
+#define DEVRT_BACKENDS_GPU_MEMORY_H_
+
+#include <algorithm>
+
+#include "backends/gpu/backend.h"
+
+namespace devrt::gpu {
+
+// What the drivers give by themselves, at least.
+inline constexpr uint64_t kNaturalAlignment = 256;
+inline constexpr uint64_t kLargestSize = uint64_t{1} << 60;
+
+template <class Api>
+devrt_status Backend<Api>::alloc(uint32_t ordinal, uint64_t size,
+                                 uint64_t alignment, void** ptr) {
+  Device* device = nullptr;
+  if (devrt_status error = Find(ordinal, &device)) return error;
+  if (size >= kLargestSize || alignment >= kLargestSize) {
+    return Refuse(DEVRT_RESOURCE_EXHAUSTED,
+                  "%llu bytes are more than any "
+                  "device has",
+                  static_cast<unsigned long long>(size));
+  }
+  Context context{};
+  if (devrt_status error = Enter(device, &context)) return error;
+  const ContextScope scope(*api_, context);
+  if (devrt_status error = Take(scope.error(), "context", device)) return error;
+  const bool natural = alignment <= kNaturalAlignment;
+  void* memory = nullptr;
+  if (devrt_status error =
+          Take(api_->Allocate(&memory, natural ? size : size + alignment),
+               "allocation", device)) {
+    return error;
+  }
+  if (!natural) {
+    const auto address = reinterpret_cast<uintptr_t>(memory);
+    void* const aligned = reinterpret_cast<void*>(
+        (address + alignment - 1) & ~static_cast<uintptr_t>(alignment - 1));
+    const std::lock_guard<std::mutex> lock(mutex_);
+    aligned_[aligned] = memory;
+    memory = aligned;
+  }
+  *ptr = memory;
+  return nullptr;
+}
+
+template <class Api>
+devrt_status Backend<Api>::dealloc(uint32_t ordinal, void* ptr, uint64_t) {
+  Device* device = nullptr;
+  if (devrt_status error = Find(ordinal, &device)) return error;
+  Context context{};
+  if (devrt_status error = Enter(device, &context)) return error;
+  void* memory = ptr;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = aligned_.find(ptr);
+    if (found != aligned_.end()) {
+      memory = found->second;
+      aligned_.erase(found);
+    }
+  }
+  const ContextScope scope(*api_, context);
+  if (devrt_status error = Take(scope.error(), "context", device)) return error;
+  return Take(api_->Free(memory), "deallocation", device);
+}
+
+template <class Api>
+devrt_status Backend<Api>::host_alloc(uint32_t ordinal, uint64_t size,
+                                      uint64_t alignment, void** ptr) {
+  Device* device = nullptr;
+  if (devrt_status error = Find(ordinal, &device)) return error;
+  if (alignment > 4096) {
+    return Refuse(DEVRT_INVALID_ARGUMENT,
+                  "pinned memory is aligned to 4096 bytes, not to %llu",
+                  static_cast<unsigned long long>(alignment));
+  }
+  Context context{};
+  if (devrt_status error = Enter(device, &context)) return error;
+  const ContextScope scope(*api_, context);
+  if (devrt_status error = Take(scope.error(), "context", device)) return error;
+  return Take(api_->AllocateHost(ptr, size), "pinned allocation", device);
+}
+
+template <class Api>
+devrt_status Backend<Api>::host_dealloc(void* ptr, uint64_t) {
+  return Take(api_->FreeHost(ptr), "pinned deallocation");
+}
+
+template <class Api>
+devrt_status Backend<Api>::host_register(uint32_t ordinal, void* ptr,
+                                         uint64_t size) {
+  Device* device = nullptr;
+  if (devrt_status error = Find(ordinal, &device)) return error;
+  Context context{};
+  if (devrt_status error = Enter(device, &context)) return error;
+  const ContextScope scope(*api_, context);
+  if (devrt_status error = Take(scope.error(), "context", device)) return error;
+  return Take(api_->RegisterHost(ptr, size), "host registration", device);
+}
+
+template <class Api>
+devrt_status Backend<Api>::host_unregister(void* ptr) {
+  // Some registered range's context, so that the driver finds it.
+  for (const auto& device : devices_) {
+    const Context context = device->context.load();
+    if (context == Context{}) continue;
+    const ContextScope scope(*api_, context);
+    if (scope.error() != Api::kSuccess) continue;
+    return Take(api_->UnregisterHost(ptr), "host unregistration");
+  }
+  return Refuse(DEVRT_NOT_FOUND, "%p is not registered", ptr);
+}
+
+template <class Api>
+devrt_status Backend<Api>::pointer_info(const void* ptr,
+                                        devrt_pointer_info_v0* info) {
+  if (devrt_status error = InitOnce()) return error;
+  devrt_pointer_info_v0 mine = {};
+  // Never an error for what the driver does not know (C71).
+  (void)api_->Inspect(ptr, &mine);
+  plugin::WriteStruct(info, mine);
+  return nullptr;
+}
+
+}  // namespace devrt::gpu
+
+#endif  // DEVRT_BACKENDS_GPU_MEMORY_H_

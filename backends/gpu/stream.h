@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Backend<Api>: streams of all kinds, and host functions.
+
+#ifndef DEVRT_BACKENDS_GPU_STREAM_H_
+#define DEVRT_BACKENDS_GPU_STREAM_H_
+
+#include <algorithm>
+
+#include "backends/gpu/backend.h"
+
+namespace devrt::gpu {
+
+template <class Api>
+devrt_status Backend<Api>::stream_create(uint32_t ordinal,
+                                         const devrt_stream_desc_v0* desc,
+                                         devrt_stream* stream) {
+  Device* device = nullptr;
+  if (devrt_status error = Find(ordinal, &device)) return error;
+  if (desc->kind == DEVRT_STREAM_ADOPT) {
+    return Adopt(device, desc->native, stream);
+  }
+  if (desc->kind == DEVRT_STREAM_LEGACY ||
+      desc->kind == DEVRT_STREAM_PER_THREAD) {
+    return DefaultStream(device, desc->kind, stream);
+  }
+  if (desc->kind != DEVRT_STREAM_CREATE) {
+    return Refuse(DEVRT_INVALID_ARGUMENT, "there is no stream kind %u",
+                  desc->kind);
+  }
+  Context context{};
+  if (devrt_status error = Enter(device, &context)) return error;
+  auto made = std::make_unique<Stream>();
+  made->device = device;
+  made->kind = desc->kind;
+  made->blocking = (desc->flags & DEVRT_STREAM_BLOCKING) != 0;
+  made->context = context;
+  const ContextScope scope(*api_, context);
+  Error error = scope.error();
+  if (error == Api::kSuccess) {
+    error = api_->CreateStream(made->blocking, desc->priority, &made->native);
+  }
+  if (error != Api::kSuccess) return Take(error, "stream creation", device);
+  *stream = reinterpret_cast<devrt_stream>(made.release());
+  return nullptr;
+}
+
+template <class Api>
+devrt_status Backend<Api>::DefaultStream(Device* device, uint32_t kind,
+                                         devrt_stream* stream) {
+  Context context{};
+  if (devrt_status error = Enter(device, &context)) return error;
+  const auto make = [&](typename Api::Stream native) {
+    auto made = std::make_unique<Stream>();
+    made->device = device;
+    made->kind = kind;
+    made->blocking = true;
+    made->context = context;
+    made->native = native;
+    return made;
+  };
+  if (kind == DEVRT_STREAM_LEGACY) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::unique_ptr<Stream>& legacy = legacy_[device->ordinal];
+    if (legacy == nullptr) legacy = make(Api::LegacyStream());
+    *stream = reinterpret_cast<devrt_stream>(legacy.get());
+    return nullptr;
+  }
+  // The handle means the calling thread's stream, so a thread has its own.
+  static thread_local std::vector<Stream*> own;
+  if (own.size() <= device->ordinal) own.resize(device->ordinal + 1);
+  Stream*& mine = own[device->ordinal];
+  if (mine == nullptr) {
+    auto made = make(Api::PerThreadStream());
+    mine = made.get();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    per_thread_.push_back(std::move(made));
+  }
+  *stream = reinterpret_cast<devrt_stream>(mine);
+  return nullptr;
+}
+
+template <class Api>
+devrt_status Backend<Api>::Adopt(Device* device, void* native,
+                                 devrt_stream* stream) {
+  if (reinterpret_cast<uintptr_t>(native) <= Api::kLastMagicStream) {
+    return Refuse(DEVRT_INVALID_ARGUMENT,
+                  "native stream %p is a default stream's number: ask for the "
+                  "legacy or the per-thread stream by its kind",
+                  native);
+  }
+  auto made = std::make_unique<Stream>();
+  made->device = device;
+  made->kind = DEVRT_STREAM_ADOPT;
+  made->native = reinterpret_cast<typename Api::Stream>(native);
+  Error error = api_->ContextOf(made->native, &made->context);
+  if (error == Api::kSuccess) {
+    error = api_->IsBlocking(made->native, &made->blocking);
+  }
+  typename Api::Device owner{};
+  if (error == Api::kSuccess) {
+    const ContextScope scope(*api_, made->context);
+    error = scope.error();
+    if (error == Api::kSuccess) error = api_->CurrentDevice(&owner);
+  }
+  if (error != Api::kSuccess)
+    return Take(error, "adoption of a stream", device);
+  if (owner != device->native) {
+    uint32_t actual = 0;
+    for (const auto& d : devices_) {
+      if (d->native == owner) actual = d->ordinal;
+    }
+    return Refuse(DEVRT_INVALID_ARGUMENT,
+                  "native stream %p belongs to %s:%u, not to %s:%u", native,
+                  Api::kBackend, actual, Api::kBackend, device->ordinal);
+  }
+  if (made->context != device->context.load()) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    foreign_.push_back(made.get());
+  }
+  *stream = reinterpret_cast<devrt_stream>(made.release());
+  return nullptr;
+}
+
+template <class Api>
+devrt_status Backend<Api>::stream_destroy(devrt_stream handle) {
+  Stream* const stream = Of(handle);
+  if (stream->kind == DEVRT_STREAM_LEGACY ||
+      stream->kind == DEVRT_STREAM_PER_THREAD) {
+    return Refuse(DEVRT_INVALID_ARGUMENT,
+                  "a default stream of %s:%u cannot be destroyed",
+                  Api::kBackend, stream->device->ordinal);
+  }
+  const std::unique_ptr<Stream> gone(stream);
+  if (gone->marker != typename Api::Event{}) {
+    (void)api_->DestroyEvent(gone->marker);
+  }
+  if (gone->kind == DEVRT_STREAM_ADOPT) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    foreign_.erase(std::remove(foreign_.begin(), foreign_.end(), stream),
+                   foreign_.end());
+    return nullptr;
+  }
+  return Take(api_->DestroyStream(gone->native), "stream destruction",
+              gone->device);
+}
+
+template <class Api>
+devrt_status Backend<Api>::stream_query(devrt_stream handle, uint32_t* done) {
+  Stream* const stream = Of(handle);
+  if (stream->blocking && stream->kind != DEVRT_STREAM_LEGACY) {
+    return QueryBehindMarker(stream, done);
+  }
+  const Error error =
+      On(*stream, [&] { return api_->QueryStream(stream->native); });
+  if (error == Api::kSuccess || error == Api::kNotReady) {
+    *done = error == Api::kSuccess ? 1 : 0;
+    return nullptr;
+  }
+  return Take(error, "stream query", stream->device);
+}
+
+// A bare record behind legacy work on a blocking stream does not count for the
+// driver's own query; an event of ours behind it does.
+template <class Api>
+devrt_status Backend<Api>::QueryBehindMarker(Stream* stream, uint32_t* done) {
+  const std::lock_guard<std::mutex> lock(stream->marker_mutex);
+  const ContextScope scope(*api_, stream->context);
+  Error error = scope.error();
+  if (error == Api::kSuccess && stream->marker == typename Api::Event{}) {
+    error = api_->CreateEvent(false, false, false, &stream->marker);
+  }
+  if (error == Api::kSuccess) {
+    error = api_->Record(stream->marker, stream->native);
+  }
+  if (error == Api::kSuccess) error = api_->QueryEvent(stream->marker);
+  if (error == Api::kSuccess || error == Api::kNotReady) {
+    *done = error == Api::kSuccess ? 1 : 0;
+    return nullptr;
+  }
+  return Take(error, "stream query", stream->device);
+}
+
+template <class Api>
+devrt_status Backend<Api>::stream_sync(devrt_stream handle) {
+  Stream* const stream = Of(handle);
+  return Take(
+      On(*stream, [&] { return api_->SynchronizeStream(stream->native); }),
+      "stream sync", stream->device);
+}
+
+template <class Api>
+devrt_status Backend<Api>::stream_native(devrt_stream handle, void** native) {
+  *native = reinterpret_cast<void*>(Of(handle)->native);
+  return nullptr;
+}
+
+template <class Api>
+devrt_status Backend<Api>::stream_wait_event(devrt_stream handle,
+                                             devrt_event event_handle) {
+  Stream* const stream = Of(handle);
+  Event* const event = Of(event_handle);
+  const typename Api::Event native =
+      event->native.load(std::memory_order_acquire);
+  // Never recorded: an empty set of work.
+  if (event->records.load(std::memory_order_acquire) == 0) return nullptr;
+  return Take(On(*stream, [&] { return api_->Wait(stream->native, native); }),
+              "wait for an event", stream->device);
+}
+
+// ---- Host functions ---------------------------------------------------------
+
+template <class Api>
+devrt_status Backend<Api>::host_func(devrt_stream handle,
+                                     void (*fn)(void*, devrt_status),
+                                     void* arg) {
+  Stream* const stream = Of(handle);
+  struct Call {
+    Backend* backend;
+    const Device* device;
+    void (*fn)(void*, devrt_status);
+    void* arg;
+  };
+  auto call = std::make_unique<Call>(Call{this, stream->device, fn, arg});
+  const typename Api::Callback run = [](typename Api::Stream, Error error,
+                                        void* closure) {
+    const std::unique_ptr<Call> c(static_cast<Call*>(closure));
+    c->fn(c->arg, c->backend->Take(error, "host function", c->device));
+  };
+  const Error error = On(*stream, [&] {
+    return api_->AddCallback(stream->native, run, call.get());
+  });
+  if (error != Api::kSuccess)
+    return Take(error, "host function", stream->device);
+  call.release();
+  return nullptr;
+}
+
+}  // namespace devrt::gpu
+
+#endif  // DEVRT_BACKENDS_GPU_STREAM_H_
