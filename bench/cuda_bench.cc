@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// devrt over CUDA beside the raw driver calls that a program would make instead,
+// on device 0 and, where there is one, device 1.
+#include <benchmark/benchmark.h>
+#include <cuda.h>
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "bench/bench_support.h"
+#include "devrt/devrt.h"
+
+namespace {
+
+using bench::Check;
+using bench::Value;
+
+devrt::Device Gpu(int index = 0) {
+  return Value(devrt::GetDevice("cuda", index));
+}
+
+// The driver's function of that name, as the header declares it.
+template <typename Function>
+Function Find(const char* name) {
+  static void* const library = dlopen("libcuda.so.1", RTLD_NOW);
+  void* const found = library != nullptr ? dlsym(library, name) : nullptr;
+  if (found == nullptr) {
+    std::fprintf(stderr, "no %s in libcuda.so.1\n", name);
+    std::exit(1);
+  }
+  return reinterpret_cast<Function>(found);
+}
+#define DRIVER_TEXT_(name) #name
+#define DRIVER_TEXT(name) DRIVER_TEXT_(name)
+// The macros of cuda.h give the versioned name.
+#define DRIVER(name) Find<decltype(&::name)>(DRIVER_TEXT(name))
+
+void Raw(CUresult error) {
+  if (error == CUDA_SUCCESS) return;
+  std::fprintf(stderr, "CUDA error %d\n", error);
+  std::exit(1);
+}
+
+// Device contexts as devrt and every runtime library use them.
+CUcontext Context(int index) {
+  CUdevice device;
+  CUcontext context;
+  Raw(DRIVER(cuInit)(0));
+  Raw(DRIVER(cuDeviceGet)(&device, index));
+  Raw(DRIVER(cuDevicePrimaryCtxRetain)(&context, device));
+  return context;
+}
+
+CUstream RawStream() {
+  Raw(DRIVER(cuCtxSetCurrent)(Context(0)));
+  CUstream stream;
+  Raw(DRIVER(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
+  return stream;
+}
+
+void RawCurrentContext(benchmark::State& state) {
+  const auto current = DRIVER(cuCtxGetCurrent);
+  Raw(DRIVER(cuCtxSetCurrent)(Context(0)));
+  CUcontext context;
+  for (auto _ : state) {
+    current(&context);
+    benchmark::DoNotOptimize(context);
+  }
+}
+BENCHMARK(RawCurrentContext);
+
+void DevrtCurrentDevice(benchmark::State& state) {
+  devrt::DeviceGuard guard(Gpu());
+  const devrt::Backend cuda = Gpu().backend();
+  for (auto _ : state) {
+    auto device = devrt::CurrentDevice(cuda);
+    benchmark::DoNotOptimize(device);
+  }
+}
+BENCHMARK(DevrtCurrentDevice);
+
+void RawEnterSame(benchmark::State& state) {
+  const auto set = DRIVER(cuCtxSetCurrent);
+  const CUcontext context = Context(0);
+  for (auto _ : state) set(context);
+}
+BENCHMARK(RawEnterSame);
+
+void DevrtDeviceGuardSame(benchmark::State& state) {
+  const devrt::Device gpu = Gpu();
+  devrt::DeviceGuard outer(gpu);
+  for (auto _ : state) {
+    devrt::DeviceGuard guard(gpu);
+    benchmark::DoNotOptimize(guard);
+  }
+}
+BENCHMARK(DevrtDeviceGuardSame);
+
+bool HasTwo(benchmark::State& state) {
+  if (Gpu().backend().device_count() > 1) return true;
+  state.SkipWithError("one device");
+  return false;
+}
+
+void RawSwitchAndBack(benchmark::State& state) {
+  if (!HasTwo(state)) return;
+  const auto set = DRIVER(cuCtxSetCurrent);
+  const CUcontext first = Context(0), second = Context(1);
+  for (auto _ : state) {
+    set(second);
+    set(first);
+  }
+}
+BENCHMARK(RawSwitchAndBack);
+
+void DevrtDeviceGuardSwitch(benchmark::State& state) {
+  if (!HasTwo(state)) return;
+  const devrt::Device gpu = Gpu(1);
+  devrt::DeviceGuard outer(Gpu(0));
+  for (auto _ : state) {
+    devrt::DeviceGuard guard(gpu);
+    benchmark::DoNotOptimize(guard);
+  }
+}
+BENCHMARK(DevrtDeviceGuardSwitch);
+
+void DevrtCurrentStream(benchmark::State& state) {
+  const devrt::Device gpu = Gpu();
+  for (auto _ : state) {
+    devrt::StreamRef stream = devrt::CurrentStream(gpu);
+    benchmark::DoNotOptimize(stream);
+  }
+}
+BENCHMARK(DevrtCurrentStream);
+
+void DevrtStreamGuard(benchmark::State& state) {
+  devrt::DeviceGuard outer(Gpu());
+  devrt::Stream stream = Value(devrt::Stream::Create(Gpu()));
+  for (auto _ : state) {
+    devrt::StreamGuard guard(stream);
+    benchmark::DoNotOptimize(guard);
+  }
+}
+BENCHMARK(DevrtStreamGuard);
+
+void RawStreamCreateDestroy(benchmark::State& state) {
+  Raw(DRIVER(cuCtxSetCurrent)(Context(0)));
+  const auto create = DRIVER(cuStreamCreate);
+  const auto destroy = DRIVER(cuStreamDestroy);
+  for (auto _ : state) {
+    CUstream stream;
+    create(&stream, CU_STREAM_NON_BLOCKING);
+    destroy(stream);
+  }
+}
+BENCHMARK(RawStreamCreateDestroy);
+
+void DevrtStreamCreateDestroy(benchmark::State& state) {
+  const devrt::Device gpu = Gpu();
+  for (auto _ : state) {
+    devrt::Stream stream = Value(devrt::Stream::Create(gpu));
+    benchmark::DoNotOptimize(stream);
+  }
+}
+BENCHMARK(DevrtStreamCreateDestroy);
+
+void RawEventCreateRecordDestroy(benchmark::State& state) {
+  const CUstream stream = RawStream();
+  const auto create = DRIVER(cuEventCreate);
+  const auto record = DRIVER(cuEventRecord);
+  const auto destroy = DRIVER(cuEventDestroy);
+  for (auto _ : state) {
+    CUevent event;
+    create(&event, CU_EVENT_DISABLE_TIMING);
+    record(event, stream);
+    destroy(event);
+  }
+}
+BENCHMARK(RawEventCreateRecordDestroy);
+
+void RawEventRecord(benchmark::State& state) {
+  const CUstream stream = RawStream();
+  CUevent event;
+  Raw(DRIVER(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING));
+  const auto record = DRIVER(cuEventRecord);
+  for (auto _ : state) record(event, stream);
+}
+BENCHMARK(RawEventRecord);
+
+void DevrtEventCreateRecordDestroy(benchmark::State& state) {
+  const devrt::Device gpu = Gpu();
+  devrt::Stream stream = Value(devrt::Stream::Create(gpu));
+  for (auto _ : state) {
+    devrt::Event event = Value(devrt::Event::Create(gpu));
+    Check(event.Record(stream));
+  }
+  Check(stream.Synchronize());
+}
+BENCHMARK(DevrtEventCreateRecordDestroy);
+
+void RawStreamWaitsForStream(benchmark::State& state) {
+  const CUstream a = RawStream(), b = RawStream();
+  CUevent event;
+  Raw(DRIVER(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING));
+  const auto record = DRIVER(cuEventRecord);
+  const auto wait = DRIVER(cuStreamWaitEvent);
+  for (auto _ : state) {
+    record(event, a);
+    wait(b, event, 0);
+  }
+}
+BENCHMARK(RawStreamWaitsForStream);
+
+void DevrtStreamWaitsForStream(benchmark::State& state) {
+  devrt::Stream a = Value(devrt::Stream::Create(Gpu()));
+  devrt::Stream b = Value(devrt::Stream::Create(Gpu()));
+  for (auto _ : state) Check(b.Wait(a.ref()));
+  Check(b.Synchronize());
+}
+BENCHMARK(DevrtStreamWaitsForStream);
+
+void RawStreamQuery(benchmark::State& state) {
+  const CUstream stream = RawStream();
+  const auto query = DRIVER(cuStreamQuery);
+  for (auto _ : state) benchmark::DoNotOptimize(query(stream));
+}
+BENCHMARK(RawStreamQuery);
+
+void DevrtStreamQuery(benchmark::State& state) {
+  devrt::Stream stream = Value(devrt::Stream::Create(Gpu()));
+  for (auto _ : state) {
+    bool done = Value(stream.Query());
+    benchmark::DoNotOptimize(done);
+  }
+}
+BENCHMARK(DevrtStreamQuery);
+
+// Copies: the cost of the call at 4 KiB, the bandwidth at 1 GiB.
+
+struct Blocks {
+  void* device = nullptr;
+  void* host = nullptr;
+  uint64_t size;
+  explicit Blocks(uint64_t bytes) : size(bytes) {
+    device = Value(devrt::Allocate(Gpu(), bytes));
+    host = Value(devrt::AllocateHost(Gpu(), bytes));
+  }
+  ~Blocks() {
+    Check(devrt::Free(Gpu(), device));
+    Check(devrt::FreeHost(host));
+  }
+};
+
+void RawCopyToDevice(benchmark::State& state) {
+  const Blocks blocks(static_cast<uint64_t>(state.range(0)));
+  const CUstream stream = RawStream();
+  const auto copy = DRIVER(cuMemcpyHtoDAsync);
+  const auto sync = DRIVER(cuStreamSynchronize);
+  for (auto _ : state) {
+    copy(reinterpret_cast<CUdeviceptr>(blocks.device), blocks.host, blocks.size,
+         stream);
+    if (blocks.size > 65536) sync(stream);
+  }
+  sync(stream);
+  state.SetBytesProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(RawCopyToDevice)->Arg(4096)->Arg(1 << 30)->UseRealTime();
+
+void DevrtCopyToDevice(benchmark::State& state) {
+  const Blocks blocks(static_cast<uint64_t>(state.range(0)));
+  devrt::Stream stream = Value(devrt::Stream::Create(Gpu()));
+  for (auto _ : state) {
+    Check(devrt::CopyAsync(stream, blocks.device, blocks.host, blocks.size));
+    if (blocks.size > 65536) Check(stream.Synchronize());
+  }
+  Check(stream.Synchronize());
+  state.SetBytesProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(DevrtCopyToDevice)->Arg(4096)->Arg(1 << 30)->UseRealTime();
+
+void RawCopyToHost(benchmark::State& state) {
+  const Blocks blocks(static_cast<uint64_t>(state.range(0)));
+  const CUstream stream = RawStream();
+  const auto copy = DRIVER(cuMemcpyDtoHAsync);
+  const auto sync = DRIVER(cuStreamSynchronize);
+  for (auto _ : state) {
+    copy(blocks.host, reinterpret_cast<CUdeviceptr>(blocks.device), blocks.size,
+         stream);
+    if (blocks.size > 65536) sync(stream);
+  }
+  sync(stream);
+  state.SetBytesProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(RawCopyToHost)->Arg(4096)->Arg(1 << 30)->UseRealTime();
+
+void DevrtCopyToHost(benchmark::State& state) {
+  const Blocks blocks(static_cast<uint64_t>(state.range(0)));
+  devrt::Stream stream = Value(devrt::Stream::Create(Gpu()));
+  for (auto _ : state) {
+    Check(devrt::CopyAsync(stream, blocks.host, blocks.device, blocks.size));
+    if (blocks.size > 65536) Check(stream.Synchronize());
+  }
+  Check(stream.Synchronize());
+  state.SetBytesProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(DevrtCopyToHost)->Arg(4096)->Arg(1 << 30)->UseRealTime();
+
+struct PeerBlocks {
+  void* from = nullptr;
+  void* to = nullptr;
+  explicit PeerBlocks(uint64_t bytes) {
+    from = Value(devrt::Allocate(Gpu(0), bytes));
+    to = Value(devrt::Allocate(Gpu(1), bytes));
+  }
+  ~PeerBlocks() {
+    Check(devrt::Free(Gpu(0), from));
+    Check(devrt::Free(Gpu(1), to));
+  }
+};
+
+void RawCopyToPeer(benchmark::State& state) {
+  if (!HasTwo(state)) return;
+  const auto size = static_cast<uint64_t>(state.range(0));
+  const PeerBlocks blocks(size);
+  const CUcontext first = Context(0), second = Context(1);
+  const CUstream stream = RawStream();
+  DRIVER(cuCtxEnablePeerAccess)(second, 0);  // may be on already
+  const auto copy = DRIVER(cuMemcpyPeerAsync);
+  const auto sync = DRIVER(cuStreamSynchronize);
+  for (auto _ : state) {
+    copy(reinterpret_cast<CUdeviceptr>(blocks.to), second,
+         reinterpret_cast<CUdeviceptr>(blocks.from), first, size, stream);
+    if (size > 65536) sync(stream);
+  }
+  sync(stream);
+  state.SetBytesProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(RawCopyToPeer)->Arg(4096)->Arg(1 << 30)->UseRealTime();
+
+void DevrtCopyToPeer(benchmark::State& state) {
+  if (!HasTwo(state)) return;
+  const auto size = static_cast<uint64_t>(state.range(0));
+  const PeerBlocks blocks(size);
+  devrt::Stream stream = Value(devrt::Stream::Create(Gpu(0)));
+  for (auto _ : state) {
+    Check(devrt::CopyAsync(stream, blocks.to, blocks.from, size));
+    if (size > 65536) Check(stream.Synchronize());
+  }
+  Check(stream.Synchronize());
+  state.SetBytesProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(DevrtCopyToPeer)->Arg(4096)->Arg(1 << 30)->UseRealTime();
+
+}  // namespace
