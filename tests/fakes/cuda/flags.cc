@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fakes/cuda/flags.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <thread>
+#include <vector>
+
+#include "tests/fakes/cuda/simulator.h"
+
+namespace devrt::fake {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::microseconds kPoll{100};
+
+// A kernel that has begun to wait.
+struct Watch {
+  const uint32_t* word;
+  Clock::time_point deadline;
+  devrt_flag flag;
+};
+
+struct State {
+  std::mutex mutex;  // guards what follows; held over no call
+  std::condition_variable armed;
+  std::vector<Watch> watches;
+  std::vector<devrt_flag> spent;  // open, to be destroyed
+  bool has_poller = false;
+  std::atomic<size_t> count{0};  // of both
+};
+
+State& TheState() {
+  static auto* const state = new State();
+  return *state;
+}
+
+uint32_t Load(const uint32_t* word) {
+  return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+// Where flags cannot be destroyed: kernels and callbacks run inside the
+// simulator, and opening is all that is allowed there.
+void Open(bool inside) {
+  State& state = TheState();
+  if (state.count == 0) return;
+  std::vector<devrt_flag> open, gone;
+  {
+    const std::lock_guard<std::mutex> lock(state.mutex);
+    const bool fault = TheFault() != CUDA_SUCCESS;
+    const Clock::time_point now = Clock::now();
+    for (size_t i = 0; i < state.watches.size();) {
+      const Watch watch = state.watches[i];
+      if (!fault && Load(watch.word) == 0 && now < watch.deadline) {
+        ++i;
+        continue;
+      }
+      open.push_back(watch.flag);
+      state.watches.erase(state.watches.begin() +
+                          static_cast<std::ptrdiff_t>(i));
+    }
+    if (inside) {
+      state.spent.insert(state.spent.end(), open.begin(), open.end());
+    } else {
+      gone.swap(state.spent);
+      gone.insert(gone.end(), open.begin(), open.end());
+      open.clear();
+    }
+    state.count = state.watches.size() + state.spent.size();
+  }
+  for (const devrt_flag flag : open) {
+    (void)Probe<&devrt_probe_v0::flag_set>(flag, 1u);
+  }
+  // Who still waits for a flag that is gone goes on.
+  for (const devrt_flag flag : gone) {
+    (void)Probe<&devrt_probe_v0::flag_destroy>(flag);
+  }
+}
+
+void Poll() {
+  State& state = TheState();
+  for (;;) {
+    {
+      std::unique_lock<std::mutex> lock(state.mutex);
+      state.armed.wait(lock, [&] { return state.count != 0; });
+    }
+    Open(false);
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
+void Arm(const Watch& watch) {
+  State& state = TheState();
+  {
+    const std::lock_guard<std::mutex> lock(state.mutex);
+    if (!state.has_poller) std::thread(&Poll).detach();
+    state.has_poller = true;
+    state.watches.push_back(watch);
+    state.count = state.watches.size() + state.spent.size();
+  }
+  state.armed.notify_one();
+  Open(true);
+}
+
+}  // namespace
+
+CUresult WaitForWord(const Target& target, const uint32_t* word,
+                     uint64_t timeout) {
+  devrt_flag flag = nullptr;
+  CUresult error =
+      Probe<&devrt_probe_v0::flag_create>(target.sim_device, &flag);
+  if (error != CUDA_SUCCESS) return error;
+  error = LaunchBody(
+      target.sim, "devrt_wait", [=](const devrt_kernel_context_v0& context) {
+        if (context.local(&context, word, sizeof *word, DEVRT_ACCESS_READ) ==
+            nullptr) {
+          return;
+        }
+        Arm({word,
+             timeout == 0 ? Clock::time_point::max()
+                          : Clock::now() + std::chrono::nanoseconds(timeout),
+             flag});
+      });
+  if (error != CUDA_SUCCESS) return error;
+  return Probe<&devrt_probe_v0::flag_wait>(target.sim, flag, uint64_t{0});
+}
+
+CUresult SetWord(const Target& target, uint32_t* word, uint32_t value) {
+  return LaunchBody(target.sim, "devrt_set",
+                    [=](const devrt_kernel_context_v0& context) {
+                      void* const local = context.local(
+                          &context, word, sizeof *word, DEVRT_ACCESS_WRITE);
+                      if (local == nullptr) return;
+                      __atomic_store_n(static_cast<uint32_t*>(local), value,
+                                       __ATOMIC_RELEASE);
+                      Open(true);
+                    });
+}
+
+void OpenFlags() { Open(InCallback()); }
+
+}  // namespace devrt::fake

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernels that wait for a word of pinned memory.  The host sets such a word
+// without a call, so somebody has to look: every call does, and a thread of the
+// fake's own while a kernel waits.  A waiting kernel is a flag of the
+// simulator's; its timeout is real time, as the device's clock is.
+
+#ifndef DEVRT_TESTS_FAKES_CUDA_FLAGS_H_
+#define DEVRT_TESTS_FAKES_CUDA_FLAGS_H_
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "tests/fakes/cuda/driver.h"
+
+namespace devrt::fake {
+
+// Submits a kernel that ends when the word at `word` is not 0, or after
+// `timeout` nanoseconds; 0 waits for ever.
+CUresult WaitForWord(const Target& target, const uint32_t* word,
+                     uint64_t timeout);
+// Submits a kernel that stores a word.
+CUresult SetWord(const Target& target, uint32_t* word, uint32_t value);
+
+// Lets those kernels go on whose words are set.
+void OpenFlags();
+
+}  // namespace devrt::fake
+
+#endif  // DEVRT_TESTS_FAKES_CUDA_FLAGS_H_

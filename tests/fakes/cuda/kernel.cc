@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Modules and launches: the kernels of backends/gpu/probe.cu by their names.
+// Their code is not looked at.
+#include <cstring>
+#include <iterator>
+
+#include "tests/fakes/cuda/driver.h"
+#include "tests/fakes/cuda/flags.h"
+#include "tests/fakes/cuda/simulator.h"
+
+struct CUfunc_st {
+  CUcontext context = nullptr;
+  const char* name = nullptr;
+  CUresult (*launch)(const devrt::fake::Target& target, void** arguments) =
+      nullptr;
+};
+
+namespace devrt::fake {
+namespace {
+
+template <typename T>
+T Argument(void** arguments, int index) {
+  T value;
+  std::memcpy(&value, arguments[index], sizeof value);
+  return value;
+}
+
+CUresult LaunchFault(const Target& target, void** arguments) {
+  const auto form = Argument<uint32_t>(arguments, 0);
+  const auto address = Argument<uint64_t>(arguments, 1);
+  if (form == DEVRT_FAULT_NULL_WRITE && address != 0) {
+    Die("devrt_fault writes to 0x%llx, which is not simulated",
+        static_cast<unsigned long long>(address));
+  }
+  return Probe<&devrt_probe_v0::fault>(target.sim, form);
+}
+
+constexpr CUfunc_st kKernels[] = {
+    {nullptr, "devrt_spin",
+     [](const Target& target, void** arguments) {
+       return Probe<&devrt_probe_v0::spin>(target.sim,
+                                           Argument<uint64_t>(arguments, 0));
+     }},
+    {nullptr, "devrt_wait",
+     [](const Target& target, void** arguments) {
+       return WaitForWord(target, Argument<const uint32_t*>(arguments, 0),
+                          Argument<uint64_t>(arguments, 1));
+     }},
+    {nullptr, "devrt_set",
+     [](const Target& target, void** arguments) {
+       return SetWord(target, Argument<uint32_t*>(arguments, 0),
+                      Argument<uint32_t>(arguments, 1));
+     }},
+    {nullptr, "devrt_fault", &LaunchFault},
+};
+
+constexpr uint32_t kFatBinary = 0xba55ed50;
+constexpr unsigned kMostThreads = 1024;
+
+}  // namespace
+}  // namespace devrt::fake
+
+struct CUmod_st {
+  CUcontext context = nullptr;
+  CUfunc_st functions[std::size(devrt::fake::kKernels)];
+};
+
+namespace devrt::fake {
+namespace {
+
+Registry<CUmod_st>& Modules() {
+  static auto* const modules = new Registry<CUmod_st>();
+  return *modules;
+}
+
+Registry<CUfunc_st>& Functions() {
+  static auto* const functions = new Registry<CUfunc_st>();
+  return *functions;
+}
+
+}  // namespace
+}  // namespace devrt::fake
+
+using namespace devrt::fake;  // NOLINT: the driver's own names are global
+
+CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  CUcontext context = nullptr;
+  CUresult error = Enter("cuModuleLoadData");
+  if (error == CUDA_SUCCESS) error = NeedContext(&context);
+  if (error != CUDA_SUCCESS) return error;
+  uint32_t magic = 0;
+  std::memcpy(&magic, image, sizeof magic);
+  if (magic != kFatBinary) return CUDA_ERROR_INVALID_IMAGE;
+  auto* const made = new CUmod_st();  // for ever, as devrt's are
+  made->context = context;
+  for (size_t i = 0; i < std::size(kKernels); ++i) {
+    made->functions[i] = kKernels[i];
+    made->functions[i].context = context;
+  }
+  Modules().Add(made);
+  *module = made;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule module,
+                             const char* name) {
+  const CUresult error = Enter("cuModuleGetFunction");
+  if (error != CUDA_SUCCESS) return error;
+  Modules().Check(module, "cuModuleGetFunction", "module");
+  for (CUfunc_st& candidate : module->functions) {
+    if (std::strcmp(candidate.name, name) != 0) continue;
+    Functions().Add(&candidate);
+    *function = &candidate;
+    return CUDA_SUCCESS;
+  }
+  return CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute,
+                            CUfunction function) {
+  const CUresult error = Enter("cuFuncGetAttribute");
+  if (error != CUDA_SUCCESS) return error;
+  Functions().Check(function, "cuFuncGetAttribute", "function");
+  if (attribute != CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES) {
+    Die("cuFuncGetAttribute: attribute %d is not known here", attribute);
+  }
+  *value = 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
+                        unsigned grid_z, unsigned block_x, unsigned block_y,
+                        unsigned block_z, unsigned shared_bytes,
+                        CUstream stream, void** arguments, void** extra) {
+  CUresult error = Enter("cuLaunchKernel");
+  if (error != CUDA_SUCCESS) return error;
+  Functions().Check(function, "cuLaunchKernel", "function");
+  Target target;
+  error = Resolve("cuLaunchKernel", stream, &target);
+  if (error != CUDA_SUCCESS) return error;
+  if (function->context != target.context) return CUDA_ERROR_INVALID_HANDLE;
+  const unsigned long long threads = 1ull * block_x * block_y * block_z;
+  if (grid_x == 0 || grid_y == 0 || grid_z == 0 || threads == 0 ||
+      threads > kMostThreads) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (shared_bytes != 0 || extra != nullptr || arguments == nullptr) {
+    Die("cuLaunchKernel: only arguments by address are known here");
+  }
+  return Submitted(target, function->launch(target, arguments));
+}

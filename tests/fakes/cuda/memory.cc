@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory of both sides, copies and fills.
+#include <cstring>
+
+#include "tests/fakes/cuda/driver.h"
+#include "tests/fakes/cuda/simulator.h"
+
+namespace devrt::fake {
+namespace {
+
+constexpr uint64_t kStep = 512;  // of all allocations, as measured
+
+CUresult EnterWithContext(const char* name, uint32_t* sim_device) {
+  CUcontext context = nullptr;
+  CUresult error = Enter(name);
+  if (error == CUDA_SUCCESS) error = NeedContext(&context);
+  if (error == CUDA_SUCCESS) *sim_device = SimDevice(context->device);
+  return error;
+}
+
+void* Pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
+
+bool IsDevice(const devrt_pointer_info_v0& info) {
+  return info.kind == DEVRT_POINTER_DEVICE;
+}
+
+// Memory that no device reaches: plain host memory, or nothing at all.
+bool IsPageable(const devrt_pointer_info_v0& info) {
+  return info.kind == DEVRT_POINTER_UNREGISTERED;
+}
+
+// Whether `ptr` is the beginning of a live allocation of that kind.
+bool IsBase(const void* ptr, uint32_t kind, devrt_pointer_info_v0* info) {
+  *info = LookUp(ptr);
+  return info->kind == kind && info->base == ptr;
+}
+
+enum Sides : unsigned { kAnySides = 0, kDeviceDst = 1, kDeviceSrc = 2 };
+
+// The pointers decide; `sides` only says where plain host memory is wrong.
+CUresult Copy(const char* name, void* dst, const void* src, size_t size,
+              unsigned sides, CUstream stream) {
+  CUresult error = Enter(name);
+  if (error != CUDA_SUCCESS || size == 0) return error;
+  Target target;
+  error = Resolve(name, stream, &target);
+  if (error != CUDA_SUCCESS) return error;
+  const devrt_pointer_info_v0 to = LookUp(dst), from = LookUp(src);
+  if (((sides & kDeviceDst) != 0 && IsPageable(to)) ||
+      ((sides & kDeviceSrc) != 0 && IsPageable(from))) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (IsDevice(to) && IsDevice(from) && to.device != from.device) {
+    return Submitted(target,
+                     Sim<&devrt_ops_v0::copy_peer_async>(
+                         target.sim, dst, static_cast<uint32_t>(to.device), src,
+                         static_cast<uint32_t>(from.device), size));
+  }
+  return Submitted(target,
+                   Sim<&devrt_ops_v0::copy_async>(target.sim, dst, src, size,
+                                                  DEVRT_COPY_INFER));
+}
+
+}  // namespace
+}  // namespace devrt::fake
+
+using namespace devrt::fake;  // NOLINT: the driver's own names are global
+
+// ---- Allocation -------------------------------------------------------------
+
+CUresult cuMemAlloc(CUdeviceptr* ptr, size_t size) {
+  uint32_t device = 0;
+  const CUresult error = EnterWithContext("cuMemAlloc", &device);
+  if (error != CUDA_SUCCESS) return error;
+  if (size == 0) return CUDA_ERROR_INVALID_VALUE;
+  void* made = nullptr;
+  const CUresult result =
+      Sim<&devrt_ops_v0::alloc>(device, size, kStep, &made);
+  if (result == CUDA_SUCCESS) *ptr = reinterpret_cast<CUdeviceptr>(made);
+  return result;
+}
+
+CUresult cuMemFree(CUdeviceptr ptr) {
+  const CUresult error = Enter("cuMemFree");
+  if (error != CUDA_SUCCESS || ptr == 0) return error;
+  devrt_pointer_info_v0 info;
+  if (!IsBase(Pointer(ptr), DEVRT_POINTER_DEVICE, &info)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return Sim<&devrt_ops_v0::dealloc>(static_cast<uint32_t>(info.device),
+                                     Pointer(ptr), info.size);
+}
+
+CUresult cuMemHostAlloc(void** ptr, size_t size, unsigned flags) {
+  uint32_t device = 0;
+  const CUresult error = EnterWithContext("cuMemHostAlloc", &device);
+  if (error != CUDA_SUCCESS) return error;
+  if (flags != CU_MEMHOSTALLOC_PORTABLE) {
+    Die("cuMemHostAlloc: flags %u are not known here", flags);
+  }
+  if (size == 0) return CUDA_ERROR_INVALID_VALUE;
+  return Sim<&devrt_ops_v0::host_alloc>(device, size, kStep, ptr);
+}
+
+CUresult cuMemFreeHost(void* ptr) {
+  const CUresult error = Enter("cuMemFreeHost");
+  if (error != CUDA_SUCCESS) return error;
+  devrt_pointer_info_v0 info;
+  if (!IsBase(ptr, DEVRT_POINTER_PINNED, &info)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return Sim<&devrt_ops_v0::host_dealloc>(ptr, info.size);
+}
+
+CUresult cuMemHostRegister(void* ptr, size_t size, unsigned flags) {
+  uint32_t device = 0;
+  const CUresult error = EnterWithContext("cuMemHostRegister", &device);
+  if (error != CUDA_SUCCESS) return error;
+  if (flags != CU_MEMHOSTREGISTER_PORTABLE) {
+    Die("cuMemHostRegister: flags %u are not known here", flags);
+  }
+  return Sim<&devrt_ops_v0::host_register>(device, ptr, size);
+}
+
+CUresult cuMemHostUnregister(void* ptr) {
+  const CUresult error = Enter("cuMemHostUnregister");
+  if (error != CUDA_SUCCESS) return error;
+  return Sim<&devrt_ops_v0::host_unregister>(ptr);
+}
+
+CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes,
+                                void** values, CUdeviceptr ptr) {
+  const CUresult error = Enter("cuPointerGetAttributes", kQuiet);
+  if (error != CUDA_SUCCESS) return error;
+  const devrt_pointer_info_v0 info = LookUp(Pointer(ptr));
+  const bool known = !IsPageable(info);
+  for (unsigned i = 0; i < count; ++i) {
+    switch (attributes[i]) {
+      case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        *static_cast<unsigned*>(values[i]) = !known           ? 0
+                                             : IsDevice(info) ? CU_MEMORYTYPE_DEVICE
+                                                              : CU_MEMORYTYPE_HOST;
+        break;
+      case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+        *static_cast<unsigned*>(values[i]) = 0;
+        break;
+      case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        *static_cast<int*>(values[i]) =
+            known ? DriverDevice(static_cast<uint32_t>(info.device))
+                  : CU_DEVICE_INVALID;
+        break;
+      case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+        *static_cast<void**>(values[i]) = info.base;
+        break;
+      case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+        *static_cast<size_t*>(values[i]) = info.size;
+        break;
+      case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+        *static_cast<unsigned long long*>(values[i]) = info.allocation_id;
+        break;
+      default:
+        Die("cuPointerGetAttributes: attribute %d is not known here",
+            attributes[i]);
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+// ---- Copies and fills -------------------------------------------------------
+
+CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t size,
+                       CUstream stream) {
+  return Copy("cuMemcpyAsync", Pointer(dst), Pointer(src), size, kAnySides,
+              stream);
+}
+
+CUresult cuMemcpyHtoDAsync(CUdeviceptr dst, const void* src, size_t size,
+                           CUstream stream) {
+  return Copy("cuMemcpyHtoDAsync", Pointer(dst), src, size, kDeviceDst, stream);
+}
+
+CUresult cuMemcpyDtoHAsync(void* dst, CUdeviceptr src, size_t size,
+                           CUstream stream) {
+  return Copy("cuMemcpyDtoHAsync", dst, Pointer(src), size, kDeviceSrc, stream);
+}
+
+CUresult cuMemcpyDtoDAsync(CUdeviceptr dst, CUdeviceptr src, size_t size,
+                           CUstream stream) {
+  return Copy("cuMemcpyDtoDAsync", Pointer(dst), Pointer(src), size,
+              kDeviceDst | kDeviceSrc, stream);
+}
+
+CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_context,
+                           CUdeviceptr src, CUcontext src_context, size_t size,
+                           CUstream stream) {
+  CUresult error = Enter("cuMemcpyPeerAsync");
+  if (error == CUDA_SUCCESS) error = CheckAlive(dst_context);
+  if (error == CUDA_SUCCESS) error = CheckAlive(src_context);
+  if (error != CUDA_SUCCESS || size == 0) return error;
+  Target target;
+  error = Resolve("cuMemcpyPeerAsync", stream, &target);
+  if (error != CUDA_SUCCESS) return error;
+  const void* const from = Pointer(src);
+  return Submitted(target, Sim<&devrt_ops_v0::copy_peer_async>(
+                               target.sim, Pointer(dst),
+                               SimDevice(dst_context->device), from,
+                               SimDevice(src_context->device), size));
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t size,
+                         CUstream stream) {
+  CUresult error = Enter("cuMemsetD8Async");
+  if (error != CUDA_SUCCESS || size == 0) return error;
+  Target target;
+  error = Resolve("cuMemsetD8Async", stream, &target);
+  if (error != CUDA_SUCCESS) return error;
+  void* const ptr = Pointer(dst);
+  if (LookUp(ptr).kind != DEVRT_POINTER_PINNED) {
+    return Submitted(target, Sim<&devrt_ops_v0::fill_async>(
+                                 target.sim, ptr, uint32_t{value}, size));
+  }
+  return Submitted(
+      target, LaunchBody(target.sim, "fill of pinned memory",
+                         [=](const devrt_kernel_context_v0& context) {
+                           void* const local = context.local(
+                               &context, ptr, size, DEVRT_ACCESS_WRITE);
+                           if (local != nullptr) {
+                             std::memset(local, value, size);
+                           }
+                         }));
+}
