@@ -121,9 +121,13 @@ class Backend {
     uint32_t kind;
     bool blocking;
     Context context;  // it was made in
-    // Behind everything that stream_query must see (C19): blocking streams.
-    std::mutex marker_mutex;
+    // Records on a blocking stream, which its query may not see (C19).
+    std::atomic<uint64_t> records{0};
+    std::atomic<uint64_t> records_complete{0};
+    std::mutex marker_mutex;  // guards what follows
     typename Api::Event marker{};
+    bool marker_pending = false;
+    uint64_t marked_records = 0;  // the marker is behind these
   };
   struct Event {
     Device* device;
@@ -195,7 +199,9 @@ class Backend {
   devrt_status Adopt(Device* device, void* native, devrt_stream* stream);
   devrt_status DefaultStream(Device* device, uint32_t kind,
                              devrt_stream* stream);
-  devrt_status QueryBehindMarker(Stream* stream, uint32_t* done);
+  static bool HidesRecords(const Stream& stream);
+  Error RecordMarker(Stream* stream);
+  Error QueryRecords(Stream* stream);
   devrt_status EnsureEvent(Event* event, const Stream& stream);
 
   // ---- probe.h

@@ -82,6 +82,9 @@ devrt_status Backend<Api>::event_record(devrt_event handle,
   }
   // Behind the native call: what is known to be complete is an older record.
   event->records.fetch_add(1, std::memory_order_acq_rel);
+  if (stream->blocking) {
+    stream->records.fetch_add(1, std::memory_order_acq_rel);
+  }
   return nullptr;
 }
 

@@ -148,32 +148,10 @@ devrt_status Backend<Api>::stream_destroy(devrt_stream handle) {
 template <class Api>
 devrt_status Backend<Api>::stream_query(devrt_stream handle, uint32_t* done) {
   Stream* const stream = Of(handle);
-  if (stream->blocking && stream->kind != DEVRT_STREAM_LEGACY) {
-    return QueryBehindMarker(stream, done);
+  Error error = On(*stream, [&] { return api_->QueryStream(stream->native); });
+  if (error == Api::kSuccess && HidesRecords(*stream)) {
+    error = QueryRecords(stream);
   }
-  const Error error =
-      On(*stream, [&] { return api_->QueryStream(stream->native); });
-  if (error == Api::kSuccess || error == Api::kNotReady) {
-    *done = error == Api::kSuccess ? 1 : 0;
-    return nullptr;
-  }
-  return Take(error, "stream query", stream->device);
-}
-
-// A bare record behind legacy work on a blocking stream does not count for the
-// driver's own query; an event of ours behind it does.
-template <class Api>
-devrt_status Backend<Api>::QueryBehindMarker(Stream* stream, uint32_t* done) {
-  const std::lock_guard<std::mutex> lock(stream->marker_mutex);
-  const ContextScope scope(*api_, stream->context);
-  Error error = scope.error();
-  if (error == Api::kSuccess && stream->marker == typename Api::Event{}) {
-    error = api_->CreateEvent(false, false, false, &stream->marker);
-  }
-  if (error == Api::kSuccess) {
-    error = api_->Record(stream->marker, stream->native);
-  }
-  if (error == Api::kSuccess) error = api_->QueryEvent(stream->marker);
   if (error == Api::kSuccess || error == Api::kNotReady) {
     *done = error == Api::kSuccess ? 1 : 0;
     return nullptr;
@@ -184,9 +162,81 @@ devrt_status Backend<Api>::QueryBehindMarker(Stream* stream, uint32_t* done) {
 template <class Api>
 devrt_status Backend<Api>::stream_sync(devrt_stream handle) {
   Stream* const stream = Of(handle);
-  return Take(
-      On(*stream, [&] { return api_->SynchronizeStream(stream->native); }),
-      "stream sync", stream->device);
+  Error error =
+      On(*stream, [&] { return api_->SynchronizeStream(stream->native); });
+  if (error == Api::kSuccess && HidesRecords(*stream)) {
+    uint64_t records = 0;
+    {
+      const std::lock_guard<std::mutex> lock(stream->marker_mutex);
+      error = RecordMarker(stream);
+      records = stream->marked_records;
+    }
+    if (error == Api::kSuccess) error = api_->SynchronizeEvent(stream->marker);
+    if (error == Api::kSuccess) {
+      stream->records_complete.store(records, std::memory_order_release);
+    }
+  }
+  return Take(error, "stream sync", stream->device);
+}
+
+// ---- Bare records
+//
+// A record behind legacy work, with no work of its own blocking stream before
+// it, counts for neither the driver's query nor its synchronisation of that
+// stream (C19).  An event of ours behind it tells.
+
+template <class Api>
+bool Backend<Api>::HidesRecords(const Stream& stream) {
+  if (!stream.blocking || stream.kind == DEVRT_STREAM_LEGACY) return false;
+  // What others record on a stream of theirs is not known here.
+  return stream.kind == DEVRT_STREAM_ADOPT ||
+         stream.records.load(std::memory_order_acquire) !=
+             stream.records_complete.load(std::memory_order_acquire);
+}
+
+// Under marker_mutex; records never wait.
+template <class Api>
+typename Api::Error Backend<Api>::RecordMarker(Stream* stream) {
+  const uint64_t records = stream->records.load(std::memory_order_acquire);
+  const ContextScope scope(*api_, stream->context);
+  Error error = scope.error();
+  if (error == Api::kSuccess && stream->marker == typename Api::Event{}) {
+    error = api_->CreateEvent(false, false, false, &stream->marker);
+  }
+  if (error == Api::kSuccess) {
+    error = api_->Record(stream->marker, stream->native);
+  }
+  if (error != Api::kSuccess) return error;
+  stream->marker_pending = true;
+  stream->marked_records = records;
+  return error;
+}
+
+template <class Api>
+typename Api::Error Backend<Api>::QueryRecords(Stream* stream) {
+  const std::lock_guard<std::mutex> lock(stream->marker_mutex);
+  // A marker that is pending is not recorded again: each question would move
+  // it away from its answer.
+  if (!stream->marker_pending) {
+    if (const Error error = RecordMarker(stream); error != Api::kSuccess) {
+      return error;
+    }
+  }
+  Error error = api_->QueryEvent(stream->marker);
+  if (error == Api::kSuccess) {
+    stream->marker_pending = false;
+    stream->records_complete.store(stream->marked_records,
+                                   std::memory_order_release);
+    return stream->marked_records == stream->records.load() ? Api::kSuccess
+                                                            : Api::kNotReady;
+  }
+  if (error != Api::kNotReady) return error;
+  // A fresh marker takes its time; where no legacy work is left, there is
+  // nothing that a record could still wait for.
+  const ContextScope scope(*api_, stream->context);
+  error = scope.error();
+  return error == Api::kSuccess ? api_->QueryStream(Api::LegacyStream())
+                                : error;
 }
 
 template <class Api>
