@@ -181,6 +181,7 @@ class Backend {
   // nullptr for success; `device` is at fault if it is known.
   devrt_status Take(Error error, const char* entry_point,
                     const Device* device = nullptr);
+  bool ComesAgain(Error native, const Device* device);
   devrt_status Find(uint32_t ordinal, Device** device);
   // Names it: makes its primary context if there is none.
   devrt_status Enter(Device* device, Context* context);
@@ -230,7 +231,6 @@ class Backend {
   std::vector<std::unique_ptr<Stream>> per_thread_;
   std::vector<Stream*> foreign_;              // adopted, of other contexts
   std::unordered_map<uint64_t, bool> peers_;  // (device, peer): by us
-  std::atomic<int> suspect_{0};
 };
 
 }  // namespace devrt::gpu

@@ -70,19 +70,23 @@ devrt_status Backend<Api>::Take(Error native, const char* entry_point,
   const ErrorMeaning& meaning = Api::MeaningOf(native);
   bool sticky = meaning.error_class == ErrorClass::kSticky;
   if (meaning.error_class == ErrorClass::kSuspect) {
-    // Asks once more, without waiting; the second of one code counts.
-    sticky =
-        suspect_.exchange(static_cast<int>(native)) == static_cast<int>(native);
+    sticky = ComesAgain(native, device);
   }
+  // A device that worked before and is unavailable now is lost, it alone.
+  const bool lost = meaning.status == DEVRT_UNAVAILABLE && device != nullptr &&
+                    device->context.load() != Context{};
   const char* const name = api_->ErrorName(native);
   devrt_status error =
       plugin::ErrorF(host_, meaning.status, static_cast<int64_t>(native),
-                     "%s: %s (%s)", entry_point, api_->ErrorText(native), name);
+                     "%s%s: %s (%s)", lost ? "the device is lost: " : "",
+                     entry_point, api_->ErrorText(native), name);
   devrt_error_origin_v0 origin = {};
   origin.struct_size = sizeof origin;
   // A fault takes every context of the process with it (C95).
   if (sticky) {
     origin.flags = DEVRT_ERROR_STICKY | DEVRT_ERROR_ASYNC | DEVRT_ERROR_PROCESS;
+  } else if (lost) {
+    origin.flags = DEVRT_ERROR_STICKY;
   }
   origin.native_code = static_cast<int64_t>(native);
   origin.device =
@@ -91,6 +95,17 @@ devrt_status Backend<Api>::Take(Error native, const char* entry_point,
   origin.entry_point = entry_point;
   host_->error_set_origin(host_->host, error, &origin);
   return error;
+}
+
+// Asks once more, with what never waits.
+template <class Api>
+bool Backend<Api>::ComesAgain(Error native, const Device* device) {
+  if (device == nullptr) return false;
+  const Context context = device->context.load(std::memory_order_acquire);
+  if (context == Context{}) return false;
+  const ContextScope scope(*api_, context);
+  return scope.error() == Api::kSuccess &&
+         api_->QueryStream(Api::LegacyStream()) == native;
 }
 
 // ---- Devices ----------------------------------------------------------------

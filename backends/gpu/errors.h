@@ -12,7 +12,7 @@ namespace devrt::gpu {
 enum class ErrorClass {
   kLocal,    // the call failed, nothing else changed
   kSticky,   // the device is lost for the rest of the process
-  kSuspect,  // sticky if the same code comes once more
+  kSuspect,  // sticky if a query answers it, too
 };
 
 struct ErrorMeaning {
