@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user sees of machines that are not as they should be.
+
+The plugin for CUDA over the fake driver: no driver, an old one, no device, a
+device that is lost.
+"""
+
+import ctypes
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
+from tool import ToolTest  # noqa: E402
+
+DRIVER = os.environ["DEVRT_FAKE_DRIVER"]  # folders
+NVML = os.environ["DEVRT_FAKE_NVML"]
+PROGRAM = os.environ["DEVRT_LOST_PROGRAM"]
+
+
+def has_real(library):
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
+
+
+class Machines(ToolTest):
+
+    def list(self, switches, usable=True, folders=(DRIVER,), **variables):
+        """The entry of cuda in `devrt list`, and all the text."""
+        variables["LD_LIBRARY_PATH"] = ":".join(folders)
+        variables["DEVRT_FAKE_CUDA"] = switches
+        text = self.run_tool("list", **variables)
+        report = self.run_json("list", **variables)
+        cuda = next(b for b in report["backends"] if b["name"] == "cuda")
+        self.assertEqual(cuda["usable"], usable)
+        return cuda, " ".join(text.stdout.split())
+
+    def assert_refused(self, switches, *texts, **options):
+        cuda, text = self.list(switches, usable=False, **options)
+        for part in texts:
+            self.assertIn(part, cuda["error"]["message"])
+            self.assertIn(part, text)
+
+    def test_as_it_should_be(self):
+        cuda, text = self.list("")
+        self.assertEqual(cuda["device_count"], 2)
+        self.assertIn("cuda:1 fake CUDA device sm_90", text)
+
+    def test_number_of_devices(self):
+        self.assertEqual(self.list("devices=3")[0]["device_count"], 3)
+        both = (DRIVER, NVML)
+        cuda, _ = self.list("devices=3", folders=both)
+        self.assertEqual(cuda["device_count"], 3)
+
+    def test_visible_devices(self):
+        cuda, _ = self.list("devices=3", CUDA_VISIBLE_DEVICES="2,0")
+        self.assertEqual(cuda["device_count"], 2)
+        self.assert_refused("", "CUDA_ERROR_NO_DEVICE", CUDA_VISIBLE_DEVICES="")
+        self.assert_refused("", "CUDA_ERROR_NO_DEVICE",
+                            CUDA_VISIBLE_DEVICES="7")
+
+    @unittest.skipIf(has_real("libcuda.so.1"), "there is a driver")
+    def test_no_driver(self):
+        self.assert_refused("", "there is no CUDA driver: libcuda.so.1:",
+                            folders=())
+
+    def test_no_device(self):
+        self.assert_refused("no_device", "CUDA_ERROR_NO_DEVICE")
+
+    def test_driver_that_does_not_start(self):
+        for code, name in [(3, "NOT_INITIALIZED"), (802, "SYSTEM_NOT_READY"),
+                           (803, "SYSTEM_DRIVER_MISMATCH"),
+                           (999, "UNKNOWN")]:
+            self.assert_refused(f"init={code}", f"CUDA_ERROR_{name}")
+
+    def test_driver_too_old(self):
+        self.assert_refused(
+            "version=11080",
+            "the driver is for CUDA 11.8; this needs one for 12.0 or later")
+
+    def test_driver_without_an_entry_point(self):
+        self.assert_refused("missing=cuStreamGetCtx",
+                            "the driver has no cuStreamGetCtx")
+
+    # NVML counts, so opening goes well; the device's first use does not.
+    def test_driver_that_does_not_start_beside_nvml(self):
+        result = self.run_tool(
+            "list", LD_LIBRARY_PATH=f"{DRIVER}:{NVML}",
+            DEVRT_FAKE_CUDA="init=803")
+        self.assertIn("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+                      result.stdout + result.stderr)
+
+
+class LostDevice(unittest.TestCase):
+
+    def run_program(self, switches):
+        """Its lines: first, later, free."""
+        environment = dict(os.environ, LD_LIBRARY_PATH=DRIVER,
+                           DEVRT_FAKE_CUDA=switches)
+        result = subprocess.run([PROGRAM], env=environment, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        lines = dict(line.split(": ", 1) for line in result.stdout.splitlines())
+        return result, lines
+
+    def test_nothing_is_lost(self):
+        result, lines = self.run_program("")
+        self.assertEqual(result.returncode, 0, result)
+        self.assertEqual(lines, {"first": "OK", "later": "OK", "free": "OK"})
+
+    def test_error_of_one_call(self):
+        result, lines = self.run_program("fail=cuMemsetD8Async@3:2")
+        self.assertEqual(result.returncode, 1, result)
+        self.assertIn("RESOURCE_EXHAUSTED", lines["first"])
+        self.assertIn("CUDA_ERROR_OUT_OF_MEMORY", lines["first"])
+        self.assertEqual(lines["later"], "OK")
+        self.assertEqual(lines["free"], "OK")
+
+    def test_unknown_error_of_one_call(self):
+        _, lines = self.run_program("fail=cuMemsetD8Async@3:999")
+        self.assertIn("CUDA_ERROR_UNKNOWN", lines["first"])
+        self.assertEqual(lines["later"], "OK")
+
+    def test_lost(self):
+        for code, name, status in [(46, "DEVICE_UNAVAILABLE", "UNAVAILABLE"),
+                                   (719, "LAUNCH_FAILED", "INTERNAL"),
+                                   (999, "UNKNOWN", "UNKNOWN")]:
+            result, lines = self.run_program(f"lost=cuMemsetD8Async@3:{code}")
+            self.assertEqual(result.returncode, 1, result)
+            for line in ["first", "later"]:
+                self.assertIn(status, lines[line])
+                self.assertIn(f"CUDA_ERROR_{name}", lines[line])
+            self.assertIn("quarantine", lines["later"])
+            self.assertEqual(lines["free"], "OK")
+
+
+if __name__ == "__main__":
+    unittest.main()
