@@ -128,8 +128,7 @@ CUresult cuInit(unsigned flags) {
   if (state.initialised) return CUDA_SUCCESS;
   if (TheOptions().init != 0) return static_cast<CUresult>(TheOptions().init);
   uint32_t count = 0;
-  const CUresult error =
-      devrt::fake::Sim<&devrt_ops_v0::device_count>(&count);
+  const CUresult error = devrt::fake::Sim<&devrt_ops_v0::device_count>(&count);
   if (error != CUDA_SUCCESS) return error;
   state.visible = devrt::fake::VisibleOf(count);
   if (state.visible.empty()) return CUDA_ERROR_NO_DEVICE;

@@ -112,11 +112,13 @@ TEST(FakeDriver, NeedsACurrentContextWhereTheDriverDoes) {
     CUstream made = nullptr;
     CUdeviceptr memory = 0;
     CUdevice device = 0;
-    EXPECT_EQ(cuStreamCreateWithPriority(&made, 0, 0), CUDA_ERROR_INVALID_CONTEXT);
+    EXPECT_EQ(cuStreamCreateWithPriority(&made, 0, 0),
+              CUDA_ERROR_INVALID_CONTEXT);
     EXPECT_EQ(cuMemAlloc(&memory, kSize), CUDA_ERROR_INVALID_CONTEXT);
     EXPECT_EQ(cuCtxGetDevice(&device), CUDA_ERROR_INVALID_CONTEXT);
     EXPECT_EQ(cuCtxSynchronize(), CUDA_ERROR_INVALID_CONTEXT);
-    EXPECT_EQ(cuStreamSynchronize(CU_STREAM_LEGACY), CUDA_ERROR_INVALID_CONTEXT);
+    EXPECT_EQ(cuStreamSynchronize(CU_STREAM_LEGACY),
+              CUDA_ERROR_INVALID_CONTEXT);
     EXPECT_EQ(cuStreamSynchronize(nullptr), CUDA_ERROR_INVALID_CONTEXT);
     // These take the object's.
     EXPECT_EQ(cuEventRecord(event, stream), CUDA_SUCCESS);
@@ -169,12 +171,15 @@ TEST(FakeDriver, RegistersHostMemoryOnce) {
     Begin();
     std::vector<char> host(2 * kSize);
     const unsigned flags = CU_MEMHOSTREGISTER_PORTABLE;
-    EXPECT_EQ(cuMemHostUnregister(host.data()), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+    EXPECT_EQ(cuMemHostUnregister(host.data()),
+              CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
     EXPECT_EQ(cuMemHostRegister(host.data(), kSize, flags), CUDA_SUCCESS);
-    EXPECT_EQ(cuMemHostRegister(host.data() + kSize - 1, kSize, flags), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+    EXPECT_EQ(cuMemHostRegister(host.data() + kSize - 1, kSize, flags),
+              CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
     EXPECT_EQ(cuMemHostUnregister(host.data() + 1), CUDA_ERROR_INVALID_VALUE);
     EXPECT_EQ(cuMemHostUnregister(host.data()), CUDA_SUCCESS);
-    EXPECT_EQ(cuMemHostRegister(host.data(), 0, flags), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(cuMemHostRegister(host.data(), 0, flags),
+              CUDA_ERROR_INVALID_VALUE);
   });
 }
 
@@ -186,11 +191,14 @@ TEST(FakeDriver, KeepsPeerState) {
     int can = 1;
     EXPECT_EQ(cuDeviceCanAccessPeer(&can, 0, 0), CUDA_SUCCESS);
     EXPECT_EQ(can, 0);
-    EXPECT_EQ(cuCtxEnablePeerAccess(own, 0), CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
-    EXPECT_EQ(cuCtxDisablePeerAccess(other), CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+    EXPECT_EQ(cuCtxEnablePeerAccess(own, 0),
+              CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+    EXPECT_EQ(cuCtxDisablePeerAccess(other),
+              CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
     EXPECT_EQ(cuCtxEnablePeerAccess(other, 1), CUDA_ERROR_INVALID_VALUE);
     EXPECT_EQ(cuCtxEnablePeerAccess(other, 0), CUDA_SUCCESS);
-    EXPECT_EQ(cuCtxEnablePeerAccess(other, 0), CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+    EXPECT_EQ(cuCtxEnablePeerAccess(other, 0),
+              CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
     EXPECT_EQ(cuCtxDisablePeerAccess(other), CUDA_SUCCESS);
   });
 }
@@ -225,7 +233,8 @@ TEST(FakeDriver, ChecksEvents) {
     const CUevent plain = NewEvent(CU_EVENT_DISABLE_TIMING);
     float milliseconds = 0;
     EXPECT_EQ(cuEventQuery(begin), CUDA_SUCCESS);
-    EXPECT_EQ(cuEventElapsedTime(&milliseconds, begin, end), CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_EQ(cuEventElapsedTime(&milliseconds, begin, end),
+              CUDA_ERROR_INVALID_HANDLE);
     EXPECT_EQ(cuEventRecord(begin, stream), CUDA_SUCCESS);
     uint64_t nanoseconds = 5'000'000;
     void* arguments[] = {&nanoseconds};
@@ -233,17 +242,20 @@ TEST(FakeDriver, ChecksEvents) {
               CUDA_SUCCESS);
     EXPECT_EQ(cuEventRecord(end, stream), CUDA_SUCCESS);
     EXPECT_EQ(cuEventRecord(plain, stream), CUDA_SUCCESS);
-    EXPECT_EQ(cuEventElapsedTime(&milliseconds, begin, end), CUDA_ERROR_NOT_READY);
+    EXPECT_EQ(cuEventElapsedTime(&milliseconds, begin, end),
+              CUDA_ERROR_NOT_READY);
     EXPECT_EQ(cuEventSynchronize(end), CUDA_SUCCESS);
     EXPECT_EQ(cuEventElapsedTime(&milliseconds, begin, end), CUDA_SUCCESS);
     EXPECT_GE(milliseconds, 5);
-    EXPECT_EQ(cuEventElapsedTime(&milliseconds, begin, plain), CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_EQ(cuEventElapsedTime(&milliseconds, begin, plain),
+              CUDA_ERROR_INVALID_HANDLE);
     CUcontext other = nullptr;
     ASSERT_EQ(cuDevicePrimaryCtxRetain(&other, 1), CUDA_SUCCESS);
     ASSERT_EQ(cuCtxSetCurrent(other), CUDA_SUCCESS);
     EXPECT_EQ(cuEventRecord(NewEvent(), stream), CUDA_ERROR_INVALID_HANDLE);
     CUevent event = nullptr;
-    EXPECT_EQ(cuEventCreate(&event, CU_EVENT_INTERPROCESS), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(cuEventCreate(&event, CU_EVENT_INTERPROCESS),
+              CUDA_ERROR_INVALID_VALUE);
   });
 }
 
@@ -362,10 +374,9 @@ TEST(FakeDriver, AbortsWhereTheDriverWouldCrash) {
 TEST(FakeDriver, AbortsForAnUnknownEntryPoint) {
   void* function = nullptr;
   CUdriverProcAddressQueryResult result;
-  EXPECT_DEATH(
-      (void)cuGetProcAddress("cuGraphLaunch", &function, CUDA_VERSION,
-                             CU_GET_PROC_ADDRESS_DEFAULT, &result),
-      "there is no cuGraphLaunch here");
+  EXPECT_DEATH((void)cuGetProcAddress("cuGraphLaunch", &function, CUDA_VERSION,
+                                      CU_GET_PROC_ADDRESS_DEFAULT, &result),
+               "there is no cuGraphLaunch here");
 }
 
 }  // namespace

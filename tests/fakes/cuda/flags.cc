@@ -126,15 +126,15 @@ CUresult WaitForWord(const Target& target, const uint32_t* word,
 }
 
 CUresult SetWord(const Target& target, uint32_t* word, uint32_t value) {
-  return LaunchBody(target.sim, "devrt_set",
-                    [=](const devrt_kernel_context_v0& context) {
-                      void* const local = context.local(
-                          &context, word, sizeof *word, DEVRT_ACCESS_WRITE);
-                      if (local == nullptr) return;
-                      __atomic_store_n(static_cast<uint32_t*>(local), value,
-                                       __ATOMIC_RELEASE);
-                      Open(true);
-                    });
+  return LaunchBody(
+      target.sim, "devrt_set", [=](const devrt_kernel_context_v0& context) {
+        void* const local =
+            context.local(&context, word, sizeof *word, DEVRT_ACCESS_WRITE);
+        if (local == nullptr) return;
+        __atomic_store_n(static_cast<uint32_t*>(local), value,
+                         __ATOMIC_RELEASE);
+        Open(true);
+      });
 }
 
 void OpenFlags() { Open(InCallback()); }

@@ -12,8 +12,8 @@
 struct CUfunc_st {
   CUcontext context = nullptr;
   const char* name = nullptr;
-  CUresult (*launch)(const devrt::fake::Target& target, void** arguments) =
-      nullptr;
+  CUresult (*launch)(const devrt::fake::Target& target,
+                     void** arguments) = nullptr;
 };
 
 namespace devrt::fake {

@@ -57,9 +57,8 @@ CUresult Copy(const char* name, void* dst, const void* src, size_t size,
                          target.sim, dst, static_cast<uint32_t>(to.device), src,
                          static_cast<uint32_t>(from.device), size));
   }
-  return Submitted(target,
-                   Sim<&devrt_ops_v0::copy_async>(target.sim, dst, src, size,
-                                                  DEVRT_COPY_INFER));
+  return Submitted(target, Sim<&devrt_ops_v0::copy_async>(
+                               target.sim, dst, src, size, DEVRT_COPY_INFER));
 }
 
 }  // namespace
@@ -75,8 +74,7 @@ CUresult cuMemAlloc(CUdeviceptr* ptr, size_t size) {
   if (error != CUDA_SUCCESS) return error;
   if (size == 0) return CUDA_ERROR_INVALID_VALUE;
   void* made = nullptr;
-  const CUresult result =
-      Sim<&devrt_ops_v0::alloc>(device, size, kStep, &made);
+  const CUresult result = Sim<&devrt_ops_v0::alloc>(device, size, kStep, &made);
   if (result == CUDA_SUCCESS) *ptr = reinterpret_cast<CUdeviceptr>(made);
   return result;
 }
@@ -138,9 +136,10 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes,
   for (unsigned i = 0; i < count; ++i) {
     switch (attributes[i]) {
       case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-        *static_cast<unsigned*>(values[i]) = !known           ? 0
-                                             : IsDevice(info) ? CU_MEMORYTYPE_DEVICE
-                                                              : CU_MEMORYTYPE_HOST;
+        *static_cast<unsigned*>(values[i]) = !known ? 0
+                                             : IsDevice(info)
+                                                 ? CU_MEMORYTYPE_DEVICE
+                                                 : CU_MEMORYTYPE_HOST;
         break;
       case CU_POINTER_ATTRIBUTE_IS_MANAGED:
         *static_cast<unsigned*>(values[i]) = 0;
@@ -202,10 +201,10 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_context,
   error = Resolve("cuMemcpyPeerAsync", stream, &target);
   if (error != CUDA_SUCCESS) return error;
   const void* const from = Pointer(src);
-  return Submitted(target, Sim<&devrt_ops_v0::copy_peer_async>(
-                               target.sim, Pointer(dst),
-                               SimDevice(dst_context->device), from,
-                               SimDevice(src_context->device), size));
+  return Submitted(target,
+                   Sim<&devrt_ops_v0::copy_peer_async>(
+                       target.sim, Pointer(dst), SimDevice(dst_context->device),
+                       from, SimDevice(src_context->device), size));
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t size,
@@ -220,13 +219,13 @@ CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t size,
     return Submitted(target, Sim<&devrt_ops_v0::fill_async>(
                                  target.sim, ptr, uint32_t{value}, size));
   }
-  return Submitted(
-      target, LaunchBody(target.sim, "fill of pinned memory",
-                         [=](const devrt_kernel_context_v0& context) {
-                           void* const local = context.local(
-                               &context, ptr, size, DEVRT_ACCESS_WRITE);
-                           if (local != nullptr) {
-                             std::memset(local, value, size);
-                           }
-                         }));
+  return Submitted(target,
+                   LaunchBody(target.sim, "fill of pinned memory",
+                              [=](const devrt_kernel_context_v0& context) {
+                                void* const local = context.local(
+                                    &context, ptr, size, DEVRT_ACCESS_WRITE);
+                                if (local != nullptr) {
+                                  std::memset(local, value, size);
+                                }
+                              }));
 }

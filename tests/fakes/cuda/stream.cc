@@ -54,8 +54,9 @@ CUresult Resolve(const char* call, CUstream stream, Target* target) {
     if (error != CUDA_SUCCESS) return error;
     target->sim_device = SimDevice(target->context->device);
     return DefaultStream(target->sim_device,
-                         stream == CU_STREAM_PER_THREAD ? DEVRT_STREAM_PER_THREAD
-                                                        : DEVRT_STREAM_LEGACY,
+                         stream == CU_STREAM_PER_THREAD
+                             ? DEVRT_STREAM_PER_THREAD
+                             : DEVRT_STREAM_LEGACY,
                          &target->sim);
   }
   Streams().Check(stream, call, "stream");
@@ -153,8 +154,8 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
   }
   if (error != CUDA_SUCCESS) return error;
   if (flags != CU_EVENT_WAIT_DEFAULT) return CUDA_ERROR_INVALID_VALUE;
-  return Submitted(target, Sim<&devrt_ops_v0::stream_wait_event>(target.sim,
-                                                                 event->sim));
+  return Submitted(
+      target, Sim<&devrt_ops_v0::stream_wait_event>(target.sim, event->sim));
 }
 
 CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
@@ -212,8 +213,8 @@ CUresult cuEventCreate(CUevent* event, unsigned flags) {
   CUresult error = Enter("cuEventCreate");
   if (error == CUDA_SUCCESS) error = NeedContext(&context);
   if (error != CUDA_SUCCESS) return error;
-  constexpr unsigned kKnown = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING |
-                              CU_EVENT_INTERPROCESS;
+  constexpr unsigned kKnown =
+      CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
   const bool timing = (flags & CU_EVENT_DISABLE_TIMING) == 0;
   if ((flags & ~kKnown) != 0 ||
       ((flags & CU_EVENT_INTERPROCESS) != 0 && timing)) {
@@ -277,8 +278,8 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
   int64_t nanoseconds = 0;
-  error = Sim<&devrt_ops_v0::event_elapsed_ns>(begin->sim, end->sim,
-                                               &nanoseconds);
+  error =
+      Sim<&devrt_ops_v0::event_elapsed_ns>(begin->sim, end->sim, &nanoseconds);
   *milliseconds = static_cast<float>(static_cast<double>(nanoseconds) / 1e6);
   return error;
 }
