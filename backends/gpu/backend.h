@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -106,9 +107,10 @@ class Backend {
     uint32_t ordinal = 0;
     typename Api::Device native{};
     std::atomic<Context> context{};  // retained once somebody names it
-    std::mutex mutex;                // guards what follows
+    std::mutex mutex;                // guards the next two
     devrt_device_props_v0 props{};
     bool has_props = false;
+    std::mutex kernels_mutex;  // held while the kernels are tried out
     typename Api::Module module{};
     struct Probe {
       typename Api::Function spin{}, wait{}, set{}, fault{};
@@ -197,11 +199,14 @@ class Backend {
     const ContextScope scope(*api_, stream.context);
     return scope.error() != Api::kSuccess ? scope.error() : call();
   }
+  void* Align(void* memory, uint64_t size, uint64_t alignment);
+  void* Unalign(void* ptr);
   devrt_status Adopt(Device* device, void* native, devrt_stream* stream);
   devrt_status DefaultStream(Device* device, uint32_t kind,
                              devrt_stream* stream);
   static bool HidesRecords(const Stream& stream);
   Error RecordMarker(Stream* stream);
+  Error SynchronizeRecords(Stream* stream);
   Error QueryRecords(Stream* stream);
   devrt_status EnsureEvent(Event* event, const Stream& stream);
 
@@ -225,11 +230,17 @@ class Backend {
   Error init_error_ = Api::kSuccess;
   std::vector<std::unique_ptr<Device>> devices_;  // after InitOnce
 
-  std::mutex mutex_;                          // guards what follows
-  std::unordered_map<void*, void*> aligned_;  // pointer to its allocation
+  std::mutex mutex_;  // guards what follows
+  struct Span {
+    void* ptr;
+    uint64_t size;
+  };
+  std::map<void*, Span> aligned_;  // what was given out, by its allocation
+  std::atomic<bool> has_aligned_{false};  // ever
   std::unordered_map<uint32_t, std::unique_ptr<Stream>> legacy_;
   std::vector<std::unique_ptr<Stream>> per_thread_;
   std::vector<Stream*> foreign_;              // adopted, of other contexts
+  std::mutex peers_mutex_;                    // guards the next one
   std::unordered_map<uint64_t, bool> peers_;  // (device, peer): by us
 };
 

@@ -18,6 +18,13 @@ devrt_status Backend<Api>::copy_async(devrt_stream handle, void* dst,
   Stream* const stream = Of(handle);
   if (kind == DEVRT_COPY_H2H) {
     if (devrt_status error = stream_sync(handle)) return error;
+    // Also behind legacy work, as every operation of a blocking stream.
+    if (stream->blocking && stream->kind != DEVRT_STREAM_LEGACY) {
+      if (devrt_status error =
+              Take(SynchronizeRecords(stream), "stream sync", stream->device)) {
+        return error;
+      }
+    }
     std::memcpy(dst, src, size);
     return nullptr;
   }
@@ -95,7 +102,7 @@ devrt_status Backend<Api>::peer_enable(uint32_t ordinal, uint32_t peer) {
   Context context{}, peer_context{};
   if (devrt_status error = Enter(device, &context)) return error;
   if (devrt_status error = Enter(other, &peer_context)) return error;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<std::mutex> lock(peers_mutex_);
   const uint64_t key = uint64_t{ordinal} << 32 | peer;
   if (peers_.count(key) != 0) {
     return Refuse(DEVRT_ALREADY_EXISTS, "%s:%u may access %s:%u already",
@@ -118,7 +125,7 @@ devrt_status Backend<Api>::peer_disable(uint32_t ordinal, uint32_t peer) {
   Device* other = nullptr;
   if (devrt_status error = Find(ordinal, &device)) return error;
   if (devrt_status error = Find(peer, &other)) return error;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<std::mutex> lock(peers_mutex_);
   const auto found = peers_.find(uint64_t{ordinal} << 32 | peer);
   if (found == peers_.end()) {
     return Refuse(DEVRT_FAILED_PRECONDITION, "%s:%u may not access %s:%u",

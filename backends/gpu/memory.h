@@ -37,15 +37,7 @@ devrt_status Backend<Api>::alloc(uint32_t ordinal, uint64_t size,
                "allocation", device)) {
     return error;
   }
-  if (!natural) {
-    const auto address = reinterpret_cast<uintptr_t>(memory);
-    void* const aligned = reinterpret_cast<void*>(
-        (address + alignment - 1) & ~static_cast<uintptr_t>(alignment - 1));
-    const std::lock_guard<std::mutex> lock(mutex_);
-    aligned_[aligned] = memory;
-    memory = aligned;
-  }
-  *ptr = memory;
+  *ptr = natural ? memory : Align(memory, size, alignment);
   return nullptr;
 }
 
@@ -55,18 +47,9 @@ devrt_status Backend<Api>::dealloc(uint32_t ordinal, void* ptr, uint64_t) {
   if (devrt_status error = Find(ordinal, &device)) return error;
   Context context{};
   if (devrt_status error = Enter(device, &context)) return error;
-  void* memory = ptr;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = aligned_.find(ptr);
-    if (found != aligned_.end()) {
-      memory = found->second;
-      aligned_.erase(found);
-    }
-  }
   const ContextScope scope(*api_, context);
   if (devrt_status error = Take(scope.error(), "context", device)) return error;
-  return Take(api_->Free(memory), "deallocation", device);
+  return Take(api_->Free(Unalign(ptr)), "deallocation", device);
 }
 
 template <class Api>
@@ -74,21 +57,57 @@ devrt_status Backend<Api>::host_alloc(uint32_t ordinal, uint64_t size,
                                       uint64_t alignment, void** ptr) {
   Device* device = nullptr;
   if (devrt_status error = Find(ordinal, &device)) return error;
-  if (alignment > 4096) {
-    return Refuse(DEVRT_INVALID_ARGUMENT,
-                  "pinned memory is aligned to 4096 bytes, not to %llu",
-                  static_cast<unsigned long long>(alignment));
+  if (size >= kLargestSize || alignment >= kLargestSize) {
+    return Refuse(DEVRT_RESOURCE_EXHAUSTED,
+                  "%llu bytes are more than any host has",
+                  static_cast<unsigned long long>(size));
   }
   Context context{};
   if (devrt_status error = Enter(device, &context)) return error;
   const ContextScope scope(*api_, context);
   if (devrt_status error = Take(scope.error(), "context", device)) return error;
-  return Take(api_->AllocateHost(ptr, size), "pinned allocation", device);
+  const bool natural = alignment <= kNaturalAlignment;
+  void* memory = nullptr;
+  if (devrt_status error =
+          Take(api_->AllocateHost(&memory, natural ? size : size + alignment),
+               "pinned allocation", device)) {
+    return error;
+  }
+  *ptr = natural ? memory : Align(memory, size, alignment);
+  return nullptr;
 }
 
 template <class Api>
 devrt_status Backend<Api>::host_dealloc(void* ptr, uint64_t) {
-  return Take(api_->FreeHost(ptr), "pinned deallocation");
+  return Take(api_->FreeHost(Unalign(ptr)), "pinned deallocation");
+}
+
+// ---- Alignments that the driver does not give -------------------------------
+
+template <class Api>
+void* Backend<Api>::Align(void* memory, uint64_t size, uint64_t alignment) {
+  const auto address = reinterpret_cast<uintptr_t>(memory);
+  void* const aligned = reinterpret_cast<void*>(
+      (address + alignment - 1) & ~static_cast<uintptr_t>(alignment - 1));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  aligned_[memory] = {aligned, size};
+  has_aligned_ = true;
+  return aligned;
+}
+
+// What is to be freed for `ptr`.
+template <class Api>
+void* Backend<Api>::Unalign(void* ptr) {
+  if (!has_aligned_) return ptr;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  // Its allocation begins at or before it: the last such one.
+  auto found = aligned_.upper_bound(ptr);
+  if (found == aligned_.begin()) return ptr;
+  --found;
+  if (found->second.ptr != ptr) return ptr;
+  void* const memory = found->first;
+  aligned_.erase(found);
+  return memory;
 }
 
 template <class Api>
@@ -123,6 +142,14 @@ devrt_status Backend<Api>::pointer_info(const void* ptr,
   devrt_pointer_info_v0 mine = {};
   // Never an error for what the driver does not know (C71).
   (void)api_->Inspect(ptr, &mine);
+  if (has_aligned_ && mine.base != nullptr) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = aligned_.find(mine.base);
+    if (found != aligned_.end()) {
+      mine.base = found->second.ptr;
+      mine.size = found->second.size;
+    }
+  }
   plugin::WriteStruct(info, mine);
   return nullptr;
 }

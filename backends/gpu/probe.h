@@ -21,7 +21,7 @@ devrt_status Backend<Api>::LoadKernels(Device* device) {
   if (device->has_kernels.load(std::memory_order_acquire)) return nullptr;
   Context context{};
   if (devrt_status error = Enter(device, &context)) return error;
-  const std::lock_guard<std::mutex> lock(device->mutex);
+  const std::lock_guard<std::mutex> lock(device->kernels_mutex);
   if (device->has_kernels.load(std::memory_order_relaxed)) return nullptr;
   const ContextScope scope(*api_, context);
   Error error = scope.error();

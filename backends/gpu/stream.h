@@ -165,16 +165,7 @@ devrt_status Backend<Api>::stream_sync(devrt_stream handle) {
   Error error =
       On(*stream, [&] { return api_->SynchronizeStream(stream->native); });
   if (error == Api::kSuccess && HidesRecords(*stream)) {
-    uint64_t records = 0;
-    {
-      const std::lock_guard<std::mutex> lock(stream->marker_mutex);
-      error = RecordMarker(stream);
-      records = stream->marked_records;
-    }
-    if (error == Api::kSuccess) error = api_->SynchronizeEvent(stream->marker);
-    if (error == Api::kSuccess) {
-      stream->records_complete.store(records, std::memory_order_release);
-    }
+    error = SynchronizeRecords(stream);
   }
   return Take(error, "stream sync", stream->device);
 }
@@ -209,6 +200,24 @@ typename Api::Error Backend<Api>::RecordMarker(Stream* stream) {
   if (error != Api::kSuccess) return error;
   stream->marker_pending = true;
   stream->marked_records = records;
+  return error;
+}
+
+// Also for what the legacy stream still holds for this one.
+template <class Api>
+typename Api::Error Backend<Api>::SynchronizeRecords(Stream* stream) {
+  uint64_t records = 0;
+  {
+    const std::lock_guard<std::mutex> lock(stream->marker_mutex);
+    if (const Error error = RecordMarker(stream); error != Api::kSuccess) {
+      return error;
+    }
+    records = stream->marked_records;
+  }
+  const Error error = api_->SynchronizeEvent(stream->marker);
+  if (error == Api::kSuccess) {
+    stream->records_complete.store(records, std::memory_order_release);
+  }
   return error;
 }
 
