@@ -183,6 +183,15 @@ class Backend {
   // nullptr for success; `device` is at fault if it is known.
   devrt_status Take(Error error, const char* entry_point,
                     const Device* device = nullptr);
+  // Of what is given up: an earlier fault is not its to report (C94).
+  devrt_status TakeEnd(Error error, const char* entry_point,
+                       const Device* device = nullptr);
+  // The fault that has ended the process's devices, for calls that need not
+  // ask the driver.
+  devrt_status Fault(const char* entry_point, const Device* device) {
+    const Error fault = fault_.load(std::memory_order_relaxed);
+    return fault == Api::kSuccess ? nullptr : Take(fault, entry_point, device);
+  }
   bool ComesAgain(Error native, const Device* device);
   devrt_status Find(uint32_t ordinal, Device** device);
   // Names it: makes its primary context if there is none.
@@ -226,6 +235,7 @@ class Backend {
   const devrt_host_v0* const host_;
   const std::unique_ptr<Api> api_;
   const uint32_t count_;
+  std::atomic<Error> fault_{Api::kSuccess};
   std::once_flag init_;
   Error init_error_ = Api::kSuccess;
   std::vector<std::unique_ptr<Device>> devices_;  // after InitOnce

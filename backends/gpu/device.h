@@ -85,6 +85,7 @@ devrt_status Backend<Api>::Take(Error native, const char* entry_point,
   // A fault takes every context of the process with it (C95).
   if (sticky) {
     origin.flags = DEVRT_ERROR_STICKY | DEVRT_ERROR_ASYNC | DEVRT_ERROR_PROCESS;
+    fault_.store(native, std::memory_order_relaxed);
   } else if (lost) {
     origin.flags = DEVRT_ERROR_STICKY;
   }
@@ -95,6 +96,13 @@ devrt_status Backend<Api>::Take(Error native, const char* entry_point,
   origin.entry_point = entry_point;
   host_->error_set_origin(host_->host, error, &origin);
   return error;
+}
+
+template <class Api>
+devrt_status Backend<Api>::TakeEnd(Error native, const char* entry_point,
+                                   const Device* device) {
+  if (Api::MeaningOf(native).error_class == ErrorClass::kSticky) return nullptr;
+  return Take(native, entry_point, device);
 }
 
 // Asks once more, with what never waits.

@@ -19,6 +19,7 @@ devrt_status Backend<Api>::event_create(uint32_t ordinal, uint32_t flags,
     return Refuse(DEVRT_INVALID_ARGUMENT,
                   "an interprocess event cannot have timing");
   }
+  if (devrt_status error = Fault("event creation", device)) return error;
   auto made = std::make_unique<Event>();
   made->device = device;
   made->flags = flags;
@@ -31,7 +32,8 @@ devrt_status Backend<Api>::event_destroy(devrt_event handle) {
   const std::unique_ptr<Event> gone(Of(handle));
   const typename Api::Event native = gone->native.load();
   if (native == typename Api::Event{}) return nullptr;
-  return Take(api_->DestroyEvent(native), "event destruction", gone->device);
+  return TakeEnd(api_->DestroyEvent(native), "event destruction",
+                 gone->device);
 }
 
 template <class Api>

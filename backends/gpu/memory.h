@@ -49,7 +49,16 @@ devrt_status Backend<Api>::dealloc(uint32_t ordinal, void* ptr, uint64_t) {
   if (devrt_status error = Enter(device, &context)) return error;
   const ContextScope scope(*api_, context);
   if (devrt_status error = Take(scope.error(), "context", device)) return error;
-  return Take(api_->Free(Unalign(ptr)), "deallocation", device);
+  // The driver frees for any device; against the free, asking costs nothing.
+  devrt_pointer_info_v0 info = {};
+  if (api_->Inspect(ptr, &info) == Api::kSuccess &&
+      info.kind != DEVRT_POINTER_UNREGISTERED &&
+      info.device != static_cast<int32_t>(ordinal)) {
+    return Refuse(DEVRT_INVALID_ARGUMENT,
+                  "%p is memory of %s:%d, not of %s:%u", ptr, Api::kBackend,
+                  info.device, Api::kBackend, ordinal);
+  }
+  return TakeEnd(api_->Free(Unalign(ptr)), "deallocation", device);
 }
 
 template <class Api>
@@ -79,7 +88,7 @@ devrt_status Backend<Api>::host_alloc(uint32_t ordinal, uint64_t size,
 
 template <class Api>
 devrt_status Backend<Api>::host_dealloc(void* ptr, uint64_t) {
-  return Take(api_->FreeHost(Unalign(ptr)), "pinned deallocation");
+  return TakeEnd(api_->FreeHost(Unalign(ptr)), "pinned deallocation");
 }
 
 // ---- Alignments that the driver does not give -------------------------------
@@ -130,7 +139,7 @@ devrt_status Backend<Api>::host_unregister(void* ptr) {
     if (context == Context{}) continue;
     const ContextScope scope(*api_, context);
     if (scope.error() != Api::kSuccess) continue;
-    return Take(api_->UnregisterHost(ptr), "host unregistration");
+    return TakeEnd(api_->UnregisterHost(ptr), "host unregistration");
   }
   return Refuse(DEVRT_NOT_FOUND, "%p is not registered", ptr);
 }

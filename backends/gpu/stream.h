@@ -11,6 +11,9 @@
 
 namespace devrt::gpu {
 
+// Questions after an event that was recorded just now: some microseconds.
+inline constexpr int kFreshPolls = 64;
+
 template <class Api>
 devrt_status Backend<Api>::stream_create(uint32_t ordinal,
                                          const devrt_stream_desc_v0* desc,
@@ -141,8 +144,8 @@ devrt_status Backend<Api>::stream_destroy(devrt_stream handle) {
                    foreign_.end());
     return nullptr;
   }
-  return Take(api_->DestroyStream(gone->native), "stream destruction",
-              gone->device);
+  return TakeEnd(api_->DestroyStream(gone->native), "stream destruction",
+                 gone->device);
 }
 
 template <class Api>
@@ -226,26 +229,23 @@ typename Api::Error Backend<Api>::QueryRecords(Stream* stream) {
   const std::lock_guard<std::mutex> lock(stream->marker_mutex);
   // A marker that is pending is not recorded again: each question would move
   // it away from its answer.
-  if (!stream->marker_pending) {
+  const bool fresh = !stream->marker_pending;
+  if (fresh) {
     if (const Error error = RecordMarker(stream); error != Api::kSuccess) {
       return error;
     }
   }
+  // A fresh one takes a moment where there is nothing to wait for.
   Error error = api_->QueryEvent(stream->marker);
-  if (error == Api::kSuccess) {
-    stream->marker_pending = false;
-    stream->records_complete.store(stream->marked_records,
-                                   std::memory_order_release);
-    return stream->marked_records == stream->records.load() ? Api::kSuccess
-                                                            : Api::kNotReady;
+  for (int i = 0; fresh && error == Api::kNotReady && i < kFreshPolls; ++i) {
+    error = api_->QueryEvent(stream->marker);
   }
-  if (error != Api::kNotReady) return error;
-  // A fresh marker takes its time; where no legacy work is left, there is
-  // nothing that a record could still wait for.
-  const ContextScope scope(*api_, stream->context);
-  error = scope.error();
-  return error == Api::kSuccess ? api_->QueryStream(Api::LegacyStream())
-                                : error;
+  if (error != Api::kSuccess) return error;
+  stream->marker_pending = false;
+  stream->records_complete.store(stream->marked_records,
+                                 std::memory_order_release);
+  return stream->marked_records == stream->records.load() ? Api::kSuccess
+                                                          : Api::kNotReady;
 }
 
 template <class Api>
@@ -262,7 +262,9 @@ devrt_status Backend<Api>::stream_wait_event(devrt_stream handle,
   const typename Api::Event native =
       event->native.load(std::memory_order_acquire);
   // Never recorded: an empty set of work.
-  if (event->records.load(std::memory_order_acquire) == 0) return nullptr;
+  if (event->records.load(std::memory_order_acquire) == 0) {
+    return Fault("wait for an event", stream->device);
+  }
   return Take(On(*stream, [&] { return api_->Wait(stream->native, native); }),
               "wait for an event", stream->device);
 }

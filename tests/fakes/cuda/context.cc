@@ -228,6 +228,43 @@ CUresult cuMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
                                       total_bytes);
 }
 
+// ---- What other libraries in the process do ---------------------------------
+// The plugin asks for none of these; tests call them.
+
+#if CUDA_VERSION >= 13000
+CUresult cuCtxCreate(CUcontext* context, CUctxCreateParams*, unsigned,
+                     CUdevice device) {
+#else
+CUresult cuCtxCreate(CUcontext* context, unsigned, CUdevice device) {
+#endif
+  const CUresult error = EnterWith("cuCtxCreate", device, kDeviceCall);
+  if (error != CUDA_SUCCESS) return error;
+  auto* const made = new CUctx_st();  // for ever: handles may outlive it
+  made->device = static_cast<uint32_t>(device);
+  made->alive = true;
+  Contexts().Add(made);
+  ContextStack().push_back(made);
+  *context = made;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxDestroy(CUcontext context) {
+  const CUresult error = Enter("cuCtxDestroy");
+  if (error != CUDA_SUCCESS) return error;
+  const CUresult alive = CheckAlive(context);
+  if (alive != CUDA_SUCCESS) return alive;
+  context->alive = false;
+  std::vector<CUcontext>& stack = ContextStack();
+  if (!stack.empty() && stack.back() == context) stack.pop_back();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxReset(CUdevice device) {
+  const CUresult error = EnterWith("cuDevicePrimaryCtxReset", device, kQuiet);
+  if (error == CUDA_SUCCESS) Primary(device)->alive = false;
+  return error;
+}
+
 // ---- Peers ------------------------------------------------------------------
 
 CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {

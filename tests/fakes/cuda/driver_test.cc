@@ -4,31 +4,18 @@
 // CUDA columns and 1.13).  Each test has a process of its own: a fault stays.
 #include <cuda.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <thread>
 #include <vector>
 
+#include "tests/fakes/cuda/alone.h"
+
 namespace {
 
-constexpr size_t kSize = 4096;
+using devrt::test::Alone;
 
-// Runs `body` in a process of its own; its failures are the test's.
-template <typename Body>
-void Alone(Body body) {
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    body();
-    _exit(::testing::Test::HasFailure() ? 1 : 0);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
-  EXPECT_EQ(WEXITSTATUS(status), 0);
-}
+constexpr size_t kSize = 4096;
 
 // With the primary context of device 0 current.
 CUcontext Begin() {

@@ -14,11 +14,14 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kPoll{100};
 
-// A kernel that has begun to wait.
+// A kernel that has begun to wait.  In virtual mode it waits twice: for `flag`
+// as long as the host sees it wait, then for `rest`, so that the simulated time
+// of the timeout passes, too.
 struct Watch {
   const uint32_t* word;
   Clock::time_point deadline;
   devrt_flag flag;
+  devrt_flag rest;  // or NULL
 };
 
 struct State {
@@ -50,12 +53,19 @@ void Open(bool inside) {
     const bool fault = TheFault() != CUDA_SUCCESS;
     const Clock::time_point now = Clock::now();
     for (size_t i = 0; i < state.watches.size();) {
-      const Watch watch = state.watches[i];
-      if (!fault && Load(watch.word) == 0 && now < watch.deadline) {
+      Watch& watch = state.watches[i];
+      const bool set = fault || Load(watch.word) != 0;
+      if (!set && now < watch.deadline) {
         ++i;
         continue;
       }
       open.push_back(watch.flag);
+      if (watch.rest != nullptr && !set) {
+        watch = {watch.word, Clock::time_point::max(), watch.rest, nullptr};
+        ++i;
+        continue;
+      }
+      if (watch.rest != nullptr) open.push_back(watch.rest);
       state.watches.erase(state.watches.begin() +
                           static_cast<std::ptrdiff_t>(i));
     }
@@ -106,9 +116,12 @@ void Arm(const Watch& watch) {
 
 CUresult WaitForWord(const Target& target, const uint32_t* word,
                      uint64_t timeout) {
-  devrt_flag flag = nullptr;
+  devrt_flag flag = nullptr, rest = nullptr;
   CUresult error =
       Probe<&devrt_probe_v0::flag_create>(target.sim_device, &flag);
+  if (error == CUDA_SUCCESS && timeout != 0 && IsVirtual()) {
+    error = Probe<&devrt_probe_v0::flag_create>(target.sim_device, &rest);
+  }
   if (error != CUDA_SUCCESS) return error;
   error = LaunchBody(
       target.sim, "devrt_wait", [=](const devrt_kernel_context_v0& context) {
@@ -119,10 +132,12 @@ CUresult WaitForWord(const Target& target, const uint32_t* word,
         Arm({word,
              timeout == 0 ? Clock::time_point::max()
                           : Clock::now() + std::chrono::nanoseconds(timeout),
-             flag});
+             flag, rest});
       });
   if (error != CUDA_SUCCESS) return error;
-  return Probe<&devrt_probe_v0::flag_wait>(target.sim, flag, uint64_t{0});
+  error = Probe<&devrt_probe_v0::flag_wait>(target.sim, flag, uint64_t{0});
+  if (error != CUDA_SUCCESS || rest == nullptr) return error;
+  return Probe<&devrt_probe_v0::flag_wait>(target.sim, rest, timeout);
 }
 
 CUresult SetWord(const Target& target, uint32_t* word, uint32_t value) {

@@ -95,6 +95,10 @@ const Simulator& TheSimulator() {
   return simulator;
 }
 
+bool IsVirtual() {
+  return Configuration().find("mode=threaded") == std::string::npos;
+}
+
 CUresult Translate(devrt_status given) {
   if (given == nullptr) return CUDA_SUCCESS;
   const test::OwnedStatus status(given);

@@ -27,6 +27,9 @@ struct Simulator {
 // Opened at the first call, by whoever calls cuInit.
 const Simulator& TheSimulator();
 
+// Whether its clock is not the real one.
+bool IsVirtual();
+
 // Ends the status.  A fault of a device becomes the process's.
 CUresult Translate(devrt_status status);
 

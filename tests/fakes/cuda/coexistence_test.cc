@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// devrt beside another library that uses the same driver: whatever happens, the
+// thread's context is what it was, and no device that nobody named has one.
+#include <cuda.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "devrt/devrt.h"
+#include "tests/fakes/cuda/alone.h"
+#include "tests/support/status_matchers.h"
+
+namespace devrt {
+namespace {
+
+using ::testing::HasSubstr;
+using test::Alone;
+using testing::Must;
+using testing::StatusIs;
+
+constexpr uint64_t kSize = 4096;
+
+CUcontext NewContext(CUdevice device) {
+  CUcontext context = nullptr;
+#if CUDA_VERSION >= 13000
+  EXPECT_EQ(cuCtxCreate(&context, nullptr, 0, device), CUDA_SUCCESS);
+#else
+  EXPECT_EQ(cuCtxCreate(&context, 0, device), CUDA_SUCCESS);
+#endif
+  return context;
+}
+
+CUcontext Current() {
+  CUcontext context = nullptr;
+  EXPECT_EQ(cuCtxGetCurrent(&context), CUDA_SUCCESS);
+  return context;
+}
+
+bool HasPrimary(CUdevice device) {
+  unsigned flags = 0;
+  int active = 0;
+  EXPECT_EQ(cuDevicePrimaryCtxGetState(device, &flags, &active), CUDA_SUCCESS);
+  return active != 0;
+}
+
+// Some of everything that needs a context; what fails is not the question.
+void UseEverything(Device device, Device peer) {
+  std::vector<char> host(kSize);
+  (void)device.GetMemoryInfo();
+  auto memory = Allocate(device, kSize);
+  auto pinned = AllocateHost(device, kSize);
+  if (RegisterHost(device, host.data(), kSize).ok()) {
+    (void)UnregisterHost(device, host.data());
+  }
+  auto stream = Stream::Create(device, {0, true});
+  auto event = Event::Create(device);
+  if (stream.ok() && event.ok() && memory.ok()) {
+    (void)FillAsync(*stream, *memory, 1, kSize);
+    (void)event->Record(*stream);
+    (void)stream->Wait(*event);
+    (void)stream->Query();
+    (void)stream->Synchronize();
+    (void)FillAsync(DefaultStream(device), *memory, 1, kSize);
+  }
+  if (EnablePeerAccess(device, peer).ok()) {
+    (void)DisablePeerAccess(device, peer);
+  }
+  (void)device.Synchronize();
+  if (pinned.ok()) (void)FreeHost(*pinned);
+  if (memory.ok()) (void)Free(device, *memory);
+  const DeviceGuard guard(device);
+}
+
+TEST(Coexistence, RestoresAForeignContext) {
+  Alone([] {
+    const Device device = Must(GetDevice("cuda:0"));
+    const Device peer = Must(GetDevice("cuda:1"));
+    ASSERT_EQ(cuInit(0), CUDA_SUCCESS);
+    const CUcontext foreign = NewContext(1);
+    UseEverything(device, peer);
+    EXPECT_EQ(Current(), foreign);
+    {
+      const DeviceGuard guard(device);
+      EXPECT_NE(Current(), foreign);
+    }
+    EXPECT_EQ(Current(), foreign);
+  });
+}
+
+TEST(Coexistence, RestoresNoContext) {
+  Alone([] {
+    const Device device = Must(GetDevice("cuda:0"));
+    UseEverything(device, Must(GetDevice("cuda:1")));
+    EXPECT_EQ(Current(), nullptr);
+  });
+}
+
+// Each call of the driver's fails once, in its first and in its second use.
+TEST(Coexistence, RestoresTheContextAfterErrors) {
+  for (const char* const call :
+       {"cuDevicePrimaryCtxRetain", "cuCtxSetCurrent", "cuCtxSynchronize",
+        "cuCtxEnablePeerAccess", "cuCtxDisablePeerAccess", "cuMemGetInfo",
+        "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost",
+        "cuMemHostRegister", "cuMemHostUnregister", "cuMemsetD8Async",
+        "cuStreamCreateWithPriority", "cuStreamDestroy", "cuStreamQuery",
+        "cuStreamSynchronize", "cuStreamWaitEvent", "cuEventCreate",
+        "cuEventDestroy", "cuEventRecord", "cuEventQuery",
+        "cuEventSynchronize"}) {
+    for (const char* const which : {"@1:1", "@2:1"}) {
+      const std::string failure = std::string(call) + which;
+      // That is the restoring itself.
+      if (failure == "cuCtxSetCurrent@2:1") continue;
+      SCOPED_TRACE(failure);
+      Alone([=] {
+        setenv("DEVRT_FAKE_CUDA", ("fail=" + failure).c_str(), 1);
+        const Device device = Must(GetDevice("cuda:0"));
+        const Device peer = Must(GetDevice("cuda:1"));
+        ASSERT_EQ(cuInit(0), CUDA_SUCCESS);
+        const CUcontext foreign = NewContext(1);
+        UseEverything(device, peer);
+        EXPECT_EQ(Current(), foreign);
+      });
+    }
+  }
+}
+
+TEST(C103, MakesNoContextOnADeviceThatNobodyNamed) {
+  Alone([] {
+    const Device device = Must(GetDevice("cuda:1"));
+    (void)Must(device.Properties());
+    (void)Must(GetDevice("cuda:0")).Synchronize();
+    EXPECT_FALSE(HasPrimary(0));
+    EXPECT_FALSE(HasPrimary(1));
+    {
+      const DeviceGuard guard(device);
+      const Stream stream = Must(Stream::Create(device));
+      void* const memory = Must(Allocate(device, kSize));
+      EXPECT_OK(FillAsync(stream, memory, 1, kSize));
+      EXPECT_OK(stream.Synchronize());
+      EXPECT_OK(Free(device, memory));
+    }
+    EXPECT_TRUE(HasPrimary(1));
+    EXPECT_FALSE(HasPrimary(0));
+  });
+}
+
+TEST(C104, AdoptsAStreamOfAForeignContext) {
+  Alone([] {
+    const Device device = Must(GetDevice("cuda:1"));
+    ASSERT_EQ(cuInit(0), CUDA_SUCCESS);
+    (void)NewContext(1);
+    CUstream native = nullptr;
+    ASSERT_EQ(cuStreamCreateWithPriority(&native, 0, 0), CUDA_SUCCESS);
+    EXPECT_THAT(Stream::FromNative(Must(GetDevice("cuda:0")), native),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("belongs to cuda:1")));
+    const Stream stream = Must(Stream::FromNative(device, native));
+    const Event event = Must(Event::Create(device));
+    EXPECT_OK(event.Record(stream));
+    EXPECT_OK(stream.Synchronize());
+    EXPECT_TRUE(Must(stream.Query()));
+    EXPECT_OK(device.Synchronize());
+  });
+}
+
+// As cudaDeviceReset does: a clear status, no crash.
+TEST(Coexistence, SurvivesAReset) {
+  Alone([] {
+    const Device device = Must(GetDevice("cuda:0"));
+    void* const memory = Must(Allocate(device, kSize));
+    const Stream stream = Must(Stream::Create(device));
+    ASSERT_EQ(cuDevicePrimaryCtxReset(0), CUDA_SUCCESS);
+    EXPECT_THAT(FillAsync(stream, memory, 1, kSize),
+                StatusIs(absl::StatusCode::kFailedPrecondition,
+                         HasSubstr("CUDA_ERROR_CONTEXT_IS_DESTROYED")));
+    EXPECT_THAT(Allocate(device, kSize),
+                StatusIs(absl::StatusCode::kFailedPrecondition,
+                         HasSubstr("CUDA_ERROR_CONTEXT_IS_DESTROYED")));
+  });
+}
+
+}  // namespace
+}  // namespace devrt
