@@ -216,6 +216,7 @@ class Backend {
   static bool HidesRecords(const Stream& stream);
   Error RecordMarker(Stream* stream);
   Error SynchronizeRecords(Stream* stream);
+  static void NoteMarkerComplete(Stream* stream);
   Error QueryRecords(Stream* stream);
   devrt_status EnsureEvent(Event* event, const Stream& stream);
 

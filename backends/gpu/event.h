@@ -32,8 +32,7 @@ devrt_status Backend<Api>::event_destroy(devrt_event handle) {
   const std::unique_ptr<Event> gone(Of(handle));
   const typename Api::Event native = gone->native.load();
   if (native == typename Api::Event{}) return nullptr;
-  return TakeEnd(api_->DestroyEvent(native), "event destruction",
-                 gone->device);
+  return TakeEnd(api_->DestroyEvent(native), "event destruction", gone->device);
 }
 
 template <class Api>

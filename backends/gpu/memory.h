@@ -54,9 +54,8 @@ devrt_status Backend<Api>::dealloc(uint32_t ordinal, void* ptr, uint64_t) {
   if (api_->Inspect(ptr, &info) == Api::kSuccess &&
       info.kind != DEVRT_POINTER_UNREGISTERED &&
       info.device != static_cast<int32_t>(ordinal)) {
-    return Refuse(DEVRT_INVALID_ARGUMENT,
-                  "%p is memory of %s:%d, not of %s:%u", ptr, Api::kBackend,
-                  info.device, Api::kBackend, ordinal);
+    return Refuse(DEVRT_INVALID_ARGUMENT, "%p is memory of %s:%d, not of %s:%u",
+                  ptr, Api::kBackend, info.device, Api::kBackend, ordinal);
   }
   return TakeEnd(api_->Free(Unalign(ptr)), "deallocation", device);
 }

@@ -90,7 +90,7 @@ devrt_status Backend<Api>::FlagCreate(uint32_t ordinal, devrt_flag* flag) {
   if (devrt_status error = host_alloc(ordinal, sizeof(uint32_t), 0, &word)) {
     return error;
   }
-  *static_cast<volatile uint32_t*>(word) = 0;
+  __atomic_store_n(static_cast<uint32_t*>(word), 0, __ATOMIC_SEQ_CST);
   *flag = reinterpret_cast<devrt_flag>(
       new Flag{device, static_cast<volatile uint32_t*>(word)});
   return nullptr;
@@ -114,8 +114,7 @@ devrt_status Backend<Api>::FlagWait(devrt_stream handle, devrt_flag flag,
 
 template <class Api>
 devrt_status Backend<Api>::FlagSet(devrt_flag flag, uint32_t value) {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  *Of(flag)->word = value;
+  __atomic_store_n(Of(flag)->word, value, __ATOMIC_SEQ_CST);
   return nullptr;
 }
 

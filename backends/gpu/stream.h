@@ -224,28 +224,33 @@ typename Api::Error Backend<Api>::SynchronizeRecords(Stream* stream) {
   return error;
 }
 
+// Under marker_mutex.
+template <class Api>
+void Backend<Api>::NoteMarkerComplete(Stream* stream) {
+  stream->marker_pending = false;
+  stream->records_complete.store(stream->marked_records,
+                                 std::memory_order_release);
+}
+
 template <class Api>
 typename Api::Error Backend<Api>::QueryRecords(Stream* stream) {
   const std::lock_guard<std::mutex> lock(stream->marker_mutex);
   // A marker that is pending is not recorded again: each question would move
   // it away from its answer.
-  const bool fresh = !stream->marker_pending;
-  if (fresh) {
-    if (const Error error = RecordMarker(stream); error != Api::kSuccess) {
-      return error;
-    }
+  if (stream->marker_pending) {
+    const Error error = api_->QueryEvent(stream->marker);
+    if (error != Api::kSuccess) return error;
+    NoteMarkerComplete(stream);
+    if (!HidesRecords(*stream)) return error;
   }
+  Error error = RecordMarker(stream);
+  if (error == Api::kSuccess) error = api_->QueryEvent(stream->marker);
   // A fresh one takes a moment where there is nothing to wait for.
-  Error error = api_->QueryEvent(stream->marker);
-  for (int i = 0; fresh && error == Api::kNotReady && i < kFreshPolls; ++i) {
+  for (int i = 0; error == Api::kNotReady && i < kFreshPolls; ++i) {
     error = api_->QueryEvent(stream->marker);
   }
-  if (error != Api::kSuccess) return error;
-  stream->marker_pending = false;
-  stream->records_complete.store(stream->marked_records,
-                                 std::memory_order_release);
-  return stream->marked_records == stream->records.load() ? Api::kSuccess
-                                                          : Api::kNotReady;
+  if (error == Api::kSuccess) NoteMarkerComplete(stream);
+  return error;
 }
 
 template <class Api>

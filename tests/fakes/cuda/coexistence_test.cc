@@ -16,8 +16,8 @@
 namespace devrt {
 namespace {
 
-using ::testing::HasSubstr;
 using test::Alone;
+using ::testing::HasSubstr;
 using testing::Must;
 using testing::StatusIs;
 
@@ -100,15 +100,29 @@ TEST(Coexistence, RestoresNoContext) {
 
 // Each call of the driver's fails once, in its first and in its second use.
 TEST(Coexistence, RestoresTheContextAfterErrors) {
-  for (const char* const call :
-       {"cuDevicePrimaryCtxRetain", "cuCtxSetCurrent", "cuCtxSynchronize",
-        "cuCtxEnablePeerAccess", "cuCtxDisablePeerAccess", "cuMemGetInfo",
-        "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost",
-        "cuMemHostRegister", "cuMemHostUnregister", "cuMemsetD8Async",
-        "cuStreamCreateWithPriority", "cuStreamDestroy", "cuStreamQuery",
-        "cuStreamSynchronize", "cuStreamWaitEvent", "cuEventCreate",
-        "cuEventDestroy", "cuEventRecord", "cuEventQuery",
-        "cuEventSynchronize"}) {
+  for (const char* const call : {"cuDevicePrimaryCtxRetain",
+                                 "cuCtxSetCurrent",
+                                 "cuCtxSynchronize",
+                                 "cuCtxEnablePeerAccess",
+                                 "cuCtxDisablePeerAccess",
+                                 "cuMemGetInfo",
+                                 "cuMemAlloc",
+                                 "cuMemFree",
+                                 "cuMemHostAlloc",
+                                 "cuMemFreeHost",
+                                 "cuMemHostRegister",
+                                 "cuMemHostUnregister",
+                                 "cuMemsetD8Async",
+                                 "cuStreamCreateWithPriority",
+                                 "cuStreamDestroy",
+                                 "cuStreamQuery",
+                                 "cuStreamSynchronize",
+                                 "cuStreamWaitEvent",
+                                 "cuEventCreate",
+                                 "cuEventDestroy",
+                                 "cuEventRecord",
+                                 "cuEventQuery",
+                                 "cuEventSynchronize"}) {
     for (const char* const which : {"@1:1", "@2:1"}) {
       const std::string failure = std::string(call) + which;
       // That is the restoring itself.
@@ -163,6 +177,25 @@ TEST(C104, AdoptsAStreamOfAForeignContext) {
     EXPECT_OK(stream.Synchronize());
     EXPECT_TRUE(Must(stream.Query()));
     EXPECT_OK(device.Synchronize());
+  });
+}
+
+// The driver aligns to less than what may be asked for.
+TEST(Alignment, OfAllMemoryIsAsAsked) {
+  Alone([] {
+    const Device device = Must(GetDevice("cuda:0"));
+    for (const uint64_t alignment : {512, 4096, 1 << 16}) {
+      void* const memory = Must(Allocate(device, kSize, alignment));
+      void* const pinned = Must(AllocateHost(device, kSize, alignment));
+      for (void* const ptr : {memory, pinned}) {
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(ptr) % alignment, 0u);
+        const PointerInfo info = Must(GetPointerInfo(ptr));
+        EXPECT_EQ(info.base, ptr);
+        EXPECT_EQ(info.size, kSize);
+      }
+      EXPECT_OK(Free(device, memory));
+      EXPECT_OK(FreeHost(pinned));
+    }
   });
 }
 

@@ -28,7 +28,7 @@
 
 struct CUctx_st {
   uint32_t device = 0;  // of the driver
-  std::mutex mutex;  // guards the next one
+  std::mutex mutex;     // guards the next one
   unsigned retained = 0;
   std::atomic<bool> alive{false};
 };

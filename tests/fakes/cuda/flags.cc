@@ -154,4 +154,26 @@ CUresult SetWord(const Target& target, uint32_t* word, uint32_t value) {
 
 void OpenFlags() { Open(InCallback()); }
 
+void ForgetWords(const void* begin, size_t size) {
+  State& state = TheState();
+  if (state.count == 0) return;
+  const auto* const first = static_cast<const char*>(begin);
+  {
+    const std::lock_guard<std::mutex> lock(state.mutex);
+    for (size_t i = 0; i < state.watches.size();) {
+      const Watch& watch = state.watches[i];
+      const auto* const at = reinterpret_cast<const char*>(watch.word);
+      if (at < first || at >= first + size) {
+        ++i;
+        continue;
+      }
+      state.spent.push_back(watch.flag);
+      if (watch.rest != nullptr) state.spent.push_back(watch.rest);
+      state.watches.erase(state.watches.begin() +
+                          static_cast<std::ptrdiff_t>(i));
+    }
+  }
+  OpenFlags();
+}
+
 }  // namespace devrt::fake

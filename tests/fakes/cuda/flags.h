@@ -25,6 +25,9 @@ CUresult SetWord(const Target& target, uint32_t* word, uint32_t value);
 
 // Lets those kernels go on whose words are set.
 void OpenFlags();
+// Before the memory is gone: kernels of other devices that still look at it
+// end.
+void ForgetWords(const void* begin, size_t size);
 
 }  // namespace devrt::fake
 

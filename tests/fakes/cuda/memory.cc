@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tests/fakes/cuda/driver.h"
+#include "tests/fakes/cuda/flags.h"
 #include "tests/fakes/cuda/simulator.h"
 
 namespace devrt::fake {
@@ -34,6 +35,14 @@ bool IsPageable(const devrt_pointer_info_v0& info) {
 bool IsBase(const void* ptr, uint32_t kind, devrt_pointer_info_v0* info) {
   *info = LookUp(ptr);
   return info->kind == kind && info->base == ptr;
+}
+
+// A free waits for all work of the owning device, and for no other.
+CUresult EndUses(const devrt_pointer_info_v0& info) {
+  const CUresult error =
+      Sim<&devrt_ops_v0::device_sync>(static_cast<uint32_t>(info.device));
+  if (error == CUDA_SUCCESS) ForgetWords(info.base, info.size);
+  return error;
 }
 
 enum Sides : unsigned { kAnySides = 0, kDeviceDst = 1, kDeviceSrc = 2 };
@@ -108,6 +117,8 @@ CUresult cuMemFreeHost(void* ptr) {
   if (!IsBase(ptr, DEVRT_POINTER_PINNED, &info)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+  const CUresult synced = EndUses(info);
+  if (synced != CUDA_SUCCESS) return synced;
   return Sim<&devrt_ops_v0::host_dealloc>(ptr, info.size);
 }
 
@@ -124,6 +135,11 @@ CUresult cuMemHostRegister(void* ptr, size_t size, unsigned flags) {
 CUresult cuMemHostUnregister(void* ptr) {
   const CUresult error = Enter("cuMemHostUnregister");
   if (error != CUDA_SUCCESS) return error;
+  const devrt_pointer_info_v0 info = LookUp(ptr);
+  if (!IsPageable(info) && info.base == ptr) {
+    const CUresult synced = EndUses(info);
+    if (synced != CUDA_SUCCESS) return synced;
+  }
   return Sim<&devrt_ops_v0::host_unregister>(ptr);
 }
 
