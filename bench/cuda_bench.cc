@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// devrt over CUDA beside the raw driver calls that a program would make instead,
-// on device 0 and, where there is one, device 1.
+// devrt over CUDA beside the raw driver calls that a program would make
+// instead, on device 0 and, where there is one, device 1.
 #include <benchmark/benchmark.h>
 #include <cuda.h>
 #include <dlfcn.h>

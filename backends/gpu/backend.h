@@ -196,7 +196,12 @@ class Backend {
   devrt_status Find(uint32_t ordinal, Device** device);
   // Names it: makes its primary context if there is none.
   devrt_status Enter(Device* device, Context* context);
-  devrt_status InitOnce();
+  // Initialises the driver; again and again, until it succeeds.
+  devrt_status Ready() {
+    if (is_ready_.load(std::memory_order_acquire)) return nullptr;
+    return Init();
+  }
+  devrt_status Init();
 
   // Default streams are meant by the current context.
   template <typename Call>
@@ -237,9 +242,9 @@ class Backend {
   const std::unique_ptr<Api> api_;
   const uint32_t count_;
   std::atomic<Error> fault_{Api::kSuccess};
-  std::once_flag init_;
-  Error init_error_ = Api::kSuccess;
-  std::vector<std::unique_ptr<Device>> devices_;  // after InitOnce
+  std::mutex init_mutex_;
+  std::atomic<bool> is_ready_{false};
+  std::vector<std::unique_ptr<Device>> devices_;  // never changes once ready
 
   std::mutex mutex_;  // guards what follows
   struct Span {

@@ -119,21 +119,21 @@ bool Backend<Api>::ComesAgain(Error native, const Device* device) {
 // ---- Devices ----------------------------------------------------------------
 
 template <class Api>
-devrt_status Backend<Api>::InitOnce() {
-  std::call_once(init_, [this] {
-    init_error_ = api_->Init();
-    if (init_error_ != Api::kSuccess) return;
-    std::vector<std::unique_ptr<Device>> devices;
-    for (uint32_t i = 0; i < count_; ++i) {
-      auto device = std::make_unique<Device>();
-      device->ordinal = i;
-      init_error_ = api_->GetDevice(static_cast<int>(i), &device->native);
-      if (init_error_ != Api::kSuccess) return;
-      devices.push_back(std::move(device));
-    }
-    devices_ = std::move(devices);
-  });
-  return Take(init_error_, "driver initialisation");
+devrt_status Backend<Api>::Init() {
+  const std::lock_guard<std::mutex> lock(init_mutex_);
+  if (is_ready_.load(std::memory_order_relaxed)) return nullptr;
+  Error error = api_->Init();
+  std::vector<std::unique_ptr<Device>> devices;
+  for (uint32_t i = 0; i < count_ && error == Api::kSuccess; ++i) {
+    auto device = std::make_unique<Device>();
+    device->ordinal = i;
+    error = api_->GetDevice(static_cast<int>(i), &device->native);
+    devices.push_back(std::move(device));
+  }
+  if (error != Api::kSuccess) return Take(error, "driver initialisation");
+  devices_ = std::move(devices);
+  is_ready_.store(true, std::memory_order_release);
+  return nullptr;
 }
 
 template <class Api>
@@ -143,7 +143,7 @@ devrt_status Backend<Api>::Find(uint32_t ordinal, Device** device) {
                   "Device index value %u is out of index range [0, %u)",
                   ordinal, count_);
   }
-  if (devrt_status error = InitOnce()) return error;
+  if (devrt_status error = Ready()) return error;
   *device = devices_[ordinal].get();
   return nullptr;
 }
@@ -262,8 +262,8 @@ devrt_status Backend<Api>::context_enter(uint32_t ordinal,
     }
   }
   if (previous != nullptr) {
-    *previous = {
-        {static_cast<uint64_t>(reinterpret_cast<uintptr_t>(before)), 0}};
+    previous->state[0] = reinterpret_cast<uintptr_t>(before);
+    previous->state[1] = before != context ? 1 : 0;
   }
   return nullptr;
 }
@@ -272,11 +272,14 @@ template <class Api>
 devrt_status Backend<Api>::context_exit(const devrt_context* previous) {
   const auto before =
       reinterpret_cast<Context>(static_cast<uintptr_t>(previous->state[0]));
-  Context now{};
-  if (devrt_status error = Take(api_->Current(&now), "current context")) {
-    return error;
+  if (previous->state[1] == 0) {
+    // Asking costs half of setting, and mostly nobody has switched.
+    Context now{};
+    if (devrt_status error = Take(api_->Current(&now), "current context")) {
+      return error;
+    }
+    if (now == before) return nullptr;
   }
-  if (now == before) return nullptr;
   return Take(api_->SetCurrent(before), "context switch");
 }
 
@@ -289,7 +292,7 @@ devrt_status Backend<Api>::context_current(uint32_t* ordinal) {
     *ordinal = 0;
     return nullptr;
   }
-  if (devrt_status failed = InitOnce()) return failed;
+  if (devrt_status failed = Ready()) return failed;
   for (const auto& device : devices_) {
     if (device->context.load(std::memory_order_relaxed) == now) {
       *ordinal = device->ordinal;

@@ -146,7 +146,7 @@ devrt_status Backend<Api>::host_unregister(void* ptr) {
 template <class Api>
 devrt_status Backend<Api>::pointer_info(const void* ptr,
                                         devrt_pointer_info_v0* info) {
-  if (devrt_status error = InitOnce()) return error;
+  if (devrt_status error = Ready()) return error;
   devrt_pointer_info_v0 mine = {};
   // Never an error for what the driver does not know (C71).
   (void)api_->Inspect(ptr, &mine);
