@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "cts/waived.h"
 
 namespace devrt::cts {
 namespace {
@@ -70,6 +71,15 @@ absl::Status CheckWaived(std::string_view item_or_test) {
   if (what == "load.opens") {
     return absl::InvalidArgumentError(
         absl::StrCat(what, " cannot be waived: nothing else could run"));
+  }
+  const auto& all = Catalog();
+  if (std::none_of(all.begin(), all.end(), [&](const TestCase& test) {
+        return IsWaivedBy(item_or_test, InfoOf(test));
+      })) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no test has ", what,
+                     " as its first item; waive the tests that fail by their "
+                     "names"));
   }
   return absl::OkStatus();
 }

@@ -35,7 +35,7 @@ bool IsAbout(std::string_view what, const TestInfo& test);
 // The one of that name, which exists.
 const TestCase& Named(std::string_view name);
 
-// INVALID_ARGUMENT where no waiver may name it: unknown, or load.opens.
+// INVALID_ARGUMENT: unknown, load.opens, an item that no test has first.
 absl::Status CheckWaived(std::string_view item_or_test);
 
 // Indices into Catalog() of what `options` choose.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "cts/catalog.h"
 #include "cts/supervisor.h"
+#include "cts/waived.h"
 
 namespace devrt::cts {
 
@@ -83,7 +84,7 @@ void Supervisor::FindUnexpectedPasses() {
     std::vector<TestResult*> passed;
     bool failed = false;
     for (TestResult& result : report_->results) {
-      if (!IsAbout(waiver.what, result.test)) continue;
+      if (!IsWaivedBy(waiver.what, result.test)) continue;
       failed = failed || result.outcome == Outcome::kExpectedFailure;
       if (result.outcome == Outcome::kPassed) passed.push_back(&result);
     }

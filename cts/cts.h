@@ -46,7 +46,8 @@ namespace devrt::cts {
 struct TestInfo {
   std::string group;               // "event"
   std::string name;                // "event.never_recorded_is_complete"
-  std::vector<std::string> items;  // "C24": items of semantics.md
+  std::vector<std::string> items;  // "C24": items of semantics.md; the first is
+                                   // what it is about
   std::string promise;             // the sentence that it enforces
 };
 
@@ -60,7 +61,9 @@ struct Waiver {
     kUnsupported,      // for good: its tests do not run
     kExpectedFailure,  // for now: its tests run, and may fail
   };
-  std::string what;  // an item, or the name of one test
+  // The name of a test; or an item, for the tests that have it first.  Random
+  // programs mix many items, and are waived by their names only.
+  std::string what;
   Kind kind = Kind::kExpectedFailure;
   std::string reason;
   std::string reference;  // "https://...", may be empty
@@ -68,10 +71,10 @@ struct Waiver {
 };
 
 // The waivers in `text`, one a line:
-//   C35  expected_failure  two contexts of one device -- https://...
+//   C38  expected_failure  no interprocess events yet -- https://...
 // `file` is for messages, which name line and column:
-//   INVALID_ARGUMENT  a line that is none; an item or test that does not
-//                     exist; the same one twice
+//   INVALID_ARGUMENT  a line that is none; an item that no test has first, a
+//                     test that does not exist; the same one twice
 DEVRT_EXPORT absl::StatusOr<std::vector<Waiver>> ParseWaivers(
     std::string_view text, std::string_view file);
 

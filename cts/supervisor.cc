@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "cts/catalog.h"
 #include "cts/clock.h"
+#include "cts/waived.h"
 #include "devrt/runtime/status.h"
 
 namespace devrt::cts {
@@ -331,7 +332,7 @@ TestResult* Supervisor::ResultOf(std::string_view name) {
 const Waiver* Supervisor::WaiverOf(const TestInfo& test,
                                    Waiver::Kind kind) const {
   for (const Waiver& waiver : options_.waivers) {
-    if (waiver.kind == kind && IsAbout(waiver.what, test)) return &waiver;
+    if (waiver.kind == kind && IsWaivedBy(waiver.what, test)) return &waiver;
   }
   return nullptr;
 }

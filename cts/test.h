@@ -56,7 +56,8 @@ inline constexpr uint32_t kSlow = 64;         // gets 5 times the time
 
 struct TestCase {
   const char* name;           // "group.what_it_shows"
-  const char* items;          // "C24" or "C26 C18"; "" for the extensions
+  const char* items;          // "C24", or "C26 C18": what it is about first,
+                              // for waivers; "" for the extensions
   const char* promise;        // the sentence that it enforces
   void (*run)(Test& test);    // nullptr: the supervisor sees it
   uint64_t capabilities = 0;  // DEVRT_CAP_* that it needs, all of them

@@ -8,6 +8,7 @@
 #include "absl/strings/strip.h"
 #include "cts/catalog.h"
 #include "cts/cts.h"
+#include "cts/waived.h"
 
 namespace devrt::cts {
 namespace {
@@ -88,6 +89,12 @@ absl::StatusOr<Waiver> ParseLine(LineParser* line) {
 }
 
 }  // namespace
+
+bool IsWaivedBy(std::string_view what, const TestInfo& test) {
+  if (what == test.name) return true;
+  return test.group != "random" && !test.items.empty() &&
+         what == test.items.front();
+}
 
 absl::StatusOr<std::vector<Waiver>> ParseWaivers(std::string_view text,
                                                  std::string_view file) {

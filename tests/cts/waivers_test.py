@@ -3,7 +3,8 @@
 
 import unittest
 
-from suite import EVENTS, FAILURE, ITEM, MTIA, SUCCESS, SuiteTest, plugin
+from suite import (EVENTS, FAILURE, ITEM, MTIA, NOTHING_RAN, SUCCESS, SuiteTest,
+                   plugin)
 
 
 class Files(SuiteTest):
@@ -18,6 +19,19 @@ class Files(SuiteTest):
                          'waivers:3:3: no test shows "C9999"')
         self.check_wrong(b"event.no_such_test unsupported nothing\n",
                          'waivers:1:1: no test shows "event.no_such_test"')
+
+    def test_item_that_no_test_has_first(self):
+        """Such a waiver would cover nothing, and say so to nobody."""
+        tests = self.run_json("cts", "--list")["tests"]
+        first = {t["items"][0] for t in tests
+                 if t["items"] and t["group"] != "random"}
+        later = {item for t in tests for item in t["items"]} - first
+        # Each item of the table can be waived as a whole.
+        self.assertEqual([item for item in later if item[0] == "C"], [])
+        for item in later:
+            self.check_wrong(f"{item} unsupported nothing\n".encode(),
+                             f"waivers:1:1: no test has {item} as its first "
+                             "item; waive the tests that fail by their names")
 
     def test_duplicate(self):
         self.check_wrong(b"%s unsupported a\n%s expected_failure b\n" %
@@ -48,6 +62,17 @@ class Files(SuiteTest):
 
 class Runs(SuiteTest):
 
+    def of_item(self, is_first):
+        """Tests of events with ITEM as their first item, or as a later one."""
+        return [t["name"] for t in self.run_json("cts", "--list")["tests"]
+                if t["group"] == "event" and ITEM in t["items"]
+                and (t["items"][0] == ITEM) == is_first]
+
+    def first_ones(self):
+        """Flags that choose what a waiver of ITEM covers."""
+        return ["--groups=event",
+                "--items=" + ",".join(self.of_item(True))]
+
     def run_waived(self, name, text, *flags, expect=SUCCESS):
         (self.folder / "waivers").write_text(text)
         path = MTIA if name == "mtia" else plugin(name)
@@ -58,7 +83,7 @@ class Runs(SuiteTest):
         report = self.run_waived(
             "null_handles",
             f"{ITEM} expected_failure no events yet -- https://acme.test/1\n",
-            *EVENTS)
+            *self.first_ones())
         self.assertEqual(report.names("expected_failure"), report.ran())
         self.assertTrue(report.ran())
         self.assertNotIn("FAILED", report.text.replace("PASSED  FAILED", ""))
@@ -70,31 +95,60 @@ class Runs(SuiteTest):
 
     def test_expected_crash(self):
         report = self.run_waived("crashes_in_call",
-                                 f"{ITEM} expected_failure crashes\n", *EVENTS)
+                                 f"{ITEM} expected_failure crashes\n",
+                                 *self.first_ones())
         self.assertEqual({report.tests[name]["how"] for name in report.ran()},
                          {"crash"})
 
     def test_unexpected_pass(self):
         waived = f"{ITEM} expected_failure it seems\n"
-        report = self.run_waived("mtia", waived, *EVENTS)
+        report = self.run_waived("mtia", waived, *self.first_ones())
         passed = report.names("unexpected_pass")
         self.assertEqual(passed, report.ran())
         self.assertTrue(passed)
         self.assertIn("passed unexpectedly: line 1 of the waivers",
                       report.text)
-        report = self.run_waived("mtia", waived, *EVENTS, "--verify-xfail",
-                                 expect=FAILURE)
+        report = self.run_waived("mtia", waived, *self.first_ones(),
+                                 "--verify-xfail", expect=FAILURE)
         self.assertEqual(report.names("unexpected_pass"), passed)
         self.assertIn("Conformance statement: FAILED", report.text)
 
     def test_unsupported(self):
         """Its tests do not even run, or they would crash."""
         report = self.run_waived("crashes_in_call",
-                                 f"{ITEM} unsupported never\n", *EVENTS,
-                                 "--verify-xfail", expect=77)
+                                 f"{ITEM} unsupported never\n",
+                                 *self.first_ones(), "--verify-xfail",
+                                 expect=NOTHING_RAN)
         self.assertEqual(report.names("unsupported"),
-                         set(self.first_event_tests()))
+                         set(self.of_item(True)))
         self.assertIn("unsupported: waived: never", report.text)
+
+    def test_tests_that_have_the_item_later(self):
+        """They are about another one, and run."""
+        later = self.of_item(False)
+        self.assertTrue(later)
+        report = self.run_waived("mtia", f"{ITEM} unsupported never\n", *EVENTS)
+        self.assertEqual(report.names("unsupported"),
+                         set(self.of_item(True)))
+        self.assertEqual(report.names("passed"), set(later))
+        report = self.run_waived("mtia", f"{ITEM} expected_failure so far\n",
+                                 *EVENTS)
+        self.assertEqual(report.names("unexpected_pass"),
+                         set(self.of_item(True)))
+        self.assertEqual(report.names("passed"), set(later))
+
+    def test_random_programs(self):
+        """By their names only: a program mixes many items."""
+        (item, *_), name = next(
+            (t["items"], t["name"])
+            for t in self.run_json("cts", "--list")["tests"]
+            if t["group"] == "random")
+        flags = [f"--items={name}", "--programs=2"]
+        report = self.run_waived("mtia", f"{item} unsupported never\n", *flags)
+        self.assertEqual(report.names("passed"), {name})
+        report = self.run_waived("mtia", f"{name} unsupported never\n", *flags,
+                                 expect=NOTHING_RAN)
+        self.assertEqual(report.names("unsupported"), {name})
 
     def test_one_test(self):
         """The other ones of its item are not waived."""
