@@ -224,17 +224,6 @@ void CoversStreamsOfTheApi(Test& t) {
   }
 }
 
-void ReportsFailures(Test& t) {
-  Machine& m = t.machine();
-  const RawStream s(t, t.device());
-  t.MayDie();
-  t.Require(m.CallExtension(&devrt_probe_v0::fault, m.probe(), m.probe_self(),
-                            s.handle(), DEVRT_FAULT_NULL_WRITE),
-            "a kernel that faults");
-  t.Expect(!m.Call<&Ops::device_sync>(t.device()).ok(),
-           "a sync of the device returns the failure of its work");
-}
-
 constexpr TestCase kTests[] = {
     {"device.sync_covers_created_streams", "C5",
      "A synchronisation of a device waits for its streams, blocking or not.",
@@ -272,9 +261,6 @@ constexpr TestCase kTests[] = {
     {"device.sync_of_an_idle_device", "C5",
      "A synchronisation of a device without work returns.",
      &OfAnIdleDeviceReturns},
-    {"device.sync_reports_failures", "C5 C92",
-     "A synchronisation of a device returns the failure of earlier work.",
-     &ReportsFailures, 0, kNeedsProbe | kOwnProcess},
 };
 
 }  // namespace
