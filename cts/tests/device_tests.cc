@@ -79,7 +79,7 @@ void IsOneTruth(Test& t) {
   for (size_t i = 0; i < t.devices().size(); ++i) {
     const Entered found(t, t.device());
     t.Ok(SetCurrentDevice(t.cpp_device(i)), "SetCurrentDevice");
-    t.Equal(Current(t), t.device(i), "the native current device");
+    t.Equal(Current(t), t.device(i), "the plugin's current device");
     const auto device = GetDevice(t.cpp_device().backend().name());
     if (t.Ok(device.status(), "the device without an index")) {
       t.Expect(*device == t.cpp_device(i), "a name without an index means it");
@@ -289,7 +289,7 @@ constexpr TestCase kTests[] = {
      "Each thread has a current device of its own.", &IsOfTheThread, 0,
      kTwoDevices},
     {"device.is_one_truth", "C1 C2 C107",
-     "The current device of devrt is the native one, and set at once.",
+     "The current device of devrt's API is the plugin's, and set at once.",
      &IsOneTruth},
     {"device.setting_waits_for_nothing", "C2",
      "Setting the current device waits for no work.", &SettingWaitsForNothing,
@@ -317,7 +317,8 @@ constexpr TestCase kTests[] = {
      "included.",
      &CallsLeaveTheCurrentDevice},
     {"device.calls_need_no_current_device", "C15 C16 C103",
-     "No call needs a current device, and none makes one.",
+     "No call needs that its device is current, and none changes a fresh "
+     "thread's current device.",
      &CallsNeedNoCurrentDevice},
     {"device.work_runs_on_the_streams_device", "C16",
      "Copies, fills, records and waits run on the stream's device, whatever is "

@@ -251,7 +251,7 @@ void EventsWorkOnAdopted(Test& t) {
   });
 }
 
-// ---- C107: another library is whoever calls the native layer
+// ---- C107: another library is whoever calls the plugin past devrt's API
 
 uint32_t Current(Test& t) {
   uint32_t device = UINT32_MAX;
@@ -349,13 +349,14 @@ constexpr TestCase kTests[] = {
      "Records on an adopted stream cover its owner's work.",
      &EventsWorkOnAdopted, DEVRT_CAP_STREAM_EXTERNAL},
     {"identity.switches_are_seen", "C107",
-     "A native switch by another library is seen by the next devrt call.",
+     "A switch of the current device past devrt's API is seen by its next "
+     "call.",
      &SwitchesAreSeen},
     {"identity.guards_restore_what_they_found", "C107 C96",
      "A guard restores exactly what it found, whatever was switched inside.",
      &GuardsRestoreWhatTheyFound},
     {"identity.fresh_threads_stay_fresh", "C107",
-     "A guard in a fresh thread restores that it had no device.",
+     "Behind a guard a fresh thread's current device is 0, as it was before.",
      &FreshThreadsStayFresh},
 };
 

@@ -261,7 +261,7 @@ void NobodyNamedDevice0(Test& t) {
                         before - after, " bytes"));
 }
 
-// Questions and restores leave a thread that has no device as it is.
+// What context_current shows: it is 0 for "none" as well.
 void QuestionsEnterNothing(Test& t) {
   const RawStream s(t, t.device(t.devices().size() - 1));
   const RawEvent e(t, s.device());
@@ -328,8 +328,8 @@ constexpr TestCase kTests[] = {
      "Work on one device takes nothing of another.", &NobodyNamedDevice0, 0,
      kTwoDevices},
     {"identity.questions_enter_nothing", "C103 C107",
-     "Queries, restores and destructions leave a thread without a device as it "
-     "is.",
+     "Queries, restores and destructions leave a fresh thread's current device "
+     "0.",
      &QuestionsEnterNothing},
 };
 
