@@ -17,6 +17,7 @@ namespace devrt::cts {
 namespace {
 
 std::atomic<CallRing*> g_ring{nullptr};
+std::atomic<void (*)(const char*)> g_watcher{nullptr};
 
 // Small numbers for handles, in the order in which they are first seen.
 class Names {
@@ -116,6 +117,7 @@ class Recorder {
 
   template <typename Call, typename... Args>
   devrt_status On(Call call, Args... args) noexcept {
+    if (auto* const watcher = g_watcher.load()) watcher(Call::kName);
     CallRing* const ring = g_ring.load(std::memory_order_acquire);
     if (ring == nullptr) return call(args...);
     const uint64_t number = ring->Take();
@@ -193,6 +195,8 @@ devrt_status OpenRecorder(const devrt_host_v0* host, devrt_layer_v0* out) {
 void SetCallRing(CallRing* ring) {
   g_ring.store(ring, std::memory_order_release);
 }
+
+void WatchCalls(void (*watcher)(const char* call)) { g_watcher.store(watcher); }
 
 void ForgetHandles() {
   names().Clear();

@@ -57,6 +57,8 @@ devrt_status OpenRecorder(const devrt_host_v0* host, devrt_layer_v0* layer);
 
 // Where calls are written; nullptr: nowhere.
 void SetCallRing(CallRing* ring);
+// Told the name of each call from now on, before it is made; nullptr: nobody.
+void WatchCalls(void (*watcher)(const char* call));
 // Handles are numbered from 1 again.
 void ForgetHandles();
 // The front of the backend of that name; ops is nullptr before it is opened.
