@@ -136,8 +136,8 @@ std::string FailureText(const cts::TestResult& result) {
           ? ""
           : absl::StrCat(" (", absl::StrJoin(result.test.items, ", "), ")");
   std::string text = absl::StrCat(
-      Wrap(absl::StrCat("FAILED  ", result.test.name, How(result), items),
-           kWidth, 4),
+      "FAILED  ",
+      Wrap(absl::StrCat(result.test.name, How(result), items), kWidth, 4),
       "\n  ", Wrap(result.test.promise, kWidth, 2), "\n");
   text += Lines(result.messages, 4);
   if (!result.calls.empty()) {
