@@ -52,6 +52,7 @@ void DestroyDropsNothing(Test& t) {
         op.EnqueueLater(s);
         e.Record(s);
         t.Ok(s.Destroy(), "destroying a busy stream");
+        t.Require(!e.Query(), "destroying a stream waits for no work");
         op.ExpectNotYet();
       }
       e.Sync();
