@@ -148,6 +148,9 @@ void LostAtOnce(Test& t) {
   t.Code(SyncOf(t, s), DEVRT_INTERNAL, "a stream of a device that was lost");
   t.Code(t.machine().Call<&Ops::device_sync>(t.device()), DEVRT_INTERNAL,
          "a device that was lost");
+  Inject(t, SimulatedFault::Kind::kLost, 214);
+  t.Code(SyncOf(t, s), DEVRT_INTERNAL,
+         "the first error stays when another follows");
   uint8_t seen[100];
   t.Ok(Sim(t).Peek(x.ptr(), seen, 100), "peek");
   t.Expect(seen[0] == 0, "what was queued does not run");
