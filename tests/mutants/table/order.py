@@ -86,7 +86,7 @@ MUTANTS = [
         witness="It runs while the legacy stream is behind a gate.",
         items="C8", group="order", file="engine.cc",
         old="    if (legacy == nullptr) return;\n",
-        new="    if (legacy != nullptr) return;\n"),
+        new="    if (legacy == nullptr || op != nullptr) return;\n"),
     Mutant(
         name="legacy_waits_for_one_stream",
         what="Legacy work waits for one blocking stream, not for all.",
