@@ -2,6 +2,7 @@
 """Runs the whole suite on the simulator, in the mode that is the argument:
 nothing fails and nothing needs a waiver, and the reports can be read."""
 
+import os
 import sys
 import unittest
 
@@ -13,8 +14,10 @@ MODE = sys.argv.pop()
 class Whole(SuiteTest):
 
     def test_mtia(self):
-        report = self.run_cts(MTIA, "--timeout=120",
-                              DEVRT_MTIA=f"mode={MODE}")
+        report = self.run_cts(
+            MTIA, "--timeout=120",
+            f"--programs={os.environ['DEVRT_TEST_PROGRAMS']}",
+            DEVRT_MTIA=f"mode={MODE}")
         self.assertEqual(report.names("passed", "skipped", "unsupported"),
                          set(report.tests))
         print(f"{len(report.names('passed'))} tests passed in "

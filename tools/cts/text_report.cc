@@ -137,7 +137,7 @@ std::string FailureText(const cts::TestResult& result) {
           : absl::StrCat(" (", absl::StrJoin(result.test.items, ", "), ")");
   std::string text = absl::StrCat(
       "FAILED  ",
-      Wrap(absl::StrCat(result.test.name, How(result), items), kWidth, 4),
+      Wrap(absl::StrCat(result.test.name, How(result), items), kWidth - 8, 4),
       "\n  ", Wrap(result.test.promise, kWidth, 2), "\n");
   text += Lines(result.messages, 4);
   if (!result.calls.empty()) {
