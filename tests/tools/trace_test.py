@@ -163,6 +163,9 @@ class TraceTest(ToolTest):
         self.assertGreater(len(self.slices(events, "host: ")), 50)
 
     def test_signals_to_the_command_are_for_the_program(self):
+        # Under nohup programs are born deaf to it.
+        before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        self.addCleanup(signal.signal, signal.SIGHUP, before)
         for number in [signal.SIGTERM, signal.SIGHUP]:
             with self.subTest(number):
                 output = self.folder / "trace.json"
