@@ -135,7 +135,8 @@ class Campaign {
     std::string command;
     const std::string variable =
         absl::StrCat("DEVRT_", absl::AsciiStrToUpper(backend.name()));
-    if (const char* const value = std::getenv(variable.c_str())) {
+    const char* const value = std::getenv(variable.c_str());
+    if (value != nullptr && *value != 0) {
       command = absl::StrCat(variable, "='", value, "' ");
     }
     absl::StrAppend(&command, "devrt cts --plugin=", backend.path());

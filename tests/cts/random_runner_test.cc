@@ -59,18 +59,21 @@ class RandomRunner : public ::testing::Test {
 };
 
 TEST_F(RandomRunner, RightProgramsPass) {
-  Shape shape;
-  shape.limits = Everything();
-  shape.max_devices = 2;
-  for (const int threads : {1, 3}) {
-    shape.max_threads = threads;
-    shape.concurrent = threads > 1;
-    for (int i = 0; i < 60; ++i) {
-      const Program program = Generate(ProgramSeed(9, i), shape);
-      const std::optional<Mismatch> found = Run(program);
-      EXPECT_FALSE(found.has_value())
-          << "step " << found->step << ": " << found->what << "\n"
-          << ToText(program);
+  // With all that there is, and with nothing that a backend may leave out.
+  for (const Limits& limits : {Everything(), Limits()}) {
+    for (const int threads : {1, 3}) {
+      Shape shape;
+      shape.limits = limits;
+      shape.max_devices = 2;
+      shape.max_threads = threads;
+      shape.concurrent = threads > 1;
+      for (int i = 0; i < 60; ++i) {
+        const Program program = Generate(ProgramSeed(9, i), shape);
+        const std::optional<Mismatch> found = Run(program);
+        EXPECT_FALSE(found.has_value())
+            << "step " << found->step << ": " << found->what << "\n"
+            << ToText(program);
+      }
     }
   }
 }
