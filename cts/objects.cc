@@ -394,7 +394,7 @@ struct Threads::State {
   std::atomic<bool> abandoned{false};
 };
 
-Threads::Threads(Test& t) : t_(&t), state_(std::make_unique<State>()) {}
+Threads::Threads() : state_(std::make_unique<State>()) {}
 
 Threads::~Threads() {
   for (std::thread& thread : threads_) thread.join();

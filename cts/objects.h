@@ -168,14 +168,13 @@ class Gate {
 // in Join.
 class Threads {
  public:
-  explicit Threads(Test& t);
+  Threads();
   ~Threads();  // joins
   void Start(std::function<void()> body);
   void Join();
 
  private:
   struct State;
-  Test* const t_;
   std::unique_ptr<State> state_;
   std::vector<std::thread> threads_;
 };

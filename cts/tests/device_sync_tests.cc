@@ -92,7 +92,7 @@ void CoversManyStreams(Test& t) {
 void CoversThreadsThatEnded(Test& t) {
   const LongWork own(t, t.device()), default_stream(t, t.device());
   std::optional<RawStream> stream;
-  Threads threads(t);
+  Threads threads;
   threads.Start([&] {
     stream.emplace(t, t.device());
     own.Submit(*stream);
@@ -109,7 +109,7 @@ void CoversThreadsThatEnded(Test& t) {
 void CoversOtherThreads(Test& t) {
   const LongWork own(t, t.device()), default_stream(t, t.device());
   std::atomic<bool> submitted{false}, seen{false};
-  Threads threads(t);
+  Threads threads;
   threads.Start([&] {
     const RawStream stream(t, t.device());
     own.Submit(stream);

@@ -56,7 +56,7 @@ void BeginsWithDevice0(Test& t) {
   };
   for (const uint32_t device : t.devices()) {
     const Entered here(t, device);
-    Threads threads(t);
+    Threads threads;
     threads.Start(look);
     threads.Join();
   }
@@ -64,7 +64,7 @@ void BeginsWithDevice0(Test& t) {
 
 void IsOfTheThread(Test& t) {
   const Entered here(t, t.device(1));
-  Threads threads(t);
+  Threads threads;
   threads.Start([&] {
     const Entered there(t, t.device(0));
     t.Equal(Current(t), t.device(0), "the other thread's device");
@@ -219,7 +219,7 @@ void CallsLeaveTheCurrentDevice(Test& t) {
 
 // In a thread that has never entered a device, too.
 void CallsNeedNoCurrentDevice(Test& t) {
-  Threads threads(t);
+  Threads threads;
   for (const uint32_t device : t.devices()) {
     threads.Start([&t, device] {
       CallEverything(t, device, [&](const char* call) {

@@ -191,7 +191,7 @@ void AllThreads(Test& t) {
   t.Ok(Spin(s, 2'000'000), "Spin");
   t.Ok(CommitFault(s, FaultForm::kTrap), "CommitFault");
   absl::Status seen[kThreads];
-  Threads threads(t);
+  Threads threads;
   for (absl::Status& status : seen) {
     threads.Start([&] { status = s.Synchronize(); });
   }

@@ -165,7 +165,7 @@ void ByAllThreads(Test& t) {
   Machine& m = t.machine();
   const RawStream& other = Lost<RawStream>(t, t.device());
   const Result first = Fault(t);
-  Threads threads(t);
+  Threads threads;
   for (int i = 0; i < 3; ++i) {
     threads.Start([&] {
       for (int round = 0; round < 2; ++round) {
@@ -250,7 +250,7 @@ void ExpectReleased(Test& t, const RawStream& held, const RawEvent& e,
                     const std::function<void()>& fault) {
   Result results[3];
   std::atomic<int> started{0};
-  Threads threads(t);
+  Threads threads;
   threads.Start([&] {
     ++started;
     results[0] = SyncOf(t, held);

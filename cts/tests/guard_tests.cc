@@ -71,7 +71,7 @@ void ContextsAreOfTheThread(Test& t) {
   for (const uint32_t device : t.devices()) {
     devrt_context here = {};
     Enter(t, device, &here);
-    Threads threads(t);
+    Threads threads;
     threads.Start([&] {
       for (const uint32_t other : t.devices()) {
         devrt_context there = {};
@@ -333,7 +333,7 @@ class Nest {
 
 void ThreadsDoNotTalk(Test& t) {
   constexpr int kThreads = 4, kDepth = 5;
-  Threads threads(t);
+  Threads threads;
   for (int i = 0; i < kThreads; ++i) {
     threads.Start(
         [&, i] { Nest(t, t.seed() + static_cast<uint64_t>(i)).Run(kDepth); });

@@ -301,7 +301,7 @@ void GuardsRestoreWhatTheyFound(Test& t) {
 
 void FreshThreadsStayFresh(Test& t) {
   for (size_t i = 0; i < t.devices().size(); ++i) {
-    Threads threads(t);
+    Threads threads;
     threads.Start([&] {
       {
         const DeviceGuard guard(t.cpp_device(i));

@@ -322,7 +322,7 @@ void AskedAtTheEnd(Test& t) {
 // A thread ends with everything alive; the process goes on.
 void ThreadsEnd(Test& t) {
   for (int i = 0; i < 4; ++i) {
-    Threads threads(t);
+    Threads threads;
     threads.Start([&] {
       thread_local std::optional<Stream> stream;
       thread_local std::optional<Event> event;

@@ -241,7 +241,7 @@ void NobodyNamedDevice0(Test& t) {
   // A context is hundreds of MB; other processes may take a little.
   constexpr uint64_t kLittle = 64 << 20;
   const uint64_t before = free(t.device(0));
-  Threads threads(t);
+  Threads threads;
   threads.Start([&] {
     const DeviceGuard guard(t.cpp_device(1));
     const DeviceBlock x(t, t.device(1), kSize);
@@ -267,7 +267,7 @@ void QuestionsEnterNothing(Test& t) {
   const RawEvent e(t, s.device());
   e.Record(s);
   e.Sync();
-  Threads threads(t);
+  Threads threads;
   threads.Start([&] {
     Machine& m = t.machine();
     const auto current = [&] {

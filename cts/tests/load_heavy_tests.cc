@@ -94,7 +94,7 @@ void NestedGuards(Test& t) {
     }
   }
   std::atomic<int> wrong{0};
-  Threads threads(t);
+  Threads threads;
   for (size_t i = 0; i < kThreads; ++i) {
     threads.Start([&, i] {
       for (int round = 0; round < kRounds; ++round) {
@@ -117,7 +117,7 @@ void ThreadsThatWork(Test& t) {
   for (size_t i = 0; i < t.devices().size(); ++i) {
     blocks.emplace_back(t, t.cpp_device(i), kThreads * kSize);
   }
-  Threads threads(t);
+  Threads threads;
   for (size_t i = 0; i < kThreads; ++i) {
     threads.Start([&, i] {
       for (const CoreBlock& block : blocks) {

@@ -156,7 +156,7 @@ void PropertiesStay(Test& t) {
   for (const uint32_t device : t.devices()) {
     CallEverything(t, device, [&](const char* call) { compare(call); });
   }
-  Threads threads(t);
+  Threads threads;
   for (int i = 0; i < 4; ++i) {
     threads.Start([&] {
       for (int round = 0; round < 10; ++round) compare("a thread was started");

@@ -55,7 +55,7 @@ void EnvironmentStays(Test& t) {
 
 void AnyThreadMayCall(Test& t) {
   for (const uint32_t device : t.devices()) {
-    Threads threads(t);
+    Threads threads;
     threads.Start([&] { CallEverything(t, device, [](const char*) {}); });
     threads.Join();
   }
@@ -66,7 +66,7 @@ void HandlesWorkInOtherThreads(Test& t) {
   const DeviceBlock x(t, t.device(), 4096), y(t, t.device(), 4096);
   const RawStream s(t, t.device());
   const RawEvent e(t, t.device());
-  Threads threads(t);
+  Threads threads;
   threads.Start([&] {
     s.Fill(x.ptr(), 7, x.size());
     e.Record(s);
@@ -88,7 +88,7 @@ void HandlesWorkInSeveralThreads(Test& t) {
   const DeviceBlock x(t, t.device(), 4096 * kThreads);
   const RawStream s(t, t.device()), other(t, t.device());
   const RawEvent e(t, t.device());
-  Threads threads(t);
+  Threads threads;
   for (int i = 0; i < kThreads; ++i) {
     threads.Start([&, i] {
       for (int round = 0; round <= kRounds; ++round) {
@@ -121,7 +121,7 @@ void CountIsStable(Test& t) {
   for (const uint32_t device : t.devices()) {
     CallEverything(t, device, [&](const char*) { ask(); });
   }
-  Threads threads(t);
+  Threads threads;
   for (int i = 0; i < 4; ++i) {
     threads.Start([&] {
       for (int round = 0; round < 10; ++round) ask();

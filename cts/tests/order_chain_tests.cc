@@ -232,7 +232,7 @@ void ThroughTheHost(Test& t) {
     const DeviceBlock x(t, t.device(), kSize);
     const RawStream a(t, t.device()), b(t, t.device());
     const RawEvent e(t, t.device());
-    Threads threads(t);
+    Threads threads;
     a.Delay(100'000);
     a.Fill(x.ptr(), 1, x.size());
     e.Record(a);

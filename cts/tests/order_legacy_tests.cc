@@ -247,7 +247,7 @@ void PerThreadOfAnotherThread(Test& t) {
     Held held(t, a);
     pending.Record(a);
     {
-      Threads threads(t);
+      Threads threads;
       threads.Start([&] {
         const RawStream theirs = PerThread(t);
         theirs.Wait(pending);

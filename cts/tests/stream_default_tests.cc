@@ -25,8 +25,8 @@ RawStream PerThread(Test& t, uint32_t device) {
   return RawStream::Default(t, device, DEVRT_STREAM_PER_THREAD);
 }
 
-void InAnotherThread(Test& t, const std::function<void()>& body) {
-  Threads threads(t);
+void InAnotherThread(const std::function<void()>& body) {
+  Threads threads;
   threads.Start(body);
   threads.Join();
 }
@@ -44,7 +44,7 @@ void SameEachTime(Test& t) {
     t.Expect(Legacy(t, device).handle() != PerThread(t, device).handle(),
              "these are two streams");
     const devrt_stream here = Legacy(t, device).handle();
-    InAnotherThread(t, [&] {
+    InAnotherThread([&] {
       t.Expect(Legacy(t, device).handle() == here,
                "the legacy stream is the same in all threads");
     });
@@ -60,7 +60,7 @@ void OneNativeHandleForAllThreads(Test& t) {
     return handle;
   };
   void* const here = native();
-  InAnotherThread(t, [&] {
+  InAnotherThread([&] {
     t.Expect(native() == here,
              "the native handles of two threads' default streams are equal");
   });
@@ -81,7 +81,7 @@ void IdentityIsThreadAndDevice(Test& t) {
     t.Expect(mine(1) != here && mine(1).id() != here.id(),
              "another device has another");
   }
-  InAnotherThread(t, [&] {
+  InAnotherThread([&] {
     const StreamRef there = mine();
     t.Expect(there != here, "another thread has another");
     t.Expect(there.id() != here.id(), "their ids differ");
@@ -102,7 +102,7 @@ void ThreadsAreUnordered(Test& t) {
     Gate gate(t);
     gate.Hold(here);
     of_here.Record(here);
-    InAnotherThread(t, [&] {
+    InAnotherThread([&] {
       const RawStream there = PerThread(t, device);
       t.Require(there.Query(), "another thread's default stream is idle");
       there.Fill(x.ptr(), 1, kSize);
@@ -157,13 +157,13 @@ void PerThreadWaitsForLegacy(Test& t) {
 void LegacyOrdersThreads(Test& t) {
   const DeviceBlock x(t, t.device(), kSize), y(t, t.device(), kSize);
   const DeviceBlock z(t, t.device(), kSize);
-  InAnotherThread(t, [&] {
+  InAnotherThread([&] {
     const RawStream s = PerThread(t, t.device());
     s.Delay(1'000'000);
     s.Fill(x.ptr(), 1, kSize);
   });
   Legacy(t, t.device()).Copy(y.ptr(), x.ptr(), kSize, DEVRT_COPY_D2D);
-  InAnotherThread(t, [&] {
+  InAnotherThread([&] {
     const RawStream s = PerThread(t, t.device());
     s.Copy(z.ptr(), y.ptr(), kSize, DEVRT_COPY_D2D);
     s.Sync();
@@ -176,7 +176,7 @@ void WorkOutlivesTheThread(Test& t) {
   const RawEvent e(t, t.device());
   {
     Gate gate(t);
-    InAnotherThread(t, [&] {
+    InAnotherThread([&] {
       const RawStream s = PerThread(t, t.device());
       gate.Hold(s);
       s.Fill(x.ptr(), 1, kSize);
@@ -307,7 +307,7 @@ void LegacyQueryCoversBlocking(Test& t) {
 void LegacyCoversOtherThreads(Test& t) {
   const DeviceBlock x(t, t.device(), kSize);
   const HostBlock out(t, t.device(), kSize);
-  InAnotherThread(t, [&] {
+  InAnotherThread([&] {
     const RawStream s = PerThread(t, t.device());
     s.Delay(2'000'000);
     s.Fill(x.ptr(), 1, kSize);

@@ -154,7 +154,7 @@ void FullStreamKeepsOnlyItsCaller(Test& t) {
     const DeviceBlock x(t, t.device(), kSize), y(t, t.device(), kSize);
     const RawStream s(t, t.device()), other(t, t.device());
     std::atomic<uint32_t> enqueued{0};
-    Threads threads(t);
+    Threads threads;
     Gate gate(t);
     gate.Hold(s);
     threads.Start([&] {

@@ -20,7 +20,7 @@ constexpr uint64_t kSize = 64;
 void EverythingAtOnce(Test& t) {
   constexpr int kRounds = 60;
   const RawEvent e(t, t.device());
-  Threads threads(t);
+  Threads threads;
   for (int i = 0; i < kThreads; ++i) {
     threads.Start([&, i] {
       const DeviceBlock x(t, t.device(), kSize);
@@ -59,7 +59,7 @@ void WaitSeesAnEarlierRecord(Test& t) {
   const RawStream producer(t, t.device());
   const RawEvent e(t, t.device());
   std::atomic<int> recorded{0};
-  Threads threads(t);
+  Threads threads;
   threads.Start([&] {
     for (int i = 0; i < kRounds; ++i) {
       producer.Fill(x.ptr() + i, 1, 1);
@@ -100,7 +100,7 @@ void QueryAndSyncSeeAnEarlierRecord(Test& t) {
   const RawEvent e(t, t.device());
   std::atomic<int> recorded{0}, queries{0};
   producer.Fill(x.ptr(), 1, x.size());
-  Threads threads(t);
+  Threads threads;
   threads.Start([&] {
     for (int i = 1; i <= kRounds; ++i) {
       // A byte of its own each time: nobody reads what is being written.
@@ -181,7 +181,7 @@ void SyncIsReleasedByAnother(Test& t) {
   const RawStream a(t, t.device());
   const RawEvent e(t, t.device());
   std::atomic<int> returned{0};
-  Threads threads(t);
+  Threads threads;
   LongHold hold(t, a);
   a.Fill(x.ptr(), 1, x.size());
   a.Copy(out.ptr(), x.ptr(), out.size(), DEVRT_COPY_D2H);
@@ -209,7 +209,7 @@ void HandedFromThreadToThread(Test& t) {
     const RawStream a(t, t.device()), b(t, t.device());
     RawEvent e(t, t.device());
     const auto in_a_thread = [&](const std::function<void()>& body) {
-      Threads threads(t);
+      Threads threads;
       threads.Start(body);
       threads.Join();
     };

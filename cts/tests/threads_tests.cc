@@ -28,7 +28,7 @@ void StreamsComeAndGo(Test& t) {
   constexpr int kRounds = 60;
   std::mutex mutex;
   std::set<devrt_stream> live;
-  Threads threads(t);
+  Threads threads;
   for (int i = 0; i < kThreads; ++i) {
     threads.Start([&, i] {
       for (int round = 0; round < kRounds; ++round) {
@@ -57,7 +57,7 @@ void EventsComeAndGo(Test& t) {
   constexpr int kRounds = 80;
   std::mutex mutex;
   std::set<devrt_event> live;
-  Threads threads(t);
+  Threads threads;
   for (int i = 0; i < kThreads; ++i) {
     threads.Start([&, i] {
       const uint32_t device =
@@ -91,7 +91,7 @@ void StreamsOfManyThreadsAreDistinct(Test& t) {
   constexpr size_t kEach = 20;
   std::array<std::vector<RawStream>, kThreads> made;
   const DeviceBlock x(t, t.device(), kThreads * kEach);
-  Threads threads(t);
+  Threads threads;
   for (size_t i = 0; i < kThreads; ++i) {
     threads.Start([&, i] {
       for (size_t k = 0; k < kEach; ++k) {
@@ -125,7 +125,7 @@ void StreamsOfManyThreadsAreDistinct(Test& t) {
 void AllocationsAreDisjoint(Test& t) {
   constexpr int kRounds = 6;
   constexpr size_t kEach = 6;
-  Threads threads(t);
+  Threads threads;
   for (int i = 0; i < kThreads; ++i) {
     threads.Start([&, i] {
       const auto mark = static_cast<uint8_t>(i + 1);
@@ -149,7 +149,7 @@ void AllocationsAreDisjoint(Test& t) {
 
 void PinnedAllocationsAreDisjoint(Test& t) {
   constexpr int kRounds = 20;
-  Threads threads(t);
+  Threads threads;
   for (int i = 0; i < kThreads; ++i) {
     threads.Start([&, i] {
       const auto mark = static_cast<uint8_t>(i + 1);
@@ -176,7 +176,7 @@ void MemoryComesBack(Test& t) {
   // What the first allocations may cost for good.
   { const DeviceBlock warm(t, t.device(), kSize); }
   const uint64_t before = free_bytes();
-  Threads threads(t);
+  Threads threads;
   for (int i = 0; i < kThreads; ++i) {
     threads.Start([&] {
       for (int round = 0; round < 50; ++round) {
@@ -208,7 +208,7 @@ void OneStreamForAll(Test& t) {
   };
   const auto log = std::make_shared<Log>();
   const RawStream s(t, t.device());
-  Threads threads(t);
+  Threads threads;
   for (int i = 0; i < kThreads; ++i) {
     threads.Start([&, i] {
       for (int k = 0; k < kEach; ++k) {
@@ -240,7 +240,7 @@ void SharedStreamKeepsTheOrderOfCalls(Test& t) {
   const RawStream s(t, t.device());
   std::vector<HostBlock> outs;
   for (int i = 0; i < kThreads; ++i) outs.emplace_back(t, t.device(), 64);
-  Threads threads(t);
+  Threads threads;
   for (size_t i = 0; i < kThreads; ++i) {
     threads.Start([&, i] {
       uint8_t* const mine = x.ptr() + i * 64;
@@ -260,7 +260,7 @@ void SharedStreamKeepsTheOrderOfCalls(Test& t) {
 void HostFunctionsFromManyThreads(Test& t) {
   constexpr int kEach = 25;
   const auto count = std::make_shared<std::atomic<int>>(0);
-  Threads threads(t);
+  Threads threads;
   for (int i = 0; i < kThreads; ++i) {
     threads.Start([&, i] {
       const RawStream s(
@@ -284,7 +284,7 @@ void EveryoneSynchronises(Test& t) {
   s.Fill(x.ptr(), 1, x.size());
   s.Copy(out.ptr(), x.ptr(), out.size(), DEVRT_COPY_D2H);
   e.Record(s);
-  Threads threads(t);
+  Threads threads;
   for (int i = 0; i < kThreads; ++i) {
     threads.Start([&, i] {
       if (i % 3 == 0) s.Sync();
@@ -305,7 +305,7 @@ void PerThreadStreamsAreDistinct(Test& t) {
   const StreamRef mine = t.Require(PerThreadDefaultStream(t.cpp_device()),
                                    "the per-thread stream");
   const size_t hash = std::hash<StreamRef>()(mine);
-  Threads threads(t);
+  Threads threads;
   threads.Start([&] {
     const StreamRef theirs = t.Require(PerThreadDefaultStream(t.cpp_device()),
                                        "the per-thread stream");
@@ -324,7 +324,7 @@ void PerThreadStreamsAreDistinct(Test& t) {
 
 // One handle for one device and thread, in the C table.
 void PerThreadHandlesAreStable(Test& t) {
-  Threads threads(t);
+  Threads threads;
   for (int i = 0; i < 4; ++i) {
     threads.Start([&] {
       for (const uint32_t device : t.devices()) {
@@ -346,7 +346,7 @@ void PerThreadStreamsAreUnordered(Test& t) {
     const RawStream mine =
         RawStream::Default(t, t.device(), DEVRT_STREAM_PER_THREAD);
     Held held(t, mine);
-    Threads threads(t);
+    Threads threads;
     threads.Start([&] {
       const RawStream theirs =
           RawStream::Default(t, t.device(), DEVRT_STREAM_PER_THREAD);
@@ -369,7 +369,7 @@ void PerThreadRace(Test& t) {
     const RawStream mine =
         RawStream::Default(t, t.device(), DEVRT_STREAM_PER_THREAD);
     mine.Fill(x.ptr(), 1, x.size());
-    Threads threads(t);
+    Threads threads;
     threads.Start([&] {
       RawStream::Default(t, t.device(), DEVRT_STREAM_PER_THREAD)
           .Fill(x.ptr(), 2, x.size());
@@ -388,7 +388,7 @@ void PerThreadWorkOutlivesTheThread(Test& t) {
     const RawEvent start(t, t.device()), end(t, t.device());
     Held held(t, a);
     start.Record(a);
-    Threads threads(t);
+    Threads threads;
     threads.Start([&] {
       const RawStream theirs =
           RawStream::Default(t, t.device(), DEVRT_STREAM_PER_THREAD);
