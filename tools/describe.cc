@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/describe.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -47,13 +48,19 @@ int Report(const Command& command, const std::vector<FoundBackend>& backends) {
     return Failure(
         command, "no backend was found; \"devrt list\" says what was searched");
   }
+  const bool any_usable =
+      std::any_of(backends.begin(), backends.end(),
+                  [](const FoundBackend& found) { return found.backend.ok(); });
   int code = kSuccess;
   std::set<std::string> said;  // of a layer's failure each backend tells
   for (const FoundBackend& found : backends) {
     if (found.backend.ok()) continue;
+    // That this machine lacks one accelerator is no news beside another one.
+    const bool lacks = absl::IsUnavailable(found.backend.status());
+    if (lacks && any_usable) continue;
     const std::string text = Explain(found.backend.status());
     if (said.insert(text).second) Failure(command, text);
-    if (!absl::IsUnavailable(found.backend.status())) code = kFailure;
+    if (!lacks) code = kFailure;
   }
   return code;
 }

@@ -31,7 +31,8 @@ std::vector<FoundBackend> OpenBackends();
 
 // Says on stderr which backends could not be opened, and returns the exit code:
 // a failure when none was found, or when one failed for another reason than
-// that this machine lacks the accelerator (UNAVAILABLE).
+// that this machine lacks the accelerator (UNAVAILABLE).  Of that it is silent
+// while another backend can be used.
 int Report(const Command& command, const std::vector<FoundBackend>& backends);
 
 // "host_func", "peer_copy", ...: the set bits by name.

@@ -3,13 +3,14 @@
 
 #include <dlfcn.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <set>
 #include <string>
+#include <vector>
+
+#include "backends/cuda/device_count.h"
 
 namespace devrt::cuda {
 namespace {
@@ -29,78 +30,6 @@ bool Find(GetProcAddress get, const char* name, int version,
   }
   *function = reinterpret_cast<Function>(found);
   return *function != nullptr;
-}
-
-// NVML's few functions that count devices; its header need not be there.
-class Nvml {
- public:
-  Nvml() {
-    void* const library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) return;
-    const auto init =
-        reinterpret_cast<int (*)()>(dlsym(library, "nvmlInit_v2"));
-    shutdown_ = reinterpret_cast<int (*)()>(dlsym(library, "nvmlShutdown"));
-    count_ = reinterpret_cast<int (*)(unsigned*)>(
-        dlsym(library, "nvmlDeviceGetCount_v2"));
-    by_index_ = reinterpret_cast<int (*)(unsigned, void**)>(
-        dlsym(library, "nvmlDeviceGetHandleByIndex_v2"));
-    uuid_ = reinterpret_cast<int (*)(void*, char*, unsigned)>(
-        dlsym(library, "nvmlDeviceGetUUID"));
-    is_ready_ = init != nullptr && shutdown_ != nullptr && count_ != nullptr &&
-                by_index_ != nullptr && uuid_ != nullptr && init() == 0;
-  }
-  ~Nvml() {
-    if (is_ready_) shutdown_();
-  }
-  Nvml(const Nvml&) = delete;
-
-  bool is_ready() const { return is_ready_; }
-  int Count() const {
-    unsigned count = 0;
-    return count_(&count) == 0 ? static_cast<int>(count) : -1;
-  }
-  // How many devices' UUIDs begin so.
-  int CountUuids(const std::string& prefix) const {
-    int found = 0;
-    for (int i = 0; i < Count(); ++i) {
-      void* device = nullptr;
-      char uuid[96] = {};
-      if (by_index_(static_cast<unsigned>(i), &device) != 0) continue;
-      if (uuid_(device, uuid, sizeof uuid) != 0) continue;
-      if (std::strncmp(uuid, prefix.c_str(), prefix.size()) == 0) ++found;
-    }
-    return found;
-  }
-
- private:
-  int (*shutdown_)() = nullptr;
-  int (*count_)(unsigned*) = nullptr;
-  int (*by_index_)(unsigned, void**) = nullptr;
-  int (*uuid_)(void*, char*, unsigned) = nullptr;
-  bool is_ready_ = false;
-};
-
-// How many devices CUDA_VISIBLE_DEVICES leaves: those before the first that
-// there is not.  -1 for what only the driver can tell (MIG, doubles).
-int CountVisible(const Nvml& nvml, const std::string& list) {
-  const int all = nvml.Count();
-  std::set<std::string> seen;
-  int count = 0;
-  for (size_t at = 0; at <= list.size();) {
-    const size_t end = std::min(list.find(',', at), list.size());
-    const std::string word = list.substr(at, end - at);
-    at = end + 1;
-    if (word.rfind("MIG", 0) == 0 || !seen.insert(word).second) return -1;
-    if (word.rfind("GPU-", 0) == 0) {
-      if (nvml.CountUuids(word) != 1) break;
-    } else {
-      char* rest = nullptr;
-      const long index = std::strtol(word.c_str(), &rest, 10);
-      if (word.empty() || *rest != '\0' || index < 0 || index >= all) break;
-    }
-    ++count;
-  }
-  return count;
 }
 
 }  // namespace
@@ -143,10 +72,9 @@ std::unique_ptr<Api> Api::Load(std::string* why) {
 }
 
 int Api::CountWithoutInit() const {
-  const Nvml nvml;
-  if (!nvml.is_ready()) return -1;
-  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  return visible == nullptr ? nvml.Count() : CountVisible(nvml, visible);
+  std::vector<std::string> uuids;
+  if (!ReadDevices("", &uuids)) return kUnknownCount;
+  return CountVisible(uuids, std::getenv("CUDA_VISIBLE_DEVICES"));
 }
 
 const char* Api::ErrorName(Error error) const {

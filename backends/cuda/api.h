@@ -45,12 +45,16 @@ class Api {
   // Handles below this are the vendor's magic numbers, not streams.
   static constexpr uintptr_t kLastMagicStream = 2;
 
+  // The driver may read the source of a smaller copy at its submission; seen
+  // below 32 KiB with driver 580.
+  static constexpr uint64_t kEarlyReadBelow = 64 << 10;
+
   // Finds the driver and its functions; initialises nothing.  nullptr with
   // `*why` where there is none, or one that is too old.
   static std::unique_ptr<Api> Load(std::string* why);
 
-  // Number of devices without initialising the driver, so that a fork stays
-  // possible (C105); -1 if that cannot be told.
+  // Number of devices without initialising the driver (device_count.h); -1 if
+  // that cannot be told.
   int CountWithoutInit() const;
   Error Init() const { return cuInit_(0); }
   Error Count(int* count) const { return cuDeviceGetCount_(count); }

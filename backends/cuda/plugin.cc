@@ -8,6 +8,7 @@
 #include "backends/gpu/event.h"
 #include "backends/gpu/memory.h"
 #include "backends/gpu/probe.h"
+#include "backends/gpu/records.h"
 #include "backends/gpu/stream.h"
 
 using CudaBackend = devrt::gpu::Backend<devrt::cuda::Api>;

@@ -4,8 +4,9 @@
 // is the Api (backends/cuda/api.h says what one has), and nothing here asks
 // which vendor it is.
 //
-// The members are defined in device.h memory.h stream.h event.h copy.h peers.h
-// probe.h; a plugin includes all of them and instantiates Backend<Api> once.
+// The members are defined in device.h memory.h stream.h records.h event.h
+// copy.h probe.h; a plugin includes all of them and instantiates Backend<Api>
+// once.
 //
 // Threads: every slot from any thread, as its tag says.  No lock is held across
 // a native call that may wait.
@@ -22,6 +23,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "backends/gpu/queue_window.h"
 #include "devrt/backends/abi/devrt_plugin_helper.h"
 #include "devrt/backends/abi/devrt_probe.h"
 
@@ -129,7 +131,9 @@ class Backend {
     std::mutex marker_mutex;  // guards what follows
     typename Api::Event marker{};
     bool marker_pending = false;
-    uint64_t marked_records = 0;  // the marker is behind these
+    uint64_t marked_records = 0;               // the marker is behind these
+    std::atomic<typename Api::Event> fence{};  // of Fence
+    QueueWindow<Api> window;
   };
   struct Event {
     Device* device;
@@ -171,7 +175,9 @@ class Backend {
 
   explicit Backend(const devrt_host_v0* host, std::unique_ptr<Api> api,
                    uint32_t count)
-      : host_(host), api_(std::move(api)), count_(count) {}
+      : host_(host), api_(std::move(api)), count_(count), devices_(count) {
+    for (uint32_t i = 0; i < count; ++i) devices_[i].ordinal = i;
+  }
 
   static Stream* Of(devrt_stream s) { return reinterpret_cast<Stream*>(s); }
   static Event* Of(devrt_event e) { return reinterpret_cast<Event*>(e); }
@@ -213,11 +219,23 @@ class Backend {
     const ContextScope scope(*api_, stream.context);
     return scope.error() != Api::kSuccess ? scope.error() : call();
   }
+  // An operation on a stream: waits for room in its queue, then submits.
+  template <typename Call>
+  devrt_status Submit(Stream* stream, const char* entry_point, Call call);
+  // A caller's slow way through context_enter, _exit and _current.
+  [[gnu::noinline]] devrt_status EnterOther(uint32_t ordinal,
+                                            devrt_context* previous);
+  [[gnu::noinline]] devrt_status Restore(Error asked, Context before);
+  [[gnu::noinline]] devrt_status FindCurrent(Error asked, Context now,
+                                             uint32_t* ordinal);
   void* Align(void* memory, uint64_t size, uint64_t alignment);
   void* Unalign(void* ptr);
   devrt_status Adopt(Device* device, void* native, devrt_stream* stream);
   devrt_status DefaultStream(Device* device, uint32_t kind,
                              devrt_stream* stream);
+  void DestroyEventsOf(Stream* stream);
+  bool ReadsEarly(const Stream& stream, uint64_t size, uint32_t kind) const;
+  Error Fence(Stream* stream);
   static bool HidesRecords(const Stream& stream);
   Error RecordMarker(Stream* stream);
   Error SynchronizeRecords(Stream* stream);
@@ -244,7 +262,7 @@ class Backend {
   std::atomic<Error> fault_{Api::kSuccess};
   std::mutex init_mutex_;
   std::atomic<bool> is_ready_{false};
-  std::vector<std::unique_ptr<Device>> devices_;  // never changes once ready
+  std::vector<Device> devices_;  // all that were counted
 
   std::mutex mutex_;  // guards what follows
   struct Span {

@@ -28,22 +28,23 @@ devrt_status Backend<Api>::copy_async(devrt_stream handle, void* dst,
     std::memcpy(dst, src, size);
     return nullptr;
   }
-  return Take(
-      On(*stream,
-         [&] { return api_->Copy(dst, src, size, kind, stream->native); }),
-      "copy", stream->device);
+  return Submit(stream, "copy", [&] {
+    if (ReadsEarly(*stream, size, kind)) {
+      if (const Error error = Fence(stream); error != Api::kSuccess) {
+        return error;
+      }
+    }
+    return api_->Copy(dst, src, size, kind, stream->native);
+  });
 }
 
 template <class Api>
 devrt_status Backend<Api>::fill_async(devrt_stream handle, void* dst,
                                       uint32_t value, uint64_t size) {
   Stream* const stream = Of(handle);
-  return Take(On(*stream,
-                 [&] {
-                   return api_->Fill(dst, static_cast<uint8_t>(value), size,
-                                     stream->native);
-                 }),
-              "fill", stream->device);
+  return Submit(stream, "fill", [&] {
+    return api_->Fill(dst, static_cast<uint8_t>(value), size, stream->native);
+  });
 }
 
 template <class Api>
@@ -52,7 +53,6 @@ devrt_status Backend<Api>::copy_peer_async(devrt_stream handle, void* dst,
                                            const void* src,
                                            uint32_t src_ordinal,
                                            uint64_t size) {
-  Stream* const stream = Of(handle);
   Device* to = nullptr;
   Device* from = nullptr;
   if (devrt_status error = Find(dst_ordinal, &to)) return error;
@@ -60,12 +60,11 @@ devrt_status Backend<Api>::copy_peer_async(devrt_stream handle, void* dst,
   Context to_context{}, from_context{};
   if (devrt_status error = Enter(to, &to_context)) return error;
   if (devrt_status error = Enter(from, &from_context)) return error;
-  return Take(On(*stream,
-                 [&] {
-                   return api_->CopyPeer(dst, to_context, src, from_context,
-                                         size, stream->native);
-                 }),
-              "peer copy", stream->device);
+  Stream* const stream = Of(handle);
+  return Submit(stream, "peer copy", [&] {
+    return api_->CopyPeer(dst, to_context, src, from_context, size,
+                          stream->native);
+  });
 }
 
 // ---- Peers ------------------------------------------------------------------

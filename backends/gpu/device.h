@@ -46,8 +46,8 @@ std::unique_ptr<Backend<Api>> Backend<Api>::Open(const devrt_host_v0* host,
 
 template <class Api>
 Backend<Api>::~Backend() {
-  for (const auto& device : devices_) {
-    if (device->context.load() != Context{}) api_->Release(device->native);
+  for (const Device& device : devices_) {
+    if (device.context.load() != Context{}) api_->Release(device.native);
   }
 }
 
@@ -123,15 +123,19 @@ devrt_status Backend<Api>::Init() {
   const std::lock_guard<std::mutex> lock(init_mutex_);
   if (is_ready_.load(std::memory_order_relaxed)) return nullptr;
   Error error = api_->Init();
-  std::vector<std::unique_ptr<Device>> devices;
+  int now = 0;
+  if (error == Api::kSuccess) error = api_->Count(&now);
+  if (error == Api::kSuccess && static_cast<uint32_t>(now) != count_) {
+    return Refuse(DEVRT_UNAVAILABLE,
+                  "%u devices were counted when the backend was opened, but "
+                  "the driver has %d: set the variables that choose devices "
+                  "before the program starts, and not later",
+                  count_, now);
+  }
   for (uint32_t i = 0; i < count_ && error == Api::kSuccess; ++i) {
-    auto device = std::make_unique<Device>();
-    device->ordinal = i;
-    error = api_->GetDevice(static_cast<int>(i), &device->native);
-    devices.push_back(std::move(device));
+    error = api_->GetDevice(static_cast<int>(i), &devices_[i].native);
   }
   if (error != Api::kSuccess) return Take(error, "driver initialisation");
-  devices_ = std::move(devices);
   is_ready_.store(true, std::memory_order_release);
   return nullptr;
 }
@@ -144,7 +148,7 @@ devrt_status Backend<Api>::Find(uint32_t ordinal, Device** device) {
                   ordinal, count_);
   }
   if (devrt_status error = Ready()) return error;
-  *device = devices_[ordinal].get();
+  *device = &devices_[ordinal];
   return nullptr;
 }
 
@@ -181,7 +185,7 @@ devrt_status Backend<Api>::device_props(uint32_t ordinal,
       return error;
     }
     mine.alloc_alignment = 256;
-    mine.queue_depth = 1000;
+    mine.queue_depth = kQueueDepth;
     mine.pageable_async = DEVRT_PAGEABLE_STAGED;
     mine.raw_free_syncs = 1;
     mine.fault_delivery = DEVRT_FAULT_DELIVERY_STATUS;
@@ -244,9 +248,32 @@ devrt_status Backend<Api>::device_sync(uint32_t ordinal) {
 
 // ---- The thread's context ---------------------------------------------------
 
+// The three of them are called for every guard: what mostly happens (the device
+// is known, and current already) asks the driver once and calls nothing else.
+
 template <class Api>
 devrt_status Backend<Api>::context_enter(uint32_t ordinal,
                                          devrt_context* previous) {
+  if (__builtin_expect(ordinal < count_, 1)) {
+    const Context context =
+        devices_[ordinal].context.load(std::memory_order_acquire);
+    Context before{};
+    if (__builtin_expect(context != Context{} &&
+                             api_->Current(&before) == Api::kSuccess &&
+                             before == context,
+                         1)) {
+      if (previous == nullptr) return nullptr;
+      previous->state[0] = reinterpret_cast<uintptr_t>(before);
+      previous->state[1] = 0;
+      return nullptr;
+    }
+  }
+  return EnterOther(ordinal, previous);
+}
+
+template <class Api>
+devrt_status Backend<Api>::EnterOther(uint32_t ordinal,
+                                      devrt_context* previous) {
   Device* device = nullptr;
   if (devrt_status error = Find(ordinal, &device)) return error;
   Context context{};
@@ -272,14 +299,19 @@ template <class Api>
 devrt_status Backend<Api>::context_exit(const devrt_context* previous) {
   const auto before =
       reinterpret_cast<Context>(static_cast<uintptr_t>(previous->state[0]));
+  Error error = Api::kSuccess;
   if (previous->state[1] == 0) {
     // Asking costs half of setting, and mostly nobody has switched.
     Context now{};
-    if (devrt_status error = Take(api_->Current(&now), "current context")) {
-      return error;
-    }
-    if (now == before) return nullptr;
+    error = api_->Current(&now);
+    if (error == Api::kSuccess && now == before) return nullptr;
   }
+  return Restore(error, before);
+}
+
+template <class Api>
+devrt_status Backend<Api>::Restore(Error asked, Context before) {
+  if (devrt_status error = Take(asked, "current context")) return error;
   return Take(api_->SetCurrent(before), "context switch");
 }
 
@@ -287,25 +319,31 @@ template <class Api>
 devrt_status Backend<Api>::context_current(uint32_t* ordinal) {
   Context now{};
   const Error error = api_->Current(&now);
-  // Before anybody has initialised the driver no thread has a context.
-  if (error != Api::kSuccess || now == Context{}) {
-    *ordinal = 0;
-    return nullptr;
-  }
-  if (devrt_status failed = Ready()) return failed;
-  for (const auto& device : devices_) {
-    if (device->context.load(std::memory_order_relaxed) == now) {
-      *ordinal = device->ordinal;
-      return nullptr;
+  if (error == Api::kSuccess && now != Context{}) {
+    for (const Device& device : devices_) {
+      if (device.context.load(std::memory_order_relaxed) == now) {
+        *ordinal = device.ordinal;
+        return nullptr;
+      }
     }
   }
+  return FindCurrent(error, now, ordinal);
+}
+
+template <class Api>
+devrt_status Backend<Api>::FindCurrent(Error asked, Context now,
+                                       uint32_t* ordinal) {
+  *ordinal = 0;
+  // Before anybody has initialised the driver no thread has a context.
+  if (asked != Api::kSuccess || now == Context{}) return nullptr;
+  if (devrt_status failed = Ready()) return failed;
   typename Api::Device native{};
   if (devrt_status failed =
           Take(api_->CurrentDevice(&native), "device of the context")) {
     return failed;
   }
-  for (const auto& device : devices_) {
-    if (device->native == native) *ordinal = device->ordinal;
+  for (const Device& device : devices_) {
+    if (device.native == native) *ordinal = device.ordinal;
   }
   return nullptr;
 }

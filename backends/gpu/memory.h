@@ -133,8 +133,8 @@ devrt_status Backend<Api>::host_register(uint32_t ordinal, void* ptr,
 template <class Api>
 devrt_status Backend<Api>::host_unregister(void* ptr) {
   // Some registered range's context, so that the driver finds it.
-  for (const auto& device : devices_) {
-    const Context context = device->context.load();
+  for (const Device& device : devices_) {
+    const Context context = device.context.load();
     if (context == Context{}) continue;
     const ContextScope scope(*api_, context);
     if (scope.error() != Api::kSuccess) continue;

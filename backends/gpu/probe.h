@@ -63,12 +63,9 @@ devrt_status Backend<Api>::LaunchProbe(Stream* stream,
     return Refuse(DEVRT_UNIMPLEMENTED,
                   "devrt's kernels do not run on streams of foreign contexts");
   }
-  return Take(On(*stream,
-                 [&] {
-                   return api_->Launch(function, 1, 1, stream->native,
-                                       arguments);
-                 }),
-              "launch", stream->device);
+  return Submit(stream, "launch", [&] {
+    return api_->Launch(function, 1, 1, stream->native, arguments);
+  });
 }
 
 template <class Api>

@@ -11,8 +11,25 @@
 
 namespace devrt::gpu {
 
-// Questions after an event that was recorded just now: some microseconds.
-inline constexpr int kFreshPolls = 64;
+template <class Api>
+template <typename Call>
+devrt_status Backend<Api>::Submit(Stream* stream, const char* entry_point,
+                                  Call call) {
+  Error error = Api::kSuccess;
+  // What others submit to a stream of theirs is not counted here.
+  if (stream->kind != DEVRT_STREAM_ADOPT) {
+    const uint64_t number = stream->window.Count();
+    if (QueueWindow<Api>::IsMark(number)) {
+      const ContextScope scope(*api_, stream->context);
+      error = scope.error();
+      if (error == Api::kSuccess) {
+        error = stream->window.Mark(*api_, stream->native, number);
+      }
+    }
+  }
+  if (error == Api::kSuccess) error = On(*stream, call);
+  return Take(error, entry_point, stream->device);
+}
 
 template <class Api>
 devrt_status Backend<Api>::stream_create(uint32_t ordinal,
@@ -110,8 +127,8 @@ devrt_status Backend<Api>::Adopt(Device* device, void* native,
     return Take(error, "adoption of a stream", device);
   if (owner != device->native) {
     uint32_t actual = 0;
-    for (const auto& d : devices_) {
-      if (d->native == owner) actual = d->ordinal;
+    for (const Device& d : devices_) {
+      if (d.native == owner) actual = d.ordinal;
     }
     return Refuse(DEVRT_INVALID_ARGUMENT,
                   "native stream %p belongs to %s:%u, not to %s:%u", native,
@@ -135,9 +152,7 @@ devrt_status Backend<Api>::stream_destroy(devrt_stream handle) {
                   Api::kBackend, stream->device->ordinal);
   }
   const std::unique_ptr<Stream> gone(stream);
-  if (gone->marker != typename Api::Event{}) {
-    (void)api_->DestroyEvent(gone->marker);
-  }
+  DestroyEventsOf(stream);
   if (gone->kind == DEVRT_STREAM_ADOPT) {
     const std::lock_guard<std::mutex> lock(mutex_);
     foreign_.erase(std::remove(foreign_.begin(), foreign_.end(), stream),
@@ -171,86 +186,6 @@ devrt_status Backend<Api>::stream_sync(devrt_stream handle) {
     error = SynchronizeRecords(stream);
   }
   return Take(error, "stream sync", stream->device);
-}
-
-// ---- Bare records
-//
-// A record behind legacy work, with no work of its own blocking stream before
-// it, counts for neither the driver's query nor its synchronisation of that
-// stream (C19).  An event of ours behind it tells.
-
-template <class Api>
-bool Backend<Api>::HidesRecords(const Stream& stream) {
-  if (!stream.blocking || stream.kind == DEVRT_STREAM_LEGACY) return false;
-  // What others record on a stream of theirs is not known here.
-  return stream.kind == DEVRT_STREAM_ADOPT ||
-         stream.records.load(std::memory_order_acquire) !=
-             stream.records_complete.load(std::memory_order_acquire);
-}
-
-// Under marker_mutex; records never wait.
-template <class Api>
-typename Api::Error Backend<Api>::RecordMarker(Stream* stream) {
-  const uint64_t records = stream->records.load(std::memory_order_acquire);
-  const ContextScope scope(*api_, stream->context);
-  Error error = scope.error();
-  if (error == Api::kSuccess && stream->marker == typename Api::Event{}) {
-    error = api_->CreateEvent(false, false, false, &stream->marker);
-  }
-  if (error == Api::kSuccess) {
-    error = api_->Record(stream->marker, stream->native);
-  }
-  if (error != Api::kSuccess) return error;
-  stream->marker_pending = true;
-  stream->marked_records = records;
-  return error;
-}
-
-// Also for what the legacy stream still holds for this one.
-template <class Api>
-typename Api::Error Backend<Api>::SynchronizeRecords(Stream* stream) {
-  uint64_t records = 0;
-  {
-    const std::lock_guard<std::mutex> lock(stream->marker_mutex);
-    if (const Error error = RecordMarker(stream); error != Api::kSuccess) {
-      return error;
-    }
-    records = stream->marked_records;
-  }
-  const Error error = api_->SynchronizeEvent(stream->marker);
-  if (error == Api::kSuccess) {
-    stream->records_complete.store(records, std::memory_order_release);
-  }
-  return error;
-}
-
-// Under marker_mutex.
-template <class Api>
-void Backend<Api>::NoteMarkerComplete(Stream* stream) {
-  stream->marker_pending = false;
-  stream->records_complete.store(stream->marked_records,
-                                 std::memory_order_release);
-}
-
-template <class Api>
-typename Api::Error Backend<Api>::QueryRecords(Stream* stream) {
-  const std::lock_guard<std::mutex> lock(stream->marker_mutex);
-  // A marker that is pending is not recorded again: each question would move
-  // it away from its answer.
-  if (stream->marker_pending) {
-    const Error error = api_->QueryEvent(stream->marker);
-    if (error != Api::kSuccess) return error;
-    NoteMarkerComplete(stream);
-    if (!HidesRecords(*stream)) return error;
-  }
-  Error error = RecordMarker(stream);
-  if (error == Api::kSuccess) error = api_->QueryEvent(stream->marker);
-  // A fresh one takes a moment where there is nothing to wait for.
-  for (int i = 0; error == Api::kNotReady && i < kFreshPolls; ++i) {
-    error = api_->QueryEvent(stream->marker);
-  }
-  if (error == Api::kSuccess) NoteMarkerComplete(stream);
-  return error;
 }
 
 template <class Api>

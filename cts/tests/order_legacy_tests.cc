@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "cts/catalog.h"
 #include "cts/held.h"
 #include "cts/objects.h"
@@ -264,6 +265,35 @@ void PerThreadOfAnotherThread(Test& t) {
   });
 }
 
+// Also of copies so small that a driver may take them along at once.
+void SmallSourcesAreReadInOrder(Test& t) {
+  const auto read_behind = [&](const RawStream& writer,
+                               const RawStream& reader) {
+    for (const uint64_t size : {4, 512, 40'000}) {
+      const HostBlock between(t, t.device(), size);
+      const DeviceBlock from(t, t.device(), size), to(t, t.device(), size);
+      writer.Fill(from.ptr(), 1, size);
+      writer.Sync();
+      reader.Sync();
+      Held held(t, writer);
+      writer.Copy(between.ptr(), from.ptr(), size, DEVRT_COPY_D2H);
+      reader.Copy(to.ptr(), between.ptr(), size, DEVRT_COPY_H2D);
+      held.Open();
+      reader.Sync();
+      t.Expect(to.Holds(1), absl::StrCat("the source of a copy of ", size,
+                                         " bytes is read behind what the "
+                                         "legacy rule puts before it"));
+    }
+  };
+  t.InEverySchedule([&] {
+    const RawStream legacy = Legacy(t), mine = PerThread(t), s = Blocking(t);
+    read_behind(legacy, s);
+    read_behind(s, legacy);
+    read_behind(legacy, mine);
+    read_behind(mine, legacy);
+  });
+}
+
 // ---- C21, C30: who looks at the legacy stream sees the blocking ones
 
 void LegacySyncCoversBlocking(Test& t) {
@@ -427,6 +457,9 @@ constexpr TestCase kTests[] = {
      "The legacy stream covers per-thread streams of all threads, ended ones "
      "too.",
      &PerThreadOfAnotherThread, 0, kNeedsGate},
+    {"order.small_sources_are_read_in_order", "C8 C12 C54",
+     "A copy reads its source when its turn comes, however small it is.",
+     &SmallSourcesAreReadInOrder, DEVRT_CAP_PINNED_HOST, kNeedsGate},
     {"order.legacy_sync_covers_blocking", "C21",
      "Synchronising the legacy stream covers all blocking streams.",
      &LegacySyncCoversBlocking, DEVRT_CAP_PINNED_HOST},

@@ -10,6 +10,10 @@ from tool import FAILURE, PLUGIN, ToolTest
 PLUGINS = pathlib.Path(os.environ["DEVRT_TEST_PLUGIN_DIR"])
 
 
+def backend(report, name):
+    return next(b for b in report["backends"] if b["name"] == name)
+
+
 class List(ToolTest):
 
     def test_text(self):
@@ -22,18 +26,18 @@ class List(ToolTest):
 
     def test_json(self):
         report = self.run_json("list", DEVRT_MTIA="devices=3,memory=64MiB")
-        mtia = report["backends"][0]
-        self.assertEqual(mtia["name"], "mtia")
+        mtia = backend(report, "mtia")
         self.assertTrue(mtia["usable"])
         self.assertEqual(mtia["device_count"], 3)
         self.assertIn("host_func", mtia["capabilities"])
         self.assertTrue(mtia["path"].endswith("/libdevrt_mtia.so"))
-        self.assertEqual([device["device"] for device in report["devices"]],
+        devices = {device["device"]: device for device in report["devices"]}
+        self.assertEqual([name for name in devices if name.startswith("mtia")],
                          ["mtia:0", "mtia:1", "mtia:2"])
-        self.assertEqual(report["devices"][0]["total_memory"], 64 << 20)
+        self.assertEqual(devices["mtia:0"]["total_memory"], 64 << 20)
         loaded = [attempt for attempt in report["load_report"]
                   if attempt["result"] == "loaded"]
-        self.assertEqual([attempt["backend"] for attempt in loaded], ["mtia"])
+        self.assertIn("mtia", [attempt["backend"] for attempt in loaded])
 
     def test_bad_configuration_names_the_key(self):
         for value, *texts in [
@@ -44,8 +48,9 @@ class List(ToolTest):
             for text in texts:
                 self.assertIn(text, result.stderr)
             report = self.run_json("list", expect=FAILURE, DEVRT_MTIA=value)
-            self.assertFalse(report["backends"][0]["usable"])
-            self.assertIn(texts[0], report["backends"][0]["error"]["message"])
+            mtia = backend(report, "mtia")
+            self.assertFalse(mtia["usable"])
+            self.assertIn(texts[0], mtia["error"]["message"])
 
     def test_a_layer_that_is_not_there(self):
         plugins = ":".join([PLUGIN, str(PLUGINS / "libdevrt_good.so")])
@@ -62,7 +67,7 @@ class List(ToolTest):
         result = self.run_tool("list", expect=FAILURE, DEVRT_PLUGINS=str(bad))
         self.assertRegex(result.stdout, r"(?m)^  refused .*libdevrt_bad\.so$")
         report = self.run_json("list", expect=FAILURE, DEVRT_PLUGINS=str(bad))
-        self.assertEqual(report["backends"], [])
+        self.assertNotIn("bad", [b["name"] for b in report["backends"]])
         refused = [attempt for attempt in report["load_report"]
                    if attempt["result"] == "refused"]
         self.assertEqual(refused[0]["path"], str(bad))
@@ -74,7 +79,7 @@ class List(ToolTest):
         self.assertIn("missing.so", result.stdout)
 
     def test_excluded_backend(self):
-        result = self.run_tool("list", expect=FAILURE, DEVRT_BACKENDS="!mtia")
+        result = self.run_tool("list", expect=FAILURE, DEVRT_BACKENDS="!mtia,!cuda")
         self.assertRegex(result.stdout, r"(?m)^  excluded .*mtia")
         self.assertIn("no backend", result.stderr)
 

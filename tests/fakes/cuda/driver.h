@@ -38,7 +38,8 @@ struct CUstream_st {
   devrt_stream sim = nullptr;
   unsigned flags = 0;
   int priority = 0;
-  devrt_event last_work = nullptr;  // with bare_records: behind all but records
+  // With bare_records or early_reads: behind all but records.
+  devrt_event last_work = nullptr;
 };
 
 struct CUevent_st {

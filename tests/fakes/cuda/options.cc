@@ -66,9 +66,12 @@ Options Read() {
       options.lost = FailureOf(value, part);
     } else if (part == "bare_records") {
       options.bare_records = true;
+    } else if (part == "early_reads") {
+      options.early_reads = true;
     } else {
       Die("DEVRT_FAKE_CUDA: \"%s\": expected one of devices=, version=, "
-          "missing=, no_device, init=, fail=, lost=, bare_records",
+          "missing=, no_device, init=, fail=, lost=, bare_records, "
+          "early_reads",
           part.c_str());
     }
   }

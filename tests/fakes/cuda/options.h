@@ -14,6 +14,10 @@
 //                      a device fails with CODE
 //   bare_records       query and synchronise of blocking streams do not see a
 //                      record behind legacy work, as measured (semantics C19)
+//   early_reads        a small copy from pinned memory on a blocking stream
+//                      that has nothing to do itself reads its source at once,
+//                      as measured (docs/decisions/0010); the default streams
+//                      do so too, but not here
 //
 // A wrong key ends the process with a message.
 
@@ -38,6 +42,7 @@ struct Options {
   int init = 0;
   Failure fail, lost;
   bool bare_records = false;
+  bool early_reads = false;
 };
 
 // Of the environment, read once.

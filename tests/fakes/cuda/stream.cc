@@ -11,7 +11,8 @@ namespace {
 
 // With bare_records, a blocking stream is as done as its last work.
 bool SeesOnlyWork(const CUstream_st* stream) {
-  return stream != nullptr && stream->last_work != nullptr;
+  return TheOptions().bare_records && stream != nullptr &&
+         stream->last_work != nullptr;
 }
 
 CUresult DefaultStream(uint32_t sim_device, uint32_t kind,
@@ -68,7 +69,10 @@ CUresult Resolve(const char* call, CUstream stream, Target* target) {
 }
 
 CUresult Submitted(const Target& target, CUresult result) {
-  if (result != CUDA_SUCCESS || !SeesOnlyWork(target.own)) return result;
+  if (result != CUDA_SUCCESS || target.own == nullptr ||
+      target.own->last_work == nullptr) {
+    return result;
+  }
   return Sim<&devrt_ops_v0::event_record>(target.own->last_work, target.sim);
 }
 
@@ -101,7 +105,7 @@ CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags,
   const uint32_t device = SimDevice(context->device);
   error = Sim<&devrt_ops_v0::stream_create>(device, given, &made->sim);
   if (error != CUDA_SUCCESS) return error;
-  if (blocking && TheOptions().bare_records) {
+  if (blocking && (TheOptions().bare_records || TheOptions().early_reads)) {
     error = Sim<&devrt_ops_v0::event_create>(device, 0u, &made->last_work);
     if (error != CUDA_SUCCESS) return error;
   }
@@ -154,6 +158,12 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
   }
   if (error != CUDA_SUCCESS) return error;
   if (flags != CU_EVENT_WAIT_DEFAULT) return CUDA_ERROR_INVALID_VALUE;
+  if (target.own != nullptr && target.own->last_work != nullptr) {
+    // A wait for what is complete is no work.
+    uint32_t done = 0;
+    error = Sim<&devrt_ops_v0::event_query>(event->sim, &done);
+    if (error != CUDA_SUCCESS || done != 0) return error;
+  }
   return Submitted(
       target, Sim<&devrt_ops_v0::stream_wait_event>(target.sim, event->sim));
 }
