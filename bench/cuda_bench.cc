@@ -238,7 +238,92 @@ void DevrtStreamQuery(benchmark::State& state) {
 }
 BENCHMARK(DevrtStreamQuery);
 
-// Copies: the cost of the call at 4 KiB, the bandwidth at 1 GiB.
+// ---- Launches
+
+// An own kernel that does nothing, as any driver of CUDA 12 or later takes it.
+CUfunction EmptyKernel() {
+  static const char kPtx[] =
+      ".version 8.0\n.target sm_70\n.address_size 64\n"
+      ".visible .entry empty() { ret; }\n";
+  Raw(DRIVER(cuCtxSetCurrent)(Context(0)));
+  CUmodule module;
+  Raw(DRIVER(cuModuleLoadData)(&module, kPtx));
+  CUfunction kernel;
+  Raw(DRIVER(cuModuleGetFunction)(&kernel, module, "empty"));
+  return kernel;
+}
+
+void RawLaunch(benchmark::State& state) {
+  const CUfunction kernel = EmptyKernel();
+  const CUstream stream = RawStream();
+  const auto launch = DRIVER(cuLaunchKernel);
+  for (auto _ : state) {
+    launch(kernel, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr);
+  }
+  Raw(DRIVER(cuStreamSynchronize)(stream));
+}
+BENCHMARK(RawLaunch)->UseRealTime();
+
+void DevrtLaunch(benchmark::State& state) {
+  const CUfunction kernel = EmptyKernel();
+  const devrt::Device gpu = Gpu();
+  devrt::DeviceGuard outer(gpu);
+  devrt::Stream stream = Value(devrt::Stream::Create(gpu));
+  const auto launch = DRIVER(cuLaunchKernel);
+  for (auto _ : state) {
+    Check(devrt::Launch(stream, {}, [&](const devrt::LaunchContext& context) {
+      launch(kernel, 1, 1, 1, 1, 1, 1, 0,
+             static_cast<CUstream>(context.native_stream()), nullptr, nullptr);
+    }));
+  }
+  Check(stream.Synchronize());
+}
+BENCHMARK(DevrtLaunch)->UseRealTime();
+
+// ---- Growth: what a call costs with so many streams alive
+
+void DevrtRecordAmongStreams(benchmark::State& state) {
+  const devrt::Device gpu = Gpu();
+  std::vector<devrt::Stream> streams;
+  for (int64_t i = 0; i < state.range(0); ++i) {
+    streams.push_back(Value(devrt::Stream::Create(gpu)));
+  }
+  devrt::Event event = Value(devrt::Event::Create(gpu));
+  for (auto _ : state) Check(event.Record(streams.back()));
+  Check(gpu.Synchronize());
+}
+BENCHMARK(DevrtRecordAmongStreams)->Arg(10)->Arg(10000);
+
+void DevrtStreamGuardAmongStreams(benchmark::State& state) {
+  const devrt::Device gpu = Gpu();
+  devrt::DeviceGuard outer(gpu);
+  std::vector<devrt::Stream> streams;
+  for (int64_t i = 0; i < state.range(0); ++i) {
+    streams.push_back(Value(devrt::Stream::Create(gpu)));
+  }
+  for (auto _ : state) {
+    devrt::StreamGuard guard(streams.back());
+    benchmark::DoNotOptimize(guard);
+  }
+}
+BENCHMARK(DevrtStreamGuardAmongStreams)->Arg(10)->Arg(10000);
+
+// On the last of so many devices that are in use.
+void DevrtDeviceGuardAmongDevices(benchmark::State& state) {
+  const auto devices = static_cast<int>(state.range(0));
+  if (devices > 1 && !HasTwo(state)) return;
+  for (int i = 0; i < devices; ++i) Check(Gpu(i).Synchronize());
+  const devrt::Device gpu = Gpu(devices - 1);
+  devrt::DeviceGuard outer(gpu);
+  for (auto _ : state) {
+    devrt::DeviceGuard guard(gpu);
+    auto current = devrt::CurrentDevice(gpu.backend());
+    benchmark::DoNotOptimize(current);
+  }
+}
+BENCHMARK(DevrtDeviceGuardAmongDevices)->Arg(1)->Arg(2);
+
+// ---- Copies: the cost of the call at 4 KiB, the bandwidth at 1 GiB.
 
 struct Blocks {
   void* device = nullptr;
