@@ -57,6 +57,20 @@ void NoteRecorded(EventRecord* record) {
 }  // namespace
 }  // namespace internal
 
+namespace {
+
+using EventIpc = internal::ExtensionOf<devrt_event_ipc_v0>;
+
+absl::StatusOr<EventIpc> EventIpcOf(DeviceRecord* device) {
+  const EventIpc ipc = DeviceStreams::Of(device)->event_ipc;
+  if (ipc.table != nullptr) return ipc;
+  return absl::UnimplementedError(absl::StrCat(
+      "backend \"", device->backend->name,
+      "\" has no interprocess events (" DEVRT_EVENT_IPC_EXTENSION ")"));
+}
+
+}  // namespace
+
 Device EventRef::device() const { return Device(record_->device); }
 
 uint64_t EventRef::id() const {
@@ -145,6 +159,47 @@ absl::StatusOr<void*> EventRef::Native() const {
                                 &native),
       "native event handle"));
   return native;
+}
+
+absl::StatusOr<EventHandle> EventRef::Export() const {
+  DEVRT_RETURN_IF_ERROR(internal::LookAt(*this, "Export"));
+  DeviceRecord* device = record_->device;
+  if ((record_->flags & DEVRT_EVENT_IPC) == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "an event of ", this->device().name(),
+        " without EventOptions::interprocess cannot be exported: create it "
+        "with that option"));
+  }
+  DEVRT_ASSIGN_OR_RETURN(const EventIpc ipc, EventIpcOf(device));
+  DEVRT_RETURN_IF_ERROR(
+      DeviceStreams::Of(device)->events.EnsureHandle(record_));
+  EventHandle handle{};
+  DEVRT_RETURN_IF_ERROR(FromPlugin(
+      device,
+      ipc.table->event_export(
+          ipc.self, record_->handle.load(std::memory_order_acquire), &handle),
+      "event export"));
+  // Another process may record it now: what it says counts from here on.
+  internal::NoteRecorded(record_);
+  return handle;
+}
+
+absl::StatusOr<Event> Event::Open(Device device, const EventHandle& handle) {
+  DeviceRecord* record = device.record();
+  if (internal::InHostFunction()) {
+    return internal::HostFunctionError("Event::Open");
+  }
+  if (!internal::IsOpen(record)) return internal::ClosedError(record);
+  DEVRT_ASSIGN_OR_RETURN(const EventIpc ipc, EventIpcOf(record));
+  devrt_event opened = nullptr;
+  DEVRT_RETURN_IF_ERROR(FromPlugin(
+      record,
+      ipc.table->event_open(ipc.self, record->ordinal, &handle, &opened),
+      "opening of an interprocess event"));
+  const EventRef event =
+      DeviceStreams::Of(record)->events.Take(DEVRT_EVENT_IPC, opened);
+  internal::NoteRecorded(event.record());
+  return Event(event);
 }
 
 namespace {

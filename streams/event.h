@@ -30,6 +30,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "devrt/backends/abi/devrt_event_ipc.h"
 #include "devrt/runtime/call_site.h"
 #include "devrt/runtime/device.h"
 #include "devrt/runtime/export.h"
@@ -47,6 +48,10 @@ struct EventOptions {
   bool interprocess = false;   // excludes timing (C38)
 };
 
+// An interprocess event's name for other processes of this machine: plain
+// bytes, to be carried there by any means.
+using EventHandle = devrt_event_handle_v0;
+
 // A borrowed event: two words.  Valid while its Event lives.
 class DEVRT_EXPORT EventRef {
  public:
@@ -63,6 +68,9 @@ class DEVRT_EXPORT EventRef {
   absl::Status Synchronize(CallSite site = CallSite::Here()) const;
   // The vendor's handle; nullptr before the first record.
   absl::StatusOr<void*> Native() const;
+  // For Event::Open in another process; before or after a record.
+  // INVALID_ARGUMENT unless created with `interprocess`.
+  absl::StatusOr<EventHandle> Export() const;
 
   friend bool operator==(EventRef a, EventRef b) {
     return a.record_ == b.record_ && a.serial_ == b.serial_;
@@ -87,6 +95,12 @@ class DEVRT_EXPORT Event {
  public:
   // UNIMPLEMENTED for `timing` or `interprocess` without that capability.
   static absl::StatusOr<Event> Create(Device device, EventOptions options = {});
+  // The event that another process has exported, of the same device there.
+  // Both processes may record it, wait for it and ask it: each sees what the
+  // other recorded.  Destroy it before the exporter's own.
+  // UNIMPLEMENTED without EVENT_IPC; INVALID_ARGUMENT for a handle that no
+  // other process has given out, or that is this process's own.
+  static absl::StatusOr<Event> Open(Device device, const EventHandle& handle);
 
   Event(Event&& other) noexcept
       : ref_(std::exchange(other.ref_, EventRef(nullptr_record(), 0))) {}
@@ -110,6 +124,7 @@ class DEVRT_EXPORT Event {
     return ref_.Synchronize(site);
   }
   absl::StatusOr<void*> Native() const { return ref_.Native(); }
+  absl::StatusOr<EventHandle> Export() const { return ref_.Export(); }
 
  private:
   explicit Event(EventRef ref) : ref_(ref) {}

@@ -181,6 +181,20 @@ CUresult Api::CreateEvent(bool timing, bool blocking_sync, bool ipc,
   return cuEventCreate_(event, flags);
 }
 
+CUresult Api::ExportEvent(Event event, devrt_event_handle_v0* name) const {
+  CUipcEventHandle handle;
+  static_assert(sizeof handle == sizeof name->bytes);
+  const CUresult error = cuIpcGetEventHandle_(&handle, event);
+  if (error == CUDA_SUCCESS) std::memcpy(name->bytes, &handle, sizeof handle);
+  return error;
+}
+
+CUresult Api::OpenEvent(const devrt_event_handle_v0& name, Event* event) const {
+  CUipcEventHandle handle;
+  std::memcpy(&handle, name.bytes, sizeof handle);
+  return cuIpcOpenEventHandle_(event, handle);
+}
+
 CUresult Api::Elapsed(Event begin, Event end, int64_t* nanoseconds) const {
   float milliseconds = 0;
   const CUresult error = cuEventElapsedTime_(&milliseconds, begin, end);

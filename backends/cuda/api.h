@@ -19,6 +19,7 @@
 #include <string>
 
 #include "backends/cuda/error_table.h"
+#include "devrt/backends/abi/devrt_event_ipc.h"
 #include "devrt/backends/abi/devrt_plugin.h"
 
 namespace devrt::cuda {
@@ -174,6 +175,8 @@ class Api {
   Error SynchronizeEvent(Event event) const {
     return cuEventSynchronize_(event);
   }
+  Error ExportEvent(Event event, devrt_event_handle_v0* name) const;
+  Error OpenEvent(const devrt_event_handle_v0& name, Event* event) const;
   Error Elapsed(Event begin, Event end, int64_t* nanoseconds) const;
 
   // ---- Kernels

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "backends/gpu/queue_window.h"
+#include "devrt/backends/abi/devrt_event_ipc.h"
 #include "devrt/backends/abi/devrt_plugin_helper.h"
 #include "devrt/backends/abi/devrt_probe.h"
 
@@ -145,6 +146,7 @@ class Backend {
     // asking a finished event is the driver's most expensive answer.
     std::atomic<uint64_t> records{0};
     std::atomic<uint64_t> complete{0};
+    std::atomic<bool> shared{false};  // with another process: it may record
   };
   struct Flag {
     Device* device;
@@ -223,8 +225,11 @@ class Backend {
   template <typename Call>
   devrt_status Submit(Stream* stream, const char* entry_point, Call call);
   // A caller's slow way through context_enter, _exit and _current.
-  [[gnu::noinline]] devrt_status EnterOther(uint32_t ordinal,
+  [[gnu::noinline]] devrt_status EnterFirst(uint32_t ordinal,
                                             devrt_context* previous);
+  [[gnu::noinline]] devrt_status Switch(Error asked, Device* device,
+                                        Context before,
+                                        devrt_context* previous);
   [[gnu::noinline]] devrt_status Restore(Error asked, Context before);
   [[gnu::noinline]] devrt_status FindCurrent(Error asked, Context now,
                                              uint32_t* ordinal);
@@ -241,7 +246,17 @@ class Backend {
   Error SynchronizeRecords(Stream* stream);
   static void NoteMarkerComplete(Stream* stream);
   Error QueryRecords(Stream* stream);
-  devrt_status EnsureEvent(Event* event, const Stream& stream);
+  devrt_status EnsureEvent(Event* event, Context context);
+  // Whether nothing need be asked.  What others record is not counted here.
+  static bool IsKnownComplete(const Event& event, uint64_t records) {
+    return event.complete.load(std::memory_order_acquire) == records &&
+           !event.shared.load(std::memory_order_acquire);
+  }
+
+  // ---- devrt.event_ipc/0, in event.h
+  devrt_status EventExport(devrt_event event, devrt_event_handle_v0* name);
+  devrt_status EventOpen(uint32_t device, const devrt_event_handle_v0* name,
+                         devrt_event* opened);
 
   // ---- probe.h
   devrt_status LoadKernels(Device* device);

@@ -254,34 +254,43 @@ devrt_status Backend<Api>::device_sync(uint32_t ordinal) {
 template <class Api>
 devrt_status Backend<Api>::context_enter(uint32_t ordinal,
                                          devrt_context* previous) {
-  if (__builtin_expect(ordinal < count_, 1)) {
-    const Context context =
-        devices_[ordinal].context.load(std::memory_order_acquire);
-    Context before{};
-    if (__builtin_expect(context != Context{} &&
-                             api_->Current(&before) == Api::kSuccess &&
-                             before == context,
-                         1)) {
-      if (previous == nullptr) return nullptr;
-      previous->state[0] = reinterpret_cast<uintptr_t>(before);
-      previous->state[1] = 0;
-      return nullptr;
-    }
+  if (__builtin_expect(ordinal >= count_, 0)) {
+    return EnterFirst(ordinal, previous);
   }
-  return EnterOther(ordinal, previous);
+  Device* const device = &devices_[ordinal];
+  const Context context = device->context.load(std::memory_order_acquire);
+  if (__builtin_expect(context == Context{}, 0)) {
+    return EnterFirst(ordinal, previous);
+  }
+  Context before{};
+  const Error error = api_->Current(&before);
+  if (error != Api::kSuccess || before != context) {
+    return Switch(error, device, before, previous);
+  }
+  if (previous != nullptr) {
+    previous->state[0] = reinterpret_cast<uintptr_t>(before);
+    previous->state[1] = 0;
+  }
+  return nullptr;
 }
 
 template <class Api>
-devrt_status Backend<Api>::EnterOther(uint32_t ordinal,
+devrt_status Backend<Api>::EnterFirst(uint32_t ordinal,
                                       devrt_context* previous) {
   Device* device = nullptr;
   if (devrt_status error = Find(ordinal, &device)) return error;
   Context context{};
   if (devrt_status error = Enter(device, &context)) return error;
   Context before{};
-  if (devrt_status error = Take(api_->Current(&before), "current context")) {
-    return error;
-  }
+  const Error error = api_->Current(&before);
+  return Switch(error, device, before, previous);
+}
+
+template <class Api>
+devrt_status Backend<Api>::Switch(Error asked, Device* device, Context before,
+                                  devrt_context* previous) {
+  if (devrt_status error = Take(asked, "current context")) return error;
+  const Context context = device->context.load(std::memory_order_relaxed);
   if (before != context) {
     if (devrt_status error =
             Take(api_->SetCurrent(context), "context switch", device)) {

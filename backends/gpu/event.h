@@ -7,6 +7,7 @@
 #define DEVRT_BACKENDS_GPU_EVENT_H_
 
 #include "backends/gpu/backend.h"
+#include "devrt/backends/abi/devrt_event_ipc.h"
 
 namespace devrt::gpu {
 
@@ -36,13 +37,20 @@ devrt_status Backend<Api>::event_destroy(devrt_event handle) {
 }
 
 template <class Api>
-devrt_status Backend<Api>::EnsureEvent(Event* event, const Stream& stream) {
+devrt_status Backend<Api>::EnsureEvent(Event* event, Context context) {
   const std::lock_guard<std::mutex> lock(event->mutex);
   typename Api::Event old = event->native.load(std::memory_order_relaxed);
-  if (old != typename Api::Event{} && event->context == stream.context) {
+  if (old != typename Api::Event{} && event->context == context) {
     return nullptr;
   }
-  const ContextScope scope(*api_, stream.context);
+  if (event->shared.load(std::memory_order_relaxed)) {
+    return Refuse(DEVRT_INVALID_ARGUMENT,
+                  "an interprocess event of %s:%u cannot be recorded on a "
+                  "stream of another context than its own: use a stream of "
+                  "devrt's",
+                  Api::kBackend, event->device->ordinal);
+  }
+  const ContextScope scope(*api_, context);
   Error error = scope.error();
   typename Api::Event made{};
   if (error == Api::kSuccess) {
@@ -53,9 +61,57 @@ devrt_status Backend<Api>::EnsureEvent(Event* event, const Stream& stream) {
   if (error != Api::kSuccess) {
     return Take(error, "event creation", event->device);
   }
-  event->context = stream.context;
+  event->context = context;
   event->native.store(made, std::memory_order_release);
   if (old != typename Api::Event{}) (void)api_->DestroyEvent(old);
+  return nullptr;
+}
+
+// ---- Interprocess events ----------------------------------------------------
+
+template <class Api>
+devrt_status Backend<Api>::EventExport(devrt_event handle,
+                                       devrt_event_handle_v0* name) {
+  Event* const event = Of(handle);
+  if ((event->flags & DEVRT_EVENT_IPC) == 0) {
+    return Refuse(DEVRT_INVALID_ARGUMENT,
+                  "an event of %s:%u that was not created as an interprocess "
+                  "one cannot be exported",
+                  Api::kBackend, event->device->ordinal);
+  }
+  Context context{};
+  if (devrt_status error = Enter(event->device, &context)) return error;
+  if (event->native.load(std::memory_order_acquire) == typename Api::Event{}) {
+    if (devrt_status error = EnsureEvent(event, context)) return error;
+  }
+  if (devrt_status error = Take(api_->ExportEvent(event->native.load(), name),
+                                "event export", event->device)) {
+    return error;
+  }
+  event->shared.store(true, std::memory_order_release);
+  return nullptr;
+}
+
+template <class Api>
+devrt_status Backend<Api>::EventOpen(uint32_t ordinal,
+                                     const devrt_event_handle_v0* name,
+                                     devrt_event* opened) {
+  Device* device = nullptr;
+  if (devrt_status error = Find(ordinal, &device)) return error;
+  auto made = std::make_unique<Event>();
+  made->device = device;
+  made->flags = DEVRT_EVENT_IPC;
+  made->shared.store(true, std::memory_order_relaxed);
+  if (devrt_status error = Enter(device, &made->context)) return error;
+  const ContextScope scope(*api_, made->context);
+  Error error = scope.error();
+  typename Api::Event native{};
+  if (error == Api::kSuccess) error = api_->OpenEvent(*name, &native);
+  if (error != Api::kSuccess) {
+    return Take(error, "opening of an interprocess event", device);
+  }
+  made->native.store(native, std::memory_order_release);
+  *opened = reinterpret_cast<devrt_event>(made.release());
   return nullptr;
 }
 
@@ -72,7 +128,7 @@ devrt_status Backend<Api>::event_record(devrt_event handle,
   }
   if (event->native.load(std::memory_order_acquire) == typename Api::Event{} ||
       event->context != stream->context) {
-    if (devrt_status error = EnsureEvent(event, *stream)) return error;
+    if (devrt_status error = EnsureEvent(event, stream->context)) return error;
   }
   const Error error = On(*stream, [&] {
     return api_->Record(event->native.load(std::memory_order_acquire),
@@ -93,7 +149,7 @@ template <class Api>
 devrt_status Backend<Api>::event_query(devrt_event handle, uint32_t* done) {
   Event* const event = Of(handle);
   const uint64_t records = event->records.load(std::memory_order_acquire);
-  if (event->complete.load(std::memory_order_acquire) == records) {
+  if (IsKnownComplete(*event, records)) {
     *done = 1;
     return nullptr;
   }
@@ -112,9 +168,7 @@ template <class Api>
 devrt_status Backend<Api>::event_sync(devrt_event handle) {
   Event* const event = Of(handle);
   const uint64_t records = event->records.load(std::memory_order_acquire);
-  if (event->complete.load(std::memory_order_acquire) == records) {
-    return nullptr;
-  }
+  if (IsKnownComplete(*event, records)) return nullptr;
   if (devrt_status error = Take(api_->SynchronizeEvent(event->native.load()),
                                 "event sync", event->device)) {
     return error;

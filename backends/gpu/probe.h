@@ -152,6 +152,10 @@ const void* Backend<Api>::get_extension(const char* name) {
       plugin::Thunk<&Backend::FlagSet>,
       plugin::Thunk<&Backend::FlagSetAsync>,
       plugin::Thunk<&Backend::ProbeFault>};
+  static constexpr devrt_event_ipc_v0 kEventIpc = {
+      sizeof(devrt_event_ipc_v0), 0, plugin::Thunk<&Backend::EventExport>,
+      plugin::Thunk<&Backend::EventOpen>};
+  if (std::strcmp(name, DEVRT_EVENT_IPC_EXTENSION) == 0) return &kEventIpc;
   if (kProbeImage.data == nullptr) return nullptr;
   return std::strcmp(name, DEVRT_PROBE_EXTENSION) == 0 ? &kProbe : nullptr;
 }

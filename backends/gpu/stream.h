@@ -202,7 +202,8 @@ devrt_status Backend<Api>::stream_wait_event(devrt_stream handle,
   const typename Api::Event native =
       event->native.load(std::memory_order_acquire);
   // Never recorded: an empty set of work.
-  if (event->records.load(std::memory_order_acquire) == 0) {
+  if (event->records.load(std::memory_order_acquire) == 0 &&
+      !event->shared.load(std::memory_order_acquire)) {
     return Fault("wait for an event", stream->device);
   }
   return Take(On(*stream, [&] { return api_->Wait(stream->native, native); }),

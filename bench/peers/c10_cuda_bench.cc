@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PyTorch's C++ over CUDA, the peer of cuda_bench.cc: run one behind the other.
-// Meson does not build it, since it takes a PyTorch with CUDA; bench/README.md
-// has the command.
+// It takes a PyTorch with CUDA; scripts/gpu-check builds it with one from PyPI.
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAEvent.h>
 #include <benchmark/benchmark.h>

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Events: their destruction, other devices, the legacy stream, flags.
+#include <cstring>
+
 #include "cts/catalog.h"
 #include "cts/held.h"
 #include "cts/objects.h"
+#include "devrt/backends/abi/devrt_event_ipc.h"
 
 namespace devrt::cts {
 namespace {
@@ -206,6 +209,80 @@ void InterprocessExcludesTiming(Test& t) {
   t.Expect(none == nullptr, "a refused creation makes no handle");
 }
 
+// devrt.event_ipc/0, by the table: what is refused before it reaches the core.
+// That another process can open an event takes two programs; they are not here.
+class EventIpc {
+ public:
+  explicit EventIpc(Test& t) : m_(t.machine()) {
+    const auto found = m_.backend().GetExtension(DEVRT_EVENT_IPC_EXTENSION,
+                                                 sizeof(devrt_event_ipc_v0));
+    t.Ok(found.status(), "devrt.event_ipc/0 belongs to EVENT_IPC");
+    if (!found.ok()) return;
+    table_ = static_cast<const devrt_event_ipc_v0*>(found->table);
+    self_ = found->self;
+  }
+  bool is_there() const { return table_ != nullptr; }
+  Result Export(const RawEvent& event, devrt_event_handle_v0* name) const {
+    return m_.CallExtension(&devrt_event_ipc_v0::event_export, table_, self_,
+                            event.handle(), name);
+  }
+  Result Open(uint32_t device, const devrt_event_handle_v0* name,
+              devrt_event* event) const {
+    return m_.CallExtension(&devrt_event_ipc_v0::event_open, table_, self_,
+                            device, name, event);
+  }
+
+ private:
+  Machine& m_;
+  const devrt_event_ipc_v0* table_ = nullptr;
+  void* self_ = nullptr;
+};
+
+void ExportedEventGoesOn(Test& t) {
+  const EventIpc ipc(t);
+  if (!ipc.is_there()) return;
+  for (const uint32_t device : t.devices()) {
+    const RawEvent e(t, device, DEVRT_EVENT_IPC);
+    const RawStream s(t, device), other(t, device);
+    devrt_event_handle_v0 first = {}, second = {};
+    t.Require(ipc.Export(e, &first), "export before the first record");
+    t.Expect(e.Query(),
+             "an exported event that nobody has recorded is "
+             "complete");
+    {
+      Gate gate(t);
+      gate.Hold(s);
+      e.Record(s);
+      other.Wait(e);
+      t.Require(ipc.Export(e, &second), "export of a pending event");
+      t.Expect(!e.Query() && !other.Query(),
+               "it still counts and is waited "
+               "for");
+    }
+    e.Sync();
+    other.Sync();
+    t.Expect(e.Query(), "it is complete when its work is");
+    t.Expect(std::memcmp(&first, &second, sizeof first) == 0,
+             "an event has one name");
+  }
+}
+
+void WrongInterprocessEvents(Test& t) {
+  const EventIpc ipc(t);
+  if (!ipc.is_there()) return;
+  const RawEvent plain(t, t.device()), e(t, t.device(), DEVRT_EVENT_IPC);
+  devrt_event_handle_v0 name = {};
+  t.Code(ipc.Export(plain, &name), DEVRT_INVALID_ARGUMENT,
+         "export of an event without EVENT_IPC");
+  devrt_event opened = nullptr;
+  t.Code(ipc.Open(t.device(), &name, &opened), DEVRT_INVALID_ARGUMENT,
+         "opening a handle of zeroes");
+  t.Require(ipc.Export(e, &name), "export");
+  t.Expect(!ipc.Open(t.device(), &name, &opened).ok(),
+           "no process opens an event of its own");
+  t.Expect(opened == nullptr, "a refused opening makes no handle");
+}
+
 // Two streams are held at once.  Without a probe gates are host functions,
 // which may run one by one (C44).
 constexpr uint32_t kTwoGates = kNeedsGate | kNeedsProbe;
@@ -243,6 +320,14 @@ constexpr TestCase kTests[] = {
     {"event.interprocess_excludes_timing", "C38",
      "An interprocess event with timing is INVALID_ARGUMENT at creation.",
      &InterprocessExcludesTiming},
+    {"event.exported_goes_on", "C38",
+     "An interprocess event can be exported before and after a record, and "
+     "works on in its own process.",
+     &ExportedEventGoesOn, DEVRT_CAP_EVENT_IPC, kNeedsGate},
+    {"event.wrong_interprocess_events", "C38",
+     "What was not created or not given out as an interprocess event is "
+     "refused.",
+     &WrongInterprocessEvents, DEVRT_CAP_EVENT_IPC},
 };
 
 }  // namespace

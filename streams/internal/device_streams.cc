@@ -40,6 +40,8 @@ DeviceStreams::DeviceStreams(DeviceRecord* record)
   legacy.serial.store(kDefaultSerial);
   launch = FindExtension<devrt_launch_v0>(record, DEVRT_LAUNCH_EXTENSION);
   probe = FindExtension<devrt_probe_v0>(record, DEVRT_PROBE_EXTENSION);
+  event_ipc =
+      FindExtension<devrt_event_ipc_v0>(record, DEVRT_EVENT_IPC_EXTENSION);
 }
 
 DeviceStreams* DeviceStreams::Make(DeviceRecord* device) {

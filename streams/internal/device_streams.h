@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "devrt/backends/abi/devrt_event_ipc.h"
 #include "devrt/backends/abi/devrt_launch.h"
 #include "devrt/backends/abi/devrt_probe.h"
 #include "devrt/runtime/internal/records.h"
@@ -102,6 +103,8 @@ class EventPool {
 
   EventRef Take(uint32_t flags);
   void Release(EventRecord* record);
+  // One whose native event is made already, and may be recorded elsewhere.
+  EventRef Take(uint32_t flags, devrt_event handle);
   // Makes the native event if there is none.
   absl::Status EnsureHandle(EventRecord* record) DEVRT_EXCLUDES(mutex_);
   void ReleaseIdle();
@@ -147,6 +150,7 @@ struct DeviceStreams {
   HostCalls host_calls;
   ExtensionOf<devrt_launch_v0> launch;
   ExtensionOf<devrt_probe_v0> probe;
+  ExtensionOf<devrt_event_ipc_v0> event_ipc;
 
   // Made at the first use, never freed.
   static DeviceStreams* Of(DeviceRecord* device) {

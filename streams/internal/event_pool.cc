@@ -28,6 +28,12 @@ EventRef EventPool::Take(uint32_t flags) {
   return EventRef(record, serial);
 }
 
+EventRef EventPool::Take(uint32_t flags, devrt_event handle) {
+  const EventRef event = Take(flags);
+  event.record()->handle.store(handle, std::memory_order_release);
+  return event;
+}
+
 void EventPool::Release(EventRecord* record) {
   const uint32_t state = device_->state.load(std::memory_order_acquire);
   if ((state & kForkedChild) != 0) return;

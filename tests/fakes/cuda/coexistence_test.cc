@@ -199,6 +199,31 @@ TEST(Alignment, OfAllMemoryIsAsAsked) {
   });
 }
 
+TEST(InterprocessEvents, AreExportedAndWorkOn) {
+  Alone([] {
+    const Device device = Must(GetDevice("cuda:0"));
+    EventOptions options;
+    options.interprocess = true;
+    const Event event = Must(Event::Create(device, options));
+    EXPECT_EQ(event.id(), 0u);
+    const EventHandle handle = Must(event.Export());
+    EXPECT_NE(event.id(), 0u) << "its native event exists now";
+    EXPECT_TRUE(Must(event.Query()));
+    const Stream stream = Must(Stream::Create(device));
+    EXPECT_OK(event.Record(stream));
+    EXPECT_OK(event.Synchronize());
+    EXPECT_THAT(Event::Open(device, handle),
+                StatusIs(absl::StatusCode::kFailedPrecondition,
+                         HasSubstr("CUDA_ERROR_INVALID_CONTEXT")));
+    EXPECT_THAT(Event::Open(device, EventHandle{}),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("CUDA_ERROR_INVALID_VALUE")));
+    EXPECT_THAT(Must(Event::Create(device)).Export(),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("EventOptions::interprocess")));
+  });
+}
+
 // As cudaDeviceReset does: a clear status, no crash.
 TEST(Coexistence, SurvivesAReset) {
   Alone([] {

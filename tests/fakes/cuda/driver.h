@@ -46,6 +46,7 @@ struct CUevent_st {
   CUcontext context = nullptr;
   devrt_event sim = nullptr;
   bool timing = false;
+  bool interprocess = false;
   std::atomic<bool> recorded{false};
 };
 

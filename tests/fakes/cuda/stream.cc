@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Streams, callbacks and events.
+#include <unistd.h>
+
+#include <cstring>
 #include <memory>
 
 #include "tests/fakes/cuda/driver.h"
@@ -233,6 +236,7 @@ CUresult cuEventCreate(CUevent* event, unsigned flags) {
   auto made = std::make_unique<CUevent_st>();
   made->context = context;
   made->timing = timing;
+  made->interprocess = (flags & CU_EVENT_INTERPROCESS) != 0;
   error = Sim<&devrt_ops_v0::event_create>(
       SimDevice(context->device), timing ? DEVRT_EVENT_TIMING : 0u, &made->sim);
   if (error != CUDA_SUCCESS) return error;
@@ -292,4 +296,29 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
       Sim<&devrt_ops_v0::event_elapsed_ns>(begin->sim, end->sim, &nanoseconds);
   *milliseconds = static_cast<float>(static_cast<double>(nanoseconds) / 1e6);
   return error;
+}
+
+// ---- Interprocess events: none leaves this process, and the driver opens none
+// in the process that made it.
+
+CUresult cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event) {
+  const CUresult error = EnterWith("cuIpcGetEventHandle", event);
+  if (error != CUDA_SUCCESS) return error;
+  if (!event->interprocess) return CUDA_ERROR_INVALID_HANDLE;
+  std::memset(handle, 0, sizeof *handle);
+  const pid_t process = getpid();
+  std::memcpy(handle->reserved, &process, sizeof process);
+  std::memcpy(handle->reserved + sizeof process, &event, sizeof event);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuIpcOpenEventHandle(CUevent*, CUipcEventHandle handle) {
+  CUcontext context = nullptr;
+  CUresult error = Enter("cuIpcOpenEventHandle");
+  if (error == CUDA_SUCCESS) error = NeedContext(&context);
+  if (error != CUDA_SUCCESS) return error;
+  pid_t process = 0;
+  std::memcpy(&process, handle.reserved, sizeof process);
+  return process == getpid() ? CUDA_ERROR_INVALID_CONTEXT
+                             : CUDA_ERROR_INVALID_VALUE;
 }
