@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <thread>
 #include <vector>
 
@@ -265,6 +266,32 @@ TEST(FakeDriver, SeesAWordThatTheHostSets) {
         [stream] { EXPECT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS); });
     __atomic_store_n(word, 1u, __ATOMIC_RELEASE);
     waiter.join();
+  });
+}
+
+// What was prepared for the wait must not end before it was submitted.
+TEST(FakeDriver, TakesManyWaitsForAWordThatIsSet) {
+  Alone([] {
+    setenv("DEVRT_MTIA", "mode=threaded", 1);
+    const CUcontext context = Begin();
+    void* word = nullptr;
+    ASSERT_EQ(cuMemHostAlloc(&word, 4, CU_MEMHOSTALLOC_PORTABLE), CUDA_SUCCESS);
+    *static_cast<uint32_t*>(word) = 1;
+    uint64_t timeout = 0;
+    void* arguments[] = {&word, &timeout};
+    const CUfunction wait = NewFunction("devrt_wait");
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&] {
+        ASSERT_EQ(cuCtxSetCurrent(context), CUDA_SUCCESS);
+        const CUstream stream = NewStream();
+        for (int j = 0; j < 2000; ++j) {
+          ASSERT_EQ(Launch(wait, stream, arguments), CUDA_SUCCESS) << j;
+        }
+        EXPECT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
   });
 }
 

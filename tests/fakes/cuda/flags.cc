@@ -31,12 +31,21 @@ struct State {
   std::vector<devrt_flag> spent;  // open, to be destroyed
   bool has_poller = false;
   std::atomic<size_t> count{0};  // of both
+  // Waits under way: a kernel may end while its flag is yet to be waited for.
+  std::atomic<int> submitting{0};
 };
 
 State& TheState() {
   static auto* const state = new State();
   return *state;
 }
+
+class SubmissionScope {
+ public:
+  SubmissionScope() { ++TheState().submitting; }
+  ~SubmissionScope() { --TheState().submitting; }
+  SubmissionScope(const SubmissionScope&) = delete;
+};
 
 uint32_t Load(const uint32_t* word) {
   return __atomic_load_n(word, __ATOMIC_ACQUIRE);
@@ -69,7 +78,7 @@ void Open(bool inside) {
       state.watches.erase(state.watches.begin() +
                           static_cast<std::ptrdiff_t>(i));
     }
-    if (inside) {
+    if (inside || state.submitting != 0) {
       state.spent.insert(state.spent.end(), open.begin(), open.end());
     } else {
       gone.swap(state.spent);
@@ -116,6 +125,7 @@ void Arm(const Watch& watch) {
 
 CUresult WaitForWord(const Target& target, const uint32_t* word,
                      uint64_t timeout) {
+  const SubmissionScope submission;
   devrt_flag flag = nullptr, rest = nullptr;
   CUresult error =
       Probe<&devrt_probe_v0::flag_create>(target.sim_device, &flag);
