@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/hardware/soak_samples.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <functional>
+
+namespace devrt::soak {
+namespace {
+
+constexpr double kMiB = 1 << 20;
+
+std::vector<Sample> Series(const std::function<void(int, Sample*)>& change) {
+  std::vector<Sample> samples;
+  for (int i = 0; i < 40; ++i) {
+    Sample sample;
+    sample.seconds = 15.0 * i;
+    sample.rss_bytes = 500 * kMiB;
+    sample.files = 20;
+    sample.threads = 30;
+    sample.median_us = 100;
+    sample.p99_us = 900;
+    change(i, &sample);
+    samples.push_back(sample);
+  }
+  return samples;
+}
+
+std::vector<std::string> Growing(
+    const std::function<void(int, Sample*)>& change) {
+  std::vector<std::string> names;
+  for (const Verdict& verdict : Judge(Series(change))) {
+    if (verdict.grows) names.push_back(verdict.name);
+  }
+  return names;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(Judge, AcceptsWhatStays) {
+  EXPECT_EQ(Growing([](int, Sample*) {}), Names());
+}
+
+TEST(Judge, AcceptsNoiseAndOutliers) {
+  EXPECT_EQ(Growing([](int i, Sample* sample) {
+              sample->rss_bytes += i % 7 * kMiB;
+              sample->median_us += i % 3 * 20;
+              if (i == 38) sample->p99_us = 1e6;
+            }),
+            Names());
+}
+
+TEST(Judge, AcceptsGrowthInTheWarmUp) {
+  EXPECT_EQ(Growing([](int i, Sample* sample) {
+              if (i >= 8) return;
+              sample->rss_bytes -= (8 - i) * 50 * kMiB;
+              sample->threads -= 8 - i;
+            }),
+            Names());
+}
+
+// 100 KiB a second are 45 MiB in the 450 seconds that are judged.
+TEST(Judge, FindsSlowLeaks) {
+  EXPECT_EQ(Growing([](int i, Sample* sample) {
+              sample->rss_bytes += i * 15 * 0.1 * kMiB + i % 5 * kMiB;
+            }),
+            Names{"rss_bytes"});
+  EXPECT_EQ(Growing([](int i, Sample* sample) {
+              sample->device_bytes += i * 2 * kMiB;
+            }),
+            Names{"device_bytes"});
+  EXPECT_EQ(Growing([](int i, Sample* sample) { sample->files += i / 10; }),
+            Names{"files"});
+  EXPECT_EQ(Growing([](int i, Sample* sample) { sample->threads += i / 10; }),
+            Names{"threads"});
+}
+
+TEST(Judge, FindsLatencyThatGrows) {
+  EXPECT_EQ(Growing([](int i, Sample* sample) { sample->median_us += 4 * i; }),
+            Names{"median_us"});
+  EXPECT_EQ(Growing([](int i, Sample* sample) { sample->p99_us += 100 * i; }),
+            Names{"p99_us"});
+}
+
+// Growth in a short run is the warm-up's, but descriptors need none.
+TEST(Judge, SaysNothingOfMemoryAfterSeconds) {
+  std::vector<Sample> samples = Series([](int i, Sample* sample) {
+    sample->rss_bytes += i * 10 * kMiB;
+    sample->files += i;
+  });
+  for (Sample& sample : samples) sample.seconds /= 100;
+  for (const Verdict& verdict : Judge(samples)) {
+    EXPECT_EQ(verdict.judged, verdict.name == "files" ||
+                                  verdict.name == "threads" ||
+                                  verdict.name == "device_bytes");
+    EXPECT_EQ(verdict.grows, verdict.name == "files");
+  }
+}
+
+TEST(Judge, SaysNothingOfFewSamples) {
+  std::vector<Sample> samples =
+      Series([](int i, Sample* sample) { sample->files += i; });
+  samples.resize(kFewestJudged);
+  for (const Verdict& verdict : Judge(samples)) EXPECT_FALSE(verdict.judged);
+}
+
+TEST(Quantile, IsOfTheOrderedTimes) {
+  EXPECT_EQ(Quantile({}, 0.5), 0);
+  EXPECT_EQ(Quantile({3, 1, 2}, 0.5), 2);
+  EXPECT_EQ(Quantile({3, 1, 2}, 0.99), 3);
+}
+
+TEST(ReadProcess, SeesWhatIsOpened) {
+  Sample before, after;
+  ReadProcess(&before);
+  const int copy = dup(0);
+  ReadProcess(&after);
+  close(copy);
+  EXPECT_EQ(after.files, before.files + 1);
+  EXPECT_EQ(after.threads, before.threads);
+  EXPECT_GT(before.rss_bytes, kMiB);
+}
+
+}  // namespace
+}  // namespace devrt::soak
