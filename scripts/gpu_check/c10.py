@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's C++ beside ours: compiled where PyTorch is, on the spot.
+
+Google Benchmark comes from where --pack put it, or is the system's.
+"""
+
+import pathlib
+import shutil
+import sys
+
+from gpu_check.runner import FAILED, SKIPPED
+
+SOURCE = (pathlib.Path(__file__).resolve().parents[2]
+          / "bench/peers/c10_cuda_bench.cc")
+HEADERS = pathlib.Path("/usr/include/benchmark")
+PACKED = "include/benchmark"  # with the libraries in lib/
+CUDA = pathlib.Path("/usr/local/cuda")
+WHERE = "import torch; print(torch.__file__, torch._C._GLIBCXX_USE_CXX11_ABI)"
+LIBRARIES = ["torch", "torch_cpu", "torch_cuda", "c10", "c10_cuda", "cudart"]
+
+
+def pack(target):
+    """What the compilation takes and the other machine may lack."""
+    if HEADERS.exists():
+        shutil.copytree(HEADERS, target / PACKED, dirs_exist_ok=True)
+
+
+def google_benchmark(root):
+    """Arguments to compile and to link with it; None if it is not there."""
+    packed = sorted((root / "lib").glob("libbenchmark*.so.*"))
+    if (root / PACKED).exists() and packed:
+        return [f"-isystem{root / 'include'}"], [
+            *packed, f"-Wl,-rpath,{root / 'lib'}"]
+    if HEADERS.exists():
+        return [], ["-lbenchmark_main", "-lbenchmark"]
+    return None
+
+
+def build(check):
+    """The program, or None with a row that says why not."""
+    compiler = shutil.which("g++")
+    library = google_benchmark(check.root)
+    if compiler is None or library is None:
+        missing = "g++" if compiler is None else "Google Benchmark"
+        check.add(check.part, SKIPPED, f"c10: there is no {missing}")
+        return None
+    asked = check.run([sys.executable, "-c", WHERE], 120)
+    if asked.code != 0:
+        check.add(check.part, SKIPPED, "c10: torch cannot be imported")
+        return None
+    file, new_abi = asked.output.splitlines()[-1].rsplit(" ", 1)
+    torch = pathlib.Path(file).parent
+    program = check.folder / "c10_cuda_bench"
+    folders = [torch / "lib", CUDA / "lib64"]
+    compiled = check.run(
+        [compiler, "-std=c++17", "-O2", SOURCE, "-o", program,
+         f"-D_GLIBCXX_USE_CXX11_ABI={int(new_abi == 'True')}", *library[0],
+         f"-isystem{torch / 'include'}", f"-isystem{CUDA / 'include'}",
+         *(f"-L{folder}" for folder in folders),
+         *(f"-Wl,-rpath,{folder}" for folder in folders),
+         "-Wl,--no-as-needed,--allow-shlib-undefined", *library[1],
+         *(f"-l{name}" for name in LIBRARIES)], 300)
+    if compiled.code != 0:
+        check.add(check.part, FAILED, "c10: it does not compile")
+        return None
+    return program

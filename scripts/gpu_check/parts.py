@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of scripts/gpu-check: each runs commands and adds rows."""
+
+import dataclasses
+import pathlib
+import re
+import shutil
+import sys
+
+from gpu_check import c10
+from gpu_check.runner import FAILED, PASSED, SKIPPED, Skip
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+COEXISTENCE = ROOT / "tests/hardware/coexistence.py"
+NOTHING_THERE = 77
+MOST_NAMED = 12  # tests that a row names
+
+
+@dataclasses.dataclass
+class Options:
+    quick: bool
+    soak_seconds: float
+    xfail: str = None
+    simulated: bool = False  # CUDA's runtime and tools cannot use that driver
+
+
+def named(names):
+    more = len(names) - MOST_NAMED
+    text = ", ".join(names[:MOST_NAMED])
+    return f"{text} and {more} more" if more > 0 else text
+
+
+def add_command(check, command, detail):
+    """A row for a command that says no more than its exit code."""
+    if command.code == 0:
+        check.add(command.part, PASSED, detail)
+    else:
+        check.add(command.part, FAILED, f"{detail}: {command.ending}")
+
+
+def add_tests(check, command, what, tests):
+    """A row for all that passed, one for what failed, one for each reason to
+    skip. Tests that all skip beside a GPU have shown nothing."""
+    part = command.part
+    failed = [t["name"] for t in tests if t["outcome"] == "failed"]
+    passed = [t["name"] for t in tests if t["outcome"] == "passed"]
+    if failed:
+        check.add(part, FAILED, f"{what}: {named(failed)}")
+    elif command.code != 0:
+        check.add(part, FAILED, f"{what}: {command.ending}")
+    if passed:
+        check.add(part, PASSED, f"{what}: {len(passed)} tests")
+    reasons = {}
+    for test in tests:
+        if test["outcome"] == "skipped":
+            reasons.setdefault(test["reason"], []).append(test["name"])
+    for reason, names in reasons.items():
+        check.add(part, SKIPPED, f"{what}: {named(names)}: {reason}")
+
+
+# ---- The suite --------------------------------------------------------------
+
+
+def conformance(check, options):
+    json_file = check.file("conformance.json")
+    words = [check.path("tools/devrt"), "cts",
+             "--plugin=" + check.path("lib/devrt/libdevrt_cuda.so"),
+             f"--report=json:{json_file}", "--timeout=15",
+             f"--programs={300 if options.quick else 2000}"]
+    if options.xfail:
+        words += [f"--xfail={options.xfail}", "--verify-xfail"]
+    command = check.run(words, 900)
+    result = check.read_json(json_file)
+    if result is None:
+        add_command(check, command, "no report")
+        return
+    counts = result["counts"]
+    check.tables.append((command.part, "Groups",
+                         ["Group", "Passed", "Failed", "Unsupported",
+                          "Skipped"],
+                         [(name, of["passed"], of["failed"], of["unsupported"],
+                           of["skipped"])
+                          for name, of in result["groups"].items()]))
+    detail = (f"{counts['passed']} passed, {counts['failed']} failed, "
+              f"{counts['unsupported']} unsupported, {counts['skipped']} "
+              f"skipped on {', '.join(result['devices'])}")
+    failed = [test["name"] for test in result["tests"]
+              if test["outcome"] in ("failed", "unexpected_pass")]
+    if command.code == 0:
+        check.add(command.part, PASSED, detail)
+    else:
+        check.add(command.part, FAILED,
+                  f"{detail}; {named(failed) or command.ending}")
+
+
+# ---- GoogleTest programs ----------------------------------------------------
+
+
+def google_test(check, program, timeout, *arguments):
+    json_file = check.file(f"{program}.json")
+    command = check.run([check.path(f"tests/hardware/{program}"),
+                         f"--gtest_output=json:{json_file}", *arguments],
+                        timeout)
+    result = check.read_json(json_file)
+    tests = []
+    for suite in (result or {}).get("testsuites", []):
+        for test in suite["testsuite"]:
+            if test["status"] != "RUN":
+                continue
+            outcome = "failed" if "failures" in test else "passed"
+            reason = ""
+            if test["result"] == "SKIPPED":
+                outcome = "skipped"
+                reason = skip_reason(test, command.output)
+            tests.append({"name": test["name"], "outcome": outcome,
+                          "reason": reason})
+    add_tests(check, command, program, tests)
+
+
+def skip_reason(test, output):
+    """As it is printed; older versions write it nowhere else."""
+    name = re.escape(f"{test['classname']}.{test['name']}")
+    told = re.search(rf"^\[ RUN      \] {name}\n.*?Skipped\n(.*?)^\[  SKIPPED",
+                     output, re.MULTILINE | re.DOTALL)
+    return " ".join(told.group(1).split()) if told else "see its output"
+
+
+def contexts(check, options):
+    google_test(check, "context_audit", 120)
+
+
+def bad_input(check, options):
+    google_test(check, "bad_input", 180)
+
+
+def environment(check, options):
+    google_test(check, "environment", 300)
+
+
+def faults(check, options):
+    arguments = ["--gtest_filter=-*/runtime_*"] if options.simulated else []
+    google_test(check, "faults", 600, *arguments)
+
+
+# ---- Other libraries --------------------------------------------------------
+
+
+def coexistence(check, options):
+    json_file = check.file("coexistence.json")
+    command = check.run(
+        [sys.executable, COEXISTENCE, "--library",
+         check.path("tests/hardware/libcoexistence.so"), "--json", json_file],
+        300)
+    result = check.read_json(json_file)
+    if result is None:
+        add_command(check, command, "no report")
+        return
+    by_class = {}
+    for test in result["tests"]:
+        of, _, name = test["name"].partition(".")
+        by_class.setdefault(of, []).append({**test, "name": name})
+    for of, tests in by_class.items():
+        reasons = {test["reason"] for test in tests}
+        if len(reasons) == 1 and tests[0]["outcome"] == "skipped":
+            check.add(command.part, SKIPPED, f"{of}: {reasons.pop()}")
+        else:
+            add_tests(check, dataclasses.replace(command, code=0), of, tests)
+    if command.code != 0 and not any(
+            test["outcome"] == "failed" for test in result["tests"]):
+        add_command(check, command, "coexistence")
+
+
+# ---- Long and deep ----------------------------------------------------------
+
+
+def soak(check, options):
+    json_file = check.file("soak.json")
+    command = check.run(
+        [check.path("tests/hardware/soak"), "--backend=cuda",
+         f"--seconds={options.soak_seconds:g}", f"--json={json_file}"],
+        options.soak_seconds + 120)
+    result = check.read_json(json_file)
+    if result is None:
+        add_command(check, command, "no report")
+        return
+    verdicts = result["verdicts"]
+    check.tables.append((command.part, "What must not grow", [
+        "Measure", "At first", "Growth", "Allowed", ""],
+        [(v["name"], v["at_first"], v["growth"], v["allowed"],
+          "grows" if v["grows"] else "ok" if v["judged"] else "not judged")
+         for v in verdicts]))
+    growing = [v["name"] for v in verdicts if v["grows"]]
+    detail = (f"{result['rounds']} rounds of {result['threads']} threads on "
+              f"{', '.join(result['devices'])}, {options.soak_seconds:g} s")
+    if result["error"]:
+        detail += f"; {result['error']}"
+    if growing:
+        detail += f"; grows: {', '.join(growing)}"
+    add_command(check, command, detail)
+
+
+def sanitizer(check, options):
+    tool = shutil.which("compute-sanitizer") or shutil.which(
+        "/usr/local/cuda/bin/compute-sanitizer")
+    if tool is None:
+        raise Skip("there is no compute-sanitizer")
+    if options.simulated:
+        raise Skip("compute-sanitizer needs a real driver")
+    programs = {
+        # All kernels of devrt.probe, and copies, on all devices.
+        "soak": [check.path("tests/hardware/soak"), "--seconds=5",
+                 "--samples=5", "--threads=4"],
+        "extension": [check.path("tools/devrt"), "cts", "--groups=extension",
+                      "--timeout=60", "--plugin=" + check.path(
+                          "lib/devrt/libdevrt_cuda.so")],
+    }
+    for name in ["memcheck", "racecheck", "initcheck"]:
+        for program, words in programs.items():
+            command = check.run(
+                [tool, "--tool", name, "--target-processes", "all",
+                 *(["--report-api-errors", "no"] if name == "memcheck" else []),
+                 *words], 240)
+            add_sanitizer(check, command, f"{name} of {program}")
+
+
+def add_sanitizer(check, command, what):
+    """By what the tool says; racecheck has a summary of its own."""
+    found = re.findall(r"ERROR SUMMARY: (\d+) error", command.output)
+    found += re.findall(r"RACECHECK SUMMARY: (\d+) hazard", command.output)
+    errors = sum(int(number) for number in found)
+    if not found:
+        check.add(command.part, FAILED,
+                  f"{what}: no summary, {command.ending}")
+    elif errors:
+        check.add(command.part, FAILED, f"{what}: {errors} errors")
+    else:
+        ending = "" if command.code == 0 else f" (the program: {command.ending})"
+        check.add(command.part, PASSED, f"{what}: no errors{ending}")
+
+
+# ---- Figures ----------------------------------------------------------------
+
+
+def benchmarks(check, options):
+    if options.simulated:
+        raise Skip("figures of a simulated driver say nothing")
+    ours = pathlib.Path(check.path("bench/cuda_bench"))
+    if not ours.exists():
+        raise Skip("there is no bench/cuda_bench: Google Benchmark was missing "
+                   "when it was built")
+    google_benchmark(check, ours, options)
+    theirs = c10.build(check)
+    if theirs is not None:
+        google_benchmark(check, theirs, options)
+
+
+def google_benchmark(check, program, options):
+    json_file = check.file(f"{program.name}.json")
+    least = "0.02" if options.quick else "0.2"
+    command = check.run(
+        [program, f"--benchmark_min_time={least}",
+         f"--benchmark_out={json_file}", "--benchmark_out_format=json"], 600)
+    result = check.read_json(json_file) or {"benchmarks": []}
+    rows = [(row["name"], f"{row['real_time']:.4g} {row['time_unit']}",
+             rate(row))
+            for row in result["benchmarks"] if not row.get("error_occurred")]
+    check.tables.append((command.part, program.name,
+                         ["Row", "Time", "GiB/s"], rows))
+    add_command(check, command, f"{program.name}: {len(rows)} rows")
+
+
+def rate(row):
+    per_second = row.get("bytes_per_second")
+    return f"{per_second / 2**30:.1f}" if per_second else ""
+
+
+PARTS = {
+    "conformance": conformance,
+    "contexts": contexts,
+    "bad_input": bad_input,
+    "environment": environment,
+    "faults": faults,
+    "coexistence": coexistence,
+    "soak": soak,
+    "sanitizer": sanitizer,
+    "benchmarks": benchmarks,
+}

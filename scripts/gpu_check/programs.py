@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is run: from a build folder, or from one that --pack filled."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+from gpu_check import c10
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# By their paths in a build folder; programs find libraries from there.
+NEEDED = [
+    "cts/libdevrt_cts.so.0",
+    "lib/devrt/libdevrt_cuda.so",
+    "lib/devrt/libdevrt_mtia.so",
+    "lib/libdevrt.so.0",
+    "tests/hardware/bad_input",
+    "tests/hardware/context_audit",
+    "tests/hardware/dead_stream_program",
+    "tests/hardware/device_view",
+    "tests/hardware/environment",
+    "tests/hardware/fault_program",
+    "tests/hardware/faults",
+    "tests/hardware/libcoexistence.so",
+    "tests/hardware/reset_program",
+    "tests/hardware/soak",
+    "tools/devrt",
+]
+WANTED = ["bench/cuda_bench"]  # where Google Benchmark is there
+# Every machine has its own of these.
+SYSTEM = re.compile(r"^(lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+|atomic)\.so"
+                    r"|ld-linux|linux-vdso)")
+
+
+class Unusable(Exception):
+    """There is nothing to run; says what to do about it."""
+
+
+def missing(root):
+    return [name for name in NEEDED if not (root / name).exists()]
+
+
+def root_of(args):
+    return prebuilt(args.prebuilt) if args.prebuilt else build(args.build)
+
+
+def prebuilt(folder):
+    root = pathlib.Path(folder).resolve()
+    absent = missing(root)
+    if absent:
+        raise Unusable(f"{folder} has no {absent[0]}: fill it with "
+                       "scripts/gpu-check --build DIR --pack DIR")
+    return root
+
+
+def build(folder):
+    """Builds what is missing or older than its sources, if that can be done."""
+    root = pathlib.Path(folder).resolve()
+    if not (root / "build.ninja").exists():
+        if shutil.which("meson") is None:
+            raise Unusable(f"{folder} is no build folder, and there is no "
+                           "meson to make it one")
+        call("meson", "setup", str(root), str(ROOT), "-Dwith_cuda=enabled")
+    if shutil.which("ninja") is not None:
+        call("ninja", "-C", str(root), *targets(root))
+    absent = missing(root)
+    if absent:
+        raise Unusable(f"{folder} has no {absent[0]}: it was configured without "
+                       "-Dwith_cuda=enabled, or not built")
+    return root
+
+
+def targets(root):
+    """What ninja knows of it; the shared libraries have longer names there."""
+    known = subprocess.run(["ninja", "-C", str(root), "-t", "targets", "all"],
+                           stdout=subprocess.PIPE, text=True, check=True)
+    names = {line.split(":")[0] for line in known.stdout.splitlines()}
+    wanted = [name.removesuffix(".0") if name.endswith(".so.0") else name
+              for name in NEEDED + WANTED]
+    return [name for name in wanted if name in names]
+
+
+def call(*command):
+    if subprocess.run(command).returncode != 0:
+        raise Unusable(f"this failed: {' '.join(command)}")
+
+
+def libraries_of(path):
+    """The libraries that it is linked with, by name, as found here."""
+    result = subprocess.run(["ldd", str(path)], stdout=subprocess.PIPE,
+                            text=True, check=True)
+    found = re.findall(r"^\s*(\S+) => (/\S+)", result.stdout, re.MULTILINE)
+    return {name: file for name, file in found if not SYSTEM.match(name)}
+
+
+def pack(root, folder):
+    """Copies the programs without debug information, and their libraries."""
+    target = pathlib.Path(folder).resolve()
+    files = [name for name in NEEDED + WANTED if (root / name).exists()]
+    for name in files:
+        copy_stripped(root / name, target / name)
+    for name in files:
+        for library, path in libraries_of(root / name).items():
+            inside = os.path.realpath(path).startswith(str(root))
+            if not inside and not (target / "lib" / library).exists():
+                copy_stripped(path, target / "lib" / library)
+    c10.pack(target)
+    size = sum(path.stat().st_size for path in target.rglob("*")
+               if path.is_file())
+    print(f"{target}: {size / 2**20:.1f} MiB; on the other machine: "
+          f"scripts/gpu-check --prebuilt {folder}")
+    for name in WANTED:
+        if name not in files:
+            print(f"without {name}, which was not built")
+
+
+def copy_stripped(source, target):
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.exists():
+        target.unlink()
+    shutil.copy(source, target)  # the file, not the link
+    subprocess.run(["strip", "--strip-debug", str(target)], check=True)
+    target.chmod(0o755)

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs commands for the parts, and keeps what came of them."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import shlex
+import signal
+import subprocess
+import time
+
+PASSED, FAILED, SKIPPED = "passed", "FAILED", "skipped"
+TAIL = 40  # lines of a failed command that the report shows
+
+
+class Skip(Exception):
+    """The part, or what is left of it, cannot be run here; says why."""
+
+
+@dataclasses.dataclass
+class Row:
+    part: str
+    outcome: str
+    detail: str
+    seconds: float = 0
+
+
+@dataclasses.dataclass
+class Command:
+    part: str
+    words: list
+    code: int  # None: it did not end in time
+    output: str
+    seconds: float
+
+    @property
+    def text(self):
+        return shlex.join(self.words)
+
+    @property
+    def ending(self):
+        if self.code is None:
+            return f"did not end within {self.seconds:.0f} s"
+        if self.code < 0:
+            return f"ended by signal {-self.code}"
+        return f"exit code {self.code}"
+
+    @property
+    def tail(self):
+        return "\n".join(self.output.splitlines()[-TAIL:])
+
+
+class Runner:
+
+    def __init__(self, root, folder, library_path):
+        self.root = root
+        self.folder = folder
+        self.rows = []
+        self.commands = []
+        self.tables = []  # of (part, title, header, rows), for the report
+        self.part = None
+        self.environment = {
+            name: value for name, value in os.environ.items()
+            if not name.startswith("DEVRT_") or library_path}
+        places = [library_path] if library_path else []
+        places += [str(root / "lib"), os.environ.get("LD_LIBRARY_PATH", "")]
+        self.environment["LD_LIBRARY_PATH"] = ":".join(p for p in places if p)
+
+    def rows_of(self, part):
+        return [row for row in self.rows if row.part == part]
+
+    def add(self, part, outcome, detail, seconds=0):
+        self.rows.append(Row(part, outcome, detail, seconds))
+
+    def run_part(self, name, part, options):
+        self.part = name
+        print(f"{name} ...", flush=True)
+        try:
+            part(self, options)
+        except Skip as reason:
+            self.add(name, SKIPPED, str(reason))
+
+    def path(self, name):
+        return str(self.root / name)
+
+    def file(self, name):
+        """Where a command writes; nothing old is taken for new."""
+        path = self.folder / name
+        path.unlink(missing_ok=True)
+        return path
+
+    def run(self, words, timeout, variables=None):
+        """Ends it with all its children when the time is up."""
+        begin = time.monotonic()
+        words = [str(word) for word in words]
+        process = subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, errors="replace", start_new_session=True,
+            env={**self.environment, **(variables or {})})
+        try:
+            output, _ = process.communicate(timeout=timeout)
+            code = process.returncode
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            output, _ = process.communicate()
+            code = None
+        command = Command(self.part, words, code, output,
+                          time.monotonic() - begin)
+        self.commands.append(command)
+        number = len(self.commands)
+        (self.folder / f"{number:02}_{self.part}.txt").write_text(
+            f"$ {command.text}\n{output}\n{command.ending}\n",
+            encoding="utf-8")
+        return command
+
+    def read_json(self, path):
+        """None where the command did not come that far."""
+        try:
+            return json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+
+    def device_list(self):
+        self.part = "list"
+        command = self.run([self.path("tools/devrt"), "list", "--json"], 60)
+        try:
+            found = json.loads(command.output)["devices"]
+        except (KeyError, ValueError):
+            return "no answer"
+        return ", ".join(f"{device['device']} {device['name']}"
+                         for device in found)

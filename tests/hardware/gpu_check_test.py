@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/gpu-check over the fake driver: what it runs, reports and answers."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+SCRIPTS = HERE.parents[1] / "scripts"
+BUILD = os.environ["DEVRT_BUILD"]
+DRIVER = os.environ["DEVRT_FAKE_DRIVER"]  # a folder
+
+sys.path.insert(0, str(SCRIPTS))
+from gpu_check import machine, parts, report, runner  # noqa: E402
+
+# Meson puts the fake driver into that path.
+INHERITED = {name: value for name, value in os.environ.items()
+             if name != "LD_LIBRARY_PATH"}
+PASSED, FAILED, USAGE, NOTHING_THERE = 0, 1, 2, 77
+
+
+class GpuCheck(unittest.TestCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def check(self, *arguments, expect, **variables):
+        result = subprocess.run(
+            [sys.executable, "-B", SCRIPTS / "gpu-check", *arguments],
+            env={**INHERITED, **variables}, cwd=self.folder, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.assertEqual(result.returncode, expect, result.stdout)
+        return result.stdout
+
+    def simulate(self, only, *arguments, driver=DRIVER, root=BUILD, **options):
+        others = [name for name in parts.PARTS if name not in only]
+        return self.check("--prebuilt", root, "--library-path", driver,
+                          "--quick", "--soak-seconds=2", *arguments, "--skip",
+                          *others, **options)
+
+    @unittest.skipIf(machine.gpus(), "there is a GPU")
+    def test_no_gpu(self):
+        text = self.check("--prebuilt", BUILD, expect=NOTHING_THERE)
+        self.assertIn("there is no NVIDIA GPU", text)
+
+    def test_usage(self):
+        self.assertIn("everything",
+                      self.check("--skip", "everything", expect=USAGE))
+        self.check("--build=a", "--prebuilt=b", expect=USAGE)
+        text = self.simulate(["soak"], root=self.folder, expect=USAGE)
+        self.assertIn("has no cts/libdevrt_cts.so.0", text)
+        self.assertIn("--soak-seconds", self.check("--help", expect=PASSED))
+
+    def test_all_is_well(self):
+        quick = [name for name in parts.PARTS if name != "conformance"]
+        written = self.folder / "report.md"
+        text = self.simulate(quick, "--report", written, expect=PASSED)
+        markdown = written.read_text(encoding="utf-8")
+        for part in ["contexts", "bad_input", "environment", "faults",
+                     "coexistence", "soak"]:
+            self.assertRegex(text, rf"(?m)^{part} +passed ")
+            self.assertRegex(markdown, rf"(?m)^\| {part} \| passed \|")
+        self.assertRegex(text, r"(?m)^conformance +skipped .* --skip$")
+        self.assertRegex(text, r"(?m)^sanitizer +skipped ")
+        self.assertRegex(text, r"(?m)^benchmarks +skipped .*simulated")
+        self.assertIn("| Driver | simulated", markdown)
+        self.assertIn("cuda:1 fake CUDA device", markdown)
+        self.assertIn("| rss_bytes |", markdown)
+        self.assertIn("tests/hardware/faults", markdown)
+
+    def test_conformance(self):
+        written = self.folder / "report.md"
+        text = self.simulate(["conformance"], "--report", written,
+                             expect=PASSED)
+        self.assertRegex(text, r"(?m)^conformance +passed .* 0 failed")
+        self.assertRegex(written.read_text(encoding="utf-8"),
+                         r"(?m)^\| event \| \d+ \| 0 \|")
+
+    def test_a_failure(self):
+        written = self.folder / "report.md"
+        text = self.simulate(["contexts", "soak"], "--report", written,
+                             expect=FAILED,
+                             DEVRT_FAKE_CUDA="fail=cuEventRecord@2:1")
+        self.assertRegex(text, r"(?m)^contexts +FAILED ")
+        self.assertRegex(text, r"FAILED +context_audit: WorkOnTheLast")
+        self.assertRegex(text, r"(?m)^soak +FAILED .*CUDA_ERROR_INVALID_VALUE")
+        markdown = written.read_text(encoding="utf-8")
+        self.assertRegex(markdown, r"(?m)^\| soak \| FAILED \|")
+        self.assertIn("exit code 1:", markdown)
+
+    # Beside a GPU a program that finds none has shown nothing.
+    def test_nothing_but_skips_is_a_failure(self):
+        text = self.simulate(["contexts"], driver=str(self.folder),
+                             expect=FAILED)
+        self.assertIn("context_audit: exit code 77", text)
+
+    def test_nothing_chosen(self):
+        self.simulate([], expect=NOTHING_THERE)
+
+    def test_carried_elsewhere(self):
+        packed = self.folder / "packed"
+        text = self.check("--prebuilt", BUILD, "--pack", packed, expect=PASSED)
+        self.assertIn("--prebuilt", text)
+        self.assertTrue(list(packed.glob("lib/libabsl_status*")))
+        self.simulate(["contexts", "faults"], root=packed, expect=PASSED)
+
+
+class Pieces(unittest.TestCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.check = runner.Runner(pathlib.Path(BUILD),
+                                   pathlib.Path(folder.name), None)
+        self.check.part = "soak"
+
+    def test_time_is_up(self):
+        # The grandchild holds the pipe, too.
+        command = self.check.run(["sh", "-c", "echo begun; sleep 100 & wait"],
+                                 0.5)
+        self.assertIsNone(command.code)
+        self.assertLess(command.seconds, 50)
+        self.assertIn("begun", command.output)
+        self.assertIn("did not end", command.ending)
+
+    def test_signals_are_named(self):
+        command = self.check.run(["sh", "-c", "kill -SEGV $$"], 10)
+        self.assertEqual(command.ending, "ended by signal 11")
+
+    def sanitize(self, output, code=0):
+        command = runner.Command("soak", [], code, output, 1)
+        parts.add_sanitizer(self.check, command, "tool")
+        return self.check.rows[-1].outcome
+
+    def test_what_the_sanitizer_says(self):
+        clean = "========= ERROR SUMMARY: 0 errors\n"
+        self.assertEqual(self.sanitize(clean), runner.PASSED)
+        self.assertEqual(self.sanitize(clean * 2), runner.PASSED)
+        self.assertEqual(
+            self.sanitize(clean + "========= ERROR SUMMARY: 3 errors\n"),
+            runner.FAILED)
+        self.assertEqual(self.sanitize("", 0), runner.FAILED)
+        self.assertEqual(
+            self.sanitize("========= RACECHECK SUMMARY: 1 hazard displayed "
+                          "(1 error, 0 warnings)\n"), runner.FAILED)
+        self.assertEqual(
+            self.sanitize("========= RACECHECK SUMMARY: 0 hazards displayed "
+                          "(0 errors, 0 warnings)\n"), runner.PASSED)
+
+    def test_tables_survive_their_texts(self):
+        self.assertEqual(report.table(["a"], [["x|y\nz"]]),
+                         "| a |\n|---|\n| x\\|y z |")
+
+
+if __name__ == "__main__":
+    unittest.main()
