@@ -27,7 +27,7 @@ constexpr int kNothingThere = 77;
 // Until the driver tells; semantics 2.4 says 0.1 to 0.2 s.
 constexpr auto kMostDelay = std::chrono::seconds(20);
 
-int failures = 0;
+std::atomic<int> failures{0};
 
 void Expect(bool condition, const char* what, const absl::Status& status) {
   if (condition) return;
@@ -150,8 +150,9 @@ void ExpectStillAnswered(const Objects& objects) {
   ExpectOk("GetPointerInfo", devrt::GetPointerInfo(objects.memory).status());
 }
 
-// The fault, a wait for it, a host function behind it and a thread that waits.
-void Lose(Objects* objects, const Form& form) {
+// The fault, a host function behind it, and on every device a stream that waits
+// for it and a thread that waits for the stream.
+void Lose(Objects* objects, const std::vector<Objects>& all, const Form& form) {
   static std::atomic<int> calls{0}, errors{0};
   ExpectOk("Fill before",
            devrt::FillAsync(objects->faulty, objects->memory, 1, kSize));
@@ -164,14 +165,16 @@ void Lose(Objects* objects, const Form& form) {
              errors += status.ok() ? 0 : 1;
            }));
   ExpectOk("Record", objects->recorded.Record(objects->faulty));
-  ExpectOk("Wait", objects->waiter.Wait(objects->recorded));
-  std::thread blocked([&] {
-    ExpectFault("a thread that waits", objects->waiter.Synchronize(),
-                form.code);
-  });
+  std::vector<std::thread> blocked;
+  for (const Objects& other : all) {
+    ExpectOk("Wait", other.waiter.Wait(objects->recorded));
+    blocked.emplace_back([&] {
+      ExpectFault("a thread that waits", other.waiter.Synchronize(), form.code);
+    });
+  }
   ExpectOk("Set", gate.Set());
   ExpectFault("query", PollUntilKnown(objects->faulty), form.code);
-  blocked.join();
+  for (std::thread& thread : blocked) thread.join();
   ExpectFault("Synchronize", objects->faulty.Synchronize(), form.code);
   const Clock::time_point end = Clock::now() + kMostDelay;
   while (calls == 0 && Clock::now() < end) std::this_thread::yield();
@@ -195,7 +198,7 @@ int Run(const Form& form, int ordinal) {
     std::vector<Objects> all;
     for (const devrt::Device device : *devices) all.emplace_back(device);
     Objects& lost = all[static_cast<size_t>(ordinal)];
-    Lose(&lost, form);
+    Lose(&lost, all, form);
     // A fault takes every device of the process with it (C95).
     for (Objects& objects : all) ExpectEverythingRefused(&objects, form.code);
     for (const Objects& objects : all) ExpectStillAnswered(objects);

@@ -39,6 +39,11 @@ TEST_P(Reset, IsAnErrorOfTheCall) {
   RunBeside("reset_program", {by, call});
 }
 
+std::string NameOf(
+    const ::testing::TestParamInfo<std::tuple<const char*, const char*>>& of) {
+  return std::string(std::get<0>(of.param)) + "_" + std::get<1>(of.param);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     AllCalls, Reset,
     Combine(Values("driver", "runtime"),
@@ -47,10 +52,13 @@ INSTANTIATE_TEST_SUITE_P(
                    "synchronize_device", "allocate", "allocate_host",
                    "create_stream", "memory_info", "guard", "host_function",
                    "destroy")),
-    [](const auto& tested) {
-      return std::string(std::get<0>(tested.param)) + "_" +
-             std::get<1>(tested.param);
-    });
+    &NameOf);
+
+INSTANTIATE_TEST_SUITE_P(
+    SomeCalls, Reset,
+    Combine(Values("again"), Values("fill", "record", "query_stream",
+                                    "allocate", "create_stream", "destroy")),
+    &NameOf);
 
 }  // namespace
 }  // namespace devrt::hardware

@@ -3,7 +3,10 @@
 // Another library resets a device that is in use: one call of ours after that,
 // which must answer, and the end of the process.
 //
-//   reset_program driver|runtime CALL
+//   reset_program driver|runtime|again CALL
+//
+// "again": the driver resets it, and the other library uses it once more, so
+// that there is a context, but none of what was in it.
 //
 // Prints what the call answered.  Exit code 0: an error with the driver's code,
 // or success of a call that uses nothing from before the reset, or ends it; 1:
@@ -143,6 +146,10 @@ int Run(const std::string& by, const std::string& name, const Call& call) {
   } else {
     ResetByDriver();
   }
+  if (by == "again") {
+    CUcontext context = nullptr;
+    DRIVER_OK(DRIVER_CALL(cuDevicePrimaryCtxRetain)(&context, 0));
+  }
   const absl::Status status = call(&before);
   std::printf("%s after a reset: %s\n", name.c_str(),
               status.ToString().c_str());
@@ -160,8 +167,9 @@ int Run(const std::string& by, const std::string& name, const Call& call) {
 int main(int argc, char** argv) {
   const auto found = argc == 3 ? Calls().find(argv[2]) : Calls().end();
   const std::string by = argc == 3 ? argv[1] : "";
-  if (found == Calls().end() || (by != "driver" && by != "runtime")) {
-    std::fprintf(stderr, "usage: reset_program driver|runtime CALL\n");
+  if (found == Calls().end() ||
+      (by != "driver" && by != "runtime" && by != "again")) {
+    std::fprintf(stderr, "usage: reset_program driver|runtime|again CALL\n");
     return 2;
   }
   return Run(by, found->first, found->second);
