@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/hardware/soak_samples.h"
 
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -16,12 +19,38 @@ double CountEntries(const char* folder) {
   return static_cast<double>(std::distance(entries, end));
 }
 
+// The number after the last `key` of the text, which begins with the heap's
+// parts and ends with its sums.
+double LastNumber(const std::string& text, const std::string& key) {
+  const size_t at = text.rfind(key);
+  return at == std::string::npos ? 0 : std::atof(&text[at + key.size()]);
+}
+
+// What all arenas have of the system, without what is free in them.
+double HeapInUse() {
+  char* text = nullptr;
+  size_t size = 0;
+  std::FILE* const stream = open_memstream(&text, &size);
+  malloc_info(0, stream);
+  std::fclose(stream);
+  const std::string info(text, size);
+  std::free(text);
+  const auto total = [&](const std::string& type) {
+    const size_t at = info.rfind("<total type=\"" + type + '"');
+    const std::string rest = at == std::string::npos ? "" : info.substr(at);
+    return LastNumber(rest.substr(0, rest.find('>')), "size=\"");
+  };
+  return LastNumber(info, "<system type=\"current\" size=\"") +
+         total("mmap") - total("fast") - total("rest");
+}
+
 }  // namespace
 
 void ReadProcess(Sample* sample) {
   double pages = 0, resident = 0;
   std::ifstream("/proc/self/statm") >> pages >> resident;
   sample->rss_bytes = resident * static_cast<double>(sysconf(_SC_PAGESIZE));
+  sample->heap_bytes = HeapInUse();
   // Without the one that reads the folder.
   sample->files = CountEntries("/proc/self/fd") - 1;
   sample->threads = CountEntries("/proc/self/task");
@@ -38,11 +67,14 @@ double Quantile(std::vector<double> times, double part) {
 
 const std::vector<Measure>& Measures() {
   constexpr double kMiB = 1 << 20;
+  // The heap is exact; what is resident grows for a while with how it is cut
+  // up.  Backends start threads when they first need them.
   static const auto* const measures = new std::vector<Measure>{
-      {"rss_bytes", &Sample::rss_bytes, 16 * kMiB, 0.05, 30},
+      {"rss_bytes", &Sample::rss_bytes, 32 * kMiB, 0.1, 30},
+      {"heap_bytes", &Sample::heap_bytes, 2 * kMiB, 0.02, 30},
       {"device_bytes", &Sample::device_bytes, 16 * kMiB, 0, 0},
-      {"files", &Sample::files, 0.5, 0, 0},
-      {"threads", &Sample::threads, 0.5, 0, 0},
+      {"files", &Sample::files, 2, 0, 0},
+      {"threads", &Sample::threads, 2, 0, 0},
       {"median_us", &Sample::median_us, 50, 0.5, 30},
       {"p99_us", &Sample::p99_us, 2000, 1, 30},
   };

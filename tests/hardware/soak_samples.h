@@ -16,6 +16,7 @@ struct Sample {
   double seconds = 0;       // since the beginning
   double rounds = 0;        // of all threads, since the beginning
   double rss_bytes = 0;     // of the process
+  double heap_bytes = 0;    // allocated and not freed, of the process
   double device_bytes = 0;  // in use, of all devices
   double files = 0;         // open descriptors
   double threads = 0;       // of the process
@@ -23,7 +24,7 @@ struct Sample {
   double p99_us = 0;
 };
 
-// RSS, descriptors and threads of this process.
+// RSS, heap, descriptors and threads of this process.
 void ReadProcess(Sample* sample);
 
 // Of times in any order; 0 if there are none.

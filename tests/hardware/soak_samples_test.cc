@@ -5,6 +5,9 @@
 #include <unistd.h>
 
 #include <functional>
+#include <string>
+#include <thread>
+#include <vector>
 
 namespace devrt::soak {
 namespace {
@@ -60,12 +63,16 @@ TEST(Judge, AcceptsGrowthInTheWarmUp) {
             Names());
 }
 
-// 100 KiB a second are 45 MiB in the 450 seconds that are judged.
+// 200 KiB a second are 90 MiB in the 450 seconds that are judged.
 TEST(Judge, FindsSlowLeaks) {
   EXPECT_EQ(Growing([](int i, Sample* sample) {
-              sample->rss_bytes += i * 15 * 0.1 * kMiB + i % 5 * kMiB;
+              sample->rss_bytes += i * 15 * 0.2 * kMiB + i % 5 * kMiB;
             }),
             Names{"rss_bytes"});
+  EXPECT_EQ(Growing([](int i, Sample* sample) {
+              sample->heap_bytes += i * 15 * 0.01 * kMiB;
+            }),
+            Names{"heap_bytes"});
   EXPECT_EQ(Growing([](int i, Sample* sample) {
               sample->device_bytes += i * 2 * kMiB;
             }),
@@ -120,6 +127,25 @@ TEST(ReadProcess, SeesWhatIsOpened) {
   EXPECT_EQ(after.files, before.files + 1);
   EXPECT_EQ(after.threads, before.threads);
   EXPECT_GT(before.rss_bytes, kMiB);
+}
+
+// Of every thread's arena, and of what is mapped by itself.
+TEST(ReadProcess, SeesWhatIsAllocated) {
+  for (const size_t size : {size_t{1000}, size_t{8} << 20}) {
+    Sample before, during, after;
+    ReadProcess(&before);
+    std::vector<std::vector<char>> blocks;
+    std::thread([&] {
+      for (int i = 0; i < 100; ++i) blocks.emplace_back(size);
+    }).join();
+    ReadProcess(&during);
+    blocks.clear();
+    ReadProcess(&after);
+    const double allocated = 100.0 * static_cast<double>(size);
+    EXPECT_NEAR(during.heap_bytes - before.heap_bytes, allocated,
+                0.2 * allocated);
+    EXPECT_NEAR(after.heap_bytes, before.heap_bytes, 0.2 * allocated);
+  }
 }
 
 }  // namespace
