@@ -148,6 +148,10 @@ def faults(check, options):
 # ---- Other libraries --------------------------------------------------------
 
 
+def interprocess(check, options):
+    google_test(check, "interprocess", 120)
+
+
 def coexistence(check, options):
     json_file = check.file("coexistence.json")
     command = check.run(
@@ -293,6 +297,7 @@ PARTS = {
     "bad_input": bad_input,
     "environment": environment,
     "faults": faults,
+    "interprocess": interprocess,
     "coexistence": coexistence,
     "soak": soak,
     "sanitizer": sanitizer,

@@ -24,6 +24,7 @@ NEEDED = [
     "tests/hardware/environment",
     "tests/hardware/fault_program",
     "tests/hardware/faults",
+    "tests/hardware/interprocess",
     "tests/hardware/libcoexistence.so",
     "tests/hardware/reset_program",
     "tests/hardware/soak",
