@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Built without nvcc: devrt.probe/0 is absent.
+// Built without nvcc: the extensions over kernels are absent.
 #include "backends/gpu/backend.h"
 
 namespace devrt::gpu {
 
 extern const KernelImage kProbeImage;
 const KernelImage kProbeImage = {};
+extern const KernelImage kElementwiseImage;
+const KernelImage kElementwiseImage = {};
 
 }  // namespace devrt::gpu

@@ -5,8 +5,8 @@
 // which vendor it is.
 //
 // The members are defined in device.h memory.h stream.h records.h event.h
-// copy.h probe.h; a plugin includes all of them and instantiates Backend<Api>
-// once.
+// copy.h kernels.h probe.h elementwise.h; a plugin includes all of them and
+// instantiates Backend<Api> once.
 //
 // Threads: every slot from any thread, as its tag says.  No lock is held across
 // a native call that may wait.
@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "backends/gpu/queue_window.h"
+#include "backends/gpu/tensor_args.h"
 #include "devrt/backends/abi/devrt_event_ipc.h"
 #include "devrt/backends/abi/devrt_plugin_helper.h"
 #include "devrt/backends/abi/devrt_probe.h"
@@ -114,11 +115,15 @@ class Backend {
     devrt_device_props_v0 props{};
     bool has_props = false;
     std::mutex kernels_mutex;  // held while the kernels are tried out
-    typename Api::Module module{};
     struct Probe {
       typename Api::Function spin{}, wait{}, set{}, fault{};
     } probe;
     std::atomic<bool> has_kernels{false};
+    struct Tensors {
+      typename Api::Function fill{}, convert{};
+      typename Api::Function apply[kKernelDtypeCount] = {};
+    } tensors;
+    std::atomic<bool> has_tensors{false};
   };
   struct Stream {
     Device* device;
@@ -258,10 +263,24 @@ class Backend {
   devrt_status EventOpen(uint32_t device, const devrt_event_handle_v0* name,
                          devrt_event* opened);
 
-  // ---- probe.h
+  // ---- kernels.h
+  template <typename Load>
+  devrt_status LoadOnce(Device* device, std::atomic<bool>* is_loaded,
+                        const Load& load);
   devrt_status LoadKernels(Device* device);
+  devrt_status LoadTensors(Device* device);
+  Error LoadProbeImage(Device* device);
+  Error LoadTensorImages(Device* device);
+  template <typename Call>
+  Error TryOut(const Call& call);
+  devrt_status Launch(Stream* stream, typename Api::Function function,
+                      unsigned blocks, unsigned threads, void** arguments);
+
+  // ---- probe.h
   devrt_status LaunchProbe(Stream* stream, typename Api::Function function,
-                           void** arguments);
+                           void** arguments) {
+    return Launch(stream, function, 1, 1, arguments);
+  }
   devrt_status ProbeSpin(devrt_stream stream, uint64_t nanoseconds);
   devrt_status FlagCreate(uint32_t device, devrt_flag* flag);
   devrt_status FlagDestroy(devrt_flag flag);
@@ -270,6 +289,15 @@ class Backend {
   devrt_status FlagSetAsync(devrt_stream stream, devrt_flag flag,
                             uint32_t value);
   devrt_status ProbeFault(devrt_stream stream, uint32_t form);
+
+  // ---- elementwise.h
+  devrt_status ElementwiseSupports(uint32_t op, uint32_t dtype, uint32_t* yes);
+  devrt_status ElementwiseFill(devrt_stream stream, const devrt_tensor_v0* out,
+                               const void* value);
+  devrt_status ElementwiseApply(devrt_stream stream, uint32_t op,
+                                const devrt_tensor_v0* out,
+                                const devrt_tensor_v0* inputs,
+                                uint32_t input_count);
 
   const devrt_host_v0* const host_;
   const std::unique_ptr<Api> api_;

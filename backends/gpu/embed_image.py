@@ -1,25 +1,32 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a C++ source with the bytes of a file: OUTPUT INPUT NAME."""
+"""Writes a C++ source with the bytes of a file: OUTPUT INPUT NAME.
+
+For little-endian machines, as the devices and their hosts are.
+"""
 
 import pathlib
+import struct
 import sys
 
 
 def main():
     output, source, name = sys.argv[1:]
     data = pathlib.Path(source).read_bytes()
-    rows = [", ".join(str(b) for b in data[i:i + 16])
-            for i in range(0, len(data), 16)]
+    data += bytes(-len(data) % 8)
+    # Words, which a compiler reads in an eighth of the time of bytes.
+    words = struct.unpack(f"<{len(data) // 8}Q", data)
+    rows = [", ".join(f"{w:#x}" for w in words[i:i + 4])
+            for i in range(0, len(words), 4)]
     pathlib.Path(output).write_text(
         '#include "backends/gpu/backend.h"\n'
         "namespace devrt::gpu {\n"
         "namespace {\n"
-        "alignas(16) constexpr unsigned char kBytes[] = {\n"
+        "alignas(16) constexpr unsigned long long kWords[] = {\n"
         + ",\n".join(rows) + "};\n"
         "}  // namespace\n"
         f"extern const KernelImage {name};\n"
-        f"const KernelImage {name} = {{kBytes}};\n"
+        f"const KernelImage {name} = {{kWords}};\n"
         "}  // namespace devrt::gpu\n", encoding="utf-8")
 
 

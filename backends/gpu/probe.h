@@ -5,68 +5,9 @@
 #ifndef DEVRT_BACKENDS_GPU_PROBE_H_
 #define DEVRT_BACKENDS_GPU_PROBE_H_
 
-#include <cstring>
-
 #include "backends/gpu/backend.h"
 
 namespace devrt::gpu {
-
-// The plugin's kernels for every architecture it was built for.
-extern const KernelImage kProbeImage;
-
-// All of them are loaded before the first can hold anything, and launched once:
-// what is loaded lazily starts only when running kernels have ended (F40).
-template <class Api>
-devrt_status Backend<Api>::LoadKernels(Device* device) {
-  if (device->has_kernels.load(std::memory_order_acquire)) return nullptr;
-  Context context{};
-  if (devrt_status error = Enter(device, &context)) return error;
-  const std::lock_guard<std::mutex> lock(device->kernels_mutex);
-  if (device->has_kernels.load(std::memory_order_relaxed)) return nullptr;
-  const ContextScope scope(*api_, context);
-  Error error = scope.error();
-  if (error == Api::kSuccess) {
-    error = api_->LoadModule(kProbeImage.data, &device->module);
-  }
-  const auto load = [&](const char* name, typename Api::Function* function) {
-    if (error == Api::kSuccess) {
-      error = api_->LoadFunction(device->module, name, function);
-    }
-  };
-  auto& probe = device->probe;
-  load("devrt_spin", &probe.spin);
-  load("devrt_wait", &probe.wait);
-  load("devrt_set", &probe.set);
-  load("devrt_fault", &probe.fault);
-  if (error == Api::kSuccess) {
-    typename Api::Stream stream{};
-    error = api_->CreateStream(false, 0, &stream);
-    uint64_t none = 1;
-    void* arguments[] = {&none};
-    if (error == Api::kSuccess) {
-      error = api_->Launch(probe.spin, 1, 1, stream, arguments);
-      if (error == Api::kSuccess) error = api_->SynchronizeStream(stream);
-      (void)api_->DestroyStream(stream);
-    }
-  }
-  if (error != Api::kSuccess) return Take(error, "kernel loading", device);
-  device->has_kernels.store(true, std::memory_order_release);
-  return nullptr;
-}
-
-template <class Api>
-devrt_status Backend<Api>::LaunchProbe(Stream* stream,
-                                       typename Api::Function function,
-                                       void** arguments) {
-  // The function is of the primary context; so must the stream be.
-  if (stream->context != stream->device->context.load()) {
-    return Refuse(DEVRT_UNIMPLEMENTED,
-                  "devrt's kernels do not run on streams of foreign contexts");
-  }
-  return Submit(stream, "launch", [&] {
-    return api_->Launch(function, 1, 1, stream->native, arguments);
-  });
-}
 
 template <class Api>
 devrt_status Backend<Api>::ProbeSpin(devrt_stream handle,
@@ -138,26 +79,6 @@ devrt_status Backend<Api>::ProbeFault(devrt_stream handle, uint32_t form) {
       form == DEVRT_FAULT_NULL_WRITE ? 0 : reinterpret_cast<uint64_t>(&target);
   void* arguments[] = {&form, &address};
   return LaunchProbe(stream, stream->device->probe.fault, arguments);
-}
-
-template <class Api>
-const void* Backend<Api>::get_extension(const char* name) {
-  static constexpr devrt_probe_v0 kProbe = {
-      sizeof(devrt_probe_v0),
-      0,
-      plugin::Thunk<&Backend::ProbeSpin>,
-      plugin::Thunk<&Backend::FlagCreate>,
-      plugin::Thunk<&Backend::FlagDestroy>,
-      plugin::Thunk<&Backend::FlagWait>,
-      plugin::Thunk<&Backend::FlagSet>,
-      plugin::Thunk<&Backend::FlagSetAsync>,
-      plugin::Thunk<&Backend::ProbeFault>};
-  static constexpr devrt_event_ipc_v0 kEventIpc = {
-      sizeof(devrt_event_ipc_v0), 0, plugin::Thunk<&Backend::EventExport>,
-      plugin::Thunk<&Backend::EventOpen>};
-  if (std::strcmp(name, DEVRT_EVENT_IPC_EXTENSION) == 0) return &kEventIpc;
-  if (kProbeImage.data == nullptr) return nullptr;
-  return std::strcmp(name, DEVRT_PROBE_EXTENSION) == 0 ? &kProbe : nullptr;
 }
 
 }  // namespace devrt::gpu

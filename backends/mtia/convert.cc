@@ -6,78 +6,32 @@
 
 #include "backends/mtia/convert.h"
 
-#include <limits>
 #include <type_traits>
 
-#include "backends/mtia/dtype.h"
 #include "backends/mtia/strided.h"
+#include "backends/tensor/cast.h"
+#include "backends/tensor/dtype.h"
 
 namespace devrt::mtia {
 namespace {
 
-// Stands for a float that will be stored as a narrower one.
-struct OddFloat {};
-
-// Truncates; out of range saturates, NaN is 0.  Without branches around the
-// conversion, or it would not be vectorised.
-template <typename To, typename From>
-To Saturate(From value) {
-  using Limits = std::numeric_limits<To>;
-  constexpr From kEnd = static_cast<From>(Limits::max() / 2 + 1) * 2;
-  constexpr From kMin = static_cast<From>(Limits::min());
-  From inside = value > kMin ? value : kMin;
-  inside = inside < kEnd ? inside : From{0};
-  To result = static_cast<To>(inside);
-  result = value >= kEnd ? Limits::max() : result;
-  return value != value ? To{0} : result;
-}
-
-template <typename To, typename From>
-struct Scalar {
-  static To Convert(From value) {
-    if constexpr (kIsComplex<To>) {
-      using Part = decltype(To::re);
-      if constexpr (kIsComplex<From>) {
-        return {static_cast<Part>(value.re), static_cast<Part>(value.im)};
-      } else {
-        return {static_cast<Part>(value), Part{0}};
-      }
-    } else if constexpr (std::is_same_v<To, bool>) {
-      if constexpr (kIsComplex<From>) {
-        return value.re != 0 || value.im != 0;
-      } else {
-        return value != 0;
-      }
-    } else if constexpr (kIsComplex<From>) {
-      return Scalar<To, decltype(From::re)>::Convert(value.re);
-    } else if constexpr (std::is_integral_v<To> &&
-                         std::is_floating_point_v<From>) {
-      return Saturate<To>(value);
-    } else {
-      return static_cast<To>(value);
-    }
-  }
-};
-
-template <typename From>
-struct Scalar<OddFloat, From> {
-  static float Convert(From value) {
-    if constexpr (kIsComplex<From>) {
-      return RoundToOdd(value.re);
-    } else if constexpr (std::is_integral_v<From>) {
-      return RoundToOdd(IntegerToOdd(value));
-    } else {
-      return RoundToOdd(value);
-    }
-  }
-};
+using tensor::Cast;
+using tensor::ClassOf;
+using tensor::Complex;
+using tensor::ComputeDtype;
+using tensor::ComputeType;
+using tensor::DtypeClass;
+using tensor::kIsComplex;
+using tensor::kIsNarrowFloat;
+using tensor::OddFloat;
+using tensor::VisitDtype;
 
 template <typename To, typename From>
 void ConvertBlock(const std::byte* from, size_t n, std::byte* to) {
   const From* in = reinterpret_cast<const From*>(from);
-  using Result = decltype(Scalar<To, From>::Convert(From{}));
+  using Result = decltype(Cast<To, From>::Convert(From{}));
   Generate<Result>(to, n,
-                   [in](size_t i) { return Scalar<To, From>::Convert(in[i]); });
+                   [in](size_t i) { return Cast<To, From>::Convert(in[i]); });
 }
 
 uint32_t WideDtype(uint32_t dtype) {

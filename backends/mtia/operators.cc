@@ -4,12 +4,33 @@
 
 #include <cstring>
 
-#include "backends/mtia/dtype.h"
-#include "backends/mtia/scalar.h"
 #include "backends/mtia/strided.h"
+#include "backends/tensor/dtype.h"
+#include "backends/tensor/scalar.h"
 
 namespace devrt::mtia {
 namespace {
+
+using tensor::Absolute;
+using tensor::Add;
+using tensor::Complex;
+using tensor::ComputeType;
+using tensor::Divide;
+using tensor::Equal;
+using tensor::kIsNarrowFloat;
+using tensor::Less;
+using tensor::LessEqual;
+using tensor::LogicalAnd;
+using tensor::LogicalNot;
+using tensor::LogicalOr;
+using tensor::Maximum;
+using tensor::Minimum;
+using tensor::Multiply;
+using tensor::Negate;
+using tensor::NotEqual;
+using tensor::Subtract;
+using tensor::Tag;
+using tensor::VisitDtype;
 
 template <typename T>
 const T* As(const std::byte* bytes) {

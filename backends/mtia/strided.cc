@@ -5,10 +5,16 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "backends/mtia/dtype.h"
+#include "backends/tensor/dtype.h"
 
 namespace devrt::mtia {
 namespace {
+
+using tensor::ComputeDtype;
+using tensor::ComputeType;
+using tensor::Narrow;
+using tensor::VisitDtype;
+using tensor::Widen;
 
 template <typename T>
 void LoadRow(const std::byte* from, int64_t stride, size_t n, std::byte* to) {
@@ -68,19 +74,6 @@ StoreFn FindStore(uint32_t dtype) {
   return VisitDtype(dtype, [](auto tag) -> StoreFn {
     return StoreRow<typename decltype(tag)::type>;
   });
-}
-
-Axes OrderAxes(const Tensor& tensor, uint32_t mask) {
-  Axes axes;
-  for (uint32_t k = 0; k < tensor.shape.size(); ++k) {
-    if ((mask >> k & 1) != 0) axes.push_back(k);
-  }
-  std::sort(axes.begin(), axes.end(), [&](uint32_t a, uint32_t b) {
-    const uint64_t stride_a = Magnitude(tensor.strides[a]);
-    const uint64_t stride_b = Magnitude(tensor.strides[b]);
-    return stride_a != stride_b ? stride_a > stride_b : a < b;
-  });
-  return axes;
 }
 
 Cursor::Cursor(const Tensor& tensor, const Axes& axes) {

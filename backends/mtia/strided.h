@@ -23,6 +23,8 @@
 
 namespace devrt::mtia {
 
+using tensor::Axes;
+
 inline constexpr size_t kBlock = 256;  // elements
 
 // A buffer of kBlock elements of any type.
@@ -48,21 +50,6 @@ void Generate(std::byte* out, size_t n, F f) {
     std::memcpy(out + i * sizeof(R), &last, sizeof last);
   }
 }
-
-// A mask of every axis.
-inline constexpr uint32_t kAllAxes = ~uint32_t{0};
-
-// |stride|, also of the smallest integer.
-inline uint64_t Magnitude(int64_t stride) {
-  const uint64_t bits = static_cast<uint64_t>(stride);
-  return stride < 0 ? 0 - bits : bits;
-}
-
-// Axes, outermost first.
-using Axes = std::vector<uint32_t>;
-
-// The axes of `tensor` whose bit in `mask` is set, smallest stride innermost.
-Axes OrderAxes(const Tensor& tensor, uint32_t mask);
 
 // The offsets of a tensor's elements, row by row: a row is the longest run with
 // one stride.  After the last element it stands at the first again.

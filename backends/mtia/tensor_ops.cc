@@ -17,7 +17,6 @@ namespace devrt::mtia {
 namespace {
 
 constexpr uint64_t kLargestElement = 16;
-constexpr uint32_t kMostInputs = 3;
 
 enum class Work { kFill, kApply, kReduce };
 
@@ -123,21 +122,12 @@ devrt_status Backend::elementwise_apply(devrt_stream stream, uint32_t op,
                                         const devrt_tensor_v0* out,
                                         const devrt_tensor_v0* inputs,
                                         uint32_t input_count) {
-  if (input_count == 0 || input_count > kMostInputs) {
-    return InvalidArgument("apply: " + std::to_string(input_count) +
-                           " inputs; expected 1 to 3");
-  }
   auto kernel = std::make_unique<TensorKernel>();
   kernel->work = Work::kApply;
   kernel->op = op;
-  kernel->inputs.resize(input_count);
   std::string error;
-  bool good = CopyTensor(*out, "out", &kernel->out, &error);
-  for (uint32_t i = 0; good && i < input_count; ++i) {
-    const std::string what = "input " + std::to_string(i);
-    good = CopyTensor(inputs[i], what.c_str(), &kernel->inputs[i], &error);
-  }
-  if (!good || !CheckElementwise(op, kernel->out, kernel->inputs, &error)) {
+  if (!tensor::CopyElementwise(op, *out, inputs, input_count, &kernel->out,
+                               &kernel->inputs, &error)) {
     return InvalidArgument("apply: " + error);
   }
   return SubmitTensorKernel(Slot::tensor_apply, stream, std::move(kernel),

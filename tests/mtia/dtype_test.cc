@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "backends/mtia/dtype.h"
+#include "backends/tensor/dtype.h"
 
 #include <gtest/gtest.h>
 
@@ -14,6 +14,22 @@
 
 namespace devrt::mtia {
 namespace {
+
+using tensor::Bfloat16;
+using tensor::BitsOf;
+using tensor::Bool;
+using tensor::ClassOf;
+using tensor::DtypeClass;
+using tensor::Float16;
+using tensor::Float8E4m3fn;
+using tensor::Float8E5m2;
+using tensor::FloatOf;
+using tensor::IntegerToOdd;
+using tensor::Narrow;
+using tensor::RawDtype;
+using tensor::RoundToOdd;
+using tensor::VisitDtype;
+using tensor::Widen;
 
 uint32_t BitsOf(Float16 x) { return x.bits; }
 uint32_t BitsOf(Bfloat16 x) { return x.bits; }

@@ -17,6 +17,8 @@
 namespace devrt::mtia {
 namespace {
 
+using tensor::kAllAxes;
+
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;
 #elif defined(__has_feature)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Modules and launches: the kernels of backends/gpu/probe.cu by their names.
-// Their code is not looked at.
+// Modules and launches: the kernels of backends/gpu/*.cu by their names.  The
+// machine code in an image is not looked at.
+#include "tests/fakes/cuda/kernel.h"
+
 #include <cstring>
-#include <iterator>
 
 #include "tests/fakes/cuda/driver.h"
 #include "tests/fakes/cuda/flags.h"
@@ -11,9 +12,7 @@
 
 struct CUfunc_st {
   CUcontext context = nullptr;
-  const char* name = nullptr;
-  CUresult (*launch)(const devrt::fake::Target& target,
-                     void** arguments) = nullptr;
+  devrt::fake::Kernel kernel;
 };
 
 namespace devrt::fake {
@@ -36,24 +35,35 @@ CUresult LaunchFault(const Target& target, void** arguments) {
   return Probe<&devrt_probe_v0::fault>(target.sim, form);
 }
 
-constexpr CUfunc_st kKernels[] = {
-    {nullptr, "devrt_spin",
-     [](const Target& target, void** arguments) {
+// Each in one thread.
+constexpr Kernel kProbeKernels[] = {
+    {"devrt_spin",
+     [](const Target& target, const Grid&, void** arguments) {
        return Probe<&devrt_probe_v0::spin>(target.sim,
                                            Argument<uint64_t>(arguments, 0));
      }},
-    {nullptr, "devrt_wait",
-     [](const Target& target, void** arguments) {
+    {"devrt_wait",
+     [](const Target& target, const Grid&, void** arguments) {
        return WaitForWord(target, Argument<const uint32_t*>(arguments, 0),
                           Argument<uint64_t>(arguments, 1));
      }},
-    {nullptr, "devrt_set",
-     [](const Target& target, void** arguments) {
+    {"devrt_set",
+     [](const Target& target, const Grid&, void** arguments) {
        return SetWord(target, Argument<uint32_t*>(arguments, 0),
                       Argument<uint32_t>(arguments, 1));
      }},
-    {nullptr, "devrt_fault", &LaunchFault},
+    {"devrt_fault",
+     [](const Target& target, const Grid&, void** arguments) {
+       return LaunchFault(target, arguments);
+     }},
 };
+
+const Kernel* FindKernel(const char* name) {
+  for (const Kernel& kernel : kProbeKernels) {
+    if (std::strcmp(kernel.name, name) == 0) return &kernel;
+  }
+  return FindTensorKernel(name);
+}
 
 constexpr uint32_t kFatBinary = 0xba55ed50;
 constexpr unsigned kMostThreads = 1024;
@@ -63,7 +73,6 @@ constexpr unsigned kMostThreads = 1024;
 
 struct CUmod_st {
   CUcontext context = nullptr;
-  CUfunc_st functions[std::size(devrt::fake::kKernels)];
 };
 
 namespace devrt::fake {
@@ -94,10 +103,6 @@ CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   if (magic != kFatBinary) return CUDA_ERROR_INVALID_IMAGE;
   auto* const made = new CUmod_st();  // for ever, as devrt's are
   made->context = context;
-  for (size_t i = 0; i < std::size(kKernels); ++i) {
-    made->functions[i] = kKernels[i];
-    made->functions[i].context = context;
-  }
   Modules().Add(made);
   *module = made;
   return CUDA_SUCCESS;
@@ -108,13 +113,11 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module,
   const CUresult error = Enter("cuModuleGetFunction");
   if (error != CUDA_SUCCESS) return error;
   Modules().Check(module, "cuModuleGetFunction", "module");
-  for (CUfunc_st& candidate : module->functions) {
-    if (std::strcmp(candidate.name, name) != 0) continue;
-    Functions().Add(&candidate);
-    *function = &candidate;
-    return CUDA_SUCCESS;
-  }
-  return CUDA_ERROR_NOT_FOUND;
+  const Kernel* const kernel = FindKernel(name);
+  if (kernel == nullptr) return CUDA_ERROR_NOT_FOUND;
+  *function = new CUfunc_st{module->context, *kernel};
+  Functions().Add(*function);
+  return CUDA_SUCCESS;
 }
 
 CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute,
@@ -148,5 +151,9 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
   if (shared_bytes != 0 || extra != nullptr || arguments == nullptr) {
     Die("cuLaunchKernel: only arguments by address are known here");
   }
-  return Submitted(target, function->launch(target, arguments));
+  if (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1) {
+    Die("cuLaunchKernel: only grids and blocks of one axis are known here");
+  }
+  return Submitted(
+      target, function->kernel.launch(target, {grid_x, block_x}, arguments));
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies of descriptors, and the byte range that a tensor touches.
+// Copies of descriptors, the byte range that a tensor touches, and the
+// order of its axes.
 
+#include "backends/tensor/tensor.h"
+
+#include <algorithm>
 #include <string>
 
-#include "backends/mtia/kernels.h"
-
-namespace devrt::mtia {
+namespace devrt::tensor {
 namespace {
 
 std::string At(const char* list, uint32_t k, int64_t value) {
@@ -129,4 +131,17 @@ bool CopyTensor(const devrt_tensor_v0& in, const char* what, Tensor* out,
   return false;
 }
 
-}  // namespace devrt::mtia
+Axes OrderAxes(const Tensor& tensor, uint32_t mask) {
+  Axes axes;
+  for (uint32_t k = 0; k < tensor.shape.size(); ++k) {
+    if ((mask >> k & 1) != 0) axes.push_back(k);
+  }
+  std::sort(axes.begin(), axes.end(), [&](uint32_t a, uint32_t b) {
+    const uint64_t stride_a = Magnitude(tensor.strides[a]);
+    const uint64_t stride_b = Magnitude(tensor.strides[b]);
+    return stride_a != stride_b ? stride_a > stride_b : a < b;
+  });
+  return axes;
+}
+
+}  // namespace devrt::tensor

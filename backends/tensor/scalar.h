@@ -3,16 +3,16 @@
 // The operations on single values, total for every type that they take: no
 // operand makes one undefined.
 
-#ifndef DEVRT_BACKENDS_MTIA_SCALAR_H_
-#define DEVRT_BACKENDS_MTIA_SCALAR_H_
+#ifndef DEVRT_BACKENDS_TENSOR_SCALAR_H_
+#define DEVRT_BACKENDS_TENSOR_SCALAR_H_
 
 #include <cmath>
 #include <cstdint>
 #include <type_traits>
 
-#include "backends/mtia/dtype.h"
+#include "backends/tensor/dtype.h"
 
-namespace devrt::mtia {
+namespace devrt::tensor {
 
 template <typename T>
 inline constexpr bool kIsBool = std::is_same_v<T, bool>;
@@ -28,7 +28,7 @@ struct Add {
   template <typename T>
   static constexpr bool kTakes = true;
   template <typename T>
-  static T Apply(T a, T b) {
+  DEVRT_HOST_DEVICE static T Apply(T a, T b) {
     if constexpr (kIsBool<T>) {
       return (a | b) != 0;
     } else if constexpr (kIsComplex<T>) {
@@ -46,7 +46,7 @@ struct Subtract {
   template <typename T>
   static constexpr bool kTakes = !kIsBool<T>;
   template <typename T>
-  static T Apply(T a, T b) {
+  DEVRT_HOST_DEVICE static T Apply(T a, T b) {
     if constexpr (kIsComplex<T>) {
       return {a.re - b.re, a.im - b.im};
     } else if constexpr (std::is_integral_v<T>) {
@@ -62,7 +62,7 @@ struct Multiply {
   template <typename T>
   static constexpr bool kTakes = true;
   template <typename T>
-  static T Apply(T a, T b) {
+  DEVRT_HOST_DEVICE static T Apply(T a, T b) {
     if constexpr (kIsBool<T>) {
       return (a & b) != 0;
     } else if constexpr (kIsComplex<T>) {
@@ -80,7 +80,7 @@ struct Divide {
   template <typename T>
   static constexpr bool kTakes = !kIsBool<T>;
   template <typename T>
-  static T Apply(T a, T b) {
+  DEVRT_HOST_DEVICE static T Apply(T a, T b) {
     if constexpr (kIsComplex<T>) {
       return Smith(a, b);
     } else if constexpr (std::is_integral_v<T>) {
@@ -98,7 +98,7 @@ struct Divide {
   // R. L. Smith, Algorithm 116 (1962): the squares of the textbook's quotient
   // overflow; the ratio of the parts does not.
   template <typename T>
-  static Complex<T> Smith(Complex<T> a, Complex<T> b) {
+  DEVRT_HOST_DEVICE static Complex<T> Smith(Complex<T> a, Complex<T> b) {
     if (std::fabs(b.re) >= std::fabs(b.im)) {
       if (b.re == 0 && b.im == 0) {
         const T zero = std::fabs(b.re);
@@ -118,7 +118,7 @@ struct Equal {
   template <typename T>
   static constexpr bool kTakes = true;
   template <typename T>
-  static bool Apply(T a, T b) {
+  DEVRT_HOST_DEVICE static bool Apply(T a, T b) {
     if constexpr (kIsComplex<T>) {
       return a.re == b.re && a.im == b.im;
     } else {
@@ -131,7 +131,7 @@ struct NotEqual {
   template <typename T>
   static constexpr bool kTakes = true;
   template <typename T>
-  static bool Apply(T a, T b) {
+  DEVRT_HOST_DEVICE static bool Apply(T a, T b) {
     return !Equal::Apply(a, b);
   }
 };
@@ -140,7 +140,7 @@ struct Less {
   template <typename T>
   static constexpr bool kTakes = !kIsComplex<T>;
   template <typename T>
-  static bool Apply(T a, T b) {
+  DEVRT_HOST_DEVICE static bool Apply(T a, T b) {
     return a < b;
   }
 };
@@ -149,7 +149,7 @@ struct LessEqual {
   template <typename T>
   static constexpr bool kTakes = !kIsComplex<T>;
   template <typename T>
-  static bool Apply(T a, T b) {
+  DEVRT_HOST_DEVICE static bool Apply(T a, T b) {
     return a <= b;
   }
 };
@@ -159,7 +159,7 @@ struct Maximum {
   template <typename T>
   static constexpr bool kTakes = !kIsComplex<T>;
   template <typename T>
-  static T Apply(T a, T b) {
+  DEVRT_HOST_DEVICE static T Apply(T a, T b) {
     return ((a >= b) | (a != a)) ? a : b;
   }
 };
@@ -168,7 +168,7 @@ struct Minimum {
   template <typename T>
   static constexpr bool kTakes = !kIsComplex<T>;
   template <typename T>
-  static T Apply(T a, T b) {
+  DEVRT_HOST_DEVICE static T Apply(T a, T b) {
     return ((a <= b) | (a != a)) ? a : b;
   }
 };
@@ -177,7 +177,7 @@ struct LogicalAnd {
   template <typename T>
   static constexpr bool kTakes = kIsBool<T>;
   template <typename T>
-  static bool Apply(T a, T b) {
+  DEVRT_HOST_DEVICE static bool Apply(T a, T b) {
     return (a & b) != 0;
   }
 };
@@ -186,7 +186,7 @@ struct LogicalOr {
   template <typename T>
   static constexpr bool kTakes = kIsBool<T>;
   template <typename T>
-  static bool Apply(T a, T b) {
+  DEVRT_HOST_DEVICE static bool Apply(T a, T b) {
     return (a | b) != 0;
   }
 };
@@ -195,7 +195,7 @@ struct LogicalNot {
   template <typename T>
   static constexpr bool kTakes = true;
   template <typename T>
-  static bool Apply(T a) {
+  DEVRT_HOST_DEVICE static bool Apply(T a) {
     return Equal::Apply(a, T{});
   }
 };
@@ -204,7 +204,7 @@ struct Negate {
   template <typename T>
   static constexpr bool kTakes = !kIsBool<T>;
   template <typename T>
-  static T Apply(T a) {
+  DEVRT_HOST_DEVICE static T Apply(T a) {
     if constexpr (kIsComplex<T>) {
       return {-a.re, -a.im};
     } else if constexpr (std::is_integral_v<T>) {
@@ -219,7 +219,7 @@ struct Absolute {
   template <typename T>
   static constexpr bool kTakes = true;
   template <typename T>
-  static auto Apply(T a) {
+  DEVRT_HOST_DEVICE static auto Apply(T a) {
     if constexpr (kIsComplex<T>) {
       return std::hypot(a.re, a.im);
     } else if constexpr (std::is_floating_point_v<T>) {
@@ -232,6 +232,6 @@ struct Absolute {
   }
 };
 
-}  // namespace devrt::mtia
+}  // namespace devrt::tensor
 
-#endif  // DEVRT_BACKENDS_MTIA_SCALAR_H_
+#endif  // DEVRT_BACKENDS_TENSOR_SCALAR_H_

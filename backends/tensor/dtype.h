@@ -7,17 +7,21 @@
 // rounded once per operation, to nearest, ties to even.  Widen and Narrow are
 // free of branches, for the vectoriser's sake, and do not depend on the
 // treatment of float subnormals (FTZ, DAZ).
+//
+// Shared by the backends: for a device the same source is compiled, but where
+// it has an instruction for all of a function.
 
-#ifndef DEVRT_BACKENDS_MTIA_DTYPE_H_
-#define DEVRT_BACKENDS_MTIA_DTYPE_H_
+#ifndef DEVRT_BACKENDS_TENSOR_DTYPE_H_
+#define DEVRT_BACKENDS_TENSOR_DTYPE_H_
 
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 
+#include "backends/tensor/host_device.h"
 #include "devrt/backends/abi/devrt_tensor.h"
 
-namespace devrt::mtia {
+namespace devrt::tensor {
 
 enum class DtypeClass {
   kUnknown,
@@ -86,7 +90,8 @@ using ComputeType =
 
 // f(Tag<storage type>{}) for `dtype`; a value-initialised result if unknown.
 template <typename F>
-auto VisitDtype(uint32_t dtype, F&& f) -> decltype(f(Tag<float>{})) {
+DEVRT_HOST_DEVICE auto VisitDtype(uint32_t dtype, F&& f)
+    -> decltype(f(Tag<float>{})) {
   switch (dtype) {
     case DEVRT_INT8:
       return f(Tag<int8_t>{});
@@ -128,15 +133,14 @@ auto VisitDtype(uint32_t dtype, F&& f) -> decltype(f(Tag<float>{})) {
 }
 
 // ---- bits
-// ---------------------------------------------------------------------
 
-inline uint32_t BitsOf(float value) {
+DEVRT_HOST_DEVICE inline uint32_t BitsOf(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
   return bits;
 }
 
-inline float FloatOf(uint32_t bits) {
+DEVRT_HOST_DEVICE inline float FloatOf(uint32_t bits) {
   float value;
   std::memcpy(&value, &bits, sizeof value);
   return value;
@@ -157,7 +161,7 @@ struct SmallFloat {
   static constexpr uint32_t kMagic = (128 - kBias + kShift) << 23;
 
   // The bits of a float, rounded to this format.
-  static uint32_t Round(uint32_t magnitude) {
+  DEVRT_HOST_DEVICE static uint32_t Round(uint32_t magnitude) {
     const uint32_t odd = (magnitude >> kShift) & 1;
     const uint32_t half = (1u << (kShift - 1)) - 1;
     const uint32_t normal = (magnitude - kRebias + half + odd) >> kShift;
@@ -167,7 +171,7 @@ struct SmallFloat {
   }
 
   // The bits of the float that has the value of `bits`.
-  static uint32_t Expand(uint32_t bits) {
+  DEVRT_HOST_DEVICE static uint32_t Expand(uint32_t bits) {
     const uint32_t normal = (bits << kShift) + kRebias;
     const uint32_t subnormal =
         BitsOf(FloatOf(normal + (1u << 23)) - FloatOf(kMinNormal));
@@ -183,24 +187,30 @@ using E5m2Format = SmallFloat<5, 2>;
 // ------------------------------
 
 template <typename T>
-T Widen(T value) {
+DEVRT_HOST_DEVICE T Widen(T value) {
   return value;
 }
 
-inline bool Widen(Bool value) { return value.byte != 0; }
+DEVRT_HOST_DEVICE inline bool Widen(Bool value) { return value.byte != 0; }
 
-inline float Widen(Float16 value) {
+DEVRT_HOST_DEVICE inline float Widen(Float16 value) {
+#if defined(__CUDA_ARCH__)
+  float exact;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(exact) : "h"(value.bits));
+  return exact;
+#else
   const uint32_t bits = value.bits & 0x7fffu;
   const uint32_t sign = (value.bits & 0x8000u) << 16;
   const uint32_t special = kFloatInf | bits << HalfFormat::kShift;
   return FloatOf(sign | (bits >= 0x7c00u ? special : HalfFormat::Expand(bits)));
+#endif
 }
 
-inline float Widen(Bfloat16 value) {
+DEVRT_HOST_DEVICE inline float Widen(Bfloat16 value) {
   return FloatOf(static_cast<uint32_t>(value.bits) << 16);
 }
 
-inline float Widen(Float8E4m3fn value) {
+DEVRT_HOST_DEVICE inline float Widen(Float8E4m3fn value) {
   const uint32_t bits = value.bits & 0x7fu;
   const uint32_t sign = (value.bits & 0x80u) << 24;
   const uint32_t nan = kFloatInf | 0x00400000u;
@@ -208,7 +218,7 @@ inline float Widen(Float8E4m3fn value) {
 }
 
 // float8_e5m2 is the upper half of a float16.
-inline float Widen(Float8E5m2 value) {
+DEVRT_HOST_DEVICE inline float Widen(Float8E5m2 value) {
   return Widen(Float16{static_cast<uint16_t>(value.bits << 8)});
 }
 
@@ -218,18 +228,23 @@ inline float Widen(Float8E5m2 value) {
 // The inverse of Widen: exact where the value exists, else the nearest.  A NaN
 // keeps its sign and becomes quiet; 16-bit floats keep its upper bits, too.
 template <typename To>
-To Narrow(ComputeType<To> value) {
+DEVRT_HOST_DEVICE To Narrow(ComputeType<To> value) {
   return value;
 }
 
 template <>
-inline Bool Narrow<Bool>(bool value) {
+DEVRT_HOST_DEVICE inline Bool Narrow<Bool>(bool value) {
   return {static_cast<uint8_t>(value)};
 }
 
 // From 65520 on, halfway beyond the largest value: infinity.
 template <>
-inline Float16 Narrow<Float16>(float value) {
+DEVRT_HOST_DEVICE inline Float16 Narrow<Float16>(float value) {
+#if defined(__CUDA_ARCH__)
+  Float16 nearest;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(nearest.bits) : "f"(value));
+  return nearest;
+#else
   const uint32_t magnitude = BitsOf(value) & ~kFloatSign;
   const uint32_t sign = (BitsOf(value) & kFloatSign) >> 16;
   const uint32_t nan = 0x7e00u | (magnitude >> 13 & 0x3ffu);
@@ -237,10 +252,11 @@ inline Float16 Narrow<Float16>(float value) {
   bits = magnitude >= 0x477ff000u ? 0x7c00u : bits;
   bits = magnitude > kFloatInf ? nan : bits;
   return {static_cast<uint16_t>(sign | bits)};
+#endif
 }
 
 template <>
-inline Bfloat16 Narrow<Bfloat16>(float value) {
+DEVRT_HOST_DEVICE inline Bfloat16 Narrow<Bfloat16>(float value) {
   const uint32_t all = BitsOf(value);
   const uint32_t rounded = (all + 0x7fffu + (all >> 16 & 1)) >> 16;
   const uint32_t nan = all >> 16 | 0x40u;
@@ -250,7 +266,7 @@ inline Bfloat16 Narrow<Bfloat16>(float value) {
 
 // No infinity: beyond 464, halfway past the largest value (448), it is NaN.
 template <>
-inline Float8E4m3fn Narrow<Float8E4m3fn>(float value) {
+DEVRT_HOST_DEVICE inline Float8E4m3fn Narrow<Float8E4m3fn>(float value) {
   const uint32_t magnitude = BitsOf(value) & ~kFloatSign;
   const uint32_t sign = (BitsOf(value) & kFloatSign) >> 24;
   const uint32_t bits =
@@ -260,7 +276,7 @@ inline Float8E4m3fn Narrow<Float8E4m3fn>(float value) {
 
 // From 61440 on, halfway beyond the largest value (57344): infinity.
 template <>
-inline Float8E5m2 Narrow<Float8E5m2>(float value) {
+DEVRT_HOST_DEVICE inline Float8E5m2 Narrow<Float8E5m2>(float value) {
   const uint32_t magnitude = BitsOf(value) & ~kFloatSign;
   const uint32_t sign = (BitsOf(value) & kFloatSign) >> 24;
   uint32_t bits = E5m2Format::Round(magnitude);
@@ -275,7 +291,7 @@ inline Float8E5m2 Narrow<Float8E5m2>(float value) {
 // The float next to `value` whose last bit is odd if `value` is no float.
 // Narrow<> of it equals rounding `value` itself, which Narrow<> of the nearest
 // float does not: that rounds twice.
-inline float RoundToOdd(double value) {
+DEVRT_HOST_DEVICE inline float RoundToOdd(double value) {
   const float nearest = static_cast<float>(value);
   const double back = static_cast<double>(nearest);
   const bool inexact = back < value || back > value;
@@ -286,7 +302,7 @@ inline float RoundToOdd(double value) {
 
 // The same for integers: a double that is exact, or odd in bit 11.
 template <typename T>
-double IntegerToOdd(T value) {
+DEVRT_HOST_DEVICE double IntegerToOdd(T value) {
   static_assert(std::is_integral_v<T> && sizeof(T) == 8);
   constexpr T kLow = 0x7ff;
   const T sticky = (value & kLow) == 0 ? T{0} : T{kLow + 1};
@@ -297,6 +313,6 @@ double IntegerToOdd(T value) {
   return static_cast<double>(small ? value : odd);
 }
 
-}  // namespace devrt::mtia
+}  // namespace devrt::tensor
 
-#endif  // DEVRT_BACKENDS_MTIA_DTYPE_H_
+#endif  // DEVRT_BACKENDS_TENSOR_DTYPE_H_

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "backends/mtia/dtype.h"
+#include "backends/tensor/dtype.h"
 
 #include <string>
 
-#include "backends/mtia/kernels.h"
+#include "backends/tensor/tensor.h"
 
-namespace devrt::mtia {
+namespace devrt::tensor {
 namespace {
 
 struct Entry {
@@ -82,4 +82,4 @@ uint32_t RawDtype(uint32_t dtype) {
   }
 }
 
-}  // namespace devrt::mtia
+}  // namespace devrt::tensor

@@ -2,16 +2,16 @@
 //
 // Words for tensors in error messages.
 
-#ifndef DEVRT_BACKENDS_MTIA_DESCRIBE_H_
-#define DEVRT_BACKENDS_MTIA_DESCRIBE_H_
+#ifndef DEVRT_BACKENDS_TENSOR_DESCRIBE_H_
+#define DEVRT_BACKENDS_TENSOR_DESCRIBE_H_
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "backends/mtia/kernels.h"
+#include "backends/tensor/tensor.h"
 
-namespace devrt::mtia {
+namespace devrt::tensor {
 
 // "(2, 3)"; "(2,)" and "()" as Python writes them.
 inline std::string ShapeText(const std::vector<int64_t>& shape) {
@@ -28,6 +28,6 @@ inline std::string WrongDtype(const std::string& tensor, uint32_t dtype,
          DtypeName(expected) + " (" + why + ")";
 }
 
-}  // namespace devrt::mtia
+}  // namespace devrt::tensor
 
-#endif  // DEVRT_BACKENDS_MTIA_DESCRIBE_H_
+#endif  // DEVRT_BACKENDS_TENSOR_DESCRIBE_H_

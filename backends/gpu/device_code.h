@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the kernels need of a device's compiler; the same names on the host, so
+// that tests and the fake drivers run the kernels' own code.
+
+#ifndef DEVRT_BACKENDS_GPU_DEVICE_CODE_H_
+#define DEVRT_BACKENDS_GPU_DEVICE_CODE_H_
+
+#include <cstdint>
+
+#include "backends/gpu/tensor_args.h"
+
+#if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
+#define DEVRT_ON_DEVICE 1
+#else
+#define DEVRT_ON_DEVICE 0
+#endif
+
+namespace devrt::gpu {
+
+// The block of threads that runs the code.
+struct Block {
+  uint32_t index;  // in the grid
+  uint32_t count;
+
+  // f(thread) in each thread.
+  template <typename F>
+  DEVRT_HOST_DEVICE void ForEachThread(const F& f) const {
+#if DEVRT_ON_DEVICE
+    f(static_cast<uint32_t>(threadIdx.x));
+#else
+    for (uint32_t thread = 0; thread < kThreads; ++thread) f(thread);
+#endif
+  }
+
+  // And then all have done it, and see what it wrote.  To be reached by all of
+  // them: on the host one call stands for every thread.
+  template <typename F>
+  DEVRT_HOST_DEVICE void Together(const F& f) const {
+    ForEachThread(f);
+#if DEVRT_ON_DEVICE
+    __syncthreads();
+#endif
+  }
+};
+
+// Returns what was there.
+DEVRT_HOST_DEVICE inline uint32_t AtomicAdd(uint32_t* word, uint32_t value) {
+#if DEVRT_ON_DEVICE
+  return atomicAdd(word, value);
+#else
+  return __atomic_fetch_add(word, value, __ATOMIC_SEQ_CST);
+#endif
+}
+
+DEVRT_HOST_DEVICE inline uint32_t AtomicExchange(uint32_t* word,
+                                                 uint32_t value) {
+#if DEVRT_ON_DEVICE
+  return atomicExch(word, value);
+#else
+  return __atomic_exchange_n(word, value, __ATOMIC_SEQ_CST);
+#endif
+}
+
+// Sets it to `value` if it is `expected`.
+DEVRT_HOST_DEVICE inline void AtomicReplace(uint32_t* word, uint32_t expected,
+                                            uint32_t value) {
+#if DEVRT_ON_DEVICE
+  (void)atomicCAS(word, expected, value);
+#else
+  (void)__atomic_compare_exchange_n(word, &expected, value, false,
+                                    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+#endif
+}
+
+// What this thread wrote before is seen by the device before what it writes
+// after.
+DEVRT_HOST_DEVICE inline void Fence() {
+#if DEVRT_ON_DEVICE
+  __threadfence();
+#else
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+
+}  // namespace devrt::gpu
+
+#endif  // DEVRT_BACKENDS_GPU_DEVICE_CODE_H_

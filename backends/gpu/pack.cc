@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "backends/gpu/pack.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/gpu/elementwise_kernel.h"
+#include "backends/gpu/walks.h"
+#include "backends/tensor/dtype.h"
+
+namespace devrt::gpu {
+
+using tensor::Tensor;
+
+namespace {
+
+// A block goes on where the grid ends.
+constexpr uint64_t kMostBlocks = 1u << 20;
+
+unsigned BlocksFor(uint64_t elements, uint64_t per_block) {
+  const uint64_t blocks = (elements + per_block - 1) / per_block;
+  return static_cast<unsigned>(std::min(blocks, kMostBlocks));
+}
+
+// Whether packs of so many elements may be moved at once.
+bool IsPacked(const ApplyArgs& args, int operands, int64_t count) {
+  if (args.walk.axes != 1) return false;
+  for (int i = 0; i < operands; ++i) {
+    const int64_t item = tensor::DtypeSize(args.operands[i].dtype);
+    const int64_t stride = args.walk.strides[0][i];
+    if (i > 0 && stride == 0) continue;
+    const auto address = reinterpret_cast<uintptr_t>(args.operands[i].data);
+    const int64_t together = std::min<int64_t>(item * count, 16);
+    if (stride != item || address % static_cast<uint64_t>(together) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+unsigned PackFill(const Tensor& out, const void* value, FillArgs* args) {
+  *args = {};
+  args->item = tensor::DtypeSize(out.dtype);
+  args->out = OperandOf(out);
+  MakeWalk<1>({&out}, tensor::OrderAxes(out, tensor::kAllAxes), &args->walk);
+  args->is_contiguous =
+      args->walk.axes == 1 &&
+      (args->walk.elements == 1 || args->walk.strides[0][0] == args->item);
+  std::memcpy(args->value, value, args->item);
+  if (out.dtype == DEVRT_BOOL) args->value[0] = args->value[0] != 0 ? 1 : 0;
+  const auto address = reinterpret_cast<uintptr_t>(out.data);
+  for (size_t i = 0; i < sizeof args->by_address; ++i) {
+    args->by_address[(address + i) % 16] = args->value[i % args->item];
+  }
+  return BlocksFor(FillSteps(*args), kThreads);
+}
+
+unsigned PackApply(uint32_t op, const Tensor& out,
+                   const std::vector<Tensor>& inputs, ApplyArgs* args,
+                   uint32_t* kernel) {
+  *args = {};
+  args->op = op;
+  std::vector<const Tensor*> all = {&out};
+  for (const Tensor& input : inputs) all.push_back(&input);
+  for (size_t i = 0; i < all.size(); ++i) {
+    args->operands[i] = OperandOf(*all[i]);
+  }
+  MakeWalk<ApplyArgs::kOperands>(all, tensor::OrderAxes(out, tensor::kAllAxes),
+                                 &args->walk);
+  const bool copies = op == DEVRT_OP_COPY;
+  if (copies && inputs[0].dtype != out.dtype) {
+    *kernel = 0;
+    return BlocksFor(args->walk.elements, kConvertTile);
+  }
+  *kernel = inputs[0].dtype;
+  if (copies && out.dtype != DEVRT_BOOL) *kernel = tensor::RawDtype(out.dtype);
+  if (op == DEVRT_OP_WHERE) {  // bools keep their bits, too
+    const bool is_bool = out.dtype == DEVRT_BOOL;
+    *kernel = is_bool ? DEVRT_UINT8 : tensor::RawDtype(out.dtype);
+  }
+  const int count = PackCount(tensor::DtypeSize(*kernel));
+  args->is_packed = IsPacked(*args, static_cast<int>(all.size()), count);
+  return BlocksFor(args->walk.elements,
+                   kThreads * static_cast<uint64_t>(count));
+}
+
+}  // namespace devrt::gpu

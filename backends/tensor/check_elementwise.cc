@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// devrt.elementwise/0: which operations exist, and the checks of a call.
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "backends/tensor/describe.h"
+#include "backends/tensor/dtype.h"
+#include "backends/tensor/tensor.h"
+
+namespace devrt::tensor {
+namespace {
+
+struct Operation {
+  uint32_t op;
+  const char* name;
+  size_t inputs;
+  bool to_bool;
+};
+
+constexpr Operation kOperations[] = {
+    {DEVRT_OP_COPY, "copy", 1, false},
+    {DEVRT_OP_NEG, "neg", 1, false},
+    {DEVRT_OP_ABS, "abs", 1, false},
+    {DEVRT_OP_LOGICAL_NOT, "logical_not", 1, true},
+    {DEVRT_OP_ADD, "add", 2, false},
+    {DEVRT_OP_SUB, "sub", 2, false},
+    {DEVRT_OP_MUL, "mul", 2, false},
+    {DEVRT_OP_DIV, "div", 2, false},
+    {DEVRT_OP_EQ, "eq", 2, true},
+    {DEVRT_OP_NE, "ne", 2, true},
+    {DEVRT_OP_LT, "lt", 2, true},
+    {DEVRT_OP_LE, "le", 2, true},
+    {DEVRT_OP_GT, "gt", 2, true},
+    {DEVRT_OP_GE, "ge", 2, true},
+    {DEVRT_OP_LOGICAL_AND, "logical_and", 2, true},
+    {DEVRT_OP_LOGICAL_OR, "logical_or", 2, true},
+    {DEVRT_OP_MAXIMUM, "maximum", 2, false},
+    {DEVRT_OP_MINIMUM, "minimum", 2, false},
+    {DEVRT_OP_WHERE, "where", 3, false},
+};
+
+const Operation* Find(uint32_t op) {
+  for (const Operation& operation : kOperations) {
+    if (operation.op == op) return &operation;
+  }
+  return nullptr;
+}
+
+uint32_t OutputDtype(const Operation& operation, uint32_t dtype) {
+  if (operation.to_bool) return DEVRT_BOOL;
+  if (operation.op == DEVRT_OP_ABS && dtype == DEVRT_COMPLEX64) {
+    return DEVRT_FLOAT32;
+  }
+  if (operation.op == DEVRT_OP_ABS && dtype == DEVRT_COMPLEX128) {
+    return DEVRT_FLOAT64;
+  }
+  return dtype;
+}
+
+std::string InputName(size_t k) { return "input " + std::to_string(k); }
+
+// The dtypes of everything but a copy, which takes any.
+bool CheckDtypes(const Operation& operation, const Tensor& out,
+                 const std::vector<Tensor>& inputs, std::string* error) {
+  const bool where = operation.op == DEVRT_OP_WHERE;
+  const size_t first = where ? 1 : 0;
+  const uint32_t dtype = inputs[first].dtype;
+  if (where && inputs[0].dtype != DEVRT_BOOL) {
+    *error = WrongDtype("input 0", inputs[0].dtype, DEVRT_BOOL,
+                        "the condition's dtype");
+    return false;
+  }
+  if (!ElementwiseSupports(operation.op, dtype)) {
+    *error = InputName(first) + " has dtype " + DtypeName(dtype) +
+             ", for which the operation does not exist";
+    return false;
+  }
+  for (size_t k = first + 1; k < inputs.size(); ++k) {
+    if (inputs[k].dtype != dtype) {
+      *error = WrongDtype(InputName(k), inputs[k].dtype, dtype,
+                          "as " + InputName(first));
+      return false;
+    }
+  }
+  const uint32_t expected = OutputDtype(operation, dtype);
+  if (out.dtype != expected) {
+    *error = WrongDtype("out", out.dtype, expected,
+                        "for inputs of " + DtypeName(dtype));
+    return false;
+  }
+  return true;
+}
+
+bool CheckOperands(const Operation& operation, const Tensor& out,
+                   const std::vector<Tensor>& inputs, std::string* error) {
+  if (inputs.size() != operation.inputs) {
+    *error = "input_count is " + std::to_string(inputs.size()) + ", expected " +
+             std::to_string(operation.inputs);
+    return false;
+  }
+  if (operation.op != DEVRT_OP_COPY &&
+      !CheckDtypes(operation, out, inputs, error)) {
+    return false;
+  }
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    if (inputs[k].shape != out.shape) {
+      *error = InputName(k) + " has shape " + ShapeText(inputs[k].shape) +
+               ", expected " + ShapeText(out.shape) +
+               " as out (broadcast with stride 0)";
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+bool ElementwiseSupports(uint32_t op, uint32_t dtype) {
+  const DtypeClass kind = ClassOf(dtype);
+  if (kind == DtypeClass::kUnknown || Find(op) == nullptr) return false;
+  switch (op) {
+    case DEVRT_OP_COPY:
+      return true;
+    case DEVRT_OP_WHERE:
+      return kind != DtypeClass::kFloat8;
+    case DEVRT_OP_NEG:
+    case DEVRT_OP_SUB:
+    case DEVRT_OP_DIV:
+      return kind != DtypeClass::kFloat8 && kind != DtypeClass::kBool;
+    case DEVRT_OP_LOGICAL_AND:
+    case DEVRT_OP_LOGICAL_OR:
+      return kind == DtypeClass::kBool;
+    case DEVRT_OP_LT:
+    case DEVRT_OP_LE:
+    case DEVRT_OP_GT:
+    case DEVRT_OP_GE:
+    case DEVRT_OP_MAXIMUM:
+    case DEVRT_OP_MINIMUM:
+      return kind != DtypeClass::kFloat8 && kind != DtypeClass::kComplex;
+    default:
+      return kind != DtypeClass::kFloat8;
+  }
+}
+
+bool CheckElementwise(uint32_t op, const Tensor& out,
+                      const std::vector<Tensor>& inputs, std::string* error) {
+  const Operation* operation = Find(op);
+  if (operation == nullptr) {
+    *error = "op " + std::to_string(op) + " is not known";
+    return false;
+  }
+  if (CheckOperands(*operation, out, inputs, error)) return true;
+  *error = std::string(operation->name) + ": " + *error;
+  return false;
+}
+
+bool CopyElementwise(uint32_t op, const devrt_tensor_v0& out,
+                     const devrt_tensor_v0* inputs, uint32_t input_count,
+                     Tensor* out_copy, std::vector<Tensor>* input_copies,
+                     std::string* error) {
+  constexpr uint32_t kMostInputs = 3;
+  if (input_count == 0 || input_count > kMostInputs) {
+    *error = std::to_string(input_count) + " inputs; expected 1 to 3";
+    return false;
+  }
+  input_copies->resize(input_count);
+  if (!CopyTensor(out, "out", out_copy, error)) return false;
+  for (uint32_t i = 0; i < input_count; ++i) {
+    Tensor* const copy = &(*input_copies)[i];
+    if (!CopyTensor(inputs[i], InputName(i).c_str(), copy, error)) return false;
+  }
+  return CheckElementwise(op, *out_copy, *input_copies, error);
+}
+
+}  // namespace devrt::tensor

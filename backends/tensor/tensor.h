@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The host's half of devrt.elementwise/0 and devrt.reduce/0, whatever the
+// device: copies of descriptors, what exists, and the checks of a call.
+
+#ifndef DEVRT_BACKENDS_TENSOR_TENSOR_H_
+#define DEVRT_BACKENDS_TENSOR_TENSOR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "devrt/backends/abi/devrt_tensor.h"
+
+namespace devrt::tensor {
+
+// An owned copy of a devrt_tensor_v0 whose strides are filled in.  `data` is
+// the public address; `lo`..`hi` is the byte range it touches relative to data
+// ([0, 0) for an empty tensor).
+struct Tensor {
+  void* data = nullptr;
+  uint32_t dtype = 0;
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides;  // bytes
+  int64_t lo = 0;
+  int64_t hi = 0;
+  int64_t elements = 0;
+};
+
+uint32_t DtypeSize(uint32_t dtype);     // bytes; 0: unknown dtype
+std::string DtypeName(uint32_t dtype);  // "float32"
+
+// Each returns false and sets `*error` (tensor, value, expectation).
+// `what` is the tensor's name in messages: "out", "input 1".
+bool CopyTensor(const devrt_tensor_v0& in, const char* what, Tensor* out,
+                std::string* error);
+
+bool ElementwiseSupports(uint32_t op, uint32_t dtype);
+bool CheckElementwise(uint32_t op, const Tensor& out,
+                      const std::vector<Tensor>& inputs, std::string* error);
+// Copies and checks all of a call.
+bool CopyElementwise(uint32_t op, const devrt_tensor_v0& out,
+                     const devrt_tensor_v0* inputs, uint32_t input_count,
+                     Tensor* out_copy, std::vector<Tensor>* input_copies,
+                     std::string* error);
+
+bool ReduceSupports(uint32_t op, uint32_t in_dtype, uint32_t out_dtype);
+bool CheckReduce(uint32_t op, const Tensor& out, const Tensor& in,
+                 uint32_t axes, std::string* error);
+// The dtype of partial results; the 16-bit floats' is float32.
+uint32_t PartialDtype(uint32_t op, uint32_t dtype);
+
+// A mask of every axis.
+inline constexpr uint32_t kAllAxes = ~uint32_t{0};
+
+// |stride|, also of the smallest integer.
+inline uint64_t Magnitude(int64_t stride) {
+  const uint64_t bits = static_cast<uint64_t>(stride);
+  return stride < 0 ? 0 - bits : bits;
+}
+
+// Axes, outermost first.
+using Axes = std::vector<uint32_t>;
+
+// The axes of `tensor` whose bit in `mask` is set, smallest stride innermost.
+Axes OrderAxes(const Tensor& tensor, uint32_t mask);
+
+}  // namespace devrt::tensor
+
+#endif  // DEVRT_BACKENDS_TENSOR_TENSOR_H_

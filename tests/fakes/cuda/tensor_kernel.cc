@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kernels of backends/gpu on tensors: their own code, compiled for the host
+// and run thread by thread on the simulated device's view of memory.
+#include <cstring>
+
+#include "backends/gpu/elementwise_kernel.h"
+#include "backends/tensor/tensor.h"
+#include "tests/fakes/cuda/kernel.h"
+#include "tests/fakes/cuda/simulator.h"
+
+namespace devrt::fake {
+namespace {
+
+using gpu::ApplyArgs;
+using gpu::Block;
+using gpu::FillArgs;
+using gpu::Operand;
+
+// Makes `operand` what the body may touch: that operand's bytes of the walk.
+template <int kOperands>
+bool Locate(const devrt_kernel_context_v0& context,
+            const gpu::Walk<kOperands>& walk, int operand, uint32_t mode,
+            Operand* out) {
+  int64_t low = 0;
+  int64_t high = tensor::DtypeSize(out->dtype);
+  for (uint32_t k = 0; k < walk.axes; ++k) {
+    const int64_t span = (walk.extents[k] - 1) * walk.strides[k][operand];
+    (span < 0 ? low : high) += span;
+  }
+  char* const first = static_cast<char*>(out->data) + low;
+  auto* const local = static_cast<char*>(
+      context.local(&context, first, static_cast<uint64_t>(high - low), mode));
+  if (local == nullptr) return false;
+  if ((local - first) % 16 != 0) {
+    Die("the simulated memory is aligned to less than 16 bytes");
+  }
+  out->data = local - low;
+  return true;
+}
+
+template <typename Args>
+Args ArgsOf(const Grid& grid, void** arguments) {
+  if (grid.threads != gpu::kThreads) {
+    Die("a kernel on tensors is launched with %u threads, not %u", grid.threads,
+        gpu::kThreads);
+  }
+  Args args;
+  std::memcpy(&args, arguments[0], sizeof args);
+  return args;
+}
+
+template <void (*kBlock)(const ApplyArgs&, const Block&)>
+CUresult LaunchApply(const Target& target, const Grid& grid, void** arguments) {
+  const auto args = ArgsOf<ApplyArgs>(grid, arguments);
+  const unsigned blocks = grid.blocks;
+  return LaunchBody(
+      target.sim, "apply", [args, blocks](const devrt_kernel_context_v0& c) {
+        ApplyArgs local = args;
+        if (local.walk.elements == 0) return;
+        for (int i = 0; i < ApplyArgs::kOperands; ++i) {
+          Operand* const operand = &local.operands[i];
+          if (operand->data == nullptr) continue;
+          const uint32_t mode = i == 0 ? DEVRT_ACCESS_WRITE : DEVRT_ACCESS_READ;
+          if (!Locate(c, local.walk, i, mode, operand)) return;
+        }
+        for (unsigned i = 0; i < blocks; ++i) kBlock(local, Block{i, blocks});
+      });
+}
+
+CUresult LaunchFill(const Target& target, const Grid& grid, void** arguments) {
+  const auto args = ArgsOf<FillArgs>(grid, arguments);
+  const unsigned blocks = grid.blocks;
+  return LaunchBody(
+      target.sim, "fill", [args, blocks](const devrt_kernel_context_v0& c) {
+        FillArgs local = args;
+        if (local.walk.elements == 0) return;
+        if (!Locate(c, local.walk, 0, DEVRT_ACCESS_WRITE, &local.out)) return;
+        for (unsigned i = 0; i < blocks; ++i) {
+          gpu::FillBlock(local, Block{i, blocks});
+        }
+      });
+}
+
+constexpr Kernel kKernels[] = {
+    {"devrt_fill", &LaunchFill},
+    {"devrt_convert", &LaunchApply<&gpu::ConvertBlock>},
+#define DEVRT_KERNEL_DTYPE(name, dtype, type) \
+  {"devrt_apply_" #name, &LaunchApply<&gpu::ApplyBlock<type>>},
+#include "backends/gpu/kernel_dtypes.inc"
+#undef DEVRT_KERNEL_DTYPE
+};
+
+}  // namespace
+
+const Kernel* FindTensorKernel(const char* name) {
+  for (const Kernel& kernel : kKernels) {
+    if (std::strcmp(kernel.name, name) == 0) return &kernel;
+  }
+  return nullptr;
+}
+
+}  // namespace devrt::fake
