@@ -9,5 +9,7 @@ extern const KernelImage kProbeImage;
 const KernelImage kProbeImage = {};
 extern const KernelImage kElementwiseImage;
 const KernelImage kElementwiseImage = {};
+extern const KernelImage kReduceImage;
+const KernelImage kReduceImage = {};
 
 }  // namespace devrt::gpu

@@ -11,6 +11,7 @@
 #include "backends/gpu/memory.h"
 #include "backends/gpu/probe.h"
 #include "backends/gpu/records.h"
+#include "backends/gpu/reduce.h"
 #include "backends/gpu/stream.h"
 
 using CudaBackend = devrt::gpu::Backend<devrt::cuda::Api>;

@@ -5,8 +5,8 @@
 // which vendor it is.
 //
 // The members are defined in device.h memory.h stream.h records.h event.h
-// copy.h kernels.h probe.h elementwise.h; a plugin includes all of them and
-// instantiates Backend<Api> once.
+// copy.h kernels.h probe.h elementwise.h reduce.h; a plugin includes all of them
+// and instantiates Backend<Api> once.
 //
 // Threads: every slot from any thread, as its tag says.  No lock is held across
 // a native call that may wait.
@@ -122,6 +122,8 @@ class Backend {
     struct Tensors {
       typename Api::Function fill{}, convert{};
       typename Api::Function apply[kKernelDtypeCount] = {};
+      typename Api::Function claim{};
+      typename Api::Function reduce[kKernelDtypeCount] = {};
     } tensors;
     std::atomic<bool> has_tensors{false};
   };
@@ -271,6 +273,7 @@ class Backend {
   devrt_status LoadTensors(Device* device);
   Error LoadProbeImage(Device* device);
   Error LoadTensorImages(Device* device);
+  Error TryTensorKernels(Device* device);
   template <typename Call>
   Error TryOut(const Call& call);
   devrt_status Launch(Stream* stream, typename Api::Function function,
@@ -299,6 +302,13 @@ class Backend {
                                 const devrt_tensor_v0* inputs,
                                 uint32_t input_count);
 
+  // ---- reduce.h
+  devrt_status ReduceSupports(uint32_t op, uint32_t in_dtype,
+                              uint32_t out_dtype, uint32_t* yes);
+  devrt_status Reduce(devrt_stream stream, uint32_t op,
+                      const devrt_tensor_v0* out, const devrt_tensor_v0* in,
+                      uint32_t axes);
+
   const devrt_host_v0* const host_;
   const std::unique_ptr<Api> api_;
   const uint32_t count_;
@@ -306,6 +316,8 @@ class Backend {
   std::mutex init_mutex_;
   std::atomic<bool> is_ready_{false};
   std::vector<Device> devices_;  // all that were counted
+
+  std::atomic<uint32_t> last_ticket_{0};  // of reductions in parts
 
   std::mutex mutex_;  // guards what follows
   struct Span {

@@ -6,7 +6,9 @@
 #ifndef DEVRT_BACKENDS_GPU_DEVICE_CODE_H_
 #define DEVRT_BACKENDS_GPU_DEVICE_CODE_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "backends/gpu/tensor_args.h"
 
@@ -81,6 +83,25 @@ DEVRT_HOST_DEVICE inline void Fence() {
 #else
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
 #endif
+}
+
+// What is there now, whoever wrote it, and not what a cache holds.
+template <typename T>
+DEVRT_HOST_DEVICE T LoadFresh(const T* from) {
+  static_assert(sizeof(T) % sizeof(uint32_t) == 0);
+  uint32_t words[sizeof(T) / sizeof(uint32_t)];
+  const volatile auto* const source =
+      reinterpret_cast<const volatile uint32_t*>(from);
+  for (size_t i = 0; i < sizeof words / sizeof words[0]; ++i) {
+#if DEVRT_ON_DEVICE
+    words[i] = source[i];
+#else
+    words[i] = __atomic_load_n(source + i, __ATOMIC_SEQ_CST);
+#endif
+  }
+  T value;
+  std::memcpy(&value, words, sizeof value);
+  return value;
 }
 
 }  // namespace devrt::gpu

@@ -5,7 +5,6 @@
 #ifndef DEVRT_BACKENDS_GPU_ELEMENTWISE_H_
 #define DEVRT_BACKENDS_GPU_ELEMENTWISE_H_
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -14,12 +13,6 @@
 #include "backends/tensor/tensor.h"
 
 namespace devrt::gpu {
-
-inline size_t KernelIndex(uint32_t dtype) {
-  return static_cast<size_t>(
-      std::find(kKernelDtypes, kKernelDtypes + kKernelDtypeCount, dtype) -
-      kKernelDtypes);
-}
 
 template <class Api>
 devrt_status Backend<Api>::ElementwiseSupports(uint32_t op, uint32_t dtype,

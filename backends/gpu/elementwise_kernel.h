@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "backends/gpu/device_code.h"
+#include "backends/gpu/elements.h"
 #include "backends/gpu/tensor_args.h"
 #include "backends/tensor/cast.h"
 #include "backends/tensor/dtype.h"
@@ -16,33 +17,8 @@
 
 namespace devrt::gpu {
 
-// ---- Elements in memory -----------------------------------------------------
-
-template <typename T>
-DEVRT_HOST_DEVICE T LoadElement(const void* from, bool is_aligned) {
-  T value;
-  if (is_aligned) {
-    value = *static_cast<const T*>(from);
-  } else {
-    std::memcpy(&value, from, sizeof value);
-  }
-  return value;
-}
-
-template <typename T>
-DEVRT_HOST_DEVICE void StoreElement(void* to, T value, bool is_aligned) {
-  if (is_aligned) {
-    *static_cast<T*>(to) = value;
-  } else {
-    std::memcpy(to, &value, sizeof value);
-  }
-}
-
-// Adjacent elements that are moved at once, aligned to all of them.
-template <typename T, int kCount>
-struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Pack {
-  T items[kCount];
-};
+// ---- Where a thread finds its elements
+// ---------------------------------------
 
 template <typename T>
 inline constexpr int kPack = PackCount(sizeof(T));
@@ -72,16 +48,6 @@ struct Places {
     return args.walk.OffsetOf(first + static_cast<uint64_t>(i) * step, operand);
   }
 };
-
-// The unsigned type, or pair of numbers, that moves a T.
-template <typename T>
-using RawType = std::conditional_t<
-    sizeof(T) == 1, uint8_t,
-    std::conditional_t<
-        sizeof(T) == 2, uint16_t,
-        std::conditional_t<sizeof(T) == 4, uint32_t,
-                           std::conditional_t<sizeof(T) == 8, uint64_t,
-                                              tensor::Complex<double>>>>>;
 
 // One copy for all types of a size: these are most of a kernel's code.
 template <typename Raw, int kCount>

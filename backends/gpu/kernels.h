@@ -16,6 +16,7 @@ namespace devrt::gpu {
 // The plugin's kernels for every architecture it was built for.
 extern const KernelImage kProbeImage;
 extern const KernelImage kElementwiseImage;
+extern const KernelImage kReduceImage;
 
 // `load` in the device's context, until it has succeeded.
 template <class Api>
@@ -89,34 +90,53 @@ typename Api::Error Backend<Api>::LoadProbeImage(Device* device) {
 
 template <class Api>
 typename Api::Error Backend<Api>::LoadTensorImages(Device* device) {
-  typename Api::Module module{};
-  Error error = api_->LoadModule(kElementwiseImage.data, &module);
-  const auto load = [&](const std::string& name,
+  typename Api::Module elementwise{}, reduce{};
+  Error error = api_->LoadModule(kElementwiseImage.data, &elementwise);
+  if (error == Api::kSuccess) {
+    error = api_->LoadModule(kReduceImage.data, &reduce);
+  }
+  const auto load = [&](typename Api::Module module, const std::string& name,
                         typename Api::Function* function) {
     if (error == Api::kSuccess) {
       error = api_->LoadFunction(module, name.c_str(), function);
     }
   };
   auto& tensors = device->tensors;
-  load("devrt_fill", &tensors.fill);
-  load("devrt_convert", &tensors.convert);
+  load(elementwise, "devrt_fill", &tensors.fill);
+  load(elementwise, "devrt_convert", &tensors.convert);
+  load(reduce, "devrt_reduce_claim", &tensors.claim);
   for (size_t i = 0; i < kKernelDtypeCount; ++i) {
     const std::string dtype = tensor::DtypeName(kKernelDtypes[i]);
-    load("devrt_apply_" + dtype, &tensors.apply[i]);
+    load(elementwise, "devrt_apply_" + dtype, &tensors.apply[i]);
+    load(reduce, "devrt_reduce_" + dtype, &tensors.reduce[i]);
   }
-  if (error != Api::kSuccess) return error;
+  return error == Api::kSuccess ? TryTensorKernels(device) : error;
+}
+
+// On no elements.
+template <class Api>
+typename Api::Error Backend<Api>::TryTensorKernels(Device* device) {
   return TryOut([&](typename Api::Stream stream) {
-    const auto run = [&](typename Api::Function function, void* nothing) {
+    Error error = Api::kSuccess;
+    const auto run = [&](typename Api::Function function, unsigned threads,
+                         void* nothing) {
       void* arguments[] = {nothing};
       if (error != Api::kSuccess) return;
-      error = api_->Launch(function, 1, kThreads, stream, arguments);
+      error = api_->Launch(function, 1, threads, stream, arguments);
     };
     FillArgs fill = {};
     ApplyArgs apply = {};
-    run(tensors.fill, &fill);
-    run(tensors.convert, &apply);
-    for (const typename Api::Function function : tensors.apply) {
-      run(function, &apply);
+    ReduceArgs reduce = {};
+    reduce.lanes = 1;
+    uint32_t ticket = 0;
+    run(device->tensors.fill, kThreads, &fill);
+    run(device->tensors.convert, kThreads, &apply);
+    run(device->tensors.claim, 1, &ticket);
+    for (const auto function : device->tensors.apply) {
+      run(function, kThreads, &apply);
+    }
+    for (const auto function : device->tensors.reduce) {
+      run(function, kThreads, &reduce);
     }
     return error;
   });
@@ -154,6 +174,9 @@ const void* Backend<Api>::get_extension(const char* name) {
       plugin::Thunk<&Backend::ElementwiseSupports>,
       plugin::Thunk<&Backend::ElementwiseFill>,
       plugin::Thunk<&Backend::ElementwiseApply>};
+  static constexpr devrt_reduce_v0 kReduce = {
+      sizeof(devrt_reduce_v0), 0, plugin::Thunk<&Backend::ReduceSupports>,
+      plugin::Thunk<&Backend::Reduce>};
   static constexpr devrt_event_ipc_v0 kEventIpc = {
       sizeof(devrt_event_ipc_v0), 0, plugin::Thunk<&Backend::EventExport>,
       plugin::Thunk<&Backend::EventOpen>};
@@ -161,6 +184,7 @@ const void* Backend<Api>::get_extension(const char* name) {
   if (kProbeImage.data == nullptr) return nullptr;
   if (std::strcmp(name, DEVRT_PROBE_EXTENSION) == 0) return &kProbe;
   if (std::strcmp(name, DEVRT_ELEMENTWISE_EXTENSION) == 0) return &kElementwise;
+  if (std::strcmp(name, DEVRT_REDUCE_EXTENSION) == 0) return &kReduce;
   return nullptr;
 }
 

@@ -41,6 +41,12 @@ bool IsPacked(const ApplyArgs& args, int operands, int64_t count) {
 
 }  // namespace
 
+size_t KernelIndex(uint32_t dtype) {
+  return static_cast<size_t>(
+      std::find(kKernelDtypes, kKernelDtypes + kKernelDtypeCount, dtype) -
+      kKernelDtypes);
+}
+
 unsigned PackFill(const Tensor& out, const void* value, FillArgs* args) {
   *args = {};
   args->item = tensor::DtypeSize(out.dtype);

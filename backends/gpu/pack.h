@@ -5,6 +5,7 @@
 #ifndef DEVRT_BACKENDS_GPU_PACK_H_
 #define DEVRT_BACKENDS_GPU_PACK_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -13,6 +14,9 @@
 
 namespace devrt::gpu {
 
+// Where in kKernelDtypes, which has it.
+size_t KernelIndex(uint32_t dtype);
+
 // Each returns how many blocks to launch.  `out` has elements.
 unsigned PackFill(const tensor::Tensor& out, const void* value, FillArgs* args);
 
@@ -20,6 +24,14 @@ unsigned PackFill(const tensor::Tensor& out, const void* value, FillArgs* args);
 unsigned PackApply(uint32_t op, const tensor::Tensor& out,
                    const std::vector<tensor::Tensor>& inputs, ApplyArgs* args,
                    uint32_t* kernel);
+
+// Reduces `in`, which has elements, over `axes`.  With args->parts > 1 a claim
+// of the ticket, which is the caller's to fill in, must be launched before.
+unsigned PackReduce(uint32_t op, const tensor::Tensor& out,
+                    const tensor::Tensor& in, uint32_t axes, ReduceArgs* args);
+
+// The reduction of no elements: a fill with its neutral value.
+unsigned PackNeutral(uint32_t op, const tensor::Tensor& out, FillArgs* args);
 
 }  // namespace devrt::gpu
 

@@ -3,8 +3,12 @@
 // The kernels of backends/gpu on tensors: their own code, compiled for the host
 // and run thread by thread on the simulated device's view of memory.
 #include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
 
 #include "backends/gpu/elementwise_kernel.h"
+#include "backends/gpu/reduce_kernel.h"
 #include "backends/tensor/tensor.h"
 #include "tests/fakes/cuda/kernel.h"
 #include "tests/fakes/cuda/simulator.h"
@@ -16,6 +20,7 @@ using gpu::ApplyArgs;
 using gpu::Block;
 using gpu::FillArgs;
 using gpu::Operand;
+using gpu::ReduceArgs;
 
 // Makes `operand` what the body may touch: that operand's bytes of the walk.
 template <int kOperands>
@@ -82,11 +87,68 @@ CUresult LaunchFill(const Target& target, const Grid& grid, void** arguments) {
       });
 }
 
+// The slots of the module in that context, zero at first.
+gpu::Slot* SlotsOf(CUcontext context) {
+  static auto* const mutex = new std::mutex();
+  static auto* const slots =
+      new std::map<CUcontext, std::unique_ptr<gpu::Slot[]>>();
+  const std::lock_guard<std::mutex> lock(*mutex);
+  std::unique_ptr<gpu::Slot[]>& mine = (*slots)[context];
+  if (mine == nullptr) mine.reset(new gpu::Slot[gpu::kSlots]());
+  return mine.get();
+}
+
+CUresult LaunchClaim(const Target& target, const Grid& grid, void** arguments) {
+  if (grid.blocks != 1 || grid.threads != 1) Die("a claim is one thread's");
+  uint32_t ticket;
+  std::memcpy(&ticket, arguments[0], sizeof ticket);
+  gpu::Slot* const slots = SlotsOf(target.context);
+  return LaunchBody(target.sim, "claim",
+                    [slots, ticket](const devrt_kernel_context_v0&) {
+                      gpu::ClaimSlot(slots, ticket);
+                    });
+}
+
+bool LocateReduced(const devrt_kernel_context_v0& context, ReduceArgs* args) {
+  if (!Locate(context, args->kept, 1, DEVRT_ACCESS_WRITE, &args->out)) {
+    return false;
+  }
+  // The input is walked over both kinds of axes.
+  gpu::Walk<1> all = args->reduced;
+  if (all.elements == 1) all.axes = 0;  // so that 32 is enough
+  for (uint32_t k = 0; k < args->kept.axes; ++k, ++all.axes) {
+    all.extents[all.axes] = args->kept.extents[k];
+    all.strides[all.axes][0] = args->kept.strides[k][0];
+  }
+  return Locate(context, all, 0, DEVRT_ACCESS_READ, &args->in);
+}
+
+template <typename T>
+CUresult LaunchReduce(const Target& target, const Grid& grid,
+                      void** arguments) {
+  const auto args = ArgsOf<ReduceArgs>(grid, arguments);
+  gpu::Slot* const slots = SlotsOf(target.context);
+  const unsigned blocks = grid.blocks;
+  return LaunchBody(
+      target.sim, "reduce",
+      [args, slots, blocks](const devrt_kernel_context_v0& c) {
+        ReduceArgs local = args;
+        if (local.kept.elements == 0 || !LocateReduced(c, &local)) return;
+        const auto shared =
+            std::make_unique<gpu::Shared<gpu::PartialType<T>>>();
+        for (unsigned i = 0; i < blocks; ++i) {
+          gpu::ReduceBlock<T>(local, Block{i, blocks}, slots, shared.get());
+        }
+      });
+}
+
 constexpr Kernel kKernels[] = {
     {"devrt_fill", &LaunchFill},
     {"devrt_convert", &LaunchApply<&gpu::ConvertBlock>},
-#define DEVRT_KERNEL_DTYPE(name, dtype, type) \
-  {"devrt_apply_" #name, &LaunchApply<&gpu::ApplyBlock<type>>},
+    {"devrt_reduce_claim", &LaunchClaim},
+#define DEVRT_KERNEL_DTYPE(name, dtype, type)                   \
+  {"devrt_apply_" #name, &LaunchApply<&gpu::ApplyBlock<type>>}, \
+      {"devrt_reduce_" #name, &LaunchReduce<type>},
 #include "backends/gpu/kernel_dtypes.inc"
 #undef DEVRT_KERNEL_DTYPE
 };

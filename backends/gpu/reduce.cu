@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kernels of devrt.reduce/0.
+#include "backends/gpu/reduce_kernel.h"
+
+namespace tensor = devrt::tensor;
+using devrt::gpu::Block;
+
+namespace {
+
+__device__ devrt::gpu::Slot g_slots[devrt::gpu::kSlots];
+
+}  // namespace
+
+#define DEVRT_KERNEL_DTYPE(name, dtype, type)                                 \
+  extern "C" __global__ void __launch_bounds__(devrt::gpu::kThreads)          \
+      devrt_reduce_##name(const __grid_constant__ devrt::gpu::ReduceArgs a) { \
+    __shared__ devrt::gpu::Shared<devrt::gpu::PartialType<type>> shared;      \
+    devrt::gpu::ReduceBlock<type>(a, Block{blockIdx.x, gridDim.x}, g_slots,   \
+                                  &shared);                                   \
+  }
+#include "backends/gpu/kernel_dtypes.inc"
+#undef DEVRT_KERNEL_DTYPE
+
+extern "C" __global__ void devrt_reduce_claim(uint32_t ticket) {
+  devrt::gpu::ClaimSlot(g_slots, ticket);
+}

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kernels of devrt.reduce/0, as functions of a block's number.
+//
+// The lanes of a result each combine some of its elements, then the lanes are
+// combined as a tree.  Where there are too few results to keep a device busy,
+// each is shared by several blocks, the parts; the last block to be done
+// combines them, in an order that does not depend on which one that is.
+//
+// Parts lie in a slot of the device's, which a launch just before has claimed.
+// Where another call still has the slot, the first block does the work of all:
+// slow, the same bits, and nothing ever waits.
+
+#ifndef DEVRT_BACKENDS_GPU_REDUCE_KERNEL_H_
+#define DEVRT_BACKENDS_GPU_REDUCE_KERNEL_H_
+
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "backends/gpu/device_code.h"
+#include "backends/gpu/elements.h"
+#include "backends/gpu/tensor_args.h"
+#include "backends/tensor/cast.h"
+#include "backends/tensor/dtype.h"
+#include "backends/tensor/scalar.h"
+
+namespace devrt::gpu {
+
+// ---- Combining --------------------------------------------------------------
+
+// What elements of T are combined in: the widest of their kind, but float for
+// the 16-bit floats.
+template <typename T, typename C = tensor::ComputeType<T>>
+using PartialType = std::conditional_t<
+    !std::is_integral_v<C>, C,
+    std::conditional_t<std::is_same_v<C, bool> || std::is_signed_v<C>, int64_t,
+                       uint64_t>>;
+
+// f(operation) for that of `op`.  ANY and ALL are of values that are 0 or 1, of
+// which complex numbers have no order.
+template <typename P, typename F>
+DEVRT_HOST_DEVICE P WithOperation(uint32_t op, const F& f) {
+  constexpr bool kOrdered = !tensor::kIsComplex<P>;
+  switch (op) {
+    case DEVRT_REDUCE_SUM:
+      return f(tensor::Add());
+    case DEVRT_REDUCE_PROD:
+      return f(tensor::Multiply());
+    case DEVRT_REDUCE_MIN:
+    case DEVRT_REDUCE_ALL:
+      return f(
+          std::conditional_t<kOrdered, tensor::Minimum, tensor::Multiply>());
+    default:
+      return f(std::conditional_t<kOrdered, tensor::Maximum, tensor::Add>());
+  }
+}
+
+template <typename P>
+DEVRT_HOST_DEVICE P Combine(uint32_t op, P a, P b) {
+  return WithOperation<P>(
+      op, [&](auto operation) { return decltype(operation)::Apply(a, b); });
+}
+
+// All of them, as a tree.  Destroys them.
+template <int kCount, typename P>
+DEVRT_HOST_DEVICE P Fold(uint32_t op, P* values) {
+  return WithOperation<P>(op, [&](auto operation) {
+    for (int width = kCount / 2; width > 0; width /= 2) {
+      for (int i = 0; i < width; ++i) {
+        values[i] = decltype(operation)::Apply(values[i], values[i + width]);
+      }
+    }
+    return values[0];
+  });
+}
+
+template <typename P>
+DEVRT_HOST_DEVICE P Neutral(uint32_t op) {
+  if constexpr (tensor::kIsComplex<P>) {
+    const bool one = op == DEVRT_REDUCE_PROD || op == DEVRT_REDUCE_ALL;
+    return {one ? decltype(P::re){1} : decltype(P::re){0}, 0};
+  } else {
+    using Limits = std::numeric_limits<P>;
+    constexpr P kMost =
+        Limits::has_infinity ? Limits::infinity() : Limits::max();
+    constexpr P kLeast =
+        Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+    switch (op) {
+      case DEVRT_REDUCE_SUM:
+        return 0;
+      case DEVRT_REDUCE_PROD:
+        return 1;
+      case DEVRT_REDUCE_MIN:
+      case DEVRT_REDUCE_ALL:
+        return kMost;
+      default:
+        return kLeast;
+    }
+  }
+}
+
+// One value of many: so that the error of a sum grows with the logarithm of
+// their number, 8 of a level are one of the next.
+template <typename P>
+class Levels {
+ public:
+  DEVRT_HOST_DEVICE explicit Levels(uint32_t op) : op_(op) {
+    for (int k = 0; k < kLevels; ++k) levels_[k] = Neutral<P>(op);
+  }
+
+  DEVRT_HOST_DEVICE void Push(P value) {
+    levels_[0] = Combine(op_, levels_[0], value);
+    uint32_t count = ++count_;
+    for (int k = 1; k < kLevels; ++k) {
+      if (count % 8 != 0) return;
+      levels_[k] = Combine(op_, levels_[k], levels_[k - 1]);
+      levels_[k - 1] = Neutral<P>(op_);
+      count /= 8;
+    }
+  }
+
+  DEVRT_HOST_DEVICE P Finish() const {
+    P result = levels_[0];
+    for (int k = 1; k < kLevels; ++k) {
+      result = Combine(op_, result, levels_[k]);
+    }
+    return result;
+  }
+
+ private:
+  // In registers.  Integers lose nothing.
+  static constexpr int kLevels = std::is_integral_v<P> ? 1 : 5;
+  const uint32_t op_;
+  uint32_t count_ = 0;
+  P levels_[kLevels];
+};
+
+// ---- One thread's elements --------------------------------------------------
+
+template <typename T>
+DEVRT_HOST_DEVICE PartialType<T> ValueOf(uint32_t op, T element) {
+  using P = PartialType<T>;
+  const auto value = tensor::Widen(element);
+  using C = std::remove_const_t<decltype(value)>;
+  if (op == DEVRT_REDUCE_ANY || op == DEVRT_REDUCE_ALL) {
+    return tensor::Cast<P, bool>::Convert(
+        tensor::Cast<bool, C>::Convert(value));
+  }
+  return tensor::Cast<P, C>::Convert(value);
+}
+
+inline constexpr int kGathered = 4;
+
+// Elements `first`, `first` + lanes, ... of a result, where they are before
+// `end`.
+template <typename Raw>
+DEVRT_HOST_DEVICE DEVRT_NOINLINE Pack<Raw, kGathered> GatherReduced(
+    const ReduceArgs& args, const char* base, uint64_t first, uint64_t end) {
+  Pack<Raw, kGathered> pack = {};
+  for (int i = 0; i < kGathered; ++i, first += args.lanes) {
+    if (first < end) {
+      pack.items[i] = LoadElement<Raw>(base + args.reduced.OffsetOf(first, 0),
+                                       args.in.is_aligned != 0);
+    }
+  }
+  return pack;
+}
+
+template <typename T>
+DEVRT_HOST_DEVICE PartialType<T> FoldGathered(const ReduceArgs& args,
+                                              const char* base, uint64_t first,
+                                              uint64_t end) {
+  using P = PartialType<T>;
+  const auto raw = GatherReduced<RawType<T>>(args, base, first, end);
+  Pack<T, kGathered> pack;
+  std::memcpy(&pack, &raw, sizeof pack);
+  P values[kGathered];
+  for (int i = 0; i < kGathered; ++i, first += args.lanes) {
+    values[i] =
+        first < end ? ValueOf(args.op, pack.items[i]) : Neutral<P>(args.op);
+  }
+  return Fold<kGathered>(args.op, values);
+}
+
+// So many elements of adjacent memory does a thread take at once: 64 bytes, or
+// 16 small ones.
+template <typename T>
+inline constexpr int kPackedBatch = sizeof(T) <= 4
+                                        ? 16
+                                        : static_cast<int>(64 / sizeof(T));
+
+template <typename T>
+DEVRT_HOST_DEVICE PartialType<T> FoldPacked(const ReduceArgs& args,
+                                            const char* first) {
+  constexpr int kItems = 16 / sizeof(T);
+  constexpr int kPacks = kPackedBatch<T> / kItems;
+  Pack<T, kItems> packs[kPacks];
+  for (int i = 0; i < kPacks; ++i) {
+    packs[i] = *reinterpret_cast<const Pack<T, kItems>*>(
+        first + uint64_t{16} * args.lanes * static_cast<uint64_t>(i));
+  }
+  PartialType<T> values[kPackedBatch<T>];
+  for (int i = 0; i < kPackedBatch<T>; ++i) {
+    values[i] = ValueOf(args.op, packs[i / kItems].items[i % kItems]);
+  }
+  return Fold<kPackedBatch<T>>(args.op, values);
+}
+
+// The lane's elements of `result` from `begin` to `end`.
+template <typename T>
+DEVRT_HOST_DEVICE PartialType<T> ReduceLane(const ReduceArgs& args,
+                                            uint64_t result, uint32_t lane,
+                                            uint64_t begin, uint64_t end) {
+  const char* const base =
+      static_cast<const char*>(args.in.data) + args.kept.OffsetOf(result, 0);
+  Levels<PartialType<T>> total(args.op);
+  uint64_t at = begin;
+  if (args.is_packed != 0) {
+    const uint64_t step = uint64_t{args.lanes} * kPackedBatch<T>;
+    for (; at + step <= end; at += step) {
+      total.Push(FoldPacked<T>(args, base + at * sizeof(T) + lane * 16));
+    }
+  }
+  const uint64_t step = uint64_t{args.lanes} * kGathered;
+  while (at + lane < end) {
+    auto some = FoldGathered<T>(args, base, at + lane, end);
+    at += step;
+    for (int i = 1; i < 4 && at + lane < end; ++i, at += step) {
+      some =
+          Combine(args.op, some, FoldGathered<T>(args, base, at + lane, end));
+    }
+    total.Push(some);
+  }
+  return total.Finish();
+}
+
+template <typename T>
+DEVRT_HOST_DEVICE void StoreResult(const ReduceArgs& args, uint64_t result,
+                                   PartialType<T> value) {
+  using P = PartialType<T>;
+  char* const to =
+      static_cast<char*>(args.out.data) + args.kept.OffsetOf(result, 1);
+  const bool is_aligned = args.out.is_aligned != 0;
+  if (args.out.dtype == DEVRT_BOOL) {
+    const bool truth = tensor::Cast<bool, P>::Convert(value);
+    StoreElement<uint8_t>(to, truth ? 1 : 0, is_aligned);
+  } else if (args.out.dtype == DEVRT_INT64 || args.out.dtype == DEVRT_UINT64) {
+    StoreElement<P>(to, value, is_aligned);
+  } else {
+    using C = tensor::ComputeType<T>;
+    StoreElement<T>(to, tensor::Narrow<T>(tensor::Cast<C, P>::Convert(value)),
+                    is_aligned);
+  }
+}
+
+// ---- One block --------------------------------------------------------------
+
+// What the threads of a block share.
+template <typename P>
+struct Shared {
+  P lanes[kThreads];
+  P parts[Slot::kMostOfGroup];
+  uint32_t is_last;
+};
+
+// Who of a block's threads works on what.
+struct Lanes {
+  uint32_t count;  // of one result
+  bool is_adjacent;
+
+  DEVRT_HOST_DEVICE uint32_t Results() const { return kThreads / count; }
+  DEVRT_HOST_DEVICE uint32_t LaneOf(uint32_t thread) const {
+    return is_adjacent ? thread % count : thread / Results();
+  }
+  DEVRT_HOST_DEVICE uint32_t ResultOf(uint32_t thread) const {
+    return is_adjacent ? thread / count : thread % Results();
+  }
+};
+
+// To the first lane of each.
+template <typename P>
+DEVRT_HOST_DEVICE void CombineLanes(uint32_t op, const Lanes& lanes,
+                                    const Block& block, Shared<P>* shared) {
+  const uint32_t gap = lanes.is_adjacent ? 1 : lanes.Results();
+  for (uint32_t width = lanes.count / 2; width > 0; width /= 2) {
+    block.Together([&](uint32_t thread) {
+      if (lanes.LaneOf(thread) >= width) return;
+      P* const mine = &shared->lanes[thread];
+      *mine = Combine(op, *mine, mine[width * gap]);
+    });
+  }
+}
+
+// The part with that number of a group's results: to `parts` of them, from
+// result `first` on, or to memory where that is null.
+template <typename T>
+DEVRT_HOST_DEVICE void ReducePart(const ReduceArgs& args, const Block& block,
+                                  uint64_t group, uint32_t part,
+                                  PartialType<T>* parts, uint64_t first,
+                                  Shared<PartialType<T>>* shared) {
+  const Lanes lanes = {args.lanes, args.lanes_adjacent != 0};
+  const uint64_t begin = part * args.part_elements;
+  const uint64_t rest = args.reduced.elements - begin;
+  const uint64_t end =
+      begin + (rest < args.part_elements ? rest : args.part_elements);
+  block.Together([&](uint32_t thread) {
+    const uint64_t result = group * lanes.Results() + lanes.ResultOf(thread);
+    if (result >= args.kept.elements) return;
+    shared->lanes[thread] =
+        ReduceLane<T>(args, result, lanes.LaneOf(thread), begin, end);
+  });
+  CombineLanes(args.op, lanes, block, shared);
+  block.Together([&](uint32_t thread) {
+    const uint64_t result = group * lanes.Results() + lanes.ResultOf(thread);
+    if (lanes.LaneOf(thread) != 0 || result >= args.kept.elements) return;
+    if (parts == nullptr) {
+      StoreResult<T>(args, result, shared->lanes[thread]);
+    } else {
+      parts[(result - first) * args.parts + part] = shared->lanes[thread];
+      Fence();
+    }
+  });
+}
+
+// Combines the parts of `count` results from `first` on; they lie one result
+// after the other.
+template <typename T>
+DEVRT_HOST_DEVICE void CombineParts(const ReduceArgs& args, const Block& block,
+                                    uint64_t first, uint64_t count,
+                                    const PartialType<T>* parts,
+                                    Shared<PartialType<T>>* shared) {
+  using P = PartialType<T>;
+  Lanes lanes = {1, true};
+  while (lanes.count < args.parts && lanes.count < kThreads) lanes.count *= 2;
+  for (uint64_t done = 0; done < count; done += lanes.Results()) {
+    block.Together([&](uint32_t thread) {
+      const uint64_t result = done + lanes.ResultOf(thread);
+      P value = Neutral<P>(args.op);
+      if (result < count) {
+        for (uint32_t i = lanes.LaneOf(thread); i < args.parts;
+             i += lanes.count) {
+          value = Combine(args.op, value,
+                          LoadFresh(&parts[result * args.parts + i]));
+        }
+      }
+      shared->lanes[thread] = value;
+    });
+    CombineLanes(args.op, lanes, block, shared);
+    block.Together([&](uint32_t thread) {
+      const uint64_t result = done + lanes.ResultOf(thread);
+      if (lanes.LaneOf(thread) != 0 || result >= count) return;
+      StoreResult<T>(args, first + result, shared->lanes[thread]);
+    });
+  }
+}
+
+// Whether this is the last block of the slot's owner.
+template <typename P>
+DEVRT_HOST_DEVICE bool IsLast(const Block& block, Slot* slot,
+                              Shared<P>* shared) {
+  block.Together([&](uint32_t thread) {
+    if (thread != 0) return;
+    shared->is_last = AtomicAdd(&slot->done, 1) + 1 == block.count ? 1 : 0;
+    Fence();
+  });
+  return shared->is_last != 0;
+}
+
+// devrt_reduce_<dtype>
+template <typename T>
+DEVRT_HOST_DEVICE void ReduceBlock(const ReduceArgs& args, const Block& block,
+                                   Slot* slots,
+                                   Shared<PartialType<T>>* shared) {
+  const uint32_t results = kThreads / args.lanes;
+  const uint64_t groups = (args.kept.elements + results - 1) / results;
+  uint64_t group = block.index, step = block.count;
+  uint32_t begin = 0, end = 1;  // parts
+  PartialType<T>* parts = nullptr;
+  Slot* slot = nullptr;
+  if (args.parts > 1) {
+    slot = &slots[args.ticket % kSlots];
+    if (LoadFresh(&slot->owner) == args.ticket) {
+      parts = reinterpret_cast<PartialType<T>*>(slot->partials);
+      group = block.index / args.parts;
+      step = groups;
+      begin = block.index % args.parts;
+      end = begin + 1;
+    } else {
+      if (block.index != 0) return;
+      slot = nullptr;
+      parts = shared->parts;
+      step = 1;
+      end = args.parts;
+    }
+  }
+  for (; group < groups; group += step) {
+    // In a slot are the parts of all results, else those of a group.
+    const uint64_t first = slot != nullptr ? 0 : group * results;
+    const uint64_t rest = args.kept.elements - first;
+    const uint64_t count = slot != nullptr || rest < results ? rest : results;
+    for (uint32_t part = begin; part < end; ++part) {
+      ReducePart<T>(args, block, group, part, parts, first, shared);
+    }
+    if (parts == nullptr) continue;
+    if (slot != nullptr && !IsLast(block, slot, shared)) return;
+    CombineParts<T>(args, block, first, count, parts, shared);
+  }
+  if (slot == nullptr) return;
+  block.Together([&](uint32_t thread) {
+    if (thread != 0) return;
+    slot->done = 0;
+    Fence();
+    (void)AtomicExchange(&slot->owner, 0);
+  });
+}
+
+// devrt_reduce_claim, in one thread.
+DEVRT_HOST_DEVICE inline void ClaimSlot(Slot* slots, uint32_t ticket) {
+  AtomicReplace(&slots[ticket % kSlots].owner, 0, ticket);
+}
+
+}  // namespace devrt::gpu
+
+#endif  // DEVRT_BACKENDS_GPU_REDUCE_KERNEL_H_
