@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/gpu/reduce_kernel.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "backends/gpu/pack.h"
+#include "tests/gpu/tensors.h"
+
+namespace devrt::gpu {
+namespace {
+
+constexpr uint32_t kTicket = 5;
+
+// Runs of one kernel after the other; blocks in the given order.
+class ReduceTest : public ::testing::Test {
+ protected:
+  template <typename T>
+  void Launch(const ReduceArgs& args, unsigned blocks, bool backwards = false) {
+    const auto shared = std::make_unique<Shared<PartialType<T>>>();
+    for (unsigned i = 0; i < blocks; ++i) {
+      const unsigned index = backwards ? blocks - 1 - i : i;
+      ReduceBlock<T>(args, Block{index, blocks}, slots_.get(), shared.get());
+    }
+  }
+  Slot& TheSlot() { return slots_[kTicket % kSlots]; }
+
+  // Of a float tensor; `blocks` is what was launched.
+  unsigned Pack(uint32_t op, const std::vector<float>& in,
+                const std::vector<int64_t>& shape, uint32_t axes,
+                std::vector<float>* out, ReduceArgs* args) {
+    std::vector<int64_t> reduced = shape;
+    int64_t results = 1;
+    for (size_t k = 0; k < shape.size(); ++k) {
+      if ((axes >> k & 1) != 0) reduced[k] = 1;
+      results *= reduced[k];
+    }
+    out->assign(static_cast<size_t>(results), -1);
+    const unsigned blocks =
+        PackReduce(op, TensorOf(out->data(), DEVRT_FLOAT32, reduced),
+                   TensorOf(in.data(), DEVRT_FLOAT32, shape), axes, args);
+    args->ticket = kTicket;
+    return blocks;
+  }
+
+  std::vector<float> Random(size_t count) {
+    std::uniform_real_distribution<float> any(-1, 1);
+    std::vector<float> values(count);
+    for (float& value : values) value = any(random_);
+    return values;
+  }
+
+  std::mt19937 random_{20261122};
+  std::unique_ptr<Slot[]> slots_{new Slot[kSlots]()};
+};
+
+// A result must not depend on which block is last, nor on who has the slot.
+TEST_F(ReduceTest, PartsHaveOneResultHoweverTheyRun) {
+  struct Case {
+    std::vector<int64_t> shape;
+    uint32_t axes;
+  };
+  for (const Case& c :
+       {Case{{300'001}, 1}, Case{{3, 70'000}, 2}, Case{{9'000, 33}, 1}}) {
+    size_t count = 1;
+    for (const int64_t extent : c.shape) count *= static_cast<size_t>(extent);
+    const std::vector<float> in = Random(count);
+    std::vector<float> forwards, backwards, alone;
+    ReduceArgs args;
+    for (const bool order : {false, true}) {
+      std::vector<float>* const out = order ? &backwards : &forwards;
+      const unsigned blocks =
+          Pack(DEVRT_REDUCE_SUM, in, c.shape, c.axes, out, &args);
+      ASSERT_GT(args.parts, 1u) << count;
+      ClaimSlot(slots_.get(), kTicket);
+      Launch<float>(args, blocks, order);
+      EXPECT_EQ(TheSlot().owner, 0u) << "it is free again";
+      EXPECT_EQ(TheSlot().done, 0u);
+    }
+    const unsigned blocks =
+        Pack(DEVRT_REDUCE_SUM, in, c.shape, c.axes, &alone, &args);
+    TheSlot().owner = kTicket + kSlots;  // of a call that still runs
+    ClaimSlot(slots_.get(), kTicket);
+    Launch<float>(args, blocks);
+    EXPECT_EQ(TheSlot().owner, kTicket + kSlots) << "it stays the other's";
+    TheSlot().owner = 0;
+    EXPECT_EQ(forwards, backwards);
+    EXPECT_EQ(forwards, alone);
+  }
+}
+
+TEST_F(ReduceTest, TwoCallsInPartsDoNotMeet) {
+  const std::vector<float> in = Random(200'000), other = Random(200'000);
+  std::vector<float> want, other_want, out, other_out;
+  ReduceArgs args, other_args;
+  unsigned blocks = Pack(DEVRT_REDUCE_MAX, in, {200'000}, 1, &want, &args);
+  ClaimSlot(slots_.get(), kTicket);
+  Launch<float>(args, blocks);
+  blocks = Pack(DEVRT_REDUCE_MAX, other, {200'000}, 1, &other_want, &args);
+  ClaimSlot(slots_.get(), kTicket);
+  Launch<float>(args, blocks);
+
+  Pack(DEVRT_REDUCE_MAX, in, {200'000}, 1, &out, &args);
+  Pack(DEVRT_REDUCE_MAX, other, {200'000}, 1, &other_out, &other_args);
+  other_args.ticket = kTicket + kSlots;  // the same slot
+  ClaimSlot(slots_.get(), args.ticket);
+  ClaimSlot(slots_.get(), other_args.ticket);
+  const auto shared = std::make_unique<Shared<float>>();
+  for (unsigned i = 0; i < blocks; ++i) {  // in turns
+    const Block block = {i, blocks};
+    ReduceBlock<float>(args, block, slots_.get(), shared.get());
+    ReduceBlock<float>(other_args, block, slots_.get(), shared.get());
+  }
+  EXPECT_EQ(out, want);
+  EXPECT_EQ(other_out, other_want);
+  EXPECT_EQ(TheSlot().owner, 0u);
+}
+
+// Exact, over shapes that lead to each way of sharing the work.
+TEST_F(ReduceTest, IntegersAreExactInEveryShape) {
+  for (const auto& [rows, columns] :
+       std::vector<std::pair<int64_t, int64_t>>{{1, 40'000},
+                                                {3, 5'000},
+                                                {700, 17},
+                                                {5'000, 40},
+                                                {40'000, 3},
+                                                {70'000, 2},
+                                                {2, 70'000},
+                                                {33, 4'096},
+                                                {31, 1},
+                                                {1, 31}}) {
+    std::vector<int32_t> in(static_cast<size_t>(rows * columns));
+    for (int32_t& value : in) value = static_cast<int32_t>(random_());
+    for (const uint32_t axes : {1u, 2u, 3u}) {
+      const int64_t out_rows = (axes & 1) != 0 ? 1 : rows;
+      const int64_t out_columns = (axes & 2) != 0 ? 1 : columns;
+      std::vector<int64_t> want(static_cast<size_t>(out_rows * out_columns));
+      std::vector<int64_t> out(want.size(), -1);
+      for (size_t i = 0; i < in.size(); ++i) {
+        const auto row = static_cast<int64_t>(i) / columns % out_rows;
+        const auto column = static_cast<int64_t>(i) % columns % out_columns;
+        want[static_cast<size_t>(row * out_columns + column)] += in[i];
+      }
+      ReduceArgs args;
+      const unsigned blocks = PackReduce(
+          DEVRT_REDUCE_SUM,
+          TensorOf(out.data(), DEVRT_INT64, {out_rows, out_columns}),
+          TensorOf(in.data(), DEVRT_INT32, {rows, columns}), axes, &args);
+      args.ticket = kTicket;
+      if (args.parts > 1) {
+        ASSERT_LE(args.parts * args.kept.elements, Slot::kMost);
+        ASSERT_LE(args.parts * kThreads / args.lanes, Slot::kMostOfGroup);
+        ClaimSlot(slots_.get(), kTicket);
+      }
+      Launch<int32_t>(args, blocks);
+      ASSERT_EQ(out, want) << rows << " x " << columns << ", axes " << axes;
+    }
+  }
+}
+
+// One lane that takes all elements, which a sum in their order would lose.
+TEST_F(ReduceTest, ALaneAloneIsAccurate) {
+  const std::vector<float> in(1 << 21, 0.1f);
+  std::vector<float> out;
+  ReduceArgs args;
+  Pack(DEVRT_REDUCE_SUM, in, {static_cast<int64_t>(in.size())}, 1, &out, &args);
+  args.lanes = 1;
+  args.parts = 1;
+  args.part_elements = in.size();
+  for (const uint32_t is_packed : {0u, 1u}) {
+    args.is_packed = is_packed;
+    Launch<float>(args, 1);
+    const double exact = static_cast<double>(in.size()) * double{0.1f};
+    EXPECT_NEAR(out[0], exact, 1e-6 * exact);
+  }
+}
+
+}  // namespace
+}  // namespace devrt::gpu
