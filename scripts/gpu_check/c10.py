@@ -13,6 +13,8 @@ from gpu_check.runner import FAILED, SKIPPED
 SOURCE = (pathlib.Path(__file__).resolve().parents[2]
           / "bench/peers/c10_cuda_bench.cc")
 HEADERS = pathlib.Path("/usr/include/benchmark")
+SYSTEM_LIBRARIES = [pathlib.Path("/usr/lib/x86_64-linux-gnu"),
+                    pathlib.Path("/usr/lib64"), pathlib.Path("/usr/local/lib")]
 PACKED = "include/benchmark"  # with the libraries in lib/
 CUDA = pathlib.Path("/usr/local/cuda")
 WHERE = "import torch; print(torch.__file__, torch._C._GLIBCXX_USE_CXX11_ABI)"
@@ -23,11 +25,15 @@ def pack(target):
     """What the compilation takes and the other machine may lack."""
     if HEADERS.exists():
         shutil.copytree(HEADERS, target / PACKED, dirs_exist_ok=True)
+    for folder in SYSTEM_LIBRARIES:
+        for path in folder.glob("libbenchmark_main*"):
+            shutil.copy(path, target / "lib" / path.name)
 
 
 def google_benchmark(root):
     """Arguments to compile and to link with it; None if it is not there."""
-    packed = sorted((root / "lib").glob("libbenchmark*.so.*"))
+    packed = [path for name in ["libbenchmark_main.*", "libbenchmark.so.*"]
+              for path in sorted((root / "lib").glob(name))]
     if (root / PACKED).exists() and packed:
         return [f"-isystem{root / 'include'}"], [
             *packed, f"-Wl,-rpath,{root / 'lib'}"]

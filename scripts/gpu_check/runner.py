@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import time
+import traceback
 
 PASSED, FAILED, SKIPPED = "passed", "FAILED", "skipped"
 TAIL = 40  # lines of a failed command that the report shows
@@ -80,6 +81,9 @@ class Runner:
             part(self, options)
         except Skip as reason:
             self.add(name, SKIPPED, str(reason))
+        except Exception as error:  # the other parts' results are worth more
+            traceback.print_exc()
+            self.add(name, FAILED, f"gpu-check itself: {error!r}")
 
     def path(self, name):
         return str(self.root / name)

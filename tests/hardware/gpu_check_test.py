@@ -132,6 +132,13 @@ class Pieces(unittest.TestCase):
         command = self.check.run(["sh", "-c", "kill -SEGV $$"], 10)
         self.assertEqual(command.ending, "ended by signal 11")
 
+    def test_its_own_defects_are_failures(self):
+        def broken(check, options):
+            raise KeyError("counts")
+        self.check.run_part("soak", broken, None)
+        self.assertEqual(self.check.rows[-1].outcome, runner.FAILED)
+        self.assertIn("KeyError('counts')", self.check.rows[-1].detail)
+
     def sanitize(self, output, code=0):
         command = runner.Command("soak", [], code, output, 1)
         parts.add_sanitizer(self.check, command, "tool")

@@ -40,8 +40,8 @@ double HeapInUse() {
     const std::string rest = at == std::string::npos ? "" : info.substr(at);
     return LastNumber(rest.substr(0, rest.find('>')), "size=\"");
   };
-  return LastNumber(info, "<system type=\"current\" size=\"") +
-         total("mmap") - total("fast") - total("rest");
+  return LastNumber(info, "<system type=\"current\" size=\"") + total("mmap") -
+         total("fast") - total("rest");
 }
 
 }  // namespace
