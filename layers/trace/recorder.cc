@@ -178,8 +178,10 @@ RingHeader* Recorder::EndedRing() {
 
 void Recorder::ThreadEnds(void* self) {
   auto* const recorder = static_cast<Recorder*>(self);
-  if (++t_writer.ends < PTHREAD_DESTRUCTOR_ITERATIONS) {
-    // Others that are told may still use devrt: once more, after them.
+  // Others that are told may still use devrt: after them, but in no round that
+  // sanitizers end their own part of the thread in, the last one.
+  constexpr int kRounds = PTHREAD_DESTRUCTOR_ITERATIONS - 1;
+  if (++t_writer.ends < kRounds) {
     pthread_setspecific(recorder->thread_end_, recorder);
     return;
   }

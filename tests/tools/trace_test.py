@@ -162,6 +162,8 @@ class TraceTest(ToolTest):
         self.assertEqual(len(self.slices(events, "mtia:0")), 50)
         self.assertGreater(len(self.slices(events, "host: ")), 50)
 
+    @unittest.skipIf("thread" in os.environ.get("DEVRT_TEST_SANITIZE", ""),
+                     "ThreadSanitizer keeps signals from who waits for a process")
     def test_signals_to_the_command_are_for_the_program(self):
         # Under nohup programs are born deaf to it.
         before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
