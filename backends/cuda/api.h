@@ -38,6 +38,7 @@ class Api {
   static constexpr Error kSuccess = CUDA_SUCCESS;
   static constexpr Error kNotReady = CUDA_ERROR_NOT_READY;
   static constexpr Error kInvalidContext = CUDA_ERROR_INVALID_CONTEXT;
+  static constexpr Error kContextIsDestroyed = CUDA_ERROR_CONTEXT_IS_DESTROYED;
   static constexpr Error kPeerAlreadyEnabled =
       CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
   static constexpr Error kPeerNotEnabled = CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
@@ -92,6 +93,13 @@ class Api {
   }
   Error Current(Context* context) const { return cuCtxGetCurrent_(context); }
   Error SetCurrent(Context context) const { return cuCtxSetCurrent_(context); }
+  // No other context has had it, also none at the same address.
+  Error ContextId(Context context, uint64_t* id) const {
+    unsigned long long number = 0;
+    const Error error = cuCtxGetId_(context, &number);
+    *id = number;
+    return error;
+  }
   // Of the current context.
   Error CurrentDevice(Device* device) const { return cuCtxGetDevice_(device); }
   Error SynchronizeContext() const { return cuCtxSynchronize_(); }

@@ -75,21 +75,26 @@ int CountVisible(const std::vector<std::string>& uuids, const char* visible) {
   if (visible == nullptr) return all;
   const std::string list = visible;
   std::set<std::string> seen;
+  bool by_uuid = false;
   int count = 0;
   for (size_t at = 0; at <= list.size();) {
     const size_t end = std::min(list.find(',', at), list.size());
     const std::string word = list.substr(at, end - at);
     at = end + 1;
-    if (word.compare(0, 3, "MIG") == 0) return kUnknownCount;
-    if (word.compare(0, 4, "GPU-") == 0) {
+    const bool is_uuid = word.compare(0, 4, "GPU-") == 0;
+    if (count > 0 && is_uuid != by_uuid) return kUnknownCount;
+    by_uuid = is_uuid;
+    if (is_uuid) {
       const auto begins_so = [&](const std::string& uuid) {
         return uuid.compare(0, word.size(), word) == 0;
       };
       if (std::count_if(uuids.begin(), uuids.end(), begins_so) != 1) break;
-    } else {
-      char* rest = nullptr;
-      const long index = std::strtol(word.c_str(), &rest, 10);
-      if (word.empty() || *rest != '\0' || index < 0 || index >= all) break;
+    } else if (word.empty() || word == "-1") {
+      break;
+    } else if (word.find_first_not_of("0123456789") != std::string::npos) {
+      return kUnknownCount;
+    } else if (std::strtol(word.c_str(), nullptr, 10) >= all) {
+      break;
     }
     if (!seen.insert(word).second) return kUnknownCount;
     ++count;

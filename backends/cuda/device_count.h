@@ -5,8 +5,9 @@
 //
 // What the kernel's driver tells of is taken only where it is the whole answer;
 // in every other case (no such files, as on WSL; a device file that is not
-// there yet or not accessible; MIG; a list with names of other kinds or
-// doubles) the number is left to CUDA.
+// there yet or not accessible; MIG; a list with doubles, with words of two
+// kinds, or with others than plain numbers and UUIDs) the number is left to
+// CUDA.
 //
 // Sources: the NVIDIA driver's README, "The /proc Interface"; the CUDA C++
 // Programming Guide, "CUDA Environment Variables".

@@ -5,8 +5,8 @@
 // which vendor it is.
 //
 // The members are defined in device.h memory.h stream.h records.h event.h
-// copy.h kernels.h probe.h elementwise.h reduce.h; a plugin includes all of them
-// and instantiates Backend<Api> once.
+// copy.h kernels.h probe.h elementwise.h reduce.h; a plugin includes all of
+// them and instantiates Backend<Api> once.
 //
 // Threads: every slot from any thread, as its tag says.  No lock is held across
 // a native call that may wait.
@@ -111,7 +111,8 @@ class Backend {
     uint32_t ordinal = 0;
     typename Api::Device native{};
     std::atomic<Context> context{};  // retained once somebody names it
-    std::mutex mutex;                // guards the next two
+    std::atomic<uint64_t> context_id{0};
+    std::mutex mutex;  // guards the next two
     devrt_device_props_v0 props{};
     bool has_props = false;
     std::mutex kernels_mutex;  // held while the kernels are tried out
@@ -133,6 +134,7 @@ class Backend {
     uint32_t kind;
     bool blocking;
     Context context;  // it was made in
+    uint64_t context_id;
     // Records on a blocking stream, which its query may not see (C19).
     std::atomic<uint64_t> records{0};
     std::atomic<uint64_t> records_complete{0};
@@ -149,6 +151,7 @@ class Backend {
     std::mutex mutex;  // held while the native event is made or exchanged
     std::atomic<typename Api::Event> native{};
     Context context{};  // of the native event
+    uint64_t context_id = 0;
     // How often it was recorded, and which of these is known to be complete:
     // asking a finished event is the driver's most expensive answer.
     std::atomic<uint64_t> records{0};
@@ -211,6 +214,19 @@ class Backend {
   devrt_status Find(uint32_t ordinal, Device** device);
   // Names it: makes its primary context if there is none.
   devrt_status Enter(Device* device, Context* context);
+  // An error where another library has reset the device, or destroyed a context
+  // of its own: what was made there is gone, and using it may crash the driver.
+  // The context itself may have been made again, at the same address.
+  Error CheckAlive(Context context, uint64_t id) const {
+    uint64_t now = 0;
+    const Error error = api_->ContextId(context, &now);
+    if (error != Api::kSuccess) return error;
+    return __builtin_expect(now == id, 1) ? error : Api::kContextIsDestroyed;
+  }
+  template <typename Object>
+  Error CheckAlive(const Object& object) const {
+    return CheckAlive(object.context, object.context_id);
+  }
   // Initialises the driver; again and again, until it succeeds.
   devrt_status Ready() {
     if (is_ready_.load(std::memory_order_acquire)) return nullptr;
@@ -220,13 +236,18 @@ class Backend {
 
   // Default streams are meant by the current context.
   template <typename Call>
-  Error On(const Stream& stream, Call call) {
+  Error InContext(const Stream& stream, Call call) {
     if (stream.kind != DEVRT_STREAM_LEGACY &&
         stream.kind != DEVRT_STREAM_PER_THREAD) {
       return call();
     }
     const ContextScope scope(*api_, stream.context);
     return scope.error() != Api::kSuccess ? scope.error() : call();
+  }
+  template <typename Call>
+  Error On(const Stream& stream, Call call) {
+    const Error error = CheckAlive(stream);
+    return error != Api::kSuccess ? error : InContext(stream, call);
   }
   // An operation on a stream: waits for room in its queue, then submits.
   template <typename Call>
@@ -253,7 +274,7 @@ class Backend {
   Error SynchronizeRecords(Stream* stream);
   static void NoteMarkerComplete(Stream* stream);
   Error QueryRecords(Stream* stream);
-  devrt_status EnsureEvent(Event* event, Context context);
+  devrt_status EnsureEvent(Event* event, Context context, uint64_t id);
   // Whether nothing need be asked.  What others record is not counted here.
   static bool IsKnownComplete(const Event& event, uint64_t records) {
     return event.complete.load(std::memory_order_acquire) == records &&

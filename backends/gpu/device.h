@@ -155,12 +155,18 @@ devrt_status Backend<Api>::Find(uint32_t ordinal, Device** device) {
 template <class Api>
 devrt_status Backend<Api>::Enter(Device* device, Context* context) {
   *context = device->context.load(std::memory_order_acquire);
-  if (*context != Context{}) return nullptr;
+  if (*context != Context{}) {
+    return Take(CheckAlive(*context, device->context_id.load()),
+                "primary context", device);
+  }
   const std::lock_guard<std::mutex> lock(device->mutex);
   *context = device->context.load(std::memory_order_relaxed);
   if (*context != Context{}) return nullptr;
-  const Error error = api_->Retain(device->native, context);
+  uint64_t id = 0;
+  Error error = api_->Retain(device->native, context);
+  if (error == Api::kSuccess) error = api_->ContextId(*context, &id);
   if (error != Api::kSuccess) return Take(error, "primary context", device);
+  device->context_id.store(id, std::memory_order_relaxed);
   device->context.store(*context, std::memory_order_release);
   return nullptr;
 }

@@ -33,14 +33,16 @@ devrt_status Backend<Api>::event_destroy(devrt_event handle) {
   const std::unique_ptr<Event> gone(Of(handle));
   const typename Api::Event native = gone->native.load();
   if (native == typename Api::Event{}) return nullptr;
+  if (CheckAlive(*gone) != Api::kSuccess) return nullptr;
   return TakeEnd(api_->DestroyEvent(native), "event destruction", gone->device);
 }
 
 template <class Api>
-devrt_status Backend<Api>::EnsureEvent(Event* event, Context context) {
+devrt_status Backend<Api>::EnsureEvent(Event* event, Context context,
+                                       uint64_t id) {
   const std::lock_guard<std::mutex> lock(event->mutex);
   typename Api::Event old = event->native.load(std::memory_order_relaxed);
-  if (old != typename Api::Event{} && event->context == context) {
+  if (old != typename Api::Event{} && event->context_id == id) {
     return nullptr;
   }
   if (event->shared.load(std::memory_order_relaxed)) {
@@ -61,9 +63,12 @@ devrt_status Backend<Api>::EnsureEvent(Event* event, Context context) {
   if (error != Api::kSuccess) {
     return Take(error, "event creation", event->device);
   }
+  const bool is_alive =
+      old != typename Api::Event{} && CheckAlive(*event) == Api::kSuccess;
   event->context = context;
+  event->context_id = id;
   event->native.store(made, std::memory_order_release);
-  if (old != typename Api::Event{}) (void)api_->DestroyEvent(old);
+  if (is_alive) (void)api_->DestroyEvent(old);
   return nullptr;
 }
 
@@ -82,12 +87,15 @@ devrt_status Backend<Api>::EventExport(devrt_event handle,
   Context context{};
   if (devrt_status error = Enter(event->device, &context)) return error;
   if (event->native.load(std::memory_order_acquire) == typename Api::Event{}) {
-    if (devrt_status error = EnsureEvent(event, context)) return error;
+    const uint64_t id = event->device->context_id.load();
+    if (devrt_status error = EnsureEvent(event, context, id)) return error;
   }
-  if (devrt_status error = Take(api_->ExportEvent(event->native.load(), name),
-                                "event export", event->device)) {
-    return error;
+  const ContextScope scope(*api_, event->context);
+  Error error = scope.error();
+  if (error == Api::kSuccess) {
+    error = api_->ExportEvent(event->native.load(), name);
   }
+  if (error != Api::kSuccess) return Take(error, "event export", event->device);
   event->shared.store(true, std::memory_order_release);
   return nullptr;
 }
@@ -103,6 +111,7 @@ devrt_status Backend<Api>::EventOpen(uint32_t ordinal,
   made->flags = DEVRT_EVENT_IPC;
   made->shared.store(true, std::memory_order_relaxed);
   if (devrt_status error = Enter(device, &made->context)) return error;
+  made->context_id = device->context_id.load(std::memory_order_relaxed);
   const ContextScope scope(*api_, made->context);
   Error error = scope.error();
   typename Api::Event native{};
@@ -127,8 +136,11 @@ devrt_status Backend<Api>::event_record(devrt_event handle,
                   stream->device->ordinal);
   }
   if (event->native.load(std::memory_order_acquire) == typename Api::Event{} ||
-      event->context != stream->context) {
-    if (devrt_status error = EnsureEvent(event, stream->context)) return error;
+      event->context_id != stream->context_id) {
+    if (devrt_status error =
+            EnsureEvent(event, stream->context, stream->context_id)) {
+      return error;
+    }
   }
   const Error error = On(*stream, [&] {
     return api_->Record(event->native.load(std::memory_order_acquire),
@@ -153,7 +165,8 @@ devrt_status Backend<Api>::event_query(devrt_event handle, uint32_t* done) {
     *done = 1;
     return nullptr;
   }
-  const Error error = api_->QueryEvent(event->native.load());
+  Error error = CheckAlive(*event);
+  if (error == Api::kSuccess) error = api_->QueryEvent(event->native.load());
   if (error == Api::kSuccess) {
     event->complete.store(records, std::memory_order_release);
     *done = 1;
@@ -169,10 +182,11 @@ devrt_status Backend<Api>::event_sync(devrt_event handle) {
   Event* const event = Of(handle);
   const uint64_t records = event->records.load(std::memory_order_acquire);
   if (IsKnownComplete(*event, records)) return nullptr;
-  if (devrt_status error = Take(api_->SynchronizeEvent(event->native.load()),
-                                "event sync", event->device)) {
-    return error;
+  Error error = CheckAlive(*event);
+  if (error == Api::kSuccess) {
+    error = api_->SynchronizeEvent(event->native.load());
   }
+  if (error != Api::kSuccess) return Take(error, "event sync", event->device);
   event->complete.store(records, std::memory_order_release);
   return nullptr;
 }
@@ -217,9 +231,13 @@ devrt_status Backend<Api>::event_elapsed_ns(devrt_event begin_handle,
     *nanoseconds = 0;
     return nullptr;
   }
-  return Take(
-      api_->Elapsed(begin->native.load(), end->native.load(), nanoseconds),
-      "elapsed time", begin->device);
+  Error error = CheckAlive(*begin);
+  if (error == Api::kSuccess) error = CheckAlive(*end);
+  if (error == Api::kSuccess) {
+    error =
+        api_->Elapsed(begin->native.load(), end->native.load(), nanoseconds);
+  }
+  return Take(error, "elapsed time", begin->device);
 }
 
 template <class Api>

@@ -15,9 +15,9 @@ template <class Api>
 template <typename Call>
 devrt_status Backend<Api>::Submit(Stream* stream, const char* entry_point,
                                   Call call) {
-  Error error = Api::kSuccess;
+  Error error = CheckAlive(*stream);
   // What others submit to a stream of theirs is not counted here.
-  if (stream->kind != DEVRT_STREAM_ADOPT) {
+  if (error == Api::kSuccess && stream->kind != DEVRT_STREAM_ADOPT) {
     const uint64_t number = stream->window.Count();
     if (QueueWindow<Api>::IsMark(number)) {
       const ContextScope scope(*api_, stream->context);
@@ -27,7 +27,7 @@ devrt_status Backend<Api>::Submit(Stream* stream, const char* entry_point,
       }
     }
   }
-  if (error == Api::kSuccess) error = On(*stream, call);
+  if (error == Api::kSuccess) error = InContext(*stream, call);
   return Take(error, entry_point, stream->device);
 }
 
@@ -55,6 +55,7 @@ devrt_status Backend<Api>::stream_create(uint32_t ordinal,
   made->kind = desc->kind;
   made->blocking = (desc->flags & DEVRT_STREAM_BLOCKING) != 0;
   made->context = context;
+  made->context_id = device->context_id.load(std::memory_order_relaxed);
   const ContextScope scope(*api_, context);
   Error error = scope.error();
   if (error == Api::kSuccess) {
@@ -76,6 +77,7 @@ devrt_status Backend<Api>::DefaultStream(Device* device, uint32_t kind,
     made->kind = kind;
     made->blocking = true;
     made->context = context;
+    made->context_id = device->context_id.load(std::memory_order_relaxed);
     made->native = native;
     return made;
   };
@@ -115,6 +117,9 @@ devrt_status Backend<Api>::Adopt(Device* device, void* native,
   made->native = reinterpret_cast<typename Api::Stream>(native);
   Error error = api_->ContextOf(made->native, &made->context);
   if (error == Api::kSuccess) {
+    error = api_->ContextId(made->context, &made->context_id);
+  }
+  if (error == Api::kSuccess) {
     error = api_->IsBlocking(made->native, &made->blocking);
   }
   typename Api::Device owner{};
@@ -152,13 +157,15 @@ devrt_status Backend<Api>::stream_destroy(devrt_stream handle) {
                   Api::kBackend, stream->device->ordinal);
   }
   const std::unique_ptr<Stream> gone(stream);
-  DestroyEventsOf(stream);
+  const bool is_alive = CheckAlive(*stream) == Api::kSuccess;
+  if (is_alive) DestroyEventsOf(stream);
   if (gone->kind == DEVRT_STREAM_ADOPT) {
     const std::lock_guard<std::mutex> lock(mutex_);
     foreign_.erase(std::remove(foreign_.begin(), foreign_.end(), stream),
                    foreign_.end());
     return nullptr;
   }
+  if (!is_alive) return nullptr;  // the native one went with its context
   return TakeEnd(api_->DestroyStream(gone->native), "stream destruction",
                  gone->device);
 }
@@ -206,7 +213,16 @@ devrt_status Backend<Api>::stream_wait_event(devrt_stream handle,
       !event->shared.load(std::memory_order_acquire)) {
     return Fault("wait for an event", stream->device);
   }
-  return Take(On(*stream, [&] { return api_->Wait(stream->native, native); }),
+  return Take(On(*stream,
+                 [&] {
+                   // One call less where both are of one context.
+                   const Error error = event->context_id == stream->context_id
+                                           ? Api::kSuccess
+                                           : CheckAlive(*event);
+                   return error != Api::kSuccess
+                              ? error
+                              : api_->Wait(stream->native, native);
+                 }),
               "wait for an event", stream->device);
 }
 

@@ -225,10 +225,13 @@ class Cupy:
 class Numba:
 
     def __init__(self):
+        self.numpy = load("numpy")
+        # Numba 0.68 compiles nothing beside NumPy 2.5, which has dropped it.
+        if not hasattr(self.numpy, "row_stack"):
+            self.numpy.row_stack = self.numpy.vstack
         self.cuda = load("numba.cuda")
         if not self.cuda.is_available():
             raise Missing("numba sees no CUDA device")
-        self.numpy = load("numpy")
         cuda = self.cuda  # kernels know modules, not attributes
 
         @self.cuda.jit

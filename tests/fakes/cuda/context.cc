@@ -48,6 +48,11 @@ devrt_device_props_v0 PropsOf(CUdevice device) {
   return props;
 }
 
+unsigned long long NewContextId() {
+  static std::atomic<unsigned long long> last{0};
+  return ++last;
+}
+
 }  // namespace
 
 std::vector<CUcontext>& ContextStack() {
@@ -154,7 +159,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   CUctx_st* const primary = Primary(device);
   const std::lock_guard<std::mutex> lock(primary->mutex);
   ++primary->retained;
-  primary->alive = true;
+  if (!primary->alive.exchange(true)) primary->id = NewContextId();
   *context = primary;
   return CUDA_SUCCESS;
 }
@@ -228,6 +233,13 @@ CUresult cuMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
                                       total_bytes);
 }
 
+CUresult cuCtxGetId(CUcontext context, unsigned long long* id) {
+  CUresult error = Enter("cuCtxGetId", kQuiet | kInCallback);
+  if (error == CUDA_SUCCESS) error = CheckAlive(context);
+  if (error == CUDA_SUCCESS) *id = context->id;
+  return error;
+}
+
 // ---- What other libraries in the process do ---------------------------------
 // The plugin asks for none of these; tests call them.
 
@@ -242,6 +254,7 @@ CUresult cuCtxCreate(CUcontext* context, unsigned, CUdevice device) {
   auto* const made = new CUctx_st();  // for ever: handles may outlive it
   made->device = static_cast<uint32_t>(device);
   made->alive = true;
+  made->id = NewContextId();
   Contexts().Add(made);
   ContextStack().push_back(made);
   *context = made;

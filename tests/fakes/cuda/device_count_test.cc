@@ -98,13 +98,16 @@ TEST(VisibleDevices, AreThoseBeforeTheFirstThatThereIsNot) {
       {"0,7,1", 1},
       {"7", 0},
       {"0,", 1},
-      {"x", 0},
-      {"0x", 0},
+      {"x", kUnknownCount},
+      {"0 ", kUnknownCount},
+      {"0,1x", kUnknownCount},
       {"GPU-39b38e16", 1},
       {"GPU-39b", 1},
       {"GPU-39", 0},  // two begin so
       {"GPU-39f,GPU-39b", 2},
       {"GPU-aa,0", 0},
+      {"GPU-39b,0", kUnknownCount},
+      {"0,GPU-39b", kUnknownCount},
       {"0,0", kUnknownCount},
       {"MIG-1", kUnknownCount},
   };

@@ -31,10 +31,12 @@ struct CUctx_st {
   std::mutex mutex;     // guards the next one
   unsigned retained = 0;
   std::atomic<bool> alive{false};
+  std::atomic<unsigned long long> id{0};  // changes when it is made again
 };
 
 struct CUstream_st {
   CUcontext context = nullptr;
+  unsigned long long context_id = 0;
   devrt_stream sim = nullptr;
   unsigned flags = 0;
   int priority = 0;
@@ -44,6 +46,7 @@ struct CUstream_st {
 
 struct CUevent_st {
   CUcontext context = nullptr;
+  unsigned long long context_id = 0;
   devrt_event sim = nullptr;
   bool timing = false;
   bool interprocess = false;
@@ -121,6 +124,13 @@ std::vector<CUcontext>& ContextStack();
 // The current context, usable: 201 without one, 709 if it is gone.
 CUresult NeedContext(CUcontext* context);
 CUresult CheckAlive(CUcontext context);
+// What was made in it before it was reset: the driver may crash.
+template <typename T>
+void CheckOwner(const T* object, const char* call, const char* what) {
+  if (object->context_id != object->context->id) {
+    Die("%s: the %s went with its context; the driver would crash", call, what);
+  }
+}
 
 // ---- Streams ----------------------------------------------------------------
 

@@ -41,7 +41,9 @@ CUresult EnterWith(const char* name, CUevent event,
   if (error != CUDA_SUCCESS) return error;
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   Events().Check(event, name, "event");
-  return CheckAlive(event->context);
+  const CUresult alive = CheckAlive(event->context);
+  if (alive == CUDA_SUCCESS) CheckOwner(event, name, "event");
+  return alive;
 }
 
 CUresult Answer(CUresult error, uint32_t done) {
@@ -64,6 +66,7 @@ CUresult Resolve(const char* call, CUstream stream, Target* target) {
                          &target->sim);
   }
   Streams().Check(stream, call, "stream");
+  if (stream->context->alive) CheckOwner(stream, call, "stream");
   target->context = stream->context;
   target->sim_device = SimDevice(stream->context->device);
   target->sim = stream->sim;
@@ -97,6 +100,7 @@ CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags,
   const bool blocking = (flags & CU_STREAM_NON_BLOCKING) == 0;
   auto made = std::make_unique<CUstream_st>();
   made->context = context;
+  made->context_id = context->id;
   made->flags = flags;
   made->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
   devrt_stream_desc_v0 desc = {};
@@ -235,6 +239,7 @@ CUresult cuEventCreate(CUevent* event, unsigned flags) {
   }
   auto made = std::make_unique<CUevent_st>();
   made->context = context;
+  made->context_id = context->id;
   made->timing = timing;
   made->interprocess = (flags & CU_EVENT_INTERPROCESS) != 0;
   error = Sim<&devrt_ops_v0::event_create>(
@@ -302,7 +307,9 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
 // in the process that made it.
 
 CUresult cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event) {
-  const CUresult error = EnterWith("cuIpcGetEventHandle", event);
+  CUcontext context = nullptr;
+  CUresult error = EnterWith("cuIpcGetEventHandle", event);
+  if (error == CUDA_SUCCESS) error = NeedContext(&context);
   if (error != CUDA_SUCCESS) return error;
   if (!event->interprocess) return CUDA_ERROR_INVALID_HANDLE;
   std::memset(handle, 0, sizeof *handle);
