@@ -44,6 +44,11 @@ char StateOf(int32_t tid) {
   return name_end != nullptr && name_end[1] == ' ' ? name_end[2] : '?';
 }
 
+bool Sleeps(const HostThread* thread) {
+  return thread->state != HostState::kOutside &&
+         thread->state != HostState::kHolding;
+}
+
 }  // namespace
 
 // ---- joining and leaving ----
@@ -69,6 +74,7 @@ HostThread* HostThreads::Join() {
   me->polled = nullptr;
   me->polled_same = me->polled_any = 0;
   me->soft_wait = false;
+  me->turn = turns_;
   me->want.clear();
   me->per_thread.clear();
   threads_.push_back(me);
@@ -127,6 +133,7 @@ bool HostThreads::Reset(HostThread* me, bool keep, bool pin,
   me->calls.store(0, std::memory_order_relaxed);
   me->soft_wait = false;
   next_index_ = 1;
+  turns_ = me->turn = 0;
   Configure(keep, pin, watchdog);
   epoch_ = me->epoch;
   word_.store(Word(me, true), std::memory_order_release);
@@ -144,6 +151,7 @@ void HostThreads::Configure(bool keep, bool pin, uint64_t watchdog) {
 void HostThreads::EnterSlow(HostThread* me) {
   std::unique_lock<std::mutex> lock(mu_);
   me->state = HostState::kArriving;
+  me->turn = turns_;
   Sleep(lock, me, RealClock::time_point::max());
 }
 
@@ -179,19 +187,12 @@ void HostThreads::Free() {
   word_.store(0, std::memory_order_release);
 }
 
-bool HostThreads::CouldGoOn(const HostThread* thread) {
-  switch (thread->state) {
-    case HostState::kOutside:
-    case HostState::kHolding:
-      return false;
-    case HostState::kArriving:
-    case HostState::kPaused:
-      return !thread->granted;
-    case HostState::kBlocked:
-      break;
+bool HostThreads::CouldGoOn(const HostThread* thread) const {
+  if (!Sleeps(thread) || thread->granted) return false;
+  if (thread->state != HostState::kBlocked) return true;
+  if (thread->soft_wait) {
+    return g_engine->progress != thread->progress || IsOverdue(thread);
   }
-  if (thread->granted) return false;
-  if (thread->soft_wait) return g_engine->progress != thread->progress;
   for (const Point& p : thread->want) {
     if (!Done(p)) return false;
   }
@@ -203,6 +204,25 @@ void HostThreads::Able(std::vector<HostThread*>* out) {
   for (HostThread* const thread : threads_) {
     if (CouldGoOn(thread)) out->push_back(thread);
   }
+}
+
+void HostThreads::GoesOn(HostThread* me) {
+  if (!contended()) return;
+  const std::lock_guard<std::mutex> lock(mu_);
+  me->turn = ++turns_;
+}
+
+HostThread* HostThreads::MostOverdue(const HostThread* me) {
+  if (!contended()) return nullptr;
+  const std::lock_guard<std::mutex> lock(mu_);
+  HostThread* most = nullptr;
+  for (HostThread* const thread : threads_) {
+    if ((thread == me || Sleeps(thread)) && IsOverdue(thread) &&
+        (most == nullptr || thread->turn < most->turn)) {
+      most = thread;
+    }
+  }
+  return most;
 }
 
 // Returns inside: granted, taken, or (blocked threads) after the deadline.
@@ -271,21 +291,16 @@ bool HostThreads::TakeOver(HostThread* me) {
 // The first sleeper watches the holder for all.
 bool HostThreads::IsPoller(const HostThread* me) const {
   for (const HostThread* thread : threads_) {
-    if (thread->state != HostState::kOutside &&
-        thread->state != HostState::kHolding) {
-      return thread == me;
-    }
+    if (Sleeps(thread)) return thread == me;
   }
   return false;
 }
 
 void HostThreads::WakePoller() {
   for (HostThread* const thread : threads_) {
-    if (thread->state != HostState::kOutside &&
-        thread->state != HostState::kHolding) {
-      thread->wake.notify_one();
-      return;
-    }
+    if (!Sleeps(thread)) continue;
+    thread->wake.notify_one();
+    return;
   }
 }
 
@@ -295,10 +310,7 @@ bool HostThreads::Known(const HostThread* me, std::vector<int32_t>* tids) {
   const std::lock_guard<std::mutex> lock(mu_);
   for (const HostThread* const thread : threads_) {
     // A holder that is not `me` is outside: `me` is inside.
-    if (thread == me || thread->state == HostState::kOutside ||
-        thread->state == HostState::kHolding) {
-      continue;
-    }
+    if (thread == me || !Sleeps(thread)) continue;
     if (thread->state != HostState::kBlocked || CouldGoOn(thread)) return false;
     // Who polls goes back to its own code now and then.
     if (!thread->soft_wait) tids->push_back(thread->tid);

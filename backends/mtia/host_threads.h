@@ -74,6 +74,16 @@ class HostThreads {
   bool Reset(HostThread* me, bool keep, bool pin, uint64_t watchdog);
   // Sleeping threads that could go on, by index.
   void Able(std::vector<HostThread*>* out);
+  // `me` goes on, by the choice of a strategy.
+  void GoesOn(HostThread* me);
+  // Whether others have gone on so often since `thread` did that a soft wait
+  // ends though nothing has happened.
+  bool IsOverdue(const HostThread* thread) const {
+    return turns_ - thread->turn >= kMostTurns;
+  }
+  // Of `me`, which decides, and those that sleep: who has not gone on for the
+  // most turns, if that thread is overdue.
+  HostThread* MostOverdue(const HostThread* me);
   // Gives the baton to `to`; returns when it is back or, if `state` is
   // kBlocked, when nobody has it.
   void HandOver(HostThread* me, HostThread* to, HostState state);
@@ -89,6 +99,8 @@ class HostThreads {
   const std::vector<HostThread*>& threads() const { return threads_; }
 
  private:
+  static constexpr uint64_t kMostTurns = 250;
+
   static uint64_t Word(const HostThread* me, bool inside) {
     return static_cast<uint64_t>(me->index + 1) << 1 | (inside ? 1 : 0);
   }
@@ -107,7 +119,7 @@ class HostThreads {
   void Pin(HostThread* me);
   void UnpinAll();
   void Unpin(HostThread* me);
-  static bool CouldGoOn(const HostThread* thread);
+  bool CouldGoOn(const HostThread* thread) const;
   bool Known(const HostThread* me, std::vector<int32_t>* tids);
 
   // Who has the baton, and whether that thread is inside: the only word that
@@ -121,6 +133,7 @@ class HostThreads {
   std::vector<HostThread*> threads_;  // joined and not left, by index
   std::vector<HostThread*> free_;
   uint32_t next_index_ = 0;
+  uint64_t turns_ = 0;  // how often a thread went on while another slept
   bool pin_ = false;
   bool pinned_ = false;
   cpu_set_t unpinned_;

@@ -265,6 +265,7 @@ struct HostThread {
   bool granted = false;
   bool soft_wait = false;  // kBlocked until anything happens
   uint64_t progress = 0;   // counter value at the start of a soft wait
+  uint64_t turn = 0;       // of all threads, when it went on last
   std::condition_variable wake;
 };
 

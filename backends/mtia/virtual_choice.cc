@@ -15,6 +15,10 @@ namespace {
 constexpr uint32_t kPollsBeforeTimeout = 1'000;
 constexpr uint32_t kLongestChain = 10'000;
 
+bool Has(const std::vector<HostThread*>& hosts, const HostThread* host) {
+  return std::find(hosts.begin(), hosts.end(), host) != hosts.end();
+}
+
 }  // namespace
 
 VTime VirtualDriver::Now(const HostThread* me) const {
@@ -44,9 +48,7 @@ bool VirtualDriver::Runnable(const StreamCore* s) {
 }
 
 bool VirtualDriver::LastIsCandidate() const {
-  if (last_host_ != nullptr) {
-    return std::find(hosts_.begin(), hosts_.end(), last_host_) != hosts_.end();
-  }
+  if (last_host_ != nullptr) return Has(hosts_, last_host_);
   return last_stream_ != nullptr && last_stream_->head != nullptr &&
          last_stream_->head_state == HeadState::kReady &&
          Runnable(last_stream_);
@@ -258,33 +260,41 @@ bool VirtualDriver::DecideAlone(HostThread* me) {
 
 VirtualDriver::Pick VirtualDriver::Prefer(HostThread* me) {
   Pick pick;
-  const StrategyKind kind = g_engine->config.strategy;
-  if (kind != StrategyKind::kAsap && !hosts_.empty()) {
-    const bool stays =
-        std::find(hosts_.begin(), hosts_.end(), me) != hosts_.end();
-    pick.host = stays ? me : hosts_.front();
-    return pick;
+  HostThread* wants = me;
+  bool host_first = g_engine->config.strategy != StrategyKind::kAsap;
+  if (HostThread* const overdue = g_threads->MostOverdue(me)) {
+    if (Has(hosts_, overdue)) {
+      pick.host = overdue;
+      return pick;
+    }
+    host_first = false;  // the device moves until that one can go on
+    wants = overdue;
   }
-  switch (kind) {
+  if (!host_first || hosts_.empty()) pick.stream = PreferHead(wants);
+  if (pick.stream == nullptr) {
+    pick.host = host_first && Has(hosts_, me) ? me : hosts_.front();
+  }
+  return pick;
+}
+
+StreamCore* VirtualDriver::PreferHead(const HostThread* wants) const {
+  StreamCore* best = nullptr;
+  switch (g_engine->config.strategy) {
     case StrategyKind::kAsap:
       for (StreamCore* const s : ready_) {
         if (!Runnable(s)) continue;
-        if (pick.stream == nullptr || s->number < pick.stream->number) {
-          pick.stream = s;
-        }
+        if (best == nullptr || s->number < best->number) best = s;
       }
-      break;
+      return best;
     case StrategyKind::kLifo:
       for (StreamCore* const s : ready_) {
-        if (Runnable(s)) pick.stream = s;
+        if (Runnable(s)) best = s;
       }
-      break;
+      return best;
     default:
-      pick.stream = FollowWanted(me);
-      if (pick.stream == nullptr) pick.stream = RunnableHead(0);
+      best = FollowWanted(wants);
+      return best != nullptr ? best : RunnableHead(0);
   }
-  if (pick.stream == nullptr) pick.host = hosts_.front();
-  return pick;
 }
 
 // alap: from what the thread waits for through dependencies to the first

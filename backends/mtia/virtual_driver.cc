@@ -284,7 +284,7 @@ bool VirtualDriver::CanGoOn(HostThread* me, Until until) const {
     case Until::kWanted:
       return WantDone(me);
     case Until::kProgress:
-      return g_engine->progress != me->progress;
+      return g_engine->progress != me->progress || g_threads->IsOverdue(me);
   }
   return true;
 }
@@ -307,6 +307,7 @@ devrt_status VirtualDriver::Pump(HostThread* me, Until until) {
       continue;
     }
     if (pick.host == me) {
+      g_threads->GoesOn(me);
       last_host_ = me;
       last_stream_ = nullptr;
       return nullptr;

@@ -64,6 +64,7 @@ class VirtualDriver : public Driver {
   bool DecideAlone(HostThread* me);
   Pick ChooseHardware(HostThread* me, Until until);
   Pick Prefer(HostThread* me);
+  StreamCore* PreferHead(const HostThread* wants) const;
   StreamCore* FirstByTime();
   StreamCore* NextTimeout(const HostThread* me, Until until) const;
   StreamCore* FollowWanted(const HostThread* me) const;

@@ -2,6 +2,7 @@
 //
 // Several host threads: the baton of virtual mode, and threaded mode.
 #include <sched.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -136,6 +137,85 @@ TEST_F(Threads, PollAcrossThreads) {
     while (!polled) std::this_thread::yield();
     Set(flag);
     poller.join();
+  }
+}
+
+// Two threads that take turns: `waiting` in a thread of its own, `spinning` in
+// this one, again and again until the other has ended.  Returns how often; the
+// other is in its first call when this one begins.
+class Fairness : public Threads {
+ protected:
+  static constexpr int kTooOften = 100'000;
+
+  template <class Waiting, class Spinning>
+  static int Turns(Waiting waiting, Spinning spinning) {
+    std::atomic<int> tid{0};
+    std::atomic<bool> ended{false};
+    std::thread other([&] {
+      tid = gettid();
+      waiting();
+      ended = true;
+    });
+    UntilAsleep(tid);
+    int turns = 0;
+    while (!ended && turns < kTooOften) spinning(), ++turns;
+    other.join();
+    return turns;
+  }
+};
+
+// Who asks whether a complete stream is complete changes nothing, and yet
+// others that poll or yield go on meanwhile; each time in the same way, and in
+// a replay.
+TEST_F(Fairness, PollerOfACompleteStream) {
+  const auto run = [](bool yields) {
+    devrt_stream held = NewStream(), complete = NewStream();
+    devrt_flag flag = NewFlag();
+    Hold(held, flag);
+    const int turns = Turns(
+        [held, yields] {
+          for (int i = 0; i < 20; ++i) {
+            if (yields) {
+              OK(sim().yield(self()));
+            } else {
+              EXPECT_FALSE(Done(held));
+            }
+          }
+        },
+        [complete] { EXPECT_TRUE(Done(complete)); });
+    EXPECT_LT(turns, kTooOften);
+    Set(flag);
+    return TraceHash();
+  };
+  for (const std::string strategy : kStrategies) {
+    const std::string config = "strategy=" + strategy + ",seed=7,watchdog=60s";
+    for (const bool yields : {true, false}) {
+      SCOPED_TRACE(strategy + (yields ? " yields" : " polls"));
+      Reset(config);
+      const uint64_t hash = run(yields);
+      const std::string token = Text(sim().token);
+      Reset(config);
+      EXPECT_EQ(run(yields), hash);
+      OK(sim().replay(self(), token.data(), token.size()));
+      EXPECT_EQ(run(yields), hash);
+      EXPECT_EQ(Text(sim().token), token);
+    }
+  }
+}
+
+// A strategy may prefer one thread, but not for ever.
+TEST_F(Fairness, ThreadThatNeverWaits) {
+  for (const std::string strategy : kStrategies) {
+    SCOPED_TRACE(strategy);
+    Reset("strategy=" + strategy + ",seed=7,watchdog=60s");
+    int64_t* const x = NewCell();
+    devrt_stream mine = NewStream(), theirs = NewStream();
+    const int turns = Turns(
+        [theirs, x] {
+          for (int i = 0; i < 20; ++i) Put(theirs, x, i), Sync(theirs);
+        },
+        [mine] { EXPECT_TRUE(Done(mine)); });
+    EXPECT_LT(turns, kTooOften);
   }
 }
 
