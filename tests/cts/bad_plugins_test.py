@@ -2,6 +2,7 @@
 """Plugins that crash, hang, leave or lie: each is named, as what it did, and
 takes nothing with it."""
 
+import re
 import time
 import unittest
 
@@ -139,7 +140,17 @@ class OpenAndExit(SuiteTest):
         self.assertEqual(report.names("not_run"),
                          set(report.tests) - {"load.opens"})
         self.assertEqual(report.text.count("FAILED  load.opens"), 1)
+        self.check_not_run_text(report)
         return opens
+
+    def check_not_run_text(self, report):
+        """Few tests by their names, many as a count."""
+        names = report.names("not_run")
+        text = report.text.partition("\nNot run\n")[2]
+        told = set(re.findall(r"\w+\.\w+", text)) & names
+        many = len(names) > 50
+        self.assertTrue(told == (set() if many else names), text[:500])
+        self.assertEqual(f"{len(names)} tests, named by" in text, many)
 
     def test_crash_in_open(self):
         test = self.check_not_opened("crashes_in_open", "crash",
