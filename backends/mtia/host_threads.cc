@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "backends/mtia/engine.h"
 #include "backends/mtia/helper_thread.h"
@@ -322,8 +323,8 @@ bool HostThreads::Known(const HostThread* me, std::vector<int32_t>* tids) {
 bool HostThreads::OthersExist(const HostThread* me) {
   std::vector<int32_t> known;
   if (!Known(me, &known)) return true;
-  const uint32_t count = ThreadWatch::Count();
-  if (count != 0) return count > known.size();
+  const auto others = ThreadWatch::CountOthers(std::move(known));
+  if (others.has_value()) return *others > 0;
   // Without /proc only those that joined are known.
   const std::lock_guard<std::mutex> lock(mu_);
   return std::any_of(

@@ -9,24 +9,23 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <string>
+#include <utility>
 
 namespace devrt::mtia {
 namespace {
 
 #if defined(__SANITIZE_THREAD__)
-constexpr uint32_t kThreadsOfTheSanitizer = 1;
+#define DEVRT_MTIA_SANITIZER_THREADS 1
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
-constexpr uint32_t kThreadsOfTheSanitizer = 1;
-#else
-constexpr uint32_t kThreadsOfTheSanitizer = 0;
+#define DEVRT_MTIA_SANITIZER_THREADS 1
 #endif
-#else
-constexpr uint32_t kThreadsOfTheSanitizer = 0;
 #endif
 
 // False where there is no /proc.
@@ -106,32 +105,60 @@ uint64_t Switches(int32_t tid) {
   return sum;
 }
 
+#ifdef DEVRT_MTIA_SANITIZER_THREADS
+// ThreadSanitizer has threads of its own: none at first, one from the first
+// thread of the program on, two in a forked process.  It starts them with all
+// signals blocked, even those of faults, which a program's threads leave alone.
+bool IsSanitizers(int32_t tid) {
+  constexpr const char* kKey = "\nSigBlk:";
+  const std::string text = Read(tid, "status");
+  const size_t at = text.find(kKey);
+  if (at == text.npos) return false;
+  const uint64_t blocked =
+      std::strtoull(text.c_str() + at + std::strlen(kKey), nullptr, 16);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
+    if ((blocked >> (signal - 1) & 1) == 0) return false;
+  }
+  return true;
+}
+#else
+bool IsSanitizers(int32_t) { return false; }
+#endif
+
+// The threads but for `known` and a sanitizer's, sorted.
+bool Others(std::vector<int32_t> known, std::vector<int32_t>* others) {
+  std::vector<int32_t> tids;
+  if (!Threads(&tids)) return false;
+  std::sort(tids.begin(), tids.end());
+  std::sort(known.begin(), known.end());
+  std::set_difference(tids.begin(), tids.end(), known.begin(), known.end(),
+                      std::back_inserter(*others));
+  others->erase(std::remove_if(others->begin(), others->end(), &IsSanitizers),
+                others->end());
+  return true;
+}
+
 }  // namespace
 
-uint32_t ThreadWatch::Count() {
-  std::vector<int32_t> tids;
-  if (!Threads(&tids)) return 0;
-  return static_cast<uint32_t>(tids.size()) - kThreadsOfTheSanitizer;
+std::optional<size_t> ThreadWatch::CountOthers(std::vector<int32_t> known) {
+  std::vector<int32_t> others;
+  if (!Others(std::move(known), &others)) return std::nullopt;
+  return others.size();
 }
 
 ThreadWatch::Verdict ThreadWatch::Look(std::vector<int32_t> known) {
-  std::vector<int32_t> tids;
-  if (!Threads(&tids)) return Verdict::kMayAct;
-  std::sort(tids.begin(), tids.end());
-  std::sort(known.begin(), known.end());
-  std::vector<Seen> parked;
-  uint32_t may_act = 0;
-  for (const int32_t tid : tids) {
-    if (std::binary_search(known.begin(), known.end(), tid)) continue;
-    const uint64_t switches = Switches(tid);
-    if (switches != 0 && IsParked(tid)) {
-      parked.push_back({tid, switches});
-    } else {
-      ++may_act;
-    }
+  std::vector<int32_t> others;
+  if (!Others(std::move(known), &others)) return Verdict::kMayAct;
+  if (others.empty()) {
+    seen_.clear();
+    return Verdict::kNobody;
   }
-  const bool all = may_act <= kThreadsOfTheSanitizer;
-  if (all && parked.empty()) return Verdict::kNobody;
+  std::vector<Seen> parked;
+  for (const int32_t tid : others) {
+    const uint64_t switches = Switches(tid);
+    if (switches != 0 && IsParked(tid)) parked.push_back({tid, switches});
+  }
+  const bool all = parked.size() == others.size();
   const bool again = all && parked == seen_;
   seen_.clear();
   if (all) seen_ = std::move(parked);

@@ -8,7 +8,8 @@
 // thread of the process ends that.  Threads that run, sleep for a time, or
 // wait for a file or a signal may act.  Two looks that find every thread
 // parked, and none of them having run in between, prove that nobody will: the
-// order in which one look reads them does not matter.
+// order in which one look reads them does not matter.  Threads of a sanitizer,
+// as many as it likes, do nothing for the program and do not count.
 
 #ifndef DEVRT_BACKENDS_MTIA_THREAD_WATCH_H_
 #define DEVRT_BACKENDS_MTIA_THREAD_WATCH_H_
@@ -16,6 +17,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace devrt::mtia {
@@ -41,8 +43,9 @@ class ThreadWatch {
   Verdict Look(std::vector<int32_t> known);
   void Forget() { seen_.clear(); }
 
-  // Threads of the process, 0 where that cannot be known.
-  static uint32_t Count();
+  // Threads of the process but for `known`, in any order; nothing where that
+  // cannot be known.
+  static std::optional<size_t> CountOthers(std::vector<int32_t> known);
 
  private:
   struct Seen {
