@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cts/recorder.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
@@ -210,12 +212,17 @@ Front FrontOf(const std::string& backend) {
 
 void CallRing::Write(uint64_t number, const char* text) {
   Line& line = lines_[number % kLines];
-  uint64_t state = line.state.load(std::memory_order_relaxed);
-  do {
+  for (uint64_t state = line.state.load(std::memory_order_relaxed);;) {
     if (state >> 1 > number) return;
-    state &= ~uint64_t{1};  // wait for whoever writes
-  } while (!line.state.compare_exchange_weak(state, number << 1 | 1,
-                                             std::memory_order_acquire));
+    if ((state & 1) != 0) {  // whoever writes may wait for this processor
+      sched_yield();
+      state = line.state.load(std::memory_order_relaxed);
+    } else if (line.state.compare_exchange_weak(state, number << 1 | 1,
+                                                std::memory_order_acquire,
+                                                std::memory_order_relaxed)) {
+      break;
+    }
+  }
   std::memcpy(line.text, text, kWidth);
   line.state.store(number << 1, std::memory_order_release);
 }
