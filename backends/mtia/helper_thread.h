@@ -43,12 +43,19 @@ class Helpers {
 };
 Helpers& TheHelpers();
 
-// nullptr when the system has no thread for us.
+// Of faults of the thread itself.  Blocked they would end the process without
+// a word from whoever handles them.
+inline constexpr int kFaultSignals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE,
+                                        SIGABRT};
+
+// The program's signals are not for this thread.  nullptr when the system has
+// no thread for us.
 template <class Body>
 Helper* StartHelper(const char* name, Body body) {
   Helper* helper = TheHelpers().Add();
   sigset_t all, before;
   sigfillset(&all);
+  for (const int signal : kFaultSignals) sigdelset(&all, signal);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     std::thread thread([helper, body = std::move(body)] {

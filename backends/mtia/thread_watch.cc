@@ -9,13 +9,14 @@
 
 #include <algorithm>
 #include <cinttypes>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <string>
 #include <utility>
+
+#include "backends/mtia/helper_thread.h"
 
 namespace devrt::mtia {
 namespace {
@@ -108,7 +109,8 @@ uint64_t Switches(int32_t tid) {
 #ifdef DEVRT_MTIA_SANITIZER_THREADS
 // ThreadSanitizer has threads of its own: none at first, one from the first
 // thread of the program on, two in a forked process.  It starts them with all
-// signals blocked, even those of faults, which a program's threads leave alone.
+// signals blocked, even those of faults, which a program's threads and ours
+// leave alone.
 bool IsSanitizers(int32_t tid) {
   constexpr const char* kKey = "\nSigBlk:";
   const std::string text = Read(tid, "status");
@@ -116,10 +118,9 @@ bool IsSanitizers(int32_t tid) {
   if (at == text.npos) return false;
   const uint64_t blocked =
       std::strtoull(text.c_str() + at + std::strlen(kKey), nullptr, 16);
-  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
-    if ((blocked >> (signal - 1) & 1) == 0) return false;
-  }
-  return true;
+  return std::all_of(
+      std::begin(kFaultSignals), std::end(kFaultSignals),
+      [blocked](int signal) { return (blocked >> (signal - 1) & 1) != 0; });
 }
 #else
 bool IsSanitizers(int32_t) { return false; }

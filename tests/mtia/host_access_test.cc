@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <csetjmp>
 #include <cstddef>
@@ -12,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "backends/mtia/helper_thread.h"
 #include "tests/mtia/memory_fixture.h"
 
 namespace devrt::mtia {
@@ -60,6 +62,18 @@ TEST_F(HostAccessDeathTest, FreedAndForeignAddressesAreNamedToo) {
                "0 bytes into freed block #[0-9]+ \\(64 bytes, allocated at "
                "test.cc:3, freed at test.cc:4\\)");
   EXPECT_DEATH(Read(a + 100), "36 bytes behind the end of freed block");
+}
+
+// Those of the backend, which run host functions.
+TEST_F(HostAccessDeathTest, HelperThreadsAreTold) {
+  EXPECT_DEATH(
+      {
+        Make();
+        std::byte* const a = Alloc(0, 64);
+        StartHelper("test", [a] { Read(a); });
+        pause();
+      },
+      "the host read device memory");
 }
 
 TEST_F(HostAccessDeathTest, OffIsSilent) {
