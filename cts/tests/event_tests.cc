@@ -111,7 +111,7 @@ void RecordCoversPendingWaits(Test& t, uint32_t flags) {
 void RecordCoversEveryPendingWait(Test& t) {
   t.InEverySchedule([&] {
     for (const bool held_first : {true, false}) {
-      const DeviceBlock x(t, t.device(), kSize);
+      const DeviceBlock x(t, t.device(), kSize), y(t, t.device(), kSize);
       const RawStream a(t, t.device()), b(t, t.device()), c(t, t.device());
       const RawEvent free(t, t.device()), held_one(t, t.device());
       const RawEvent e(t, t.device());
@@ -119,7 +119,7 @@ void RecordCoversEveryPendingWait(Test& t) {
       held_one.Record(a);
       c.Fill(x.ptr(), 1, x.size());
       free.Record(c);
-      b.Fill(x.ptr(), 1, x.size());
+      b.Fill(y.ptr(), 1, y.size());
       b.Wait(held_first ? held_one : free);
       b.Wait(held_first ? free : held_one);
       e.Record(b);

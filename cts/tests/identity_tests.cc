@@ -61,12 +61,12 @@ void EventKeepsItsId(Test& t) {
     const Event e = NewEvent(t);
     const Stream a = t.Require(Stream::Create(t.cpp_device()), "stream");
     const Stream b = t.Require(Stream::Create(t.cpp_device()), "stream");
-    const ApiBlock x(t, t.cpp_device(), kSize);
+    const ApiBlock x(t, t.cpp_device(), kSize), y(t, t.cpp_device(), kSize);
     t.Ok(e.Record(a), "record");
     const uint64_t id = e.id();
     for (int i = 0; i < 10; ++i) {
       const Stream& s = i % 2 == 0 ? b : a;
-      t.Ok(FillAsync(s, x.ptr(), 1, kSize), "fill");
+      t.Ok(FillAsync(s, (i % 2 == 0 ? y : x).ptr(), 1, kSize), "fill");
       t.Ok(e.Record(s), "another record");
       t.Equal(e.id(), id, "the id after another record");
     }

@@ -341,13 +341,13 @@ void LegacyRecordCoversEach(Test& t) {
   constexpr size_t kStreams = 4;
   t.InEverySchedule([&] {
     for (size_t late = 0; late < kStreams; ++late) {
-      const DeviceBlock x(t, t.device(), kSize);
+      const DeviceBlock x(t, t.device(), kStreams);
       std::vector<RawStream> streams;
       for (size_t i = 0; i < kStreams; ++i) streams.push_back(Blocking(t));
       const RawStream legacy = Legacy(t);
       const RawEvent e(t, t.device());
       Held held(t, streams[late]);
-      for (const RawStream& s : streams) s.Fill(x.ptr(), 1, x.size());
+      for (size_t i = 0; i < kStreams; ++i) streams[i].Fill(x.ptr() + i, 1, 1);
       e.Record(legacy);
       held.Blocks(e,
                   "a record on the legacy stream covers every blocking "
