@@ -160,10 +160,10 @@ class Test {
     return question();
   }
 
-  // Runs `body` under schedules of a simulator in virtual mode until each of
-  // `outcomes` was seen, 1,000 at most; an outcome that is none of them, or one
-  // that never came, is a failure.  Elsewhere once, and only an outcome that is
-  // none of them is one.  `body` gives up all that it makes.
+  // Runs `body` under schedules of a simulator in virtual mode, 100 at least,
+  // until each of `outcomes` was seen, 1,000 at most; an outcome that is none
+  // of them, or one that never came, is a failure.  Elsewhere once, and only an
+  // outcome that is none of them is one.  `body` gives up all that it makes.
   void Reaches(const std::vector<std::string>& outcomes,
                const std::function<std::string()>& body,
                Site site = Site::Here());
