@@ -169,7 +169,8 @@ DEVRT_EXPORT std::string LoadReportText();
 // Ends all backends: releases idle pooled objects, calls each plugin's
 // shutdown, which may wait for work that is still running.  Refused with
 // FAILED_PRECONDITION and the counts while streams, events or allocations are
-// alive (C98).  Call it when the other threads are done with devrt: calls that
+// alive (C98); flags of the probe do not count, those alive become useless with
+// it.  Call it when the other threads are done with devrt: calls that
 // begin later are refused, but one that is under way, or a guard that is still
 // alive, would meet a backend that has ended.  Afterwards every call
 // on devices answers FAILED_PRECONDITION; there is no way back.  Programs need

@@ -23,26 +23,49 @@ constexpr uint64_t kFlagTimeout = 10'000'000'000;
 
 // ---- C43, C44
 
+// Begins and ends of two functions, "AaBb": the one, then the other, or both at
+// a time where threads allow it.
+struct Spans {
+  std::mutex mutex;
+  std::string order;
+  std::thread::id thread;  // of the latest begin
+
+  bool Begin(char name) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    const bool nested =
+        order.size() == 1 && thread == std::this_thread::get_id();
+    thread = std::this_thread::get_id();
+    order += name;
+    return !nested;
+  }
+  void End(char name) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    order += name;
+  }
+};
+
 void UnorderedFunctions(Test& t) {
-  t.Reaches({"ab", "ba"}, [&] {
-    struct Log {
-      std::mutex mutex;
-      std::string order;
-    };
-    const auto log = std::make_shared<Log>();
-    const auto note = [log](char name) {
-      return [log, name](devrt_code) {
-        const std::lock_guard<std::mutex> lock(log->mutex);
-        log->order += name;
+  t.Reaches({"A first", "B first"}, [&]() -> std::string {
+    const auto spans = std::make_shared<Spans>();
+    const auto wrong = std::make_shared<std::atomic<bool>>(false);
+    const auto note = [spans, wrong](char begin, char end) {
+      return [spans, wrong, begin, end](devrt_code) {
+        if (!spans->Begin(begin)) *wrong = true;
+        std::this_thread::yield();
+        spans->End(end);
       };
     };
     const RawStream a(t, t.device()), b(t, t.device());
-    a.HostFunc(note('a'));
-    b.HostFunc(note('b'));
+    a.HostFunc(note('A', 'a'));
+    b.HostFunc(note('B', 'b'));
     a.Sync();
     b.Sync();
-    const std::lock_guard<std::mutex> lock(log->mutex);
-    return log->order;
+    const std::lock_guard<std::mutex> lock(spans->mutex);
+    if (*wrong) return "one inside the other, in one thread";
+    std::string all = spans->order;
+    std::sort(all.begin(), all.end());
+    if (all != "ABab") return spans->order + ", not each once";
+    return spans->order[0] + std::string(" first");
   });
 }
 

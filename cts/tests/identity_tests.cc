@@ -230,7 +230,8 @@ void StreamsOfTheApiDiffer(Test& t) {
 
 // ---- C103
 
-// In a thread that names device 1 only, nothing names device 0.
+// In a thread that names device 1 only, nothing names device 0; in a process of
+// its own, where no other test did.
 void NobodyNamedDevice0(Test& t) {
   Machine& m = t.machine();
   const auto free = [&](uint32_t device) {
@@ -326,7 +327,7 @@ constexpr TestCase kTests[] = {
      &StreamsOfTheApiDiffer},
     {"identity.nobody_named_device_0", "C103",
      "Work on one device takes nothing of another.", &NobodyNamedDevice0, 0,
-     kTwoDevices},
+     kTwoDevices | kOwnProcess},
     {"identity.questions_enter_nothing", "C103 C107",
      "Queries, restores and destructions leave a fresh thread's current device "
      "0.",

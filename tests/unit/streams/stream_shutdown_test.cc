@@ -44,6 +44,8 @@ TEST(C98, ShutdownWaitsForLiveObjectsAndEndsEverything) {
   EXPECT_THAT(Shutdown(), refused("mtia:2", "1 stream"));
   { Stream last = std::move(other); }
   gate.reset();
+  // Flags are no reason to refuse.
+  std::optional<Flag> left = Must(Flag::Create(dev(1)));
   const StreamRef own = Must(PerThreadDefaultStream(dev(0)));
   // A host function's, which the program cannot destroy.
   auto owned = std::make_shared<Stream>(Must(Stream::Create(dev(3))));
@@ -71,6 +73,8 @@ TEST(C98, ShutdownWaitsForLiveObjectsAndEndsEverything) {
   EXPECT_THAT(PerThreadDefaultStream(one), closed);
   EXPECT_THAT(Event::Create(one), closed);
   EXPECT_THAT(Flag::Create(one), closed);
+  EXPECT_THAT(left->Set(), closed);
+  left.reset();
   EXPECT_THAT(StreamPool::Create(one, 2), closed);
   EXPECT_THAT(DefaultStream(one).Query(), closed);
   EXPECT_THAT(DefaultStream(one).Synchronize(), closed);
