@@ -174,7 +174,8 @@ class Engine {
   // ---- streams (lookup.cc) ----
   StreamCore* NewCore(uint32_t device, StreamKind kind, int32_t priority);
   Stream* NewStream(StreamCore* core);
-  void ReleaseStream(Stream* stream);  // the handle; work completes
+  // The handle; work completes, and waits that no work followed hold.
+  void ReleaseStream(Stream* stream, HostThread* me);
   StreamCore* Legacy(uint32_t device);
   Stream* PerThread(HostThread* me, uint32_t device);
 

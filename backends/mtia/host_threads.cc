@@ -95,7 +95,7 @@ void HostThreads::ThreadExit(void* thread) {
       self->Enter(me);
     }
     for (Stream* const stream : me->per_thread) {
-      if (stream != nullptr) engine->ReleaseStream(stream);
+      if (stream != nullptr) engine->ReleaseStream(stream, me);
     }
     me->per_thread.clear();
     ++engine->progress;

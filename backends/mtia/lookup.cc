@@ -104,11 +104,17 @@ Stream* Engine::NewStream(StreamCore* core) {
   return stream;
 }
 
-void Engine::ReleaseStream(Stream* stream) {
+void Engine::ReleaseStream(Stream* stream, HostThread* me) {
   StreamCore* const core = stream->core;
   const bool owner = !stream->adopted && stream->life == core->life;
   streams.Release(stream);
   if (!owner) return;
+  // An operation of its own, so that whoever asks for all work still finds it.
+  const bool waits = std::any_of(core->pending.begin(), core->pending.end(),
+                                 [](const Point& p) { return !Done(p); });
+  if (waits && core->failed_from == kNever) {
+    Submit(NewOp(OpKind::kWait, core, me, "wait"));
+  }
   core->destroyed = true;
   MaybeIdle(core);
 }

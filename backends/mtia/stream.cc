@@ -112,7 +112,7 @@ devrt_status Backend::stream_destroy(devrt_stream handle) {
                      "a default stream cannot be destroyed");
   }
   if (!stream->adopted) --g_engine->live_streams;
-  g_engine->ReleaseStream(stream);
+  g_engine->ReleaseStream(stream, call.me());
   return nullptr;
 }
 

@@ -2,6 +2,7 @@
 //
 // Order of streams: S1-S8, T1, Q1-Q4 of simulator.md; C6-C23 of semantics.md.
 #include <set>
+#include <thread>
 
 #include "tests/mtia/engine_fixture.h"
 
@@ -333,6 +334,33 @@ TEST_F(Order, EveryOperationTakesTime) {
   int64_t ns = 0;
   OK(ops().event_elapsed_ns(self(), a, b, &ns));
   EXPECT_GT(ns, 0);
+}
+
+// S4, C17: a wait that no work followed is an action of its stream, also when
+// that is destroyed or its thread has ended.
+TEST_F(Order, BareWaitOutlivesItsStream) {
+  for (const std::string mode : {"virtual", "threaded"}) {
+    for (const bool per_thread : {false, true}) {
+      Reset("mode=" + mode);
+      int64_t* const x = NewCell();
+      devrt_stream held = NewStream();
+      devrt_flag flag = NewFlag();
+      Hold(held, flag);
+      Put(held, x, 7);
+      devrt_event e = Mark(held);
+      std::thread([e, per_thread] {
+        devrt_stream waits = per_thread ? Special(DEVRT_STREAM_PER_THREAD)
+                                        : NewStream(0, DEVRT_STREAM_BLOCKING);
+        Wait(waits, e);
+        if (!per_thread) OK(ops().stream_destroy(self(), waits));
+      }).join();
+      EXPECT_FALSE(Done(Legacy())) << mode << per_thread;
+      MulAdd(Legacy(), x, 2, 1);
+      Set(flag);
+      Sync(Legacy());
+      EXPECT_EQ(Peek(x), 15) << mode << per_thread;
+    }
+  }
 }
 
 }  // namespace
