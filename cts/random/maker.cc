@@ -9,6 +9,7 @@ namespace {
 
 constexpr uint32_t kSliceBytes[] = {1, 3, 16, 64, 100, 512, 1000, 4096, 65536};
 constexpr int kTriesToOrder = 6;
+constexpr int kMostOtherWaits = 5;
 
 // Some number of what the device or the program has of a kind.
 constexpr int kMostStreams = 5, kMostEvents = 6, kMostBlocks = 2;
@@ -208,10 +209,15 @@ bool Maker::OfferOrdered(const Step& offered) {
       return true;
     }
     if (!verdict.conflict.has_value()) return false;
-    const bool done = (!verdict.on_host && dice_.Percent(80) &&
-                       OrderInStream(*verdict.conflict, step.stream)) ||
-                      OrderOnHost(*verdict.conflict);
+    const bool in_stream = !verdict.on_host && dice_.Percent(80);
+    // The wait that matters is one among many, and not always the last.
+    const bool among_others = in_stream && dice_.Percent(40);
+    if (among_others) WaitForOthers(step.stream);
+    const bool done =
+        (in_stream && OrderInStream(*verdict.conflict, step.stream)) ||
+        OrderOnHost(*verdict.conflict);
     if (!done) return false;
+    if (among_others) WaitForOthers(step.stream);
   }
   return false;
 }
@@ -232,6 +238,12 @@ bool Maker::WaitFor(int event, int stream) {
   step.event = event;
   step.stream = stream;
   return Offer(step);
+}
+
+void Maker::WaitForOthers(int stream) {
+  for (int i = dice_.Below(kMostOtherWaits + 1); i > 0; --i) {
+    WaitFor(ARecordedEvent(), stream);
+  }
 }
 
 // So that what comes next in `stream` comes after `before`.

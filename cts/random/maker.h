@@ -60,6 +60,7 @@ class Maker {
   bool OrderInStream(Epoch before, int stream);
   bool OrderOnHost(Epoch before);
   bool WaitFor(int event, int stream);
+  void WaitForOthers(int stream);
   bool Record(int event, int stream);
   // Alive, or not yet made and made now.
   bool HasStream(int stream);
