@@ -311,6 +311,7 @@ class AsksAtTheEnd {
     const Device device = t_.cpp_device();
     const auto properties = device.Properties();
     const absl::Status health = device.Health();
+    const auto memory = device.GetMemoryInfo();
     const auto done = DefaultStream(device).Query();
     t_.Expect(device.name() == name_, "the name of the device is what it was");
     ++*answered_;
@@ -318,6 +319,7 @@ class AsksAtTheEnd {
     if (!t_.machine().simulator().has_value()) return;
     t_.Ok(properties.status(), "the properties at the end of the process");
     t_.Ok(health, "the health at the end of the process");
+    t_.Ok(memory.status(), "free memory at the end of the process");
     t_.Ok(done.status(), "a query at the end of the process");
   }
 

@@ -164,4 +164,22 @@ MUTANTS = [
             "    return MakeError(DEVRT_UNIMPLEMENTED, 801, \"no peers\");\n"
             "  }\n"
             "  Call call(Slot::peer_can_access,"),
+    Mutant(
+        name="reset_denied",
+        what="A simulator says that it cannot be reset.",
+        witness="device_reset is 0 where devrt.sim/1 is offered.",
+        items="C72", group="memory", file="device.cc",
+        old="  props.device_reset = 1;\n",
+        new="  props.device_reset = 0;\n"),
+    Mutant(
+        name="ends_at_exit",
+        what="The devices are gone when the thread that opened the plugin ends.",
+        witness="A static object that asks for a stream while the process ends "
+                "is told that there is no such device.",
+        items="C106", group="identity", file="plugin.cc",
+        old="  auto backend = std::make_unique<Backend>();\n",
+        new="  static thread_local const struct AtExit {\n"
+            "    ~AtExit() { g_device_count = 0; }\n"
+            "  } at_exit;\n"
+            "  auto backend = std::make_unique<Backend>();\n"),
 ]
