@@ -38,6 +38,8 @@ class Api {
   static constexpr Error kSuccess = CUDA_SUCCESS;
   static constexpr Error kNotReady = CUDA_ERROR_NOT_READY;
   static constexpr Error kInvalidContext = CUDA_ERROR_INVALID_CONTEXT;
+  static constexpr Error kNotPermitted = CUDA_ERROR_NOT_PERMITTED;
+  static constexpr Error kMapFailed = CUDA_ERROR_MAP_FAILED;
   static constexpr Error kContextIsDestroyed = CUDA_ERROR_CONTEXT_IS_DESTROYED;
   static constexpr Error kPeerAlreadyEnabled =
       CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;

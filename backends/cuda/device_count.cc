@@ -84,6 +84,7 @@ int CountVisible(const std::vector<std::string>& uuids, const char* visible) {
     const bool is_uuid = word.compare(0, 4, "GPU-") == 0;
     if (count > 0 && is_uuid != by_uuid) return kUnknownCount;
     by_uuid = is_uuid;
+    if (word == "GPU-") return kUnknownCount;
     if (is_uuid) {
       const auto begins_so = [&](const std::string& uuid) {
         return uuid.compare(0, word.size(), word) == 0;

@@ -116,6 +116,12 @@ devrt_status Backend<Api>::EventOpen(uint32_t ordinal,
   Error error = scope.error();
   typename Api::Event native{};
   if (error == Api::kSuccess) error = api_->OpenEvent(*name, &native);
+  if (error == Api::kMapFailed) {
+    return Refuse(DEVRT_INVALID_ARGUMENT,
+                  "no other process has given out this handle of an "
+                  "interprocess event of %s:%u, or it has destroyed the event",
+                  Api::kBackend, ordinal);
+  }
   if (error != Api::kSuccess) {
     return Take(error, "opening of an interprocess event", device);
   }

@@ -25,6 +25,7 @@ NEEDED = [
     "tests/hardware/fault_program",
     "tests/hardware/faults",
     "tests/hardware/interprocess",
+    "tests/hardware/kernel_sweep",
     "tests/hardware/libcoexistence.so",
     "tests/hardware/reset_program",
     "tests/hardware/soak",

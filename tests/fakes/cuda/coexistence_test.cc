@@ -217,7 +217,7 @@ TEST(InterprocessEvents, AreExportedAndWorkOn) {
                          HasSubstr("CUDA_ERROR_INVALID_CONTEXT")));
     EXPECT_THAT(Event::Open(device, EventHandle{}),
                 StatusIs(absl::StatusCode::kInvalidArgument,
-                         HasSubstr("CUDA_ERROR_INVALID_VALUE")));
+                         HasSubstr("handle of an interprocess event")));
     EXPECT_THAT(Must(Event::Create(device)).Export(),
                 StatusIs(absl::StatusCode::kInvalidArgument,
                          HasSubstr("EventOptions::interprocess")));

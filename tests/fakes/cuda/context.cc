@@ -234,7 +234,7 @@ CUresult cuMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
 }
 
 CUresult cuCtxGetId(CUcontext context, unsigned long long* id) {
-  CUresult error = Enter("cuCtxGetId", kQuiet | kInCallback);
+  CUresult error = Enter("cuCtxGetId", kQuiet);
   if (error == CUDA_SUCCESS) error = CheckAlive(context);
   if (error == CUDA_SUCCESS) *id = context->id;
   return error;

@@ -106,6 +106,7 @@ TEST(VisibleDevices, AreThoseBeforeTheFirstThatThereIsNot) {
       {"GPU-39", 0},  // two begin so
       {"GPU-39f,GPU-39b", 2},
       {"GPU-aa,0", 0},
+      {"GPU-", kUnknownCount},
       {"GPU-39b,0", kUnknownCount},
       {"0,GPU-39b", kUnknownCount},
       {"0,0", kUnknownCount},

@@ -327,5 +327,5 @@ CUresult cuIpcOpenEventHandle(CUevent*, CUipcEventHandle handle) {
   pid_t process = 0;
   std::memcpy(&process, handle.reserved, sizeof process);
   return process == getpid() ? CUDA_ERROR_INVALID_CONTEXT
-                             : CUDA_ERROR_INVALID_VALUE;
+                             : CUDA_ERROR_MAP_FAILED;
 }
