@@ -241,7 +241,14 @@ def add_sanitizer(check, command, what):
         check.add(command.part, FAILED,
                   f"{what}: no summary, {command.ending}")
     elif errors:
-        check.add(command.part, FAILED, f"{what}: {errors} errors")
+        # What the tool says of them, but for what it says anyway.
+        said = [line.strip("= ") for line in command.output.splitlines()
+                if line.startswith("=========")]
+        told = [line for line in said
+                if line and "SUMMARY" not in line
+                and line != "COMPUTE-SANITIZER"]
+        check.add(command.part, FAILED,
+                  f"{what}: {errors} errors; {'; '.join(told[:3])}")
     else:
         ending = "" if command.code == 0 else f" (the program: {command.ending})"
         check.add(command.part, PASSED, f"{what}: no errors{ending}")
