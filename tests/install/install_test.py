@@ -71,8 +71,13 @@ class Installed(InstallTest):
 
     def test_the_command_finds_its_backends(self):
         report = json.loads(self.run_command("devrt", "list", "--json"))
-        self.assertEqual([b["path"] for b in report["backends"]],
-                         [str(self.tree.plugins / "libdevrt_mtia.so")])
+        found = {attempt["backend"]: attempt["path"]
+                 for attempt in report["load_report"] if attempt["backend"]}
+        self.assertIn("mtia", [b["name"] for b in report["backends"]])
+        # All that were built, and where they were installed.
+        self.assertEqual(set(found.values()),
+                         {str(path) for path in
+                          self.tree.plugins.glob("libdevrt_*.so")})
 
     # ---- Programs ----
 

@@ -37,7 +37,9 @@ class FollowedPages(InstallTest):
 
         report = json.loads(self.run_command("devrt", "list", "--json"))
         backends = {b["name"]: b for b in report["backends"]}
-        self.assertEqual(set(backends), {"acme", "mtia"})
+        # Those of the installation are there as well, cuda among them where a
+        # toolkit was.
+        self.assertLessEqual({"acme", "mtia"}, set(backends))
         self.assertEqual(backends["acme"]["capabilities"], ["event_timing"])
         self.assertEqual(backends["acme"]["path"],
                          str(self.tree.plugins / "libdevrt_acme.so"))
