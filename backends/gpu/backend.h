@@ -20,6 +20,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -133,7 +134,8 @@ class Backend {
     typename Api::Stream native;
     uint32_t kind;
     bool blocking;
-    Context context;  // it was made in
+    std::thread::id thread;  // of a per-thread stream
+    Context context;         // it was made in
     uint64_t context_id;
     // Records on a blocking stream, which its query may not see (C19).
     std::atomic<uint64_t> records{0};

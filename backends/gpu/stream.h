@@ -6,6 +6,7 @@
 #define DEVRT_BACKENDS_GPU_STREAM_H_
 
 #include <algorithm>
+#include <thread>
 
 #include "backends/gpu/backend.h"
 
@@ -88,13 +89,36 @@ devrt_status Backend<Api>::DefaultStream(Device* device, uint32_t kind,
     *stream = reinterpret_cast<devrt_stream>(legacy.get());
     return nullptr;
   }
-  // The handle means the calling thread's stream, so a thread has its own.
-  static thread_local std::vector<Stream*> own;
-  if (own.size() <= device->ordinal) own.resize(device->ordinal + 1);
-  Stream*& mine = own[device->ordinal];
+  // The handle means the calling thread's stream, so a thread has its own:
+  // found in a list of the thread's, and while the thread ends, when that list
+  // may be gone already, in the list of all.
+  struct Own {
+    std::vector<Stream*> streams;
+    bool* is_gone;
+    ~Own() { *is_gone = true; }
+  };
+  static thread_local bool is_gone = false;
+  static thread_local Own own{{}, &is_gone};
+  const std::thread::id self = std::this_thread::get_id();
+  Stream* mine = nullptr;
+  if (!is_gone) {
+    if (own.streams.size() <= device->ordinal) {
+      own.streams.resize(device->ordinal + 1);
+    }
+    mine = own.streams[device->ordinal];
+  } else {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (auto s = per_thread_.rbegin(); s != per_thread_.rend(); ++s) {
+      if ((*s)->thread != self || (*s)->device != device) continue;
+      mine = s->get();
+      break;
+    }
+  }
   if (mine == nullptr) {
     auto made = make(Api::PerThreadStream());
+    made->thread = self;
     mine = made.get();
+    if (!is_gone) own.streams[device->ordinal] = mine;
     const std::lock_guard<std::mutex> lock(mutex_);
     per_thread_.push_back(std::move(made));
   }

@@ -73,6 +73,15 @@ class Sweep {
     }
   }
 
+  ~Sweep() {
+    Must(b_.ops->stream_destroy(b_.self, stream_), "stream destruction");
+    for (char* const block : blocks_) {
+      Must(b_.ops->dealloc(b_.self, 0, block, kBytes), "dealloc");
+    }
+    b_.ops->shutdown(b_.self);
+  }
+  Sweep(const Sweep&) = delete;
+
   template <typename Table>
   const Table* Find(const char* name) const {
     const void* const found = b_.ops->get_extension(b_.self, name);
