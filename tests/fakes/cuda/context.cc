@@ -55,8 +55,8 @@ unsigned long long NewContextId() {
 
 }  // namespace
 
-std::vector<CUcontext>& ContextStack() {
-  thread_local std::vector<CUcontext> stack;
+Stack& ContextStack() {
+  thread_local Stack stack;
   return stack;
 }
 
@@ -66,7 +66,7 @@ CUresult CheckAlive(CUcontext context) {
 }
 
 CUresult NeedContext(CUcontext* context) {
-  const std::vector<CUcontext>& stack = ContextStack();
+  const Stack& stack = ContextStack();
   if (stack.empty()) return CUDA_ERROR_INVALID_CONTEXT;
   *context = stack.back();
   return CheckAlive(*context);
@@ -189,7 +189,7 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags,
 CUresult cuCtxGetCurrent(CUcontext* context) {
   const CUresult error = Enter("cuCtxGetCurrent", kQuiet);
   if (error != CUDA_SUCCESS) return error;
-  const std::vector<CUcontext>& stack = ContextStack();
+  const Stack& stack = ContextStack();
   *context = stack.empty() ? nullptr : stack.back();
   return CUDA_SUCCESS;
 }
@@ -197,7 +197,7 @@ CUresult cuCtxGetCurrent(CUcontext* context) {
 CUresult cuCtxSetCurrent(CUcontext context) {
   const CUresult error = Enter("cuCtxSetCurrent", kQuiet);
   if (error != CUDA_SUCCESS) return error;
-  std::vector<CUcontext>& stack = ContextStack();
+  Stack& stack = ContextStack();
   if (context == nullptr) {
     if (!stack.empty()) stack.pop_back();
     return CUDA_SUCCESS;
@@ -267,7 +267,7 @@ CUresult cuCtxDestroy(CUcontext context) {
   const CUresult alive = CheckAlive(context);
   if (alive != CUDA_SUCCESS) return alive;
   context->alive = false;
-  std::vector<CUcontext>& stack = ContextStack();
+  Stack& stack = ContextStack();
   if (!stack.empty() && stack.back() == context) stack.pop_back();
   return CUDA_SUCCESS;
 }

@@ -119,8 +119,25 @@ uint32_t SimDevice(uint32_t device);
 // The driver's number; -1 where CUDA_VISIBLE_DEVICES hides it.
 int DriverDevice(uint32_t sim_device);
 
-// The thread's, last one current.
-std::vector<CUcontext>& ContextStack();
+// A thread's contexts, the last one current.  Nothing to destroy: a thread may
+// ask while it ends.
+class Stack {
+ public:
+  bool empty() const { return count_ == 0; }
+  CUcontext& back() { return contexts_[count_ - 1]; }
+  CUcontext back() const { return contexts_[count_ - 1]; }
+  void push_back(CUcontext context) {
+    if (count_ == kMost) Die("a thread has more than %d contexts", kMost);
+    contexts_[count_++] = context;
+  }
+  void pop_back() { --count_; }
+
+ private:
+  static constexpr int kMost = 64;
+  CUcontext contexts_[kMost] = {};
+  int count_ = 0;
+};
+Stack& ContextStack();
 // The current context, usable: 201 without one, 709 if it is gone.
 CUresult NeedContext(CUcontext* context);
 CUresult CheckAlive(CUcontext context);
