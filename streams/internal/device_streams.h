@@ -80,7 +80,9 @@ class StreamRecycler {
   bool Keep(Class* c, StreamRecord* record) DEVRT_REQUIRES(mutex_);
   // Release, but for what a host function may do itself.
   void GiveBack(StreamRecord* record) DEVRT_EXCLUDES(mutex_);
-  StreamRef Publish(StreamRecord* record);
+  // A serial as NextStreamSerial gives, without its atomic step.
+  uint64_t NextSerial() DEVRT_REQUIRES(mutex_);
+  StreamRef Publish(StreamRecord* record, uint64_t serial);
   void Destroy(StreamRecord* record);
   // Destroy, and the record may be used again.
   void DestroyAndBlank(StreamRecord* record) DEVRT_EXCLUDES(mutex_);
@@ -90,6 +92,8 @@ class StreamRecycler {
   std::vector<std::unique_ptr<Class>> classes_ DEVRT_GUARDED_BY(mutex_);
   StreamRecord* blank_ DEVRT_GUARDED_BY(mutex_) = nullptr;  // no native stream
   std::vector<StreamRecord*> per_thread_ DEVRT_GUARDED_BY(mutex_);
+  uint64_t next_serial_ DEVRT_GUARDED_BY(mutex_) = 0;
+  uint64_t end_of_serials_ DEVRT_GUARDED_BY(mutex_) = 0;
   // The device's range of priorities, asked for once.
   bool has_priorities_ DEVRT_GUARDED_BY(mutex_) = false;
   int priority_greatest_ DEVRT_GUARDED_BY(mutex_) = 0;

@@ -20,6 +20,8 @@ constexpr int kLooks = 4;
 // And for a used stream that comes back beyond kMaxKept: more than one, so that
 // the number goes down again.
 constexpr size_t kTrimLooks = 2;
+// Serials that a recycler takes at a time.
+constexpr uint64_t kSerials = 1024;
 
 // A destructor cannot return an error, and frees succeed after a fault.
 void LogUnlessLost(DeviceRecord* device, devrt_status error, const char* call) {
@@ -33,9 +35,24 @@ void LogUnlessLost(DeviceRecord* device, devrt_status error, const char* call) {
 
 }  // namespace
 
-uint64_t NextStreamSerial() {
+namespace {
+
+// The first of `count` serials that no other stream of the process has.
+uint64_t TakeSerials(uint64_t count) {
   static std::atomic<uint64_t> next{1};
-  return next.fetch_add(1, std::memory_order_relaxed);
+  return next.fetch_add(count, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+uint64_t NextStreamSerial() { return TakeSerials(1); }
+
+uint64_t StreamRecycler::NextSerial() {
+  if (next_serial_ == end_of_serials_) {
+    next_serial_ = TakeSerials(kSerials);
+    end_of_serials_ = next_serial_ + kSerials;
+  }
+  return next_serial_++;
 }
 
 absl::StatusOr<int> StreamRecycler::ClampPriority(int priority) {
@@ -155,10 +172,9 @@ void StreamRecycler::Trim() {
   for (const Surplus& c : classes) TrimClass(c.priority, c.blocking, c.busy);
 }
 
-StreamRef StreamRecycler::Publish(StreamRecord* record) {
+StreamRef StreamRecycler::Publish(StreamRecord* record, uint64_t serial) {
   record->dirty.store(false, std::memory_order_relaxed);
   record->exposed.store(false, std::memory_order_relaxed);
-  const uint64_t serial = NextStreamSerial();
   record->serial.store(serial, std::memory_order_release);
   device_->live_streams.fetch_add(1, std::memory_order_relaxed);
   return StreamRef(record, serial);
@@ -183,7 +199,7 @@ absl::StatusOr<StreamRef> StreamRecycler::MakeNative(
     record->priority = desc.priority;
   }
   record->handle.store(handle, std::memory_order_release);
-  return Publish(record);
+  return Publish(record, NextStreamSerial());
 }
 
 StreamRecord* StreamRecycler::TakeBlank(StreamKind kind, bool blocking,
@@ -207,15 +223,22 @@ void StreamRecycler::PushBlank(StreamRecord* record) {
 }
 
 absl::StatusOr<StreamRef> StreamRecycler::Create(StreamOptions options) {
+  {
+    // The usual case, with one lock.
+    MutexLock lock(&mutex_);
+    if (has_priorities_) {
+      Class* c = FindClass(
+          std::clamp(options.priority, priority_greatest_, priority_least_),
+          options.blocking);
+      if (StreamRecord* record = PopIdle(c)) {
+        return Publish(record, NextSerial());
+      }
+    }
+  }
   auto priority = ClampPriority(options.priority);
   if (!priority.ok()) return priority.status();
-  {
-    MutexLock lock(&mutex_);
-    Class* c = FindClass(*priority, options.blocking);
-    if (StreamRecord* record = PopIdle(c)) return Publish(record);
-  }
   if (StreamRecord* record = FindFinished(*priority, options.blocking)) {
-    return Publish(record);
+    return Publish(record, NextStreamSerial());
   }
   if (!IsOpen(device_)) return ClosedError(device_);
   devrt_stream_desc_v0 desc{};
