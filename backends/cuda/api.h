@@ -37,7 +37,6 @@ class Api {
   static constexpr const char* kBackend = "cuda";
   static constexpr Error kSuccess = CUDA_SUCCESS;
   static constexpr Error kNotReady = CUDA_ERROR_NOT_READY;
-  static constexpr Error kInvalidContext = CUDA_ERROR_INVALID_CONTEXT;
   static constexpr Error kNotPermitted = CUDA_ERROR_NOT_PERMITTED;
   static constexpr Error kMapFailed = CUDA_ERROR_MAP_FAILED;
   static constexpr Error kContextIsDestroyed = CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -53,9 +52,23 @@ class Api {
   // below 32 KiB with driver 580.
   static constexpr uint64_t kEarlyReadBelow = 64 << 10;
 
+  // The driver does by itself what some leave to backends/gpu: bare records and
+  // waits count for the legacy stream's rules (C9), operations find their
+  // device (C15, C16), destroyed streams end their work (C17, C18), and events
+  // may be recorded again at any time (C27).
+  static constexpr bool kBareLegacyWorkIsSkipped = false;
+  static constexpr bool kRunsOnCurrentDevice = false;
+  static constexpr bool kDestroyedStreamsLoseWork = false;
+  static constexpr bool kPendingRecordsAreFixed = false;
+  static constexpr uint32_t kPageableAsync = DEVRT_PAGEABLE_STAGED;
+  static constexpr uint32_t kFaultDelivery = DEVRT_FAULT_DELIVERY_STATUS;
+
   // Finds the driver and its functions; initialises nothing.  nullptr with
   // `*why` where there is none, or one that is too old.
   static std::unique_ptr<Api> Load(std::string* why);
+
+  // DEVRT_CAP_* that this driver's lack of functions takes away.
+  uint64_t MissingCapabilities() const { return 0; }
 
   // Number of devices without initialising the driver (device_count.h); -1 if
   // that cannot be told.
@@ -75,6 +88,11 @@ class Api {
   }
   // Fills what the vendor knows; creates no context.
   Error Describe(Device device, devrt_device_props_v0* props) const;
+  // What the kernels' clock counts in so many nanoseconds.
+  Error Ticks(Device, uint64_t nanoseconds, uint64_t* ticks) const {
+    *ticks = nanoseconds;
+    return kSuccess;
+  }
   Error CanAccessPeer(Device device, Device peer, int* can) const {
     return cuDeviceCanAccessPeer_(can, device, peer);
   }

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cuda/error_table.h"
 
-#include <algorithm>
-#include <iterator>
-
 namespace devrt::cuda {
 namespace {
 
@@ -121,13 +118,7 @@ constexpr ErrorMeaning kMeanings[] = {
 }  // namespace
 
 const gpu::ErrorMeaning& MeaningOf(int code) {
-  const auto* const found =
-      std::lower_bound(std::begin(kMeanings), std::end(kMeanings), code,
-                       [](const ErrorMeaning& m, int c) { return m.code < c; });
-  if (found == std::end(kMeanings) || found->code != code) {
-    return gpu::kUnlistedError;
-  }
-  return *found;
+  return gpu::FindMeaning(kMeanings, code);
 }
 
 }  // namespace devrt::cuda

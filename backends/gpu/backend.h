@@ -4,9 +4,9 @@
 // is the Api (backends/cuda/api.h says what one has), and nothing here asks
 // which vendor it is.
 //
-// The members are defined in device.h memory.h stream.h records.h event.h
-// copy.h kernels.h probe.h elementwise.h reduce.h; a plugin includes all of
-// them and instantiates Backend<Api> once.
+// The members are defined in device.h memory.h stream.h ending.h records.h
+// legacy_edges.h event.h copy.h kernels.h probe.h elementwise.h reduce.h; a
+// plugin includes all of them and instantiates Backend<Api> once.
 //
 // Threads: every slot from any thread, as its tag says.  No lock is held across
 // a native call that may wait.
@@ -24,6 +24,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "backends/gpu/fresh_events.h"
 #include "backends/gpu/queue_window.h"
 #include "backends/gpu/tensor_args.h"
 #include "devrt/backends/abi/devrt_event_ipc.h"
@@ -108,6 +109,14 @@ class Backend {
   using Error = typename Api::Error;
   using Context = typename Api::Context;
 
+  struct Stream;
+  // Of a device's legacy rules (legacy_edges.h).
+  struct LegacyEdges {
+    std::mutex mutex;  // guards what follows, and BareWork of the streams
+    std::vector<Stream*> blocking;
+    typename Api::Event bare{};  // behind the legacy stream's bare work
+    uint64_t bare_count = 0;
+  };
   struct Device {
     uint32_t ordinal = 0;
     typename Api::Device native{};
@@ -128,6 +137,7 @@ class Backend {
       typename Api::Function reduce[kKernelDtypeCount] = {};
     } tensors;
     std::atomic<bool> has_tensors{false};
+    LegacyEdges edges;
   };
   struct Stream {
     Device* device;
@@ -144,15 +154,23 @@ class Backend {
     typename Api::Event marker{};
     bool marker_pending = false;
     uint64_t marked_records = 0;               // the marker is behind these
+    FreshEvents<Api> markers;                  // other than `marker`
     std::atomic<typename Api::Event> fence{};  // of Fence
     QueueWindow<Api> window;
+    struct BareWork {
+      typename Api::Event event{};  // behind it
+      uint64_t count = 0;
+      uint64_t joined = 0;         // of these, by the legacy stream
+      uint64_t legacy_joined = 0;  // of the legacy stream's, by this one
+    } bare;
   };
   struct Event {
     Device* device;
     uint32_t flags;
     std::mutex mutex;  // held while the native event is made or exchanged
     std::atomic<typename Api::Event> native{};
-    Context context{};  // of the native event
+    FreshEvents<Api> others;  // earlier native events of it
+    Context context{};        // of the native event
     uint64_t context_id = 0;
     // How often it was recorded, and which of these is known to be complete:
     // asking a finished event is the driver's most expensive answer.
@@ -175,7 +193,7 @@ class Backend {
       switched_ = error_ == Api::kSuccess;
     }
     ~ContextScope() {
-      if (switched_) api_.SetCurrent(previous_);
+      if (switched_) (void)api_.SetCurrent(previous_);
     }
     ContextScope(const ContextScope&) = delete;
     Error error() const { return error_; }
@@ -238,10 +256,11 @@ class Backend {
   }
   devrt_status Init();
 
-  // Default streams are meant by the current context.
+  // Default streams are meant by the current context; with some vendors every
+  // operation has to find its stream's device current (C15, C16).
   template <typename Call>
   Error InContext(const Stream& stream, Call call) {
-    if (stream.kind != DEVRT_STREAM_LEGACY &&
+    if (!Api::kRunsOnCurrentDevice && stream.kind != DEVRT_STREAM_LEGACY &&
         stream.kind != DEVRT_STREAM_PER_THREAD) {
       return call();
     }
@@ -271,6 +290,20 @@ class Backend {
   devrt_status DefaultStream(Device* device, uint32_t kind,
                              devrt_stream* stream);
   void DestroyEventsOf(Stream* stream);
+  Error Renew(FreshEvents<Api>* others, typename Api::Event current,
+              unsigned flags, typename Api::Event* event);
+  Error RecordFresh(Event* event, Stream* stream);
+
+  // ---- ending.h
+  devrt_status DestroyLater(std::unique_ptr<Stream> stream);
+  void DestroyEnded();
+
+  // ---- legacy_edges.h
+  void AddBlocking(Stream* stream);
+  void RemoveBlocking(Stream* stream);
+  Error JoinLegacy(Stream* stream);
+  Error NoteBareWork(Stream* stream);
+  Error WaitBare(Stream* stream, typename Api::Event event);
   bool ReadsEarly(const Stream& stream, uint64_t size, uint32_t kind) const;
   Error Fence(Stream* stream);
   static bool HidesRecords(const Stream& stream);
@@ -353,7 +386,13 @@ class Backend {
   std::atomic<bool> has_aligned_{false};  // ever
   std::unordered_map<uint32_t, std::unique_ptr<Stream>> legacy_;
   std::vector<std::unique_ptr<Stream>> per_thread_;
-  std::vector<Stream*> foreign_;              // adopted, of other contexts
+  std::vector<Stream*> foreign_;  // adopted, of other contexts
+  struct Ending {
+    std::unique_ptr<Stream> stream;
+    typename Api::Event last;  // behind all of its work
+  };
+  std::mutex endings_mutex_;  // guards the next one
+  std::vector<Ending> endings_;
   std::mutex peers_mutex_;                    // guards the next one
   std::unordered_map<uint64_t, bool> peers_;  // (device, peer): by us
 };

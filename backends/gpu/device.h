@@ -17,13 +17,13 @@ template <class Api>
 std::unique_ptr<Backend<Api>> Backend<Api>::Open(const devrt_host_v0* host,
                                                  devrt_status* error,
                                                  uint64_t* capabilities) {
-  (void)capabilities;
   std::string why;
   std::unique_ptr<Api> api = Api::Load(&why);
   if (api == nullptr) {
     *error = plugin::Error(host, DEVRT_UNAVAILABLE, 0, why);
     return nullptr;
   }
+  *capabilities &= ~api->MissingCapabilities();
   int count = api->CountWithoutInit();
   if (count < 0) {
     Error native = api->Init();
@@ -47,7 +47,9 @@ std::unique_ptr<Backend<Api>> Backend<Api>::Open(const devrt_host_v0* host,
 template <class Api>
 Backend<Api>::~Backend() {
   for (const Device& device : devices_) {
-    if (device.context.load() != Context{}) api_->Release(device.native);
+    if (device.context.load() != Context{}) {
+      (void)api_->Release(device.native);
+    }
   }
 }
 
@@ -192,9 +194,9 @@ devrt_status Backend<Api>::device_props(uint32_t ordinal,
     }
     mine.alloc_alignment = 256;
     mine.queue_depth = kQueueDepth;
-    mine.pageable_async = DEVRT_PAGEABLE_STAGED;
+    mine.pageable_async = Api::kPageableAsync;
     mine.raw_free_syncs = 1;
-    mine.fault_delivery = DEVRT_FAULT_DELIVERY_STATUS;
+    mine.fault_delivery = Api::kFaultDelivery;
     mine.fault_scope = DEVRT_FAULT_SCOPE_PROCESS;
     device->props = mine;
     device->has_props = true;
@@ -243,6 +245,7 @@ devrt_status Backend<Api>::device_sync(uint32_t ordinal) {
     if (error == Api::kSuccess) error = api_->SynchronizeContext();
     if (error != Api::kSuccess) return Take(error, "device sync", device);
   }
+  DestroyEnded();
   for (const typename Api::Stream stream : foreign) {
     if (devrt_status error = Take(api_->SynchronizeStream(stream),
                                   "sync of a foreign context", device)) {

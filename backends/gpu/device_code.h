@@ -6,9 +6,14 @@
 #ifndef DEVRT_BACKENDS_GPU_DEVICE_CODE_H_
 #define DEVRT_BACKENDS_GPU_DEVICE_CODE_H_
 
+#ifdef __HIP__
+#include <hip/hip_runtime.h>
+// Parameters are in constant memory by themselves.
+#define __grid_constant__
+#endif
+
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "backends/gpu/tensor_args.h"
 
@@ -85,6 +90,39 @@ DEVRT_HOST_DEVICE inline void Fence() {
 #endif
 }
 
+#if defined(__CUDACC__) || defined(__HIP__)
+// A device-wide clock: nanoseconds, or ticks of a rate that the host knows.
+__device__ inline uint64_t Clock() {
+#if defined(__CUDA_ARCH__)
+  uint64_t now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  return now;
+#elif defined(__HIP_DEVICE_COMPILE__)
+  return __builtin_amdgcn_s_memrealtime();
+#else
+  return 0;
+#endif
+}
+
+// The ends of a kernel that must not go on: an assertion, and an instruction
+// that traps.
+__device__ inline void FailAssertion() {
+#ifdef __HIP__
+  // There is no printing of it without the host's help; the trap is the same.
+  __builtin_trap();
+#else
+  __assert_fail("fault", __FILE__, __LINE__, "devrt_fault");
+#endif
+}
+__device__ inline void Trap() {
+#ifdef __HIP__
+  __builtin_trap();
+#else
+  asm volatile("trap;");
+#endif
+}
+#endif
+
 // What is there now, whoever wrote it, and not what a cache holds.
 template <typename T>
 DEVRT_HOST_DEVICE T LoadFresh(const T* from) {
@@ -100,7 +138,7 @@ DEVRT_HOST_DEVICE T LoadFresh(const T* from) {
 #endif
   }
   T value;
-  std::memcpy(&value, words, sizeof value);
+  CopyBytes(&value, words, sizeof value);
   return value;
 }
 

@@ -6,7 +6,6 @@
 #define DEVRT_BACKENDS_GPU_ELEMENTS_H_
 
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 
 #include "backends/tensor/dtype.h"
@@ -22,14 +21,14 @@ DEVRT_HOST_DEVICE T LoadBytes(const void* from) {
   const auto* const source = static_cast<const volatile unsigned char*>(from);
   for (size_t i = 0; i < sizeof bytes; ++i) bytes[i] = source[i];
   T value;
-  std::memcpy(&value, bytes, sizeof value);
+  CopyBytes(&value, bytes, sizeof value);
   return value;
 }
 
 template <typename T>
 DEVRT_HOST_DEVICE void StoreBytes(void* to, T value) {
   unsigned char bytes[sizeof(T)];
-  std::memcpy(bytes, &value, sizeof bytes);
+  CopyBytes(bytes, &value, sizeof bytes);
   auto* const target = static_cast<volatile unsigned char*>(to);
   for (size_t i = 0; i < sizeof bytes; ++i) target[i] = bytes[i];
 }

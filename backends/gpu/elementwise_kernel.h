@@ -5,7 +5,6 @@
 #ifndef DEVRT_BACKENDS_GPU_ELEMENTWISE_KERNEL_H_
 #define DEVRT_BACKENDS_GPU_ELEMENTWISE_KERNEL_H_
 
-#include <cstring>
 #include <type_traits>
 
 #include "backends/gpu/device_code.h"
@@ -93,7 +92,7 @@ DEVRT_HOST_DEVICE void LoadPlaces(const ApplyArgs& args,
                                                      places.first * sizeof(T));
   } else {
     const auto raw = Gather<RawType<T>, kCount>(args, places, operand);
-    std::memcpy(&pack, &raw, sizeof pack);
+    CopyBytes(&pack, &raw, sizeof pack);
   }
   for (int i = 0; i < kCount; ++i) values[i] = pack.items[i];
 }
@@ -110,7 +109,7 @@ DEVRT_HOST_DEVICE void StorePlaces(const ApplyArgs& args,
     return;
   }
   Pack<RawType<T>, kCount> raw;
-  std::memcpy(&raw, &pack, sizeof raw);
+  CopyBytes(&raw, &pack, sizeof raw);
   Scatter(args, places, raw);
 }
 
@@ -276,7 +275,7 @@ DEVRT_HOST_DEVICE void LoadBits(const ApplyArgs& args,
   T values[kConvertCount] = {};
   LoadPlaces(args, places, 1, values);
   for (int i = 0; i < kConvertCount; ++i) {
-    std::memcpy(&bits[i], &values[i], sizeof values[i]);
+    CopyBytes(&bits[i], &values[i], sizeof values[i]);
   }
 }
 
@@ -301,7 +300,7 @@ DEVRT_HOST_DEVICE void StoreAs(From value, uint32_t dtype, void* to,
 template <typename T>
 DEVRT_HOST_DEVICE tensor::ComputeType<T> Value(const Bits& bits) {
   T value;
-  std::memcpy(&value, &bits, sizeof value);
+  CopyBytes(&value, &bits, sizeof value);
   return tensor::Widen(value);
 }
 
@@ -415,7 +414,7 @@ DEVRT_HOST_DEVICE inline void FillChunk(const FillArgs& args, char* at) {
   char* const end = begin + args.walk.elements * args.item;
   if (at >= begin && at + sizeof(Chunk) <= end) {
     Chunk chunk;
-    std::memcpy(chunk.bytes, args.by_address, sizeof chunk.bytes);
+    CopyBytes(chunk.bytes, args.by_address, sizeof chunk.bytes);
     *reinterpret_cast<Chunk*>(at) = chunk;
     return;
   }
@@ -429,7 +428,7 @@ DEVRT_HOST_DEVICE inline void FillChunk(const FillArgs& args, char* at) {
 template <typename T>
 DEVRT_HOST_DEVICE void FillElement(const FillArgs& args, uint64_t index) {
   T value;
-  std::memcpy(&value, args.value, sizeof value);
+  CopyBytes(&value, args.value, sizeof value);
   char* const out = static_cast<char*>(args.out.data);
   StoreElement<T>(out + args.walk.OffsetOf(index, 0), value,
                   args.out.is_aligned != 0);

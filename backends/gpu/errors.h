@@ -5,6 +5,9 @@
 #ifndef DEVRT_BACKENDS_GPU_ERRORS_H_
 #define DEVRT_BACKENDS_GPU_ERRORS_H_
 
+#include <algorithm>
+#include <cstddef>
+
 #include "devrt/backends/abi/devrt_plugin.h"
 
 namespace devrt::gpu {
@@ -24,6 +27,16 @@ struct ErrorMeaning {
 // A code that the table does not list.
 inline constexpr ErrorMeaning kUnlistedError = {-1, DEVRT_INTERNAL,
                                                 ErrorClass::kSuspect};
+
+// In a vendor's table, which is sorted by code.
+template <size_t kCount>
+const ErrorMeaning& FindMeaning(const ErrorMeaning (&table)[kCount], int code) {
+  const ErrorMeaning* const end = table + kCount;
+  const ErrorMeaning* const found =
+      std::lower_bound(table, end, code,
+                       [](const ErrorMeaning& m, int c) { return m.code < c; });
+  return found != end && found->code == code ? *found : kUnlistedError;
+}
 
 }  // namespace devrt::gpu
 

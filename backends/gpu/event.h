@@ -34,6 +34,7 @@ devrt_status Backend<Api>::event_destroy(devrt_event handle) {
   const typename Api::Event native = gone->native.load();
   if (native == typename Api::Event{}) return nullptr;
   if (CheckAlive(*gone) != Api::kSuccess) return nullptr;
+  gone->others.Destroy(*api_);
   return TakeEnd(api_->DestroyEvent(native), "event destruction", gone->device);
 }
 
@@ -148,10 +149,7 @@ devrt_status Backend<Api>::event_record(devrt_event handle,
       return error;
     }
   }
-  const Error error = On(*stream, [&] {
-    return api_->Record(event->native.load(std::memory_order_acquire),
-                        stream->native);
-  });
+  const Error error = On(*stream, [&] { return RecordFresh(event, stream); });
   if (error != Api::kSuccess) {
     return Take(error, "event record", event->device);
   }
@@ -161,6 +159,29 @@ devrt_status Backend<Api>::event_record(devrt_event handle,
     stream->records.fetch_add(1, std::memory_order_acq_rel);
   }
   return nullptr;
+}
+
+template <class Api>
+typename Api::Error Backend<Api>::RecordFresh(Event* event, Stream* stream) {
+  if constexpr (!Api::kPendingRecordsAreFixed) {
+    return api_->Record(event->native.load(std::memory_order_acquire),
+                        stream->native);
+  }
+  Error error = JoinLegacy(stream);
+  if (error != Api::kSuccess) return error;
+  {
+    // Held over the record: what is chosen is nobody else's until then.
+    const std::lock_guard<std::mutex> lock(event->mutex);
+    typename Api::Event native = event->native.load(std::memory_order_relaxed);
+    if (!event->shared.load(std::memory_order_acquire)) {
+      error = Renew(&event->others, native, event->flags, &native);
+    }
+    if (error == Api::kSuccess) error = api_->Record(native, stream->native);
+    if (error != Api::kSuccess) return error;
+    // Behind the record: until then questions are about the former one.
+    event->native.store(native, std::memory_order_release);
+  }
+  return NoteBareWork(stream);
 }
 
 template <class Api>

@@ -14,7 +14,13 @@ devrt_status Backend<Api>::ProbeSpin(devrt_stream handle,
                                      uint64_t nanoseconds) {
   Stream* const stream = Of(handle);
   if (devrt_status error = LoadKernels(stream->device)) return error;
-  void* arguments[] = {&nanoseconds};
+  uint64_t ticks = 0;
+  if (devrt_status error =
+          Take(api_->Ticks(stream->device->native, nanoseconds, &ticks),
+               "clock rate", stream->device)) {
+    return error;
+  }
+  void* arguments[] = {&ticks};
   return LaunchProbe(stream, stream->device->probe.spin, arguments);
 }
 
@@ -46,7 +52,13 @@ devrt_status Backend<Api>::FlagWait(devrt_stream handle, devrt_flag flag,
   Stream* const stream = Of(handle);
   if (devrt_status error = LoadKernels(stream->device)) return error;
   const volatile uint32_t* word = Of(flag)->word;
-  void* arguments[] = {&word, &timeout};
+  uint64_t ticks = 0;
+  if (devrt_status error =
+          Take(api_->Ticks(stream->device->native, timeout, &ticks),
+               "clock rate", stream->device)) {
+    return error;
+  }
+  void* arguments[] = {&word, &ticks};
   return LaunchProbe(stream, stream->device->probe.wait, arguments);
 }
 

@@ -38,6 +38,9 @@ typename Api::Error Backend<Api>::RecordMarker(Stream* stream) {
     error = api_->CreateEvent(false, false, false, &stream->marker);
   }
   if (error == Api::kSuccess) {
+    error = Renew(&stream->markers, stream->marker, 0, &stream->marker);
+  }
+  if (error == Api::kSuccess) {
     error = api_->Record(stream->marker, stream->native);
   }
   if (error != Api::kSuccess) return error;
@@ -50,14 +53,16 @@ typename Api::Error Backend<Api>::RecordMarker(Stream* stream) {
 template <class Api>
 typename Api::Error Backend<Api>::SynchronizeRecords(Stream* stream) {
   uint64_t records = 0;
+  typename Api::Event marker{};
   {
     const std::lock_guard<std::mutex> lock(stream->marker_mutex);
     if (const Error error = RecordMarker(stream); error != Api::kSuccess) {
       return error;
     }
     records = stream->marked_records;
+    marker = stream->marker;
   }
-  const Error error = api_->SynchronizeEvent(stream->marker);
+  const Error error = api_->SynchronizeEvent(marker);
   if (error == Api::kSuccess) {
     stream->records_complete.store(records, std::memory_order_release);
   }
@@ -128,14 +133,44 @@ typename Api::Error Backend<Api>::Fence(Stream* stream) {
   return error != Api::kSuccess ? error : api_->Wait(stream->native, fence);
 }
 
-// ---- Both
+// ---- Pending records
+//
+// Where re-recording an event whose record is pending is undefined (C27), what
+// is recorded is another one: `*event` becomes `current` if that is complete,
+// and what no pending record holds if not.  In the stream's context.
+
+template <class Api>
+typename Api::Error Backend<Api>::Renew(FreshEvents<Api>* others,
+                                        typename Api::Event current,
+                                        unsigned flags,
+                                        typename Api::Event* event) {
+  *event = current;
+  if constexpr (Api::kPendingRecordsAreFixed) {
+    return others->Take(
+        *api_, current,
+        [&](typename Api::Event* made) {
+          return api_->CreateEvent((flags & DEVRT_EVENT_TIMING) != 0,
+                                   (flags & DEVRT_EVENT_BLOCKING_SYNC) != 0,
+                                   false, made);
+        },
+        event);
+  } else {
+    (void)others;
+    (void)flags;
+    return Api::kSuccess;
+  }
+}
+
+// ---- All of them
 
 template <class Api>
 void Backend<Api>::DestroyEventsOf(Stream* stream) {
   for (const typename Api::Event event :
-       {stream->marker, stream->fence.load(std::memory_order_relaxed)}) {
+       {stream->marker, stream->fence.load(std::memory_order_relaxed),
+        stream->bare.event}) {
     if (event != typename Api::Event{}) (void)api_->DestroyEvent(event);
   }
+  stream->markers.Destroy(*api_);
   stream->window.Destroy(*api_);
 }
 

@@ -14,7 +14,6 @@
 #ifndef DEVRT_BACKENDS_GPU_REDUCE_KERNEL_H_
 #define DEVRT_BACKENDS_GPU_REDUCE_KERNEL_H_
 
-#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -174,7 +173,7 @@ DEVRT_HOST_DEVICE PartialType<T> FoldGathered(const ReduceArgs& args,
   using P = PartialType<T>;
   const auto raw = GatherReduced<RawType<T>>(args, base, first, end);
   Pack<T, kGathered> pack;
-  std::memcpy(&pack, &raw, sizeof pack);
+  CopyBytes(&pack, &raw, sizeof pack);
   P values[kGathered];
   for (int i = 0; i < kGathered; ++i, first += args.lanes) {
     values[i] =

@@ -17,6 +17,7 @@ template <typename Call>
 devrt_status Backend<Api>::Submit(Stream* stream, const char* entry_point,
                                   Call call) {
   Error error = CheckAlive(*stream);
+  if (error == Api::kSuccess) error = JoinLegacy(stream);
   // What others submit to a stream of theirs is not counted here.
   if (error == Api::kSuccess && stream->kind != DEVRT_STREAM_ADOPT) {
     const uint64_t number = stream->window.Count();
@@ -57,12 +58,14 @@ devrt_status Backend<Api>::stream_create(uint32_t ordinal,
   made->blocking = (desc->flags & DEVRT_STREAM_BLOCKING) != 0;
   made->context = context;
   made->context_id = device->context_id.load(std::memory_order_relaxed);
+  DestroyEnded();
   const ContextScope scope(*api_, context);
   Error error = scope.error();
   if (error == Api::kSuccess) {
     error = api_->CreateStream(made->blocking, desc->priority, &made->native);
   }
   if (error != Api::kSuccess) return Take(error, "stream creation", device);
+  AddBlocking(made.get());
   *stream = reinterpret_cast<devrt_stream>(made.release());
   return nullptr;
 }
@@ -119,6 +122,7 @@ devrt_status Backend<Api>::DefaultStream(Device* device, uint32_t kind,
     made->thread = self;
     mine = made.get();
     if (!is_gone) own.streams[device->ordinal] = mine;
+    AddBlocking(mine);
     const std::lock_guard<std::mutex> lock(mutex_);
     per_thread_.push_back(std::move(made));
   }
@@ -167,6 +171,7 @@ devrt_status Backend<Api>::Adopt(Device* device, void* native,
     const std::lock_guard<std::mutex> lock(mutex_);
     foreign_.push_back(made.get());
   }
+  AddBlocking(made.get());
   *stream = reinterpret_cast<devrt_stream>(made.release());
   return nullptr;
 }
@@ -180,8 +185,14 @@ devrt_status Backend<Api>::stream_destroy(devrt_stream handle) {
                   "a default stream of %s:%u cannot be destroyed",
                   Api::kBackend, stream->device->ordinal);
   }
-  const std::unique_ptr<Stream> gone(stream);
+  std::unique_ptr<Stream> gone(stream);
+  RemoveBlocking(stream);
   const bool is_alive = CheckAlive(*stream) == Api::kSuccess;
+  if (Api::kDestroyedStreamsLoseWork && is_alive &&
+      gone->kind != DEVRT_STREAM_ADOPT) {
+    DestroyEnded();
+    return DestroyLater(std::move(gone));
+  }
   if (is_alive) DestroyEventsOf(stream);
   if (gone->kind == DEVRT_STREAM_ADOPT) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -243,9 +254,8 @@ devrt_status Backend<Api>::stream_wait_event(devrt_stream handle,
                    const Error error = event->context_id == stream->context_id
                                            ? Api::kSuccess
                                            : CheckAlive(*event);
-                   return error != Api::kSuccess
-                              ? error
-                              : api_->Wait(stream->native, native);
+                   return error != Api::kSuccess ? error
+                                                 : WaitBare(stream, native);
                  }),
               "wait for an event", stream->device);
 }
@@ -270,7 +280,10 @@ devrt_status Backend<Api>::host_func(devrt_stream handle,
     c->fn(c->arg, c->backend->Take(error, "host function", c->device));
   };
   const Error error = On(*stream, [&] {
-    return api_->AddCallback(stream->native, run, call.get());
+    const Error joined = JoinLegacy(stream);
+    return joined != Api::kSuccess
+               ? joined
+               : api_->AddCallback(stream->native, run, call.get());
   });
   if (error != Api::kSuccess)
     return Take(error, "host function", stream->device);

@@ -15,7 +15,6 @@
 #define DEVRT_BACKENDS_TENSOR_DTYPE_H_
 
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 
 #include "backends/tensor/host_device.h"
@@ -136,13 +135,13 @@ DEVRT_HOST_DEVICE auto VisitDtype(uint32_t dtype, F&& f)
 
 DEVRT_HOST_DEVICE inline uint32_t BitsOf(float value) {
   uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
+  CopyBytes(&bits, &value, sizeof bits);
   return bits;
 }
 
 DEVRT_HOST_DEVICE inline float FloatOf(uint32_t bits) {
   float value;
-  std::memcpy(&value, &bits, sizeof value);
+  CopyBytes(&value, &bits, sizeof value);
   return value;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Built without nvcc: the extensions over kernels are absent.
+// Built without a device's compiler: the extensions over kernels are absent.
 #include "backends/gpu/backend.h"
 
 namespace devrt::gpu {
