@@ -111,11 +111,18 @@ class Backend {
 
   struct Stream;
   // Of a device's legacy rules (legacy_edges.h).
+  struct BareWork {
+    uint64_t count = 0;
+    uint64_t joined = 0;         // of these, by the legacy stream
+    uint64_t legacy_joined = 0;  // of the legacy stream's, by this one
+    typename Api::Event event{};
+    bool is_behind_it = false;  // the event is
+  };
   struct LegacyEdges {
     std::mutex mutex;  // guards what follows, and BareWork of the streams
     std::vector<Stream*> blocking;
-    typename Api::Event bare{};  // behind the legacy stream's bare work
-    uint64_t bare_count = 0;
+    BareWork legacy;
+    std::vector<typename Api::Event> left;  // behind that of destroyed streams
   };
   struct Device {
     uint32_t ordinal = 0;
@@ -157,12 +164,7 @@ class Backend {
     FreshEvents<Api> markers;                  // other than `marker`
     std::atomic<typename Api::Event> fence{};  // of Fence
     QueueWindow<Api> window;
-    struct BareWork {
-      typename Api::Event event{};  // behind it
-      uint64_t count = 0;
-      uint64_t joined = 0;         // of these, by the legacy stream
-      uint64_t legacy_joined = 0;  // of the legacy stream's, by this one
-    } bare;
+    BareWork bare;
   };
   struct Event {
     Device* device;
@@ -256,21 +258,35 @@ class Backend {
   }
   devrt_status Init();
 
-  // Default streams are meant by the current context; with some vendors every
-  // operation has to find its stream's device current (C15, C16).
+  // Default streams are meant by the current context.
   template <typename Call>
   Error InContext(const Stream& stream, Call call) {
-    if (!Api::kRunsOnCurrentDevice && stream.kind != DEVRT_STREAM_LEGACY &&
+    if (stream.kind != DEVRT_STREAM_LEGACY &&
         stream.kind != DEVRT_STREAM_PER_THREAD) {
       return call();
     }
+    return WithContext(stream, call);
+  }
+  template <typename Call>
+  Error WithContext(const Stream& stream, Call call) {
     const ContextScope scope(*api_, stream.context);
     return scope.error() != Api::kSuccess ? scope.error() : call();
   }
+  // A question.
   template <typename Call>
   Error On(const Stream& stream, Call call) {
     const Error error = CheckAlive(stream);
     return error != Api::kSuccess ? error : InContext(stream, call);
+  }
+  // An operation: with some vendors it has to find its stream's device current
+  // (C15, C16), and to come behind bare work of the legacy rules (C9).
+  template <typename Call>
+  Error Enqueue(Stream* stream, Call call) {
+    Error error = CheckAlive(*stream);
+    if (error == Api::kSuccess) error = JoinLegacy(stream);
+    if (error != Api::kSuccess) return error;
+    if constexpr (Api::kRunsOnCurrentDevice) return WithContext(*stream, call);
+    return InContext(*stream, call);
   }
   // An operation on a stream: waits for room in its queue, then submits.
   template <typename Call>
@@ -302,6 +318,7 @@ class Backend {
   void AddBlocking(Stream* stream);
   void RemoveBlocking(Stream* stream);
   Error JoinLegacy(Stream* stream);
+  Error RecordBare(Stream* stream, BareWork* bare);
   Error NoteBareWork(Stream* stream);
   Error WaitBare(Stream* stream, typename Api::Event event);
   bool ReadsEarly(const Stream& stream, uint64_t size, uint32_t kind) const;

@@ -149,7 +149,8 @@ devrt_status Backend<Api>::event_record(devrt_event handle,
       return error;
     }
   }
-  const Error error = On(*stream, [&] { return RecordFresh(event, stream); });
+  const Error error =
+      Enqueue(stream, [&] { return RecordFresh(event, stream); });
   if (error != Api::kSuccess) {
     return Take(error, "event record", event->device);
   }
@@ -167,12 +168,11 @@ typename Api::Error Backend<Api>::RecordFresh(Event* event, Stream* stream) {
     return api_->Record(event->native.load(std::memory_order_acquire),
                         stream->native);
   }
-  Error error = JoinLegacy(stream);
-  if (error != Api::kSuccess) return error;
   {
     // Held over the record: what is chosen is nobody else's until then.
     const std::lock_guard<std::mutex> lock(event->mutex);
     typename Api::Event native = event->native.load(std::memory_order_relaxed);
+    Error error = Api::kSuccess;
     if (!event->shared.load(std::memory_order_acquire)) {
       error = Renew(&event->others, native, event->flags, &native);
     }

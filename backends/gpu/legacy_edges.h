@@ -3,10 +3,13 @@
 // Backend<Api>: the legacy stream's rules for bare work, that is records and
 // waits, for vendors whose rules are about kernels and copies only (C9).
 //
-// An event is recorded behind each piece of bare work of the legacy stream and
-// of the blocking ones; before the next operation on the other side, that side
-// waits for it.  Non-blocking streams, which is what devrt makes unless asked
-// otherwise, pay nothing.
+// Before the next operation on the other side, that side waits for an event
+// behind the bare work.  A blocking stream's is recorded only then: by the
+// rules, all that it has been given so far comes before an operation of the
+// legacy stream.  The legacy stream's is recorded at once: what else it is
+// given meanwhile, other streams' work with it, does not come before.
+// Non-blocking streams, which is what devrt makes unless asked otherwise, pay
+// nothing.
 
 #ifndef DEVRT_BACKENDS_GPU_LEGACY_EDGES_H_
 #define DEVRT_BACKENDS_GPU_LEGACY_EDGES_H_
@@ -25,7 +28,8 @@ void Backend<Api>::AddBlocking(Stream* stream) {
   edges.blocking.push_back(stream);
 }
 
-// Its last bare work goes on ordering the legacy stream.
+// Its last bare work still comes before the legacy stream's next operation.  To
+// let that stream wait at once would be an operation of its own.
 template <class Api>
 void Backend<Api>::RemoveBlocking(Stream* stream) {
   if (!Api::kBareLegacyWorkIsSkipped || !stream->blocking) return;
@@ -36,8 +40,12 @@ void Backend<Api>::RemoveBlocking(Stream* stream) {
       edges.blocking.end());
   if (stream->bare.joined == stream->bare.count) return;
   const ContextScope scope(*api_, stream->context);
-  if (scope.error() != Api::kSuccess) return;
-  (void)api_->Wait(Api::LegacyStream(), stream->bare.event);
+  if (scope.error() != Api::kSuccess ||
+      RecordBare(stream, &stream->bare) != Api::kSuccess) {
+    return;
+  }
+  edges.left.push_back(stream->bare.event);
+  stream->bare.event = typename Api::Event{};
 }
 
 // Before an operation on it.
@@ -50,20 +58,43 @@ typename Api::Error Backend<Api>::JoinLegacy(Stream* stream) {
   Error error = scope.error();
   if (stream->kind != DEVRT_STREAM_LEGACY) {
     if (error != Api::kSuccess ||
-        stream->bare.legacy_joined == edges.bare_count) {
+        stream->bare.legacy_joined == edges.legacy.count) {
       return error;
     }
-    error = api_->Wait(stream->native, edges.bare);
-    if (error == Api::kSuccess) stream->bare.legacy_joined = edges.bare_count;
+    error = api_->Wait(stream->native, edges.legacy.event);
+    if (error == Api::kSuccess) stream->bare.legacy_joined = edges.legacy.count;
     return error;
   }
-  for (Stream* const other : edges.blocking) {
-    if (error != Api::kSuccess || other->bare.joined == other->bare.count) {
-      continue;
-    }
-    error = api_->Wait(stream->native, other->bare.event);
-    if (error == Api::kSuccess) other->bare.joined = other->bare.count;
+  while (error == Api::kSuccess && !edges.left.empty()) {
+    error = api_->Wait(stream->native, edges.left.back());
+    if (error != Api::kSuccess) break;
+    (void)api_->DestroyEvent(edges.left.back());
+    edges.left.pop_back();
   }
+  for (Stream* const other : edges.blocking) {
+    BareWork& bare = other->bare;
+    if (error != Api::kSuccess || bare.joined == bare.count) continue;
+    error = RecordBare(other, &bare);
+    if (error == Api::kSuccess) error = api_->Wait(stream->native, bare.event);
+    if (error == Api::kSuccess) bare.joined = bare.count;
+  }
+  return error;
+}
+
+// Has an event behind it.  Under the edges' mutex, in the stream's context.
+template <class Api>
+typename Api::Error Backend<Api>::RecordBare(Stream* stream, BareWork* bare) {
+  if (bare->is_behind_it) return Api::kSuccess;
+  typename Api::Event made{};
+  Error error = api_->CreateEvent(false, false, false, &made);
+  if (error == Api::kSuccess) error = api_->Record(made, stream->native);
+  if (error != Api::kSuccess) return error;
+  // Waits for it that were submitted keep what they wait for (C34).
+  if (bare->event != typename Api::Event{}) {
+    (void)api_->DestroyEvent(bare->event);
+  }
+  bare->event = made;
+  bare->is_behind_it = true;
   return error;
 }
 
@@ -73,30 +104,30 @@ typename Api::Error Backend<Api>::NoteBareWork(Stream* stream) {
   if (!Api::kBareLegacyWorkIsSkipped || !stream->blocking) return Api::kSuccess;
   LegacyEdges& edges = stream->device->edges;
   const std::lock_guard<std::mutex> lock(edges.mutex);
-  const ContextScope scope(*api_, stream->context);
-  Error error = scope.error();
-  typename Api::Event made{};
-  if (error == Api::kSuccess) {
-    error = api_->CreateEvent(false, false, false, &made);
-  }
-  if (error == Api::kSuccess) error = api_->Record(made, stream->native);
-  if (error != Api::kSuccess) return error;
   const bool is_legacy = stream->kind == DEVRT_STREAM_LEGACY;
-  typename Api::Event& event = is_legacy ? edges.bare : stream->bare.event;
-  // Waits for it that were submitted keep what they wait for (C34).
-  if (event != typename Api::Event{}) (void)api_->DestroyEvent(event);
-  event = made;
-  ++(is_legacy ? edges.bare_count : stream->bare.count);
-  return error;
+  BareWork& bare = is_legacy ? edges.legacy : stream->bare;
+  ++bare.count;
+  bare.is_behind_it = false;
+  // A thread's own stream is named by that thread only.
+  if (!is_legacy && stream->kind != DEVRT_STREAM_PER_THREAD) {
+    return Api::kSuccess;
+  }
+  const ContextScope scope(*api_, stream->context);
+  const Error error = scope.error();
+  return error != Api::kSuccess ? error : RecordBare(stream, &bare);
 }
 
 // A wait for an event, on a stream.
 template <class Api>
 typename Api::Error Backend<Api>::WaitBare(Stream* stream,
                                            typename Api::Event event) {
-  Error error = JoinLegacy(stream);
-  if (error == Api::kSuccess) error = api_->Wait(stream->native, event);
-  return error != Api::kSuccess ? error : NoteBareWork(stream);
+  const Error error = api_->Wait(stream->native, event);
+  if (!Api::kBareLegacyWorkIsSkipped || !stream->blocking ||
+      error != Api::kSuccess ||
+      api_->QueryEvent(event) == Api::kSuccess) {  // no wait at all
+    return error;
+  }
+  return NoteBareWork(stream);
 }
 
 }  // namespace devrt::gpu

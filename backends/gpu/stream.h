@@ -17,7 +17,6 @@ template <typename Call>
 devrt_status Backend<Api>::Submit(Stream* stream, const char* entry_point,
                                   Call call) {
   Error error = CheckAlive(*stream);
-  if (error == Api::kSuccess) error = JoinLegacy(stream);
   // What others submit to a stream of theirs is not counted here.
   if (error == Api::kSuccess && stream->kind != DEVRT_STREAM_ADOPT) {
     const uint64_t number = stream->window.Count();
@@ -29,7 +28,7 @@ devrt_status Backend<Api>::Submit(Stream* stream, const char* entry_point,
       }
     }
   }
-  if (error == Api::kSuccess) error = InContext(*stream, call);
+  if (error == Api::kSuccess) error = Enqueue(stream, call);
   return Take(error, entry_point, stream->device);
 }
 
@@ -248,16 +247,17 @@ devrt_status Backend<Api>::stream_wait_event(devrt_stream handle,
       !event->shared.load(std::memory_order_acquire)) {
     return Fault("wait for an event", stream->device);
   }
-  return Take(On(*stream,
-                 [&] {
-                   // One call less where both are of one context.
-                   const Error error = event->context_id == stream->context_id
-                                           ? Api::kSuccess
-                                           : CheckAlive(*event);
-                   return error != Api::kSuccess ? error
-                                                 : WaitBare(stream, native);
-                 }),
-              "wait for an event", stream->device);
+  return Take(
+      Enqueue(stream,
+              [&] {
+                // One call less where both are of one context.
+                const Error error = event->context_id == stream->context_id
+                                        ? Api::kSuccess
+                                        : CheckAlive(*event);
+                return error != Api::kSuccess ? error
+                                              : WaitBare(stream, native);
+              }),
+      "wait for an event", stream->device);
 }
 
 // ---- Host functions ---------------------------------------------------------
@@ -279,11 +279,8 @@ devrt_status Backend<Api>::host_func(devrt_stream handle,
     const std::unique_ptr<Call> c(static_cast<Call*>(closure));
     c->fn(c->arg, c->backend->Take(error, "host function", c->device));
   };
-  const Error error = On(*stream, [&] {
-    const Error joined = JoinLegacy(stream);
-    return joined != Api::kSuccess
-               ? joined
-               : api_->AddCallback(stream->native, run, call.get());
+  const Error error = Enqueue(stream, [&] {
+    return api_->AddCallback(stream->native, run, call.get());
   });
   if (error != Api::kSuccess)
     return Take(error, "host function", stream->device);
