@@ -123,8 +123,13 @@ typename Api::Error Backend<Api>::WaitBare(Stream* stream,
                                            typename Api::Event event) {
   const Error error = api_->Wait(stream->native, event);
   if (!Api::kBareLegacyWorkIsSkipped || !stream->blocking ||
-      error != Api::kSuccess ||
-      api_->QueryEvent(event) == Api::kSuccess) {  // no wait at all
+      error != Api::kSuccess) {
+    return error;
+  }
+  // What is complete holds nothing up; but on the legacy stream the wait itself
+  // stands between blocking streams (C11).
+  if (stream->kind != DEVRT_STREAM_LEGACY &&
+      api_->QueryEvent(event) == Api::kSuccess) {
     return error;
   }
   return NoteBareWork(stream);

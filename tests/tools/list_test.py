@@ -79,7 +79,7 @@ class List(ToolTest):
         self.assertIn("missing.so", result.stdout)
 
     def test_excluded_backend(self):
-        result = self.run_tool("list", expect=FAILURE, DEVRT_BACKENDS="!mtia,!cuda")
+        result = self.run_tool("list", expect=FAILURE, DEVRT_BACKENDS="!mtia,!cuda,!hip")
         self.assertRegex(result.stdout, r"(?m)^  excluded .*mtia")
         self.assertIn("no backend", result.stderr)
 
