@@ -41,7 +41,7 @@ class Api {
   static constexpr const char* kBackend = "hip";
   static constexpr Error kSuccess = hipSuccess;
   static constexpr Error kNotReady = hipErrorNotReady;
-  // 800; no header before 7 names it.
+  // CUDA's; HIP 5.2's header has no word for it.
   static constexpr Error kNotPermitted = static_cast<hipError_t>(800);
   static constexpr Error kMapFailed = hipErrorMapFailed;
   static constexpr Error kContextIsDestroyed = hipErrorContextIsDestroyed;
