@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "devrt/devrt.h"
-#include "tests/fakes/cuda/alone.h"
+#include "tests/fakes/common/alone.h"
 #include "tests/support/status_matchers.h"
 
 namespace devrt {

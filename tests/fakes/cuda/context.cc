@@ -6,7 +6,6 @@
 #include <deque>
 
 #include "tests/fakes/cuda/driver.h"
-#include "tests/fakes/cuda/simulator.h"
 
 namespace devrt::fake {
 namespace {
@@ -39,13 +38,7 @@ CUctx_st* Primary(CUdevice device) {
 }
 
 devrt_device_props_v0 PropsOf(CUdevice device) {
-  devrt_device_props_v0 props = {};
-  props.struct_size = sizeof props;
-  if (Sim<&devrt_ops_v0::device_props>(SimDevice(static_cast<uint32_t>(device)),
-                                       &props) != CUDA_SUCCESS) {
-    Die("the simulator has no properties of device %d", device);
-  }
-  return props;
+  return engine::PropsOf(SimDevice(static_cast<uint32_t>(device)));
 }
 
 unsigned long long NewContextId() {

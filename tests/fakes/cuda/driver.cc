@@ -1,95 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What holds for every call: initialisation, faults, callbacks, handles.
+// What holds for every call: initialisation, codes, handles.
 #include "tests/fakes/cuda/driver.h"
 
-#include <pthread.h>
-
 #include <cstdlib>
-#include <cstring>
-#include <string>
+#include <numeric>
 
-#include "tests/fakes/cuda/flags.h"
-#include "tests/fakes/cuda/simulator.h"
+#include "tests/fakes/common/vendor.h"
 
 namespace devrt::fake {
 namespace {
 
-constexpr int kForked = CUDA_ERROR_NOT_INITIALIZED;
+constexpr const char* kQuirks[] = {"bare_records", "early_reads", nullptr};
 
-struct State {
-  std::mutex init_mutex;
-  std::atomic<bool> initialised{false};
-  std::atomic<bool> forked{false};
-  std::atomic<int> fault{0};
-  std::atomic<bool> lost{false};
-  std::atomic<unsigned long> fail_calls{0}, lost_calls{0};
-  std::vector<uint32_t> visible;  // the simulator's numbers, by the driver's
-};
+// Hardware as measured, and host threads that nobody orders.
+constexpr const char* kSimulated[] = {"profile=cuda", "queue_depth=1022",
+                                      "slots=128",    "baton=off",
+                                      "pin=off",      nullptr};
 
-State& TheState() {
-  static auto* const state = new State();
-  return *state;
-}
-
-thread_local int t_callbacks = 0;
-
-// Whether this is the call that the switch names.
-bool Fires(const Failure& failure, const char* name,
-           std::atomic<unsigned long>* calls) {
-  return failure.name == name && calls->fetch_add(1) + 1 == failure.nth;
-}
-
-// CUDA_VISIBLE_DEVICES: numbers and UUIDs, up to the first that is none.
-std::vector<uint32_t> VisibleOf(uint32_t count) {
-  std::vector<uint32_t> all, chosen;
-  for (uint32_t i = 0; i < count; ++i) all.push_back(i);
-  const char* const variable = std::getenv("CUDA_VISIBLE_DEVICES");
-  if (variable == nullptr) return all;
-  const std::string text = variable;
-  for (size_t at = 0; at < text.size();) {
-    size_t end = text.find(',', at);
-    if (end == std::string::npos) end = text.size();
-    const std::string word = text.substr(at, end - at);
-    at = end + 1;
-    char* rest = nullptr;
-    const unsigned long number = std::strtoul(word.c_str(), &rest, 10);
-    if (word.empty() || *rest != '\0' || number >= count) break;
-    chosen.push_back(static_cast<uint32_t>(number));
+// The simulator's numbers are the runtime's; the driver has fewer below 100.
+int Code(int64_t native) {
+  for (const int of_the_runtime : {9, 12, 13, 16, 17, 21, 98}) {
+    if (native == of_the_runtime) return CUDA_ERROR_INVALID_VALUE;
   }
-  return chosen;
+  return static_cast<int>(native);
+}
+
+// CUDA_VISIBLE_DEVICES: numbers, up to the first that is none.
+std::vector<uint32_t> Choose(uint32_t count) {
+  std::vector<uint32_t> all(count);
+  std::iota(all.begin(), all.end(), 0);
+  const char* const variable = std::getenv("CUDA_VISIBLE_DEVICES");
+  return variable != nullptr ? VisibleOf(all, variable) : all;
 }
 
 }  // namespace
 
-CUresult Enter(const char* name, unsigned rules) {
-  State& state = TheState();
-  if (state.forked) return static_cast<CUresult>(kForked);
-  if (!state.initialised) return CUDA_ERROR_NOT_INITIALIZED;
-  if (t_callbacks != 0 && (rules & kInCallback) == 0) {
-    return CUDA_ERROR_NOT_PERMITTED;
-  }
-  const Options& options = TheOptions();
-  if (Fires(options.fail, name, &state.fail_calls)) {
-    return static_cast<CUresult>(options.fail.code);
-  }
-  if (Fires(options.lost, name, &state.lost_calls)) state.lost = true;
-  if ((rules & kQuiet) != 0) return CUDA_SUCCESS;
-  OpenFlags();
-  if (state.lost) return static_cast<CUresult>(options.lost.code);
-  return TheFault();
-}
-
-CallbackScope::CallbackScope() { ++t_callbacks; }
-CallbackScope::~CallbackScope() { --t_callbacks; }
-bool InCallback() { return t_callbacks != 0; }
-
-void SetFault(CUresult code) {
-  int none = 0;
-  TheState().fault.compare_exchange_strong(none, code);
-}
-
-CUresult TheFault() { return static_cast<CUresult>(TheState().fault.load()); }
+extern const Vendor kVendor;
+const Vendor kVendor = {"fake CUDA driver",
+                        "DEVRT_FAKE_CUDA",
+                        kQuirks,
+                        kSimulated,
+                        &Code,
+                        CUDA_ERROR_INVALID_VALUE,
+                        CUDA_ERROR_OUT_OF_MEMORY,
+                        CUDA_ERROR_UNKNOWN,
+                        CUDA_ERROR_NOT_INITIALIZED,
+                        CUDA_ERROR_NO_DEVICE,
+                        CUDA_ERROR_NOT_PERMITTED};
 
 Registry<CUctx_st>& Contexts() {
   static auto* const contexts = new Registry<CUctx_st>();
@@ -104,37 +62,13 @@ Registry<CUevent_st>& Events() {
   return *events;
 }
 
-uint32_t SimDevice(uint32_t device) { return TheState().visible.at(device); }
-
-int DriverDevice(uint32_t sim_device) {
-  const std::vector<uint32_t>& visible = TheState().visible;
-  for (size_t i = 0; i < visible.size(); ++i) {
-    if (visible[i] == sim_device) return static_cast<int>(i);
-  }
-  return -1;
-}
-
 }  // namespace devrt::fake
 
-using devrt::fake::Enter;
-using devrt::fake::TheOptions;
-using devrt::fake::TheState;
+using namespace devrt::fake;  // NOLINT: the driver's own names are global
 
 CUresult cuInit(unsigned flags) {
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  auto& state = TheState();
-  if (state.forked) return static_cast<CUresult>(devrt::fake::kForked);
-  const std::lock_guard<std::mutex> lock(state.init_mutex);
-  if (state.initialised) return CUDA_SUCCESS;
-  if (TheOptions().init != 0) return static_cast<CUresult>(TheOptions().init);
-  uint32_t count = 0;
-  const CUresult error = devrt::fake::Sim<&devrt_ops_v0::device_count>(&count);
-  if (error != CUDA_SUCCESS) return error;
-  state.visible = devrt::fake::VisibleOf(count);
-  if (state.visible.empty()) return CUDA_ERROR_NO_DEVICE;
-  pthread_atfork(nullptr, nullptr, [] { TheState().forked = true; });
-  state.initialised = true;
-  return CUDA_SUCCESS;
+  return static_cast<CUresult>(Initialise(&Choose));
 }
 
 CUresult cuDriverGetVersion(int* version) {
@@ -145,8 +79,8 @@ CUresult cuDriverGetVersion(int* version) {
 }
 
 CUresult cuDeviceGetCount(int* count) {
-  const CUresult error = Enter("cuDeviceGetCount", devrt::fake::kQuiet);
+  const CUresult error = Enter("cuDeviceGetCount", kQuiet);
   if (error != CUDA_SUCCESS) return error;
-  *count = static_cast<int>(TheState().visible.size());
+  *count = static_cast<int>(DeviceCount());
   return CUDA_SUCCESS;
 }

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/fakes/cuda/alone.h"
+#include "tests/fakes/common/alone.h"
 
 namespace {
 

@@ -4,11 +4,10 @@
 #include <cuda.h>
 #include <cudaTypedefs.h>
 
-#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
-#include "tests/fakes/cuda/options.h"
+#include "tests/fakes/common/options.h"
 
 namespace devrt::fake {
 namespace {
@@ -77,8 +76,7 @@ CUresult cuGetProcAddress(const char* name, void** function, int version,
         static_cast<unsigned long long>(flags));
   }
   *function = nullptr;
-  const auto& missing = TheOptions().missing;
-  if (std::find(missing.begin(), missing.end(), name) != missing.end()) {
+  if (TheOptions().IsMissing(name)) {
     *result = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     return CUDA_SUCCESS;
   }

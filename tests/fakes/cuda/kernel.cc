@@ -2,13 +2,11 @@
 //
 // Modules and launches: the kernels of backends/gpu/*.cu by their names.  The
 // machine code in an image is not looked at.
-#include "tests/fakes/cuda/kernel.h"
+#include "tests/fakes/common/kernel.h"
 
 #include <cstring>
 
 #include "tests/fakes/cuda/driver.h"
-#include "tests/fakes/cuda/flags.h"
-#include "tests/fakes/cuda/simulator.h"
 
 struct CUfunc_st {
   CUcontext context = nullptr;
@@ -17,53 +15,6 @@ struct CUfunc_st {
 
 namespace devrt::fake {
 namespace {
-
-template <typename T>
-T Argument(void** arguments, int index) {
-  T value;
-  std::memcpy(&value, arguments[index], sizeof value);
-  return value;
-}
-
-CUresult LaunchFault(const Target& target, void** arguments) {
-  const auto form = Argument<uint32_t>(arguments, 0);
-  const auto address = Argument<uint64_t>(arguments, 1);
-  if (form == DEVRT_FAULT_NULL_WRITE && address != 0) {
-    Die("devrt_fault writes to 0x%llx, which is not simulated",
-        static_cast<unsigned long long>(address));
-  }
-  return Probe<&devrt_probe_v0::fault>(target.sim, form);
-}
-
-// Each in one thread.
-constexpr Kernel kProbeKernels[] = {
-    {"devrt_spin",
-     [](const Target& target, const Grid&, void** arguments) {
-       return Probe<&devrt_probe_v0::spin>(target.sim,
-                                           Argument<uint64_t>(arguments, 0));
-     }},
-    {"devrt_wait",
-     [](const Target& target, const Grid&, void** arguments) {
-       return WaitForWord(target, Argument<const uint32_t*>(arguments, 0),
-                          Argument<uint64_t>(arguments, 1));
-     }},
-    {"devrt_set",
-     [](const Target& target, const Grid&, void** arguments) {
-       return SetWord(target, Argument<uint32_t*>(arguments, 0),
-                      Argument<uint32_t>(arguments, 1));
-     }},
-    {"devrt_fault",
-     [](const Target& target, const Grid&, void** arguments) {
-       return LaunchFault(target, arguments);
-     }},
-};
-
-const Kernel* FindKernel(const char* name) {
-  for (const Kernel& kernel : kProbeKernels) {
-    if (std::strcmp(kernel.name, name) == 0) return &kernel;
-  }
-  return FindTensorKernel(name);
-}
 
 constexpr uint32_t kFatBinary = 0xba55ed50;
 constexpr unsigned kMostThreads = 1024;
@@ -154,6 +105,6 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
   if (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1) {
     Die("cuLaunchKernel: only grids and blocks of one axis are known here");
   }
-  return Submitted(
-      target, function->kernel.launch(target, {grid_x, block_x}, arguments));
+  return Submitted(target, static_cast<CUresult>(function->kernel.launch(
+                               target, {grid_x, block_x}, arguments)));
 }

@@ -4,12 +4,13 @@
 #include <cstring>
 #include <vector>
 
+#include "tests/fakes/common/flags.h"
 #include "tests/fakes/cuda/driver.h"
-#include "tests/fakes/cuda/flags.h"
-#include "tests/fakes/cuda/simulator.h"
 
 namespace devrt::fake {
 namespace {
+
+using engine::LookUp;
 
 constexpr uint64_t kStep = 512;  // of all allocations, as measured
 
@@ -62,15 +63,16 @@ bool IsIdle(const Target& target) {
 CUresult CopyAsOfNow(const Target& target, void* dst, const void* src,
                      size_t size) {
   const auto* const bytes = static_cast<const unsigned char*>(src);
-  return LaunchBody(target.sim, "small copy to the device",
-                    [=, data = std::vector<unsigned char>(bytes, bytes + size)](
-                        const devrt_kernel_context_v0& context) {
-                      void* const local = context.local(&context, dst, size,
-                                                        DEVRT_ACCESS_WRITE);
-                      if (local != nullptr) {
-                        std::memcpy(local, data.data(), size);
-                      }
-                    });
+  return static_cast<CUresult>(engine::LaunchBody(
+      target.sim, "small copy to the device",
+      [=, data = std::vector<unsigned char>(bytes, bytes + size)](
+          const devrt_kernel_context_v0& context) {
+        void* const local =
+            context.local(&context, dst, size, DEVRT_ACCESS_WRITE);
+        if (local != nullptr) {
+          std::memcpy(local, data.data(), size);
+        }
+      }));
 }
 
 enum Sides : unsigned { kAnySides = 0, kDeviceDst = 1, kDeviceSrc = 2 };
@@ -94,7 +96,7 @@ CUresult Copy(const char* name, void* dst, const void* src, size_t size,
                          target.sim, dst, static_cast<uint32_t>(to.device), src,
                          static_cast<uint32_t>(from.device), size));
   }
-  if (TheOptions().early_reads && size < kEarlyReadBelow && IsDevice(to) &&
+  if (Has(kEarlyReads) && size < kEarlyReadBelow && IsDevice(to) &&
       from.kind == DEVRT_POINTER_PINNED && IsIdle(target)) {
     return Submitted(target, CopyAsOfNow(target, dst, src, size));
   }
@@ -106,6 +108,7 @@ CUresult Copy(const char* name, void* dst, const void* src, size_t size,
 }  // namespace devrt::fake
 
 using namespace devrt::fake;  // NOLINT: the driver's own names are global
+using devrt::fake::engine::LookUp;
 
 // ---- Allocation -------------------------------------------------------------
 
@@ -262,18 +265,6 @@ CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t size,
   Target target;
   error = Resolve("cuMemsetD8Async", stream, &target);
   if (error != CUDA_SUCCESS) return error;
-  void* const ptr = Pointer(dst);
-  if (LookUp(ptr).kind != DEVRT_POINTER_PINNED) {
-    return Submitted(target, Sim<&devrt_ops_v0::fill_async>(
-                                 target.sim, ptr, uint32_t{value}, size));
-  }
-  return Submitted(target,
-                   LaunchBody(target.sim, "fill of pinned memory",
-                              [=](const devrt_kernel_context_v0& context) {
-                                void* const local = context.local(
-                                    &context, ptr, size, DEVRT_ACCESS_WRITE);
-                                if (local != nullptr) {
-                                  std::memset(local, value, size);
-                                }
-                              }));
+  return Submitted(target, static_cast<CUresult>(engine::Fill(
+                               target.sim, Pointer(dst), value, size)));
 }

@@ -7,24 +7,13 @@
 #include <memory>
 
 #include "tests/fakes/cuda/driver.h"
-#include "tests/fakes/cuda/simulator.h"
 
 namespace devrt::fake {
 namespace {
 
 // With bare_records, a blocking stream is as done as its last work.
 bool SeesOnlyWork(const CUstream_st* stream) {
-  return TheOptions().bare_records && stream != nullptr &&
-         stream->last_work != nullptr;
-}
-
-CUresult DefaultStream(uint32_t sim_device, uint32_t kind,
-                       devrt_stream* stream) {
-  devrt_stream_desc_v0 desc = {};
-  desc.struct_size = sizeof desc;
-  desc.kind = kind;
-  const devrt_stream_desc_v0* const given = &desc;
-  return Sim<&devrt_ops_v0::stream_create>(sim_device, given, stream);
+  return Has(kBareRecords) && stream != nullptr && stream->last_work != nullptr;
 }
 
 // Begins a call about a stream.
@@ -59,15 +48,17 @@ CUresult Resolve(const char* call, CUstream stream, Target* target) {
     const CUresult error = NeedContext(&target->context);
     if (error != CUDA_SUCCESS) return error;
     target->sim_device = SimDevice(target->context->device);
-    return DefaultStream(target->sim_device,
-                         stream == CU_STREAM_PER_THREAD
-                             ? DEVRT_STREAM_PER_THREAD
-                             : DEVRT_STREAM_LEGACY,
-                         &target->sim);
+    target->modules = target->context;
+    return static_cast<CUresult>(engine::DefaultStream(
+        target->sim_device,
+        stream == CU_STREAM_PER_THREAD ? DEVRT_STREAM_PER_THREAD
+                                       : DEVRT_STREAM_LEGACY,
+        &target->sim));
   }
   Streams().Check(stream, call, "stream");
   if (stream->context->alive) CheckOwner(stream, call, "stream");
   target->context = stream->context;
+  target->modules = stream->context;
   target->sim_device = SimDevice(stream->context->device);
   target->sim = stream->sim;
   target->own = stream;
@@ -112,7 +103,7 @@ CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags,
   const uint32_t device = SimDevice(context->device);
   error = Sim<&devrt_ops_v0::stream_create>(device, given, &made->sim);
   if (error != CUDA_SUCCESS) return error;
-  if (blocking && (TheOptions().bare_records || TheOptions().early_reads)) {
+  if (blocking && (Has(kBareRecords) || Has(kEarlyReads))) {
     error = Sim<&devrt_ops_v0::event_create>(device, 0u, &made->last_work);
     if (error != CUDA_SUCCESS) return error;
   }
@@ -213,7 +204,7 @@ CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback,
       std::make_unique<Closure>(Closure{stream, callback, user_data});
   void (*const run)(void*, devrt_status) = [](void* arg, devrt_status status) {
     const std::unique_ptr<Closure> c(static_cast<Closure*>(arg));
-    const CUresult code = Translate(status);
+    const auto code = static_cast<CUresult>(engine::Translate(status));
     const CallbackScope inside;
     c->callback(c->stream, code, c->user_data);
   };

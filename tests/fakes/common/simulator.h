@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The simulator below the fake driver, through its C table.
+// The simulator below a fake driver, through its C table.  What it gives back
+// are the vendor's codes.
 //
-//   CUresult error = Sim<&devrt_ops_v0::stream_sync>(target.sim);
+//   int error = engine::Sim<&devrt_ops_v0::stream_sync>(work.sim);
 
-#ifndef DEVRT_TESTS_FAKES_CUDA_SIMULATOR_H_
-#define DEVRT_TESTS_FAKES_CUDA_SIMULATOR_H_
-
-#include <cuda.h>
+#ifndef DEVRT_TESTS_FAKES_COMMON_SIMULATOR_H_
+#define DEVRT_TESTS_FAKES_COMMON_SIMULATOR_H_
 
 #include <functional>
 
@@ -15,7 +14,7 @@
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/backends/abi/devrt_probe.h"
 
-namespace devrt::fake {
+namespace devrt::fake::engine {
 
 struct Simulator {
   void* self = nullptr;
@@ -24,34 +23,42 @@ struct Simulator {
   const devrt_launch_v0* launch = nullptr;
 };
 
-// Opened at the first call, by whoever calls cuInit.
+// Opened at the first call, by whoever initialises the driver.
 const Simulator& TheSimulator();
 
 // Whether its clock is not the real one.
 bool IsVirtual();
 
 // Ends the status.  A fault of a device becomes the process's.
-CUresult Translate(devrt_status status);
+int Translate(devrt_status status);
 
 template <auto kSlot, typename... Args>
-CUresult Sim(Args... args) {
+int Sim(Args... args) {
   const Simulator& sim = TheSimulator();
   return Translate((sim.ops->*kSlot)(sim.self, args...));
 }
 
 template <auto kSlot, typename... Args>
-CUresult Probe(Args... args) {
+int Probe(Args... args) {
   const Simulator& sim = TheSimulator();
   return Translate((sim.probe->*kSlot)(sim.self, args...));
 }
 
 // A kernel that runs `body` on the device's view of memory.
 using KernelBody = std::function<void(const devrt_kernel_context_v0& context)>;
-CUresult LaunchBody(devrt_stream stream, const char* name, KernelBody body);
+int LaunchBody(devrt_stream stream, const char* name, KernelBody body);
+
+// A fill that also takes pinned memory, which the simulator's does not.
+int Fill(devrt_stream stream, void* ptr, uint8_t value, uint64_t size);
 
 // What is known of a pointer; kind UNREGISTERED without an error.
 devrt_pointer_info_v0 LookUp(const void* ptr);
 
-}  // namespace devrt::fake
+devrt_device_props_v0 PropsOf(uint32_t sim_device);
 
-#endif  // DEVRT_TESTS_FAKES_CUDA_SIMULATOR_H_
+// The default stream of that kind.
+int DefaultStream(uint32_t sim_device, uint32_t kind, devrt_stream* stream);
+
+}  // namespace devrt::fake::engine
+
+#endif  // DEVRT_TESTS_FAKES_COMMON_SIMULATOR_H_

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/fakes/cuda/flags.h"
+#include "tests/fakes/common/flags.h"
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <mutex>
 #include <thread>
 #include <vector>
 
-#include "tests/fakes/cuda/simulator.h"
+#include "tests/fakes/common/calls.h"
+#include "tests/fakes/common/simulator.h"
 
 namespace devrt::fake {
 namespace {
@@ -59,7 +62,7 @@ void Open(bool inside) {
   std::vector<devrt_flag> open, gone;
   {
     const std::lock_guard<std::mutex> lock(state.mutex);
-    const bool fault = TheFault() != CUDA_SUCCESS;
+    const bool fault = FaultCode() != 0;
     const Clock::time_point now = Clock::now();
     for (size_t i = 0; i < state.watches.size();) {
       Watch& watch = state.watches[i];
@@ -88,11 +91,11 @@ void Open(bool inside) {
     state.count = state.watches.size() + state.spent.size();
   }
   for (const devrt_flag flag : open) {
-    (void)Probe<&devrt_probe_v0::flag_set>(flag, 1u);
+    (void)engine::Probe<&devrt_probe_v0::flag_set>(flag, 1u);
   }
   // Who still waits for a flag that is gone goes on.
   for (const devrt_flag flag : gone) {
-    (void)Probe<&devrt_probe_v0::flag_destroy>(flag);
+    (void)engine::Probe<&devrt_probe_v0::flag_destroy>(flag);
   }
 }
 
@@ -123,18 +126,17 @@ void Arm(const Watch& watch) {
 
 }  // namespace
 
-CUresult WaitForWord(const Target& target, const uint32_t* word,
-                     uint64_t timeout) {
+int WaitForWord(const Work& work, const uint32_t* word, uint64_t timeout) {
   const SubmissionScope submission;
   devrt_flag flag = nullptr, rest = nullptr;
-  CUresult error =
-      Probe<&devrt_probe_v0::flag_create>(target.sim_device, &flag);
-  if (error == CUDA_SUCCESS && timeout != 0 && IsVirtual()) {
-    error = Probe<&devrt_probe_v0::flag_create>(target.sim_device, &rest);
+  int error =
+      engine::Probe<&devrt_probe_v0::flag_create>(work.sim_device, &flag);
+  if (error == 0 && timeout != 0 && engine::IsVirtual()) {
+    error = engine::Probe<&devrt_probe_v0::flag_create>(work.sim_device, &rest);
   }
-  if (error != CUDA_SUCCESS) return error;
-  error = LaunchBody(
-      target.sim, "devrt_wait", [=](const devrt_kernel_context_v0& context) {
+  if (error != 0) return error;
+  error = engine::LaunchBody(
+      work.sim, "devrt_wait", [=](const devrt_kernel_context_v0& context) {
         if (context.local(&context, word, sizeof *word, DEVRT_ACCESS_READ) ==
             nullptr) {
           return;
@@ -144,15 +146,16 @@ CUresult WaitForWord(const Target& target, const uint32_t* word,
                           : Clock::now() + std::chrono::nanoseconds(timeout),
              flag, rest});
       });
-  if (error != CUDA_SUCCESS) return error;
-  error = Probe<&devrt_probe_v0::flag_wait>(target.sim, flag, uint64_t{0});
-  if (error != CUDA_SUCCESS || rest == nullptr) return error;
-  return Probe<&devrt_probe_v0::flag_wait>(target.sim, rest, timeout);
+  if (error != 0) return error;
+  error =
+      engine::Probe<&devrt_probe_v0::flag_wait>(work.sim, flag, uint64_t{0});
+  if (error != 0 || rest == nullptr) return error;
+  return engine::Probe<&devrt_probe_v0::flag_wait>(work.sim, rest, timeout);
 }
 
-CUresult SetWord(const Target& target, uint32_t* word, uint32_t value) {
-  return LaunchBody(
-      target.sim, "devrt_set", [=](const devrt_kernel_context_v0& context) {
+int SetWord(const Work& work, uint32_t* word, uint32_t value) {
+  return engine::LaunchBody(
+      work.sim, "devrt_set", [=](const devrt_kernel_context_v0& context) {
         void* const local =
             context.local(&context, word, sizeof *word, DEVRT_ACCESS_WRITE);
         if (local == nullptr) return;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/fakes/cuda/options.h"
+#include "tests/fakes/common/options.h"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+
+#include "tests/fakes/common/vendor.h"
 
 namespace devrt::fake {
 namespace {
@@ -23,8 +26,8 @@ unsigned long Number(const std::string& text, const std::string& part) {
   char* end = nullptr;
   const unsigned long number = std::strtoul(text.c_str(), &end, 10);
   if (text.empty() || *end != '\0') {
-    Die("DEVRT_FAKE_CUDA: \"%s\": expected a number, not \"%s\"", part.c_str(),
-        text.c_str());
+    Die("%s: \"%s\": expected a number, not \"%s\"", kVendor.variable,
+        part.c_str(), text.c_str());
   }
   return number;
 }
@@ -33,7 +36,7 @@ Failure FailureOf(const std::string& value, const std::string& part) {
   const size_t at = value.find('@');
   const size_t colon = value.find(':');
   if (at == std::string::npos || colon == std::string::npos || colon < at) {
-    Die("DEVRT_FAKE_CUDA: \"%s\": expected NAME@N:CODE", part.c_str());
+    Die("%s: \"%s\": expected NAME@N:CODE", kVendor.variable, part.c_str());
   }
   Failure failure;
   failure.name = value.substr(0, at);
@@ -42,9 +45,21 @@ Failure FailureOf(const std::string& value, const std::string& part) {
   return failure;
 }
 
+// Its bit.
+uint32_t QuirkOf(const std::string& part) {
+  std::string known;
+  for (unsigned i = 0; kVendor.quirks[i] != nullptr; ++i) {
+    if (part == kVendor.quirks[i]) return 1u << i;
+    known += std::string(", ") + kVendor.quirks[i];
+  }
+  Die("%s: \"%s\": expected one of devices=, version=, missing=, no_device, "
+      "init=, fail=, lost=, quirks%s",
+      kVendor.variable, part.c_str(), known.c_str());
+}
+
 Options Read() {
   Options options;
-  const char* const variable = std::getenv("DEVRT_FAKE_CUDA");
+  const char* const variable = std::getenv(kVendor.variable);
   for (const std::string& part : Split(variable ? variable : "", ',')) {
     const size_t equals = part.find('=');
     const std::string key = part.substr(0, equals);
@@ -57,22 +72,17 @@ Options Read() {
     } else if (key == "missing") {
       options.missing = Split(value, '+');
     } else if (part == "no_device") {
-      options.init = 100;
+      options.init = kVendor.no_device;
     } else if (key == "init") {
       options.init = static_cast<int>(Number(value, part));
     } else if (key == "fail") {
       options.fail = FailureOf(value, part);
     } else if (key == "lost") {
       options.lost = FailureOf(value, part);
-    } else if (part == "bare_records") {
-      options.bare_records = true;
-    } else if (part == "early_reads") {
-      options.early_reads = true;
+    } else if (part == "quirks") {
+      options.quirks = ~0u;
     } else {
-      Die("DEVRT_FAKE_CUDA: \"%s\": expected one of devices=, version=, "
-          "missing=, no_device, init=, fail=, lost=, bare_records, "
-          "early_reads",
-          part.c_str());
+      options.quirks |= QuirkOf(part);
     }
   }
   return options;
@@ -80,13 +90,17 @@ Options Read() {
 
 }  // namespace
 
+bool Options::IsMissing(const std::string& name) const {
+  return std::find(missing.begin(), missing.end(), name) != missing.end();
+}
+
 const Options& TheOptions() {
   static const auto* const options = new Options(Read());
   return *options;
 }
 
 void Die(const char* format, ...) {
-  std::fputs("fake CUDA driver: ", stderr);
+  std::fprintf(stderr, "%s: ", kVendor.name);
   va_list args;
   va_start(args, format);
   std::vfprintf(stderr, format, args);

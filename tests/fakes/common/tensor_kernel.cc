@@ -10,8 +10,9 @@
 #include "backends/gpu/elementwise_kernel.h"
 #include "backends/gpu/reduce_kernel.h"
 #include "backends/tensor/tensor.h"
-#include "tests/fakes/cuda/kernel.h"
-#include "tests/fakes/cuda/simulator.h"
+#include "tests/fakes/common/kernel.h"
+#include "tests/fakes/common/options.h"
+#include "tests/fakes/common/simulator.h"
 
 namespace devrt::fake {
 namespace {
@@ -56,11 +57,11 @@ Args ArgsOf(const Grid& grid, void** arguments) {
 }
 
 template <void (*kBlock)(const ApplyArgs&, const Block&)>
-CUresult LaunchApply(const Target& target, const Grid& grid, void** arguments) {
+int LaunchApply(const Work& work, const Grid& grid, void** arguments) {
   const auto args = ArgsOf<ApplyArgs>(grid, arguments);
   const unsigned blocks = grid.blocks;
-  return LaunchBody(
-      target.sim, "apply", [args, blocks](const devrt_kernel_context_v0& c) {
+  return engine::LaunchBody(
+      work.sim, "apply", [args, blocks](const devrt_kernel_context_v0& c) {
         ApplyArgs local = args;
         if (local.walk.elements == 0) return;
         for (int i = 0; i < ApplyArgs::kOperands; ++i) {
@@ -73,11 +74,11 @@ CUresult LaunchApply(const Target& target, const Grid& grid, void** arguments) {
       });
 }
 
-CUresult LaunchFill(const Target& target, const Grid& grid, void** arguments) {
+int LaunchFill(const Work& work, const Grid& grid, void** arguments) {
   const auto args = ArgsOf<FillArgs>(grid, arguments);
   const unsigned blocks = grid.blocks;
-  return LaunchBody(
-      target.sim, "fill", [args, blocks](const devrt_kernel_context_v0& c) {
+  return engine::LaunchBody(
+      work.sim, "fill", [args, blocks](const devrt_kernel_context_v0& c) {
         FillArgs local = args;
         if (local.walk.elements == 0) return;
         if (!Locate(c, local.walk, 0, DEVRT_ACCESS_WRITE, &local.out)) return;
@@ -87,26 +88,26 @@ CUresult LaunchFill(const Target& target, const Grid& grid, void** arguments) {
       });
 }
 
-// The slots of the module in that context, zero at first.
-gpu::Slot* SlotsOf(CUcontext context) {
+// The slots of the module that was loaded there, zero at first.
+gpu::Slot* SlotsOf(const void* modules) {
   static auto* const mutex = new std::mutex();
   static auto* const slots =
-      new std::map<CUcontext, std::unique_ptr<gpu::Slot[]>>();
+      new std::map<const void*, std::unique_ptr<gpu::Slot[]>>();
   const std::lock_guard<std::mutex> lock(*mutex);
-  std::unique_ptr<gpu::Slot[]>& mine = (*slots)[context];
+  std::unique_ptr<gpu::Slot[]>& mine = (*slots)[modules];
   if (mine == nullptr) mine.reset(new gpu::Slot[gpu::kSlots]());
   return mine.get();
 }
 
-CUresult LaunchClaim(const Target& target, const Grid& grid, void** arguments) {
+int LaunchClaim(const Work& work, const Grid& grid, void** arguments) {
   if (grid.blocks != 1 || grid.threads != 1) Die("a claim is one thread's");
   uint32_t ticket;
   std::memcpy(&ticket, arguments[0], sizeof ticket);
-  gpu::Slot* const slots = SlotsOf(target.context);
-  return LaunchBody(target.sim, "claim",
-                    [slots, ticket](const devrt_kernel_context_v0&) {
-                      gpu::ClaimSlot(slots, ticket);
-                    });
+  gpu::Slot* const slots = SlotsOf(work.modules);
+  return engine::LaunchBody(work.sim, "claim",
+                            [slots, ticket](const devrt_kernel_context_v0&) {
+                              gpu::ClaimSlot(slots, ticket);
+                            });
 }
 
 bool LocateReduced(const devrt_kernel_context_v0& context, ReduceArgs* args) {
@@ -124,13 +125,12 @@ bool LocateReduced(const devrt_kernel_context_v0& context, ReduceArgs* args) {
 }
 
 template <typename T>
-CUresult LaunchReduce(const Target& target, const Grid& grid,
-                      void** arguments) {
+int LaunchReduce(const Work& work, const Grid& grid, void** arguments) {
   const auto args = ArgsOf<ReduceArgs>(grid, arguments);
-  gpu::Slot* const slots = SlotsOf(target.context);
+  gpu::Slot* const slots = SlotsOf(work.modules);
   const unsigned blocks = grid.blocks;
-  return LaunchBody(
-      target.sim, "reduce",
+  return engine::LaunchBody(
+      work.sim, "reduce",
       [args, slots, blocks](const devrt_kernel_context_v0& c) {
         ReduceArgs local = args;
         if (local.kept.elements == 0 || !LocateReduced(c, &local)) return;

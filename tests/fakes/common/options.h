@@ -1,29 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DEVRT_FAKE_CUDA: what kind of machine the fake driver pretends to be.
+// What kind of machine a fake driver pretends to be: one variable, such as
+// DEVRT_FAKE_CUDA.
 //
 //   DEVRT_FAKE_CUDA="devices=1,version=11080,missing=cuStreamGetCtx"
 //
 //   devices=N          how many devices (default: DEVRT_MTIA's, or 2)
-//   version=N          what cuDriverGetVersion answers (default: cuda.h's)
+//   version=N          what the driver's version is (default: its header's)
 //   missing=A+B        entry points that this driver does not have
-//   no_device          cuInit answers 100
-//   init=CODE          cuInit answers CODE
+//   no_device          initialisation answers "no device"
+//   init=CODE          initialisation answers CODE
 //   fail=NAME@N:CODE   the N-th call of NAME fails with CODE, nothing else
 //   lost=NAME@N:CODE   from the N-th call of NAME on, every call that concerns
 //                      a device fails with CODE
-//   bare_records       query and synchronise of blocking streams do not see a
-//                      record behind legacy work, as measured (semantics C19)
-//   early_reads        a small copy from pinned memory on a blocking stream
-//                      that has nothing to do itself reads its source at once,
-//                      as measured (docs/decisions/0010); the default streams
-//                      do so too, but not here
+//   QUIRK              one of the vendor's, see its driver.h
+//   quirks             all of them
 //
 // A wrong key ends the process with a message.
 
-#ifndef DEVRT_TESTS_FAKES_CUDA_OPTIONS_H_
-#define DEVRT_TESTS_FAKES_CUDA_OPTIONS_H_
+#ifndef DEVRT_TESTS_FAKES_COMMON_OPTIONS_H_
+#define DEVRT_TESTS_FAKES_COMMON_OPTIONS_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -41,12 +39,19 @@ struct Options {
   std::vector<std::string> missing;
   int init = 0;
   Failure fail, lost;
-  bool bare_records = false;
-  bool early_reads = false;
+  uint32_t quirks = 0;
+
+  bool IsMissing(const std::string& name) const;
 };
 
 // Of the environment, read once.
 const Options& TheOptions();
+
+// Whether that quirk is on: its number in kVendor.quirks.
+template <typename Quirk>
+bool Has(Quirk quirk) {
+  return (TheOptions().quirks >> static_cast<unsigned>(quirk) & 1) != 0;
+}
 
 // Says why on stderr, and aborts.
 [[noreturn]] void Die(const char* format, ...)
@@ -54,4 +59,4 @@ const Options& TheOptions();
 
 }  // namespace devrt::fake
 
-#endif  // DEVRT_TESTS_FAKES_CUDA_OPTIONS_H_
+#endif  // DEVRT_TESTS_FAKES_COMMON_OPTIONS_H_

@@ -5,23 +5,20 @@
 // fake's own while a kernel waits.  A waiting kernel is a flag of the
 // simulator's; its timeout is real time, as the device's clock is.
 
-#ifndef DEVRT_TESTS_FAKES_CUDA_FLAGS_H_
-#define DEVRT_TESTS_FAKES_CUDA_FLAGS_H_
-
-#include <cuda.h>
+#ifndef DEVRT_TESTS_FAKES_COMMON_FLAGS_H_
+#define DEVRT_TESTS_FAKES_COMMON_FLAGS_H_
 
 #include <cstdint>
 
-#include "tests/fakes/cuda/driver.h"
+#include "tests/fakes/common/work.h"
 
 namespace devrt::fake {
 
 // Submits a kernel that ends when the word at `word` is not 0, or after
 // `timeout` nanoseconds; 0 waits for ever.
-CUresult WaitForWord(const Target& target, const uint32_t* word,
-                     uint64_t timeout);
+int WaitForWord(const Work& work, const uint32_t* word, uint64_t timeout);
 // Submits a kernel that stores a word.
-CUresult SetWord(const Target& target, uint32_t* word, uint32_t value);
+int SetWord(const Work& work, uint32_t* word, uint32_t value);
 
 // Lets those kernels go on whose words are set.
 void OpenFlags();
@@ -31,4 +28,4 @@ void ForgetWords(const void* begin, size_t size);
 
 }  // namespace devrt::fake
 
-#endif  // DEVRT_TESTS_FAKES_CUDA_FLAGS_H_
+#endif  // DEVRT_TESTS_FAKES_COMMON_FLAGS_H_

@@ -3,10 +3,10 @@
 // A driver is initialised once and for all, and a fault stays: what needs
 // another one runs in a process of its own.
 //
-//   Alone([] { EXPECT_EQ(cuInit(0), CUDA_SUCCESS); });
+//   Alone([] { EXPECT_EQ(Init(), 0); });
 
-#ifndef DEVRT_TESTS_FAKES_CUDA_ALONE_H_
-#define DEVRT_TESTS_FAKES_CUDA_ALONE_H_
+#ifndef DEVRT_TESTS_FAKES_COMMON_ALONE_H_
+#define DEVRT_TESTS_FAKES_COMMON_ALONE_H_
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -39,4 +39,4 @@ void Alone(Body body) {
 
 }  // namespace devrt::test
 
-#endif  // DEVRT_TESTS_FAKES_CUDA_ALONE_H_
+#endif  // DEVRT_TESTS_FAKES_COMMON_ALONE_H_

@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/fakes/cuda/simulator.h"
+#include "tests/fakes/common/simulator.h"
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <utility>
 
 #include "devrt/backends/abi/devrt_plugin_helper.h"
-#include "tests/fakes/cuda/driver.h"
+#include "tests/fakes/common/calls.h"
+#include "tests/fakes/common/options.h"
+#include "tests/fakes/common/vendor.h"
 #include "tests/support/fake_host.h"
 
 DEVRT_STATIC_PLUGIN(mtia);
 
-namespace devrt::fake {
+namespace devrt::fake::engine {
 namespace {
-
-// Hardware as measured, and host threads that nobody orders.  Keys in
-// DEVRT_MTIA win.
-constexpr const char* kDefaults[] = {"profile=cuda", "queue_depth=1022",
-                                     "slots=128", "baton=off", "pin=off"};
 
 bool Says(const std::string& text, const std::string& key) {
   return ("," + text).find("," + key + "=") != std::string::npos;
@@ -35,7 +33,7 @@ const std::string& Configuration() {
       if (!text.empty()) text += ',';
       text += part;
     };
-    for (const char* const part : kDefaults) add(part);
+    for (auto part = kVendor.simulated; *part != nullptr; ++part) add(*part);
     if (TheOptions().devices != 0) {
       add("devices=" + std::to_string(TheOptions().devices));
     }
@@ -47,7 +45,7 @@ const std::string& Configuration() {
 void Log(void*, int32_t level, const char*, int32_t, const char* text,
          uint64_t size) {
   if (level < DEVRT_LOG_WARNING) return;
-  std::fprintf(stderr, "fake CUDA driver: %.*s\n", static_cast<int>(size),
+  std::fprintf(stderr, "%s: %.*s\n", kVendor.name, static_cast<int>(size),
                text);
 }
 
@@ -72,20 +70,14 @@ Simulator Open() {
   return sim;
 }
 
-// The simulator's numbers are the runtime's; the driver has fewer below 100.
-CUresult NativeCode(const test::OwnedStatus& status) {
-  const auto native = static_cast<int>(status.native_code());
-  for (const int of_the_runtime : {9, 12, 13, 16, 17, 21, 98}) {
-    if (native == of_the_runtime) return CUDA_ERROR_INVALID_VALUE;
-  }
-  if (native != 0) return static_cast<CUresult>(native);
-  if (status.code() == DEVRT_INVALID_ARGUMENT) return CUDA_ERROR_INVALID_VALUE;
-  if (status.code() == DEVRT_RESOURCE_EXHAUSTED) {
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
+int NativeCode(const test::OwnedStatus& status) {
+  const int code = kVendor.code(status.native_code());
+  if (code != 0) return code;
+  if (status.code() == DEVRT_INVALID_ARGUMENT) return kVendor.invalid_value;
+  if (status.code() == DEVRT_RESOURCE_EXHAUSTED) return kVendor.out_of_memory;
   // A deadlock, most of all: the driver would wait for ever.
-  std::fprintf(stderr, "fake CUDA driver: %s\n", status.text().c_str());
-  return CUDA_ERROR_UNKNOWN;
+  std::fprintf(stderr, "%s: %s\n", kVendor.name, status.text().c_str());
+  return kVendor.unknown;
 }
 
 }  // namespace
@@ -99,15 +91,15 @@ bool IsVirtual() {
   return Configuration().find("mode=threaded") == std::string::npos;
 }
 
-CUresult Translate(devrt_status given) {
-  if (given == nullptr) return CUDA_SUCCESS;
+int Translate(devrt_status given) {
+  if (given == nullptr) return 0;
   const test::OwnedStatus status(given);
-  const CUresult code = NativeCode(status);
-  if ((status.flags() & DEVRT_ERROR_STICKY) != 0) SetFault(code);
+  const int code = NativeCode(status);
+  if ((status.flags() & DEVRT_ERROR_STICKY) != 0) SetFaultCode(code);
   return code;
 }
 
-CUresult LaunchBody(devrt_stream stream, const char* name, KernelBody body) {
+int LaunchBody(devrt_stream stream, const char* name, KernelBody body) {
   auto* const closure = new KernelBody(std::move(body));
   devrt_launch_desc_v0 desc = {};
   desc.struct_size = sizeof desc;
@@ -118,26 +110,55 @@ CUresult LaunchBody(devrt_stream stream, const char* name, KernelBody body) {
   desc.destroy = [](void* arg) { delete static_cast<KernelBody*>(arg); };
   desc.arg = closure;
   const Simulator& sim = TheSimulator();
-  const CUresult error = Translate(sim.launch->launch(sim.self, stream, &desc));
-  if (error != CUDA_SUCCESS) delete closure;
+  const int error = Translate(sim.launch->launch(sim.self, stream, &desc));
+  if (error != 0) delete closure;
   return error;
 }
 
 devrt_pointer_info_v0 LookUp(const void* ptr) {
   devrt_pointer_info_v0 info = {};
   info.struct_size = sizeof info;
-  if (Sim<&devrt_ops_v0::pointer_info>(ptr, &info) != CUDA_SUCCESS) {
+  if (Sim<&devrt_ops_v0::pointer_info>(ptr, &info) != 0) {
     Die("the simulator does not tell what %p is", ptr);
   }
   return info;
 }
 
-}  // namespace devrt::fake
+int Fill(devrt_stream stream, void* ptr, uint8_t value, uint64_t size) {
+  if (LookUp(ptr).kind != DEVRT_POINTER_PINNED) {
+    return Sim<&devrt_ops_v0::fill_async>(stream, ptr, uint32_t{value}, size);
+  }
+  return LaunchBody(stream, "fill of pinned memory",
+                    [=](const devrt_kernel_context_v0& context) {
+                      void* const local = context.local(&context, ptr, size,
+                                                        DEVRT_ACCESS_WRITE);
+                      if (local != nullptr) std::memset(local, value, size);
+                    });
+}
+
+devrt_device_props_v0 PropsOf(uint32_t sim_device) {
+  devrt_device_props_v0 props = {};
+  props.struct_size = sizeof props;
+  if (Sim<&devrt_ops_v0::device_props>(sim_device, &props) != 0) {
+    Die("the simulator has no device %u", sim_device);
+  }
+  return props;
+}
+
+int DefaultStream(uint32_t sim_device, uint32_t kind, devrt_stream* stream) {
+  devrt_stream_desc_v0 desc = {};
+  desc.struct_size = sizeof desc;
+  desc.kind = kind;
+  const devrt_stream_desc_v0* const given = &desc;
+  return Sim<&devrt_ops_v0::stream_create>(sim_device, given, stream);
+}
+
+}  // namespace devrt::fake::engine
 
 // The simulator reads one variable, and the process may hold another copy of it
 // that is to see what the user wrote.
 extern "C" char* __wrap_secure_getenv(const char* name);
 char* __wrap_secure_getenv(const char* name) {
   if (std::string(name) != "DEVRT_MTIA") return std::getenv(name);
-  return const_cast<char*>(devrt::fake::Configuration().c_str());
+  return const_cast<char*>(devrt::fake::engine::Configuration().c_str());
 }

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where an operation goes: what a vendor's stream means for the simulator.
+
+#ifndef DEVRT_TESTS_FAKES_COMMON_WORK_H_
+#define DEVRT_TESTS_FAKES_COMMON_WORK_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "devrt/backends/abi/devrt_plugin.h"
+
+namespace devrt::fake {
+
+struct Work {
+  uint32_t sim_device = 0;
+  devrt_stream sim = nullptr;
+  const void* modules = nullptr;  // whose device variables a kernel sees
+};
+
+}  // namespace devrt::fake
+
+#endif  // DEVRT_TESTS_FAKES_COMMON_WORK_H_
