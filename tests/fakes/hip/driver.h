@@ -7,15 +7,13 @@
 // tests/fakes/common/options.h's, with these quirks, each named after the item
 // of semantics.md that says what HIP leaves open:
 //
-//   c9_missing_waits    a wait on a blocking stream does not wait for the
-//   legacy
-//                       stream, nor a record; a wait or a record in the legacy
-//                       stream is nothing that later work of others waits for
+//   c9_missing_waits    a wait on a blocking stream, or a record, does not wait
+//                       for the legacy stream; one in the legacy stream is
+//                       nothing that later work of others waits for
 //   c15_needs_device    a launch wants the stream's device to be current
 //   c16_needs_device    and so does a copy or a fill
 //   c17_drops_work      hipStreamDestroy of a stream that has work left ends
-//   the
-//                       process: HIP may drop what is left
+//                       the process: HIP may drop what is left
 //   c18_forgets_stream  an event is complete once its stream is destroyed
 //   c20_slot            before ROCm 7: the thread's last error also holds
 //                       hipSuccess and hipErrorNotReady

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fake driver keeps HIP's own contracts (semantics.md, HIP columns), and
-// its quirks are what their names say.  Each test has a process of its own: a
-// fault stays, and the options are read once.
+// Hip: a libamdhip64.so keeps HIP's own contracts (semantics.md, HIP columns),
+// the fake one and the one that forwards to CUDA.  FakeHip: the fake one's
+// options and quirks are what their names say.  Each test has a process of its
+// own: a fault stays, and the options are read once.
 #define __HIP_DISABLE_CPP_FUNCTIONS__
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <hip/hip_runtime_api.h>
 
 #include <cstdint>
 #include <cstdlib>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -68,11 +71,23 @@ void* NewMemory() {
   return memory;
 }
 
+// Without them some would wait for ever.
+class FakeHip : public testing::Test {
+ protected:
+  void SetUp() override {
+    Dl_info info = {};
+    ASSERT_NE(dladdr(dlsym(RTLD_DEFAULT, "hipInit"), &info), 0);
+    if (std::string(info.dli_fname).find("hip_on_cuda") != std::string::npos) {
+      GTEST_SKIP() << "the library that forwards to CUDA has no quirks";
+    }
+  }
+};
+
 void SetQuirks(const char* quirks) { setenv("DEVRT_FAKE_HIP", quirks, 1); }
 
 // The plugin asks the dynamic linker: what is not there would be missing to it,
 // and no test would tell.
-TEST(FakeHip, HasEveryEntryPointOfTheBackend) {
+TEST(Hip, HasEveryEntryPointOfTheBackend) {
   const void* const entries[] = {
 #define DEVRT_HIP_ENTRY(name, needed_by) reinterpret_cast<const void*>(&name),
 #include "backends/hip/entries.inc"
@@ -81,7 +96,7 @@ TEST(FakeHip, HasEveryEntryPointOfTheBackend) {
   for (const void* const entry : entries) EXPECT_NE(entry, nullptr);
 }
 
-TEST(FakeHip, StartsByItself) {
+TEST(Hip, StartsByItself) {
   Alone([] {
     int count = 0;
     EXPECT_EQ(hipGetDeviceCount(&count), hipSuccess);
@@ -89,7 +104,7 @@ TEST(FakeHip, StartsByItself) {
   });
 }
 
-TEST(FakeHip, IsNotInitialisedInAForkedChild) {
+TEST(Hip, IsNotInitialisedInAForkedChild) {
   Alone([] {
     (void)NewMemory();
     Alone([] {
@@ -116,7 +131,7 @@ int ChildCount(const char* rocr, const char* hip, const char* cuda) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST(FakeHip, ShowsTheDevicesThatTheEnvironmentLeaves) {
+TEST_F(FakeHip, ShowsTheDevicesThatTheEnvironmentLeaves) {
   EXPECT_EQ(ChildCount(nullptr, nullptr, nullptr), 4);
   EXPECT_EQ(ChildCount("0,1,2", nullptr, nullptr), 3);
   EXPECT_EQ(ChildCount("", nullptr, nullptr), 0);
@@ -129,7 +144,7 @@ TEST(FakeHip, ShowsTheDevicesThatTheEnvironmentLeaves) {
   EXPECT_EQ(ChildCount(nullptr, "0", "0,1"), 1);
 }
 
-TEST(FakeHip, KeepsTheDeviceByThread) {
+TEST(Hip, KeepsTheDeviceByThread) {
   Alone([] {
     int device = -1;
     EXPECT_EQ(hipSetDevice(1), hipSuccess);
@@ -141,7 +156,7 @@ TEST(FakeHip, KeepsTheDeviceByThread) {
   });
 }
 
-TEST(FakeHip, UsesADeviceOnlyForWhatIsMadeThere) {
+TEST(Hip, UsesADeviceOnlyForWhatIsMadeThere) {
   Alone([] {
     unsigned flags = 0;
     int active = -1;
@@ -156,7 +171,7 @@ TEST(FakeHip, UsesADeviceOnlyForWhatIsMadeThere) {
   });
 }
 
-TEST(FakeHip, RemembersTheLastErrorOfTheThread) {
+TEST(Hip, RemembersTheLastErrorOfTheThread) {
   Alone([] {
     EXPECT_EQ(hipSetDevice(9), hipErrorInvalidDevice);
     std::thread([] { EXPECT_EQ(hipPeekAtLastError(), hipSuccess); }).join();
@@ -171,7 +186,7 @@ TEST(FakeHip, RemembersTheLastErrorOfTheThread) {
   });
 }
 
-TEST(FakeHip, HasAnotherLastErrorBeforeVersion7) {
+TEST_F(FakeHip, HasAnotherLastErrorBeforeVersion7) {
   Alone([] {
     SetQuirks("c20_slot");
     EXPECT_EQ(hipSetDevice(9), hipErrorInvalidDevice);
@@ -185,7 +200,7 @@ TEST(FakeHip, HasAnotherLastErrorBeforeVersion7) {
   });
 }
 
-TEST(FakeHip, KnowsNoForeignPointer) {
+TEST(Hip, KnowsNoForeignPointer) {
   Alone([] {
     int owner = -1, plain = 0;
     void* const memory = NewMemory();
@@ -204,7 +219,7 @@ TEST(FakeHip, KnowsNoForeignPointer) {
   });
 }
 
-TEST(FakeHip, KnowsAPointerOnlyOnItsDevice) {
+TEST_F(FakeHip, KnowsAPointerOnlyOnItsDevice) {
   Alone([] {
     SetQuirks("c71_needs_device");
     int owner = -1;
@@ -218,7 +233,7 @@ TEST(FakeHip, KnowsAPointerOnlyOnItsDevice) {
 }
 
 // The type's numbers are others since version 6.
-TEST(FakeHip, TellsTheTypeOfMemoryAsItsVersionDoes) {
+TEST_F(FakeHip, TellsTheTypeOfMemoryAsItsVersionDoes) {
   for (const auto& [options, type] :
        {std::pair("version=50221153", 1), std::pair("version=60000000", 2)}) {
     Alone([options = options, type = type] {
@@ -253,7 +268,7 @@ void UseOtherDevice(hipError_t launch, hipError_t fill) {
   EXPECT_EQ(hipStreamSynchronize(stream), hipSuccess);
 }
 
-TEST(FakeHip, RunsWorkOnTheDeviceOfTheStream) {
+TEST_F(FakeHip, RunsWorkOnTheDeviceOfTheStream) {
   Alone([] { UseOtherDevice(hipSuccess, hipSuccess); });
   Alone([] {
     SetQuirks("c15_needs_device");
@@ -294,7 +309,7 @@ void OrderBareWork(bool ordered) {
   EXPECT_EQ(hipStreamSynchronize(nullptr), hipSuccess);
 }
 
-TEST(FakeHip, MissesWaitsOfTheLegacyStream) {
+TEST_F(FakeHip, MissesWaitsOfTheLegacyStream) {
   Alone([] { OrderBareWork(true); });
   Alone([] {
     SetQuirks("c9_missing_waits");
@@ -302,7 +317,7 @@ TEST(FakeHip, MissesWaitsOfTheLegacyStream) {
   });
 }
 
-TEST(FakeHip, EndsTheProcessForWorkThatMayBeDropped) {
+TEST_F(FakeHip, EndsTheProcessForWorkThatMayBeDropped) {
   EXPECT_DEATH(
       {
         SetQuirks("c17_drops_work");
@@ -313,7 +328,7 @@ TEST(FakeHip, EndsTheProcessForWorkThatMayBeDropped) {
       "hipStreamDestroy: .* has work left");
 }
 
-TEST(FakeHip, ForgetsTheStreamOfAnEvent) {
+TEST_F(FakeHip, ForgetsTheStreamOfAnEvent) {
   for (const bool quirk : {false, true}) {
     Alone([quirk] {
       if (quirk) SetQuirks("c18_forgets_stream");
@@ -333,7 +348,7 @@ TEST(FakeHip, ForgetsTheStreamOfAnEvent) {
   }
 }
 
-TEST(FakeHip, EndsTheProcessForARecordOfAPendingEvent) {
+TEST_F(FakeHip, EndsTheProcessForARecordOfAPendingEvent) {
   EXPECT_DEATH(
       {
         SetQuirks("c27_pending_record");
@@ -367,7 +382,7 @@ int AfterQuery(unsigned memory_flags, unsigned event_flags) {
   return after_query;
 }
 
-TEST(FakeHip, ShowsWhatAQueryNeedNotShowLater) {
+TEST_F(FakeHip, ShowsWhatAQueryNeedNotShowLater) {
   constexpr unsigned kReleases = hipEventReleaseToSystem;
   Alone([] { EXPECT_EQ(AfterQuery(hipHostMallocPortable, 0), 7); });
   Alone([] {
@@ -378,7 +393,7 @@ TEST(FakeHip, ShowsWhatAQueryNeedNotShowLater) {
   });
 }
 
-TEST(FakeHip, RefusesAnEventOfAnotherDevice) {
+TEST(Hip, RefusesAnEventOfAnotherDevice) {
   Alone([] {
     const hipEvent_t event = NewEvent();
     EXPECT_EQ(hipSetDevice(1), hipSuccess);
@@ -390,7 +405,7 @@ TEST(FakeHip, RefusesAnEventOfAnotherDevice) {
   });
 }
 
-TEST(FakeHip, AbortsWhereHipWouldCrash) {
+TEST_F(FakeHip, AbortsWhereHipWouldCrash) {
   EXPECT_DEATH(
       {
         const hipStream_t stream = NewStream();
@@ -400,7 +415,7 @@ TEST(FakeHip, AbortsWhereHipWouldCrash) {
       "hipStreamQuery: .* is no live stream");
 }
 
-TEST(FakeHip, RefusesOptionsThatItDoesNotKnow) {
+TEST_F(FakeHip, RefusesOptionsThatItDoesNotKnow) {
   EXPECT_DEATH(
       {
         SetQuirks("c99_nothing");
