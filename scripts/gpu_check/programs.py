@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 
-from gpu_check import c10
+from gpu_check import c10, hip
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -31,7 +31,8 @@ NEEDED = [
     "tests/hardware/soak",
     "tools/devrt",
 ]
-WANTED = ["bench/cuda_bench"]  # where Google Benchmark is there
+# Where Google Benchmark is there, and HIP's headers.
+WANTED = ["bench/cuda_bench", *hip.FILES]
 # Every machine has its own of these.
 SYSTEM = re.compile(r"^(lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+|atomic)\.so"
                     r"|ld-linux|linux-vdso)")

@@ -14,12 +14,14 @@ BUILD = os.environ["DEVRT_BUILD"]
 DRIVER = os.environ["DEVRT_FAKE_DRIVER"]  # a folder
 
 sys.path.insert(0, str(SCRIPTS))
-from gpu_check import machine, parts, report, runner  # noqa: E402
+from gpu_check import hip, machine, parts, report, runner  # noqa: E402
 
 # Meson puts the fake driver into that path.
 INHERITED = {name: value for name, value in os.environ.items()
              if name != "LD_LIBRARY_PATH"}
 PASSED, FAILED, USAGE, NOTHING_THERE = 0, 1, 2, 77
+HAS_HIP = all((pathlib.Path(BUILD) / name).exists()
+              for name in [hip.PLUGIN, hip.FORWARDER, hip.EXAMPLE])
 
 
 class GpuCheck(unittest.TestCase):
@@ -57,7 +59,8 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("--soak-seconds", self.check("--help", expect=PASSED))
 
     def test_all_is_well(self):
-        quick = [name for name in parts.PARTS if name != "conformance"]
+        quick = [name for name in parts.PARTS
+                 if not name.endswith("conformance")]
         written = self.folder / "report.md"
         text = self.simulate(quick, "--report", written, expect=PASSED)
         markdown = written.read_text(encoding="utf-8")
@@ -68,6 +71,9 @@ class GpuCheck(unittest.TestCase):
         self.assertRegex(text, r"(?m)^conformance +skipped .* --skip$")
         self.assertRegex(text, r"(?m)^sanitizer +skipped ")
         self.assertRegex(text, r"(?m)^benchmarks +skipped .*simulated")
+        self.assertRegex(text, r"(?m)^hip_costs +skipped ")
+        if HAS_HIP:
+            self.assertRegex(text, r"(?m)^three_backends +passed .* 6 orders$")
         self.assertIn("| Driver | simulated", markdown)
         self.assertIn("cuda:1 fake CUDA device", markdown)
         self.assertIn("| rss_bytes |", markdown)
@@ -80,6 +86,15 @@ class GpuCheck(unittest.TestCase):
         self.assertRegex(text, r"(?m)^conformance +passed .* 0 failed")
         self.assertRegex(written.read_text(encoding="utf-8"),
                          r"(?m)^\| event \| \d+ \| 0 \|")
+
+    @unittest.skipUnless(HAS_HIP, "HIP's plugin was not built")
+    def test_hip_over_cuda(self):
+        written = self.folder / "report.md"
+        text = self.simulate(["hip_conformance"], "--report", written,
+                             expect=PASSED)
+        self.assertRegex(text, r"(?m)^hip_conformance +passed .* 0 failed")
+        self.assertRegex(written.read_text(encoding="utf-8"),
+                         "hip:0: .*, as HIP, hip:1: .*, as HIP")
 
     def test_a_failure(self):
         written = self.folder / "report.md"
@@ -107,7 +122,8 @@ class GpuCheck(unittest.TestCase):
         text = self.check("--prebuilt", BUILD, "--pack", packed, expect=PASSED)
         self.assertIn("--prebuilt", text)
         self.assertTrue(list(packed.glob("lib/libabsl_status*")))
-        self.simulate(["contexts", "faults"], root=packed, expect=PASSED)
+        only = ["contexts", "faults"] + ["three_backends"] * HAS_HIP
+        self.simulate(only, root=packed, expect=PASSED)
 
 
 class Pieces(unittest.TestCase):
@@ -138,6 +154,13 @@ class Pieces(unittest.TestCase):
         self.check.run_part("soak", broken, None)
         self.assertEqual(self.check.rows[-1].outcome, runner.FAILED)
         self.assertIn("KeyError('counts')", self.check.rows[-1].detail)
+
+    def test_costs_beside_each_other(self):
+        def row(name, time):
+            return {"name": name, "cpu_time": time, "time_unit": "ns"}
+        rows = [row("Guard/cuda", 20), row("Guard/hip", 25), row("Only/hip", 1)]
+        self.assertEqual(hip.beside(rows),
+                         [("Guard", "20 ns", "25 ns", "1.25")])
 
     def sanitize(self, output, code=0):
         command = runner.Command("soak", [], code, output, 1)
