@@ -75,9 +75,7 @@ hipError_t hipDriverGetVersion(int* version) {
   return hipRuntimeGetVersion(version);
 }
 
-hipError_t hipGetDeviceCount(int* count) {
-  return Call([&](const Api& driver) { return driver.Count(count); });
-}
+hipError_t hipGetDeviceCount(int* count) { return CountDevices(count); }
 
 hipError_t hipDeviceGet(hipDevice_t* device, int ordinal) {
   return Call([&](const Api&) {

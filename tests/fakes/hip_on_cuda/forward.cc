@@ -9,6 +9,8 @@
 #include <mutex>
 #include <string>
 
+#include "backends/cuda/device_count.h"
+
 namespace devrt::hip_on_cuda {
 namespace {
 
@@ -35,16 +37,19 @@ State& TheState() {
 thread_local int t_device = 0;
 
 // Under the state's mutex.
+CUresult Load(State* state) {
+  if (state->api != nullptr) return CUDA_SUCCESS;
+  std::string why;
+  state->api = Api::Load(&why);
+  if (state->api != nullptr) return CUDA_SUCCESS;
+  std::fprintf(stderr, "HIP on CUDA: %s\n", why.c_str());
+  return CUDA_ERROR_NO_DEVICE;
+}
+
+// Under the state's mutex.
 CUresult Start(State* state) {
-  if (state->api == nullptr) {
-    std::string why;
-    state->api = Api::Load(&why);
-    if (state->api == nullptr) {
-      std::fprintf(stderr, "HIP on CUDA: %s\n", why.c_str());
-      return CUDA_ERROR_NO_DEVICE;
-    }
-  }
-  CUresult error = state->api->Init();
+  CUresult error = Load(state);
+  if (error == CUDA_SUCCESS) error = state->api->Init();
   if (error == CUDA_SUCCESS) error = state->api->Count(&state->count);
   for (int i = 0; i < state->count && error == CUDA_SUCCESS; ++i) {
     error = state->api->GetDevice(
@@ -96,6 +101,23 @@ const Api* Driver(hipError_t* error) {
 }
 
 // ---- Devices ----------------------------------------------------------------
+
+// Whoever only asks how many there are starts nothing: CUDA's initialisation
+// begins threads, and the plugin's opening may begin none.
+hipError_t CountDevices(int* count) {
+  State& state = TheState();
+  {
+    const std::lock_guard<std::mutex> lock(state.mutex);
+    const CUresult error = Load(&state);
+    if (error != CUDA_SUCCESS) {
+      return fake::RememberLast(Translate(error), false);
+    }
+    *count = state.api->CountWithoutInit();
+  }
+  if (*count == 0) return fake::RememberLast(hipErrorNoDevice, false);
+  if (*count != devrt::cuda::kUnknownCount) return hipSuccess;
+  return Call([&](const Api& driver) { return driver.Count(count); });
+}
 
 int CurrentDevice() { return t_device; }
 

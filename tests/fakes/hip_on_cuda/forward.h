@@ -41,6 +41,7 @@ hipError_t Call(const Body& body) {
 
 // ---- Devices ----------------------------------------------------------------
 
+hipError_t CountDevices(int* count);
 int CurrentDevice();
 CUresult SetCurrentDevice(int device);
 bool IsDevice(int device);
