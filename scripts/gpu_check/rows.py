@@ -75,14 +75,12 @@ def run_suite(check, options, plugin, variables=None):
 
 def run_google_benchmark(check, program, options, variables=None):
     """Its rows' medians, as Google Benchmark's JSON has them; also adds a row
-    of whether it ended well. The order is mixed: whatever else the machine did
-    for a moment then falls on all rows alike."""
+    of whether it ended well."""
     json_file = check.file(f"{program.name}.json")
     least, times = ("0.02", 3) if options.quick else ("0.1", 7)
     command = check.run(
         [program, f"--benchmark_min_time={least}",
          f"--benchmark_repetitions={times}",
-         "--benchmark_enable_random_interleaving=true",
          "--benchmark_report_aggregates_only=true",
          f"--benchmark_out={json_file}", "--benchmark_out_format=json"], 600,
         variables)
