@@ -157,6 +157,10 @@ class Backend {
     // Records on a blocking stream, which its query may not see (C19).
     std::atomic<uint64_t> records{0};
     std::atomic<uint64_t> records_complete{0};
+    // Where the Api needs fresh events.
+    std::shared_ptr<RecordClock> clock = Api::kPendingRecordsAreFixed
+                                             ? std::make_shared<RecordClock>()
+                                             : nullptr;
     std::mutex marker_mutex;  // guards what follows
     typename Api::Event marker{};
     bool marker_pending = false;
@@ -306,8 +310,11 @@ class Backend {
   devrt_status DefaultStream(Device* device, uint32_t kind,
                              devrt_stream* stream);
   void DestroyEventsOf(Stream* stream);
-  Error Renew(FreshEvents<Api>* others, typename Api::Event current,
-              unsigned flags, typename Api::Event* event);
+  Error Renew(FreshEvents<Api>* others, Stream* stream,
+              typename Api::Event current, unsigned flags,
+              typename Api::Event* event);
+  void Renewed(FreshEvents<Api>* others);
+  RecordMark LastRecord(Event* event, typename Api::Event* native);
   Error RecordFresh(Event* event, Stream* stream);
 
   // ---- ending.h

@@ -69,7 +69,11 @@ devrt_status Backend<Api>::EnsureEvent(Event* event, Context context,
   event->context = context;
   event->context_id = id;
   event->native.store(made, std::memory_order_release);
-  if (is_alive) (void)api_->DestroyEvent(old);
+  if (is_alive) {
+    (void)api_->DestroyEvent(old);
+    event->others.Destroy(*api_);
+  }
+  event->others.Forget();
   return nullptr;
 }
 
@@ -174,14 +178,29 @@ typename Api::Error Backend<Api>::RecordFresh(Event* event, Stream* stream) {
     typename Api::Event native = event->native.load(std::memory_order_relaxed);
     Error error = Api::kSuccess;
     if (!event->shared.load(std::memory_order_acquire)) {
-      error = Renew(&event->others, native, event->flags, &native);
+      error = Renew(&event->others, stream, native, event->flags, &native);
     }
     if (error == Api::kSuccess) error = api_->Record(native, stream->native);
     if (error != Api::kSuccess) return error;
+    if (!event->shared.load(std::memory_order_relaxed)) {
+      Renewed(&event->others);
+    }
     // Behind the record: until then questions are about the former one.
     event->native.store(native, std::memory_order_release);
   }
   return NoteBareWork(stream);
+}
+
+// With the native event that it is of.
+template <class Api>
+RecordMark Backend<Api>::LastRecord(Event* event, typename Api::Event* native) {
+  if constexpr (!Api::kPendingRecordsAreFixed) {
+    *native = event->native.load();
+    return {};
+  }
+  const std::lock_guard<std::mutex> lock(event->mutex);
+  *native = event->native.load();
+  return event->others.last();
 }
 
 template <class Api>
@@ -192,9 +211,12 @@ devrt_status Backend<Api>::event_query(devrt_event handle, uint32_t* done) {
     *done = 1;
     return nullptr;
   }
+  typename Api::Event native{};
+  const RecordMark last = LastRecord(event, &native);
   Error error = CheckAlive(*event);
-  if (error == Api::kSuccess) error = api_->QueryEvent(event->native.load());
+  if (error == Api::kSuccess) error = api_->QueryEvent(native);
   if (error == Api::kSuccess) {
+    last.SetOver();
     event->complete.store(records, std::memory_order_release);
     *done = 1;
     return nullptr;
@@ -209,11 +231,12 @@ devrt_status Backend<Api>::event_sync(devrt_event handle) {
   Event* const event = Of(handle);
   const uint64_t records = event->records.load(std::memory_order_acquire);
   if (IsKnownComplete(*event, records)) return nullptr;
+  typename Api::Event native{};
+  const RecordMark last = LastRecord(event, &native);
   Error error = CheckAlive(*event);
-  if (error == Api::kSuccess) {
-    error = api_->SynchronizeEvent(event->native.load());
-  }
+  if (error == Api::kSuccess) error = api_->SynchronizeEvent(native);
   if (error != Api::kSuccess) return Take(error, "event sync", event->device);
+  last.SetOver();
   event->complete.store(records, std::memory_order_release);
   return nullptr;
 }

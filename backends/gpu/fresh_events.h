@@ -3,51 +3,185 @@
 // Native events that take turns, for vendors where an event must not be
 // recorded while an earlier record of it is pending (C27).
 //
-//   error = others.Take(api, current, create, &event);
+//   error = events.Take(api, clock, current, create, &event);
 //   if (error == Api::kSuccess) error = api.Record(event, stream);
+//   if (error == Api::kSuccess) events.Recorded();
+//
+// Whether a record is over, only the driver knows, and its answer costs more
+// than ten records. So it is asked rarely: a stream's records are numbered, and
+// one that is over says so of all that were made before it. Until the next
+// question new events are made.
 //
 // None is destroyed before the owner is: another thread may just be about to
 // wait for one that it has read.
-//
-// Threads: one at a time.
 
 #ifndef DEVRT_BACKENDS_GPU_FRESH_EVENTS_H_
 #define DEVRT_BACKENDS_GPU_FRESH_EVENTS_H_
 
-#include <vector>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <utility>
 
 namespace devrt::gpu {
 
-template <class Api>
-class FreshEvents {
+// The records on one stream. Threads: all.
+class RecordClock {
  public:
-  // `*event` has no pending record: it is `current`, one that was kept, or made
-  // by create(event).  Where it is another, `current` is kept.
-  template <typename Create>
-  typename Api::Error Take(const Api& api, typename Api::Event current,
-                           const Create& create, typename Api::Event* event) {
-    *event = current;
-    // What is wrong with it the record will tell.
-    if (api.QueryEvent(current) != Api::kNotReady) return Api::kSuccess;
-    for (typename Api::Event& other : kept_) {
-      if (api.QueryEvent(other) != Api::kNotReady) {
-        *event = other;
-        other = current;
-        return Api::kSuccess;
-      }
-    }
-    const typename Api::Error error = create(event);
-    if (error == Api::kSuccess) kept_.push_back(current);
-    return error;
+  // Records between two questions, at most: as many events may be on turn.
+  static constexpr uint64_t kInterval = 128;
+
+  // How many have been made: all of them come before what is recorded next.
+  uint64_t recorded() const {
+    return recorded_.load(std::memory_order_acquire);
+  }
+  // Behind the native record; its number.
+  uint64_t Count() {
+    return recorded_.fetch_add(1, std::memory_order_acq_rel) + 1;
   }
 
-  void Destroy(const Api& api) {
-    for (const typename Api::Event event : kept_) (void)api.DestroyEvent(event);
-    kept_.clear();
+  bool IsOver(uint64_t number) const {
+    return number <= over_.load(std::memory_order_acquire);
+  }
+  // All records up to that one.
+  void SetOver(uint64_t number) {
+    uint64_t known = over_.load(std::memory_order_relaxed);
+    while (known < number && !over_.compare_exchange_weak(
+                                 known, number, std::memory_order_release,
+                                 std::memory_order_relaxed)) {
+    }
+  }
+
+  // Whether it is time for a question; they become rarer. Threads that mix
+  // here ask once too often.
+  bool MayAsk() {
+    const uint64_t now = recorded_.load(std::memory_order_relaxed);
+    const uint64_t interval = interval_.load(std::memory_order_relaxed);
+    if (now - asked_.load(std::memory_order_relaxed) < interval) return false;
+    asked_.store(now, std::memory_order_relaxed);
+    if (interval < kInterval) {
+      interval_.store(2 * interval, std::memory_order_relaxed);
+    }
+    return true;
   }
 
  private:
-  std::vector<typename Api::Event> kept_;
+  std::atomic<uint64_t> recorded_{0};
+  std::atomic<uint64_t> over_{0};
+  std::atomic<uint64_t> asked_{0};
+  std::atomic<uint64_t> interval_{1};
+};
+
+// One record: of an event, on a stream.
+struct RecordMark {
+  std::shared_ptr<RecordClock> clock;  // none: there was no record
+  uint64_t before = 0;                 // records that were made before it began
+  uint64_t number = 0;
+
+  bool IsOver() const { return clock == nullptr || clock->IsOver(number); }
+  void SetOver() const {
+    if (clock == nullptr) return;
+    // Other threads' records between the two may have come behind it.
+    clock->SetOver(number == before + 1 ? number : before);
+  }
+};
+
+// Threads: one at a time.
+template <class Api>
+class FreshEvents {
+ public:
+  using Event = typename Api::Event;
+  using Error = typename Api::Error;
+
+  // `*event` has no pending record: it is `current`, one that was kept, or made
+  // by create(event). It is to be recorded on the clock's stream.
+  template <typename Create>
+  Error Take(const Api& api, const std::shared_ptr<RecordClock>& clock,
+             Event current, const Create& create, Event* event) {
+    current_.event = current;
+    if (clock_ != clock) clock_ = clock;
+    before_ = clock_->recorded();
+    takes_kept_ = false;
+    *event = current;
+    if (current_.last.IsOver()) return Api::kSuccess;
+    if (HasKept() || (clock_->MayAsk() && Ask(api))) {
+      if (takes_kept_) *event = kept_.front().event;
+      return Api::kSuccess;
+    }
+    Entry made{};
+    const Error error = create(&made.event);
+    if (error == Api::kSuccess) {
+      kept_.push_front(std::move(made));
+      takes_kept_ = true;
+    } else if (!Ask(api)) {
+      return error;
+    }
+    if (takes_kept_) *event = kept_.front().event;
+    return Api::kSuccess;
+  }
+
+  // What Take gave last has been recorded: it is the current one.
+  void Recorded() {
+    if (takes_kept_) {
+      kept_.push_back(std::move(current_));
+      current_ = std::move(kept_.front());
+      kept_.pop_front();
+    }
+    RecordMark& last = current_.last;
+    if (last.clock != clock_) last.clock = clock_;
+    last.before = before_;
+    last.number = clock_->Count();
+  }
+
+  // The current event's last record.
+  const RecordMark& last() const { return current_.last; }
+
+  // All but the current one; that has no record any more.
+  void Destroy(const Api& api) {
+    for (const Entry& kept : kept_) (void)api.DestroyEvent(kept.event);
+    Forget();
+  }
+  // The same after a reset, which has destroyed them.
+  void Forget() {
+    kept_.clear();
+    current_ = {};
+  }
+
+ private:
+  struct Entry {
+    Event event{};
+    RecordMark last;
+  };
+
+  bool HasKept() {
+    takes_kept_ = !kept_.empty() && kept_.front().last.IsOver();
+    return takes_kept_;
+  }
+
+  // What is wrong with it its next record will tell.
+  static bool IsComplete(const Api& api, const Entry& entry) {
+    if (api.QueryEvent(entry.event) == Api::kNotReady) return false;
+    entry.last.SetOver();
+    return true;
+  }
+
+  // The newest record first: it answers for most.
+  bool Ask(const Api& api) {
+    takes_kept_ = false;
+    if (IsComplete(api, current_)) return true;
+    if (kept_.empty()) return false;
+    (void)IsComplete(api, kept_[kept_.size() / 2]);
+    takes_kept_ = HasKept() || IsComplete(api, kept_.front());
+    return takes_kept_;
+  }
+
+  Entry current_;
+  std::deque<Entry> kept_;  // in the order of their last records
+  // What Take found for Recorded.
+  std::shared_ptr<RecordClock> clock_;
+  uint64_t before_ = 0;
+  bool takes_kept_ = false;
 };
 
 }  // namespace devrt::gpu

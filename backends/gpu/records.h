@@ -38,11 +38,12 @@ typename Api::Error Backend<Api>::RecordMarker(Stream* stream) {
     error = api_->CreateEvent(false, false, false, &stream->marker);
   }
   if (error == Api::kSuccess) {
-    error = Renew(&stream->markers, stream->marker, 0, &stream->marker);
+    error = Renew(&stream->markers, stream, stream->marker, 0, &stream->marker);
   }
   if (error == Api::kSuccess) {
     error = api_->Record(stream->marker, stream->native);
   }
+  if (error == Api::kSuccess) Renewed(&stream->markers);
   if (error != Api::kSuccess) return error;
   stream->marker_pending = true;
   stream->marked_records = records;
@@ -141,13 +142,14 @@ typename Api::Error Backend<Api>::Fence(Stream* stream) {
 
 template <class Api>
 typename Api::Error Backend<Api>::Renew(FreshEvents<Api>* others,
+                                        Stream* stream,
                                         typename Api::Event current,
                                         unsigned flags,
                                         typename Api::Event* event) {
   *event = current;
   if constexpr (Api::kPendingRecordsAreFixed) {
     return others->Take(
-        *api_, current,
+        *api_, stream->clock, current,
         [&](typename Api::Event* made) {
           return api_->CreateEvent((flags & DEVRT_EVENT_TIMING) != 0,
                                    (flags & DEVRT_EVENT_BLOCKING_SYNC) != 0,
@@ -156,9 +158,15 @@ typename Api::Error Backend<Api>::Renew(FreshEvents<Api>* others,
         event);
   } else {
     (void)others;
+    (void)stream;
     (void)flags;
     return Api::kSuccess;
   }
+}
+
+template <class Api>
+void Backend<Api>::Renewed(FreshEvents<Api>* others) {
+  if constexpr (Api::kPendingRecordsAreFixed) others->Recorded();
 }
 
 // ---- All of them

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
+#include <memory>
 #include <set>
 
 namespace devrt::gpu {
@@ -17,6 +19,7 @@ struct Driver {
   static constexpr int kOutOfMemory = 2;
 
   int QueryEvent(int event) const {
+    ++queries;
     return pending.count(event) != 0 ? kNotReady : kSuccess;
   }
   int DestroyEvent(int event) const {
@@ -31,67 +34,148 @@ struct Driver {
 
   std::set<int> pending;
   mutable std::set<int> destroyed;
+  mutable int queries = 0;
   int events = 1;
-  int limit = 100;
+  int limit = 10'000;
 };
 
 class FreshEventsTest : public testing::Test {
  protected:
-  int Take(int current, int* event) {
-    return others_.Take(
-        driver_, current, [&](int* e) { return driver_.CreateEvent(e); },
-        event);
+  int Take(int* event) {
+    return events_.Take(
+        driver_, clock_, current_,
+        [&](int* e) { return driver_.CreateEvent(e); }, event);
+  }
+  // As a record does; the event's number, which is pending then.
+  int Record() {
+    int event = 0;
+    EXPECT_EQ(Take(&event), Driver::kSuccess);
+    EXPECT_EQ(driver_.pending.count(event), 0u) << "it is recorded already";
+    driver_.pending.insert(event);
+    events_.Recorded();
+    current_ = event;
+    return event;
   }
 
   Driver driver_;
-  FreshEvents<Driver> others_;
+  std::shared_ptr<RecordClock> clock_ = std::make_shared<RecordClock>();
+  FreshEvents<Driver> events_;
+  int current_ = 1;
 };
 
-TEST_F(FreshEventsTest, CompleteEventIsTakenAgain) {
-  int event = 0;
-  ASSERT_EQ(Take(1, &event), Driver::kSuccess);
-  EXPECT_EQ(event, 1);
-  EXPECT_EQ(driver_.events, 1);
+TEST_F(FreshEventsTest, FirstRecordTakesTheEventItself) {
+  EXPECT_EQ(Record(), 1);
+  EXPECT_EQ(driver_.queries, 0);
 }
 
 TEST_F(FreshEventsTest, PendingEventIsLeftAlone) {
-  driver_.pending = {1};
-  int event = 0;
-  ASSERT_EQ(Take(1, &event), Driver::kSuccess);
-  EXPECT_EQ(event, 2);
-  driver_.pending = {1, 2};
-  ASSERT_EQ(Take(2, &event), Driver::kSuccess);
-  EXPECT_EQ(event, 3);
+  std::set<int> seen;
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_TRUE(seen.insert(Record()).second);
+  }
   EXPECT_TRUE(driver_.destroyed.empty());
 }
 
-TEST_F(FreshEventsTest, KeptEventServesAgainOnceComplete) {
-  driver_.pending = {1};
+TEST_F(FreshEventsTest, CompleteEventsServeAgain) {
+  for (int i = 0; i < 10'000; ++i) {
+    Record();
+    driver_.pending.clear();
+  }
+  EXPECT_LE(driver_.events, static_cast<int>(RecordClock::kInterval) + 2);
+  EXPECT_LE(driver_.queries,
+            10'000 / static_cast<int>(RecordClock::kInterval) + 16);
+}
+
+// As behind a queue of constant length.
+TEST_F(FreshEventsTest, EventsThatCompleteLateServeAgain) {
+  std::deque<int> queue;
+  for (int i = 0; i < 10'000; ++i) {
+    queue.push_back(Record());
+    if (queue.size() > 300) {
+      driver_.pending.erase(queue.front());
+      queue.pop_front();
+    }
+  }
+  EXPECT_LE(driver_.events, 1'000);
+  EXPECT_LE(driver_.queries, 600);
+}
+
+TEST_F(FreshEventsTest, WhatIsKnownIsNotAsked) {
+  Record();
+  for (int i = 0; i < 100; ++i) {
+    driver_.pending.clear();
+    events_.last().SetOver();
+    EXPECT_EQ(Record(), 1);
+  }
+  EXPECT_EQ(driver_.queries, 0);
+}
+
+// One event's answer is good for all events of the stream, but not for what was
+// recorded meanwhile.
+TEST_F(FreshEventsTest, OverIsWhatWasRecordedBefore) {
+  RecordMark early, late;
+  early.clock = late.clock = clock_;
+  early.before = late.before = clock_->recorded();
+  late.number = clock_->Count();
+  early.number = clock_->Count();
+  late.SetOver();
+  EXPECT_TRUE(late.IsOver());
+  EXPECT_FALSE(early.IsOver());
+  RecordMark next;
+  next.clock = clock_;
+  next.before = clock_->recorded();
+  next.number = clock_->Count();
+  early.SetOver();
+  EXPECT_FALSE(early.IsOver()) << "another record had its number first";
+  next.SetOver();
+  EXPECT_TRUE(early.IsOver());
+}
+
+TEST_F(FreshEventsTest, EachStreamHasItsOwnRecords) {
+  EXPECT_EQ(Record(), 1);
+  clock_ = std::make_shared<RecordClock>();
+  EXPECT_NE(Record(), 1);
+  driver_.pending.erase(2);
+  events_.last().SetOver();
+  EXPECT_EQ(Record(), 2);
+}
+
+TEST_F(FreshEventsTest, FailedRecordChangesNothing) {
+  Record();
   int event = 0;
-  ASSERT_EQ(Take(1, &event), Driver::kSuccess);
-  ASSERT_EQ(event, 2);
-  driver_.pending = {2};
-  ASSERT_EQ(Take(2, &event), Driver::kSuccess);
-  EXPECT_EQ(event, 1);
+  ASSERT_EQ(Take(&event), Driver::kSuccess);
+  EXPECT_EQ(event, 2);
+  int again = 0;
+  ASSERT_EQ(Take(&again), Driver::kSuccess);
+  EXPECT_EQ(again, 2);
   EXPECT_EQ(driver_.events, 2);
 }
 
-TEST_F(FreshEventsTest, FailureToMakeOneKeepsNothing) {
-  driver_.pending = {1};
-  driver_.limit = 1;
+TEST_F(FreshEventsTest, WhereNoneCanBeMadeAllAreAsked) {
+  Record();
+  Record();
+  driver_.limit = 2;
   int event = 0;
-  EXPECT_EQ(Take(1, &event), Driver::kOutOfMemory);
-  others_.Destroy(driver_);
-  EXPECT_TRUE(driver_.destroyed.empty());
+  EXPECT_EQ(Take(&event), Driver::kOutOfMemory);
+  driver_.pending.erase(1);
+  ASSERT_EQ(Take(&event), Driver::kSuccess);
+  EXPECT_EQ(event, 1);
 }
 
 TEST_F(FreshEventsTest, DestroysWhatItKeeps) {
-  driver_.pending = {1, 2};
-  int event = 0;
-  ASSERT_EQ(Take(1, &event), Driver::kSuccess);
-  ASSERT_EQ(Take(2, &event), Driver::kSuccess);
-  others_.Destroy(driver_);
+  Record();
+  Record();
+  Record();
+  events_.Destroy(driver_);
   EXPECT_EQ(driver_.destroyed, (std::set<int>{1, 2}));
+}
+
+TEST_F(FreshEventsTest, ForgetsWhatIsGone) {
+  Record();
+  Record();
+  events_.Forget();
+  events_.Destroy(driver_);
+  EXPECT_TRUE(driver_.destroyed.empty());
 }
 
 }  // namespace
