@@ -180,12 +180,17 @@ const void* Backend<Api>::get_extension(const char* name) {
   static constexpr devrt_event_ipc_v0 kEventIpc = {
       sizeof(devrt_event_ipc_v0), 0, plugin::Thunk<&Backend::EventExport>,
       plugin::Thunk<&Backend::EventOpen>};
+  const auto has = [&](uint64_t capability) {
+    return (api_->MissingCapabilities() & capability) == 0;
+  };
   if (std::strcmp(name, DEVRT_EVENT_IPC_EXTENSION) == 0) {
-    const bool has = (api_->MissingCapabilities() & DEVRT_CAP_EVENT_IPC) == 0;
-    return has ? &kEventIpc : nullptr;
+    return has(DEVRT_CAP_EVENT_IPC) ? &kEventIpc : nullptr;
   }
   if (kProbeImage.data == nullptr) return nullptr;
-  if (std::strcmp(name, DEVRT_PROBE_EXTENSION) == 0) return &kProbe;
+  if (std::strcmp(name, DEVRT_PROBE_EXTENSION) == 0) {
+    // Flags are words of pinned memory.
+    return has(DEVRT_CAP_PINNED_HOST) ? &kProbe : nullptr;
+  }
   if (std::strcmp(name, DEVRT_ELEMENTWISE_EXTENSION) == 0) return &kElementwise;
   if (std::strcmp(name, DEVRT_REDUCE_EXTENSION) == 0) return &kReduce;
   return nullptr;

@@ -148,6 +148,10 @@ hipError_t Api::Describe(Device device, devrt_device_props_v0* props) const {
   hipUUID uuid = {};
   if (Call(hipDeviceGetUuid_, &uuid, device) == hipSuccess) {
     std::memcpy(props->uuid, uuid.bytes, sizeof props->uuid);
+  } else {  // where it is tells it from the others
+    std::snprintf(reinterpret_cast<char*>(props->uuid), sizeof props->uuid,
+                  "%04x:%02x:%02x", props->pci_domain & 0xffff,
+                  props->pci_bus & 0xff, props->pci_device & 0xff);
   }
   int least = 0, greatest = 0;
   if (Call(hipDeviceGetStreamPriorityRange_, &least, &greatest) == hipSuccess) {
