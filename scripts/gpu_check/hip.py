@@ -57,10 +57,10 @@ def beside(rows):
     for row in rows:
         name, _, backend = row["run_name"].partition("/")
         times.setdefault(name, {})[backend] = row
-    return [(name, *(f"{of[backend]['cpu_time']:.4g} "
+    return [(name, *(f"{of[backend]['real_time']:.4g} "
                      f"{of[backend]['time_unit']}"
                      for backend in ["cuda", "hip"]),
-             f"{of['hip']['cpu_time'] / of['cuda']['cpu_time']:.2f}")
+             f"{of['hip']['real_time'] / of['cuda']['real_time']:.2f}")
             for name, of in times.items() if {"cuda", "hip"} <= set(of)]
 
 
