@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "tools/apart.h"
 
 namespace devrt::tools {
 namespace {
@@ -32,12 +33,21 @@ constexpr Capability kCapabilities[] = {
 
 }  // namespace
 
-std::vector<FoundBackend> OpenBackends() {
+std::vector<FoundBackend> OpenBackends(int limit_s) {
+  GoOnApart(limit_s);
   std::vector<FoundBackend> found;
   for (std::string& name : BackendNames()) {
+    absl::Status broken = TriedApart(name);
+    if (!broken.ok()) {
+      found.push_back({std::move(name), std::move(broken), {}});
+      continue;
+    }
+    const OpeningScope opening(name);
     absl::StatusOr<Backend> backend = GetBackend(name);
     std::vector<Device> devices;
     if (backend.ok()) devices = backend->devices();
+    // Some initialise their driver only when they are asked something.
+    for (const Device device : devices) device.Properties().IgnoreError();
     found.push_back({std::move(name), std::move(backend), std::move(devices)});
   }
   return found;

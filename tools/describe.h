@@ -19,6 +19,8 @@
 
 namespace devrt::tools {
 
+inline constexpr int kOpenLimit = 30;  // seconds
+
 // A backend that was found, and whether it could be opened.
 struct FoundBackend {
   std::string name;
@@ -26,8 +28,10 @@ struct FoundBackend {
   std::vector<Device> devices;      // empty when it could not
 };
 
-// Opens every backend that is found and selected.
-std::vector<FoundBackend> OpenBackends();
+// Opens every backend that is found and selected, in a child process that goes
+// on as this one (apart.h): a backend that ends it, or that takes longer than
+// `limit_s`, is one that could not be opened.
+std::vector<FoundBackend> OpenBackends(int limit_s = kOpenLimit);
 
 // Says on stderr which backends could not be opened, and returns the exit code:
 // a failure when none was found, or when one failed for another reason than

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "devrt/runtime/backend.h"
 #include "devrt/runtime/device.h"
+#include "tools/apart.h"
 #include "tools/arguments.h"
 #include "tools/command.h"
 #include "tools/describe.h"
@@ -53,9 +54,21 @@ std::string DeviceTable(const std::vector<FoundBackend>& backends) {
   return table.empty() ? "  none\n" : table.Text(2);
 }
 
-std::string AttemptTable() {
+// The load report, and what it cannot know: what ended other processes.
+std::vector<LoadAttempt> Attempts() {
+  std::vector<LoadAttempt> attempts = LoadReport();
+  for (LoadAttempt& attempt : attempts) {
+    const absl::Status broken = TriedApart(attempt.backend);
+    if (attempt.result != LoadAttempt::Result::kFound || broken.ok()) continue;
+    attempt.result = LoadAttempt::Result::kRefused;
+    attempt.status = broken;
+  }
+  return attempts;
+}
+
+std::string AttemptTable(const std::vector<LoadAttempt>& attempts) {
   Table table({"RESULT", "SOURCE", "BACKEND", "PATH"});
-  for (const LoadAttempt& attempt : LoadReport()) {
+  for (const LoadAttempt& attempt : attempts) {
     table.Add({ToString(attempt.result), attempt.source,
                attempt.backend.empty() ? "-" : attempt.backend,
                Printable(Origin(attempt.path))},
@@ -65,8 +78,8 @@ std::string AttemptTable() {
 }
 
 // For another reason than that this machine lacks the accelerator.
-bool AnyFileRefused() {
-  for (const LoadAttempt& attempt : LoadReport()) {
+bool AnyFileRefused(const std::vector<LoadAttempt>& attempts) {
+  for (const LoadAttempt& attempt : attempts) {
     if (attempt.result == LoadAttempt::Result::kRefused &&
         !absl::IsUnavailable(attempt.status)) {
       return true;
@@ -75,7 +88,8 @@ bool AnyFileRefused() {
   return false;
 }
 
-std::string Json(const std::vector<FoundBackend>& backends) {
+std::string Json(const std::vector<FoundBackend>& backends,
+                 const std::vector<LoadAttempt>& attempts) {
   JsonWriter json;
   json.BeginObject().Key("devrt").String(DEVRT_VERSION);
   json.Key("backends").BeginArray();
@@ -106,28 +120,39 @@ std::string Json(const std::vector<FoundBackend>& backends) {
     }
   }
   json.End().Key("load_report");
-  WriteAttempts(LoadReport(), &json);
+  WriteAttempts(attempts, &json);
   json.End();
   return std::move(json).Finish();
 }
 
+constexpr Flag kTimeoutFlag = {
+    "--timeout", "S",
+    "Seconds that opening a backend may take (default: 30). One that takes "
+    "longer is left out, and named."};
+
 int Run(const Arguments& arguments) {
-  const std::vector<FoundBackend> backends = OpenBackends();
+  const absl::StatusOr<int64_t> limit =
+      arguments.GetNumber(kTimeoutFlag.name, kOpenLimit, 1, 86'400);
+  if (!limit.ok())
+    return UsageError(kListCommand, std::string(limit.status().message()));
+  const std::vector<FoundBackend> backends =
+      OpenBackends(static_cast<int>(*limit));
+  const std::vector<LoadAttempt> attempts = Attempts();
   if (arguments.Has(kJsonFlag.name)) {
-    Print(Json(backends));
+    Print(Json(backends, attempts));
   } else {
     Print("Backends\n" + BackendTable(backends));
     Print("\nDevices\n" + DeviceTable(backends));
-    Print("\nWhere backends were looked for\n" + AttemptTable());
+    Print("\nWhere backends were looked for\n" + AttemptTable(attempts));
   }
   if (backends.empty()) {
     return Failure(kListCommand, "no backend was found");
   }
   const int code = Report(kListCommand, backends);
-  return AnyFileRefused() ? kFailure : code;
+  return AnyFileRefused(attempts) ? kFailure : code;
 }
 
-constexpr Flag kFlags[] = {kJsonFlag, kHelpFlag};
+constexpr Flag kFlags[] = {kTimeoutFlag, kJsonFlag, kHelpFlag};
 
 }  // namespace
 
@@ -136,7 +161,9 @@ const Command kListCommand = {
     nullptr,
     "Backends, their devices, and where they were looked for.",
     "Opens every backend that is found and selected, and reports every file "
-    "and directory that was tried, in order, and why a file was refused.\n\n"
+    "and directory that was tried, in order, and why a file was refused. A "
+    "backend whose vendor's library hangs or crashes is named, and the others "
+    "are reported all the same.\n\n"
     "DEVRT_PLUGINS names plugin files and DEVRT_PLUGIN_PATH directories, "
     "separated by ':'. DEVRT_BACKENDS=mtia or DEVRT_BACKENDS='!mtia' selects "
     "by name. DEVRT_MTIA=devices=4,memory=1GiB configures the simulator.\n\n"

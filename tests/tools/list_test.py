@@ -73,6 +73,29 @@ class List(ToolTest):
         self.assertEqual(refused[0]["path"], str(bad))
         self.assertTrue(refused[0]["error"]["message"])
 
+    def test_plugins_that_end_the_process(self):
+        plugins = ":".join([PLUGIN] + [
+            str(PLUGINS / f"libdevrt_{name}.so")
+            for name in ("opens_abort", "opens_exit")])
+        result = self.run_tool("list", expect=FAILURE, DEVRT_PLUGINS=plugins)
+        self.assertRegex(result.stdout, r"(?m)^  mtia:1 ")
+        text = " ".join(result.stdout.split())
+        for name, ending in [("opens_abort", "by signal 6"),
+                             ("opens_exit", "with exit code")]:
+            self.assertIn(f'backend "{name}" ended the process that opened it '
+                          f'{ending}', text)
+        self.assertIn("(contract P4)", result.stderr)
+        for command in ("info", "topo"):
+            result = self.run_tool(command, expect=FAILURE,
+                                   DEVRT_PLUGINS=plugins)
+            self.assertIn("opens_abort", result.stderr)
+            self.assertIn("mtia:1", result.stdout)
+
+    def test_wrong_timeout(self):
+        for value in ["0", "-1", "soon", ""]:
+            self.assert_wrong_usage(["list", f"--timeout={value}"],
+                                    "--timeout")
+
     def test_missing_plugin(self):
         path = str(self.folder / "missing.so")
         result = self.run_tool("list", expect=FAILURE, DEVRT_PLUGINS=path)
