@@ -5,42 +5,24 @@ The plugin for HIP over the fake runtime: none, one of an unknown version, one
 that lacks functions, no device.  Whatever it is, the other backends work on.
 """
 
-import ctypes
 import os
 import pathlib
-import re
-import sys
+import signal
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
-from tool import ROOT, ToolTest  # noqa: E402
+from machines import CRASHES, HANGS, MachineTest, entries, hidden
 
 FAKE = pathlib.Path(os.environ["DEVRT_FAKE_HIP_FOLDER"])
 # Of the fake driver for CUDA, where there is one.
 OTHERS = os.environ.get("DEVRT_FAKE_DRIVER", "")
 PROGRAM = os.environ.get("DEVRT_THREE_BACKENDS")
+LOST_PROGRAM = os.environ["DEVRT_LOST_PROGRAM"]
 LIBRARY = FAKE / "libamdhip64.so.6"
 MAJORS = [7, 6, 5]
+ENTRIES = entries("backends/hip/entries.inc", "DEVRT_HIP_ENTRY")
 
 
-def has_real():
-    for major in MAJORS:
-        try:
-            ctypes.CDLL(f"libamdhip64.so.{major}")
-        except OSError:
-            continue
-        return True
-    return False
-
-
-def entries():
-    """(name, whether there is no backend without it) of all of HIP's."""
-    text = (ROOT / "backends/hip/entries.inc").read_text(encoding="utf-8")
-    found = re.findall(r"^DEVRT_HIP_ENTRY\((\w+), (\w+)\)", text, re.MULTILINE)
-    return [(name, needed_by == "kAlways") for name, needed_by in found]
-
-
-class HipMachines(ToolTest):
+class HipMachines(MachineTest):
 
     def variables(self, folder, switches, **others):
         path = ":".join(str(f) for f in (folder, OTHERS) if f)
@@ -90,14 +72,14 @@ class HipMachines(ToolTest):
             (folder / name).write_bytes(change(LIBRARY.read_bytes()))
         return folder
 
-    def library_without(self, function):
+    def library_without(self, *functions):
         # Under another name nobody finds it.
-        old = b"\0" + function.encode() + b"\0"
-        new = b"\0" + function.upper().encode() + b"\0"
-
         def rename(data):
-            self.assertIn(old, data)
-            return data.replace(old, new)
+            for function in functions:
+                old = b"\0" + function.encode() + b"\0"
+                self.assertIn(old, data)
+                data = data.replace(old, old.upper())
+            return data
         return self.library_as(LIBRARY.name, rename)
 
     def test_as_it_should_be(self):
@@ -119,11 +101,14 @@ class HipMachines(ToolTest):
 
     def test_library_of_an_unknown_major(self):
         folder = self.library_as("libamdhip64.so.8")
-        self.list("", usable=False, folder=folder)
+        known = [f"libamdhip64.so.{major}" for major in MAJORS]
+        self.assert_refused("", "there is no HIP runtime", folder=folder,
+                            **hidden(*known))
 
-    @unittest.skipIf(has_real(), "there is a runtime")
     def test_no_library(self):
-        self.assert_refused("", "there is no HIP runtime", folder=None)
+        known = [f"libamdhip64.so.{major}" for major in MAJORS]
+        self.assert_refused("", "there is no HIP runtime", "libamdhip64.so.",
+                            folder=None, **hidden(*known))
 
     def test_library_that_is_none(self):
         folder = self.folder / "library"
@@ -134,14 +119,26 @@ class HipMachines(ToolTest):
                             folder=folder)
 
     def test_library_without_an_entry_point(self):
-        for name, is_needed in entries():
+        for name, needed_by in ENTRIES:
             with self.subTest(name=name):
                 folder = self.library_without(name)
-                if is_needed:
+                if needed_by == "kAlways":
                     self.assert_refused("", f"has no {name}", folder=folder)
-                else:
-                    hip, _ = self.list("", folder=folder)
-                    self.assertEqual(hip["device_count"], 2)
+                    continue
+                hip, _ = self.list("", folder=folder)
+                self.assertEqual(hip["device_count"], 2)
+                capability = needed_by.replace("DEVRT_CAP_", "").lower()
+                self.assertNotIn(capability, hip["capabilities"])
+
+    def test_library_with_what_is_needed_only(self):
+        """No call goes to a function that is not there."""
+        folder = self.library_without(*(
+            name for name, needed_by in ENTRIES if needed_by != "kAlways"))
+        hip, _ = self.list("", folder=folder)
+        self.assertEqual(hip["capabilities"], [])
+        self.run_tool("cts", "--plugin=" + hip["path"], "--programs=200",
+                      DEVRT_MTIA="mode=threaded", ASAN_OPTIONS="detect_leaks=0",
+                      **self.variables(folder, ""))
 
     def test_number_of_devices(self):
         self.assertEqual(self.list("devices=3")[0]["device_count"], 3)
@@ -176,6 +173,77 @@ class HipMachines(ToolTest):
         for code, name in [(3, "NotInitialized"), (719, "LaunchFailure"),
                            (999, "Unknown")]:
             self.assert_refused(f"init={code}", f"hipError{name}")
+
+
+    def test_runtime_that_never_comes_back(self):
+        variables = self.variables(FAKE, "init=hang")
+        self.check_left_out({"hip": HANGS}, variables)
+        # Who names the others does not wait for it.
+        if PROGRAM:
+            others = ["mtia", "cuda"] if OTHERS else ["mtia"]
+            self.run_program([PROGRAM, *others], **variables)
+
+    def test_runtime_that_crashes(self):
+        self.check_left_out({"hip": CRASHES},
+                            self.variables(FAKE, "init=crash"))
+
+    @unittest.skipUnless(OTHERS, "there is no backend for CUDA")
+    def test_everything_is_broken(self):
+        self.check_left_out(
+            {"cuda": CRASHES, "hip": HANGS},
+            self.variables(FAKE, "init=hang", DEVRT_FAKE_CUDA="init=crash"))
+
+
+class LostDevice(MachineTest):
+
+    def run_lost(self, *arguments, switches="", **others):
+        """Its lines: first, later, free."""
+        result = self.run_program(
+            [LOST_PROGRAM, "hip:0", *arguments], expect=None,
+            LD_LIBRARY_PATH=str(FAKE), DEVRT_FAKE_HIP=switches, **others)
+        lines = dict(line.split(": ", 1) for line in result.stdout.splitlines())
+        return result, lines
+
+    def test_nothing_is_lost(self):
+        result, lines = self.run_lost()
+        self.assertEqual(result.returncode, 0, result)
+        self.assertEqual(lines, {"first": "OK", "later": "OK", "free": "OK"})
+
+    def test_error_of_one_call(self):
+        _, lines = self.run_lost(switches="fail=hipMemsetAsync@3:2")
+        self.assertIn("RESOURCE_EXHAUSTED", lines["first"])
+        self.assertIn("hipErrorOutOfMemory", lines["first"])
+        self.assertEqual(lines["later"], "OK")
+        self.assertEqual(lines["free"], "OK")
+
+    def test_lost(self):
+        for code, name, status in [(719, "LaunchFailure", "INTERNAL"),
+                                   (999, "Unknown", "UNKNOWN")]:
+            result, lines = self.run_lost(
+                switches=f"lost=hipMemsetAsync@3:{code}")
+            self.assertEqual(result.returncode, 1, result)
+            for line in ["first", "later"]:
+                self.assertIn(status, lines[line])
+                self.assertIn(f"hipError{name}", lines[line])
+            self.assertIn("quarantine", lines["later"])
+            self.assertEqual(lines["free"], "OK")
+
+    def test_fault_that_is_reported(self):
+        result, lines = self.run_lost("fault")
+        self.assertEqual(result.returncode, 1, result)
+        self.assertIn("INTERNAL", lines["first"])
+        self.assertIn("quarantine", lines["later"])
+        self.assertEqual(lines["free"], "OK")
+
+    def test_fault_that_ends_the_process(self):
+        """fault_delivery=abort is what the backend declares."""
+        info = self.run_json("info", "hip:0", LD_LIBRARY_PATH=str(FAKE))
+        self.assertEqual(info["devices"][0]["fault_delivery"], 1)
+        result, _ = self.run_lost("fault", DEVRT_MTIA="fault_delivery=abort")
+        self.assertEqual(result.returncode, -signal.SIGABRT, result)
+        self.assertIn("fault_delivery=abort: kernel", result.stderr)
+        # The next process knows nothing of it.
+        self.assertEqual(self.run_lost()[0].returncode, 0)
 
 
 if __name__ == "__main__":

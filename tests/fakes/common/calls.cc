@@ -2,8 +2,10 @@
 #include "tests/fakes/common/calls.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <mutex>
 
@@ -73,6 +75,11 @@ int Initialise(Chooser choose) {
   const std::lock_guard<std::mutex> lock(state.init_mutex);
   if (state.initialised) return 0;
   const Options& options = TheOptions();
+  if (options.start == Options::Start::kCrashes) {
+    std::signal(SIGSEGV, SIG_DFL);
+    std::raise(SIGSEGV);
+  }
+  while (options.start == Options::Start::kHangs) pause();
   if (options.init != 0) return options.init;
   uint32_t count = 0;
   const int error = engine::Sim<&devrt_ops_v0::device_count>(&count);

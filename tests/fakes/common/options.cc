@@ -73,6 +73,10 @@ Options Read() {
       options.missing = Split(value, '+');
     } else if (part == "no_device") {
       options.init = kVendor.no_device;
+    } else if (part == "init=hang") {
+      options.start = Options::Start::kHangs;
+    } else if (part == "init=crash") {
+      options.start = Options::Start::kCrashes;
     } else if (key == "init") {
       options.init = static_cast<int>(Number(value, part));
     } else if (key == "fail") {

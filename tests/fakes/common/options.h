@@ -10,6 +10,8 @@
 //   missing=A+B        entry points that this driver does not have
 //   no_device          initialisation answers "no device"
 //   init=CODE          initialisation answers CODE
+//   init=hang          it never comes back
+//   init=crash         it ends the process with SIGSEGV
 //   fail=NAME@N:CODE   the N-th call of NAME fails with CODE, nothing else
 //   lost=NAME@N:CODE   from the N-th call of NAME on, every call that concerns
 //                      a device fails with CODE
@@ -38,6 +40,7 @@ struct Options {
   int version = 0;            // 0: not said
   std::vector<std::string> missing;
   int init = 0;
+  enum class Start { kReturns, kHangs, kCrashes } start = Start::kReturns;
   Failure fail, lost;
   uint32_t quirks = 0;
 
