@@ -11,7 +11,7 @@ from gpu_check.rows import add_command, run_google_benchmark, run_suite
 from gpu_check.runner import FAILED, PASSED, Skip
 
 PLUGIN = "lib/devrt/libdevrt_hip.so"
-FORWARDER = "tests/fakes/hip_on_cuda/libamdhip64.so.6"
+FORWARDER = "tests/fakes/hip_on_cuda/libamdhip64.so.7"
 COSTS = "bench/backends_bench"
 EXAMPLE = "examples/three_backends"
 # What `pack` copies of it, where it was built.

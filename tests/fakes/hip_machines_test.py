@@ -17,7 +17,7 @@ FAKE = pathlib.Path(os.environ["DEVRT_FAKE_HIP_FOLDER"])
 OTHERS = os.environ.get("DEVRT_FAKE_DRIVER", "")
 PROGRAM = os.environ.get("DEVRT_THREE_BACKENDS")
 LOST_PROGRAM = os.environ["DEVRT_LOST_PROGRAM"]
-LIBRARY = FAKE / "libamdhip64.so.6"
+LIBRARY = FAKE / "libamdhip64.so.7"
 MAJORS = [7, 6, 5]
 ENTRIES = entries("backends/hip/entries.inc", "DEVRT_HIP_ENTRY")
 
