@@ -157,7 +157,7 @@ class Pieces(unittest.TestCase):
 
     def test_costs_beside_each_other(self):
         def row(name, time):
-            return {"name": name, "real_time": time, "time_unit": "ns"}
+            return {"run_name": name, "real_time": time, "time_unit": "ns"}
         rows = [row("Guard/cuda", 20), row("Guard/hip", 25), row("Only/hip", 1)]
         self.assertEqual(hip.beside(rows),
                          [("Guard", "20 ns", "25 ns", "1.25")])
