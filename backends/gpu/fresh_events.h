@@ -19,10 +19,11 @@
 #define DEVRT_BACKENDS_GPU_FRESH_EVENTS_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace devrt::gpu {
 
@@ -106,27 +107,28 @@ class FreshEvents {
     *event = current;
     if (current_.last.IsOver()) return Api::kSuccess;
     if (HasKept() || (clock_->MayAsk() && Ask(api))) {
-      if (takes_kept_) *event = kept_.front().event;
+      if (takes_kept_) *event = kept_[oldest_].event;
       return Api::kSuccess;
     }
     Entry made{};
     const Error error = create(&made.event);
     if (error == Api::kSuccess) {
-      kept_.push_front(std::move(made));
+      kept_.insert(kept_.begin() + static_cast<ptrdiff_t>(oldest_),
+                   std::move(made));
       takes_kept_ = true;
     } else if (!Ask(api)) {
       return error;
     }
-    if (takes_kept_) *event = kept_.front().event;
+    if (takes_kept_) *event = kept_[oldest_].event;
     return Api::kSuccess;
   }
 
   // What Take gave last has been recorded: it is the current one.
   void Recorded() {
     if (takes_kept_) {
-      kept_.push_back(std::move(current_));
-      current_ = std::move(kept_.front());
-      kept_.pop_front();
+      // What was the oldest of the ring makes way for the newest.
+      std::swap(current_, kept_[oldest_]);
+      oldest_ = oldest_ + 1 == kept_.size() ? 0 : oldest_ + 1;
     }
     RecordMark& last = current_.last;
     if (last.clock != clock_) last.clock = clock_;
@@ -145,6 +147,7 @@ class FreshEvents {
   // The same after a reset, which has destroyed them.
   void Forget() {
     kept_.clear();
+    oldest_ = 0;
     current_ = {};
   }
 
@@ -155,7 +158,7 @@ class FreshEvents {
   };
 
   bool HasKept() {
-    takes_kept_ = !kept_.empty() && kept_.front().last.IsOver();
+    takes_kept_ = !kept_.empty() && kept_[oldest_].last.IsOver();
     return takes_kept_;
   }
 
@@ -171,13 +174,14 @@ class FreshEvents {
     takes_kept_ = false;
     if (IsComplete(api, current_)) return true;
     if (kept_.empty()) return false;
-    (void)IsComplete(api, kept_[kept_.size() / 2]);
-    takes_kept_ = HasKept() || IsComplete(api, kept_.front());
+    (void)IsComplete(api, kept_[(oldest_ + kept_.size() / 2) % kept_.size()]);
+    takes_kept_ = HasKept() || IsComplete(api, kept_[oldest_]);
     return takes_kept_;
   }
 
   Entry current_;
-  std::deque<Entry> kept_;  // in the order of their last records
+  std::vector<Entry> kept_;  // a ring, in the order of their last records
+  size_t oldest_ = 0;
   // What Take found for Recorded.
   std::shared_ptr<RecordClock> clock_;
   uint64_t before_ = 0;

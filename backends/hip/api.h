@@ -65,8 +65,11 @@ class Api {
   // DEVRT_CAP_* of which this runtime lacks a function.
   uint64_t MissingCapabilities() const { return missing_; }
 
-  // Only HIP itself can tell.
-  int CountWithoutInit() const { return -1; }
+  // Without hipInit: what HIP does for this question is HIP's.
+  int CountWithoutInit() const {
+    int count = 0;
+    return Count(&count) == kSuccess ? count : -1;
+  }
   // No device is no error here.
   Error Init() const {
     const Error error = Call(hipInit_, 0u);
