@@ -8,8 +8,10 @@
 // legacy_edges.h event.h copy.h kernels.h probe.h elementwise.h reduce.h; a
 // plugin includes all of them and instantiates Backend<Api> once.
 //
-// Threads: every slot from any thread, as its tag says.  No lock is held across
-// a native call that may wait.
+// Threads: every slot from any thread, as its tag says.  No lock that other
+// objects' calls need is held across a native call that may wait, but for a
+// device's first kernel (kernels.h), and where Api asks for edges of the legacy
+// rules (legacy_edges.h).
 
 #ifndef DEVRT_BACKENDS_GPU_BACKEND_H_
 #define DEVRT_BACKENDS_GPU_BACKEND_H_
@@ -151,8 +153,10 @@ class Backend {
     typename Api::Stream native;
     uint32_t kind;
     bool blocking;
-    std::thread::id thread;  // of a per-thread stream
-    Context context;         // it was made in
+    // Of a per-thread stream: whose it is, and whether that thread has ended.
+    std::thread::id thread;
+    std::shared_ptr<std::atomic<bool>> ended;
+    Context context;  // it was made in
     uint64_t context_id;
     // Records on a blocking stream, which its query may not see (C19).
     std::atomic<uint64_t> records{0};
@@ -175,9 +179,17 @@ class Backend {
     uint32_t flags;
     std::mutex mutex;  // held while the native event is made or exchanged
     std::atomic<typename Api::Event> native{};
-    FreshEvents<Api> others;  // earlier native events of it
-    Context context{};        // of the native event
-    uint64_t context_id = 0;
+    FreshEvents<Api> others;         // earlier native events of it
+    std::atomic<Context> context{};  // of the native event
+    std::atomic<uint64_t> context_id{0};
+    // Of streams of other contexts that it was recorded on.
+    struct Left {
+      Context context;
+      uint64_t context_id;
+      typename Api::Event native;
+      FreshEvents<Api> others;
+    };
+    std::vector<Left> left;
     // How often it was recorded, and which of these is known to be complete:
     // asking a finished event is the driver's most expensive answer.
     std::atomic<uint64_t> records{0};
@@ -309,6 +321,8 @@ class Backend {
   devrt_status Adopt(Device* device, void* native, devrt_stream* stream);
   devrt_status DefaultStream(Device* device, uint32_t kind,
                              devrt_stream* stream);
+  Stream* OfEndingThread(Device* device);
+  Stream* OfEndedThread(Device* device);
   void DestroyEventsOf(Stream* stream);
   Error Renew(FreshEvents<Api>* others, Stream* stream,
               typename Api::Event current, unsigned flags,

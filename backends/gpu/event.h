@@ -31,6 +31,15 @@ devrt_status Backend<Api>::event_create(uint32_t ordinal, uint32_t flags,
 template <class Api>
 devrt_status Backend<Api>::event_destroy(devrt_event handle) {
   const std::unique_ptr<Event> gone(Of(handle));
+  for (auto& left : gone->left) {
+    uint64_t now = 0;
+    if (api_->ContextId(left.context, &now) != Api::kSuccess ||
+        now != left.context_id) {
+      continue;
+    }
+    left.others.Destroy(*api_);
+    (void)api_->DestroyEvent(left.native);
+  }
   const typename Api::Event native = gone->native.load();
   if (native == typename Api::Event{}) return nullptr;
   if (CheckAlive(*gone) != Api::kSuccess) return nullptr;
@@ -42,8 +51,8 @@ template <class Api>
 devrt_status Backend<Api>::EnsureEvent(Event* event, Context context,
                                        uint64_t id) {
   const std::lock_guard<std::mutex> lock(event->mutex);
-  typename Api::Event old = event->native.load(std::memory_order_relaxed);
-  if (old != typename Api::Event{} && event->context_id == id) {
+  const typename Api::Event old = event->native.load(std::memory_order_relaxed);
+  if (old != typename Api::Event{} && event->context_id.load() == id) {
     return nullptr;
   }
   if (event->shared.load(std::memory_order_relaxed)) {
@@ -64,16 +73,16 @@ devrt_status Backend<Api>::EnsureEvent(Event* event, Context context,
   if (error != Api::kSuccess) {
     return Take(error, "event creation", event->device);
   }
-  const bool is_alive =
-      old != typename Api::Event{} && CheckAlive(*event) == Api::kSuccess;
-  event->context = context;
-  event->context_id = id;
-  event->native.store(made, std::memory_order_release);
-  if (is_alive) {
-    (void)api_->DestroyEvent(old);
-    event->others.Destroy(*api_);
+  // Another thread may have read the old one, and be about to use it.
+  if (old != typename Api::Event{}) {
+    event->left.push_back({event->context.load(), event->context_id.load(), old,
+                           std::move(event->others)});
+    event->others = {};
   }
-  event->others.Forget();
+  event->context.store(context);
+  event->native.store(made, std::memory_order_release);
+  // Who sees its number sees the event.
+  event->context_id.store(id, std::memory_order_release);
   return nullptr;
 }
 
@@ -95,7 +104,9 @@ devrt_status Backend<Api>::EventExport(devrt_event handle,
     const uint64_t id = event->device->context_id.load();
     if (devrt_status error = EnsureEvent(event, context, id)) return error;
   }
-  const ContextScope scope(*api_, event->context);
+  // From here on its records go to the one that has been given out.
+  const std::lock_guard<std::mutex> lock(event->mutex);
+  const ContextScope scope(*api_, event->context.load());
   Error error = scope.error();
   if (error == Api::kSuccess) {
     error = api_->ExportEvent(event->native.load(), name);
@@ -115,9 +126,11 @@ devrt_status Backend<Api>::EventOpen(uint32_t ordinal,
   made->device = device;
   made->flags = DEVRT_EVENT_IPC;
   made->shared.store(true, std::memory_order_relaxed);
-  if (devrt_status error = Enter(device, &made->context)) return error;
-  made->context_id = device->context_id.load(std::memory_order_relaxed);
-  const ContextScope scope(*api_, made->context);
+  Context context{};
+  if (devrt_status error = Enter(device, &context)) return error;
+  made->context.store(context);
+  made->context_id.store(device->context_id.load(std::memory_order_relaxed));
+  const ContextScope scope(*api_, context);
   Error error = scope.error();
   typename Api::Event native{};
   if (error == Api::kSuccess) error = api_->OpenEvent(*name, &native);
@@ -147,7 +160,7 @@ devrt_status Backend<Api>::event_record(devrt_event handle,
                   stream->device->ordinal);
   }
   if (event->native.load(std::memory_order_acquire) == typename Api::Event{} ||
-      event->context_id != stream->context_id) {
+      event->context_id.load(std::memory_order_acquire) != stream->context_id) {
     if (devrt_status error =
             EnsureEvent(event, stream->context, stream->context_id)) {
       return error;
@@ -177,14 +190,13 @@ typename Api::Error Backend<Api>::RecordFresh(Event* event, Stream* stream) {
     const std::lock_guard<std::mutex> lock(event->mutex);
     typename Api::Event native = event->native.load(std::memory_order_relaxed);
     Error error = Api::kSuccess;
-    if (!event->shared.load(std::memory_order_acquire)) {
+    const bool is_shared = event->shared.load(std::memory_order_relaxed);
+    if (!is_shared) {
       error = Renew(&event->others, stream, native, event->flags, &native);
     }
     if (error == Api::kSuccess) error = api_->Record(native, stream->native);
     if (error != Api::kSuccess) return error;
-    if (!event->shared.load(std::memory_order_relaxed)) {
-      Renewed(&event->others);
-    }
+    if (!is_shared) Renewed(&event->others);
     // Behind the record: until then questions are about the former one.
     event->native.store(native, std::memory_order_release);
   }

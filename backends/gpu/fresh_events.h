@@ -128,7 +128,7 @@ class FreshEvents {
     if (takes_kept_) {
       // What was the oldest of the ring makes way for the newest.
       std::swap(current_, kept_[oldest_]);
-      oldest_ = oldest_ + 1 == kept_.size() ? 0 : oldest_ + 1;
+      Advance();
     }
     RecordMark& last = current_.last;
     if (last.clock != clock_) last.clock = clock_;
@@ -157,30 +157,50 @@ class FreshEvents {
     RecordMark last;
   };
 
+  // Those of other streams stand in nobody's way: they go to the end.
   bool HasKept() {
-    takes_kept_ = !kept_.empty() && kept_[oldest_].last.IsOver();
+    takes_kept_ = false;
+    for (int look = 0; look < kLooks && !kept_.empty(); ++look) {
+      const RecordMark& last = kept_[oldest_].last;
+      takes_kept_ = last.IsOver();
+      if (takes_kept_ || last.clock == clock_) break;
+      Advance();
+    }
     return takes_kept_;
   }
 
-  // What is wrong with it its next record will tell.
-  static bool IsComplete(const Api& api, const Entry& entry) {
-    if (api.QueryEvent(entry.event) == Api::kNotReady) return false;
-    entry.last.SetOver();
+  void Advance() { oldest_ = oldest_ + 1 == kept_.size() ? 0 : oldest_ + 1; }
+
+  static bool IsComplete(const Api& api, Entry* entry) {
+    const Error error = api.QueryEvent(entry->event);
+    if (error == Api::kNotReady) return false;
+    if (error == Api::kSuccess) entry->last.SetOver();
+    // What else may be wrong with it its next record will tell.
+    entry->last = {};
     return true;
   }
 
-  // The newest record first: it answers for most.
+  // The newest record first: it answers for most. The oldest in any case, which
+  // may be another stream's, and nobody else's to ask for.
   bool Ask(const Api& api) {
     takes_kept_ = false;
-    if (IsComplete(api, current_)) return true;
-    if (kept_.empty()) return false;
-    (void)IsComplete(api, kept_[(oldest_ + kept_.size() / 2) % kept_.size()]);
-    takes_kept_ = HasKept() || IsComplete(api, kept_[oldest_]);
-    return takes_kept_;
+    const bool is_over = IsComplete(api, &current_);
+    if (kept_.empty()) return is_over;
+    if (!is_over) {
+      const size_t middle = (oldest_ + kept_.size() / 2) % kept_.size();
+      (void)IsComplete(api, &kept_[middle]);
+    }
+    Entry& oldest = kept_[oldest_];
+    if (!oldest.last.IsOver()) (void)IsComplete(api, &oldest);
+    return is_over || HasKept();
   }
 
+  // Kept ones looked at for a record, where streams take turns.
+  static constexpr int kLooks = 4;
+
   Entry current_;
-  std::vector<Entry> kept_;  // a ring, in the order of their last records
+  // A ring; those of one stream in the order of their last records.
+  std::vector<Entry> kept_;
   size_t oldest_ = 0;
   // What Take found for Recorded.
   std::shared_ptr<RecordClock> clock_;

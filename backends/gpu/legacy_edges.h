@@ -4,12 +4,12 @@
 // waits, for vendors whose rules are about kernels and copies only (C9).
 //
 // Before the next operation on the other side, that side waits for an event
-// behind the bare work.  A blocking stream's is recorded only then: by the
-// rules, all that it has been given so far comes before an operation of the
-// legacy stream.  The legacy stream's is recorded at once: what else it is
-// given meanwhile, other streams' work with it, does not come before.
-// Non-blocking streams, which is what devrt makes unless asked otherwise, pay
-// nothing.
+// behind the bare work.  That of a blocking stream of ours is recorded only
+// then: by the rules, all that it has been given so far comes before an
+// operation of the legacy stream.  The legacy stream's is recorded at once:
+// what else it is given meanwhile, other streams' work with it, does not come
+// before. Non-blocking streams, which is what devrt makes unless asked
+// otherwise, pay nothing.
 
 #ifndef DEVRT_BACKENDS_GPU_LEGACY_EDGES_H_
 #define DEVRT_BACKENDS_GPU_LEGACY_EDGES_H_
@@ -45,7 +45,7 @@ void Backend<Api>::RemoveBlocking(Stream* stream) {
     return;
   }
   edges.left.push_back(stream->bare.event);
-  stream->bare.event = typename Api::Event{};
+  stream->bare = {};
 }
 
 // Before an operation on it.
@@ -108,10 +108,9 @@ typename Api::Error Backend<Api>::NoteBareWork(Stream* stream) {
   BareWork& bare = is_legacy ? edges.legacy : stream->bare;
   ++bare.count;
   bare.is_behind_it = false;
-  // A thread's own stream is named by that thread only.
-  if (!is_legacy && stream->kind != DEVRT_STREAM_PER_THREAD) {
-    return Api::kSuccess;
-  }
+  // A thread's own stream is named by that thread only, and an adopted one is
+  // there only as long as its owner lets it.
+  if (!is_legacy && stream->kind == DEVRT_STREAM_CREATE) return Api::kSuccess;
   const ContextScope scope(*api_, stream->context);
   const Error error = scope.error();
   return error != Api::kSuccess ? error : RecordBare(stream, &bare);

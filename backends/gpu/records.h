@@ -37,14 +37,14 @@ typename Api::Error Backend<Api>::RecordMarker(Stream* stream) {
   if (error == Api::kSuccess && stream->marker == typename Api::Event{}) {
     error = api_->CreateEvent(false, false, false, &stream->marker);
   }
+  typename Api::Event marker{};
   if (error == Api::kSuccess) {
-    error = Renew(&stream->markers, stream, stream->marker, 0, &stream->marker);
+    error = Renew(&stream->markers, stream, stream->marker, 0, &marker);
   }
-  if (error == Api::kSuccess) {
-    error = api_->Record(stream->marker, stream->native);
-  }
-  if (error == Api::kSuccess) Renewed(&stream->markers);
+  if (error == Api::kSuccess) error = api_->Record(marker, stream->native);
   if (error != Api::kSuccess) return error;
+  Renewed(&stream->markers);
+  stream->marker = marker;
   stream->marker_pending = true;
   stream->marked_records = records;
   return error;
@@ -153,7 +153,7 @@ typename Api::Error Backend<Api>::Renew(FreshEvents<Api>* others,
         [&](typename Api::Event* made) {
           return api_->CreateEvent((flags & DEVRT_EVENT_TIMING) != 0,
                                    (flags & DEVRT_EVENT_BLOCKING_SYNC) != 0,
-                                   false, made);
+                                   (flags & DEVRT_EVENT_IPC) != 0, made);
         },
         event);
   } else {

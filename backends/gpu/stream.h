@@ -96,37 +96,81 @@ devrt_status Backend<Api>::DefaultStream(Device* device, uint32_t kind,
   // may be gone already, in the list of all.
   struct Own {
     std::vector<Stream*> streams;
+    // The backend, and with it the streams, may be gone before the thread.
+    std::vector<std::shared_ptr<std::atomic<bool>>> ended;
     bool* is_gone;
-    ~Own() { *is_gone = true; }
+    ~Own() {
+      *is_gone = true;
+      for (const auto& flag : ended) flag->store(true);
+    }
   };
   static thread_local bool is_gone = false;
-  static thread_local Own own{{}, &is_gone};
-  const std::thread::id self = std::this_thread::get_id();
-  Stream* mine = nullptr;
-  if (!is_gone) {
-    if (own.streams.size() <= device->ordinal) {
-      own.streams.resize(device->ordinal + 1);
-    }
-    mine = own.streams[device->ordinal];
-  } else {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    for (auto s = per_thread_.rbegin(); s != per_thread_.rend(); ++s) {
-      if ((*s)->thread != self || (*s)->device != device) continue;
-      mine = s->get();
-      break;
-    }
+  static thread_local Own own{{}, {}, &is_gone};
+  if (!is_gone && own.streams.size() <= device->ordinal) {
+    own.streams.resize(device->ordinal + 1);
   }
+  Stream* mine =
+      is_gone ? OfEndingThread(device) : own.streams[device->ordinal];
+  if (mine == nullptr) mine = OfEndedThread(device);
   if (mine == nullptr) {
     auto made = make(Api::PerThreadStream());
-    made->thread = self;
+    made->thread = std::this_thread::get_id();
+    made->ended = std::make_shared<std::atomic<bool>>(false);
     mine = made.get();
-    if (!is_gone) own.streams[device->ordinal] = mine;
     AddBlocking(mine);
     const std::lock_guard<std::mutex> lock(mutex_);
     per_thread_.push_back(std::move(made));
   }
+  if (!is_gone && own.streams[device->ordinal] != mine) {
+    own.streams[device->ordinal] = mine;
+    own.ended.push_back(mine->ended);
+  }
   *stream = reinterpret_cast<devrt_stream>(mine);
   return nullptr;
+}
+
+// The calling thread's, whose list is gone.
+template <class Api>
+typename Backend<Api>::Stream* Backend<Api>::OfEndingThread(Device* device) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (auto s = per_thread_.rbegin(); s != per_thread_.rend(); ++s) {
+    if ((*s)->thread != std::this_thread::get_id()) continue;
+    if ((*s)->device != device) continue;
+    (*s)->ended->store(false);  // nobody else's yet
+    return s->get();
+  }
+  return nullptr;
+}
+
+// One that an ended thread has left, for the calling thread. It is not
+// destroyed, since its handle might still be in somebody's hands.
+template <class Api>
+typename Backend<Api>::Stream* Backend<Api>::OfEndedThread(Device* device) {
+  const uint64_t id = device->context_id.load(std::memory_order_relaxed);
+  Stream* found = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& s : per_thread_) {
+      if (s->device != device || s->context_id != id) continue;
+      bool was_ended = true;
+      if (!s->ended->compare_exchange_strong(was_ended, false)) continue;
+      s->thread = std::this_thread::get_id();
+      found = s.get();
+      break;
+    }
+  }
+  if (found == nullptr) return nullptr;
+  // What was recorded was on that thread's native stream.
+  RemoveBlocking(found);
+  {
+    const std::lock_guard<std::mutex> lock(found->marker_mutex);
+    found->marker_pending = false;
+    found->records_complete.store(found->records.load());
+    found->bare.legacy_joined = 0;
+    if (found->clock != nullptr) found->clock = std::make_shared<RecordClock>();
+  }
+  AddBlocking(found);
+  return found;
 }
 
 template <class Api>

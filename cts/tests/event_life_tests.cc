@@ -267,6 +267,24 @@ void ExportedEventGoesOn(Test& t) {
   }
 }
 
+void RecordedEventsAreExported(Test& t) {
+  const EventIpc ipc(t);
+  if (!ipc.is_there()) return;
+  for (const uint32_t device : t.devices()) {
+    const RawEvent e(t, device, DEVRT_EVENT_IPC);
+    const RawStream s(t, device);
+    for (int i = 0; i < 5; ++i) {
+      e.Record(s);
+      e.Sync();
+    }
+    devrt_event_handle_v0 name = {};
+    t.Require(ipc.Export(e, &name), "export behind five records");
+    e.Record(s);
+    e.Sync();
+    t.Expect(e.Query(), "it is recorded as before");
+  }
+}
+
 void WrongInterprocessEvents(Test& t) {
   const EventIpc ipc(t);
   if (!ipc.is_there()) return;
@@ -324,6 +342,9 @@ constexpr TestCase kTests[] = {
      "An interprocess event can be exported before and after a record, and "
      "works on in its own process.",
      &ExportedEventGoesOn, DEVRT_CAP_EVENT_IPC, kNeedsGate},
+    {"event.recorded_interprocess_events", "C38",
+     "An event that was recorded several times is exported all the same.",
+     &RecordedEventsAreExported, DEVRT_CAP_EVENT_IPC},
     {"event.wrong_interprocess_events", "C38",
      "What was not created or not given out as an interprocess event is "
      "refused.",

@@ -195,8 +195,7 @@ def add_sanitizer(check, command, what):
         check.add(command.part, FAILED,
                   f"{what}: {errors} errors; {'; '.join(told[:3])}")
     else:
-        ending = "" if command.code == 0 else f" (the program: {command.ending})"
-        check.add(command.part, PASSED, f"{what}: no errors{ending}")
+        add_command(check, command, f"{what}: no errors")
 
 
 # ---- Figures ----------------------------------------------------------------

@@ -12,19 +12,31 @@ import unittest
 from machines import CRASHES, HANGS, MachineTest, entries, hidden
 
 DRIVER = os.environ["DEVRT_FAKE_DRIVER"]  # folders
+# Of the fake runtime for HIP, where there is one.
+OTHERS = os.environ.get("DEVRT_FAKE_HIP_FOLDER")
 PROGRAM = os.environ["DEVRT_LOST_PROGRAM"]
 
 
 class Machines(MachineTest):
 
     def list(self, switches, usable=True, folders=(DRIVER,), **variables):
-        """The entry of cuda in `devrt list`, and all the text."""
-        variables["LD_LIBRARY_PATH"] = ":".join(folders)
+        """The entry of cuda in `devrt list`, and all the text.
+
+        All the other backends are usable in every case.
+        """
+        # HIP reads CUDA_VISIBLE_DEVICES as well.
+        has_hip = OTHERS and "CUDA_VISIBLE_DEVICES" not in variables
+        others = [OTHERS] if has_hip else []
+        variables["LD_LIBRARY_PATH"] = ":".join([*folders, *others])
         variables["DEVRT_FAKE_CUDA"] = switches
         text = self.run_tool("list", **variables)
         report = self.run_json("list", **variables)
         cuda = next(b for b in report["backends"] if b["name"] == "cuda")
         self.assertEqual(cuda["usable"], usable)
+        for name in ["mtia"] + (["hip"] if has_hip else []):
+            self.assertTrue(next(b for b in report["backends"]
+                                 if b["name"] == name)["usable"], name)
+            self.assertIn(f" {name}:1 ", text.stdout)
         return cuda, " ".join(text.stdout.split())
 
     def assert_refused(self, switches, *texts, **options):

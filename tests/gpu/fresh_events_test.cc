@@ -140,6 +140,27 @@ TEST_F(FreshEventsTest, EachStreamHasItsOwnRecords) {
   EXPECT_EQ(Record(), 2);
 }
 
+// Nobody asks for that other stream's record by itself.
+TEST_F(FreshEventsTest, RecordOnAnotherStreamIsAskedForToo) {
+  Record();
+  clock_ = std::make_shared<RecordClock>();
+  for (int i = 0; i < 10'000; ++i) {
+    Record();
+    driver_.pending.clear();
+  }
+  EXPECT_LE(driver_.events, static_cast<int>(RecordClock::kInterval) + 3);
+}
+
+TEST_F(FreshEventsTest, RecordOnAStuckStreamHoldsUpNoOther) {
+  const int stuck = Record();
+  clock_ = std::make_shared<RecordClock>();
+  for (int i = 0; i < 10'000; ++i) {
+    Record();
+    driver_.pending = {stuck};
+  }
+  EXPECT_LE(driver_.events, static_cast<int>(RecordClock::kInterval) + 3);
+}
+
 TEST_F(FreshEventsTest, FailedRecordChangesNothing) {
   Record();
   int event = 0;

@@ -175,6 +175,7 @@ class Pieces(unittest.TestCase):
             self.sanitize(clean + "========= ERROR SUMMARY: 3 errors\n"),
             runner.FAILED)
         self.assertEqual(self.sanitize("", 0), runner.FAILED)
+        self.assertEqual(self.sanitize(clean, 1), runner.FAILED)
         self.assertEqual(
             self.sanitize("========= RACECHECK SUMMARY: 1 hazard displayed "
                           "(1 error, 0 warnings)\n"), runner.FAILED)

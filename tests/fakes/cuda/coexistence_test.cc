@@ -4,9 +4,11 @@
 // thread's context is what it was, and no device that nobody named has one.
 #include <cuda.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "devrt/devrt.h"
@@ -181,6 +183,31 @@ TEST(C104, AdoptsAStreamOfAForeignContext) {
 }
 
 // The driver aligns to less than what may be asked for.
+// Threads come and go; what their default streams took serves the next ones.
+TEST(PerThreadStreams, OfEndedThreadsLeaveNothing) {
+  Alone([] {
+    const Device device = Must(GetDevice("cuda:0"));
+    void* const memory = Must(Allocate(device, 64));
+    const auto run_threads = [&](int count) {
+      for (int i = 0; i < count; ++i) {
+        std::thread([&] {
+          const StreamRef stream = Must(PerThreadDefaultStream(device));
+          Event event = Must(Event::Create(device));
+          EXPECT_OK(FillAsync(stream, memory, 1, 64));
+          EXPECT_OK(event.Record(stream));
+          EXPECT_OK(stream.Synchronize());
+        }).join();
+      }
+    };
+    run_threads(100);
+    const auto before = static_cast<int64_t>(mallinfo2().uordblks);
+    run_threads(1000);
+    const auto after = static_cast<int64_t>(mallinfo2().uordblks);
+    EXPECT_LT(after - before, 100'000);
+    EXPECT_OK(Free(device, memory));
+  });
+}
+
 TEST(Alignment, OfAllMemoryIsAsAsked) {
   Alone([] {
     const Device device = Must(GetDevice("cuda:0"));

@@ -67,6 +67,30 @@ void UseEverything(Device device, Device peer) {
   const DeviceGuard guard(device);
 }
 
+// Its handle may be the next stream's, or crash the runtime (C104): behind its
+// last operation nothing of devrt's names it.
+TEST(HipCoexistence, LeavesDestroyedAdoptedStreamsAlone) {
+  Alone([] {
+    const Device device = Must(GetDevice("hip:0"));
+    ASSERT_EQ(hipSetDevice(0), hipSuccess);
+    hipStream_t native = nullptr;
+    ASSERT_EQ(hipStreamCreateWithPriority(&native, hipStreamDefault, 0),
+              hipSuccess);
+    Event event = Must(Event::Create(device));
+    void* const memory = Must(Allocate(device, kSize));
+    {
+      const Stream adopted = Must(Stream::FromNative(device, native));
+      EXPECT_OK(event.Record(adopted));
+      EXPECT_OK(adopted.Synchronize());
+      ASSERT_EQ(hipStreamDestroy(native), hipSuccess);
+      EXPECT_OK(FillAsync(DefaultStream(device), memory, 1, kSize));
+    }
+    EXPECT_OK(FillAsync(DefaultStream(device), memory, 1, kSize));
+    EXPECT_OK(device.Synchronize());
+    EXPECT_OK(Free(device, memory));
+  });
+}
+
 // Both ways: one truth (C1, C107).
 TEST(HipCoexistence, SharesTheCurrentDevice) {
   Alone([] {
