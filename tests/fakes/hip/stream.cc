@@ -74,12 +74,17 @@ hipError_t MakeDefault(int device, uint32_t kind, ihipStream_t* stream) {
   return error;
 }
 
+// Kept for ever: its work outlives the thread.
 hipError_t Ensure(int device, uint32_t kind, ihipStream_t** mine) {
+  static auto* const mutex = new std::mutex();
+  static auto* const all = new std::vector<std::unique_ptr<ihipStream_t>>();
   if (*mine != nullptr) return hipSuccess;
   auto made = std::make_unique<ihipStream_t>();
   const hipError_t error = MakeDefault(device, kind, made.get());
-  // For ever: its work outlives the thread.
-  if (error == hipSuccess) *mine = made.release();
+  if (error != hipSuccess) return error;
+  *mine = made.get();
+  const std::lock_guard<std::mutex> lock(*mutex);
+  all->push_back(std::move(made));
   return error;
 }
 
