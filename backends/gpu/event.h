@@ -77,7 +77,7 @@ devrt_status Backend<Api>::EnsureEvent(Event* event, Context context,
   if (old != typename Api::Event{}) {
     event->left.push_back({event->context.load(), event->context_id.load(), old,
                            std::move(event->others)});
-    event->others = {};
+    event->others.Forget();
   }
   event->context.store(context);
   event->native.store(made, std::memory_order_release);

@@ -144,7 +144,7 @@ class FreshEvents {
     for (const Entry& kept : kept_) (void)api.DestroyEvent(kept.event);
     Forget();
   }
-  // The same after a reset, which has destroyed them.
+  // The same where they are somebody else's now, or gone with a reset.
   void Forget() {
     kept_.clear();
     oldest_ = 0;

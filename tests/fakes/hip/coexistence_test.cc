@@ -12,12 +12,14 @@
 
 #include "devrt/devrt.h"
 #include "tests/fakes/common/alone.h"
+#include "tests/fakes/common/use_everything.h"
 #include "tests/support/status_matchers.h"
 
 namespace devrt {
 namespace {
 
 using test::Alone;
+using test::UseEverything;
 using ::testing::HasSubstr;
 using testing::Must;
 using testing::StatusIs;
@@ -35,36 +37,6 @@ bool IsUsed(int device) {
   int active = 0;
   EXPECT_EQ(hipDevicePrimaryCtxGetState(device, &flags, &active), hipSuccess);
   return active != 0;
-}
-
-// Some of everything; what fails is not the question.
-void UseEverything(Device device, Device peer) {
-  std::vector<char> host(kSize);
-  (void)device.GetMemoryInfo();
-  auto memory = Allocate(device, kSize);
-  auto pinned = AllocateHost(device, kSize);
-  if (RegisterHost(device, host.data(), kSize).ok()) {
-    (void)UnregisterHost(device, host.data());
-  }
-  (void)GetPointerInfo(host.data());
-  if (memory.ok()) (void)GetPointerInfo(*memory);
-  auto stream = Stream::Create(device, {0, true});
-  auto event = Event::Create(device);
-  if (stream.ok() && event.ok() && memory.ok()) {
-    (void)FillAsync(*stream, *memory, 1, kSize);
-    (void)event->Record(*stream);
-    (void)stream->Wait(*event);
-    (void)stream->Query();
-    (void)stream->Synchronize();
-    (void)FillAsync(DefaultStream(device), *memory, 1, kSize);
-  }
-  if (EnablePeerAccess(device, peer).ok()) {
-    (void)DisablePeerAccess(device, peer);
-  }
-  (void)device.Synchronize();
-  if (pinned.ok()) (void)FreeHost(*pinned);
-  if (memory.ok()) (void)Free(device, *memory);
-  const DeviceGuard guard(device);
 }
 
 // Its handle may be the next stream's, or crash the runtime (C104): behind its
