@@ -4,6 +4,7 @@
 A check that cannot fail is none, so each is shown a clean tree as well.
 """
 
+import json
 import pathlib
 import shutil
 import subprocess
@@ -188,6 +189,18 @@ class CountTest(unittest.TestCase):
                     "UNEXPECTEDPASS", "ERROR", "INTERRUPT", "SOMETHINGNEW"]
         lines = ['{"result": "%s"}\n' % verdict for verdict in verdicts]
         self.assertEqual(count_tests.count(lines), (2, 6, 1))
+
+    def test_what_failed_tests_said(self):
+        said = "[ RUN      ] A.B\nfile.cc:7: Failure\nExpected: 1\n" + "x\n" * 90
+        tests = [{"name": "good", "result": "OK"},
+                 {"name": "none", "result": "SKIP"},
+                 {"name": "bad", "result": "FAIL", "returncode": 1,
+                  "duration": 0.25, "stdout": said, "stderr": "the end\n"}]
+        lines = list(count_tests.failures(map(json.dumps, tests)))
+        self.assertEqual(lines[:3], ["FAIL after 0.2 s: bad (exit code 1)",
+                                     "  file.cc:7: Failure", "  Expected: 1"])
+        self.assertEqual(lines[-1], "  the end")
+        self.assertEqual(len(lines), 1 + count_tests.SAID + 1)
 
 
 if __name__ == "__main__":
