@@ -148,6 +148,11 @@ Call::~Call() {
     case How::kEntered:
       break;
   }
+  // Who learned of a fault in any way may give up memory that a copy still runs
+  // over.
+  if (__builtin_expect(g_engine->discarded_copies != 0, 0)) {
+    g_engine->driver->AwaitDiscardedCopies();
+  }
   g_engine->driver->Decide(me_);
   LeaveMachine(me_);
 }
@@ -167,10 +172,7 @@ devrt_status Call::Wait() {
   if (Observer* const observer = g_engine->observer) {
     observer->OnHostAcquire(me_->index, me_->want);
   }
-  error = g_engine->PointsError(me_->want, entry());
-  // The caller may give up memory that a copy still runs over.
-  if (error != nullptr) g_engine->driver->AwaitDiscardedCopies();
-  return error;
+  return g_engine->PointsError(me_->want, entry());
 }
 
 }  // namespace devrt::mtia

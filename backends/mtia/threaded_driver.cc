@@ -214,7 +214,7 @@ void ThreadedDriver::RunOne(Lock* lock, Op* op) {
   Fault fault;
   if (op->action == Action::kSpin) {
     Spin(lock, op);
-  } else {
+  } else if (op->stream != nullptr || op->kind == OpKind::kHostFunc) {
     lock->unlock();
     if (op->kind == OpKind::kHostFunc) {
       const InsideScope scope("a host function");
@@ -354,7 +354,10 @@ void ThreadedDriver::AwaitDiscardedCopies() {
 void ThreadedDriver::Stop() {
   Lock lock(g_engine->mutex, std::adopt_lock);
   stopping_ = true;
-  for (Op* const op : jobs_) op->abroad = false;
+  for (Op* const op : jobs_) {
+    op->abroad = false;
+    if (op->stream == nullptr) g_engine->Abandon(op);  // discarded before
+  }
   running_ -= static_cast<uint32_t>(jobs_.size());
   jobs_.clear();
   spin_.notify_all();

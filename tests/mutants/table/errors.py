@@ -37,8 +37,8 @@ MUTANTS = [
         witness="Synchronising the stream of a fault that happens meanwhile "
                 "succeeds.",
         items="C92", group="error", file="call.cc",
-        old="  error = g_engine->PointsError(me_->want, entry());\n",
-        new=""),
+        old="  return g_engine->PointsError(me_->want, entry());\n",
+        new="  return nullptr;\n"),
     Mutant(
         name="query_never_ready_after_fault",
         what="Queries of a failed device answer that work still runs.",
