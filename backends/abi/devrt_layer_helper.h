@@ -54,7 +54,9 @@
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/backends/abi/devrt_plugin_util.h"
 #include "devrt/backends/abi/devrt_probe.h"
+#include "devrt/backends/abi/devrt_suballocation.h"
 #include "devrt/backends/abi/devrt_tensor.h"
+#include "devrt/backends/abi/devrt_virtual_memory.h"
 
 // Hidden: the layers of two libraries must not share these.
 #pragma GCC visibility push(hidden)

@@ -13,7 +13,9 @@
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/backends/abi/devrt_probe.h"
 #include "devrt/backends/abi/devrt_sim.h"
+#include "devrt/backends/abi/devrt_suballocation.h"
 #include "devrt/backends/abi/devrt_tensor.h"
+#include "devrt/backends/abi/devrt_virtual_memory.h"
 
 /* C99 has no static assertion: an array of negative size instead. */
 #if __STDC_VERSION__ >= 201112L

@@ -13,7 +13,9 @@
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/backends/abi/devrt_probe.h"
 #include "devrt/backends/abi/devrt_sim.h"
+#include "devrt/backends/abi/devrt_suballocation.h"
 #include "devrt/backends/abi/devrt_tensor.h"
+#include "devrt/backends/abi/devrt_virtual_memory.h"
 
 #define STRUCT(type, size)                           \
   static_assert(sizeof(type) == (size));             \
