@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * devrt's memory for other libraries, in C.
+ *
+ *   void* x;
+ *   if (devrt_memory_alloc_v0("cuda:0", 4096, stream, &x) != 0)
+ *     fail(devrt_memory_last_error_v0());
+ *   devrt_memory_record_stream_v0(x, "cuda:0", other);  used there as well
+ *   devrt_memory_free_v0(x);
+ *
+ * `stream` is a native handle (cudaStream_t); NULL is the device's default
+ * stream, 1 the same and 2 the calling thread's on cuda.  It must be given: a
+ * block is handed to the next request of its stream without a wait (F25).
+ *
+ * A handle that is new to devrt is adopted at its first use and stays so.
+ * Whoever destroys a native stream says so first, with
+ * devrt_memory_stream_ends_v0: the driver gives the handle to the next stream,
+ * and what was freed on the old one is not ordered before the new (F20).
+ *
+ * Return values are DEVRT_* codes of devrt_plugin.h, 0 is success.  No
+ * exception leaves these functions.  What failed is said by
+ * devrt_memory_last_error_v0, for the calling thread.
+ *
+ * Ownership: blocks are the caller's until freed, and go back to the resource
+ * that they came from (memory_resource.h), whatever is set by then.
+ * Threads: any, but not inside host functions (FAILED_PRECONDITION).
+ */
+#ifndef DEVRT_MEMORY_DEVRT_MEMORY_H_
+#define DEVRT_MEMORY_DEVRT_MEMORY_H_
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DEVRT_MEMORY_EXPORT __attribute__((visibility("default")))
+
+typedef struct devrt_memory_stats_v0 {
+  uint32_t struct_size; /* set by the caller; filled as far as it goes */
+  uint32_t reserved0;
+  int64_t allocated_bytes;
+  int64_t allocated_bytes_peak;
+  int64_t active_bytes;
+  int64_t active_bytes_peak;
+  int64_t reserved_bytes;
+  int64_t reserved_bytes_peak;
+  int64_t requested_bytes;
+  int64_t allocations; /* alive */
+  int64_t alloc_retries;
+  int64_t ooms;
+} devrt_memory_stats_v0;
+
+/* Zero bytes: NULL and success.  RESOURCE_EXHAUSTED (8) without room. */
+DEVRT_MEMORY_EXPORT int32_t devrt_memory_alloc_v0(const char* device,
+                                                  uint64_t size, void* stream,
+                                                  void** ptr);
+/* NULL is allowed.  In the order of the stream of alloc. */
+DEVRT_MEMORY_EXPORT int32_t devrt_memory_free_v0(void* ptr);
+/* In the order of `stream`, of the block's device. */
+DEVRT_MEMORY_EXPORT int32_t devrt_memory_free_on_v0(void* ptr, void* stream);
+/* Any pointer into the block; `stream` is of `device`. */
+DEVRT_MEMORY_EXPORT int32_t devrt_memory_record_stream_v0(const void* ptr,
+                                                          const char* device,
+                                                          void* stream);
+/* Before the owner destroys a native stream. */
+DEVRT_MEMORY_EXPORT int32_t devrt_memory_stream_ends_v0(const char* device,
+                                                        void* stream);
+DEVRT_MEMORY_EXPORT int32_t devrt_memory_empty_cache_v0(const char* device);
+DEVRT_MEMORY_EXPORT int32_t
+devrt_memory_stats_read_v0(const char* device, devrt_memory_stats_v0* stats);
+/* Text of the calling thread's last failure; "" if there was none.  Valid
+ * until its next failure. */
+DEVRT_MEMORY_EXPORT const char* devrt_memory_last_error_v0(void);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+#endif /* DEVRT_MEMORY_DEVRT_MEMORY_H_ */

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "devrt/memory/history.h"
+
+#include "devrt/memory/internal/history_ring.h"
+#include "devrt/memory/internal/unimplemented.h"
+
+namespace devrt {
+
+absl::Status RecordMemoryHistory(Device, std::optional<HistoryOptions>) {
+  return internal::NotBuilt("RecordMemoryHistory");
+}
+
+const char* ToString(MemoryAction action) {
+  switch (action) {
+    case MemoryAction::kAlloc:
+      return "alloc";
+    case MemoryAction::kFreeRequested:
+      return "free_requested";
+    case MemoryAction::kFreeCompleted:
+      return "free_completed";
+    case MemoryAction::kSegmentAlloc:
+      return "segment_alloc";
+    case MemoryAction::kSegmentFree:
+      return "segment_free";
+    case MemoryAction::kSegmentMap:
+      return "segment_map";
+    case MemoryAction::kSegmentUnmap:
+      return "segment_unmap";
+    case MemoryAction::kSnapshot:
+      return "snapshot";
+    case MemoryAction::kOutOfMemory:
+      return "oom";
+  }
+  return "unknown";
+}
+
+const char* ToString(BlockState state) {
+  switch (state) {
+    case BlockState::kFree:
+      return "inactive";
+    case BlockState::kLive:
+      return "active_allocated";
+    case BlockState::kPending:
+      return "active_pending_free";
+  }
+  return "unknown";
+}
+
+absl::StatusOr<MemorySnapshot> TakeMemorySnapshot(Device) {
+  return internal::NotBuilt("TakeMemorySnapshot");
+}
+
+absl::StatusOr<std::string> MemorySnapshotJson(Device) {
+  return internal::NotBuilt("MemorySnapshotJson");
+}
+
+std::string ToJson(const MemorySnapshot&) { return std::string(); }
+std::string ToTorchPickle(const MemorySnapshot&) { return std::string(); }
+
+absl::StatusOr<MemorySnapshot> ParseMemorySnapshot(const std::string&) {
+  return internal::NotBuilt("ParseMemorySnapshot");
+}
+
+}  // namespace devrt

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FreeBlocks: the free blocks of one stream and one size class of segments;
+// finds the best fit: the smallest that is large enough, of these the one at
+// the lowest address.
+//
+// Small pool (blocks to 2 MiB): a bin for each size of 1 .. 4,096 granules, two
+// levels of bits to find the first that is not empty, and in each bin a pairing
+// heap by address, threaded through the blocks.  Insert is O(1), Remove
+// O(log n) on the average, Best O(1).  Groups of 64 bins are made when used.
+//
+// Large pool: an ordered set by (size, address); its blocks are few.
+//
+// Not synchronised: the BlockPool's.
+
+#ifndef DEVRT_MEMORY_INTERNAL_FREE_BLOCKS_H_
+#define DEVRT_MEMORY_INTERNAL_FREE_BLOCKS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <tuple>
+
+#include "absl/container/btree_set.h"
+#include "devrt/memory/internal/block.h"
+
+namespace devrt::internal {
+
+class SmallFreeBlocks {
+ public:
+  void Insert(Block* block);
+  void Remove(Block* block);
+  // Of at least `granules` of 1 .. 4,096; nullptr if there is none.  The block
+  // stays in.
+  Block* Best(uint32_t granules) const;
+  // The next best after `block`, for those who may not take it.
+  Block* After(const Block* block) const;
+
+ private:
+  static constexpr size_t kGroupSize = 64;
+  static constexpr size_t kGroups = 65;  // size 4,096 has one of its own
+  std::array<std::unique_ptr<Block*[]>, kGroups> groups_;
+  std::array<uint64_t, kGroups> bits_ = {};  // bins that are not empty
+  uint64_t summary_ = 0;                     // groups 0 .. 63 with any
+};
+
+class LargeFreeBlocks {
+ public:
+  void Insert(Block* block);
+  void Remove(Block* block);
+  // Of at least `bytes` and less than `limit` (the rules for oversize blocks).
+  Block* Best(uint64_t bytes, uint64_t limit) const;
+  Block* After(const Block* block) const;
+
+ private:
+  struct Key {
+    uint64_t bytes;
+    uintptr_t address;
+    Block* block;
+    friend bool operator<(const Key& a, const Key& b) {
+      return std::tie(a.bytes, a.address) < std::tie(b.bytes, b.address);
+    }
+  };
+  absl::btree_set<Key> blocks_;
+};
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_MEMORY_INTERNAL_FREE_BLOCKS_H_

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PendingFrees: blocks that were freed while work still uses them.
+//
+// A block waits for one of its uses at a time, in the queue of that use's
+// timeline; when that is complete it goes to the queue of the next, or back to
+// its pool.  A stream that is stuck therefore holds back what it uses and
+// nothing else (F9), and a poll costs one query for each stream that somebody
+// waits for, however many blocks there are.
+//
+// A queue is a heap by epoch: a block freed later may wait for an earlier use
+// (uses are versioned at their submission, F15).
+//
+// Device and pinned blocks have one of these each; Item says what to do.
+//
+// Order: a block comes here after the events of its uses were recorded (F18).
+// Lock: `mutex_`, a leaf; neither timelines nor pools are called under it.
+
+#ifndef DEVRT_MEMORY_INTERNAL_PENDING_FREES_H_
+#define DEVRT_MEMORY_INTERNAL_PENDING_FREES_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "devrt/runtime/mutex.h"
+#include "devrt/streams/internal/timeline.h"
+
+namespace devrt::internal {
+
+struct PendingFree {
+  void* block;  // Block or PinnedBlock
+  absl::InlinedVector<OrderPoint, 4> uses;
+};
+
+class PendingFrees {
+ public:
+  // What is done with a block whose uses are over; no lock held.
+  using Settle = void (*)(void* block);
+  explicit PendingFrees(Settle settle) : settle_(settle) {}
+
+  // Drops uses that are complete, or that `home` (may be null) is after; if
+  // none is left the block is settled at once.
+  void Add(PendingFree item, const Timeline* home) DEVRT_EXCLUDES(mutex_);
+
+  // Settles what has become free: asks each timeline that has a queue once, at
+  // most `most` of them, beginning behind the last one that was asked.  True if
+  // anything was settled.
+  bool Poll(size_t most) DEVRT_EXCLUDES(mutex_);
+
+  // Waits for everything that is here now, but not on failed devices: the step
+  // "wait" of 2.6.  Counts as one num_sync_all_streams.
+  absl::Status WaitForAll() DEVRT_EXCLUDES(mutex_);
+
+  bool empty() const { return count_.load(std::memory_order_relaxed) == 0; }
+
+ private:
+  struct Entry {
+    uint64_t epoch;
+    PendingFree item;
+  };
+  using Queue = std::vector<Entry>;  // a heap, the least epoch first
+
+  const Settle settle_;
+  std::atomic<size_t> count_{0};
+  Mutex mutex_;
+  absl::flat_hash_map<Timeline*, Queue> queues_ DEVRT_GUARDED_BY(mutex_);
+  std::vector<Timeline*> order_ DEVRT_GUARDED_BY(mutex_);  // of Poll
+  size_t next_ DEVRT_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_MEMORY_INTERNAL_PENDING_FREES_H_

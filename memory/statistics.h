@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the allocators count.
+//
+//   const devrt::MemoryStatistics s = devrt::GetMemoryStatistics(gpu);
+//   LOG << s.allocated_bytes.all.current << " of " <<
+//   s.reserved_bytes.all.current; for (const auto& [key, value] :
+//   devrt::ToKeys(s)) ...   // 122 keys
+//
+// Every figure is exact at one moment of the call: a thread that freed before
+// it called sees its free.  `peak` is a true maximum of `current` over all
+// streams and threads since the last reset, not a sum of maxima (decision 12).
+// Always allocated - freed == current.
+//
+// Resets: ResetPeak sets each peak to current.  ResetAccumulated sets freed to
+// 0 and allocated to current, so that the equation goes on to hold, and the
+// plain counters to 0.
+//
+// Threads: any.  A call stops allocation on the device for about a microsecond
+// and a twentieth of one for each stream in use.  No failure: a device that is
+// lost or was shut down answers what was counted last.
+
+#ifndef DEVRT_MEMORY_STATISTICS_H_
+#define DEVRT_MEMORY_STATISTICS_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "devrt/runtime/backend.h"
+#include "devrt/runtime/device.h"
+#include "devrt/runtime/export.h"
+
+namespace devrt {
+
+struct Stat {
+  int64_t current = 0;
+  int64_t peak = 0;
+  int64_t allocated = 0;  // sum of all increases
+  int64_t freed = 0;      // sum of all decreases
+};
+
+// By pool: requests to 1 MiB, and larger ones.
+struct PoolStat {
+  Stat all;
+  Stat small_pool;
+  Stat large_pool;
+};
+
+struct MemoryStatistics {
+  PoolStat allocation;      // blocks that a program holds
+  PoolStat segment;         // pieces from the driver
+  PoolStat active;          // allocation, and freed but not yet reusable
+  PoolStat inactive_split;  // free parts of segments that are in use
+  PoolStat allocated_bytes;
+  PoolStat reserved_bytes;
+  PoolStat active_bytes;
+  PoolStat inactive_split_bytes;
+  PoolStat requested_bytes;   // before rounding
+  Stat oversize_allocations;  // above max_split_size
+  Stat oversize_segments;
+  int64_t num_alloc_retries = 0;  // requests that emptied the cache
+  int64_t num_ooms = 0;
+  int64_t num_sync_all_streams = 0;  // waits of step "wait" of 2.6
+  int64_t num_device_alloc = 0;
+  int64_t num_device_free = 0;
+  int64_t max_split_size = -1;  // bytes; -1: no limit
+};
+
+// Microseconds.
+struct DurationStat {
+  int64_t total = 0;
+  int64_t max = 0;
+  int64_t min = 0;
+  int64_t count = 0;
+  int64_t avg = 0;
+};
+
+// Of a backend's pinned memory.
+struct PinnedStatistics {
+  Stat allocations;      // blocks owned, in use or cached
+  Stat active_requests;  // handed out, until reusable
+  Stat allocated_bytes;
+  Stat active_bytes;
+  int64_t num_host_alloc = 0;
+  int64_t num_host_free = 0;
+  DurationStat host_alloc_time;
+  DurationStat host_free_time;
+};
+
+DEVRT_EXPORT MemoryStatistics GetMemoryStatistics(Device device);
+DEVRT_EXPORT void ResetPeakMemoryStatistics(Device device);
+DEVRT_EXPORT void ResetAccumulatedMemoryStatistics(Device device);
+
+DEVRT_EXPORT PinnedStatistics GetPinnedStatistics(Backend backend);
+DEVRT_EXPORT void ResetPeakPinnedStatistics(Backend backend);
+DEVRT_EXPORT void ResetAccumulatedPinnedStatistics(Backend backend);
+
+// The names of 3.3: "active_bytes.all.current", 122 and 28 of them, in
+// alphabetical order.
+using StatisticKeys = std::vector<std::pair<std::string, int64_t>>;
+DEVRT_EXPORT StatisticKeys ToKeys(const MemoryStatistics& statistics);
+DEVRT_EXPORT StatisticKeys ToKeys(const PinnedStatistics& statistics);
+
+}  // namespace devrt
+
+#endif  // DEVRT_MEMORY_STATISTICS_H_
