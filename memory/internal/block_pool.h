@@ -12,7 +12,7 @@
 //     shard: count (lease short? -> slow)         shard: count
 //     unlock                                      unlock
 //
-// "Slow" leaves the lock, does what must be done without it (Ledger::Extend,
+// "Slow" leaves the lock, does what must be done without it (Ledger::Exclusive,
 // Timeline::Poll, DeviceAllocator::Recover), and begins again.
 //
 // The pool of a stream hangs on the StreamRecord with the serial that it is
@@ -51,7 +51,7 @@ namespace devrt::internal {
 enum class PoolAnswer {
   kDone,
   kNoBlock,     // nothing fits: DeviceAllocator::Recover
-  kShortLease,  // Ledger::Extend, then again
+  kShortLease,  // again, under a Ledger::Exclusive
   kPending,     // PendingFrees::Poll, then again
   kUses,        // Free: the block is kClosing now and the caller's to settle
   kNotLive,     // Free: no live block begins there

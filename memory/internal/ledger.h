@@ -11,25 +11,39 @@
 //   L2. sum over shards of lease[m] + spare[m] == peak[m], spare[m] >= 0
 //
 // So as long as every shard keeps to its lease no new peak is possible, and
-// nobody needs to look.  A pool that needs more, before it does anything:
+// nobody needs to look.  A pool that needs more:
 //
-//   1. gives up its lock and takes from `spare` (one atomic word a metric);
-//   2. if that is not enough, Collect: takes the locks of all shards, in order
-//      of their numbers, and calls in what they have leased and do not use;
-//   3. if the true total and the need pass the peak, they are the new peak.
+//   1. takes from `spare`, one atomic word a metric, under its own lock: the
+//      need and an equal share of the rest, never more: a pool that took all
+//      would be collected from by the next (decision 12 has the figures);
+//   2. if that is not enough, gives up its lock, takes those of all shards
+//      (Exclusive) and does the whole of its work again: what others have
+//      leased and do not use is called in, and if the true total passes the
+//      peak it is the new one, at the moment at which it is reached.
 //
-// Then it tries again.  Extend takes the need and an equal share of what is
-// spare, never more: a pool that took all would be collected from by the next
-// (decision 12 has the figures).  A shard keeps what it has until somebody
-// collects.  A pool whose total goes up and down alone never asks again.
+//   if (!shard.Apply(row, change) && !ledger.Count(&shard, row, change)) {
+//     // undo nothing, unlock, then
+//     Ledger::Exclusive all(&ledger);
+//     ... look for the block anew ...
+//     all.Count(&shard, row, change);
+//   }
 //
-// Peaks of segments, reserved bytes and oversize figures change with calls to
-// the driver only; they are counted centrally under `mutex_`.
+// A shard keeps what it has until somebody collects.  A pool whose total goes
+// up and down alone never asks again.
 //
-// Reading takes all locks as Collect does, so that the figures are of one
-// moment.  `freed` is not stored: it is allocated - current, always (3.3).
+// Order of the calls, for peaks: any in which each shard's changes are in the
+// order of its lock.  The peak is the same for all of them: between two
+// collections no order can pass it, and it rises while nothing else can move.
 //
-// Locks: `mutex_` before the pools' locks, those in order of their numbers.
+// Segments, reserved bytes and oversize figures change with calls to the driver
+// only; they are counted centrally under `mutex_`.  A segment is counted before
+// its pool has it, and no more after the pool has it no more, so that nothing
+// is ever allocated out of memory that is not reserved.
+//
+// Reading takes all locks, so that the figures are of one moment.  `freed` is
+// not stored: it is allocated - current, always (3.3).
+//
+// Locks: `mutex_` before the shards' locks, those in the order of Add.
 
 #ifndef DEVRT_MEMORY_INTERNAL_LEDGER_H_
 #define DEVRT_MEMORY_INTERNAL_LEDGER_H_
@@ -39,12 +53,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "devrt/memory/internal/spin_lock.h"
 #include "devrt/memory/statistics.h"
 #include "devrt/runtime/mutex.h"
 
 namespace devrt::internal {
-
-class BlockPool;
 
 // Lanes of a row.  Eight, so that a row is a line of the cache.
 enum Metric : size_t {
@@ -92,22 +105,52 @@ struct alignas(64) LedgerShard {
   }
 };
 
+// Sums over the shards, of one moment.
+struct LedgerFigures {
+  int64_t current[kRows][kMetrics] = {};
+  int64_t peak[kRows][kMetrics] = {};
+  int64_t allocated[kRows][kMetrics] = {};
+};
+
 class Ledger {
  public:
-  // Numbers the pool; pools are never taken out.
-  void Add(BlockPool* pool) DEVRT_EXCLUDES(mutex_);
-  // Lengthens the leases of `pool` so that `change` fits.  The caller holds no
-  // lock.
-  void Extend(BlockPool* pool, Row row, const Change& change)
-      DEVRT_EXCLUDES(mutex_);
+  // A new shard, all 0; both pointers stay valid as long as the ledger.
+  void Add(SpinLock* lock, LedgerShard* shard) DEVRT_EXCLUDES(mutex_);
+
+  // Lengthens the leases from what is spare, then Apply.  False, and nothing
+  // counted, if that does not do: the way is an Exclusive.  The caller holds
+  // the shard's lock and no other shard's.
+  bool Count(LedgerShard* shard, Row row, const Change& change);
+
+  // All shards' locks, for as long as it lives.  No lock of the layer may be
+  // held before.
+  class Exclusive {
+   public:
+    explicit Exclusive(Ledger* ledger);
+    ~Exclusive();
+    Exclusive(const Exclusive&) = delete;
+    Exclusive& operator=(const Exclusive&) = delete;
+    void Count(LedgerShard* shard, Row row, const Change& change);
+
+   private:
+    Ledger* const ledger_;
+  };
 
   // Central figures; `bytes` < 0 for what goes back.
   void CountSegment(Row row, int64_t bytes, bool oversize)
       DEVRT_EXCLUDES(mutex_);
+  // An expandable segment grew or shrank: bytes, but no segment.
+  void CountReserved(Row row, int64_t bytes) DEVRT_EXCLUDES(mutex_);
+  // +1 and -1.
   void CountOversizeAllocation(int64_t count) DEVRT_EXCLUDES(mutex_);
 
-  MemoryStatistics Read() const DEVRT_EXCLUDES(mutex_);
+  // max_split_size is left to the caller.
+  MemoryStatistics Read() DEVRT_EXCLUDES(mutex_);
+  LedgerFigures Figures() DEVRT_EXCLUDES(mutex_);
+  // The same, for those that hold all locks already (snapshots).
+  MemoryStatistics Read(const Exclusive& held);
   void ResetPeak() DEVRT_EXCLUDES(mutex_);
+  // Also the counters below, to 0.
   void ResetAccumulated() DEVRT_EXCLUDES(mutex_);
 
   std::atomic<int64_t> num_alloc_retries{0};
@@ -117,10 +160,24 @@ class Ledger {
   std::atomic<int64_t> num_device_free{0};
 
  private:
-  void Collect() DEVRT_REQUIRES(mutex_);
+  struct Account {
+    SpinLock* lock;
+    LedgerShard* shard;
+  };
 
-  mutable Mutex mutex_;
-  std::vector<BlockPool*> pools_ DEVRT_GUARDED_BY(mutex_);
+  void LockAll() DEVRT_THREAD_ANNOTATION_(acquire_capability(mutex_));
+  void UnlockAll() DEVRT_THREAD_ANNOTATION_(release_capability(mutex_));
+  // These under all locks.
+  void Collect(size_t row, size_t metric) DEVRT_REQUIRES(mutex_);
+  void Cover(LedgerShard* shard, size_t row, size_t metric, int64_t net)
+      DEVRT_REQUIRES(mutex_);
+  LedgerFigures Sum() DEVRT_REQUIRES(mutex_);
+  MemoryStatistics Statistics() DEVRT_REQUIRES(mutex_);
+
+  Mutex mutex_;
+  std::vector<Account> accounts_ DEVRT_GUARDED_BY(mutex_);
+  std::atomic<int64_t> shards_{0};
+  // Becomes less under any shard's lock, more under all.
   std::atomic<int64_t> spare_[kRows][kMetrics] = {};
   int64_t peak_[kRows][kMetrics] DEVRT_GUARDED_BY(mutex_) = {};
   MemoryStatistics central_ DEVRT_GUARDED_BY(mutex_);

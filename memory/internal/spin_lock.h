@@ -33,6 +33,9 @@ class DEVRT_THREAD_ANNOTATION_(capability("mutex")) SpinLock {
     word_.store(0, std::memory_order_release);
   }
 
+  // For code that a Ledger::Exclusive runs: it has taken this one too.
+  void AssertHeld() const DEVRT_THREAD_ANNOTATION_(assert_capability(this)) {}
+
  private:
   ABSL_ATTRIBUTE_NOINLINE void LockSlowly() {
     for (int look = 0;; ++look) {

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shards with locks, and random changes for them that could be an allocator's:
+// nothing falls below 0.
+
+#ifndef DEVRT_TESTS_MEMORY_STATISTICS_LEDGER_PROGRAM_H_
+#define DEVRT_TESTS_MEMORY_STATISTICS_LEDGER_PROGRAM_H_
+
+#include <cstdint>
+#include <random>
+
+#include "devrt/memory/internal/ledger.h"
+
+namespace devrt::internal::testing {
+
+struct TestShard {
+  SpinLock lock;
+  LedgerShard shard;
+  int exclusive = 0;  // how often Count was not enough
+
+  // As a pool does it.  `inside` runs under the lock, once counted.
+  template <typename Function>
+  void Count(Ledger* ledger, Row row, const Change& change, Function inside) {
+    {
+      SpinLockHolder hold(&lock);
+      if (shard.Apply(row, change) || ledger->Count(&shard, row, change)) {
+        inside();
+        return;
+      }
+    }
+    ++exclusive;
+    Ledger::Exclusive all(ledger);
+    all.Count(&shard, row, change);
+    inside();
+  }
+};
+
+class ChangeMaker {
+ public:
+  explicit ChangeMaker(uint64_t seed) : random_(seed) {}
+
+  Row NextRow() { return random_() % 2 == 0 ? kSmallRow : kLargeRow; }
+
+  // On top of `current`, which only the caller changes.
+  Change Next(const int64_t (&current)[kMetrics]) {
+    Change c;
+    for (size_t m = 0; m < kMetrics; ++m) {
+      const bool bytes = m == kAllocatedBytes || m == kSplitBytes;
+      const int64_t most = bytes ? 5000 : 3;
+      if (random_() % 3 == 0) c.up[m] = Below(most);
+      if (random_() % 2 == 0) {
+        c.down[m] = Below(current[m] + c.up[m]);
+      }
+    }
+    return c;
+  }
+
+  uint64_t Roll(uint64_t n) { return random_() % n; }
+
+ private:
+  int64_t Below(int64_t n) {
+    return n <= 0 ? 0
+                  : static_cast<int64_t>(random_() % static_cast<uint64_t>(n));
+  }
+  std::mt19937_64 random_;
+};
+
+}  // namespace devrt::internal::testing
+
+#endif  // DEVRT_TESTS_MEMORY_STATISTICS_LEDGER_PROGRAM_H_

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The ledger against a model that counts in one place: after each step of
+// serial programs every figure is the model's, the peaks too.
+
+#include "devrt/memory/internal/ledger.h"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/memory/statistics/ledger_program.h"
+
+namespace devrt::internal {
+namespace {
+
+using testing::ChangeMaker;
+using testing::TestShard;
+
+struct Model {
+  LedgerFigures figures;
+
+  void Count(Row row, const Change& c) {
+    for (const size_t r : {static_cast<size_t>(row), size_t{kAllRow}}) {
+      for (size_t m = 0; m < kMetrics; ++m) {
+        figures.allocated[r][m] += c.up[m];
+        figures.current[r][m] += c.up[m] - c.down[m];
+        figures.peak[r][m] =
+            std::max(figures.peak[r][m], figures.current[r][m]);
+      }
+    }
+  }
+  void ResetPeak() {
+    std::copy_n(&figures.current[0][0], kRows * kMetrics, &figures.peak[0][0]);
+  }
+  void ResetAccumulated() {
+    std::copy_n(&figures.current[0][0], kRows * kMetrics,
+                &figures.allocated[0][0]);
+  }
+};
+
+void ExpectEqual(const LedgerFigures& got, const LedgerFigures& wanted,
+                 uint64_t seed, int step) {
+  for (size_t r = 0; r < kRows; ++r) {
+    for (size_t m = 0; m < kMetrics; ++m) {
+      ASSERT_EQ(got.current[r][m], wanted.current[r][m])
+          << "seed " << seed << " step " << step << " row " << r << " " << m;
+      ASSERT_EQ(got.peak[r][m], wanted.peak[r][m])
+          << "seed " << seed << " step " << step << " row " << r << " " << m;
+      ASSERT_EQ(got.allocated[r][m], wanted.allocated[r][m])
+          << "seed " << seed << " step " << step << " row " << r << " " << m;
+    }
+  }
+}
+
+// Figures() asserts L1 and L2 each time.
+TEST(LedgerTest, SerialProgramsHaveTruePeaksAtEveryStep) {
+  int exclusive = 0;
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    Ledger ledger;
+    Model model;
+    ChangeMaker maker(seed);
+    std::vector<std::unique_ptr<TestShard>> shards;
+    for (uint64_t i = 0, n = 1 + maker.Roll(6); i < n; ++i) {
+      shards.push_back(std::make_unique<TestShard>());
+      ledger.Add(&shards.back()->lock, &shards.back()->shard);
+    }
+    for (int step = 0; step < 200; ++step) {
+      const uint64_t roll = maker.Roll(100);
+      if (roll == 0) {
+        ledger.ResetPeak();
+        model.ResetPeak();
+      } else if (roll == 1) {
+        ledger.ResetAccumulated();
+        model.ResetAccumulated();
+      } else if (roll == 2) {  // a new stream in the middle
+        shards.push_back(std::make_unique<TestShard>());
+        ledger.Add(&shards.back()->lock, &shards.back()->shard);
+      } else {
+        TestShard& shard = *shards[maker.Roll(shards.size())];
+        const Row row = maker.NextRow();
+        const Change change = maker.Next(shard.shard.current[row]);
+        shard.Count(&ledger, row, change, [] {});
+        model.Count(row, change);
+      }
+      ASSERT_NO_FATAL_FAILURE(
+          ExpectEqual(ledger.Figures(), model.figures, seed, step));
+    }
+    for (const auto& shard : shards) exclusive += shard->exclusive;
+  }
+  EXPECT_GT(exclusive, 0);
+}
+
+TEST(LedgerTest, APoolAloneAsksOnlyAtNewPeaks) {
+  Ledger ledger;
+  TestShard pool;
+  ledger.Add(&pool.lock, &pool.shard);
+  Change up, down;
+  up.up[kAllocation] = down.down[kAllocation] = 1;
+  for (int round = 0; round < 100; ++round) {
+    for (int i = 0; i < 5; ++i) pool.Count(&ledger, kSmallRow, up, [] {});
+    for (int i = 0; i < 5; ++i) pool.Count(&ledger, kSmallRow, down, [] {});
+  }
+  EXPECT_EQ(pool.exclusive, 5);
+  const Stat stat = ledger.Read().allocation.small_pool;
+  EXPECT_EQ(stat.peak, 5);
+  EXPECT_EQ(stat.allocated, 500);
+  EXPECT_EQ(stat.freed, 500);
+  EXPECT_EQ(stat.current, 0);
+}
+
+// What one pool gave back is there for another without a look at it, once
+// somebody has collected; the peak is of the sum, not a sum of peaks.
+TEST(LedgerTest, PeakIsOfTheSum) {
+  Ledger ledger;
+  TestShard a, b;
+  ledger.Add(&a.lock, &a.shard);
+  ledger.Add(&b.lock, &b.shard);
+  Change up, down;
+  up.up[kAllocatedBytes] = down.down[kAllocatedBytes] = 1000;
+  a.Count(&ledger, kLargeRow, up, [] {});
+  a.Count(&ledger, kLargeRow, down, [] {});
+  b.Count(&ledger, kLargeRow, up, [] {});
+  b.Count(&ledger, kLargeRow, down, [] {});
+  const MemoryStatistics s = ledger.Read();
+  EXPECT_EQ(s.allocated_bytes.all.peak, 1000);
+  EXPECT_EQ(s.allocated_bytes.large_pool.peak, 1000);
+  EXPECT_EQ(s.allocated_bytes.small_pool.peak, 0);
+  EXPECT_EQ(s.allocated_bytes.all.allocated, 2000);
+}
+
+// A segment that passes from pool to pool may leave less than nothing in one.
+TEST(LedgerTest, OneShardBelowZero) {
+  Ledger ledger;
+  TestShard a, b;
+  ledger.Add(&a.lock, &a.shard);
+  ledger.Add(&b.lock, &b.shard);
+  Change up, down;
+  up.up[kActive] = down.down[kActive] = 3;
+  a.Count(&ledger, kSmallRow, up, [] {});
+  b.Count(&ledger, kSmallRow, down, [] {});
+  EXPECT_EQ(ledger.Read().active.all.current, 0);
+  EXPECT_EQ(ledger.Read().active.all.peak, 3);
+  ledger.ResetAccumulated();
+  EXPECT_EQ(ledger.Read().active.all.freed, 0);
+  a.Count(&ledger, kSmallRow, up, [] {});
+  EXPECT_EQ(ledger.Read().active.all.peak, 3);
+}
+
+TEST(LedgerTest, CentralFigures) {
+  Ledger ledger;
+  ledger.CountSegment(kSmallRow, 2 << 20, false);
+  ledger.CountSegment(kLargeRow, 20 << 20, true);
+  ledger.CountReserved(kLargeRow, 2 << 20);
+  ledger.CountSegment(kSmallRow, -(2 << 20), false);
+  ledger.CountOversizeAllocation(1);
+  MemoryStatistics s = ledger.Read();
+  EXPECT_EQ(s.segment.all.current, 1);
+  EXPECT_EQ(s.segment.all.peak, 2);
+  EXPECT_EQ(s.segment.small_pool.freed, 1);
+  EXPECT_EQ(s.reserved_bytes.all.current, 22 << 20);
+  EXPECT_EQ(s.reserved_bytes.all.peak, 24 << 20);
+  EXPECT_EQ(s.oversize_segments.current, 1);
+  EXPECT_EQ(s.oversize_allocations.peak, 1);
+  ledger.CountOversizeAllocation(-1);
+  ledger.num_ooms.store(3);
+  ledger.ResetPeak();
+  ledger.ResetAccumulated();
+  s = ledger.Read();
+  EXPECT_EQ(s.reserved_bytes.all.peak, 22 << 20);
+  EXPECT_EQ(s.reserved_bytes.all.allocated, 22 << 20);
+  EXPECT_EQ(s.reserved_bytes.all.freed, 0);
+  EXPECT_EQ(s.segment.small_pool.allocated, 0);
+  EXPECT_EQ(s.oversize_allocations.peak, 0);
+  EXPECT_EQ(s.num_ooms, 0);
+}
+
+}  // namespace
+}  // namespace devrt::internal
