@@ -43,6 +43,8 @@ const char* ToString(BlockState state) {
       return "active_allocated";
     case BlockState::kPending:
       return "active_pending_free";
+    case BlockState::kUnmapped:
+      return "unmapped";
   }
   return "unknown";
 }
@@ -53,13 +55,6 @@ absl::StatusOr<MemorySnapshot> TakeMemorySnapshot(Device) {
 
 absl::StatusOr<std::string> MemorySnapshotJson(Device) {
   return internal::NotBuilt("MemorySnapshotJson");
-}
-
-std::string ToJson(const MemorySnapshot&) { return std::string(); }
-std::string ToTorchPickle(const MemorySnapshot&) { return std::string(); }
-
-absl::StatusOr<MemorySnapshot> ParseMemorySnapshot(const std::string&) {
-  return internal::NotBuilt("ParseMemorySnapshot");
 }
 
 }  // namespace devrt

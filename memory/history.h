@@ -30,7 +30,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "devrt/memory/statistics.h"
-#include "devrt/runtime/call_site.h"
 #include "devrt/runtime/device.h"
 #include "devrt/runtime/export.h"
 
@@ -59,21 +58,29 @@ enum class MemoryAction : uint32_t {
 // "alloc", "free_requested", ...
 DEVRT_EXPORT const char* ToString(MemoryAction action);
 
+// Where a call came from.
+struct MemorySite {
+  std::string file;  // empty: unknown
+  int64_t line = 0;
+  std::vector<uint64_t> frames;  // innermost first, if stacks were taken
+};
+inline constexpr uint32_t kNoMemorySite = UINT32_MAX;
+
 struct MemoryEvent {
   MemoryAction action = MemoryAction::kAlloc;
   uint64_t number = 0;  // order of effect on the device, without gaps
   uint64_t address = 0;
   uint64_t bytes = 0;
-  uint64_t stream = 0;  // id (C100)
-  int64_t time_us = 0;  // since the epoch
-  CallSite site;
-  std::vector<uint64_t> frames;
+  uint64_t stream = 0;            // id (C100)
+  int64_t time_us = 0;            // since the epoch
+  uint32_t site = kNoMemorySite;  // index into MemorySnapshot::sites
 };
 
 enum class BlockState : uint32_t {
-  kFree = 0,     // "inactive"
-  kLive = 1,     // "active_allocated"
-  kPending = 2,  // "active_pending_free": freed, with uses that have not ended
+  kFree = 0,      // "inactive"
+  kLive = 1,      // "active_allocated"
+  kPending = 2,   // "active_pending_free": freed, with uses that have not ended
+  kUnmapped = 3,  // "unmapped": a hole of an expandable segment
 };
 // The words above.
 DEVRT_EXPORT const char* ToString(BlockState state);
@@ -85,13 +92,12 @@ struct BlockSnapshot {
   BlockState state = BlockState::kFree;
   uint64_t stream = 0;                    // whose it is
   std::vector<uint64_t> waiting_streams;  // whose uses have not ended
-  CallSite site;
-  std::vector<uint64_t> frames;
+  uint32_t site = kNoMemorySite;          // of the allocation
 };
 
 struct SegmentSnapshot {
   uint64_t address = 0;
-  uint64_t size = 0;  // backed by memory
+  uint64_t size = 0;  // of its blocks without the unmapped ones
   uint64_t stream = 0;
   bool large = false;
   bool expandable = false;
@@ -102,8 +108,9 @@ struct MemorySnapshot {
   std::string device;  // "cuda:0"
   uint64_t total_memory = 0;
   std::vector<SegmentSnapshot> segments;  // by address
-  std::vector<MemoryEvent> events;        // oldest first
-  MemoryStatistics statistics;            // of the same moment
+  std::vector<MemorySite> sites;
+  std::vector<MemoryEvent> events;  // oldest first
+  MemoryStatistics statistics;      // of the same moment
 };
 
 DEVRT_EXPORT absl::StatusOr<MemorySnapshot> TakeMemorySnapshot(Device device);

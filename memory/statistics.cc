@@ -12,7 +12,4 @@ PinnedStatistics GetPinnedStatistics(Backend) { return {}; }
 void ResetPeakPinnedStatistics(Backend) {}
 void ResetAccumulatedPinnedStatistics(Backend) {}
 
-StatisticKeys ToKeys(const MemoryStatistics&) { return {}; }
-StatisticKeys ToKeys(const PinnedStatistics&) { return {}; }
-
 }  // namespace devrt

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The names of 3.3 and the figures that they mean, both ways.
+
+#ifndef DEVRT_MEMORY_INTERNAL_STATISTICS_KEYS_H_
+#define DEVRT_MEMORY_INTERNAL_STATISTICS_KEYS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "devrt/memory/statistics.h"
+
+namespace devrt::internal {
+
+using StatisticFields = std::map<std::string, int64_t*>;
+
+// Into `statistics`, which must live as long.
+StatisticFields FieldsOf(MemoryStatistics* statistics);
+StatisticFields FieldsOf(PinnedStatistics* statistics);
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_MEMORY_INTERNAL_STATISTICS_KEYS_H_
