@@ -162,9 +162,11 @@ absl::Status Device::Synchronize(CallSite site) const {
   absl::Status status;
   {
     const internal::CallSiteScope noted(site);
-    status = FromPlugin(
-        record_, record_->ops->device_sync(record_->self, record_->ordinal),
-        "device synchronize");
+    status = internal::RunSynchronizeHook(record_, [this] {
+      return FromPlugin(
+          record_, record_->ops->device_sync(record_->self, record_->ordinal),
+          "device synchronize");
+    });
   }
   internal::RunSettleHook(record_);
   return status;

@@ -24,8 +24,9 @@ using internal::StreamTarget;
 
 namespace {
 
-absl::Status Submit(const StreamTarget& t, const CopyRoute& route, void* dst,
-                    const void* src, uint64_t bytes) {
+absl::Status Submit(StreamRef stream, const StreamTarget& t,
+                    const CopyRoute& route, void* dst, const void* src,
+                    uint64_t bytes) {
   devrt_status error =
       route.peer ? t.ops().copy_peer_async(t.self(), t.handle, dst,
                                            route.dst.device->ordinal, src,
@@ -34,6 +35,10 @@ absl::Status Submit(const StreamTarget& t, const CopyRoute& route, void* dst,
                                       static_cast<uint32_t>(route.kind));
   absl::Status status = FromPlugin(t.device, error, "copy");
   t.MarkDirty();
+  if (status.ok()) {
+    const internal::UsedRange used[] = {{dst, bytes}, {src, bytes}};
+    internal::NoteUses(stream, used, 2);
+  }
   return status;
 }
 
@@ -69,7 +74,7 @@ absl::Status CopyBytes(StreamRef stream, void* dst, const void* src,
   DEVRT_ASSIGN_OR_RETURN(CopyRoute route,
                          internal::RouteCopy(t.device, dst, src, bytes, kind));
   if (route.staged) return CopyStaged(stream, route, dst, src, bytes, site);
-  DEVRT_RETURN_IF_ERROR(Submit(t, route, dst, src, bytes));
+  DEVRT_RETURN_IF_ERROR(Submit(stream, t, route, dst, src, bytes));
   const bool host_side =
       route.dst.device == nullptr || route.src.device == nullptr;
   if (!blocking || !host_side) return absl::OkStatus();
@@ -98,6 +103,10 @@ absl::Status FillAsync(StreamRef stream, void* dst, uint8_t value,
       t.device, t.ops().fill_async(t.self(), t.handle, dst, value, bytes),
       "fill");
   t.MarkDirty();
+  if (status.ok()) {
+    const internal::UsedRange used = {dst, bytes};
+    internal::NoteUses(stream, &used, 1);
+  }
   return status;
 }
 

@@ -54,6 +54,18 @@ void NoteRecorded(EventRecord* record) {
   record->recorded.store(true, std::memory_order_release);
 }
 
+// The newest capture is over, which was `token`'s at some time before: if it
+// is still that one, its streams have come so far.
+void CompleteCapture(const EventRecord& record, uint64_t token) {
+  Captured captured;
+  if (token == 0 || !record.capture.Read(token, &captured)) return;
+  captured.point.timeline->Complete(captured.point.epoch);
+  for (size_t i = 0; i < captured.order.count; ++i) {
+    const OrderPoint& point = captured.order.points[i];
+    point.timeline->Complete(point.epoch);
+  }
+}
+
 }  // namespace
 }  // namespace internal
 
@@ -104,9 +116,19 @@ absl::Status EventRef::Record(StreamRef stream, CallSite site) const {
         DeviceStreams::Of(t.device)->events.EnsureHandle(record_));
     handle = record_->handle.load(std::memory_order_acquire);
   }
+  // What other processes record is not seen here: their events stay unknown.
+  internal::CaptureOrder& capture = record_->capture;
+  internal::Timeline* const timeline = t.timeline();
+  const bool notes =
+      (record_->flags & DEVRT_EVENT_IPC) == 0 && timeline->IsHere();
+  const uint64_t token = capture.Begin();
+  const uint64_t epoch = timeline->BeginLook();
+  const bool noted = notes && internal::CaptureOrder::IsAlone(token);
+  if (noted) timeline->NoteCapture(epoch, &capture);
   absl::Status status =
       FromPlugin(t.device, t.ops().event_record(t.self(), handle, t.handle),
                  "event record");
+  capture.End(token, noted && status.ok());
   t.MarkDirty();
   if (status.ok()) internal::NoteRecorded(record_);
   return status;
@@ -117,6 +139,7 @@ absl::StatusOr<bool> EventRef::Query(CallSite site) const {
   if (!record_->recorded.load(std::memory_order_acquire)) return true;
   const internal::CallSiteScope noted(site);
   DeviceRecord* device = record_->device;
+  const uint64_t capture = record_->capture.Known();
   uint32_t done = 0;
   absl::Status status = FromPlugin(
       device,
@@ -125,6 +148,7 @@ absl::StatusOr<bool> EventRef::Query(CallSite site) const {
       "event query");
   if (internal::HasFinished()) internal::DrainFinished();
   if (!status.ok()) return status;
+  if (done != 0) internal::CompleteCapture(*record_, capture);
   return done != 0;
 }
 
@@ -138,11 +162,13 @@ absl::Status EventRef::Synchronize(CallSite site) const {
   }
   const internal::CallSiteScope noted(site);
   DeviceRecord* device = record_->device;
+  const uint64_t capture = record_->capture.Known();
   absl::Status status = FromPlugin(
       device,
       device->ops->event_sync(device->self,
                               record_->handle.load(std::memory_order_acquire)),
       "event synchronisation");
+  if (status.ok()) internal::CompleteCapture(*record_, capture);
   if (internal::HasFinished()) internal::DrainFinished();
   return status;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/internal/device_streams.h"
 #include "devrt/streams/internal/stream_record.h"
@@ -96,6 +97,17 @@ absl::Status LaunchNative(const StreamTarget& t, LaunchBody* body) {
   return body->Run(LaunchContext(Device(t.device), nullptr, native));
 }
 
+void NoteAccesses(StreamRef stream, const Access* accesses, size_t count) {
+  if (count == 0 || g_use_hook.load(std::memory_order_relaxed) == nullptr) {
+    return;
+  }
+  absl::InlinedVector<UsedRange, 8> used;
+  for (size_t i = 0; i < count; ++i) {
+    used.push_back({accesses[i].ptr, accesses[i].size});
+  }
+  NoteUses(stream, used.data(), used.size());
+}
+
 }  // namespace
 
 absl::Status LaunchErased(StreamRef stream, const Access* accesses,
@@ -105,8 +117,16 @@ absl::Status LaunchErased(StreamRef stream, const Access* accesses,
   DEVRT_RETURN_IF_ERROR(UseStream(stream, "Launch", site, &t));
   SetCallSite(site, options.name);
   const auto& launch = DeviceStreams::Of(t.device)->launch;
-  if (launch.table == nullptr) return LaunchNative(t, body.get());
-  return LaunchOnHost(t, launch, accesses, count, std::move(body), options);
+  if (launch.table != nullptr) {
+    absl::Status status =
+        LaunchOnHost(t, launch, accesses, count, std::move(body), options);
+    if (status.ok()) NoteAccesses(stream, accesses, count);
+    return status;
+  }
+  // The body may have enqueued something before it failed.
+  absl::Status status = LaunchNative(t, body.get());
+  NoteAccesses(stream, accesses, count);
+  return status;
 }
 
 }  // namespace internal

@@ -58,7 +58,9 @@ absl::Status ObtainHandle(StreamRecord* record, const char* call) {
       device->ops->stream_create(device->self, device->ordinal, &desc, &handle),
       "default stream");
   // A second thread gets the same handle: the backend has only one.
-  if (status.ok()) record->handle.store(handle, std::memory_order_release);
+  if (!status.ok()) return status;
+  record->timeline.load()->Attach(handle, nullptr);
+  record->handle.store(handle, std::memory_order_release);
   return status;
 }
 
@@ -78,11 +80,16 @@ absl::StatusOr<bool> StreamRef::Query(CallSite site) const {
   StreamTarget t;
   DEVRT_RETURN_IF_ERROR(internal::LookAt(*this, "Query", site, &t));
   t.record->dirty.store(false, std::memory_order_relaxed);
+  const uint64_t epoch = t.timeline()->BeginLook();
   uint32_t done = 0;
   absl::Status status =
       FromPlugin(t.device, t.ops().stream_query(t.self(), t.handle, &done),
                  "stream query");
-  if (!status.ok() || done == 0) t.MarkDirty();
+  if (!status.ok() || done == 0) {
+    t.MarkDirty();
+  } else {
+    t.timeline()->CompleteHere(epoch);
+  }
   if (internal::HasFinished()) internal::DrainFinished();
   if (!status.ok()) return status;
   return done != 0;
@@ -92,10 +99,15 @@ absl::Status StreamRef::Synchronize(CallSite site) const {
   StreamTarget t;
   DEVRT_RETURN_IF_ERROR(internal::UseStream(*this, "Synchronize", site, &t));
   t.record->dirty.store(false, std::memory_order_relaxed);
+  const uint64_t epoch = t.timeline()->BeginLook();
   absl::Status status =
       FromPlugin(t.device, t.ops().stream_sync(t.self(), t.handle),
                  "stream synchronisation");
-  if (!status.ok()) t.MarkDirty();
+  if (status.ok()) {
+    t.timeline()->CompleteHere(epoch);
+  } else {
+    t.MarkDirty();
+  }
   if (internal::HasFinished()) internal::DrainFinished();
   return status;
 }
@@ -107,12 +119,18 @@ absl::Status StreamRef::Wait(EventRef event, CallSite site) const {
   internal::EventRecord* e = event.record();
   if (!e->recorded.load(std::memory_order_acquire)) return absl::OkStatus();
   if (e->device->backend != t.device->backend) return event.Synchronize(site);
+  const uint64_t capture = e->capture.Known();
   absl::Status status = FromPlugin(
       t.device,
       t.ops().stream_wait_event(t.self(), t.handle,
                                 e->handle.load(std::memory_order_acquire)),
       "stream wait");
   t.MarkDirty();
+  if (capture != 0 && status.ok()) {
+    // What was waited for is that capture if it is still there.
+    internal::Captured captured;
+    if (e->capture.Read(capture, &captured)) t.timeline()->Join(captured);
+  }
   return status;
 }
 

@@ -21,6 +21,7 @@ namespace {
 std::atomic<QuarantineHook> quarantine_hook{nullptr};
 std::atomic<ReleaseHook> release_hook{nullptr};
 std::atomic<SettleHook> settle_hook{nullptr};
+std::atomic<SynchronizeHook> synchronize_hook{nullptr};
 
 // Orders the faults of a whole backend, so that its devices agree on which was
 // the first.
@@ -163,6 +164,16 @@ void RunReleaseHook(DeviceRecord* device) {
 
 void SetSettleHook(SettleHook hook) {
   settle_hook.store(hook, std::memory_order_release);
+}
+
+void SetSynchronizeHook(SynchronizeHook hook) {
+  synchronize_hook.store(hook, std::memory_order_release);
+}
+
+absl::Status RunSynchronizeHook(DeviceRecord* device,
+                                absl::FunctionRef<absl::Status()> wait) {
+  const SynchronizeHook hook = synchronize_hook.load(std::memory_order_acquire);
+  return hook != nullptr ? hook(device, wait) : wait();
 }
 
 void RunSettleHook(DeviceRecord* device) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/base/optimization.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "devrt/backends/abi/devrt_plugin.h"
@@ -130,6 +131,14 @@ void SetSettleHook(SettleHook hook);
 void RunSettleHook(DeviceRecord* device);
 // The same for each device of `backend`.
 void RunSettleHooks(const BackendRecord* backend);
+
+// Waits for a device by calling `wait`: the streams layer notes how far each
+// stream has come by then.
+using SynchronizeHook = absl::Status (*)(
+    DeviceRecord* device, absl::FunctionRef<absl::Status()> wait);
+void SetSynchronizeHook(SynchronizeHook hook);
+absl::Status RunSynchronizeHook(DeviceRecord* device,
+                                absl::FunctionRef<absl::Status()> wait);
 
 // ---- What devrt keeps for each thread ------------------------------------
 

@@ -20,6 +20,7 @@ void ReleasePooled(DeviceRecord* device) {
   DeviceStreams* s = device->streams.load(std::memory_order_acquire);
   if (s == nullptr) return;
   s->streams.ReleaseIdle();
+  s->timelines.Release();
   s->events.ReleaseIdle();
   s->legacy.handle.store(nullptr, std::memory_order_release);
 }
@@ -30,13 +31,20 @@ void Settle(DeviceRecord* device) {
   if (s != nullptr && IsOpen(device)) s->streams.Trim();
 }
 
+absl::Status SynchronizeDevice(DeviceRecord* device,
+                               absl::FunctionRef<absl::Status()> wait) {
+  DeviceStreams* s = device->streams.load(std::memory_order_acquire);
+  return s != nullptr ? s->timelines.Synchronize(wait) : wait();
+}
+
 }  // namespace
 
 DeviceStreams::DeviceStreams(DeviceRecord* record)
-    : device(record), streams(record), events(record) {
+    : device(record), streams(record), events(record), timelines(record) {
   legacy.device = record;
   legacy.kind = StreamKind::kDefault;
   legacy.blocking = true;
+  legacy.timeline.store(timelines.legacy());
   legacy.serial.store(kDefaultSerial);
   launch = FindExtension<devrt_launch_v0>(record, DEVRT_LAUNCH_EXTENSION);
   probe = FindExtension<devrt_probe_v0>(record, DEVRT_PROBE_EXTENSION);
@@ -50,6 +58,7 @@ DeviceStreams* DeviceStreams::Make(DeviceRecord* device) {
     SetQuarantineHook(&RunHostCallsWithFault);
     SetReleaseHook(&ReleasePooled);
     SetSettleHook(&Settle);
+    SetSynchronizeHook(&SynchronizeDevice);
   });
   auto made = std::make_unique<DeviceStreams>(device);
   DeviceStreams* expected = nullptr;

@@ -21,6 +21,7 @@
 #include "devrt/streams/event.h"
 #include "devrt/streams/internal/event_record.h"
 #include "devrt/streams/internal/stream_record.h"
+#include "devrt/streams/internal/timeline.h"
 #include "devrt/streams/stream.h"
 
 namespace devrt::internal {
@@ -83,7 +84,14 @@ class StreamRecycler {
   // A serial as NextStreamSerial gives, without its atomic step.
   uint64_t NextSerial() DEVRT_REQUIRES(mutex_);
   StreamRef Publish(StreamRecord* record, uint64_t serial);
+  // Of a record whose native stream goes.
+  Timeline::Last LastOf(const StreamRecord& record) const;
+  // Ends the timeline, whose native stream goes or, as devrt does not own it,
+  // is let go.  True when the caller has to do what `destroy` says.
+  bool EndTimeline(StreamRecord* record, Timeline::Last last, bool destroy);
   void Destroy(StreamRecord* record);
+  // Lets a native stream go that is not devrt's to destroy, or lost.
+  void Forsake(StreamRecord* record);
   // Destroy, and the record may be used again.
   void DestroyAndBlank(StreamRecord* record) DEVRT_EXCLUDES(mutex_);
 
@@ -151,6 +159,7 @@ struct DeviceStreams {
   StreamRecord legacy;
   StreamRecycler streams;
   EventPool events;
+  Timelines timelines;
   HostCalls host_calls;
   ExtensionOf<devrt_launch_v0> launch;
   ExtensionOf<devrt_probe_v0> probe;

@@ -13,6 +13,7 @@
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/runtime/internal/records.h"
 #include "devrt/streams/event.h"
+#include "devrt/streams/internal/capture_order.h"
 
 namespace devrt::internal {
 
@@ -25,6 +26,7 @@ struct EventRecord {
   std::atomic<bool> recorded{false};  // in this life
   std::atomic<devrt_event> handle{nullptr};
   std::atomic<uint64_t> native{0};  // id: the native handle's value
+  CaptureOrder capture;  // unknown for one that other processes may record
   EventRecord* next = nullptr;
   uint64_t lives = 0;  // serials so far; its maker's and its pool's
 };

@@ -18,6 +18,7 @@
 #include "devrt/runtime/call_site.h"
 #include "devrt/runtime/internal/records.h"
 #include "devrt/streams/internal/finished.h"
+#include "devrt/streams/internal/timeline.h"
 #include "devrt/streams/slots.h"
 #include "devrt/streams/stream.h"
 
@@ -25,10 +26,14 @@ namespace devrt::internal {
 
 // `device`, `kind`, `blocking` and `priority` never change after the record
 // was made; `owner` and `next` belong to the StreamRecycler's lock.
+// `memory_pool` is the memory layer's, for the stream of that serial.
 struct StreamRecord : StreamGate {
   std::atomic<devrt_stream> handle{nullptr};  // nullptr: not obtained yet
   std::atomic<bool> dirty{false};    // work since it was last known idle
   std::atomic<bool> exposed{false};  // somebody has the native handle
+  std::atomic<Timeline*> timeline{nullptr};  // with the native handle
+  std::atomic<void*> memory_pool{nullptr};
+  std::atomic<uint64_t> memory_pool_serial{0};
   StreamKind kind = StreamKind::kCreated;
   bool blocking = false;
   int priority = 0;
@@ -49,6 +54,10 @@ struct StreamTarget {
   StreamRecord* record = nullptr;
   DeviceRecord* device = nullptr;
   devrt_stream handle = nullptr;
+
+  Timeline* timeline() const {
+    return record->timeline.load(std::memory_order_relaxed);
+  }
 
   StreamTarget() = default;
   StreamTarget(const StreamTarget&) = delete;

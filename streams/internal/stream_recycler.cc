@@ -119,6 +119,8 @@ StreamRecycler::Seen StreamRecycler::LookAtBusy(int priority, bool blocking,
     *record = PopBusy(c);
   }
   if (*record == nullptr) return Seen::kNone;
+  Timeline* const timeline = (*record)->timeline.load();
+  const uint64_t epoch = timeline->BeginLook();
   uint32_t done = 0;
   devrt_status error = device_->ops->stream_query(
       device_->self, (*record)->handle.load(std::memory_order_relaxed), &done);
@@ -129,7 +131,11 @@ StreamRecycler::Seen StreamRecycler::LookAtBusy(int priority, bool blocking,
     DestroyAndBlank(*record);
     return Seen::kFailed;
   }
-  if (done != 0) return Seen::kIdle;
+  if (done != 0) {
+    timeline->Complete(epoch);
+    (*record)->dirty.store(false, std::memory_order_relaxed);
+    return Seen::kIdle;
+  }
   MutexLock lock(&mutex_);
   PushBusy(FindClass(priority, blocking), *record);
   return Seen::kBusy;
@@ -198,6 +204,11 @@ absl::StatusOr<StreamRef> StreamRecycler::MakeNative(
     record->blocking = blocking;
     record->priority = desc.priority;
   }
+  Timeline* const timeline =
+      DeviceStreams::Of(device_)->timelines.Take(blocking);
+  timeline->Attach(handle,
+                   kind == StreamKind::kPerThread ? &t_streams : nullptr);
+  record->timeline.store(timeline, std::memory_order_release);
   record->handle.store(handle, std::memory_order_release);
   return Publish(record, NextStreamSerial());
 }
@@ -278,11 +289,46 @@ absl::StatusOr<StreamRef> StreamRecycler::MakePerThread() {
   return made;
 }
 
+// An adopted stream may be gone by now unless its owner is still held.  Where
+// nobody notes points there is nothing to find out.
+Timeline::Last StreamRecycler::LastOf(const StreamRecord& record) const {
+  if (!AnyoneNotes()) return Timeline::Last::kIdle;
+  switch (record.kind) {
+    case StreamKind::kExternal:
+      return record.owner != nullptr ? Timeline::Last::kCheckpoint
+                                     : Timeline::Last::kUnknown;
+    case StreamKind::kCreated:
+      return record.dirty.load(std::memory_order_relaxed) ||
+                     record.exposed.load(std::memory_order_relaxed)
+                 ? Timeline::Last::kCheckpoint
+                 : Timeline::Last::kIdle;
+    default:
+      return Timeline::Last::kCheckpoint;
+  }
+}
+
+bool StreamRecycler::EndTimeline(StreamRecord* record, Timeline::Last last,
+                                 bool destroy) {
+  Timeline* const timeline = record->timeline.load(std::memory_order_relaxed);
+  const bool ours = timeline->End(last, destroy);
+  DeviceStreams::Of(device_)->timelines.Retire(timeline);
+  return ours;
+}
+
 void StreamRecycler::Destroy(StreamRecord* record) {
   devrt_stream handle = record->handle.exchange(nullptr);
-  if (handle == nullptr || !TakesHandlesBack(device_)) return;
+  if (handle == nullptr) return;
+  if (!EndTimeline(record, LastOf(*record), true) ||
+      !TakesHandlesBack(device_)) {
+    return;
+  }
   LogUnlessLost(device_, device_->ops->stream_destroy(device_->self, handle),
                 "stream destruction");
+}
+
+void StreamRecycler::Forsake(StreamRecord* record) {
+  if (record->handle.exchange(nullptr) == nullptr) return;
+  (void)EndTimeline(record, LastOf(*record), false);
 }
 
 void StreamRecycler::DestroyAndBlank(StreamRecord* record) {
@@ -296,11 +342,17 @@ void StreamRecycler::Release(StreamRecord* record) {
   if ((device_->state.load(std::memory_order_acquire) & kForkedChild) != 0) {
     return;
   }
+  const StreamRef stream(record, record->serial.load());
+  const bool now = !InHostFunction();
+  if (now) NoteStreamEnd(stream);
   record->serial.store(0, std::memory_order_release);
   if (record->kind != StreamKind::kPerThread) {
     device_->live_streams.fetch_sub(1, std::memory_order_relaxed);
   }
-  RunOutside([this, record] { GiveBack(record); });
+  RunOutside([this, stream, now] {
+    if (!now) NoteStreamEnd(stream);
+    GiveBack(stream.record());
+  });
 }
 
 void StreamRecycler::GiveBack(StreamRecord* record) {
@@ -308,6 +360,7 @@ void StreamRecycler::GiveBack(StreamRecord* record) {
   if ((state & kForkedChild) != 0) return;
   std::shared_ptr<void> owner;  // released outside the lock
   if (record->kind == StreamKind::kExternal && state == 0) Destroy(record);
+  if (record->kind != StreamKind::kCreated || state != 0) Forsake(record);
   bool surplus = false;
   {
     MutexLock lock(&mutex_);
@@ -358,14 +411,15 @@ void StreamRecycler::ReleaseIdle() {
       }
     }
     classes_.clear();
-    for (StreamRecord* record : per_thread_) {
-      record->serial.store(0);
-      PushBlank(record);
-    }
+    streams.insert(streams.end(), per_thread_.begin(), per_thread_.end());
+    for (StreamRecord* record : per_thread_) record->serial.store(0);
     per_thread_.clear();
     has_priorities_ = false;
   }
-  for (StreamRecord* record : streams) Destroy(record);
+  for (StreamRecord* record : streams) {
+    if (record->kind == StreamKind::kPerThread) Forsake(record);
+    Destroy(record);
+  }
   MutexLock lock(&mutex_);
   for (StreamRecord* record : streams) PushBlank(record);
 }

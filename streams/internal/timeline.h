@@ -22,14 +22,18 @@
 //
 // What a stream is ordered after besides itself (1.14) is its Order: which
 // epochs of other timelines it has waited for by events, those events' own
-// Order included (C26).  It is bounded and may forget: what it says is true,
-// and what it does not say is merely unknown.
+// Order included (C26).  It is bounded and may forget.
 //
-// Identity: a timeline belongs to one native stream from its making to its end
-// and is not used again, so that neither a recycled Stream nor a driver's
-// handle that comes back is taken for it (C100, F20).  A Stream that is handed
-// out again by the recycler keeps its native stream and so its timeline.
-// Timelines are never freed; about 200 bytes each.
+// Identity: a timeline belongs to one native stream, so that neither a recycled
+// Stream nor a driver's handle that comes back is taken for another (C100,
+// F20).  A Stream that is handed out again by the recycler keeps its native
+// stream and so its timeline.  When the native stream ends, its last work gets
+// a checkpoint; after that is complete, and with it every point that anybody
+// may have, the timeline serves a new native stream, in later epochs.
+// Timelines are never freed; about 150 bytes each.
+//
+// A per-thread stream's native handle may mean the calling thread's own stream,
+// whoever calls: only its thread's looks count.
 //
 // Threads: any.  `mutex` is a leaf: nothing is called while it is held.
 
@@ -40,45 +44,39 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
+#include <vector>
 
-#include "absl/container/inlined_vector.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/runtime/internal/records.h"
 #include "devrt/runtime/mutex.h"
-#include "devrt/streams/event.h"
+#include "devrt/streams/internal/capture_order.h"
+#include "devrt/streams/slots.h"
 #include "devrt/streams/stream.h"
 
 namespace devrt::internal {
 
-class Timeline;
-
-// "The work of a stream up to here."
-struct OrderPoint {
-  Timeline* timeline = nullptr;  // nullptr: nothing, always complete
+// An event of devrt's own.  It is no object of the program's: not counted.
+struct Check {
   uint64_t epoch = 0;
-};
-
-// What a stream or a capture is ordered after.  Immutable and shared between
-// the stream and the events that captured it; a stream that waits gets another.
-struct Order {
-  static constexpr size_t kKept = 16;         // the newest of so many streams
-  absl::InlinedVector<OrderPoint, 4> points;  // one for a timeline at most
-};
-
-// What EventRecord keeps of its newest capture, for Wait and Query.  A record
-// under way on another thread, or two at once (C39), make it unknown: `version`
-// is odd meanwhile, and a reader that sees it odd or changed learns nothing.
-struct CaptureOrder {
-  std::atomic<uint32_t> version{0};
-  OrderPoint point;                    // epoch of BeginLook
-  std::shared_ptr<const Order> order;  // of the stream then; often null
+  devrt_event event = nullptr;
+  bool last = false;  // its stream has ended
+  Check* next = nullptr;
 };
 
 class Timeline {
  public:
-  explicit Timeline(DeviceRecord* device) : device_(device) {}
+  // Who is ordered by being what it is (C8).
+  enum class Rule : uint8_t { kNone, kBlocking, kDefault };
+
+  explicit Timeline(DeviceRecord* device, Rule rule = Rule::kNone)
+      : device_(device), rule_(rule) {}
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
+  ~Timeline();
 
   DeviceRecord* device() const { return device_; }
 
@@ -98,6 +96,15 @@ class Timeline {
   bool IsComplete(uint64_t epoch) const {
     return completed_.load(std::memory_order_acquire) >= epoch;
   }
+  // Whether what the calling thread sees of the stream is this stream.
+  bool IsHere() const {
+    const void* thread = thread_.load(std::memory_order_relaxed);
+    return thread == nullptr || thread == &t_streams;
+  }
+  // Complete, for who has looked at the stream itself.
+  void CompleteHere(uint64_t epoch) {
+    if (IsHere()) Complete(epoch);
+  }
 
   // Whether work that is submitted from now on is ordered after `point`: by
   // this being its stream, by completion, by an Order, or by the rule of the
@@ -105,40 +112,124 @@ class Timeline {
   bool IsAfter(const OrderPoint& point) const DEVRT_EXCLUDES(mutex_);
 
   // Records an event of devrt's own on `stream`, whose timeline this is, unless
-  // one covers its present epoch already.  Calls the backend: no lock may be
-  // held.  Beyond kMostCheckpoints open ones nothing is recorded: the uses are
-  // covered by the next one, later than need be.
-  absl::Status Checkpoint(StreamRef stream) DEVRT_EXCLUDES(mutex_);
+  // one covers `epoch` already: that of the use, from Now() after it.  Calls
+  // the backend: no lock may be held, and this may be no host function.  With
+  // kMostCheckpoints open ones nothing is recorded: a Poll that finds one of
+  // them complete makes up for it.  FAILED_PRECONDITION for another thread's
+  // per-thread stream.
+  absl::Status Checkpoint(StreamRef stream, uint64_t epoch)
+      DEVRT_EXCLUDES(mutex_);
+  absl::Status Checkpoint(StreamRef stream) {
+    return Checkpoint(stream, Now());
+  }
   // Asks checkpoints, oldest first, until one is not complete; where there is
   // none and `query_stream`, the stream.  True when completed_ grew.  A failed
   // query leaves the epoch incomplete for ever: its blocks are lost (2.5).
+  // While another thread polls it does nothing.
   bool Poll(bool query_stream) DEVRT_EXCLUDES(mutex_);
-  // This stream has waited for an event with that capture.
-  void Join(const CaptureOrder& capture) DEVRT_EXCLUDES(mutex_);
 
   static constexpr size_t kMostCheckpoints = 64;
 
- private:
-  struct Check {
-    uint64_t epoch;
-    Event event;
-    Check* next;
+  // ---- For the streams layer ----
+
+  // This stream has waited for an event with that capture.
+  void Join(const Captured& captured) DEVRT_EXCLUDES(mutex_);
+  // Before a native record: the capture's point and the stream's Order.
+  void NoteCapture(uint64_t epoch, CaptureOrder* capture);
+  // The native stream, once it is known.  `thread`: &t_streams of the only
+  // thread that it can be asked from, or nullptr.
+  void Attach(devrt_stream handle, const void* thread) DEVRT_EXCLUDES(mutex_);
+
+  enum class Last {
+    kIdle,        // nothing runs on it
+    kCheckpoint,  // work may run, and the handle is still good
+    kUnknown,     // only the device's synchronisation will tell
   };
+  // The native stream ends.  True: the caller destroys it if it has to; false:
+  // somebody is asking it and will, where `destroy` says so.
+  bool End(Last last, bool destroy) DEVRT_EXCLUDES(mutex_);
+  // Whether the timeline may serve another native stream, and that.
+  bool IsSpent() const DEVRT_EXCLUDES(mutex_);
+  void Revive(Rule rule) DEVRT_EXCLUDES(mutex_);
+  // The device's native objects are going: nothing runs.
+  void Release() DEVRT_EXCLUDES(mutex_);
+  // Before a wait for the whole device: what is complete after it.
+  uint64_t BeginWait();
+
+ private:
+  enum class Answer { kDone, kNotYet, kFailed };
+
+  // Between them the native stream is not destroyed.  nullptr: there is none.
+  devrt_stream Enter() DEVRT_EXCLUDES(mutex_);
+  void Leave() DEVRT_EXCLUDES(mutex_);
+  // Records a checkpoint behind all that is submitted.
+  absl::Status Append(devrt_stream handle, bool last) DEVRT_EXCLUDES(mutex_);
+  Check* TakeOldest() DEVRT_EXCLUDES(mutex_);
+  void PutBack(Check* check) DEVRT_EXCLUDES(mutex_);
+  Answer Ask(devrt_event event);
+  // False when one was not complete.
+  bool AskChecks(bool* found) DEVRT_EXCLUDES(mutex_);
+  void AskStream(devrt_stream handle);
+  void ObtainDefault();
+  // Makes up for checkpoints that were left out, now that there is room.
+  void MakeUp(devrt_stream handle) DEVRT_EXCLUDES(mutex_);
 
   DeviceRecord* const device_;
+  std::atomic<Rule> rule_;
+  std::atomic<bool> has_order_{false};
+  std::atomic<bool> ended_{false};
+  std::atomic<bool> left_out_{false};         // a checkpoint, for want of room
+  std::atomic<const void*> thread_{nullptr};  // see Attach
   std::atomic<uint64_t> epoch_{1};
   std::atomic<uint64_t> completed_{0};
   // Epoch of the newest checkpoint: none is needed for uses of before it.
   std::atomic<uint64_t> covered_{0};
   mutable Mutex mutex_;
+  devrt_stream handle_ DEVRT_GUARDED_BY(mutex_) = nullptr;
+  devrt_stream to_destroy_ DEVRT_GUARDED_BY(mutex_) = nullptr;
+  uint32_t users_ DEVRT_GUARDED_BY(mutex_) = 0;  // between Enter and Leave
+  bool polling_ DEVRT_GUARDED_BY(mutex_) = false;
   Check* oldest_ DEVRT_GUARDED_BY(mutex_) = nullptr;
   Check** newest_ DEVRT_GUARDED_BY(mutex_) = &oldest_;
   size_t checks_ DEVRT_GUARDED_BY(mutex_) = 0;
-  std::shared_ptr<const Order> order_ DEVRT_GUARDED_BY(mutex_);
+  std::unique_ptr<Order> order_ DEVRT_GUARDED_BY(mutex_);
 };
 
 // The stream's timeline, made with its native handle.
 Timeline* TimelineOf(StreamRef stream);
+
+// The timelines of one device and the events of their checkpoints.
+class Timelines {
+ public:
+  explicit Timelines(DeviceRecord* device)
+      : device_(device), legacy_(device, Timeline::Rule::kDefault) {
+    all_.push_back(&legacy_);
+  }
+
+  Timeline* legacy() { return &legacy_; }
+  // For a new native stream.
+  Timeline* Take(bool blocking) DEVRT_EXCLUDES(mutex_);
+  // One whose native stream has ended: it serves again when it is spent.
+  void Retire(Timeline* timeline) DEVRT_EXCLUDES(mutex_);
+
+  absl::StatusOr<Check*> TakeCheck() DEVRT_EXCLUDES(mutex_);
+  void PutCheck(Check* check) DEVRT_EXCLUDES(mutex_);
+
+  // Waits for the device by `wait`; then all submitted before is complete.
+  absl::Status Synchronize(absl::FunctionRef<absl::Status()> wait)
+      DEVRT_EXCLUDES(mutex_);
+  // The device's native objects are going.
+  void Release() DEVRT_EXCLUDES(mutex_);
+
+ private:
+  DeviceRecord* const device_;
+  Timeline legacy_;
+  Mutex mutex_;
+  std::vector<Timeline*> all_ DEVRT_GUARDED_BY(mutex_);
+  std::vector<Timeline*> retired_ DEVRT_GUARDED_BY(mutex_);
+  size_t next_retired_ DEVRT_GUARDED_BY(mutex_) = 0;
+  Check* checks_ DEVRT_GUARDED_BY(mutex_) = nullptr;  // with events, unused
+};
 
 // ---- What the memory layer hears --------------------------------------------
 
@@ -156,9 +247,28 @@ void SetUseHook(UseHook hook);
 
 // A stream that programs know as `stream` is at its end, before its record is
 // given another serial: open marks are closed by a checkpoint, its free blocks
-// become anybody's.  No lock held; outside host functions.
+// become anybody's.  No lock held; outside host functions.  Where the program
+// destroyed the Stream inside a host function this comes later: calls through
+// `stream` are refused by then, Checkpoint works.
 using StreamEndHook = void (*)(StreamRef stream);
 void SetStreamEndHook(StreamEndHook hook);
+
+extern std::atomic<UseHook> g_use_hook;
+extern std::atomic<StreamEndHook> g_stream_end_hook;
+
+inline void NoteUses(StreamRef stream, const UsedRange* ranges, size_t count) {
+  const UseHook hook = g_use_hook.load(std::memory_order_acquire);
+  if (hook != nullptr) hook(stream, ranges, count);
+}
+
+// Whether anybody notes points at all.
+inline bool AnyoneNotes() {
+  return g_stream_end_hook.load(std::memory_order_acquire) != nullptr;
+}
+inline void NoteStreamEnd(StreamRef stream) {
+  const StreamEndHook hook = g_stream_end_hook.load(std::memory_order_acquire);
+  if (hook != nullptr) hook(stream);
+}
 
 }  // namespace devrt::internal
 

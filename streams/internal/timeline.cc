@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "devrt/streams/internal/timeline.h"
+
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "devrt/runtime/log.h"
+#include "devrt/streams/internal/device_streams.h"
+#include "devrt/streams/internal/stream_record.h"
+
+namespace devrt::internal {
+
+std::atomic<UseHook> g_use_hook{nullptr};
+std::atomic<StreamEndHook> g_stream_end_hook{nullptr};
+
+void SetUseHook(UseHook hook) {
+  g_use_hook.store(hook, std::memory_order_release);
+}
+
+void SetStreamEndHook(StreamEndHook hook) {
+  g_stream_end_hook.store(hook, std::memory_order_release);
+}
+
+Timeline* TimelineOf(StreamRef stream) {
+  return stream.record()->timeline.load(std::memory_order_acquire);
+}
+
+// Only tests end one.
+Timeline::~Timeline() {
+  while (Check* check = oldest_) {
+    oldest_ = check->next;
+    delete check;
+  }
+}
+
+// ---- Order ------------------------------------------------------------------
+
+bool Timeline::IsAfter(const OrderPoint& point) const {
+  Timeline* const other = point.timeline;
+  if (other == nullptr || other == this || other->IsComplete(point.epoch)) {
+    return true;
+  }
+  // A stream that has ended may be no member of the device any more.
+  if (other->device_ == device_ &&
+      !other->ended_.load(std::memory_order_acquire)) {
+    const Rule mine = rule_.load(std::memory_order_relaxed);
+    const Rule its = other->rule_.load(std::memory_order_relaxed);
+    if (mine != its && mine != Rule::kNone && its != Rule::kNone) return true;
+  }
+  if (!has_order_.load(std::memory_order_acquire)) return false;
+  MutexLock lock(&mutex_);
+  return order_ != nullptr && order_->EpochOf(other) >= point.epoch;
+}
+
+// The older ones first: the newest joined are kept.
+void Timeline::Join(const Captured& captured) {
+  if (!IsHere()) return;
+  MutexLock lock(&mutex_);
+  if (ended_.load(std::memory_order_relaxed)) return;
+  if (order_ == nullptr) order_ = std::make_unique<Order>();
+  Order* const order = order_.get();
+  const auto add = [this, order](const OrderPoint& p) {
+    if (p.timeline != this && !p.timeline->IsComplete(p.epoch)) order->Add(p);
+  };
+  order->DropComplete();
+  for (size_t i = captured.order.count; i > 0; --i) {
+    add(captured.order.points[i - 1]);
+  }
+  add(captured.point);
+  has_order_.store(order->count != 0, std::memory_order_release);
+}
+
+void Timeline::NoteCapture(uint64_t epoch, CaptureOrder* capture) {
+  if (ABSL_PREDICT_TRUE(!has_order_.load(std::memory_order_acquire))) {
+    capture->Note({this, epoch}, nullptr);
+    return;
+  }
+  MutexLock lock(&mutex_);
+  if (order_ != nullptr) order_->DropComplete();
+  capture->Note({this, epoch}, order_.get());
+}
+
+// ---- The native stream ------------------------------------------------------
+
+void Timeline::Attach(devrt_stream handle, const void* thread) {
+  MutexLock lock(&mutex_);
+  handle_ = handle;
+  thread_.store(thread, std::memory_order_relaxed);
+}
+
+devrt_stream Timeline::Enter() {
+  MutexLock lock(&mutex_);
+  if (handle_ != nullptr) ++users_;
+  return handle_;
+}
+
+void Timeline::Leave() {
+  devrt_stream destroy = nullptr;
+  {
+    MutexLock lock(&mutex_);
+    if (--users_ == 0) std::swap(destroy, to_destroy_);
+  }
+  if (destroy == nullptr || !TakesHandlesBack(device_)) return;
+  RunOutside([device = device_, destroy] {
+    (void)FromPlugin(device, device->ops->stream_destroy(device->self, destroy),
+                     "stream destruction");
+  });
+}
+
+bool Timeline::End(Last last, bool destroy) {
+  if (last == Last::kIdle) {
+    Complete(BeginLook());
+  } else if (last == Last::kCheckpoint && IsOpen(device_)) {
+    if (devrt_stream handle = Enter()) {
+      (void)Append(handle, true);
+      Leave();
+    }
+  }
+  MutexLock lock(&mutex_);
+  ended_.store(true, std::memory_order_release);
+  // What is noted from here on is of before the end too.
+  if (last == Last::kIdle) Complete(Now());
+  order_.reset();
+  has_order_.store(false, std::memory_order_relaxed);
+  const devrt_stream handle = std::exchange(handle_, nullptr);
+  if (users_ == 0) return true;
+  if (destroy) to_destroy_ = handle;
+  return false;
+}
+
+bool Timeline::IsSpent() const {
+  MutexLock lock(&mutex_);
+  return users_ == 0 && !polling_ && checks_ == 0 && IsComplete(Now());
+}
+
+void Timeline::Revive(Rule rule) {
+  MutexLock lock(&mutex_);
+  epoch_.fetch_add(1);
+  left_out_.store(false, std::memory_order_relaxed);
+  rule_.store(rule, std::memory_order_relaxed);
+  ended_.store(false, std::memory_order_release);
+}
+
+void Timeline::Release() {
+  Check* checks = nullptr;
+  {
+    MutexLock lock(&mutex_);
+    handle_ = nullptr;
+    std::swap(checks, oldest_);
+    newest_ = &oldest_;
+    checks_ = 0;
+    order_.reset();
+    has_order_.store(false, std::memory_order_relaxed);
+  }
+  Timelines& all = DeviceStreams::Of(device_)->timelines;
+  while (checks != nullptr) {
+    all.PutCheck(std::exchange(checks, checks->next));
+  }
+  // Of a device that was lost nobody knows what still runs.
+  if (TakesHandlesBack(device_)) Complete(BeginWait());
+}
+
+// An epoch that began after the end holds no work.
+uint64_t Timeline::BeginWait() {
+  return ended_.load(std::memory_order_acquire) ? Now() : BeginLook();
+}
+
+// ---- Checkpoints ------------------------------------------------------------
+
+absl::Status Timeline::Checkpoint(StreamRef stream, uint64_t epoch) {
+  if (covered_.load(std::memory_order_acquire) >= epoch || IsComplete(epoch)) {
+    return absl::OkStatus();
+  }
+  if (!IsOpen(device_)) return ClosedError(device_);
+  if (InHostFunction()) return HostFunctionError("a checkpoint");
+  if (!IsHere()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "a per-thread stream of ", DeviceName(device_),
+        " was used by another thread than its own: what it uses is known to be "
+        "over after Device::Synchronize only"));
+  }
+  StreamRecord* const record = stream.record();
+  if (record->kind == StreamKind::kDefault &&
+      record->handle.load(std::memory_order_acquire) == nullptr) {
+    absl::Status status = ObtainHandle(record, "a checkpoint");
+    if (!status.ok()) return status;
+  }
+  {
+    MutexLock lock(&mutex_);
+    if (checks_ >= kMostCheckpoints) {
+      left_out_.store(true, std::memory_order_relaxed);
+      return absl::OkStatus();
+    }
+  }
+  const devrt_stream handle = Enter();
+  if (handle == nullptr) return absl::OkStatus();  // its last one covers it
+  absl::Status status = Append(handle, false);
+  record->dirty.store(true, std::memory_order_relaxed);
+  Leave();
+  return status;
+}
+
+absl::Status Timeline::Append(devrt_stream handle, bool last) {
+  Timelines& all = DeviceStreams::Of(device_)->timelines;
+  absl::StatusOr<Check*> taken = all.TakeCheck();
+  if (!taken.ok()) return taken.status();
+  Check* const check = *taken;
+  check->epoch = BeginLook();
+  check->last = last;
+  absl::Status status = FromPlugin(
+      device_, device_->ops->event_record(device_->self, check->event, handle),
+      "checkpoint");
+  if (!status.ok()) {
+    all.PutCheck(check);
+    return status;
+  }
+  MutexLock lock(&mutex_);
+  *newest_ = check;
+  newest_ = &check->next;
+  ++checks_;
+  if (covered_.load(std::memory_order_relaxed) < check->epoch) {
+    covered_.store(check->epoch, std::memory_order_release);
+  }
+  return status;
+}
+
+// ---- Polls ------------------------------------------------------------------
+
+Check* Timeline::TakeOldest() {
+  MutexLock lock(&mutex_);
+  Check* const check = oldest_;
+  if (check == nullptr) return nullptr;
+  oldest_ = check->next;
+  if (oldest_ == nullptr) newest_ = &oldest_;
+  --checks_;
+  check->next = nullptr;
+  return check;
+}
+
+void Timeline::PutBack(Check* check) {
+  MutexLock lock(&mutex_);
+  check->next = oldest_;
+  if (oldest_ == nullptr) newest_ = &check->next;
+  oldest_ = check;
+  ++checks_;
+}
+
+Timeline::Answer Timeline::Ask(devrt_event event) {
+  uint32_t done = 0;
+  absl::Status status = FromPlugin(
+      device_, device_->ops->event_query(device_->self, event, &done),
+      "checkpoint");
+  if (!status.ok()) return Answer::kFailed;
+  return done != 0 ? Answer::kDone : Answer::kNotYet;
+}
+
+bool Timeline::AskChecks(bool* found) {
+  while (Check* check = TakeOldest()) {
+    const Answer answer = Ask(check->event);
+    if (answer == Answer::kNotYet) {
+      PutBack(check);
+      return false;
+    }
+    if (answer == Answer::kDone) {
+      *found = true;
+      Complete(check->epoch);
+      if (check->last) Complete(Now());
+    }
+    DeviceStreams::Of(device_)->timelines.PutCheck(check);
+    if (answer == Answer::kFailed) return false;
+  }
+  return true;
+}
+
+void Timeline::AskStream(devrt_stream handle) {
+  const uint64_t epoch = BeginLook();
+  uint32_t done = 0;
+  absl::Status status = FromPlugin(
+      device_, device_->ops->stream_query(device_->self, handle, &done),
+      "stream query");
+  if (status.ok() && done != 0) Complete(epoch);
+}
+
+void Timeline::MakeUp(devrt_stream handle) {
+  if (InHostFunction() || !IsHere() ||
+      !left_out_.exchange(false, std::memory_order_relaxed)) {
+    return;
+  }
+  if (!Append(handle, false).ok()) {
+    left_out_.store(true, std::memory_order_relaxed);
+  }
+}
+
+// Other libraries may work on a default stream that nobody asked devrt for.
+void Timeline::ObtainDefault() {
+  if (rule_.load(std::memory_order_relaxed) != Rule::kDefault) return;
+  StreamRecord* const record = &DeviceStreams::Of(device_)->legacy;
+  if (record->handle.load(std::memory_order_acquire) == nullptr &&
+      !InHostFunction()) {
+    (void)ObtainHandle(record, "a checkpoint");
+  }
+}
+
+bool Timeline::Poll(bool query_stream) {
+  if (!IsOpen(device_)) return false;
+  if (query_stream) ObtainDefault();
+  devrt_stream handle;
+  {
+    MutexLock lock(&mutex_);
+    if (polling_ || (oldest_ == nullptr && !query_stream)) return false;
+    polling_ = true;
+    ++users_;
+    handle = handle_;
+  }
+  const uint64_t before = completed_.load(std::memory_order_relaxed);
+  bool found = false;
+  const bool all_done = AskChecks(&found);
+  if (handle != nullptr) {
+    if (all_done && query_stream && IsHere()) AskStream(handle);
+    if (found) MakeUp(handle);
+  }
+  {
+    MutexLock lock(&mutex_);
+    polling_ = false;
+  }
+  Leave();
+  return completed_.load(std::memory_order_relaxed) > before;
+}
+
+}  // namespace devrt::internal
