@@ -2,21 +2,134 @@
 
 #include "devrt/memory/settings.h"
 
-#include "devrt/memory/internal/unimplemented.h"
+#include <atomic>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "devrt/memory/internal/settings_state.h"
+#include "devrt/runtime/internal/text.h"
+#include "devrt/runtime/log.h"
+#include "devrt/runtime/mutex.h"
+#include "devrt/runtime/status.h"
 
 namespace devrt {
+namespace {
 
-AllocatorSettings GetAllocatorSettings() { return {}; }
+using internal::SettingsUse;
 
-absl::Status SetAllocatorSettings(std::string_view) {
-  return internal::NotBuilt("SetAllocatorSettings");
+constexpr char kVariable[] = "DEVRT_ALLOC_CONF";
+
+class State {
+ public:
+  static State& Get() {
+    static State* const state = new State;
+    return *state;
+  }
+
+  const AllocatorSettings& now() const {
+    return *now_.load(std::memory_order_acquire);
+  }
+  const absl::Status& mistake() {
+    if (!mistake_.ok() && !is_logged_.exchange(true)) {
+      DEVRT_LOG(kError, std::string(internal::ToStd(mistake_.message())));
+    }
+    return mistake_;
+  }
+
+  absl::Status Set(std::string_view text) DEVRT_EXCLUDES(mutex_) {
+    MutexLock lock(&mutex_);
+    absl::StatusOr<AllocatorSettings> read =
+        ParseAllocatorSettings(text, now());
+    if (!read.ok()) {
+      return internal::WithPrefix("allocator settings: ", read.status());
+    }
+    DEVRT_RETURN_IF_ERROR(CheckFixed(*read));
+    Use(*std::move(read));
+    return absl::OkStatus();
+  }
+
+  const AllocatorSettings& Fix(SettingsUse use) DEVRT_EXCLUDES(mutex_) {
+    std::atomic<bool>& fixed = fixed_[static_cast<size_t>(use)];
+    if (!fixed.load(std::memory_order_acquire)) {
+      MutexLock lock(&mutex_);
+      fixed.store(true, std::memory_order_release);
+    }
+    return now();
+  }
+
+ private:
+  State() {
+    MutexLock lock(&mutex_);
+    AllocatorSettings settings;
+    if (const char* text = std::getenv(kVariable)) {
+      absl::StatusOr<AllocatorSettings> read = ParseAllocatorSettings(text);
+      if (read.ok()) {
+        settings = *std::move(read);
+      } else {
+        mistake_ =
+            internal::WithPrefix(absl::StrCat(kVariable, ": "), read.status());
+      }
+    }
+    Use(std::move(settings));
+  }
+
+  bool IsFixed(SettingsUse use) const {
+    return fixed_[static_cast<size_t>(use)].load(std::memory_order_acquire);
+  }
+
+  absl::Status CheckFixed(const AllocatorSettings& next) const {
+    const auto error = [](const char* key, const char* first) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("allocator settings: \"", key,
+                       "\" cannot be changed after the first ", first,
+                       "; set it before, or in ", kVariable));
+    };
+    if (next.pinned_background != now().pinned_background &&
+        IsFixed(SettingsUse::kPinnedMemory)) {
+      return error("pinned_use_background_threads", "pinned allocation");
+    }
+    if (next.source != now().source && IsFixed(SettingsUse::kDeviceMemory)) {
+      return error("backend", "allocation of device memory");
+    }
+    return absl::OkStatus();
+  }
+
+  void Use(AllocatorSettings settings) DEVRT_REQUIRES(mutex_) {
+    std::string text = ToString(settings);
+    const auto kept = kept_.emplace(std::move(text), std::move(settings)).first;
+    now_.store(&kept->second, std::memory_order_release);
+  }
+
+  absl::Status mistake_;  // never changes
+  std::atomic<bool> is_logged_{false};
+  std::atomic<bool> fixed_[2] = {};
+  Mutex mutex_;
+  // By their text; readers hold references to them.
+  std::map<std::string, AllocatorSettings> kept_ DEVRT_GUARDED_BY(mutex_);
+  std::atomic<const AllocatorSettings*> now_{nullptr};
+};
+
+}  // namespace
+
+namespace internal {
+
+const AllocatorSettings& CurrentSettings() { return State::Get().now(); }
+
+const absl::Status& SettingsMistake() { return State::Get().mistake(); }
+
+const AllocatorSettings& FixSettings(SettingsUse use) {
+  return State::Get().Fix(use);
 }
 
-absl::StatusOr<AllocatorSettings> ParseAllocatorSettings(
-    std::string_view, const AllocatorSettings&) {
-  return internal::NotBuilt("ParseAllocatorSettings");
-}
+}  // namespace internal
 
-std::string ToString(const AllocatorSettings&) { return std::string(); }
+AllocatorSettings GetAllocatorSettings() { return internal::CurrentSettings(); }
+
+absl::Status SetAllocatorSettings(std::string_view text) {
+  return State::Get().Set(text);
+}
 
 }  // namespace devrt

@@ -2,35 +2,42 @@
 //
 // Settings of the allocators: one string, in the environment or at run time.
 //
-//   DEVRT_ALLOC_CONF="max_split_size_mb:512,pinned_num_register_threads:8"
-//   ./train DEVRT_RETURN_IF_ERROR(
+//   export DEVRT_ALLOC_CONF="max_split_size_mb:512,backend:caching"
+//
+//   DEVRT_RETURN_IF_ERROR(
 //       devrt::SetAllocatorSettings("pinned_use_cuda_host_register:True"));
 //
 // The form is key:value, separated by commas, spaces around either allowed;
 // booleans are True and False (also true, false, 1, 0).  A string changes the
-// keys that it names, all of them or, with an error, none.
+// keys that it names, all of them or, with an error, none; of a key that it
+// names twice the last counts.
 //
-//   key                              value, default          changed at run
-//   time max_split_size_mb                > 20, or none           next
-//   allocation garbage_collection_threshold     0 < x < 1, or 0: off    next
-//   allocation roundup_power2_divisions         1, 2, 4 .. 64; or a     next
-//   allocation
-//                                    list [256:1,512:2,>:4]
-//   expandable_segments              bool, False             next segment
-//   per_process_memory_fraction      0 .. 1, 1               at once
-//   cross_stream_reuse               ordered, never          next allocation
-//   pinned_use_cuda_host_register    bool, False             next new block
-//   pinned_num_register_threads      1, 2, 4 .. 128, 1       next new block
-//   pinned_use_background_threads    bool, False             before the first
-//                                                            pinned allocation
-//   pinned_class_limit_mb            >= 1, power of two, 1   next allocation
-//   backend                          caching, driver, raw    before the first
-//                                                            allocation
+//   key                            value, default              changes
+//
+//   max_split_size_mb              above 20, or none           requests
+//   garbage_collection_threshold   0 < x < 1, or 0: off        requests
+//   roundup_power2_divisions       1, 2 .. 64, list, or none   requests
+//   expandable_segments            bool, False                 new segments
+//   per_process_memory_fraction    0 .. 1, 1                   at once
+//   cross_stream_reuse             ordered, never              requests
+//   pinned_use_cuda_host_register  bool, False                 new blocks
+//   pinned_num_register_threads    1, 2 .. 128, 1              new blocks
+//   pinned_use_background_threads  bool, False                 (1)
+//   pinned_class_limit_mb          power of two, 1             requests
+//   backend                        caching, driver, raw        (2)
+//
+//   (1) only before the first pinned allocation
+//   (2) only before the first allocation of device memory
+//
+// A list is [256:1,512:2,>:4]: powers of two in MiB, ascending, up to 65536,
+// and the divisions of that power and of those below it down to the entry
+// before; ">" is all that are left, and 0 or 1 division is no rounding.
 //
 // Errors: INVALID_ARGUMENT names the key, the value, what it may be, and for an
 // unknown key all keys and the nearest; FAILED_PRECONDITION for a key that can
-// no longer be changed.  A mistake in the environment is the answer of every
-// allocation, and the log's first line about memory.
+// no longer be changed, unless it keeps its value.  A mistake in the
+// environment is the answer of every allocation, and the log's first line about
+// memory.
 //
 // Threads: any; allocations under way use the old or the new settings.
 
@@ -51,7 +58,8 @@ namespace devrt {
 struct AllocatorSettings {
   uint64_t max_split_size = UINT64_MAX;  // bytes; UINT64_MAX: none
   double garbage_collection_threshold = 0;
-  // Divisions of each power of two from 1 MiB to 64 GiB; empty: none.
+  // Divisions of each power of two from 1 MiB to 64 GiB, 17 of them, 0 and
+  // 1: no rounding; empty: for none.
   std::vector<uint32_t> roundup_power2_divisions;
   bool expandable_segments = false;
   double per_process_memory_fraction = 1.0;
