@@ -44,6 +44,7 @@ extern const Command kInfoCommand;
 extern const Command kInspectCommand;
 extern const Command kTopoCommand;
 extern const Command kDemoCommand;
+extern const Command kMemoryCommand;
 extern const Command kTraceCommand;
 extern const Command kCtsCommand;
 extern const Command kNewBackendCommand;

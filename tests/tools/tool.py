@@ -14,7 +14,7 @@ import unittest
 TOOL = os.environ["DEVRT_TOOL"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 REPORTS = ["demo", "list", "info", "topo", "inspect"]  # those with --json
-COMMANDS = [*REPORTS, "cts", "new-backend", "trace"]
+COMMANDS = [*REPORTS, "cts", "memory", "new-backend", "trace"]
 PLUGIN = str(pathlib.Path(TOOL).parents[1] / "lib/devrt/libdevrt_mtia.so")
 # What a command needs to do anything.
 NEEDED_ARGUMENTS = {"inspect": [PLUGIN]}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// devrt memory SNAPSHOT.json: what a snapshot of a device's memory says.
+
+#include <string>
+
+#include "absl/strings/str_format.h"
+#include "devrt/memory/history.h"
+#include "tools/arguments.h"
+#include "tools/command.h"
+#include "tools/memory/analysis.h"
+#include "tools/memory/report.h"
+#include "tools/terminal.h"
+#include "tools/text.h"
+
+namespace devrt::tools {
+namespace {
+
+constexpr size_t kColumns = 1000;  // of the chart
+
+std::string FileName(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return path.substr(slash == std::string::npos ? 0 : slash + 1);
+}
+
+// Writes `text`, and says where, if the flag names a file.  False: it failed.
+bool WriteTo(const Command& command, const Arguments& arguments,
+             const char* flag, const char* what, const std::string& text) {
+  const std::string path = arguments.Get(flag, "");
+  const absl::Status written = WriteFile(path, text);
+  if (!written.ok()) {
+    Failure(command, Explain(written));
+    return false;
+  }
+  Print(absl::StrFormat("\n%s: %s\n", what, Printable(AbsolutePath(path))));
+  return true;
+}
+
+int Run(const Arguments& arguments) {
+  if (arguments.words().size() != 1) {
+    return UsageError(kMemoryCommand, "needs one snapshot's file");
+  }
+  const std::string& path = arguments.words()[0];
+  const absl::StatusOr<std::string> json = ReadFile(path);
+  if (!json.ok()) return Failure(kMemoryCommand, Explain(json.status()));
+  const absl::StatusOr<MemorySnapshot> snapshot = ParseMemorySnapshot(*json);
+  if (!snapshot.ok()) {
+    return Failure(
+        kMemoryCommand,
+        absl::StrFormat("%s is %s", Quoted(path),
+                        Printable(std::string(snapshot.status().message()))));
+  }
+  const MemoryAnalysis analysis = Analyse(*snapshot, kColumns);
+  const MemoryReport report = {*snapshot, analysis, FileName(path)};
+  Print(MemoryText(report, Terminal::Detect().unicode));
+  bool is_written = true;
+  if (arguments.Has("--output")) {
+    is_written &= WriteTo(kMemoryCommand, arguments, "--output", "Report",
+                          MemoryPage(report));
+  }
+  if (arguments.Has("--torch")) {
+    is_written &=
+        WriteTo(kMemoryCommand, arguments, "--torch",
+                "For PyTorch's memory viewer", ToTorchPickle(*snapshot));
+  }
+  return is_written ? kSuccess : kFailure;
+}
+
+constexpr Flag kFlags[] = {
+    {"--output", "FILE",
+     "Write a page for the browser, with memory over time, a map of the "
+     "segments, owners and fragmentation.",
+     "-o"},
+    {"--torch", "FILE",
+     "Write the snapshot as a pickle that PyTorch's memory viewer opens."},
+    kHelpFlag,
+};
+
+}  // namespace
+
+const Command kMemoryCommand = {
+    "memory",
+    "SNAPSHOT",
+    "What a snapshot of a device's memory says, as text and as a page.",
+    "Reads a file that MemorySnapshotJson wrote (docs/memory-snapshot.md) and "
+    "prints what is in use, who holds it, and what is free in which pieces. "
+    "The "
+    "page (-o) needs no network and no other file.\n\n"
+    "Example:\n  devrt memory run.json -o run.html",
+    kFlags,
+    Run,
+};
+
+}  // namespace devrt::tools

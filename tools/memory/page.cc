@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The page around the chart, the map and the tables.
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "tools/memory/report.h"
+#include "tools/text.h"
+
+namespace devrt::tools {
+
+namespace {
+
+std::string Tile(std::string_view name, uint64_t bytes, std::string_view note,
+                 std::string_view colour) {
+  return absl::StrFormat(
+      "<div class=\"tile\"><h3>%s%s</h3><b>%s</b><small>%s</small></div>\n",
+      colour.empty() ? "" : absl::StrFormat("<i class=\"key %s\"></i>", colour),
+      name, FormatBytes(bytes), HtmlText(note));
+}
+
+std::string Tiles(const MemoryReport& report) {
+  const MemoryAnalysis& a = report.analysis;
+  const MemorySnapshot& s = report.snapshot;
+  std::string html = "<div class=\"tiles\">\n";
+  html += Tile(
+      "In use", a.in_use,
+      absl::StrFormat("%s, %s of it rounding", Many(a.in_use_blocks, "block"),
+                      FormatBytes(a.rounding)),
+      "used");
+  html += Tile("Waiting", a.pending,
+               a.pending_blocks == 0 ? "nothing waits for a stream"
+                                     : Many(a.pending_blocks, "block") +
+                                           " freed, but not yet reusable",
+               "pending");
+  html += Tile("Free", a.free(),
+               a.free() == 0 ? "nothing cached"
+                             : absl::StrFormat("largest block %s",
+                                               FormatBytes(a.largest_free)),
+               "cached");
+  html +=
+      Tile("Reserved", a.reserved,
+           absl::StrCat(Many(s.segments.size(), "segment"),
+                        s.total_memory == 0
+                            ? ""
+                            : absl::StrFormat(", %s of %s",
+                                              Share(a.reserved, s.total_memory),
+                                              FormatBytes(s.total_memory))),
+           "reserved-key");
+  const uint64_t peak = std::max<uint64_t>(
+      a.peak, static_cast<uint64_t>(
+                  std::max<int64_t>(0, s.statistics.allocated_bytes.all.peak)));
+  html += Tile("Most in use", peak,
+               s.events.empty() ? "since the last reset"
+                                : "in the history or since the last reset",
+               "");
+  return html + "</div>\n";
+}
+
+// All of the reserved memory in one bar.
+std::string Whole(const MemoryAnalysis& a) {
+  if (a.reserved == 0) return "";
+  struct Part {
+    const char* colour;
+    const char* name;
+    uint64_t bytes;
+  };
+  const Part parts[] = {
+      {"used", "in use", a.in_use},
+      {"pending", "waiting for streams", a.pending},
+      {"cached", "free, beside blocks in use", a.free_split},
+      {"whole", "free, whole segments", a.free_whole},
+  };
+  std::string bar = "<div class=\"whole\">";
+  std::string keys = "<div class=\"keys\">";
+  for (const Part& p : parts) {
+    if (p.bytes == 0) continue;
+    const std::string text = absl::StrFormat(
+        "%s: %s, %s", p.name, FormatBytes(p.bytes), Share(p.bytes, a.reserved));
+    absl::StrAppendFormat(
+        &bar,
+        "<i class=\"%s\" style=\"flex:%.5f\" title=\"%s\">"
+        "</i>",
+        p.colour,
+        static_cast<double>(p.bytes) / static_cast<double>(a.reserved), text);
+    absl::StrAppendFormat(&keys, "<span><i class=\"%s\"></i>%s</span>",
+                          p.colour, text);
+  }
+  return bar + "</div>\n" + keys + "</div>\n";
+}
+
+std::string Warnings(const MemoryReport& report) {
+  const MemoryStatistics& s = report.snapshot.statistics;
+  std::string html;
+  const uint64_t failures = std::max<uint64_t>(
+      report.analysis.failures.size(),
+      static_cast<uint64_t>(std::max<int64_t>(0, s.num_ooms)));
+  if (failures > 0) {
+    absl::StrAppendFormat(
+        &html, "<p class=\"warning\">%s ran out of memory%s.</p>\n",
+        Many(failures, "request"),
+        report.analysis.failures.empty()
+            ? ""
+            : absl::StrFormat(
+                  ", the last one of %s",
+                  FormatBytes(report.analysis.failures.back().bytes)));
+  }
+  if (s.num_alloc_retries > 0) {
+    absl::StrAppendFormat(
+        &html,
+        "<p class=\"warning\">%s emptied the cache before "
+        "memory was found.</p>\n",
+        Many(static_cast<uint64_t>(s.num_alloc_retries), "request"));
+  }
+  return html;
+}
+
+}  // namespace
+
+std::string HtmlText(std::string_view text) {
+  std::string out;
+  for (const char c : ValidUtf8(text)) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\n':
+        out += "&#10;";
+        break;
+      default:
+        out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+    }
+  }
+  return out;
+}
+
+std::string Share(uint64_t part, uint64_t whole) {
+  if (whole == 0 || part == 0) return "0 %";
+  const double share =
+      100 * static_cast<double>(part) / static_cast<double>(whole);
+  if (share < 0.1) return "< 0.1 %";
+  return absl::StrFormat(share < 10 ? "%.1f %%" : "%.0f %%", share);
+}
+
+std::string Duration(int64_t microseconds) {
+  return microseconds <= 0
+             ? "0 us"
+             : FormatTime(static_cast<uint64_t>(microseconds) * 1000);
+}
+
+std::string OwnerClass(size_t owner) { return absl::StrCat("o", owner); }
+
+std::string Grouped(uint64_t number) {
+  std::string digits = std::to_string(number);
+  for (size_t at = digits.size(); at > 3;) digits.insert(at -= 3, ",");
+  return digits;
+}
+
+std::string Many(uint64_t count, std::string_view noun) {
+  return absl::StrFormat("%s %s%s", Grouped(count), noun,
+                         count == 1 ? "" : "s");
+}
+
+std::string MemoryPage(const MemoryReport& report) {
+  const MemorySnapshot& s = report.snapshot;
+  const std::string title = absl::StrFormat(
+      "Memory of %s", s.device.empty() ? "an unnamed device" : s.device);
+  return absl::StrCat(
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width\">\n<title>",
+      HtmlText(title), "</title>\n<style>\n", kMemoryPageStyle,
+      "</style></head>\n<body><main>\n<header><h1>", HtmlText(title),
+      "</h1><p class=\"faint\">", HtmlText(report.title),
+      s.events.empty()
+          ? ""
+          : absl::StrFormat(", %s over %s", Many(s.events.size(), "event"),
+                            Duration(report.analysis.duration_us)),
+      "</p></header>\n", Warnings(report), Tiles(report),
+      Whole(report.analysis), "<section><h2>Memory over time</h2>\n",
+      MemoryChart(report), "</section>\n<section><h2>Segments</h2>\n",
+      MemoryMap(report), "</section>\n", MemoryTables(report),
+      "</main><div id=\"tip\" hidden></div>\n<script>\n", kMemoryPageScript,
+      "</script></body></html>\n");
+}
+
+}  // namespace devrt::tools

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The two forms of a report on a memory snapshot, and the parts of the page.
+
+#ifndef DEVRT_TOOLS_MEMORY_REPORT_H_
+#define DEVRT_TOOLS_MEMORY_REPORT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "devrt/memory/history.h"
+#include "tools/memory/analysis.h"
+
+namespace devrt::tools {
+
+struct MemoryReport {
+  const MemorySnapshot& snapshot;
+  const MemoryAnalysis& analysis;
+  std::string title;  // the file's name
+};
+
+// For a terminal, 80 columns.
+std::string MemoryText(const MemoryReport& report, bool unicode);
+
+// One page that needs nothing else: no network, no other file.
+std::string MemoryPage(const MemoryReport& report);
+
+// Parts of it.
+std::string MemoryChart(const MemoryReport& report);
+std::string MemoryMap(const MemoryReport& report);
+std::string MemoryTables(const MemoryReport& report);
+
+// What several of them write.
+std::string HtmlText(std::string_view text);
+// "31.4 %"
+std::string Share(uint64_t part, uint64_t whole);
+// "12.3 ms"
+std::string Duration(int64_t microseconds);
+// The class of an owner's colour.
+std::string OwnerClass(size_t owner);
+// "1,234"
+std::string Grouped(uint64_t number);
+// "1,234 blocks"
+std::string Many(uint64_t count, std::string_view noun);
+
+// From tools/memory/page.css and page.js, embedded.
+extern const char kMemoryPageStyle[];
+extern const char kMemoryPageScript[];
+
+}  // namespace devrt::tools
+
+#endif  // DEVRT_TOOLS_MEMORY_REPORT_H_

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The segments as a map, as SVG: each a bar, its blocks in the colours of their
+// owners, what is free left light.  Bars of one pool and stream stand together,
+// in rows, all of one pool to the same scale.
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "tools/memory/report.h"
+#include "tools/text.h"
+
+namespace devrt::tools {
+
+namespace {
+
+constexpr double kWidth = 1120;
+constexpr double kBar = 22;
+constexpr double kRow = 27;
+constexpr double kHeading = 26;
+constexpr double kGap = 3;
+constexpr double kLeastBar = 3;       // however small the segment
+constexpr double kLeastLargest = 30;  // the largest one
+constexpr double kLeastBlock = 1.5;   // smaller ones are drawn together
+constexpr size_t kMostRows = 24;      // of a pool
+constexpr size_t kMostGroups = 6;     // of a pool
+
+using Group = std::vector<const SegmentSnapshot*>;
+struct NamedGroup {
+  std::string name;
+  uint64_t bytes = 0;
+  Group segments;
+};
+
+double BarWidth(const SegmentSnapshot& s, double scale) {
+  return std::max(kLeastBar, static_cast<double>(s.size) / scale);
+}
+
+size_t RowsOf(const Group& group, double scale) {
+  size_t rows = 1;
+  double x = 0;
+  for (const SegmentSnapshot* s : group) {
+    const double width = BarWidth(*s, scale);
+    if (x > 0 && x + width > kWidth) {
+      ++rows;
+      x = 0;
+    }
+    x += width + kGap;
+  }
+  return rows;
+}
+
+// The largest scale at which all rows fit, or as much as is drawn of them.
+double ScaleOf(const std::vector<NamedGroup>& groups) {
+  uint64_t largest = 1;
+  for (const NamedGroup& g : groups) {
+    for (const SegmentSnapshot* s : g.segments)
+      largest = std::max(largest, s->size);
+  }
+  // Not so large that two segments would look like a wall.
+  double scale = static_cast<double>(largest) / (kWidth / 4);
+  // Nor so small that nothing of a segment is seen.
+  const double most = static_cast<double>(largest) / kLeastLargest;
+  for (; scale < most; scale *= 1.25) {
+    size_t rows = 0;
+    for (const NamedGroup& g : groups) rows += RowsOf(g.segments, scale);
+    if (rows <= kMostRows && static_cast<double>(largest) / scale <= kWidth) {
+      break;
+    }
+  }
+  return scale;
+}
+
+class Map {
+ public:
+  explicit Map(const MemoryReport& report)
+      : report_(report), a_(report.analysis) {}
+
+  std::string Svg() {
+    for (const bool large : {true, false}) DrawPool(large);
+    return absl::StrFormat(
+        "<svg id=\"map\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" "
+        "aria-label=\"Segments and their blocks\">\n%s</svg>\n",
+        kWidth, y_ + 2, svg_);
+  }
+
+ private:
+  // A group for each stream, the largest first.
+  void DrawPool(bool large) {
+    std::map<uint64_t, NamedGroup> by_stream;
+    for (const SegmentSnapshot& s : report_.snapshot.segments) {
+      if (s.large != large) continue;
+      NamedGroup& group = by_stream[s.stream];
+      group.name = s.stream == 0 ? "default stream"
+                                 : absl::StrFormat("stream %d", s.stream);
+      group.bytes += s.size;
+      group.segments.push_back(&s);
+    }
+    std::vector<NamedGroup> groups;
+    for (auto& [stream, group] : by_stream) groups.push_back(std::move(group));
+    std::stable_sort(groups.begin(), groups.end(),
+                     [](const NamedGroup& a, const NamedGroup& b) {
+                       return a.bytes > b.bytes;
+                     });
+    while (groups.size() > kMostGroups) {
+      NamedGroup last = std::move(groups.back());
+      groups.pop_back();
+      NamedGroup& into = groups.back();
+      into.name = absl::StrFormat("%s further streams",
+                                  Grouped(by_stream.size() + 1 - kMostGroups));
+      into.bytes += last.bytes;
+      into.segments.insert(into.segments.end(), last.segments.begin(),
+                           last.segments.end());
+    }
+    const double scale = ScaleOf(groups);
+    size_t rows = kMostRows;
+    for (size_t i = 0; i < groups.size(); ++i) {
+      Heading(large, groups[i], i == 0 ? scale : 0);
+      const size_t share = std::max<size_t>(1, rows / (groups.size() - i));
+      rows -= std::min(rows, DrawGroup(groups[i].segments, scale, share));
+    }
+  }
+
+  void Heading(bool large, const NamedGroup& group, double scale) {
+    if (y_ > 0) y_ += 8;
+    absl::StrAppendFormat(
+        &svg_,
+        "<text class=\"group\" x=\"0\" y=\"%.0f\">%s pool, %s"
+        "<tspan class=\"faint\" dx=\"10\">%s, %s</tspan></text>\n",
+        y_ + 16, large ? "Large" : "Small", HtmlText(group.name),
+        Many(group.segments.size(), "segment"), FormatBytes(group.bytes));
+    if (scale > 0) Ruler(scale);
+    y_ += kHeading;
+  }
+
+  // What a length on this map stands for.
+  void Ruler(double scale) {
+    uint64_t bytes = 512;
+    while (static_cast<double>(bytes) / scale < 60) bytes *= 2;
+    const double width = static_cast<double>(bytes) / scale;
+    absl::StrAppendFormat(
+        &svg_,
+        "<path class=\"ruler\" d=\"M%.1f %.1fv6h%.1fv-6\"/><text "
+        "class=\"axis\" "
+        "x=\"%.1f\" y=\"%.0f\" text-anchor=\"end\">%s</text>\n",
+        kWidth - width - 1, y_ + 9, width, kWidth - width - 8, y_ + 16,
+        FormatBytes(bytes));
+  }
+
+  // Rows that it took; what passes `most_rows` is told in words.
+  size_t DrawGroup(const Group& group, double scale, size_t most_rows) {
+    size_t rows = 1;
+    double x = 0;
+    uint64_t hidden = 0;
+    uint64_t hidden_bytes = 0;
+    for (const SegmentSnapshot* s : group) {
+      const double width = BarWidth(*s, scale);
+      const bool is_full = x > 0 && x + width > kWidth;
+      if (hidden > 0 || (is_full && rows == most_rows)) {
+        ++hidden;
+        hidden_bytes += s->size;
+        continue;
+      }
+      if (is_full) {
+        ++rows;
+        x = 0;
+        y_ += kRow;
+      }
+      DrawSegment(*s, x, width);
+      x += width + kGap;
+    }
+    y_ += kRow;
+    if (hidden > 0) {
+      absl::StrAppendFormat(&svg_,
+                            "<text class=\"axis\" x=\"0\" y=\"%.0f\">and %s "
+                            "more segments, %s</text>\n",
+                            y_ + 12, Grouped(hidden),
+                            FormatBytes(hidden_bytes));
+      y_ += 20;
+    }
+    return rows;
+  }
+
+  void DrawSegment(const SegmentSnapshot& s, double x, double width) {
+    uint64_t span = 0;  // holes too
+    bool is_whole = true;
+    for (const BlockSnapshot& b : s.blocks) {
+      span += b.size;
+      is_whole &= b.state == BlockState::kFree;
+    }
+    absl::StrAppendFormat(&svg_,
+                          "<g data-s=\"%s segment at 0x%x%s\"><rect "
+                          "class=\"seg\" x=\"%.1f\" y=\"%.0f\" width=\"%.1f\" "
+                          "height=\"%.0f\"/>\n",
+                          FormatBytes(s.size), s.address,
+                          s.expandable ? ", expandable" : "", x, y_, width,
+                          kBar);
+    const double pixel =
+        width / static_cast<double>(std::max<uint64_t>(1, span));
+    const auto at = [&](uint64_t address) {
+      return x + static_cast<double>(address - s.address) * pixel;
+    };
+    // Small blocks side by side become one piece that is as dense as they are.
+    uint64_t begin = s.address;
+    uint64_t used = 0;
+    uint64_t count = 0;
+    std::map<std::string, uint64_t> by_owner;
+    const auto flush = [&](uint64_t end) {
+      if (used > 0) {
+        const auto most = std::max_element(
+            by_owner.begin(), by_owner.end(),
+            [](const auto& a, const auto& b) { return a.second < b.second; });
+        Mixed(most->first, at(begin), at(end), used, end - begin, count);
+      }
+      begin = end;
+      used = count = 0;
+      by_owner.clear();
+    };
+    for (const BlockSnapshot& b : s.blocks) {
+      const bool is_used =
+          b.state == BlockState::kLive || b.state == BlockState::kPending;
+      if (static_cast<double>(b.size) * pixel >= kLeastBlock) {
+        flush(b.address);
+        DrawBlock(b, is_whole, at(b.address), at(b.address + b.size));
+        begin = b.address + b.size;
+        continue;
+      }
+      if (is_used) {
+        used += b.size;
+        by_owner[ColourOf(b)] += b.size;
+      }
+      ++count;
+      const uint64_t end = b.address + b.size;
+      if (static_cast<double>(end - begin) * pixel >= 2 * kLeastBlock) {
+        flush(end);
+      }
+    }
+    flush(s.address + span);
+    svg_ += "</g>\n";
+  }
+
+  std::string ColourOf(const BlockSnapshot& b) const {
+    if (b.state == BlockState::kPending) return "pending";
+    if (b.state == BlockState::kUnmapped) return "hole";
+    const size_t owner = a_.owner(b.site);
+    return owner < std::min(MemoryAnalysis::kSeries, a_.owners.size())
+               ? OwnerClass(owner)
+               : "others";
+  }
+
+  void Mixed(const std::string& colour, double from, double to, uint64_t used,
+             uint64_t all, uint64_t count) {
+    absl::StrAppendFormat(
+        &svg_,
+        "<rect class=\"%s\" x=\"%.1f\" y=\"%.0f\" width=\"%.1f\" "
+        "height=\"%.0f\" opacity=\"%.2f\" data-b=\"%s, %s of them in use\"/>\n",
+        colour, from, y_, to - from, kBar,
+        0.15 + 0.85 * static_cast<double>(used) / static_cast<double>(all),
+        Many(count, "small block"), Share(used, all));
+  }
+
+  void DrawBlock(const BlockSnapshot& b, bool is_whole, double from,
+                 double to) {
+    if (b.state == BlockState::kFree) {
+      absl::StrAppendFormat(&svg_,
+                            "<rect class=\"%s\" x=\"%.1f\" y=\"%.0f\" "
+                            "width=\"%.1f\" height=\"%.0f\" data-b=\"free: "
+                            "%s\"/>\n",
+                            is_whole ? "whole" : "free", from, y_, to - from,
+                            kBar, FormatBytes(b.size));
+      return;
+    }
+    const size_t owner = a_.owner(b.site);
+    std::string what = "nothing behind it";
+    if (b.state == BlockState::kLive) {
+      what = owner < a_.owners.size() ? a_.owners[owner].name : "in use";
+    } else if (b.state == BlockState::kPending) {
+      what = "freed, waits for a stream";
+    }
+    // A hairline between neighbours of one colour.
+    const double line = to - from > 4 ? 0.7 : 0;
+    absl::StrAppendFormat(&svg_,
+                          "<rect class=\"%s\" x=\"%.1f\" y=\"%.0f\" "
+                          "width=\"%.1f\" height=\"%.0f\" data-b=\"%s: "
+                          "%s\"/>\n",
+                          ColourOf(b), from, y_, to - from - line, kBar,
+                          HtmlText(what), FormatBytes(b.size));
+  }
+
+  const MemoryReport& report_;
+  const MemoryAnalysis& a_;
+  std::string svg_;
+  double y_ = 0;
+};
+
+}  // namespace
+
+std::string MemoryMap(const MemoryReport& report) {
+  if (report.snapshot.segments.empty()) {
+    return "<p class=\"empty\">Nothing is reserved.</p>\n";
+  }
+  return "<p class=\"note\">One bar a segment, to scale; blocks in the colours "
+         "of their owners. <span class=\"keys inline\"><span><i "
+         "class=\"free\"></i>free</span><span><i class=\"whole\"></i>free, the "
+         "whole segment</span><span><i class=\"pending\"></i>freed, waits for "
+         "a stream</span></span></p>\n" +
+         Map(report).Svg();
+}
+
+}  // namespace devrt::tools
