@@ -18,7 +18,9 @@
  *
  * Rules
  *   1. Sizes and addresses are multiples of the granularity, greater than 0.
- *   2. A chunk is mapped whole, at one place at a time.
+ *   2. A chunk is mapped whole, at one place at a time, in a reservation of its
+ *      device; what it holds when it is mapped anew is undefined.  Neighbouring
+ *      mappings are one range for operations.
  *   3. Memory that is mapped is as memory from alloc: pointer_info names the
  *      device, `base` and `size` those of the reservation's part that this
  *      chunk backs; copies, fills, kernels and peers (peer_enable, present and

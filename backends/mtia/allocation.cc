@@ -13,6 +13,8 @@ const devrt_call_site_v0& CurrentSite() {
   return *g_host->call_site(g_host->host);
 }
 
+}  // namespace
+
 // raw_free_syncs=yes: a free waits for the device, as cudaFree does.  A fault
 // that the wait meets is not the free's to report; that it would never end is.
 devrt_status SyncBeforeFree(Call* call, uint32_t device) {
@@ -26,6 +28,8 @@ devrt_status SyncBeforeFree(Call* call, uint32_t device) {
   g_engine->DeviceFrontier(device, &me->want);
   return g_engine->driver->Wait(me);
 }
+
+namespace {
 
 devrt_status NotAllocated() {
   return InvalidArgument("the pointer was not allocated by this backend");
@@ -150,7 +154,7 @@ devrt_status Backend::pointer_info(const void* ptr,
     out.device = static_cast<int32_t>(r.device);
     out.host_readable = r.space == Space::kDevice ? 0 : 1;
     out.base = r.base;
-    out.size = r.size;
+    out.size = r.own;
     out.allocation_id = r.id;
   }
   devrt::plugin::WriteStruct(info, out);

@@ -17,6 +17,7 @@
 #include "devrt/backends/abi/devrt_probe.h"
 #include "devrt/backends/abi/devrt_sim.h"
 #include "devrt/backends/abi/devrt_tensor.h"
+#include "devrt/backends/abi/devrt_virtual_memory.h"
 
 namespace devrt::mtia {
 
@@ -94,6 +95,16 @@ class Backend {
   // ---- launch.cc: devrt.launch/0 ----
   devrt_status launch(devrt_stream stream, const devrt_launch_desc_v0* desc);
 
+  // ---- virtual_memory.cc: devrt.virtual_memory/0 ----
+  devrt_status vm_info(uint32_t device, devrt_virtual_memory_info_v0* info);
+  devrt_status vm_reserve(uint32_t device, uint64_t size, uint64_t alignment,
+                          void** base);
+  devrt_status vm_release(void* base, uint64_t size);
+  devrt_status vm_create(uint32_t device, uint64_t size, devrt_chunk* chunk);
+  devrt_status vm_destroy(devrt_chunk chunk);
+  devrt_status vm_map(void* address, uint64_t size, devrt_chunk chunk);
+  devrt_status vm_unmap(void* address, uint64_t size);
+
   // ---- probe.cc: devrt.probe/0 ----
   devrt_status spin(devrt_stream stream, uint64_t nanoseconds);
   devrt_status flag_create(uint32_t device, devrt_flag* flag);
@@ -150,6 +161,7 @@ extern const devrt_probe_v0 kProbeTable;
 extern const devrt_elementwise_v0 kElementwiseTable;
 extern const devrt_reduce_v0 kReduceTable;
 extern const devrt_sim_v1 kSimTable;
+extern const devrt_virtual_memory_v0 kVirtualMemoryTable;
 
 }  // namespace devrt::mtia
 

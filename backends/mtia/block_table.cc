@@ -50,6 +50,8 @@ void BlockTable::Reset(const Options& options) {
   }
   options_ = options;
   blocks_.clear();
+  reservations_.clear();
+  chunks_.clear();
   physical_.Reset(0, options.capacity);
   const uint64_t small = window_->size() / kSmallShare;
   small_.Reset(0, small);
@@ -111,6 +113,11 @@ devrt_status BlockTable::Free(uint64_t offset, const devrt_call_site_v0& site) {
     return InvalidArgument("second free, at " + CallSite(site).Text() +
                            ", of " + DescribeLocked(offset));
   }
+  if (block.chunk != 0) {
+    return InvalidArgument("free at " + CallSite(site).Text() +
+                           " of mapped memory, which is to be unmapped: " +
+                           DescribeLocked(offset));
+  }
   window_->MakeFreed(offset, block.size, options_.poison);
   block.live = false;
   block.freed = CallSite(site);
@@ -126,7 +133,15 @@ bool BlockTable::Find(uint64_t offset, Found* found) const {
   if (nearest == blocks_.end()) return false;
   const Block& block = nearest->second;
   if (!block.live || offset - block.offset >= block.size) return false;
-  *found = {block.offset, block.size, block.id, block.device};
+  *found = {block.offset, block.size, block.size, block.id, block.device};
+  if (block.chunk == 0) return true;
+  for (auto next = std::next(nearest); next != blocks_.end(); ++next) {
+    if (next->first != found->offset + found->size || !next->second.live ||
+        next->second.chunk == 0) {
+      break;
+    }
+    found->size += next->second.size;
+  }
   return true;
 }
 

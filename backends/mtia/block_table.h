@@ -9,6 +9,10 @@
 // decides the address; a freed range waits there in a queue and is reused only
 // when no other place is left, so that stale pointers stay recognisable.
 //
+// Chunks take part in the first map only, reservations in the second; a mapped
+// chunk is a block in a reservation.  Neighbouring ones are one range for
+// operations.
+//
 // Thread-safe.
 
 #ifndef DEVRT_BACKENDS_MTIA_BLOCK_TABLE_H_
@@ -38,6 +42,7 @@ struct Block {
   uint64_t rounded = 0;   // bytes of the capacity
   uint64_t id = 0;
   uint32_t device = 0;
+  uint64_t chunk = 0;  // number of the one that is mapped here; 0: none
   bool live = true;
   CallSite allocated;
   CallSite freed;
@@ -45,6 +50,9 @@ struct Block {
 
 // A number for an allocation or a registration, never reused in the process.
 uint64_t NextAllocationId();
+
+// Of devrt.virtual_memory, as CUDA's.
+inline constexpr uint64_t kChunkGranularity = 2ull << 20;
 
 class BlockTable {
  public:
@@ -61,7 +69,8 @@ class BlockTable {
 
   struct Found {
     uint64_t offset = 0;
-    uint64_t size = 0;
+    uint64_t size = 0;  // up to the end, mapped neighbours included
+    uint64_t own = 0;   // without them
     uint64_t id = 0;
     uint32_t device = 0;
   };
@@ -89,6 +98,17 @@ class BlockTable {
   // `offset` is of the pointer in the window.
   devrt_status Free(uint64_t offset, const devrt_call_site_v0& site);
 
+  // ---- chunks.cc: devrt.virtual_memory ----
+  devrt_status Reserve(uint64_t size, uint64_t alignment, void** base);
+  devrt_status Release(uint64_t offset, uint64_t size);
+  devrt_status CreateChunk(uint32_t device, uint64_t size, uint64_t* chunk);
+  devrt_status DestroyChunk(uint64_t chunk);
+  bool HasChunk(uint64_t chunk) const;
+  devrt_status Map(uint64_t offset, uint64_t size, uint64_t chunk,
+                   const devrt_call_site_v0& site);
+  devrt_status Unmap(uint64_t offset, uint64_t size,
+                     const devrt_call_site_v0& site);
+
   // The live block that holds the byte at `offset`.
   bool Find(uint64_t offset, Found* found) const;
   // "block #3 of mtia:0 (1024 bytes, allocated at a.cc:7)", "16 bytes into
@@ -104,6 +124,10 @@ class BlockTable {
 
  private:
   using Blocks = std::map<uint64_t, Block>;
+  struct Chunk {
+    Block memory;  // its part of the capacity
+    bool mapped = false;
+  };
 
   Blocks::const_iterator Nearest(uint64_t offset) const;
   std::string DescribeLocked(uint64_t offset) const;
@@ -113,12 +137,16 @@ class BlockTable {
   void GivePlace(const Block& block);
   Zone& ZoneOf(uint64_t offset);
   std::string OutOfMemory(uint64_t size) const;
+  devrt_status CheckPart(uint64_t offset, uint64_t size) const;
+  devrt_status CheckUnmapped(uint64_t offset, uint64_t size) const;
 
   const std::string name_;
   Window* const window_;
   mutable std::shared_mutex mutex_;
   Options options_;
   Blocks blocks_;  // by offset, quarantined ones included
+  std::map<uint64_t, Block> reservations_;  // by offset
+  std::map<uint64_t, Chunk> chunks_;        // by number
   FreeRanges physical_;
   // Small blocks that live on would cut a common range into pieces too small
   // for large blocks.

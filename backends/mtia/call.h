@@ -96,6 +96,9 @@ class Call {
   devrt_status error_ = nullptr;
 };
 
+// allocation.cc.  raw_free_syncs: waits for `device` as a native free does.
+devrt_status SyncBeforeFree(Call* call, uint32_t device);
+
 }  // namespace devrt::mtia
 
 #endif  // DEVRT_BACKENDS_MTIA_CALL_H_

@@ -42,6 +42,13 @@ enum class Slot : uint8_t {
   tensor_fill,
   tensor_apply,
   tensor_reduce,
+  vm_info,
+  vm_reserve,
+  vm_release,
+  vm_create,
+  vm_destroy,
+  vm_map,
+  vm_unmap,
   sim,  // devrt.sim/1: never injected into
 };
 const char* SlotName(Slot slot);

@@ -15,12 +15,25 @@ const char* SlotName(Slot slot) {
   static constexpr const char* kNames[] = {
 #define DEVRT_SLOT(name, required, capability) #name,
 #include "devrt/backends/abi/devrt_slots.inc"
-      "launch",           "spin",
-      "flag_create",      "flag_destroy",
-      "flag_wait",        "flag_set",
-      "flag_set_async",   "fault",
-      "elementwise.fill", "elementwise.apply",
-      "reduce",           "sim"};
+      "launch",
+      "spin",
+      "flag_create",
+      "flag_destroy",
+      "flag_wait",
+      "flag_set",
+      "flag_set_async",
+      "fault",
+      "elementwise.fill",
+      "elementwise.apply",
+      "reduce",
+      "virtual_memory.info",
+      "virtual_memory.reserve",
+      "virtual_memory.release",
+      "virtual_memory.create",
+      "virtual_memory.destroy",
+      "virtual_memory.map",
+      "virtual_memory.unmap",
+      "sim"};
   return kNames[static_cast<uint32_t>(slot)];
 }
 

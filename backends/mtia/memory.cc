@@ -222,6 +222,7 @@ Resolved Memory::Impl::FindInWindow(uint32_t window, const void* ptr) const {
   found.local = area.window.local() + offset;
   found.base = area.window.base() + block.offset;
   found.size = block.size;
+  found.own = block.own;
   found.offset = offset - block.offset;
   found.id = block.id;
   return found;
@@ -236,7 +237,7 @@ Resolved Memory::Impl::FindOutside(const void* ptr) const {
   found.space = Space::kRegistered;
   found.device = range.device;
   found.base = found.local - (address - range.begin);
-  found.size = range.size;
+  found.size = found.own = range.size;
   found.offset = address - range.begin;
   found.id = range.id;
   return found;
@@ -299,6 +300,19 @@ void Memory::Info(uint32_t device, uint64_t* free_bytes,
   const bool exists = device < impl_->config.devices;
   *free_bytes = exists ? impl_->areas[device]->blocks.free_bytes() : 0;
   *total = exists ? impl_->config.memory : 0;
+}
+
+BlockTable* Memory::BlocksOf(uint32_t device) {
+  if (device >= impl_->config.devices) return nullptr;
+  impl_->monitor->Watch();
+  return &impl_->areas[device]->blocks;
+}
+
+BlockTable* Memory::BlocksAt(const void* ptr, uint64_t* offset) {
+  const uint32_t window = impl_->WindowOf(ptr);
+  if (window >= impl_->config.devices) return nullptr;
+  *offset = impl_->OffsetIn(window, ptr);
+  return &impl_->areas[window]->blocks;
 }
 
 devrt_status Memory::HostAlloc(uint32_t device, uint64_t size,

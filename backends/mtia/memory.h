@@ -23,6 +23,8 @@
 
 namespace devrt::mtia {
 
+class BlockTable;
+
 enum class Space { kHost, kDevice, kPinned, kRegistered };
 
 // What a pointer is.  For kHost only `local` (the pointer itself) means
@@ -33,6 +35,7 @@ struct Resolved {
   std::byte* local = nullptr;  // where operations may touch it
   std::byte* base = nullptr;   // public base of the allocation
   uint64_t size = 0;           // of the allocation, as asked for
+  uint64_t own = 0;            // the same, without mapped neighbours
   uint64_t offset = 0;         // of the pointer in the allocation
   uint64_t id = 0;             // of the allocation, never reused
 };
@@ -68,6 +71,12 @@ class Memory {
   // naming the sites of allocation and of the first free.
   devrt_status Free(uint32_t device, void* ptr, const devrt_call_site_v0& site);
   void Info(uint32_t device, uint64_t* free_bytes, uint64_t* total) const;
+
+  // ---- virtual memory -----------------------------------------------------
+  // The blocks of a device; nullptr if there is no such device.
+  BlockTable* BlocksOf(uint32_t device);
+  // The same for the device whose window `ptr` is in, and where in it.
+  BlockTable* BlocksAt(const void* ptr, uint64_t* offset);
 
   // ---- pinned and registered host memory -----------------------------------
   // Pinned blocks begin at page boundaries.

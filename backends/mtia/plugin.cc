@@ -23,6 +23,7 @@ constexpr Extension kExtensions[] = {
     {DEVRT_ELEMENTWISE_EXTENSION, &kElementwiseTable},
     {DEVRT_REDUCE_EXTENSION, &kReduceTable},
     {DEVRT_SIM_EXTENSION, &kSimTable},
+    {DEVRT_VIRTUAL_MEMORY_EXTENSION, &kVirtualMemoryTable},
 };
 
 }  // namespace
