@@ -2,39 +2,142 @@
 
 #include "devrt/memory/device_memory.h"
 
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "devrt/memory/internal/address_map.h"
 #include "devrt/memory/internal/device_allocator.h"
 #include "devrt/memory/internal/owners.h"
-#include "devrt/memory/internal/unimplemented.h"
+#include "devrt/runtime/internal/blocks.h"
+#include "devrt/runtime/internal/out_of_memory.h"
+#include "devrt/runtime/internal/process_state.h"
+#include "devrt/runtime/internal/records.h"
+#include "devrt/streams/internal/stream_record.h"
 
 namespace devrt {
+namespace {
 
-absl::StatusOr<void*> AllocateMemory(StreamRef, uint64_t, CallSite) {
-  return internal::NotBuilt("AllocateMemory");
+using internal::AddressMap;
+using internal::DeviceAllocator;
+using internal::DeviceRecord;
+using internal::Segment;
+using internal::StreamRecord;
+
+// What is not the plain case: errors, nothing, too much, another resource.
+ABSL_ATTRIBUTE_NOINLINE absl::StatusOr<void*> AllocateOtherwise(
+    StreamRef stream, uint64_t bytes, CallSite site) {
+  DEVRT_RETURN_IF_ERROR(internal::CheckStream(stream, "AllocateMemory"));
+  DeviceRecord* device = stream.record()->device;
+  DEVRT_RETURN_IF_ERROR(
+      internal::CheckRequest(device, bytes, 0, "AllocateMemory"));
+  if (bytes == 0) return nullptr;
+  return GetMemoryResource(Device(device))->Allocate(stream, bytes, 0, site);
 }
 
-absl::Status FreeMemory(void*, CallSite) {
-  return internal::NotBuilt("FreeMemory");
+ABSL_ATTRIBUTE_NOINLINE absl::Status NotOurs(const void* pointer,
+                                             const char* call) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(call, " needs memory from AllocateMemory, but ",
+                   internal::DescribePointer(pointer)));
 }
 
-absl::Status FreeMemory(void*, StreamRef, CallSite) {
-  return internal::NotBuilt("FreeMemory");
+absl::Status FreeOn(void* pointer, const StreamRef* stream, CallSite site) {
+  if (ABSL_PREDICT_FALSE(!internal::IsProcessOpen())) {
+    return internal::ProcessClosedError();
+  }
+  if (ABSL_PREDICT_FALSE(internal::InHostFunction())) {
+    return internal::HostFunctionError("FreeMemory");
+  }
+  Segment* segment = AddressMap::Get().Find(pointer);
+  if (ABSL_PREDICT_TRUE(segment != nullptr)) {
+    return segment->allocator->Free(segment, pointer, stream, site);
+  }
+  if (pointer == nullptr) return absl::OkStatus();
+  return NotOurs(pointer, "FreeMemory");
 }
 
-absl::Status RecordStream(const void*, StreamRef, CallSite) {
-  return internal::NotBuilt("RecordStream");
+}  // namespace
+
+absl::StatusOr<void*> AllocateMemory(StreamRef stream, uint64_t bytes,
+                                     CallSite site) {
+  StreamRecord* const record = stream.record();
+  if (ABSL_PREDICT_FALSE(
+          record == nullptr || bytes - 1 >= internal::kTooManyBytes - 1 ||
+          record->serial.load(std::memory_order_acquire) != stream.serial() ||
+          internal::InHostFunction() ||
+          record->device->has_resource.load(std::memory_order_relaxed) ||
+          !internal::IsOpen(record->device))) {
+    return AllocateOtherwise(stream, bytes, site);
+  }
+  return DeviceAllocator::Of(record->device)
+      ->Allocate({stream, bytes, 0, site});
 }
 
-absl::Status EmptyCache(Device) { return internal::NotBuilt("EmptyCache"); }
-
-absl::Status SetMemoryFraction(Device, double) {
-  return internal::NotBuilt("SetMemoryFraction");
+absl::Status FreeMemory(void* pointer, CallSite site) {
+  return FreeOn(pointer, nullptr, site);
 }
 
-double GetMemoryFraction(Device) { return 1.0; }
+absl::Status FreeMemory(void* pointer, StreamRef stream, CallSite site) {
+  if (pointer == nullptr) return FreeOn(pointer, nullptr, site);
+  if (stream.record() == nullptr) {
+    return internal::StaleStreamError(stream, "FreeMemory");
+  }
+  Segment* segment = AddressMap::Get().Find(pointer);
+  if (segment != nullptr &&
+      segment->allocator->device() != stream.record()->device) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "FreeMemory: a block of ",
+        internal::DeviceName(segment->allocator->device()),
+        " cannot be freed in the order of a stream of ",
+        internal::DeviceName(stream.record()->device),
+        ": leave the stream out, or order one of the block's device behind it "
+        "by an event"));
+  }
+  return FreeOn(pointer, &stream, site);
+}
 
-uint64_t AddOutOfMemoryCallback(OutOfMemoryCallback) { return 0; }
+absl::Status RecordStream(const void* pointer, StreamRef stream, CallSite) {
+  if (internal::InHostFunction()) {
+    return internal::HostFunctionError("RecordStream");
+  }
+  DEVRT_RETURN_IF_ERROR(internal::CheckStream(stream, "RecordStream"));
+  Segment* segment = AddressMap::Get().Find(pointer);
+  if (segment == nullptr && pointer != nullptr) {
+    // The end of a segment's last block (F17).
+    segment = AddressMap::Get().Find(static_cast<const char*>(pointer) - 1);
+  }
+  if (segment == nullptr) return NotOurs(pointer, "RecordStream");
+  return segment->allocator->RecordUse(segment, pointer, stream);
+}
 
-void RemoveOutOfMemoryCallback(uint64_t) {}
+absl::Status EmptyCache(Device device) {
+  if (internal::InHostFunction()) {
+    return internal::HostFunctionError("EmptyCache");
+  }
+  if (!internal::IsOpen(device.record())) {
+    return internal::ClosedError(device.record());
+  }
+  return DeviceAllocator::Of(device.record())->EmptyCache();
+}
+
+absl::Status SetMemoryFraction(Device device, double fraction) {
+  if (!internal::IsOpen(device.record())) {
+    return internal::ClosedError(device.record());
+  }
+  return DeviceAllocator::Of(device.record())->SetFraction(fraction);
+}
+
+double GetMemoryFraction(Device device) {
+  const DeviceAllocator* allocator =
+      device.record()->allocator.load(std::memory_order_acquire);
+  return allocator != nullptr ? allocator->fraction() : 1.0;
+}
+
+uint64_t AddOutOfMemoryCallback(OutOfMemoryCallback callback) {
+  return internal::AddCallback(std::move(callback));
+}
+
+void RemoveOutOfMemoryCallback(uint64_t id) { internal::RemoveCallback(id); }
 
 std::string MemoryReport(Device) { return std::string(); }
 

@@ -120,6 +120,7 @@ absl::Status SetMemoryResource(Device device,
   // The former one may run code of the program as it goes.
   std::shared_ptr<MemoryResource> former = std::move(resource);
   MutexLock lock(&chosen.mutex);
+  device.record()->has_resource.store(former != nullptr);
   chosen.resources[device.record()].swap(former);
   return absl::OkStatus();
 }

@@ -46,14 +46,6 @@ absl::StatusOr<std::shared_ptr<MemoryResource>> DriverResource(Device) {
   return internal::NotBuilt("DriverResource");
 }
 
-std::shared_ptr<MemoryResource> CachingResource(Device device) {
-  return std::make_shared<Raw>(device, "caching");
-}
-
-std::shared_ptr<MemoryResource> PrivateCachingResource(Device device) {
-  return std::make_shared<Raw>(device, "caching");
-}
-
 absl::StatusOr<std::shared_ptr<MemoryResource>> CallbackResource(
     Device, const MemoryCallbacks&) {
   return internal::NotBuilt("CallbackResource");

@@ -101,6 +101,10 @@ std::optional<OutOfMemoryInfo> GetOutOfMemoryInfo(const absl::Status& status) {
   GetNumber(*fields, "requested", &info.requested);
   GetNumber(*fields, "total", &info.total);
   GetNumber(*fields, "free", &info.free);
+  GetNumber(*fields, "segment", &info.segment);
+  GetNumber(*fields, "allowed", &info.allowed);
+  GetNumber(*fields, "allocated", &info.allocated);
+  GetNumber(*fields, "reserved_unallocated", &info.reserved_unallocated);
   return info;
 }
 
@@ -109,6 +113,12 @@ void SetOutOfMemoryInfo(absl::Status* status, const OutOfMemoryInfo& info) {
   PutNumber(&text, "requested", info.requested);
   PutNumber(&text, "total", info.total);
   PutNumber(&text, "free", info.free);
+  if (info.segment != 0) {
+    PutNumber(&text, "segment", info.segment);
+    PutNumber(&text, "allowed", info.allowed);
+    PutNumber(&text, "allocated", info.allocated);
+    PutNumber(&text, "reserved_unallocated", info.reserved_unallocated);
+  }
   status->SetPayload(kOutOfMemoryUrl, absl::Cord(text));
 }
 

@@ -47,6 +47,11 @@ struct OutOfMemoryInfo {
   uint64_t requested = 0;  // bytes asked for
   uint64_t total = 0;      // of the device
   uint64_t free = 0;       // as the backend saw it
+  // Of a caching allocator; segment is 0 elsewhere.
+  uint64_t segment = 0;    // bytes asked of the driver for it
+  uint64_t allowed = 0;    // to this process, by the memory fraction
+  uint64_t allocated = 0;  // held by the program
+  uint64_t reserved_unallocated = 0;
 };
 DEVRT_EXPORT std::optional<OutOfMemoryInfo> GetOutOfMemoryInfo(
     const absl::Status& status);

@@ -27,6 +27,10 @@ namespace devrt::internal {
 
 class AddressMap {
  public:
+  AddressMap() = default;
+  AddressMap(const AddressMap&) = delete;
+  AddressMap& operator=(const AddressMap&) = delete;
+  // The process's.
   static AddressMap& Get();
 
   // nullptr: of no caching allocator.
@@ -45,7 +49,8 @@ class AddressMap {
     return nullptr;
   }
 
-  void Add(Segment* segment) DEVRT_EXCLUDES(mutex_);
+  // False where two others lie already: the backend's memory overlaps.
+  bool Add(Segment* segment) DEVRT_EXCLUDES(mutex_);
   void Remove(Segment* segment) DEVRT_EXCLUDES(mutex_);
 
  private:
@@ -56,7 +61,7 @@ class AddressMap {
     std::atomic<Segment*> windows[kWindows][2];
   };
 
-  AddressMap() = default;
+  std::atomic<Segment*>* Slots(uintptr_t window) DEVRT_REQUIRES(mutex_);
   Segment* FindFar(uintptr_t address) const DEVRT_EXCLUDES(mutex_);
 
   std::atomic<Leaf*> leaves_[kLeaves] = {};

@@ -5,30 +5,39 @@
 // allocation or a free that needs nothing from outside.
 //
 //   AllocateMemory(s, n)                        FreeMemory(p)
-//     gate, stream record -> pool                 AddressMap -> segment -> pool
-//     lock                                        lock
+//     stream record -> pool                       AddressMap -> segment -> pool
+//     lock, gate                                  lock
 //     pending? -> slow                            block live? uses? -> slow
 //     FreeBlocks::Best, cut                       join with free neighbours
-//     shard: count (lease short? -> slow)         shard: count
+//     shard: count                                shard: count
 //     unlock                                      unlock
 //
-// "Slow" leaves the lock, does what must be done without it (Ledger::Exclusive,
-// Timeline::Poll, DeviceAllocator::Recover), and begins again.
+// "Slow" leaves the lock, does what must be done without it
+// (PendingFrees::Poll, Timeline::Checkpoint, DeviceAllocator::Recover), and
+// begins again.  Where a new peak is reached the pool does its work again under
+// all locks (ledger.h).
+//
+// The gate is looked at under the lock: a Shutdown that closed it and then
+// counts under the locks (CountLive) sees a block, or the block's request sees
+// the closed gate (C98).
 //
 // The pool of a stream hangs on the StreamRecord with the serial that it is
-// for; when the stream ends its free blocks, with their points of release, go
-// to the device's orphans, and the pool serves the next new stream (C100, F20).
-// Live blocks stay with their segments, whose pool then answers to no stream:
-// what is freed there goes to the orphans too.
+// for.  When the stream ends the pool goes on without one (End): blocks that
+// are live come back to it, as of the stream's end, and what is free in it
+// serves whoever is past its points of release.  A pool has one timeline for as
+// long as it has segments.  It gets a new stream when that has the same
+// timeline (a recycled one: it is behind all that the pool's blocks were used
+// for), or when nothing is left in it (C100, F20).
 //
 // Blocks that pass to another stream:
 //   a segment that is wholly free moves to the other pool (TakeSegment);
 //   of one that is not a block is lent (`lent`): it stays in this pool's
-//   segment, and is free again here once its holder's stream has been passed.
+//   segment, with an open mark of its holder's stream, and is free again here
+//   once that has been passed.
 //
-// Lock: `lock_`.  Never two pools' at a time, except by Ledger in order of
-// `number`.  No backend, hook or allocation of memory under it, but for the
-// table of a new group in FreeBlocks.
+// Lock: `lock_`.  Never two pools' at a time, except by Ledger.  No backend or
+// hook under it; Timeline::IsPast is a leaf.  Memory is taken only for a new
+// group in FreeBlocks, and for the fifth stream of a block's uses.
 
 #ifndef DEVRT_MEMORY_INTERNAL_BLOCK_POOL_H_
 #define DEVRT_MEMORY_INTERNAL_BLOCK_POOL_H_
@@ -36,12 +45,16 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "absl/base/optimization.h"
 #include "devrt/memory/internal/block.h"
 #include "devrt/memory/internal/free_blocks.h"
 #include "devrt/memory/internal/ledger.h"
 #include "devrt/memory/internal/spin_lock.h"
+#include "devrt/runtime/internal/records.h"
+#include "devrt/streams/internal/stream_record.h"
 #include "devrt/streams/internal/timeline.h"
 #include "devrt/streams/stream.h"
 
@@ -50,89 +63,193 @@ namespace devrt::internal {
 // What a try under the lock came to.
 enum class PoolAnswer {
   kDone,
-  kNoBlock,     // nothing fits: DeviceAllocator::Recover
-  kShortLease,  // again, under a Ledger::Exclusive
-  kPending,     // PendingFrees::Poll, then again
-  kUses,        // Free: the block is kClosing now and the caller's to settle
-  kNotLive,     // Free: no live block begins there
-  kMoved,       // the segment or the stream has another pool by now
+  kClosed,   // the device takes no calls
+  kNoBlock,  // nothing fits: DeviceAllocator::Recover
+  kPending,  // PendingFrees::Poll, then again
+  kUses,     // Free: the block is kClosing now and the caller's to settle
+  kNotLive,  // Free: no live block begins there
+  kMoved,    // the segment or the stream has another pool by now
 };
 
 struct PoolRequest {
   uint64_t size;  // a BlockSize
   uint64_t requested;
   uint64_t max_split_size;
-  uint64_t site;  // of the history; 0: none
+  uint64_t site;        // of the history; 0: none
+  bool polled = false;  // pending frees were looked at
+
+  // Blocks of so many bytes and more may not serve it (oversize, 3.3).
+  uint64_t limit() const {
+    if (size < max_split_size) return max_split_size;
+    return size + kLargeSegment;
+  }
+};
+
+struct PoolReturn {
+  Segment* segment;
+  void* pointer;
+  const StreamRef* stream;  // nullptr: the holder's
+  uint64_t site;            // PackSite
+  bool claim = false;       // kUses even if there are none
+  bool oversize = false;    // out: the block was one
+};
+
+// A segment that is wholly free, as it was seen under the lock.
+struct FreeSegment {
+  Segment* segment;
+  BlockPool* pool;
+  OrderPoint released;
+  uint64_t bytes;
+  uint64_t age;  // allocations of its pool since its last use
 };
 
 class alignas(64) BlockPool {
  public:
-  BlockPool(DeviceAllocator* allocator, uint32_t number)
-      : allocator_(allocator), number_(number) {}
+  BlockPool(DeviceRecord* device, Ledger* ledger, uint32_t number)
+      : device_(device), ledger_(ledger), number_(number) {
+    ledger->Add(&lock_, &shard_);
+  }
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
 
+  // For a stream from now on; false if the pool has another one, or segments
+  // of another timeline.
+  bool Begin(StreamRef stream, Timeline* timeline) DEVRT_EXCLUDES(lock_);
+  // The stream ended; all of its work is covered by `epoch` of its timeline.
+  void End(uint64_t serial, uint64_t epoch) DEVRT_EXCLUDES(lock_);
+
+  // `fresh`: a segment to add before, or nullptr; it is the pool's whatever the
+  // answer is.
   PoolAnswer Allocate(StreamRef stream, const PoolRequest& request,
-                      void** pointer) DEVRT_EXCLUDES(lock_);
-  // In the order of the pool's stream.  `*block` is set for kUses.
-  PoolAnswer Free(Segment* segment, void* pointer, Block** block)
-      DEVRT_EXCLUDES(lock_);
-  // A block that was kClosing or kPending: its uses are over.
-  void Settle(Block* block) DEVRT_EXCLUDES(lock_);
+                      Segment* fresh, void** pointer) DEVRT_EXCLUDES(lock_);
+  // `*block` is set for kUses.
+  PoolAnswer Free(PoolReturn* request, Block** block) DEVRT_EXCLUDES(lock_);
+  // A block that was kClosing or kPending: its uses are over.  True if it is
+  // an oversize one.
+  bool Settle(Block* block) DEVRT_EXCLUDES(lock_);
   // kClosing -> kPending: counted as freed, still active.
-  PoolAnswer Wait(Block* block) DEVRT_EXCLUDES(lock_);
+  void Wait(Block* block) DEVRT_EXCLUDES(lock_);
 
-  // A use of the live block that holds `pointer`, off its stream; false if
-  // there is no such block.
-  bool AddUse(Segment* segment, const void* pointer, const OrderPoint& point)
+  // Work of `stream` that was enqueued just now uses the live block that holds
+  // `pointer`; `open`: and so does what will be, up to the free.  `end_counts`:
+  // the end of a block is in it (F17).  kDone, kNotLive or kMoved; `*foreign`
+  // is set if any of it was off the block's own stream.
+  PoolAnswer AddUse(Segment* segment, const void* pointer, StreamRef stream,
+                    Timeline* timeline, bool open, bool end_counts,
+                    bool* foreign) DEVRT_EXCLUDES(lock_);
+  // True if nothing is to be noted for uses on `stream` of any block here.
+  bool IsOwn(StreamRef stream) const {
+    return serial_.load(std::memory_order_relaxed) == stream.serial() &&
+           lent_.load(std::memory_order_relaxed) == 0 &&
+           stream.record()->device == device_;
+  }
+
+  // The live block that holds `pointer`.
+  struct Found {
+    void* base;
+    uint64_t requested;
+    uint64_t id;
+    uint64_t site;
+  };
+  std::optional<Found> Find(Segment* segment, const void* pointer)
       DEVRT_EXCLUDES(lock_);
-  bool AddOpenUse(Segment* segment, const void* pointer, StreamRef stream)
+  // For messages: where the block that began at `pointer` was freed last; an
+  // empty site if none ever began there.
+  CallSite FindFreed(Segment* segment, const void* pointer)
       DEVRT_EXCLUDES(lock_);
 
-  // A fresh segment, or one from another pool: one free block.
-  void AddSegment(Segment* segment) DEVRT_EXCLUDES(lock_);
-  // Takes out a segment that is wholly free, at least `size`, and whose block
-  // was released before what `taker` does next; nullptr if there is none.
-  // `taker` nullptr: any, for the driver.
-  Segment* TakeSegment(uint64_t size, const Timeline* taker)
+  // Segments that are wholly free.
+  void ListFree(std::vector<FreeSegment>* list) DEVRT_EXCLUDES(lock_);
+  // Takes that one out if it still is as it was seen.
+  bool Take(const FreeSegment& segment) DEVRT_EXCLUDES(lock_);
+  // Takes out a segment that is wholly free, fits, and whose block was released
+  // before what `taker` does next; nullptr if there is none.
+  Segment* TakeSegment(const PoolRequest& request, const Timeline* taker)
       DEVRT_EXCLUDES(lock_);
   // Lends a block to `stream` on the same condition; looks at kLooks blocks.
-  PoolAnswer Lend(StreamRef stream, const Timeline* taker,
-                  const PoolRequest& request, void** pointer)
-      DEVRT_EXCLUDES(lock_);
+  PoolAnswer Lend(StreamRef stream, Timeline* taker, const PoolRequest& request,
+                  void** pointer) DEVRT_EXCLUDES(lock_);
+  // Takes all segments out, whatever is in them: the device's memory is gone.
+  void Drop(std::vector<Segment*>* segments) DEVRT_EXCLUDES(lock_);
 
   uint32_t number() const { return number_; }
-  // Hints, read without the lock: whether looking here can be of use.
+  // Its stream, if it has not ended.
+  std::optional<StreamRef> stream() DEVRT_EXCLUDES(lock_);
+  Timeline* timeline() DEVRT_EXCLUDES(lock_);
+  // Blocks of users, for Shutdown (C98).
+  int64_t CountLive() DEVRT_EXCLUDES(lock_);
+  // Nobody's, nothing in it.
+  bool IsBlank() DEVRT_EXCLUDES(lock_);
+  // A hint, read without the lock: whether looking here can be of use.
   uint64_t free_bytes() const {
     return free_bytes_.load(std::memory_order_relaxed);
   }
-  // Blocks of this pool that PendingFrees has.
-  void AddPending(int64_t change) {
-    pending_.fetch_add(change, std::memory_order_relaxed);
+  // Runs `visit(segment)` for each segment; the caller holds all locks
+  // (Ledger::Exclusive).
+  template <typename Visit>
+  void VisitSegments(Visit visit) const
+      DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+    for (const Segment* segment : segments_) visit(*segment);
   }
+  // The stream that it is or was for; under all locks.
+  uint64_t serial() const { return serial_.load(std::memory_order_relaxed); }
 
  private:
-  friend class Ledger;  // the shard, under `lock_`
   static constexpr int kLooks = 8;
 
-  Block* Cut(Block* block, const PoolRequest& request, Change* change)
+  // `all`: every lock is held, and counting cannot fail.  False: it is needed.
+  bool Count(Row row, const Change& change, Ledger::Exclusive* all)
       DEVRT_REQUIRES(lock_);
-  Block* Join(Block* block, Change* change) DEVRT_REQUIRES(lock_);
+  // Calls `work(all)` under the lock, and once more under all locks if it
+  // could not count.
+  template <typename Work>
+  void UnderLock(Work work)
+      DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+    {
+      SpinLockHolder hold(&lock_);
+      if (ABSL_PREDICT_TRUE(work(nullptr))) return;
+    }
+    Ledger::Exclusive all(ledger_);
+    work(&all);
+  }
 
-  DeviceAllocator* const allocator_;
-  const uint32_t number_;
+  Block* Best(const PoolRequest& request) const DEVRT_REQUIRES(lock_);
+  void Insert(Block* block) DEVRT_REQUIRES(lock_);
+  void Remove(Block* block) DEVRT_REQUIRES(lock_);
+  void Adopt(Segment* segment) DEVRT_REQUIRES(lock_);
+  void TakeOut(Segment* segment) DEVRT_REQUIRES(lock_);
+  // False, and nothing changed, when it cannot be counted.
+  bool HandOut(Block* block, const PoolRequest& request, BlockUses* uses,
+               Ledger::Exclusive* all) DEVRT_REQUIRES(lock_);
+  // Free again, joined with its neighbours; likewise.
+  bool Return(Block* block, Ledger::Exclusive* all) DEVRT_REQUIRES(lock_);
+  bool IsReleasedFor(const Block* block, const Timeline* taker) const
+      DEVRT_REQUIRES(lock_);
+  // Whether `block` was handed out on `stream`.
+  bool IsHolder(const Block* block, StreamRef stream) const
+      DEVRT_REQUIRES(lock_);
+  uint64_t Now() const DEVRT_REQUIRES(lock_) {
+    return end_epoch_ != 0 ? end_epoch_ : timeline_->Now();
+  }
+
+  // First what an allocation and a free need.
   SpinLock lock_;
-  // The stream; serial 0: none, what is freed goes to the orphans.
-  uint64_t serial_ DEVRT_GUARDED_BY(lock_) = 0;
+  std::atomic<uint32_t> lent_{0};    // blocks
+  std::atomic<uint64_t> serial_{0};  // changes under the lock
   Timeline* timeline_ DEVRT_GUARDED_BY(lock_) = nullptr;
-  uint64_t clock_ DEVRT_GUARDED_BY(lock_) = 0;  // allocations so far
-  int64_t live_ DEVRT_GUARDED_BY(lock_) = 0;    // for Shutdown (C98)
+  StreamRecord* record_ DEVRT_GUARDED_BY(lock_) = nullptr;
+  uint64_t end_epoch_ DEVRT_GUARDED_BY(lock_) = 0;  // 0: the stream lives
+  uint64_t clock_ DEVRT_GUARDED_BY(lock_) = 0;      // allocations so far
+  int64_t live_ DEVRT_GUARDED_BY(lock_) = 0;
+  int64_t pending_ DEVRT_GUARDED_BY(lock_) = 0;  // blocks of PendingFrees
+  std::atomic<uint64_t> free_bytes_{0};          // changes under the lock
+  DeviceRecord* const device_;
+  Ledger* const ledger_;
+  const uint32_t number_;
+  LedgerShard shard_ DEVRT_GUARDED_BY(lock_);
   SmallFreeBlocks small_ DEVRT_GUARDED_BY(lock_);
   LargeFreeBlocks large_ DEVRT_GUARDED_BY(lock_);
   std::vector<Segment*> segments_ DEVRT_GUARDED_BY(lock_);
-  LedgerShard shard_ DEVRT_GUARDED_BY(lock_);
-  std::atomic<uint64_t> free_bytes_{0};
-  std::atomic<int64_t> pending_{0};
 };
 
 }  // namespace devrt::internal

@@ -21,27 +21,35 @@
 // Requests above the device's total or its fraction go to 9 at once.  Each
 // thread recovers for itself; two that do at once may both get a segment.
 //
+// Memory goes back to the driver only when what was submitted before its free
+// is known to be over: no raw free is relied on to wait (C64).  Step 8 waits.
+//
 // Garbage collection: before 4, when reserved passes the threshold of what is
 // allowed, segments that were not used for longest go back down to it.
 //
 // Cross-stream search (1.14, without waiting): pools with enough free bytes are
 // asked in order of their numbers, kMostPools of them a request, beginning
-// behind the last; before that their timelines are polled, a stream in use by
-// its checkpoints, an idle one by a query.  A pool whose free blocks fit but
-// are not known to be released gets a checkpoint, so that a later request finds
-// out.
+// behind the last; their timelines are polled before.  A pool that had nothing
+// to give gets a checkpoint, so that a later request finds out.
 //
 // The fraction: bytes are added to `reserved_` before the driver is asked and
-// taken off when it refuses, so that threads together keep to it.
+// taken off when it refuses, so that threads together keep to it.  Private
+// allocators count with their device's.
+//
+// Announcements (devrt.suballocation/0), where the backend listens: no lock is
+// held for them, and they are in order all the same.  A block is announced when
+// it was taken and before its program has it, and taken back while it is
+// kClosing.
 //
 // Quarantine (2.5): frees are bookkeeping, nothing is handed out, segments are
 // kept for ever.  Shutdown: cached segments go back in the release hook; live
-// blocks stand in its way (C98).  A simulator's reset forgets all.
+// blocks stand in its way (C98).  What streams still use then, and all of a
+// lost device, is left to the plugin's end, as a simulator's reset forgets all.
 //
 // Locks, in this order; none is held while a backend, a hook or a callback is
 // called:
-//   Ledger::mutex_ > BlockPool::lock_ (by number) > leaves: DeviceAllocator::
-//   mutex_, PendingFrees::mutex_, AddressMap::mutex_, Timeline::mutex_,
+//   DeviceAllocator::mutex_ > Ledger::mutex_ > BlockPool::lock_ (by number) >
+//   leaves: PendingFrees::mutex_, AddressMap::mutex_, Timeline::mutex_,
 //   HistoryRing::mutex_
 
 #ifndef DEVRT_MEMORY_INTERNAL_DEVICE_ALLOCATOR_H_
@@ -52,10 +60,12 @@
 #include <memory>
 #include <vector>
 
+#include "absl/base/optimization.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "devrt/backends/abi/devrt_suballocation.h"
-#include "devrt/backends/abi/devrt_virtual_memory.h"
+#include "devrt/memory/device_memory.h"
 #include "devrt/memory/internal/block_pool.h"
 #include "devrt/memory/internal/ledger.h"
 #include "devrt/memory/internal/pending_frees.h"
@@ -72,52 +82,123 @@ class HistoryRing;
 class DeviceAllocator {
  public:
   // The device's; made at the first use, never freed.
-  static DeviceAllocator* Of(DeviceRecord* device);
-  explicit DeviceAllocator(DeviceRecord* device);
-  ~DeviceAllocator();
+  static DeviceAllocator* Of(DeviceRecord* device) {
+    DeviceAllocator* a = device->allocator.load(std::memory_order_acquire);
+    return ABSL_PREDICT_TRUE(a != nullptr) ? a : Make(device);
+  }
+  // One apart from the device's, for PrivateCachingResource.  Abandon ends it:
+  // its memory goes back to the driver, what is alive with its last block.
+  static DeviceAllocator* MakePrivate(DeviceRecord* device);
+  void Abandon();
 
+  DeviceAllocator(const DeviceAllocator&) = delete;
+  DeviceAllocator& operator=(const DeviceAllocator&) = delete;
+
+  // `request.bytes` is > 0 and < 2^60.
   absl::StatusOr<void*> Allocate(const MemoryRequest& request);
   // `stream`: nullptr is the stream of the allocation.
   absl::Status Free(Segment* segment, void* pointer, const StreamRef* stream,
                     CallSite site);
   absl::Status RecordUse(Segment* segment, const void* pointer,
                          StreamRef stream);
+  // An operation of devrt's that was enqueued on `stream` just now.
+  void NoteUse(Segment* segment, const void* pointer, StreamRef stream);
   absl::Status EmptyCache();
   absl::Status SetFraction(double fraction);
-  double fraction() const { return fraction_.load(std::memory_order_relaxed); }
+  double fraction() const {
+    return owner_->fraction_.load(std::memory_order_relaxed);
+  }
 
+  DeviceRecord* device() const { return device_; }
   Ledger& ledger() { return ledger_; }
-  // Of users; under the pools' locks, for Shutdown.
+  // All pools there are; they are never freed.
+  std::vector<BlockPool*> Pools() DEVRT_EXCLUDES(mutex_);
+  // With the private ones, this first.
+  std::vector<DeviceAllocator*> Family() DEVRT_EXCLUDES(mutex_);
+  // Blocks of users.
   int64_t CountLive();
+  // See MemoryHooks and StreamEndHook.
+  void Release();
+  void EndStream(StreamRef stream);
 
  private:
   static constexpr size_t kMostPools = 16;
+  static constexpr size_t kPollsOnAllocation = 2;
 
-  BlockPool* PoolOf(StreamRef stream);
+  DeviceAllocator(DeviceRecord* device, DeviceAllocator* owner);
+  static DeviceAllocator* Make(DeviceRecord* device);
+  static void SettleBlock(void* block);
+
+  BlockPool* PoolOf(StreamRef stream) {
+    StreamRecord* record = stream.record();
+    if (ABSL_PREDICT_TRUE(owner_ == this &&
+                          record->memory_pool_serial.load(
+                              std::memory_order_acquire) == stream.serial())) {
+      return static_cast<BlockPool*>(
+          record->memory_pool.load(std::memory_order_relaxed));
+    }
+    return FindPool(stream);
+  }
+  BlockPool* FindPool(StreamRef stream) DEVRT_EXCLUDES(mutex_);
+  absl::StatusOr<void*> AllocateSlowly(const MemoryRequest& request,
+                                       PoolRequest wanted, PoolAnswer answer);
+  absl::StatusOr<void*> HandedOut(const MemoryRequest& request,
+                                  const PoolRequest& wanted, void* pointer);
+
+  // recovery.cc.  Those that give a pointer: nullptr, there is no room.
   absl::StatusOr<void*> Recover(const MemoryRequest& request,
                                 const PoolRequest& wanted);
-  void* Search(StreamRef stream, const PoolRequest& wanted);
-  absl::StatusOr<Segment*> GetSegment(uint64_t size, bool small);
-  // True if something went back.
-  bool ReleaseSegments(uint64_t bytes);
-  absl::Status OutOfMemory(const MemoryRequest& request, uint64_t segment);
+  absl::StatusOr<void*> Search(StreamRef stream, const PoolRequest& wanted);
+  absl::StatusOr<void*> SearchOwn(StreamRef stream, const PoolRequest& wanted,
+                                  Segment* fresh);
+  absl::StatusOr<void*> SearchOthers(StreamRef stream,
+                                     const PoolRequest& wanted);
+  absl::StatusOr<void*> Grow(const MemoryRequest& request,
+                             const PoolRequest& wanted);
+  bool RunCallbacks(uint64_t bytes);
+  void CollectGarbage();
+  // Gives segments back to the driver, until `bytes` of them went.  True if any
+  // did.
+  bool ReleaseSegments(uint64_t bytes, uint64_t least, bool wait);
+  bool ReleaseOne(const FreeSegment& segment, bool wait);
+  absl::Status OutOfMemory(const MemoryRequest& request,
+                           const PoolRequest& wanted);
+  uint64_t Total();
+  uint64_t Allowed();
+
+  // segments.cc
+  absl::StatusOr<Segment*> GetSegment(uint64_t size, bool small, CallSite site);
+  absl::StatusOr<Segment*> TakeIn(void* pointer, uint64_t size, bool small);
+  void GiveBack(Segment* segment);
+  void Forget(Segment* segment);
+
   // The block is kClosing: closes its open marks, then waits or settles.
-  absl::Status CloseUses(Block* block, const StreamRef* freed_on);
+  void CloseUses(BlockPool* pool, Block* block, const StreamRef* freed_on);
+  void TakeBack(BlockPool* pool, const Block* block) const;
+  static absl::Status NotLive(const void* pointer, const char* call);
+  void Announce(devrt_status error, const char* call) const;
 
   DeviceRecord* const device_;
-  const bool is_private_ = false;  // PrivateCachingResource
-  ExtensionOf<devrt_virtual_memory_v0> virtual_memory_;
+  DeviceAllocator* const owner_;    // of the budget; this, unless private
+  std::atomic<uint64_t> total_{0};  // bytes of the device; 0: not known yet
   ExtensionOf<devrt_suballocation_v0> suballocation_;
   Ledger ledger_;
   PendingFrees pending_;
   std::atomic<double> fraction_{1.0};
   std::atomic<uint64_t> reserved_{0};
+  std::atomic<uint64_t> next_pool_{0};
+  std::atomic<bool> abandoned_{false};
   std::atomic<HistoryRing*> history_{nullptr};
   Mutex mutex_;
   std::vector<std::unique_ptr<BlockPool>> pools_ DEVRT_GUARDED_BY(mutex_);
-  // Free blocks of streams that have ended; a pool without a stream.
-  std::unique_ptr<BlockPool> orphans_;
+  absl::flat_hash_map<uint64_t, BlockPool*> by_serial_ DEVRT_GUARDED_BY(mutex_);
+  std::vector<DeviceAllocator*> privates_ DEVRT_GUARDED_BY(mutex_);
 };
+
+// ---- Callbacks of programs (device_memory.h) --------------------------------
+
+uint64_t AddCallback(OutOfMemoryCallback callback);
+void RemoveCallback(uint64_t id);
 
 }  // namespace devrt::internal
 

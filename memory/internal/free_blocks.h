@@ -4,10 +4,11 @@
 // finds the best fit: the smallest that is large enough, of these the one at
 // the lowest address.
 //
-// Small pool (blocks to 2 MiB): a bin for each size of 1 .. 4,096 granules, two
-// levels of bits to find the first that is not empty, and in each bin a pairing
-// heap by address, threaded through the blocks.  Insert is O(1), Remove
-// O(log n) on the average, Best O(1).  Groups of 64 bins are made when used.
+// Small pool: a bin for each size of 1 .. 4,096 granules (2 MiB; the last one
+// for more, which only expandable segments have), two levels of bits to find
+// the first that is not empty, and in each bin a pairing heap by address,
+// threaded through the blocks.  Insert is O(1), Remove O(log n) on the average,
+// Best O(1).  Groups of 64 bins are made when used.
 //
 // Large pool: an ordered set by (size, address); its blocks are few.
 //
@@ -22,6 +23,7 @@
 #include <memory>
 #include <tuple>
 
+#include "absl/base/optimization.h"
 #include "absl/container/btree_set.h"
 #include "devrt/memory/internal/block.h"
 
@@ -34,12 +36,21 @@ class SmallFreeBlocks {
   // Of at least `granules` of 1 .. 4,096; nullptr if there is none.  The block
   // stays in.
   Block* Best(uint32_t granules) const;
-  // The next best after `block`, for those who may not take it.
+  // Another one after `block`, for those who may not take it: the sizes grow,
+  // among equals the order is the heap's.
   Block* After(const Block* block) const;
 
  private:
+  // The first bin that is not empty, from that of `granules` on.
+  Block* FirstFrom(uint32_t granules) const;
+
+  static uint32_t BinOf(uint32_t size) {
+    return size < kLastBin ? size : kLastBin;
+  }
+
+  static constexpr uint32_t kLastBin = kSmallSegment / kGranule;
   static constexpr size_t kGroupSize = 64;
-  static constexpr size_t kGroups = 65;  // size 4,096 has one of its own
+  static constexpr size_t kGroups = 65;  // the last bin has one of its own
   std::array<std::unique_ptr<Block*[]>, kGroups> groups_;
   std::array<uint64_t, kGroups> bits_ = {};  // bins that are not empty
   uint64_t summary_ = 0;                     // groups 0 .. 63 with any
@@ -51,6 +62,7 @@ class LargeFreeBlocks {
   void Remove(Block* block);
   // Of at least `bytes` and less than `limit` (the rules for oversize blocks).
   Block* Best(uint64_t bytes, uint64_t limit) const;
+  // The next one by (size, address).
   Block* After(const Block* block) const;
 
  private:

@@ -32,19 +32,30 @@
 namespace devrt::internal {
 
 struct PendingFree {
-  void* block;  // Block or PinnedBlock
+  void* block = nullptr;  // Block or PinnedBlock
+  // Not needed are uses that this is after; may be null.
+  const Timeline* home = nullptr;
   absl::InlinedVector<OrderPoint, 4> uses;
 };
+
+// Until the work is over, or its device is lost: asks again and again, and
+// sleeps between, as there is nothing to wait for that would not also wait for
+// younger work.
+void WaitFor(const OrderPoint& point);
 
 class PendingFrees {
  public:
   // What is done with a block whose uses are over; no lock held.
   using Settle = void (*)(void* block);
   explicit PendingFrees(Settle settle) : settle_(settle) {}
+  PendingFrees(const PendingFrees&) = delete;
+  PendingFrees& operator=(const PendingFrees&) = delete;
 
-  // Drops uses that are complete, or that `home` (may be null) is after; if
-  // none is left the block is settled at once.
-  void Add(PendingFree item, const Timeline* home) DEVRT_EXCLUDES(mutex_);
+  // Drops uses that are complete, or that `home` is after.  True if none is
+  // left: the block is the caller's to settle.
+  static bool IsOver(PendingFree* item);
+  // Settles the block at once, or when its uses are over.
+  void Add(PendingFree item) DEVRT_EXCLUDES(mutex_);
 
   // Settles what has become free: asks each timeline that has a queue once, at
   // most `most` of them, beginning behind the last one that was asked.  True if
@@ -52,8 +63,11 @@ class PendingFrees {
   bool Poll(size_t most) DEVRT_EXCLUDES(mutex_);
 
   // Waits for everything that is here now, but not on failed devices: the step
-  // "wait" of 2.6.  Counts as one num_sync_all_streams.
-  absl::Status WaitForAll() DEVRT_EXCLUDES(mutex_);
+  // "wait" of 2.6.
+  void WaitForAll() DEVRT_EXCLUDES(mutex_);
+
+  // Takes everything out without settling it: a device whose memory goes.
+  std::vector<void*> TakeAll() DEVRT_EXCLUDES(mutex_);
 
   bool empty() const { return count_.load(std::memory_order_relaxed) == 0; }
 
@@ -63,6 +77,12 @@ class PendingFrees {
     PendingFree item;
   };
   using Queue = std::vector<Entry>;  // a heap, the least epoch first
+
+  // The timelines to ask, at most `most`.
+  std::vector<Timeline*> NextTimelines(size_t most) DEVRT_EXCLUDES(mutex_);
+  // Takes out what waits for no more than what is complete on `timeline`.
+  std::vector<PendingFree> TakeComplete(Timeline* timeline)
+      DEVRT_EXCLUDES(mutex_);
 
   const Settle settle_;
   std::atomic<size_t> count_{0};

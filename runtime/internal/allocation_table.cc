@@ -5,14 +5,26 @@
 #include <iterator>
 #include <mutex>  // std::unique_lock
 
+#include "devrt/runtime/internal/memory_hooks.h"
+
 namespace devrt::internal {
 namespace {
+
+std::atomic<const MemoryHooks*> memory_hooks{nullptr};
 
 uintptr_t AddressOf(const void* pointer) {
   return reinterpret_cast<uintptr_t>(pointer);
 }
 
 }  // namespace
+
+void SetMemoryHooks(const MemoryHooks* hooks) {
+  memory_hooks.store(hooks, std::memory_order_release);
+}
+
+const MemoryHooks* GetMemoryHooks() {
+  return memory_hooks.load(std::memory_order_acquire);
+}
 
 AllocationTable& AllocationTable::Get() {
   static AllocationTable* const table = new AllocationTable;
@@ -109,6 +121,11 @@ std::optional<AllocationRange> AllocationTable::FindFreed(
 }
 
 std::optional<AllocationRange> FindAllocation(const void* pointer) {
+  if (const MemoryHooks* hooks = GetMemoryHooks()) {
+    bool cached = false;
+    std::optional<AllocationRange> block = hooks->find(pointer, &cached);
+    if (cached) return block;
+  }
   return AllocationTable::Get().Find(pointer);
 }
 

@@ -28,7 +28,8 @@ struct AllocationRange {
   uint64_t size = 0;  // > 0
   uint64_t id = 0;    // never reused
   CallSite allocated;
-  CallSite freed;  // of one that is not alive any more
+  CallSite freed;       // of one that is not alive any more
+  bool cached = false;  // of a caching allocator: FreeMemory's to give back
 };
 
 // Blocks that devrt allocated never overlap each other; registered ranges
@@ -71,7 +72,8 @@ class AllocationTable {
   uint64_t freed_count_ = 0;
 };
 
-// AllocationTable::Get().Find(pointer)
+// The block or range that holds `pointer`: an allocator's (memory_hooks.h),
+// else the table's.
 std::optional<AllocationRange> FindAllocation(const void* pointer);
 
 }  // namespace devrt::internal

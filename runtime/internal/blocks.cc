@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "devrt/runtime/internal/memory_hooks.h"
 #include "devrt/runtime/internal/out_of_memory.h"
 #include "devrt/runtime/internal/process_state.h"
 #include "devrt/runtime/internal/text.h"
@@ -45,15 +46,22 @@ std::string DescribeRange(const AllocationRange& range) {
                      : range.kind == PointerKind::kPinned
                          ? "pinned host memory of "
                          : "memory of ";
-  return absl::StrCat(kind, DeviceName(range.device));
+  return absl::StrCat(kind, DeviceName(range.device),
+                      range.cached ? " from AllocateMemory" : "");
 }
 
 std::string DescribeFreed(const void* pointer) {
-  const std::optional<AllocationRange> range =
-      AllocationTable::Get().FindFreed(pointer);
+  std::optional<AllocationRange> range;
+  if (const MemoryHooks* hooks = GetMemoryHooks()) {
+    range = hooks->find_freed(pointer);
+  }
+  if (!range.has_value()) range = AllocationTable::Get().FindFreed(pointer);
   if (!range.has_value()) return std::string();
-  std::string text = absl::StrCat("it was in a block of ", range->size,
-                                  " bytes of ", DescribeRange(*range));
+  std::string text =
+      range->size == 0
+          ? absl::StrCat("it was a block of ", DescribeRange(*range))
+          : absl::StrCat("it was in a block of ", range->size, " bytes of ",
+                         DescribeRange(*range));
   const auto append = [&text](const char* verb, CallSite site) {
     if (site.file == nullptr) return;
     absl::StrAppend(&text, ", ", verb, " at ", site.file, ":", site.line);
@@ -88,6 +96,7 @@ absl::StatusOr<AllocationRange> ClaimBlock(const void* pointer,
   const std::optional<AllocationRange> range = FindAllocation(pointer);
   const bool fits = range.has_value() && range->base == pointer &&
                     range->kind == kind && !range->registered &&
+                    !range->cached &&
                     (device == nullptr || range->device == device);
   if (fits && AllocationTable::Get().Remove(*range, site)) return *range;
   return absl::InvalidArgumentError(absl::StrCat(

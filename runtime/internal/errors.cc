@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/internal/host_table.h"
+#include "devrt/runtime/internal/memory_hooks.h"
 #include "devrt/runtime/internal/process_state.h"
 #include "devrt/runtime/internal/records.h"
 #include "devrt/runtime/internal/text.h"
@@ -158,6 +159,8 @@ void SetReleaseHook(ReleaseHook hook) {
 }
 
 void RunReleaseHook(DeviceRecord* device) {
+  // First what is cached: it may ask streams whether it is still used.
+  if (const MemoryHooks* hooks = GetMemoryHooks()) hooks->release(device);
   const ReleaseHook hook = release_hook.load(std::memory_order_acquire);
   if (hook != nullptr) hook(device);
 }

@@ -23,6 +23,16 @@ std::string OutOfMemoryText(const DeviceRecord* device,
   absl::StrAppend(&text, " GPU ", device->ordinal, " has a total capacity of ",
                   FormatBytes(info.total), " of which ", FormatBytes(info.free),
                   " is free.");
+  if (info.segment == 0) return text;
+  if (info.allowed < info.total) {
+    absl::StrAppend(&text, " This process may reserve ",
+                    FormatBytes(info.allowed), " of it (SetMemoryFraction).");
+  }
+  absl::StrAppend(&text, " The request needs ", FormatBytes(info.segment),
+                  " in one piece; devrt holds ", FormatBytes(info.allocated),
+                  " for the program and ",
+                  FormatBytes(info.reserved_unallocated),
+                  " more that is reserved but unallocated.");
   return text;
 }
 

@@ -26,13 +26,18 @@
 
 namespace devrt::internal {
 
-struct DeviceStreams;  // streams/internal: pools and the default stream
+class DeviceAllocator;  // memory/internal: the device's caching allocator
+struct DeviceStreams;   // streams/internal: pools and the default stream
 
 // One device.  `backend`, like the gate's members, never changes.
 struct DeviceRecord : DeviceGate {
   BackendRecord* backend = nullptr;
 
   std::atomic<DeviceStreams*> streams{nullptr};  // made by the streams layer
+  // Made by the memory layer.
+  std::atomic<DeviceAllocator*> allocator{nullptr};
+  // Whether SetMemoryResource, or a setting, put something in its place.
+  std::atomic<bool> has_resource{false};
 
   // Grows when a simulator is reset: native handles of before are dead.
   std::atomic<uint64_t> life{0};  // counts a simulator's resets

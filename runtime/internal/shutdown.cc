@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "devrt/runtime/internal/memory_hooks.h"
 #include "devrt/runtime/internal/process_state.h"
 #include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/log.h"
@@ -13,14 +14,18 @@ namespace devrt::internal {
 namespace {
 
 // "mtia:0 has 1 stream, 2 allocations"; empty if nothing is alive.
-std::string LiveObjects(const DeviceRecord* device) {
+std::string LiveObjects(DeviceRecord* device) {
   std::vector<std::string> counts;
-  const auto add = [&](const std::atomic<int64_t>& count, const char* noun) {
-    if (count.load() > 0) counts.push_back(Counted(count.load(), noun));
+  const auto add = [&](int64_t count, const char* noun) {
+    if (count > 0) counts.push_back(Counted(count, noun));
   };
-  add(device->live_streams, "stream");
-  add(device->live_events, "event");
-  add(device->live_allocations, "allocation");
+  add(device->live_streams.load(), "stream");
+  add(device->live_events.load(), "event");
+  int64_t allocations = device->live_allocations.load();
+  if (const MemoryHooks* hooks = GetMemoryHooks()) {
+    allocations += hooks->count_live(device);
+  }
+  add(allocations, "allocation");
   if (counts.empty()) return std::string();
   return absl::StrCat(DeviceName(device), " has ", absl::StrJoin(counts, ", "));
 }
@@ -45,7 +50,7 @@ bool HasLostDevice(const BackendRecord& backend) {
 absl::Status CheckNothingAlive(const char* call,
                                const std::vector<DeviceRecord*>& devices) {
   std::vector<std::string> alive;
-  for (const DeviceRecord* device : devices) {
+  for (DeviceRecord* device : devices) {
     std::string text = LiveObjects(device);
     if (!text.empty()) alive.push_back(std::move(text));
   }

@@ -37,16 +37,22 @@ Timeline::~Timeline() {
 // ---- Order ------------------------------------------------------------------
 
 bool Timeline::IsAfter(const OrderPoint& point) const {
+  if (IsPast(point)) return true;
+  Timeline* const other = point.timeline;
+  // A stream that has ended may be no member of the device any more.
+  if (other->device_ != device_ ||
+      other->ended_.load(std::memory_order_acquire)) {
+    return false;
+  }
+  const Rule mine = rule_.load(std::memory_order_relaxed);
+  const Rule its = other->rule_.load(std::memory_order_relaxed);
+  return mine != its && mine != Rule::kNone && its != Rule::kNone;
+}
+
+bool Timeline::IsPast(const OrderPoint& point) const {
   Timeline* const other = point.timeline;
   if (other == nullptr || other == this || other->IsComplete(point.epoch)) {
     return true;
-  }
-  // A stream that has ended may be no member of the device any more.
-  if (other->device_ == device_ &&
-      !other->ended_.load(std::memory_order_acquire)) {
-    const Rule mine = rule_.load(std::memory_order_relaxed);
-    const Rule its = other->rule_.load(std::memory_order_relaxed);
-    if (mine != its && mine != Rule::kNone && its != Rule::kNone) return true;
   }
   if (!has_order_.load(std::memory_order_acquire)) return false;
   MutexLock lock(&mutex_);

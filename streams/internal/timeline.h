@@ -110,6 +110,10 @@ class Timeline {
   // this being its stream, by completion, by an Order, or by the rule of the
   // default stream (C8: a default and a blocking stream of one device).
   bool IsAfter(const OrderPoint& point) const DEVRT_EXCLUDES(mutex_);
+  // The same without that rule, and so a fact that may be handed on: who is
+  // after this stream's present epoch is after `point` too.  By the rule only
+  // later operations wait; a stream with none may be seen at its end before.
+  bool IsPast(const OrderPoint& point) const DEVRT_EXCLUDES(mutex_);
 
   // Records an event of devrt's own on `stream`, whose timeline this is, unless
   // one covers `epoch` already: that of the use, from Now() after it.  Calls

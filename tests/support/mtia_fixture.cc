@@ -14,7 +14,8 @@ namespace devrt::testing {
 namespace {
 
 // The number of devices is fixed when the backend is opened.
-constexpr char kMachine[] = "devices=4,memory=16MiB,pinned=64MiB";
+constexpr char kMachine[] = "devices=4,pinned=64MiB";
+constexpr char kMemory[] = "memory=16MiB";  // where the test gives none
 
 const char* const kDirectedSchedules[] = {"strategy=hw", "strategy=hw,seed=5",
                                           "strategy=asap", "strategy=alap",
@@ -194,7 +195,9 @@ Device MtiaTest::dev(int index) { return Must(GetDevice("mtia", index)); }
 Simulator MtiaTest::sim() { return Must(Simulator::Get("mtia")); }
 
 void MtiaTest::Reset(const std::string& config) {
-  Must(sim().Reset(Join(kMachine, config)));
+  const bool has_memory = config.find("memory=") != std::string::npos;
+  Must(sim().Reset(
+      Join(has_memory ? kMachine : Join(kMachine, kMemory), config)));
 }
 
 Stream MtiaTest::NewStream(Device device, StreamOptions options) {

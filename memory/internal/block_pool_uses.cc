@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What BlockPool does beside allocations and frees: streams, uses, look-ups.
+
+#include <memory>
+#include <utility>
+
+#include "devrt/memory/internal/block_pool.h"
+
+namespace devrt::internal {
+
+// ---- Streams ----------------------------------------------------------------
+
+bool BlockPool::Begin(StreamRef stream, Timeline* timeline) {
+  SpinLockHolder hold(&lock_);
+  if (serial() != 0 && end_epoch_ == 0) return false;
+  if (timeline_ != timeline && !segments_.empty()) return false;
+  serial_.store(stream.serial(), std::memory_order_relaxed);
+  record_ = stream.record();
+  timeline_ = timeline;
+  end_epoch_ = 0;
+  return true;
+}
+
+void BlockPool::End(uint64_t serial, uint64_t epoch) {
+  SpinLockHolder hold(&lock_);
+  if (this->serial() == serial && end_epoch_ == 0) end_epoch_ = epoch;
+}
+
+Timeline* BlockPool::timeline() {
+  SpinLockHolder hold(&lock_);
+  return timeline_;
+}
+
+std::optional<StreamRef> BlockPool::stream() {
+  SpinLockHolder hold(&lock_);
+  if (serial() == 0 || end_epoch_ != 0) return std::nullopt;
+  return StreamRef(record_, serial());
+}
+
+int64_t BlockPool::CountLive() {
+  SpinLockHolder hold(&lock_);
+  return live_;
+}
+
+bool BlockPool::IsBlank() {
+  SpinLockHolder hold(&lock_);
+  return (serial() == 0 || end_epoch_ != 0) && segments_.empty();
+}
+
+bool BlockPool::IsHolder(const Block* block, StreamRef stream) const {
+  const uint64_t holder = block->lent ? block->held.stream_serial : serial();
+  // Default streams of all devices have one serial.
+  return holder == stream.serial() && stream.record()->device == device_;
+}
+
+// ---- Uses and look-ups ------------------------------------------------------
+
+namespace {
+
+void AddPoint(BlockUses* uses, const OrderPoint& point) {
+  for (OrderPoint& known : uses->points) {
+    if (known.timeline == point.timeline) {
+      if (known.epoch < point.epoch) known.epoch = point.epoch;
+      return;
+    }
+  }
+  uses->points.push_back(point);
+}
+
+void AddOpen(BlockUses* uses, StreamRef stream, Timeline* timeline) {
+  for (const BlockUses::Open& known : uses->open) {
+    if (known.stream == stream) return;
+  }
+  uses->open.push_back({stream, timeline});
+}
+
+}  // namespace
+
+PoolAnswer BlockPool::AddUse(Segment* segment, const void* pointer,
+                             StreamRef stream, Timeline* timeline, bool open,
+                             bool end_counts, bool* foreign) {
+  const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+  // Made here for blocks that have none: not under the lock.
+  std::unique_ptr<BlockUses> spare[2] = {std::make_unique<BlockUses>(),
+                                         std::make_unique<BlockUses>()};
+  *foreign = false;
+  SpinLockHolder hold(&lock_);
+  if (segment->pool.load(std::memory_order_relaxed) != this) {
+    return PoolAnswer::kMoved;
+  }
+  Block* blocks[2] = {nullptr, nullptr};
+  // An empty segment's end is looked for by its last byte.
+  if (segment->Holds(address)) blocks[0] = segment->Find(address);
+  if (end_counts && segment->Holds(address - 1)) {
+    Block* before = segment->Find(address - 1);
+    // The end of what was asked for lies behind the block only if the size
+    // needed no rounding; a shorter one's lies in it.
+    if (before != nullptr && before != blocks[0] &&
+        before->use == BlockUse::kLive &&
+        before->held.requested == before->bytes()) {
+      blocks[1] = before;
+    }
+  }
+  PoolAnswer answer = PoolAnswer::kNotLive;
+  for (int i = 0; i < 2; ++i) {
+    Block* block = blocks[i];
+    if (block == nullptr || block->use != BlockUse::kLive) continue;
+    answer = PoolAnswer::kDone;
+    if (IsHolder(block, stream)) continue;
+    *foreign = true;
+    if (block->held.uses == nullptr) block->held.uses = spare[i].release();
+    AddPoint(block->held.uses, {timeline, timeline->Now()});
+    if (open) AddOpen(block->held.uses, stream, timeline);
+  }
+  return answer;
+}
+
+std::optional<BlockPool::Found> BlockPool::Find(Segment* segment,
+                                                const void* pointer) {
+  const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+  SpinLockHolder hold(&lock_);
+  if (segment->pool.load(std::memory_order_relaxed) != this ||
+      !segment->Holds(address)) {
+    return std::nullopt;
+  }
+  const Block* block = segment->Find(address);
+  if (block == nullptr || block->use != BlockUse::kLive) return std::nullopt;
+  return Found{block->address(), block->held.requested, block->mark,
+               block->held.site};
+}
+
+CallSite BlockPool::FindFreed(Segment* segment, const void* pointer) {
+  const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+  SpinLockHolder hold(&lock_);
+  if (segment->pool.load(std::memory_order_relaxed) != this ||
+      !segment->Holds(address)) {
+    return CallSite();
+  }
+  const uint64_t at = address - segment->base.load(std::memory_order_relaxed);
+  const uint32_t granule = static_cast<uint32_t>(at / kGranule);
+  const Block* slot = segment->At(granule);
+  if (slot->use == BlockUse::kLive || slot->offset != granule ||
+      at % kGranule != 0) {
+    return CallSite();
+  }
+  return UnpackSite(slot->mark);
+}
+
+// ---- Segments that come and go ----------------------------------------------
+
+void BlockPool::Adopt(Segment* segment) {
+  Block* block = segment->Begin(0);
+  block->size = static_cast<uint32_t>(segment->bytes() / kGranule);
+  block->previous = 0;
+  block->use = BlockUse::kFree;
+  // Fresh memory, or another stream's that this one is after.
+  block->free.released = Now();
+  segment->pool.store(this, std::memory_order_release);
+  segment->last_use = clock_;
+  segment->place = segments_.size();
+  segments_.push_back(segment);
+  Insert(block);
+  free_bytes_.store(free_bytes() + segment->bytes(), std::memory_order_relaxed);
+}
+
+void BlockPool::TakeOut(Segment* segment) {
+  Block* block = segment->table;
+  Remove(block);
+  segment->End(block);
+  segments_.back()->place = segment->place;
+  segments_[segment->place] = segments_.back();
+  segments_.pop_back();
+  free_bytes_.store(free_bytes() - segment->bytes(), std::memory_order_relaxed);
+  segment->pool.store(nullptr, std::memory_order_release);
+}
+
+void BlockPool::ListFree(std::vector<FreeSegment>* list) {
+  SpinLockHolder hold(&lock_);
+  for (Segment* segment : segments_) {
+    const Block* first = segment->table;
+    if (segment->expandable || first->use != BlockUse::kFree ||
+        first->bytes() != segment->bytes()) {
+      continue;
+    }
+    list->push_back({segment,
+                     this,
+                     {timeline_, first->free.released},
+                     segment->bytes(),
+                     clock_ - segment->last_use});
+  }
+}
+
+bool BlockPool::Take(const FreeSegment& seen) {
+  SpinLockHolder hold(&lock_);
+  Segment* segment = seen.segment;
+  if (segment->pool.load(std::memory_order_relaxed) != this ||
+      segment->bytes() != seen.bytes) {
+    return false;
+  }
+  const Block* first = segment->table;
+  if (first->use != BlockUse::kFree || first->bytes() != seen.bytes ||
+      first->free.released != seen.released.epoch) {
+    return false;
+  }
+  TakeOut(segment);
+  return true;
+}
+
+bool BlockPool::IsReleasedFor(const Block* block, const Timeline* taker) const {
+  return taker->IsPast({timeline_, block->free.released});
+}
+
+Segment* BlockPool::TakeSegment(const PoolRequest& request,
+                                const Timeline* taker) {
+  SpinLockHolder hold(&lock_);
+  const bool small = IsSmall(request.size);
+  Block* block = small ? small_.Best(kSmallSegment / kGranule)
+                       : large_.Best(request.size, request.limit());
+  for (int look = 0; block != nullptr && look < kLooks; ++look) {
+    if (!small && block->bytes() >= request.limit()) return nullptr;
+    Segment* segment = block->segment;
+    if (!segment->expandable && block->bytes() == segment->bytes() &&
+        IsReleasedFor(block, taker)) {
+      TakeOut(segment);
+      return segment;
+    }
+    block = small ? small_.After(block) : large_.After(block);
+  }
+  return nullptr;
+}
+
+PoolAnswer BlockPool::Lend(StreamRef stream, Timeline* taker,
+                           const PoolRequest& request, void** pointer) {
+  auto uses = std::make_unique<BlockUses>();
+  uses->open.push_back({stream, taker});
+  PoolAnswer answer = PoolAnswer::kNoBlock;
+  UnderLock([&](Ledger::Exclusive* all) DEVRT_THREAD_ANNOTATION_(
+                no_thread_safety_analysis) {
+    if (!device_->IsOpen()) return true;
+    const bool small = IsSmall(request.size);
+    Block* block = Best(request);
+    for (int look = 0; block != nullptr && look < kLooks; ++look) {
+      if (!small && block->bytes() >= request.limit()) return true;
+      if (IsReleasedFor(block, taker)) {
+        if (!HandOut(block, request, uses.get(), all)) return false;
+        uses.release();
+        block->lent = true;
+        block->held.stream_serial = stream.serial();
+        lent_.store(lent_ + 1, std::memory_order_relaxed);
+        *pointer = block->address();
+        answer = PoolAnswer::kDone;
+        return true;
+      }
+      block = small ? small_.After(block) : large_.After(block);
+    }
+    return true;
+  });
+  return answer;
+}
+
+void BlockPool::Drop(std::vector<Segment*>* segments) {
+  SpinLockHolder hold(&lock_);
+  // Nobody holds a block: what is counted is free, or waits for its uses.
+  for (const Row row : {kSmallRow, kLargeRow}) {
+    Change c;
+    for (size_t m = 0; m < kMetrics; ++m) c.down[m] = shard_.current[row][m];
+    shard_.Apply(row, c);  // only less: never short of a lease
+  }
+  for (Segment* segment : segments_) {
+    segment->pool.store(nullptr, std::memory_order_release);
+    segments->push_back(segment);
+  }
+  segments_.clear();
+  small_ = SmallFreeBlocks();
+  large_ = LargeFreeBlocks();
+  free_bytes_.store(0, std::memory_order_relaxed);
+  pending_ = 0;
+}
+
+}  // namespace devrt::internal

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "devrt/memory/internal/pending_frees.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "devrt/runtime/internal/records.h"
+
+namespace devrt::internal {
+
+namespace {
+
+// Heaps of the standard library have the greatest first.
+constexpr auto kLater = [](const auto& a, const auto& b) {
+  return a.epoch > b.epoch;
+};
+
+// Between two looks of WaitForAll: short at first, a millisecond at most.
+void Pause(int look) {
+  constexpr long kShortest = 2'000;
+  constexpr int kDoublings = 9;
+  timespec time{0, kShortest << std::min(look, kDoublings)};
+  nanosleep(&time, nullptr);
+}
+
+}  // namespace
+
+void WaitFor(const OrderPoint& point) {
+  for (int look = 0; !point.timeline->IsComplete(point.epoch); ++look) {
+    if (!IsOpen(point.timeline->device())) return;
+    if (look > 0) Pause(look);
+    point.timeline->Poll(true);
+  }
+}
+
+bool PendingFrees::IsOver(PendingFree* item) {
+  const auto over = [item](const OrderPoint& use) {
+    return use.timeline == nullptr || use.timeline->IsComplete(use.epoch) ||
+           (item->home != nullptr && item->home->IsPast(use));
+  };
+  item->uses.erase(std::remove_if(item->uses.begin(), item->uses.end(), over),
+                   item->uses.end());
+  return item->uses.empty();
+}
+
+void PendingFrees::Add(PendingFree item) {
+  if (IsOver(&item)) {
+    settle_(item.block);
+    return;
+  }
+  const OrderPoint use = item.uses.back();
+  item.uses.pop_back();
+  MutexLock lock(&mutex_);
+  Queue& queue = queues_[use.timeline];
+  if (queue.empty()) order_.push_back(use.timeline);
+  queue.push_back({use.epoch, std::move(item)});
+  std::push_heap(queue.begin(), queue.end(), kLater);
+  count_.fetch_add(1, std::memory_order_relaxed);
+}
+
+std::vector<Timeline*> PendingFrees::NextTimelines(size_t most) {
+  std::vector<Timeline*> next;
+  MutexLock lock(&mutex_);
+  most = std::min(most, order_.size());
+  for (size_t i = 0; i < most; ++i) {
+    next.push_back(order_[(next_ + i) % order_.size()]);
+  }
+  if (!order_.empty()) next_ = (next_ + most) % order_.size();
+  return next;
+}
+
+std::vector<PendingFree> PendingFrees::TakeComplete(Timeline* timeline) {
+  std::vector<PendingFree> taken;
+  MutexLock lock(&mutex_);
+  const auto found = queues_.find(timeline);
+  if (found == queues_.end()) return taken;
+  Queue& queue = found->second;
+  while (!queue.empty() && timeline->IsComplete(queue.front().epoch)) {
+    std::pop_heap(queue.begin(), queue.end(), kLater);
+    taken.push_back(std::move(queue.back().item));
+    queue.pop_back();
+  }
+  count_.fetch_sub(taken.size(), std::memory_order_relaxed);
+  if (queue.empty()) {
+    queues_.erase(found);
+    order_.erase(std::find(order_.begin(), order_.end(), timeline));
+    if (next_ >= order_.size()) next_ = 0;
+  }
+  return taken;
+}
+
+bool PendingFrees::Poll(size_t most) {
+  bool settled = false;
+  for (Timeline* timeline : NextTimelines(most)) {
+    timeline->Poll(true);
+    for (PendingFree& item : TakeComplete(timeline)) {
+      settled = settled || IsOver(&item);
+      Add(std::move(item));
+    }
+  }
+  return settled;
+}
+
+void PendingFrees::WaitForAll() {
+  std::vector<OrderPoint> points;
+  {
+    MutexLock lock(&mutex_);
+    for (const auto& [timeline, queue] : queues_) {
+      for (const Entry& entry : queue) {
+        points.push_back({timeline, entry.epoch});
+        points.insert(points.end(), entry.item.uses.begin(),
+                      entry.item.uses.end());
+      }
+    }
+  }
+  for (const OrderPoint& point : points) WaitFor(point);
+  while (Poll(SIZE_MAX)) {
+  }
+}
+
+std::vector<void*> PendingFrees::TakeAll() {
+  std::vector<void*> blocks;
+  MutexLock lock(&mutex_);
+  for (auto& [timeline, queue] : queues_) {
+    for (Entry& entry : queue) blocks.push_back(entry.item.block);
+  }
+  queues_.clear();
+  order_.clear();
+  next_ = 0;
+  count_.store(0, std::memory_order_relaxed);
+  return blocks;
+}
+
+}  // namespace devrt::internal

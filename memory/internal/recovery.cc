@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// DeviceAllocator: a request that its stream's pool cannot serve (2.6).
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "devrt/memory/internal/device_allocator.h"
+#include "devrt/memory/internal/hot_settings.h"
+#include "devrt/runtime/internal/host_table.h"
+#include "devrt/runtime/internal/out_of_memory.h"
+#include "devrt/runtime/log.h"
+#include "devrt/runtime/status.h"
+#include "devrt/streams/internal/stream_record.h"
+
+namespace devrt::internal {
+
+// ---- Callbacks of programs --------------------------------------------------
+
+namespace {
+
+struct Callbacks {
+  Mutex mutex;
+  uint64_t last DEVRT_GUARDED_BY(mutex) = 0;
+  // By id: in order of registration.
+  std::map<uint64_t, OutOfMemoryCallback> all DEVRT_GUARDED_BY(mutex);
+
+  static Callbacks& Get() {
+    static Callbacks* const callbacks = new Callbacks;
+    return *callbacks;
+  }
+};
+
+}  // namespace
+
+uint64_t AddCallback(OutOfMemoryCallback callback) {
+  Callbacks& callbacks = Callbacks::Get();
+  MutexLock lock(&callbacks.mutex);
+  callbacks.all.emplace(++callbacks.last, std::move(callback));
+  return callbacks.last;
+}
+
+void RemoveCallback(uint64_t id) {
+  Callbacks& callbacks = Callbacks::Get();
+  OutOfMemoryCallback removed;  // what it owns is released outside the lock
+  MutexLock lock(&callbacks.mutex);
+  const auto found = callbacks.all.find(id);
+  if (found == callbacks.all.end()) return;
+  removed = std::move(found->second);
+  callbacks.all.erase(found);
+}
+
+bool DeviceAllocator::RunCallbacks(uint64_t bytes) {
+  std::map<uint64_t, OutOfMemoryCallback> all;
+  {
+    Callbacks& callbacks = Callbacks::Get();
+    MutexLock lock(&callbacks.mutex);
+    all = callbacks.all;
+  }
+  bool again = false;
+  for (const auto& [id, callback] : all) {
+    again = callback(Device(device_), bytes) || again;
+  }
+  return again;
+}
+
+// ---- Search -----------------------------------------------------------------
+
+absl::StatusOr<void*> DeviceAllocator::SearchOwn(StreamRef stream,
+                                                 const PoolRequest& wanted,
+                                                 Segment* fresh) {
+  for (;;) {
+    void* pointer = nullptr;
+    BlockPool* pool = PoolOf(stream);
+    const PoolAnswer answer = pool->Allocate(stream, wanted, fresh, &pointer);
+    fresh = nullptr;  // the pool has it
+    switch (answer) {
+      case PoolAnswer::kDone:
+        return pointer;
+      case PoolAnswer::kMoved: {
+        const absl::Status stale = CheckStream(stream, "AllocateMemory");
+        if (!stale.ok()) return stale;
+        break;
+      }
+      case PoolAnswer::kClosed:
+        return ClosedError(device_);
+      default:
+        return nullptr;
+    }
+  }
+}
+
+absl::StatusOr<void*> DeviceAllocator::SearchOthers(StreamRef stream,
+                                                    const PoolRequest& wanted) {
+  if (!hot_settings.cross_stream_reuse.load(std::memory_order_relaxed)) {
+    return nullptr;
+  }
+  const std::vector<BlockPool*> pools = Pools();
+  BlockPool* const own = PoolOf(stream);
+  Timeline* const taker = TimelineOf(stream);
+  const size_t first = next_pool_.load(std::memory_order_relaxed);
+  size_t asked = 0;
+  for (size_t i = 0; i < pools.size() && asked < kMostPools; ++i) {
+    BlockPool* const pool = pools[(first + i) % pools.size()];
+    if (pool == own || pool->free_bytes() < wanted.size) continue;
+    ++asked;
+    next_pool_.store((first + i + 1) % pools.size(), std::memory_order_relaxed);
+    Timeline* const timeline = pool->timeline();
+    timeline->Poll(true);
+    if (Segment* segment = pool->TakeSegment(wanted, taker)) {
+      absl::StatusOr<void*> found = SearchOwn(stream, wanted, segment);
+      if (!found.ok() || *found != nullptr) return found;
+    }
+    void* pointer = nullptr;
+    if (pool->Lend(stream, taker, wanted, &pointer) == PoolAnswer::kDone) {
+      return pointer;
+    }
+    // So that a later request finds out.
+    const std::optional<StreamRef> busy = pool->stream();
+    if (busy.has_value() && !timeline->IsComplete(timeline->Now())) {
+      (void)timeline->Checkpoint(*busy);
+    }
+  }
+  return nullptr;
+}
+
+absl::StatusOr<void*> DeviceAllocator::Search(StreamRef stream,
+                                              const PoolRequest& wanted) {
+  absl::StatusOr<void*> found = SearchOwn(stream, wanted, nullptr);
+  if (!found.ok() || *found != nullptr) return found;
+  return SearchOthers(stream, wanted);
+}
+
+absl::StatusOr<void*> DeviceAllocator::Grow(const MemoryRequest& request,
+                                            const PoolRequest& wanted) {
+  absl::StatusOr<Segment*> fresh =
+      GetSegment(SegmentSize(wanted.size), IsSmall(wanted.size), request.site);
+  if (!fresh.ok()) return fresh.status();
+  if (*fresh == nullptr) return nullptr;
+  return SearchOwn(request.stream, wanted, *fresh);
+}
+
+// ---- Recovery ---------------------------------------------------------------
+
+absl::StatusOr<void*> DeviceAllocator::Recover(const MemoryRequest& request,
+                                               const PoolRequest& wanted) {
+  const StreamRef stream = request.stream;
+  const uint64_t segment = SegmentSize(wanted.size);
+  absl::StatusOr<void*> found;
+  // Done when there is a pointer, or an error that is not for want of room.
+  const auto done = [&found](absl::StatusOr<void*> tried) {
+    found = std::move(tried);
+    return !found.ok() || *found != nullptr;
+  };
+
+  pending_.Poll(SIZE_MAX);
+  if (done(Search(stream, wanted))) return found;
+  if (wanted.size > Allowed()) return OutOfMemory(request, wanted);
+  if (RunCallbacks(request.bytes)) {
+    pending_.Poll(SIZE_MAX);
+    if (done(Search(stream, wanted))) return found;
+  }
+  CollectGarbage();
+  if (done(Grow(request, wanted))) return found;
+  ledger_.num_alloc_retries.fetch_add(1, std::memory_order_relaxed);
+  const uint64_t least =
+      wanted.max_split_size == UINT64_MAX || wanted.size < wanted.max_split_size
+          ? 0
+          : wanted.max_split_size;
+  ReleaseSegments(segment, least, false);
+  if (done(Search(stream, wanted))) return found;
+  if (done(Grow(request, wanted))) return found;
+  if (!pending_.empty()) {
+    ledger_.num_sync_all_streams.fetch_add(1, std::memory_order_relaxed);
+    pending_.WaitForAll();
+  }
+  if (done(Search(stream, wanted))) return found;
+  ReleaseSegments(UINT64_MAX, 0, true);
+  if (done(Grow(request, wanted))) return found;
+  return OutOfMemory(request, wanted);
+}
+
+absl::Status DeviceAllocator::OutOfMemory(const MemoryRequest& request,
+                                          const PoolRequest& wanted) {
+  ledger_.num_ooms.fetch_add(1, std::memory_order_relaxed);
+  OutOfMemoryInfo info;
+  info.requested = request.bytes;
+  const devrt_status no_info = device_->ops->mem_info(
+      device_->self, device_->ordinal, &info.free, &info.total);
+  DestroyError(no_info);
+  const MemoryStatistics figures = ledger_.Read();
+  info.segment = SegmentSize(wanted.size);
+  info.allowed = Allowed();
+  info.allocated = static_cast<uint64_t>(figures.allocated_bytes.all.current);
+  info.reserved_unallocated = static_cast<uint64_t>(std::max<int64_t>(
+      0,
+      figures.reserved_bytes.all.current - figures.active_bytes.all.current));
+  return OutOfMemoryError(device_, info, absl::OkStatus());
+}
+
+}  // namespace devrt::internal
