@@ -158,6 +158,45 @@ CUresult Api::Inspect(const void* ptr, devrt_pointer_info_v0* info) const {
   return error;
 }
 
+namespace {
+
+CUmemAllocationProp MemoryOf(CUdevice device) {
+  CUmemAllocationProp what{};
+  what.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  what.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  what.location.id = device;
+  return what;
+}
+
+}  // namespace
+
+CUresult Api::ChunkGranularity(Device device, uint64_t* bytes) const {
+  const CUmemAllocationProp what = MemoryOf(device);
+  size_t granularity = 0;
+  const CUresult error = cuMemGetAllocationGranularity_(
+      &granularity, &what, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+  *bytes = granularity;
+  return error;
+}
+
+CUresult Api::CreateChunk(Device device, size_t size, uint64_t* chunk) const {
+  const CUmemAllocationProp what = MemoryOf(device);
+  CUmemGenericAllocationHandle handle = 0;
+  const CUresult error = cuMemCreate_(&handle, size, &what, 0);
+  *chunk = handle;
+  return error;
+}
+
+CUresult Api::AllowAccess(void* at, size_t size, Device device,
+                          bool allow) const {
+  CUmemAccessDesc access{};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = device;
+  access.flags = allow ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                       : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  return cuMemSetAccess_(Address(at), size, &access, 1);
+}
+
 CUresult Api::Copy(void* dst, const void* src, size_t size, uint32_t kind,
                    Stream stream) const {
   switch (kind) {

@@ -47,6 +47,7 @@ class Api {
   static constexpr int kOldestDriver = 12000;
   // Handles below this are the vendor's magic numbers, not streams.
   static constexpr uintptr_t kLastMagicStream = 2;
+  static constexpr bool kHasVirtualMemory = true;
 
   // The driver may read the source of a smaller copy at its submission; seen
   // below 32 KiB with driver 580.
@@ -148,6 +149,28 @@ class Api {
   Error UnregisterHost(void* ptr) const { return cuMemHostUnregister_(ptr); }
   // kind UNREGISTERED where the vendor knows nothing of it.
   Error Inspect(const void* ptr, devrt_pointer_info_v0* info) const;
+
+  // ---- Virtual memory
+  // Whether the driver has what follows.
+  bool CanMapMemory() const { return cuMemSetAccess_ != nullptr; }
+  Error ChunkGranularity(Device device, uint64_t* bytes) const;
+  Error ReserveAddresses(void** base, size_t size, size_t alignment) const {
+    return cuMemAddressReserve_(reinterpret_cast<CUdeviceptr*>(base), size,
+                                alignment, 0, 0);
+  }
+  Error ReleaseAddresses(void* base, size_t size) const {
+    return cuMemAddressFree_(Address(base), size);
+  }
+  Error CreateChunk(Device device, size_t size, uint64_t* chunk) const;
+  Error DestroyChunk(uint64_t chunk) const { return cuMemRelease_(chunk); }
+  Error MapChunk(void* at, size_t size, uint64_t chunk) const {
+    return cuMemMap_(Address(at), size, 0, chunk, 0);
+  }
+  // Whole ones.
+  Error UnmapChunks(void* at, size_t size) const {
+    return cuMemUnmap_(Address(at), size);
+  }
+  Error AllowAccess(void* at, size_t size, Device device, bool allow) const;
 
   // ---- Work
   Error Copy(void* dst, const void* src, size_t size, uint32_t kind,

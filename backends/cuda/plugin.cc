@@ -15,6 +15,7 @@
 #include "backends/gpu/records.h"
 #include "backends/gpu/reduce.h"
 #include "backends/gpu/stream.h"
+#include "backends/gpu/virtual_memory.h"
 
 using CudaBackend = devrt::gpu::Backend<devrt::cuda::Api>;
 

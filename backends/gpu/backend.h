@@ -32,6 +32,7 @@
 #include "devrt/backends/abi/devrt_event_ipc.h"
 #include "devrt/backends/abi/devrt_plugin_helper.h"
 #include "devrt/backends/abi/devrt_probe.h"
+#include "devrt/backends/abi/devrt_virtual_memory.h"
 
 namespace devrt::gpu {
 
@@ -405,6 +406,32 @@ class Backend {
                       const devrt_tensor_v0* out, const devrt_tensor_v0* in,
                       uint32_t axes);
 
+  // ---- virtual_memory.h, where Api::kHasVirtualMemory
+  struct Chunk {
+    uint32_t device = 0;
+    uint64_t size = 0;
+    uint64_t native = 0;
+    char* at = nullptr;  // nullptr: mapped nowhere
+  };
+  struct Reserved {
+    uint32_t device;
+    uint64_t size;
+    uint64_t granularity;
+  };
+  devrt_status VmFind(uint32_t device, Device** found, uint64_t* granularity);
+  devrt_status VmInfo(uint32_t device, devrt_virtual_memory_info_v0* info);
+  devrt_status VmReserve(uint32_t device, uint64_t size, uint64_t alignment,
+                         void** base);
+  devrt_status VmRelease(void* base, uint64_t size);
+  devrt_status VmCreate(uint32_t device, uint64_t size, devrt_chunk* chunk);
+  devrt_status VmDestroy(devrt_chunk chunk);
+  devrt_status VmMap(void* address, uint64_t size, devrt_chunk chunk);
+  devrt_status VmUnmap(void* address, uint64_t size);
+  devrt_status VmCheckPart(char* at, uint64_t size, uint32_t* device);
+  Error AllowMapped(uint32_t device, uint32_t peer, bool allow);
+  void DescribeMapped(const void* ptr, devrt_pointer_info_v0* info);
+  const void* VirtualMemoryTable();
+
   const devrt_host_v0* const host_;
   const std::unique_ptr<Api> api_;
   const uint32_t count_;
@@ -431,8 +458,12 @@ class Backend {
   };
   std::mutex endings_mutex_;  // guards the next one
   std::vector<Ending> endings_;
-  std::mutex peers_mutex_;                    // guards the next one
+  std::mutex peers_mutex_;                    // guards what follows
   std::unordered_map<uint64_t, bool> peers_;  // (device, peer): by us
+  std::map<char*, Reserved> reserved_;
+  std::map<char*, Chunk*> mapped_;
+  std::unordered_map<Chunk*, std::unique_ptr<Chunk>> chunks_;
+  std::atomic<bool> has_mapped_{false};  // ever
 };
 
 }  // namespace devrt::gpu

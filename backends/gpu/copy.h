@@ -115,6 +115,9 @@ devrt_status Backend<Api>::peer_enable(uint32_t ordinal, uint32_t peer) {
     return Take(error, "peer access", device);
   }
   peers_[key] = error == Api::kSuccess;
+  if constexpr (Api::kHasVirtualMemory) {
+    return Take(AllowMapped(ordinal, peer, true), "access to mappings", device);
+  }
   return nullptr;
 }
 
@@ -140,6 +143,10 @@ devrt_status Backend<Api>::peer_disable(uint32_t ordinal, uint32_t peer) {
     }
   }
   peers_.erase(found);
+  if constexpr (Api::kHasVirtualMemory) {
+    return Take(AllowMapped(ordinal, peer, false), "access to mappings",
+                device);
+  }
   return nullptr;
 }
 

@@ -186,6 +186,11 @@ const void* Backend<Api>::get_extension(const char* name) {
   if (std::strcmp(name, DEVRT_EVENT_IPC_EXTENSION) == 0) {
     return has(DEVRT_CAP_EVENT_IPC) ? &kEventIpc : nullptr;
   }
+  if constexpr (Api::kHasVirtualMemory) {
+    if (std::strcmp(name, DEVRT_VIRTUAL_MEMORY_EXTENSION) == 0) {
+      return VirtualMemoryTable();
+    }
+  }
   if (kProbeImage.data == nullptr) return nullptr;
   if (std::strcmp(name, DEVRT_PROBE_EXTENSION) == 0) {
     // Flags are words of pinned memory.

@@ -158,6 +158,7 @@ devrt_status Backend<Api>::pointer_info(const void* ptr,
       mine.size = found->second.size;
     }
   }
+  if constexpr (Api::kHasVirtualMemory) DescribeMapped(ptr, &mine);
   plugin::WriteStruct(info, mine);
   return nullptr;
 }

@@ -48,6 +48,7 @@ class Api {
   static constexpr Error kPeerAlreadyEnabled = hipErrorPeerAccessAlreadyEnabled;
   static constexpr Error kPeerNotEnabled = hipErrorPeerAccessNotEnabled;
   static constexpr uintptr_t kLastMagicStream = 2;
+  static constexpr bool kHasVirtualMemory = false;
   static constexpr uint64_t kEarlyReadBelow = 0;
 
   // What HIP leaves to its callers (semantics.md 1.15).

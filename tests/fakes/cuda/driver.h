@@ -133,6 +133,11 @@ CUresult Resolve(const char* call, CUstream stream, Target* target);
 // Behind every submission that is no record; gives `result` back.
 CUresult Submitted(const Target& target, CUresult result);
 
+// ---- Virtual memory ---------------------------------------------------------
+
+// Whether `ptr` is mapped, but its device has no access yet.
+bool IsClosed(const void* ptr);
+
 }  // namespace devrt::fake
 
 #endif  // DEVRT_TESTS_FAKES_CUDA_DRIVER_H_
