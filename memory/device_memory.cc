@@ -2,6 +2,7 @@
 
 #include "devrt/memory/device_memory.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,7 @@ namespace {
 using internal::AddressMap;
 using internal::DeviceAllocator;
 using internal::DeviceRecord;
+using internal::Owners;
 using internal::Segment;
 using internal::StreamRecord;
 
@@ -49,11 +51,15 @@ absl::Status FreeOn(void* pointer, const StreamRef* stream, CallSite site) {
     return internal::HostFunctionError("FreeMemory");
   }
   Segment* segment = AddressMap::Get().Find(pointer);
-  if (ABSL_PREDICT_TRUE(segment != nullptr)) {
+  if (ABSL_PREDICT_TRUE(segment != nullptr && !Owners::HasCached())) {
     return segment->allocator->Free(segment, pointer, stream, site);
   }
   if (pointer == nullptr) return absl::OkStatus();
-  return NotOurs(pointer, "FreeMemory");
+  std::optional<absl::Status> freed =
+      internal::FreeOwned(pointer, stream, site);
+  if (freed.has_value()) return *std::move(freed);
+  if (segment == nullptr) return NotOurs(pointer, "FreeMemory");
+  return segment->allocator->Free(segment, pointer, stream, site);
 }
 
 }  // namespace
@@ -65,6 +71,8 @@ absl::StatusOr<void*> AllocateMemory(StreamRef stream, uint64_t bytes,
           record == nullptr || bytes - 1 >= internal::kTooManyBytes - 1 ||
           record->serial.load(std::memory_order_acquire) != stream.serial() ||
           internal::InHostFunction() ||
+          record->device->allocator.load(std::memory_order_relaxed) ==
+              nullptr ||
           record->device->has_resource.load(std::memory_order_relaxed) ||
           !internal::IsOpen(record->device))) {
     return AllocateOtherwise(stream, bytes, site);
@@ -96,7 +104,8 @@ absl::Status FreeMemory(void* pointer, StreamRef stream, CallSite site) {
   return FreeOn(pointer, &stream, site);
 }
 
-absl::Status RecordStream(const void* pointer, StreamRef stream, CallSite) {
+absl::Status RecordStream(const void* pointer, StreamRef stream,
+                          CallSite site) {
   if (internal::InHostFunction()) {
     return internal::HostFunctionError("RecordStream");
   }
@@ -105,6 +114,11 @@ absl::Status RecordStream(const void* pointer, StreamRef stream, CallSite) {
   if (segment == nullptr && pointer != nullptr) {
     // The end of a segment's last block (F17).
     segment = AddressMap::Get().Find(static_cast<const char*>(pointer) - 1);
+  }
+  if (segment == nullptr || Owners::HasCached()) {
+    std::optional<absl::Status> recorded =
+        internal::RecordOwnedUse(pointer, stream, site);
+    if (recorded.has_value()) return *std::move(recorded);
   }
   if (segment == nullptr) return NotOurs(pointer, "RecordStream");
   return segment->allocator->RecordUse(segment, pointer, stream);

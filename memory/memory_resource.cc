@@ -2,22 +2,33 @@
 
 #include "devrt/memory/memory_resource.h"
 
+#include <algorithm>
 #include <exception>
 #include <map>
 #include <new>
+#include <optional>
 #include <utility>
+#include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "devrt/memory/internal/owners.h"
+#include "devrt/memory/internal/settings_state.h"
 #include "devrt/memory/resources.h"
 #include "devrt/runtime/internal/blocks.h"
 #include "devrt/runtime/internal/out_of_memory.h"
 #include "devrt/runtime/internal/process_state.h"
 #include "devrt/runtime/internal/records.h"
+#include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/mutex.h"
 #include "devrt/runtime/status.h"
+#include "devrt/streams/internal/stream_record.h"
 
 namespace devrt {
 namespace {
+
+using internal::OwnedBlock;
+using internal::Owners;
 
 absl::Status CheckDevice(const MemoryResource& resource, StreamRef stream,
                          const char* call) {
@@ -29,9 +40,15 @@ absl::Status CheckDevice(const MemoryResource& resource, StreamRef stream,
                    "\" needs a stream of ", resource.device().name()));
 }
 
+// The resource whose Do function the calling thread runs.
+thread_local const MemoryResource* t_call = nullptr;
+
 // Nothing that a program's resource throws goes further.
 template <typename F>
-auto Guarded(const MemoryResource& resource, F f) -> decltype(f()) {
+auto InDoFunction(const MemoryResource& resource, F f) -> decltype(f()) {
+  const absl::Cleanup restore = [before = std::exchange(t_call, &resource)] {
+    t_call = before;
+  };
   try {
     return f();
   } catch (const std::bad_alloc&) {
@@ -46,6 +63,114 @@ auto Guarded(const MemoryResource& resource, F f) -> decltype(f()) {
     return absl::InternalError(absl::StrCat(
         "resource \"", resource.properties().name, "\" threw an exception"));
   }
+}
+
+bool IsKnownByAddress(const MemoryResource& resource) {
+  return dynamic_cast<const internal::KnownByAddress*>(&resource) != nullptr;
+}
+
+absl::Status NoMemory(const MemoryResource& resource, uint64_t bytes) {
+  OutOfMemoryInfo info;
+  info.requested = bytes;
+  return internal::OutOfMemoryError(
+      resource.device().record(), info,
+      absl::ResourceExhaustedError(absl::StrCat(
+          "Resource \"", resource.properties().name, "\" has no room.")));
+}
+
+absl::Status CheckAlignment(const MemoryResource& resource, const void* pointer,
+                            uint64_t asked) {
+  const MemoryProperties properties = resource.properties();
+  const uint64_t alignment = asked != 0 ? asked : properties.alignment;
+  if (alignment == 0 ||
+      (reinterpret_cast<uintptr_t>(pointer) & (alignment - 1)) == 0) {
+    return absl::OkStatus();
+  }
+  return absl::InternalError(absl::StrCat(
+      "resource \"", properties.name, "\" gave a block at ",
+      internal::Hex(pointer), ", which is not aligned to ", alignment,
+      asked != 0 ? " bytes as asked for" : " bytes as its properties promise"));
+}
+
+std::string Describe(const OwnedBlock& block) {
+  std::string text = absl::StrCat(
+      "a live block of resource \"", block.resource->properties().name, "\", ",
+      block.bytes, " bytes at ", internal::Hex(block.base));
+  if (block.site.file != nullptr) {
+    absl::StrAppend(&text, " allocated at ", block.site.file, ":",
+                    block.site.line);
+  }
+  return text;
+}
+
+absl::Status OverlapError(const OwnedBlock& block, const std::string& other) {
+  return absl::InternalError(absl::StrCat(
+      "resource \"", block.resource->properties().name, "\" gave ", block.bytes,
+      " bytes at ", internal::Hex(block.base), ", which overlap ", other));
+}
+
+// Enters a fresh block of a resource; `known`: by its address as well.
+absl::Status Own(OwnedBlock block, bool known, internal::LiveCount* live) {
+  block.cached = known || internal::IsCached(block.base);
+  if (block.cached && !known) {
+    // Of a caching allocator: only what this resource holds of it.
+    const std::vector<OwnedBlock> around = Owners::Get().FindAround(block.base);
+    const bool held = std::any_of(
+        around.begin(), around.end(),
+        [&](const OwnedBlock& b) { return b.holder == block.resource; });
+    if (!held) {
+      return OverlapError(block, internal::DescribePointer(block.base));
+    }
+  }
+  // Others are counted by whom they were allocated from.
+  block.counted = block.holder == nullptr && !block.cached &&
+                  !internal::FindAllocation(block.base).has_value();
+  const bool counted = block.counted;
+  if (const auto other = Owners::Get().Add(block)) {
+    return OverlapError(block, Describe(*other));
+  }
+  if (counted) live->Keep();
+  return absl::OkStatus();
+}
+
+// The one of `blocks` that `resource` answers for.
+absl::StatusOr<OwnedBlock> FindOwned(const MemoryResource& resource,
+                                     const std::vector<OwnedBlock>& blocks,
+                                     const void* pointer, const char* call) {
+  for (const OwnedBlock& block : blocks) {
+    if (block.resource == &resource) return block;
+  }
+  for (const OwnedBlock& block : blocks) {
+    if (block.keep != nullptr && *block.keep == resource) return block;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      call, " of resource \"", resource.properties().name, "\" of ",
+      resource.device().name(), " needs a live block of its own, but ",
+      blocks.empty() ? internal::DescribePointer(pointer)
+                     : absl::StrCat(internal::Hex(pointer), " is in ",
+                                    Describe(blocks.front()))));
+}
+
+// nullopt: none is there, and the resource knows by itself.
+absl::StatusOr<std::optional<OwnedBlock>> TakeOwned(
+    const MemoryResource& resource, const void* pointer, uint64_t bytes) {
+  const absl::StatusOr<OwnedBlock> block =
+      FindOwned(resource, Owners::Get().FindAt(pointer), pointer, "Deallocate");
+  if (!block.ok()) {
+    if (IsKnownByAddress(resource)) return std::nullopt;
+    return block.status();
+  }
+  if (block->bytes != bytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Deallocate of ", bytes, " bytes at ", internal::Hex(pointer),
+        ", but that is ", Describe(*block), ": pass the size of the request"));
+  }
+  if (!Owners::Get().Take(*block)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Deallocate of ", internal::Hex(pointer),
+                     ": another thread freed the block at the same time"));
+  }
+  return block;
 }
 
 // The resources that were set; the others are the caching ones.
@@ -68,17 +193,24 @@ absl::StatusOr<void*> MemoryResource::Allocate(StreamRef stream, uint64_t bytes,
                                                uint64_t alignment,
                                                CallSite site) {
   DEVRT_RETURN_IF_ERROR(CheckDevice(*this, stream, "Allocate"));
+  DEVRT_RETURN_IF_ERROR(internal::CheckStream(stream, "Allocate"));
+  internal::LiveCount live(device_.record());
   DEVRT_RETURN_IF_ERROR(
       internal::CheckRequest(device_.record(), bytes, alignment, "Allocate"));
+  DEVRT_RETURN_IF_ERROR(internal::SettingsMistake());
   if (bytes == 0) return nullptr;
-  absl::StatusOr<void*> made = Guarded(*this, [&] {
+  const absl::StatusOr<void*> made = InDoFunction(*this, [&] {
     return DoAllocate({stream, bytes, alignment, site});
   });
-  if (made.ok() && *made == nullptr) {
-    OutOfMemoryInfo info;
-    info.requested = bytes;
-    return internal::OutOfMemoryError(device_.record(), info, absl::OkStatus());
-  }
+  DEVRT_RETURN_IF_ERROR(made.status());
+  if (*made == nullptr) return NoMemory(*this, bytes);
+  DEVRT_RETURN_IF_ERROR(CheckAlignment(*this, *made, alignment));
+  const bool known = IsKnownByAddress(*this);
+  // A program's block of a caching allocator: nothing stands upon it.
+  if (known && t_call == nullptr) return made;
+  OwnedBlock block = {
+      this, weak_from_this().lock(), t_call, *made, bytes, stream, site};
+  DEVRT_RETURN_IF_ERROR(Own(std::move(block), known, &live));
   return made;
 }
 
@@ -90,18 +222,38 @@ absl::Status MemoryResource::Deallocate(StreamRef stream, void* pointer,
     return internal::HostFunctionError("Deallocate");
   }
   DEVRT_RETURN_IF_ERROR(CheckDevice(*this, stream, "Deallocate"));
-  return Guarded(*this, [&] {
+  std::optional<OwnedBlock> block;
+  if (!IsKnownByAddress(*this) || Owners::HasCached()) {
+    DEVRT_ASSIGN_OR_RETURN(block, TakeOwned(*this, pointer, bytes));
+  }
+  // `block` keeps the resource: this may be its last one.
+  absl::Status status = InDoFunction(*this, [&] {
     return DoDeallocate({pointer, bytes, stream, site});
   });
+  if (block.has_value() && block->counted) {
+    device_.record()->live_allocations.fetch_sub(1);
+  }
+  return status;
 }
 
 absl::Status MemoryResource::RecordUse(const void* pointer, StreamRef stream,
                                        CallSite site) {
-  return Guarded(*this, [&] { return DoRecordUse(pointer, stream, site); });
+  if (internal::InHostFunction()) {
+    return internal::HostFunctionError("RecordUse");
+  }
+  DEVRT_RETURN_IF_ERROR(internal::CheckStream(stream, "RecordUse"));
+  if (!IsKnownByAddress(*this)) {
+    DEVRT_RETURN_IF_ERROR(FindOwned(*this, Owners::Get().FindAround(pointer),
+                                    pointer, "RecordUse")
+                              .status());
+  }
+  return InDoFunction(*this,
+                      [&] { return DoRecordUse(pointer, stream, site); });
 }
 
 absl::Status MemoryResource::Trim() {
-  return Guarded(*this, [&] { return DoTrim(); });
+  if (internal::InHostFunction()) return internal::HostFunctionError("Trim");
+  return InDoFunction(*this, [&] { return DoTrim(); });
 }
 
 absl::Status MemoryResource::DoRecordUse(const void*, StreamRef, CallSite) {
@@ -120,7 +272,8 @@ absl::Status SetMemoryResource(Device device,
   // The former one may run code of the program as it goes.
   std::shared_ptr<MemoryResource> former = std::move(resource);
   MutexLock lock(&chosen.mutex);
-  device.record()->has_resource.store(former != nullptr);
+  device.record()->has_resource.store(former != nullptr ||
+                                      !internal::UsesCaching());
   chosen.resources[device.record()].swap(former);
   return absl::OkStatus();
 }
@@ -134,7 +287,7 @@ std::shared_ptr<MemoryResource> GetMemoryResource(Device device) {
       return found->second;
     }
   }
-  return CachingResource(device);
+  return internal::SourceResource(device);
 }
 
 }  // namespace devrt

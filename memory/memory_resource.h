@@ -81,7 +81,8 @@ struct MemoryReturn {
   CallSite site;
 };
 
-class DEVRT_EXPORT MemoryResource {
+class DEVRT_EXPORT MemoryResource
+    : public std::enable_shared_from_this<MemoryResource> {
  public:
   explicit MemoryResource(Device device) : device_(device) {}
   MemoryResource(const MemoryResource&) = delete;
@@ -94,13 +95,15 @@ class DEVRT_EXPORT MemoryResource {
   // Zero bytes are a null pointer and reach no Do function, as do requests of
   // 2^60 bytes and more, which are RESOURCE_EXHAUSTED (C102, 2.6).  A null
   // pointer from DoAllocate is RESOURCE_EXHAUSTED; one that overlaps a live
-  // block of the process, or is not aligned, is INTERNAL, names the resource,
-  // and is not given back to it.
+  // block of a resource, or is not aligned, is INTERNAL, names the resource,
+  // and is not given back to it.  A resource may cut up what it allocates from
+  // another one, if it does so in its own Do functions and on their thread.
   absl::StatusOr<void*> Allocate(StreamRef stream, uint64_t bytes,
                                  uint64_t alignment = 0,
                                  CallSite site = CallSite::Here());
   // `bytes` as asked for.  Null is allowed.  `stream` may have been destroyed
-  // meanwhile: its end is then the order that counts.
+  // meanwhile: its end is then the order that counts.  INVALID_ARGUMENT when no
+  // block of this resource, or of one that is equal to it, begins there.
   absl::Status Deallocate(StreamRef stream, void* pointer, uint64_t bytes,
                           CallSite site = CallSite::Here());
   // The block that `pointer` lies in is used by work on `stream`, up to its

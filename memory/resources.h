@@ -8,7 +8,8 @@
 //
 // An adaptor hands requests on to its upstream and shares its device.  Adaptors
 // compose in any order; properties().name shows the whole chain.  What an
-// adaptor refuses itself leaves the upstream untouched.
+// adaptor refuses itself leaves the upstream untouched.  Of a null upstream
+// they make null.
 
 #ifndef DEVRT_MEMORY_RESOURCES_H_
 #define DEVRT_MEMORY_RESOURCES_H_
@@ -29,15 +30,16 @@ namespace devrt {
 
 // ---- Sources ----------------------------------------------------------------
 
-// Every request goes to the backend's alloc.  Deallocate waits for the stream
-// and for uses that were recorded, then frees: slow, but right by itself, and
-// what the tests of others stand upon.  On `raw_free_syncs` devices the free
-// waits for the whole device (C64).
+// One per device, the same each time; every request goes to the backend's
+// alloc.  Deallocate waits for the stream and for uses that were recorded, then
+// frees: slow, but right by itself, and what the tests of others stand upon. On
+// `raw_free_syncs` devices the free waits for the whole device (C64).
 DEVRT_EXPORT std::shared_ptr<MemoryResource> RawResource(Device device);
 
 // The driver's own stream-ordered allocator.  UNIMPLEMENTED without
 // ASYNC_ALLOC.  RecordUse makes the freeing stream wait for the recorded ones
-// by events (a device-side wait: the host never waits).
+// by events (a device-side wait); the host waits only where one of the streams
+// was destroyed before the block was freed.
 DEVRT_EXPORT absl::StatusOr<std::shared_ptr<MemoryResource>> DriverResource(
     Device device);
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "devrt/memory/internal/address_map.h"
 #include "devrt/memory/internal/device_allocator.h"
+#include "devrt/memory/internal/owners.h"
 #include "devrt/memory/resources.h"
 #include "devrt/runtime/internal/blocks.h"
 #include "devrt/runtime/internal/text.h"
@@ -18,7 +19,7 @@ using internal::AddressMap;
 using internal::DeviceAllocator;
 using internal::Segment;
 
-class Caching final : public MemoryResource {
+class Caching final : public MemoryResource, public internal::KnownByAddress {
  public:
   Caching(Device device, DeviceAllocator* own)
       : MemoryResource(device), own_(own) {}

@@ -5,11 +5,15 @@
 #include <atomic>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "devrt/memory/internal/device_allocator.h"
+#include "devrt/memory/internal/hot_settings.h"
 #include "devrt/memory/internal/settings_state.h"
+#include "devrt/runtime/internal/records.h"
 #include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/mutex.h"
@@ -21,6 +25,11 @@ namespace {
 using internal::SettingsUse;
 
 constexpr char kVariable[] = "DEVRT_ALLOC_CONF";
+
+// What allocators that are there already are told.
+struct Changed {
+  std::optional<double> fraction;
+};
 
 class State {
  public:
@@ -39,7 +48,7 @@ class State {
     return mistake_;
   }
 
-  absl::Status Set(std::string_view text) DEVRT_EXCLUDES(mutex_) {
+  absl::StatusOr<Changed> Set(std::string_view text) DEVRT_EXCLUDES(mutex_) {
     MutexLock lock(&mutex_);
     absl::StatusOr<AllocatorSettings> read =
         ParseAllocatorSettings(text, now());
@@ -47,8 +56,13 @@ class State {
       return internal::WithPrefix("allocator settings: ", read.status());
     }
     DEVRT_RETURN_IF_ERROR(CheckFixed(*read));
+    Changed changed;
+    if (read->per_process_memory_fraction !=
+        now().per_process_memory_fraction) {
+      changed.fraction = read->per_process_memory_fraction;
+    }
     Use(*std::move(read));
-    return absl::OkStatus();
+    return changed;
   }
 
   const AllocatorSettings& Fix(SettingsUse use) DEVRT_EXCLUDES(mutex_) {
@@ -101,6 +115,7 @@ class State {
     std::string text = ToString(settings);
     const auto kept = kept_.emplace(std::move(text), std::move(settings)).first;
     now_.store(&kept->second, std::memory_order_release);
+    internal::PublishSettings(kept->second);
   }
 
   absl::Status mistake_;  // never changes
@@ -124,12 +139,33 @@ const AllocatorSettings& FixSettings(SettingsUse use) {
   return State::Get().Fix(use);
 }
 
+bool UsesCaching() {
+  return SettingsMistake().ok() &&
+         CurrentSettings().source == AllocatorSettings::Source::kCaching;
+}
+
+const AllocatorSettings& UseSettings(DeviceRecord* device) {
+  const AllocatorSettings& settings = FixSettings(SettingsUse::kDeviceMemory);
+  if (!UsesCaching()) device->has_resource.store(true);
+  return settings;
+}
+
 }  // namespace internal
 
 AllocatorSettings GetAllocatorSettings() { return internal::CurrentSettings(); }
 
 absl::Status SetAllocatorSettings(std::string_view text) {
-  return State::Get().Set(text);
+  DEVRT_ASSIGN_OR_RETURN(const Changed changed, State::Get().Set(text));
+  if (!changed.fraction.has_value()) return absl::OkStatus();
+  for (internal::BackendRecord* backend : internal::OpenedBackends()) {
+    for (internal::DeviceRecord* device : backend->devices) {
+      internal::DeviceAllocator* allocator =
+          device->allocator.load(std::memory_order_acquire);
+      if (allocator == nullptr) continue;
+      DEVRT_RETURN_IF_ERROR(allocator->SetFraction(*changed.fraction));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace devrt

@@ -11,6 +11,7 @@
 #include "devrt/memory/internal/address_map.h"
 #include "devrt/memory/internal/hooks.h"
 #include "devrt/memory/internal/hot_settings.h"
+#include "devrt/memory/internal/settings_state.h"
 #include "devrt/runtime/internal/blocks.h"
 #include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/log.h"
@@ -44,6 +45,8 @@ DeviceAllocator* DeviceAllocator::Make(DeviceRecord* device) {
   static std::once_flag hooks;
   std::call_once(hooks, &InstallMemoryHooks);
   std::unique_ptr<DeviceAllocator> made(new DeviceAllocator(device, nullptr));
+  made->fraction_.store(UseSettings(device).per_process_memory_fraction,
+                        std::memory_order_relaxed);
   DeviceAllocator* expected = nullptr;
   if (device->allocator.compare_exchange_strong(expected, made.get())) {
     return made.release();

@@ -5,8 +5,13 @@
 #ifndef DEVRT_MEMORY_INTERNAL_SETTINGS_STATE_H_
 #define DEVRT_MEMORY_INTERNAL_SETTINGS_STATE_H_
 
+#include <memory>
+
 #include "absl/status/status.h"
+#include "devrt/memory/memory_resource.h"
 #include "devrt/memory/settings.h"
+#include "devrt/runtime/device.h"
+#include "devrt/runtime/internal/records.h"
 
 namespace devrt::internal {
 
@@ -22,6 +27,16 @@ const absl::Status& SettingsMistake();
 enum class SettingsUse { kDeviceMemory, kPinnedMemory };
 // Returns the settings that hold from now on, as far as they are fixed.
 const AllocatorSettings& FixSettings(SettingsUse use);
+
+// Whether device memory comes from the caching allocator: by setting, and
+// without a mistake in the settings.  Fixes nothing.
+bool UsesCaching();
+// The first use of a device: fixes the settings, and notes on the record
+// whether something else than its caching allocator is in use.
+const AllocatorSettings& UseSettings(DeviceRecord* device);
+// The resource that the settings name.  One that the backend lacks fails at its
+// allocations.
+std::shared_ptr<MemoryResource> SourceResource(Device device);
 
 }  // namespace devrt::internal
 

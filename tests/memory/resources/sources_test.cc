@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The raw resource and the driver's; Buffer over them.
+
+#include <optional>
+#include <utility>
+
+#include "tests/memory/resources/resource_fixture.h"
+
+namespace devrt {
+namespace {
+
+using testing::kLong;
+using testing::LogCapture;
+using testing::Must;
+using testing::ResourceTest;
+
+using RawResourceTest = ResourceTest;
+
+TEST_F(RawResourceTest, IsAResourceAndOneADevice) {
+  ExpectBasics(*Raw());
+  EXPECT_EQ(RawResource(dev()), RawResource(dev()));
+  EXPECT_NE(RawResource(dev()), RawResource(dev(1)));
+  EXPECT_EQ(Raw()->properties().name, "raw");
+}
+
+TEST_F(RawResourceTest, SizesOfAnyKind) {
+  const auto r = Raw();
+  for (const uint64_t bytes : {uint64_t{1} << 59, uint64_t{1} << 60,
+                               ~uint64_t{0}, ~uint64_t{0} - 511}) {
+    EXPECT_STATUS(r->Allocate(stream(), bytes), kResourceExhausted,
+                  "out of memory");
+  }
+}
+
+// A free waits for the stream and for uses that were recorded, on no other.
+TEST_F(RawResourceTest, FreesWaitForWhatUsesTheBlock) {
+  InVirtualSchedules([] {
+    const auto r = RawResource(dev());
+    Stream own = NewStream();
+    Stream other = NewStream();
+    void* block = Must(r->Allocate(own, 64));
+    ASSERT_OK(Spin(own, kLong));
+    ASSERT_OK(Spin(other, kLong));
+    ASSERT_OK(r->RecordUse(static_cast<char*>(block) + 64, other));
+    EXPECT_OK(r->Deallocate(own, block, 64));
+    EXPECT_TRUE(Must(own.Query()));
+    EXPECT_TRUE(Must(other.Query()));
+    // The next block at that place has no such use.
+    void* next = Must(r->Allocate(own, 64));
+    Flag flag = NewFlag();
+    ASSERT_OK(flag.WaitOn(other));
+    EXPECT_OK(r->Deallocate(own, next, 64));
+    EXPECT_FALSE(Must(other.Query()));
+    ASSERT_OK(flag.Set());
+    ASSERT_OK(other.Synchronize());
+  });
+}
+
+TEST_F(RawResourceTest, StreamsMayEndBeforeTheirBlocks) {
+  InVirtualSchedules([] {
+    const auto r = RawResource(dev());
+    std::optional<Stream> own = NewStream();
+    const StreamRef ref = own->ref();
+    void* block = Must(r->Allocate(*own, 64));
+    ASSERT_OK(FillAsync(*own, block, 1, 64));
+    ASSERT_OK(Spin(*own, kLong));
+    own.reset();
+    EXPECT_OK(r->Deallocate(ref, block, 64));
+  });
+}
+
+TEST_F(RawResourceTest, UsesNeedALiveBlock) {
+  const auto r = Raw();
+  int local = 0;
+  EXPECT_STATUS(r->RecordUse(&local, stream()), kInvalidArgument,
+                "needs a live block of its own");
+  EXPECT_STATUS(r->RecordUse(nullptr, stream()), kInvalidArgument, "raw");
+  void* block = Must(r->Allocate(stream(), 64));
+  EXPECT_OK(r->RecordUse(block, stream()));
+  EXPECT_OK(r->RecordUse(static_cast<char*>(block) + 64, stream()));
+  EXPECT_FALSE(r->RecordUse(static_cast<char*>(block) + 65, stream()).ok());
+  EXPECT_OK(r->Deallocate(stream(), block, 64));
+  EXPECT_FALSE(r->RecordUse(block, stream()).ok());
+}
+
+TEST_F(RawResourceTest, NothingInsideHostFunctions) {
+  const auto r = Raw();
+  void* block = Must(r->Allocate(stream(), 64));
+  absl::Status answers[4];
+  ASSERT_OK(LaunchHostFunc(stream(), [&](const absl::Status&) {
+    answers[0] = r->Allocate(stream(), 64).status();
+    answers[1] = r->Deallocate(stream(), block, 64);
+    answers[2] = r->RecordUse(block, stream());
+    answers[3] = r->Trim();
+  }));
+  ASSERT_OK(stream().Synchronize());
+  for (const absl::Status& answer : answers) {
+    EXPECT_EQ(answer.code(), absl::StatusCode::kFailedPrecondition) << answer;
+  }
+  EXPECT_OK(r->Deallocate(stream(), block, 64));
+}
+
+TEST_F(RawResourceTest, ALostDevicesBlocksGoBack) {
+  const auto r = Raw();
+  void* block = Must(r->Allocate(stream(), 64));
+  ASSERT_OK(CommitFault(stream(), FaultForm::kTrap));
+  dev().Synchronize().IgnoreError();
+  EXPECT_FALSE(r->Allocate(stream(), 64).ok());
+  EXPECT_OK(r->Deallocate(stream(), block, 64));
+  Reset("");
+}
+
+TEST_F(RawResourceTest, TheDriversNeedsTheCapability) {
+  if (dev().backend().Has(DEVRT_CAP_ASYNC_ALLOC)) {
+    ExpectBasics(*Must(DriverResource(dev())));
+  } else {
+    EXPECT_STATUS(DriverResource(dev()), kUnimplemented, "ASYNC_ALLOC");
+  }
+}
+
+// ---- Buffer -----------------------------------------------------------------
+
+using BufferTest = ResourceTest;
+
+TEST_F(BufferTest, OwnsUntilItsEnd) {
+  const auto seen = StatisticsResource::Make(Raw());
+  {
+    Buffer a = Must(Buffer::Allocate(seen, stream(), 100));
+    EXPECT_NE(a.data(), nullptr);
+    EXPECT_EQ(a.size(), 100u);
+    EXPECT_EQ(a.stream(), stream());
+    Buffer b = std::move(a);
+    EXPECT_EQ(a.data(), nullptr);
+    EXPECT_EQ(a.size(), 0u);
+    EXPECT_EQ(a.stream(), std::nullopt);
+    Buffer& self = b;
+    b = std::move(self);
+    EXPECT_NE(b.data(), nullptr);
+    b = Must(Buffer::Allocate(seen, stream(), 200));
+    EXPECT_EQ(seen->allocations().current, 1) << "the first went back";
+  }
+  EXPECT_EQ(seen->allocations().current, 0);
+}
+
+TEST_F(BufferTest, ReleaseGivesAway) {
+  const auto r = Raw();
+  void* block = nullptr;
+  {
+    Buffer a = Must(Buffer::Allocate(r, stream(), 100));
+    block = a.Release();
+    EXPECT_EQ(a.data(), nullptr);
+  }
+  EXPECT_OK(r->Deallocate(stream(), block, 100));
+}
+
+TEST_F(BufferTest, FreedWhereItWasTold) {
+  InVirtualSchedules([] {
+    Stream first = NewStream();
+    Stream second = NewStream();
+    Buffer a = Must(Buffer::Allocate(RawResource(dev()), first, 100));
+    EXPECT_STATUS(a.SetStream(DefaultStream(dev(1))), kInvalidArgument,
+                  "mtia:0");
+    ASSERT_OK(a.SetStream(second));
+    Flag flag = NewFlag();
+    ASSERT_OK(flag.WaitOn(first));
+    ASSERT_OK(Spin(second, kLong));
+    a.Reset();
+    EXPECT_TRUE(Must(second.Query()));
+    EXPECT_FALSE(Must(first.Query()));
+    ASSERT_OK(flag.Set());
+    ASSERT_OK(first.Synchronize());
+  });
+}
+
+TEST_F(BufferTest, OutlivesItsStream) {
+  LogCapture log;
+  std::optional<Stream> s = NewStream();
+  Buffer a = Must(Buffer::Allocate(Raw(), *s, 100));
+  ASSERT_OK(a.RecordUse(stream()));
+  s.reset();
+  a.Reset();
+  EXPECT_EQ(log.Count(), 0);
+}
+
+TEST_F(BufferTest, Empty) {
+  Buffer none;
+  EXPECT_STATUS(none.SetStream(stream()), kInvalidArgument, "empty");
+  EXPECT_STATUS(none.RecordUse(stream()), kInvalidArgument, "empty");
+  none.Reset();
+  EXPECT_EQ(none.Release(), nullptr);
+  const Buffer zero = Must(Buffer::Allocate(Raw(), stream(), 0));
+  EXPECT_EQ(zero.data(), nullptr);
+}
+
+}  // namespace
+}  // namespace devrt
