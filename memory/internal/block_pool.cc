@@ -2,6 +2,11 @@
 
 #include "devrt/memory/internal/block_pool.h"
 
+// For the two calls that are to be fast.
+#define DEVRT_POOL_WORK_       \
+  ABSL_ATTRIBUTE_ALWAYS_INLINE \
+  DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis)
+
 namespace devrt::internal {
 
 namespace {
@@ -26,13 +31,11 @@ void CountSplit(int64_t* lanes, uint64_t bytes) {
 
 // ---- Counting ---------------------------------------------------------------
 
-bool BlockPool::Count(Row row, const Change& change, Ledger::Exclusive* all) {
-  if (ABSL_PREDICT_FALSE(all != nullptr)) {
-    all->Count(&shard_, row, change);
-    return true;
-  }
-  return ABSL_PREDICT_TRUE(shard_.Apply(row, change)) ||
-         ledger_->Count(&shard_, row, change);
+// A copy of the change: a reference would keep it in memory for the usual way.
+bool BlockPool::CountSlowly(Row row, Change change, Ledger::Exclusive* all) {
+  if (all == nullptr) return ledger_->Count(&shard_, row, change);
+  all->Count(&shard_, row, change);
+  return true;
 }
 
 // ---- Free blocks ------------------------------------------------------------
@@ -151,8 +154,7 @@ bool BlockPool::Return(Block* block, Ledger::Exclusive* all) {
 PoolAnswer BlockPool::Allocate(StreamRef stream, const PoolRequest& request,
                                Segment* fresh, void** pointer) {
   PoolAnswer answer = PoolAnswer::kDone;
-  UnderLock([&](Ledger::Exclusive* all) DEVRT_THREAD_ANNOTATION_(
-                no_thread_safety_analysis) {
+  UnderLock([&](Ledger::Exclusive* all) DEVRT_POOL_WORK_ {
     if (ABSL_PREDICT_FALSE(fresh != nullptr)) {
       Adopt(fresh);
       fresh = nullptr;
@@ -179,8 +181,7 @@ PoolAnswer BlockPool::Allocate(StreamRef stream, const PoolRequest& request,
 PoolAnswer BlockPool::Free(PoolReturn* request, Block** block) {
   PoolAnswer answer = PoolAnswer::kDone;
   const uintptr_t address = reinterpret_cast<uintptr_t>(request->pointer);
-  UnderLock([&](Ledger::Exclusive* all) DEVRT_THREAD_ANNOTATION_(
-                no_thread_safety_analysis) {
+  UnderLock([&](Ledger::Exclusive* all) DEVRT_POOL_WORK_ {
     Segment* segment = request->segment;
     if (ABSL_PREDICT_FALSE(segment->pool.load(std::memory_order_relaxed) !=
                                this ||

@@ -48,6 +48,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "devrt/memory/internal/block.h"
 #include "devrt/memory/internal/free_blocks.h"
@@ -198,12 +199,20 @@ class alignas(64) BlockPool {
   static constexpr int kLooks = 8;
 
   // `all`: every lock is held, and counting cannot fail.  False: it is needed.
-  bool Count(Row row, const Change& change, Ledger::Exclusive* all)
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool Count(Row row, const Change& change,
+                                          Ledger::Exclusive* all)
+      DEVRT_REQUIRES(lock_) {
+    if (ABSL_PREDICT_TRUE(all == nullptr && shard_.Apply(row, change))) {
+      return true;
+    }
+    return CountSlowly(row, change, all);
+  }
+  bool CountSlowly(Row row, Change change, Ledger::Exclusive* all)
       DEVRT_REQUIRES(lock_);
   // Calls `work(all)` under the lock, and once more under all locks if it
   // could not count.
   template <typename Work>
-  void UnderLock(Work work)
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void UnderLock(Work work)
       DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
     {
       SpinLockHolder hold(&lock_);

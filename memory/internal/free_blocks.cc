@@ -68,38 +68,24 @@ Block* NextInHeap(const Block* block) {
 
 }  // namespace
 
-void SmallFreeBlocks::Insert(Block* block) {
-  const uint32_t size = BinOf(block->size);
-  const size_t group = size / kGroupSize;
-  std::unique_ptr<Block*[]>& bins = groups_[group];
-  if (ABSL_PREDICT_FALSE(bins == nullptr)) {
+void SmallFreeBlocks::InsertSlowly(Block* block) {
+  const uint32_t bin = BinOf(block->size);
+  std::unique_ptr<Block*[]>& bins = groups_[bin / kGroupSize];
+  if (bins == nullptr) {
     bins = std::make_unique<Block*[]>(kGroupSize);
+    return Insert(block);
   }
-  Block*& heap = bins[size % kGroupSize];
-  block->free.child = nullptr;
-  block->free.sibling = nullptr;
-  block->free.back = nullptr;
-  if (heap != nullptr) {
-    heap = Meld(heap, block);
-    return;
-  }
-  heap = block;
-  bits_[group] |= uint64_t{1} << (size % kGroupSize);
-  if (group < kGroups - 1) summary_ |= uint64_t{1} << group;
+  Block*& heap = bins[bin % kGroupSize];
+  heap = Meld(heap, block);
 }
 
-void SmallFreeBlocks::Remove(Block* block) {
-  const uint32_t size = BinOf(block->size);
-  const size_t group = size / kGroupSize;
-  Block*& heap = groups_[group][size % kGroupSize];
+// The bin stays in use: it has more than this one.
+void SmallFreeBlocks::RemoveSlowly(Block* block) {
+  const uint32_t bin = BinOf(block->size);
+  Block*& heap = groups_[bin / kGroupSize][bin % kGroupSize];
   Block* rest = block->free.child;
   if (heap == block) {
-    heap = rest != nullptr ? MeldSiblings(rest) : nullptr;
-    if (heap != nullptr) return;
-    bits_[group] &= ~(uint64_t{1} << (size % kGroupSize));
-    if (bits_[group] == 0 && group < kGroups - 1) {
-      summary_ &= ~(uint64_t{1} << group);
-    }
+    heap = MeldSiblings(rest);
     return;
   }
   Block* back = block->free.back;

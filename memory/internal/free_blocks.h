@@ -31,8 +31,33 @@ namespace devrt::internal {
 
 class SmallFreeBlocks {
  public:
-  void Insert(Block* block);
-  void Remove(Block* block);
+  // The usual way is inline: a bin of one block.
+  void Insert(Block* block) {
+    const uint32_t bin = BinOf(block->size);
+    const size_t group = bin / kGroupSize;
+    block->free.child = nullptr;
+    block->free.sibling = nullptr;
+    block->free.back = nullptr;
+    Block** bins = groups_[group].get();
+    if (ABSL_PREDICT_FALSE(bins == nullptr || bins[bin % kGroupSize])) {
+      return InsertSlowly(block);
+    }
+    bins[bin % kGroupSize] = block;
+    bits_[group] |= uint64_t{1} << (bin % kGroupSize);
+    // Bit 0, of the first group and of the last, is never read.
+    summary_ |= uint64_t{1} << (group % 64);
+  }
+  void Remove(Block* block) {
+    const uint32_t bin = BinOf(block->size);
+    const size_t group = bin / kGroupSize;
+    Block*& heap = groups_[group][bin % kGroupSize];
+    if (ABSL_PREDICT_FALSE(heap != block || block->free.child != nullptr)) {
+      return RemoveSlowly(block);
+    }
+    heap = nullptr;
+    bits_[group] &= ~(uint64_t{1} << (bin % kGroupSize));
+    if (bits_[group] == 0) summary_ &= ~(uint64_t{1} << (group % 64));
+  }
   // Of at least `granules` of 1 .. 4,096; nullptr if there is none.  The block
   // stays in.
   Block* Best(uint32_t granules) const;
@@ -41,6 +66,8 @@ class SmallFreeBlocks {
   Block* After(const Block* block) const;
 
  private:
+  void InsertSlowly(Block* block);
+  void RemoveSlowly(Block* block);
   // The first bin that is not empty, from that of `granules` on.
   Block* FirstFrom(uint32_t granules) const;
 
@@ -53,7 +80,7 @@ class SmallFreeBlocks {
   static constexpr size_t kGroups = 65;  // the last bin has one of its own
   std::array<std::unique_ptr<Block*[]>, kGroups> groups_;
   std::array<uint64_t, kGroups> bits_ = {};  // bins that are not empty
-  uint64_t summary_ = 0;                     // groups 0 .. 63 with any
+  uint64_t summary_ = 0;                     // groups 1 .. 63 with any
 };
 
 class LargeFreeBlocks {

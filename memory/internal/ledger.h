@@ -51,8 +51,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
 #include "devrt/memory/internal/spin_lock.h"
 #include "devrt/memory/statistics.h"
 #include "devrt/runtime/mutex.h"
@@ -85,22 +88,26 @@ struct alignas(64) LedgerShard {
   int64_t lease[kRows][kMetrics] = {};
   int64_t allocated[kRows - 1][kMetrics] = {};  // kAllRow is their sum
 
-  // False, and nothing done, when a lease is too short.  Without branches:
-  // eight lanes, two rows.
-  bool Apply(Row row, const Change& c) {
+  // False, and nothing done, when a lease is too short.  Lane by lane and
+  // inline: where a caller's change is known, lanes that do not change cost
+  // nothing, and the change itself stays out of memory.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool Apply(Row row, const Change& c) {
+    return ApplyLanes(row, c, std::make_index_sequence<kUnusedMetric>());
+  }
+
+ private:
+  template <size_t... m>
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool ApplyLanes(Row row, const Change& c,
+                                               std::index_sequence<m...>) {
     int64_t missing = 0;
-    for (size_t m = 0; m < kMetrics; ++m) {
-      const int64_t net = c.up[m] - c.down[m];
-      missing |= lease[row][m] - (current[row][m] + net);
-      missing |= lease[kAllRow][m] - (current[kAllRow][m] + net);
-    }
-    if (missing < 0) return false;
-    for (size_t m = 0; m < kMetrics; ++m) {
-      const int64_t net = c.up[m] - c.down[m];
-      current[row][m] += net;
-      current[kAllRow][m] += net;
-      allocated[row][m] += c.up[m];
-    }
+    ((missing |= lease[row][m] - (current[row][m] + (c.up[m] - c.down[m])),
+      missing |=
+      lease[kAllRow][m] - (current[kAllRow][m] + (c.up[m] - c.down[m]))),
+     ...);
+    if (ABSL_PREDICT_FALSE(missing < 0)) return false;
+    ((current[row][m] += c.up[m] - c.down[m],
+      current[kAllRow][m] += c.up[m] - c.down[m], allocated[row][m] += c.up[m]),
+     ...);
     return true;
   }
 };
