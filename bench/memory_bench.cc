@@ -17,8 +17,8 @@ namespace {
 // Room for a million blocks, of which the simulator fills each fresh segment.
 void Start() {
   static const bool started = [] {
-    bench::Check(bench::Value(devrt::Simulator::Get("mtia"))
-                     .Reset("memory=1GiB"));
+    bench::Check(
+        bench::Value(devrt::Simulator::Get("mtia")).Reset("memory=1GiB"));
     return true;
   }();
   benchmark::DoNotOptimize(started);

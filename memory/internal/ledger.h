@@ -92,7 +92,7 @@ struct alignas(64) LedgerShard {
   // inline: where a caller's change is known, lanes that do not change cost
   // nothing, and the change itself stays out of memory.
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool Apply(Row row, const Change& c) {
-    return ApplyLanes(row, c, std::make_index_sequence<kUnusedMetric>());
+    return ApplyLanes(row, c, std::make_index_sequence<kMetrics>());
   }
 
  private:

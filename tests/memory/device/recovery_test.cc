@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Requests that find no room, in the order of 2.6; failures of the driver at
+// each call; lost devices.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/memory/device/cache_fixture.h"
+
+namespace devrt::testing {
+namespace {
+
+using internal::kMiB;
+using ::testing::HasSubstr;
+
+class MemoryRecovery : public DeviceCacheTest {};
+
+// F7: the block that is waited for in the request's own recovery is found.
+TEST_F(MemoryRecovery, F7SearchesAgainAfterTheWait) {
+  Stream s = NewStream();
+  Stream other = NewStream();
+  char* x = New(s, 150 * kMiB);
+  EXPECT_OK(Spin(other, kLong));
+  EXPECT_OK(RecordStream(x, other));
+  EXPECT_OK(FreeMemory(x));
+  char* y = New(s, 150 * kMiB);  // waits for `other`
+  EXPECT_EQ(y, x);
+  EXPECT_EQ(Read().num_sync_all_streams, 1);
+  EXPECT_EQ(Read().num_alloc_retries, 1);
+  EXPECT_EQ(Read().num_device_alloc, 1);
+  EXPECT_EQ(Read().num_ooms, 0);
+  EXPECT_OK(FreeMemory(y));
+}
+
+TEST_F(MemoryRecovery, CachedSegmentsGoBackAsFarAsNeeded) {
+  Stream s = NewStream();
+  std::vector<char*> x;
+  for (int i = 0; i < 5; ++i) x.push_back(New(s, 40 * kMiB));
+  for (char* p : x) EXPECT_OK(FreeMemory(p));
+  EXPECT_OK(s.Synchronize());
+  char* large = New(s, 60 * kMiB);
+  EXPECT_EQ(Read().num_alloc_retries, 1);
+  EXPECT_EQ(Read().num_device_free, 2) << "40 + 40 MiB are enough";
+  EXPECT_EQ(Read().num_sync_all_streams, 0);
+  EXPECT_OK(FreeMemory(large));
+}
+
+// Step 8: memory whose last use is not over is waited for, not given away.
+TEST_F(MemoryRecovery, TheLastStepWaitsForTheStreamsWork) {
+  Stream s = NewStream();
+  char* x = New(s, 150 * kMiB);
+  EXPECT_OK(Spin(s, kLong));
+  EXPECT_OK(FillAsync(s, x, 1, 4096));
+  EXPECT_OK(FreeMemory(x));
+  char* y = New(s, 160 * kMiB);
+  EXPECT_EQ(Read().num_device_free, 1);
+  EXPECT_OK(FreeMemory(y));
+}
+
+TEST_F(MemoryRecovery, CallbacksMakeRoom) {
+  Stream s = NewStream();
+  char* spare = New(s, 200 * kMiB);
+  std::vector<std::string> calls;
+  const uint64_t first = AddOutOfMemoryCallback([&](Device d, uint64_t bytes) {
+    EXPECT_EQ(d, dev());
+    EXPECT_EQ(bytes, 190 * kMiB);
+    calls.push_back("first");
+    return false;
+  });
+  const uint64_t second = AddOutOfMemoryCallback([&](Device, uint64_t) {
+    calls.push_back("second");
+    EXPECT_OK(FreeMemory(spare));
+    return true;
+  });
+  char* x = New(s, 190 * kMiB);
+  EXPECT_EQ(x, spare);
+  EXPECT_EQ(calls, (std::vector<std::string>{"first", "second"}));
+  EXPECT_EQ(Read().num_alloc_retries, 0);
+  RemoveOutOfMemoryCallback(first);
+  RemoveOutOfMemoryCallback(second);
+  EXPECT_OK(FreeMemory(x));
+}
+
+TEST_F(MemoryRecovery, AFailedRequestChangesNothingElse) {
+  Stream s = NewStream();
+  char* held = New(s, 200 * kMiB);
+  const MemoryStatistics before = Read();
+  const absl::Status full = AllocateMemory(s, 100 * kMiB).status();
+  EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
+  const MemoryStatistics after = Read();
+  EXPECT_EQ(after.num_ooms, 1);
+  EXPECT_EQ(after.num_alloc_retries, 1);
+  EXPECT_EQ(after.allocation.all.allocated, before.allocation.all.allocated);
+  EXPECT_EQ(after.active_bytes.all.allocated,
+            before.active_bytes.all.allocated);
+  EXPECT_EQ(after.reserved_bytes.all.peak, before.reserved_bytes.all.peak);
+  char* small = New(s, kMiB);  // C62
+  EXPECT_OK(FreeMemory(small));
+  EXPECT_OK(FreeMemory(held));
+}
+
+// Each allocation of the driver fails in turn, with no room and otherwise: an
+// answer each time, no leak, figures that hold.
+TEST_F(MemoryRecovery, EachNativeAllocationFailsInTurn) {
+  for (const int32_t code : {2, 46}) {  // out of memory; busy, not sticky
+    for (uint32_t nth = 1; nth <= 6; ++nth) {
+      SCOPED_TRACE(::testing::Message() << "code " << code << " nth " << nth);
+      std::optional<Stream> s = NewStream();
+      SimulatedFault fault;
+      fault.kind = SimulatedFault::Kind::kApi;
+      fault.nth = nth;
+      fault.native_code = code;
+      fault.where = "alloc";
+      ASSERT_OK(sim().InjectFault(fault));
+      std::vector<void*> live;
+      for (const uint64_t bytes :
+           {uint64_t{512}, 3 * kMiB, 12 * kMiB, 30 * kMiB, 40 * kMiB}) {
+        absl::StatusOr<void*> made = AllocateMemory(*s, bytes);
+        if (made.ok()) {
+          live.push_back(*made);
+        } else {
+          EXPECT_EQ(code, 46);
+          EXPECT_NE(made.status().code(), absl::StatusCode::kOk);
+        }
+      }
+      EXPECT_EQ(Read().allocation.all.current,
+                static_cast<int64_t>(live.size()));
+      for (void* p : live) EXPECT_OK(FreeMemory(p));
+      ExpectNothingLeft();
+      EXPECT_EQ(sim().Stats()->live_blocks, 0u);
+      s.reset();
+      Reset("memory=256MiB");  // drops a fault that was not reached
+    }
+  }
+}
+
+TEST_F(MemoryRecovery, QuarantineKeepsFreesWorking) {
+  std::optional<Stream> stream = NewStream();
+  std::optional<Stream> other = NewStream();
+  const StreamRef s = *stream;
+  char* x = New(s, 4096);
+  char* marked = New(s, 4096);
+  EXPECT_OK(RecordStream(marked, *other));
+  SimulatedFault fault;
+  fault.kind = SimulatedFault::Kind::kLost;
+  fault.native_code = 46;
+  ASSERT_OK(sim().InjectFault(fault));
+  (void)s.Synchronize();
+  EXPECT_FALSE(AllocateMemory(s, 512).ok());
+  EXPECT_OK(FreeMemory(x));
+  EXPECT_OK(FreeMemory(marked));
+  EXPECT_EQ(FreeMemory(x).code(), absl::StatusCode::kInvalidArgument);
+  const absl::Status lost = AllocateMemory(s, 512).status();
+  EXPECT_THAT(std::string(lost.message()), HasSubstr("quarantined"));
+  EXPECT_FALSE(EmptyCache(dev()).ok());
+  EXPECT_EQ(Read().allocation.all.current, 0);
+  EXPECT_EQ(Read().active_bytes.all.current, 0);
+  stream.reset();
+  other.reset();
+  Reset("memory=256MiB");
+  EXPECT_EQ(Read().reserved_bytes.all.current, 0);
+  Stream fresh = NewStream();
+  char* y = New(fresh, 512);
+  EXPECT_OK(FreeMemory(y));
+}
+
+}  // namespace
+}  // namespace devrt::testing

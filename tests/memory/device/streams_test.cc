@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Blocks that several streams use: uses, pending frees, reuse between streams.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/memory/device/cache_fixture.h"
+
+namespace devrt::testing {
+namespace {
+
+using internal::kMiB;
+
+class MemoryStreams : public DeviceCacheTest {};
+
+// test_cuda's record_stream: a mark covers what is submitted up to the free,
+// and the block comes back to the same place.
+TEST_F(MemoryStreams, SeedRecordStream) {
+  Stream side = NewStream();
+  Stream current = NewStream();
+  Flag gate = NewFlag();
+  char* x = New(side, 512);
+  EXPECT_OK(FillAsync(side, x, 1, 512));
+  EXPECT_OK(current.Wait(side));
+  EXPECT_OK(RecordStream(x, current));
+  EXPECT_OK(gate.WaitOn(current));
+  // Pinned: a copy to pageable memory would wait.
+  absl::StatusOr<void*> host = AllocateHost(dev(), 512);
+  ASSERT_OK(host.status());
+  EXPECT_OK(CopyAsync(current, *host, x, 512));  // after the mark
+  EXPECT_OK(FreeMemory(x));
+  EXPECT_EQ(Read().allocation.all.current, 0);
+  EXPECT_EQ(Read().active_bytes.all.current, 512);
+  char* other = New(side, 512);
+  EXPECT_NE(other, x);
+  EXPECT_OK(FillAsync(side, other, 9, 512));
+  EXPECT_OK(gate.Set());
+  EXPECT_OK(current.Synchronize());
+  EXPECT_EQ(std::string(static_cast<char*>(*host), 512),
+            std::string(512, '\1'));
+  EXPECT_OK(FreeHost(*host));
+  char* again = New(side, 512);
+  EXPECT_EQ(again, x);
+  EXPECT_OK(FreeMemory(again));
+  EXPECT_OK(FreeMemory(other));
+}
+
+// test_cuda's record_stream_on_shifted_view, with the marked stream stuck
+// until after the allocating one was synchronised: nothing waits for the device
+// (F14), and an empty view at the very end counts (F17).
+TEST_F(MemoryStreams, SeedRecordStreamOnShiftedView) {
+  for (const uint64_t bytes : {uint64_t{40}, uint64_t{512}, 2 * kMiB}) {
+    SCOPED_TRACE(bytes);
+    Stream side = NewStream();
+    Stream marked = NewStream();
+    Flag gate = NewFlag();
+    char* base = New(side, bytes);
+    EXPECT_OK(gate.WaitOn(marked));
+    EXPECT_OK(RecordStream(base + bytes, marked));
+    EXPECT_OK(FreeMemory(base));
+    EXPECT_OK(side.Synchronize());
+    char* next = New(side, bytes);
+    EXPECT_NE(next, base);
+    EXPECT_OK(gate.Set());
+    EXPECT_OK(marked.Synchronize());
+    EXPECT_OK(FreeMemory(next));
+    ExpectNothingLeft();
+  }
+}
+
+TEST_F(MemoryStreams, UnknownPointersAreErrors) {
+  Stream s = NewStream();
+  Stream other = NewStream();
+  int local = 0;
+  EXPECT_EQ(RecordStream(&local, other).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(RecordStream(nullptr, other).code(),
+            absl::StatusCode::kInvalidArgument);
+  char* x = New(s, 4096);
+  EXPECT_OK(FreeMemory(x));
+  EXPECT_EQ(RecordStream(x, other).code(), absl::StatusCode::kInvalidArgument);
+}
+
+// F15: devrt's own operations are noted as of their submission; later work of
+// that stream does not hold the block back.
+TEST_F(MemoryStreams, F15UsesAreVersionedAtSubmission) {
+  Stream home = NewStream();
+  Stream other = NewStream();
+  Flag first = NewFlag();
+  Flag later = NewFlag();
+  char* x = New(home, 4096);
+  EXPECT_OK(home.Synchronize());
+  EXPECT_OK(first.WaitOn(other));
+  EXPECT_OK(FillAsync(other, x, 1, 4096));
+  EXPECT_OK(later.WaitOn(other));  // no use of x
+  EXPECT_OK(FreeMemory(x));
+  char* y = New(home, 4096);
+  EXPECT_NE(y, x);
+  EXPECT_OK(first.Set());
+  // Polls until the fill is seen at its end; `later` is not set meanwhile.
+  char* again = nullptr;
+  for (int look = 0; look < 1000 && again != x; ++look) {
+    if (again != nullptr) EXPECT_OK(FreeMemory(again));
+    again = New(home, 4096);
+  }
+  EXPECT_EQ(again, x);
+  EXPECT_OK(later.Set());
+  EXPECT_OK(FreeMemory(again));
+  EXPECT_OK(FreeMemory(y));
+}
+
+// One stream that is stuck holds back what it uses and nothing else.
+TEST_F(MemoryStreams, F9OneStuckStream) {
+  Stream home = NewStream();
+  Stream stuck = NewStream();
+  Stream fine = NewStream();
+  Flag gate = NewFlag();
+  EXPECT_OK(gate.WaitOn(stuck));
+  char* held = New(home, 4096);
+  EXPECT_OK(RecordStream(held, stuck));
+  EXPECT_OK(FreeMemory(held));
+  for (int i = 0; i < 20; ++i) {
+    char* x = New(home, 4096);
+    EXPECT_NE(x, held);
+    EXPECT_OK(FillAsync(fine, x, 1, 4096));
+    EXPECT_OK(FreeMemory(x));
+    EXPECT_OK(fine.Synchronize());
+  }
+  EXPECT_EQ(Read().active.all.current, 2) << "held, and the last one";
+  EXPECT_OK(gate.Set());
+}
+
+TEST_F(MemoryStreams, FreeInTheOrderOfAnotherStream) {
+  Stream home = NewStream();
+  Stream other = NewStream();
+  Flag gate = NewFlag();
+  char* x = New(home, 4096);
+  EXPECT_OK(other.Wait(home));
+  EXPECT_OK(gate.WaitOn(other));
+  EXPECT_OK(FillAsync(other, x, 1, 4096));
+  EXPECT_OK(FreeMemory(x, other));
+  char* y = New(home, 4096);
+  EXPECT_NE(y, x);
+  // Ordered by an event: no host needs to see the end.
+  EXPECT_OK(FreeMemory(y));
+  EXPECT_OK(gate.Set());
+  EXPECT_OK(other.Synchronize());
+  EXPECT_EQ(New(home, 4096), x);
+  EXPECT_OK(FreeMemory(x));
+}
+
+// A use that the block's own stream is after needs no wait at all.
+TEST_F(MemoryStreams, AnEventOrdersInPlaceOfAWait) {
+  Stream home = NewStream();
+  Stream other = NewStream();
+  Flag gate = NewFlag();
+  char* x = New(home, 4096);
+  EXPECT_OK(gate.WaitOn(other));
+  EXPECT_OK(FillAsync(other, x, 1, 4096));
+  EXPECT_OK(home.Wait(other));
+  EXPECT_OK(FreeMemory(x));
+  EXPECT_EQ(New(home, 4096), x);
+  EXPECT_OK(FreeMemory(x));
+  EXPECT_OK(gate.Set());
+}
+
+// ---- Between streams --------------------------------------------------------
+
+TEST_F(MemoryStreams, AFreeSegmentMovesWhenItsUsesAreOver) {
+  Stream a = NewStream();
+  Stream b = NewStream();
+  Flag gate = NewFlag();
+  char* x = New(a, 30 * kMiB);
+  EXPECT_OK(gate.WaitOn(a));
+  EXPECT_OK(FreeMemory(x));
+  char* y = New(b, 30 * kMiB);
+  EXPECT_NE(y, x) << "a's work may use it";
+  EXPECT_OK(FreeMemory(y));
+  EXPECT_OK(gate.Set());
+  EXPECT_OK(a.Synchronize());
+  const int64_t segments = Read().num_device_alloc;
+  char* both[2] = {New(b, 30 * kMiB), New(b, 30 * kMiB)};
+  EXPECT_EQ(both[0] == x || both[1] == x, true);
+  EXPECT_EQ(Read().num_device_alloc, segments);
+  EXPECT_OK(FreeMemory(both[0]));
+  EXPECT_OK(FreeMemory(both[1]));
+}
+
+TEST_F(MemoryStreams, AnEventPassesABlockWithoutAHostWait) {
+  Stream a = NewStream();
+  Stream b = NewStream();
+  Flag gate = NewFlag();
+  char* x = New(a, 30 * kMiB);
+  EXPECT_OK(gate.WaitOn(a));
+  EXPECT_OK(FillAsync(a, x, 1, 4096));
+  EXPECT_OK(FreeMemory(x));
+  EXPECT_OK(b.Wait(a));
+  EXPECT_EQ(New(b, 30 * kMiB), x);
+  EXPECT_OK(FreeMemory(x));
+  EXPECT_OK(gate.Set());
+}
+
+// Of a segment that is in use a block is lent, and comes back when its
+// holder's stream was passed.
+TEST_F(MemoryStreams, ABlockIsLentAndComesBack) {
+  Stream a = NewStream();
+  Stream b = NewStream();
+  Flag gate = NewFlag();
+  char* kept = New(a, 512);
+  char* x = New(a, 512);
+  EXPECT_OK(FreeMemory(x));
+  EXPECT_OK(a.Synchronize());
+  char* lent = New(b, 512);
+  EXPECT_EQ(lent, x);
+  EXPECT_EQ(Read().segment.all.current, 1);
+  EXPECT_OK(gate.WaitOn(b));
+  EXPECT_OK(FillAsync(b, lent, 1, 512));
+  EXPECT_OK(FreeMemory(lent));
+  EXPECT_NE(New(a, 512), x) << "b's fill has not run";
+  EXPECT_OK(gate.Set());
+  EXPECT_OK(b.Synchronize());
+  EXPECT_EQ(New(a, 512), x);
+  EXPECT_OK(FreeMemory(x));
+  EXPECT_OK(FreeMemory(x + 512));
+  EXPECT_OK(FreeMemory(kept));
+}
+
+// By the rule of the default stream later work of a blocking one waits; seeing
+// that one idle says nothing about the default stream's work.
+TEST_F(MemoryStreams, TheDefaultStreamsRuleIsNotHandedOn) {
+  Stream blocking = NewBlocking();
+  Stream third = NewStream();
+  Flag gate = NewFlag();
+  char* x = New(blocking, 30 * kMiB);
+  EXPECT_OK(blocking.Synchronize());
+  EXPECT_OK(gate.WaitOn(DefaultStream(dev())));
+  EXPECT_OK(FillAsync(DefaultStream(dev()), x, 1, 4096));
+  EXPECT_OK(FreeMemory(x));
+  char* y = New(third, 30 * kMiB);
+  EXPECT_NE(y, x);
+  EXPECT_OK(gate.Set());
+  EXPECT_OK(dev().Synchronize());
+  EXPECT_OK(FreeMemory(y));
+}
+
+// ---- Streams that end -------------------------------------------------------
+
+// F20: what was freed on a stream that is gone is not taken for a new one's.
+TEST_F(MemoryStreams, F20BlocksOfAnEndedStreamWait) {
+  Flag gate = NewFlag();
+  char* x = nullptr;
+  {
+    Stream a = NewStream();
+    x = New(a, 30 * kMiB);
+    EXPECT_OK(gate.WaitOn(a));
+    EXPECT_OK(FillAsync(a, x, 1, 4096));
+    EXPECT_OK(FreeMemory(x));
+  }
+  Stream b = NewStream();
+  char* y = New(b, 30 * kMiB);
+  EXPECT_NE(y, x);
+  EXPECT_OK(gate.Set());
+  EXPECT_OK(dev().Synchronize());
+  char* z = New(b, 30 * kMiB);
+  EXPECT_EQ(z, x) << "its stream is over, and nothing uses it";
+  EXPECT_OK(FreeMemory(y));
+  EXPECT_OK(FreeMemory(z));
+}
+
+TEST_F(MemoryStreams, ABlockOutlivesItsStream) {
+  Flag gate = NewFlag();
+  char* x = nullptr;
+  {
+    Stream a = NewStream();
+    x = New(a, 30 * kMiB);
+    EXPECT_OK(gate.WaitOn(a));
+    EXPECT_OK(FillAsync(a, x, 1, 4096));
+  }
+  EXPECT_OK(FreeMemory(x));  // as of a's end
+  Stream b = NewStream();
+  char* y = New(b, 30 * kMiB);
+  EXPECT_NE(y, x);
+  EXPECT_OK(gate.Set());
+  EXPECT_OK(dev().Synchronize());
+  char* z = New(b, 30 * kMiB);
+  EXPECT_EQ(z, x);
+  EXPECT_OK(FreeMemory(y));
+  EXPECT_OK(FreeMemory(z));
+}
+
+// F22: the marked stream is gone before the free.
+TEST_F(MemoryStreams, F22AMarkedStreamEndsBeforeTheFree) {
+  Stream home = NewStream();
+  Flag gate = NewFlag();
+  char* x = New(home, 4096);
+  {
+    Stream marked = NewStream();
+    EXPECT_OK(gate.WaitOn(marked));
+    EXPECT_OK(RecordStream(x, marked));
+    EXPECT_OK(FillAsync(marked, x, 1, 4096));
+  }
+  EXPECT_OK(FreeMemory(x));
+  char* y = New(home, 4096);
+  EXPECT_NE(y, x);
+  EXPECT_OK(gate.Set());
+  EXPECT_OK(dev().Synchronize());
+  EXPECT_EQ(New(home, 4096), x);
+  EXPECT_OK(FreeMemory(x));
+  EXPECT_OK(FreeMemory(y));
+}
+
+TEST_F(MemoryStreams, ManyStreamsLeaveNoPoolsBehind) {
+  internal::DeviceAllocator* allocator =
+      internal::DeviceAllocator::Of(dev().record());
+  for (int i = 0; i < 200; ++i) {
+    Stream s = NewStream();
+    char* x = New(s, 4096);
+    EXPECT_OK(FillAsync(s, x, 1, 4096));
+    EXPECT_OK(FreeMemory(x));
+    EXPECT_OK(s.Synchronize());
+  }
+  EXPECT_LE(allocator->Pools().size(), 30u);  // of all tests before, too
+  EXPECT_EQ(Read().segment.all.current, 1);
+}
+
+}  // namespace
+}  // namespace devrt::testing
