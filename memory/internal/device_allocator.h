@@ -119,6 +119,7 @@ class DeviceAllocator {
   int64_t CountLive();
   // See MemoryHooks and StreamEndHook.
   void Release();
+  void Settle();
   void EndStream(StreamRef stream);
 
  private:

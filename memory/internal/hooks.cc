@@ -68,6 +68,12 @@ void Release(DeviceRecord* device) {
   }
 }
 
+void Settle(DeviceRecord* device) {
+  if (DeviceAllocator* main = Existing(device)) {
+    for (DeviceAllocator* a : main->Family()) a->Settle();
+  }
+}
+
 void EndStream(StreamRef stream) {
   if (DeviceAllocator* main = Existing(stream.record()->device)) {
     for (DeviceAllocator* a : main->Family()) a->EndStream(stream);
@@ -83,7 +89,8 @@ void MarkUses(StreamRef stream, const UsedRange* ranges, size_t count) {
   }
 }
 
-constexpr MemoryHooks kHooks = {&FindLive, &FindFreed, &CountLive, &Release};
+constexpr MemoryHooks kHooks = {&FindLive, &FindFreed, &CountLive, &Release,
+                                &Settle};
 
 }  // namespace
 

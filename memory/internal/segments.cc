@@ -227,6 +227,17 @@ absl::Status DeviceAllocator::EmptyCache() {
   return absl::OkStatus();
 }
 
+// So that Release, which may ask nobody any more, finds what is over.
+void DeviceAllocator::Settle() {
+  if (!IsOpen(device_)) return;
+  for (BlockPool* pool : Pools()) {
+    if (pool->free_bytes() == 0) continue;
+    Timeline* timeline = pool->timeline();
+    if (!timeline->IsComplete(timeline->Now() - 1)) timeline->Poll(true);
+  }
+  if (!pending_.empty()) pending_.Poll(SIZE_MAX);
+}
+
 // Nobody holds a block: the gate is closed, or was asked under all locks.
 void DeviceAllocator::Release() {
   if (TakesHandlesBack(device_)) {

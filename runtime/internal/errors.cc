@@ -180,8 +180,10 @@ absl::Status RunSynchronizeHook(DeviceRecord* device,
 }
 
 void RunSettleHook(DeviceRecord* device) {
+  if (InHostFunction()) return;
+  if (const MemoryHooks* hooks = GetMemoryHooks()) hooks->settle(device);
   const SettleHook hook = settle_hook.load(std::memory_order_acquire);
-  if (hook != nullptr && !InHostFunction()) hook(device);
+  if (hook != nullptr) hook(device);
 }
 
 void RunSettleHooks(const BackendRecord* backend) {

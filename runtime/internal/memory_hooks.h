@@ -26,6 +26,8 @@ struct MemoryHooks {
   int64_t (*count_live)(DeviceRecord* device);
   // As ReleaseHook, and before it: gives cached memory back.
   ReleaseHook release;
+  // As SettleHook, and before it: looks once for work that is over.
+  SettleHook settle;
 };
 
 // Once; `hooks` live for ever.
