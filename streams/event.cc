@@ -54,6 +54,23 @@ void NoteRecorded(EventRecord* record) {
   record->recorded.store(true, std::memory_order_release);
 }
 
+// Records by `record`, and keeps what the capture is ordered after.  What other
+// processes record is not seen here: their events stay unknown.
+template <typename Record>
+absl::Status RecordNoted(EventRecord* event, const StreamTarget& t,
+                         Record record) {
+  CaptureOrder& capture = event->capture;
+  Timeline* const timeline = t.timeline();
+  const uint64_t token = capture.Begin();
+  const uint64_t epoch = timeline->BeginLook();
+  const bool noted = CaptureOrder::IsAlone(token) && timeline->IsHere() &&
+                     (event->flags & DEVRT_EVENT_IPC) == 0;
+  if (noted) timeline->NoteCapture(epoch, &capture);
+  absl::Status status = record();
+  capture.End(token, noted && status.ok());
+  return status;
+}
+
 // The newest capture is over, which was `token`'s at some time before: if it
 // is still that one, its streams have come so far.
 void CompleteCapture(const EventRecord& record, uint64_t token) {
@@ -61,7 +78,7 @@ void CompleteCapture(const EventRecord& record, uint64_t token) {
   if (token == 0 || !record.capture.Read(token, &captured)) return;
   captured.point.timeline->Complete(captured.point.epoch);
   for (size_t i = 0; i < captured.order.count; ++i) {
-    const OrderPoint& point = captured.order.points[i];
+    const Order::Point& point = captured.order.points[i];
     point.timeline->Complete(point.epoch);
   }
 }
@@ -116,19 +133,14 @@ absl::Status EventRef::Record(StreamRef stream, CallSite site) const {
         DeviceStreams::Of(t.device)->events.EnsureHandle(record_));
     handle = record_->handle.load(std::memory_order_acquire);
   }
-  // What other processes record is not seen here: their events stay unknown.
-  internal::CaptureOrder& capture = record_->capture;
-  internal::Timeline* const timeline = t.timeline();
-  const bool notes =
-      (record_->flags & DEVRT_EVENT_IPC) == 0 && timeline->IsHere();
-  const uint64_t token = capture.Begin();
-  const uint64_t epoch = timeline->BeginLook();
-  const bool noted = notes && internal::CaptureOrder::IsAlone(token);
-  if (noted) timeline->NoteCapture(epoch, &capture);
-  absl::Status status =
-      FromPlugin(t.device, t.ops().event_record(t.self(), handle, t.handle),
-                 "event record");
-  capture.End(token, noted && status.ok());
+  const auto record = [&] {
+    return FromPlugin(t.device,
+                      t.ops().event_record(t.self(), handle, t.handle),
+                      "event record");
+  };
+  absl::Status status = internal::AnyoneNotes()
+                            ? internal::RecordNoted(record_, t, record)
+                            : record();
   t.MarkDirty();
   if (status.ok()) internal::NoteRecorded(record_);
   return status;

@@ -80,7 +80,7 @@ absl::StatusOr<bool> StreamRef::Query(CallSite site) const {
   StreamTarget t;
   DEVRT_RETURN_IF_ERROR(internal::LookAt(*this, "Query", site, &t));
   t.record->dirty.store(false, std::memory_order_relaxed);
-  const uint64_t epoch = t.timeline()->BeginLook();
+  const uint64_t epoch = t.timeline()->BeginLookIfNoted();
   uint32_t done = 0;
   absl::Status status =
       FromPlugin(t.device, t.ops().stream_query(t.self(), t.handle, &done),
@@ -99,7 +99,7 @@ absl::Status StreamRef::Synchronize(CallSite site) const {
   StreamTarget t;
   DEVRT_RETURN_IF_ERROR(internal::UseStream(*this, "Synchronize", site, &t));
   t.record->dirty.store(false, std::memory_order_relaxed);
-  const uint64_t epoch = t.timeline()->BeginLook();
+  const uint64_t epoch = t.timeline()->BeginLookIfNoted();
   absl::Status status =
       FromPlugin(t.device, t.ops().stream_sync(t.self(), t.handle),
                  "stream synchronisation");

@@ -9,8 +9,8 @@
 namespace devrt::internal {
 
 void Order::Add(OrderPoint point) {
-  OrderPoint* const end = points + count;
-  OrderPoint* place = std::find_if(points, end, [&](const OrderPoint& p) {
+  Point* const end = points + count;
+  Point* place = std::find_if(points, end, [&](const Point& p) {
     return p.timeline == point.timeline;
   });
   if (place != end) {
@@ -21,7 +21,7 @@ void Order::Add(OrderPoint point) {
     --place;  // the oldest is forgotten
   }
   std::move_backward(points, place, place + 1);
-  points[0] = point;
+  points[0] = {point.timeline, point.epoch};
 }
 
 uint64_t Order::EpochOf(const Timeline* timeline) const {
@@ -32,9 +32,9 @@ uint64_t Order::EpochOf(const Timeline* timeline) const {
 }
 
 void Order::DropComplete() {
-  OrderPoint* const end = std::remove_if(
-      points, points + count,
-      [](const OrderPoint& p) { return p.timeline->IsComplete(p.epoch); });
+  Point* const end = std::remove_if(points, points + count, [](const Point& p) {
+    return p.timeline->IsComplete(p.epoch);
+  });
   count = static_cast<size_t>(end - points);
 }
 
@@ -67,7 +67,7 @@ bool CaptureOrder::Read(uint64_t token, Captured* captured) const {
     order.points[i] = {kept[i].timeline.load(std::memory_order_acquire),
                        kept[i].epoch.load(std::memory_order_acquire)};
   }
-  return state_.load(std::memory_order_acquire) == token;
+  return begun_.load(std::memory_order_acquire) == token;
 }
 
 }  // namespace devrt::internal

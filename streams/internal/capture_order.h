@@ -19,7 +19,7 @@
 //   Captured captured;
 //   if (token != 0 && capture.Read(token, &captured)) ... it was this one
 //
-// Threads: any.  No locks: two locked additions for a record, loads for a wait.
+// Threads: any.  No locks: one locked addition for a record, loads for a wait.
 
 #ifndef DEVRT_STREAMS_INTERNAL_CAPTURE_ORDER_H_
 #define DEVRT_STREAMS_INTERNAL_CAPTURE_ORDER_H_
@@ -42,8 +42,12 @@ struct OrderPoint {
 // forgotten.
 struct Order {
   static constexpr size_t kKept = 16;
+  struct Point {  // not filled when made: there are many
+    Timeline* timeline;
+    uint64_t epoch;
+  };
   size_t count = 0;
-  OrderPoint points[kKept];
+  Point points[kKept];
 
   // Joins `point`: a later one of its timeline stays.
   void Add(OrderPoint point);
@@ -66,8 +70,12 @@ class CaptureOrder {
   CaptureOrder& operator=(const CaptureOrder&) = delete;
   ~CaptureOrder();
 
-  uint64_t Begin() { return state_.fetch_add(kRecord + 1) + kRecord + 1; }
-  static bool IsAlone(uint64_t token) { return (token & kUnderWay) == 1; }
+  uint64_t Begin() {
+    const uint64_t before = begun_.fetch_add(1);
+    const bool alone = ended_.load(std::memory_order_acquire) == before;
+    return (before + 1) << 1 | static_cast<uint64_t>(alone);
+  }
+  static bool IsAlone(uint64_t token) { return (token & 1) != 0; }
   // Before the native record, whose stream has waited for `order`; nullptr:
   // for nothing.  Only while alone.
   void Note(OrderPoint point, const Order* order) {
@@ -79,30 +87,32 @@ class CaptureOrder {
   }
   // `noted`: Note was called and the record took effect.
   void End(uint64_t token, bool noted) {
-    if (noted) known_.store(token & ~kUnderWay, std::memory_order_release);
-    state_.fetch_sub(1, std::memory_order_release);
+    const uint64_t number = token >> 1;
+    if (noted) known_.store(number, std::memory_order_release);
+    // A plain store may hide the end of another record that came meanwhile:
+    // then no record of this life is alone any more, which is safe.
+    if (IsAlone(token) && begun_.load(std::memory_order_relaxed) == number) {
+      ended_.store(number, std::memory_order_release);
+    } else {
+      ended_.fetch_add(1, std::memory_order_release);
+    }
   }
   // The event begins a new life; nobody else has it.
   void Forget() {
-    state_.store(state_.load(std::memory_order_relaxed) + kRecord,
-                 std::memory_order_relaxed);
+    const uint64_t begun = begun_.load(std::memory_order_relaxed) + 1;
+    begun_.store(begun, std::memory_order_relaxed);
+    ended_.store(begun, std::memory_order_relaxed);
   }
 
   // A token for Read; 0 while the capture is unknown.
   uint64_t Known() const {
-    const uint64_t state = state_.load(std::memory_order_acquire);
-    const bool known = (state & kUnderWay) == 0 &&
-                       known_.load(std::memory_order_acquire) == state;
-    return known ? state : 0;
+    const uint64_t begun = begun_.load(std::memory_order_acquire);
+    return known_.load(std::memory_order_acquire) == begun ? begun : 0;
   }
   // False if another record began since Known().
   bool Read(uint64_t token, Captured* captured) const;
 
  private:
-  // state_: records under way in the low bits, records begun above.
-  static constexpr uint64_t kUnderWay = 0xffff;
-  static constexpr uint64_t kRecord = kUnderWay + 1;
-
   struct Kept {
     std::atomic<Timeline*> timeline{nullptr};
     std::atomic<uint64_t> epoch{0};
@@ -110,8 +120,9 @@ class CaptureOrder {
 
   void NoteOrder(const Order* order);
 
-  std::atomic<uint64_t> state_{0};
-  std::atomic<uint64_t> known_{0};  // the state that what follows belongs to
+  std::atomic<uint64_t> begun_{0};  // records
+  std::atomic<uint64_t> ended_{0};  // never more than have
+  std::atomic<uint64_t> known_{0};  // the record that what follows is of
   std::atomic<Timeline*> timeline_{nullptr};
   std::atomic<uint64_t> epoch_{0};
   std::atomic<size_t> count_{0};

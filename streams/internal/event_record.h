@@ -26,9 +26,9 @@ struct EventRecord {
   std::atomic<bool> recorded{false};  // in this life
   std::atomic<devrt_event> handle{nullptr};
   std::atomic<uint64_t> native{0};  // id: the native handle's value
-  CaptureOrder capture;  // unknown for one that other processes may record
   EventRecord* next = nullptr;
-  uint64_t lives = 0;  // serials so far; its maker's and its pool's
+  uint64_t lives = 0;    // serials so far; its maker's and its pool's
+  CaptureOrder capture;  // unknown for one that other processes may record
 };
 
 absl::Status StaleEventError(EventRef event, const char* call);

@@ -71,7 +71,8 @@ void Timeline::Join(const Captured& captured) {
   };
   order->DropComplete();
   for (size_t i = captured.order.count; i > 0; --i) {
-    add(captured.order.points[i - 1]);
+    const Order::Point& p = captured.order.points[i - 1];
+    add({p.timeline, p.epoch});
   }
   add(captured.point);
   has_order_.store(order->count != 0, std::memory_order_release);

@@ -11,6 +11,10 @@
 //   the look saw the end     timeline.Complete(e);
 //   later, from any thread   timeline.IsComplete(p.epoch)
 //
+// Programs without a memory layer pay nothing: until SetStreamEndHook, which
+// comes before the first point is noted and is not taken back, looks of the
+// program's own and its records leave timelines alone.
+//
 // A look that began at epoch e covers every use whose Now() was at most e: the
 // use was enqueued before it read the epoch, and the look raised the epoch
 // before it went to the driver, which orders both (R4).  A submission costs
@@ -84,6 +88,9 @@ class Timeline {
   uint64_t Now() const { return epoch_.load(std::memory_order_acquire); }
   // Before a native record, query or wait.
   uint64_t BeginLook() { return epoch_.fetch_add(1); }
+  // The same for looks of the program's own: 0, which completes nothing, where
+  // nobody notes points.
+  inline uint64_t BeginLookIfNoted();
   // What was looked at at `epoch` is over.  Publishes with release: what this
   // thread has seen is seen by who finds IsComplete.
   void Complete(uint64_t epoch) {
@@ -268,6 +275,9 @@ inline void NoteUses(StreamRef stream, const UsedRange* ranges, size_t count) {
 // Whether anybody notes points at all.
 inline bool AnyoneNotes() {
   return g_stream_end_hook.load(std::memory_order_acquire) != nullptr;
+}
+inline uint64_t Timeline::BeginLookIfNoted() {
+  return AnyoneNotes() ? BeginLook() : 0;
 }
 inline void NoteStreamEnd(StreamRef stream) {
   const StreamEndHook hook = g_stream_end_hook.load(std::memory_order_acquire);
