@@ -95,6 +95,21 @@ struct alignas(64) Block {
 };
 static_assert(sizeof(Block) == 64, "one line of the cache");
 
+// For stale readers: any value that was ever there will do.
+template <typename T>
+class RelaxedPointer {
+ public:
+  RelaxedPointer& operator=(T* pointer) {
+    pointer_.store(pointer, std::memory_order_relaxed);
+    return *this;
+  }
+  operator T*() const { return pointer_.load(std::memory_order_relaxed); }
+  T* operator->() const { return *this; }
+
+ private:
+  std::atomic<T*> pointer_{nullptr};
+};
+
 // Made once, used again, never freed: a stale pointer from the AddressMap finds
 // `pool` null or a range that does not hold the address.
 struct Segment {
@@ -104,7 +119,7 @@ struct Segment {
   std::atomic<uint64_t> size{0};  // of an expandable one: what is reserved
   bool small = false;
   bool expandable = false;
-  DeviceAllocator* allocator = nullptr;
+  RelaxedPointer<DeviceAllocator> allocator;
   // Changes only while the segment is wholly free (BlockPool::TakeSegment).
   std::atomic<BlockPool*> pool{nullptr};
 

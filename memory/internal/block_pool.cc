@@ -2,6 +2,8 @@
 
 #include "devrt/memory/internal/block_pool.h"
 
+#include <utility>
+
 // For the two calls that are to be fast.
 #define DEVRT_POOL_WORK_       \
   ABSL_ATTRIBUTE_ALWAYS_INLINE \
@@ -154,10 +156,13 @@ bool BlockPool::Return(Block* block, Ledger::Exclusive* all) {
 PoolAnswer BlockPool::Allocate(StreamRef stream, const PoolRequest& request,
                                Segment* fresh, void** pointer) {
   PoolAnswer answer = PoolAnswer::kDone;
+  // What was made for the request serves it, even where a block of that size
+  // would be too good for it (oversize).
+  const Segment* grown = nullptr;
   UnderLock([&](Ledger::Exclusive* all) DEVRT_POOL_WORK_ {
     if (ABSL_PREDICT_FALSE(fresh != nullptr)) {
       Adopt(fresh);
-      fresh = nullptr;
+      grown = std::exchange(fresh, nullptr);
     }
     if (ABSL_PREDICT_FALSE(serial() != stream.serial() || end_epoch_ != 0)) {
       answer = PoolAnswer::kMoved;
@@ -165,7 +170,10 @@ PoolAnswer BlockPool::Allocate(StreamRef stream, const PoolRequest& request,
       answer = PoolAnswer::kClosed;
     } else if (ABSL_PREDICT_FALSE(pending_ != 0 && !request.polled)) {
       answer = PoolAnswer::kPending;
-    } else if (Block* block = Best(request);
+    } else if (Block* block =
+                   ABSL_PREDICT_FALSE(grown != nullptr && IsWhole(grown))
+                       ? grown->table
+                       : Best(request);
                ABSL_PREDICT_FALSE(block == nullptr)) {
       answer = PoolAnswer::kNoBlock;
     } else {

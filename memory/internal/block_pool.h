@@ -223,6 +223,12 @@ class alignas(64) BlockPool {
   }
 
   Block* Best(const PoolRequest& request) const DEVRT_REQUIRES(lock_);
+  // Here, and free from end to end.
+  bool IsWhole(const Segment* segment) const DEVRT_REQUIRES(lock_) {
+    return segment->pool.load(std::memory_order_relaxed) == this &&
+           segment->table->use == BlockUse::kFree &&
+           segment->table->bytes() == segment->bytes();
+  }
   void Insert(Block* block) DEVRT_REQUIRES(lock_);
   void Remove(Block* block) DEVRT_REQUIRES(lock_);
   void Adopt(Segment* segment) DEVRT_REQUIRES(lock_);

@@ -149,8 +149,13 @@ absl::StatusOr<void*> DeviceAllocator::Allocate(const MemoryRequest& request) {
 
 inline absl::StatusOr<void*> DeviceAllocator::HandedOut(
     const MemoryRequest& request, const PoolRequest& wanted, void* pointer) {
-  if (ABSL_PREDICT_FALSE(wanted.size >= wanted.max_split_size)) {
-    ledger_.CountOversizeAllocation(1);
+  if (ABSL_PREDICT_FALSE(wanted.max_split_size != UINT64_MAX)) {
+    // The caller's already: nobody else looks at it.
+    const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+    const Segment* segment = AddressMap::Get().Find(pointer);
+    if (segment->Beginning(address)->oversize) {
+      ledger_.CountOversizeAllocation(1);
+    }
   }
   if (ABSL_PREDICT_FALSE(suballocation_.table != nullptr)) {
     const devrt_stream handle =

@@ -3,8 +3,8 @@
 // A lock for short sections on one thread's usual path: one locked instruction
 // to take it, a store to give it back.  12 ns a pair of calls less than
 // std::mutex, about (decision 12).  A thread that waits spins, then yields;
-// nothing is called, and no lock but another SpinLock is taken, while one is
-// held.
+// nothing is called, and no lock but another SpinLock or a leaf (a timeline's)
+// is taken, while one is held.
 
 #ifndef DEVRT_MEMORY_INTERNAL_SPIN_LOCK_H_
 #define DEVRT_MEMORY_INTERNAL_SPIN_LOCK_H_

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "devrt/memory/internal/hot_settings.h"
 #include "tests/memory/device/cache_fixture.h"
 
 namespace devrt::testing {
@@ -134,6 +135,98 @@ TEST_F(MemoryRecovery, EachNativeAllocationFailsInTurn) {
       Reset("memory=256MiB");  // drops a fault that was not reached
     }
   }
+}
+
+// ---- Settings ---------------------------------------------------------------
+
+class MemorySettings : public DeviceCacheTest {
+ protected:
+  void TearDown() override {
+    internal::PublishSettings(AllocatorSettings());
+    DeviceCacheTest::TearDown();
+  }
+};
+
+TEST_F(MemorySettings, OversizeBlocksAreNotSplit) {
+  AllocatorSettings settings;
+  settings.max_split_size = 30 * kMiB;
+  internal::PublishSettings(settings);
+  Stream s = NewStream();
+  // Below the limit, though its segment is not.
+  char* below = New(s, 29 * kMiB + 512 * 1024);
+  EXPECT_OK(FreeMemory(below));
+  char* large = New(s, 40 * kMiB);
+  EXPECT_EQ(Read().oversize_allocations.current, 1);
+  EXPECT_EQ(Read().oversize_segments.current, 2);
+  EXPECT_OK(FreeMemory(large));
+  EXPECT_EQ(Read().oversize_allocations.current, 0);
+  // A request below the limit gets no block above it ...
+  char* small = New(s, 5 * kMiB);
+  EXPECT_NE(small, large);
+  EXPECT_NE(small, below);
+  // ... and one above it gets no block that is more than 20 MiB too large.
+  char* fits = New(s, 32 * kMiB);
+  EXPECT_EQ(fits, large);
+  EXPECT_EQ(Read().allocated_bytes.large_pool.current,
+            static_cast<int64_t>(45 * kMiB));
+  EXPECT_OK(FreeMemory(fits));
+  EXPECT_OK(FreeMemory(small));
+  EXPECT_EQ(Read().oversize_allocations.allocated,
+            Read().oversize_allocations.freed);
+}
+
+TEST_F(MemorySettings, GarbageIsCollectedOldestFirst) {
+  Stream s = NewStream();
+  char* old = New(s, 40 * kMiB);
+  char* young = New(s, 50 * kMiB);
+  EXPECT_OK(FreeMemory(old));
+  EXPECT_OK(FreeMemory(young));
+  young = New(s, 50 * kMiB);
+  EXPECT_OK(FreeMemory(young));
+  EXPECT_OK(s.Synchronize());
+  AllocatorSettings settings;
+  settings.garbage_collection_threshold =
+      80.0 * static_cast<double>(kMiB) /
+      static_cast<double>(dev().Properties()->total_memory);
+  internal::PublishSettings(settings);
+  char* more = New(s, 60 * kMiB);
+  EXPECT_EQ(Read().num_device_free, 1);
+  EXPECT_EQ(Read().reserved_bytes.all.current,
+            static_cast<int64_t>(110 * kMiB));
+  EXPECT_EQ(New(s, 50 * kMiB), young);
+  EXPECT_OK(FreeMemory(young));
+  EXPECT_OK(FreeMemory(more));
+}
+
+TEST_F(MemorySettings, DivisionsOfPowersOfTwo) {
+  AllocatorSettings settings;
+  settings.roundup_power2_divisions = std::vector<uint32_t>(17, 4);
+  internal::PublishSettings(settings);
+  EXPECT_EQ(internal::hot_settings.SizeOf(1), 512u);
+  EXPECT_EQ(internal::hot_settings.SizeOf(1200 * 1024), 1280u * 1024);
+  EXPECT_EQ(internal::hot_settings.SizeOf(kMiB), kMiB);
+  EXPECT_EQ(internal::hot_settings.SizeOf(9 * kMiB), 10 * kMiB);
+  EXPECT_EQ(internal::hot_settings.SizeOf(15 * kMiB), 16 * kMiB);
+  Stream s = NewStream();
+  char* x = New(s, 9 * kMiB);
+  EXPECT_EQ(Read().allocated_bytes.all.current,
+            static_cast<int64_t>(10 * kMiB));
+  EXPECT_EQ(Read().requested_bytes.all.current, static_cast<int64_t>(9 * kMiB));
+  EXPECT_OK(FreeMemory(x));
+}
+
+TEST_F(MemorySettings, NoReuseBetweenStreamsIfSet) {
+  AllocatorSettings settings;
+  settings.cross_stream_reuse = false;
+  internal::PublishSettings(settings);
+  Stream a = NewStream();
+  Stream b = NewStream();
+  char* x = New(a, 30 * kMiB);
+  EXPECT_OK(FreeMemory(x));
+  EXPECT_OK(a.Synchronize());
+  char* y = New(b, 30 * kMiB);
+  EXPECT_NE(y, x);
+  EXPECT_OK(FreeMemory(y));
 }
 
 TEST_F(MemoryRecovery, QuarantineKeepsFreesWorking) {
