@@ -2,14 +2,7 @@
 
 #include "devrt/memory/history.h"
 
-#include "devrt/memory/internal/history_ring.h"
-#include "devrt/memory/internal/unimplemented.h"
-
 namespace devrt {
-
-absl::Status RecordMemoryHistory(Device, std::optional<HistoryOptions>) {
-  return internal::NotBuilt("RecordMemoryHistory");
-}
 
 const char* ToString(MemoryAction action) {
   switch (action) {
@@ -47,14 +40,6 @@ const char* ToString(BlockState state) {
       return "unmapped";
   }
   return "unknown";
-}
-
-absl::StatusOr<MemorySnapshot> TakeMemorySnapshot(Device) {
-  return internal::NotBuilt("TakeMemorySnapshot");
-}
-
-absl::StatusOr<std::string> MemorySnapshotJson(Device) {
-  return internal::NotBuilt("MemorySnapshotJson");
 }
 
 }  // namespace devrt

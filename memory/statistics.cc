@@ -2,11 +2,39 @@
 
 #include "devrt/memory/statistics.h"
 
+#include "devrt/memory/internal/device_allocator.h"
+#include "devrt/memory/internal/hot_settings.h"
+
 namespace devrt {
 
-MemoryStatistics GetMemoryStatistics(Device) { return {}; }
-void ResetPeakMemoryStatistics(Device) {}
-void ResetAccumulatedMemoryStatistics(Device) {}
+namespace {
+
+// nullptr: nothing was ever allocated there.
+internal::Ledger* LedgerOf(Device device) {
+  internal::DeviceAllocator* allocator =
+      device.record()->allocator.load(std::memory_order_acquire);
+  return allocator == nullptr ? nullptr : &allocator->ledger();
+}
+
+}  // namespace
+
+MemoryStatistics GetMemoryStatistics(Device device) {
+  MemoryStatistics statistics;
+  if (internal::Ledger* ledger = LedgerOf(device)) statistics = ledger->Read();
+  const uint64_t most =
+      internal::hot_settings.max_split_size.load(std::memory_order_relaxed);
+  statistics.max_split_size =
+      most > INT64_MAX ? -1 : static_cast<int64_t>(most);
+  return statistics;
+}
+
+void ResetPeakMemoryStatistics(Device device) {
+  if (internal::Ledger* ledger = LedgerOf(device)) ledger->ResetPeak();
+}
+
+void ResetAccumulatedMemoryStatistics(Device device) {
+  if (internal::Ledger* ledger = LedgerOf(device)) ledger->ResetAccumulated();
+}
 
 PinnedStatistics GetPinnedStatistics(Backend) { return {}; }
 void ResetPeakPinnedStatistics(Backend) {}

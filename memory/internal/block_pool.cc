@@ -180,6 +180,8 @@ PoolAnswer BlockPool::Allocate(StreamRef stream, const PoolRequest& request,
       if (!HandOut(block, request, nullptr, all)) return false;
       *pointer = block->address();
       answer = PoolAnswer::kDone;
+      Tell(MemoryAction::kAlloc, *pointer, block->bytes(), serial(),
+           request.site);
     }
     return true;
   });
@@ -210,11 +212,19 @@ PoolAnswer BlockPool::Free(PoolReturn* request, Block** block) {
       found->mark = request->site;
       *block = found;
       answer = PoolAnswer::kUses;
+      Tell(MemoryAction::kFreeRequested, request->pointer, found->bytes(),
+           HolderOf(found), request->event_site);
       return true;
     }
     request->oversize = found->oversize;
+    const uint64_t bytes = found->bytes();
+    const uint64_t holder = HolderOf(found);
     if (!Return(found, all)) return false;
     found->mark = request->site;
+    for (const MemoryAction action :
+         {MemoryAction::kFreeRequested, MemoryAction::kFreeCompleted}) {
+      Tell(action, request->pointer, bytes, holder, request->event_site);
+    }
     return true;
   });
   return answer;
@@ -222,8 +232,15 @@ PoolAnswer BlockPool::Free(PoolReturn* request, Block** block) {
 
 bool BlockPool::Settle(Block* block) {
   const bool oversize = block->oversize;
-  UnderLock([&](Ledger::Exclusive* all) DEVRT_THREAD_ANNOTATION_(
-                no_thread_safety_analysis) { return Return(block, all); });
+  UnderLock([&](Ledger::Exclusive* all)
+                DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+                  const void* const pointer = block->address();
+                  const uint64_t bytes = block->bytes();
+                  const uint64_t holder = HolderOf(block);
+                  if (!Return(block, all)) return false;
+                  Tell(MemoryAction::kFreeCompleted, pointer, bytes, holder, 0);
+                  return true;
+                });
   return oversize;
 }
 

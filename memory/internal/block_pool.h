@@ -61,6 +61,11 @@
 
 namespace devrt::internal {
 
+// As programs know it (C100).
+inline uint64_t StreamId(uint64_t serial) {
+  return serial == kDefaultSerial ? 0 : serial;
+}
+
 // What a try under the lock came to.
 enum class PoolAnswer {
   kDone,
@@ -91,6 +96,7 @@ struct PoolReturn {
   void* pointer;
   const StreamRef* stream;  // nullptr: the holder's
   uint64_t site;            // PackSite
+  uint64_t event_site = 0;  // of the history
   bool claim = false;       // kUses even if there are none
   bool oversize = false;    // out: the block was one
 };
@@ -220,6 +226,18 @@ class alignas(64) BlockPool {
     }
     Ledger::Exclusive all(ledger_);
     work(&all);
+  }
+
+  // For the history, if there is one.
+  void Tell(MemoryAction action, const void* pointer, uint64_t bytes,
+            uint64_t stream, uint64_t site) const {
+    HistoryRing* const history = ledger_->history();
+    if (ABSL_PREDICT_TRUE(history == nullptr)) return;
+    history->Add(action, pointer, bytes, StreamId(stream), site);
+  }
+  // Where the block was handed out.
+  uint64_t HolderOf(const Block* block) const DEVRT_REQUIRES(lock_) {
+    return block->lent ? block->held.stream_serial : serial();
   }
 
   Block* Best(const PoolRequest& request) const DEVRT_REQUIRES(lock_);

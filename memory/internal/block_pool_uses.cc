@@ -250,6 +250,8 @@ PoolAnswer BlockPool::Lend(StreamRef stream, Timeline* taker,
         lent_.store(lent_ + 1, std::memory_order_relaxed);
         *pointer = block->address();
         answer = PoolAnswer::kDone;
+        Tell(MemoryAction::kAlloc, *pointer, block->bytes(), stream.serial(),
+             request.site);
         return true;
       }
       block = small ? small_.After(block) : large_.After(block);

@@ -11,7 +11,6 @@
 #include "devrt/memory/internal/address_map.h"
 #include "devrt/memory/internal/hooks.h"
 #include "devrt/memory/internal/hot_settings.h"
-#include "devrt/memory/internal/settings_state.h"
 #include "devrt/runtime/internal/blocks.h"
 #include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/log.h"
@@ -136,7 +135,9 @@ absl::StatusOr<void*> DeviceAllocator::Allocate(const MemoryRequest& request) {
   wanted.requested = request.bytes;
   wanted.max_split_size =
       hot_settings.max_split_size.load(std::memory_order_relaxed);
-  wanted.site = 0;
+  HistoryRing* const history = ledger_.history();
+  wanted.site =
+      ABSL_PREDICT_TRUE(history == nullptr) ? 0 : history->Site(request.site);
   void* pointer = nullptr;
   BlockPool* pool = PoolOf(request.stream);
   const PoolAnswer answer =
@@ -204,6 +205,10 @@ absl::Status DeviceAllocator::Free(Segment* segment, void* pointer,
                                    const StreamRef* stream, CallSite site) {
   PoolReturn back = {segment, pointer, stream, PackSite(site)};
   back.claim = suballocation_.table != nullptr;
+  HistoryRing* const history = ledger_.history();
+  if (ABSL_PREDICT_FALSE(history != nullptr)) {
+    back.event_site = history->Site(site);
+  }
   for (;;) {
     BlockPool* pool = segment->pool.load(std::memory_order_acquire);
     if (ABSL_PREDICT_FALSE(pool == nullptr)) break;

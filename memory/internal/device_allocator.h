@@ -77,8 +77,6 @@
 
 namespace devrt::internal {
 
-class HistoryRing;
-
 class DeviceAllocator {
  public:
   // The device's; made at the first use, never freed.
@@ -171,6 +169,7 @@ class DeviceAllocator {
   absl::StatusOr<Segment*> GetSegment(uint64_t size, bool small, CallSite site);
   absl::StatusOr<Segment*> TakeIn(void* pointer, uint64_t size, bool small);
   void GiveBack(Segment* segment);
+  void Tell(MemoryAction action, const void* pointer, uint64_t bytes) const;
   void Forget(Segment* segment);
 
   // The block is kClosing: closes its open marks, then waits or settles.
@@ -189,7 +188,6 @@ class DeviceAllocator {
   std::atomic<uint64_t> reserved_{0};
   std::atomic<uint64_t> next_pool_{0};
   std::atomic<bool> abandoned_{false};
-  std::atomic<HistoryRing*> history_{nullptr};
   Mutex mutex_;
   std::vector<std::unique_ptr<BlockPool>> pools_ DEVRT_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, BlockPool*> by_serial_ DEVRT_GUARDED_BY(mutex_);

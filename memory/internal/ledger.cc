@@ -141,6 +141,25 @@ void Ledger::Cover(LedgerShard* shard, size_t row, size_t metric, int64_t net) {
   spare_[row][metric].store(rest - share, std::memory_order_relaxed);
 }
 
+size_t Ledger::Exclusive::shards() const
+    DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+  return ledger_->accounts_.size();
+}
+
+absl::Status Ledger::StartHistory(const HistoryOptions& options) {
+  MutexLock hold(&mutex_);
+  if (ring_ == nullptr) ring_ = std::make_unique<HistoryRing>();
+  const absl::Status status = ring_->Start(options);
+  if (status.ok()) history_.store(ring_.get(), std::memory_order_release);
+  return status;
+}
+
+void Ledger::StopHistory() {
+  MutexLock hold(&mutex_);
+  history_.store(nullptr, std::memory_order_release);
+  if (ring_ != nullptr) ring_->Stop();
+}
+
 void Ledger::CountSegment(Row row, int64_t bytes, bool oversize) {
   MutexLock hold(&mutex_);
   const int64_t one = bytes < 0 ? -1 : 1;

@@ -51,11 +51,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
+#include "devrt/memory/internal/history_ring.h"
 #include "devrt/memory/internal/spin_lock.h"
 #include "devrt/memory/statistics.h"
 #include "devrt/runtime/mutex.h"
@@ -138,6 +140,7 @@ class Ledger {
     Exclusive(const Exclusive&) = delete;
     Exclusive& operator=(const Exclusive&) = delete;
     void Count(LedgerShard* shard, Row row, const Change& change);
+    size_t shards() const;
 
    private:
     Ledger* const ledger_;
@@ -159,6 +162,15 @@ class Ledger {
   void ResetPeak() DEVRT_EXCLUDES(mutex_);
   // Also the counters below, to 0.
   void ResetAccumulated() DEVRT_EXCLUDES(mutex_);
+
+  // What happens, beside how much: its history, nullptr while it is off.
+  // Events are told under the lock of the shard that they change.
+  HistoryRing* history() const {
+    return history_.load(std::memory_order_acquire);
+  }
+  absl::Status StartHistory(const HistoryOptions& options)
+      DEVRT_EXCLUDES(mutex_);
+  void StopHistory() DEVRT_EXCLUDES(mutex_);
 
   std::atomic<int64_t> num_alloc_retries{0};
   std::atomic<int64_t> num_ooms{0};
@@ -184,6 +196,8 @@ class Ledger {
   Mutex mutex_;
   std::vector<Account> accounts_ DEVRT_GUARDED_BY(mutex_);
   std::atomic<int64_t> shards_{0};
+  std::atomic<HistoryRing*> history_{nullptr};
+  std::unique_ptr<HistoryRing> ring_ DEVRT_GUARDED_BY(mutex_);  // kept for good
   // Becomes less under any shard's lock, more under all.
   std::atomic<int64_t> spare_[kRows][kMetrics] = {};
   int64_t peak_[kRows][kMetrics] DEVRT_GUARDED_BY(mutex_) = {};

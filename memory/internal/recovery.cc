@@ -184,6 +184,10 @@ absl::StatusOr<void*> DeviceAllocator::Recover(const MemoryRequest& request,
 absl::Status DeviceAllocator::OutOfMemory(const MemoryRequest& request,
                                           const PoolRequest& wanted) {
   ledger_.num_ooms.fetch_add(1, std::memory_order_relaxed);
+  if (HistoryRing* const history = ledger_.history()) {
+    history->Add(MemoryAction::kOutOfMemory, nullptr, request.bytes,
+                 request.stream.id(), wanted.site);
+  }
   OutOfMemoryInfo info;
   info.requested = request.bytes;
   const devrt_status no_info = device_->ops->mem_info(

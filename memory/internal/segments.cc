@@ -78,6 +78,13 @@ absl::StatusOr<Segment*> DeviceAllocator::GetSegment(uint64_t size, bool small,
   return segment;
 }
 
+// Segments are the device's: of no stream.
+void DeviceAllocator::Tell(MemoryAction action, const void* pointer,
+                           uint64_t bytes) const {
+  HistoryRing* const history = ledger_.history();
+  if (history != nullptr) history->Add(action, pointer, bytes, 0, 0);
+}
+
 absl::StatusOr<Segment*> DeviceAllocator::TakeIn(void* pointer, uint64_t size,
                                                  bool small) {
   const std::string what =
@@ -114,6 +121,7 @@ absl::StatusOr<Segment*> DeviceAllocator::TakeIn(void* pointer, uint64_t size,
   ledger_.CountSegment(RowOf(small), static_cast<int64_t>(size),
                        IsOversize(size));
   segment->oversize = IsOversize(size);
+  Tell(MemoryAction::kSegmentAlloc, pointer, size);
   ledger_.num_device_alloc.fetch_add(1, std::memory_order_relaxed);
   if (suballocation_.table != nullptr) {
     Announce(suballocation_.table->carve(suballocation_.self, device_->ordinal,
@@ -135,6 +143,7 @@ void DeviceAllocator::Forget(Segment* segment) {
   AllocationTable::Get().Remove(range, CallSite());
   const Row row = RowOf(segment->small);
   const bool oversize = segment->oversize;
+  Tell(MemoryAction::kSegmentFree, segment->address(), size);
   Segment::Recycle(segment);
   ledger_.CountSegment(row, -static_cast<int64_t>(size), oversize);
   owner_->reserved_.fetch_sub(size, std::memory_order_relaxed);

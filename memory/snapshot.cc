@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "devrt/memory/history.h"
+#include "devrt/memory/internal/device_allocator.h"
+#include "devrt/memory/internal/hot_settings.h"
+#include "devrt/runtime/status.h"
+
+namespace devrt {
+
+namespace {
+
+using internal::Block;
+using internal::BlockPool;
+using internal::BlockUse;
+using internal::DeviceAllocator;
+using internal::HistoryRing;
+using internal::Ledger;
+using internal::Segment;
+using internal::StreamId;
+
+BlockState StateOf(const Block& block) {
+  switch (block.use) {
+    case BlockUse::kLive:
+    case BlockUse::kClosing:  // not freed yet, in the figures
+      return BlockState::kLive;
+    case BlockUse::kPending:
+      return BlockState::kPending;
+    default:
+      return BlockState::kFree;
+  }
+}
+
+BlockSnapshot CopyBlock(const BlockPool& pool, const Block& block,
+                        const HistoryRing* history) {
+  BlockSnapshot copy;
+  copy.address = reinterpret_cast<uint64_t>(block.address());
+  copy.size = block.bytes();
+  copy.state = StateOf(block);
+  copy.stream = StreamId(block.lent && copy.state != BlockState::kFree
+                             ? block.held.stream_serial
+                             : pool.serial());
+  if (copy.state != BlockState::kFree) {
+    copy.requested = block.held.requested;
+    if (history != nullptr) copy.site = history->IndexOf(block.held.site);
+  }
+  return copy;
+}
+
+// The caller holds all locks.
+SegmentSnapshot CopySegment(const BlockPool& pool, const Segment& segment,
+                            const HistoryRing* history) {
+  SegmentSnapshot copy;
+  copy.address = reinterpret_cast<uint64_t>(segment.address());
+  copy.stream = StreamId(pool.serial());
+  copy.large = !segment.small;
+  copy.expandable = segment.expandable;
+  const auto end = static_cast<uint32_t>(segment.bytes() / internal::kGranule);
+  uint32_t at = 0;
+  while (at < end) {
+    const Block* block = segment.At(at);
+    if (block->use != BlockUse::kNone && block->offset == at) {
+      copy.blocks.push_back(CopyBlock(pool, *block, history));
+      copy.size += block->bytes();
+      at += block->size;
+      continue;
+    }
+    // A hole: up to the next slot, and on from there.
+    const uint32_t slot = 1u << segment.SlotBits();
+    const uint32_t next = std::min(end, (at / slot + 1) * slot);
+    const uint64_t bytes = uint64_t{next - at} * internal::kGranule;
+    if (copy.blocks.empty() ||
+        copy.blocks.back().state != BlockState::kUnmapped) {
+      BlockSnapshot hole;
+      hole.address = copy.address + uint64_t{at} * internal::kGranule;
+      hole.state = BlockState::kUnmapped;
+      hole.stream = StreamId(pool.serial());
+      copy.blocks.push_back(std::move(hole));
+    }
+    copy.blocks.back().size += bytes;
+    at = next;
+  }
+  return copy;
+}
+
+// False, and nothing copied, if a pool was made meanwhile.
+bool CopyAll(DeviceAllocator* allocator, MemorySnapshot* snapshot) {
+  // Not under the locks: who makes a pool adds its shard under this one.
+  const std::vector<BlockPool*> pools = allocator->Pools();
+  Ledger& ledger = allocator->ledger();
+  const Ledger::Exclusive all(&ledger);
+  if (all.shards() != pools.size()) return false;
+  const HistoryRing* const history = ledger.history();
+  if (history != nullptr) history->Copy(snapshot);
+  for (const BlockPool* pool : pools) {
+    pool->VisitSegments([&](const Segment& segment) {
+      snapshot->segments.push_back(CopySegment(*pool, segment, history));
+    });
+  }
+  snapshot->statistics = ledger.Read(all);
+  return true;
+}
+
+}  // namespace
+
+absl::Status RecordMemoryHistory(Device device,
+                                 std::optional<HistoryOptions> options) {
+  Ledger& ledger = DeviceAllocator::Of(device.record())->ledger();
+  if (options.has_value()) return ledger.StartHistory(*options);
+  ledger.StopHistory();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<MemorySnapshot> TakeMemorySnapshot(Device device) {
+  MemorySnapshot snapshot;
+  snapshot.device = device.name();
+  const absl::StatusOr<DeviceProperties> properties = device.Properties();
+  if (properties.ok()) snapshot.total_memory = properties->total_memory;
+  DeviceAllocator* const allocator =
+      device.record()->allocator.load(std::memory_order_acquire);
+  if (allocator != nullptr) {
+    while (!CopyAll(allocator, &snapshot)) {
+    }
+  }
+  std::sort(snapshot.segments.begin(), snapshot.segments.end(),
+            [](const SegmentSnapshot& a, const SegmentSnapshot& b) {
+              return a.address < b.address;
+            });
+  const uint64_t most =
+      internal::hot_settings.max_split_size.load(std::memory_order_relaxed);
+  snapshot.statistics.max_split_size =
+      most > INT64_MAX ? -1 : static_cast<int64_t>(most);
+  return snapshot;
+}
+
+absl::StatusOr<std::string> MemorySnapshotJson(Device device) {
+  DEVRT_ASSIGN_OR_RETURN(const MemorySnapshot snapshot,
+                         TakeMemorySnapshot(device));
+  return ToJson(snapshot);
+}
+
+}  // namespace devrt

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Random programs on the caching allocator beside a model.
+//
+//   exact   no uses, no passing between streams: every address, and every
+//           figure after every step, is the model's
+//   uses    work on several streams: live blocks never overlap, none is handed
+//           out before its last use is over or ordered before, and the figures
+//           are those that a walk over the snapshot gives
+//
+// A program that fails is shrunk before it is reported.
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "devrt/memory/settings.h"
+#include "gtest/gtest.h"
+#include "tests/memory/model/exact_run.h"
+#include "tests/memory/model/program.h"
+#include "tests/memory/model/uses_run.h"
+#include "tests/support/mtia_fixture.h"
+
+namespace devrt::testing {
+namespace {
+
+constexpr uint32_t kStreams = 3;
+constexpr char kMachine[] = "memory=4GiB";
+
+uint64_t Seeds() {
+  const char* wanted = std::getenv("DEVRT_TEST_SEEDS");
+  return wanted == nullptr ? 5000 : std::strtoull(wanted, nullptr, 10);
+}
+
+class PropertyTest : public MtiaTest {
+ protected:
+  void SetUp() override {
+    MtiaTest::SetUp();
+    Reset(kMachine);
+  }
+
+  // `run` gives what went wrong, or "".
+  template <typename Run>
+  void RunPrograms(size_t steps, bool with_uses, Run run) {
+    std::vector<Stream> streams;
+    for (uint32_t i = 0; i < kStreams; ++i) streams.push_back(NewStream());
+    for (uint64_t seed = 1; seed <= Seeds(); ++seed) {
+      const Program program = MakeProgram(seed, steps, kStreams, with_uses);
+      const std::string first = run(streams, program);
+      if (first.empty()) continue;
+      const Program shortest = Shrink(program, [&](const Program& less) {
+        return !run(streams, less).empty();
+      });
+      FAIL() << "seed " << seed << ":\n"
+             << first << "and shrunk\n"
+             << run(streams, shortest) << "in\n"
+             << ToString(shortest);
+    }
+  }
+};
+
+TEST_F(PropertyTest, AddressesAndFiguresAreTheModels) {
+  ASSERT_TRUE(SetAllocatorSettings("cross_stream_reuse:never").ok());
+  RunPrograms(60, false, RunExactly);
+  ASSERT_TRUE(SetAllocatorSettings("cross_stream_reuse:ordered").ok());
+}
+
+TEST_F(PropertyTest, NoReuseBeforeTheLastUse) {
+  RunPrograms(50, true, RunWithUses);
+  EXPECT_TRUE(WasAnyBlockPending());
+}
+
+}  // namespace
+}  // namespace devrt::testing

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/memory/model/uses_run.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "devrt/memory/device_memory.h"
+#include "devrt/memory/history.h"
+#include "devrt/memory/statistics.h"
+#include "devrt/streams/copy.h"
+#include "devrt/streams/event.h"
+#include "devrt/streams/probe.h"
+
+namespace devrt::testing {
+
+namespace {
+
+constexpr size_t kMostStreams = 4;
+using Clock = std::array<uint64_t, kMostStreams>;
+
+bool has_waited = false;
+
+void Join(Clock* clock, const Clock& other) {
+  for (size_t i = 0; i < kMostStreams; ++i) {
+    (*clock)[i] = std::max((*clock)[i], other[i]);
+  }
+}
+
+class UsesRun {
+ public:
+  explicit UsesRun(const std::vector<Stream>& streams)
+      : streams_(streams), device_(streams[0].device()) {
+    ResetPeakMemoryStatistics(device_);
+    ResetAccumulatedMemoryStatistics(device_);
+  }
+
+  std::string Run(const Program& program) {
+    for (const Step& step : program) {
+      Do(step);
+      if (wrong_.empty()) CheckFigures();
+      if (!wrong_.empty()) break;
+    }
+    CleanUp();
+    return wrong_;
+  }
+
+ private:
+  struct Held {
+    uint64_t size;
+    uint64_t requested;
+    size_t stream;
+    std::vector<size_t> marks;  // streams of RecordStream
+  };
+  // Work on `stream` up to its count `count` may touch the bytes.
+  struct Use {
+    uint64_t begin, end;
+    size_t stream;
+    uint64_t count;
+    Event event;
+  };
+
+  void Do(const Step& step) {
+    const size_t s = step.stream;
+    const size_t other = (s + 1 + step.number % 2) % streams_.size();
+    switch (step.kind) {
+      case Step::kAllocate:
+        return Allocate(s, step.number);
+      case Step::kFill:
+        return Fill(s, step.number);
+      case Step::kRecord:
+        return Record(s, step.number);
+      case Step::kFree:
+        return Free(step.number, nullptr, s);
+      case Step::kFreeOn:
+        return Free(step.number, &streams_[s], s);
+      case Step::kOrder:
+        Join(&clocks_[s], clocks_[other]);
+        return Check(streams_[s].Wait(streams_[other]));
+      case Step::kSynchronize:
+        Join(&host_, clocks_[s]);
+        return Check(streams_[s].Synchronize());
+      case Step::kSpin:
+        ++clocks_[s][s];
+        return Check(Spin(streams_[s], 20'000 + step.number % 100'000));
+      case Step::kEmpty:
+        return Check(EmptyCache(device_));
+      case Step::kResetPeak:
+        ResetPeakMemoryStatistics(device_);
+        peaks_ = {};
+        return;
+      default:
+        return ResetAccumulatedMemoryStatistics(device_);
+    }
+  }
+
+  void Allocate(size_t stream, uint64_t bytes) {
+    const absl::StatusOr<void*> got = AllocateMemory(streams_[stream], bytes);
+    if (!got.ok()) return Check(got.status());
+    const uint64_t begin = reinterpret_cast<uint64_t>(*got);
+    const uint64_t size = (bytes + 511) / 512 * 512;
+    const auto next = held_.lower_bound(begin);
+    if ((next != held_.end() && next->first < begin + size) ||
+        (next != held_.begin() &&
+         std::prev(next)->first + std::prev(next)->second.size > begin)) {
+      wrong_ = absl::StrCat("0x", absl::Hex(begin), " overlaps a live block\n");
+      return;
+    }
+    for (const Use& use : uses_) {
+      if (use.end > begin && use.begin < begin + size && !IsOver(use, stream)) {
+        wrong_ = absl::StrCat("0x", absl::Hex(begin), " on stream ", stream,
+                              " is still used on stream ", use.stream, "\n");
+        return;
+      }
+    }
+    held_[begin] = {size, bytes, stream, {}};
+  }
+
+  bool IsOver(const Use& use, size_t stream) const {
+    if (use.stream == stream || use.count <= clocks_[stream][use.stream] ||
+        use.count <= host_[use.stream]) {
+      return true;
+    }
+    // Time may have passed.
+    return use.event.Query().value_or(false);
+  }
+
+  void Note(uint64_t begin, uint64_t size, size_t stream) {
+    absl::StatusOr<Event> event = Event::Create(device_);
+    if (!event.ok()) return Check(event.status());
+    Check(event->Record(streams_[stream]));
+    uses_.push_back({begin, begin + size, stream, clocks_[stream][stream],
+                     *std::move(event)});
+  }
+
+  std::map<uint64_t, Held>::iterator Pick(uint64_t number) {
+    return std::next(held_.begin(),
+                     static_cast<ptrdiff_t>(number % held_.size()));
+  }
+
+  // A stream other than the block's is ordered behind it first, as a program
+  // that writes there has to.
+  void Fill(size_t stream, uint64_t number) {
+    if (held_.empty()) return;
+    const auto& [begin, held] = *Pick(number);
+    if (held.stream != stream) {
+      Join(&clocks_[stream], clocks_[held.stream]);
+      Check(streams_[stream].Wait(streams_[held.stream]));
+    }
+    ++clocks_[stream][stream];
+    Check(FillAsync(streams_[stream], reinterpret_cast<void*>(begin), 1,
+                    std::min<uint64_t>(held.requested, 4096)));
+    Note(begin, std::min<uint64_t>(held.requested, 4096), stream);
+  }
+
+  void Record(size_t stream, uint64_t number) {
+    if (held_.empty()) return;
+    auto& [begin, held] = *Pick(number);
+    Check(RecordStream(reinterpret_cast<char*>(begin) + number % held.requested,
+                       streams_[stream]));
+    held.marks.push_back(stream);
+  }
+
+  void Free(uint64_t number, const Stream* on, size_t stream) {
+    if (held_.empty()) return;
+    const auto which = Pick(number);
+    const uint64_t begin = which->first;
+    const Held held = which->second;
+    held_.erase(which);
+    // What the marks cover ends with the free, and the free has its order.
+    for (const size_t mark : held.marks) Note(begin, held.size, mark);
+    Note(begin, held.size, held.stream);
+    if (on != nullptr) Note(begin, held.size, stream);
+    void* pointer = reinterpret_cast<void*>(begin);
+    Check(on == nullptr ? FreeMemory(pointer) : FreeMemory(pointer, *on));
+  }
+
+  struct Sums {
+    int64_t live = 0, live_bytes = 0, active = 0, active_bytes = 0;
+    int64_t requested = 0, splits = 0, split_bytes = 0;
+    int64_t segments = 0, reserved = 0;
+  };
+
+  Sums Walk(const MemorySnapshot& snapshot, bool large) {
+    Sums sums;
+    for (const SegmentSnapshot& s : snapshot.segments) {
+      if (s.large != large) continue;
+      ++sums.segments;
+      sums.reserved += static_cast<int64_t>(s.size);
+      uint64_t end = s.address;
+      for (const BlockSnapshot& b : s.blocks) {
+        const int64_t size = static_cast<int64_t>(b.size);
+        if (b.address != end) wrong_ = "blocks leave a gap\n";
+        end += b.size;
+        if (b.state == BlockState::kFree) {
+          sums.splits += s.blocks.size() > 1 ? 1 : 0;
+          sums.split_bytes += s.blocks.size() > 1 ? size : 0;
+          continue;
+        }
+        ++sums.active;
+        sums.active_bytes += size;
+        sums.requested += static_cast<int64_t>(b.requested);
+        if (b.state != BlockState::kLive) continue;
+        ++sums.live;
+        sums.live_bytes += size;
+        if (held_.count(b.address) == 0) wrong_ = "a block is nobody's\n";
+      }
+      if (end != s.address + s.size) wrong_ = "blocks do not fill a segment\n";
+    }
+    return sums;
+  }
+
+  void Expect(const char* name, const Stat& stat, int64_t wanted) {
+    if (stat.current != wanted) {
+      absl::StrAppend(&wrong_, name, " is ", stat.current, ", expected ",
+                      wanted, "\n");
+    }
+    if (stat.allocated - stat.freed != stat.current ||
+        stat.peak < stat.current) {
+      absl::StrAppend(&wrong_, name, ": peak or sums are wrong\n");
+    }
+  }
+
+  void Compare(const MemoryStatistics& s, Stat PoolStat::*row,
+               const Sums& sums) {
+    Expect("allocation", s.allocation.*row, sums.live);
+    Expect("allocated_bytes", s.allocated_bytes.*row, sums.live_bytes);
+    Expect("active", s.active.*row, sums.active);
+    Expect("active_bytes", s.active_bytes.*row, sums.active_bytes);
+    Expect("requested_bytes", s.requested_bytes.*row, sums.requested);
+    Expect("inactive_split", s.inactive_split.*row, sums.splits);
+    Expect("inactive_split_bytes", s.inactive_split_bytes.*row,
+           sums.split_bytes);
+    Expect("segment", s.segment.*row, sums.segments);
+    Expect("reserved_bytes", s.reserved_bytes.*row, sums.reserved);
+  }
+
+  void CheckFigures() {
+    const absl::StatusOr<MemorySnapshot> now = TakeMemorySnapshot(device_);
+    if (!now.ok()) return Check(now.status());
+    const MemoryStatistics& s = now->statistics;
+    Compare(s, &PoolStat::small_pool, Walk(*now, false));
+    Compare(s, &PoolStat::large_pool, Walk(*now, true));
+    if (s.active.all.current > s.allocation.all.current) has_waited = true;
+    if (s.allocation.all.current != static_cast<int64_t>(held_.size())) {
+      wrong_ += "another number of blocks is alive\n";
+    }
+    // These change once a call, so that no higher value was in between.
+    const std::pair<const Stat*, int64_t*> peaks[] = {
+        {&s.allocation.all, &peaks_[0]},
+        {&s.allocated_bytes.all, &peaks_[1]},
+        {&s.active.all, &peaks_[2]},
+        {&s.active_bytes.all, &peaks_[3]},
+        {&s.reserved_bytes.all, &peaks_[4]}};
+    for (const auto& [stat, peak] : peaks) {
+      *peak = std::max(*peak, stat->current);
+      if (stat->peak != *peak) {
+        absl::StrAppend(&wrong_, "a peak is ", stat->peak, ", expected ", *peak,
+                        "\n");
+      }
+    }
+  }
+
+  void CleanUp() {
+    for (const auto& [begin, held] : held_) {
+      Check(FreeMemory(reinterpret_cast<void*>(begin)));
+    }
+    for (const Stream& stream : streams_) Check(stream.Synchronize());
+    Check(EmptyCache(device_));
+    const MemoryStatistics s = GetMemoryStatistics(device_);
+    if (wrong_.empty() &&
+        (s.reserved_bytes.all.current != 0 || s.active.all.current != 0)) {
+      wrong_ =
+          absl::StrCat(s.reserved_bytes.all.current, " bytes and ",
+                       s.active.all.current, " blocks are left at the end\n");
+    }
+  }
+
+  void Check(const absl::Status& status) {
+    if (!status.ok()) wrong_ += status.ToString() + "\n";
+  }
+
+  const std::vector<Stream>& streams_;
+  const Device device_;
+  std::map<uint64_t, Held> held_;
+  std::vector<Use> uses_;
+  Clock clocks_[kMostStreams] = {};
+  Clock host_ = {};
+  std::array<int64_t, 5> peaks_ = {};
+  std::string wrong_;
+};
+
+}  // namespace
+
+bool WasAnyBlockPending() { return has_waited; }
+
+std::string RunWithUses(const std::vector<Stream>& streams,
+                        const Program& program) {
+  return UsesRun(streams).Run(program);
+}
+
+}  // namespace devrt::testing

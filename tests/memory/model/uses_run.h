@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef DEVRT_TESTS_MEMORY_MODEL_USES_RUN_H_
+#define DEVRT_TESTS_MEMORY_MODEL_USES_RUN_H_
+
+#include <string>
+#include <vector>
+
+#include "devrt/streams/stream.h"
+#include "tests/memory/model/program.h"
+
+namespace devrt::testing {
+
+// Runs the program on the streams' device watching who uses what, and leaves
+// the device as it was.  What went wrong first, or "".
+std::string RunWithUses(const std::vector<Stream>& streams,
+                        const Program& program);
+// Whether a block waited for a stream in any program so far: else the programs
+// show nothing.
+bool WasAnyBlockPending();
+
+}  // namespace devrt::testing
+
+#endif  // DEVRT_TESTS_MEMORY_MODEL_USES_RUN_H_

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Snapshots and histories of the allocator itself, and the sequences of figures
+// that the seed tests go through (semantics 3.2 and 3.3).
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "devrt/memory/device_memory.h"
+#include "devrt/memory/history.h"
+#include "devrt/memory/statistics.h"
+#include "devrt/streams/probe.h"
+#include "gtest/gtest.h"
+#include "tests/support/mtia_fixture.h"
+
+namespace devrt::testing {
+namespace {
+
+class SnapshotTest : public MtiaTest {
+ protected:
+  void SetUp() override {
+    MtiaTest::SetUp();
+    ResetPeakMemoryStatistics(dev());
+    ResetAccumulatedMemoryStatistics(dev());
+  }
+  void TearDown() override {
+    (void)RecordMemoryHistory(dev(), std::nullopt);
+    EXPECT_TRUE(EmptyCache(dev()).ok());
+    MtiaTest::TearDown();
+  }
+  static int64_t Key(const std::string& name) {
+    for (const auto& [key, value] : ToKeys(GetMemoryStatistics(dev()))) {
+      if (key == name) return value;
+    }
+    ADD_FAILURE() << name;
+    return -1;
+  }
+  static MemorySnapshot Take() { return TakeMemorySnapshot(dev()).value(); }
+  static std::vector<MemoryAction> Actions(const MemorySnapshot& s) {
+    std::vector<MemoryAction> actions;
+    for (const MemoryEvent& e : s.events) actions.push_back(e.action);
+    return actions;
+  }
+};
+
+TEST_F(SnapshotTest, BlocksWithStatesStreamsAndSizes) {
+  const Stream a = NewStream();
+  const Stream b = NewStream();
+  void* x = AllocateMemory(a, 1000).value();
+  void* y = AllocateMemory(a, 600).value();
+  ASSERT_TRUE(RecordStream(y, b).ok());
+  ASSERT_TRUE(Spin(b, 1'000'000'000).ok());
+  ASSERT_TRUE(FreeMemory(y).ok());
+  const MemorySnapshot s = Take();
+  EXPECT_EQ(s.device, "mtia:0");
+  ASSERT_EQ(s.segments.size(), 1u);
+  EXPECT_EQ(s.segments[0].size, 2u << 20);
+  EXPECT_EQ(s.segments[0].stream, StreamRef(a).id());
+  EXPECT_FALSE(s.segments[0].large);
+  ASSERT_EQ(s.segments[0].blocks.size(), 3u);
+  const BlockSnapshot& live = s.segments[0].blocks[0];
+  EXPECT_EQ(live.address, reinterpret_cast<uint64_t>(x));
+  EXPECT_EQ(live.size, 1024u);
+  EXPECT_EQ(live.requested, 1000u);
+  EXPECT_EQ(live.state, BlockState::kLive);
+  EXPECT_EQ(s.segments[0].blocks[1].state, BlockState::kPending);
+  EXPECT_EQ(s.segments[0].blocks[2].state, BlockState::kFree);
+  EXPECT_EQ(s.statistics.active.all.current, 2);
+  EXPECT_EQ(s.statistics.allocation.all.current, 1);
+  // What is written is read.
+  const std::string json = MemorySnapshotJson(dev()).value();
+  const absl::StatusOr<MemorySnapshot> read = ParseMemorySnapshot(json);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(ToJson(*read), json);
+  ASSERT_TRUE(FreeMemory(x).ok());
+  ASSERT_TRUE(b.Synchronize().ok());
+}
+
+TEST_F(SnapshotTest, HistoryInOrderWithSites) {
+  const Stream stream = NewStream();
+  ASSERT_TRUE(RecordMemoryHistory(dev(), HistoryOptions()).ok());
+  const int line = __LINE__ + 1;
+  void* x = AllocateMemory(stream, 1000).value();
+  ASSERT_TRUE(FreeMemory(x).ok());
+  EXPECT_FALSE(AllocateMemory(stream, uint64_t{1} << 50).ok());
+  ASSERT_TRUE(stream.Synchronize().ok());
+  ASSERT_TRUE(EmptyCache(dev()).ok());
+  const MemorySnapshot s = Take();
+  EXPECT_EQ(Actions(s),
+            (std::vector<MemoryAction>{
+                MemoryAction::kSegmentAlloc, MemoryAction::kAlloc,
+                MemoryAction::kFreeRequested, MemoryAction::kFreeCompleted,
+                MemoryAction::kOutOfMemory, MemoryAction::kSegmentFree}));
+  for (size_t i = 0; i < s.events.size(); ++i) {
+    EXPECT_EQ(s.events[i].number, i + 1);
+  }
+  const MemoryEvent& alloc = s.events[1];
+  EXPECT_EQ(alloc.address, reinterpret_cast<uint64_t>(x));
+  EXPECT_EQ(alloc.bytes, 1024u);
+  EXPECT_EQ(alloc.stream, StreamRef(stream).id());
+  ASSERT_LT(alloc.site, s.sites.size());
+  EXPECT_NE(s.sites[alloc.site].file.find("take_test.cc"), std::string::npos);
+  EXPECT_EQ(s.sites[alloc.site].line, line);
+  EXPECT_EQ(s.events[4].bytes, uint64_t{1} << 50);
+  ASSERT_TRUE(RecordMemoryHistory(dev(), std::nullopt).ok());
+  EXPECT_TRUE(Take().events.empty());
+}
+
+TEST_F(SnapshotTest, AFreeThatWaitsIsTwoEvents) {
+  const Stream a = NewStream();
+  const Stream b = NewStream();
+  void* x = AllocateMemory(a, 1000).value();
+  ASSERT_TRUE(RecordStream(x, b).ok());
+  ASSERT_TRUE(Spin(b, 1'000'000'000).ok());
+  ASSERT_TRUE(RecordMemoryHistory(dev(), HistoryOptions{10, true}).ok());
+  ASSERT_TRUE(FreeMemory(x).ok());
+  EXPECT_EQ(Actions(Take()),
+            (std::vector<MemoryAction>{MemoryAction::kFreeRequested}));
+  ASSERT_TRUE(b.Synchronize().ok());
+  ASSERT_TRUE(EmptyCache(dev()).ok());  // looks for uses that are over
+  const MemorySnapshot s = Take();
+  ASSERT_GE(s.events.size(), 2u);
+  EXPECT_EQ(s.events[1].action, MemoryAction::kFreeCompleted);
+  ASSERT_LT(s.events[0].site, s.sites.size());
+  EXPECT_FALSE(s.sites[s.events[0].site].frames.empty());
+}
+
+TEST_F(SnapshotTest, HistoriesOfNoOrTooManyEvents) {
+  for (const uint64_t events : {uint64_t{0}, (uint64_t{1} << 24) + 1}) {
+    EXPECT_EQ(RecordMemoryHistory(dev(), HistoryOptions{events, false}).code(),
+              absl::StatusCode::kInvalidArgument);
+  }
+}
+
+// test_cuda memory_allocation.
+TEST_F(SnapshotTest, SeedMemoryAllocation) {
+  const Stream stream = NewStream();
+  const int64_t before = Key("allocated_bytes.all.current");
+  void* x = AllocateMemory(stream, 1).value();
+  EXPECT_EQ(Key("allocated_bytes.all.current"), before + 512);
+  ASSERT_TRUE(FreeMemory(x).ok());
+  EXPECT_EQ(Key("allocated_bytes.all.current"), before);
+}
+
+// test_cuda memory_stats.
+TEST_F(SnapshotTest, SeedMemoryStats) {
+  const Stream stream = NewStream();
+  ASSERT_TRUE(EmptyCache(dev()).ok());
+  ResetPeakMemoryStatistics(dev());
+  ResetAccumulatedMemoryStatistics(dev());
+  const int64_t allocated = Key("allocated_bytes.all.current");
+  const int64_t reserved = Key("reserved_bytes.all.current");
+  const int64_t active = Key("active_bytes.all.current");
+  EXPECT_EQ(allocated, Key("allocated_bytes.all.peak"));
+  EXPECT_EQ(reserved, Key("reserved_bytes.all.peak"));
+  void* x = AllocateMemory(stream, 256 * 4).value();
+  EXPECT_EQ(Key("active_bytes.all.current"), active + 1024);
+  EXPECT_EQ(Key("active_bytes.all.freed"), 0);
+  ASSERT_TRUE(FreeMemory(x).ok());
+  ASSERT_TRUE(EmptyCache(dev()).ok());
+  EXPECT_EQ(Key("active_bytes.all.current"), active);
+  EXPECT_EQ(Key("active_bytes.all.freed"), 1024);
+  ResetPeakMemoryStatistics(dev());
+  EXPECT_EQ(Key("allocated_bytes.all.peak"), allocated);
+  EXPECT_EQ(Key("reserved_bytes.all.peak"), reserved);
+}
+
+}  // namespace
+}  // namespace devrt::testing
