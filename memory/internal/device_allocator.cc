@@ -11,6 +11,7 @@
 #include "devrt/memory/internal/address_map.h"
 #include "devrt/memory/internal/hooks.h"
 #include "devrt/memory/internal/hot_settings.h"
+#include "devrt/memory/internal/settings_state.h"
 #include "devrt/runtime/internal/blocks.h"
 #include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/log.h"

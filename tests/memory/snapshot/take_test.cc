@@ -76,7 +76,9 @@ TEST_F(SnapshotTest, BlocksWithStatesStreamsAndSizes) {
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(ToJson(*read), json);
   ASSERT_TRUE(FreeMemory(x).ok());
+  ASSERT_TRUE(a.Synchronize().ok());
   ASSERT_TRUE(b.Synchronize().ok());
+  ASSERT_TRUE(EmptyCache(dev()).ok());
 }
 
 TEST_F(SnapshotTest, HistoryInOrderWithSites) {
@@ -143,6 +145,8 @@ TEST_F(SnapshotTest, SeedMemoryAllocation) {
   EXPECT_EQ(Key("allocated_bytes.all.current"), before + 512);
   ASSERT_TRUE(FreeMemory(x).ok());
   EXPECT_EQ(Key("allocated_bytes.all.current"), before);
+  ASSERT_TRUE(stream.Synchronize().ok());
+  ASSERT_TRUE(EmptyCache(dev()).ok());
 }
 
 // test_cuda memory_stats.
