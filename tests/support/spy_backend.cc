@@ -55,7 +55,7 @@ devrt_status DeviceProps(void* self, uint32_t device,
   std::snprintf(all.arch, sizeof all.arch, "spy");
   all.uuid[0] = 's';
   all.uuid[15] = static_cast<uint8_t>(device);
-  all.total_memory = 1 << 20;
+  all.total_memory = Spy(self).memory();
   all.alloc_alignment = 256;
   all.copy_engines = 1;
   all.priority_greatest = -2;
@@ -67,14 +67,15 @@ devrt_status DeviceProps(void* self, uint32_t device,
 devrt_status MemInfo(void* self, uint32_t device, uint64_t* free_bytes,
                      uint64_t* total_bytes) {
   SPY_ENTER("mem_info", static_cast<int>(device), kLooksAt);
-  *free_bytes = *total_bytes = 1 << 20;
+  *free_bytes = *total_bytes = Spy(self).memory();
   return nullptr;
 }
 
-devrt_status Alloc(void* self, uint32_t device, uint64_t size, uint64_t,
+devrt_status Alloc(void* self, uint32_t device, uint64_t size, uint64_t align,
                    void** ptr) {
   SPY_ENTER("alloc", static_cast<int>(device), kNames);
-  *ptr = std::aligned_alloc(256, (size + 255) / 256 * 256);
+  align = std::max<uint64_t>(align, 256);
+  *ptr = std::aligned_alloc(align, (size + align - 1) / align * align);
   return nullptr;
 }
 

@@ -20,6 +20,7 @@
 #ifndef DEVRT_TESTS_SUPPORT_SPY_BACKEND_H_
 #define DEVRT_TESTS_SUPPORT_SPY_BACKEND_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -66,6 +67,9 @@ class SpyBackend {
   void Fail(std::string_view slot, absl::StatusCode code, int nth = 1);
   // Runs `hook` inside the next call of `slot`, once.
   void OnNext(std::string_view slot, std::function<void()> hook);
+  // What each device has, as it says; at first 1 MiB.
+  void SetMemory(uint64_t bytes) { memory_ = bytes; }
+  uint64_t memory() const { return memory_; }
   // What queries answer.
   void SetBusy(bool busy);
 
@@ -111,6 +115,7 @@ class SpyBackend {
   std::set<const Object*> objects_;  // never freed: numbers are not reused
   int bad_handles_ = 0;
   bool busy_ = false;
+  std::atomic<uint64_t> memory_{1 << 20};
 };
 
 }  // namespace devrt::testing

@@ -76,12 +76,14 @@ void RunProgram(const std::vector<Stream>& streams, Device device,
       ASSERT_TRUE(FreeMemory(held[i]).ok());
       held.erase(held.begin() + static_cast<ptrdiff_t>(i));
     }
+    ASSERT_TRUE(EmptyCache(device).ok());
   }
   for (void* pointer : held) ASSERT_TRUE(FreeMemory(pointer).ok());
 }
 
 TEST(OutOfMemorySweepTest, EveryNativeAllocationFailsInTurn) {
   SpyBackend& spy = SpyBackend::Get();
+  spy.SetMemory(uint64_t{1} << 30);
   const Device device = spy.device(0);
   std::vector<Stream> streams;
   for (int i = 0; i < 2; ++i) streams.push_back(Stream::Create(device).value());
