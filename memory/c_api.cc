@@ -3,25 +3,235 @@
 // devrt_memory.h: the C functions, and what is between native handles and
 // streams.
 
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
 #include "devrt/backends/abi/devrt_plugin.h"
+#include "devrt/memory/device_memory.h"
 #include "devrt/memory/devrt_memory.h"
+#include "devrt/memory/statistics.h"
+#include "devrt/runtime/internal/allocation_table.h"
+#include "devrt/runtime/internal/blocks.h"
+#include "devrt/runtime/internal/process_state.h"
+#include "devrt/runtime/internal/text.h"
+#include "devrt/runtime/mutex.h"
+#include "devrt/runtime/status.h"
+#include "devrt/streams/stream.h"
+
+namespace devrt {
+namespace {
+
+static_assert(static_cast<int>(absl::StatusCode::kResourceExhausted) ==
+                  DEVRT_RESOURCE_EXHAUSTED,
+              "codes are the same numbers");
+
+// Native values with a meaning of their own on cuda.
+constexpr uintptr_t kLegacyStream = 1;
+constexpr uintptr_t kPerThreadStream = 2;
+
+// The streams that other libraries made, adopted at their first use.
+class Adopted {
+ public:
+  static Adopted& Get() {
+    static Adopted* const adopted = new Adopted;
+    return *adopted;
+  }
+
+  absl::StatusOr<StreamRef> Find(Device device, void* native)
+      DEVRT_EXCLUDES(mutex_) {
+    const Key key = {device.record(), native};
+    {
+      MutexLock lock(&mutex_);
+      const auto found = streams_.find(key);
+      if (found != streams_.end()) return found->second.ref();
+    }
+    DEVRT_ASSIGN_OR_RETURN(Stream stream, Stream::FromNative(device, native));
+    // Of two threads that are the first, one adopts; the other's goes.
+    std::optional<Stream> spare;
+    MutexLock lock(&mutex_);
+    const auto found = streams_.find(key);
+    if (found != streams_.end()) {
+      spare = std::move(stream);
+      return found->second.ref();
+    }
+    return streams_.emplace(key, std::move(stream)).first->second.ref();
+  }
+  void End(Device device, void* native) DEVRT_EXCLUDES(mutex_) {
+    std::optional<Stream> ended;  // with no lock held
+    {
+      MutexLock lock(&mutex_);
+      const auto found = streams_.find({device.record(), native});
+      if (found == streams_.end()) return;
+      ended = std::move(found->second);
+      streams_.erase(found);
+    }
+  }
+
+ private:
+  using Key = std::pair<internal::DeviceRecord*, void*>;
+  Mutex mutex_;
+  std::map<Key, Stream> streams_ DEVRT_GUARDED_BY(mutex_);
+};
+
+absl::StatusOr<StreamRef> StreamOf(Device device, void* native) {
+  const auto value = reinterpret_cast<uintptr_t>(native);
+  if (value == 0) return DefaultStream(device);
+  const bool named = device.backend().name() == "cuda";
+  if (named && value == kLegacyStream) return DefaultStream(device);
+  if (named && value == kPerThreadStream) return PerThreadDefaultStream(device);
+  return Adopted::Get().Find(device, native);
+}
+
+absl::StatusOr<Device> DeviceNamed(const char* name) {
+  if (name == nullptr) {
+    return absl::InvalidArgumentError(
+        "the device is null: pass a name like \"cuda:0\"");
+  }
+  return GetDevice(name);
+}
+
+// The device of the live block at `pointer`.
+absl::StatusOr<Device> DeviceOf(const void* pointer) {
+  const std::optional<internal::AllocationRange> range =
+      internal::FindAllocation(pointer);
+  if (range.has_value() && range->kind == PointerKind::kDevice) {
+    return Device(range->device);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("devrt_memory_free_on needs a live block of device memory, "
+                   "but ",
+                   internal::DescribePointer(pointer)));
+}
+
+// The last failure of the calling thread.  Not an object with a destructor:
+// others' destructors at the thread's end may still ask.
+constexpr size_t kMostText = 2048;
+thread_local char t_error[kMostText] = "";
+
+int32_t Answer(const absl::Status& status) {
+  if (status.ok()) return DEVRT_OK;
+  const absl::string_view text = status.message();
+  const size_t size = std::min(text.size(), kMostText - 1);
+  std::memcpy(t_error, text.data(), size);
+  t_error[size] = '\0';
+  return static_cast<int32_t>(status.code());
+}
+
+// What a C function does; no exception leaves it.
+template <typename F>
+int32_t Call(F f) noexcept {
+  try {
+    return Answer(f());
+  } catch (const std::bad_alloc&) {
+    return Answer(absl::ResourceExhaustedError("no host memory"));
+  } catch (...) {
+    return Answer(absl::InternalError("an exception was thrown inside devrt"));
+  }
+}
+
+absl::Status AllocateFor(const char* device_name, uint64_t size, void* native,
+                         void** ptr) {
+  if (ptr == nullptr) {
+    return absl::InvalidArgumentError(
+        "devrt_memory_alloc: `ptr` is null: it is where the block goes");
+  }
+  *ptr = nullptr;
+  DEVRT_ASSIGN_OR_RETURN(const Device device, DeviceNamed(device_name));
+  DEVRT_ASSIGN_OR_RETURN(const StreamRef stream, StreamOf(device, native));
+  DEVRT_ASSIGN_OR_RETURN(*ptr, AllocateMemory(stream, size, CallSite{}));
+  return absl::OkStatus();
+}
+
+absl::Status ReadStats(const char* device_name, devrt_memory_stats_v0* stats) {
+  constexpr size_t kHead = offsetof(devrt_memory_stats_v0, allocated_bytes);
+  if (stats == nullptr || stats->struct_size < kHead) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "devrt_memory_stats_read: `stats` is ",
+        stats == nullptr ? std::string("null")
+                         : absl::StrCat("of ", stats->struct_size, " bytes"),
+        ": set struct_size to sizeof(devrt_memory_stats_v0) first"));
+  }
+  DEVRT_ASSIGN_OR_RETURN(const Device device, DeviceNamed(device_name));
+  const MemoryStatistics s = GetMemoryStatistics(device);
+  devrt_memory_stats_v0 full{};
+  full.struct_size = stats->struct_size;
+  full.allocated_bytes = s.allocated_bytes.all.current;
+  full.allocated_bytes_peak = s.allocated_bytes.all.peak;
+  full.active_bytes = s.active_bytes.all.current;
+  full.active_bytes_peak = s.active_bytes.all.peak;
+  full.reserved_bytes = s.reserved_bytes.all.current;
+  full.reserved_bytes_peak = s.reserved_bytes.all.peak;
+  full.requested_bytes = s.requested_bytes.all.current;
+  full.allocations = s.allocation.all.current;
+  full.alloc_retries = s.num_alloc_retries;
+  full.ooms = s.num_ooms;
+  std::memcpy(stats, &full, std::min<size_t>(stats->struct_size, sizeof full));
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace devrt
 
 extern "C" {
 
-int32_t devrt_memory_alloc_v0(const char*, uint64_t, void*, void**) {
-  return DEVRT_UNIMPLEMENTED;
+int32_t devrt_memory_alloc_v0(const char* device, uint64_t size, void* stream,
+                              void** ptr) {
+  return devrt::Call(
+      [=] { return devrt::AllocateFor(device, size, stream, ptr); });
 }
-int32_t devrt_memory_free_v0(void*) { return DEVRT_UNIMPLEMENTED; }
-int32_t devrt_memory_free_on_v0(void*, void*) { return DEVRT_UNIMPLEMENTED; }
-int32_t devrt_memory_record_stream_v0(const void*, const char*, void*) {
-  return DEVRT_UNIMPLEMENTED;
+
+int32_t devrt_memory_free_v0(void* ptr) {
+  return devrt::Call([=] { return devrt::FreeMemory(ptr, devrt::CallSite{}); });
 }
-int32_t devrt_memory_stream_ends_v0(const char*, void*) {
-  return DEVRT_UNIMPLEMENTED;
+
+int32_t devrt_memory_free_on_v0(void* ptr, void* stream) {
+  return devrt::Call([=]() -> absl::Status {
+    if (!devrt::internal::IsProcessOpen()) {
+      return devrt::internal::ProcessClosedError();
+    }
+    if (ptr == nullptr) return absl::OkStatus();
+    DEVRT_ASSIGN_OR_RETURN(const devrt::Device device, devrt::DeviceOf(ptr));
+    DEVRT_ASSIGN_OR_RETURN(const devrt::StreamRef ref,
+                           devrt::StreamOf(device, stream));
+    return devrt::FreeMemory(ptr, ref, devrt::CallSite{});
+  });
 }
-int32_t devrt_memory_empty_cache_v0(const char*) { return DEVRT_UNIMPLEMENTED; }
-int32_t devrt_memory_stats_read_v0(const char*, devrt_memory_stats_v0*) {
-  return DEVRT_UNIMPLEMENTED;
+
+int32_t devrt_memory_record_stream_v0(const void* ptr, const char* device,
+                                      void* stream) {
+  return devrt::Call([=]() -> absl::Status {
+    DEVRT_ASSIGN_OR_RETURN(const devrt::Device d, devrt::DeviceNamed(device));
+    DEVRT_ASSIGN_OR_RETURN(const devrt::StreamRef ref,
+                           devrt::StreamOf(d, stream));
+    return devrt::RecordStream(ptr, ref, devrt::CallSite{});
+  });
 }
-const char* devrt_memory_last_error_v0(void) { return ""; }
+
+int32_t devrt_memory_stream_ends_v0(const char* device, void* stream) {
+  return devrt::Call([=]() -> absl::Status {
+    DEVRT_ASSIGN_OR_RETURN(const devrt::Device d, devrt::DeviceNamed(device));
+    devrt::Adopted::Get().End(d, stream);
+    return absl::OkStatus();
+  });
+}
+
+int32_t devrt_memory_empty_cache_v0(const char* device) {
+  return devrt::Call([=]() -> absl::Status {
+    DEVRT_ASSIGN_OR_RETURN(const devrt::Device d, devrt::DeviceNamed(device));
+    return devrt::EmptyCache(d);
+  });
+}
+
+int32_t devrt_memory_stats_read_v0(const char* device,
+                                   devrt_memory_stats_v0* stats) {
+  return devrt::Call([=] { return devrt::ReadStats(device, stats); });
+}
+
+const char* devrt_memory_last_error_v0(void) { return devrt::t_error; }
 }

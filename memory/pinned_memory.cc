@@ -2,22 +2,48 @@
 
 #include "devrt/memory/pinned_memory.h"
 
-#include "devrt/memory/internal/unimplemented.h"
+#include "devrt/memory/internal/pinned_allocator.h"
+#include "devrt/memory/statistics.h"
+#include "devrt/runtime/internal/blocks.h"
+#include "devrt/runtime/internal/out_of_memory.h"
+#include "devrt/runtime/internal/process_state.h"
 #include "devrt/runtime/raw_memory.h"
 #include "devrt/runtime/status.h"
 
 namespace devrt {
 
-absl::StatusOr<void*> AllocatePinned(Device, uint64_t, CallSite) {
-  return internal::NotBuilt("AllocatePinned");
+using internal::DeviceRecord;
+using internal::PinnedAllocator;
+
+absl::StatusOr<void*> AllocatePinned(Device device, uint64_t bytes,
+                                     CallSite site) {
+  DeviceRecord* const record = device.record();
+  if (ABSL_PREDICT_FALSE(bytes - 1 >= internal::kTooManyBytes - 1 ||
+                         internal::InHostFunction() ||
+                         !internal::IsOpen(record))) {
+    DEVRT_RETURN_IF_ERROR(
+        internal::CheckRequest(record, bytes, 0, "AllocatePinned"));
+    return nullptr;  // zero bytes (C102)
+  }
+  return PinnedAllocator::Of(record)->Allocate(record, bytes, site);
 }
 
-absl::Status FreePinned(void*, CallSite) {
-  return internal::NotBuilt("FreePinned");
+absl::Status FreePinned(void* pointer, CallSite site) {
+  if (ABSL_PREDICT_FALSE(!internal::IsProcessOpen())) {
+    return internal::ProcessClosedError();
+  }
+  if (pointer == nullptr) return absl::OkStatus();
+  if (internal::InHostFunction()) {
+    return internal::HostFunctionError("FreePinned");
+  }
+  return PinnedAllocator::Free(pointer, site);
 }
 
-absl::Status RecordPinnedUse(const void*, StreamRef, CallSite) {
-  return internal::NotBuilt("RecordPinnedUse");
+absl::Status RecordPinnedUse(const void* pointer, StreamRef stream, CallSite) {
+  if (internal::InHostFunction()) {
+    return internal::HostFunctionError("RecordPinnedUse");
+  }
+  return PinnedAllocator::RecordUse(pointer, stream);
 }
 
 absl::StatusOr<bool> IsPinned(const void* pointer) {
@@ -25,8 +51,32 @@ absl::StatusOr<bool> IsPinned(const void* pointer) {
   return info.kind == PointerKind::kPinned;
 }
 
-absl::Status EmptyPinnedCache(Backend) {
-  return internal::NotBuilt("EmptyPinnedCache");
+absl::Status EmptyPinnedCache(Backend backend) {
+  if (internal::InHostFunction()) {
+    return internal::HostFunctionError("EmptyPinnedCache");
+  }
+  if (!internal::IsProcessOpen()) return internal::ProcessClosedError();
+  PinnedAllocator* const allocator =
+      PinnedAllocator::Existing(internal::BackendRecord::Of(backend));
+  return allocator != nullptr ? allocator->EmptyCache() : absl::OkStatus();
+}
+
+PinnedStatistics GetPinnedStatistics(Backend backend) {
+  PinnedAllocator* const allocator =
+      PinnedAllocator::Existing(internal::BackendRecord::Of(backend));
+  return allocator != nullptr ? allocator->Statistics() : PinnedStatistics();
+}
+
+void ResetPeakPinnedStatistics(Backend backend) {
+  PinnedAllocator* const allocator =
+      PinnedAllocator::Existing(internal::BackendRecord::Of(backend));
+  if (allocator != nullptr) allocator->ResetPeak();
+}
+
+void ResetAccumulatedPinnedStatistics(Backend backend) {
+  PinnedAllocator* const allocator =
+      PinnedAllocator::Existing(internal::BackendRecord::Of(backend));
+  if (allocator != nullptr) allocator->ResetAccumulated();
 }
 
 }  // namespace devrt

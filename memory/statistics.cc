@@ -36,8 +36,4 @@ void ResetAccumulatedMemoryStatistics(Device device) {
   if (internal::Ledger* ledger = LedgerOf(device)) ledger->ResetAccumulated();
 }
 
-PinnedStatistics GetPinnedStatistics(Backend) { return {}; }
-void ResetPeakPinnedStatistics(Backend) {}
-void ResetAccumulatedPinnedStatistics(Backend) {}
-
 }  // namespace devrt

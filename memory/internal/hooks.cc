@@ -6,6 +6,7 @@
 
 #include "devrt/memory/internal/address_map.h"
 #include "devrt/memory/internal/device_allocator.h"
+#include "devrt/memory/internal/pinned_allocator.h"
 #include "devrt/runtime/internal/memory_hooks.h"
 #include "devrt/streams/internal/timeline.h"
 
@@ -16,7 +17,11 @@ namespace {
 std::optional<AllocationRange> FindLive(const void* pointer, bool* cached) {
   Segment* segment = AddressMap::Get().Find(pointer);
   *cached = segment != nullptr;
-  if (segment == nullptr) return std::nullopt;
+  if (segment == nullptr) {
+    std::optional<AllocationRange> pinned = PinnedAllocator::FindLive(pointer);
+    *cached = pinned.has_value();
+    return pinned;
+  }
   BlockPool* pool = segment->pool.load(std::memory_order_acquire);
   if (pool == nullptr) return std::nullopt;
   const std::optional<BlockPool::Found> found = pool->Find(segment, pointer);
@@ -37,7 +42,7 @@ std::optional<AllocationRange> FindLive(const void* pointer, bool* cached) {
 
 std::optional<AllocationRange> FindFreed(const void* pointer) {
   Segment* segment = AddressMap::Get().Find(pointer);
-  if (segment == nullptr) return std::nullopt;
+  if (segment == nullptr) return PinnedAllocator::FindFreed(pointer);
   BlockPool* pool = segment->pool.load(std::memory_order_acquire);
   if (pool == nullptr) return std::nullopt;
   const CallSite freed = pool->FindFreed(segment, pointer);
@@ -59,12 +64,18 @@ int64_t CountLive(DeviceRecord* device) {
   if (DeviceAllocator* main = Existing(device)) {
     for (DeviceAllocator* a : main->Family()) live += a->CountLive();
   }
+  if (PinnedAllocator* pinned = PinnedAllocator::Existing(device->backend)) {
+    live += pinned->CountLive(device);
+  }
   return live;
 }
 
 void Release(DeviceRecord* device) {
   if (DeviceAllocator* main = Existing(device)) {
     for (DeviceAllocator* a : main->Family()) a->Release();
+  }
+  if (PinnedAllocator* pinned = PinnedAllocator::Existing(device->backend)) {
+    pinned->Release(device);
   }
 }
 
@@ -84,7 +95,10 @@ void MarkUses(StreamRef stream, const UsedRange* ranges, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     if (ranges[i].bytes == 0) continue;
     Segment* segment = AddressMap::Get().Find(ranges[i].pointer);
-    if (segment == nullptr) continue;
+    if (segment == nullptr) {
+      PinnedAllocator::NoteUse(ranges[i].pointer, stream);
+      continue;
+    }
     segment->allocator->NoteUse(segment, ranges[i].pointer, stream);
   }
 }

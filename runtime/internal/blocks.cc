@@ -47,7 +47,10 @@ std::string DescribeRange(const AllocationRange& range) {
                          ? "pinned host memory of "
                          : "memory of ";
   return absl::StrCat(kind, DeviceName(range.device),
-                      range.cached ? " from AllocateMemory" : "");
+                      !range.cached ? ""
+                      : range.kind == PointerKind::kPinned
+                          ? " from AllocatePinned"
+                          : " from AllocateMemory");
 }
 
 std::string DescribeFreed(const void* pointer) {

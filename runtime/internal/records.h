@@ -27,6 +27,7 @@
 namespace devrt::internal {
 
 class DeviceAllocator;  // memory/internal: the device's caching allocator
+class PinnedAllocator;  // memory/internal: the backend's
 struct DeviceStreams;   // streams/internal: pools and the default stream
 
 // One device.  `backend`, like the gate's members, never changes.
@@ -36,6 +37,7 @@ struct DeviceRecord : DeviceGate {
   std::atomic<DeviceStreams*> streams{nullptr};  // made by the streams layer
   // Made by the memory layer.
   std::atomic<DeviceAllocator*> allocator{nullptr};
+  std::atomic<PinnedAllocator*> pinned{nullptr};
   // Whether SetMemoryResource, or a setting, put something in its place.
   std::atomic<bool> has_resource{false};
 

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PinnedAllocator: work that uses blocks, and who asks what an address is.
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "devrt/memory/internal/background.h"
+#include "devrt/memory/internal/pinned_allocator.h"
+#include "devrt/memory/internal/pinned_map.h"
+#include "devrt/runtime/internal/blocks.h"
+#include "devrt/runtime/status.h"
+#include "devrt/streams/internal/stream_record.h"
+
+namespace devrt::internal {
+namespace {
+
+uint64_t OffsetIn(const PinnedBlock& block, const void* pointer) {
+  return reinterpret_cast<uintptr_t>(pointer) -
+         reinterpret_cast<uintptr_t>(
+             block.base.load(std::memory_order_relaxed));
+}
+
+void AddPoint(BlockUses* uses, const OrderPoint& point) {
+  for (OrderPoint& known : uses->points) {
+    if (known.timeline != point.timeline) continue;
+    if (known.epoch < point.epoch) known.epoch = point.epoch;
+    return;
+  }
+  uses->points.push_back(point);
+}
+
+void AddOpen(BlockUses* uses, StreamRef stream, Timeline* timeline) {
+  for (const BlockUses::Open& known : uses->open) {
+    if (known.stream == stream) return;
+  }
+  uses->open.push_back({stream, timeline});
+}
+
+absl::Status NotLive(const char* call, const void* pointer) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(call, " needs a live block from AllocatePinned, but ",
+                   DescribePointer(pointer)));
+}
+
+// The block around `pointer`: its beginning is the usual case.
+PinnedBlock* FindAround(const void* pointer) {
+  return PinnedMap::Get().Find(pointer);
+}
+
+}  // namespace
+
+absl::Status PinnedAllocator::AddUse(PinnedBlock* block, const void* pointer,
+                                     StreamRef stream, Timeline* timeline,
+                                     bool open) {
+  Class& c = ClassOf(block->size.load(std::memory_order_relaxed));
+  SpinLockHolder hold(&c.lock);
+  if (block->use != BlockUse::kLive ||
+      OffsetIn(*block, pointer) > block->requested) {
+    return absl::NotFoundError("not live");
+  }
+  AddPoint(&block->uses, {timeline, timeline->Now()});
+  if (open) AddOpen(&block->uses, stream, timeline);
+  return absl::OkStatus();
+}
+
+absl::Status PinnedAllocator::RecordUse(const void* pointer, StreamRef stream) {
+  DEVRT_RETURN_IF_ERROR(CheckStream(stream, "RecordPinnedUse"));
+  Timeline* const timeline = TimelineOf(stream);
+  PinnedBlock* block = FindAround(pointer);
+  bool found =
+      block != nullptr &&
+      block->allocator->AddUse(block, pointer, stream, timeline, true).ok();
+  // The end of one block is the beginning of the next, maybe: both count.
+  PinnedBlock* before = pointer == nullptr
+                            ? nullptr
+                            : FindAround(static_cast<const char*>(pointer) - 1);
+  if (before != nullptr && before != block) {
+    found |=
+        before->allocator->AddUse(before, pointer, stream, timeline, true).ok();
+  }
+  if (!found) return NotLive("RecordPinnedUse", pointer);
+  // Its owner may destroy an adopted stream before the free (F22).
+  if (stream.record()->kind == StreamKind::kExternal) {
+    timeline->Checkpoint(stream).IgnoreError();
+  }
+  return absl::OkStatus();
+}
+
+void PinnedAllocator::NoteUse(const void* pointer, StreamRef stream) {
+  PinnedBlock* const block = FindAround(pointer);
+  if (block == nullptr) return;
+  Timeline* const timeline = TimelineOf(stream);
+  const absl::Status added =
+      block->allocator->AddUse(block, pointer, stream, timeline, false);
+  // Its end is to be known apart from what comes later (F15); without a
+  // checkpoint a later look at the stream tells.
+  if (added.ok()) timeline->Checkpoint(stream).IgnoreError();
+}
+
+void PinnedAllocator::CloseUses(PinnedBlock* block) {
+  // The block is kClosing: nobody else touches its uses.
+  BlockUses uses = std::move(block->uses);
+  block->uses.points.clear();
+  block->uses.open.clear();
+  for (const BlockUses::Open& open : uses.open) {
+    const uint64_t epoch = open.timeline->Now();
+    if (IsOpen(open.timeline->device())) {
+      open.timeline->Checkpoint(open.stream, epoch).IgnoreError();
+    }
+    AddPoint(&uses, {open.timeline, epoch});
+  }
+  PendingFree item;
+  item.block = block;
+  item.uses.assign(uses.points.begin(), uses.points.end());
+  if (PendingFrees::IsOver(&item)) {
+    Settle(block);
+    return;
+  }
+  {
+    Class& c = ClassOf(block->size.load(std::memory_order_relaxed));
+    SpinLockHolder hold(&c.lock);
+    block->use = BlockUse::kPending;
+  }
+  pending_.Add(std::move(item));
+  if (background_) WakeBackground();
+}
+
+// ---- What an address is -----------------------------------------------------
+
+std::optional<AllocationRange> PinnedAllocator::FindLive(const void* pointer) {
+  PinnedBlock* const block = FindAround(pointer);
+  if (block == nullptr) return std::nullopt;
+  Class& c =
+      block->allocator->ClassOf(block->size.load(std::memory_order_relaxed));
+  SpinLockHolder hold(&c.lock);
+  if (block->use != BlockUse::kLive ||
+      OffsetIn(*block, pointer) >= block->requested) {
+    return std::nullopt;
+  }
+  AllocationRange range;
+  range.device = block->device;
+  range.kind = PointerKind::kPinned;
+  range.base = block->base.load(std::memory_order_relaxed);
+  range.size = block->requested;
+  range.id = block->id;
+  range.allocated = block->site;
+  range.cached = true;
+  return range;
+}
+
+std::optional<AllocationRange> PinnedAllocator::FindFreed(const void* pointer) {
+  PinnedBlock* const block = FindAround(pointer);
+  if (block == nullptr) return std::nullopt;
+  Class& c =
+      block->allocator->ClassOf(block->size.load(std::memory_order_relaxed));
+  SpinLockHolder hold(&c.lock);
+  if (block->use == BlockUse::kLive || block->device == nullptr ||
+      OffsetIn(*block, pointer) >= block->requested) {
+    return std::nullopt;
+  }
+  AllocationRange range;
+  range.device = block->device;
+  range.kind = PointerKind::kPinned;
+  range.base = block->base.load(std::memory_order_relaxed);
+  range.size = block->requested;
+  range.freed = block->site;
+  range.cached = true;
+  return range;
+}
+
+int64_t PinnedAllocator::CountLive(const DeviceRecord* device) {
+  std::vector<PinnedBlock*> blocks;
+  {
+    MutexLock lock(&mutex_);
+    for (const auto& record : records_) blocks.push_back(record.get());
+  }
+  int64_t live = 0;
+  for (PinnedBlock* block : blocks) {
+    const uint64_t size = block->size.load(std::memory_order_relaxed);
+    if (size == 0) continue;
+    SpinLockHolder hold(&ClassOf(size).lock);
+    live += block->use == BlockUse::kLive && block->device == device ? 1 : 0;
+  }
+  return live;
+}
+
+}  // namespace devrt::internal

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pinned memory: classes, the seed's sequences for it, the mode that each block
+// remembers, and blocks that work still uses.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/mtia_fixture.h"
+
+namespace devrt {
+namespace {
+
+using testing::InThreads;
+using testing::IsOkAndHolds;
+using testing::kLong;
+using testing::MtiaTest;
+using testing::Must;
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+class PinnedTest : public MtiaTest {
+ protected:
+  void TearDown() override {
+    EXPECT_OK(SetAllocatorSettings(
+        "pinned_use_cuda_host_register:False,pinned_num_register_threads:1,"
+        "pinned_class_limit_mb:1"));
+    EXPECT_OK(dev().Synchronize());
+    EXPECT_OK(EmptyPinnedCache(backend()));
+    const PinnedStatistics s = Stats();
+    EXPECT_EQ(s.active_requests.current, 0);
+    EXPECT_EQ(s.allocated_bytes.current, 0);
+    ResetPeakPinnedStatistics(backend());
+    ResetAccumulatedPinnedStatistics(backend());
+    MtiaTest::TearDown();
+  }
+
+  static Backend backend() { return dev().backend(); }
+  static PinnedStatistics Stats() { return GetPinnedStatistics(backend()); }
+  static char* New(uint64_t bytes) {
+    return static_cast<char*>(Must(AllocatePinned(dev(), bytes)));
+  }
+  static std::map<std::string, int64_t> Keys() {
+    std::map<std::string, int64_t> keys;
+    for (const auto& [key, value] : ToKeys(Stats())) keys[key] = value;
+    return keys;
+  }
+};
+
+// ---- The seed's sequences, to the letter ------------------------------------
+
+TEST_F(PinnedTest, HostMemoryStats) {
+  ASSERT_OK(EmptyPinnedCache(backend()));
+  ResetAccumulatedPinnedStatistics(backend());
+  ResetPeakPinnedStatistics(backend());
+  std::map<std::string, int64_t> expected = Keys();
+  ASSERT_EQ(expected.size(), 28u);
+  for (const auto& [key, value] : expected) EXPECT_EQ(value, 0) << key;
+  const auto check = [&] {
+    std::map<std::string, int64_t> now = Keys();
+    for (const auto& [key, value] : expected) {
+      const bool is_time = key.find("_time.") != key.npos;
+      if (is_time && key.find(".count") == key.npos) continue;
+      EXPECT_EQ(now[key], value) << key;
+    }
+  };
+  const auto grow = [&](int64_t bytes) {
+    for (const char* what : {".allocated", ".current", ".peak"}) {
+      for (const char* count : {"allocations", "active_requests"}) {
+        expected[std::string(count) + what] += 1;
+      }
+      for (const char* size : {"allocated_bytes", "active_bytes"}) {
+        expected[std::string(size) + what] += bytes;
+      }
+    }
+    expected["num_host_alloc"] += 1;
+    expected["host_alloc_time.count"] += 1;
+  };
+  char* first = New(10 * 1024 * 4);
+  grow(65536);
+  check();
+  char* second = New(20 * 1024 * 4);
+  grow(131072);
+  check();
+  ASSERT_OK(EmptyPinnedCache(backend()));
+  check();
+  ASSERT_OK(FreePinned(first));
+  ASSERT_OK(FreePinned(second));
+  EXPECT_EQ(Stats().active_requests.freed, 2);
+  EXPECT_EQ(Stats().allocations.freed, 0);
+  ASSERT_OK(EmptyPinnedCache(backend()));
+  EXPECT_EQ(Stats().num_host_free, 2);
+  EXPECT_EQ(Stats().allocated_bytes.freed, 65536 + 131072);
+}
+
+void RegisterBody(Device device) {
+  EXPECT_OK(SetAllocatorSettings(
+      "pinned_use_cuda_host_register:True,pinned_num_register_threads:8"));
+  float pageable[20] = {};
+  EXPECT_THAT(IsPinned(pageable), IsOkAndHolds(false));
+  for (const uint64_t elements : {uint64_t{1} << 21, uint64_t{1} << 24}) {
+    char* block =
+        static_cast<char*>(Must(AllocatePinned(device, elements / 4)));
+    std::memset(block, 7, elements / 4);
+    EXPECT_THAT(IsPinned(block), IsOkAndHolds(true));
+    EXPECT_OK(FreePinned(block));
+  }
+  EXPECT_OK(SetAllocatorSettings("pinned_use_cuda_host_register:False"));
+}
+
+TEST_F(PinnedTest, PinnedMemoryWithCudaregister) { RegisterBody(dev()); }
+
+TEST_F(PinnedTest, PinnedMemoryWithCudaregisterMultithread) {
+  InThreads(4, [](int) { RegisterBody(dev()); });
+}
+
+TEST_F(PinnedTest, PinnedMemoryEmptyCache) {
+  for (const char* mode : {"True", "False"}) {
+    ASSERT_OK(SetAllocatorSettings(
+        std::string("pinned_use_cuda_host_register:") + mode));
+    char* block = New(4 * kMiB);
+    EXPECT_THAT(IsPinned(block), IsOkAndHolds(true));
+    ASSERT_OK(FreePinned(block));
+    ASSERT_OK(EmptyPinnedCache(backend()));
+  }
+}
+
+TEST_F(PinnedTest, CudartRegister) {
+  alignas(4096) static char memory[4096];
+  ASSERT_OK(RegisterHost(dev(), memory, 80));
+  EXPECT_THAT(IsPinned(memory + 40), IsOkAndHolds(true));
+  ASSERT_OK(UnregisterHost(dev(), memory));
+  EXPECT_THAT(IsPinned(memory), IsOkAndHolds(false));
+}
+
+TEST_F(PinnedTest, CachingPinnedMemory) {
+  char* block = New(40);
+  ASSERT_OK(FreePinned(block));
+  ASSERT_EQ(New(40), block);
+  Stream s = NewStream();
+  void* x = Must(Allocate(dev(), 40));
+  std::memset(block, 1, 40);
+  Flag flag = NewFlag();
+  ASSERT_OK(flag.WaitOn(s));
+  ASSERT_OK(CopyAsync(s, x, block + 4, 20));
+  ASSERT_OK(FreePinned(block));
+  char* other = New(40);
+  EXPECT_NE(other, block);
+  std::memset(other, 2, 40);
+  EXPECT_EQ(Stats().active_requests.current, 2);
+  ASSERT_OK(flag.Set());
+  ASSERT_OK(s.Synchronize());
+  char seen[20];
+  ASSERT_OK(sim().Peek(x, seen, sizeof seen));
+  EXPECT_EQ(seen[19], 1);
+  EXPECT_EQ(New(40), block);
+  ASSERT_OK(FreePinned(block));
+  ASSERT_OK(FreePinned(other));
+  ASSERT_OK(Free(dev(), x));
+}
+
+// ---- Sizes ------------------------------------------------------------------
+
+TEST_F(PinnedTest, ClassesBelowTheLimitPagesAbove) {
+  const auto size_of = [](uint64_t bytes) {
+    const int64_t before = Stats().active_bytes.current;
+    char* block = New(bytes);
+    const int64_t size = Stats().active_bytes.current - before;
+    EXPECT_OK(FreePinned(block));
+    EXPECT_OK(EmptyPinnedCache(backend()));
+    return size;
+  };
+  EXPECT_EQ(size_of(1), 512);
+  EXPECT_EQ(size_of(513), 1024);
+  EXPECT_EQ(size_of(40960), 65536);
+  EXPECT_EQ(size_of(kMiB), 1 << 20);
+  EXPECT_EQ(size_of(kMiB + 1), (1 << 20) + 4096);
+  ASSERT_OK(SetAllocatorSettings("pinned_class_limit_mb:4"));
+  EXPECT_EQ(size_of(kMiB + 1), 2 << 20);
+}
+
+TEST_F(PinnedTest, ALargeBlockServesSevenEighths) {
+  char* block = New(4 * kMiB);
+  ASSERT_OK(FreePinned(block));
+  EXPECT_EQ(New(4 * kMiB - 300'000), block);
+  ASSERT_OK(FreePinned(block));
+  char* small = New(3 * kMiB);
+  EXPECT_NE(small, block);
+  ASSERT_OK(FreePinned(small));
+  EXPECT_EQ(New(4 * kMiB), block);
+  ASSERT_OK(FreePinned(block));
+}
+
+TEST_F(PinnedTest, BadSizesAndFrees) {
+  EXPECT_THAT(AllocatePinned(dev(), 0), IsOkAndHolds(nullptr));
+  EXPECT_OK(FreePinned(nullptr));
+  for (const uint64_t bytes : {uint64_t{1} << 60, ~uint64_t{0}}) {
+    EXPECT_STATUS(AllocatePinned(dev(), bytes), kResourceExhausted, "1EB");
+  }
+  EXPECT_STATUS(AllocatePinned(dev(), uint64_t{1} << 59), kResourceExhausted,
+                "out of memory");
+  char* block = New(1000);
+  int local = 0;
+  EXPECT_STATUS(FreePinned(&local), kInvalidArgument, "FreePinned needs");
+  EXPECT_STATUS(FreePinned(block + 1), kInvalidArgument,
+                "1 bytes into the block");
+  EXPECT_STATUS(FreeHost(block), kInvalidArgument, "AllocatePinned");
+  EXPECT_STATUS(FreeMemory(block), kInvalidArgument, "AllocatePinned");
+  ASSERT_OK(FreePinned(block));
+  EXPECT_STATUS(FreePinned(block), kInvalidArgument, "freed at");
+}
+
+// ---- Modes ------------------------------------------------------------------
+
+// F9: released in the way in which it was obtained.
+TEST_F(PinnedTest, EachBlockRemembersItsMode) {
+  char* allocated = New(8192);
+  ASSERT_OK(SetAllocatorSettings("pinned_use_cuda_host_register:True"));
+  char* registered = New(8192);
+  ASSERT_OK(FreePinned(allocated));
+  ASSERT_OK(SetAllocatorSettings("pinned_use_cuda_host_register:False"));
+  ASSERT_OK(FreePinned(registered));
+  EXPECT_EQ(Stats().num_host_alloc, 2);
+  ASSERT_OK(EmptyPinnedCache(backend()));
+  EXPECT_EQ(Stats().num_host_free, 2);
+  EXPECT_THAT(IsPinned(allocated), IsOkAndHolds(false));
+}
+
+// ---- Uses -------------------------------------------------------------------
+
+TEST_F(PinnedTest, InteriorPointersAndEndsCount) {
+  Stream s = NewStream();
+  Flag flag = NewFlag();
+  ASSERT_OK(flag.WaitOn(s));
+  for (const uint64_t offset : {0, 1, 999, 1000}) {
+    char* block = New(1000);
+    EXPECT_EQ(Must(GetPointerInfo(block + 999)).base, block);
+    ASSERT_OK(RecordPinnedUse(block + offset, s));
+    ASSERT_OK(FreePinned(block));
+    char* other = New(1000);
+    EXPECT_NE(other, block) << offset;
+    ASSERT_OK(RecordPinnedUse(other, s));
+    ASSERT_OK(FreePinned(other));
+  }
+  int local = 0;
+  EXPECT_STATUS(RecordPinnedUse(&local, s), kInvalidArgument,
+                "RecordPinnedUse needs");
+  EXPECT_STATUS(RecordPinnedUse(nullptr, s), kInvalidArgument, "needs");
+  ASSERT_OK(flag.Set());
+  ASSERT_OK(s.Synchronize());
+}
+
+// F9: one that is stuck holds back what it uses, and nothing else.
+TEST_F(PinnedTest, OneStuckStream) {
+  InVirtualSchedules([] {
+    Stream stuck = NewStream();
+    Stream runs = NewStream();
+    Flag flag = NewFlag();
+    ASSERT_OK(flag.WaitOn(stuck));
+    char* held = New(4096);
+    ASSERT_OK(RecordPinnedUse(held, stuck));
+    ASSERT_OK(FreePinned(held));
+    const int64_t natives = Stats().num_host_alloc;
+    for (int i = 0; i < 10; ++i) {
+      char* block = New(4096);
+      EXPECT_NE(block, held);
+      ASSERT_OK(RecordPinnedUse(block, runs));
+      ASSERT_OK(Spin(runs, testing::kShort));
+      ASSERT_OK(FreePinned(block));
+      ASSERT_OK(runs.Synchronize());
+    }
+    EXPECT_EQ(Stats().num_host_alloc, natives + 1);
+    ASSERT_OK(flag.Set());
+    ASSERT_OK(stuck.Synchronize());
+    ASSERT_OK(EmptyPinnedCache(backend()));
+    EXPECT_EQ(Stats().active_requests.current, 0);
+  });
+}
+
+// A mark covers what is submitted until the free (F15), a copy only itself.
+TEST_F(PinnedTest, MarksAreClosedAtTheFree) {
+  Stream s = NewStream();
+  Flag flag = NewFlag();
+  void* x = Must(Allocate(dev(), 64));
+  char* marked = New(4096);
+  char* copied = New(4096);
+  ASSERT_OK(RecordPinnedUse(marked, s));
+  ASSERT_OK(CopyAsync(s, x, copied, 64));
+  Event over = NewEvent();
+  ASSERT_OK(over.Record(s));
+  ASSERT_OK(flag.WaitOn(s));
+  ASSERT_OK(over.Synchronize());
+  ASSERT_OK(FreePinned(marked));
+  ASSERT_OK(FreePinned(copied));
+  EXPECT_EQ(New(4096), copied) << "the copy is over, the rest is no use of it";
+  char* next = New(4096);
+  EXPECT_NE(next, marked);
+  ASSERT_OK(FreePinned(next));
+  ASSERT_OK(FreePinned(copied));
+  ASSERT_OK(flag.Set());
+  ASSERT_OK(s.Synchronize());
+  ASSERT_OK(Free(dev(), x));
+}
+
+TEST_F(PinnedTest, StreamsMayEndBeforeTheFree) {
+  std::optional<Stream> s = NewStream();
+  Flag flag = NewFlag();
+  char* block = New(4096);
+  ASSERT_OK(RecordPinnedUse(block, *s));
+  ASSERT_OK(flag.WaitOn(*s));
+  s.reset();
+  ASSERT_OK(FreePinned(block));
+  char* other = New(4096);
+  EXPECT_NE(other, block);
+  ASSERT_OK(flag.Set());
+  ASSERT_OK(dev().Synchronize());
+  ASSERT_OK(FreePinned(other));
+  EXPECT_EQ(New(4096), other);
+  EXPECT_EQ(New(4096), block);
+  ASSERT_OK(FreePinned(block));
+  ASSERT_OK(FreePinned(other));
+}
+
+TEST_F(PinnedTest, NothingInsideHostFunctions) {
+  char* block = New(64);
+  absl::Status answers[4];
+  StreamRef s = DefaultStream(dev());
+  ASSERT_OK(LaunchHostFunc(s, [&](const absl::Status&) {
+    answers[0] = AllocatePinned(dev(), 64).status();
+    answers[1] = FreePinned(block);
+    answers[2] = RecordPinnedUse(block, s);
+    answers[3] = EmptyPinnedCache(backend());
+  }));
+  ASSERT_OK(s.Synchronize());
+  for (const absl::Status& answer : answers) {
+    EXPECT_EQ(answer.code(), absl::StatusCode::kFailedPrecondition) << answer;
+  }
+  ASSERT_OK(FreePinned(block));
+}
+
+// ---- Threads ----------------------------------------------------------------
+
+// Blocks never overlap, and allocated - freed is current at every moment.
+TEST_F(PinnedTest, ThreadsShareClasses) {
+  InThreads(4, [](int thread) {
+    std::vector<std::pair<char*, uint64_t>> held;
+    for (uint64_t i = 0; i < 3000; ++i) {
+      const uint64_t bytes = 1 + (i * 7919 + thread) % 5000;
+      char* block = New(bytes);
+      std::memset(block, thread, bytes);
+      held.push_back({block, bytes});
+      if (held.size() < 8) continue;
+      const auto [oldest, size] = held.front();
+      held.erase(held.begin());
+      EXPECT_EQ(std::count(oldest, oldest + size, static_cast<char>(thread)),
+                static_cast<ptrdiff_t>(size));
+      EXPECT_OK(FreePinned(oldest));
+      if (i % 100 == 0) {
+        const PinnedStatistics s = Stats();
+        EXPECT_EQ(s.active_bytes.allocated - s.active_bytes.freed,
+                  s.active_bytes.current);
+        EXPECT_LE(s.active_bytes.current, s.active_bytes.peak);
+        EXPECT_LE(s.active_bytes.current, s.allocated_bytes.current);
+      }
+    }
+    for (const auto& [block, size] : held) EXPECT_OK(FreePinned(block));
+  });
+}
+
+}  // namespace
+}  // namespace devrt
