@@ -41,8 +41,12 @@ Change Inactive(uint64_t size) {
 }  // namespace
 
 PinnedAllocator::PinnedAllocator(BackendRecord* backend)
-    : backend_(backend), page_(PageSize()), pending_(&Settle) {
-  for (Class& c : classes_) ledger_.Add(&c.lock, &c.shard);
+    : backend_(backend), page_(PageSize()), pending_(&Settle) {}
+
+void PinnedAllocator::UseClass(Class* c) {
+  MutexLock lock(&mutex_);
+  if (std::exchange(c->is_counted, true)) return;
+  ledger_.Add(&c->lock, &c->shard);
 }
 
 PinnedAllocator* PinnedAllocator::Make(DeviceRecord* device) {

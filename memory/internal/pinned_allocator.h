@@ -97,6 +97,7 @@ class PinnedAllocator {
     PinnedBlock* exact DEVRT_GUARDED_BY(lock) = nullptr;
     absl::btree_multimap<uint64_t, PinnedBlock*> others DEVRT_GUARDED_BY(lock);
     LedgerShard shard DEVRT_GUARDED_BY(lock);
+    bool is_counted = false;  // in the ledger; belongs to `mutex_`
   };
   struct Request {
     DeviceRecord* device;
@@ -129,6 +130,9 @@ class PinnedAllocator {
   void CloseUses(PinnedBlock* block);
   absl::Status AddUse(PinnedBlock* block, const void* pointer, StreamRef stream,
                       Timeline* timeline, bool open);
+  // Before a class's first block: shards that nobody uses would have their
+  // part of what is spare, and be asked for it.
+  void UseClass(Class* c) DEVRT_EXCLUDES(mutex_);
   PinnedBlock* NewRecord();
   void DropRecord(PinnedBlock* block);
   void NoteTime(DurationStat* stat, int64_t microseconds);

@@ -93,6 +93,7 @@ absl::StatusOr<PinnedBlock*> PinnedAllocator::Obtain(const Request& r) {
   }
   PinnedBlock* const block = NewRecord();
   Class& c = ClassOf(r.size);
+  UseClass(&c);
   {
     // A reader may still look at what the record was before.
     SpinLockHolder hold(&c.lock);
