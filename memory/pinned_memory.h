@@ -59,7 +59,8 @@ DEVRT_EXPORT absl::Status RecordPinnedUse(const void* pointer, StreamRef stream,
 // that memory registered by others counts, interior pointers included.
 DEVRT_EXPORT absl::StatusOr<bool> IsPinned(const void* pointer);
 
-// Gives cached blocks back; waits for nothing.
+// Gives cached blocks back.  Waits for no use, but the driver's free may wait
+// for the device (DeviceProperties::raw_free_syncs, C64).
 DEVRT_EXPORT absl::Status EmptyPinnedCache(Backend backend);
 
 }  // namespace devrt
