@@ -21,6 +21,13 @@ uint64_t OffsetIn(const PinnedBlock& block, const void* pointer) {
              block.base.load(std::memory_order_relaxed));
 }
 
+// Whether the lock of the class of `size` is the one that `block` belongs to: a
+// record may have become another block's before it was taken.
+bool IsOf(const PinnedBlock& block, uint64_t size) {
+  return block.size.load(std::memory_order_relaxed) == size &&
+         block.base.load(std::memory_order_relaxed) != nullptr;
+}
+
 void AddPoint(BlockUses* uses, const OrderPoint& point) {
   for (OrderPoint& known : uses->points) {
     if (known.timeline != point.timeline) continue;
@@ -53,9 +60,9 @@ PinnedBlock* FindAround(const void* pointer) {
 absl::Status PinnedAllocator::AddUse(PinnedBlock* block, const void* pointer,
                                      StreamRef stream, Timeline* timeline,
                                      bool open) {
-  Class& c = ClassOf(block->size.load(std::memory_order_relaxed));
-  SpinLockHolder hold(&c.lock);
-  if (block->use != BlockUse::kLive ||
+  const uint64_t size = block->size.load(std::memory_order_relaxed);
+  SpinLockHolder hold(&ClassOf(size).lock);
+  if (!IsOf(*block, size) || block->use != BlockUse::kLive ||
       OffsetIn(*block, pointer) > block->requested) {
     return absl::NotFoundError("not live");
   }
@@ -180,7 +187,8 @@ int64_t PinnedAllocator::CountLive(const DeviceRecord* device) {
     const uint64_t size = block->size.load(std::memory_order_relaxed);
     if (size == 0) continue;
     SpinLockHolder hold(&ClassOf(size).lock);
-    live += block->use == BlockUse::kLive && block->device == device ? 1 : 0;
+    if (!IsOf(*block, size) || block->use != BlockUse::kLive) continue;
+    live += block->device == device ? 1 : 0;
   }
   return live;
 }
