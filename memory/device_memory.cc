@@ -153,6 +153,4 @@ uint64_t AddOutOfMemoryCallback(OutOfMemoryCallback callback) {
 
 void RemoveOutOfMemoryCallback(uint64_t id) { internal::RemoveCallback(id); }
 
-std::string MemoryReport(Device) { return std::string(); }
-
 }  // namespace devrt

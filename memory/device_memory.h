@@ -103,9 +103,9 @@ using OutOfMemoryCallback = std::function<bool(Device device, uint64_t bytes)>;
 DEVRT_EXPORT uint64_t AddOutOfMemoryCallback(OutOfMemoryCallback callback);
 DEVRT_EXPORT void RemoveOutOfMemoryCallback(uint64_t id);
 
-// Who holds what: totals, the largest holders by call site (with history on),
-// free bytes by reason they cannot serve (another stream's, in use, too small).
-// Made to be read; also appended to the log at an out of memory.
+// Who holds what: totals and each stream's part, with what is held, what is
+// freed but still used, what is free and its largest piece; with history on the
+// largest holders by call site.  Made to be read.
 DEVRT_EXPORT std::string MemoryReport(Device device);
 
 }  // namespace devrt

@@ -13,6 +13,7 @@
 #include "devrt/memory/history.h"
 #include "devrt/memory/statistics.h"
 #include "devrt/streams/probe.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/mtia_fixture.h"
 
@@ -45,6 +46,27 @@ class SnapshotTest : public MtiaTest {
     return actions;
   }
 };
+
+TEST_F(SnapshotTest, ReportNamesHoldersAndWhatIsFree) {
+  EXPECT_THAT(MemoryReport(dev()), ::testing::HasSubstr("memory of mtia:0"));
+  ASSERT_TRUE(RecordMemoryHistory(dev(), HistoryOptions()).ok());
+  const Stream a = NewStream();
+  const Stream b = NewStream();
+  void* x = AllocateMemory(a, 1000).value();
+  void* y = AllocateMemory(a, 600).value();
+  ASSERT_TRUE(RecordStream(y, b).ok());
+  ASSERT_TRUE(Spin(b, 1'000'000'000).ok());
+  ASSERT_TRUE(FreeMemory(y).ok());
+  const std::string text = MemoryReport(dev());
+  EXPECT_THAT(text, ::testing::HasSubstr(
+                        "2.00 MiB reserved: 1024 bytes in 1 block held, "
+                        "1024 bytes in 1 block freed but still used by a "
+                        "stream, 2.00 MiB in 1 block free"));
+  EXPECT_THAT(text, ::testing::HasSubstr("held by "));
+  EXPECT_THAT(text, ::testing::HasSubstr("take_test.cc:"));
+  ASSERT_TRUE(FreeMemory(x).ok());
+  ASSERT_TRUE(b.Synchronize().ok());
+}
 
 TEST_F(SnapshotTest, BlocksWithStatesStreamsAndSizes) {
   const Stream a = NewStream();
