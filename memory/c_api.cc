@@ -109,19 +109,29 @@ absl::StatusOr<Device> DeviceOf(const void* pointer) {
                    internal::DescribePointer(pointer)));
 }
 
-// The last failure of the calling thread.  Not an object with a destructor:
-// others' destructors at the thread's end may still ask.
+// The last failure of the calling thread.  On the heap: what a library that is
+// opened late has of its own for each thread must fit into some hundred bytes.
 constexpr size_t kMostText = 2048;
-thread_local char t_error[kMostText] = "";
+struct ErrorText {
+  char* text = nullptr;
+  // Others' destructors at the thread's end may still ask.
+  ~ErrorText() { delete[] std::exchange(text, nullptr); }
+};
+thread_local ErrorText t_error;
 
 int32_t Answer(const absl::Status& status) {
   if (status.ok()) return DEVRT_OK;
+  if (t_error.text == nullptr)
+    t_error.text = new (std::nothrow) char[kMostText];
+  if (t_error.text == nullptr) return static_cast<int32_t>(status.code());
   const absl::string_view text = status.message();
   const size_t size = std::min(text.size(), kMostText - 1);
-  std::memcpy(t_error, text.data(), size);
-  t_error[size] = '\0';
+  std::memcpy(t_error.text, text.data(), size);
+  t_error.text[size] = '\0';
   return static_cast<int32_t>(status.code());
 }
+
+const char* LastError() { return t_error.text == nullptr ? "" : t_error.text; }
 
 // What a C function does; no exception leaves it.
 template <typename F>
@@ -233,5 +243,5 @@ int32_t devrt_memory_stats_read_v0(const char* device,
   return devrt::Call([=] { return devrt::ReadStats(device, stats); });
 }
 
-const char* devrt_memory_last_error_v0(void) { return devrt::t_error; }
+const char* devrt_memory_last_error_v0(void) { return devrt::LastError(); }
 }

@@ -39,7 +39,7 @@ struct Pool {
 
 struct Summary {
   Pool all;
-  std::map<uint64_t, Pool> pools;         // by stream
+  std::map<uint64_t, Pool> pools;          // by stream
   std::map<std::string, Holding> holders;  // by site
 };
 
@@ -91,10 +91,11 @@ std::string Blocks(const Holding& holding) {
 }
 
 void AppendPool(const Pool& pool, std::string* text) {
-  absl::StrAppend(text, FormatBytes(pool.reserved), " reserved: ",
-                  Blocks(pool.live), " held, ", Blocks(pool.pending),
-                  " freed but still used by a stream, ", Blocks(pool.free),
-                  " free, the largest ", FormatBytes(pool.largest_free), "\n");
+  absl::StrAppend(text, FormatBytes(pool.reserved),
+                  " reserved: ", Blocks(pool.live), " held, ",
+                  Blocks(pool.pending), " freed but still used by a stream, ",
+                  Blocks(pool.free), " free, the largest ",
+                  FormatBytes(pool.largest_free), "\n");
 }
 
 void AppendHolders(const MemorySnapshot& snapshot, const Summary& sum,

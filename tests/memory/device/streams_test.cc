@@ -102,7 +102,9 @@ TEST_F(MemoryStreams, F15UsesAreVersionedAtSubmission) {
   // Polls until the fill is seen at its end; `later` is not set meanwhile.
   char* again = nullptr;
   for (int look = 0; look < 1000 && again != x; ++look) {
-    if (again != nullptr) EXPECT_OK(FreeMemory(again));
+    if (again != nullptr) {
+      EXPECT_OK(FreeMemory(again));
+    }
     again = New(home, 4096);
   }
   EXPECT_EQ(again, x);

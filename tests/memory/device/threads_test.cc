@@ -108,7 +108,9 @@ TEST_F(MemoryThreads, BlocksNeverOverlap) {
           free({other_thread.first, other_thread.second});
         }
       }
-      if (step % 500 == 0) EXPECT_OK(EmptyCache(dev()));
+      if (step % 500 == 0) {
+        EXPECT_OK(EmptyCache(dev()));
+      }
       if (step % 100 == 0) {
         const MemoryStatistics s = Read();
         EXPECT_GE(s.allocated_bytes.all.peak, s.allocated_bytes.all.current);

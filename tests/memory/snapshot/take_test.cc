@@ -65,7 +65,9 @@ TEST_F(SnapshotTest, ReportNamesHoldersAndWhatIsFree) {
   EXPECT_THAT(text, ::testing::HasSubstr("held by "));
   EXPECT_THAT(text, ::testing::HasSubstr("take_test.cc:"));
   ASSERT_TRUE(FreeMemory(x).ok());
+  ASSERT_TRUE(a.Synchronize().ok());
   ASSERT_TRUE(b.Synchronize().ok());
+  ASSERT_TRUE(EmptyCache(dev()).ok());
 }
 
 TEST_F(SnapshotTest, BlocksWithStatesStreamsAndSizes) {

@@ -182,8 +182,8 @@ MUTANTS = [
         what="The size of an allocation is the one that it was rounded to.",
         witness="pointer_info of a block of 1,000 bytes says 1,024.",
         items="C71", group="memory", file="allocation.cc",
-        old="    out.size = r.size;\n",
-        new="    out.size = (r.size + 511) & ~uint64_t{511};\n"),
+        old="    out.size = r.own;\n",
+        new="    out.size = (r.own + 511) & ~uint64_t{511};\n"),
     Mutant(
         name="pinned_pointer_unknown",
         what="Pinned memory is not known as such.",

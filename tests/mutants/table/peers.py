@@ -55,8 +55,12 @@ MUTANTS = [
         what="Peer access ends when the peer allocates.",
         witness="Memory that was allocated after enabling cannot be reached.",
         items="C77", group="peer", file="memory.cc",
-        old="  impl_->monitor->Watch();\n",
+        old="""\
+  if (devrt_status error = impl_->CheckDevice(device)) return error;
+  impl_->monitor->Watch();
+""",
         new="""\
+  if (devrt_status error = impl_->CheckDevice(device)) return error;
   for (uint32_t other = 0; other < impl_->config.devices; ++other) {
     if (impl_->peers.Enabled(other, device)) {
       static_cast<void>(impl_->peers.Disable(other, device));
