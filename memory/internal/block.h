@@ -74,19 +74,22 @@ struct alignas(64) Block {
   bool oversize = false;       // counted as such when it was handed out
   uint64_t mark = 0;           // kLive: its id; else where it was freed last
   Segment* segment = nullptr;  // set where a block begins
+
+  struct Free {    // kFree
+    Block* child;  // FreeBlocks: a heap by address
+    Block* sibling;
+    Block* back;
+    uint64_t released;  // epoch of the pool's timeline
+  };
+  struct Held {              // the others
+    BlockUses* uses;         // nullptr: none off its stream
+    uint64_t stream_serial;  // where it was handed out, if `lent`
+    uint64_t requested;      // bytes
+    uint64_t site;           // index in the history's sites; 0: none
+  };
   union {
-    struct {         // kFree
-      Block* child;  // FreeBlocks: a heap by address
-      Block* sibling;
-      Block* back;
-      uint64_t released;  // epoch of the pool's timeline
-    } free;
-    struct {                   // the others
-      BlockUses* uses;         // nullptr: none off its stream
-      uint64_t stream_serial;  // where it was handed out, if `lent`
-      uint64_t requested;      // bytes
-      uint64_t site;           // index in the history's sites; 0: none
-    } held;
+    Free free;
+    Held held;
   };
 
   Block() : held{nullptr, 0, 0, 0} {}
