@@ -40,8 +40,7 @@ int64_t TimeStep(int64_t most, int64_t lines) {
 
 class Chart {
  public:
-  explicit Chart(const MemoryReport& report)
-      : report_(report), a_(report.analysis) {
+  explicit Chart(const MemoryAnalysis& analysis) : a_(analysis) {
     for (const MemoryMoment& m : a_.timeline) {
       most_ = std::max({most_, m.reserved, m.total() + m.pending});
     }
@@ -102,6 +101,15 @@ class Chart {
     return svg;
   }
 
+  // The next point of a curve that goes in steps, or its first.
+  static void AppendStep(std::string* path, double x, double y) {
+    if (path->empty()) {
+      absl::StrAppendFormat(path, "M%.1f %.1f", x, y);
+    } else {
+      absl::StrAppendFormat(path, "H%.1fV%.1f", x, y);
+    }
+  }
+
   // Between two curves of the moments, as steps.
   template <typename Low, typename High>
   std::string Area(std::string_view name, Low low, High high) const {
@@ -110,8 +118,7 @@ class Chart {
     for (size_t i = 0; i < a_.timeline.size(); ++i) {
       const MemoryMoment& m = a_.timeline[i];
       is_empty &= low(m) == high(m);
-      absl::StrAppendFormat(&path, i == 0 ? "M%.1f %.1f" : "H%.1fV%.1f",
-                            X(m.time_us), Y(high(m)));
+      AppendStep(&path, X(m.time_us), Y(high(m)));
     }
     if (is_empty) return "";
     for (size_t i = a_.timeline.size(); i-- > 0;) {
@@ -144,10 +151,8 @@ class Chart {
 
   std::string Reserved() const {
     std::string path;
-    for (size_t i = 0; i < a_.timeline.size(); ++i) {
-      const MemoryMoment& m = a_.timeline[i];
-      absl::StrAppendFormat(&path, i == 0 ? "M%.1f %.1f" : "H%.1fV%.1f",
-                            X(m.time_us), Y(m.reserved));
+    for (const MemoryMoment& m : a_.timeline) {
+      AppendStep(&path, X(m.time_us), Y(m.reserved));
     }
     return absl::StrFormat("<path class=\"reserved\" d=\"%s\"/>\n", path);
   }
@@ -192,7 +197,6 @@ class Chart {
     return js + "]</script>\n";
   }
 
-  const MemoryReport& report_;
   const MemoryAnalysis& a_;
   uint64_t most_ = 0;
   int64_t span_ = 1;
@@ -226,7 +230,7 @@ std::string MemoryChart(const MemoryReport& report) {
                   [](const MemoryMoment& m) { return m.pending > 0; });
   if (waits) html += Key("pending", "freed, waits for a stream");
   html += Key("reserved", "reserved");
-  html += "</div>\n" + Chart(report).Svg();
+  html += "</div>\n" + Chart(a).Svg();
   if (!a.is_complete) {
     html += absl::StrFormat(
         "<p class=\"note\">%s older events were dropped; what was allocated "

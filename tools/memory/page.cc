@@ -150,7 +150,7 @@ std::string Share(uint64_t part, uint64_t whole) {
   const double share =
       100 * static_cast<double>(part) / static_cast<double>(whole);
   if (share < 0.1) return "< 0.1 %";
-  return absl::StrFormat(share < 10 ? "%.1f %%" : "%.0f %%", share);
+  return absl::StrFormat("%.*f %%", share < 10 ? 1 : 0, share);
 }
 
 std::string Duration(int64_t microseconds) {
