@@ -11,6 +11,12 @@ AddressMap& AddressMap::Get() {
   return *map;
 }
 
+AddressMap::~AddressMap() {
+  for (const std::atomic<Leaf*>& leaf : leaves_) {
+    delete leaf.load(std::memory_order_relaxed);
+  }
+}
+
 Segment* AddressMap::FindFar(uintptr_t address) const {
   MutexLock lock(&mutex_);
   auto after = far_.upper_bound(address);

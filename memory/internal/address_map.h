@@ -8,8 +8,8 @@
 // ends there and one that begins.
 //
 // Find takes no lock and is two loads; Add and Remove take `mutex_`, a leaf.
-// Leaves are never freed.  A racing Find of a segment that is being removed
-// gets a Segment that is still readable (block.h).
+// Leaves live as long as the map, the process's for ever.  A racing Find of a
+// segment that is being removed gets a Segment that is still readable (block.h).
 
 #ifndef DEVRT_MEMORY_INTERNAL_ADDRESS_MAP_H_
 #define DEVRT_MEMORY_INTERNAL_ADDRESS_MAP_H_
@@ -28,6 +28,7 @@ namespace devrt::internal {
 class AddressMap {
  public:
   AddressMap() = default;
+  ~AddressMap();
   AddressMap(const AddressMap&) = delete;
   AddressMap& operator=(const AddressMap&) = delete;
   // The process's.
