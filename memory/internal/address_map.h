@@ -9,7 +9,8 @@
 //
 // Find takes no lock and is two loads; Add and Remove take `mutex_`, a leaf.
 // Leaves live as long as the map, the process's for ever.  A racing Find of a
-// segment that is being removed gets a Segment that is still readable (block.h).
+// segment that is being removed gets a Segment that is still readable
+// (block.h).
 
 #ifndef DEVRT_MEMORY_INTERNAL_ADDRESS_MAP_H_
 #define DEVRT_MEMORY_INTERNAL_ADDRESS_MAP_H_
