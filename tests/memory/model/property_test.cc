@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "devrt/memory/settings.h"
@@ -25,12 +26,18 @@
 namespace devrt::testing {
 namespace {
 
+using std::literals::operator""sv;
+
 constexpr uint32_t kStreams = 3;
 constexpr char kMachine[] = "memory=4GiB";
 
+// Sanitizers take ten times as long, and have seen the code by then.
 uint64_t Seeds() {
   const char* wanted = std::getenv("DEVRT_TEST_SEEDS");
-  return wanted == nullptr ? 5000 : std::strtoull(wanted, nullptr, 10);
+  if (wanted != nullptr) return std::strtoull(wanted, nullptr, 10);
+  const char* sanitizers = std::getenv("DEVRT_TEST_SANITIZE");
+  const bool plain = sanitizers == nullptr || sanitizers == "none"sv;
+  return plain ? 5000 : 500;
 }
 
 class PropertyTest : public MtiaTest {
