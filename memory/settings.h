@@ -26,6 +26,11 @@
 //   pinned_class_limit_mb          power of two, 1             requests
 //   backend                        caching, driver, raw        (2)
 //
+//   Expandable segments: where the backend can map memory
+//   (devrt.virtual_memory/0), a stream's segments grow and shrink by pages
+//   instead of being many; others ignore it with one warning.  max_split_size
+//   is not used then.
+//
 //   (1) only before the first pinned allocation
 //   (2) only before the first allocation of device memory
 //

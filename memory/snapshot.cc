@@ -50,6 +50,18 @@ BlockSnapshot CopyBlock(const BlockPool& pool, const Block& block,
   return copy;
 }
 
+// The end of the hole at `at`; `end` if nothing is mapped behind it.
+uint32_t EndOfHole(const Segment& segment, uint32_t at, uint32_t end) {
+  const internal::PageTable& table = *segment.pages;
+  const uint64_t granules = table.page_bytes / internal::kGranule;
+  for (uint64_t page = at / granules; page < table.count(); ++page) {
+    if (table.pages[page].state == internal::Page::kMapped) {
+      return static_cast<uint32_t>(page * granules);
+    }
+  }
+  return end;
+}
+
 // The caller holds all locks.
 SegmentSnapshot CopySegment(const BlockPool& pool, const Segment& segment,
                             const HistoryRing* history) {
@@ -57,7 +69,7 @@ SegmentSnapshot CopySegment(const BlockPool& pool, const Segment& segment,
   copy.address = reinterpret_cast<uint64_t>(segment.address());
   copy.stream = StreamId(pool.serial());
   copy.large = !segment.small;
-  copy.expandable = segment.expandable;
+  copy.expandable = segment.expandable();
   const auto end = static_cast<uint32_t>(segment.bytes() / internal::kGranule);
   uint32_t at = 0;
   while (at < end) {
@@ -68,19 +80,14 @@ SegmentSnapshot CopySegment(const BlockPool& pool, const Segment& segment,
       at += block->size;
       continue;
     }
-    // A hole: up to the next slot, and on from there.
-    const uint32_t slot = 1u << segment.SlotBits();
-    const uint32_t next = std::min(end, (at / slot + 1) * slot);
-    const uint64_t bytes = uint64_t{next - at} * internal::kGranule;
-    if (copy.blocks.empty() ||
-        copy.blocks.back().state != BlockState::kUnmapped) {
-      BlockSnapshot hole;
-      hole.address = copy.address + uint64_t{at} * internal::kGranule;
-      hole.state = BlockState::kUnmapped;
-      hole.stream = StreamId(pool.serial());
-      copy.blocks.push_back(std::move(hole));
-    }
-    copy.blocks.back().size += bytes;
+    const uint32_t next = EndOfHole(segment, at, end);
+    if (next == end) break;  // only addresses
+    BlockSnapshot hole;
+    hole.address = copy.address + uint64_t{at} * internal::kGranule;
+    hole.size = uint64_t{next - at} * internal::kGranule;
+    hole.state = BlockState::kUnmapped;
+    hole.stream = StreamId(pool.serial());
+    copy.blocks.push_back(std::move(hole));
     at = next;
   }
   return copy;

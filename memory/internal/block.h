@@ -37,6 +37,7 @@ namespace devrt::internal {
 
 class BlockPool;
 class DeviceAllocator;
+struct PageTable;
 struct Segment;
 
 enum class BlockUse : uint8_t {
@@ -121,7 +122,6 @@ struct Segment {
   std::atomic<uintptr_t> base{0};
   std::atomic<uint64_t> size{0};  // of an expandable one: what is reserved
   bool small = false;
-  bool expandable = false;
   RelaxedPointer<DeviceAllocator> allocator;
   // Changes only while the segment is wholly free (BlockPool::TakeSegment).
   std::atomic<BlockPool*> pool{nullptr};
@@ -132,6 +132,7 @@ struct Segment {
   uint64_t table_id = 0;       // in the AllocationTable
   bool oversize = false;       // counted as such
   uint64_t mapped = 0;         // bytes behind the addresses
+  PageTable* pages = nullptr;  // of an expandable one, its own
   uint64_t last_use = 0;       // for garbage collection: the pool's clock
   size_t place = 0;            // in its pool's list
 
@@ -150,6 +151,7 @@ struct Segment {
     return reinterpret_cast<char*>(base.load(std::memory_order_relaxed));
   }
   uint64_t bytes() const { return size.load(std::memory_order_relaxed); }
+  bool expandable() const { return pages != nullptr; }
   uint32_t SlotBits() const { return small ? 0 : 11; }  // granules a slot
   Block* At(uint32_t granule) const { return table + (granule >> SlotBits()); }
 

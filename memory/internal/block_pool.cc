@@ -19,9 +19,10 @@ Row RowOf(const Segment* segment) {
 
 int64_t Signed(uint64_t bytes) { return static_cast<int64_t>(bytes); }
 
-// A free block that is a part of a segment in use counts as a split one.
+// A free block that is a part of a segment in use counts as a split one.  What
+// is free in an expandable segment keeps nothing from the driver.
 bool IsPart(const Segment* segment, uint64_t bytes) {
-  return bytes != segment->mapped;
+  return bytes != segment->mapped && !segment->expandable();
 }
 
 void CountSplit(int64_t* lanes, uint64_t bytes) {
@@ -70,7 +71,7 @@ bool BlockPool::HandOut(Block* block, const PoolRequest& request,
   c.up[kActiveBytes] = Signed(taken);
   c.up[kRequestedBytes] = Signed(request.requested);
   if (IsPart(segment, whole)) CountSplit(c.down, whole);
-  if (cut) CountSplit(c.up, rest);
+  if (cut && IsPart(segment, rest)) CountSplit(c.up, rest);
   if (!Count(RowOf(segment), c, all)) return false;
 
   Remove(block);
@@ -112,7 +113,7 @@ bool BlockPool::Return(Block* block, Ledger::Exclusive* all) {
   c.down[kRequestedBytes] = Signed(block->held.requested);
   if (left != nullptr) {
     if (left->use == BlockUse::kFree) {
-      CountSplit(c.down, left->bytes());
+      if (IsPart(segment, left->bytes())) CountSplit(c.down, left->bytes());
       joined += left->bytes();
     } else {
       left = nullptr;
@@ -120,7 +121,7 @@ bool BlockPool::Return(Block* block, Ledger::Exclusive* all) {
   }
   if (right != nullptr) {
     if (right->use == BlockUse::kFree) {
-      CountSplit(c.down, right->bytes());
+      if (IsPart(segment, right->bytes())) CountSplit(c.down, right->bytes());
       joined += right->bytes();
     } else {
       right = nullptr;

@@ -53,6 +53,7 @@
 #include "devrt/memory/internal/block.h"
 #include "devrt/memory/internal/free_blocks.h"
 #include "devrt/memory/internal/ledger.h"
+#include "devrt/memory/internal/pages.h"
 #include "devrt/memory/internal/spin_lock.h"
 #include "devrt/runtime/internal/records.h"
 #include "devrt/streams/internal/stream_record.h"
@@ -101,13 +102,18 @@ struct PoolReturn {
   bool oversize = false;    // out: the block was one
 };
 
-// A segment that is wholly free, as it was seen under the lock.
+// A segment that is wholly free, or pages of an expandable one that are, as it
+// was seen under the lock.
 struct FreeSegment {
   Segment* segment;
   BlockPool* pool;
   OrderPoint released;
   uint64_t bytes;
   uint64_t age;  // allocations of its pool since its last use
+  uint32_t first_page = 0;
+  uint32_t pages = 0;  // 0: the segment
+
+  PageRun run() const { return {segment, first_page, pages}; }
 };
 
 class alignas(64) BlockPool {
@@ -165,9 +171,9 @@ class alignas(64) BlockPool {
   CallSite FindFreed(Segment* segment, const void* pointer)
       DEVRT_EXCLUDES(lock_);
 
-  // Segments that are wholly free.
+  // Segments that are wholly free, and pages.
   void ListFree(std::vector<FreeSegment>* list) DEVRT_EXCLUDES(lock_);
-  // Takes that one out if it still is as it was seen.
+  // Takes that one out if it still is as it was seen; pages are busy then.
   bool Take(const FreeSegment& segment) DEVRT_EXCLUDES(lock_);
   // Takes out a segment that is wholly free, fits, and whose block was released
   // before what `taker` does next; nullptr if there is none.
@@ -176,6 +182,20 @@ class alignas(64) BlockPool {
   // Lends a block to `stream` on the same condition; looks at kLooks blocks.
   PoolAnswer Lend(StreamRef stream, Timeline* taker, const PoolRequest& request,
                   void** pointer) DEVRT_EXCLUDES(lock_);
+  // Expandable segments (pages.h).  Addresses for this pool, nothing behind
+  // them.
+  void AdoptAddresses(Segment* segment) DEVRT_EXCLUDES(lock_);
+  // Holes that make room for the request, together with what is free beside
+  // them: busy now.  False where no segment has that many.
+  bool ReservePages(const PoolRequest& request, PageRun* run)
+      DEVRT_EXCLUDES(lock_);
+  // There is memory behind the busy pages now: a free block.
+  void AddPages(const PageRun& run) DEVRT_EXCLUDES(lock_);
+  // There is none (any more): holes, but for pages that still have a chunk,
+  // which nobody can use.  True if the segment has none at all and was taken
+  // out.
+  bool EndPages(const PageRun& run) DEVRT_EXCLUDES(lock_);
+
   // Takes all segments out, whatever is in them: the device's memory is gone.
   void Drop(std::vector<Segment*>* segments) DEVRT_EXCLUDES(lock_);
 
@@ -251,6 +271,11 @@ class alignas(64) BlockPool {
   void Remove(Block* block) DEVRT_REQUIRES(lock_);
   void Adopt(Segment* segment) DEVRT_REQUIRES(lock_);
   void TakeOut(Segment* segment) DEVRT_REQUIRES(lock_);
+  void List(Segment* segment) DEVRT_REQUIRES(lock_);
+  void Unlist(Segment* segment) DEVRT_REQUIRES(lock_);
+  void ListFreePages(Segment* segment, std::vector<FreeSegment>* list)
+      DEVRT_REQUIRES(lock_);
+  bool TakePages(const FreeSegment& seen) DEVRT_REQUIRES(lock_);
   // False, and nothing changed, when it cannot be counted.
   bool HandOut(Block* block, const PoolRequest& request, BlockUses* uses,
                Ledger::Exclusive* all) DEVRT_REQUIRES(lock_);

@@ -156,10 +156,7 @@ void BlockPool::Adopt(Segment* segment) {
   block->use = BlockUse::kFree;
   // Fresh memory, or another stream's that this one is after.
   block->free.released = Now();
-  segment->pool.store(this, std::memory_order_release);
-  segment->last_use = clock_;
-  segment->place = segments_.size();
-  segments_.push_back(segment);
+  List(segment);
   Insert(block);
   free_bytes_.store(free_bytes() + segment->bytes(), std::memory_order_relaxed);
 }
@@ -168,19 +165,33 @@ void BlockPool::TakeOut(Segment* segment) {
   Block* block = segment->table;
   Remove(block);
   segment->End(block);
+  free_bytes_.store(free_bytes() - segment->bytes(), std::memory_order_relaxed);
+  Unlist(segment);
+}
+
+void BlockPool::List(Segment* segment) {
+  segment->last_use = clock_;
+  segment->place = segments_.size();
+  segments_.push_back(segment);
+  segment->pool.store(this, std::memory_order_release);
+}
+
+void BlockPool::Unlist(Segment* segment) {
   segments_.back()->place = segment->place;
   segments_[segment->place] = segments_.back();
   segments_.pop_back();
-  free_bytes_.store(free_bytes() - segment->bytes(), std::memory_order_relaxed);
   segment->pool.store(nullptr, std::memory_order_release);
 }
 
 void BlockPool::ListFree(std::vector<FreeSegment>* list) {
   SpinLockHolder hold(&lock_);
   for (Segment* segment : segments_) {
+    if (segment->expandable()) {
+      ListFreePages(segment, list);
+      continue;
+    }
     const Block* first = segment->table;
-    if (segment->expandable || first->use != BlockUse::kFree ||
-        first->bytes() != segment->bytes()) {
+    if (first->use != BlockUse::kFree || first->bytes() != segment->bytes()) {
       continue;
     }
     list->push_back({segment,
@@ -194,10 +205,9 @@ void BlockPool::ListFree(std::vector<FreeSegment>* list) {
 bool BlockPool::Take(const FreeSegment& seen) {
   SpinLockHolder hold(&lock_);
   Segment* segment = seen.segment;
-  if (segment->pool.load(std::memory_order_relaxed) != this ||
-      segment->bytes() != seen.bytes) {
-    return false;
-  }
+  if (segment->pool.load(std::memory_order_relaxed) != this) return false;
+  if (seen.pages != 0) return segment->expandable() && TakePages(seen);
+  if (segment->expandable() || segment->bytes() != seen.bytes) return false;
   const Block* first = segment->table;
   if (first->use != BlockUse::kFree || first->bytes() != seen.bytes ||
       first->free.released != seen.released.epoch) {
@@ -220,7 +230,7 @@ Segment* BlockPool::TakeSegment(const PoolRequest& request,
   for (int look = 0; block != nullptr && look < kLooks; ++look) {
     if (!small && block->bytes() >= request.limit()) return nullptr;
     Segment* segment = block->segment;
-    if (!segment->expandable && block->bytes() == segment->bytes() &&
+    if (!segment->expandable() && block->bytes() == segment->bytes() &&
         IsReleasedFor(block, taker)) {
       TakeOut(segment);
       return segment;

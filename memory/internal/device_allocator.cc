@@ -22,13 +22,12 @@ namespace devrt::internal {
 
 namespace {
 
-ExtensionOf<devrt_suballocation_v0> FindListener(DeviceRecord* device) {
-  auto found = BackendRecord::Wrap(device->backend)
-                   .GetExtension(DEVRT_SUBALLOCATION_EXTENSION,
-                                 sizeof(devrt_suballocation_v0));
+template <typename Table>
+ExtensionOf<Table> FindExtension(DeviceRecord* device, const char* name) {
+  auto found =
+      BackendRecord::Wrap(device->backend).GetExtension(name, sizeof(Table));
   if (!found.ok()) return {};
-  return {static_cast<const devrt_suballocation_v0*>(found->table),
-          found->self};
+  return {static_cast<const Table*>(found->table), found->self};
 }
 
 }  // namespace
@@ -38,7 +37,10 @@ ExtensionOf<devrt_suballocation_v0> FindListener(DeviceRecord* device) {
 DeviceAllocator::DeviceAllocator(DeviceRecord* device, DeviceAllocator* owner)
     : device_(device),
       owner_(owner != nullptr ? owner : this),
-      suballocation_(FindListener(device)),
+      suballocation_(FindExtension<devrt_suballocation_v0>(
+          device, DEVRT_SUBALLOCATION_EXTENSION)),
+      virtual_memory_(FindExtension<devrt_virtual_memory_v0>(
+          device, DEVRT_VIRTUAL_MEMORY_EXTENSION)),
       pending_(&SettleBlock) {}
 
 DeviceAllocator* DeviceAllocator::Make(DeviceRecord* device) {

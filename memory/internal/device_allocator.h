@@ -11,6 +11,7 @@
 //    2  search
 //    3  out-of-memory callbacks; if one says so: search
 //    4  a segment from the driver, within the fraction       no lock held
+//       (expandable segments: pages behind the stream's own)
 //    5  cached segments that are wholly free, as many as are needed, by the
 //       rules for oversize requests, go back; search; as 4    num_alloc_retries
 //    6  wait for the pending frees of the device              num_sync_all_...
@@ -65,6 +66,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "devrt/backends/abi/devrt_suballocation.h"
+#include "devrt/backends/abi/devrt_virtual_memory.h"
 #include "devrt/memory/device_memory.h"
 #include "devrt/memory/internal/block_pool.h"
 #include "devrt/memory/internal/ledger.h"
@@ -154,6 +156,8 @@ class DeviceAllocator {
                                      const PoolRequest& wanted);
   absl::StatusOr<void*> Grow(const MemoryRequest& request,
                              const PoolRequest& wanted);
+  absl::StatusOr<void*> GrowPlainly(const MemoryRequest& request,
+                                    const PoolRequest& wanted);
   bool RunCallbacks(uint64_t bytes);
   void CollectGarbage();
   // Gives segments back to the driver, until `bytes` of them went.  True if any
@@ -168,9 +172,24 @@ class DeviceAllocator {
   // segments.cc
   absl::StatusOr<Segment*> GetSegment(uint64_t size, bool small, CallSite site);
   absl::StatusOr<Segment*> TakeIn(void* pointer, uint64_t size, bool small);
+  absl::StatusOr<Segment*> Enter(void* pointer, uint64_t size, bool small,
+                                 const char* call);
+  void Leave(Segment* segment);
   void GiveBack(Segment* segment);
   void Tell(MemoryAction action, const void* pointer, uint64_t bytes) const;
   void Forget(Segment* segment);
+
+  // expandable.cc
+  uint64_t Granularity();
+  bool IsExpandable();
+  absl::StatusOr<Segment*> ReserveAddresses(bool small);
+  void ReleaseAddresses(Segment* segment);
+  devrt_status MapPage(char* address, uint64_t bytes, devrt_chunk* chunk);
+  absl::StatusOr<bool> MapPages(const PageRun& run);
+  uint64_t UnmapPages(const PageRun& run);
+  absl::StatusOr<void*> Expand(const MemoryRequest& request,
+                               const PoolRequest& wanted);
+  void GiveBackPages(BlockPool* pool, const PageRun& run);
 
   // The block is kClosing: closes its open marks, then waits or settles.
   void CloseUses(BlockPool* pool, Block* block, const StreamRef* freed_on);
@@ -182,6 +201,10 @@ class DeviceAllocator {
   DeviceAllocator* const owner_;    // of the budget; this, unless private
   std::atomic<uint64_t> total_{0};  // bytes of the device; 0: not known yet
   ExtensionOf<devrt_suballocation_v0> suballocation_;
+  ExtensionOf<devrt_virtual_memory_v0> virtual_memory_;
+  static constexpr uint64_t kUnknown = UINT64_MAX;
+  std::atomic<uint64_t> granularity_{kUnknown};
+  std::atomic<bool> said_no_addresses_{false};
   Ledger ledger_;
   PendingFrees pending_;
   std::atomic<double> fraction_{1.0};

@@ -24,7 +24,10 @@ uint64_t HotSettings::Divided(uint64_t bytes) const {
 void PublishSettings(const AllocatorSettings& settings) {
   const auto relaxed = std::memory_order_relaxed;
   HotSettings& hot = hot_settings;
-  hot.max_split_size.store(settings.max_split_size, relaxed);
+  hot.expandable_segments.store(settings.expandable_segments, relaxed);
+  hot.max_split_size.store(
+      settings.expandable_segments ? UINT64_MAX : settings.max_split_size,
+      relaxed);
   hot.cross_stream_reuse.store(settings.cross_stream_reuse, relaxed);
   hot.garbage_collection_threshold.store(settings.garbage_collection_threshold,
                                          relaxed);

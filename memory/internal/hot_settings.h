@@ -15,8 +15,10 @@
 namespace devrt::internal {
 
 struct HotSettings {
+  // None while segments expand: what is free then has no size of its own.
   std::atomic<uint64_t> max_split_size{UINT64_MAX};
   std::atomic<bool> cross_stream_reuse{true};
+  std::atomic<bool> expandable_segments{false};
   std::atomic<bool> has_divisions{false};
   std::atomic<double> garbage_collection_threshold{0};
   // Of each power of two from 1 MiB to 64 GiB.

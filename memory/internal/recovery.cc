@@ -134,6 +134,12 @@ absl::StatusOr<void*> DeviceAllocator::Search(StreamRef stream,
 
 absl::StatusOr<void*> DeviceAllocator::Grow(const MemoryRequest& request,
                                             const PoolRequest& wanted) {
+  return IsExpandable() ? Expand(request, wanted)
+                        : GrowPlainly(request, wanted);
+}
+
+absl::StatusOr<void*> DeviceAllocator::GrowPlainly(const MemoryRequest& request,
+                                                   const PoolRequest& wanted) {
   absl::StatusOr<Segment*> fresh =
       GetSegment(SegmentSize(wanted.size), IsSmall(wanted.size), request.site);
   if (!fresh.ok()) return fresh.status();

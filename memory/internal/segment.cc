@@ -2,9 +2,11 @@
 
 #include <sys/mman.h>
 
+#include <utility>
 #include <vector>
 
 #include "devrt/memory/internal/block.h"
+#include "devrt/memory/internal/pages.h"
 #include "devrt/runtime/mutex.h"
 
 namespace devrt::internal {
@@ -54,7 +56,6 @@ Segment* Segment::Make(DeviceAllocator* allocator, void* address,
                       std::memory_order_relaxed);
   segment->size.store(bytes, std::memory_order_relaxed);
   segment->small = small;
-  segment->expandable = false;
   segment->allocator = allocator;
   segment->table = static_cast<Block*>(table);
   segment->begins = reinterpret_cast<uint64_t*>(static_cast<char*>(table) +
@@ -67,6 +68,7 @@ Segment* Segment::Make(DeviceAllocator* allocator, void* address,
 
 void Segment::Recycle(Segment* segment) {
   munmap(segment->table, segment->table_bytes);
+  delete std::exchange(segment->pages, nullptr);
   segment->table = nullptr;
   segment->begins = nullptr;
   PutSpare(segment);

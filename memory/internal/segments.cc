@@ -85,10 +85,11 @@ void DeviceAllocator::Tell(MemoryAction action, const void* pointer,
   if (history != nullptr) history->Add(action, pointer, bytes, 0, 0);
 }
 
-absl::StatusOr<Segment*> DeviceAllocator::TakeIn(void* pointer, uint64_t size,
-                                                 bool small) {
+// Into the maps; not counted, and no pool's.
+absl::StatusOr<Segment*> DeviceAllocator::Enter(void* pointer, uint64_t size,
+                                                bool small, const char* call) {
   const std::string what =
-      absl::StrCat("alloc of backend ", Quoted(device_->backend->name),
+      absl::StrCat(call, " of backend ", Quoted(device_->backend->name),
                    " gave ", size, " bytes at ", Hex(pointer));
   if (pointer == nullptr ||
       reinterpret_cast<uintptr_t>(pointer) % kGranule != 0) {
@@ -110,14 +111,27 @@ absl::StatusOr<Segment*> DeviceAllocator::TakeIn(void* pointer, uint64_t size,
   Segment* segment = Segment::Make(this, pointer, size, small);
   if (segment == nullptr) {
     AllocationTable::Get().Remove(range, CallSite());
-    DestroyError(
-        device_->ops->dealloc(device_->self, device_->ordinal, pointer, size));
     return absl::ResourceExhaustedError(
         absl::StrCat("the host has no memory for the table of a segment of ",
                      size, " bytes on ", DeviceName(device_)));
   }
   segment->table_id = range.id;
   AddressMap::Get().Add(segment);
+  return segment;
+}
+
+absl::StatusOr<Segment*> DeviceAllocator::TakeIn(void* pointer, uint64_t size,
+                                                 bool small) {
+  absl::StatusOr<Segment*> entered = Enter(pointer, size, small, "alloc");
+  if (!entered.ok()) {
+    // What breaks the contract is nobody's to free.
+    if (absl::IsResourceExhausted(entered.status())) {
+      DestroyError(device_->ops->dealloc(device_->self, device_->ordinal,
+                                         pointer, size));
+    }
+    return entered;
+  }
+  Segment* const segment = *entered;
   ledger_.CountSegment(RowOf(small), static_cast<int64_t>(size),
                        IsOversize(size));
   segment->oversize = IsOversize(size);
@@ -131,22 +145,30 @@ absl::StatusOr<Segment*> DeviceAllocator::TakeIn(void* pointer, uint64_t size,
   return segment;
 }
 
-// Out of all maps and figures.
-void DeviceAllocator::Forget(Segment* segment) {
-  const uint64_t size = segment->bytes();
+// Out of the maps, and free for another use.
+void DeviceAllocator::Leave(Segment* segment) {
   AllocationRange range;
   range.device = device_;
   range.base = segment->address();
-  range.size = size;
+  range.size = segment->bytes();
   range.id = segment->table_id;
   AddressMap::Get().Remove(segment);
   AllocationTable::Get().Remove(range, CallSite());
-  const Row row = RowOf(segment->small);
-  const bool oversize = segment->oversize;
-  Tell(MemoryAction::kSegmentFree, segment->address(), size);
   Segment::Recycle(segment);
-  ledger_.CountSegment(row, -static_cast<int64_t>(size), oversize);
+}
+
+// Out of the figures, too.
+void DeviceAllocator::Forget(Segment* segment) {
+  const uint64_t size = segment->mapped;
+  const Row row = RowOf(segment->small);
+  if (segment->expandable()) {
+    ledger_.CountReserved(row, -static_cast<int64_t>(size));
+  } else {
+    Tell(MemoryAction::kSegmentFree, segment->address(), size);
+    ledger_.CountSegment(row, -static_cast<int64_t>(size), segment->oversize);
+  }
   owner_->reserved_.fetch_sub(size, std::memory_order_relaxed);
+  Leave(segment);
 }
 
 void DeviceAllocator::GiveBack(Segment* segment) {
@@ -182,7 +204,11 @@ bool DeviceAllocator::ReleaseOne(const FreeSegment& segment, bool wait) {
       !segment.pool->Take(segment)) {
     return false;
   }
-  GiveBack(segment.segment);
+  if (segment.pages != 0) {
+    GiveBackPages(segment.pool, segment.run());
+  } else {
+    GiveBack(segment.segment);
+  }
   return true;
 }
 

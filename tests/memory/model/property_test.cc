@@ -6,7 +6,8 @@
 //           figure after every step, is the model's
 //   uses    work on several streams: live blocks never overlap, none is handed
 //           out before its last use is over or ordered before, and the figures
-//           are those that a walk over the snapshot gives
+//           are those that a walk over the snapshot gives; in plain segments
+//           and in expandable ones
 //
 // A program that fails is shrunk before it is reported.
 
@@ -76,6 +77,12 @@ TEST_F(PropertyTest, AddressesAndFiguresAreTheModels) {
 TEST_F(PropertyTest, NoReuseBeforeTheLastUse) {
   RunPrograms(50, true, RunWithUses);
   EXPECT_TRUE(WasAnyBlockPending());
+}
+
+TEST_F(PropertyTest, ExpandableSegments) {
+  ASSERT_TRUE(SetAllocatorSettings("expandable_segments:True").ok());
+  RunPrograms(50, true, RunWithUses);
+  ASSERT_TRUE(SetAllocatorSettings("expandable_segments:False").ok());
 }
 
 }  // namespace

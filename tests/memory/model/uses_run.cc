@@ -188,16 +188,22 @@ class UsesRun {
     Sums sums;
     for (const SegmentSnapshot& s : snapshot.segments) {
       if (s.large != large) continue;
-      ++sums.segments;
+      sums.segments += s.expandable ? 0 : 1;
+      uint64_t holes = 0;
       sums.reserved += static_cast<int64_t>(s.size);
       uint64_t end = s.address;
       for (const BlockSnapshot& b : s.blocks) {
         const int64_t size = static_cast<int64_t>(b.size);
         if (b.address != end) wrong_ = "blocks leave a gap\n";
         end += b.size;
+        if (b.state == BlockState::kUnmapped) {
+          holes += b.size;
+          continue;
+        }
         if (b.state == BlockState::kFree) {
-          sums.splits += s.blocks.size() > 1 ? 1 : 0;
-          sums.split_bytes += s.blocks.size() > 1 ? size : 0;
+          const bool is_part = s.blocks.size() > 1 && !s.expandable;
+          sums.splits += is_part ? 1 : 0;
+          sums.split_bytes += is_part ? size : 0;
           continue;
         }
         ++sums.active;
@@ -208,7 +214,8 @@ class UsesRun {
         sums.live_bytes += size;
         if (held_.count(b.address) == 0) wrong_ = "a block is nobody's\n";
       }
-      if (end != s.address + s.size) wrong_ = "blocks do not fill a segment\n";
+      if (end != s.address + s.size + holes)
+        wrong_ = "blocks do not fill a segment\n";
     }
     return sums;
   }
