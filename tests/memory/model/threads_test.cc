@@ -89,10 +89,11 @@ TEST_F(MemoryThreadsTest, NoBlockTwiceAndFiguresHold) {
   Exchange exchange;
   std::atomic<int> failures{0};
   std::atomic<int64_t> allocations{0};
-  const auto end = std::chrono::steady_clock::now() + Length();
   ASSERT_TRUE(RecordMemoryHistory(dev(), HistoryOptions{1000, false}).ok());
 
   InThreads(kThreads, [&](int thread) {
+    // From here: sanitizers may take longer than that to make the threads.
+    const auto end = std::chrono::steady_clock::now() + Length();
     std::mt19937_64 random(static_cast<uint64_t>(thread) + 1);
     const Stream& home = streams[static_cast<size_t>(thread) % kStreams];
     const auto give = [&](void* pointer) {

@@ -28,8 +28,8 @@ struct TestShard {
         return;
       }
     }
-    ++exclusive;
     Ledger::Exclusive all(ledger);
+    ++exclusive;
     all.Count(&shard, row, change);
     inside();
   }
