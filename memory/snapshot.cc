@@ -19,6 +19,7 @@ using internal::BlockUse;
 using internal::DeviceAllocator;
 using internal::HistoryRing;
 using internal::Ledger;
+using internal::PendingFrees;
 using internal::Segment;
 using internal::StreamId;
 
@@ -34,8 +35,14 @@ BlockState StateOf(const Block& block) {
   }
 }
 
+// What blocks and segments do not know themselves.
+struct Surroundings {
+  const HistoryRing* history;
+  PendingFrees::Waits waits;
+};
+
 BlockSnapshot CopyBlock(const BlockPool& pool, const Block& block,
-                        const HistoryRing* history) {
+                        const Surroundings& around) {
   BlockSnapshot copy;
   copy.address = reinterpret_cast<uint64_t>(block.address());
   copy.size = block.bytes();
@@ -45,7 +52,13 @@ BlockSnapshot CopyBlock(const BlockPool& pool, const Block& block,
                              : pool.serial());
   if (copy.state != BlockState::kFree) {
     copy.requested = block.held.requested;
-    if (history != nullptr) copy.site = history->IndexOf(block.held.site);
+    if (around.history != nullptr) {
+      copy.site = around.history->IndexOf(block.held.site);
+    }
+  }
+  if (copy.state == BlockState::kPending) {
+    const auto waits = around.waits.find(&block);
+    if (waits != around.waits.end()) copy.waiting_streams = waits->second;
   }
   return copy;
 }
@@ -64,7 +77,7 @@ uint32_t EndOfHole(const Segment& segment, uint32_t at, uint32_t end) {
 
 // The caller holds all locks.
 SegmentSnapshot CopySegment(const BlockPool& pool, const Segment& segment,
-                            const HistoryRing* history) {
+                            const Surroundings& around) {
   SegmentSnapshot copy;
   copy.address = reinterpret_cast<uint64_t>(segment.address());
   copy.stream = StreamId(pool.serial());
@@ -75,7 +88,7 @@ SegmentSnapshot CopySegment(const BlockPool& pool, const Segment& segment,
   while (at < end) {
     const Block* block = segment.At(at);
     if (block->use != BlockUse::kNone && block->offset == at) {
-      copy.blocks.push_back(CopyBlock(pool, *block, history));
+      copy.blocks.push_back(CopyBlock(pool, *block, around));
       copy.size += block->bytes();
       at += block->size;
       continue;
@@ -100,11 +113,11 @@ bool CopyAll(DeviceAllocator* allocator, MemorySnapshot* snapshot) {
   Ledger& ledger = allocator->ledger();
   const Ledger::Exclusive all(&ledger);
   if (all.shards() != pools.size()) return false;
-  const HistoryRing* const history = ledger.history();
-  if (history != nullptr) history->Copy(snapshot);
+  const Surroundings around = {ledger.history(), allocator->ListPending()};
+  if (around.history != nullptr) around.history->Copy(snapshot);
   for (const BlockPool* pool : pools) {
     pool->VisitSegments([&](const Segment& segment) {
-      snapshot->segments.push_back(CopySegment(*pool, segment, history));
+      snapshot->segments.push_back(CopySegment(*pool, segment, around));
     });
   }
   snapshot->statistics = ledger.Read(all);

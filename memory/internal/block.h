@@ -27,11 +27,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/container/inlined_vector.h"
+#include "devrt/memory/internal/block_uses.h"
 #include "devrt/memory/internal/rounding.h"
 #include "devrt/runtime/call_site.h"
-#include "devrt/streams/internal/timeline.h"
-#include "devrt/streams/stream.h"
 
 namespace devrt::internal {
 
@@ -46,16 +44,6 @@ enum class BlockUse : uint8_t {
   kLive = 2,     // somebody's
   kClosing = 3,  // freed; its open marks are being closed, by one thread
   kPending = 4,  // freed, uses have not ended; PendingFrees has it
-};
-
-// Uses of a block off its stream.  Rare, hence apart from the block.
-struct BlockUses {
-  struct Open {  // by RecordStream: closed at the free
-    StreamRef stream;
-    Timeline* timeline;
-  };
-  absl::InlinedVector<OrderPoint, 4> points;  // newest for each timeline
-  absl::InlinedVector<Open, 2> open;
 };
 
 // Invariants

@@ -56,27 +56,6 @@ bool BlockPool::IsHolder(const Block* block, StreamRef stream) const {
 
 // ---- Uses and look-ups ------------------------------------------------------
 
-namespace {
-
-void AddPoint(BlockUses* uses, const OrderPoint& point) {
-  for (OrderPoint& known : uses->points) {
-    if (known.timeline == point.timeline) {
-      if (known.epoch < point.epoch) known.epoch = point.epoch;
-      return;
-    }
-  }
-  uses->points.push_back(point);
-}
-
-void AddOpen(BlockUses* uses, StreamRef stream, Timeline* timeline) {
-  for (const BlockUses::Open& known : uses->open) {
-    if (known.stream == stream) return;
-  }
-  uses->open.push_back({stream, timeline});
-}
-
-}  // namespace
-
 PoolAnswer BlockPool::AddUse(Segment* segment, const void* pointer,
                              StreamRef stream, Timeline* timeline, bool open,
                              bool end_counts, bool* foreign) {
@@ -110,8 +89,8 @@ PoolAnswer BlockPool::AddUse(Segment* segment, const void* pointer,
     if (IsHolder(block, stream)) continue;
     *foreign = true;
     if (block->held.uses == nullptr) block->held.uses = spare[i].release();
-    AddPoint(block->held.uses, {timeline, timeline->Now()});
-    if (open) AddOpen(block->held.uses, stream, timeline);
+    block->held.uses->Add(stream, timeline, timeline->Now());
+    if (open) block->held.uses->AddOpen(stream, timeline);
   }
   return answer;
 }

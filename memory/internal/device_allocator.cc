@@ -239,31 +239,29 @@ absl::Status DeviceAllocator::Free(Segment* segment, void* pointer,
 
 void DeviceAllocator::CloseUses(BlockPool* pool, Block* block,
                                 const StreamRef* freed_on) {
-  const std::unique_ptr<BlockUses> uses(block->held.uses);
-  block->held.uses = nullptr;
+  std::unique_ptr<BlockUses> uses(std::exchange(block->held.uses, nullptr));
+  if (uses == nullptr) uses = std::make_unique<BlockUses>();
   PendingFree item;
   item.block = block;
   std::optional<StreamRef> home = pool->stream();
   item.home = home.has_value() ? pool->timeline() : nullptr;
   if (IsOpen(device_)) {
-    const auto close = [&item](StreamRef stream, Timeline* timeline) {
+    const auto close = [&uses](StreamRef stream, Timeline* timeline) {
       const uint64_t epoch = timeline->Now();
       // An error is that of earlier work; the uses stay, unless a later look
       // covers them (2.4).
       (void)timeline->Checkpoint(stream, epoch);
-      item.uses.push_back({timeline, epoch});
+      uses->Add(stream, timeline, epoch);
     };
-    if (uses != nullptr) {
-      item.uses.assign(uses->points.begin(), uses->points.end());
-      for (const BlockUses::Open& open : uses->open) {
-        close(open.stream, open.timeline);
-      }
+    for (const BlockUses::Open& open : uses->open) {
+      close(open.stream, open.timeline);
     }
     // The end of a stream that was destroyed meanwhile is its pool's matter.
     if (freed_on != nullptr && (!home.has_value() || *freed_on != *home) &&
         CheckStream(*freed_on, "FreeMemory").ok()) {
       close(*freed_on, TimelineOf(*freed_on));
     }
+    item.uses = std::move(uses->points);
   }
   if (PendingFrees::IsOver(&item)) {
     SettleBlock(block);

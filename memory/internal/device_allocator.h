@@ -115,6 +115,8 @@ class DeviceAllocator {
   std::vector<BlockPool*> Pools() DEVRT_EXCLUDES(mutex_);
   // With the private ones, this first.
   std::vector<DeviceAllocator*> Family() DEVRT_EXCLUDES(mutex_);
+  // Who waits for whom; may be called under a Ledger::Exclusive.
+  PendingFrees::Waits ListPending() { return pending_.List(); }
   // Blocks of users.
   int64_t CountLive();
   // See MemoryHooks and StreamEndHook.

@@ -37,7 +37,7 @@ void WaitFor(const OrderPoint& point) {
 }
 
 bool PendingFrees::IsOver(PendingFree* item) {
-  const auto over = [item](const OrderPoint& use) {
+  const auto over = [item](const StreamUse& use) {
     return use.timeline == nullptr || use.timeline->IsComplete(use.epoch) ||
            (item->home != nullptr && item->home->IsPast(use));
   };
@@ -51,12 +51,12 @@ void PendingFrees::Add(PendingFree item) {
     settle_(item.block);
     return;
   }
-  const OrderPoint use = item.uses.back();
+  const StreamUse use = item.uses.back();
   item.uses.pop_back();
   MutexLock lock(&mutex_);
   Queue& queue = queues_[use.timeline];
   if (queue.empty()) order_.push_back(use.timeline);
-  queue.push_back({use.epoch, std::move(item)});
+  queue.push_back({use.epoch, use.stream, std::move(item)});
   std::push_heap(queue.begin(), queue.end(), kLater);
   count_.fetch_add(1, std::memory_order_relaxed);
 }
@@ -119,6 +119,22 @@ void PendingFrees::WaitForAll() {
   for (const OrderPoint& point : points) WaitFor(point);
   while (Poll(SIZE_MAX)) {
   }
+}
+
+PendingFrees::Waits PendingFrees::List() {
+  Waits waits;
+  MutexLock lock(&mutex_);
+  for (const auto& [timeline, queue] : queues_) {
+    for (const Entry& entry : queue) {
+      std::vector<uint64_t>& streams = waits[entry.item.block];
+      streams.push_back(entry.stream);
+      for (const StreamUse& use : entry.item.uses) {
+        streams.push_back(use.stream);
+      }
+      std::sort(streams.begin(), streams.end());
+    }
+  }
+  return waits;
 }
 
 std::vector<void*> PendingFrees::TakeAll() {

@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/inlined_vector.h"
+#include "devrt/memory/internal/block_uses.h"
 #include "devrt/runtime/mutex.h"
 #include "devrt/streams/internal/timeline.h"
 
@@ -35,7 +35,7 @@ struct PendingFree {
   void* block = nullptr;  // Block or PinnedBlock
   // Not needed are uses that this is after; may be null.
   const Timeline* home = nullptr;
-  absl::InlinedVector<OrderPoint, 4> uses;
+  StreamUses uses;
 };
 
 // Until the work is over, or its device is lost: asks again and again, and
@@ -69,11 +69,16 @@ class PendingFrees {
   // Takes everything out without settling it: a device whose memory goes.
   std::vector<void*> TakeAll() DEVRT_EXCLUDES(mutex_);
 
+  // For snapshots: the streams whose uses each block waits for, by their ids.
+  using Waits = absl::flat_hash_map<const void*, std::vector<uint64_t>>;
+  Waits List() DEVRT_EXCLUDES(mutex_);
+
   bool empty() const { return count_.load(std::memory_order_relaxed) == 0; }
 
  private:
   struct Entry {
     uint64_t epoch;
+    uint64_t stream;
     PendingFree item;
   };
   using Queue = std::vector<Entry>;  // a heap, the least epoch first

@@ -28,22 +28,6 @@ bool IsOf(const PinnedBlock& block, uint64_t size) {
          block.base.load(std::memory_order_relaxed) != nullptr;
 }
 
-void AddPoint(BlockUses* uses, const OrderPoint& point) {
-  for (OrderPoint& known : uses->points) {
-    if (known.timeline != point.timeline) continue;
-    if (known.epoch < point.epoch) known.epoch = point.epoch;
-    return;
-  }
-  uses->points.push_back(point);
-}
-
-void AddOpen(BlockUses* uses, StreamRef stream, Timeline* timeline) {
-  for (const BlockUses::Open& known : uses->open) {
-    if (known.stream == stream) return;
-  }
-  uses->open.push_back({stream, timeline});
-}
-
 absl::Status NotLive(const char* call, const void* pointer) {
   return absl::InvalidArgumentError(
       absl::StrCat(call, " needs a live block from AllocatePinned, but ",
@@ -66,8 +50,8 @@ absl::Status PinnedAllocator::AddUse(PinnedBlock* block, const void* pointer,
       OffsetIn(*block, pointer) > block->requested) {
     return absl::NotFoundError("not live");
   }
-  AddPoint(&block->uses, {timeline, timeline->Now()});
-  if (open) AddOpen(&block->uses, stream, timeline);
+  block->uses.Add(stream, timeline, timeline->Now());
+  if (open) block->uses.AddOpen(stream, timeline);
   return absl::OkStatus();
 }
 
@@ -115,11 +99,11 @@ void PinnedAllocator::CloseUses(PinnedBlock* block) {
     if (IsOpen(open.timeline->device())) {
       open.timeline->Checkpoint(open.stream, epoch).IgnoreError();
     }
-    AddPoint(&uses, {open.timeline, epoch});
+    uses.Add(open.stream, open.timeline, epoch);
   }
   PendingFree item;
   item.block = block;
-  item.uses.assign(uses.points.begin(), uses.points.end());
+  item.uses = std::move(uses.points);
   if (PendingFrees::IsOver(&item)) {
     Settle(block);
     return;

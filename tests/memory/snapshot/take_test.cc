@@ -91,6 +91,8 @@ TEST_F(SnapshotTest, BlocksWithStatesStreamsAndSizes) {
   EXPECT_EQ(live.requested, 1000u);
   EXPECT_EQ(live.state, BlockState::kLive);
   EXPECT_EQ(s.segments[0].blocks[1].state, BlockState::kPending);
+  EXPECT_EQ(s.segments[0].blocks[1].waiting_streams,
+            std::vector<uint64_t>{b.id()});
   EXPECT_EQ(s.segments[0].blocks[2].state, BlockState::kFree);
   EXPECT_EQ(s.statistics.active.all.current, 2);
   EXPECT_EQ(s.statistics.allocation.all.current, 1);
