@@ -4,8 +4,7 @@
 //
 //   DEVRT_ASSIGN_OR_RETURN(void* x, devrt::AllocateMemory(s, 1 << 20));
 //   DEVRT_RETURN_IF_ERROR(devrt::FillAsync(s, x, 0, 1 << 20));
-//   DEVRT_RETURN_IF_ERROR(devrt::FreeMemory(x));   // at once: s is not waited
-//   for
+//   DEVRT_RETURN_IF_ERROR(devrt::FreeMemory(x));   // does not wait for s
 //
 // The memory comes from the device's resource (memory_resource.h), at first a
 // caching allocator: it takes segments from the driver, cuts blocks from them

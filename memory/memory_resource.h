@@ -5,8 +5,7 @@
 //   class Arena final : public devrt::MemoryResource {
 //    public:
 //     explicit Arena(devrt::Device d) : MemoryResource(d) {}
-//     MemoryProperties properties() const override { return {.name = "arena"};
-//     }
+//     MemoryProperties properties() const override { return {"arena"}; }
 //
 //    private:
 //     absl::StatusOr<void*> DoAllocate(const MemoryRequest& r) override;
