@@ -54,6 +54,8 @@ struct SimulatedOp {
     kCopy = DEVRT_SIM_OP_COPY,
     kFill = DEVRT_SIM_OP_FILL,
     kHostFunc = DEVRT_SIM_OP_HOST_FUNC,
+    kAlloc = DEVRT_SIM_OP_ALLOC,  // stream-ordered, as is the next
+    kFree = DEVRT_SIM_OP_FREE,
   };
   enum class State : uint32_t {
     kPending = DEVRT_SIM_PENDING,

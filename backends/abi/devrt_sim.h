@@ -16,7 +16,7 @@ extern "C" {
 #define DEVRT_SIM_EXTENSION "devrt.sim/1"
 
 /* devrt_sim_op_v1.engine */
-#define DEVRT_SIM_ENGINE_NONE 0u /* records and waits */
+#define DEVRT_SIM_ENGINE_NONE 0u /* records, waits, allocations, frees */
 #define DEVRT_SIM_ENGINE_COMPUTE 1u
 #define DEVRT_SIM_ENGINE_H2D 2u
 #define DEVRT_SIM_ENGINE_D2H 3u
@@ -30,6 +30,8 @@ extern "C" {
 #define DEVRT_SIM_OP_COPY 3u
 #define DEVRT_SIM_OP_FILL 4u
 #define DEVRT_SIM_OP_HOST_FUNC 5u
+#define DEVRT_SIM_OP_ALLOC 6u /* the block of alloc_async may be used */
+#define DEVRT_SIM_OP_FREE 7u  /* that of dealloc_async is gone */
 
 /* devrt_sim_op_v1.state */
 #define DEVRT_SIM_PENDING 0u
@@ -48,7 +50,7 @@ typedef struct devrt_sim_op_v1 {
   uint32_t engine; /* DEVRT_SIM_ENGINE_* */
   uint32_t state;  /* DEVRT_SIM_* */
   uint32_t thread; /* number of the host thread that submitted it */
-  uint64_t bytes;  /* of copies and fills */
+  uint64_t bytes;  /* of copies, fills, allocations and frees */
   uint64_t submit_ns;
   uint64_t begin_ns; /* 0 while not begun */
   uint64_t end_ns;   /* 0 while not ended */

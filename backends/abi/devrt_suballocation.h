@@ -12,8 +12,12 @@
  * Announcements cost a call each.  A backend that has nobody who listens does
  * not offer the extension, and the allocator then announces nothing.
  *
- * Threads: [any].  The calls for one range come in order, under the allocator's
- * lock: they must not wait, and must not call the host but for errors and logs.
+ * Threads: [any], and no lock of the allocator's is held: calls for different
+ * blocks may come at once.  Those for one block come in order: it is handed out
+ * by the thread that has taken it, before anybody else knows of it, and taken
+ * back while nobody else can take it; carve comes before the first block of a
+ * range, uncarve behind the last.  They must not wait, and must not call the
+ * host but for errors, logs and the call site.
  */
 #ifndef DEVRT_BACKENDS_ABI_DEVRT_SUBALLOCATION_H_
 #define DEVRT_BACKENDS_ABI_DEVRT_SUBALLOCATION_H_

@@ -2,8 +2,10 @@
 //
 // Allocation: the table's calls over Memory.
 #include "backends/mtia/backend.h"
+#include "backends/mtia/block_table.h"
 #include "backends/mtia/call.h"
 #include "backends/mtia/engine.h"
+#include "backends/mtia/submit.h"
 #include "devrt/backends/abi/devrt_plugin_helper.h"
 
 namespace devrt::mtia {
@@ -76,14 +78,62 @@ devrt_status Backend::dealloc(uint32_t device, void* ptr, uint64_t size) {
   if (call.refused()) return call.error();
   if (devrt_status error = g_engine->CheckDevice(device)) return error;
   if (ptr == nullptr) return nullptr;
-  if (devrt_status error = SyncBeforeFree(&call, device)) return error;
   Memory* const memory = g_engine->memory();
   if (memory == nullptr) return NotAllocated();
+  // Nobody waits for stream-ordered memory (C64).
+  if (!memory->Find(ptr).ordered) {
+    if (devrt_status error = SyncBeforeFree(&call, device)) return error;
+  }
   devrt_status error = memory->Free(device, ptr, CurrentSite());
   if (error == nullptr && g_engine->observer != nullptr) {
     g_engine->observer->OnFree(ptr);
   }
   return error;
+}
+
+// The address is there at once, the memory behind the stream's work (C65).
+devrt_status Backend::alloc_async(devrt_stream stream, uint64_t size,
+                                  uint64_t alignment, void** ptr) {
+  Submission submission(Slot::alloc_async, stream);
+  if (!submission.ok()) return submission.error();
+  devrt_status error = nullptr;
+  Memory* const memory = g_engine->GetMemory(&error);
+  if (memory == nullptr) return error;
+  const StreamCore* const s = submission.core();
+  uint64_t id = 0;
+  error = memory->AllocOrdered(s->device, size, alignment, s->number,
+                               CurrentSite(), ptr, &id);
+  if (error != nullptr) return error;
+  if (g_engine->observer != nullptr) g_engine->observer->OnAlloc(*ptr, size);
+  Op* const op =
+      submission.NewOp(OpKind::kAlloc, EngineClass::kNone, "allocation");
+  op->dst = *ptr;
+  op->size = size;
+  op->block = id;
+  g_engine->Submit(op);
+  return nullptr;
+}
+
+devrt_status Backend::dealloc_async(devrt_stream stream, void* ptr,
+                                    uint64_t size) {
+  Submission submission(Slot::dealloc_async, stream);
+  if (!submission.ok()) return submission.error();
+  Memory* const memory = g_engine->memory();
+  if (memory == nullptr) return NotAllocated();
+  const StreamCore* const s = submission.core();
+  uint64_t id = 0;
+  if (devrt_status error =
+          memory->CloseOrdered(s->device, ptr, s->number, g_engine->last_op_id,
+                               CurrentSite(), &id)) {
+    return error;
+  }
+  if (g_engine->observer != nullptr) g_engine->observer->OnFree(ptr);
+  Op* const op = submission.NewOp(OpKind::kFree, EngineClass::kNone, "free");
+  op->dst = ptr;
+  op->size = size;
+  op->block = id;
+  g_engine->Submit(op);
+  return nullptr;
 }
 
 devrt_status Backend::host_alloc(uint32_t device, uint64_t size,
@@ -145,7 +195,9 @@ devrt_status Backend::pointer_info(const void* ptr,
   out.device = -1;
   out.host_readable = 1;
   const Memory* const memory = g_engine->memory();
-  const Resolved r = memory != nullptr ? memory->Find(ptr) : Resolved();
+  Resolved r = memory != nullptr ? memory->Find(ptr) : Resolved();
+  // Freed, though its stream may not have come to that.
+  if (r.closed != kNotClosed) r = Resolved();
   if (r.space == Space::kHost) {
     if (memory != nullptr && r.local == nullptr) out.host_readable = 0;
   } else {

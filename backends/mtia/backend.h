@@ -16,6 +16,7 @@
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/backends/abi/devrt_probe.h"
 #include "devrt/backends/abi/devrt_sim.h"
+#include "devrt/backends/abi/devrt_suballocation.h"
 #include "devrt/backends/abi/devrt_tensor.h"
 #include "devrt/backends/abi/devrt_virtual_memory.h"
 
@@ -54,6 +55,9 @@ class Backend {
   devrt_status alloc(uint32_t device, uint64_t size, uint64_t alignment,
                      void** ptr);
   devrt_status dealloc(uint32_t device, void* ptr, uint64_t size);
+  devrt_status alloc_async(devrt_stream stream, uint64_t size,
+                           uint64_t alignment, void** ptr);
+  devrt_status dealloc_async(devrt_stream stream, void* ptr, uint64_t size);
   devrt_status host_alloc(uint32_t device, uint64_t size, uint64_t alignment,
                           void** ptr);
   devrt_status host_dealloc(void* ptr, uint64_t size);
@@ -104,6 +108,12 @@ class Backend {
   devrt_status vm_destroy(devrt_chunk chunk);
   devrt_status vm_map(void* address, uint64_t size, devrt_chunk chunk);
   devrt_status vm_unmap(void* address, uint64_t size);
+
+  // ---- suballocation.cc: devrt.suballocation/0 ----
+  devrt_status carve(uint32_t device, void* base, uint64_t size);
+  devrt_status hand_out(devrt_stream stream, void* ptr, uint64_t size);
+  devrt_status take_back(devrt_stream stream, void* ptr);
+  devrt_status uncarve(uint32_t device, void* base, uint64_t size);
 
   // ---- probe.cc: devrt.probe/0 ----
   devrt_status spin(devrt_stream stream, uint64_t nanoseconds);
@@ -161,6 +171,7 @@ extern const devrt_probe_v0 kProbeTable;
 extern const devrt_elementwise_v0 kElementwiseTable;
 extern const devrt_reduce_v0 kReduceTable;
 extern const devrt_sim_v1 kSimTable;
+extern const devrt_suballocation_v0 kSuballocationTable;
 extern const devrt_virtual_memory_v0 kVirtualMemoryTable;
 
 }  // namespace devrt::mtia

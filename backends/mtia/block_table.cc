@@ -61,9 +61,7 @@ void BlockTable::Reset(const Options& options) {
   pristine_ = true;
 }
 
-devrt_status BlockTable::Alloc(uint32_t device, uint64_t size,
-                               uint64_t alignment,
-                               const devrt_call_site_v0& site, void** ptr) {
+devrt_status BlockTable::CheckRequest(uint64_t size, uint64_t alignment) const {
   if (size == 0) return InvalidArgument(name_ + ": a block of 0 bytes");
   if ((alignment & (alignment - 1)) != 0) {
     return InvalidArgument(name_ + ": alignment " + std::to_string(alignment) +
@@ -74,22 +72,38 @@ devrt_status BlockTable::Alloc(uint32_t device, uint64_t size,
                      name_ + ": alignment " + std::to_string(alignment) +
                          " is more than " + std::to_string(kMaxAlignment));
   }
+  return nullptr;
+}
+
+devrt_status BlockTable::OutOfCapacity(uint64_t size) {
+  return MakeError(DEVRT_RESOURCE_EXHAUSTED, kMemoryAllocation,
+                   OutOfMemory(size));
+}
+
+devrt_status BlockTable::Alloc(uint32_t device, uint64_t size,
+                               uint64_t alignment,
+                               const devrt_call_site_v0& site, void** ptr) {
+  if (devrt_status error = CheckRequest(size, alignment)) return error;
   const std::unique_lock lock(mutex_);
   Block block;
   block.size = size;
   block.device = device;
-  if (size >= kTooLarge || size > options_.total || !TakeCapacity(&block)) {
-    return MakeError(DEVRT_RESOURCE_EXHAUSTED, kMemoryAllocation,
-                     OutOfMemory(size));
-  }
+  if (IsTooLarge(size) || !TakeCapacity(&block)) return OutOfCapacity(size);
+  return Place(std::move(block), alignment, site, ptr);
+}
+
+// Gives a block that has its capacity an address, or the capacity back.
+devrt_status BlockTable::Place(Block block, uint64_t alignment,
+                               const devrt_call_site_v0& site, void** ptr) {
   if (!TakePlace(&block, alignment)) {
     GiveCapacity(block);
     return MakeError(DEVRT_RESOURCE_EXHAUSTED, kMemoryAllocation,
                      name_ + " is out of addresses: its window of " +
                          Bytes(window_->size()) +
-                         " is fragmented and has no room for " + Bytes(size));
+                         " is fragmented and has no room for " +
+                         Bytes(block.size));
   }
-  window_->MakeFresh(block.offset, size, options_.poison);
+  window_->MakeFresh(block.offset, block.size, options_.poison);
   block.id = NextAllocationId();
   block.allocated = CallSite(site);
   *ptr = window_->base() + block.offset;
@@ -109,7 +123,7 @@ devrt_status BlockTable::Free(uint64_t offset, const devrt_call_site_v0& site) {
         DescribeLocked(offset));
   }
   Block& block = found->second;
-  if (!block.live) {
+  if (!block.live || block.closed != kNotClosed) {
     return InvalidArgument("second free, at " + CallSite(site).Text() +
                            ", of " + DescribeLocked(offset));
   }
@@ -118,13 +132,17 @@ devrt_status BlockTable::Free(uint64_t offset, const devrt_call_site_v0& site) {
                            " of mapped memory, which is to be unmapped: " +
                            DescribeLocked(offset));
   }
-  window_->MakeFreed(offset, block.size, options_.poison);
-  block.live = false;
   block.freed = CallSite(site);
-  --live_;
-  GiveCapacity(block);
-  GivePlace(block);
+  Bury(&block, true);
   return nullptr;
+}
+
+void BlockTable::Bury(Block* block, bool paint) {
+  if (paint) window_->MakeFreed(block->offset, block->size, options_.poison);
+  block->live = false;
+  --live_;
+  GiveCapacity(*block);
+  GivePlace(*block);
 }
 
 bool BlockTable::Find(uint64_t offset, Found* found) const {
@@ -133,7 +151,8 @@ bool BlockTable::Find(uint64_t offset, Found* found) const {
   if (nearest == blocks_.end()) return false;
   const Block& block = nearest->second;
   if (!block.live || offset - block.offset >= block.size) return false;
-  *found = {block.offset, block.size, block.size, block.id, block.device};
+  *found = {block.offset, block.size,    block.size,   block.id,
+            block.device, block.ordered, block.unborn, block.closed};
   if (block.chunk == 0) return true;
   for (auto next = std::next(nearest); next != blocks_.end(); ++next) {
     if (next->first != found->offset + found->size || !next->second.live ||
@@ -196,11 +215,16 @@ std::string BlockTable::DescribeLocked(uint64_t offset) const {
   } else if (at != 0) {
     text = Bytes(at) + " into ";
   }
-  if (!block.live) text += "freed ";
+  const bool freed = !block.live || block.closed != kNotClosed;
+  if (freed) text += "freed ";
   text += "block #" + std::to_string(block.id) + " of " + name_ + " (" +
           Bytes(block.size) + ", allocated at " + block.allocated.Text();
-  if (!block.live) text += ", freed at " + block.freed.Text();
+  if (freed) text += ", freed at " + block.freed.Text();
   return text + ")";
+}
+
+bool BlockTable::IsTooLarge(uint64_t size) const {
+  return size >= kTooLarge || size > options_.total;
 }
 
 bool BlockTable::TakeCapacity(Block* block) {
@@ -215,6 +239,13 @@ bool BlockTable::TakeCapacity(Block* block) {
 }
 
 void BlockTable::GiveCapacity(const Block& block) {
+  if (block.lent) {
+    for (const PhysicalRange& range : block.rest) {
+      used_ -= range.size;
+      physical_.Give(range.begin, range.size);
+    }
+    return;
+  }
   used_ -= block.rounded;
   if (options_.contiguous) physical_.Give(block.physical, block.rounded);
 }

@@ -13,6 +13,10 @@
 // chunk is a block in a reservation.  Neighbouring ones are one range for
 // operations.
 //
+// A stream-ordered block has an address at once.  Its memory is there from its
+// ALLOC in stream order to its FREE, and what its stream freed before it may be
+// its own: the capacity is lent, the addresses are not.
+//
 // Thread-safe.
 
 #ifndef DEVRT_BACKENDS_MTIA_BLOCK_TABLE_H_
@@ -24,6 +28,7 @@
 #include <map>
 #include <shared_mutex>
 #include <string>
+#include <vector>
 
 #include "backends/mtia/call_site.h"
 #include "backends/mtia/config.h"
@@ -33,6 +38,14 @@
 #include "devrt/backends/abi/devrt_plugin.h"
 
 namespace devrt::mtia {
+
+inline constexpr uint64_t kNotClosed = UINT64_MAX;
+
+// Bytes of the capacity.
+struct PhysicalRange {
+  uint64_t begin;
+  uint64_t size;
+};
 
 struct Block {
   uint64_t offset = 0;    // in the window
@@ -44,6 +57,13 @@ struct Block {
   uint32_t device = 0;
   uint64_t chunk = 0;  // number of the one that is mapped here; 0: none
   bool live = true;
+  // Of stream-ordered blocks.
+  bool ordered = false;
+  bool unborn = false;           // its ALLOC has not run
+  uint64_t closed = kNotClosed;  // the last submission before dealloc_async
+  uint64_t closed_by = 0;        // the number of that call's stream
+  bool lent = false;             // `rest` is what it still has
+  std::vector<PhysicalRange> rest;
   CallSite allocated;
   CallSite freed;
 };
@@ -73,6 +93,9 @@ class BlockTable {
     uint64_t own = 0;   // without them
     uint64_t id = 0;
     uint32_t device = 0;
+    bool ordered = false;
+    bool unborn = false;
+    uint64_t closed = kNotClosed;
   };
 
   // What a signal handler learns of an address.
@@ -97,6 +120,21 @@ class BlockTable {
                      const devrt_call_site_v0& site, void** ptr);
   // `offset` is of the pointer in the window.
   devrt_status Free(uint64_t offset, const devrt_call_site_v0& site);
+
+  // ---- ordered_blocks.cc: stream-ordered ones ----
+  // `stream` is a number; `id` names the block to what follows.
+  devrt_status AllocOrdered(uint32_t device, uint64_t size, uint64_t alignment,
+                            uint64_t stream, const devrt_call_site_v0& site,
+                            void** ptr, uint64_t* id);
+  // Its ALLOC runs.
+  void BeginOrdered(uint64_t offset, uint64_t id);
+  // It is nobody's from submission `last` on, but for earlier ones.
+  devrt_status CloseOrdered(uint64_t offset, uint64_t stream, uint64_t last,
+                            const devrt_call_site_v0& site, uint64_t* id);
+  // Its FREE runs: false if the ALLOC did not come before it, and then nothing
+  // happens.  Without `paint` what it held stays readable: its stream failed,
+  // and a copy may still run.
+  bool EndOrdered(uint64_t offset, uint64_t id, bool paint);
 
   // ---- chunks.cc: devrt.virtual_memory ----
   devrt_status Reserve(uint64_t size, uint64_t alignment, void** base);
@@ -131,6 +169,14 @@ class BlockTable {
 
   Blocks::const_iterator Nearest(uint64_t offset) const;
   std::string DescribeLocked(uint64_t offset) const;
+  devrt_status CheckRequest(uint64_t size, uint64_t alignment) const;
+  devrt_status Place(Block block, uint64_t alignment,
+                     const devrt_call_site_v0& site, void** ptr);
+  devrt_status OutOfCapacity(uint64_t size);
+  void Bury(Block* block, bool paint);
+  bool Borrow(Block* block, uint64_t stream);
+  void TakeBack(Block* lender, const PhysicalRange& kept, const Block& taker);
+  bool IsTooLarge(uint64_t size) const;
   bool TakeCapacity(Block* block);
   void GiveCapacity(const Block& block);
   bool TakePlace(Block* block, uint64_t alignment);

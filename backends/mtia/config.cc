@@ -62,6 +62,7 @@ constexpr Choice<bool> kScopes[] = {{"device", false}, {"process", true}};
 constexpr Choice<bool> kDeliveries[] = {{"status", false}, {"abort", true}};
 constexpr Choice<bool> kStricts[] = {{"none", false}, {"cuda", true}};
 constexpr Choice<bool> kNoYes[] = {{"no", false}, {"yes", true}};
+constexpr Choice<bool> kOffCheck[] = {{"off", false}, {"check", true}};
 constexpr Choice<bool> kOnOff[] = {{"on", true}, {"off", false}};
 
 template <auto kMember, const auto& kChoices>
@@ -272,6 +273,8 @@ constexpr Key kKeys[] = {
     ChoiceKey<&Config::strict_cuda, kStricts>("strict", "none or cuda"),
     NumberKey<&Config::split_limit, Unit::kBytes, 0, kMaxMemory>(
         "split_limit", "a size from 0 to 1TiB, such as 1MiB"),
+    ChoiceKey<&Config::suballocation, kOffCheck>("suballocation",
+                                                 "off or check"),
     ChoiceKey<&Config::host_access, kHostAccesses>("host_access",
                                                    "report, continue or off"),
     NumberKey<&Config::watchdog, Unit::kTime, kMillisecond, kHour>(

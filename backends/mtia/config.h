@@ -53,6 +53,10 @@ struct Config {
   bool fault_delivery_abort = false;  // fault_delivery=status | abort
   bool strict_cuda = false;           // strict=none | cuda (S8)
   uint64_t split_limit = 1ull << 20;  // larger operations run in place
+  // Whether the parts that allocators make of their memory are watched:
+  // off | check.  Allocators ask when they are made, so it belongs into
+  // DEVRT_MTIA; a reset that does not name it keeps it.
+  bool suballocation = false;
   HostAccess host_access = HostAccess::kReport;  // report | continue | off
   // ns of real time for which nothing may happen before a thread that waits
   // looks whether any other could still act (README.md, "Waiting in vain"), a

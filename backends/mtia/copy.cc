@@ -6,10 +6,14 @@
 #include <string>
 
 #include "backends/mtia/backend.h"
+#include "backends/mtia/block_table.h"
 #include "backends/mtia/submit.h"
 
 namespace devrt::mtia {
 namespace {
+
+// A submission that is still to come.
+constexpr uint64_t kNext = UINT64_MAX - 1;
 
 enum PageableChoice : uint32_t { kStaged, kSync, kLate };
 constexpr uint32_t kPageableChoices = 3;
@@ -32,6 +36,15 @@ std::string Where(const Resolved& r) {
 
 // Live, and [ptr, ptr + size) inside its allocation.
 devrt_status CheckRange(const Resolved& r, const char* what, uint64_t size) {
+  std::string why;
+  if (!g_engine->memory()->CheckParts(r.base + r.offset, size, kNext, &why)) {
+    return InvalidArgument(std::string("the ") + what + " is " + why);
+  }
+  if (r.closed != kNotClosed) {
+    return InvalidArgument(std::string("the ") + what + " is " +
+                           g_engine->memory()->Describe(r.base) +
+                           ": use after its stream-ordered free");
+  }
   if (r.local == nullptr) {
     return InvalidArgument(std::string("the ") + what +
                            " is a device or pinned address that is not "

@@ -78,6 +78,8 @@ VTime Engine::Cost(const Op* op) const {
   switch (op->kind) {
     case OpKind::kRecord:
     case OpKind::kWait:
+    case OpKind::kAlloc:
+    case OpKind::kFree:
       return kRecordCost;
     case OpKind::kHostFunc:
       return kHostFuncCost;
@@ -150,7 +152,8 @@ void Engine::CollectDeps(Op* op, StreamCore* s) {
 
 void Engine::Append(Op* op, StreamCore* s) {
   op->seq = ++s->issued;
-  op->id = ++last_op_id;
+  op->id = last_op_id.load(std::memory_order_relaxed) + 1;
+  last_op_id.store(op->id, std::memory_order_relaxed);
   if (s->tail != nullptr) {
     s->tail->next = op;
   } else {

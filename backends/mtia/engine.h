@@ -232,6 +232,8 @@ class Engine {
   // Second phase.  Returns a fault, or none.  In threaded mode both run
   // outside the lock.  Injected faults are the driver's part.
   Fault EndBody(Op* op);
+  // The block of a free that will not run: nothing of its device will.
+  void DropBlock(const Op* op);
 
   // ---- faults (faults.cc) ----
 
@@ -301,7 +303,7 @@ class Engine {
   uint64_t epoch = 0;             // counts resets
   uint64_t progress = 0;  // counts steps and calls that may free a waiter
   uint64_t steps = 0;
-  uint64_t last_op_id = 0;
+  std::atomic<uint64_t> last_op_id{0};  // to be read from anywhere
   uint64_t last_stream_number = 0;
   uint64_t last_event_number = 0;
   uint64_t last_flag_number = 0;

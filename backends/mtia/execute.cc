@@ -22,59 +22,59 @@ constexpr int32_t kIllegalAddress = 700;
 constexpr int32_t kAssert = 710;
 constexpr int32_t kLaunchFailure = 719;
 
-// Where a copy or fill touches [ptr, ptr + size), or nullptr with *why set.
-std::byte* Touch(Memory* memory, const void* ptr, uint64_t size,
-                 std::string* why) {
+// Where a copy or fill touches [ptr, ptr + size), or nullptr with the fault
+// set.
+std::byte* Touch(Memory* memory, Op* op, const void* ptr) {
   const Resolved r = memory->Find(ptr);
-  if (r.local != nullptr &&
-      (r.space == Space::kHost || size <= r.size - r.offset)) {
+  if (r.local != nullptr && (r.space == Space::kHost ||
+                             (op->size <= r.size - r.offset && !r.unborn))) {
     return r.local;
   }
   char text[120];
   std::snprintf(text, sizeof text,
-                "touched [%p, +%" PRIu64 "), which is not live memory", ptr,
-                size);
-  *why = text;
+                "touched [%p, +%" PRIu64 "), which is not live memory: it is ",
+                ptr, op->size);
+  op->fault_code = kIllegalAddress;
+  op->fault_text = text + memory->Describe(ptr);
+  if (r.unborn) {
+    op->fault_text +=
+        ", before its stream-ordered allocation: no event orders it behind "
+        "that";
+  }
   return nullptr;
 }
 
 void BeginCopy(Memory* memory, Op* op) {
   if (op->staged || !op->split) return;
-  const std::byte* const from =
-      Touch(memory, op->src, op->size, &op->fault_text);
-  if (from == nullptr) {
-    op->fault_code = kIllegalAddress;
-    return;
-  }
-  op->scratch.assign(from, from + op->size);
+  const std::byte* const from = Touch(memory, op, op->src);
+  if (from != nullptr) op->scratch.assign(from, from + op->size);
 }
 
 void EndCopy(Memory* memory, Op* op) {
-  std::byte* const to = Touch(memory, op->dst, op->size, &op->fault_text);
-  if (to == nullptr) {
-    op->fault_code = kIllegalAddress;
-    return;
-  }
+  std::byte* const to = Touch(memory, op, op->dst);
+  if (to == nullptr) return;
   if (op->staged || op->split) {
     std::memcpy(to, op->scratch.data(), op->size);
     return;
   }
-  const std::byte* const from =
-      Touch(memory, op->src, op->size, &op->fault_text);
-  if (from == nullptr) {
-    op->fault_code = kIllegalAddress;
-  } else {
-    std::memmove(to, from, op->size);
-  }
+  const std::byte* const from = Touch(memory, op, op->src);
+  if (from == nullptr) return;
+  std::memmove(to, from, op->size);
 }
 
 void EndFill(Memory* memory, Op* op) {
-  std::byte* const to = Touch(memory, op->dst, op->size, &op->fault_text);
-  if (to == nullptr) {
-    op->fault_code = kIllegalAddress;
-  } else {
+  std::byte* const to = Touch(memory, op, op->dst);
+  if (to != nullptr) {
     std::memset(to, static_cast<int>(op->value & 0xff), op->size);
   }
+}
+
+void EndFree(Memory* memory, Op* op) {
+  if (memory->EndOrdered(op->dst, op->block, true)) return;
+  op->fault_code = kIllegalAddress;
+  op->fault_text = "the free of " + memory->Describe(op->dst) +
+                   " came before its allocation: no event orders it behind "
+                   "that";
 }
 
 // Reads all declared ranges.  A range that is not accessible faults only when
@@ -92,7 +92,7 @@ void BeginKernel(Memory* memory, Op* op) {
     while ((base + offset) % kAlign != want) ++offset;
     std::string why;
     const std::byte* const local =
-        memory->Local(op->device, r.ptr, r.size, &why);
+        memory->Local(op->device, r.ptr, r.size, &why, op->id);
     r.scratch = local != nullptr ? offset : kNever;
     if (local == nullptr) continue;
     std::memcpy(op->scratch.data() + offset, local, r.size);
@@ -107,7 +107,8 @@ void WriteBack(Memory* memory, Op* op) {
   for (const Range& r : op->ranges) {
     if (r.scratch == kNever || (r.mode & DEVRT_ACCESS_WRITE) == 0) continue;
     std::string why;
-    std::byte* const to = memory->Local(op->device, r.ptr, r.size, &why);
+    std::byte* const to =
+        memory->Local(op->device, r.ptr, r.size, &why, op->id);
     if (to == nullptr) {
       op->fault_code = kIllegalAddress;
       op->fault_text = why;
@@ -147,6 +148,12 @@ void* ContextLocal(const devrt_kernel_context_v0* context, const void* ptr,
                    uint64_t size, uint32_t mode) {
   Op* const op = static_cast<Op*>(context->impl);
   const auto* const bytes = static_cast<const std::byte*>(ptr);
+  Memory* const memory = g_engine->memory();
+  std::string why = "the address is not device memory";
+  if (memory != nullptr && !memory->CheckParts(ptr, size, op->id, &why)) {
+    SetFault(op, kIllegalAddress, why);
+    return nullptr;
+  }
   if (op->declared && size != 0) {
     const Range* const range = Declared(op, bytes, size, mode);
     if (range == nullptr) {
@@ -163,14 +170,12 @@ void* ContextLocal(const devrt_kernel_context_v0* context, const void* ptr,
       return op->scratch.data() + range->scratch + (bytes - range->ptr);
     }
   }
-  Memory* const memory = g_engine->memory();
-  std::string why = "the address is not device memory";
   void* local = nullptr;
   if (memory != nullptr && size == 0) {
     local = memory->Find(ptr).local;
     if (local != nullptr) return local;
   } else if (memory != nullptr) {
-    local = memory->Local(op->device, ptr, size, &why);
+    local = memory->Local(op->device, ptr, size, &why, op->id);
   }
   if (local == nullptr && size != 0) SetFault(op, kIllegalAddress, why);
   return local;
@@ -234,6 +239,10 @@ Fault Engine::EndBody(Op* op) {
         EndFill(memory(), op);
       } else if (op->kind == OpKind::kKernel && op->action == Action::kBody) {
         RunBody(memory(), op);
+      } else if (op->kind == OpKind::kAlloc) {
+        memory()->BeginOrdered(op->dst, op->block);
+      } else if (op->kind == OpKind::kFree) {
+        EndFree(memory(), op);
       }
     });
   }
@@ -241,6 +250,10 @@ Fault Engine::EndBody(Op* op) {
     return DescribeFault(op, op->fault_code, op->fault_text);
   }
   return Fault();
+}
+
+void Engine::DropBlock(const Op* op) {
+  static_cast<void>(memory()->EndOrdered(op->dst, op->block, false));
 }
 
 }  // namespace devrt::mtia

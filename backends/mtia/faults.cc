@@ -40,8 +40,6 @@ bool CannotFail(Slot slot) {
     case Slot::context_enter:
     case Slot::context_exit:
     case Slot::context_current:
-    case Slot::alloc_async:
-    case Slot::dealloc_async:
     case Slot::sim:
       return true;
     default:
@@ -95,14 +93,12 @@ devrt_status Engine::PointsError(const Points& points, const char* entry) {
 
 Fault Engine::DescribeFault(const Op* op, int32_t code,
                             const std::string& what) {
-  static constexpr const char* kKinds[] = {"record", "wait", "kernel",
-                                           "copy",   "fill", "host function"};
   Fault fault;
   fault.native_code = code;
   fault.device = op->device;
   fault.process = config.fault_scope_process;
-  fault.text = std::string(kKinds[static_cast<uint32_t>(op->kind)]) + " \"" +
-               op->Name() + "\" on device mtia:" + std::to_string(op->device);
+  fault.text = std::string(KindName(op->kind)) + " \"" + op->Name() +
+               "\" on device mtia:" + std::to_string(op->device);
   if (op->site.file != nullptr) {
     fault.text += std::string(", submitted at ") + op->site.file + ":" +
                   std::to_string(op->site.line);
@@ -187,6 +183,7 @@ void Engine::DiscardOp(Op* op, const Fault& fault) {
   if (op->kind == OpKind::kHostFunc) {
     orphans.push_back({op->host_func, op->arg, fault});
   }
+  if (op->kind == OpKind::kFree) DropBlock(op);
   Retire(op);
 }
 

@@ -27,6 +27,14 @@ bool FreeRanges::Take(uint64_t size, uint64_t alignment, uint64_t* offset) {
   return false;
 }
 
+void FreeRanges::TakeAt(uint64_t offset, uint64_t size) {
+  const auto range = std::prev(ranges_.upper_bound(offset));
+  const uint64_t end = range->first + range->second;
+  range->second = offset - range->first;
+  if (range->second == 0) ranges_.erase(range);
+  if (offset + size != end) ranges_.emplace(offset + size, end - offset - size);
+}
+
 uint64_t FreeRanges::Give(uint64_t offset, uint64_t size) {
   auto next = ranges_.lower_bound(offset);
   if (next != ranges_.end() && next->first == offset + size) {

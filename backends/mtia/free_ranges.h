@@ -24,6 +24,8 @@ class FreeRanges {
 
   // The lowest place that is free.  `alignment` is a power of two.
   bool Take(uint64_t size, uint64_t alignment, uint64_t* offset);
+  // [offset, offset + size), which is free.
+  void TakeAt(uint64_t offset, uint64_t size);
   // Gives back, joined with free neighbours.  Returns the size of the whole.
   uint64_t Give(uint64_t offset, uint64_t size);
 

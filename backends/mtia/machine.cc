@@ -73,7 +73,8 @@ class EngineReset {
     e_->nondeterministic = false;
     e_->to_evaluate_.clear();
     e_->trace.Clear();
-    e_->steps = e_->last_op_id = e_->last_stream_number = 0;
+    e_->steps = e_->last_stream_number = 0;
+    e_->last_op_id = 0;
     e_->last_event_number = e_->last_flag_number = 0;
     e_->pending_ops = e_->completed_ops = 0;
     e_->created_streams = e_->created_events = e_->live_streams = 0;

@@ -9,6 +9,7 @@
 #include "backends/mtia/error.h"
 #include "backends/mtia/host_access.h"
 #include "backends/mtia/host_ranges.h"
+#include "backends/mtia/parts.h"
 #include "backends/mtia/peers.h"
 #include "backends/mtia/text.h"
 #include "backends/mtia/window.h"
@@ -70,6 +71,7 @@ struct Area {
   explicit Area(std::string name) : blocks(std::move(name), &window) {}
   Window window;
   BlockTable blocks;
+  Parts parts;
 };
 
 }  // namespace
@@ -89,6 +91,8 @@ struct Memory::Impl {
   std::string Describe(const void* ptr) const;
 
   devrt_status CheckDevice(uint32_t device) const;
+  devrt_status CheckFree(uint32_t window, const void* ptr,
+                         const devrt_call_site_v0& site) const;
   devrt_status FreeIn(uint32_t window, void* ptr,
                       const devrt_call_site_v0& site);
   Resolved FindInWindow(uint32_t window, const void* ptr) const;
@@ -152,6 +156,7 @@ void Memory::Impl::Reset(const Config& next) {
   config = next;
   for (uint32_t i = 0; i < config.devices; ++i) {
     areas[i]->blocks.Reset(DeviceOptions(config));
+    areas[i]->parts.Reset();
   }
   areas[config.devices]->blocks.Reset(PinnedOptions(config));
   registered.Clear();
@@ -199,15 +204,18 @@ devrt_status Memory::Impl::CheckDevice(uint32_t device) const {
                        std::to_string(config.devices) + ")");
 }
 
+devrt_status Memory::Impl::CheckFree(uint32_t window, const void* ptr,
+                                     const devrt_call_site_v0& site) const {
+  if (WindowOf(ptr) == window) return nullptr;
+  return InvalidArgument(
+      "free at " + CallSite(site).Text() + " of a pointer that is not of " +
+      areas[window]->blocks.name() + ": " + Hex(ptr) + " is " + Describe(ptr));
+}
+
 devrt_status Memory::Impl::FreeIn(uint32_t window, void* ptr,
                                   const devrt_call_site_v0& site) {
   if (ptr == nullptr) return nullptr;
-  if (WindowOf(ptr) != window) {
-    return InvalidArgument("free at " + CallSite(site).Text() +
-                           " of a pointer that is not of " +
-                           areas[window]->blocks.name() + ": " + Hex(ptr) +
-                           " is " + Describe(ptr));
-  }
+  if (devrt_status error = CheckFree(window, ptr, site)) return error;
   return areas[window]->blocks.Free(OffsetIn(window, ptr), site);
 }
 
@@ -225,6 +233,9 @@ Resolved Memory::Impl::FindInWindow(uint32_t window, const void* ptr) const {
   found.own = block.own;
   found.offset = offset - block.offset;
   found.id = block.id;
+  found.ordered = block.ordered;
+  found.unborn = block.unborn;
+  found.closed = block.closed;
   return found;
 }
 
@@ -295,6 +306,34 @@ devrt_status Memory::Free(uint32_t device, void* ptr,
   return impl_->FreeIn(device, ptr, site);
 }
 
+devrt_status Memory::AllocOrdered(uint32_t device, uint64_t size,
+                                  uint64_t alignment, uint64_t stream,
+                                  const devrt_call_site_v0& site, void** ptr,
+                                  uint64_t* id) {
+  impl_->monitor->Watch();
+  return impl_->areas[device]->blocks.AllocOrdered(device, size, alignment,
+                                                   stream, site, ptr, id);
+}
+
+void Memory::BeginOrdered(const void* ptr, uint64_t id) {
+  const uint32_t window = impl_->WindowOf(ptr);
+  impl_->areas[window]->blocks.BeginOrdered(impl_->OffsetIn(window, ptr), id);
+}
+
+devrt_status Memory::CloseOrdered(uint32_t device, void* ptr, uint64_t stream,
+                                  uint64_t last, const devrt_call_site_v0& site,
+                                  uint64_t* id) {
+  if (devrt_status error = impl_->CheckFree(device, ptr, site)) return error;
+  return impl_->areas[device]->blocks.CloseOrdered(impl_->OffsetIn(device, ptr),
+                                                   stream, last, site, id);
+}
+
+bool Memory::EndOrdered(const void* ptr, uint64_t id, bool paint) {
+  const uint32_t window = impl_->WindowOf(ptr);
+  return impl_->areas[window]->blocks.EndOrdered(impl_->OffsetIn(window, ptr),
+                                                 id, paint);
+}
+
 void Memory::Info(uint32_t device, uint64_t* free_bytes,
                   uint64_t* total) const {
   const bool exists = device < impl_->config.devices;
@@ -313,6 +352,25 @@ BlockTable* Memory::BlocksAt(const void* ptr, uint64_t* offset) {
   if (window >= impl_->config.devices) return nullptr;
   *offset = impl_->OffsetIn(window, ptr);
   return &impl_->areas[window]->blocks;
+}
+
+Parts* Memory::PartsAt(const void* ptr, uint64_t* offset) {
+  const uint32_t window = impl_->WindowOf(ptr);
+  if (window >= impl_->config.devices) return nullptr;
+  *offset = impl_->OffsetIn(window, ptr);
+  return &impl_->areas[window]->parts;
+}
+
+bool Memory::CheckParts(const void* ptr, uint64_t size, uint64_t op,
+                        std::string* why) const {
+  const uint32_t window = impl_->WindowOf(ptr);
+  if (window >= impl_->config.devices || size == 0 ||
+      impl_->areas[window]->parts.Check(impl_->OffsetIn(window, ptr), size, op,
+                                        why)) {
+    return true;
+  }
+  *why = Bytes(size) + " at " + Hex(ptr) + ": " + *why;
+  return false;
 }
 
 devrt_status Memory::HostAlloc(uint32_t device, uint64_t size,
@@ -355,8 +413,12 @@ Resolved Memory::Find(const void* ptr) const {
                              : impl_->FindInWindow(window, ptr);
 }
 
+std::string Memory::Describe(const void* ptr) const {
+  return impl_->Describe(ptr);
+}
+
 std::byte* Memory::Local(uint32_t device, const void* ptr, uint64_t size,
-                         std::string* why) const {
+                         std::string* why, uint64_t op) const {
   static std::byte nothing[1];
   if (size == 0) return nothing;
   const Resolved found = Find(ptr);
@@ -377,6 +439,14 @@ std::byte* Memory::Local(uint32_t device, const void* ptr, uint64_t size,
     return refuse("memory of " + DeviceName(found.device) +
                   ", but peer access from " + DeviceName(device) +
                   " to it is not enabled");
+  }
+  if (op != 0 && found.unborn) {
+    return refuse("use before the stream-ordered allocation of " +
+                  impl_->Describe(ptr) + ": no event orders it behind that");
+  }
+  if (op > found.closed) {
+    return refuse("use after the stream-ordered free of " +
+                  impl_->Describe(ptr));
   }
   return found.local;
 }

@@ -24,6 +24,7 @@
 namespace devrt::mtia {
 
 class BlockTable;
+class Parts;
 
 enum class Space { kHost, kDevice, kPinned, kRegistered };
 
@@ -32,12 +33,16 @@ enum class Space { kHost, kDevice, kPinned, kRegistered };
 struct Resolved {
   Space space = Space::kHost;
   uint32_t device = 0;  // owner; for pinned, the device it is attributed to
-  std::byte* local = nullptr;  // where operations may touch it
-  std::byte* base = nullptr;   // public base of the allocation
-  uint64_t size = 0;           // of the allocation, as asked for
-  uint64_t own = 0;            // the same, without mapped neighbours
-  uint64_t offset = 0;         // of the pointer in the allocation
-  uint64_t id = 0;             // of the allocation, never reused
+  std::byte* local = nullptr;    // where operations may touch it
+  std::byte* base = nullptr;     // public base of the allocation
+  uint64_t size = 0;             // of the allocation, as asked for
+  uint64_t own = 0;              // the same, without mapped neighbours
+  uint64_t offset = 0;           // of the pointer in the allocation
+  uint64_t id = 0;               // of the allocation, never reused
+  bool ordered = false;          // it is a stream-ordered one,
+  bool unborn = false;           // whose ALLOC has not run,
+  uint64_t closed = UINT64_MAX;  // and whose free was called behind that
+                                 // submission
 };
 
 class Memory {
@@ -72,11 +77,29 @@ class Memory {
   devrt_status Free(uint32_t device, void* ptr, const devrt_call_site_v0& site);
   void Info(uint32_t device, uint64_t* free_bytes, uint64_t* total) const;
 
+  // ---- stream-ordered device memory: see BlockTable -------------------------
+  devrt_status AllocOrdered(uint32_t device, uint64_t size, uint64_t alignment,
+                            uint64_t stream, const devrt_call_site_v0& site,
+                            void** ptr, uint64_t* id);
+  void BeginOrdered(const void* ptr, uint64_t id);
+  devrt_status CloseOrdered(uint32_t device, void* ptr, uint64_t stream,
+                            uint64_t last, const devrt_call_site_v0& site,
+                            uint64_t* id);
+  bool EndOrdered(const void* ptr, uint64_t id, bool paint);
+
   // ---- virtual memory -----------------------------------------------------
   // The blocks of a device; nullptr if there is no such device.
   BlockTable* BlocksOf(uint32_t device);
   // The same for the device whose window `ptr` is in, and where in it.
   BlockTable* BlocksAt(const void* ptr, uint64_t* offset);
+
+  // ---- devrt.suballocation ------------------------------------------------
+  // The parts of the device whose memory `ptr` is, and where in it.
+  Parts* PartsAt(const void* ptr, uint64_t* offset);
+  // Whether submission `op` may touch [ptr, ptr + size) for what allocators
+  // said of it; else false, with `*why` set.
+  bool CheckParts(const void* ptr, uint64_t size, uint64_t op,
+                  std::string* why) const;
 
   // ---- pinned and registered host memory -----------------------------------
   // Pinned blocks begin at page boundaries.
@@ -94,13 +117,18 @@ class Memory {
   // is.  A freed, never allocated or null pointer inside a window is kHost with
   // local == nullptr, so that nobody can touch it.
   Resolved Find(const void* ptr) const;
+  // "16 bytes into block #3 of mtia:0 (...)", "plain host memory"; for
+  // messages.
+  std::string Describe(const void* ptr) const;
   // The local address of [ptr, ptr + size) when all of it lies in one live
   // allocation that `device` may access (its own, a peer's that
   // `may_access_peer(device, owner)` allows, pinned, registered); else
   // nullptr and `*why` says what is wrong with which bytes.  Plain host memory
   // is never accessible here.  Nothing is wrong with 0 bytes, wherever.
+  // `op` is the submission that asks: it is to be one of those that may touch
+  // the memory; 0: nobody's, the block lives or not.
   std::byte* Local(uint32_t device, const void* ptr, uint64_t size,
-                   std::string* why) const;
+                   std::string* why, uint64_t op = 0) const;
 
   // ---- peers
   // -------------------------------------------------------------------

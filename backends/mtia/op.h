@@ -54,7 +54,10 @@ enum class OpKind : uint8_t {
   kCopy = DEVRT_SIM_OP_COPY,
   kFill = DEVRT_SIM_OP_FILL,
   kHostFunc = DEVRT_SIM_OP_HOST_FUNC,
+  kAlloc = DEVRT_SIM_OP_ALLOC,
+  kFree = DEVRT_SIM_OP_FREE,
 };
+const char* KindName(OpKind kind);  // "record"; report.cc
 
 enum class EngineClass : uint8_t {
   kNone = DEVRT_SIM_ENGINE_NONE,
@@ -123,6 +126,8 @@ struct Op {
   // Record: whose capture ends here.
   Event* event = nullptr;
   uint64_t capture = 0;
+  // Stream-ordered memory, at `dst`.
+  uint64_t block = 0;  // its number
   // Copy and fill.
   void* dst = nullptr;
   const void* src = nullptr;
@@ -274,6 +279,10 @@ struct HostThread {
 inline bool IsWork(const Op* op) {
   return op->kind == OpKind::kKernel || op->kind == OpKind::kCopy ||
          op->kind == OpKind::kFill;
+}
+// What begins and ends the life of a stream-ordered block.
+inline bool IsLifetime(const Op* op) {
+  return op->kind == OpKind::kAlloc || op->kind == OpKind::kFree;
 }
 inline bool Done(const Point& p) { return p.stream->completed >= p.seq; }
 inline bool Failed(const Point& p) { return p.seq >= p.stream->failed_from; }

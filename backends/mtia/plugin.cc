@@ -65,6 +65,11 @@ void Backend::shutdown() {
 }
 
 const void* Backend::get_extension(const char* name) {
+  // Costs every allocation a call, so only for those who ask for it.
+  if (g_engine->config.suballocation &&
+      std::strcmp(name, DEVRT_SUBALLOCATION_EXTENSION) == 0) {
+    return &kSuballocationTable;
+  }
   for (const Extension& extension : kExtensions) {
     if (std::strcmp(extension.name, name) == 0) return extension.table;
   }
@@ -80,4 +85,4 @@ DEVRT_DEFINE_PLUGIN(MtiaBackend, "mtia", "devrt", "0.1.0",
                         DEVRT_CAP_STREAM_PRIORITY | DEVRT_CAP_STREAM_EXTERNAL |
                         DEVRT_CAP_PINNED_HOST | DEVRT_CAP_HOST_REGISTER |
                         DEVRT_CAP_POINTER_INFO | DEVRT_CAP_PEER_COPY |
-                        DEVRT_CAP_PEER_ACCESS);
+                        DEVRT_CAP_PEER_ACCESS | DEVRT_CAP_ASYNC_ALLOC);

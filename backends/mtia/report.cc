@@ -12,6 +12,14 @@
 #include "backends/mtia/host_threads.h"
 
 namespace devrt::mtia {
+
+const char* KindName(OpKind kind) {
+  static constexpr const char* kKinds[] = {
+      "record", "wait",          "kernel",     "copy",
+      "fill",   "host function", "allocation", "free"};
+  return kKinds[static_cast<uint32_t>(kind)];
+}
+
 namespace {
 
 constexpr int kLongest = 64;
@@ -37,11 +45,9 @@ std::string HostText(const HostThread& host) {
 }
 
 std::string OpText(const Op& op) {
-  static constexpr const char* kKinds[] = {"record", "wait", "kernel",
-                                           "copy",   "fill", "host function"};
   std::string text = "s" + std::to_string(op.stream->number) + " op " +
                      std::to_string(op.seq - op.stream->base) + " " +
-                     kKinds[static_cast<uint32_t>(op.kind)];
+                     KindName(op.kind);
   if (op.kind != OpKind::kRecord && op.kind != OpKind::kWait) {
     text += std::string(" \"") + op.Name() + "\"";
   }

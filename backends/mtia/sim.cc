@@ -57,6 +57,7 @@ devrt_status Reach(const void* ptr, uint64_t size, std::byte** local) {
 devrt_status Backend::sim_reset(const char* text, uint64_t size) {
   Config config;
   config.devices = g_device_count;
+  config.suballocation = g_engine->config.suballocation;
   std::string error;
   if (size != 0 && !ParseConfig({text, size}, &config, &error)) {
     return InvalidArgument(error);

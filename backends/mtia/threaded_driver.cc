@@ -56,7 +56,8 @@ void ThreadedDriver::HeadReady(StreamCore* s) {
   Op* const op = s->head;
   if (op->engine == EngineClass::kNone || op->action == Action::kFlagSet) {
     op->began = Now(nullptr);
-    Finish(op, g_engine->TakeInjected(op));
+    Finish(op,
+           IsLifetime(op) ? g_engine->EndBody(op) : g_engine->TakeInjected(op));
   } else if (op->action == Action::kFlagWait) {
     StartFlagWait(s, op);
   } else {

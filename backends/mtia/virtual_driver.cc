@@ -168,7 +168,7 @@ void VirtualDriver::End(StreamCore* s, Op* op) {
     EndHostFunc(s, op, end);
     return;
   }
-  if (op->engine == EngineClass::kNone) {
+  if (op->engine == EngineClass::kNone && !IsLifetime(op)) {
     engine->Complete(op, end);
     return;
   }

@@ -186,8 +186,8 @@ TEST_F(Inject, UnknownCalls) {
   const std::string huge(1 << 20, 'x');
   for (const char* const name :
        {"no_such_slot", "tensor_fill", "context_enter", "context_current",
-        "device_props", "device_count", "alloc_async", "elementwise_supports",
-        "sim", huge.c_str()}) {
+        "device_props", "device_count", "elementwise_supports", "sim",
+        huge.c_str()}) {
     const Result r = Take(Try(DEVRT_SIM_FAULT_API, name, 700));
     EXPECT_EQ(r.code, DEVRT_INVALID_ARGUMENT) << name;
     EXPECT_THAT(r.text, HasSubstr("elementwise.fill"));
@@ -195,7 +195,8 @@ TEST_F(Inject, UnknownCalls) {
     EXPECT_LT(r.text.size(), 2000u);
   }
   for (const char* const name :
-       {"mem_info", "reduce", "elementwise.fill", "launch", "flag_wait", ""}) {
+       {"mem_info", "reduce", "elementwise.fill", "launch", "flag_wait",
+        "alloc_async", "dealloc_async", ""}) {
     OK(Try(DEVRT_SIM_FAULT_API, name, 701));
   }
   // Operations have the names that programs give them.

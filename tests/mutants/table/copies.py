@@ -62,8 +62,8 @@ MUTANTS = [
         what="A copy ends after its first MiB.",
         witness="The end of a copy of 4 MiB does not arrive.",
         items="C54", group="copy", file="execute.cc",
-        old="    std::memmove(to, from, op->size);\n",
-        new="    std::memmove(to, from, std::min<uint64_t>(op->size, 1u << 20))"
+        old="  std::memmove(to, from, op->size);\n",
+        new="  std::memmove(to, from, std::min<uint64_t>(op->size, 1u << 20))"
             ";\n"),
     Mutant(
         name="copy_at_submission",

@@ -6,8 +6,8 @@ README.md."""
 
 from mutants import Mutant
 
-OUT_OF_MEMORY = ("    return MakeError(DEVRT_RESOURCE_EXHAUSTED, "
-                 "kMemoryAllocation,\n                     "
+OUT_OF_MEMORY = ("  return MakeError(DEVRT_RESOURCE_EXHAUSTED, "
+                 "kMemoryAllocation,\n                   "
                  "OutOfMemory(size));\n")
 IS_HOST = "  if (r.space == Space::kHost) {\n"
 
@@ -40,17 +40,18 @@ MUTANTS = [
         witness="mem_info tells of less free memory afterwards.",
         items="C62", group="memory", file="block_table.cc",
         old=OUT_OF_MEMORY,
-        new="    used_ += options_.granularity;\n" + OUT_OF_MEMORY),
+        new="  used_ += options_.granularity;\n" + OUT_OF_MEMORY),
     Mutant(
         name="oom_is_sticky",
         what="After an allocation that failed all others fail.",
         witness="1 MiB is refused after a request that was too large.",
         items="C62", group="memory", file="block_table.cc",
-        old="  if (size >= kTooLarge || size > options_.total || "
-            "!TakeCapacity(&block)) {\n",
+        old="  if (IsTooLarge(size) || !TakeCapacity(&block)) "
+            "return OutOfCapacity(size);\n",
         new="  static bool failed = false;\n"
             "  failed = failed || size > options_.total;\n"
-            "  if (failed || !TakeCapacity(&block)) {\n"),
+            "  if (failed || !TakeCapacity(&block)) "
+            "return OutOfCapacity(size);\n"),
     Mutant(
         name="oom_has_wrong_code",
         what="Out of memory is reported as an internal error.",
@@ -63,8 +64,8 @@ MUTANTS = [
         what="Memory that was freed stays taken.",
         witness="mem_info does not come back to where it was.",
         items="C62", group="memory", file="block_table.cc",
-        old="  GiveCapacity(block);\n  GivePlace(block);\n",
-        new="  GivePlace(block);\n"),
+        old="  GiveCapacity(*block);\n  GivePlace(*block);\n",
+        new="  GivePlace(*block);\n"),
     Mutant(
         name="free_of_interior_accepted",
         what="Freeing a pointer into a block frees the block.",
@@ -222,4 +223,98 @@ MUTANTS = [
         items="C70", group="memory", file="host_ranges.cc",
         old="  if (found->first != begin) {\n",
         new="  if (begin == 0) {\n"),
+    Mutant(
+        name="async_alloc_waits",
+        what="A stream-ordered allocation waits for its stream.",
+        witness="It does not return while the stream is held.",
+        items="C65", group="memory", file="allocation.cc",
+        old="  op->dst = *ptr;\n  op->size = size;\n  op->block = id;\n"
+            "  g_engine->Submit(op);\n  return nullptr;\n",
+        new="""\
+  op->dst = *ptr;
+  op->size = size;
+  op->block = id;
+  g_engine->Submit(op);
+  Points& want = submission.call().me()->want;
+  want.clear();
+  want.push_back({submission.core(), submission.core()->issued});
+  return submission.call().Wait();
+"""),
+    Mutant(
+        name="async_free_at_once",
+        what="A stream-ordered free happens in its call.",
+        witness="Earlier work of the stream finds no memory.",
+        items="C65", group="memory", file="allocation.cc",
+        old="  if (g_engine->observer != nullptr) g_engine->observer->OnFree(ptr)"
+            ";\n  Op* const op",
+        new="  static_cast<void>(memory->EndOrdered(ptr, id, false));\n"
+            "  Op* const op"),
+    Mutant(
+        name="async_free_is_lost",
+        what="A stream-ordered free gives nothing back.",
+        witness="There is less free memory afterwards.",
+        items="C65", group="memory", file="ordered_blocks.cc",
+        old="  Bury(&found->second, paint);\n",
+        new=""),
+    Mutant(
+        name="async_frees_lend_nothing",
+        what="A stream gets nothing of what it has freed before it has come to "
+             "the free.",
+        witness="A held stream cannot allocate five times as much as there is.",
+        items="C67", group="memory", file="ordered_blocks.cc",
+        old="    if (!lender.live || lender.closed_by != stream) continue;\n",
+        new="    if (lender.closed_by != 0 || stream == 0) continue;\n"),
+    Mutant(
+        name="async_oom_lends",
+        what="A stream-ordered allocation that fails gives pending frees away.",
+        witness="mem_info tells of more free memory afterwards.",
+        items="C62", group="memory", file="ordered_blocks.cc",
+        old="    used_ = used;\n",
+        new="    static_cast<void>(used);\n"),
+    Mutant(
+        name="async_alignment_ignored",
+        what="Stream-ordered memory has the natural alignment only.",
+        witness="Blocks of alignment 1 MiB begin at other addresses.",
+        items="", group="memory", file="allocation.cc",
+        old="memory->AllocOrdered(s->device, size, alignment,",
+        new="memory->AllocOrdered(s->device, size, alignment & 1,"),
+    Mutant(
+        name="async_free_of_interior_accepted",
+        what="A stream-ordered free of a pointer into a block does nothing.",
+        witness="It is no error.",
+        items="C63", group="memory", file="ordered_blocks.cc",
+        old="  if (found == blocks_.end()) {\n    return InvalidArgument(",
+        new="  if (found == blocks_.end()) {\n    return live_ != 0 ? nullptr : "
+            "InvalidArgument("),
+    Mutant(
+        name="async_unknown_to_pointer_info",
+        what="pointer_info does not know stream-ordered memory.",
+        witness="It is no device's.",
+        items="C71", group="memory", file="allocation.cc",
+        old="  if (r.closed != kNotClosed) r = Resolved();\n",
+        new="  if (r.ordered) r = Resolved();\n"),
+    Mutant(
+        name="async_peers_do_not_reach",
+        what="peer_enable does not cover stream-ordered memory.",
+        witness="A fill by the peer is refused.",
+        items="C77", group="memory", file="copy.cc",
+        old="  if (!IsDevice(r) || r.device == s->device ||\n"
+            "      g_engine->memory()->PeerEnabled(s->device, r.device)) {\n",
+        new="  if (!IsDevice(r) || r.device == s->device ||\n"
+            "      (!r.ordered &&\n"
+            "       g_engine->memory()->PeerEnabled(s->device, r.device))) {\n"),
+    Mutant(
+        name="async_is_there_at_once",
+        what="Stream-ordered memory may be used before its allocation.",
+        witness="Nothing tells of a use that no event orders behind it.",
+        items="C65", group="memory", file="ordered_blocks.cc",
+        old="  block.ordered = block.unborn = true;\n",
+        new="  block.ordered = true;\n"),
+    Mutant(
+        name="async_use_after_free_passes",
+        what="Stream-ordered memory may be used until its free has run.",
+        witness="Nothing tells of a use that is submitted after the free.",
+        items="C66", group="memory", file="copy.cc",
+        old="  if (r.closed != kNotClosed) {\n",
+        new="  if (r.closed == 0) {\n"),
 ]
