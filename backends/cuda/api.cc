@@ -71,6 +71,16 @@ std::unique_ptr<Api> Api::Load(std::string* why) {
   return api;
 }
 
+// Whether a device has pools can be asked when the driver is initialised.
+uint64_t Api::MissingCapabilities() const {
+  const bool has_pools =
+      cuMemPoolCreate_ != nullptr && cuMemPoolDestroy_ != nullptr &&
+      cuMemPoolSetAccess_ != nullptr && cuMemPoolSetAttribute_ != nullptr &&
+      cuMemPoolTrimTo_ != nullptr && cuMemAllocFromPoolAsync_ != nullptr &&
+      cuMemFreeAsync_ != nullptr;
+  return has_pools ? 0 : DEVRT_CAP_ASYNC_ALLOC;
+}
+
 int Api::CountWithoutInit() const {
   std::vector<std::string> uuids;
   if (!ReadDevices("", &uuids)) return kUnknownCount;
@@ -185,6 +195,41 @@ CUresult Api::CreateChunk(Device device, size_t size, uint64_t* chunk) const {
   const CUresult error = cuMemCreate_(&handle, size, &what, 0);
   *chunk = handle;
   return error;
+}
+
+CUresult Api::HasPools(Device device, bool* has) const {
+  int value = 0;
+  const CUresult error = cuDeviceGetAttribute_(
+      &value, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, device);
+  *has = value != 0;
+  return error;
+}
+
+CUresult Api::CreatePool(Device device, uint64_t keeps, Pool* pool) const {
+  CUmemPoolProps what{};
+  what.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  what.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  what.location.id = device;
+  CUresult error = cuMemPoolCreate_(pool, &what);
+  if (error != CUDA_SUCCESS) return error;
+  cuuint64_t threshold = keeps;
+  error = cuMemPoolSetAttribute_(*pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
+                                 &threshold);
+  int no = 0;
+  if (error == CUDA_SUCCESS) {
+    error = cuMemPoolSetAttribute_(
+        *pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &no);
+  }
+  return error;
+}
+
+CUresult Api::AllowPoolAccess(Pool pool, Device device, bool allow) const {
+  CUmemAccessDesc access{};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = device;
+  access.flags = allow ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                       : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  return cuMemPoolSetAccess_(pool, &access, 1);
 }
 
 CUresult Api::AllowAccess(void* at, size_t size, Device device,

@@ -33,6 +33,7 @@ class Api {
   using Event = CUevent;
   using Module = CUmodule;
   using Function = CUfunction;
+  using Pool = CUmemoryPool;
 
   static constexpr const char* kBackend = "cuda";
   static constexpr Error kSuccess = CUDA_SUCCESS;
@@ -48,6 +49,7 @@ class Api {
   // Handles below this are the vendor's magic numbers, not streams.
   static constexpr uintptr_t kLastMagicStream = 2;
   static constexpr bool kHasVirtualMemory = true;
+  static constexpr bool kHasPools = true;
 
   // The driver may read the source of a smaller copy at its submission; seen
   // below 32 KiB with driver 580.
@@ -69,7 +71,7 @@ class Api {
   static std::unique_ptr<Api> Load(std::string* why);
 
   // DEVRT_CAP_* that this driver's lack of functions takes away.
-  uint64_t MissingCapabilities() const { return 0; }
+  uint64_t MissingCapabilities() const;
 
   // Number of devices without initialising the driver (device_count.h); -1 if
   // that cannot be told.
@@ -149,6 +151,23 @@ class Api {
   Error UnregisterHost(void* ptr) const { return cuMemHostUnregister_(ptr); }
   // kind UNREGISTERED where the vendor knows nothing of it.
   Error Inspect(const void* ptr, devrt_pointer_info_v0* info) const;
+
+  // ---- Memory pools
+  Error HasPools(Device device, bool* has) const;
+  // Keeps `keeps` bytes of unused memory; no internal dependencies.
+  Error CreatePool(Device device, uint64_t keeps, Pool* pool) const;
+  Error DestroyPool(Pool pool) const { return cuMemPoolDestroy_(pool); }
+  Error AllowPoolAccess(Pool pool, Device device, bool allow) const;
+  // Gives back what nobody uses.
+  Error TrimPool(Pool pool) const { return cuMemPoolTrimTo_(pool, 0); }
+  Error AllocateFromPool(void** ptr, size_t size, Pool pool,
+                         Stream stream) const {
+    return cuMemAllocFromPoolAsync_(reinterpret_cast<CUdeviceptr*>(ptr), size,
+                                    pool, stream);
+  }
+  Error FreeToPool(void* ptr, Stream stream) const {
+    return cuMemFreeAsync_(Address(ptr), stream);
+  }
 
   // ---- Virtual memory
   // Whether the driver has what follows.

@@ -11,6 +11,7 @@
 #include "backends/gpu/kernels.h"
 #include "backends/gpu/legacy_edges.h"
 #include "backends/gpu/memory.h"
+#include "backends/gpu/pool.h"
 #include "backends/gpu/probe.h"
 #include "backends/gpu/records.h"
 #include "backends/gpu/reduce.h"

@@ -48,7 +48,8 @@ class Backend {
       DEVRT_CAP_EVENT_TIMING | DEVRT_CAP_EVENT_IPC | DEVRT_CAP_HOST_FUNC |
       DEVRT_CAP_STREAM_PRIORITY | DEVRT_CAP_STREAM_EXTERNAL |
       DEVRT_CAP_PINNED_HOST | DEVRT_CAP_HOST_REGISTER | DEVRT_CAP_POINTER_INFO |
-      DEVRT_CAP_PEER_COPY | DEVRT_CAP_PEER_ACCESS;
+      DEVRT_CAP_PEER_COPY | DEVRT_CAP_PEER_ACCESS |
+      (Api::kHasPools ? DEVRT_CAP_ASYNC_ALLOC : 0);
 
   // Loads the driver and counts devices; initialises nothing else.
   static std::unique_ptr<Backend> Open(const devrt_host_v0* host,
@@ -68,6 +69,9 @@ class Backend {
   devrt_status alloc(uint32_t device, uint64_t size, uint64_t alignment,
                      void** ptr);
   devrt_status dealloc(uint32_t device, void* ptr, uint64_t size);
+  devrt_status alloc_async(devrt_stream stream, uint64_t size,
+                           uint64_t alignment, void** ptr);
+  devrt_status dealloc_async(devrt_stream stream, void* ptr, uint64_t size);
   devrt_status host_alloc(uint32_t device, uint64_t size, uint64_t alignment,
                           void** ptr);
   devrt_status host_dealloc(void* ptr, uint64_t size);
@@ -148,6 +152,7 @@ class Backend {
     } tensors;
     std::atomic<bool> has_tensors{false};
     LegacyEdges edges;
+    std::atomic<typename Api::Pool> pool{};  // of devrt's own (pool.h)
   };
   struct Stream {
     Device* device;
@@ -405,6 +410,24 @@ class Backend {
   devrt_status Reduce(devrt_stream stream, uint32_t op,
                       const devrt_tensor_v0* out, const devrt_tensor_v0* in,
                       uint32_t axes);
+
+  // ---- pool.h, where Api::kHasPools
+  devrt_status FindPool(Device* device, typename Api::Pool* pool);
+  Error AllowPool(uint32_t device, uint32_t peer, bool allow);
+  // Once more where there was no room, without what the pool keeps unused.
+  template <typename Call>
+  Error WithRoom(const Device& device, Call call) {
+    const Error error = call();
+    if constexpr (Api::kHasPools) {
+      const auto pool = device.pool.load(std::memory_order_acquire);
+      if (pool != typename Api::Pool{} &&
+          Api::MeaningOf(error).status == DEVRT_RESOURCE_EXHAUSTED &&
+          api_->TrimPool(pool) == Api::kSuccess) {
+        return call();
+      }
+    }
+    return error;
+  }
 
   // ---- virtual_memory.h, where Api::kHasVirtualMemory
   struct Chunk {

@@ -115,6 +115,12 @@ devrt_status Backend<Api>::peer_enable(uint32_t ordinal, uint32_t peer) {
     return Take(error, "peer access", device);
   }
   peers_[key] = error == Api::kSuccess;
+  if constexpr (Api::kHasPools) {
+    error = AllowPool(ordinal, peer, true);
+    if (error != Api::kSuccess) {
+      return Take(error, "access to a memory pool", device);
+    }
+  }
   if constexpr (Api::kHasVirtualMemory) {
     return Take(AllowMapped(ordinal, peer, true), "access to mappings", device);
   }
@@ -143,6 +149,12 @@ devrt_status Backend<Api>::peer_disable(uint32_t ordinal, uint32_t peer) {
     }
   }
   peers_.erase(found);
+  if constexpr (Api::kHasPools) {
+    if (devrt_status error = Take(AllowPool(ordinal, peer, false),
+                                  "access to a memory pool", device)) {
+      return error;
+    }
+  }
   if constexpr (Api::kHasVirtualMemory) {
     return Take(AllowMapped(ordinal, peer, false), "access to mappings",
                 device);

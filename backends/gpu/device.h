@@ -47,6 +47,10 @@ std::unique_ptr<Backend<Api>> Backend<Api>::Open(const devrt_host_v0* host,
 template <class Api>
 Backend<Api>::~Backend() {
   for (const Device& device : devices_) {
+    if constexpr (Api::kHasPools) {
+      const auto pool = device.pool.load();
+      if (pool != typename Api::Pool{}) (void)api_->DestroyPool(pool);
+    }
     if (device.context.load() != Context{}) {
       (void)api_->Release(device.native);
     }

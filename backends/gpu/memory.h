@@ -32,9 +32,10 @@ devrt_status Backend<Api>::alloc(uint32_t ordinal, uint64_t size,
   if (devrt_status error = Take(scope.error(), "context", device)) return error;
   const bool natural = alignment <= kNaturalAlignment;
   void* memory = nullptr;
-  if (devrt_status error =
-          Take(api_->Allocate(&memory, natural ? size : size + alignment),
-               "allocation", device)) {
+  const uint64_t whole = natural ? size : size + alignment;
+  if (devrt_status error = Take(
+          WithRoom(*device, [&] { return api_->Allocate(&memory, whole); }),
+          "allocation", device)) {
     return error;
   }
   *ptr = natural ? memory : Align(memory, size, alignment);

@@ -130,9 +130,11 @@ devrt_status Backend<Api>::VmCreate(uint32_t ordinal, uint64_t size,
   auto made = std::make_unique<Chunk>();
   made->device = ordinal;
   made->size = size;
+  const auto create = [&] {
+    return api_->CreateChunk(device->native, size, &made->native);
+  };
   if (devrt_status error =
-          Take(api_->CreateChunk(device->native, size, &made->native),
-               "allocation of a chunk", device)) {
+          Take(WithRoom(*device, create), "allocation of a chunk", device)) {
     return error;
   }
   const std::lock_guard<std::mutex> lock(peers_mutex_);

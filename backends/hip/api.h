@@ -37,6 +37,7 @@ class Api {
   using Event = hipEvent_t;
   using Module = hipModule_t;
   using Function = hipFunction_t;
+  using Pool = void*;  // unused
 
   static constexpr const char* kBackend = "hip";
   static constexpr Error kSuccess = hipSuccess;
@@ -49,6 +50,9 @@ class Api {
   static constexpr Error kPeerNotEnabled = hipErrorPeerAccessNotEnabled;
   static constexpr uintptr_t kLastMagicStream = 2;
   static constexpr bool kHasVirtualMemory = false;
+  // hipMallocAsync is marked beta, and what it owes peers is unstated (C65,
+  // C79).
+  static constexpr bool kHasPools = false;
   static constexpr uint64_t kEarlyReadBelow = 0;
 
   // What HIP leaves to its callers (semantics.md 1.15).

@@ -7,7 +7,8 @@
 //
 //   devices=N          how many devices (default: DEVRT_MTIA's, or 2)
 //   version=N          what the driver's version is (default: its header's)
-//   missing=A+B        entry points that this driver does not have
+//   missing=A+B        entry points that this driver does not have, or what its
+//                      devices do not: memory_pools
 //   no_device          initialisation answers "no device"
 //   init=CODE          initialisation answers CODE
 //   init=hang          it never comes back

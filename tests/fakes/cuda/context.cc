@@ -125,6 +125,9 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute,
     case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:
       *value = static_cast<int>(props.copy_engines);
       return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
+      *value = TheOptions().IsMissing("memory_pools") ? 0 : 1;
+      return CUDA_SUCCESS;
     default:
       Die("cuDeviceGetAttribute: attribute %d is not known here", attribute);
   }

@@ -138,6 +138,12 @@ CUresult Submitted(const Target& target, CUresult result);
 // Whether `ptr` is mapped, but its device has no access yet.
 bool IsClosed(const void* ptr);
 
+// ---- Memory pools -----------------------------------------------------------
+
+// Whether `ptr` is of a pool that this device of the driver has no access to:
+// that of contexts does not cover it (C79).
+bool IsForbidden(const void* ptr, uint32_t device);
+
 }  // namespace devrt::fake
 
 #endif  // DEVRT_TESTS_FAKES_CUDA_DRIVER_H_

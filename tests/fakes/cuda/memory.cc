@@ -85,7 +85,11 @@ CUresult Copy(const char* name, void* dst, const void* src, size_t size,
   Target target;
   error = Resolve(name, stream, &target);
   if (error != CUDA_SUCCESS) return error;
-  if (IsClosed(dst) || IsClosed(src)) return CUDA_ERROR_INVALID_VALUE;
+  const uint32_t device = target.context->device;
+  if (IsClosed(dst) || IsClosed(src) || IsForbidden(dst, device) ||
+      IsForbidden(src, device)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   const devrt_pointer_info_v0 to = LookUp(dst), from = LookUp(src);
   if (((sides & kDeviceDst) != 0 && IsPageable(to)) ||
       ((sides & kDeviceSrc) != 0 && IsPageable(from))) {
@@ -266,7 +270,10 @@ CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t size,
   Target target;
   error = Resolve("cuMemsetD8Async", stream, &target);
   if (error != CUDA_SUCCESS) return error;
-  if (IsClosed(Pointer(dst))) return CUDA_ERROR_INVALID_VALUE;
+  if (IsClosed(Pointer(dst)) ||
+      IsForbidden(Pointer(dst), target.context->device)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   return Submitted(target, static_cast<CUresult>(engine::Fill(
                                target.sim, Pointer(dst), value, size)));
 }

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory pools: the fake driver's contract, and devrt's stream-ordered memory
+// over it.  Each test has a process of its own.
+#include <cuda.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <vector>
+
+#include "devrt/devrt.h"
+#include "devrt/memory/resources.h"
+#include "tests/fakes/common/alone.h"
+#include "tests/support/status_matchers.h"
+
+namespace devrt {
+namespace {
+
+using test::Alone;
+using ::testing::HasSubstr;
+using testing::Must;
+using testing::StatusIs;
+
+constexpr size_t kSize = 4096;
+
+// ---- The driver -------------------------------------------------------------
+
+CUcontext Begin(CUdevice device = 0) {
+  EXPECT_EQ(cuInit(0), CUDA_SUCCESS);
+  CUcontext context = nullptr;
+  EXPECT_EQ(cuDevicePrimaryCtxRetain(&context, device), CUDA_SUCCESS);
+  EXPECT_EQ(cuCtxSetCurrent(context), CUDA_SUCCESS);
+  return context;
+}
+
+CUmemoryPool NewPool(int device = 0) {
+  CUmemPoolProps props{};
+  props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  props.location.id = device;
+  CUmemoryPool pool = nullptr;
+  EXPECT_EQ(cuMemPoolCreate(&pool, &props), CUDA_SUCCESS);
+  return pool;
+}
+
+CUstream NewCudaStream() {
+  CUstream stream = nullptr;
+  EXPECT_EQ(cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0),
+            CUDA_SUCCESS);
+  return stream;
+}
+
+CUdeviceptr NewMemory(CUmemoryPool pool, CUstream stream) {
+  CUdeviceptr memory = 0;
+  EXPECT_EQ(cuMemAllocFromPoolAsync(&memory, kSize, pool, stream),
+            CUDA_SUCCESS);
+  return memory;
+}
+
+size_t FreeBytes() {
+  size_t free = 0, total = 0;
+  EXPECT_EQ(cuMemGetInfo(&free, &total), CUDA_SUCCESS);
+  return free;
+}
+
+CUresult Allow(CUmemoryPool pool, int device, bool allow) {
+  CUmemAccessDesc access{};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = device;
+  access.flags = allow ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                       : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  return cuMemPoolSetAccess(pool, &access, 1);
+}
+
+TEST(FakePools, LiveInStreamOrder) {
+  Alone([] {
+    Begin();
+    const CUmemoryPool pool = NewPool();
+    const CUstream stream = NewCudaStream();
+    const size_t before = FreeBytes();
+    const CUdeviceptr memory = NewMemory(pool, stream);
+    EXPECT_EQ(cuMemsetD8Async(memory, 1, kSize, stream), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemFreeAsync(memory, stream), CUDA_SUCCESS);
+    EXPECT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    EXPECT_EQ(FreeBytes(), before);
+    // Through the default stream, and by a plain free.
+    const CUdeviceptr other = NewMemory(pool, nullptr);
+    EXPECT_EQ(cuStreamSynchronize(nullptr), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemFree(other), CUDA_SUCCESS);
+    EXPECT_EQ(FreeBytes(), before);
+    EXPECT_EQ(cuMemPoolTrimTo(pool, 0), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemPoolDestroy(pool), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemPoolDestroy(pool), CUDA_ERROR_INVALID_VALUE);
+  });
+}
+
+TEST(FakePools, Refuse) {
+  Alone([] {
+    Begin();
+    const CUmemoryPool pool = NewPool();
+    const CUstream stream = NewCudaStream();
+    CUdeviceptr memory = 0;
+    EXPECT_EQ(cuMemAllocFromPoolAsync(&memory, 0, pool, stream),
+              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(cuMemAllocFromPoolAsync(&memory, FreeBytes() + 1, pool, stream),
+              CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(memory, 0u);
+    memory = NewMemory(pool, stream);
+    EXPECT_EQ(cuMemFreeAsync(memory + 8, stream), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(cuMemFreeAsync(memory, stream), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemFreeAsync(memory, stream), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(cuMemFree(memory), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(cuMemAlloc(&memory, kSize), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemFreeAsync(memory, stream), CUDA_ERROR_INVALID_VALUE);
+    ASSERT_EQ(cuCtxSetCurrent(nullptr), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemAllocFromPoolAsync(&memory, kSize, pool, nullptr),
+              CUDA_ERROR_INVALID_CONTEXT);
+  });
+}
+
+// C79: access of contexts does not cover a pool's memory.
+TEST(FakePools, PeersNeedAccessOfTheirOwn) {
+  Alone([] {
+    const CUcontext first = Begin(0);
+    const CUmemoryPool pool = NewPool(0);
+    const CUstream own = NewCudaStream();
+    const CUdeviceptr memory = NewMemory(pool, own);
+    EXPECT_EQ(cuStreamSynchronize(own), CUDA_SUCCESS);
+    Begin(1);
+    EXPECT_EQ(cuCtxEnablePeerAccess(first, 0), CUDA_SUCCESS);
+    const CUstream peer = NewCudaStream();
+    EXPECT_EQ(cuMemsetD8Async(memory, 1, kSize, peer),
+              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(Allow(pool, 1, true), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemsetD8Async(memory, 1, kSize, peer), CUDA_SUCCESS);
+    EXPECT_EQ(Allow(pool, 1, false), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemsetD8Async(memory, 1, kSize, peer),
+              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(Allow(pool, 0, false), CUDA_ERROR_INVALID_VALUE);
+  });
+}
+
+// ---- devrt over it ----------------------------------------------------------
+
+TEST(DevrtPools, PeerEnableCoversPresentAndFutureMemory) {
+  Alone([] {
+    const Device device = Must(GetDevice("cuda:0"));
+    const Device peer = Must(GetDevice("cuda:1"));
+    const auto resource = Must(DriverResource(device));
+    Stream own = Must(Stream::Create(device));
+    Stream other = Must(Stream::Create(peer));
+    void* const before = Must(resource->Allocate(own, kSize));
+    ASSERT_OK(own.Synchronize());
+    EXPECT_FALSE(FillAsync(other, before, 1, kSize).ok());
+    ASSERT_OK(EnablePeerAccess(peer, device));
+    void* const after = Must(resource->Allocate(own, kSize));
+    ASSERT_OK(own.Synchronize());
+    EXPECT_OK(FillAsync(other, before, 1, kSize));
+    EXPECT_OK(FillAsync(other, after, 1, kSize));
+    ASSERT_OK(other.Synchronize());
+    ASSERT_OK(DisablePeerAccess(peer, device));
+    EXPECT_FALSE(FillAsync(other, after, 1, kSize).ok());
+    EXPECT_OK(resource->Deallocate(own, before, kSize));
+    EXPECT_OK(resource->Deallocate(own, after, kSize));
+    ASSERT_OK(own.Synchronize());
+  });
+}
+
+// Enabled before the pool is made.
+TEST(DevrtPools, PeersOfBeforeThePoolReachIt) {
+  Alone([] {
+    const Device device = Must(GetDevice("cuda:0"));
+    const Device peer = Must(GetDevice("cuda:1"));
+    ASSERT_OK(EnablePeerAccess(peer, device));
+    const auto resource = Must(DriverResource(device));
+    Stream own = Must(Stream::Create(device));
+    Stream other = Must(Stream::Create(peer));
+    void* const block = Must(resource->Allocate(own, kSize));
+    ASSERT_OK(other.Wait(own));
+    EXPECT_OK(FillAsync(other, block, 1, kSize));
+    ASSERT_OK(own.Wait(other));
+    EXPECT_OK(resource->Deallocate(own, block, kSize));
+    ASSERT_OK(own.Synchronize());
+  });
+}
+
+TEST(DevrtPools, AlignmentsThatTheDriverDoesNotGive) {
+  Alone([] {
+    const Device device = Must(GetDevice("cuda:0"));
+    const auto resource = Must(DriverResource(device));
+    Stream s = Must(Stream::Create(device));
+    constexpr uint64_t kAlignment = 1 << 20;
+    void* const block = Must(resource->Allocate(s, kSize, kAlignment));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % kAlignment, 0u);
+    EXPECT_OK(FillAsync(s, block, 1, kSize));
+    EXPECT_OK(resource->Deallocate(s, block, kSize));
+    ASSERT_OK(s.Synchronize());
+  });
+}
+
+TEST(DevrtPools, ADeviceWithoutThemSaysSo) {
+  Alone([] {
+    setenv("DEVRT_FAKE_CUDA", "missing=memory_pools", 1);
+    const Device device = Must(GetDevice("cuda:0"));
+    const auto resource = Must(DriverResource(device));
+    EXPECT_THAT(resource->Allocate(DefaultStream(device), kSize).status(),
+                StatusIs(absl::StatusCode::kUnimplemented,
+                         HasSubstr("MEMORY_POOLS_SUPPORTED")));
+    void* const raw = Must(Allocate(device, kSize));
+    EXPECT_OK(Free(device, raw));
+  });
+}
+
+TEST(DevrtPools, ADriverWithoutThemHasNoCapability) {
+  Alone([] {
+    setenv("DEVRT_FAKE_CUDA", "missing=cuMemPoolTrimTo", 1);
+    const Device device = Must(GetDevice("cuda:0"));
+    EXPECT_FALSE(device.backend().Has(DEVRT_CAP_ASYNC_ALLOC));
+    EXPECT_THAT(
+        DriverResource(device).status(),
+        StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("ASYNC_ALLOC")));
+  });
+}
+
+// What the pool keeps unused does not make other allocations fail: the driver
+// is asked once more behind a trim.
+TEST(DevrtPools, AreTrimmedForAnAllocationWithoutRoom) {
+  for (const bool has_pool : {false, true}) {
+    Alone([has_pool] {
+      setenv("DEVRT_FAKE_CUDA", "fail=cuMemAlloc@1:2", 1);
+      const Device device = Must(GetDevice("cuda:0"));
+      Stream s = Must(Stream::Create(device));
+      if (has_pool) {
+        const auto resource = Must(DriverResource(device));
+        void* const block = Must(resource->Allocate(s, kSize));
+        EXPECT_OK(resource->Deallocate(s, block, kSize));
+      }
+      const absl::StatusOr<void*> memory = Allocate(device, kSize);
+      EXPECT_EQ(memory.ok(), has_pool) << memory.status();
+      if (memory.ok()) {
+        EXPECT_OK(Free(device, *memory));
+      }
+    });
+  }
+}
+
+TEST(DevrtPools, AFailureOfThePoolIsNotKept) {
+  Alone([] {
+    setenv("DEVRT_FAKE_CUDA", "fail=cuMemPoolSetAttribute@2:2", 1);
+    const Device device = Must(GetDevice("cuda:0"));
+    Stream s = Must(Stream::Create(device));
+    const auto resource = Must(DriverResource(device));
+    EXPECT_FALSE(resource->Allocate(s, kSize).ok());
+    void* const block = Must(resource->Allocate(s, kSize));
+    EXPECT_OK(resource->Deallocate(s, block, kSize));
+    ASSERT_OK(s.Synchronize());
+  });
+}
+
+}  // namespace
+}  // namespace devrt
