@@ -30,6 +30,7 @@ class Caller {
     Events();
     Work();
     HostMemory();
+    AsyncMemory();
     Extensions();
     Peers();
     Refused();
@@ -150,6 +151,18 @@ class Caller {
     Fails(m_.Call<&Ops::host_register>(device_, ptr, kSize), "host_register");
     Done(m_.Call<&Ops::host_unregister>(ptr), "host_unregister");
     Fails(m_.Call<&Ops::host_unregister>(ptr), "host_unregister");
+  }
+
+  void AsyncMemory() {
+    if (!m_.Has(DEVRT_CAP_ASYNC_ALLOC)) return;
+    const RawStream s(t_, device_);
+    void* ptr = nullptr;
+    Done(m_.Call<&Ops::alloc_async>(s.handle(), kSize, uint64_t{0}, &ptr),
+         "alloc_async");
+    Done(m_.Call<&Ops::dealloc_async>(s.handle(), ptr, kSize), "dealloc_async");
+    Fails(m_.Call<&Ops::alloc_async>(s.handle(), kTooMuch, uint64_t{0}, &ptr),
+          "alloc_async");
+    s.Sync();
   }
 
   void Extensions() {
