@@ -162,6 +162,7 @@ inline absl::StatusOr<void*> DeviceAllocator::HandedOut(
     }
   }
   if (ABSL_PREDICT_FALSE(suballocation_.table != nullptr)) {
+    const CallSiteScope told(request.site);
     const devrt_stream handle =
         request.stream.record()->handle.load(std::memory_order_acquire);
     Announce(suballocation_.table->hand_out(suballocation_.self, handle,
@@ -227,6 +228,7 @@ absl::Status DeviceAllocator::Free(Segment* segment, void* pointer,
       return absl::OkStatus();
     }
     if (answer == PoolAnswer::kUses) {
+      const CallSiteScope told(site);
       CloseUses(pool, block, stream);
       return absl::OkStatus();
     }

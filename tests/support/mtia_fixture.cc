@@ -217,7 +217,10 @@ Event MtiaTest::NewEvent(Device device, EventOptions options) {
 Flag MtiaTest::NewFlag(Device device) { return Must(Flag::Create(device)); }
 
 void MtiaTest::SetUp() {
-  static const int once = setenv("DEVRT_MTIA", kMachine, 1);
+  // What the whole program is to run with, besides.
+  const char* const more = getenv("DEVRT_TEST_MTIA");
+  static const int once = setenv(
+      "DEVRT_MTIA", Join(kMachine, more != nullptr ? more : "").c_str(), 1);
   ASSERT_EQ(once, 0);
   Reset("");
   Must(SetCurrentDevice(dev(0)));

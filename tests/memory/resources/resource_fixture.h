@@ -87,6 +87,8 @@ class ResourceTest : public MtiaTest {
                   r.properties().name);
     EXPECT_OK(r.Deallocate(stream(), b, 1000));
     EXPECT_OK(r.Trim());
+    // Where frees are the stream's.
+    EXPECT_OK(stream().Synchronize());
   }
 };
 
