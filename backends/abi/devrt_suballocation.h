@@ -34,7 +34,7 @@ typedef struct devrt_suballocation_v0 {
   uint32_t struct_size;
   uint32_t reserved0;
   /* [any] [base, base + size) is an allocator's from now on, nothing of it
-   * handed out. */
+   * handed out.  What touches a range that was carved before is one with it. */
   devrt_status (*carve)(void* self, uint32_t device, void* base, uint64_t size);
   /* [any] Somebody's: `size` bytes, as asked for, to be used on `stream` first.
    * An error is logged and the block handed out all the same. */
@@ -43,7 +43,8 @@ typedef struct devrt_suballocation_v0 {
   /* [any] Nobody's from here on in the order of `stream`; NULL: the holder's
    * uses are over for every stream. */
   devrt_status (*take_back)(void* self, devrt_stream stream, void* ptr);
-  /* [any] The end of carve, before dealloc or unmap. */
+  /* [any] The end of carve, before dealloc or unmap; also of a part of what was
+   * carved at once. */
   devrt_status (*uncarve)(void* self, uint32_t device, void* base,
                           uint64_t size);
 } devrt_suballocation_v0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <mutex>
+#include <utility>
 
 #include "backends/mtia/error.h"
 #include "backends/mtia/text.h"
@@ -43,29 +44,67 @@ std::string Parts::Describe(const Part& part) {
 devrt_status Parts::Carve(uint64_t offset, uint64_t size) {
   const std::unique_lock lock(mutex_);
   uint64_t begin = 0;
-  const auto next = segments_.lower_bound(offset);
+  auto next = segments_.lower_bound(offset);
   if (SegmentOf(offset, &begin) != nullptr ||
       (next != segments_.end() && next->first < offset + size)) {
     return MakeError(DEVRT_ALREADY_EXISTS, 0,
                      "some of the " + Bytes(size) +
                          " is an allocator's already: uncarve it first");
   }
-  segments_[offset] = {size, 0};
+  Segment segment{size, 0};
+  if (next != segments_.end() && next->first == offset + size) {
+    segment.size += next->second.size;
+    segment.forgotten = next->second.forgotten;
+    next = segments_.erase(next);
+  }
+  if (next != segments_.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second.size == offset) {
+      offset = before->first;
+      segment.size += before->second.size;
+      segment.forgotten = std::max(segment.forgotten, before->second.forgotten);
+    }
+  }
+  segments_.insert_or_assign(offset, segment);
   empty_ = false;
   return nullptr;
 }
 
-devrt_status Parts::Uncarve(uint64_t offset, uint64_t size) {
-  const std::unique_lock lock(mutex_);
-  const auto found = segments_.find(offset);
-  if (found == segments_.end() || found->second.size != size) {
-    return MakeError(DEVRT_NOT_FOUND, 0,
-                     "no " + Bytes(size) + " that begin there were carved");
+// What is known of parts in [offset, offset + size).  The text of one that
+// somebody has, or "".
+std::string Parts::Forget(uint64_t offset, uint64_t size) {
+  std::string held;
+  auto old = parts_.upper_bound(offset);
+  if (old != parts_.begin() &&
+      offset - std::prev(old)->first < std::prev(old)->second.size) {
+    --old;
   }
-  parts_.erase(parts_.lower_bound(offset), parts_.lower_bound(offset + size));
-  segments_.erase(found);
+  while (old != parts_.end() && old->first < offset + size) {
+    if (old->second.taken == kHeld) held = Describe(old->second);
+    old = parts_.erase(old);
+  }
+  return held;
+}
+
+devrt_status Parts::Uncarve(uint64_t offset, uint64_t size, uint64_t now) {
+  const std::unique_lock lock(mutex_);
+  uint64_t begin = 0;
+  const Segment* const found = SegmentOf(offset, &begin);
+  if (found == nullptr || size > found->size - (offset - begin)) {
+    return MakeError(DEVRT_NOT_FOUND, 0,
+                     "some of the " + Bytes(size) + " was not carved");
+  }
+  const uint64_t end = begin + found->size;
+  segments_.erase(begin);
+  if (begin != offset) segments_[begin] = {offset - begin, now};
+  if (end != offset + size) {
+    segments_[offset + size] = {end - offset - size, now};
+  }
+  const std::string held = Forget(offset, size);
   empty_ = segments_.empty();
-  return nullptr;
+  if (held.empty()) return nullptr;
+  return MakeError(DEVRT_FAILED_PRECONDITION, 0,
+                   "uncarved is what somebody has: " + held);
 }
 
 devrt_status Parts::HandOut(uint64_t offset, uint64_t size, uint64_t now,
@@ -77,16 +116,7 @@ devrt_status Parts::HandOut(uint64_t offset, uint64_t size, uint64_t now,
     return MakeError(DEVRT_NOT_FOUND, 0,
                      "the part of " + Bytes(size) + " is in nothing carved");
   }
-  std::string held;
-  auto old = parts_.upper_bound(offset);
-  if (old != parts_.begin() &&
-      offset - std::prev(old)->first < std::prev(old)->second.size) {
-    --old;
-  }
-  while (old != parts_.end() && old->first < offset + size) {
-    if (old->second.taken == kHeld) held = Describe(old->second);
-    old = parts_.erase(old);
-  }
+  const std::string held = Forget(offset, size);
   segments_[begin].forgotten = now;
   Part part;
   part.size = size;

@@ -30,10 +30,12 @@ class Parts {
   void Reset();
 
   // Offsets are of a window.  `now` is the last submission so far.
-  // ALREADY_EXISTS for what is carved.
+  // ALREADY_EXISTS for what is carved.  What touches is one range.
   devrt_status Carve(uint64_t offset, uint64_t size);
-  // NOT_FOUND for what is not.
-  devrt_status Uncarve(uint64_t offset, uint64_t size);
+  // Of a range or a part of one; NOT_FOUND for what is not carved,
+  // FAILED_PRECONDITION where some of it is somebody's, which ends all the
+  // same.
+  devrt_status Uncarve(uint64_t offset, uint64_t size, uint64_t now);
   // FAILED_PRECONDITION where some of it is somebody's; it is handed out all
   // the same.
   devrt_status HandOut(uint64_t offset, uint64_t size, uint64_t now,
@@ -60,6 +62,7 @@ class Parts {
     CallSite taken_at;
   };
 
+  std::string Forget(uint64_t offset, uint64_t size);
   const Segment* SegmentOf(uint64_t offset, uint64_t* begin) const;
   static std::string Describe(const Part& part);
 

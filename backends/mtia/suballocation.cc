@@ -56,7 +56,7 @@ devrt_status Backend::uncarve(uint32_t device, void* base, uint64_t size) {
   devrt_status error = nullptr;
   uint64_t offset = 0;
   Parts* const parts = PartsAt(base, &offset, &error);
-  return parts == nullptr ? error : parts->Uncarve(offset, size);
+  return parts == nullptr ? error : parts->Uncarve(offset, size, Now());
 }
 
 const devrt_suballocation_v0 kSuballocationTable = {

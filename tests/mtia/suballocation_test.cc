@@ -174,11 +174,39 @@ TEST_F(SuballocationTest, WhatAnAllocatorGetsWrong) {
        DEVRT_NOT_FOUND, "in nothing carved");
   said(parts().carve(self(), 0, base_ + kPart, kPart), DEVRT_ALREADY_EXISTS,
        "uncarve it first");
-  said(parts().uncarve(self(), 0, base_, kPart), DEVRT_NOT_FOUND,
-       "that begin there");
+  said(parts().uncarve(self(), 0, base_ + kSegment - kPart, 2 * kPart),
+       DEVRT_NOT_FOUND, "was not carved");
+  char* const held = HandOut(8 * kPart, 2 * kPart);
+  said(parts().uncarve(self(), 0, held + kPart, kPart),
+       DEVRT_FAILED_PRECONDITION, "uncarved is what somebody has: a part of");
   int local = 0;
   said(parts().carve(self(), 0, &local, 4), DEVRT_INVALID_ARGUMENT,
        "no device memory");
+}
+
+// As segments that grow and shrink have it: parts lie over the seams of ranges,
+// and any of it may go.
+TEST_F(SuballocationTest, RangesJoinAndAreCut) {
+  constexpr uint64_t kThird = 64 * kPart;
+  OK(parts().uncarve(self(), 0, base_, kSegment));
+  OK(parts().carve(self(), 0, base_ + kThird, kThird));
+  OK(parts().carve(self(), 0, base_, kThird));
+  OK(parts().carve(self(), 0, base_ + 2 * kThird, kThird));
+  char* const a = HandOut(kThird / 2, 2 * kThird);
+  Write(a, 2 * kThird, true);
+  EXPECT_EQ(Synced().code, DEVRT_OK);
+  TakeBack(a);
+  OK(parts().uncarve(self(), 0, base_ + kThird, kThird));
+  HandOut(0, kThird);
+  HandOut(2 * kThird, kThird);
+  const Result none =
+      Take(parts().hand_out(self(), stream_, base_ + kThird - 1, 2));
+  EXPECT_EQ(none.code, DEVRT_NOT_FOUND);
+  EXPECT_EQ(Fill(stream_, base_ + kThird, kThird).code, DEVRT_OK)
+      << "the hole is nobody's to judge";
+  EXPECT_EQ(Fill(stream_, base_, kThird).code, DEVRT_OK);
+  EXPECT_EQ(Fill(stream_, base_, kThird + 1).code, DEVRT_INVALID_ARGUMENT);
+  EXPECT_EQ(Synced().code, DEVRT_OK);
 }
 
 // Nobody pays who does not ask for it.
