@@ -8,12 +8,22 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import unittest
 
 from tree import HERE, InstallTest, MESON, PREFIX
 
 PROGRAM = HERE / "program"
 HOLDS = "mtia:1 holds 42\n"
+TORCH_HOST = """
+import ctypes, sys
+torch = ctypes.CDLL(sys.argv[1])
+torch.devrt_torch_pool_alloc.restype = ctypes.c_void_p
+words = ctypes.c_size_t(1000), ctypes.c_int(0), None
+block = torch.devrt_torch_pool_alloc(*words)
+torch.devrt_torch_free(ctypes.c_void_p(block), *words)
+print(open("/proc/self/maps").read())
+"""
 
 
 def needed(program):
@@ -78,6 +88,24 @@ class Installed(InstallTest):
         self.assertEqual(set(found.values()),
                          {str(path) for path in
                           self.tree.plugins.glob("libdevrt_*.so")})
+
+    # ---- PyTorch's object ----
+
+    def test_torch_shows_three_functions_and_finds_the_library(self):
+        torch = self.tree.path("LIBDIR") / "libdevrt_torch.so"
+        listed = subprocess.run(["nm", "-D", "--defined-only", torch],
+                                check=True, text=True, stdout=subprocess.PIPE)
+        # Beside them weak ones of the C++ library's, if any.
+        shown = {line.split()[2] for line in listed.stdout.splitlines()
+                 if line.split()[1] == "T"}
+        self.assertEqual(shown, {"devrt_torch_alloc", "devrt_torch_free",
+                                 "devrt_torch_pool_alloc"})
+        self.assertEqual(b"[libdevrt.so.0]" in needed(torch),
+                         "shared" in self.kinds)
+        # As its host loads it, by nothing but its path; there may be no GPU.
+        loaded = self.run_command(sys.executable, "-c", TORCH_HOST, torch)
+        if "shared" in self.kinds:
+            self.assertIn(f"{self.tree.path('LIBDIR')}/libdevrt.so.0", loaded)
 
     # ---- Programs ----
 
