@@ -32,6 +32,20 @@ inline devrt::Device Gpu(int index) {
   return Value(devrt::GetDevice("mtia", index));
 }
 
+// What DEVRT_BENCH_DEVICE names, else a simulated device, started afresh with
+// room for what is measured and threads that need not take turns.
+inline devrt::Device BenchDevice() {
+  const char* const name = std::getenv("DEVRT_BENCH_DEVICE");
+  if (name != nullptr) return Value(devrt::GetDevice(name));
+  static const bool started = [] {
+    Check(Value(devrt::Simulator::Get("mtia"))
+              .Reset("memory=4GiB,mode=threaded"));
+    return true;
+  }();
+  (void)started;
+  return Gpu(0);
+}
+
 }  // namespace bench
 
 #endif  // DEVRT_BENCH_BENCH_SUPPORT_H_

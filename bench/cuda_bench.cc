@@ -3,62 +3,25 @@
 // devrt over CUDA beside the raw driver calls that a program would make
 // instead, on device 0 and, where there is one, device 1.
 #include <benchmark/benchmark.h>
-#include <cuda.h>
-#include <dlfcn.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
 
 #include "bench/bench_support.h"
+#include "bench/cuda_driver.h"
 #include "devrt/devrt.h"
 
 namespace {
 
 using bench::Check;
+using bench::Context;
+using bench::Raw;
+using bench::RawStream;
 using bench::Value;
 
 devrt::Device Gpu(int index = 0) {
   return Value(devrt::GetDevice("cuda", index));
-}
-
-// The driver's function of that name, as the header declares it.
-template <typename Function>
-Function Find(const char* name) {
-  static void* const library = dlopen("libcuda.so.1", RTLD_NOW);
-  void* const found = library != nullptr ? dlsym(library, name) : nullptr;
-  if (found == nullptr) {
-    std::fprintf(stderr, "no %s in libcuda.so.1\n", name);
-    std::exit(1);
-  }
-  return reinterpret_cast<Function>(found);
-}
-#define DRIVER_TEXT_(name) #name
-#define DRIVER_TEXT(name) DRIVER_TEXT_(name)
-// The macros of cuda.h give the versioned name.
-#define DRIVER(name) Find<decltype(&::name)>(DRIVER_TEXT(name))
-
-void Raw(CUresult error) {
-  if (error == CUDA_SUCCESS) return;
-  std::fprintf(stderr, "CUDA error %d\n", error);
-  std::exit(1);
-}
-
-// Device contexts as devrt and every runtime library use them.
-CUcontext Context(int index) {
-  CUdevice device;
-  CUcontext context;
-  Raw(DRIVER(cuInit)(0));
-  Raw(DRIVER(cuDeviceGet)(&device, index));
-  Raw(DRIVER(cuDevicePrimaryCtxRetain)(&context, device));
-  return context;
-}
-
-CUstream RawStream() {
-  Raw(DRIVER(cuCtxSetCurrent)(Context(0)));
-  CUstream stream;
-  Raw(DRIVER(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
-  return stream;
 }
 
 void RawCurrentContext(benchmark::State& state) {

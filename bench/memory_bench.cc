@@ -1,93 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The caching allocator on the simulated device: what a call costs that needs
-// nothing from the driver.  bench/README.md has the bars.
+// The caching allocator: what a call costs that needs nothing from the driver,
+// on mtia or where DEVRT_BENCH_DEVICE says.  bench/README.md has the bars.
 
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
-#include <random>
-#include <vector>
 
 #include "bench/bench_support.h"
+#include "bench/memory/sources.h"
+#include "bench/memory/workloads.h"
 #include "devrt/memory/device_memory.h"
 
 namespace {
 
-// Room for a million blocks, of which the simulator fills each fresh segment.
-void Start() {
-  static const bool started = [] {
-    bench::Check(
-        bench::Value(devrt::Simulator::Get("mtia")).Reset("memory=1GiB"));
-    return true;
-  }();
-  benchmark::DoNotOptimize(started);
-}
-
-void* New(devrt::StreamRef s, uint64_t bytes) {
-  absl::StatusOr<void*> made = devrt::AllocateMemory(s, bytes);
-  if (!made.ok()) bench::Check(made.status());
-  return *made;
+devrt::Stream NewStream() {
+  return bench::Value(devrt::Stream::Create(bench::BenchDevice()));
 }
 
 void Pair(benchmark::State& state) {
-  Start();
-  devrt::Stream s = bench::Value(devrt::Stream::Create(bench::Gpu(0)));
-  const uint64_t bytes = static_cast<uint64_t>(state.range(0));
-  void* kept = New(s, bytes);
-  for (auto _ : state) {
-    void* x = New(s, bytes);
-    bench::Check(devrt::FreeMemory(x));
+  const devrt::Stream s = NewStream();
+  bench::CachedMemory memory(s);
+  {
+    bench::Pair pair(&memory, static_cast<uint64_t>(state.range(0)));
+    for (auto _ : state) pair.Once();
   }
-  bench::Check(devrt::FreeMemory(kept));
+  bench::Check(memory.error());
 }
 BENCHMARK(Pair)->Arg(512)->Arg(300'000)->Arg(1 << 20)->Arg(4 << 20);
 
-// One free and one allocation a step, of sizes to half a MiB, small ones more
-// often; 64 places.
 void Mixed64(benchmark::State& state) {
-  Start();
-  devrt::Stream s = bench::Value(devrt::Stream::Create(bench::Gpu(0)));
-  std::mt19937 random(7);
-  constexpr size_t kSteps = 4096;
-  std::vector<uint32_t> sizes(kSteps), places(kSteps);
-  for (uint32_t& size : sizes) {
-    size = 1 + static_cast<uint32_t>(random() % (1u << (8 + random() % 12)));
+  const devrt::Stream s = NewStream();
+  bench::CachedMemory memory(s);
+  {
+    bench::Mixed mixed(&memory);
+    for (auto _ : state) mixed.Once();
   }
-  for (uint32_t& place : places) place = random() % 64;
-  std::vector<void*> live(64, nullptr);
-  size_t step = 0;
-  for (auto _ : state) {
-    void*& x = live[places[step % kSteps]];
-    bench::Check(devrt::FreeMemory(x));
-    x = New(s, sizes[step * 7 % kSteps]);
-    ++step;
-  }
-  for (void* x : live) bench::Check(devrt::FreeMemory(x));
+  bench::Check(memory.error());
 }
 BENCHMARK(Mixed64);
 
-// 512 bytes beside so many live blocks of the stream.  `random`: one of them
-// goes and comes back, else one more comes and goes.
 void BesideLive(benchmark::State& state) {
-  Start();
-  devrt::Stream s = bench::Value(devrt::Stream::Create(bench::Gpu(0)));
-  std::vector<void*> live(static_cast<size_t>(state.range(0)));
-  const bool any = state.range(1) != 0;
-  for (void*& x : live) x = New(s, 512);
-  std::mt19937 random(9);
-  for (auto _ : state) {
-    if (any) {
-      void*& x = live[random() % live.size()];
-      bench::Check(devrt::FreeMemory(x));
-      x = New(s, 512);
-    } else {
-      bench::Check(devrt::FreeMemory(New(s, 512)));
-    }
+  const devrt::Stream s = NewStream();
+  bench::CachedMemory memory(s);
+  {
+    bench::BesideLive beside(&memory, static_cast<size_t>(state.range(0)),
+                             state.range(1) != 0);
+    for (auto _ : state) beside.Once();
   }
-  for (void* x : live) bench::Check(devrt::FreeMemory(x));
+  bench::Check(memory.error());
   bench::Check(s.Synchronize());
-  bench::Check(devrt::EmptyCache(bench::Gpu(0)));
+  bench::Check(devrt::EmptyCache(s.device()));
 }
 BENCHMARK(BesideLive)
     ->ArgNames({"live", "random"})
@@ -96,27 +59,32 @@ BENCHMARK(BesideLive)
     ->Args({1'000, 1})
     ->Args({1'000'000, 1});
 
-// Each thread on a stream of its own; the same sizes everywhere.
-void PairThreads(benchmark::State& state) {
-  if (state.thread_index() == 0) Start();
-  devrt::Stream s = bench::Value(devrt::Stream::Create(bench::Gpu(0)));
-  bench::Check(devrt::FreeMemory(New(s, 512)));
-  for (auto _ : state) bench::Check(devrt::FreeMemory(New(s, 512)));
-}
-BENCHMARK(PairThreads)->ThreadRange(1, 16)->UseRealTime();
-
 // A use on another stream, that is over before the free: the event at its
 // submission, and the block's way back.
 void PairWithMark(benchmark::State& state) {
-  Start();
-  devrt::Stream s = bench::Value(devrt::Stream::Create(bench::Gpu(0)));
-  devrt::Stream other = bench::Value(devrt::Stream::Create(bench::Gpu(0)));
+  const devrt::Stream s = NewStream();
+  const devrt::Stream other = NewStream();
+  bench::CachedMemory memory(s);
   for (auto _ : state) {
-    void* x = New(s, 512);
+    void* x = memory.New(512);
     bench::Check(devrt::RecordStream(x, other));
-    bench::Check(devrt::FreeMemory(x));
+    memory.Delete(x, 512);
   }
+  bench::Check(memory.error());
 }
 BENCHMARK(PairWithMark);
+
+// There and back: two passes, each with a wait for an event.
+void BetweenStreams(benchmark::State& state) {
+  const devrt::Stream a = NewStream();
+  const devrt::Stream b = NewStream();
+  bench::PassedOn passed(a, b);
+  for (auto _ : state) passed.Once();
+  bench::Check(passed.error());
+  state.counters["other_blocks"] = static_cast<double>(passed.others());
+  bench::Check(a.Synchronize());
+  bench::Check(b.Synchronize());
+}
+BENCHMARK(BetweenStreams);
 
 }  // namespace

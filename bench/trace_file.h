@@ -12,14 +12,9 @@
 #include <string>
 #include <vector>
 
-namespace bench {
+#include "bench/memory/workloads.h"
 
-struct TraceCall {
-  bool is_allocation;
-  uint32_t block;
-  uint32_t stream;
-  uint64_t bytes;
-};
+namespace bench {
 
 struct Trace {
   std::vector<TraceCall> calls;

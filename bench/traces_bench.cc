@@ -6,68 +6,44 @@
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
-#include <cstdlib>
-#include <string>
 #include <vector>
 
 #include "bench/bench_support.h"
+#include "bench/memory/sources.h"
+#include "bench/memory/workloads.h"
 #include "bench/trace_file.h"
 #include "devrt/memory/device_memory.h"
 #include "devrt/memory/statistics.h"
 
 namespace {
 
-devrt::Device TheDevice() {
-  const char* name = std::getenv("DEVRT_BENCH_DEVICE");
-  if (name != nullptr) return bench::Value(devrt::GetDevice(name));
-  static const bool started = [] {
-    bench::Check(
-        bench::Value(devrt::Simulator::Get("mtia")).Reset("memory=4GiB"));
-    return true;
-  }();
-  benchmark::DoNotOptimize(started);
-  return bench::Gpu(0);
-}
-
-void Play(const bench::Trace& trace, const std::vector<devrt::Stream>& streams,
-          std::vector<void*>* blocks) {
-  for (const bench::TraceCall& call : trace.calls) {
-    void*& block = (*blocks)[call.block];
-    if (call.is_allocation) {
-      block =
-          bench::Value(devrt::AllocateMemory(streams[call.stream], call.bytes));
-    } else {
-      bench::Check(devrt::FreeMemory(block));
-      block = nullptr;
-    }
-  }
-  for (void*& block : *blocks) {
-    bench::Check(devrt::FreeMemory(block));
-    block = nullptr;
-  }
-}
-
 void TraceOf(benchmark::State& state, const char* name) {
-  const devrt::Device device = TheDevice();
+  const devrt::Device device = bench::BenchDevice();
   const bench::Trace trace = bench::ReadTrace(bench::TracePath(name));
   std::vector<devrt::Stream> streams;
+  std::vector<bench::CachedMemory> memories;
   for (uint32_t i = 0; i < trace.streams; ++i) {
     streams.push_back(bench::Value(devrt::Stream::Create(device)));
+    memories.emplace_back(streams.back());
   }
-  std::vector<void*> blocks(trace.blocks, nullptr);
+  bench::TracePlayer player(&memories, trace.calls.data(), trace.calls.size(),
+                            trace.blocks);
   bench::Check(devrt::EmptyCache(device));
   devrt::ResetPeakMemoryStatistics(device);
-  Play(trace, streams, &blocks);  // fills the cache
+  player.Once();  // fills the cache
   const devrt::MemoryStatistics cold = devrt::GetMemoryStatistics(device);
-  for (auto _ : state) Play(trace, streams, &blocks);
+  for (auto _ : state) player.Once();
   constexpr double kMiB = 1 << 20;
-  state.SetItemsProcessed(state.iterations() *
+  state.SetItemsProcessed(static_cast<int64_t>(state.iterations()) *
                           static_cast<int64_t>(trace.calls.size()));
   state.counters["reserved_MiB"] =
       static_cast<double>(cold.reserved_bytes.all.peak) / kMiB;
   state.counters["allocated_MiB"] =
       static_cast<double>(cold.allocated_bytes.all.peak) / kMiB;
   state.counters["segments"] = static_cast<double>(cold.segment.all.peak);
+  for (const bench::CachedMemory& memory : memories) {
+    bench::Check(memory.error());
+  }
   for (const devrt::Stream& stream : streams) {
     bench::Check(stream.Synchronize());
   }

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// c10's CUDACachingAllocator, the peer of memory_bench.cc and traces_bench.cc:
-// the same rows, on streams of c10's pool.  It takes a PyTorch with CUDA.
+// c10's CUDACachingAllocator and ATen's CachingHostAllocator, the peers of
+// memory_bench.cc, memory_threads_bench.cc, pinned_bench.cc and
+// traces_bench.cc: the same rows, on streams of c10's pool.  It takes a PyTorch
+// with CUDA; scripts/gpu-check builds it with one from PyPI.
 
 #include <ATen/Context.h>
+#include <ATen/core/CachingHostAllocator.h>
 #include <benchmark/benchmark.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include <cstdint>
-#include <random>
 #include <vector>
 
+#include "bench/memory/workloads.h"
 #include "bench/trace_file.h"
 
 namespace {
@@ -25,71 +28,127 @@ c10::cuda::CUDAStream NewStream() {
   return c10::cuda::getStreamFromPool(false, 0);
 }
 
-void C10Pair(benchmark::State& state) {
-  const c10::cuda::CUDAStream stream = NewStream();
-  const size_t bytes = static_cast<size_t>(state.range(0));
-  void* kept = allocator::raw_alloc_with_stream(bytes, stream);
-  for (auto _ : state) {
-    allocator::raw_delete(allocator::raw_alloc_with_stream(bytes, stream));
+// It throws where there is no room, which ends the program.
+class C10Memory {
+ public:
+  C10Memory() : stream_(NewStream()) {}
+
+  void* New(uint64_t bytes) {
+    return allocator::raw_alloc_with_stream(bytes, stream_.stream());
   }
-  allocator::raw_delete(kept);
+  void Delete(void* block, uint64_t) {
+    if (block != nullptr) allocator::raw_delete(block);
+  }
+
+ private:
+  c10::cuda::CUDAStream stream_;
+};
+
+// A block is its context, which is what its free takes.
+class C10PinnedMemory {
+ public:
+  C10PinnedMemory() {
+    at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
+    host_ = at::getHostAllocator(at::kCUDA);
+  }
+
+  void* New(uint64_t bytes) {
+    at::DataPtr made = host_->allocate(bytes);
+    free_ = made.get_deleter();
+    return made.release_context();
+  }
+  void Delete(void* block, uint64_t) {
+    if (block != nullptr) free_(block);
+  }
+
+ private:
+  at::Allocator* host_;
+  at::DeleterFnPtr free_ = nullptr;
+};
+
+void C10Pair(benchmark::State& state) {
+  C10Memory memory;
+  bench::Pair pair(&memory, static_cast<uint64_t>(state.range(0)));
+  for (auto _ : state) pair.Once();
 }
 BENCHMARK(C10Pair)->Arg(512)->Arg(300'000)->Arg(1 << 20)->Arg(4 << 20);
 
-// One free and one allocation a step, as Mixed64.
 void C10Mixed64(benchmark::State& state) {
-  const c10::cuda::CUDAStream stream = NewStream();
-  std::mt19937 random(7);
-  constexpr size_t kSteps = 4096;
-  std::vector<uint32_t> sizes(kSteps), places(kSteps);
-  for (uint32_t& size : sizes) {
-    size = 1 + static_cast<uint32_t>(random() % (1u << (8 + random() % 12)));
-  }
-  for (uint32_t& place : places) place = random() % 64;
-  std::vector<void*> live(64, nullptr);
-  size_t step = 0;
-  for (auto _ : state) {
-    void*& block = live[places[step]];
-    if (block != nullptr) allocator::raw_delete(block);
-    block = allocator::raw_alloc_with_stream(sizes[step], stream);
-    step = (step + 1) % kSteps;
-  }
-  for (void* block : live) {
-    if (block != nullptr) allocator::raw_delete(block);
-  }
+  C10Memory memory;
+  bench::Mixed mixed(&memory);
+  for (auto _ : state) mixed.Once();
 }
 BENCHMARK(C10Mixed64);
 
-void Play(const bench::Trace& trace,
-          const std::vector<c10::cuda::CUDAStream>& streams,
-          std::vector<void*>* blocks) {
-  for (const bench::TraceCall& call : trace.calls) {
-    void*& block = (*blocks)[call.block];
-    if (call.is_allocation) {
-      block =
-          allocator::raw_alloc_with_stream(call.bytes, streams[call.stream]);
-    } else {
-      allocator::raw_delete(block);
-      block = nullptr;
-    }
+void C10BesideLive(benchmark::State& state) {
+  {
+    C10Memory memory;
+    bench::BesideLive beside(&memory, static_cast<size_t>(state.range(0)),
+                             state.range(1) != 0);
+    for (auto _ : state) beside.Once();
   }
-  for (void*& block : *blocks) {
-    if (block != nullptr) allocator::raw_delete(block);
-    block = nullptr;
-  }
+  allocator::emptyCache();
 }
+BENCHMARK(C10BesideLive)
+    ->ArgNames({"live", "random"})
+    ->Args({1'000, 0})
+    ->Args({1'000'000, 0})
+    ->Args({1'000, 1})
+    ->Args({1'000'000, 1});
+
+void C10PinnedPair(benchmark::State& state) {
+  C10PinnedMemory memory;
+  bench::Pair pair(&memory, static_cast<uint64_t>(state.range(0)));
+  for (auto _ : state) pair.Once();
+}
+BENCHMARK(C10PinnedPair)->Arg(512)->Arg(65536)->Arg(3 << 20);
+
+void C10PinnedMixed64(benchmark::State& state) {
+  C10PinnedMemory memory;
+  bench::Mixed mixed(&memory);
+  for (auto _ : state) mixed.Once();
+}
+BENCHMARK(C10PinnedMixed64);
+
+template <typename Body>
+void Measure(benchmark::State& state, Body* body) {
+  body->Once();
+  for (auto _ : state) body->Once();
+  state.SetItemsProcessed(static_cast<int64_t>(state.iterations()));
+}
+
+void C10PairThreads(benchmark::State& state) {
+  C10Memory memory;
+  bench::Pair pair(&memory, 512);
+  Measure(state, &pair);
+}
+BENCHMARK(C10PairThreads)->ThreadRange(1, 16)->UseRealTime();
+
+void C10Mixed64Threads(benchmark::State& state) {
+  C10Memory memory;
+  bench::Mixed mixed(&memory);
+  Measure(state, &mixed);
+}
+BENCHMARK(C10Mixed64Threads)->ThreadRange(1, 16)->UseRealTime();
+
+void C10PinnedPairThreads(benchmark::State& state) {
+  C10PinnedMemory memory;
+  bench::Pair pair(&memory, 512);
+  Measure(state, &pair);
+}
+BENCHMARK(C10PinnedPairThreads)->ThreadRange(1, 16)->UseRealTime();
 
 void C10TraceOf(benchmark::State& state, const char* name) {
   const bench::Trace trace = bench::ReadTrace(bench::TracePath(name));
-  std::vector<c10::cuda::CUDAStream> streams;
-  for (uint32_t i = 0; i < trace.streams; ++i) streams.push_back(NewStream());
-  std::vector<void*> blocks(trace.blocks, nullptr);
+  std::vector<C10Memory> memories(trace.streams);
+  bench::TracePlayer player(&memories, trace.calls.data(), trace.calls.size(),
+                            trace.blocks);
   allocator::emptyCache();
   allocator::resetPeakStats(0);
-  Play(trace, streams, &blocks);  // fills the cache
+  player.Once();  // fills the cache
   const auto cold = allocator::getDeviceStats(0);
-  for (auto _ : state) Play(trace, streams, &blocks);
-  state.SetItemsProcessed(state.iterations() *
+  for (auto _ : state) player.Once();
+  state.SetItemsProcessed(static_cast<int64_t>(state.iterations()) *
                           static_cast<int64_t>(trace.calls.size()));
   // The first of each is the sum over both pools.
   state.counters["reserved_MiB"] =

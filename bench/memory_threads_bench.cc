@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The caching allocator on many threads, each on a stream of its own: what all
+// of them get done beside what one does.  On mtia or where DEVRT_BENCH_DEVICE
+// says.
+
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+
+#include "bench/bench_support.h"
+#include "bench/memory/sources.h"
+#include "bench/memory/workloads.h"
+
+namespace {
+
+template <typename Body>
+void Measure(benchmark::State& state, Body* body) {
+  body->Once();
+  for (auto _ : state) body->Once();
+  state.SetItemsProcessed(static_cast<int64_t>(state.iterations()));
+}
+
+// The same sizes everywhere.
+void PairThreads(benchmark::State& state) {
+  const devrt::Stream s =
+      bench::Value(devrt::Stream::Create(bench::BenchDevice()));
+  bench::CachedMemory memory(s);
+  {
+    bench::Pair pair(&memory, 512);
+    Measure(state, &pair);
+  }
+  bench::Check(memory.error());
+}
+BENCHMARK(PairThreads)->ThreadRange(1, 16)->UseRealTime();
+
+// What is in use moves all the time, and with it the peak that all share.
+void Mixed64Threads(benchmark::State& state) {
+  const devrt::Stream s =
+      bench::Value(devrt::Stream::Create(bench::BenchDevice()));
+  bench::CachedMemory memory(s);
+  {
+    bench::Mixed mixed(&memory);
+    Measure(state, &mixed);
+  }
+  bench::Check(memory.error());
+}
+BENCHMARK(Mixed64Threads)->ThreadRange(1, 16)->UseRealTime();
+
+void PinnedPairThreads(benchmark::State& state) {
+  bench::PinnedMemory memory(bench::BenchDevice());
+  {
+    bench::Pair pair(&memory, 512);
+    Measure(state, &pair);
+  }
+  bench::Check(memory.error());
+}
+BENCHMARK(PinnedPairThreads)->ThreadRange(1, 16)->UseRealTime();
+
+}  // namespace
