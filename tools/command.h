@@ -39,6 +39,7 @@ struct Command {
   int (*run)(const Arguments& arguments);
 };
 
+extern const Command kBenchCommand;
 extern const Command kListCommand;
 extern const Command kInfoCommand;
 extern const Command kInspectCommand;

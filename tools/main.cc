@@ -20,9 +20,9 @@ namespace devrt::tools {
 namespace {
 
 const Command* const kCommands[] = {
-    &kDemoCommand, &kListCommand,    &kInfoCommand,
-    &kTopoCommand, &kInspectCommand, &kMemoryCommand,
-    &kCtsCommand,  &kTraceCommand,   &kNewBackendCommand};
+    &kDemoCommand,    &kListCommand,      &kInfoCommand,  &kTopoCommand,
+    &kInspectCommand, &kMemoryCommand,    &kBenchCommand, &kCtsCommand,
+    &kTraceCommand,   &kNewBackendCommand};
 
 std::string Usage() {
   std::string text =

@@ -13,11 +13,12 @@ import unittest
 
 TOOL = os.environ["DEVRT_TOOL"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-REPORTS = ["demo", "list", "info", "topo", "inspect"]  # those with --json
+# Those with --json.
+REPORTS = ["bench", "demo", "list", "info", "topo", "inspect"]
 COMMANDS = [*REPORTS, "cts", "memory", "new-backend", "trace"]
 PLUGIN = str(pathlib.Path(TOOL).parents[1] / "lib/devrt/libdevrt_mtia.so")
 # What a command needs to do anything.
-NEEDED_ARGUMENTS = {"inspect": [PLUGIN]}
+NEEDED_ARGUMENTS = {"bench": ["memory", "--quick"], "inspect": [PLUGIN]}
 
 SUCCESS = 0
 FAILURE = 1

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""devrt bench memory: what it measures and how it says so."""
+
+import unittest
+
+from tool import FAILURE, ROOT, ToolTest
+
+MEASURED = ["pair_512", "pair_1mib", "mixed_64", "beside_1k", "beside_1m",
+            "random_of_1k", "random_of_1m", "raw_pair_512", "pinned_512",
+            "pinned_mixed_64", "threads_16", "threads_16_mixed",
+            "between_streams", "between_streams_held"]
+TRACES = ["inference", "mixed", "training"]
+
+
+def calls_in(trace):
+    text = (ROOT / f"bench/traces/{trace}.trace").read_text(encoding="utf-8")
+    return sum(line[:1] in ("a", "f") for line in text.splitlines())
+
+
+class Bench(ToolTest):
+
+    def bench(self, **variables):
+        report = self.run_json("bench", "memory", "--quick", **variables)
+        return ({row["name"]: row for row in report["rows"]},
+                {trace["name"]: trace for trace in report["traces"]}, report)
+
+    def test_everything_is_measured(self):
+        rows, traces, report = self.bench()
+        self.assertEqual(report["device"], "mtia:0")
+        for name in MEASURED:
+            self.assertGreater(rows[name]["value"], 0, name)
+        # Verdicts follow from what is there.
+        for name, row in rows.items():
+            if row["met"] is None:
+                continue
+            at_least = row["unit"] == "x"
+            self.assertEqual(row["met"], row["value"] >= row["bar"] if at_least
+                             else row["value"] <= row["bar"], name)
+        self.assertAlmostEqual(rows["beside_1m"]["bar"],
+                               2 * rows["beside_1k"]["value"], delta=0.01)
+        if report["processors"] < 16:
+            self.assertIsNone(rows["threads_16"]["met"])
+        self.assertEqual(rows["between_streams_held"]["note"],
+                         "the same block each time, no wait")
+        for name in TRACES:
+            trace = traces[name]
+            self.assertEqual(trace["calls"], calls_in(name))
+            self.assertGreaterEqual(trace["reserved_bytes"],
+                                    trace["allocated_bytes"])
+            self.assertAlmostEqual(
+                trace["fragmentation"],
+                1 - trace["allocated_bytes"] / trace["reserved_bytes"],
+                delta=0.001)
+
+    def test_what_the_traces_take_is_always_the_same(self):
+        def peaks():
+            return [(trace["reserved_bytes"], trace["allocated_bytes"],
+                     trace["segments"]) for trace in self.bench()[1].values()]
+        self.assertEqual(peaks(), peaks())
+
+    def test_no_room(self):
+        rows, traces, _ = self.bench(DEVRT_MTIA="memory=64MiB,mode=threaded")
+        self.assertIsNone(rows["beside_1m"]["value"])
+        self.assertRegex(rows["beside_1m"]["note"], "takes .* is free")
+        self.assertGreater(rows["pair_512"]["value"], 0)
+        for name in TRACES:
+            self.assertIsNone(traces[name]["call_ns"])
+            self.assertIn("64 MiB", traces[name]["note"])
+
+    def test_text(self):
+        text = self.run_tool("bench", "memory", "--quick").stdout
+        self.assertIn("mtia:0", text)
+        self.assertRegex(text, r"(?m)^  512 B, allocate and free +\S+ ns +"
+                               r"<= 60.0 ns +(met|missed)$")
+        self.assertRegex(text, r"(?m)^  training +1888 ")
+        self.assert_narrow(text)
+
+    def test_another_device(self):
+        report = self.run_json("bench", "memory", "--quick", "--device=1")
+        self.assertEqual(report["device"], "mtia:1")
+
+    def test_wrong_usage(self):
+        self.assert_wrong_usage(["bench"], "what is to be measured")
+        self.assert_wrong_usage(["bench", "guards"], '"guards"', '"memory"')
+        self.assert_wrong_usage(["bench", "memory", "more"], '"more"')
+        self.assert_wrong_usage(["bench", "memory", "--device=x"], "--device")
+        self.assert_wrong_usage(["bench", "memory", "--device=9"],
+                                "index value 9")
+
+    def test_no_such_backend(self):
+        result = self.run_tool("bench", "memory", "--backend=acme",
+                               expect=FAILURE)
+        self.assertIn("acme", result.stderr)
+        self.assertEqual(result.stdout, "")
+
+
+if __name__ == "__main__":
+    unittest.main()
