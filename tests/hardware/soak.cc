@@ -176,7 +176,8 @@ absl::Status Watch(const Options& options, const std::vector<Device>& devices,
     sample.seconds =
         std::chrono::duration<double>(Clock::now() - begin).count();
     sample.rounds = static_cast<double>(rounds->done());
-    const absl::Status status = TakeSample(devices, times, &sample);
+    absl::Status status = CheckBetweenRounds(devices, false);
+    status.Update(TakeSample(devices, times, &sample));
     rounds->GoOn();
     DEVRT_RETURN_IF_ERROR(status);
     samples->push_back(sample);
@@ -210,8 +211,11 @@ absl::Status Soak(const Options& options, const std::vector<Device>& devices,
                                       OperationCounts(Operations().size(), 0));
   std::vector<std::thread> threads;
   for (int i = 0; i < options.threads; ++i) {
-    Worker worker{devices, options.most_bytes, has_probe,
-                  std::mt19937_64(options.seed + static_cast<uint64_t>(i))};
+    Worker worker{devices,
+                  options.most_bytes,
+                  has_probe,
+                  std::mt19937_64(options.seed + static_cast<uint64_t>(i)),
+                  {}};
     threads.emplace_back(&Work, std::move(worker), i, &rounds,
                          &counts[static_cast<size_t>(i)]);
   }
@@ -225,6 +229,7 @@ absl::Status Soak(const Options& options, const std::vector<Device>& devices,
   report->rounds = rounds.done();
   DEVRT_RETURN_IF_ERROR(rounds.failure());
   DEVRT_RETURN_IF_ERROR(watched);
+  DEVRT_RETURN_IF_ERROR(CheckBetweenRounds(devices, true));
   // Refused while anything is alive.
   return Shutdown();
 }

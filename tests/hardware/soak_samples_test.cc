@@ -109,9 +109,8 @@ TEST(Judge, SaysNothingOfMemoryAfterSeconds) {
   });
   for (Sample& sample : samples) sample.seconds /= 100;
   for (const Verdict& verdict : Judge(samples)) {
-    EXPECT_EQ(verdict.judged, verdict.name == "files" ||
-                                  verdict.name == "threads" ||
-                                  verdict.name == "device_bytes");
+    EXPECT_EQ(verdict.judged,
+              verdict.name == "files" || verdict.name == "device_bytes");
     EXPECT_EQ(verdict.grows, verdict.name == "files");
   }
 }

@@ -166,7 +166,8 @@ CUresult cuMemHostRegister(void* ptr, size_t size, unsigned flags) {
   uint32_t device = 0;
   const CUresult error = EnterWithContext("cuMemHostRegister", &device);
   if (error != CUDA_SUCCESS) return error;
-  if (flags != CU_MEMHOSTREGISTER_PORTABLE) {
+  // With one address space for all devices there is no difference.
+  if ((flags & ~static_cast<unsigned>(CU_MEMHOSTREGISTER_PORTABLE)) != 0) {
     Die("cuMemHostRegister: flags %u are not known here", flags);
   }
   return Sim<&devrt_ops_v0::host_register>(device, ptr, size);
