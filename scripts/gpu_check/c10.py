@@ -10,8 +10,8 @@ import sys
 
 from gpu_check.runner import FAILED, SKIPPED
 
-SOURCE = (pathlib.Path(__file__).resolve().parents[2]
-          / "bench/peers/c10_cuda_bench.cc")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PEERS = ROOT / "bench/peers"
 HEADERS = pathlib.Path("/usr/include/benchmark")
 SYSTEM_LIBRARIES = [pathlib.Path("/usr/lib/x86_64-linux-gnu"),
                     pathlib.Path("/usr/lib64"), pathlib.Path("/usr/local/lib")]
@@ -42,8 +42,9 @@ def google_benchmark(root):
     return None
 
 
-def build(check):
-    """The program, or None with a row that says why not."""
+def build(check, name):
+    """The program of bench/peers/NAME.cc, or None with a row that says why not.
+    """
     compiler = shutil.which("g++")
     library = google_benchmark(check.root)
     if compiler is None or library is None:
@@ -56,10 +57,11 @@ def build(check):
         return None
     file, new_abi = asked.output.splitlines()[-1].rsplit(" ", 1)
     torch = pathlib.Path(file).parent
-    program = check.folder / "c10_cuda_bench"
+    program = check.folder / name
     folders = [torch / "lib", CUDA / "lib64"]
     compiled = check.run(
-        [compiler, "-std=c++17", "-O2", SOURCE, "-o", program,
+        [compiler, "-std=c++17", "-O2", PEERS / f"{name}.cc", "-o", program,
+         "-iquote", ROOT, f'-DDEVRT_BENCH_TRACES_DIR="{ROOT}/bench/traces"',
          f"-D_GLIBCXX_USE_CXX11_ABI={int(new_abi == 'True')}", *library[0],
          f"-isystem{torch / 'include'}", f"-isystem{CUDA / 'include'}",
          *(f"-L{folder}" for folder in folders),

@@ -2,15 +2,14 @@
 """The parts of scripts/gpu-check: each runs commands and adds rows."""
 
 import dataclasses
-import json
 import pathlib
 import re
 import shutil
 import sys
 
-from gpu_check import c10, hip
-from gpu_check.rows import (add_command, add_tests, run_google_benchmark,
-                            run_suite)
+from gpu_check import c10, hip, memory
+from gpu_check.rows import (add_command, add_tests, google_test,
+                            run_google_benchmark, run_soak, run_suite)
 from gpu_check.runner import FAILED, PASSED, SKIPPED, Skip
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -22,6 +21,7 @@ NOTHING_THERE = 77
 class Options:
     quick: bool
     soak_seconds: float
+    memory_soak_seconds: float = 600
     xfail: str = None
     simulated: bool = False  # CUDA's runtime and tools cannot use that driver
 
@@ -34,35 +34,6 @@ def conformance(check, options):
 
 
 # ---- GoogleTest programs ----------------------------------------------------
-
-
-def google_test(check, program, timeout, *arguments):
-    json_file = check.file(f"{program}.json")
-    command = check.run([check.path(f"tests/hardware/{program}"),
-                         f"--gtest_output=json:{json_file}", *arguments],
-                        timeout)
-    result = check.read_json(json_file)
-    tests = []
-    for suite in (result or {}).get("testsuites", []):
-        for test in suite["testsuite"]:
-            if test["status"] != "RUN":
-                continue
-            outcome = "failed" if "failures" in test else "passed"
-            reason = ""
-            if test["result"] == "SKIPPED":
-                outcome = "skipped"
-                reason = skip_reason(test, command.output)
-            tests.append({"name": test["name"], "outcome": outcome,
-                          "reason": reason})
-    add_tests(check, command, program, tests)
-
-
-def skip_reason(test, output):
-    """As it is printed; older versions write it nowhere else."""
-    name = re.escape(f"{test['classname']}.{test['name']}")
-    told = re.search(rf"^\[ RUN      \] {name}\n.*?Skipped\n(.*?)^\[  SKIPPED",
-                     output, re.MULTILINE | re.DOTALL)
-    return " ".join(told.group(1).split()) if told else "see its output"
 
 
 def contexts(check, options):
@@ -122,29 +93,7 @@ def coexistence(check, options):
 
 
 def soak(check, options):
-    json_file = check.file("soak.json")
-    command = check.run(
-        [check.path("tests/hardware/soak"), "--backend=cuda",
-         f"--seconds={options.soak_seconds:g}", f"--json={json_file}"],
-        options.soak_seconds + 120)
-    result = check.read_json(json_file)
-    if result is None:
-        add_command(check, command, "no report")
-        return
-    verdicts = result["verdicts"]
-    check.tables.append((command.part, "What must not grow", [
-        "Measure", "At first", "Growth", "Allowed", ""],
-        [(v["name"], v["at_first"], v["growth"], v["allowed"],
-          "grows" if v["grows"] else "ok" if v["judged"] else "not judged")
-         for v in verdicts]))
-    growing = [v["name"] for v in verdicts if v["grows"]]
-    detail = (f"{result['rounds']} rounds of {result['threads']} threads on "
-              f"{', '.join(result['devices'])}, {options.soak_seconds:g} s")
-    if result["error"]:
-        detail += f"; {result['error']}"
-    if growing:
-        detail += f"; grows: {', '.join(growing)}"
-    add_command(check, command, detail)
+    run_soak(check, "soak", options.soak_seconds)
 
 
 def threads(tool):
@@ -209,7 +158,7 @@ def benchmarks(check, options):
         raise Skip("there is no bench/cuda_bench: Google Benchmark was missing "
                    "when it was built")
     google_benchmark(check, ours, options)
-    theirs = c10.build(check)
+    theirs = c10.build(check, "c10_cuda_bench")
     if theirs is not None:
         google_benchmark(check, theirs, options)
 
@@ -236,8 +185,11 @@ PARTS = {
     "interprocess": interprocess,
     "coexistence": coexistence,
     "soak": soak,
+    "memory": memory.tests,
+    "memory_soak": memory.soak,
     "sanitizer": sanitizer,
     "benchmarks": benchmarks,
+    "memory_benchmarks": memory.benchmarks,
     "hip_conformance": hip.conformance,
     "hip_costs": hip.costs,
     "three_backends": hip.three_backends,

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 
-from gpu_check import c10, hip
+from gpu_check import c10, hip, memory
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -27,12 +27,15 @@ NEEDED = [
     "tests/hardware/interprocess",
     "tests/hardware/kernel_sweep",
     "tests/hardware/libcoexistence.so",
+    "tests/hardware/memory_tests",
+    "tests/hardware/memory_program",
+    "tests/hardware/memory_soak",
     "tests/hardware/reset_program",
     "tests/hardware/soak",
     "tools/devrt",
 ]
 # Where Google Benchmark is there, and HIP's headers.
-WANTED = ["bench/cuda_bench", *hip.FILES]
+WANTED = ["bench/cuda_bench", *memory.FILES, *hip.FILES]
 # Every machine has its own of these.
 SYSTEM = re.compile(r"^(lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+|atomic)\.so"
                     r"|ld-linux|linux-vdso)")

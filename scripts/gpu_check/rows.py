@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of what commands tell: exit codes, tests, the suite, benchmarks."""
+"""Rows of what commands tell: exit codes, tests, the suite, soaks, benchmarks."""
+
+import re
 
 from gpu_check.runner import FAILED, PASSED, SKIPPED
 
@@ -73,11 +75,69 @@ def run_suite(check, options, plugin, variables=None):
                   f"{detail}; {named(failed) or command.ending}")
 
 
+def google_test(check, program, timeout, *arguments):
+    """One of tests/hardware's GoogleTest programs."""
+    json_file = check.file(f"{program}.json")
+    command = check.run([check.path(f"tests/hardware/{program}"),
+                         f"--gtest_output=json:{json_file}", *arguments],
+                        timeout)
+    result = check.read_json(json_file)
+    tests = []
+    for suite in (result or {}).get("testsuites", []):
+        for test in suite["testsuite"]:
+            if test["status"] != "RUN":
+                continue
+            outcome = "failed" if "failures" in test else "passed"
+            reason = ""
+            if test["result"] == "SKIPPED":
+                outcome = "skipped"
+                reason = skip_reason(test, command.output)
+            tests.append({"name": test["name"], "outcome": outcome,
+                          "reason": reason})
+    add_tests(check, command, program, tests)
+
+
+def skip_reason(test, output):
+    """As it is printed; older versions write it nowhere else."""
+    name = re.escape(f"{test['classname']}.{test['name']}")
+    told = re.search(rf"^\[ RUN      \] {name}\n.*?Skipped\n(.*?)^\[  SKIPPED",
+                     output, re.MULTILINE | re.DOTALL)
+    return " ".join(told.group(1).split()) if told else "see its output"
+
+
+def run_soak(check, program, seconds):
+    """One of tests/hardware's soaks, with a table of what must not grow."""
+    json_file = check.file(f"{program}.json")
+    command = check.run(
+        [check.path(f"tests/hardware/{program}"), "--backend=cuda",
+         f"--seconds={seconds:g}", f"--json={json_file}"], seconds + 120)
+    result = check.read_json(json_file)
+    if result is None:
+        add_command(check, command, "no report")
+        return
+    verdicts = result["verdicts"]
+    check.tables.append((command.part, "What must not grow", [
+        "Measure", "At first", "Growth", "Allowed", ""],
+        [(v["name"], v["at_first"], v["growth"], v["allowed"],
+          "grows" if v["grows"] else "ok" if v["judged"] else "not judged")
+         for v in verdicts]))
+    growing = [v["name"] for v in verdicts if v["grows"]]
+    detail = (f"{result['rounds']} rounds of {result['threads']} threads on "
+              f"{', '.join(result['devices'])}, {seconds:g} s")
+    if result["error"]:
+        detail += f"; {result['error']}"
+    if growing:
+        detail += f"; grows: {', '.join(growing)}"
+    add_command(check, command, detail)
+
+
 def run_google_benchmark(check, program, options, variables=None):
     """Its rows' medians, as Google Benchmark's JSON has them; also adds a row
     of whether it ended well."""
     json_file = check.file(f"{program.name}.json")
     least, times = ("0.02", 3) if options.quick else ("0.1", 7)
+    if options.simulated:  # to see that it runs
+        least, times = "0.0001", 2
     command = check.run(
         [program, f"--benchmark_min_time={least}",
          f"--benchmark_repetitions={times}",

@@ -14,7 +14,7 @@ BUILD = os.environ["DEVRT_BUILD"]
 DRIVER = os.environ["DEVRT_FAKE_DRIVER"]  # a folder
 
 sys.path.insert(0, str(SCRIPTS))
-from gpu_check import hip, machine, parts, report, runner  # noqa: E402
+from gpu_check import hip, machine, memory, parts, report, runner  # noqa: E402
 
 # Meson puts the fake driver into that path.
 INHERITED = {name: value for name, value in os.environ.items()
@@ -22,6 +22,7 @@ INHERITED = {name: value for name, value in os.environ.items()
 PASSED, FAILED, USAGE, NOTHING_THERE = 0, 1, 2, 77
 HAS_HIP = all((pathlib.Path(BUILD) / name).exists()
               for name in [hip.PLUGIN, hip.FORWARDER, hip.EXAMPLE])
+HAS_BENCHMARKS = (pathlib.Path(BUILD) / memory.FILES[0]).exists()
 
 
 class GpuCheck(unittest.TestCase):
@@ -42,7 +43,8 @@ class GpuCheck(unittest.TestCase):
     def simulate(self, only, *arguments, driver=DRIVER, root=BUILD, **options):
         others = [name for name in parts.PARTS if name not in only]
         return self.check("--prebuilt", root, "--library-path", driver,
-                          "--quick", "--soak-seconds=2", *arguments, "--skip",
+                          "--quick", "--soak-seconds=2",
+                          "--memory-soak-seconds=2", *arguments, "--skip",
                           *others, **options)
 
     @unittest.skipIf(machine.gpus(), "there is a GPU")
@@ -65,12 +67,18 @@ class GpuCheck(unittest.TestCase):
         text = self.simulate(quick, "--report", written, expect=PASSED)
         markdown = written.read_text(encoding="utf-8")
         for part in ["contexts", "bad_input", "environment", "faults",
-                     "coexistence", "soak"]:
+                     "coexistence", "soak", "memory", "memory_soak"]:
             self.assertRegex(text, rf"(?m)^{part} +passed ")
             self.assertRegex(markdown, rf"(?m)^\| {part} \| passed \|")
         self.assertRegex(text, r"(?m)^conformance +skipped .* --skip$")
         self.assertRegex(text, r"(?m)^sanitizer +skipped ")
         self.assertRegex(text, r"(?m)^benchmarks +skipped .*simulated")
+        if HAS_BENCHMARKS:
+            self.assertRegex(text, r"passed +traces_bench: 3 rows")
+            self.assertRegex(text, r"skipped +c10, and verdicts")
+            self.assertNotIn("without rows", text)
+            self.assertRegex(markdown, r"(?m)^\| mixed sizes, 64 live \| \S+ ns ")
+            self.assertRegex(markdown, r"(?m)^\| training \| \d+ \| \d+ \|  \|")
         self.assertRegex(text, r"(?m)^hip_costs +skipped ")
         if HAS_HIP:
             self.assertRegex(text, r"(?m)^three_backends +passed .* 6 orders$")
@@ -161,6 +169,42 @@ class Pieces(unittest.TestCase):
         rows = [row("Guard/cuda", 20), row("Guard/hip", 25), row("Only/hip", 1)]
         self.assertEqual(hip.beside(rows),
                          [("Guard", "20 ns", "25 ns", "1.25")])
+
+    def test_figures_of_memory(self):
+        def row(name, ns, **more):
+            return {"run_name": name, "real_time": ns, "cpu_time": ns,
+                    "time_unit": "ns", **more}
+        few, many = (f"BesideLive/live:{n}/random:0" for n in [1000, 1000000])
+        figures = memory.Figures([
+            row("Pair/512", 50), row("C10Pair/512", 400),
+            row("Mixed64", 140), row("C10Mixed64", 500),
+            row(few, 50), row(many, 110),
+            row("PairThreads/real_time/threads:1", 50, items_per_second=2e7),
+            row("PairThreads/real_time/threads:16", 5, items_per_second=2e8),
+            row("TraceOf/mixed", 1, reserved_MiB=400, allocated_MiB=300),
+            row("C10TraceOf/mixed", 1, reserved_MiB=380, allocated_MiB=300),
+            row("BetweenStreams", 900, other_blocks=0),
+            row("CachedPair/512/real_time", 50),
+            row("RawAsyncPair/512/real_time", 500)])
+        self.assertEqual(dict(figures.verdicts()), {
+            "512 B, allocate and free 50 ns": True,
+            "512 B, allocate and free 0.12 of c10": True,
+            "mixed sizes, 64 live 140 ns": True,
+            "mixed sizes, 64 live 0.28 of c10": False,
+            "a million live 2.20 x": False,
+            "16 threads 10.0 x": True,
+            "mixed reserves 400 of 380 MiB": False,
+            "the same block between streams": True})
+        self.assertIn("PinnedPair/512", figures.missing)
+        tables = {title: rows for title, _, rows in figures.tables()}
+        self.assertEqual(tables["Times"][0],
+                         ("512 B, allocate and free", "50 ns", "400 ns",
+                          "0.12", "60 ns, 0.2 of c10"))
+        self.assertEqual(tables["16 threads beside one"][0][1], "10.0 x")
+        self.assertEqual(tables["Peaks of reserved memory, MiB"][2],
+                         ("mixed", "300", "400", "380", "25.0 %", "21.1 %"))
+        self.assertEqual(tables["Stream-ordered memory"][0],
+                         ("512 B", "50 ns", "", "500 ns", "0.10"))
 
     def sanitize(self, output, code=0):
         command = runner.Command("soak", [], code, output, 1)
