@@ -116,19 +116,26 @@ devrt_status Backend::alloc_async(devrt_stream stream, uint64_t size,
 
 devrt_status Backend::dealloc_async(devrt_stream stream, void* ptr,
                                     uint64_t size) {
-  Submission submission(Slot::dealloc_async, stream);
-  if (!submission.ok()) return submission.error();
+  Call call(Slot::dealloc_async, OnStream(stream));
+  if (call.refused()) return call.error();
+  devrt_status error = nullptr;
+  const Stream* const found = g_engine->FindStream(stream, &error);
+  if (found == nullptr) return error;
   Memory* const memory = g_engine->memory();
   if (memory == nullptr) return NotAllocated();
-  const StreamCore* const s = submission.core();
+  call.NoteSite();
+  StreamCore* const s = found->core;
   uint64_t id = 0;
-  if (devrt_status error =
-          memory->CloseOrdered(s->device, ptr, s->number, g_engine->last_op_id,
-                               CurrentSite(), &id)) {
-    return error;
-  }
+  error = memory->CloseOrdered(s->device, ptr, s->number, g_engine->last_op_id,
+                               CurrentSite(), &id);
+  if (error != nullptr) return error;
   if (g_engine->observer != nullptr) g_engine->observer->OnFree(ptr);
-  Op* const op = submission.NewOp(OpKind::kFree, EngineClass::kNone, "free");
+  // Taking back goes on after a fault (C94): nothing of the stream will run.
+  if (g_engine->devices[s->device].fault || s->failed_from != kNever) {
+    static_cast<void>(memory->EndOrdered(ptr, id, false));
+    return nullptr;
+  }
+  Op* const op = g_engine->NewOp(OpKind::kFree, s, call.me(), "free");
   op->dst = ptr;
   op->size = size;
   op->block = id;

@@ -323,14 +323,22 @@ TEST_F(AsyncAllocTest, FailedStreamsGiveTheirMemoryBack) {
   const devrt_stream bad = NewStream(1), s = NewStream(0);
   const devrt_flag gate = NewFlag(1);
   char* const p = Alloc(s, kMiB);
+  char* const q = Alloc(s, kMiB);
+  char* const lost = Alloc(bad, kMiB);
   Sync(s);
+  Sync(bad);
   Hold(bad, gate);
   OK(probe().fault(self(), bad, DEVRT_FAULT_TRAP));
   Wait(s, Mark(bad, 1));
   Dealloc(s, p, kMiB);
   Set(gate);
   EXPECT_NE(Synced(s).code, DEVRT_OK);
+  EXPECT_EQ(Free(), 14 * kMiB);
+  // C94: taking back goes on.
+  Dealloc(s, q, kMiB);
   EXPECT_EQ(Free(), 15 * kMiB);
+  Dealloc(bad, lost, kMiB);
+  EXPECT_EQ(Stats().live_blocks, 0u);
   ExpectCode(TryFill(NewStream(0), p, 64), DEVRT_INVALID_ARGUMENT);
 }
 
