@@ -89,8 +89,8 @@ class Measurement {
             Add(any       ? is_many ? "random_of_1m" : "random_of_1k"
                 : is_many ? "beside_1m"
                           : "beside_1k",
-                absl::StrFormat(any ? "a random one of %s live blocks"
-                                    : "512 B beside %s live blocks",
+                absl::StrFormat("%s %s live blocks",
+                                any ? "a random one of" : "512 B beside",
                                 is_many ? "1,000,000" : "1,000"),
                 "ns");
         if (is_many && !no_room.empty()) {

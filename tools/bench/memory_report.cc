@@ -10,10 +10,8 @@ namespace devrt::tools {
 namespace {
 
 std::string Number(double value, const std::string& unit) {
-  return absl::StrFormat(value < 10    ? "%.2f %s"
-                         : value < 100 ? "%.1f %s"
-                                       : "%.0f %s",
-                         value, unit);
+  const int decimals = value < 10 ? 2 : value < 100 ? 1 : 0;
+  return absl::StrFormat("%.*f %s", decimals, value, unit);
 }
 
 std::string Rows(const std::vector<MemoryFigure>& rows) {
