@@ -377,9 +377,15 @@ typedef struct devrt_ops_v0 {
   /* -- optional, by capability bit ------------------------------------------
    */
 
-  /* [any] Stream-ordered memory (ASYNC_ALLOC). */
+  /* [any] Stream-ordered memory (ASYNC_ALLOC): an address at once, memory
+   * behind the stream's earlier work (C65).  RESOURCE_EXHAUSTED, and nothing
+   * changed, where neither free memory nor what this stream has freed suffices;
+   * never a wait for another stream.  peer_enable covers it; dealloc takes it,
+   * too. */
   devrt_status (*alloc_async)(void* self, devrt_stream stream, uint64_t size,
                               uint64_t alignment, void** ptr);
+  /* [any] Nobody's behind the stream's earlier work; any stream of the memory's
+   * device, with all uses ordered before (C66). */
   devrt_status (*dealloc_async)(void* self, devrt_stream stream, void* ptr,
                                 uint64_t size);
 
