@@ -5,7 +5,8 @@
 //
 // A request that its pool cannot serve (Recover), in the order of 2.6, a search
 // meaning: the stream's pool, then other pools' and the orphans' blocks that
-// are known to be released before what the stream does next:
+// are known to be released before what the stream does next; small ones only
+// behind 4:
 //
 //    1  pending frees whose uses are over come back          no lock, queries
 //    2  search
@@ -151,11 +152,12 @@ class DeviceAllocator {
   // recovery.cc.  Those that give a pointer: nullptr, there is no room.
   absl::StatusOr<void*> Recover(const MemoryRequest& request,
                                 const PoolRequest& wanted);
-  absl::StatusOr<void*> Search(StreamRef stream, const PoolRequest& wanted);
+  absl::StatusOr<void*> Search(StreamRef stream, const PoolRequest& wanted,
+                               bool room);
   absl::StatusOr<void*> SearchOwn(StreamRef stream, const PoolRequest& wanted,
                                   Segment* fresh);
   absl::StatusOr<void*> SearchOthers(StreamRef stream,
-                                     const PoolRequest& wanted);
+                                     const PoolRequest& wanted, bool lend);
   absl::StatusOr<void*> Grow(const MemoryRequest& request,
                              const PoolRequest& wanted);
   absl::StatusOr<void*> GrowPlainly(const MemoryRequest& request,

@@ -92,7 +92,8 @@ absl::StatusOr<void*> DeviceAllocator::SearchOwn(StreamRef stream,
 }
 
 absl::StatusOr<void*> DeviceAllocator::SearchOthers(StreamRef stream,
-                                                    const PoolRequest& wanted) {
+                                                    const PoolRequest& wanted,
+                                                    bool lend) {
   if (!hot_settings.cross_stream_reuse.load(std::memory_order_relaxed)) {
     return nullptr;
   }
@@ -113,7 +114,8 @@ absl::StatusOr<void*> DeviceAllocator::SearchOthers(StreamRef stream,
       if (!found.ok() || *found != nullptr) return found;
     }
     void* pointer = nullptr;
-    if (pool->Lend(stream, taker, wanted, &pointer) == PoolAnswer::kDone) {
+    if (lend &&
+        pool->Lend(stream, taker, wanted, &pointer) == PoolAnswer::kDone) {
       return pointer;
     }
     // So that a later request finds out.
@@ -125,11 +127,14 @@ absl::StatusOr<void*> DeviceAllocator::SearchOthers(StreamRef stream,
   return nullptr;
 }
 
+// Small blocks are borrowed only where there is no `room` for more: whoever
+// borrows comes this long way each time, and a small segment costs little.
 absl::StatusOr<void*> DeviceAllocator::Search(StreamRef stream,
-                                              const PoolRequest& wanted) {
+                                              const PoolRequest& wanted,
+                                              bool room) {
   absl::StatusOr<void*> found = SearchOwn(stream, wanted, nullptr);
   if (!found.ok() || *found != nullptr) return found;
-  return SearchOthers(stream, wanted);
+  return SearchOthers(stream, wanted, !room || !IsSmall(wanted.size));
 }
 
 absl::StatusOr<void*> DeviceAllocator::Grow(const MemoryRequest& request,
@@ -161,11 +166,11 @@ absl::StatusOr<void*> DeviceAllocator::Recover(const MemoryRequest& request,
   };
 
   pending_.Poll(SIZE_MAX);
-  if (done(Search(stream, wanted))) return found;
+  if (done(Search(stream, wanted, true))) return found;
   if (wanted.size > Allowed()) return OutOfMemory(request, wanted);
   if (RunCallbacks(request.bytes)) {
     pending_.Poll(SIZE_MAX);
-    if (done(Search(stream, wanted))) return found;
+    if (done(Search(stream, wanted, true))) return found;
   }
   CollectGarbage();
   if (done(Grow(request, wanted))) return found;
@@ -175,13 +180,13 @@ absl::StatusOr<void*> DeviceAllocator::Recover(const MemoryRequest& request,
           ? 0
           : wanted.max_split_size;
   ReleaseSegments(segment, least, false);
-  if (done(Search(stream, wanted))) return found;
+  if (done(Search(stream, wanted, false))) return found;
   if (done(Grow(request, wanted))) return found;
   if (!pending_.empty()) {
     ledger_.num_sync_all_streams.fetch_add(1, std::memory_order_relaxed);
     pending_.WaitForAll();
   }
-  if (done(Search(stream, wanted))) return found;
+  if (done(Search(stream, wanted, false))) return found;
   ReleaseSegments(UINT64_MAX, 0, true);
   if (done(Grow(request, wanted))) return found;
   return OutOfMemory(request, wanted);

@@ -210,23 +210,41 @@ TEST_F(MemoryStreams, ABlockIsLentAndComesBack) {
   Stream a = NewStream();
   Stream b = NewStream();
   Flag gate = NewFlag();
-  char* kept = New(a, 512);
-  char* x = New(a, 512);
+  constexpr uint64_t kBytes = 3 * kMiB;
+  char* kept = New(a, kBytes);
+  char* x = New(a, kBytes);
   EXPECT_OK(FreeMemory(x));
   EXPECT_OK(a.Synchronize());
-  char* lent = New(b, 512);
+  char* lent = New(b, kBytes);
   EXPECT_EQ(lent, x);
   EXPECT_EQ(Read().segment.all.current, 1);
   EXPECT_OK(gate.WaitOn(b));
   EXPECT_OK(FillAsync(b, lent, 1, 512));
   EXPECT_OK(FreeMemory(lent));
-  EXPECT_NE(New(a, 512), x) << "b's fill has not run";
+  EXPECT_NE(New(a, kBytes), x) << "b's fill has not run";
   EXPECT_OK(gate.Set());
   EXPECT_OK(b.Synchronize());
-  EXPECT_EQ(New(a, 512), x);
+  EXPECT_EQ(New(a, kBytes), x);
   EXPECT_OK(FreeMemory(x));
-  EXPECT_OK(FreeMemory(x + 512));
+  EXPECT_OK(FreeMemory(x + kBytes));
   EXPECT_OK(FreeMemory(kept));
+}
+
+// Who borrows takes the long way each time: a small segment is cheaper.
+TEST_F(MemoryStreams, SmallBlocksAreLentWhereThereIsNoRoom) {
+  Stream a = NewStream();
+  Stream b = NewStream();
+  char* kept = New(a, 512);
+  EXPECT_OK(FreeMemory(New(a, 512)));
+  EXPECT_OK(a.Synchronize());
+  char* own = New(b, 512);
+  EXPECT_EQ(Read().segment.all.current, 2);
+  Stream c = NewStream();
+  EXPECT_OK(SetMemoryFraction(dev(), 4.0 / 256));
+  char* lent = New(c, 512);
+  EXPECT_NE(lent, nullptr);
+  EXPECT_EQ(Read().segment.all.current, 2);
+  for (char* p : {kept, own, lent}) EXPECT_OK(FreeMemory(p));
 }
 
 // By the rule of the default stream later work of a blocking one waits; seeing
