@@ -200,6 +200,11 @@ class alignas(64) BlockPool {
   void Drop(std::vector<Segment*>* segments) DEVRT_EXCLUDES(lock_);
 
   uint32_t number() const { return number_; }
+  // Whether a block that comes back now may be released as of its stream's
+  // present epoch although `point` may not be complete.  Not while the pool has
+  // no stream: blocks come back as of that stream's end, and what its native
+  // stream waits for later, under another serial, is not in that.
+  bool IsPast(const OrderPoint& point) DEVRT_EXCLUDES(lock_);
   // Its stream, if it has not ended.
   std::optional<StreamRef> stream() DEVRT_EXCLUDES(lock_);
   Timeline* timeline() DEVRT_EXCLUDES(lock_);

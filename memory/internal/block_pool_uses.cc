@@ -38,6 +38,13 @@ std::optional<StreamRef> BlockPool::stream() {
   return StreamRef(record_, serial());
 }
 
+// Under the lock of End: what is looked at are waits of the pool's own stream,
+// which all came before its last epoch.
+bool BlockPool::IsPast(const OrderPoint& point) {
+  SpinLockHolder hold(&lock_);
+  return serial() != 0 && end_epoch_ == 0 && timeline_->IsPast(point);
+}
+
 int64_t BlockPool::CountLive() {
   SpinLockHolder hold(&lock_);
   return live_;

@@ -245,8 +245,8 @@ void DeviceAllocator::CloseUses(BlockPool* pool, Block* block,
   if (uses == nullptr) uses = std::make_unique<BlockUses>();
   PendingFree item;
   item.block = block;
+  item.home = pool;
   std::optional<StreamRef> home = pool->stream();
-  item.home = home.has_value() ? pool->timeline() : nullptr;
   if (IsOpen(device_)) {
     const auto close = [&uses](StreamRef stream, Timeline* timeline) {
       const uint64_t epoch = timeline->Now();

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "devrt/memory/internal/block_pool.h"
 #include "devrt/runtime/internal/records.h"
 
 namespace devrt::internal {

@@ -31,10 +31,12 @@
 
 namespace devrt::internal {
 
+class BlockPool;
+
 struct PendingFree {
   void* block = nullptr;  // Block or PinnedBlock
-  // Not needed are uses that this is after; may be null.
-  const Timeline* home = nullptr;
+  // Not needed are uses that this is past (BlockPool::IsPast); may be null.
+  BlockPool* home = nullptr;
   StreamUses uses;
 };
 
@@ -51,7 +53,7 @@ class PendingFrees {
   PendingFrees(const PendingFrees&) = delete;
   PendingFrees& operator=(const PendingFrees&) = delete;
 
-  // Drops uses that are complete, or that `home` is after.  True if none is
+  // Drops uses that are complete, or that `home` is past.  True if none is
   // left: the block is the caller's to settle.
   static bool IsOver(PendingFree* item);
   // Settles the block at once, or when its uses are over.

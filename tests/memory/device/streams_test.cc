@@ -3,6 +3,7 @@
 // Blocks that several streams use: uses, pending frees, reuse between streams.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -327,6 +328,38 @@ TEST_F(MemoryStreams, F22AMarkedStreamEndsBeforeTheFree) {
   EXPECT_OK(gate.Set());
   EXPECT_OK(dev().Synchronize());
   EXPECT_EQ(New(home, 4096), x);
+  EXPECT_OK(FreeMemory(x));
+  EXPECT_OK(FreeMemory(y));
+}
+
+// F20: the next Stream on the same native one waits for work that a pending
+// block is used by; the block came back as of the end of its own stream, and so
+// for nobody else.
+TEST_F(MemoryStreams, F20WhatTheNextStreamWaitsForIsNotTheEndedOnes) {
+  Stream first = NewStream();
+  Stream second = NewStream();
+  Stream third = NewStream();
+  Flag first_gate = NewFlag();
+  Flag second_gate = NewFlag();
+  std::optional<Stream> home = NewStream();
+  internal::Timeline* const timeline = internal::TimelineOf(*home);
+  char* x = New(*home, 30 * kMiB);
+  EXPECT_OK(first_gate.WaitOn(first));
+  EXPECT_OK(second_gate.WaitOn(second));
+  EXPECT_OK(FillAsync(second, x, 7, 4096));
+  EXPECT_OK(FillAsync(first, x + kMiB, 8, 4096));
+  EXPECT_OK(FreeMemory(x));
+  home.reset();
+  Stream next = NewStream();  // allocates nothing
+  EXPECT_EQ(internal::TimelineOf(next), timeline) << "recycled";
+  EXPECT_OK(next.Wait(second));
+  EXPECT_OK(first_gate.Set());
+  EXPECT_OK(first.Synchronize());
+  char* y = New(third, 30 * kMiB);
+  EXPECT_NE(y, x) << "the fill on `second` has not run";
+  EXPECT_OK(second_gate.Set());
+  EXPECT_OK(second.Synchronize());
+  EXPECT_EQ(New(third, 30 * kMiB), x);
   EXPECT_OK(FreeMemory(x));
   EXPECT_OK(FreeMemory(y));
 }
