@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "devrt/memory/resources.h"
 #include "devrt/runtime/internal/out_of_memory.h"
+#include "devrt/runtime/internal/process_state.h"
 #include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/mutex.h"
@@ -130,14 +131,17 @@ class Counting final : public Adaptor<StatisticsResource> {
   }
 
   Stat allocations() const override {
+    if (internal::IsForkedChild()) return {};
     MutexLock lock(&mutex_);
     return allocations_;
   }
   Stat bytes() const override {
+    if (internal::IsForkedChild()) return {};
     MutexLock lock(&mutex_);
     return bytes_;
   }
   uint64_t failures() const override {
+    if (internal::IsForkedChild()) return 0;
     MutexLock lock(&mutex_);
     return failures_;
   }

@@ -148,9 +148,12 @@ double GetMemoryFraction(Device device) {
 }
 
 uint64_t AddOutOfMemoryCallback(OutOfMemoryCallback callback) {
+  if (internal::IsForkedChild()) return 0;
   return internal::AddCallback(std::move(callback));
 }
 
-void RemoveOutOfMemoryCallback(uint64_t id) { internal::RemoveCallback(id); }
+void RemoveOutOfMemoryCallback(uint64_t id) {
+  if (!internal::IsForkedChild()) internal::RemoveCallback(id);
+}
 
 }  // namespace devrt

@@ -97,7 +97,8 @@ DEVRT_EXPORT double GetMemoryFraction(Device device);
 // Called when a request finds no room, before anything is given back to the
 // driver (2.6): frees what the program can spare and returns true to have the
 // cache searched again.  In order of registration, on the requesting thread,
-// with no lock held; it may free and must not allocate.
+// with no lock held; it may free and must not allocate.  In a forked child
+// nothing is called, and the id is 0.
 using OutOfMemoryCallback = std::function<bool(Device device, uint64_t bytes)>;
 DEVRT_EXPORT uint64_t AddOutOfMemoryCallback(OutOfMemoryCallback callback);
 DEVRT_EXPORT void RemoveOutOfMemoryCallback(uint64_t id);

@@ -17,7 +17,8 @@
 //
 // Threads: any.  A snapshot is of one moment: allocation on the device stands
 // still while blocks are copied, about 10 ns a block.
-// Errors: INVALID_ARGUMENT for a history of no or more than 2^24 events.
+// Errors: INVALID_ARGUMENT for a history of no or more than 2^24 events;
+// FAILED_PRECONDITION in a forked child.
 
 #ifndef DEVRT_MEMORY_HISTORY_H_
 #define DEVRT_MEMORY_HISTORY_H_

@@ -252,6 +252,7 @@ absl::Status MemoryResource::RecordUse(const void* pointer, StreamRef stream,
 }
 
 absl::Status MemoryResource::Trim() {
+  if (internal::IsForkedChild()) return internal::ProcessClosedError();
   if (internal::InHostFunction()) return internal::HostFunctionError("Trim");
   return InDoFunction(*this, [&] { return DoTrim(); });
 }
@@ -263,6 +264,7 @@ absl::Status MemoryResource::DoRecordUse(const void*, StreamRef, CallSite) {
 
 absl::Status SetMemoryResource(Device device,
                                std::shared_ptr<MemoryResource> resource) {
+  if (internal::IsForkedChild()) return internal::ProcessClosedError();
   if (resource != nullptr && resource->device() != device) {
     return absl::InvalidArgumentError(absl::StrCat(
         "SetMemoryResource: a resource of ", resource->device().name(),
@@ -279,6 +281,7 @@ absl::Status SetMemoryResource(Device device,
 }
 
 std::shared_ptr<MemoryResource> GetMemoryResource(Device device) {
+  if (internal::IsForkedChild()) return CachingResource(device);
   Chosen& chosen = Chosen::Get();
   {
     MutexLock lock(&chosen.mutex);

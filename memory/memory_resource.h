@@ -35,7 +35,8 @@
 // Exceptions: one that leaves a Do function becomes INTERNAL, std::bad_alloc
 // RESOURCE_EXHAUSTED; nothing is thrown at callers.
 // Errors: FAILED_PRECONDITION inside host functions (C42), after Shutdown and
-// in a forked child; INVALID_ARGUMENT for a stream of another device, and for
+// in a forked child, where no lock is taken (C105); INVALID_ARGUMENT for a
+// stream of another device, and for
 // pointers that are no live block of this resource; RESOURCE_EXHAUSTED with an
 // OutOfMemoryInfo (2.6).
 
@@ -141,7 +142,7 @@ class DEVRT_EXPORT MemoryResource
 // allocator again.  INVALID_ARGUMENT for a resource of another device.
 DEVRT_EXPORT absl::Status SetMemoryResource(
     Device device, std::shared_ptr<MemoryResource> resource);
-// Never null.
+// Never null; in a forked child one that refuses every call.
 DEVRT_EXPORT std::shared_ptr<MemoryResource> GetMemoryResource(Device device);
 
 }  // namespace devrt

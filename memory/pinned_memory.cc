@@ -61,21 +61,28 @@ absl::Status EmptyPinnedCache(Backend backend) {
   return allocator != nullptr ? allocator->EmptyCache() : absl::OkStatus();
 }
 
+namespace {
+
+// nullptr: nothing was ever allocated there, or nothing can be asked (C105).
+PinnedAllocator* CountedBy(Backend backend) {
+  if (internal::IsForkedChild()) return nullptr;
+  return PinnedAllocator::Existing(internal::BackendRecord::Of(backend));
+}
+
+}  // namespace
+
 PinnedStatistics GetPinnedStatistics(Backend backend) {
-  PinnedAllocator* const allocator =
-      PinnedAllocator::Existing(internal::BackendRecord::Of(backend));
+  PinnedAllocator* const allocator = CountedBy(backend);
   return allocator != nullptr ? allocator->Statistics() : PinnedStatistics();
 }
 
 void ResetPeakPinnedStatistics(Backend backend) {
-  PinnedAllocator* const allocator =
-      PinnedAllocator::Existing(internal::BackendRecord::Of(backend));
+  PinnedAllocator* const allocator = CountedBy(backend);
   if (allocator != nullptr) allocator->ResetPeak();
 }
 
 void ResetAccumulatedPinnedStatistics(Backend backend) {
-  PinnedAllocator* const allocator =
-      PinnedAllocator::Existing(internal::BackendRecord::Of(backend));
+  PinnedAllocator* const allocator = CountedBy(backend);
   if (allocator != nullptr) allocator->ResetAccumulated();
 }
 

@@ -18,6 +18,7 @@
 #include "devrt/runtime/internal/blocks.h"
 #include "devrt/runtime/internal/host_table.h"
 #include "devrt/runtime/internal/out_of_memory.h"
+#include "devrt/runtime/internal/process_state.h"
 #include "devrt/runtime/internal/records.h"
 #include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/log.h"
@@ -296,6 +297,7 @@ std::shared_ptr<MemoryResource> TheOne(Device device) {
     std::map<DeviceRecord*, std::shared_ptr<MemoryResource>> resources
         DEVRT_GUARDED_BY(mutex);
   };
+  if (internal::IsForkedChild()) return std::make_shared<R>(device);
   static Known* const known = new Known;
   MutexLock lock(&known->mutex);
   std::shared_ptr<MemoryResource>& resource = known->resources[device.record()];

@@ -82,7 +82,7 @@ class DEVRT_EXPORT StatisticsResource : public MemoryResource {
  public:
   static std::shared_ptr<StatisticsResource> Make(
       std::shared_ptr<MemoryResource> upstream);
-  // Exact; `peak` is the greatest `current` there was.
+  // Exact; `peak` is the greatest `current` there was.  0 in a forked child.
   virtual Stat allocations() const = 0;
   virtual Stat bytes() const = 0;
   virtual uint64_t failures() const = 0;

@@ -10,6 +10,7 @@
 #include "devrt/memory/internal/owners.h"
 #include "devrt/memory/resources.h"
 #include "devrt/runtime/internal/blocks.h"
+#include "devrt/runtime/internal/process_state.h"
 #include "devrt/runtime/internal/text.h"
 
 namespace devrt {
@@ -95,6 +96,9 @@ struct Known {
 }  // namespace
 
 std::shared_ptr<MemoryResource> CachingResource(Device device) {
+  if (internal::IsForkedChild()) {
+    return std::make_shared<Caching>(device, nullptr);  // it refuses all calls
+  }
   Known& known = Known::Get();
   MutexLock lock(&known.mutex);
   std::shared_ptr<MemoryResource>& resource = known.resources[device.record()];
@@ -105,6 +109,7 @@ std::shared_ptr<MemoryResource> CachingResource(Device device) {
 }
 
 std::shared_ptr<MemoryResource> PrivateCachingResource(Device device) {
+  if (internal::IsForkedChild()) return CachingResource(device);
   return std::make_shared<Caching>(
       device, DeviceAllocator::MakePrivate(device.record()));
 }

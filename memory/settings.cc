@@ -13,6 +13,7 @@
 #include "devrt/memory/internal/device_allocator.h"
 #include "devrt/memory/internal/hot_settings.h"
 #include "devrt/memory/internal/settings_state.h"
+#include "devrt/runtime/internal/process_state.h"
 #include "devrt/runtime/internal/records.h"
 #include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/log.h"
@@ -34,8 +35,16 @@ struct Changed {
 class State {
  public:
   static State& Get() {
-    static State* const state = new State;
+    static State* const state = [] {
+      auto* const made = new State;
+      made_.store(made, std::memory_order_release);
+      return made;
+    }();
     return *state;
+  }
+  // Without a wait for the thread that makes it.
+  static const State* Existing() {
+    return made_.load(std::memory_order_acquire);
   }
 
   const AllocatorSettings& now() const {
@@ -118,6 +127,7 @@ class State {
     internal::PublishSettings(kept->second);
   }
 
+  static inline std::atomic<State*> made_{nullptr};
   absl::Status mistake_;  // never changes
   std::atomic<bool> is_logged_{false};
   std::atomic<bool> fixed_[2] = {};
@@ -152,9 +162,14 @@ const AllocatorSettings& UseSettings(DeviceRecord* device) {
 
 }  // namespace internal
 
-AllocatorSettings GetAllocatorSettings() { return internal::CurrentSettings(); }
+AllocatorSettings GetAllocatorSettings() {
+  if (!internal::IsForkedChild()) return internal::CurrentSettings();
+  const State* const state = State::Existing();
+  return state != nullptr ? state->now() : AllocatorSettings();
+}
 
 absl::Status SetAllocatorSettings(std::string_view text) {
+  if (internal::IsForkedChild()) return internal::ProcessClosedError();
   DEVRT_ASSIGN_OR_RETURN(const Changed changed, State::Get().Set(text));
   if (!changed.fraction.has_value()) return absl::OkStatus();
   for (internal::BackendRecord* backend : internal::OpenedBackends()) {

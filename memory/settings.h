@@ -40,9 +40,9 @@
 //
 // Errors: INVALID_ARGUMENT names the key, the value, what it may be, and for an
 // unknown key all keys and the nearest; FAILED_PRECONDITION for a key that can
-// no longer be changed, unless it keeps its value.  A mistake in the
-// environment is the answer of every allocation, and the log's first line about
-// memory.
+// no longer be changed, unless it keeps its value, and in a forked child.  A
+// mistake in the environment is the answer of every allocation, and the log's
+// first line about memory.
 //
 // Threads: any; allocations under way use the old or the new settings.
 

@@ -7,6 +7,7 @@
 #include "devrt/memory/history.h"
 #include "devrt/memory/internal/device_allocator.h"
 #include "devrt/memory/internal/hot_settings.h"
+#include "devrt/runtime/internal/process_state.h"
 #include "devrt/runtime/status.h"
 
 namespace devrt {
@@ -128,6 +129,7 @@ bool CopyAll(DeviceAllocator* allocator, MemorySnapshot* snapshot) {
 
 absl::Status RecordMemoryHistory(Device device,
                                  std::optional<HistoryOptions> options) {
+  if (internal::IsForkedChild()) return internal::ProcessClosedError();
   Ledger& ledger = DeviceAllocator::Of(device.record())->ledger();
   if (options.has_value()) return ledger.StartHistory(*options);
   ledger.StopHistory();
@@ -135,6 +137,7 @@ absl::Status RecordMemoryHistory(Device device,
 }
 
 absl::StatusOr<MemorySnapshot> TakeMemorySnapshot(Device device) {
+  if (internal::IsForkedChild()) return internal::ProcessClosedError();
   MemorySnapshot snapshot;
   snapshot.device = device.name();
   const absl::StatusOr<DeviceProperties> properties = device.Properties();

@@ -4,13 +4,15 @@
 
 #include "devrt/memory/internal/device_allocator.h"
 #include "devrt/memory/internal/hot_settings.h"
+#include "devrt/runtime/internal/process_state.h"
 
 namespace devrt {
 
 namespace {
 
-// nullptr: nothing was ever allocated there.
+// nullptr: nothing was ever allocated there, or nothing can be asked (C105).
 internal::Ledger* LedgerOf(Device device) {
+  if (internal::IsForkedChild()) return nullptr;
   internal::DeviceAllocator* allocator =
       device.record()->allocator.load(std::memory_order_acquire);
   return allocator == nullptr ? nullptr : &allocator->ledger();

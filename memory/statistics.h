@@ -18,7 +18,8 @@
 //
 // Threads: any.  A call stops allocation on the device for about a microsecond
 // and a twentieth of one for each stream in use.  No failure: a device that is
-// lost or was shut down answers what was counted last.
+// lost or was shut down answers what was counted last, a forked child zeros
+// (C105), and there a reset does nothing.
 
 #ifndef DEVRT_MEMORY_STATISTICS_H_
 #define DEVRT_MEMORY_STATISTICS_H_

@@ -7,6 +7,10 @@ namespace devrt::internal {
 
 std::atomic<uint32_t> process_state{0};
 
+bool IsForkedChild() {
+  return (process_state.load(std::memory_order_acquire) & kForkedChild) != 0;
+}
+
 absl::Status ProcessClosedError() {
   const uint32_t state = process_state.load(std::memory_order_acquire);
   if ((state & kForkedChild) != 0) {

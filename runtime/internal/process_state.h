@@ -21,6 +21,9 @@ inline bool IsProcessOpen() {
   return ABSL_PREDICT_TRUE(process_state.load(std::memory_order_acquire) == 0);
 }
 
+// C105: no lock may be taken, whose holder may have been another thread.
+bool IsForkedChild();
+
 // Why; the process is not open.  Takes no lock: in a forked child any lock may
 // be held for ever.
 absl::Status ProcessClosedError();
