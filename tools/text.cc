@@ -107,6 +107,33 @@ std::string ShellWord(std::string_view text) {
   return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
 }
 
+std::string MarkupText(std::string_view text) {
+  std::string out;
+  for (const char c : ValidUtf8(text)) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\n':
+        out += "&#10;";
+        break;
+      default:
+        // XML 1.0 has no other control characters.
+        out += static_cast<unsigned char>(c) < ' ' && c != '\t' ? '?' : c;
+    }
+  }
+  return out;
+}
+
 std::string ValidUtf8(std::string_view text) {
   std::string out;
   while (!text.empty()) {

@@ -26,6 +26,9 @@ std::string Quoted(std::string_view text);
 std::string Printable(std::string_view text);
 // As one word of a shell's command line; without control characters as well.
 std::string ShellWord(std::string_view text);
+// As text of XML, HTML or SVG, in quotes or not: valid UTF-8, control
+// characters other than tabs and newlines as '?'.
+std::string MarkupText(std::string_view text);
 // Valid UTF-8: every byte that is not part of a character becomes U+FFFD.
 std::string ValidUtf8(std::string_view text);
 

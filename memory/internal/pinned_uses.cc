@@ -119,6 +119,21 @@ void PinnedAllocator::CloseUses(PinnedBlock* block) {
 
 // ---- What an address is -----------------------------------------------------
 
+namespace {
+
+// The caller holds the lock of its class.
+AllocationRange RangeOf(const PinnedBlock& block) {
+  AllocationRange range;
+  range.device = block.device;
+  range.kind = PointerKind::kPinned;
+  range.base = block.base.load(std::memory_order_relaxed);
+  range.size = block.requested;
+  range.cached = true;
+  return range;
+}
+
+}  // namespace
+
 std::optional<AllocationRange> PinnedAllocator::FindLive(const void* pointer) {
   PinnedBlock* const block = FindAround(pointer);
   if (block == nullptr) return std::nullopt;
@@ -129,14 +144,9 @@ std::optional<AllocationRange> PinnedAllocator::FindLive(const void* pointer) {
       OffsetIn(*block, pointer) >= block->requested) {
     return std::nullopt;
   }
-  AllocationRange range;
-  range.device = block->device;
-  range.kind = PointerKind::kPinned;
-  range.base = block->base.load(std::memory_order_relaxed);
-  range.size = block->requested;
+  AllocationRange range = RangeOf(*block);
   range.id = block->id;
   range.allocated = block->site;
-  range.cached = true;
   return range;
 }
 
@@ -150,13 +160,8 @@ std::optional<AllocationRange> PinnedAllocator::FindFreed(const void* pointer) {
       OffsetIn(*block, pointer) >= block->requested) {
     return std::nullopt;
   }
-  AllocationRange range;
-  range.device = block->device;
-  range.kind = PointerKind::kPinned;
-  range.base = block->base.load(std::memory_order_relaxed);
-  range.size = block->requested;
+  AllocationRange range = RangeOf(*block);
   range.freed = block->site;
-  range.cached = true;
   return range;
 }
 

@@ -8,14 +8,6 @@ namespace devrt::internal {
 
 namespace {
 
-template <typename Table>
-ExtensionOf<Table> FindExtension(DeviceRecord* device, const char* name) {
-  auto found =
-      BackendRecord::Wrap(device->backend).GetExtension(name, sizeof(Table));
-  if (!found.ok()) return {};
-  return {static_cast<const Table*>(found->table), found->self};
-}
-
 void ReleasePooled(DeviceRecord* device) {
   DeviceStreams* s = device->streams.load(std::memory_order_acquire);
   if (s == nullptr) return;

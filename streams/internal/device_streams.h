@@ -16,6 +16,7 @@
 #include "devrt/backends/abi/devrt_event_ipc.h"
 #include "devrt/backends/abi/devrt_launch.h"
 #include "devrt/backends/abi/devrt_probe.h"
+#include "devrt/runtime/backend.h"
 #include "devrt/runtime/internal/records.h"
 #include "devrt/runtime/mutex.h"
 #include "devrt/streams/event.h"
@@ -151,6 +152,13 @@ struct ExtensionOf {
   const Table* table = nullptr;  // nullptr: no such extension
   void* self = nullptr;
 };
+template <typename Table>
+ExtensionOf<Table> FindExtension(DeviceRecord* device, const char* name) {
+  const auto found =
+      BackendRecord::Wrap(device->backend).GetExtension(name, sizeof(Table));
+  if (!found.ok()) return {};
+  return {static_cast<const Table*>(found->table), found->self};
+}
 
 struct DeviceStreams {
   explicit DeviceStreams(DeviceRecord* record);

@@ -76,37 +76,11 @@ void WriteStatement(const cts::Report& report, JsonWriter* json) {
   json->End();
 }
 
-std::string Xml(std::string_view text) {
-  std::string out;
-  for (const char c : ValidUtf8(text)) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\n':
-        out += "&#10;";
-        break;
-      default:
-        // XML 1.0 has no other control characters.
-        out += static_cast<unsigned char>(c) < ' ' && c != '\t' ? '?' : c;
-    }
-  }
-  return out;
-}
-
 std::string JunitCase(const cts::TestResult& result, bool verify) {
   std::string text = absl::StrFormat(
       "    <testcase classname=\"devrt.cts.%s\" name=\"%s\" time=\"%.3f\">\n",
-      Xml(result.test.group), Xml(result.test.name), result.seconds);
+      MarkupText(result.test.group), MarkupText(result.test.name),
+      result.seconds);
   const std::string messages = absl::StrJoin(result.messages, "\n");
   switch (result.outcome) {
     case Outcome::kPassed:
@@ -114,21 +88,21 @@ std::string JunitCase(const cts::TestResult& result, bool verify) {
     case Outcome::kUnexpectedPass:
       // A failure only if waivers are verified; told in any case.
       absl::StrAppend(&text, "      <", verify ? "failure" : "system-out", ">",
-                      Xml(messages), "</", verify ? "failure" : "system-out",
-                      ">\n");
+                      MarkupText(messages), "</",
+                      verify ? "failure" : "system-out", ">\n");
       break;
     case Outcome::kFailed:
-      absl::StrAppend(
-          &text, "      <failure type=\"", ToString(result.how),
-          "\" message=\"", Xml(result.test.promise), "\">",
-          Xml(absl::StrCat(messages, "\n", absl::StrJoin(result.calls, "\n"),
-                           "\n", result.log)),
-          "</failure>\n");
+      absl::StrAppend(&text, "      <failure type=\"", ToString(result.how),
+                      "\" message=\"", MarkupText(result.test.promise), "\">",
+                      MarkupText(absl::StrCat(messages, "\n",
+                                              absl::StrJoin(result.calls, "\n"),
+                                              "\n", result.log)),
+                      "</failure>\n");
       break;
     default:
       absl::StrAppend(
           &text, "      <skipped message=\"",
-          Xml(absl::StrCat(ToString(result.outcome), ": ", messages)),
+          MarkupText(absl::StrCat(ToString(result.outcome), ": ", messages)),
           "\"/>\n");
   }
   return text + "    </testcase>\n";
@@ -162,7 +136,7 @@ std::string ReportJson(const cts::Report& report) {
 std::string ReportJunit(const cts::Report& report) {
   std::string text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
   absl::StrAppendFormat(&text, "<testsuites name=\"devrt cts: %s %s\">\n",
-                        Xml(report.backend), Xml(report.version));
+                        MarkupText(report.backend), MarkupText(report.version));
   for (const std::string& group : cts::Groups()) {
     std::string cases;
     int count = 0;

@@ -35,33 +35,10 @@ double WidthOf(std::string_view text) {
   return kInk * static_cast<double>(text.size());
 }
 
-std::string Escaped(std::string_view text) {
-  std::string out;
-  for (const char c : Printable(text)) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
 std::string Words(double x, double y, std::string_view attributes,
                   std::string_view text) {
   return absl::StrFormat("<text x=\"%.1f\" y=\"%.1f\" %s>%s</text>\n", x, y,
-                         attributes, Escaped(text));
+                         attributes, MarkupText(text));
 }
 
 std::string Box(double x, double y, double width, double height,
@@ -112,7 +89,7 @@ class SvgWriter {
                "Arial, sans-serif\" font-size=\"13\" fill=\"%s\">\n",
                kWidth, height_, kWidth, height_, kText) +
            absl::StrFormat("<title>%s</title>\n<desc>%s</desc>\n",
-                           Escaped(timeline_.title), Escaped(summary)) +
+                           MarkupText(timeline_.title), MarkupText(summary)) +
            Marker("arrow", kArrow) + Marker("faint", kFaintArrow) +
            Box(0.5, 0.5, kWidth - 1, height_ - 1,
                absl::StrFormat("rx=\"8\" fill=\"%s\" stroke=\"%s\"", kPaper,
@@ -216,7 +193,7 @@ class SvgWriter {
       const double y = Middle(op.row) - kBarHeight / 2;
       std::string label = std::to_string(op.chunk);
       if (ShowsNames(op.row)) label = op.name + " " + label;
-      out += absl::StrFormat("<g><title>%s</title>", Escaped(Tip(op)));
+      out += absl::StrFormat("<g><title>%s</title>", MarkupText(Tip(op)));
       out += Box(x, y, width, kBarHeight,
                  absl::StrFormat("rx=\"3\" fill=\"%s\" stroke=\"%s\"",
                                  Style(op.kind).colour, kPaper));

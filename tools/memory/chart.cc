@@ -204,7 +204,7 @@ class Chart {
 
 std::string Key(std::string_view name, std::string_view text) {
   return absl::StrFormat("<span><i class=\"%s\"></i>%s</span>\n", name,
-                         HtmlText(text));
+                         MarkupText(text));
 }
 
 }  // namespace

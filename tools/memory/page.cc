@@ -18,7 +18,7 @@ std::string Tile(std::string_view name, uint64_t bytes, std::string_view note,
   return absl::StrFormat(
       "<div class=\"tile\"><h3>%s%s</h3><b>%s</b><small>%s</small></div>\n",
       colour.empty() ? "" : absl::StrFormat("<i class=\"key %s\"></i>", colour),
-      name, FormatBytes(bytes), HtmlText(note));
+      name, FormatBytes(bytes), MarkupText(note));
 }
 
 std::string Tiles(const MemoryReport& report) {
@@ -119,32 +119,6 @@ std::string Warnings(const MemoryReport& report) {
 
 }  // namespace
 
-std::string HtmlText(std::string_view text) {
-  std::string out;
-  for (const char c : ValidUtf8(text)) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\n':
-        out += "&#10;";
-        break;
-      default:
-        out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-    }
-  }
-  return out;
-}
-
 std::string Share(uint64_t part, uint64_t whole) {
   if (whole == 0 || part == 0) return "0 %";
   const double share =
@@ -179,9 +153,9 @@ std::string MemoryPage(const MemoryReport& report) {
   return absl::StrCat(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width\">\n<title>",
-      HtmlText(title), "</title>\n<style>\n", kMemoryPageStyle,
-      "</style></head>\n<body><main>\n<header><h1>", HtmlText(title),
-      "</h1><p class=\"faint\">", HtmlText(report.title),
+      MarkupText(title), "</title>\n<style>\n", kMemoryPageStyle,
+      "</style></head>\n<body><main>\n<header><h1>", MarkupText(title),
+      "</h1><p class=\"faint\">", MarkupText(report.title),
       s.events.empty()
           ? ""
           : absl::StrFormat(", %s over %s", Many(s.events.size(), "event"),

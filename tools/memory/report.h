@@ -33,7 +33,6 @@ std::string MemoryMap(const MemoryReport& report);
 std::string MemoryTables(const MemoryReport& report);
 
 // What several of them write.
-std::string HtmlText(std::string_view text);
 // "31.4 %"
 std::string Share(uint64_t part, uint64_t whole);
 // "12.3 ms"

@@ -133,7 +133,7 @@ class Map {
         &svg_,
         "<text class=\"group\" x=\"0\" y=\"%.0f\">%s pool, %s"
         "<tspan class=\"faint\" dx=\"10\">%s, %s</tspan></text>\n",
-        y_ + 16, large ? "Large" : "Small", HtmlText(group.name),
+        y_ + 16, large ? "Large" : "Small", MarkupText(group.name),
         Many(group.segments.size(), "segment"), FormatBytes(group.bytes));
     if (scale > 0) Ruler(scale);
     y_ += kHeading;
@@ -290,7 +290,7 @@ class Map {
                           "width=\"%.1f\" height=\"%.0f\" data-b=\"%s: "
                           "%s\"/>\n",
                           ColourOf(b), from, y_, to - from - line, kBar,
-                          HtmlText(what), FormatBytes(b.size));
+                          MarkupText(what), FormatBytes(b.size));
   }
 
   const MemoryReport& report_;

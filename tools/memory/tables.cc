@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kOwners = 20;
 
 std::string Cell(std::string_view text) {
-  return absl::StrFormat("<td class=\"n\">%s</td>", HtmlText(text));
+  return absl::StrFormat("<td class=\"n\">%s</td>", MarkupText(text));
 }
 
 double Percent(uint64_t part, uint64_t whole) {
@@ -81,9 +81,9 @@ std::string Owners(const MemoryReport& report) {
     const std::string colour =
         i < MemoryAnalysis::kSeries ? OwnerClass(i) : "others";
     absl::StrAppend(&html, "<tr title=\"",
-                    HtmlText(Details(report.snapshot, a, i)),
+                    MarkupText(Details(report.snapshot, a, i)),
                     "\"><td class=\"name\"><i class=\"key ", colour, "\"></i>",
-                    HtmlText(o.name), "</td>",
+                    MarkupText(o.name), "</td>",
                     BarCell(colour, o.bytes, history ? o.peak_bytes : 0, most),
                     Cell(FormatBytes(o.bytes)), Cell(Share(o.bytes, a.in_use)),
                     Cell(Grouped(o.blocks)));
