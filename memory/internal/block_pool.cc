@@ -221,6 +221,7 @@ PoolAnswer BlockPool::Free(PoolReturn* request, Block** block) {
     const uint64_t bytes = found->bytes();
     const uint64_t holder = HolderOf(found);
     if (!Return(found, all)) return false;
+    ++frees_;
     found->mark = request->site;
     for (const MemoryAction action :
          {MemoryAction::kFreeRequested, MemoryAction::kFreeCompleted}) {

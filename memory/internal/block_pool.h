@@ -223,6 +223,11 @@ class alignas(64) BlockPool {
       DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
     for (const Segment* segment : segments_) visit(*segment);
   }
+  // Blocks that went back at their free.
+  uint64_t CountFrees() DEVRT_EXCLUDES(lock_) {
+    SpinLockHolder hold(&lock_);
+    return frees_;
+  }
   // The stream that it is or was for; under all locks.
   uint64_t serial() const { return serial_.load(std::memory_order_relaxed); }
 
@@ -303,6 +308,7 @@ class alignas(64) BlockPool {
   StreamRecord* record_ DEVRT_GUARDED_BY(lock_) = nullptr;
   uint64_t end_epoch_ DEVRT_GUARDED_BY(lock_) = 0;  // 0: the stream lives
   uint64_t clock_ DEVRT_GUARDED_BY(lock_) = 0;      // allocations so far
+  uint64_t frees_ DEVRT_GUARDED_BY(lock_) = 0;
   int64_t live_ DEVRT_GUARDED_BY(lock_) = 0;
   int64_t pending_ DEVRT_GUARDED_BY(lock_) = 0;  // blocks of PendingFrees
   std::atomic<uint64_t> free_bytes_{0};          // changes under the lock

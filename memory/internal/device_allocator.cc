@@ -229,6 +229,7 @@ absl::Status DeviceAllocator::Free(Segment* segment, void* pointer,
 
 void DeviceAllocator::CloseUses(BlockPool* pool, Block* block,
                                 const StreamRef* freed_on) {
+  const Moves::Scope moves(&owner_->moves_);
   std::unique_ptr<BlockUses> uses(std::exchange(block->held.uses, nullptr));
   if (uses == nullptr) uses = std::make_unique<BlockUses>();
   PendingFree item;

@@ -23,6 +23,10 @@
 // Requests above the device's total or its fraction go to 9 at once.  Each
 // thread recovers for itself; two that do at once may both get a segment.
 //
+// What other threads free or move while 6 to 8 look may be where these have
+// looked already: they are done again if any did (Moves, CountFrees) and what
+// is alive would leave room, kMostAttempts times at most.
+//
 // Memory goes back to the driver only when what was submitted before its free
 // is known to be over: no raw free is relied on to wait (C64).  Step 8 waits.
 //
@@ -71,6 +75,7 @@
 #include "devrt/memory/device_memory.h"
 #include "devrt/memory/internal/block_pool.h"
 #include "devrt/memory/internal/ledger.h"
+#include "devrt/memory/internal/moves.h"
 #include "devrt/memory/internal/pending_frees.h"
 #include "devrt/memory/memory_resource.h"
 #include "devrt/runtime/internal/records.h"
@@ -128,6 +133,7 @@ class DeviceAllocator {
  private:
   static constexpr size_t kMostPools = 16;
   static constexpr size_t kPollsOnAllocation = 2;
+  static constexpr int kMostAttempts = 32;
 
   DeviceAllocator(DeviceRecord* device, DeviceAllocator* owner);
   static DeviceAllocator* Make(DeviceRecord* device);
@@ -162,6 +168,13 @@ class DeviceAllocator {
                              const PoolRequest& wanted);
   absl::StatusOr<void*> GrowPlainly(const MemoryRequest& request,
                                     const PoolRequest& wanted);
+  // Steps 6 to 8, once.
+  absl::StatusOr<void*> WaitForRoom(const MemoryRequest& request,
+                                    const PoolRequest& wanted);
+  // Of the owner's family, so far.
+  uint64_t CountFrees();
+  // Whether `bytes` and what is alive are allowed together.
+  bool HasRoom(uint64_t bytes);
   bool RunCallbacks(uint64_t bytes);
   void CollectGarbage();
   // Gives segments back to the driver, until `bytes` of them went.  True if any
@@ -213,6 +226,7 @@ class DeviceAllocator {
   PendingFrees pending_;
   std::atomic<double> fraction_{1.0};
   std::atomic<uint64_t> reserved_{0};
+  Moves moves_;  // the owner's is used
   std::atomic<uint64_t> next_pool_{0};
   std::atomic<bool> abandoned_{false};
   Mutex mutex_;

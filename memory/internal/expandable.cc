@@ -201,6 +201,7 @@ absl::StatusOr<void*> DeviceAllocator::Expand(const MemoryRequest& request,
   const LiveCount live(device_);
   if (!IsOpen(device_)) return ClosedError(device_);
   const CallSiteScope noted(request.site);
+  const Moves::Scope moves(&owner_->moves_);
   for (;;) {
     BlockPool* const pool = PoolOf(request.stream);
     PageRun run;

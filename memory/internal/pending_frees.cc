@@ -84,7 +84,7 @@ std::vector<PendingFree> PendingFrees::TakeComplete(Timeline* timeline) {
     taken.push_back(std::move(queue.back().item));
     queue.pop_back();
   }
-  count_.fetch_sub(taken.size(), std::memory_order_relaxed);
+  taken_ += taken.size();
   if (queue.empty()) {
     queues_.erase(found);
     order_.erase(std::find(order_.begin(), order_.end(), timeline));
@@ -100,26 +100,39 @@ bool PendingFrees::Poll(size_t most) {
     for (PendingFree& item : TakeComplete(timeline)) {
       settled = settled || IsOver(&item);
       Add(std::move(item));
+      MutexLock lock(&mutex_);
+      --taken_;
+      count_.fetch_sub(1, std::memory_order_relaxed);
     }
   }
   return settled;
 }
 
-void PendingFrees::WaitForAll() {
-  std::vector<OrderPoint> points;
-  {
-    MutexLock lock(&mutex_);
-    for (const auto& [timeline, queue] : queues_) {
-      for (const Entry& entry : queue) {
-        points.push_back({timeline, entry.epoch});
-        points.insert(points.end(), entry.item.uses.begin(),
-                      entry.item.uses.end());
+std::vector<OrderPoint> PendingFrees::Points() {
+  for (int look = 0;; ++look) {
+    {
+      MutexLock lock(&mutex_);
+      if (taken_ == 0) {
+        std::vector<OrderPoint> points;
+        for (const auto& [timeline, queue] : queues_) {
+          for (const Entry& entry : queue) {
+            points.push_back({timeline, entry.epoch});
+            points.insert(points.end(), entry.item.uses.begin(),
+                          entry.item.uses.end());
+          }
+        }
+        return points;
       }
     }
+    Pause(look);
   }
-  for (const OrderPoint& point : points) WaitFor(point);
+}
+
+void PendingFrees::WaitForAll() {
+  for (const OrderPoint& point : Points()) WaitFor(point);
   while (Poll(SIZE_MAX)) {
   }
+  (void)Points();  // what another thread's Poll had found complete before
 }
 
 PendingFrees::Waits PendingFrees::List() {
@@ -147,7 +160,7 @@ std::vector<void*> PendingFrees::TakeAll() {
   queues_.clear();
   order_.clear();
   next_ = 0;
-  count_.store(0, std::memory_order_relaxed);
+  count_.fetch_sub(blocks.size(), std::memory_order_relaxed);
   return blocks;
 }
 

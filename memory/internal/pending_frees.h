@@ -65,7 +65,7 @@ class PendingFrees {
   bool Poll(size_t most) DEVRT_EXCLUDES(mutex_);
 
   // Waits for everything that is here now, but not on failed devices: the step
-  // "wait" of 2.6.
+  // "wait" of 2.6.  What other threads took out is settled by then, too.
   void WaitForAll() DEVRT_EXCLUDES(mutex_);
 
   // Takes everything out without settling it: a device whose memory goes.
@@ -75,6 +75,7 @@ class PendingFrees {
   using Waits = absl::flat_hash_map<const void*, std::vector<uint64_t>>;
   Waits List() DEVRT_EXCLUDES(mutex_);
 
+  // Not while a block that was taken out has yet to be settled.
   bool empty() const { return count_.load(std::memory_order_relaxed) == 0; }
 
  private:
@@ -90,6 +91,9 @@ class PendingFrees {
   // Takes out what waits for no more than what is complete on `timeline`.
   std::vector<PendingFree> TakeComplete(Timeline* timeline)
       DEVRT_EXCLUDES(mutex_);
+  // All points of what is here, when nothing is between TakeComplete and its
+  // queue or pool.
+  std::vector<OrderPoint> Points() DEVRT_EXCLUDES(mutex_);
 
   const Settle settle_;
   std::atomic<size_t> count_{0};
@@ -97,6 +101,7 @@ class PendingFrees {
   absl::flat_hash_map<Timeline*, Queue> queues_ DEVRT_GUARDED_BY(mutex_);
   std::vector<Timeline*> order_ DEVRT_GUARDED_BY(mutex_);  // of Poll
   size_t next_ DEVRT_GUARDED_BY(mutex_) = 0;
+  size_t taken_ DEVRT_GUARDED_BY(mutex_) = 0;  // and not yet settled
 };
 
 }  // namespace devrt::internal

@@ -109,6 +109,7 @@ absl::StatusOr<void*> DeviceAllocator::SearchOthers(StreamRef stream,
     next_pool_.store((first + i + 1) % pools.size(), std::memory_order_relaxed);
     Timeline* const timeline = pool->timeline();
     timeline->Poll(true);
+    const Moves::Scope moves(&owner_->moves_);
     if (Segment* segment = pool->TakeSegment(wanted, taker)) {
       absl::StatusOr<void*> found = SearchOwn(stream, wanted, segment);
       if (!found.ok() || *found != nullptr) return found;
@@ -145,6 +146,7 @@ absl::StatusOr<void*> DeviceAllocator::Grow(const MemoryRequest& request,
 
 absl::StatusOr<void*> DeviceAllocator::GrowPlainly(const MemoryRequest& request,
                                                    const PoolRequest& wanted) {
+  const Moves::Scope moves(&owner_->moves_);
   absl::StatusOr<Segment*> fresh =
       GetSegment(SegmentSize(wanted.size), IsSmall(wanted.size), request.site);
   if (!fresh.ok()) return fresh.status();
@@ -182,14 +184,44 @@ absl::StatusOr<void*> DeviceAllocator::Recover(const MemoryRequest& request,
   ReleaseSegments(segment, least, false);
   if (done(Search(stream, wanted, false))) return found;
   if (done(Grow(request, wanted))) return found;
+  for (int attempt = 1;; ++attempt) {
+    const uint64_t frees = CountFrees();
+    const Moves::Seen moves = owner_->moves_.See();
+    if (done(WaitForRoom(request, wanted))) return found;
+    const bool changed =
+        owner_->moves_.HaveEnded(moves) || CountFrees() != frees;
+    if (!changed || attempt == kMostAttempts || !HasRoom(wanted.size)) {
+      return OutOfMemory(request, wanted);
+    }
+  }
+}
+
+absl::StatusOr<void*> DeviceAllocator::WaitForRoom(const MemoryRequest& request,
+                                                   const PoolRequest& wanted) {
   if (!pending_.empty()) {
     ledger_.num_sync_all_streams.fetch_add(1, std::memory_order_relaxed);
     pending_.WaitForAll();
   }
-  if (done(Search(stream, wanted, false))) return found;
+  absl::StatusOr<void*> found = Search(request.stream, wanted, false);
+  if (!found.ok() || *found != nullptr) return found;
   ReleaseSegments(UINT64_MAX, 0, true);
-  if (done(Grow(request, wanted))) return found;
-  return OutOfMemory(request, wanted);
+  return Grow(request, wanted);
+}
+
+uint64_t DeviceAllocator::CountFrees() {
+  uint64_t frees = 0;
+  for (DeviceAllocator* a : owner_->Family()) {
+    for (BlockPool* pool : a->Pools()) frees += pool->CountFrees();
+  }
+  return frees;
+}
+
+bool DeviceAllocator::HasRoom(uint64_t bytes) {
+  for (DeviceAllocator* a : owner_->Family()) {
+    bytes += static_cast<uint64_t>(
+        a->ledger().Read().allocated_bytes.all.current);
+  }
+  return bytes <= Allowed();
 }
 
 absl::Status DeviceAllocator::OutOfMemory(const MemoryRequest& request,

@@ -132,9 +132,9 @@ absl::StatusOr<Segment*> DeviceAllocator::TakeIn(void* pointer, uint64_t size,
     return entered;
   }
   Segment* const segment = *entered;
-  ledger_.CountSegment(RowOf(small), static_cast<int64_t>(size),
-                       IsOversize(size));
   segment->oversize = IsOversize(size);
+  ledger_.CountSegment(RowOf(small), static_cast<int64_t>(size),
+                       segment->oversize);
   Tell(MemoryAction::kSegmentAlloc, pointer, size);
   ledger_.num_device_alloc.fetch_add(1, std::memory_order_relaxed);
   if (suballocation_.table != nullptr) {
@@ -200,6 +200,7 @@ bool DeviceAllocator::ReleaseOne(const FreeSegment& segment, bool wait) {
   } else if (!released.timeline->IsComplete(released.epoch)) {
     released.timeline->Poll(true);
   }
+  const Moves::Scope moves(&owner_->moves_);
   if (!released.timeline->IsComplete(released.epoch) ||
       !segment.pool->Take(segment)) {
     return false;
