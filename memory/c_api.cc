@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <new>
 #include <optional>
 #include <string>
@@ -51,7 +52,10 @@ class Adopted {
       const auto found = streams_.find(key);
       if (found != streams_.end()) return found->second.ref();
     }
-    DEVRT_ASSIGN_OR_RETURN(Stream stream, Stream::FromNative(device, native));
+    // The native stream lives until devrt_memory_stream_ends at least.
+    DEVRT_ASSIGN_OR_RETURN(
+        Stream stream,
+        Stream::FromNative(device, native, std::make_shared<char>()));
     // Of two threads that are the first, one adopts; the other's goes.
     std::optional<Stream> spare;
     MutexLock lock(&mutex_);

@@ -75,9 +75,11 @@ DEVRT_EXPORT absl::Status FreeMemory(void* pointer, StreamRef stream,
 // Work on `stream` uses the block that `pointer` lies in: from now on, and all
 // that is submitted until its free.  The one allocated there needs no mark.
 // Any pointer into the block, its end included, so that empty views count
-// (F17); where another block begins at that end, it is marked too.  For adopted
-// streams what was submitted up to now is covered even if their owner destroys
-// them before the free (F22).
+// (F17); where another block begins at that end, it is marked too.  An adopted
+// stream whose owner devrt does not hold may be destroyed before the free
+// (F22): it is not touched outside calls that name it, and so a block that it
+// uses at its free comes back when a later such call finds that over, at
+// Device::Synchronize, or when memory runs out.
 //   INVALID_ARGUMENT  no live block; the stream was destroyed
 //   UNIMPLEMENTED     the block's resource does not track uses
 DEVRT_EXPORT absl::Status RecordStream(const void* pointer, StreamRef stream,

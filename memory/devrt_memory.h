@@ -15,7 +15,9 @@
  * A handle that is new to devrt is adopted at its first use and stays so.
  * Whoever destroys a native stream says so first, with
  * devrt_memory_stream_ends_v0: the driver gives the handle to the next stream,
- * and what was freed on the old one is not ordered before the new (F20).
+ * and what was freed on the old one is not ordered before the new (F20).  Until
+ * then devrt may ask the stream and record events on it; what was submitted up
+ * to then is known to be over when it is.
  *
  * Return values are DEVRT_* codes of devrt_plugin.h, 0 is success.  No
  * exception leaves these functions.  What failed is said by

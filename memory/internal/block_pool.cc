@@ -171,10 +171,10 @@ PoolAnswer BlockPool::Allocate(StreamRef stream, const PoolRequest& request,
       answer = PoolAnswer::kClosed;
     } else if (ABSL_PREDICT_FALSE(pending_ != 0 && !request.polled)) {
       answer = PoolAnswer::kPending;
-    } else if (Block* block =
-                   ABSL_PREDICT_FALSE(grown != nullptr && IsWhole(grown))
-                       ? grown->table
-                       : Best(request);
+    } else if (Block* block = ABSL_PREDICT_FALSE(grown != nullptr &&
+                                                 Serves(grown, request))
+                                  ? grown->table
+                                  : Best(request);
                ABSL_PREDICT_FALSE(block == nullptr)) {
       answer = PoolAnswer::kNoBlock;
     } else {

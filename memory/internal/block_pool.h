@@ -271,11 +271,15 @@ class alignas(64) BlockPool {
   }
 
   Block* Best(const PoolRequest& request) const DEVRT_REQUIRES(lock_);
-  // Here, and free from end to end.
-  bool IsWhole(const Segment* segment) const DEVRT_REQUIRES(lock_) {
+  // Here, free from end to end, and large enough: between two tries the record
+  // may have become another segment's.
+  bool Serves(const Segment* segment, const PoolRequest& request) const
+      DEVRT_REQUIRES(lock_) {
     return segment->pool.load(std::memory_order_relaxed) == this &&
            segment->table->use == BlockUse::kFree &&
-           segment->table->bytes() == segment->bytes();
+           segment->table->bytes() == segment->bytes() &&
+           segment->small == IsSmall(request.size) &&
+           segment->bytes() >= request.size;
   }
   void Insert(Block* block) DEVRT_REQUIRES(lock_);
   void Remove(Block* block) DEVRT_REQUIRES(lock_);

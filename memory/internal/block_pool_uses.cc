@@ -274,6 +274,7 @@ void BlockPool::Drop(std::vector<Segment*>* segments) {
   large_ = LargeFreeBlocks();
   free_bytes_.store(0, std::memory_order_relaxed);
   pending_ = 0;
+  lent_.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace devrt::internal

@@ -113,7 +113,7 @@ void DeviceAllocator::EndStream(StreamRef stream) {
   const uint64_t epoch = timeline->Now();
   // Of a stream that is kept for the next one nobody else takes note.
   if (!timeline->IsComplete(epoch)) {
-    (void)timeline->Checkpoint(stream);
+    (void)timeline->CheckpointLater(stream, epoch);
   }
   pool->End(stream.serial(), epoch);
 }
@@ -237,20 +237,20 @@ void DeviceAllocator::CloseUses(BlockPool* pool, Block* block,
   item.home = pool;
   std::optional<StreamRef> home = pool->stream();
   if (IsOpen(device_)) {
-    const auto close = [&uses](StreamRef stream, Timeline* timeline) {
-      const uint64_t epoch = timeline->Now();
-      // An error is that of earlier work; the uses stay, unless a later look
-      // covers them (2.4).
-      (void)timeline->Checkpoint(stream, epoch);
-      uses->Add(stream, timeline, epoch);
-    };
+    // An error of a checkpoint is that of earlier work; the uses stay, unless a
+    // later look covers them (2.4).
     for (const BlockUses::Open& open : uses->open) {
-      close(open.stream, open.timeline);
+      const uint64_t epoch = open.timeline->Now();
+      (void)open.timeline->CheckpointLater(open.stream, epoch);
+      uses->Add(open.stream, open.timeline, epoch);
     }
     // The end of a stream that was destroyed meanwhile is its pool's matter.
     if (freed_on != nullptr && (!home.has_value() || *freed_on != *home) &&
         CheckStream(*freed_on, "FreeMemory").ok()) {
-      close(*freed_on, TimelineOf(*freed_on));
+      Timeline* const timeline = TimelineOf(*freed_on);
+      const uint64_t epoch = timeline->Now();
+      (void)timeline->Checkpoint(*freed_on, epoch);
+      uses->Add(*freed_on, timeline, epoch);
     }
     item.uses = std::move(uses->points);
   }

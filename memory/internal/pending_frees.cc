@@ -27,6 +27,14 @@ void Pause(int look) {
   nanosleep(&time, nullptr);
 }
 
+absl::Status SynchronizeDevice(DeviceRecord* device) {
+  return RunSynchronizeHook(device, [device] {
+    return FromPlugin(device,
+                      device->ops->device_sync(device->self, device->ordinal),
+                      "device synchronize");
+  });
+}
+
 }  // namespace
 
 void WaitFor(const OrderPoint& point) {
@@ -34,6 +42,10 @@ void WaitFor(const OrderPoint& point) {
     if (!IsOpen(point.timeline->device())) return;
     if (look > 0) Pause(look);
     point.timeline->Poll(true);
+    if (point.timeline->IsComplete(point.epoch)) return;
+    if (!point.timeline->IsOutOfReach()) continue;
+    // All that will ever be complete is so behind it.
+    if (!SynchronizeDevice(point.timeline->device()).ok()) return;
   }
 }
 

@@ -42,7 +42,8 @@ struct PendingFree {
 
 // Until the work is over, or its device is lost: asks again and again, and
 // sleeps between, as there is nothing to wait for that would not also wait for
-// younger work.
+// younger work.  Where asking cannot tell (Timeline::IsOutOfReach) it does wait
+// for the device, once; when that fails what is not over stays so.
 void WaitFor(const OrderPoint& point);
 
 class PendingFrees {

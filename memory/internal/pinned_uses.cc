@@ -97,7 +97,7 @@ void PinnedAllocator::CloseUses(PinnedBlock* block) {
   for (const BlockUses::Open& open : uses.open) {
     const uint64_t epoch = open.timeline->Now();
     if (IsOpen(open.timeline->device())) {
-      open.timeline->Checkpoint(open.stream, epoch).IgnoreError();
+      open.timeline->CheckpointLater(open.stream, epoch).IgnoreError();
     }
     uses.Add(open.stream, open.timeline, epoch);
   }

@@ -122,7 +122,7 @@ absl::StatusOr<void*> DeviceAllocator::SearchOthers(StreamRef stream,
     // So that a later request finds out.
     const std::optional<StreamRef> busy = pool->stream();
     if (busy.has_value() && !timeline->IsComplete(timeline->Now())) {
-      (void)timeline->Checkpoint(*busy);
+      (void)timeline->CheckpointLater(*busy, timeline->Now());
     }
   }
   return nullptr;
@@ -218,8 +218,8 @@ uint64_t DeviceAllocator::CountFrees() {
 
 bool DeviceAllocator::HasRoom(uint64_t bytes) {
   for (DeviceAllocator* a : owner_->Family()) {
-    bytes += static_cast<uint64_t>(
-        a->ledger().Read().allocated_bytes.all.current);
+    bytes +=
+        static_cast<uint64_t>(a->ledger().Read().allocated_bytes.all.current);
   }
   return bytes <= Allowed();
 }

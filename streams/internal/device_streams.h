@@ -74,7 +74,8 @@ class StreamRecycler {
   void TrimClass(int priority, bool blocking, size_t looks)
       DEVRT_EXCLUDES(mutex_);
   absl::StatusOr<StreamRef> MakeNative(const devrt_stream_desc_v0& desc,
-                                       StreamKind kind);
+                                       StreamKind kind,
+                                       bool may_be_gone = false);
   StreamRecord* TakeBlank(StreamKind kind, bool blocking, int priority)
       DEVRT_EXCLUDES(mutex_);
   void PushBlank(StreamRecord* record) DEVRT_REQUIRES(mutex_);

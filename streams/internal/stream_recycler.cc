@@ -187,7 +187,7 @@ StreamRef StreamRecycler::Publish(StreamRecord* record, uint64_t serial) {
 }
 
 absl::StatusOr<StreamRef> StreamRecycler::MakeNative(
-    const devrt_stream_desc_v0& desc, StreamKind kind) {
+    const devrt_stream_desc_v0& desc, StreamKind kind, bool may_be_gone) {
   devrt_stream handle = nullptr;
   absl::Status status =
       FromPlugin(device_,
@@ -207,7 +207,8 @@ absl::StatusOr<StreamRef> StreamRecycler::MakeNative(
   Timeline* const timeline =
       DeviceStreams::Of(device_)->timelines.Take(blocking);
   timeline->Attach(handle,
-                   kind == StreamKind::kPerThread ? &t_streams : nullptr);
+                   kind == StreamKind::kPerThread ? &t_streams : nullptr,
+                   may_be_gone);
   record->timeline.store(timeline, std::memory_order_release);
   record->handle.store(handle, std::memory_order_release);
   return Publish(record, NextStreamSerial());
@@ -266,7 +267,7 @@ absl::StatusOr<StreamRef> StreamRecycler::Adopt(void* native,
   desc.struct_size = sizeof desc;
   desc.kind = DEVRT_STREAM_ADOPT;
   desc.native = native;
-  auto made = MakeNative(desc, StreamKind::kExternal);
+  auto made = MakeNative(desc, StreamKind::kExternal, owner == nullptr);
   if (made.ok()) {
     MutexLock lock(&mutex_);
     made->record()->owner = std::move(owner);

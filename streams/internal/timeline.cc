@@ -90,9 +90,11 @@ void Timeline::NoteCapture(uint64_t epoch, CaptureOrder* capture) {
 
 // ---- The native stream ------------------------------------------------------
 
-void Timeline::Attach(devrt_stream handle, const void* thread) {
+void Timeline::Attach(devrt_stream handle, const void* thread,
+                      bool may_be_gone) {
   MutexLock lock(&mutex_);
   handle_ = handle;
+  may_be_gone_.store(may_be_gone, std::memory_order_relaxed);
   thread_.store(thread, std::memory_order_relaxed);
 }
 
@@ -323,7 +325,7 @@ bool Timeline::Poll(bool query_stream) {
   const uint64_t before = completed_.load(std::memory_order_relaxed);
   bool found = false;
   const bool all_done = AskChecks(&found);
-  if (handle != nullptr) {
+  if (handle != nullptr && !may_be_gone_.load(std::memory_order_relaxed)) {
     if (all_done && query_stream && IsHere()) AskStream(handle);
     if (found) MakeUp(handle);
   }
@@ -333,6 +335,13 @@ bool Timeline::Poll(bool query_stream) {
   }
   Leave();
   return completed_.load(std::memory_order_relaxed) > before;
+}
+
+bool Timeline::IsOutOfReach() const {
+  MutexLock lock(&mutex_);
+  return checks_ == 0 && !polling_ &&
+         (handle_ == nullptr || !IsHere() ||
+          may_be_gone_.load(std::memory_order_relaxed));
 }
 
 }  // namespace devrt::internal

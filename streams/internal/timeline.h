@@ -36,6 +36,10 @@
 // may have, the timeline serves a new native stream, in later epochs.
 // Timelines are never freed; about 150 bytes each.
 //
+// An adopted stream without an owner may be gone whenever the program is not in
+// a call that names it: such calls may look at it and put checkpoints on it,
+// nobody else (CheckpointLater, Poll; C17, F22).
+//
 // A per-thread stream's native handle may mean the calling thread's own stream,
 // whoever calls: only its thread's looks count.
 //
@@ -133,11 +137,24 @@ class Timeline {
   absl::Status Checkpoint(StreamRef stream) {
     return Checkpoint(stream, Now());
   }
+  // The same where the program does not name `stream` in its call: nothing is
+  // recorded where it may be gone by now.
+  absl::Status CheckpointLater(StreamRef stream, uint64_t epoch)
+      DEVRT_EXCLUDES(mutex_) {
+    return may_be_gone_.load(std::memory_order_relaxed)
+               ? absl::OkStatus()
+               : Checkpoint(stream, epoch);
+  }
   // Asks checkpoints, oldest first, until one is not complete; where there is
-  // none and `query_stream`, the stream.  True when completed_ grew.  A failed
-  // query leaves the epoch incomplete for ever: its blocks are lost (2.5).
-  // While another thread polls it does nothing.
+  // none and `query_stream`, the stream, unless it may be gone.  True when
+  // completed_ grew.  A failed query leaves the epoch incomplete for ever: its
+  // blocks are lost (2.5). While another thread polls it does nothing.
   bool Poll(bool query_stream) DEVRT_EXCLUDES(mutex_);
+
+  // After a Poll: whether no checkpoint is open and the calling thread may not
+  // ask the stream: the device's synchronisation tells, or a look of the
+  // program's.
+  bool IsOutOfReach() const DEVRT_EXCLUDES(mutex_);
 
   static constexpr size_t kMostCheckpoints = 64;
 
@@ -148,8 +165,10 @@ class Timeline {
   // Before a native record: the capture's point and the stream's Order.
   void NoteCapture(uint64_t epoch, CaptureOrder* capture);
   // The native stream, once it is known.  `thread`: &t_streams of the only
-  // thread that it can be asked from, or nullptr.
-  void Attach(devrt_stream handle, const void* thread) DEVRT_EXCLUDES(mutex_);
+  // thread that it can be asked from, or nullptr.  `may_be_gone`: outside the
+  // program's calls on it.
+  void Attach(devrt_stream handle, const void* thread, bool may_be_gone = false)
+      DEVRT_EXCLUDES(mutex_);
 
   enum class Last {
     kIdle,        // nothing runs on it
@@ -191,6 +210,7 @@ class Timeline {
   std::atomic<bool> ended_{false};
   std::atomic<bool> left_out_{false};         // a checkpoint, for want of room
   std::atomic<const void*> thread_{nullptr};  // see Attach
+  std::atomic<bool> may_be_gone_{false};      // see Attach
   std::atomic<uint64_t> epoch_{1};
   std::atomic<uint64_t> completed_{0};
   // Epoch of the newest checkpoint: none is needed for uses of before it.

@@ -7,10 +7,15 @@
 
 #include <atomic>
 #include <functional>
+#include <future>
+#include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 
+#include "devrt/memory/devrt_memory.h"
 #include "devrt/memory/internal/pending_frees.h"
+#include "devrt/memory/pinned_memory.h"
 #include "tests/memory/device/cache_fixture.h"
 #include "tests/support/spy_backend.h"
 
@@ -21,7 +26,7 @@ using internal::kMiB;
 
 // Until `done`, but not for ever: what is waited for must not come.
 void LetOthersRun(const std::function<bool()>& done) {
-  for (int i = 0; i < 200 && !done(); ++i) sched_yield();
+  for (int i = 0; i < 50 && !done(); ++i) sched_yield();
 }
 
 // ---- What is under way ------------------------------------------------------
@@ -114,6 +119,128 @@ TEST_F(MemoryRoom, TwoThreadsThatFitAreNeverRefused) {
   });
   EXPECT_EQ(refused, 0);
   EXPECT_EQ(served, 6'000);
+}
+
+// ---- What only the device can tell ------------------------------------------
+
+// Runs `body` in a thread that lives until the test is over: its per-thread
+// stream does not end, and nobody else may ask it.
+class WithThread {
+ public:
+  explicit WithThread(const std::function<void()>& body)
+      : thread_([this, body] {
+          body();
+          is_done_.set_value();
+          may_end_.get_future().wait();
+        }) {
+    is_done_.get_future().wait();
+  }
+  ~WithThread() {
+    may_end_.set_value();
+    thread_.join();
+  }
+
+ private:
+  std::promise<void> is_done_;
+  std::promise<void> may_end_;
+  std::thread thread_;
+};
+
+TEST_F(MemoryRoom, APerThreadStreamOfAnotherThread) {
+  const WithThread other([] {
+    const absl::StatusOr<StreamRef> s = PerThreadDefaultStream(dev());
+    ASSERT_OK(s.status());
+    char* x = New(*s, 150 * kMiB);
+    EXPECT_OK(FillAsync(*s, x, 1, kMiB));
+    EXPECT_OK(FreeMemory(x));
+  });
+  EXPECT_OK(FreeMemory(New(DefaultStream(dev()), 150 * kMiB)));
+}
+
+// Adopted without an owner, and ended.
+TEST_F(MemoryRoom, AnAdoptedStreamThatHasEnded) {
+  Stream home = NewStream();
+  Stream owner = NewStream();
+  char* x = New(home, 150 * kMiB);
+  {
+    Stream adopted = Must(Stream::FromNative(dev(), Must(owner.Native())));
+    EXPECT_OK(RecordStream(x, adopted));
+    EXPECT_OK(FillAsync(adopted, x, 1, kMiB));
+  }
+  EXPECT_OK(FreeMemory(x));
+  EXPECT_OK(owner.Synchronize());
+  EXPECT_OK(FreeMemory(New(home, 150 * kMiB)));
+}
+
+TEST_F(MemoryRoom, APinnedBlockThatAnotherThreadsStreamUses) {
+  void* x = Must(AllocatePinned(dev(), 40 * kMiB));
+  const WithThread other([x] {
+    const absl::StatusOr<StreamRef> s = PerThreadDefaultStream(dev());
+    ASSERT_OK(s.status());
+    EXPECT_OK(RecordPinnedUse(x, *s));
+  });
+  EXPECT_OK(FreePinned(x));
+  void* y = Must(AllocatePinned(dev(), 40 * kMiB));
+  EXPECT_OK(FreePinned(y));
+  EXPECT_OK(EmptyPinnedCache(dev().backend()));
+}
+
+// By devrt_memory.h the native stream is alive until then: its end is known
+// without the device's.
+TEST_F(MemoryRoom, AStreamThatEndsByTheCFunctions) {
+  Stream home = NewStream();
+  Stream owner = NewStream();
+  Flag gate = NewFlag();
+  void* const native = Must(owner.Native());
+  const std::string name = dev().name();
+  char* x = New(home, 4096);
+  EXPECT_OK(gate.WaitOn(owner));
+  EXPECT_EQ(devrt_memory_record_stream_v0(x, name.c_str(), native), 0);
+  EXPECT_EQ(devrt_memory_stream_ends_v0(name.c_str(), native), 0);
+  EXPECT_EQ(devrt_memory_free_v0(x), 0);
+  char* y = New(home, 4096);
+  EXPECT_NE(y, x);
+  EXPECT_OK(gate.Set());
+  EXPECT_OK(owner.Synchronize());
+  EXPECT_EQ(New(home, 4096), x);
+  EXPECT_OK(FreeMemory(x));
+  EXPECT_OK(FreeMemory(y));
+}
+
+// ---- What may be gone -------------------------------------------------------
+
+// A stream that was adopted without its owner is touched in calls that name it,
+// and in no others (C17, F22).
+TEST(MemoryRoomOfASpy, AStreamThatMayBeGoneIsNotTouched) {
+  SpyBackend& spy = SpyBackend::Get();
+  spy.SetMemory(64 * kMiB);
+  const Device device = spy.device(0);
+  Stream home = Stream::Create(device).value();
+  int native = 0;
+  std::optional<Stream> adopted = Stream::FromNative(device, &native).value();
+  void* x = AllocateMemory(home, 4096).value();
+  void* own = AllocateMemory(*adopted, 4096).value();
+  spy.Reset();
+  spy.SetBusy(true);
+  EXPECT_OK(RecordStream(x, *adopted));
+  EXPECT_EQ(spy.Count("event_record"), 1) << "what is submitted so far";
+  EXPECT_OK(FreeMemory(x));
+  EXPECT_OK(FreeMemory(own));
+  EXPECT_EQ(spy.Count("event_record"), 1);
+  spy.SetBusy(false);
+  void* y = AllocateMemory(home, 4096).value();  // polls
+  EXPECT_NE(y, x) << "the mark is open up to the free";
+  EXPECT_EQ(spy.Count("event_query"), 1);
+  EXPECT_EQ(spy.Count("stream_query"), 0);
+  adopted.reset();
+  EXPECT_EQ(spy.Count("event_record"), 1);
+  EXPECT_OK(FreeMemory(y));
+  EXPECT_OK(device.Synchronize());
+  EXPECT_EQ(AllocateMemory(home, 4096).value_or(nullptr), x);
+  EXPECT_OK(FreeMemory(x));
+  EXPECT_OK(home.Synchronize());
+  EXPECT_OK(EmptyCache(device));
+  EXPECT_EQ(spy.bad_handles(), 0);
 }
 
 }  // namespace

@@ -248,6 +248,44 @@ TEST_F(MemoryStreams, SmallBlocksAreLentWhereThereIsNoRoom) {
   for (char* p : {kept, own, lent}) EXPECT_OK(FreeMemory(p));
 }
 
+// With the device's memory the loans of its pools are gone.
+TEST_F(MemoryStreams, LoansEndWithTheDevice) {
+  {
+    Stream a = NewStream();
+    Stream b = NewStream();
+    Flag gate = NewFlag();
+    char* kept = New(a, 30 * kMiB);
+    char* x = kept + 20 * kMiB;
+    EXPECT_OK(FreeMemory(kept));
+    kept = New(a, 20 * kMiB);
+    EXPECT_OK(a.Synchronize());
+    EXPECT_EQ(New(b, 10 * kMiB), x) << "lent";
+    EXPECT_OK(gate.WaitOn(b));
+    EXPECT_OK(FillAsync(b, x, 1, 512));
+    EXPECT_OK(FreeMemory(x));
+    EXPECT_OK(FreeMemory(kept));
+    SimulatedFault fault;
+    fault.kind = SimulatedFault::Kind::kLost;
+    fault.native_code = 46;
+    ASSERT_OK(sim().InjectFault(fault));
+    (void)a.Synchronize();
+  }
+  Reset("memory=256MiB");
+  std::vector<Stream> streams;
+  std::vector<char*> blocks;
+  const std::vector<internal::BlockPool*> pools =
+      internal::DeviceAllocator::Of(dev().record())->Pools();
+  for (size_t i = 0; i < pools.size(); ++i) {
+    streams.push_back(NewStream());
+    blocks.push_back(New(streams.back(), 512));
+  }
+  for (internal::BlockPool* pool : pools) {
+    ASSERT_TRUE(pool->stream().has_value());
+    EXPECT_TRUE(pool->IsOwn(*pool->stream())) << "nothing is lent";
+  }
+  for (char* p : blocks) EXPECT_OK(FreeMemory(p));
+}
+
 // By the rule of the default stream later work of a blocking one waits; seeing
 // that one idle says nothing about the default stream's work.
 TEST_F(MemoryStreams, TheDefaultStreamsRuleIsNotHandedOn) {
@@ -311,8 +349,29 @@ TEST_F(MemoryStreams, ABlockOutlivesItsStream) {
   EXPECT_OK(FreeMemory(z));
 }
 
-// F22: the marked stream is gone before the free.
-TEST_F(MemoryStreams, F22AMarkedStreamEndsBeforeTheFree) {
+// F22: another library destroys a marked stream before the free.  What it was
+// given runs to its end, and is waited for.
+TEST_F(MemoryStreams, F22AForeignStreamIsDestroyedBeforeTheFree) {
+  Stream home = NewStream();
+  Flag gate = NewFlag();
+  std::optional<Stream> foreign = NewStream();
+  Stream adopted = Must(Stream::FromNative(dev(), Must(foreign->Native())));
+  char* x = New(home, 4096);
+  EXPECT_OK(gate.WaitOn(adopted));
+  EXPECT_OK(RecordStream(x, adopted));
+  EXPECT_OK(FillAsync(adopted, x, 1, 4096));
+  foreign.reset();
+  EXPECT_OK(FreeMemory(x));
+  char* y = New(home, 4096);
+  EXPECT_NE(y, x);
+  EXPECT_OK(gate.Set());
+  EXPECT_OK(dev().Synchronize());
+  EXPECT_EQ(New(home, 4096), x);
+  EXPECT_OK(FreeMemory(x));
+  EXPECT_OK(FreeMemory(y));
+}
+
+TEST_F(MemoryStreams, AMarkedStreamEndsBeforeTheFree) {
   Stream home = NewStream();
   Flag gate = NewFlag();
   char* x = New(home, 4096);
