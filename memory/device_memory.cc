@@ -131,7 +131,11 @@ absl::Status EmptyCache(Device device) {
   if (!internal::IsOpen(device.record())) {
     return internal::ClosedError(device.record());
   }
-  return DeviceAllocator::Of(device.record())->EmptyCache();
+  absl::Status status = absl::OkStatus();
+  for (DeviceAllocator* each : DeviceAllocator::Of(device.record())->Family()) {
+    status.Update(each->EmptyCache());
+  }
+  return status;
 }
 
 absl::Status SetMemoryFraction(Device device, double fraction) {

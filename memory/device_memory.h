@@ -85,8 +85,9 @@ DEVRT_EXPORT absl::Status FreeMemory(void* pointer, StreamRef stream,
 DEVRT_EXPORT absl::Status RecordStream(const void* pointer, StreamRef stream,
                                        CallSite site = CallSite::Here());
 
-// Gives cached segments that are wholly free back to the driver; looks once for
-// uses that have ended and waits for nothing.
+// Gives cached segments that are wholly free back to the driver, those of
+// private resources too; looks once for uses that have ended and waits for
+// nothing.
 DEVRT_EXPORT absl::Status EmptyCache(Device device);
 
 // This process may reserve floor(fraction * total) bytes of the device; less
@@ -107,7 +108,8 @@ DEVRT_EXPORT void RemoveOutOfMemoryCallback(uint64_t id);
 
 // Who holds what: totals and each stream's part, with what is held, what is
 // freed but still used, what is free and its largest piece; with history on the
-// largest holders by call site.  Made to be read.
+// largest holders by call site.  Private resources are one line.  Made to be
+// read.
 DEVRT_EXPORT std::string MemoryReport(Device device);
 
 }  // namespace devrt

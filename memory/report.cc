@@ -11,6 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "devrt/memory/device_memory.h"
 #include "devrt/memory/history.h"
+#include "devrt/memory/internal/device_allocator.h"
+#include "devrt/memory/internal/snapshot.h"
 #include "devrt/runtime/internal/text.h"
 
 namespace devrt {
@@ -28,6 +30,10 @@ struct Holding {
     ++blocks;
     bytes += size;
   }
+  void Add(const Holding& other) {
+    blocks += other.blocks;
+    bytes += other.bytes;
+  }
 };
 
 // Of one stream's pool.
@@ -35,11 +41,20 @@ struct Pool {
   uint64_t reserved = 0;
   Holding live, pending, free;
   uint64_t largest_free = 0;
+
+  void Add(const Pool& other) {
+    reserved += other.reserved;
+    live.Add(other.live);
+    pending.Add(other.pending);
+    free.Add(other.free);
+    largest_free = std::max(largest_free, other.largest_free);
+  }
 };
 
 struct Summary {
   Pool all;
   std::map<uint64_t, Pool> pools;          // by stream
+  Pool privates;                           // of private resources
   std::map<std::string, Holding> holders;  // by site
 };
 
@@ -83,6 +98,21 @@ Summary Summarize(const MemorySnapshot& snapshot) {
     }
   }
   return sum;
+}
+
+// What private resources hold, too: one budget.
+void AddPrivates(Device device, Summary* sum) {
+  internal::DeviceAllocator* const main =
+      device.record()->allocator.load(std::memory_order_acquire);
+  if (main == nullptr) return;
+  for (internal::DeviceAllocator* each : main->Family()) {
+    if (each == main) continue;
+    sum->privates.Add(Summarize(internal::SnapshotOf(each)).all);
+  }
+  sum->all.Add(sum->privates);
+  if (sum->privates.live.blocks != 0) {
+    sum->holders["private resources"] = sum->privates.live;
+  }
 }
 
 std::string Blocks(const Holding& holding) {
@@ -130,7 +160,8 @@ std::string MemoryReport(Device device) {
     return absl::StrCat("memory of ", device.name(), ": ",
                         snapshot.status().message(), "\n");
   }
-  const Summary sum = Summarize(*snapshot);
+  Summary sum = Summarize(*snapshot);
+  AddPrivates(device, &sum);
   std::string text =
       absl::StrCat("memory of ", snapshot->device, ", ",
                    FormatBytes(snapshot->total_memory), ":\n  all: ");
@@ -138,6 +169,10 @@ std::string MemoryReport(Device device) {
   for (const auto& [stream, pool] : sum.pools) {
     absl::StrAppend(&text, "  stream ", stream, ": ");
     AppendPool(pool, &text);
+  }
+  if (sum.privates.reserved != 0) {
+    absl::StrAppend(&text, "  private resources: ");
+    AppendPool(sum.privates, &text);
   }
   AppendHolders(*snapshot, sum, &text);
   return text;

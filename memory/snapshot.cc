@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "devrt/memory/internal/snapshot.h"
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -127,6 +129,21 @@ bool CopyAll(DeviceAllocator* allocator, MemorySnapshot* snapshot) {
 
 }  // namespace
 
+namespace internal {
+
+MemorySnapshot SnapshotOf(DeviceAllocator* allocator) {
+  MemorySnapshot snapshot;
+  while (!CopyAll(allocator, &snapshot)) {
+  }
+  std::sort(snapshot.segments.begin(), snapshot.segments.end(),
+            [](const SegmentSnapshot& a, const SegmentSnapshot& b) {
+              return a.address < b.address;
+            });
+  return snapshot;
+}
+
+}  // namespace internal
+
 absl::Status RecordMemoryHistory(Device device,
                                  std::optional<HistoryOptions> options) {
   if (internal::IsForkedChild()) return internal::ProcessClosedError();
@@ -138,20 +155,13 @@ absl::Status RecordMemoryHistory(Device device,
 
 absl::StatusOr<MemorySnapshot> TakeMemorySnapshot(Device device) {
   if (internal::IsForkedChild()) return internal::ProcessClosedError();
+  DeviceAllocator* const allocator =
+      device.record()->allocator.load(std::memory_order_acquire);
   MemorySnapshot snapshot;
+  if (allocator != nullptr) snapshot = internal::SnapshotOf(allocator);
   snapshot.device = device.name();
   const absl::StatusOr<DeviceProperties> properties = device.Properties();
   if (properties.ok()) snapshot.total_memory = properties->total_memory;
-  DeviceAllocator* const allocator =
-      device.record()->allocator.load(std::memory_order_acquire);
-  if (allocator != nullptr) {
-    while (!CopyAll(allocator, &snapshot)) {
-    }
-  }
-  std::sort(snapshot.segments.begin(), snapshot.segments.end(),
-            [](const SegmentSnapshot& a, const SegmentSnapshot& b) {
-              return a.address < b.address;
-            });
   const uint64_t most =
       internal::hot_settings.max_split_size.load(std::memory_order_relaxed);
   snapshot.statistics.max_split_size =

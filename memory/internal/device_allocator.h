@@ -40,7 +40,8 @@
 //
 // The fraction: bytes are added to `reserved_` before the driver is asked and
 // taken off when it refuses, so that threads together keep to it.  Private
-// allocators count with their device's.
+// allocators count with their device's, and the steps that give back and wait
+// (1, 5, 6, 8, garbage collection) reach the whole family; blocks stay apart.
 //
 // Announcements (devrt.suballocation/0), where the backend listens: no lock is
 // held for them, and they are in order all the same.  A block is announced when
@@ -109,7 +110,7 @@ class DeviceAllocator {
                          StreamRef stream);
   // An operation of devrt's that was enqueued on `stream` just now.
   void NoteUse(Segment* segment, const void* pointer, StreamRef stream);
-  absl::Status EmptyCache();
+  absl::Status EmptyCache();  // this one's alone
   absl::Status SetFraction(double fraction);
   double fraction() const {
     return owner_->fraction_.load(std::memory_order_relaxed);
@@ -180,6 +181,8 @@ class DeviceAllocator {
   // Gives segments back to the driver, until `bytes` of them went.  True if any
   // did.
   bool ReleaseSegments(uint64_t bytes, uint64_t least, bool wait);
+  std::vector<FreeSegment> ListFamilyFree();
+  void PollFamily();
   bool ReleaseOne(const FreeSegment& segment, bool wait);
   absl::Status OutOfMemory(const MemoryRequest& request,
                            const PoolRequest& wanted);

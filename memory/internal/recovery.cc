@@ -156,6 +156,10 @@ absl::StatusOr<void*> DeviceAllocator::GrowPlainly(const MemoryRequest& request,
 
 // ---- Recovery ---------------------------------------------------------------
 
+void DeviceAllocator::PollFamily() {
+  for (DeviceAllocator* each : owner_->Family()) each->pending_.Poll(SIZE_MAX);
+}
+
 absl::StatusOr<void*> DeviceAllocator::Recover(const MemoryRequest& request,
                                                const PoolRequest& wanted) {
   const StreamRef stream = request.stream;
@@ -167,11 +171,11 @@ absl::StatusOr<void*> DeviceAllocator::Recover(const MemoryRequest& request,
     return !found.ok() || *found != nullptr;
   };
 
-  pending_.Poll(SIZE_MAX);
+  PollFamily();
   if (done(Search(stream, wanted, true))) return found;
   if (wanted.size > Allowed()) return OutOfMemory(request, wanted);
   if (RunCallbacks(request.bytes)) {
-    pending_.Poll(SIZE_MAX);
+    PollFamily();
     if (done(Search(stream, wanted, true))) return found;
   }
   CollectGarbage();
@@ -198,9 +202,13 @@ absl::StatusOr<void*> DeviceAllocator::Recover(const MemoryRequest& request,
 
 absl::StatusOr<void*> DeviceAllocator::WaitForRoom(const MemoryRequest& request,
                                                    const PoolRequest& wanted) {
-  if (!pending_.empty()) {
-    ledger_.num_sync_all_streams.fetch_add(1, std::memory_order_relaxed);
-    pending_.WaitForAll();
+  bool waits = false;
+  for (DeviceAllocator* each : owner_->Family()) {
+    if (each->pending_.empty()) continue;
+    if (!std::exchange(waits, true)) {
+      ledger_.num_sync_all_streams.fetch_add(1, std::memory_order_relaxed);
+    }
+    each->pending_.WaitForAll();
   }
   absl::StatusOr<void*> found = Search(request.stream, wanted, false);
   if (!found.ok() || *found != nullptr) return found;
@@ -236,13 +244,14 @@ absl::Status DeviceAllocator::OutOfMemory(const MemoryRequest& request,
   const devrt_status no_info = device_->ops->mem_info(
       device_->self, device_->ordinal, &info.free, &info.total);
   DestroyError(no_info);
-  const MemoryStatistics figures = ledger_.Read();
   info.segment = SegmentSize(wanted.size);
   info.allowed = Allowed();
-  info.allocated = static_cast<uint64_t>(figures.allocated_bytes.all.current);
-  info.reserved_unallocated = static_cast<uint64_t>(std::max<int64_t>(
-      0,
-      figures.reserved_bytes.all.current - figures.active_bytes.all.current));
+  for (DeviceAllocator* each : owner_->Family()) {
+    const MemoryStatistics s = each->ledger_.Read();
+    info.allocated += static_cast<uint64_t>(s.allocated_bytes.all.current);
+    info.reserved_unallocated += static_cast<uint64_t>(std::max<int64_t>(
+        0, s.reserved_bytes.all.current - s.active_bytes.all.current));
+  }
   return OutOfMemoryError(device_, info, absl::OkStatus());
 }
 

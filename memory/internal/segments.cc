@@ -213,10 +213,17 @@ bool DeviceAllocator::ReleaseOne(const FreeSegment& segment, bool wait) {
   return true;
 }
 
+std::vector<FreeSegment> DeviceAllocator::ListFamilyFree() {
+  std::vector<FreeSegment> list;
+  for (DeviceAllocator* each : owner_->Family()) {
+    for (BlockPool* pool : each->Pools()) pool->ListFree(&list);
+  }
+  return list;
+}
+
 bool DeviceAllocator::ReleaseSegments(uint64_t bytes, uint64_t least,
                                       bool wait) {
-  std::vector<FreeSegment> list;
-  for (BlockPool* pool : Pools()) pool->ListFree(&list);
+  std::vector<FreeSegment> list = ListFamilyFree();
   // First the smallest that is enough by itself, then the largest ones.
   std::sort(list.begin(), list.end(),
             [bytes](const FreeSegment& a, const FreeSegment& b) {
@@ -228,7 +235,8 @@ bool DeviceAllocator::ReleaseSegments(uint64_t bytes, uint64_t least,
   uint64_t released = 0;
   for (const FreeSegment& segment : list) {
     if (released >= bytes || !IsOpen(device_)) break;
-    if (segment.bytes >= least && ReleaseOne(segment, wait)) {
+    if (segment.bytes >= least &&
+        segment.segment->allocator->ReleaseOne(segment, wait)) {
       released += segment.bytes;
     }
   }
@@ -245,21 +253,24 @@ void DeviceAllocator::CollectGarbage() {
                owner_->reserved_.load(std::memory_order_relaxed)) > most;
   };
   if (!above()) return;
-  std::vector<FreeSegment> list;
-  for (BlockPool* pool : Pools()) pool->ListFree(&list);
+  std::vector<FreeSegment> list = ListFamilyFree();
   std::stable_sort(
       list.begin(), list.end(),
       [](const FreeSegment& a, const FreeSegment& b) { return a.age > b.age; });
   for (const FreeSegment& segment : list) {
     if (!above()) return;
-    ReleaseOne(segment, false);
+    segment.segment->allocator->ReleaseOne(segment, false);
   }
 }
 
 absl::Status DeviceAllocator::EmptyCache() {
   if (!IsOpen(device_)) return ClosedError(device_);
   pending_.Poll(SIZE_MAX);
-  ReleaseSegments(UINT64_MAX, 0, false);
+  std::vector<FreeSegment> list;
+  for (BlockPool* pool : Pools()) pool->ListFree(&list);
+  for (const FreeSegment& segment : list) {
+    if (IsOpen(device_)) ReleaseOne(segment, false);
+  }
   return absl::OkStatus();
 }
 

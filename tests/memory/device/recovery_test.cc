@@ -60,6 +60,74 @@ TEST_F(MemoryRecovery, TheLastStepWaitsForTheStreamsWork) {
   EXPECT_OK(FreeMemory(y));
 }
 
+// One budget: private resources and the device's make room for each other.
+class PrivateRecovery : public MemoryRecovery {
+ protected:
+  void TearDown() override {
+    own_.reset();
+    MemoryRecovery::TearDown();
+  }
+  void* NewPrivate(StreamRef stream, uint64_t bytes) {
+    const absl::StatusOr<void*> made = own_->Allocate(stream, bytes);
+    EXPECT_OK(made.status());
+    return made.ok() ? *made : nullptr;
+  }
+  std::shared_ptr<MemoryResource> own_ = PrivateCachingResource(dev());
+};
+
+TEST_F(PrivateRecovery, CachesMakeRoomForEachOther) {
+  Stream s = NewStream();
+  EXPECT_OK(FreeMemory(New(s, 150 * kMiB)));
+  EXPECT_OK(s.Synchronize());
+  void* x = NewPrivate(s, 150 * kMiB);
+  EXPECT_OK(own_->Deallocate(s, x, 150 * kMiB));
+  EXPECT_OK(s.Synchronize());
+  EXPECT_OK(FreeMemory(New(s, 150 * kMiB)));
+}
+
+TEST_F(PrivateRecovery, TheLastStepsWaitForBoth) {
+  Stream s = NewStream();
+  Stream other = NewStream();
+  void* x = NewPrivate(s, 150 * kMiB);
+  EXPECT_OK(Spin(other, kLong));
+  EXPECT_OK(RecordStream(x, other));
+  EXPECT_OK(own_->Deallocate(s, x, 150 * kMiB));
+  char* y = New(s, 150 * kMiB);
+  EXPECT_OK(Spin(other, kLong));
+  EXPECT_OK(RecordStream(y, other));
+  EXPECT_OK(FreeMemory(y));
+  EXPECT_OK(own_->Deallocate(s, NewPrivate(s, 150 * kMiB), 150 * kMiB));
+}
+
+TEST_F(PrivateRecovery, EmptyCacheAndGarbageCollectionReachThem) {
+  Stream s = NewStream();
+  EXPECT_OK(own_->Deallocate(s, NewPrivate(s, 100 * kMiB), 100 * kMiB));
+  EXPECT_OK(s.Synchronize());
+  const uint64_t before = Must(dev().GetMemoryInfo()).free_bytes;
+  EXPECT_OK(EmptyCache(dev()));
+  EXPECT_EQ(Must(dev().GetMemoryInfo()).free_bytes, before + 100 * kMiB);
+  EXPECT_OK(own_->Deallocate(s, NewPrivate(s, 100 * kMiB), 100 * kMiB));
+  EXPECT_OK(s.Synchronize());
+  EXPECT_OK(SetAllocatorSettings("garbage_collection_threshold:0.25"));
+  EXPECT_OK(FreeMemory(New(s, 10 * kMiB)));
+  EXPECT_OK(SetAllocatorSettings("garbage_collection_threshold:0"));
+  EXPECT_EQ(Must(dev().GetMemoryInfo()).free_bytes, before + 90 * kMiB);
+}
+
+TEST_F(PrivateRecovery, FiguresCountThem) {
+  Stream s = NewStream();
+  void* x = NewPrivate(s, 150 * kMiB);
+  const auto refused = AllocateMemory(s, 150 * kMiB);
+  const auto info = GetOutOfMemoryInfo(refused.status());
+  ASSERT_TRUE(info.has_value());
+  EXPECT_EQ(info->allocated, 150 * kMiB);
+  EXPECT_THAT(MemoryReport(dev()),
+              AllOf(HasSubstr("all: 150.00 MiB reserved: 150.00 MiB in 1 block"
+                              " held"),
+                    HasSubstr("private resources: 150.00 MiB reserved")));
+  EXPECT_OK(own_->Deallocate(s, x, 150 * kMiB));
+}
+
 TEST_F(MemoryRecovery, CallbacksMakeRoom) {
   Stream s = NewStream();
   char* spare = New(s, 200 * kMiB);
