@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// devrt_memory.h: the C functions, and what is between native handles and
-// streams.
+// devrt_memory.h: the C functions.
 
 #include <algorithm>
 #include <cstring>
-#include <map>
-#include <memory>
 #include <new>
 #include <optional>
 #include <string>
@@ -16,12 +13,12 @@
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/memory/device_memory.h"
 #include "devrt/memory/devrt_memory.h"
+#include "devrt/memory/internal/adopted_streams.h"
 #include "devrt/memory/statistics.h"
 #include "devrt/runtime/internal/allocation_table.h"
 #include "devrt/runtime/internal/blocks.h"
 #include "devrt/runtime/internal/process_state.h"
 #include "devrt/runtime/internal/text.h"
-#include "devrt/runtime/mutex.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/stream.h"
 
@@ -36,60 +33,13 @@ static_assert(static_cast<int>(absl::StatusCode::kResourceExhausted) ==
 constexpr uintptr_t kLegacyStream = 1;
 constexpr uintptr_t kPerThreadStream = 2;
 
-// The streams that other libraries made, adopted at their first use.
-class Adopted {
- public:
-  static Adopted& Get() {
-    static Adopted* const adopted = new Adopted;
-    return *adopted;
-  }
-
-  absl::StatusOr<StreamRef> Find(Device device, void* native)
-      DEVRT_EXCLUDES(mutex_) {
-    const Key key = {device.record(), native};
-    {
-      MutexLock lock(&mutex_);
-      const auto found = streams_.find(key);
-      if (found != streams_.end()) return found->second.ref();
-    }
-    // The native stream lives until devrt_memory_stream_ends at least.
-    DEVRT_ASSIGN_OR_RETURN(
-        Stream stream,
-        Stream::FromNative(device, native, std::make_shared<char>()));
-    // Of two threads that are the first, one adopts; the other's goes.
-    std::optional<Stream> spare;
-    MutexLock lock(&mutex_);
-    const auto found = streams_.find(key);
-    if (found != streams_.end()) {
-      spare = std::move(stream);
-      return found->second.ref();
-    }
-    return streams_.emplace(key, std::move(stream)).first->second.ref();
-  }
-  void End(Device device, void* native) DEVRT_EXCLUDES(mutex_) {
-    std::optional<Stream> ended;  // with no lock held
-    {
-      MutexLock lock(&mutex_);
-      const auto found = streams_.find({device.record(), native});
-      if (found == streams_.end()) return;
-      ended = std::move(found->second);
-      streams_.erase(found);
-    }
-  }
-
- private:
-  using Key = std::pair<internal::DeviceRecord*, void*>;
-  Mutex mutex_;
-  std::map<Key, Stream> streams_ DEVRT_GUARDED_BY(mutex_);
-};
-
 absl::StatusOr<StreamRef> StreamOf(Device device, void* native) {
   const auto value = reinterpret_cast<uintptr_t>(native);
   if (value == 0) return DefaultStream(device);
   const bool named = device.backend().name() == "cuda";
   if (named && value == kLegacyStream) return DefaultStream(device);
   if (named && value == kPerThreadStream) return PerThreadDefaultStream(device);
-  return Adopted::Get().Find(device, native);
+  return internal::AdoptedStreams::Get().Find(device, native);
 }
 
 absl::StatusOr<Device> DeviceNamed(const char* name) {
@@ -230,7 +180,7 @@ int32_t devrt_memory_record_stream_v0(const void* ptr, const char* device,
 int32_t devrt_memory_stream_ends_v0(const char* device, void* stream) {
   return devrt::Call([=]() -> absl::Status {
     DEVRT_ASSIGN_OR_RETURN(const devrt::Device d, devrt::DeviceNamed(device));
-    devrt::Adopted::Get().End(d, stream);
+    devrt::internal::AdoptedStreams::Get().End(d, stream);
     return absl::OkStatus();
   });
 }

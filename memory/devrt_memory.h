@@ -12,7 +12,8 @@
  * stream, 1 the same and 2 the calling thread's on cuda.  It must be given: a
  * block is handed to the next request of its stream without a wait (F25).
  *
- * A handle that is new to devrt is adopted at its first use and stays so.
+ * A handle that is new to devrt is adopted at its first use and stays so, up to
+ * its end or devrt's: an adopted stream does not stand in the way of Shutdown.
  * Whoever destroys a native stream says so first, with
  * devrt_memory_stream_ends_v0: the driver gives the handle to the next stream,
  * and what was freed on the old one is not ordered before the new (F20).  Until

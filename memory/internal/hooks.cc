@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "devrt/memory/internal/address_map.h"
+#include "devrt/memory/internal/adopted_streams.h"
 #include "devrt/memory/internal/device_allocator.h"
 #include "devrt/memory/internal/pinned_allocator.h"
 #include "devrt/runtime/internal/memory_hooks.h"
@@ -71,6 +72,7 @@ int64_t CountLive(DeviceRecord* device) {
 }
 
 void Release(DeviceRecord* device) {
+  AdoptedStreams::Get().Release(device);
   if (DeviceAllocator* main = Existing(device)) {
     for (DeviceAllocator* a : main->Family()) a->Release();
   }

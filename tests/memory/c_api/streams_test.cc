@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Native streams that the functions in C adopted: devrt's own objects, not the
+// program's, so that nothing is left for it to end.
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "devrt/devrt.h"
+#include "devrt/memory/devrt_memory.h"
+#include "devrt/runtime/internal/records.h"
+#include "tests/support/mtia_fixture.h"
+#include "tests/support/subprocess.h"
+
+namespace devrt::testing {
+namespace {
+
+// A stream that its program destroys before it shuts down.
+void UseInC(void* native) {
+  void* block = nullptr;
+  ASSERT_EQ(devrt_memory_alloc_v0("mtia:0", 100, native, &block), 0);
+  ASSERT_EQ(devrt_memory_free_v0(block), 0);
+}
+
+TEST(CStreams, DoNotStandInTheWayOfShutdown) {
+  for (const bool said : {false, true}) {
+    InChild([said] {
+      std::optional<Stream> owner = MtiaTest::NewStream();
+      void* const native = Must(owner->Native());
+      const internal::DeviceRecord& device = *MtiaTest::dev().record();
+      UseInC(native);
+      EXPECT_EQ(device.live_streams.load(), 1) << "the program's own";
+      if (said) {
+        EXPECT_EQ(devrt_memory_stream_ends_v0("mtia:0", native), 0);
+      }
+      EXPECT_EQ(device.live_streams.load(), 1);
+      owner.reset();
+      EXPECT_OK(Shutdown());
+      EXPECT_EQ(device.live_streams.load(), 0);
+    });
+  }
+}
+
+// The handles of before a reset are dead: none is found again.
+TEST(CStreams, AResetForgetsThem) {
+  InChild([] {
+    for (int i = 0; i < 3; ++i) {
+      {
+        Stream owner = MtiaTest::NewStream();
+        UseInC(Must(owner.Native()));
+      }
+      EXPECT_OK(MtiaTest::sim().Reset());
+      EXPECT_EQ(MtiaTest::dev().record()->live_streams.load(), 0);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace devrt::testing
