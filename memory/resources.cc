@@ -159,27 +159,31 @@ class Driver final : public MemoryResource {
                                  &live);
   }
 
+  // The owner's entry is gone already: whatever fails, the block is counted as
+  // gone too, and nobody waits for it at Shutdown.
   absl::Status DoDeallocate(const MemoryReturn& r) override {
-    DEVRT_ASSIGN_OR_RETURN(const StreamRef stream, OrderForFree(r));
+    const StreamRef stream = OrderForFree(r);
     const std::optional<AllocationRange> range = Claim(r);
     if (!range.has_value()) {
       return absl::InternalError(absl::StrCat(
           "Deallocate: the driver's block at ", internal::Hex(r.pointer),
           " of ", device().name(), " is in no table of devrt's"));
     }
-    devrt_status error = nullptr;
-    StreamTarget t;
-    if (!internal::IsLost(range->device)) {
-      const absl::Status ready =
-          internal::UseStream(stream, "free", r.site, &t);
-      if (!ready.ok()) {
-        internal::AllocationTable::Get().Restore(*range);
-        return ready;
-      }
-      error = t.ops().dealloc_async(t.self(), t.handle, r.pointer, r.bytes);
-      t.MarkDirty();
+    if (internal::IsLost(range->device)) {
+      return internal::SettleFree(*range, nullptr, "free");
     }
-    return internal::SettleFree(*range, error, "free");
+    StreamTarget t;
+    absl::Status status = internal::UseStream(stream, "free", r.site, &t);
+    if (status.ok()) {
+      status = internal::SettleFree(
+          *range, t.ops().dealloc_async(t.self(), t.handle, r.pointer, r.bytes),
+          "free");
+      t.MarkDirty();
+      // What the driver has refused is kept in the table: not by us.
+      if (status.ok() || !Claim(r).has_value()) return status;
+    }
+    range->device->live_allocations.fetch_sub(1);
+    return status;
   }
 
   absl::Status DoRecordUse(const void* pointer, StreamRef stream,
@@ -198,24 +202,21 @@ class Driver final : public MemoryResource {
     return std::nullopt;
   }
 
-  // A stream that all uses are ordered before, from now on.  Only where one of
-  // the streams was destroyed meanwhile does the host wait: nothing can be
-  // recorded on it any more.
-  absl::StatusOr<StreamRef> OrderForFree(const MemoryReturn& r) {
+  // A stream that all uses are ordered before, from now on.  The host waits
+  // only for what no event can order: one of the streams was destroyed
+  // meanwhile, or takes no waits.
+  StreamRef OrderForFree(const MemoryReturn& r) {
     const std::vector<StreamRef> uses = uses_.Take(r.pointer);
     if (internal::IsLost(device().record())) return r.stream;
     bool wait = !IsAlive(r.stream);
     const StreamRef stream = wait ? DefaultStream(device()) : r.stream;
     for (const StreamRef use : uses) {
-      if (use == stream) continue;
-      if (!IsAlive(use)) {
-        wait = true;
-        if (use.device() != device()) {
-          use.device().Synchronize(r.site).IgnoreError();
-        }
-        continue;
+      if (use == stream || stream.Wait(use, r.site).ok()) continue;
+      // Of a lost device nothing runs any more, and it answers at once.
+      wait = true;
+      if (use.device() != device()) {
+        use.device().Synchronize(r.site).IgnoreError();
       }
-      DEVRT_RETURN_IF_ERROR(stream.Wait(use, r.site));
     }
     if (wait) device().Synchronize(r.site).IgnoreError();
     return stream;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "devrt/runtime/internal/records.h"
 #include "tests/memory/resources/resource_fixture.h"
 
 namespace devrt {
@@ -173,6 +174,24 @@ TEST_F(DriverResourceTest, ALostDevicesBlocksGoBack) {
   dev().Synchronize().IgnoreError();
   EXPECT_FALSE(r->Allocate(stream(), 64).ok());
   EXPECT_OK(r->Deallocate(stream(), block, 64));
+  Reset("");
+}
+
+// A use whose stream cannot be waited for: the block goes back all the same.
+TEST_F(DriverResourceTest, AUseOnALostDeviceHoldsNothingBack) {
+  {
+    const auto r = Driver();
+    const uint64_t before = FreeBytes();
+    Stream other = NewStream(dev(1));
+    void* block = Must(r->Allocate(stream(), 4096));
+    ASSERT_OK(r->RecordUse(block, other));
+    ASSERT_OK(CommitFault(other, FaultForm::kNullWrite));
+    EXPECT_FALSE(other.Synchronize().ok());
+    EXPECT_OK(r->Deallocate(stream(), block, 4096));
+    ASSERT_OK(stream().Synchronize());
+    EXPECT_EQ(FreeBytes(), before);
+    EXPECT_EQ(dev().record()->live_allocations.load(), 0);
+  }
   Reset("");
 }
 
