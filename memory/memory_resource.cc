@@ -109,8 +109,20 @@ absl::Status OverlapError(const OwnedBlock& block, const std::string& other) {
       " bytes at ", internal::Hex(block.base), ", which overlap ", other));
 }
 
+bool Holds(const internal::AllocationRange& range, const OwnedBlock& block) {
+  const uint64_t offset = reinterpret_cast<uintptr_t>(block.base) -
+                          reinterpret_cast<uintptr_t>(range.base);
+  return offset < range.size && block.bytes <= range.size - offset;
+}
+
 // Enters a fresh block of a resource; `known`: by its address as well.
 absl::Status Own(OwnedBlock block, bool known, internal::LiveCount* live) {
+  // What devrt knows has the block as a whole or no part of it.
+  const auto overlapped =
+      internal::AllocationTable::Get().FindOverlapped(block.base, block.bytes);
+  if (overlapped.has_value() && !Holds(*overlapped, block)) {
+    return OverlapError(block, internal::DescribeRange(*overlapped));
+  }
   block.cached = known || internal::IsCached(block.base);
   if (block.cached && !known) {
     // Of a caching allocator: only what this resource holds of it.

@@ -109,6 +109,17 @@ std::optional<AllocationRange> AllocationTable::FindRegistered(
   return *found;
 }
 
+std::optional<AllocationRange> AllocationTable::FindOverlapped(
+    const void* base, uint64_t bytes) const {
+  AllocationRange range;
+  range.base = const_cast<void*>(base);
+  range.size = bytes;
+  std::shared_lock lock(mutex_);
+  const AllocationRange* found = Overlapped(allocated_, range);
+  if (found == nullptr) return std::nullopt;
+  return *found;
+}
+
 std::optional<AllocationRange> AllocationTable::FindFreed(
     const void* pointer) const {
   const uintptr_t address = AddressOf(pointer);

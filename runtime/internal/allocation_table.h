@@ -50,6 +50,9 @@ class AllocationTable {
   std::optional<AllocationRange> Find(const void* pointer) const;
   std::optional<AllocationRange> FindRegistered(const BackendRecord* backend,
                                                 const void* pointer) const;
+  // An allocated block that has a part of the `bytes` (> 0) at `base`.
+  std::optional<AllocationRange> FindOverlapped(const void* base,
+                                                uint64_t bytes) const;
   // Of the last kFreedKept that were removed, the latest that held `pointer`.
   std::optional<AllocationRange> FindFreed(const void* pointer) const;
 

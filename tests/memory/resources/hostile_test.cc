@@ -138,6 +138,29 @@ TEST_F(HostileTest, BlocksOfTheCachingAllocator) {
   EXPECT_OK(caching->Trim());
 }
 
+// A block that begins in nobody's memory and ends in somebody's.
+TEST_F(HostileTest, ItsLaterPartCounts) {
+  char* cached = static_cast<char*>(Must(AllocateMemory(stream(), 1 << 20)));
+  char* raw = static_cast<char*>(Must(Allocate(dev(), 4096)));
+  for (char* live : {cached, raw}) {
+    EXPECT_STATUS(Gives({live - 4096})->Allocate(stream(), 8192), kInternal,
+                  "which overlap")
+        << (live == raw);
+    EXPECT_STATUS(Gives({live - 4096})->Allocate(stream(), 4 << 20), kInternal,
+                  "which overlap")
+        << "around " << (live == raw);
+  }
+  EXPECT_STATUS(Gives({raw + 2048})->Allocate(stream(), 4096), kInternal,
+                "which overlap");
+  // Within memory that devrt knows as the program's own.
+  const auto r = Gives({raw});
+  EXPECT_OK(r->Allocate(stream(), 4096).status());
+  EXPECT_OK(r->Deallocate(stream(), raw, 4096));
+  EXPECT_OK(Free(dev(), raw));
+  EXPECT_OK(FreeMemory(cached));
+  EXPECT_OK(EmptyCache(dev()));
+}
+
 TEST_F(HostileTest, AnArenaMayCutUpWhatItHolds) {
   const auto upstream = StatisticsResource::Make(Raw());
   char* held = nullptr;
