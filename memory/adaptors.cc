@@ -7,8 +7,10 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "devrt/memory/resources.h"
 #include "devrt/runtime/internal/out_of_memory.h"
@@ -273,34 +275,47 @@ class Failing final : public Adaptor<MemoryResource> {
 // ---- One call at a time -----------------------------------------------------
 
 // The only lock of devrt that is held while a resource is called: that is what
-// it is for.
+// it is for.  None over an upstream that needs none.  A thread that is inside
+// comes in again: an out-of-memory callback frees, maybe through here.
 class ThreadSafe final : public Adaptor<MemoryResource> {
  public:
   explicit ThreadSafe(std::shared_ptr<MemoryResource> upstream)
-      : Adaptor(std::move(upstream), "thread_safe") {
+      : Adaptor(std::move(upstream), "thread_safe"),
+        locks_(!properties_.thread_safe) {
     properties_.thread_safe = true;
   }
 
  private:
-  absl::StatusOr<void*> DoAllocate(const MemoryRequest& r) override {
+  template <typename F>
+  auto Alone(F f) DEVRT_EXCLUDES(mutex_) -> decltype(f()) {
+    const std::thread::id self = std::this_thread::get_id();
+    // Only the thread itself ever puts its own id there.
+    if (!locks_ || inside_.load(std::memory_order_relaxed) == self) return f();
     MutexLock lock(&mutex_);
-    return Pass(r);
+    inside_.store(self, std::memory_order_relaxed);
+    const absl::Cleanup leave = [this] {
+      inside_.store(std::thread::id(), std::memory_order_relaxed);
+    };
+    return f();
+  }
+
+  absl::StatusOr<void*> DoAllocate(const MemoryRequest& r) override {
+    return Alone([&] { return Pass(r); });
   }
   absl::Status DoDeallocate(const MemoryReturn& r) override {
-    MutexLock lock(&mutex_);
-    return Pass(r);
+    return Alone([&] { return Pass(r); });
   }
   absl::Status DoRecordUse(const void* pointer, StreamRef stream,
                            CallSite site) override {
-    MutexLock lock(&mutex_);
-    return upstream().RecordUse(pointer, stream, site);
+    return Alone([&] { return upstream().RecordUse(pointer, stream, site); });
   }
   absl::Status DoTrim() override {
-    MutexLock lock(&mutex_);
-    return upstream().Trim();
+    return Alone([&] { return upstream().Trim(); });
   }
 
+  const bool locks_;
   Mutex mutex_;
+  std::atomic<std::thread::id> inside_{};
 };
 
 }  // namespace

@@ -73,8 +73,8 @@ DEVRT_EXPORT absl::StatusOr<std::shared_ptr<MemoryResource>> CallbackResource(
 // ---- Adaptors ---------------------------------------------------------------
 
 // One line of the log, or one call of `sink`, for each call: what, bytes,
-// pointer, stream, result.  `sink` is called under no lock of devrt's, from the
-// caller's thread.
+// pointer, stream, result.  `sink` is called from the caller's thread, under no
+// lock of devrt's but that of a ThreadSafeResource which stands upon this one.
 using MemorySink = std::function<void(std::string_view line)>;
 DEVRT_EXPORT std::shared_ptr<MemoryResource> LoggingResource(
     std::shared_ptr<MemoryResource> upstream, MemorySink sink = nullptr);
@@ -110,8 +110,11 @@ struct FailureInjection {
 DEVRT_EXPORT std::shared_ptr<MemoryResource> FailureResource(
     std::shared_ptr<MemoryResource> upstream, const FailureInjection& when);
 
-// One call at a time to an upstream that is not safe for threads.  Waits of
-// the upstream hold the others back.
+// One call at a time to an upstream that is not safe for threads; to one that
+// is, calls go on as they come.  Waits of the upstream hold the others back,
+// and so does what it calls: a sink, an out-of-memory callback.  The thread
+// that is inside may come in again, so a callback may free what came from here;
+// such an upstream must be able to take that.
 DEVRT_EXPORT std::shared_ptr<MemoryResource> ThreadSafeResource(
     std::shared_ptr<MemoryResource> upstream);
 

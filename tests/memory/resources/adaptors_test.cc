@@ -220,6 +220,40 @@ TEST_F(AdaptorTest, FailuresHaveTheCodeAndTheReason) {
                 "was told to (fail_every).");
 }
 
+// 2.6: out-of-memory callbacks may free, also what comes from the resource that
+// is under way.
+TEST_F(AdaptorTest, ThreadSafeLetsItsOwnThreadInAgain) {
+  const auto caching = ThreadSafeResource(CachingResource(dev()));
+  MemoryResource* adaptor = nullptr;
+  void* spare = nullptr;
+  const auto upstream = std::make_shared<Scripted>(
+      dev(), [&](const MemoryRequest&) -> absl::StatusOr<void*> {
+        if (spare != nullptr) {
+          EXPECT_OK(
+              adaptor->Deallocate(stream(), std::exchange(spare, nullptr), 64));
+        }
+        return Address(4096);
+      });
+  const auto r = ThreadSafeResource(upstream);
+  adaptor = r.get();
+  void* first = Must(r->Allocate(stream(), 64));
+  spare = first;
+  EXPECT_EQ(Must(r->Allocate(stream(), 64)), first);
+  EXPECT_OK(r->Deallocate(stream(), first, 64));
+}
+
+// Nothing is held where there is nothing to guard.
+TEST_F(AdaptorTest, ThreadSafeHoldsNothingOverWhatIsSafe) {
+  std::shared_ptr<MemoryResource> r;
+  const auto logged = LoggingResource(Raw(), [&](std::string_view line) {
+    if (line.find("allocate") == std::string_view::npos) return;
+    std::thread([&] { EXPECT_OK(r->Trim()); }).join();
+  });
+  r = ThreadSafeResource(logged);
+  void* block = Must(r->Allocate(stream(), 64));
+  EXPECT_OK(r->Deallocate(stream(), block, 64));
+}
+
 // An upstream that counts who is inside it.
 TEST_F(AdaptorTest, ThreadSafeLetsOneInAtATime) {
   std::atomic<int> inside{0};
