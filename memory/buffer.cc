@@ -12,6 +12,7 @@
 #include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
+#include "devrt/streams/internal/finished.h"
 #include "devrt/streams/internal/stream_record.h"
 
 namespace devrt {
@@ -92,13 +93,17 @@ void Buffer::Reset() {
   void* const data = std::exchange(data_, nullptr);
   // A child of fork, or a process that is done, has nothing to give back.
   if (data == nullptr || !internal::IsProcessOpen()) return;
-  const absl::Status status = resource != nullptr
-                                  ? resource->Deallocate(*stream, data, size)
-                                  : FreeMemory(data, *stream);
-  if (status.ok()) return;
-  DEVRT_LOG(kWarning, absl::StrCat("a buffer of ", size, " bytes at ",
-                                   internal::Hex(data),
-                                   " was not given back: ", status.message()));
+  // Frees are refused inside host functions (C42).
+  internal::RunOutside([stream = *stream, resource, size, data] {
+    const absl::Status status = resource != nullptr
+                                    ? resource->Deallocate(stream, data, size)
+                                    : FreeMemory(data, stream);
+    if (status.ok()) return;
+    DEVRT_LOG(
+        kWarning,
+        absl::StrCat("a buffer of ", size, " bytes at ", internal::Hex(data),
+                     " was not given back: ", status.message()));
+  });
 }
 
 void* Buffer::Release() {

@@ -57,7 +57,8 @@ class DEVRT_EXPORT Buffer {
   // See RecordStream.
   absl::Status RecordUse(StreamRef stream, CallSite site = CallSite::Here());
 
-  // Frees now.
+  // Frees now; inside a host function, where that is refused (C42), at the next
+  // call of devrt's outside.
   void Reset();
   // Gives the block away: FreeMemory is the caller's.
   void* Release();

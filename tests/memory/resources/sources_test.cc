@@ -143,6 +143,24 @@ TEST_F(BufferTest, OwnsUntilItsEnd) {
   EXPECT_EQ(seen->allocations().current, 0);
 }
 
+// Frees are refused inside host functions (C42): it goes back right after.
+TEST_F(BufferTest, MayEndInAHostFunction) {
+  const auto seen = StatisticsResource::Make(Raw());
+  LogCapture log;
+  Stream s = NewStream();
+  for (const auto& resource : {std::shared_ptr<MemoryResource>(seen), {}}) {
+    auto buffer =
+        std::make_shared<Buffer>(Must(Buffer::Allocate(resource, s, 4096)));
+    ASSERT_OK(LaunchHostFunc(
+        s, [b = std::move(buffer)](absl::Status) mutable { b.reset(); }));
+    ASSERT_OK(s.Synchronize());
+  }
+  EXPECT_OK(EmptyCache(dev()));  // a call of devrt's: what was put off is done
+  EXPECT_EQ(seen->allocations().current, 0);
+  EXPECT_EQ(GetMemoryStatistics(dev()).allocation.all.current, 0);
+  EXPECT_EQ(log.Count(), 0);
+}
+
 TEST_F(BufferTest, ReleaseGivesAway) {
   const auto r = Raw();
   void* block = nullptr;
