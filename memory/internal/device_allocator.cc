@@ -46,6 +46,9 @@ DeviceAllocator* DeviceAllocator::Make(DeviceRecord* device) {
 
 DeviceAllocator* DeviceAllocator::MakePrivate(DeviceRecord* device) {
   DeviceAllocator* owner = Of(device);
+  for (DeviceAllocator* each : owner->Family()) {
+    if (each->Revive()) return each;
+  }
   std::unique_ptr<DeviceAllocator> made(new DeviceAllocator(device, owner));
   MutexLock lock(&owner->mutex_);
   owner->privates_.push_back(made.get());
@@ -359,6 +362,17 @@ int64_t DeviceAllocator::CountLive() {
   int64_t live = 0;
   for (BlockPool* pool : Pools()) live += pool->CountLive();
   return live;
+}
+
+bool DeviceAllocator::Revive() {
+  if (!abandoned_.load(std::memory_order_relaxed) || CountLive() != 0) {
+    return false;
+  }
+  // What streams still used when it was abandoned.
+  (void)EmptyCache();
+  if (ledger_.Read().reserved_bytes.all.current != 0) return false;
+  bool expected = true;
+  return abandoned_.compare_exchange_strong(expected, false);
 }
 
 void DeviceAllocator::Abandon() {

@@ -94,7 +94,8 @@ class DeviceAllocator {
     return ABSL_PREDICT_TRUE(a != nullptr) ? a : Make(device);
   }
   // One apart from the device's, for PrivateCachingResource.  Abandon ends it:
-  // its memory goes back to the driver, what is alive with its last block.
+  // its memory goes back to the driver, what is alive with its last block.  One
+  // that was ended, and is empty, is used again.
   static DeviceAllocator* MakePrivate(DeviceRecord* device);
   void Abandon();
 
@@ -151,6 +152,8 @@ class DeviceAllocator {
     return FindPool(stream);
   }
   BlockPool* FindPool(StreamRef stream) DEVRT_EXCLUDES(mutex_);
+  // Takes an abandoned one that is empty into use; false: it is not.
+  bool Revive();
   absl::StatusOr<void*> AllocateSlowly(const MemoryRequest& request,
                                        PoolRequest wanted, PoolAnswer answer);
   absl::StatusOr<void*> HandedOut(const MemoryRequest& request,

@@ -2,9 +2,11 @@
 //
 // The raw resource and the driver's; Buffer over them.
 
+#include <cstdlib>
 #include <optional>
 #include <utility>
 
+#include "devrt/memory/internal/device_allocator.h"
 #include "tests/memory/resources/resource_fixture.h"
 
 namespace devrt {
@@ -117,6 +119,40 @@ TEST_F(RawResourceTest, TheDriversNeedsTheCapability) {
   } else {
     EXPECT_STATUS(DriverResource(dev()), kUnimplemented, "ASYNC_ALLOC");
   }
+}
+
+// ---- Private ones -----------------------------------------------------------
+
+size_t CountAllocators(Device device) {
+  return internal::DeviceAllocator::Of(device.record())->Family().size();
+}
+
+// What they leave is used again: every stream's end looks at all of them.
+TEST_F(ResourceTest, PrivateOnesComeAndGo) {
+  const auto use = [](MemoryResource& r) {
+    EXPECT_OK(r.Deallocate(stream(), Must(r.Allocate(stream(), 512)), 512));
+  };
+  use(*PrivateCachingResource(dev()));
+  const size_t before = CountAllocators(dev());
+  for (int i = 0; i < 20; ++i) use(*PrivateCachingResource(dev()));
+  EXPECT_EQ(CountAllocators(dev()), before);
+  // Not while a block of it is alive, or a stream may use what is free.
+  auto first = PrivateCachingResource(dev());
+  char* block = static_cast<char*>(Must(first->Allocate(stream(), 512)));
+  first.reset();
+  const auto second = PrivateCachingResource(dev());
+  char* other = static_cast<char*>(Must(second->Allocate(stream(), 512)));
+  EXPECT_GE(std::abs(other - block), 2 << 20) << "a segment of its own";
+  EXPECT_EQ(CountAllocators(dev()), before + 1);
+  ASSERT_OK(Spin(stream(), kLong));
+  EXPECT_OK(FreeMemory(block));
+  const auto third = PrivateCachingResource(dev());
+  EXPECT_EQ(CountAllocators(dev()), before + 2);
+  ASSERT_OK(stream().Synchronize());
+  const auto fourth = PrivateCachingResource(dev());
+  EXPECT_EQ(CountAllocators(dev()), before + 2);
+  EXPECT_OK(second->Deallocate(stream(), other, 512));
+  EXPECT_OK(second->Trim());
 }
 
 // ---- Buffer -----------------------------------------------------------------
