@@ -9,6 +9,7 @@
 #include "devrt/memory/internal/address_map.h"
 #include "devrt/memory/internal/device_allocator.h"
 #include "devrt/memory/internal/owners.h"
+#include "devrt/memory/settings.h"
 #include "devrt/runtime/internal/blocks.h"
 #include "devrt/runtime/internal/out_of_memory.h"
 #include "devrt/runtime/internal/process_state.h"
@@ -148,7 +149,9 @@ absl::Status SetMemoryFraction(Device device, double fraction) {
 double GetMemoryFraction(Device device) {
   const DeviceAllocator* allocator =
       device.record()->allocator.load(std::memory_order_acquire);
-  return allocator != nullptr ? allocator->fraction() : 1.0;
+  return allocator != nullptr
+             ? allocator->fraction()
+             : GetAllocatorSettings().per_process_memory_fraction;
 }
 
 uint64_t AddOutOfMemoryCallback(OutOfMemoryCallback callback) {

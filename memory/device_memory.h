@@ -91,10 +91,11 @@ DEVRT_EXPORT absl::Status RecordStream(const void* pointer, StreamRef stream,
 DEVRT_EXPORT absl::Status EmptyCache(Device device);
 
 // This process may reserve floor(fraction * total) bytes of the device; less
-// than is reserved now only stops growth.  At first 1.0.
+// than is reserved now only stops growth.  At first, and again whenever a text
+// of settings names it, per_process_memory_fraction (settings.h).
 //   INVALID_ARGUMENT  "Invalid fraction value: ...": outside [0, 1], NaN
 DEVRT_EXPORT absl::Status SetMemoryFraction(Device device, double fraction);
-// Exactly what was set.
+// Exactly what was set last.
 DEVRT_EXPORT double GetMemoryFraction(Device device);
 
 // Called when a request finds no room, before anything is given back to the

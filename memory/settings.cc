@@ -59,16 +59,22 @@ class State {
 
   absl::StatusOr<Changed> Set(std::string_view text) DEVRT_EXCLUDES(mutex_) {
     MutexLock lock(&mutex_);
-    absl::StatusOr<AllocatorSettings> read =
-        ParseAllocatorSettings(text, now());
+    // Every text that names the fraction sets it, also to what was set last:
+    // SetMemoryFraction may have changed it since.
+    constexpr double kNotNamed = -1;
+    AllocatorSettings base = now();
+    base.per_process_memory_fraction = kNotNamed;
+    absl::StatusOr<AllocatorSettings> read = ParseAllocatorSettings(text, base);
     if (!read.ok()) {
       return internal::WithPrefix("allocator settings: ", read.status());
     }
     DEVRT_RETURN_IF_ERROR(CheckFixed(*read));
     Changed changed;
-    if (read->per_process_memory_fraction !=
-        now().per_process_memory_fraction) {
-      changed.fraction = read->per_process_memory_fraction;
+    double& fraction = read->per_process_memory_fraction;
+    if (fraction == kNotNamed) {
+      fraction = now().per_process_memory_fraction;
+    } else {
+      changed.fraction = fraction;
     }
     Use(*std::move(read));
     return changed;

@@ -10,7 +10,8 @@
 // The form is key:value, separated by commas, spaces around either allowed;
 // booleans are True and False (also true, false, 1, 0).  A string changes the
 // keys that it names, all of them or, with an error, none; of a key that it
-// names twice the last counts.
+// names twice the last counts.  A fraction that it names is that of all devices
+// from then on, whatever SetMemoryFraction has set.
 //
 //   key                            value, default              changes
 //
