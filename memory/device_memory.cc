@@ -9,6 +9,7 @@
 #include "devrt/memory/internal/address_map.h"
 #include "devrt/memory/internal/device_allocator.h"
 #include "devrt/memory/internal/owners.h"
+#include "devrt/memory/internal/settings_state.h"
 #include "devrt/memory/settings.h"
 #include "devrt/runtime/internal/blocks.h"
 #include "devrt/runtime/internal/out_of_memory.h"
@@ -34,7 +35,8 @@ ABSL_ATTRIBUTE_NOINLINE absl::StatusOr<void*> AllocateOtherwise(
   DEVRT_RETURN_IF_ERROR(
       internal::CheckRequest(device, bytes, 0, "AllocateMemory"));
   if (bytes == 0) return nullptr;
-  return GetMemoryResource(Device(device))->Allocate(stream, bytes, 0, site);
+  return internal::ResourceForRequest(Device(device))
+      ->Allocate(stream, bytes, 0, site);
 }
 
 ABSL_ATTRIBUTE_NOINLINE absl::Status NotOurs(const void* pointer,

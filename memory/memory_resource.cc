@@ -195,6 +195,10 @@ struct Chosen {
     static Chosen* const chosen = new Chosen;
     return *chosen;
   }
+  std::shared_ptr<MemoryResource> Find(Device device) DEVRT_REQUIRES(mutex) {
+    const auto found = resources.find(device.record());
+    return found != resources.end() ? found->second : nullptr;
+  }
 };
 
 }  // namespace
@@ -211,6 +215,7 @@ absl::StatusOr<void*> MemoryResource::Allocate(StreamRef stream, uint64_t bytes,
       internal::CheckRequest(device_.record(), bytes, alignment, "Allocate"));
   DEVRT_RETURN_IF_ERROR(internal::SettingsMistake());
   if (bytes == 0) return nullptr;
+  internal::FixSettings(internal::SettingsUse::kDeviceMemory);
   const absl::StatusOr<void*> made = InDoFunction(*this, [&] {
     return DoAllocate({stream, bytes, alignment, site});
   });
@@ -286,8 +291,8 @@ absl::Status SetMemoryResource(Device device,
   // The former one may run code of the program as it goes.
   std::shared_ptr<MemoryResource> former = std::move(resource);
   MutexLock lock(&chosen.mutex);
-  device.record()->has_resource.store(former != nullptr ||
-                                      !internal::UsesCaching());
+  // The next request finds out whether there still is another one.
+  device.record()->has_resource.store(true);
   chosen.resources[device.record()].swap(former);
   return absl::OkStatus();
 }
@@ -297,12 +302,25 @@ std::shared_ptr<MemoryResource> GetMemoryResource(Device device) {
   Chosen& chosen = Chosen::Get();
   {
     MutexLock lock(&chosen.mutex);
-    const auto found = chosen.resources.find(device.record());
-    if (found != chosen.resources.end() && found->second != nullptr) {
-      return found->second;
-    }
+    if (auto resource = chosen.Find(device)) return resource;
   }
   return internal::SourceResource(device);
 }
+
+namespace internal {
+
+std::shared_ptr<MemoryResource> ResourceForRequest(Device device) {
+  if (SettingsMistake().ok()) FixSettings(SettingsUse::kDeviceMemory);
+  Chosen& chosen = Chosen::Get();
+  {
+    MutexLock lock(&chosen.mutex);
+    if (auto resource = chosen.Find(device)) return resource;
+    // Fixed: it stays true until somebody sets a resource.
+    device.record()->has_resource.store(!UsesCaching());
+  }
+  return SourceResource(device);
+}
+
+}  // namespace internal
 
 }  // namespace devrt

@@ -333,7 +333,7 @@ absl::StatusOr<std::shared_ptr<MemoryResource>> CallbackResource(
 namespace internal {
 
 std::shared_ptr<MemoryResource> SourceResource(Device device) {
-  switch (UseSettings(device.record()).source) {
+  switch (CurrentSettings().source) {
     case AllocatorSettings::Source::kDriver:
       return TheOne<Driver>(device);
     case AllocatorSettings::Source::kRaw:

@@ -160,12 +160,6 @@ bool UsesCaching() {
          CurrentSettings().source == AllocatorSettings::Source::kCaching;
 }
 
-const AllocatorSettings& UseSettings(DeviceRecord* device) {
-  const AllocatorSettings& settings = FixSettings(SettingsUse::kDeviceMemory);
-  if (!UsesCaching()) device->has_resource.store(true);
-  return settings;
-}
-
 }  // namespace internal
 
 AllocatorSettings GetAllocatorSettings() {

@@ -33,7 +33,9 @@
 //   is not used then.
 //
 //   (1) only before the first pinned allocation
-//   (2) only before the first allocation of device memory
+//   (2) only before the first allocation of device memory: one that reaches a
+//       device or a resource, not one of zero bytes or too many, nor
+//       SetMemoryFraction, EmptyCache and the like
 //
 // A list is [256:1,512:2,>:4]: powers of two in MiB, ascending, up to 65536,
 // and the divisions of that power and of those below it down to the entry

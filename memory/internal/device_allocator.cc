@@ -35,8 +35,10 @@ DeviceAllocator* DeviceAllocator::Make(DeviceRecord* device) {
   static std::once_flag hooks;
   std::call_once(hooks, &InstallMemoryHooks);
   std::unique_ptr<DeviceAllocator> made(new DeviceAllocator(device, nullptr));
-  made->fraction_.store(UseSettings(device).per_process_memory_fraction,
+  made->fraction_.store(CurrentSettings().per_process_memory_fraction,
                         std::memory_order_relaxed);
+  // Whether requests may come here directly is found out by the first.
+  device->has_resource.store(true);
   DeviceAllocator* expected = nullptr;
   if (device->allocator.compare_exchange_strong(expected, made.get())) {
     return made.release();

@@ -31,12 +31,12 @@ const AllocatorSettings& FixSettings(SettingsUse use);
 // Whether device memory comes from the caching allocator: by setting, and
 // without a mistake in the settings.  Fixes nothing.
 bool UsesCaching();
-// The first use of a device: fixes the settings, and notes on the record
-// whether something else than its caching allocator is in use.
-const AllocatorSettings& UseSettings(DeviceRecord* device);
-// The resource that the settings name.  One that the backend lacks fails at its
-// allocations.
+// The resource that the settings name, fixing nothing.  One that the backend
+// lacks fails at its allocations.
 std::shared_ptr<MemoryResource> SourceResource(Device device);
+// GetMemoryResource for a request: fixes the settings, and notes on the record
+// whether requests need to come here again.
+std::shared_ptr<MemoryResource> ResourceForRequest(Device device);
 
 }  // namespace devrt::internal
 
