@@ -64,9 +64,9 @@ struct MemoryStatistics {
   int64_t num_alloc_retries = 0;  // requests that emptied the cache
   int64_t num_ooms = 0;
   int64_t num_sync_all_streams = 0;  // waits of step "wait" of 2.6
-  int64_t num_device_alloc = 0;
-  int64_t num_device_free = 0;
-  int64_t max_split_size = -1;  // bytes; -1: no limit
+  int64_t num_device_alloc = 0;      // segments, and pages of expandable ones
+  int64_t num_device_free = 0;       // likewise
+  int64_t max_split_size = -1;       // bytes; -1: no limit
 };
 
 // Microseconds.

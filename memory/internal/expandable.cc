@@ -180,12 +180,15 @@ absl::StatusOr<bool> DeviceAllocator::MapPages(const PageRun& run) {
     page.chunk = nullptr;
     const uint64_t kept = UnmapPages(run);
     ledger_.CountReserved(RowOf(run.segment), static_cast<int64_t>(kept));
+    ledger_.num_device_alloc.fetch_add(
+        static_cast<int64_t>(kept / run.page_bytes()),
+        std::memory_order_relaxed);
     reserved.fetch_sub(bytes - kept, std::memory_order_relaxed);
     if (absl::IsResourceExhausted(status)) return false;
     return status;
   }
   ledger_.CountReserved(RowOf(run.segment), static_cast<int64_t>(bytes));
-  ledger_.num_device_alloc.fetch_add(1, std::memory_order_relaxed);
+  ledger_.num_device_alloc.fetch_add(run.count, std::memory_order_relaxed);
   Tell(MemoryAction::kSegmentMap, run.address(), bytes);
   if (suballocation_.table != nullptr) {
     Announce(suballocation_.table->carve(suballocation_.self, device_->ordinal,
@@ -241,7 +244,8 @@ void DeviceAllocator::GiveBackPages(BlockPool* pool, const PageRun& run) {
   const uint64_t bytes = run.bytes();
   Tell(MemoryAction::kSegmentUnmap, run.address(), bytes);
   const uint64_t gone = bytes - UnmapPages(run);
-  ledger_.num_device_free.fetch_add(1, std::memory_order_relaxed);
+  ledger_.num_device_free.fetch_add(
+      static_cast<int64_t>(gone / run.page_bytes()), std::memory_order_relaxed);
   ledger_.CountReserved(RowOf(run.segment), -static_cast<int64_t>(gone));
   owner_->reserved_.fetch_sub(gone, std::memory_order_relaxed);
   if (pool->EndPages(run)) ReleaseAddresses(run.segment);
