@@ -2,7 +2,8 @@
 //
 // docs/memory-snapshot.md, read.  Keys may come in any order.
 
-#include <algorithm>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -44,10 +45,11 @@ class SnapshotReader {
 
   JsonReader json_;
   MemorySnapshot snapshot_;
-  // The first mention of a site beyond those known by then: the sites may
+  // The greatest index of a site, and where it was first read: the sites may
   // follow.
-  uint64_t most_site_ = 0;
-  absl::Status site_error_;
+  std::optional<uint32_t> most_site_;
+  size_t most_site_at_ = 0;
+  std::set<std::string> lists_;  // seen so far
 };
 
 // By name; the values of `Enum` are 0 to `last`.
@@ -83,9 +85,9 @@ absl::Status SnapshotReader::ReadSiteIndex(uint32_t* site) {
   DEVRT_RETURN_IF_ERROR(json_.Unsigned(&index));
   if (index >= kNoMemorySite) return json_.Error("no site has this number");
   *site = static_cast<uint32_t>(index);
-  if (index >= std::max<uint64_t>(most_site_, snapshot_.sites.size())) {
-    most_site_ = index + 1;
-    site_error_ = json_.Error("no site has this number");
+  if (!most_site_.has_value() || *site > *most_site_) {
+    most_site_ = *site;
+    most_site_at_ = json_.place();
   }
   return absl::OkStatus();
 }
@@ -147,7 +149,11 @@ absl::Status SnapshotReader::CheckBlocks(SegmentSnapshot* segment) {
                                       " should begin at ", end));
     }
     end += block.size;  // both below 2^63
-    if (block.state != BlockState::kUnmapped) backed += block.size;
+    if (block.state != BlockState::kUnmapped) {
+      backed += block.size;
+    } else if (!segment->expandable) {
+      return json_.Error("only an expandable segment has unmapped blocks");
+    }
     if (end > UINT64_MAX / 2 || segment->address > UINT64_MAX - end) {
       return json_.Error("the segment passes the end of memory");
     }
@@ -220,16 +226,18 @@ absl::Status SnapshotReader::Field(const std::string& key) {
   if (key == "device") return json_.String(&snapshot_.device);
   if (key == "total_memory") return json_.Unsigned(&snapshot_.total_memory);
   if (key == "statistics") return ReadStatistics();
+  // Others hold indices and orders by what the first one said.
+  if ((key == "sites" || key == "segments" || key == "events") &&
+      !lists_.insert(key).second) {
+    return json_.Error(absl::StrCat("the key \"", key, "\" twice"));
+  }
   if (key == "sites") {
-    snapshot_.sites.clear();
     return json_.Array([&] { return ReadSite(); });
   }
   if (key == "segments") {
-    snapshot_.segments.clear();
     return json_.Array([&] { return ReadSegment(); });
   }
   if (key == "events") {
-    snapshot_.events.clear();
     return json_.Array([&] { return ReadEvent(); });
   }
   return json_.Skip();
@@ -239,7 +247,9 @@ absl::StatusOr<MemorySnapshot> SnapshotReader::Read() {
   DEVRT_RETURN_IF_ERROR(
       json_.Object([&](const std::string& key) { return Field(key); }));
   DEVRT_RETURN_IF_ERROR(json_.Finish());
-  if (most_site_ > snapshot_.sites.size()) return site_error_;
+  if (most_site_.has_value() && *most_site_ >= snapshot_.sites.size()) {
+    return json_.ErrorAt(most_site_at_, "no site has this number");
+  }
   return std::move(snapshot_);
 }
 

@@ -61,12 +61,12 @@ size_t Utf8Size(std::string_view text) {
   return size;
 }
 
-absl::Status JsonReader::Error(std::string_view text) const {
-  const std::string_view before = text_.substr(0, value_at_);
+absl::Status JsonReader::ErrorAt(size_t place, std::string_view text) const {
+  const std::string_view before = text_.substr(0, place);
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
   const size_t begin = before.rfind('\n');
   const size_t column =
-      begin == std::string_view::npos ? value_at_ + 1 : value_at_ - begin;
+      begin == std::string_view::npos ? place + 1 : place - begin;
   return absl::InvalidArgumentError(
       absl::StrCat("line ", line, ", column ", column, ": ", ToAbsl(text)));
 }

@@ -53,7 +53,12 @@ class JsonReader {
   absl::Status Finish();
 
   // At the value that was read last.
-  absl::Status Error(std::string_view text) const;
+  absl::Status Error(std::string_view text) const {
+    return ErrorAt(value_at_, text);
+  }
+  // For an error that is found later: where that value is, and the error.
+  size_t place() const { return value_at_; }
+  absl::Status ErrorAt(size_t place, std::string_view text) const;
 
  private:
   absl::Status Expected(std::string_view what);

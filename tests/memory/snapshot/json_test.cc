@@ -170,6 +170,39 @@ TEST(SnapshotJsonTest, SegmentsInOrder) {
   EXPECT_EQ(ErrorOf(ToJson(s)), "accepted");
 }
 
+// A list that comes twice would put others' indices on nothing.
+TEST(SnapshotJsonTest, KeysTwice) {
+  for (const char* key : {"sites", "segments", "events"}) {
+    EXPECT_THAT(ErrorOf(absl::StrCat(R"({"schema": "devrt.memory/1",
+"sites": [{}], "segments": [], "events": [{"number": 1, "site": 0}],
+")",
+                                     key, "\": []}")),
+                HasSubstr(absl::StrCat("the key \"", key, "\" twice")));
+  }
+}
+
+TEST(SnapshotJsonTest, HolesAreOfExpandableSegments) {
+  const std::string hole = R"({"schema": "devrt.memory/1", "segments": [
+{"address": "0x1000", "size": 512, "expandable": true, "blocks": [
+{"offset": 0, "size": 512, "state": "unmapped"},
+{"offset": 512, "size": 512, "state": "inactive"}]}]})";
+  EXPECT_EQ(ErrorOf(hole), "accepted");
+  EXPECT_THAT(ErrorOf(absl::StrReplaceAll(hole, {{"true", "false"}})),
+              HasSubstr("only an expandable segment has unmapped blocks"));
+}
+
+// The largest index counts, at its first mention; and no text is made for each
+// one that is larger than those before.
+TEST(SnapshotJsonTest, SitesThatGrow) {
+  std::string json = R"({"schema": "devrt.memory/1", "events": [)";
+  for (int i = 0; i < 50'000; ++i) {
+    absl::StrAppend(&json, i == 0 ? "" : ",\n", "{\"number\": ", i + 1,
+                    ", \"site\": ", i, "}");
+  }
+  EXPECT_THAT(ErrorOf(json + R"(], "sites": [{}]})"),
+              HasSubstr("line 50000, column 27: no site has this number"));
+}
+
 // Sites, schema and all may come in another order than ours.
 TEST(SnapshotJsonTest, AnyOrderOfKeys) {
   EXPECT_EQ(ErrorOf(R"({"events": [{"site": 0, "number": 1}], "sites": [{}],
