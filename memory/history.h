@@ -53,7 +53,7 @@ enum class MemoryAction : uint32_t {
   kSegmentFree = 4,
   kSegmentMap = 5,  // expandable segments
   kSegmentUnmap = 6,
-  kSnapshot = 7,
+  kSnapshot = 7,  // TakeMemorySnapshot: in the one that it is taken for, too
   kOutOfMemory = 8,
 };
 // "alloc", "free_requested", ...

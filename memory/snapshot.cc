@@ -158,7 +158,12 @@ absl::StatusOr<MemorySnapshot> TakeMemorySnapshot(Device device) {
   DeviceAllocator* const allocator =
       device.record()->allocator.load(std::memory_order_acquire);
   MemorySnapshot snapshot;
-  if (allocator != nullptr) snapshot = internal::SnapshotOf(allocator);
+  if (allocator != nullptr) {
+    if (HistoryRing* const history = allocator->ledger().history()) {
+      history->Add(MemoryAction::kSnapshot, nullptr, 0, 0, 0);
+    }
+    snapshot = internal::SnapshotOf(allocator);
+  }
   snapshot.device = device.name();
   const absl::StatusOr<DeviceProperties> properties = device.Properties();
   if (properties.ok()) snapshot.total_memory = properties->total_memory;

@@ -121,7 +121,8 @@ TEST_F(SnapshotTest, HistoryInOrderWithSites) {
             (std::vector<MemoryAction>{
                 MemoryAction::kSegmentAlloc, MemoryAction::kAlloc,
                 MemoryAction::kFreeRequested, MemoryAction::kFreeCompleted,
-                MemoryAction::kOutOfMemory, MemoryAction::kSegmentFree}));
+                MemoryAction::kOutOfMemory, MemoryAction::kSegmentFree,
+                MemoryAction::kSnapshot}));
   for (size_t i = 0; i < s.events.size(); ++i) {
     EXPECT_EQ(s.events[i].number, i + 1);
   }
@@ -146,12 +147,13 @@ TEST_F(SnapshotTest, AFreeThatWaitsIsTwoEvents) {
   ASSERT_TRUE(RecordMemoryHistory(dev(), HistoryOptions{10, true}).ok());
   ASSERT_TRUE(FreeMemory(x).ok());
   EXPECT_EQ(Actions(Take()),
-            (std::vector<MemoryAction>{MemoryAction::kFreeRequested}));
+            (std::vector<MemoryAction>{MemoryAction::kFreeRequested,
+                                       MemoryAction::kSnapshot}));
   ASSERT_TRUE(b.Synchronize().ok());
   ASSERT_TRUE(EmptyCache(dev()).ok());  // looks for uses that are over
   const MemorySnapshot s = Take();
-  ASSERT_GE(s.events.size(), 2u);
-  EXPECT_EQ(s.events[1].action, MemoryAction::kFreeCompleted);
+  ASSERT_GE(s.events.size(), 3u);
+  EXPECT_EQ(s.events[2].action, MemoryAction::kFreeCompleted);
   ASSERT_LT(s.events[0].site, s.sites.size());
   EXPECT_FALSE(s.sites[s.events[0].site].frames.empty());
 }
