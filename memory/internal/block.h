@@ -111,7 +111,9 @@ struct Segment {
   std::atomic<uint64_t> size{0};  // of an expandable one: what is reserved
   bool small = false;
   RelaxedPointer<DeviceAllocator> allocator;
-  // Changes only while the segment is wholly free (BlockPool::TakeSegment).
+  // Set by Adopt and AdoptAddresses; changes while the segment is wholly free
+  // (TakeSegment, Take), while it is only addresses (EndPages), and when all
+  // memory of the device is gone (Drop).
   std::atomic<BlockPool*> pool{nullptr};
 
   Block* table = nullptr;
