@@ -38,7 +38,7 @@ struct DeviceRecord : DeviceGate {
   // Made by the memory layer.
   std::atomic<DeviceAllocator*> allocator{nullptr};
   std::atomic<PinnedAllocator*> pinned{nullptr};
-  // Whether SetMemoryResource, or a setting, put something in its place.
+  // Whether requests must ask for the resource: one was set, or may have been.
   std::atomic<bool> has_resource{false};
 
   // Grows when a simulator is reset: native handles of before are dead.
