@@ -31,7 +31,11 @@ uint64_t RandomSize(std::mt19937_64* random) {
   }
 }
 
-Step::Kind RandomKind(uint64_t roll, bool with_uses) {
+Step::Kind RandomKind(uint64_t roll, Mix mix) {
+  const bool with_uses = mix != Mix::kPlain;
+  if (mix == Mix::kHard && roll >= 93) {
+    return roll < 98 ? Step::kReplace : Step::kSetting;
+  }
   if (with_uses && roll >= 60) {
     static constexpr Step::Kind kUses[] = {
         Step::kFill,  Step::kFill,  Step::kRecord, Step::kFreeOn,
@@ -50,12 +54,11 @@ Step::Kind RandomKind(uint64_t roll, bool with_uses) {
 
 }  // namespace
 
-Program MakeProgram(uint64_t seed, size_t steps, uint32_t streams,
-                    bool with_uses) {
+Program MakeProgram(uint64_t seed, size_t steps, uint32_t streams, Mix mix) {
   std::mt19937_64 random(seed);
   Program program;
   for (size_t i = 0; i < steps; ++i) {
-    const Step::Kind kind = RandomKind(random() % 100, with_uses);
+    const Step::Kind kind = RandomKind(random() % 100, mix);
     const uint32_t stream = static_cast<uint32_t>(random() % streams);
     program.push_back({kind, stream,
                        kind == Step::kAllocate ? RandomSize(&random)
@@ -88,7 +91,7 @@ std::string ToString(const Program& program) {
   static constexpr const char* kNames[] = {
       "allocate", "free",        "empty", "reset peak", "reset accumulated",
       "fraction", "too much",    "fill",  "record",     "free on",
-      "order",    "synchronize", "spin"};
+      "order",    "synchronize", "spin",  "replace",    "setting"};
   std::string text;
   for (const Step& step : program) {
     absl::StrAppend(&text, "  ", kNames[step.kind], ", stream ", step.stream,

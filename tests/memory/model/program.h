@@ -31,6 +31,9 @@ struct Step {
     kOrder,        // one stream waits for another
     kSynchronize,  // the host for one
     kSpin,         // a stream is busy for a while
+    // The following only in hard ones.
+    kReplace,  // a stream ends, another is in its place
+    kSetting,  // another way to take memory or to pass it on
   };
   Kind kind;
   uint32_t stream;
@@ -39,8 +42,9 @@ struct Step {
 
 using Program = std::vector<Step>;
 
-Program MakeProgram(uint64_t seed, size_t steps, uint32_t streams,
-                    bool with_uses);
+enum class Mix { kPlain, kUses, kHard };
+
+Program MakeProgram(uint64_t seed, size_t steps, uint32_t streams, Mix mix);
 
 // The shortest program found that still fails.
 Program Shrink(Program program,

@@ -50,20 +50,19 @@ class PropertyTest : public MtiaTest {
 
   // `run` gives what went wrong, or "".
   template <typename Run>
-  void RunPrograms(size_t steps, bool with_uses, Run run,
-                   uint64_t seeds = Seeds()) {
+  void RunPrograms(size_t steps, Mix mix, Run run, uint64_t seeds = Seeds()) {
     std::vector<Stream> streams;
     for (uint32_t i = 0; i < kStreams; ++i) streams.push_back(NewStream());
     for (uint64_t seed = 1; seed <= seeds; ++seed) {
-      const Program program = MakeProgram(seed, steps, kStreams, with_uses);
-      const std::string first = run(streams, program);
+      const Program program = MakeProgram(seed, steps, kStreams, mix);
+      const std::string first = run(&streams, program);
       if (first.empty()) continue;
       const Program shortest = Shrink(program, [&](const Program& less) {
-        return !run(streams, less).empty();
+        return !run(&streams, less).empty();
       });
       FAIL() << "seed " << seed << ":\n"
              << first << "and shrunk\n"
-             << run(streams, shortest) << "in\n"
+             << run(&streams, shortest) << "in\n"
              << ToString(shortest);
     }
   }
@@ -71,19 +70,30 @@ class PropertyTest : public MtiaTest {
 
 TEST_F(PropertyTest, AddressesAndFiguresAreTheModels) {
   ASSERT_TRUE(SetAllocatorSettings("cross_stream_reuse:never").ok());
-  RunPrograms(60, false, RunExactly);
+  RunPrograms(60, Mix::kPlain,
+              [](const std::vector<Stream>* streams, const Program& program) {
+                return RunExactly(*streams, program);
+              });
   ASSERT_TRUE(SetAllocatorSettings("cross_stream_reuse:ordered").ok());
 }
 
 TEST_F(PropertyTest, NoReuseBeforeTheLastUse) {
-  RunPrograms(50, true, RunWithUses);
+  RunPrograms(50, Mix::kUses, RunWithUses);
   EXPECT_TRUE(WasAnyBlockPending());
 }
 
 TEST_F(PropertyTest, ExpandableSegments) {
   ASSERT_TRUE(SetAllocatorSettings("expandable_segments:True").ok());
-  RunPrograms(50, true, RunWithUses, Seeds() * 2 / 5);
+  RunPrograms(50, Mix::kUses, RunWithUses, Seeds() * 2 / 5);
   ASSERT_TRUE(SetAllocatorSettings("expandable_segments:False").ok());
+}
+
+// Streams that end, little memory, settings that change: requests recover, and
+// are refused only where the blocks that are alive leave no room.
+TEST_F(PropertyTest, LittleMemoryAndStreamsThatEnd) {
+  Reset("memory=96MiB");
+  RunPrograms(100, Mix::kHard, RunWithUses, Seeds() / 5);
+  EXPECT_GT(CountRefused(), 0);
 }
 
 }  // namespace

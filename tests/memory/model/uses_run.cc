@@ -5,35 +5,44 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "devrt/memory/device_memory.h"
 #include "devrt/memory/history.h"
+#include "devrt/memory/settings.h"
 #include "devrt/memory/statistics.h"
 #include "devrt/streams/copy.h"
 #include "devrt/streams/event.h"
+#include "devrt/streams/internal/timeline.h"
 #include "devrt/streams/probe.h"
 
 namespace devrt::testing {
 
 namespace {
 
-constexpr size_t kMostStreams = 4;
-using Clock = std::array<uint64_t, kMostStreams>;
+constexpr uint64_t kMiB = 1048576;
+
+// By number of a native stream.
+using Clock = std::map<size_t, uint64_t>;
 
 bool has_waited = false;
+int refused = 0;
 
 void Join(Clock* clock, const Clock& other) {
-  for (size_t i = 0; i < kMostStreams; ++i) {
-    (*clock)[i] = std::max((*clock)[i], other[i]);
+  for (const auto& [stream, count] : other) {
+    (*clock)[stream] = std::max((*clock)[stream], count);
   }
 }
 
 class UsesRun {
  public:
-  explicit UsesRun(const std::vector<Stream>& streams)
-      : streams_(streams), device_(streams[0].device()) {
+  explicit UsesRun(std::vector<Stream>* streams)
+      : streams_(*streams), device_(streams_[0].device()) {
+    total_ = device_.Properties()->total_memory;
+    for (size_t i = 0; i < streams_.size(); ++i) Begin(i);
     ResetPeakMemoryStatistics(device_);
     ResetAccumulatedMemoryStatistics(device_);
   }
@@ -49,19 +58,84 @@ class UsesRun {
   }
 
  private:
+  // A Stream of the program's, alive or not.  One that is handed out again has
+  // the native stream of another, whose work it is behind.
+  struct Life {
+    size_t place;
+    size_t native;
+    bool has_ended = false;
+    Clock end;
+    std::shared_ptr<Event> last;
+  };
   struct Held {
     uint64_t size;
     uint64_t requested;
-    size_t stream;
-    std::vector<size_t> marks;  // streams of RecordStream
+    size_t life;
+    std::vector<size_t> marks;  // lives, by RecordStream
   };
-  // Work on `stream` up to its count `count` may touch the bytes.
+  // Work on `native` up to its count `count` may touch the bytes.
   struct Use {
     uint64_t begin, end;
-    size_t stream;
+    size_t native;
     uint64_t count;
-    Event event;
+    std::shared_ptr<Event> event;
   };
+
+  // The Stream at `place` is a new one.
+  void Begin(size_t place) {
+    const internal::Timeline* const timeline =
+        internal::TimelineOf(streams_[place]);
+    const size_t native =
+        natives_.emplace(timeline, natives_.size()).first->second;
+    if (place == now_.size()) now_.push_back(0);
+    now_[place] = lives_.size();
+    lives_.push_back({place, native, false, {}, nullptr});
+  }
+  Clock& ClockOf(size_t place) { return clocks_[lives_[now_[place]].native]; }
+  std::shared_ptr<Event> Record(size_t place) {
+    absl::StatusOr<Event> event = Event::Create(device_);
+    if (!event.ok()) {
+      Check(event.status());
+      return nullptr;
+    }
+    Check(event->Record(streams_[place]));
+    return std::make_shared<Event>(*std::move(event));
+  }
+
+  void Replace(size_t place, uint64_t number) {
+    Life& life = lives_[now_[place]];
+    life.has_ended = true;
+    life.end = ClockOf(place);
+    life.last = Record(place);
+    // Ends first, so that its native stream may be the next one's, or last.
+    std::optional<Stream> spare;
+    if (number % 4 != 0) spare = std::move(streams_[place]);
+    if (number % 4 > 1) spare.reset();
+    absl::StatusOr<Stream> made = Stream::Create(device_);
+    if (!made.ok()) return Check(made.status());
+    streams_[place] = *std::move(made);
+    Begin(place);
+  }
+
+  // What is done on the stream at `place` next comes behind the life's work.
+  void Order(size_t place, size_t behind) {
+    const Life& life = lives_[behind];
+    if (life.has_ended) {
+      Join(&ClockOf(place), life.end);
+      if (life.last != nullptr) Check(streams_[place].Wait(*life.last));
+      return;
+    }
+    Join(&ClockOf(place), ClockOf(life.place));
+    Check(streams_[place].Wait(streams_[life.place]));
+  }
+
+  void Set(uint64_t number) {
+    static constexpr const char* kSettings[] = {
+        "expandable_segments:True", "expandable_segments:False",
+        "cross_stream_reuse:never", "cross_stream_reuse:ordered"};
+    has_set_ = true;
+    Check(SetAllocatorSettings(kSettings[number % 4]));
+  }
 
   void Do(const Step& step) {
     const size_t s = step.stream;
@@ -78,14 +152,17 @@ class UsesRun {
       case Step::kFreeOn:
         return Free(step.number, &streams_[s], s);
       case Step::kOrder:
-        Join(&clocks_[s], clocks_[other]);
-        return Check(streams_[s].Wait(streams_[other]));
+        return Order(s, now_[other]);
       case Step::kSynchronize:
-        Join(&host_, clocks_[s]);
+        Join(&host_, ClockOf(s));
         return Check(streams_[s].Synchronize());
+      case Step::kReplace:
+        return Replace(s, step.number);
+      case Step::kSetting:
+        return Set(step.number);
       case Step::kSpin:
-        ++clocks_[s][s];
-        return Check(Spin(streams_[s], 20'000 + step.number % 100'000));
+        ++ClockOf(s)[lives_[now_[s]].native];
+        return Check(Spin(streams_[s], 20'000 + step.number));
       case Step::kEmpty:
         return Check(EmptyCache(device_));
       case Step::kResetPeak:
@@ -99,6 +176,10 @@ class UsesRun {
 
   void Allocate(size_t stream, uint64_t bytes) {
     const absl::StatusOr<void*> got = AllocateMemory(streams_[stream], bytes);
+    if (absl::IsResourceExhausted(got.status()) && MayBeFull(bytes)) {
+      ++refused;
+      return;
+    }
     if (!got.ok()) return Check(got.status());
     const uint64_t begin = reinterpret_cast<uint64_t>(*got);
     const uint64_t size = (bytes + 511) / 512 * 512;
@@ -107,33 +188,49 @@ class UsesRun {
         (next != held_.begin() &&
          std::prev(next)->first + std::prev(next)->second.size > begin)) {
       wrong_ = absl::StrCat("0x", absl::Hex(begin), " overlaps a live block\n");
+      (void)FreeMemory(*got);
       return;
     }
     for (const Use& use : uses_) {
       if (use.end > begin && use.begin < begin + size && !IsOver(use, stream)) {
-        wrong_ = absl::StrCat("0x", absl::Hex(begin), " on stream ", stream,
-                              " is still used on stream ", use.stream, "\n");
+        wrong_ =
+            absl::StrCat("0x", absl::Hex(begin), " on stream ", stream,
+                         " is still used on native stream ", use.native, "\n");
+        (void)FreeMemory(*got);  // shrinking runs more programs
         return;
       }
     }
-    held_[begin] = {size, bytes, stream, {}};
+    held_[begin] = {size, bytes, now_[stream], {}};
   }
 
-  bool IsOver(const Use& use, size_t stream) const {
-    if (use.stream == stream || use.count <= clocks_[stream][use.stream] ||
-        use.count <= host_[use.stream]) {
+  bool MayBeFull(uint64_t bytes) const {
+    uint64_t kept = bytes > kMiB ? 40 * kMiB : 4 * kMiB;
+    for (const auto& [begin, held] : held_) {
+      kept += held.size > kMiB ? 40 * kMiB : 4 * kMiB;
+    }
+    return kept > total_;
+  }
+
+  bool IsOver(const Use& use, size_t place) {
+    const size_t native = lives_[now_[place]].native;
+    if (use.native == native || use.count <= clocks_[native][use.native] ||
+        use.count <= host_[use.native]) {
       return true;
     }
     // Time may have passed.
-    return use.event.Query().value_or(false);
+    return use.event == nullptr || use.event->Query().value_or(false);
   }
 
-  void Note(uint64_t begin, uint64_t size, size_t stream) {
-    absl::StatusOr<Event> event = Event::Create(device_);
-    if (!event.ok()) return Check(event.status());
-    Check(event->Record(streams_[stream]));
-    uses_.push_back({begin, begin + size, stream, clocks_[stream][stream],
-                     *std::move(event)});
+  void Note(uint64_t begin, uint64_t size, size_t which) {
+    const Life& life = lives_[which];
+    const uint64_t count = life.has_ended ? CountIn(life.end, life.native)
+                                          : clocks_[life.native][life.native];
+    uses_.push_back({begin, begin + size, life.native, count,
+                     life.has_ended ? life.last : Record(life.place)});
+  }
+  static uint64_t CountIn(const Clock& clock, size_t native) {
+    const auto found = clock.find(native);
+    return found == clock.end() ? 0 : found->second;
   }
 
   std::map<uint64_t, Held>::iterator Pick(uint64_t number) {
@@ -146,14 +243,11 @@ class UsesRun {
   void Fill(size_t stream, uint64_t number) {
     if (held_.empty()) return;
     const auto& [begin, held] = *Pick(number);
-    if (held.stream != stream) {
-      Join(&clocks_[stream], clocks_[held.stream]);
-      Check(streams_[stream].Wait(streams_[held.stream]));
-    }
-    ++clocks_[stream][stream];
+    if (held.life != now_[stream]) Order(stream, held.life);
+    ++ClockOf(stream)[lives_[now_[stream]].native];
     Check(FillAsync(streams_[stream], reinterpret_cast<void*>(begin), 1,
                     std::min<uint64_t>(held.requested, 4096)));
-    Note(begin, std::min<uint64_t>(held.requested, 4096), stream);
+    Note(begin, std::min<uint64_t>(held.requested, 4096), now_[stream]);
   }
 
   void Record(size_t stream, uint64_t number) {
@@ -161,7 +255,7 @@ class UsesRun {
     auto& [begin, held] = *Pick(number);
     Check(RecordStream(reinterpret_cast<char*>(begin) + number % held.requested,
                        streams_[stream]));
-    held.marks.push_back(stream);
+    held.marks.push_back(now_[stream]);
   }
 
   void Free(uint64_t number, const Stream* on, size_t stream) {
@@ -172,8 +266,8 @@ class UsesRun {
     held_.erase(which);
     // What the marks cover ends with the free, and the free has its order.
     for (const size_t mark : held.marks) Note(begin, held.size, mark);
-    Note(begin, held.size, held.stream);
-    if (on != nullptr) Note(begin, held.size, stream);
+    Note(begin, held.size, held.life);
+    if (on != nullptr) Note(begin, held.size, now_[stream]);
     void* pointer = reinterpret_cast<void*>(begin);
     Check(on == nullptr ? FreeMemory(pointer) : FreeMemory(pointer, *on));
   }
@@ -275,7 +369,11 @@ class UsesRun {
     for (const auto& [begin, held] : held_) {
       Check(FreeMemory(reinterpret_cast<void*>(begin)));
     }
-    for (const Stream& stream : streams_) Check(stream.Synchronize());
+    if (has_set_) {
+      Check(SetAllocatorSettings(
+          "expandable_segments:False,cross_stream_reuse:ordered"));
+    }
+    Check(device_.Synchronize());
     Check(EmptyCache(device_));
     const MemoryStatistics s = GetMemoryStatistics(device_);
     if (wrong_.empty() &&
@@ -290,13 +388,18 @@ class UsesRun {
     if (!status.ok()) wrong_ += status.ToString() + "\n";
   }
 
-  const std::vector<Stream>& streams_;
+  std::vector<Stream>& streams_;
   const Device device_;
+  uint64_t total_ = 0;
+  std::map<const internal::Timeline*, size_t> natives_;
+  std::vector<Life> lives_;
+  std::vector<size_t> now_;  // lives, by place
   std::map<uint64_t, Held> held_;
   std::vector<Use> uses_;
-  Clock clocks_[kMostStreams] = {};
-  Clock host_ = {};
+  std::map<size_t, Clock> clocks_;  // by native stream
+  Clock host_;
   std::array<int64_t, 5> peaks_ = {};
+  bool has_set_ = false;
   std::string wrong_;
 };
 
@@ -304,8 +407,9 @@ class UsesRun {
 
 bool WasAnyBlockPending() { return has_waited; }
 
-std::string RunWithUses(const std::vector<Stream>& streams,
-                        const Program& program) {
+int CountRefused() { return refused; }
+
+std::string RunWithUses(std::vector<Stream>* streams, const Program& program) {
   return UsesRun(streams).Run(program);
 }
 

@@ -12,9 +12,12 @@
 namespace devrt::testing {
 
 // Runs the program on the streams' device watching who uses what, and leaves
-// the device as it was.  What went wrong first, or "".
-std::string RunWithUses(const std::vector<Stream>& streams,
-                        const Program& program);
+// the device as it was, with other streams maybe.  What went wrong first, or
+// "". A request may be refused if it would not fit although each live block
+// kept two of the largest pages from the driver.
+std::string RunWithUses(std::vector<Stream>* streams, const Program& program);
+// Requests that were refused so far.
+int CountRefused();
 // Whether a block waited for a stream in any program so far: else the programs
 // show nothing.
 bool WasAnyBlockPending();
