@@ -45,6 +45,7 @@ class MemoryRoom : public DeviceCacheTest {};
 
 // A block that another thread's poll took out, and has yet to give back.
 TEST_F(MemoryRoom, WhatAnotherThreadSettlesIsWaitedFor) {
+  Reset("memory=256MiB,mode=threaded");
   Stream s = NewStream();
   Flag gate = NewFlag();
   EXPECT_OK(gate.WaitOn(s));
