@@ -24,6 +24,13 @@ class DriverResourceTest : public ResourceTest {
   static std::shared_ptr<MemoryResource> Driver() {
     return Must(DriverResource(dev()));
   }
+  static SimulatedFault OutOfMemoryIn(const char* slot) {
+    SimulatedFault fault;
+    fault.kind = SimulatedFault::Kind::kApi;
+    fault.native_code = 2;
+    fault.where = slot;
+    return fault;
+  }
   static uint64_t FreeBytes() { return Must(dev().GetMemoryInfo()).free_bytes; }
 };
 
@@ -193,6 +200,31 @@ TEST_F(DriverResourceTest, AUseOnALostDeviceHoldsNothingBack) {
     EXPECT_EQ(dev().record()->live_allocations.load(), 0);
   }
   Reset("");
+}
+
+// Whichever call of a free fails, nobody waits for the block any more.
+TEST_F(DriverResourceTest, AFreeThatFailsEnds) {
+  for (const char* slot : {"event_record", "stream_wait_event"}) {
+    const auto r = Driver();
+    const uint64_t before = FreeBytes();
+    Stream other = NewStream();
+    void* block = Must(r->Allocate(other, 4096));
+    ASSERT_OK(r->RecordUse(block, stream()));
+    ASSERT_OK(FillAsync(other, block, 1, 4096));
+    ASSERT_OK(sim().InjectFault(OutOfMemoryIn(slot)));
+    EXPECT_OK(r->Deallocate(other, block, 4096)) << slot;
+    ASSERT_OK(other.Synchronize());
+    EXPECT_EQ(FreeBytes(), before) << slot;
+    EXPECT_EQ(dev().record()->live_allocations.load(), 0) << slot;
+  }
+  const auto r = Driver();
+  void* block = Must(r->Allocate(stream(), 4096));
+  ASSERT_OK(sim().InjectFault(OutOfMemoryIn("dealloc_async")));
+  EXPECT_FALSE(r->Deallocate(stream(), block, 4096).ok()) << "it is told";
+  EXPECT_EQ(dev().record()->live_allocations.load(), 0);
+  EXPECT_STATUS(r->Deallocate(stream(), block, 4096), kInvalidArgument,
+                "freed");
+  Reset("");  // what the driver kept is gone
 }
 
 // backend:driver makes it the device's own.
