@@ -8,6 +8,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -287,7 +288,7 @@ class ThreadSafe final : public Adaptor<MemoryResource> {
 
  private:
   template <typename F>
-  auto Alone(F f) DEVRT_EXCLUDES(mutex_) -> decltype(f()) {
+  std::invoke_result_t<F> Alone(F f) DEVRT_EXCLUDES(mutex_) {
     const std::thread::id self = std::this_thread::get_id();
     // Only the thread itself ever puts its own id there.
     if (!locks_ || inside_.load(std::memory_order_relaxed) == self) return f();
