@@ -260,10 +260,15 @@ def check_export_list(library, export_list, fix):
                         + "\n".join(names) + "\n", encoding="utf-8")
     known = [line for line in path.read_text(encoding="utf-8").splitlines()
              if not line.startswith("#")] if path.exists() else []
-    return ([f"{library.name} exports {name}, which is not in {export_list}"
-             for name in names if name not in known]
-            + [f"{library.name} no longer exports {name}, see {export_list}"
-               for name in known if name not in names])
+    findings = ([f"{library.name} exports {name}, which is not in {export_list}"
+                 for name in names if name not in known]
+                + [f"{library.name} no longer exports {name}, see {export_list}"
+                   for name in known if name not in names])
+    if findings and path.exists() and (library.stat().st_mtime
+                                       < path.stat().st_mtime):
+        return [f"{library} was built before {export_list} was written and does "
+                "not agree with it: build it, then check again"]
+    return findings
 
 
 def check_library(library, export_list, fix):

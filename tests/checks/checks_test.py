@@ -5,6 +5,7 @@ A check that cannot fail is none, so each is shown a clean tree as well.
 """
 
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -166,6 +167,10 @@ class TreeTest(unittest.TestCase):
         found = "\n".join(checks.check_exports(build))
         self.assertIn("exports devrt::g(int), which is not in", found)
         self.assertIn("no longer exports devrt::f()", found)
+        # A library from before the list says nothing about the sources.
+        os.utime(build / "lib/libdevrt.so", (0, 0))
+        self.assert_names(checks.check_exports(build), "libdevrt.so was built "
+                          "before lib/devrt.symbols", "build it")
         self.compile_library("libdevrt.so", library)
 
         # The library of the conformance suite has a list of its own.
