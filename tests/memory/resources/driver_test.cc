@@ -175,13 +175,7 @@ TEST_F(DriverResourceTest, IsFoundAsMemoryOfItsDevice) {
 }
 
 TEST_F(DriverResourceTest, ALostDevicesBlocksGoBack) {
-  const auto r = Driver();
-  void* block = Must(r->Allocate(stream(), 64));
-  ASSERT_OK(CommitFault(stream(), FaultForm::kTrap));
-  dev().Synchronize().IgnoreError();
-  EXPECT_FALSE(r->Allocate(stream(), 64).ok());
-  EXPECT_OK(r->Deallocate(stream(), block, 64));
-  Reset("");
+  ExpectALostDevicesBlocksGoBack(*Driver());
 }
 
 // A use whose stream cannot be waited for: the block goes back all the same.

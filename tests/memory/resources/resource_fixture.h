@@ -64,6 +64,16 @@ class ResourceTest : public MtiaTest {
   static std::shared_ptr<MemoryResource> Raw() { return RawResource(dev()); }
   static StreamRef stream() { return DefaultStream(dev()); }
 
+  // Frees of a lost device succeed; it hands out nothing (2.5).
+  static void ExpectALostDevicesBlocksGoBack(MemoryResource& r) {
+    void* block = Must(r.Allocate(stream(), 64));
+    ASSERT_OK(CommitFault(stream(), FaultForm::kTrap));
+    dev().Synchronize().IgnoreError();
+    EXPECT_FALSE(r.Allocate(stream(), 64).ok());
+    EXPECT_OK(r.Deallocate(stream(), block, 64));
+    Reset("");
+  }
+
   // What each resource owes, whatever is behind it.
   static void ExpectBasics(MemoryResource& r) {
     EXPECT_EQ(Must(r.Allocate(stream(), 0)), nullptr) << "C102";

@@ -8,6 +8,7 @@
 
 #include "devrt/memory/internal/device_allocator.h"
 #include "tests/memory/resources/resource_fixture.h"
+#include "tests/support/spy_backend.h"
 
 namespace devrt {
 namespace {
@@ -104,21 +105,14 @@ TEST_F(RawResourceTest, NothingInsideHostFunctions) {
 }
 
 TEST_F(RawResourceTest, ALostDevicesBlocksGoBack) {
-  const auto r = Raw();
-  void* block = Must(r->Allocate(stream(), 64));
-  ASSERT_OK(CommitFault(stream(), FaultForm::kTrap));
-  dev().Synchronize().IgnoreError();
-  EXPECT_FALSE(r->Allocate(stream(), 64).ok());
-  EXPECT_OK(r->Deallocate(stream(), block, 64));
-  Reset("");
+  ExpectALostDevicesBlocksGoBack(*Raw());
 }
 
+// driver_test.cc has the one of a backend with it.
 TEST_F(RawResourceTest, TheDriversNeedsTheCapability) {
-  if (dev().backend().Has(DEVRT_CAP_ASYNC_ALLOC)) {
-    ExpectBasics(*Must(DriverResource(dev())));
-  } else {
-    EXPECT_STATUS(DriverResource(dev()), kUnimplemented, "ASYNC_ALLOC");
-  }
+  const Device without = testing::SpyBackend::Get().device(0);
+  ASSERT_FALSE(without.backend().Has(DEVRT_CAP_ASYNC_ALLOC));
+  EXPECT_STATUS(DriverResource(without), kUnimplemented, "ASYNC_ALLOC");
 }
 
 // ---- Private ones -----------------------------------------------------------
