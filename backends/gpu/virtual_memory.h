@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
+#include <mutex>
+#include <utility>
 #include <vector>
 
 #include "backends/gpu/backend.h"
@@ -238,7 +240,7 @@ devrt_status Backend<Api>::VmMap(void* address, uint64_t size,
 
 template <class Api>
 devrt_status Backend<Api>::VmUnmap(void* address, uint64_t size) {
-  const std::lock_guard<std::mutex> lock(peers_mutex_);
+  std::unique_lock<std::mutex> lock(peers_mutex_);
   char* const at = static_cast<char*>(address);
   uint32_t ordinal = 0;
   if (devrt_status error = VmCheckPart(at, size, &ordinal)) return error;
@@ -254,13 +256,20 @@ devrt_status Backend<Api>::VmUnmap(void* address, uint64_t size) {
                   "[%p, +%llu) is not made of whole mapped chunks", address,
                   static_cast<unsigned long long>(size));
   }
-  if (devrt_status error = TakeEnd(api_->UnmapChunks(address, size),
-                                   "unmapping", &devices_[ordinal])) {
-    return error;
-  }
-  for (auto i = begin; i != end; ++i) i->second->at = nullptr;
+  // The driver may wait for work here, and whoever asks what a pointer is may
+  // be what that work waits for.  Until then the chunks are mapped nowhere
+  // else.
+  const std::vector<std::pair<char* const, Chunk*>> leaving(begin, end);
   mapped_.erase(begin, end);
-  return nullptr;
+  lock.unlock();
+  devrt_status error = TakeEnd(api_->UnmapChunks(address, size), "unmapping",
+                               &devices_[ordinal]);
+  lock.lock();
+  if (error != nullptr) mapped_.insert(leaving.begin(), leaving.end());
+  for (const auto& [place, chunk] : leaving) {
+    if (error == nullptr) chunk->at = nullptr;
+  }
+  return error;
 }
 
 // What `device` may do with what is mapped of `peer`.
