@@ -177,6 +177,9 @@ PoolAnswer BlockPool::Allocate(StreamRef stream, const PoolRequest& request,
                                   : Best(request);
                ABSL_PREDICT_FALSE(block == nullptr)) {
       answer = PoolAnswer::kNoBlock;
+      if (IsSmall(request.size) && std::exchange(was_taken_from_, false)) {
+        ++turns_;
+      }
     } else {
       if (!HandOut(block, request, nullptr, all)) return false;
       *pointer = block->address();

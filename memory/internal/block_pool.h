@@ -176,9 +176,13 @@ class alignas(64) BlockPool {
   // Takes that one out if it still is as it was seen; pages are busy then.
   bool Take(const FreeSegment& segment) DEVRT_EXCLUDES(lock_);
   // Takes out a segment that is wholly free, fits, and whose block was released
-  // before what `taker` does next; nullptr if there is none.
-  Segment* TakeSegment(const PoolRequest& request, const Timeline* taker)
-      DEVRT_EXCLUDES(lock_);
+  // before what `taker` does next; nullptr if there is none.  With `room` for
+  // more a pool keeps its small ones while it is at work: one that kTurns times
+  // had to ask again after it was taken from, until it is asked kAsks times
+  // with no allocation in between.  Else threads that all allocate little would
+  // take one another's for ever.
+  Segment* TakeSegment(const PoolRequest& request, const Timeline* taker,
+                       bool room) DEVRT_EXCLUDES(lock_);
   // Lends a block to `stream` on the same condition; looks at kLooks blocks.
   PoolAnswer Lend(StreamRef stream, Timeline* taker, const PoolRequest& request,
                   void** pointer) DEVRT_EXCLUDES(lock_);
@@ -233,6 +237,11 @@ class alignas(64) BlockPool {
 
  private:
   static constexpr int kLooks = 8;
+  static constexpr uint32_t kAsks = 32;
+  static constexpr uint32_t kTurns = 8;
+
+  // Whether it is asked for a small segment while it is at work.
+  bool KeepsSmall() DEVRT_REQUIRES(lock_);
 
   // `all`: every lock is held, and counting cannot fail.  False: it is needed.
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool Count(Row row, const Change& change,
@@ -316,6 +325,11 @@ class alignas(64) BlockPool {
   int64_t live_ DEVRT_GUARDED_BY(lock_) = 0;
   int64_t pending_ DEVRT_GUARDED_BY(lock_) = 0;  // blocks of PendingFrees
   std::atomic<uint64_t> free_bytes_{0};          // changes under the lock
+  // See TakeSegment.
+  uint64_t asked_at_ DEVRT_GUARDED_BY(lock_) = 0;  // its clock then
+  uint32_t asks_ DEVRT_GUARDED_BY(lock_) = 0;      // since
+  uint32_t turns_ DEVRT_GUARDED_BY(lock_) = 0;     // taken from, asked again
+  bool was_taken_from_ DEVRT_GUARDED_BY(lock_) = false;
   DeviceRecord* const device_;
   Ledger* const ledger_;
   const uint32_t number_;

@@ -207,10 +207,19 @@ bool BlockPool::IsReleasedFor(const Block* block, const Timeline* taker) const {
   return taker->IsPast({timeline_, block->free.released});
 }
 
+bool BlockPool::KeepsSmall() {
+  if (turns_ < kTurns) return false;
+  if (std::exchange(asked_at_, clock_) != clock_) asks_ = 0;
+  if (++asks_ < kAsks) return true;
+  turns_ = 0;
+  return false;
+}
+
 Segment* BlockPool::TakeSegment(const PoolRequest& request,
-                                const Timeline* taker) {
+                                const Timeline* taker, bool room) {
   SpinLockHolder hold(&lock_);
   const bool small = IsSmall(request.size);
+  if (small && room && KeepsSmall()) return nullptr;
   Block* block = small ? small_.Best(kSmallSegment / kGranule)
                        : large_.Best(request.size, request.limit());
   for (int look = 0; block != nullptr && look < kLooks; ++look) {
@@ -219,6 +228,7 @@ Segment* BlockPool::TakeSegment(const PoolRequest& request,
     if (!segment->expandable() && block->bytes() == segment->bytes() &&
         IsReleasedFor(block, taker)) {
       TakeOut(segment);
+      was_taken_from_ = was_taken_from_ || small;
       return segment;
     }
     block = small ? small_.After(block) : large_.After(block);

@@ -167,7 +167,7 @@ class DeviceAllocator {
   absl::StatusOr<void*> SearchOwn(StreamRef stream, const PoolRequest& wanted,
                                   Segment* fresh);
   absl::StatusOr<void*> SearchOthers(StreamRef stream,
-                                     const PoolRequest& wanted, bool lend);
+                                     const PoolRequest& wanted, bool room);
   absl::StatusOr<void*> Grow(const MemoryRequest& request,
                              const PoolRequest& wanted);
   absl::StatusOr<void*> GrowPlainly(const MemoryRequest& request,

@@ -93,10 +93,13 @@ absl::StatusOr<void*> DeviceAllocator::SearchOwn(StreamRef stream,
 
 absl::StatusOr<void*> DeviceAllocator::SearchOthers(StreamRef stream,
                                                     const PoolRequest& wanted,
-                                                    bool lend) {
+                                                    bool room) {
   if (!hot_settings.cross_stream_reuse.load(std::memory_order_relaxed)) {
     return nullptr;
   }
+  // Small blocks are borrowed only where there is no room for more: whoever
+  // borrows comes this long way each time, and a small segment costs little.
+  const bool lend = !room || !IsSmall(wanted.size);
   const std::vector<BlockPool*> pools = Pools();
   BlockPool* const own = PoolOf(stream);
   Timeline* const taker = TimelineOf(stream);
@@ -110,7 +113,7 @@ absl::StatusOr<void*> DeviceAllocator::SearchOthers(StreamRef stream,
     Timeline* const timeline = pool->timeline();
     timeline->Poll(true);
     const Moves::Scope moves(&owner_->moves_);
-    if (Segment* segment = pool->TakeSegment(wanted, taker)) {
+    if (Segment* segment = pool->TakeSegment(wanted, taker, room)) {
       absl::StatusOr<void*> found = SearchOwn(stream, wanted, segment);
       if (!found.ok() || *found != nullptr) return found;
     }
@@ -128,14 +131,12 @@ absl::StatusOr<void*> DeviceAllocator::SearchOthers(StreamRef stream,
   return nullptr;
 }
 
-// Small blocks are borrowed only where there is no `room` for more: whoever
-// borrows comes this long way each time, and a small segment costs little.
 absl::StatusOr<void*> DeviceAllocator::Search(StreamRef stream,
                                               const PoolRequest& wanted,
                                               bool room) {
   absl::StatusOr<void*> found = SearchOwn(stream, wanted, nullptr);
   if (!found.ok() || *found != nullptr) return found;
-  return SearchOthers(stream, wanted, !room || !IsSmall(wanted.size));
+  return SearchOthers(stream, wanted, room);
 }
 
 absl::StatusOr<void*> DeviceAllocator::Grow(const MemoryRequest& request,

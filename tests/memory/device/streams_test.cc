@@ -2,6 +2,8 @@
 //
 // Blocks that several streams use: uses, pending frees, reuse between streams.
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -203,6 +205,47 @@ TEST_F(MemoryStreams, AnEventPassesABlockWithoutAHostWait) {
   EXPECT_EQ(New(b, 30 * kMiB), x);
   EXPECT_OK(FreeMemory(x));
   EXPECT_OK(gate.Set());
+}
+
+// Streams that allocate by turns do not take one another's segment for ever:
+// each has its own after some turns, until it rests or there is no room.
+TEST_F(MemoryStreams, AStreamAtWorkKeepsItsSmallSegment) {
+  Stream streams[] = {NewStream(), NewStream(), NewStream()};
+  char* last[3] = {};
+  for (int turn = 0; turn < 40; ++turn) {
+    for (int i = 0; i < 3; ++i) {
+      char* const now = New(streams[i], 512);
+      EXPECT_OK(FreeMemory(now));
+      if (turn >= 36) EXPECT_EQ(now, last[i]);
+      last[i] = now;
+    }
+  }
+  EXPECT_EQ(Read().segment.all.current, 3);
+  Stream other = NewStream();
+  std::vector<char*> blocks;
+  while (blocks.size() < 200 &&
+         (blocks.empty() || std::find(std::begin(last), std::end(last),
+                                      blocks.back()) == std::end(last))) {
+    blocks.push_back(New(other, 2048));
+    blocks.push_back(New(other, kMiB));
+  }
+  EXPECT_LT(blocks.size(), 200u) << "no stream that rests gave its segment up";
+  for (char* block : blocks) EXPECT_OK(FreeMemory(block));
+}
+
+TEST_F(MemoryStreams, WithoutRoomAStreamAtWorkKeepsNothing) {
+  Stream a = NewStream();
+  Stream b = NewStream();
+  for (int turn = 0; turn < 40; ++turn) {
+    for (const StreamRef stream : {a.ref(), b.ref()}) {
+      EXPECT_OK(FreeMemory(New(stream, 512)));
+    }
+  }
+  EXPECT_EQ(Read().segment.all.current, 2);
+  EXPECT_OK(SetMemoryFraction(dev(), 4.0 / 256));
+  Stream c = NewStream();
+  EXPECT_OK(FreeMemory(New(c, 512)));
+  EXPECT_EQ(Read().segment.all.current, 2);
 }
 
 // Of a segment that is in use a block is lent, and comes back when its
