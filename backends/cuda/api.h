@@ -38,6 +38,7 @@ class Api {
   static constexpr const char* kBackend = "cuda";
   static constexpr Error kSuccess = CUDA_SUCCESS;
   static constexpr Error kNotReady = CUDA_ERROR_NOT_READY;
+  static constexpr Error kInvalidValue = CUDA_ERROR_INVALID_VALUE;
   static constexpr Error kNotPermitted = CUDA_ERROR_NOT_PERMITTED;
   static constexpr Error kMapFailed = CUDA_ERROR_MAP_FAILED;
   static constexpr Error kContextIsDestroyed = CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -50,6 +51,7 @@ class Api {
   static constexpr uintptr_t kLastMagicStream = 2;
   static constexpr bool kHasVirtualMemory = true;
   static constexpr bool kHasPools = true;
+  static constexpr bool kHasCaptures = true;
 
   // The driver may read the source of a smaller copy at its submission; seen
   // below 32 KiB with driver 580.
@@ -227,6 +229,16 @@ class Api {
     const Error error = cuStreamGetFlags_(stream, &flags);
     *blocking = (flags & CU_STREAM_NON_BLOCKING) == 0;
     return error;
+  }
+  bool CanTellCaptures() const { return cuStreamIsCapturing_ != nullptr; }
+  // The legacy stream beside a blocking one that captures: its use would end
+  // in that capture.
+  Error IsCapturing(Stream stream, bool* capturing) const {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    const Error error = cuStreamIsCapturing_(stream, &status);
+    *capturing = error == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
+                 status != CU_STREAM_CAPTURE_STATUS_NONE;
+    return *capturing ? CUDA_SUCCESS : error;
   }
   using Callback = void (*)(Stream stream, Error error, void* arg);
   // Runs also after an error, with it.

@@ -29,6 +29,7 @@
 #include "backends/gpu/fresh_events.h"
 #include "backends/gpu/queue_window.h"
 #include "backends/gpu/tensor_args.h"
+#include "devrt/backends/abi/devrt_capture.h"
 #include "devrt/backends/abi/devrt_event_ipc.h"
 #include "devrt/backends/abi/devrt_plugin_helper.h"
 #include "devrt/backends/abi/devrt_probe.h"
@@ -85,6 +86,8 @@ class Backend {
   devrt_status stream_query(devrt_stream stream, uint32_t* done);
   devrt_status stream_sync(devrt_stream stream);
   devrt_status stream_native(devrt_stream stream, void** native);
+  // Where Api::kHasCaptures: devrt.capture/0.
+  devrt_status StreamIsCapturing(devrt_stream stream, uint32_t* yes);
   devrt_status stream_wait_event(devrt_stream stream, devrt_event event);
   devrt_status host_func(devrt_stream stream,
                          void (*fn)(void* arg, devrt_status error), void* arg);
@@ -293,6 +296,14 @@ class Backend {
   Error WithContext(const Stream& stream, Call call) {
     const ContextScope scope(*api_, stream.context);
     return scope.error() != Api::kSuccess ? scope.error() : call();
+  }
+  // Mapped memory, also of others in the process, is looked up in the current
+  // context, whichever the stream's is (decision 10).
+  template <typename Call>
+  Error CopyAnywhere(const Stream& stream, Call call) {
+    const Error error = call();
+    if (!Api::kHasVirtualMemory || error != Api::kInvalidValue) return error;
+    return WithContext(stream, call);
   }
   // A question.
   template <typename Call>

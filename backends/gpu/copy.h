@@ -34,7 +34,9 @@ devrt_status Backend<Api>::copy_async(devrt_stream handle, void* dst,
         return error;
       }
     }
-    return api_->Copy(dst, src, size, kind, stream->native);
+    return CopyAnywhere(*stream, [&] {
+      return api_->Copy(dst, src, size, kind, stream->native);
+    });
   });
 }
 
@@ -62,8 +64,10 @@ devrt_status Backend<Api>::copy_peer_async(devrt_stream handle, void* dst,
   if (devrt_status error = Enter(from, &from_context)) return error;
   Stream* const stream = Of(handle);
   return Submit(stream, "peer copy", [&] {
-    return api_->CopyPeer(dst, to_context, src, from_context, size,
-                          stream->native);
+    return CopyAnywhere(*stream, [&] {
+      return api_->CopyPeer(dst, to_context, src, from_context, size,
+                            stream->native);
+    });
   });
 }
 

@@ -186,6 +186,14 @@ const void* Backend<Api>::get_extension(const char* name) {
   if (std::strcmp(name, DEVRT_EVENT_IPC_EXTENSION) == 0) {
     return has(DEVRT_CAP_EVENT_IPC) ? &kEventIpc : nullptr;
   }
+  if constexpr (Api::kHasCaptures) {
+    static constexpr devrt_capture_v0 kCapture = {
+        sizeof(devrt_capture_v0), 0,
+        plugin::Thunk<&Backend::StreamIsCapturing>};
+    if (std::strcmp(name, DEVRT_CAPTURE_EXTENSION) == 0) {
+      return api_->CanTellCaptures() ? &kCapture : nullptr;
+    }
+  }
   if constexpr (Api::kHasVirtualMemory) {
     if (std::strcmp(name, DEVRT_VIRTUAL_MEMORY_EXTENSION) == 0) {
       return VirtualMemoryTable();

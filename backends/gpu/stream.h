@@ -190,6 +190,19 @@ devrt_status Backend<Api>::Adopt(Device* device, void* native,
   if (error == Api::kSuccess) {
     error = api_->ContextId(made->context, &made->context_id);
   }
+  if constexpr (Api::kHasCaptures) {
+    bool capturing = false;
+    if (error == Api::kSuccess && api_->CanTellCaptures()) {
+      error = api_->IsCapturing(made->native, &capturing);
+    }
+    // Its flags cannot be asked for without making the capture invalid.
+    if (error == Api::kSuccess && capturing) {
+      return Refuse(DEVRT_FAILED_PRECONDITION,
+                    "native stream %p of %s:%u is capturing: adopt it before "
+                    "the capture begins",
+                    native, Api::kBackend, device->ordinal);
+    }
+  }
   if (error == Api::kSuccess) {
     error = api_->IsBlocking(made->native, &made->blocking);
   }
@@ -276,6 +289,20 @@ devrt_status Backend<Api>::stream_sync(devrt_stream handle) {
 template <class Api>
 devrt_status Backend<Api>::stream_native(devrt_stream handle, void** native) {
   *native = reinterpret_cast<void*>(Of(handle)->native);
+  return nullptr;
+}
+
+template <class Api>
+devrt_status Backend<Api>::StreamIsCapturing(devrt_stream handle,
+                                             uint32_t* yes) {
+  const Stream& stream = *Of(handle);
+  bool capturing = false;
+  const Error error =
+      On(stream, [&] { return api_->IsCapturing(stream.native, &capturing); });
+  if (error != Api::kSuccess) {
+    return Take(error, "stream capture status", stream.device);
+  }
+  *yes = capturing ? 1 : 0;
   return nullptr;
 }
 

@@ -42,6 +42,7 @@ class Api {
   static constexpr const char* kBackend = "hip";
   static constexpr Error kSuccess = hipSuccess;
   static constexpr Error kNotReady = hipErrorNotReady;
+  static constexpr Error kInvalidValue = hipErrorInvalidValue;
   // CUDA's; HIP 5.2's header has no word for it.
   static constexpr Error kNotPermitted = static_cast<hipError_t>(800);
   static constexpr Error kMapFailed = hipErrorMapFailed;
@@ -53,6 +54,7 @@ class Api {
   // hipMallocAsync is marked beta, and what it owes peers is unstated (C65,
   // C79).
   static constexpr bool kHasPools = false;
+  static constexpr bool kHasCaptures = false;
   static constexpr uint64_t kEarlyReadBelow = 0;
 
   // What HIP leaves to its callers (semantics.md 1.15).

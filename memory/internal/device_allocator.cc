@@ -29,6 +29,8 @@ DeviceAllocator::DeviceAllocator(DeviceRecord* device, DeviceAllocator* owner)
           device, DEVRT_SUBALLOCATION_EXTENSION)),
       virtual_memory_(FindExtension<devrt_virtual_memory_v0>(
           device, DEVRT_VIRTUAL_MEMORY_EXTENSION)),
+      capture_(
+          FindExtension<devrt_capture_v0>(device, DEVRT_CAPTURE_EXTENSION)),
       pending_(&SettleBlock) {}
 
 DeviceAllocator* DeviceAllocator::Make(DeviceRecord* device) {
@@ -125,6 +127,20 @@ void DeviceAllocator::EndStream(StreamRef stream) {
 
 // ---- Allocation -------------------------------------------------------------
 
+namespace {
+
+absl::Status NoneInCapture(const MemoryRequest& request,
+                           const PoolRequest& wanted) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "AllocateMemory of ", wanted.requested, " bytes for stream ",
+      request.stream.id(), " of ", request.stream.device().name(),
+      ": the stream is capturing, nothing cached for it fits, and memory from "
+      "the driver would make the capture invalid; allocate and free as much on "
+      "this stream before the capture begins"));
+}
+
+}  // namespace
+
 absl::StatusOr<void*> DeviceAllocator::Allocate(const MemoryRequest& request) {
   PoolRequest wanted;
   wanted.size = hot_settings.SizeOf(request.bytes);
@@ -165,15 +181,28 @@ inline absl::StatusOr<void*> DeviceAllocator::HandedOut(
   return pointer;
 }
 
+absl::StatusOr<bool> DeviceAllocator::IsCapturing(StreamRef stream) const {
+  const devrt_stream handle =
+      stream.record()->handle.load(std::memory_order_acquire);
+  // Of a default stream that nobody has used yet there is none.
+  if (capture_.table == nullptr || handle == nullptr) return false;
+  uint32_t yes = 0;
+  const devrt_status error =
+      capture_.table->stream_is_capturing(capture_.self, handle, &yes);
+  if (error != nullptr) return TakeError(device_, error, "AllocateMemory");
+  return yes != 0;
+}
+
 absl::StatusOr<void*> DeviceAllocator::AllocateSlowly(
     const MemoryRequest& request, PoolRequest wanted, PoolAnswer answer) {
+  DEVRT_ASSIGN_OR_RETURN(const bool capturing, IsCapturing(request.stream));
   void* pointer = nullptr;
   for (;;) {
     switch (answer) {
       case PoolAnswer::kDone:
         return HandedOut(request, wanted, pointer);
       case PoolAnswer::kPending:
-        pending_.Poll(kPollsOnAllocation);
+        if (!capturing) pending_.Poll(kPollsOnAllocation);
         wanted.polled = true;
         break;
       case PoolAnswer::kMoved: {
@@ -184,6 +213,7 @@ absl::StatusOr<void*> DeviceAllocator::AllocateSlowly(
       }
       case PoolAnswer::kNoBlock: {
         wanted.polled = true;
+        if (capturing) return NoneInCapture(request, wanted);
         absl::StatusOr<void*> found = Recover(request, wanted);
         if (!found.ok()) return found;
         return HandedOut(request, wanted, *found);

@@ -48,6 +48,10 @@
 // it was taken and before its program has it, and taken back while it is
 // kClosing.
 //
+// Captures (devrt.capture/0): a stream that another library captures is served
+// from what its pool has.  Questions to the driver, and memory from it, would
+// make the capture invalid.
+//
 // Quarantine (2.5): frees are bookkeeping, nothing is handed out, segments are
 // kept for ever.  Shutdown: cached segments go back in the release hook; live
 // blocks stand in its way (C98).  What streams still use then, and all of a
@@ -71,6 +75,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "devrt/backends/abi/devrt_capture.h"
 #include "devrt/backends/abi/devrt_suballocation.h"
 #include "devrt/backends/abi/devrt_virtual_memory.h"
 #include "devrt/memory/device_memory.h"
@@ -156,6 +161,7 @@ class DeviceAllocator {
   bool Revive();
   absl::StatusOr<void*> AllocateSlowly(const MemoryRequest& request,
                                        PoolRequest wanted, PoolAnswer answer);
+  absl::StatusOr<bool> IsCapturing(StreamRef stream) const;
   absl::StatusOr<void*> HandedOut(const MemoryRequest& request,
                                   const PoolRequest& wanted, void* pointer);
 
@@ -225,6 +231,7 @@ class DeviceAllocator {
   std::atomic<uint64_t> total_{0};  // bytes of the device; 0: not known yet
   ExtensionOf<devrt_suballocation_v0> suballocation_;
   ExtensionOf<devrt_virtual_memory_v0> virtual_memory_;
+  ExtensionOf<devrt_capture_v0> capture_;
   static constexpr uint64_t kUnknown = UINT64_MAX;
   std::atomic<uint64_t> granularity_{kUnknown};
   std::atomic<bool> said_no_addresses_{false};

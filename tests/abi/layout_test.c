@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "devrt/backends/abi/devrt_capture.h"
 #include "devrt/backends/abi/devrt_event_ipc.h"
 #include "devrt/backends/abi/devrt_launch.h"
 #include "devrt/backends/abi/devrt_plugin.h"

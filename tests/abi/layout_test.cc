@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "devrt/backends/abi/devrt_capture.h"
 #include "devrt/backends/abi/devrt_event_ipc.h"
 #include "devrt/backends/abi/devrt_launch.h"
 #include "devrt/backends/abi/devrt_plugin.h"

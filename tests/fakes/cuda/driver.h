@@ -57,6 +57,7 @@ struct CUstream_st {
   int priority = 0;
   // With bare_records or early_reads: behind all but records.
   devrt_event last_work = nullptr;
+  std::atomic<CUstreamCaptureStatus> capture{CU_STREAM_CAPTURE_STATUS_NONE};
 };
 
 struct CUevent_st {
@@ -133,10 +134,16 @@ CUresult Resolve(const char* call, CUstream stream, Target* target);
 // Behind every submission that is no record; gives `result` back.
 CUresult Submitted(const Target& target, CUresult result);
 
+// ---- Captures ---------------------------------------------------------------
+
+// In a call that a capture does not survive: while there is one, the code.
+CUresult BreakCaptures();
+
 // ---- Virtual memory ---------------------------------------------------------
 
-// Whether `ptr` is mapped, but its device has no access yet.
-bool IsClosed(const void* ptr);
+// kClosed: its device has no access yet.
+enum class Mapped { kNot, kClosed, kOpen };
+Mapped StateOf(const void* ptr);
 
 // ---- Memory pools -----------------------------------------------------------
 

@@ -86,9 +86,18 @@ CUresult Copy(const char* name, void* dst, const void* src, size_t size,
   error = Resolve(name, stream, &target);
   if (error != CUDA_SUCCESS) return error;
   const uint32_t device = target.context->device;
-  if (IsClosed(dst) || IsClosed(src) || IsForbidden(dst, device) ||
-      IsForbidden(src, device)) {
-    return CUDA_ERROR_INVALID_VALUE;
+  for (const void* const ptr : {const_cast<const void*>(dst), src}) {
+    const Mapped mapped = StateOf(ptr);
+    if (mapped == Mapped::kClosed || IsForbidden(ptr, device)) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    // Looked up in the current context, not in the stream's, as measured; the
+    // driver takes some of them all the same.
+    const Stack& stack = ContextStack();
+    if (mapped == Mapped::kOpen &&
+        (stack.empty() || stack.back() != target.context)) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
   }
   const devrt_pointer_info_v0 to = LookUp(dst), from = LookUp(src);
   if (((sides & kDeviceDst) != 0 && IsPageable(to)) ||
@@ -119,7 +128,8 @@ using devrt::fake::engine::LookUp;
 
 CUresult cuMemAlloc(CUdeviceptr* ptr, size_t size) {
   uint32_t device = 0;
-  const CUresult error = EnterWithContext("cuMemAlloc", &device);
+  CUresult error = EnterWithContext("cuMemAlloc", &device);
+  if (error == CUDA_SUCCESS) error = BreakCaptures();
   if (error != CUDA_SUCCESS) return error;
   if (size == 0) return CUDA_ERROR_INVALID_VALUE;
   void* made = nullptr;
@@ -129,7 +139,8 @@ CUresult cuMemAlloc(CUdeviceptr* ptr, size_t size) {
 }
 
 CUresult cuMemFree(CUdeviceptr ptr) {
-  const CUresult error = Enter("cuMemFree");
+  CUresult error = Enter("cuMemFree");
+  if (error == CUDA_SUCCESS) error = BreakCaptures();
   if (error != CUDA_SUCCESS || ptr == 0) return error;
   devrt_pointer_info_v0 info;
   if (!IsBase(Pointer(ptr), DEVRT_POINTER_DEVICE, &info)) {
@@ -141,7 +152,8 @@ CUresult cuMemFree(CUdeviceptr ptr) {
 
 CUresult cuMemHostAlloc(void** ptr, size_t size, unsigned flags) {
   uint32_t device = 0;
-  const CUresult error = EnterWithContext("cuMemHostAlloc", &device);
+  CUresult error = EnterWithContext("cuMemHostAlloc", &device);
+  if (error == CUDA_SUCCESS) error = BreakCaptures();
   if (error != CUDA_SUCCESS) return error;
   if (flags != CU_MEMHOSTALLOC_PORTABLE) {
     Die("cuMemHostAlloc: flags %u are not known here", flags);
@@ -271,7 +283,7 @@ CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t size,
   Target target;
   error = Resolve("cuMemsetD8Async", stream, &target);
   if (error != CUDA_SUCCESS) return error;
-  if (IsClosed(Pointer(dst)) ||
+  if (StateOf(Pointer(dst)) == Mapped::kClosed ||
       IsForbidden(Pointer(dst), target.context->device)) {
     return CUDA_ERROR_INVALID_VALUE;
   }

@@ -66,6 +66,10 @@ CUresult Resolve(const char* call, CUstream stream, Target* target) {
 }
 
 CUresult Submitted(const Target& target, CUresult result) {
+  if (target.own != nullptr &&
+      target.own->capture != CU_STREAM_CAPTURE_STATUS_NONE) {
+    Die("work in a capture is not known here");
+  }
   if (result != CUDA_SUCCESS || target.own == nullptr ||
       target.own->last_work == nullptr) {
     return result;
@@ -131,6 +135,7 @@ CUresult cuStreamDestroy(CUstream stream) {
 CUresult cuStreamQuery(CUstream stream) {
   Target target;
   CUresult error = EnterWith("cuStreamQuery", stream, &target, kInCallback);
+  if (error == CUDA_SUCCESS) error = BreakCaptures();
   if (error != CUDA_SUCCESS) return error;
   uint32_t done = 0;
   error = SeesOnlyWork(target.own)
@@ -141,7 +146,8 @@ CUresult cuStreamQuery(CUstream stream) {
 
 CUresult cuStreamSynchronize(CUstream stream) {
   Target target;
-  const CUresult error = EnterWith("cuStreamSynchronize", stream, &target);
+  CUresult error = EnterWith("cuStreamSynchronize", stream, &target);
+  if (error == CUDA_SUCCESS) error = BreakCaptures();
   if (error != CUDA_SUCCESS) return error;
   return SeesOnlyWork(target.own)
              ? Sim<&devrt_ops_v0::event_sync>(target.own->last_work)
@@ -183,7 +189,11 @@ CUresult cuStreamGetPriority(CUstream stream, int* priority) {
 
 CUresult cuStreamGetFlags(CUstream stream, unsigned* flags) {
   Target target;
-  const CUresult error = EnterWith("cuStreamGetFlags", stream, &target);
+  CUresult error = EnterWith("cuStreamGetFlags", stream, &target);
+  if (error == CUDA_SUCCESS && target.own != nullptr &&
+      target.own->capture != CU_STREAM_CAPTURE_STATUS_NONE) {
+    error = BreakCaptures();
+  }
   if (error != CUDA_SUCCESS) return error;
   *flags = target.own != nullptr ? target.own->flags : 0;
   return CUDA_SUCCESS;
@@ -261,7 +271,8 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
 }
 
 CUresult cuEventQuery(CUevent event) {
-  const CUresult error = EnterWith("cuEventQuery", event, kInCallback);
+  CUresult error = EnterWith("cuEventQuery", event, kInCallback);
+  if (error == CUDA_SUCCESS) error = BreakCaptures();
   if (error != CUDA_SUCCESS) return error;
   uint32_t done = 0;
   const CUresult result = Sim<&devrt_ops_v0::event_query>(event->sim, &done);

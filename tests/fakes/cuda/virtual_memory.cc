@@ -50,13 +50,14 @@ std::map<CUdeviceptr, Mapping>& Mappings() {
 
 }  // namespace
 
-bool IsClosed(const void* ptr) {
+Mapped StateOf(const void* ptr) {
   const std::lock_guard<std::mutex> lock(g_mutex);
   const auto address = reinterpret_cast<CUdeviceptr>(ptr);
   auto found = Mappings().upper_bound(address);
-  if (found == Mappings().begin()) return false;
+  if (found == Mappings().begin()) return Mapped::kNot;
   --found;
-  return address - found->first < found->second.size && !found->second.open;
+  if (address - found->first >= found->second.size) return Mapped::kNot;
+  return found->second.open ? Mapped::kOpen : Mapped::kClosed;
 }
 
 }  // namespace devrt::fake

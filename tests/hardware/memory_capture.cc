@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Streams that another library captures into a graph: the allocator asks the
+// driver for nothing then (interop.md, rule 20).
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "devrt/memory/devrt_memory.h"
+#include "tests/hardware/driver.h"
+#include "tests/hardware/memory_test.h"
+
+namespace devrt::hardware {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class MemoryCapture : public MemoryTest {
+ protected:
+  void SetUp() override {
+    MemoryTest::SetUp();
+    if (BackendName() != "cuda") GTEST_SKIP() << "captures are CUDA's";
+  }
+};
+
+// In global mode, the strictest one.
+class Capture {
+ public:
+  explicit Capture(StreamRef stream)
+      : stream_(static_cast<CUstream>(Must(stream.Native()))) {
+    DRIVER_OK(DRIVER_CALL(cuStreamBeginCapture)(stream_,
+                                                CU_STREAM_CAPTURE_MODE_GLOBAL));
+  }
+  CUstream native() const { return stream_; }
+  // Whether nothing has made it invalid.
+  bool End() {
+    CUgraph graph = nullptr;
+    const CUresult error = DRIVER_CALL(cuStreamEndCapture)(stream_, &graph);
+    if (error == CUDA_SUCCESS && graph != nullptr) {
+      DRIVER_OK(DRIVER_CALL(cuGraphDestroy)(graph));
+    }
+    return error == CUDA_SUCCESS;
+  }
+
+ private:
+  const CUstream stream_;
+};
+
+TEST_F(MemoryCapture, IsServedFromTheCache) {
+  const Stream stream = NewStream();
+  char* const before = New(stream, 3 * kMiB);
+  ASSERT_OK(FreeMemory(before));
+  Capture capture(stream);
+  char* const within = New(stream, 3 * kMiB);
+  EXPECT_EQ(within, before);
+  EXPECT_OK(FreeMemory(within));
+  EXPECT_TRUE(capture.End());
+}
+
+TEST_F(MemoryCapture, GetsNothingFromTheDriver) {
+  const Stream stream = NewStream();
+  Capture capture(stream);
+  for (const uint64_t bytes : {uint64_t{512}, 3 * kMiB, 64 * kMiB}) {
+    EXPECT_THAT(AllocateMemory(stream, bytes),
+                testing::StatusIs(absl::StatusCode::kFailedPrecondition,
+                                  AllOf(HasSubstr("capturing"),
+                                        HasSubstr(std::to_string(bytes)))));
+  }
+  void* block = nullptr;
+  EXPECT_EQ(devrt_memory_alloc_v0("cuda:0", 3 * kMiB, capture.native(), &block),
+            DEVRT_FAILED_PRECONDITION);
+  EXPECT_EQ(block, nullptr);
+  EXPECT_THAT(devrt_memory_last_error_v0(), HasSubstr("capturing"));
+  EXPECT_EQ(Read().reserved_bytes.all.current, 0);
+  EXPECT_EQ(Read().num_ooms, 0);
+  EXPECT_TRUE(capture.End());
+  char* const behind = New(stream, 3 * kMiB);
+  EXPECT_OK(FreeMemory(behind));
+  ASSERT_EQ(devrt_memory_stream_ends_v0("cuda:0", capture.native()), 0);
+}
+
+// Whether another stream is through with a block is a question to the driver.
+TEST_F(MemoryCapture, AsksTheDriverNothing) {
+  constexpr uint64_t kWhole = 32 * kMiB;  // a segment of its own
+  const Stream stream = NewStream();
+  const Stream stuck = NewStream();
+  Gate gate(dev());
+  gate.Hold(stuck);
+  char* const held = New(stream, kWhole);
+  ASSERT_OK(RecordStream(held, stuck));
+  ASSERT_OK(FreeMemory(held));
+  Capture capture(stream);
+  EXPECT_THAT(AllocateMemory(stream, kWhole),
+              testing::StatusIs(absl::StatusCode::kFailedPrecondition,
+                                HasSubstr("capturing")));
+  EXPECT_TRUE(capture.End());
+  EXPECT_TRUE(gate.Holds());
+  gate.Release();
+}
+
+}  // namespace
+}  // namespace devrt::hardware
