@@ -216,7 +216,9 @@ TEST_F(MemoryStreams, AStreamAtWorkKeepsItsSmallSegment) {
     for (int i = 0; i < 3; ++i) {
       char* const now = New(streams[i], 512);
       EXPECT_OK(FreeMemory(now));
-      if (turn >= 36) EXPECT_EQ(now, last[i]);
+      if (turn >= 36) {
+        EXPECT_EQ(now, last[i]);
+      }
       last[i] = now;
     }
   }
