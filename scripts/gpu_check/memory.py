@@ -2,12 +2,16 @@
 """The allocators: the seed's tests, a soak, and figures beside c10's."""
 
 import pathlib
+import re
+import sys
 
 from gpu_check import c10
 from gpu_check.rows import google_test, run_google_benchmark, run_soak
 from gpu_check.runner import FAILED, PASSED, SKIPPED, Skip
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+TORCH_ALLOCATOR = ROOT / "tests/hardware/torch_allocator.py"
+SHIM = "memory/torch/libdevrt_torch.so"
 PROGRAMS = ["memory_bench", "memory_threads_bench", "pinned_bench",
             "traces_bench", "async_alloc_bench"]
 FILES = [f"bench/{name}" for name in PROGRAMS]
@@ -45,6 +49,27 @@ ASYNC = [("512 B", "Pair/512"), ("1 MiB", "Pair/1048576"),
 
 def tests(check, options):
     google_test(check, "memory_tests", 60)
+    torch_allocator(check, options)
+
+
+def torch_allocator(check, options):
+    """PyTorch on devrt's memory: a line for each scene."""
+    if options.simulated:
+        check.add(check.part, SKIPPED, "PyTorch needs a real driver")
+        return
+    command = check.run(
+        [sys.executable, TORCH_ALLOCATOR, check.path(SHIM),
+         check.path("lib/libdevrt.so.0")], 500)
+    scenes = re.findall(r"^(passed|FAILED) (\w+): ", command.output, re.MULTILINE)
+    failed = [name for outcome, name in scenes if outcome == "FAILED"]
+    if command.code == 77:
+        check.add(check.part, SKIPPED, f"PyTorch: {command.tail}")
+    elif command.code != 0 or not scenes or failed:
+        check.add(check.part, FAILED, "PyTorch's allocator: "
+                  f"{', '.join(failed) or command.ending}")
+    else:
+        check.add(check.part, PASSED, f"PyTorch's allocator: {len(scenes)} "
+                  "scenes")
 
 
 def soak(check, options):

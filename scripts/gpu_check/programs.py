@@ -17,6 +17,7 @@ NEEDED = [
     "lib/devrt/libdevrt_cuda.so",
     "lib/devrt/libdevrt_mtia.so",
     "lib/libdevrt.so.0",
+    memory.SHIM,
     "tests/hardware/bad_input",
     "tests/hardware/context_audit",
     "tests/hardware/dead_stream_program",
