@@ -47,7 +47,7 @@ std::unique_ptr<Backend> Backend::Open(const devrt_host_v0* host,
     g_engine = new Engine();
     g_threads = new HostThreads();
     g_engine->Start(config);
-    g_threads->Configure(config.baton, config.pin, config.watchdog);
+    g_threads->Configure(config.baton, config.pins(), config.watchdog);
     return backend;
   }
   // Opened again: the machine of before is gone.

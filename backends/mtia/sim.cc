@@ -34,7 +34,7 @@ devrt_status Restart(Call* call, const Config& config, const ChoiceLog* log) {
   }
   const bool was_threaded = engine->threaded;
   if (devrt_status error = engine->Reset(config, log)) return error;
-  g_threads->Reset(me, config.baton, config.pin, config.watchdog);
+  g_threads->Reset(me, config.baton, config.pins(), config.watchdog);
   if (!was_threaded && engine->threaded) engine->mutex.lock();
   if (was_threaded && !engine->threaded) engine->mutex.unlock();
   return nullptr;

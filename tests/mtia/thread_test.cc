@@ -302,5 +302,19 @@ TEST_F(Threads, AffinityIsRestored) {
   EXPECT_TRUE(CPU_EQUAL(&before, &after));
 }
 
+// One core is for the baton: in threaded mode threads have all of theirs.
+TEST_F(Threads, ThreadedModePinsNobody) {
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  Reset("mode=threaded");
+  NewStream();
+  Run(3, [&before](int) {
+    Sync(NewStream());
+    cpu_set_t inside;
+    ASSERT_EQ(sched_getaffinity(0, sizeof inside, &inside), 0);
+    EXPECT_TRUE(CPU_EQUAL(&before, &inside));
+  });
+}
+
 }  // namespace
 }  // namespace devrt::test
