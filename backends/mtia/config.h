@@ -62,8 +62,8 @@ struct Config {
   // looks whether any other could still act (README.md, "Waiting in vain"), a
   // host function is left behind, and the baton is taken from a busy thread.
   uint64_t watchdog = 2'000'000'000;
-  bool baton = true;               // on | off: several host threads
-  bool pin = true;                 // on | off: one core under the baton
+  bool baton = true;  // on | off: several host threads
+  bool pin = true;    // on | off: one core under the baton
   bool pins() const { return pin && mode == Mode::kVirtual; }
   uint64_t step_limit = 0;         // 0: none; livelock report beyond
   int32_t priority_greatest = -5;  // priorities=-5..0
