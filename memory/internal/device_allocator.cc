@@ -185,7 +185,9 @@ absl::StatusOr<bool> DeviceAllocator::IsCapturing(StreamRef stream) const {
   const devrt_stream handle =
       stream.record()->handle.load(std::memory_order_acquire);
   // Of a default stream that nobody has used yet there is none.
-  if (capture_.table == nullptr || handle == nullptr) return false;
+  if (capture_.table == nullptr || handle == nullptr || !IsOpen(device_)) {
+    return false;
+  }
   uint32_t yes = 0;
   const devrt_status error =
       capture_.table->stream_is_capturing(capture_.self, handle, &yes);
@@ -195,16 +197,18 @@ absl::StatusOr<bool> DeviceAllocator::IsCapturing(StreamRef stream) const {
 
 absl::StatusOr<void*> DeviceAllocator::AllocateSlowly(
     const MemoryRequest& request, PoolRequest wanted, PoolAnswer answer) {
-  DEVRT_ASSIGN_OR_RETURN(const bool capturing, IsCapturing(request.stream));
   void* pointer = nullptr;
   for (;;) {
     switch (answer) {
       case PoolAnswer::kDone:
         return HandedOut(request, wanted, pointer);
-      case PoolAnswer::kPending:
+      case PoolAnswer::kPending: {
+        DEVRT_ASSIGN_OR_RETURN(const bool capturing,
+                               IsCapturing(request.stream));
         if (!capturing) pending_.Poll(kPollsOnAllocation);
         wanted.polled = true;
         break;
+      }
       case PoolAnswer::kMoved: {
         const absl::Status stale =
             CheckStream(request.stream, "AllocateMemory");
@@ -213,6 +217,8 @@ absl::StatusOr<void*> DeviceAllocator::AllocateSlowly(
       }
       case PoolAnswer::kNoBlock: {
         wanted.polled = true;
+        DEVRT_ASSIGN_OR_RETURN(const bool capturing,
+                               IsCapturing(request.stream));
         if (capturing) return NoneInCapture(request, wanted);
         absl::StatusOr<void*> found = Recover(request, wanted);
         if (!found.ok()) return found;
