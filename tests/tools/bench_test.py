@@ -67,6 +67,15 @@ class Bench(ToolTest):
             self.assertIsNone(traces[name]["call_ns"])
             self.assertIn("64 MiB", traces[name]["note"])
 
+    # One thread's blocks fit, those of 16 do not.
+    def test_no_room_for_threads(self):
+        rows, _, _ = self.bench(DEVRT_MTIA="memory=36MiB,mode=threaded")
+        self.assertGreater(rows["mixed_64"]["value"], 0)
+        self.assertGreater(rows["threads_16"]["value"], 0)
+        self.assertIsNone(rows["threads_16_mixed"]["value"])
+        self.assertIsNone(rows["threads_16_mixed"]["met"])
+        self.assertIn("36 MiB", rows["threads_16_mixed"]["note"])
+
     def test_text(self):
         text = self.run_tool("bench", "memory", "--quick").stdout
         self.assertIn("mtia:0", text)

@@ -168,45 +168,60 @@ class Measurement {
 
   // Each on a stream of its own, beside one alone.
   absl::Status Threads() {
-    std::vector<Stream> streams;
-    std::vector<bench::CachedMemory> memories;
-    for (int i = 0; i < kThreads; ++i) {
-      DEVRT_ASSIGN_OR_RETURN(Stream stream, Stream::Create(device_));
-      streams.push_back(std::move(stream));
-      memories.emplace_back(streams.back());
-    }
-    {
-      std::vector<std::unique_ptr<bench::Pair<bench::CachedMemory>>> pairs;
-      std::vector<std::unique_ptr<bench::Mixed<bench::CachedMemory>>> mixed;
-      for (bench::CachedMemory& memory : memories) {
-        pairs.push_back(
-            std::make_unique<bench::Pair<bench::CachedMemory>>(&memory, 512));
-        mixed.push_back(
-            std::make_unique<bench::Mixed<bench::CachedMemory>>(&memory));
-      }
-      AddThreads("threads_16", "16 threads beside one, 512 B", pairs);
-      AddThreads("threads_16_mixed", "16 threads beside one, mixed sizes",
-                 mixed);
-    }
-    for (const bench::CachedMemory& memory : memories) {
-      DEVRT_RETURN_IF_ERROR(memory.error());
-    }
-    return absl::OkStatus();
+    DEVRT_RETURN_IF_ERROR(RunThreads<bench::Pair<bench::CachedMemory>>(
+        "threads_16", "16 threads beside one, 512 B", 512));
+    return RunThreads<bench::Mixed<bench::CachedMemory>>(
+        "threads_16_mixed", "16 threads beside one, mixed sizes");
   }
-  template <typename Body>
-  void AddThreads(const char* name, const char* text,
-                  const std::vector<std::unique_ptr<Body>>& owners) {
-    std::vector<Body*> bodies;
-    for (const auto& owner : owners) bodies.push_back(owner.get());
+  template <typename Body, typename... Arguments>
+  absl::Status RunThreads(const char* name, const char* text,
+                          Arguments... arguments) {
+    DEVRT_ASSIGN_OR_RETURN(const std::vector<Stream> streams,
+                           CreateStreams(kThreads));
+    std::vector<bench::CachedMemory> memories(streams.begin(), streams.end());
     MemoryFigure* const row = Add(name, text, "x", 8);
     row->at_least = true;
-    const double one = RateOf<Body>({bodies[0]}, effort_);
-    row->value = RateOf(bodies, effort_) / one;
+    {
+      std::vector<std::unique_ptr<Body>> owners;
+      std::vector<Body*> bodies;
+      for (bench::CachedMemory& memory : memories) {
+        owners.push_back(std::make_unique<Body>(&memory, arguments...));
+        bodies.push_back(owners.back().get());
+      }
+      const double one = RateOf<Body>({bodies[0]}, effort_);
+      row->value = RateOf(bodies, effort_) / one;
+    }
     if (figures_.processors < kThreads) {
       row->judged = false;
       row->note = absl::StrFormat("not judged: %s here",
                                   Counted(figures_.processors, "processor"));
     }
+    const absl::Status error = ErrorOf(memories);
+    if (!absl::IsResourceExhausted(error)) return error;
+    row->value.reset();
+    DEVRT_ASSIGN_OR_RETURN(row->note, NotEnoughMemory());
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<Stream>> CreateStreams(size_t count) const {
+    std::vector<Stream> streams;
+    for (size_t i = 0; i < count; ++i) {
+      DEVRT_ASSIGN_OR_RETURN(Stream stream, Stream::Create(device_));
+      streams.push_back(std::move(stream));
+    }
+    return streams;
+  }
+  static absl::Status ErrorOf(
+      const std::vector<bench::CachedMemory>& memories) {
+    for (const bench::CachedMemory& memory : memories) {
+      DEVRT_RETURN_IF_ERROR(memory.error());
+    }
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::string> NotEnoughMemory() const {
+    DEVRT_ASSIGN_OR_RETURN(const MemoryInfo memory, device_.GetMemoryInfo());
+    return absl::StrFormat("not enough memory: the device has %s",
+                           FormatBytes(memory.total_bytes));
   }
 
   absl::Status Streams() {
@@ -269,32 +284,20 @@ class Measurement {
     TraceFigure figure;
     figure.name = trace.name;
     figure.calls = trace.count;
-    std::vector<Stream> streams;
-    std::vector<bench::CachedMemory> memories;
-    for (size_t i = 0; i < trace.streams; ++i) {
-      DEVRT_ASSIGN_OR_RETURN(Stream stream, Stream::Create(device_));
-      streams.push_back(std::move(stream));
-      memories.emplace_back(streams.back());
-    }
-    const auto first_error = [&memories] {
-      for (const bench::CachedMemory& memory : memories) {
-        if (!memory.error().ok()) return memory.error();
-      }
-      return absl::OkStatus();
-    };
+    DEVRT_ASSIGN_OR_RETURN(const std::vector<Stream> streams,
+                           CreateStreams(trace.streams));
+    std::vector<bench::CachedMemory> memories(streams.begin(), streams.end());
     bench::TracePlayer player(&memories, trace.calls, trace.count,
                               trace.blocks);
     DEVRT_RETURN_IF_ERROR(EmptyCache(device_));
     ResetPeakMemoryStatistics(device_);
     player.Once();  // fills the cache
     const MemoryStatistics cold = GetMemoryStatistics(device_);
-    if (absl::IsResourceExhausted(first_error())) {
-      DEVRT_ASSIGN_OR_RETURN(const MemoryInfo memory, device_.GetMemoryInfo());
-      figure.note = absl::StrFormat("not enough memory: the device has %s",
-                                    FormatBytes(memory.total_bytes));
+    if (absl::IsResourceExhausted(ErrorOf(memories))) {
+      DEVRT_ASSIGN_OR_RETURN(figure.note, NotEnoughMemory());
     } else {
       figure.ns = Time(&player) / static_cast<double>(trace.count);
-      DEVRT_RETURN_IF_ERROR(first_error());
+      DEVRT_RETURN_IF_ERROR(ErrorOf(memories));
       figure.reserved = static_cast<uint64_t>(cold.reserved_bytes.all.peak);
       figure.allocated = static_cast<uint64_t>(cold.allocated_bytes.all.peak);
       figure.segments = static_cast<uint64_t>(cold.segment.all.peak);
