@@ -88,15 +88,19 @@ class MemoryTest : public ::testing::Test {
 };
 
 // Holds streams by kernels that spin until Release; for some seconds at most,
-// so that a call which waits for them is a failure and not a hang.
+// so that a call which waits for them is a failure and not a hang.  Closed
+// again by the next Hold.
 class Gate {
  public:
-  explicit Gate(Device device) : flag_(Must(Flag::Create(device))) {}
+  explicit Gate(Device device)
+      : device_(device), flag_(Must(Flag::Create(device))) {}
   ~Gate() { Release(); }
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
 
   void Hold(StreamRef stream) {
+    if (is_open_) flag_ = Must(Flag::Create(device_));
+    is_open_ = false;
     Must(flag_.WaitOn(stream, kMost));
     held_.push_back(stream);
   }
@@ -112,11 +116,14 @@ class Gate {
     EXPECT_OK(flag_.Set());
     for (const StreamRef stream : held_) EXPECT_OK(stream.Synchronize());
     held_.clear();
+    is_open_ = true;
   }
 
  private:
   static constexpr uint64_t kMost = 10'000'000'000;
+  const Device device_;
   Flag flag_;
+  bool is_open_ = false;
   std::vector<StreamRef> held_;
 };
 

@@ -24,7 +24,7 @@ namespace devrt::soak {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr int kFailed = 1, kUsage = 2, kNothingThere = 77;
+constexpr int kFailed = 1, kNothingThere = 77;
 
 // Lets the threads work until somebody asks for silence between their rounds.
 class Rounds {

@@ -32,11 +32,13 @@ void LetOthersRun(const std::function<bool()>& done) {
 // ---- What is under way ------------------------------------------------------
 
 std::atomic<bool> g_is_settling{false};
+std::atomic<bool> g_is_seen{false};
 std::atomic<bool> g_is_settled{false};
 std::atomic<bool> g_is_back{false};
 
 void SettleSlowly(void*) {
   g_is_settling = true;
+  while (!g_is_seen) sched_yield();
   LetOthersRun([] { return g_is_back.load(); });
   g_is_settled = true;
 }
@@ -62,6 +64,7 @@ TEST_F(MemoryRoom, WhatAnotherThreadSettlesIsWaitedFor) {
   std::thread other([&] { pending.Poll(SIZE_MAX); });
   while (!g_is_settling) sched_yield();
   EXPECT_FALSE(pending.empty());
+  g_is_seen = true;
   pending.WaitForAll();
   EXPECT_TRUE(g_is_settled);
   g_is_back = true;
