@@ -15,6 +15,12 @@
 #ifndef DEVRT_DEVRT_H_
 #define DEVRT_DEVRT_H_
 
+#include "devrt/arrays/array.h"
+#include "devrt/arrays/copy.h"
+#include "devrt/arrays/dtype.h"
+#include "devrt/arrays/operations.h"
+#include "devrt/arrays/place.h"
+#include "devrt/arrays/scalar.h"
 #include "devrt/guards/device_guard.h"
 #include "devrt/guards/multi_stream_guard.h"
 #include "devrt/guards/stream_guard.h"

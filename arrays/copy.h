@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CopyArray: elements from anywhere to anywhere, of any strides, with a cast.
+//
+//   DEVRT_RETURN_IF_ERROR(devrt::CopyArray(target, source));
+//
+// The source is broadcast to the target's shape and converted to its dtype.
+//
+//   within a device     one kernel or one copy, on its current stream
+//   device to device    of one backend: a copy from peer to peer on the
+//   source's
+//                       current stream, ordered with the uses of both sides and
+//                       a use of both (C57); strided or cast: packed on the
+//                       source, unpacked on the target.  Of two backends:
+//                       through the host, waiting
+//   host and device     the bytes cross in the source's dtype if that is
+//                       narrower, else in the target's; what is strided or cast
+//                       is so on the device's side, or on the host if the
+//                       backend has no devrt.elementwise/0
+//   host to host        by the calling thread, after the uses of both
+//
+// Blocking, the default: returns when the bytes have arrived if one side is
+// host memory.  Non-blocking: returns at once if the host's side is pinned;
+// plain host memory makes the call wait all the same (O7), so that arrays over
+// it never have pending uses.
+//
+// Source and target may be one view; where they overlap otherwise, the result
+// is as if the source were copied first.
+//
+// Errors: INVALID_ARGUMENT for a target that is read-only or overlaps itself
+// (stride 0 under more than one element), or a source that does not broadcast.
+
+#ifndef DEVRT_ARRAYS_COPY_H_
+#define DEVRT_ARRAYS_COPY_H_
+
+#include <optional>
+
+#include "absl/status/status.h"
+#include "devrt/arrays/array.h"
+#include "devrt/runtime/call_site.h"
+#include "devrt/runtime/export.h"
+#include "devrt/streams/stream.h"
+
+namespace devrt {
+
+struct CopyOptions {
+  bool non_blocking = false;
+  // Where the copy runs: a stream of the source's or the target's device;
+  // nullopt: the current one, as above.
+  std::optional<StreamRef> stream;
+};
+
+DEVRT_EXPORT absl::Status CopyArray(const Array& target, const Array& source,
+                                    const CopyOptions& options = {},
+                                    CallSite site = CallSite::Here());
+
+}  // namespace devrt
+
+#endif  // DEVRT_ARRAYS_COPY_H_

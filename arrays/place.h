@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Place: where the memory of an array is.
+//
+//   devrt::Place(gpu)                 memory of a device
+//   devrt::Place::Pinned(gpu)         page-locked host memory for its backend
+//   devrt::Place::Managed(gpu)        of imported arrays only
+//   devrt::Place::Host()              plain ("pageable") host memory
+//
+// Pinned memory is read and written by the host, by copies without a detour
+// and, where the backend lets them, by kernels of its device.
+//
+// Threads: a value.
+
+#ifndef DEVRT_ARRAYS_PLACE_H_
+#define DEVRT_ARRAYS_PLACE_H_
+
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "devrt/runtime/device.h"
+#include "devrt/runtime/export.h"
+
+namespace devrt {
+
+enum class MemoryKind : uint8_t { kHost, kPinned, kManaged, kDevice };
+
+class DEVRT_EXPORT Place {
+ public:
+  // NOLINTNEXTLINE(google-explicit-constructor): a device is a place
+  Place(Device device) : kind_(MemoryKind::kDevice), device_(device) {}
+  static Place Host() { return Place(MemoryKind::kHost, std::nullopt); }
+  static Place Pinned(Device device) {
+    return Place(MemoryKind::kPinned, device);
+  }
+  static Place Managed(Device device) {
+    return Place(MemoryKind::kManaged, device);
+  }
+  // The calling thread's current device of the usable backend of highest
+  // priority that has devices.  NOT_FOUND: there is none.
+  static absl::StatusOr<Place> Current();
+
+  MemoryKind kind() const { return kind_; }
+  // Of pinned memory the device that it is attributed to; nullopt for kHost.
+  std::optional<Device> device() const { return device_; }
+  bool host_accessible() const { return kind_ != MemoryKind::kDevice; }
+  // "mtia:1", "pinned memory of mtia:1", "managed memory of cuda:0", "cpu".
+  std::string name() const;
+
+  friend bool operator==(const Place& a, const Place& b) {
+    return a.kind_ == b.kind_ && a.device_ == b.device_;
+  }
+  friend bool operator!=(const Place& a, const Place& b) { return !(a == b); }
+
+ private:
+  Place(MemoryKind kind, std::optional<Device> device)
+      : kind_(kind), device_(device) {}
+  MemoryKind kind_;
+  std::optional<Device> device_;
+};
+
+DEVRT_EXPORT std::ostream& operator<<(std::ostream& os, const Place& place);
+
+}  // namespace devrt
+
+#endif  // DEVRT_ARRAYS_PLACE_H_

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Scalar: one number, from the host, for operations on arrays.
+//
+//   devrt::Array::Full({3}, devrt::kInt8, 7);
+//   devrt::Add(a, 0.5);
+//
+// It keeps what it was given: a bool, an integer of 64 bits with its sign, a
+// double or a complex<double>.  With an array it takes part as a Python number
+// does in NumPy 2: it is converted to the array's dtype where its kind is not
+// above it, else the result has the kind's default dtype (float64, complex128)
+// or, where the array is a narrower float, stays with the array's.
+//
+// Errors: INVALID_ARGUMENT for an integer that the dtype cannot hold, naming
+// both.
+
+#ifndef DEVRT_ARRAYS_SCALAR_H_
+#define DEVRT_ARRAYS_SCALAR_H_
+
+#include <complex>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <variant>
+
+#include "absl/status/statusor.h"
+#include "devrt/arrays/dtype.h"
+#include "devrt/runtime/export.h"
+
+namespace devrt {
+
+class DEVRT_EXPORT Scalar {
+ public:
+  // NOLINTNEXTLINE(google-explicit-constructor): a number is a Scalar
+  template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
+  Scalar(T value) {
+    if constexpr (std::is_same_v<T, bool>) {
+      value_ = value;
+    } else if constexpr (std::is_floating_point_v<T>) {
+      value_ = static_cast<double>(value);
+    } else if constexpr (std::is_signed_v<T>) {
+      value_ = static_cast<int64_t>(value);
+    } else {
+      value_ = static_cast<uint64_t>(value);
+    }
+  }
+  Scalar(std::complex<float> v) : value_(std::complex<double>(v)) {}
+  Scalar(std::complex<double> v) : value_(v) {}
+
+  // The kind: kBool, kSigned or kUnsigned, kFloat, kComplex.
+  DTypeKind kind() const;
+
+  // An element of `dtype` in the host's byte order, in the first dtype.size()
+  // bytes.
+  struct Element {
+    alignas(16) unsigned char bytes[16] = {};
+  };
+  absl::StatusOr<Element> As(DType dtype) const;
+  // From an element of `dtype`.
+  static Scalar FromElement(DType dtype, const void* element);
+
+  // As bool, int64_t, uint64_t, double, std::complex<double>; saturating, NaN
+  // is 0 for integers, the imaginary part is dropped for reals.
+  template <typename T>
+  T Value() const;
+
+  std::string ToString() const;
+
+ private:
+  std::variant<bool, int64_t, uint64_t, double, std::complex<double>> value_;
+};
+
+// In which dtype an array of `dtype` and a scalar of `kind` are computed.
+// INVALID_ARGUMENT: float8.
+DEVRT_EXPORT absl::StatusOr<DType> PromoteWithScalar(DType dtype,
+                                                     DTypeKind kind);
+
+}  // namespace devrt
+
+#endif  // DEVRT_ARRAYS_SCALAR_H_
