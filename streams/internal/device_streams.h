@@ -16,6 +16,7 @@
 #include "devrt/backends/abi/devrt_event_ipc.h"
 #include "devrt/backends/abi/devrt_launch.h"
 #include "devrt/backends/abi/devrt_probe.h"
+#include "devrt/backends/abi/devrt_tensor.h"
 #include "devrt/runtime/backend.h"
 #include "devrt/runtime/internal/records.h"
 #include "devrt/runtime/mutex.h"
@@ -173,6 +174,8 @@ struct DeviceStreams {
   ExtensionOf<devrt_launch_v0> launch;
   ExtensionOf<devrt_probe_v0> probe;
   ExtensionOf<devrt_event_ipc_v0> event_ipc;
+  ExtensionOf<devrt_elementwise_v0> elementwise;
+  ExtensionOf<devrt_reduce_v0> reduce;
 
   // Made at the first use, never freed.
   static DeviceStreams* Of(DeviceRecord* device) {
