@@ -50,13 +50,13 @@ void ForEachCentral(MemoryStatistics* s, Function function) {
   function(&s->oversize_segments);
 }
 
-// Takes `need` and an equal share of the rest; less if there is less.
+// Takes `need` and an equal share of the rest; what there is, if that is less.
 int64_t Take(std::atomic<int64_t>* spare, int64_t need, int64_t shards) {
   int64_t left = spare->load(std::memory_order_relaxed);
   int64_t taken;
   do {
-    if (left < need) return 0;
-    taken = need + (left - need) / shards;
+    if (left <= 0) return 0;
+    taken = left < need ? left : need + (left - need) / shards;
   } while (!spare->compare_exchange_weak(left, left - taken,
                                          std::memory_order_relaxed));
   return taken;
@@ -67,24 +67,90 @@ int64_t Take(std::atomic<int64_t>* spare, int64_t need, int64_t shards) {
 void Ledger::Add(SpinLock* lock, LedgerShard* shard) {
   MutexLock hold(&mutex_);
   accounts_.push_back({lock, shard});
-  shards_.store(static_cast<int64_t>(accounts_.size()),
-                std::memory_order_relaxed);
+  Publish();
+}
+
+void Ledger::Publish() {
+  const size_t count = accounts_.size();
+  if (count > room_) {
+    room_ = std::max<size_t>(16, 2 * room_);
+    arrays_.push_back(std::make_unique<Account[]>(room_));
+    std::copy(accounts_.begin(), accounts_.end(), arrays_.back().get());
+    lenders_.store(arrays_.back().get(), std::memory_order_release);
+  } else {
+    arrays_.back()[count - 1] = accounts_.back();
+  }
+  shards_.store(static_cast<int64_t>(count), std::memory_order_release);
 }
 
 bool Ledger::Count(LedgerShard* shard, Row row, const Change& change) {
   const int64_t shards =
       std::max<int64_t>(1, shards_.load(std::memory_order_relaxed));
-  for (const size_t r : {static_cast<size_t>(row), size_t{kAllRow}}) {
+  Needs needs = {{row, kAllRow}, {}};
+  bool missing = false;
+  for (size_t i = 0; i < 2; ++i) {
+    const size_t r = needs.rows[i];
     for (size_t m = 0; m < kMetrics; ++m) {
       const int64_t need = shard->current[r][m] + change.up[m] -
                            change.down[m] - shard->lease[r][m];
       if (need <= 0) continue;
       const int64_t taken = Take(&spare_[r][m], need, shards);
-      if (taken == 0) return false;  // what was taken before stays leased
       shard->lease[r][m] += taken;
+      needs.lanes[i][m] = need - taken;
+      missing = missing || taken < need;
     }
   }
+  // What was taken stays leased, whatever comes of the rest.
+  if (missing) Borrow(shard, &needs);
   return shard->Apply(row, change);
+}
+
+bool Ledger::Lend(LedgerShard* from, LedgerShard* to, Needs* needs) {
+  bool missing = false;
+  for (size_t i = 0; i < 2; ++i) {
+    const size_t r = needs->rows[i];
+    for (size_t m = 0; m < kMetrics; ++m) {
+      int64_t& need = needs->lanes[i][m];
+      if (need <= 0) continue;
+      const int64_t unused = from->lease[r][m] - from->current[r][m];
+      const int64_t lent = unused <= need ? unused : need + (unused - need) / 2;
+      from->lease[r][m] -= lent;
+      to->lease[r][m] += lent;
+      need -= lent;
+      missing = missing || need > 0;
+    }
+  }
+  return !missing;
+}
+
+// Two that would borrow from each other both find a lock taken and go on.
+void Ledger::Borrow(LedgerShard* shard, Needs* needs)
+    DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+  const auto shards =
+      static_cast<uint32_t>(shards_.load(std::memory_order_acquire));
+  // Not older than the count.
+  Account* const lenders = lenders_.load(std::memory_order_acquire);
+  const uint32_t asked = std::min(shards, kMostLenders);
+  bool busy = true;
+  for (int round = 0; busy && round < kLenderRounds; ++round) {
+    busy = false;
+    for (uint32_t i = 0; i < asked; ++i) {
+      const uint32_t at = (shard->lender + i) % shards;
+      const Account& other = lenders[at];
+      if (other.shard == shard) continue;
+      if (!other.lock->TryLock()) {
+        busy = true;
+        continue;
+      }
+      const bool enough = Lend(other.shard, shard, needs);
+      other.lock->Unlock();
+      if (enough) {
+        shard->lender = at;
+        return;
+      }
+    }
+  }
+  shard->lender = (shard->lender + asked) % shards;  // others the next time
 }
 
 Ledger::Exclusive::Exclusive(Ledger* ledger)

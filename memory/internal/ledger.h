@@ -16,7 +16,12 @@
 //   1. takes from `spare`, one atomic word a metric, under its own lock: the
 //      need and an equal share of the rest, never more: a pool that took all
 //      would be collected from by the next (decision 12 has the figures);
-//   2. if that is not enough, gives up its lock, takes those of all shards
+//   2. if that is not enough, borrows: what another shard has leased and does
+//      not use passes over under both locks, the need and half of what is left,
+//      so that neither asks again soon. The other's lock is tried, never waited
+//      for. Threads whose totals rise and fall against each other pass on what
+//      one of them needs at a time and stop nobody;
+//   3. if nobody has it, gives up its lock, takes those of all shards
 //      (Exclusive) and does the whole of its work again: what others have
 //      leased and do not use is called in, and if the true total passes the
 //      peak it is the new one, at the moment at which it is reached.
@@ -89,6 +94,7 @@ struct alignas(64) LedgerShard {
   int64_t current[kRows][kMetrics] = {};
   int64_t lease[kRows][kMetrics] = {};
   int64_t allocated[kRows - 1][kMetrics] = {};  // kAllRow is their sum
+  uint32_t lender = 0;                          // where the last loan came from
 
   // False, and nothing done, when a lease is too short.  Lane by lane and
   // inline: where a caller's change is known, lanes that do not change cost
@@ -126,9 +132,9 @@ class Ledger {
   // A new shard, all 0; both pointers stay valid as long as the ledger.
   void Add(SpinLock* lock, LedgerShard* shard) DEVRT_EXCLUDES(mutex_);
 
-  // Lengthens the leases from what is spare, then Apply.  False, and nothing
-  // counted, if that does not do: the way is an Exclusive.  The caller holds
-  // the shard's lock and no other shard's.
+  // Lengthens the leases by what is spare or borrowed, then Apply.  False, and
+  // nothing counted, if that does not do: the way is an Exclusive.  The caller
+  // holds the shard's lock and no other shard's.
   bool Count(LedgerShard* shard, Row row, const Change& change);
 
   // All shards' locks, for as long as it lives.  No lock of the layer may be
@@ -183,6 +189,20 @@ class Ledger {
     SpinLock* lock;
     LedgerShard* shard;
   };
+  // What a shard misses, in its row and in kAllRow.
+  struct Needs {
+    size_t rows[2];
+    int64_t lanes[2][kMetrics];
+  };
+  // Of the shards asked for a loan at a time, and how often.
+  static constexpr uint32_t kMostLenders = 64;
+  static constexpr int kLenderRounds = 4;
+
+  // What is still missing then is left in `needs`.
+  void Borrow(LedgerShard* shard, Needs* needs);
+  // True when nothing is missing any more.
+  static bool Lend(LedgerShard* from, LedgerShard* to, Needs* needs);
+  void Publish() DEVRT_REQUIRES(mutex_);
 
   void LockAll() DEVRT_THREAD_ANNOTATION_(acquire_capability(mutex_));
   void UnlockAll() DEVRT_THREAD_ANNOTATION_(release_capability(mutex_));
@@ -195,6 +215,11 @@ class Ledger {
 
   Mutex mutex_;
   std::vector<Account> accounts_ DEVRT_GUARDED_BY(mutex_);
+  // The same for those without the lock: the first `shards_` of `lenders_`.
+  // Arrays that were outgrown are kept, somebody may read them.
+  std::vector<std::unique_ptr<Account[]>> arrays_ DEVRT_GUARDED_BY(mutex_);
+  size_t room_ DEVRT_GUARDED_BY(mutex_) = 0;  // in the newest
+  std::atomic<Account*> lenders_{nullptr};
   std::atomic<int64_t> shards_{0};
   std::atomic<HistoryRing*> history_{nullptr};
   std::unique_ptr<HistoryRing> ring_ DEVRT_GUARDED_BY(mutex_);  // kept for good

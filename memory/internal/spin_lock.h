@@ -29,6 +29,12 @@ class DEVRT_THREAD_ANNOTATION_(capability("mutex")) SpinLock {
       LockSlowly();
     }
   }
+  bool TryLock() DEVRT_THREAD_ANNOTATION_(try_acquire_capability(true)) {
+    uint32_t free = 0;
+    return word_.load(std::memory_order_relaxed) == 0 &&
+           word_.compare_exchange_strong(free, 1, std::memory_order_acquire,
+                                         std::memory_order_relaxed);
+  }
   void Unlock() DEVRT_THREAD_ANNOTATION_(release_capability()) {
     word_.store(0, std::memory_order_release);
   }

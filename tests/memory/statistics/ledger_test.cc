@@ -130,6 +130,65 @@ TEST(LedgerTest, PeakIsOfTheSum) {
   EXPECT_EQ(s.allocated_bytes.all.allocated, 2000);
 }
 
+// What one has leased and does not use passes to another that needs it: nobody
+// collects, and the peak stays what it was.
+TEST(LedgerTest, WhatOneDoesNotUseIsLent) {
+  Ledger ledger;
+  TestShard a, b;
+  ledger.Add(&a.lock, &a.shard);
+  ledger.Add(&b.lock, &b.shard);
+  Change ten_up, ten_down, four_up;
+  ten_up.up[kActive] = ten_down.down[kActive] = 10;
+  four_up.up[kActive] = 4;
+  a.Count(&ledger, kSmallRow, ten_up, [] {});
+  EXPECT_EQ(a.exclusive, 1);  // a new peak
+  a.Count(&ledger, kSmallRow, ten_down, [] {});
+  b.Count(&ledger, kSmallRow, four_up, [] {});
+  EXPECT_EQ(b.exclusive, 0);
+  EXPECT_EQ(b.shard.lease[kSmallRow][kActive], 7);  // half of the rest, too
+  EXPECT_EQ(a.shard.lease[kSmallRow][kActive], 3);
+  a.Count(&ledger, kSmallRow, ten_up, [] {});  // 3, 3 of b's, 4 are missing
+  EXPECT_EQ(a.exclusive, 2);
+  EXPECT_EQ(ledger.Read().active.small_pool.peak, 14);
+  EXPECT_EQ(ledger.Read().active.all.peak, 14);
+}
+
+// Somebody is at work in the other pool: it is not waited for.
+TEST(LedgerTest, ALenderAtWorkIsLeftAlone) {
+  Ledger ledger;
+  TestShard a, b;
+  ledger.Add(&a.lock, &a.shard);
+  ledger.Add(&b.lock, &b.shard);
+  Change up, down;
+  up.up[kActive] = down.down[kActive] = 1;
+  a.Count(&ledger, kSmallRow, up, [] {});
+  a.Count(&ledger, kSmallRow, down, [] {});
+  SpinLockHolder b_at_work(&b.lock);
+  {
+    SpinLockHolder a_at_work(&a.lock);
+    EXPECT_FALSE(ledger.Count(&b.shard, kSmallRow, up));
+  }
+  EXPECT_TRUE(ledger.Count(&b.shard, kSmallRow, up));
+}
+
+// More pools than the first table holds, and than are asked.
+TEST(LedgerTest, LendersAreFoundAmongMany) {
+  Ledger ledger;
+  std::vector<std::unique_ptr<TestShard>> pools;
+  for (int i = 0; i < 200; ++i) {
+    pools.push_back(std::make_unique<TestShard>());
+    ledger.Add(&pools.back()->lock, &pools.back()->shard);
+  }
+  Change up, down;
+  up.up[kActive] = down.down[kActive] = 1;
+  pools[60]->Count(&ledger, kSmallRow, up, [] {});
+  pools[60]->Count(&ledger, kSmallRow, down, [] {});
+  pools[150]->Count(&ledger, kSmallRow, up, [] {});
+  EXPECT_EQ(pools[150]->exclusive, 0);
+  EXPECT_EQ(pools[60]->shard.lease[kSmallRow][kActive], 0);
+  EXPECT_EQ(ledger.Read().active.all.peak, 1);
+}
+
 // A segment that passes from pool to pool may leave less than nothing in one.
 TEST(LedgerTest, OneShardBelowZero) {
   Ledger ledger;
