@@ -40,7 +40,8 @@ class DEVRT_EXPORT Place {
     return Place(MemoryKind::kManaged, device);
   }
   // The calling thread's current device of the usable backend of highest
-  // priority that has devices.  NOT_FOUND: there is none.
+  // priority that has devices.  The first call that finds one chooses the
+  // backend for the rest of the process.  NOT_FOUND: there is none.
   static absl::StatusOr<Place> Current();
 
   MemoryKind kind() const { return kind_; }

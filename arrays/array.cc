@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "devrt/arrays/array.h"
+
+#include <utility>
+
+#include "devrt/arrays/internal/geometry.h"
+#include "devrt/arrays/internal/storage.h"
+
+namespace devrt {
+
+Array::Array(std::shared_ptr<internal::Storage> storage, char* data, Dims shape,
+             Dims strides, DType dtype, bool read_only)
+    : storage_(std::move(storage)),
+      data_(data),
+      shape_(std::move(shape)),
+      strides_(std::move(strides)),
+      size_(internal::CountElements(shape_)),
+      dtype_(dtype),
+      read_only_(read_only) {}
+
+Array Array::ViewOf(char* data, Dims shape, Dims strides) const {
+  return Array(storage_, data, std::move(shape), std::move(strides), dtype_,
+               read_only_);
+}
+
+Place Array::place() const { return storage_->place(); }
+
+bool Array::read_only() const { return read_only_; }
+
+Array Array::AsReadOnly() const {
+  Array view = *this;
+  view.read_only_ = true;
+  return view;
+}
+
+bool Array::IsContiguous() const {
+  return internal::IsContiguous(shape_, strides_, item_size());
+}
+
+bool Array::IsFortranContiguous() const {
+  return internal::IsContiguous(Dims(shape_.rbegin(), shape_.rend()),
+                                Dims(strides_.rbegin(), strides_.rend()),
+                                item_size());
+}
+
+}  // namespace devrt
