@@ -12,6 +12,7 @@
 #include "devrt/streams/event.h"
 #include "devrt/streams/internal/device_streams.h"
 #include "devrt/streams/internal/event_record.h"
+#include "devrt/streams/internal/native_streams.h"
 #include "devrt/streams/internal/stream_record.h"
 #include "devrt/streams/stream_pool.h"
 
@@ -153,7 +154,10 @@ absl::StatusOr<void*> StreamRef::Native() const {
   DEVRT_RETURN_IF_ERROR(
       FromPlugin(t.device, t.ops().stream_native(t.self(), t.handle, &native),
                  "native stream handle"));
-  t.record->exposed.store(true, std::memory_order_relaxed);
+  if (!t.record->exposed.exchange(true, std::memory_order_relaxed) &&
+      kind() == StreamKind::kCreated) {
+    internal::NativeStreams::Get().Add(*this, native);
+  }
   return native;
 }
 
@@ -202,6 +206,7 @@ absl::StatusOr<Stream> Stream::FromNative(Device device, void* native,
   }
   auto ref = DeviceStreams::Of(record)->streams.Adopt(native, std::move(owner));
   if (!ref.ok()) return ref.status();
+  internal::NativeStreams::Get().Add(*ref, native);
   return Stream(*ref);
 }
 

@@ -19,6 +19,7 @@
 #include <string>
 
 #include "backends/cuda/error_table.h"
+#include "devrt/backends/abi/devrt_dlpack.h"
 #include "devrt/backends/abi/devrt_event_ipc.h"
 #include "devrt/backends/abi/devrt_plugin.h"
 
@@ -36,6 +37,9 @@ class Api {
   using Pool = CUmemoryPool;
 
   static constexpr const char* kBackend = "cuda";
+  // kDLCUDA, kDLCUDAHost, kDLCUDAManaged.
+  static constexpr devrt_dlpack_v0 kDlpack = {sizeof(devrt_dlpack_v0), 2, 3,
+                                              13};
   static constexpr Error kSuccess = CUDA_SUCCESS;
   static constexpr Error kNotReady = CUDA_ERROR_NOT_READY;
   static constexpr Error kInvalidValue = CUDA_ERROR_INVALID_VALUE;

@@ -10,6 +10,7 @@
 
 #include "backends/gpu/backend.h"
 #include "backends/tensor/tensor.h"
+#include "devrt/backends/abi/devrt_dlpack.h"
 
 namespace devrt::gpu {
 
@@ -183,6 +184,8 @@ const void* Backend<Api>::get_extension(const char* name) {
   const auto has = [&](uint64_t capability) {
     return (api_->MissingCapabilities() & capability) == 0;
   };
+  static constexpr devrt_dlpack_v0 kDlpack = Api::kDlpack;
+  if (std::strcmp(name, DEVRT_DLPACK_EXTENSION) == 0) return &kDlpack;
   if (std::strcmp(name, DEVRT_EVENT_IPC_EXTENSION) == 0) {
     return has(DEVRT_CAP_EVENT_IPC) ? &kEventIpc : nullptr;
   }

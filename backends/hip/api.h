@@ -23,6 +23,7 @@
 #include <string>
 
 #include "backends/hip/error_table.h"
+#include "devrt/backends/abi/devrt_dlpack.h"
 #include "devrt/backends/abi/devrt_event_ipc.h"
 #include "devrt/backends/abi/devrt_plugin.h"
 
@@ -40,6 +41,9 @@ class Api {
   using Pool = void*;  // unused
 
   static constexpr const char* kBackend = "hip";
+  // kDLROCM, kDLROCMHost; what HIP manages is DLPack's one managed type.
+  static constexpr devrt_dlpack_v0 kDlpack = {sizeof(devrt_dlpack_v0), 10, 11,
+                                              13};
   static constexpr Error kSuccess = hipSuccess;
   static constexpr Error kNotReady = hipErrorNotReady;
   static constexpr Error kInvalidValue = hipErrorInvalidValue;

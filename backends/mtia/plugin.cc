@@ -7,6 +7,7 @@
 #include "backends/mtia/call.h"
 #include "backends/mtia/engine.h"
 #include "backends/mtia/host_threads.h"
+#include "devrt/backends/abi/devrt_dlpack.h"
 #include "devrt/backends/abi/devrt_plugin_helper.h"
 
 namespace devrt::mtia {
@@ -17,7 +18,11 @@ struct Extension {
   const void* table;
 };
 
+// DLPack has no number for it; pinned memory is the host's to any consumer.
+constexpr devrt_dlpack_v0 kDlpackTable = {sizeof kDlpackTable, 12, 1, 0};
+
 constexpr Extension kExtensions[] = {
+    {DEVRT_DLPACK_EXTENSION, &kDlpackTable},
     {DEVRT_LAUNCH_EXTENSION, &kLaunchTable},
     {DEVRT_PROBE_EXTENSION, &kProbeTable},
     {DEVRT_ELEMENTWISE_EXTENSION, &kElementwiseTable},

@@ -45,6 +45,7 @@
 #include "devrt/runtime/status.h"
 #include "devrt/streams/copy.h"
 #include "devrt/streams/event.h"
+#include "devrt/streams/external_stream.h"
 #include "devrt/streams/host_func.h"
 #include "devrt/streams/launch.h"
 #include "devrt/streams/probe.h"

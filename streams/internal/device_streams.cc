@@ -19,6 +19,7 @@ void ReleasePooled(DeviceRecord* device) {
 
 void Settle(DeviceRecord* device) {
   if (HasFinished()) DrainFinished();
+  if (HasReleased()) DrainReleased();
   DeviceStreams* s = device->streams.load(std::memory_order_acquire);
   if (s != nullptr && IsOpen(device)) s->streams.Trim();
 }

@@ -9,16 +9,31 @@
 namespace devrt::internal {
 
 namespace {
-std::atomic<Finished*> g_finished{nullptr};
-}  // namespace
 
-void AddFinished(Finished* object) {
-  Finished* head = g_finished.load(std::memory_order_relaxed);
+// Trivially destructible: both are used after the end of main.
+std::atomic<Finished*> g_finished{nullptr};
+std::atomic<Finished*> g_released{nullptr};
+
+void Push(std::atomic<Finished*>* list, Finished* object) {
+  Finished* head = list->load(std::memory_order_relaxed);
   do {
     object->next_finished = head;
-  } while (!g_finished.compare_exchange_weak(
-      head, object, std::memory_order_release, std::memory_order_relaxed));
+  } while (!list->compare_exchange_weak(head, object, std::memory_order_release,
+                                        std::memory_order_relaxed));
 }
+
+void DeleteAll(std::atomic<Finished*>* list) {
+  Finished* object = list->exchange(nullptr, std::memory_order_acquire);
+  while (object != nullptr) {
+    Finished* next = object->next_finished;
+    delete object;
+    object = next;
+  }
+}
+
+}  // namespace
+
+void AddFinished(Finished* object) { Push(&g_finished, object); }
 
 bool HasFinished() {
   return g_finished.load(std::memory_order_relaxed) != nullptr;
@@ -27,12 +42,18 @@ bool HasFinished() {
 void DrainFinished() {
   // In a forked child what the parent's functions owned is the parent's.
   if (InHostFunction() || (process_state.load() & kForkedChild) != 0) return;
-  Finished* object = g_finished.exchange(nullptr, std::memory_order_acquire);
-  while (object != nullptr) {
-    Finished* next = object->next_finished;
-    delete object;
-    object = next;
-  }
+  DeleteAll(&g_finished);
+}
+
+void AddReleased(Finished* object) { Push(&g_released, object); }
+
+bool HasReleased() {
+  return g_released.load(std::memory_order_relaxed) != nullptr;
+}
+
+void DrainReleased() {
+  if (InHostFunction() || !IsProcessOpen()) return;
+  DeleteAll(&g_released);
 }
 
 }  // namespace devrt::internal

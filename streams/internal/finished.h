@@ -41,6 +41,15 @@ void RunOutside(F f) {
   AddFinished(new Later(std::move(f)));
 }
 
+// The same for what may be given back by any thread at any moment and whose end
+// takes locks: arrays that other libraries drop (interop.md, D2).  It ends
+// where the array layer is entered, when a device is waited for, and at
+// Shutdown; never inside another call of devrt's, which may hold such a lock.
+void AddReleased(Finished* object);
+bool HasReleased();
+// Nothing inside a host function, in a forked child and after Shutdown.
+void DrainReleased();
+
 }  // namespace devrt::internal
 
 #endif  // DEVRT_STREAMS_INTERNAL_FINISHED_H_

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "devrt/backends/abi/devrt_capture.h"
+#include "devrt/backends/abi/devrt_dlpack.h"
 #include "devrt/backends/abi/devrt_event_ipc.h"
 #include "devrt/backends/abi/devrt_launch.h"
 #include "devrt/backends/abi/devrt_plugin.h"
