@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The elements of an array as words of one width, as NumPy prints them.
+
+#ifndef DEVRT_ARRAYS_INTERNAL_ELEMENTS_TEXT_H_
+#define DEVRT_ARRAYS_INTERNAL_ELEMENTS_TEXT_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "devrt/arrays/dtype.h"
+
+namespace devrt::internal {
+
+// One word for each of the `count` elements at `bytes`.  `alone`: the only
+// element of an array without axes, where nothing is aligned.
+std::vector<std::string> ElementWords(DType dtype, const char* bytes,
+                                      size_t count, int precision, bool alone);
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_ARRAYS_INTERNAL_ELEMENTS_TEXT_H_
