@@ -20,7 +20,11 @@
 //
 // Plain host memory has no uses: who touches it has waited (O7).
 //
-// Threads: any.  `mutex` is a leaf but for Ordering, which see.
+// Threads: any.  One operation is one step for all others on the same memory:
+// the locks of its storages, taken in the order of their addresses, are held
+// over its joins and its enqueue, and no longer.  An enqueue that has to wait
+// for a full queue (C6) holds up those who want the same memory.  No lock is
+// held while the host waits or code of the program runs.
 
 #ifndef DEVRT_ARRAYS_INTERNAL_STORAGE_H_
 #define DEVRT_ARRAYS_INTERNAL_STORAGE_H_
@@ -29,12 +33,15 @@
 #include <memory>
 #include <optional>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "devrt/arrays/internal/storage_uses.h"
 #include "devrt/arrays/place.h"
 #include "devrt/runtime/call_site.h"
+#include "devrt/runtime/mutex.h"
 #include "devrt/streams/stream.h"
 
 namespace devrt {
@@ -43,6 +50,8 @@ class Array;
 
 namespace devrt::internal {
 
+class StorageEnd;
+
 class Storage {
  public:
   // `bytes` of the place's memory; device memory on its current stream.  Zero
@@ -50,6 +59,10 @@ class Storage {
   static absl::StatusOr<std::shared_ptr<Storage>> Allocate(const Place& place,
                                                            uint64_t bytes,
                                                            CallSite site);
+  // The same on `stream`, of the place's device.
+  static absl::StatusOr<std::shared_ptr<Storage>> AllocateOn(StreamRef stream,
+                                                             uint64_t bytes,
+                                                             CallSite site);
   // Borrowed.  `stream`: see PointerOptions.
   struct Borrowed {
     void* base = nullptr;
@@ -59,37 +72,57 @@ class Storage {
   };
   static std::shared_ptr<Storage> Borrow(const Place& place, Borrowed borrowed);
 
-  virtual ~Storage() = default;
+  ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
   const Place& place() const { return place_; }
   void* base() const { return base_; }
   uint64_t bytes() const { return bytes_; }
-  std::optional<StreamRef> home_stream() const;
-  absl::Status SetDeallocationStream(StreamRef stream);
+  std::optional<StreamRef> home_stream() const { return home_; }
+  // INVALID_ARGUMENT: a stream of another device, a destroyed one, memory that
+  // is no device's.
+  absl::Status SetDeallocationStream(StreamRef stream) DEVRT_EXCLUDES(mutex_);
 
   // See Array.
-  absl::Status NoteUse(StreamRef stream, bool writes, CallSite site);
-  absl::Status RecordUse(StreamRef stream, CallSite site);
+  absl::Status NoteUse(StreamRef stream, bool writes, CallSite site)
+      DEVRT_EXCLUDES(mutex_);
+  absl::Status RecordUse(StreamRef stream, CallSite site)
+      DEVRT_EXCLUDES(mutex_);
   absl::Status OrderBefore(StreamRef stream, bool for_write, CallSite site);
-  absl::Status Ready(CallSite site);
-  absl::StatusOr<bool> IsReady(CallSite site);
-
- protected:
-  Storage(const Place& place, void* base, uint64_t bytes)
-      : place_(place), base_(base), bytes_(bytes) {}
+  absl::Status Ready(CallSite site) DEVRT_EXCLUDES(mutex_);
+  absl::StatusOr<bool> IsReady(CallSite site) DEVRT_EXCLUDES(mutex_);
 
  private:
+  friend class OrderedStep;
+  friend class StorageEnd;
+  enum class Source : uint8_t { kNothing, kHost, kPinned, kDevice, kBorrowed };
+
+  Storage(const Place& place, Source source, void* base, uint64_t bytes,
+          std::optional<StreamRef> home);
+
+  // The uses but those of captures.
+  absl::InlinedVector<StorageUse, 4> PendingUses() DEVRT_EXCLUDES(mutex_);
+  void AddUse(const StorageUse& use, bool writes) DEVRT_EXCLUDES(mutex_);
   const Place place_;
+  const Source source_;
   void* const base_;
   const uint64_t bytes_;
+  const std::optional<StreamRef> home_;
+  Timeline* const home_timeline_;  // its stream may have ended
+  std::shared_ptr<void> owner_;
+  Mutex mutex_;
+  StorageUses uses_ DEVRT_GUARDED_BY(mutex_);
+  std::optional<StreamRef> deallocation_ DEVRT_GUARDED_BY(mutex_);
+  // By RecordUse: closed at the end.
+  absl::InlinedVector<StorageUse, 1> open_ DEVRT_GUARDED_BY(mutex_);
 };
 
 // One operation of the array layer on `stream`.  Joins what other streams do to
 // the operands, calls `enqueue`, and notes it as a use of each operand, all as
-// one step for other threads that use the same memory.  If a join or `enqueue`
-// fails, no use is noted... of what was not enqueued; joins stay.
+// one step for other threads that use the same memory.  If a join fails nothing
+// is enqueued; joins stay.  What `enqueue` submitted before it failed counts as
+// a use.
 struct Touched {
   Storage* storage;
   bool writes;
@@ -98,9 +131,25 @@ absl::Status RunOrdered(StreamRef stream, absl::Span<const Touched> touched,
                         CallSite site,
                         absl::FunctionRef<absl::Status()> enqueue);
 
+// The same for the calling thread: waits for what streams do to the operands
+// and calls `access`, which enqueues and waits for nothing.
+absl::Status RunOnHost(absl::Span<const Touched> touched, CallSite site,
+                       absl::FunctionRef<absl::Status()> access);
+
 // The stream on which operations on memory there run: the current one of its
 // device.  Not for plain host memory.
 StreamRef CurrentStreamOf(const Place& place);
+
+// For tests: storages that live, and owners of borrowed memory, or its likes,
+// that are kept for uses which are not complete.
+struct StorageCounts {
+  int64_t live;
+  int64_t kept;
+};
+StorageCounts CountStorages();
+// Lets go what is kept for uses that are complete by now.  Every operation of
+// the array layer does it.
+void LetKeptGo();
 
 }  // namespace devrt::internal
 

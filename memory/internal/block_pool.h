@@ -50,7 +50,9 @@
 
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
+#include "absl/types/span.h"
 #include "devrt/memory/internal/block.h"
+#include "devrt/memory/internal/block_uses.h"
 #include "devrt/memory/internal/free_blocks.h"
 #include "devrt/memory/internal/ledger.h"
 #include "devrt/memory/internal/pages.h"
@@ -150,6 +152,9 @@ class alignas(64) BlockPool {
   PoolAnswer AddUse(Segment* segment, const void* pointer, StreamRef stream,
                     Timeline* timeline, bool open, bool end_counts,
                     bool* foreign) DEVRT_EXCLUDES(lock_);
+  // See AddKnownUses; `pointer` is the beginning of a block.
+  PoolAnswer AddPoints(Segment* segment, const void* pointer,
+                       absl::Span<const StreamUse> uses) DEVRT_EXCLUDES(lock_);
   // True if nothing is to be noted for uses on `stream` of any block here.
   bool IsOwn(StreamRef stream) const {
     return serial_.load(std::memory_order_relaxed) == stream.serial() &&

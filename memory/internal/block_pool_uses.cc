@@ -102,6 +102,22 @@ PoolAnswer BlockPool::AddUse(Segment* segment, const void* pointer,
   return answer;
 }
 
+PoolAnswer BlockPool::AddPoints(Segment* segment, const void* pointer,
+                                absl::Span<const StreamUse> uses) {
+  auto spare = std::make_unique<BlockUses>();
+  SpinLockHolder hold(&lock_);
+  if (segment->pool.load(std::memory_order_relaxed) != this) {
+    return PoolAnswer::kMoved;
+  }
+  Block* const block = segment->Find(reinterpret_cast<uintptr_t>(pointer));
+  if (block == nullptr || block->use != BlockUse::kLive) {
+    return PoolAnswer::kNotLive;
+  }
+  if (block->held.uses == nullptr) block->held.uses = spare.release();
+  for (const StreamUse& use : uses) block->held.uses->Add(use);
+  return PoolAnswer::kDone;
+}
+
 std::optional<BlockPool::Found> BlockPool::Find(Segment* segment,
                                                 const void* pointer) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);

@@ -31,12 +31,15 @@ struct BlockUses {
   absl::InlinedVector<Open, 2> open;
 
   void Add(StreamRef stream, Timeline* timeline, uint64_t epoch) {
+    Add({{timeline, epoch}, stream.id()});
+  }
+  void Add(const StreamUse& use) {
     for (StreamUse& known : points) {
-      if (known.timeline != timeline) continue;
-      if (known.epoch < epoch) known.epoch = epoch;
+      if (known.timeline != use.timeline) continue;
+      if (known.epoch < use.epoch) known.epoch = use.epoch;
       return;
     }
-    points.push_back({{timeline, epoch}, stream.id()});
+    points.push_back(use);
   }
   void AddOpen(StreamRef stream, Timeline* timeline) {
     for (const Open& known : open) {

@@ -38,6 +38,7 @@
 #include "absl/container/btree_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "devrt/memory/internal/block.h"
 #include "devrt/memory/internal/ledger.h"
 #include "devrt/memory/internal/pending_frees.h"
@@ -85,6 +86,8 @@ class PinnedAllocator {
   static std::optional<AllocationRange> FindFreed(const void* pointer);
   // By an operation of devrt's, which was submitted.
   static void NoteUse(const void* pointer, StreamRef stream);
+  // See AddKnownUses.
+  static bool AddPoints(const void* pointer, absl::Span<const StreamUse> uses);
   // Blocks of `device` that the program holds.
   int64_t CountLive(const DeviceRecord* device);
   // The device's native objects are going: gives back what is cached.

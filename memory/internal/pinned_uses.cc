@@ -89,6 +89,17 @@ void PinnedAllocator::NoteUse(const void* pointer, StreamRef stream) {
   if (added.ok()) timeline->Checkpoint(stream).IgnoreError();
 }
 
+bool PinnedAllocator::AddPoints(const void* pointer,
+                                absl::Span<const StreamUse> uses) {
+  PinnedBlock* const block = FindAround(pointer);
+  if (block == nullptr) return false;
+  const uint64_t size = block->size.load(std::memory_order_relaxed);
+  SpinLockHolder hold(&block->allocator->ClassOf(size).lock);
+  if (!IsOf(*block, size) || block->use != BlockUse::kLive) return false;
+  for (const StreamUse& use : uses) block->uses.Add(use);
+  return true;
+}
+
 void PinnedAllocator::CloseUses(PinnedBlock* block) {
   // The block is kClosing: nobody else touches its uses.
   BlockUses uses = std::move(block->uses);

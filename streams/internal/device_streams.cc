@@ -43,6 +43,7 @@ DeviceStreams::DeviceStreams(DeviceRecord* record)
   probe = FindExtension<devrt_probe_v0>(record, DEVRT_PROBE_EXTENSION);
   event_ipc =
       FindExtension<devrt_event_ipc_v0>(record, DEVRT_EVENT_IPC_EXTENSION);
+  capture = FindExtension<devrt_capture_v0>(record, DEVRT_CAPTURE_EXTENSION);
   elementwise =
       FindExtension<devrt_elementwise_v0>(record, DEVRT_ELEMENTWISE_EXTENSION);
   reduce = FindExtension<devrt_reduce_v0>(record, DEVRT_REDUCE_EXTENSION);

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "devrt/backends/abi/devrt_capture.h"
 #include "devrt/backends/abi/devrt_event_ipc.h"
 #include "devrt/backends/abi/devrt_launch.h"
 #include "devrt/backends/abi/devrt_probe.h"
@@ -174,6 +175,7 @@ struct DeviceStreams {
   ExtensionOf<devrt_launch_v0> launch;
   ExtensionOf<devrt_probe_v0> probe;
   ExtensionOf<devrt_event_ipc_v0> event_ipc;
+  ExtensionOf<devrt_capture_v0> capture;
   ExtensionOf<devrt_elementwise_v0> elementwise;
   ExtensionOf<devrt_reduce_v0> reduce;
 

@@ -2,6 +2,7 @@
 
 #include "devrt/streams/internal/timeline.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -26,12 +27,28 @@ Timeline* TimelineOf(StreamRef stream) {
   return stream.record()->timeline.load(std::memory_order_acquire);
 }
 
+namespace {
+
+// An event that is recorded in a capture stands for nothing that runs.
+absl::Status CheckNoCapture(DeviceRecord* device, devrt_stream handle) {
+  const auto& capture = DeviceStreams::Of(device)->capture;
+  if (ABSL_PREDICT_TRUE(capture.table == nullptr)) return absl::OkStatus();
+  uint32_t yes = 0;
+  absl::Status status = FromPlugin(
+      device, capture.table->stream_is_capturing(capture.self, handle, &yes),
+      "capture query");
+  if (!status.ok() || yes == 0) return status;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "a stream of ", DeviceName(device),
+      " is capturing, and nothing can wait for what it was given before: order "
+      "others after it, or synchronise, before the capture begins"));
+}
+
+}  // namespace
+
 // Only tests end one.
 Timeline::~Timeline() {
-  while (Check* check = oldest_) {
-    oldest_ = check->next;
-    delete check;
-  }
+  for (Check* check : checks_) delete check;
 }
 
 // ---- Order ------------------------------------------------------------------
@@ -140,7 +157,7 @@ bool Timeline::End(Last last, bool destroy) {
 
 bool Timeline::IsSpent() const {
   MutexLock lock(&mutex_);
-  return users_ == 0 && !polling_ && checks_ == 0 && IsComplete(Now());
+  return users_ == 0 && !polling_ && checks_.empty() && IsComplete(Now());
 }
 
 void Timeline::Revive(Rule rule) {
@@ -156,16 +173,11 @@ void Timeline::Release() {
   {
     MutexLock lock(&mutex_);
     handle_ = nullptr;
-    std::swap(checks, oldest_);
-    newest_ = &oldest_;
-    checks_ = 0;
+    checks = TakeOut(0, checks_.size());
     order_.reset();
     has_order_.store(false, std::memory_order_relaxed);
   }
-  Timelines& all = DeviceStreams::Of(device_)->timelines;
-  while (checks != nullptr) {
-    all.PutCheck(std::exchange(checks, checks->next));
-  }
+  PutChecks(checks);
   // Of a device that was lost nobody knows what still runs.
   if (TakesHandlesBack(device_)) Complete(BeginWait());
 }
@@ -197,7 +209,7 @@ absl::Status Timeline::Checkpoint(StreamRef stream, uint64_t epoch) {
   }
   {
     MutexLock lock(&mutex_);
-    if (checks_ >= kMostCheckpoints) {
+    if (checks_.size() >= kMostCheckpoints) {
       left_out_.store(true, std::memory_order_relaxed);
       return absl::OkStatus();
     }
@@ -210,7 +222,7 @@ absl::Status Timeline::Checkpoint(StreamRef stream, uint64_t epoch) {
   return status;
 }
 
-absl::Status Timeline::Append(devrt_stream handle, bool last) {
+absl::Status Timeline::Append(devrt_stream handle, bool last, Check** pinned) {
   Timelines& all = DeviceStreams::Of(device_)->timelines;
   absl::StatusOr<Check*> taken = all.TakeCheck();
   if (!taken.ok()) return taken.status();
@@ -225,35 +237,127 @@ absl::Status Timeline::Append(devrt_stream handle, bool last) {
     return status;
   }
   MutexLock lock(&mutex_);
-  *newest_ = check;
-  newest_ = &check->next;
-  ++checks_;
+  Insert(check);
+  if (pinned != nullptr) {
+    ++check->pins;
+    *pinned = check;
+  }
   if (covered_.load(std::memory_order_relaxed) < check->epoch) {
     covered_.store(check->epoch, std::memory_order_release);
   }
   return status;
 }
 
-// ---- Polls ------------------------------------------------------------------
+// Of two that record at once the later epoch may come first.
+void Timeline::Insert(Check* check) {
+  auto place = checks_.end();
+  while (place != checks_.begin() && place[-1]->epoch > check->epoch) --place;
+  checks_.insert(place, check);
+}
 
-Check* Timeline::TakeOldest() {
+size_t Timeline::FindCheck(uint64_t epoch) const {
+  const auto found = std::lower_bound(
+      checks_.begin(), checks_.end(), epoch,
+      [](const Check* check, uint64_t e) { return check->epoch < e; });
+  return static_cast<size_t>(found - checks_.begin());
+}
+
+Check* Timeline::TakeOut(size_t first, size_t last) {
+  Check* taken = nullptr;
+  for (size_t i = first; i < last; ++i) {
+    Check* const check = checks_[i];
+    if (check->pins != 0) {
+      check->dropped = true;
+    } else {
+      check->next = std::exchange(taken, check);
+    }
+  }
+  const auto begin = checks_.begin();
+  checks_.erase(begin + static_cast<ptrdiff_t>(first),
+                begin + static_cast<ptrdiff_t>(last));
+  return taken;
+}
+
+void Timeline::PutChecks(Check* checks) {
+  Timelines& all = DeviceStreams::Of(device_)->timelines;
+  while (checks != nullptr) {
+    all.PutCheck(std::exchange(checks, checks->next));
+  }
+}
+
+void Timeline::Thin() {
+  {
+    MutexLock lock(&mutex_);
+    if (checks_.size() < kMostCheckpoints) return;
+  }
+  Poll(false);
+  Check* taken = nullptr;
+  {
+    MutexLock lock(&mutex_);
+    if (checks_.size() < kMostCheckpoints) return;
+    for (size_t i = checks_.size() - 1; i >= 2; i -= 2) {
+      if (Check* const check = TakeOut(i - 1, i)) {
+        check->next = std::exchange(taken, check);
+      }
+    }
+  }
+  PutChecks(taken);
+}
+
+Check* Timeline::Pinned(uint64_t epoch) {
   MutexLock lock(&mutex_);
-  Check* const check = oldest_;
-  if (check == nullptr) return nullptr;
-  oldest_ = check->next;
-  if (oldest_ == nullptr) newest_ = &oldest_;
-  --checks_;
-  check->next = nullptr;
+  const size_t i = FindCheck(epoch);
+  if (i == checks_.size()) return nullptr;
+  ++checks_[i]->pins;
+  return checks_[i];
+}
+
+absl::Status Timeline::CheckpointEagerly(StreamRef stream, uint64_t epoch) {
+  Thin();
+  return Checkpoint(stream, epoch);
+}
+
+absl::StatusOr<Check*> Timeline::PinCheck(uint64_t epoch, Captured* captured) {
+  captured->point = {this, epoch};
+  captured->order.count = 0;
+  Check* check = Pinned(epoch);
+  if (check == nullptr) {
+    if (IsComplete(epoch)) return nullptr;
+    if (!IsOpen(device_)) return ClosedError(device_);
+    ObtainDefault();
+    if (!IsHere() || may_be_gone_.load(std::memory_order_relaxed)) {
+      return nullptr;
+    }
+    Thin();
+    const devrt_stream handle = Enter();
+    // It has ended meanwhile, with a last checkpoint maybe.
+    if (handle == nullptr) {
+      check = Pinned(epoch);
+    } else {
+      {
+        MutexLock lock(&mutex_);
+        if (order_ != nullptr) captured->order = *order_;
+      }
+      absl::Status status = CheckNoCapture(device_, handle);
+      if (status.ok()) status = Append(handle, false, &check);
+      Leave();
+      if (!status.ok()) return status;
+    }
+  }
+  if (check != nullptr) captured->point.epoch = check->epoch;
   return check;
 }
 
-void Timeline::PutBack(Check* check) {
-  MutexLock lock(&mutex_);
-  check->next = oldest_;
-  if (oldest_ == nullptr) newest_ = &check->next;
-  oldest_ = check;
-  ++checks_;
+void Timeline::Unpin(Check* check) {
+  {
+    MutexLock lock(&mutex_);
+    if (--check->pins != 0 || !check->dropped) return;
+    check->dropped = false;
+  }
+  DeviceStreams::Of(device_)->timelines.PutCheck(check);
 }
+
+// ---- Polls ------------------------------------------------------------------
 
 Timeline::Answer Timeline::Ask(devrt_event event) {
   uint32_t done = 0;
@@ -265,21 +369,42 @@ Timeline::Answer Timeline::Ask(devrt_event event) {
 }
 
 bool Timeline::AskChecks(bool* found) {
-  while (Check* check = TakeOldest()) {
+  size_t step = 1;
+  uint64_t not_yet = UINT64_MAX;  // the epoch of one that is not complete
+  for (;;) {
+    Check* check = nullptr;
+    {
+      MutexLock lock(&mutex_);
+      const size_t end = FindCheck(not_yet);
+      if (end == 0) return not_yet == UINT64_MAX;
+      check = checks_[not_yet == UINT64_MAX ? std::min(step, end) - 1
+                                            : (end - 1) / 2];
+      ++check->pins;
+    }
     const Answer answer = Ask(check->event);
+    Check* over = nullptr;
     if (answer == Answer::kNotYet) {
-      PutBack(check);
-      return false;
+      not_yet = check->epoch;
+    } else {
+      MutexLock lock(&mutex_);
+      const size_t i = FindCheck(check->epoch);
+      const bool there = i < checks_.size() && checks_[i] == check;
+      if (answer == Answer::kDone) {
+        over = TakeOut(0, there ? i + 1 : i);
+      } else if (there) {
+        over = TakeOut(i, i + 1);
+      }
+      step *= 2;
     }
     if (answer == Answer::kDone) {
       *found = true;
       Complete(check->epoch);
       if (check->last) Complete(Now());
     }
-    DeviceStreams::Of(device_)->timelines.PutCheck(check);
+    PutChecks(over);
+    Unpin(check);
     if (answer == Answer::kFailed) return false;
   }
-  return true;
 }
 
 void Timeline::AskStream(devrt_stream handle) {
@@ -317,7 +442,7 @@ bool Timeline::Poll(bool query_stream) {
   devrt_stream handle;
   {
     MutexLock lock(&mutex_);
-    if (polling_ || (oldest_ == nullptr && !query_stream)) return false;
+    if (polling_ || (checks_.empty() && !query_stream)) return false;
     polling_ = true;
     ++users_;
     handle = handle_;
@@ -339,7 +464,7 @@ bool Timeline::Poll(bool query_stream) {
 
 bool Timeline::IsOutOfReach() const {
   MutexLock lock(&mutex_);
-  return checks_ == 0 && !polling_ &&
+  return checks_.empty() && !polling_ &&
          (handle_ == nullptr || !IsHere() ||
           may_be_gone_.load(std::memory_order_relaxed));
 }

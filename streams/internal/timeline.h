@@ -22,7 +22,8 @@
 //
 // Checkpoints are events of devrt's own behind uses that somebody waits for.
 // They are asked in order: one query that says "not yet" answers for all behind
-// it, and a stream that is stuck costs one query a poll and no more.
+// it, and a stream that is stuck costs one query a poll and no more.  One that
+// says "done" answers for all before: the steps between those asked double.
 //
 // What a stream is ordered after besides itself (1.14) is its Order: which
 // epochs of other timelines it has waited for by events, those events' own
@@ -72,6 +73,9 @@ struct Check {
   uint64_t epoch = 0;
   devrt_event event = nullptr;
   bool last = false;  // its stream has ended
+  // Belong to the timeline's lock.
+  uint32_t pins = 0;     // who uses the event outside that lock
+  bool dropped = false;  // is nobody's once it is not pinned
   Check* next = nullptr;
 };
 
@@ -145,6 +149,23 @@ class Timeline {
                ? absl::OkStatus()
                : Checkpoint(stream, epoch);
   }
+  // For a stream that only the present call may look at: recorded whatever the
+  // number of those that are open.
+  absl::Status CheckpointEagerly(StreamRef stream, uint64_t epoch)
+      DEVRT_EXCLUDES(mutex_);
+  // Whether nobody but the calls that name it on its thread may look at it.
+  bool NeedsEagerCheckpoints() const {
+    return may_be_gone_.load(std::memory_order_relaxed) ||
+           thread_.load(std::memory_order_relaxed) != nullptr;
+  }
+  // For who waits for the point with an event, or makes a stream wait: the
+  // oldest checkpoint that covers `epoch`, else a new one whatever the number
+  // of those that are open.  Unpin gives it back.  `captured` is what a wait
+  // for it joins.  nullptr: the point is complete, or the calling thread cannot
+  // reach the stream.
+  absl::StatusOr<Check*> PinCheck(uint64_t epoch, Captured* captured)
+      DEVRT_EXCLUDES(mutex_);
+  void Unpin(Check* check) DEVRT_EXCLUDES(mutex_);
   // Asks checkpoints, oldest first, until one is not complete; where there is
   // none and `query_stream`, the stream, unless it may be gone.  True when
   // completed_ grew.  A failed query leaves the epoch incomplete for ever: its
@@ -193,9 +214,17 @@ class Timeline {
   devrt_stream Enter() DEVRT_EXCLUDES(mutex_);
   void Leave() DEVRT_EXCLUDES(mutex_);
   // Records a checkpoint behind all that is submitted.
-  absl::Status Append(devrt_stream handle, bool last) DEVRT_EXCLUDES(mutex_);
-  Check* TakeOldest() DEVRT_EXCLUDES(mutex_);
-  void PutBack(Check* check) DEVRT_EXCLUDES(mutex_);
+  absl::Status Append(devrt_stream handle, bool last, Check** pinned = nullptr)
+      DEVRT_EXCLUDES(mutex_);
+  void Insert(Check* check) DEVRT_REQUIRES(mutex_);
+  // The first that covers `epoch`.
+  size_t FindCheck(uint64_t epoch) const DEVRT_REQUIRES(mutex_);
+  Check* Pinned(uint64_t epoch) DEVRT_EXCLUDES(mutex_);
+  // Makes room: every second one, but not the newest.
+  void Thin() DEVRT_EXCLUDES(mutex_);
+  // Takes out `first` to `last`; those that are not pinned are the caller's.
+  Check* TakeOut(size_t first, size_t last) DEVRT_REQUIRES(mutex_);
+  void PutChecks(Check* checks);
   Answer Ask(devrt_event event);
   // False when one was not complete.
   bool AskChecks(bool* found) DEVRT_EXCLUDES(mutex_);
@@ -220,9 +249,7 @@ class Timeline {
   devrt_stream to_destroy_ DEVRT_GUARDED_BY(mutex_) = nullptr;
   uint32_t users_ DEVRT_GUARDED_BY(mutex_) = 0;  // between Enter and Leave
   bool polling_ DEVRT_GUARDED_BY(mutex_) = false;
-  Check* oldest_ DEVRT_GUARDED_BY(mutex_) = nullptr;
-  Check** newest_ DEVRT_GUARDED_BY(mutex_) = &oldest_;
-  size_t checks_ DEVRT_GUARDED_BY(mutex_) = 0;
+  std::vector<Check*> checks_ DEVRT_GUARDED_BY(mutex_);  // by epoch
   std::unique_ptr<Order> order_ DEVRT_GUARDED_BY(mutex_);
 };
 

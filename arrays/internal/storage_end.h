@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// StorageEnd: what is done when nobody has a storage any more.
+//
+//   memory of a caching allocator   goes back at once; uses by other streams
+//                                   than the home stream hold it back there
+//   of another resource             the stream that it goes back on comes after
+//                                   all uses, by events
+//   borrowed memory                 its home stream comes after all uses; its
+//                                   owner is kept until they are complete (L4)
+//
+// Nothing waits on the host.  What is kept is let go by LetKeptGo, and leaked
+// at the end of the process.
+//
+// Threads: any; belongs to who ends the storage.
+
+#ifndef DEVRT_ARRAYS_INTERNAL_STORAGE_END_H_
+#define DEVRT_ARRAYS_INTERNAL_STORAGE_END_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "devrt/arrays/internal/storage.h"
+
+namespace devrt::internal {
+
+class StorageEnd {
+ public:
+  // Takes what the storage has to give back.
+  explicit StorageEnd(Storage* storage);
+
+  bool IsNeeded() const;
+  // With no lock held, outside host functions.
+  void Run();
+  void Leak();
+
+  static void CountLive(int64_t change);
+
+ private:
+  // Open uses end now; those that are complete, and captured ones, count no
+  // more.
+  void CloseUses();
+  void FreeDeviceMemory();
+  void FreePinnedMemory();
+  void DropOwner();
+  // Whether `stream` comes after all uses.
+  bool OrderAfterUses(StreamRef stream);
+  // `past`: but for what it is past; may be null.
+  void RecordCheckpoints(const Timeline* past);
+  void Keep(std::function<void()> release);
+
+  Storage::Source source_;
+  void* base_;
+  uint64_t bytes_;
+  std::optional<StreamRef> home_;
+  Timeline* home_timeline_;
+  std::optional<StreamRef> deallocation_;
+  std::shared_ptr<void> owner_;
+  absl::InlinedVector<StorageUse, 2> uses_;
+  absl::InlinedVector<StorageUse, 1> open_;
+};
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_ARRAYS_INTERNAL_STORAGE_END_H_

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "devrt/arrays/internal/storage_uses.h"
+
+#include <algorithm>
+
+namespace devrt::internal {
+
+namespace {
+
+template <typename F>
+void EraseIf(StorageUses::List* list, F f) {
+  list->erase(std::remove_if(list->begin(), list->end(), f), list->end());
+}
+
+// Readers that nobody looks at: more than that are asked to go.
+constexpr size_t kManyReads = 8;
+
+}  // namespace
+
+void StorageUses::Merge(const StorageUse& use, List* list) {
+  for (StorageUse& known : *list) {
+    if (known.timeline != use.timeline || known.captured != use.captured) {
+      continue;
+    }
+    if (known.epoch < use.epoch || !use.imported) known = use;
+    return;
+  }
+  list->push_back(use);
+}
+
+void StorageUses::AddOrdered(const StorageUse& use, bool writes) {
+  // What is captured is no part of the order of what runs.
+  if (use.captured) {
+    Add(use, writes);
+    return;
+  }
+  const auto past = [&](const StorageUse& known) {
+    return !known.captured && known.timeline != use.timeline &&
+           use.timeline->IsPast(known);
+  };
+  if (writes) {
+    EraseIf(&reads_, [&](const StorageUse& known) {
+      return known.timeline == use.timeline ? !known.captured : past(known);
+    });
+    if (writes_.size() > 1 || (!writes_.empty() && past(writes_.front()))) {
+      EraseIf(&writes_, past);
+    }
+  } else if (reads_.size() >= kManyReads) {
+    EraseIf(&reads_, past);
+  }
+  Add(use, writes);
+}
+
+void StorageUses::DropComplete() {
+  const auto complete = [](const StorageUse& use) {
+    return !use.captured && use.timeline->IsComplete(use.epoch);
+  };
+  EraseIf(&reads_, complete);
+  EraseIf(&writes_, complete);
+}
+
+void StorageUses::DropCaptured() {
+  const auto captured = [](const StorageUse& use) { return use.captured; };
+  EraseIf(&reads_, captured);
+  EraseIf(&writes_, captured);
+}
+
+}  // namespace devrt::internal

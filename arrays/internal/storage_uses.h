@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// StorageUses: who uses the memory of a storage, reads and writes apart.
+//
+// The newest point of each timeline is kept, and none that an operation which
+// was noted later is after: a write that came after all others stands for them.
+//
+// Not synchronised: belongs to the storage's lock.
+
+#ifndef DEVRT_ARRAYS_INTERNAL_STORAGE_USES_H_
+#define DEVRT_ARRAYS_INTERNAL_STORAGE_USES_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/container/inlined_vector.h"
+#include "devrt/streams/internal/timeline.h"
+#include "devrt/streams/stream.h"
+
+namespace devrt::internal {
+
+struct StorageUse : OrderPoint {
+  StorageUse(const OrderPoint& point, StreamRef of)
+      : OrderPoint(point), stream(of) {}
+
+  StreamRef stream;       // may have ended
+  bool captured = false;  // work that another library captures, and never runs
+  bool imported = false;  // what the memory was borrowed with, not devrt's
+};
+
+class StorageUses {
+ public:
+  using List = absl::InlinedVector<StorageUse, 1>;
+
+  const List& reads() const { return reads_; }
+  const List& writes() const { return writes_; }
+  bool empty() const { return reads_.empty() && writes_.empty(); }
+
+  // Beside all others.
+  void Add(const StorageUse& use, bool writes) {
+    Merge(use, writes ? &writes_ : &reads_);
+  }
+  // An operation that was ordered after what it had to come after, and with it
+  // everything that `use.timeline` is past.
+  void AddOrdered(const StorageUse& use, bool writes);
+  // Leaves out what is known to be complete.
+  void DropComplete();
+  // Of captures that have ended.
+  void DropCaptured();
+
+ private:
+  static void Merge(const StorageUse& use, List* list);
+
+  List reads_;
+  List writes_;
+};
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_ARRAYS_INTERNAL_STORAGE_USES_H_

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RunOrdered and RunOnHost: the joins of an operation.
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include "devrt/arrays/internal/storage.h"
+#include "devrt/runtime/status.h"
+#include "devrt/streams/internal/ordering.h"
+#include "devrt/streams/internal/stream_record.h"
+
+namespace devrt::internal {
+
+// The storages of one operation, each once, and their locks.
+class OrderedStep {
+ public:
+  explicit OrderedStep(absl::Span<const Touched> touched);
+
+  // Whether there is anything to order.
+  bool empty() const { return storages_.empty(); }
+  void Lock() DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+    for (const Touched& t : storages_) t.storage->mutex_.Lock();
+  }
+  void Unlock() DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+    for (const Touched& t : storages_) t.storage->mutex_.Unlock();
+  }
+
+  // Those below need the locks.
+
+  // Sets `for_host` to what only the host can wait for, and does no more then.
+  absl::Status Join(StreamRef stream, bool capturing, CallSite site,
+                    std::optional<OrderPoint>* for_host);
+  // A use that the host has to wait for.
+  std::optional<OrderPoint> FindPending();
+  void Note(StreamRef stream, bool capturing, bool ordered);
+
+ private:
+  // Calls f for each use that the operation comes after.
+  template <typename F>
+  void ForEachUse(F f) DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+    for (const Touched& t : storages_) {
+      for (const StorageUse& use : t.storage->uses_.writes()) f(use);
+      if (!t.writes) continue;
+      for (const StorageUse& use : t.storage->uses_.reads()) f(use);
+    }
+  }
+
+  absl::InlinedVector<Touched, 4> storages_;
+};
+
+OrderedStep::OrderedStep(absl::Span<const Touched> touched) {
+  for (const Touched& t : touched) {
+    // Plain host memory has no uses.
+    if (t.storage->place().kind() == MemoryKind::kHost) continue;
+    const auto place =
+        std::lower_bound(storages_.begin(), storages_.end(), t.storage,
+                         [](const Touched& known, Storage* storage) {
+                           return std::less<Storage*>()(known.storage, storage);
+                         });
+    if (place != storages_.end() && place->storage == t.storage) {
+      place->writes = place->writes || t.writes;
+    } else {
+      storages_.insert(place, t);
+    }
+  }
+}
+
+absl::Status OrderedStep::Join(StreamRef stream, bool capturing, CallSite site,
+                               std::optional<OrderPoint>* for_host) {
+  const Timeline* const timeline = TimelineOf(stream);
+  // One wait for each stream, for the newest of its points.
+  absl::InlinedVector<OrderPoint, 4> points;
+  absl::InlinedVector<StreamRef, 1> edges;
+  ForEachUse([&](const StorageUse& use) {
+    if (use.captured) {
+      if (capturing && use.stream != stream) edges.push_back(use.stream);
+      return;
+    }
+    if (timeline->IsAfter(use)) return;
+    for (OrderPoint& known : points) {
+      if (known.timeline != use.timeline) continue;
+      known.epoch = std::max(known.epoch, use.epoch);
+      return;
+    }
+    points.push_back(use);
+  });
+  for (const OrderPoint& point : points) {
+    DEVRT_ASSIGN_OR_RETURN(const bool ordered,
+                           OrderAfter(stream, point, capturing, site));
+    if (ordered) continue;
+    *for_host = point;
+    return absl::OkStatus();
+  }
+  for (const StreamRef edge : edges) {
+    // What a capture that has ended recorded never ran.
+    if (!CheckStream(edge, "a wait").ok()) continue;
+    DEVRT_ASSIGN_OR_RETURN(const bool still, IsCapturing(edge));
+    if (still) DEVRT_RETURN_IF_ERROR(OrderInCapture(stream, edge, site));
+  }
+  return absl::OkStatus();
+}
+
+std::optional<OrderPoint> OrderedStep::FindPending() {
+  std::optional<OrderPoint> pending;
+  ForEachUse([&](const StorageUse& use) {
+    if (!use.captured && !use.timeline->IsComplete(use.epoch)) pending = use;
+  });
+  return pending;
+}
+
+void OrderedStep::Note(StreamRef stream, bool capturing, bool ordered)
+    DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+  StorageUse use(PointOf(stream), stream);
+  use.captured = capturing;
+  if (use.timeline->NeedsEagerCheckpoints() && !capturing) {
+    // A failure leaves the device's synchronisation to tell.
+    use.timeline->CheckpointEagerly(stream, use.epoch).IgnoreError();
+  }
+  for (const Touched& t : storages_) {
+    if (ordered) {
+      t.storage->uses_.AddOrdered(use, t.writes);
+    } else {
+      t.storage->uses_.Add(use, t.writes);
+    }
+  }
+}
+
+namespace {
+
+absl::Status RunStep(StreamRef stream, absl::Span<const Touched> touched,
+                     CallSite site,
+                     const absl::FunctionRef<absl::Status()>* enqueue)
+    DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+  if (InHostFunction()) return HostFunctionError("an operation on arrays");
+  LetKeptGo();
+  DEVRT_RETURN_IF_ERROR(CheckStream(stream, "an operation on arrays"));
+  OrderedStep step(touched);
+  if (step.empty()) return enqueue != nullptr ? (*enqueue)() : absl::OkStatus();
+  DEVRT_ASSIGN_OR_RETURN(const bool capturing, IsCapturing(stream));
+  for (;;) {
+    std::optional<OrderPoint> for_host;
+    step.Lock();
+    absl::Status status = step.Join(stream, capturing, site, &for_host);
+    if (status.ok() && !for_host.has_value() && enqueue != nullptr) {
+      status = (*enqueue)();
+      step.Note(stream, capturing, status.ok());
+    }
+    step.Unlock();
+    if (!status.ok() || !for_host.has_value()) return status;
+    DEVRT_RETURN_IF_ERROR(WaitOnHost(*for_host, site));
+  }
+}
+
+}  // namespace
+
+absl::Status RunOrdered(StreamRef stream, absl::Span<const Touched> touched,
+                        CallSite site,
+                        absl::FunctionRef<absl::Status()> enqueue) {
+  return RunStep(stream, touched, site, &enqueue);
+}
+
+absl::Status Storage::OrderBefore(StreamRef stream, bool for_write,
+                                  CallSite site) {
+  const Touched touched[] = {{this, for_write}};
+  return RunStep(stream, touched, site, nullptr);
+}
+
+absl::Status RunOnHost(absl::Span<const Touched> touched, CallSite site,
+                       absl::FunctionRef<absl::Status()> access)
+    DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+  if (InHostFunction()) return HostFunctionError("an operation on arrays");
+  LetKeptGo();
+  OrderedStep step(touched);
+  for (;;) {
+    step.Lock();
+    const std::optional<OrderPoint> pending = step.FindPending();
+    if (!pending.has_value()) {
+      absl::Status status = access();
+      step.Unlock();
+      return status;
+    }
+    step.Unlock();
+    DEVRT_RETURN_IF_ERROR(WaitOnHost(*pending, site));
+  }
+}
+
+}  // namespace devrt::internal

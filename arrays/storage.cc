@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "devrt/arrays/internal/storage.h"
+
+#include <atomic>
+#include <new>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "devrt/arrays/internal/storage_end.h"
+#include "devrt/memory/device_memory.h"
+#include "devrt/memory/internal/hooks.h"
+#include "devrt/memory/pinned_memory.h"
+#include "devrt/runtime/internal/process_state.h"
+#include "devrt/runtime/status.h"
+#include "devrt/streams/internal/finished.h"
+#include "devrt/streams/internal/ordering.h"
+#include "devrt/streams/internal/stream_record.h"
+
+namespace devrt::internal {
+
+namespace {
+
+constexpr std::align_val_t kHostAlignment{64};
+
+// From the first storage on, the ends of streams are told (timeline.h).
+void NotePoints() {
+  [[maybe_unused]] static const bool installed = [] {
+    InstallMemoryHooks();
+    return true;
+  }();
+}
+
+absl::Status NoHostMemory(uint64_t bytes) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("no host memory for an array of ", bytes, " bytes"));
+}
+
+}  // namespace
+
+StreamRef CurrentStreamOf(const Place& place) {
+  return CurrentStream(*place.device());
+}
+
+Storage::Storage(const Place& place, Source source, void* base, uint64_t bytes,
+                 std::optional<StreamRef> home)
+    : place_(place),
+      source_(source),
+      base_(base),
+      bytes_(bytes),
+      home_(home),
+      home_timeline_(home.has_value() ? TimelineOf(*home) : nullptr) {
+  NotePoints();
+  StorageEnd::CountLive(1);
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> Storage::AllocateOn(StreamRef stream,
+                                                             uint64_t bytes,
+                                                             CallSite site) {
+  LetKeptGo();
+  NotePoints();
+  DEVRT_ASSIGN_OR_RETURN(void* const base, AllocateMemory(stream, bytes, site));
+  std::shared_ptr<Storage> made(
+      new Storage(Place(stream.device()),
+                  base != nullptr ? Source::kDevice : Source::kNothing, base,
+                  bytes, stream));
+  // The block may have been used there before.
+  if (base != nullptr) made->AddUse({PointOf(stream), stream}, true);
+  return made;
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> Storage::Allocate(const Place& place,
+                                                           uint64_t bytes,
+                                                           CallSite site) {
+  void* base = nullptr;
+  switch (place.kind()) {
+    case MemoryKind::kDevice:
+      return AllocateOn(CurrentStreamOf(place), bytes, site);
+    case MemoryKind::kPinned: {
+      LetKeptGo();
+      DEVRT_ASSIGN_OR_RETURN(base,
+                             AllocatePinned(*place.device(), bytes, site));
+      return std::shared_ptr<Storage>(new Storage(
+          place, base != nullptr ? Source::kPinned : Source::kNothing, base,
+          bytes, std::nullopt));
+    }
+    case MemoryKind::kManaged:
+      return absl::UnimplementedError(
+          absl::StrCat("no array can be made in ", place.name(),
+                       ": managed memory is of imported arrays only"));
+    case MemoryKind::kHost:
+      break;
+  }
+  if (bytes != 0) {
+    base = bytes < uint64_t{1} << 60
+               ? ::operator new(bytes, kHostAlignment, std::nothrow)
+               : nullptr;
+    if (base == nullptr) return NoHostMemory(bytes);
+  }
+  return std::shared_ptr<Storage>(
+      new Storage(place, base != nullptr ? Source::kHost : Source::kNothing,
+                  base, bytes, std::nullopt));
+}
+
+std::shared_ptr<Storage> Storage::Borrow(const Place& place,
+                                         Borrowed borrowed) {
+  LetKeptGo();
+  NotePoints();
+  std::shared_ptr<Storage> made(new Storage(place, Source::kBorrowed,
+                                            borrowed.base, borrowed.bytes,
+                                            borrowed.stream));
+  made->owner_ = std::move(borrowed.owner);
+  if (borrowed.stream.has_value()) {
+    StorageUse use(PointOf(*borrowed.stream), *borrowed.stream);
+    use.imported = true;
+    made->AddUse(use, true);
+  }
+  return made;
+}
+
+Storage::~Storage() {
+  if (source_ == Source::kHost) ::operator delete(base_, kHostAlignment);
+  StorageEnd end(this);
+  if (!end.IsNeeded()) return;
+  // A child of fork, or a process that is done, has nothing to give back.
+  if (!IsProcessOpen()) {
+    end.Leak();
+    return;
+  }
+  RunOutside([end = std::move(end)]() mutable { end.Run(); });
+}
+
+absl::Status Storage::SetDeallocationStream(StreamRef stream) {
+  DEVRT_RETURN_IF_ERROR(CheckStream(stream, "SetDeallocationStream"));
+  if (place_.kind() != MemoryKind::kDevice ||
+      stream.device() != *place_.device()) {
+    std::ostringstream text;
+    text << stream;
+    return absl::InvalidArgumentError(
+        absl::StrCat("SetDeallocationStream: memory of ", place_.name(),
+                     " cannot go back on the ", text.str(),
+                     place_.kind() == MemoryKind::kDevice
+                         ? absl::StrCat(": pass a stream of ", place_.name())
+                         : ": only the memory of a device has a stream"));
+  }
+  MutexLock lock(&mutex_);
+  deallocation_ = stream;
+  return absl::OkStatus();
+}
+
+// ---- Uses -------------------------------------------------------------------
+
+void Storage::AddUse(const StorageUse& use, bool writes) {
+  // A failure leaves the device's synchronisation to tell.
+  if (use.timeline->NeedsEagerCheckpoints() && !use.captured) {
+    use.timeline->CheckpointEagerly(use.stream, use.epoch).IgnoreError();
+  }
+  MutexLock lock(&mutex_);
+  uses_.Add(use, writes);
+}
+
+absl::Status Storage::NoteUse(StreamRef stream, bool writes, CallSite site) {
+  if (InHostFunction()) return HostFunctionError("NoteUse");
+  DEVRT_RETURN_IF_ERROR(CheckStream(stream, "NoteUse"));
+  if (place_.kind() == MemoryKind::kHost) return absl::OkStatus();
+  LetKeptGo();
+  const CallSiteScope noted(site);
+  StorageUse use(PointOf(stream), stream);
+  DEVRT_ASSIGN_OR_RETURN(use.captured, IsCapturing(stream));
+  AddUse(use, writes);
+  return absl::OkStatus();
+}
+
+absl::Status Storage::RecordUse(StreamRef stream, CallSite site) {
+  DEVRT_RETURN_IF_ERROR(NoteUse(stream, true, site));
+  if (place_.kind() == MemoryKind::kHost) return absl::OkStatus();
+  MutexLock lock(&mutex_);
+  for (const StorageUse& known : open_) {
+    if (known.stream == stream) return absl::OkStatus();
+  }
+  open_.push_back({PointOf(stream), stream});
+  return absl::OkStatus();
+}
+
+absl::InlinedVector<StorageUse, 4> Storage::PendingUses() {
+  absl::InlinedVector<StorageUse, 4> pending;
+  MutexLock lock(&mutex_);
+  uses_.DropComplete();
+  for (const auto* list : {&uses_.writes(), &uses_.reads()}) {
+    for (const StorageUse& use : *list) {
+      if (!use.captured) pending.push_back(use);
+    }
+  }
+  return pending;
+}
+
+absl::Status Storage::Ready(CallSite site) {
+  if (InHostFunction()) return HostFunctionError("Ready");
+  LetKeptGo();
+  for (const StorageUse& use : PendingUses()) {
+    DEVRT_RETURN_IF_ERROR(WaitOnHost(use, site));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Storage::IsReady(CallSite site) {
+  if (InHostFunction()) return HostFunctionError("IsReady");
+  LetKeptGo();
+  const CallSiteScope noted(site);
+  for (const StorageUse& use : PendingUses()) {
+    if (!IsOpen(use.timeline->device())) {
+      return ClosedError(use.timeline->device());
+    }
+    use.timeline->Poll(true);
+    if (use.timeline->IsComplete(use.epoch)) continue;
+    // A stream that is always busy tells nothing: next time an event does.
+    Captured captured;
+    const auto check = use.timeline->PinCheck(use.epoch, &captured);
+    if (check.ok() && *check != nullptr) use.timeline->Unpin(*check);
+    if (!use.timeline->IsComplete(use.epoch)) return false;
+  }
+  return true;
+}
+
+}  // namespace devrt::internal

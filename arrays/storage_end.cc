@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "devrt/arrays/internal/storage_end.h"
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "devrt/memory/device_memory.h"
+#include "devrt/memory/internal/known_uses.h"
+#include "devrt/memory/internal/pending_frees.h"
+#include "devrt/memory/pinned_memory.h"
+#include "devrt/runtime/internal/process_state.h"
+#include "devrt/runtime/internal/text.h"
+#include "devrt/runtime/log.h"
+#include "devrt/streams/internal/ordering.h"
+#include "devrt/streams/internal/stream_record.h"
+
+namespace devrt::internal {
+
+namespace {
+
+std::atomic<int64_t> g_live{0};
+std::atomic<int64_t> g_kept{0};
+
+// What is released when uses are complete.
+struct Kept {
+  std::function<void()> release;
+};
+
+void Release(void* settled) {
+  std::unique_ptr<Kept> kept(static_cast<Kept*>(settled));
+  g_kept.fetch_sub(1, std::memory_order_relaxed);
+  kept->release();
+}
+
+PendingFrees& KeptThings() {
+  static PendingFrees* const kept = new PendingFrees(&Release);
+  return *kept;
+}
+
+// A destructor cannot return an error.
+void LogUnlessOk(const absl::Status& status, const void* base, uint64_t bytes) {
+  if (status.ok()) return;
+  DEVRT_LOG(kWarning, absl::StrCat("the memory of an array, ", bytes,
+                                   " bytes at ", Hex(base),
+                                   ", was not given back: ", status.message()));
+}
+
+}  // namespace
+
+void LetKeptGo() {
+  if (ABSL_PREDICT_TRUE(g_kept.load(std::memory_order_relaxed) == 0) ||
+      InHostFunction() || !IsProcessOpen()) {
+    return;
+  }
+  KeptThings().Poll(1);
+}
+
+StorageCounts CountStorages() {
+  return {g_live.load(std::memory_order_relaxed),
+          g_kept.load(std::memory_order_relaxed)};
+}
+
+void StorageEnd::CountLive(int64_t change) {
+  g_live.fetch_add(change, std::memory_order_relaxed);
+}
+
+StorageEnd::StorageEnd(Storage* storage)
+    : source_(storage->source_),
+      base_(storage->base_),
+      bytes_(storage->bytes_),
+      home_(storage->home_),
+      home_timeline_(storage->home_timeline_),
+      owner_(std::move(storage->owner_)) {
+  CountLive(-1);
+  MutexLock lock(&storage->mutex_);
+  deallocation_ = storage->deallocation_;
+  open_ = std::move(storage->open_);
+  for (const auto* list : {&storage->uses_.writes(), &storage->uses_.reads()}) {
+    uses_.insert(uses_.end(), list->begin(), list->end());
+  }
+}
+
+bool StorageEnd::IsNeeded() const {
+  return source_ == Storage::Source::kDevice ||
+         source_ == Storage::Source::kPinned || owner_ != nullptr ||
+         (source_ == Storage::Source::kBorrowed && home_.has_value());
+}
+
+void StorageEnd::Leak() {
+  if (owner_ == nullptr) return;
+  // Plain memory has no uses, and its owner is no matter of a device.
+  if (uses_.empty() && open_.empty()) return;
+  [[maybe_unused]] auto* const leaked =
+      new std::shared_ptr<void>(std::move(owner_));
+}
+
+void StorageEnd::Run() {
+  CloseUses();
+  switch (source_) {
+    case Storage::Source::kDevice:
+      FreeDeviceMemory();
+      break;
+    case Storage::Source::kPinned:
+      FreePinnedMemory();
+      break;
+    default:
+      DropOwner();
+      break;
+  }
+}
+
+void StorageEnd::CloseUses() {
+  for (const StorageUse& open : open_) {
+    StorageUse use({open.timeline, open.timeline->Now()}, open.stream);
+    uses_.push_back(use);
+  }
+  const auto over = [](const StorageUse& use) {
+    return use.captured || use.imported || use.timeline->IsComplete(use.epoch);
+  };
+  uses_.erase(std::remove_if(uses_.begin(), uses_.end(), over), uses_.end());
+}
+
+// Later ones say less: what the stream is given meanwhile counts with them.
+void StorageEnd::RecordCheckpoints(const Timeline* past) {
+  for (const StorageUse& use : uses_) {
+    if (past != nullptr && past->IsPast(use)) continue;
+    if (!IsOpen(use.timeline->device())) continue;
+    Captured captured;
+    const auto check = use.timeline->PinCheck(use.epoch, &captured);
+    if (check.ok() && *check != nullptr) use.timeline->Unpin(*check);
+  }
+}
+
+bool StorageEnd::OrderAfterUses(StreamRef stream) {
+  const absl::StatusOr<bool> capturing = IsCapturing(stream);
+  if (!capturing.ok()) return false;
+  for (const StorageUse& use : uses_) {
+    const absl::StatusOr<bool> ordered =
+        OrderAfter(stream, use, *capturing, CallSite());
+    if (!ordered.ok() || !*ordered) return false;
+  }
+  return true;
+}
+
+void StorageEnd::Keep(std::function<void()> release) {
+  PendingFree item;
+  item.block = new Kept{std::move(release)};
+  for (const StorageUse& use : uses_) {
+    item.uses.push_back({use, use.stream.id()});
+  }
+  g_kept.fetch_add(1, std::memory_order_relaxed);
+  KeptThings().Add(std::move(item));
+}
+
+void StorageEnd::FreeDeviceMemory() {
+  const auto lives = [](const std::optional<StreamRef>& stream) {
+    return stream.has_value() && CheckStream(*stream, "FreeMemory").ok();
+  };
+  const bool home_lives = lives(home_);
+  if (!lives(deallocation_)) deallocation_.reset();
+  const auto free = [base = base_, bytes = bytes_, to = deallocation_] {
+    LogUnlessOk(to.has_value() ? FreeMemory(base, *to) : FreeMemory(base), base,
+                bytes);
+  };
+  // What the block's own stream did is before what it does next.
+  uses_.erase(std::remove_if(uses_.begin(), uses_.end(),
+                             [&](const StorageUse& use) {
+                               return use.timeline == home_timeline_ &&
+                                      !deallocation_.has_value();
+                             }),
+              uses_.end());
+  if (uses_.empty()) {
+    free();
+    return;
+  }
+  RecordCheckpoints(home_lives ? home_timeline_ : nullptr);
+  StreamUses points;
+  for (const StorageUse& use : uses_) points.push_back({use, use.stream.id()});
+  if (AddKnownUses(base_, points)) {
+    free();
+    return;
+  }
+  const std::optional<StreamRef> to =
+      deallocation_.has_value() ? deallocation_ : home_;
+  if (lives(to) && OrderAfterUses(*to)) {
+    free();
+  } else {
+    Keep(free);
+  }
+}
+
+void StorageEnd::FreePinnedMemory() {
+  RecordCheckpoints(nullptr);
+  StreamUses points;
+  for (const StorageUse& use : uses_) points.push_back({use, use.stream.id()});
+  const auto free = [base = base_, bytes = bytes_] {
+    LogUnlessOk(FreePinned(base), base, bytes);
+  };
+  if (points.empty() || AddKnownUses(base_, points)) {
+    free();
+  } else {
+    Keep(free);
+  }
+}
+
+// The other half of a consumer's duty (interop.md 1.1): who lent the memory and
+// goes on with it there comes after devrt's uses.
+void StorageEnd::DropOwner() {
+  if (home_.has_value() && CheckStream(*home_, "the end of an array").ok()) {
+    OrderAfterUses(*home_);
+  }
+  if (owner_ == nullptr) return;
+  RecordCheckpoints(nullptr);
+  Keep([owner = std::move(owner_)]() mutable { owner.reset(); });
+}
+
+}  // namespace devrt::internal

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// For a layer that keeps the uses of a block itself, and frees it.
+
+#ifndef DEVRT_MEMORY_INTERNAL_KNOWN_USES_H_
+#define DEVRT_MEMORY_INTERNAL_KNOWN_USES_H_
+
+#include "absl/types/span.h"
+#include "devrt/memory/internal/block_uses.h"
+
+namespace devrt::internal {
+
+// Before FreeMemory or FreePinned: the block is not used again until `uses` are
+// complete.  Checkpoints are the caller's.  False, with nothing done, if the
+// block's resource does not track uses by points.
+bool AddKnownUses(const void* pointer, absl::Span<const StreamUse> uses);
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_MEMORY_INTERNAL_KNOWN_USES_H_
