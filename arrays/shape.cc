@@ -212,6 +212,7 @@ bool IsSameView(const Array& a, const Array& b) {
       a.item_size() != b.item_size()) {
     return false;
   }
+  if (a.size() == 0) return true;
   for (int k = 0; k < a.ndim(); ++k) {
     if (a.shape()[k] > 1 && a.strides()[k] != b.strides()[k]) return false;
   }
