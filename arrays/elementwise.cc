@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "devrt/arrays/internal/compute.h"
+#include "devrt/arrays/operations.h"
+#include "devrt/runtime/status.h"
+
+namespace devrt {
+namespace {
+
+using internal::Compute;
+using internal::Inputs;
+
+// What kinds an operation takes, before promotion is taken into account.
+enum class Takes { kAll, kNoBool, kNoComplex, kIntegers };
+
+struct BinaryRule {
+  const char* name;
+  uint32_t op;
+  Takes takes;
+  bool to_bool;  // a comparison or a logical operation
+};
+
+const BinaryRule& RuleOf(BinaryOp op) {
+  static constexpr BinaryRule kRules[] = {
+      {"add", DEVRT_OP_ADD, Takes::kAll, false},
+      {"subtract", DEVRT_OP_SUB, Takes::kNoBool, false},
+      {"multiply", DEVRT_OP_MUL, Takes::kAll, false},
+      {"divide", DEVRT_OP_DIV, Takes::kAll, false},
+      {"divide_truncated", DEVRT_OP_DIV, Takes::kIntegers, false},
+      {"equal", DEVRT_OP_EQ, Takes::kAll, true},
+      {"not_equal", DEVRT_OP_NE, Takes::kAll, true},
+      {"less", DEVRT_OP_LT, Takes::kNoComplex, true},
+      {"less_equal", DEVRT_OP_LE, Takes::kNoComplex, true},
+      {"greater", DEVRT_OP_GT, Takes::kNoComplex, true},
+      {"greater_equal", DEVRT_OP_GE, Takes::kNoComplex, true},
+      {"logical_and", DEVRT_OP_LOGICAL_AND, Takes::kAll, true},
+      {"logical_or", DEVRT_OP_LOGICAL_OR, Takes::kAll, true},
+      {"maximum", DEVRT_OP_MAXIMUM, Takes::kNoComplex, false},
+      {"minimum", DEVRT_OP_MINIMUM, Takes::kNoComplex, false},
+  };
+  return kRules[static_cast<size_t>(op)];
+}
+
+bool IsLogical(BinaryOp op) {
+  return op == BinaryOp::kLogicalAnd || op == BinaryOp::kLogicalOr;
+}
+
+absl::Status NotFor(const char* name, DType dtype, const char* remedy) {
+  return absl::UnimplementedError(
+      absl::StrCat(name, " does not exist for ", dtype.name(), "; ", remedy));
+}
+
+absl::Status CheckTakes(const BinaryRule& rule, DType dtype) {
+  switch (rule.takes) {
+    case Takes::kAll:
+      return absl::OkStatus();
+    case Takes::kNoBool:
+      if (dtype != kBool) return absl::OkStatus();
+      return NotFor(rule.name, dtype, "use NotEqual, or Cast to an integer");
+    case Takes::kNoComplex:
+      if (!dtype.is_complex()) return absl::OkStatus();
+      return NotFor(rule.name, dtype,
+                    "complex numbers have no order; compare their Abs");
+    case Takes::kIntegers:
+      if (dtype.is_integer()) return absl::OkStatus();
+      return NotFor(rule.name, dtype, "use Div, or Cast to an integer");
+  }
+  return absl::OkStatus();
+}
+
+// The dtype of two numbers: that of NumPy for Python's.
+DType DefaultOf(DTypeKind kind) {
+  switch (kind) {
+    case DTypeKind::kBool:
+      return kBool;
+    case DTypeKind::kSigned:
+      return kInt64;
+    case DTypeKind::kUnsigned:
+      return kUInt64;
+    case DTypeKind::kComplex:
+      return kComplex128;
+    default:
+      return kFloat64;
+  }
+}
+
+absl::StatusOr<DType> Promote(const Operand& a, const Operand& b) {
+  if (a.array() != nullptr && b.array() != nullptr) {
+    if (a.array()->dtype() == b.array()->dtype()) return a.array()->dtype();
+    return PromoteTypes(a.array()->dtype(), b.array()->dtype());
+  }
+  if (a.array() != nullptr) {
+    return PromoteWithScalar(a.array()->dtype(), b.scalar()->kind());
+  }
+  if (b.array() != nullptr) {
+    return PromoteWithScalar(b.array()->dtype(), a.scalar()->kind());
+  }
+  return PromoteTypes(DefaultOf(a.scalar()->kind()),
+                      DefaultOf(b.scalar()->kind()));
+}
+
+// In which dtype `op` is computed.
+absl::StatusOr<DType> ComputingType(BinaryOp op, const Operand& a,
+                                    const Operand& b) {
+  const BinaryRule& rule = RuleOf(op);
+  if (a.array() == nullptr && b.array() == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(rule.name,
+                     ": both operands are numbers; at least one has "
+                     "to be an array, as Array::Full makes"));
+  }
+  for (const Operand* operand : {&a, &b}) {
+    if (operand->array() == nullptr) continue;
+    DEVRT_RETURN_IF_ERROR(
+        internal::CheckComputes(rule.name, operand->array()->dtype()));
+  }
+  if (IsLogical(op)) return kBool;
+  DEVRT_ASSIGN_OR_RETURN(DType dtype, Promote(a, b));
+  DEVRT_RETURN_IF_ERROR(CheckTakes(rule, dtype));
+  const bool whole = dtype == kBool || dtype.is_integer();
+  return op == BinaryOp::kDiv && whole ? kFloat64 : dtype;
+}
+
+absl::Status AddOperand(const Operand& operand, DType dtype, Inputs* inputs) {
+  if (operand.array() != nullptr) return inputs->Add(*operand.array(), dtype);
+  // To bool is != 0, also for numbers.
+  if (dtype == kBool && operand.scalar()->kind() != DTypeKind::kBool) {
+    return inputs->Add(Scalar(operand.scalar()->Value<bool>()), dtype);
+  }
+  return inputs->Add(*operand.scalar(), dtype);
+}
+
+bool IsComparison(BinaryOp op) {
+  return op >= BinaryOp::kEqual && op <= BinaryOp::kGreaterEqual;
+}
+
+// Whether no integer dtype holds the values of both.
+bool IsMixed(BinaryOp op, const Operand& a, const Operand& b, DType dtype) {
+  return IsComparison(op) && dtype == kFloat64 && a.array() != nullptr &&
+         b.array() != nullptr && a.array()->dtype().is_integer() &&
+         b.array()->dtype().is_integer();
+}
+
+BinaryOp Mirrored(BinaryOp op) {
+  switch (op) {
+    case BinaryOp::kLess:
+      return BinaryOp::kGreater;
+    case BinaryOp::kLessEqual:
+      return BinaryOp::kGreaterEqual;
+    case BinaryOp::kGreater:
+      return BinaryOp::kLess;
+    case BinaryOp::kGreaterEqual:
+      return BinaryOp::kLessEqual;
+    default:
+      return op;
+  }
+}
+
+// Of an array with a sign and one of uint64, by value: as float64 they would
+// be rounded.
+absl::StatusOr<Array> CompareMixed(BinaryOp op, const Array& a, const Array& b,
+                                   const Array* out, CallSite site) {
+  if (a.dtype() == kUInt64) {
+    return CompareMixed(Mirrored(op), b, a, out, site);
+  }
+  // Whatever is below 0 is less than all of the other's.
+  const bool if_below = op == BinaryOp::kNotEqual || op == BinaryOp::kLess ||
+                        op == BinaryOp::kLessEqual;
+  const BinaryOp sign = if_below ? BinaryOp::kLess : BinaryOp::kGreaterEqual;
+  const BinaryOp join = if_below ? BinaryOp::kLogicalOr : BinaryOp::kLogicalAnd;
+  DEVRT_ASSIGN_OR_RETURN(const Array decided, Apply(sign, a, 0, nullptr, site));
+  DEVRT_ASSIGN_OR_RETURN(const Array low_bits,
+                         internal::CastFor(RuleOf(op).name, a, kUInt64, site));
+  DEVRT_ASSIGN_OR_RETURN(const Array rest,
+                         Apply(op, low_bits, b, nullptr, site));
+  return Apply(join, decided, rest, out, site);
+}
+
+struct UnaryRule {
+  const char* name;
+  uint32_t op;
+};
+
+const UnaryRule& RuleOf(UnaryOp op) {
+  static constexpr UnaryRule kRules[] = {
+      {"negative", DEVRT_OP_NEG},
+      {"absolute", DEVRT_OP_ABS},
+      {"logical_not", DEVRT_OP_LOGICAL_NOT},
+  };
+  return kRules[static_cast<size_t>(op)];
+}
+
+DType ResultOf(UnaryOp op, DType dtype) {
+  if (op == UnaryOp::kLogicalNot) return kBool;
+  if (op == UnaryOp::kAbs && dtype == kComplex64) return kFloat32;
+  if (op == UnaryOp::kAbs && dtype == kComplex128) return kFloat64;
+  return dtype;
+}
+
+}  // namespace
+
+const char* ToString(UnaryOp op) { return RuleOf(op).name; }
+const char* ToString(BinaryOp op) { return RuleOf(op).name; }
+
+absl::StatusOr<DType> ResultType(BinaryOp op, const Operand& a,
+                                 const Operand& b) {
+  DEVRT_ASSIGN_OR_RETURN(DType dtype, ComputingType(op, a, b));
+  return RuleOf(op).to_bool ? kBool : dtype;
+}
+
+absl::StatusOr<Array> Apply(UnaryOp op, const Array& x, const Array* out,
+                            CallSite site) {
+  const UnaryRule& rule = RuleOf(op);
+  Inputs inputs(rule.name, site);
+  DEVRT_RETURN_IF_ERROR(inputs.Note(x));
+  if (out != nullptr) DEVRT_RETURN_IF_ERROR(inputs.NoteDevice(*out));
+  if (op == UnaryOp::kNegate && x.dtype() == kBool) {
+    return NotFor(rule.name, kBool, "use LogicalNot");
+  }
+  DEVRT_RETURN_IF_ERROR(inputs.Add(x, x.dtype()));
+  return Compute(rule.op, inputs, ResultOf(op, x.dtype()), out);
+}
+
+absl::StatusOr<Array> Apply(BinaryOp op, const Operand& a, const Operand& b,
+                            const Array* out, CallSite site) {
+  const BinaryRule& rule = RuleOf(op);
+  DEVRT_ASSIGN_OR_RETURN(const DType dtype, ComputingType(op, a, b));
+  Inputs inputs(rule.name, site);
+  for (const Operand* operand : {&a, &b}) {
+    if (operand->array() == nullptr) continue;
+    DEVRT_RETURN_IF_ERROR(inputs.Note(*operand->array()));
+  }
+  if (out != nullptr) DEVRT_RETURN_IF_ERROR(inputs.NoteDevice(*out));
+  if (IsMixed(op, a, b, dtype)) {
+    return CompareMixed(op, *a.array(), *b.array(), out, site);
+  }
+  DEVRT_RETURN_IF_ERROR(AddOperand(a, dtype, &inputs));
+  DEVRT_RETURN_IF_ERROR(AddOperand(b, dtype, &inputs));
+  return Compute(rule.op, inputs, rule.to_bool ? kBool : dtype, out);
+}
+
+absl::StatusOr<Array> Where(const Array& condition, const Operand& a,
+                            const Operand& b, CallSite site) {
+  Inputs inputs("where", site);
+  DEVRT_RETURN_IF_ERROR(inputs.Note(condition));
+  for (const Operand* operand : {&a, &b}) {
+    if (operand->array() == nullptr) continue;
+    DEVRT_RETURN_IF_ERROR(inputs.Note(*operand->array()));
+  }
+  DEVRT_ASSIGN_OR_RETURN(const DType dtype, Promote(a, b));
+  DEVRT_RETURN_IF_ERROR(inputs.Add(condition, kBool));
+  DEVRT_RETURN_IF_ERROR(AddOperand(a, dtype, &inputs));
+  DEVRT_RETURN_IF_ERROR(AddOperand(b, dtype, &inputs));
+  return Compute(DEVRT_OP_WHERE, inputs, dtype, nullptr);
+}
+
+}  // namespace devrt
