@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices, streams, events and memory over any accelerator.
+
+    import devrt
+
+    with devrt.device("mtia:1"):          # current device of this thread
+        copy = devrt.Stream()
+        with copy:                        # current stream of mtia:1
+            ...
+        done = copy.record()              # an Event
+    devrt.current_stream("mtia:1").wait(done)
+
+Backends: "cuda", "hip" and the simulated "mtia", all alive in one process, and
+those that other packages offer through entry points in group "devrt.backends".
+Importing devrt opens none of them, creates no context and starts no thread.
+
+Each thread has a current device per backend, and a current stream per device; a
+new thread starts on device 0 and default streams.  `devrt.cuda`, `devrt.hip`,
+`devrt.mtia` and `devrt.accelerator` have the names that users of PyTorch know.
+
+Errors are devrt.Error and its subclasses; an object of a wrong type is a
+TypeError.
+"""
+
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
+from . import _backends, _contexts
+from ._backends import backends, load_backend
+from ._contexts import device, stream, synchronize
+from ._core import (
+    CopyRequiredError,
+    CudaError,
+    Device,
+    DeviceError,
+    DeviceFaultError,
+    DeviceProperties,
+    Error,
+    Event,
+    InteropWarning,
+    InvalidArgumentError,
+    OutOfMemoryError,
+    Stream,
+    StreamCaptureError,
+    StreamPool,
+    ThreadContext,
+    UnsupportedError,
+    Uuid,
+    backend_info,
+    can_access_peer,
+    current_device,
+    current_stream,
+    default_stream,
+    devices,
+    disable_peer_access,
+    enable_peer_access,
+    get_device_properties,
+    load_report,
+    per_thread_default_stream,
+    set_device,
+    set_stream,
+    shutdown,
+)
+from ._memory import (
+    allocator_settings,
+    caching_allocator_alloc,
+    caching_allocator_delete,
+    empty_cache,
+    empty_host_cache,
+    get_per_process_memory_fraction,
+    host_memory_stats,
+    is_pinned,
+    max_memory_allocated,
+    max_memory_reserved,
+    memory_allocated,
+    memory_report,
+    memory_reserved,
+    memory_snapshot,
+    memory_stats,
+    pinned_alloc,
+    pinned_delete,
+    pointer_info,
+    record_memory_history,
+    record_stream,
+    register_host,
+    reset_accumulated_host_memory_stats,
+    reset_accumulated_memory_stats,
+    reset_peak_host_memory_stats,
+    reset_peak_memory_stats,
+    set_allocator_settings,
+    set_per_process_memory_fraction,
+    unregister_host,
+)
+from ._types import DeviceType, ExternalStream
+from . import accelerator, cuda, hip, mtia
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CopyRequiredError",
+    "CudaError",
+    "Device",
+    "DeviceError",
+    "DeviceFaultError",
+    "DeviceProperties",
+    "DeviceType",
+    "Error",
+    "Event",
+    "ExternalStream",
+    "HostFuture",
+    "InteropWarning",
+    "InvalidArgumentError",
+    "OutOfMemoryError",
+    "Stream",
+    "StreamCaptureError",
+    "StreamPool",
+    "ThreadContext",
+    "UnsupportedError",
+    "Uuid",
+    "accelerator",
+    "allocator_settings",
+    "backend_info",
+    "backends",
+    "caching_allocator_alloc",
+    "caching_allocator_delete",
+    "can_access_peer",
+    "cuda",
+    "current_device",
+    "current_stream",
+    "default_stream",
+    "device",
+    "devices",
+    "disable_peer_access",
+    "empty_cache",
+    "empty_host_cache",
+    "enable_peer_access",
+    "get_device_properties",
+    "get_per_process_memory_fraction",
+    "hip",
+    "host_memory_stats",
+    "is_pinned",
+    "load_backend",
+    "load_report",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "memory_allocated",
+    "memory_report",
+    "memory_reserved",
+    "memory_snapshot",
+    "memory_stats",
+    "mtia",
+    "per_thread_default_stream",
+    "pinned_alloc",
+    "pinned_delete",
+    "pointer_info",
+    "record_memory_history",
+    "record_stream",
+    "register_host",
+    "reset_accumulated_host_memory_stats",
+    "reset_accumulated_memory_stats",
+    "reset_peak_host_memory_stats",
+    "reset_peak_memory_stats",
+    "set_allocator_settings",
+    "set_device",
+    "set_per_process_memory_fraction",
+    "set_stream",
+    "shutdown",
+    "stream",
+    "synchronize",
+    "unregister_host",
+]
+
+if _TYPE_CHECKING:
+    from ._host_future import HostFuture
+
+
+def __getattr__(name: str) -> _Any:
+    # What takes long to import, when it is first needed.
+    if name == "HostFuture":
+        from ._host_future import HostFuture
+
+        return HostFuture
+    raise AttributeError(f"module 'devrt' has no attribute {name!r}")
+
+
+_backends.install()
+_contexts.install()

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices and streams as contexts and decorators, and host functions."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable, ContextManager, Optional, TypeVar, Union
+
+from . import _core
+from ._core import Device, Stream, ThreadContext
+from ._host_functions import launch_host_func
+from ._types import DeviceLike
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class _NoContext:
+    """What changes nothing."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *exception: object) -> None:
+        return None
+
+
+_NO_CONTEXT = _NoContext()
+
+# The type itself: no call stands between.  devrt.device("mtia:1") is the same
+# object each time.
+device = Device
+
+
+def stream(stream: Optional[Stream]) -> ContextManager[Any]:
+    """The context in which `stream`, and its device, are current.
+
+    A stream is that context itself; with None it changes nothing.
+
+        with devrt.stream(s):
+            ...
+    """
+    if stream is None:
+        return _NO_CONTEXT
+    if not isinstance(stream, Stream):
+        raise TypeError(
+            f"stream must be a devrt.Stream or None, not {type(stream).__name__}"
+        )
+    return stream
+
+
+def synchronize(where: Union[Stream, DeviceLike] = None) -> None:
+    """Waits for all work of a device, or of one stream.
+
+    None is the current device.  Raises the error of that work, if any.  Ctrl-C
+    ends the wait.
+    """
+    if isinstance(where, Stream):
+        where.synchronize()
+    elif where is None:
+        _core.current_device().synchronize()
+    else:
+        Device(where).synchronize()
+
+
+def _decorate(context: Any, function: _F) -> _F:
+    """`function`, run inside `context`."""
+    import inspect
+
+    if not callable(function):
+        raise TypeError(
+            f"only a function can be decorated, not {type(function).__name__}"
+        )
+    if (
+        inspect.iscoroutinefunction(function)
+        or inspect.isgeneratorfunction(function)
+        or inspect.isasyncgenfunction(function)
+    ):
+        raise TypeError(
+            "a generator or coroutine function cannot be decorated: its body "
+            "runs later; use `with` inside it"
+        )
+
+    @functools.wraps(function)
+    def inside(*args: Any, **kwargs: Any) -> Any:
+        with context:
+            return function(*args, **kwargs)
+
+    return inside  # type: ignore[return-value]
+
+
+def _run(
+    context: ThreadContext, function: Callable[..., Any], /, *args: Any, **kwargs: Any
+) -> Any:
+    """What function(*args, **kwargs) returns, run with this context."""
+    with context:
+        return function(*args, **kwargs)
+
+
+def install() -> None:
+    """Gives the module what it calls of this file."""
+    _core._set_helpers(_decorate, _run, launch_host_func)

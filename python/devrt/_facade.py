@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What devrt.cuda, devrt.hip, devrt.mtia and devrt.accelerator have in common.
+
+Names and values are those that programs for PyTorch use: devices are numbers of
+the module's backend, and set_stream makes the stream's device current as well.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ContextManager, Dict, List, Optional, Tuple, Union
+
+from . import _core, _memory
+from ._contexts import _NO_CONTEXT, stream as _stream
+from ._core import Device, DeviceProperties, Event, InvalidArgumentError, Stream
+
+# A device of the module's backend: None is the current one.
+DeviceLike = Union[Device, str, int, None]
+
+
+class Backend:
+    """The functions of one backend; `name` None is the active one."""
+
+    def __init__(self, name: Optional[str]) -> None:
+        self._name = name
+
+    # ---- Devices ------------------------------------------------------------
+
+    def _device(self, device: Any = None) -> Device:
+        if device is None:
+            return _core.current_device(self._name)
+        if self._name is None:
+            return Device(device)
+        if isinstance(device, int) and not isinstance(device, bool):
+            return Device(self._name, device)
+        if isinstance(device, str) and device.partition(":")[0] in ("cpu", "meta"):
+            raise InvalidArgumentError(
+                f"Expected a {self._name} device, but got: {device}"
+            )
+        found = Device(device)
+        if found.backend != self._name:
+            raise InvalidArgumentError(
+                f"Expected a {self._name} device, but got: {found.backend}"
+            )
+        return found
+
+    def is_available(self) -> bool:
+        """Whether there is a device; opens the backend, never raises."""
+        try:
+            return self.device_count() > 0
+        except _core.Error:
+            return False
+
+    def device_count(self) -> int:
+        """Number of devices; 0 where the backend cannot be used."""
+        try:
+            return len(_core.devices(self._name or _core.current_device().backend))
+        except _core.Error:
+            return 0
+
+    def current_device(self) -> int:
+        """Number of the calling thread's current device."""
+        return _core.current_device(self._name).index
+
+    def set_device(self, device: DeviceLike) -> None:
+        """Makes a device the calling thread's current one."""
+        _core.set_device(self._device(device))
+
+    def device(self, device: DeviceLike) -> ContextManager[Any]:
+        """The context in which `device` is current; None changes nothing."""
+        return _NO_CONTEXT if device is None else self._device(device)
+
+    def device_index(self, device: Optional[int]) -> ContextManager[Any]:
+        """The same, by number."""
+        return self.device(device)
+
+    def get_device_index(self, device: DeviceLike = None) -> int:
+        """Number of a device."""
+        return self._device(device).index
+
+    def synchronize(self, device: DeviceLike = None) -> None:
+        """Waits for all work of a device."""
+        self._device(device).synchronize()
+
+    def get_device_properties(self, device: DeviceLike = None) -> DeviceProperties:
+        """What is known about a device."""
+        return _core.get_device_properties(self._device(device))
+
+    def get_device_name(self, device: DeviceLike = None) -> str:
+        """Its product name."""
+        return self.get_device_properties(device).name
+
+    def get_device_capability(self, device: DeviceLike = None) -> Tuple[int, int]:
+        """(major, minor) of its compute capability."""
+        properties = self.get_device_properties(device)
+        return properties.major, properties.minor
+
+    def can_device_access_peer(self, device: DeviceLike, peer: DeviceLike) -> bool:
+        """Whether kernels of `device` may be allowed to use memory of `peer`."""
+        return _core.can_access_peer(self._device(device), self._device(peer))
+
+    # ---- Streams ------------------------------------------------------------
+
+    def current_stream(self, device: DeviceLike = None) -> Stream:
+        """The calling thread's current stream of a device."""
+        return _core.current_stream(self._device(device))
+
+    def default_stream(self, device: DeviceLike = None) -> Stream:
+        """The default stream of a device."""
+        return _core.default_stream(self._device(device))
+
+    def set_stream(self, stream: Optional[Stream]) -> None:
+        """Makes a stream, and its device, current; None changes nothing."""
+        if stream is not None:
+            _core.set_stream(stream)
+
+    def stream(self, stream: Optional[Stream]) -> ContextManager[Any]:
+        """The context in which a stream is current; None changes nothing."""
+        return _stream(stream)
+
+    # ---- Memory -------------------------------------------------------------
+
+    def mem_get_info(self, device: DeviceLike = None) -> Tuple[int, int]:
+        """(free, total) bytes of a device's memory."""
+        return self._device(device).memory_info()
+
+    def caching_allocator_alloc(
+        self, size: int, device: DeviceLike = None, stream: Optional[Stream] = None
+    ) -> int:
+        """Address of `size` bytes of device memory, for work on `stream`."""
+        if stream is None:
+            stream = self.current_stream(device)
+        return _core.caching_allocator_alloc(size, stream)
+
+    def caching_allocator_delete(self, mem_ptr: int) -> None:
+        """Gives back what caching_allocator_alloc gave."""
+        _core.caching_allocator_delete(mem_ptr)
+
+    def empty_cache(self) -> None:
+        """Gives memory that nobody uses back to the driver, on all devices."""
+        for device in _core.devices(self._device().backend):
+            _core.empty_cache(device)
+
+    def memory_stats(self, device: DeviceLike = None) -> Dict[str, int]:
+        """What the caching allocator counts."""
+        return _core.memory_stats(self._device(device))
+
+    def memory_allocated(self, device: DeviceLike = None) -> int:
+        """Bytes that the program holds."""
+        return _memory.memory_allocated(self._device(device))
+
+    def max_memory_allocated(self, device: DeviceLike = None) -> int:
+        """The most of those."""
+        return _memory.max_memory_allocated(self._device(device))
+
+    def memory_reserved(self, device: DeviceLike = None) -> int:
+        """Bytes that the allocator took from the driver."""
+        return _memory.memory_reserved(self._device(device))
+
+    def max_memory_reserved(self, device: DeviceLike = None) -> int:
+        """The most of those."""
+        return _memory.max_memory_reserved(self._device(device))
+
+    def memory_summary(self, device: DeviceLike = None) -> str:
+        """Who holds the memory, as text."""
+        return _core.memory_report(self._device(device))
+
+    def memory_snapshot(self, device: DeviceLike = None) -> Dict[str, Any]:
+        """Every segment and block."""
+        return _memory.memory_snapshot(self._device(device))
+
+    def reset_peak_memory_stats(self, device: DeviceLike = None) -> None:
+        """Sets each peak to the current number."""
+        _core.reset_peak_memory_stats(self._device(device))
+
+    def reset_accumulated_memory_stats(self, device: DeviceLike = None) -> None:
+        """Sets what was freed to 0 and what was allocated to what is there."""
+        _core.reset_accumulated_memory_stats(self._device(device))
+
+    def set_per_process_memory_fraction(
+        self, fraction: float, device: DeviceLike = None
+    ) -> None:
+        """This process may reserve that part of the memory."""
+        _core.set_per_process_memory_fraction(fraction, self._device(device))
+
+    def get_per_process_memory_fraction(self, device: DeviceLike = None) -> float:
+        """What was set last."""
+        return _core.get_per_process_memory_fraction(self._device(device))
+
+    def host_memory_stats(self) -> Dict[str, int]:
+        """What the pinned memory of the backend counts."""
+        return _core.host_memory_stats(self._device().backend)
+
+    def reset_peak_host_memory_stats(self) -> None:
+        """Sets each peak to the current number."""
+        _core.reset_peak_host_memory_stats(self._device().backend)
+
+    def reset_accumulated_host_memory_stats(self) -> None:
+        """Sets what was freed to 0 and what was allocated to what is there."""
+        _core.reset_accumulated_host_memory_stats(self._device().backend)
+
+    def host_empty_cache(self) -> None:
+        """Gives cached pinned memory back."""
+        _core.empty_host_cache(self._device().backend)
+
+
+class _EventClass(Event):
+    """An event whose options may be given by position, as PyTorch's are."""
+
+    def __new__(
+        cls,
+        enable_timing: bool = False,
+        blocking: bool = False,
+        interprocess: bool = False,
+    ) -> Any:
+        return super().__new__(
+            cls,
+            enable_timing=enable_timing,
+            blocking=blocking,
+            interprocess=interprocess,
+        )
+
+
+# What a module exports of a Backend.
+NAMES: List[str] = [
+    name for name in vars(Backend) if not name.startswith("_")
+]

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Python functions in stream order.
+
+What a driver calls in stream order may touch neither Python nor the driver, so
+it only says that a function is due; a thread of this module calls it then.  The
+stream does not wait for the function: the future says when it is done.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Callable, Optional
+
+from . import _core
+from ._core import Event, Stream
+
+if TYPE_CHECKING:
+    from ._host_future import HostFuture
+
+_lock = threading.Lock()
+_thread: Optional[threading.Thread] = None
+
+
+def _serve() -> None:
+    """Calls what is due, for ever."""
+    while True:
+        call, error = _core._next_host_call()
+        call(error)
+        del call, error  # what they hold ends now, not with the next one
+
+
+def _start() -> None:
+    global _thread
+    with _lock:
+        if _thread is None or not _thread.is_alive():
+            _thread = threading.Thread(
+                target=_serve, name="devrt-host-functions", daemon=True
+            )
+            _thread.start()
+
+
+def launch_host_func(
+    stream: Stream, function: Callable[..., Any], /, *args: Any, **kwargs: Any
+) -> HostFuture:
+    """Stream.launch_host_func."""
+    from ._host_future import HostFuture
+
+    if not callable(function):
+        raise TypeError(f"function must be callable, not {type(function).__name__}")
+    _start()
+    event = Event()
+    future = HostFuture(event)
+
+    def call(error: Optional[BaseException]) -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        if error is not None:
+            future.set_exception(error)
+            return
+        try:
+            result = function(*args, **kwargs)
+        except BaseException as raised:
+            future.set_exception(raised)
+        else:
+            future.set_result(result)
+
+    stream._launch_host_call(call)
+    event.record(stream)
+    return future

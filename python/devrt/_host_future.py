@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HostFuture; in a file of its own because concurrent.futures takes long to
+import."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any, Generator, Optional
+
+from . import _core
+from ._core import Event
+
+
+class HostFuture(Future):  # type: ignore[type-arg]
+    """The result of a host function: a concurrent.futures.Future.
+
+    Also awaitable.  result() raises what the function raised, or the error of
+    the stream's earlier work, in which case the function did not run.
+    """
+
+    def __init__(self, event: Event) -> None:
+        super().__init__()
+        self._event = event
+
+    def _advance(self) -> None:
+        # In a simulator's virtual time devices move while somebody waits for
+        # them; the event is behind the function.
+        device = self._event.device
+        if not self.done() and device is not None and _core._is_virtual(device):
+            self._event.synchronize()
+
+    def result(self, timeout: Optional[float] = None) -> Any:
+        """What the function returned; waits at most `timeout` seconds."""
+        self._advance()
+        return super().result(timeout)
+
+    def exception(self, timeout: Optional[float] = None) -> Optional[BaseException]:
+        """What the function raised; waits at most `timeout` seconds."""
+        self._advance()
+        return super().exception(timeout)
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        import asyncio
+
+        self._advance()
+        return asyncio.wrap_future(self).__await__()

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory: what the allocators hold, and their controls."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict
+
+from ._core import (
+    allocator_settings,
+    caching_allocator_alloc,
+    caching_allocator_delete,
+    empty_cache,
+    empty_host_cache,
+    get_per_process_memory_fraction,
+    host_memory_stats,
+    is_pinned,
+    memory_report,
+    memory_snapshot_json,
+    memory_stats,
+    pinned_alloc,
+    pinned_delete,
+    pointer_info,
+    record_memory_history,
+    record_stream,
+    register_host,
+    reset_accumulated_host_memory_stats,
+    reset_accumulated_memory_stats,
+    reset_peak_host_memory_stats,
+    reset_peak_memory_stats,
+    set_allocator_settings,
+    set_per_process_memory_fraction,
+    unregister_host,
+)
+from ._types import DeviceLike
+
+__all__ = [
+    "allocator_settings",
+    "caching_allocator_alloc",
+    "caching_allocator_delete",
+    "empty_cache",
+    "empty_host_cache",
+    "get_per_process_memory_fraction",
+    "host_memory_stats",
+    "is_pinned",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "memory_allocated",
+    "memory_report",
+    "memory_reserved",
+    "memory_snapshot",
+    "memory_stats",
+    "pinned_alloc",
+    "pinned_delete",
+    "pointer_info",
+    "record_memory_history",
+    "record_stream",
+    "register_host",
+    "reset_accumulated_host_memory_stats",
+    "reset_accumulated_memory_stats",
+    "reset_peak_host_memory_stats",
+    "reset_peak_memory_stats",
+    "set_allocator_settings",
+    "set_per_process_memory_fraction",
+    "unregister_host",
+]
+
+
+def memory_allocated(device: DeviceLike = None) -> int:
+    """Bytes of a device's memory that the program holds."""
+    return memory_stats(device)["allocated_bytes.all.current"]
+
+
+def max_memory_allocated(device: DeviceLike = None) -> int:
+    """The most bytes that the program held, since reset_peak_memory_stats."""
+    return memory_stats(device)["allocated_bytes.all.peak"]
+
+
+def memory_reserved(device: DeviceLike = None) -> int:
+    """Bytes that the allocator took from the driver."""
+    return memory_stats(device)["reserved_bytes.all.current"]
+
+
+def max_memory_reserved(device: DeviceLike = None) -> int:
+    """The most of those, since reset_peak_memory_stats."""
+    return memory_stats(device)["reserved_bytes.all.peak"]
+
+
+def memory_snapshot(device: DeviceLike = None) -> Dict[str, Any]:
+    """Every segment and block of a device, as docs/memory-snapshot.md says."""
+    snapshot: Dict[str, Any] = json.loads(memory_snapshot_json(device))
+    return snapshot

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small types of the package."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, Optional, Union
+
+from ._core import Device, Stream
+
+# What functions take as device: None is the current one, a number is one of
+# the active backend.
+DeviceLike = Union[Device, str, int, None]
+
+
+class DeviceType(enum.IntEnum):
+    """Numbers of device types, as PyTorch counts them."""
+
+    CPU = 0
+    CUDA = 1
+    HIP = 6
+    MTIA = 19
+    PRIVATEUSE1 = 20  # backends of other packages
+
+
+def ExternalStream(stream: Any, device: DeviceLike = None) -> Stream:
+    """Another library's stream, which stays its own: Stream.from_external."""
+    return Stream.from_external(stream, device)

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Controls of the simulated accelerator: devrt.mtia.simulator.
+
+    from devrt.mtia import simulator
+
+    simulator.reset("memory=64MiB,seed=7")
+    simulator.enable_timeline()
+    ...
+    print(simulator.timeline_text())
+
+docs/simulator.md has the settings and what the machine does.  All functions
+are of the backend "mtia"; devrt.simulator.Simulator(name) has those of another
+simulator.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Tuple, Union
+
+from ._core import Simulator
+
+__all__ = [
+    "Simulator",
+    "config",
+    "deadlock_report",
+    "enable_timeline",
+    "inject_fault",
+    "now",
+    "peek",
+    "poke",
+    "replay",
+    "reset",
+    "stats",
+    "timeline",
+    "timeline_text",
+    "token",
+    "trace_hash",
+    "yield_",
+]
+
+
+def _config_text(config: Union[str, Dict[str, Any]]) -> str:
+    if isinstance(config, str):
+        return config
+    if not isinstance(config, dict):
+        raise TypeError(
+            f"config must be a str or a dict, not {type(config).__name__}"
+        )
+    return ",".join(f"{key}={value}" for key, value in config.items())
+
+
+def reset(config: Union[str, Dict[str, Any]] = "", **settings: Any) -> None:
+    """Starts the machine afresh.
+
+    config: settings as in DEVRT_MTIA, "memory=64MiB,seed=7", or a dict of them;
+    further ones by keyword.  What is not named has its default, not its present
+    value.  Raises Error while streams, events or memory are alive, or when the
+    number of devices would change; InvalidArgumentError for a wrong setting.
+    """
+    parts = [_config_text(config), _config_text(settings)]
+    Simulator().reset(",".join(part for part in parts if part))
+
+
+def config() -> Dict[str, str]:
+    """All settings as they are."""
+    pairs = (pair.partition("=") for pair in Simulator().config().split(","))
+    return {key: value for key, _, value in pairs}
+
+
+def now() -> int:
+    """The machine's clock in nanoseconds, from the last reset on."""
+    return Simulator().now()
+
+
+def yield_() -> None:
+    """Lets other host threads and the device run: one decision."""
+    Simulator().yield_()
+
+
+def trace_hash() -> Tuple[int, int]:
+    """(hash, steps) of everything that happened: equal for equal runs."""
+    return Simulator().trace_hash()
+
+
+def token() -> str:
+    """Text that replay() repeats this run by."""
+    return Simulator().token()
+
+
+def replay(token: str) -> None:
+    """Resets, then follows the decisions of a token."""
+    Simulator().replay(token)
+
+
+def enable_timeline(enabled: bool = True) -> None:
+    """Whether operations are kept for timeline(); off at first.
+
+    While on, operations know which line of the program submitted them.
+    """
+    Simulator().enable_timeline(enabled)
+
+
+def timeline() -> List[Dict[str, Any]]:
+    """The kept operations in order of submission; times in nanoseconds."""
+    return Simulator().timeline()
+
+
+def timeline_text(limit: int = 200) -> str:
+    """The last `limit` of them as text, one line each."""
+    operations = timeline()
+    lines = [
+        f"{'begin':>12} {'end':>12}  device stream  seq  operation"
+        f"  ({len(operations)} in all)"
+    ]
+    for op in operations[-limit:] if limit > 0 else []:
+        place = f"  {op['file']}:{op['line']}" if op["file"] else ""
+        lines.append(
+            f"{op['begin_ns']:>12} {op['end_ns']:>12}  {op['device']:>6} "
+            f"{op['stream']:>6} {op['seq']:>4}  {op['name'] or op['kind']}"
+            f" ({op['state']}){place}"
+        )
+    return "\n".join(lines)
+
+
+def inject_fault(
+    kind: str = "kernel",
+    *,
+    device: int = 0,
+    nth: int = 1,
+    native_code: int = 700,
+    where: str = "",
+) -> None:
+    """Arms a fault; see Simulator.inject_fault."""
+    Simulator().inject_fault(
+        kind, device=device, nth=nth, native_code=native_code, where=where
+    )
+
+
+def stats() -> Dict[str, int]:
+    """What is alive and what was done."""
+    return Simulator().stats()
+
+
+def deadlock_report() -> str:
+    """The last deadlock report, empty if there is none."""
+    return Simulator().deadlock_report()
+
+
+def peek(pointer: int, size: int) -> bytes:
+    """Bytes of device memory at once, in no order with pending work."""
+    return Simulator().peek(pointer, size)
+
+
+def poke(pointer: int, data: bytes) -> None:
+    """The opposite of peek."""
+    Simulator().poke(pointer, data)

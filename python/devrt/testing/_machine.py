@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated machine for one test."""
+
+from __future__ import annotations
+
+import gc
+import random
+from typing import Any, Callable, Dict, List, Optional
+
+from .. import _core, simulator
+from .._core import Device
+
+# What runs of explore() take in turns; all but the first are adverse: as early,
+# or as late, as the rules allow, the last first, or drawn.
+STRATEGIES = ("hw", "asap", "alap", "lifo", "random")
+
+
+class MachineInUseError(Exception):
+    """Something of an earlier test is alive, so no machine can begin afresh."""
+
+
+class Machine:
+    """The simulated machine that a test was given.
+
+    devices: as many as the test asked for.  seed: of its first run.  The machine
+    begins afresh with each run of explore().
+    """
+
+    def __init__(
+        self,
+        devices: int = 2,
+        *,
+        seed: Optional[int] = None,
+        runs: int = 100,
+        strategies: Any = STRATEGIES,
+        replay: Optional[str] = None,
+        **settings: Any,
+    ) -> None:
+        if isinstance(strategies, str):
+            strategies = (strategies,)
+        self.seed = random.SystemRandom().getrandbits(32) if seed is None else seed
+        self.runs = runs
+        self.strategies = tuple(strategies)
+        self.failed_token: Optional[str] = None
+        self._replay = replay
+        self._settings = dict(settings)
+        there = _core.devices("mtia")
+        if len(there) < devices:
+            raise MachineInUseError(
+                f"the test wants {devices} devices, the machine has "
+                f"{len(there)}: it was made before the tests were collected, or "
+                f"by DEVRT_MTIA"
+            )
+        self.devices: List[Device] = there[:devices]
+        # Without explore(), a test is one run in the first schedule.
+        self._begin(0)
+
+    def _config(self, run: int) -> Dict[str, Any]:
+        config = {
+            "seed": self.seed + run,
+            "strategy": self.strategies[run % len(self.strategies)],
+        }
+        config.update(self._settings)
+        return config
+
+    def _begin(self, run: int) -> None:
+        gc.collect()
+        for device in self.devices:
+            _core.empty_cache(device)
+        _core.empty_host_cache("mtia")
+        try:
+            if self._replay is not None:
+                simulator.replay(self._replay)
+            else:
+                simulator.reset(self._config(run))
+        except _core.InvalidArgumentError:
+            raise
+        except _core.Error as error:
+            raise MachineInUseError(
+                f"{error}; delete what the test made before its end"
+            ) from error
+        simulator.enable_timeline()
+
+    def explore(self, body: Callable[[], Any]) -> None:
+        """Calls body() in `runs` schedules, or in the one of --sim-replay.
+
+        Raises what body() raises, at its first failure.
+        """
+        runs = 1 if self._replay is not None else self.runs
+        for run in range(runs):
+            if run > 0:
+                self._begin(run)
+            try:
+                body()
+            except BaseException:
+                self.failed_token = simulator.token()
+                raise
+
+    def report(self) -> str:
+        """How to repeat the last run, and what ran when."""
+        token = self.failed_token or simulator.token()
+        parts = [
+            f"seed: {self.seed} (--sim-seed={self.seed})",
+            f"this schedule: --sim-replay={token}",
+        ]
+        deadlock = simulator.deadlock_report()
+        if deadlock:
+            parts.append(deadlock)
+        parts.append(simulator.timeline_text(60))
+        return "\n".join(parts)

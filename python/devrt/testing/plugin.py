@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pytest plugin: the fixture `sim` and the mark of the same name.
+
+    @pytest.mark.sim(devices=4, memory="64MiB", runs=200)
+
+devices: how many, 2 at first.  runs: of sim.explore(), 100 at first.  seed: of
+the first run.  strategies: one of devrt.testing.STRATEGIES, or several.  Other
+keywords are settings as in DEVRT_MTIA.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Generator
+
+import pytest
+
+_REPORT = pytest.StashKey[Any]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options by which a failure is repeated."""
+    group = parser.getgroup("devrt", "the simulated accelerator")
+    group.addoption(
+        "--sim-seed",
+        type=int,
+        default=None,
+        help="seed of the first run of every test with `sim` "
+        "(also: DEVRT_SIM_SEED); without it one is drawn",
+    )
+    group.addoption(
+        "--sim-replay",
+        default=None,
+        metavar="TOKEN",
+        help="one run with the schedule that a failure printed",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Makes the mark known."""
+    config.addinivalue_line(
+        "markers",
+        "sim(devices=2, runs=100, seed=None, strategies=..., **settings): "
+        "the simulated machine that the fixture `sim` makes",
+    )
+
+
+def pytest_collection_modifyitems(items: Any) -> None:
+    """The number of devices is decided once: the most that a test wants."""
+    wanted = 0
+    for item in items:
+        mark = item.get_closest_marker("sim")
+        if mark is not None:
+            devices = mark.kwargs.get("devices", 2)
+            wanted = max(wanted, devices if isinstance(devices, int) else 0)
+    settings = os.environ.get("DEVRT_MTIA", "")
+    if wanted > 2 and "devices=" not in settings:
+        own = f"devices={wanted}"
+        os.environ["DEVRT_MTIA"] = f"{settings},{own}" if settings else own
+
+
+def _seed(config: pytest.Config) -> Any:
+    given = config.getoption("--sim-seed")
+    if given is None and os.environ.get("DEVRT_SIM_SEED"):
+        given = int(os.environ["DEVRT_SIM_SEED"])
+    return given
+
+
+@pytest.fixture
+def sim(request: pytest.FixtureRequest) -> Generator[Any, None, None]:
+    """The simulated machine of this test: a devrt.testing.Machine."""
+    from . import Machine
+
+    mark = request.node.get_closest_marker("sim")
+    settings = dict(mark.kwargs) if mark is not None else {}
+    if mark is not None and mark.args:
+        raise TypeError("the mark `sim` takes keywords only")
+    seed = _seed(request.config)
+    if seed is not None:
+        settings["seed"] = seed
+    replay = request.config.getoption("--sim-replay")
+    machine = Machine(replay=replay, **settings)
+    request.node.stash[_REPORT] = machine
+    yield machine
+    from .. import simulator
+
+    simulator.enable_timeline(False)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: Any, call: Any) -> Generator[None, Any, None]:
+    """Adds to a failure what repeats it."""
+    outcome = yield
+    report = outcome.get_result()
+    machine = item.stash.get(_REPORT, None)
+    if machine is not None and report.when == "call" and report.failed:
+        report.sections.append(("simulated machine", machine.report()))

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+#include <vector>
+
+#include "devrt/runtime/backend.h"
+#include "devrt/runtime/peer.h"
+#include "python/src/bindings.h"
+
+namespace devrt::python {
+namespace {
+
+std::vector<std::string> Names() {
+  return WithoutLock([] { return BackendNames(); });
+}
+
+nb::list DevicesOf(nb::object name) {
+  nb::list list;
+  if (!name.is_none()) {
+    for (DeviceObject* device : BackendOf(name)->devices) {
+      list.append(nb::borrow(reinterpret_cast<PyObject*>(device)));
+    }
+    return list;
+  }
+  for (const Device device : WithoutLock([] { return AllDevices(); })) {
+    list.append(ToObject(device));
+  }
+  return list;
+}
+
+std::string Load(const std::string& path) {
+  const Backend backend = Check(WithoutLock([&] { return LoadBackend(path); }));
+  if (WrapBackend(backend) == nullptr) ThrowPythonError();
+  return backend.name();
+}
+
+nb::list Report() {
+  nb::list list;
+  for (const LoadAttempt& attempt : WithoutLock([] { return LoadReport(); })) {
+    nb::dict line;
+    line["source"] = ToText(attempt.source);
+    line["path"] = ToText(attempt.path);
+    line["backend"] = ToText(attempt.backend);
+    line["version"] = ToText(attempt.version);
+    line["result"] = ToString(attempt.result);
+    const absl::string_view reason = attempt.status.message();
+    line["reason"] = ToText({reason.data(), reason.size()});
+    list.append(line);
+  }
+  return list;
+}
+
+nb::dict Info(nb::str name) {
+  const BackendEntry* entry = BackendOf(name);
+  const Backend backend = entry->backend;
+  nb::dict info;
+  info["name"] = ToText(backend.name());
+  info["vendor"] = ToText(backend.vendor());
+  info["version"] = ToText(backend.version());
+  info["path"] = ToText(backend.path());
+  info["capabilities"] = backend.capabilities();
+  info["simulator"] = entry->simulator;
+  return info;
+}
+
+void EndAll() {
+  Check(WithoutLock([] { return Shutdown(); }));
+}
+
+bool CanAccess(nb::object device, nb::object peer) {
+  const Device from = DeviceOf(device.ptr()), to = DeviceOf(peer.ptr());
+  return Check(WithoutLock([&] { return CanAccessPeer(from, to); }));
+}
+
+void EnableAccess(nb::object device, nb::object peer) {
+  const Device from = DeviceOf(device.ptr()), to = DeviceOf(peer.ptr());
+  Check(WithoutLock([&] { return EnablePeerAccess(from, to); }));
+}
+
+void DisableAccess(nb::object device, nb::object peer) {
+  const Device from = DeviceOf(device.ptr()), to = DeviceOf(peer.ptr());
+  Check(WithoutLock([&] { return DisablePeerAccess(from, to); }));
+}
+
+}  // namespace
+
+void BindBackends(nb::module_& module) {
+  module.def("_backend_names", &Names);
+  module.def("devices", &DevicesOf, nb::arg("backend") = nb::none(),
+             "All devices of one backend, or of all that can be opened.");
+  module.def("_load_backend", &Load, nb::arg("path"));
+  module.def("load_report", &Report,
+             "Everything that was tried to find backends, in order: dicts with "
+             "source, path,\nbackend, version, result and reason.");
+  module.def("backend_info", &Info, nb::arg("backend"),
+             "name, vendor, version, path, capabilities (bits) and simulator "
+             "of a backend.");
+  module.def("shutdown", &EndAll,
+             "Ends all backends, for the rest of the process.\n\n"
+             "Raises Error with the counts while streams, events or memory "
+             "are alive.  Programs\nneed not call it.");
+  module.def("can_access_peer", &CanAccess, nb::arg("device"), nb::arg("peer"),
+             "Whether kernels of `device` may be allowed to use memory of "
+             "`peer`.");
+  module.def("enable_peer_access", &EnableAccess, nb::arg("device"),
+             nb::arg("peer"),
+             "Allows kernels of `device` to use memory of `peer`, for the "
+             "whole process.");
+  module.def("disable_peer_access", &DisableAccess, nb::arg("device"),
+             nb::arg("peer"), "The opposite of enable_peer_access.");
+  module.def("_set_backend_finder",
+             [](nb::object finder) { SetBackendFinder(finder.ptr()); });
+}
+
+}  // namespace devrt::python

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The functions that nanobind calls, one Bind per file.
+
+#ifndef DEVRT_PYTHON_SRC_BINDINGS_H_
+#define DEVRT_PYTHON_SRC_BINDINGS_H_
+
+#include "python/src/python.h"
+// Behind Python.h.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <string_view>
+
+#include "python/src/arguments.h"
+#include "python/src/device.h"
+#include "python/src/errors.h"
+#include "python/src/gil.h"
+#include "python/src/stream.h"
+
+namespace devrt::python {
+
+namespace nb = nanobind;
+
+void BindBackends(nb::module_& module);
+void BindMemory(nb::module_& module);
+void BindHostMemory(nb::module_& module);
+void BindPool(nb::module_& module);
+void BindProbe(nb::module_& module);
+void BindProperties(nb::module_& module);
+void BindSimulator(nb::module_& module);
+
+// Text of the library's, which may hold anything.
+inline nb::object ToText(std::string_view text) {
+  PyObject* made = PyUnicode_DecodeUTF8(
+      text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
+  if (made == nullptr) ThrowPythonError();
+  return nb::steal(made);
+}
+
+// Throw what they raise.
+inline uint64_t BytesOf(nb::handle object, const char* what) {
+  uint64_t value = 0;
+  if (!ToBytes(object.ptr(), what, &value)) ThrowPythonError();
+  return value;
+}
+inline void* AddressOf(nb::handle object, const char* what) {
+  void* value = nullptr;
+  if (!ToAddress(object.ptr(), what, &value)) ThrowPythonError();
+  return value;
+}
+inline int64_t IntOf(nb::handle object, const char* what) {
+  int64_t value = 0;
+  if (!ToInt64(object.ptr(), what, &value)) ThrowPythonError();
+  return value;
+}
+inline nb::int_ AddressToInt(const void* address) {
+  return nb::int_(reinterpret_cast<uintptr_t>(address));
+}
+inline BackendEntry* BackendOf(nb::handle name) {
+  Py_ssize_t size = 0;
+  if (!PyUnicode_Check(name.ptr())) {
+    PyErr_Format(PyExc_TypeError, "backend must be a str, not %s",
+                 TypeName(name.ptr()));
+    ThrowPythonError();
+  }
+  const char* text = PyUnicode_AsUTF8AndSize(name.ptr(), &size);
+  BackendEntry* backend = text != nullptr
+                              ? OpenBackend({text, static_cast<size_t>(size)})
+                              : nullptr;
+  if (backend == nullptr) ThrowPythonError();
+  return backend;
+}
+inline nb::object ToObject(Device device) {
+  DeviceObject* object = WrapDevice(device);
+  if (object == nullptr) ThrowPythonError();
+  return nb::borrow(reinterpret_cast<PyObject*>(object));
+}
+
+}  // namespace devrt::python
+
+#endif  // DEVRT_PYTHON_SRC_BINDINGS_H_

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is current in a thread: the functions, and the type
+// devrt.ThreadContext.
+
+#include "python/src/contexts.h"
+
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "devrt/guards/thread_context.h"
+#include "devrt/runtime/device.h"
+#include "python/src/arguments.h"
+#include "python/src/device.h"
+#include "python/src/errors.h"
+#include "python/src/gil.h"
+#include "python/src/helpers.h"
+#include "python/src/stream.h"
+#include "python/src/thread_state.h"
+
+namespace devrt::python {
+namespace {
+
+// ---- Functions --------------------------------------------------------------
+
+// The one argument of a function that may have none; false with an exception.
+bool OneArgument(const char* function, const char* name, PyObject* const* args,
+                 Py_ssize_t count, PyObject* names, PyObject** value) {
+  *value = nullptr;
+  if (count == 0 && names == nullptr) return true;
+  const Parameters parameters = {function, 0, 1, 1, {name}};
+  return SortArguments(parameters, args, static_cast<size_t>(count), names,
+                       value);
+}
+
+PyObject* CurrentDeviceFunction(PyObject*, PyObject* const* args,
+                                Py_ssize_t count, PyObject* names) {
+  PyObject* backend = nullptr;
+  if (!OneArgument("current_device", "backend", args, count, names, &backend)) {
+    return nullptr;
+  }
+  DeviceObject* device = nullptr;
+  if (backend == nullptr || backend == Py_None) {
+    device = CurrentDeviceObject();
+  } else if (PyUnicode_Check(backend)) {
+    Py_ssize_t size = 0;
+    const char* name = PyUnicode_AsUTF8AndSize(backend, &size);
+    if (name == nullptr) return nullptr;
+    BackendEntry* entry = OpenBackend({name, static_cast<size_t>(size)});
+    if (entry != nullptr) device = CurrentDeviceOf(entry);
+  } else {
+    PyErr_Format(PyExc_TypeError, "backend must be a str or None, not %s",
+                 TypeName(backend));
+  }
+  return device != nullptr ? NewRef(device) : nullptr;
+}
+
+PyObject* CurrentStreamFunction(PyObject*, PyObject* const* args,
+                                Py_ssize_t count, PyObject* names) {
+  PyObject* value = nullptr;
+  if (!OneArgument("current_stream", "device", args, count, names, &value)) {
+    return nullptr;
+  }
+  DeviceObject* device = ParseDevice(value);
+  return device != nullptr ? CurrentStreamObject(device) : nullptr;
+}
+
+PyObject* DefaultStreamFunction(PyObject*, PyObject* const* args,
+                                Py_ssize_t count, PyObject* names) {
+  PyObject* value = nullptr;
+  if (!OneArgument("default_stream", "device", args, count, names, &value)) {
+    return nullptr;
+  }
+  DeviceObject* device = ParseDevice(value);
+  return device != nullptr ? DefaultStreamObject(device) : nullptr;
+}
+
+PyObject* PerThreadStreamFunction(PyObject*, PyObject* const* args,
+                                  Py_ssize_t count, PyObject* names) {
+  PyObject* value = nullptr;
+  if (!OneArgument("per_thread_default_stream", "device", args, count, names,
+                   &value)) {
+    return nullptr;
+  }
+  DeviceObject* device = ParseDevice(value);
+  if (device == nullptr) return nullptr;
+  const auto ref =
+      WithoutLock([&] { return PerThreadDefaultStream(device->device); });
+  return ref.ok() ? WrapStream(*ref) : Raise(ref.status());
+}
+
+PyObject* SetDeviceFunction(PyObject*, PyObject* value) {
+  if (value == Py_None) {
+    PyErr_SetString(PyExc_TypeError,
+                    "device must be a devrt.Device, str or "
+                    "int, not NoneType");
+    return nullptr;
+  }
+  DeviceObject* device = ParseDevice(value);
+  ThreadState* thread = Thread();
+  if (device == nullptr || thread == nullptr) return nullptr;
+  const absl::Status status =
+      WithoutLock([&] { return SetCurrentDevice(device->device); });
+  if (!status.ok()) return Raise(status);
+  thread->active = device->backend;
+  return NewRef(Py_None);
+}
+
+PyObject* SetStreamFunction(PyObject*, PyObject* value) {
+  if (!IsStream(value)) {
+    PyErr_Format(PyExc_TypeError, "stream must be a devrt.Stream, not %s",
+                 TypeName(value));
+    return nullptr;
+  }
+  ThreadState* thread = Thread();
+  if (thread == nullptr) return nullptr;
+  StreamObject* stream = AsStream(value);
+  const absl::Status status = WithoutLock([&] {
+    absl::Status set = SetCurrentStream(stream->ref);
+    if (set.ok()) set = SetCurrentDevice(stream->device->device);
+    return set;
+  });
+  if (!status.ok()) return Raise(status);
+  CurrentSlot* slot = SlotOfThread(thread, stream->device->index);
+  PyObject* former = slot->stream;
+  *slot = {{stream->ref.record(), stream->ref.serial()}, NewRef(value)};
+  thread->active = stream->device->backend;
+  Py_XDECREF(former);
+  return NewRef(Py_None);
+}
+
+PyMethodDef g_functions[] = {
+    {"current_device", AsMethod(CurrentDeviceFunction),
+     METH_FASTCALL | METH_KEYWORDS,
+     "current_device(backend=None)\n--\n\n"
+     "The calling thread's current device.\n\n"
+     "backend: a name, \"cuda\"; None is the backend whose device or stream\n"
+     "this thread has made current last, at first the first one that has\n"
+     "devices.  On cuda and hip it is what other libraries see, too."},
+    {"current_stream", AsMethod(CurrentStreamFunction),
+     METH_FASTCALL | METH_KEYWORDS,
+     "current_stream(device=None)\n--\n\n"
+     "The calling thread's current stream of `device`; None is the current\n"
+     "device."},
+    {"default_stream", AsMethod(DefaultStreamFunction),
+     METH_FASTCALL | METH_KEYWORDS,
+     "default_stream(device=None)\n--\n\n"
+     "The default stream of `device`, id 0; None is the current device."},
+    {"per_thread_default_stream", AsMethod(PerThreadStreamFunction),
+     METH_FASTCALL | METH_KEYWORDS,
+     "per_thread_default_stream(device=None)\n--\n\n"
+     "The calling thread's own default stream of `device`, valid while the\n"
+     "thread lives."},
+    {"set_device", SetDeviceFunction, METH_O,
+     "set_device(device, /)\n--\n\n"
+     "Makes `device` the calling thread's current one of its backend.  Prefer\n"
+     "`with device:`, which restores what was."},
+    {"set_stream", SetStreamFunction, METH_O,
+     "set_stream(stream, /)\n--\n\n"
+     "Makes `stream` the calling thread's current one of its device, and that\n"
+     "device the current one.  Prefer `with stream:`, which restores what\n"
+     "was."},
+    {nullptr, nullptr, 0, nullptr}};
+
+// ---- ThreadContext ----------------------------------------------------------
+
+struct ContextObject {
+  PyObject_HEAD  // NOLINT
+      ThreadContext* context;
+  BackendEntry* active;
+  std::vector<PyObject*>* streams;  // keeps them alive
+};
+
+PyTypeObject* g_context_type = nullptr;
+
+ContextObject* AsContext(PyObject* object) {
+  return reinterpret_cast<ContextObject*>(object);
+}
+
+PyObject* NewContext(PyTypeObject*, PyObject*, PyObject*) {
+  PyErr_SetString(PyExc_TypeError,
+                  "use ThreadContext.capture() in the thread to copy");
+  return nullptr;
+}
+
+PyObject* Capture(PyObject*, PyObject*) {
+  ThreadState* thread = Thread();
+  if (thread == nullptr) return nullptr;
+  PyObject* object = g_context_type->tp_alloc(g_context_type, 0);
+  if (object == nullptr) return nullptr;
+  ContextObject* made = AsContext(object);
+  made->streams = new std::vector<PyObject*>;
+  made->active = thread->active;
+  made->context =
+      WithoutLock([] { return new ThreadContext(ThreadContext::Capture()); });
+  for (const StreamRef ref : made->context->streams()) {
+    PyObject* stream = WrapStream(ref);
+    if (stream == nullptr) {
+      Py_DECREF(object);
+      return nullptr;
+    }
+    made->streams->push_back(stream);
+  }
+  return object;
+}
+
+void DeallocContext(PyObject* self) {
+  ContextObject* context = AsContext(self);
+  PyTypeObject* type = Py_TYPE(self);
+  delete context->context;
+  if (context->streams != nullptr) {
+    for (PyObject* stream : *context->streams) Py_DECREF(stream);
+    delete context->streams;
+  }
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyObject* EnterContext(PyObject* self, PyObject*) {
+  ThreadState* thread = Thread();
+  if (thread == nullptr) return nullptr;
+  ContextObject* context = AsContext(self);
+  auto* scope =
+      WithoutLock([&] { return new ThreadContextScope(*context->context); });
+  if (!scope->status().ok()) {
+    const absl::Status status = scope->status();
+    delete scope;
+    return Raise(status);
+  }
+  thread->entries.push_back({ContextEntry::Kind::kThreadContext, NewRef(self),
+                             nullptr, thread->active, devrt_context{},
+                             CurrentSlot{}, scope});
+  if (context->active != nullptr) thread->active = context->active;
+  return NewRef(self);
+}
+
+PyObject* ExitContext(PyObject* self, PyObject* const*, Py_ssize_t) {
+  return LeaveObject(self);
+}
+
+PyObject* GetDevices(PyObject* self, void*) {
+  const std::vector<Device>& devices = AsContext(self)->context->devices();
+  Ref list(PyList_New(0));
+  for (const Device device : devices) {
+    DeviceObject* object = WrapDevice(device);
+    if (!list || object == nullptr ||
+        PyList_Append(list.get(), reinterpret_cast<PyObject*>(object)) != 0) {
+      return nullptr;
+    }
+  }
+  return list.Release();
+}
+
+PyObject* GetStreams(PyObject* self, void*) {
+  Ref list(PyList_New(0));
+  for (PyObject* stream : *AsContext(self)->streams) {
+    if (!list || PyList_Append(list.get(), stream) != 0) return nullptr;
+  }
+  return list.Release();
+}
+
+PyMethodDef g_methods[] = {
+    {"__enter__", EnterContext, METH_NOARGS, nullptr},
+    {"__exit__", AsMethod(ExitContext), METH_FASTCALL, nullptr},
+    {"run", AsMethod(RunInContext), METH_VARARGS | METH_KEYWORDS,
+     "run($self, function, /, *args, **kwargs)\n--\n\n"
+     "What function(*args, **kwargs) returns, run with this context."},
+    {"capture", Capture, METH_NOARGS | METH_STATIC,
+     "capture()\n--\n\n"
+     "The calling thread's current devices and streams, of every backend that\n"
+     "is open."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyGetSetDef g_getters[] = {
+    Getter("devices", GetDevices, "The current device of each open backend."),
+    Getter("streams", GetStreams, "The current stream of each of its devices."),
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+constexpr char kDoc[] =
+    "ThreadContext()\n--\n\n"
+    "A thread's current devices and streams, to hand to another.\n\n"
+    "    context = devrt.ThreadContext.capture()\n"
+    "    pool.submit(context.run, work)\n\n"
+    "A new thread starts on device 0 and default streams, so work for a pool\n"
+    "lands there unless it is told otherwise.  As a context manager, and in\n"
+    "run(), it sets what was captured and restores what the thread had; the\n"
+    "streams live as long as it does.";
+
+PyType_Slot g_slots[] = {{Py_tp_new, AsSlot(NewContext)},
+                         {Py_tp_dealloc, AsSlot(DeallocContext)},
+                         {Py_tp_call, AsSlot(Decorate)},
+                         {Py_tp_methods, g_methods},
+                         {Py_tp_getset, g_getters},
+                         {Py_tp_doc, const_cast<char*>(kDoc)},
+                         {0, nullptr}};
+
+PyType_Spec g_spec = {"devrt.ThreadContext", sizeof(ContextObject), 0,
+                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, g_slots};
+
+}  // namespace
+
+bool AddContexts(PyObject* module) {
+  PyObject* type = PyType_FromSpec(&g_spec);
+  if (type == nullptr) return false;
+  g_context_type = reinterpret_cast<PyTypeObject*>(type);
+  return PyModule_AddObject(module, "ThreadContext", NewRef(type)) == 0 &&
+         PyModule_AddFunctions(module, g_functions) == 0;
+}
+
+}  // namespace devrt::python

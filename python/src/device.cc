@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/src/device.h"
+
+#include <new>
+#include <utility>
+
+#include "devrt/runtime/gate.h"
+#include "devrt/runtime/simulator.h"
+#include "python/src/arguments.h"
+#include "python/src/errors.h"
+#include "python/src/gil.h"
+#include "python/src/thread_state.h"
+
+namespace devrt::python {
+
+PyTypeObject* g_device_type = nullptr;
+bool g_python_sites = false;
+
+namespace {
+
+// Never destroyed: objects of these are used until the interpreter's end.
+std::vector<BackendEntry*>* g_backends = new std::vector<BackendEntry*>;
+std::vector<DeviceObject*>* g_devices = new std::vector<DeviceObject*>;
+BackendEntry* g_default_backend = nullptr;
+PyObject* g_finder = nullptr;
+
+// The numbers of devrt.DeviceType.
+int DeviceTypeOf(const std::string& name) {
+  if (name == "cuda") return 1;
+  if (name == "hip") return 6;
+  if (name == "mtia") return 19;
+  return 20;
+}
+
+BackendEntry* FindEntry(std::string_view name) {
+  for (BackendEntry* entry : *g_backends) {
+    if (entry->backend.name() == name) return entry;
+  }
+  return nullptr;
+}
+
+DeviceObject* MakeDevice(Device device, BackendEntry* backend) {
+  auto* object = reinterpret_cast<DeviceObject*>(
+      g_device_type->tp_alloc(g_device_type, 0));
+  if (object == nullptr) return nullptr;
+  new (&object->device) Device(device);
+  const std::string name = device.name();
+  object->backend = backend;
+  object->name = PyUnicode_FromStringAndSize(
+      name.data(), static_cast<Py_ssize_t>(name.size()));
+  object->default_stream = nullptr;
+  object->index = internal::GateOf(device.record())->index;
+  object->entered = false;
+  return object->name != nullptr ? object : nullptr;
+}
+
+// Whether the finder, if there is one, has loaded a backend of that name; -1
+// with an exception.
+int AskFinder(std::string_view name) {
+  if (g_finder == nullptr) return 0;
+  const Ref answer(PyObject_CallFunction(g_finder, "s#", name.data(),
+                                         static_cast<Py_ssize_t>(name.size())));
+  return answer ? PyObject_IsTrue(answer.get()) : -1;
+}
+
+}  // namespace
+
+void SetBackendFinder(PyObject* finder) {
+  Py_XDECREF(std::exchange(g_finder, NewRef(finder)));
+}
+
+BackendEntry* WrapBackend(Backend backend) {
+  if (BackendEntry* found = FindEntry(backend.name())) return found;
+  const std::vector<Device> devices = backend.devices();
+  auto* entry = new BackendEntry{backend,
+                                 {},
+                                 DeviceTypeOf(backend.name()),
+                                 Simulator::Get(backend).ok(),
+                                 backend.name() == "cuda"};
+  for (const Device device : devices) {
+    DeviceObject* object = MakeDevice(device, entry);
+    if (object == nullptr) return nullptr;
+    entry->devices.push_back(object);
+    if (object->index >= g_devices->size()) {
+      g_devices->resize(object->index + 1);
+    }
+    (*g_devices)[object->index] = object;
+  }
+  g_backends->push_back(entry);
+  return entry;
+}
+
+DeviceObject* WrapDevice(Device device) {
+  const uint32_t index = internal::GateOf(device.record())->index;
+  if (index < g_devices->size() && (*g_devices)[index] != nullptr) {
+    return (*g_devices)[index];
+  }
+  return WrapBackend(device.backend()) != nullptr ? (*g_devices)[index]
+                                                  : nullptr;
+}
+
+BackendEntry* OpenBackend(std::string_view name) {
+  if (BackendEntry* found = FindEntry(name)) return found;
+  auto backend = WithoutLock([&] { return GetBackend(name); });
+  if (!backend.ok() && backend.status().code() == absl::StatusCode::kNotFound) {
+    const int found = AskFinder(name);
+    if (found < 0) return nullptr;
+    if (found > 0) backend = WithoutLock([&] { return GetBackend(name); });
+  }
+  if (!backend.ok()) {
+    Raise(backend.status());
+    return nullptr;
+  }
+  return WrapBackend(*backend);
+}
+
+namespace {
+
+BackendEntry* DefaultBackend() {
+  if (g_default_backend != nullptr) return g_default_backend;
+  const auto first = WithoutLock([]() -> absl::StatusOr<Backend> {
+    absl::Status why = absl::NotFoundError("no backend was found");
+    for (const std::string& name : BackendNames()) {
+      absl::StatusOr<Backend> backend = GetBackend(name);
+      if (backend.ok() && backend->device_count() > 0) return backend;
+      if (!backend.ok()) why = backend.status();
+    }
+    return why;
+  });
+  if (!first.ok()) {
+    Raise(first.status());
+    return nullptr;
+  }
+  return g_default_backend = WrapBackend(*first);
+}
+
+}  // namespace
+
+BackendEntry* ActiveBackend() {
+  ThreadState* thread = Thread();
+  if (thread == nullptr) return nullptr;
+  return thread->active != nullptr ? thread->active : DefaultBackend();
+}
+
+DeviceObject* CurrentDeviceOf(BackendEntry* backend) {
+  // A read of the thread's own state: the GIL stays.
+  const auto device = CurrentDevice(backend->backend);
+  if (__builtin_expect(!device.ok(), 0)) {
+    Raise(device.status());
+    return nullptr;
+  }
+  return WrapDevice(*device);
+}
+
+DeviceObject* CurrentDeviceObject() {
+  BackendEntry* backend = ActiveBackend();
+  return backend != nullptr ? CurrentDeviceOf(backend) : nullptr;
+}
+
+namespace {
+
+DeviceObject* ParseDeviceName(PyObject* object, BackendEntry* backend) {
+  Py_ssize_t size = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(object, &size);
+  if (text == nullptr) return nullptr;
+  const std::string_view name(text, static_cast<size_t>(size));
+  for (DeviceObject* known : *g_devices) {
+    if (known != nullptr && PyUnicode_Compare(known->name, object) == 0) {
+      if (backend == nullptr || known->backend == backend) return known;
+    }
+  }
+  auto found = WithoutLock([&] { return GetDevice(name); });
+  if (!found.ok() && found.status().code() == absl::StatusCode::kNotFound) {
+    const int loaded = AskFinder(name.substr(0, name.find(':')));
+    if (loaded < 0) return nullptr;
+    if (loaded > 0) found = WithoutLock([&] { return GetDevice(name); });
+  }
+  if (!found.ok()) {
+    Raise(found.status());
+    return nullptr;
+  }
+  DeviceObject* device = WrapDevice(*found);
+  if (device != nullptr && backend != nullptr && device->backend != backend) {
+    const Backend wanted = backend->backend;
+    Raise(absl::InvalidArgumentError(
+        "Expected a " + wanted.name() +
+        " device, but got: " + found->backend().name()));
+    return nullptr;
+  }
+  return device;
+}
+
+DeviceObject* ParseIndex(PyObject* object, BackendEntry* backend) {
+  int64_t index = 0;
+  if (!ToInt64(object, "device", &index)) return nullptr;
+  if (backend == nullptr) backend = ActiveBackend();
+  if (backend == nullptr) return nullptr;
+  const auto count = static_cast<int64_t>(backend->devices.size());
+  if (index >= 0 && index < count) {
+    return backend->devices[static_cast<size_t>(index)];
+  }
+  const auto device =
+      WithoutLock([&] { return GetDevice(backend->backend.name(), index); });
+  Raise(device.status());
+  return nullptr;
+}
+
+}  // namespace
+
+DeviceObject* ParseDevice(PyObject* object, BackendEntry* backend) {
+  if (object == nullptr || object == Py_None) {
+    return backend != nullptr ? CurrentDeviceOf(backend)
+                              : CurrentDeviceObject();
+  }
+  if (IsDevice(object)) {
+    auto* device = reinterpret_cast<DeviceObject*>(object);
+    if (backend == nullptr || device->backend == backend) return device;
+    Raise(absl::InvalidArgumentError(
+        "Expected a " + backend->backend.name() +
+        " device, but got: " + device->backend->backend.name()));
+    return nullptr;
+  }
+  if (PyUnicode_Check(object)) return ParseDeviceName(object, backend);
+  if (PyLong_Check(object) && !PyBool_Check(object)) {
+    return ParseIndex(object, backend);
+  }
+  PyErr_Format(PyExc_TypeError,
+               "device must be a devrt.Device, str, int or None, not %s",
+               TypeName(object));
+  return nullptr;
+}
+
+Device DeviceOf(PyObject* object) {
+  DeviceObject* device = ParseDevice(object);
+  if (device == nullptr) ThrowPythonError();
+  return device->device;
+}
+
+bool IsVirtual(const BackendEntry& backend) {
+  if (!backend.simulator) return false;
+  const auto simulator = Simulator::Get(backend.backend);
+  if (!simulator.ok()) return false;
+  const auto config = simulator->Config();
+  return config.ok() && config->find("mode=virtual") != std::string::npos;
+}
+
+}  // namespace devrt::python

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The type devrt.Device: one object per device, alive as long as the process.
+//
+// Everything here needs the GIL unless it says otherwise.
+
+#ifndef DEVRT_PYTHON_SRC_DEVICE_H_
+#define DEVRT_PYTHON_SRC_DEVICE_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "devrt/runtime/backend.h"
+#include "devrt/runtime/device.h"
+#include "python/src/python.h"
+
+namespace devrt::python {
+
+struct BackendEntry;
+
+struct DeviceObject {
+  PyObject_HEAD  // NOLINT
+      Device device;
+  BackendEntry* backend;
+  PyObject* name;            // "mtia:1"
+  PyObject* default_stream;  // null until somebody asks for it
+  uint32_t index;            // dense over all devices of the process
+  bool entered;              // its context exists
+};
+
+// An opened backend.
+struct BackendEntry {
+  Backend backend;
+  std::vector<DeviceObject*> devices;  // by ordinal
+  int device_type;                     // a DeviceType of devrt._types
+  bool simulator;
+  bool has_cuda_streams;
+};
+
+extern PyTypeObject* g_device_type;
+
+// Makes the type and adds it; false with an exception.
+bool AddDeviceType(PyObject* module);
+
+inline bool IsDevice(PyObject* object) {
+  return Py_TYPE(object) == g_device_type;
+}
+
+// The object of a device.  Null with an exception.
+DeviceObject* WrapDevice(Device device);
+
+// The opened backend of that name; asks the finder for third-party ones.  Null
+// with an exception.
+BackendEntry* OpenBackend(std::string_view name);
+BackendEntry* WrapBackend(Backend backend);
+
+// The backend that names without one mean: the one whose device or stream this
+// thread has made current last, at first the first that has devices.  Null with
+// an exception.
+BackendEntry* ActiveBackend();
+
+// This thread's current device.  Null with an exception.
+DeviceObject* CurrentDeviceOf(BackendEntry* backend);
+DeviceObject* CurrentDeviceObject();
+
+// What a program gave as device: a Device, "mtia:1", "mtia", an index of
+// `backend` (null: the active one), None or null for the current one.  Null
+// with an exception.
+DeviceObject* ParseDevice(PyObject* object, BackendEntry* backend = nullptr);
+
+// For functions that nanobind calls: the same; throws.
+Device DeviceOf(PyObject* object);
+
+// Whether the backend simulates in virtual time, where the device moves only
+// while host threads wait for it.  Any thread.
+bool IsVirtual(const BackendEntry& backend);
+
+// Whether calls tell the simulator which line of the program they came from.
+extern bool g_python_sites;
+CallSite PythonSite();
+inline CallSite SiteHere() {
+  return __builtin_expect(g_python_sites, 0) ? PythonSite() : CallSite{};
+}
+
+// The callable that finds backends by entry points; see devrt/_backends.py.
+void SetBackendFinder(PyObject* finder);
+
+}  // namespace devrt::python
+
+#endif  // DEVRT_PYTHON_SRC_DEVICE_H_

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The type devrt.Device itself.
+
+#include "devrt/runtime/simulator.h"
+#include "python/src/arguments.h"
+#include "python/src/device.h"
+#include "python/src/errors.h"
+#include "python/src/gil.h"
+#include "python/src/helpers.h"
+#include "python/src/stream.h"
+#include "python/src/thread_state.h"
+#include "python/src/wait.h"
+
+namespace devrt::python {
+namespace {
+
+DeviceObject* Self(PyObject* self) {
+  return reinterpret_cast<DeviceObject*>(self);
+}
+
+PyObject* New(PyTypeObject*, PyObject* args, PyObject* keywords) {
+  static const Parameters kParameters = {
+      "Device", 1, 2, 2, {"device", "index"}};
+  PyObject* values[2];
+  if (!SortArguments(kParameters, args, keywords, values)) return nullptr;
+  DeviceObject* device = nullptr;
+  if (values[1] == nullptr || values[1] == Py_None) {
+    device = ParseDevice(values[0]);
+  } else if (!PyUnicode_Check(values[0])) {
+    PyErr_Format(PyExc_TypeError, "a backend's name goes with an index, not %s",
+                 TypeName(values[0]));
+  } else if (IsInt(values[1], "index")) {
+    Py_ssize_t size = 0;
+    const char* name = PyUnicode_AsUTF8AndSize(values[0], &size);
+    BackendEntry* backend =
+        name == nullptr ? nullptr
+                        : OpenBackend({name, static_cast<size_t>(size)});
+    if (backend != nullptr) device = ParseDevice(values[1], backend);
+  }
+  return device != nullptr ? NewRef(device) : nullptr;
+}
+
+PyObject* Repr(PyObject* self) {
+  return PyUnicode_FromFormat("devrt.Device('%U')", Self(self)->name);
+}
+
+PyObject* Str(PyObject* self) { return NewRef(Self(self)->name); }
+
+PyObject* Enter(PyObject* self, PyObject*) { return EnterDeviceObject(self); }
+
+PyObject* Exit(PyObject* self, PyObject* const*, Py_ssize_t) {
+  return LeaveObject(self);
+}
+
+PyObject* Synchronize(PyObject* self, PyObject*) {
+  const Device device = Self(self)->device;
+  const CallSite site = SiteHere();
+  return WaitFor(*Self(self)->backend, nullptr,
+                 [=] { return device.Synchronize(site); });
+}
+
+PyObject* MemoryInformation(PyObject* self, PyObject*) {
+  const Device device = Self(self)->device;
+  const auto info = WithoutLock([&] { return device.GetMemoryInfo(); });
+  if (!info.ok()) return Raise(info.status());
+  return Py_BuildValue("(KK)",
+                       static_cast<unsigned long long>(info->free_bytes),
+                       static_cast<unsigned long long>(info->total_bytes));
+}
+
+PyObject* Health(PyObject* self, PyObject*) {
+  const absl::Status status = Self(self)->device.Health();
+  return status.ok() ? NewRef(Py_None) : MakeException(status);
+}
+
+PyObject* Reduce(PyObject* self, PyObject*) {
+  return Py_BuildValue("O(O)", g_device_type, Self(self)->name);
+}
+
+PyObject* CurrentStreamMethod(PyObject* self, PyObject*) {
+  return CurrentStreamObject(Self(self));
+}
+
+PyObject* DefaultStreamMethod(PyObject* self, PyObject*) {
+  return DefaultStreamObject(Self(self));
+}
+
+PyObject* GetBackendName(PyObject* self, void*) {
+  const std::string& name = Self(self)->backend->backend.name();
+  return PyUnicode_FromStringAndSize(name.data(),
+                                     static_cast<Py_ssize_t>(name.size()));
+}
+
+PyObject* GetIndex(PyObject* self, void*) {
+  return PyLong_FromLong(Self(self)->device.index());
+}
+
+PyObject* GetName(PyObject* self, void*) { return NewRef(Self(self)->name); }
+
+PyObject* GetDeviceType(PyObject* self, void*) {
+  return PyLong_FromLong(Self(self)->backend->device_type);
+}
+
+PyMethodDef g_methods[] = {
+    {"__enter__", Enter, METH_NOARGS, nullptr},
+    {"__exit__", AsMethod(Exit), METH_FASTCALL, nullptr},
+    {"__reduce__", Reduce, METH_NOARGS, nullptr},
+    {"synchronize", Synchronize, METH_NOARGS,
+     "synchronize($self, /)\n--\n\n"
+     "Waits for all work on all streams of this device, of all threads.\n\n"
+     "Raises the error of earlier work, if any.  Ctrl-C ends the wait."},
+    {"memory_info", MemoryInformation, METH_NOARGS,
+     "memory_info($self, /)\n--\n\n"
+     "(free, total): bytes of the device's memory now, as the backend sees\n"
+     "it."},
+    {"health", Health, METH_NOARGS,
+     "health($self, /)\n--\n\n"
+     "None, or the error that ended this device.  Asks nothing of the driver."},
+    {"current_stream", CurrentStreamMethod, METH_NOARGS,
+     "current_stream($self, /)\n--\n\n"
+     "The calling thread's current stream of this device."},
+    {"default_stream", DefaultStreamMethod, METH_NOARGS,
+     "default_stream($self, /)\n--\n\nThis device's default stream, id 0."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyGetSetDef g_getters[] = {
+    Getter("name", GetName, "\"mtia:1\"; devrt.device(name) is this device."),
+    Getter("backend", GetBackendName, "Name of the backend, \"mtia\"."),
+    Getter("type", GetBackendName, "The same as backend."),
+    Getter("index", GetIndex, "Number of the device within its backend."),
+    Getter("device_type", GetDeviceType, "A devrt.DeviceType, as int."),
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+constexpr char kDoc[] =
+    "Device(device, index=None)\n--\n\n"
+    "One device of a backend, and the context in which it is current.\n\n"
+    "    with devrt.device('mtia:1'):\n"
+    "        ...                       # mtia:1 is current in this thread\n\n"
+    "'mtia:1' names device 1 of backend mtia, 'mtia' the thread's current\n"
+    "device of it, a number that device of the active backend; ('mtia', 1) is\n"
+    "'mtia:1'.  There is one object per device.  Entering may be nested and\n"
+    "done by many threads at once; leaving restores what was current before,\n"
+    "devices of other libraries included.  Also a decorator.\n\n"
+    "Raises InvalidArgumentError for bad strings and numbers, Error for a\n"
+    "backend that there is not, TypeError for anything else.";
+
+PyType_Slot g_slots[] = {{Py_tp_new, AsSlot(New)},
+                         {Py_tp_repr, AsSlot(Repr)},
+                         {Py_tp_str, AsSlot(Str)},
+                         {Py_tp_call, AsSlot(Decorate)},
+                         {Py_tp_methods, g_methods},
+                         {Py_tp_getset, g_getters},
+                         {Py_tp_doc, const_cast<char*>(kDoc)},
+                         {0, nullptr}};
+
+PyType_Spec g_spec = {"devrt.Device", sizeof(DeviceObject), 0,
+                      Py_TPFLAGS_DEFAULT, g_slots};
+
+}  // namespace
+
+bool AddDeviceType(PyObject* module) {
+  PyObject* type = PyType_FromSpec(&g_spec);
+  if (type == nullptr) return false;
+  g_device_type = reinterpret_cast<PyTypeObject*>(type);
+  return PyModule_AddObject(module, "Device", NewRef(type)) == 0;
+}
+
+}  // namespace devrt::python

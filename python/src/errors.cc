@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/src/errors.h"
+
+#include <nanobind/nanobind.h>
+
+#include <optional>
+#include <string>
+
+#include "devrt/runtime/status.h"
+
+namespace devrt::python {
+
+Exceptions g_exceptions;
+
+namespace {
+
+struct ClassEntry {
+  PyObject* Exceptions::*member;
+  const char* name;  // with the package
+  PyObject* Exceptions::*base;
+  PyObject** builtin;  // a second base; null: none
+  const char* doc;
+};
+
+const ClassEntry kClasses[] = {
+    {&Exceptions::error, "devrt.Error", nullptr, &PyExc_RuntimeError,
+     "Whatever devrt reports.\n\n"
+     "Attributes: code, the status code as text, 'INVALID_ARGUMENT' for\n"
+     "example; native_code and name, the driver's number and name for it or\n"
+     "None; device, the name of the device at fault or None; sticky, whether\n"
+     "that device is lost for the rest of the process."},
+    {&Exceptions::invalid_argument, "devrt.InvalidArgumentError",
+     &Exceptions::error, &PyExc_ValueError,
+     "An argument has a value that is not possible."},
+    {&Exceptions::out_of_memory, "devrt.OutOfMemoryError", &Exceptions::error,
+     &PyExc_MemoryError,
+     "There is no room.  The request changed nothing; a smaller one may\n"
+     "succeed."},
+    {&Exceptions::unsupported, "devrt.UnsupportedError", &Exceptions::error,
+     &PyExc_NotImplementedError, "The backend cannot do this."},
+    {&Exceptions::device_error, "devrt.DeviceError", &Exceptions::error,
+     nullptr, "A call of the driver failed; the text has its name for that."},
+    {&Exceptions::cuda_error, "devrt.CudaError", &Exceptions::device_error,
+     nullptr, "A call of CUDA's driver, or of HIP's, failed."},
+    {&Exceptions::device_fault, "devrt.DeviceFaultError",
+     &Exceptions::device_error, nullptr,
+     "The device is lost for the rest of the process."},
+    {&Exceptions::stream_capture, "devrt.StreamCaptureError",
+     &Exceptions::device_error, nullptr,
+     "This is not allowed while a stream captures."},
+    {&Exceptions::copy_required, "devrt.CopyRequiredError", nullptr,
+     &PyExc_BufferError, "A copy would be needed, and copy=False."},
+    {&Exceptions::interop_warning, "devrt.InteropWarning", nullptr,
+     &PyExc_UserWarning,
+     "Something about the exchange with another library was repaired."},
+};
+
+PyObject* MakeClass(const ClassEntry& entry) {
+  Ref bases(PyTuple_New(0));
+  PyObject* first = entry.base != nullptr ? g_exceptions.*entry.base : nullptr;
+  PyObject* second = entry.builtin != nullptr ? *entry.builtin : nullptr;
+  if (entry.member == &Exceptions::copy_required) {
+    bases = Ref(PyTuple_Pack(2, second, PyExc_ValueError));
+  } else if (first != nullptr && second != nullptr) {
+    bases = Ref(PyTuple_Pack(2, first, second));
+  } else {
+    bases = Ref(PyTuple_Pack(1, first != nullptr ? first : second));
+  }
+  if (!bases) return nullptr;
+  Ref attributes;
+  if (entry.member == &Exceptions::error) {
+    // What instances have that were made by a program.
+    attributes = Ref(Py_BuildValue("{sOsOsOsOsO}", "code", Py_None,
+                                   "native_code", Py_None, "name", Py_None,
+                                   "device", Py_None, "sticky", Py_False));
+    if (!attributes) return nullptr;
+  }
+  return PyErr_NewExceptionWithDoc(entry.name, entry.doc, bases.get(),
+                                   attributes.get());
+}
+
+bool IsCapture(int64_t native_code) {
+  return native_code >= 900 && native_code <= 908;
+}
+
+PyObject* ClassOf(const absl::Status& status,
+                  const std::optional<ErrorInfo>& info) {
+  if (info.has_value() && info->sticky) return g_exceptions.device_fault;
+  switch (status.code()) {
+    case absl::StatusCode::kResourceExhausted:
+      return g_exceptions.out_of_memory;
+    case absl::StatusCode::kInvalidArgument:
+      return g_exceptions.invalid_argument;
+    case absl::StatusCode::kUnimplemented:
+      return g_exceptions.unsupported;
+    default:
+      break;
+  }
+  if (!info.has_value() || info->native_code == 0) return g_exceptions.error;
+  if (IsCapture(info->native_code)) return g_exceptions.stream_capture;
+  const bool gpu = info->backend == "cuda" || info->backend == "hip";
+  return gpu ? g_exceptions.cuda_error : g_exceptions.device_error;
+}
+
+// Text that may hold anything; a new reference.
+PyObject* Text(std::string_view text) {
+  return PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()),
+                              "replace");
+}
+
+bool Set(PyObject* object, const char* name, PyObject* stolen) {
+  const Ref value(stolen);
+  return value && PyObject_SetAttrString(object, name, value.get()) == 0;
+}
+
+bool SetOrigin(PyObject* exception, const ErrorInfo& info) {
+  if (!info.native_name.empty() || info.native_code != 0) {
+    if (!Set(exception, "native_code", PyLong_FromLongLong(info.native_code)) ||
+        !Set(exception, "name", Text(info.native_name))) {
+      return false;
+    }
+  }
+  if (info.device >= 0) {
+    const std::string name = info.backend + ":" + std::to_string(info.device);
+    if (!Set(exception, "device", Text(name))) return false;
+  }
+  return Set(exception, "sticky", PyBool_FromLong(info.sticky));
+}
+
+}  // namespace
+
+bool AddExceptions(PyObject* module) {
+  for (const ClassEntry& entry : kClasses) {
+    PyObject* made = MakeClass(entry);
+    if (made == nullptr) return false;
+    g_exceptions.*entry.member = made;
+    if (PyModule_AddObject(module, entry.name + sizeof("devrt.") - 1,
+                           NewRef(made)) != 0) {
+      Py_DECREF(made);
+      return false;
+    }
+  }
+  return true;
+}
+
+PyObject* MakeException(const absl::Status& status) {
+  const std::optional<ErrorInfo> info = GetErrorInfo(status);
+  const absl::string_view message = status.message();
+  Ref text(Text({message.data(), message.size()}));
+  if (!text) return nullptr;
+  Ref exception(
+      PyObject_CallFunctionObjArgs(ClassOf(status, info), text.get(), nullptr));
+  if (!exception) return nullptr;
+  const std::string code = absl::StatusCodeToString(status.code());
+  if (!Set(exception.get(), "code", Text(code))) return nullptr;
+  if (info.has_value() && !SetOrigin(exception.get(), *info)) return nullptr;
+  return exception.Release();
+}
+
+PyObject* Raise(const absl::Status& status) {
+  const Ref exception(MakeException(status));
+  if (exception) {
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.get())),
+                    exception.get());
+  }
+  return nullptr;
+}
+
+void ThrowPythonError() { throw nanobind::python_error(); }
+
+void Check(const absl::Status& status) {
+  if (status.ok()) return;
+  Raise(status);
+  ThrowPythonError();
+}
+
+}  // namespace devrt::python

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Statuses as Python exceptions (semantics 2.7, interop.md 3.2).
+
+#ifndef DEVRT_PYTHON_SRC_ERRORS_H_
+#define DEVRT_PYTHON_SRC_ERRORS_H_
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "python/src/python.h"
+
+namespace devrt::python {
+
+// The exception classes; alive as long as the interpreter.
+struct Exceptions {
+  PyObject* error = nullptr;
+  PyObject* invalid_argument = nullptr;
+  PyObject* out_of_memory = nullptr;
+  PyObject* unsupported = nullptr;
+  PyObject* device_error = nullptr;
+  PyObject* cuda_error = nullptr;
+  PyObject* device_fault = nullptr;
+  PyObject* stream_capture = nullptr;
+  PyObject* copy_required = nullptr;
+  PyObject* interop_warning = nullptr;
+};
+extern Exceptions g_exceptions;
+
+// Makes the classes and adds them to the module; false with an exception.
+bool AddExceptions(PyObject* module);
+
+// The exception for an error; a new reference, null with another exception.
+PyObject* MakeException(const absl::Status& status);
+
+// Raises it; returns null.
+PyObject* Raise(const absl::Status& status);
+
+// None, or the exception.
+inline PyObject* NoneOrRaise(const absl::Status& status) {
+  if (__builtin_expect(!status.ok(), 0)) return Raise(status);
+  return NewRef(Py_None);
+}
+
+// For functions that nanobind calls: throws what it turns into the exception.
+void Check(const absl::Status& status);
+template <typename T>
+T Check(absl::StatusOr<T> value) {
+  if (!value.ok()) Check(value.status());
+  return *std::move(value);
+}
+// Throws what is set.
+[[noreturn]] void ThrowPythonError();
+
+}  // namespace devrt::python
+
+#endif  // DEVRT_PYTHON_SRC_ERRORS_H_

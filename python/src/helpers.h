@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Parts of the types that are written in Python (devrt/_contexts.py).
+
+#ifndef DEVRT_PYTHON_SRC_HELPERS_H_
+#define DEVRT_PYTHON_SRC_HELPERS_H_
+
+#include "python/src/python.h"
+
+namespace devrt::python {
+
+// _core._set_helpers(decorate, run, launch)
+PyObject* SetHelpers(PyObject* module, PyObject* helpers);
+
+// tp_call of contexts: a function that runs inside the context.
+PyObject* Decorate(PyObject* self, PyObject* args, PyObject* keywords);
+// ThreadContext.run(function, ...)
+PyObject* RunInContext(PyObject* self, PyObject* args, PyObject* keywords);
+// Stream.launch_host_func(function, ...)
+PyObject* LaunchHostFunction(PyObject* self, PyObject* args,
+                             PyObject* keywords);
+
+}  // namespace devrt::python
+
+#endif  // DEVRT_PYTHON_SRC_HELPERS_H_

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pinned host memory, and what a pointer is.
+
+#include "devrt/memory/pinned_memory.h"
+#include "devrt/memory/statistics.h"
+#include "devrt/runtime/raw_memory.h"
+#include "python/src/bindings.h"
+
+namespace devrt::python {
+namespace {
+
+BackendEntry* NamedOrActive(nb::object backend) {
+  if (!backend.is_none()) return BackendOf(backend);
+  BackendEntry* active = ActiveBackend();
+  if (active == nullptr) ThrowPythonError();
+  return active;
+}
+
+nb::dict Statistics(nb::object backend) {
+  const Backend of = NamedOrActive(backend)->backend;
+  nb::dict dict;
+  for (const auto& [key, value] :
+       WithoutLock([&] { return ToKeys(GetPinnedStatistics(of)); })) {
+    dict[nb::str(key.c_str())] = value;
+  }
+  return dict;
+}
+
+void ResetPeak(nb::object backend) {
+  const Backend of = NamedOrActive(backend)->backend;
+  const Unlocked unlocked;
+  ResetPeakPinnedStatistics(of);
+}
+
+void ResetAccumulated(nb::object backend) {
+  const Backend of = NamedOrActive(backend)->backend;
+  const Unlocked unlocked;
+  ResetAccumulatedPinnedStatistics(of);
+}
+
+void EmptyHostCache(nb::object backend) {
+  const Backend of = NamedOrActive(backend)->backend;
+  Check(WithoutLock([&] { return EmptyPinnedCache(of); }));
+}
+
+nb::int_ Alloc(nb::object size, nb::object device) {
+  const uint64_t bytes = BytesOf(size, "size");
+  const Device of = DeviceOf(device.ptr());
+  const CallSite site = SiteHere();
+  return AddressToInt(
+      Check(WithoutLock([&] { return AllocatePinned(of, bytes, site); })));
+}
+
+void Delete(nb::object pointer) {
+  void* address = AddressOf(pointer, "pointer");
+  const CallSite site = SiteHere();
+  Check(WithoutLock([&] { return FreePinned(address, site); }));
+}
+
+void Register(nb::object pointer, nb::object size, nb::object device) {
+  void* address = AddressOf(pointer, "pointer");
+  const uint64_t bytes = BytesOf(size, "size");
+  const Device of = DeviceOf(device.ptr());
+  const CallSite site = SiteHere();
+  Check(WithoutLock([&] { return RegisterHost(of, address, bytes, site); }));
+}
+
+void Unregister(nb::object pointer, nb::object device) {
+  void* address = AddressOf(pointer, "pointer");
+  const Device of = DeviceOf(device.ptr());
+  const CallSite site = SiteHere();
+  Check(WithoutLock([&] { return UnregisterHost(of, address, site); }));
+}
+
+bool Pinned(nb::object pointer) {
+  const void* address = AddressOf(pointer, "pointer");
+  return Check(WithoutLock([&] { return IsPinned(address); }));
+}
+
+nb::dict Describe(nb::object pointer) {
+  const void* address = AddressOf(pointer, "pointer");
+  const PointerInfo info =
+      Check(WithoutLock([&] { return GetPointerInfo(address); }));
+  nb::dict dict;
+  dict["kind"] = ToString(info.kind);
+  dict["device"] =
+      info.device.has_value() ? ToObject(*info.device) : nb::none();
+  dict["base"] = AddressToInt(info.base);
+  dict["size"] = info.size;
+  dict["id"] = info.id;
+  dict["host_readable"] = info.host_readable;
+  return dict;
+}
+
+}  // namespace
+
+void BindHostMemory(nb::module_& module) {
+  module.def("host_memory_stats", &Statistics, nb::arg("backend") = nb::none(),
+             "What the pinned memory of a backend counts: 28 numbers, times "
+             "in microseconds.");
+  module.def("reset_peak_host_memory_stats", &ResetPeak,
+             nb::arg("backend") = nb::none(),
+             "Sets each peak to the current number.");
+  module.def("reset_accumulated_host_memory_stats", &ResetAccumulated,
+             nb::arg("backend") = nb::none(),
+             "Sets what was freed to 0 and what was allocated to what is "
+             "there.");
+  module.def("empty_host_cache", &EmptyHostCache,
+             nb::arg("backend") = nb::none(),
+             "Gives cached pinned memory back.");
+  module.def("pinned_alloc", &Alloc, nb::arg("size"),
+             nb::arg("device") = nb::none(),
+             "Address of `size` bytes of pinned host memory; 0 for no bytes."
+             "\n\nRaises OutOfMemoryError, ValueError below 0.");
+  module.def("pinned_delete", &Delete, nb::arg("pointer"),
+             "Gives back what pinned_alloc gave; copies by devrt may still "
+             "use it.");
+  module.def("register_host", &Register, nb::arg("pointer"), nb::arg("size"),
+             nb::arg("device") = nb::none(),
+             "Page-locks `size` bytes at `pointer`, which stay allocated "
+             "until unregister_host.");
+  module.def("unregister_host", &Unregister, nb::arg("pointer"),
+             nb::arg("device") = nb::none(), "The opposite of register_host.");
+  module.def("is_pinned", &Pinned, nb::arg("pointer"),
+             "Whether devices reach that host address without a detour, "
+             "whoever pinned it.");
+  module.def("pointer_info", &Describe, nb::arg("pointer"),
+             "kind ('unregistered', 'device', 'pinned', 'managed'), device, "
+             "base, size (bytes),\nid and host_readable of the block that an "
+             "address lies in.");
+}
+
+}  // namespace devrt::python

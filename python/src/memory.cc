@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Device memory: the allocator's numbers and its settings.
+
+#include <string>
+
+#include "devrt/memory/device_memory.h"
+#include "devrt/memory/history.h"
+#include "devrt/memory/settings.h"
+#include "devrt/memory/statistics.h"
+#include "python/src/bindings.h"
+
+namespace devrt::python {
+namespace {
+
+nb::dict ToDict(const StatisticKeys& keys) {
+  nb::dict dict;
+  for (const auto& [key, value] : keys) dict[nb::str(key.c_str())] = value;
+  return dict;
+}
+
+nb::dict Statistics(nb::object device) {
+  const Device of = DeviceOf(device.ptr());
+  return ToDict(WithoutLock([&] { return ToKeys(GetMemoryStatistics(of)); }));
+}
+
+template <typename F>
+auto ForDevice(F function) {
+  return [function](nb::object device) {
+    const Device of = DeviceOf(device.ptr());
+    WithoutLock([&] {
+      function(of);
+      return 0;
+    });
+  };
+}
+
+nb::int_ Alloc(nb::object size, nb::object stream) {
+  const uint64_t bytes = BytesOf(size, "size");
+  const StreamRef on = StreamOf(stream.ptr());
+  const CallSite site = SiteHere();
+  return AddressToInt(
+      Check(WithoutLock([&] { return AllocateMemory(on, bytes, site); })));
+}
+
+void Delete(nb::object pointer) {
+  void* address = AddressOf(pointer, "pointer");
+  const CallSite site = SiteHere();
+  Check(WithoutLock([&] { return FreeMemory(address, site); }));
+}
+
+void Mark(nb::object pointer, nb::object stream) {
+  const void* address = AddressOf(pointer, "pointer");
+  const StreamRef on = StreamOf(stream.ptr());
+  const CallSite site = SiteHere();
+  Check(WithoutLock([&] { return RecordStream(address, on, site); }));
+}
+
+void Empty(nb::object device) {
+  const Device of = DeviceOf(device.ptr());
+  Check(WithoutLock([&] { return EmptyCache(of); }));
+}
+
+void SetFraction(nb::object fraction, nb::object device) {
+  if (!PyFloat_Check(fraction.ptr())) {
+    PyErr_Format(PyExc_TypeError,
+                 "Invalid type for fraction argument, must be `float`: %s",
+                 TypeName(fraction.ptr()));
+    ThrowPythonError();
+  }
+  const double value = PyFloat_AS_DOUBLE(fraction.ptr());
+  const Device of = DeviceOf(device.ptr());
+  Check(WithoutLock([&] { return SetMemoryFraction(of, value); }));
+}
+
+double Fraction(nb::object device) {
+  const Device of = DeviceOf(device.ptr());
+  return WithoutLock([&] { return GetMemoryFraction(of); });
+}
+
+nb::object Report(nb::object device) {
+  const Device of = DeviceOf(device.ptr());
+  return ToText(WithoutLock([&] { return MemoryReport(of); }));
+}
+
+nb::object SnapshotJson(nb::object device) {
+  const Device of = DeviceOf(device.ptr());
+  return ToText(Check(WithoutLock([&] { return MemorySnapshotJson(of); })));
+}
+
+nb::bytes SnapshotPickle(nb::object device) {
+  const Device of = DeviceOf(device.ptr());
+  const std::string pickle =
+      Check(WithoutLock([&]() -> absl::StatusOr<std::string> {
+        const auto snapshot = TakeMemorySnapshot(of);
+        if (!snapshot.ok()) return snapshot.status();
+        return ToTorchPickle(*snapshot);
+      }));
+  return nb::bytes(pickle.data(), pickle.size());
+}
+
+void RecordHistory(nb::object enabled, nb::object events, nb::object stacks,
+                   nb::object device) {
+  bool on = true;
+  HistoryOptions options;
+  if (!ToBool(enabled.ptr(), "enabled", &on) ||
+      !ToBool(stacks.ptr(), "stacks", &options.stacks)) {
+    ThrowPythonError();
+  }
+  options.events = BytesOf(events, "events");
+  const Device of = DeviceOf(device.ptr());
+  Check(WithoutLock([&] {
+    return RecordMemoryHistory(
+        of, on ? std::optional<HistoryOptions>(options) : std::nullopt);
+  }));
+}
+
+nb::object Settings() {
+  return ToText(WithoutLock([] { return ToString(GetAllocatorSettings()); }));
+}
+
+void SetSettings(const std::string& text) {
+  Check(WithoutLock([&] { return SetAllocatorSettings(text); }));
+}
+
+void BindStatistics(nb::module_& module) {
+  module.def("memory_stats", &Statistics, nb::arg("device") = nb::none(),
+             "What the caching allocator of a device counts: 122 numbers, by "
+             "names like\n'active_bytes.all.current'.");
+  module.def("reset_peak_memory_stats", ForDevice(ResetPeakMemoryStatistics),
+             nb::arg("device") = nb::none(),
+             "Sets each peak to the current number.");
+  module.def("reset_accumulated_memory_stats",
+             ForDevice(ResetAccumulatedMemoryStatistics),
+             nb::arg("device") = nb::none(),
+             "Sets what was freed to 0 and what was allocated to what is "
+             "there.");
+  module.def("memory_report", &Report, nb::arg("device") = nb::none(),
+             "Who holds a device's memory, as text made to be read.");
+  module.def("memory_snapshot_json", &SnapshotJson,
+             nb::arg("device") = nb::none(),
+             "Every segment and block of a device, as JSON of the schema "
+             "devrt.memory/1.");
+  module.def("memory_snapshot_pickle", &SnapshotPickle,
+             nb::arg("device") = nb::none(),
+             "The same, as bytes that PyTorch's memory viewer opens.");
+  module.def("record_memory_history", &RecordHistory, nb::arg("enabled") = true,
+             nb::kw_only(), nb::arg("events") = 100000,
+             nb::arg("stacks") = false, nb::arg("device") = nb::none(),
+             "Keeps the last `events` allocations and frees for snapshots, or "
+             "no longer.");
+}
+
+}  // namespace
+
+void BindMemory(nb::module_& module) {
+  BindStatistics(module);
+  module.def("caching_allocator_alloc", &Alloc, nb::arg("size"),
+             nb::arg("stream") = nb::none(),
+             "Address of `size` bytes of device memory, for work on `stream`; "
+             "0 for no bytes.\n\nRaises OutOfMemoryError, ValueError below 0.");
+  module.def("caching_allocator_delete", &Delete, nb::arg("pointer"),
+             "Gives back what caching_allocator_alloc gave.  Waits for "
+             "nothing.\n\nRaises InvalidArgumentError for any other address.");
+  module.def("record_stream", &Mark, nb::arg("pointer"), nb::arg("stream"),
+             "Work on `stream` uses the block that `pointer` lies in, until "
+             "it is given back.");
+  module.def("empty_cache", &Empty, nb::arg("device") = nb::none(),
+             "Gives cached memory that nobody uses back to the driver.");
+  module.def("set_per_process_memory_fraction", &SetFraction,
+             nb::arg("fraction"), nb::arg("device") = nb::none(),
+             "This process may reserve that part of the device's memory.\n\n"
+             "Raises TypeError unless `fraction` is a float, ValueError "
+             "outside [0, 1].");
+  module.def("get_per_process_memory_fraction", &Fraction,
+             nb::arg("device") = nb::none(), "Exactly what was set last.");
+  module.def("allocator_settings", &Settings,
+             "The settings of the allocators as one text, every key named.");
+  module.def("set_allocator_settings", &SetSettings, nb::arg("settings"),
+             "Changes the settings that the text names, as of "
+             "DEVRT_ALLOC_CONF:\n'pinned_use_cuda_host_register:True'.");
+}
+
+}  // namespace devrt::python

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The module devrt._core.  What is called often is plain C functions in type
+// slots and method tables; the rest is bound by nanobind, whose dispatch costs
+// about 75 ns a call.  Nothing here opens a backend or starts a thread.
+//
+// Types are in *_type.cc or in a file of their own, functions behind a Bind of
+// bindings.h; something new needs a file and its line below.
+
+#include "python/src/bindings.h"
+#include "python/src/contexts.h"
+#include "python/src/event.h"
+#include "python/src/helpers.h"
+#include "python/src/host_call.h"
+
+namespace devrt::python {
+namespace {
+
+PyMethodDef g_functions[] = {
+    {"_set_helpers", SetHelpers, METH_VARARGS, nullptr},
+    {"_next_host_call", NextHostCall, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
+
+void RefuseOtherInterpreters() {
+  if (PyInterpreterState_Get() == PyInterpreterState_Main()) return;
+  PyErr_SetString(PyExc_ImportError,
+                  "devrt can be imported by the main interpreter only: current "
+                  "devices and streams belong to threads, which sub-"
+                  "interpreters share");
+  ThrowPythonError();
+}
+
+}  // namespace
+}  // namespace devrt::python
+
+NB_MODULE(_core, m) {
+  using namespace devrt::python;  // NOLINT: the whole file is about it
+  RefuseOtherInterpreters();
+  // What is alive at the end is left to the process (C106).
+  nb::set_leak_warnings(false);
+  RememberMainThread();
+  PyObject* module = m.ptr();
+  if (!AddExceptions(module) || !AddDeviceType(module) ||
+      !AddStreamTypes(module) || !AddEventType(module) ||
+      !AddContexts(module) || PyModule_AddFunctions(module, g_functions) != 0) {
+    ThrowPythonError();
+  }
+  BindBackends(m);
+  BindHostMemory(m);
+  BindMemory(m);
+  BindPool(m);
+  BindProbe(m);
+  BindProperties(m);
+  BindSimulator(m);
+}

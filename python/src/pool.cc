@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <string>
+
+#include "devrt/streams/stream_pool.h"
+#include "python/src/bindings.h"
+
+namespace devrt::python {
+namespace {
+
+// A pool whose streams keep it alive.  Its end calls the driver.
+class Pool {
+ public:
+  Pool(nb::object device, nb::object size, nb::object priority,
+       nb::object blocking) {
+    StreamOptions options;
+    const int64_t count = IntOf(size, "size");
+    const int64_t urgency = IntOf(priority, "priority");
+    if (!ToBool(blocking.ptr(), "blocking", &options.blocking)) {
+      ThrowPythonError();
+    }
+    options.priority = static_cast<int>(
+        urgency < INT32_MIN ? INT32_MIN
+                            : (urgency > INT32_MAX ? INT32_MAX : urgency));
+    device_ = ParseDevice(device.ptr());
+    if (device_ == nullptr) ThrowPythonError();
+    if (count < 0) {
+      Check(absl::InvalidArgumentError("size is " + std::to_string(count) +
+                                       ", expected 1 to 65536 streams"));
+    }
+    const Device of = device_->device;
+    auto made = Check(WithoutLock([&] {
+      return StreamPool::Create(of, static_cast<size_t>(count), options);
+    }));
+    pool_ = std::make_shared<StreamPool>(std::move(made));
+  }
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+  ~Pool() {
+    if (pool_ == nullptr) return;
+    std::shared_ptr<StreamPool> ending = std::move(pool_);
+    const Unlocked unlocked;
+    ending.reset();
+  }
+
+  nb::object Next() {
+    const StreamRef ref = pool_->Next();
+    auto handle = std::make_shared<StreamHandle>();
+    handle->keep = pool_;
+    PyObject* stream = MakeStream(nullptr, ref, device_, std::move(handle));
+    if (stream == nullptr) ThrowPythonError();
+    return nb::steal(stream);
+  }
+  size_t size() const { return pool_->size(); }
+  nb::object device() const { return ToObject(device_->device); }
+
+ private:
+  DeviceObject* device_ = nullptr;
+  std::shared_ptr<StreamPool> pool_;
+};
+
+}  // namespace
+
+void BindPool(nb::module_& module) {
+  nb::class_<Pool>(module, "StreamPool",
+                   "A fixed set of streams handed out round robin.\n\n"
+                   "StreamPool(device=None, size=4, *, priority=0, "
+                   "blocking=False)\n\n"
+                   "Unlike Stream(), a pool shares: its first and its "
+                   "(size + 1)-th request get the\nsame stream, so that two "
+                   "users may order each other by accident.")
+      .def(nb::init<nb::object, nb::object, nb::object, nb::object>(),
+           nb::arg("device") = nb::none(), nb::arg("size") = 4, nb::kw_only(),
+           nb::arg("priority") = 0, nb::arg("blocking") = false)
+      .def("next", &Pool::Next, "The next stream.")
+      .def("__len__", &Pool::size)
+      .def_prop_ro("device", &Pool::device, "The device of all of them.");
+}
+
+}  // namespace devrt::python

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernels that hold a stream busy; devrt.testing shows them.
+
+#include "devrt/streams/probe.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "python/src/bindings.h"
+
+namespace devrt::python {
+namespace {
+
+void SpinFor(nb::object nanoseconds, nb::object stream) {
+  const int64_t time = IntOf(nanoseconds, "nanoseconds");
+  if (time < 0) {
+    PyErr_Format(PyExc_ValueError, "nanoseconds is %lld, expected 0 or more",
+                 static_cast<long long>(time));
+    ThrowPythonError();
+  }
+  const StreamRef on = StreamOf(stream.ptr());
+  const CallSite site = SiteHere();
+  Check(
+      WithoutLock([&] { return Spin(on, static_cast<uint64_t>(time), site); }));
+}
+
+void Fault(const std::string& form, nb::object stream) {
+  static const std::pair<const char*, FaultForm> kForms[] = {
+      {"null_write", FaultForm::kNullWrite},
+      {"misaligned", FaultForm::kMisaligned},
+      {"assert", FaultForm::kAssert},
+      {"trap", FaultForm::kTrap}};
+  for (const auto& [name, value] : kForms) {
+    if (form != name) continue;
+    const StreamRef on = StreamOf(stream.ptr());
+    const CallSite site = SiteHere();
+    Check(WithoutLock([&] { return CommitFault(on, value, site); }));
+    return;
+  }
+  Check(absl::InvalidArgumentError(
+      "form is '" + form +
+      "', expected 'null_write', 'misaligned', 'assert' or 'trap'"));
+}
+
+class FlagObject {
+ public:
+  explicit FlagObject(nb::object device)
+      : flag_(Make(DeviceOf(device.ptr()))) {}
+  FlagObject(const FlagObject&) = delete;
+  FlagObject& operator=(const FlagObject&) = delete;
+  ~FlagObject() {
+    if (!flag_.has_value()) return;
+    std::optional<Flag> ending = std::move(flag_);
+    const Unlocked unlocked;
+    ending.reset();
+  }
+
+  void WaitOn(nb::object stream, nb::object timeout) {
+    const StreamRef on = StreamOf(stream.ptr());
+    const uint64_t time = BytesOf(timeout, "timeout_ns");
+    const CallSite site = SiteHere();
+    Check(WithoutLock([&] { return flag_->WaitOn(on, time, site); }));
+  }
+  void Set() {
+    Check(WithoutLock([&] { return flag_->Set(); }));
+  }
+  void Clear() {
+    Check(WithoutLock([&] { return flag_->Clear(); }));
+  }
+  void SetOn(nb::object stream) {
+    const StreamRef on = StreamOf(stream.ptr());
+    const CallSite site = SiteHere();
+    Check(WithoutLock([&] { return flag_->SetOn(on, site); }));
+  }
+
+ private:
+  static std::optional<Flag> Make(Device device) {
+    return Check(WithoutLock([&] { return Flag::Create(device); }));
+  }
+  std::optional<Flag> flag_;
+};
+
+}  // namespace
+
+void BindProbe(nb::module_& module) {
+  module.def("_spin", &SpinFor, nb::arg("nanoseconds"),
+             nb::arg("stream") = nb::none());
+  module.def("_commit_fault", &Fault, nb::arg("form"),
+             nb::arg("stream") = nb::none());
+  nb::class_<FlagObject>(module, "Flag",
+                         "A flag that kernels wait for; cleared at first.\n\n"
+                         "Flag(device=None).  Keep it until every kernel that "
+                         "waits for it is complete.")
+      .def(nb::init<nb::object>(), nb::arg("device") = nb::none())
+      .def("wait_on", &FlagObject::WaitOn, nb::arg("stream") = nb::none(),
+           nb::kw_only(), nb::arg("timeout_ns") = 0,
+           "Holds `stream` until the flag is set, or for timeout_ns of the "
+           "device's clock;\n0 is for ever.")
+      .def("set", &FlagObject::Set, "Sets the flag from the host, at once.")
+      .def("clear", &FlagObject::Clear, "Clears the flag from the host.")
+      .def("set_on", &FlagObject::SetOn, nb::arg("stream") = nb::none(),
+           "Sets the flag in the order of `stream`.");
+}
+
+}  // namespace devrt::python

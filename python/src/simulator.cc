@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What only a simulated accelerator can do; devrt.mtia.simulator shows it.
+
+#include "devrt/runtime/simulator.h"
+
+#include <string>
+
+#include "python/src/bindings.h"
+
+namespace devrt::python {
+namespace {
+
+const char* EngineName(SimulatedOp::Engine engine) {
+  switch (engine) {
+    case SimulatedOp::Engine::kNone:
+      return "none";
+    case SimulatedOp::Engine::kCompute:
+      return "compute";
+    case SimulatedOp::Engine::kHostToDevice:
+      return "h2d";
+    case SimulatedOp::Engine::kDeviceToHost:
+      return "d2h";
+    case SimulatedOp::Engine::kPeer:
+      return "p2p";
+    case SimulatedOp::Engine::kHost:
+      return "host";
+  }
+  return "unknown";
+}
+
+const char* KindName(SimulatedOp::Kind kind) {
+  switch (kind) {
+    case SimulatedOp::Kind::kRecord:
+      return "record";
+    case SimulatedOp::Kind::kWait:
+      return "wait";
+    case SimulatedOp::Kind::kKernel:
+      return "kernel";
+    case SimulatedOp::Kind::kCopy:
+      return "copy";
+    case SimulatedOp::Kind::kFill:
+      return "fill";
+    case SimulatedOp::Kind::kHostFunc:
+      return "host_func";
+    case SimulatedOp::Kind::kAlloc:
+      return "alloc";
+    case SimulatedOp::Kind::kFree:
+      return "free";
+  }
+  return "unknown";
+}
+
+const char* StateName(SimulatedOp::State state) {
+  switch (state) {
+    case SimulatedOp::State::kPending:
+      return "pending";
+    case SimulatedOp::State::kRunning:
+      return "running";
+    case SimulatedOp::State::kDone:
+      return "done";
+    case SimulatedOp::State::kFailed:
+      return "failed";
+    case SimulatedOp::State::kDiscarded:
+      return "discarded";
+  }
+  return "unknown";
+}
+
+nb::dict ToDict(const SimulatedOp& op) {
+  nb::dict dict;
+  dict["device"] = op.device;
+  dict["stream"] = op.stream;
+  dict["seq"] = op.seq;
+  dict["kind"] = KindName(op.kind);
+  dict["engine"] = EngineName(op.engine);
+  dict["state"] = StateName(op.state);
+  dict["thread"] = op.thread;
+  dict["bytes"] = op.bytes;
+  dict["submit_ns"] = op.submit_ns;
+  dict["begin_ns"] = op.begin_ns;
+  dict["end_ns"] = op.end_ns;
+  dict["name"] = ToText(op.name);
+  dict["file"] = ToText(op.file);
+  dict["line"] = op.line;
+  dict["dependencies"] = nb::cast(op.dependencies);
+  return dict;
+}
+
+nb::dict ToDict(const SimulatorStats& stats) {
+  nb::dict dict;
+  dict["threads"] = stats.threads;
+  dict["live_streams"] = stats.live_streams;
+  dict["live_events"] = stats.live_events;
+  dict["live_blocks"] = stats.live_blocks;
+  dict["live_pinned"] = stats.live_pinned;
+  dict["live_registered"] = stats.live_registered;
+  dict["pending_ops"] = stats.pending_ops;
+  dict["completed_ops"] = stats.completed_ops;
+  dict["created_streams"] = stats.created_streams;
+  dict["created_events"] = stats.created_events;
+  dict["host_funcs_run"] = stats.host_funcs_run;
+  dict["kernels_run"] = stats.kernels_run;
+  return dict;
+}
+
+class SimulatorObject {
+ public:
+  explicit SimulatorObject(nb::str backend) : sim_(Get(BackendOf(backend))) {}
+
+  void Reset(const std::string& config) {
+    Check(WithoutLock([&] { return sim_.Reset(config); }));
+  }
+  nb::object Config() {
+    return ToText(Check(WithoutLock([&] { return sim_.Config(); })));
+  }
+  uint64_t Now() {
+    return Check(WithoutLock([&] { return sim_.Now(); }));
+  }
+  void Yield() {
+    Check(WithoutLock([&] { return sim_.Yield(); }));
+  }
+  std::pair<uint64_t, uint64_t> TraceHash() {
+    const auto trace = Check(WithoutLock([&] { return sim_.TraceHash(); }));
+    return {trace.hash, trace.steps};
+  }
+  nb::object Token() {
+    return ToText(Check(WithoutLock([&] { return sim_.Token(); })));
+  }
+  void Replay(const std::string& token) {
+    Check(WithoutLock([&] { return sim_.Replay(token); }));
+  }
+  void EnableTimeline(nb::object on) {
+    bool enabled = true;
+    if (!ToBool(on.ptr(), "enabled", &enabled)) ThrowPythonError();
+    Check(WithoutLock([&] { return sim_.EnableTimeline(enabled); }));
+    g_python_sites = enabled;
+  }
+  nb::list Timeline() {
+    nb::list list;
+    for (const SimulatedOp& op :
+         Check(WithoutLock([&] { return sim_.Timeline(); }))) {
+      list.append(ToDict(op));
+    }
+    return list;
+  }
+  void InjectFault(const std::string& kind, nb::object device, nb::object nth,
+                   nb::object native_code, const std::string& where) {
+    SimulatedFault fault;
+    if (kind == "api") {
+      fault.kind = SimulatedFault::Kind::kApi;
+    } else if (kind == "kernel") {
+      fault.kind = SimulatedFault::Kind::kKernel;
+    } else if (kind == "lost") {
+      fault.kind = SimulatedFault::Kind::kLost;
+    } else {
+      Check(absl::InvalidArgumentError(
+          "kind is '" + kind + "', expected 'api', 'kernel' or 'lost'"));
+    }
+    fault.device = Small<uint32_t>(device, "device", UINT32_MAX);
+    fault.nth = Small<uint32_t>(nth, "nth", UINT32_MAX);
+    fault.native_code = Small<int32_t>(native_code, "native_code", INT32_MAX);
+    fault.where = where;
+    Check(WithoutLock([&] { return sim_.InjectFault(fault); }));
+  }
+  nb::dict Stats() {
+    return ToDict(Check(WithoutLock([&] { return sim_.Stats(); })));
+  }
+  nb::object DeadlockReport() {
+    return ToText(Check(WithoutLock([&] { return sim_.DeadlockReport(); })));
+  }
+  nb::bytes Peek(nb::object pointer, nb::object size) {
+    const void* address = AddressOf(pointer, "pointer");
+    const uint64_t bytes = BytesOf(size, "size");
+    if (bytes > PY_SSIZE_T_MAX) {
+      Check(absl::InvalidArgumentError("size is more than memory can hold"));
+    }
+    Ref result(
+        PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes)));
+    if (!result) ThrowPythonError();
+    char* to = PyBytes_AS_STRING(result.get());
+    Check(WithoutLock([&] { return sim_.Peek(address, to, bytes); }));
+    return nb::steal<nb::bytes>(result.Release());
+  }
+  void Poke(nb::object pointer, nb::bytes data) {
+    void* address = AddressOf(pointer, "pointer");
+    const char* from = data.c_str();
+    const size_t bytes = data.size();
+    Check(WithoutLock([&] { return sim_.Poke(address, from, bytes); }));
+  }
+
+ private:
+  static Simulator Get(BackendEntry* backend) {
+    return Check(Simulator::Get(backend->backend));
+  }
+  template <typename T>
+  static T Small(nb::object object, const char* what, int64_t greatest) {
+    const int64_t value = IntOf(object, what);
+    if (value < 0 || value > greatest) {
+      Check(absl::InvalidArgumentError(std::string(what) + " is " +
+                                       std::to_string(value) +
+                                       ", which is out of range"));
+    }
+    return static_cast<T>(value);
+  }
+
+  Simulator sim_;
+};
+
+}  // namespace
+
+void BindSimulator(nb::module_& module) {
+  using S = SimulatorObject;
+  module.def("_is_virtual", [](nb::object device) {
+    DeviceObject* object = ParseDevice(device.ptr());
+    if (object == nullptr) ThrowPythonError();
+    return WithoutLock([&] { return IsVirtual(*object->backend); });
+  });
+  nb::class_<S>(module, "Simulator",
+                "The controls of a simulated accelerator.\n\n"
+                "Simulator(backend='mtia').  Raises UnsupportedError for a "
+                "backend of real hardware.")
+      .def(nb::init<nb::str>(), nb::arg("backend") = "mtia")
+      .def("reset", &S::Reset, nb::arg("config") = "",
+           "Starts afresh, with settings in the syntax of DEVRT_MTIA on top "
+           "of the defaults.\n\nRaises Error while streams, events or memory "
+           "are alive.")
+      .def("config", &S::Config, "The whole configuration, 'key=value,...'.")
+      .def("now", &S::Now, "The machine's clock in nanoseconds.")
+      .def("yield_", &S::Yield, "Lets other threads and the device run.")
+      .def("trace_hash", &S::TraceHash,
+           "(hash, steps) of everything that happened.")
+      .def("token", &S::Token, "Text that replay() repeats this run by.")
+      .def("replay", &S::Replay, nb::arg("token"),
+           "Resets, then follows the decisions of a token.")
+      .def("enable_timeline", &S::EnableTimeline, nb::arg("enabled") = true,
+           "Whether operations are kept for timeline(), with the lines of the "
+           "program.")
+      .def("timeline", &S::Timeline,
+           "The kept operations in order of submission, as dicts; times in "
+           "nanoseconds.")
+      .def("inject_fault", &S::InjectFault, nb::arg("kind") = "kernel",
+           nb::kw_only(), nb::arg("device") = 0, nb::arg("nth") = 1,
+           nb::arg("native_code") = 700, nb::arg("where") = "",
+           "Arms a fault: kind 'api' fails a call, 'kernel' an operation, "
+           "'lost' the device.\n\nwhere: the call or operation, empty: any; "
+           "native_code: CUDA's number.")
+      .def("stats", &S::Stats, "What is alive and what was done, as dict.")
+      .def("deadlock_report", &S::DeadlockReport,
+           "The last deadlock report, empty if there is none.")
+      .def("peek", &S::Peek, nb::arg("pointer"), nb::arg("size"),
+           "Bytes of device memory at once, in no order with pending work.")
+      .def("poke", &S::Poke, nb::arg("pointer"), nb::arg("data"),
+           "The opposite of peek.");
+}
+
+}  // namespace devrt::python

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What each thread keeps for Python: the objects of its current streams, and
+// the contexts that it is in.
+//
+// The truth about current devices and streams is in the library and, for
+// devices, in the driver; here are the references that keep a current stream
+// alive and make current_stream() give back the object that was entered.
+//
+// A context is an entry of the thread's own stack, made by __enter__, so that
+// one object may be entered many times and by several threads (F4).  An entry
+// that is left before those above it, as generators can, hands what it has to
+// restore to the next one above.
+//
+// Everything here needs the GIL.
+
+#ifndef DEVRT_PYTHON_SRC_THREAD_STATE_H_
+#define DEVRT_PYTHON_SRC_THREAD_STATE_H_
+
+#include <memory>
+#include <vector>
+
+#include "devrt/guards/thread_context.h"
+#include "devrt/streams/slots.h"
+#include "python/src/device.h"
+#include "python/src/python.h"
+
+namespace devrt::python {
+
+// The object of a device's current stream, and which stream it stands for.
+struct CurrentSlot {
+  internal::StreamSlot slot{nullptr, 0};
+  PyObject* stream = nullptr;
+};
+
+struct ContextEntry {
+  enum class Kind { kDevice, kStream, kThreadContext };
+  Kind kind;
+  PyObject* owner;       // what was entered
+  DeviceObject* device;  // null for kThreadContext
+  BackendEntry* active;  // before
+  devrt_context context;
+  CurrentSlot stream;  // before; kStream only
+  // kThreadContext only.
+  ThreadContextScope* scope;
+};
+
+struct ThreadState {
+  std::vector<CurrentSlot> current;  // by the device's index
+  std::vector<ContextEntry> entries;
+  BackendEntry* active = nullptr;
+  bool attached = false;  // the interpreter will say when the thread ends
+};
+
+extern __thread ThreadState* t_thread;
+// Null with an exception.
+ThreadState* MakeThread();
+
+inline ThreadState* Thread() {
+  ThreadState* thread = t_thread;
+  if (__builtin_expect(thread != nullptr && thread->attached, 1)) return thread;
+  return MakeThread();
+}
+
+// The slot of a device among the objects.
+inline CurrentSlot* SlotOfThread(ThreadState* thread, uint32_t index) {
+  if (__builtin_expect(index >= thread->current.size(), 0)) {
+    thread->current.resize(index + 1);
+  }
+  return &thread->current[index];
+}
+
+// METH_NOARGS and METH_FASTCALL functions of contexts.  `stream` null: a
+// device.
+PyObject* EnterDeviceObject(PyObject* self);
+PyObject* EnterStreamObject(PyObject* self);
+// The innermost entry of `self` in this thread; an Error if there is none.
+PyObject* LeaveObject(PyObject* self);
+
+}  // namespace devrt::python
+
+#endif  // DEVRT_PYTHON_SRC_THREAD_STATE_H_

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/src/wait.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+
+#include "python/src/errors.h"
+#include "python/src/gil.h"
+
+namespace devrt::python {
+namespace {
+
+// Most waits are short, and end without a thread.
+constexpr auto kPolling = std::chrono::milliseconds(1);
+// How long a signal waits at most.
+constexpr auto kSlice = std::chrono::milliseconds(50);
+
+// The status if the work was over in time.
+std::optional<absl::Status> PollShortly(const QueryCall& query) {
+  const auto end = std::chrono::steady_clock::now() + kPolling;
+  do {
+    const absl::StatusOr<bool> done = query();
+    if (!done.ok()) return done.status();
+    if (*done) return absl::OkStatus();
+  } while (std::chrono::steady_clock::now() < end);
+  return std::nullopt;
+}
+
+// A wait on a thread of its own.
+struct Helper {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+};
+
+// Null: there is no thread to be had.
+std::shared_ptr<Helper> StartHelper(const WaitCall& wait) {
+  auto helper = std::make_shared<Helper>();
+  try {
+    std::thread([helper, wait] {
+      (void)wait();  // what it says is asked for again by the waiting thread
+      const std::lock_guard<std::mutex> lock(helper->mutex);
+      helper->done = true;
+      helper->changed.notify_all();
+    }).detach();
+  } catch (const std::system_error&) {
+    return nullptr;
+  }
+  return helper;
+}
+
+PyObject* WaitAtOnce(const WaitCall& wait) {
+  const absl::Status status = WithoutLock(wait);
+  if (PyErr_CheckSignals() != 0) return nullptr;
+  return NoneOrRaise(status);
+}
+
+}  // namespace
+
+PyObject* WaitFor(const BackendEntry& backend, const QueryCall& query,
+                  const WaitCall& wait) {
+  if (!IsMainThread()) return NoneOrRaise(WithoutLock(wait));
+  if (backend.simulator && WithoutLock([&] { return IsVirtual(backend); })) {
+    return WaitAtOnce(wait);
+  }
+  std::optional<absl::Status> early;
+  if (query) early = WithoutLock([&] { return PollShortly(query); });
+  if (early.has_value()) return NoneOrRaise(*early);
+  if (PyErr_CheckSignals() != 0) return nullptr;
+  const std::shared_ptr<Helper> helper = StartHelper(wait);
+  if (helper == nullptr) return WaitAtOnce(wait);
+  bool done = false;
+  while (!done) {
+    WithoutLock([&] {
+      std::unique_lock<std::mutex> lock(helper->mutex);
+      helper->changed.wait_for(lock, kSlice, [&] { return helper->done; });
+      done = helper->done;
+      return 0;
+    });
+    if (PyErr_CheckSignals() != 0) return nullptr;
+  }
+  return WaitAtOnce(wait);
+}
+
+}  // namespace devrt::python

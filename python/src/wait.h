@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Waiting so that Ctrl-C ends the wait.
+
+#ifndef DEVRT_PYTHON_SRC_WAIT_H_
+#define DEVRT_PYTHON_SRC_WAIT_H_
+
+#include <functional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "python/src/device.h"
+#include "python/src/python.h"
+
+namespace devrt::python {
+
+// Both are called without the GIL, and `wait` on any thread, even after this
+// has returned.
+using QueryCall = std::function<absl::StatusOr<bool>()>;
+using WaitCall = std::function<absl::Status()>;
+
+// Waits; handlers of signals run meanwhile, where this is the thread that runs
+// them.  `query` may be empty.  None, or null with the exception of the wait or
+// of a handler; the wait then goes on unseen.
+//
+// In a simulator's virtual time the device moves only while the program waits:
+// there the wait is one call, and a handler runs after it.
+PyObject* WaitFor(const BackendEntry& backend, const QueryCall& query,
+                  const WaitCall& wait);
+
+}  // namespace devrt::python
+
+#endif  // DEVRT_PYTHON_SRC_WAIT_H_

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs pytest on the package of the build tree.
+
+Exit code 77, which counts as skipped, where the package was not built, there is
+no pytest, or every test skipped.
+"""
+
+import os
+import pathlib
+import sys
+
+
+def skip(why):
+    print("skipped: " + why)
+    return 77
+
+
+class Outcome:
+    """Whether anything ran."""
+
+    def __init__(self):
+        self.ran = False
+
+    def pytest_runtest_logreport(self, report):
+        if report.when == "call" and not report.skipped:
+            self.ran = True
+
+
+def main():
+    package = pathlib.Path(os.environ["DEVRT_TEST_PYTHON_PACKAGE"])
+    if not list(package.glob("devrt/_core.*.so")):
+        return skip("the Python package was not built: scripts/setup --python")
+    if os.environ.get("DEVRT_TEST_SANITIZE", "none") != "none":
+        return skip("the interpreter has no sanitizer")
+    try:
+        import pytest
+    except ImportError:
+        return skip("no pytest: scripts/setup --python")
+    sys.path.insert(0, str(package))
+    os.environ["PYTHONPATH"] = str(package)
+    outcome = Outcome()
+    code = pytest.main(
+        ["-q", "-p", "no:cacheprovider", "--tb=short", *sys.argv[1:]],
+        plugins=[outcome])
+    if code == 0 and not outcome.ran:
+        return skip("every test skipped")
+    return int(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Current devices and streams: nesting, decorators, orders of leaving."""
+
+import pytest
+
+import devrt
+
+
+def test_device_is_current_inside_only(two):
+    with two[1] as entered:
+        assert entered is two[1]
+        assert devrt.current_device() is two[1]
+        assert devrt.current_device("mtia") is two[1]
+    assert devrt.current_device("mtia") is two[0]
+
+
+def test_one_object_per_device():
+    assert devrt.device("mtia:1") is devrt.device("mtia", 1)
+    assert devrt.Device(devrt.device("mtia:1")) is devrt.device("mtia:1")
+    with devrt.device("mtia:1"):
+        assert devrt.device("mtia") is devrt.device("mtia:1")
+        assert devrt.device(1) is devrt.device("mtia:1")
+
+
+# F4
+def test_one_object_three_deep_with_an_exception(two):
+    one = two[1]
+    with pytest.raises(KeyError):
+        with one:
+            with two[0]:
+                with one:
+                    with one:
+                        assert devrt.current_device() is one
+                        raise KeyError
+    assert devrt.current_device("mtia") is two[0]
+
+
+# F4
+def test_one_stream_entered_again_inside_another(two):
+    a, b = devrt.Stream(two[0]), devrt.Stream(two[0])
+    with a:
+        with b:
+            with a:
+                assert devrt.current_stream() is a
+            assert devrt.current_stream() is b
+        assert devrt.current_stream() is a
+    assert devrt.current_stream(two[0]) == devrt.default_stream(two[0])
+
+
+# C96
+def test_stream_of_another_device(two):
+    own = devrt.Stream(two[0])
+    with own:
+        with devrt.Stream(two[1]) as s:
+            assert devrt.current_device() is two[1]
+            assert devrt.current_stream() is s
+            assert devrt.current_stream(two[0]) is own
+        assert devrt.current_device() is two[0]
+        assert devrt.current_stream(two[1]) is devrt.default_stream(two[1])
+
+
+def test_switching_devices_leaves_streams_alone(two):
+    s = devrt.Stream(two[0])
+    with s:
+        with two[1]:
+            assert devrt.current_stream(two[0]) is s
+            assert devrt.current_stream() is devrt.default_stream(two[1])
+
+
+def test_stream_function(two):
+    s = devrt.Stream(two[0])
+    with devrt.stream(s) as entered:
+        assert entered is s
+        with devrt.stream(None):
+            assert devrt.current_stream() is s
+    with pytest.raises(TypeError, match="devrt.Stream or None"):
+        devrt.stream(3)
+
+
+def test_decorators(two):
+    @two[1]
+    def where(x, *, y):
+        "What it says."
+        return devrt.current_device(), x, y
+
+    assert where(1, y=2) == (two[1], 1, 2)
+    assert where.__doc__ == "What it says."
+    s = devrt.Stream(two[1])
+    assert s(devrt.current_stream)() is s
+    assert devrt.current_device("mtia") is two[0]
+
+
+def test_decorators_refuse_bodies_that_run_later(two):
+    def generator():
+        yield
+
+    async def coroutine():
+        pass
+
+    for function in (generator, coroutine):
+        with pytest.raises(TypeError, match="runs later"):
+            two[1](function)
+    with pytest.raises(TypeError, match="only a function"):
+        two[1](3)
+
+
+def test_left_in_another_order(two):
+    """Generators leave contexts before those that were entered later."""
+
+    def inside(context):
+        with context:
+            yield
+
+    first, second = inside(two[1]), inside(two[0])
+    next(first)
+    next(second)
+    assert devrt.current_device() is two[0]
+    first.close()
+    assert devrt.current_device() is two[0]
+    second.close()
+    assert devrt.current_device("mtia") is two[0]
+
+    a, b = devrt.Stream(two[1]), devrt.Stream(two[1])
+    first, second = inside(a), inside(b)
+    next(first)
+    next(second)
+    first.close()
+    assert devrt.current_stream(two[1]) is b
+    second.close()
+    assert devrt.current_stream(two[1]) is devrt.default_stream(two[1])
+
+
+def test_left_in_another_order_on_two_devices(two):
+    def inside(context):
+        with context:
+            yield
+
+    a, b = devrt.Stream(two[0]), devrt.Stream(two[1])
+    first, second = inside(a), inside(b)
+    next(first)
+    next(second)
+    first.close()  # nothing above it is about its stream
+    assert devrt.current_stream(two[0]) is devrt.default_stream(two[0])
+    assert devrt.current_stream() is b
+    second.close()
+    assert devrt.current_device("mtia") is two[0]
+
+
+def test_exit_without_enter(two):
+    for context in (two[1], devrt.Stream(two[1])):
+        with pytest.raises(devrt.Error, match="not inside this context"):
+            context.__exit__(None, None, None)
+
+
+def test_set_stream_makes_the_device_current(two):
+    s = devrt.Stream(two[1])
+    with two[0], devrt.stream(devrt.default_stream(two[1])), two[0]:
+        devrt.set_stream(s)
+        assert devrt.current_device() is two[1]
+        assert devrt.current_stream(two[1]) is s
+    assert devrt.current_stream(two[1]) is devrt.default_stream(two[1])
+
+
+def test_a_current_stream_stays_alive(two):
+    with devrt.default_stream(two[1]):
+        devrt.set_stream(devrt.Stream(two[1]))
+        assert devrt.current_stream().query() in (True, False)
+        assert devrt.current_stream().kind == "created"
+    devrt.Stream(two[1]).__enter__()
+    kept = devrt.current_stream()
+    kept.synchronize()
+    kept.__exit__(None, None, None)
+
+
+def test_set_device(two):
+    with two[0]:
+        devrt.set_device("mtia:1")
+        assert devrt.current_device() is two[1]
+        devrt.set_device(0)
+        assert devrt.current_device() is two[0]
+    with pytest.raises(TypeError):
+        devrt.set_device(None)
+    with pytest.raises(TypeError):
+        devrt.set_stream(two[0])
+
+
+def test_references_do_not_leak(two):
+    import sys
+
+    s = devrt.Stream(two[1])
+    before = sys.getrefcount(s), sys.getrefcount(two[1])
+    for _ in range(100):
+        with s:
+            with two[1]:
+                with s:
+                    devrt.current_stream()
+    with devrt.default_stream(two[1]):
+        pass
+    # The last current stream is kept until another one is.
+    assert sys.getrefcount(s) - before[0] <= 1
+    assert sys.getrefcount(two[1]) - before[1] <= 1
