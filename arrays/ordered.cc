@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 
+#include "devrt/arrays/internal/mutants.h"
 #include "devrt/arrays/internal/storage.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/internal/ordering.h"
@@ -41,8 +42,11 @@ class OrderedStep {
   template <typename F>
   void ForEachUse(F f) DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
     for (const Touched& t : storages_) {
-      for (const StorageUse& use : t.storage->uses_.writes()) f(use);
-      if (!t.writes) continue;
+      if (!Mutated(t.writes ? Mutant::kWriteIgnoresWrites
+                            : Mutant::kReadIgnoresWrites)) {
+        for (const StorageUse& use : t.storage->uses_.writes()) f(use);
+      }
+      if (!t.writes || Mutated(Mutant::kWriteIgnoresReads)) continue;
       for (const StorageUse& use : t.storage->uses_.reads()) f(use);
     }
   }
@@ -104,6 +108,7 @@ absl::Status OrderedStep::Join(StreamRef stream, bool capturing, CallSite site,
 
 std::optional<OrderPoint> OrderedStep::FindPending() {
   std::optional<OrderPoint> pending;
+  if (Mutated(Mutant::kHostDoesNotWait)) return pending;
   ForEachUse([&](const StorageUse& use) {
     if (!use.captured && !use.timeline->IsComplete(use.epoch)) pending = use;
   });
@@ -114,16 +119,25 @@ void OrderedStep::Note(StreamRef stream, bool capturing, bool ordered)
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
   StorageUse use(PointOf(stream), stream);
   use.captured = capturing;
-  if (use.timeline->NeedsEagerCheckpoints() && !capturing) {
+  if (use.timeline->NeedsEagerCheckpoints() && !capturing &&
+      !Mutated(Mutant::kAdoptedStreamsGetNoCheckpoint)) {
     // A failure leaves the device's synchronisation to tell.
     use.timeline->CheckpointEagerly(stream, use.epoch).IgnoreError();
   }
   for (const Touched& t : storages_) {
+    if (Mutated(t.writes ? Mutant::kWritesAreForgotten
+                         : Mutant::kReadsAreForgotten)) {
+      continue;
+    }
     if (ordered) {
       t.storage->uses_.AddOrdered(use, t.writes);
     } else {
       t.storage->uses_.Add(use, t.writes);
     }
+    if (t.storage->source_ != Storage::Source::kBorrowed) continue;
+    // It may be somebody's block of the memory layer.
+    const UsedRange range = {t.storage->base(), t.storage->bytes()};
+    NoteUses(stream, &range, 1);
   }
 }
 

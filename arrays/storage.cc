@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "devrt/arrays/internal/mutants.h"
 #include "devrt/arrays/internal/storage_end.h"
 #include "devrt/memory/device_memory.h"
 #include "devrt/memory/internal/hooks.h"
@@ -67,7 +68,9 @@ absl::StatusOr<std::shared_ptr<Storage>> Storage::AllocateOn(StreamRef stream,
                   base != nullptr ? Source::kDevice : Source::kNothing, base,
                   bytes, stream));
   // The block may have been used there before.
-  if (base != nullptr) made->AddUse({PointOf(stream), stream}, true);
+  if (base != nullptr && !Mutated(Mutant::kAllocationIsNoUse)) {
+    made->AddUse({PointOf(stream), stream}, true);
+  }
   return made;
 }
 
@@ -112,7 +115,7 @@ std::shared_ptr<Storage> Storage::Borrow(const Place& place,
                                             borrowed.base, borrowed.bytes,
                                             borrowed.stream));
   made->owner_ = std::move(borrowed.owner);
-  if (borrowed.stream.has_value()) {
+  if (borrowed.stream.has_value() && !Mutated(Mutant::kImportIsNoUse)) {
     StorageUse use(PointOf(*borrowed.stream), *borrowed.stream);
     use.imported = true;
     made->AddUse(use, true);

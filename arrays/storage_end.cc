@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "devrt/arrays/internal/mutants.h"
 #include "devrt/memory/device_memory.h"
 #include "devrt/memory/internal/known_uses.h"
 #include "devrt/memory/internal/pending_frees.h"
@@ -114,6 +115,10 @@ void StorageEnd::Run() {
 }
 
 void StorageEnd::CloseUses() {
+  if (Mutated(Mutant::kUsesEndWithTheStorage)) {
+    uses_.clear();
+    open_.clear();
+  }
   for (const StorageUse& open : open_) {
     StorageUse use({open.timeline, open.timeline->Now()}, open.stream);
     uses_.push_back(use);
@@ -149,6 +154,7 @@ bool StorageEnd::OrderAfterUses(StreamRef stream) {
 void StorageEnd::Keep(std::function<void()> release) {
   PendingFree item;
   item.block = new Kept{std::move(release)};
+  if (Mutated(Mutant::kOwnerGoesAtOnce)) uses_.clear();
   for (const StorageUse& use : uses_) {
     item.uses.push_back({use, use.stream.id()});
   }

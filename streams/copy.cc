@@ -15,6 +15,7 @@
 #include "devrt/streams/internal/copy_ranges.h"
 #include "devrt/streams/internal/device_streams.h"
 #include "devrt/streams/internal/stream_record.h"
+#include "devrt/streams/internal/unnoted.h"
 
 namespace devrt {
 
@@ -24,9 +25,8 @@ using internal::StreamTarget;
 
 namespace {
 
-absl::Status Submit(StreamRef stream, const StreamTarget& t,
-                    const CopyRoute& route, void* dst, const void* src,
-                    uint64_t bytes) {
+absl::Status Submit(const StreamTarget& t, const CopyRoute& route, void* dst,
+                    const void* src, uint64_t bytes) {
   devrt_status error =
       route.peer ? t.ops().copy_peer_async(t.self(), t.handle, dst,
                                            route.dst.device->ordinal, src,
@@ -35,10 +35,6 @@ absl::Status Submit(StreamRef stream, const StreamTarget& t,
                                       static_cast<uint32_t>(route.kind));
   absl::Status status = FromPlugin(t.device, error, "copy");
   t.MarkDirty();
-  if (status.ok()) {
-    const internal::UsedRange used[] = {{dst, bytes}, {src, bytes}};
-    internal::NoteUses(stream, used, 2);
-  }
   return status;
 }
 
@@ -74,7 +70,9 @@ absl::Status CopyBytes(StreamRef stream, void* dst, const void* src,
   DEVRT_ASSIGN_OR_RETURN(CopyRoute route,
                          internal::RouteCopy(t.device, dst, src, bytes, kind));
   if (route.staged) return CopyStaged(stream, route, dst, src, bytes, site);
-  DEVRT_RETURN_IF_ERROR(Submit(stream, t, route, dst, src, bytes));
+  DEVRT_RETURN_IF_ERROR(Submit(t, route, dst, src, bytes));
+  const internal::UsedRange used[] = {{dst, bytes}, {src, bytes}};
+  internal::NoteUses(stream, used, 2);
   const bool host_side =
       route.dst.device == nullptr || route.src.device == nullptr;
   if (!blocking || !host_side) return absl::OkStatus();
@@ -95,19 +93,44 @@ absl::Status Copy(StreamRef stream, void* dst, const void* src, uint64_t bytes,
 
 absl::Status FillAsync(StreamRef stream, void* dst, uint8_t value,
                        uint64_t bytes, CallSite site) {
-  StreamTarget t;
-  DEVRT_RETURN_IF_ERROR(internal::UseStream(stream, "fill", site, &t));
-  if (bytes == 0) return absl::OkStatus();
-  DEVRT_RETURN_IF_ERROR(internal::CheckFill(t.device, dst, bytes));
-  absl::Status status = FromPlugin(
-      t.device, t.ops().fill_async(t.self(), t.handle, dst, value, bytes),
-      "fill");
-  t.MarkDirty();
-  if (status.ok()) {
+  absl::Status status = internal::FillUnnoted(stream, dst, value, bytes, site);
+  if (status.ok() && bytes != 0) {
+    const internal::CallSiteScope told(site);
     const internal::UsedRange used = {dst, bytes};
     internal::NoteUses(stream, &used, 1);
   }
   return status;
 }
 
+namespace internal {
+
+absl::Status FillUnnoted(StreamRef stream, void* dst, uint8_t value,
+                         uint64_t bytes, CallSite site) {
+  StreamTarget t;
+  DEVRT_RETURN_IF_ERROR(UseStream(stream, "fill", site, &t));
+  if (bytes == 0) return absl::OkStatus();
+  DEVRT_RETURN_IF_ERROR(CheckFill(t.device, dst, bytes));
+  absl::Status status = FromPlugin(
+      t.device, t.ops().fill_async(t.self(), t.handle, dst, value, bytes),
+      "fill");
+  t.MarkDirty();
+  return status;
+}
+
+absl::Status CopyUnnoted(StreamRef stream, void* dst, const void* src,
+                         uint64_t bytes, CallSite site) {
+  StreamTarget t;
+  DEVRT_RETURN_IF_ERROR(UseStream(stream, "copy", site, &t));
+  if (bytes == 0) return absl::OkStatus();
+  DEVRT_ASSIGN_OR_RETURN(
+      CopyRoute route, RouteCopy(t.device, dst, src, bytes, CopyKind::kInfer));
+  if (route.staged) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a copy from ", Device(route.src.device).name(), " to ",
+        Device(route.dst.device).name(), " has to go through the host"));
+  }
+  return Submit(t, route, dst, src, bytes);
+}
+
+}  // namespace internal
 }  // namespace devrt

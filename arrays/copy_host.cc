@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Between host and device.  The bytes cross as one block; what is strided on
+// the host is packed there, casts are the device's where it has kernels.
+
+#include <utility>
+
+#include "devrt/arrays/internal/copy_layout.h"
+#include "devrt/arrays/internal/copy_routes.h"
+#include "devrt/arrays/internal/geometry.h"
+#include "devrt/arrays/internal/host_copy.h"
+#include "devrt/arrays/internal/kernels.h"
+#include "devrt/arrays/internal/storage.h"
+#include "devrt/runtime/status.h"
+#include "devrt/streams/internal/unnoted.h"
+
+namespace devrt::internal {
+
+namespace {
+
+Dims ToDims(DimSpan dims) { return Dims(dims.begin(), dims.end()); }
+
+// A staging array of that dtype, dense, in the order of like's axes.
+absl::StatusOr<Array> StagingLike(Device device, const Array& like, DType dtype,
+                                  CallSite site) {
+  return NewStaging(device, like.shape(), StridesLike(like, dtype.size()),
+                    dtype, site);
+}
+
+// Where the device cannot write what lies apart: a copy for each piece that
+// does not.  `packed` is dense, in the order of dst's axes.
+absl::Status CopyPieces(StreamRef stream, const Array& dst, const Array& packed,
+                        bool wait, CallSite site) {
+  const CopyLayout layout = LayoutOf(dst, packed);
+  const size_t inner = layout.shape.size() - 1;
+  const bool rows =
+      layout.dst_strides[inner] == static_cast<int64_t>(dst.item_size()) &&
+      layout.src_strides[inner] == layout.dst_strides[inner];
+  const uint64_t bytes =
+      dst.item_size() * (rows ? static_cast<uint64_t>(layout.shape[inner]) : 1);
+  const size_t axes = layout.shape.size() - (rows ? 1 : 0);
+  const Touched touched[] = {{dst.storage().get(), true},
+                             {packed.storage().get(), false}};
+  const auto copy_all = [&]() -> absl::Status {
+    Dims index(axes, 0);
+    for (;;) {
+      char* to = layout.dst;
+      const char* from = layout.src;
+      for (size_t k = 0; k < axes; ++k) {
+        to += index[k] * layout.dst_strides[k];
+        from += index[k] * layout.src_strides[k];
+      }
+      DEVRT_RETURN_IF_ERROR(CopyUnnoted(stream, to, from, bytes, site));
+      size_t k = axes;
+      while (k > 0 && ++index[k - 1] == layout.shape[k - 1]) index[--k] = 0;
+      if (k == 0) return absl::OkStatus();
+    }
+  };
+  DEVRT_RETURN_IF_ERROR(RunOrdered(stream, touched, site, copy_all));
+  return wait ? stream.Synchronize(site) : absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CopyHostToDevice(const CopyJob& job) {
+  const StreamRef stream = job.StreamOf(job.dst.place());
+  const Device device = stream.device();
+  const bool wait = !job.non_blocking;
+  const Array once = WithoutRepeats(job.src);
+  const CopyLayout direct = LayoutOf(job.dst, job.src);
+  if (job.dst.dtype() == job.src.dtype() &&
+      direct.IsBlock(job.dst.item_size())) {
+    return CopyBlock(stream, job.dst, direct.dst, job.src, direct.src,
+                     job.dst.nbytes(), wait, job.site);
+  }
+  const bool kernels = HasElementwise(device);
+  char* begin = nullptr;
+  const bool dense = IsDense(once, &begin);
+  char* target = nullptr;
+  const bool to_block = IsDense(job.dst, &target);
+  if (!kernels || (!dense && to_block)) {
+    DEVRT_ASSIGN_OR_RETURN(
+        const Array packed,
+        StagingLike(device, job.dst, job.dst.dtype(), job.site));
+    DEVRT_RETURN_IF_ERROR(ConvertOnHost(packed, job.src, job.site));
+    if (!to_block) {
+      return CopyPieces(stream, job.dst, packed, true, job.site);
+    }
+    const CopyLayout layout = LayoutOf(job.dst, packed);
+    return CopyBlock(stream, job.dst, layout.dst, packed, layout.src,
+                     job.dst.nbytes(), wait, job.site);
+  }
+  Array packed = once;
+  if (!dense) {
+    DEVRT_ASSIGN_OR_RETURN(packed,
+                           StagingLike(device, once, once.dtype(), job.site));
+    DEVRT_RETURN_IF_ERROR(ConvertOnHost(packed, once, job.site));
+    IsDense(packed, &begin);
+  }
+  const int64_t extent = packed.size();
+  DEVRT_ASSIGN_OR_RETURN(
+      const Array block,
+      NewOn(stream, {&extent, 1}, {static_cast<int64_t>(packed.item_size())},
+            packed.dtype(), job.site));
+  DEVRT_RETURN_IF_ERROR(CopyBlock(stream, block,
+                                  static_cast<char*>(block.data()), packed,
+                                  begin, packed.nbytes(), false, job.site));
+  DEVRT_ASSIGN_OR_RETURN(
+      const Array repeated,
+      Moved(packed, begin, block).BroadcastTo(job.dst.shape()));
+  DEVRT_RETURN_IF_ERROR(CopyByKernel(stream, job.dst, repeated, job.site));
+  return wait ? stream.Synchronize(job.site) : absl::OkStatus();
+}
+
+absl::Status CopyDeviceToHost(const CopyJob& job) {
+  const StreamRef stream = job.StreamOf(job.src.place());
+  const Device device = stream.device();
+  const bool wait = !job.non_blocking;
+  const CopyLayout direct = LayoutOf(job.dst, job.src);
+  if (job.dst.dtype() == job.src.dtype() &&
+      direct.IsBlock(job.dst.item_size())) {
+    return CopyBlock(stream, job.dst, direct.dst, job.src, direct.src,
+                     job.dst.nbytes(), wait, job.site);
+  }
+  char* target = nullptr;
+  if (!HasElementwise(device)) {
+    // All bytes from the first element to the last, whatever lies between.
+    const Array once = WithoutRepeats(job.src);
+    const ByteSpan span = SpanOf(once);
+    const int64_t extent = span.hi - span.lo;
+    DEVRT_ASSIGN_OR_RETURN(const Array raw, NewStaging(device, {&extent, 1},
+                                                       {1}, kUInt8, job.site));
+    const char* const begin = static_cast<char*>(once.data()) + span.lo;
+    DEVRT_RETURN_IF_ERROR(CopyBlock(stream, raw, static_cast<char*>(raw.data()),
+                                    once, begin, static_cast<uint64_t>(extent),
+                                    true, job.site));
+    const Array elements(
+        raw.storage(), static_cast<char*>(raw.data()) - span.lo,
+        ToDims(once.shape()), ToDims(once.strides()), once.dtype());
+    DEVRT_ASSIGN_OR_RETURN(const Array repeated,
+                           elements.BroadcastTo(job.dst.shape()));
+    return ConvertOnHost(job.dst, repeated, job.site);
+  }
+  if (IsDense(job.dst, &target)) {
+    DEVRT_ASSIGN_OR_RETURN(const Array packed,
+                           NewOn(stream, job.dst.shape(),
+                                 StridesLike(job.dst, job.dst.item_size()),
+                                 job.dst.dtype(), job.site));
+    DEVRT_RETURN_IF_ERROR(CopyByKernel(stream, packed, job.src, job.site));
+    const CopyLayout layout = LayoutOf(job.dst, packed);
+    return CopyBlock(stream, job.dst, layout.dst, packed, layout.src,
+                     job.dst.nbytes(), wait, job.site);
+  }
+  // The host has to spread it out, and so waits.
+  const Array once = WithoutRepeats(job.src);
+  DEVRT_ASSIGN_OR_RETURN(const Array arrived,
+                         StagingLike(device, once, job.dst.dtype(), job.site));
+  DEVRT_RETURN_IF_ERROR(
+      CopyDeviceToHost({arrived, once, stream, false, job.site}));
+  DEVRT_ASSIGN_OR_RETURN(const Array repeated,
+                         arrived.BroadcastTo(job.dst.shape()));
+  return ConvertOnHost(job.dst, repeated, job.site);
+}
+
+}  // namespace devrt::internal

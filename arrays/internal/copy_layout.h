@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CopyLayout: a copy between two views of one shape, in as few axes as it
+// takes.
+//
+// The order of the axes and the direction in which they are walked do not
+// matter to a copy: axes of extent 1 are left out, those along which the target
+// runs backwards are turned round on both sides, all are sorted by the target's
+// strides, and neighbours that continue each other are merged.
+
+#ifndef DEVRT_ARRAYS_INTERNAL_COPY_LAYOUT_H_
+#define DEVRT_ARRAYS_INTERNAL_COPY_LAYOUT_H_
+
+#include <cstdint>
+
+#include "devrt/arrays/array.h"
+
+namespace devrt::internal {
+
+struct CopyLayout {
+  char* dst;
+  const char* src;
+  Dims shape;  // the outermost first
+  Dims dst_strides;
+  Dims src_strides;
+
+  // Whether it is the copy of one block of bytes.
+  bool IsBlock(uint64_t item) const {
+    const int64_t step = static_cast<int64_t>(item);
+    return shape.empty() || (shape.size() == 1 && dst_strides[0] == step &&
+                             src_strides[0] == step);
+  }
+};
+
+// Of arrays with elements and of one shape.
+CopyLayout LayoutOf(const Array& dst, const Array& src);
+
+// Whether the elements fill one block of memory, in any order of the axes, and
+// where it begins.
+bool IsDense(const Array& array, char** begin);
+
+// Without the axes that repeat one element: stride 0 gets extent 1.
+Array WithoutRepeats(const Array& array);
+
+// A new array's strides for the shape and dtype of `like`, in the order of its
+// axes in memory.
+Dims StridesLike(const Array& like, uint64_t item);
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_ARRAYS_INTERNAL_COPY_LAYOUT_H_
