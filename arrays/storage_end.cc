@@ -16,6 +16,7 @@
 #include "devrt/runtime/internal/process_state.h"
 #include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/log.h"
+#include "devrt/streams/internal/finished.h"
 #include "devrt/streams/internal/ordering.h"
 #include "devrt/streams/internal/stream_record.h"
 
@@ -53,6 +54,7 @@ void LogUnlessOk(const absl::Status& status, const void* base, uint64_t bytes) {
 }  // namespace
 
 void LetKeptGo() {
+  if (HasReleased()) DrainReleased();
   if (ABSL_PREDICT_TRUE(g_kept.load(std::memory_order_relaxed) == 0) ||
       InHostFunction() || !IsProcessOpen()) {
     return;

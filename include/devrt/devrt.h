@@ -17,7 +17,12 @@
 
 #include "devrt/arrays/array.h"
 #include "devrt/arrays/copy.h"
+#include "devrt/arrays/cuda_array_interface.h"
+#include "devrt/arrays/dlpack.h"
+#include "devrt/arrays/dlpack_exchange.h"
 #include "devrt/arrays/dtype.h"
+#include "devrt/arrays/exchange.h"
+#include "devrt/arrays/exchange_handle.h"
 #include "devrt/arrays/operations.h"
 #include "devrt/arrays/place.h"
 #include "devrt/arrays/scalar.h"

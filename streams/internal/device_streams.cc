@@ -41,6 +41,11 @@ DeviceStreams::DeviceStreams(DeviceRecord* record)
   legacy.serial.store(kDefaultSerial);
   launch = FindExtension<devrt_launch_v0>(record, DEVRT_LAUNCH_EXTENSION);
   probe = FindExtension<devrt_probe_v0>(record, DEVRT_PROBE_EXTENSION);
+  const auto names =
+      FindExtension<devrt_dlpack_v0>(record, DEVRT_DLPACK_EXTENSION);
+  dlpack = names.table != nullptr
+               ? *names.table
+               : devrt_dlpack_v0{sizeof(devrt_dlpack_v0), 12, 1, 0};
   event_ipc =
       FindExtension<devrt_event_ipc_v0>(record, DEVRT_EVENT_IPC_EXTENSION);
   capture = FindExtension<devrt_capture_v0>(record, DEVRT_CAPTURE_EXTENSION);

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "devrt/backends/abi/devrt_capture.h"
+#include "devrt/backends/abi/devrt_dlpack.h"
 #include "devrt/backends/abi/devrt_event_ipc.h"
 #include "devrt/backends/abi/devrt_launch.h"
 #include "devrt/backends/abi/devrt_probe.h"
@@ -176,6 +177,7 @@ struct DeviceStreams {
   ExtensionOf<devrt_probe_v0> probe;
   ExtensionOf<devrt_event_ipc_v0> event_ipc;
   ExtensionOf<devrt_capture_v0> capture;
+  devrt_dlpack_v0 dlpack;  // its defaults where the backend says nothing
   ExtensionOf<devrt_elementwise_v0> elementwise;
   ExtensionOf<devrt_reduce_v0> reduce;
 

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * DLPack's exchange API over devrt's arrays, for programs in C and for other
+ * languages: the table's "Python objects" are devrt_array handles.
+ *
+ *   const DLPackExchangeAPI* api = devrt_exchange_api_v0();
+ *   void* array;
+ *   if (api->managed_tensor_to_py_object_no_sync(tensor, &array) != 0)
+ *     puts(devrt_exchange_last_error_v0());
+ *   ...
+ *   devrt_array_release_v0(array);
+ *
+ * A handle is one reference to an array, owned by the caller.  C++ makes one
+ * with WrapArray (exchange_handle.h) and looks into it with UnwrapArray.
+ *
+ * Functions of the table return 0, or -1 and leave a text for the calling
+ * thread, but for managed_tensor_allocator, which tells SetError once, with
+ * "MemoryError", "BufferError" or "ValueError".  "No sync" is the exchange
+ * API's own: work on current_work_stream, or order a stream behind it.
+ *
+ * Threads: any.  The table lives for the process.
+ */
+#ifndef DEVRT_ARRAYS_DEVRT_EXCHANGE_H_
+#define DEVRT_ARRAYS_DEVRT_EXCHANGE_H_
+
+#include "devrt/arrays/dlpack_abi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DEVRT_EXCHANGE_EXPORT __attribute__((visibility("default")))
+
+typedef struct devrt_array devrt_array;
+
+DEVRT_EXCHANGE_EXPORT const DLPackExchangeAPI* devrt_exchange_api_v0(void);
+/* NULL is allowed.  Ends the reference, not what others hold of the memory. */
+DEVRT_EXCHANGE_EXPORT void devrt_array_release_v0(devrt_array* array);
+/* Another reference; NULL for NULL. */
+DEVRT_EXCHANGE_EXPORT devrt_array* devrt_array_retain_v0(
+    const devrt_array* array);
+/* Of the calling thread's last call that failed; "" if none has. */
+DEVRT_EXCHANGE_EXPORT const char* devrt_exchange_last_error_v0(void);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+#endif /* DEVRT_ARRAYS_DEVRT_EXCHANGE_H_ */

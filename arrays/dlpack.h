@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// DLPack 1.3: arrays to other libraries of this process, and theirs to devrt,
+// without a copy.
+//
+//   // out: the consumer's stream waits for what devrt still does to x
+//   devrt::DLPackExport how;
+//   how.stream = reinterpret_cast<int64_t>(their_stream);
+//   DEVRT_ASSIGN_OR_RETURN(DLManagedTensorVersioned* t,
+//                          devrt::ToDLPack(x, how));
+//   their_import(t);                       // theirs now: they call t->deleter
+//
+//   // in: devrt's from here on, if it succeeds
+//   DEVRT_ASSIGN_OR_RETURN(devrt::Array y, devrt::FromDLPack(t));
+//
+// Ownership.  ToDLPack gives a tensor away; its deleter may be called on any
+// thread, inside host functions, after Shutdown and at exit: it takes no lock
+// and calls no driver, and the memory comes back at the next call of the array
+// layer, wait for a device, or Shutdown.  FromDLPack takes the tensor only if
+// it succeeds; otherwise it stays the caller's, with nothing of it called, and
+// the caller releases it (a foreign major version included: `deleter` is valid
+// in all).  A tensor of devrt's own comes back as the same memory.
+//
+// Order.  An export makes the consumer's stream wait, by events, for pending
+// uses of other streams, and has the memory not used again before what the
+// consumer submitted to it is over (see ExchangeSettings::Release for streams
+// that devrt does not know).  Nothing is issued where nothing is pending.  What
+// the consumer writes later and devrt reads is the program's to order:
+// Array::NoteUse.
+//
+// Which numbers: a backend says what DLPack calls its memory
+// (devrt_dlpack.h).  The structs are in dlpack_abi.h.
+//
+// Threads: any.  Errors: exchange.h.
+
+#ifndef DEVRT_ARRAYS_DLPACK_H_
+#define DEVRT_ARRAYS_DLPACK_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "devrt/arrays/array.h"
+#include "devrt/arrays/dlpack_abi.h"
+#include "devrt/arrays/exchange.h"
+#include "devrt/arrays/place.h"
+#include "devrt/runtime/call_site.h"
+#include "devrt/runtime/export.h"
+#include "devrt/streams/stream.h"
+
+namespace devrt {
+
+// What the array's memory is called: __dlpack_device__.
+DEVRT_EXPORT DLDevice DLPackDevice(const Place& place);
+
+struct DLPackExport {
+  // The consumer's stream, as __dlpack__ numbers it, of the data's device:
+  //   nullopt  cuda, hip, mtia: the default stream.  Host memory of any kind:
+  //            the call waits for pending uses
+  //   -1       no order
+  //   0        the default stream; on cuda with a warning, or, if strict, an
+  //            error; not for host memory
+  //   1, 2     cuda: the default and the per-thread stream
+  //   others   a native handle
+  std::optional<int64_t> stream;
+  // Where it is wanted; nullopt: where it is.
+  std::optional<DLDevice> dl_device;
+  // true: always a copy; false: never; nullopt: if it must be.
+  std::optional<bool> copy;
+};
+
+// INVALID_ARGUMENT for impossible stream numbers; kCopyRequired; kBuffer for
+// devices that it cannot go to, negative or odd strides.
+DEVRT_EXPORT absl::StatusOr<DLManagedTensorVersioned*> ToDLPack(
+    const Array& array, const DLPackExport& options = {},
+    CallSite site = CallSite::Here());
+// Of before version 1, for consumers that ask for no version: kBuffer for
+// read-only arrays, which it cannot mark, unless it is a copy.
+DEVRT_EXPORT absl::StatusOr<DLManagedTensor*> ToDLPackLegacy(
+    const Array& array, const DLPackExport& options = {},
+    CallSite site = CallSite::Here());
+// Which of the two a consumer wants that says __dlpack__(max_version=...).
+inline bool WantsVersioned(std::optional<DLPackVersion> max_version) {
+  return max_version.has_value() && max_version->major >= 1;
+}
+
+struct DLPackImport {
+  // Where it is wanted; nullopt: where it is.
+  std::optional<Place> place;
+  // true: always a copy; false: never; nullopt: if `place` needs one.
+  std::optional<bool> copy;
+  // Refuse writes though the producer did not say so.
+  bool read_only = false;
+  // The producer has ordered this stream of the data's device behind its work:
+  // the array's home stream.  nullopt: the current one.
+  std::optional<StreamRef> stream;
+};
+
+//   INVALID_ARGUMENT  null; a place or a stream that cannot be
+//   kCopyRequired     `place` is elsewhere, and copy is false
+//   kBuffer           a foreign major version; ndim, extents, strides or span
+//                     that cannot be; lanes, sub-byte and unknown dtypes;
+//                     unknown device types; an address that is not memory of
+//                     that device
+DEVRT_EXPORT absl::StatusOr<Array> FromDLPack(DLManagedTensorVersioned* tensor,
+                                              const DLPackImport& options = {},
+                                              CallSite site = CallSite::Here());
+DEVRT_EXPORT absl::StatusOr<Array> FromDLPack(DLManagedTensor* tensor,
+                                              const DLPackImport& options = {},
+                                              CallSite site = CallSite::Here());
+
+}  // namespace devrt
+
+#endif  // DEVRT_ARRAYS_DLPACK_H_

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The structs of DLPack 1.3, for C and C++, for programs that have no copy of
+ * DLPack's own header.
+ *
+ * The names are DLPack's, and so is the include guard: of the two headers the
+ * one that comes first counts, and the other adds nothing, so that both name
+ * the same types.  DLPack's own must be of version 1; where it is older than
+ * 1.3, what it lacks is added here.
+ *
+ *   #include <dlpack/dlpack.h>             optional; before or after
+ *   #include "devrt/arrays/dlpack_abi.h"
+ *
+ * What the fields mean is in docs/arrays.md and, with all rules, in DLPack's
+ * documentation.  Layout is for LP64 (tests/arrays/exchange has it in numbers).
+ */
+#ifndef DEVRT_ARRAYS_DLPACK_ABI_H_
+#define DEVRT_ARRAYS_DLPACK_ABI_H_
+
+#include <stdint.h>
+
+#ifdef DLPACK_DLPACK_H_
+#if !defined(DLPACK_MAJOR_VERSION) || DLPACK_MAJOR_VERSION != 1
+#error "devrt needs version 1 of DLPack's header, or none"
+#endif
+#if DLPACK_MINOR_VERSION < 3
+#define DEVRT_NEEDS_DLPACK_1_3
+#endif
+#else
+#define DLPACK_DLPACK_H_
+#define DEVRT_NEEDS_DLPACK_1_3
+
+#define DLPACK_MAJOR_VERSION 1
+#define DLPACK_MINOR_VERSION 3
+
+#define DLPACK_FLAG_BITMASK_READ_ONLY (1UL << 0)
+#define DLPACK_FLAG_BITMASK_IS_COPIED (1UL << 1)
+#define DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED (1UL << 2)
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct {
+  uint32_t major;
+  uint32_t minor;
+} DLPackVersion;
+
+#ifdef __cplusplus
+typedef enum : int32_t {
+#else
+typedef enum {
+#endif
+  kDLCPU = 1,
+  kDLCUDA = 2,
+  kDLCUDAHost = 3,
+  kDLOpenCL = 4,
+  kDLVulkan = 7,
+  kDLMetal = 8,
+  kDLVPI = 9,
+  kDLROCM = 10,
+  kDLROCMHost = 11,
+  kDLExtDev = 12,
+  kDLCUDAManaged = 13,
+  kDLOneAPI = 14,
+  kDLWebGPU = 15,
+  kDLHexagon = 16,
+  kDLMAIA = 17,
+  kDLTrn = 18
+} DLDeviceType;
+
+typedef struct {
+  DLDeviceType device_type;
+  int32_t device_id;
+} DLDevice;
+
+typedef enum {
+  kDLInt = 0U,
+  kDLUInt = 1U,
+  kDLFloat = 2U,
+  kDLOpaqueHandle = 3U,
+  kDLBfloat = 4U,
+  kDLComplex = 5U,
+  kDLBool = 6U,
+  kDLFloat8_e3m4 = 7U,
+  kDLFloat8_e4m3 = 8U,
+  kDLFloat8_e4m3b11fnuz = 9U,
+  kDLFloat8_e4m3fn = 10U,
+  kDLFloat8_e4m3fnuz = 11U,
+  kDLFloat8_e5m2 = 12U,
+  kDLFloat8_e5m2fnuz = 13U,
+  kDLFloat8_e8m0fnu = 14U,
+  kDLFloat6_e2m3fn = 15U,
+  kDLFloat6_e3m2fn = 16U,
+  kDLFloat4_e2m1fn = 17U
+} DLDataTypeCode;
+
+typedef struct {
+  uint8_t code;
+  uint8_t bits;
+  uint16_t lanes;
+} DLDataType;
+
+typedef struct {
+  void* data;
+  DLDevice device;
+  int32_t ndim;
+  DLDataType dtype;
+  int64_t* shape;
+  int64_t* strides; /* elements */
+  uint64_t byte_offset;
+} DLTensor;
+
+typedef struct DLManagedTensor {
+  DLTensor dl_tensor;
+  void* manager_ctx;
+  void (*deleter)(struct DLManagedTensor* self);
+} DLManagedTensor;
+
+typedef struct DLManagedTensorVersioned {
+  DLPackVersion version;
+  void* manager_ctx;
+  void (*deleter)(struct DLManagedTensorVersioned* self);
+  uint64_t flags;
+  DLTensor dl_tensor;
+} DLManagedTensorVersioned;
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+#endif /* DLPACK_DLPACK_H_ */
+
+#ifdef DEVRT_NEEDS_DLPACK_1_3
+#undef DEVRT_NEEDS_DLPACK_1_3
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* 0, or -1 after SetError was called once. */
+typedef int (*DLPackManagedTensorAllocator)(
+    DLTensor* prototype, DLManagedTensorVersioned** out, void* error_ctx,
+    void (*SetError)(void* error_ctx, const char* kind, const char* message));
+/* 0, or -1 with the error set that the object's language knows. */
+typedef int (*DLPackManagedTensorFromPyObjectNoSync)(
+    void* py_object, DLManagedTensorVersioned** out);
+typedef int (*DLPackManagedTensorToPyObjectNoSync)(
+    DLManagedTensorVersioned* tensor, void** out_py_object);
+typedef int (*DLPackDLTensorFromPyObjectNoSync)(void* py_object, DLTensor* out);
+typedef int (*DLPackCurrentWorkStream)(DLDeviceType device_type,
+                                       int32_t device_id,
+                                       void** out_current_stream);
+
+typedef struct DLPackExchangeAPIHeader {
+  DLPackVersion version;
+  struct DLPackExchangeAPIHeader* prev_api;
+} DLPackExchangeAPIHeader;
+
+typedef struct DLPackExchangeAPI {
+  DLPackExchangeAPIHeader header;
+  DLPackManagedTensorAllocator managed_tensor_allocator;
+  DLPackManagedTensorFromPyObjectNoSync managed_tensor_from_py_object_no_sync;
+  DLPackManagedTensorToPyObjectNoSync managed_tensor_to_py_object_no_sync;
+  DLPackDLTensorFromPyObjectNoSync dltensor_from_py_object_no_sync;
+  DLPackCurrentWorkStream current_work_stream;
+} DLPackExchangeAPI;
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+#endif /* DEVRT_NEEDS_DLPACK_1_3 */
+
+#endif /* DEVRT_ARRAYS_DLPACK_ABI_H_ */

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "devrt/arrays/dlpack_exchange.h"
+
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "devrt/arrays/dlpack.h"
+#include "devrt/arrays/internal/dlpack_block.h"
+#include "devrt/arrays/internal/dlpack_devices.h"
+#include "devrt/arrays/internal/exchange_error.h"
+#include "devrt/arrays/internal/geometry.h"
+#include "devrt/arrays/internal/storage.h"
+#include "devrt/runtime/status.h"
+#include "devrt/streams/internal/finished.h"
+
+namespace devrt {
+
+namespace {
+
+using internal::DLPackBlock;
+
+// Joins into the current stream of the data's device; nullopt on the host.
+absl::StatusOr<std::optional<StreamRef>> Join(const Array& array,
+                                              CallSite site) {
+  if (internal::HasReleased()) internal::DrainReleased();
+  DEVRT_RETURN_IF_ERROR(DLPackBlock::CheckLayout(array));
+  const Place place = array.place();
+  if (place.kind() == MemoryKind::kHost) return std::nullopt;
+  const StreamRef current = internal::CurrentStreamOf(place);
+  internal::Storage& storage = *array.storage();
+  DEVRT_RETURN_IF_ERROR(storage.OrderBefore(current, !array.read_only(), site));
+  if (storage.home_stream() != current) {
+    DEVRT_RETURN_IF_ERROR(storage.RecordUse(current, site));
+  }
+  return current;
+}
+
+uint64_t FlagsOf(const Array& array) {
+  return array.read_only() ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
+}
+
+}  // namespace
+
+absl::StatusOr<DLManagedTensorVersioned*> ExportNoSync(const Array& array,
+                                                       CallSite site) {
+  DEVRT_ASSIGN_OR_RETURN(const std::optional<StreamRef> user,
+                         Join(array, site));
+  DLPackBlock* const block =
+      DLPackBlock::New(array, DLPackDevice(array.place()), FlagsOf(array));
+  if (user.has_value() && array.home_stream() != user) {
+    block->SetUser(user, !array.read_only());
+  }
+  return block->versioned();
+}
+
+absl::Status BorrowNoSync(const Array& array, int64_t* strides, DLTensor* out,
+                          CallSite site) {
+  DEVRT_RETURN_IF_ERROR(Join(array, site).status());
+  const int64_t item = static_cast<int64_t>(array.item_size());
+  for (size_t i = 0; i < array.strides().size(); ++i) {
+    strides[i] = array.strides()[i] / item;
+  }
+  out->data = array.data();
+  out->device = DLPackDevice(array.place());
+  out->ndim = array.ndim();
+  out->dtype = {array.dtype().dlpack_code(), array.dtype().dlpack_bits(), 1};
+  // The consumer reads it; the struct has no const.
+  out->shape = const_cast<int64_t*>(array.shape().data());
+  out->strides = strides;
+  out->byte_offset = 0;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<DLManagedTensorVersioned*> AllocateLike(
+    const DLTensor& prototype, CallSite site) {
+  if (internal::HasReleased()) internal::DrainReleased();
+  if (prototype.ndim < 0 || prototype.ndim > internal::kMaxDims ||
+      (prototype.ndim > 0 && prototype.shape == nullptr)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("DLPack prototype: ndim is ", prototype.ndim,
+                     ", expected 0 to ", internal::kMaxDims, " and a shape"));
+  }
+  DEVRT_ASSIGN_OR_RETURN(
+      const DType dtype,
+      DType::FromDLPack(prototype.dtype.code, prototype.dtype.bits,
+                        prototype.dtype.lanes));
+  DEVRT_ASSIGN_OR_RETURN(const Place place,
+                         internal::PlaceOf(prototype.device, nullptr, {}));
+  if (place.kind() == MemoryKind::kManaged) {
+    return internal::BufferError("devrt allocates no managed memory");
+  }
+  const DimSpan shape(prototype.shape, static_cast<size_t>(prototype.ndim));
+  DEVRT_ASSIGN_OR_RETURN(const Array array,
+                         Array::Empty(shape, dtype, place, site));
+  return DLPackBlock::New(array, DLPackDevice(place), 0)->versioned();
+}
+
+absl::StatusOr<void*> CurrentWorkStream(DLDeviceType device_type,
+                                        int32_t device_id) {
+  const absl::StatusOr<Place> place =
+      internal::PlaceOf({device_type, device_id}, nullptr, {});
+  if (!place.ok()) return absl::InvalidArgumentError(place.status().message());
+  if (place->kind() != MemoryKind::kDevice) return nullptr;
+  const StreamRef current = CurrentStream(*place->device());
+  if (current.kind() == StreamKind::kDefault) return nullptr;
+  return current.Native();
+}
+
+}  // namespace devrt

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FromDLPack of dlpack.h: the checks of interop.md 1.3, step 9.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "devrt/arrays/dlpack.h"
+#include "devrt/arrays/internal/dlpack_block.h"
+#include "devrt/arrays/internal/dlpack_devices.h"
+#include "devrt/arrays/internal/exchange_error.h"
+#include "devrt/arrays/internal/geometry.h"
+#include "devrt/arrays/internal/storage.h"
+#include "devrt/runtime/status.h"
+#include "devrt/streams/internal/finished.h"
+
+namespace devrt {
+
+namespace {
+
+using internal::BufferError;
+using internal::ByteSpan;
+using internal::DLPackBlock;
+using internal::Storage;
+
+// The producer's tensor, released when the last use of its memory is over (D5).
+template <typename Tensor>
+class ForeignTensor {
+ public:
+  explicit ForeignTensor(Tensor* tensor) : tensor_(tensor) {}
+  ForeignTensor(const ForeignTensor&) = delete;
+  ForeignTensor& operator=(const ForeignTensor&) = delete;
+  ~ForeignTensor() {
+    if (tensor_ != nullptr && tensor_->deleter != nullptr) {
+      tensor_->deleter(tensor_);
+    }
+  }
+  // It stays the caller's.
+  void GiveBack() { tensor_ = nullptr; }
+
+ private:
+  Tensor* tensor_;
+};
+
+// What a tensor says, checked as far as that goes without a driver.
+struct Description {
+  Dims shape;
+  Dims strides;  // bytes
+  DType dtype = kBool;
+  char* first = nullptr;  // nullptr: no elements
+  ByteSpan span;
+};
+
+absl::Status AsBufferError(const absl::Status& status) {
+  return BufferError(absl::StrCat("DLPack tensor: ", status.message()));
+}
+
+absl::Status ReadStrides(const DLTensor& t, uint64_t item, Description* d) {
+  d->strides = internal::ContiguousStrides(d->shape, item);
+  if (t.strides == nullptr || internal::CountElements(d->shape) == 0) {
+    return absl::OkStatus();
+  }
+  for (size_t i = 0; i < d->shape.size(); ++i) {
+    if (d->shape[i] == 1) continue;  // means nothing, and may be anything
+    if (__builtin_mul_overflow(t.strides[i], static_cast<int64_t>(item),
+                               &d->strides[i])) {
+      return BufferError(absl::StrCat(
+          "DLPack tensor: the stride ", t.strides[i], " of axis ", i,
+          ", in elements of ", item, " bytes, leaves the address space"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadAddress(const DLTensor& t, Description* d) {
+  if (internal::CountElements(d->shape) == 0) return absl::OkStatus();
+  if (t.data == nullptr) {
+    return BufferError(absl::StrCat("DLPack tensor: data is null, but shape ",
+                                    ShapeText(d->shape), " has elements"));
+  }
+  const absl::StatusOr<ByteSpan> span =
+      internal::SpanOf(d->shape, d->strides, d->dtype.size());
+  if (!span.ok()) return AsBufferError(span.status());
+  d->span = *span;
+  // All of [first + lo, first + hi) must be addresses.
+  const auto data = reinterpret_cast<uintptr_t>(t.data);
+  uintptr_t first = 0;
+  uintptr_t end = 0;
+  const uintptr_t below = 0 - static_cast<uintptr_t>(span->lo);
+  if (__builtin_add_overflow(data, t.byte_offset, &first) || first < below ||
+      __builtin_add_overflow(first, static_cast<uintptr_t>(span->hi), &end)) {
+    return BufferError(absl::StrCat("DLPack tensor: data ", absl::Hex(data),
+                                    " with byte_offset ", t.byte_offset,
+                                    " and bytes from ", span->lo, " to ",
+                                    span->hi, " leaves the address space"));
+  }
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the sum, without overflow
+  d->first = reinterpret_cast<char*>(first);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Description> Read(const DLTensor& t) {
+  if (t.ndim < 0 || t.ndim > internal::kMaxDims) {
+    return BufferError(absl::StrCat("DLPack tensor: ndim is ", t.ndim,
+                                    ", expected 0 to ", internal::kMaxDims));
+  }
+  if (t.ndim > 0 && t.shape == nullptr) {
+    return BufferError(
+        absl::StrCat("DLPack tensor: ndim is ", t.ndim, ", but shape is null"));
+  }
+  const absl::StatusOr<DType> dtype =
+      DType::FromDLPack(t.dtype.code, t.dtype.bits, t.dtype.lanes);
+  if (!dtype.ok()) return AsBufferError(dtype.status());
+  Description d;
+  d.dtype = *dtype;
+  if (t.ndim > 0) d.shape.assign(t.shape, t.shape + t.ndim);
+  const absl::Status bytes = internal::CountBytes(d.shape, d.dtype).status();
+  if (!bytes.ok()) return AsBufferError(bytes);
+  DEVRT_RETURN_IF_ERROR(ReadStrides(t, d.dtype.size(), &d));
+  DEVRT_RETURN_IF_ERROR(ReadAddress(t, &d));
+  return d;
+}
+
+// A tensor that devrt gave away is the same memory again, if nobody has made
+// another of it.
+template <typename Tensor>
+std::shared_ptr<Storage> OwnStorage(const Tensor& tensor,
+                                    const Description& d) {
+  DLPackBlock* const block = DLPackBlock::Of(&tensor);
+  if (block == nullptr) return nullptr;
+  const std::shared_ptr<Storage>& storage = block->storage();
+  if (!internal::SameDevice(DLPackDevice(storage->place()),
+                            tensor.dl_tensor.device)) {
+    return nullptr;
+  }
+  if (d.first == nullptr) return storage;
+  const auto base = reinterpret_cast<uintptr_t>(storage->base());
+  const uintptr_t begin =
+      reinterpret_cast<uintptr_t>(d.first) + static_cast<uintptr_t>(d.span.lo);
+  const auto bytes = static_cast<uint64_t>(d.span.hi - d.span.lo);
+  const bool inside = begin >= base && begin - base <= storage->bytes() &&
+                      bytes <= storage->bytes() - (begin - base);
+  return inside ? storage : nullptr;
+}
+
+absl::Status CheckWanted(const Place& place, const DLPackImport& options) {
+  if (options.stream.has_value() &&
+      (!place.device().has_value() ||
+       options.stream->device() != *place.device())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the stream of a DLPack import is of ", options.stream->device().name(),
+        ", but the memory is ", place.name()));
+  }
+  const bool elsewhere = options.place.has_value() && *options.place != place;
+  if (elsewhere && options.copy.has_value() && !*options.copy) {
+    return internal::CopyRequiredError(absl::StrCat(
+        "the DLPack tensor is in ", place.name(), ": to have it in ",
+        options.place->name(), " is a copy, and copy is false"));
+  }
+  return absl::OkStatus();
+}
+
+// The array that was asked for, over `array` or a copy of it.
+absl::StatusOr<Array> Deliver(const Array& array, const DLPackImport& options,
+                              CallSite site) {
+  if (options.place.has_value() && *options.place != array.place()) {
+    return array.To(*options.place, false, site);
+  }
+  if (options.copy.value_or(false)) return array.Copy(site);
+  return array;
+}
+
+template <typename Tensor>
+absl::StatusOr<Array> Import(Tensor* tensor, uint64_t flags,
+                             const DLPackImport& options, CallSite site) {
+  const DLTensor& t = tensor->dl_tensor;
+  DEVRT_ASSIGN_OR_RETURN(Description d, Read(t));
+  const bool read_only =
+      options.read_only || (flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
+  if (std::shared_ptr<Storage> own = OwnStorage(*tensor, d)) {
+    DEVRT_RETURN_IF_ERROR(CheckWanted(own->place(), options));
+    const Array array(std::move(own), d.first, std::move(d.shape),
+                      std::move(d.strides), d.dtype, read_only);
+    absl::StatusOr<Array> delivered = Deliver(array, options, site);
+    if (delivered.ok()) {
+      DLPackBlock* const block = DLPackBlock::Of(tensor);
+      block->ForgetUser();
+      delete block;
+    }
+    return delivered;
+  }
+  DEVRT_ASSIGN_OR_RETURN(const Place place,
+                         internal::PlaceOf(t.device, d.first, d.span));
+  DEVRT_RETURN_IF_ERROR(CheckWanted(place, options));
+  auto owner = std::make_shared<ForeignTensor<Tensor>>(tensor);
+  Storage::Borrowed borrowed;
+  if (d.first != nullptr) {
+    borrowed.base = d.first + d.span.lo;
+    borrowed.bytes = static_cast<uint64_t>(d.span.hi - d.span.lo);
+  }
+  borrowed.owner = owner;
+  if (place.kind() != MemoryKind::kHost) {
+    borrowed.stream = options.stream.has_value()
+                          ? *options.stream
+                          : internal::CurrentStreamOf(place);
+  }
+  const Array array(Storage::Borrow(place, std::move(borrowed)), d.first,
+                    std::move(d.shape), std::move(d.strides), d.dtype,
+                    read_only);
+  absl::StatusOr<Array> delivered = Deliver(array, options, site);
+  if (!delivered.ok()) {
+    // What was enqueued before the failure still reads it.
+    array.Ready(site).IgnoreError();
+    owner->GiveBack();
+  }
+  return delivered;
+}
+
+absl::Status CheckTensor(const void* tensor) {
+  if (tensor == nullptr) {
+    return absl::InvalidArgumentError("FromDLPack: the tensor is null");
+  }
+  if (internal::HasReleased()) internal::DrainReleased();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Array> FromDLPack(DLManagedTensorVersioned* tensor,
+                                 const DLPackImport& options, CallSite site) {
+  DEVRT_RETURN_IF_ERROR(CheckTensor(tensor));
+  // Beyond `flags` a foreign major may mean anything.
+  if (tensor->version.major != DLPACK_MAJOR_VERSION) {
+    return BufferError(absl::StrCat(
+        "DLPack tensor: version ", tensor->version.major, ".",
+        tensor->version.minor,
+        ", but devrt reads version 1: ask the producer "
+        "for max_version (1, 3), and release this one by its deleter"));
+  }
+  return Import(tensor, tensor->flags, options, site);
+}
+
+absl::StatusOr<Array> FromDLPack(DLManagedTensor* tensor,
+                                 const DLPackImport& options, CallSite site) {
+  DEVRT_RETURN_IF_ERROR(CheckTensor(tensor));
+  return Import(tensor, 0, options, site);
+}
+
+}  // namespace devrt

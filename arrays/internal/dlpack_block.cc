@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "devrt/arrays/internal/dlpack_block.h"
+
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "devrt/arrays/exchange.h"
+#include "devrt/arrays/internal/exchange_error.h"
+#include "devrt/arrays/internal/geometry.h"
+#include "devrt/runtime/internal/process_state.h"
+
+namespace devrt::internal {
+
+absl::Status DLPackBlock::CheckLayout(const Array& array) {
+  if (array.size() == 0) return absl::OkStatus();
+  const int64_t item = static_cast<int64_t>(array.item_size());
+  for (int axis = 0; axis < array.ndim(); ++axis) {
+    const auto i = static_cast<size_t>(axis);
+    const int64_t stride = array.strides()[i];
+    if (array.shape()[i] == 1 || (stride >= 0 && stride % item == 0)) continue;
+    return BufferError(absl::StrCat(
+        "axis ", axis, " has a stride of ", stride, " bytes, which ",
+        stride < 0 ? "is negative" : "is no multiple of an element's ",
+        stride < 0 ? "" : absl::StrCat(item),
+        " and so cannot be exported: export a copy (copy=true, or "
+        "Contiguous())"));
+  }
+  return absl::OkStatus();
+}
+
+DLPackBlock* DLPackBlock::New(const Array& array, DLDevice device,
+                              uint64_t flags) {
+  const auto ndim = static_cast<size_t>(array.ndim());
+  auto* const block = new (ndim) DLPackBlock;
+  int64_t* const shape = reinterpret_cast<int64_t*>(block + 1);
+  int64_t* const strides = shape + ndim;
+  const int64_t item = static_cast<int64_t>(array.item_size());
+  int64_t next = 1;  // the stride of C order
+  for (size_t i = ndim; i-- > 0;) {
+    shape[i] = array.shape()[i];
+    const bool counts = shape[i] > 1 && array.size() != 0;
+    strides[i] = counts ? array.strides()[i] / item : next;
+    if (array.size() != 0) next *= shape[i];
+  }
+  DLManagedTensorVersioned& t = block->versioned_;
+  t.version = {DLPACK_MAJOR_VERSION, 3};
+  t.manager_ctx = block;
+  t.deleter = &DeleteVersioned;
+  t.flags = flags;
+  t.dl_tensor.data = array.data();
+  t.dl_tensor.device = device;
+  t.dl_tensor.ndim = array.ndim();
+  t.dl_tensor.dtype = {array.dtype().dlpack_code(), array.dtype().dlpack_bits(),
+                       1};
+  t.dl_tensor.shape = ndim == 0 ? nullptr : shape;
+  t.dl_tensor.strides = ndim == 0 ? nullptr : strides;
+  t.dl_tensor.byte_offset = 0;
+  block->storage_ = array.storage();
+  return block;
+}
+
+DLPackBlock::~DLPackBlock() {
+  if (storage_ != nullptr && has_user_) EndUse();
+}
+
+// A stream that has ended was closed at its end: no error that counts.
+void DLPackBlock::EndUse() {
+  const Place& place = storage_->place();
+  if (!place.device().has_value()) return;
+  const CallSite site = CallSite::Here();
+  if (user_.has_value()) {
+    storage_->NoteUse(*user_, writes_, site).IgnoreError();
+    return;
+  }
+  switch (GetExchangeSettings().release) {
+    case ExchangeSettings::Release::kTrust:
+      return;
+    case ExchangeSettings::Release::kSync:
+      place.device()->Synchronize(site).IgnoreError();
+      return;
+    case ExchangeSettings::Release::kRecord:
+      storage_->NoteUse(DefaultStream(*place.device()), writes_, site)
+          .IgnoreError();
+  }
+}
+
+DLManagedTensor* DLPackBlock::legacy() {
+  legacy_ = {versioned_.dl_tensor, this, &DeleteLegacy};
+  return &legacy_;
+}
+
+DLPackBlock* DLPackBlock::Of(const DLManagedTensorVersioned* tensor) {
+  if (tensor->deleter != &DeleteVersioned) return nullptr;
+  return static_cast<DLPackBlock*>(tensor->manager_ctx);
+}
+
+DLPackBlock* DLPackBlock::Of(const DLManagedTensor* tensor) {
+  if (tensor->deleter != &DeleteLegacy) return nullptr;
+  return static_cast<DLPackBlock*>(tensor->manager_ctx);
+}
+
+void DLPackBlock::DeleteVersioned(DLManagedTensorVersioned* tensor) {
+  Release(static_cast<DLPackBlock*>(tensor->manager_ctx));
+}
+
+void DLPackBlock::DeleteLegacy(DLManagedTensor* tensor) {
+  Release(static_cast<DLPackBlock*>(tensor->manager_ctx));
+}
+
+void DLPackBlock::Release(DLPackBlock* block) {
+  if (IsProcessOpen()) {
+    AddReleased(block);
+    return;
+  }
+  // The backends have ended, or are another process's: what the storage holds
+  // is left alone, whoever owns it (L7).
+  if (block->storage_->place().device().has_value() || IsForkedChild()) {
+    alignas(std::shared_ptr<Storage>) char kept[sizeof block->storage_];
+    new (kept) std::shared_ptr<Storage>(std::move(block->storage_));
+  }
+  delete block;
+}
+
+}  // namespace devrt::internal
