@@ -150,8 +150,13 @@ class Backend {
     struct Tensors {
       typename Api::Function fill{}, convert{};
       typename Api::Function apply[kKernelDtypeCount] = {};
-      typename Api::Function claim{};
-      typename Api::Function reduce[kKernelDtypeCount] = {};
+      typename Api::Function rows[kKernelDtypeCount] = {};
+      typename Api::Function cast[kCastDtypeCount] = {};
+      typename Api::Function tiles[kTileKernelCount] = {};
+      struct Reductions {
+        typename Api::Function claim{};
+        typename Api::Function run[kKernelDtypeCount] = {};
+      } reduce, columns;
     } tensors;
     std::atomic<bool> has_tensors{false};
     LegacyEdges edges;

@@ -123,6 +123,25 @@ __device__ inline void Trap() {
 }
 #endif
 
+#if DEVRT_ON_DEVICE
+// The value of the thread that is `distance` further in a warp of 32.
+template <typename T>
+__device__ T ShuffleDown(T value, uint32_t distance) {
+  static_assert(sizeof(T) % sizeof(uint32_t) == 0);
+  uint32_t words[sizeof(T) / sizeof(uint32_t)];
+  CopyBytes(words, &value, sizeof value);
+  for (uint32_t& word : words) {
+#ifdef __HIP__
+    word = __shfl_down(word, distance, 32);
+#else
+    word = __shfl_down_sync(0xffffffffu, word, distance);
+#endif
+  }
+  CopyBytes(&value, words, sizeof value);
+  return value;
+}
+#endif
+
 // What is there now, whoever wrote it, and not what a cache holds.
 template <typename T>
 DEVRT_HOST_DEVICE T LoadFresh(const T* from) {

@@ -55,15 +55,27 @@ devrt_status Backend<Api>::ElementwiseApply(devrt_stream handle, uint32_t op,
   }
   if (out_copy.elements == 0) return Fault("apply", stream->device);
   if (devrt_status failed = LoadTensors(stream->device)) return failed;
+  FastApply fast;
   ApplyArgs args;
   uint32_t kernel = 0;
-  const unsigned blocks = PackApply(op, out_copy, input_copies, &args, &kernel);
+  const unsigned blocks =
+      PackApply(op, out_copy, input_copies, &fast, &args, &kernel);
   const auto& tensors = stream->device->tensors;
-  void* arguments[] = {&args};
-  return Launch(
-      stream,
-      kernel == 0 ? tensors.convert : tensors.apply[KernelIndex(kernel)],
-      blocks, kThreads, arguments);
+  const auto launch = [&](typename Api::Function function, void* arguments) {
+    return Launch(stream, function, blocks, kThreads, &arguments);
+  };
+  switch (fast.path) {
+    case FastApply::Path::kRows:
+      return launch(tensors.rows[KernelIndex(fast.kernel)], &fast.rows);
+    case FastApply::Path::kCast:
+      return launch(tensors.cast[KernelIndex(fast.kernel)], &fast.rows);
+    case FastApply::Path::kTiles:
+      return launch(tensors.tiles[fast.kernel], &fast.tiles);
+    default:
+      return launch(
+          kernel == 0 ? tensors.convert : tensors.apply[KernelIndex(kernel)],
+          &args);
+  }
 }
 
 }  // namespace devrt::gpu

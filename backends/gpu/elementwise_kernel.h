@@ -7,12 +7,12 @@
 
 #include <type_traits>
 
+#include "backends/gpu/apply.h"
 #include "backends/gpu/device_code.h"
 #include "backends/gpu/elements.h"
 #include "backends/gpu/tensor_args.h"
 #include "backends/tensor/cast.h"
 #include "backends/tensor/dtype.h"
-#include "backends/tensor/scalar.h"
 
 namespace devrt::gpu {
 
@@ -115,95 +115,6 @@ DEVRT_HOST_DEVICE void StorePlaces(const ApplyArgs& args,
 
 // ---- devrt_apply_<dtype> ----------------------------------------------------
 
-// The types that move the bits of all types of their size.
-template <typename T>
-inline constexpr bool kIsRaw =
-    std::is_same_v<T, uint8_t> || std::is_same_v<T, uint16_t> ||
-    std::is_same_v<T, uint32_t> || std::is_same_v<T, uint64_t> ||
-    std::is_same_v<T, tensor::Complex<double>>;
-
-// One thread's elements, in the registers.
-template <typename T>
-struct ThreadApply {
-  static constexpr int kCount = kPack<T>;
-  using Computed = tensor::ComputeType<T>;
-
-  T a[kCount] = {};
-  T b[kCount] = {};
-  T result[kCount] = {};
-  tensor::Bool truth[kCount] = {};
-
-  // Arithmetic to T, comparisons to bool.
-  template <typename Op>
-  DEVRT_HOST_DEVICE void Unary() {
-    if constexpr (Op::template kTakes<Computed>) {
-      for (int i = 0; i < kCount; ++i) Put(i, Op::Apply(tensor::Widen(a[i])));
-    }
-  }
-  template <typename Op>
-  DEVRT_HOST_DEVICE void Binary(const T* left, const T* right) {
-    if constexpr (Op::template kTakes<Computed>) {
-      for (int i = 0; i < kCount; ++i) {
-        Put(i, Op::Apply(tensor::Widen(left[i]), tensor::Widen(right[i])));
-      }
-    }
-  }
-
-  // Everything that takes T and is neither WHERE nor ABS of a complex number.
-  DEVRT_HOST_DEVICE void Compute(uint32_t op) {
-    switch (op) {
-      case DEVRT_OP_NEG:
-        return Unary<tensor::Negate>();
-      case DEVRT_OP_ABS:
-        if constexpr (!tensor::kIsComplex<T>) return Unary<tensor::Absolute>();
-        break;
-      case DEVRT_OP_LOGICAL_NOT:
-        return Unary<tensor::LogicalNot>();
-      case DEVRT_OP_ADD:
-        return Binary<tensor::Add>(a, b);
-      case DEVRT_OP_SUB:
-        return Binary<tensor::Subtract>(a, b);
-      case DEVRT_OP_MUL:
-        return Binary<tensor::Multiply>(a, b);
-      case DEVRT_OP_DIV:
-        return Binary<tensor::Divide>(a, b);
-      case DEVRT_OP_EQ:
-        return Binary<tensor::Equal>(a, b);
-      case DEVRT_OP_NE:
-        return Binary<tensor::NotEqual>(a, b);
-      case DEVRT_OP_LT:
-        return Binary<tensor::Less>(a, b);
-      case DEVRT_OP_LE:
-        return Binary<tensor::LessEqual>(a, b);
-      case DEVRT_OP_GT:
-        return Binary<tensor::Less>(b, a);
-      case DEVRT_OP_GE:
-        return Binary<tensor::LessEqual>(b, a);
-      case DEVRT_OP_LOGICAL_AND:
-        return Binary<tensor::LogicalAnd>(a, b);
-      case DEVRT_OP_LOGICAL_OR:
-        return Binary<tensor::LogicalOr>(a, b);
-      case DEVRT_OP_MAXIMUM:
-        return Binary<tensor::Maximum>(a, b);
-      case DEVRT_OP_MINIMUM:
-        return Binary<tensor::Minimum>(a, b);
-      default:  // COPY
-        for (int i = 0; i < kCount; ++i) Put(i, tensor::Widen(a[i]));
-    }
-  }
-
- private:
-  template <typename R>
-  DEVRT_HOST_DEVICE void Put(int i, R value) {
-    if constexpr (std::is_same_v<R, bool>) {
-      truth[i] = tensor::Narrow<tensor::Bool>(value);
-    }
-    if constexpr (std::is_same_v<R, Computed>) {
-      result[i] = tensor::Narrow<T>(value);
-    }
-  }
-};
-
 // What a block takes at once.
 template <typename T>
 inline constexpr uint64_t kTileElements = uint64_t{kThreads} * kPack<T>;
@@ -214,16 +125,14 @@ DEVRT_HOST_DEVICE void ApplyTile(const ApplyArgs& args, uint64_t tile,
   constexpr int kCount = kPack<T>;
   const Places<kCount> places(args, tile, thread);
   if (places.count == 0) return;
-  ThreadApply<T> work;
+  ThreadApply<T, kCount> work;
   if constexpr (kIsRaw<T>) {
     if (args.op == DEVRT_OP_WHERE) {
       tensor::Bool condition[kCount] = {};
       LoadPlaces(args, places, 1, condition);
       LoadPlaces(args, places, 2, work.a);
       LoadPlaces(args, places, 3, work.b);
-      for (int i = 0; i < kCount; ++i) {
-        work.result[i] = condition[i].byte != 0 ? work.a[i] : work.b[i];
-      }
+      work.Select(condition);
       StorePlaces(args, places, work.result);
       return;
     }
@@ -232,9 +141,7 @@ DEVRT_HOST_DEVICE void ApplyTile(const ApplyArgs& args, uint64_t tile,
   if constexpr (tensor::kIsComplex<T>) {
     if (args.op == DEVRT_OP_ABS) {
       decltype(T::re) length[kCount] = {};
-      for (int i = 0; i < kCount; ++i) {
-        length[i] = tensor::Absolute::Apply(work.a[i]);
-      }
+      work.Lengths(length);
       StorePlaces(args, places, length);
       return;
     }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "backends/gpu/backend.h"
+#include "backends/gpu/fast_paths.h"
 #include "backends/tensor/tensor.h"
 #include "devrt/backends/abi/devrt_dlpack.h"
 
@@ -17,7 +18,10 @@ namespace devrt::gpu {
 // The plugin's kernels for every architecture it was built for.
 extern const KernelImage kProbeImage;
 extern const KernelImage kElementwiseImage;
+extern const KernelImage kRowsImage;
+extern const KernelImage kCastImage;
 extern const KernelImage kReduceImage;
+extern const KernelImage kColumnsImage;
 
 // `load` in the device's context, until it has succeeded.
 template <class Api>
@@ -91,11 +95,17 @@ typename Api::Error Backend<Api>::LoadProbeImage(Device* device) {
 
 template <class Api>
 typename Api::Error Backend<Api>::LoadTensorImages(Device* device) {
-  typename Api::Module elementwise{}, reduce{};
-  Error error = api_->LoadModule(kElementwiseImage.data, &elementwise);
-  if (error == Api::kSuccess) {
-    error = api_->LoadModule(kReduceImage.data, &reduce);
-  }
+  typename Api::Module elementwise{}, rows{}, cast{}, reduce{}, columns{};
+  Error error = Api::kSuccess;
+  const auto open = [&](const KernelImage& image,
+                        typename Api::Module* module) {
+    if (error == Api::kSuccess) error = api_->LoadModule(image.data, module);
+  };
+  open(kElementwiseImage, &elementwise);
+  open(kRowsImage, &rows);
+  open(kCastImage, &cast);
+  open(kReduceImage, &reduce);
+  open(kColumnsImage, &columns);
   const auto load = [&](typename Api::Module module, const std::string& name,
                         typename Api::Function* function) {
     if (error == Api::kSuccess) {
@@ -105,11 +115,21 @@ typename Api::Error Backend<Api>::LoadTensorImages(Device* device) {
   auto& tensors = device->tensors;
   load(elementwise, "devrt_fill", &tensors.fill);
   load(elementwise, "devrt_convert", &tensors.convert);
-  load(reduce, "devrt_reduce_claim", &tensors.claim);
+  load(reduce, "devrt_reduce_claim", &tensors.reduce.claim);
+  load(columns, "devrt_columns_claim", &tensors.columns.claim);
   for (size_t i = 0; i < kKernelDtypeCount; ++i) {
     const std::string dtype = tensor::DtypeName(kKernelDtypes[i]);
     load(elementwise, "devrt_apply_" + dtype, &tensors.apply[i]);
-    load(reduce, "devrt_reduce_" + dtype, &tensors.reduce[i]);
+    load(rows, "devrt_rows_" + dtype, &tensors.rows[i]);
+    if (i < kCastDtypeCount) {
+      load(cast, "devrt_cast_" + dtype, &tensors.cast[i]);
+    }
+    load(reduce, "devrt_reduce_" + dtype, &tensors.reduce.run[i]);
+    load(columns, "devrt_columns_" + dtype, &tensors.columns.run[i]);
+  }
+  for (size_t i = 0; i < kTileKernelCount; ++i) {
+    load(rows, std::string("devrt_tile_") + kTileKernels[i].name,
+         &tensors.tiles[i]);
   }
   return error == Api::kSuccess ? TryTensorKernels(device) : error;
 }
@@ -127,17 +147,32 @@ typename Api::Error Backend<Api>::TryTensorKernels(Device* device) {
     };
     FillArgs fill = {};
     ApplyArgs apply = {};
+    RowsArgs rows = {};
+    rows.axes = 1;
+    TileArgs tiles = {};
     ReduceArgs reduce = {};
     reduce.lanes = 1;
     uint32_t ticket = 0;
     run(device->tensors.fill, kThreads, &fill);
     run(device->tensors.convert, kThreads, &apply);
-    run(device->tensors.claim, 1, &ticket);
     for (const auto function : device->tensors.apply) {
       run(function, kThreads, &apply);
     }
-    for (const auto function : device->tensors.reduce) {
-      run(function, kThreads, &reduce);
+    for (const auto function : device->tensors.rows) {
+      run(function, kThreads, &rows);
+    }
+    for (const auto function : device->tensors.cast) {
+      run(function, kThreads, &rows);
+    }
+    for (const auto function : device->tensors.tiles) {
+      run(function, kThreads, &tiles);
+    }
+    for (const auto* const kernels :
+         {&device->tensors.reduce, &device->tensors.columns}) {
+      run(kernels->claim, 1, &ticket);
+      for (const auto function : kernels->run) {
+        run(function, kThreads, &reduce);
+      }
     }
     return error;
   });

@@ -9,7 +9,13 @@ extern const KernelImage kProbeImage;
 const KernelImage kProbeImage = {};
 extern const KernelImage kElementwiseImage;
 const KernelImage kElementwiseImage = {};
+extern const KernelImage kRowsImage;
+const KernelImage kRowsImage = {};
+extern const KernelImage kCastImage;
+const KernelImage kCastImage = {};
 extern const KernelImage kReduceImage;
 const KernelImage kReduceImage = {};
+extern const KernelImage kColumnsImage;
+const KernelImage kColumnsImage = {};
 
 }  // namespace devrt::gpu

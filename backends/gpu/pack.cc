@@ -39,6 +39,16 @@ bool IsPacked(const ApplyArgs& args, int operands, int64_t count) {
   return true;
 }
 
+struct Operands {
+  Operands(const Tensor& out, const std::vector<Tensor>& inputs) {
+    all.push_back(&out);
+    for (const Tensor& input : inputs) all.push_back(&input);
+    for (size_t i = 0; i < all.size(); ++i) operands[i] = OperandOf(*all[i]);
+  }
+  std::vector<const Tensor*> all;
+  Operand operands[ApplyArgs::kOperands] = {};
+};
+
 }  // namespace
 
 size_t KernelIndex(uint32_t dtype) {
@@ -62,6 +72,19 @@ unsigned PackFill(const Tensor& out, const void* value, FillArgs* args) {
     args->by_address[(address + i) % 16] = args->value[i % args->item];
   }
   return BlocksFor(FillSteps(*args), kThreads);
+}
+
+unsigned PackApply(uint32_t op, const Tensor& out,
+                   const std::vector<Tensor>& inputs, FastApply* fast,
+                   ApplyArgs* args, uint32_t* kernel) {
+  const Operands operands(out, inputs);
+  Walk<ApplyArgs::kOperands> walk = {};
+  MakeWalk<ApplyArgs::kOperands>(
+      operands.all, tensor::OrderAxes(out, tensor::kAllAxes), &walk);
+  ChooseFast(op, walk, operands.operands, static_cast<int>(operands.all.size()),
+             fast);
+  if (fast->path != FastApply::Path::kNone) return fast->blocks;
+  return PackApply(op, out, inputs, args, kernel);
 }
 
 unsigned PackApply(uint32_t op, const Tensor& out,

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backends/gpu/fast_paths.h"
 #include "backends/gpu/tensor_args.h"
 #include "backends/tensor/tensor.h"
 
@@ -20,15 +21,30 @@ size_t KernelIndex(uint32_t dtype);
 // Each returns how many blocks to launch.  `out` has elements.
 unsigned PackFill(const tensor::Tensor& out, const void* value, FillArgs* args);
 
-// `*kernel` is the dtype whose apply kernel to launch, 0 for devrt_convert.
+// Where `fast` finds no path of its own for the call, `args` and `kernel` are
+// set, to be launched with as many blocks as are returned.
+unsigned PackApply(uint32_t op, const tensor::Tensor& out,
+                   const std::vector<tensor::Tensor>& inputs, FastApply* fast,
+                   ApplyArgs* args, uint32_t* kernel);
+
+// By the general kernel: `*kernel` is the dtype whose apply kernel to launch, 0
+// for devrt_convert.
 unsigned PackApply(uint32_t op, const tensor::Tensor& out,
                    const std::vector<tensor::Tensor>& inputs, ApplyArgs* args,
                    uint32_t* kernel);
 
+// How reductions share their work; benchmarks try others.
+struct ReduceTuning {
+  uint64_t blocks = 512;          // keep a device busy, of a reduce kernel
+  uint64_t columns_blocks = 528;  // and of a columns kernel
+  uint64_t across = 8;            // threads of a row of a columns kernel
+};
+
 // Reduces `in`, which has elements, over `axes`.  With args->parts > 1 a claim
 // of the ticket, which is the caller's to fill in, must be launched before.
 unsigned PackReduce(uint32_t op, const tensor::Tensor& out,
-                    const tensor::Tensor& in, uint32_t axes, ReduceArgs* args);
+                    const tensor::Tensor& in, uint32_t axes, ReduceArgs* args,
+                    const ReduceTuning& tuning = {});
 
 // The reduction of no elements: a fill with its neutral value.
 unsigned PackNeutral(uint32_t op, const tensor::Tensor& out, FillArgs* args);

@@ -20,7 +20,6 @@ constexpr uint64_t kPerPart = 64;
 constexpr uint64_t kSideBySide = 32;
 // So many results keep a device busy with one lane each, so many blocks do.
 constexpr uint64_t kManyResults = 1 << 16;
-constexpr uint64_t kManyBlocks = 512;
 constexpr uint64_t kMostBlocks = 1 << 20;
 
 // The largest power of two up to `value` and kThreads.
@@ -49,14 +48,14 @@ void ChooseLanes(ReduceArgs* args) {
   }
 }
 
-void ChooseParts(ReduceArgs* args) {
+void ChooseParts(const ReduceTuning& tuning, ReduceArgs* args) {
   const uint64_t all = args->reduced.elements;
   const uint64_t results = args->kept.elements;
   const uint64_t per_block = kThreads / args->lanes;
   const uint64_t blocks = (results + per_block - 1) / per_block;
   const uint64_t least = args->lanes * kPerPart;
   const uint64_t parts =
-      std::min({kManyBlocks / blocks, Slot::kMost / results,
+      std::min({tuning.blocks / blocks, Slot::kMost / results,
                 Slot::kMostOfGroup / per_block, all / least});
   args->parts = 1;
   args->part_elements = all;
@@ -65,6 +64,82 @@ void ChooseParts(ReduceArgs* args) {
   args->part_elements = (share + least - 1) / least * least;
   args->parts = static_cast<uint32_t>((all + args->part_elements - 1) /
                                       args->part_elements);
+}
+
+// ---- Columns
+
+constexpr uint64_t kAcrossSingle = 32;
+// Elements of one result that are worth a thread, and a part, per thread.
+constexpr uint64_t kPerRowThread = 4;
+constexpr uint64_t kPerColumnsPart = 16;
+
+uint64_t PartialSize(uint32_t dtype) {
+  if (dtype == DEVRT_COMPLEX128) return 16;
+  const bool is_float = dtype == DEVRT_FLOAT16 || dtype == DEVRT_BFLOAT16 ||
+                        dtype == DEVRT_FLOAT32;
+  return is_float ? 4 : 8;
+}
+
+uint64_t PowerFrom(uint64_t value) {
+  uint64_t power = 1;
+  while (power < std::min<uint64_t>(value, kThreads)) power *= 2;
+  return power;
+}
+
+uint64_t ColumnsPackOf(const ReduceArgs& args, uint64_t columns) {
+  const uint64_t item = tensor::DtypeSize(args.in.dtype);
+  const auto pack = static_cast<uint64_t>(ColumnsPack(item));
+  uint64_t bits = reinterpret_cast<uintptr_t>(args.in.data) |
+                  static_cast<uint64_t>(args.reduced.strides[0][0]);
+  for (uint32_t k = 1; k < args.kept.axes; ++k) {
+    bits |= static_cast<uint64_t>(args.kept.strides[k][0]);
+  }
+  return columns % pack == 0 && bits % (item * pack) == 0 ? pack : 1;
+}
+
+void ChooseColumnParts(const ReduceTuning& tuning, uint64_t width,
+                       ReduceArgs* args) {
+  const uint64_t all = args->reduced.elements;
+  const uint64_t size = PartialSize(args->in.dtype);
+  const uint64_t least = args->lanes * kPerColumnsPart;
+  args->parts = 1;
+  args->part_elements = all;
+  if (args->groups > Slot::kMostGroups) return;
+  const uint64_t parts =
+      std::min({tuning.columns_blocks / args->groups,
+                Slot::kMost * Slot::kBytes / (size * args->kept.elements),
+                kColumnsPartBytes / (size * width), all / least});
+  if (parts < 2) return;
+  args->part_elements = (all + parts - 1) / parts;
+  args->parts = static_cast<uint32_t>((all + args->part_elements - 1) /
+                                      args->part_elements);
+}
+
+// Whether the columns kernel takes it.
+bool ChooseColumns(const ReduceTuning& tuning, ReduceArgs* args) {
+  const Walk<2>& kept = args->kept;
+  const int64_t item = tensor::DtypeSize(args->in.dtype);
+  if (args->reduced.axes != 1 || args->in.is_aligned == 0 ||
+      kept.elements == 1 || kept.strides[0][0] != item ||
+      tensor::Magnitude(args->reduced.strides[0][0]) <=
+          static_cast<uint64_t>(item)) {
+    return false;
+  }
+  const uint64_t columns =
+      kept.axes == 1 ? kept.elements : static_cast<uint64_t>(kept.extents[0]);
+  const uint64_t pack = ColumnsPackOf(*args, columns);
+  const uint64_t most = PowerFrom((columns + pack - 1) / pack);
+  const uint64_t rows =
+      PowerUpTo(std::max<uint64_t>(args->reduced.elements / kPerRowThread, 1));
+  const uint64_t across = std::min(
+      most,
+      std::max(pack == 1 ? kAcrossSingle : tuning.across, kThreads / rows));
+  args->columns_pack = static_cast<uint32_t>(pack);
+  args->lanes = static_cast<uint32_t>(kThreads / across);
+  args->column_groups = (columns + across * pack - 1) / (across * pack);
+  args->groups = args->column_groups * (kept.elements / columns);
+  ChooseColumnParts(tuning, across * pack, args);
+  return true;
 }
 
 bool IsPacked(const ReduceArgs& args) {
@@ -83,15 +158,20 @@ bool IsPacked(const ReduceArgs& args) {
 }  // namespace
 
 unsigned PackReduce(uint32_t op, const Tensor& out, const Tensor& in,
-                    uint32_t axes, ReduceArgs* args) {
+                    uint32_t axes, ReduceArgs* args,
+                    const ReduceTuning& tuning) {
   *args = {};
   args->op = op;
   args->out = OperandOf(out);
   args->in = OperandOf(in);
   MakeWalk<2>({&in, &out}, tensor::OrderAxes(in, ~axes), &args->kept);
   MakeWalk<1>({&in}, tensor::OrderAxes(in, axes), &args->reduced);
+  if (ChooseColumns(tuning, args)) {
+    return static_cast<unsigned>(std::min(args->groups, kMostBlocks) *
+                                 args->parts);
+  }
   ChooseLanes(args);
-  ChooseParts(args);
+  ChooseParts(tuning, args);
   args->is_packed = IsPacked(*args) ? 1 : 0;
   const uint64_t per_block = kThreads / args->lanes;
   const uint64_t blocks = (args->kept.elements + per_block - 1) / per_block;

@@ -43,16 +43,18 @@ devrt_status Backend<Api>::Reduce(devrt_stream handle, uint32_t op,
   }
   ReduceArgs args;
   const unsigned blocks = PackReduce(op, to, from, axes, &args);
+  const auto& kernels =
+      args.columns_pack != 0 ? tensors.columns : tensors.reduce;
   if (args.parts > 1) {
     while (args.ticket == 0) args.ticket = ++last_ticket_;
     void* arguments[] = {&args.ticket};
-    if (devrt_status failed = Launch(stream, tensors.claim, 1, 1, arguments)) {
+    if (devrt_status failed = Launch(stream, kernels.claim, 1, 1, arguments)) {
       return failed;
     }
   }
   void* arguments[] = {&args};
-  return Launch(stream, tensors.reduce[KernelIndex(from.dtype)], blocks,
-                kThreads, arguments);
+  return Launch(stream, kernels.run[KernelIndex(from.dtype)], blocks, kThreads,
+                arguments);
 }
 
 }  // namespace devrt::gpu

@@ -277,18 +277,33 @@ struct Lanes {
   }
 };
 
+// Below so many the lanes of a result are in one warp.  On the host none are.
+inline constexpr uint32_t kShuffled = DEVRT_ON_DEVICE ? 32 : 1;
+
 // To the first lane of each.
 template <typename P>
 DEVRT_HOST_DEVICE void CombineLanes(uint32_t op, const Lanes& lanes,
                                     const Block& block, Shared<P>* shared) {
   const uint32_t gap = lanes.is_adjacent ? 1 : lanes.Results();
-  for (uint32_t width = lanes.count / 2; width > 0; width /= 2) {
+  uint32_t width = lanes.count / 2;
+  for (; width >= (lanes.is_adjacent ? kShuffled : 1); width /= 2) {
     block.Together([&](uint32_t thread) {
       if (lanes.LaneOf(thread) >= width) return;
       P* const mine = &shared->lanes[thread];
       *mine = Combine(op, *mine, mine[width * gap]);
     });
   }
+  if (width == 0) return;
+#if DEVRT_ON_DEVICE
+  // The same tree, between the threads of a warp.
+  block.Together([&](uint32_t thread) {
+    P mine = shared->lanes[thread];
+    for (; width > 0; width /= 2) {
+      mine = Combine(op, mine, ShuffleDown(mine, width));
+    }
+    if (lanes.LaneOf(thread) == 0) shared->lanes[thread] = mine;
+  });
+#endif
 }
 
 // The part with that number of a group's results: to `parts` of them, from

@@ -26,6 +26,10 @@ inline constexpr uint32_t kKernelDtypes[] = {
     DEVRT_FLOAT64, DEVRT_COMPLEX64, DEVRT_COMPLEX128};
 inline constexpr size_t kKernelDtypeCount =
     sizeof kKernelDtypes / sizeof kKernelDtypes[0];
+// The first of them have a cast kernel, too: all but the complex numbers.
+inline constexpr size_t kCastDtypeCount = kKernelDtypeCount - 2;
+// How many kernels kernel_tiles.inc lists.
+inline constexpr size_t kTileKernelCount = 7;
 
 // So many elements does a thread of an apply kernel take at once: 16 bytes, or
 // 4 small ones.
@@ -91,8 +95,15 @@ struct FillArgs {
   Walk<1> walk;
 };
 
-// devrt_reduce_<dtype>.  `lanes` threads work on one result, and where `parts`
-// is more than one, that many blocks.
+// So many adjacent results does a thread of a columns kernel take.
+constexpr int ColumnsPack(size_t item) {
+  return item <= 2 ? 8 : static_cast<int>(16 / item);
+}
+// And so many bytes have the parts of a group of results.
+inline constexpr uint32_t kColumnsPartBytes = 1 << 14;
+
+// devrt_reduce_<dtype> and devrt_columns_<dtype>.  `lanes` threads work on one
+// result, and where `parts` is more than one, that many blocks.
 struct ReduceArgs {
   uint32_t op;
   uint32_t lanes;           // a power of two, at most kThreads
@@ -101,6 +112,12 @@ struct ReduceArgs {
   uint64_t part_elements;   // of one result, for one block
   uint32_t parts;
   uint32_t ticket;  // not 0; of the claim that came before, if parts > 1
+  // Of a columns kernel, which reduces one axis: adjacent results of a thread,
+  // 1 or ColumnsPack, or 0 for a reduce kernel; groups of results, of the
+  // innermost axis and of all.
+  uint32_t columns_pack;
+  uint64_t column_groups;
+  uint64_t groups;
   Operand out;
   Operand in;
   Walk<2> kept;  // strides of in, then out
@@ -112,9 +129,11 @@ struct Slot {
   static constexpr uint32_t kMost = 4096;        // of all results together
   static constexpr uint32_t kMostOfGroup = 512;  // of those of one block
   static constexpr uint32_t kBytes = 16;
-  uint32_t owner;  // a ticket, or 0
-  uint32_t done;   // blocks
+  static constexpr uint32_t kMostGroups = 512;  // in parts, of columns
+  uint32_t owner;                               // a ticket, or 0
+  uint32_t done;                                // blocks
   uint64_t unused;
+  uint32_t group_done[kMostGroups];  // blocks, of columns
   uint8_t partials[kMost * kBytes];
 };
 inline constexpr uint32_t kSlots = 32;

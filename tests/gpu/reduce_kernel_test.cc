@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "backends/gpu/columns_kernel.h"
 #include "backends/gpu/pack.h"
 #include "tests/gpu/tensors.h"
 
@@ -23,8 +24,14 @@ class ReduceTest : public ::testing::Test {
   template <typename T>
   void Launch(const ReduceArgs& args, unsigned blocks, bool backwards = false) {
     const auto shared = std::make_unique<Shared<PartialType<T>>>();
+    const auto columns = std::make_unique<ColumnsShared<T>>();
     for (unsigned i = 0; i < blocks; ++i) {
       const unsigned index = backwards ? blocks - 1 - i : i;
+      if (args.columns_pack != 0) {
+        ColumnsBlock<T>(args, Block{index, blocks}, slots_.get(),
+                        columns.get());
+        continue;
+      }
       ReduceBlock<T>(args, Block{index, blocks}, slots_.get(), shared.get());
     }
   }
@@ -153,8 +160,17 @@ TEST_F(ReduceTest, IntegersAreExactInEveryShape) {
           TensorOf(in.data(), DEVRT_INT32, {rows, columns}), axes, &args);
       args.ticket = kTicket;
       if (args.parts > 1) {
-        ASSERT_LE(args.parts * args.kept.elements, Slot::kMost);
-        ASSERT_LE(args.parts * kThreads / args.lanes, Slot::kMostOfGroup);
+        if (args.columns_pack == 0) {
+          ASSERT_LE(args.parts * args.kept.elements, Slot::kMost);
+          ASSERT_LE(args.parts * kThreads / args.lanes, Slot::kMostOfGroup);
+        } else {
+          ASSERT_LE(args.parts * args.kept.elements * sizeof(int64_t),
+                    Slot::kMost * Slot::kBytes);
+          ASSERT_LE(args.parts * args.columns_pack * kThreads / args.lanes *
+                        sizeof(int64_t),
+                    kColumnsPartBytes);
+          ASSERT_LE(args.groups, Slot::kMostGroups);
+        }
         ClaimSlot(slots_.get(), kTicket);
       }
       Launch<int32_t>(args, blocks);

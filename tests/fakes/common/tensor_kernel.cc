@@ -6,9 +6,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 
+#include "backends/gpu/columns_kernel.h"
 #include "backends/gpu/elementwise_kernel.h"
 #include "backends/gpu/reduce_kernel.h"
+#include "backends/gpu/rows_kernel.h"
+#include "backends/gpu/tile_kernel.h"
 #include "backends/tensor/tensor.h"
 #include "tests/fakes/common/kernel.h"
 #include "tests/fakes/common/options.h"
@@ -23,26 +27,42 @@ using gpu::FillArgs;
 using gpu::Operand;
 using gpu::ReduceArgs;
 
-// Makes `operand` what the body may touch: that operand's bytes of the walk.
-template <int kOperands>
-bool Locate(const devrt_kernel_context_v0& context,
-            const gpu::Walk<kOperands>& walk, int operand, uint32_t mode,
-            Operand* out) {
-  int64_t low = 0;
-  int64_t high = tensor::DtypeSize(out->dtype);
-  for (uint32_t k = 0; k < walk.axes; ++k) {
-    const int64_t span = (walk.extents[k] - 1) * walk.strides[k][operand];
+// The bytes of an operand, from its first element.
+struct Range {
+  int64_t low, high;
+  void Add(uint64_t extent, int64_t stride) {
+    const int64_t span = static_cast<int64_t>(extent - 1) * stride;
     (span < 0 ? low : high) += span;
   }
-  char* const first = static_cast<char*>(out->data) + low;
-  auto* const local = static_cast<char*>(
-      context.local(&context, first, static_cast<uint64_t>(high - low), mode));
+};
+
+// Makes `*data` what the body may touch.
+template <typename Data>
+bool Locate(const devrt_kernel_context_v0& context, const Range& range,
+            uint32_t mode, Data** data) {
+  char* const first =
+      static_cast<char*>(const_cast<void*>(static_cast<const void*>(*data))) +
+      range.low;
+  auto* const local = static_cast<char*>(context.local(
+      &context, first, static_cast<uint64_t>(range.high - range.low), mode));
   if (local == nullptr) return false;
   if ((local - first) % 16 != 0) {
     Die("the simulated memory is aligned to less than 16 bytes");
   }
-  out->data = local - low;
+  *data = local - range.low;
   return true;
+}
+
+// That operand's bytes of the walk.
+template <int kOperands>
+bool Locate(const devrt_kernel_context_v0& context,
+            const gpu::Walk<kOperands>& walk, int operand, uint32_t mode,
+            Operand* out) {
+  Range range = {0, tensor::DtypeSize(out->dtype)};
+  for (uint32_t k = 0; k < walk.axes; ++k) {
+    range.Add(static_cast<uint64_t>(walk.extents[k]), walk.strides[k][operand]);
+  }
+  return Locate(context, range, mode, &out->data);
 }
 
 template <typename Args>
@@ -74,6 +94,100 @@ int LaunchApply(const Work& work, const Grid& grid, void** arguments) {
       });
 }
 
+// `items` are the bytes of an element of each operand, `pack` how many elements
+// a unit has.
+bool LocateRows(const devrt_kernel_context_v0& context, const int64_t* items,
+                int64_t pack, gpu::RowsArgs* args) {
+  for (int i = 0; i < gpu::RowsArgs::kOperands && items[i] != 0; ++i) {
+    const bool is_pack = args->is_packed != 0 && (args->is_same >> i & 1) == 0;
+    Range range = {0, is_pack ? items[i] * pack : items[i]};
+    uint64_t last = args->units;
+    for (uint32_t k = 0; k < args->axes; ++k) {
+      const bool is_last = k + 1 == args->axes;
+      const uint64_t extent = is_last ? last : args->extents[k].number;
+      range.Add(extent, args->strides[k][i]);
+      last /= extent;
+    }
+    const uint32_t mode = i == 0 ? DEVRT_ACCESS_WRITE : DEVRT_ACCESS_READ;
+    if (!Locate(context, range, mode, &args->data[i])) return false;
+  }
+  return true;
+}
+
+template <typename T>
+int LaunchRows(const Work& work, const Grid& grid, void** arguments) {
+  const auto args = ArgsOf<gpu::RowsArgs>(grid, arguments);
+  const unsigned blocks = grid.blocks;
+  return engine::LaunchBody(
+      work.sim, "rows", [args, blocks](const devrt_kernel_context_v0& c) {
+        gpu::RowsArgs local = args;
+        if (local.units == 0) return;
+        const auto out = int64_t{tensor::DtypeSize(local.out_dtype)};
+        const int64_t item = sizeof(T);
+        const bool where = local.op == DEVRT_OP_WHERE;
+        const int64_t items[] = {out, where ? 1 : item,
+                                 local.op >= DEVRT_OP_ADD ? item : 0,
+                                 where ? item : 0};
+        if (!LocateRows(c, items, gpu::RowsPack(sizeof(T)), &local)) return;
+        for (unsigned i = 0; i < blocks; ++i) {
+          gpu::RowsBlock<T>(local, Block{i, blocks});
+        }
+      });
+}
+
+template <typename From>
+int LaunchCast(const Work& work, const Grid& grid, void** arguments) {
+  const auto args = ArgsOf<gpu::RowsArgs>(grid, arguments);
+  const unsigned blocks = grid.blocks;
+  return engine::LaunchBody(
+      work.sim, "cast", [args, blocks](const devrt_kernel_context_v0& c) {
+        gpu::RowsArgs local = args;
+        if (local.units == 0) return;
+        const auto out = int64_t{tensor::DtypeSize(local.out_dtype)};
+        const int64_t items[] = {out, sizeof(From), 0, 0};
+        const int pack = gpu::CastPack(sizeof(From), static_cast<size_t>(out));
+        if (!LocateRows(c, items, pack, &local)) return;
+        for (unsigned i = 0; i < blocks; ++i) {
+          gpu::CastBlock<From>(local, Block{i, blocks});
+        }
+      });
+}
+
+bool LocateTiles(const devrt_kernel_context_v0& context, int64_t item,
+                 int64_t group, gpu::TileArgs* args) {
+  const auto extent = [&](uint32_t groups) {
+    return static_cast<uint64_t>(groups * group);
+  };
+  Range in = {0, item}, out = {0, item};
+  in.Add(extent(args->groups_x), args->in_x);
+  in.Add(extent(args->groups_y), args->in_y);
+  out.Add(extent(args->groups_x), args->out_x);
+  out.Add(extent(args->groups_y), args->out_y);
+  for (uint32_t k = 0; k < args->batch_axes; ++k) {
+    in.Add(args->batch[k].number, args->batch_strides[k][0]);
+    out.Add(args->batch[k].number, args->batch_strides[k][1]);
+  }
+  return Locate(context, in, DEVRT_ACCESS_READ, &args->in) &&
+         Locate(context, out, DEVRT_ACCESS_WRITE, &args->out);
+}
+
+template <typename T, int kGroup, uint32_t kSide>
+int LaunchTiles(const Work& work, const Grid& grid, void** arguments) {
+  using Tile = gpu::Tile<T, kGroup, kSide>;
+  const auto args = ArgsOf<gpu::TileArgs>(grid, arguments);
+  const unsigned blocks = grid.blocks;
+  return engine::LaunchBody(
+      work.sim, "tiles", [args, blocks](const devrt_kernel_context_v0& c) {
+        gpu::TileArgs local = args;
+        if (local.tiles == 0) return;
+        if (!LocateTiles(c, sizeof(T), kGroup, &local)) return;
+        const auto shared = std::make_unique<typename Tile::Shared>();
+        for (unsigned i = 0; i < blocks; ++i) {
+          Tile::Run(local, Block{i, blocks}, shared.get());
+        }
+      });
+}
+
 int LaunchFill(const Work& work, const Grid& grid, void** arguments) {
   const auto args = ArgsOf<FillArgs>(grid, arguments);
   const unsigned blocks = grid.blocks;
@@ -88,22 +202,25 @@ int LaunchFill(const Work& work, const Grid& grid, void** arguments) {
       });
 }
 
+enum class Reduction { kReduce, kColumns };
+
 // The slots of the module that was loaded there, zero at first.
-gpu::Slot* SlotsOf(const void* modules) {
+gpu::Slot* SlotsOf(const void* modules, Reduction which) {
   static auto* const mutex = new std::mutex();
-  static auto* const slots =
-      new std::map<const void*, std::unique_ptr<gpu::Slot[]>>();
+  static auto* const slots = new std::map<std::pair<const void*, Reduction>,
+                                          std::unique_ptr<gpu::Slot[]>>();
   const std::lock_guard<std::mutex> lock(*mutex);
-  std::unique_ptr<gpu::Slot[]>& mine = (*slots)[modules];
+  std::unique_ptr<gpu::Slot[]>& mine = (*slots)[{modules, which}];
   if (mine == nullptr) mine.reset(new gpu::Slot[gpu::kSlots]());
   return mine.get();
 }
 
+template <Reduction kWhich>
 int LaunchClaim(const Work& work, const Grid& grid, void** arguments) {
   if (grid.blocks != 1 || grid.threads != 1) Die("a claim is one thread's");
   uint32_t ticket;
   std::memcpy(&ticket, arguments[0], sizeof ticket);
-  gpu::Slot* const slots = SlotsOf(work.modules);
+  gpu::Slot* const slots = SlotsOf(work.modules, kWhich);
   return engine::LaunchBody(work.sim, "claim",
                             [slots, ticket](const devrt_kernel_context_v0&) {
                               gpu::ClaimSlot(slots, ticket);
@@ -127,7 +244,7 @@ bool LocateReduced(const devrt_kernel_context_v0& context, ReduceArgs* args) {
 template <typename T>
 int LaunchReduce(const Work& work, const Grid& grid, void** arguments) {
   const auto args = ArgsOf<ReduceArgs>(grid, arguments);
-  gpu::Slot* const slots = SlotsOf(work.modules);
+  gpu::Slot* const slots = SlotsOf(work.modules, Reduction::kReduce);
   const unsigned blocks = grid.blocks;
   return engine::LaunchBody(
       work.sim, "reduce",
@@ -142,15 +259,44 @@ int LaunchReduce(const Work& work, const Grid& grid, void** arguments) {
       });
 }
 
+template <typename T>
+int LaunchColumns(const Work& work, const Grid& grid, void** arguments) {
+  const auto args = ArgsOf<ReduceArgs>(grid, arguments);
+  gpu::Slot* const slots = SlotsOf(work.modules, Reduction::kColumns);
+  const unsigned blocks = grid.blocks;
+  return engine::LaunchBody(
+      work.sim, "columns",
+      [args, slots, blocks](const devrt_kernel_context_v0& c) {
+        ReduceArgs local = args;
+        if (local.groups == 0 || !LocateReduced(c, &local)) return;
+        const auto shared = std::make_unique<gpu::ColumnsShared<T>>();
+        for (unsigned i = 0; i < blocks; ++i) {
+          gpu::ColumnsBlock<T>(local, Block{i, blocks}, slots, shared.get());
+        }
+      });
+}
+
 constexpr Kernel kKernels[] = {
     {"devrt_fill", &LaunchFill},
     {"devrt_convert", &LaunchApply<&gpu::ConvertBlock>},
-    {"devrt_reduce_claim", &LaunchClaim},
+    {"devrt_reduce_claim", &LaunchClaim<Reduction::kReduce>},
+    {"devrt_columns_claim", &LaunchClaim<Reduction::kColumns>},
 #define DEVRT_KERNEL_DTYPE(name, dtype, type)                   \
   {"devrt_apply_" #name, &LaunchApply<&gpu::ApplyBlock<type>>}, \
-      {"devrt_reduce_" #name, &LaunchReduce<type>},
+      {"devrt_rows_" #name, &LaunchRows<type>},                 \
+      {"devrt_reduce_" #name, &LaunchReduce<type>},             \
+      {"devrt_columns_" #name, &LaunchColumns<type>},
 #include "backends/gpu/kernel_dtypes.inc"
 #undef DEVRT_KERNEL_DTYPE
+#define DEVRT_KERNEL_DTYPE(name, dtype, type) \
+  {"devrt_cast_" #name, &LaunchCast<type>},
+#define DEVRT_REAL_DTYPES_ONLY
+#include "backends/gpu/kernel_dtypes.inc"
+#undef DEVRT_KERNEL_DTYPE
+#define DEVRT_KERNEL_TILE(name, type, group, side) \
+  {"devrt_tile_" #name, &LaunchTiles<type, group, side>},
+#include "backends/gpu/kernel_tiles.inc"
+#undef DEVRT_KERNEL_TILE
 };
 
 }  // namespace

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The operations of devrt.elementwise/0 on the elements of one thread.
+
+#ifndef DEVRT_BACKENDS_GPU_APPLY_H_
+#define DEVRT_BACKENDS_GPU_APPLY_H_
+
+#include <type_traits>
+
+#include "backends/tensor/dtype.h"
+#include "backends/tensor/host_device.h"
+#include "backends/tensor/scalar.h"
+
+namespace devrt::gpu {
+
+// The types that move the bits of all types of their size.
+template <typename T>
+inline constexpr bool kIsRaw =
+    std::is_same_v<T, uint8_t> || std::is_same_v<T, uint16_t> ||
+    std::is_same_v<T, uint32_t> || std::is_same_v<T, uint64_t> ||
+    std::is_same_v<T, tensor::Complex<double>>;
+
+// kCount elements of one thread, in the registers.
+template <typename T, int kCount>
+struct ThreadApply {
+  using Computed = tensor::ComputeType<T>;
+
+  T a[kCount] = {};
+  T b[kCount] = {};
+  T result[kCount] = {};
+  tensor::Bool truth[kCount] = {};
+
+  // Arithmetic to T, comparisons to bool.
+  template <typename Op>
+  DEVRT_HOST_DEVICE void Unary() {
+    if constexpr (Op::template kTakes<Computed>) {
+      for (int i = 0; i < kCount; ++i) Put(i, Op::Apply(tensor::Widen(a[i])));
+    }
+  }
+  template <typename Op>
+  DEVRT_HOST_DEVICE void Binary(const T* left, const T* right) {
+    if constexpr (Op::template kTakes<Computed>) {
+      for (int i = 0; i < kCount; ++i) {
+        Put(i, Op::Apply(tensor::Widen(left[i]), tensor::Widen(right[i])));
+      }
+    }
+  }
+
+  // Everything that takes T and is neither WHERE nor ABS of a complex number.
+  DEVRT_HOST_DEVICE void Compute(uint32_t op) {
+    switch (op) {
+      case DEVRT_OP_NEG:
+        return Unary<tensor::Negate>();
+      case DEVRT_OP_ABS:
+        if constexpr (!tensor::kIsComplex<T>) return Unary<tensor::Absolute>();
+        break;
+      case DEVRT_OP_LOGICAL_NOT:
+        return Unary<tensor::LogicalNot>();
+      case DEVRT_OP_ADD:
+        return Binary<tensor::Add>(a, b);
+      case DEVRT_OP_SUB:
+        return Binary<tensor::Subtract>(a, b);
+      case DEVRT_OP_MUL:
+        return Binary<tensor::Multiply>(a, b);
+      case DEVRT_OP_DIV:
+        return Binary<tensor::Divide>(a, b);
+      case DEVRT_OP_EQ:
+        return Binary<tensor::Equal>(a, b);
+      case DEVRT_OP_NE:
+        return Binary<tensor::NotEqual>(a, b);
+      case DEVRT_OP_LT:
+        return Binary<tensor::Less>(a, b);
+      case DEVRT_OP_LE:
+        return Binary<tensor::LessEqual>(a, b);
+      case DEVRT_OP_GT:
+        return Binary<tensor::Less>(b, a);
+      case DEVRT_OP_GE:
+        return Binary<tensor::LessEqual>(b, a);
+      case DEVRT_OP_LOGICAL_AND:
+        return Binary<tensor::LogicalAnd>(a, b);
+      case DEVRT_OP_LOGICAL_OR:
+        return Binary<tensor::LogicalOr>(a, b);
+      case DEVRT_OP_MAXIMUM:
+        return Binary<tensor::Maximum>(a, b);
+      case DEVRT_OP_MINIMUM:
+        return Binary<tensor::Minimum>(a, b);
+      default:  // COPY
+        for (int i = 0; i < kCount; ++i) Put(i, tensor::Widen(a[i]));
+    }
+  }
+
+  // WHERE, of types that move bits.
+  DEVRT_HOST_DEVICE void Select(const tensor::Bool* condition) {
+    for (int i = 0; i < kCount; ++i) {
+      result[i] = condition[i].byte != 0 ? a[i] : b[i];
+    }
+  }
+
+  // ABS of complex numbers.
+  template <typename Part>
+  DEVRT_HOST_DEVICE void Lengths(Part* lengths) const {
+    for (int i = 0; i < kCount; ++i) {
+      lengths[i] = tensor::Absolute::Apply(a[i]);
+    }
+  }
+
+ private:
+  template <typename R>
+  DEVRT_HOST_DEVICE void Put(int i, R value) {
+    if constexpr (std::is_same_v<R, bool>) {
+      truth[i] = tensor::Narrow<tensor::Bool>(value);
+    }
+    if constexpr (std::is_same_v<R, Computed>) {
+      result[i] = tensor::Narrow<T>(value);
+    }
+  }
+};
+
+}  // namespace devrt::gpu
+
+#endif  // DEVRT_BACKENDS_GPU_APPLY_H_

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kernels of devrt.reduce/0 for results that lie side by side.
+#include "backends/gpu/columns_kernel.h"
+
+namespace tensor = devrt::tensor;
+using devrt::gpu::Block;
+
+namespace {
+
+__device__ devrt::gpu::Slot g_slots[devrt::gpu::kSlots];
+
+}  // namespace
+
+#define DEVRT_KERNEL_DTYPE(name, dtype, type)                                  \
+  extern "C" __global__ void __launch_bounds__(devrt::gpu::kThreads)           \
+      devrt_columns_##name(const __grid_constant__ devrt::gpu::ReduceArgs a) { \
+    __shared__ devrt::gpu::ColumnsShared<type> shared;                         \
+    devrt::gpu::ColumnsBlock<type>(a, Block{blockIdx.x, gridDim.x}, g_slots,   \
+                                   &shared);                                   \
+  }
+#include "backends/gpu/kernel_dtypes.inc"
+#undef DEVRT_KERNEL_DTYPE
+
+extern "C" __global__ void devrt_columns_claim(uint32_t ticket) {
+  devrt::gpu::ClaimSlot(g_slots, ticket);
+}

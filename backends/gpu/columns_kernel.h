@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kernels of devrt.reduce/0 for results that lie side by side in memory, as
+// functions of a block's number: a thread takes the elements of some adjacent
+// results, a row of threads those of a group of them, and the rows of a block
+// share the elements.  Parts are as in reduce_kernel.h, but each group of
+// results has a last block of its own.
+
+#ifndef DEVRT_BACKENDS_GPU_COLUMNS_KERNEL_H_
+#define DEVRT_BACKENDS_GPU_COLUMNS_KERNEL_H_
+
+#include <type_traits>
+
+#include "backends/gpu/reduce_kernel.h"
+
+namespace devrt::gpu {
+
+// So many adjacent results does a thread take: 16 bytes of elements, up to 8.
+template <typename T>
+inline constexpr int kColumnsPack = ColumnsPack(sizeof(T));
+
+template <typename T>
+struct ColumnsShared {
+  using P = PartialType<T>;
+  P lanes[kColumnsPack<T>][kThreads];
+  // In this form CombineParts takes it.
+  Shared<P> combined;
+  P parts[kColumnsPartBytes / sizeof(P)];
+  uint32_t is_last;
+};
+
+// Where a group's results are, and how its block's threads share them.
+struct ColumnGroup {
+  uint64_t first;  // result
+  uint32_t count;
+  uint32_t across;  // threads in a row
+
+  DEVRT_HOST_DEVICE ColumnGroup(const ReduceArgs& args, uint64_t group) {
+    across = kThreads / args.lanes;
+    const uint64_t columns = args.kept.axes == 1
+                                 ? args.kept.elements
+                                 : static_cast<uint64_t>(args.kept.extents[0]);
+    const uint64_t outer = group / args.column_groups;
+    const uint64_t width = uint64_t{across} * args.columns_pack;
+    const uint64_t at = (group - outer * args.column_groups) * width;
+    const uint64_t rest = columns - at;
+    first = outer * columns + at;
+    count = static_cast<uint32_t>(rest < width ? rest : width);
+  }
+};
+
+// As Levels, of kPack results.
+template <typename P, int kPack>
+class PackLevels {
+ public:
+  DEVRT_HOST_DEVICE explicit PackLevels(P neutral) : neutral_(neutral) {
+    for (int k = 0; k < kLevels; ++k) {
+      for (int i = 0; i < kPack; ++i) levels_[k][i] = neutral;
+    }
+  }
+
+  template <typename Operation>
+  DEVRT_HOST_DEVICE void Push(const P* values) {
+    Add<Operation>(0, values);
+    uint32_t count = ++count_;
+    for (int k = 1; k < kLevels; ++k) {
+      if (count % 8 != 0) return;
+      Add<Operation>(k, levels_[k - 1]);
+      for (int i = 0; i < kPack; ++i) levels_[k - 1][i] = neutral_;
+      count /= 8;
+    }
+  }
+
+  // In levels_[0].
+  template <typename Operation>
+  DEVRT_HOST_DEVICE const P* Finish() {
+    for (int k = 1; k < kLevels; ++k) Add<Operation>(0, levels_[k]);
+    return levels_[0];
+  }
+
+ private:
+  static constexpr int kLevels = std::is_integral_v<P> ? 1 : 5;
+
+  template <typename Operation>
+  DEVRT_HOST_DEVICE void Add(int k, const P* values) {
+    for (int i = 0; i < kPack; ++i) {
+      levels_[k][i] = Operation::Apply(levels_[k][i], values[i]);
+    }
+  }
+
+  const P neutral_;
+  uint32_t count_ = 0;
+  P levels_[kLevels][kPack];
+};
+
+// A thread's rows, `begin` and every args.lanes further before `end`, kDeep of
+// them at once.
+template <typename T, int kPack, int kDeep, typename Operation>
+DEVRT_HOST_DEVICE void ReduceRows(const ReduceArgs& args, const char* base,
+                                  uint64_t begin, uint64_t end,
+                                  PartialType<T>* out) {
+  using P = PartialType<T>;
+  const P neutral = Neutral<P>(args.op);
+  const int64_t row = args.reduced.strides[0][0];
+  const int64_t step = row * static_cast<int64_t>(args.lanes);
+  const char* from = base + static_cast<int64_t>(begin) * row;
+  PackLevels<P, kPack> total(neutral);
+  uint64_t left = begin < end ? (end - begin - 1) / args.lanes + 1 : 0;
+  for (; left > 0; from += step * kDeep) {
+    Pack<T, kPack> packs[kDeep];
+    const uint64_t some = left < kDeep ? left : kDeep;
+    for (int i = 0; i < kDeep; ++i) {
+      if (static_cast<uint64_t>(i) < some) {
+        packs[i] = *reinterpret_cast<const Pack<T, kPack>*>(from + step * i);
+      }
+    }
+    P values[kDeep][kPack];
+    for (int i = 0; i < kDeep; ++i) {
+      for (int j = 0; j < kPack; ++j) {
+        values[i][j] = static_cast<uint64_t>(i) < some
+                           ? ValueOf(args.op, packs[i].items[j])
+                           : neutral;
+      }
+    }
+    for (int width = kDeep / 2; width > 0; width /= 2) {
+      for (int i = 0; i < width; ++i) {
+        for (int j = 0; j < kPack; ++j) {
+          values[i][j] = Operation::Apply(values[i][j], values[i + width][j]);
+        }
+      }
+    }
+    total.template Push<Operation>(values[0]);
+    left -= some;
+  }
+  const P* const all = total.template Finish<Operation>();
+  for (int j = 0; j < kPack; ++j) out[j] = all[j];
+}
+
+// The results of the group's threads, to shared->lanes.
+template <typename T, int kPack, int kDeep>
+DEVRT_HOST_DEVICE void ReduceThread(const ReduceArgs& args, const char* base,
+                                    const ColumnGroup& group, uint64_t begin,
+                                    uint64_t end, uint32_t thread,
+                                    ColumnsShared<T>* shared) {
+  using P = PartialType<T>;
+  const uint32_t column = thread % group.across * kPack;
+  if (column >= group.count) return;
+  P results[kPack];
+  (void)WithOperation<P>(args.op, [&](auto operation) {
+    ReduceRows<T, kPack, kDeep, decltype(operation)>(
+        args, base + uint64_t{column} * sizeof(T),
+        begin + thread / group.across, end, results);
+    return results[0];
+  });
+  for (int j = 0; j < kPack; ++j) shared->lanes[j][thread] = results[j];
+}
+
+// One part of a group: to `parts`, from result `first` on, or to memory where
+// that is null.
+template <typename T, int kDeep>
+DEVRT_HOST_DEVICE void ReduceGroupPart(const ReduceArgs& args,
+                                       const Block& block,
+                                       const ColumnGroup& group, uint32_t part,
+                                       PartialType<T>* parts, uint64_t first,
+                                       ColumnsShared<T>* shared) {
+  using P = PartialType<T>;
+  const uint64_t begin = part * args.part_elements;
+  const uint64_t rest = args.reduced.elements - begin;
+  const uint64_t end =
+      begin + (rest < args.part_elements ? rest : args.part_elements);
+  const char* const base = static_cast<const char*>(args.in.data) +
+                           args.kept.OffsetOf(group.first, 0);
+  const uint32_t pack = args.columns_pack;
+  block.Together([&](uint32_t thread) {
+    if (pack == 1) {
+      ReduceThread<T, 1, kDeep>(args, base, group, begin, end, thread, shared);
+    } else {
+      ReduceThread<T, kColumnsPack<T>, kDeep>(args, base, group, begin, end,
+                                              thread, shared);
+    }
+  });
+  for (uint32_t width = args.lanes / 2; width > 0; width /= 2) {
+    block.Together([&](uint32_t thread) {
+      if (thread / group.across >= width) return;
+      if (thread % group.across * pack >= group.count) return;
+#if DEVRT_ON_DEVICE
+#pragma unroll 1
+#endif
+      for (uint32_t j = 0; j < pack; ++j) {
+        P* const mine = &shared->lanes[j][thread];
+        *mine = Combine(args.op, *mine, mine[width * group.across]);
+      }
+    });
+  }
+  block.Together([&](uint32_t thread) {
+    for (uint32_t i = thread; i < group.count; i += kThreads) {
+      const P value = shared->lanes[i % pack][i / pack];
+      if (parts == nullptr) {
+        StoreResult<T>(args, group.first + i, value);
+      } else {
+        parts[(group.first + i - first) * args.parts + part] = value;
+      }
+    }
+    Fence();
+  });
+}
+
+// Whether this is the last of `count` blocks to count itself at `counter`,
+// which is 0 again if so.
+DEVRT_HOST_DEVICE inline bool IsLastAt(const Block& block, uint32_t* counter,
+                                       uint32_t count, uint32_t* is_last) {
+  block.Together([&](uint32_t thread) {
+    if (thread != 0) return;
+    *is_last = AtomicAdd(counter, 1) + 1 == count ? 1 : 0;
+    if (*is_last != 0) *counter = 0;
+    Fence();
+  });
+  return *is_last != 0;
+}
+
+// devrt_columns_<dtype>
+template <typename T, int kDeep = 4>
+DEVRT_HOST_DEVICE void ColumnsBlock(const ReduceArgs& args, const Block& block,
+                                    Slot* slots, ColumnsShared<T>* shared) {
+  using P = PartialType<T>;
+  uint64_t number = block.index, step = block.count;
+  uint32_t begin = 0, end = 1;  // parts
+  P* parts = nullptr;
+  Slot* slot = nullptr;
+  if (args.parts > 1) {
+    slot = &slots[args.ticket % kSlots];
+    if (LoadFresh(&slot->owner) == args.ticket) {
+      parts = reinterpret_cast<P*>(slot->partials);
+      number = block.index % args.groups;
+      step = args.groups;
+      begin = static_cast<uint32_t>(block.index / args.groups);
+      end = begin + 1;
+    } else {
+      if (block.index != 0) return;
+      slot = nullptr;
+      parts = shared->parts;
+      step = 1;
+      end = args.parts;
+    }
+  }
+  for (; number < args.groups; number += step) {
+    const ColumnGroup group(args, number);
+    // In a slot are the parts of all results, else those of a group.
+    const uint64_t first = slot != nullptr ? 0 : group.first;
+    for (uint32_t part = begin; part < end; ++part) {
+      ReduceGroupPart<T, kDeep>(args, block, group, part, parts, first, shared);
+    }
+    if (parts == nullptr) continue;
+    if (slot != nullptr && !IsLastAt(block, &slot->group_done[number],
+                                     args.parts, &shared->is_last)) {
+      continue;
+    }
+    CombineParts<T>(args, block, group.first, group.count,
+                    parts + (group.first - first) * args.parts,
+                    &shared->combined);
+  }
+  if (slot == nullptr) return;
+  if (!IsLastAt(block, &slot->done, block.count, &shared->is_last)) return;
+  block.ForEachThread([&](uint32_t thread) {
+    if (thread == 0) (void)AtomicExchange(&slot->owner, 0);
+  });
+}
+
+}  // namespace devrt::gpu
+
+#endif  // DEVRT_BACKENDS_GPU_COLUMNS_KERNEL_H_

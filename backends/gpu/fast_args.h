@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The parameters of the kernels for the frequent cases: what
+// devrt_rows_<dtype>, devrt_cast_<dtype> and devrt_tile_<bytes> read.  Small,
+// since all of it travels with every launch, and without a division in the
+// kernels.
+
+#ifndef DEVRT_BACKENDS_GPU_FAST_ARGS_H_
+#define DEVRT_BACKENDS_GPU_FAST_ARGS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/gpu/tensor_args.h"
+#include "backends/tensor/host_device.h"
+
+namespace devrt::gpu {
+
+// Numbers that are divided are below this, and so are the divisors.
+inline constexpr uint64_t kDivisibleEnd = uint64_t{1} << 31;
+
+// Division as a product (Granlund and Montgomery 1994): with s the logarithm of
+// the divisor d, rounded up, n / d is n * (1 + f / 2^32) / 2^s, rounded down,
+// where f is 2^32 * (2^s - d) / d rounded down, and 1.
+struct Divisor {
+  uint32_t number;
+  uint32_t factor;
+  uint32_t shift;
+
+  static Divisor Of(uint64_t number) {
+    uint32_t shift = 0;
+    while ((uint64_t{1} << shift) < number) ++shift;
+    const uint64_t rest = (uint64_t{1} << shift) - number;
+    return {static_cast<uint32_t>(number),
+            static_cast<uint32_t>((rest << 32) / number + 1), shift};
+  }
+  // Returns the quotient and leaves the remainder in `*n`.
+  DEVRT_HOST_DEVICE uint32_t Divide(uint32_t* n) const {
+    const auto high =
+        static_cast<uint32_t>(static_cast<uint64_t>(*n) * factor >> 32);
+    const uint32_t quotient = (high + *n) >> shift;
+    *n -= quotient * number;
+    return quotient;
+  }
+};
+
+// devrt_rows_<dtype> and devrt_cast_<dtype>: operand 0 is the output.  A unit
+// is what is loaded or stored at once: a pack of elements that are adjacent on
+// the innermost axis, or one element.
+struct RowsArgs {
+  static constexpr int kOperands = 4;
+  static constexpr uint32_t kMostAxes = 6;
+  uint32_t op;
+  uint32_t out_dtype;
+  uint32_t units;      // below kDivisibleEnd
+  uint32_t is_packed;  // units are packs, aligned to their size or to 16
+  uint32_t is_same;    // bit k: a pack of operand k is one element, repeated
+  uint32_t axes;       // at least 1; innermost first
+  void* data[kOperands];
+  Divisor extents[kMostAxes - 1];         // in units; not of the last axis
+  int64_t strides[kMostAxes][kOperands];  // bytes, from unit to unit
+
+  DEVRT_HOST_DEVICE int64_t OffsetOf(uint32_t unit, int operand) const {
+    int64_t offset = 0;
+    const uint32_t last = axes - 1;
+    for (uint32_t k = 0; k < last; ++k) {
+      const uint32_t rest = extents[k].Divide(&unit);
+      offset += static_cast<int64_t>(unit) * strides[k][operand];
+      unit = rest;
+    }
+    return offset + static_cast<int64_t>(unit) * strides[last][operand];
+  }
+};
+
+// devrt_tile_<bytes>: a copy of which the input's elements are adjacent on one
+// axis, x, and the output's on another, y.  `group` elements of each make a
+// word on that axis.
+struct TileArgs {
+  static constexpr uint32_t kMostBatchAxes = 4;
+  uint32_t groups_x, groups_y;  // extents, in groups
+  uint32_t tiles;               // below kDivisibleEnd
+  uint32_t is_bool;             // bytes become 0 or 1
+  Divisor tiles_x, tiles_y;     // of one matrix
+  uint32_t batch_axes;
+  Divisor batch[kMostBatchAxes];
+  int64_t batch_strides[kMostBatchAxes][2];  // of in, then out
+  const void* in;
+  void* out;
+  int64_t in_x, in_y;  // bytes from element to element
+  int64_t out_x, out_y;
+};
+
+}  // namespace devrt::gpu
+
+#endif  // DEVRT_BACKENDS_GPU_FAST_ARGS_H_

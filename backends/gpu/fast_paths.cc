@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "backends/gpu/fast_paths.h"
+
+#include <algorithm>
+
+#include "backends/gpu/rows_kernel.h"
+#include "backends/tensor/dtype.h"
+#include "backends/tensor/tensor.h"
+
+namespace devrt::gpu {
+
+const TileKernel kTileKernels[kTileKernelCount] = {
+#define DEVRT_KERNEL_TILE(name, type, group, side) \
+  {#name, sizeof(type), group, side},
+#include "backends/gpu/kernel_tiles.inc"
+#undef DEVRT_KERNEL_TILE
+};
+
+namespace {
+
+using Path = FastApply::Path;
+using tensor::DtypeClass;
+using tensor::DtypeSize;
+using tensor::Magnitude;
+using ApplyWalk = Walk<ApplyArgs::kOperands>;
+
+struct Launchable {
+  const ApplyWalk& walk;
+  const Operand* operands;
+  int count;
+
+  bool IsAligned() const {
+    for (int i = 0; i < count; ++i) {
+      if (operands[i].is_aligned == 0) return false;
+    }
+    return true;
+  }
+};
+
+unsigned BlocksFor(uint64_t units, uint64_t per_thread) {
+  const uint64_t per_block = per_thread * kThreads;
+  return static_cast<unsigned>((units + per_block - 1) / per_block);
+}
+
+// ---- Rows and casts
+
+// Whether packs of `pack` elements of that operand are adjacent and aligned, or
+// the same element.
+bool HasPacks(const Launchable& l, int operand, int64_t pack) {
+  const int64_t item = DtypeSize(l.operands[operand].dtype);
+  const int64_t inner = l.walk.strides[0][operand];
+  if (inner == 0) return operand > 0;
+  if (inner != item) return false;
+  uint64_t bits = reinterpret_cast<uintptr_t>(l.operands[operand].data);
+  for (uint32_t k = 1; k < l.walk.axes; ++k) {
+    bits |= static_cast<uint64_t>(l.walk.strides[k][operand]);
+  }
+  const int64_t together = std::min<int64_t>(item * pack, 16);
+  return bits % static_cast<uint64_t>(together) == 0;
+}
+
+bool IsPacked(const Launchable& l, int64_t pack) {
+  if (l.walk.extents[0] % pack != 0) return false;
+  for (int i = 0; i < l.count; ++i) {
+    if (!HasPacks(l, i, pack)) return false;
+  }
+  return true;
+}
+
+// Returns whether they fit.
+bool PackRows(const Launchable& l, uint32_t op, int64_t pack, RowsArgs* rows) {
+  const ApplyWalk& walk = l.walk;
+  rows->is_packed = IsPacked(l, pack) ? 1 : 0;
+  const int64_t unit = rows->is_packed != 0 ? pack : 1;
+  const uint64_t units = walk.elements / static_cast<uint64_t>(unit);
+  if (units >= kDivisibleEnd || walk.axes > RowsArgs::kMostAxes) return false;
+  rows->op = op;
+  rows->out_dtype = l.operands[0].dtype;
+  rows->units = static_cast<uint32_t>(units);
+  rows->is_same = 0;
+  rows->axes = walk.axes;
+  for (int i = 0; i < l.count; ++i) {
+    rows->data[i] = l.operands[i].data;
+    if (walk.strides[0][i] == 0) rows->is_same |= 1u << i;
+    for (uint32_t k = 0; k < walk.axes; ++k) {
+      rows->strides[k][i] = walk.strides[k][i] * (k == 0 ? unit : 1);
+    }
+  }
+  for (uint32_t k = 0; k + 1 < walk.axes; ++k) {
+    const int64_t extent = walk.extents[k] / (k == 0 ? unit : 1);
+    rows->extents[k] = Divisor::Of(static_cast<uint64_t>(extent));
+  }
+  return true;
+}
+
+unsigned RowsBlocks(const RowsArgs& rows, int pack) {
+  const int per_thread = rows.is_packed != 0 ? kRowsPacks : kRowsPacks * pack;
+  return BlocksFor(rows.units, static_cast<uint64_t>(per_thread));
+}
+
+uint32_t UnsignedOf(uint32_t dtype) {
+  return DEVRT_DTYPE(1, DtypeSize(dtype) * 8);
+}
+
+// What cast kernel does it, and to which dtype: equal casts share their code.
+// False: none does; a pair of one dtype is a plain copy of it.
+bool CastOf(uint32_t* from, uint32_t* to) {
+  const auto is_integer = [](DtypeClass kind) {
+    return kind == DtypeClass::kSigned || kind == DtypeClass::kUnsigned;
+  };
+  const DtypeClass source = tensor::ClassOf(*from);
+  const DtypeClass target = tensor::ClassOf(*to);
+  for (const DtypeClass kind : {source, target}) {
+    if (kind == DtypeClass::kFloat8 || kind == DtypeClass::kComplex) {
+      return false;
+    }
+  }
+  const bool keeps_bits =
+      is_integer(source) &&
+      (target == DtypeClass::kBool ||
+       (is_integer(target) && DtypeSize(*from) >= DtypeSize(*to)));
+  if (keeps_bits) *from = UnsignedOf(*from);
+  if (is_integer(target) &&
+      (is_integer(source) || source == DtypeClass::kBool)) {
+    *to = UnsignedOf(*to);
+  }
+  return true;
+}
+
+bool ChooseCast(const Launchable& l, FastApply* fast) {
+  uint32_t from = l.operands[1].dtype, to = l.operands[0].dtype;
+  if (!CastOf(&from, &to)) return false;
+  if (from == to) {
+    const int pack = RowsPack(DtypeSize(to));
+    if (!PackRows(l, DEVRT_OP_COPY, pack, &fast->rows)) return false;
+    fast->path = Path::kRows;
+    fast->rows.out_dtype = to;
+    fast->kernel = to;
+    fast->blocks = RowsBlocks(fast->rows, pack);
+    return true;
+  }
+  const int pack = CastPack(DtypeSize(from), DtypeSize(to));
+  if (!PackRows(l, DEVRT_OP_COPY, pack, &fast->rows)) return false;
+  fast->path = Path::kCast;
+  fast->rows.out_dtype = to;
+  fast->kernel = from;
+  fast->blocks =
+      BlocksFor(fast->rows.units,
+                static_cast<uint64_t>(
+                    fast->rows.is_packed != 0 ? CastPacks(pack) : kCastSpread));
+  return true;
+}
+
+// The kernel whose type computes `op`.
+uint32_t KernelDtype(uint32_t op, const Launchable& l) {
+  const uint32_t out = l.operands[0].dtype;
+  if (op == DEVRT_OP_COPY) return tensor::RawDtype(out);
+  if (op != DEVRT_OP_WHERE) return l.operands[1].dtype;
+  return out == DEVRT_BOOL ? DEVRT_UINT8 : tensor::RawDtype(out);
+}
+
+bool ChooseRows(uint32_t op, const Launchable& l, FastApply* fast) {
+  fast->kernel = KernelDtype(op, l);
+  const int pack = RowsPack(DtypeSize(fast->kernel));
+  if (!PackRows(l, op, pack, &fast->rows)) return false;
+  fast->path = Path::kRows;
+  fast->blocks = RowsBlocks(fast->rows, pack);
+  return true;
+}
+
+// ---- Tiles
+
+// From such extents on it is worth it.
+constexpr int64_t kLeastTiled = 8;
+// Elements of the input that are at most so far apart count as adjacent.
+constexpr uint64_t kAdjacent = 32;
+
+// The axis on which the input's elements are adjacent, where the output's are
+// so on another, the first; 0 if there is none.
+uint32_t TurnedAxis(const Launchable& l) {
+  uint32_t turned = 0;
+  for (uint32_t k = 1; k < l.walk.axes; ++k) {
+    const uint64_t stride = Magnitude(l.walk.strides[k][1]);
+    if (stride != 0 && stride < Magnitude(l.walk.strides[turned][1])) {
+      turned = k;
+    }
+  }
+  const bool is_worth_it =
+      turned != 0 && Magnitude(l.walk.strides[turned][1]) <= kAdjacent &&
+      l.walk.extents[turned] >= kLeastTiled && l.walk.extents[0] >= kLeastTiled;
+  return is_worth_it ? turned : 0;
+}
+
+// Whether groups of elements can be moved as words.
+bool HasGroups(const Launchable& l, uint32_t turned, uint32_t group) {
+  const auto item = static_cast<int64_t>(DtypeSize(l.operands[0].dtype));
+  const ApplyWalk& walk = l.walk;
+  if (walk.strides[turned][1] != item || walk.strides[0][0] != item ||
+      walk.extents[turned] % group != 0 || walk.extents[0] % group != 0) {
+    return false;
+  }
+  uint64_t bits = reinterpret_cast<uintptr_t>(l.operands[0].data) |
+                  reinterpret_cast<uintptr_t>(l.operands[1].data);
+  for (uint32_t k = 0; k < walk.axes; ++k) {
+    if (k != 0) bits |= static_cast<uint64_t>(walk.strides[k][0]);
+    if (k != turned) bits |= static_cast<uint64_t>(walk.strides[k][1]);
+  }
+  return bits % (static_cast<uint64_t>(item) * group) == 0;
+}
+
+uint32_t FindTile(const Launchable& l, uint32_t turned) {
+  const uint32_t item = DtypeSize(l.operands[0].dtype);
+  uint32_t found = 0;
+  for (uint32_t i = 0; i < kTileKernelCount; ++i) {
+    if (kTileKernels[i].item != item) continue;
+    if (kTileKernels[i].group == 1 ||
+        HasGroups(l, turned, kTileKernels[i].group)) {
+      found = i;
+    }
+  }
+  return found;
+}
+
+bool ChooseTiles(const Launchable& l, FastApply* fast) {
+  const ApplyWalk& walk = l.walk;
+  const uint32_t turned = TurnedAxis(l);
+  if (turned == 0 || walk.axes > 2 + TileArgs::kMostBatchAxes) return false;
+  fast->kernel = FindTile(l, turned);
+  const TileKernel& kernel = kTileKernels[fast->kernel];
+  TileArgs* const args = &fast->tiles;
+  const auto groups = [&](uint32_t axis) {
+    return static_cast<uint64_t>(walk.extents[axis]) / kernel.group;
+  };
+  const auto tiles = [&](uint32_t axis) {
+    return (groups(axis) + kernel.side - 1) / kernel.side;
+  };
+  uint64_t all = 1;
+  args->batch_axes = 0;
+  for (uint32_t k = 0; k < walk.axes; ++k) {
+    const bool is_batch = k != 0 && k != turned;
+    const uint64_t extent =
+        is_batch ? static_cast<uint64_t>(walk.extents[k]) : tiles(k);
+    if (extent >= kDivisibleEnd || all * extent >= kDivisibleEnd) return false;
+    all *= extent;
+    if (!is_batch) {
+      if (groups(k) + kernel.side >= kDivisibleEnd) return false;
+      continue;
+    }
+    args->batch[args->batch_axes] = Divisor::Of(extent);
+    args->batch_strides[args->batch_axes][0] = walk.strides[k][1];
+    args->batch_strides[args->batch_axes][1] = walk.strides[k][0];
+    ++args->batch_axes;
+  }
+  args->groups_x = static_cast<uint32_t>(groups(turned));
+  args->groups_y = static_cast<uint32_t>(groups(0));
+  args->tiles = static_cast<uint32_t>(all);
+  args->is_bool = l.operands[0].dtype == DEVRT_BOOL ? 1 : 0;
+  args->tiles_x = Divisor::Of(tiles(turned));
+  args->tiles_y = Divisor::Of(tiles(0));
+  args->in = l.operands[1].data;
+  args->out = l.operands[0].data;
+  args->in_x = walk.strides[turned][1];
+  args->in_y = walk.strides[0][1];
+  args->out_x = walk.strides[turned][0];
+  args->out_y = walk.strides[0][0];
+  fast->path = Path::kTiles;
+  fast->blocks = args->tiles;
+  return true;
+}
+
+}  // namespace
+
+void ChooseFast(uint32_t op, const ApplyWalk& walk, const Operand* operands,
+                int count, FastApply* fast) {
+  const Launchable l = {walk, operands, count};
+  fast->path = Path::kNone;
+  if (!l.IsAligned()) return;
+  if (op != DEVRT_OP_COPY) {
+    (void)ChooseRows(op, l, fast);
+  } else if (operands[0].dtype != operands[1].dtype) {
+    (void)ChooseCast(l, fast);
+  } else if (!ChooseTiles(l, fast)) {
+    (void)ChooseRows(op, l, fast);
+  }
+}
+
+}  // namespace devrt::gpu

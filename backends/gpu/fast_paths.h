@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which elementwise launches have a kernel of their own, faster than the
+// general one, and their parameters.
+
+#ifndef DEVRT_BACKENDS_GPU_FAST_PATHS_H_
+#define DEVRT_BACKENDS_GPU_FAST_PATHS_H_
+
+#include <cstdint>
+
+#include "backends/gpu/fast_args.h"
+#include "backends/gpu/tensor_args.h"
+
+namespace devrt::gpu {
+
+// The kernels of kernel_tiles.inc: for elements of `item` bytes, `group` of
+// which are moved as a word, `side` words to a tile.
+struct TileKernel {
+  const char* name;
+  uint32_t item, group, side;
+};
+extern const TileKernel kTileKernels[kTileKernelCount];
+
+struct FastApply {
+  enum class Path {
+    kNone,   // the general kernel
+    kRows,   // devrt_rows_<dtype>
+    kCast,   // devrt_cast_<dtype>
+    kTiles,  // devrt_tile_<bytes>
+  };
+  Path path = Path::kNone;
+  uint32_t kernel = 0;  // a dtype, or the place in kernel_tiles.inc
+  unsigned blocks = 0;
+  RowsArgs rows;   // of kRows and kCast
+  TileArgs tiles;  // of kTiles
+};
+
+// Of `op` on `walk`; operand 0 is the output, and there are `count`.
+void ChooseFast(uint32_t op, const Walk<ApplyArgs::kOperands>& walk,
+                const Operand* operands, int count, FastApply* fast);
+
+}  // namespace devrt::gpu
+
+#endif  // DEVRT_BACKENDS_GPU_FAST_PATHS_H_

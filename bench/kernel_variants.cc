@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/kernel_variants.h"
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "backends/gpu/pack.h"
+#include "backends/gpu/rows_kernel.h"
+#include "backends/tensor/tensor.h"
+
+namespace bench {
+namespace {
+
+using devrt::gpu::FastApply;
+using devrt::gpu::kThreads;
+using devrt::gpu::ReduceArgs;
+using devrt::gpu::ReduceTuning;
+using devrt::tensor::Tensor;
+
+const int64_t kBytes = bench::Bytes();
+
+Tensor Copy(const View& view) {
+  Tensor tensor;
+  std::string error;
+  if (!devrt::tensor::CopyTensor(view.Describe(), "tensor", &tensor, &error)) {
+    std::fprintf(stderr, "%s\n", error.c_str());
+    std::exit(1);
+  }
+  return tensor;
+}
+
+class Variants {
+ public:
+  Variants(const char* path, CUstream stream, const Timer& timer,
+           const CUdeviceptr* blocks, double copy_rate)
+      : stream_(stream), timer_(timer), blocks_(blocks), copy_(copy_rate) {
+    std::ifstream file(path, std::ios::binary);
+    std::string image((std::istreambuf_iterator<char>(file)),
+                      std::istreambuf_iterator<char>());
+    Raw(DRIVER(cuModuleLoadData)(&module_, image.data()));
+    std::printf("variants of %s\n", path);
+  }
+
+  void Rows() {
+    const auto size = [](uint32_t dtype) {
+      return static_cast<int64_t>(dtype & 0xff) / 8;
+    };
+    struct Of {
+      const char* name;
+      uint32_t op, dtype;
+      int inputs;
+      bool strided;
+    };
+    for (const Of& of : {Of{"float32", DEVRT_OP_ADD, DEVRT_FLOAT32, 2, false},
+                         Of{"float32", DEVRT_OP_ADD, DEVRT_FLOAT32, 2, true},
+                         Of{"uint32", DEVRT_OP_COPY, DEVRT_UINT32, 1, false},
+                         Of{"uint32", DEVRT_OP_COPY, DEVRT_UINT32, 1, true},
+                         Of{"float16", DEVRT_OP_ADD, DEVRT_FLOAT16, 2, false},
+                         Of{"uint8", DEVRT_OP_ADD, DEVRT_UINT8, 2, false}}) {
+      const int64_t item = size(of.dtype), rows = kBytes / item / 8192;
+      const auto view = [&](int block) {
+        View made = {Block(block), of.dtype, {rows, 8192}, {}};
+        if (of.strided && block != 2)
+          made.strides = {8192 * item * 2, 2 * item};
+        return Copy(made);
+      };
+      std::vector<Tensor> inputs = {view(0)};
+      if (of.inputs == 2) inputs.push_back(view(1));
+      const FastApply fast = Choose(of.op, view(2), inputs);
+      Begin(std::string(of.op == DEVRT_OP_ADD ? "add " : "copy ") + of.name +
+            (of.strided ? ", every second" : ""));
+      const int inputs_read = of.inputs * (of.strided ? 2 : 1);
+      for (const unsigned packs : {1u, 2u, 4u}) {
+        const std::string name =
+            std::string("rows_") + of.name + "_" + std::to_string(packs);
+        const unsigned blocks = (fast.blocks + packs - 1) / packs;
+        Try(name, (inputs_read + 1) * kBytes, blocks, &fast.rows);
+      }
+      End();
+    }
+  }
+
+  void Casts() {
+    struct Of {
+      const char* name;
+      uint32_t from, to;
+      int64_t from_size, to_size;
+    };
+    for (const Of& of :
+         {Of{"float32_float16", DEVRT_FLOAT32, DEVRT_FLOAT16, 4, 2},
+          Of{"float16_float32", DEVRT_FLOAT16, DEVRT_FLOAT32, 2, 4},
+          Of{"float32_int32", DEVRT_FLOAT32, DEVRT_INT32, 4, 4},
+          Of{"uint8_float32", DEVRT_UINT8, DEVRT_FLOAT32, 1, 4},
+          Of{"float64_float32", DEVRT_FLOAT64, DEVRT_FLOAT32, 8, 4}}) {
+      const int64_t count = kBytes / std::max(of.from_size, of.to_size);
+      const FastApply fast =
+          Choose(DEVRT_OP_COPY, Copy({Block(2), of.to, {count}, {}}),
+                 {Copy({Block(0), of.from, {count}, {}})});
+      Begin(std::string("cast ") + of.name);
+      for (const unsigned packs : {1u, 2u, 4u}) {
+        const unsigned per_block = packs * kThreads;
+        Try(std::string("cast_") + of.name + "_" + std::to_string(packs),
+            static_cast<double>(count * (of.from_size + of.to_size)),
+            (fast.rows.units + per_block - 1) / per_block, &fast.rows);
+      }
+      End();
+    }
+  }
+
+  void Tiles() {
+    struct Of {
+      const char* name;
+      uint32_t dtype;
+      int64_t item, group;
+    };
+    for (const Of& of :
+         {Of{"4", DEVRT_FLOAT32, 4, 1}, Of{"8", DEVRT_FLOAT64, 8, 1},
+          Of{"2x2", DEVRT_FLOAT16, 2, 2}, Of{"1x4", DEVRT_UINT8, 1, 4}}) {
+      const int64_t rows = kBytes / of.item / 8192;
+      const FastApply fast = Choose(
+          DEVRT_OP_COPY, Copy({Block(2), of.dtype, {rows, 8192}, {}}),
+          {Copy(
+              {Block(0), of.dtype, {rows, 8192}, {of.item, of.item * rows}})});
+      Begin(std::string("transpose ") + of.name);
+      for (const uint32_t side : {32u, 64u}) {
+        for (const char* const down : {"false", "true"}) {
+          auto args = fast.tiles;
+          const uint32_t x = (args.groups_x + side - 1) / side;
+          const uint32_t y = (args.groups_y + side - 1) / side;
+          args.tiles_x = devrt::gpu::Divisor::Of(x);
+          args.tiles_y = devrt::gpu::Divisor::Of(y);
+          args.tiles = x * y;
+          Try(std::string("tile_") + of.name + "_" + std::to_string(side) +
+                  "_" + down,
+              2 * kBytes, args.tiles, &args);
+        }
+      }
+      End();
+    }
+  }
+
+  void Reductions() {
+    struct Of {
+      const char* name;
+      uint32_t dtype, sum;
+      int64_t item;
+    };
+    for (const Of& of : {Of{"float32", DEVRT_FLOAT32, DEVRT_FLOAT32, 4},
+                         Of{"float16", DEVRT_FLOAT16, DEVRT_FLOAT16, 2},
+                         Of{"int32", DEVRT_INT32, DEVRT_INT64, 4}}) {
+      for (const int64_t columns : {8192, 1024, 64}) {
+        Columns(of.name, of.dtype, of.sum, kBytes / of.item / columns, columns);
+      }
+      const int64_t count = kBytes / of.item;
+      Begin(std::string("sum of all ") + of.name);
+      for (const uint64_t blocks : {132u, 264u, 512u}) {
+        ReduceTuning tuning;
+        tuning.blocks = blocks;
+        Reduce(std::string("reduce_") + of.name,
+               std::to_string(blocks) + " blocks",
+               Copy({Block(2), of.sum, {1}, {}}),
+               Copy({Block(0), of.dtype, {count}, {}}), 1, tuning);
+      }
+      End();
+    }
+  }
+
+  void Read() {
+    Begin("read");
+    const CUdeviceptr from = blocks_[0], out = blocks_[2];
+    const uint64_t words = kBytes / 16;
+    for (const unsigned blocks : {264u, 528u, 1056u, 2112u, 16384u}) {
+      const void* arguments[] = {&from, &words, &out};
+      Try("read", kBytes, blocks, arguments, std::to_string(blocks));
+    }
+    End();
+  }
+
+ private:
+  void* Block(int i) const { return reinterpret_cast<void*>(blocks_[i]); }
+
+  static FastApply Choose(uint32_t op, const Tensor& out,
+                          const std::vector<Tensor>& inputs) {
+    FastApply fast;
+    devrt::gpu::ApplyArgs args;
+    uint32_t kernel = 0;
+    (void)devrt::gpu::PackApply(op, out, inputs, &fast, &args, &kernel);
+    return fast;
+  }
+
+  CUfunction Find(const std::string& name) const {
+    CUfunction function = nullptr;
+    (void)DRIVER(cuModuleGetFunction)(&function, module_, name.c_str());
+    return function;
+  }
+
+  void Begin(const std::string& group) {
+    std::printf("%s\n", group.c_str());
+    best_ = 0;
+  }
+  void End() {
+    std::printf("  best: %s, %.0f GB/s\n", best_name_.c_str(), best_ * 1e-9);
+    std::fflush(stdout);
+  }
+  void Report(const std::string& name, double bytes, double seconds) {
+    const double rate = bytes / seconds;
+    std::printf("  %-40s %8.1f us %7.0f GB/s %5.1f %%\n", name.c_str(),
+                seconds * 1e6, rate * 1e-9, 100 * rate / copy_);
+    if (rate <= best_) return;
+    best_ = rate;
+    best_name_ = name;
+  }
+
+  void Launch(CUfunction function, unsigned blocks, unsigned threads,
+              void** arguments) const {
+    static const auto launch = DRIVER(cuLaunchKernel);
+    Raw(launch(function, blocks, 1, 1, threads, 1, 1, 0, stream_, arguments,
+               nullptr));
+  }
+
+  void Try(const std::string& name, double bytes, unsigned blocks,
+           const void* const* arguments, const std::string& more) {
+    const CUfunction function = Find(name);
+    if (function == nullptr) return;
+    Report(name + (more.empty() ? "" : ", " + more), bytes, timer_.Median([&] {
+      Launch(function, blocks, kThreads, const_cast<void**>(arguments));
+    }));
+  }
+  void Try(const std::string& name, double bytes, unsigned blocks,
+           const void* argument) {
+    Try(name, bytes, blocks, &argument, "");
+  }
+
+  void Reduce(const std::string& name, const std::string& more,
+              const Tensor& out, const Tensor& in, uint32_t axes,
+              const ReduceTuning& tuning) {
+    const CUfunction function = Find(name), claim = Find("claim");
+    if (function == nullptr) return;
+    ReduceArgs args;
+    const unsigned blocks =
+        devrt::gpu::PackReduce(DEVRT_REDUCE_SUM, out, in, axes, &args, tuning);
+    args.ticket = 7;
+    void* arguments[] = {&args};
+    void* ticket[] = {&args.ticket};
+    Report(name + ", " + more + ", parts " + std::to_string(args.parts), kBytes,
+           timer_.Median([&] {
+             if (args.parts > 1) Launch(claim, 1, 1, ticket);
+             Launch(function, blocks, kThreads, arguments);
+           }));
+  }
+
+  void Columns(const std::string& name, uint32_t dtype, uint32_t sum,
+               int64_t rows, int64_t columns) {
+    Begin("sum over columns of " + name + ", " + std::to_string(columns) +
+          " wide");
+    for (const int deep : {2, 4, 8}) {
+      for (const uint64_t across : {4u, 8u, 16u, 32u}) {
+        for (const uint64_t blocks : {264u, 528u, 1056u}) {
+          ReduceTuning tuning;
+          tuning.across = across;
+          tuning.columns_blocks = blocks;
+          Reduce("columns_" + name + "_" + std::to_string(deep),
+                 "across " + std::to_string(across) + ", blocks " +
+                     std::to_string(blocks),
+                 Copy({Block(2), sum, {1, columns}, {}}),
+                 Copy({Block(0), dtype, {rows, columns}, {}}), 1, tuning);
+        }
+      }
+    }
+    End();
+  }
+
+  const CUstream stream_;
+  const Timer& timer_;
+  const CUdeviceptr* const blocks_;
+  const double copy_;
+  CUmodule module_ = nullptr;
+  double best_ = 0;
+  std::string best_name_;
+};
+
+}  // namespace
+
+void RunVariants(const char* path, CUstream stream, const Timer& timer,
+                 const CUdeviceptr* blocks, double copy_rate) {
+  Variants variants(path, stream, timer, blocks, copy_rate);
+  variants.Read();
+  variants.Rows();
+  variants.Casts();
+  variants.Tiles();
+  variants.Reductions();
+}
+
+}  // namespace bench
