@@ -20,13 +20,6 @@ namespace {
 
 Dims ToDims(DimSpan dims) { return Dims(dims.begin(), dims.end()); }
 
-// A staging array of that dtype, dense, in the order of like's axes.
-absl::StatusOr<Array> StagingLike(Device device, const Array& like, DType dtype,
-                                  CallSite site) {
-  return NewStaging(device, like.shape(), StridesLike(like, dtype.size()),
-                    dtype, site);
-}
-
 // Where the device cannot write what lies apart: a copy for each piece that
 // does not.  `packed` is dense, in the order of dst's axes.
 absl::Status CopyPieces(StreamRef stream, const Array& dst, const Array& packed,
@@ -81,7 +74,7 @@ absl::Status CopyHostToDevice(const CopyJob& job) {
   if (!kernels || (!dense && to_block)) {
     DEVRT_ASSIGN_OR_RETURN(
         const Array packed,
-        StagingLike(device, job.dst, job.dst.dtype(), job.site));
+        NewStaging(device, job.dst, job.dst.dtype(), job.site));
     DEVRT_RETURN_IF_ERROR(ConvertOnHost(packed, job.src, job.site));
     if (!to_block) {
       return CopyPieces(stream, job.dst, packed, true, job.site);
@@ -93,15 +86,12 @@ absl::Status CopyHostToDevice(const CopyJob& job) {
   Array packed = once;
   if (!dense) {
     DEVRT_ASSIGN_OR_RETURN(packed,
-                           StagingLike(device, once, once.dtype(), job.site));
+                           NewStaging(device, once, once.dtype(), job.site));
     DEVRT_RETURN_IF_ERROR(ConvertOnHost(packed, once, job.site));
     IsDense(packed, &begin);
   }
-  const int64_t extent = packed.size();
-  DEVRT_ASSIGN_OR_RETURN(
-      const Array block,
-      NewOn(stream, {&extent, 1}, {static_cast<int64_t>(packed.item_size())},
-            packed.dtype(), job.site));
+  DEVRT_ASSIGN_OR_RETURN(const Array block,
+                         NewBlockOn(stream, packed.nbytes(), job.site));
   DEVRT_RETURN_IF_ERROR(CopyBlock(stream, block,
                                   static_cast<char*>(block.data()), packed,
                                   begin, packed.nbytes(), false, job.site));
@@ -127,13 +117,12 @@ absl::Status CopyDeviceToHost(const CopyJob& job) {
     // All bytes from the first element to the last, whatever lies between.
     const Array once = WithoutRepeats(job.src);
     const ByteSpan span = SpanOf(once);
-    const int64_t extent = span.hi - span.lo;
-    DEVRT_ASSIGN_OR_RETURN(const Array raw, NewStaging(device, {&extent, 1},
-                                                       {1}, kUInt8, job.site));
+    const uint64_t extent = static_cast<uint64_t>(span.hi - span.lo);
+    DEVRT_ASSIGN_OR_RETURN(const Array raw,
+                           NewStagingBlock(device, extent, job.site));
     const char* const begin = static_cast<char*>(once.data()) + span.lo;
     DEVRT_RETURN_IF_ERROR(CopyBlock(stream, raw, static_cast<char*>(raw.data()),
-                                    once, begin, static_cast<uint64_t>(extent),
-                                    true, job.site));
+                                    once, begin, extent, true, job.site));
     const Array elements(
         raw.storage(), static_cast<char*>(raw.data()) - span.lo,
         ToDims(once.shape()), ToDims(once.strides()), once.dtype());
@@ -143,9 +132,7 @@ absl::Status CopyDeviceToHost(const CopyJob& job) {
   }
   if (IsDense(job.dst, &target)) {
     DEVRT_ASSIGN_OR_RETURN(const Array packed,
-                           NewOn(stream, job.dst.shape(),
-                                 StridesLike(job.dst, job.dst.item_size()),
-                                 job.dst.dtype(), job.site));
+                           NewOn(stream, job.dst, job.dst.dtype(), job.site));
     DEVRT_RETURN_IF_ERROR(CopyByKernel(stream, packed, job.src, job.site));
     const CopyLayout layout = LayoutOf(job.dst, packed);
     return CopyBlock(stream, job.dst, layout.dst, packed, layout.src,
@@ -154,7 +141,7 @@ absl::Status CopyDeviceToHost(const CopyJob& job) {
   // The host has to spread it out, and so waits.
   const Array once = WithoutRepeats(job.src);
   DEVRT_ASSIGN_OR_RETURN(const Array arrived,
-                         StagingLike(device, once, job.dst.dtype(), job.site));
+                         NewStaging(device, once, job.dst.dtype(), job.site));
   DEVRT_RETURN_IF_ERROR(
       CopyDeviceToHost({arrived, once, stream, false, job.site}));
   DEVRT_ASSIGN_OR_RETURN(const Array repeated,

@@ -32,16 +32,6 @@ absl::Status CopyAsBlock(StreamRef stream, const Array& dst, const Array& src,
                    site);
 }
 
-absl::StatusOr<Array> NewHost(const Array& like, DType dtype, CallSite site) {
-  DEVRT_ASSIGN_OR_RETURN(const uint64_t bytes, CountBytes(like.shape(), dtype));
-  DEVRT_ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage,
-                         Storage::Allocate(Place::Host(), bytes, site));
-  char* const data = static_cast<char*>(storage->base());
-  return Array(std::move(storage), data,
-               Dims(like.shape().begin(), like.shape().end()),
-               StridesLike(like, dtype.size()), dtype);
-}
-
 bool IsNarrower(DType a, DType b) { return a.size() < b.size(); }
 
 }  // namespace
@@ -79,10 +69,8 @@ absl::Status CopyWithinDevice(const CopyJob& job) {
   const StreamRef stream = job.StreamOf(job.dst.place());
   if (MayOverlap(job.dst, job.src)) {
     const Array once = WithoutRepeats(job.src);
-    DEVRT_ASSIGN_OR_RETURN(
-        const Array copy,
-        NewOn(stream, once.shape(), StridesLike(once, once.item_size()),
-              once.dtype(), job.site));
+    DEVRT_ASSIGN_OR_RETURN(const Array copy,
+                           NewOn(stream, once, once.dtype(), job.site));
     DEVRT_RETURN_IF_ERROR(
         CopyWithinDevice({copy, once, stream, job.non_blocking, job.site}));
     DEVRT_ASSIGN_OR_RETURN(const Array repeated,
@@ -160,9 +148,7 @@ absl::Status CopyBetweenPeers(const CopyJob& job) {
     // In the target's order of axes it may be one block for it, too.
     const bool whole = once.size() == job.dst.size();
     DEVRT_ASSIGN_OR_RETURN(
-        packed, NewOn(stream, once.shape(),
-                      StridesLike(whole ? job.dst : once, dtype.size()), dtype,
-                      job.site));
+        packed, NewOn(stream, whole ? job.dst : once, dtype, job.site));
     DEVRT_RETURN_IF_ERROR(CopyByKernel(stream, packed, once, job.site));
     if (whole && IsBlockCopy(job.dst, packed)) {
       const CopyLayout layout = LayoutOf(job.dst, packed);
@@ -171,11 +157,8 @@ absl::Status CopyBetweenPeers(const CopyJob& job) {
     IsDense(packed, &begin);
   }
   const StreamRef stream = job.StreamOf(job.dst.place());
-  const int64_t extent = packed.size();
-  DEVRT_ASSIGN_OR_RETURN(
-      const Array block,
-      NewOn(stream, {&extent, 1}, {static_cast<int64_t>(dtype.size())}, dtype,
-            job.site));
+  DEVRT_ASSIGN_OR_RETURN(const Array block,
+                         NewBlockOn(stream, packed.nbytes(), job.site));
   char* const arrived = static_cast<char*>(block.data());
   DEVRT_RETURN_IF_ERROR(CopyPeerBlock(job, block, arrived, packed, begin));
   DEVRT_ASSIGN_OR_RETURN(

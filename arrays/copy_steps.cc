@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "devrt/arrays/internal/copy_layout.h"
 #include "devrt/arrays/internal/copy_routes.h"
 #include "devrt/arrays/internal/geometry.h"
 #include "devrt/arrays/internal/host_copy.h"
@@ -22,11 +23,17 @@ namespace devrt::internal {
 
 namespace {
 
-Array Over(std::shared_ptr<Storage> storage, DimSpan shape, Dims strides,
-           DType dtype) {
+Array BytesOver(std::shared_ptr<Storage> storage) {
   char* const data = static_cast<char*>(storage->base());
-  return Array(std::move(storage), data, Dims(shape.begin(), shape.end()),
-               std::move(strides), dtype);
+  const int64_t bytes = static_cast<int64_t>(storage->bytes());
+  return Array(std::move(storage), data, {bytes}, {1}, kUInt8);
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> NewStagingStorage(Device device,
+                                                           uint64_t bytes,
+                                                           CallSite site) {
+  auto storage = Storage::Allocate(Place::Pinned(device), bytes, site);
+  return storage.ok() ? storage : Storage::Allocate(Place::Host(), bytes, site);
 }
 
 // Whether copies of the backend reach it without the host's help.
@@ -66,22 +73,41 @@ StreamRef CopyJob::StreamOf(const Place& place) const {
   return CurrentStreamOf(place);
 }
 
-absl::StatusOr<Array> NewOn(StreamRef stream, DimSpan shape, Dims strides,
-                            DType dtype, CallSite site) {
-  DEVRT_ASSIGN_OR_RETURN(const uint64_t bytes, CountBytes(shape, dtype));
+absl::StatusOr<Array> NewOn(StreamRef stream, const Array& like, DType dtype,
+                            CallSite site) {
+  DEVRT_ASSIGN_OR_RETURN(const uint64_t bytes, CountBytes(like.shape(), dtype));
   DEVRT_ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage,
                          Storage::AllocateOn(stream, bytes, site));
-  return Over(std::move(storage), shape, std::move(strides), dtype);
+  return DenseOver(std::move(storage), like, dtype);
 }
 
-absl::StatusOr<Array> NewStaging(Device device, DimSpan shape, Dims strides,
-                                 DType dtype, CallSite site) {
-  DEVRT_ASSIGN_OR_RETURN(const uint64_t bytes, CountBytes(shape, dtype));
-  absl::StatusOr<std::shared_ptr<Storage>> storage =
-      Storage::Allocate(Place::Pinned(device), bytes, site);
-  if (!storage.ok()) storage = Storage::Allocate(Place::Host(), bytes, site);
-  DEVRT_RETURN_IF_ERROR(storage.status());
-  return Over(*std::move(storage), shape, std::move(strides), dtype);
+absl::StatusOr<Array> NewStaging(Device device, const Array& like, DType dtype,
+                                 CallSite site) {
+  DEVRT_ASSIGN_OR_RETURN(const uint64_t bytes, CountBytes(like.shape(), dtype));
+  DEVRT_ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage,
+                         NewStagingStorage(device, bytes, site));
+  return DenseOver(std::move(storage), like, dtype);
+}
+
+absl::StatusOr<Array> NewHost(const Array& like, DType dtype, CallSite site) {
+  DEVRT_ASSIGN_OR_RETURN(const uint64_t bytes, CountBytes(like.shape(), dtype));
+  DEVRT_ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage,
+                         Storage::Allocate(Place::Host(), bytes, site));
+  return DenseOver(std::move(storage), like, dtype);
+}
+
+absl::StatusOr<Array> NewBlockOn(StreamRef stream, uint64_t bytes,
+                                 CallSite site) {
+  DEVRT_ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage,
+                         Storage::AllocateOn(stream, bytes, site));
+  return BytesOver(std::move(storage));
+}
+
+absl::StatusOr<Array> NewStagingBlock(Device device, uint64_t bytes,
+                                      CallSite site) {
+  DEVRT_ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage,
+                         NewStagingStorage(device, bytes, site));
+  return BytesOver(std::move(storage));
 }
 
 absl::Status CopyBlock(StreamRef stream, const Array& dst, char* to,

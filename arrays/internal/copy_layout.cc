@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "devrt/arrays/internal/storage.h"
+
 namespace devrt::internal {
 
 namespace {
@@ -78,19 +80,29 @@ Array WithoutRepeats(const Array& array) {
                       Dims(array.strides().begin(), array.strides().end()));
 }
 
-Dims StridesLike(const Array& like, uint64_t item) {
+Array DenseOver(std::shared_ptr<Storage> storage, const Array& like,
+                DType dtype) {
   absl::InlinedVector<size_t, 5> order(static_cast<size_t>(like.ndim()));
   for (size_t k = 0; k < order.size(); ++k) order[k] = k;
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return std::abs(like.strides()[a]) > std::abs(like.strides()[b]);
   });
   Dims strides(order.size());
-  int64_t step = static_cast<int64_t>(item);
+  char* data = static_cast<char*>(storage->base());
+  int64_t step = static_cast<int64_t>(dtype.size());
   for (size_t k = order.size(); k-- > 0;) {
-    strides[order[k]] = step;
-    step *= like.shape()[order[k]];
+    const size_t axis = order[k];
+    const int64_t extent = like.shape()[axis];
+    strides[axis] = step;
+    if (like.strides()[axis] < 0) {
+      strides[axis] = -step;
+      data += step * (extent - 1);
+    }
+    step *= extent;
   }
-  return strides;
+  return Array(std::move(storage), data,
+               Dims(like.shape().begin(), like.shape().end()),
+               std::move(strides), dtype);
 }
 
 }  // namespace devrt::internal

@@ -12,6 +12,7 @@
 #define DEVRT_ARRAYS_INTERNAL_COPY_LAYOUT_H_
 
 #include <cstdint>
+#include <memory>
 
 #include "devrt/arrays/array.h"
 
@@ -42,9 +43,11 @@ bool IsDense(const Array& array, char** begin);
 // Without the axes that repeat one element: stride 0 gets extent 1.
 Array WithoutRepeats(const Array& array);
 
-// A new array's strides for the shape and dtype of `like`, in the order of its
-// axes in memory.
-Dims StridesLike(const Array& like, uint64_t item);
+// An array of the shape of `like` and of `dtype` that fills the beginning of
+// `storage`, in the order and direction of like's axes: a copy between the two
+// is that of a block if `like` is dense and of that dtype.
+Array DenseOver(std::shared_ptr<Storage> storage, const Array& like,
+                DType dtype);
 
 }  // namespace devrt::internal
 

@@ -44,12 +44,18 @@ inline bool IsOnDevice(const Array& array) {
   return kind == MemoryKind::kDevice || kind == MemoryKind::kManaged;
 }
 
-// A new array on the stream's device.
-absl::StatusOr<Array> NewOn(StreamRef stream, DimSpan shape, Dims strides,
-                            DType dtype, CallSite site);
-// Page-locked for the stream's backend, if it has such memory.
-absl::StatusOr<Array> NewStaging(Device device, DimSpan shape, Dims strides,
-                                 DType dtype, CallSite site);
+// New arrays as DenseOver.  On the stream's device:
+absl::StatusOr<Array> NewOn(StreamRef stream, const Array& like, DType dtype,
+                            CallSite site);
+// Page-locked for the backend of `device`, if it has such memory:
+absl::StatusOr<Array> NewStaging(Device device, const Array& like, DType dtype,
+                                 CallSite site);
+absl::StatusOr<Array> NewHost(const Array& like, DType dtype, CallSite site);
+// Bytes.
+absl::StatusOr<Array> NewBlockOn(StreamRef stream, uint64_t bytes,
+                                 CallSite site);
+absl::StatusOr<Array> NewStagingBlock(Device device, uint64_t bytes,
+                                      CallSite site);
 // One block, one stream, one copy.  Waits for it if `wait`, or if one side is
 // plain host memory for the stream's backend.
 absl::Status CopyBlock(StreamRef stream, const Array& dst, char* to,
