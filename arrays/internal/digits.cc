@@ -148,18 +148,21 @@ DecimalText Positional(DType dtype, double value, int precision) {
   return text;
 }
 
-DecimalText Scientific(DType dtype, double value, int precision) {
+DecimalText Scientific(DType dtype, double value, int precision, int least) {
   const double magnitude = std::fabs(value);
   Decimal decimal = Shortest(dtype, magnitude);
-  if (static_cast<int>(decimal.digits.size()) - 1 > precision) {
+  const int shortest = static_cast<int>(decimal.digits.size()) - 1;
+  const int wanted =
+      std::clamp(shortest, std::min(least, precision), precision);
+  if (wanted != shortest) {
     decimal = ParseScientific(
-        ToChars(magnitude, std::chars_format::scientific, precision));
+        ToChars(magnitude, std::chars_format::scientific, wanted));
   }
   DecimalText text;
   text.whole = SignOf(value) + decimal.digits.substr(0, 1);
   text.fraction = decimal.digits.substr(1);
   text.exponent = ExponentText(decimal.exponent);
-  TrimZeros(&text.fraction);
+  TrimZeros(&text.fraction, static_cast<size_t>(least));
   return text;
 }
 

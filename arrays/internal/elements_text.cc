@@ -48,7 +48,9 @@ bool NeedsExponent(DType dtype, const Values& values) {
     least = std::min(least, magnitude);
   }
   if (most == 0) return false;
-  return most >= Rounded(dtype, 1e8) || least < Rounded(dtype, 1e-4) ||
+  // As many digits before the point as the dtype is sure to keep.
+  const double large = dtype == kFloat64 ? 1e8 : dtype == kFloat32 ? 1e6 : 1e3;
+  return most >= large || least < Rounded(dtype, 1e-4) ||
          Rounded(dtype, most / least) > 1000;
 }
 
@@ -73,16 +75,13 @@ Widths Measure(const std::vector<DecimalText>& texts) {
 }
 
 std::string Joined(const DecimalText& text, const Widths& widths) {
-  const std::string left =
-      Spaces(widths.whole, text.whole.size()) + text.whole + ".";
-  const size_t missing = widths.fraction - text.fraction.size();
-  if (widths.exponent == 0) {
-    return left + text.fraction + std::string(missing, ' ');
-  }
+  std::string joined = absl::StrCat(
+      Spaces(widths.whole, text.whole.size()), text.whole, ".", text.fraction,
+      Spaces(widths.fraction, text.fraction.size()));
+  if (widths.exponent == 0) return joined;
   const size_t zeros = widths.exponent - text.exponent.size();
-  return absl::StrCat(left, text.fraction, std::string(missing, '0'), "e",
-                      text.exponent.substr(0, 1), std::string(zeros, '0'),
-                      text.exponent.substr(1));
+  return absl::StrCat(joined, "e", text.exponent.substr(0, 1),
+                      std::string(zeros, '0'), text.exponent.substr(1));
 }
 
 std::string NotFinite(double value, bool plus) {
@@ -90,22 +89,42 @@ std::string NotFinite(double value, bool plus) {
   return value < 0 ? "-inf" : plus ? "+inf" : "inf";
 }
 
-// `plus`: every number has a sign.
-Words FloatWords(DType dtype, const Values& values, int precision, bool plus) {
+// The finite ones in pieces; in scientific notation all have the digits of the
+// longest one.
+std::vector<DecimalText> FloatTexts(DType dtype, const Values& values,
+                                    int precision) {
   const bool scientific = NeedsExponent(dtype, values);
   std::vector<DecimalText> texts(values.size());
-  size_t special = 0;  // the width of "nan", "inf" and "-inf"
+  size_t longest = 0;
   for (size_t i = 0; i < values.size(); ++i) {
-    const double value = values[i];
-    if (!std::isfinite(value)) {
-      // If there is one, room is kept for "inf"; a NaN's sign has none.
-      const bool sign = plus || (std::isinf(value) && value < 0);
-      special = std::max<size_t>(special, sign ? 4 : 3);
+    if (!std::isfinite(values[i])) continue;
+    texts[i] = scientific ? Scientific(dtype, values[i], precision)
+                          : Positional(dtype, values[i], precision);
+    longest = std::max(longest, texts[i].fraction.size());
+  }
+  for (size_t i = 0; scientific && i < values.size(); ++i) {
+    if (!std::isfinite(values[i]) || texts[i].fraction.size() == longest) {
       continue;
     }
-    texts[i] = scientific ? Scientific(dtype, value, precision)
-                          : Positional(dtype, value, precision);
-    if (plus && !std::signbit(value)) texts[i].whole.insert(0, "+");
+    const int digits = static_cast<int>(longest);
+    texts[i] = Scientific(dtype, values[i], digits, digits);
+  }
+  return texts;
+}
+
+// `plus`: every number has a sign.
+Words FloatWords(DType dtype, const Values& values, int precision, bool plus) {
+  // The float8 dtypes have so few digits that all are shown.
+  if (dtype.kind() == DTypeKind::kFloat8) dtype = kFloat32;
+  std::vector<DecimalText> texts = FloatTexts(dtype, values, precision);
+  size_t special = 0;  // the width of "nan", "inf" and "-inf"
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (std::isfinite(values[i])) {
+      if (plus && !std::signbit(values[i])) texts[i].whole.insert(0, "+");
+      continue;
+    }
+    const bool sign = plus || (std::isinf(values[i]) && values[i] < 0);
+    special = std::max<size_t>(special, sign ? 4 : 3);
   }
   Widths widths = Measure(texts);
   const size_t right = widths.right() + 1;  // with the point
