@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The host's side of arrays: views, and new arrays from a warm cache.
+
+#include <benchmark/benchmark.h>
+
+#include "bench/bench_support.h"
+#include "devrt/devrt.h"
+
+namespace {
+
+using bench::BenchDevice;
+using bench::Value;
+using devrt::Array;
+
+Array Matrix() {
+  return Value(Array::Empty({64, 32}, devrt::kFloat32, BenchDevice()));
+}
+
+void ViewSlice(benchmark::State& state) {
+  const Array x = Matrix();
+  for (auto _ : state) {
+    Array view = Value(x.SliceAxis(0, {8, 40, 2}));
+    benchmark::DoNotOptimize(view);
+  }
+}
+BENCHMARK(ViewSlice);
+
+void ViewIndex(benchmark::State& state) {
+  const Array x = Matrix();
+  for (auto _ : state) {
+    Array view = Value(x.Index(0, 7));
+    benchmark::DoNotOptimize(view);
+  }
+}
+BENCHMARK(ViewIndex);
+
+void ViewTranspose(benchmark::State& state) {
+  const Array x = Matrix();
+  for (auto _ : state) {
+    Array view = x.Transpose();
+    benchmark::DoNotOptimize(view);
+  }
+}
+BENCHMARK(ViewTranspose);
+
+void ViewReshape(benchmark::State& state) {
+  const Array x = Matrix();
+  for (auto _ : state) {
+    Array view = Value(x.Reshape({2, 1024}));
+    benchmark::DoNotOptimize(view);
+  }
+}
+BENCHMARK(ViewReshape);
+
+// Of columns of a matrix: its strides have to be found.
+void ViewReshapeStrided(benchmark::State& state) {
+  const Array x = Value(Matrix().SliceAxis(1, {0, 16, 1}));
+  for (auto _ : state) {
+    Array view = Value(x.Reshape({8, 8, 16}));
+    benchmark::DoNotOptimize(view);
+  }
+}
+BENCHMARK(ViewReshapeStrided);
+
+void ViewBroadcast(benchmark::State& state) {
+  const Array x = Matrix();
+  for (auto _ : state) {
+    Array view = Value(x.BroadcastTo({8, 64, 32}));
+    benchmark::DoNotOptimize(view);
+  }
+}
+BENCHMARK(ViewBroadcast);
+
+void EmptyCached(benchmark::State& state) {
+  const devrt::Place place = BenchDevice();
+  const int64_t shape[] = {64, 32};
+  for (auto _ : state) {
+    Array x = Value(Array::Empty(shape, devrt::kFloat32, place));
+    benchmark::DoNotOptimize(x);
+  }
+}
+BENCHMARK(EmptyCached);
+
+void EmptyOnTheCurrentDevice(benchmark::State& state) {
+  BenchDevice();
+  const int64_t shape[] = {64, 32};
+  for (auto _ : state) {
+    Array x = Value(Array::Empty(shape, devrt::kFloat32));
+    benchmark::DoNotOptimize(x);
+  }
+}
+BENCHMARK(EmptyOnTheCurrentDevice);
+
+void OverMemoryOfTheHost(benchmark::State& state) {
+  float values[16] = {};
+  BenchDevice();
+  const int64_t shape[] = {16};
+  for (auto _ : state) {
+    Array x = Value(Array::FromPointer(values, shape, devrt::kFloat32));
+    benchmark::DoNotOptimize(x);
+  }
+}
+BENCHMARK(OverMemoryOfTheHost);
+
+}  // namespace
