@@ -114,10 +114,6 @@ absl::StatusOr<uint64_t> CountBytes(DimSpan shape, DType dtype) {
 
 int64_t CountElements(DimSpan shape) {
   int64_t count = 1;
-  // An extent of 0 first, or the product of the others might overflow.
-  for (const int64_t extent : shape) {
-    if (extent == 0) return 0;
-  }
   for (const int64_t extent : shape) count *= extent;
   return count;
 }

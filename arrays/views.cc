@@ -226,15 +226,20 @@ absl::StatusOr<Array> Array::Permute(absl::Span<const int> axes) const {
 
 absl::StatusOr<Array> Array::Reshape(DimSpan shape) const {
   DEVRT_ASSIGN_OR_RETURN(Dims resolved, ResolveShape(shape, size_));
-  DEVRT_RETURN_IF_ERROR(internal::CountBytes(resolved, dtype_).status());
-  if (internal::CountElements(resolved) != size_) {
+  DEVRT_ASSIGN_OR_RETURN(const uint64_t bytes,
+                         internal::CountBytes(resolved, dtype_));
+  if (bytes != nbytes()) {
     return absl::InvalidArgumentError(
         absl::StrCat("shape ", ShapeText(shape_), " of ", size_,
                      " elements cannot be reshaped to ", ShapeText(shape),
-                     " of ", internal::CountElements(resolved)));
+                     " of ", bytes / item_size()));
   }
-  Dims strides = internal::ContiguousStrides(resolved, item_size());
-  if (!IsContiguous() && !StridesWithoutCopy(*this, resolved, &strides)) {
+  if (IsContiguous()) {
+    Dims strides = internal::ContiguousStrides(resolved, item_size());
+    return ViewOf(data_, std::move(resolved), std::move(strides));
+  }
+  Dims strides(resolved.size());
+  if (!StridesWithoutCopy(*this, resolved, &strides)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "shape ", ShapeText(shape_), " with strides ", ShapeText(strides_),
         " (bytes) cannot be seen as ", ShapeText(shape),
