@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Views.  An array without elements may have any strides, so nothing is
-// computed with them there that could overflow.
+// computed with them there that could overflow.  A view is made where it is
+// returned: moving one takes longer than all the rest.
 
 #include <algorithm>
 #include <cstdint>
@@ -63,13 +64,14 @@ absl::Status NoSqueeze(const Array& array, int axis) {
       array.shape()[axis], ": only axes of extent 1 can be squeezed"));
 }
 
-// `shape` with its -1, if it has one, replaced by what is left over of `size`.
-absl::StatusOr<Dims> ResolveShape(DimSpan shape, int64_t size) {
-  Dims resolved(shape.begin(), shape.end());
+// `*resolved` := `shape` with its -1, if it has one, replaced by what is left
+// over of `size`.
+absl::Status ResolveShape(DimSpan shape, int64_t size, Dims* resolved) {
+  resolved->assign(shape.begin(), shape.end());
   int64_t* open = nullptr;
   int64_t known = 1;
   bool overflow = false;
-  for (int64_t& extent : resolved) {
+  for (int64_t& extent : *resolved) {
     if (extent != -1) {
       overflow |= __builtin_mul_overflow(known, extent, &known);
     } else if (open == nullptr) {
@@ -79,14 +81,14 @@ absl::StatusOr<Dims> ResolveShape(DimSpan shape, int64_t size) {
           "shape ", ShapeText(shape), " has -1 twice: one extent can be open"));
     }
   }
-  if (open == nullptr) return resolved;
+  if (open == nullptr) return absl::OkStatus();
   if (overflow || known <= 0 || size % known != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("no extent for the -1 of shape ", ShapeText(shape),
                      " makes it hold ", size, " elements"));
   }
   *open = size / known;
-  return resolved;
+  return absl::OkStatus();
 }
 
 // The axes of a view, without those of extent 1.
@@ -168,13 +170,14 @@ absl::StatusOr<Array> Array::SliceAxis(int axis, Slice slice) const {
                      " has a step of 0: steps are positive or negative"));
   }
   const Range range = Resolve(slice, shape_[k]);
-  Array view = *this;
+  absl::StatusOr<Array> made(*this);
+  Array& view = *made;
   view.shape_[k] = range.count;
   // Of fewer elements than two nobody takes a step.
   if (range.count > 1 && size_ != 0) view.strides_[k] *= slice.step;
   view.size_ = internal::CountElements(view.shape_);
   if (view.size_ != 0) view.data_ = Moved(data_, range.begin, strides_[k]);
-  return view;
+  return made;
 }
 
 absl::StatusOr<Array> Array::Index(int axis, int64_t index) const {
@@ -185,14 +188,15 @@ absl::StatusOr<Array> Array::Index(int axis, int64_t index) const {
         absl::StrCat("index ", index, " is out of range for axis ", axis,
                      " of extent ", extent));
   }
-  Array view = *this;
+  absl::StatusOr<Array> made(*this);
+  Array& view = *made;
   view.shape_.erase(view.shape_.begin() + k);
   view.strides_.erase(view.strides_.begin() + k);
   view.size_ = internal::CountElements(view.shape_);
   if (view.size_ != 0) {
     view.data_ = Moved(data_, index < 0 ? index + extent : index, strides_[k]);
   }
-  return view;
+  return made;
 }
 
 Array Array::Transpose() const {
@@ -208,7 +212,8 @@ absl::StatusOr<Array> Array::Permute(absl::Span<const int> axes) const {
         absl::StrCat("axes ", AxesText(axes), " are no permutation of the ",
                      ndim(), " axes of shape ", ShapeText(shape_)));
   }
-  Array view = *this;
+  absl::StatusOr<Array> made(*this);
+  Array& view = *made;
   uint32_t seen = 0;
   for (size_t i = 0; i < axes.size(); ++i) {
     DEVRT_ASSIGN_OR_RETURN(const int k, NormalAxis(axes[i], ndim()));
@@ -221,13 +226,15 @@ absl::StatusOr<Array> Array::Permute(absl::Span<const int> axes) const {
     view.shape_[i] = shape_[k];
     view.strides_[i] = strides_[k];
   }
-  return view;
+  return made;
 }
 
 absl::StatusOr<Array> Array::Reshape(DimSpan shape) const {
-  DEVRT_ASSIGN_OR_RETURN(Dims resolved, ResolveShape(shape, size_));
+  absl::StatusOr<Array> made(*this);
+  Array& view = *made;
+  DEVRT_RETURN_IF_ERROR(ResolveShape(shape, size_, &view.shape_));
   DEVRT_ASSIGN_OR_RETURN(const uint64_t bytes,
-                         internal::CountBytes(resolved, dtype_));
+                         internal::CountBytes(view.shape_, dtype_));
   if (bytes != nbytes()) {
     return absl::InvalidArgumentError(
         absl::StrCat("shape ", ShapeText(shape_), " of ", size_,
@@ -235,17 +242,17 @@ absl::StatusOr<Array> Array::Reshape(DimSpan shape) const {
                      " of ", bytes / item_size()));
   }
   if (IsContiguous()) {
-    Dims strides = internal::ContiguousStrides(resolved, item_size());
-    return ViewOf(data_, std::move(resolved), std::move(strides));
+    view.strides_ = internal::ContiguousStrides(view.shape_, item_size());
+    return made;
   }
-  Dims strides(resolved.size());
-  if (!StridesWithoutCopy(*this, resolved, &strides)) {
+  view.strides_.resize(view.shape_.size());
+  if (!StridesWithoutCopy(*this, view.shape_, &view.strides_)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "shape ", ShapeText(shape_), " with strides ", ShapeText(strides_),
         " (bytes) cannot be seen as ", ShapeText(shape),
         " without a copy: reshape Contiguous() of it instead"));
   }
-  return ViewOf(data_, std::move(resolved), std::move(strides));
+  return made;
 }
 
 absl::StatusOr<Array> Array::ExpandDims(int axis) const {
@@ -255,23 +262,25 @@ absl::StatusOr<Array> Array::ExpandDims(int axis) const {
                      ": arrays have at most that many"));
   }
   DEVRT_ASSIGN_OR_RETURN(const int k, NormalAxis(axis, ndim() + 1));
-  Array view = *this;
+  absl::StatusOr<Array> made(*this);
+  Array& view = *made;
   int64_t stride = static_cast<int64_t>(item_size());
   if (k < ndim() && __builtin_mul_overflow(shape_[k], strides_[k], &stride)) {
     stride = strides_[k];
   }
   view.shape_.insert(view.shape_.begin() + k, 1);
   view.strides_.insert(view.strides_.begin() + k, stride);
-  return view;
+  return made;
 }
 
 absl::StatusOr<Array> Array::Squeeze(int axis) const {
   DEVRT_ASSIGN_OR_RETURN(const int k, NormalAxis(axis, ndim()));
   if (shape_[k] != 1) return NoSqueeze(*this, k);
-  Array view = *this;
+  absl::StatusOr<Array> made(*this);
+  Array& view = *made;
   view.shape_.erase(view.shape_.begin() + k);
   view.strides_.erase(view.strides_.begin() + k);
-  return view;
+  return made;
 }
 
 Array Array::Squeeze() const {
@@ -280,20 +289,25 @@ Array Array::Squeeze() const {
 }
 
 absl::StatusOr<Array> Array::BroadcastTo(DimSpan shape) const {
-  DEVRT_RETURN_IF_ERROR(internal::CountBytes(shape, dtype_).status());
+  DEVRT_ASSIGN_OR_RETURN(const uint64_t bytes,
+                         internal::CountBytes(shape, dtype_));
   const size_t added = shape.size() - std::min(shape.size(), shape_.size());
   bool fits = shape.size() >= shape_.size();
-  Dims strides(shape.size(), 0);
+  absl::StatusOr<Array> made(*this);
+  Array& view = *made;
+  view.shape_.assign(shape.begin(), shape.end());
+  view.strides_.assign(shape.size(), 0);
   for (size_t k = 0; fits && k < shape_.size(); ++k) {
     fits = shape_[k] == shape[added + k] || shape_[k] == 1;
-    if (shape_[k] == shape[added + k]) strides[added + k] = strides_[k];
+    if (shape_[k] == shape[added + k]) view.strides_[added + k] = strides_[k];
   }
   if (!fits) {
     return absl::InvalidArgumentError(absl::StrCat(
         "shape ", ShapeText(shape_), " does not broadcast to ",
         ShapeText(shape), ": extents are equal or 1, counted from the last"));
   }
-  return ViewOf(data_, Dims(shape.begin(), shape.end()), std::move(strides));
+  view.size_ = static_cast<int64_t>(bytes / item_size());
+  return made;
 }
 
 absl::StatusOr<Array> Array::ViewAs(DType dtype) const {
@@ -303,9 +317,10 @@ absl::StatusOr<Array> Array::ViewAs(DType dtype) const {
                      " bytes and those of ", dtype.name(), " ", dtype.size(),
                      ": they cannot be seen as those; Cast converts"));
   }
-  Array view = *this;
+  absl::StatusOr<Array> made(*this);
+  Array& view = *made;
   view.dtype_ = dtype;
-  return view;
+  return made;
 }
 
 }  // namespace devrt
