@@ -191,7 +191,7 @@ class SvgWriter {
       const double x = X(op.begin_ns);
       const double width = Width(op);
       const double y = Middle(op.row) - kBarHeight / 2;
-      std::string label = std::to_string(op.chunk);
+      std::string label = op.chunk > 0 ? std::to_string(op.chunk) : "";
       if (ShowsNames(op.row)) label = op.name + " " + label;
       out += absl::StrFormat("<g><title>%s</title>", MarkupText(Tip(op)));
       out += Box(x, y, width, kBarHeight,
@@ -209,16 +209,15 @@ class SvgWriter {
   }
 
   std::string Tip(const TimelineOp& op) const {
-    std::string tip =
-        absl::StrFormat("%s, chunk %d: %s to %s, %s", op.name, op.chunk,
-                        FormatTime(op.begin_ns), FormatTime(op.end_ns),
-                        FormatTime(op.end_ns - op.begin_ns));
+    std::string tip = absl::StrFormat(
+        "%s, %s %d: %s to %s, %s", op.name, timeline_.unit, op.chunk,
+        FormatTime(op.begin_ns), FormatTime(op.end_ns),
+        FormatTime(op.end_ns - op.begin_ns));
     if (op.bytes > 0) tip += ", " + FormatBytes(op.bytes);
     for (size_t i = 0; i < op.waits.size(); ++i) {
       const TimelineOp& other = timeline_.ops[op.waits[i]];
-      tip +=
-          absl::StrFormat("%s %s of chunk %d", i == 0 ? "; waits for" : " and",
-                          other.name, other.chunk);
+      tip += absl::StrFormat("%s %s of %s %d", i == 0 ? "; waits for" : " and",
+                             other.name, timeline_.unit, other.chunk);
     }
     return tip;
   }
@@ -255,9 +254,10 @@ class SvgWriter {
   std::string Foot() const {
     return Words(kMargin, height_ - 20,
                  absl::StrFormat("font-size=\"12\" fill=\"%s\"", kFaint),
-                 "Each line is a stream; the numbers are chunks of the data. "
-                 "Operations of one stream run one after another; streams run "
-                 "side by side unless an event makes one wait (the arrows).");
+                 "Each line is a stream; the numbers are " + timeline_.unit +
+                     "s. Operations of one stream run one after another; "
+                     "streams run side by side unless an event makes one wait "
+                     "(the arrows).");
   }
 
   const Timeline& timeline_;

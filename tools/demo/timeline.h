@@ -46,7 +46,7 @@ struct TimelineOp {
   size_t row = 0;
   OpKind kind = OpKind::kKernel;
   std::string name;       // "scale"
-  int chunk = 0;          // from 1
+  int chunk = 0;          // from 1; 0: not part of one
   uint64_t bytes = 0;     // moved or worked on
   uint64_t begin_ns = 0;  // 0 is the beginning of the first operation
   uint64_t end_ns = 0;
@@ -56,7 +56,8 @@ struct TimelineOp {
 
 struct Timeline {
   std::string title;
-  std::string clock;  // whose time it is, in words
+  std::string clock;           // whose time it is, in words
+  std::string unit = "chunk";  // what the operations' numbers count
   std::vector<TimelineRow> rows;
   std::vector<TimelineOp> ops;  // in order of submission
 
