@@ -89,12 +89,12 @@ StorageEnd::StorageEnd(Storage* storage)
 
 bool StorageEnd::IsNeeded() const {
   return source_ == Storage::Source::kDevice ||
-         source_ == Storage::Source::kPinned || owner_ != nullptr ||
+         source_ == Storage::Source::kPinned || HasOwner() ||
          (source_ == Storage::Source::kBorrowed && home_.has_value());
 }
 
 void StorageEnd::Leak() {
-  if (owner_ == nullptr) return;
+  if (!HasOwner()) return;
   // Plain memory has no uses, and its owner is no matter of a device.
   if (uses_.empty() && open_.empty()) return;
   [[maybe_unused]] auto* const leaked =
@@ -221,7 +221,7 @@ void StorageEnd::DropOwner() {
   if (home_.has_value() && CheckStream(*home_, "the end of an array").ok()) {
     OrderAfterUses(*home_);
   }
-  if (owner_ == nullptr) return;
+  if (!HasOwner()) return;
   RecordCheckpoints(nullptr);
   Keep([owner = std::move(owner_)]() mutable { owner.reset(); });
 }

@@ -39,6 +39,8 @@ class StorageEnd {
   static void CountLive(int64_t change);
 
  private:
+  // One without a pointer has a deleter all the same.
+  bool HasOwner() const { return owner_.use_count() != 0; }
   // Open uses end now; those that are complete, and captured ones, count no
   // more.
   void CloseUses();

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Programs whose result shows whether the array layer joins what it has to: in
+// some schedule a join that is left out gives another value.
+
+#ifndef DEVRT_TESTS_ARRAYS_ORDER_LITMUS_H_
+#define DEVRT_TESTS_ARRAYS_ORDER_LITMUS_H_
+
+#include <vector>
+
+namespace devrt::testing {
+
+struct Litmus {
+  const char* name;
+  // Whether the result was right.  Leaves nothing pending.
+  bool (*run)();
+};
+
+// All there are.
+const std::vector<Litmus>& AllLitmus();
+
+}  // namespace devrt::testing
+
+#endif  // DEVRT_TESTS_ARRAYS_ORDER_LITMUS_H_

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// For each join of the array layer a copy of it without that join, and the
+// program that shows it.  This program has the array layer's ordering and
+// copies compiled with DEVRT_ARRAYS_MUTANTS.
+
+#include "devrt/arrays/internal/mutants.h"
+
+#include <string>
+
+#include "tests/arrays/order/arrays_fixture.h"
+#include "tests/arrays/order/litmus.h"
+
+namespace devrt::internal {
+Mutant g_mutant = Mutant::kNone;
+}  // namespace devrt::internal
+
+namespace devrt::testing {
+namespace {
+
+using internal::Mutant;
+
+struct Kill {
+  const char* mutant;
+  Mutant value;
+  const char* program;
+};
+
+constexpr Kill kKills[] = {
+    {"ReadIgnoresWrites", Mutant::kReadIgnoresWrites, "ReadAfterWrite"},
+    {"ReadIgnoresWrites", Mutant::kReadIgnoresWrites, "KernelReadsAfterWrite"},
+    {"ReadIgnoresWrites", Mutant::kReadIgnoresWrites, "NotedUseIsJoined"},
+    {"ReadIgnoresWrites", Mutant::kReadIgnoresWrites, "EndedStreamIsJoined"},
+    {"WriteIgnoresWrites", Mutant::kWriteIgnoresWrites, "WriteAfterWrite"},
+    {"WriteIgnoresReads", Mutant::kWriteIgnoresReads, "WriteAfterRead"},
+    {"WriteIgnoresReads", Mutant::kWriteIgnoresReads, "PeerCopyJoinsBothSides"},
+    {"ReadsAreForgotten", Mutant::kReadsAreForgotten, "WriteAfterRead"},
+    {"ReadsAreForgotten", Mutant::kReadsAreForgotten,
+     "HostWritesPinnedAfterRead"},
+    {"WritesAreForgotten", Mutant::kWritesAreForgotten, "ReadAfterWrite"},
+    {"WritesAreForgotten", Mutant::kWritesAreForgotten, "OrderBeforeIsOrder"},
+    {"AllocationIsNoUse", Mutant::kAllocationIsNoUse,
+     "AllocationComesAfterItsStream"},
+    {"ImportIsNoUse", Mutant::kImportIsNoUse, "ImportComesAfterItsStream"},
+    {"UsesEndWithTheStorage", Mutant::kUsesEndWithTheStorage,
+     "MemoryOutlivesItsUses"},
+    {"UsesEndWithTheStorage", Mutant::kUsesEndWithTheStorage,
+     "PinnedMemoryOutlivesItsUses"},
+    {"OwnerGoesAtOnce", Mutant::kOwnerGoesAtOnce, "OwnerOutlivesItsUses"},
+    {"HostDoesNotWait", Mutant::kHostDoesNotWait, "HostReadsPinnedAfterWrite"},
+    {"HostDoesNotWait", Mutant::kHostDoesNotWait, "HostWritesPinnedAfterRead"},
+    {"PeerCopyIgnoresTarget", Mutant::kPeerCopyIgnoresTarget,
+     "PeerCopyComesAfterTheTarget"},
+    {"PeerCopyIsNotAwaited", Mutant::kPeerCopyIsNotAwaited,
+     "PeerCopyComesBeforeTheTarget"},
+    {"CopyReturnsEarly", Mutant::kCopyReturnsEarly, "CopyToHostHasArrived"},
+};
+
+class ArrayMutants : public ArraysTest {};
+
+// Whether the program is wrong in some schedule.
+bool IsCaught(const Kill& kill) {
+  const Litmus* program = nullptr;
+  for (const Litmus& litmus : AllLitmus()) {
+    if (std::string(litmus.name) == kill.program) program = &litmus;
+  }
+  if (program == nullptr) return false;
+  bool caught = false;
+  internal::g_mutant = kill.value;
+  for (const char* schedule : {"hw", "alap", "lifo", "asap", "random,seed=1",
+                               "random,seed=2", "random,seed=3"}) {
+    MtiaTest::Reset(std::string("strategy=") + schedule);
+    caught = !program->run();
+    for (int i = 0; i < MtiaTest::kDevices; ++i) {
+      Must(MtiaTest::dev(i).Synchronize());
+    }
+    if (caught) break;
+  }
+  internal::g_mutant = Mutant::kNone;
+  return caught;
+}
+
+TEST_F(ArrayMutants, EachIsCaught) {
+  for (const Kill& kill : kKills) {
+    EXPECT_TRUE(IsCaught(kill)) << kill.mutant << " by " << kill.program;
+  }
+}
+
+TEST_F(ArrayMutants, NoneIsNone) {
+  for (const Litmus& litmus : AllLitmus()) {
+    EXPECT_TRUE(litmus.run()) << litmus.name;
+  }
+}
+
+}  // namespace
+}  // namespace devrt::testing
