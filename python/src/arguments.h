@@ -19,7 +19,7 @@ struct Parameters {
   size_t required;
   size_t positional;
   size_t count;
-  const char* names[6];
+  const char* names[8];
 };
 
 // Sorts arguments into `values`, borrowed; null where not given.  False with a

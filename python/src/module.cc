@@ -7,6 +7,7 @@
 // Types are in *_type.cc or in a file of their own, functions behind a Bind of
 // bindings.h; something new needs a file and its line below.
 
+#include "python/src/array.h"
 #include "python/src/bindings.h"
 #include "python/src/contexts.h"
 #include "python/src/event.h"
@@ -42,7 +43,7 @@ NB_MODULE(_core, m) {
   PyObject* module = m.ptr();
   if (!AddExceptions(module) || !AddDeviceType(module) ||
       !AddStreamTypes(module) || !AddEventType(module) ||
-      !AddContexts(module) || PyModule_AddFunctions(module, g_functions) != 0) {
+      !AddContexts(module) || !AddArrays(module) || PyModule_AddFunctions(module, g_functions) != 0) {
     ThrowPythonError();
   }
   BindBackends(m);

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The type devrt.Array, and what its files share.
+//
+// An object holds an Array of the library, nothing else: views are new objects
+// over the same memory.  The functions need the GIL; calls of the library that
+// can reach a driver go through WithoutLock.
+
+#ifndef DEVRT_PYTHON_SRC_ARRAY_H_
+#define DEVRT_PYTHON_SRC_ARRAY_H_
+
+#include <optional>
+#include <utility>
+
+#include "devrt/arrays/array.h"
+#include "devrt/arrays/place.h"
+#include "devrt/arrays/scalar.h"
+#include "python/src/device.h"
+#include "python/src/dtype.h"
+#include "python/src/errors.h"
+#include "python/src/gil.h"
+#include "python/src/python.h"
+
+namespace devrt::python {
+
+struct ArrayObject {
+  PyObject_HEAD                   // NOLINT
+      PyObject* weak_references;  // first: see kWeakReferences
+  // What __cuda_array_interface__ named last; null: none that can end.
+  PyObject* exported_stream;
+  int cai_version;  // 0: as the thread and the process have it
+  bool mapped;      // pinned memory that is offered to kernels
+  Array array;
+};
+
+extern PyTypeObject* g_array_type;
+
+// Makes the types and adds them and their functions; false with an exception.
+bool AddArrays(PyObject* module);
+
+inline bool IsArray(PyObject* object) {
+  return Py_TYPE(object) == g_array_type;
+}
+inline ArrayObject* AsArray(PyObject* object) {
+  return reinterpret_cast<ArrayObject*>(object);
+}
+inline const Array& ArrayOf(PyObject* object) { return AsArray(object)->array; }
+
+// A new object; null with an exception.
+PyObject* WrapArray(Array array);
+// The same, or the exception of the status.
+PyObject* WrapArray(absl::StatusOr<Array> array);
+
+// Raises the error of an exchange with another library: what Raise does, but
+// BufferError, CopyRequiredError and AttributeError where those are meant.
+PyObject* RaiseExchange(const absl::Status& status);
+
+// Ends arrays without the GIL: their memory may go back to a driver.
+void DropUnlocked(Array array);
+
+// ---- Arguments --------------------------------------------------------------
+
+// An int or a sequence of ints; false with a TypeError or a ValueError.
+bool ParseShape(PyObject* object, const char* what, Dims* shape);
+PyObject* DimsToTuple(DimSpan dims);
+
+// Where: `device` as of devrt.device, or "cpu", or null and None for the
+// current device; `pinned`: page-locked host memory for that device.
+std::optional<Place> ParsePlace(PyObject* device, bool pinned);
+
+// A Python or NumPy number: 1; something else: 0; -1 with an exception.
+int ToScalar(PyObject* object, Scalar* value);
+// A Python number; null with an exception.
+PyObject* FromScalar(const Scalar& value);
+
+// int or None and null; false with an exception.
+bool ParseOptionalAxis(PyObject* object, std::optional<int>* axis);
+bool ParseAxis(PyObject* object, const char* what, int* axis);
+
+// ---- Other things -----------------------------------------------------------
+
+// Waits for all uses of the memory, where Ctrl-C can end the wait.  False with
+// an exception.
+bool WaitUntilReady(const Array& array);
+
+// What arrays can be made of without a copy: sharing another library's memory,
+// or `fresh` if it had to be copied.  nullopt with an exception.
+struct Source {
+  Array array;
+  bool fresh;
+};
+std::optional<Source> ToSource(PyObject* object);
+
+// A list or tuple of numbers, nested; on the host.  nullopt with an exception.
+std::optional<Array> FromSequence(PyObject* object);
+
+// The memory of an object with the buffer protocol.
+std::optional<Array> FromBuffer(PyObject* object);
+
+// The memory that a dict of __cuda_array_interface__ describes, kept by
+// `owner`.
+std::optional<Array> FromCai(PyObject* description, PyObject* owner);
+
+// An object of the module devrt._numpy, which is imported at the first call:
+// new reference, or null with an exception.
+PyObject* NumpyHelper(const char* name);
+
+// devrt._core, borrowed.
+extern PyObject* g_core_module;
+
+// ---- The parts of the type --------------------------------------------------
+
+// Tables of methods and attributes, each ended by a null name.
+extern PyMethodDef g_array_view_methods[];
+extern PyMethodDef g_array_copy_methods[];
+extern PyMethodDef g_array_order_methods[];
+extern PyMethodDef g_array_reduce_methods[];
+extern PyMethodDef g_array_host_methods[];
+extern PyMethodDef g_array_cai_methods[];
+extern PyGetSetDef g_array_getters[];
+extern PyGetSetDef g_array_host_getters[];
+extern PyGetSetDef g_array_cai_getters[];
+// Slots, ended by a 0.
+extern PyType_Slot g_array_operator_slots[];
+extern PyType_Slot g_array_index_slots[];
+extern PyType_Slot g_array_host_slots[];
+// Functions of the module.
+extern PyMethodDef g_array_create_functions[];
+extern PyMethodDef g_array_from_functions[];
+extern PyMethodDef g_array_operation_functions[];
+extern PyMethodDef g_array_cai_functions[];
+
+}  // namespace devrt::python
+
+#endif  // DEVRT_PYTHON_SRC_ARRAY_H_

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Arguments of functions about arrays, and numbers.
+
+#include <complex>
+#include <cstring>
+
+#include "devrt/arrays/exchange.h"
+#include "python/src/arguments.h"
+#include "python/src/array.h"
+#include "python/src/device.h"
+#include "python/src/wait.h"
+
+namespace devrt::python {
+namespace {
+
+bool Extent(PyObject* object, const char* what, int64_t* value) {
+  if (__builtin_expect(PyLong_CheckExact(object), 1)) {
+    return ToInt64(object, what, value);
+  }
+  if (!PyIndex_Check(object) || PyBool_Check(object)) {
+    PyErr_Format(PyExc_TypeError, "%s must be ints, not %s", what,
+                 TypeName(object));
+    return false;
+  }
+  const Ref index(PyNumber_Index(object));
+  return index && ToInt64(index.get(), what, value);
+}
+
+bool IsNumpyName(const char* name) {
+  return std::strncmp(name, "numpy.", 6) == 0;
+}
+
+// What the scalar's own conversion to a Python number gives.
+Ref ToPythonNumber(PyObject* object) {
+  if (IsNumpyName(TypeName(object))) {
+    return Ref(PyObject_CallMethod(object, "item", nullptr));
+  }
+  return Ref(PyNumber_Float(object));
+}
+
+// Whether it is a scalar of NumPy or ml_dtypes, not an array.
+bool IsForeignScalar(PyObject* object) {
+  const char* name = TypeName(object);
+  if (std::strncmp(name, "ml_dtypes.", 10) == 0) return true;
+  return IsNumpyName(name) && std::strcmp(name, "numpy.ndarray") != 0 &&
+         std::strncmp(name, "numpy.ma", 8) != 0 && PyNumber_Check(object) &&
+         !PySequence_Check(object);
+}
+
+int FromPythonInt(PyObject* object, Scalar* value) {
+  int overflow = 0;
+  const int64_t number = PyLong_AsLongLongAndOverflow(object, &overflow);
+  if (overflow == 0) {
+    if (number == -1 && PyErr_Occurred() != nullptr) return -1;
+    *value = Scalar(number);
+    return 1;
+  }
+  if (overflow > 0) {
+    const uint64_t large = PyLong_AsUnsignedLongLong(object);
+    if (PyErr_Occurred() == nullptr) {
+      *value = Scalar(large);
+      return 1;
+    }
+    PyErr_Clear();
+  }
+  PyErr_SetString(g_exceptions.invalid_argument,
+                  "an int below -2^63 or above 2^64 - 1 fits no dtype");
+  return -1;
+}
+
+}  // namespace
+
+bool ParseShape(PyObject* object, const char* what, Dims* shape) {
+  shape->clear();
+  int64_t extent = 0;
+  if (PyTuple_CheckExact(object)) {
+    const Py_ssize_t count = PyTuple_GET_SIZE(object);
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      if (!Extent(PyTuple_GET_ITEM(object, i), what, &extent)) return false;
+      shape->push_back(extent);
+    }
+    return true;
+  }
+  if (PyIndex_Check(object)) {
+    if (!Extent(object, what, &extent)) return false;
+    shape->push_back(extent);
+    return true;
+  }
+  if (PyUnicode_Check(object) || PyBytes_Check(object) || IsArray(object) ||
+      !PySequence_Check(object)) {
+    PyErr_Format(PyExc_TypeError,
+                 "%s must be an int or a sequence of ints, "
+                 "not %s",
+                 what, TypeName(object));
+    return false;
+  }
+  // A copy, so that the sequence's own code cannot change what is read here.
+  const Ref items(PySequence_Tuple(object));
+  return items && ParseShape(items.get(), what, shape);
+}
+
+PyObject* DimsToTuple(DimSpan dims) {
+  PyObject* tuple = PyTuple_New(static_cast<Py_ssize_t>(dims.size()));
+  if (tuple == nullptr) return nullptr;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    PyObject* item = PyLong_FromLongLong(dims[i]);
+    if (item == nullptr) {
+      Py_DECREF(tuple);
+      return nullptr;
+    }
+    PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), item);
+  }
+  return tuple;
+}
+
+std::optional<Place> ParsePlace(PyObject* device, bool pinned) {
+  if (device != nullptr && PyUnicode_Check(device) &&
+      PyUnicode_CompareWithASCIIString(device, "cpu") == 0) {
+    if (!pinned) return Place::Host();
+    device = nullptr;
+  }
+  DeviceObject* object = ParseDevice(device);
+  if (object == nullptr) return std::nullopt;
+  if (pinned) return Place::Pinned(object->device);
+  return Place(object->device);
+}
+
+int ToScalar(PyObject* object, Scalar* value) {
+  if (PyFloat_CheckExact(object)) {
+    *value = Scalar(PyFloat_AS_DOUBLE(object));
+    return 1;
+  }
+  if (PyBool_Check(object)) {
+    *value = Scalar(object == Py_True);
+    return 1;
+  }
+  if (PyLong_Check(object)) return FromPythonInt(object, value);
+  if (PyFloat_Check(object)) {
+    *value = Scalar(PyFloat_AS_DOUBLE(object));
+    return 1;
+  }
+  if (PyComplex_Check(object)) {
+    const Py_complex number = PyComplex_AsCComplex(object);
+    *value = Scalar(std::complex<double>(number.real, number.imag));
+    return 1;
+  }
+  if (!IsForeignScalar(object)) return 0;
+  const Ref number = ToPythonNumber(object);
+  if (!number) return -1;
+  const bool known = PyFloat_Check(number.get()) ||
+                     PyLong_Check(number.get()) ||
+                     PyComplex_Check(number.get());
+  return known ? ToScalar(number.get(), value) : 0;
+}
+
+PyObject* FromScalar(const Scalar& value) {
+  switch (value.kind()) {
+    case DTypeKind::kBool:
+      return PyBool_FromLong(value.Value<bool>());
+    case DTypeKind::kSigned:
+      return PyLong_FromLongLong(value.Value<int64_t>());
+    case DTypeKind::kUnsigned:
+      return PyLong_FromUnsignedLongLong(value.Value<uint64_t>());
+    case DTypeKind::kComplex: {
+      const auto number = value.Value<std::complex<double>>();
+      return PyComplex_FromDoubles(number.real(), number.imag());
+    }
+    default:
+      return PyFloat_FromDouble(value.Value<double>());
+  }
+}
+
+bool ParseAxis(PyObject* object, const char* what, int* axis) {
+  int64_t value = 0;
+  const bool is_index = PyIndex_Check(object) && !PyBool_Check(object);
+  const Ref index(is_index ? PyNumber_Index(object) : NewRef(object));
+  if (!index || !ToInt64(index.get(), what, &value)) return false;
+  // Beyond any axis, and told so by the library.
+  if (value > INT32_MAX) value = INT32_MAX;
+  if (value < INT32_MIN) value = INT32_MIN;
+  *axis = static_cast<int>(value);
+  return true;
+}
+
+bool ParseOptionalAxis(PyObject* object, std::optional<int>* axis) {
+  if (object == nullptr || object == Py_None) return true;
+  int value = 0;
+  if (!ParseAxis(object, "axis", &value)) return false;
+  *axis = value;
+  return true;
+}
+
+PyObject* RaiseExchange(const absl::Status& status) {
+  PyObject* type = nullptr;
+  switch (GetExchangeError(status)) {
+    case ExchangeError::kBuffer:
+      type = PyExc_BufferError;
+      break;
+    case ExchangeError::kCopyRequired:
+      type = g_exceptions.copy_required;
+      break;
+    case ExchangeError::kNotOffered:
+      type = PyExc_AttributeError;
+      break;
+    case ExchangeError::kNone:
+      return Raise(status);
+  }
+  const Ref text(PyUnicode_DecodeUTF8(
+      status.message().data(), static_cast<Py_ssize_t>(status.message().size()),
+      "replace"));
+  if (text) PyErr_SetObject(type, text.get());
+  return nullptr;
+}
+
+bool WaitUntilReady(const Array& array) {
+  const std::optional<Device> device = array.place().device();
+  if (!device.has_value()) return true;
+  const auto ready = WithoutLock([&] { return array.IsReady(); });
+  if (!ready.ok()) {
+    Raise(ready.status());
+    return false;
+  }
+  if (*ready) return true;
+  DeviceObject* object = WrapDevice(*device);
+  if (object == nullptr) return false;
+  const CallSite site = SiteHere();
+  const Ref done(WaitFor(
+      *object->backend, [=] { return array.IsReady(site); },
+      [=] { return array.Ready(site); }));
+  return static_cast<bool>(done);
+}
+
+PyObject* NumpyHelper(const char* name) {
+  const Ref module(PyImport_ImportModule("devrt._numpy"));
+  return module ? PyObject_GetAttrString(module.get(), name) : nullptr;
+}
+
+}  // namespace devrt::python

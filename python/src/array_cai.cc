@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// __cuda_array_interface__, giving and taking (interop.md 1.1, rules 13-15).
+
+#include <string>
+#include <utility>
+
+#include "devrt/arrays/cuda_array_interface.h"
+#include "python/src/arguments.h"
+#include "python/src/array.h"
+#include "python/src/owner.h"
+#include "python/src/stream.h"
+
+namespace devrt::python {
+namespace {
+
+// The version that this thread exports; 0: as the setting has it.
+thread_local int t_version = 0;
+
+// The keys, once made.
+struct Keys {
+  PyObject* shape = PyUnicode_InternFromString("shape");
+  PyObject* typestr = PyUnicode_InternFromString("typestr");
+  PyObject* data = PyUnicode_InternFromString("data");
+  PyObject* strides = PyUnicode_InternFromString("strides");
+  PyObject* version = PyUnicode_InternFromString("version");
+  PyObject* stream = PyUnicode_InternFromString("stream");
+};
+
+const Keys& TheKeys() {
+  static const Keys* keys = new Keys;
+  return *keys;
+}
+
+bool Put(PyObject* dict, PyObject* key, PyObject* stolen) {
+  const Ref value(stolen);
+  return value && PyDict_SetItem(dict, key, value.get()) == 0;
+}
+
+PyObject* DataPair(const CudaArrayInterface& cai) {
+  const Ref address(PyLong_FromUnsignedLongLong(cai.data));
+  return address ? PyTuple_Pack(2, address.get(),
+                                cai.read_only ? Py_True : Py_False)
+                 : nullptr;
+}
+
+PyObject* ToDict(const CudaArrayInterface& cai) {
+  const Keys& keys = TheKeys();
+  Ref dict(PyDict_New());
+  if (!dict || !Put(dict.get(), keys.shape, DimsToTuple(cai.shape)) ||
+      !Put(dict.get(), keys.typestr,
+           PyUnicode_InternFromString(cai.typestr.c_str())) ||
+      !Put(dict.get(), keys.data, DataPair(cai)) ||
+      !Put(dict.get(), keys.strides,
+           cai.strides.has_value() ? DimsToTuple(*cai.strides)
+                                   : NewRef(Py_None)) ||
+      !Put(dict.get(), keys.version, PyLong_FromLongLong(cai.version))) {
+    return nullptr;
+  }
+  if (cai.version >= 3 &&
+      !Put(dict.get(), keys.stream,
+           cai.stream.has_value() ? PyLong_FromLongLong(*cai.stream)
+                                  : NewRef(Py_None))) {
+    return nullptr;
+  }
+  return dict.Release();
+}
+
+// The array keeps a stream alive that it has named (rule 14).
+bool KeepStream(PyObject* self, const CudaArrayInterface& cai) {
+  if (!cai.stream.has_value() || (*cai.stream >= 0 && *cai.stream <= 2)) {
+    return true;
+  }
+  DeviceObject* device = WrapDevice(*ArrayOf(self).place().device());
+  PyObject* stream = device != nullptr ? CurrentStreamObject(device) : nullptr;
+  if (stream == nullptr) return false;
+  PyObject* former = std::exchange(AsArray(self)->exported_stream, stream);
+  Py_XDECREF(former);
+  return true;
+}
+
+PyObject* GetInterface(PyObject* self, void*) {
+  const Array array = ArrayOf(self);
+  CudaArrayExport options;
+  if (AsArray(self)->cai_version != 0) {
+    options.version = AsArray(self)->cai_version;
+  } else if (t_version != 0) {
+    options.version = t_version;
+  }
+  options.pinned_is_mapped = AsArray(self)->mapped;
+  const CallSite site = SiteHere();
+  const auto cai =
+      WithoutLock([&] { return ToCudaArrayInterface(array, options, site); });
+  if (!cai.ok()) return RaiseExchange(cai.status());
+  if (!KeepStream(self, *cai)) return nullptr;
+  return ToDict(*cai);
+}
+
+// ---- Settings ---------------------------------------------------------------
+
+// 2, 3, or None for 0.
+bool ParseVersion(PyObject* value, int* version) {
+  *version = 0;
+  if (value == Py_None) return true;
+  int64_t number = 0;
+  if (!ToInt64(value, "version", &number)) return false;
+  if (number == 2 || number == 3) {
+    *version = static_cast<int>(number);
+    return true;
+  }
+  PyErr_Format(g_exceptions.invalid_argument,
+               "version is %R: __cuda_array_interface__ can be exported in 2 "
+               "and 3",
+               value);
+  return false;
+}
+
+PyObject* VersionToObject(int version) {
+  return version != 0 ? PyLong_FromLong(version) : NewRef(Py_None);
+}
+
+PyObject* GetVersion(PyObject* self, void*) {
+  return VersionToObject(AsArray(self)->cai_version);
+}
+
+int SetVersion(PyObject* self, PyObject* value, void*) {
+  int version = 0;
+  if (!ParseVersion(value != nullptr ? value : Py_None, &version)) return -1;
+  AsArray(self)->cai_version = version;
+  return 0;
+}
+
+PyObject* SetThreadVersion(PyObject*, PyObject* value) {
+  int version = 0;
+  if (!ParseVersion(value, &version)) return nullptr;
+  return VersionToObject(std::exchange(t_version, version));
+}
+
+// ---- Taking -----------------------------------------------------------------
+
+bool RaiseType(const char* key, const char* expected, PyObject* value) {
+  PyErr_Format(PyExc_TypeError,
+               "'%s' of __cuda_array_interface__ must be %s, not %s", key,
+               expected, TypeName(value));
+  return false;
+}
+
+bool IsPlainInt(PyObject* value) {
+  return PyLong_Check(value) && !PyBool_Check(value);
+}
+
+// Borrowed; null with a ValueError.
+PyObject* Required(PyObject* dict, PyObject* key) {
+  PyObject* value = PyDict_GetItemWithError(dict, key);
+  if (value == nullptr && PyErr_Occurred() == nullptr) {
+    PyErr_Format(g_exceptions.invalid_argument,
+                 "__cuda_array_interface__ has no '%U'", key);
+  }
+  return value;
+}
+
+bool TakeDims(const char* key, PyObject* value, Dims* dims) {
+  if (!PyTuple_Check(value) && !PyList_Check(value)) {
+    return RaiseType(key, "a tuple of int", value);
+  }
+  const Ref items(PySequence_Tuple(value));
+  if (!items) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
+    PyObject* item = PyTuple_GET_ITEM(items.get(), i);
+    int64_t number = 0;
+    if (!IsPlainInt(item)) return RaiseType(key, "a tuple of int", item);
+    if (!ToInt64(item, key, &number)) return false;
+    dims->push_back(number);
+  }
+  return true;
+}
+
+bool TakeData(PyObject* value, CudaArrayInterface* cai) {
+  const char* expected = "a pair (int, bool)";
+  if (!PyTuple_Check(value) || PyTuple_GET_SIZE(value) != 2) {
+    return RaiseType("data", expected, value);
+  }
+  PyObject* address = PyTuple_GET_ITEM(value, 0);
+  PyObject* read_only = PyTuple_GET_ITEM(value, 1);
+  if (!IsPlainInt(address)) return RaiseType("data", expected, address);
+  if (!PyBool_Check(read_only)) return RaiseType("data", expected, read_only);
+  void* pointer = nullptr;
+  if (!ToAddress(address, "data", &pointer)) return false;
+  cai->data = reinterpret_cast<uintptr_t>(pointer);
+  cai->read_only = read_only == Py_True;
+  return true;
+}
+
+bool TakeRequired(PyObject* dict, CudaArrayInterface* cai) {
+  const Keys& keys = TheKeys();
+  PyObject* shape = Required(dict, keys.shape);
+  if (shape == nullptr || !TakeDims("shape", shape, &cai->shape)) return false;
+  PyObject* typestr = Required(dict, keys.typestr);
+  if (typestr == nullptr) return false;
+  if (!PyUnicode_Check(typestr)) return RaiseType("typestr", "a str", typestr);
+  const char* text = PyUnicode_AsUTF8(typestr);
+  if (text == nullptr) return false;
+  cai->typestr = text;
+  PyObject* data = Required(dict, keys.data);
+  if (data == nullptr || !TakeData(data, cai)) return false;
+  PyObject* version = Required(dict, keys.version);
+  if (version == nullptr) return false;
+  if (!IsPlainInt(version)) return RaiseType("version", "an int", version);
+  return ToInt64(version, "version", &cai->version);
+}
+
+// Whether `descr` says no more than the typestr.
+bool IsPlainDescription(PyObject* descr, const std::string& typestr) {
+  if (descr == Py_None) return true;
+  const Ref plain(Py_BuildValue("[(ss)]", "", typestr.c_str()));
+  if (!plain) return false;
+  const int equal = PyObject_RichCompareBool(descr, plain.get(), Py_EQ);
+  if (equal < 0) PyErr_Clear();
+  return equal == 1;
+}
+
+// Borrowed; Py_None where it is missing, null with an exception.
+PyObject* Optional(PyObject* dict, const char* name) {
+  const Ref key(PyUnicode_FromString(name));
+  if (!key) return nullptr;
+  PyObject* value = PyDict_GetItemWithError(dict, key.get());
+  if (value == nullptr && PyErr_Occurred() == nullptr) return Py_None;
+  return value;
+}
+
+bool TakeOptional(PyObject* dict, CudaArrayInterface* cai) {
+  PyObject* strides = Optional(dict, "strides");
+  if (strides == nullptr) return false;
+  if (strides != Py_None) {
+    cai->strides.emplace();
+    if (!TakeDims("strides", strides, &*cai->strides)) return false;
+  }
+  PyObject* mask = Optional(dict, "mask");
+  PyObject* descr = mask != nullptr ? Optional(dict, "descr") : nullptr;
+  PyObject* stream = descr != nullptr ? Optional(dict, "stream") : nullptr;
+  if (stream == nullptr) return false;
+  cai->has_mask = mask != Py_None;
+  cai->has_descr = !IsPlainDescription(descr, cai->typestr);
+  if (stream == Py_None) return true;
+  if (!IsPlainInt(stream)) {
+    return RaiseType("stream", "an int or None", stream);
+  }
+  int64_t number = 0;
+  if (!ToInt64(stream, "stream", &number)) return false;
+  cai->stream = number;
+  return true;
+}
+
+std::optional<Array> Import(PyObject* description, PyObject* owner,
+                            const CudaArrayImport& options) {
+  if (!PyDict_Check(description)) {
+    PyErr_Format(PyExc_TypeError,
+                 "__cuda_array_interface__ must be a dict, not %s",
+                 TypeName(description));
+    return std::nullopt;
+  }
+  CudaArrayInterface cai;
+  if (!TakeRequired(description, &cai) || !TakeOptional(description, &cai)) {
+    return std::nullopt;
+  }
+  std::shared_ptr<void> kept;
+  if (owner != nullptr && owner != Py_None) kept = KeepAlive(owner);
+  const CallSite site = SiteHere();
+  absl::StatusOr<Array> made = WithoutLock([&] {
+    return FromCudaArrayInterface(cai, std::move(kept), options, site);
+  });
+  if (made.ok()) return *std::move(made);
+  RaiseExchange(made.status());
+  return std::nullopt;
+}
+
+bool ParseImport(PyObject* device, PyObject* copy, PyObject* sync,
+                 CudaArrayImport* options) {
+  if (device != nullptr && device != Py_None) {
+    options->place = ParsePlace(device, false);
+    if (!options->place.has_value()) return false;
+  }
+  if (copy != nullptr && copy != Py_None) {
+    options->copy = false;
+    if (!ToBool(copy, "copy", &*options->copy)) return false;
+  }
+  if (sync != nullptr && sync != Py_None) {
+    options->sync = true;
+    return ToBool(sync, "sync", &*options->sync);
+  }
+  return true;
+}
+
+PyObject* FromInterface(PyObject*, PyObject* const* args, Py_ssize_t count,
+                        PyObject* names) {
+  static const Parameters kParameters = {
+      "from_cuda_array_interface",
+      1,
+      1,
+      5,
+      {"object", "owner", "device", "copy", "sync"}};
+  PyObject* values[5];
+  CudaArrayImport options;
+  if (!SortArguments(kParameters, args, static_cast<size_t>(count), names,
+                     values) ||
+      !ParseImport(values[2], values[3], values[4], &options)) {
+    return nullptr;
+  }
+  PyObject* owner = values[1];
+  Ref description(NewRef(values[0]));
+  if (!PyDict_Check(values[0])) {
+    description =
+        Ref(PyObject_GetAttrString(values[0], "__cuda_array_interface__"));
+    if (!description) return nullptr;
+    if (owner == nullptr || owner == Py_None) owner = values[0];
+  }
+  std::optional<Array> made = Import(description.get(), owner, options);
+  return made.has_value() ? WrapArray(*std::move(made)) : nullptr;
+}
+
+PyObject* AsMapped(PyObject* self, PyObject*) {
+  if (ArrayOf(self).place().kind() != MemoryKind::kPinned) {
+    return Raise(absl::InvalidArgumentError(
+        "only pinned memory can be mapped, and this array is in " +
+        ArrayOf(self).place().name()));
+  }
+  PyObject* view = WrapArray(ArrayOf(self));
+  if (view != nullptr) AsArray(view)->mapped = true;
+  return view;
+}
+
+}  // namespace
+
+std::optional<Array> FromCai(PyObject* description, PyObject* owner) {
+  return Import(description, owner, {});
+}
+
+PyMethodDef g_array_cai_methods[] = {
+    {"as_mapped", AsMapped, METH_NOARGS,
+     "as_mapped($self, /)\n--\n\n"
+     "A view of pinned memory that other libraries may hand to kernels: it "
+     "has\n"
+     "__cuda_array_interface__, on CUDA.  Views of it do not."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyGetSetDef g_array_cai_getters[] = {
+    Getter(
+        "__cuda_array_interface__", GetInterface,
+        "The dict of CUDA Array Interface; of memory that CUDA reaches, in\n"
+        "dtypes with a type string and without negative strides.  Its stream\n"
+        "is after all pending uses of the memory."),
+    {"cai_export_version", GetVersion, SetVersion,
+     "The version in which this object exports __cuda_array_interface__: 2, 3\n"
+     "or None, as the thread and DEVRT_CAI_EXPORT_VERSION have it.",
+     nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyMethodDef g_array_cai_functions[] = {
+    {"from_cuda_array_interface", AsMethod(FromInterface),
+     METH_FASTCALL | METH_KEYWORDS,
+     "from_cuda_array_interface(object, /, *, owner=None, device=None, "
+     "copy=None, sync=None)\n--\n\n"
+     "An array over the memory of an object with __cuda_array_interface__, or\n"
+     "that such a dict describes.\n\n"
+     "owner: what keeps the memory alive, as long as devrt uses it; None: the\n"
+     "object; a dict keeps nothing alive.  device: a copy if the memory is\n"
+     "elsewhere.  copy: True, always; False, never.  sync: order the current\n"
+     "stream of the data's device after the one that is named; None: unless\n"
+     "DEVRT_CAI_SYNC is 0.\n\n"
+     "Raises TypeError for entries of wrong types, ValueError for missing and\n"
+     "impossible ones, BufferError for memory that devrt cannot describe,\n"
+     "CopyRequiredError."},
+    {"_set_cai_export_version", SetThreadVersion, METH_O,
+     "_set_cai_export_version(version)\n--\n\n"
+     "For the calling thread; None: the setting.  Returns what was set "
+     "before."},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace devrt::python

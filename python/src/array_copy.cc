@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Methods of devrt.Array that copy elements.
+
+#include "devrt/memory/pinned_memory.h"
+#include "devrt/runtime/raw_memory.h"
+#include "python/src/arguments.h"
+#include "python/src/array.h"
+
+namespace devrt::python {
+namespace {
+
+bool IsHost(const Place& place) {
+  return place.kind() == MemoryKind::kHost ||
+         place.kind() == MemoryKind::kPinned;
+}
+
+// The array itself, where a copy was not needed.
+PyObject* SelfOrWrap(PyObject* self, absl::StatusOr<Array> array) {
+  const Array& mine = ArrayOf(self);
+  if (array.ok() && array->SharesStorage(mine) &&
+      array->dtype() == mine.dtype() && array->data() == mine.data()) {
+    DropUnlocked(*std::move(array));
+    return NewRef(self);
+  }
+  return WrapArray(std::move(array));
+}
+
+PyObject* Copy(PyObject* self, PyObject*) {
+  const Array array = ArrayOf(self);
+  const CallSite site = SiteHere();
+  return WrapArray(WithoutLock([&] { return array.Copy(site); }));
+}
+
+PyObject* DeepCopy(PyObject* self, PyObject*) { return Copy(self, nullptr); }
+
+PyObject* Contiguous(PyObject* self, PyObject*) {
+  const Array array = ArrayOf(self);
+  if (array.IsContiguous()) return NewRef(self);
+  const CallSite site = SiteHere();
+  return WrapArray(WithoutLock([&] { return array.Contiguous(site); }));
+}
+
+// ---- To somewhere -----------------------------------------------------------
+
+struct Destination {
+  std::optional<Place> place;  // nullopt: where the array is
+  std::optional<DType> dtype;
+  bool non_blocking = false;
+};
+
+// "cpu": host memory stays as it is; what a copy must not wait for is pinned.
+Place HostFor(const Place& from, bool non_blocking) {
+  if (IsHost(from)) return from;
+  return non_blocking ? Place::Pinned(*from.device()) : Place::Host();
+}
+
+PyObject* MoveTo(PyObject* self, const Destination& to) {
+  const Array array = ArrayOf(self);
+  const Place place = to.place.value_or(array.place());
+  const DType dtype = to.dtype.value_or(array.dtype());
+  if (place == array.place() && dtype == array.dtype()) return NewRef(self);
+  const bool waits = place.kind() == MemoryKind::kHost;
+  if (waits && !WaitUntilReady(array)) return nullptr;
+  const CallSite site = SiteHere();
+  return SelfOrWrap(self, WithoutLock([&] {
+                      return array.To(place, dtype, to.non_blocking, site);
+                    }));
+}
+
+bool ParseDestination(PyObject* self, PyObject* device, PyObject* dtype,
+                      Destination* to) {
+  if (dtype != nullptr && dtype != Py_None) {
+    to->dtype = kBool;
+    if (!ParseDType(dtype, &*to->dtype)) return false;
+  }
+  if (device == nullptr || device == Py_None) return true;
+  to->place = ParsePlace(device, false);
+  if (!to->place.has_value()) return false;
+  if (to->place->kind() == MemoryKind::kHost) {
+    to->place = HostFor(ArrayOf(self).place(), to->non_blocking);
+  }
+  return true;
+}
+
+PyObject* To(PyObject* self, PyObject* const* args, Py_ssize_t count,
+             PyObject* names) {
+  static const Parameters kParameters = {
+      "to", 0, 2, 3, {"device", "dtype", "non_blocking"}};
+  PyObject* values[3];
+  if (!SortArguments(kParameters, args, static_cast<size_t>(count), names,
+                     values)) {
+    return nullptr;
+  }
+  if (values[0] != nullptr && Py_TYPE(values[0]) == g_dtype_type) {
+    if (values[1] != nullptr) {
+      PyErr_SetString(PyExc_TypeError, "to() got two dtypes");
+      return nullptr;
+    }
+    std::swap(values[0], values[1]);
+  }
+  Destination to;
+  if (!ToBool(values[2], "non_blocking", &to.non_blocking) ||
+      !ParseDestination(self, values[0], values[1], &to)) {
+    return nullptr;
+  }
+  return MoveTo(self, to);
+}
+
+PyObject* Cpu(PyObject* self, PyObject*) {
+  Destination to;
+  to.place = HostFor(ArrayOf(self).place(), false);
+  return MoveTo(self, to);
+}
+
+PyObject* Numpy(PyObject* self, PyObject*) {
+  const Ref host(Cpu(self, nullptr));
+  if (!host) return nullptr;
+  const Ref helper(NumpyHelper("as_ndarray"));
+  if (!helper) return nullptr;
+  return PyObject_CallFunctionObjArgs(helper.get(), host.get(), nullptr);
+}
+
+PyObject* AsType(PyObject* self, PyObject* const* args, Py_ssize_t count,
+                 PyObject* names) {
+  static const Parameters kParameters = {"astype", 1, 1, 2, {"dtype", "copy"}};
+  PyObject* values[2];
+  bool copy = true;
+  DType dtype = kBool;
+  if (!SortArguments(kParameters, args, static_cast<size_t>(count), names,
+                     values) ||
+      !ParseDType(values[0], &dtype) || !ToBool(values[1], "copy", &copy)) {
+    return nullptr;
+  }
+  const Array array = ArrayOf(self);
+  if (dtype == array.dtype()) return copy ? Copy(self, nullptr) : NewRef(self);
+  const CallSite site = SiteHere();
+  return WrapArray(WithoutLock([&] { return array.Cast(dtype, site); }));
+}
+
+PyObject* IsPinnedMethod(PyObject* self, PyObject*) {
+  const Array array = ArrayOf(self);
+  const MemoryKind kind = array.place().kind();
+  if (kind != MemoryKind::kHost) {
+    return PyBool_FromLong(kind == MemoryKind::kPinned);
+  }
+  if (array.size() == 0) return NewRef(Py_False);
+  // Others may have registered it.
+  const auto pinned = WithoutLock([&] { return IsPinned(array.data()); });
+  return pinned.ok() ? PyBool_FromLong(*pinned) : Raise(pinned.status());
+}
+
+PyObject* Pin(PyObject* self, PyObject* const* args, Py_ssize_t count,
+              PyObject* names) {
+  static const Parameters kParameters = {"pin", 0, 1, 1, {"device"}};
+  PyObject* device;
+  if (!SortArguments(kParameters, args, static_cast<size_t>(count), names,
+                     &device)) {
+    return nullptr;
+  }
+  const Place from = ArrayOf(self).place();
+  if (!IsHost(from)) {
+    return Raise(absl::InvalidArgumentError(
+        "only host memory can be pinned, and this array is on " + from.name() +
+        ": x.to('cpu', non_blocking=True) copies to pinned memory"));
+  }
+  if (from.kind() == MemoryKind::kPinned) return NewRef(self);
+  Destination to;
+  to.place = ParsePlace(device, true);
+  return to.place.has_value() ? MoveTo(self, to) : nullptr;
+}
+
+// ---- Into this array --------------------------------------------------------
+
+PyObject* CopyFrom(PyObject* self, PyObject* const* args, Py_ssize_t count,
+                   PyObject* names) {
+  static const Parameters kParameters = {
+      "copy_", 1, 2, 2, {"source", "non_blocking"}};
+  PyObject* values[2];
+  bool non_blocking = false;
+  if (!SortArguments(kParameters, args, static_cast<size_t>(count), names,
+                     values) ||
+      !ToBool(values[1], "non_blocking", &non_blocking)) {
+    return nullptr;
+  }
+  std::optional<Source> source = ToSource(values[0]);
+  if (!source.has_value()) return nullptr;
+  const Array array = ArrayOf(self);
+  const CallSite site = SiteHere();
+  const absl::Status status = WithoutLock([&] {
+    const Array from = std::move(source->array);
+    return array.CopyFrom(from, non_blocking, site);
+  });
+  return status.ok() ? NewRef(self) : Raise(status);
+}
+
+PyObject* Fill(PyObject* self, PyObject* value) {
+  Scalar number(0);
+  const int is_number = ToScalar(value, &number);
+  if (is_number < 0) return nullptr;
+  if (is_number == 0) {
+    PyErr_Format(PyExc_TypeError, "fill() needs a number, not %s",
+                 TypeName(value));
+    return nullptr;
+  }
+  const Array array = ArrayOf(self);
+  const CallSite site = SiteHere();
+  const absl::Status status =
+      WithoutLock([&] { return array.Fill(number, site); });
+  return status.ok() ? NewRef(self) : Raise(status);
+}
+
+// ---- To Python's numbers ----------------------------------------------------
+
+PyObject* Item(PyObject* self, PyObject*) {
+  const Array array = ArrayOf(self);
+  if (array.size() == 1 && !WaitUntilReady(array)) return nullptr;
+  const CallSite site = SiteHere();
+  const auto value = WithoutLock([&] { return array.Item(site); });
+  return value.ok() ? FromScalar(*value) : Raise(value.status());
+}
+
+// The elements of `axis` and the axes behind it, from `data` on.
+PyObject* ListFrom(const Array& array, int axis, const char* data) {
+  if (axis == array.ndim()) {
+    return FromScalar(Scalar::FromElement(array.dtype(), data));
+  }
+  const auto extent =
+      static_cast<Py_ssize_t>(array.shape()[static_cast<size_t>(axis)]);
+  PyObject* list = PyList_New(extent);
+  for (Py_ssize_t i = 0; list != nullptr && i < extent; ++i) {
+    PyObject* item = ListFrom(
+        array, axis + 1, data + i * array.strides()[static_cast<size_t>(axis)]);
+    if (item == nullptr) {
+      Py_CLEAR(list);
+    } else {
+      PyList_SET_ITEM(list, i, item);
+    }
+  }
+  return list;
+}
+
+PyObject* ToList(PyObject* self, PyObject*) {
+  const Ref host(Cpu(self, nullptr));
+  if (!host) return nullptr;
+  const Array array = ArrayOf(host.get());
+  if (!WaitUntilReady(array)) return nullptr;
+  return ListFrom(array, 0, static_cast<const char*>(array.data()));
+}
+
+}  // namespace
+
+PyMethodDef g_array_copy_methods[] = {
+    {"copy", Copy, METH_NOARGS,
+     "copy($self, /)\n--\n\nA C-contiguous copy in the same place."},
+    {"__copy__", Copy, METH_NOARGS, nullptr},
+    {"__deepcopy__", DeepCopy, METH_O, nullptr},
+    {"contiguous", Contiguous, METH_NOARGS,
+     "contiguous($self, /)\n--\n\n"
+     "This array if its elements are in C order without gaps, else a copy."},
+    {"to", AsMethod(To), METH_FASTCALL | METH_KEYWORDS,
+     "to($self, /, device=None, dtype=None, *, non_blocking=False)\n--\n\n"
+     "This array if it is there and has that dtype, else a copy.\n\n"
+     "device: as of devrt.device, or 'cpu'; None: where it is.  A copy to the\n"
+     "host is complete on return; with non_blocking it goes to pinned memory\n"
+     "and is in flight on the source's current stream: x.ready() waits for "
+     "it.\n"
+     "A copy from pinned memory with non_blocking does not wait either."},
+    {"cpu", Cpu, METH_NOARGS,
+     "cpu($self, /)\n--\n\n"
+     "This array if it is host memory, else a copy there; waits."},
+    {"numpy", Numpy, METH_NOARGS,
+     "numpy($self, /)\n--\n\n"
+     "A numpy.ndarray: over the same memory for host arrays, else of a "
+     "copy.\n\n"
+     "Waits for pending uses.  bfloat16 and float8 need ml_dtypes."},
+    {"astype", AsMethod(AsType), METH_FASTCALL | METH_KEYWORDS,
+     "astype($self, dtype, /, *, copy=True)\n--\n\n"
+     "The elements converted, in the same place; with copy=False this array\n"
+     "if it has that dtype.  Floats become integers toward zero, saturating;\n"
+     "NaN becomes 0."},
+    {"is_pinned", IsPinnedMethod, METH_NOARGS,
+     "is_pinned($self, /)\n--\n\n"
+     "Whether the memory is page-locked host memory, by devrt or anybody."},
+    {"pin", AsMethod(Pin), METH_FASTCALL | METH_KEYWORDS,
+     "pin($self, /, device=None)\n--\n\n"
+     "This array if it is pinned, else a copy in pinned memory for "
+     "`device`.\n\n"
+     "Raises ValueError for memory of a device."},
+    {"copy_", AsMethod(CopyFrom), METH_FASTCALL | METH_KEYWORDS,
+     "copy_($self, source, /, non_blocking=False)\n--\n\n"
+     "Elements := those of `source`, broadcast and converted.  Returns "
+     "self.\n\n"
+     "source: an array of devrt in any place, a NumPy array, or what\n"
+     "devrt.asarray takes.  With non_blocking the call does not wait if host\n"
+     "memory that takes part is pinned."},
+    {"fill", Fill, METH_O,
+     "fill($self, value, /)\n--\n\nElements := value.  Returns self."},
+    {"item", Item, METH_NOARGS,
+     "item($self, /)\n--\n\n"
+     "The only element as a Python number; waits for it.\n\n"
+     "Raises ValueError for another number of elements."},
+    {"tolist", ToList, METH_NOARGS,
+     "tolist($self, /)\n--\n\n"
+     "Nested lists of Python numbers; a number for a 0-d array.  Waits."},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace devrt::python

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Arrays of what a program has: array, asarray and from_pointer.
+
+#include <cstring>
+#include <string>
+
+#include "python/src/arguments.h"
+#include "python/src/array.h"
+#include "python/src/owner.h"
+#include "python/src/stream.h"
+
+namespace devrt::python {
+namespace {
+
+bool Has(PyObject* object, const char* name) {
+  // Protocols are looked up on the type by some and on the object by others.
+  PyObject* found = PyObject_GetAttrString(object, name);
+  if (found == nullptr) {
+    // Only AttributeError means that it is not offered; others stay set.
+    if (PyErr_ExceptionMatches(PyExc_AttributeError)) PyErr_Clear();
+    return false;
+  }
+  Py_DECREF(found);
+  return true;
+}
+
+std::optional<Source> Shared(std::optional<Array> array) {
+  if (!array.has_value()) return std::nullopt;
+  return Source{*std::move(array), false};
+}
+
+std::optional<Source> FromDlpackObject(PyObject* object) {
+  const Ref import(PyObject_GetAttrString(g_core_module, "from_dlpack"));
+  if (!import) return std::nullopt;
+  const Ref made(PyObject_CallFunctionObjArgs(import.get(), object, nullptr));
+  if (!made) return std::nullopt;
+  if (IsArray(made.get())) return Source{ArrayOf(made.get()), false};
+  PyErr_SetString(PyExc_TypeError, "from_dlpack gave no array");
+  return std::nullopt;
+}
+
+std::optional<Source> FromCaiObject(PyObject* object) {
+  const Ref description(
+      PyObject_GetAttrString(object, "__cuda_array_interface__"));
+  if (!description) return std::nullopt;
+  return Shared(FromCai(description.get(), object));
+}
+
+// By NumPy: what has one of its protocols, or bfloat16 and the like, which the
+// buffer protocol cannot say.
+std::optional<Source> FromNumpy(PyObject* object) {
+  const Ref helper(NumpyHelper("as_buffer"));
+  if (!helper) return std::nullopt;
+  const Ref pair(PyObject_CallFunctionObjArgs(helper.get(), object, nullptr));
+  if (!pair) return std::nullopt;
+  PyObject *bytes = nullptr, *name = nullptr;
+  if (!PyArg_ParseTuple(pair.get(), "OO", &bytes, &name)) return std::nullopt;
+  std::optional<Array> array = FromBuffer(bytes);
+  DType dtype = kBool;
+  if (!array.has_value() || name == Py_None) return Shared(std::move(array));
+  if (!ParseDType(name, &dtype)) return std::nullopt;
+  absl::StatusOr<Array> view = array->ViewAs(dtype);
+  if (view.ok()) return Source{*std::move(view), false};
+  Raise(view.status());
+  return std::nullopt;
+}
+
+bool IsNumpyArray(PyObject* object) {
+  return std::strcmp(TypeName(object), "numpy.ndarray") == 0;
+}
+
+}  // namespace
+
+std::optional<Source> ToSource(PyObject* object) {
+  if (IsArray(object)) return Source{ArrayOf(object), false};
+  Scalar number(0);
+  const int is_number = ToScalar(object, &number);
+  if (is_number < 0) return std::nullopt;
+  if (is_number == 1 || PyList_Check(object) || PyTuple_Check(object)) {
+    std::optional<Array> made = FromSequence(object);
+    if (!made.has_value()) return std::nullopt;
+    return Source{*std::move(made), true};
+  }
+  if (IsNumpyArray(object)) return FromNumpy(object);
+  if (Has(object, "__dlpack__")) return FromDlpackObject(object);
+  if (PyErr_Occurred() != nullptr) return std::nullopt;
+  if (Has(object, "__cuda_array_interface__")) return FromCaiObject(object);
+  if (PyErr_Occurred() != nullptr) return std::nullopt;
+  if (PyObject_CheckBuffer(object)) return Shared(FromBuffer(object));
+  for (const char* name :
+       {"__array_interface__", "__array_struct__", "__array__"}) {
+    if (Has(object, name)) return FromNumpy(object);
+    if (PyErr_Occurred() != nullptr) return std::nullopt;
+  }
+  PyErr_Format(PyExc_TypeError,
+               "an array cannot be made of %s: it is no number, list, tuple or "
+               "array, and offers no protocol of arrays",
+               TypeName(object));
+  return std::nullopt;
+}
+
+namespace {
+
+// What array and asarray are asked for.
+struct Wish {
+  std::optional<DType> dtype;
+  std::optional<Place> place;  // as asked; nullopt: not asked
+  bool to_device = false;      // what is on the host goes to the current device
+  std::optional<bool> copy;
+};
+
+PyObject* RaiseCopyRequired(const Array& array, const Place& place,
+                            DType dtype) {
+  const std::string text = "copy is False, and a copy is needed: the data is " +
+                           std::string(array.dtype().name()) + " in " +
+                           array.place().name() + ", wanted is " +
+                           dtype.name() + " in " + place.name();
+  PyErr_SetString(g_exceptions.copy_required, text.c_str());
+  return nullptr;
+}
+
+bool IsOnHost(const Array& array) {
+  return array.place().kind() == MemoryKind::kHost ||
+         array.place().kind() == MemoryKind::kPinned;
+}
+
+PyObject* Finish(PyObject* object, Source source, Wish wish) {
+  const DType dtype = wish.dtype.value_or(source.array.dtype());
+  if (!wish.place.has_value()) {
+    wish.place = source.array.place();
+    if (IsOnHost(source.array) && (source.fresh || wish.to_device)) {
+      wish.place = ParsePlace(nullptr, false);
+      if (!wish.place.has_value()) return nullptr;
+    }
+  } else if (wish.place->kind() == MemoryKind::kHost &&
+             IsOnHost(source.array)) {
+    wish.place = source.array.place();  // pinned memory is host memory
+  }
+  const bool changes =
+      *wish.place != source.array.place() || dtype != source.array.dtype();
+  const bool copies = changes || (wish.copy == true && !source.fresh);
+  if (wish.copy == false && (changes || source.fresh)) {
+    return RaiseCopyRequired(source.array, *wish.place, dtype);
+  }
+  if (!copies) {
+    return IsArray(object) ? NewRef(object)
+                           : WrapArray(std::move(source.array));
+  }
+  const CallSite site = SiteHere();
+  return WrapArray(WithoutLock([&]() -> absl::StatusOr<Array> {
+    const Array from = std::move(source.array);
+    return changes ? from.To(*wish.place, dtype, false, site) : from.Copy(site);
+  }));
+}
+
+bool ParseWish(PyObject* dtype, PyObject* device, PyObject* pinned,
+               PyObject* copy, Wish* wish) {
+  bool is_pinned = false;
+  if (!ToBool(pinned, "pinned", &is_pinned)) return false;
+  if (dtype != nullptr && dtype != Py_None) {
+    wish->dtype = kBool;
+    if (!ParseDType(dtype, &*wish->dtype)) return false;
+  }
+  if (copy != nullptr && copy != Py_None) {
+    wish->copy = false;
+    if (!ToBool(copy, "copy", &*wish->copy)) return false;
+  }
+  if (is_pinned || (device != nullptr && device != Py_None)) {
+    wish->place = ParsePlace(device, is_pinned);
+    return wish->place.has_value();
+  }
+  return true;
+}
+
+PyObject* MakeArray(const Parameters& parameters, PyObject* const* args,
+                    Py_ssize_t count, PyObject* names, Wish wish) {
+  PyObject* values[5];
+  if (!SortArguments(parameters, args, static_cast<size_t>(count), names,
+                     values) ||
+      !ParseWish(values[1], values[2], values[3], values[4], &wish)) {
+    return nullptr;
+  }
+  std::optional<Source> source = ToSource(values[0]);
+  return source.has_value() ? Finish(values[0], *std::move(source), wish)
+                            : nullptr;
+}
+
+PyObject* ArrayFunction(PyObject*, PyObject* const* args, Py_ssize_t count,
+                        PyObject* names) {
+  static const Parameters kParameters = {
+      "array", 1, 2, 5, {"object", "dtype", "device", "pinned", "copy"}};
+  Wish wish;
+  wish.to_device = true;
+  wish.copy = true;
+  return MakeArray(kParameters, args, count, names, wish);
+}
+
+PyObject* AsArrayFunction(PyObject*, PyObject* const* args, Py_ssize_t count,
+                          PyObject* names) {
+  static const Parameters kParameters = {
+      "asarray", 1, 2, 5, {"object", "dtype", "device", "pinned", "copy"}};
+  return MakeArray(kParameters, args, count, names, Wish());
+}
+
+// ---- from_pointer -----------------------------------------------------------
+
+struct Block {
+  void* address = nullptr;
+  Dims shape;
+  DType dtype = kBool;
+  PointerOptions options;
+};
+
+bool ParseBlock(PyObject** values, Block* block) {
+  PyObject* device = values[4];
+  PyObject* strides = values[5];
+  if (!ToAddress(values[0], "ptr", &block->address) ||
+      !ParseShape(values[1], "shape", &block->shape) ||
+      !ParseDType(values[2], &block->dtype)) {
+    return false;
+  }
+  if (strides != nullptr && strides != Py_None) {
+    if (!ParseShape(strides, "strides", &block->options.strides)) return false;
+    if (block->options.strides.size() != block->shape.size()) {
+      PyErr_Format(g_exceptions.invalid_argument,
+                   "strides has %zu entries and shape %zu: each axis has one",
+                   block->options.strides.size(), block->shape.size());
+      return false;
+    }
+  }
+  if (device != nullptr && device != Py_None) {
+    block->options.place = ParsePlace(device, false);
+    if (!block->options.place.has_value()) return false;
+  }
+  return true;
+}
+
+PyObject* FromPointer(PyObject*, PyObject* const* args, Py_ssize_t count,
+                      PyObject* names) {
+  static const Parameters kParameters = {
+      "from_pointer",
+      3,
+      3,
+      8,
+      {"ptr", "shape", "dtype", "owner", "device", "strides", "readonly",
+       "stream"}};
+  PyObject* values[8];
+  Block block;
+  if (!SortArguments(kParameters, args, static_cast<size_t>(count), names,
+                     values) ||
+      !ParseBlock(values, &block) ||
+      !ToBool(values[6], "readonly", &block.options.read_only)) {
+    return nullptr;
+  }
+  Ref stream;
+  if (values[7] != nullptr && values[7] != Py_None) {
+    stream = Ref(ParseStream(values[7]));
+    if (!stream) return nullptr;
+    block.options.stream = AsStream(stream.get())->ref;
+  }
+  if (values[3] != nullptr && values[3] != Py_None) {
+    block.options.owner = KeepAlive(values[3]);
+  }
+  const CallSite site = SiteHere();
+  return WrapArray(WithoutLock([&] {
+    return Array::FromPointer(block.address, block.shape, block.dtype,
+                              std::move(block.options), site);
+  }));
+}
+
+}  // namespace
+
+PyMethodDef g_array_from_functions[] = {
+    {"array", AsMethod(ArrayFunction), METH_FASTCALL | METH_KEYWORDS,
+     "array(object, dtype=None, *, device=None, pinned=False, copy=True)\n"
+     "--\n\n"
+     "A new array with the elements of `object`.\n\n"
+     "object: a number, nested lists or tuples of numbers, an array of devrt,\n"
+     "NumPy or another library, or whatever has the buffer protocol.  dtype\n"
+     "None: that of the object; of Python's numbers bool_, int64, float64 or\n"
+     "complex128.  device None: where an array of a device is; host data goes\n"
+     "to the current device.  copy=False raises CopyRequiredError instead of\n"
+     "copying.\n\n"
+     "Raises TypeError for what no array can be made of, ValueError for\n"
+     "ragged lists, BufferError for dtypes and layouts that devrt has not."},
+    {"asarray", AsMethod(AsArrayFunction), METH_FASTCALL | METH_KEYWORDS,
+     "asarray(object, dtype=None, *, device=None, pinned=False, copy=None)\n"
+     "--\n\n"
+     "An array of what `object` is, without a copy where one can be "
+     "avoided.\n\n"
+     "Arrays stay where they are, those of NumPy in host memory, unless "
+     "device\n"
+     "says otherwise; numbers and lists go to the current device.  Otherwise\n"
+     "as devrt.array."},
+    {"from_pointer", AsMethod(FromPointer), METH_FASTCALL | METH_KEYWORDS,
+     "from_pointer(ptr, shape, dtype, *, owner=None, device=None, "
+     "strides=None, readonly=False, stream=None)\n--\n\n"
+     "Memory that somebody else allocated, without a copy.\n\n"
+     "ptr: an address, int.  owner: an object that is kept until devrt's last\n"
+     "use of the memory is complete.  device: where the memory is, checked;\n"
+     "None: the backends are asked, and it is plain host memory if none knows\n"
+     "it.  strides: bytes; None: C order.  stream: work on the memory may "
+     "still\n"
+     "run there, and comes first.\n\n"
+     "Raises ValueError for a null pointer with elements, another device than\n"
+     "the memory's, and a shape that leaves the block it lies in."},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace devrt::python

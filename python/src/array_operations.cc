@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Operations as functions of the module, by NumPy's names, and reductions.
+
+#include <vector>
+
+#include "python/src/arguments.h"
+#include "python/src/array.h"
+#include "python/src/operand.h"
+
+namespace devrt::python {
+namespace {
+
+bool RequireArray(PyObject* object, const char* function, const char* what) {
+  if (IsArray(object)) return true;
+  PyErr_Format(PyExc_TypeError, "%s() needs a devrt.Array as %s, not %s",
+               function, what, TypeName(object));
+  return false;
+}
+
+bool ParseOut(PyObject* value, const char* function, PyObject** out) {
+  *out = value == Py_None ? nullptr : value;
+  return *out == nullptr || RequireArray(*out, function, "out");
+}
+
+template <BinaryOp op>
+PyObject* Binary(PyObject*, PyObject* const* args, Py_ssize_t count,
+                 PyObject* names) {
+  static const Parameters kParameters = {
+      ToString(op), 2, 2, 3, {"a", "b", "out"}};
+  PyObject* values[3];
+  PyObject* out;
+  if (!SortArguments(kParameters, args, static_cast<size_t>(count), names,
+                     values) ||
+      !ParseOut(values[2], kParameters.function, &out)) {
+    return nullptr;
+  }
+  if (!IsArray(values[0]) && !IsArray(values[1])) {
+    PyErr_Format(
+        PyExc_TypeError, "%s() needs at least one devrt.Array, not %s and %s",
+        kParameters.function, TypeName(values[0]), TypeName(values[1]));
+    return nullptr;
+  }
+  PyObject* result = ApplyBinary(op, values[0], values[1], out);
+  if (result != Py_NotImplemented) return result;
+  Py_DECREF(result);
+  PyErr_Format(PyExc_TypeError,
+               "%s() needs devrt arrays and numbers, not %s and %s; "
+               "devrt.array(...) makes an array of host data",
+               kParameters.function, TypeName(values[0]), TypeName(values[1]));
+  return nullptr;
+}
+
+template <UnaryOp op>
+PyObject* Unary(PyObject*, PyObject* const* args, Py_ssize_t count,
+                PyObject* names) {
+  static const Parameters kParameters = {ToString(op), 1, 1, 2, {"x", "out"}};
+  PyObject* values[2];
+  PyObject* out;
+  if (!SortArguments(kParameters, args, static_cast<size_t>(count), names,
+                     values) ||
+      !ParseOut(values[1], kParameters.function, &out) ||
+      !RequireArray(values[0], kParameters.function, "x")) {
+    return nullptr;
+  }
+  return ApplyUnary(op, values[0], out);
+}
+
+PyObject* Where(PyObject*, PyObject* const* args, Py_ssize_t count,
+                PyObject* names) {
+  static const Parameters kParameters = {
+      "where", 3, 3, 3, {"condition", "a", "b"}};
+  PyObject* values[3];
+  std::optional<Operand> a, b;
+  if (!SortArguments(kParameters, args, static_cast<size_t>(count), names,
+                     values) ||
+      !RequireArray(values[0], "where", "condition")) {
+    return nullptr;
+  }
+  const int is_a = ToOperand(values[1], &a);
+  if (is_a < 0) return nullptr;
+  const int is_b = ToOperand(values[2], &b);
+  if (is_b < 0) return nullptr;
+  if (is_a == 0 || is_b == 0) {
+    PyErr_Format(PyExc_TypeError,
+                 "where() needs devrt arrays and numbers, not %s",
+                 TypeName(values[is_a == 0 ? 1 : 2]));
+    return nullptr;
+  }
+  const Array condition = ArrayOf(values[0]);
+  const CallSite site = SiteHere();
+  return WrapArray(
+      WithoutLock([&] { return devrt::Where(condition, *a, *b, site); }));
+}
+
+PyObject* ArrayEqualFunction(PyObject*, PyObject* const* args, Py_ssize_t count,
+                             PyObject* names) {
+  static const Parameters kParameters = {"array_equal", 2, 2, 2, {"a", "b"}};
+  PyObject* values[2];
+  if (!SortArguments(kParameters, args, static_cast<size_t>(count), names,
+                     values) ||
+      !RequireArray(values[0], "array_equal", "a")) {
+    return nullptr;
+  }
+  std::optional<Source> other = ToSource(values[1]);
+  if (!other.has_value()) return nullptr;
+  const Array a = ArrayOf(values[0]);
+  const CallSite site = SiteHere();
+  const auto equal = WithoutLock([&] {
+    const Array b = std::move(other->array);
+    return ArrayEqual(a, b, site);
+  });
+  return equal.ok() ? PyBool_FromLong(*equal) : Raise(equal.status());
+}
+
+// ---- Reductions -------------------------------------------------------------
+
+bool ParseReduceOptions(PyObject* axis, PyObject* dtype, PyObject* keep_dims,
+                        ReduceOptions* options) {
+  if (!ToBool(keep_dims, "keepdims", &options->keep_dims)) return false;
+  if (dtype != nullptr && dtype != Py_None) {
+    options->dtype = kBool;
+    if (!ParseDType(dtype, &*options->dtype)) return false;
+  }
+  if (axis == nullptr || axis == Py_None) return true;
+  Dims axes;
+  if (!ParseShape(axis, "axis", &axes)) return false;
+  options->axes.emplace();
+  for (const int64_t one : axes) {
+    options->axes->push_back(
+        one < INT32_MIN || one > INT32_MAX ? INT32_MAX : static_cast<int>(one));
+  }
+  return true;
+}
+
+PyObject* ReduceArray(ReduceOp op, PyObject* x, PyObject** values) {
+  ReduceOptions options;
+  if (!ParseReduceOptions(values[0], values[2], values[1], &options)) {
+    return nullptr;
+  }
+  if (options.dtype.has_value() && op != ReduceOp::kSum &&
+      op != ReduceOp::kProd) {
+    PyErr_Format(PyExc_TypeError, "%s() has no argument 'dtype'", ToString(op));
+    return nullptr;
+  }
+  const Array array = ArrayOf(x);
+  const CallSite site = SiteHere();
+  return WrapArray(
+      WithoutLock([&] { return Reduce(op, array, options, site); }));
+}
+
+template <ReduceOp op>
+PyObject* ReduceMethod(PyObject* self, PyObject* const* args, Py_ssize_t count,
+                       PyObject* names) {
+  static const Parameters kParameters = {
+      ToString(op), 0, 1, 3, {"axis", "keepdims", "dtype"}};
+  PyObject* values[3];
+  if (!SortArguments(kParameters, args, static_cast<size_t>(count), names,
+                     values)) {
+    return nullptr;
+  }
+  return ReduceArray(op, self, values);
+}
+
+template <ReduceOp op>
+PyObject* ReduceFunction(PyObject*, PyObject* const* args, Py_ssize_t count,
+                         PyObject* names) {
+  static const Parameters kParameters = {
+      ToString(op), 1, 2, 4, {"x", "axis", "keepdims", "dtype"}};
+  PyObject* values[4];
+  if (!SortArguments(kParameters, args, static_cast<size_t>(count), names,
+                     values) ||
+      !RequireArray(values[0], kParameters.function, "x")) {
+    return nullptr;
+  }
+  return ReduceArray(op, values[0], values + 1);
+}
+
+// ---- Tables -----------------------------------------------------------------
+
+#define DEVRT_BINARY(name, op)                                                \
+  {                                                                           \
+    name, AsMethod(Binary<BinaryOp::op>), METH_FASTCALL | METH_KEYWORDS,      \
+        name                                                                  \
+        "(a, b, out=None)\n--\n\n"                                            \
+        "Element by element, of two arrays of one device or an array and a\n" \
+        "number; they broadcast and promote by NumPy's rules.  out: an\n"     \
+        "array of the result's shape, which is written and returned.\n\n"     \
+        "Raises ValueError for shapes that do not broadcast and arrays of\n"  \
+        "two devices, UnsupportedError for a dtype that the operation does\n" \
+        "not take and for plain host memory."                                 \
+  }
+
+#define DEVRT_REDUCE_FUNCTION(name, op, more)                           \
+  {                                                                     \
+    name, AsMethod(ReduceFunction<ReduceOp::op>),                       \
+        METH_FASTCALL | METH_KEYWORDS,                                  \
+        name "(x, axis=None, *, keepdims=False" more ")\n--\n\nx." name \
+             "(axis, ...)."                                             \
+  }
+
+#define DEVRT_REDUCE_METHOD(name, op, more, what)                              \
+  {                                                                            \
+    name, AsMethod(ReduceMethod<ReduceOp::op>), METH_FASTCALL | METH_KEYWORDS, \
+        name                                                                   \
+        "($self, /, axis=None, *, keepdims=False" more ")\n--\n\n" what        \
+        "\n\nOver all axes, one, or a tuple of them; what is left is the\n"    \
+        "result's shape.  keepdims: they stay, with extent 1."                 \
+  }
+
+}  // namespace
+
+PyMethodDef g_array_reduce_methods[] = {
+    DEVRT_REDUCE_METHOD("sum", kSum, ", dtype=None",
+                        "The sum, in `dtype` or NumPy's choice."),
+    DEVRT_REDUCE_METHOD("prod", kProd, ", dtype=None",
+                        "The product, in `dtype` or NumPy's choice."),
+    DEVRT_REDUCE_METHOD("min", kMin, "",
+                        "The least element; of none, ValueError."),
+    DEVRT_REDUCE_METHOD("max", kMax, "",
+                        "The greatest element; of none, ValueError."),
+    DEVRT_REDUCE_METHOD("mean", kMean, "",
+                        "The mean; float64 for integers, NaN of no elements."),
+    DEVRT_REDUCE_METHOD("any", kAny, "", "Whether any element is not 0."),
+    DEVRT_REDUCE_METHOD("all", kAll, "", "Whether all elements are not 0."),
+    {nullptr, nullptr, 0, nullptr}};
+
+PyMethodDef g_array_operation_functions[] = {
+    DEVRT_BINARY("add", kAdd),
+    DEVRT_BINARY("subtract", kSub),
+    DEVRT_BINARY("multiply", kMul),
+    DEVRT_BINARY("divide", kDiv),
+    DEVRT_BINARY("maximum", kMaximum),
+    DEVRT_BINARY("minimum", kMinimum),
+    DEVRT_BINARY("equal", kEqual),
+    DEVRT_BINARY("not_equal", kNotEqual),
+    DEVRT_BINARY("less", kLess),
+    DEVRT_BINARY("less_equal", kLessEqual),
+    DEVRT_BINARY("greater", kGreater),
+    DEVRT_BINARY("greater_equal", kGreaterEqual),
+    DEVRT_BINARY("logical_and", kLogicalAnd),
+    DEVRT_BINARY("logical_or", kLogicalOr),
+    {"negative", AsMethod(Unary<UnaryOp::kNegate>),
+     METH_FASTCALL | METH_KEYWORDS,
+     "negative(x, out=None)\n--\n\nElement by element, -x."},
+    {"absolute", AsMethod(Unary<UnaryOp::kAbs>), METH_FASTCALL | METH_KEYWORDS,
+     "absolute(x, out=None)\n--\n\nElement by element, |x|."},
+    {"logical_not", AsMethod(Unary<UnaryOp::kLogicalNot>),
+     METH_FASTCALL | METH_KEYWORDS,
+     "logical_not(x, out=None)\n--\n\nElement by element, x == 0."},
+    {"where", AsMethod(Where), METH_FASTCALL | METH_KEYWORDS,
+     "where(condition, a, b)\n--\n\n"
+     "Elements of a where condition is not 0, else of b."},
+    {"array_equal", AsMethod(ArrayEqualFunction), METH_FASTCALL | METH_KEYWORDS,
+     "array_equal(a, b)\n--\n\n"
+     "Whether shapes and all elements are equal.  Waits; b may be in another\n"
+     "place, or a NumPy array."},
+    DEVRT_REDUCE_FUNCTION("sum", kSum, ", dtype=None"),
+    DEVRT_REDUCE_FUNCTION("prod", kProd, ", dtype=None"),
+    DEVRT_REDUCE_FUNCTION("min", kMin, ""),
+    DEVRT_REDUCE_FUNCTION("max", kMax, ""),
+    DEVRT_REDUCE_FUNCTION("mean", kMean, ""),
+    DEVRT_REDUCE_FUNCTION("any", kAny, ""),
+    DEVRT_REDUCE_FUNCTION("all", kAll, ""),
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace devrt::python

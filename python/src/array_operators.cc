@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The operators of Python on arrays.
+
+#include <complex>
+
+#include "python/src/arguments.h"
+#include "python/src/array.h"
+#include "python/src/operand.h"
+
+namespace devrt::python {
+namespace {
+
+template <BinaryOp op>
+PyObject* Binary(PyObject* a, PyObject* b) {
+  return ApplyBinary(op, a, b, nullptr);
+}
+
+template <BinaryOp op>
+PyObject* InPlace(PyObject* self, PyObject* other) {
+  return ApplyBinary(op, self, other, self);
+}
+
+template <UnaryOp op>
+PyObject* Unary(PyObject* self) {
+  return ApplyUnary(op, self, nullptr);
+}
+
+PyObject* Positive(PyObject* self) {
+  const Array array = ArrayOf(self);
+  const CallSite site = SiteHere();
+  return WrapArray(WithoutLock([&] { return array.Copy(site); }));
+}
+
+PyObject* Compare(PyObject* self, PyObject* other, int operation) {
+  switch (operation) {
+    case Py_EQ:
+      return ApplyBinary(BinaryOp::kEqual, self, other, nullptr);
+    case Py_NE:
+      return ApplyBinary(BinaryOp::kNotEqual, self, other, nullptr);
+    case Py_LT:
+      return ApplyBinary(BinaryOp::kLess, self, other, nullptr);
+    case Py_LE:
+      return ApplyBinary(BinaryOp::kLessEqual, self, other, nullptr);
+    case Py_GT:
+      return ApplyBinary(BinaryOp::kGreater, self, other, nullptr);
+    default:
+      return ApplyBinary(BinaryOp::kGreaterEqual, self, other, nullptr);
+  }
+}
+
+// ---- As a number ------------------------------------------------------------
+
+// The only element.  nullopt with an exception.
+std::optional<Scalar> OnlyElement(PyObject* self) {
+  const Array array = ArrayOf(self);
+  if (!WaitUntilReady(array)) return std::nullopt;
+  const CallSite site = SiteHere();
+  const auto value = WithoutLock([&] { return array.Item(site); });
+  if (value.ok()) return *value;
+  Raise(value.status());
+  return std::nullopt;
+}
+
+bool HasOneElement(PyObject* self, const char* what) {
+  if (ArrayOf(self).size() == 1) return true;
+  PyErr_Format(PyExc_TypeError,
+               "only an array of one element is %s, and this one has %lld",
+               what, static_cast<long long>(ArrayOf(self).size()));
+  return false;
+}
+
+int Truth(PyObject* self) {
+  const Array& array = ArrayOf(self);
+  if (array.size() != 1) {
+    PyErr_Format(g_exceptions.invalid_argument,
+                 "an array of %lld elements is neither true nor false: ask "
+                 "x.any(), x.all() or x.size",
+                 static_cast<long long>(array.size()));
+    return -1;
+  }
+  const std::optional<Scalar> value = OnlyElement(self);
+  return value.has_value() ? static_cast<int>(value->Value<bool>()) : -1;
+}
+
+Ref Number(PyObject* self, const char* what) {
+  if (!HasOneElement(self, what)) return Ref();
+  const std::optional<Scalar> value = OnlyElement(self);
+  return value.has_value() ? Ref(FromScalar(*value)) : Ref();
+}
+
+// Python's own conversion says why complex numbers are no floats.
+PyObject* Float(PyObject* self) {
+  const Ref number(Number(self, "a float"));
+  return number ? PyNumber_Float(number.get()) : nullptr;
+}
+
+PyObject* Int(PyObject* self) {
+  const Ref number(Number(self, "an int"));
+  return number ? PyNumber_Long(number.get()) : nullptr;
+}
+
+PyObject* Index(PyObject* self) {
+  const Array& array = ArrayOf(self);
+  if (array.ndim() != 0 || !array.dtype().is_integer()) {
+    PyErr_SetString(PyExc_TypeError,
+                    "only a 0-d array of integers can be used as an index");
+    return nullptr;
+  }
+  const Ref number(Number(self, "an index"));
+  return number ? PyNumber_Index(number.get()) : nullptr;
+}
+
+int Contains(PyObject* self, PyObject* value) {
+  std::optional<Operand> operand;
+  const int known = ToOperand(value, &operand);
+  if (known < 0) return -1;
+  if (known == 0) {
+    PyErr_Format(PyExc_TypeError, "an array contains numbers, not %s",
+                 TypeName(value));
+    return -1;
+  }
+  const Array array = ArrayOf(self);
+  const CallSite site = SiteHere();
+  const auto found = WithoutLock([&]() -> absl::StatusOr<bool> {
+    absl::StatusOr<Array> equal =
+        Apply(BinaryOp::kEqual, array, *operand, nullptr, site);
+    if (!equal.ok()) return equal.status();
+    absl::StatusOr<Array> any = Reduce(ReduceOp::kAny, *equal, {}, site);
+    if (!any.ok()) return any.status();
+    const absl::StatusOr<Scalar> answer = any->Item(site);
+    if (!answer.ok()) return answer.status();
+    return answer->Value<bool>();
+  });
+  if (found.ok()) return *found ? 1 : 0;
+  Raise(found.status());
+  return -1;
+}
+
+}  // namespace
+
+PyObject* ApplyBinary(BinaryOp op, PyObject* a, PyObject* b, PyObject* out) {
+  std::optional<Operand> left, right;
+  const int is_left = ToOperand(a, &left);
+  if (is_left < 0) return nullptr;
+  const int is_right = is_left == 1 ? ToOperand(b, &right) : 0;
+  if (is_right < 0) return nullptr;
+  if (is_right == 0) return NewRef(Py_NotImplemented);
+  std::optional<Array> target;
+  if (out != nullptr) target = ArrayOf(out);
+  const CallSite site = SiteHere();
+  absl::StatusOr<Array> result = WithoutLock([&] {
+    return Apply(op, *left, *right, out != nullptr ? &*target : nullptr, site);
+  });
+  if (out == nullptr || !result.ok()) return WrapArray(std::move(result));
+  return NewRef(out);
+}
+
+PyObject* ApplyUnary(UnaryOp op, PyObject* x, PyObject* out) {
+  const Array array = ArrayOf(x);
+  std::optional<Array> target;
+  if (out != nullptr) target = ArrayOf(out);
+  const CallSite site = SiteHere();
+  absl::StatusOr<Array> result = WithoutLock([&] {
+    return Apply(op, array, out != nullptr ? &*target : nullptr, site);
+  });
+  if (out == nullptr || !result.ok()) return WrapArray(std::move(result));
+  return NewRef(out);
+}
+
+PyType_Slot g_array_operator_slots[] = {
+    {Py_nb_add, AsSlot(Binary<BinaryOp::kAdd>)},
+    {Py_nb_subtract, AsSlot(Binary<BinaryOp::kSub>)},
+    {Py_nb_multiply, AsSlot(Binary<BinaryOp::kMul>)},
+    {Py_nb_true_divide, AsSlot(Binary<BinaryOp::kDiv>)},
+    {Py_nb_inplace_add, AsSlot(InPlace<BinaryOp::kAdd>)},
+    {Py_nb_inplace_subtract, AsSlot(InPlace<BinaryOp::kSub>)},
+    {Py_nb_inplace_multiply, AsSlot(InPlace<BinaryOp::kMul>)},
+    {Py_nb_inplace_true_divide, AsSlot(InPlace<BinaryOp::kDiv>)},
+    {Py_nb_negative, AsSlot(Unary<UnaryOp::kNegate>)},
+    {Py_nb_positive, AsSlot(Positive)},
+    {Py_nb_absolute, AsSlot(Unary<UnaryOp::kAbs>)},
+    {Py_nb_bool, AsSlot(Truth)},
+    {Py_nb_float, AsSlot(Float)},
+    {Py_nb_int, AsSlot(Int)},
+    {Py_nb_index, AsSlot(Index)},
+    {Py_tp_richcompare, AsSlot(Compare)},
+    {Py_sq_contains, AsSlot(Contains)},
+    {0, nullptr}};
+
+}  // namespace devrt::python

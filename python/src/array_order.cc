@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Methods of devrt.Array about who uses the memory, and when.
+
+#include "python/src/arguments.h"
+#include "python/src/array.h"
+#include "python/src/stream.h"
+
+namespace devrt::python {
+namespace {
+
+PyObject* RecordStream(PyObject* self, PyObject* value) {
+  const Ref stream(ParseStream(value));
+  if (!stream) return nullptr;
+  const Array array = ArrayOf(self);
+  const StreamRef ref = AsStream(stream.get())->ref;
+  const CallSite site = SiteHere();
+  return NoneOrRaise(WithoutLock([&] { return array.RecordUse(ref, site); }));
+}
+
+PyObject* RecordUse(PyObject* self, PyObject* const* args, Py_ssize_t count,
+                    PyObject* names) {
+  static const Parameters kParameters = {
+      "record_use", 0, 1, 2, {"stream", "writes"}};
+  PyObject* values[2];
+  bool writes = true;
+  if (!SortArguments(kParameters, args, static_cast<size_t>(count), names,
+                     values) ||
+      !ToBool(values[1], "writes", &writes)) {
+    return nullptr;
+  }
+  const Ref stream(ParseStream(values[0]));
+  if (!stream) return nullptr;
+  const Array array = ArrayOf(self);
+  const StreamRef ref = AsStream(stream.get())->ref;
+  const CallSite site = SiteHere();
+  return NoneOrRaise(
+      WithoutLock([&] { return array.NoteUse(ref, writes, site); }));
+}
+
+PyObject* OrderBefore(PyObject* self, PyObject* const* args, Py_ssize_t count,
+                      PyObject* names) {
+  static const Parameters kParameters = {"order_before", 0, 1, 1, {"stream"}};
+  PyObject* value;
+  if (!SortArguments(kParameters, args, static_cast<size_t>(count), names,
+                     &value)) {
+    return nullptr;
+  }
+  const Ref stream(ParseStream(value));
+  if (!stream) return nullptr;
+  const Array array = ArrayOf(self);
+  const StreamRef ref = AsStream(stream.get())->ref;
+  const CallSite site = SiteHere();
+  return NoneOrRaise(WithoutLock([&] { return array.OrderBefore(ref, site); }));
+}
+
+PyObject* Ready(PyObject* self, PyObject*) {
+  const Array array = ArrayOf(self);
+  return WaitUntilReady(array) ? NewRef(Py_None) : nullptr;
+}
+
+PyObject* IsReady(PyObject* self, PyObject*) {
+  const Array array = ArrayOf(self);
+  const CallSite site = SiteHere();
+  const auto ready = WithoutLock([&] { return array.IsReady(site); });
+  return ready.ok() ? PyBool_FromLong(*ready) : Raise(ready.status());
+}
+
+PyObject* SetDeallocationStream(PyObject* self, PyObject* value) {
+  const Ref stream(ParseStream(value));
+  if (!stream) return nullptr;
+  const Array array = ArrayOf(self);
+  const StreamRef ref = AsStream(stream.get())->ref;
+  return NoneOrRaise(
+      WithoutLock([&] { return array.SetDeallocationStream(ref); }));
+}
+
+}  // namespace
+
+PyMethodDef g_array_order_methods[] = {
+    {"record_stream", RecordStream, METH_O,
+     "record_stream($self, stream, /)\n--\n\n"
+     "Work that devrt does not enqueue uses the memory on `stream`: all that\n"
+     "is submitted there before the last array over the memory is gone."},
+    {"record_use", AsMethod(RecordUse), METH_FASTCALL | METH_KEYWORDS,
+     "record_use($self, /, stream=None, *, writes=True)\n--\n\n"
+     "Work that devrt did not enqueue uses the memory on `stream`: what was\n"
+     "submitted there up to now.  Later operations of devrt come after it."},
+    {"order_before", AsMethod(OrderBefore), METH_FASTCALL | METH_KEYWORDS,
+     "order_before($self, /, stream=None)\n--\n\n"
+     "What is submitted to `stream` from now on comes after all uses of the\n"
+     "memory so far.  Does not wait."},
+    {"ready", Ready, METH_NOARGS,
+     "ready($self, /)\n--\n\n"
+     "Waits for all uses of the memory, and for nothing else.\n\n"
+     "Raises the error of that work, if any.  Ctrl-C ends the wait."},
+    {"synchronize", Ready, METH_NOARGS,
+     "synchronize($self, /)\n--\n\nThe same as ready."},
+    {"is_ready", IsReady, METH_NOARGS,
+     "is_ready($self, /)\n--\n\n"
+     "Whether no use of the memory is pending.  Never waits."},
+    {"set_deallocation_stream", SetDeallocationStream, METH_O,
+     "set_deallocation_stream($self, stream, /)\n--\n\n"
+     "The memory goes back in the order of `stream`, whatever is current\n"
+     "then.  Raises ValueError for a stream of another device."},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace devrt::python

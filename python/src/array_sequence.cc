@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Numbers and nested lists of them, as arrays in host memory.
+
+#include <complex>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "python/src/arguments.h"
+#include "python/src/array.h"
+
+namespace devrt::python {
+namespace {
+
+constexpr size_t kMaxDepth = 32;
+
+bool IsSequence(PyObject* object) {
+  return PyList_Check(object) || PyTuple_Check(object);
+}
+
+// The numbers in C order, and what shape they have.
+struct Collected {
+  Dims shape;
+  std::vector<Scalar> numbers;
+  DTypeKind kind = DTypeKind::kBool;
+};
+
+bool RaiseRagged(size_t depth) {
+  PyErr_Format(g_exceptions.invalid_argument,
+               "the lists are ragged: along axis %zu they differ in length or "
+               "depth",
+               depth);
+  return false;
+}
+
+DTypeKind Higher(DTypeKind a, DTypeKind b) {
+  // Of integers the unsigned ones are those that no int64 holds.
+  const auto rank = [](DTypeKind kind) {
+    switch (kind) {
+      case DTypeKind::kBool:
+        return 0;
+      case DTypeKind::kSigned:
+        return 1;
+      case DTypeKind::kUnsigned:
+        return 2;
+      case DTypeKind::kComplex:
+        return 4;
+      default:
+        return 3;
+    }
+  };
+  return rank(a) > rank(b) ? a : b;
+}
+
+bool CollectNumber(PyObject* object, Collected* collected) {
+  Scalar number(0);
+  const int is_number = ToScalar(object, &number);
+  if (is_number < 0) return false;
+  if (is_number == 0) {
+    PyErr_Format(
+        PyExc_TypeError, "lists of arrays hold numbers and lists, not %s%s",
+        TypeName(object), IsArray(object) ? "; x.item() is its number" : "");
+    return false;
+  }
+  collected->kind = Higher(collected->kind, number.kind());
+  collected->numbers.push_back(number);
+  return true;
+}
+
+bool Collect(PyObject* object, size_t depth, bool first, Collected* collected) {
+  if (!IsSequence(object)) {
+    if (depth != collected->shape.size()) return RaiseRagged(depth);
+    return CollectNumber(object, collected);
+  }
+  // Converting a number can run code that changes the list.
+  const Ref items(PySequence_Tuple(object));
+  if (!items) return false;
+  const Py_ssize_t count = PyTuple_GET_SIZE(items.get());
+  if (first) {
+    if (depth == kMaxDepth) {
+      PyErr_Format(g_exceptions.invalid_argument,
+                   "lists are nested deeper than %zu, the most axes there are",
+                   kMaxDepth);
+      return false;
+    }
+    collected->shape.push_back(count);
+  } else if (depth >= collected->shape.size() ||
+             collected->shape[depth] != count) {
+    return RaiseRagged(depth);
+  }
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (!Collect(PyTuple_GET_ITEM(items.get(), i), depth + 1, first && i == 0,
+                 collected)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+DType DTypeFor(const Collected& collected) {
+  if (collected.numbers.empty()) return kFloat64;
+  switch (collected.kind) {
+    case DTypeKind::kBool:
+      return kBool;
+    case DTypeKind::kSigned:
+      return kInt64;
+    case DTypeKind::kUnsigned:
+      return kUInt64;
+    case DTypeKind::kComplex:
+      return kComplex128;
+    default:
+      return kFloat64;
+  }
+}
+
+}  // namespace
+
+std::optional<Array> FromSequence(PyObject* object) {
+  Collected collected;
+  if (!Collect(object, 0, true, &collected)) return std::nullopt;
+  const DType dtype = DTypeFor(collected);
+  std::vector<char> bytes(collected.numbers.size() * dtype.size());
+  for (size_t i = 0; i < collected.numbers.size(); ++i) {
+    const absl::StatusOr<Scalar::Element> element =
+        collected.numbers[i].As(dtype);
+    if (!element.ok()) {
+      Raise(element.status());
+      return std::nullopt;
+    }
+    std::memcpy(bytes.data() + i * dtype.size(), element->bytes, dtype.size());
+  }
+  const CallSite site = SiteHere();
+  absl::StatusOr<Array> made = WithoutLock([&] {
+    return Array::FromHost(bytes.data(), collected.shape, dtype, Place::Host(),
+                           site);
+  });
+  if (made.ok()) return *std::move(made);
+  Raise(made.status());
+  return std::nullopt;
+}
+
+}  // namespace devrt::python

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The type devrt.Array itself.
+
+#include <new>
+#include <string>
+#include <vector>
+
+#include "devrt/arrays/internal/storage.h"
+#include "python/src/array.h"
+#include "python/src/stream.h"
+
+namespace devrt::python {
+
+PyTypeObject* g_array_type = nullptr;
+PyObject* g_core_module = nullptr;
+
+namespace {
+
+// G4: the object is gone before its memory is let go.
+void Dealloc(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  if (AsArray(self)->weak_references != nullptr) PyObject_ClearWeakRefs(self);
+  Array array = std::move(AsArray(self)->array);
+  AsArray(self)->array.~Array();
+  PyObject* stream = AsArray(self)->exported_stream;
+  type->tp_free(self);
+  Py_DECREF(type);
+  DropUnlocked(std::move(array));
+  Py_XDECREF(stream);
+}
+
+PyObject* New(PyTypeObject*, PyObject*, PyObject*) {
+  PyErr_SetString(PyExc_TypeError,
+                  "arrays are made by devrt.empty, zeros, array, asarray, "
+                  "from_dlpack, from_pointer and others");
+  return nullptr;
+}
+
+PyObject* Repr(PyObject* self) {
+  const Array array = ArrayOf(self);
+  // The values are fetched, which may wait.
+  if (!WaitUntilReady(array)) {
+    if (!PyErr_ExceptionMatches(g_exceptions.error)) return nullptr;
+    PyErr_Clear();  // the text says it
+  }
+  const std::string text = WithoutLock([&] { return array.ToString(); });
+  return PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()),
+                              "replace");
+}
+
+Py_ssize_t Length(PyObject* self) {
+  const Array& array = ArrayOf(self);
+  if (array.ndim() != 0) return static_cast<Py_ssize_t>(array.shape()[0]);
+  PyErr_SetString(PyExc_TypeError, "a 0-d array has no len()");
+  return -1;
+}
+
+// ---- What it is -------------------------------------------------------------
+
+PyObject* GetShape(PyObject* self, void*) {
+  return DimsToTuple(ArrayOf(self).shape());
+}
+
+PyObject* GetStrides(PyObject* self, void*) {
+  return DimsToTuple(ArrayOf(self).strides());
+}
+
+PyObject* GetDType(PyObject* self, void*) {
+  return WrapDType(ArrayOf(self).dtype());
+}
+
+PyObject* GetNdim(PyObject* self, void*) {
+  return PyLong_FromLong(ArrayOf(self).ndim());
+}
+
+PyObject* GetSize(PyObject* self, void*) {
+  return PyLong_FromLongLong(ArrayOf(self).size());
+}
+
+PyObject* GetItemSize(PyObject* self, void*) {
+  return PyLong_FromUnsignedLongLong(ArrayOf(self).item_size());
+}
+
+PyObject* GetBytes(PyObject* self, void*) {
+  return PyLong_FromUnsignedLongLong(ArrayOf(self).nbytes());
+}
+
+PyObject* GetPointer(PyObject* self, void*) {
+  return PyLong_FromVoidPtr(ArrayOf(self).data());
+}
+
+PyObject* GetStoragePointer(PyObject* self, void*) {
+  return PyLong_FromVoidPtr(ArrayOf(self).storage()->base());
+}
+
+PyObject* GetDevice(PyObject* self, void*) {
+  const Place place = ArrayOf(self).place();
+  if (place.kind() == MemoryKind::kHost ||
+      place.kind() == MemoryKind::kPinned) {
+    return PyUnicode_InternFromString("cpu");
+  }
+  DeviceObject* device = WrapDevice(*place.device());
+  return device != nullptr ? NewRef(device) : nullptr;
+}
+
+PyObject* GetPlace(PyObject* self, void*) {
+  const std::string name = ArrayOf(self).place().name();
+  return PyUnicode_FromStringAndSize(name.data(),
+                                     static_cast<Py_ssize_t>(name.size()));
+}
+
+PyObject* GetContiguous(PyObject* self, void*) {
+  return PyBool_FromLong(ArrayOf(self).IsContiguous());
+}
+
+PyObject* GetReadOnly(PyObject* self, void*) {
+  return PyBool_FromLong(ArrayOf(self).read_only());
+}
+
+PyObject* GetTranspose(PyObject* self, void*) {
+  return WrapArray(ArrayOf(self).Transpose());
+}
+
+PyObject* GetHomeStream(PyObject* self, void*) {
+  const auto stream = ArrayOf(self).home_stream();
+  return stream.has_value() ? WrapStream(*stream) : NewRef(Py_None);
+}
+
+// ---- Putting the parts together ---------------------------------------------
+
+constexpr char kDoc[] =
+    "A shape, strides and a dtype over counted memory, on a device or the\n"
+    "host.\n\n"
+    "    with devrt.device('mtia:1'):\n"
+    "        x = devrt.full((4, 3), 1.0, devrt.float32)\n"
+    "    y = x[:, 2] + 0.5              # runs on mtia:1, whatever is current\n"
+    "    y.numpy()                      # array([1.5, 1.5, 1.5, 1.5])\n\n"
+    "Arrays are made by devrt.empty, zeros, ones, full, arange, array, "
+    "asarray,\n"
+    "from_dlpack, from_cuda_array_interface and from_pointer.\n\n"
+    "Order.  Every operation runs on the current stream of the data's device,\n"
+    "after what other streams still do to its operands; no call waits on the\n"
+    "host but those that say so.  Memory goes back, in the order of the "
+    "stream\n"
+    "that it was made on, when the last array over it is gone.\n\n"
+    "Views (indexing, transpose, reshape, ...) share memory; strides count\n"
+    "bytes.  Operators broadcast and promote by NumPy's rules; == compares\n"
+    "elements, so arrays are not hashable.  A host ndarray is never moved to "
+    "a\n"
+    "device by itself: devrt.array(a) does.  numpy.sum(x) and the like work\n"
+    "for what devrt has.\n\n"
+    "Other libraries take arrays through DLPack, __cuda_array_interface__ "
+    "and,\n"
+    "for host memory, the buffer protocol, without a copy.\n\n"
+    "Any number of threads may use one array; their operations on one memory\n"
+    "are ordered as they are called.";
+
+PyMemberDef g_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, kWeakReferences, READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+
+PyObject* Reduce(PyObject*, PyObject*) {
+  PyErr_SetString(PyExc_TypeError,
+                  "a devrt.Array cannot be pickled: pickle x.numpy() and make "
+                  "an array of it with devrt.array(...)");
+  return nullptr;
+}
+
+PyMethodDef g_own_methods[] = {{"__reduce__", Reduce, METH_NOARGS, nullptr},
+                               {"__reduce_ex__", Reduce, METH_O, nullptr},
+                               {nullptr, nullptr, 0, nullptr}};
+
+void Append(std::vector<PyMethodDef>* to, const PyMethodDef* table) {
+  for (; table->ml_name != nullptr; ++table) to->push_back(*table);
+}
+
+void Append(std::vector<PyGetSetDef>* to, const PyGetSetDef* table) {
+  for (; table->name != nullptr; ++table) to->push_back(*table);
+}
+
+PyObject* MakeType() {
+  // Types keep pointers to their tables.
+  static auto* methods = new std::vector<PyMethodDef>;
+  static auto* getters = new std::vector<PyGetSetDef>;
+  for (const PyMethodDef* table :
+       {g_own_methods, g_array_view_methods, g_array_copy_methods,
+        g_array_order_methods, g_array_reduce_methods, g_array_host_methods,
+        g_array_cai_methods}) {
+    Append(methods, table);
+  }
+  for (const PyGetSetDef* table :
+       {g_array_getters, g_array_host_getters, g_array_cai_getters}) {
+    Append(getters, table);
+  }
+  methods->push_back({nullptr, nullptr, 0, nullptr});
+  getters->push_back({nullptr, nullptr, nullptr, nullptr, nullptr});
+  std::vector<PyType_Slot> slots = {
+      {Py_tp_new, AsSlot(New)},
+      {Py_tp_dealloc, AsSlot(Dealloc)},
+      {Py_tp_repr, AsSlot(Repr)},
+      {Py_tp_hash, AsSlot(PyObject_HashNotImplemented)},
+      {Py_sq_length, AsSlot(Length)},
+      {Py_mp_length, AsSlot(Length)},
+      {Py_tp_methods, methods->data()},
+      {Py_tp_getset, getters->data()},
+      {Py_tp_members, g_members},
+      {Py_tp_doc, const_cast<char*>(kDoc)}};
+  for (const PyType_Slot* table :
+       {g_array_operator_slots, g_array_index_slots, g_array_host_slots}) {
+    for (; table->slot != 0; ++table) slots.push_back(*table);
+  }
+  slots.push_back({0, nullptr});
+  PyType_Spec spec = {"devrt.Array", sizeof(ArrayObject), 0, Py_TPFLAGS_DEFAULT,
+                      slots.data()};
+  return PyType_FromSpec(&spec);
+}
+
+}  // namespace
+
+PyGetSetDef g_array_getters[] = {
+    Getter("shape", GetShape, "Extents, a tuple of int."),
+    Getter("strides", GetStrides,
+           "Bytes from one element to the next along each axis; 0 where an\n"
+           "axis is broadcast, negative where it is reversed."),
+    Getter("dtype", GetDType, "The devrt.DType of the elements."),
+    Getter("ndim", GetNdim, "Number of axes, at most 32."),
+    Getter("size", GetSize, "Number of elements."),
+    Getter("itemsize", GetItemSize, "Bytes of an element."),
+    Getter("nbytes", GetBytes, "Bytes of all elements: size * itemsize."),
+    Getter("ptr", GetPointer,
+           "Address of the first element, of its device; 0 without elements."),
+    Getter("storage_ptr", GetStoragePointer,
+           "Address of the memory that this array is a view of."),
+    Getter("device", GetDevice,
+           "The devrt.Device of the memory; 'cpu' for host memory, pinned\n"
+           "memory included."),
+    Getter(
+        "place", GetPlace,
+        "'mtia:1', 'pinned memory of mtia:1', 'managed memory of cuda:0' or\n"
+        "'cpu'."),
+    Getter("is_contiguous", GetContiguous,
+           "Whether the elements are in C order without gaps."),
+    Getter("read_only", GetReadOnly, "Whether writes are refused."),
+    Getter("T", GetTranspose, "A view with the axes in reverse order."),
+    Getter(
+        "home_stream", GetHomeStream,
+        "The stream in whose order the memory goes back; None for plain host\n"
+        "memory."),
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+void DropUnlocked(Array array) {
+  // A view lets nothing go, nor does what another thread still has.
+  if (array.storage().use_count() > 1) return;
+  const Unlocked unlocked;
+  const Array ended = std::move(array);
+}
+
+PyObject* WrapArray(Array array) {
+  PyObject* object = g_array_type->tp_alloc(g_array_type, 0);
+  if (object == nullptr) {
+    DropUnlocked(std::move(array));
+    return nullptr;
+  }
+  new (&AsArray(object)->array) Array(std::move(array));
+  return object;
+}
+
+PyObject* WrapArray(absl::StatusOr<Array> array) {
+  if (__builtin_expect(!array.ok(), 0)) return Raise(array.status());
+  return WrapArray(*std::move(array));
+}
+
+bool AddArrays(PyObject* module) {
+  g_core_module = module;
+  if (!AddDTypes(module)) return false;
+  PyObject* type = MakeType();
+  if (type == nullptr) return false;
+  g_array_type = reinterpret_cast<PyTypeObject*>(type);
+  for (PyMethodDef* table :
+       {g_array_create_functions, g_array_from_functions,
+        g_array_operation_functions, g_array_cai_functions}) {
+    if (PyModule_AddFunctions(module, table) != 0) return false;
+  }
+  const Ref priority(PyLong_FromLong(100));
+  return priority &&
+         PyObject_SetAttrString(type, "__array_priority__", priority.get()) ==
+             0 &&
+         PyModule_AddObject(module, "Array", NewRef(type)) == 0;
+}
+
+}  // namespace devrt::python
