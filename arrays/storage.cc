@@ -78,11 +78,11 @@ absl::StatusOr<std::shared_ptr<Storage>> Storage::Allocate(const Place& place,
                                                            uint64_t bytes,
                                                            CallSite site) {
   void* base = nullptr;
+  LetKeptGo();
   switch (place.kind()) {
     case MemoryKind::kDevice:
       return AllocateOn(CurrentStreamOf(place), bytes, site);
     case MemoryKind::kPinned: {
-      LetKeptGo();
       DEVRT_ASSIGN_OR_RETURN(base,
                              AllocatePinned(*place.device(), bytes, site));
       return std::shared_ptr<Storage>(new Storage(

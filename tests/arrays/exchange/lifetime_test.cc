@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Deleters and what they keep: D1 to D5, L1 to L4 of interop.md.
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/arrays/exchange/exchange_fixture.h"
+
+namespace devrt::testing {
+namespace {
+
+using Lifetime = ExchangeTest;
+
+int64_t Live() { return internal::CountStorages().live; }
+
+TEST_F(Lifetime, L1AnExportKeepsTheMemory) {
+  std::optional<Array> x = NewCell(dev(), 42);
+  DLManagedTensorVersioned* const t = Must(ToDLPack(*x));
+  x.reset();
+  Settle();
+  EXPECT_EQ(Live(), 1);
+  EXPECT_EQ(Peek(t->dl_tensor.data), 42);
+  Release(t);
+  Settle();
+  EXPECT_EQ(Live(), 0);
+}
+
+TEST_F(Lifetime, ShapesAreTheExportsOwn) {
+  std::optional<Array> x = Must(Array::Empty({2, 3}, kInt8, Place::Host()));
+  DLManagedTensor* const t = Must(ToDLPackLegacy(*x));
+  x.reset();
+  EXPECT_EQ(t->dl_tensor.shape[1], 3);
+  EXPECT_EQ(t->dl_tensor.strides[0], 3);
+  t->deleter(t);
+}
+
+// D2: only pushed; the next call of the array layer ends it.
+TEST_F(Lifetime, D2TheDeleterOnlyHandsBack) {
+  DLManagedTensorVersioned* const t = Must(ToDLPack(NewCell(dev(), 1)));
+  const SimulatorStats before = Must(sim().Stats());
+  std::thread(Release, t).join();
+  EXPECT_TRUE(internal::HasReleased());
+  EXPECT_EQ(Must(sim().Stats()).threads, before.threads);  // none joined
+  EXPECT_EQ(Live(), 1);
+  const Array next = Must(Array::Empty({1}, kInt8, Place::Host()));
+  EXPECT_FALSE(internal::HasReleased());
+  EXPECT_EQ(Live(), 1);  // `next`
+}
+
+TEST_F(Lifetime, D2AWaitForTheDeviceEndsItToo) {
+  DLManagedTensorVersioned* const t = Must(ToDLPack(NewCell(dev(), 1)));
+  Release(t);
+  EXPECT_OK(dev().Synchronize());
+  internal::DrainReleased();
+  EXPECT_EQ(Live(), 0);
+}
+
+TEST_F(Lifetime, D3InsideAHostFunction) {
+  Stream s = NewStream();
+  DLManagedTensorVersioned* const t = Must(ToDLPack(NewCell(dev(), 1)));
+  EXPECT_OK(LaunchHostFunc(s, [t](absl::Status) { Release(t); }));
+  EXPECT_OK(s.Synchronize());
+  Settle();
+  EXPECT_EQ(Live(), 0);
+}
+
+TEST_F(Lifetime, D3ManyThreadsAtOnce) {
+  constexpr int kThreads = 4;
+  constexpr int kEach = 50;
+  const Array x = NewCell(dev(), 1);
+  std::vector<std::vector<DLManagedTensorVersioned*>> tensors(kThreads);
+  for (auto& list : tensors) {
+    for (int i = 0; i < kEach; ++i) list.push_back(Must(ToDLPack(x)));
+  }
+  InThreads(kThreads, [&](int i) {
+    for (DLManagedTensorVersioned* t : tensors[static_cast<size_t>(i)]) {
+      Release(t);
+    }
+  });
+  Settle();
+  EXPECT_EQ(Live(), 1);
+  EXPECT_EQ(x.storage().use_count(), 1);
+}
+
+TEST_F(Lifetime, L2AViewKeepsTheProducer) {
+  ForeignTensor foreign({2, 3}, kDLFloat, 32);
+  {
+    std::optional<Array> view;
+    {
+      const Array x = Must(FromDLPack(foreign.managed()));
+      view = Must(x.Index(0, 1));
+    }
+    Settle();
+    EXPECT_EQ(foreign.released(), 0);
+  }
+  Settle();
+  EXPECT_EQ(foreign.released(), 1);
+}
+
+TEST_F(Lifetime, L2ACaiImportKeepsItsOwner) {
+  Cell theirs(dev());
+  CudaArrayInterface cai;
+  cai.shape = {1};
+  cai.typestr = "<i8";
+  cai.data = reinterpret_cast<uintptr_t>(theirs.ptr());
+  std::weak_ptr<int> watch;
+  {
+    auto owner = std::make_shared<int>(1);
+    watch = owner;
+    const Array x = Must(FromCudaArrayInterface(cai, std::move(owner)));
+    EXPECT_FALSE(watch.expired());
+  }
+  EXPECT_OK(dev().Synchronize());
+  Settle();
+  EXPECT_TRUE(watch.expired());
+}
+
+// D5: a deleter of theirs may call devrt, as it is called without a lock.
+TEST_F(Lifetime, D5ForeignDeletersMayCallDevrt) {
+  static Array* kept = nullptr;
+  ForeignTensor foreign({1}, kDLInt, 64);
+  foreign.managed()->deleter = [](DLManagedTensorVersioned*) {
+    kept = new Array(Must(Array::Empty({1}, kInt8, Place(dev()))));
+    Release(Must(ToDLPack(*kept)));
+  };
+  { const Array x = Must(FromDLPack(foreign.managed())); }
+  Settle();
+  ASSERT_NE(kept, nullptr);
+  delete kept;
+}
+
+TEST_F(Lifetime, TheConsumersStreamMayEndBeforeTheMemory) {
+  const Array x = NewCell(dev(), 3);
+  DLManagedTensorVersioned* t = nullptr;
+  Cell out(dev());
+  {
+    Stream s = NewStream();
+    DLPackExport how;
+    how.stream = Handle(s);
+    t = Must(ToDLPack(x, how));
+    EXPECT_OK(Load(s, out, t->dl_tensor.data));
+  }
+  Release(t);
+  Settle();
+  EXPECT_OK(dev().Synchronize());
+  EXPECT_EQ(out.Peek(), 3);
+}
+
+}  // namespace
+}  // namespace devrt::testing
