@@ -257,11 +257,12 @@ class DEVRT_EXPORT Array {
   struct TextOptions {
     int64_t threshold = 1000;  // more elements than that are shortened
     int64_t edge_items = 3;    // kept at each end of a shortened axis
-    int precision = 8;         // significant digits of floats at most
+    int precision = 8;         // digits after the point at most
   };
   // "array([[1., 2.], [3., 4.]], dtype=float32, device='mtia:0')", laid out
-  // over lines as NumPy does; values are fetched, with a wait.  If they cannot
-  // be, the error stands in their place.
+  // over lines as NumPy 2.4 does, with the shape where the brackets do not show
+  // it.  The values that are shown are fetched, with a wait; if they cannot be,
+  // the error stands in their place.
   std::string ToString(const TextOptions& options) const;
   std::string ToString() const { return ToString(TextOptions()); }
 
