@@ -22,6 +22,9 @@ namespace devrt {
 class DEVRT_THREAD_ANNOTATION_(capability("mutex")) Mutex {
  public:
   void Lock() DEVRT_THREAD_ANNOTATION_(acquire_capability()) { m_.lock(); }
+  bool TryLock() DEVRT_THREAD_ANNOTATION_(try_acquire_capability(true)) {
+    return m_.try_lock();
+  }
   void Unlock() DEVRT_THREAD_ANNOTATION_(release_capability()) { m_.unlock(); }
 
  private:

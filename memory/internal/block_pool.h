@@ -259,17 +259,21 @@ class alignas(64) BlockPool {
   }
   bool CountSlowly(Row row, Change change, Ledger::Exclusive* all)
       DEVRT_REQUIRES(lock_);
-  // Calls `work(all)` under the lock, and once more under all locks if it
+  // Calls `work(nullptr)` under the lock, and `work(all)` under all locks if it
   // could not count.
   template <typename Work>
   ABSL_ATTRIBUTE_ALWAYS_INLINE void UnderLock(Work work)
       DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
-    {
-      SpinLockHolder hold(&lock_);
-      if (ABSL_PREDICT_TRUE(work(nullptr))) return;
+    for (int turn = 0;;) {
+      {
+        SpinLockHolder hold(&lock_);
+        if (ABSL_PREDICT_TRUE(work(nullptr))) return;
+      }
+      Ledger::Exclusive all(ledger_, &turn);
+      if (!all.held()) continue;
+      work(&all);
+      return;
     }
-    Ledger::Exclusive all(ledger_);
-    work(&all);
   }
 
   // For the history, if there is one.

@@ -2,6 +2,8 @@
 
 #include "devrt/memory/internal/ledger.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cassert>
 
@@ -50,13 +52,20 @@ void ForEachCentral(MemoryStatistics* s, Function function) {
   function(&s->oversize_segments);
 }
 
+// A part of `rest` for who needs `need`, in whole needs: what is left over from
+// blocks of one size would be of no use to anybody.
+int64_t ShareOf(int64_t rest, int64_t need, int64_t among) {
+  const int64_t share = rest / among;
+  return share - share % need;
+}
+
 // Takes `need` and an equal share of the rest; what there is, if that is less.
 int64_t Take(std::atomic<int64_t>* spare, int64_t need, int64_t shards) {
   int64_t left = spare->load(std::memory_order_relaxed);
   int64_t taken;
   do {
     if (left <= 0) return 0;
-    taken = left < need ? left : need + (left - need) / shards;
+    taken = left < need ? left : need + ShareOf(left - need, need, shards);
   } while (!spare->compare_exchange_weak(left, left - taken,
                                          std::memory_order_relaxed));
   return taken;
@@ -113,7 +122,8 @@ bool Ledger::Lend(LedgerShard* from, LedgerShard* to, Needs* needs) {
       int64_t& need = needs->lanes[i][m];
       if (need <= 0) continue;
       const int64_t unused = from->lease[r][m] - from->current[r][m];
-      const int64_t lent = unused <= need ? unused : need + (unused - need) / 2;
+      const int64_t lent =
+          unused <= need ? unused : need + ShareOf(unused - need, need, 2);
       from->lease[r][m] -= lent;
       to->lease[r][m] += lent;
       need -= lent;
@@ -145,7 +155,7 @@ void Ledger::Borrow(LedgerShard* shard, Needs* needs)
       const bool enough = Lend(other.shard, shard, needs);
       other.lock->Unlock();
       if (enough) {
-        shard->lender = at;
+        shard->lender = at + 1;  // it has just given
         return;
       }
     }
@@ -156,12 +166,29 @@ void Ledger::Borrow(LedgerShard* shard, Needs* needs)
 Ledger::Exclusive::Exclusive(Ledger* ledger)
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis)
     : ledger_(ledger) {
-  ledger_->LockAll();
+  ledger_->mutex_.Lock();
+  ledger_->LockShards();
+}
+
+Ledger::Exclusive::Exclusive(Ledger* ledger, int* turn)
+    DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis)
+    : ledger_(ledger) {
+  // A sleep would take longer than a collection does.
+  if (++*turn > kTurns) {
+    ledger_->mutex_.Lock();
+  } else if (!ledger_->mutex_.TryLock()) {
+    sched_yield();
+    held_ = false;
+    return;
+  }
+  ledger_->LockShards();
 }
 
 Ledger::Exclusive::~Exclusive()
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
-  ledger_->UnlockAll();
+  if (!held_) return;
+  for (const Account& a : ledger_->accounts_) a.lock->Unlock();
+  ledger_->mutex_.Unlock();
 }
 
 void Ledger::Exclusive::Count(LedgerShard* shard, Row row, const Change& change)
@@ -176,14 +203,8 @@ void Ledger::Exclusive::Count(LedgerShard* shard, Row row, const Change& change)
   static_cast<void>(applied);
 }
 
-void Ledger::LockAll() DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
-  mutex_.Lock();
+void Ledger::LockShards() DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
   for (const Account& a : accounts_) a.lock->Lock();
-}
-
-void Ledger::UnlockAll() DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
-  for (const Account& a : accounts_) a.lock->Unlock();
-  mutex_.Unlock();
 }
 
 void Ledger::Collect(size_t row, size_t metric) {
@@ -202,7 +223,8 @@ void Ledger::Cover(LedgerShard* shard, size_t row, size_t metric, int64_t net) {
   const int64_t spare = spare_[row][metric].load(std::memory_order_relaxed);
   const int64_t rest = std::max<int64_t>(0, spare - net);
   if (spare < net) peak_[row][metric] += net - spare;
-  const int64_t share = rest / static_cast<int64_t>(accounts_.size());
+  const int64_t share =
+      ShareOf(rest, net, static_cast<int64_t>(accounts_.size()));
   lease += net + share;
   spare_[row][metric].store(rest - share, std::memory_order_relaxed);
 }

@@ -142,14 +142,20 @@ class Ledger {
   class Exclusive {
    public:
     explicit Exclusive(Ledger* ledger);
+    // Only tries, while `*turn`, 0 at first, which it counts, is small: where
+    // somebody else collects, that may do for the caller, who looks again.
+    Exclusive(Ledger* ledger, int* turn);
     ~Exclusive();
     Exclusive(const Exclusive&) = delete;
     Exclusive& operator=(const Exclusive&) = delete;
     void Count(LedgerShard* shard, Row row, const Change& change);
     size_t shards() const;
+    bool held() const { return held_; }
 
    private:
+    static constexpr int kTurns = 16;
     Ledger* const ledger_;
+    bool held_ = true;
   };
 
   // Central figures; `bytes` < 0 for what goes back.
@@ -204,8 +210,7 @@ class Ledger {
   static bool Lend(LedgerShard* from, LedgerShard* to, Needs* needs);
   void Publish() DEVRT_REQUIRES(mutex_);
 
-  void LockAll() DEVRT_THREAD_ANNOTATION_(acquire_capability(mutex_));
-  void UnlockAll() DEVRT_THREAD_ANNOTATION_(release_capability(mutex_));
+  void LockShards() DEVRT_REQUIRES(mutex_);
   // These under all locks.
   void Collect(size_t row, size_t metric) DEVRT_REQUIRES(mutex_);
   void Cover(LedgerShard* shard, size_t row, size_t metric, int64_t net)

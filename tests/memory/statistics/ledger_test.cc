@@ -145,9 +145,9 @@ TEST(LedgerTest, WhatOneDoesNotUseIsLent) {
   a.Count(&ledger, kSmallRow, ten_down, [] {});
   b.Count(&ledger, kSmallRow, four_up, [] {});
   EXPECT_EQ(b.exclusive, 0);
-  EXPECT_EQ(b.shard.lease[kSmallRow][kActive], 7);  // half of the rest, too
-  EXPECT_EQ(a.shard.lease[kSmallRow][kActive], 3);
-  a.Count(&ledger, kSmallRow, ten_up, [] {});  // 3, 3 of b's, 4 are missing
+  EXPECT_EQ(b.shard.lease[kSmallRow][kActive], 4);
+  EXPECT_EQ(a.shard.lease[kSmallRow][kActive], 6);
+  a.Count(&ledger, kSmallRow, ten_up, [] {});  // b uses what is missing
   EXPECT_EQ(a.exclusive, 2);
   EXPECT_EQ(ledger.Read().active.small_pool.peak, 14);
   EXPECT_EQ(ledger.Read().active.all.peak, 14);
