@@ -147,6 +147,13 @@ def add_sanitizer(check, command, what):
         add_command(check, command, f"{what}: no errors")
 
 
+# ---- Arrays -----------------------------------------------------------------
+
+
+def arrays(check, options):
+    google_test(check, "arrays_tests", 300)
+
+
 # ---- Figures ----------------------------------------------------------------
 
 
@@ -187,6 +194,7 @@ PARTS = {
     "soak": soak,
     "memory": memory.tests,
     "memory_soak": memory.soak,
+    "arrays": arrays,
     "sanitizer": sanitizer,
     "benchmarks": benchmarks,
     "memory_benchmarks": memory.benchmarks,

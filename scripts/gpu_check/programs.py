@@ -28,6 +28,7 @@ NEEDED = [
     "tests/hardware/interprocess",
     "tests/hardware/kernel_sweep",
     "tests/hardware/libcoexistence.so",
+    "tests/hardware/arrays_tests",
     "tests/hardware/memory_tests",
     "tests/hardware/memory_program",
     "tests/hardware/memory_soak",
