@@ -51,6 +51,7 @@ from ._arrays import (
     float8_e4m3fn,
     float8_e5m2,
     from_cuda_array_interface,
+    from_dlpack,
     from_pointer,
     full,
     full_like,
@@ -152,7 +153,7 @@ from ._memory import (
     unregister_host,
 )
 from ._types import DeviceType, ExternalStream
-from . import accelerator, cuda, hip, mtia
+from . import accelerator, cuda, hip, interop, mtia
 
 __version__ = "0.1.0"
 
@@ -216,6 +217,7 @@ __all__ = [
     "float8_e4m3fn",
     "float8_e5m2",
     "from_cuda_array_interface",
+    "from_dlpack",
     "from_pointer",
     "full",
     "full_like",
@@ -229,6 +231,7 @@ __all__ = [
     "int32",
     "int64",
     "int8",
+    "interop",
     "is_pinned",
     "less",
     "less_equal",

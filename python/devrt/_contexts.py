@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, ContextManager, Optional, TypeVar, Union
+from typing import Any, Callable, ContextManager, Optional, Sequence, TypeVar, Union
 
 from . import _core
 from ._core import Device, Stream, ThreadContext
@@ -31,14 +31,31 @@ _NO_CONTEXT = _NoContext()
 device = Device
 
 
-def stream(stream: Optional[Stream]) -> ContextManager[Any]:
+def stream(
+    stream: Optional[Stream], also: Union[str, Sequence[str]] = ()
+) -> ContextManager[Any]:
     """The context in which `stream`, and its device, are current.
 
     A stream is that context itself; with None it changes nothing.
 
         with devrt.stream(s):
             ...
+        with devrt.stream(s, also=("torch", "cupy")):  # in those libraries, too
+            ...
+
+    also: "torch" and "cupy", which are imported then (ImportError).  ValueError
+    for a stream that such a library cannot have: of mtia; for torch, the
+    per-thread default stream.  All are restored in reverse order, even if one
+    fails.
     """
+    if also != ():
+        if not isinstance(stream, Stream):
+            raise TypeError(
+                f"stream must be a devrt.Stream, not {type(stream).__name__}"
+            )
+        from .interop._streams import SharedStream
+
+        return SharedStream(stream, also)
     if stream is None:
         return _NO_CONTEXT
     if not isinstance(stream, Stream):

@@ -10,6 +10,7 @@
 #include "python/src/array.h"
 #include "python/src/bindings.h"
 #include "python/src/contexts.h"
+#include "python/src/dlpack.h"
 #include "python/src/event.h"
 #include "python/src/helpers.h"
 #include "python/src/host_call.h"
@@ -43,11 +44,14 @@ NB_MODULE(_core, m) {
   PyObject* module = m.ptr();
   if (!AddExceptions(module) || !AddDeviceType(module) ||
       !AddStreamTypes(module) || !AddEventType(module) ||
-      !AddContexts(module) || !AddArrays(module) || PyModule_AddFunctions(module, g_functions) != 0) {
+      !AddContexts(module) || !AddArrays(module) ||
+      !AddDLPack(module, g_array_type) ||
+      PyModule_AddFunctions(module, g_functions) != 0) {
     ThrowPythonError();
   }
   BindBackends(m);
   BindHostMemory(m);
+  BindInterop(m);
   BindMemory(m);
   BindPool(m);
   BindProbe(m);

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""devrt's memory for other libraries (interop.md 1.8, rule 20).
+
+Each adapter has the shape that its host calls.  Memory is for work on a native
+stream, whose handle the host knows, and goes back in the order of that stream.
+Adapters that a host was given live as long as the process (L6).
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from typing import Any, Callable, Optional, Tuple
+
+from .. import _core
+
+__all__ = [
+    "Block",
+    "caching_allocator_alloc",
+    "caching_allocator_delete",
+    "cuda_core_memory_resource",
+    "cupy_allocator",
+    "cupy_c_functions",
+    "cupy_free",
+    "cupy_malloc",
+    "handle_of",
+    "rmm_callbacks",
+    "torch_allocator",
+    "torch_allocator_path",
+    "torch_pool_allocator",
+]
+
+
+def handle_of(stream: Any) -> int:
+    """The native handle of anything that is a stream somewhere."""
+    if stream is None:
+        return 0
+    if isinstance(stream, int) and not isinstance(stream, bool):
+        return stream
+    if isinstance(stream, _core.Stream):
+        return stream.native_handle
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if callable(protocol):
+        answer = protocol()
+        if not (
+            isinstance(answer, tuple)
+            and len(answer) == 2
+            and all(isinstance(item, int) for item in answer)
+            and answer[0] == 0
+        ):
+            raise TypeError(
+                f"__cuda_stream__() of {type(stream).__name__} returned "
+                f"{answer!r}, expected (0, handle)"
+            )
+        return answer[1]
+    for name in ("value", "ptr", "cuda_stream"):  # RMM; CuPy; PyTorch
+        value = getattr(stream, name, None)
+        value = value() if callable(value) else value
+        if isinstance(value, int):
+            return value
+    raise TypeError(f"stream must be a stream, not {type(stream).__name__}")
+
+
+def _device_name(device: Any) -> str:
+    """None: the current device of cuda; a number: one of cuda."""
+    if device is None:
+        return _core.current_device("cuda").name
+    if isinstance(device, int) and not isinstance(device, bool):
+        return f"cuda:{device}"
+    return _core.Device(device).name
+
+
+class Block:
+    """Device memory for work on one native stream; given back with the object.
+
+    Attributes: ptr, size, device.
+    """
+
+    __slots__ = ("ptr", "size", "device", "_stream")
+
+    def __init__(self, size: int, device: Any = None, stream: Any = None) -> None:
+        self.ptr = 0
+        self.device = _device_name(device)
+        self.size = size
+        # A recycled handle would name another stream.
+        self._stream = stream
+        self.ptr = _core._alloc_native(self.device, size, handle_of(stream))
+
+    def __del__(self) -> None:
+        if getattr(self, "ptr", 0):
+            give_back(self.ptr)
+
+
+def give_back(pointer: int, stream: Optional[int] = None) -> None:
+    """Never raises: its callers are destructors."""
+    try:
+        _core._free_native(pointer, stream)
+    except Exception as error:  # noqa: BLE001: nobody can take it
+        import warnings
+
+        warnings.warn(
+            f"memory at {pointer:#x} could not be given back: {error}",
+            _core.InteropWarning,
+            stacklevel=2,
+        )
+
+
+# ---- PyTorch, and what calls as it does --------------------------------------
+
+
+def torch_allocator_path() -> str:
+    """The file of CUDAPluggableAllocator: symbols devrt_torch_alloc,
+    devrt_torch_free, and devrt_torch_pool_alloc for a MemPool."""
+    name = "libdevrt_torch.so"
+    tried = []
+    library = _core._library_path()
+    folders = [pathlib.Path(__file__).resolve().parents[1] / "lib"]
+    if library:
+        # Where devrt is, as installed, or as in a build folder.
+        beside = pathlib.Path(os.path.realpath(library)).parent
+        folders += [beside, beside.parent / "memory" / "torch"]
+    for folder in folders:
+        path = folder / name
+        tried.append(str(path))
+        if path.exists():
+            return str(path)
+    raise FileNotFoundError("no such file: " + ", ".join(tried))
+
+
+def torch_allocator() -> Any:
+    """For torch.cuda.memory.change_current_allocator, before CUDA is used.
+
+    Without room PyTorch raises RuntimeError with devrt's text.
+    """
+    import torch
+
+    return torch.cuda.memory.CUDAPluggableAllocator(
+        torch_allocator_path(), "devrt_torch_alloc", "devrt_torch_free"
+    )
+
+
+def torch_pool_allocator() -> Any:
+    """For torch.cuda.MemPool(interop.torch_pool_allocator().allocator()).
+
+    Without room PyTorch raises its OutOfMemoryError.
+    """
+    import torch
+
+    return torch.cuda.memory.CUDAPluggableAllocator(
+        torch_allocator_path(), "devrt_torch_pool_alloc", "devrt_torch_free"
+    )
+
+
+def caching_allocator_alloc(size: int, device: Any = None, stream: Any = None) -> int:
+    """torch.cuda.caching_allocator_alloc's shape, as pytorch-pfn-extras calls it.
+
+    device: None the current one, a number of cuda, or a devrt.Device.
+    stream: a native handle, or any library's stream; None: devrt's current one.
+    """
+    name = _device_name(device)
+    if stream is None:
+        stream = _core.current_stream(name)
+    return _core._alloc_native(name, size, handle_of(stream))
+
+
+def caching_allocator_delete(pointer: int) -> None:
+    """Gives back what caching_allocator_alloc gave."""
+    _core._free_native(pointer)
+
+
+# ---- CuPy --------------------------------------------------------------------
+
+
+def cupy_allocator(nbytes: int) -> Any:
+    """For cupy.cuda.set_allocator: CuPy's arrays live in devrt's memory.
+
+    For CuPy's current stream and device.  Raises OutOfMemoryError.
+    """
+    import cupy
+
+    device = cupy.cuda.Device().id
+    block = Block(nbytes, device, cupy.cuda.get_current_stream())
+    memory = cupy.cuda.UnownedMemory(block.ptr, nbytes, block, device)
+    return cupy.cuda.MemoryPointer(memory, 0)
+
+
+def cupy_malloc(size: int, device_id: int) -> int:
+    """With cupy_free for cupy.cuda.PythonFunctionAllocator."""
+    import cupy
+
+    stream = cupy.cuda.get_current_stream()
+    return _core._alloc_native(f"cuda:{device_id}", size, handle_of(stream))
+
+
+def cupy_free(pointer: int, device_id: int) -> None:
+    """See cupy_malloc."""
+    if pointer:
+        _core._free_native(pointer)
+
+
+def cupy_c_functions() -> Tuple[int, int]:
+    """Addresses for cupy.cuda.CFunctionAllocator(0, malloc, free, owner).
+
+    For measurements: CuPy takes the null pointer, by which they say that there
+    is no room, for memory.  Blocks are for the default stream.
+    """
+    return _core._cupy_c_functions()
+
+
+# ---- RMM ---------------------------------------------------------------------
+
+
+def rmm_callbacks(
+    device: Any = None,
+) -> Tuple[Callable[[int, Any], int], Callable[[int, int, Any], None]]:
+    """(alloc, free) for rmm.mr.CallbackMemoryResource: a Python call per block.
+
+    device: None the one that is current when memory is asked for.
+    """
+    fixed = None if device is None else _device_name(device)
+
+    def alloc(nbytes: int, stream: Any) -> int:
+        return _core._alloc_native(
+            fixed or _device_name(None), nbytes, handle_of(stream)
+        )
+
+    def free(pointer: int, nbytes: int, stream: Any) -> None:
+        if pointer:
+            _core._free_native(pointer, handle_of(stream))
+
+    return alloc, free
+
+
+# ---- cuda.core ---------------------------------------------------------------
+
+
+def cuda_core_memory_resource(device: Any = None) -> Any:
+    """A cuda.core MemoryResource over devrt's memory of one device."""
+    from ._cuda_core import make_resource
+
+    return make_resource(_device_name(device))

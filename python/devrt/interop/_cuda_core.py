@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cuda.core's MemoryResource."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _core
+from ._allocators import give_back, handle_of
+
+_class: Any = None
+
+
+def _make_class() -> Any:
+    from cuda.core import Buffer, MemoryResource
+
+    class DevrtMemoryResource(MemoryResource):  # type: ignore[misc]
+        """Memory of one device, from devrt's allocator."""
+
+        def __init__(self, device: str) -> None:
+            self._device = _core.Device(device)
+
+        def allocate(self, size: int, *, stream: Any = None) -> Any:
+            """`size` bytes for work on `stream`; None is the default stream."""
+            pointer = _core._alloc_native(self._device.name, size, _handle(stream))
+            try:
+                if stream is None:
+                    return Buffer.from_handle(pointer, size, mr=self)
+                return Buffer.from_handle(pointer, size, mr=self, stream=stream)
+            except BaseException:
+                give_back(pointer)
+                raise
+
+        def deallocate(self, ptr: Any, size: int, *, stream: Any = None) -> None:
+            """In the order of `stream`.  Never raises."""
+            pointer = int(ptr)
+            if pointer:
+                give_back(pointer, None if stream is None else _handle(stream))
+
+        @property
+        def is_device_accessible(self) -> bool:
+            return True
+
+        @property
+        def is_host_accessible(self) -> bool:
+            return False
+
+        @property
+        def is_managed(self) -> bool:
+            return False
+
+        @property
+        def device_id(self) -> int:
+            return int(self._device.index)
+
+    return DevrtMemoryResource
+
+
+def _handle(stream: Any) -> int:
+    if stream is None:
+        return 0
+    handle = getattr(stream, "handle", None)  # cuda.core's own
+    return int(handle) if handle is not None else handle_of(stream)
+
+
+def make_resource(device: str) -> Any:
+    global _class
+    if _class is None:
+        _class = _make_class()
+    return _class(device)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numba's External Memory Management plugin."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from .. import _core
+from ._allocators import give_back
+
+_class: Any = None
+
+
+def _make_class() -> Any:
+    from numba import cuda
+
+    class DevrtMemoryManager(  # type: ignore[misc,name-defined]
+        cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManager
+    ):
+        """Device memory from devrt's allocator; host memory as Numba has it.
+
+        Numba names no stream, so every block counts as used on the default
+        stream.  Nothing is done before memory is asked for: Numba makes one
+        with context=None, to read the version.
+        """
+
+        def initialize(self) -> None:
+            """Called before nearly every operation: there is nothing to do."""
+
+        @property
+        def interface_version(self) -> int:
+            return 1
+
+        def _device(self) -> str:
+            return f"cuda:{self.context.device.id}"
+
+        def memalloc(self, size: int) -> Any:
+            pointer = _core._alloc_native(self._device(), size, 0)
+
+            # Also behind reset(): it needs nothing of the manager's.
+            def finalizer() -> None:
+                give_back(pointer)
+
+            return cuda.MemoryPointer(
+                self.context, ctypes.c_void_p(pointer), size, finalizer=finalizer
+            )
+
+        def get_memory_info(self) -> Any:
+            free, total = _core.Device(self._device()).memory_info()
+            return cuda.MemoryInfo(free, total)
+
+    return DevrtMemoryManager
+
+
+def memory_manager() -> Any:
+    """The class; made once, so that Numba finds the same each time."""
+    global _class
+    if _class is None:
+        _class = _make_class()
+    return _class

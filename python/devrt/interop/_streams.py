@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One current stream in several libraries (interop.md rule 17)."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import threading
+from typing import Any, Callable, ContextManager, Dict, List, Optional, Tuple, Union
+
+from .. import _core
+from .._core import InvalidArgumentError, Stream
+
+GPU = ("cuda", "hip")
+
+
+def _load(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(
+            f"also={name!r}: {name} cannot be imported: {error}", name=name
+        ) from error
+
+
+def _torch_context(stream: Stream) -> ContextManager[Any]:
+    torch = _load("torch")
+    index = stream.device.index
+    if stream.kind == "per_thread":
+        raise InvalidArgumentError(
+            "a per-thread default stream cannot be torch's current stream: what "
+            "torch keeps as that handle is another stream in every thread"
+        )
+    if stream.kind == "default":
+        return torch.cuda.stream(torch.cuda.default_stream(index))
+    # Not owned there: the context holds `stream`.
+    return torch.cuda.stream(
+        torch.cuda.ExternalStream(stream.native_handle, device=index)
+    )
+
+
+def _cupy_context(stream: Stream) -> ContextManager[Any]:
+    cupy = _load("cupy")
+    if stream.kind == "default":
+        return cupy.cuda.Stream.null
+    if stream.kind == "per_thread":
+        return cupy.cuda.Stream.ptds
+    if hasattr(cupy.cuda.Stream, "from_external") and hasattr(
+        stream, "__cuda_stream__"
+    ):
+        return cupy.cuda.Stream.from_external(stream)
+    return cupy.cuda.ExternalStream(stream.native_handle, stream.device.index)
+
+
+_CONTEXTS: Dict[str, Callable[[Stream], ContextManager[Any]]] = {
+    "cupy": _cupy_context,
+    "torch": _torch_context,
+}
+
+
+def _names(also: Union[str, Tuple[str, ...], List[str]]) -> Tuple[str, ...]:
+    names = (also,) if isinstance(also, str) else also
+    if not isinstance(names, (tuple, list)):
+        raise TypeError(
+            f"also must be a name or a tuple of names, not {type(also).__name__}"
+        )
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"also must hold names, not {type(name).__name__}")
+        if name not in _CONTEXTS:
+            raise InvalidArgumentError(
+                f"also={name!r} is not known, the choices are "
+                + ", ".join(sorted(_CONTEXTS))
+            )
+    return tuple(names)
+
+
+class SharedStream:
+    """What devrt.stream(s, also=...) returns."""
+
+    def __init__(self, stream: Stream, also: Any) -> None:
+        self._stream = stream
+        self._names = _names(also)
+        if self._names and stream.device.backend not in GPU:
+            raise InvalidArgumentError(
+                f"{stream!r} cannot be current in {self._names[0]}, which has no "
+                f"streams of {stream.device.backend}"
+            )
+        for name in self._names:
+            _load(name)
+        self._entered = threading.local()
+
+    def __enter__(self) -> Stream:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self._stream)
+            for name in self._names:
+                stack.enter_context(_CONTEXTS[name](self._stream))
+            entered = self._entered.__dict__.setdefault("stacks", [])
+            entered.append(stack.pop_all())
+        return self._stream
+
+    def __exit__(self, *exception: Any) -> Optional[bool]:
+        stacks = self._entered.__dict__.get("stacks")
+        if not stacks:
+            raise _core.Error("this thread is not inside this context")
+        stacks.pop().__exit__(*exception)
+        return None
+
+
+# ---- The other way -----------------------------------------------------------
+
+
+def _torch_stream(device: Optional[int]) -> Tuple[Any, int]:
+    torch = _load("torch")
+    if device is None:
+        device = torch.cuda.current_device()
+    return torch.cuda.current_stream(device), int(device)
+
+
+def _cupy_stream(device: Optional[int]) -> Tuple[Any, int]:
+    cupy = _load("cupy")
+    if device is None:
+        device = cupy.cuda.Device().id
+    return cupy.cuda.get_current_stream(device), int(device)
+
+
+_CURRENT = {"cupy": _cupy_stream, "torch": _torch_stream}
+
+
+def use_stream_of(library: Any, device: Any = None) -> Stream:
+    """The current stream of another library, as a devrt.Stream.
+
+        with interop.use_stream_of("torch"):
+            ...
+
+    library: "torch" or "cupy", or the module.
+    device: of which device; None: of that library's current one.
+
+    The stream is kept, never destroyed here.  Raises ImportError where the
+    library is not there.
+    """
+    name = library if isinstance(library, str) else getattr(library, "__name__", None)
+    if not isinstance(name, str):
+        raise TypeError(
+            f"library must be a name or a module, not {type(library).__name__}"
+        )
+    if name not in _CURRENT:
+        raise InvalidArgumentError(
+            f"library {name!r} is not known, the choices are "
+            + ", ".join(sorted(_CURRENT))
+        )
+    index = None
+    if device is not None:
+        index = device if isinstance(device, int) else _core.Device(device).index
+    stream, index = _CURRENT[name](index)
+    return Stream.from_external(stream, f"cuda:{index}")

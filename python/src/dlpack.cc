@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the files of DLPack share.
+
+#include "python/src/dlpack.h"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "devrt/arrays/dlpack.h"
+#include "devrt/arrays/place.h"
+#include "devrt/runtime/backend.h"
+#include "devrt/runtime/mutex.h"
+#include "devrt/runtime/status.h"
+#include "devrt/streams/external_stream.h"
+
+namespace devrt::python {
+namespace {
+
+struct KnownDevice {
+  DLDevice name;
+  Device device;
+};
+
+// Never destroyed: exports may be asked for by threads that outlive main.
+struct KnownDevices {
+  Mutex mutex;
+  std::vector<KnownDevice> devices DEVRT_GUARDED_BY(mutex);
+
+  std::optional<Device> Find(DLDevice name) {
+    const MutexLock lock(&mutex);
+    for (const KnownDevice& known : devices) {
+      if (known.name.device_type == name.device_type &&
+          known.name.device_id == name.device_id) {
+        return known.device;
+      }
+    }
+    return std::nullopt;
+  }
+};
+
+KnownDevices* Known() {
+  static KnownDevices* known = new KnownDevices;
+  return known;
+}
+
+}  // namespace
+
+std::optional<Device> FindDLPackDevice(DLDevice device) {
+  KnownDevices* known = Known();
+  if (auto found = known->Find(device)) return found;
+  std::optional<Device> result;
+  for (const Device candidate : AllDevices()) {
+    const DLDevice own = DLPackDevice(Place(candidate));
+    const DLDevice managed = DLPackDevice(Place::Managed(candidate));
+    const bool is_own = own.device_type == device.device_type &&
+                        own.device_id == device.device_id;
+    const bool is_managed = managed.device_type == device.device_type &&
+                            candidate.index() == device.device_id;
+    if (!is_own && !is_managed) continue;
+    result = candidate;
+    break;
+  }
+  if (result.has_value()) {
+    const MutexLock lock(&known->mutex);
+    known->devices.push_back({device, *result});
+  }
+  return result;
+}
+
+absl::StatusOr<int64_t> StreamNumber(StreamRef stream) {
+  const bool cuda = stream.device().backend().name() == "cuda";
+  if (stream.kind() == StreamKind::kDefault) return cuda ? 1 : 0;
+  if (stream.kind() == StreamKind::kPerThread && cuda) return 2;
+  DEVRT_ASSIGN_OR_RETURN(void* const native, stream.Native());
+  return static_cast<int64_t>(reinterpret_cast<intptr_t>(native));
+}
+
+absl::Status OrderAfterNative(StreamRef stream, void* native) {
+  // One of devrt's own, or the default stream: nothing to adopt.
+  const absl::StatusOr<void*> own = stream.Native();
+  if (own.ok() && *own == native && native != nullptr) return absl::OkStatus();
+  AdoptOptions options;
+  options.device = stream.device();
+  DEVRT_ASSIGN_OR_RETURN(
+      const ExternalStream source,
+      AdoptNativeStream(
+          static_cast<int64_t>(reinterpret_cast<intptr_t>(native)),
+          std::move(options)));
+  if (source.ref() == stream) return absl::OkStatus();
+  return stream.Wait(source.ref());
+}
+
+}  // namespace devrt::python

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Array.__dlpack__ and Array.__dlpack_device__.
+
+#include <cstdint>
+#include <optional>
+
+#include "devrt/arrays/dlpack.h"
+#include "devrt/arrays/exchange.h"
+#include "python/src/arguments.h"
+#include "python/src/array.h"
+#include "python/src/dlpack.h"
+#include "python/src/errors.h"
+#include "python/src/gil.h"
+
+namespace devrt::python {
+namespace {
+
+constexpr char kVersioned[] = "dltensor_versioned";
+constexpr char kLegacy[] = "dltensor";
+
+// What is raised already stays raised (G6).
+class KeepException {
+ public:
+#if PY_VERSION_HEX >= 0x030C0000
+  KeepException() : raised_(PyErr_GetRaisedException()) {}
+  ~KeepException() { PyErr_SetRaisedException(raised_); }
+#else
+  KeepException() { PyErr_Fetch(&type_, &raised_, &traceback_); }
+  ~KeepException() { PyErr_Restore(type_, raised_, traceback_); }
+#endif
+  KeepException(const KeepException&) = delete;
+  KeepException& operator=(const KeepException&) = delete;
+
+ private:
+  PyObject* type_ = nullptr;
+  PyObject* raised_ = nullptr;
+  PyObject* traceback_ = nullptr;
+};
+
+// Of a capsule that nobody has taken (D4).
+template <typename Tensor>
+void Destroy(PyObject* capsule, const char* name) {
+  if (PyCapsule_IsValid(capsule, name) == 0) return;
+  const KeepException keep;
+  auto* tensor = static_cast<Tensor*>(PyCapsule_GetPointer(capsule, name));
+  tensor->deleter(tensor);
+}
+
+void DestroyVersioned(PyObject* capsule) {
+  Destroy<DLManagedTensorVersioned>(capsule, kVersioned);
+}
+
+void DestroyLegacy(PyObject* capsule) {
+  Destroy<DLManagedTensor>(capsule, kLegacy);
+}
+
+template <typename Tensor>
+PyObject* MakeCapsule(Tensor* tensor, const char* name,
+                      PyCapsule_Destructor destructor) {
+  PyObject* capsule = PyCapsule_New(tensor, name, destructor);
+  if (capsule == nullptr) tensor->deleter(tensor);
+  return capsule;
+}
+
+bool IsGiven(PyObject* object) {
+  return object != nullptr && object != Py_None;
+}
+
+// A tuple of two ints, no bools.
+bool IsPair(PyObject* object) {
+  if (!PyTuple_Check(object) || PyTuple_GET_SIZE(object) != 2) return false;
+  for (Py_ssize_t i = 0; i < 2; ++i) {
+    PyObject* item = PyTuple_GET_ITEM(object, i);
+    if (!PyLong_Check(item) || PyBool_Check(item)) return false;
+  }
+  return true;
+}
+
+bool ReadVersioned(PyObject* object, bool* versioned) {
+  *versioned = false;
+  if (!IsGiven(object)) return true;
+  if (!IsPair(object)) {
+    PyErr_Format(PyExc_TypeError,
+                 "max_version must be None or a tuple of two ints, not %R",
+                 object);
+    return false;
+  }
+  int overflow = 0;
+  const int64_t major =
+      PyLong_AsLongLongAndOverflow(PyTuple_GET_ITEM(object, 0), &overflow);
+  if (overflow < 0 || (overflow == 0 && major < 0)) {
+    PyErr_Format(PyExc_TypeError, "max_version is %R: no version is negative",
+                 object);
+    return false;
+  }
+  *versioned = overflow > 0 || major >= 1;
+  return true;
+}
+
+bool ReadDevice(PyObject* object, std::optional<DLDevice>* device) {
+  if (!IsGiven(object)) return true;
+  if (!IsPair(object)) {
+    PyErr_Format(PyExc_TypeError,
+                 "dl_device must be None or a tuple of two ints, not %R",
+                 object);
+    return false;
+  }
+  int64_t numbers[2];
+  for (Py_ssize_t i = 0; i < 2; ++i) {
+    int overflow = 0;
+    numbers[i] =
+        PyLong_AsLongLongAndOverflow(PyTuple_GET_ITEM(object, i), &overflow);
+    // Nobody's, as every other number that names nothing.
+    if (overflow != 0 || numbers[i] != static_cast<int32_t>(numbers[i])) {
+      PyErr_Format(PyExc_BufferError, "dl_device %R is no device", object);
+      return false;
+    }
+  }
+  *device = DLDevice{static_cast<DLDeviceType>(numbers[0]),
+                     static_cast<int32_t>(numbers[1])};
+  return true;
+}
+
+bool ReadCopy(PyObject* object, std::optional<bool>* copy) {
+  if (!IsGiven(object)) return true;
+  bool value = false;
+  if (!ToBool(object, "copy", &value)) return false;
+  *copy = value;
+  return true;
+}
+
+bool HasCudaNumbers(DLDevice device) {
+  return device.device_type == kDLCUDA || device.device_type == kDLCUDAHost ||
+         device.device_type == kDLCUDAManaged;
+}
+
+// Stream 0 is no stream of CUDA's protocol, but older consumers mean the
+// default one: a warning, once in the process, then what they mean.
+bool WarnOfZero() {
+  static bool warned = false;
+  if (warned) return true;
+  warned = true;
+  return PyErr_WarnEx(
+             g_exceptions.interop_warning,
+             "__dlpack__(stream=0): 0 names no stream on CUDA; it is taken for "
+             "the default stream, 1. DEVRT_DLPACK_STRICT=1 makes it an error",
+             1) == 0;
+}
+
+bool ReadStream(PyObject* object, const Array& array,
+                std::optional<int64_t>* stream) {
+  if (!IsGiven(object)) return true;
+  int64_t number = 0;
+  if (!ToInt64(object, "stream", &number)) return false;
+  if (number == 0 && HasCudaNumbers(DLPackDevice(array.place())) &&
+      !GetExchangeSettings().strict) {
+    if (!WarnOfZero()) return false;
+    number = 1;
+  }
+  *stream = number;
+  return true;
+}
+
+PyObject* DLPack(PyObject* self, PyObject* const* args, Py_ssize_t count,
+                 PyObject* names) {
+  static const Parameters kParameters = {
+      "__dlpack__", 0, 0, 4, {"stream", "max_version", "dl_device", "copy"}};
+  PyObject* values[4];
+  DLPackExport how;
+  bool versioned = false;
+  const Array& array = ArrayOf(self);
+  if (!SortArguments(kParameters, args, static_cast<size_t>(count), names,
+                     values) ||
+      !ReadVersioned(values[1], &versioned) ||
+      !ReadCopy(values[3], &how.copy) ||
+      !ReadDevice(values[2], &how.dl_device) ||
+      !ReadStream(values[0], array, &how.stream)) {
+    return nullptr;
+  }
+  const CallSite site = SiteHere();
+  if (!versioned) {
+    const auto tensor =
+        WithoutLock([&] { return ToDLPackLegacy(array, how, site); });
+    if (!tensor.ok()) return RaiseExchange(tensor.status());
+    return MakeCapsule(*tensor, kLegacy, DestroyLegacy);
+  }
+  const auto tensor = WithoutLock([&] { return ToDLPack(array, how, site); });
+  if (!tensor.ok()) return RaiseExchange(tensor.status());
+  return MakeCapsule(*tensor, kVersioned, DestroyVersioned);
+}
+
+PyObject* DLPackDeviceOf(PyObject* self, PyObject*) {
+  const DLDevice device = DLPackDevice(ArrayOf(self).place());
+  return Py_BuildValue("(ii)", static_cast<int>(device.device_type),
+                       static_cast<int>(device.device_id));
+}
+
+PyMethodDef g_methods[] = {
+    {"__dlpack__", AsMethod(DLPack), METH_FASTCALL | METH_KEYWORDS,
+     "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None,\n"
+     "           copy=None)\n--\n\n"
+     "A DLPack capsule over this memory, for the stream of the consumer.\n\n"
+     "stream: the consumer's, of the data's device, which is ordered behind\n"
+     "all pending work on the memory: None the default stream, -1 no order,\n"
+     "1 and 2 CUDA's default and per-thread streams, else a native handle.\n"
+     "max_version: the newest version that the consumer takes; None or (0, x)\n"
+     "gives a capsule of before version 1.\n"
+     "dl_device: where the memory is wanted, (1, 0) for the host.\n"
+     "copy: True always, False never, None if it must be.\n\n"
+     "Raises BufferError for what cannot be exported, CopyRequiredError,\n"
+     "ValueError for impossible streams."},
+    {"__dlpack_device__", DLPackDeviceOf, METH_NOARGS,
+     "__dlpack_device__($self, /)\n--\n\n"
+     "What DLPack calls the memory: (type, id)."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyMethodDef g_functions[] = {
+    {"from_dlpack", AsMethod(FromDLPackObject), METH_FASTCALL | METH_KEYWORDS,
+     "from_dlpack($module, x, /, *, device=None, copy=None)\n--\n\n"
+     "An array over the memory of `x`, without a copy.\n\n"
+     "x: anything with __dlpack__ and __dlpack_device__, or a capsule, which\n"
+     "is taken as it is, without order.\n"
+     "device: where it is wanted; 'cpu', 'cuda:1', a Device.\n"
+     "copy: True always, False never, None if `device` needs one.\n\n"
+     "The current stream of the data's device is ordered behind the\n"
+     "producer's work.  The array keeps the producer's memory.  Read-only\n"
+     "where the producer says so, or does not allow writes (JAX, "
+     "TensorFlow).\n\n"
+     "Raises BufferError for what cannot be shared, CopyRequiredError,\n"
+     "AttributeError if `x` has no DLPack."},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+bool AddDLPack(PyObject* module, PyTypeObject* array_type) {
+  for (PyMethodDef* method = g_methods; method->ml_name != nullptr; ++method) {
+    const Ref descriptor(PyDescr_NewMethod(array_type, method));
+    if (!descriptor ||
+        PyDict_SetItemString(array_type->tp_dict, method->ml_name,
+                             descriptor.get()) != 0) {
+      return false;
+    }
+  }
+  const Ref capsule(NewExchangeApiCapsule());
+  if (!capsule ||
+      PyDict_SetItemString(array_type->tp_dict, "__dlpack_c_exchange_api__",
+                           capsule.get()) != 0) {
+    return false;
+  }
+  PyType_Modified(array_type);
+  return PyModule_AddFunctions(module, g_functions) == 0;
+}
+
+}  // namespace devrt::python

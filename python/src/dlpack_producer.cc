@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/src/dlpack_producer.h"
+
+#include <cstdint>
+#include <cstring>
+
+#include "python/src/arguments.h"
+
+namespace devrt::python {
+namespace {
+
+// What is passed and asked for, made once.
+struct Names {
+  PyObject* dlpack;
+  PyObject* dlpack_device;
+  PyObject* requires_grad;
+  PyObject* is_conj;
+  PyObject* is_neg;
+  PyObject* module;
+  PyObject* version;  // (1, 3)
+  // Of keywords.
+  PyObject* stream_version_copy;
+  PyObject* stream_version;
+  PyObject* version_copy;
+  PyObject* version_only;
+  PyObject* stream_only;
+};
+
+PyObject* Keywords(const char* a, const char* b = nullptr,
+                   const char* c = nullptr) {
+  const char* texts[] = {a, b, c};
+  const Py_ssize_t count = c != nullptr ? 3 : (b != nullptr ? 2 : 1);
+  PyObject* tuple = PyTuple_New(count);
+  for (Py_ssize_t i = 0; tuple != nullptr && i < count; ++i) {
+    PyTuple_SET_ITEM(tuple, i, PyUnicode_InternFromString(texts[i]));
+  }
+  return tuple;
+}
+
+const Names& Known() {
+  static const Names names = {
+      PyUnicode_InternFromString("__dlpack__"),
+      PyUnicode_InternFromString("__dlpack_device__"),
+      PyUnicode_InternFromString("requires_grad"),
+      PyUnicode_InternFromString("is_conj"),
+      PyUnicode_InternFromString("is_neg"),
+      PyUnicode_InternFromString("__module__"),
+      Py_BuildValue("(ii)", 1, 3),
+      Keywords("stream", "max_version", "copy"),
+      Keywords("stream", "max_version"),
+      Keywords("max_version", "copy"),
+      Keywords("max_version"),
+      Keywords("stream"),
+  };
+  return names;
+}
+
+// Whether the type itself has such an attribute.
+bool TypeHas(PyTypeObject* type, PyObject* name) {
+  return _PyType_Lookup(type, name) != nullptr;
+}
+
+// x.NAME, or x.NAME(); -1 with an exception.
+int IsTrue(PyObject* x, PyObject* name, bool call) {
+  const Ref value(call ? PyObject_CallMethodNoArgs(x, name)
+                       : PyObject_GetAttr(x, name));
+  return value ? PyObject_IsTrue(value.get()) : -1;
+}
+
+bool Refuse(PyObject* x, PyObject* name, bool call, const char* why) {
+  if (!TypeHas(Py_TYPE(x), name)) return true;
+  const int yes = IsTrue(x, name, call);
+  if (yes == 0) return true;
+  if (yes > 0) {
+    PyErr_Format(PyExc_BufferError, "%s cannot be shared: %s", TypeName(x),
+                 why);
+  }
+  return false;
+}
+
+// Of the part of a module's name before the first dot.
+bool ModuleIs(PyTypeObject* type, const char* name) {
+  const Ref module(
+      PyObject_GetAttr(reinterpret_cast<PyObject*>(type), Known().module));
+  if (!module || !PyUnicode_Check(module.get())) {
+    PyErr_Clear();
+    return false;
+  }
+  Py_ssize_t size = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(module.get(), &size);
+  if (text == nullptr) {
+    PyErr_Clear();
+    return false;
+  }
+  const char* dot = std::strchr(text, '.');
+  const size_t length = dot != nullptr ? static_cast<size_t>(dot - text)
+                                       : static_cast<size_t>(size);
+  return length == std::strlen(name) && std::memcmp(text, name, length) == 0;
+}
+
+bool ReadNumber(PyObject* object, int32_t* value) {
+  const Ref number(PyNumber_Index(object));
+  if (!number) return false;
+  int overflow = 0;
+  const int64_t wide = PyLong_AsLongLongAndOverflow(number.get(), &overflow);
+  if (overflow != 0 || wide != static_cast<int32_t>(wide)) {
+    PyErr_Format(PyExc_BufferError, "__dlpack_device__() names a device %R",
+                 number.get());
+    return false;
+  }
+  *value = static_cast<int32_t>(wide);
+  return true;
+}
+
+// One form of the call; the order of `values` is that of the keywords.
+PyObject* Ask(PyObject* x, PyObject* a, PyObject* b, PyObject* c,
+              PyObject* keywords) {
+  PyObject* args[] = {x, a, b, c};
+  return PyObject_VectorcallMethod(Known().dlpack, args, 1, keywords);
+}
+
+// The newest form.
+PyObject* AskNewest(PyObject* x, PyObject* stream, bool never_copy) {
+  const Names& names = Known();
+  if (stream != nullptr) {
+    return Ask(x, stream, names.version, Py_False,
+               never_copy ? names.stream_version_copy : names.stream_version);
+  }
+  return Ask(x, names.version, Py_False, nullptr,
+             never_copy ? names.version_copy : names.version_only);
+}
+
+// A protocol of before is what a TypeError means, and nothing else does.
+bool IsOldProtocol() {
+  if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) return false;
+  PyErr_Clear();
+  return true;
+}
+
+}  // namespace
+
+bool CheckShareable(PyObject* x) {
+  const Names& names = Known();
+  if (!TypeHas(Py_TYPE(x), names.requires_grad)) return true;
+  return Refuse(x, names.requires_grad, false,
+                "requires_grad is set, and devrt tells autograd nothing: use "
+                ".detach()") &&
+         Refuse(x, names.is_conj, true,
+                "its conjugate bit is set: use .resolve_conj()") &&
+         Refuse(x, names.is_neg, true,
+                "its negative bit is set: use .resolve_neg()");
+}
+
+bool AskDevice(PyObject* x, DLDevice* device) {
+  const Ref answer(PyObject_CallMethodNoArgs(x, Known().dlpack_device));
+  if (!answer) return false;
+  if (!PyTuple_Check(answer.get()) || PyTuple_GET_SIZE(answer.get()) != 2) {
+    PyErr_Format(PyExc_TypeError,
+                 "__dlpack_device__() of %s returned %R, expected a tuple of "
+                 "two ints",
+                 TypeName(x), answer.get());
+    return false;
+  }
+  int32_t type = 0;
+  if (!ReadNumber(PyTuple_GET_ITEM(answer.get(), 0), &type) ||
+      !ReadNumber(PyTuple_GET_ITEM(answer.get(), 1), &device->device_id)) {
+    return false;
+  }
+  device->device_type = static_cast<DLDeviceType>(type);
+  return true;
+}
+
+PyObject* AskCapsule(PyObject* x, PyObject* stream, bool never_copy,
+                     bool* passed) {
+  *passed = stream != nullptr;
+  PyObject* answer = AskNewest(x, stream, never_copy);
+  if (answer == nullptr && stream != nullptr && IsOldProtocol()) {
+    answer = Ask(x, stream, nullptr, nullptr, Known().stream_only);
+  }
+  if (answer == nullptr && IsOldProtocol()) {
+    *passed = false;
+    answer = Ask(x, nullptr, nullptr, nullptr, nullptr);
+  }
+  if (answer == nullptr) return nullptr;
+  if (PyCapsule_CheckExact(answer)) return answer;
+  PyErr_Format(PyExc_TypeError,
+               "__dlpack__() of %s returned a %s, expected a "
+               "capsule",
+               TypeName(x), TypeName(answer));
+  Py_DECREF(answer);
+  return nullptr;
+}
+
+bool IsNumpy(PyObject* x) {
+  for (PyTypeObject* type = Py_TYPE(x); type != nullptr; type = type->tp_base) {
+    if (std::strcmp(type->tp_name, "numpy.ndarray") == 0) return true;
+  }
+  return false;
+}
+
+bool IsImmutable(PyTypeObject* type) {
+  return ModuleIs(type, "jax") || ModuleIs(type, "jaxlib") ||
+         ModuleIs(type, "tensorflow");
+}
+
+}  // namespace devrt::python

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Questions to objects of other libraries that export DLPack.
+
+#ifndef DEVRT_PYTHON_SRC_DLPACK_PRODUCER_H_
+#define DEVRT_PYTHON_SRC_DLPACK_PRODUCER_H_
+
+#include "devrt/arrays/dlpack_abi.h"
+#include "python/src/python.h"
+
+namespace devrt::python {
+
+// Whether work on such memory is in the order of a stream that a consumer names
+// (interop.md 1.3, step 5).
+inline bool HasQueue(DLDevice device) {
+  return device.device_type == kDLCUDA || device.device_type == kDLROCM ||
+         device.device_type == kDLExtDev ||
+         device.device_type == kDLCUDAManaged;
+}
+
+// PyTorch's tensors whose memory does not hold their values, or holds what
+// autograd follows: false with a BufferError.
+bool CheckShareable(PyObject* x);
+
+// x.__dlpack_device__(); false with an exception.
+bool AskDevice(PyObject* x, DLDevice* device);
+
+// x.__dlpack__() in the newest form that it takes; `stream` null: none is
+// passed.  A new reference to a capsule, or null with an exception.  `passed`:
+// whether it has taken the stream.
+PyObject* AskCapsule(PyObject* x, PyObject* stream, bool never_copy,
+                     bool* passed);
+
+// numpy.ndarray and what derives from it: refuses every stream.
+bool IsNumpy(PyObject* x);
+// Of a library whose arrays are never written.
+bool IsImmutable(PyTypeObject* type);
+
+}  // namespace devrt::python
+
+#endif  // DEVRT_PYTHON_SRC_DLPACK_PRODUCER_H_

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The C exchange API of DLPack 1.3: what devrt.Array offers, and how it is
+// found on other types (interop.md 1.4, rule 12).
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "devrt/arrays/dlpack.h"
+#include "devrt/arrays/dlpack_exchange.h"
+#include "devrt/arrays/exchange.h"
+#include "python/src/arguments.h"
+#include "python/src/array.h"
+#include "python/src/dlpack.h"
+#include "python/src/errors.h"
+#include "python/src/gil.h"
+
+namespace devrt::python {
+namespace {
+
+constexpr char kCapsule[] = "dlpack_exchange_api";
+
+// Some consumers call from where they have let the GIL go.
+template <typename F>
+auto Unlock(F&& call) {
+  return PyGILState_Check() != 0 ? WithoutLock(call) : call();
+}
+
+int Fail(const absl::Status& status) {
+  const PyGILState_STATE state = PyGILState_Ensure();
+  RaiseExchange(status);
+  PyGILState_Release(state);
+  return -1;
+}
+
+const Array* CheckArray(void* object) {
+  auto* array = static_cast<PyObject*>(object);
+  if (array != nullptr && IsArray(array)) return &ArrayOf(array);
+  PyErr_Format(PyExc_TypeError, "the exchange API of devrt.Array was given %s",
+               array != nullptr ? TypeName(array) : "NULL");
+  return nullptr;
+}
+
+// The names that DLPack's consumers know.
+const char* KindOf(const absl::Status& status) {
+  if (GetExchangeError(status) != ExchangeError::kNone) return "BufferError";
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+      return "ValueError";
+    case absl::StatusCode::kResourceExhausted:
+      return "MemoryError";
+    default:
+      return "BufferError";
+  }
+}
+
+using SetErrorCall = void (*)(void* context, const char* kind,
+                              const char* message);
+
+// Says nothing to Python.
+int Allocate(DLTensor* prototype, DLManagedTensorVersioned** out,
+             void* error_context, SetErrorCall set_error) {
+  const auto made = [&]() -> absl::StatusOr<DLManagedTensorVersioned*> {
+    if (prototype == nullptr || out == nullptr) {
+      return absl::InvalidArgumentError("the prototype or the result is NULL");
+    }
+    return Unlock([&] { return AllocateLike(*prototype); });
+  }();
+  if (made.ok()) {
+    *out = *made;
+    return 0;
+  }
+  if (set_error != nullptr) {
+    const std::string message(made.status().message());
+    set_error(error_context, KindOf(made.status()), message.c_str());
+  }
+  return -1;
+}
+
+int FromPython(void* object, DLManagedTensorVersioned** out) {
+  const Array* array = CheckArray(object);
+  if (array == nullptr) return -1;
+  const auto tensor = WithoutLock([&] { return ExportNoSync(*array); });
+  if (!tensor.ok()) return Fail(tensor.status());
+  *out = *tensor;
+  return 0;
+}
+
+// Takes the tensor if it succeeds; a refused one stays the caller's.
+int ToPython(DLManagedTensorVersioned* tensor, void** out) {
+  if (tensor == nullptr || out == nullptr) {
+    PyErr_SetString(PyExc_ValueError, "the tensor or the result is NULL");
+    return -1;
+  }
+  auto array = WithoutLock([&] { return FromDLPack(tensor); });
+  if (!array.ok()) return Fail(array.status());
+  *out = WrapArray(*std::move(array));
+  return *out != nullptr ? 0 : -1;
+}
+
+// Strides of borrowed views, in elements, live until control returns to the
+// views' owner: those of the last 128 views of each thread are kept.
+int64_t* NextStrides() {
+  constexpr int kViews = 128;
+  constexpr int kDims = 32;
+  static thread_local std::unique_ptr<int64_t[]> strides;
+  static thread_local int next = 0;
+  if (strides == nullptr) strides = std::make_unique<int64_t[]>(kViews * kDims);
+  next = (next + 1) % kViews;
+  return strides.get() + next * kDims;
+}
+
+int Borrow(void* object, DLTensor* out) {
+  const Array* array = CheckArray(object);
+  if (array == nullptr) return -1;
+  int64_t* const strides = NextStrides();
+  const absl::Status status =
+      WithoutLock([&] { return BorrowNoSync(*array, strides, out); });
+  return status.ok() ? 0 : Fail(status);
+}
+
+int WorkStream(DLDeviceType type, int32_t id, void** out) {
+  const absl::StatusOr<void*> stream =
+      Unlock([&] { return CurrentWorkStream(type, id); });
+  if (!stream.ok()) return Fail(stream.status());
+  *out = *stream;
+  return 0;
+}
+
+}  // namespace
+
+DLPackExchangeAPI* ExchangeApi() {
+  static DLPackExchangeAPI api = {
+      {{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION}, nullptr},
+      Allocate,
+      FromPython,
+      ToPython,
+      Borrow,
+      WorkStream,
+  };
+  return &api;
+}
+
+PyObject* NewExchangeApiCapsule() {
+  return PyCapsule_New(ExchangeApi(), kCapsule, nullptr);
+}
+
+const DLPackExchangeAPI* FindExchangeApi(PyTypeObject* type) {
+  static PyObject* const name =
+      PyUnicode_InternFromString("__dlpack_c_exchange_api__");
+  PyObject* found = _PyType_Lookup(type, name);  // borrowed
+  if (found == nullptr || !PyCapsule_CheckExact(found) ||
+      PyCapsule_IsValid(found, kCapsule) == 0) {
+    return nullptr;
+  }
+  const auto* header = static_cast<const DLPackExchangeAPIHeader*>(
+      PyCapsule_GetPointer(found, kCapsule));
+  while (header != nullptr && header->version.major != DLPACK_MAJOR_VERSION) {
+    header = header->prev_api;
+  }
+  return reinterpret_cast<const DLPackExchangeAPI*>(header);
+}
+
+}  // namespace devrt::python

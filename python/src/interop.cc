@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What devrt.interop is made of: memory for streams that are named by their
+// native handles.  Its callers are other libraries' allocator hooks.
+
+#include <dlfcn.h>
+
+#include <string>
+
+#include "devrt/memory/devrt_memory.h"
+#include "python/src/bindings.h"
+
+namespace devrt::python {
+namespace {
+
+void CheckCode(int32_t code) {
+  if (code == 0) return;
+  const std::string text = devrt_memory_last_error_v0();
+  Check(absl::Status(code == 8 ? absl::StatusCode::kResourceExhausted
+                               : absl::StatusCode::kInvalidArgument,
+                     text));
+}
+
+nb::int_ AllocNative(const std::string& device, nb::object size,
+                     nb::object stream) {
+  const uint64_t bytes = BytesOf(size, "size");
+  void* const handle = AddressOf(stream, "stream");
+  void* block = nullptr;
+  CheckCode(WithoutLock([&] {
+    return devrt_memory_alloc_v0(device.c_str(), bytes, handle, &block);
+  }));
+  return AddressToInt(block);
+}
+
+void FreeNative(nb::object pointer, nb::object stream) {
+  void* const block = AddressOf(pointer, "pointer");
+  void* const handle = stream.is_none() ? nullptr : AddressOf(stream, "stream");
+  CheckCode(WithoutLock([&] {
+    return stream.is_none() ? devrt_memory_free_v0(block)
+                            : devrt_memory_free_on_v0(block, handle);
+  }));
+}
+
+// The file that holds devrt: its neighbours are beside it.
+nb::object LibraryPath() {
+  Dl_info info;
+  if (dladdr(reinterpret_cast<const void*>(&devrt_memory_alloc_v0), &info) ==
+          0 ||
+      info.dli_fname == nullptr) {
+    return nb::none();
+  }
+  return ToText(info.dli_fname);
+}
+
+// CuPy's CFunctionAllocator: no stream, and null where there is no room.
+void* CupyAllocate(void*, size_t size, int device) {
+  const std::string name = "cuda:" + std::to_string(device);
+  void* block = nullptr;
+  return devrt_memory_alloc_v0(name.c_str(), size, nullptr, &block) == 0
+             ? block
+             : nullptr;
+}
+
+void CupyFree(void*, void* block, int) { (void)devrt_memory_free_v0(block); }
+
+nb::tuple CupyFunctions() {
+  return nb::make_tuple(reinterpret_cast<uintptr_t>(&CupyAllocate),
+                        reinterpret_cast<uintptr_t>(&CupyFree));
+}
+
+}  // namespace
+
+void BindInterop(nb::module_& module) {
+  module.def("_alloc_native", &AllocNative, nb::arg("device"), nb::arg("size"),
+             nb::arg("stream"));
+  module.def("_free_native", &FreeNative, nb::arg("pointer"),
+             nb::arg("stream") = nb::none());
+  module.def("_library_path", &LibraryPath);
+  module.def("_cupy_c_functions", &CupyFunctions);
+}
+
+}  // namespace devrt::python

@@ -1,0 +1,425 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DLPack as producer: interop.md 1.2, 1.3, rules 1-12."""
+
+import ctypes
+import gc
+import pathlib
+import sys
+import threading
+
+import pytest
+
+np = pytest.importorskip("numpy")
+
+import devrt
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "interop"))
+import stubs  # noqa: E402
+
+V1 = (1, 0)
+
+
+def arange(n=12, dtype="float32", device="cpu"):
+    return devrt.array(np.arange(n).astype(dtype), device=device)
+
+
+@pytest.fixture(params=["cpu", "mtia:0", "mtia:1", "pinned"])
+def x(request):
+    if request.param == "pinned":
+        x = devrt.empty((12,), "float32", device="mtia:0", pinned=True)
+        np.asarray(x)[...] = np.arange(12)
+        return x
+    return arange(device=request.param)
+
+
+# ---- __dlpack_device__ (rule 1) ---------------------------------------------
+
+
+def test_device_pairs():
+    assert arange().__dlpack_device__() == (1, 0)
+    assert arange(device="mtia:0").__dlpack_device__() == (12, 0)
+    assert arange(device="mtia:1").__dlpack_device__() == (12, 1)
+    pair = arange(device="mtia:1").__dlpack_device__()
+    assert [type(item) for item in pair] == [int, int]
+
+
+def test_device_needs_no_current_device(two):
+    a = arange(device="mtia:1")
+    for device in two:
+        with device:
+            assert a.__dlpack_device__() == (12, 1)
+
+
+# ---- Versions ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "asked, name",
+    [
+        (None, "dltensor"),
+        ((0, 8), "dltensor"),
+        ((1, 0), "dltensor_versioned"),
+        ((1, 3), "dltensor_versioned"),
+        ((2, 0), "dltensor_versioned"),
+        ((1 << 80, 0), "dltensor_versioned"),
+    ],
+)
+def test_max_version(x, asked, name):
+    capsule = x.__dlpack__(max_version=asked)
+    assert stubs.name_of(capsule) == name
+    if name == "dltensor_versioned":
+        struct = stubs.tensor_of(capsule)
+        assert (struct.major, struct.minor) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    "asked", [1, "1", (1,), (1, 0, 0), [1, 0], (1.0, 0), (True, 0), (-1, 0), ("1", 0)]
+)
+def test_max_version_of_a_wrong_type(x, asked):
+    with pytest.raises(TypeError):
+        x.__dlpack__(max_version=asked)
+
+
+def test_struct(x):
+    for asked in (None, V1):
+        tensor = stubs.tensor_of(x.__dlpack__(max_version=asked)).tensor
+        assert (tensor.device.type, tensor.device.id) == x.__dlpack_device__()
+        assert tensor.data == x.ptr
+        assert tensor.byte_offset == 0
+        assert tensor.ndim == 1 and tensor.shape[0] == 12
+        assert tensor.strides[0] == 1
+        assert (tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes) == (2, 32, 1)
+
+
+def test_struct_of_a_view(x):
+    y = x.reshape(3, 4)[1:, ::2]
+    tensor = stubs.tensor_of(y.__dlpack__(max_version=V1)).tensor
+    assert tensor.data == y.ptr == x.ptr + 16
+    assert tensor.byte_offset == 0
+    assert tensor.shape[:2] == [2, 2] and tensor.strides[:2] == [4, 2]
+
+
+def test_zero_size_has_no_address():
+    for device in ("cpu", "mtia:0"):
+        e = devrt.empty((0, 3), "float32", device=device)
+        tensor = stubs.tensor_of(e.__dlpack__(max_version=V1)).tensor
+        assert tensor.data is None
+        assert tensor.strides  # not null for ndim > 0
+
+
+def test_0d():
+    e = devrt.zeros((), "float32", device="cpu")
+    assert stubs.tensor_of(e.__dlpack__(max_version=V1)).tensor.ndim == 0
+
+
+@pytest.mark.parametrize(
+    "dtype, code, bits",
+    [
+        ("bool", 6, 8),
+        ("int8", 0, 8),
+        ("int16", 0, 16),
+        ("int32", 0, 32),
+        ("int64", 0, 64),
+        ("uint8", 1, 8),
+        ("uint16", 1, 16),
+        ("uint32", 1, 32),
+        ("uint64", 1, 64),
+        ("float16", 2, 16),
+        ("float32", 2, 32),
+        ("float64", 2, 64),
+        ("bfloat16", 4, 16),
+        ("complex64", 5, 64),
+        ("complex128", 5, 128),
+        ("float8_e4m3fn", 10, 8),
+        ("float8_e5m2", 12, 8),
+    ],
+)
+def test_dtype_codes(dtype, code, bits):
+    for device in ("cpu", "mtia:0"):
+        e = devrt.empty((2,), dtype, device=device)
+        found = stubs.tensor_of(e.__dlpack__(max_version=V1)).tensor.dtype
+        assert (found.code, found.bits, found.lanes) == (code, bits, 1)
+        assert devrt.from_dlpack(e).dtype == e.dtype
+
+
+# ---- stream (1.3's table; rules 2-4) ----------------------------------------
+
+WRONG_TYPES = [1.0, "1", True, False, (1,), object()]
+
+
+def outcome(call):
+    try:
+        call()
+    except Exception as error:
+        return type(error).__mro__
+    return None
+
+
+@pytest.mark.parametrize(
+    "stream, raises",
+    [
+        (None, None),
+        (-1, None),
+        (0, ValueError),
+        (1, ValueError),
+        (2, ValueError),
+        (12345, ValueError),
+        (-2, ValueError),
+        (1 << 70, ValueError),
+    ],
+)
+def test_stream_of_cpu(stream, raises):
+    found = outcome(lambda: arange().__dlpack__(stream=stream))
+    assert found is None if raises is None else raises in found
+
+
+@pytest.mark.parametrize(
+    "stream, raises",
+    [
+        (None, None),
+        (-1, None),
+        (0, None),
+        (1, ValueError),
+        (2, ValueError),
+        (12345, ValueError),
+        (-2, ValueError),
+        (1 << 70, ValueError),
+    ],
+)
+def test_stream_of_mtia(stream, raises):
+    found = outcome(lambda: arange(device="mtia:0").__dlpack__(stream=stream))
+    assert found is None if raises is None else raises in found
+
+
+def test_stream_of_mtia_by_handle():
+    s = devrt.Stream("mtia:0")
+    other = devrt.Stream("mtia:1")
+    a = arange(device="mtia:0")
+    a.__dlpack__(stream=s.native_handle)
+    with pytest.raises(ValueError):
+        a.__dlpack__(stream=other.native_handle)
+
+
+@pytest.mark.parametrize("stream", WRONG_TYPES)
+def test_stream_of_a_wrong_type(x, stream):
+    with pytest.raises(TypeError):
+        x.__dlpack__(stream=stream)
+
+
+def test_keywords(x):
+    with pytest.raises(TypeError):
+        x.__dlpack__(1)
+    with pytest.raises(TypeError):
+        x.__dlpack__(streams=1)
+    with pytest.raises(TypeError):
+        x.__dlpack__(copy=1)
+    with pytest.raises(TypeError):
+        x.__dlpack__(dl_device=[1, 0])
+    with pytest.raises(TypeError):
+        x.__dlpack__(dl_device=1)
+
+
+# ---- dl_device and copy (1.3's table) ----------------------------------------
+
+
+def copied(capsule):
+    return bool(stubs.tensor_of(capsule).flags & 2)
+
+
+@pytest.mark.parametrize("copy", [None, False])
+def test_own_device_is_shared(x, copy):
+    for device in (None, x.__dlpack_device__()):
+        capsule = x.__dlpack__(max_version=V1, dl_device=device, copy=copy)
+        assert stubs.tensor_of(capsule).tensor.data == x.ptr
+        assert not copied(capsule)
+
+
+def test_copy_true(x):
+    capsule = x.__dlpack__(max_version=V1, copy=True)
+    assert copied(capsule)
+    y = devrt.from_dlpack(capsule)
+    assert y.ptr != x.ptr
+    assert (y.numpy() == x.numpy()).all()
+
+
+def test_to_the_host(x):
+    capsule = x.__dlpack__(max_version=V1, dl_device=(1, 0))
+    tensor = stubs.tensor_of(capsule).tensor
+    assert (tensor.device.type, tensor.device.id) == (1, 0)
+    assert (stubs.copy_of(capsule, "float32", (12,)) == np.arange(12)).all()
+    forced = x.__dlpack__(max_version=V1, dl_device=(1, 0), copy=True)
+    assert copied(forced)
+    assert stubs.tensor_of(forced).tensor.data != x.ptr
+
+
+def test_host_accessible_memory_is_not_copied():
+    p = devrt.empty((4,), "float32", device="mtia:0", pinned=True)
+    capsule = p.__dlpack__(max_version=V1, dl_device=(1, 0), copy=False)
+    assert stubs.tensor_of(capsule).tensor.data == p.ptr
+
+
+def test_to_a_peer():
+    a = arange(device="mtia:0")
+    capsule = a.__dlpack__(max_version=V1, dl_device=(12, 1))
+    assert copied(capsule)
+    b = devrt.from_dlpack(capsule)
+    assert b.device == devrt.Device("mtia:1")
+    assert (b.numpy() == a.numpy()).all()
+    with pytest.raises(devrt.CopyRequiredError) as caught:
+        a.__dlpack__(max_version=V1, dl_device=(12, 1), copy=False)
+    assert isinstance(caught.value, BufferError)
+    assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize("pair", [(12, 9), (12, -1), (2, 0), (4, 0), (1, 1), (1 << 40, 0)])
+@pytest.mark.parametrize("copy", [None, False, True])
+def test_devices_that_cannot_be(pair, copy):
+    with pytest.raises(BufferError):
+        arange(device="mtia:0").__dlpack__(max_version=V1, dl_device=pair, copy=copy)
+
+
+# ---- Read-only and strides (rule 10) -----------------------------------------
+
+
+def test_read_only(x):
+    r = x.as_read_only()
+    assert stubs.tensor_of(r.__dlpack__(max_version=V1)).flags & stubs.READ_ONLY
+    with pytest.raises(BufferError):
+        r.__dlpack__()
+    assert not stubs.tensor_of(
+        r.__dlpack__(max_version=V1, copy=True)).flags & stubs.READ_ONLY
+    r.__dlpack__(copy=True)
+    assert devrt.from_dlpack(r).read_only
+
+
+def test_negative_stride_is_refused(x):
+    backwards = x[::-1]
+    for asked in (None, V1):
+        with pytest.raises(BufferError, match="copy"):
+            backwards.__dlpack__(max_version=asked)
+    capsule = backwards.__dlpack__(max_version=V1, copy=True)
+    assert (devrt.from_dlpack(capsule).numpy() == np.arange(12)[::-1]).all()
+
+
+def test_broadcast_is_exported(x):
+    wide = x.reshape(1, 12).broadcast_to((3, 12))
+    tensor = stubs.tensor_of(wide.__dlpack__(max_version=V1)).tensor
+    assert tensor.strides[:2] == [0, 1]
+
+
+# ---- Capsules and deleters (D1-D5, G6) ---------------------------------------
+
+
+def test_unused_capsule_frees_itself():
+    a = devrt.zeros((1024,), "float32", device="mtia:0")
+    before = devrt.memory_allocated("mtia:0")
+    for asked in (None, V1):
+        capsule = a.__dlpack__(max_version=asked, copy=True)
+        assert devrt.memory_allocated("mtia:0") > before
+        del capsule
+        devrt.synchronize("mtia:0")
+        devrt.zeros((1,), "float32", device="mtia:0")
+        assert devrt.memory_allocated("mtia:0") == before
+
+
+def test_export_keeps_the_memory():
+    a = arange(1 << 12)
+    capsule = a.__dlpack__(max_version=V1)
+    del a
+    gc.collect()
+    for _ in range(4):
+        devrt.zeros((1 << 12,), "float32", device="cpu")
+    assert (devrt.from_dlpack(capsule).numpy() == np.arange(1 << 12)).all()
+
+
+def test_capsule_is_taken_once(x):
+    for asked in (None, V1):
+        capsule = x.__dlpack__(max_version=asked)
+        devrt.from_dlpack(capsule)
+        assert stubs.name_of(capsule).startswith("used_dltensor")
+        with pytest.raises(ValueError, match="used_dltensor"):
+            devrt.from_dlpack(capsule)
+
+
+def test_destructor_keeps_a_raised_exception(x):
+    with pytest.raises(KeyError, match="kept"):
+        capsule = x.__dlpack__(max_version=V1)
+        try:
+            raise KeyError("kept")
+        finally:
+            del capsule
+
+
+def deleter_of(struct):
+    return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(struct.deleter)
+
+
+@pytest.mark.parametrize("asked", [None, V1])
+def test_deleter_on_any_thread_without_the_gil(asked):
+    """ctypes lets the GIL go for the call."""
+    before = devrt.memory_allocated("mtia:0")
+    a = devrt.zeros((4096,), "float32", device="mtia:0")
+    capsule = a.__dlpack__(max_version=asked)
+    name = stubs.name_of(capsule)
+    struct = stubs.tensor_of(capsule)
+    ctypes.pythonapi.PyCapsule_SetName(
+        ctypes.py_object(capsule), ctypes.c_char_p(KEPT[name]))
+    address = ctypes.addressof(struct)
+    call = deleter_of(struct)
+    del a
+    worker = threading.Thread(target=lambda: call(address))
+    worker.start()
+    worker.join()
+    devrt.synchronize("mtia:0")
+    devrt.zeros((1,), "float32", device="mtia:0")
+    assert devrt.memory_allocated("mtia:0") == before
+
+
+KEPT = {"dltensor": b"used_dltensor", "dltensor_versioned": b"used_dltensor_versioned"}
+
+
+def test_deleter_after_the_interpreter(run_program):
+    """A consumer lets go when Python has ended (D3)."""
+    ended = run_program(
+        """
+        import atexit, ctypes, sys
+        sys.path.insert(0, sys.argv[1])
+        import stubs, devrt
+        a = devrt.zeros((64,), "float32", device="mtia:0")
+        capsule = a.__dlpack__(max_version=(1, 0))
+        struct = stubs.tensor_of(capsule)
+        name = b"used_dltensor_versioned"
+        ctypes.pythonapi.PyCapsule_SetName(
+            ctypes.py_object(capsule), ctypes.c_char_p(name))
+        libc = ctypes.CDLL(None)
+        libc.__cxa_atexit.argtypes = [ctypes.c_void_p] * 3
+        libc.__cxa_atexit(struct.deleter, ctypes.addressof(struct), None)
+        sys.modules["kept"] = (a, capsule, name)
+        print("ok")
+        """,
+        str(pathlib.Path(stubs.__file__).parent),
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == "ok\n"
+
+
+def test_threads_and_collections(two):
+    failures = []
+
+    def body(device):
+        try:
+            for i in range(50):
+                y = devrt.from_dlpack(arange(64, device=device))
+                if i % 10 == 0:
+                    gc.collect()
+                assert (y.numpy() == np.arange(64)).all()
+        except Exception as error:
+            failures.append(error)
+
+    workers = [threading.Thread(target=body, args=(two[i % 2].name,)) for i in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+        assert not worker.is_alive()
+    assert not failures, failures[0]

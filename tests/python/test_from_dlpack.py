@@ -1,0 +1,509 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DLPack as consumer: interop.md 1.3 steps 1-10, 1.4, and the traps of 2.4."""
+
+import gc
+import pathlib
+import sys
+import weakref
+
+import pytest
+
+np = pytest.importorskip("numpy")
+
+import devrt
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "interop"))
+import stubs  # noqa: E402
+
+
+def host(shape=(2, 3), dtype="float32"):
+    return (np.arange(np.prod(shape)) % 7).astype(dtype).reshape(shape)
+
+
+def take(**what):
+    """(array, the forged tensor) of what stubs.Forged takes."""
+    forged = stubs.Forged(host(), **what)
+    return devrt.from_dlpack(forged.capsule()), forged
+
+
+# ---- Capsules (steps 1, 9) ---------------------------------------------------
+
+
+@pytest.mark.parametrize("versioned", [False, True])
+def test_a_capsule(versioned):
+    forged = stubs.Forged(host(), versioned=versioned)
+    capsule = forged.capsule()
+    x = devrt.from_dlpack(capsule)
+    assert x.ptr == forged.array.ctypes.data
+    assert (x.numpy() == host()).all()
+    assert stubs.name_of(capsule).startswith("used_")
+    assert not x.read_only
+    assert forged.deleted == 0
+    view = x[1:]
+    del x
+    assert forged.deleted == 0
+    del view
+    assert forged.deleted == 1
+    del capsule
+    assert forged.deleted == 1
+
+
+REJECTED = {
+    "major 0": dict(major=0),
+    "major 2": dict(major=2),
+    "lanes 2": dict(lanes=2),
+    "ndim -1": dict(ndim=-1),
+    "ndim 33": dict(shape=(1,) * 33, strides=(1,) * 33),
+    "negative extent": dict(shape=(-1, 3)),
+    "fp4": dict(dtype=(17, 4)),
+    "fp6": dict(dtype=(15, 6)),
+    "e3m4": dict(dtype=(7, 8)),
+    "opaque": dict(dtype=(3, 64)),
+    "code 99": dict(dtype=(99, 32)),
+    "27 bits": dict(dtype=(2, 27)),
+    "OpenCL": dict(device=(4, 0)),
+    "type 99": dict(device=(99, 0)),
+    "no backend": dict(device=(2, 0)),
+    "not mtia's": dict(device=(12, 0)),
+    "span": dict(shape=(1 << 40, 1 << 40), strides=(1 << 40, 1)),
+    "stride as CuPy's": dict(shape=(8,), strides=(4611686018427387903,)),
+    "null data": dict(data=None),
+}
+
+
+@pytest.mark.parametrize("what", REJECTED, ids=list(REJECTED))
+def test_a_rejected_capsule_stays_unconsumed(what):
+    forged = stubs.Forged(host(), **REJECTED[what])
+    capsule = forged.capsule()
+    with pytest.raises(BufferError):
+        devrt.from_dlpack(capsule)
+    assert stubs.name_of(capsule) == "dltensor_versioned"
+    assert forged.deleted == 0
+
+
+def test_a_larger_minor():
+    x, _ = take(minor=99)
+    assert (x.numpy() == host()).all()
+
+
+def test_null_deleter():
+    x, forged = take(deleter=False)
+    del x
+    assert forged.deleted == 0
+
+
+def test_null_strides():
+    x, _ = take(strides=None)
+    assert x.strides == (12, 4)
+
+
+def test_byte_offset():
+    x, forged = take(byte_offset=64)
+    assert x.ptr == forged.array.ctypes.data
+    assert (x.numpy() == host()).all()
+
+
+def test_flags():
+    x, _ = take(flags=stubs.READ_ONLY)
+    assert x.read_only
+    with pytest.raises(ValueError):
+        x.fill(1)
+
+
+def test_0d_with_null_shape():
+    forged = stubs.Forged(np.array(3, "float32"))
+    forged.struct.tensor.shape = None
+    forged.struct.tensor.strides = None
+    assert devrt.from_dlpack(forged.capsule()).item() == 3
+
+
+def test_negative_strides_come_in():
+    backwards = host((6,))[::-1]
+    x = devrt.from_dlpack(backwards)
+    assert (x.numpy() == backwards).all()
+
+
+@pytest.mark.parametrize("name", [b"used_dltensor", b"used_dltensor_versioned", b"tensor", b""])
+def test_names_that_are_refused(name):
+    forged = stubs.Forged(host())
+    with pytest.raises(ValueError):
+        devrt.from_dlpack(forged.capsule(name))
+    assert forged.deleted == 0
+
+
+def test_no_name():
+    forged = stubs.Forged(host())
+    import ctypes
+
+    capsule = stubs._new(ctypes.addressof(forged.struct), None, None)
+    with pytest.raises(ValueError):
+        devrt.from_dlpack(capsule)
+
+
+def test_device_and_copy_with_a_capsule():
+    forged = stubs.Forged(host())
+    x = devrt.from_dlpack(forged.capsule(), device="mtia:0")
+    assert x.device == devrt.Device("mtia:0")
+    assert (x.numpy() == host()).all()
+    assert forged.deleted == 1
+    forged = stubs.Forged(host())
+    y = devrt.from_dlpack(forged.capsule(), copy=True)
+    assert y.ptr != forged.array.ctypes.data
+    with pytest.raises(devrt.CopyRequiredError):
+        devrt.from_dlpack(stubs.Forged(host()).capsule(), device="mtia:0", copy=False)
+
+
+# ---- Objects (steps 2, 4-8) --------------------------------------------------
+
+
+def test_no_protocol():
+    for thing in (1, "x", None, object(), [1, 2], np.float32(1)):
+        with pytest.raises(AttributeError):
+            devrt.from_dlpack(thing)
+
+
+def test_arguments():
+    with pytest.raises(TypeError):
+        devrt.from_dlpack()
+    with pytest.raises(TypeError):
+        devrt.from_dlpack(host(), copy=1)
+    with pytest.raises(TypeError):
+        devrt.from_dlpack(host(), device=1.5)
+    with pytest.raises(TypeError):
+        devrt.from_dlpack(host(), "cpu")
+    with pytest.raises(TypeError):
+        devrt.from_dlpack(x=host())
+
+
+def test_what_a_host_producer_is_told():
+    forged = stubs.Forged(host())
+    producer = stubs.Producer(forged.capsule)
+    devrt.from_dlpack(producer)
+    assert producer.calls == [{"max_version": (1, 3)}]
+    producer.calls.clear()
+    devrt.from_dlpack(producer, copy=False)
+    assert producer.calls == [{"max_version": (1, 3), "copy": False}]
+    producer.calls.clear()
+    devrt.from_dlpack(producer, copy=True, device="mtia:0")
+    assert producer.calls == [{"max_version": (1, 3)}]
+
+
+class MtiaProducer:
+    """A foreign library with memory of mtia; notes what it is told."""
+
+    def __init__(self, x, refuse=()):
+        self.x = x
+        self.refuse = refuse
+        self.calls = []
+
+    def __dlpack_device__(self):
+        return self.x.__dlpack_device__()
+
+    def __dlpack__(self, **keywords):
+        self.calls.append(keywords)
+        if set(keywords) & set(self.refuse):
+            raise TypeError("unexpected keyword")
+        return self.x.__dlpack__(**keywords)
+
+
+def test_what_a_device_producer_is_told():
+    x = devrt.array(host(), device="mtia:1")
+    producer = MtiaProducer(x)
+    devrt.from_dlpack(producer)
+    assert producer.calls == [{"stream": 0, "max_version": (1, 3)}]
+    s = devrt.Stream("mtia:1")
+    with s:
+        devrt.from_dlpack(producer, copy=False)
+    assert producer.calls[1] == {
+        "stream": s.native_handle,
+        "max_version": (1, 3),
+        "copy": False,
+    }
+
+
+def test_it_is_the_stream_of_the_data_device():
+    x = devrt.array(host(), device="mtia:1")
+    producer = MtiaProducer(x)
+    other = devrt.Stream("mtia:0")
+    with other:
+        y = devrt.from_dlpack(producer)
+        assert devrt.current_device("mtia").index == 0
+    assert producer.calls[0]["stream"] == 0
+    assert y.device == devrt.Device("mtia:1")
+
+
+def test_the_data_device_is_current_inside():
+    x = devrt.array(host(), device="mtia:1")
+    seen = []
+
+    class Producer(MtiaProducer):
+        def __dlpack__(self, **keywords):
+            seen.append(devrt.current_device("mtia").index)
+            devrt.set_device("mtia:0")  # and leaves another one behind
+            return super().__dlpack__(**keywords)
+
+    with devrt.device("mtia:0"):
+        devrt.from_dlpack(Producer(x))
+        assert devrt.current_device("mtia").index == 0
+    assert seen == [1]
+
+
+def test_retries_on_type_error():
+    x = devrt.array(host(), device="mtia:0")
+    producer = MtiaProducer(x, refuse=("max_version",))
+    assert devrt.from_dlpack(producer).ptr == x.ptr
+    assert producer.calls == [{"stream": 0, "max_version": (1, 3)}, {"stream": 0}]
+    producer = MtiaProducer(x, refuse=("max_version", "stream"))
+    assert devrt.from_dlpack(producer).ptr == x.ptr
+    assert producer.calls[2:] == [{}]
+    oldest = stubs.OldestProducer(stubs.Forged(host(), versioned=False).capsule)
+    devrt.from_dlpack(oldest)
+    assert oldest.calls == [{"max_version": (1, 3)}, {}]
+
+
+@pytest.mark.parametrize("error", [ValueError, BufferError, RuntimeError, KeyboardInterrupt])
+def test_no_other_exception_is_retried(error):
+    class Producer(stubs.Producer):
+        def answer(self, keywords):
+            raise error("mine")
+
+    producer = Producer(None)
+    with pytest.raises(error, match="mine"):
+        devrt.from_dlpack(producer)
+    assert len(producer.calls) == 1
+
+
+def test_a_last_type_error_is_raised():
+    class Producer(stubs.Producer):
+        def answer(self, keywords):
+            raise TypeError("never")
+
+    producer = Producer(None)
+    with pytest.raises(TypeError, match="never"):
+        devrt.from_dlpack(producer)
+    assert len(producer.calls) == 2
+
+
+@pytest.mark.parametrize("garbage", [None, 1, "dltensor", object(), (1, 2)])
+def test_garbage_instead_of_a_capsule(garbage):
+    with pytest.raises(TypeError, match="capsule"):
+        devrt.from_dlpack(stubs.Producer(garbage))
+
+
+@pytest.mark.parametrize(
+    "pair, raises",
+    [
+        (None, TypeError),
+        (1, TypeError),
+        ((1,), TypeError),
+        ((1, 0, 0), TypeError),
+        (("1", 0), TypeError),
+        ((1.0, 0), TypeError),
+        ((1 << 40, 0), BufferError),
+        ((2, 0), BufferError),
+        ((12, 7), BufferError),
+    ],
+)
+def test_garbage_instead_of_a_device(pair, raises):
+    with pytest.raises(raises):
+        devrt.from_dlpack(stubs.Producer(stubs.Forged(host()).capsule, pair))
+
+
+def test_device_and_struct_may_disagree():
+    """torch's pinned tensors: (3, 0) by the method, CPU in the struct."""
+    forged = stubs.Forged(host())
+    x = devrt.from_dlpack(stubs.Producer(forged.capsule, (3, 0)))
+    assert x.__dlpack_device__() == (1, 0)
+    assert (x.numpy() == host()).all()
+
+
+def test_the_deleter_waits_for_pending_uses():
+    """L4: the memory is the producer's again when devrt is done with it."""
+    p = devrt.empty((1 << 10,), "float32", device="mtia:0", pinned=True)
+    kept = np.asarray(p)
+    forged = stubs.Forged(kept)
+    x = devrt.from_dlpack(forged.capsule())
+    d = devrt.zeros((1 << 10,), "float32", device="mtia:0")
+    d.copy_(x)
+    del x
+    devrt.synchronize("mtia:0")
+    devrt.zeros((1,), "float32", device="mtia:0")
+    assert forged.deleted == 1
+
+
+# ---- Who may write (step 10) -------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [stubs.JaxArray, stubs.TensorflowTensor])
+def test_immutable_producers(kind):
+    legacy = kind(stubs.Forged(host(), versioned=False).capsule)
+    assert devrt.from_dlpack(legacy).read_only
+
+
+def test_other_legacy_producers_are_written():
+    forged = stubs.Forged(host(), versioned=False)
+    x = devrt.from_dlpack(stubs.OldProducer(forged.capsule))
+    x.fill(5)
+    assert (forged.array == 5).all()
+
+
+# ---- torch's bits (step 3) ---------------------------------------------------
+
+
+@pytest.mark.parametrize("bit", ["requires_grad", "conjugate", "negative"])
+def test_bits_of_torch(bit):
+    producer = stubs.TorchTensor(stubs.Forged(host()).capsule)
+    devrt.from_dlpack(producer)
+    setattr(producer, bit, True)
+    with pytest.raises(BufferError):
+        devrt.from_dlpack(producer)
+
+
+# ---- The exchange API (1.4, rule 12) -----------------------------------------
+
+
+def test_own_exchange_api():
+    capsule = devrt.Array.__dlpack_c_exchange_api__
+    assert stubs.name_of(capsule) == "dlpack_exchange_api"
+    api = stubs.ExchangeApi.of(capsule)
+    assert (api.major, api.minor) == (1, 3)
+    assert not api.prev
+    assert all([api.allocator, api.from_py, api.to_py, api.borrow, api.stream])
+    assert devrt.Array.__dlpack_c_exchange_api__ is capsule
+
+
+def test_exchange_round_trip():
+    api = stubs.ExchangeApi.of(devrt.Array.__dlpack_c_exchange_api__)
+    for device in ("cpu", "mtia:0", "mtia:1"):
+        x = devrt.array(host(), device=device)
+        tensor = api.export(x)
+        assert (tensor.contents.major, tensor.contents.minor) == (1, 3)
+        y = api.wrap(tensor)
+        assert y.ptr == x.ptr and (y.numpy() == host()).all()
+
+
+def test_exchange_refuses_others():
+    api = stubs.ExchangeApi.of(devrt.Array.__dlpack_c_exchange_api__)
+    with pytest.raises(TypeError):
+        api.export(np.zeros(3))
+    with pytest.raises(TypeError):
+        api.view(object())
+    backwards = devrt.array(host((6,)), device="cpu")[::-1]
+    with pytest.raises(BufferError):
+        api.export(backwards)
+    with pytest.raises(BufferError):
+        api.view(backwards)
+
+
+def test_exchange_view():
+    api = stubs.ExchangeApi.of(devrt.Array.__dlpack_c_exchange_api__)
+    x = devrt.array(host((4, 6)), device="mtia:1")[::2, 1:]
+    tensor = api.view(x)
+    assert tensor.data == x.ptr
+    assert tensor.shape[:2] == [2, 5] and tensor.strides[:2] == [12, 1]
+    assert (tensor.device.type, tensor.device.id) == (12, 1)
+    # Many at once, as the arguments of one launch.
+    views = [api.view(x[i % 2 :]) for i in range(100)]
+    assert all(view.strides[:2] == [12, 1] for view in views)
+
+
+def test_exchange_stream():
+    api = stubs.ExchangeApi.of(devrt.Array.__dlpack_c_exchange_api__)
+    assert api.work_stream(1, 0) is None
+    assert api.work_stream(12, 1) is None
+    s = devrt.Stream("mtia:1")
+    with s, devrt.device("mtia:0"):
+        assert api.work_stream(12, 1) == s.native_handle
+        assert api.work_stream(12, 0) is None
+    for pair in ((12, 9), (12, -1), (77, 0)):
+        with pytest.raises(ValueError):
+            api.work_stream(*pair)
+
+
+def test_exchange_allocator():
+    api = stubs.ExchangeApi.of(devrt.Array.__dlpack_c_exchange_api__)
+    before = devrt.memory_allocated("mtia:1")
+    tensor, said = api.allocate((3, 4), (2, 32), (12, 1))
+    assert said == []
+    x = api.wrap(tensor)
+    assert x.shape == (3, 4) and x.device == devrt.Device("mtia:1")
+    assert x.dtype == devrt.float32 and x.is_contiguous
+    del x
+    devrt.synchronize("mtia:1")
+    devrt.zeros((1,), "float32", device="mtia:1")
+    assert devrt.memory_allocated("mtia:1") == before
+
+
+@pytest.mark.parametrize(
+    "shape, dtype, device, kind",
+    [
+        ((1 << 50,), (0, 8), (12, 0), "MemoryError"),
+        ((-1,), (0, 8), (12, 0), "ValueError"),
+        ((1,), (99, 8), (12, 0), "ValueError"),
+        ((1,), (0, 8), (12, 99), "ValueError|BufferError"),
+    ],
+)
+def test_exchange_allocator_reports_once(shape, dtype, device, kind):
+    api = stubs.ExchangeApi.of(devrt.Array.__dlpack_c_exchange_api__)
+    tensor, said = api.allocate(shape, dtype, device)
+    assert not tensor
+    assert len(said) == 1 and said[0][0] in kind.split("|") and said[0][1]
+    tensor, said = api.allocate(shape, dtype, device, silent=True)
+    assert not tensor and said == []
+
+
+def test_a_foreign_exchange_api_is_used():
+    """A type with the attribute is never asked by __dlpack__."""
+    own = devrt.Array.__dlpack_c_exchange_api__
+    api = stubs.ForeignApi(lambda: devrt.array(host(), device="cpu"), own)
+
+    class Foreign:
+        __dlpack_c_exchange_api__ = api.capsule
+
+        def __dlpack__(self, **keywords):
+            raise AssertionError("asked")
+
+        __dlpack_device__ = __dlpack__
+
+    x = devrt.from_dlpack(Foreign())
+    assert (x.numpy() == host()).all()
+
+
+def test_a_foreign_major_of_the_exchange_api_is_not_used():
+    api = stubs.ForeignApi(lambda: None, None, major=2)
+
+    class Foreign(stubs.Producer):
+        __dlpack_c_exchange_api__ = api.capsule
+
+    x = devrt.from_dlpack(Foreign(stubs.Forged(host()).capsule))
+    assert (x.numpy() == host()).all()
+
+
+# ---- Lifetime (L1, L2) -------------------------------------------------------
+
+
+def test_the_producer_object_may_go():
+    forged = stubs.Forged(host())
+    producer = stubs.Producer(forged.capsule())
+    gone = weakref.ref(producer)
+    x = devrt.from_dlpack(producer)
+    del producer
+    gc.collect()
+    assert gone() is None
+    assert (x.numpy() == host()).all() and forged.deleted == 0
+
+
+# ---- Numpy -------------------------------------------------------------------
+
+
+def test_numpy_both_ways():
+    a = host((4, 6))
+    x = devrt.from_dlpack(a[:, ::2])
+    assert x.ptr == a.ctypes.data and x.strides == (24, 8)
+    back = np.from_dlpack(x)
+    back[...] = 9
+    assert (a[:, ::2] == 9).all()
+    fixed = host()
+    fixed.flags.writeable = False
+    assert devrt.from_dlpack(fixed).read_only
+
