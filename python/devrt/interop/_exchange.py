@@ -34,7 +34,7 @@ class exchange:
     x: a devrt.Array in device, managed or pinned memory; plain host memory has
     no uses, and nothing happens.
     stream: a devrt.Stream, an object with __cuda_stream__, or a native handle;
-    of the data's device.
+    None is the current one of the data's device.
     writes: False promises that the work only reads.
 
     The value of the context is the devrt.Stream.  It may be entered many times.

@@ -1,0 +1,509 @@
+# SPDX-License-Identifier: Apache-2.0
+"""devrt.interop: order, shared streams, allocators in their hosts' shapes."""
+
+import contextlib
+import pathlib
+import sys
+import threading
+import types
+
+import pytest
+
+np = pytest.importorskip("numpy")
+
+import devrt
+from devrt import interop
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "interop"))
+import stubs  # noqa: E402
+
+SPIN = 100_000_000
+
+
+@pytest.fixture
+def x():
+    return devrt.zeros((1024,), "float32", device="mtia:0")
+
+
+def unknown(x):
+    """The same memory, whose uses devrt does not connect with x."""
+    return devrt.from_pointer(x.ptr, x.shape, x.dtype, device=x.device, owner=x)
+
+
+# ---- exchange and ready (rule 17) --------------------------------------------
+
+
+def test_exchange_orders_both_ways(x):
+    a, b = devrt.Stream("mtia:0"), devrt.Stream("mtia:0")
+    raw = unknown(x)
+    with a:
+        devrt._core._spin(SPIN, a)
+        x.fill(1)
+    with interop.exchange(x, b) as entered:
+        assert entered is b
+        with b:
+            seen = raw.copy()  # behind x.fill
+            devrt._core._spin(SPIN, b)
+            raw.fill(2)
+    with a:
+        after = x + 0.0  # behind raw.fill
+    assert (seen.numpy() == 1).all()
+    assert (after.numpy() == 2).all()
+
+
+def test_exchange_does_not_wait(x):
+    a, b = devrt.Stream("mtia:0"), devrt.Stream("mtia:0")
+    with a:
+        devrt._core._spin(SPIN, a)
+        x.fill(1)
+    with interop.exchange(x, b):
+        assert not a.query()
+    devrt.synchronize("mtia:0")
+
+
+def test_exchange_tells_its_uses_after_an_exception(x):
+    b = devrt.Stream("mtia:0")
+    with pytest.raises(KeyError):
+        with interop.exchange(x, b):
+            devrt._core._spin(SPIN, b)
+            raise KeyError
+    assert not x.is_ready()
+    x.ready()
+    assert b.query()
+
+
+def test_exchange_takes_handles_and_hosts(x):
+    b = devrt.Stream("mtia:0")
+    with interop.exchange(x, None) as s:
+        assert s == devrt.current_stream("mtia:0")
+    host = devrt.zeros((3,), device="cpu")
+    with interop.exchange(host, b) as s:
+        assert s is b
+    with pytest.raises(TypeError):
+        interop.exchange(np.zeros(3), b)
+    with pytest.raises(TypeError):
+        interop.exchange(x, b, writes=1)
+    with pytest.raises(TypeError):
+        interop.exchange(x, object())
+
+
+def test_exchange_of_a_stream_of_another_device(x):
+    """Kernels of a peer may use the memory, too."""
+    b = devrt.Stream("mtia:1")
+    x.fill(1)
+    with interop.exchange(x, b):
+        with b:
+            seen = unknown(x).to("mtia:1")
+    assert (seen.numpy() == 1).all()
+    x.ready()
+
+
+def test_ready(x):
+    a = devrt.Stream("mtia:0")
+    with a:
+        devrt._core._spin(SPIN, a)
+        x.fill(1)
+    assert not x.is_ready()
+    assert interop.ready(x) is x
+    assert x.is_ready()
+    host = devrt.zeros((3,), device="cpu")
+    assert interop.ready(host) is host
+    for thing in (None, 1, np.zeros(3)):
+        with pytest.raises(TypeError):
+            interop.ready(thing)
+
+
+# ---- Shared current streams, with stubs of torch and CuPy --------------------
+
+
+class Library:
+    """torch's and cupy's streams, as far as devrt calls them."""
+
+    def __init__(self):
+        self.current = ["default"]
+        self.fail = False
+
+    @contextlib.contextmanager
+    def use(self, stream):
+        self.current.append(stream)
+        try:
+            yield
+        finally:
+            self.current.pop()
+            if self.fail:
+                raise RuntimeError("cannot restore")
+
+
+@pytest.fixture
+def libraries(monkeypatch):
+    """mtia passes for cuda here."""
+    from devrt.interop import _streams
+
+    torch, cupy = Library(), Library()
+    torch.cuda = types.SimpleNamespace(
+        stream=torch.use,
+        default_stream=lambda d: ("default", d),
+        ExternalStream=lambda handle, device: ("external", handle, device),
+        current_device=lambda: 1,
+        current_stream=lambda d: ("of", d),
+    )
+
+    class CupyStream:
+        null = contextlib.nullcontext()
+
+    cupy.cuda = types.SimpleNamespace(
+        Stream=CupyStream,
+        ExternalStream=lambda handle, device: cupy.use(("external", handle, device)),
+    )
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setattr(_streams, "GPU", ("cuda", "hip", "mtia"))
+    return torch, cupy
+
+
+def test_one_stream_in_three_libraries(libraries, two):
+    torch, cupy = libraries
+    s = devrt.Stream("mtia:1")
+    shared = devrt.stream(s, also=("torch", "cupy"))
+    for _ in range(2):
+        with shared as entered:
+            assert entered is s
+            assert devrt.current_stream("mtia:1") is s
+            assert torch.current[-1] == cupy.current[-1]
+            assert torch.current[-1] == ("external", s.native_handle, 1)
+            with shared:
+                assert len(torch.current) == 3
+        assert torch.current == cupy.current == ["default"]
+
+
+def test_default_streams_are_mapped(libraries):
+    torch, _ = libraries
+    with devrt.stream(devrt.default_stream("mtia:1"), also="torch"):
+        assert torch.current[-1] == ("default", 1)
+
+
+def test_all_are_restored_even_if_one_fails(libraries):
+    torch, cupy = libraries
+    cupy.fail = True
+    s = devrt.Stream("mtia:0")
+    with pytest.raises(RuntimeError, match="cannot restore"):
+        with devrt.stream(s, also=("torch", "cupy")):
+            pass
+    assert torch.current == cupy.current == ["default"]
+
+
+def test_nothing_stays_entered_if_one_cannot_be(libraries):
+    torch, cupy = libraries
+
+    def refuse(handle, device):
+        raise RuntimeError("no")
+
+    cupy.cuda.ExternalStream = refuse
+    s = devrt.Stream("mtia:0")
+    with pytest.raises(RuntimeError, match="no"):
+        with devrt.stream(s, also=("torch", "cupy")):
+            raise AssertionError("entered")
+    assert torch.current == ["default"]
+
+
+def test_shared_by_threads(libraries):
+    torch, _ = libraries
+    shared = devrt.stream(devrt.Stream("mtia:0"), also="torch")
+    with shared:
+        worker = threading.Thread(target=lambda: shared.__exit__(None, None, None))
+        failures = []
+        worker.run = lambda: failures.append(leave(shared))
+        worker.start()
+        worker.join()
+    assert isinstance(failures[0], devrt.Error)
+
+
+def leave(context):
+    try:
+        context.__exit__(None, None, None)
+    except Exception as error:
+        return error
+    return None
+
+
+def test_also_of_a_library_that_is_not_there(monkeypatch, libraries):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(ImportError, match="cupy"):
+        devrt.stream(devrt.Stream("mtia:0"), also=("torch", "cupy"))
+
+
+def test_also_of_what_cannot_be():
+    s = devrt.Stream("mtia:0")
+    with pytest.raises(ValueError, match="jax"):
+        devrt.stream(s, also=("jax",))
+    with pytest.raises(ValueError, match="mtia"):
+        devrt.stream(s, also="torch")
+    for also in (1, (1,), None):
+        with pytest.raises(TypeError):
+            devrt.stream(s, also=also)
+    with pytest.raises(TypeError):
+        devrt.stream(None, also="torch")
+
+
+def test_use_stream_of_bad_names():
+    with pytest.raises(ValueError, match="numba"):
+        interop.use_stream_of("numba")
+    with pytest.raises(TypeError):
+        interop.use_stream_of(1)
+
+
+# ---- Allocators (1.8, rules 20 and 21) ---------------------------------------
+
+
+def allocated():
+    devrt.synchronize("mtia:0")
+    devrt.zeros((1,), "float32", device="mtia:0")
+    return devrt.memory_allocated("mtia:0")
+
+
+def test_a_block():
+    before = allocated()
+    block = interop.Block(4096, "mtia:0")
+    assert block.ptr and block.size == 4096 and block.device == "mtia:0"
+    assert devrt.memory_allocated("mtia:0") == before + 4096
+    del block
+    assert allocated() == before
+
+
+def test_no_bytes():
+    assert interop.Block(0, "mtia:0").ptr == 0
+
+
+def test_no_room():
+    with pytest.raises(devrt.OutOfMemoryError) as caught:
+        interop.Block(1 << 50, "mtia:0")
+    assert isinstance(caught.value, MemoryError)
+
+
+def test_bad_blocks():
+    for size in (-1, "1", 1.5, None):
+        with pytest.raises((TypeError, ValueError)):
+            interop.Block(size, "mtia:0")
+    with pytest.raises(TypeError):
+        interop.Block(16, "mtia:0", object())
+
+
+def test_streams_of_all_shapes():
+    s = devrt.Stream("mtia:0")
+    before = allocated()
+    handle = s.native_handle
+    for stream in (
+        None,
+        handle,
+        s,
+        stubs.ExternalStreamStub((0, handle)),
+        stubs.RmmStream(handle),
+        types.SimpleNamespace(ptr=handle),
+        types.SimpleNamespace(cuda_stream=handle),
+    ):
+        block = interop.Block(512, "mtia:0", stream)
+        assert block.ptr
+        del block
+    assert allocated() == before
+    for answer in ((1, handle), (0,), [0, handle], 5, (0, "1")):
+        with pytest.raises(TypeError):
+            interop.Block(512, "mtia:0", stubs.ExternalStreamStub(answer))
+
+
+def test_the_names_of_torch():
+    """As pytorch-pfn-extras calls them, with a raw handle."""
+    s = devrt.Stream("mtia:0")
+    before = allocated()
+    pointer = interop.caching_allocator_alloc(1000, "mtia:0", s.native_handle)
+    assert devrt.memory_allocated("mtia:0") == before + 1024
+    interop.caching_allocator_delete(pointer)
+    assert allocated() == before
+    with pytest.raises(ValueError):
+        interop.caching_allocator_delete(pointer)
+
+
+def test_rmm():
+    alloc, free = interop.rmm_callbacks("mtia:0")
+    s = devrt.Stream("mtia:0")
+    before = allocated()
+    for stream in (0, s.native_handle, stubs.RmmStream(s.native_handle)):
+        pointer = alloc(512, stream)
+        assert isinstance(pointer, int) and pointer
+        free(pointer, 512, stream)
+    assert alloc(0, 0) == 0
+    free(0, 0, 0)
+    assert allocated() == before
+    with pytest.raises(MemoryError):
+        alloc(1 << 50, 0)
+
+
+@pytest.fixture
+def cupy(monkeypatch):
+    """CuPy's memory classes; its device 0 is mtia:0."""
+    from devrt.interop import _allocators
+
+    stream = devrt.Stream("mtia:0")
+
+    class UnownedMemory:
+        def __init__(self, ptr, size, owner, device_id=-1):
+            assert device_id == 0
+            self.ptr, self.size, self.owner = ptr, size, owner
+
+    class MemoryPointer:
+        def __init__(self, memory, offset):
+            self.mem, self.ptr = memory, memory.ptr + offset
+
+    module = types.SimpleNamespace(
+        cuda=types.SimpleNamespace(
+            Device=lambda: types.SimpleNamespace(id=0),
+            get_current_stream=lambda: types.SimpleNamespace(ptr=stream.native_handle),
+            UnownedMemory=UnownedMemory,
+            MemoryPointer=MemoryPointer,
+        )
+    )
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    monkeypatch.setattr(_allocators, "_device_name", lambda device: "mtia:0")
+    return module
+
+
+def test_cupy_allocator(cupy):
+    before = allocated()
+    pointer = interop.cupy_allocator(80)
+    assert pointer.ptr and pointer.mem.size == 80
+    assert devrt.memory_allocated("mtia:0") == before + 512
+    del pointer
+    assert allocated() == before
+    with pytest.raises(devrt.OutOfMemoryError):
+        interop.cupy_allocator(1 << 50)
+    assert interop.cupy_allocator(0).ptr == 0
+
+
+def test_cupy_c_functions():
+    malloc, free = interop.cupy_c_functions()
+    assert isinstance(malloc, int) and isinstance(free, int) and malloc != free
+
+
+def test_cuda_core(monkeypatch):
+    """The calls that cuda.core makes."""
+
+    class MemoryResource:
+        pass
+
+    class Buffer:
+        @classmethod
+        def from_handle(cls, ptr, size, mr=None, owner=None, *, stream=None):
+            assert owner is None
+            made = cls()
+            made.handle, made.size, made.mr, made.stream = ptr, size, mr, stream
+            return made
+
+        def close(self):
+            self.mr.deallocate(self.handle, self.size, stream=self.stream)
+
+    core = types.ModuleType("cuda.core")
+    core.Buffer, core.MemoryResource = Buffer, MemoryResource
+    cuda = types.ModuleType("cuda")
+    cuda.core = core
+    monkeypatch.setitem(sys.modules, "cuda", cuda)
+    monkeypatch.setitem(sys.modules, "cuda.core", core)
+    from devrt.interop import _cuda_core
+
+    monkeypatch.setattr(_cuda_core, "_class", None)
+    resource = interop.cuda_core_memory_resource("mtia:0")
+    assert resource.is_device_accessible and not resource.is_host_accessible
+    assert resource.is_managed is False and resource.device_id == 0
+    s = devrt.Stream("mtia:0")
+    before = allocated()
+    for stream in (None, types.SimpleNamespace(handle=s.native_handle)):
+        buffer = resource.allocate(512, stream=stream)
+        assert devrt.memory_allocated("mtia:0") == before + 512
+        buffer.close()
+    assert allocated() == before
+    with pytest.raises(MemoryError):
+        resource.allocate(1 << 50, stream=None)
+    with pytest.warns(devrt.InteropWarning):
+        resource.deallocate(12345, 16, stream=None)
+
+
+def test_numba(monkeypatch):
+    """The calls that Numba makes."""
+
+    class Mixin:
+        pass
+
+    class HostOnly:
+        def __init__(self, *, context):
+            self.context = context
+
+    class MemoryPointer:
+        def __init__(self, context, pointer, size, owner=None, finalizer=None):
+            self.pointer, self.size, self.finalizer = pointer, size, finalizer
+
+    cuda = types.ModuleType("numba.cuda")
+    cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManager = Mixin, HostOnly
+    cuda.MemoryPointer = MemoryPointer
+    cuda.MemoryInfo = lambda free, total: (free, total)
+    numba = types.ModuleType("numba")
+    numba.cuda = cuda
+    monkeypatch.setitem(sys.modules, "numba", numba)
+    monkeypatch.setitem(sys.modules, "numba.cuda", cuda)
+    from devrt.interop import _numba
+
+    monkeypatch.setattr(_numba, "_class", None)
+    manager = interop._numba_memory_manager
+    assert interop._numba_memory_manager is manager
+    assert manager(context=None).interface_version == 1  # touches no device
+    context = types.SimpleNamespace(device=types.SimpleNamespace(id=0))
+    made = manager(context=context)
+    monkeypatch.setattr(manager, "_device", lambda self: "mtia:0")
+    made.initialize()
+    before = allocated()
+    memory = made.memalloc(512)
+    assert memory.pointer.value and devrt.memory_allocated("mtia:0") == before + 512
+    memory.finalizer()
+    assert allocated() == before
+    free, total = made.get_memory_info()
+    assert 0 < free <= total
+
+
+def test_no_other_attribute():
+    with pytest.raises(AttributeError):
+        interop.no_such_thing
+
+
+def test_the_path_of_the_torch_allocator():
+    """It is built beside devrt, or says where it has looked."""
+    try:
+        path = interop.torch_allocator_path()
+    except FileNotFoundError as error:
+        assert "libdevrt_torch.so" in str(error)
+    else:
+        assert pathlib.Path(path).name == "libdevrt_torch.so"
+
+
+def test_import_of_nothing(run_program):
+    """devrt.interop imports no other library."""
+    ended = run_program(
+        """
+        import sys
+        import devrt.interop
+        found = {"numpy", "torch", "cupy", "numba", "jax", "cuda"} & set(sys.modules)
+        print(sorted(found))
+        """
+    )
+    assert ended.stdout == "[]\n", ended.stderr
+
+
+# ---- Unowned memory (1.7) ----------------------------------------------------
+
+
+def test_from_pointer_and_back(x):
+    x.fill(4)
+    y = devrt.from_pointer(x.ptr, (4,), "float32", owner=x)
+    assert y.device == x.device and y.ptr == x.ptr
+    assert y.nbytes == 16
+    assert (y.numpy() == 4).all()
+    with pytest.raises(ValueError):
+        devrt.from_pointer(0, (4,), "float32")
+    with pytest.raises(ValueError):
+        devrt.from_pointer(x.ptr, (4,), "float32", device="mtia:1")
