@@ -42,45 +42,6 @@ class Variants {
     std::printf("variants of %s\n", path);
   }
 
-  void Rows() {
-    const auto size = [](uint32_t dtype) {
-      return static_cast<int64_t>(dtype & 0xff) / 8;
-    };
-    struct Of {
-      const char* name;
-      uint32_t op, dtype;
-      int inputs;
-      bool strided;
-    };
-    for (const Of& of : {Of{"float32", DEVRT_OP_ADD, DEVRT_FLOAT32, 2, false},
-                         Of{"float32", DEVRT_OP_ADD, DEVRT_FLOAT32, 2, true},
-                         Of{"uint32", DEVRT_OP_COPY, DEVRT_UINT32, 1, false},
-                         Of{"uint32", DEVRT_OP_COPY, DEVRT_UINT32, 1, true},
-                         Of{"float16", DEVRT_OP_ADD, DEVRT_FLOAT16, 2, false},
-                         Of{"uint8", DEVRT_OP_ADD, DEVRT_UINT8, 2, false}}) {
-      const int64_t item = size(of.dtype), rows = kBytes / item / 8192;
-      const auto view = [&](int block) {
-        View made = {Block(block), of.dtype, {rows, 8192}, {}};
-        if (of.strided && block != 2)
-          made.strides = {8192 * item * 2, 2 * item};
-        return Copy(made);
-      };
-      std::vector<Tensor> inputs = {view(0)};
-      if (of.inputs == 2) inputs.push_back(view(1));
-      const FastApply fast = Choose(of.op, view(2), inputs);
-      Begin(std::string(of.op == DEVRT_OP_ADD ? "add " : "copy ") + of.name +
-            (of.strided ? ", every second" : ""));
-      const int inputs_read = of.inputs * (of.strided ? 2 : 1);
-      for (const unsigned packs : {1u, 2u, 4u}) {
-        const std::string name =
-            std::string("rows_") + of.name + "_" + std::to_string(packs);
-        const unsigned blocks = (fast.blocks + packs - 1) / packs;
-        Try(name, (inputs_read + 1) * kBytes, blocks, &fast.rows);
-      }
-      End();
-    }
-  }
-
   void Casts() {
     struct Of {
       const char* name;
@@ -148,7 +109,8 @@ class Variants {
     };
     for (const Of& of : {Of{"float32", DEVRT_FLOAT32, DEVRT_FLOAT32, 4},
                          Of{"float16", DEVRT_FLOAT16, DEVRT_FLOAT16, 2},
-                         Of{"int32", DEVRT_INT32, DEVRT_INT64, 4}}) {
+                         Of{"int32", DEVRT_INT32, DEVRT_INT64, 4},
+                         Of{"int8", DEVRT_INT8, DEVRT_INT64, 1}}) {
       for (const int64_t columns : {8192, 1024, 64}) {
         Columns(of.name, of.dtype, of.sum, kBytes / of.item / columns, columns);
       }
@@ -254,9 +216,9 @@ class Variants {
                int64_t rows, int64_t columns) {
     Begin("sum over columns of " + name + ", " + std::to_string(columns) +
           " wide");
-    for (const int deep : {2, 4, 8}) {
-      for (const uint64_t across : {4u, 8u, 16u, 32u}) {
-        for (const uint64_t blocks : {264u, 528u, 1056u}) {
+    for (const int deep : {4, 8}) {
+      for (const uint64_t across : {64u, 128u, 256u}) {
+        for (const uint64_t blocks : {396u, 528u}) {
           ReduceTuning tuning;
           tuning.across = across;
           tuning.columns_blocks = blocks;
@@ -286,7 +248,6 @@ void RunVariants(const char* path, CUstream stream, const Timer& timer,
                  const CUdeviceptr* blocks, double copy_rate) {
   Variants variants(path, stream, timer, blocks, copy_rate);
   variants.Read();
-  variants.Rows();
   variants.Casts();
   variants.Tiles();
   variants.Reductions();

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The kernels of backends/gpu in other shapes than the plugin has, for
-// kernels_bench to compare: packs of a thread, tiles, depths.  Compiled twice,
-// with and without hints that memory is used once.
+// kernels_bench to compare: packs of a thread, tiles, depths.
 #include "backends/gpu/columns_kernel.h"
 #include "backends/gpu/reduce_kernel.h"
 #include "backends/gpu/rows_kernel.h"
@@ -14,22 +13,6 @@ using devrt::gpu::Block;
 #define KERNEL \
   extern "C" __global__ void __launch_bounds__(devrt::gpu::kThreads)
 #define BLOCK (Block{blockIdx.x, gridDim.x})
-
-#define ROWS(name, type, packs)                         \
-  KERNEL rows_##name##_##packs(                         \
-      const __grid_constant__ devrt::gpu::RowsArgs a) { \
-    devrt::gpu::RowsBlock<type, packs>(a, BLOCK);       \
-  }
-ROWS(float32, float, 1)
-ROWS(float32, float, 2)
-ROWS(float32, float, 4)
-ROWS(uint32, uint32_t, 1)
-ROWS(uint32, uint32_t, 2)
-ROWS(uint32, uint32_t, 4)
-ROWS(float16, tensor::Float16, 1)
-ROWS(float16, tensor::Float16, 2)
-ROWS(uint8, uint8_t, 1)
-ROWS(uint8, uint8_t, 2)
 
 #define CAST(name, from, to, packs)                                      \
   KERNEL cast_##name##_##packs(                                          \
@@ -60,6 +43,8 @@ CASTS(float64_float32, double, float)
   TILE(name, type, group, 64, true)
 TILES(4, uint32_t, 1)
 TILES(8, uint64_t, 1)
+TILE(1, uint8_t, 1, 32, true)
+TILE(1, uint8_t, 1, 64, true)
 TILES(2x2, uint16_t, 2)
 TILE(1x4, uint8_t, 4, 32, false)
 TILE(1x4, uint8_t, 4, 32, true)
@@ -76,15 +61,14 @@ KERNEL claim(uint32_t ticket) {
     __shared__ devrt::gpu::ColumnsShared<type> shared;                \
     devrt::gpu::ColumnsBlock<type, deep>(a, BLOCK, g_slots, &shared); \
   }
-COLUMNS(float32, float, 2)
 COLUMNS(float32, float, 4)
 COLUMNS(float32, float, 8)
-COLUMNS(float16, tensor::Float16, 2)
 COLUMNS(float16, tensor::Float16, 4)
 COLUMNS(float16, tensor::Float16, 8)
-COLUMNS(int32, int32_t, 2)
 COLUMNS(int32, int32_t, 4)
 COLUMNS(int32, int32_t, 8)
+COLUMNS(int8, int8_t, 4)
+COLUMNS(int8, int8_t, 8)
 
 #define REDUCE(name, type)                                                 \
   KERNEL reduce_##name(const __grid_constant__ devrt::gpu::ReduceArgs a) { \
@@ -94,6 +78,7 @@ COLUMNS(int32, int32_t, 8)
 REDUCE(float32, float)
 REDUCE(float16, tensor::Float16)
 REDUCE(int32, int32_t)
+REDUCE(int8, int8_t)
 
 // What reading alone costs: the sum of all words.
 KERNEL read(const uint4* from, uint64_t words, uint32_t* out) {

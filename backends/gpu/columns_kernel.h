@@ -15,7 +15,7 @@
 
 namespace devrt::gpu {
 
-// So many adjacent results does a thread take: 16 bytes of elements, up to 8.
+// So many adjacent results does a thread take: 16 bytes of elements, up to 4.
 template <typename T>
 inline constexpr int kColumnsPack = ColumnsPack(sizeof(T));
 
@@ -23,8 +23,6 @@ template <typename T>
 struct ColumnsShared {
   using P = PartialType<T>;
   P lanes[kColumnsPack<T>][kThreads];
-  // In this form CombineParts takes it.
-  Shared<P> combined;
   P parts[kColumnsPartBytes / sizeof(P)];
   uint32_t is_last;
 };
@@ -49,50 +47,6 @@ struct ColumnGroup {
   }
 };
 
-// As Levels, of kPack results.
-template <typename P, int kPack>
-class PackLevels {
- public:
-  DEVRT_HOST_DEVICE explicit PackLevels(P neutral) : neutral_(neutral) {
-    for (int k = 0; k < kLevels; ++k) {
-      for (int i = 0; i < kPack; ++i) levels_[k][i] = neutral;
-    }
-  }
-
-  template <typename Operation>
-  DEVRT_HOST_DEVICE void Push(const P* values) {
-    Add<Operation>(0, values);
-    uint32_t count = ++count_;
-    for (int k = 1; k < kLevels; ++k) {
-      if (count % 8 != 0) return;
-      Add<Operation>(k, levels_[k - 1]);
-      for (int i = 0; i < kPack; ++i) levels_[k - 1][i] = neutral_;
-      count /= 8;
-    }
-  }
-
-  // In levels_[0].
-  template <typename Operation>
-  DEVRT_HOST_DEVICE const P* Finish() {
-    for (int k = 1; k < kLevels; ++k) Add<Operation>(0, levels_[k]);
-    return levels_[0];
-  }
-
- private:
-  static constexpr int kLevels = std::is_integral_v<P> ? 1 : 5;
-
-  template <typename Operation>
-  DEVRT_HOST_DEVICE void Add(int k, const P* values) {
-    for (int i = 0; i < kPack; ++i) {
-      levels_[k][i] = Operation::Apply(levels_[k][i], values[i]);
-    }
-  }
-
-  const P neutral_;
-  uint32_t count_ = 0;
-  P levels_[kLevels][kPack];
-};
-
 // A thread's rows, `begin` and every args.lanes further before `end`, kDeep of
 // them at once.
 template <typename T, int kPack, int kDeep, typename Operation>
@@ -100,11 +54,10 @@ DEVRT_HOST_DEVICE void ReduceRows(const ReduceArgs& args, const char* base,
                                   uint64_t begin, uint64_t end,
                                   PartialType<T>* out) {
   using P = PartialType<T>;
-  const P neutral = Neutral<P>(args.op);
   const int64_t row = args.reduced.strides[0][0];
   const int64_t step = row * static_cast<int64_t>(args.lanes);
   const char* from = base + static_cast<int64_t>(begin) * row;
-  PackLevels<P, kPack> total(neutral);
+  PackLevels<P, kPack> total(Neutral<P>(args.op));
   uint64_t left = begin < end ? (end - begin - 1) / args.lanes + 1 : 0;
   for (; left > 0; from += step * kDeep) {
     Pack<T, kPack> packs[kDeep];
@@ -114,26 +67,29 @@ DEVRT_HOST_DEVICE void ReduceRows(const ReduceArgs& args, const char* base,
         packs[i] = *reinterpret_cast<const Pack<T, kPack>*>(from + step * i);
       }
     }
-    P values[kDeep][kPack];
+    using F = FoldType<T, Operation>;
+    F values[kDeep][kPack];
     for (int i = 0; i < kDeep; ++i) {
       for (int j = 0; j < kPack; ++j) {
         values[i][j] = static_cast<uint64_t>(i) < some
-                           ? ValueOf(args.op, packs[i].items[j])
-                           : neutral;
+                           ? ValueOf<F>(args.op, packs[i].items[j])
+                           : Neutral<F>(args.op);
       }
     }
-    for (int width = kDeep / 2; width > 0; width /= 2) {
-      for (int i = 0; i < width; ++i) {
-        for (int j = 0; j < kPack; ++j) {
+    P all[kPack];
+    for (int j = 0; j < kPack; ++j) {
+      for (int width = kDeep / 2; width > 0; width /= 2) {
+        for (int i = 0; i < width; ++i) {
           values[i][j] = Operation::Apply(values[i][j], values[i + width][j]);
         }
       }
+      all[j] = FromFold<P>(values[0][j]);
     }
-    total.template Push<Operation>(values[0]);
+    total.template Push<Operation>(all);
     left -= some;
   }
-  const P* const all = total.template Finish<Operation>();
-  for (int j = 0; j < kPack; ++j) out[j] = all[j];
+  const P* const results = total.template Finish<Operation>();
+  for (int j = 0; j < kPack; ++j) out[j] = results[j];
 }
 
 // The results of the group's threads, to shared->lanes.
@@ -219,7 +175,7 @@ DEVRT_HOST_DEVICE inline bool IsLastAt(const Block& block, uint32_t* counter,
 }
 
 // devrt_columns_<dtype>
-template <typename T, int kDeep = 4>
+template <typename T, int kDeep = 8>
 DEVRT_HOST_DEVICE void ColumnsBlock(const ReduceArgs& args, const Block& block,
                                     Slot* slots, ColumnsShared<T>* shared) {
   using P = PartialType<T>;
@@ -257,7 +213,7 @@ DEVRT_HOST_DEVICE void ColumnsBlock(const ReduceArgs& args, const Block& block,
     }
     CombineParts<T>(args, block, group.first, group.count,
                     parts + (group.first - first) * args.parts,
-                    &shared->combined);
+                    shared->lanes[0]);
   }
   if (slot == nullptr) return;
   if (!IsLastAt(block, &slot->done, block.count, &shared->is_last)) return;

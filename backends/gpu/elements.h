@@ -53,33 +53,6 @@ struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Pack {
   T items[kCount];
 };
 
-// Packs that are read or written once.
-template <typename Pack>
-DEVRT_HOST_DEVICE Pack LoadOnce(const Pack* from) {
-#if defined(DEVRT_STREAMING) && defined(__CUDA_ARCH__)
-  if constexpr (sizeof(Pack) == 16) {
-    const uint4 word = __ldcs(reinterpret_cast<const uint4*>(from));
-    Pack pack;
-    CopyBytes(&pack, &word, sizeof pack);
-    return pack;
-  }
-#endif
-  return *from;
-}
-
-template <typename Pack>
-DEVRT_HOST_DEVICE void StoreOnce(Pack* to, const Pack& pack) {
-#if defined(DEVRT_STREAMING) && defined(__CUDA_ARCH__)
-  if constexpr (sizeof(Pack) == 16) {
-    uint4 word;
-    CopyBytes(&word, &pack, sizeof pack);
-    __stcs(reinterpret_cast<uint4*>(to), word);
-    return;
-  }
-#endif
-  *to = pack;
-}
-
 // The unsigned type, or pair of numbers, that moves a T.
 template <typename T>
 using RawType = std::conditional_t<

@@ -70,6 +70,23 @@ struct RowsArgs {
     }
     return offset + static_cast<int64_t>(unit) * strides[last][operand];
   }
+
+  struct Pair {
+    int64_t first, second;
+  };
+  DEVRT_HOST_DEVICE Pair OffsetsOf(uint32_t unit, int a, int b) const {
+    Pair offsets = {0, 0};
+    const uint32_t last = axes - 1;
+    for (uint32_t k = 0; k < last; ++k) {
+      const uint32_t rest = extents[k].Divide(&unit);
+      offsets.first += static_cast<int64_t>(unit) * strides[k][a];
+      offsets.second += static_cast<int64_t>(unit) * strides[k][b];
+      unit = rest;
+    }
+    offsets.first += static_cast<int64_t>(unit) * strides[last][a];
+    offsets.second += static_cast<int64_t>(unit) * strides[last][b];
+    return offsets;
+  }
 };
 
 // devrt_tile_<bytes>: a copy of which the input's elements are adjacent on one

@@ -94,8 +94,13 @@ bool PackRows(const Launchable& l, uint32_t op, int64_t pack, RowsArgs* rows) {
   return true;
 }
 
-unsigned RowsBlocks(const RowsArgs& rows, int pack) {
-  const int per_thread = rows.is_packed != 0 ? kRowsPacks : kRowsPacks * pack;
+// Bools are no plain copies: their bytes become 0 or 1.
+unsigned RowsBlocks(const RowsArgs& rows, uint32_t kernel) {
+  if (rows.op == DEVRT_OP_COPY && kernel != DEVRT_BOOL) {
+    return BlocksFor(rows.units, kCopied);
+  }
+  const int pack = RowsPack(DtypeSize(kernel));
+  const int per_thread = rows.is_packed != 0 ? 1 : SpreadCount(pack);
   return BlocksFor(rows.units, static_cast<uint64_t>(per_thread));
 }
 
@@ -137,7 +142,7 @@ bool ChooseCast(const Launchable& l, FastApply* fast) {
     fast->path = Path::kRows;
     fast->rows.out_dtype = to;
     fast->kernel = to;
-    fast->blocks = RowsBlocks(fast->rows, pack);
+    fast->blocks = RowsBlocks(fast->rows, fast->kernel);
     return true;
   }
   const int pack = CastPack(DtypeSize(from), DtypeSize(to));
@@ -165,7 +170,7 @@ bool ChooseRows(uint32_t op, const Launchable& l, FastApply* fast) {
   const int pack = RowsPack(DtypeSize(fast->kernel));
   if (!PackRows(l, op, pack, &fast->rows)) return false;
   fast->path = Path::kRows;
-  fast->blocks = RowsBlocks(fast->rows, pack);
+  fast->blocks = RowsBlocks(fast->rows, fast->kernel);
   return true;
 }
 

@@ -37,7 +37,7 @@ unsigned PackApply(uint32_t op, const tensor::Tensor& out,
 struct ReduceTuning {
   uint64_t blocks = 512;          // keep a device busy, of a reduce kernel
   uint64_t columns_blocks = 528;  // and of a columns kernel
-  uint64_t across = 8;            // threads of a row of a columns kernel
+  uint64_t across = 128;          // bytes of a row of its threads
 };
 
 // Reduces `in`, which has elements, over `axes`.  With args->parts > 1 a claim

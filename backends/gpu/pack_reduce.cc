@@ -29,6 +29,35 @@ uint64_t PowerUpTo(uint64_t value) {
   return power;
 }
 
+bool IsPacked(const ReduceArgs& args) {
+  const int64_t item = tensor::DtypeSize(args.in.dtype);
+  if (args.lanes_adjacent == 0 || args.reduced.axes != 1 ||
+      args.reduced.strides[0][0] != item) {
+    return false;
+  }
+  uint64_t bits = reinterpret_cast<uintptr_t>(args.in.data);
+  for (uint32_t k = 0; k < args.kept.axes; ++k) {
+    bits |= static_cast<uint64_t>(args.kept.strides[k][0]);
+  }
+  return bits % 16 == 0;
+}
+
+// Lanes that read packs: some of 64 bytes each, or fewer if there were too few
+// threads, but some that are side by side.
+constexpr uint64_t kBytesAtOnce = 64;
+constexpr uint64_t kManyThreads = 1 << 19;
+constexpr uint64_t kFewLanes = 4;
+
+uint32_t PackedLanes(const ReduceArgs& args) {
+  const uint64_t bytes =
+      args.reduced.elements * tensor::DtypeSize(args.in.dtype);
+  const uint64_t most = PowerUpTo(std::max<uint64_t>(bytes / kBytesAtOnce, 1));
+  uint64_t lanes = PowerUpTo(std::max<uint64_t>(bytes / kBytesAtOnce / 4, 1));
+  while (lanes < most && lanes * args.kept.elements < kManyThreads) lanes *= 2;
+  const uint64_t packs = PowerUpTo(std::max<uint64_t>(bytes / 16, 1));
+  return static_cast<uint32_t>(std::max(lanes, std::min(packs, kFewLanes)));
+}
+
 // Threads beside each other read memory that is beside each other: elements of
 // one result, or of several.
 void ChooseLanes(ReduceArgs* args) {
@@ -131,28 +160,15 @@ bool ChooseColumns(const ReduceTuning& tuning, ReduceArgs* args) {
   const uint64_t most = PowerFrom((columns + pack - 1) / pack);
   const uint64_t rows =
       PowerUpTo(std::max<uint64_t>(args->reduced.elements / kPerRowThread, 1));
+  const uint64_t packed = tuning.across / (pack * static_cast<uint64_t>(item));
   const uint64_t across = std::min(
-      most,
-      std::max(pack == 1 ? kAcrossSingle : tuning.across, kThreads / rows));
+      most, std::max(pack == 1 ? kAcrossSingle : packed, kThreads / rows));
   args->columns_pack = static_cast<uint32_t>(pack);
   args->lanes = static_cast<uint32_t>(kThreads / across);
   args->column_groups = (columns + across * pack - 1) / (across * pack);
   args->groups = args->column_groups * (kept.elements / columns);
   ChooseColumnParts(tuning, across * pack, args);
   return true;
-}
-
-bool IsPacked(const ReduceArgs& args) {
-  const int64_t item = tensor::DtypeSize(args.in.dtype);
-  if (args.lanes_adjacent == 0 || args.reduced.axes != 1 ||
-      args.reduced.strides[0][0] != item) {
-    return false;
-  }
-  uint64_t bits = reinterpret_cast<uintptr_t>(args.in.data);
-  for (uint32_t k = 0; k < args.kept.axes; ++k) {
-    bits |= static_cast<uint64_t>(args.kept.strides[k][0]);
-  }
-  return bits % 16 == 0;
 }
 
 }  // namespace
@@ -171,8 +187,9 @@ unsigned PackReduce(uint32_t op, const Tensor& out, const Tensor& in,
                                  args->parts);
   }
   ChooseLanes(args);
-  ChooseParts(tuning, args);
   args->is_packed = IsPacked(*args) ? 1 : 0;
+  if (args->is_packed != 0) args->lanes = PackedLanes(*args);
+  ChooseParts(tuning, args);
   const uint64_t per_block = kThreads / args->lanes;
   const uint64_t blocks = (args->kept.elements + per_block - 1) / per_block;
   return static_cast<unsigned>(std::min(blocks, kMostBlocks) * args->parts);

@@ -62,16 +62,14 @@ DEVRT_HOST_DEVICE P Combine(uint32_t op, P a, P b) {
 }
 
 // All of them, as a tree.  Destroys them.
-template <int kCount, typename P>
-DEVRT_HOST_DEVICE P Fold(uint32_t op, P* values) {
-  return WithOperation<P>(op, [&](auto operation) {
-    for (int width = kCount / 2; width > 0; width /= 2) {
-      for (int i = 0; i < width; ++i) {
-        values[i] = decltype(operation)::Apply(values[i], values[i + width]);
-      }
+template <int kCount, typename Operation, typename P>
+DEVRT_HOST_DEVICE P Fold(P* values) {
+  for (int width = kCount / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) {
+      values[i] = Operation::Apply(values[i], values[i + width]);
     }
-    return values[0];
-  });
+  }
+  return values[0];
 }
 
 template <typename P>
@@ -99,54 +97,81 @@ DEVRT_HOST_DEVICE P Neutral(uint32_t op) {
   }
 }
 
-// One value of many: so that the error of a sum grows with the logarithm of
-// their number, 8 of a level are one of the next.
-template <typename P>
-class Levels {
+// kPack values of many each: so that the error of a sum grows with the
+// logarithm of their number, 8 of a level are one of the next.
+template <typename P, int kPack>
+class PackLevels {
  public:
-  DEVRT_HOST_DEVICE explicit Levels(uint32_t op) : op_(op) {
-    for (int k = 0; k < kLevels; ++k) levels_[k] = Neutral<P>(op);
+  DEVRT_HOST_DEVICE explicit PackLevels(P neutral) : neutral_(neutral) {
+    for (int k = 0; k < kLevels; ++k) {
+      for (int i = 0; i < kPack; ++i) levels_[k][i] = neutral;
+    }
   }
 
-  DEVRT_HOST_DEVICE void Push(P value) {
-    levels_[0] = Combine(op_, levels_[0], value);
+  template <typename Operation>
+  DEVRT_HOST_DEVICE void Push(const P* values) {
+    Add<Operation>(0, values);
     uint32_t count = ++count_;
     for (int k = 1; k < kLevels; ++k) {
       if (count % 8 != 0) return;
-      levels_[k] = Combine(op_, levels_[k], levels_[k - 1]);
-      levels_[k - 1] = Neutral<P>(op_);
+      Add<Operation>(k, levels_[k - 1]);
+      for (int i = 0; i < kPack; ++i) levels_[k - 1][i] = neutral_;
       count /= 8;
     }
   }
 
-  DEVRT_HOST_DEVICE P Finish() const {
-    P result = levels_[0];
-    for (int k = 1; k < kLevels; ++k) {
-      result = Combine(op_, result, levels_[k]);
-    }
-    return result;
+  // In levels_[0].
+  template <typename Operation>
+  DEVRT_HOST_DEVICE const P* Finish() {
+    for (int k = 1; k < kLevels; ++k) Add<Operation>(0, levels_[k]);
+    return levels_[0];
   }
 
  private:
   // In registers.  Integers lose nothing.
   static constexpr int kLevels = std::is_integral_v<P> ? 1 : 5;
-  const uint32_t op_;
+
+  template <typename Operation>
+  DEVRT_HOST_DEVICE void Add(int k, const P* values) {
+    for (int i = 0; i < kPack; ++i) {
+      levels_[k][i] = Operation::Apply(levels_[k][i], values[i]);
+    }
+  }
+
+  const P neutral_;
   uint32_t count_ = 0;
-  P levels_[kLevels];
+  P levels_[kLevels][kPack];
 };
 
 // ---- One thread's elements --------------------------------------------------
 
-template <typename T>
-DEVRT_HOST_DEVICE PartialType<T> ValueOf(uint32_t op, T element) {
-  using P = PartialType<T>;
+// What a few elements of T are combined in: 32 bits where they suffice.
+template <typename T, typename Operation, typename P = PartialType<T>>
+using FoldType = std::conditional_t<
+    std::is_integral_v<P> &&
+        ((sizeof(T) <= 2 && !std::is_same_v<Operation, tensor::Multiply>) ||
+         (sizeof(T) == 4 && (std::is_same_v<Operation, tensor::Minimum> ||
+                             std::is_same_v<Operation, tensor::Maximum>))),
+    std::conditional_t<std::is_signed_v<P>, int32_t, uint32_t>, P>;
+
+template <typename P, typename F>
+DEVRT_HOST_DEVICE P FromFold(F value) {
+  if constexpr (std::is_same_v<P, F>) {
+    return value;
+  } else {
+    return static_cast<P>(value);
+  }
+}
+
+template <typename F, typename T>
+DEVRT_HOST_DEVICE F ValueOf(uint32_t op, T element) {
   const auto value = tensor::Widen(element);
   using C = std::remove_const_t<decltype(value)>;
   if (op == DEVRT_REDUCE_ANY || op == DEVRT_REDUCE_ALL) {
-    return tensor::Cast<P, bool>::Convert(
+    return tensor::Cast<F, bool>::Convert(
         tensor::Cast<bool, C>::Convert(value));
   }
-  return tensor::Cast<P, C>::Convert(value);
+  return tensor::Cast<F, C>::Convert(value);
 }
 
 inline constexpr int kGathered = 4;
@@ -166,7 +191,7 @@ DEVRT_HOST_DEVICE DEVRT_NOINLINE Pack<Raw, kGathered> GatherReduced(
   return pack;
 }
 
-template <typename T>
+template <typename T, typename Operation>
 DEVRT_HOST_DEVICE PartialType<T> FoldGathered(const ReduceArgs& args,
                                               const char* base, uint64_t first,
                                               uint64_t end) {
@@ -177,33 +202,69 @@ DEVRT_HOST_DEVICE PartialType<T> FoldGathered(const ReduceArgs& args,
   P values[kGathered];
   for (int i = 0; i < kGathered; ++i, first += args.lanes) {
     values[i] =
-        first < end ? ValueOf(args.op, pack.items[i]) : Neutral<P>(args.op);
+        first < end ? ValueOf<P>(args.op, pack.items[i]) : Neutral<P>(args.op);
   }
-  return Fold<kGathered>(args.op, values);
+  return Fold<kGathered, Operation>(values);
 }
 
-// So many elements of adjacent memory does a thread take at once: 64 bytes, or
-// 16 small ones.
-template <typename T>
-inline constexpr int kPackedBatch = sizeof(T) <= 4
-                                        ? 16
-                                        : static_cast<int>(64 / sizeof(T));
+template <typename T, typename Operation>
+DEVRT_HOST_DEVICE PartialType<T> ReduceGathered(const ReduceArgs& args,
+                                                const char* base, uint32_t lane,
+                                                uint64_t begin, uint64_t end) {
+  using P = PartialType<T>;
+  PackLevels<P, 1> total(Neutral<P>(args.op));
+  const uint64_t step = uint64_t{args.lanes} * kGathered;
+  for (uint64_t at = begin; at + lane < end;) {
+    P some = Neutral<P>(args.op);
+    for (int i = 0; i < 4 && at + lane < end; ++i, at += step) {
+      some = Operation::Apply(
+          some, FoldGathered<T, Operation>(args, base, at + lane, end));
+    }
+    total.template Push<Operation>(&some);
+  }
+  return *total.template Finish<Operation>();
+}
 
-template <typename T>
-DEVRT_HOST_DEVICE PartialType<T> FoldPacked(const ReduceArgs& args,
-                                            const char* first) {
+// So many packs of 16 bytes of adjacent memory does a thread take at once.
+inline constexpr int kPacksAtOnce = 4;
+
+// Of `count` elements that are adjacent from `base` on.
+template <typename T, typename Operation>
+DEVRT_HOST_DEVICE PartialType<T> ReducePacked(const ReduceArgs& args,
+                                              const char* base, uint32_t lane,
+                                              uint64_t count) {
+  using P = PartialType<T>;
+  using F = FoldType<T, Operation>;
   constexpr int kItems = 16 / sizeof(T);
-  constexpr int kPacks = kPackedBatch<T> / kItems;
-  Pack<T, kItems> packs[kPacks];
-  for (int i = 0; i < kPacks; ++i) {
-    packs[i] = *reinterpret_cast<const Pack<T, kItems>*>(
-        first + uint64_t{16} * args.lanes * static_cast<uint64_t>(i));
+  PackLevels<P, 1> total(Neutral<P>(args.op));
+  const uint64_t packs = count / kItems;
+  for (uint64_t at = lane; at < packs; at += args.lanes * kPacksAtOnce) {
+    Pack<T, kItems> some[kPacksAtOnce];
+    for (int i = 0; i < kPacksAtOnce; ++i) {
+      const uint64_t pack = at + static_cast<uint32_t>(i) * args.lanes;
+      if (pack < packs) {
+        some[i] = *reinterpret_cast<const Pack<T, kItems>*>(base + pack * 16);
+      }
+    }
+    F folded[kPacksAtOnce];
+    for (int i = 0; i < kPacksAtOnce; ++i) {
+      const uint64_t pack = at + static_cast<uint32_t>(i) * args.lanes;
+      F values[kItems];
+      for (int j = 0; j < kItems; ++j) {
+        values[j] = pack < packs ? ValueOf<F>(args.op, some[i].items[j])
+                                 : Neutral<F>(args.op);
+      }
+      folded[i] = Fold<kItems, Operation>(values);
+    }
+    const P value = FromFold<P>(Fold<kPacksAtOnce, Operation>(folded));
+    total.template Push<Operation>(&value);
   }
-  PartialType<T> values[kPackedBatch<T>];
-  for (int i = 0; i < kPackedBatch<T>; ++i) {
-    values[i] = ValueOf(args.op, packs[i / kItems].items[i % kItems]);
+  for (uint64_t at = packs * kItems + lane; at < count; at += args.lanes) {
+    const P value =
+        ValueOf<P>(args.op, *reinterpret_cast<const T*>(base + at * sizeof(T)));
+    total.template Push<Operation>(&value);
   }
-  return Fold<kPackedBatch<T>>(args.op, values);
+  return *total.template Finish<Operation>();
 }
 
 // The lane's elements of `result` from `begin` to `end`.
@@ -213,25 +274,14 @@ DEVRT_HOST_DEVICE PartialType<T> ReduceLane(const ReduceArgs& args,
                                             uint64_t begin, uint64_t end) {
   const char* const base =
       static_cast<const char*>(args.in.data) + args.kept.OffsetOf(result, 0);
-  Levels<PartialType<T>> total(args.op);
-  uint64_t at = begin;
-  if (args.is_packed != 0) {
-    const uint64_t step = uint64_t{args.lanes} * kPackedBatch<T>;
-    for (; at + step <= end; at += step) {
-      total.Push(FoldPacked<T>(args, base + at * sizeof(T) + lane * 16));
+  return WithOperation<PartialType<T>>(args.op, [&](auto operation) {
+    using Operation = decltype(operation);
+    if (args.is_packed != 0) {
+      return ReducePacked<T, Operation>(args, base + begin * sizeof(T), lane,
+                                        end - begin);
     }
-  }
-  const uint64_t step = uint64_t{args.lanes} * kGathered;
-  while (at + lane < end) {
-    auto some = FoldGathered<T>(args, base, at + lane, end);
-    at += step;
-    for (int i = 1; i < 4 && at + lane < end; ++i, at += step) {
-      some =
-          Combine(args.op, some, FoldGathered<T>(args, base, at + lane, end));
-    }
-    total.Push(some);
-  }
-  return total.Finish();
+    return ReduceGathered<T, Operation>(args, base, lane, begin, end);
+  });
 }
 
 template <typename T>
@@ -283,13 +333,13 @@ inline constexpr uint32_t kShuffled = DEVRT_ON_DEVICE ? 32 : 1;
 // To the first lane of each.
 template <typename P>
 DEVRT_HOST_DEVICE void CombineLanes(uint32_t op, const Lanes& lanes,
-                                    const Block& block, Shared<P>* shared) {
+                                    const Block& block, P* values) {
   const uint32_t gap = lanes.is_adjacent ? 1 : lanes.Results();
   uint32_t width = lanes.count / 2;
   for (; width >= (lanes.is_adjacent ? kShuffled : 1); width /= 2) {
     block.Together([&](uint32_t thread) {
       if (lanes.LaneOf(thread) >= width) return;
-      P* const mine = &shared->lanes[thread];
+      P* const mine = &values[thread];
       *mine = Combine(op, *mine, mine[width * gap]);
     });
   }
@@ -297,11 +347,11 @@ DEVRT_HOST_DEVICE void CombineLanes(uint32_t op, const Lanes& lanes,
 #if DEVRT_ON_DEVICE
   // The same tree, between the threads of a warp.
   block.Together([&](uint32_t thread) {
-    P mine = shared->lanes[thread];
+    P mine = values[thread];
     for (; width > 0; width /= 2) {
       mine = Combine(op, mine, ShuffleDown(mine, width));
     }
-    if (lanes.LaneOf(thread) == 0) shared->lanes[thread] = mine;
+    if (lanes.LaneOf(thread) == 0) values[thread] = mine;
   });
 #endif
 }
@@ -324,7 +374,7 @@ DEVRT_HOST_DEVICE void ReducePart(const ReduceArgs& args, const Block& block,
     shared->lanes[thread] =
         ReduceLane<T>(args, result, lanes.LaneOf(thread), begin, end);
   });
-  CombineLanes(args.op, lanes, block, shared);
+  CombineLanes(args.op, lanes, block, shared->lanes);
   block.Together([&](uint32_t thread) {
     const uint64_t result = group * lanes.Results() + lanes.ResultOf(thread);
     if (lanes.LaneOf(thread) != 0 || result >= args.kept.elements) return;
@@ -343,7 +393,7 @@ template <typename T>
 DEVRT_HOST_DEVICE void CombineParts(const ReduceArgs& args, const Block& block,
                                     uint64_t first, uint64_t count,
                                     const PartialType<T>* parts,
-                                    Shared<PartialType<T>>* shared) {
+                                    PartialType<T>* values) {
   using P = PartialType<T>;
   Lanes lanes = {1, true};
   while (lanes.count < args.parts && lanes.count < kThreads) lanes.count *= 2;
@@ -358,13 +408,13 @@ DEVRT_HOST_DEVICE void CombineParts(const ReduceArgs& args, const Block& block,
                           LoadFresh(&parts[result * args.parts + i]));
         }
       }
-      shared->lanes[thread] = value;
+      values[thread] = value;
     });
-    CombineLanes(args.op, lanes, block, shared);
+    CombineLanes(args.op, lanes, block, values);
     block.Together([&](uint32_t thread) {
       const uint64_t result = done + lanes.ResultOf(thread);
       if (lanes.LaneOf(thread) != 0 || result >= count) return;
-      StoreResult<T>(args, first + result, shared->lanes[thread]);
+      StoreResult<T>(args, first + result, values[thread]);
     });
   }
 }
@@ -418,7 +468,7 @@ DEVRT_HOST_DEVICE void ReduceBlock(const ReduceArgs& args, const Block& block,
     }
     if (parts == nullptr) continue;
     if (slot != nullptr && !IsLast(block, slot, shared)) return;
-    CombineParts<T>(args, block, first, count, parts, shared);
+    CombineParts<T>(args, block, first, count, parts, shared->lanes);
   }
   if (slot == nullptr) return;
   block.Together([&](uint32_t thread) {

@@ -21,34 +21,7 @@
 
 namespace devrt::gpu {
 
-// ---- Units of an operand ----------------------------------------------------
-
-// Elements `first`, `first` + kThreads, ...; one copy for all types of a size.
-template <typename Raw, int kCount>
-DEVRT_HOST_DEVICE DEVRT_NOINLINE Pack<Raw, kCount> LoadSpread(
-    const RowsArgs& args, int operand, uint32_t first) {
-  const auto* const data = static_cast<const char*>(args.data[operand]);
-  Pack<Raw, kCount> pack = {};
-  for (int i = 0; i < kCount; ++i, first += kThreads) {
-    if (first < args.units) {
-      pack.items[i] =
-          *reinterpret_cast<const Raw*>(data + args.OffsetOf(first, operand));
-    }
-  }
-  return pack;
-}
-
-template <typename Raw, int kCount>
-DEVRT_HOST_DEVICE DEVRT_NOINLINE void StoreSpread(const RowsArgs& args,
-                                                  uint32_t first,
-                                                  Pack<Raw, kCount> pack) {
-  auto* const data = static_cast<char*>(args.data[0]);
-  for (int i = 0; i < kCount; ++i, first += kThreads) {
-    if (first < args.units) {
-      *reinterpret_cast<Raw*>(data + args.OffsetOf(first, 0)) = pack.items[i];
-    }
-  }
-}
+// ---- Units of operands ------------------------------------------------------
 
 template <typename T, int kCount>
 DEVRT_HOST_DEVICE Pack<T, kCount> LoadPack(const RowsArgs& args, int operand,
@@ -56,7 +29,7 @@ DEVRT_HOST_DEVICE Pack<T, kCount> LoadPack(const RowsArgs& args, int operand,
   const char* const from = static_cast<const char*>(args.data[operand]) +
                            args.OffsetOf(unit, operand);
   if ((args.is_same >> operand & 1) == 0) {
-    return LoadOnce(reinterpret_cast<const Pack<T, kCount>*>(from));
+    return *reinterpret_cast<const Pack<T, kCount>*>(from);
   }
   Pack<T, kCount> pack;
   const T element = *reinterpret_cast<const T*>(from);
@@ -68,57 +41,89 @@ template <typename T, int kCount>
 DEVRT_HOST_DEVICE void StorePack(const RowsArgs& args, uint32_t unit,
                                  const Pack<T, kCount>& pack) {
   char* const to = static_cast<char*>(args.data[0]) + args.OffsetOf(unit, 0);
-  StoreOnce(reinterpret_cast<Pack<T, kCount>*>(to), pack);
+  *reinterpret_cast<Pack<T, kCount>*>(to) = pack;
 }
 
-// What one thread of a block takes: kPacks times kCount elements.
-template <int kCount, int kPacks>
+// The element of operand k at `offset`.
+template <typename T>
+DEVRT_HOST_DEVICE T LoadAt(const RowsArgs& args, int operand, int64_t offset) {
+  return *reinterpret_cast<const T*>(
+      static_cast<const char*>(args.data[operand]) + offset);
+}
+
+// Elements `first`, `first` + kThreads, ... of one operand.
+template <typename T, int kCount>
+DEVRT_HOST_DEVICE void LoadSpread(const RowsArgs& args, int operand,
+                                  uint32_t first, T* values) {
+  for (int i = 0; i < kCount; ++i, first += kThreads) {
+    if (first < args.units) {
+      values[i] = LoadAt<T>(args, operand, args.OffsetOf(first, operand));
+    }
+  }
+}
+
+template <typename T, int kCount>
+DEVRT_HOST_DEVICE void StoreSpread(const RowsArgs& args, uint32_t first,
+                                   const T* values) {
+  auto* const data = static_cast<char*>(args.data[0]);
+  for (int i = 0; i < kCount; ++i, first += kThreads) {
+    if (first < args.units) {
+      *reinterpret_cast<T*>(data + args.OffsetOf(first, 0)) = values[i];
+    }
+  }
+}
+
+// Where there are no packs of so many elements, a thread takes single ones.
+constexpr int SpreadCount(int pack) { return pack < 4 ? pack : 4; }
+
+// What one thread of a block takes: a pack, or a few elements, of which the
+// arrays here have as many as of a pack.
+template <int kCount>
 struct RowUnits {
-  uint32_t first;  // unit; the next ones are kThreads further
+  static constexpr int kSpread = SpreadCount(kCount);
+  uint32_t first;  // unit; further elements are kThreads apart
 
   DEVRT_HOST_DEVICE RowUnits(const RowsArgs& args, uint32_t tile,
                              uint32_t thread)
-      : first(tile * kThreads * PerThread(args.is_packed != 0) + thread) {}
-
-  static constexpr uint32_t PerThread(bool is_packed) {
-    return static_cast<uint32_t>(is_packed ? kPacks : kPacks * kCount);
-  }
+      : first(tile * kThreads *
+                  (args.is_packed != 0 ? 1u : static_cast<uint32_t>(kSpread)) +
+              thread) {}
 
   template <typename T>
   DEVRT_HOST_DEVICE void Load(const RowsArgs& args, int operand,
                               T* values) const {
-    for (int k = 0; k < kPacks; ++k) {
-      Pack<T, kCount> pack = {};
-      if (args.is_packed != 0) {
-        const uint32_t unit = first + static_cast<uint32_t>(k) * kThreads;
-        if (kPacks == 1 || unit < args.units) {
-          pack = LoadPack<T, kCount>(args, operand, unit);
-        }
-      } else {
-        const auto raw = LoadSpread<RawType<T>, kCount>(
-            args, operand,
-            first + static_cast<uint32_t>(k * kCount) * kThreads);
-        CopyBytes(&pack, &raw, sizeof pack);
+    if (args.is_packed == 0) {
+      return LoadSpread<T, kSpread>(args, operand, first, values);
+    }
+    const auto pack = LoadPack<T, kCount>(args, operand, first);
+    for (int i = 0; i < kCount; ++i) values[i] = pack.items[i];
+  }
+
+  // Of two operands at once, which share the divisions.
+  template <typename T>
+  DEVRT_HOST_DEVICE void LoadBoth(const RowsArgs& args, T* a, T* b) const {
+    if (args.is_packed != 0) {
+      Load(args, 1, a);
+      return Load(args, 2, b);
+    }
+    uint32_t unit = first;
+    for (int i = 0; i < kSpread; ++i, unit += kThreads) {
+      if (unit < args.units) {
+        const RowsArgs::Pair at = args.OffsetsOf(unit, 1, 2);
+        a[i] = LoadAt<T>(args, 1, at.first);
+        b[i] = LoadAt<T>(args, 2, at.second);
       }
-      for (int i = 0; i < kCount; ++i) values[k * kCount + i] = pack.items[i];
     }
   }
 
   template <typename T>
   DEVRT_HOST_DEVICE void Store(const RowsArgs& args, const T* values) const {
-    for (int k = 0; k < kPacks; ++k) {
-      Pack<T, kCount> pack;
-      for (int i = 0; i < kCount; ++i) pack.items[i] = values[k * kCount + i];
-      if (args.is_packed != 0) {
-        const uint32_t unit = first + static_cast<uint32_t>(k) * kThreads;
-        if (kPacks == 1 || unit < args.units) StorePack(args, unit, pack);
-        continue;
-      }
-      Pack<RawType<T>, kCount> raw;
-      CopyBytes(&raw, &pack, sizeof raw);
-      StoreSpread(args, first + static_cast<uint32_t>(k * kCount) * kThreads,
-                  raw);
+    if (args.is_packed == 0) {
+      return StoreSpread<T, kSpread>(args, first, values);
     }
+    Pack<T, kCount> pack;
+    for (int i = 0; i < kCount; ++i) pack.items[i] = values[i];
+    StorePack(args, first, pack);
   }
 };
 
@@ -126,19 +131,59 @@ struct RowUnits {
 
 // Of a kernel for elements of so many bytes.
 constexpr int RowsPack(size_t item) { return static_cast<int>(16 / item); }
-// So many packs does a thread take.
-inline constexpr int kRowsPacks = 1;
 
-template <typename T, int kPacks>
+// A copy that changes no bits: so many packs, or elements, of a thread.
+inline constexpr int kCopied = 4;
+
+template <typename T>
+DEVRT_HOST_DEVICE void CopyThread(const RowsArgs& args, uint32_t tile,
+                                  uint32_t thread) {
+  const uint32_t first = tile * kThreads * kCopied + thread;
+  if (args.is_packed != 0) {
+    constexpr int kCount = RowsPack(sizeof(T));
+    Pack<T, kCount> packs[kCopied];
+    for (int i = 0; i < kCopied; ++i) {
+      const uint32_t unit = first + static_cast<uint32_t>(i) * kThreads;
+      if (unit < args.units) packs[i] = LoadPack<T, kCount>(args, 1, unit);
+    }
+    for (int i = 0; i < kCopied; ++i) {
+      const uint32_t unit = first + static_cast<uint32_t>(i) * kThreads;
+      if (unit < args.units) StorePack(args, unit, packs[i]);
+    }
+    return;
+  }
+  T values[kCopied];
+  int64_t to[kCopied];
+  for (int i = 0; i < kCopied; ++i) {
+    const uint32_t unit = first + static_cast<uint32_t>(i) * kThreads;
+    if (unit < args.units) {
+      const RowsArgs::Pair at = args.OffsetsOf(unit, 0, 1);
+      to[i] = at.first;
+      values[i] = LoadAt<T>(args, 1, at.second);
+    }
+  }
+  for (int i = 0; i < kCopied; ++i) {
+    const uint32_t unit = first + static_cast<uint32_t>(i) * kThreads;
+    if (unit < args.units) {
+      *reinterpret_cast<T*>(static_cast<char*>(args.data[0]) + to[i]) =
+          values[i];
+    }
+  }
+}
+
+template <typename T>
 DEVRT_HOST_DEVICE void RowsThread(const RowsArgs& args, uint32_t tile,
                                   uint32_t thread) {
-  constexpr int kPack = RowsPack(sizeof(T)), kCount = kPack * kPacks;
-  const RowUnits<kPack, kPacks> units(args, tile, thread);
+  constexpr int kCount = RowsPack(sizeof(T));
+  if constexpr (kIsRaw<T>) {
+    if (args.op == DEVRT_OP_COPY) return CopyThread<T>(args, tile, thread);
+  }
+  const RowUnits<kCount> units(args, tile, thread);
   if (units.first >= args.units) return;
   ThreadApply<T, kCount> work;
   if constexpr (kIsRaw<T>) {
     if (args.op == DEVRT_OP_WHERE) {
-      tensor::Bool condition[kCount];
+      tensor::Bool condition[kCount] = {};
       units.Load(args, 1, condition);
       units.Load(args, 2, work.a);
       units.Load(args, 3, work.b);
@@ -146,7 +191,11 @@ DEVRT_HOST_DEVICE void RowsThread(const RowsArgs& args, uint32_t tile,
       return units.Store(args, work.result);
     }
   }
-  units.Load(args, 1, work.a);
+  if (args.op >= DEVRT_OP_ADD) {
+    units.LoadBoth(args, work.a, work.b);
+  } else {
+    units.Load(args, 1, work.a);
+  }
   if constexpr (tensor::kIsComplex<T>) {
     if (args.op == DEVRT_OP_ABS) {
       decltype(T::re) lengths[kCount];
@@ -154,7 +203,6 @@ DEVRT_HOST_DEVICE void RowsThread(const RowsArgs& args, uint32_t tile,
       return units.Store(args, lengths);
     }
   }
-  if (args.op >= DEVRT_OP_ADD) units.Load(args, 2, work.b);
   work.Compute(args.op);
   if (args.out_dtype == DEVRT_BOOL) {
     units.Store(args, work.truth);
@@ -163,11 +211,10 @@ DEVRT_HOST_DEVICE void RowsThread(const RowsArgs& args, uint32_t tile,
   }
 }
 
-template <typename T, int kPacks = kRowsPacks>
+template <typename T>
 DEVRT_HOST_DEVICE void RowsBlock(const RowsArgs& args, const Block& block) {
-  block.ForEachThread([&](uint32_t thread) {
-    RowsThread<T, kPacks>(args, block.index, thread);
-  });
+  block.ForEachThread(
+      [&](uint32_t thread) { RowsThread<T>(args, block.index, thread); });
 }
 
 // ---- devrt_cast_<dtype> -----------------------------------------------------
@@ -177,9 +224,9 @@ DEVRT_HOST_DEVICE void RowsBlock(const RowsArgs& args, const Block& block) {
 constexpr int CastPack(size_t from, size_t to) {
   return static_cast<int>(16 / (from > to ? from : to));
 }
-constexpr int CastPacks(int pack) { return pack > 8 ? 1 : 2; }
+constexpr int CastPacks(int pack) { return pack > 4 ? 1 : pack > 2 ? 2 : 4; }
 // And how many elements, where there are no packs.
-inline constexpr int kCastSpread = 4;
+inline constexpr int kCastSpread = 2;
 
 template <typename To, typename From>
 DEVRT_HOST_DEVICE To CastOne(From element) {
@@ -211,27 +258,23 @@ DEVRT_HOST_DEVICE void CastPacked(const RowsArgs& args, uint32_t first) {
   }
   for (int i = 0; i < kPacks; ++i) {
     const uint32_t unit = first + static_cast<uint32_t>(i) * kThreads;
-    if (unit >= args.units) return;
-    Pack<To, kCount> to;
-    for (int j = 0; j < kCount; ++j) {
-      to.items[j] = CastOne<To>(from[i].items[j]);
+    if (unit < args.units) {
+      Pack<To, kCount> to;
+      for (int j = 0; j < kCount; ++j) {
+        to.items[j] = CastOne<To>(from[i].items[j]);
+      }
+      StorePack(args, unit, to);
     }
-    StorePack(args, unit, to);
   }
 }
 
 template <typename From, typename To>
 DEVRT_HOST_DEVICE void CastSpread(const RowsArgs& args, uint32_t first) {
-  const auto raw = LoadSpread<RawType<From>, kCastSpread>(args, 1, first);
-  Pack<From, kCastSpread> from;
-  CopyBytes(&from, &raw, sizeof from);
-  Pack<To, kCastSpread> to;
-  for (int i = 0; i < kCastSpread; ++i) {
-    to.items[i] = CastOne<To>(from.items[i]);
-  }
-  Pack<RawType<To>, kCastSpread> raw_to;
-  CopyBytes(&raw_to, &to, sizeof raw_to);
-  StoreSpread(args, first, raw_to);
+  From from[kCastSpread] = {};
+  LoadSpread<From, kCastSpread>(args, 1, first, from);
+  To to[kCastSpread];
+  for (int i = 0; i < kCastSpread; ++i) to[i] = CastOne<To>(from[i]);
+  StoreSpread<To, kCastSpread>(args, first, to);
 }
 
 template <typename From, typename To,

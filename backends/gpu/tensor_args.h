@@ -97,10 +97,10 @@ struct FillArgs {
 
 // So many adjacent results does a thread of a columns kernel take.
 constexpr int ColumnsPack(size_t item) {
-  return item <= 2 ? 8 : static_cast<int>(16 / item);
+  return item <= 4 ? 4 : static_cast<int>(16 / item);
 }
 // And so many bytes have the parts of a group of results.
-inline constexpr uint32_t kColumnsPartBytes = 1 << 14;
+inline constexpr uint32_t kColumnsPartBytes = 1 << 15;
 
 // devrt_reduce_<dtype> and devrt_columns_<dtype>.  `lanes` threads work on one
 // result, and where `parts` is more than one, that many blocks.

@@ -19,7 +19,7 @@ inline constexpr uint32_t kTileLanes = 32;
 
 // Tiles of kSide by kSide words; a word is kGroup elements, and a kGroup by
 // kGroup square of elements is kGroup words, turned in registers.
-template <typename T, int kGroup, uint32_t kSide, bool kDownFirst = false>
+template <typename T, int kGroup, uint32_t kSide, bool kDownFirst = true>
 struct Tile {
   struct alignas(sizeof(T) * kGroup) Word {
     T items[kGroup];
