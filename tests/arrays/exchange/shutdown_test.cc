@@ -2,6 +2,7 @@
 //
 // Exports that outlive devrt (D3): each in a process of its own.
 
+#include <cstdlib>
 #include <string>
 
 #include "devrt/devrt.h"
@@ -56,6 +57,34 @@ TEST(Fork, D3TheDeleterLeavesTheParentsMemory) {
     EXPECT_FALSE(internal::HasReleased());
     t->deleter(t);
     EXPECT_OK(Shutdown());
+  });
+}
+
+TEST(Environment, IsReadOnceAndMistakesAreNamedWithTheChoices) {
+  InChild([] {
+    setenv("DEVRT_DLPACK_STRICT", "1", 1);
+    setenv("DEVRT_DLPACK_MANAGED", "device", 1);
+    setenv("DEVRT_DLPACK_RELEASE", "sync", 1);
+    setenv("DEVRT_CAI_EXPORT_VERSION", "2", 1);
+    setenv("DEVRT_CAI_SYNC", "0", 1);
+    setenv("DEVRT_HIP_CAI", "1", 1);
+    const ExchangeSettings read = GetExchangeSettings();
+    EXPECT_TRUE(read.strict && read.managed_as_device && read.hip_cai);
+    EXPECT_FALSE(read.cai_sync);
+    EXPECT_EQ(read.release, ExchangeSettings::Release::kSync);
+    EXPECT_EQ(read.cai_version, 2);
+    EXPECT_OK(CheckExchangeEnvironment());
+    setenv("DEVRT_DLPACK_STRICT", "0", 1);
+    EXPECT_TRUE(GetExchangeSettings().strict);
+  });
+  InChild([] {
+    setenv("DEVRT_CAI_EXPORT_VERSION", "4", 1);
+    setenv("DEVRT_DLPACK_RELEASE", "never", 1);
+    EXPECT_EQ(GetExchangeSettings().cai_version, 3);
+    EXPECT_STATUS(CheckExchangeEnvironment(), kInvalidArgument,
+                  "DEVRT_DLPACK_RELEASE=never is not known, the choices are "
+                  "record, trust, sync; DEVRT_CAI_EXPORT_VERSION=4 is not "
+                  "known, the choices are 2, 3");
   });
 }
 

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FromCudaArrayInterface: the table of interop.md 1.1.  What is exported is
+// tested over a fake of CUDA's driver (tests/fakes/cuda).
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/arrays/exchange/exchange_fixture.h"
+
+namespace devrt::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Cai : public ExchangeTest {
+ protected:
+  // Two by three float64 in memory of mtia:1.
+  CudaArrayInterface Good() {
+    if (!memory_.has_value()) {
+      memory_ = Must(Array::Empty({6}, kFloat64, Place(dev(1))));
+    }
+    CudaArrayInterface cai;
+    cai.shape = {2, 3};
+    cai.typestr = "<f8";
+    cai.data = reinterpret_cast<uintptr_t>(memory_->data());
+    return cai;
+  }
+  void TearDown() override {
+    memory_.reset();
+    ExchangeTest::TearDown();
+  }
+  std::optional<Array> memory_;
+};
+
+TEST_F(Cai, VersionsZeroToThreeAndBeyond) {
+  for (const int64_t version : {0, 1, 2, 3, 4, 99}) {
+    CudaArrayInterface cai = Good();
+    cai.version = version;
+    const Array x = Must(FromCudaArrayInterface(cai, nullptr));
+    EXPECT_EQ(x.place(), Place(dev(1)));
+    EXPECT_EQ(x.dtype(), kFloat64);
+    EXPECT_TRUE(x.IsContiguous());
+  }
+}
+
+TEST_F(Cai, EveryDtypeWithATypeString) {
+  for (const DType dtype : DType::All()) {
+    if (dtype.typestr() == nullptr) continue;
+    CudaArrayInterface cai = Good();
+    cai.shape = {1};
+    cai.typestr = dtype.typestr();
+    EXPECT_EQ(Must(FromCudaArrayInterface(cai, nullptr)).dtype(), dtype);
+  }
+}
+
+TEST_F(Cai, StridesAreBytesAndReadOnlyIsKept) {
+  CudaArrayInterface cai = Good();
+  cai.strides = Dims{8, 16};
+  cai.read_only = true;
+  const Array x = Must(FromCudaArrayInterface(cai, nullptr));
+  EXPECT_EQ(x.strides()[1], 16);
+  EXPECT_TRUE(x.read_only());
+}
+
+TEST_F(Cai, WithoutElementsItIsOfTheCurrentDevice) {
+  CudaArrayInterface cai;
+  cai.shape = {0, 3};
+  cai.typestr = "<f4";
+  EXPECT_EQ(Must(FromCudaArrayInterface(cai, nullptr)).size(), 0);
+}
+
+TEST_F(Cai, CopiesAreAskedForAndRefused) {
+  CudaArrayImport how;
+  how.place = Place::Host();
+  how.copy = false;
+  EXPECT_EQ(
+      GetExchangeError(FromCudaArrayInterface(Good(), nullptr, how).status()),
+      ExchangeError::kCopyRequired);
+  how.copy.reset();
+  EXPECT_EQ(Must(FromCudaArrayInterface(Good(), nullptr, how)).place(),
+            Place::Host());
+}
+
+struct BadCai {
+  const char* name;
+  std::function<void(CudaArrayInterface*)> spoil;
+  bool is_value;  // INVALID_ARGUMENT; else kBuffer
+};
+
+TEST_F(Cai, TheTableOfFailures) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  using C = CudaArrayInterface;
+  const std::vector<BadCai> table = {
+      {"typestr empty", [](C* c) { c->typestr = ""; }, true},
+      {"typestr f8", [](C* c) { c->typestr = "f8"; }, true},
+      {"typestr <f", [](C* c) { c->typestr = "<f"; }, true},
+      {"typestr <f8x", [](C* c) { c->typestr = "<f8x"; }, true},
+      {"extent -1", [](C* c) { c->shape[0] = -1; }, true},
+      {"strides short", [](C* c) { c->strides = Dims{8}; }, true},
+      {"version -1", [](C* c) { c->version = -1; }, true},
+      {"stream -1", [](C* c) { c->stream = -1; }, true},
+      {"address 0", [](C* c) { c->data = 0; }, true},
+      {"mask", [](C* c) { c->has_mask = true; }, false},
+      {"big-endian", [](C* c) { c->typestr = ">f8"; }, false},
+      {"structured", [](C* c) { c->has_descr = true; }, false},
+      {"bf16 as V2", [](C* c) { c->typestr = "<V2"; }, false},
+      {"string", [](C* c) { c->typestr = "|S8"; }, false},
+      {"float128", [](C* c) { c->typestr = "<f16"; }, false},
+      {"odd stride",
+       [](C* c) {
+         c->strides = Dims{24, 4};
+       },
+       false},
+      {"span",
+       [](C* c) {
+         c->strides = Dims{kMost - 7, 8};
+       },
+       false},
+      {"too large",
+       [](C* c) {
+         c->shape = {kMost, kMost};
+       },
+       false},
+      {"33 axes", [](C* c) { c->shape.assign(33, 1); }, false},
+      {"beyond its block",
+       [](C* c) {
+         c->shape = {2, 4000};
+       },
+       false},
+      {"below its block",
+       [](C* c) {
+         c->strides = Dims{-4096, 8};
+       },
+       false},
+      {"unknown address", [](C* c) { c->data = 0x10; }, false},
+      {"host memory", [](C* c) { c->data = reinterpret_cast<uintptr_t>(c); },
+       false},
+  };
+  for (const BadCai& bad : table) {
+    CudaArrayInterface cai = Good();
+    bad.spoil(&cai);
+    auto owner = std::make_shared<int>(0);
+    const auto x = FromCudaArrayInterface(cai, owner);
+    ASSERT_FALSE(x.ok()) << bad.name;
+    EXPECT_EQ(absl::IsInvalidArgument(x.status()), bad.is_value)
+        << bad.name << ": " << x.status();
+    EXPECT_EQ(GetExchangeError(x.status()),
+              bad.is_value ? ExchangeError::kNone : ExchangeError::kBuffer)
+        << bad.name;
+    EXPECT_EQ(owner.use_count(), 1) << bad.name;
+  }
+}
+
+TEST_F(Cai, Rule13OnlyCudaOffersIt) {
+  const Array x = NewCell(dev(), 1);
+  const auto cai = ToCudaArrayInterface(x);
+  EXPECT_EQ(GetExchangeError(cai.status()), ExchangeError::kNotOffered);
+  EXPECT_THAT(MessageOf(cai.status()), HasSubstr("mtia:0"));
+}
+
+TEST_F(Cai, Rule16TheSimulatorsStreamsAreAdoptedByNumber) {
+  Stream theirs = NewStream(dev(2));
+  AdoptOptions how;
+  how.backend = "mtia";
+  EXPECT_EQ(Must(AdoptNativeStream(Handle(theirs), how)).ref().device(),
+            dev(2));
+  how.device = dev(1);
+  EXPECT_STATUS(AdoptNativeStream(Handle(theirs), how), kInvalidArgument, "");
+  EXPECT_STATUS(GetCudaStream(theirs), kUnimplemented, "__cuda_stream__");
+}
+
+}  // namespace
+}  // namespace devrt::testing
