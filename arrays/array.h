@@ -217,7 +217,7 @@ class DEVRT_EXPORT Array {
   absl::StatusOr<Array> To(const Place& place, DType dtype,
                            bool non_blocking = false,
                            CallSite site = CallSite::Here()) const;
-  // The conversions are those of devrt_tensor.h.
+  // To(place(), dtype).  The conversions are those of devrt_tensor.h.
   absl::StatusOr<Array> Cast(DType dtype,
                              CallSite site = CallSite::Here()) const;
   // Elements of this array := those of `from`, broadcast and cast, from any

@@ -7,22 +7,23 @@
 // The source is broadcast to the target's shape and converted to its dtype.
 //
 //   within a device     one kernel or one copy, on its current stream
-//   device to device    of one backend: a copy from peer to peer on the
-//   source's
-//                       current stream, ordered with the uses of both sides and
-//                       a use of both (C57); strided or cast: packed on the
-//                       source, unpacked on the target.  Of two backends:
+//   device to device    of one backend: a copy from peer to peer on the source's
+//                       current stream, behind what the current stream of the
+//                       target's device was given and before what it will be
+//                       (C57); strided or cast: packed on the source, unpacked
+//                       on the target.  Of two backends, or without PEER_COPY:
 //                       through the host, waiting
-//   host and device     the bytes cross in the source's dtype if that is
-//                       narrower, else in the target's; what is strided or cast
-//                       is so on the device's side, or on the host if the
-//                       backend has no devrt.elementwise/0
+//   host and device     one block of bytes crosses; casts are the device's,
+//                       strides each side's own.  The host does it all for a
+//                       backend without devrt.elementwise/0
 //   host to host        by the calling thread, after the uses of both
 //
 // Blocking, the default: returns when the bytes have arrived if one side is
-// host memory.  Non-blocking: returns at once if the host's side is pinned;
-// plain host memory makes the call wait all the same (O7), so that arrays over
-// it never have pending uses.
+// host memory.  Non-blocking: returns at once if the host's side is pinned and
+// one block; strided, it waits until the host may pack or spread it.  Plain host
+// memory makes the call wait all the same (O7), so that arrays over it never
+// have pending uses.  FAILED_PRECONDITION where the stream that would be waited
+// for is capturing.
 //
 // Source and target may be one view; where they overlap otherwise, the result
 // is as if the source were copied first.
