@@ -7,8 +7,8 @@
 // The source is broadcast to the target's shape and converted to its dtype.
 //
 //   within a device     one kernel or one copy, on its current stream
-//   device to device    of one backend: a copy from peer to peer on the source's
-//                       current stream, behind what the current stream of the
+//   device to device    of one backend: a copy from peer to peer on the current
+//                       stream of the source's device, behind what the current stream of the
 //                       target's device was given and before what it will be
 //                       (C57); strided or cast: packed on the source, unpacked
 //                       on the target.  Of two backends, or without PEER_COPY:
@@ -20,10 +20,10 @@
 //
 // Blocking, the default: returns when the bytes have arrived if one side is
 // host memory.  Non-blocking: returns at once if the host's side is pinned and
-// one block; strided, it waits until the host may pack or spread it.  Plain host
-// memory makes the call wait all the same (O7), so that arrays over it never
-// have pending uses.  FAILED_PRECONDITION where the stream that would be waited
-// for is capturing.
+// one block; strided, it waits until the host may pack or spread it.  Plain
+// host memory makes the call wait all the same (O7), so that arrays over it
+// never have pending uses.  FAILED_PRECONDITION where the stream that would be
+// waited for is capturing.
 //
 // Source and target may be one view; where they overlap otherwise, the result
 // is as if the source were copied first.
