@@ -7,12 +7,13 @@
 // The source is broadcast to the target's shape and converted to its dtype.
 //
 //   within a device     one kernel or one copy, on its current stream
-//   device to device    of one backend: a copy from peer to peer on the current
-//                       stream of the source's device, behind what the current stream of the
-//                       target's device was given and before what it will be
-//                       (C57); strided or cast: packed on the source, unpacked
-//                       on the target.  Of two backends, or without PEER_COPY:
-//                       through the host, waiting
+//   device to device    of one backend: a copy from peer to peer on the
+//                       current stream of the source's device, behind what
+//                       the current stream of the target's device was given
+//                       and before what it will be (C57); strided or cast:
+//                       packed on the source, unpacked on the target.  Of two
+//                       backends, or without PEER_COPY: through the host,
+//                       waiting
 //   host and device     one block of bytes crosses; casts are the device's,
 //                       strides each side's own.  The host does it all for a
 //                       backend without devrt.elementwise/0
