@@ -199,6 +199,16 @@ class Array:
     def set_deallocation_stream(self, stream: Stream, /) -> None: ...
 
     # Protocols.
+    def __dlpack__(
+        self,
+        *,
+        stream: Optional[int] = None,
+        max_version: Optional[Tuple[int, int]] = None,
+        dl_device: Optional[Tuple[int, int]] = None,
+        copy: Optional[bool] = None,
+    ) -> Any: ...
+    def __dlpack_device__(self) -> Tuple[int, int]: ...
+    __dlpack_c_exchange_api__: Any
     cai_export_version: Optional[int]
     @property
     def __cuda_array_interface__(self) -> Any: ...
@@ -308,6 +318,13 @@ def from_pointer(
     strides: Optional[Sequence[int]] = None,
     readonly: bool = False,
     stream: Optional[Stream] = None,
+) -> Array: ...
+def from_dlpack(
+    x: Any,
+    /,
+    *,
+    device: DeviceLike = None,
+    copy: Optional[bool] = None,
 ) -> Array: ...
 def from_cuda_array_interface(
     object: Any,

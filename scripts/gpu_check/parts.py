@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 
-from gpu_check import c10, hip, memory
+from gpu_check import c10, hip, memory, python
 from gpu_check.rows import (add_command, add_tests, google_test,
                             run_google_benchmark, run_soak, run_suite)
 from gpu_check.runner import FAILED, PASSED, SKIPPED, Skip
@@ -23,6 +23,7 @@ class Options:
     soak_seconds: float
     memory_soak_seconds: float = 600
     xfail: str = None
+    python: str = None
     simulated: bool = False  # CUDA's runtime and tools cannot use that driver
 
 
@@ -195,6 +196,8 @@ PARTS = {
     "memory": memory.tests,
     "memory_soak": memory.soak,
     "arrays": arrays,
+    "python": python.tests,
+    "interop": python.interop,
     "sanitizer": sanitizer,
     "benchmarks": benchmarks,
     "memory_benchmarks": memory.benchmarks,

@@ -8,11 +8,20 @@ Adapters that a host was given live as long as the process (L6).
 
 from __future__ import annotations
 
+import importlib
 import os
 import pathlib
 from typing import Any, Callable, Optional, Tuple
 
 from .. import _core
+
+# With what it has for this package alone.
+_native: Any = _core
+
+
+def load(name: str) -> Any:
+    """Another library; only functions that need it call this."""
+    return importlib.import_module(name)
 
 __all__ = [
     "Block",
@@ -52,7 +61,7 @@ def handle_of(stream: Any) -> int:
                 f"__cuda_stream__() of {type(stream).__name__} returned "
                 f"{answer!r}, expected (0, handle)"
             )
-        return answer[1]
+        return int(answer[1])
     for name in ("value", "ptr", "cuda_stream"):  # RMM; CuPy; PyTorch
         value = getattr(stream, name, None)
         value = value() if callable(value) else value
@@ -84,7 +93,7 @@ class Block:
         self.size = size
         # A recycled handle would name another stream.
         self._stream = stream
-        self.ptr = _core._alloc_native(self.device, size, handle_of(stream))
+        self.ptr = _native._alloc_native(self.device, size, handle_of(stream))
 
     def __del__(self) -> None:
         if getattr(self, "ptr", 0):
@@ -94,7 +103,7 @@ class Block:
 def give_back(pointer: int, stream: Optional[int] = None) -> None:
     """Never raises: its callers are destructors."""
     try:
-        _core._free_native(pointer, stream)
+        _native._free_native(pointer, stream)
     except Exception as error:  # noqa: BLE001: nobody can take it
         import warnings
 
@@ -113,7 +122,7 @@ def torch_allocator_path() -> str:
     devrt_torch_free, and devrt_torch_pool_alloc for a MemPool."""
     name = "libdevrt_torch.so"
     tried = []
-    library = _core._library_path()
+    library = _native._library_path()
     folders = [pathlib.Path(__file__).resolve().parents[1] / "lib"]
     if library:
         # Where devrt is, as installed, or as in a build folder.
@@ -132,9 +141,7 @@ def torch_allocator() -> Any:
 
     Without room PyTorch raises RuntimeError with devrt's text.
     """
-    import torch
-
-    return torch.cuda.memory.CUDAPluggableAllocator(
+    return load("torch").cuda.memory.CUDAPluggableAllocator(
         torch_allocator_path(), "devrt_torch_alloc", "devrt_torch_free"
     )
 
@@ -144,9 +151,7 @@ def torch_pool_allocator() -> Any:
 
     Without room PyTorch raises its OutOfMemoryError.
     """
-    import torch
-
-    return torch.cuda.memory.CUDAPluggableAllocator(
+    return load("torch").cuda.memory.CUDAPluggableAllocator(
         torch_allocator_path(), "devrt_torch_pool_alloc", "devrt_torch_free"
     )
 
@@ -160,12 +165,12 @@ def caching_allocator_alloc(size: int, device: Any = None, stream: Any = None) -
     name = _device_name(device)
     if stream is None:
         stream = _core.current_stream(name)
-    return _core._alloc_native(name, size, handle_of(stream))
+    return int(_native._alloc_native(name, size, handle_of(stream)))
 
 
 def caching_allocator_delete(pointer: int) -> None:
     """Gives back what caching_allocator_alloc gave."""
-    _core._free_native(pointer)
+    _native._free_native(pointer)
 
 
 # ---- CuPy --------------------------------------------------------------------
@@ -176,8 +181,7 @@ def cupy_allocator(nbytes: int) -> Any:
 
     For CuPy's current stream and device.  Raises OutOfMemoryError.
     """
-    import cupy
-
+    cupy = load("cupy")
     device = cupy.cuda.Device().id
     block = Block(nbytes, device, cupy.cuda.get_current_stream())
     memory = cupy.cuda.UnownedMemory(block.ptr, nbytes, block, device)
@@ -186,16 +190,14 @@ def cupy_allocator(nbytes: int) -> Any:
 
 def cupy_malloc(size: int, device_id: int) -> int:
     """With cupy_free for cupy.cuda.PythonFunctionAllocator."""
-    import cupy
-
-    stream = cupy.cuda.get_current_stream()
-    return _core._alloc_native(f"cuda:{device_id}", size, handle_of(stream))
+    stream = load("cupy").cuda.get_current_stream()
+    return int(_native._alloc_native(f"cuda:{device_id}", size, handle_of(stream)))
 
 
 def cupy_free(pointer: int, device_id: int) -> None:
     """See cupy_malloc."""
     if pointer:
-        _core._free_native(pointer)
+        _native._free_native(pointer)
 
 
 def cupy_c_functions() -> Tuple[int, int]:
@@ -204,7 +206,8 @@ def cupy_c_functions() -> Tuple[int, int]:
     For measurements: CuPy takes the null pointer, by which they say that there
     is no room, for memory.  Blocks are for the default stream.
     """
-    return _core._cupy_c_functions()
+    malloc, free = _native._cupy_c_functions()
+    return int(malloc), int(free)
 
 
 # ---- RMM ---------------------------------------------------------------------
@@ -220,13 +223,12 @@ def rmm_callbacks(
     fixed = None if device is None else _device_name(device)
 
     def alloc(nbytes: int, stream: Any) -> int:
-        return _core._alloc_native(
-            fixed or _device_name(None), nbytes, handle_of(stream)
-        )
+        name = fixed or _device_name(None)
+        return int(_native._alloc_native(name, nbytes, handle_of(stream)))
 
     def free(pointer: int, nbytes: int, stream: Any) -> None:
         if pointer:
-            _core._free_native(pointer, handle_of(stream))
+            _native._free_native(pointer, handle_of(stream))
 
     return alloc, free
 

@@ -6,15 +6,16 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _core
-from ._allocators import give_back, handle_of
+from ._allocators import _native, give_back, handle_of, load
 
 _class: Any = None
 
 
 def _make_class() -> Any:
-    from cuda.core import Buffer, MemoryResource
+    core = load("cuda.core")
+    base: Any = core.MemoryResource
 
-    class DevrtMemoryResource(MemoryResource):  # type: ignore[misc]
+    class DevrtMemoryResource(base):  # type: ignore[misc]
         """Memory of one device, from devrt's allocator."""
 
         def __init__(self, device: str) -> None:
@@ -22,11 +23,11 @@ def _make_class() -> Any:
 
         def allocate(self, size: int, *, stream: Any = None) -> Any:
             """`size` bytes for work on `stream`; None is the default stream."""
-            pointer = _core._alloc_native(self._device.name, size, _handle(stream))
+            pointer = _native._alloc_native(self._device.name, size, _handle(stream))
             try:
                 if stream is None:
-                    return Buffer.from_handle(pointer, size, mr=self)
-                return Buffer.from_handle(pointer, size, mr=self, stream=stream)
+                    return core.Buffer.from_handle(pointer, size, mr=self)
+                return core.Buffer.from_handle(pointer, size, mr=self, stream=stream)
             except BaseException:
                 give_back(pointer)
                 raise

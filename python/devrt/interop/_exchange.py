@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _core
-from .._core import Array, Stream
+from .._arrays import Array
+from .._core import Stream
 
 
 def as_stream(stream: Any, device: Any = None) -> Stream:

@@ -7,17 +7,17 @@ import ctypes
 from typing import Any
 
 from .. import _core
-from ._allocators import give_back
+from ._allocators import _native, give_back, load
 
 _class: Any = None
 
 
 def _make_class() -> Any:
-    from numba import cuda
+    cuda = load("numba.cuda")
+    mixin: Any = cuda.GetIpcHandleMixin
+    base: Any = cuda.HostOnlyCUDAMemoryManager
 
-    class DevrtMemoryManager(  # type: ignore[misc,name-defined]
-        cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManager
-    ):
+    class DevrtMemoryManager(mixin, base):  # type: ignore[misc]
         """Device memory from devrt's allocator; host memory as Numba has it.
 
         Numba names no stream, so every block counts as used on the default
@@ -36,7 +36,7 @@ def _make_class() -> Any:
             return f"cuda:{self.context.device.id}"
 
         def memalloc(self, size: int) -> Any:
-            pointer = _core._alloc_native(self._device(), size, 0)
+            pointer = _native._alloc_native(self._device(), size, 0)
 
             # Also behind reset(): it needs nothing of the manager's.
             def finalizer() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import threading
-from typing import Any, Callable, ContextManager, Dict, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
 from .. import _core
 from .._core import InvalidArgumentError, Stream
@@ -23,7 +23,7 @@ def _load(name: str) -> Any:
         ) from error
 
 
-def _torch_context(stream: Stream) -> ContextManager[Any]:
+def _torch_context(stream: Stream) -> Any:
     torch = _load("torch")
     index = stream.device.index
     if stream.kind == "per_thread":
@@ -39,7 +39,7 @@ def _torch_context(stream: Stream) -> ContextManager[Any]:
     )
 
 
-def _cupy_context(stream: Stream) -> ContextManager[Any]:
+def _cupy_context(stream: Stream) -> Any:
     cupy = _load("cupy")
     if stream.kind == "default":
         return cupy.cuda.Stream.null
@@ -52,7 +52,7 @@ def _cupy_context(stream: Stream) -> ContextManager[Any]:
     return cupy.cuda.ExternalStream(stream.native_handle, stream.device.index)
 
 
-_CONTEXTS: Dict[str, Callable[[Stream], ContextManager[Any]]] = {
+_CONTEXTS: Dict[str, Callable[[Stream], Any]] = {
     "cupy": _cupy_context,
     "torch": _torch_context,
 }

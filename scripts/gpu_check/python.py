@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python package on GPUs: its tests, and the interop matrix.
+
+Both need the module for the Python that runs gpu-check: --python DIR|WHEEL.
+"""
+
+import pathlib
+import sys
+import zipfile
+
+from gpu_check.rows import add_command
+from gpu_check.runner import FAILED, PASSED, SKIPPED, Skip
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MATRIX = ROOT / "tests/interop/matrix.py"
+NOTHING_THERE = 77
+
+
+def package(check, options):
+    """The folder that holds the package; a wheel is unpacked."""
+    if options.python is None:
+        raise Skip("needs --python DIR|WHEEL, the module for this Python")
+    where = pathlib.Path(options.python).resolve()
+    if where.suffix == ".whl":
+        folder = check.folder / "wheel"
+        with zipfile.ZipFile(where) as wheel:
+            wheel.extractall(folder)
+        where = folder
+    if not list(where.glob("devrt/_core.*.so")):
+        raise Skip(f"{where} holds no devrt/_core.*.so")
+    return where
+
+
+def can_import(check, where):
+    command = check.run(
+        [sys.executable, "-c", "import devrt; devrt.Device('cuda:0')"], 120,
+        {"PYTHONPATH": str(where)})
+    if command.code != 0:
+        check.add(command.part, FAILED,
+                  "import devrt: " + command.tail.splitlines()[-1])
+    return command.code == 0
+
+
+def tests(check, options):
+    """tests/python with the cuda backend beside mtia."""
+    where = package(check, options)
+    if not can_import(check, where):
+        return
+    files = sorted((ROOT / "tests/python").glob("test_*.py"))
+    for file in files:
+        command = check.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+             "--tb=short", file], 600,
+            {"PYTHONPATH": str(where), "DEVRT_BACKENDS": "cuda,mtia",
+             "DEVRT_TEST_PYTHON_PACKAGE": str(where),
+             "PYTHONDONTWRITEBYTECODE": "1"})
+        lines = command.output.strip().splitlines() or [""]
+        if command.code == 5:  # pytest: nothing was collected
+            check.add(command.part, SKIPPED, f"{file.name}: {lines[-1]}")
+        else:
+            add_command(check, command, f"{file.name}: {lines[-1].strip('= ')}")
+
+
+def interop(check, options):
+    where = package(check, options)
+    if not can_import(check, where):
+        return
+    json_file = check.file("interop.json")
+    command = check.run(
+        [sys.executable, MATRIX, "--package", where, "--json", json_file,
+         *(["--quick"] if options.quick else [])], 3600,
+        {"PYTHONDONTWRITEBYTECODE": "1"})
+    result = check.read_json(json_file)
+    if result is None:
+        add_command(check, command, "no result")
+        return
+    add_cases(check, command, result)
+    rows = [(case["id"], case["code"], case["outcome"], case["note"][:120])
+            for case in result["cases"]]
+    check.tables.append((command.part, "interop matrix",
+                         ["Case", "Code", "Outcome", "Note"], rows))
+
+
+def add_cases(check, command, result):
+    """A row per first part of the ids; each failure has its own."""
+    groups = {}
+    for case in result["cases"]:
+        first = "/".join(case["id"].split("/")[:2])
+        groups.setdefault(first, []).append(case)
+    for name, cases in groups.items():
+        ran = [case for case in cases if case["outcome"] != "skipped"]
+        failed = [case for case in cases if case["outcome"] == "failed"]
+        deviates = [case for case in cases if case["outcome"] == "deviates"]
+        for case in failed:
+            check.add(command.part, FAILED,
+                      f"{case['id']}: {case['note'][:300]}", case["seconds"])
+        if not ran:
+            check.add(command.part, SKIPPED,
+                      f"{name}: {cases[0]['note'][:120]}")
+        elif not failed:
+            more = f", {len(deviates)} known deviations" if deviates else ""
+            check.add(command.part, PASSED,
+                      f"{name}: {len(ran)} cases{more}",
+                      sum(case["seconds"] for case in ran))
+    if command.code not in (0, 1, NOTHING_THERE):
+        add_command(check, command, "matrix.py")

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cases of the interop matrix: what one is, and how one is run."""
+
+import dataclasses
+import importlib
+import random
+import time
+import traceback
+from typing import Callable, Tuple
+
+PASSED, FAILED, SKIPPED, DIED = "passed", "failed", "skipped", "died"
+
+
+class Skip(Exception):
+  """This case has nothing to show here; says why."""
+
+
+@dataclasses.dataclass
+class Case:
+  """One cell of a table, or one scenario.
+
+  code is that of the table: Z, H, U, C, W, A or E:NAME;
+  with a slash, one of several. A case that is `alone`
+  gets a process of its own; one that may end that process says so by `dies`.
+  """
+  id: str
+  code: str
+  run: Callable  # returns None, or a note
+  peers: Tuple[str, ...] = ()
+  backend: str = "cpu"  # what devrt needs: cpu, mtia, cuda
+  devices: int = 1
+  alone: bool = False
+  dies: bool = False
+
+
+class Count:
+  """Variants that a case went through, for its note."""
+
+  def __init__(self):
+    self.done = 0
+    self.failures = []
+
+  def variant(self, name):
+    return _Variant(self, name)
+
+  def finish(self):
+    if self.failures:
+      shown = "; ".join(self.failures[:6])
+      raise AssertionError(
+          f"{len(self.failures)} of {self.done} variants: {shown}")
+    return f"{self.done} variants"
+
+
+class _Variant:
+  """One variant: what it raises is kept, and the next ones run."""
+
+  def __init__(self, count, name):
+    self.count = count
+    self.name = name
+
+  def __enter__(self):
+    self.count.done += 1
+
+  def __exit__(self, kind, error, trace):
+    if error is None or isinstance(error, Skip):
+      return error is not None
+    if not isinstance(error, Exception):
+      return False
+    last = traceback.extract_tb(trace)[-1]
+    self.count.failures.append(
+        f"{self.name}: {type(error).__name__}: {str(error)[:160]} "
+        f"({last.name}:{last.lineno})")
+    return True
+
+
+def has_peer(name):
+  """None, or why the peer cannot be used."""
+  try:
+    importlib.import_module("peers." + name).load()
+  except ImportError as error:
+    return f"no {name}: {error}"
+  except Exception as error:  # a peer that is broken here is no peer
+    return f"{name} cannot be used: {type(error).__name__}: {error}"
+  return None
+
+
+def lacks(case, machine):
+  """None, or why the case cannot run."""
+  if case.backend != "cpu":
+    there = machine.count(case.backend)
+    if there < case.devices:
+      return f"needs {case.devices} devices of {case.backend}, there are {there}"
+  for name in case.peers:
+    reason = has_peer(name)
+    if reason is not None:
+      return reason
+  return None
+
+
+def run(case, machine, seed):
+  """The outcome of a case as a dictionary for the result file."""
+  begin = time.monotonic()
+  random.seed(f"{seed} {case.id}")
+  outcome, note = PASSED, None
+  reason = lacks(case, machine)
+  if reason is not None:
+    outcome, note = SKIPPED, reason
+  else:
+    try:
+      note = case.run()
+    except Skip as why:
+      outcome, note = SKIPPED, str(why)
+    except Exception as error:
+      outcome = FAILED
+      note = f"{type(error).__name__}: {error}"
+      traceback.print_exc()
+  return {"id": case.id, "code": case.code, "outcome": outcome,
+          "note": note or "", "seconds": round(time.monotonic() - begin, 3)}
+
+
+def names_of(error):
+  """The names of an exception's classes."""
+  return [kind.__name__ for kind in type(error).__mro__]
+
+
+def expect_error(name, call, *arguments):
+  """The call must raise an exception of that class, or of one of several."""
+  wanted = name.split("/")
+  try:
+    result = call(*arguments)
+  except Exception as error:
+    assert set(wanted) & set(names_of(error)), (
+        f"raised {type(error).__name__} ({error}), expected {name}")
+    return error
+  raise AssertionError(f"returned {type(result).__name__}, expected {name}")

@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""docs/interop.md is what scripts/interop_doc.py writes of the results."""
+
+import json
+import pathlib
+import sys
+import unittest
+
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+import interop_doc  # noqa: E402
+
+
+def result(*cases):
+  return {"schema": interop_doc.SCHEMA, "seed": 1, "date": "2026-01-01",
+          "machine": "2 x a", "versions": {"numpy": "2"},
+          "cases": [dict(zip(("id", "code", "outcome", "note"), case),
+                         seconds=0) for case in cases]}
+
+
+class InteropDocTest(unittest.TestCase):
+
+  def test_page_is_up_to_date(self):
+    page = interop_doc.page(interop_doc.load())
+    self.assertEqual(interop_doc.PAGE.read_text(encoding="utf-8"), page,
+                     "run scripts/interop_doc.py")
+
+  def test_deviations_name_cases_and_reasons(self):
+    known = json.loads(interop_doc.DEVIATIONS.read_text(encoding="utf-8"))
+    for name, entry in known.items():
+      self.assertGreater(len(entry["why"]), 20, name)
+
+  def test_a_cell_is_as_bad_as_its_worst_case(self):
+    page = interop_doc.page({"x": result(
+        ("producer/cpu/numpy", "Z", "passed", ""),
+        ("producer/cpu/numpy/variants", "Z", "failed", "why"),
+        ("producer/cpu/jax_dlpack", "Z", "skipped", "no jax: x"),
+        ("producer/mtia/numpy", "E:BufferError", "passed", ""))})
+    self.assertIn("| cpu | Z **failed** |", page)
+    self.assertIn("| mtia | E:BufferError ok |", page)
+    self.assertNotIn("jax_dlpack`", page)
+    self.assertIn("| no jax | 1 |", page)
+
+  def test_runs_are_counted(self):
+    page = interop_doc.page({"x": result(
+        ("scenario/C1", "Z", "passed", ""),
+        ("scenario/C2", "Z", "deviates", "said"))})
+    self.assertIn("| x | 2026-01-01 | 2 x a | 1 | 1 | 0 | 0 |", page)
+    self.assertIn("| `scenario/C2` | **deviates** | said |", page)
+
+
+if __name__ == "__main__":
+  unittest.main()

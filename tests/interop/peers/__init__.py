@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the matrix asks of each library.
+
+A peer module has:
+
+  load()          imports it; ImportError or another exception: it is not there
+  VERSIONS        names of distributions whose versions belong to a result
+  ROUTES          {name: function(x)}: views of a devrt array, by each way in
+  host(view)      its values, as an ndarray on the host, after a wait
+  pointer(view)   its address
+  fill(view, v)   writes v everywhere, on the library's current stream
+  synchronize()   waits for the library's current stream
+
+and, where it produces memory:
+
+  make(host, place)  its own array there, of an ndarray
+  PLACES             the names of those places
+"""

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+import importlib
+
+import numpy as np
+
+VERSIONS = ("cuda-core", "cuda-bindings")
+
+
+def load():
+  core = importlib.import_module("cuda.core")
+  core.Device(0).set_current()
+  return core
+
+
+def view_class():
+  load()
+  return importlib.import_module("cuda.core.utils").StridedMemoryView
+
+
+def from_dlpack(x):
+  return view_class().from_dlpack(x, stream_ptr=1)
+
+
+def from_cai(x):
+  return view_class().from_cuda_array_interface(x, stream_ptr=1)
+
+
+ROUTES = {"cuda_core_dlpack": from_dlpack, "cuda_core_cai": from_cai}
+PLACES = ("cuda",)
+
+
+def host(view):
+  """Through CuPy, which is in all environments that have cuda.core."""
+  from peers import cupy_peer
+  cupy = cupy_peer.load()
+  memory = cupy.cuda.UnownedMemory(view.ptr, max(extent(view), 1), view,
+                                   view.device_id)
+  strides = view.strides and tuple(
+      s * view.dtype.itemsize for s in view.strides)
+  return cupy.asnumpy(cupy.ndarray(
+      view.shape, view.dtype, cupy.cuda.MemoryPointer(memory, 0), strides))
+
+
+def extent(view):
+  strides = view.strides or ()
+  return view.dtype.itemsize * (1 + sum(
+      s * (n - 1) for s, n in zip(strides, view.shape))) + view.dtype.itemsize * (
+          0 if strides else int(np.prod(view.shape)))
+
+
+def pointer(view):
+  return view.ptr
+
+
+fill = None
+
+
+def synchronize():
+  load().Device().sync()
+
+
+def make(host, place):
+  """A Buffer: int8, one axis; values are copied in by CuPy."""
+  core = load()
+  device = core.Device(0)
+  buffer = device.allocate(max(host.nbytes, 1), stream=device.default_stream)
+  device.sync()
+  from peers import cupy_peer
+  cupy = cupy_peer.load()
+  memory = cupy.cuda.UnownedMemory(int(buffer.handle), buffer.size, buffer, 0)
+  target = cupy.ndarray((host.nbytes,), "int8",
+                        cupy.cuda.MemoryPointer(memory, 0))
+  target.set(np.frombuffer(host.tobytes(), "int8"))
+  return buffer

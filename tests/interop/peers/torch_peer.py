@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+import importlib
+
+VERSIONS = ("torch",)
+
+
+def load():
+  return importlib.import_module("torch")
+
+
+def from_dlpack(x):
+  return load().from_dlpack(x)
+
+
+def capsule(x):
+  """Pinned arrays reach torch as a capsule of type (1, 0) (rule 1)."""
+  return load().from_dlpack(x.__dlpack__(dl_device=(1, 0), max_version=(1, 0)))
+
+
+def as_tensor(x):
+  return load().as_tensor(x, device="cuda")
+
+
+ROUTES = {"torch_dlpack": from_dlpack, "torch_capsule": capsule,
+          "torch_cai": as_tensor}
+PLACES = ("cuda", "cpu", "pinned")
+
+
+def host(view):
+  torch = load()
+  if view.dtype == torch.bfloat16:
+    view = view.to(torch.float32)
+  return view.detach().cpu().numpy().copy()
+
+
+def pointer(view):
+  return view.data_ptr()
+
+
+def fill(view, value):
+  view.fill_(value)
+
+
+def synchronize():
+  torch = load()
+  if torch.cuda.is_available():
+    torch.cuda.current_stream().synchronize()
+
+
+def make(host, place):
+  torch = load()
+  tensor = torch.from_numpy(host.copy())
+  if place == "pinned":
+    return tensor.pin_memory()
+  return tensor.to("cuda") if place == "cuda" else tensor

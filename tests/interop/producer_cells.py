@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""devrt as producer: each kind of array to each library."""
+
+import functools
+import gc
+import importlib
+import threading
+
+import numpy as np
+
+import devrt
+import machine
+from engine import Case, Count, Skip, expect_error
+from machine import BACKEND_OF
+
+# Route: the peer module that has it.
+ROUTES = {
+    "torch_dlpack": "torch_peer", "torch_cai": "torch_peer",
+    "torch_capsule": "torch_peer",
+    "cupy_dlpack": "cupy_peer", "cupy_asarray": "cupy_peer",
+    "numba_kernel": "numba_peer", "numba_cai": "numba_peer",
+    "jax_dlpack": "jax_peer", "jnp_asarray": "jax_peer",
+    "cuda_core_dlpack": "cuda_core_peer", "cuda_core_cai": "cuda_core_peer",
+    "numpy": "numpy_peer", "numpy_cpu": "numpy_peer",
+    "numpy_asarray": "numpy_peer", "numpy_buffer": "numpy_peer",
+    "numba_njit": "njit_peer", "tensorflow": "tensorflow_peer",
+    "devrt": "devrt_peer",
+}
+
+# The table. What is not in it is not applicable. "!" behind a code: the case
+# may end its process.
+TABLE = {
+    "cuda": {
+        "torch_dlpack": "Z", "torch_cai": "U", "cupy_dlpack": "Z",
+        "cupy_asarray": "H", "numba_kernel": "Z", "numba_cai": "H",
+        "jax_dlpack": "Z", "jnp_asarray": "U", "cuda_core_dlpack": "Z",
+        "cuda_core_cai": "Z", "numpy": "E:BufferError/RuntimeError", "numpy_cpu": "C",
+        "numpy_asarray": "E:TypeError", "numpy_buffer": "E:TypeError",
+        "devrt": "Z",
+    },
+    "cuda_ro": {
+        "torch_dlpack": "Z", "torch_cai": "E:TypeError", "cupy_dlpack": "Z",
+        "cupy_asarray": "H", "numba_kernel": "Z", "numba_cai": "H",
+        "jax_dlpack": "E:BufferError", "jnp_asarray": "U",
+        "cuda_core_dlpack": "Z", "cuda_core_cai": "Z",
+        "numpy": "E:BufferError/RuntimeError", "numpy_cpu": "C", "devrt": "Z",
+    },
+    "managed": {
+        "torch_dlpack": "E:BufferError", "torch_cai": "U", "cupy_dlpack": "Z",
+        "cupy_asarray": "H", "numba_kernel": "Z", "numba_cai": "H",
+        "jax_dlpack": "E:TypeError", "jnp_asarray": "U",
+        "cuda_core_dlpack": "Z", "cuda_core_cai": "Z", "numpy": "W",
+        "numpy_cpu": "W", "devrt": "Z",
+    },
+    "pinned": {
+        "torch_dlpack": "E:BufferError", "torch_capsule": "W",
+        "cupy_dlpack": "E:TypeError", "cupy_asarray": "C", "numba_kernel": "Z",
+        "numba_cai": "E:TypeError", "jax_dlpack": "W", "jnp_asarray": "C",
+        "cuda_core_dlpack": "Z", "cuda_core_cai": "E:Exception", "numpy": "W",
+        "numpy_cpu": "W", "numpy_asarray": "W", "numpy_buffer": "W",
+        "numba_njit": "W", "devrt": "Z",
+    },
+    "mtia_pinned": {
+        "numpy": "W", "numpy_cpu": "W", "numpy_asarray": "W",
+        "numpy_buffer": "W", "numba_njit": "W", "jax_dlpack": "W",
+        "devrt": "Z",
+    },
+    "mtia": {
+        "torch_dlpack": "E:ModuleNotFoundError", "cupy_dlpack": "E:TypeError",
+        "cupy_asarray": "E:TypeError", "numba_kernel": "E:ValueError",
+        "numba_cai": "E:TypeError", "jax_dlpack": "E:TypeError",
+        "jnp_asarray": "E:TypeError", "cuda_core_dlpack": "E:BufferError",
+        "cuda_core_cai": "E:Exception", "numpy": "E:BufferError/RuntimeError",
+        "numpy_cpu": "C",  # the host cannot reach mtia's memory "numpy_asarray": "E:TypeError",
+        "numpy_buffer": "E:TypeError", "tensorflow": "E:Exception",
+        "devrt": "Z",
+    },
+    "cpu": {
+        "torch_dlpack": "Z", "cupy_dlpack": "E:TypeError", "cupy_asarray": "C",
+        "numba_kernel": "E:Exception!", "numba_cai": "E:TypeError",
+        "jax_dlpack": "Z/C", "jnp_asarray": "C",
+        "cuda_core_dlpack": "Z", "cuda_core_cai": "E:Exception", "numpy": "Z",
+        "numpy_cpu": "Z", "numpy_asarray": "Z", "numpy_buffer": "Z",
+        "numba_njit": "Z", "tensorflow": "Z/C", "devrt": "Z",
+    },
+}
+
+def peer_of(route):
+  return importlib.import_module("peers." + ROUTES[route])
+
+
+def send(route, x):
+  return peer_of(route).ROUTES[route](x)
+
+
+def same(got, wanted, what=""):
+  np.testing.assert_array_equal(np.asarray(got), wanted, err_msg=what)
+
+
+def host_of(x):
+  return x.numpy()
+
+
+def is_shared(x, peer, view):
+  return x.size == 0 or peer.pointer(view) == x.ptr
+
+
+# ---- What each code demands --------------------------------------------------
+
+
+def check_shared(route, kind, code, x, wanted, writable):
+  """Z, H, U, W: the same memory, writes seen both ways."""
+  peer = peer_of(route)
+  if code == "U":
+    x.ready()
+  view = send(route, x)
+  shared = is_shared(x, peer, view)
+  if "C" not in code.split("/"):
+    assert shared, f"{peer.pointer(view):#x} is not {x.ptr:#x}"
+  same(peer.host(view), wanted)
+  if not shared or not x.size or wanted.dtype == np.bool_:
+    return view
+  if writable and peer.fill is not None:
+    with devrt.interop.exchange(x, None):
+      peer.fill(view, 3)
+      peer.synchronize()
+    same(host_of(x), np.full_like(wanted, 3), "what the peer wrote")
+    x.fill(5)
+    x.ready()
+    if route != "numba_kernel":  # its view is of the time of the launch
+      same(peer.host(view), np.full_like(wanted, 5), "what devrt wrote")
+  return view
+
+
+def check_copied(route, x, wanted):
+  peer = peer_of(route)
+  view = send(route, x)
+  if x.size:
+    assert not is_shared(x, peer, view), "the memory is shared"
+  same(peer.host(view), wanted)
+
+
+def plain(kind, route, code):
+  """The cell once: float32, (6, 8), contiguous."""
+  wanted = machine.values((6, 8))
+  x = machine.make(kind, wanted)
+  before = machine.current_devices()
+  if code.startswith("E:"):
+    error = expect_error(code[2:].rstrip("!"), send, route, x)
+    same(host_of(x), wanted)
+    return f"{type(error).__name__}: {str(error).splitlines()[0][:90]}"
+  if code == "C":
+    check_copied(route, x, wanted)
+  else:
+    check_shared(route, kind, code, x, wanted, kind != "cuda_ro")
+  if route not in ("jax_dlpack",):  # leaves another device current (2.4)
+    assert machine.current_devices() == before
+  return None
+
+
+# ---- Variants (4.3) ----------------------------------------------------------
+
+# Routes that take C- or F-contiguous memory alone; TensorFlow C.
+COMPACT = ("jax_dlpack", "jnp_asarray", "tensorflow")
+
+
+def dtype_refused(route, name):
+  """Why the peer has no such dtype, or None."""
+  if route == "torch_cai" and name in ("uint16", "uint32", "uint64"):
+    return "torch reads no such type string"
+  return None
+
+
+def variant(route, kind, code, x, wanted):
+  if code == "C":
+    check_copied(route, x, wanted)
+  else:
+    check_shared(route, kind, code, x, wanted, writable=False)
+
+
+def variants(kind, route, code):
+  count = Count()
+  for name in machine.DTYPES:
+    with count.variant(name):
+      if dtype_refused(route, name):
+        raise Skip("no such dtype there")
+      wanted = machine.values((4, 3), name)
+      variant(route, kind, code, machine.make(kind, wanted), wanted)
+  for shape in machine.SHAPES:
+    with count.variant(f"shape {shape}"):
+      wanted = machine.values(shape)
+      variant(route, kind, code, machine.make(kind, wanted), wanted)
+  for name in machine.LAYOUTS:
+    with count.variant(f"layout {name}"):
+      layout(route, kind, code, name)
+  with count.variant("layout negative"):
+    negative(route, kind)
+  return count.finish()
+
+
+def layout(route, kind, code, name):
+  base, how = machine.host_layout(name)
+  x = how(machine.make(kind, base))
+  wanted = how(base)
+  if route in COMPACT and name not in ("c", "f") or (
+      route == "tensorflow" and name != "c"):
+    try:
+      same(peer_of(route).host(send(route, x)), wanted)
+    except Exception as error:
+      assert type(error).__name__ != "AssertionError", error
+    return
+  view = send(route, x) if code != "U" else send_ready(route, x)
+  same(peer_of(route).host(view), wanted)
+  if code in ("Z", "H", "U", "W"):
+    assert is_shared(x, peer_of(route), view)
+
+
+def send_ready(route, x):
+  x.ready()
+  return send(route, x)
+
+
+def negative(route, kind):
+  """devrt refuses what ends torch's process (rules 10, 13)."""
+  base, how = machine.host_layout("negative")
+  x = how(machine.make(kind, base))
+  if route in ("numpy_asarray", "numpy_buffer", "numba_njit", "cupy_asarray",
+               "jnp_asarray", "devrt", "numpy_cpu"):
+    return  # the host protocols take it, copies too; devrt knows itself
+  try:
+    send(route, x)
+  except Exception as error:
+    assert not isinstance(error, AssertionError)
+    return
+  raise AssertionError("a negative stride was exported")
+
+
+def bfloat16(kind, route):
+  """DLPack only; NumPy and CAI refuse it."""
+  x = devrt.full((8,), 1.5, "bfloat16", device=device_name(kind))
+  peer = peer_of(route)
+  same(np.asarray(peer.host(send(route, x)), "float32"),
+       np.full((8,), 1.5, "float32"))
+
+
+def device_name(kind):
+  return "cpu" if kind == "cpu" else f"{BACKEND_OF[kind]}:0"
+
+
+def lifetime(kind, route):
+  """Either end first, and all memory is back in the end."""
+  peer = peer_of(route)
+  settle(kind)
+  before = machine.allocated()
+  wanted = machine.values((1 << 12,))
+  x = machine.make(kind, wanted)
+  view = send(route, x)
+  del x
+  for _ in range(4):  # would take the memory if it were free
+    machine.make(kind, np.zeros((1 << 12,), "float32"))
+  same(peer.host(view), wanted, "the producer is gone")
+  del view
+  peer.synchronize()
+  gc.collect()
+  settle(kind)
+  after = machine.allocated()
+  assert after == before, f"{before} bytes were allocated, now {after}"
+
+
+def settle(kind):
+  """What consumers have let go of comes back at such calls."""
+  gc.collect()
+  for backend in ("mtia", "cuda"):
+    for device in range(machine.count(backend)):
+      devrt.synchronize(f"{backend}:{device}")
+  probe = machine.make(kind, machine.values((4,)))
+  del probe
+
+
+def threads(kind, route):
+  """Eight threads at once, with collections."""
+  failures = []
+
+  def body():
+    try:
+      for i in range(12):
+        wanted = machine.values((64,))
+        x = machine.make(kind, wanted)
+        view = send(route, x)
+        same(peer_of(route).host(view), wanted)
+        if i % 4 == 0:
+          gc.collect()
+    except Exception as error:
+      failures.append(f"{type(error).__name__}: {error}")
+
+  workers = [threading.Thread(target=body, daemon=True) for _ in range(8)]
+  for worker in workers:
+    worker.start()
+  for worker in workers:
+    worker.join(60)
+    assert not worker.is_alive(), "no end within 60 s"
+  assert not failures, failures[0]
+
+
+# ---- All of them -------------------------------------------------------------
+
+BF16 = ("torch_dlpack", "jax_dlpack", "devrt")
+
+
+def cases():
+  for kind, row in TABLE.items():
+    backend = BACKEND_OF[kind]
+    for route, code in row.items():
+      dies = code.endswith("!")
+      code = code.rstrip("!")
+
+      def case(suffix, run, **more):
+        return Case(f"producer/{kind}/{route}{suffix}", code, run,
+                    (ROUTES[route],), backend, **more)
+
+      yield case("", functools.partial(plain, kind, route, code),
+                 alone=dies, dies=dies)
+      if code.startswith("E:"):
+        continue
+      yield case("/variants", functools.partial(variants, kind, route, code))
+      if code != "C":
+        yield case("/lifetime", functools.partial(lifetime, kind, route))
+        yield case("/threads", functools.partial(threads, kind, route))
+      if route in BF16 and kind in ("cpu", "cuda", "mtia"):
+        yield case("/bfloat16", functools.partial(bfloat16, kind, route))

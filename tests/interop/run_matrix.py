@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs matrix.py by the Python that has the libraries.
+
+That is the one of build-interop/, which scripts/setup --interop makes, or what
+DEVRT_INTEROP_PYTHON names. Exit code 77, which counts as skipped, where there
+is none, or the package was not built for it.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MATRIX = ROOT / "tests/interop/matrix.py"
+SUFFIX = "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))"
+
+
+def skip(why):
+  print("skipped: " + why)
+  return 77
+
+
+def main():
+  package = pathlib.Path(os.environ["DEVRT_TEST_PYTHON_PACKAGE"])
+  python = os.environ.get("DEVRT_INTEROP_PYTHON",
+                          str(ROOT / "build-interop/bin/python3"))
+  if not pathlib.Path(python).exists():
+    return skip("no libraries to run with: scripts/setup --interop")
+  if os.environ.get("DEVRT_TEST_SANITIZE", "none") != "none":
+    return skip("the interpreter has no sanitizer")
+  suffix = subprocess.run([python, "-c", SUFFIX], check=True, text=True,
+                          stdout=subprocess.PIPE).stdout.strip()
+  if not (package / "devrt" / ("_core" + suffix)).exists():
+    return skip(f"the Python package was not built for {python}")
+  folder = os.environ.get("DEVRT_INTEROP_RESULTS")
+  json_file = []
+  if folder:
+    pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
+    name = sys.argv[-1].strip("/") + ".json"
+    json_file = ["--json", str(pathlib.Path(folder) / name)]
+  return subprocess.run([python, str(MATRIX), "--package", str(package),
+                         "--quick", *json_file, *sys.argv[1:]]).returncode
+
+
+if __name__ == "__main__":
+  sys.exit(main())
