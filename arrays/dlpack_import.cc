@@ -163,14 +163,18 @@ absl::Status CheckWanted(const Place& place, const DLPackImport& options) {
   return absl::OkStatus();
 }
 
-// The array that was asked for, over `array` or a copy of it.
-absl::StatusOr<Array> Deliver(const Array& array, const DLPackImport& options,
-                              CallSite site) {
+// Whether what was asked for is a copy.
+bool IsCopyWanted(const Place& place, const DLPackImport& options) {
+  return options.copy.value_or(false) ||
+         (options.place.has_value() && *options.place != place);
+}
+
+absl::StatusOr<Array> CopyOf(const Array& array, const DLPackImport& options,
+                             CallSite site) {
   if (options.place.has_value() && *options.place != array.place()) {
     return array.To(*options.place, false, site);
   }
-  if (options.copy.value_or(false)) return array.Copy(site);
-  return array;
+  return array.Copy(site);
 }
 
 template <typename Tensor>
@@ -182,15 +186,17 @@ absl::StatusOr<Array> Import(Tensor* tensor, uint64_t flags,
       options.read_only || (flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
   if (std::shared_ptr<Storage> own = OwnStorage(*tensor, d)) {
     DEVRT_RETURN_IF_ERROR(CheckWanted(own->place(), options));
-    const Array array(std::move(own), d.first, std::move(d.shape),
-                      std::move(d.strides), d.dtype, read_only);
-    absl::StatusOr<Array> delivered = Deliver(array, options, site);
-    if (delivered.ok()) {
+    const bool copies = IsCopyWanted(own->place(), options);
+    absl::StatusOr<Array> array =
+        Array(std::move(own), d.first, std::move(d.shape), std::move(d.strides),
+              d.dtype, read_only);
+    if (copies) array = CopyOf(*array, options, site);
+    if (array.ok()) {
       DLPackBlock* const block = DLPackBlock::Of(tensor);
       block->ForgetUser();
       delete block;
     }
-    return delivered;
+    return array;
   }
   DEVRT_ASSIGN_OR_RETURN(const Place place,
                          internal::PlaceOf(t.device, d.first, d.span));
@@ -207,16 +213,16 @@ absl::StatusOr<Array> Import(Tensor* tensor, uint64_t flags,
                           ? *options.stream
                           : internal::CurrentStreamOf(place);
   }
-  const Array array(Storage::Borrow(place, std::move(borrowed)), d.first,
-                    std::move(d.shape), std::move(d.strides), d.dtype,
-                    read_only);
-  absl::StatusOr<Array> delivered = Deliver(array, options, site);
-  if (!delivered.ok()) {
+  Array array(Storage::Borrow(place, std::move(borrowed)), d.first,
+              std::move(d.shape), std::move(d.strides), d.dtype, read_only);
+  if (!IsCopyWanted(place, options)) return array;
+  absl::StatusOr<Array> copy = CopyOf(array, options, site);
+  if (!copy.ok()) {
     // What was enqueued before the failure still reads it.
     array.Ready(site).IgnoreError();
     owner->GiveBack();
   }
-  return delivered;
+  return copy;
 }
 
 absl::Status CheckTensor(const void* tensor) {
