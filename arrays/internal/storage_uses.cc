@@ -23,7 +23,10 @@ void StorageUses::Merge(const StorageUse& use, List* list) {
     if (known.timeline != use.timeline || known.captured != use.captured) {
       continue;
     }
-    if (known.epoch < use.epoch || !use.imported) known = use;
+    // Of two threads the later may have come first.
+    const bool imported = known.imported && use.imported;
+    if (known.epoch <= use.epoch) known = use;
+    known.imported = imported;
     return;
   }
   list->push_back(use);
