@@ -4,8 +4,10 @@
 #include <optional>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "devrt/arrays/internal/compute.h"
+#include "devrt/arrays/internal/mutants.h"
 #include "devrt/arrays/operations.h"
 #include "devrt/runtime/status.h"
 
@@ -13,6 +15,8 @@ namespace devrt {
 namespace {
 
 using internal::Kernels;
+using internal::Mutant;
+using internal::Mutated;
 using internal::TensorOf;
 
 struct Rule {
@@ -180,8 +184,11 @@ absl::StatusOr<Array> RunSteps(const Rule& rule, const Array& x,
   if (result.size() == 0) return result;
 
   const StreamRef stream = internal::CurrentStreamOf(device);
-  const internal::Touched touched[] = {{x.storage().get(), false},
-                                       {result.storage().get(), true}};
+  absl::InlinedVector<internal::Touched, 2> touched;
+  if (!Mutated(Mutant::kReducedIsNotTouched)) {
+    touched.push_back({x.storage().get(), false});
+  }
+  touched.push_back({result.storage().get(), true});
   DEVRT_RETURN_IF_ERROR(internal::RunOrdered(stream, touched, site, [&] {
     Kernels kernels(rule.name, site);
     absl::Status status = kernels.Begin(stream);

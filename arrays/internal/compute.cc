@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "devrt/arrays/internal/geometry.h"
+#include "devrt/arrays/internal/mutants.h"
 #include "devrt/runtime/status.h"
 
 namespace devrt::internal {
@@ -201,9 +202,12 @@ absl::StatusOr<Array> Compute(uint32_t op, const Inputs& inputs, DType dtype,
   size_t count = 0;
   for (size_t i = 0; i < inputs.count(); ++i) {
     if (inputs.array(i) == nullptr) continue;
+    if (Mutated(Mutant::kOperandsAreNotTouched)) continue;
     touched[count++] = {inputs.array(i)->storage().get(), false};
   }
-  touched[count++] = {written.storage().get(), true};
+  if (!Mutated(Mutant::kResultsAreNotTouched)) {
+    touched[count++] = {written.storage().get(), true};
+  }
   const StreamRef stream = CurrentStreamOf(inputs.device());
   DEVRT_RETURN_IF_ERROR(
       RunOrdered(stream, {touched, count}, inputs.site(), [&] {

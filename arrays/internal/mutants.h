@@ -24,6 +24,9 @@ enum class Mutant {
   kPeerCopyIsNotAwaited,
   kCopyReturnsEarly,
   kAdoptedStreamsGetNoCheckpoint,
+  kOperandsAreNotTouched,
+  kResultsAreNotTouched,
+  kReducedIsNotTouched,
 };
 
 #ifdef DEVRT_ARRAYS_MUTANTS
