@@ -185,6 +185,17 @@ class SvgWriter {
         });
   }
 
+  // Whether nothing of the row begins before `right`, behind the operation.
+  bool HasRoom(const TimelineOp& op, double right) const {
+    return right <= kRight + 8 &&
+           std::none_of(timeline_.ops.begin(), timeline_.ops.end(),
+                        [&](const TimelineOp& other) {
+                          return other.row == op.row &&
+                                 other.begin_ns >= op.end_ns &&
+                                 X(other.begin_ns) < right;
+                        });
+  }
+
   std::string Bars() const {
     std::string out;
     for (const TimelineOp& op : timeline_.ops) {
@@ -200,7 +211,7 @@ class SvgWriter {
       if (width >= WidthOf(label)) {
         out += Words(x + width / 2, y + 16.5,
                      "text-anchor=\"middle\" fill=\"#ffffff\"", label);
-      } else {  // beside it
+      } else if (HasRoom(op, x + width + 3 + WidthOf(label))) {  // beside it
         out += Words(x + width + 3, y + 16.5, "", label);
       }
       out += "</g>\n";

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Heat in a plate, over several devices: a 5-point stencil whose halos travel
+// from device to device while the devices compute.
+//
+// The rows of the plate are dealt out to the devices.  In each step a device
+//
+//   edges     computes its first and its last row, into arrays of their own
+//   exchange  sends both to its neighbours
+//   inner     computes the rows in between, meanwhile
+//
+// each on a stream of its own; support/stencil.h is what one device does.
+//
+//   halo_exchange --devices=3 --rows=192 --columns=8192 --steps=4
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "devrt/devrt.h"
+#include "examples/support/options.h"
+#include "examples/support/picture.h"
+#include "examples/support/stencil.h"
+
+namespace {
+
+using example::Part;
+
+absl::Status Step(std::vector<Part>* parts) {
+  for (Part& part : *parts) DEVRT_RETURN_IF_ERROR(part.ComputeEdges());
+  for (size_t i = 0; i + 1 < parts->size(); ++i) {
+    Part& upper = (*parts)[i];
+    Part& lower = (*parts)[i + 1];
+    devrt::CopyOptions down, up;
+    down.stream = upper.exchange;
+    up.stream = lower.exchange;
+    DEVRT_RETURN_IF_ERROR(devrt::CopyArray(lower.above, upper.last, down));
+    DEVRT_RETURN_IF_ERROR(devrt::CopyArray(upper.below, lower.first, up));
+  }
+  for (Part& part : *parts) DEVRT_RETURN_IF_ERROR(part.ComputeInner());
+  return absl::OkStatus();
+}
+
+absl::Status Run(const example::Options& options) {
+  // A slow machine, so that there is something to hide with small arrays.
+  DEVRT_ASSIGN_OR_RETURN(const std::vector<devrt::Device> devices,
+                         example::FindDevices(options, "p2p=4GiB,local=50GiB"));
+  const auto count = static_cast<int64_t>(devices.size());
+  const int64_t columns = options.Number("columns");
+  const int64_t steps = options.Number("steps");
+  const int64_t each = options.Number("rows") / count;
+  if (each < 3 || columns < 3) {
+    return absl::InvalidArgumentError(
+        "each device needs 3 rows and 3 columns at least: give more --rows or "
+        "--columns");
+  }
+  DEVRT_ASSIGN_OR_RETURN(
+      example::Picture picture,
+      example::Picture::Begin(devices[0],
+                              "halo_exchange: a 5-point stencil over " +
+                                  std::to_string(count) + " devices"));
+  std::vector<Part> parts;
+  for (int64_t i = 0; i < count; ++i) {
+    const devrt::Device device = devices[static_cast<size_t>(i)];
+    DEVRT_ASSIGN_OR_RETURN(Part part,
+                           Part::Make(device, each, columns, i == 0));
+    DEVRT_RETURN_IF_ERROR(picture.Name(part.edges, "edges"));
+    DEVRT_RETURN_IF_ERROR(picture.Name(part.inner, "inner"));
+    DEVRT_RETURN_IF_ERROR(picture.Name(part.exchange, "exchange"));
+    parts.push_back(std::move(part));
+  }
+  for (int64_t step = 1; step <= steps; ++step) {
+    DEVRT_RETURN_IF_ERROR(picture.Number(static_cast<int>(step)));
+    DEVRT_RETURN_IF_ERROR(Step(&parts));
+  }
+  for (const Part& part : parts) DEVRT_RETURN_IF_ERROR(part.Ready());
+  DEVRT_RETURN_IF_ERROR(picture.Finish("step", options.Text("timeline")));
+  for (int64_t i = 0; i < count; ++i) {
+    DEVRT_RETURN_IF_ERROR(example::Verify(parts[static_cast<size_t>(i)].now,
+                                          i * each, each * count, steps));
+  }
+  std::printf(
+      "%d steps of %d x %d elements on %d devices: as computed one "
+      "after another\n",
+      static_cast<int>(steps), static_cast<int>(each * count),
+      static_cast<int>(columns), static_cast<int>(count));
+
+  using Kind = example::Picture::Kind;
+  const auto hidden = picture.Hidden(Kind::kPeer, Kind::kCompute);
+  if (!hidden) return absl::OkStatus();
+  std::printf("%.0f %% of the exchange passed behind kernels\n", *hidden * 100);
+  if (*hidden * 100 < static_cast<double>(options.Number("at_least"))) {
+    return absl::InternalError("less overlap than --at_least");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const example::Options options(argc, argv,
+                                 {{"rows", "768"},
+                                  {"columns", "4096"},
+                                  {"steps", "4"},
+                                  {"at_least", "0"},
+                                  {"timeline", "halo_exchange.svg"}});
+  return example::ExitCode(Run(options));
+}

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// All-reduce over a ring: N devices have an array each, and all get the sum.
+//
+// The arrays are cut into N chunks.  First every device passes a chunk to its
+// right neighbour, which adds it to its own and passes the sum on: after N - 1
+// steps each chunk is complete on one device (reduce-scatter).  Then the
+// complete chunks go once round the ring (all-gather).  Each device sends
+// 2 (N - 1) / N of its bytes, which is the least that is possible.
+//
+// A chunk travels in pieces, so that one piece is added while the next is under
+// way, and a device is still receiving when it begins to send.  Each piece is
+// an Array of its own over the same memory: the pieces' order is theirs, not
+// that of the whole.  Copies run on one stream of a device, additions on
+// another; no event is to be seen.
+//
+//   ring_allreduce --backend=cuda --devices=2 --mebibytes=1024
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "devrt/devrt.h"
+#include "examples/support/options.h"
+#include "examples/support/picture.h"
+
+namespace {
+
+using devrt::Array;
+using devrt::kFloat32;
+
+using Pieces = std::vector<Array>;
+
+// `count` elements from `begin` on, with a life and an order of their own.
+absl::StatusOr<Array> Piece(const std::shared_ptr<Array>& whole, int64_t begin,
+                            int64_t count) {
+  devrt::PointerOptions options;
+  options.owner = whole;
+  options.place = whole->place();
+  options.stream = whole->home_stream();
+  return Array::FromPointer(whole->data_as<float>() + begin, {count}, kFloat32,
+                            options);
+}
+
+struct Rank {
+  Rank(devrt::Stream s, devrt::Stream a)
+      : send(std::move(s)), add(std::move(a)) {}
+  devrt::Stream send;  // copies to the right neighbour
+  devrt::Stream add;
+  std::shared_ptr<Array> data;
+  std::vector<Pieces> chunks;  // of data
+  std::vector<Pieces> inbox;   // two chunks, used in turn
+};
+
+class Ring {
+ public:
+  static absl::StatusOr<Ring> Make(const std::vector<devrt::Device>& devices,
+                                   int64_t count, int64_t piece);
+
+  // Submits it all and waits.
+  absl::Status AllReduce();
+  // One array's way to the next device, for comparison: on one of the links, or
+  // on all of them at once.
+  absl::Status PassOn(bool all);
+
+  std::vector<Rank>& ranks() { return ranks_; }
+
+ private:
+  // Piece `p` of chunk `c` of rank `from` goes to its right neighbour.
+  absl::Status SendToAdd(size_t from, size_t c, size_t p, size_t step);
+  absl::Status SendToKeep(size_t from, size_t c, size_t p);
+  absl::Status Wait();
+
+  size_t Right(size_t rank) const { return (rank + 1) % ranks_.size(); }
+  size_t Chunk(size_t rank, size_t steps_back) const {
+    return (rank + ranks_.size() - steps_back) % ranks_.size();
+  }
+
+  std::vector<Rank> ranks_;
+};
+
+absl::StatusOr<Ring> Ring::Make(const std::vector<devrt::Device>& devices,
+                                int64_t count, int64_t piece) {
+  Ring ring;
+  const auto n = static_cast<int64_t>(devices.size());
+  const int64_t chunk = count / n;
+  for (const devrt::Device device : devices) {
+    DEVRT_ASSIGN_OR_RETURN(devrt::Stream send, devrt::Stream::Create(device));
+    DEVRT_ASSIGN_OR_RETURN(devrt::Stream add, devrt::Stream::Create(device));
+    Rank rank(std::move(send), std::move(add));
+    DEVRT_ASSIGN_OR_RETURN(Array data, Array::Empty({count}, kFloat32, device));
+    DEVRT_ASSIGN_OR_RETURN(Array inbox,
+                           Array::Empty({2 * chunk}, kFloat32, device));
+    rank.data = std::make_shared<Array>(std::move(data));
+    const auto box = std::make_shared<Array>(std::move(inbox));
+    const auto cut = [&](const std::shared_ptr<Array>& whole, int64_t begin,
+                         std::vector<Pieces>* to) -> absl::Status {
+      Pieces pieces;
+      for (int64_t at = 0; at < chunk; at += piece) {
+        DEVRT_ASSIGN_OR_RETURN(
+            Array p, Piece(whole, begin + at, std::min(piece, chunk - at)));
+        pieces.push_back(std::move(p));
+      }
+      to->push_back(std::move(pieces));
+      return absl::OkStatus();
+    };
+    for (int64_t c = 0; c < n; ++c) {
+      DEVRT_RETURN_IF_ERROR(cut(rank.data, c * chunk, &rank.chunks));
+    }
+    for (int64_t half = 0; half < 2; ++half) {
+      DEVRT_RETURN_IF_ERROR(cut(box, half * chunk, &rank.inbox));
+    }
+    ring.ranks_.push_back(std::move(rank));
+  }
+  return ring;
+}
+
+absl::Status Ring::SendToAdd(size_t from, size_t c, size_t p, size_t step) {
+  Rank& rank = ranks_[from];
+  Rank& right = ranks_[Right(from)];
+  devrt::CopyOptions on_link;
+  on_link.stream = rank.send;
+  const Array& arrived = right.inbox[step % 2][p];
+  const Array& sum = right.chunks[c][p];
+  DEVRT_RETURN_IF_ERROR(devrt::CopyArray(arrived, rank.chunks[c][p], on_link));
+  // Only now: a copy waits for what is current where it goes to.
+  const devrt::StreamGuard on_add(right.add);
+  return devrt::AddInto(sum, sum, arrived);
+}
+
+absl::Status Ring::SendToKeep(size_t from, size_t c, size_t p) {
+  Rank& rank = ranks_[from];
+  devrt::CopyOptions on_link;
+  on_link.stream = rank.send;
+  return devrt::CopyArray(ranks_[Right(from)].chunks[c][p], rank.chunks[c][p],
+                          on_link);
+}
+
+absl::Status Ring::Wait() {
+  for (Rank& rank : ranks_) {
+    DEVRT_RETURN_IF_ERROR(rank.send.Synchronize());
+    DEVRT_RETURN_IF_ERROR(rank.add.Synchronize());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Ring::AllReduce() {
+  const size_t n = ranks_.size();
+  const size_t pieces = ranks_[0].chunks[0].size();
+  for (size_t step = 0; step + 1 < n; ++step) {
+    for (size_t p = 0; p < pieces; ++p) {
+      for (size_t r = 0; r < n; ++r) {
+        DEVRT_RETURN_IF_ERROR(SendToAdd(r, Chunk(r, step), p, step));
+      }
+    }
+  }
+  // Rank r has the sum of the chunk behind it.
+  for (size_t step = 0; step + 1 < n; ++step) {
+    for (size_t p = 0; p < pieces; ++p) {
+      for (size_t r = 0; r < n; ++r) {
+        DEVRT_RETURN_IF_ERROR(SendToKeep(r, Chunk(r + 1, step), p));
+      }
+    }
+  }
+  return Wait();
+}
+
+absl::Status Ring::PassOn(bool all) {
+  for (size_t r = 0; r < (all ? ranks_.size() : 1); ++r) {
+    const Array& from = *ranks_[r].data;
+    DEVRT_RETURN_IF_ERROR(devrt::CopyAsync(ranks_[r].send,
+                                           ranks_[Right(r)].data->data(),
+                                           from.data(), from.nbytes()));
+  }
+  return Wait();
+}
+
+// Small whole numbers: their sums are exact in any order.
+float ValueOf(size_t rank, size_t i) {
+  return static_cast<float>((i * 7 + rank * 13) % 1000);
+}
+
+absl::Status Fill(Ring* ring) {
+  for (size_t r = 0; r < ring->ranks().size(); ++r) {
+    const Array& data = *ring->ranks()[r].data;
+    std::vector<float> values(static_cast<size_t>(data.size()));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = ValueOf(r, i);
+    DEVRT_ASSIGN_OR_RETURN(const Array host,
+                           Array::FromVector(values, devrt::Place::Host()));
+    // Through the pieces, which know who uses them.
+    int64_t at = 0;
+    for (const Pieces& chunk : ring->ranks()[r].chunks) {
+      for (const Array& piece : chunk) {
+        DEVRT_ASSIGN_OR_RETURN(
+            const Array part,
+            host.SliceAxis(0, devrt::Slice{at, at + piece.size()}));
+        DEVRT_RETURN_IF_ERROR(piece.CopyFrom(part));
+        at += piece.size();
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Verify(Ring* ring) {
+  const size_t n = ring->ranks().size();
+  for (Rank& rank : ring->ranks()) {
+    size_t i = 0;
+    for (const Pieces& chunk : rank.chunks) {
+      for (const Array& piece : chunk) {
+        DEVRT_ASSIGN_OR_RETURN(const Array host,
+                               piece.To(devrt::Place::Host()));
+        for (int64_t k = 0; k < host.size(); ++k, ++i) {
+          float sum = 0;
+          for (size_t r = 0; r < n; ++r) sum += ValueOf(r, i);
+          if (host.data_as<float>()[k] == sum) continue;
+          return absl::InternalError("element " + std::to_string(i) + " on " +
+                                     std::string(rank.send.device().name()) +
+                                     " is " +
+                                     std::to_string(host.data_as<float>()[k]) +
+                                     ", not " + std::to_string(sum));
+        }
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The shortest of some runs; the first one warms up.
+absl::StatusOr<double> Shortest(devrt::Device any, int runs,
+                                const std::function<absl::Status()>& work) {
+  double shortest = 1e9;
+  for (int i = 0; i < runs; ++i) {
+    DEVRT_ASSIGN_OR_RETURN(const double took, example::TimeOf(any, work));
+    shortest = std::min(shortest, took);
+  }
+  return shortest;
+}
+
+absl::Status Run(const example::Options& options) {
+  DEVRT_ASSIGN_OR_RETURN(const std::vector<devrt::Device> devices,
+                         example::FindDevices(options));
+  const auto n = static_cast<int64_t>(devices.size());
+  if (n < 2) {
+    return absl::InvalidArgumentError("a ring has 2 devices at least");
+  }
+  for (const devrt::Device a : devices) {
+    for (const devrt::Device b : devices) {
+      DEVRT_ASSIGN_OR_RETURN(const bool can, devrt::CanAccessPeer(a, b));
+      if (can) DEVRT_RETURN_IF_ERROR(devrt::EnablePeerAccess(a, b));
+    }
+  }
+  // A multiple of N elements.
+  const int64_t wanted = options.Number("mebibytes") * ((1 << 20) / 4);
+  const int64_t count = (wanted + n - 1) / n * n;
+  const int64_t piece =
+      std::max<int64_t>(options.Number("piece_kibibytes") * 1024 / 4, 1);
+  DEVRT_ASSIGN_OR_RETURN(Ring ring, Ring::Make(devices, count, piece));
+  const int runs = static_cast<int>(options.Number("runs"));
+  DEVRT_ASSIGN_OR_RETURN(const double one_link, Shortest(devices[0], runs, [&] {
+                           return ring.PassOn(false);
+                         }));
+  DEVRT_ASSIGN_OR_RETURN(
+      const double all_links,
+      Shortest(devices[0], runs, [&] { return ring.PassOn(true); }));
+  DEVRT_ASSIGN_OR_RETURN(double took, Shortest(devices[0], runs - 1, [&] {
+                           return ring.AllReduce();
+                         }));
+
+  DEVRT_RETURN_IF_ERROR(Fill(&ring));
+  DEVRT_ASSIGN_OR_RETURN(
+      example::Picture picture,
+      example::Picture::Begin(
+          devices[0], "ring_allreduce over " + std::to_string(n) + " devices"));
+  for (Rank& rank : ring.ranks()) {
+    DEVRT_RETURN_IF_ERROR(picture.Name(rank.send, "send"));
+    DEVRT_RETURN_IF_ERROR(picture.Name(rank.add, "add"));
+  }
+  DEVRT_ASSIGN_OR_RETURN(const double last, example::TimeOf(devices[0], [&] {
+                           return ring.AllReduce();
+                         }));
+  took = std::min(took, last);
+  DEVRT_RETURN_IF_ERROR(picture.Finish("piece", options.Text("timeline")));
+  DEVRT_RETURN_IF_ERROR(Verify(&ring));
+
+  // What each device has to send, at the speed of one plain copy.
+  const double share =
+      2.0 * static_cast<double>(n - 1) / static_cast<double>(n);
+  const double bytes = static_cast<double>(count) * 4;
+  const double percent = share * one_link / took * 100;
+  std::printf("%.0f MiB on %d devices: every sum is right\n", bytes / (1 << 20),
+              static_cast<int>(n));
+  std::printf("all-reduce    %8.1f us  %7.1f GB/s sent by each device\n",
+              took * 1e6, share * bytes / took * 1e-9);
+  std::printf("one peer copy %8.1f us  %7.1f GB/s\n", one_link * 1e6,
+              bytes / one_link * 1e-9);
+  std::printf("all at once   %8.1f us  %7.1f GB/s each\n", all_links * 1e6,
+              bytes / all_links * 1e-9);
+  std::printf("%.1f %% of the bound that one peer copy sets\n", percent);
+  if (const auto hidden = picture.Hidden(example::Picture::Kind::kCompute,
+                                         example::Picture::Kind::kPeer)) {
+    std::printf("%.0f %% of the additions passed behind copies\n",
+                *hidden * 100);
+  }
+  if (percent < static_cast<double>(options.Number("at_least"))) {
+    return absl::InternalError("less than --at_least");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const example::Options options(argc, argv,
+                                 {{"mebibytes", "16"},
+                                  {"piece_kibibytes", "4096"},
+                                  {"runs", "3"},
+                                  {"at_least", "0"},
+                                  {"timeline", "ring_allreduce.svg"}});
+  return example::ExitCode(Run(options));
+}
