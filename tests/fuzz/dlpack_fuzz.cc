@@ -47,6 +47,12 @@ DLPackImport Options(ExchangeInput* in, const DLTensor& t) {
   how.read_only = in->Byte() % 8 == 7;
   // A copy reads: only where the backend has seen to it that it may.
   if (t.device.device_type != 12 || !in->Rarely(32)) return how;
+  // And what is broadcast may be larger than all memory.
+  double count = 1;
+  for (int i = 0; i < t.ndim && t.shape != nullptr; ++i) {
+    count *= static_cast<double>(t.shape[i]);
+  }
+  if (count > 65536) return how;
   how.copy = in->Byte() % 2 == 0;
   if (in->Byte() % 2 == 0) how.place = Place::Host();
   return how;
