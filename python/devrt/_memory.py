@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Dict
 
 from ._core import (
@@ -88,5 +87,7 @@ def max_memory_reserved(device: DeviceLike = None) -> int:
 
 def memory_snapshot(device: DeviceLike = None) -> Dict[str, Any]:
     """Every segment and block of a device, as docs/memory-snapshot.md says."""
+    import json
+
     snapshot: Dict[str, Any] = json.loads(memory_snapshot_json(device))
     return snapshot

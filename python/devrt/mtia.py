@@ -22,7 +22,7 @@ class Stream(_core.Stream):
         priority: int = 0,
         *,
         blocking: bool = False,
-        **value: int,
+        **value: Any,
     ) -> Any:
         if value:
             return super().__new__(cls, **value)

@@ -107,8 +107,10 @@ void BindBackends(nb::module_& module) {
              "whole process.");
   module.def("disable_peer_access", &DisableAccess, nb::arg("device"),
              nb::arg("peer"), "The opposite of enable_peer_access.");
-  module.def("_set_backend_finder",
-             [](nb::object finder) { SetBackendFinder(finder.ptr()); });
+  module.def(
+      "_set_backend_finder",
+      [](nb::object finder) { SetBackendFinder(finder.ptr()); },
+      nb::arg("finder"));
 }
 
 }  // namespace devrt::python

@@ -7,6 +7,8 @@
 // Types are in *_type.cc or in a file of their own, functions behind a Bind of
 // bindings.h; something new needs a file and its line below.
 
+#include <stdexcept>
+
 #include "python/src/array.h"
 #include "python/src/bindings.h"
 #include "python/src/contexts.h"
@@ -25,11 +27,10 @@ PyMethodDef g_functions[] = {
 
 void RefuseOtherInterpreters() {
   if (PyInterpreterState_Get() == PyInterpreterState_Main()) return;
-  PyErr_SetString(PyExc_ImportError,
-                  "devrt can be imported by the main interpreter only: current "
-                  "devices and streams belong to threads, which sub-"
-                  "interpreters share");
-  ThrowPythonError();
+  // nanobind makes an ImportError of it.
+  throw std::runtime_error(
+      "devrt can be imported by the main interpreter only: current devices and "
+      "streams belong to threads, which sub-interpreters share");
 }
 
 }  // namespace

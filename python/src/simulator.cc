@@ -207,15 +207,17 @@ class SimulatorObject {
   Simulator sim_;
 };
 
+bool IsVirtualDevice(nb::object device) {
+  DeviceObject* object = ParseDevice(device.ptr());
+  if (object == nullptr) ThrowPythonError();
+  return WithoutLock([&] { return IsVirtual(*object->backend); });
+}
+
 }  // namespace
 
 void BindSimulator(nb::module_& module) {
   using S = SimulatorObject;
-  module.def("_is_virtual", [](nb::object device) {
-    DeviceObject* object = ParseDevice(device.ptr());
-    if (object == nullptr) ThrowPythonError();
-    return WithoutLock([&] { return IsVirtual(*object->backend); });
-  });
+  module.def("_is_virtual", &IsVirtualDevice, nb::arg("device"));
   nb::class_<S>(module, "Simulator",
                 "The controls of a simulated accelerator.\n\n"
                 "Simulator(backend='mtia').  Raises UnsupportedError for a "

@@ -353,7 +353,8 @@ PyMemberDef g_members[] = {
     {nullptr, 0, 0, 0, nullptr}};
 
 constexpr char kDoc[] =
-    "Stream(device=None, priority=0, *, blocking=False)\n--\n\n"
+    "Stream(device=None, priority=0, *, blocking=False, stream_id=..., "
+    "device_index=..., device_type=...)\n--\n\n"
     "A queue of operations of one device, and the context in which it is\n"
     "current.\n\n"
     "    s = devrt.Stream('mtia:1')\n"

@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What devrt's Python calls cost, beside those of others where they are there.
+
+    PYTHONPATH=build/python python3 bench/python_bench.py [--backend=cuda]
+
+ns per call, the median of several rounds; torch, CuPy and Numba are measured in
+the same run if they can be imported and have a GPU.  The bars are those of the
+machine with two H200 on which the peers were measured; `over` marks what is
+above.  On a simulator only what is not the driver's counts.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import timeit
+
+import devrt
+
+BARS = {
+    "with device, same": 170,
+    "with device, switch": 210,
+    "with stream": 200,
+    "current stream": 60,
+    "current device": 60,
+    "event record": 260,
+    "Event() and record": 400,
+    "stream waits for stream": 600,
+    "__cuda_stream__": None,
+    "empty with": None,
+}
+
+
+class Empty:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        return None
+
+
+def with_loop(context):
+    """A function that enters and leaves `context` ten times."""
+
+    def loop():
+        with context: pass  # noqa: E701
+        with context: pass  # noqa: E701
+        with context: pass  # noqa: E701
+        with context: pass  # noqa: E701
+        with context: pass  # noqa: E701
+        with context: pass  # noqa: E701
+        with context: pass  # noqa: E701
+        with context: pass  # noqa: E701
+        with context: pass  # noqa: E701
+        with context: pass  # noqa: E701
+
+    return loop, 10
+
+
+def call_loop(function, *arguments):
+    """A function that calls `function` ten times."""
+
+    def none():
+        function(); function(); function(); function(); function()  # noqa: E702
+        function(); function(); function(); function(); function()  # noqa: E702
+
+    def one():
+        x = arguments[0]
+        function(x); function(x); function(x); function(x)  # noqa: E702
+        function(x); function(x); function(x); function(x)  # noqa: E702
+        function(x); function(x)  # noqa: E702
+
+    return (one if arguments else none), 10
+
+
+def cost(loop, calls, rounds, after):
+    """ns per call; `after` keeps queues short."""
+    number = 10
+    while timeit.timeit(loop, number=number) < 0.004 and number < 100_000:
+        number *= 2
+        after()
+    samples = []
+    for _ in range(rounds):
+        samples.append(timeit.timeit(loop, number=number) / number / calls)
+        after()
+    return statistics.median(samples) * 1e9
+
+
+def event_record(make, stream):
+    def loop():
+        make().record(stream)
+        make().record(stream)
+
+    return loop, 2
+
+
+def of_devrt(backend):
+    """Loops by row, and what brings the device to rest."""
+    devices = devrt.devices(backend)
+    first, last = devices[0], devices[-1]
+    devrt.set_device(first)
+    a, b = devrt.Stream(first), devrt.Stream(first)
+    event = devrt.Event()
+    event.record(a)
+    loops = {
+        "with device, same": with_loop(first),
+        "with stream": with_loop(a),
+        "current stream": call_loop(devrt.current_stream),
+        "current device": call_loop(devrt.current_device),
+        "event record": call_loop(event.record, a),
+        "Event() and record": event_record(devrt.Event, a),
+        "stream waits for stream": call_loop(b.wait, a),
+        "empty with": with_loop(Empty()),
+    }
+    if last is not first:
+        loops["with device, switch"] = with_loop(last)
+    if hasattr(a, "__cuda_stream__"):
+        loops["__cuda_stream__"] = call_loop(a.__cuda_stream__)
+
+    def rest():
+        first.synchronize()
+
+    return loops, rest
+
+
+def of_torch():
+    import torch
+
+    torch.cuda.init()
+    a, b = torch.cuda.Stream(), torch.cuda.Stream()
+    event = torch.cuda.Event()
+    event.record(a)
+    loops = {
+        "with device, same": with_loop(torch.cuda.device(0)),
+        "with stream": with_loop(torch.cuda.stream(a)),
+        "current stream": call_loop(torch.cuda.current_stream),
+        "current device": call_loop(torch.cuda.current_device),
+        "event record": call_loop(event.record, a),
+        "Event() and record": event_record(torch.cuda.Event, a),
+        "stream waits for stream": call_loop(b.wait_stream, a),
+    }
+    if torch.cuda.device_count() > 1:
+        loops["with device, switch"] = with_loop(torch.cuda.device(1))
+    return loops, torch.cuda.synchronize
+
+
+def of_cupy():
+    import cupy
+
+    a = cupy.cuda.Stream(non_blocking=True)
+    event = cupy.cuda.Event(disable_timing=True)
+    event.record(a)
+
+    def make():
+        return cupy.cuda.Event(disable_timing=True)
+
+    loops = {
+        "with device, same": with_loop(cupy.cuda.Device(0)),
+        "with stream": with_loop(a),
+        "current stream": call_loop(cupy.cuda.get_current_stream),
+        "event record": call_loop(event.record, a),
+        "Event() and record": event_record(make, a),
+    }
+    if cupy.cuda.runtime.getDeviceCount() > 1:
+        loops["with device, switch"] = with_loop(cupy.cuda.Device(1))
+    return loops, a.synchronize
+
+
+def of_numba():
+    from numba import cuda
+
+    loops = {"with device, same": with_loop(cuda.gpus[0])}
+    return loops, cuda.synchronize
+
+
+def measure(source, rounds):
+    """ns by row; {} where the peer is not there."""
+    try:
+        loops, rest = source()
+    except Exception as missing:  # whatever a peer does without a GPU
+        print(f"# without {source.__name__[3:]}: {missing}", file=sys.stderr)
+        return {}
+    return {
+        row: cost(loop, calls, rounds, rest) for row, (loop, calls) in loops.items()
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--backend", default=None,
+                        help="of devrt (default: the active one)")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--json", metavar="FILE", help="also write the figures")
+    args = parser.parse_args()
+    backend = args.backend or devrt.current_device().backend
+
+    def of_own():
+        return of_devrt(backend)
+
+    columns = {f"devrt/{backend}": measure(of_own, args.rounds)}
+    for source in (of_torch, of_cupy, of_numba):
+        columns[source.__name__[3:]] = measure(source, args.rounds)
+    columns = {name: figures for name, figures in columns.items() if figures}
+
+    print("| ns per call | " + " | ".join(columns) + " | bar | |")
+    print("|---|" + "---|" * (len(columns) + 2))
+    own = columns[f"devrt/{backend}"]
+    for row, bar in BARS.items():
+        cells = [f"{f[row]:.0f}" if row in f else "-" for f in columns.values()]
+        over = bar is not None and row in own and own[row] > bar
+        print(f"| {row} | " + " | ".join(cells)
+              + f" | {bar or '-'} | {'over' if over else ''} |")
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as file:
+            json.dump({"backend": backend, "python": sys.version,
+                       "ns": columns, "bars": BARS}, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exceptions: their classes, their attributes, their texts."""
+
+import pickle
+
+import pytest
+
+import devrt
+
+BASES = {
+    "Error": (RuntimeError,),
+    "InvalidArgumentError": (devrt.Error, ValueError),
+    "OutOfMemoryError": (devrt.Error, MemoryError),
+    "UnsupportedError": (devrt.Error, NotImplementedError),
+    "DeviceError": (devrt.Error,),
+    "CudaError": (devrt.DeviceError,),
+    "DeviceFaultError": (devrt.Error,),
+    "StreamCaptureError": (devrt.DeviceError,),
+    "CopyRequiredError": (BufferError, ValueError),
+    "InteropWarning": (UserWarning,),
+}
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_hierarchy(name):
+    for base in BASES[name]:
+        assert issubclass(getattr(devrt, name), base)
+    assert getattr(devrt, name).__module__ == "devrt"
+
+
+def caught(call, *arguments, **keywords):
+    with pytest.raises(devrt.Error) as info:
+        call(*arguments, **keywords)
+    return info.value
+
+
+def test_attributes():
+    error = caught(devrt.device, "mtia:7")
+    assert type(error) is devrt.InvalidArgumentError
+    assert (error.code, error.native_code, error.name, error.device, error.sticky) == (
+        "INVALID_ARGUMENT", None, None, None, False)
+    made = devrt.Error("made by a program")
+    assert (made.code, made.native_code, made.device, made.sticky) == (
+        None, None, None, False)
+
+
+def test_they_travel_between_processes():
+    error = caught(devrt.device, "mtia:7")
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is type(error) and copy.args == error.args
+    assert copy.code == "INVALID_ARGUMENT"
+
+
+# 2.7
+@pytest.mark.parametrize("call, base, text", [
+    (lambda: devrt.device("mtia:9"), RuntimeError,
+     "Device index value 9 is out of index range [0, 2)"),
+    (lambda: devrt.device("mtia", -1), RuntimeError,
+     "Device index value -1 is out of index range [0, 2)"),
+    (lambda: devrt.device("cuda0"), RuntimeError, "Invalid device string: 'cuda0'"),
+    (lambda: devrt.device(""), RuntimeError, "Invalid device string: ''"),
+    (lambda: devrt.mtia.get_device_index("cpu"), ValueError,
+     "Expected a mtia device, but got: cpu"),
+    (lambda: devrt.set_per_process_memory_fraction(2.0), ValueError,
+     "Invalid fraction value"),
+    (lambda: devrt.set_per_process_memory_fraction(1), TypeError, "Invalid type"),
+    (lambda: devrt.caching_allocator_alloc(800000000 * 2**30), MemoryError,
+     "MTIA out of memory. Tried to allocate 800000000.00 GiB. GPU 0 has a total "
+     "capacity of 256.00 MiB of which "),
+    (lambda: devrt.caching_allocator_alloc(8000000000 * 2**30), RuntimeError,
+     "MTIA out of memory. Tried to allocate more than 1EB memory."),
+    (lambda: devrt.device("nosuch:0"), RuntimeError, "nosuch"),
+    (lambda: devrt.devices("nosuch"), RuntimeError, "nosuch"),
+    (lambda: devrt.load_backend("relative.so"), ValueError, "relative.so"),
+    (lambda: devrt.load_backend("/no/such/file.so"), RuntimeError, "/no/such/file.so"),
+])
+def test_texts(call, base, text):
+    with pytest.raises(base) as info:
+        call()
+    assert text in str(info.value)
+
+
+def test_asynchronous_fault(run_program):
+    done = run_program(
+        """
+        import devrt
+        from devrt.testing import commit_fault
+        s = devrt.Stream("mtia:1")
+        commit_fault("assert", s)
+        for call in (s.synchronize, s.synchronize, devrt.device("mtia:1").synchronize,
+                     lambda: devrt.Stream("mtia:1")):
+            try:
+                call()
+            except devrt.DeviceFaultError as error:
+                assert error.sticky and error.device == "mtia:1", error
+                assert error.native_code == 710 and "710" in str(error) or error.name
+                assert isinstance(error, RuntimeError)
+            else:
+                raise SystemExit("no error from %r" % call)
+        assert isinstance(devrt.device("mtia:1").health(), devrt.DeviceFaultError)
+        assert devrt.device("mtia:0").health() is None
+        devrt.Stream("mtia:0").synchronize()
+        with devrt.device("mtia:0"):
+            pass
+        del s
+        print("ok")
+        """
+    )
+    assert done.stdout == "ok\n", done.stdout + done.stderr
+
+
+def test_native_errors(run_program):
+    done = run_program(
+        """
+        import devrt
+        from devrt import simulator
+        devrt.devices("mtia")
+        simulator.inject_fault("api", native_code=46, where="stream_create")
+        try:
+            [devrt.Stream() for _ in range(50)]
+        except devrt.DeviceError as error:
+            print(error.code, error.native_code, error.name, error.sticky)
+        """
+    )
+    assert done.stdout.startswith("UNAVAILABLE 46 cudaErrorDevicesUnavailable False"), (
+        done.stdout + done.stderr)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""devrt.mtia, devrt.accelerator and, without a GPU, devrt.cuda and devrt.hip."""
+
+import pytest
+
+import devrt
+
+
+def test_all_have_the_same_functions():
+    names = [set(m.__all__) for m in (devrt.cuda, devrt.hip, devrt.mtia)]
+    common = names[0] & names[1] & names[2]
+    assert {"Stream", "Event", "current_stream", "memory_allocated", "stream",
+            "set_device", "OutOfMemoryError"} <= common
+    assert names[0] - common == {"CudaError", "ExternalStream", "check_error",
+                                 "cudart"} - common
+
+
+def test_devices(two):
+    assert devrt.mtia.is_available() and devrt.mtia.device_count() == 2
+    with devrt.mtia.device(1):
+        assert devrt.mtia.current_device() == 1
+        assert devrt.accelerator.current_device_index() == 1
+        with devrt.mtia.device(None), devrt.mtia.device_index(0):
+            assert devrt.mtia.current_device() == 0
+        with devrt.mtia.device("mtia:0"), devrt.mtia.device(two[1]):
+            devrt.mtia.set_device(0)
+            assert devrt.mtia.current_device() == 0
+    assert devrt.mtia.get_device_index("mtia:1") == 1
+    assert devrt.mtia.get_device_capability(1) == devrt.mtia.get_device_capability()
+    assert devrt.mtia.can_device_access_peer(0, 1) in (True, False)
+    devrt.mtia.synchronize(1)
+
+
+@pytest.mark.parametrize("wrong", [2, -1, "mtia:2", "cpu", "cpu:0"])
+def test_devices_that_are_not(wrong):
+    with pytest.raises(ValueError):
+        devrt.mtia.get_device_index(wrong)
+
+
+def test_streams(two):
+    s = devrt.mtia.Stream(1, priority=-1)
+    assert isinstance(s, devrt.Stream) and s.device is two[1]
+    rebuilt = devrt.mtia.Stream(stream_id=s.stream_id, device_index=s.device_index,
+                                device_type=s.device_type)
+    assert rebuilt == s and isinstance(rebuilt, devrt.mtia.Stream)
+    with devrt.mtia.stream(s), devrt.mtia.stream(None):
+        assert devrt.mtia.current_stream() is s
+        assert devrt.accelerator.current_stream() is s
+    assert devrt.mtia.default_stream(1).stream_id == 0
+    with devrt.mtia.stream(devrt.mtia.default_stream()):
+        devrt.mtia.set_stream(None)
+        devrt.mtia.set_stream(devrt.mtia.default_stream())
+
+
+def test_memory():
+    free, total = devrt.mtia.mem_get_info()
+    assert 0 < free < total
+    pointer = devrt.mtia.caching_allocator_alloc(1, device=1)
+    assert devrt.mtia.memory_allocated(1) == 512
+    devrt.mtia.caching_allocator_delete(pointer)
+    devrt.mtia.empty_cache()
+    assert devrt.mtia.memory_reserved(1) == 0
+    assert "mtia:1" in devrt.mtia.memory_summary(1)
+    assert devrt.mtia.memory_snapshot(1)["schema"] == "devrt.memory/1"
+    devrt.mtia.reset_peak_host_memory_stats()
+    devrt.mtia.reset_accumulated_host_memory_stats()
+    devrt.mtia.host_empty_cache()
+
+
+def test_accelerator(two):
+    assert devrt.accelerator.current_accelerator() is two[0]
+    with two[0]:
+        devrt.accelerator.set_device_index(1)
+        assert devrt.accelerator.current_device_index() == 1
+
+
+# DEVRT_BACKENDS leaves them out.
+@pytest.mark.parametrize("module", [devrt.cuda, devrt.hip])
+def test_backends_that_are_not_there(module):
+    assert module.is_available() is False and module.device_count() == 0
+    for call in (module.current_device, module.current_stream, module.Stream,
+                 module.memory_stats, module.synchronize):
+        with pytest.raises(devrt.Error):
+            call()
+
+
+def test_check_error():
+    devrt.cuda.check_error(0)
+    with pytest.raises(devrt.CudaError, match="out of memory") as info:
+        devrt.cuda.check_error(2)
+    assert (info.value.native_code, info.value.name) == (2, "cudaErrorMemoryAllocation")
+    with pytest.raises(devrt.CudaError):
+        devrt.cuda.check_error(54321)
+    with pytest.raises(TypeError):
+        devrt.cuda.check_error("2")

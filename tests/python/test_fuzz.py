@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Odd arguments for everything that can be called: documented exceptions only.
+
+Each object is called in a process of its own, so that a crash is a failure of
+that test; a run prints its seed.
+"""
+
+import os
+import random
+
+import pytest
+
+SEED = int(os.environ.get("DEVRT_TEST_SEED") or random.SystemRandom().getrandbits(32))
+
+TARGETS = {
+    "functions": "[getattr(devrt, n) for n in devrt.__all__]",
+    "mtia": "[getattr(devrt.mtia, n) for n in devrt.mtia.__all__ if n != 'simulator']",
+    "accelerator": "[getattr(devrt.accelerator, n) for n in devrt.accelerator.__all__]",
+    "simulator": "[getattr(devrt.simulator, n) for n in devrt.simulator.__all__]",
+    "core": "list(vars(devrt._core).values())",
+    "device": "methods(devrt.device('mtia:1'))",
+    "stream": "methods(devrt.Stream('mtia:1'))",
+    "event": "methods(devrt.Event('mtia:1'))",
+    "others": "methods(devrt.StreamPool('mtia:1', 2)) + methods(devrt.testing.Flag())"
+              " + methods(devrt.ThreadContext.capture())"
+              " + methods(devrt.get_device_properties())",
+    "testing": "[devrt.testing.spin]",
+}
+
+PROGRAM = """
+import faulthandler, gc, random, sys
+faulthandler.enable()
+import devrt, devrt.testing
+
+# What ends the process's use of devrt, waits for ever, or is no call of it.
+LEFT_OUT = {"shutdown", "_next_host_call", "_set_backend_finder", "_set_helpers",
+            "_commit_fault", "commit_fault", "inject_fault", "HostFuture",
+            "wait_on", "replay", "__class__", "__init_subclass__",
+            "__subclasshook__", "__getattribute__", "__setattr__",
+            "__delattr__", "poke", "Machine", "_launch_host_call"}
+ALLOWED = (devrt.Error, TypeError, ValueError, BufferError, AttributeError,
+           OverflowError, IndexError, MemoryError, ImportError, KeyError)
+
+
+def methods(thing):
+    return [getattr(thing, n) for n in dir(thing)
+            if callable(getattr(thing, n, None))]
+
+
+class Lies:
+    def __index__(self): return "no int"
+    def __int__(self): raise KeyError("int")
+    def __float__(self): return 1
+    def __str__(self): return 3
+    def __len__(self): return -1
+    def __bool__(self): raise ValueError("bool")
+    def __eq__(self, other): raise KeyError("eq")
+    def __hash__(self): return 7
+    def __cuda_stream__(self): return (0, "x")
+
+
+class Text(str):
+    pass
+
+
+class Number(int):
+    pass
+
+
+seed = int(sys.argv[1])
+dice = random.Random(seed)
+stream, event, device = devrt.Stream("mtia:1"), devrt.Event(), devrt.device("mtia:1")
+ODD = [None, True, False, 0, 1, -1, 2, 2**31, 2**63, -2**63, 2**64, 2**200, 0.0,
+       -1.5, float("nan"), float("inf"), 1j, "", "mtia:1", "mtia", "mtia:99",
+       "\\ud800", "x" * 10000, "\\0", b"", b"mtia:1", bytearray(3), (), [], {}, set(),
+       (1, 2), [None], {"a": 1}, object(), Lies(), Text("mtia:1"), Number(1), int,
+       len, lambda *a, **k: None, stream, event, device, devrt, range(3),
+       memoryview(b"abc"), Ellipsis, NotImplemented]
+NAMES = ["device", "stream", "size", "pointer", "backend", "priority", "index",
+         "enabled", "config", "x", "function"]
+targets = [t for t in %s
+           if callable(t) and getattr(t, "__name__", "") not in LEFT_OUT
+           and not (isinstance(t, type) and issubclass(t, (BaseException, int)))]
+assert targets
+first = dice.sample(targets, len(targets))
+calls = 0
+for target in first:
+    for _ in range(60):
+        args = [dice.choice(ODD) for _ in range(dice.choice([0, 1, 1, 1, 2, 2, 3, 5, 9]))]
+        keywords = {dice.choice(NAMES): dice.choice(ODD)
+                    for _ in range(dice.choice([0, 0, 0, 1, 2]))}
+        try:
+            target(*args, **keywords)
+        except ALLOWED:
+            pass
+        except RecursionError:
+            pass
+        except BaseException as error:
+            raise SystemExit(
+                f"seed {seed}: {target} {args} {keywords}: {error!r}") from error
+        calls += 1
+del args, keywords
+gc.collect()
+for d in devrt.devices("mtia"):
+    with d:
+        devrt.set_stream(devrt.default_stream(d))
+s = devrt.Stream("mtia:1")
+s.record().synchronize()
+print("ok", calls)
+"""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_odd_arguments(run_program, target):
+    print("seed", SEED)
+    done = run_program(PROGRAM % TARGETS[target], str(SEED))
+    assert done.returncode == 0 and done.stdout.splitlines()[-1].startswith("ok"), (
+        f"seed {SEED} (DEVRT_TEST_SEED): exit code {done.returncode}\n"
+        + done.stdout[-1000:] + done.stderr[-3000:])

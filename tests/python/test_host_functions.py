@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Host functions and their futures (interop.md rule 18)."""
+
+import asyncio
+import gc
+import threading
+import weakref
+
+import pytest
+
+import devrt
+from devrt.testing import Flag, spin
+
+
+def test_result_and_arguments():
+    s = devrt.Stream()
+    future = s.launch_host_func(lambda a, *, b: (a, b, threading.current_thread().name),
+                                1, b=2)
+    assert isinstance(future, devrt.HostFuture)
+    assert future.result(timeout=30) == (1, 2, "devrt-host-functions")
+
+
+def test_it_runs_after_earlier_work():
+    s, gate, seen = devrt.Stream(), Flag(), []
+    gate.wait_on(s)
+    future = s.launch_host_func(lambda: seen.append(gate_was_set))
+    gate_was_set = False
+    assert not future.done()
+    gate_was_set = True
+    gate.set()
+    future.result(timeout=30)
+    assert seen == [True]
+
+
+def test_in_order():
+    s, seen = devrt.Stream(), []
+    futures = [s.launch_host_func(seen.append, i) for i in range(50)]
+    for future in futures:
+        future.result(timeout=30)
+    assert seen == list(range(50))
+
+
+def test_exceptions_arrive():
+    s = devrt.Stream()
+    future = s.launch_host_func(lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        future.result(timeout=30)
+    assert isinstance(future.exception(), ZeroDivisionError)
+    assert s.launch_host_func(lambda: 3).result(timeout=30) == 3
+
+
+# F41
+def test_it_may_call_devrt_and_take_the_lock():
+    s, other = devrt.Stream(), devrt.Stream("mtia:1")
+
+    def body():
+        with other:
+            spin(0.01)
+            other.synchronize()
+            return devrt.current_stream()
+
+    assert s.launch_host_func(body).result(timeout=30) is other
+
+
+def test_await():
+    async def main():
+        s = devrt.Stream()
+        spin(1, s)
+        return await s.launch_host_func(lambda: 7)
+
+    assert asyncio.run(main()) == 7
+
+
+def test_cancelled_before_its_turn():
+    s, gate = devrt.Stream(), Flag()
+    gate.wait_on(s)
+    called = []
+    future = s.launch_host_func(called.append, 1)
+    assert future.cancel()
+    gate.set()
+    s.launch_host_func(lambda: None).result(timeout=30)
+    assert called == []
+
+
+def test_not_callable():
+    for wrong in (None, 3, "print"):
+        with pytest.raises(TypeError, match="callable"):
+            devrt.Stream().launch_host_func(wrong)
+    with pytest.raises(TypeError):
+        devrt.Stream().launch_host_func()
+
+
+def test_nothing_is_kept():
+    class Argument:
+        pass
+
+    s, argument = devrt.Stream(), Argument()
+    weak = weakref.ref(argument)
+    s.launch_host_func(lambda a: None, argument).result(timeout=30)
+    del argument
+    s.launch_host_func(lambda: None).result(timeout=30)
+    gc.collect()
+    assert weak() is None
+
+
+# C45
+def test_after_a_fault_the_future_has_the_error(run_program):
+    done = run_program(
+        """
+        import devrt
+        from devrt.testing import commit_fault
+        s = devrt.Stream("mtia:1")
+        called = []
+        commit_fault("trap", s)
+        future = s.launch_host_func(called.append, 1)
+        try:
+            s.synchronize()
+        except devrt.DeviceFaultError:
+            pass
+        try:
+            future.result(timeout=30)
+        except devrt.DeviceFaultError as error:
+            print("error", error.device, called)
+        """
+    )
+    assert done.stdout == "error mtia:1 []\n", done.stdout + done.stderr

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What importing costs and does not do; what the package shows."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import devrt
+
+PEERS = ("numpy", "torch", "cupy", "numba", "jax", "tensorflow", "mpi4py")
+
+
+def test_import_is_quiet(run_program):
+    done = run_program(
+        """
+        import json, os, sys, threading
+        before = set(sys.modules)
+        import devrt
+        with open("/proc/self/maps") as maps:
+            plugins = [l for l in maps if "libdevrt_" in l or "libcuda" in l]
+        print(json.dumps({
+            "threads": len(os.listdir("/proc/self/task")),
+            "plugins": plugins,
+            "modules": sorted(set(sys.modules) - before),
+        }))
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    found = json.loads(done.stdout)
+    assert found["threads"] == 1
+    assert found["plugins"] == []
+    roots = {name.partition(".")[0] for name in found["modules"]}
+    assert not roots & set(PEERS)
+    # These take long, and a program may not need them.
+    assert not roots & {"concurrent", "asyncio", "logging", "pytest", "importlib_metadata"}
+
+
+def test_import_is_quick():
+    """At most 60 ms of the processor: other programs may be running."""
+    program = "import time; t = time.process_time(); import devrt; " \
+        "print(time.process_time() - t)"
+    times = []
+    for _ in range(7):
+        times.append(float(subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, check=True,
+            env=os.environ).stdout))
+        if times[-1] <= 0.060:
+            return
+    pytest.fail(f"import devrt takes {min(times) * 1e3:.0f} ms")
+
+
+def test_all_is_what_there_is():
+    import types
+
+    shown = set(devrt.__all__)
+    assert sorted(shown) == devrt.__all__
+    for name in shown:
+        assert hasattr(devrt, name)
+    own = {name for name, value in vars(devrt).items()
+           if not name.startswith("_") and not isinstance(value, types.ModuleType)}
+    assert own <= shown
+    with pytest.raises(AttributeError, match="no_such_name"):
+        devrt.no_such_name
+
+
+def test_everything_is_documented():
+    import types
+
+    missing = []
+    modules = [devrt, devrt.cuda, devrt.hip, devrt.mtia, devrt.accelerator,
+               devrt.mtia.simulator]
+    for module in modules:
+        assert module.__doc__
+        for name in module.__all__:
+            value = getattr(module, name)
+            if isinstance(value, types.ModuleType):
+                continue
+            if not getattr(value, "__doc__", None):
+                missing.append(f"{module.__name__}.{name}")
+            if isinstance(value, type):
+                missing += [
+                    f"{module.__name__}.{name}.{member}"
+                    for member, what in vars(value).items()
+                    if not member.startswith("_") and callable(what)
+                    and not getattr(what, "__doc__", None)]
+    assert missing == []
+
+
+def test_help_reads():
+    import pydoc
+
+    text = pydoc.render_doc(devrt, renderer=pydoc.plaintext)
+    for expected in ("Each thread has a current device", "current_stream(",
+                     "class Stream", "accelerator"):
+        assert expected in text
+    assert "wait(self, other, /)" in pydoc.render_doc(
+        devrt.Stream, renderer=pydoc.plaintext)
+
+
+def test_sub_interpreters_are_refused(run_program):
+    interpreters = next(
+        (name for name in ("_interpreters", "_xxsubinterpreters")
+         if __import__("importlib.util").util.find_spec(name)), None)
+    if interpreters is None:
+        pytest.skip("this Python has no sub-interpreters")
+    done = run_program(
+        f"""
+        import {interpreters} as interpreters
+        import devrt
+        id = interpreters.create()
+        code = '''
+        try:
+            import devrt
+        except ImportError as error:
+            print("refused:", error)
+        '''
+        import textwrap
+        interpreters.run_string(id, textwrap.dedent(code))
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    assert "refused:" in done.stdout and "interpreter" in done.stdout

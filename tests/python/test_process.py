@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes: how they end, and their children."""
+
+import pytest
+
+MODES = ["mode=virtual", "mode=threaded"]
+
+ENDS = {
+    "falls off its end": "",
+    "sys.exit": "sys.exit(0)",
+    "inside a context": "two[1].__enter__(); s.__enter__()",
+    "os._exit": "os._exit(0)",
+    "with a cycle": "x = [s, e]; x.append(x); del x, s, e",
+    "in a thread": "t = threading.Thread(target=lambda: (s.__enter__(), spin(1)));"
+                   " t.start(); t.join()",
+    "while a daemon waits":
+        "gate = Flag(); gate.wait_on(s);"
+        " threading.Thread(target=s.synchronize, daemon=True).start();"
+        " time.sleep(0.05)",
+    "from atexit": "import atexit; atexit.register(lambda: (s.query(), s.record()))",
+    "after shutdown":
+        "s.synchronize(); e.synchronize(); p.clear(); del s, e, h, f; devrt.shutdown()",
+}
+
+
+# C106, F34
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("end", ENDS)
+def test_exit_with_live_objects(run_program, end, mode):
+    done = run_program(
+        f"""
+        import os, sys, threading, time
+        import devrt
+        from devrt.testing import Flag, spin
+        two = devrt.devices("mtia")
+        s = devrt.Stream(two[1])
+        e = devrt.Event()
+        e.record(s)
+        spin(50, s)
+        p = [devrt.StreamPool(two[0], 2)]
+        f = s.launch_host_func(print, "called") if {end!r} == "sys.exit" else None
+        h = devrt.ThreadContext.capture()
+        {ENDS[end]}
+        """,
+        env={"DEVRT_MTIA": mode},
+    )
+    assert done.returncode == 0, (done.returncode, done.stderr)
+    assert "Fatal" not in done.stderr and "terminate" not in done.stderr
+
+
+# C105, F33
+def test_fork_after_use(run_program):
+    done = run_program(
+        """
+        import os
+        import devrt
+        s = devrt.Stream("mtia:1")
+        e = s.record()
+        child = os.fork()
+        if child == 0:
+            try:
+                for call in (s.query, e.query, s.synchronize, s.record, e.record,
+                             devrt.Stream, lambda: devrt.device("mtia:0").__enter__(),
+                             lambda: devrt.caching_allocator_alloc(8),
+                             lambda: devrt.device("mtia:0").synchronize()):
+                    try:
+                        call()
+                    except devrt.Error as error:
+                        assert error.code == "FAILED_PRECONDITION", error
+                    else:
+                        print("no error", call, flush=True)
+                        os._exit(3)
+                del s, e
+                os._exit(0)
+            except BaseException as error:
+                print(repr(error), flush=True)
+                os._exit(4)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        s.synchronize()
+        """
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_multiprocessing(tmp_path, method):
+    import os
+    import subprocess
+    import sys
+    import textwrap
+
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent(
+        f"""
+        import multiprocessing
+        import devrt
+
+        def work(index):
+            with devrt.device("mtia", index % 2):
+                s = devrt.Stream()
+                s.record().synchronize()
+                return s.device.name
+
+        if __name__ == "__main__":
+            # Nothing was opened: a forked child starts afresh.
+            context = multiprocessing.get_context({method!r})
+            with context.Pool(2) as pool:
+                print(pool.map(work, range(4)))
+        """
+    ))
+    done = subprocess.run([sys.executable, str(program)], capture_output=True,
+                          text=True, env=os.environ, timeout=100)
+    assert done.stdout == "['mtia:0', 'mtia:1', 'mtia:0', 'mtia:1']\n", done.stderr

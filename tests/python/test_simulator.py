@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""devrt.mtia.simulator."""
+
+import gc
+
+import pytest
+
+import devrt
+from devrt.mtia import simulator
+from devrt.testing import Flag, spin
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    gc.collect()
+    simulator.reset()
+    yield
+    gc.collect()
+    simulator.enable_timeline(False)
+    simulator.reset()
+
+
+def test_reset_and_config():
+    simulator.reset("seed=4", memory="64MiB")
+    assert simulator.config()["seed"] == "4"
+    assert devrt.get_device_properties("mtia:0").total_memory == 64 << 20
+    simulator.reset({"seed": 5})
+    assert simulator.config()["seed"] == "5"
+    assert simulator.config()["memory"] == "256MiB"
+    with pytest.raises(ValueError, match="no_such"):
+        simulator.reset("no_such=1")
+    with pytest.raises(TypeError):
+        simulator.reset(3)
+    assert simulator.config()["seed"] == "5"
+
+
+def test_reset_is_refused_while_something_is_alive():
+    s = devrt.Stream("mtia:1")
+    with pytest.raises(devrt.Error, match="1 stream") as info:
+        simulator.reset()
+    assert info.value.code == "FAILED_PRECONDITION"
+    del s
+    simulator.reset()
+
+
+def test_virtual_time():
+    s = devrt.Stream()
+    before = simulator.now()
+    spin(10_000, s)
+    s.synchronize()
+    assert 10e9 <= simulator.now() - before < 11e9
+
+
+def test_timeline_names_lines_of_the_program():
+    simulator.enable_timeline()
+    s = devrt.Stream("mtia:1")
+    spin(1, s)
+    e = s.record()
+    e.synchronize()
+    kernel, record = [op for op in simulator.timeline() if op["device"] == 1]
+    assert kernel["kind"] == "kernel" and kernel["state"] == "done"
+    assert kernel["end_ns"] - kernel["begin_ns"] >= 1_000_000
+    assert record["kind"] == "record" and record["begin_ns"] >= kernel["end_ns"]
+    assert record["file"] == __file__
+    text = simulator.timeline_text()
+    assert __file__ in text and "2 in all" in text
+    simulator.enable_timeline(False)
+    del s, e
+
+
+def program():
+    """Its decisions are the simulator's: which of two queries answers first."""
+    a, b, seen = devrt.Stream(), devrt.Stream("mtia:1"), []
+    for _ in range(10):
+        spin(0.01, a)
+        spin(0.01, b)
+        seen.append((a.query(), b.query()))
+    a.synchronize()
+    b.synchronize()
+    return seen, simulator.trace_hash()
+
+
+def test_seeds_and_replay():
+    runs = []
+    for seed in (1, 2, 1):
+        simulator.reset(seed=seed, strategy="random")
+        runs.append(program())
+        gc.collect()
+    assert runs[0] == runs[2]
+    assert runs[0][1] != runs[1][1]
+    simulator.reset(seed=2, strategy="random")
+    again = program()
+    token = simulator.token()
+    assert token.startswith("dvs1:")
+    gc.collect()
+    simulator.replay(token)
+    assert program() == again
+    with pytest.raises(ValueError):
+        gc.collect()
+        simulator.replay("dvs1:nonsense")
+
+
+def test_faults():
+    simulator.inject_fault("api", where="stream_create", native_code=2)
+    with pytest.raises(devrt.OutOfMemoryError) as info:
+        for _ in range(100):
+            devrt.per_thread_default_stream()
+            devrt.Stream(priority=-1)
+    assert info.value.native_code == 2
+    for wrong in ({"kind": "other"}, {"device": -1}, {"nth": 2**40}):
+        with pytest.raises(ValueError):
+            simulator.inject_fault(**wrong)
+
+
+def test_a_lost_device_is_whole_after_reset():
+    s = devrt.Stream("mtia:1")
+    simulator.inject_fault("kernel", device=1)
+    spin(0.01, s)
+    with pytest.raises(devrt.DeviceFaultError):
+        s.synchronize()
+    with pytest.raises(devrt.DeviceFaultError), devrt.device("mtia:1"):
+        pass
+    del s
+    gc.collect()
+    simulator.reset()
+    with devrt.device("mtia:1"):
+        devrt.Stream().synchronize()
+
+
+def test_peek_and_poke():
+    pointer = devrt.caching_allocator_alloc(16)
+    simulator.poke(pointer, b"0123456789abcdef")
+    assert simulator.peek(pointer + 4, 6) == b"456789"
+    devrt.caching_allocator_delete(pointer)
+    with pytest.raises(ValueError):
+        simulator.peek(8, 8)
+    with pytest.raises(TypeError):
+        simulator.poke(pointer, "text")
+
+
+def test_stats_and_yield():
+    before = simulator.stats()
+    s = devrt.Stream()
+    gate = Flag()
+    gate.wait_on(s)
+    stats = simulator.stats()
+    assert stats["live_streams"] == before["live_streams"] + 1
+    assert stats["pending_ops"] == 1
+    simulator.yield_()
+    gate.set()
+    s.synchronize()
+    assert simulator.stats()["completed_ops"] >= 1
+    assert simulator.deadlock_report() == ""
+
+
+def test_only_simulators_are_simulators():
+    with pytest.raises(TypeError):
+        simulator.Simulator(3)
+    with pytest.raises(devrt.Error):
+        simulator.Simulator("nosuch")

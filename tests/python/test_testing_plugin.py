@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pytest plugin devrt.testing.plugin."""
+
+import os
+
+import pytest
+
+RACE = """
+import pytest
+import devrt
+from devrt.testing import spin
+
+@pytest.mark.sim({mark})
+def test_order(sim):
+    def body():
+        a, b = devrt.Stream(sim.devices[0]), devrt.Stream(sim.devices[0])
+        x, y = devrt.Event(), devrt.Event()
+        spin(0.01, a)
+        x.record(a)
+        spin(0.01, b)
+        y.record(b)
+        y.synchronize()
+        # Nothing orders the streams: some schedules have a at its beginning.
+        assert x.query()
+    sim.explore(body)
+"""
+
+
+@pytest.fixture
+def run(pytester, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.environ["PYTHONPATH"])
+    monkeypatch.delenv("DEVRT_MTIA", raising=False)
+
+    def run(source, *options):
+        pytester.makepyfile(source)
+        return pytester.runpytest_subprocess(
+            "-p", "devrt.testing.plugin", "-p", "no:cacheprovider", *options)
+
+    return run
+
+
+def test_a_race_is_found_and_repeated(run):
+    result = run(RACE.format(mark="runs=60"), "--sim-seed=3")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*simulated machine*", "seed: 3*",
+                                 "this schedule: --sim-replay=dvs1:*",
+                                 "*begin*device stream*", "*test_a_race*.py:*"])
+    token = next(line for line in result.outlines if "--sim-replay=" in line)
+    again = run(RACE.format(mark="runs=60"), token.partition(": ")[2])
+    again.assert_outcomes(failed=1)
+
+
+def test_without_adverse_schedules_it_passes(run):
+    source = RACE.format(mark="runs=5, strategies='hw'").replace(
+        "spin(0.01, b)", "spin(1, b)")
+    run(source).assert_outcomes(passed=1)
+
+
+def test_settings_and_devices(run):
+    run(
+        """
+        import pytest, devrt
+
+        @pytest.mark.sim(devices=4, memory="64MiB", seed=9)
+        def test_four(sim):
+            assert len(sim.devices) == 4 and sim.seed == 9
+            assert devrt.get_device_properties(sim.devices[3]).total_memory == 64 << 20
+
+        @pytest.mark.sim(devices=1)
+        def test_one(sim):
+            assert [d.name for d in sim.devices] == ["mtia:0"]
+            assert devrt.get_device_properties().total_memory == 256 << 20
+
+        def test_default(sim):
+            assert len(sim.devices) == 2
+        """
+    ).assert_outcomes(passed=3)
+
+
+def test_what_an_earlier_test_left(run):
+    result = run(
+        """
+        import devrt
+        left = []
+
+        def test_leaves(sim):
+            left.append(devrt.Stream())
+
+        def test_next(sim):
+            pass
+        """
+    )
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*MachineInUseError*1 stream*"])
+
+
+def test_more_devices_than_there_are(run, monkeypatch):
+    monkeypatch.setenv("DEVRT_MTIA", "devices=2")
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.sim(devices=3)
+        def test_three(sim):
+            pass
+        """
+    )
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*wants 3 devices, the machine has 2*"])

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The package's types, as mypy sees them."""
+
+import ast
+import inspect
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+import devrt
+
+pytest.importorskip("mypy")
+
+PACKAGE = pathlib.Path(os.environ["PYTHONPATH"].split(":")[0]).resolve()
+
+
+def run_mypy(*arguments, cwd):
+    return subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "MYPYPATH": str(PACKAGE), "PYTHONPATH": str(PACKAGE)},
+    )
+
+
+def test_package_is_typed(tmp_path):
+    done = run_mypy(
+        "mypy", "--strict", "--cache-dir", str(tmp_path.parent / "cache"),
+        "-p", "devrt", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# What stubtest says of every type and function that nanobind makes.
+OF_NANOBIND = re.compile(
+    r"is not a function$|metaclass differs$|is a disjoint base at runtime"
+    r"|stub does not have \*args parameter")
+
+
+def test_stubs_match_the_module(tmp_path):
+    done = run_mypy("mypy.stubtest", "devrt._core", "--concise", cwd=tmp_path)
+    findings = [line for line in done.stdout.splitlines()
+                if line.startswith("devrt.") and not OF_NANOBIND.search(line)]
+    assert not findings, "\n".join(findings)
+    assert "Traceback" not in done.stderr and "not checked" not in done.stdout
+
+
+def parameters(function):
+    """Names and kinds of a definition's parameters, without self."""
+    args = function.args
+    own = [a.arg for a in args.posonlyargs + args.args if a.arg != "self"]
+    optional = len(args.defaults)
+    return (own, [a.arg for a in args.kwonlyargs],
+            own[len(own) - optional:] if optional else [])
+
+
+def bound_by_nanobind(body, owner):
+    """(definition of the stub, function of the module), of all there are."""
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            yield from bound_by_nanobind(node.body, getattr(owner, node.name))
+        elif isinstance(node, ast.FunctionDef):
+            function = inspect.getattr_static(owner, node.name, None)
+            if hasattr(function, "__nb_signature__"):
+                yield node, function
+
+
+def test_signatures_of_nanobind_match():
+    stub = ast.parse((PACKAGE / "devrt/_core.pyi").read_text())
+    count = 0
+    for node, function in bound_by_nanobind(stub.body, devrt._core):
+        text = re.sub(r"= \\\d+", "= None", function.__nb_signature__[0][0])
+        text = re.sub(r": [^,()=]+(\([^)]*\))?(?= =|,|\))", "", text)
+        text = re.sub(r"->.*", "", text)
+        runtime = ast.parse(text + ": ...").body[0]
+        got, want = parameters(runtime), parameters(node)
+        if node.name.startswith("__"):
+            continue
+        assert got == want, node.name
+        count += 1
+    assert count > 50
+
+
+USES = '''
+from typing import List
+import devrt
+
+d: devrt.Device = devrt.device("mtia:1")
+with d as inside:
+    reveal_type(inside)
+s = devrt.Stream(d, priority=-1)
+with devrt.stream(s):
+    reveal_type(devrt.current_stream())
+e: devrt.Event = s.record()
+t: float = e.elapsed_time(e)
+
+@d
+def f(x: int) -> List[int]:
+    return [x]
+
+reveal_type(f)
+reveal_type(devrt.cuda.memory_allocated())
+'''
+
+WRONG = '''
+import devrt
+
+devrt.Stream(3.5)
+devrt.device("mtia:1").record()
+'''
+
+
+def test_a_program_that_uses_it(tmp_path):
+    (tmp_path / "uses.py").write_text(USES)
+    (tmp_path / "wrong.py").write_text(WRONG)
+    done = run_mypy("mypy", "--strict", "--cache-dir", str(tmp_path.parent / "cache"),
+                    "uses.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for expected in ("devrt._core.Device", "devrt._core.Stream",
+                     "builtins.list[builtins.int]", '"builtins.int"'):
+        assert expected in done.stdout
+    done = run_mypy("mypy", "--strict", "--cache-dir", str(tmp_path.parent / "cache"),
+                    "wrong.py", cwd=tmp_path)
+    assert done.stdout.count("error:") == 2, done.stdout
