@@ -14,14 +14,27 @@ and loaded only if it has that name.
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Union
+import sys
+from typing import Any, Dict, List, Tuple, Union
 
 from . import _core
 
 _GROUP = "devrt.backends"
 
 
+# What was found, and for which sys.path: looking takes milliseconds.
+_found: Tuple[Tuple[str, ...], Dict[str, Any]] = ((), {})
+
+
 def _entry_points() -> Dict[str, Any]:
+    global _found
+    path = tuple(map(str, sys.path))
+    if _found[0] != path:
+        _found = (path, _read_entry_points())
+    return _found[1]
+
+
+def _read_entry_points() -> Dict[str, Any]:
     from importlib import metadata
 
     points: Any = metadata.entry_points()

@@ -67,6 +67,7 @@ def set_device_index(device: int) -> None:
 
 
 __all__ = [
+    "OutOfMemoryError",
     "caching_allocator_alloc",
     "caching_allocator_delete",
     "can_device_access_peer",

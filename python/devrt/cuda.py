@@ -126,8 +126,10 @@ def cudart() -> _Runtime:
 
 
 __all__ = [
+    "CudaError",
     "Event",
     "ExternalStream",
+    "OutOfMemoryError",
     "Stream",
     "caching_allocator_alloc",
     "caching_allocator_delete",

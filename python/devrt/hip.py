@@ -75,6 +75,7 @@ host_empty_cache = _backend.host_empty_cache
 __all__ = [
     "Event",
     "HipError",
+    "OutOfMemoryError",
     "Stream",
     "caching_allocator_alloc",
     "caching_allocator_delete",

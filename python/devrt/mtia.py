@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _core, simulator
+from . import _core, simulator as simulator
 from ._core import OutOfMemoryError
 from ._facade import Backend, DeviceLike, _EventClass
 
@@ -73,6 +73,7 @@ host_empty_cache = _backend.host_empty_cache
 
 __all__ = [
     "Event",
+    "OutOfMemoryError",
     "Stream",
     "caching_allocator_alloc",
     "caching_allocator_delete",
@@ -107,6 +108,7 @@ __all__ = [
     "set_device",
     "set_per_process_memory_fraction",
     "set_stream",
+    "simulator",
     "stream",
     "synchronize",
 ]

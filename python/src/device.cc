@@ -119,8 +119,11 @@ namespace {
 BackendEntry* DefaultBackend() {
   if (g_default_backend != nullptr) return g_default_backend;
   const auto first = WithoutLock([]() -> absl::StatusOr<Backend> {
-    absl::Status why = absl::NotFoundError("no backend was found");
-    for (const std::string& name : BackendNames()) {
+    const std::vector<std::string> names = BackendNames();
+    // Says what was searched, or that this is a forked child.
+    if (names.empty()) return GetBackend("mtia");
+    absl::Status why = absl::UnavailableError("no backend has a device");
+    for (const std::string& name : names) {
       absl::StatusOr<Backend> backend = GetBackend(name);
       if (backend.ok() && backend->device_count() > 0) return backend;
       if (!backend.ok()) why = backend.status();

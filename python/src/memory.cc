@@ -168,7 +168,7 @@ void BindMemory(nb::module_& module) {
   module.def("empty_cache", &Empty, nb::arg("device") = nb::none(),
              "Gives cached memory that nobody uses back to the driver.");
   module.def("set_per_process_memory_fraction", &SetFraction,
-             nb::arg("fraction"), nb::arg("device") = nb::none(),
+             nb::arg("fraction").none(), nb::arg("device") = nb::none(),
              "This process may reserve that part of the device's memory.\n\n"
              "Raises TypeError unless `fraction` is a float, ValueError "
              "outside [0, 1].");

@@ -30,6 +30,7 @@ TARGETS = {
 PROGRAM = """
 import faulthandler, gc, random, sys
 faulthandler.enable()
+faulthandler.dump_traceback_later(50, exit=True)  # says where it hangs
 import devrt, devrt.testing
 
 # What ends the process's use of devrt, waits for ever, or is no call of it.
