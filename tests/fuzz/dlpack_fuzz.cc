@@ -102,9 +102,14 @@ void Try(ExchangeInput* in, Managed* managed, Tensor* memory) {
   }
   Settle();
   if (how.copy.has_value() || how.place.has_value()) {
-    FUZZ_EXPECT(GetDevice("mtia", 0)->Synchronize().ok());
-    FUZZ_EXPECT(GetDevice("mtia", 1)->Synchronize().ok());
+    for (int i = 0; i < 2; ++i) {
+      FUZZ_EXPECT(GetDevice("mtia", i)->Synchronize().ok());
+    }
     Settle();
+    // The machine's blocks are the only ones again.
+    for (int i = 0; i < 2; ++i) {
+      FUZZ_EXPECT(EmptyCache(*GetDevice("mtia", i)).ok());
+    }
   }
   FUZZ_EXPECT(memory->released == (deletes ? 1 : 0));
 }
