@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 
-from gpu_check import c10, hip, memory, python
+from gpu_check import c10, examples, hip, memory, python
 from gpu_check.rows import (add_command, add_tests, google_test,
                             run_google_benchmark, run_soak, run_suite)
 from gpu_check.runner import FAILED, PASSED, SKIPPED, Skip
@@ -196,6 +196,7 @@ PARTS = {
     "memory": memory.tests,
     "memory_soak": memory.soak,
     "arrays": arrays,
+    "examples": examples.tests,
     "python": python.tests,
     "interop": python.interop,
     "sanitizer": sanitizer,

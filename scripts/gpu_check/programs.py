@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 
-from gpu_check import c10, hip, memory
+from gpu_check import c10, examples, hip, memory
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -37,7 +37,8 @@ NEEDED = [
     "tools/devrt",
 ]
 # Where Google Benchmark is there, and HIP's headers.
-WANTED = ["bench/cuda_bench", *memory.FILES, *hip.FILES]
+WANTED = ["bench/cuda_bench", *examples.FILES, *memory.FILES,
+          *hip.FILES]
 # Every machine has its own of these.
 SYSTEM = re.compile(r"^(lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+|atomic)\.so"
                     r"|ld-linux|linux-vdso)")

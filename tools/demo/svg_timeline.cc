@@ -263,12 +263,16 @@ class SvgWriter {
   }
 
   std::string Foot() const {
-    return Words(kMargin, height_ - 20,
-                 absl::StrFormat("font-size=\"12\" fill=\"%s\"", kFaint),
-                 "Each line is a stream; the numbers are " + timeline_.unit +
-                     "s. Operations of one stream run one after another; "
-                     "streams run side by side unless an event makes one wait "
-                     "(the arrows).");
+    const bool numbered =
+        std::any_of(timeline_.ops.begin(), timeline_.ops.end(),
+                    [](const TimelineOp& op) { return op.chunk > 0; });
+    return Words(
+        kMargin, height_ - 20,
+        absl::StrFormat("font-size=\"12\" fill=\"%s\"", kFaint),
+        "Each line is a stream" +
+            (numbered ? "; the numbers are " + timeline_.unit + "s" : "") +
+            ". Operations of one stream run one after another; streams run "
+            "side by side unless an event makes one wait (the arrows).");
   }
 
   const Timeline& timeline_;
