@@ -71,7 +71,7 @@ class Number(int):
 seed = int(sys.argv[1])
 dice = random.Random(seed)
 stream, event, device = devrt.Stream("mtia:1"), devrt.Event(), devrt.device("mtia:1")
-ODD = [None, True, False, 0, 1, -1, 2, 2**31, 2**63, -2**63, 2**64, 2**200, 0.0,
+ODD = [None, True, False, 0, 1, -1, 2, 2**45, 2**63, -2**63, 2**64, 2**200, 0.0,
        -1.5, float("nan"), float("inf"), 1j, "", "mtia:1", "mtia", "mtia:99",
        "\\ud800", "x" * 10000, "\\0", b"", b"mtia:1", bytearray(3), (), [], {}, set(),
        (1, 2), [None], {"a": 1}, object(), Lies(), Text("mtia:1"), Number(1), int,
