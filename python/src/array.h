@@ -68,6 +68,8 @@ PyObject* DimsToTuple(DimSpan dims);
 // current device; `pinned`: page-locked host memory for that device.
 std::optional<Place> ParsePlace(PyObject* device, bool pinned);
 
+// Whether it is a scalar of NumPy or ml_dtypes, not an array.
+bool IsForeignScalar(PyObject* object);
 // A Python or NumPy number: 1; something else: 0; -1 with an exception.
 int ToScalar(PyObject* object, Scalar* value);
 // A Python number; null with an exception.

@@ -39,15 +39,6 @@ Ref ToPythonNumber(PyObject* object) {
   return Ref(PyNumber_Float(object));
 }
 
-// Whether it is a scalar of NumPy or ml_dtypes, not an array.
-bool IsForeignScalar(PyObject* object) {
-  const char* name = TypeName(object);
-  if (std::strncmp(name, "ml_dtypes.", 10) == 0) return true;
-  return IsNumpyName(name) && std::strcmp(name, "numpy.ndarray") != 0 &&
-         std::strncmp(name, "numpy.ma", 8) != 0 && PyNumber_Check(object) &&
-         !PySequence_Check(object);
-}
-
 int FromPythonInt(PyObject* object, Scalar* value) {
   int overflow = 0;
   const int64_t number = PyLong_AsLongLongAndOverflow(object, &overflow);
@@ -70,6 +61,14 @@ int FromPythonInt(PyObject* object, Scalar* value) {
 }
 
 }  // namespace
+
+bool IsForeignScalar(PyObject* object) {
+  const char* name = TypeName(object);
+  if (std::strncmp(name, "ml_dtypes.", 10) == 0) return true;
+  return IsNumpyName(name) && std::strcmp(name, "numpy.ndarray") != 0 &&
+         std::strncmp(name, "numpy.ma", 8) != 0 && PyNumber_Check(object) &&
+         !PySequence_Check(object);
+}
 
 bool ParseShape(PyObject* object, const char* what, Dims* shape) {
   shape->clear();

@@ -220,6 +220,13 @@ PyObject* Item(PyObject* self, PyObject*) {
   return value.ok() ? FromScalar(*value) : Raise(value.status());
 }
 
+PyObject* Complex(PyObject* self, PyObject*) {
+  const Ref number(Item(self, nullptr));
+  if (!number) return nullptr;
+  return PyObject_CallFunctionObjArgs(
+      reinterpret_cast<PyObject*>(&PyComplex_Type), number.get(), nullptr);
+}
+
 // The elements of `axis` and the axes behind it, from `data` on.
 PyObject* ListFrom(const Array& array, int axis, const char* data) {
   if (axis == array.ndim()) {
@@ -300,6 +307,7 @@ PyMethodDef g_array_copy_methods[] = {
      "item($self, /)\n--\n\n"
      "The only element as a Python number; waits for it.\n\n"
      "Raises ValueError for another number of elements."},
+    {"__complex__", Complex, METH_NOARGS, nullptr},
     {"tolist", ToList, METH_NOARGS,
      "tolist($self, /)\n--\n\n"
      "Nested lists of Python numbers; a number for a 0-d array.  Waits."},

@@ -74,6 +74,11 @@ bool IsNumpyArray(PyObject* object) {
 
 std::optional<Source> ToSource(PyObject* object) {
   if (IsArray(object)) return Source{ArrayOf(object), false};
+  if (IsForeignScalar(object)) {  // has a dtype
+    std::optional<Source> source = FromNumpy(object);
+    if (source.has_value()) source->fresh = true;
+    return source;
+  }
   Scalar number(0);
   const int is_number = ToScalar(object, &number);
   if (is_number < 0) return std::nullopt;

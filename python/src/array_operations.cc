@@ -54,7 +54,7 @@ PyObject* Binary(PyObject*, PyObject* const* args, Py_ssize_t count,
 template <UnaryOp op>
 PyObject* Unary(PyObject*, PyObject* const* args, Py_ssize_t count,
                 PyObject* names) {
-  static const Parameters kParameters = {ToString(op), 1, 1, 2, {"x", "out"}};
+  static const Parameters kParameters = {ToString(op), 1, 2, 2, {"x", "out"}};
   PyObject* values[2];
   PyObject* out;
   if (!SortArguments(kParameters, args, static_cast<size_t>(count), names,

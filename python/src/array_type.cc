@@ -245,7 +245,7 @@ PyGetSetDef g_array_getters[] = {
     Getter("T", GetTranspose, "A view with the axes in reverse order."),
     Getter(
         "home_stream", GetHomeStream,
-        "The stream in whose order the memory goes back; None for plain host\n"
+        "The stream that the memory was made or imported on; None for plain host\n"
         "memory."),
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 

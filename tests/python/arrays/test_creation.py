@@ -1,0 +1,407 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Making arrays, dtypes, and what arrays say of themselves."""
+
+import array as pyarray
+import copy
+import ctypes
+import pickle
+import weakref
+
+import numpy as np
+import pytest
+
+import devrt
+from conftest_arrays import NUMPY_DTYPES, same
+
+
+def test_empty_has_shape_dtype_and_place(place):
+    x = devrt.empty((2, 3), devrt.int16, **place)
+    assert x.shape == (2, 3)
+    assert x.strides == (6, 2)
+    assert (x.ndim, x.size, x.itemsize, x.nbytes) == (2, 6, 2, 12)
+    assert x.dtype is devrt.int16
+    assert x.is_contiguous and not x.read_only
+    assert x.is_pinned() == bool(place.get("pinned"))
+    on_host = place["device"] == "cpu" or place.get("pinned")
+    assert x.device == ("cpu" if on_host else devrt.device(place["device"]))
+    assert x.ptr == x.storage_ptr != 0
+
+
+@pytest.mark.parametrize("dtype", NUMPY_DTYPES)
+def test_filled_arrays_are_numpys(place, dtype):
+    same(devrt.zeros((2, 3), dtype, **place), np.zeros((2, 3), dtype))
+    same(devrt.ones(3, dtype, **place), np.ones(3, dtype))
+    same(devrt.full((), 1, dtype, **place), np.full((), 1, dtype))
+    same(devrt.zeros((0, 3), dtype, **place), np.zeros((0, 3), dtype))
+
+
+def test_dtypes_that_are_not_given_are_numpys():
+    for value in (True, 3, 2.5, 1j, 2**63):
+        assert devrt.full(2, value).dtype == np.full(2, value).dtype
+        assert devrt.array(value).dtype == np.array(value).dtype
+    assert devrt.empty(1).dtype is devrt.float64
+    assert devrt.arange(3).dtype is devrt.int64
+    assert devrt.arange(3.0).dtype is devrt.float64
+    assert devrt.array([]).dtype is devrt.float64
+
+
+@pytest.mark.parametrize("args", [
+    (5,), (2, 7), (7, 2), (7, 2, -2), (0,), (1, 2, 0.25), (2.5,), (-3, 3, 2)])
+def test_arange(place, args):
+    same(devrt.arange(*args, **place), np.arange(*args))
+
+
+def test_arange_with_a_dtype():
+    same(devrt.arange(0, 5, dtype="uint8"), np.arange(0, 5, dtype="uint8"))
+    with pytest.raises(ValueError):
+        devrt.arange(0, 5, 0)
+    with pytest.raises(TypeError):
+        devrt.arange(1j)
+    with pytest.raises(TypeError):
+        devrt.arange("5")
+
+
+def test_like(place):
+    x = devrt.empty((3, 2), "int8", **place)
+    for made, value in [(devrt.zeros_like(x), 0), (devrt.ones_like(x), 1),
+                        (devrt.full_like(x, 7), 7)]:
+        assert made.place == x.place
+        same(made, np.full((3, 2), value, "int8"))
+    other = devrt.empty_like(x, "float32", device="mtia:1")
+    assert (other.dtype, other.device) == ("float32", devrt.device("mtia:1"))
+    assert devrt.empty_like(x, pinned=True).is_pinned()
+
+
+def test_default_is_the_current_device(two):
+    for device in two:
+        with device:
+            assert devrt.empty(1).device is device
+            assert devrt.array([1]).device is device
+            assert devrt.empty(1, pinned=True).place.endswith(device.name)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (2, 0, 3), (1, 1, 1)])
+@pytest.mark.parametrize("dtype", NUMPY_DTYPES)
+def test_of_numpy_and_back(place, host, shape, dtype):
+    a = host(shape, dtype)
+    x = devrt.array(a, **place)
+    same(x, a)
+    if a.size:
+        assert not np.shares_memory(x.numpy(), a)
+
+
+def test_of_strided_numpy(host):
+    a = host((4, 6))
+    for view in (a[::2, 1::3], a.T, a[::-1], a[:, ::-2],
+                 np.broadcast_to(a[0], (3, 6))):
+        same(devrt.array(view), view)
+        same(devrt.asarray(view), view)
+
+
+def test_asarray_shares_host_memory(host):
+    a = host((2, 3))
+    x = devrt.asarray(a)
+    assert (x.device, x.ptr, x.strides) == ("cpu", a.ctypes.data, a.strides)
+    x[0, 0] = 99
+    assert a[0, 0] == 99
+    a[1, 2] = -1
+    assert x[1, 2].item() == -1
+    a.flags.writeable = False
+    assert devrt.asarray(a).read_only
+    with pytest.raises(ValueError):
+        devrt.asarray(a).fill(0)
+
+
+def test_asarray_of_an_array_is_itself():
+    x = devrt.ones(3, "float32")
+    assert devrt.asarray(x) is x
+    assert devrt.asarray(x, "float32", device="mtia:0") is x
+    same(devrt.asarray(x, "int8"), np.ones(3, "int8"))
+    assert devrt.array(x).ptr != x.ptr
+    assert devrt.array(x, copy=False).ptr == x.ptr
+
+
+def test_copy_false_never_copies(host):
+    a = host(3)
+    assert devrt.asarray(a, copy=False).ptr == a.ctypes.data
+    for wish in [dict(dtype="int8"), dict(device="mtia:0"), dict(pinned=True)]:
+        with pytest.raises(devrt.CopyRequiredError):
+            devrt.asarray(a, copy=False, **wish)
+    with pytest.raises(devrt.CopyRequiredError):
+        devrt.asarray([1, 2], copy=False)
+    assert devrt.asarray(a, copy=True).ptr != a.ctypes.data
+
+
+def test_of_buffers():
+    same(devrt.asarray(b"abc"), np.frombuffer(b"abc", "uint8"))
+    assert devrt.asarray(b"abc").read_only
+    writable = bytearray(b"abc")
+    x = devrt.asarray(writable)
+    x[0] = 120
+    assert writable == b"xbc"
+    same(devrt.asarray(pyarray.array("d", [1, 2])), [1.0, 2.0])
+    same(devrt.asarray(pyarray.array("l", [1, 2])), [1, 2])
+    same(devrt.asarray((ctypes.c_int16 * 2)(3, 4)), np.array([3, 4], "int16"))
+    same(devrt.asarray(memoryview(b"abcd").cast("I")),
+         np.frombuffer(b"abcd", "uint32"))
+
+
+def test_of_lists(place):
+    for value in ([1, 2, 3], [[1, 2.5], [3, 4]], [[True], [False]], [[], []],
+                  (1, [2][0]), [1j, 2], [[[1]]], [2**63, 1],
+                  [np.float32(1), 2], [np.int8(1), np.bool_(True)]):
+        made = devrt.array(value, **place)
+        np.testing.assert_array_equal(made.numpy(), np.array(value))
+        assert made.shape == np.array(value).shape
+    same(devrt.array([1, 2], "float16", **place), np.array([1, 2], "float16"))
+
+
+@pytest.mark.parametrize("value", [
+    [1, [2]], [[1], [2, 3]], [[1], 2], [[[1]], [2]]])
+def test_ragged_lists(value):
+    with pytest.raises(ValueError, match="ragged"):
+        devrt.array(value)
+
+
+def test_lists_that_contain_themselves_or_are_too_deep():
+    loop = []
+    loop.append(loop)
+    deep = 1
+    for _ in range(33):
+        deep = [deep]
+    for value in (loop, deep):
+        with pytest.raises(ValueError, match="deeper"):
+            devrt.array(value)
+    assert devrt.array(deep[0]).ndim == 32
+
+
+@pytest.mark.parametrize("value", [
+    None, "abc", object(), {1: 2}, {1}, print, [None], ["a"], [object()]])
+def test_of_nonsense(value):
+    with pytest.raises(TypeError):
+        devrt.array(value)
+    with pytest.raises(TypeError):
+        devrt.asarray(value)
+
+
+def test_of_an_array_in_a_list():
+    with pytest.raises(TypeError, match="item"):
+        devrt.array([devrt.ones(())])
+
+
+@pytest.mark.parametrize("made", [
+    np.zeros(2, ">f4"), np.zeros(2, "M8[s]"), np.zeros(2, "S3"),
+    np.zeros(2, "longdouble"), np.zeros(2, [("a", "i4")]),
+    np.array([None, 1])], ids=lambda a: str(a.dtype))
+def test_of_numpy_dtypes_that_there_are_not(made):
+    for function in (devrt.array, devrt.asarray):
+        with pytest.raises(BufferError):
+            function(made)
+
+
+def test_of_objects_with_numpys_protocols(host):
+    a = host((2, 3))
+
+    class Interface:
+        __array_interface__ = a.__array_interface__
+
+    class Method:
+        def __array__(self, dtype=None, copy=None):
+            return a
+
+    class Broken:
+        @property
+        def __array_interface__(self):
+            raise KeyError("broken")
+
+    same(devrt.array(Interface()), a)
+    same(devrt.array(Method()), a)
+    with pytest.raises(KeyError, match="broken"):
+        devrt.array(Broken())
+
+
+def test_bfloat16_and_float8_of_ml_dtypes(place):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+        a = np.array([1.0, -2.0, 0.5]).astype(getattr(ml_dtypes, name))
+        x = devrt.array(a, **place)
+        assert x.dtype is getattr(devrt, name)
+        assert x.dtype == a.dtype and x.dtype.str is None
+        back = x.numpy()
+        assert back.dtype == a.dtype
+        np.testing.assert_array_equal(back.astype("f4"), a.astype("f4"))
+        assert x.tolist() == [1.0, -2.0, 0.5]
+
+
+# ---- Bad input --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape, error", [
+    (-1, ValueError), ((2, -3), ValueError), ((1,) * 33, ValueError),
+    ((2**40, 2**40), ValueError), (2**80, ValueError), (1.0, TypeError),
+    ("3", TypeError), (None, TypeError), ((1, None), TypeError),
+    ((True,), TypeError), (True, TypeError), ({}, TypeError),
+    (b"ab", TypeError)])
+def test_shapes_that_cannot_be(place, shape, error):
+    for function in (devrt.empty, devrt.zeros, devrt.ones):
+        with pytest.raises(error):
+            function(shape, **place)
+
+
+def test_more_memory_than_there_is():
+    with pytest.raises(devrt.OutOfMemoryError, match="Tried to allocate"):
+        devrt.empty(2**45, "int8")
+    # What was there before is whole.
+    same(devrt.ones(8, "int8"), np.ones(8, "int8"))
+
+
+@pytest.mark.parametrize("dtype, error", [
+    ("float31", ValueError), ("", ValueError), (">f4", ValueError),
+    (np.dtype(">i4"), ValueError), (np.dtype("S3"), ValueError),
+    (1, TypeError), (b"f4", TypeError), (object(), TypeError),
+    (list, TypeError), (np.datetime64, (TypeError, ValueError))])
+def test_dtypes_that_cannot_be(dtype, error):
+    with pytest.raises(error):
+        devrt.empty(1, dtype)
+    with pytest.raises(error):
+        devrt.DType(dtype)
+
+
+@pytest.mark.parametrize("device, error", [
+    ("mtia:9", RuntimeError), ("nothing", RuntimeError), (1.5, TypeError),
+    ("cpu:1", RuntimeError), (b"cpu", TypeError), (True, TypeError)])
+def test_devices_that_cannot_be(device, error):
+    with pytest.raises(error):
+        devrt.empty(1, device=device)
+
+
+def test_odd_arguments():
+    with pytest.raises(TypeError):
+        devrt.empty()
+    with pytest.raises(TypeError):
+        devrt.empty(1, pinned=1)
+    with pytest.raises(TypeError):
+        devrt.empty(1, unknown=1)
+    with pytest.raises(TypeError):
+        devrt.empty(1, "int8", "mtia:0")
+    with pytest.raises(TypeError):
+        devrt.full(1, "x")
+    with pytest.raises(TypeError):
+        devrt.zeros_like([1])
+    with pytest.raises(TypeError):
+        devrt.Array()
+    with pytest.raises(TypeError):
+        type("Sub", (devrt.Array,), {})
+    with pytest.raises(ValueError):
+        devrt.full(2, 300, "uint8")
+
+
+# ---- from_pointer -----------------------------------------------------------
+
+
+def test_from_pointer_shares_and_keeps_the_owner(host):
+    a = host((2, 3))
+
+    class Owner:
+        pass
+
+    owner = Owner()
+    owner.memory = a
+    gone = weakref.ref(owner)
+    x = devrt.from_pointer(a.ctypes.data, a.shape, a.dtype, owner=owner)
+    same(x, a)
+    del owner
+    view = x[0]
+    del x
+    assert gone() is not None
+    del view
+    # The reference is dropped by a pending call of the interpreter.
+    for _ in range(1000):
+        if gone() is None:
+            break
+    assert gone() is None
+
+
+def test_from_pointer_over_device_memory():
+    x = devrt.arange(6, dtype="float32", device="mtia:1")
+    y = devrt.from_pointer(x.ptr, (3, 2), "float32", owner=x)
+    assert y.device is x.device
+    same(y, np.arange(6, dtype="float32").reshape(3, 2))
+    y += 1
+    assert x.tolist() == [1, 2, 3, 4, 5, 6]
+    z = devrt.from_pointer(x.ptr, 3, "float32", strides=(8,), readonly=True)
+    assert z.tolist() == [1, 3, 5] and z.read_only
+    stream = devrt.Stream("mtia:1")
+    s = devrt.from_pointer(x.ptr, 6, "float32", owner=x, stream=stream)
+    assert s.home_stream == stream
+
+
+def test_from_pointer_of_nonsense():
+    x = devrt.arange(6, dtype="float32")
+    make = devrt.from_pointer
+    for error, arguments, options in [
+        (ValueError, (0, 3, "f4"), {}),
+        (ValueError, (-1, 3, "f4"), {}),
+        (ValueError, (2**64, 3, "f4"), {}),
+        (TypeError, ("x", 3, "f4"), {}),
+        (TypeError, (1.5, 3, "f4"), {}),
+        (ValueError, (x.ptr, 2**40, "f4"), {}),
+        (ValueError, (x.ptr, 6, "f4"), {"device": "mtia:1"}),
+        (ValueError, (x.ptr, 6, "f4"), {"device": "cpu"}),
+        (ValueError, (x.ptr, 6, "f4"), {"strides": (4, 4)}),
+        (TypeError, (x.ptr, 6, "f4"), {"strides": "4"}),
+        (TypeError, (x.ptr, 6, "f4"), {"readonly": 1}),
+        (TypeError, (x.ptr, 6, "f4"), {"stream": 0}),
+        (ValueError, (x.ptr, 6, "f4"), {"stream": devrt.Stream("mtia:1")}),
+    ]:
+        with pytest.raises(error):
+            make(*arguments, **options)
+    assert make(0, 0, "f4").size == 0
+
+
+# ---- The objects ------------------------------------------------------------
+
+
+def test_dtype_objects():
+    assert devrt.DType("f4") is devrt.float32 is devrt.DType(np.float32)
+    assert devrt.float32 == np.dtype("float32") == devrt.float32
+    assert devrt.float32 == "float32" and devrt.float32 != "float64"
+    assert devrt.float32 != 3
+    assert devrt.DType(float) is devrt.float64
+    assert devrt.DType(bool) is devrt.bool_
+    assert devrt.DType(np.longlong) is devrt.int64
+    assert devrt.int8.numpy() == np.dtype("int8")
+    assert repr(devrt.float32) == "devrt.float32" and str(devrt.int8) == "int8"
+    assert (devrt.uint8.kind, devrt.uint8.itemsize) == ("u", 1)
+    assert devrt.uint8.str == "|u1"
+    assert {devrt.float32: 1}[devrt.DType("float32")] == 1
+    assert pickle.loads(pickle.dumps(devrt.bfloat16)) is devrt.bfloat16
+    assert copy.deepcopy(devrt.int8) is devrt.int8
+
+
+@pytest.mark.parametrize("dtype", NUMPY_DTYPES)
+def test_dtypes_by_any_name(dtype):
+    expected = devrt.DType(dtype)
+    numpy_dtype = np.dtype(dtype)
+    for given in (dtype, numpy_dtype, numpy_dtype.type, numpy_dtype.str):
+        assert devrt.DType(given) is expected
+    assert expected.name == dtype
+    assert expected.str == numpy_dtype.str
+
+
+def test_arrays_are_not_pickled_hashed_nor_ordered_by_identity():
+    x = devrt.ones(2)
+    with pytest.raises(TypeError, match="numpy"):
+        pickle.dumps(x)
+    with pytest.raises(TypeError):
+        hash(x)
+    assert weakref.ref(x)() is x
+    y = copy.copy(x)
+    assert y.ptr != x.ptr and (y == x).all()
+    assert copy.deepcopy([x])[0].ptr != x.ptr
+
+
+def test_repr_shows_values_dtype_and_device():
+    x = devrt.array([[1.0, 2.0]], "float32", device="mtia:1")
+    assert repr(x) == "array([[1., 2.]], dtype=float32, device='mtia:1')"
+    assert len(repr(devrt.zeros((1000, 1000)))) < 2000

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators, functions and reductions against NumPy."""
+
+import operator
+
+import numpy as np
+import pytest
+
+import devrt
+from conftest_arrays import NUMPY_DTYPES, same
+
+ARITHMETIC = [operator.add, operator.sub, operator.mul, operator.truediv]
+COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt,
+               operator.ge]
+SHAPES = [((3,), (3,)), ((2, 3), (3,)), ((2, 1), (1, 3)), ((), (2, 2)),
+          ((0, 3), (3,)), ((), ())]
+
+
+def expected_of(function, *operands):
+    with np.errstate(all="ignore"):
+        return function(*operands)
+
+
+def offered(call):
+    """The result, or None for dtypes that the operation does not take."""
+    try:
+        return call()
+    except devrt.UnsupportedError:
+        return None
+
+
+def test_operators_are_numpys(rng, host):
+    seen = 0
+    for function in ARITHMETIC + COMPARISONS:
+        for _ in range(12):
+            shape_a, shape_b = SHAPES[rng.integers(0, len(SHAPES))]
+            dtype_a, dtype_b = rng.choice(NUMPY_DTYPES, 2)
+            a, b = host(shape_a, str(dtype_a)), host(shape_b, str(dtype_b))
+            a, b = np.asarray(a, dtype_a), np.asarray(b, dtype_b)
+            x, y = devrt.array(a), devrt.array(b)
+            made = offered(lambda: function(x, y))
+            try:
+                expected = np.asarray(expected_of(function, a, b))
+            except TypeError:
+                continue
+            if made is None:
+                continue
+            seen += 1
+            assert made.dtype == expected.dtype, (function, dtype_a, dtype_b)
+            np.testing.assert_allclose(
+                made.numpy(), expected, rtol=1e-3 if "float16" in (
+                    dtype_a, dtype_b) else 1e-6)
+    assert seen > 60
+
+
+@pytest.mark.parametrize("number", [2, 2.5, True, np.float32(3), np.int8(2)])
+def test_numbers_on_either_side(host, number):
+    a = host((2, 3), "float32")
+    x = devrt.array(a)
+    for function in ARITHMETIC:
+        weak = number.item() if isinstance(number, np.generic) else number
+        for made, expected in [
+            (function(x, number), expected_of(function, a, weak)),
+            (function(number, x), expected_of(function, weak, a)),
+        ]:
+            assert made.dtype == devrt.float32 == expected.dtype
+            np.testing.assert_allclose(made.numpy(), expected, rtol=1e-6)
+
+
+def test_unary(host):
+    a = host((2, 3), "int32")
+    x = devrt.array(a)
+    same(-x, -a)
+    same(+x, a)
+    same(abs(x), abs(a))
+    assert not (+x).shares_storage(x)
+    same(devrt.logical_not(x), np.logical_not(a))
+    same(devrt.negative(x), -a)
+    same(devrt.absolute(x), abs(a))
+
+
+def test_in_place(host):
+    a = host((2, 3), "float32")
+    x = devrt.array(a)
+    y, pointer = x, x.ptr
+    x += 1
+    x *= devrt.array(a)
+    x -= x[0]
+    x /= 2
+    expected = a + 1
+    expected *= a
+    expected -= expected[0].copy()
+    expected /= 2
+    assert x is y and x.ptr == pointer
+    np.testing.assert_allclose(x.numpy(), expected, rtol=1e-6)
+    with pytest.raises((ValueError, TypeError)):
+        integers = devrt.ones(3, "int32")
+        integers += 0.5
+    with pytest.raises(ValueError):
+        view = devrt.ones(3).as_read_only()
+        view += 1
+
+
+def test_functions_write_out(host):
+    a = host((2, 3), "float32")
+    x, out = devrt.array(a), devrt.empty((2, 3), "float32")
+    assert devrt.add(x, 1, out=out) is out
+    same(out, a + 1)
+    assert devrt.negative(x, out) is out
+    same(out, -a)
+    same(devrt.maximum(x, 0), np.maximum(a, 0))
+    same(devrt.minimum(x, x[0]), np.minimum(a, a[0]))
+    same(devrt.where(x > 0, x, 0.0), np.where(a > 0, a, np.float32(0)))
+    same(devrt.logical_and(x, x > 0), np.logical_and(a, a > 0))
+    same(devrt.logical_or(x, x > 0), np.logical_or(a, a > 0))
+    with pytest.raises(ValueError):
+        devrt.add(x, 1, out=devrt.empty(2, "float32"))
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "min", "max", "mean", "any",
+                                  "all"])
+def test_reductions_are_numpys(host, name):
+    for dtype in ("bool", "int8", "uint32", "int64", "float32", "float64"):
+        a = host((2, 3, 4), dtype)
+        x = devrt.array(a)
+        for axis in (None, 0, 1, -1, (0, 2), (0, 1, 2), ()):
+            for keepdims in (False, True):
+                made = offered(lambda: getattr(x, name)(axis, keepdims=keepdims))
+                if made is None:
+                    continue
+                expected = np.asarray(
+                    getattr(a, name)(axis=axis, keepdims=keepdims))
+                assert made.dtype == expected.dtype, (dtype, axis)
+                assert made.shape == expected.shape
+                np.testing.assert_allclose(
+                    made.numpy(), expected, rtol=1e-5, atol=1e-4)
+                again = getattr(devrt, name)(x, axis, keepdims=keepdims)
+                np.testing.assert_array_equal(again.numpy(), made.numpy())
+
+
+def test_reductions_that_cannot_be():
+    x = devrt.ones((2, 3))
+    for call, error in [
+        (lambda: x.sum(2), ValueError), (lambda: x.sum((0, 0)), ValueError),
+        (lambda: x.sum("0"), TypeError), (lambda: x.sum(0.5), TypeError),
+        (lambda: x.sum(keepdims=1), TypeError), (lambda: x.sum(2**70), ValueError),
+        (lambda: x.max(dtype="int8"), TypeError),
+        (lambda: devrt.zeros((0,)).max(), ValueError),
+        (lambda: devrt.sum([1]), TypeError), (lambda: devrt.sum(), TypeError),
+    ]:
+        with pytest.raises(error):
+            call()
+    assert np.isnan(devrt.zeros(0).mean().item())
+    same(x.sum(dtype="int32"), np.int32(6))
+
+
+def test_operands_that_cannot_be(host):
+    x = devrt.ones((2, 3))
+    for other in ([1, 2, 3], "a", None, object(), host((2, 3))):
+        for function in ARITHMETIC:
+            with pytest.raises(TypeError):
+                function(x, other)
+            with pytest.raises(TypeError):
+                function(other, x)
+    for call, error in [
+        (lambda: x + devrt.ones(2), ValueError),
+        (lambda: x + devrt.ones(3, device="mtia:1"), ValueError),
+        (lambda: x + 2**80, ValueError),
+        (lambda: devrt.ones(2, "uint8") + 300, ValueError),
+        (lambda: x % 2, TypeError), (lambda: x @ x, TypeError),
+        (lambda: devrt.add(1, 2), TypeError), (lambda: devrt.add(x), TypeError),
+        (lambda: devrt.add(x, [1]), TypeError),
+        (lambda: devrt.add(x, 1, out=3), TypeError),
+        (lambda: devrt.where(1, x, x), TypeError),
+        (lambda: devrt.where(x, x, "a"), TypeError),
+        (lambda: devrt.ones(2, device="cpu") + 1, devrt.UnsupportedError),
+        (lambda: devrt.ones(2, "float8_e5m2") + 1, devrt.UnsupportedError),
+    ]:
+        with pytest.raises(error):
+            call()
+    assert (x == None) is False  # noqa: E711
+    assert (x == "a") is False
+
+
+def test_as_a_number():
+    one = devrt.array([[2.5]])
+    assert (float(one), int(one), bool(one)) == (2.5, 2, True)
+    assert complex(devrt.array(1 + 2j)) == 1 + 2j
+    assert complex(one) == 2.5
+    assert not devrt.zeros(1)
+    for call, error in [
+        (lambda: bool(devrt.ones(2)), ValueError),
+        (lambda: bool(devrt.ones(0)), ValueError),
+        (lambda: float(devrt.ones(2)), TypeError),
+        (lambda: int(devrt.ones(0)), TypeError),
+        (lambda: float(devrt.array(1j)), TypeError),
+        (lambda: range(devrt.array(1.0)), TypeError),
+        (lambda: range(devrt.array([1])), TypeError),
+        (lambda: devrt.ones(2).item(), ValueError),
+    ]:
+        with pytest.raises(error):
+            call()
+    assert list(range(devrt.array(2))) == [0, 1]
+
+
+def test_array_equal(host):
+    a = host((2, 3))
+    x = devrt.array(a)
+    assert devrt.array_equal(x, a)
+    assert devrt.array_equal(x, devrt.array(a, device="mtia:1"))
+    assert not devrt.array_equal(x, x + 1)
+    assert not devrt.array_equal(x, x.T)
+    assert not devrt.array_equal(x, [1.0])
+    with pytest.raises(TypeError):
+        devrt.array_equal(a, x)
