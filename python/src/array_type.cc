@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "devrt/arrays/exchange.h"
 #include "devrt/arrays/internal/storage.h"
 #include "python/src/array.h"
 #include "python/src/stream.h"
@@ -243,10 +244,10 @@ PyGetSetDef g_array_getters[] = {
            "Whether the elements are in C order without gaps."),
     Getter("read_only", GetReadOnly, "Whether writes are refused."),
     Getter("T", GetTranspose, "A view with the axes in reverse order."),
-    Getter(
-        "home_stream", GetHomeStream,
-        "The stream that the memory was made or imported on; None for plain host\n"
-        "memory."),
+    Getter("home_stream", GetHomeStream,
+           "The stream that the memory was made or imported on; None for plain "
+           "host\n"
+           "memory."),
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 void DropUnlocked(Array array) {
@@ -271,9 +272,22 @@ PyObject* WrapArray(absl::StatusOr<Array> array) {
   return WrapArray(*std::move(array));
 }
 
+namespace {
+
+// A setting that is not known is said at once, not at some access.
+bool CheckSettings() {
+  const absl::Status status = CheckExchangeEnvironment();
+  if (status.ok()) return true;
+  const std::string text(status.message());
+  PyErr_SetString(PyExc_ImportError, text.c_str());
+  return false;
+}
+
+}  // namespace
+
 bool AddArrays(PyObject* module) {
   g_core_module = module;
-  if (!AddDTypes(module)) return false;
+  if (!CheckSettings() || !AddDTypes(module)) return false;
   PyObject* type = MakeType();
   if (type == nullptr) return false;
   g_array_type = reinterpret_cast<PyTypeObject*>(type);

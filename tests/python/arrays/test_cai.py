@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CUDA Array Interface both ways (interop.md 1.1, rules 13-15), on CUDA or the
+library that stands for its driver."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import devrt
+from conftest_arrays import NUMPY_DTYPES, same
+
+try:
+    CUDA = devrt.devices("cuda")
+except devrt.Error as error:
+    CUDA = []
+pytestmark = pytest.mark.skipif(not CUDA, reason="no CUDA device")
+
+
+class Exporter:
+    """Another library's array."""
+
+    def __init__(self, array, **changes):
+        self.array = array
+        self.interface = {**array.__cuda_array_interface__, **changes}
+
+    @property
+    def __cuda_array_interface__(self):
+        return self.interface
+
+
+def array(values, dtype="float32", device="cuda:0"):
+    made = devrt.array(np.asarray(values, dtype), device=device)
+    made.ready()
+    return made
+
+
+# ---- Export -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", NUMPY_DTYPES)
+def test_export_of_all_dtypes(dtype):
+    x = array(np.ones((2, 3)), dtype)
+    assert x.__cuda_array_interface__ == {
+        "shape": (2, 3), "typestr": np.dtype(dtype).str, "strides": None,
+        "data": (x.ptr, False), "version": 3, "stream": None}
+
+
+# rule 13
+def test_who_offers_it():
+    x = array(np.arange(6).reshape(2, 3))
+    assert x.T.__cuda_array_interface__["strides"] == (4, 12)
+    assert x[:, ::2].__cuda_array_interface__["strides"] == (12, 8)
+    assert x.as_read_only().__cuda_array_interface__["data"] == (x.ptr, True)
+    for other in (x[::-1], array([1], "int8").astype("bfloat16"),
+                  devrt.ones(3, device="cpu"), devrt.ones(3, "float8_e5m2",
+                                                          device="cuda:0"),
+                  devrt.ones(3, device="cuda:0", pinned=True)):
+        assert not hasattr(other, "__cuda_array_interface__")
+        with pytest.raises(AttributeError):
+            other.__cuda_array_interface__
+    pinned = devrt.ones(3, device="cuda:0", pinned=True)
+    pinned.ready()
+    mapped = pinned.as_mapped()
+    assert mapped.__cuda_array_interface__["data"] == (pinned.ptr, False)
+    with pytest.raises(ValueError):
+        x.as_mapped()
+
+
+def test_no_elements_have_no_address():
+    for shape in ((0,), (0, 3)):
+        x = devrt.empty(shape, "float32", device="cuda:0")
+        assert x.__cuda_array_interface__["data"] == (0, False)
+        y = devrt.asarray(Exporter(x))
+        assert y.shape == shape
+
+
+def test_version_per_array_and_thread():
+    x = array([1.0])
+    five = {"shape", "strides", "typestr", "data", "version"}
+    x.cai_export_version = 2
+    assert x.cai_export_version == 2
+    assert set(x.__cuda_array_interface__) == five
+    assert x.__cuda_array_interface__["version"] == 2
+    x.cai_export_version = None
+    assert set(x.__cuda_array_interface__) == five | {"stream"}
+    former = devrt._core._set_cai_export_version(2)
+    assert former is None
+    try:
+        assert set(x.__cuda_array_interface__) == five
+        x.cai_export_version = 3
+        assert x.__cuda_array_interface__["version"] == 3
+    finally:
+        assert devrt._core._set_cai_export_version(None) == 2
+    for value, error in [(1, ValueError), (4, ValueError), ("2", TypeError),
+                         (True, TypeError), (2.0, TypeError)]:
+        with pytest.raises(error):
+            x.cai_export_version = value
+        with pytest.raises(error):
+            devrt._core._set_cai_export_version(value)
+
+
+# rule 14
+def test_stream_is_the_current_one_where_something_is_pending():
+    x = array(np.ones(4))
+    stream = devrt.Stream("cuda:0")
+    handle = stream.native_handle
+    with stream:
+        x += 1
+        exported = x.__cuda_array_interface__["stream"]
+        assert exported == handle
+    del stream
+    gc.collect()
+    # The array keeps what it has named: its handle is no other stream's.
+    assert devrt.Stream("cuda:0").native_handle != handle
+    x.ready()
+    assert x.__cuda_array_interface__["stream"] is None
+    x += 1
+    assert x.__cuda_array_interface__["stream"] in (None, 1)
+
+
+# ---- Import -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128", "float16",
+                                   "float64", "int64", "int32", "int16",
+                                   "int8", "uint8"])
+@pytest.mark.parametrize("view", [
+    lambda a: a[0, 0], lambda a: a, lambda a: a[1:], lambda a: a[:, None],
+    lambda a: a.T, lambda a: a[:, ::2]])
+def test_import_shares_and_exports_the_same(dtype, view):
+    a = np.arange(6).reshape(2, 3).astype(dtype)
+    x = view(array(a, dtype))
+    y = devrt.asarray(Exporter(x))
+    assert y.ptr == x.ptr and y.device is x.device
+    same(y, view(a))
+    assert y.__cuda_array_interface__ == x.__cuda_array_interface__
+    y += 42
+    same(x, view(a) + np.asarray(42, dtype))
+    host = devrt.asarray(Exporter(x), device="cpu")
+    copy = devrt.array(Exporter(x))
+    x.fill(0)
+    same(host, view(a) + np.asarray(42, dtype))
+    same(copy, view(a) + np.asarray(42, dtype))
+
+
+def test_import_onto_another_device_copies():
+    if len(CUDA) < 2:
+        pytest.skip("one device")
+    x = array([1.0, 2.0])
+    y = devrt.asarray(Exporter(x), device="cuda:1")
+    y.ready()
+    mine, theirs = y.__cuda_array_interface__, x.__cuda_array_interface__
+    assert mine.pop("data") != theirs.pop("data")
+    assert mine == theirs
+    with pytest.raises(devrt.CopyRequiredError):
+        devrt.from_cuda_array_interface(Exporter(x), device="cuda:1", copy=False)
+
+
+def test_import_keeps_the_exporter():
+    exporter = Exporter(array([1.0, 2.0]))
+    gone = weakref.ref(exporter)
+    y = devrt.from_cuda_array_interface(exporter)
+    del exporter
+    gc.collect()
+    assert gone() is not None
+    view = y[:1]
+    del y
+    assert gone() is not None and view.item() == 1
+    view.ready()
+    del view
+    for _ in range(1000):
+        if gone() is None:
+            break
+    assert gone() is None
+
+
+def test_import_of_a_dict_with_an_owner():
+    class Owner:
+        pass
+
+    x, owner = array([1.0]), Owner()
+    y = devrt.from_cuda_array_interface(x.__cuda_array_interface__, owner=owner)
+    gone = weakref.ref(owner)
+    del owner
+    assert gone() is not None and y.item() == 1
+    assert devrt.from_cuda_array_interface(
+        x.__cuda_array_interface__).ptr == x.ptr
+    with pytest.raises(AttributeError):
+        devrt.from_cuda_array_interface([1])
+
+
+def test_what_may_be_missing_or_more():
+    x = array(np.arange(6).reshape(2, 3))
+    base = x.__cuda_array_interface__
+    for changes in [dict(version=0), dict(version=1), dict(version=2),
+                    dict(version=9, unknown=1), dict(shape=[2, 3]),
+                    dict(strides=[12, 4]), dict(strides=(12, 4)),
+                    dict(mask=None), dict(descr=[("", "<f4")]), dict(stream=1),
+                    dict(stream=2), dict(stream=None)]:
+        assert devrt.asarray(Exporter(x, **changes)).tolist() == x.tolist()
+    for key in ("strides", "stream"):
+        fewer = {k: v for k, v in base.items() if k != key}
+        assert devrt.from_cuda_array_interface(fewer).tolist() == x.tolist()
+    read_only = devrt.asarray(Exporter(x, data=(x.ptr, True)))
+    assert read_only.read_only
+    with pytest.raises(ValueError):
+        read_only.fill(0)
+
+
+TYPE_ERRORS = [
+    dict(shape=6), dict(shape="6"), dict(shape=(6.0,)), dict(shape=(True,)),
+    dict(strides=4), dict(strides=("4", "4")), dict(data=1), dict(data=(1,)),
+    dict(data=[1, False]), dict(data=("x", False)), dict(data=(1, 0)),
+    dict(data=(True, False)), dict(version="3"), dict(version=3.0),
+    dict(version=None), dict(version=True), dict(stream="1"), dict(stream=1.0),
+    dict(stream=True), dict(typestr=4), dict(typestr=None),
+]
+VALUE_ERRORS = [
+    dict(typestr="x"), dict(typestr=""), dict(typestr="<f3x"),
+    dict(shape=(-1, 3)), dict(strides=(4,)), dict(strides=()),
+    dict(version=-1), dict(stream=-1), dict(data=(0, False)),
+    dict(data=(-1, False)), dict(data=(2**64, False)), dict(shape=(2**70,)),
+]
+BUFFER_ERRORS = [
+    dict(mask=Exporter), dict(typestr=">f4"), dict(typestr="|V2"),
+    dict(typestr="<V4"), dict(typestr="<M8"), dict(typestr="<f4", strides=(3, 1)),
+    dict(strides=(2**62, 4), shape=(3, 3)), dict(data=(64, False)),
+    dict(descr=[("a", "<f4")]), dict(shape=(2**40, 2)),
+]
+
+
+@pytest.mark.parametrize("changes, error", [
+    *[(c, TypeError) for c in TYPE_ERRORS],
+    *[(c, ValueError) for c in VALUE_ERRORS],
+    *[(c, BufferError) for c in BUFFER_ERRORS]], ids=str)
+def test_descriptions_that_cannot_be(changes, error):
+    x = array(np.arange(6).reshape(2, 3))
+    exporter = Exporter(x, **changes)
+    gone = weakref.ref(exporter)
+    for function in (devrt.asarray, devrt.from_cuda_array_interface):
+        with pytest.raises(error) as caught:
+            function(exporter)
+        if error is TypeError:
+            assert not isinstance(caught.value, ValueError)
+    del exporter, caught
+    for _ in range(1000):
+        gc.collect() if gone() is not None else None
+        if gone() is None:
+            break
+    assert gone() is None, "the failed import kept its exporter"
+
+
+@pytest.mark.parametrize("key", ["shape", "typestr", "data", "version"])
+def test_descriptions_without_what_is_needed(key):
+    interface = array([1.0]).__cuda_array_interface__
+    del interface[key]
+    with pytest.raises(ValueError, match=key):
+        devrt.from_cuda_array_interface(interface)
+
+
+def test_exporters_that_lie_or_raise():
+    class Raises:
+        @property
+        def __cuda_array_interface__(self):
+            raise KeyError("theirs")
+
+    class Lies:
+        __cuda_array_interface__ = 5
+
+    for function in (devrt.asarray, devrt.from_cuda_array_interface):
+        with pytest.raises(KeyError, match="theirs"):
+            function(Raises())
+        with pytest.raises(TypeError):
+            function(Lies())
+
+
+# rule 15
+def test_import_orders_the_current_stream_after_theirs():
+    from devrt.testing import spin
+
+    x = array(np.zeros(4))
+    theirs, mine = devrt.Stream("cuda:0"), devrt.Stream("cuda:0")
+    spin(20, theirs)
+    with mine:
+        y = devrt.asarray(Exporter(x, stream=theirs.native_handle))
+        assert y.home_stream == theirs
+        assert not mine.record().query()
+        mine.synchronize()
+        assert theirs.query()
+    spin(200, theirs)
+    with mine:
+        z = devrt.from_cuda_array_interface(
+            Exporter(x, stream=theirs.native_handle), sync=False)
+        mine.synchronize()
+        assert not theirs.query()
+    theirs.synchronize()
+    assert z.ptr == y.ptr
+
+
+# 3.1 rule 3, 1.1: stream 0 is tolerated
+def test_stream_zero():
+    x = array([1.0])
+    assert devrt.asarray(Exporter(x, stream=0)).item() == 1
+
+
+def test_settings_are_checked_when_devrt_is_imported(run_program):
+    done = run_program("import devrt", env={"DEVRT_CAI_EXPORT_VERSION": "4"})
+    assert done.returncode != 0
+    assert "ImportError" in done.stderr
+    assert "DEVRT_CAI_EXPORT_VERSION" in done.stderr
+    program = """
+        import devrt
+        x = devrt.ones(1, device="cuda:0")
+        assert x.__cuda_array_interface__["version"] == 2
+    """
+    done = run_program(program, env={"DEVRT_CAI_EXPORT_VERSION": "2"})
+    assert done.returncode == 0, done.stderr

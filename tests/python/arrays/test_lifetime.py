@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who keeps what alive, threads, and the end of the interpreter (interop.md
+3.3, 3.5)."""
+
+import ctypes
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import devrt
+from conftest_arrays import same
+
+
+class Owner:
+    """An object that can be watched, in a cycle with itself if asked."""
+
+    def __init__(self, cyclic=False):
+        self.memory = np.arange(8, dtype="float32")
+        if cyclic:
+            self.self = self
+
+    def array(self):
+        return devrt.from_pointer(
+            self.memory.ctypes.data, 8, "float32", owner=self)
+
+
+def wait_for_the_end_of(reference):
+    for _ in range(100000):
+        if reference() is None:
+            return True
+    return False
+
+
+# L2
+def test_views_keep_the_storage_and_its_owner():
+    owner = Owner()
+    gone = weakref.ref(owner)
+    x = owner.array()
+    del owner
+    view = x[2:].reshape(3, 2).T
+    del x
+    gc.collect()
+    same(view, np.arange(2, 8, dtype="float32").reshape(3, 2).T)
+    del view
+    assert wait_for_the_end_of(gone)
+
+
+def test_memory_comes_back():
+    before = devrt.memory_allocated("mtia:0")
+    arrays = [devrt.ones(1000, device="mtia:0") for _ in range(50)]
+    views = [a[::2] for a in arrays]
+    assert devrt.memory_allocated("mtia:0") >= before + 50 * 8000
+    del arrays
+    assert devrt.memory_allocated("mtia:0") >= before + 50 * 8000
+    del views
+    assert devrt.memory_allocated("mtia:0") == before
+
+
+def test_failed_calls_leave_nothing_behind():
+    before = devrt.memory_allocated("mtia:0")
+    x = devrt.ones((2, 3), device="mtia:0")
+    for _ in range(20):
+        for call in (lambda: x + devrt.ones(7), lambda: x.reshape(5),
+                     lambda: devrt.array([[1], 2]), lambda: x + "a",
+                     lambda: devrt.full(3, 300, "int8"), lambda: x[9]):
+            with pytest.raises(Exception):
+                call()
+    del x
+    gc.collect()
+    assert devrt.memory_allocated("mtia:0") == before
+
+
+# L4
+def test_an_owner_outlives_pending_uses(two):
+    from devrt.testing import spin
+
+    base = devrt.arange(8, dtype="float32", device=two[0])
+    base.ready()
+
+    class Keeper:
+        memory = base
+
+    keeper = Keeper()
+    gone = weakref.ref(keeper)
+    x = devrt.from_pointer(base.ptr, 8, "float32", owner=keeper)
+    del keeper
+    spin(50)
+    result = x + 1
+    del x
+    assert gone() is not None
+    assert result.tolist() == list(range(1, 9))
+    devrt.current_stream(two[0]).synchronize()
+    devrt.empty(1, device=two[0])  # an entry of the runtime
+    assert wait_for_the_end_of(gone)
+
+
+# G4, G5
+def test_ends_in_foreign_threads_and_by_the_collector():
+    references = []
+
+    def end():
+        owner = Owner(cyclic=True)
+        owner.own_array = owner.array()
+        references.append(weakref.ref(owner))
+        x = devrt.ones(100)
+        cycle = [x]
+        cycle.append(cycle)
+        del owner, x, cycle
+        gc.collect()
+
+    before = devrt.memory_allocated("mtia:0")
+    threads = [threading.Thread(target=end) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    gc.collect()
+    assert devrt.memory_allocated("mtia:0") == before
+    assert len(references) == 8
+
+
+def test_threads_work_on_one_array():
+    x = devrt.zeros(64, "int64")
+    stop = []
+
+    def work(number):
+        try:
+            with devrt.Stream("mtia:0"):
+                for _ in range(20):
+                    x[number] += 1
+                    y = x * 2
+                    assert y[number].item() >= 2
+                    del y
+        except BaseException as error:  # seen by the main thread
+            stop.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert not stop
+    assert x.tolist() == [20] * 6 + [0] * 58
+
+
+def test_a_release_in_a_thread_without_the_interpreter():
+    """A buffer that native code lets go (G5)."""
+    x = devrt.ones(16, "float32", device="cpu")
+    views = [memoryview(x) for _ in range(4)]
+    del x
+    for view in views:
+        ctypes.pythonapi.PyGILState_Check.restype = ctypes.c_int
+        view.release()
+    assert devrt.ones(16, "float32", device="cpu").tolist() == [1] * 16
+
+
+EXITS = {
+    "arrays": "keep = [x, x[1:], x + 1]",
+    "pending": "spin(30); keep = x + 1",
+    "pinned copy": "spin(30); keep = x.to('cpu', non_blocking=True)",
+    "owner": """
+import numpy as np
+class Owner: pass
+owner = Owner()
+owner.a = np.ones(4)
+owner.x = devrt.from_pointer(owner.a.ctypes.data, 4, 'float64', owner=owner)
+""",
+    "buffer": "keep = memoryview(devrt.ones(4, device='cpu'))",
+    "module attribute": "import builtins; builtins.kept = x",
+    "thread": """
+import threading, time
+def work():
+    while True:
+        y = x + 1
+threading.Thread(target=work, daemon=True).start()
+time.sleep(0.02)
+""",
+    "shut down": "keep = x + 1; devrt.shutdown()",
+}
+
+
+@pytest.mark.parametrize("name", EXITS)
+def test_exit_with(run_program, name):
+    program = (
+        "import devrt\n"
+        "from devrt.testing import spin\n"
+        "x = devrt.ones(100, 'float32')\n" + EXITS[name] + "\nprint('end')\n")
+    done = run_program(program)
+    assert (done.returncode, done.stdout) == (0, "end\n"), done.stderr
+
+
+def test_import_of_devrt_imports_no_numpy(run_program):
+    done = run_program(
+        "import sys, devrt; devrt.ones(3).tolist(); "
+        "print('numpy' in sys.modules)")
+    assert done.stdout == "False\n", done.stderr
