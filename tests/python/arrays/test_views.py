@@ -59,7 +59,11 @@ def test_strides_of_views_are_numpys(rng):
         if a.size == 0:
             continue
         key = random_key(rng, a.shape)
-        view, expected = x[key], np.asarray(a[key])
+        try:
+            expected = np.asarray(a[key])
+        except IndexError:
+            continue
+        view = x[key]
         if expected.size == 0:
             continue
         for extent, mine, numpys in zip(
