@@ -20,6 +20,8 @@
 //
 // Division: Div is numpy.true_divide (integers become float64), FloorDiv does
 // not exist; DivTruncated keeps integers, toward zero, by zero gives 0.
+// Comparisons of uint64 with a signed integer are by value, as NumPy's.  Means
+// of 16-bit floats are summed in float32.
 //
 // Errors: INVALID_ARGUMENT for shapes that do not broadcast, two devices
 // (naming both, and To), read-only or overlapping targets; UNIMPLEMENTED for
@@ -102,7 +104,7 @@ struct ReduceOptions {
   // nullopt: all axes; an empty list: none.  Negative ones count from the end.
   std::optional<std::vector<int>> axes;
   bool keep_dims = false;
-  // Of the sum or product; nullopt: NumPy's default.
+  // Of the sum, product or mean; nullopt: NumPy's default.
   std::optional<DType> dtype;
 };
 // kMean of integers is float64.  INVALID_ARGUMENT: an axis twice or out of

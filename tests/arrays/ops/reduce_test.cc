@@ -222,7 +222,7 @@ TEST_F(Reductions, RandomOnesAgreeWithTheReference) {
 }
 
 // More elements than an int32_t counts, of which there is one in memory.
-TEST_F(Reductions, MoreElementsThanAnInt32Counts) {
+TEST_F(Reductions, PartsOfMoreElementsThanAnInt32Counts) {
   const Array one = Must(Array::Full({1, 1}, kInt8, 3, dev()));
   const Array many = Must(one.BroadcastTo({0x1'0001, 0x8000}));
   ASSERT_GT(many.size(), int64_t{1} << 31);
