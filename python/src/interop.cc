@@ -41,6 +41,12 @@ void FreeNative(nb::object pointer, nb::object stream) {
   }));
 }
 
+void StreamEnds(const std::string& device, nb::object stream) {
+  void* const handle = AddressOf(stream, "stream");
+  CheckCode(WithoutLock(
+      [&] { return devrt_memory_stream_ends_v0(device.c_str(), handle); }));
+}
+
 // The file that holds devrt: its neighbours are beside it.
 nb::object LibraryPath() {
   Dl_info info;
@@ -75,6 +81,7 @@ void BindInterop(nb::module_& module) {
              nb::arg("stream"));
   module.def("_free_native", &FreeNative, nb::arg("pointer"),
              nb::arg("stream") = nb::none());
+  module.def("_stream_ends", &StreamEnds, nb::arg("device"), nb::arg("stream"));
   module.def("_library_path", &LibraryPath);
   module.def("_cupy_c_functions", &CupyFunctions);
 }

@@ -61,6 +61,8 @@ class Managed:
 
   def __init__(self, size):
     self.cuda = ctypes.CDLL("libcuda.so.1")
+    if not hasattr(self.cuda, "cuMemAllocManaged"):
+      raise Skip("this driver is a fake, without managed memory")
     pointer = ctypes.c_uint64()
     code = self.cuda.cuMemAllocManaged(
         ctypes.byref(pointer), ctypes.c_size_t(max(size, 1)), 1)

@@ -92,7 +92,8 @@ def producer(route, code, backend, device):
     assert all_are(out, NEW), f"trial {i}: out[0] is {out[0]}, expected {NEW}"
   if route != "jax_dlpack":
     assert machine.current_devices() == before
-  if code != "Z" or backend == "mtia" or route == "jax_dlpack":
+  # devrt knows its own memory again, whatever the capsule says.
+  if code != "Z" or route in ("devrt", "jax_dlpack"):
     return "no control: this consumer cannot be told to order nothing"
   out, _, _ = trial.once(ordered=False)
   assert all_are(out, OLD), (

@@ -23,10 +23,11 @@ def rmm_callbacks():
   alloc, free = interop.rmm_callbacks()
   before = devrt.memory_allocated("cuda:0")
   stream = devrt.Stream("cuda:0")
-  for handle in (0, stream.native_handle, stubs.RmmStream(stream.native_handle)):
+  for handle in (0, stream, stubs.RmmStream(stream.native_handle)):
     pointer = alloc(4096, handle)
     assert devrt.memory_allocated("cuda:0") - before == 4096
     free(pointer, 4096, handle)
+  interop.stream_ends(stream.native_handle, "cuda:0")
   assert devrt.memory_allocated("cuda:0") == before
 
 
@@ -37,6 +38,7 @@ def pfn_extras():
   pointer = interop.caching_allocator_alloc(4096, 0, stream.native_handle)
   assert devrt.memory_allocated("cuda:0") - before == 4096
   interop.caching_allocator_delete(pointer)
+  interop.stream_ends(stream.native_handle, "cuda:0")
   assert devrt.memory_allocated("cuda:0") == before
 
 

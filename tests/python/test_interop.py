@@ -304,6 +304,7 @@ def test_streams_of_all_shapes():
         block = interop.Block(512, "mtia:0", stream)
         assert block.ptr
         del block
+    interop.stream_ends(handle, "mtia:0")
     assert allocated() == before
     for answer in ((1, handle), (0,), [0, handle], 5, (0, "1")):
         with pytest.raises(TypeError):
@@ -317,9 +318,37 @@ def test_the_names_of_torch():
     pointer = interop.caching_allocator_alloc(1000, "mtia:0", s.native_handle)
     assert devrt.memory_allocated("mtia:0") == before + 1024
     interop.caching_allocator_delete(pointer)
+    interop.stream_ends(s.native_handle, "mtia:0")
     assert allocated() == before
     with pytest.raises(ValueError):
         interop.caching_allocator_delete(pointer)
+
+
+def test_kept_streams():
+    """What was adopted by its handle is not destroyed before it is given up."""
+    import gc
+    import weakref
+
+    s = devrt.Stream("mtia:0")
+    theirs = stubs.ExternalStreamStub((0, s.native_handle))
+    alive = weakref.ref(theirs)
+    block = interop.Block(512, "mtia:0", theirs)
+    del block, theirs
+    gc.collect()
+    assert alive() is not None
+    interop.stream_ends(s.native_handle, "mtia:0")
+    assert alive() is None
+
+
+def test_own_streams_are_not_adopted():
+    """A block for a devrt.Stream does not outlive it as a foreign one."""
+    s = devrt.Stream("mtia:0")
+    alloc, free = interop.rmm_callbacks("mtia:0")
+    before = allocated()
+    free(alloc(512, s), 512, s)
+    block = interop.Block(512, "mtia:0", s)
+    del block, s
+    assert allocated() == before
 
 
 def test_rmm():
@@ -330,6 +359,7 @@ def test_rmm():
         pointer = alloc(512, stream)
         assert isinstance(pointer, int) and pointer
         free(pointer, 512, stream)
+    interop.stream_ends(s.native_handle, "mtia:0")
     assert alloc(0, 0) == 0
     free(0, 0, 0)
     assert allocated() == before

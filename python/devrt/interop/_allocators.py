@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import os
 import pathlib
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 from .. import _core
 
@@ -34,6 +34,7 @@ __all__ = [
     "cupy_malloc",
     "handle_of",
     "rmm_callbacks",
+    "stream_ends",
     "torch_allocator",
     "torch_allocator_path",
     "torch_pool_allocator",
@@ -70,6 +71,44 @@ def handle_of(stream: Any) -> int:
     raise TypeError(f"stream must be a stream, not {type(stream).__name__}")
 
 
+# Streams of other libraries on which memory was asked for. Their handles are
+# adopted, and must not die before that ends: see stream_ends.
+_kept: Dict[Tuple[str, int], Any] = {}
+
+
+def _allocate(device: str, size: int, stream: Any) -> int:
+    """Address of memory for work on `stream`, in whatever form it comes."""
+    if isinstance(stream, _core.Stream):
+        return int(_core.caching_allocator_alloc(size, stream))
+    handle = handle_of(stream)
+    if handle > 2 and not isinstance(stream, int):
+        _kept[device, handle] = stream
+    return int(_native._alloc_native(device, size, handle))
+
+
+def _release(pointer: int, stream: Any) -> None:
+    """In the order of `stream`, too."""
+    if isinstance(stream, _core.Stream):
+        _core.record_stream(pointer, stream)
+        _native._free_native(pointer)
+    else:
+        _native._free_native(pointer, handle_of(stream))
+
+
+def stream_ends(stream: Any, device: Any = None) -> None:
+    """Before a native stream is destroyed on which an adapter gave memory.
+
+    stream: its handle, or the object; device: None the current one of cuda.
+
+    Needed for streams that a program names by their handles and destroys; the
+    driver gives a handle to the next stream, which would be taken for the old
+    one.  Stream objects are kept until then, or for the process.
+    """
+    name, handle = _device_name(device), handle_of(stream)
+    _native._stream_ends(name, handle)
+    _kept.pop((name, handle), None)
+
+
 def _device_name(device: Any) -> str:
     """None: the current device of cuda; a number: one of cuda."""
     if device is None:
@@ -93,7 +132,7 @@ class Block:
         self.size = size
         # A recycled handle would name another stream.
         self._stream = stream
-        self.ptr = _native._alloc_native(self.device, size, handle_of(stream))
+        self.ptr = _allocate(self.device, size, stream)
 
     def __del__(self) -> None:
         if getattr(self, "ptr", 0):
@@ -160,12 +199,13 @@ def caching_allocator_alloc(size: int, device: Any = None, stream: Any = None) -
     """torch.cuda.caching_allocator_alloc's shape, as pytorch-pfn-extras calls it.
 
     device: None the current one, a number of cuda, or a devrt.Device.
-    stream: a native handle, or any library's stream; None: devrt's current one.
+    stream: a native handle (see stream_ends), or any library's stream; None:
+    devrt's current one.
     """
     name = _device_name(device)
     if stream is None:
         stream = _core.current_stream(name)
-    return int(_native._alloc_native(name, size, handle_of(stream)))
+    return _allocate(name, size, stream)
 
 
 def caching_allocator_delete(pointer: int) -> None:
@@ -191,7 +231,7 @@ def cupy_allocator(nbytes: int) -> Any:
 def cupy_malloc(size: int, device_id: int) -> int:
     """With cupy_free for cupy.cuda.PythonFunctionAllocator."""
     stream = load("cupy").cuda.get_current_stream()
-    return int(_native._alloc_native(f"cuda:{device_id}", size, handle_of(stream)))
+    return _allocate(f"cuda:{device_id}", size, stream)
 
 
 def cupy_free(pointer: int, device_id: int) -> None:
@@ -224,11 +264,11 @@ def rmm_callbacks(
 
     def alloc(nbytes: int, stream: Any) -> int:
         name = fixed or _device_name(None)
-        return int(_native._alloc_native(name, nbytes, handle_of(stream)))
+        return _allocate(name, nbytes, stream)
 
     def free(pointer: int, nbytes: int, stream: Any) -> None:
         if pointer:
-            _native._free_native(pointer, handle_of(stream))
+            _release(pointer, stream)
 
     return alloc, free
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _core
-from ._allocators import _native, give_back, handle_of, load
+from ._allocators import _kept, _native, give_back, handle_of, load
 
 _class: Any = None
 
@@ -23,7 +23,10 @@ def _make_class() -> Any:
 
         def allocate(self, size: int, *, stream: Any = None) -> Any:
             """`size` bytes for work on `stream`; None is the default stream."""
-            pointer = _native._alloc_native(self._device.name, size, _handle(stream))
+            handle = _handle(stream)
+            pointer = _native._alloc_native(self._device.name, size, handle)
+            if handle > 2:
+                _kept[self._device.name, handle] = stream
             try:
                 if stream is None:
                     return core.Buffer.from_handle(pointer, size, mr=self)

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CUDA's rows of interop.md 1.3, on a GPU or over the fake driver."""
+
+import pathlib
+import sys
+import warnings
+
+import pytest
+
+np = pytest.importorskip("numpy")
+
+import devrt
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "interop"))
+import stubs  # noqa: E402
+
+V1 = (1, 0)
+
+
+@pytest.fixture(autouse=True)
+def there_is_cuda():
+    try:
+        devrt.devices("cuda")
+    except devrt.Error as error:
+        pytest.skip(f"no cuda: {str(error)[:100]}")
+
+
+def values():
+    return np.arange(12, dtype="float32")
+
+
+@pytest.fixture
+def x():
+    return devrt.array(values(), device="cuda:0")
+
+
+@pytest.fixture
+def pinned():
+    return devrt.empty((12,), "float32", device="cuda:0", pinned=True)
+
+
+def last():
+    return len(devrt.devices("cuda")) - 1
+
+
+def test_pairs(x, pinned):
+    assert x.__dlpack_device__() == (2, 0)
+    assert pinned.__dlpack_device__() == (3, 0)
+    other = devrt.array(values(), device=f"cuda:{last()}")
+    with devrt.device("cuda:0"):
+        assert other.__dlpack_device__() == (2, last())
+
+
+@pytest.mark.parametrize("stream", [None, -1, 1, 2])
+def test_streams(x, pinned, stream):
+    for a in (x, pinned):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            struct = stubs.tensor_of(a.__dlpack__(stream=stream, max_version=V1))
+        assert struct.tensor.data == a.ptr
+
+
+@pytest.mark.parametrize(
+    "stream, raises",
+    [(-2, ValueError), (1 << 70, ValueError), (True, TypeError), (1.0, TypeError), ("1", TypeError)],
+)
+def test_streams_that_cannot_be(x, pinned, stream, raises):
+    for a in (x, pinned):
+        with pytest.raises(raises):
+            a.__dlpack__(stream=stream)
+
+
+def test_a_handle(x):
+    s = devrt.Stream("cuda:0")
+    x.__dlpack__(stream=s.native_handle, max_version=V1)
+
+
+def test_zero_warns_once(run_program):
+    ended = run_program(
+        """
+        import warnings
+        import devrt
+        x = devrt.zeros((3,), "float32", device="cuda:0")
+        p = devrt.zeros((3,), "float32", device="cuda:0", pinned=True)
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            for a in (x, p, x):
+                a.__dlpack__(stream=0, max_version=(1, 0))
+        assert [w.category for w in seen] == [devrt.InteropWarning], seen
+        assert "DEVRT_DLPACK_STRICT" in str(seen[0].message)
+        print("ok")
+        """
+    )
+    assert ended.stdout == "ok\n", ended.stderr
+
+
+def test_zero_as_an_error_comes_before_any_effect(run_program):
+    ended = run_program(
+        """
+        import warnings
+        import devrt
+        x = devrt.zeros((3,), "float32", device="cuda:0")
+        warnings.simplefilter("error", devrt.InteropWarning)
+        try:
+            x.__dlpack__(stream=0)
+        except devrt.InteropWarning:
+            print("ok")
+        """
+    )
+    assert ended.stdout == "ok\n", ended.stderr
+
+
+def test_strict(run_program):
+    ended = run_program(
+        """
+        import devrt
+        x = devrt.zeros((3,), "float32", device="cuda:0")
+        for a in (x, devrt.zeros((3,), "float32", device="cuda:0", pinned=True)):
+            try:
+                a.__dlpack__(stream=0)
+            except ValueError as error:
+                print("ok")
+        """,
+        env={"DEVRT_DLPACK_STRICT": "1"},
+    )
+    assert ended.stdout == "ok\nok\n", ended.stderr
+
+
+# ---- As consumer (steps 5, 6) ------------------------------------------------
+
+
+class Producer:
+    def __init__(self, x):
+        self.x = x
+        self.calls = []
+
+    def __dlpack_device__(self):
+        return self.x.__dlpack_device__()
+
+    def __dlpack__(self, **keywords):
+        self.calls.append(keywords)
+        return self.x.__dlpack__(**keywords)
+
+
+def test_the_default_stream_is_told_as_1(x):
+    producer = Producer(x)
+    devrt.from_dlpack(producer)
+    assert producer.calls == [{"stream": 1, "max_version": (1, 3)}]
+
+
+def test_a_created_stream_is_told_by_its_handle(x):
+    producer = Producer(x)
+    s = devrt.Stream("cuda:0")
+    with s:
+        devrt.from_dlpack(producer)
+    assert producer.calls[0]["stream"] == s.native_handle
+
+
+def test_a_per_thread_stream_is_told_by_a_bridge(x):
+    producer = Producer(x)
+    with devrt.per_thread_default_stream("cuda:0"):
+        devrt.from_dlpack(producer)
+        devrt.from_dlpack(producer)
+    told = [call["stream"] for call in producer.calls]
+    assert told[0] > 2 and told[0] == told[1]
+
+
+def test_no_stream_for_pinned_memory(pinned):
+    producer = Producer(pinned)
+    y = devrt.from_dlpack(producer)
+    assert producer.calls == [{"max_version": (1, 3)}]
+    assert y.ptr == pinned.ptr
+
+
+def test_exchange_api_streams(x):
+    api = stubs.ExchangeApi.of(devrt.Array.__dlpack_c_exchange_api__)
+    assert api.work_stream(2, 0) is None
+    assert api.work_stream(3, 0) is None
+    s = devrt.Stream("cuda:0")
+    with s:
+        assert api.work_stream(2, 0) == s.native_handle
+    with devrt.per_thread_default_stream("cuda:0"):
+        assert api.work_stream(2, 0) == 2
+    with pytest.raises(ValueError):
+        api.work_stream(2, 99)
+
+
+def test_order_behind_a_foreign_exchange_api(x):
+    """The producer's current stream, whatever it is, comes first."""
+    s = devrt.Stream("cuda:0")
+    told = []
+
+    class Api(stubs.ForeignApi):
+        def work_stream_of(self, kind, index, out):
+            told.append((kind, index))
+            out[0] = s.native_handle
+            return 0
+
+    api = Api(lambda: x, devrt.Array.__dlpack_c_exchange_api__)
+
+    class Foreign:
+        __dlpack_c_exchange_api__ = api.capsule
+
+    y = devrt.from_dlpack(Foreign())
+    assert told == [(2, 0)]
+    assert (y.numpy() == values()).all()
+
+
+def test_to_the_host_and_to_a_peer(x):
+    assert (np.from_dlpack(x, device="cpu") == values()).all()
+    if last() > 0:
+        capsule = x.__dlpack__(max_version=V1, dl_device=(2, 1))
+        y = devrt.from_dlpack(capsule)
+        assert y.device.name == "cuda:1" and (y.numpy() == values()).all()
+    with pytest.raises(devrt.CopyRequiredError):
+        x.__dlpack__(max_version=V1, dl_device=(1, 0), copy=False)
