@@ -268,7 +268,8 @@ def cases():
 
         yield case("", plain)
         if not code.startswith("E:"):
-          yield case("/variants", variants)
+          if name != "cuda_core_peer":  # its Buffer is bytes
+            yield case("/variants", variants)
           yield case("/lifetime", lifetime)
   yield Case("consumer/numpy/layouts", "Z", layouts_of_numpy, ("numpy_peer",))
   yield Case("consumer/numpy/extras", "E", numpy_extras, ("numpy_peer",), "mtia")

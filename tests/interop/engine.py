@@ -73,10 +73,13 @@ class _Variant:
     return True
 
 
-def has_peer(name):
-  """None, or why the peer cannot be used."""
+def has_peer(name, gpu):
+  """None, or why the peer cannot be used, on a GPU if it is to."""
   try:
-    importlib.import_module("peers." + name).load()
+    peer = importlib.import_module("peers." + name)
+    peer.load()
+    if gpu and hasattr(peer, "gpu"):
+      peer.gpu()
   except ImportError as error:
     return f"no {name}: {error}"
   except Exception as error:  # a peer that is broken here is no peer
@@ -91,7 +94,7 @@ def lacks(case, machine):
     if there < case.devices:
       return f"needs {case.devices} devices of {case.backend}, there are {there}"
   for name in case.peers:
-    reason = has_peer(name)
+    reason = has_peer(name, case.backend == "cuda")
     if reason is not None:
       return reason
   return None

@@ -72,12 +72,16 @@ def tensor_of(capsule):
 class Forged:
   """A DLPack tensor over an ndarray, any field of which can be wrong.
 
-  deleted counts calls of the deleter. The object must outlive the capsule.
+  deleted counts calls of the deleter, which may come late: objects of this
+  class are kept for the process.
   """
+
+  alive = []
 
   def __init__(self, array, *, versioned=True, major=1, minor=0, device=(CPU, 0),
                flags=0, strides="own", byte_offset=0, deleter=True, lanes=1,
                ndim=None, dtype=None, shape=None, data="own"):
+    Forged.alive.append(self)
     self.array = array
     self.deleted = 0
     self.struct = (Versioned if versioned else Legacy)()

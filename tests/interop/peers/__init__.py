@@ -11,6 +11,7 @@ A peer module has:
   fill(view, v)   writes v everywhere, on the library's current stream
   synchronize()   waits for the library's current stream
 
+and, where it can be there without: gpu(), ImportError unless it finds a GPU;
 and, where it produces memory:
 
   make(host, place)  its own array there, of an ndarray

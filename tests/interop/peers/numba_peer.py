@@ -49,9 +49,8 @@ def grid(size):
 
 def in_kernel(x):
   """A kernel over the devrt array itself; the view is the array."""
-  load()
   out = load().device_array(x.shape, dtype=np.dtype(x.dtype.name))
-  if x.size:
+  if x.size and x.ndim:
     copy_kernel()[grid(x.size)](x, out)
   return KernelView(x, out)
 
@@ -73,6 +72,10 @@ PLACES = ("cuda",)
 def host(view):
   if isinstance(view, KernelView):
     return view.out.copy_to_host()
+  if view.size and view.ndim and not view.is_c_contiguous():
+    out = load().device_array(view.shape, dtype=view.dtype)
+    copy_kernel()[grid(view.size)](view, out)
+    return out.copy_to_host()
   return view.copy_to_host()
 
 

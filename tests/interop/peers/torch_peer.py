@@ -8,6 +8,11 @@ def load():
   return importlib.import_module("torch")
 
 
+def gpu():
+  if not load().cuda.is_available():
+    raise ImportError("torch finds no GPU")
+
+
 def from_dlpack(x):
   return load().from_dlpack(x)
 
