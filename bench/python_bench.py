@@ -29,6 +29,13 @@ BARS = {
     "stream waits for stream": 600,
     "__cuda_stream__": None,
     "empty with": None,
+    "empty array, 4 KiB": 500,
+    "empty pinned array, 4 KiB": 400,
+    "read __cuda_array_interface__": 400,
+    "import of another's array": 1500,
+    "array view x[1]": None,
+    "array x.shape": None,
+    "array x + y": None,
 }
 
 
@@ -95,6 +102,125 @@ def event_record(make, stream):
     return loop, 2
 
 
+def empty_loop(make, shape, **options):
+    """A function that makes and drops ten arrays."""
+    if not options:
+        return call_loop(make, shape)
+
+    def loop():
+        make(shape, **options); make(shape, **options)  # noqa: E702
+        make(shape, **options); make(shape, **options)  # noqa: E702
+        make(shape, **options); make(shape, **options)  # noqa: E702
+        make(shape, **options); make(shape, **options)  # noqa: E702
+        make(shape, **options); make(shape, **options)  # noqa: E702
+
+    return loop, 10
+
+
+def view_loop(x):
+    def loop():
+        x[1]; x[1]; x[1]; x[1]; x[1]; x[1]; x[1]; x[1]; x[1]; x[1]  # noqa
+
+    return loop, 10
+
+
+def shape_loop(x):
+    def loop():
+        x.shape; x.shape; x.shape; x.shape; x.shape  # noqa
+        x.shape; x.shape; x.shape; x.shape; x.shape  # noqa
+
+    return loop, 10
+
+
+def add_loop(x, y):
+    def loop():
+        x + y; x + y  # noqa
+
+    return loop, 2
+
+
+def cai_loop(x):
+    def loop():
+        x.__cuda_array_interface__; x.__cuda_array_interface__  # noqa
+        x.__cuda_array_interface__; x.__cuda_array_interface__  # noqa
+        x.__cuda_array_interface__; x.__cuda_array_interface__  # noqa
+        x.__cuda_array_interface__; x.__cuda_array_interface__  # noqa
+        x.__cuda_array_interface__; x.__cuda_array_interface__  # noqa
+
+    return loop, 10
+
+
+def array_loops(empty):
+    """Rows that each library of arrays has."""
+    x, y = empty((4, 8)), empty((4, 8))
+    loops = {
+        "empty array, 4 KiB": empty_loop(empty, 1024),
+        "array view x[1]": view_loop(x),
+        "array x.shape": shape_loop(x),
+        "array x + y": add_loop(x, y),
+    }
+    if hasattr(x, "__cuda_array_interface__"):
+        loops["read __cuda_array_interface__"] = cai_loop(x)
+    return loops
+
+
+def arrays_of_devrt(device):
+    dtype = devrt.float32
+
+    def pinned_loop():
+        make = devrt.empty
+        return empty_loop(make, 1024, dtype=dtype, device=device, pinned=True)
+
+    loops = array_loops(devrt.empty)
+    # 4 KiB of float32 by the call that programs write.
+    loops["empty array, 4 KiB"] = empty_loop(devrt.empty, 1024, dtype=dtype)
+    loops["empty pinned array, 4 KiB"] = pinned_loop()
+    return loops
+
+
+def arrays_of_torch():
+    import torch
+
+    own = devrt.empty((4, 8), device="cuda:0")
+
+    def empty(shape):
+        return torch.empty(shape, device="cuda")
+
+    loops = array_loops(empty)
+    loops["empty array, 4 KiB"] = empty_loop(torch.empty, 1024, device="cuda")
+    loops["empty pinned array, 4 KiB"] = empty_loop(
+        torch.empty, 1024, pin_memory=True)
+    loops["import of another's array"] = call_loop(torch.from_dlpack, own)
+    return loops
+
+
+def arrays_of_cupy():
+    import cupy
+
+    own = devrt.empty((4, 8), device="cuda:0")
+    loops = array_loops(cupy.empty)
+    loops["empty array, 4 KiB"] = empty_loop(
+        cupy.empty, 1024, dtype=cupy.float32)
+    loops["import of another's array"] = call_loop(cupy.from_dlpack, own)
+    return loops
+
+
+def array_of_a_peer():
+    """An array of CuPy or torch; None where neither is."""
+    try:
+        import cupy
+
+        return cupy.empty((4, 8))
+    except Exception:
+        pass
+    try:
+        import torch
+
+        return torch.empty((4, 8), device="cuda")
+    except Exception:
+        return None
+
+
 def of_devrt(backend):
     """Loops by row, and what brings the device to rest."""
     devices = devrt.devices(backend)
@@ -117,6 +243,11 @@ def of_devrt(backend):
         loops["with device, switch"] = with_loop(last)
     if hasattr(a, "__cuda_stream__"):
         loops["__cuda_stream__"] = call_loop(a.__cuda_stream__)
+
+    loops.update(arrays_of_devrt(first))
+    theirs = array_of_a_peer() if backend == "cuda" else None
+    if theirs is not None:
+        loops["import of another's array"] = call_loop(devrt.from_dlpack, theirs)
 
     def rest():
         first.synchronize()
@@ -142,6 +273,7 @@ def of_torch():
     }
     if torch.cuda.device_count() > 1:
         loops["with device, switch"] = with_loop(torch.cuda.device(1))
+    loops.update(arrays_of_torch())
     return loops, torch.cuda.synchronize
 
 
@@ -164,6 +296,7 @@ def of_cupy():
     }
     if cupy.cuda.runtime.getDeviceCount() > 1:
         loops["with device, switch"] = with_loop(cupy.cuda.Device(1))
+    loops.update(arrays_of_cupy())
     return loops, a.synchronize
 
 

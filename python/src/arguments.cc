@@ -4,23 +4,38 @@
 namespace devrt::python {
 namespace {
 
-bool StoreNamed(const Parameters& parameters, PyObject* name, PyObject* value,
-                PyObject** values) {
+// parameters.count if there is none of that name.
+size_t IndexOf(const Parameters& parameters, PyObject* name) {
+  // The name is nearly always the one object that earlier calls gave.
+  for (size_t i = 0; i < parameters.count; ++i) {
+    if (parameters.keys[i] == name) return i;
+  }
   for (size_t i = 0; i < parameters.count; ++i) {
     if (PyUnicode_CompareWithASCIIString(name, parameters.names[i]) != 0) {
       continue;
     }
-    if (values[i] != nullptr) {
-      PyErr_Format(PyExc_TypeError, "%s() got two values for argument '%U'",
-                   parameters.function, name);
-      return false;
-    }
-    values[i] = value;
-    return true;
+    if (parameters.keys[i] == nullptr) parameters.keys[i] = NewRef(name);
+    return i;
   }
-  PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'",
-               parameters.function, name);
-  return false;
+  return parameters.count;
+}
+
+bool StoreNamed(const Parameters& parameters, PyObject* name, PyObject* value,
+                PyObject** values) {
+  const size_t i = IndexOf(parameters, name);
+  if (i == parameters.count) {
+    PyErr_Format(PyExc_TypeError,
+                 "%s() got an unexpected keyword argument '%U'",
+                 parameters.function, name);
+    return false;
+  }
+  if (values[i] != nullptr) {
+    PyErr_Format(PyExc_TypeError, "%s() got two values for argument '%U'",
+                 parameters.function, name);
+    return false;
+  }
+  values[i] = value;
+  return true;
 }
 
 bool StorePositional(const Parameters& parameters, PyObject* const* args,

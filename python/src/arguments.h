@@ -20,6 +20,8 @@ struct Parameters {
   size_t positional;
   size_t count;
   const char* names[8];
+  // The names as calls have written them, which is one object each.
+  mutable PyObject* keys[8] = {};
 };
 
 // Sorts arguments into `values`, borrowed; null where not given.  False with a
