@@ -44,12 +44,22 @@ PyObject* DataPair(const CudaArrayInterface& cai) {
                  : nullptr;
 }
 
-PyObject* ToDict(const CudaArrayInterface& cai) {
+// One object per type string.
+PyObject* TypeString(DType dtype) {
+  static PyObject* made[32] = {};  // in the order of DType::All()
+  const absl::Span<const DType> all = DType::All();
+  size_t i = 0;
+  while (all[i] != dtype) ++i;
+  if (made[i] == nullptr) made[i] = PyUnicode_FromString(dtype.typestr());
+  Py_XINCREF(made[i]);
+  return made[i];
+}
+
+PyObject* ToDict(const CudaArrayInterface& cai, DType dtype) {
   const Keys& keys = TheKeys();
   Ref dict(PyDict_New());
   if (!dict || !Put(dict.get(), keys.shape, DimsToTuple(cai.shape)) ||
-      !Put(dict.get(), keys.typestr,
-           PyUnicode_InternFromString(cai.typestr.c_str())) ||
+      !Put(dict.get(), keys.typestr, TypeString(dtype)) ||
       !Put(dict.get(), keys.data, DataPair(cai)) ||
       !Put(dict.get(), keys.strides,
            cai.strides.has_value() ? DimsToTuple(*cai.strides)
@@ -80,7 +90,7 @@ bool KeepStream(PyObject* self, const CudaArrayInterface& cai) {
 }
 
 PyObject* GetInterface(PyObject* self, void*) {
-  const Array array = ArrayOf(self);
+  const Array& array = ArrayOf(self);  // as long as the caller has the object
   CudaArrayExport options;
   if (AsArray(self)->cai_version != 0) {
     options.version = AsArray(self)->cai_version;
@@ -93,7 +103,7 @@ PyObject* GetInterface(PyObject* self, void*) {
       WithoutLock([&] { return ToCudaArrayInterface(array, options, site); });
   if (!cai.ok()) return RaiseExchange(cai.status());
   if (!KeepStream(self, *cai)) return nullptr;
-  return ToDict(*cai);
+  return ToDict(*cai, array.dtype());
 }
 
 // ---- Settings ---------------------------------------------------------------
