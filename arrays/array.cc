@@ -18,6 +18,15 @@ Array::Array(std::shared_ptr<internal::Storage> storage, char* data, Dims shape,
       dtype_(dtype),
       read_only_(read_only) {}
 
+Array::Array(std::shared_ptr<internal::Storage> storage, DimSpan shape,
+             DType dtype)
+    : storage_(std::move(storage)),
+      data_(static_cast<char*>(storage_->base())),
+      shape_(shape.begin(), shape.end()),
+      strides_(internal::ContiguousStrides(shape, dtype.size())),
+      size_(internal::CountElements(shape)),
+      dtype_(dtype) {}
+
 Array Array::ViewOf(char* data, Dims shape, Dims strides) const {
   return Array(storage_, data, std::move(shape), std::move(strides), dtype_,
                read_only_);

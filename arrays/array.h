@@ -269,6 +269,8 @@ class DEVRT_EXPORT Array {
   // For devrt's own layers.
   Array(std::shared_ptr<internal::Storage> storage, char* data, Dims shape,
         Dims strides, DType dtype, bool read_only = false);
+  // C-contiguous from the beginning of `storage`.
+  Array(std::shared_ptr<internal::Storage> storage, DimSpan shape, DType dtype);
   const std::shared_ptr<internal::Storage>& storage() const { return storage_; }
   // The same memory with other geometry; the caller vouches for it.
   Array ViewOf(char* data, Dims shape, Dims strides) const;

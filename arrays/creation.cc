@@ -127,9 +127,8 @@ absl::StatusOr<Array> Array::Empty(DimSpan shape, DType dtype,
                          internal::CountBytes(shape, dtype));
   DEVRT_ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage,
                          Storage::Allocate(place, bytes, site));
-  char* const data = static_cast<char*>(storage->base());
-  return Array(std::move(storage), data, Dims(shape.begin(), shape.end()),
-               internal::ContiguousStrides(shape, dtype.size()), dtype);
+  return absl::StatusOr<Array>(absl::in_place, std::move(storage), shape,
+                               dtype);
 }
 
 absl::StatusOr<Array> Array::Empty(DimSpan shape, DType dtype, CallSite site) {

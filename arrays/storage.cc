@@ -45,15 +45,14 @@ StreamRef CurrentStreamOf(const Place& place) {
   return CurrentStream(*place.device());
 }
 
-Storage::Storage(const Place& place, Source source, void* base, uint64_t bytes,
-                 std::optional<StreamRef> home)
+Storage::Storage(Key /*key*/, const Place& place, Source source, void* base,
+                 uint64_t bytes, std::optional<StreamRef> home)
     : place_(place),
       source_(source),
       base_(base),
       bytes_(bytes),
       home_(home),
       home_timeline_(home.has_value() ? TimelineOf(*home) : nullptr) {
-  NotePoints();
   StorageEnd::CountLive(1);
 }
 
@@ -63,13 +62,13 @@ absl::StatusOr<std::shared_ptr<Storage>> Storage::AllocateOn(StreamRef stream,
   LetKeptGo();
   NotePoints();
   DEVRT_ASSIGN_OR_RETURN(void* const base, AllocateMemory(stream, bytes, site));
-  std::shared_ptr<Storage> made(
-      new Storage(Place(stream.device()),
-                  base != nullptr ? Source::kDevice : Source::kNothing, base,
-                  bytes, stream));
+  auto made = std::make_shared<Storage>(
+      Key(), Place(stream.device()),
+      base != nullptr ? Source::kDevice : Source::kNothing, base, bytes,
+      stream);
   // The block may have been used there before.
   if (base != nullptr && !Mutated(Mutant::kAllocationIsNoUse)) {
-    made->AddUse({PointOf(stream), stream}, true);
+    made->AddFirstUse(/*imported=*/false);
   }
   return made;
 }
@@ -79,15 +78,16 @@ absl::StatusOr<std::shared_ptr<Storage>> Storage::Allocate(const Place& place,
                                                            CallSite site) {
   void* base = nullptr;
   LetKeptGo();
+  NotePoints();
   switch (place.kind()) {
     case MemoryKind::kDevice:
       return AllocateOn(CurrentStreamOf(place), bytes, site);
     case MemoryKind::kPinned: {
       DEVRT_ASSIGN_OR_RETURN(base,
                              AllocatePinned(*place.device(), bytes, site));
-      return std::shared_ptr<Storage>(new Storage(
-          place, base != nullptr ? Source::kPinned : Source::kNothing, base,
-          bytes, std::nullopt));
+      return std::make_shared<Storage>(
+          Key(), place, base != nullptr ? Source::kPinned : Source::kNothing,
+          base, bytes, std::nullopt);
     }
     case MemoryKind::kManaged:
       return absl::UnimplementedError(
@@ -102,28 +102,27 @@ absl::StatusOr<std::shared_ptr<Storage>> Storage::Allocate(const Place& place,
                : nullptr;
     if (base == nullptr) return NoHostMemory(bytes);
   }
-  return std::shared_ptr<Storage>(
-      new Storage(place, base != nullptr ? Source::kHost : Source::kNothing,
-                  base, bytes, std::nullopt));
+  return std::make_shared<Storage>(
+      Key(), place, base != nullptr ? Source::kHost : Source::kNothing, base,
+      bytes, std::nullopt);
 }
 
 std::shared_ptr<Storage> Storage::Borrow(const Place& place,
                                          Borrowed borrowed) {
   LetKeptGo();
   NotePoints();
-  std::shared_ptr<Storage> made(new Storage(place, Source::kBorrowed,
-                                            borrowed.base, borrowed.bytes,
-                                            borrowed.stream));
+  auto made =
+      std::make_shared<Storage>(Key(), place, Source::kBorrowed, borrowed.base,
+                                borrowed.bytes, borrowed.stream);
   made->owner_ = std::move(borrowed.owner);
   if (borrowed.stream.has_value() && !Mutated(Mutant::kImportIsNoUse)) {
-    StorageUse use(PointOf(*borrowed.stream), *borrowed.stream);
-    use.imported = true;
-    made->AddUse(use, true);
+    made->AddFirstUse(/*imported=*/true);
   }
   return made;
 }
 
 Storage::~Storage() {
+  if (StorageEnd::RunAtHome(*this)) return;
   if (source_ == Source::kHost) ::operator delete(base_, kHostAlignment);
   StorageEnd end(this);
   if (!end.IsNeeded()) return;
@@ -162,6 +161,17 @@ void Storage::AddUse(const StorageUse& use, bool writes) {
   }
   MutexLock lock(&mutex_);
   uses_.Add(use, writes);
+}
+
+void Storage::AddFirstUse(bool imported)
+    DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+  StorageUse use({home_timeline_, home_timeline_->Now()}, *home_);
+  use.imported = imported;
+  if (ABSL_PREDICT_FALSE(home_timeline_->NeedsEagerCheckpoints())) {
+    AddUse(use, true);
+  } else {
+    uses_.Add(use, true);
+  }
 }
 
 absl::Status Storage::NoteUse(StreamRef stream, bool writes, CallSite site) {

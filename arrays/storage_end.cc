@@ -71,6 +71,23 @@ void StorageEnd::CountLive(int64_t change) {
   g_live.fetch_add(change, std::memory_order_relaxed);
 }
 
+bool StorageEnd::RunAtHome(const Storage& storage)
+    DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+  if (storage.source_ != Storage::Source::kDevice ||
+      storage.deallocation_.has_value() || !storage.open_.empty() ||
+      InHostFunction() || !IsProcessOpen()) {
+    return false;
+  }
+  for (const auto* list : {&storage.uses_.writes(), &storage.uses_.reads()}) {
+    for (const StorageUse& use : *list) {
+      if (use.timeline != storage.home_timeline_) return false;
+    }
+  }
+  CountLive(-1);
+  LogUnlessOk(FreeMemory(storage.base_), storage.base_, storage.bytes_);
+  return true;
+}
+
 StorageEnd::StorageEnd(Storage* storage)
     : source_(storage->source_),
       base_(storage->base_),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host's side of arrays: views, and new arrays from a warm cache.
+// The host's side of arrays: views, new arrays from a warm cache, and what an
+// operation costs whoever calls it.
 
 #include <benchmark/benchmark.h>
 
@@ -102,5 +103,19 @@ void OverMemoryOfTheHost(benchmark::State& state) {
   }
 }
 BENCHMARK(OverMemoryOfTheHost);
+
+// Of operands that the same stream used last, into memory of its own.  With a
+// simulated device the time is the device's: count the instructions of Apply.
+void AddOnOneStream(benchmark::State& state) {
+  const devrt::Place place = BenchDevice();
+  const int64_t shape[] = {8};
+  const Array a = Value(Array::Zeros(shape, devrt::kFloat32, place));
+  const Array b = Value(Array::Zeros(shape, devrt::kFloat32, place));
+  for (auto _ : state) {
+    Array sum = Value(devrt::Add(a, b));
+    benchmark::DoNotOptimize(sum);
+  }
+}
+BENCHMARK(AddOnOneStream);
 
 }  // namespace

@@ -53,7 +53,17 @@ namespace devrt::internal {
 class StorageEnd;
 
 class Storage {
+  enum class Source : uint8_t { kNothing, kHost, kPinned, kDevice, kBorrowed };
+  class Key {
+    friend class Storage;
+    explicit Key() {}
+  };
+
  public:
+  // For the functions below: public for std::make_shared.
+  Storage(Key key, const Place& place, Source source, void* base,
+          uint64_t bytes, std::optional<StreamRef> home);
+
   // `bytes` of the place's memory; device memory on its current stream.  Zero
   // bytes: no memory, but a place.
   static absl::StatusOr<std::shared_ptr<Storage>> Allocate(const Place& place,
@@ -96,14 +106,13 @@ class Storage {
  private:
   friend class OrderedStep;
   friend class StorageEnd;
-  enum class Source : uint8_t { kNothing, kHost, kPinned, kDevice, kBorrowed };
-
-  Storage(const Place& place, Source source, void* base, uint64_t bytes,
-          std::optional<StreamRef> home);
 
   // The uses but those of captures.
   absl::InlinedVector<StorageUse, 4> PendingUses() DEVRT_EXCLUDES(mutex_);
   void AddUse(const StorageUse& use, bool writes) DEVRT_EXCLUDES(mutex_);
+  // What its home stream was given so far, before anybody else has it.
+  void AddFirstUse(bool imported);
+
   const Place place_;
   const Source source_;
   void* const base_;

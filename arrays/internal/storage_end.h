@@ -28,6 +28,10 @@ namespace devrt::internal {
 
 class StorageEnd {
  public:
+  // Whether that was all: memory of a device that only its home stream has used
+  // goes back.
+  static bool RunAtHome(const Storage& storage);
+
   // Takes what the storage has to give back.
   explicit StorageEnd(Storage* storage);
 
