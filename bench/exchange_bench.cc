@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrays to other libraries and back, over mtia: devrt's own cost, since
-// nothing is pending and no stream has to wait.
+// Arrays to other libraries and back, on mtia or where DEVRT_BENCH_DEVICE says:
+// devrt's own cost, since nothing is pending and no stream has to wait.
 
 #include <benchmark/benchmark.h>
 
@@ -12,7 +12,7 @@
 
 namespace {
 
-using bench::Gpu;
+using bench::BenchDevice;
 using bench::Value;
 using devrt::Array;
 using devrt::Place;
@@ -23,7 +23,7 @@ Array NewArray(const Place& place) {
 
 // Out to a consumer on the same stream, and back into devrt.
 void DlpackRoundTrip(benchmark::State& state) {
-  const Array x = NewArray(Place(Gpu(0)));
+  const Array x = NewArray(Place(BenchDevice()));
   for (auto _ : state) {
     Array back = Value(devrt::FromDLPack(Value(devrt::ToDLPack(x))));
     benchmark::DoNotOptimize(back);
@@ -42,7 +42,7 @@ BENCHMARK(DlpackRoundTripOfHostMemory);
 
 // What a consumer costs: the exchange API's export and the deleter.
 void ExportNoSyncAndDelete(benchmark::State& state) {
-  const Array x = NewArray(Place(Gpu(0)));
+  const Array x = NewArray(Place(BenchDevice()));
   for (auto _ : state) {
     DLManagedTensorVersioned* t = Value(devrt::ExportNoSync(x));
     t->deleter(t);
@@ -51,7 +51,7 @@ void ExportNoSyncAndDelete(benchmark::State& state) {
 BENCHMARK(ExportNoSyncAndDelete);
 
 void BorrowNoSync(benchmark::State& state) {
-  const Array x = NewArray(Place(Gpu(0)));
+  const Array x = NewArray(Place(BenchDevice()));
   int64_t strides[2];
   DLTensor t;
   for (auto _ : state) {
@@ -73,7 +73,7 @@ void ImportOf(benchmark::State& state, const Place& place) {
   }
   own->deleter(own);
 }
-void DlpackImport(benchmark::State& state) { ImportOf(state, Gpu(0)); }
+void DlpackImport(benchmark::State& state) { ImportOf(state, BenchDevice()); }
 BENCHMARK(DlpackImport);
 void DlpackImportOfHostMemory(benchmark::State& state) {
   ImportOf(state, Place::Host());
@@ -81,7 +81,7 @@ void DlpackImportOfHostMemory(benchmark::State& state) {
 BENCHMARK(DlpackImportOfHostMemory);
 
 void CaiImport(benchmark::State& state) {
-  const Array x = NewArray(Place(Gpu(0)));
+  const Array x = NewArray(Place(BenchDevice()));
   devrt::CudaArrayInterface cai;
   cai.shape = {64, 64};
   cai.typestr = "<f4";

@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 
-from gpu_check import c10, examples, hip, memory, python
+from gpu_check import arrays, c10, examples, hip, memory, python
 from gpu_check.rows import (add_command, add_tests, google_test,
                             run_google_benchmark, run_soak, run_suite)
 from gpu_check.runner import FAILED, PASSED, SKIPPED, Skip
@@ -148,13 +148,6 @@ def add_sanitizer(check, command, what):
         add_command(check, command, f"{what}: no errors")
 
 
-# ---- Arrays -----------------------------------------------------------------
-
-
-def arrays(check, options):
-    google_test(check, "arrays_tests", 300)
-
-
 # ---- Figures ----------------------------------------------------------------
 
 
@@ -195,13 +188,14 @@ PARTS = {
     "soak": soak,
     "memory": memory.tests,
     "memory_soak": memory.soak,
-    "arrays": arrays,
+    "arrays": arrays.tests,
     "examples": examples.tests,
     "python": python.tests,
     "interop": python.interop,
     "sanitizer": sanitizer,
     "benchmarks": benchmarks,
     "memory_benchmarks": memory.benchmarks,
+    "arrays_benchmarks": arrays.benchmarks,
     "hip_conformance": hip.conformance,
     "hip_costs": hip.costs,
     "three_backends": hip.three_backends,

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 
-from gpu_check import c10, examples, hip, memory
+from gpu_check import arrays, c10, examples, hip, memory
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -37,7 +37,7 @@ NEEDED = [
     "tools/devrt",
 ]
 # Where Google Benchmark is there, and HIP's headers.
-WANTED = ["bench/cuda_bench", *examples.FILES, *memory.FILES,
+WANTED = ["bench/cuda_bench", *arrays.FILES, *examples.FILES, *memory.FILES,
           *hip.FILES]
 # Every machine has its own of these.
 SYSTEM = re.compile(r"^(lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+|atomic)\.so"

@@ -14,7 +14,8 @@ BUILD = os.environ["DEVRT_BUILD"]
 DRIVER = os.environ["DEVRT_FAKE_DRIVER"]  # a folder
 
 sys.path.insert(0, str(SCRIPTS))
-from gpu_check import hip, machine, memory, parts, report, runner  # noqa: E402
+from gpu_check import (arrays, hip, machine, memory, parts,  # noqa: E402
+                       report, runner)
 
 # Meson puts the fake driver into that path.
 INHERITED = {name: value for name, value in os.environ.items()
@@ -75,6 +76,9 @@ class GpuCheck(unittest.TestCase):
         self.assertRegex(text, r"(?m)^benchmarks +skipped .*simulated")
         if HAS_BENCHMARKS:
             self.assertRegex(text, r"passed +traces_bench: 3 rows")
+            self.assertRegex(text, r"(?m)^arrays_benchmarks +passed ")
+            self.assertRegex(markdown, r"(?m)^\| peer copy of arrays, 1 GiB \| \d+ ")
+            self.assertRegex(markdown, r"(?m)^\| view, a slice \| \d+ ns ")
             self.assertRegex(text, r"skipped +c10, and verdicts")
             self.assertNotIn("without rows", text)
             self.assertRegex(markdown, r"(?m)^\| mixed sizes, 64 live \| \S+ ns ")
@@ -205,6 +209,94 @@ class Pieces(unittest.TestCase):
                          ("mixed", "300", "400", "380", "25.0 %", "21.1 %"))
         self.assertEqual(tables["Stream-ordered memory"][0],
                          ("512 B", "50 ns", "", "500 ns", "0.10"))
+
+    ROWS_OF_ARRAYS = [
+        # Name, bytes a second or nanoseconds.
+        ("RawDeviceCopy/iterations:10/manual_time", 4e12, None),
+        ("AddContiguous/iterations:10/manual_time", 3.6e12, None),
+        ("CopyTransposed/iterations:10/manual_time", 2.2e12, None),
+        ("RawPeerCopy/iterations:10/manual_time", 400e9, None),
+        ("PeerCopy/iterations:10/manual_time", 398e9, None),
+        ("LaunchAddInto/iterations:50/manual_time", None, 1500),
+        ("ViewSlice", None, 70),
+    ]
+
+    def figures_of_arrays(self, theirs, ring):
+        # The wall's time of a view is the wrong one, the processor's of a
+        # launch, too.
+        rows = [{"run_name": name, "time_unit": "ns",
+                 "real_time": ns if "manual" in name else 1e6,
+                 "cpu_time": 1e6 if "manual" in name else ns,
+                 **({"bytes_per_second": rate} if rate else {})}
+                for name, rate, ns in self.ROWS_OF_ARRAYS]
+        return arrays.Figures(rows, theirs, ring)
+
+    def test_figures_of_arrays(self):
+        theirs = {
+            "pytorch": {"version": "2.11", "rows": {
+                "AddContiguous": 4e12, "LaunchAddInto": 3e-6},
+                "nccl": {"version": "2.28.9", "bytes_per_second": 300e9}},
+            "cupy": {"version": "14.2", "rows": {
+                "AddContiguous": 3e12, "LaunchAddInto": 6e-6}}}
+        ring = arrays.ring_of(
+            "1024 MiB on 2 devices: every sum is right\n"
+            "all-reduce      3000.0 us    360.0 GB/s sent by each device\n"
+            "one peer copy   2700.0 us    400.0 GB/s\n"
+            "90.0 % of the bound that one peer copy sets\n")
+        self.assertEqual(ring, {"all-reduce": 360, "one peer copy": 400,
+                                "percent": 90})
+        figures = self.figures_of_arrays(theirs, ring)
+        self.assertEqual(dict(figures.verdicts()), {
+            "add of three contiguous arrays 90.0 %": True,
+            "copy of a transpose 55.0 %": False,
+            "peer copy of arrays, 1 GiB 99.5 %": True,
+            "add, 1024 elements, into an array 1500 ns": True,
+            "view, a slice 70 ns": False,
+            "ring all-reduce 90.0 %": True})
+        tables = {title: {row[0]: row[1:] for row in rows}
+                  for title, _, rows in figures.tables()}
+        bandwidths = tables["Bandwidth, GB/s"]
+        self.assertEqual(bandwidths["add of three contiguous arrays"],
+                         ("3600", "90.0 %", ">= 80 %", "3000", "4000", "0.90",
+                          ""))
+        self.assertEqual(bandwidths["copy of a transpose"],
+                         ("2200", "55.0 %", ">= 60 %", "", "", "", "missed"))
+        times = tables["The host's time"]
+        self.assertEqual(times["add, 1024 elements, into an array"],
+                         ("1500 ns", "<= 2000 ns", "6000 ns", "3000 ns", "0.50",
+                          ""))
+        self.assertEqual(times["view, a slice"][-1], "missed")
+        self.assertEqual(tables["All-reduce on two devices"]["NCCL 2.28.9"],
+                         ("300.0", "75.0 %", "", ""))
+
+    def test_figures_of_arrays_that_are_missing(self):
+        figures = self.figures_of_arrays({}, {})
+        titles = [title for title, _, _ in figures.tables()]
+        self.assertEqual(titles, ["Bandwidth, GB/s", "The host's time"])
+        missing = figures.missing(raw=True, peer=True)
+        self.assertIn("Fill", missing)
+        self.assertIn("RawEmptyLaunch", missing)
+        self.assertNotIn("RawEmptyLaunch",
+                         figures.missing(raw=False, peer=True))
+        del figures.rows["PeerCopy"]
+        self.assertIn("PeerCopy", figures.missing(raw=True, peer=True))
+        self.assertNotIn("PeerCopy", figures.missing(raw=True, peer=False))
+
+    def test_peers_of_arrays_say_why_they_are_missing(self):
+        self.check.run = lambda words, timeout: runner.Command(
+            "arrays_benchmarks", words, 0, "", 1)
+        self.check.read_json = lambda path: {
+            "pytorch": {"version": "2.11", "rows": {"Fill": 1},
+                        "errors": {"PeerCopy": "no access"},
+                        "nccl": {"skipped": "no NCCL"}},
+            "cupy": {"skipped": "No module named 'cupy'"}}
+        arrays.peers(self.check, parts.Options(True, 1))
+        self.assertEqual(
+            [(row.outcome, row.detail) for row in self.check.rows],
+            [("skipped", "CuPy: No module named 'cupy'"),
+             ("skipped", "PyTorch PeerCopy: no access"),
+             ("skipped", "PyTorch NCCL: no NCCL"),
+             ("passed", "PyTorch 2.11: 1 rows")])
 
     def sanitize(self, output, code=0):
         command = runner.Command("soak", [], code, output, 1)
