@@ -110,10 +110,20 @@ def test_stream_is_the_current_one_where_something_is_pending():
         x += 1
         exported = x.__cuda_array_interface__["stream"]
         assert exported == handle
+    # The array keeps what it has named: the handle becomes no other stream's.
+    alive = weakref.ref(stream)
     del stream
     gc.collect()
-    # The array keeps what it has named: its handle is no other stream's.
-    assert devrt.Stream("cuda:0").native_handle != handle
+    assert alive() is not None
+    other = array(np.ones(4))
+    with alive():
+        other += 1
+        assert other.__cuda_array_interface__["stream"] == handle
+    del x
+    assert alive() is not None
+    del other
+    assert alive() is None
+    x = array(np.ones(4))
     x.ready()
     assert x.__cuda_array_interface__["stream"] is None
     x += 1
