@@ -214,3 +214,73 @@ def test_to_the_host_and_to_a_peer(x):
         assert y.device.name == "cuda:1" and (y.numpy() == values()).all()
     with pytest.raises(devrt.CopyRequiredError):
         x.__dlpack__(max_version=V1, dl_device=(1, 0), copy=False)
+
+
+# ---- Order, shown by values --------------------------------------------------
+
+
+class Slow:
+    """Memory that a stream of a foreign library writes behind a kernel that
+    spins; devrt does not know of that work."""
+
+    def __init__(self):
+        self.x = devrt.zeros((12,), "float32", device="cuda:0")
+        self.x.ready()
+        raw = devrt.from_pointer(
+            self.x.ptr, (12,), "float32", device="cuda:0", owner=self.x)
+        self.stream = devrt.Stream("cuda:0")
+        devrt._core._spin(100_000_000, self.stream)
+        with self.stream:
+            raw.fill(7)
+        self.raw = raw
+
+    def seen(self, y):
+        out = y.copy().numpy()
+        self.stream.synchronize()
+        return set(out.tolist())
+
+
+def test_without_an_order_the_old_value_is_seen():
+    slow = Slow()
+    capsule = slow.x.__dlpack__(stream=-1, max_version=V1)
+    assert slow.seen(devrt.from_dlpack(capsule)) == {0}
+
+
+def test_the_exchange_api_orders():
+    slow = Slow()
+
+    class Api(stubs.ForeignApi):
+        def work_stream_of(self, kind, index, out):
+            out[0] = slow.stream.native_handle
+            return 0
+
+    api = Api(lambda: slow.x, devrt.Array.__dlpack_c_exchange_api__)
+
+    class Foreign:
+        __dlpack_c_exchange_api__ = api.capsule
+
+    assert slow.seen(devrt.from_dlpack(Foreign())) == {7}
+
+
+def test_a_bridge_orders():
+    slow = Slow()
+
+    class Orders(Producer):
+        def __dlpack__(self, stream, **keywords):
+            devrt.Stream.from_external(stream, "cuda:0").wait(slow.stream)
+            return self.x.__dlpack__(stream=-1, **keywords)
+
+    with devrt.per_thread_default_stream("cuda:0"):
+        assert slow.seen(devrt.from_dlpack(Orders(slow.x))) == {7}
+
+
+def test_a_producer_without_streams_has_ordered_the_default_one():
+    slow = Slow()
+
+    class Oldest(Producer):
+        def __dlpack__(self):
+            devrt.default_stream("cuda:0").wait(slow.stream)
+            return self.x.__dlpack__(stream=-1)
+
+    with devrt.Stream("cuda:0"):
+        assert slow.seen(devrt.from_dlpack(Oldest(slow.x))) == {7}
