@@ -83,6 +83,31 @@ def test_odd_arguments():
             call()
 
 
+# Waits of twenty seconds of the machine's steady clock.
+@pytest.mark.parametrize("wait", ["ready()", "numpy()", "tolist()", "cpu()",
+                                  "sum().item()"])
+def test_signals_end_waits_for_values(run_program, wait):
+    done = run_program(
+        f"""
+        import devrt, os, signal, time
+        from devrt.testing import spin
+        x = devrt.ones(4)
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        spin(20_000)
+        x += 1
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        start = time.monotonic()
+        try:
+            x.{wait}
+        except KeyboardInterrupt:
+            print(time.monotonic() - start < 15, flush=True)
+        os._exit(0)
+        """,
+        env={"DEVRT_MTIA": "mode=threaded"},
+    )
+    assert done.stdout == "True\n", done.stderr
+
+
 def test_operations_join_other_streams(two):
     a, b = devrt.Stream(two[0]), devrt.Stream(two[0])
     x = devrt.zeros(4, device=two[0])
