@@ -32,6 +32,7 @@ __all__ = [
     "reset",
     "stats",
     "timeline",
+    "timeline_svg",
     "timeline_text",
     "token",
     "trace_hash",
@@ -120,6 +121,16 @@ def timeline_text(limit: int = 200) -> str:
             f" ({op['state']}){place}"
         )
     return "\n".join(lines)
+
+
+def timeline_svg(title: str = "") -> str:
+    """All of them as a picture: one lane per stream, time from left to right.
+
+    Lines of the program are shown where the mouse rests.
+    """
+    from . import _timeline
+
+    return _timeline.svg(timeline(), title)
 
 
 def inject_fault(

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every block of docs/tutorial/, followed as a reader would."""
+
+import functools
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+pytest.importorskip("numpy")
+
+from pages import blocks, equal  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+PAGES = sorted((ROOT / "docs/tutorial").glob("[0-9]*.md"))
+RUNNER = pathlib.Path(__file__).with_name("pages.py")
+
+
+@functools.lru_cache(maxsize=None)
+def results(page):
+    """{line: (result, said)} of a page that was followed in a new process."""
+    environment = {
+        **os.environ,
+        "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
+        # An installation has it by its entry point.
+        "PYTEST_PLUGINS": "devrt.testing.plugin",
+    }
+    for name in ("DEVRT_MTIA", "DEVRT_SIM_SEED", "PYTEST_ADDOPTS"):
+        environment.pop(name, None)
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([sys.executable, str(RUNNER), str(page), folder],
+                              env=environment, capture_output=True, text=True,
+                              timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return {line: (result, said)
+            for line, result, said in json.loads(done.stdout.splitlines()[-1])}
+
+
+def cases():
+    for page in PAGES:
+        for line, language, _ in blocks(page.read_text(encoding="utf-8")):
+            yield pytest.param(page, line, id=f"{page.stem}:{line}:{language}")
+
+
+@pytest.mark.parametrize("page,line", cases())
+def test_block(page, line):
+    if line not in results(page):
+        pytest.skip("an earlier block of the page failed")
+    result, said = results(page)[line]
+    if result == "skipped":
+        pytest.skip(said)
+    assert result == "ok", f"{page.name}:{line}: {said}"
+
+
+def test_there_are_four_pages_with_outputs():
+    assert [page.stem[0] for page in PAGES] == ["1", "2", "3", "4"]
+    for page in PAGES:
+        languages = [b[1] for b in blocks(page.read_text(encoding="utf-8"))]
+        assert languages.count("text") >= 5, page.name
+
+
+@pytest.mark.parametrize("wanted,got,same", [
+    ("a\n", "a\n", True), ("a\n", "b\n", False), ("a ...\n", "a 1.5\n", True),
+    ("a\n", "a\nb\n", False), ("...\nb\n", "a\nb\n", True), ("a\n", "", False),
+])
+def test_comparison(wanted, got, same):
+    assert equal(wanted, got) is same
+
+
+def test_a_wrong_page_fails(tmp_path):
+    page = tmp_path / "wrong.md"
+    page.write_text("```python\nprint(1)\n```\n\n```text\n2\n```\n\n"
+                    "```python\nraise SystemError\n```\n")
+    assert {line: r for line, (r, _) in results(page).items()} == {
+        2: "ok", 6: "failed"}
