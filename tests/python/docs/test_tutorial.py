@@ -46,7 +46,7 @@ def cases():
             yield pytest.param(page, line, id=f"{page.stem}:{line}:{language}")
 
 
-@pytest.mark.parametrize("page,line", cases())
+@pytest.mark.parametrize("page,line", list(cases()))
 def test_block(page, line):
     if line not in results(page):
         pytest.skip("an earlier block of the page failed")
