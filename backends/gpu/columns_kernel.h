@@ -47,49 +47,54 @@ struct ColumnGroup {
   }
 };
 
+// kRows rows of kPack elements, `step` bytes apart, to all[].
+template <typename T, int kPack, int kRows, typename Folding>
+DEVRT_HOST_DEVICE void FoldRows(const Folding& folding, const char* from,
+                                int64_t step, typename Folding::Many* all) {
+  Pack<T, kPack> packs[kRows];
+  for (int i = 0; i < kRows; ++i) {
+    packs[i] = *reinterpret_cast<const Pack<T, kPack>*>(from + step * i);
+  }
+  for (int j = 0; j < kPack; ++j) {
+    typename Folding::Few values[kRows];
+    for (int i = 0; i < kRows; ++i) {
+      values[i] = folding.ValueOf(packs[i].items[j]);
+    }
+    all[j] = FromFold<typename Folding::Many>(
+        Fold<kRows, typename Folding::Operation>(values));
+  }
+}
+
 // A thread's rows, `begin` and every args.lanes further before `end`, kDeep of
 // them at once.
-template <typename T, int kPack, int kDeep, typename Operation>
-DEVRT_HOST_DEVICE void ReduceRows(const ReduceArgs& args, const char* base,
+template <typename T, int kPack, int kDeep, typename Folding>
+DEVRT_HOST_DEVICE void ReduceRows(const ReduceArgs& args,
+                                  const Folding& folding, const char* base,
                                   uint64_t begin, uint64_t end,
                                   PartialType<T>* out) {
-  using P = PartialType<T>;
+  using Many = typename Folding::Many;
+  using Operation = typename Folding::Operation;
   const int64_t row = args.reduced.strides[0][0];
   const int64_t step = row * static_cast<int64_t>(args.lanes);
   const char* from = base + static_cast<int64_t>(begin) * row;
-  PackLevels<P, kPack> total(Neutral<P>(args.op));
+  PackLevels<Many, kPack> total(folding.NothingOfMany());
   uint64_t left = begin < end ? (end - begin - 1) / args.lanes + 1 : 0;
-  for (; left > 0; from += step * kDeep) {
-    Pack<T, kPack> packs[kDeep];
-    const uint64_t some = left < kDeep ? left : kDeep;
-    for (int i = 0; i < kDeep; ++i) {
-      if (static_cast<uint64_t>(i) < some) {
-        packs[i] = *reinterpret_cast<const Pack<T, kPack>*>(from + step * i);
-      }
-    }
-    using F = FoldType<T, Operation>;
-    F values[kDeep][kPack];
-    for (int i = 0; i < kDeep; ++i) {
-      for (int j = 0; j < kPack; ++j) {
-        values[i][j] = static_cast<uint64_t>(i) < some
-                           ? ValueOf<F>(args.op, packs[i].items[j])
-                           : Neutral<F>(args.op);
-      }
-    }
-    P all[kPack];
-    for (int j = 0; j < kPack; ++j) {
-      for (int width = kDeep / 2; width > 0; width /= 2) {
-        for (int i = 0; i < width; ++i) {
-          values[i][j] = Operation::Apply(values[i][j], values[i + width][j]);
-        }
-      }
-      all[j] = FromFold<P>(values[0][j]);
-    }
+  Many all[kPack];
+  for (; left >= kDeep; left -= kDeep, from += step * kDeep) {
+    FoldRows<T, kPack, kDeep>(folding, from, step, all);
     total.template Push<Operation>(all);
-    left -= some;
   }
-  const P* const results = total.template Finish<Operation>();
-  for (int j = 0; j < kPack; ++j) out[j] = results[j];
+  constexpr int kSome = kDeep / 4;
+  for (; left >= kSome; left -= kSome, from += step * kSome) {
+    FoldRows<T, kPack, kSome>(folding, from, step, all);
+    total.template Push<Operation>(all);
+  }
+  for (; left > 0; --left, from += step) {
+    FoldRows<T, kPack, 1>(folding, from, step, all);
+    total.template Push<Operation>(all);
+  }
+  const Many* const results = total.template Finish<Operation>();
+  for (int j = 0; j < kPack; ++j) out[j] = folding.Result(results[j]);
 }
 
 // The results of the group's threads, to shared->lanes.
@@ -102,11 +107,10 @@ DEVRT_HOST_DEVICE void ReduceThread(const ReduceArgs& args, const char* base,
   const uint32_t column = thread % group.across * kPack;
   if (column >= group.count) return;
   P results[kPack];
-  (void)WithOperation<P>(args.op, [&](auto operation) {
-    ReduceRows<T, kPack, kDeep, decltype(operation)>(
-        args, base + uint64_t{column} * sizeof(T),
-        begin + thread / group.across, end, results);
-    return results[0];
+  WithFolding<T>(args.op, [&](const auto& folding) {
+    ReduceRows<T, kPack, kDeep>(args, folding,
+                                base + uint64_t{column} * sizeof(T),
+                                begin + thread / group.across, end, results);
   });
   for (int j = 0; j < kPack; ++j) shared->lanes[j][thread] = results[j];
 }
@@ -175,7 +179,7 @@ DEVRT_HOST_DEVICE inline bool IsLastAt(const Block& block, uint32_t* counter,
 }
 
 // devrt_columns_<dtype>
-template <typename T, int kDeep = 8>
+template <typename T, int kDeep = sizeof(T) == 1 ? 16 : 8>
 DEVRT_HOST_DEVICE void ColumnsBlock(const ReduceArgs& args, const Block& block,
                                     Slot* slots, ColumnsShared<T>* shared) {
   using P = PartialType<T>;
@@ -211,9 +215,9 @@ DEVRT_HOST_DEVICE void ColumnsBlock(const ReduceArgs& args, const Block& block,
                                      args.parts, &shared->is_last)) {
       continue;
     }
-    CombineParts<T>(args, block, group.first, group.count,
-                    parts + (group.first - first) * args.parts,
-                    shared->lanes[0]);
+    CombineParts<T>(
+        args, block, group.first, group.count, group.across * args.columns_pack,
+        parts + (group.first - first) * args.parts, shared->lanes[0]);
   }
   if (slot == nullptr) return;
   if (!IsLastAt(block, &slot->done, block.count, &shared->is_last)) return;

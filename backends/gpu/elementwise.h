@@ -6,7 +6,6 @@
 #define DEVRT_BACKENDS_GPU_ELEMENTWISE_H_
 
 #include <string>
-#include <vector>
 
 #include "backends/gpu/backend.h"
 #include "backends/gpu/pack.h"
@@ -46,11 +45,10 @@ devrt_status Backend<Api>::ElementwiseApply(devrt_stream handle, uint32_t op,
                                             const devrt_tensor_v0* inputs,
                                             uint32_t input_count) {
   Stream* const stream = Of(handle);
-  tensor::Tensor out_copy;
-  std::vector<tensor::Tensor> input_copies;
+  tensor::Tensor out_copy, input_copies[tensor::kMostInputs];
   std::string error;
   if (!tensor::CopyElementwise(op, *out, inputs, input_count, &out_copy,
-                               &input_copies, &error)) {
+                               input_copies, &error)) {
     return Refuse(DEVRT_INVALID_ARGUMENT, "apply: %s", error.c_str());
   }
   if (out_copy.elements == 0) return Fault("apply", stream->device);
@@ -58,8 +56,8 @@ devrt_status Backend<Api>::ElementwiseApply(devrt_stream handle, uint32_t op,
   FastApply fast;
   ApplyArgs args;
   uint32_t kernel = 0;
-  const unsigned blocks =
-      PackApply(op, out_copy, input_copies, &fast, &args, &kernel);
+  const unsigned blocks = PackApply(op, out_copy, {input_copies, input_count},
+                                    &fast, &args, &kernel);
   const auto& tensors = stream->device->tensors;
   const auto launch = [&](typename Api::Function function, void* arguments) {
     return Launch(stream, function, blocks, kThreads, &arguments);

@@ -70,22 +70,49 @@ struct RowsArgs {
     }
     return offset + static_cast<int64_t>(unit) * strides[last][operand];
   }
+};
 
-  struct Pair {
-    int64_t first, second;
-  };
-  DEVRT_HOST_DEVICE Pair OffsetsOf(uint32_t unit, int a, int b) const {
-    Pair offsets = {0, 0};
-    const uint32_t last = axes - 1;
-    for (uint32_t k = 0; k < last; ++k) {
-      const uint32_t rest = extents[k].Divide(&unit);
-      offsets.first += static_cast<int64_t>(unit) * strides[k][a];
-      offsets.second += static_cast<int64_t>(unit) * strides[k][b];
-      unit = rest;
+// Where every `kStep`th unit of the first kCount operands lies, from one on.
+template <int kCount, uint32_t kStep>
+struct RowsCursor {
+  uint32_t unit;
+  uint32_t inner;  // on the innermost axis
+  int64_t offsets[kCount];
+
+  DEVRT_HOST_DEVICE RowsCursor(const RowsArgs& args, uint32_t first) {
+    Locate(args, first);
+  }
+  DEVRT_HOST_DEVICE void Advance(const RowsArgs& args) {
+    inner += kStep;
+    if (args.axes > 1 && inner >= args.extents[0].number) {
+      return Locate(args, unit + kStep);
     }
-    offsets.first += static_cast<int64_t>(unit) * strides[last][a];
-    offsets.second += static_cast<int64_t>(unit) * strides[last][b];
-    return offsets;
+    unit += kStep;
+    for (int i = 0; i < kCount; ++i) {
+      offsets[i] += args.strides[0][i] * int64_t{kStep};
+    }
+  }
+
+ private:
+  DEVRT_HOST_DEVICE void Locate(const RowsArgs& args, uint32_t at) {
+    unit = at;
+    inner = at;
+    for (int i = 0; i < kCount; ++i) offsets[i] = 0;
+    const uint32_t last = args.axes - 1;
+#if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
+#pragma unroll 1
+#endif
+    for (uint32_t k = 0; k < last; ++k) {
+      const uint32_t rest = args.extents[k].Divide(&at);
+      if (k == 0) inner = at;
+      for (int i = 0; i < kCount; ++i) {
+        offsets[i] += static_cast<int64_t>(at) * args.strides[k][i];
+      }
+      at = rest;
+    }
+    for (int i = 0; i < kCount; ++i) {
+      offsets[i] += static_cast<int64_t>(at) * args.strides[last][i];
+    }
   }
 };
 

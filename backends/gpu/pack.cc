@@ -39,14 +39,26 @@ bool IsPacked(const ApplyArgs& args, int operands, int64_t count) {
   return true;
 }
 
+// All of a call, the output first.
 struct Operands {
-  Operands(const Tensor& out, const std::vector<Tensor>& inputs) {
-    all.push_back(&out);
-    for (const Tensor& input : inputs) all.push_back(&input);
-    for (size_t i = 0; i < all.size(); ++i) operands[i] = OperandOf(*all[i]);
+  Operands(const Tensor& out, const tensor::TensorList& inputs) {
+    Add(out);
+    for (const Tensor& input : inputs) Add(input);
   }
-  std::vector<const Tensor*> all;
-  Operand operands[ApplyArgs::kOperands] = {};
+  void MakeWalk(Walk<ApplyArgs::kOperands>* walk) const {
+    gpu::MakeWalk(all, count, tensor::OrderAxes(*all[0], tensor::kAllAxes),
+                  walk);
+  }
+
+  size_t count = 0;
+  const Tensor* all[ApplyArgs::kOperands];
+  Operand operands[ApplyArgs::kOperands];
+
+ private:
+  void Add(const Tensor& tensor) {
+    all[count] = &tensor;
+    operands[count++] = OperandOf(tensor);
+  }
 };
 
 }  // namespace
@@ -61,7 +73,8 @@ unsigned PackFill(const Tensor& out, const void* value, FillArgs* args) {
   *args = {};
   args->item = tensor::DtypeSize(out.dtype);
   args->out = OperandOf(out);
-  MakeWalk<1>({&out}, tensor::OrderAxes(out, tensor::kAllAxes), &args->walk);
+  const Tensor* const all[] = {&out};
+  MakeWalk(all, 1, tensor::OrderAxes(out, tensor::kAllAxes), &args->walk);
   args->is_contiguous =
       args->walk.axes == 1 &&
       (args->walk.elements == 1 || args->walk.strides[0][0] == args->item);
@@ -75,30 +88,25 @@ unsigned PackFill(const Tensor& out, const void* value, FillArgs* args) {
 }
 
 unsigned PackApply(uint32_t op, const Tensor& out,
-                   const std::vector<Tensor>& inputs, FastApply* fast,
+                   const tensor::TensorList& inputs, FastApply* fast,
                    ApplyArgs* args, uint32_t* kernel) {
   const Operands operands(out, inputs);
-  Walk<ApplyArgs::kOperands> walk = {};
-  MakeWalk<ApplyArgs::kOperands>(
-      operands.all, tensor::OrderAxes(out, tensor::kAllAxes), &walk);
-  ChooseFast(op, walk, operands.operands, static_cast<int>(operands.all.size()),
+  Walk<ApplyArgs::kOperands> walk;
+  operands.MakeWalk(&walk);
+  ChooseFast(op, walk, operands.operands, static_cast<int>(operands.count),
              fast);
   if (fast->path != FastApply::Path::kNone) return fast->blocks;
   return PackApply(op, out, inputs, args, kernel);
 }
 
 unsigned PackApply(uint32_t op, const Tensor& out,
-                   const std::vector<Tensor>& inputs, ApplyArgs* args,
+                   const tensor::TensorList& inputs, ApplyArgs* args,
                    uint32_t* kernel) {
   *args = {};
   args->op = op;
-  std::vector<const Tensor*> all = {&out};
-  for (const Tensor& input : inputs) all.push_back(&input);
-  for (size_t i = 0; i < all.size(); ++i) {
-    args->operands[i] = OperandOf(*all[i]);
-  }
-  MakeWalk<ApplyArgs::kOperands>(all, tensor::OrderAxes(out, tensor::kAllAxes),
-                                 &args->walk);
+  const Operands operands(out, inputs);
+  std::copy_n(operands.operands, operands.count, args->operands);
+  operands.MakeWalk(&args->walk);
   const bool copies = op == DEVRT_OP_COPY;
   if (copies && inputs[0].dtype != out.dtype) {
     *kernel = 0;
@@ -111,7 +119,7 @@ unsigned PackApply(uint32_t op, const Tensor& out,
     *kernel = is_bool ? DEVRT_UINT8 : tensor::RawDtype(out.dtype);
   }
   const int count = PackCount(tensor::DtypeSize(*kernel));
-  args->is_packed = IsPacked(*args, static_cast<int>(all.size()), count);
+  args->is_packed = IsPacked(*args, static_cast<int>(operands.count), count);
   return BlocksFor(args->walk.elements,
                    kThreads * static_cast<uint64_t>(count));
 }

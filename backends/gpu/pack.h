@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "backends/gpu/fast_paths.h"
 #include "backends/gpu/tensor_args.h"
@@ -24,13 +23,13 @@ unsigned PackFill(const tensor::Tensor& out, const void* value, FillArgs* args);
 // Where `fast` finds no path of its own for the call, `args` and `kernel` are
 // set, to be launched with as many blocks as are returned.
 unsigned PackApply(uint32_t op, const tensor::Tensor& out,
-                   const std::vector<tensor::Tensor>& inputs, FastApply* fast,
+                   const tensor::TensorList& inputs, FastApply* fast,
                    ApplyArgs* args, uint32_t* kernel);
 
 // By the general kernel: `*kernel` is the dtype whose apply kernel to launch, 0
 // for devrt_convert.
 unsigned PackApply(uint32_t op, const tensor::Tensor& out,
-                   const std::vector<tensor::Tensor>& inputs, ApplyArgs* args,
+                   const tensor::TensorList& inputs, ApplyArgs* args,
                    uint32_t* kernel);
 
 // How reductions share their work; benchmarks try others.

@@ -42,20 +42,21 @@ bool IsPacked(const ReduceArgs& args) {
   return bits % 16 == 0;
 }
 
-// Lanes that read packs: some of 64 bytes each, or fewer if there were too few
-// threads, but some that are side by side.
+// Lanes that read packs: some times what a thread takes at once, or less if
+// there were too few threads; where it can be those of one warp.
 constexpr uint64_t kBytesAtOnce = 64;
-constexpr uint64_t kManyThreads = 1 << 19;
+constexpr uint64_t kManyThreads = 1 << 18;
 constexpr uint64_t kFewLanes = 4;
+constexpr uint64_t kWarp = 32;
 
 uint32_t PackedLanes(const ReduceArgs& args) {
   const uint64_t bytes =
       args.reduced.elements * tensor::DtypeSize(args.in.dtype);
   const uint64_t most = PowerUpTo(std::max<uint64_t>(bytes / kBytesAtOnce, 1));
   uint64_t lanes = PowerUpTo(std::max<uint64_t>(bytes / kBytesAtOnce / 4, 1));
+  lanes = std::max(std::min(lanes, kWarp), std::min(most, kFewLanes));
   while (lanes < most && lanes * args.kept.elements < kManyThreads) lanes *= 2;
-  const uint64_t packs = PowerUpTo(std::max<uint64_t>(bytes / 16, 1));
-  return static_cast<uint32_t>(std::max(lanes, std::min(packs, kFewLanes)));
+  return static_cast<uint32_t>(lanes);
 }
 
 // Threads beside each other read memory that is beside each other: elements of
@@ -101,6 +102,11 @@ constexpr uint64_t kAcrossSingle = 32;
 // Elements of one result that are worth a thread, and a part, per thread.
 constexpr uint64_t kPerRowThread = 4;
 constexpr uint64_t kPerColumnsPart = 16;
+// Fewer parts cost more than they bring.
+constexpr uint64_t kLeastColumnParts = 3;
+// Below so many blocks the groups are made smaller, down to so many bytes.
+constexpr uint64_t kFewColumnBlocks = 192;
+constexpr uint64_t kLeastAcross = 32;
 
 uint64_t PartialSize(uint32_t dtype) {
   if (dtype == DEVRT_COMPLEX128) return 16;
@@ -138,7 +144,7 @@ void ChooseColumnParts(const ReduceTuning& tuning, uint64_t width,
       std::min({tuning.columns_blocks / args->groups,
                 Slot::kMost * Slot::kBytes / (size * args->kept.elements),
                 kColumnsPartBytes / (size * width), all / least});
-  if (parts < 2) return;
+  if (parts < kLeastColumnParts) return;
   args->part_elements = (all + parts - 1) / parts;
   args->parts = static_cast<uint32_t>((all + args->part_elements - 1) /
                                       args->part_elements);
@@ -161,13 +167,21 @@ bool ChooseColumns(const ReduceTuning& tuning, ReduceArgs* args) {
   const uint64_t rows =
       PowerUpTo(std::max<uint64_t>(args->reduced.elements / kPerRowThread, 1));
   const uint64_t packed = tuning.across / (pack * static_cast<uint64_t>(item));
-  const uint64_t across = std::min(
+  uint64_t across = std::min(
       most, std::max(pack == 1 ? kAcrossSingle : packed, kThreads / rows));
   args->columns_pack = static_cast<uint32_t>(pack);
-  args->lanes = static_cast<uint32_t>(kThreads / across);
-  args->column_groups = (columns + across * pack - 1) / (across * pack);
-  args->groups = args->column_groups * (kept.elements / columns);
-  ChooseColumnParts(tuning, across * pack, args);
+  const auto share = [&](uint64_t threads) {
+    const uint64_t width = threads * pack;
+    args->lanes = static_cast<uint32_t>(kThreads / threads);
+    args->column_groups = (columns + width - 1) / width;
+    args->groups = args->column_groups * (kept.elements / columns);
+    ChooseColumnParts(tuning, width, args);
+  };
+  share(across);
+  while (args->groups * args->parts < kFewColumnBlocks && across > 1 &&
+         across * pack * static_cast<uint64_t>(item) > kLeastAcross) {
+    share(across /= 2);
+  }
   return true;
 }
 
@@ -180,8 +194,9 @@ unsigned PackReduce(uint32_t op, const Tensor& out, const Tensor& in,
   args->op = op;
   args->out = OperandOf(out);
   args->in = OperandOf(in);
-  MakeWalk<2>({&in, &out}, tensor::OrderAxes(in, ~axes), &args->kept);
-  MakeWalk<1>({&in}, tensor::OrderAxes(in, axes), &args->reduced);
+  const Tensor* const both[] = {&in, &out};
+  MakeWalk(both, 2, tensor::OrderAxes(in, ~axes), &args->kept);
+  MakeWalk(both, 1, tensor::OrderAxes(in, axes), &args->reduced);
   if (ChooseColumns(tuning, args)) {
     return static_cast<unsigned>(std::min(args->groups, kMostBlocks) *
                                  args->parts);

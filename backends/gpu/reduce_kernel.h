@@ -14,165 +14,16 @@
 #ifndef DEVRT_BACKENDS_GPU_REDUCE_KERNEL_H_
 #define DEVRT_BACKENDS_GPU_REDUCE_KERNEL_H_
 
-#include <limits>
-#include <type_traits>
-
 #include "backends/gpu/device_code.h"
 #include "backends/gpu/elements.h"
+#include "backends/gpu/reduce_fold.h"
 #include "backends/gpu/tensor_args.h"
 #include "backends/tensor/cast.h"
 #include "backends/tensor/dtype.h"
-#include "backends/tensor/scalar.h"
 
 namespace devrt::gpu {
 
-// ---- Combining --------------------------------------------------------------
-
-// What elements of T are combined in: the widest of their kind, but float for
-// the 16-bit floats.
-template <typename T, typename C = tensor::ComputeType<T>>
-using PartialType = std::conditional_t<
-    !std::is_integral_v<C>, C,
-    std::conditional_t<std::is_same_v<C, bool> || std::is_signed_v<C>, int64_t,
-                       uint64_t>>;
-
-// f(operation) for that of `op`.  ANY and ALL are of values that are 0 or 1, of
-// which complex numbers have no order.
-template <typename P, typename F>
-DEVRT_HOST_DEVICE P WithOperation(uint32_t op, const F& f) {
-  constexpr bool kOrdered = !tensor::kIsComplex<P>;
-  switch (op) {
-    case DEVRT_REDUCE_SUM:
-      return f(tensor::Add());
-    case DEVRT_REDUCE_PROD:
-      return f(tensor::Multiply());
-    case DEVRT_REDUCE_MIN:
-    case DEVRT_REDUCE_ALL:
-      return f(
-          std::conditional_t<kOrdered, tensor::Minimum, tensor::Multiply>());
-    default:
-      return f(std::conditional_t<kOrdered, tensor::Maximum, tensor::Add>());
-  }
-}
-
-template <typename P>
-DEVRT_HOST_DEVICE P Combine(uint32_t op, P a, P b) {
-  return WithOperation<P>(
-      op, [&](auto operation) { return decltype(operation)::Apply(a, b); });
-}
-
-// All of them, as a tree.  Destroys them.
-template <int kCount, typename Operation, typename P>
-DEVRT_HOST_DEVICE P Fold(P* values) {
-  for (int width = kCount / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) {
-      values[i] = Operation::Apply(values[i], values[i + width]);
-    }
-  }
-  return values[0];
-}
-
-template <typename P>
-DEVRT_HOST_DEVICE P Neutral(uint32_t op) {
-  if constexpr (tensor::kIsComplex<P>) {
-    const bool one = op == DEVRT_REDUCE_PROD || op == DEVRT_REDUCE_ALL;
-    return {one ? decltype(P::re){1} : decltype(P::re){0}, 0};
-  } else {
-    using Limits = std::numeric_limits<P>;
-    constexpr P kMost =
-        Limits::has_infinity ? Limits::infinity() : Limits::max();
-    constexpr P kLeast =
-        Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
-    switch (op) {
-      case DEVRT_REDUCE_SUM:
-        return 0;
-      case DEVRT_REDUCE_PROD:
-        return 1;
-      case DEVRT_REDUCE_MIN:
-      case DEVRT_REDUCE_ALL:
-        return kMost;
-      default:
-        return kLeast;
-    }
-  }
-}
-
-// kPack values of many each: so that the error of a sum grows with the
-// logarithm of their number, 8 of a level are one of the next.
-template <typename P, int kPack>
-class PackLevels {
- public:
-  DEVRT_HOST_DEVICE explicit PackLevels(P neutral) : neutral_(neutral) {
-    for (int k = 0; k < kLevels; ++k) {
-      for (int i = 0; i < kPack; ++i) levels_[k][i] = neutral;
-    }
-  }
-
-  template <typename Operation>
-  DEVRT_HOST_DEVICE void Push(const P* values) {
-    Add<Operation>(0, values);
-    uint32_t count = ++count_;
-    for (int k = 1; k < kLevels; ++k) {
-      if (count % 8 != 0) return;
-      Add<Operation>(k, levels_[k - 1]);
-      for (int i = 0; i < kPack; ++i) levels_[k - 1][i] = neutral_;
-      count /= 8;
-    }
-  }
-
-  // In levels_[0].
-  template <typename Operation>
-  DEVRT_HOST_DEVICE const P* Finish() {
-    for (int k = 1; k < kLevels; ++k) Add<Operation>(0, levels_[k]);
-    return levels_[0];
-  }
-
- private:
-  // In registers.  Integers lose nothing.
-  static constexpr int kLevels = std::is_integral_v<P> ? 1 : 5;
-
-  template <typename Operation>
-  DEVRT_HOST_DEVICE void Add(int k, const P* values) {
-    for (int i = 0; i < kPack; ++i) {
-      levels_[k][i] = Operation::Apply(levels_[k][i], values[i]);
-    }
-  }
-
-  const P neutral_;
-  uint32_t count_ = 0;
-  P levels_[kLevels][kPack];
-};
-
 // ---- One thread's elements --------------------------------------------------
-
-// What a few elements of T are combined in: 32 bits where they suffice.
-template <typename T, typename Operation, typename P = PartialType<T>>
-using FoldType = std::conditional_t<
-    std::is_integral_v<P> &&
-        ((sizeof(T) <= 2 && !std::is_same_v<Operation, tensor::Multiply>) ||
-         (sizeof(T) == 4 && (std::is_same_v<Operation, tensor::Minimum> ||
-                             std::is_same_v<Operation, tensor::Maximum>))),
-    std::conditional_t<std::is_signed_v<P>, int32_t, uint32_t>, P>;
-
-template <typename P, typename F>
-DEVRT_HOST_DEVICE P FromFold(F value) {
-  if constexpr (std::is_same_v<P, F>) {
-    return value;
-  } else {
-    return static_cast<P>(value);
-  }
-}
-
-template <typename F, typename T>
-DEVRT_HOST_DEVICE F ValueOf(uint32_t op, T element) {
-  const auto value = tensor::Widen(element);
-  using C = std::remove_const_t<decltype(value)>;
-  if (op == DEVRT_REDUCE_ANY || op == DEVRT_REDUCE_ALL) {
-    return tensor::Cast<F, bool>::Convert(
-        tensor::Cast<bool, C>::Convert(value));
-  }
-  return tensor::Cast<F, C>::Convert(value);
-}
 
 inline constexpr int kGathered = 4;
 
@@ -191,80 +42,87 @@ DEVRT_HOST_DEVICE DEVRT_NOINLINE Pack<Raw, kGathered> GatherReduced(
   return pack;
 }
 
-template <typename T, typename Operation>
-DEVRT_HOST_DEVICE PartialType<T> FoldGathered(const ReduceArgs& args,
-                                              const char* base, uint64_t first,
-                                              uint64_t end) {
-  using P = PartialType<T>;
+template <typename T, typename Folding>
+DEVRT_HOST_DEVICE typename Folding::Many FoldGathered(const ReduceArgs& args,
+                                                      const Folding& folding,
+                                                      const char* base,
+                                                      uint64_t first,
+                                                      uint64_t end) {
   const auto raw = GatherReduced<RawType<T>>(args, base, first, end);
   Pack<T, kGathered> pack;
   CopyBytes(&pack, &raw, sizeof pack);
-  P values[kGathered];
+  typename Folding::Few values[kGathered];
   for (int i = 0; i < kGathered; ++i, first += args.lanes) {
     values[i] =
-        first < end ? ValueOf<P>(args.op, pack.items[i]) : Neutral<P>(args.op);
+        first < end ? folding.ValueOf(pack.items[i]) : folding.Nothing();
   }
-  return Fold<kGathered, Operation>(values);
+  return FromFold<typename Folding::Many>(
+      Fold<kGathered, typename Folding::Operation>(values));
 }
 
-template <typename T, typename Operation>
+template <typename T, typename Folding>
 DEVRT_HOST_DEVICE PartialType<T> ReduceGathered(const ReduceArgs& args,
+                                                const Folding& folding,
                                                 const char* base, uint32_t lane,
                                                 uint64_t begin, uint64_t end) {
-  using P = PartialType<T>;
-  PackLevels<P, 1> total(Neutral<P>(args.op));
+  using Many = typename Folding::Many;
+  using Operation = typename Folding::Operation;
+  PackLevels<Many, 1> total(folding.NothingOfMany());
   const uint64_t step = uint64_t{args.lanes} * kGathered;
   for (uint64_t at = begin; at + lane < end;) {
-    P some = Neutral<P>(args.op);
+    Many some = folding.NothingOfMany();
     for (int i = 0; i < 4 && at + lane < end; ++i, at += step) {
       some = Operation::Apply(
-          some, FoldGathered<T, Operation>(args, base, at + lane, end));
+          some, FoldGathered<T>(args, folding, base, at + lane, end));
     }
     total.template Push<Operation>(&some);
   }
-  return *total.template Finish<Operation>();
+  return folding.Result(*total.template Finish<Operation>());
 }
 
 // So many packs of 16 bytes of adjacent memory does a thread take at once.
 inline constexpr int kPacksAtOnce = 4;
 
 // Of `count` elements that are adjacent from `base` on.
-template <typename T, typename Operation>
+template <typename T, typename Folding>
 DEVRT_HOST_DEVICE PartialType<T> ReducePacked(const ReduceArgs& args,
+                                              const Folding& folding,
                                               const char* base, uint32_t lane,
                                               uint64_t count) {
-  using P = PartialType<T>;
-  using F = FoldType<T, Operation>;
+  using Few = typename Folding::Few;
+  using Many = typename Folding::Many;
+  using Operation = typename Folding::Operation;
   constexpr int kItems = 16 / sizeof(T);
-  PackLevels<P, 1> total(Neutral<P>(args.op));
+  using Packed = Pack<T, kItems>;
+  PackLevels<Many, 1> total(folding.NothingOfMany());
+  const auto push = [&](Few few) {
+    const Many many = FromFold<Many>(few);
+    total.template Push<Operation>(&many);
+  };
   const uint64_t packs = count / kItems;
-  for (uint64_t at = lane; at < packs; at += args.lanes * kPacksAtOnce) {
-    Pack<T, kItems> some[kPacksAtOnce];
+  const uint64_t step = uint64_t{args.lanes} * 16;
+  uint64_t at = uint64_t{lane} * 16;  // bytes
+  for (; at + step * (kPacksAtOnce - 1) < packs * 16;
+       at += step * kPacksAtOnce) {
+    Packed some[kPacksAtOnce];
     for (int i = 0; i < kPacksAtOnce; ++i) {
-      const uint64_t pack = at + static_cast<uint32_t>(i) * args.lanes;
-      if (pack < packs) {
-        some[i] = *reinterpret_cast<const Pack<T, kItems>*>(base + pack * 16);
-      }
+      some[i] = *reinterpret_cast<const Packed*>(
+          base + at + step * static_cast<uint32_t>(i));
     }
-    F folded[kPacksAtOnce];
+    Few folded[kPacksAtOnce];
     for (int i = 0; i < kPacksAtOnce; ++i) {
-      const uint64_t pack = at + static_cast<uint32_t>(i) * args.lanes;
-      F values[kItems];
-      for (int j = 0; j < kItems; ++j) {
-        values[j] = pack < packs ? ValueOf<F>(args.op, some[i].items[j])
-                                 : Neutral<F>(args.op);
-      }
-      folded[i] = Fold<kItems, Operation>(values);
+      folded[i] = FoldPack(folding, some[i]);
     }
-    const P value = FromFold<P>(Fold<kPacksAtOnce, Operation>(folded));
-    total.template Push<Operation>(&value);
+    push(Fold<kPacksAtOnce, Operation>(folded));
   }
-  for (uint64_t at = packs * kItems + lane; at < count; at += args.lanes) {
-    const P value =
-        ValueOf<P>(args.op, *reinterpret_cast<const T*>(base + at * sizeof(T)));
-    total.template Push<Operation>(&value);
+  for (; at < packs * 16; at += step) {
+    const Packed one = *reinterpret_cast<const Packed*>(base + at);
+    push(FoldPack(folding, one));
   }
-  return *total.template Finish<Operation>();
+  for (at = packs * kItems + lane; at < count; at += args.lanes) {
+    push(folding.ValueOf(*reinterpret_cast<const T*>(base + at * sizeof(T))));
+  }
+  return folding.Result(*total.template Finish<Operation>());
 }
 
 // The lane's elements of `result` from `begin` to `end`.
@@ -274,13 +132,12 @@ DEVRT_HOST_DEVICE PartialType<T> ReduceLane(const ReduceArgs& args,
                                             uint64_t begin, uint64_t end) {
   const char* const base =
       static_cast<const char*>(args.in.data) + args.kept.OffsetOf(result, 0);
-  return WithOperation<PartialType<T>>(args.op, [&](auto operation) {
-    using Operation = decltype(operation);
+  return WithFolding<T>(args.op, [&](const auto& folding) {
     if (args.is_packed != 0) {
-      return ReducePacked<T, Operation>(args, base + begin * sizeof(T), lane,
-                                        end - begin);
+      return ReducePacked<T>(args, folding, base + begin * sizeof(T), lane,
+                             end - begin);
     }
-    return ReduceGathered<T, Operation>(args, base, lane, begin, end);
+    return ReduceGathered<T>(args, folding, base, lane, begin, end);
   });
 }
 
@@ -330,6 +187,19 @@ struct Lanes {
 // Below so many the lanes of a result are in one warp.  On the host none are.
 inline constexpr uint32_t kShuffled = DEVRT_ON_DEVICE ? 32 : 1;
 
+#if DEVRT_ON_DEVICE
+// The same tree as in CombineLanes, between the threads of a warp.
+template <typename P>
+__device__ P CombineWarp(uint32_t op, uint32_t width, P value) {
+  return WithOperation<P>(op, [&](auto operation) {
+    for (; width > 0; width /= 2) {
+      value = decltype(operation)::Apply(value, ShuffleDown(value, width));
+    }
+    return value;
+  });
+}
+#endif
+
 // To the first lane of each.
 template <typename P>
 DEVRT_HOST_DEVICE void CombineLanes(uint32_t op, const Lanes& lanes,
@@ -345,12 +215,8 @@ DEVRT_HOST_DEVICE void CombineLanes(uint32_t op, const Lanes& lanes,
   }
   if (width == 0) return;
 #if DEVRT_ON_DEVICE
-  // The same tree, between the threads of a warp.
   block.Together([&](uint32_t thread) {
-    P mine = values[thread];
-    for (; width > 0; width /= 2) {
-      mine = Combine(op, mine, ShuffleDown(mine, width));
-    }
+    const P mine = CombineWarp(op, width, values[thread]);
     if (lanes.LaneOf(thread) == 0) values[thread] = mine;
   });
 #endif
@@ -368,6 +234,27 @@ DEVRT_HOST_DEVICE void ReducePart(const ReduceArgs& args, const Block& block,
   const uint64_t rest = args.reduced.elements - begin;
   const uint64_t end =
       begin + (rest < args.part_elements ? rest : args.part_elements);
+  const auto store = [&](uint32_t thread, PartialType<T> value) {
+    const uint64_t result = group * lanes.Results() + lanes.ResultOf(thread);
+    if (lanes.LaneOf(thread) != 0 || result >= args.kept.elements) return;
+    if (parts == nullptr) {
+      StoreResult<T>(args, result, value);
+    } else {
+      parts[(result - first) * args.parts + part] = value;
+      Fence();
+    }
+  };
+#if DEVRT_ON_DEVICE
+  if (lanes.is_adjacent && lanes.count <= 32 && parts == nullptr) {
+    const auto thread = static_cast<uint32_t>(threadIdx.x);
+    const uint64_t result = group * lanes.Results() + lanes.ResultOf(thread);
+    auto value = Neutral<PartialType<T>>(args.op);
+    if (result < args.kept.elements) {
+      value = ReduceLane<T>(args, result, lanes.LaneOf(thread), begin, end);
+    }
+    return store(thread, CombineWarp(args.op, lanes.count / 2, value));
+  }
+#endif
   block.Together([&](uint32_t thread) {
     const uint64_t result = group * lanes.Results() + lanes.ResultOf(thread);
     if (result >= args.kept.elements) return;
@@ -375,40 +262,52 @@ DEVRT_HOST_DEVICE void ReducePart(const ReduceArgs& args, const Block& block,
         ReduceLane<T>(args, result, lanes.LaneOf(thread), begin, end);
   });
   CombineLanes(args.op, lanes, block, shared->lanes);
-  block.Together([&](uint32_t thread) {
-    const uint64_t result = group * lanes.Results() + lanes.ResultOf(thread);
-    if (lanes.LaneOf(thread) != 0 || result >= args.kept.elements) return;
-    if (parts == nullptr) {
-      StoreResult<T>(args, result, shared->lanes[thread]);
-    } else {
-      parts[(result - first) * args.parts + part] = shared->lanes[thread];
-      Fence();
+  block.Together(
+      [&](uint32_t thread) { store(thread, shared->lanes[thread]); });
+}
+
+// So many parts does a thread load at once.
+inline constexpr uint32_t kPartsAtOnce = 4;
+
+// Of a result of which the first part is `parts`, those of a lane.
+template <typename P>
+DEVRT_HOST_DEVICE P CombineSome(const ReduceArgs& args, const Lanes& lanes,
+                                uint32_t lane, const P* parts) {
+  return WithOperation<P>(args.op, [&](auto operation) {
+    using Operation = decltype(operation);
+    P value = NeutralOf<Operation, P>();
+    for (uint32_t i = lane; i < args.parts; i += lanes.count * kPartsAtOnce) {
+      P some[kPartsAtOnce];
+      for (uint32_t k = 0; k < kPartsAtOnce; ++k) {
+        const uint32_t part = i + k * lanes.count;
+        some[k] = part < args.parts ? LoadFresh(&parts[part])
+                                    : NeutralOf<Operation, P>();
+      }
+      for (const P& one : some) value = Operation::Apply(value, one);
     }
+    return value;
   });
 }
 
 // Combines the parts of `count` results from `first` on; they lie one result
-// after the other.
+// after the other.  `together` results are worked on at once, if there are
+// threads for it: the order of the parts depends on it.
 template <typename T>
 DEVRT_HOST_DEVICE void CombineParts(const ReduceArgs& args, const Block& block,
                                     uint64_t first, uint64_t count,
+                                    uint32_t together,
                                     const PartialType<T>* parts,
                                     PartialType<T>* values) {
-  using P = PartialType<T>;
   Lanes lanes = {1, true};
-  while (lanes.count < args.parts && lanes.count < kThreads) lanes.count *= 2;
+  while (lanes.count < args.parts && lanes.count * 2 * together <= kThreads) {
+    lanes.count *= 2;
+  }
   for (uint64_t done = 0; done < count; done += lanes.Results()) {
     block.Together([&](uint32_t thread) {
       const uint64_t result = done + lanes.ResultOf(thread);
-      P value = Neutral<P>(args.op);
-      if (result < count) {
-        for (uint32_t i = lanes.LaneOf(thread); i < args.parts;
-             i += lanes.count) {
-          value = Combine(args.op, value,
-                          LoadFresh(&parts[result * args.parts + i]));
-        }
-      }
-      values[thread] = value;
+      if (result >= count) return;
+      values[thread] = CombineSome(args, lanes, lanes.LaneOf(thread),
+                                   parts + result * args.parts);
     });
     CombineLanes(args.op, lanes, block, values);
     block.Together([&](uint32_t thread) {
@@ -468,7 +367,7 @@ DEVRT_HOST_DEVICE void ReduceBlock(const ReduceArgs& args, const Block& block,
     }
     if (parts == nullptr) continue;
     if (slot != nullptr && !IsLast(block, slot, shared)) return;
-    CombineParts<T>(args, block, first, count, parts, shared->lanes);
+    CombineParts<T>(args, block, first, count, 1, parts, shared->lanes);
   }
   if (slot == nullptr) return;
   block.Together([&](uint32_t thread) {

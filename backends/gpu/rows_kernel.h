@@ -51,37 +51,19 @@ DEVRT_HOST_DEVICE T LoadAt(const RowsArgs& args, int operand, int64_t offset) {
       static_cast<const char*>(args.data[operand]) + offset);
 }
 
-// Elements `first`, `first` + kThreads, ... of one operand.
-template <typename T, int kCount>
-DEVRT_HOST_DEVICE void LoadSpread(const RowsArgs& args, int operand,
-                                  uint32_t first, T* values) {
-  for (int i = 0; i < kCount; ++i, first += kThreads) {
-    if (first < args.units) {
-      values[i] = LoadAt<T>(args, operand, args.OffsetOf(first, operand));
-    }
-  }
-}
-
-template <typename T, int kCount>
-DEVRT_HOST_DEVICE void StoreSpread(const RowsArgs& args, uint32_t first,
-                                   const T* values) {
-  auto* const data = static_cast<char*>(args.data[0]);
-  for (int i = 0; i < kCount; ++i, first += kThreads) {
-    if (first < args.units) {
-      *reinterpret_cast<T*>(data + args.OffsetOf(first, 0)) = values[i];
-    }
-  }
-}
-
 // Where there are no packs of so many elements, a thread takes single ones.
 constexpr int SpreadCount(int pack) { return pack < 4 ? pack : 4; }
+
+template <int kCount>
+using Cursor = RowsCursor<kCount, kThreads>;
 
 // What one thread of a block takes: a pack, or a few elements, of which the
 // arrays here have as many as of a pack.
 template <int kCount>
 struct RowUnits {
   static constexpr int kSpread = SpreadCount(kCount);
-  uint32_t first;  // unit; further elements are kThreads apart
+  uint32_t first;            // unit; further elements are kThreads apart
+  int64_t to[kSpread] = {};  // where these go
 
   DEVRT_HOST_DEVICE RowUnits(const RowsArgs& args, uint32_t tile,
                              uint32_t thread)
@@ -89,41 +71,44 @@ struct RowUnits {
                   (args.is_packed != 0 ? 1u : static_cast<uint32_t>(kSpread)) +
               thread) {}
 
-  template <typename T>
-  DEVRT_HOST_DEVICE void Load(const RowsArgs& args, int operand,
-                              T* values) const {
-    if (args.is_packed == 0) {
-      return LoadSpread<T, kSpread>(args, operand, first, values);
-    }
-    const auto pack = LoadPack<T, kCount>(args, operand, first);
-    for (int i = 0; i < kCount; ++i) values[i] = pack.items[i];
-  }
-
-  // Of two operands at once, which share the divisions.
-  template <typename T>
-  DEVRT_HOST_DEVICE void LoadBoth(const RowsArgs& args, T* a, T* b) const {
+  // All inputs of the operation, from the first on.
+  template <typename... Ts>
+  DEVRT_HOST_DEVICE void Load(const RowsArgs& args, Ts*... values) {
+    int operand = 0;
     if (args.is_packed != 0) {
-      Load(args, 1, a);
-      return Load(args, 2, b);
+      (LoadItems(args, ++operand, values), ...);
+      return;
     }
-    uint32_t unit = first;
-    for (int i = 0; i < kSpread; ++i, unit += kThreads) {
-      if (unit < args.units) {
-        const RowsArgs::Pair at = args.OffsetsOf(unit, 1, 2);
-        a[i] = LoadAt<T>(args, 1, at.first);
-        b[i] = LoadAt<T>(args, 2, at.second);
-      }
+    Cursor<1 + sizeof...(Ts)> at(args, first);
+    for (int i = 0; i < kSpread; ++i, at.Advance(args)) {
+      if (at.unit >= args.units) break;
+      to[i] = at.offsets[0];
+      operand = 0;
+      ((++operand, values[i] = LoadAt<Ts>(args, operand, at.offsets[operand])),
+       ...);
     }
   }
 
   template <typename T>
   DEVRT_HOST_DEVICE void Store(const RowsArgs& args, const T* values) const {
-    if (args.is_packed == 0) {
-      return StoreSpread<T, kSpread>(args, first, values);
+    if (args.is_packed != 0) {
+      Pack<T, kCount> pack;
+      for (int i = 0; i < kCount; ++i) pack.items[i] = values[i];
+      return StorePack(args, first, pack);
     }
-    Pack<T, kCount> pack;
-    for (int i = 0; i < kCount; ++i) pack.items[i] = values[i];
-    StorePack(args, first, pack);
+    for (int i = 0; i < kSpread; ++i) {
+      if (first + static_cast<uint32_t>(i) * kThreads >= args.units) return;
+      *reinterpret_cast<T*>(static_cast<char*>(args.data[0]) + to[i]) =
+          values[i];
+    }
+  }
+
+ private:
+  template <typename T>
+  DEVRT_HOST_DEVICE void LoadItems(const RowsArgs& args, int operand,
+                                   T* values) const {
+    const auto pack = LoadPack<T, kCount>(args, operand, first);
+    for (int i = 0; i < kCount; ++i) values[i] = pack.items[i];
   }
 };
 
@@ -152,22 +137,17 @@ DEVRT_HOST_DEVICE void CopyThread(const RowsArgs& args, uint32_t tile,
     }
     return;
   }
-  T values[kCopied];
-  int64_t to[kCopied];
-  for (int i = 0; i < kCopied; ++i) {
-    const uint32_t unit = first + static_cast<uint32_t>(i) * kThreads;
-    if (unit < args.units) {
-      const RowsArgs::Pair at = args.OffsetsOf(unit, 0, 1);
-      to[i] = at.first;
-      values[i] = LoadAt<T>(args, 1, at.second);
-    }
+  T values[kCopied] = {};
+  int64_t to[kCopied] = {};
+  Cursor<2> at(args, first);
+  for (int i = 0; i < kCopied; ++i, at.Advance(args)) {
+    if (at.unit >= args.units) break;
+    to[i] = at.offsets[0];
+    values[i] = LoadAt<T>(args, 1, at.offsets[1]);
   }
   for (int i = 0; i < kCopied; ++i) {
-    const uint32_t unit = first + static_cast<uint32_t>(i) * kThreads;
-    if (unit < args.units) {
-      *reinterpret_cast<T*>(static_cast<char*>(args.data[0]) + to[i]) =
-          values[i];
-    }
+    if (first + static_cast<uint32_t>(i) * kThreads >= args.units) return;
+    *reinterpret_cast<T*>(static_cast<char*>(args.data[0]) + to[i]) = values[i];
   }
 }
 
@@ -178,23 +158,21 @@ DEVRT_HOST_DEVICE void RowsThread(const RowsArgs& args, uint32_t tile,
   if constexpr (kIsRaw<T>) {
     if (args.op == DEVRT_OP_COPY) return CopyThread<T>(args, tile, thread);
   }
-  const RowUnits<kCount> units(args, tile, thread);
+  RowUnits<kCount> units(args, tile, thread);
   if (units.first >= args.units) return;
   ThreadApply<T, kCount> work;
   if constexpr (kIsRaw<T>) {
     if (args.op == DEVRT_OP_WHERE) {
       tensor::Bool condition[kCount] = {};
-      units.Load(args, 1, condition);
-      units.Load(args, 2, work.a);
-      units.Load(args, 3, work.b);
+      units.Load(args, condition, work.a, work.b);
       work.Select(condition);
       return units.Store(args, work.result);
     }
   }
   if (args.op >= DEVRT_OP_ADD) {
-    units.LoadBoth(args, work.a, work.b);
+    units.Load(args, work.a, work.b);
   } else {
-    units.Load(args, 1, work.a);
+    units.Load(args, work.a);
   }
   if constexpr (tensor::kIsComplex<T>) {
     if (args.op == DEVRT_OP_ABS) {
@@ -271,10 +249,18 @@ DEVRT_HOST_DEVICE void CastPacked(const RowsArgs& args, uint32_t first) {
 template <typename From, typename To>
 DEVRT_HOST_DEVICE void CastSpread(const RowsArgs& args, uint32_t first) {
   From from[kCastSpread] = {};
-  LoadSpread<From, kCastSpread>(args, 1, first, from);
-  To to[kCastSpread];
-  for (int i = 0; i < kCastSpread; ++i) to[i] = CastOne<To>(from[i]);
-  StoreSpread<To, kCastSpread>(args, first, to);
+  int64_t to[kCastSpread] = {};
+  Cursor<2> at(args, first);
+  for (int i = 0; i < kCastSpread; ++i, at.Advance(args)) {
+    if (at.unit >= args.units) break;
+    to[i] = at.offsets[0];
+    from[i] = LoadAt<From>(args, 1, at.offsets[1]);
+  }
+  for (int i = 0; i < kCastSpread; ++i) {
+    if (first + static_cast<uint32_t>(i) * kThreads >= args.units) return;
+    *reinterpret_cast<To*>(static_cast<char*>(args.data[0]) + to[i]) =
+        CastOne<To>(from[i]);
+  }
 }
 
 template <typename From, typename To,

@@ -6,8 +6,8 @@
 #ifndef DEVRT_BACKENDS_GPU_WALKS_H_
 #define DEVRT_BACKENDS_GPU_WALKS_H_
 
+#include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "backends/gpu/tensor_args.h"
 #include "backends/tensor/tensor.h"
@@ -48,19 +48,20 @@ void AppendAxis(int64_t extent, const int64_t* strides, Walk<kOperands>* walk) {
 }
 
 // Over `axes`, outermost first, of tensors that have the same extents on them
-// and elements; `walk` is zero.
+// and elements.
 template <int kOperands>
-void MakeWalk(const std::vector<const tensor::Tensor*>& tensors,
+void MakeWalk(const tensor::Tensor* const* tensors, size_t count,
               const tensor::Axes& axes, Walk<kOperands>* walk) {
   walk->elements = 1;
   walk->axes = 1;
   walk->extents[0] = 1;
+  for (int i = 0; i < kOperands; ++i) walk->strides[0][i] = 0;
   for (size_t k = axes.size(); k-- > 0;) {
     const uint32_t axis = axes[k];
     const int64_t extent = tensors[0]->shape[axis];
     if (extent == 1) continue;
     int64_t strides[kOperands] = {};
-    for (size_t i = 0; i < tensors.size(); ++i) {
+    for (size_t i = 0; i < count; ++i) {
       strides[i] = tensors[i]->strides[axis];
     }
     AppendAxis(extent, strides, walk);

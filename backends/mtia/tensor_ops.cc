@@ -2,6 +2,7 @@
 //
 // devrt.elementwise/0 and devrt.reduce/0: kernels of kernels.h, launched with
 // the ranges that their tensors touch.
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -126,8 +127,9 @@ devrt_status Backend::elementwise_apply(devrt_stream stream, uint32_t op,
   kernel->work = Work::kApply;
   kernel->op = op;
   std::string error;
+  kernel->inputs.resize(std::min(input_count, tensor::kMostInputs));
   if (!tensor::CopyElementwise(op, *out, inputs, input_count, &kernel->out,
-                               &kernel->inputs, &error)) {
+                               kernel->inputs.data(), &error)) {
     return InvalidArgument("apply: " + error);
   }
   return SubmitTensorKernel(Slot::tensor_apply, stream, std::move(kernel),

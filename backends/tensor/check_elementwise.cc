@@ -3,8 +3,9 @@
 // devrt.elementwise/0: which operations exist, and the checks of a call.
 
 #include <cstddef>
+#include <cstdint>
+#include <iterator>
 #include <string>
-#include <vector>
 
 #include "backends/tensor/describe.h"
 #include "backends/tensor/dtype.h"
@@ -42,11 +43,20 @@ constexpr Operation kOperations[] = {
     {DEVRT_OP_WHERE, "where", 3, false},
 };
 
-const Operation* Find(uint32_t op) {
-  for (const Operation& operation : kOperations) {
-    if (operation.op == op) return &operation;
+// By number, 1 more than the place in kOperations, or 0.
+struct Places {
+  constexpr Places() {
+    for (uint8_t i = 0; i < std::size(kOperations); ++i) {
+      places[kOperations[i].op] = static_cast<uint8_t>(i + 1);
+    }
   }
-  return nullptr;
+  uint8_t places[DEVRT_OP_WHERE + 1] = {};
+};
+
+const Operation* Find(uint32_t op) {
+  static constexpr Places kPlaces;
+  if (op > DEVRT_OP_WHERE || kPlaces.places[op] == 0) return nullptr;
+  return &kOperations[kPlaces.places[op] - 1];
 }
 
 uint32_t OutputDtype(const Operation& operation, uint32_t dtype) {
@@ -64,7 +74,7 @@ std::string InputName(size_t k) { return "input " + std::to_string(k); }
 
 // The dtypes of everything but a copy, which takes any.
 bool CheckDtypes(const Operation& operation, const Tensor& out,
-                 const std::vector<Tensor>& inputs, std::string* error) {
+                 const TensorList& inputs, std::string* error) {
   const bool where = operation.op == DEVRT_OP_WHERE;
   const size_t first = where ? 1 : 0;
   const uint32_t dtype = inputs[first].dtype;
@@ -95,7 +105,7 @@ bool CheckDtypes(const Operation& operation, const Tensor& out,
 }
 
 bool CheckOperands(const Operation& operation, const Tensor& out,
-                   const std::vector<Tensor>& inputs, std::string* error) {
+                   const TensorList& inputs, std::string* error) {
   if (inputs.size() != operation.inputs) {
     *error = "input_count is " + std::to_string(inputs.size()) + ", expected " +
              std::to_string(operation.inputs);
@@ -145,8 +155,8 @@ bool ElementwiseSupports(uint32_t op, uint32_t dtype) {
   }
 }
 
-bool CheckElementwise(uint32_t op, const Tensor& out,
-                      const std::vector<Tensor>& inputs, std::string* error) {
+bool CheckElementwise(uint32_t op, const Tensor& out, const TensorList& inputs,
+                      std::string* error) {
   const Operation* operation = Find(op);
   if (operation == nullptr) {
     *error = "op " + std::to_string(op) + " is not known";
@@ -159,20 +169,21 @@ bool CheckElementwise(uint32_t op, const Tensor& out,
 
 bool CopyElementwise(uint32_t op, const devrt_tensor_v0& out,
                      const devrt_tensor_v0* inputs, uint32_t input_count,
-                     Tensor* out_copy, std::vector<Tensor>* input_copies,
+                     Tensor* out_copy, Tensor* input_copies,
                      std::string* error) {
-  constexpr uint32_t kMostInputs = 3;
   if (input_count == 0 || input_count > kMostInputs) {
     *error = std::to_string(input_count) + " inputs; expected 1 to 3";
     return false;
   }
-  input_copies->resize(input_count);
   if (!CopyTensor(out, "out", out_copy, error)) return false;
   for (uint32_t i = 0; i < input_count; ++i) {
-    Tensor* const copy = &(*input_copies)[i];
-    if (!CopyTensor(inputs[i], InputName(i).c_str(), copy, error)) return false;
+    static constexpr const char* kNames[kMostInputs] = {"input 0", "input 1",
+                                                        "input 2"};
+    if (!CopyTensor(inputs[i], kNames[i], &input_copies[i], error)) {
+      return false;
+    }
   }
-  return CheckElementwise(op, *out_copy, *input_copies, error);
+  return CheckElementwise(op, *out_copy, {input_copies, input_count}, error);
 }
 
 }  // namespace devrt::tensor

@@ -3,7 +3,6 @@
 // devrt.reduce/0: which pairs of dtypes exist, and the checks of a call.
 
 #include <string>
-#include <vector>
 
 #include "backends/tensor/describe.h"
 #include "backends/tensor/dtype.h"
@@ -45,7 +44,7 @@ bool CheckOperands(uint32_t op, const Tensor& out, const Tensor& in,
              " dimensions";
     return false;
   }
-  std::vector<int64_t> expected = in.shape;
+  Dims expected = in.shape;
   for (size_t k = 0; k < ndim; ++k) {
     if ((axes >> k & 1) != 0) expected[k] = 1;
   }

@@ -7,14 +7,13 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "backends/tensor/tensor.h"
 
 namespace devrt::tensor {
 
 // "(2, 3)"; "(2,)" and "()" as Python writes them.
-inline std::string ShapeText(const std::vector<int64_t>& shape) {
+inline std::string ShapeText(const Dims& shape) {
   std::string text = "(";
   for (size_t k = 0; k < shape.size(); ++k) {
     text += (k == 0 ? "" : ", ") + std::to_string(shape[k]);

@@ -2,6 +2,8 @@
 
 #include "backends/tensor/dtype.h"
 
+#include <cstdint>
+#include <iterator>
 #include <string>
 
 #include "backends/tensor/tensor.h"
@@ -35,11 +37,25 @@ constexpr Entry kDtypes[] = {
     {DEVRT_FLOAT8_E5M2, DtypeClass::kFloat8, "float8_e5m2"},
 };
 
-const Entry* Find(uint32_t dtype) {
-  for (const Entry& entry : kDtypes) {
-    if (entry.dtype == dtype) return &entry;
+// By code and bytes, 1 more than the place in kDtypes, or 0.
+struct Places {
+  static constexpr uint32_t kCodes = 16, kMostBytes = 16;
+  constexpr Places() {
+    for (uint8_t i = 0; i < std::size(kDtypes); ++i) {
+      const uint32_t dtype = kDtypes[i].dtype;
+      places[dtype >> 8][(dtype & 0xff) / 8] = static_cast<uint8_t>(i + 1);
+    }
   }
-  return nullptr;
+  uint8_t places[kCodes][kMostBytes + 1] = {};
+};
+
+const Entry* Find(uint32_t dtype) {
+  static constexpr Places kPlaces;
+  const uint32_t code = dtype >> 8, bits = dtype & 0xff;
+  if (code >= Places::kCodes || bits > Places::kMostBytes * 8) return nullptr;
+  const uint32_t place = kPlaces.places[code][bits / 8];
+  if (place == 0 || kDtypes[place - 1].dtype != dtype) return nullptr;
+  return &kDtypes[place - 1];
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 
 #include "backends/tensor/tensor.h"
 
-#include <algorithm>
 #include <string>
 
 namespace devrt::tensor {
@@ -136,11 +135,16 @@ Axes OrderAxes(const Tensor& tensor, uint32_t mask) {
   for (uint32_t k = 0; k < tensor.shape.size(); ++k) {
     if ((mask >> k & 1) != 0) axes.push_back(k);
   }
-  std::sort(axes.begin(), axes.end(), [&](uint32_t a, uint32_t b) {
-    const uint64_t stride_a = Magnitude(tensor.strides[a]);
-    const uint64_t stride_b = Magnitude(tensor.strides[b]);
-    return stride_a != stride_b ? stride_a > stride_b : a < b;
-  });
+  // Most are in order.
+  for (size_t i = 1; i < axes.size(); ++i) {
+    const uint32_t axis = axes[i];
+    const uint64_t stride = Magnitude(tensor.strides[axis]);
+    size_t to = i;
+    for (; to > 0 && Magnitude(tensor.strides[axes[to - 1]]) < stride; --to) {
+      axes[to] = axes[to - 1];
+    }
+    axes[to] = axis;
+  }
   return axes;
 }
 

@@ -11,9 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "backends/tensor/inline_list.h"
 #include "devrt/backends/abi/devrt_tensor.h"
 
 namespace devrt::tensor {
+
+using Dims = InlineList<int64_t, DEVRT_MAX_DIMS>;
 
 // An owned copy of a devrt_tensor_v0 whose strides are filled in.  `data` is
 // the public address; `lo`..`hi` is the byte range it touches relative to data
@@ -21,11 +24,28 @@ namespace devrt::tensor {
 struct Tensor {
   void* data = nullptr;
   uint32_t dtype = 0;
-  std::vector<int64_t> shape;
-  std::vector<int64_t> strides;  // bytes
+  Dims shape;
+  Dims strides;  // bytes
   int64_t lo = 0;
   int64_t hi = 0;
   int64_t elements = 0;
+};
+
+// Inputs of a call, which are somebody else's.
+class TensorList {
+ public:
+  TensorList(const Tensor* first, size_t count) : first_(first), size_(count) {}
+  TensorList(const std::vector<Tensor>& tensors)
+      : TensorList(tensors.data(), tensors.size()) {}
+
+  size_t size() const { return size_; }
+  const Tensor& operator[](size_t i) const { return first_[i]; }
+  const Tensor* begin() const { return first_; }
+  const Tensor* end() const { return first_ + size_; }
+
+ private:
+  const Tensor* first_;
+  size_t size_;
 };
 
 uint32_t DtypeSize(uint32_t dtype);     // bytes; 0: unknown dtype
@@ -37,12 +57,14 @@ bool CopyTensor(const devrt_tensor_v0& in, const char* what, Tensor* out,
                 std::string* error);
 
 bool ElementwiseSupports(uint32_t op, uint32_t dtype);
-bool CheckElementwise(uint32_t op, const Tensor& out,
-                      const std::vector<Tensor>& inputs, std::string* error);
-// Copies and checks all of a call.
+bool CheckElementwise(uint32_t op, const Tensor& out, const TensorList& inputs,
+                      std::string* error);
+// Copies and checks all of a call; `input_copies` has place for input_count,
+// of which more than kMostInputs are refused.
+inline constexpr uint32_t kMostInputs = 3;
 bool CopyElementwise(uint32_t op, const devrt_tensor_v0& out,
                      const devrt_tensor_v0* inputs, uint32_t input_count,
-                     Tensor* out_copy, std::vector<Tensor>* input_copies,
+                     Tensor* out_copy, Tensor* input_copies,
                      std::string* error);
 
 bool ReduceSupports(uint32_t op, uint32_t in_dtype, uint32_t out_dtype);
@@ -61,7 +83,7 @@ inline uint64_t Magnitude(int64_t stride) {
 }
 
 // Axes, outermost first.
-using Axes = std::vector<uint32_t>;
+using Axes = InlineList<uint32_t, DEVRT_MAX_DIMS>;
 
 // The axes of `tensor` whose bit in `mask` is set, smallest stride innermost.
 Axes OrderAxes(const Tensor& tensor, uint32_t mask);

@@ -57,8 +57,8 @@ TEST(GridTest, BlocksGoOnWhereTheGridEnds) {
     uint32_t kernel = 0;
     EXPECT_GT(
         PackApply(DEVRT_OP_ADD, TensorOf(out.data(), DEVRT_INT32, {count}),
-                  {TensorOf(a.data(), DEVRT_INT32, {count}, strides),
-                   TensorOf(b.data(), DEVRT_INT32, {count})},
+                  Inputs{TensorOf(a.data(), DEVRT_INT32, {count}, strides),
+                         TensorOf(b.data(), DEVRT_INT32, {count})},
                   &args, &kernel),
         2u);
     EXPECT_EQ(kernel, DEVRT_INT32);
@@ -74,7 +74,8 @@ TEST(GridTest, BlocksGoOnWhereTheGridEnds) {
   std::vector<double> wide(out.size());
   EXPECT_GT(
       PackApply(DEVRT_OP_COPY, TensorOf(wide.data(), DEVRT_FLOAT64, {count}),
-                {TensorOf(b.data(), DEVRT_INT32, {count})}, &args, &kernel),
+                Inputs{TensorOf(b.data(), DEVRT_INT32, {count})}, &args,
+                &kernel),
       2u);
   EXPECT_EQ(kernel, 0u);
   RunGrid(args, 2, &ConvertBlock);
@@ -100,8 +101,8 @@ TEST(PackTest, TakesPacksWhereAllOperandsAreAlignedToThem) {
     ApplyArgs args;
     uint32_t kernel = 0;
     PackApply(DEVRT_OP_MUL, TensorOf(to, DEVRT_FLOAT32, shape),
-              {TensorOf(from, DEVRT_FLOAT32, shape, strides),
-               TensorOf(b, DEVRT_FLOAT32, shape)},
+              Inputs{TensorOf(from, DEVRT_FLOAT32, shape, strides),
+                     TensorOf(b, DEVRT_FLOAT32, shape)},
               &args, &kernel);
     return args.is_packed != 0;
   };

@@ -62,9 +62,87 @@ class ReduceTest : public ::testing::Test {
     return values;
   }
 
+  // Exact sums, over shapes that lead to each way of sharing the work.
+  template <typename T>
+  void SumIntegers(uint32_t dtype) {
+    for (const auto& [rows, columns] :
+         std::vector<std::pair<int64_t, int64_t>>{{1, 40'000},
+                                                  {3, 5'000},
+                                                  {700, 17},
+                                                  {5'000, 40},
+                                                  {40'000, 3},
+                                                  {70'000, 2},
+                                                  {2, 70'000},
+                                                  {33, 4'096},
+                                                  {300, 2'000},
+                                                  {31, 1},
+                                                  {1, 31}}) {
+      std::vector<T> in(static_cast<size_t>(rows * columns));
+      for (T& value : in) value = static_cast<T>(random_());
+      for (const uint32_t axes : {1u, 2u, 3u}) {
+        const int64_t out_rows = (axes & 1) != 0 ? 1 : rows;
+        const int64_t out_columns = (axes & 2) != 0 ? 1 : columns;
+        std::vector<int64_t> want(static_cast<size_t>(out_rows * out_columns));
+        std::vector<int64_t> out(want.size(), -1);
+        for (size_t i = 0; i < in.size(); ++i) {
+          const auto row = static_cast<int64_t>(i) / columns % out_rows;
+          const auto column = static_cast<int64_t>(i) % columns % out_columns;
+          want[static_cast<size_t>(row * out_columns + column)] += in[i];
+        }
+        ReduceArgs args;
+        const unsigned blocks = PackReduce(
+            DEVRT_REDUCE_SUM,
+            TensorOf(out.data(), DEVRT_INT64, {out_rows, out_columns}),
+            TensorOf(in.data(), dtype, {rows, columns}), axes, &args);
+        args.ticket = kTicket;
+        if (args.parts > 1) {
+          if (args.columns_pack == 0) {
+            ASSERT_LE(args.parts * args.kept.elements, Slot::kMost);
+            ASSERT_LE(args.parts * kThreads / args.lanes, Slot::kMostOfGroup);
+          } else {
+            ASSERT_LE(args.parts * args.kept.elements * sizeof(int64_t),
+                      Slot::kMost * Slot::kBytes);
+            ASSERT_LE(args.parts * args.columns_pack * kThreads / args.lanes *
+                          sizeof(int64_t),
+                      kColumnsPartBytes);
+            ASSERT_LE(args.groups, Slot::kMostGroups);
+          }
+          ClaimSlot(slots_.get(), kTicket);
+        }
+        Launch<T>(args, blocks);
+        ASSERT_EQ(out, want) << rows << " x " << columns << ", axes " << axes;
+      }
+    }
+  }
+
   std::mt19937 random_{20261122};
   std::unique_ptr<Slot[]> slots_{new Slot[kSlots]()};
 };
+
+// ANY and ALL of a lane, a few and none of whose elements are true.
+TEST_F(ReduceTest, TruthsOfEveryKind) {
+  for (const size_t count : {size_t{3}, size_t{64}, size_t{5'000}}) {
+    for (const size_t odd : {size_t{0}, count / 2, count - 1, count}) {
+      for (const uint32_t op : {DEVRT_REDUCE_ANY, DEVRT_REDUCE_ALL}) {
+        const bool is_any = op == DEVRT_REDUCE_ANY;
+        std::vector<float> in(count, is_any ? 0.f : 0.5f);
+        if (odd < count) in[odd] = is_any ? 0.5f : 0.f;
+        uint8_t out = 7;
+        ReduceArgs args;
+        const unsigned blocks = PackReduce(
+            op, TensorOf(&out, DEVRT_BOOL, {1}),
+            TensorOf(in.data(), DEVRT_FLOAT32, {static_cast<int64_t>(count)}),
+            1, &args);
+        args.ticket = kTicket;
+        ClaimSlot(slots_.get(), kTicket);
+        Launch<float>(args, blocks);
+        TheSlot().owner = 0;
+        EXPECT_EQ(out, (odd < count) == is_any ? 1 : 0)
+            << "op " << op << ", " << count << " elements, odd " << odd;
+      }
+    }
+  }
+}
 
 // A result must not depend on which block is last, nor on who has the slot.
 TEST_F(ReduceTest, PartsHaveOneResultHoweverTheyRun) {
@@ -128,55 +206,9 @@ TEST_F(ReduceTest, TwoCallsInPartsDoNotMeet) {
   EXPECT_EQ(TheSlot().owner, 0u);
 }
 
-// Exact, over shapes that lead to each way of sharing the work.
 TEST_F(ReduceTest, IntegersAreExactInEveryShape) {
-  for (const auto& [rows, columns] :
-       std::vector<std::pair<int64_t, int64_t>>{{1, 40'000},
-                                                {3, 5'000},
-                                                {700, 17},
-                                                {5'000, 40},
-                                                {40'000, 3},
-                                                {70'000, 2},
-                                                {2, 70'000},
-                                                {33, 4'096},
-                                                {31, 1},
-                                                {1, 31}}) {
-    std::vector<int32_t> in(static_cast<size_t>(rows * columns));
-    for (int32_t& value : in) value = static_cast<int32_t>(random_());
-    for (const uint32_t axes : {1u, 2u, 3u}) {
-      const int64_t out_rows = (axes & 1) != 0 ? 1 : rows;
-      const int64_t out_columns = (axes & 2) != 0 ? 1 : columns;
-      std::vector<int64_t> want(static_cast<size_t>(out_rows * out_columns));
-      std::vector<int64_t> out(want.size(), -1);
-      for (size_t i = 0; i < in.size(); ++i) {
-        const auto row = static_cast<int64_t>(i) / columns % out_rows;
-        const auto column = static_cast<int64_t>(i) % columns % out_columns;
-        want[static_cast<size_t>(row * out_columns + column)] += in[i];
-      }
-      ReduceArgs args;
-      const unsigned blocks = PackReduce(
-          DEVRT_REDUCE_SUM,
-          TensorOf(out.data(), DEVRT_INT64, {out_rows, out_columns}),
-          TensorOf(in.data(), DEVRT_INT32, {rows, columns}), axes, &args);
-      args.ticket = kTicket;
-      if (args.parts > 1) {
-        if (args.columns_pack == 0) {
-          ASSERT_LE(args.parts * args.kept.elements, Slot::kMost);
-          ASSERT_LE(args.parts * kThreads / args.lanes, Slot::kMostOfGroup);
-        } else {
-          ASSERT_LE(args.parts * args.kept.elements * sizeof(int64_t),
-                    Slot::kMost * Slot::kBytes);
-          ASSERT_LE(args.parts * args.columns_pack * kThreads / args.lanes *
-                        sizeof(int64_t),
-                    kColumnsPartBytes);
-          ASSERT_LE(args.groups, Slot::kMostGroups);
-        }
-        ClaimSlot(slots_.get(), kTicket);
-      }
-      Launch<int32_t>(args, blocks);
-      ASSERT_EQ(out, want) << rows << " x " << columns << ", axes " << axes;
-    }
-  }
+  SumIntegers<int32_t>(DEVRT_INT32);
+  SumIntegers<int8_t>(DEVRT_INT8);
 }
 
 // One lane that takes all elements, which a sum in their order would lose.

@@ -15,6 +15,8 @@
 
 namespace devrt::gpu {
 
+using Inputs = std::vector<tensor::Tensor>;
+
 // C-contiguous where no strides are given.
 inline tensor::Tensor TensorOf(const void* data, uint32_t dtype,
                                const std::vector<int64_t>& shape,
