@@ -76,7 +76,10 @@ void RawEmptyLaunch(benchmark::State& state) {
   const CUstream stream = NativeOf(on);
   CUmodule module = nullptr;
   CUfunction empty = nullptr;
-  Raw(DRIVER(cuModuleLoadData)(&module, kPtx));
+  if (DRIVER(cuModuleLoadData)(&module, kPtx) != CUDA_SUCCESS) {
+    state.SkipWithError("the driver cannot load the kernel");
+    return;
+  }
   Raw(DRIVER(cuModuleGetFunction)(&empty, module, "empty"));
   const auto launch = DRIVER(cuLaunchKernel);
   on.TimeHost(state, [&] {
