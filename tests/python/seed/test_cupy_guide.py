@@ -2,8 +2,8 @@
 """CuPy's guide to interoperability: each section, without a GPU.
 
 semantics.md 3.6 says what is required.  CUDA Array Interface runs on the
-library that stands for CUDA's driver, if there is one; the rest on mtia and
-host memory.
+library that stands for CUDA's driver, if there is one; the rest on
+DEVRT_TEST_BACKEND, mtia without it, and host memory.
 """
 
 import gc
@@ -14,6 +14,8 @@ import pytest
 np = pytest.importorskip("numpy")
 
 import devrt
+
+from backend import BACKEND, ONE, ZERO
 
 
 def test_numpy_ufuncs_and_functions():
@@ -38,12 +40,12 @@ def test_dlpack_both_ways_without_a_copy():
     assert theirs[0] == 42
     back = np.from_dlpack(mine)
     assert back.ctypes.data == theirs.ctypes.data
-    pair = devrt.ones(3, device="mtia:1").__dlpack_device__()
-    assert pair == (12, 1)
+    pair = devrt.ones(3, device=ONE).__dlpack_device__()
+    assert pair == ({"mtia": 12, "cuda": 2, "hip": 10}[BACKEND], 1)
 
 
 def test_dlpack_capsules_are_consumed_once():
-    x = devrt.arange(4, device="mtia:0")
+    x = devrt.arange(4, device=ZERO)
     for options in ({}, {"max_version": (1, 3)}):
         capsule = x.__dlpack__(**options)
         y = devrt.from_dlpack(capsule)
@@ -53,7 +55,7 @@ def test_dlpack_capsules_are_consumed_once():
 
 
 def test_memory_stays_when_the_exporter_is_gone():
-    x = devrt.arange(4, device="mtia:0")
+    x = devrt.arange(4, device=ZERO)
     pointer, capsule = x.ptr, x.__dlpack__()
     del x
     gc.collect()
@@ -62,7 +64,7 @@ def test_memory_stays_when_the_exporter_is_gone():
 
 
 def test_device_memory_pointers():
-    memory = devrt.arange(8, dtype="int32", device="mtia:1")
+    memory = devrt.arange(8, dtype="int32", device=ONE)
 
     class Owner:
         kept = memory
@@ -89,7 +91,7 @@ def test_stream_pointers(two):
 def test_mpi_waits_by_synchronize():
     from devrt.testing import spin
 
-    x = devrt.zeros(4, device="mtia:0")
+    x = devrt.zeros(4, device=ZERO)
     spin(10)
     x += 1
     assert not x.is_ready()
@@ -98,8 +100,8 @@ def test_mpi_waits_by_synchronize():
 
 
 def test_shared_pool_counts_as_the_guide_says():
-    before = devrt.memory_allocated("mtia:0")
-    x = devrt.zeros(10, "int64", device="mtia:0")
-    assert devrt.memory_allocated("mtia:0") - before == 512
+    before = devrt.memory_allocated(ZERO)
+    x = devrt.zeros(10, "int64", device=ZERO)
+    assert devrt.memory_allocated(ZERO) - before == 512
     del x
-    assert devrt.memory_allocated("mtia:0") == before
+    assert devrt.memory_allocated(ZERO) == before
