@@ -71,7 +71,14 @@ def _axis(begin: int, span: int, bottom: int) -> List[str]:
     return parts
 
 
-def svg(operations: List[Dict[str, Any]], title: str = "") -> str:
+class Svg(str):
+    """Text that notebooks show as the picture that it is."""
+
+    def _repr_svg_(self) -> str:
+        return str(self)
+
+
+def svg(operations: List[Dict[str, Any]], title: str = "") -> Svg:
     """One lane per stream; what takes no time is a line.
 
     The picture begins with the first operation.  Those that have not ended are
@@ -99,4 +106,4 @@ def svg(operations: List[Dict[str, Any]], title: str = "") -> str:
                 scale = (_WIDTH - _LEFT - 40) / span
                 x = _LEFT + (op["begin_ns"] - begin) * scale
                 parts += _box(op, x, y, (op["end_ns"] - op["begin_ns"]) * scale)
-    return "\n".join([*parts, "</svg>", ""])
+    return Svg("\n".join([*parts, "</svg>", ""]))

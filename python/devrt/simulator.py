@@ -101,9 +101,14 @@ def enable_timeline(enabled: bool = True) -> None:
     Simulator().enable_timeline(enabled)
 
 
-def timeline() -> List[Dict[str, Any]]:
-    """The kept operations in order of submission; times in nanoseconds."""
-    return Simulator().timeline()
+def timeline(since: int = 0) -> List[Dict[str, Any]]:
+    """The kept operations in order of submission; times in nanoseconds.
+
+    since: only those submitted from that time on, as of now().
+    """
+    if isinstance(since, bool) or not isinstance(since, int):
+        raise TypeError(f"since must be an int, not {type(since).__name__}")
+    return [op for op in Simulator().timeline() if op["submit_ns"] >= since]
 
 
 def timeline_text(limit: int = 200) -> str:
@@ -123,14 +128,16 @@ def timeline_text(limit: int = 200) -> str:
     return "\n".join(lines)
 
 
-def timeline_svg(title: str = "") -> str:
-    """All of them as a picture: one lane per stream, time from left to right.
+def timeline_svg(title: str = "", since: int = 0) -> str:
+    """Those of timeline(since) as a picture: one lane per stream, time from left
+    to right.
 
-    Lines of the program are shown where the mouse rests.
+    Lines of the program are shown where the mouse rests.  The text is an SVG
+    file's; a notebook shows it as a picture.
     """
     from . import _timeline
 
-    return _timeline.svg(timeline(), title)
+    return _timeline.svg(timeline(since), title)
 
 
 def inject_fault(

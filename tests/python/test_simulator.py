@@ -2,12 +2,15 @@
 """devrt.mtia.simulator."""
 
 import gc
+import xml.etree.ElementTree
 
 import pytest
 
 import devrt
 from devrt.mtia import simulator
 from devrt.testing import Flag, spin
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(autouse=True)
@@ -64,8 +67,30 @@ def test_timeline_names_lines_of_the_program():
     assert record["file"] == __file__
     text = simulator.timeline_text()
     assert __file__ in text and "2 in all" in text
+    assert len(simulator.timeline(since=record["submit_ns"])) == 1
+    assert simulator.timeline(since=simulator.now() + 1) == []
+    with pytest.raises(TypeError):
+        simulator.timeline(since="now")
     simulator.enable_timeline(False)
     del s, e
+
+
+def test_timeline_as_a_picture():
+    simulator.enable_timeline()
+    s = devrt.Stream("mtia:1")
+    spin(1, s)
+    spin(2, s)
+    s.synchronize()
+    picture = simulator.timeline_svg("<two> & more")
+    root = xml.etree.ElementTree.fromstring(picture)
+    boxes = [rect for group in root.iter(SVG + "g") for rect in group.iter(SVG + "rect")]
+    short, long = (float(box.get("width")) for box in boxes)
+    assert 1.9 < long / short < 2.1
+    assert "<two> & more" in [text.text for text in root.iter(SVG + "text")]
+    assert picture._repr_svg_() == picture
+    assert not list(xml.etree.ElementTree.fromstring(
+        simulator.timeline_svg(since=simulator.now() + 1)).iter(SVG + "g"))
+    del s
 
 
 def program():

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pytest plugin devrt.testing.plugin."""
 
+import io
 import os
 
 import pytest
+
+from devrt.testing import _machine
 
 RACE = """
 import pytest
@@ -107,3 +110,21 @@ def test_more_devices_than_there_are(run, monkeypatch):
     )
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*wants 3 devices, the machine has 2*"])
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("out,shown", [(Terminal, True), (io.StringIO, False)])
+def test_progress_after_two_seconds(monkeypatch, out, shown):
+    stderr, clock = out(), iter(range(100))
+    monkeypatch.setattr(_machine.sys, "__stderr__", stderr)
+    monkeypatch.setattr(_machine.time, "monotonic", lambda: next(clock))
+    progress = _machine._Progress(4)
+    for run in range(4):
+        progress(run)
+    progress.end()
+    assert ("schedule 2 of 4" in stderr.getvalue()) is shown
+    assert "schedule 1 of 4" not in stderr.getvalue()

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import gc
 import random
+import sys
+import time
 from typing import Any, Callable, Dict, List, Optional
 
 from .. import _core, simulator
@@ -13,6 +15,34 @@ from .._core import Device
 # What runs of explore() take in turns; all but the first are adverse: as early,
 # or as late, as the rules allow, the last first, or drawn.
 STRATEGIES = ("hw", "asap", "alap", "lifo", "random")
+
+
+# Of explore(): how long it is silent, and from then on from line to line.
+_SILENT_SECONDS, _STEP_SECONDS = 2.0, 0.5
+
+
+class _Progress:
+    """How far explore() is, for somebody who waits at a terminal."""
+
+    def __init__(self, runs: int) -> None:
+        self._runs = runs
+        self._next = time.monotonic() + _SILENT_SECONDS
+        self._shown = False
+        # The real one: pytest has replaced sys.stderr.
+        self._out: Any = sys.__stderr__
+
+    def __call__(self, run: int) -> None:
+        if time.monotonic() < self._next or not self._out or not self._out.isatty():
+            return
+        self._next = time.monotonic() + _STEP_SECONDS
+        self._shown = True
+        self._out.write(f"\rdevrt: schedule {run + 1} of {self._runs}")
+        self._out.flush()
+
+    def end(self) -> None:
+        if self._shown:
+            self._out.write("\r\033[K")
+            self._out.flush()
 
 
 class MachineInUseError(Exception):
@@ -84,17 +114,23 @@ class Machine:
     def explore(self, body: Callable[[], Any]) -> None:
         """Calls body() in `runs` schedules, or in the one of --sim-replay.
 
-        Raises what body() raises, at its first failure.
+        Raises what body() raises, at its first failure.  After two seconds a
+        terminal shows how many are done.
         """
         runs = 1 if self._replay is not None else self.runs
-        for run in range(runs):
-            if run > 0:
-                self._begin(run)
-            try:
-                body()
-            except BaseException:
-                self.failed_token = simulator.token()
-                raise
+        progress = _Progress(runs)
+        try:
+            for run in range(runs):
+                progress(run)
+                if run > 0:
+                    self._begin(run)
+                try:
+                    body()
+                except BaseException:
+                    self.failed_token = simulator.token()
+                    raise
+        finally:
+            progress.end()
 
     def report(self) -> str:
         """How to repeat the last run, and what ran when."""
