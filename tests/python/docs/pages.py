@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the blocks of a Markdown page, in order, as a reader would.
 
-usage: pages.py PAGE FOLDER; prints one JSON list: [line, result, said].
+usage: pages.py PAGE FOLDER [--no-shell]; prints one JSON list: [line, result, said].
 
   ```python       runs in the page's one namespace; a first line "# FILE.py"
                   makes it that file's content instead
   ```python gpu   only where the backend cuda has devices
-  ```sh           is run in FOLDER, by bash; what it returns is not looked at
+  ```sh           is run in FOLDER, by bash; what it returns is not looked at;
+                  with --no-shell it is to be read only
   ```text         is what the block before it prints; "..." is anything
   ```sh by hand   and everything else is to be read only
 
@@ -97,6 +98,8 @@ def main():
     sys.path.insert(0, sys.argv[2])
     page, results = Page(path), []
     for line, language, source in blocks(path.read_text(encoding="utf-8")):
+        if language == "sh" and "--no-shell" in sys.argv:
+            continue
         result, said = page.run(line, language, source)
         results.append([line, result, said])
         if result == "failed":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every block of docs/tutorial/, followed as a reader would."""
+"""Every block of docs/tutorial/, and README.md's in Python, as a reader would."""
 
 import functools
 import json
@@ -21,7 +21,7 @@ RUNNER = pathlib.Path(__file__).with_name("pages.py")
 
 
 @functools.lru_cache(maxsize=None)
-def results(page):
+def results(page, *options):
     """{line: (result, said)} of a page that was followed in a new process."""
     environment = {
         **os.environ,
@@ -32,7 +32,8 @@ def results(page):
     for name in ("DEVRT_MTIA", "DEVRT_SIM_SEED", "PYTEST_ADDOPTS"):
         environment.pop(name, None)
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([sys.executable, str(RUNNER), str(page), folder],
+        done = subprocess.run([sys.executable, str(RUNNER), str(page), folder,
+                               *options],
                               env=environment, capture_output=True, text=True,
                               timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -61,6 +62,11 @@ def test_there_are_four_pages_with_outputs():
     for page in PAGES:
         languages = [b[1] for b in blocks(page.read_text(encoding="utf-8"))]
         assert languages.count("text") >= 5, page.name
+
+
+def test_readme():
+    found = results(ROOT / "README.md", "--no-shell")
+    assert [result for result, _ in found.values()] == ["ok"] * 2, found
 
 
 @pytest.mark.parametrize("wanted,got,same", [
