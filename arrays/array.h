@@ -138,7 +138,11 @@ class DEVRT_EXPORT Array {
     return FromHost(values.data(), {&extent, 1}, DTypeOf<T>(), place, site);
   }
 
-  // Memory that somebody else allocated, without a copy.
+  // Memory that somebody else allocated, without a copy.  Order is kept among
+  // the views of one array: of two calls over the same memory neither array
+  // knows what is done through the other, nor with a block of AllocateMemory
+  // what is done by pointer.  Make views of one array; or tell it by NoteUse
+  // and wait by OrderBefore, on each.
   //   INVALID_ARGUMENT  null with elements; `place` is not where a backend says
   //                     that the memory is; the shape and strides leave the
   //                     block that it lies in, where its size is known; strides

@@ -26,6 +26,11 @@
 // never have pending uses.  FAILED_PRECONDITION where the stream that would be
 // waited for is capturing.
 //
+// A bool is a byte that is 0 or 1 wherever devrt wrote it.  Another byte, which
+// only memory of others and ViewAs bring, is true to whatever reads it; a copy
+// from bool to bool keeps it where a block of bytes is copied, and else makes
+// it 1.  NotEqual(x, false) has 0 and 1 only.
+//
 // Source and target may be one view; where they overlap otherwise, the result
 // is as if the source were copied first.
 //

@@ -2,9 +2,13 @@
 //
 // When copies return, what they refuse, and the functions of Array that copy.
 
+#include <gmock/gmock.h>
+
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "devrt/arrays/operations.h"
 #include "tests/arrays/order/arrays_fixture.h"
 
 namespace devrt::testing {
@@ -110,6 +114,31 @@ TEST_F(CopyTest, Refusals) {
   EXPECT_STATUS(x.To(Place::Managed(dev())), kUnimplemented, "managed");
   // Nothing was touched.
   EXPECT_TRUE(IsAll(x, 1));
+}
+
+// A bool of others is true whatever its byte; what devrt makes of it is 1.
+TEST_F(CopyTest, BytesThatAreNoBools) {
+  const std::vector<uint8_t> bytes = {0, 1, 2, 255};
+  for (const Place& place :
+       {Place(dev()), Place::Pinned(dev()), Place::Host()}) {
+    SCOPED_TRACE(place.name());
+    const Array odd = Must(Must(Array::FromVector(bytes, place)).ViewAs(kBool));
+    for (const Array& x : {odd, Must(odd.Copy()), Must(odd.To(dev(1)))}) {
+      EXPECT_TRUE(Must(Must(x.Index(0, 2)).Item()).Value<bool>());
+      EXPECT_EQ(Must(Must(x.Cast(kInt32)).To(Place::Host())).ToString(),
+                "array([0, 1, 1, 1], dtype=int32, device='cpu')");
+      const std::string text = x.ToString();
+      EXPECT_THAT(text, ::testing::HasSubstr("[False,  True,  True,  True]"));
+    }
+    const Array there = Must(odd.To(dev()));
+    const Array clean = Must(NotEqual(there, false));
+    EXPECT_TRUE(Must(ArrayEqual(clean, there)));
+    EXPECT_EQ(Must(Must(Sum(there)).Item()).Value<int64_t>(), 3);
+    std::vector<uint8_t> seen(4);
+    ASSERT_OK(clean.Ready());
+    Must(sim().Peek(clean.data(), seen.data(), 4));
+    EXPECT_EQ(seen, (std::vector<uint8_t>{0, 1, 1, 1}));
+  }
 }
 
 TEST_F(CopyTest, InHostFunctions) {
