@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <sstream>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "devrt/arrays/internal/mutants.h"
 #include "devrt/arrays/internal/storage.h"
 #include "devrt/runtime/status.h"
@@ -34,7 +37,7 @@ class OrderedStep {
   absl::Status Join(StreamRef stream, bool capturing, CallSite site,
                     std::optional<OrderPoint>* for_host);
   // A use that the host has to wait for.
-  std::optional<OrderPoint> FindPending();
+  std::optional<StorageUse> FindPending();
   void Note(StreamRef stream, bool capturing, bool ordered);
 
  private:
@@ -58,15 +61,18 @@ OrderedStep::OrderedStep(absl::Span<const Touched> touched) {
   for (const Touched& t : touched) {
     // Plain host memory has no uses.
     if (t.storage->place().kind() == MemoryKind::kHost) continue;
-    const auto place =
-        std::lower_bound(storages_.begin(), storages_.end(), t.storage,
-                         [](const Touched& known, Storage* storage) {
-                           return std::less<Storage*>()(known.storage, storage);
-                         });
-    if (place != storages_.end() && place->storage == t.storage) {
-      place->writes = place->writes || t.writes;
-    } else {
-      storages_.insert(place, t);
+    const auto known =
+        std::find_if(storages_.begin(), storages_.end(),
+                     [&](const Touched& k) { return k.storage == t.storage; });
+    if (known != storages_.end()) {
+      known->writes = known->writes || t.writes;
+      continue;
+    }
+    // They are few.
+    storages_.push_back(t);
+    for (size_t i = storages_.size() - 1; i > 0; --i) {
+      if (std::less<>()(storages_[i - 1].storage, t.storage)) break;
+      std::swap(storages_[i - 1], storages_[i]);
     }
   }
 }
@@ -106,8 +112,8 @@ absl::Status OrderedStep::Join(StreamRef stream, bool capturing, CallSite site,
   return absl::OkStatus();
 }
 
-std::optional<OrderPoint> OrderedStep::FindPending() {
-  std::optional<OrderPoint> pending;
+std::optional<StorageUse> OrderedStep::FindPending() {
+  std::optional<StorageUse> pending;
   if (Mutated(Mutant::kHostDoesNotWait)) return pending;
   ForEachUse([&](const StorageUse& use) {
     if (!use.captured && !use.timeline->IsComplete(use.epoch)) pending = use;
@@ -148,8 +154,8 @@ absl::Status RunStep(StreamRef stream, absl::Span<const Touched> touched,
                      const absl::FunctionRef<absl::Status()>* enqueue)
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
   if (InHostFunction()) return HostFunctionError("an operation on arrays");
-  LetKeptGo();
   DEVRT_RETURN_IF_ERROR(CheckStream(stream, "an operation on arrays"));
+  LetKeptGo(stream);
   OrderedStep step(touched);
   if (step.empty()) return enqueue != nullptr ? (*enqueue)() : absl::OkStatus();
   DEVRT_ASSIGN_OR_RETURN(const bool capturing, IsCapturing(stream));
@@ -181,6 +187,27 @@ absl::Status Storage::OrderBefore(StreamRef stream, bool for_write,
   return RunStep(stream, touched, site, nullptr);
 }
 
+absl::Status CheckMayAsk(const StorageUse& use) {
+  // A stream that may be gone is not touched where nobody names it.
+  if (use.timeline->NeedsEagerCheckpoints() ||
+      !CheckStream(use.stream, "a wait").ok()) {
+    return absl::OkStatus();
+  }
+  DEVRT_ASSIGN_OR_RETURN(const bool capturing, IsCapturing(use.stream));
+  if (!capturing) return absl::OkStatus();
+  std::ostringstream text;
+  text << use.stream;
+  return absl::FailedPreconditionError(absl::StrCat(
+      text.str(),
+      " is capturing, and the host cannot wait for what it was given before, "
+      "nor ask: synchronise before the capture begins, or after it"));
+}
+
+absl::Status WaitForUse(const StorageUse& use, CallSite site) {
+  DEVRT_RETURN_IF_ERROR(CheckMayAsk(use));
+  return WaitOnHost(use, site);
+}
+
 absl::Status RunOnHost(absl::Span<const Touched> touched, CallSite site,
                        absl::FunctionRef<absl::Status()> access)
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
@@ -189,14 +216,14 @@ absl::Status RunOnHost(absl::Span<const Touched> touched, CallSite site,
   OrderedStep step(touched);
   for (;;) {
     step.Lock();
-    const std::optional<OrderPoint> pending = step.FindPending();
+    const std::optional<StorageUse> pending = step.FindPending();
     if (!pending.has_value()) {
       absl::Status status = access();
       step.Unlock();
       return status;
     }
     step.Unlock();
-    DEVRT_RETURN_IF_ERROR(WaitOnHost(*pending, site));
+    DEVRT_RETURN_IF_ERROR(WaitForUse(*pending, site));
   }
 }
 

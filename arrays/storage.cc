@@ -59,7 +59,7 @@ Storage::Storage(Key /*key*/, const Place& place, Source source, void* base,
 absl::StatusOr<std::shared_ptr<Storage>> Storage::AllocateOn(StreamRef stream,
                                                              uint64_t bytes,
                                                              CallSite site) {
-  LetKeptGo();
+  LetKeptGo(stream);
   NotePoints();
   DEVRT_ASSIGN_OR_RETURN(void* const base, AllocateMemory(stream, bytes, site));
   auto made = std::make_shared<Storage>(
@@ -76,12 +76,17 @@ absl::StatusOr<std::shared_ptr<Storage>> Storage::AllocateOn(StreamRef stream,
 absl::StatusOr<std::shared_ptr<Storage>> Storage::Allocate(const Place& place,
                                                            uint64_t bytes,
                                                            CallSite site) {
+  if (place.kind() == MemoryKind::kDevice) {
+    return AllocateOn(CurrentStreamOf(place), bytes, site);
+  }
   void* base = nullptr;
-  LetKeptGo();
+  if (place.device().has_value()) {
+    LetKeptGo(CurrentStreamOf(place));
+  } else {
+    LetKeptGo();
+  }
   NotePoints();
   switch (place.kind()) {
-    case MemoryKind::kDevice:
-      return AllocateOn(CurrentStreamOf(place), bytes, site);
     case MemoryKind::kPinned: {
       DEVRT_ASSIGN_OR_RETURN(base,
                              AllocatePinned(*place.device(), bytes, site));
@@ -93,6 +98,7 @@ absl::StatusOr<std::shared_ptr<Storage>> Storage::Allocate(const Place& place,
       return absl::UnimplementedError(
           absl::StrCat("no array can be made in ", place.name(),
                        ": managed memory is of imported arrays only"));
+    case MemoryKind::kDevice:
     case MemoryKind::kHost:
       break;
   }
@@ -109,7 +115,7 @@ absl::StatusOr<std::shared_ptr<Storage>> Storage::Allocate(const Place& place,
 
 std::shared_ptr<Storage> Storage::Borrow(const Place& place,
                                          Borrowed borrowed) {
-  LetKeptGo();
+  LetKeptGo(borrowed.stream);
   NotePoints();
   auto made =
       std::make_shared<Storage>(Key(), place, Source::kBorrowed, borrowed.base,
@@ -167,6 +173,9 @@ void Storage::AddFirstUse(bool imported)
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
   StorageUse use({home_timeline_, home_timeline_->Now()}, *home_);
   use.imported = imported;
+  // Where that cannot be told, nothing may be recorded either.
+  use.captured =
+      CheckStream(*home_, "a use").ok() && IsCapturing(*home_).value_or(true);
   if (ABSL_PREDICT_FALSE(home_timeline_->NeedsEagerCheckpoints())) {
     AddUse(use, true);
   } else {
@@ -178,7 +187,7 @@ absl::Status Storage::NoteUse(StreamRef stream, bool writes, CallSite site) {
   if (InHostFunction()) return HostFunctionError("NoteUse");
   DEVRT_RETURN_IF_ERROR(CheckStream(stream, "NoteUse"));
   if (place_.kind() == MemoryKind::kHost) return absl::OkStatus();
-  LetKeptGo();
+  LetKeptGo(stream);
   const CallSiteScope noted(site);
   StorageUse use(PointOf(stream), stream);
   DEVRT_ASSIGN_OR_RETURN(use.captured, IsCapturing(stream));
@@ -213,7 +222,7 @@ absl::Status Storage::Ready(CallSite site) {
   if (InHostFunction()) return HostFunctionError("Ready");
   LetKeptGo();
   for (const StorageUse& use : PendingUses()) {
-    DEVRT_RETURN_IF_ERROR(WaitOnHost(use, site));
+    DEVRT_RETURN_IF_ERROR(WaitForUse(use, site));
   }
   return absl::OkStatus();
 }
@@ -226,6 +235,7 @@ absl::StatusOr<bool> Storage::IsReady(CallSite site) {
     if (!IsOpen(use.timeline->device())) {
       return ClosedError(use.timeline->device());
     }
+    DEVRT_RETURN_IF_ERROR(CheckMayAsk(use));
     use.timeline->Poll(true);
     if (use.timeline->IsComplete(use.epoch)) continue;
     // A stream that is always busy tells nothing: next time an event does.

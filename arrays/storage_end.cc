@@ -53,11 +53,15 @@ void LogUnlessOk(const absl::Status& status, const void* base, uint64_t bytes) {
 
 }  // namespace
 
-void LetKeptGo() {
+void LetKeptGo(std::optional<StreamRef> beside) {
   if (HasReleased()) DrainReleased();
   if (ABSL_PREDICT_TRUE(g_kept.load(std::memory_order_relaxed) == 0) ||
       InHostFunction() || !IsProcessOpen()) {
     return;
+  }
+  if (beside.has_value() && CheckStream(*beside, "a look").ok()) {
+    const absl::StatusOr<bool> capturing = IsCapturing(*beside);
+    if (!capturing.ok() || *capturing) return;
   }
   KeptThings().Poll(1);
 }

@@ -140,6 +140,11 @@ absl::Status RunOrdered(StreamRef stream, absl::Span<const Touched> touched,
                         CallSite site,
                         absl::FunctionRef<absl::Status()> enqueue);
 
+// Waits on the host for the use.  FAILED_PRECONDITION while its stream is
+// capturing: to wait for what it was given, or to ask, would end the capture.
+absl::Status WaitForUse(const StorageUse& use, CallSite site);
+absl::Status CheckMayAsk(const StorageUse& use);
+
 // The same for the calling thread: waits for what streams do to the operands
 // and calls `access`, which enqueues and waits for nothing.
 absl::Status RunOnHost(absl::Span<const Touched> touched, CallSite site,
@@ -157,8 +162,9 @@ struct StorageCounts {
 };
 StorageCounts CountStorages();
 // Lets go what is kept for uses that are complete by now.  Every operation of
-// the array layer does it.
-void LetKeptGo();
+// the array layer does it.  The driver is asked nothing while `beside`, a
+// stream that lives, is capturing.
+void LetKeptGo(std::optional<StreamRef> beside = std::nullopt);
 
 }  // namespace devrt::internal
 

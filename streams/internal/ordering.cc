@@ -33,8 +33,8 @@ absl::Status NotBeforeCapture(StreamRef stream) {
   return absl::FailedPreconditionError(absl::StrCat(
       Text(stream),
       " is capturing, and work from before the capture that it would have to "
-      "wait for is not complete: order the stream after it, or synchronise, "
-      "before the capture begins"));
+      "wait for is not known to be complete: order the stream after it, or "
+      "synchronise, before the capture begins"));
 }
 
 }  // namespace
@@ -68,11 +68,8 @@ absl::StatusOr<bool> OrderAfter(StreamRef stream, const OrderPoint& point,
   if (timeline->IsAfter(point)) return true;
   Timeline* const other = point.timeline;
   DeviceRecord* const device = other->device();
-  if (capturing) {
-    other->Poll(false);
-    if (other->IsComplete(point.epoch)) return true;
-    return NotBeforeCapture(stream);
-  }
+  // To ask the driver whether it is complete would end the capture.
+  if (capturing) return NotBeforeCapture(stream);
   if (device->backend != t.device->backend) return false;
   if (!IsOpen(device)) return ClosedError(device);
   Captured captured;
