@@ -165,10 +165,41 @@ uint32_t KernelDtype(uint32_t op, const Launchable& l) {
   return out == DEVRT_BOOL ? DEVRT_UINT8 : tensor::RawDtype(out);
 }
 
+// A copy whose rows are whole words of several elements, which are too few or
+// not aligned for packs: `wide` is its walk by words.
+bool WidenCopy(const Launchable& l, uint32_t* kernel, ApplyWalk* wide) {
+  const uint64_t item = DtypeSize(*kernel);
+  const ApplyWalk& walk = l.walk;
+  auto bits = static_cast<uint64_t>(walk.extents[0]) * item;
+  for (int i = 0; i < 2; ++i) {
+    if (walk.strides[0][i] != static_cast<int64_t>(item)) return false;
+    bits |= reinterpret_cast<uintptr_t>(l.operands[i].data);
+    for (uint32_t k = 1; k < walk.axes; ++k) {
+      bits |= static_cast<uint64_t>(walk.strides[k][i]);
+    }
+  }
+  uint64_t word = sizeof(uint64_t);
+  while (word > item && bits % word != 0) word /= 2;
+  if (word <= item) return false;
+  *kernel = DEVRT_DTYPE(1, word * 8);
+  *wide = walk;
+  wide->elements /= word / item;
+  wide->extents[0] /= static_cast<int64_t>(word / item);
+  for (int i = 0; i < 2; ++i) wide->strides[0][i] = static_cast<int64_t>(word);
+  return true;
+}
+
 bool ChooseRows(uint32_t op, const Launchable& l, FastApply* fast) {
   fast->kernel = KernelDtype(op, l);
   const int pack = RowsPack(DtypeSize(fast->kernel));
-  if (!PackRows(l, op, pack, &fast->rows)) return false;
+  ApplyWalk wide;
+  if (op == DEVRT_OP_COPY && fast->kernel != DEVRT_BOOL && !IsPacked(l, pack) &&
+      WidenCopy(l, &fast->kernel, &wide)) {
+    const Launchable words = {wide, l.operands, l.count};
+    if (!PackRows(words, op, 1, &fast->rows)) return false;
+  } else if (!PackRows(l, op, pack, &fast->rows)) {
+    return false;
+  }
   fast->path = Path::kRows;
   fast->blocks = RowsBlocks(fast->rows, fast->kernel);
   return true;

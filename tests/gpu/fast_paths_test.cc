@@ -216,6 +216,55 @@ TEST_F(FastApplyTest, OperationsAreThoseOfTheGeneralKernel) {
   EXPECT_GT((seen_[{Path::kNone, false}]), 10);
 }
 
+// Four bytes are added at once; nothing of one may reach the next.
+TEST(BytesTest, SumsAndDifferencesOfEveryPair) {
+  std::vector<uint8_t> a(1 << 16), b(a.size()), out(a.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    a[i] = static_cast<uint8_t>(i);
+    b[i] = static_cast<uint8_t>(i >> 8);
+  }
+  const Shape shape = {1 << 16};
+  for (const uint32_t dtype : {DEVRT_INT8, DEVRT_UINT8}) {
+    for (const bool subtracts : {false, true}) {
+      RunChosen(
+          subtracts ? DEVRT_OP_SUB : DEVRT_OP_ADD,
+          TensorOf(out.data(), dtype, shape),
+          {TensorOf(a.data(), dtype, shape), TensorOf(b.data(), dtype, shape)});
+      for (size_t i = 0; i < a.size(); ++i) {
+        const int want = subtracts ? a[i] - b[i] : a[i] + b[i];
+        ASSERT_EQ(out[i], static_cast<uint8_t>(want))
+            << int{a[i]} << " and " << int{b[i]} << ", " << subtracts;
+      }
+    }
+  }
+}
+
+// Bytes of a window move by the words that its rows are made of.
+TEST(CopyTest, TakesTheWidestWordsThatFit) {
+  struct Case {
+    int64_t first, columns, gap;
+    uint32_t kernel;
+  };
+  for (const Case& c :
+       {Case{4, 24, 40, DEVRT_UINT32}, Case{8, 24, 40, DEVRT_UINT64},
+        Case{2, 24, 40, DEVRT_UINT16}, Case{4, 22, 40, DEVRT_UINT16},
+        Case{4, 24, 38, DEVRT_UINT16}, Case{4, 24, 39, DEVRT_UINT8},
+        Case{1, 24, 40, DEVRT_UINT8}, Case{0, 32, 48, DEVRT_UINT8}}) {
+    alignas(16) uint8_t in[512];
+    alignas(16) uint8_t out[512] = {};
+    std::iota(in, in + sizeof in, uint8_t{1});
+    const Shape shape = {7, c.columns}, strides = {c.gap, 1};
+    const FastApply fast =
+        RunChosen(DEVRT_OP_COPY, TensorOf(out, DEVRT_UINT8, shape),
+                  {TensorOf(in + c.first, DEVRT_UINT8, shape, strides)});
+    EXPECT_EQ(fast.kernel, c.kernel) << c.first << ", " << c.columns;
+    for (int64_t i = 0; i < 7 * c.columns; ++i) {
+      const int64_t from = c.first + i / c.columns * c.gap + i % c.columns;
+      ASSERT_EQ(out[i], in[from]) << i << " of window " << c.first;
+    }
+  }
+}
+
 TEST_F(FastApplyTest, CastsAreThoseOfTheGeneralKernel) {
   SCOPED_TRACE("DEVRT_TEST_SEED=" + std::to_string(seed_));
   for (int round = 0; round < 8; ++round) {

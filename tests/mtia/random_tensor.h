@@ -58,9 +58,14 @@ reference::Element RandomModerate(Random& random, uint32_t dtype);
 class Odometer {
  public:
   explicit Odometer(const Shape& shape) : shape_(shape), index_(shape.size()) {}
+  explicit Odometer(const tensor::Dims& shape)
+      : Odometer(Shape(shape.begin(), shape.end())) {}
 
   const Shape& index() const { return index_; }
   int64_t Offset(const Shape& strides) const;
+  int64_t Offset(const tensor::Dims& strides) const {
+    return Offset(Shape(strides.begin(), strides.end()));
+  }
   bool Next();  // false after the last
 
  private:

@@ -34,7 +34,8 @@ void* const kData = reinterpret_cast<void*>(uintptr_t{1} << 40);
 
 TEST(CopyTensorTest, FillsInContiguousStrides) {
   const Tensor tensor = MakeTensor(kData, DEVRT_INT16, {2, 3, 4}, nullptr);
-  EXPECT_EQ(tensor.strides, (Shape{24, 8, 2}));
+  EXPECT_EQ(Shape(tensor.strides.begin(), tensor.strides.end()),
+            (Shape{24, 8, 2}));
   EXPECT_EQ(tensor.elements, 24);
   EXPECT_EQ(tensor.lo, 0);
   EXPECT_EQ(tensor.hi, 48);
@@ -78,8 +79,8 @@ TEST(CopyTensorTest, DoesNotKeepTheCallersArrays) {
   std::string error;
   ASSERT_TRUE(CopyTensor(in, "in", &tensor, &error)) << error;
   shape[0] = strides[0] = 99;
-  EXPECT_EQ(tensor.shape, Shape{4});
-  EXPECT_EQ(tensor.strides, Shape{8});
+  EXPECT_EQ(Shape(tensor.shape.begin(), tensor.shape.end()), Shape{4});
+  EXPECT_EQ(Shape(tensor.strides.begin(), tensor.strides.end()), Shape{8});
 }
 
 TEST(CursorTest, MergesAxesThatAreOne) {
