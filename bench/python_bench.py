@@ -32,11 +32,15 @@ BARS = {
     "empty array, 4 KiB": 500,
     "empty pinned array, 4 KiB": 400,
     "read __cuda_array_interface__": 400,
-    "import of another's array": 1500,
+    "import by __dlpack__": 1500,
+    "import by the exchange API": 600,
     "array view x[1]": None,
     "array x.shape": None,
     "array x + y": None,
 }
+
+
+EXCHANGE_API = "__dlpack_c_exchange_api__"
 
 
 class Empty:
@@ -190,7 +194,7 @@ def arrays_of_torch():
     loops["empty array, 4 KiB"] = empty_loop(torch.empty, 1024, device="cuda")
     loops["empty pinned array, 4 KiB"] = empty_loop(
         torch.empty, 1024, pin_memory=True)
-    loops["import of another's array"] = call_loop(torch.from_dlpack, own)
+    loops["import by __dlpack__"] = call_loop(torch.from_dlpack, own)
     return loops
 
 
@@ -201,24 +205,45 @@ def arrays_of_cupy():
     loops = array_loops(cupy.empty)
     loops["empty array, 4 KiB"] = empty_loop(
         cupy.empty, 1024, dtype=cupy.float32)
-    loops["import of another's array"] = call_loop(cupy.from_dlpack, own)
+    loops["import by __dlpack__"] = call_loop(cupy.from_dlpack, own)
     return loops
 
 
-def array_of_a_peer():
-    """An array of CuPy or torch; None where neither is."""
+class Producer:
+    """Another library's array that has __dlpack__ alone."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **arguments):
+        return self.array.__dlpack__(**arguments)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def foreign_arrays(device):
+    """What devrt imports, of CuPy and torch where they are: an array with
+    __dlpack__ alone, and one whose type has the C exchange API."""
+    own = devrt.empty((4, 8), device=device)
+    slow, fast = Producer(own), own
+    if device.backend != "cuda":
+        return slow, fast
     try:
         import cupy
 
-        return cupy.empty((4, 8))
-    except Exception:
+        x = cupy.empty((4, 8))
+        slow = slow if hasattr(type(x), EXCHANGE_API) else x
+    except Exception:  # as in measure
         pass
     try:
         import torch
 
-        return torch.empty((4, 8), device="cuda")
+        x = torch.empty((4, 8), device="cuda")
+        fast = x if hasattr(type(x), EXCHANGE_API) else fast
     except Exception:
-        return None
+        pass
+    return slow, fast
 
 
 def of_devrt(backend):
@@ -245,9 +270,9 @@ def of_devrt(backend):
         loops["__cuda_stream__"] = call_loop(a.__cuda_stream__)
 
     loops.update(arrays_of_devrt(first))
-    theirs = array_of_a_peer() if backend == "cuda" else None
-    if theirs is not None:
-        loops["import of another's array"] = call_loop(devrt.from_dlpack, theirs)
+    slow, fast = foreign_arrays(first)
+    loops["import by __dlpack__"] = call_loop(devrt.from_dlpack, slow)
+    loops["import by the exchange API"] = call_loop(devrt.from_dlpack, fast)
 
     def rest():
         first.synchronize()
@@ -303,7 +328,12 @@ def of_cupy():
 def of_numba():
     from numba import cuda
 
-    loops = {"with device, same": with_loop(cuda.gpus[0])}
+    loops = {
+        "with device, same": with_loop(cuda.gpus[0]),
+        "read __cuda_array_interface__": cai_loop(cuda.device_array((4, 8))),
+    }
+    if len(cuda.gpus) > 1:
+        loops["with device, switch"] = with_loop(cuda.gpus[1])
     return loops, cuda.synchronize
 
 

@@ -196,6 +196,7 @@ PARTS = {
     "benchmarks": benchmarks,
     "memory_benchmarks": memory.benchmarks,
     "arrays_benchmarks": arrays.benchmarks,
+    "python_benchmarks": python.benchmarks,
     "hip_conformance": hip.conformance,
     "hip_costs": hip.costs,
     "three_backends": hip.three_backends,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python package on GPUs: its tests, and the interop matrix.
+"""The Python package on GPUs: its tests, the interop matrix, and figures.
 
-Both need the module for the Python that runs gpu-check: --python DIR|WHEEL.
+All need the module for the Python that runs gpu-check: --python DIR|WHEEL.
 """
 
 import pathlib
@@ -12,6 +12,7 @@ from gpu_check.rows import add_command
 from gpu_check.runner import FAILED, PASSED, SKIPPED, Skip
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+BENCH = ROOT / "bench/python_bench.py"
 MATRIX = ROOT / "tests/interop/matrix.py"
 NOTHING_THERE = 77
 
@@ -106,3 +107,55 @@ def add_cases(check, command, result):
                       sum(case["seconds"] for case in ran))
     if command.code not in (0, 1, NOTHING_THERE):
         add_command(check, command, "matrix.py")
+
+
+def benchmarks(check, options):
+    """What calls cost, in one run beside PyTorch, CuPy and Numba."""
+    where = package(check, options)
+    if not can_import(check, where):
+        return
+    json_file = check.file("python_bench.json")
+    rounds = 2 if options.simulated else 5 if options.quick else 15
+    command = check.run(
+        [sys.executable, BENCH, "--backend=cuda", f"--rounds={rounds}",
+         "--json", json_file], 600,
+        {"PYTHONPATH": str(where), "PYTHONDONTWRITEBYTECODE": "1"})
+    result = check.read_json(json_file)
+    if result is None:
+        add_command(check, command, "no figures")
+        return
+    own, *peers = result["ns"]
+    rows = [figures_row(name, bar, result["ns"][own],
+                        [result["ns"][peer] for peer in peers])
+            for name, bar in result["bars"].items()]
+    check.tables.append(
+        (command.part, f"ns per call, medians of {rounds}",
+         ["Call", "devrt", *peers, "Bar", "", "Best of the others / devrt"],
+         rows))
+    add_command(check, command, f"{len(rows)} rows beside "
+                f"{', '.join(peers) or 'no other library'}")
+    if options.simulated:
+        check.add(command.part, SKIPPED,
+                  "verdicts: figures of a simulated driver say nothing")
+        return
+    barred = [name for name, bar in result["bars"].items() if bar]
+    missing = [name for name in barred if name not in result["ns"][own]]
+    if missing:
+        check.add(command.part, FAILED, f"without rows: {', '.join(missing)}")
+    over = [f"{row[0]} {row[1]} > {row[-3]}" for row in rows
+            if row[-2] == "over"]
+    check.add(command.part, PASSED,
+              f"{len(barred)} bars; missed: {', '.join(over) or 'none'}")
+
+
+def figures_row(name, bar, own, peers):
+    """A line of the table: devrt's figure, the others', the bar, the ratio."""
+    mine = own.get(name)
+    theirs = [peer.get(name) for peer in peers]
+    known = [ns for ns in theirs if ns is not None]
+    verdict = ""
+    if bar and mine is not None:
+        verdict = "over" if mine > bar else "ok"
+    ratio = f"{min(known) / mine:.1f}" if known and mine else ""
+    cells = ["-" if ns is None else f"{ns:.0f}" for ns in [mine, *theirs]]
+    return (name, *cells, str(bar or "-"), verdict, ratio)
