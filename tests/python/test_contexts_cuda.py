@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contexts and streams where the driver's own state shows them: on a GPU or over
+the fake driver, which other libraries would ask as these tests do."""
+
+import ctypes
+import gc
+import threading
+import weakref
+
+import pytest
+
+import devrt
+
+LEGACY, PER_THREAD = 1, 2
+
+
+@pytest.fixture(scope="module")
+def driver():
+    """The library that is loaded already."""
+    try:
+        devrt.devices("cuda")
+    except devrt.Error as error:
+        pytest.skip(f"no cuda: {str(error)[:100]}")
+    return ctypes.CDLL("libcuda.so.1")
+
+
+@pytest.fixture
+def devices(driver):
+    return devrt.devices("cuda")
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_on_cuda(devices):
+    before = devrt.current_device("cuda")
+    streams = [devrt.current_stream(d) for d in devices]
+    yield
+    assert devrt.current_device("cuda") is before
+    assert [devrt.current_stream(d) for d in devices] == streams
+
+
+def current_context(driver):
+    context = ctypes.c_void_p()
+    assert driver.cuCtxGetCurrent(ctypes.byref(context)) == 0
+    return context.value
+
+
+def current_ordinal(driver):
+    """None without a context."""
+    ordinal = ctypes.c_int(-1)
+    if current_context(driver) is None:
+        return None
+    assert driver.cuCtxGetDevice(ctypes.byref(ordinal)) == 0
+    return ordinal.value
+
+
+class Protocol:
+    """Another library's stream."""
+
+    def __init__(self, handle):
+        self.handle = handle
+
+    def __cuda_stream__(self):
+        return 0, self.handle
+
+
+# ---- Contexts ---------------------------------------------------------------
+
+
+def test_the_driver_sees_what_is_current(driver, devices):
+    before = current_context(driver)
+    for device in devices:
+        with device as entered:
+            assert entered is device
+            assert current_ordinal(driver) == device.index
+            assert devrt.current_device() is device
+    assert current_context(driver) == before
+
+
+def test_nested_contexts_restore_the_driver_exactly(driver, devices):
+    first, last = devices[0], devices[-1]
+    with first:
+        outer = current_context(driver)
+        with pytest.raises(KeyError):
+            with last:
+                with first, last:
+                    assert current_ordinal(driver) == last.index
+                    raise KeyError
+        assert current_context(driver) == outer
+
+
+def test_what_another_library_makes_current_is_seen(driver, devices):
+    first, last = devices[0], devices[-1]
+    with last:
+        context = current_context(driver)
+    with first:
+        before = current_context(driver)
+        assert driver.cuCtxSetCurrent(ctypes.c_void_p(context)) == 0
+        assert devrt.current_device("cuda") is last
+        with first:
+            assert current_ordinal(driver) == first.index
+        assert current_context(driver) == context
+        assert driver.cuCtxSetCurrent(ctypes.c_void_p(before)) == 0
+
+
+def test_a_stream_brings_its_device(driver, devices):
+    last = devices[-1]
+    s = devrt.Stream(last)
+    with devices[0]:
+        with s:
+            assert current_ordinal(driver) == last.index
+            assert devrt.current_stream() is s
+        assert current_ordinal(driver) == devices[0].index
+
+
+def test_threads_have_their_own(driver, devices):
+    seen = []
+
+    def work():
+        seen.append(current_ordinal(driver))
+        with devices[0]:
+            seen.append(current_ordinal(driver))
+            seen.append(devrt.current_stream() == devrt.default_stream())
+
+    with devrt.Stream(devices[-1]):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        assert current_ordinal(driver) == devices[-1].index
+    assert seen == [None, devices[0].index, True]
+
+
+def test_backends_nest(driver, devices):
+    with devices[-1]:
+        with devrt.device("mtia:1"):
+            assert devrt.current_device().backend == "mtia"
+            assert current_ordinal(driver) == devices[-1].index
+        assert devrt.current_device() is devices[-1]
+
+
+# ---- __cuda_stream__ (rule 16) ----------------------------------------------
+
+
+def test_every_stream_has_the_method(devices):
+    s = devrt.Stream(devices[-1])
+    assert s.__cuda_stream__() == (0, s.native_handle)
+    assert s.native_handle > PER_THREAD
+    for usual in (devrt.default_stream(devices[0]),
+                  devrt.per_thread_default_stream(devices[0])):
+        assert usual.__cuda_stream__() == (0, usual.native_handle)
+    assert not hasattr(devrt.Stream("mtia:0"), "__cuda_stream__")
+
+
+@pytest.mark.parametrize("handle", [0, LEGACY])
+def test_adopting_the_legacy_stream(devices, handle):
+    for device in devices:
+        usual = devrt.default_stream(device)
+        for source in (handle, Protocol(handle)):
+            assert devrt.Stream.from_external(source, device) == usual
+        with device:  # the current device is meant
+            assert devrt.Stream.from_external(Protocol(handle)) == usual
+
+
+def test_adopting_the_per_thread_stream(devices):
+    for device in devices:
+        usual = devrt.per_thread_default_stream(device)
+        adopted = devrt.Stream.from_external(PER_THREAD, device)
+        assert adopted == usual != devrt.default_stream(device)
+        with device:
+            assert devrt.Stream.from_external(Protocol(PER_THREAD)) == usual
+
+
+def test_adopting_finds_the_device(devices):
+    for device in devices:
+        s = devrt.Stream(device)
+        with devices[0]:
+            adopted = devrt.Stream.from_external(Protocol(s.native_handle))
+        assert adopted.device is device and adopted.id != s.id
+        assert adopted.kind == "external"
+        assert adopted.__cuda_stream__() == (0, s.native_handle)
+
+
+def test_adopting_for_the_wrong_device(devices):
+    if len(devices) < 2:
+        pytest.skip("needs two devices")
+    s = devrt.Stream(devices[1])
+    with pytest.raises(ValueError):
+        devrt.Stream.from_external(Protocol(s.native_handle), devices[0])
+    with pytest.raises(ValueError):
+        devrt.Stream.from_external(Protocol(s.native_handle), "mtia:0")
+
+
+def test_adopting_keeps_the_owner_and_not_the_stream(driver, devices):
+    native = ctypes.c_void_p()
+    with devices[0]:
+        made = driver.cuStreamCreateWithPriority(ctypes.byref(native), 1, 0)
+    assert made == 0
+    owner = Protocol(native.value)
+    kept = weakref.ref(owner)
+    adopted = devrt.Stream.from_external(owner)
+    del owner
+    gc.collect()
+    assert kept() is not None and adopted.query()
+    del adopted
+    gc.collect()
+    assert kept() is None
+    with devices[0]:  # the driver would refuse a stream that is gone
+        assert driver.cuStreamSynchronize(native) == 0
+        assert driver.cuStreamDestroy_v2(native) == 0
+
+
+# ---- Order ------------------------------------------------------------------
+
+
+def test_events_across_devices(devices):
+    a, b = devrt.Stream(devices[0]), devrt.Stream(devices[-1])
+    with a:
+        done = devrt.Event()
+        done.record()
+    b.wait(done)
+    b.wait(a)
+    b.synchronize()
+    assert done.query() and a.query() and b.query()
