@@ -3,12 +3,10 @@
 // Streams that another library captures into a graph: the allocator asks the
 // driver for nothing then (interop.md, rule 20).
 
-#include <cuda.h>
-
 #include <cstdint>
 
 #include "devrt/memory/devrt_memory.h"
-#include "tests/hardware/driver.h"
+#include "tests/hardware/capture.h"
 #include "tests/hardware/memory_test.h"
 
 namespace devrt::hardware {
@@ -23,29 +21,6 @@ class MemoryCapture : public MemoryTest {
     MemoryTest::SetUp();
     if (BackendName() != "cuda") GTEST_SKIP() << "captures are CUDA's";
   }
-};
-
-// In global mode, the strictest one.
-class Capture {
- public:
-  explicit Capture(StreamRef stream)
-      : stream_(static_cast<CUstream>(Must(stream.Native()))) {
-    DRIVER_OK(DRIVER_CALL(cuStreamBeginCapture)(stream_,
-                                                CU_STREAM_CAPTURE_MODE_GLOBAL));
-  }
-  CUstream native() const { return stream_; }
-  // Whether nothing has made it invalid.
-  bool End() {
-    CUgraph graph = nullptr;
-    const CUresult error = DRIVER_CALL(cuStreamEndCapture)(stream_, &graph);
-    if (error == CUDA_SUCCESS && graph != nullptr) {
-      DRIVER_OK(DRIVER_CALL(cuGraphDestroy)(graph));
-    }
-    return error == CUDA_SUCCESS;
-  }
-
- private:
-  const CUstream stream_;
 };
 
 TEST_F(MemoryCapture, IsServedFromTheCache) {

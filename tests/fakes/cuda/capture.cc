@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Captures of streams, as far as devrt meets them: whether a stream has one,
-// and what makes it invalid.  Work that is captured is not simulated.
+// and what makes it invalid.  Work that is captured runs at once, as if it were
+// not: tests look at the capture, not at what the work does.
 #include <algorithm>
 #include <mutex>
 #include <vector>

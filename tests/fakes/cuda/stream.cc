@@ -66,10 +66,6 @@ CUresult Resolve(const char* call, CUstream stream, Target* target) {
 }
 
 CUresult Submitted(const Target& target, CUresult result) {
-  if (target.own != nullptr &&
-      target.own->capture != CU_STREAM_CAPTURE_STATUS_NONE) {
-    Die("work in a capture is not known here");
-  }
   if (result != CUDA_SUCCESS || target.own == nullptr ||
       target.own->last_work == nullptr) {
     return result;
