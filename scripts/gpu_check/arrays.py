@@ -118,7 +118,7 @@ def all_reduce(check, options):
     backend, size = ("mtia", 4) if options.simulated else ("cuda", 1024)
     command = check.run(
         [check.path(examples.RING), f"--backend={backend}", "--devices=2",
-         f"--mebibytes={size}", "--piece_kibibytes=8192", "--runs=10",
+         f"--mebibytes={size}", examples.piece_of(size), "--runs=10",
          "--timeline="], 300)
     add_command(check, command, f"ring all-reduce of {size} MiB")
     return ring_of(command.output) if command.code == 0 else {}

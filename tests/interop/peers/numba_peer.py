@@ -82,8 +82,7 @@ def host(view):
 def pointer(view):
   if isinstance(view, KernelView):
     return view.array.ptr
-  return int(view.device_pointer.value if hasattr(view.device_pointer, "value")
-             else view.device_pointer)
+  return int(view.__cuda_array_interface__["data"][0])
 
 
 def fill(view, value):

@@ -74,7 +74,7 @@ def test_empty_and_0d(on_host):
 
 
 def test_devices_have_no_host_protocols():
-    x = devrt.ones(3)
+    x = devrt.ones(3, device="mtia:0")
     with pytest.raises(TypeError):
         memoryview(x)
     with pytest.raises(TypeError, match=r"\.numpy\(\)"):
