@@ -16,13 +16,24 @@ MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
 DYNAMIC_SYMBOLS = 11  # a section's type
 
 
+def listed(macro, text):
+    return re.findall(rf"^{macro}\((\w+),", text, re.MULTILINE)
+
+
 def kernels():
-    """What backends/gpu asks for by name."""
-    dtypes = re.findall(r"^DEVRT_KERNEL_DTYPE\((\w+),",
-                        (GPU / "kernel_dtypes.inc").read_text(), re.MULTILINE)
+    """What backends/gpu asks for by name: one kernel, or one for each dtype,
+    real dtype or tile."""
+    text = (GPU / "kernel_dtypes.inc").read_text()
+    dtypes = listed("DEVRT_KERNEL_DTYPE", text)
+    real = listed("DEVRT_KERNEL_DTYPE",
+                  text[:text.index("#ifndef DEVRT_REAL_DTYPES_ONLY")])
+    tiles = listed("DEVRT_KERNEL_TILE",
+                   (GPU / "kernel_tiles.inc").read_text())
+    each = {"devrt_cast_": real, "devrt_tile_": tiles}
     names = []
     for name in re.findall(r'"(devrt_\w+)"', (GPU / "kernels.h").read_text()):
-        names += [name + d for d in dtypes] if name.endswith("_") else [name]
+        names += ([name + end for end in each.get(name, dtypes)]
+                  if name.endswith("_") else [name])
     return names
 
 
