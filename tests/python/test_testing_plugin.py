@@ -3,6 +3,8 @@
 
 import io
 import os
+import pathlib
+import re
 
 import pytest
 
@@ -51,6 +53,24 @@ def test_a_race_is_found_and_repeated(run):
     token = next(line for line in result.outlines if "--sim-replay=" in line)
     again = run(RACE.format(mark="runs=60"), token.partition(": ")[2])
     again.assert_outcomes(failed=1)
+
+
+def test_an_installed_package_may_also_be_named_by_a_conftest(
+        pytester, monkeypatch):
+    project = pathlib.Path(__file__).parents[2] / "pyproject.toml"
+    entry = re.search(r"\[project\.entry-points\.pytest11\]\n(.*)\n",
+                      project.read_text()).group(1).replace('"', "")
+    installed = pytester.mkdir("installed")
+    information = installed / "devrt-0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Name: devrt\nVersion: 0\n")
+    (information / "entry_points.txt").write_text(f"[pytest11]\n{entry}\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(
+        [str(installed), os.environ["PYTHONPATH"]]))
+    pytester.makeconftest('pytest_plugins = ["devrt.testing.plugin"]')
+    pytester.makepyfile("def test_sim(sim):\n    assert sim.devices")
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(passed=1)
 
 
 def test_without_adverse_schedules_it_passes(run):
