@@ -1,104 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Streams that another library captures into a graph (interop.md, O5 and O6):
-// what arrays ask of the backend then.  The simulator captures nothing: it is
-// made to say that it does, and what is enqueued runs.
+// what arrays ask of the backend then.
 
 #include <memory>
 #include <optional>
-#include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "devrt/arrays/operations.h"
-#include "devrt/streams/internal/device_streams.h"
-#include "devrt/streams/internal/stream_record.h"
-#include "tests/arrays/order/arrays_fixture.h"
+#include "tests/arrays/order/capture_fixture.h"
 
 namespace devrt::testing {
 namespace {
-
-absl::flat_hash_set<devrt_stream>* g_capturing = nullptr;
-int g_records = 0;
-int g_waits = 0;
-int g_questions = 0;  // each of them would end a capture
-devrt_ops_v0 g_real;
-
-devrt_status IsInCapture(void*, devrt_stream stream, uint32_t* yes) {
-  *yes = g_capturing->contains(stream) ? 1 : 0;
-  return nullptr;
-}
-constexpr devrt_capture_v0 kCapture = {sizeof(devrt_capture_v0), 0,
-                                       &IsInCapture};
-
-class CapturesTest : public ArraysTest {
- protected:
-  void SetUp() override {
-    ArraysTest::SetUp();
-    g_capturing = &capturing_;
-    auto& extension = internal::DeviceStreams::Of(dev().record())->capture;
-    extension.table = &kCapture;
-    ops_ = &dev().record()->backend->ops;
-    g_real = *ops_;
-    ops_->event_record = [](void* self, devrt_event e, devrt_stream s) {
-      ++g_records;
-      return g_real.event_record(self, e, s);
-    };
-    ops_->stream_wait_event = [](void* self, devrt_stream s, devrt_event e) {
-      ++g_waits;
-      return g_real.stream_wait_event(self, s, e);
-    };
-    ops_->event_query = [](void* self, devrt_event e, uint32_t* done) {
-      ++g_questions;
-      return g_real.event_query(self, e, done);
-    };
-    ops_->stream_query = [](void* self, devrt_stream s, uint32_t* done) {
-      ++g_questions;
-      return g_real.stream_query(self, s, done);
-    };
-    ops_->event_sync = [](void* self, devrt_event e) {
-      ++g_questions;
-      return g_real.event_sync(self, e);
-    };
-    ops_->stream_sync = [](void* self, devrt_stream s) {
-      ++g_questions;
-      return g_real.stream_sync(self, s);
-    };
-    ops_->device_sync = [](void* self, uint32_t device) {
-      ++g_questions;
-      return g_real.device_sync(self, device);
-    };
-  }
-  void TearDown() override {
-    capturing_.clear();
-    *ops_ = g_real;
-    ArraysTest::TearDown();
-    internal::DeviceStreams::Of(dev().record())->capture.table = nullptr;
-  }
-
-  // With memory in the stream's cache: the allocator is not told here.
-  void Begin(StreamRef stream) {
-    {
-      const StreamGuard on(stream);
-      NewArray(dev());
-    }
-    Must(stream.Native());  // as who captures it has it
-    capturing_.insert(stream.record()->handle.load());
-    g_records = g_waits = g_questions = 0;
-  }
-  void End(StreamRef stream) {
-    capturing_.erase(stream.record()->handle.load());
-  }
-  static void Expect(int records, int waits) {
-    EXPECT_EQ(g_records, records);
-    EXPECT_EQ(g_waits, waits);
-    EXPECT_EQ(g_questions, 0);
-    g_records = g_waits = g_questions = 0;
-  }
-
- private:
-  absl::flat_hash_set<devrt_stream> capturing_;
-  devrt_ops_v0* ops_ = nullptr;
-};
 
 TEST_F(CapturesTest, WhatIsCompleteIsNoMatter) {
   Stream a = NewStream();
