@@ -102,11 +102,14 @@ class NumbaLink:
   def __init__(self, route, device=0):
     self.cuda = peer("numba_peer").load()
     self.stream = self.cuda.stream()
+    self.out = None
 
   def take(self, x):
     p = peer("numba_peer")
-    self.out = self.cuda.device_array((x.x if isinstance(x, Unordered)
-                                       else x).shape, "float32")
+    if self.out is None:
+      # Kept: Numba frees what was let go by calls that wait for the device.
+      self.out = self.cuda.device_array((x.x if isinstance(x, Unordered)
+                                         else x).shape, "float32")
     p.copy_kernel()[p.grid(self.out.size) + (self.stream,)](x, self.out)
     return self.out
 

@@ -93,6 +93,13 @@ def send(route, x):
   return peer_of(route).ROUTES[route](x)
 
 
+def send_and_wait(route, x):
+  """So that what a kernel does wrong is seen."""
+  view = send(route, x)
+  peer_of(route).synchronize()
+  return view
+
+
 def same(got, wanted, what=""):
   np.testing.assert_array_equal(np.asarray(got), wanted, err_msg=what)
 
@@ -146,7 +153,7 @@ def plain(kind, route, code):
   x = machine.make(kind, wanted)
   before = machine.current_devices()
   if code.startswith("E:"):
-    error = expect_error(code[2:].rstrip("!"), send, route, x)
+    error = expect_error(code[2:].rstrip("!"), send_and_wait, route, x)
     same(host_of(x), wanted)
     return f"{type(error).__name__}: {str(error).splitlines()[0][:90]}"
   if code == "C":

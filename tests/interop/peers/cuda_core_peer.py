@@ -4,6 +4,7 @@ import importlib
 import numpy as np
 
 VERSIONS = ("cuda-core", "cuda-bindings")
+CPU = 1  # of DLPack
 
 
 def load():
@@ -18,7 +19,9 @@ def view_class():
 
 
 def from_dlpack(x):
-  return view_class().from_dlpack(x, stream_ptr=1)
+  # It passes on what it is given: -1 is what a caller says for host memory.
+  stream = -1 if x.__dlpack_device__()[0] == CPU else 1
+  return view_class().from_dlpack(x, stream_ptr=stream)
 
 
 def from_cai(x):

@@ -31,6 +31,20 @@ def fill_kernel():
 
 
 @functools.lru_cache(maxsize=None)
+def store_kernel():
+  """As fill_kernel, of one axis, by the array's own index."""
+  cuda = load()
+
+  @cuda.jit
+  def kernel(a, value):
+    i = cuda.grid(1)
+    if i < a.size:
+      a[i] = value
+
+  return kernel
+
+
+@functools.lru_cache(maxsize=None)
 def copy_kernel():
   cuda = load()
 

@@ -16,6 +16,7 @@ try:
 except devrt.Error as error:
     CUDA = []
 pytestmark = pytest.mark.skipif(not CUDA, reason="no CUDA device")
+SPIN = 50_000_000  # ns
 
 
 class Exporter:
@@ -107,6 +108,7 @@ def test_stream_is_the_current_one_where_something_is_pending():
     stream = devrt.Stream("cuda:0")
     handle = stream.native_handle
     with stream:
+        devrt._core._spin(SPIN, stream)  # so that it is pending
         x += 1
         exported = x.__cuda_array_interface__["stream"]
         assert exported == handle
@@ -117,6 +119,7 @@ def test_stream_is_the_current_one_where_something_is_pending():
     assert alive() is not None
     other = array(np.ones(4))
     with alive():
+        devrt._core._spin(SPIN, alive())
         other += 1
         assert other.__cuda_array_interface__["stream"] == handle
     del x
