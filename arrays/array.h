@@ -32,7 +32,9 @@
 // moved-from Array may only be destroyed or assigned to.
 // Threads: any number may read one Array object and operate on what it names;
 // operations of several threads on one memory are ordered in the order of their
-// calls, each as a whole.  Assigning to one object is the program's to lock.
+// calls, each as a whole.  A copy that is no block of bytes is two between
+// places: one reads the source, a later one writes the target (copy.h).  The
+// program's to lock are assigning to one object, and plain host memory.
 // Errors: INVALID_ARGUMENT (shapes, axes, dtypes, devices, read-only targets),
 // UNIMPLEMENTED (the backend lacks "devrt.elementwise/0", or no such dtype for
 // that operation), RESOURCE_EXHAUSTED (memory), FAILED_PRECONDITION (inside a

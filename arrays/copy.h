@@ -23,8 +23,16 @@
 // host memory.  Non-blocking: returns at once if the host's side is pinned and
 // one block; strided, it waits until the host may pack or spread it.  Plain
 // host memory makes the call wait all the same (O7), so that arrays over it
-// never have pending uses.  FAILED_PRECONDITION where the stream that would be
-// waited for is capturing.
+// never have pending uses.
+//
+// For other threads a copy is one step on all that it touches: within a device,
+// of one block of bytes, and between a device and pinned memory that is one
+// block.  Else one step reads the source, and a later one writes the target.
+//
+// On streams that another library captures a copy is captured; between two
+// devices the streams of both have to be of one capture, and its joins are
+// edges of it.  FAILED_PRECONDITION, with nothing enqueued, where the host would
+// wait for a stream that is captured, or only one of the two is.
 //
 // A bool is a byte that is 0 or 1 wherever devrt wrote it.  Another byte, which
 // only memory of others and ViewAs bring, is true to whatever reads it; a copy

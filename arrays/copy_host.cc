@@ -23,7 +23,7 @@ Dims ToDims(DimSpan dims) { return Dims(dims.begin(), dims.end()); }
 // Where the device cannot write what lies apart: a copy for each piece that
 // does not.  `packed` is dense, in the order of dst's axes.
 absl::Status CopyPieces(StreamRef stream, const Array& dst, const Array& packed,
-                        bool wait, CallSite site) {
+                        CallSite site) {
   const CopyLayout layout = LayoutOf(dst, packed);
   const size_t inner = layout.shape.size() - 1;
   const bool rows =
@@ -32,8 +32,6 @@ absl::Status CopyPieces(StreamRef stream, const Array& dst, const Array& packed,
   const uint64_t bytes =
       dst.item_size() * (rows ? static_cast<uint64_t>(layout.shape[inner]) : 1);
   const size_t axes = layout.shape.size() - (rows ? 1 : 0);
-  const Touched touched[] = {{dst.storage().get(), true},
-                             {packed.storage().get(), false}};
   const auto copy_all = [&]() -> absl::Status {
     Dims index(axes, 0);
     for (;;) {
@@ -49,99 +47,130 @@ absl::Status CopyPieces(StreamRef stream, const Array& dst, const Array& packed,
       if (k == 0) return absl::OkStatus();
     }
   };
-  DEVRT_RETURN_IF_ERROR(RunOrdered(stream, touched, site, copy_all));
-  return wait ? stream.Synchronize(site) : absl::OkStatus();
+  DEVRT_RETURN_IF_ERROR(RunCopy(stream, dst, packed, site, copy_all));
+  return stream.Synchronize(site);
+}
+
+// Packed on the host, in the target's dtype.
+absl::Status PackAndCopy(const CopyJob& job, StreamRef stream, bool to_block) {
+  DEVRT_ASSIGN_OR_RETURN(
+      const Array packed,
+      NewStaging(stream.device(), job.dst, job.dst.dtype(), job.site));
+  DEVRT_RETURN_IF_ERROR(ConvertOnHost(packed, job.src, job.site));
+  if (!to_block) return CopyPieces(stream, job.dst, packed, job.site);
+  const CopyLayout layout = LayoutOf(job.dst, packed);
+  return CopyBlock(stream, job.dst, layout.dst, packed, layout.src,
+                   job.dst.nbytes(), !job.non_blocking, job.site);
+}
+
+// Each element once as a block, which the device spreads and casts.
+absl::Status CopyAndSpread(const CopyJob& job, StreamRef stream) {
+  Array packed = WithoutRepeats(job.src);
+  char* begin = nullptr;
+  if (!IsDense(packed, &begin)) {
+    DEVRT_ASSIGN_OR_RETURN(
+        const Array staged,
+        NewStaging(stream.device(), packed, packed.dtype(), job.site));
+    DEVRT_RETURN_IF_ERROR(ConvertOnHost(staged, packed, job.site));
+    packed = staged;
+    IsDense(packed, &begin);
+  }
+  DEVRT_ASSIGN_OR_RETURN(const Array block,
+                         NewBlockOn(stream, packed.nbytes(), job.site));
+  DEVRT_ASSIGN_OR_RETURN(
+      const Array repeated,
+      Moved(packed, begin, block).BroadcastTo(job.dst.shape()));
+  DEVRT_RETURN_IF_ERROR(RunCopyVia(
+      stream, job.dst, block, packed, job.site,
+      [&] {
+        return CopyUnnoted(stream, block.data(), begin, packed.nbytes(),
+                           job.site);
+      },
+      [&] { return EnqueueKernel(stream, job.dst, repeated, job.site); }));
+  return job.non_blocking ? absl::OkStatus() : stream.Synchronize(job.site);
+}
+
+// Without kernels: all bytes from the first element to the last, whatever lies
+// between; the host picks the elements.
+absl::Status CopyAndPick(const CopyJob& job, StreamRef stream) {
+  const Array once = WithoutRepeats(job.src);
+  const ByteSpan span = SpanOf(once);
+  const uint64_t extent = static_cast<uint64_t>(span.hi - span.lo);
+  DEVRT_ASSIGN_OR_RETURN(const Array raw,
+                         NewStagingBlock(stream.device(), extent, job.site));
+  const char* const begin = static_cast<char*>(once.data()) + span.lo;
+  DEVRT_RETURN_IF_ERROR(CopyBlock(stream, raw, static_cast<char*>(raw.data()),
+                                  once, begin, extent, true, job.site));
+  const Array elements(raw.storage(), static_cast<char*>(raw.data()) - span.lo,
+                       ToDims(once.shape()), ToDims(once.strides()),
+                       once.dtype());
+  DEVRT_ASSIGN_OR_RETURN(const Array repeated,
+                         elements.BroadcastTo(job.dst.shape()));
+  return ConvertOnHost(job.dst, repeated, job.site);
+}
+
+// The device packs and casts; the target is a block.
+absl::Status PackOnDevice(const CopyJob& job, StreamRef stream) {
+  DEVRT_ASSIGN_OR_RETURN(const Array packed,
+                         NewOn(stream, job.dst, job.dst.dtype(), job.site));
+  const CopyLayout layout = LayoutOf(job.dst, packed);
+  DEVRT_RETURN_IF_ERROR(RunCopyVia(
+      stream, job.dst, packed, job.src, job.site,
+      [&] { return EnqueueKernel(stream, packed, job.src, job.site); },
+      [&] {
+        return CopyUnnoted(stream, layout.dst, layout.src, job.dst.nbytes(),
+                           job.site);
+      }));
+  const bool wait = !job.non_blocking || IsPageable(job.dst, stream);
+  return wait ? stream.Synchronize(job.site) : absl::OkStatus();
 }
 
 }  // namespace
 
 absl::Status CopyHostToDevice(const CopyJob& job) {
   const StreamRef stream = job.StreamOf(job.dst.place());
-  const Device device = stream.device();
-  const bool wait = !job.non_blocking;
-  const Array once = WithoutRepeats(job.src);
   const CopyLayout direct = LayoutOf(job.dst, job.src);
-  if (job.dst.dtype() == job.src.dtype() &&
-      direct.IsBlock(job.dst.item_size())) {
-    return CopyBlock(stream, job.dst, direct.dst, job.src, direct.src,
-                     job.dst.nbytes(), wait, job.site);
-  }
-  const bool kernels = HasElementwise(device);
+  const bool block =
+      job.dst.dtype() == job.src.dtype() && direct.IsBlock(job.dst.item_size());
+  const bool kernels = HasElementwise(stream.device());
   char* begin = nullptr;
-  const bool dense = IsDense(once, &begin);
-  char* target = nullptr;
-  const bool to_block = IsDense(job.dst, &target);
-  if (!kernels || (!dense && to_block)) {
-    DEVRT_ASSIGN_OR_RETURN(
-        const Array packed,
-        NewStaging(device, job.dst, job.dst.dtype(), job.site));
-    DEVRT_RETURN_IF_ERROR(ConvertOnHost(packed, job.src, job.site));
-    if (!to_block) {
-      return CopyPieces(stream, job.dst, packed, true, job.site);
-    }
-    const CopyLayout layout = LayoutOf(job.dst, packed);
-    return CopyBlock(stream, job.dst, layout.dst, packed, layout.src,
-                     job.dst.nbytes(), wait, job.site);
+  const bool to_block = IsDense(job.dst, &begin);
+  if (!job.non_blocking || IsPageable(job.src, stream) ||
+      (!block && !kernels && !to_block)) {
+    DEVRT_RETURN_IF_ERROR(CheckMayWait(stream));
   }
-  Array packed = once;
-  if (!dense) {
-    DEVRT_ASSIGN_OR_RETURN(packed,
-                           NewStaging(device, once, once.dtype(), job.site));
-    DEVRT_RETURN_IF_ERROR(ConvertOnHost(packed, once, job.site));
-    IsDense(packed, &begin);
+  if (block) {
+    return CopyBlock(stream, job.dst, direct.dst, job.src, direct.src,
+                     job.dst.nbytes(), !job.non_blocking, job.site);
   }
-  DEVRT_ASSIGN_OR_RETURN(const Array block,
-                         NewBlockOn(stream, packed.nbytes(), job.site));
-  DEVRT_RETURN_IF_ERROR(CopyBlock(stream, block,
-                                  static_cast<char*>(block.data()), packed,
-                                  begin, packed.nbytes(), false, job.site));
-  DEVRT_ASSIGN_OR_RETURN(
-      const Array repeated,
-      Moved(packed, begin, block).BroadcastTo(job.dst.shape()));
-  DEVRT_RETURN_IF_ERROR(CopyByKernel(stream, job.dst, repeated, job.site));
-  return wait ? stream.Synchronize(job.site) : absl::OkStatus();
+  const bool dense = IsDense(WithoutRepeats(job.src), &begin);
+  return !kernels || (!dense && to_block) ? PackAndCopy(job, stream, to_block)
+                                          : CopyAndSpread(job, stream);
 }
 
 absl::Status CopyDeviceToHost(const CopyJob& job) {
   const StreamRef stream = job.StreamOf(job.src.place());
-  const Device device = stream.device();
-  const bool wait = !job.non_blocking;
   const CopyLayout direct = LayoutOf(job.dst, job.src);
-  if (job.dst.dtype() == job.src.dtype() &&
-      direct.IsBlock(job.dst.item_size())) {
-    return CopyBlock(stream, job.dst, direct.dst, job.src, direct.src,
-                     job.dst.nbytes(), wait, job.site);
-  }
+  const bool block =
+      job.dst.dtype() == job.src.dtype() && direct.IsBlock(job.dst.item_size());
+  const bool kernels = HasElementwise(stream.device());
   char* target = nullptr;
-  if (!HasElementwise(device)) {
-    // All bytes from the first element to the last, whatever lies between.
-    const Array once = WithoutRepeats(job.src);
-    const ByteSpan span = SpanOf(once);
-    const uint64_t extent = static_cast<uint64_t>(span.hi - span.lo);
-    DEVRT_ASSIGN_OR_RETURN(const Array raw,
-                           NewStagingBlock(device, extent, job.site));
-    const char* const begin = static_cast<char*>(once.data()) + span.lo;
-    DEVRT_RETURN_IF_ERROR(CopyBlock(stream, raw, static_cast<char*>(raw.data()),
-                                    once, begin, extent, true, job.site));
-    const Array elements(
-        raw.storage(), static_cast<char*>(raw.data()) - span.lo,
-        ToDims(once.shape()), ToDims(once.strides()), once.dtype());
-    DEVRT_ASSIGN_OR_RETURN(const Array repeated,
-                           elements.BroadcastTo(job.dst.shape()));
-    return ConvertOnHost(job.dst, repeated, job.site);
+  const bool to_block = IsDense(job.dst, &target);
+  if (!job.non_blocking || IsPageable(job.dst, stream) ||
+      (!block && !(kernels && to_block))) {
+    DEVRT_RETURN_IF_ERROR(CheckMayWait(stream));
   }
-  if (IsDense(job.dst, &target)) {
-    DEVRT_ASSIGN_OR_RETURN(const Array packed,
-                           NewOn(stream, job.dst, job.dst.dtype(), job.site));
-    DEVRT_RETURN_IF_ERROR(CopyByKernel(stream, packed, job.src, job.site));
-    const CopyLayout layout = LayoutOf(job.dst, packed);
-    return CopyBlock(stream, job.dst, layout.dst, packed, layout.src,
-                     job.dst.nbytes(), wait, job.site);
+  if (block) {
+    return CopyBlock(stream, job.dst, direct.dst, job.src, direct.src,
+                     job.dst.nbytes(), !job.non_blocking, job.site);
   }
+  if (!kernels) return CopyAndPick(job, stream);
+  if (to_block) return PackOnDevice(job, stream);
   // The host has to spread it out, and so waits.
   const Array once = WithoutRepeats(job.src);
-  DEVRT_ASSIGN_OR_RETURN(const Array arrived,
-                         NewStaging(device, once, job.dst.dtype(), job.site));
+  DEVRT_ASSIGN_OR_RETURN(
+      const Array arrived,
+      NewStaging(stream.device(), once, job.dst.dtype(), job.site));
   DEVRT_RETURN_IF_ERROR(
       CopyDeviceToHost({arrived, once, stream, false, job.site}));
   DEVRT_ASSIGN_OR_RETURN(const Array repeated,

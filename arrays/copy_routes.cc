@@ -2,7 +2,7 @@
 
 #include "devrt/arrays/internal/copy_routes.h"
 
-#include <utility>
+#include <sstream>
 
 #include "devrt/arrays/internal/copy_layout.h"
 #include "devrt/arrays/internal/geometry.h"
@@ -22,14 +22,6 @@ namespace {
 bool IsBlockCopy(const Array& dst, const Array& src) {
   return dst.dtype() == src.dtype() &&
          LayoutOf(dst, src).IsBlock(dst.item_size());
-}
-
-// What IsBlockCopy says is one.
-absl::Status CopyAsBlock(StreamRef stream, const Array& dst, const Array& src,
-                         bool wait, CallSite site) {
-  const CopyLayout layout = LayoutOf(dst, src);
-  return CopyBlock(stream, dst, layout.dst, src, layout.src, dst.nbytes(), wait,
-                   site);
 }
 
 bool IsNarrower(DType a, DType b) { return a.size() < b.size(); }
@@ -55,6 +47,9 @@ absl::Status CopyHostToHost(const CopyJob& job) {
 }
 
 absl::Status CopyThroughHost(const CopyJob& job) {
+  for (const Array* side : {&job.src, &job.dst}) {
+    DEVRT_RETURN_IF_ERROR(CheckMayWait(job.StreamOf(side->place())));
+  }
   const Array once = WithoutRepeats(job.src);
   DEVRT_ASSIGN_OR_RETURN(const Array host,
                          NewHost(once, once.dtype(), job.site));
@@ -65,33 +60,65 @@ absl::Status CopyThroughHost(const CopyJob& job) {
   return CopyHostToDevice({job.dst, repeated, job.stream, false, job.site});
 }
 
+namespace {
+
+// One copy or kernel, inside a step.
+absl::Status EnqueueOne(StreamRef stream, const Array& dst, const Array& src,
+                        CallSite site) {
+  if (!IsBlockCopy(dst, src)) return EnqueueKernel(stream, dst, src, site);
+  const CopyLayout layout = LayoutOf(dst, src);
+  return CopyUnnoted(stream, layout.dst, layout.src, dst.nbytes(), site);
+}
+
+}  // namespace
+
 absl::Status CopyWithinDevice(const CopyJob& job) {
   const StreamRef stream = job.StreamOf(job.dst.place());
-  if (MayOverlap(job.dst, job.src)) {
-    const Array once = WithoutRepeats(job.src);
-    DEVRT_ASSIGN_OR_RETURN(const Array copy,
-                           NewOn(stream, once, once.dtype(), job.site));
-    DEVRT_RETURN_IF_ERROR(
-        CopyWithinDevice({copy, once, stream, job.non_blocking, job.site}));
-    DEVRT_ASSIGN_OR_RETURN(const Array repeated,
-                           copy.BroadcastTo(job.dst.shape()));
-    return CopyWithinDevice(
-        {job.dst, repeated, stream, job.non_blocking, job.site});
+  const bool kernels = HasElementwise(stream.device());
+  if (!MayOverlap(job.dst, job.src)) {
+    if (!kernels && !IsBlockCopy(job.dst, job.src)) return CopyThroughHost(job);
+    return RunCopy(stream, job.dst, job.src, job.site, [&] {
+      return EnqueueOne(stream, job.dst, job.src, job.site);
+    });
   }
-  if (IsBlockCopy(job.dst, job.src)) {
-    return CopyAsBlock(stream, job.dst, job.src, false, job.site);
+  const Array once = WithoutRepeats(job.src);
+  DEVRT_ASSIGN_OR_RETURN(const Array copy,
+                         NewOn(stream, once, once.dtype(), job.site));
+  DEVRT_ASSIGN_OR_RETURN(const Array repeated,
+                         copy.BroadcastTo(job.dst.shape()));
+  if (!kernels &&
+      !(IsBlockCopy(copy, once) && IsBlockCopy(job.dst, repeated))) {
+    return CopyThroughHost(job);
   }
-  if (!HasElementwise(stream.device())) return CopyThroughHost(job);
-  return CopyByKernel(stream, job.dst, job.src, job.site);
+  return RunCopyVia(
+      stream, job.dst, copy, job.src, job.site,
+      [&] { return EnqueueOne(stream, copy, once, job.site); },
+      [&] { return EnqueueOne(stream, job.dst, repeated, job.site); });
 }
 
 // ---- Two devices ------------------------------------------------------------
 
 namespace {
 
+// Whether both streams are being captured, by one capture: then joins are its
+// edges.  Refused is what would make the capture of one reach the other.
+absl::StatusOr<bool> AreCaptured(StreamRef from, StreamRef to) {
+  DEVRT_ASSIGN_OR_RETURN(const bool from_is, IsCapturing(from));
+  DEVRT_ASSIGN_OR_RETURN(const bool to_is, IsCapturing(to));
+  if (from_is == to_is) return from_is;
+  std::ostringstream text;
+  text << (from_is ? from : to) << " is capturing, and "
+       << (from_is ? to : from)
+       << ", which a copy between the two devices is ordered with as well, is "
+          "not: bring it into the capture first, or copy before it begins";
+  return absl::FailedPreconditionError(text.str());
+}
+
 // What this thread is about to do to the other device's memory comes after what
 // its current stream was given, by whomever, and before what it is given (C57).
-absl::Status JoinCurrent(StreamRef stream, StreamRef current, CallSite site) {
+absl::Status JoinCurrent(StreamRef stream, StreamRef current, bool captured,
+                         CallSite site) {
+  if (captured) return OrderInCapture(stream, current, site);
   const StreamRecord* const record = current.record();
   if (record->kind == StreamKind::kCreated &&
       !record->dirty.load(std::memory_order_relaxed) &&
@@ -99,27 +126,26 @@ absl::Status JoinCurrent(StreamRef stream, StreamRef current, CallSite site) {
     return absl::OkStatus();
   }
   DEVRT_RETURN_IF_ERROR(CheckStream(current, "a copy"));
-  DEVRT_ASSIGN_OR_RETURN(const bool capturing, IsCapturing(stream));
   const OrderPoint point = PointOf(current);
   DEVRT_ASSIGN_OR_RETURN(const bool ordered,
-                         OrderAfter(stream, point, capturing, site));
+                         OrderAfter(stream, point, false, site));
   return ordered ? absl::OkStatus() : WaitOnHost(point, site);
 }
 
 // The one copy from device to device.
-absl::Status CopyPeerBlock(const CopyJob& job, const Array& dst, char* to,
-                           const Array& src, const char* from) {
+absl::Status CopyPeerBlock(const CopyJob& job, bool captured, const Array& dst,
+                           char* to, const Array& src, const char* from) {
   const bool by_target =
       job.stream.has_value() && job.stream->device() == *dst.place().device();
   const StreamRef stream = job.StreamOf((by_target ? dst : src).place());
   const StreamRef other = CurrentStreamOf((by_target ? src : dst).place());
   if (!Mutated(Mutant::kPeerCopyIgnoresTarget)) {
-    DEVRT_RETURN_IF_ERROR(JoinCurrent(stream, other, job.site));
+    DEVRT_RETURN_IF_ERROR(JoinCurrent(stream, other, captured, job.site));
   }
   DEVRT_RETURN_IF_ERROR(
       CopyBlock(stream, dst, to, src, from, dst.nbytes(), false, job.site));
   if (Mutated(Mutant::kPeerCopyIsNotAwaited)) return absl::OkStatus();
-  return JoinCurrent(other, stream, job.site);
+  return JoinCurrent(other, stream, captured, job.site);
 }
 
 }  // namespace
@@ -127,15 +153,27 @@ absl::Status CopyPeerBlock(const CopyJob& job, const Array& dst, char* to,
 absl::Status CopyBetweenPeers(const CopyJob& job) {
   const Device from = *job.src.place().device();
   const Device to = *job.dst.place().device();
+  const bool block = IsBlockCopy(job.dst, job.src);
   if (from.backend() != to.backend() ||
-      !from.backend().Has(DEVRT_CAP_PEER_COPY)) {
+      !from.backend().Has(DEVRT_CAP_PEER_COPY) ||
+      (!block && !HasElementwise(from))) {
     return CopyThroughHost(job);
   }
-  if (IsBlockCopy(job.dst, job.src)) {
-    const CopyLayout layout = LayoutOf(job.dst, job.src);
-    return CopyPeerBlock(job, job.dst, layout.dst, job.src, layout.src);
+  const StreamRef sender = job.StreamOf(job.src.place());
+  const StreamRef receiver = job.StreamOf(job.dst.place());
+  DEVRT_ASSIGN_OR_RETURN(const bool captured, AreCaptured(sender, receiver));
+  if (captured) {
+    // What cannot be joined is found before anything is enqueued.
+    DEVRT_RETURN_IF_ERROR(
+        job.src.storage()->OrderBefore(sender, false, job.site));
+    DEVRT_RETURN_IF_ERROR(
+        job.dst.storage()->OrderBefore(receiver, true, job.site));
   }
-  if (!HasElementwise(from)) return CopyThroughHost(job);
+  if (block) {
+    const CopyLayout layout = LayoutOf(job.dst, job.src);
+    return CopyPeerBlock(job, captured, job.dst, layout.dst, job.src,
+                         layout.src);
+  }
   // What crosses: each element once, in the narrower dtype, as one block.
   const Array once = WithoutRepeats(job.src);
   const DType dtype = IsNarrower(job.dst.dtype(), once.dtype())
@@ -144,27 +182,27 @@ absl::Status CopyBetweenPeers(const CopyJob& job) {
   Array packed = once;
   char* begin = nullptr;
   if (dtype != once.dtype() || !IsDense(once, &begin)) {
-    const StreamRef stream = job.StreamOf(job.src.place());
     // In the target's order of axes it may be one block for it, too.
     const bool whole = once.size() == job.dst.size();
     DEVRT_ASSIGN_OR_RETURN(
-        packed, NewOn(stream, whole ? job.dst : once, dtype, job.site));
-    DEVRT_RETURN_IF_ERROR(CopyByKernel(stream, packed, once, job.site));
+        packed, NewOn(sender, whole ? job.dst : once, dtype, job.site));
+    DEVRT_RETURN_IF_ERROR(CopyByKernel(sender, packed, once, job.site));
     if (whole && IsBlockCopy(job.dst, packed)) {
       const CopyLayout layout = LayoutOf(job.dst, packed);
-      return CopyPeerBlock(job, job.dst, layout.dst, packed, layout.src);
+      return CopyPeerBlock(job, captured, job.dst, layout.dst, packed,
+                           layout.src);
     }
     IsDense(packed, &begin);
   }
-  const StreamRef stream = job.StreamOf(job.dst.place());
-  DEVRT_ASSIGN_OR_RETURN(const Array block,
-                         NewBlockOn(stream, packed.nbytes(), job.site));
-  char* const arrived = static_cast<char*>(block.data());
-  DEVRT_RETURN_IF_ERROR(CopyPeerBlock(job, block, arrived, packed, begin));
+  DEVRT_ASSIGN_OR_RETURN(const Array arrived,
+                         NewBlockOn(receiver, packed.nbytes(), job.site));
+  DEVRT_RETURN_IF_ERROR(CopyPeerBlock(job, captured, arrived,
+                                      static_cast<char*>(arrived.data()),
+                                      packed, begin));
   DEVRT_ASSIGN_OR_RETURN(
       const Array repeated,
-      Moved(packed, begin, block).BroadcastTo(job.dst.shape()));
-  return CopyByKernel(stream, job.dst, repeated, job.site);
+      Moved(packed, begin, arrived).BroadcastTo(job.dst.shape()));
+  return CopyByKernel(receiver, job.dst, repeated, job.site);
 }
 
 }  // namespace devrt::internal

@@ -16,7 +16,6 @@
 #include "devrt/arrays/internal/storage.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/internal/ordering.h"
-#include "devrt/streams/internal/stream_record.h"
 #include "devrt/streams/internal/unnoted.h"
 
 namespace devrt::internal {
@@ -34,34 +33,6 @@ absl::StatusOr<std::shared_ptr<Storage>> NewStagingStorage(Device device,
                                                            CallSite site) {
   auto storage = Storage::Allocate(Place::Pinned(device), bytes, site);
   return storage.ok() ? storage : Storage::Allocate(Place::Host(), bytes, site);
-}
-
-// Whether copies of the backend reach it without the host's help.
-bool IsPageable(const Array& array, StreamRef stream) {
-  const Place place = array.place();
-  return place.kind() == MemoryKind::kHost ||
-         (place.kind() == MemoryKind::kPinned &&
-          place.device()->backend() != stream.device().backend());
-}
-
-absl::Status CheckMayWait(StreamRef stream) {
-  DEVRT_ASSIGN_OR_RETURN(const bool capturing, IsCapturing(stream));
-  if (!capturing) return absl::OkStatus();
-  std::ostringstream text;
-  text << stream;
-  return absl::FailedPreconditionError(absl::StrCat(
-      "a copy that waits on the host cannot run on ", text.str(),
-      ", which is capturing: copy from or to pinned memory, non-blocking"));
-}
-
-// A driver may hold its caller up until pageable memory's turn comes; the locks
-// of RunOrdered are not to be held meanwhile.
-absl::Status Drain(StreamRef stream, CallSite site) {
-  const StreamRecord* const record = stream.record();
-  const bool idle = record->kind == StreamKind::kCreated &&
-                    !record->dirty.load(std::memory_order_relaxed) &&
-                    !record->exposed.load(std::memory_order_relaxed);
-  return idle ? absl::OkStatus() : stream.Synchronize(site);
 }
 
 }  // namespace
@@ -110,17 +81,56 @@ absl::StatusOr<Array> NewStagingBlock(Device device, uint64_t bytes,
   return BytesOver(std::move(storage));
 }
 
+absl::Status CheckMayWait(StreamRef stream) {
+  DEVRT_ASSIGN_OR_RETURN(const bool capturing, IsCapturing(stream));
+  if (!capturing) return absl::OkStatus();
+  std::ostringstream text;
+  text << stream;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "a copy that waits on the host cannot run on ", text.str(),
+      ", which is capturing: copy from or to pinned memory, non-blocking"));
+}
+
+bool IsPageable(const Array& array, StreamRef stream) {
+  const Place place = array.place();
+  return place.kind() == MemoryKind::kHost ||
+         (place.kind() == MemoryKind::kPinned &&
+          place.device()->backend() != stream.device().backend());
+}
+
+absl::Status RunCopy(StreamRef stream, const Array& dst, const Array& src,
+                     CallSite site, absl::FunctionRef<absl::Status()> enqueue) {
+  const Touched touched[] = {{dst.storage().get(), true},
+                             {src.storage().get(), false}};
+  if (!IsPageable(dst, stream) && !IsPageable(src, stream)) {
+    return RunOrdered(stream, touched, site, enqueue);
+  }
+  DEVRT_RETURN_IF_ERROR(CheckMayWait(stream));
+  return RunDrained(stream, touched, site, enqueue);
+}
+
+absl::Status RunCopyVia(StreamRef stream, const Array& dst,
+                        const Array& between, const Array& src, CallSite site,
+                        absl::FunctionRef<absl::Status()> first,
+                        absl::FunctionRef<absl::Status()> second) {
+  if (IsPageable(dst, stream) || IsPageable(src, stream)) {
+    DEVRT_RETURN_IF_ERROR(RunCopy(stream, between, src, site, first));
+    return RunCopy(stream, dst, between, site, second);
+  }
+  return RunCopy(stream, dst, src, site, [&]() -> absl::Status {
+    DEVRT_RETURN_IF_ERROR(first());
+    return second();
+  });
+}
+
 absl::Status CopyBlock(StreamRef stream, const Array& dst, char* to,
                        const Array& src, const char* from, uint64_t bytes,
                        bool wait, CallSite site) {
-  const bool pageable = IsPageable(dst, stream) || IsPageable(src, stream);
-  wait = wait || pageable;
+  wait = wait || IsPageable(dst, stream) || IsPageable(src, stream);
   if (wait) DEVRT_RETURN_IF_ERROR(CheckMayWait(stream));
-  if (pageable) DEVRT_RETURN_IF_ERROR(Drain(stream, site));
-  const Touched touched[] = {{dst.storage().get(), true},
-                             {src.storage().get(), false}};
-  const auto copy = [&] { return CopyUnnoted(stream, to, from, bytes, site); };
-  DEVRT_RETURN_IF_ERROR(RunOrdered(stream, touched, site, copy));
+  DEVRT_RETURN_IF_ERROR(RunCopy(stream, dst, src, site, [&] {
+    return CopyUnnoted(stream, to, from, bytes, site);
+  }));
   if (!wait || Mutated(Mutant::kCopyReturnsEarly)) return absl::OkStatus();
   return stream.Synchronize(site);
 }
@@ -143,16 +153,18 @@ Array Moved(const Array& like, const char* begin, const Array& block) {
                like.dtype());
 }
 
+absl::Status EnqueueKernel(StreamRef stream, const Array& dst, const Array& src,
+                           CallSite site) {
+  Kernels kernels("copy", site);
+  DEVRT_RETURN_IF_ERROR(kernels.Begin(stream));
+  const devrt_tensor_v0 input = TensorOf(src);
+  return kernels.Apply(DEVRT_OP_COPY, TensorOf(dst), &input, 1);
+}
+
 absl::Status CopyByKernel(StreamRef stream, const Array& dst, const Array& src,
                           CallSite site) {
-  const Touched touched[] = {{dst.storage().get(), true},
-                             {src.storage().get(), false}};
-  return RunOrdered(stream, touched, site, [&]() -> absl::Status {
-    Kernels kernels("copy", site);
-    DEVRT_RETURN_IF_ERROR(kernels.Begin(stream));
-    const devrt_tensor_v0 input = TensorOf(src);
-    return kernels.Apply(DEVRT_OP_COPY, TensorOf(dst), &input, 1);
-  });
+  return RunCopy(stream, dst, src, site,
+                 [&] { return EnqueueKernel(stream, dst, src, site); });
 }
 
 }  // namespace devrt::internal

@@ -161,23 +161,51 @@ BinaryOp Mirrored(BinaryOp op) {
 }
 
 // Of an array with a sign and one of uint64, by value: as float64 they would
-// be rounded.
+// be rounded.  One step, like any other operation.
 absl::StatusOr<Array> CompareMixed(BinaryOp op, const Array& a, const Array& b,
                                    const Array* out, CallSite site) {
   if (a.dtype() == kUInt64) {
     return CompareMixed(Mirrored(op), b, a, out, site);
   }
+  const BinaryRule& rule = RuleOf(op);
+  const Device device = *a.place().device();
+  DEVRT_ASSIGN_OR_RETURN(const Dims shape,
+                         BroadcastShapes(a.shape(), b.shape()));
+  DEVRT_ASSIGN_OR_RETURN(const Array zero,
+                         Array::Empty({}, a.dtype(), device, site));
+  DEVRT_ASSIGN_OR_RETURN(const Array decided,
+                         Array::Empty(a.shape(), kBool, device, site));
+  DEVRT_ASSIGN_OR_RETURN(const Array low_bits,
+                         Array::Empty(a.shape(), kUInt64, device, site));
+  DEVRT_ASSIGN_OR_RETURN(const Array rest,
+                         Array::Empty(shape, kBool, device, site));
+  Inputs inputs(rule.name, site);
+  for (const Array* input : {&decided, &rest}) {
+    DEVRT_RETURN_IF_ERROR(inputs.Note(*input));
+    DEVRT_RETURN_IF_ERROR(inputs.Add(*input, kBool));
+  }
+
   // Whatever is below 0 is less than all of the other's.
   const bool if_below = op == BinaryOp::kNotEqual || op == BinaryOp::kLess ||
                         op == BinaryOp::kLessEqual;
-  const BinaryOp sign = if_below ? BinaryOp::kLess : BinaryOp::kGreaterEqual;
-  const BinaryOp join = if_below ? BinaryOp::kLogicalOr : BinaryOp::kLogicalAnd;
-  DEVRT_ASSIGN_OR_RETURN(const Array decided, Apply(sign, a, 0, nullptr, site));
-  DEVRT_ASSIGN_OR_RETURN(const Array low_bits,
-                         internal::CastFor(RuleOf(op).name, a, kUInt64, site));
-  DEVRT_ASSIGN_OR_RETURN(const Array rest,
-                         Apply(op, low_bits, b, nullptr, site));
-  return Apply(join, decided, rest, out, site);
+  const auto decide = [&](internal::Kernels* kernels) -> absl::Status {
+    const Scalar::Element nothing = {};
+    DEVRT_RETURN_IF_ERROR(
+        kernels->Fill(internal::TensorOf(zero), nothing.bytes));
+    internal::BroadcastStrides strides[2];
+    const devrt_tensor_v0 sign[] = {internal::TensorOf(a),
+                                    strides[0].Of(zero, a.shape())};
+    DEVRT_RETURN_IF_ERROR(kernels->Apply(if_below ? DEVRT_OP_LT : DEVRT_OP_GE,
+                                         internal::TensorOf(decided), sign, 2));
+    DEVRT_RETURN_IF_ERROR(
+        kernels->Apply(DEVRT_OP_COPY, internal::TensorOf(low_bits), sign, 1));
+    const devrt_tensor_v0 values[] = {strides[0].Of(low_bits, shape),
+                                      strides[1].Of(b, shape)};
+    return kernels->Apply(rule.op, internal::TensorOf(rest), values, 2);
+  };
+  const internal::FirstKernels first = {{&a, &b}, decide};
+  return Compute(if_below ? DEVRT_OP_LOGICAL_OR : DEVRT_OP_LOGICAL_AND, inputs,
+                 kBool, out, &first);
 }
 
 struct UnaryRule {

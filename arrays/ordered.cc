@@ -36,8 +36,8 @@ class OrderedStep {
   // Sets `for_host` to what only the host can wait for, and does no more then.
   absl::Status Join(StreamRef stream, bool capturing, CallSite site,
                     std::optional<OrderPoint>* for_host);
-  // A use that the host has to wait for.
-  std::optional<StorageUse> FindPending();
+  // A use that the host has to wait for.  Up to `done` its stream is done.
+  std::optional<StorageUse> FindPending(OrderPoint done = {});
   void Note(StreamRef stream, bool capturing, bool ordered);
 
  private:
@@ -112,11 +112,13 @@ absl::Status OrderedStep::Join(StreamRef stream, bool capturing, CallSite site,
   return absl::OkStatus();
 }
 
-std::optional<StorageUse> OrderedStep::FindPending() {
+std::optional<StorageUse> OrderedStep::FindPending(OrderPoint done) {
   std::optional<StorageUse> pending;
   if (Mutated(Mutant::kHostDoesNotWait)) return pending;
   ForEachUse([&](const StorageUse& use) {
-    if (!use.captured && !use.timeline->IsComplete(use.epoch)) pending = use;
+    if (use.captured) return;
+    if (use.timeline == done.timeline && use.epoch <= done.epoch) return;
+    if (!use.timeline->IsComplete(use.epoch)) pending = use;
   });
   return pending;
 }
@@ -185,6 +187,47 @@ absl::Status Storage::OrderBefore(StreamRef stream, bool for_write,
                                   CallSite site) {
   const Touched touched[] = {{this, for_write}};
   return RunStep(stream, touched, site, nullptr);
+}
+
+namespace {
+
+// Waits for what the stream was given, and for what holds up whatever it is
+// given next.
+absl::Status Drain(StreamRef stream, CallSite site) {
+  const StreamRecord* const record = stream.record();
+  // The rule of the default stream (C8): only work of the stream's own is
+  // behind that.
+  if (record->blocking) return WaitOnHost(PointOf(stream), site);
+  const bool idle = record->kind == StreamKind::kCreated &&
+                    !record->dirty.load(std::memory_order_relaxed) &&
+                    !record->exposed.load(std::memory_order_relaxed);
+  return idle ? absl::OkStatus() : stream.Synchronize(site);
+}
+
+}  // namespace
+
+absl::Status RunDrained(StreamRef stream, absl::Span<const Touched> touched,
+                        CallSite site,
+                        absl::FunctionRef<absl::Status()> enqueue)
+    DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+  if (InHostFunction()) return HostFunctionError("an operation on arrays");
+  DEVRT_RETURN_IF_ERROR(CheckStream(stream, "an operation on arrays"));
+  LetKeptGo(stream);
+  const OrderPoint drained = PointOf(stream);
+  DEVRT_RETURN_IF_ERROR(Drain(stream, site));
+  OrderedStep step(touched);
+  for (;;) {
+    step.Lock();
+    const std::optional<StorageUse> pending = step.FindPending(drained);
+    if (!pending.has_value()) {
+      absl::Status status = enqueue();
+      step.Note(stream, /*capturing=*/false, status.ok());
+      step.Unlock();
+      return status;
+    }
+    step.Unlock();
+    DEVRT_RETURN_IF_ERROR(WaitForUse(*pending, site));
+  }
 }
 
 absl::Status CheckMayAsk(const StorageUse& use) {

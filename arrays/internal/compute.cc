@@ -183,7 +183,7 @@ absl::Status Inputs::Fill(Kernels* kernels) const {
 }
 
 absl::StatusOr<Array> Compute(uint32_t op, const Inputs& inputs, DType dtype,
-                              const Array* out) {
+                              const Array* out, const FirstKernels* first) {
   bool direct = false;
   if (out != nullptr) {
     DEVRT_RETURN_IF_ERROR(CheckOut(inputs, dtype, *out));
@@ -198,8 +198,13 @@ absl::StatusOr<Array> Compute(uint32_t op, const Inputs& inputs, DType dtype,
   const Array& written = out != nullptr ? *out : *made;
   if (result.size() == 0) return written;
 
-  Touched touched[Inputs::kMost + 1];
+  Touched touched[Inputs::kMost + 3];
   size_t count = 0;
+  if (first != nullptr && !Mutated(Mutant::kOperandsAreNotTouched)) {
+    for (const Array* read : first->read) {
+      touched[count++] = {read->storage().get(), false};
+    }
+  }
   for (size_t i = 0; i < inputs.count(); ++i) {
     if (inputs.array(i) == nullptr) continue;
     if (Mutated(Mutant::kOperandsAreNotTouched)) continue;
@@ -213,6 +218,7 @@ absl::StatusOr<Array> Compute(uint32_t op, const Inputs& inputs, DType dtype,
       RunOrdered(stream, {touched, count}, inputs.site(), [&] {
         Kernels kernels(inputs.operation(), inputs.site());
         absl::Status status = kernels.Begin(stream);
+        if (status.ok() && first != nullptr) status = first->enqueue(&kernels);
         if (!status.ok()) return status;
         return Enqueue(op, inputs, result, direct ? nullptr : out, &kernels);
       }));

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "devrt/arrays/array.h"
@@ -96,10 +97,18 @@ class Inputs {
   Input inputs_[kMost];
 };
 
+// What an operation of several kernels enqueues before its last one, in the
+// same step, and the memory that it reads for that.
+struct FirstKernels {
+  std::array<const Array*, 2> read;
+  absl::FunctionRef<absl::Status(Kernels*)> enqueue;
+};
+
 // result := op(inputs), of inputs.shape(), of `dtype` before it goes into `out`
 // if that is given.
 absl::StatusOr<Array> Compute(uint32_t op, const Inputs& inputs, DType dtype,
-                              const Array* out);
+                              const Array* out,
+                              const FirstKernels* first = nullptr);
 
 // The elements in `dtype`, as a part of an operation: Cast without its name.
 absl::StatusOr<Array> CastFor(const char* operation, const Array& array,

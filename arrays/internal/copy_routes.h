@@ -11,6 +11,7 @@
 
 #include <optional>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "devrt/arrays/array.h"
@@ -56,8 +57,21 @@ absl::StatusOr<Array> NewBlockOn(StreamRef stream, uint64_t bytes,
                                  CallSite site);
 absl::StatusOr<Array> NewStagingBlock(Device device, uint64_t bytes,
                                       CallSite site);
+// FAILED_PRECONDITION while the stream is capturing.
+absl::Status CheckMayWait(StreamRef stream);
+// Whether copies of the stream's backend reach it only with the host's help.
+bool IsPageable(const Array& array, StreamRef stream);
+// `enqueue`, which reads src and writes dst, in their order: one step.
+absl::Status RunCopy(StreamRef stream, const Array& dst, const Array& src,
+                     CallSite site, absl::FunctionRef<absl::Status()> enqueue);
+// `first` and `second` through memory of the stream's own: one step, or one for
+// each side where one is pageable, which has no order to keep.
+absl::Status RunCopyVia(StreamRef stream, const Array& dst,
+                        const Array& between, const Array& src, CallSite site,
+                        absl::FunctionRef<absl::Status()> first,
+                        absl::FunctionRef<absl::Status()> second);
 // One block, one stream, one copy.  Waits for it if `wait`, or if one side is
-// plain host memory for the stream's backend.
+// pageable.
 absl::Status CopyBlock(StreamRef stream, const Array& dst, char* to,
                        const Array& src, const char* from, uint64_t bytes,
                        bool wait, CallSite site);
@@ -65,7 +79,9 @@ absl::Status CopyBlock(StreamRef stream, const Array& dst, char* to,
 absl::Status ConvertOnHost(const Array& dst, const Array& src, CallSite site);
 // `like` over another block of bytes, whose first one stands for `begin`.
 Array Moved(const Array& like, const char* begin, const Array& block);
-// By one kernel.
+// By one kernel; the first of the two for inside such a step.
+absl::Status EnqueueKernel(StreamRef stream, const Array& dst, const Array& src,
+                           CallSite site);
 absl::Status CopyByKernel(StreamRef stream, const Array& dst, const Array& src,
                           CallSite site);
 

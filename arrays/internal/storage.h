@@ -23,8 +23,9 @@
 // Threads: any.  One operation is one step for all others on the same memory:
 // the locks of its storages, taken in the order of their addresses, are held
 // over its joins and its enqueue, and no longer.  An enqueue that has to wait
-// for a full queue (C6) holds up those who want the same memory.  No lock is
-// held while the host waits or code of the program runs.
+// for a full queue (C6), or while plain host memory is copied, holds up those
+// who want the same memory.  No lock is held while the host waits for other
+// work or code of the program runs.
 
 #ifndef DEVRT_ARRAYS_INTERNAL_STORAGE_H_
 #define DEVRT_ARRAYS_INTERNAL_STORAGE_H_
@@ -137,6 +138,14 @@ struct Touched {
   bool writes;
 };
 absl::Status RunOrdered(StreamRef stream, absl::Span<const Touched> touched,
+                        CallSite site,
+                        absl::FunctionRef<absl::Status()> enqueue);
+
+// RunOrdered for an enqueue that may hold its caller up until its turn comes,
+// as copies of plain host memory do: the host waits first, with no lock held,
+// for the stream and for what other streams do to the operands.  The stream is
+// not capturing.
+absl::Status RunDrained(StreamRef stream, absl::Span<const Touched> touched,
                         CallSite site,
                         absl::FunctionRef<absl::Status()> enqueue);
 
