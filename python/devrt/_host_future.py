@@ -11,7 +11,7 @@ from . import _core
 from ._core import Event
 
 
-class HostFuture(Future):  # type: ignore[type-arg]
+class HostFuture(Future[Any]):
     """The result of a host function: a concurrent.futures.Future.
 
     Also awaitable.  result() raises what the function raised, or the error of

@@ -128,9 +128,11 @@ def test_a_program_that_uses_it(tmp_path):
     done = run_mypy("mypy", "--strict", "--cache-dir", str(tmp_path.parent / "cache"),
                     "uses.py", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
+    # From 1.19 on mypy leaves the module of Python's own types away.
+    revealed = done.stdout.replace("builtins.", "")
     for expected in ("devrt._core.Device", "devrt._core.Stream",
-                     "builtins.list[builtins.int]", '"builtins.int"'):
-        assert expected in done.stdout
+                     "-> list[int]", 'type is "int"'):
+        assert expected in revealed
     done = run_mypy("mypy", "--strict", "--cache-dir", str(tmp_path.parent / "cache"),
                     "wrong.py", cwd=tmp_path)
     assert done.stdout.count("error:") == 2, done.stdout
