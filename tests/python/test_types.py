@@ -15,7 +15,10 @@ import devrt
 
 pytest.importorskip("mypy")
 
-PACKAGE = pathlib.Path(os.environ["PYTHONPATH"].split(":")[0]).resolve()
+PACKAGE = pathlib.Path(devrt.__file__).resolve().parents[1]
+# mypy finds what is installed itself, and wants no path to it.
+PATHS = ({} if PACKAGE.name == "site-packages" else
+         {"MYPYPATH": str(PACKAGE), "PYTHONPATH": str(PACKAGE)})
 
 
 def run_mypy(*arguments, cwd):
@@ -24,7 +27,7 @@ def run_mypy(*arguments, cwd):
         cwd=cwd,
         capture_output=True,
         text=True,
-        env={**os.environ, "MYPYPATH": str(PACKAGE), "PYTHONPATH": str(PACKAGE)},
+        env={**os.environ, **PATHS},
     )
 
 
