@@ -50,7 +50,8 @@ def package(tmp_path):
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: offers\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text(f"[devrt.backends]\nmtia = offers:{target}\n")
         return {
-            "PYTHONPATH": f"{tmp_path}:{os.environ['PYTHONPATH']}",
+            "PYTHONPATH": os.pathsep.join(
+                filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")])),
             "DEVRT_PLUGINS": str(tmp_path / "none.so"),
             "DEVRT_BACKENDS": "",
         }

@@ -16,6 +16,9 @@ SVG = "{http://www.w3.org/2000/svg}"
 @pytest.fixture(autouse=True)
 def fresh():
     gc.collect()
+    for device in devrt.devices("mtia"):  # what other files' tests left cached
+        devrt.empty_cache(device)
+    devrt.empty_host_cache("mtia")
     simulator.reset()
     yield
     gc.collect()

@@ -33,7 +33,7 @@ def test_order(sim):
 
 @pytest.fixture
 def run(pytester, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", os.environ["PYTHONPATH"])
+    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     monkeypatch.delenv("DEVRT_MTIA", raising=False)
 
     def run(source, *options):
@@ -66,7 +66,7 @@ def test_an_installed_package_may_also_be_named_by_a_conftest(
     (information / "METADATA").write_text("Name: devrt\nVersion: 0\n")
     (information / "entry_points.txt").write_text(f"[pytest11]\n{entry}\n")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(
-        [str(installed), os.environ["PYTHONPATH"]]))
+        filter(None, [str(installed), os.environ.get("PYTHONPATH")])))
     pytester.makeconftest('pytest_plugins = ["devrt.testing.plugin"]')
     pytester.makepyfile("def test_sim(sim):\n    assert sim.devices")
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")

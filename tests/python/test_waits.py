@@ -25,9 +25,9 @@ def test_ctrl_c_ends_a_wait(wait):
         from devrt.testing import spin
         s = devrt.Stream("mtia:0")
         spin(20_000, s)
-        print("waiting", flush=True)
         start = time.monotonic()
         try:
+            print("waiting", flush=True)
             {WAITS[wait]}
         except KeyboardInterrupt:
             print("interrupted", time.monotonic() - start < 15, flush=True)
