@@ -13,6 +13,7 @@
 #include "devrt/arrays/internal/dlpack_devices.h"
 #include "devrt/arrays/internal/exchange_error.h"
 #include "devrt/arrays/internal/geometry.h"
+#include "devrt/arrays/internal/mutants.h"
 #include "devrt/arrays/internal/storage.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/external_stream.h"
@@ -25,6 +26,8 @@ namespace {
 using internal::BufferError;
 using internal::ByteSpan;
 using internal::Consumer;
+using internal::Mutant;
+using internal::Mutated;
 using internal::NotOfferedError;
 using internal::Storage;
 
@@ -64,8 +67,6 @@ absl::Status CheckOffered(const Array& array, const CudaArrayExport& options) {
 // Joins pending uses into one stream and says its number (rule 14).
 absl::StatusOr<std::optional<int64_t>> JoinedStream(const Array& array,
                                                     CallSite site) {
-  DEVRT_ASSIGN_OR_RETURN(const bool ready, array.IsReady(site));
-  if (ready) return std::nullopt;
   const Device device = *array.place().device();
   StreamRef stream = CurrentStream(device);
   const bool is_cuda = internal::DLPackTypesOf(device).device_type == kDLCUDA;
@@ -74,10 +75,10 @@ absl::StatusOr<std::optional<int64_t>> JoinedStream(const Array& array,
     stream = DefaultStream(device);
   }
   Storage& storage = *array.storage();
-  DEVRT_RETURN_IF_ERROR(storage.OrderBefore(stream, !array.read_only(), site));
-  if (storage.home_stream() != stream) {
-    DEVRT_RETURN_IF_ERROR(storage.RecordUse(stream, site));
-  }
+  DEVRT_ASSIGN_OR_RETURN(const bool ready, storage.IsReadyFor(stream, site));
+  if (ready) return std::nullopt;
+  DEVRT_RETURN_IF_ERROR(internal::OrderConsumer(array, stream, site));
+  DEVRT_RETURN_IF_ERROR(storage.RecordConsumer(stream, site));
   if (is_cuda) {
     DEVRT_ASSIGN_OR_RETURN(const CudaStreamHandle handle,
                            GetCudaStream(stream));
@@ -279,7 +280,7 @@ absl::StatusOr<Array> FromCudaArrayInterface(const CudaArrayInterface& cai,
   borrowed.stream = home;
   const Array array(Storage::Borrow(place, std::move(borrowed)), first,
                     cai.shape, std::move(g.strides), dtype, cai.read_only);
-  if (ordered) {
+  if (ordered && !Mutated(Mutant::kCaiImportDoesNotJoin)) {
     DEVRT_RETURN_IF_ERROR(
         array.OrderBefore(internal::CurrentStreamOf(place), site));
   }

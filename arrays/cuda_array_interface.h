@@ -59,7 +59,7 @@ struct CudaArrayExport {
 };
 // kNotOffered: memory that is not a device's, managed, or mapped; of another
 // backend than cuda (hip: ExchangeSettings::hip_cai); dtypes without a type
-// string; negative strides.
+// string; negative strides.  kBuffer where a capture forbids the join (O6).
 DEVRT_EXPORT absl::StatusOr<CudaArrayInterface> ToCudaArrayInterface(
     const Array& array, const CudaArrayExport& options = {},
     CallSite site = CallSite::Here());

@@ -22,11 +22,12 @@
 // in all).  A tensor of devrt's own comes back as the same memory.
 //
 // Order.  An export makes the consumer's stream wait, by events, for pending
-// uses of other streams, and has the memory not used again before what the
-// consumer submitted to it is over (see ExchangeSettings::Release for streams
-// that devrt does not know).  Nothing is issued where nothing is pending.  What
-// the consumer writes later and devrt reads is the program's to order:
-// Array::NoteUse.
+// uses of other streams.  What the consumer submitted to that stream when it
+// calls the deleter, or FromDLPack takes the tensor, is a use of the memory:
+// what devrt does next comes after it, and the memory is not used again before
+// (see ExchangeSettings::Release for streams that devrt does not know).
+// Nothing is issued where nothing is pending.  What the consumer writes and
+// devrt reads before that is the program's to order: Array::NoteUse.
 //
 // Which numbers: a backend says what DLPack calls its memory
 // (devrt_dlpack.h).  The structs are in dlpack_abi.h.
@@ -71,7 +72,8 @@ struct DLPackExport {
 };
 
 // INVALID_ARGUMENT for impossible stream numbers; kCopyRequired; kBuffer for
-// devices that it cannot go to, negative or odd strides.
+// devices that it cannot go to, negative or odd strides, and where a capture
+// forbids the wait (O5, O6).
 DEVRT_EXPORT absl::StatusOr<DLManagedTensorVersioned*> ToDLPack(
     const Array& array, const DLPackExport& options = {},
     CallSite site = CallSite::Here());

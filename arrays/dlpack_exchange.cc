@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "devrt/arrays/dlpack.h"
+#include "devrt/arrays/internal/consumer_stream.h"
 #include "devrt/arrays/internal/dlpack_block.h"
 #include "devrt/arrays/internal/dlpack_devices.h"
 #include "devrt/arrays/internal/exchange_error.h"
@@ -28,11 +29,7 @@ absl::StatusOr<std::optional<StreamRef>> Join(const Array& array,
   const Place place = array.place();
   if (place.kind() == MemoryKind::kHost) return std::nullopt;
   const StreamRef current = internal::CurrentStreamOf(place);
-  internal::Storage& storage = *array.storage();
-  DEVRT_RETURN_IF_ERROR(storage.OrderBefore(current, !array.read_only(), site));
-  if (storage.home_stream() != current) {
-    DEVRT_RETURN_IF_ERROR(storage.RecordUse(current, site));
-  }
+  DEVRT_RETURN_IF_ERROR(internal::OrderConsumer(array, current, site));
   return current;
 }
 
@@ -48,26 +45,32 @@ absl::StatusOr<DLManagedTensorVersioned*> ExportNoSync(const Array& array,
                          Join(array, site));
   DLPackBlock* const block =
       DLPackBlock::New(array, DLPackDevice(array.place()), FlagsOf(array));
-  if (user.has_value() && array.home_stream() != user) {
-    block->SetUser(user, !array.read_only());
-  }
+  if (user.has_value()) block->SetUser(user, !array.read_only());
   return block->versioned();
 }
 
 absl::Status BorrowNoSync(const Array& array, int64_t* strides, DLTensor* out,
                           CallSite site) {
-  DEVRT_RETURN_IF_ERROR(Join(array, site).status());
-  const int64_t item = static_cast<int64_t>(array.item_size());
   for (size_t i = 0; i < array.strides().size(); ++i) {
-    strides[i] = array.strides()[i] / item;
+    strides[i] = array.strides()[i] / static_cast<int64_t>(array.item_size());
+  }
+  return internal::Borrow(array, strides, out, site);
+}
+
+absl::Status internal::Borrow(const Array& array, const int64_t* strides,
+                              DLTensor* out, CallSite site) {
+  DEVRT_ASSIGN_OR_RETURN(const std::optional<StreamRef> user,
+                         Join(array, site));
+  if (user.has_value()) {
+    DEVRT_RETURN_IF_ERROR(array.storage()->RecordConsumer(*user, site));
   }
   out->data = array.data();
   out->device = DLPackDevice(array.place());
   out->ndim = array.ndim();
   out->dtype = {array.dtype().dlpack_code(), array.dtype().dlpack_bits(), 1};
-  // The consumer reads it; the struct has no const.
+  // The consumer reads them; the struct has no const.
   out->shape = const_cast<int64_t*>(array.shape().data());
-  out->strides = strides;
+  out->strides = const_cast<int64_t*>(strides);
   out->byte_offset = 0;
   return absl::OkStatus();
 }

@@ -51,7 +51,8 @@ absl::StatusOr<Plan> Copied(const Array& array, const Place& target,
       Array copy, Array::Empty(array.shape(), array.dtype(), place, site));
   CopyOptions options;
   options.non_blocking = consumer.order != Consumer::Order::kHostWait;
-  if (place.kind() != MemoryKind::kHost) options.stream = consumer.stream;
+  // The host copies what is not a device's.
+  if (place.kind() == MemoryKind::kDevice) options.stream = consumer.stream;
   DEVRT_RETURN_IF_ERROR(CopyArray(copy, array, options, site));
   return Plan{std::move(copy), DLPackDevice(place), std::move(consumer), true};
 }
@@ -137,12 +138,10 @@ absl::StatusOr<DLPackBlock*> Export(const Array& array,
   DLPackBlock* const block = DLPackBlock::New(plan.array, plan.device, flags);
   const Consumer& consumer = plan.consumer;
   if (consumer.order == Consumer::Order::kStream) {
-    const bool is_home = plan.array.home_stream() == consumer.stream;
-    if (consumer.adopted.has_value()) {
-      block->SetUser(std::nullopt, !plan.array.read_only());
-    } else if (!is_home) {
-      block->SetUser(consumer.stream, !plan.array.read_only());
-    }
+    // One that may be gone later is never touched again (rule 8).
+    const bool known = !consumer.adopted.has_value();
+    block->SetUser(known ? consumer.stream : std::nullopt,
+                   !plan.array.read_only());
   }
   return block;
 }

@@ -13,6 +13,7 @@
 #include "devrt/arrays/internal/dlpack_devices.h"
 #include "devrt/arrays/internal/exchange_error.h"
 #include "devrt/arrays/internal/geometry.h"
+#include "devrt/arrays/internal/mutants.h"
 #include "devrt/arrays/internal/storage.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/internal/finished.h"
@@ -24,6 +25,8 @@ namespace {
 using internal::BufferError;
 using internal::ByteSpan;
 using internal::DLPackBlock;
+using internal::Mutant;
+using internal::Mutated;
 using internal::Storage;
 
 // The producer's tensor, released when the last use of its memory is over (D5).
@@ -177,27 +180,56 @@ absl::StatusOr<Array> CopyOf(const Array& array, const DLPackImport& options,
   return array.Copy(site);
 }
 
+// What was submitted so far to the stream that the caller names, and to the one
+// that it was exported to.
+absl::Status NoteConsumers(DLPackBlock* block, bool writes,
+                           const DLPackImport& options, CallSite site) {
+  Storage& storage = *block->storage();
+  if (storage.place().kind() == MemoryKind::kHost) return absl::OkStatus();
+  const StreamRef named = options.stream.has_value()
+                              ? *options.stream
+                              : internal::CurrentStreamOf(storage.place());
+  if (!Mutated(Mutant::kOwnImportIsNoUse)) {
+    DEVRT_RETURN_IF_ERROR(storage.NoteUse(named, writes, site));
+  }
+  if (block->user() != named &&
+      !Mutated(Mutant::kOwnImportForgetsItsConsumer)) {
+    block->NoteUse();
+  }
+  return absl::OkStatus();
+}
+
+template <typename Tensor>
+absl::StatusOr<Array> ImportOwn(Tensor* tensor, std::shared_ptr<Storage> own,
+                                Description d, uint64_t flags,
+                                const DLPackImport& options, CallSite site) {
+  DLPackBlock* const block = DLPackBlock::Of(tensor);
+  const Place& place = own->place();
+  DEVRT_RETURN_IF_ERROR(CheckWanted(place, options));
+  const bool said = (flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
+  DEVRT_RETURN_IF_ERROR(NoteConsumers(block, !said, options, site));
+  const bool copies = IsCopyWanted(place, options);
+  absl::StatusOr<Array> array =
+      Array(std::move(own), d.first, std::move(d.shape), std::move(d.strides),
+            d.dtype, said || options.read_only);
+  if (copies) array = CopyOf(*array, options, site);
+  if (!array.ok()) return array;
+  block->ForgetUser();
+  delete block;
+  return array;
+}
+
 template <typename Tensor>
 absl::StatusOr<Array> Import(Tensor* tensor, uint64_t flags,
                              const DLPackImport& options, CallSite site) {
   const DLTensor& t = tensor->dl_tensor;
   DEVRT_ASSIGN_OR_RETURN(Description d, Read(t));
+  if (std::shared_ptr<Storage> own = OwnStorage(*tensor, d)) {
+    return ImportOwn(tensor, std::move(own), std::move(d), flags, options,
+                     site);
+  }
   const bool read_only =
       options.read_only || (flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
-  if (std::shared_ptr<Storage> own = OwnStorage(*tensor, d)) {
-    DEVRT_RETURN_IF_ERROR(CheckWanted(own->place(), options));
-    const bool copies = IsCopyWanted(own->place(), options);
-    absl::StatusOr<Array> array =
-        Array(std::move(own), d.first, std::move(d.shape), std::move(d.strides),
-              d.dtype, read_only);
-    if (copies) array = CopyOf(*array, options, site);
-    if (array.ok()) {
-      DLPackBlock* const block = DLPackBlock::Of(tensor);
-      block->ForgetUser();
-      delete block;
-    }
-    return array;
-  }
   DEVRT_ASSIGN_OR_RETURN(const Place place,
                          internal::PlaceOf(t.device, d.first, d.span));
   DEVRT_RETURN_IF_ERROR(CheckWanted(place, options));

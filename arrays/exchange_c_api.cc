@@ -11,13 +11,21 @@
 #include "devrt/arrays/dlpack.h"
 #include "devrt/arrays/dlpack_exchange.h"
 #include "devrt/arrays/exchange_handle.h"
+#include "devrt/arrays/internal/dlpack_block.h"
 
 // The strides in elements are the borrowed tensors'.
 struct devrt_array {
   explicit devrt_array(devrt::Array a)
-      : array(std::move(a)), strides(array.strides().size()) {}
-  devrt::Array array;
-  absl::InlinedVector<int64_t, 5> strides;
+      : array(std::move(a)), strides(StridesOf(array)) {}
+  static devrt::Dims StridesOf(const devrt::Array& array) {
+    devrt::Dims strides;
+    for (const int64_t stride : array.strides()) {
+      strides.push_back(stride / static_cast<int64_t>(array.item_size()));
+    }
+    return strides;
+  }
+  const devrt::Array array;
+  const devrt::Dims strides;
 };
 
 namespace devrt {
@@ -101,7 +109,8 @@ int Borrow(void* object, DLTensor* out) noexcept {
   return Answer([&]() -> absl::Status {
     if (object == nullptr || out == nullptr) return NullError("the array");
     auto* const handle = static_cast<devrt_array*>(object);
-    return BorrowNoSync(handle->array, handle->strides.data(), out);
+    return internal::Borrow(handle->array, handle->strides.data(), out,
+                            CallSite::Here());
   });
 }
 

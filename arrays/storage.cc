@@ -195,9 +195,21 @@ absl::Status Storage::NoteUse(StreamRef stream, bool writes, CallSite site) {
   return absl::OkStatus();
 }
 
+void Storage::NoteUpToNow(Timeline* timeline, StreamRef stream, bool writes) {
+  StorageUse use({timeline, timeline->Now()}, stream);
+  const bool lives = CheckStream(stream, "a use").ok();
+  if (Mutated(Mutant::kEndedConsumersAreForgotten) && !lives) return;
+  // Where that cannot be told, nothing may be recorded either.
+  use.captured = lives && IsCapturing(stream).value_or(true);
+  AddUse(use, writes);
+}
+
 absl::Status Storage::RecordUse(StreamRef stream, CallSite site) {
   DEVRT_RETURN_IF_ERROR(NoteUse(stream, true, site));
-  if (place_.kind() == MemoryKind::kHost) return absl::OkStatus();
+  if (place_.kind() == MemoryKind::kHost ||
+      Mutated(Mutant::kRecordedUsesEndAtOnce)) {
+    return absl::OkStatus();
+  }
   MutexLock lock(&mutex_);
   for (const StorageUse& known : open_) {
     if (known.stream == stream) return absl::OkStatus();
@@ -206,16 +218,35 @@ absl::Status Storage::RecordUse(StreamRef stream, CallSite site) {
   return absl::OkStatus();
 }
 
-absl::InlinedVector<StorageUse, 4> Storage::PendingUses() {
+absl::Status Storage::RecordConsumer(StreamRef stream, CallSite site) {
+  if (home_ == stream &&
+      (source_ == Source::kDevice || Mutated(Mutant::kHomeBorrowsAreNoUse))) {
+    return absl::OkStatus();
+  }
+  if (Mutated(Mutant::kBorrowIsNoUse)) return absl::OkStatus();
+  return RecordUse(stream, site);
+}
+
+// ---- Whether they are over --------------------------------------------------
+
+// Those of captures only if `captured`.
+absl::InlinedVector<StorageUse, 4> Storage::PendingUses(bool captured) {
   absl::InlinedVector<StorageUse, 4> pending;
   MutexLock lock(&mutex_);
   uses_.DropComplete();
   for (const auto* list : {&uses_.writes(), &uses_.reads()}) {
     for (const StorageUse& use : *list) {
-      if (!use.captured) pending.push_back(use);
+      if (captured || !use.captured) pending.push_back(use);
     }
   }
   return pending;
+}
+
+absl::Status Storage::CheckMayWait() {
+  for (const StorageUse& use : PendingUses(true)) {
+    DEVRT_RETURN_IF_ERROR(CheckMayAsk(use));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Storage::Ready(CallSite site) {
@@ -227,22 +258,50 @@ absl::Status Storage::Ready(CallSite site) {
   return absl::OkStatus();
 }
 
+namespace {
+
+// Asks the backend, which must be allowed (CheckMayAsk).
+absl::StatusOr<bool> AskWhetherOver(const StorageUse& use) {
+  Timeline* const timeline = use.timeline;
+  if (!IsOpen(timeline->device())) return ClosedError(timeline->device());
+  timeline->Poll(true);
+  if (timeline->IsComplete(use.epoch)) return true;
+  // A stream that is always busy tells nothing: next time an event does.
+  Captured captured;
+  const auto check = timeline->PinCheck(use.epoch, &captured);
+  if (check.ok() && *check != nullptr) timeline->Unpin(*check);
+  return timeline->IsComplete(use.epoch);
+}
+
+}  // namespace
+
 absl::StatusOr<bool> Storage::IsReady(CallSite site) {
   if (InHostFunction()) return HostFunctionError("IsReady");
   LetKeptGo();
   const CallSiteScope noted(site);
   for (const StorageUse& use : PendingUses()) {
-    if (!IsOpen(use.timeline->device())) {
-      return ClosedError(use.timeline->device());
-    }
     DEVRT_RETURN_IF_ERROR(CheckMayAsk(use));
-    use.timeline->Poll(true);
-    if (use.timeline->IsComplete(use.epoch)) continue;
-    // A stream that is always busy tells nothing: next time an event does.
-    Captured captured;
-    const auto check = use.timeline->PinCheck(use.epoch, &captured);
-    if (check.ok() && *check != nullptr) use.timeline->Unpin(*check);
-    if (!use.timeline->IsComplete(use.epoch)) return false;
+    DEVRT_ASSIGN_OR_RETURN(const bool over, AskWhetherOver(use));
+    if (!over) return false;
+  }
+  return true;
+}
+
+absl::StatusOr<bool> Storage::IsReadyFor(StreamRef stream, CallSite site) {
+  if (InHostFunction()) return HostFunctionError("an export");
+  DEVRT_RETURN_IF_ERROR(CheckStream(stream, "an export"));
+  LetKeptGo(stream);
+  DEVRT_ASSIGN_OR_RETURN(const bool capturing, IsCapturing(stream));
+  const CallSiteScope noted(site);
+  for (const StorageUse& use : PendingUses(true)) {
+    // What a capture that has ended recorded never ran.
+    const absl::Status may = CheckMayAsk(use);
+    if (absl::IsFailedPrecondition(may)) return false;
+    DEVRT_RETURN_IF_ERROR(may);
+    if (use.captured) continue;
+    if (capturing) return false;
+    DEVRT_ASSIGN_OR_RETURN(const bool over, AskWhetherOver(use));
+    if (!over) return false;
   }
   return true;
 }

@@ -146,6 +146,12 @@ void StorageEnd::CloseUses() {
     StorageUse use({open.timeline, open.timeline->Now()}, open.stream);
     uses_.push_back(use);
   }
+  // Its home stream is a consumer's, too, who told of nothing there.
+  if (deallocation_.has_value() &&
+      !Mutated(Mutant::kDeallocationStreamIgnoresHome)) {
+    StorageUse use({home_timeline_, home_timeline_->Now()}, *home_);
+    uses_.push_back(use);
+  }
   const auto over = [](const StorageUse& use) {
     return use.captured || use.imported || use.timeline->IsComplete(use.epoch);
   };
@@ -196,12 +202,14 @@ void StorageEnd::FreeDeviceMemory() {
                 bytes);
   };
   // What the block's own stream did is before what it does next.
-  uses_.erase(std::remove_if(uses_.begin(), uses_.end(),
-                             [&](const StorageUse& use) {
-                               return use.timeline == home_timeline_ &&
-                                      !deallocation_.has_value();
-                             }),
-              uses_.end());
+  uses_.erase(
+      std::remove_if(uses_.begin(), uses_.end(),
+                     [&](const StorageUse& use) {
+                       return use.timeline == home_timeline_ &&
+                              (!deallocation_.has_value() ||
+                               Mutated(Mutant::kDeallocationStreamDoesNotWait));
+                     }),
+      uses_.end());
   if (uses_.empty()) {
     free();
     return;
@@ -239,7 +247,8 @@ void StorageEnd::FreePinnedMemory() {
 // The other half of a consumer's duty (interop.md 1.1): who lent the memory and
 // goes on with it there comes after devrt's uses.
 void StorageEnd::DropOwner() {
-  if (home_.has_value() && CheckStream(*home_, "the end of an array").ok()) {
+  if (home_.has_value() && CheckStream(*home_, "the end of an array").ok() &&
+      !Mutated(Mutant::kLenderDoesNotWait)) {
     OrderAfterUses(*home_);
   }
   if (!HasOwner()) return;

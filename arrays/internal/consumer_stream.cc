@@ -3,12 +3,14 @@
 #include "devrt/arrays/internal/consumer_stream.h"
 
 #include <atomic>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "devrt/arrays/exchange.h"
 #include "devrt/arrays/internal/dlpack_devices.h"
 #include "devrt/arrays/internal/exchange_error.h"
+#include "devrt/arrays/internal/mutants.h"
 #include "devrt/arrays/internal/storage.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
@@ -155,16 +157,31 @@ absl::StatusOr<Consumer> ResolveConsumer(const Place& place, DLDevice pair,
 
 absl::Status WaitForHost(const Array& array, CallSite site) {
   const Place place = array.place();
-  if (!place.device().has_value()) return absl::OkStatus();
-  const std::optional<StreamRef> home = array.home_stream();
-  const StreamRef current = CurrentStream(*place.device());
-  if (RecordsGraph(current) || (home.has_value() && RecordsGraph(*home))) {
-    return BufferError(absl::StrCat(
-        "the host would have to wait for ", place.name(),
-        ", whose stream is being captured into a graph: export before the "
-        "capture begins, or to a device"));
+  if (!place.device().has_value() ||
+      Mutated(Mutant::kHostConsumerDoesNotWait)) {
+    return absl::OkStatus();
   }
-  return array.storage()->Ready(site);
+  Storage& storage = *array.storage();
+  if (const absl::Status may = storage.CheckMayWait(); !may.ok()) {
+    if (!absl::IsFailedPrecondition(may)) return may;
+    return BufferError(absl::StrCat("the host would have to wait for ",
+                                    place.name(), ": ", may.message(),
+                                    ", or export to a device"));
+  }
+  return storage.Ready(site);
+}
+
+absl::Status OrderConsumer(const Array& array, StreamRef stream,
+                           CallSite site) {
+  if (Mutated(Mutant::kExportDoesNotJoin)) return absl::OkStatus();
+  Storage& storage = *array.storage();
+  absl::Status ordered = storage.OrderBefore(stream, !array.read_only(), site);
+  // O6: it can be shared, but not while that captures.
+  if (absl::IsFailedPrecondition(ordered) &&
+      (RecordsGraph(stream) || !storage.CheckMayWait().ok())) {
+    return BufferError(std::string(ordered.message()));
+  }
+  return ordered;
 }
 
 absl::Status OrderConsumer(const Array& array, const Consumer& consumer,
@@ -177,15 +194,7 @@ absl::Status OrderConsumer(const Array& array, const Consumer& consumer,
     case Consumer::Order::kStream:
       break;
   }
-  Storage& storage = *array.storage();
-  DEVRT_RETURN_IF_ERROR(
-      storage.OrderBefore(*consumer.stream, !array.read_only(), site));
-  // One that may be gone later is never touched again (rule 8).
-  if (consumer.adopted.has_value() ||
-      storage.home_stream() == consumer.stream) {
-    return absl::OkStatus();
-  }
-  return storage.RecordUse(*consumer.stream, site);
+  return OrderConsumer(array, *consumer.stream, site);
 }
 
 }  // namespace devrt::internal

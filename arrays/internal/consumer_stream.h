@@ -38,12 +38,13 @@ absl::StatusOr<Consumer> ResolveConsumer(const Place& place, DLDevice pair,
                                          std::optional<StreamRef> home,
                                          std::shared_ptr<void> owner = {});
 
-// Orders the consumer behind pending uses and, if it is a stream that devrt
-// knows, holds the memory for it.
+// Orders the consumer behind pending uses (rule 5).  kBuffer where a capture
+// forbids it (O6).
 absl::Status OrderConsumer(const Array& array, const Consumer& consumer,
                            CallSite site);
+absl::Status OrderConsumer(const Array& array, StreamRef stream, CallSite site);
 
-// O4, O5: kBuffer while the array's stream captures.
+// O4.  kBuffer while a stream captures that something is pending on (O5).
 absl::Status WaitForHost(const Array& array, CallSite site);
 
 // A native handle of `device`, other than those of default streams: a live

@@ -9,6 +9,7 @@
 #include "devrt/arrays/exchange.h"
 #include "devrt/arrays/internal/exchange_error.h"
 #include "devrt/arrays/internal/geometry.h"
+#include "devrt/arrays/internal/mutants.h"
 #include "devrt/runtime/internal/process_state.h"
 
 namespace devrt::internal {
@@ -62,18 +63,22 @@ DLPackBlock* DLPackBlock::New(const Array& array, DLDevice device,
 }
 
 DLPackBlock::~DLPackBlock() {
-  if (storage_ != nullptr && has_user_) EndUse();
+  if (storage_ != nullptr) NoteUse();
 }
 
-// A stream that has ended was closed at its end: no error that counts.
-void DLPackBlock::EndUse() {
+void DLPackBlock::NoteUse() {
   const Place& place = storage_->place();
-  if (!place.device().has_value()) return;
-  const CallSite site = CallSite::Here();
-  if (user_.has_value()) {
-    storage_->NoteUse(*user_, writes_, site).IgnoreError();
+  if (!has_user_ || !place.device().has_value()) return;
+  if (Mutated(Mutant::kConsumersUseIsNotTold) ||
+      (Mutated(Mutant::kHomeConsumersAreForgotten) &&
+       user_ == storage_->home_stream())) {
     return;
   }
+  if (user_.has_value()) {
+    storage_->NoteUpToNow(timeline_, *user_, writes_);
+    return;
+  }
+  const CallSite site = CallSite::Here();
   switch (GetExchangeSettings().release) {
     case ExchangeSettings::Release::kTrust:
       return;

@@ -17,6 +17,7 @@
 #include "devrt/arrays/dlpack_abi.h"
 #include "devrt/arrays/internal/storage.h"
 #include "devrt/streams/internal/finished.h"
+#include "devrt/streams/internal/timeline.h"
 #include "devrt/streams/stream.h"
 
 namespace devrt::internal {
@@ -31,12 +32,19 @@ class DLPackBlock final : public Finished {
   static void operator delete(void* block) { ::operator delete(block); }
 
   // When the consumer lets go, its use of the memory is what it submitted to
-  // `stream` by then; without a stream, ExchangeSettings::release.
+  // `stream` by then, also if that has ended; without a stream,
+  // ExchangeSettings::release.
   void SetUser(std::optional<StreamRef> stream, bool writes) {
     user_ = stream;
+    timeline_ = stream.has_value() ? TimelineOf(*stream) : nullptr;
     writes_ = writes;
     has_user_ = true;
   }
+  // Its use up to now; at the end once more, unless ForgetUser says that this
+  // was all.
+  void NoteUse();
+  std::optional<StreamRef> user() const { return user_; }
+  void ForgetUser() { has_user_ = false; }
   DLManagedTensorVersioned* versioned() { return &versioned_; }
   DLManagedTensor* legacy();
 
@@ -44,8 +52,6 @@ class DLPackBlock final : public Finished {
   static DLPackBlock* Of(const DLManagedTensorVersioned* tensor);
   static DLPackBlock* Of(const DLManagedTensor* tensor);
   const std::shared_ptr<Storage>& storage() const { return storage_; }
-  // The consumer is devrt, which needs no use told.
-  void ForgetUser() { has_user_ = false; }
 
  private:
   DLPackBlock() = default;
@@ -58,16 +64,20 @@ class DLPackBlock final : public Finished {
   static void DeleteLegacy(DLManagedTensor* tensor);
   // Any thread, any time (D2, D3).
   static void Release(DLPackBlock* block);
-  void EndUse();
 
   DLManagedTensorVersioned versioned_;
   DLManagedTensor legacy_;
   std::shared_ptr<Storage> storage_;
-  std::optional<StreamRef> user_;
+  std::optional<StreamRef> user_;  // may have ended
+  Timeline* timeline_ = nullptr;   // of user_
   bool has_user_ = false;
   bool writes_ = true;
   // The shape and strides follow.
 };
+
+// BorrowNoSync with strides that are known.
+absl::Status Borrow(const Array& array, const int64_t* strides, DLTensor* out,
+                    CallSite site);
 
 }  // namespace devrt::internal
 

@@ -27,6 +27,21 @@ enum class Mutant {
   kOperandsAreNotTouched,
   kResultsAreNotTouched,
   kReducedIsNotTouched,
+  kExportDoesNotJoin,
+  kHostConsumerDoesNotWait,
+  kConsumersUseIsNotTold,
+  kHomeConsumersAreForgotten,
+  kEndedConsumersAreForgotten,
+  kBorrowIsNoUse,
+  kHomeBorrowsAreNoUse,
+  kCaiImportDoesNotJoin,
+  kOwnImportIsNoUse,
+  kOwnImportForgetsItsConsumer,
+  kLenderDoesNotWait,
+  kRecordedUsesEndAtOnce,
+  kDeallocationStreamDoesNotWait,
+  kDeallocationStreamIgnoresHome,
+  kCapturesHaveNoEdges,
 };
 
 #ifdef DEVRT_ARRAYS_MUTANTS

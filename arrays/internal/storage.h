@@ -100,16 +100,31 @@ class Storage {
       DEVRT_EXCLUDES(mutex_);
   absl::Status RecordUse(StreamRef stream, CallSite site)
       DEVRT_EXCLUDES(mutex_);
+  // RecordUse of who is told of nothing later (rule 8).  Nothing where the
+  // memory goes back in the order of `stream` anyway.
+  absl::Status RecordConsumer(StreamRef stream, CallSite site)
+      DEVRT_EXCLUDES(mutex_);
+  // What `stream`, whose timeline this is, was given by now.  It may have
+  // ended.
+  void NoteUpToNow(Timeline* timeline, StreamRef stream, bool writes)
+      DEVRT_EXCLUDES(mutex_);
   absl::Status OrderBefore(StreamRef stream, bool for_write, CallSite site);
   absl::Status Ready(CallSite site) DEVRT_EXCLUDES(mutex_);
   absl::StatusOr<bool> IsReady(CallSite site) DEVRT_EXCLUDES(mutex_);
+  // Whether `stream` has nothing to wait for.  Asks nothing where that or the
+  // stream of a use captures: what is not known to be over is pending.
+  absl::StatusOr<bool> IsReadyFor(StreamRef stream, CallSite site)
+      DEVRT_EXCLUDES(mutex_);
+  // FAILED_PRECONDITION while a stream that uses the memory captures: neither
+  // the host nor, but in the same capture, another stream can wait for it.
+  absl::Status CheckMayWait() DEVRT_EXCLUDES(mutex_);
 
  private:
   friend class OrderedStep;
   friend class StorageEnd;
 
-  // The uses but those of captures.
-  absl::InlinedVector<StorageUse, 4> PendingUses() DEVRT_EXCLUDES(mutex_);
+  absl::InlinedVector<StorageUse, 4> PendingUses(bool captured = false)
+      DEVRT_EXCLUDES(mutex_);
   void AddUse(const StorageUse& use, bool writes) DEVRT_EXCLUDES(mutex_);
   // What its home stream was given so far, before anybody else has it.
   void AddFirstUse(bool imported);

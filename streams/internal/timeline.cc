@@ -229,6 +229,8 @@ absl::Status Timeline::Append(devrt_stream handle, bool last, Check** pinned) {
   Check* const check = *taken;
   check->epoch = BeginLook();
   check->last = last;
+  // What is noted after the end is of before it.
+  if (last) ++check->epoch;
   absl::Status status = FromPlugin(
       device_, device_->ops->event_record(device_->self, check->event, handle),
       "checkpoint");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/arrays/exchange/exchange_fixture.h"
+#include "tests/arrays/order/others.h"
 #include "tests/support/mtia_fixture.h"
 
 namespace devrt::testing {
@@ -261,6 +262,26 @@ TEST_F(Export, StreamsOfTheSimulator) {
     EXPECT_OK(status(ended));
   }
   EXPECT_STATUS(status(ended), kInvalidArgument, "no live stream");
+}
+
+// Consumers pass their stream for pinned memory, too, where its type is not the
+// host's.
+TEST_F(Export, PinnedMemoryIsCopiedWhateverTheStream) {
+  const AsHip hip;
+  Stream s = NewStream();
+  const Array x = Must(Array::Empty({2}, kInt64, Place::Pinned(dev())));
+  ASSERT_OK(Store(s, x, 7, kLong));
+  for (const int64_t stream : {int64_t{-1}, int64_t{0}, Handle(s)}) {
+    DLPackExport how;
+    how.stream = stream;
+    how.copy = true;
+    DLManagedTensorVersioned* const t = Must(ToDLPack(x, how));
+    EXPECT_NE(t->dl_tensor.data, x.data());
+    EXPECT_EQ(t->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
+    ExpectDevice(t, {kDLROCMHost, 0});
+    EXPECT_EQ(*static_cast<const int64_t*>(t->dl_tensor.data), 7);
+    Release(t);
+  }
 }
 
 TEST_F(Export, SettingsComeFromOnePlace) {

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "devrt/arrays/devrt_exchange.h"
+#include "devrt/arrays/exchange_handle.h"
 #include "tests/arrays/exchange/exchange_fixture.h"
 
 namespace devrt::testing {
@@ -85,6 +87,23 @@ TEST_F(Lifetime, D3ManyThreadsAtOnce) {
   Settle();
   EXPECT_EQ(Live(), 1);
   EXPECT_EQ(x.storage().use_count(), 1);
+}
+
+// Borrowed tensors of one handle are alike, and it is only read.
+TEST_F(Lifetime, ManyThreadsBorrowOneHandle) {
+  const Array x = Must(Array::Empty({2, 3}, kInt64, Place(dev())));
+  devrt_array* const handle = WrapArray(x.Transpose());
+  const DLPackExchangeAPI* const api = devrt_exchange_api_v0();
+  InThreads(4, [&](int) {
+    for (int i = 0; i < 50; ++i) {
+      DLTensor t;
+      EXPECT_EQ(api->dltensor_from_py_object_no_sync(handle, &t), 0);
+      EXPECT_EQ(t.shape[0], 3);
+      EXPECT_EQ(t.strides[0], 1);
+      EXPECT_EQ(t.strides[1], 3);
+    }
+  });
+  devrt_array_release_v0(handle);
 }
 
 TEST_F(Lifetime, L2AViewKeepsTheProducer) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "devrt/arrays/dlpack.h"
 #include "devrt/arrays/operations.h"
 #include "devrt/streams/internal/device_streams.h"
 #include "devrt/streams/internal/ordering.h"
@@ -158,6 +159,22 @@ TEST_F(Calls, WhatIsCompleteCostsNothing) {
   const StreamGuard guard(b);
   ASSERT_OK(x.Fill(3));
   Expect(0, 0);
+}
+
+// What a consumer was given before its stream ended, by the event of that end.
+TEST_F(Calls, AnEndedConsumer) {
+  std::optional<Stream> b = NewStream();
+  const Array x = Filled(dev(), 1);
+  DLPackExport how;
+  how.stream =
+      static_cast<int64_t>(reinterpret_cast<uintptr_t>(Must(b->Native())));
+  DLManagedTensorVersioned* const t = Must(ToDLPack(x, how));
+  ASSERT_OK(Spin(*b, kLong));
+  b.reset();
+  t->deleter(t);
+  Forget();
+  ASSERT_OK(x.Fill(2));
+  Expect(0, 1);
 }
 
 // C57: at most one event in each direction.

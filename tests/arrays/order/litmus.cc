@@ -323,7 +323,7 @@ class Programs : public ArraysTest {
 const std::vector<Litmus>& AllLitmus() {
 #define PROGRAM(name) \
   { #name, &Programs::name }
-  static const std::vector<Litmus> all = {
+  static std::vector<Litmus> all = {
       PROGRAM(ReadAfterWrite),
       PROGRAM(KernelReadsAfterWrite),
       PROGRAM(WriteAfterRead),
@@ -348,6 +348,12 @@ const std::vector<Litmus>& AllLitmus() {
       PROGRAM(EndedStreamIsJoined),
   };
 #undef PROGRAM
+  [[maybe_unused]] static const bool with_others = [] {
+    for (const auto* more : {&ExchangeLitmus(), &EndLitmus()}) {
+      all.insert(all.end(), more->begin(), more->end());
+    }
+    return true;
+  }();
   return all;
 }
 

@@ -16,8 +16,12 @@ struct Litmus {
   bool (*run)();
 };
 
-// All there are.
+// All there are, those of the two below with them.
 const std::vector<Litmus>& AllLitmus();
+// Of exchanges.
+const std::vector<Litmus>& ExchangeLitmus();
+// Of the end of memory, of captures, and of adopted streams.
+const std::vector<Litmus>& EndLitmus();
 
 }  // namespace devrt::testing
 

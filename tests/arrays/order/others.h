@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What another library does, of which devrt hears nothing; and devices and
+// streams that pretend to be what the simulator has not.
+//
+//   Others::Copy(stream, to, from, bytes);  // past devrt, to its driver
+//   const AsHip hip;                        // mtia's DLPack types are hip's
+//   Capture capture;
+//   capture.Begin(stream);                  // what is enqueued runs all the
+//   same
+
+#ifndef DEVRT_TESTS_ARRAYS_ORDER_OTHERS_H_
+#define DEVRT_TESTS_ARRAYS_ORDER_OTHERS_H_
+
+#include <cstdint>
+
+#include "absl/container/flat_hash_set.h"
+#include "devrt/arrays/exchange.h"
+#include "devrt/arrays/internal/storage.h"
+#include "devrt/streams/internal/device_streams.h"
+#include "devrt/streams/internal/stream_record.h"
+#include "tests/arrays/order/capture_fixture.h"
+
+namespace devrt::testing {
+
+class Others {
+ public:
+  // As the native handle, which makes it known outside.
+  static int64_t Handle(StreamRef stream) {
+    return static_cast<int64_t>(
+        reinterpret_cast<uintptr_t>(Must(stream.Native())));
+  }
+  static void Copy(StreamRef stream, void* to, const void* from,
+                   uint64_t bytes) {
+    Must(stream.Native());
+    internal::DeviceRecord* const device = stream.device().record();
+    Must(internal::FromPlugin(
+        device,
+        device->ops->copy_async(device->self, stream.record()->handle, to, from,
+                                bytes, DEVRT_COPY_INFER),
+        "copy"));
+  }
+  // All bytes.
+  static void Fill(StreamRef stream, void* to, uint8_t value, uint64_t bytes) {
+    Must(stream.Native());
+    internal::DeviceRecord* const device = stream.device().record();
+    Must(internal::FromPlugin(
+        device,
+        device->ops->fill_async(device->self, stream.record()->handle, to,
+                                value, bytes),
+        "fill"));
+  }
+};
+
+// The DLPack types of device 0.
+class AsHip {
+ public:
+  AsHip()
+      : types_(&internal::DeviceStreams::Of(MtiaTest::dev().record())->dlpack),
+        before_(*types_),
+        settings_(GetExchangeSettings()) {
+    types_->device_type = 10;
+    types_->pinned_type = 11;
+    types_->managed_type = 13;
+    ExchangeSettings settings = settings_;
+    settings.hip_cai = true;
+    SetExchangeSettings(settings);
+  }
+  AsHip(const AsHip&) = delete;
+  AsHip& operator=(const AsHip&) = delete;
+  ~AsHip() {
+    *types_ = before_;
+    SetExchangeSettings(settings_);
+  }
+
+ private:
+  devrt_dlpack_v0* const types_;
+  const devrt_dlpack_v0 before_;
+  const ExchangeSettings settings_;
+};
+
+// Which streams of device 0 another library captures, as far as devrt can tell.
+// One at a time.
+class Capture {
+ public:
+  Capture() {
+    g_capturing = &streams_;
+    Table() = &kCapture;
+  }
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+  ~Capture() { Table() = nullptr; }
+
+  void Begin(StreamRef stream) {
+    Must(stream.Native());  // as who captures it has it
+    streams_.insert(stream.record()->handle.load());
+  }
+  void End(StreamRef stream) { streams_.erase(stream.record()->handle.load()); }
+
+ private:
+  static const devrt_capture_v0*& Table() {
+    return internal::DeviceStreams::Of(MtiaTest::dev().record())->capture.table;
+  }
+
+  absl::flat_hash_set<devrt_stream> streams_;
+};
+
+// What the programs of litmus.h do with others' streams.  What they write is 0.
+class OthersPrograms : public ArraysTest {
+ public:
+  void TestBody() override {}
+
+  static void Done() {
+    for (int i = 0; i < kDevices; ++i) Must(dev(i).Synchronize());
+    for (int i = 0; i < 10; ++i) internal::LetKeptGo();
+  }
+  template <typename F>
+  static void On(StreamRef stream, F f) {
+    const StreamGuard guard(stream);
+    Must(f());
+  }
+  // Whoever submits something to the stream next comes late.
+  static void Delay(StreamRef stream) { Must(Spin(stream, kLong)); }
+
+  // Late, on the consumer's stream.
+  static void ReadAsConsumer(StreamRef stream, const Array& to,
+                             const void* from) {
+    Delay(stream);
+    Others::Copy(stream, to.data(), from, to.nbytes());
+  }
+  static void WriteAsConsumer(StreamRef stream, const Array& x) {
+    Delay(stream);
+    Others::Fill(stream, x.data(), 0, x.nbytes());
+  }
+  // The next array on `stream`, which may get memory that has come back.
+  static void UseAgain(StreamRef stream) {
+    On(stream, [] { return NewArray(dev()).Fill(3); });
+  }
+};
+
+}  // namespace devrt::testing
+
+#endif  // DEVRT_TESTS_ARRAYS_ORDER_OTHERS_H_
