@@ -80,6 +80,27 @@ TEST_F(WholeTest, ComparisonsOfMixedSigns) {
       Must(Must(Reduce(ReduceOp::kAll, *greater)).Item()).Value<bool>());
 }
 
+// What is written later is not seen.
+TEST_F(WholeTest, OperandsOfComparisonsAreUsed) {
+  const Array a = Must(Array::Full({16}, kInt64, 5, dev()));
+  const Array b = Must(Array::Full({16}, kUInt64, 5, dev()));
+  ASSERT_OK(a.Ready());
+  ASSERT_OK(b.Ready());
+  for (const Array& later : {a, b}) {
+    std::optional<Array> equal;
+    Interrupt(
+        [&] {
+          ASSERT_OK(Spin(CurrentStream(dev()), kLong));
+          equal = Must(Equal(a, b));
+        },
+        [&] { ASSERT_OK(later.Fill(7)); });
+    EXPECT_TRUE(
+        Must(Must(Reduce(ReduceOp::kAll, *equal)).Item()).Value<bool>());
+    ASSERT_OK(later.Fill(5));
+    ASSERT_OK(later.Ready());
+  }
+}
+
 // One after the other both are the same; in between they would change places.
 TEST_F(WholeTest, CastsOnTheWayFromAndToTheHost) {
   const Place pinned = Place::Pinned(dev());
