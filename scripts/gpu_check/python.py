@@ -15,8 +15,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BENCH = ROOT / "bench/python_bench.py"
 MATRIX = ROOT / "tests/interop/matrix.py"
 NOTHING_THERE = 77
-# They say what mtia says, and run as they do without a GPU.
-OF_MTIA = ["test_backends.py", "test_errors.py", "test_mtia_backend.py"]
+# They say what mtia says, or take it for the first backend, and run as they do
+# without a GPU.
+OF_MTIA = ["test_backends.py", "test_errors.py", "test_events.py",
+           "test_facades.py", "test_memory.py", "test_mtia_backend.py",
+           "test_process.py", "test_streams.py", "test_testing_plugin.py"]
 
 
 def package(check, options):

@@ -21,7 +21,9 @@ def driver():
         devrt.devices("cuda")
     except devrt.Error as error:
         pytest.skip(f"no cuda: {str(error)[:100]}")
-    return ctypes.CDLL("libcuda.so.1")
+    library = ctypes.CDLL("libcuda.so.1")
+    assert library.cuInit(0) == 0  # each user of it calls that
+    return library
 
 
 @pytest.fixture

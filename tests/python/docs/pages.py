@@ -60,6 +60,13 @@ class Page:
 
         return "cuda" in devrt.backends() and bool(devrt.devices("cuda"))
 
+    def prepare(self):
+        """numba-cuda up to 0.30 wants what NumPy has no more from 2.5 on."""
+        import numpy
+
+        if not hasattr(numpy, "row_stack"):
+            numpy.row_stack = numpy.vstack
+
     def python(self, line, source):
         file = FILE.match(source)
         if file is not None:
@@ -81,6 +88,8 @@ class Page:
         if language == "python gpu" and not self.has_gpu():
             return "skipped", "needs a GPU of the backend cuda"
         try:
+            if language == "python gpu":
+                self.prepare()
             if language.startswith("python"):
                 self.python(line, source)
             elif language == "sh":
