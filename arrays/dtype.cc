@@ -6,6 +6,7 @@
 #include <ostream>
 #include <string>
 
+#include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/internal/text.h"
 
@@ -154,6 +155,9 @@ absl::StatusOr<DType> DType::FromName(std::string_view name) {
 
 absl::StatusOr<DType> DType::FromDLPack(uint8_t code, uint8_t bits,
                                         uint16_t lanes) {
+  if (ABSL_PREDICT_TRUE(lanes == 1 && bits % 8 == 0)) {
+    if (const Row* row = FindRow(DEVRT_DTYPE(code, bits))) return row->dtype;
+  }
   const std::string what = absl::StrCat("DLPack dtype (code ", code, ", bits ",
                                         bits, ", lanes ", lanes, ")");
   if (lanes != 1) {
@@ -166,7 +170,6 @@ absl::StatusOr<DType> DType::FromDLPack(uint8_t code, uint8_t bits,
                      " is smaller than a byte or no multiple of one: "
                      "devrt's dtypes are whole bytes; unpack it first"));
   }
-  if (const Row* row = FindRow(DEVRT_DTYPE(code, bits))) return row->dtype;
   return absl::InvalidArgumentError(
       absl::StrCat(what, " is none of devrt's dtypes: ", Names()));
 }

@@ -12,6 +12,7 @@
 #include "devrt/memory/device_memory.h"
 #include "devrt/memory/internal/known_uses.h"
 #include "devrt/memory/internal/pending_frees.h"
+#include "devrt/memory/internal/plain_free.h"
 #include "devrt/memory/pinned_memory.h"
 #include "devrt/runtime/internal/process_state.h"
 #include "devrt/runtime/internal/text.h"
@@ -75,21 +76,42 @@ void StorageEnd::CountLive(int64_t change) {
   g_live.fetch_add(change, std::memory_order_relaxed);
 }
 
-bool StorageEnd::RunAtHome(const Storage& storage)
+bool StorageEnd::IsAtHome(const Storage& storage)
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
-  if (storage.source_ != Storage::Source::kDevice ||
+  if ((storage.source_ != Storage::Source::kDevice &&
+       storage.source_ != Storage::Source::kPinned) ||
       storage.deallocation_.has_value() || !storage.open_.empty() ||
       InHostFunction() || !IsProcessOpen()) {
     return false;
   }
+  // Pinned memory has no home: any use is another's.
   for (const auto* list : {&storage.uses_.writes(), &storage.uses_.reads()}) {
     for (const StorageUse& use : *list) {
       if (use.timeline != storage.home_timeline_) return false;
     }
   }
-  CountLive(-1);
-  LogUnlessOk(FreeMemory(storage.base_), storage.base_, storage.bytes_);
   return true;
+}
+
+bool StorageEnd::RunAtHome(const Storage& storage) {
+  if (!IsAtHome(storage)) return false;
+  CountLive(-1);
+  LogUnlessOk(storage.source_ == Storage::Source::kDevice
+                  ? FreeMemory(storage.base_)
+                  : FreePinned(storage.base_),
+              storage.base_, storage.bytes_);
+  return true;
+}
+
+bool Storage::EndPlainly() {
+  {
+    MutexLock lock(&mutex_);  // for what others did who had it
+    if (!StorageEnd::IsAtHome(*this)) return false;
+  }
+  has_ended_ = source_ == Source::kDevice ? FreeMemoryPlainly(base_)
+                                          : FreePinnedPlainly(base_);
+  if (has_ended_) StorageEnd::CountLive(-1);
+  return has_ended_;
 }
 
 StorageEnd::StorageEnd(Storage* storage)
@@ -252,6 +274,10 @@ void StorageEnd::DropOwner() {
     OrderAfterUses(*home_);
   }
   if (!HasOwner()) return;
+  if (uses_.empty()) {
+    owner_.reset();
+    return;
+  }
   RecordCheckpoints(nullptr);
   Keep([owner = std::move(owner_)]() mutable { owner.reset(); });
 }

@@ -9,6 +9,7 @@
 #include "devrt/memory/internal/address_map.h"
 #include "devrt/memory/internal/device_allocator.h"
 #include "devrt/memory/internal/owners.h"
+#include "devrt/memory/internal/plain_free.h"
 #include "devrt/memory/internal/settings_state.h"
 #include "devrt/memory/settings.h"
 #include "devrt/runtime/internal/blocks.h"
@@ -105,6 +106,13 @@ absl::Status FreeMemory(void* pointer, StreamRef stream, CallSite site) {
         "by an event"));
   }
   return FreeOn(pointer, &stream, site);
+}
+
+bool internal::FreeMemoryPlainly(void* pointer, CallSite site) {
+  if (!IsProcessOpen() || InHostFunction() || Owners::HasCached()) return false;
+  Segment* const segment = AddressMap::Get().Find(pointer);
+  return segment != nullptr &&
+         segment->allocator->FreePlainly(segment, pointer, site);
 }
 
 absl::Status RecordStream(const void* pointer, StreamRef stream,

@@ -3,6 +3,7 @@
 #include "devrt/memory/pinned_memory.h"
 
 #include "devrt/memory/internal/pinned_allocator.h"
+#include "devrt/memory/internal/plain_free.h"
 #include "devrt/memory/statistics.h"
 #include "devrt/runtime/internal/blocks.h"
 #include "devrt/runtime/internal/out_of_memory.h"
@@ -37,6 +38,11 @@ absl::Status FreePinned(void* pointer, CallSite site) {
     return internal::HostFunctionError("FreePinned");
   }
   return PinnedAllocator::Free(pointer, site);
+}
+
+bool internal::FreePinnedPlainly(void* pointer, CallSite site) {
+  return IsProcessOpen() && !InHostFunction() &&
+         PinnedAllocator::FreePlainly(pointer, site);
 }
 
 absl::Status RecordPinnedUse(const void* pointer, StreamRef stream, CallSite) {

@@ -137,11 +137,8 @@ absl::StatusOr<Place> PlaceWithoutMemory(DLDevice device) {
 }
 
 // Of a driver that cannot be asked about pointers the struct is believed.
-bool CanAsk(int32_t type) {
-  bool only = false;
-  const BackendRecord* const backend = FindBackend(type, &only);
-  return backend == nullptr ||
-         (backend->capabilities & DEVRT_CAP_POINTER_INFO) != 0;
+bool CanAsk(const BackendRecord& backend) {
+  return (backend.capabilities & DEVRT_CAP_POINTER_INFO) != 0;
 }
 
 }  // namespace
@@ -171,7 +168,8 @@ absl::StatusOr<Place> PlaceOf(DLDevice device, const void* first,
   }
   if (type != kDLCPU) {
     bool only = false;
-    if (FindBackend(type, &only) == nullptr || !CanAsk(type)) {
+    const BackendRecord* const backend = FindBackend(type, &only);
+    if (backend == nullptr || !CanAsk(*backend)) {
       return PlaceWithoutMemory(device);
     }
   }

@@ -119,6 +119,11 @@ class Storage {
   // the host nor, but in the same capture, another stream can wait for it.
   absl::Status CheckMayWait() DEVRT_EXCLUDES(mutex_);
 
+  // For the only one who has the storage, and destroys it next: gives the
+  // memory back where that is a note in its allocator, which calls no backend
+  // and waits for nobody who does.  False, with nothing done, elsewhere.
+  DEVRT_EXPORT bool EndPlainly() DEVRT_EXCLUDES(mutex_);
+
  private:
   friend class OrderedStep;
   friend class StorageEnd;
@@ -136,6 +141,7 @@ class Storage {
   const std::optional<StreamRef> home_;
   Timeline* const home_timeline_;  // its stream may have ended
   std::shared_ptr<void> owner_;
+  bool has_ended_ = false;  // by EndPlainly
   Mutex mutex_;
   StorageUses uses_ DEVRT_GUARDED_BY(mutex_);
   std::optional<StreamRef> deallocation_ DEVRT_GUARDED_BY(mutex_);

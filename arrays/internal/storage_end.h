@@ -29,8 +29,10 @@ namespace devrt::internal {
 class StorageEnd {
  public:
   // Whether that was all: memory of a device that only its home stream has used
-  // goes back.
+  // goes back, and pinned memory that nobody has.
   static bool RunAtHome(const Storage& storage);
+  // Whether no use but the home stream's keeps such memory.
+  static bool IsAtHome(const Storage& storage);
 
   // Takes what the storage has to give back.
   explicit StorageEnd(Storage* storage);

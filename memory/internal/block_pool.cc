@@ -212,10 +212,11 @@ PoolAnswer BlockPool::Free(PoolReturn* request, Block** block) {
         request->stream != nullptr && !IsHolder(found, *request->stream);
     if (ABSL_PREDICT_FALSE(found->held.uses != nullptr || foreign ||
                            request->claim)) {
+      answer = PoolAnswer::kUses;
+      if (request->plain) return true;
       found->use = BlockUse::kClosing;
       found->mark = request->site;
       *block = found;
-      answer = PoolAnswer::kUses;
       Tell(MemoryAction::kFreeRequested, request->pointer, found->bytes(),
            HolderOf(found), request->event_site);
       return true;

@@ -101,6 +101,7 @@ struct PoolReturn {
   uint64_t site;            // PackSite
   uint64_t event_site = 0;  // of the history
   bool claim = false;       // kUses even if there are none
+  bool plain = false;       // kUses changes nothing
   bool oversize = false;    // out: the block was one
 };
 

@@ -268,6 +268,25 @@ absl::Status DeviceAllocator::Free(Segment* segment, void* pointer,
   return NotLive(pointer, "FreeMemory");
 }
 
+bool DeviceAllocator::FreePlainly(Segment* segment, void* pointer,
+                                  CallSite site) {
+  // A private one may be abandoned, and gives back what is freed.
+  if (suballocation_.table != nullptr || owner_ != this) return false;
+  PoolReturn back = {segment, pointer, nullptr, PackSite(site)};
+  back.plain = true;
+  HistoryRing* const history = ledger_.history();
+  if (ABSL_PREDICT_FALSE(history != nullptr)) {
+    back.event_site = history->Site(site);
+  }
+  BlockPool* const pool = segment->pool.load(std::memory_order_acquire);
+  Block* block = nullptr;
+  if (pool == nullptr || pool->Free(&back, &block) != PoolAnswer::kDone) {
+    return false;
+  }
+  if (ABSL_PREDICT_FALSE(back.oversize)) ledger_.CountOversizeAllocation(-1);
+  return true;
+}
+
 void DeviceAllocator::CloseUses(BlockPool* pool, Block* block,
                                 const StreamRef* freed_on) {
   const Moves::Scope moves(&owner_->moves_);

@@ -112,6 +112,8 @@ class DeviceAllocator {
   // `stream`: nullptr is the stream of the allocation.
   absl::Status Free(Segment* segment, void* pointer, const StreamRef* stream,
                     CallSite site);
+  // See FreeMemoryPlainly.
+  bool FreePlainly(Segment* segment, void* pointer, CallSite site);
   absl::Status RecordUse(Segment* segment, const void* pointer,
                          StreamRef stream);
   // An operation of devrt's that was enqueued on `stream` just now.

@@ -202,32 +202,45 @@ absl::StatusOr<PinnedBlock*> PinnedAllocator::Recover(const Request& r) {
   return OutOfMemoryError(r.device, info, made.status());
 }
 
+inline PinnedAllocator::Return PinnedAllocator::GiveFree(PinnedBlock* block,
+                                                         const void* pointer,
+                                                         CallSite site,
+                                                         bool plain) {
+  PinnedAllocator* const self = block->allocator;
+  const uint64_t size = block->size.load(std::memory_order_relaxed);
+  Class& c = self->ClassOf(size);
+  SpinLockHolder hold(&c.lock);
+  const bool live = block->base.load(std::memory_order_relaxed) == pointer &&
+                    block->size.load(std::memory_order_relaxed) == size &&
+                    block->use == BlockUse::kLive;
+  if (ABSL_PREDICT_FALSE(!live)) return Return::kNotLive;
+  if (ABSL_PREDICT_FALSE(!block->uses.points.empty() ||
+                         !block->uses.open.empty())) {
+    if (!plain) {
+      block->site = site;
+      block->use = BlockUse::kClosing;
+    }
+    return Return::kUses;
+  }
+  block->site = site;
+  self->PutFree(&c, block);
+  // What becomes less needs no lease.
+  c.shard.Apply(kSmallRow, Inactive(size));
+  return Return::kDone;
+}
+
+bool PinnedAllocator::FreePlainly(void* pointer, CallSite site) {
+  PinnedBlock* const block = PinnedMap::Get().FindBase(pointer);
+  return block != nullptr &&
+         GiveFree(block, pointer, site, true) == Return::kDone;
+}
+
 absl::Status PinnedAllocator::Free(void* pointer, CallSite site) {
   PinnedBlock* const block = PinnedMap::Get().FindBase(pointer);
   if (ABSL_PREDICT_TRUE(block != nullptr)) {
-    PinnedAllocator* const self = block->allocator;
-    const uint64_t size = block->size.load(std::memory_order_relaxed);
-    Class& c = self->ClassOf(size);
-    c.lock.Lock();
-    const bool live = block->base.load(std::memory_order_relaxed) == pointer &&
-                      block->size.load(std::memory_order_relaxed) == size &&
-                      block->use == BlockUse::kLive;
-    if (ABSL_PREDICT_TRUE(live)) {
-      block->site = site;
-      if (ABSL_PREDICT_TRUE(block->uses.points.empty() &&
-                            block->uses.open.empty())) {
-        self->PutFree(&c, block);
-        // What becomes less needs no lease.
-        c.shard.Apply(kSmallRow, Inactive(size));
-        c.lock.Unlock();
-        return absl::OkStatus();
-      }
-      block->use = BlockUse::kClosing;
-      c.lock.Unlock();
-      self->CloseUses(block);
-      return absl::OkStatus();
-    }
-    c.lock.Unlock();
+    const Return done = GiveFree(block, pointer, site, false);
+    if (done == Return::kUses) block->allocator->CloseUses(block);
+    if (ABSL_PREDICT_TRUE(done != Return::kNotLive)) return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
       absl::StrCat("FreePinned needs the beginning of a live block from "

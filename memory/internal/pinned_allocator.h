@@ -69,6 +69,8 @@ class PinnedAllocator {
                                  CallSite site);
   // The block that begins at `pointer`.
   static absl::Status Free(void* pointer, CallSite site);
+  // See FreePinnedPlainly.
+  static bool FreePlainly(void* pointer, CallSite site);
   static absl::Status RecordUse(const void* pointer, StreamRef stream);
   absl::Status EmptyCache();
 
@@ -131,6 +133,10 @@ class PinnedAllocator {
   absl::Status ReleaseCached();
   absl::Status GiveBack(PinnedBlock* block);
   void CloseUses(PinnedBlock* block);
+  enum class Return { kDone, kUses, kNotLive };
+  // `plain`: kUses changes nothing, else the block is kClosing.
+  static Return GiveFree(PinnedBlock* block, const void* pointer, CallSite site,
+                         bool plain);
   absl::Status AddUse(PinnedBlock* block, const void* pointer, StreamRef stream,
                       Timeline* timeline, bool open);
   // Before a class's first block: shards that nobody uses would have their

@@ -251,8 +251,10 @@ PyGetSetDef g_array_getters[] = {
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 void DropUnlocked(Array array) {
-  // A view lets nothing go, nor does what another thread still has.
-  if (array.storage().use_count() > 1) return;
+  const std::shared_ptr<internal::Storage>& storage = array.storage();
+  // A view lets nothing go, nor does what another thread still has; and what
+  // goes back by a note needs no call for which the lock would be let go (G1).
+  if (storage.use_count() != 1 || storage->EndPlainly()) return;
   const Unlocked unlocked;
   const Array ended = std::move(array);
 }

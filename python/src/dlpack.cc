@@ -47,6 +47,10 @@ KnownDevices* Known() {
 
 }  // namespace
 
+std::optional<Device> KnownDLPackDevice(DLDevice device) {
+  return Known()->Find(device);
+}
+
 std::optional<Device> FindDLPackDevice(DLDevice device) {
   KnownDevices* known = Known();
   if (auto found = known->Find(device)) return found;
@@ -78,9 +82,15 @@ absl::StatusOr<int64_t> StreamNumber(StreamRef stream) {
 }
 
 absl::Status OrderAfterNative(StreamRef stream, void* native) {
-  // One of devrt's own, or the default stream: nothing to adopt.
-  const absl::StatusOr<void*> own = stream.Native();
-  if (own.ok() && *own == native && native != nullptr) return absl::OkStatus();
+  // The default stream, or one of devrt's own: nothing to adopt.  Native() is
+  // not called without need: who has a handle may capture the stream, which
+  // every operation asks the driver from then on.
+  if (native == nullptr) {
+    if (stream.kind() == StreamKind::kDefault) return absl::OkStatus();
+  } else {
+    const absl::StatusOr<void*> own = stream.Native();
+    if (own.ok() && *own == native) return absl::OkStatus();
+  }
   AdoptOptions options;
   options.device = stream.device();
   DEVRT_ASSIGN_OR_RETURN(

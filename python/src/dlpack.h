@@ -34,6 +34,8 @@ const DLPackExchangeAPI* FindExchangeApi(PyTypeObject* type);
 // The device whose memory, or managed memory, DLPack calls so; nullopt: no
 // usable backend has it.  Needs no GIL.
 std::optional<Device> FindDLPackDevice(DLDevice device);
+// The same of those that were found before: calls no backend.
+std::optional<Device> KnownDLPackDevice(DLDevice device);
 
 // How __dlpack__ calls a stream: 1 (cuda) or 0 for the default stream, 2 for
 // cuda's per-thread one, else the handle.

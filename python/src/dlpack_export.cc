@@ -19,25 +19,6 @@ namespace {
 constexpr char kVersioned[] = "dltensor_versioned";
 constexpr char kLegacy[] = "dltensor";
 
-// What is raised already stays raised (G6).
-class KeepException {
- public:
-#if PY_VERSION_HEX >= 0x030C0000
-  KeepException() : raised_(PyErr_GetRaisedException()) {}
-  ~KeepException() { PyErr_SetRaisedException(raised_); }
-#else
-  KeepException() { PyErr_Fetch(&type_, &raised_, &traceback_); }
-  ~KeepException() { PyErr_Restore(type_, raised_, traceback_); }
-#endif
-  KeepException(const KeepException&) = delete;
-  KeepException& operator=(const KeepException&) = delete;
-
- private:
-  PyObject* type_ = nullptr;
-  PyObject* raised_ = nullptr;
-  PyObject* traceback_ = nullptr;
-};
-
 // Of a capsule that nobody has taken (D4).
 template <typename Tensor>
 void Destroy(PyObject* capsule, const char* name) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "devrt/arrays/dlpack.h"
+#include "devrt/arrays/dlpack_exchange.h"
 #include "devrt/guards/device_guard.h"
 #include "devrt/runtime/mutex.h"
 #include "devrt/runtime/status.h"
@@ -87,27 +88,34 @@ PyObject* TakeCapsule(PyObject* capsule, PyTypeObject* producer,
 
 void Delete(DLManagedTensorVersioned* tensor) {
   if (tensor->deleter == nullptr) return;
+  const KeepException keep;
   WithoutLock([&] {
     tensor->deleter(tensor);
     return 0;
   });
 }
 
-// The current stream comes after the producer's; false with an exception.
-bool OrderAfterProducer(const DLPackExchangeAPI* api, DLDevice device) {
-  if (api == ExchangeApi() || !HasQueue(device)) return true;
-  const std::optional<Device> found =
-      WithoutLock([&] { return FindDLPackDevice(device); });
-  if (!found.has_value()) return true;  // the import says what is wrong
+std::optional<Device> FindDevice(DLDevice device) {
+  const std::optional<Device> known = KnownDLPackDevice(device);
+  if (known.has_value()) return known;
+  return WithoutLock([&] { return FindDLPackDevice(device); });
+}
+
+// The stream that the producer submits to; `device` nullopt: there is none.
+struct WorkStream {
+  std::optional<Device> device;
   void* native = nullptr;
-  if (api->current_work_stream(device.device_type, found->index(), &native) !=
-      0) {
-    return false;
-  }
-  const absl::Status status = WithoutLock(
-      [&] { return OrderAfterNative(CurrentStream(*found), native); });
-  if (!status.ok()) RaiseExchange(status);
-  return status.ok();
+};
+
+// False with an exception.
+bool AskWorkStream(const DLPackExchangeAPI* api, DLDevice named,
+                   WorkStream* stream) {
+  if (!HasQueue(named)) return true;
+  stream->device = FindDevice(named);
+  // What no backend has the import tells.
+  return !stream->device.has_value() ||
+         api->current_work_stream(named.device_type, stream->device->index(),
+                                  &stream->native) == 0;
 }
 
 PyObject* ImportByApi(const DLPackExchangeAPI* api, PyObject* x,
@@ -116,16 +124,40 @@ PyObject* ImportByApi(const DLPackExchangeAPI* api, PyObject* x,
   if (api->managed_tensor_from_py_object_no_sync(x, &tensor) != 0) {
     return nullptr;
   }
-  if (!OrderAfterProducer(api, tensor->dl_tensor.device)) {
+  const DLTensor& named = tensor->dl_tensor;
+  WorkStream stream;
+  if (!CheckShareable(x, named.dtype) ||
+      !AskWorkStream(api, named.device, &stream)) {
     Delete(tensor);
     return nullptr;
   }
   const CallSite site = SiteHere();
-  auto array = WithoutLock([&] { return FromDLPack(tensor, how, site); });
+  auto array = WithoutLock([&]() -> absl::StatusOr<Array> {
+    if (stream.device.has_value()) {
+      DEVRT_RETURN_IF_ERROR(
+          OrderAfterNative(CurrentStream(*stream.device), stream.native));
+    }
+    return FromDLPack(tensor, how, site);
+  });
   if (!array.ok()) {
     Delete(tensor);
     return RaiseExchange(array.status());
   }
+  return WrapArray(*std::move(array));
+}
+
+// An array of devrt's own: ExportNoSync and FromDLPack, which knows it again.
+PyObject* ImportOwn(PyObject* x, const DLPackImport& how) {
+  const Array& own = ArrayOf(x);
+  const CallSite site = SiteHere();
+  auto array = WithoutLock([&]() -> absl::StatusOr<Array> {
+    DEVRT_ASSIGN_OR_RETURN(DLManagedTensorVersioned* const tensor,
+                           ExportNoSync(own, site));
+    absl::StatusOr<Array> made = FromDLPack(tensor, how, site);
+    if (!made.ok()) tensor->deleter(tensor);
+    return made;
+  });
+  if (!array.ok()) return RaiseExchange(array.status());
   return WrapArray(*std::move(array));
 }
 
@@ -163,13 +195,16 @@ bool Tell(DeviceObject* device, Told* told) {
   if (!told->stream) return false;
   const StreamRef current = AsStream(told->stream.get())->ref;
   told->ref = current;
-  const auto number = WithoutLock([&]() -> absl::StatusOr<int64_t> {
+  const auto find = [&]() -> absl::StatusOr<int64_t> {
     if (current.kind() != StreamKind::kPerThread) return StreamNumber(current);
     DEVRT_ASSIGN_OR_RETURN(const StreamRef bridge,
                            BridgeStream(device->device));
     told->bridge = bridge;
     return StreamNumber(bridge);
-  });
+  };
+  // That of the default stream is known without a call.
+  const auto number =
+      current.kind() == StreamKind::kDefault ? find() : WithoutLock(find);
   if (!number.ok()) {
     RaiseExchange(number.status());
     return false;
@@ -178,16 +213,31 @@ bool Tell(DeviceObject* device, Told* told) {
   return static_cast<bool>(told->number);
 }
 
-// What of the told stream's order the producer has not seen to.
+// What of the told stream's order the producer has not seen to; lets the GIL
+// go where a driver is called.
 absl::Status Order(const Told& told, bool was_passed) {
-  if (!told.ref.has_value()) return absl::OkStatus();
-  if (!was_passed) {
+  if (!told.ref.has_value() || (was_passed && !told.bridge.has_value())) {
+    return absl::OkStatus();
+  }
+  return WithoutLock([&] {
+    if (was_passed) return told.ref->Wait(*told.bridge);
     // A producer without a stream has ordered its default stream, or waited.
     const StreamRef usual = DefaultStream(told.ref->device());
     return usual == *told.ref ? absl::OkStatus() : told.ref->Wait(usual);
+  });
+}
+
+// Makes the device current for what follows; false with an exception.
+bool Enter(DeviceObject* device, std::optional<DeviceGuard>* guard) {
+  if (__builtin_expect(device->entered, 1)) {
+    // A write of the thread's own state: the GIL stays, as in `with device`.
+    guard->emplace(device->device);
+  } else {
+    WithoutLock([&] { return guard->emplace(device->device).status().ok(); });
+    device->entered = (*guard)->status().ok();
   }
-  return told.bridge.has_value() ? told.ref->Wait(*told.bridge)
-                                 : absl::OkStatus();
+  if (!(*guard)->status().ok()) RaiseExchange((*guard)->status());
+  return (*guard)->status().ok();
 }
 
 PyObject* ImportByMethods(PyObject* x, DLPackImport how) {
@@ -196,8 +246,7 @@ PyObject* ImportByMethods(PyObject* x, DLPackImport how) {
   Told told;
   std::optional<DeviceGuard> guard;
   if (HasQueue(named)) {
-    const std::optional<Device> found =
-        WithoutLock([&] { return FindDLPackDevice(named); });
+    const std::optional<Device> found = FindDevice(named);
     if (!found.has_value()) {
       PyErr_Format(PyExc_BufferError,
                    "%s is memory of DLPack device (%d, %d), which no backend "
@@ -207,20 +256,16 @@ PyObject* ImportByMethods(PyObject* x, DLPackImport how) {
       return nullptr;
     }
     DeviceObject* device = WrapDevice(*found);
-    if (device == nullptr) return nullptr;
-    WithoutLock([&] {
-      guard.emplace(*found);
-      return 0;
-    });
-    if (!guard->status().ok()) return RaiseExchange(guard->status());
-    if (!Tell(device, &told)) return nullptr;
+    if (device == nullptr || !Enter(device, &guard) || !Tell(device, &told)) {
+      return nullptr;
+    }
     if (IsNumpy(x)) told.number = Ref();
   }
   bool passed = false;
   const Ref capsule(
       AskCapsule(x, told.number.get(), how.copy == false, &passed));
   if (!capsule) return nullptr;
-  const absl::Status status = WithoutLock([&] { return Order(told, passed); });
+  const absl::Status status = Order(told, passed);
   if (!status.ok()) return RaiseExchange(status);
   return TakeCapsule(capsule.get(), Py_TYPE(x), how);
 }
@@ -254,11 +299,14 @@ PyObject* FromDLPackObject(PyObject*, PyObject* const* args, Py_ssize_t count,
   PyObject* x = nullptr;
   DLPackImport how;
   if (!ReadArguments(args, count, names, &x, &how)) return nullptr;
+  if (IsArray(x)) return ImportOwn(x, how);
   if (PyCapsule_CheckExact(x)) return TakeCapsule(x, nullptr, how);
   const DLPackExchangeAPI* api = FindExchangeApi(Py_TYPE(x));
-  if (api == nullptr && PyErr_Occurred() != nullptr) return nullptr;
-  if (!IsArray(x) && !CheckShareable(x)) return nullptr;
-  return api != nullptr ? ImportByApi(api, x, how) : ImportByMethods(x, how);
+  if (api != nullptr) return ImportByApi(api, x, how);
+  if (PyErr_Occurred() != nullptr || !CheckShareable(x, std::nullopt)) {
+    return nullptr;
+  }
+  return ImportByMethods(x, how);
 }
 
 }  // namespace devrt::python

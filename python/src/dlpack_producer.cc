@@ -139,14 +139,22 @@ bool IsOldProtocol() {
 
 }  // namespace
 
-bool CheckShareable(PyObject* x) {
+bool CheckShareable(PyObject* x, std::optional<DLDataType> dtype) {
   const Names& names = Known();
   if (!TypeHas(Py_TYPE(x), names.requires_grad)) return true;
+  // Conjugates are of complex numbers; a negative bit comes of their imaginary
+  // parts.  Gradients are of neither integers nor bools.
+  const bool whole =
+      dtype.has_value() && (dtype->code == kDLInt || dtype->code == kDLUInt ||
+                            dtype->code == kDLBool);
+  if (whole) return true;
+  const bool complex = !dtype.has_value() || dtype->code == kDLComplex;
   return Refuse(x, names.requires_grad, false,
                 "requires_grad is set, and devrt tells autograd nothing: use "
                 ".detach()") &&
-         Refuse(x, names.is_conj, true,
-                "its conjugate bit is set: use .resolve_conj()") &&
+         (!complex ||
+          Refuse(x, names.is_conj, true,
+                 "its conjugate bit is set: use .resolve_conj()")) &&
          Refuse(x, names.is_neg, true,
                 "its negative bit is set: use .resolve_neg()");
 }

@@ -5,6 +5,8 @@
 #ifndef DEVRT_PYTHON_SRC_DLPACK_PRODUCER_H_
 #define DEVRT_PYTHON_SRC_DLPACK_PRODUCER_H_
 
+#include <optional>
+
 #include "devrt/arrays/dlpack_abi.h"
 #include "python/src/python.h"
 
@@ -19,8 +21,9 @@ inline bool HasQueue(DLDevice device) {
 }
 
 // PyTorch's tensors whose memory does not hold their values, or holds what
-// autograd follows: false with a BufferError.
-bool CheckShareable(PyObject* x);
+// autograd follows: false with a BufferError.  `dtype`: of the elements, where
+// it is known; what it cannot be is not asked.
+bool CheckShareable(PyObject* x, std::optional<DLDataType> dtype);
 
 // x.__dlpack_device__(); false with an exception.
 bool AskDevice(PyObject* x, DLDevice* device);

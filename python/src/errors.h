@@ -41,6 +41,25 @@ inline PyObject* NoneOrRaise(const absl::Status& status) {
   return NewRef(Py_None);
 }
 
+// What is raised already stays raised (G6).
+class KeepException {
+ public:
+#if PY_VERSION_HEX >= 0x030C0000
+  KeepException() : raised_(PyErr_GetRaisedException()) {}
+  ~KeepException() { PyErr_SetRaisedException(raised_); }
+#else
+  KeepException() { PyErr_Fetch(&type_, &raised_, &traceback_); }
+  ~KeepException() { PyErr_Restore(type_, raised_, traceback_); }
+#endif
+  KeepException(const KeepException&) = delete;
+  KeepException& operator=(const KeepException&) = delete;
+
+ private:
+  PyObject* type_ = nullptr;
+  PyObject* raised_ = nullptr;
+  PyObject* traceback_ = nullptr;
+};
+
 // For functions that nanobind calls: throws what it turns into the exception.
 void Check(const absl::Status& status);
 template <typename T>

@@ -89,6 +89,8 @@ void Dealloc(PyObject* self) {
     new Event(*std::move(ending));
     return;
   }
+  // Goes back to the pool: a note, but for what other processes know.
+  if (!ending->options().interprocess) return;
   const Unlocked unlocked;
   ending.reset();
 }
@@ -113,15 +115,42 @@ bool Bind(EventObject* object, DeviceObject* device) {
   return true;
 }
 
+// The first record, which makes the event: the lock is let go once for both.
+bool RecordFirst(EventObject* object, StreamObject* stream) {
+  DeviceObject* device =
+      object->device != nullptr ? object->device : stream->device;
+  const EventOptions options = object->options;
+  const StreamRef on = stream->ref;
+  const CallSite site = SiteHere();
+  auto made = WithoutLock([&]() -> absl::StatusOr<Event> {
+    absl::StatusOr<Event> event = Event::Create(device->device, options);
+    if (!event.ok()) return event;
+    const absl::Status recorded = event->ref().Record(on, site);
+    if (recorded.ok()) return event;
+    event = recorded;  // ends it
+    return event;
+  });
+  if (__builtin_expect(!made.ok(), 0)) {
+    Raise(made.status());
+    return false;
+  }
+  if (__builtin_expect(object->event.has_value(), 0)) {
+    // Another thread was first, at the same time: its record counts.
+    const Unlocked unlocked;
+    made = absl::CancelledError();
+    return true;
+  }
+  object->event.emplace(*std::move(made));
+  object->device = device;
+  return true;
+}
+
 }  // namespace
 
 PyObject* NewEvent() { return Make(g_event_type, nullptr, {}); }
 
 bool RecordEvent(EventObject* event, StreamObject* stream) {
-  if (__builtin_expect(!event->event.has_value(), 0) &&
-      !Bind(event, event->device != nullptr ? event->device : stream->device)) {
-    return false;
-  }
+  if (!event->event.has_value()) return RecordFirst(event, stream);
   const EventRef ref = event->event->ref();
   const StreamRef on = stream->ref;
   const CallSite site = SiteHere();

@@ -2,11 +2,13 @@
 """devrt.Event."""
 
 import copy
+import threading
 import weakref
 
 import pytest
 
 import devrt
+from devrt.mtia import simulator
 from devrt.testing import Flag, spin
 
 
@@ -32,6 +34,36 @@ def test_record_decides_the_device(two):
         e.record(devrt.Stream(two[0]))
     with pytest.raises(ValueError):
         devrt.Event("mtia:1").record(devrt.Stream(two[0]))
+
+
+def test_a_first_record_that_fails_decides_nothing(two):
+    e = devrt.Event()
+    s = devrt.Stream(two[1])
+    simulator.inject_fault("api", device=1, where="event_record", native_code=2)
+    with pytest.raises(devrt.Error):
+        e.record(s)
+    assert (e.event_id, e.device) == (0, None)
+    e.record(devrt.Stream(two[0]))
+    assert e.device is two[0]
+
+
+def test_first_records_of_many_threads():
+    streams = [devrt.Stream() for _ in range(4)]
+    for _ in range(50):
+        e = devrt.Event()
+        start = threading.Barrier(len(streams))
+
+        def record(stream):
+            start.wait()
+            e.record(stream)
+
+        workers = [threading.Thread(target=record, args=(s,)) for s in streams]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        assert e.event_id != 0
+        e.synchronize()
 
 
 def test_record_without_a_stream_is_on_the_current_one(two):

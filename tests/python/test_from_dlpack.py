@@ -453,6 +453,84 @@ def test_exchange_allocator_reports_once(shape, dtype, device, kind):
     assert not tensor and said == []
 
 
+class TorchLike:
+    """What devrt asks of torch's tensors, beside the exchange API."""
+
+    asked = ()
+    set = ()
+
+    def said(self, name):
+        self.asked += (name,)
+        return name in self.set
+
+    requires_grad = property(lambda self: self.said("requires_grad"))
+
+    def is_conj(self):
+        return self.said("is_conj")
+
+    def is_neg(self):
+        return self.said("is_neg")
+
+
+@pytest.mark.parametrize(
+    "dtype, asked",
+    [
+        ("float32", ("requires_grad", "is_neg")),
+        ("bfloat16", ("requires_grad", "is_neg")),
+        ("float8_e4m3fn", ("requires_grad", "is_neg")),
+        ("complex64", ("requires_grad", "is_conj", "is_neg")),
+        ("int32", ()),
+        ("uint8", ()),
+        ("bool", ()),
+    ],
+)
+def test_bits_of_torch_by_the_exchange_api(dtype, asked):
+    """Asked for where the dtype can have them; each refuses."""
+    kept = devrt.empty((4,), dtype, device="cpu")
+    own = devrt.Array.__dlpack_c_exchange_api__
+    api = stubs.ForeignApi(lambda: kept, own)
+
+    class Foreign(TorchLike):
+        __dlpack_c_exchange_api__ = api.capsule
+
+    x = Foreign()
+    assert devrt.from_dlpack(x).ptr == kept.ptr
+    assert x.asked == asked
+    for bit in asked:
+        x.set = (bit,)
+        with pytest.raises(BufferError):
+            devrt.from_dlpack(x)
+
+
+def test_a_foreign_exchange_api_is_ordered_by_its_stream():
+    """The default one and another, for consumers on it and beside it."""
+    x = devrt.zeros((4,), "float32", device="mtia:1")
+    a, b = devrt.Stream("mtia:1"), devrt.Stream("mtia:1")
+    own = devrt.Array.__dlpack_c_exchange_api__
+
+    def alias():  # devrt does not know that it is the same memory
+        return devrt.from_pointer(x.ptr, x.shape, x.dtype, device="mtia:1", owner=x)
+
+    default = devrt.default_stream("mtia:1")
+    for number, (producer, consumer) in enumerate(
+        [(default, b), (default, default), (a, b), (a, a), (a, default)], 1
+    ):
+        writes, exported = alias(), alias()
+        devrt.synchronize("mtia:1")
+        api = stubs.ForeignApi(lambda: exported, own)
+        api.stream = None if producer is default else producer.native_handle
+
+        class Foreign:
+            __dlpack_c_exchange_api__ = api.capsule
+
+        with producer:
+            devrt.testing.spin(1)
+            writes.fill(number)
+        with consumer:
+            copy = devrt.from_dlpack(Foreign()).copy()
+        assert (copy.numpy() == number).all()
+
+
 def test_a_foreign_exchange_api_is_used():
     """A type with the attribute is never asked by __dlpack__."""
     own = devrt.Array.__dlpack_c_exchange_api__

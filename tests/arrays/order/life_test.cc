@@ -6,6 +6,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "devrt/arrays/operations.h"
@@ -122,6 +123,52 @@ TEST_F(Life, RecordUseLastsUpToTheEnd) {
   ASSERT_OK(s.Synchronize());
   const Array y = NewArray(dev());
   EXPECT_EQ(y.data(), block);
+}
+
+// Python lets its lock be while memory goes back so.
+TEST_F(Life, EndsThatAreANote) {
+  for (const Place& place : {Place(dev()), Place::Pinned(dev())}) {
+    std::optional<Array> x = NewArray(place);
+    void* const block = x->data();
+    ASSERT_TRUE(x->storage()->EndPlainly());
+    EXPECT_EQ(internal::CountStorages().live, 0);
+    EXPECT_EQ(NewArray(place).data(), block) << "it is back";
+    x.reset();
+    EXPECT_EQ(internal::CountStorages().live, 0) << "and goes back once";
+    EXPECT_EQ(NewArray(place).data(), block);
+  }
+}
+
+TEST_F(Life, EndsThatAreMoreThanANote) {
+  Stream s = NewStream();
+  Flag gate = NewFlag();
+  for (const Place& place : {Place(dev()), Place::Pinned(dev())}) {
+    // Of the array, and of the memory alone.
+    std::optional<Array> x = Filled(place, 1), y = NewArray(place);
+    ASSERT_OK(gate.Clear());
+    ASSERT_OK(gate.WaitOn(s));
+    ASSERT_OK(x->NoteUse(s));
+    ASSERT_OK(place.kind() == MemoryKind::kPinned
+                  ? RecordPinnedUse(y->data(), s)
+                  : RecordStream(y->data(), s));
+    const std::set<void*> blocks = {x->data(), y->data()};
+    for (std::optional<Array>* array : {&x, &y}) {
+      EXPECT_FALSE((*array)->storage()->EndPlainly());
+      array->reset();
+    }
+    const Array first = NewArray(place), second = NewArray(place);
+    EXPECT_EQ(blocks.count(first.data()) + blocks.count(second.data()), 0u)
+        << "still used";
+    ASSERT_OK(gate.Set());
+    ASSERT_OK(s.Synchronize());
+  }
+  const Array host = Filled(Place::Host(), 1);
+  EXPECT_FALSE(host.storage()->EndPlainly());
+  const Array borrowed = Must(Array::FromPointer(host.data(), {8}, kInt32));
+  EXPECT_FALSE(borrowed.storage()->EndPlainly());
+  const Array home = Filled(dev(), 1);
+  ASSERT_OK(home.SetDeallocationStream(s));
+  EXPECT_FALSE(home.storage()->EndPlainly());
 }
 
 TEST_F(Life, SetDeallocationStream) {
