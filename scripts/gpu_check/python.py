@@ -19,7 +19,8 @@ NOTHING_THERE = 77
 # without a GPU.
 OF_MTIA = ["test_backends.py", "test_errors.py", "test_events.py",
            "test_facades.py", "test_memory.py", "test_mtia_backend.py",
-           "test_process.py", "test_streams.py", "test_testing_plugin.py"]
+           "test_process.py", "test_simulator.py", "test_streams.py",
+           "test_testing_plugin.py"]
 
 
 def package(check, options):

@@ -169,6 +169,22 @@ def work():
 threading.Thread(target=work, daemon=True).start()
 time.sleep(0.02)
 """,
+    # It waits for the interpreter's lock when the end begins: held by the last
+    # function of atexit, let go in the last flush of stderr.
+    "thread that waits": """
+import atexit, sys, threading, time
+def work():
+    while True:
+        x + 1
+class Stream:
+    def write(self, text): pass
+    def flush(self): time.sleep(0.02)
+sys.setswitchinterval(1000)
+threading.Thread(target=work, daemon=True).start()
+time.sleep(0.02)
+atexit.register(lambda: sum(range(1_000_000)))
+sys.stderr = Stream()
+""",
     "shut down": "del x; devrt.shutdown()",
     "shut down refused": """
 import sys
