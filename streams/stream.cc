@@ -157,6 +157,7 @@ absl::StatusOr<void*> StreamRef::Native() const {
   if (!t.record->exposed.exchange(true, std::memory_order_relaxed) &&
       kind() == StreamKind::kCreated) {
     internal::NativeStreams::Get().Add(*this, native);
+    t.timeline()->NoteShared();
   }
   return native;
 }

@@ -256,6 +256,46 @@ CUresult Api::Copy(void* dst, const void* src, size_t size, uint32_t kind,
   }
 }
 
+CUresult Api::CaptureOf(Stream stream, uint64_t* id, Graph* graph) const {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  cuuint64_t number = 0;
+#if CUDA_VERSION >= 12030
+  const CUresult error = cuStreamGetCaptureInfo_(
+      stream, &status, &number, graph, nullptr, nullptr, nullptr);
+#else
+  const CUresult error = cuStreamGetCaptureInfo_(stream, &status, &number,
+                                                 graph, nullptr, nullptr);
+#endif
+  *id = number;
+  if (error != CUDA_SUCCESS || status == CU_STREAM_CAPTURE_STATUS_ACTIVE) {
+    return error;
+  }
+  return status == CU_STREAM_CAPTURE_STATUS_INVALIDATED
+             ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+             : CUDA_ERROR_ILLEGAL_STATE;
+}
+
+CUresult Api::HoldGraph(Graph graph, void (*release)(void* arg),
+                        void* arg) const {
+  CUuserObject object = nullptr;
+  const CUresult error = cuUserObjectCreate_(&object, arg, release, 1,
+                                             CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+  if (error != CUDA_SUCCESS) return error;
+  // One that no graph took is left: its end would be a release.
+  return cuGraphRetainUserObject_(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
+}
+
+CUresult Api::ExchangeThreadMode(uint32_t* mode) const {
+  static_assert(CU_STREAM_CAPTURE_MODE_GLOBAL == DEVRT_CAPTURE_GLOBAL &&
+                CU_STREAM_CAPTURE_MODE_THREAD_LOCAL ==
+                    DEVRT_CAPTURE_THREAD_LOCAL &&
+                CU_STREAM_CAPTURE_MODE_RELAXED == DEVRT_CAPTURE_RELAXED);
+  auto native = static_cast<CUstreamCaptureMode>(*mode);
+  const CUresult error = cuThreadExchangeStreamCaptureMode_(&native);
+  *mode = static_cast<uint32_t>(native);
+  return error;
+}
+
 CUresult Api::CreateEvent(bool timing, bool blocking_sync, bool ipc,
                           Event* event) const {
   unsigned flags = CU_EVENT_DEFAULT;

@@ -19,6 +19,7 @@
 #include <string>
 
 #include "backends/cuda/error_table.h"
+#include "devrt/backends/abi/devrt_capture.h"
 #include "devrt/backends/abi/devrt_dlpack.h"
 #include "devrt/backends/abi/devrt_event_ipc.h"
 #include "devrt/backends/abi/devrt_plugin.h"
@@ -35,6 +36,7 @@ class Api {
   using Module = CUmodule;
   using Function = CUfunction;
   using Pool = CUmemoryPool;
+  using Graph = CUgraph;
 
   static constexpr const char* kBackend = "cuda";
   // kDLCUDA, kDLCUDAHost, kDLCUDAManaged.
@@ -244,6 +246,21 @@ class Api {
                  status != CU_STREAM_CAPTURE_STATUS_NONE;
     return *capturing ? CUDA_SUCCESS : error;
   }
+  bool CanHoldCaptures() const {
+    return cuStreamGetCaptureInfo_ != nullptr &&
+           cuUserObjectCreate_ != nullptr &&
+           cuGraphRetainUserObject_ != nullptr;
+  }
+  // Number and graph of the capture that the stream is part of.
+  Error CaptureOf(Stream stream, uint64_t* id, Graph* graph) const;
+  // release(arg) runs when the graph, and what came of it, is gone; not after
+  // an error.
+  Error HoldGraph(Graph graph, void (*release)(void* arg), void* arg) const;
+  bool HasThreadModes() const {
+    return cuThreadExchangeStreamCaptureMode_ != nullptr;
+  }
+  // DEVRT_CAPTURE_* are the driver's numbers.
+  Error ExchangeThreadMode(uint32_t* mode) const;
   using Callback = void (*)(Stream stream, Error error, void* arg);
   // Runs also after an error, with it.
   Error AddCallback(Stream stream, Callback callback, void* arg) const {

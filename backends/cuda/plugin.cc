@@ -3,6 +3,7 @@
 // The backend "cuda": backends/gpu over CUDA's driver.
 #include "backends/cuda/api.h"
 #include "backends/gpu/backend.h"
+#include "backends/gpu/captures.h"
 #include "backends/gpu/copy.h"
 #include "backends/gpu/device.h"
 #include "backends/gpu/elementwise.h"

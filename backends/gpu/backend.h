@@ -88,6 +88,11 @@ class Backend {
   devrt_status stream_native(devrt_stream stream, void** native);
   // Where Api::kHasCaptures: devrt.capture/0.
   devrt_status StreamIsCapturing(devrt_stream stream, uint32_t* yes);
+  devrt_status StreamCaptureId(devrt_stream stream, uint64_t* id);
+  devrt_status CaptureRetain(devrt_stream stream, void (*release)(void* arg),
+                             void* arg);
+  devrt_status ExchangeThreadMode(uint32_t* mode);
+  const devrt_capture_v0* CaptureTable() const;
   devrt_status stream_wait_event(devrt_stream stream, devrt_event event);
   devrt_status host_func(devrt_stream stream,
                          void (*fn)(void* arg, devrt_status error), void* arg);

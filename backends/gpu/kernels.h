@@ -225,12 +225,7 @@ const void* Backend<Api>::get_extension(const char* name) {
     return has(DEVRT_CAP_EVENT_IPC) ? &kEventIpc : nullptr;
   }
   if constexpr (Api::kHasCaptures) {
-    static constexpr devrt_capture_v0 kCapture = {
-        sizeof(devrt_capture_v0), 0,
-        plugin::Thunk<&Backend::StreamIsCapturing>};
-    if (std::strcmp(name, DEVRT_CAPTURE_EXTENSION) == 0) {
-      return api_->CanTellCaptures() ? &kCapture : nullptr;
-    }
+    if (std::strcmp(name, DEVRT_CAPTURE_EXTENSION) == 0) return CaptureTable();
   }
   if constexpr (Api::kHasVirtualMemory) {
     if (std::strcmp(name, DEVRT_VIRTUAL_MEMORY_EXTENSION) == 0) {

@@ -293,20 +293,6 @@ devrt_status Backend<Api>::stream_native(devrt_stream handle, void** native) {
 }
 
 template <class Api>
-devrt_status Backend<Api>::StreamIsCapturing(devrt_stream handle,
-                                             uint32_t* yes) {
-  const Stream& stream = *Of(handle);
-  bool capturing = false;
-  const Error error =
-      On(stream, [&] { return api_->IsCapturing(stream.native, &capturing); });
-  if (error != Api::kSuccess) {
-    return Take(error, "stream capture status", stream.device);
-  }
-  *yes = capturing ? 1 : 0;
-  return nullptr;
-}
-
-template <class Api>
 devrt_status Backend<Api>::stream_wait_event(devrt_stream handle,
                                              devrt_event event_handle) {
   Stream* const stream = Of(handle);

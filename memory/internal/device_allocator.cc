@@ -29,8 +29,7 @@ DeviceAllocator::DeviceAllocator(DeviceRecord* device, DeviceAllocator* owner)
           device, DEVRT_SUBALLOCATION_EXTENSION)),
       virtual_memory_(FindExtension<devrt_virtual_memory_v0>(
           device, DEVRT_VIRTUAL_MEMORY_EXTENSION)),
-      capture_(
-          FindExtension<devrt_capture_v0>(device, DEVRT_CAPTURE_EXTENSION)),
+      capture_(FindCapture(device)),
       pending_(&SettleBlock) {}
 
 DeviceAllocator* DeviceAllocator::Make(DeviceRecord* device) {

@@ -49,8 +49,9 @@
 // kClosing.
 //
 // Captures (devrt.capture/0): a stream that another library captures is served
-// from what its pool has.  Questions to the driver, and memory from it, would
-// make the capture invalid.
+// from what its pool has.  Memory from the driver would make the capture
+// invalid; questions for freed blocks are asked so that none minds
+// (Timeline::Poll).
 //
 // Quarantine (2.5): frees are bookkeeping, nothing is handed out, segments are
 // kept for ever.  Shutdown: cached segments go back in the release hook; live

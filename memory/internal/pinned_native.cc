@@ -17,6 +17,7 @@
 #include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
+#include "devrt/streams/internal/captures.h"
 
 namespace devrt::internal {
 namespace {
@@ -34,6 +35,7 @@ absl::StatusOr<void*> Register(DeviceRecord* device, uint64_t size) {
         absl::StrCat("The system gives no ", size, " bytes of host pages."));
   }
   TouchPages(base, size, CurrentSettings().pinned_register_threads);
+  const RelaxedCaptures relaxed(device);
   const absl::Status status =
       FromPlugin(device,
                  device->ops->host_register(device->self, device->ordinal, base,
@@ -46,6 +48,7 @@ absl::StatusOr<void*> Register(DeviceRecord* device, uint64_t size) {
 
 absl::StatusOr<void*> HostAlloc(DeviceRecord* device, uint64_t size) {
   void* base = nullptr;
+  const RelaxedCaptures relaxed(device);
   DEVRT_RETURN_IF_ERROR(
       FromPlugin(device,
                  device->ops->host_alloc(device->self, device->ordinal, size,
@@ -127,6 +130,7 @@ absl::Status PinnedAllocator::GiveBack(PinnedBlock* block) {
   // Of a lost device the driver is not asked, and pages stay where a transfer
   // may still touch them (2.5).
   if (TakesHandlesBack(device)) {
+    const RelaxedCaptures relaxed(device);
     devrt_status error =
         registered ? device->ops->host_unregister(device->self, base)
                    : device->ops->host_dealloc(device->self, base, size);

@@ -17,6 +17,7 @@
 #include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
+#include "devrt/streams/internal/captures.h"
 
 namespace devrt::internal {
 
@@ -63,11 +64,14 @@ absl::StatusOr<Segment*> DeviceAllocator::GetSegment(uint64_t size, bool small,
   }
   const CallSiteScope noted(site);
   void* pointer = nullptr;
-  const absl::Status status =
-      FromPlugin(device_,
-                 device_->ops->alloc(device_->self, device_->ordinal, size,
-                                     kGranule, &pointer),
-                 "segment allocation");
+  absl::Status status;
+  {
+    const RelaxedCaptures relaxed(device_);
+    status = FromPlugin(device_,
+                        device_->ops->alloc(device_->self, device_->ordinal,
+                                            size, kGranule, &pointer),
+                        "segment allocation");
+  }
   if (!status.ok()) {
     reserved.fetch_sub(size, std::memory_order_relaxed);
     if (absl::IsResourceExhausted(status)) return nullptr;
@@ -181,10 +185,14 @@ void DeviceAllocator::GiveBack(Segment* segment) {
                                            device_->ordinal, pointer, size),
              "uncarve");
   }
-  const absl::Status status = FromPlugin(
-      device_,
-      device_->ops->dealloc(device_->self, device_->ordinal, pointer, size),
-      "segment free");
+  absl::Status status;
+  {
+    const RelaxedCaptures relaxed(device_);
+    status = FromPlugin(
+        device_,
+        device_->ops->dealloc(device_->self, device_->ordinal, pointer, size),
+        "segment free");
+  }
   ledger_.num_device_free.fetch_add(1, std::memory_order_relaxed);
   if (!status.ok() && TakesHandlesBack(device_)) {
     DEVRT_LOG(kWarning, std::string(ToStd(status.message())));

@@ -2,6 +2,7 @@
 
 #include "devrt/streams/internal/device_streams.h"
 
+#include <cstring>
 #include <mutex>
 
 namespace devrt::internal {
@@ -32,6 +33,19 @@ absl::Status SynchronizeDevice(DeviceRecord* device,
 
 }  // namespace
 
+ExtensionOf<devrt_capture_v0> FindCapture(DeviceRecord* device) {
+  auto found = FindExtension<devrt_capture_v0>(
+      device, DEVRT_CAPTURE_EXTENSION,
+      DEVRT_SIZE_THROUGH(devrt_capture_v0, stream_is_capturing));
+  if (found.table == nullptr || found.table->struct_size >= sizeof *found.table)
+    return found;
+  // As long as the backend: for ever.
+  auto* const whole = new devrt_capture_v0{};
+  std::memcpy(whole, found.table, found.table->struct_size);
+  found.table = whole;
+  return found;
+}
+
 DeviceStreams::DeviceStreams(DeviceRecord* record)
     : device(record), streams(record), events(record), timelines(record) {
   legacy.device = record;
@@ -48,7 +62,7 @@ DeviceStreams::DeviceStreams(DeviceRecord* record)
                : devrt_dlpack_v0{sizeof(devrt_dlpack_v0), 12, 1, 0};
   event_ipc =
       FindExtension<devrt_event_ipc_v0>(record, DEVRT_EVENT_IPC_EXTENSION);
-  capture = FindExtension<devrt_capture_v0>(record, DEVRT_CAPTURE_EXTENSION);
+  capture = FindCapture(record);
   elementwise =
       FindExtension<devrt_elementwise_v0>(record, DEVRT_ELEMENTWISE_EXTENSION);
   reduce = FindExtension<devrt_reduce_v0>(record, DEVRT_REDUCE_EXTENSION);

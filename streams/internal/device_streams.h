@@ -157,12 +157,16 @@ struct ExtensionOf {
   void* self = nullptr;
 };
 template <typename Table>
-ExtensionOf<Table> FindExtension(DeviceRecord* device, const char* name) {
+ExtensionOf<Table> FindExtension(DeviceRecord* device, const char* name,
+                                 uint32_t minimum_size = sizeof(Table)) {
   const auto found =
-      BackendRecord::Wrap(device->backend).GetExtension(name, sizeof(Table));
+      BackendRecord::Wrap(device->backend).GetExtension(name, minimum_size);
   if (!found.ok()) return {};
   return {static_cast<const Table*>(found->table), found->self};
 }
+
+// A shorter table of an older backend counts too: what it lacks is NULL.
+ExtensionOf<devrt_capture_v0> FindCapture(DeviceRecord* device);
 
 struct DeviceStreams {
   explicit DeviceStreams(DeviceRecord* record);

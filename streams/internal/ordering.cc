@@ -8,6 +8,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/status.h"
+#include "devrt/streams/internal/captures.h"
 #include "devrt/streams/internal/device_streams.h"
 #include "devrt/streams/internal/stream_record.h"
 
@@ -68,8 +69,11 @@ absl::StatusOr<bool> OrderAfter(StreamRef stream, const OrderPoint& point,
   if (timeline->IsAfter(point)) return true;
   Timeline* const other = point.timeline;
   DeviceRecord* const device = other->device();
-  // To ask the driver whether it is complete would end the capture.
-  if (capturing) return NotBeforeCapture(stream);
+  // No wait leads out of a capture.
+  if (capturing) {
+    if (other->AskFor(point.epoch)) return true;
+    return NotBeforeCapture(stream);
+  }
   if (device->backend != t.device->backend) return false;
   if (!IsOpen(device)) return ClosedError(device);
   Captured captured;
@@ -121,9 +125,13 @@ absl::Status WaitOnHost(const OrderPoint& point, CallSite site) {
                                              : SynchronizeDevice(device);
   }
   const absl::Cleanup unpin = [timeline, check] { timeline->Unpin(check); };
-  absl::Status status =
-      FromPlugin(device, device->ops->event_sync(device->self, check->event),
-                 "event synchronisation");
+  absl::Status status;
+  {
+    const RelaxedCaptures relaxed(device);
+    status =
+        FromPlugin(device, device->ops->event_sync(device->self, check->event),
+                   "event synchronisation");
+  }
   if (HasFinished()) DrainFinished();
   if (!status.ok()) return status;
   timeline->Complete(captured.point.epoch);

@@ -208,7 +208,7 @@ absl::StatusOr<StreamRef> StreamRecycler::MakeNative(
       DeviceStreams::Of(device_)->timelines.Take(blocking);
   timeline->Attach(handle,
                    kind == StreamKind::kPerThread ? &t_streams : nullptr,
-                   may_be_gone);
+                   may_be_gone, kind != StreamKind::kCreated);
   record->timeline.store(timeline, std::memory_order_release);
   record->handle.store(handle, std::memory_order_release);
   return Publish(record, NextStreamSerial());

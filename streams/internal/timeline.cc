@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/log.h"
+#include "devrt/streams/internal/captures.h"
 #include "devrt/streams/internal/device_streams.h"
 #include "devrt/streams/internal/stream_record.h"
 
@@ -26,25 +27,6 @@ void SetStreamEndHook(StreamEndHook hook) {
 Timeline* TimelineOf(StreamRef stream) {
   return stream.record()->timeline.load(std::memory_order_acquire);
 }
-
-namespace {
-
-// An event that is recorded in a capture stands for nothing that runs.
-absl::Status CheckNoCapture(DeviceRecord* device, devrt_stream handle) {
-  const auto& capture = DeviceStreams::Of(device)->capture;
-  if (ABSL_PREDICT_TRUE(capture.table == nullptr)) return absl::OkStatus();
-  uint32_t yes = 0;
-  absl::Status status = FromPlugin(
-      device, capture.table->stream_is_capturing(capture.self, handle, &yes),
-      "capture query");
-  if (!status.ok() || yes == 0) return status;
-  return absl::FailedPreconditionError(absl::StrCat(
-      "a stream of ", DeviceName(device),
-      " is capturing, and nothing can wait for what it was given before: order "
-      "others after it, or synchronise, before the capture begins"));
-}
-
-}  // namespace
 
 // Only tests end one.
 Timeline::~Timeline() {
@@ -107,12 +89,29 @@ void Timeline::NoteCapture(uint64_t epoch, CaptureOrder* capture) {
 
 // ---- The native stream ------------------------------------------------------
 
-void Timeline::Attach(devrt_stream handle, const void* thread,
-                      bool may_be_gone) {
+void Timeline::Attach(devrt_stream handle, const void* thread, bool may_be_gone,
+                      bool shared) {
   MutexLock lock(&mutex_);
   handle_ = handle;
+  shared_.store(shared, std::memory_order_relaxed);
   may_be_gone_.store(may_be_gone, std::memory_order_relaxed);
   thread_.store(thread, std::memory_order_relaxed);
+}
+
+absl::Status Timeline::CheckNoCapture(devrt_stream handle) const {
+  // What nobody else has the handle of nobody else can capture.
+  if (!shared_.load(std::memory_order_relaxed)) return absl::OkStatus();
+  const auto& capture = DeviceStreams::Of(device_)->capture;
+  if (ABSL_PREDICT_TRUE(capture.table == nullptr)) return absl::OkStatus();
+  uint32_t yes = 0;
+  absl::Status status = FromPlugin(
+      device_, capture.table->stream_is_capturing(capture.self, handle, &yes),
+      "capture query");
+  if (!status.ok() || yes == 0) return status;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "a stream of ", DeviceName(device_),
+      " is capturing, and nothing can wait for what it was given before: order "
+      "others after it, or synchronise, before the capture begins"));
 }
 
 devrt_stream Timeline::Enter() {
@@ -139,7 +138,7 @@ bool Timeline::End(Last last, bool destroy) {
     Complete(BeginLook());
   } else if (last == Last::kCheckpoint && IsOpen(device_)) {
     if (devrt_stream handle = Enter()) {
-      (void)Append(handle, true);
+      if (CheckNoCapture(handle).ok()) (void)Append(handle, true);
       Leave();
     }
   }
@@ -216,8 +215,13 @@ absl::Status Timeline::Checkpoint(StreamRef stream, uint64_t epoch) {
   }
   const devrt_stream handle = Enter();
   if (handle == nullptr) return absl::OkStatus();  // its last one covers it
-  absl::Status status = Append(handle, false);
-  record->dirty.store(true, std::memory_order_relaxed);
+  absl::Status status;
+  if (CheckNoCapture(handle).ok()) {
+    status = Append(handle, false);
+    record->dirty.store(true, std::memory_order_relaxed);
+  } else {
+    left_out_.store(true, std::memory_order_relaxed);
+  }
   Leave();
   return status;
 }
@@ -340,7 +344,7 @@ absl::StatusOr<Check*> Timeline::PinCheck(uint64_t epoch, Captured* captured) {
         MutexLock lock(&mutex_);
         if (order_ != nullptr) captured->order = *order_;
       }
-      absl::Status status = CheckNoCapture(device_, handle);
+      absl::Status status = CheckNoCapture(handle);
       if (status.ok()) status = Append(handle, false, &check);
       Leave();
       if (!status.ok()) return status;
@@ -410,6 +414,7 @@ bool Timeline::AskChecks(bool* found) {
 }
 
 void Timeline::AskStream(devrt_stream handle) {
+  if (!CheckNoCapture(handle).ok()) return;
   const uint64_t epoch = BeginLook();
   uint32_t done = 0;
   absl::Status status = FromPlugin(
@@ -423,7 +428,7 @@ void Timeline::MakeUp(devrt_stream handle) {
       !left_out_.exchange(false, std::memory_order_relaxed)) {
     return;
   }
-  if (!Append(handle, false).ok()) {
+  if (!CheckNoCapture(handle).ok() || !Append(handle, false).ok()) {
     left_out_.store(true, std::memory_order_relaxed);
   }
 }
@@ -450,11 +455,14 @@ bool Timeline::Poll(bool query_stream) {
     handle = handle_;
   }
   const uint64_t before = completed_.load(std::memory_order_relaxed);
-  bool found = false;
-  const bool all_done = AskChecks(&found);
-  if (handle != nullptr && !may_be_gone_.load(std::memory_order_relaxed)) {
-    if (all_done && query_stream && IsHere()) AskStream(handle);
-    if (found) MakeUp(handle);
+  {
+    const RelaxedCaptures relaxed(device_);
+    bool found = false;
+    const bool all_done = AskChecks(&found);
+    if (handle != nullptr && !may_be_gone_.load(std::memory_order_relaxed)) {
+      if (all_done && query_stream && IsHere()) AskStream(handle);
+      if (found) MakeUp(handle);
+    }
   }
   {
     MutexLock lock(&mutex_);
@@ -462,6 +470,27 @@ bool Timeline::Poll(bool query_stream) {
   }
   Leave();
   return completed_.load(std::memory_order_relaxed) > before;
+}
+
+// Apart from Poll: another thread's must not stand in its way.
+bool Timeline::AskFor(uint64_t epoch) {
+  if (IsComplete(epoch)) return true;
+  if (!IsOpen(device_)) return false;
+  const RelaxedCaptures relaxed(device_);
+  if (!relaxed.MayAsk()) return false;
+  if (Check* const check = Pinned(epoch)) {
+    if (Ask(check->event) == Answer::kDone) {
+      Complete(check->epoch);
+      if (check->last) Complete(Now());
+    }
+    Unpin(check);
+  } else if (IsHere() && !may_be_gone_.load(std::memory_order_relaxed)) {
+    if (devrt_stream handle = Enter()) {
+      AskStream(handle);
+      Leave();
+    }
+  }
+  return IsComplete(epoch);
 }
 
 bool Timeline::IsOutOfReach() const {

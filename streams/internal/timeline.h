@@ -133,9 +133,10 @@ class Timeline {
   // Records an event of devrt's own on `stream`, whose timeline this is, unless
   // one covers `epoch` already: that of the use, from Now() after it.  Calls
   // the backend: no lock may be held, and this may be no host function.  With
-  // kMostCheckpoints open ones nothing is recorded: a Poll that finds one of
-  // them complete makes up for it.  FAILED_PRECONDITION for another thread's
-  // per-thread stream.
+  // kMostCheckpoints open ones, or while another library captures the stream,
+  // nothing is recorded: a Poll that finds one of them complete, or the stream,
+  // makes up for it.  FAILED_PRECONDITION for another thread's per-thread
+  // stream.
   absl::Status Checkpoint(StreamRef stream, uint64_t epoch)
       DEVRT_EXCLUDES(mutex_);
   absl::Status Checkpoint(StreamRef stream) {
@@ -169,8 +170,15 @@ class Timeline {
   // Asks checkpoints, oldest first, until one is not complete; where there is
   // none and `query_stream`, the stream, unless it may be gone.  True when
   // completed_ grew.  A failed query leaves the epoch incomplete for ever: its
-  // blocks are lost (2.5). While another thread polls it does nothing.
+  // blocks are lost (2.5). While another thread polls it does nothing.  No
+  // capture of another library becomes invalid by it: while the stream itself
+  // is captured its checkpoints of before that are asked, and it is not.
   bool Poll(bool query_stream) DEVRT_EXCLUDES(mutex_);
+
+  // Whether the point is complete, by one question where that is not known; for
+  // who may not wait, as captures forbid.  False where the answer would take a
+  // question that ends a capture.
+  bool AskFor(uint64_t epoch) DEVRT_EXCLUDES(mutex_);
 
   // After a Poll: whether no checkpoint is open and the calling thread may not
   // ask the stream: the device's synchronisation tells, or a look of the
@@ -187,9 +195,11 @@ class Timeline {
   void NoteCapture(uint64_t epoch, CaptureOrder* capture);
   // The native stream, once it is known.  `thread`: &t_streams of the only
   // thread that it can be asked from, or nullptr.  `may_be_gone`: outside the
-  // program's calls on it.
-  void Attach(devrt_stream handle, const void* thread, bool may_be_gone = false)
-      DEVRT_EXCLUDES(mutex_);
+  // program's calls on it.  `shared`: see NoteShared.
+  void Attach(devrt_stream handle, const void* thread, bool may_be_gone = false,
+              bool shared = true) DEVRT_EXCLUDES(mutex_);
+  // Others have the native handle from now on, and may capture the stream.
+  void NoteShared() { shared_.store(true, std::memory_order_relaxed); }
 
   enum class Last {
     kIdle,        // nothing runs on it
@@ -209,6 +219,10 @@ class Timeline {
 
  private:
   enum class Answer { kDone, kNotYet, kFailed };
+
+  // Not OK while another library captures the native stream: what is recorded
+  // then stands for nothing that runs, and to ask it would end the capture.
+  absl::Status CheckNoCapture(devrt_stream handle) const;
 
   // Between them the native stream is not destroyed.  nullptr: there is none.
   devrt_stream Enter() DEVRT_EXCLUDES(mutex_);
@@ -240,6 +254,7 @@ class Timeline {
   std::atomic<bool> left_out_{false};         // a checkpoint, for want of room
   std::atomic<const void*> thread_{nullptr};  // see Attach
   std::atomic<bool> may_be_gone_{false};      // see Attach
+  std::atomic<bool> shared_{true};            // see NoteShared
   std::atomic<uint64_t> epoch_{1};
   std::atomic<uint64_t> completed_{0};
   // Epoch of the newest checkpoint: none is needed for uses of before it.

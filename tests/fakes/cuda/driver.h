@@ -58,6 +58,7 @@ struct CUstream_st {
   // With bare_records or early_reads: behind all but records.
   devrt_event last_work = nullptr;
   std::atomic<CUstreamCaptureStatus> capture{CU_STREAM_CAPTURE_STATUS_NONE};
+  std::atomic<unsigned long long> capture_id{0};  // 0: of none
 };
 
 struct CUevent_st {
@@ -67,6 +68,7 @@ struct CUevent_st {
   bool timing = false;
   bool interprocess = false;
   std::atomic<bool> recorded{false};
+  std::atomic<unsigned long long> capture_id{0};  // recorded there; 0: in none
 };
 
 namespace devrt::fake {
@@ -136,8 +138,15 @@ CUresult Submitted(const Target& target, CUresult result);
 
 // ---- Captures ---------------------------------------------------------------
 
-// In a call that a capture does not survive: while there is one, the code.
+// In a call that is unsafe beside a capture: while there is one that does not
+// bear it of the calling thread, the code.
 CUresult BreakCaptures();
+// In a question about what may be captured itself: no mode allows that.
+CUresult BreakCaptureOf(const CUstream_st* stream);
+CUresult BreakCaptureOf(const CUevent_st* event);
+// Before a record and a wait; `stream` may be nullptr, a default one.
+CUresult RecordInCapture(CUevent event, const CUstream_st* stream);
+CUresult WaitInCapture(CUstream stream, const CUevent_st* event);
 
 // ---- Virtual memory ---------------------------------------------------------
 

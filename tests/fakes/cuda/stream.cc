@@ -131,6 +131,7 @@ CUresult cuStreamDestroy(CUstream stream) {
 CUresult cuStreamQuery(CUstream stream) {
   Target target;
   CUresult error = EnterWith("cuStreamQuery", stream, &target, kInCallback);
+  if (error == CUDA_SUCCESS) error = BreakCaptureOf(target.own);
   if (error == CUDA_SUCCESS) error = BreakCaptures();
   if (error != CUDA_SUCCESS) return error;
   uint32_t done = 0;
@@ -143,6 +144,7 @@ CUresult cuStreamQuery(CUstream stream) {
 CUresult cuStreamSynchronize(CUstream stream) {
   Target target;
   CUresult error = EnterWith("cuStreamSynchronize", stream, &target);
+  if (error == CUDA_SUCCESS) error = BreakCaptureOf(target.own);
   if (error == CUDA_SUCCESS) error = BreakCaptures();
   if (error != CUDA_SUCCESS) return error;
   return SeesOnlyWork(target.own)
@@ -158,6 +160,8 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
   }
   if (error != CUDA_SUCCESS) return error;
   if (flags != CU_EVENT_WAIT_DEFAULT) return CUDA_ERROR_INVALID_VALUE;
+  error = WaitInCapture(target.own, event);
+  if (error != CUDA_SUCCESS) return error;
   if (target.own != nullptr && target.own->last_work != nullptr) {
     // A wait for what is complete is no work.
     uint32_t done = 0;
@@ -188,7 +192,7 @@ CUresult cuStreamGetFlags(CUstream stream, unsigned* flags) {
   CUresult error = EnterWith("cuStreamGetFlags", stream, &target);
   if (error == CUDA_SUCCESS && target.own != nullptr &&
       target.own->capture != CU_STREAM_CAPTURE_STATUS_NONE) {
-    error = BreakCaptures();
+    error = BreakCaptureOf(target.own);
   }
   if (error != CUDA_SUCCESS) return error;
   *flags = target.own != nullptr ? target.own->flags : 0;
@@ -261,6 +265,8 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
   if (error == CUDA_SUCCESS) error = Resolve("cuEventRecord", stream, &target);
   if (error != CUDA_SUCCESS) return error;
   if (event->context != target.context) return CUDA_ERROR_INVALID_HANDLE;
+  error = RecordInCapture(event, target.own);
+  if (error != CUDA_SUCCESS) return error;
   error = Sim<&devrt_ops_v0::event_record>(event->sim, target.sim);
   if (error == CUDA_SUCCESS) event->recorded = true;
   return error;
@@ -268,6 +274,7 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
 
 CUresult cuEventQuery(CUevent event) {
   CUresult error = EnterWith("cuEventQuery", event, kInCallback);
+  if (error == CUDA_SUCCESS) error = BreakCaptureOf(event);
   if (error == CUDA_SUCCESS) error = BreakCaptures();
   if (error != CUDA_SUCCESS) return error;
   uint32_t done = 0;

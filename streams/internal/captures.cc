@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "devrt/streams/internal/captures.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "devrt/runtime/mutex.h"
+#include "devrt/runtime/status.h"
+#include "devrt/streams/internal/ordering.h"
+#include "devrt/streams/internal/stream_record.h"
+
+namespace devrt::internal {
+
+namespace {
+
+using Key = std::pair<const BackendRecord*, uint64_t>;
+
+using Objects = std::vector<std::unique_ptr<Finished>>;
+
+class HeldCaptures {
+ public:
+  static HeldCaptures& Get() {
+    static HeldCaptures* const all = new HeldCaptures;
+    return *all;
+  }
+
+  // kNone: it is not held yet.
+  CaptureNumber Find(const Key& key) DEVRT_EXCLUDES(mutex_) {
+    MutexLock lock(&mutex_);
+    const auto found = by_key_.find(key);
+    return found != by_key_.end() ? found->second : CaptureNumber::kNone;
+  }
+  // Of one that is not held: under Holding().
+  CaptureNumber Add(const Key& key) DEVRT_EXCLUDES(mutex_) {
+    MutexLock lock(&mutex_);
+    const CaptureNumber number{++last_};
+    by_key_[key] = number;
+    live_[number];
+    return number;
+  }
+  // What was to end with it.
+  Objects TakeOut(const Key& key, CaptureNumber number) DEVRT_EXCLUDES(mutex_) {
+    MutexLock lock(&mutex_);
+    by_key_.erase(key);
+    const auto found = live_.find(number);
+    Objects objects = std::move(found->second);
+    live_.erase(found);
+    return objects;
+  }
+  bool IsLive(CaptureNumber number) DEVRT_EXCLUDES(mutex_) {
+    MutexLock lock(&mutex_);
+    return live_.contains(number);
+  }
+  bool AddObject(CaptureNumber number, std::unique_ptr<Finished> object)
+      DEVRT_EXCLUDES(mutex_) {
+    MutexLock lock(&mutex_);
+    if (number == CaptureNumber::kUnknown) {
+      for_ever_.push_back(std::move(object));
+      return true;
+    }
+    const auto found = live_.find(number);
+    if (found == live_.end()) return false;
+    found->second.push_back(std::move(object));
+    return true;
+  }
+  // Over the call that holds one: two threads of one capture hold it once.
+  Mutex* Holding() { return &holding_; }
+
+ private:
+  Mutex holding_;
+  Mutex mutex_;  // a leaf
+  uint64_t last_ DEVRT_GUARDED_BY(mutex_) = 0;
+  absl::flat_hash_map<Key, CaptureNumber> by_key_ DEVRT_GUARDED_BY(mutex_);
+  absl::flat_hash_map<CaptureNumber, Objects> live_ DEVRT_GUARDED_BY(mutex_);
+  Objects for_ever_ DEVRT_GUARDED_BY(mutex_);
+};
+
+// What hangs on the graph.
+struct Hold final : Finished {
+  Hold(const Key& of, CaptureNumber its) : key(of), number(its) {}
+  ~Hold() override { (void)HeldCaptures::Get().TakeOut(key, number); }
+
+  const Key key;
+  const CaptureNumber number;
+};
+
+}  // namespace
+
+absl::StatusOr<CaptureNumber> HoldCapture(StreamRef stream) {
+  DEVRT_ASSIGN_OR_RETURN(const bool capturing, IsCapturing(stream));
+  if (ABSL_PREDICT_TRUE(!capturing)) return CaptureNumber::kNone;
+  StreamRecord* const record = stream.record();
+  DeviceRecord* const device = record->device;
+  const auto& [table, self] = DeviceStreams::Of(device)->capture;
+  if (table->stream_capture_id == nullptr || table->capture_retain == nullptr) {
+    return CaptureNumber::kUnknown;
+  }
+  const devrt_stream handle = record->handle.load(std::memory_order_acquire);
+  uint64_t id = 0;
+  DEVRT_RETURN_IF_ERROR(FromPlugin(
+      device, table->stream_capture_id(self, handle, &id), "capture's number"));
+  const Key key(device->backend, id);
+  HeldCaptures& all = HeldCaptures::Get();
+  CaptureNumber number = all.Find(key);
+  if (number != CaptureNumber::kNone) return number;
+  MutexLock lock(all.Holding());
+  number = all.Find(key);
+  if (number != CaptureNumber::kNone) return number;
+  number = all.Add(key);
+  auto hold = std::make_unique<Hold>(key, number);
+  // The driver may have locks held: nothing but a push.
+  void (*const release)(void*) = [](void* arg) {
+    AddReleased(static_cast<Hold*>(arg));
+  };
+  DEVRT_RETURN_IF_ERROR(FromPlugin(
+      device, table->capture_retain(self, handle, release, hold.get()),
+      "hold on a capture's graph"));
+  (void)hold.release();  // it may have ended by now
+  return number;
+}
+
+bool IsOver(CaptureNumber capture) {
+  return capture != CaptureNumber::kNone &&
+         capture != CaptureNumber::kUnknown &&
+         !HeldCaptures::Get().IsLive(capture);
+}
+
+bool EndWith(CaptureNumber capture, std::unique_ptr<Finished> object) {
+  return HeldCaptures::Get().AddObject(capture, std::move(object));
+}
+
+void RelaxedCaptures::Exchange() {
+  const devrt_capture_v0& table = *capture_->table;
+  if (table.exchange_thread_mode == nullptr) return;
+  exchanged_ =
+      FromPlugin(device_, table.exchange_thread_mode(capture_->self, &mode_),
+                 "mode of captures")
+          .ok();
+}
+
+}  // namespace devrt::internal

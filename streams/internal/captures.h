@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Captures of other libraries (devrt.capture/0): which one a stream is part of,
+// whether a graph of it is left, and questions that leave captures valid.
+//
+//   DEVRT_ASSIGN_OR_RETURN(CaptureNumber capture, HoldCapture(stream));
+//   ... work is enqueued, and its memory noted as used by `capture` ...
+//   if (IsOver(capture)) ... nothing can run that work any more ...
+//
+// HoldCapture hangs an object of the driver's on the capturing graph, one for
+// each capture, which goes with the last graph that came of it; nothing else
+// tells how long addresses are kept.  The driver's thread only notes its end
+// (AddReleased): the capture comes to be over where released things end.
+//
+// Threads: any; outside host functions.  No lock is held over what waits.
+
+#ifndef DEVRT_STREAMS_INTERNAL_CAPTURES_H_
+#define DEVRT_STREAMS_INTERNAL_CAPTURES_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "devrt/runtime/internal/records.h"
+#include "devrt/streams/internal/device_streams.h"
+#include "devrt/streams/internal/finished.h"
+#include "devrt/streams/stream.h"
+
+namespace devrt::internal {
+
+// devrt's own, over all backends; none comes back.
+enum class CaptureNumber : uint64_t {
+  kNone = 0,
+  // Of a backend that tells no captures apart: may be any, and is never over.
+  kUnknown = UINT64_MAX,
+};
+
+// The capture that `stream`, which lives, is part of; kNone mostly.
+// FAILED_PRECONDITION where its graph cannot be held: it became invalid, or the
+// capture is that of another stream (C83).
+absl::StatusOr<CaptureNumber> HoldCapture(StreamRef stream);
+
+// Whether no graph of it is left, and what they ran is complete.  False for
+// kNone.
+bool IsOver(CaptureNumber capture);
+
+// `object` ends when the capture is over; for kUnknown never.  False, with
+// nothing taken, if it is over.
+bool EndWith(CaptureNumber capture, std::unique_ptr<Finished> object);
+
+// The calling thread's questions about what no capture has recorded leave all
+// captures valid while this lives (C82).  Costs two calls of the driver; none
+// where the backend has no captures.
+class RelaxedCaptures {
+ public:
+  explicit RelaxedCaptures(DeviceRecord* device) : device_(device) {
+    capture_ = &DeviceStreams::Of(device)->capture;
+    if (capture_->table != nullptr) Exchange();
+  }
+  RelaxedCaptures(const RelaxedCaptures&) = delete;
+  RelaxedCaptures& operator=(const RelaxedCaptures&) = delete;
+  ~RelaxedCaptures() {
+    if (exchanged_) Exchange();
+  }
+
+  // False: the backend has captures, and no such mode.
+  bool MayAsk() const { return exchanged_ || capture_->table == nullptr; }
+
+ private:
+  void Exchange();
+
+  DeviceRecord* const device_;
+  const ExtensionOf<devrt_capture_v0>* capture_;
+  uint32_t mode_ = DEVRT_CAPTURE_RELAXED;
+  bool exchanged_ = false;
+};
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_STREAMS_INTERNAL_CAPTURES_H_
