@@ -26,6 +26,15 @@
 // Views share the memory; writing through one is seen by all.  Strides are in
 // BYTES, may be zero (broadcast) or negative.  At most 32 axes.
 //
+// Captures.  On a stream that another library captures into a graph, operations
+// are recorded.  The graph uses their memory at every launch, temporaries of
+// theirs included: it is given to nobody else while that graph, or one that
+// came of it, is left.  FAILED_PRECONDITION, with nothing enqueued: the cache
+// has not enough for it, work from before the capture is not complete, a wait
+// of the host, or a backend that cannot tell when a graph is gone and an
+// operation that needs memory; what such a capture has used is never given
+// back.
+//
 // What it is not: an expression graph, nor thread-local, nor a NumPy.
 //
 // Ownership: an Array is a counted reference; copies are cheap and share.  A

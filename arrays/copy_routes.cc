@@ -11,6 +11,7 @@
 #include "devrt/arrays/internal/mutants.h"
 #include "devrt/arrays/internal/storage.h"
 #include "devrt/runtime/status.h"
+#include "devrt/streams/internal/captures.h"
 #include "devrt/streams/internal/ordering.h"
 #include "devrt/streams/internal/stream_record.h"
 #include "devrt/streams/internal/unnoted.h"
@@ -103,14 +104,17 @@ namespace {
 // Whether both streams are being captured, by one capture: then joins are its
 // edges.  Refused is what would make the capture of one reach the other.
 absl::StatusOr<bool> AreCaptured(StreamRef from, StreamRef to) {
-  DEVRT_ASSIGN_OR_RETURN(const bool from_is, IsCapturing(from));
-  DEVRT_ASSIGN_OR_RETURN(const bool to_is, IsCapturing(to));
-  if (from_is == to_is) return from_is;
+  DEVRT_ASSIGN_OR_RETURN(const CaptureNumber its, HoldCapture(from));
+  DEVRT_ASSIGN_OR_RETURN(const CaptureNumber other, HoldCapture(to));
+  if (its == other && its != CaptureNumber::kUnknown) {
+    return its != CaptureNumber::kNone;
+  }
+  const bool from_is = its != CaptureNumber::kNone;
   std::ostringstream text;
   text << (from_is ? from : to) << " is capturing, and "
        << (from_is ? to : from)
        << ", which a copy between the two devices is ordered with as well, is "
-          "not: bring it into the capture first, or copy before it begins";
+          "not in that capture: bring it in first, or copy before it begins";
   return absl::FailedPreconditionError(text.str());
 }
 

@@ -34,11 +34,11 @@ class OrderedStep {
   // Those below need the locks.
 
   // Sets `for_host` to what only the host can wait for, and does no more then.
-  absl::Status Join(StreamRef stream, bool capturing, CallSite site,
+  absl::Status Join(StreamRef stream, CaptureNumber capture, CallSite site,
                     std::optional<OrderPoint>* for_host);
   // A use that the host has to wait for.  Up to `done` its stream is done.
   std::optional<StorageUse> FindPending(OrderPoint done = {});
-  void Note(StreamRef stream, bool capturing, bool ordered);
+  void Note(StreamRef stream, CaptureNumber capture, bool ordered);
 
  private:
   // Calls f for each use that the operation comes after.
@@ -77,15 +77,37 @@ OrderedStep::OrderedStep(absl::Span<const Touched> touched) {
   }
 }
 
-absl::Status OrderedStep::Join(StreamRef stream, bool capturing, CallSite site,
+namespace {
+
+// `after` has captured work too, and the backend cannot tell of which capture:
+// an edge between two makes both invalid.
+absl::Status CheckNoEdge(StreamRef stream, StreamRef after) {
+  DEVRT_ASSIGN_OR_RETURN(const bool capturing, IsCapturing(after));
+  if (!capturing) return absl::OkStatus();
+  std::ostringstream text;
+  text << stream << " and " << after;
+  return absl::FailedPreconditionError(absl::StrCat(
+      text.str(),
+      " both capture work on one array, and the backend cannot tell whether "
+      "that is one capture: keep to one stream inside of it"));
+}
+
+}  // namespace
+
+absl::Status OrderedStep::Join(StreamRef stream, CaptureNumber capture,
+                               CallSite site,
                                std::optional<OrderPoint>* for_host) {
+  const bool capturing = capture != CaptureNumber::kNone;
   const Timeline* const timeline = TimelineOf(stream);
   // One wait for each stream, for the newest of its points.
   absl::InlinedVector<OrderPoint, 4> points;
   absl::InlinedVector<StreamRef, 1> edges;
   ForEachUse([&](const StorageUse& use) {
-    if (use.captured) {
-      if (capturing && use.stream != stream) edges.push_back(use.stream);
+    if (use.captured()) {
+      if (use.capture == capture && use.stream != stream &&
+          std::find(edges.begin(), edges.end(), use.stream) == edges.end()) {
+        edges.push_back(use.stream);
+      }
       return;
     }
     if (timeline->IsAfter(use)) return;
@@ -104,12 +126,11 @@ absl::Status OrderedStep::Join(StreamRef stream, bool capturing, CallSite site,
     return absl::OkStatus();
   }
   for (const StreamRef edge : edges) {
-    // What a capture that has ended recorded never ran.
     if (!CheckStream(edge, "a wait").ok()) continue;
-    DEVRT_ASSIGN_OR_RETURN(const bool still, IsCapturing(edge));
-    if (still && !Mutated(Mutant::kCapturesHaveNoEdges)) {
-      DEVRT_RETURN_IF_ERROR(OrderInCapture(stream, edge, site));
-    }
+    if (Mutated(Mutant::kCapturesHaveNoEdges)) continue;
+    DEVRT_RETURN_IF_ERROR(capture == CaptureNumber::kUnknown
+                              ? CheckNoEdge(stream, edge)
+                              : OrderInCapture(stream, edge, site));
   }
   return absl::OkStatus();
 }
@@ -118,18 +139,18 @@ std::optional<StorageUse> OrderedStep::FindPending(OrderPoint done) {
   std::optional<StorageUse> pending;
   if (Mutated(Mutant::kHostDoesNotWait)) return pending;
   ForEachUse([&](const StorageUse& use) {
-    if (use.captured) return;
+    if (use.captured()) return;
     if (use.timeline == done.timeline && use.epoch <= done.epoch) return;
     if (!use.timeline->IsComplete(use.epoch)) pending = use;
   });
   return pending;
 }
 
-void OrderedStep::Note(StreamRef stream, bool capturing, bool ordered)
+void OrderedStep::Note(StreamRef stream, CaptureNumber capture, bool ordered)
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
   StorageUse use(PointOf(stream), stream);
-  use.captured = capturing;
-  if (use.timeline->NeedsEagerCheckpoints() && !capturing &&
+  use.capture = capture;
+  if (use.timeline->NeedsEagerCheckpoints() && !use.captured() &&
       !Mutated(Mutant::kAdoptedStreamsGetNoCheckpoint)) {
     // A failure leaves the device's synchronisation to tell.
     use.timeline->CheckpointEagerly(stream, use.epoch).IgnoreError();
@@ -162,14 +183,14 @@ absl::Status RunStep(StreamRef stream, absl::Span<const Touched> touched,
   LetKeptGo(stream);
   OrderedStep step(touched);
   if (step.empty()) return enqueue != nullptr ? (*enqueue)() : absl::OkStatus();
-  DEVRT_ASSIGN_OR_RETURN(const bool capturing, IsCapturing(stream));
+  DEVRT_ASSIGN_OR_RETURN(const CaptureNumber capture, HoldCapture(stream));
   for (;;) {
     std::optional<OrderPoint> for_host;
     step.Lock();
-    absl::Status status = step.Join(stream, capturing, site, &for_host);
+    absl::Status status = step.Join(stream, capture, site, &for_host);
     if (status.ok() && !for_host.has_value() && enqueue != nullptr) {
       status = (*enqueue)();
-      step.Note(stream, capturing, status.ok());
+      step.Note(stream, capture, status.ok());
     }
     step.Unlock();
     if (!status.ok() || !for_host.has_value()) return status;
@@ -223,7 +244,7 @@ absl::Status RunDrained(StreamRef stream, absl::Span<const Touched> touched,
     const std::optional<StorageUse> pending = step.FindPending(drained);
     if (!pending.has_value()) {
       absl::Status status = enqueue();
-      step.Note(stream, /*capturing=*/false, status.ok());
+      step.Note(stream, CaptureNumber::kNone, status.ok());
       step.Unlock();
       return status;
     }
@@ -240,6 +261,12 @@ absl::Status CheckMayAsk(const StorageUse& use) {
   }
   DEVRT_ASSIGN_OR_RETURN(const bool capturing, IsCapturing(use.stream));
   if (!capturing) return absl::OkStatus();
+  if (use.captured()) {
+    const absl::StatusOr<CaptureNumber> now = HoldCapture(use.stream);
+    if (now.ok() && *now != use.capture) return absl::OkStatus();
+  } else if (use.timeline->AskFor(use.epoch)) {
+    return absl::OkStatus();  // an event of before has told
+  }
   std::ostringstream text;
   text << use.stream;
   return absl::FailedPreconditionError(absl::StrCat(

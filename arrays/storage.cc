@@ -68,7 +68,7 @@ absl::StatusOr<std::shared_ptr<Storage>> Storage::AllocateOn(StreamRef stream,
       stream);
   // The block may have been used there before.
   if (base != nullptr && !Mutated(Mutant::kAllocationIsNoUse)) {
-    made->AddFirstUse(/*imported=*/false);
+    DEVRT_RETURN_IF_ERROR(made->AddFirstUse());
   }
   return made;
 }
@@ -122,7 +122,7 @@ std::shared_ptr<Storage> Storage::Borrow(const Place& place,
                                 borrowed.bytes, borrowed.stream);
   made->owner_ = std::move(borrowed.owner);
   if (borrowed.stream.has_value() && !Mutated(Mutant::kImportIsNoUse)) {
-    made->AddFirstUse(/*imported=*/true);
+    made->AddLendersUse();
   }
   return made;
 }
@@ -162,20 +162,42 @@ absl::Status Storage::SetDeallocationStream(StreamRef stream) {
 
 void Storage::AddUse(const StorageUse& use, bool writes) {
   // A failure leaves the device's synchronisation to tell.
-  if (use.timeline->NeedsEagerCheckpoints() && !use.captured) {
+  if (use.timeline->NeedsEagerCheckpoints() && !use.captured()) {
     use.timeline->CheckpointEagerly(use.stream, use.epoch).IgnoreError();
   }
   MutexLock lock(&mutex_);
   uses_.Add(use, writes);
 }
 
-void Storage::AddFirstUse(bool imported)
+absl::Status Storage::AddFirstUse() {
+  DEVRT_ASSIGN_OR_RETURN(const CaptureNumber capture, HoldCapture(*home_));
+  if (ABSL_PREDICT_FALSE(capture == CaptureNumber::kUnknown)) {
+    std::ostringstream text;
+    text << *home_;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "no array can be made on ", text.str(),
+        ", which is capturing: the graph would keep its address, and the "
+        "backend cannot tell for how long; make it before the capture begins, "
+        "and write into it (AddInto, CopyFrom)"));
+  }
+  AddHomeUse(capture, /*imported=*/false);
+  return absl::OkStatus();
+}
+
+void Storage::AddLendersUse() {
+  CaptureNumber capture = CaptureNumber::kNone;
+  // Where that cannot be told, nothing may be recorded either.
+  if (CheckStream(*home_, "a use").ok()) {
+    capture = HoldCapture(*home_).value_or(CaptureNumber::kUnknown);
+  }
+  AddHomeUse(capture, /*imported=*/true);
+}
+
+void Storage::AddHomeUse(CaptureNumber capture, bool imported)
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
   StorageUse use({home_timeline_, home_timeline_->Now()}, *home_);
   use.imported = imported;
-  // Where that cannot be told, nothing may be recorded either.
-  use.captured =
-      CheckStream(*home_, "a use").ok() && IsCapturing(*home_).value_or(true);
+  use.capture = capture;
   if (ABSL_PREDICT_FALSE(home_timeline_->NeedsEagerCheckpoints())) {
     AddUse(use, true);
   } else {
@@ -190,7 +212,7 @@ absl::Status Storage::NoteUse(StreamRef stream, bool writes, CallSite site) {
   LetKeptGo(stream);
   const CallSiteScope noted(site);
   StorageUse use(PointOf(stream), stream);
-  DEVRT_ASSIGN_OR_RETURN(use.captured, IsCapturing(stream));
+  DEVRT_ASSIGN_OR_RETURN(use.capture, HoldCapture(stream));
   AddUse(use, writes);
   return absl::OkStatus();
 }
@@ -200,7 +222,9 @@ void Storage::NoteUpToNow(Timeline* timeline, StreamRef stream, bool writes) {
   const bool lives = CheckStream(stream, "a use").ok();
   if (Mutated(Mutant::kEndedConsumersAreForgotten) && !lives) return;
   // Where that cannot be told, nothing may be recorded either.
-  use.captured = lives && IsCapturing(stream).value_or(true);
+  if (lives) {
+    use.capture = HoldCapture(stream).value_or(CaptureNumber::kUnknown);
+  }
   AddUse(use, writes);
 }
 
@@ -236,7 +260,7 @@ absl::InlinedVector<StorageUse, 4> Storage::PendingUses(bool captured) {
   uses_.DropComplete();
   for (const auto* list : {&uses_.writes(), &uses_.reads()}) {
     for (const StorageUse& use : *list) {
-      if (captured || !use.captured) pending.push_back(use);
+      if (captured || !use.captured()) pending.push_back(use);
     }
   }
   return pending;
@@ -298,7 +322,7 @@ absl::StatusOr<bool> Storage::IsReadyFor(StreamRef stream, CallSite site) {
     const absl::Status may = CheckMayAsk(use);
     if (absl::IsFailedPrecondition(may)) return false;
     DEVRT_RETURN_IF_ERROR(may);
-    if (use.captured) continue;
+    if (use.captured()) continue;
     if (capturing) return false;
     DEVRT_ASSIGN_OR_RETURN(const bool over, AskWhetherOver(use));
     if (!over) return false;

@@ -39,6 +39,8 @@ void Release(void* settled) {
   kept->release();
 }
 
+std::atomic<int64_t> g_captured{0};
+
 PendingFrees& KeptThings() {
   static PendingFrees* const kept = new PendingFrees(&Release);
   return *kept;
@@ -69,7 +71,8 @@ void LetKeptGo(std::optional<StreamRef> beside) {
 
 StorageCounts CountStorages() {
   return {g_live.load(std::memory_order_relaxed),
-          g_kept.load(std::memory_order_relaxed)};
+          g_kept.load(std::memory_order_relaxed),
+          g_captured.load(std::memory_order_relaxed)};
 }
 
 void StorageEnd::CountLive(int64_t change) {
@@ -87,7 +90,9 @@ bool StorageEnd::IsAtHome(const Storage& storage)
   // Pinned memory has no home: any use is another's.
   for (const auto* list : {&storage.uses_.writes(), &storage.uses_.reads()}) {
     for (const StorageUse& use : *list) {
-      if (use.timeline != storage.home_timeline_) return false;
+      if (use.timeline != storage.home_timeline_ || use.captured()) {
+        return false;
+      }
     }
   }
   return true;
@@ -146,6 +151,40 @@ void StorageEnd::Leak() {
 
 void StorageEnd::Run() {
   CloseUses();
+  if (!captured_.empty()) {
+    if (source_ == Storage::Source::kBorrowed) {
+      OrderHome();
+      if (!HasOwner()) return;
+    }
+    RecordCheckpoints(nullptr);
+  }
+  EndWithCaptures(std::move(*this));
+}
+
+void StorageEnd::EndWithCaptures(StorageEnd end) {
+  struct InGraphs final : Finished {
+    explicit InGraphs(StorageEnd e) : end(std::move(e)) {
+      g_captured.fetch_add(1, std::memory_order_relaxed);
+    }
+    ~InGraphs() override {
+      g_captured.fetch_sub(1, std::memory_order_relaxed);
+      EndWithCaptures(std::move(end));
+    }
+    StorageEnd end;
+  };
+  if (Mutated(Mutant::kGraphsKeepNothing)) end.captured_.clear();
+  while (!end.captured_.empty()) {
+    const CaptureNumber capture = end.captured_.back().capture;
+    end.captured_.pop_back();
+    if (IsOver(capture)) continue;
+    // It goes on with the others behind this one.
+    (void)EndWith(capture, std::make_unique<InGraphs>(std::move(end)));
+    return;
+  }
+  end.GiveBack();
+}
+
+void StorageEnd::GiveBack() {
   switch (source_) {
     case Storage::Source::kDevice:
       FreeDeviceMemory();
@@ -167,6 +206,9 @@ void StorageEnd::CloseUses() {
   for (const StorageUse& open : open_) {
     StorageUse use({open.timeline, open.timeline->Now()}, open.stream);
     uses_.push_back(use);
+    if (!CheckStream(open.stream, "the end of an array").ok()) continue;
+    use.capture = HoldCapture(open.stream).value_or(CaptureNumber::kUnknown);
+    if (use.captured()) uses_.push_back(use);
   }
   // Its home stream is a consumer's, too, who told of nothing there.
   if (deallocation_.has_value() &&
@@ -174,8 +216,12 @@ void StorageEnd::CloseUses() {
     StorageUse use({home_timeline_, home_timeline_->Now()}, *home_);
     uses_.push_back(use);
   }
+  for (const StorageUse& use : uses_) {
+    if (use.captured() && !use.imported) captured_.push_back(use);
+  }
   const auto over = [](const StorageUse& use) {
-    return use.captured || use.imported || use.timeline->IsComplete(use.epoch);
+    return use.captured() || use.imported ||
+           use.timeline->IsComplete(use.epoch);
   };
   uses_.erase(std::remove_if(uses_.begin(), uses_.end(), over), uses_.end());
 }
@@ -188,6 +234,23 @@ void StorageEnd::RecordCheckpoints(const Timeline* past) {
     Captured captured;
     const auto check = use.timeline->PinCheck(use.epoch, &captured);
     if (check.ok() && *check != nullptr) use.timeline->Unpin(*check);
+  }
+}
+
+// Edges of the graph, where `stream` is in the same one.
+void StorageEnd::OrderAfterCaptured(StreamRef stream) {
+  if (captured_.empty()) return;
+  const absl::StatusOr<CaptureNumber> capture = HoldCapture(stream);
+  if (!capture.ok() || *capture == CaptureNumber::kNone ||
+      *capture == CaptureNumber::kUnknown) {
+    return;
+  }
+  for (const StorageUse& use : captured_) {
+    if (use.capture != *capture || use.stream == stream ||
+        !CheckStream(use.stream, "a wait").ok()) {
+      continue;
+    }
+    OrderInCapture(stream, use.stream, CallSite()).IgnoreError();
   }
 }
 
@@ -268,11 +331,17 @@ void StorageEnd::FreePinnedMemory() {
 
 // The other half of a consumer's duty (interop.md 1.1): who lent the memory and
 // goes on with it there comes after devrt's uses.
-void StorageEnd::DropOwner() {
-  if (home_.has_value() && CheckStream(*home_, "the end of an array").ok() &&
-      !Mutated(Mutant::kLenderDoesNotWait)) {
-    OrderAfterUses(*home_);
+void StorageEnd::OrderHome() {
+  if (!home_.has_value() || !CheckStream(*home_, "the end of an array").ok() ||
+      Mutated(Mutant::kLenderDoesNotWait)) {
+    return;
   }
+  OrderAfterCaptured(*home_);
+  OrderAfterUses(*home_);
+}
+
+void StorageEnd::DropOwner() {
+  OrderHome();
   if (!HasOwner()) return;
   if (uses_.empty()) {
     owner_.reset();

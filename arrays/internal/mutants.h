@@ -19,6 +19,7 @@ enum class Mutant {
   kImportIsNoUse,
   kUsesEndWithTheStorage,
   kOwnerGoesAtOnce,
+  kGraphsKeepNothing,
   kHostDoesNotWait,
   kPeerCopyIgnoresTarget,
   kPeerCopyIsNotAwaited,

@@ -132,7 +132,10 @@ class Storage {
       DEVRT_EXCLUDES(mutex_);
   void AddUse(const StorageUse& use, bool writes) DEVRT_EXCLUDES(mutex_);
   // What its home stream was given so far, before anybody else has it.
-  void AddFirstUse(bool imported);
+  // FAILED_PRECONDITION where nothing would tell the end of a captured use.
+  absl::Status AddFirstUse();
+  void AddLendersUse();
+  void AddHomeUse(CaptureNumber capture, bool imported);
 
   const Place place_;
   const Source source_;
@@ -184,16 +187,18 @@ absl::Status RunOnHost(absl::Span<const Touched> touched, CallSite site,
 // device.  Not for plain host memory.
 StreamRef CurrentStreamOf(const Place& place);
 
-// For tests: storages that live, and owners of borrowed memory, or its likes,
-// that are kept for uses which are not complete.
+// For tests: storages that live, owners of borrowed memory, or its likes, that
+// are kept for uses which are not complete, and what captures have used.
 struct StorageCounts {
   int64_t live;
   int64_t kept;
+  int64_t captured;
 };
 StorageCounts CountStorages();
-// Lets go what is kept for uses that are complete by now.  Every operation of
-// the array layer does it.  The driver is asked nothing while `beside`, a
-// stream that lives, is capturing.
+// Lets go what is kept for uses that are complete by now, and for captures that
+// no graph is left of.  Every operation of the array layer does it.  The driver
+// is asked nothing while `beside`, a stream that lives, is capturing; and never
+// so that a capture becomes invalid (Timeline::Poll).
 void LetKeptGo(std::optional<StreamRef> beside = std::nullopt);
 
 }  // namespace devrt::internal

@@ -9,6 +9,10 @@
 //   borrowed memory                 its home stream comes after all uses; its
 //                                   owner is kept until they are complete (L4)
 //
+// Where a capture of another library has used the memory, all this comes when
+// no graph of it is left: a graph keeps addresses.  If nothing tells when that
+// is (CaptureNumber::kUnknown) the memory is kept for ever.
+//
 // Nothing waits on the host.  What is kept is let go by LetKeptGo, and leaked
 // at the end of the process.
 //
@@ -47,14 +51,20 @@ class StorageEnd {
  private:
   // One without a pointer has a deleter all the same.
   bool HasOwner() const { return owner_.use_count() != 0; }
-  // Open uses end now; those that are complete, and captured ones, count no
-  // more.
+  // Open uses end now; those that are complete count no more, and captured
+  // ones apart.
   void CloseUses();
+  // Gives back when no graph of the captured uses is left.
+  static void EndWithCaptures(StorageEnd end);
+  void GiveBack();
   void FreeDeviceMemory();
   void FreePinnedMemory();
   void DropOwner();
+  // The home stream, if it lives, comes after all uses.
+  void OrderHome();
   // Whether `stream` comes after all uses.
   bool OrderAfterUses(StreamRef stream);
+  void OrderAfterCaptured(StreamRef stream);
   // `past`: but for what it is past; may be null.
   void RecordCheckpoints(const Timeline* past);
   void Keep(std::function<void()> release);
@@ -67,6 +77,7 @@ class StorageEnd {
   std::optional<StreamRef> deallocation_;
   std::shared_ptr<void> owner_;
   absl::InlinedVector<StorageUse, 2> uses_;
+  absl::InlinedVector<StorageUse, 1> captured_;
   absl::InlinedVector<StorageUse, 1> open_;
 };
 

@@ -20,7 +20,7 @@ constexpr size_t kManyReads = 8;
 
 void StorageUses::Merge(const StorageUse& use, List* list) {
   for (StorageUse& known : *list) {
-    if (known.timeline != use.timeline || known.captured != use.captured) {
+    if (known.timeline != use.timeline || known.capture != use.capture) {
       continue;
     }
     // Of two threads the later may have come first.
@@ -34,17 +34,17 @@ void StorageUses::Merge(const StorageUse& use, List* list) {
 
 void StorageUses::AddOrdered(const StorageUse& use, bool writes) {
   // What is captured is no part of the order of what runs.
-  if (use.captured) {
+  if (use.captured()) {
     Add(use, writes);
     return;
   }
   const auto past = [&](const StorageUse& known) {
-    return !known.captured && known.timeline != use.timeline &&
+    return !known.captured() && known.timeline != use.timeline &&
            use.timeline->IsPast(known);
   };
   if (writes) {
     EraseIf(&reads_, [&](const StorageUse& known) {
-      return known.timeline == use.timeline ? !known.captured : past(known);
+      return known.timeline == use.timeline ? !known.captured() : past(known);
     });
     if (writes_.size() > 1 || (!writes_.empty() && past(writes_.front()))) {
       EraseIf(&writes_, past);
@@ -57,16 +57,17 @@ void StorageUses::AddOrdered(const StorageUse& use, bool writes) {
 
 void StorageUses::DropComplete() {
   const auto complete = [](const StorageUse& use) {
-    return !use.captured && use.timeline->IsComplete(use.epoch);
+    return use.captured() ? IsOver(use.capture)
+                          : use.timeline->IsComplete(use.epoch);
   };
   EraseIf(&reads_, complete);
   EraseIf(&writes_, complete);
 }
 
-void StorageUses::DropCaptured() {
-  const auto captured = [](const StorageUse& use) { return use.captured; };
-  EraseIf(&reads_, captured);
-  EraseIf(&writes_, captured);
+void StorageUses::DropOver() {
+  const auto over = [](const StorageUse& use) { return IsOver(use.capture); };
+  EraseIf(&reads_, over);
+  EraseIf(&writes_, over);
 }
 
 }  // namespace devrt::internal

@@ -5,6 +5,9 @@
 // The newest point of each timeline is kept, and none that an operation which
 // was noted later is after: a write that came after all others stands for them.
 //
+// Captured uses (captures.h) order others of the same capture and nothing else.
+// They are kept as long as a graph of it is: until then the memory is used.
+//
 // Not synchronised: belongs to the storage's lock.
 
 #ifndef DEVRT_ARRAYS_INTERNAL_STORAGE_USES_H_
@@ -13,7 +16,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/base/optimization.h"
 #include "absl/container/inlined_vector.h"
+#include "devrt/streams/internal/captures.h"
 #include "devrt/streams/internal/timeline.h"
 #include "devrt/streams/stream.h"
 
@@ -23,9 +28,12 @@ struct StorageUse : OrderPoint {
   StorageUse(const OrderPoint& point, StreamRef of)
       : OrderPoint(point), stream(of) {}
 
-  StreamRef stream;       // may have ended
-  bool captured = false;  // work that another library captures, and never runs
+  StreamRef stream;  // may have ended
+  // Of which it is: work that another library captures does not run.
+  CaptureNumber capture = CaptureNumber::kNone;
   bool imported = false;  // what the memory was borrowed with, not devrt's
+
+  bool captured() const { return capture != CaptureNumber::kNone; }
 };
 
 class StorageUses {
@@ -38,18 +46,19 @@ class StorageUses {
 
   // Beside all others.
   void Add(const StorageUse& use, bool writes) {
+    if (ABSL_PREDICT_FALSE(use.captured())) DropOver();
     Merge(use, writes ? &writes_ : &reads_);
   }
   // An operation that was ordered after what it had to come after, and with it
   // everything that `use.timeline` is past.
   void AddOrdered(const StorageUse& use, bool writes);
-  // Leaves out what is known to be complete.
+  // Leaves out what is known to be complete, and what no graph is left of.
   void DropComplete();
-  // Of captures that have ended.
-  void DropCaptured();
 
  private:
   static void Merge(const StorageUse& use, List* list);
+  // Of captures that no graph is left of.
+  void DropOver();
 
   List reads_;
   List writes_;

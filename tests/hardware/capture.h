@@ -30,9 +30,55 @@ class Capture {
     }
     return error == CUDA_SUCCESS;
   }
+  // The stream becomes part of it, as a fork of who captures.
+  void Take(StreamRef other) const {
+    const CUcontext before = CurrentContext();
+    CUcontext context = nullptr;
+    DRIVER_OK(DRIVER_CALL(cuStreamGetCtx)(stream_, &context));
+    DRIVER_OK(DRIVER_CALL(cuCtxSetCurrent)(context));
+    DRIVER_OK(DRIVER_CALL(cuEventCreate)(&forked_, CU_EVENT_DISABLE_TIMING));
+    DRIVER_OK(DRIVER_CALL(cuCtxSetCurrent)(before));
+    Order(forked_, stream_, static_cast<CUstream>(Must(other.Native())));
+  }
+  // And its work is joined, as the end asks for.
+  void Join(StreamRef other) const {
+    Order(forked_, static_cast<CUstream>(Must(other.Native())), stream_);
+    DRIVER_OK(DRIVER_CALL(cuEventDestroy)(forked_));
+  }
+
+ private:
+  friend class Graph;
+
+  static void Order(CUevent event, CUstream from, CUstream to) {
+    DRIVER_OK(DRIVER_CALL(cuEventRecord)(event, from));
+    DRIVER_OK(DRIVER_CALL(cuStreamWaitEvent)(to, event, CU_EVENT_WAIT_DEFAULT));
+  }
+
+  const CUstream stream_;
+  mutable CUevent forked_ = nullptr;
+};
+
+// What a capture has become, to be launched.
+class Graph {
+ public:
+  explicit Graph(const Capture& capture) : stream_(capture.stream_) {
+    CUgraph graph = nullptr;
+    DRIVER_OK(DRIVER_CALL(cuStreamEndCapture)(stream_, &graph));
+    DRIVER_OK(DRIVER_CALL(cuGraphInstantiateWithFlags)(&exec_, graph, 0));
+    DRIVER_OK(DRIVER_CALL(cuGraphDestroy)(graph));
+  }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  ~Graph() { DRIVER_CALL(cuGraphExecDestroy)(exec_); }
+
+  void Run() const {
+    DRIVER_OK(DRIVER_CALL(cuGraphLaunch)(exec_, stream_));
+    DRIVER_OK(DRIVER_CALL(cuStreamSynchronize)(stream_));
+  }
 
  private:
   const CUstream stream_;
+  CUgraphExec exec_ = nullptr;
 };
 
 }  // namespace devrt::hardware

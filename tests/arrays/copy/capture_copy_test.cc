@@ -154,10 +154,24 @@ TEST_F(PeerCapturesTest, OneOfTwoStreamsIsRefusedFirst) {
   EXPECT_TRUE(IsAll(cases_[0].target, 2));
 }
 
+// An edge between two captures makes both invalid (C84).
+TEST_F(PeerCapturesTest, TwoCapturesAreRefusedFirst) {
+  Begin(*a_);
+  Begin(*b_);
+  for (const Case& c : cases_) {
+    BackendProbe probe;
+    EXPECT_STATUS(c.target.CopyFrom(c.source, true), kFailedPrecondition,
+                  "not in that capture");
+    EXPECT_EQ(probe.calls(), "");
+  }
+  End(*a_);
+  End(*b_);
+}
+
 // C57 as edges: after what the other stream captured, before what it will.
 TEST_F(PeerCapturesTest, BothStreamsAreJoinedInTheCapture) {
   Begin(*a_);
-  Begin(*b_);
+  Join(*b_, *a_);
   for (const Case& c : cases_) {
     SCOPED_TRACE(c.name);
     BackendProbe probe;
@@ -183,7 +197,7 @@ TEST_F(PeerCapturesTest, WhatIsPendingIsRefusedFirst) {
   ASSERT_OK(Spin(late, kLong));
   ASSERT_OK(c.target.NoteUse(late));
   Begin(*a_);
-  Begin(*b_);
+  Join(*b_, *a_);
   BackendProbe probe;
   EXPECT_STATUS(c.target.CopyFrom(c.source, true), kFailedPrecondition,
                 "before the capture begins");

@@ -30,7 +30,9 @@ class BackendProbe {
     probe_ = this;
     real_ = Ops();
     Hook();
-    capture_ = {sizeof(devrt_capture_v0), 0, &IsCapturing};
+    if (const auto* const real = Streams(0)->capture.table) capture_ = *real;
+    capture_.struct_size = sizeof capture_;
+    capture_.stream_is_capturing = &IsCapturing;
     for (int i = 0; i < MtiaTest::kDevices; ++i) {
       auto* const streams = Streams(i);
       real_capture_[i] = streams->capture;
@@ -114,7 +116,7 @@ class BackendProbe {
   inline static BackendProbe* probe_ = nullptr;
   std::string calls_;
   devrt_ops_v0 real_;
-  devrt_capture_v0 capture_;
+  devrt_capture_v0 capture_ = {};
   devrt_elementwise_v0 kernels_;
   devrt_elementwise_v0 real_kernels_;
   const devrt_elementwise_v0* real_table_ = nullptr;

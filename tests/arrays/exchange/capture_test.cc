@@ -130,7 +130,7 @@ TEST_F(ExchangeCaptures, TheInterfaceOfWhatTheSameCaptureUses) {
   const Array x = Filled(dev(), 1);
   const Array idle = Filled(dev(), 1);
   Begin(a);
-  Begin(b);
+  Join(b, a);
   {
     const StreamGuard on(a);
     EXPECT_EQ(Must(ToCudaArrayInterface(idle)).stream, std::nullopt);

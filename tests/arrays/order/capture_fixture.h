@@ -7,31 +7,89 @@
 #ifndef DEVRT_TESTS_ARRAYS_ORDER_CAPTURE_FIXTURE_H_
 #define DEVRT_TESTS_ARRAYS_ORDER_CAPTURE_FIXTURE_H_
 
-#include "absl/container/flat_hash_set.h"
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
 #include "devrt/streams/internal/device_streams.h"
 #include "devrt/streams/internal/stream_record.h"
 #include "tests/arrays/order/arrays_fixture.h"
 
 namespace devrt::testing {
 
-inline absl::flat_hash_set<devrt_stream>* g_capturing = nullptr;
+// What the backend knows of captures.
+class Captures {
+ public:
+  void Begin(devrt_stream stream) { of[stream] = ++last_; }
+  // `stream` becomes part of the capture of `other`.
+  void Join(devrt_stream stream, devrt_stream other) {
+    of[stream] = of.at(other);
+  }
+  // Graphs of captures that have ended are no more.
+  void DestroyGraphs() {
+    for (auto hold = holds.begin(); hold != holds.end();) {
+      bool lives = false;
+      for (const auto& [stream, id] : of) lives = lives || id == hold->first;
+      if (lives) {
+        ++hold;
+        continue;
+      }
+      for (const Hold& h : hold->second) h.release(h.arg);
+      hold = holds.erase(hold);
+    }
+  }
+
+  struct Hold {
+    void (*release)(void*);
+    void* arg;
+  };
+  absl::flat_hash_map<devrt_stream, uint64_t> of;  // who captures, into which
+  std::map<uint64_t, std::vector<Hold>> holds;
+
+ private:
+  inline static uint64_t last_ = 0;  // of the process
+};
+inline Captures* g_captures = nullptr;
+inline thread_local uint32_t t_capture_mode = DEVRT_CAPTURE_GLOBAL;
 inline int g_records = 0;
 inline int g_waits = 0;
 inline int g_questions = 0;  // each of them would end a capture
 inline devrt_ops_v0 g_real;
 
 inline devrt_status IsInCapture(void*, devrt_stream stream, uint32_t* yes) {
-  *yes = g_capturing->contains(stream) ? 1 : 0;
+  *yes = g_captures->of.contains(stream) ? 1 : 0;
   return nullptr;
 }
-inline constexpr devrt_capture_v0 kCapture = {sizeof(devrt_capture_v0), 0,
-                                              &IsInCapture};
+inline devrt_status GetCaptureId(void*, devrt_stream stream, uint64_t* id) {
+  *id = g_captures->of.at(stream);
+  return nullptr;
+}
+inline devrt_status RetainCapture(void*, devrt_stream stream,
+                                  void (*release)(void*), void* arg) {
+  g_captures->holds[g_captures->of.at(stream)].push_back({release, arg});
+  return nullptr;
+}
+inline devrt_status ExchangeMode(void*, uint32_t* mode) {
+  std::swap(*mode, t_capture_mode);
+  return nullptr;
+}
+inline constexpr devrt_capture_v0 kCapture = {sizeof(devrt_capture_v0),
+                                              0,
+                                              &IsInCapture,
+                                              &GetCaptureId,
+                                              &RetainCapture,
+                                              &ExchangeMode};
+// A backend of before these were told.
+inline constexpr devrt_capture_v0 kOldCapture = {
+    sizeof(devrt_capture_v0), 0, &IsInCapture, nullptr, nullptr, nullptr};
 
 class CapturesTest : public ArraysTest {
  protected:
   void SetUp() override {
     ArraysTest::SetUp();
-    g_capturing = &capturing_;
+    g_captures = &captures_;
     SetTable(&kCapture);
     ops_ = &dev().record()->backend->ops;
     g_real = *ops_;
@@ -44,15 +102,16 @@ class CapturesTest : public ArraysTest {
       return g_real.stream_wait_event(self, s, e);
     };
     ops_->event_query = [](void* self, devrt_event e, uint32_t* done) {
-      ++g_questions;
+      g_questions += t_capture_mode != DEVRT_CAPTURE_RELAXED;
       return g_real.event_query(self, e, done);
     };
     ops_->stream_query = [](void* self, devrt_stream s, uint32_t* done) {
-      ++g_questions;
+      g_questions +=
+          t_capture_mode != DEVRT_CAPTURE_RELAXED || g_captures->of.contains(s);
       return g_real.stream_query(self, s, done);
     };
     ops_->event_sync = [](void* self, devrt_event e) {
-      ++g_questions;
+      g_questions += t_capture_mode != DEVRT_CAPTURE_RELAXED;
       return g_real.event_sync(self, e);
     };
     ops_->stream_sync = [](void* self, devrt_stream s) {
@@ -65,7 +124,8 @@ class CapturesTest : public ArraysTest {
     };
   }
   void TearDown() override {
-    capturing_.clear();
+    captures_.of.clear();
+    DestroyGraphs();
     *ops_ = g_real;
     ArraysTest::TearDown();
     SetTable(nullptr);
@@ -77,13 +137,24 @@ class CapturesTest : public ArraysTest {
       const StreamGuard on(stream);
       NewArray(stream.device());
     }
-    Must(stream.Native());  // as who captures it has it
-    capturing_.insert(stream.record()->handle.load());
+    BeginBare(stream);
+  }
+  void BeginBare(StreamRef stream) {
+    captures_.Begin(Handle(stream));
     g_records = g_waits = g_questions = 0;
   }
-  void End(StreamRef stream) {
-    capturing_.erase(stream.record()->handle.load());
+  // `stream` becomes part of the capture of `of`.
+  void Join(StreamRef stream, StreamRef of) {
+    captures_.Join(Handle(stream), Handle(of));
   }
+  void End(StreamRef stream) { captures_.of.erase(Handle(stream)); }
+  // What it was given is done, and nobody has told devrt.
+  static void Finish(StreamRef stream) {
+    auto* const device = stream.record()->device;
+    EXPECT_EQ(g_real.stream_sync(device->self, Handle(stream)), nullptr);
+  }
+  // Graphs of captures that have ended are no more.
+  void DestroyGraphs() { captures_.DestroyGraphs(); }
   static void Expect(int records, int waits) {
     EXPECT_EQ(g_records, records);
     EXPECT_EQ(g_waits, waits);
@@ -91,7 +162,6 @@ class CapturesTest : public ArraysTest {
     g_records = g_waits = g_questions = 0;
   }
 
- private:
   static void SetTable(const devrt_capture_v0* table) {
     for (int i = 0; i < kDevices; ++i) {
       auto* const streams = internal::DeviceStreams::Of(dev(i).record());
@@ -99,7 +169,13 @@ class CapturesTest : public ArraysTest {
     }
   }
 
-  absl::flat_hash_set<devrt_stream> capturing_;
+ private:
+  static devrt_stream Handle(StreamRef stream) {
+    Must(stream.Native());  // as who captures it has it
+    return stream.record()->handle.load();
+  }
+
+  Captures captures_;
   devrt_ops_v0* ops_ = nullptr;
 };
 

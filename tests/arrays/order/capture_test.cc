@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "devrt/arrays/operations.h"
+#include "devrt/streams/copy.h"
 #include "tests/arrays/order/capture_fixture.h"
 
 namespace devrt::testing {
@@ -57,6 +58,44 @@ TEST_F(CapturesTest, WhatIsNotCompleteIsRefused) {
   EXPECT_TRUE(IsAll(x, 3));
 }
 
+// O6: it had not been asked, and is.
+TEST_F(CapturesTest, WhatHasFinishedMeanwhileIsDropped) {
+  Stream a = NewStream();
+  Stream b = NewStream();
+  Stream c = NewStream();
+  const Array x = Filled(dev(), 1);
+  const Array y = Filled(dev(), 1);
+  {
+    const StreamGuard on(a);
+    ASSERT_OK(x.Fill(2));
+    ASSERT_OK(y.Fill(2));
+  }
+  {
+    // An event is behind it, and later work that never ends.
+    const StreamGuard on(c);
+    ASSERT_OK(Array(y).CopyFrom(x));
+  }
+  Finish(a);
+  Finish(c);
+  const StreamGuard on(b);
+  Begin(b);
+  EXPECT_OK(x.Fill(3));
+  EXPECT_OK(y.Fill(3));
+  Expect(0, 0);
+  // What its own stream was given before is asked by its event only.
+  const Array z = Filled(dev(), 1);
+  {
+    const StreamGuard on_a(a);
+    ASSERT_OK(z.Fill(2));
+  }
+  Finish(a);
+  BeginBare(a);
+  EXPECT_STATUS(z.Fill(3), kFailedPrecondition, "before the capture begins");
+  Expect(0, 0);
+  End(a);
+  EXPECT_OK(z.Fill(3));
+}
+
 TEST_F(CapturesTest, UsesOfOneCaptureBecomeEdges) {
   Stream a = NewStream();
   Stream b = NewStream();
@@ -69,12 +108,53 @@ TEST_F(CapturesTest, UsesOfOneCaptureBecomeEdges) {
     EXPECT_OK(x->Fill(7));
     Expect(0, 0);
   }
-  Begin(b);
+  Join(b, a);
   const StreamGuard on(b);
   const Array y = NewArray(dev());
   EXPECT_OK(y.OrderBefore(b));
   Expect(0, 0);
   EXPECT_OK(x->OrderBefore(b));
+  Expect(1, 1);
+}
+
+// An edge between two captures makes both invalid (C84).
+TEST_F(CapturesTest, UsesOfOtherCapturesAreNoEdges) {
+  Stream a = NewStream();
+  Stream b = NewStream();
+  const Array x = Filled(dev(), 1);
+  const Array y = Filled(dev(), 1);
+  {
+    const StreamGuard on(a);
+    Begin(a);
+    EXPECT_OK(x.Fill(2));
+    End(a);
+    Begin(a);
+    EXPECT_OK(y.Fill(2));
+  }
+  const StreamGuard on(b);
+  Begin(b);
+  EXPECT_OK(x.Fill(3));  // of the capture of `a` that has ended
+  EXPECT_OK(y.Fill(3));  // of the one that it has now
+  Expect(0, 0);
+}
+
+// The lender's stream, which goes on with it, comes behind it in the graph too.
+TEST_F(CapturesTest, TheEndOfBorrowedMemoryIsAnEdge) {
+  Stream a = NewStream();
+  Stream b = NewStream();
+  const Array memory = Filled(dev(), 1);
+  Begin(b);
+  Begin(a);
+  Join(b, a);
+  {
+    PointerOptions options;
+    options.stream = a;
+    const StreamGuard on(b);
+    const Array x = Must(
+        Array::FromPointer(memory.data(), memory.shape(), kInt32, options));
+    EXPECT_OK(x.Fill(2));
+    Expect(1, 1);
+  }
   Expect(1, 1);
 }
 
@@ -126,28 +206,94 @@ TEST_F(CapturesTest, TheHostDoesNotWaitForACapture) {
   EXPECT_TRUE(IsAll(x, 2));
 }
 
-// Owners that are kept are not asked for by an operation of the capture.
-TEST_F(CapturesTest, KeptOwnersStayKept) {
+// Owners that are kept are asked for so that no capture minds, and never on a
+// stream that captures.
+TEST_F(CapturesTest, WhatIsKeptIsAskedForBesideCaptures) {
   Stream a = NewStream();
   Stream b = NewStream();
   const Array memory = Filled(dev(), 1);
-  auto owner = std::make_shared<int>(0);
-  ASSERT_OK(Spin(a, kLong));
-  {
+  const Array plain = Must(Array::Zeros({4}, kInt32, Place::Host()));
+  const auto lend = [&](const std::shared_ptr<int>& owner) {
     PointerOptions options;
     options.owner = owner;
-    const StreamGuard on(a);
-    const Array x = Must(
+    return Must(
         Array::FromPointer(memory.data(), memory.shape(), kInt32, options));
-    ASSERT_OK(x.Fill(2));
+  };
+  auto of_a = std::make_shared<int>(0);
+  auto of_b = std::make_shared<int>(0);
+  std::optional<Array> x = lend(of_a);
+  ASSERT_OK(x->RecordUse(a));
+  {
+    const StreamGuard on(b);
+    EXPECT_OK(lend(of_b).Fill(2));
   }
-  const Array y = Filled(dev(), 1);
-  EXPECT_EQ(owner.use_count(), 2);
+  Finish(b);
+  BeginBare(a);
+  x.reset();
+  // Plain memory, on whatever thread.
+  for (int i = 0; i < 4; ++i) EXPECT_OK(plain.Fill(3));
+  EXPECT_EQ(of_a.use_count(), 2);
+  EXPECT_EQ(of_b.use_count(), 1);
+  Expect(0, 0);
+  // Who goes on with it may have captured that.
+  End(a);
+  for (int i = 0; i < 4; ++i) EXPECT_OK(plain.Fill(3));
+  EXPECT_EQ(of_a.use_count(), 2);
+  DestroyGraphs();
+  for (int i = 0; i < 4; ++i) EXPECT_OK(plain.Fill(3));
+  EXPECT_EQ(of_a.use_count(), 1);
+}
+
+// A checkpoint that is recorded in a capture stands for nothing.
+TEST_F(CapturesTest, NoCheckpointIsRecordedInACapture) {
+  Stream a = NewStream();
+  Stream b = NewStream();
+  const Array x = Filled(dev(), 1);
+  void* block = nullptr;
+  {
+    const StreamGuard on(b);
+    block = Must(AllocateMemory(b, 4096));
+    ASSERT_OK(RecordStream(block, a));
+    ASSERT_OK(FillAsync(a, block, 1, 4096));
+  }
+  BeginBare(a);
+  ASSERT_OK(FreeMemory(block));
+  // Nor is the stream asked for it.
+  for (int i = 0; i < 4; ++i) {
+    void* const next = Must(AllocateMemory(b, 4096));
+    EXPECT_NE(next, block);
+    ASSERT_OK(FreeMemory(next));
+  }
+  Expect(0, 0);
+  // It is given back when the stream can be asked again.
+  End(a);
+  Finish(a);
+  for (int i = 0; i < 4; ++i)
+    ASSERT_OK(FreeMemory(Must(AllocateMemory(b, 64))));
+  EXPECT_EQ(Must(AllocateMemory(b, 4096)), block);
+  ASSERT_OK(FreeMemory(block));
+}
+
+// ---- A backend that tells no captures apart ---------------------------------
+
+TEST_F(CapturesTest, WithoutNumbersEdgesAreRefused) {
+  SetTable(&kOldCapture);
+  Stream a = NewStream();
+  Stream b = NewStream();
+  const Array memory = Filled(dev(), 1);
+  const Array x =
+      Must(Array::FromPointer(memory.data(), memory.shape(), kInt32));
+  {
+    const StreamGuard on(a);
+    Begin(a);
+    EXPECT_OK(x.Fill(2));
+  }
   const StreamGuard on(b);
   Begin(b);
-  EXPECT_OK(y.Fill(2));
-  const Array z = NewArray(dev());
-  EXPECT_OK(z.Fill(2));
+  EXPECT_STATUS(x.Fill(3), kFailedPrecondition, "one stream inside of it");
+  Expect(0, 0);
+  End(a);
+  EXPECT_OK(x.Fill(3));
   Expect(0, 0);
 }
 

@@ -14,7 +14,6 @@
 
 #include <cstdint>
 
-#include "absl/container/flat_hash_set.h"
 #include "devrt/arrays/exchange.h"
 #include "devrt/arrays/internal/storage.h"
 #include "devrt/streams/internal/device_streams.h"
@@ -84,25 +83,36 @@ class AsHip {
 class Capture {
  public:
   Capture() {
-    g_capturing = &streams_;
+    g_captures = &captures_;
     Table() = &kCapture;
   }
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
-  ~Capture() { Table() = nullptr; }
+  ~Capture() {
+    captures_.of.clear();
+    captures_.DestroyGraphs();
+    Table() = nullptr;
+  }
 
   void Begin(StreamRef stream) {
     Must(stream.Native());  // as who captures it has it
-    streams_.insert(stream.record()->handle.load());
+    const devrt_stream handle = stream.record()->handle.load();
+    if (captures_.of.empty()) {
+      captures_.Begin(handle);
+    } else {
+      captures_.Join(handle, captures_.of.begin()->first);
+    }
   }
-  void End(StreamRef stream) { streams_.erase(stream.record()->handle.load()); }
+  void End(StreamRef stream) {
+    captures_.of.erase(stream.record()->handle.load());
+  }
 
  private:
   static const devrt_capture_v0*& Table() {
     return internal::DeviceStreams::Of(MtiaTest::dev().record())->capture.table;
   }
 
-  absl::flat_hash_set<devrt_stream> streams_;
+  Captures captures_;
 };
 
 // What the programs of litmus.h do with others' streams.  What they write is 0.

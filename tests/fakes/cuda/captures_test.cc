@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Captures on cuda where the driver is old, and what a program asks for itself;
+// the rest is in tests/hardware/arrays_capture.cc.
+
+#include <cuda.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "devrt/devrt.h"
+#include "tests/fakes/common/alone.h"
+#include "tests/support/status_matchers.h"
+
+namespace devrt {
+namespace {
+
+using test::Alone;
+using testing::Must;
+
+Device Gpu() { return Must(GetDevice("cuda:0")); }
+
+CUstream Begin(StreamRef stream) {
+  const auto native = static_cast<CUstream>(Must(stream.Native()));
+  EXPECT_EQ(cuStreamBeginCapture(native, CU_STREAM_CAPTURE_MODE_GLOBAL),
+            CUDA_SUCCESS);
+  return native;
+}
+
+bool End(CUstream stream) {
+  CUgraph graph = nullptr;
+  const CUresult error = cuStreamEndCapture(stream, &graph);
+  if (error != CUDA_SUCCESS) return false;
+  EXPECT_EQ(cuGraphDestroy(graph), CUDA_SUCCESS);
+  return true;
+}
+
+// A driver of before 12.3.
+TEST(CudaCaptures, WithoutNumbersNoArrayIsMade) {
+  for (const char* missing :
+       {"missing=cuStreamGetCaptureInfo", "missing=cuUserObjectCreate",
+        "missing=cuGraphRetainUserObject"}) {
+    Alone([missing] {
+      setenv("DEVRT_FAKE_CUDA", missing, 1);
+      Stream stream = Must(Stream::Create(Gpu()));
+      const StreamGuard on(stream);
+      const Array x = Must(Array::Full({64}, kInt32, 1, Gpu()));
+      ASSERT_OK(AddInto(x, x, 2));
+      ASSERT_OK(x.Ready());
+      const CUstream native = Begin(stream);
+      EXPECT_STATUS(AddInto(x, x, 2), kFailedPrecondition,
+                    "before the capture begins");
+      EXPECT_OK(x.Fill(3));
+      EXPECT_TRUE(End(native));
+    });
+  }
+}
+
+// No edge leads from a capture that became invalid, and nothing is held.
+TEST(CudaCaptures, InvalidOnesAreRefused) {
+  Alone([] {
+    Stream stream = Must(Stream::Create(Gpu()));
+    const StreamGuard on(stream);
+    const Array x = Must(Array::Full({64}, kInt32, 1, Gpu()));
+    ASSERT_OK(x.Ready());
+    const CUstream native = Begin(stream);
+    EXPECT_EQ(cuStreamQuery(native), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    EXPECT_STATUS(x.Fill(3), kFailedPrecondition, "");
+    EXPECT_FALSE(End(native));
+    EXPECT_OK(x.Fill(3));
+  });
+}
+
+// What a program asks for itself means what the driver means (C82); what devrt
+// asks for its own sake leaves the thread's mode as it was.
+TEST(CudaCaptures, OnlyOwnQuestionsAreRelaxed) {
+  Alone([] {
+    Stream stream = Must(Stream::Create(Gpu()));
+    Stream other = Must(Stream::Create(Gpu()));
+    const Array x = Must(Array::Full({64}, kInt32, 1, Gpu()));
+    {
+      const StreamGuard on(other);
+      ASSERT_OK(x.Fill(2));
+    }
+    CUstream native = Begin(stream);
+    EXPECT_OK(x.IsReady().status());
+    EXPECT_TRUE(End(native));
+    native = Begin(stream);
+    EXPECT_FALSE(other.Query().ok());
+    EXPECT_FALSE(End(native));
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+    EXPECT_EQ(cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+    EXPECT_EQ(mode, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    EXPECT_OK(x.IsReady().status());
+    EXPECT_EQ(cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+    EXPECT_EQ(mode, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  });
+}
+
+// C85: of a stream that captures none is asked for; of others it is, by any
+// thread, and given back.
+TEST(CudaCaptures, MemoryFromTheDriverLeavesThemValid) {
+  Alone([] {
+    Stream stream = Must(Stream::Create(Gpu()));
+    Stream other = Must(Stream::Create(Gpu()));
+    const CUstream native = Begin(stream);
+    const auto before = GetMemoryStatistics(Gpu()).reserved_bytes.all.current;
+    void* const block = Must(AllocateMemory(other, 32 << 20));
+    EXPECT_GT(GetMemoryStatistics(Gpu()).reserved_bytes.all.current, before);
+    EXPECT_OK(FreeMemory(block));
+    EXPECT_OK(EmptyCache(Gpu()));
+    EXPECT_EQ(GetMemoryStatistics(Gpu()).reserved_bytes.all.current, before);
+    EXPECT_OK(FreePinned(Must(AllocatePinned(Gpu(), 4 << 20))));
+    EXPECT_OK(EmptyPinnedCache(Gpu().backend()));
+    EXPECT_TRUE(End(native));
+  });
+}
+
+// The staging of a copy, too, is the graph's, wherever it comes from.
+TEST(CudaCaptures, ACapturedCopyGetsStaging) {
+  Alone([] {
+    Stream stream = Must(Stream::Create(Gpu()));
+    const StreamGuard on(stream);
+    const Place pinned = Place::Pinned(Gpu());
+    const Array x = Must(Array::Full({64}, kInt32, 1, Gpu()));
+    const Array h = Must(Array::Full({128}, kInt32, 2, pinned));
+    const Array strided = Must(h.SliceAxis(0, {0, 128, 2}));
+    ASSERT_OK(x.Ready());
+    ASSERT_OK(h.Ready());
+    const CUstream native = Begin(stream);
+    EXPECT_OK(x.CopyFrom(strided, true));
+    EXPECT_TRUE(End(native));
+    ASSERT_OK(stream.Synchronize());
+    EXPECT_EQ(*Must(x.To(Place::Host())).data_as<int32_t>(), 2);
+  });
+}
+
+}  // namespace
+}  // namespace devrt
