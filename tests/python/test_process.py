@@ -17,6 +17,14 @@ ENDS = {
         "gate = Flag(); gate.wait_on(s);"
         " threading.Thread(target=s.synchronize, daemon=True).start();"
         " time.sleep(0.05)",
+    # The lock changes hands in a finalizer, when the interpreter is ending.
+    "while a daemon wants the lock":
+        "threading.Thread(target=s.synchronize, daemon=True).start();"
+        " time.sleep(0.02); sys.setswitchinterval(1000);"
+        " end = time.monotonic() + 0.3; any(time.monotonic() > end"
+        " for _ in iter(int, 1));"
+        " late = type('Late', (), {'__del__': lambda self, sleep=time.sleep:"
+        " sleep(0.1)})()",
     "from atexit": "import atexit; atexit.register(lambda: (s.query(), s.record()))",
     "after shutdown":
         "s.synchronize(); e.synchronize(); p.clear(); del s, e, h, f; devrt.shutdown()",
