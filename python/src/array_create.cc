@@ -258,19 +258,22 @@ PyObject* Arange(PyObject*, PyObject* const* args, Py_ssize_t count,
 
 PyMethodDef g_array_create_functions[] = {
     {"empty", AsMethod(New<Content::kEmpty>), METH_FASTCALL | METH_KEYWORDS,
-     "empty(shape, dtype=float64, *, device=None, pinned=False)\n--\n\n"
+     "empty(shape, dtype='float64', *, device=None, pinned=False)\n--\n\n"
      "A C-contiguous array whose elements are undefined.\n\n"
-     "shape: an int or a sequence of ints.  " DEVRT_PLACE_TEXT},
+     "shape: an int or a sequence of ints.\n" DEVRT_PLACE_TEXT},
     {"zeros", AsMethod(New<Content::kZeros>), METH_FASTCALL | METH_KEYWORDS,
-     "zeros(shape, dtype=float64, *, device=None, pinned=False)\n--\n\n"
-     "A C-contiguous array of 0.\n\n" DEVRT_PLACE_TEXT},
+     "zeros(shape, dtype='float64', *, device=None, pinned=False)\n--\n\n"
+     "A C-contiguous array of 0.\n\n"
+     "shape: an int or a sequence of ints.\n" DEVRT_PLACE_TEXT},
     {"ones", AsMethod(New<Content::kOnes>), METH_FASTCALL | METH_KEYWORDS,
-     "ones(shape, dtype=float64, *, device=None, pinned=False)\n--\n\n"
-     "A C-contiguous array of 1.\n\n" DEVRT_PLACE_TEXT},
+     "ones(shape, dtype='float64', *, device=None, pinned=False)\n--\n\n"
+     "A C-contiguous array of 1.\n\n"
+     "shape: an int or a sequence of ints.\n" DEVRT_PLACE_TEXT},
     {"full", AsMethod(Full), METH_FASTCALL | METH_KEYWORDS,
      "full(shape, fill_value, dtype=None, *, device=None, pinned=False)\n--\n\n"
      "A C-contiguous array of one number; dtype None: that of the number,\n"
-     "bool_, int64, float64 or complex128.\n\n" DEVRT_PLACE_TEXT},
+     "bool_, int64, float64 or complex128.\n\n"
+     "shape: an int or a sequence of ints.\n" DEVRT_PLACE_TEXT},
     {"empty_like", AsMethod(Like<Content::kEmpty>),
      METH_FASTCALL | METH_KEYWORDS,
      "empty_like(x, dtype=None, *, device=None, pinned=False)\n--\n\n"

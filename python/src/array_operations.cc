@@ -178,17 +178,29 @@ PyObject* ReduceFunction(PyObject*, PyObject* const* args, Py_ssize_t count,
 
 // ---- Tables -----------------------------------------------------------------
 
-#define DEVRT_BINARY(name, op)                                                \
+#define DEVRT_BINARY(name, op, what)                                          \
   {                                                                           \
     name, AsMethod(Binary<BinaryOp::op>), METH_FASTCALL | METH_KEYWORDS,      \
         name                                                                  \
-        "(a, b, out=None)\n--\n\n"                                            \
-        "Element by element, of two arrays of one device or an array and a\n" \
-        "number; they broadcast and promote by NumPy's rules.  out: an\n"     \
-        "array of the result's shape, which is written and returned.\n\n"     \
+        "(a, b, out=None)\n--\n\n" what                                       \
+        ", element by element.\n\n"                                           \
+        "Of two arrays of one device, or an array and a number; they\n"       \
+        "broadcast and promote by NumPy's rules.  out: an array of the\n"     \
+        "result's shape, which is written and returned.\n\n"                  \
         "Raises ValueError for shapes that do not broadcast and arrays of\n"  \
         "two devices, UnsupportedError for a dtype that the operation does\n" \
         "not take and for plain host memory."                                 \
+  }
+
+#define DEVRT_UNARY(name, op, what)                                         \
+  {                                                                         \
+    name, AsMethod(Unary<UnaryOp::op>), METH_FASTCALL | METH_KEYWORDS,      \
+        name                                                                \
+        "(x, out=None)\n--\n\n" what                                        \
+        ", element by element.\n\n"                                         \
+        "out: an array of x's shape, which is written and returned.\n\n"    \
+        "Raises UnsupportedError for a dtype that the operation does not\n" \
+        "take and for plain host memory."                                   \
   }
 
 #define DEVRT_REDUCE_FUNCTION(name, op, more)                           \
@@ -196,7 +208,7 @@ PyObject* ReduceFunction(PyObject*, PyObject* const* args, Py_ssize_t count,
     name, AsMethod(ReduceFunction<ReduceOp::op>),                       \
         METH_FASTCALL | METH_KEYWORDS,                                  \
         name "(x, axis=None, *, keepdims=False" more ")\n--\n\nx." name \
-             "(axis, ...)."                                             \
+             "(axis, ...), where the text is."                          \
   }
 
 #define DEVRT_REDUCE_METHOD(name, op, more, what)                              \
@@ -226,31 +238,31 @@ PyMethodDef g_array_reduce_methods[] = {
     {nullptr, nullptr, 0, nullptr}};
 
 PyMethodDef g_array_operation_functions[] = {
-    DEVRT_BINARY("add", kAdd),
-    DEVRT_BINARY("subtract", kSub),
-    DEVRT_BINARY("multiply", kMul),
-    DEVRT_BINARY("divide", kDiv),
-    DEVRT_BINARY("maximum", kMaximum),
-    DEVRT_BINARY("minimum", kMinimum),
-    DEVRT_BINARY("equal", kEqual),
-    DEVRT_BINARY("not_equal", kNotEqual),
-    DEVRT_BINARY("less", kLess),
-    DEVRT_BINARY("less_equal", kLessEqual),
-    DEVRT_BINARY("greater", kGreater),
-    DEVRT_BINARY("greater_equal", kGreaterEqual),
-    DEVRT_BINARY("logical_and", kLogicalAnd),
-    DEVRT_BINARY("logical_or", kLogicalOr),
-    {"negative", AsMethod(Unary<UnaryOp::kNegate>),
-     METH_FASTCALL | METH_KEYWORDS,
-     "negative(x, out=None)\n--\n\nElement by element, -x."},
-    {"absolute", AsMethod(Unary<UnaryOp::kAbs>), METH_FASTCALL | METH_KEYWORDS,
-     "absolute(x, out=None)\n--\n\nElement by element, |x|."},
-    {"logical_not", AsMethod(Unary<UnaryOp::kLogicalNot>),
-     METH_FASTCALL | METH_KEYWORDS,
-     "logical_not(x, out=None)\n--\n\nElement by element, x == 0."},
+    DEVRT_BINARY("add", kAdd, "a + b"),
+    DEVRT_BINARY("subtract", kSub, "a - b"),
+    DEVRT_BINARY("multiply", kMul, "a * b"),
+    DEVRT_BINARY("divide", kDiv, "a / b"),
+    DEVRT_BINARY("maximum", kMaximum, "The larger of a and b"),
+    DEVRT_BINARY("minimum", kMinimum, "The smaller of a and b"),
+    DEVRT_BINARY("equal", kEqual, "a == b as bool_"),
+    DEVRT_BINARY("not_equal", kNotEqual, "a != b as bool_"),
+    DEVRT_BINARY("less", kLess, "a < b as bool_"),
+    DEVRT_BINARY("less_equal", kLessEqual, "a <= b as bool_"),
+    DEVRT_BINARY("greater", kGreater, "a > b as bool_"),
+    DEVRT_BINARY("greater_equal", kGreaterEqual, "a >= b as bool_"),
+    DEVRT_BINARY("logical_and", kLogicalAnd,
+                 "Whether a and b are both not 0, as bool_"),
+    DEVRT_BINARY("logical_or", kLogicalOr, "Whether a or b is not 0, as bool_"),
+    DEVRT_UNARY("negative", kNegate, "-x"),
+    DEVRT_UNARY("absolute", kAbs, "|x|"),
+    DEVRT_UNARY("logical_not", kLogicalNot, "x == 0 as bool_"),
     {"where", AsMethod(Where), METH_FASTCALL | METH_KEYWORDS,
      "where(condition, a, b)\n--\n\n"
-     "Elements of a where condition is not 0, else of b."},
+     "Elements of a where condition is not 0, else of b.\n\n"
+     "All three broadcast; a and b, arrays of the condition's device or\n"
+     "numbers, promote by NumPy's rules.\n\n"
+     "Raises ValueError for shapes that do not broadcast and arrays of two\n"
+     "devices, UnsupportedError for plain host memory."},
     {"array_equal", AsMethod(ArrayEqualFunction), METH_FASTCALL | METH_KEYWORDS,
      "array_equal(a, b)\n--\n\n"
      "Whether shapes and all elements are equal.  Waits; b may be in another\n"

@@ -16,6 +16,7 @@
 #include "python/src/event.h"
 #include "python/src/helpers.h"
 #include "python/src/host_call.h"
+#include "python/src/plain_functions.h"
 
 namespace devrt::python {
 namespace {
@@ -58,4 +59,5 @@ NB_MODULE(_core, m) {
   BindProbe(m);
   BindProperties(m);
   BindSimulator(m);
+  if (!MakeFunctionsPlain(module)) ThrowPythonError();
 }

@@ -92,6 +92,22 @@ def test_everything_is_documented():
     assert missing == []
 
 
+def test_everything_has_a_signature():
+    import inspect
+
+    names = [*devrt.__all__, "all", "any", "max", "min", "sum"]
+    functions = [getattr(devrt, name) for name in names
+                 if inspect.isroutine(getattr(devrt, name))]
+    assert len(functions) > 80
+    for function in functions:
+        inspect.signature(function)  # raises for a text that is no signature
+    assert str(inspect.signature(devrt.empty)) == (
+        "(shape, dtype='float64', *, device=None, pinned=False)")
+    assert str(inspect.signature(devrt.record_memory_history)) == (
+        "(enabled=True, *, events=100000, stacks=False, device=None)")
+    assert "nanobind" not in {type(f).__module__ for f in functions}
+
+
 def test_help_reads():
     import pydoc
 
@@ -99,6 +115,9 @@ def test_help_reads():
     for expected in ("Each thread has a current device", "current_stream(",
                      "class Stream", "accelerator"):
         assert expected in text
+    functions, data = text.split("\nFUNCTIONS\n")[1].split("\nDATA\n")
+    assert "    memory_stats(device=None)\n        What the caching" in functions
+    assert "nanobind" not in data
     assert "wait(self, other, /)" in pydoc.render_doc(
         devrt.Stream, renderer=pydoc.plaintext)
 
