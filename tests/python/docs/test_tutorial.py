@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every block of docs/tutorial/, and README.md's in Python, as a reader would."""
 
+import code
 import functools
 import json
 import os
@@ -13,7 +14,7 @@ import pytest
 
 pytest.importorskip("numpy")
 
-from pages import blocks, equal  # noqa: E402
+from pages import FILE, blocks, equal  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PAGES = sorted((ROOT / "docs/tutorial").glob("[0-9]*.md"))
@@ -67,6 +68,31 @@ def test_there_are_four_pages_with_outputs():
 def test_readme():
     found = results(ROOT / "README.md", "--no-shell")
     assert [result for result, _ in found.values()] == ["ok"] * 2, found
+
+
+def typed(source):
+    """What a prompt says against a block that is pasted into it."""
+    console, said = code.InteractiveInterpreter(), []
+    console.write = said.append
+    console.runcode = lambda compiled: None
+    lines = []
+    for line in [*source.splitlines(), ""]:
+        lines.append(line)
+        if not console.runsource("\n".join(lines)):
+            lines = []
+    return "".join(said)
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda p: p.stem)
+def test_blocks_can_be_typed(page):
+    for line, language, source in blocks(page.read_text(encoding="utf-8")):
+        if language.startswith("python") and not FILE.match(source):
+            assert typed(source) == "", f"{page.name}:{line}"
+
+
+def test_what_cannot_be_typed_is_found():
+    assert "SyntaxError" in typed("if x:\n    y = 1\nprint(y)\n")
+    assert typed("if x:\n    y = 1\n\nprint(y)\n") == ""
 
 
 @pytest.mark.parametrize("wanted,got,same", [
