@@ -29,10 +29,13 @@ constexpr DLDevice kHostDevice = {kDLCPU, 0};
 
 // What is handed over, and to whom.
 struct Plan {
-  Array array;
   DLDevice device;
   Consumer consumer;
-  bool copied = false;
+  std::optional<Array> copy;  // instead of the array
+
+  const Array& ArrayOr(const Array& own) const {
+    return copy.has_value() ? *copy : own;
+  }
 };
 
 absl::Status CopyRequired(const Place& place, DLDevice wanted) {
@@ -54,7 +57,7 @@ absl::StatusOr<Plan> Copied(const Array& array, const Place& target,
   // The host copies what is not a device's.
   if (place.kind() == MemoryKind::kDevice) options.stream = consumer.stream;
   DEVRT_RETURN_IF_ERROR(CopyArray(copy, array, options, site));
-  return Plan{std::move(copy), DLPackDevice(place), std::move(consumer), true};
+  return Plan{DLPackDevice(place), std::move(consumer), std::move(copy)};
 }
 
 // To (1, 0): zero-copy where the host can read the memory.
@@ -63,7 +66,7 @@ absl::StatusOr<Plan> ToHost(const Array& array, std::optional<bool> copy,
   Consumer host;
   host.order = Consumer::Order::kHostWait;
   if (!copy.value_or(false) && internal::IsHostReadable(array)) {
-    return Plan{array, kHostDevice, std::move(host)};
+    return Plan{kHostDevice, std::move(host), std::nullopt};
   }
   if (copy.has_value() && !*copy) {
     return CopyRequired(array.place(), kHostDevice);
@@ -116,32 +119,32 @@ absl::StatusOr<Plan> MakePlan(const Array& array, const DLPackExport& options,
   if (options.copy.value_or(false)) {
     return Copied(array, place, std::move(consumer), site);
   }
-  return Plan{array, own, std::move(consumer)};
+  return Plan{own, std::move(consumer), std::nullopt};
 }
 
 absl::StatusOr<DLPackBlock*> Export(const Array& array,
                                     const DLPackExport& options, bool versioned,
                                     CallSite site) {
   if (internal::HasReleased()) internal::DrainReleased();
-  DEVRT_ASSIGN_OR_RETURN(Plan plan, MakePlan(array, options, site));
-  DEVRT_RETURN_IF_ERROR(DLPackBlock::CheckLayout(plan.array));
-  if (!versioned && plan.array.read_only()) {
+  DEVRT_ASSIGN_OR_RETURN(const Plan plan, MakePlan(array, options, site));
+  const Array& given = plan.ArrayOr(array);
+  const bool read_only = given.read_only();
+  DEVRT_RETURN_IF_ERROR(DLPackBlock::CheckLayout(given));
+  if (!versioned && read_only) {
     return BufferError(
         "a read-only array cannot be exported without a version, which cannot "
         "say so: ask for max_version (1, 0) or more, or for a copy");
   }
-  DEVRT_RETURN_IF_ERROR(
-      internal::OrderConsumer(plan.array, plan.consumer, site));
+  DEVRT_RETURN_IF_ERROR(internal::OrderConsumer(given, plan.consumer, site));
   uint64_t flags = 0;
-  if (plan.copied) flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
-  if (plan.array.read_only()) flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
-  DLPackBlock* const block = DLPackBlock::New(plan.array, plan.device, flags);
+  if (plan.copy.has_value()) flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
+  if (read_only) flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
+  DLPackBlock* const block = DLPackBlock::New(given, plan.device, flags);
   const Consumer& consumer = plan.consumer;
   if (consumer.order == Consumer::Order::kStream) {
     // One that may be gone later is never touched again (rule 8).
     const bool known = !consumer.adopted.has_value();
-    block->SetUser(known ? consumer.stream : std::nullopt,
-                   !plan.array.read_only());
+    block->SetUser(known ? consumer.stream : std::nullopt, !read_only);
   }
   return block;
 }

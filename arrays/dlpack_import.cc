@@ -2,6 +2,7 @@
 //
 // FromDLPack of dlpack.h: the checks of interop.md 1.3, step 9.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -61,51 +62,60 @@ absl::Status AsBufferError(const absl::Status& status) {
   return BufferError(absl::StrCat("DLPack tensor: ", status.message()));
 }
 
-absl::Status ReadStrides(const DLTensor& t, uint64_t item, Description* d) {
-  d->strides = internal::ContiguousStrides(d->shape, item);
-  if (t.strides == nullptr || internal::CountElements(d->shape) == 0) {
-    return absl::OkStatus();
-  }
-  for (size_t i = 0; i < d->shape.size(); ++i) {
-    if (d->shape[i] == 1) continue;  // means nothing, and may be anything
-    if (__builtin_mul_overflow(t.strides[i], static_cast<int64_t>(item),
-                               &d->strides[i])) {
-      return BufferError(absl::StrCat(
-          "DLPack tensor: the stride ", t.strides[i], " of axis ", i,
-          ", in elements of ", item, " bytes, leaves the address space"));
+// Beside those of C order; sets the span if they are the same.
+absl::Status ReadStrides(const DLTensor& t, int64_t bytes, Description* d) {
+  const auto item = static_cast<int64_t>(d->dtype.size());
+  const DimSpan shape = d->shape;
+  d->strides.resize(shape.size());
+  int64_t* const strides = d->strides.data();
+  const int64_t* const given = bytes != 0 ? t.strides : nullptr;
+  int64_t next = item;
+  bool contiguous = true;
+  for (size_t i = shape.size(); i-- > 0;) {
+    const int64_t usual = next;
+    strides[i] = usual;
+    next *= std::max<int64_t>(shape[i], 1);
+    // Those of an extent of 1 mean nothing, and may be anything.
+    if (given == nullptr || shape[i] == 1) continue;
+    if (__builtin_mul_overflow(given[i], item, &strides[i])) {
+      return BufferError(absl::StrCat("DLPack tensor: the stride ", given[i],
+                                      " of axis ", i, ", in elements of ", item,
+                                      " bytes, leaves the address space"));
     }
+    contiguous = contiguous && strides[i] == usual;
   }
-  return absl::OkStatus();
-}
-
-absl::Status ReadAddress(const DLTensor& t, Description* d) {
-  if (internal::CountElements(d->shape) == 0) return absl::OkStatus();
-  if (t.data == nullptr) {
-    return BufferError(absl::StrCat("DLPack tensor: data is null, but shape ",
-                                    ShapeText(d->shape), " has elements"));
-  }
+  d->span.hi = bytes;
+  if (contiguous) return absl::OkStatus();
   const absl::StatusOr<ByteSpan> span =
       internal::SpanOf(d->shape, d->strides, d->dtype.size());
   if (!span.ok()) return AsBufferError(span.status());
   d->span = *span;
+  return absl::OkStatus();
+}
+
+absl::Status ReadAddress(const DLTensor& t, Description* d) {
+  if (t.data == nullptr) {
+    return BufferError(absl::StrCat("DLPack tensor: data is null, but shape ",
+                                    ShapeText(d->shape), " has elements"));
+  }
   // All of [first + lo, first + hi) must be addresses.
   const auto data = reinterpret_cast<uintptr_t>(t.data);
   uintptr_t first = 0;
   uintptr_t end = 0;
-  const uintptr_t below = 0 - static_cast<uintptr_t>(span->lo);
+  const uintptr_t below = 0 - static_cast<uintptr_t>(d->span.lo);
   if (__builtin_add_overflow(data, t.byte_offset, &first) || first < below ||
-      __builtin_add_overflow(first, static_cast<uintptr_t>(span->hi), &end)) {
+      __builtin_add_overflow(first, static_cast<uintptr_t>(d->span.hi), &end)) {
     return BufferError(absl::StrCat("DLPack tensor: data ", absl::Hex(data),
                                     " with byte_offset ", t.byte_offset,
-                                    " and bytes from ", span->lo, " to ",
-                                    span->hi, " leaves the address space"));
+                                    " and bytes from ", d->span.lo, " to ",
+                                    d->span.hi, " leaves the address space"));
   }
   // NOLINTNEXTLINE(performance-no-int-to-ptr): the sum, without overflow
   d->first = reinterpret_cast<char*>(first);
   return absl::OkStatus();
 }
 
-absl::StatusOr<Description> Read(const DLTensor& t) {
+absl::Status Read(const DLTensor& t, Description* d) {
   if (t.ndim < 0 || t.ndim > internal::kMaxDims) {
     return BufferError(absl::StrCat("DLPack tensor: ndim is ", t.ndim,
                                     ", expected 0 to ", internal::kMaxDims));
@@ -117,36 +127,34 @@ absl::StatusOr<Description> Read(const DLTensor& t) {
   const absl::StatusOr<DType> dtype =
       DType::FromDLPack(t.dtype.code, t.dtype.bits, t.dtype.lanes);
   if (!dtype.ok()) return AsBufferError(dtype.status());
-  Description d;
-  d.dtype = *dtype;
-  if (t.ndim > 0) d.shape.assign(t.shape, t.shape + t.ndim);
-  const absl::Status bytes = internal::CountBytes(d.shape, d.dtype).status();
-  if (!bytes.ok()) return AsBufferError(bytes);
-  DEVRT_RETURN_IF_ERROR(ReadStrides(t, d.dtype.size(), &d));
-  DEVRT_RETURN_IF_ERROR(ReadAddress(t, &d));
-  return d;
+  d->dtype = *dtype;
+  if (t.ndim > 0) d->shape.assign(t.shape, t.shape + t.ndim);
+  const absl::StatusOr<uint64_t> bytes =
+      internal::CountBytes(d->shape, d->dtype);
+  if (!bytes.ok()) return AsBufferError(bytes.status());
+  DEVRT_RETURN_IF_ERROR(ReadStrides(t, static_cast<int64_t>(*bytes), d));
+  return *bytes == 0 ? absl::OkStatus() : ReadAddress(t, d);
 }
 
 // A tensor that devrt gave away is the same memory again, if nobody has made
 // another of it.
 template <typename Tensor>
-std::shared_ptr<Storage> OwnStorage(const Tensor& tensor,
-                                    const Description& d) {
+DLPackBlock* OwnBlock(const Tensor& tensor, const Description& d) {
   DLPackBlock* const block = DLPackBlock::Of(&tensor);
   if (block == nullptr) return nullptr;
-  const std::shared_ptr<Storage>& storage = block->storage();
-  if (!internal::SameDevice(DLPackDevice(storage->place()),
+  const Storage& storage = *block->storage();
+  if (!internal::SameDevice(DLPackDevice(storage.place()),
                             tensor.dl_tensor.device)) {
     return nullptr;
   }
-  if (d.first == nullptr) return storage;
-  const auto base = reinterpret_cast<uintptr_t>(storage->base());
+  if (d.first == nullptr) return block;
+  const auto base = reinterpret_cast<uintptr_t>(storage.base());
   const uintptr_t begin =
       reinterpret_cast<uintptr_t>(d.first) + static_cast<uintptr_t>(d.span.lo);
   const auto bytes = static_cast<uint64_t>(d.span.hi - d.span.lo);
-  const bool inside = begin >= base && begin - base <= storage->bytes() &&
-                      bytes <= storage->bytes() - (begin - base);
-  return inside ? storage : nullptr;
+  const bool inside = begin >= base && begin - base <= storage.bytes() &&
+                      bytes <= storage.bytes() - (begin - base);
+  return inside ? block : nullptr;
 }
 
 absl::Status CheckWanted(const Place& place, const DLPackImport& options) {
@@ -199,22 +207,21 @@ absl::Status NoteConsumers(DLPackBlock* block, bool writes,
   return absl::OkStatus();
 }
 
-template <typename Tensor>
-absl::StatusOr<Array> ImportOwn(Tensor* tensor, std::shared_ptr<Storage> own,
-                                Description d, uint64_t flags,
-                                const DLPackImport& options, CallSite site) {
-  DLPackBlock* const block = DLPackBlock::Of(tensor);
-  const Place& place = own->place();
+absl::StatusOr<Array> ImportOwn(DLPackBlock* block, Description* d,
+                                uint64_t flags, const DLPackImport& options,
+                                CallSite site) {
+  const Place& place = block->storage()->place();
   DEVRT_RETURN_IF_ERROR(CheckWanted(place, options));
   const bool said = (flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
   DEVRT_RETURN_IF_ERROR(NoteConsumers(block, !said, options, site));
   const bool copies = IsCopyWanted(place, options);
-  absl::StatusOr<Array> array =
-      Array(std::move(own), d.first, std::move(d.shape), std::move(d.strides),
-            d.dtype, said || options.read_only);
-  if (copies) array = CopyOf(*array, options, site);
-  if (!array.ok()) return array;
-  block->ForgetUser();
+  Array array(copies ? block->storage() : block->TakeStorage(), d->first,
+              std::move(d->shape), std::move(d->strides), d->dtype,
+              said || options.read_only);
+  if (copies) {
+    DEVRT_ASSIGN_OR_RETURN(array, CopyOf(array, options, site));
+    block->ForgetUser();
+  }
   delete block;
   return array;
 }
@@ -223,10 +230,10 @@ template <typename Tensor>
 absl::StatusOr<Array> Import(Tensor* tensor, uint64_t flags,
                              const DLPackImport& options, CallSite site) {
   const DLTensor& t = tensor->dl_tensor;
-  DEVRT_ASSIGN_OR_RETURN(Description d, Read(t));
-  if (std::shared_ptr<Storage> own = OwnStorage(*tensor, d)) {
-    return ImportOwn(tensor, std::move(own), std::move(d), flags, options,
-                     site);
+  Description d;
+  DEVRT_RETURN_IF_ERROR(Read(t, &d));
+  if (DLPackBlock* const own = OwnBlock(*tensor, d)) {
+    return ImportOwn(own, &d, flags, options, site);
   }
   const bool read_only =
       options.read_only || (flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;

@@ -251,6 +251,11 @@ absl::Status Storage::RecordConsumer(StreamRef stream, CallSite site) {
   return RecordUse(stream, site);
 }
 
+bool Storage::IsUsedOnlyBy(const Timeline* timeline) {
+  MutexLock lock(&mutex_);
+  return uses_.AreOnlyOf(timeline);
+}
+
 // ---- Whether they are over --------------------------------------------------
 
 // Those of captures only if `captured`.

@@ -52,12 +52,14 @@ void WarnOfZero() {
 
 // Rule 4: no edge may leave a capture.
 StreamRef DefaultFor(Device device, std::optional<StreamRef> home) {
+  const StreamRef usual = DefaultStream(device);
   const StreamRef current = CurrentStream(device);
-  if (RecordsGraph(current)) return current;
-  if (home.has_value() && home->device() == device && RecordsGraph(*home)) {
+  if (current != usual && RecordsGraph(current)) return current;
+  if (home.has_value() && *home != usual && *home != current &&
+      home->device() == device && RecordsGraph(*home)) {
     return *home;
   }
-  return DefaultStream(device);
+  return usual;
 }
 
 Consumer OnStream(StreamRef stream) {

@@ -17,12 +17,14 @@ namespace devrt::internal {
 absl::Status DLPackBlock::CheckLayout(const Array& array) {
   if (array.size() == 0) return absl::OkStatus();
   const int64_t item = static_cast<int64_t>(array.item_size());
-  for (int axis = 0; axis < array.ndim(); ++axis) {
-    const auto i = static_cast<size_t>(axis);
-    const int64_t stride = array.strides()[i];
-    if (array.shape()[i] == 1 || (stride >= 0 && stride % item == 0)) continue;
+  const DimSpan shape = array.shape();
+  const DimSpan strides = array.strides();
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const int64_t stride = strides[i];
+    // Sizes are powers of two.
+    if (shape[i] == 1 || (stride >= 0 && (stride & (item - 1)) == 0)) continue;
     return BufferError(absl::StrCat(
-        "axis ", axis, " has a stride of ", stride, " bytes, which ",
+        "axis ", i, " has a stride of ", stride, " bytes, which ",
         stride < 0 ? "is negative" : "is no multiple of an element's ",
         stride < 0 ? "" : absl::StrCat(item),
         " and so cannot be exported: export a copy (copy=true, or "
@@ -33,17 +35,22 @@ absl::Status DLPackBlock::CheckLayout(const Array& array) {
 
 DLPackBlock* DLPackBlock::New(const Array& array, DLDevice device,
                               uint64_t flags) {
-  const auto ndim = static_cast<size_t>(array.ndim());
+  const DimSpan extents = array.shape();
+  const DimSpan steps = array.strides();
+  const size_t ndim = extents.size();
+  const bool empty = array.size() == 0;
   auto* const block = new (ndim) DLPackBlock;
   int64_t* const shape = reinterpret_cast<int64_t*>(block + 1);
   int64_t* const strides = shape + ndim;
   const int64_t item = static_cast<int64_t>(array.item_size());
   int64_t next = 1;  // the stride of C order
   for (size_t i = ndim; i-- > 0;) {
-    shape[i] = array.shape()[i];
-    const bool counts = shape[i] > 1 && array.size() != 0;
-    strides[i] = counts ? array.strides()[i] / item : next;
-    if (array.size() != 0) next *= shape[i];
+    shape[i] = extents[i];
+    strides[i] = next;
+    if (empty) continue;
+    // A division is slow.
+    if (shape[i] > 1 && steps[i] != next * item) strides[i] = steps[i] / item;
+    next *= shape[i];
   }
   DLManagedTensorVersioned& t = block->versioned_;
   t.version = {DLPACK_MAJOR_VERSION, 3};
@@ -52,7 +59,7 @@ DLPackBlock* DLPackBlock::New(const Array& array, DLDevice device,
   t.flags = flags;
   t.dl_tensor.data = array.data();
   t.dl_tensor.device = device;
-  t.dl_tensor.ndim = array.ndim();
+  t.dl_tensor.ndim = static_cast<int32_t>(ndim);
   t.dl_tensor.dtype = {array.dtype().dlpack_code(), array.dtype().dlpack_bits(),
                        1};
   t.dl_tensor.shape = ndim == 0 ? nullptr : shape;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "devrt/arrays/array.h"
@@ -52,6 +53,8 @@ class DLPackBlock final : public Finished {
   static DLPackBlock* Of(const DLManagedTensorVersioned* tensor);
   static DLPackBlock* Of(const DLManagedTensor* tensor);
   const std::shared_ptr<Storage>& storage() const { return storage_; }
+  // Leaves a block whose end does nothing.
+  std::shared_ptr<Storage> TakeStorage() { return std::move(storage_); }
 
  private:
   DLPackBlock() = default;

@@ -131,6 +131,7 @@ class Storage {
   absl::InlinedVector<StorageUse, 4> PendingUses(bool captured = false)
       DEVRT_EXCLUDES(mutex_);
   void AddUse(const StorageUse& use, bool writes) DEVRT_EXCLUDES(mutex_);
+  bool IsUsedOnlyBy(const Timeline* timeline) DEVRT_EXCLUDES(mutex_);
   // What its home stream was given so far, before anybody else has it.
   // FAILED_PRECONDITION where nothing would tell the end of a captured use.
   absl::Status AddFirstUse();

@@ -44,6 +44,16 @@ class StorageUses {
   const List& writes() const { return writes_; }
   bool empty() const { return reads_.empty() && writes_.empty(); }
 
+  // Whether there are none but of that stream, and no captured ones.
+  bool AreOnlyOf(const Timeline* timeline) const {
+    for (const List* list : {&writes_, &reads_}) {
+      for (const StorageUse& use : *list) {
+        if (use.timeline != timeline || use.captured()) return false;
+      }
+    }
+    return true;
+  }
+
   // Beside all others.
   void Add(const StorageUse& use, bool writes) {
     if (ABSL_PREDICT_FALSE(use.captured())) DropOver();
