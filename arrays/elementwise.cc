@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -208,6 +210,38 @@ absl::StatusOr<Array> CompareMixed(BinaryOp op, const Array& a, const Array& b,
                  kBool, out, &first);
 }
 
+// Whether `op` with an array is true of all elements where the number beside it
+// is beyond every integer of `dtype`; nullopt: it is not.
+std::optional<bool> Foregone(BinaryOp op, const Operand& a, const Operand& b,
+                             DType dtype) {
+  const Scalar* number = a.scalar() != nullptr ? a.scalar() : b.scalar();
+  if (!IsComparison(op) || number == nullptr || !dtype.is_integer() ||
+      number->As(dtype).ok()) {
+    return std::nullopt;
+  }
+  if (a.scalar() != nullptr) op = Mirrored(op);
+  const bool below =
+      number->kind() == DTypeKind::kSigned && number->Value<int64_t>() < 0;
+  switch (op) {
+    case BinaryOp::kNotEqual:
+      return true;
+    case BinaryOp::kLess:
+    case BinaryOp::kLessEqual:
+      return !below;
+    case BinaryOp::kGreater:
+    case BinaryOp::kGreaterEqual:
+      return below;
+    default:
+      return false;
+  }
+}
+
+Scalar LeastOf(DType dtype) {
+  if (dtype.kind() == DTypeKind::kUnsigned) return Scalar(0u);
+  const int bits = static_cast<int>(dtype.size()) * 8;
+  return Scalar(std::numeric_limits<int64_t>::min() >> (64 - bits));
+}
+
 struct UnaryRule {
   const char* name;
   uint32_t op;
@@ -265,6 +299,12 @@ absl::StatusOr<Array> Apply(BinaryOp op, const Operand& a, const Operand& b,
   if (out != nullptr) DEVRT_RETURN_IF_ERROR(inputs.NoteDevice(*out));
   if (IsMixed(op, a, b, dtype)) {
     return CompareMixed(op, *a.array(), *b.array(), out, site);
+  }
+  if (const auto all = Foregone(op, a, b, dtype)) {
+    const Operand& array = a.array() != nullptr ? a : b;
+    DEVRT_RETURN_IF_ERROR(AddOperand(array, dtype, &inputs));
+    DEVRT_RETURN_IF_ERROR(inputs.Add(LeastOf(dtype), dtype));
+    return Compute(*all ? DEVRT_OP_GE : DEVRT_OP_LT, inputs, kBool, out);
   }
   DEVRT_RETURN_IF_ERROR(AddOperand(a, dtype, &inputs));
   DEVRT_RETURN_IF_ERROR(AddOperand(b, dtype, &inputs));

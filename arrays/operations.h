@@ -20,8 +20,8 @@
 //
 // Division: Div is numpy.true_divide (integers become float64), FloorDiv does
 // not exist; DivTruncated keeps integers, toward zero, by zero gives 0.
-// Comparisons of uint64 with a signed integer are by value, as NumPy's.  Means
-// of 16-bit floats are summed in float32.
+// Integers compare by value, as NumPy's, also with numbers beyond their dtype.
+// Means of 16-bit floats are summed in float32.
 //
 // Errors: INVALID_ARGUMENT for shapes that do not broadcast, two devices
 // (naming both, and To), read-only or overlapping targets; UNIMPLEMENTED for

@@ -80,11 +80,25 @@ _REDUCTIONS = {
 }
 
 
+_COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater",
+                "greater_equal")
+
+
+def _computing(array):
+    """Where devrt computes with it; pinned memory is a device's: "mtia:0"."""
+    return array.place.rpartition(" ")[2]
+
+
 def _on_one_device(operands):
     """Whether all are numbers and arrays of one device."""
-    devices = {x.device for x in operands if isinstance(x, Array)}
+    devices = {_computing(x) for x in operands if isinstance(x, Array)}
     known = all(isinstance(x, (Array, *_SCALARS)) for x in operands)
-    return known and len(devices) == 1
+    return known and len(devices) == 1 and "cpu" not in devices
+
+
+def _number(x):
+    """A scalar that NumPy has made an array of, as its comparisons do."""
+    return x[()] if type(x) is np.ndarray and x.ndim == 0 else x
 
 
 def array_ufunc(self, ufunc, method, *inputs, **options):
@@ -94,6 +108,8 @@ def array_ufunc(self, ufunc, method, *inputs, **options):
         if len(out) != 1 or not isinstance(out[0], Array):
             return NotImplemented
         out = out[0]
+    if ufunc.__name__ in _COMPARISONS:
+        inputs = tuple(map(_number, inputs))
     operands = inputs if out is None else (*inputs, out)
     if not _on_one_device(operands):
         return NotImplemented
@@ -107,74 +123,122 @@ def array_ufunc(self, ufunc, method, *inputs, **options):
 def _reduce(name, out, x, /, axis=0, dtype=None, keepdims=False, **others):
     if out is not None or others or not isinstance(x, Array):
         return NotImplemented
+    if x.ndim == 0 and axis in (0, -1):
+        axis = ()  # as NumPy has it
     options = {} if dtype is None else {"dtype": dtype}
     return _REDUCTIONS[name](x, axis, keepdims=keepdims, **options)
 
 
 # ---- Functions --------------------------------------------------------------
-# By NumPy's names and parameters; what a function does not list is a TypeError.
+# By NumPy's names and parameters.  Those that devrt has not may be given as
+# NumPy's defaults: _defaults says so, of values and what they may be.
 
 
-def _sum(a, axis=None, dtype=None, *, keepdims=False):
-    return a.sum(axis, keepdims=keepdims, dtype=dtype)
+class _NotOffered(Exception):
+    """What the arguments want, devrt has not."""
 
 
-def _prod(a, axis=None, dtype=None, *, keepdims=False):
-    return a.prod(axis, keepdims=keepdims, dtype=dtype)
+def _defaults(**values):
+    for name, (value, *allowed) in values.items():
+        if not any(value is one or (isinstance(one, str) and value == one)
+                   for one in (*allowed, np._NoValue)):
+            raise _NotOffered(f"{name}={value!r}")
 
 
-def _min(a, axis=None, *, keepdims=False):
-    return a.min(axis, keepdims=keepdims)
+def _reduction(name, has_dtype):
+    """numpy.sum and the like."""
+
+    def with_dtype(a, axis=None, dtype=None, out=None, keepdims=np._NoValue,
+                   initial=np._NoValue, where=np._NoValue):
+        _defaults(out=(out, None), initial=(initial,), where=(where, True))
+        options = {} if dtype is None else {"dtype": dtype}
+        keepdims = False if keepdims is np._NoValue else keepdims
+        return getattr(a, name)(axis, keepdims=keepdims, **options)
+
+    def without(a, axis=None, out=None, keepdims=np._NoValue,
+                initial=np._NoValue, where=np._NoValue):
+        return with_dtype(a, axis, None, out, keepdims, initial, where)
+
+    return with_dtype if has_dtype else without
 
 
-def _max(a, axis=None, *, keepdims=False):
-    return a.max(axis, keepdims=keepdims)
+def _mean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=True):
+    _defaults(dtype=(dtype, None))
+    return _reduction("mean", False)(a, axis, out, keepdims, where=where)
 
 
-def _mean(a, axis=None, *, keepdims=False):
-    return a.mean(axis, keepdims=keepdims)
+def _truth(name):
+    """numpy.any and numpy.all."""
+
+    def function(a, axis=None, out=None, keepdims=False, *, where=True):
+        return _reduction(name, False)(a, axis, out, keepdims, where=where)
+
+    return function
 
 
-def _any(a, axis=None, *, keepdims=False):
-    return a.any(axis, keepdims=keepdims)
+def _like(make):
+    """numpy.zeros_like and the like; devrt's are C-contiguous, as of order K."""
+
+    def function(a, dtype=None, order="K", subok=True, shape=None, *,
+                 device=None):
+        _defaults(order=(order, "K", "C"), subok=(subok, True, False),
+                  shape=(shape, None), device=(device, None))
+        return make(a, dtype)
+
+    return function
 
 
-def _all(a, axis=None, *, keepdims=False):
-    return a.all(axis, keepdims=keepdims)
+def _empty_like(prototype, *arguments, **options):
+    return _like(_core.empty_like)(prototype, *arguments, **options)
 
 
-def _empty_like(prototype, dtype=None):
-    return _core.empty_like(prototype, dtype)
+def _full_like(a, fill_value, dtype=None, *arguments, **options):
+    return _like(lambda x, t: _core.full_like(x, fill_value, t))(
+        a, dtype, *arguments, **options)
 
 
-def _zeros_like(a, dtype=None):
-    return _core.zeros_like(a, dtype)
+# Of casting="same_kind", from kind to kind.
+_KINDS = "buifc"
 
 
-def _ones_like(a, dtype=None):
-    return _core.ones_like(a, dtype)
+def _kind_of(x):
+    """The kind of an array or a number; of an int that of any integer."""
+    if isinstance(x, bool):
+        return "b"
+    if isinstance(x, int):
+        return "u"
+    if isinstance(x, (float, complex)) and not isinstance(x, np.generic):
+        return "f" if isinstance(x, float) else "c"
+    return (x if isinstance(x, Array) else np.asarray(x)).dtype.kind
 
 
-def _full_like(a, fill_value, dtype=None):
-    return _core.full_like(a, fill_value, dtype)
-
-
-def _copyto(dst, src):
+def _copyto(dst, src, casting="same_kind", where=True):
     if not isinstance(dst, Array):
         raise TypeError("numpy.copyto() does not write host arrays from a "
                         "devrt.Array: x.numpy() copies")
+    _defaults(casting=(casting, "same_kind", "unsafe"), where=(where, True))
+    if casting == "same_kind":
+        kind = _kind_of(src)
+        # float8 of ml_dtypes, and what devrt refuses itself.
+        kind = kind if kind in _KINDS else "f"
+        if _KINDS.index(kind) > _KINDS.index(dst.dtype.kind):
+            raise TypeError(
+                "numpy.copyto() cannot cast to " + dst.dtype.name +
+                " by casting='same_kind'; casting='unsafe' can")
     dst[...] = src
 
 
-def _reshape(a, /, shape):
-    return a.reshape(shape)
+def _reshape(a, /, shape=None, order="C", *, newshape=None, copy=None):
+    _defaults(order=(order, "C"), copy=(copy, None))
+    return a.reshape(newshape if shape is None else shape)
 
 
 def _transpose(a, axes=None):
     return a.transpose() if axes is None else a.permute(axes)
 
 
-def _broadcast_to(array, shape):
+def _broadcast_to(array, shape, subok=False):
+    _defaults(subok=(subok, True, False))
     return array.broadcast_to(shape)
 
 
@@ -186,11 +250,13 @@ def _expand_dims(a, axis):
     return a.expand_dims(axis)
 
 
-def _ravel(a):
+def _ravel(a, order="C"):
+    _defaults(order=(order, "C"))
     return a.reshape(-1)
 
 
-def _copy(a):
+def _copy(a, order="K", subok=False):
+    _defaults(order=(order, "K", "C"), subok=(subok, True, False))
     return a.copy()
 
 
@@ -198,7 +264,8 @@ def _where(condition, x, y, /):
     return _core.where(condition, x, y)
 
 
-def _array_equal(a1, a2):
+def _array_equal(a1, a2, equal_nan=False):
+    _defaults(equal_nan=(equal_nan, False))
     if not isinstance(a1, Array):
         a1, a2 = a2, a1
     return _core.array_equal(a1, a2)
@@ -212,23 +279,26 @@ def _ndim(a):
     return a.ndim
 
 
-def _size(a):
-    return a.size
+def _size(a, axis=None):
+    return a.size if axis is None else a.shape[axis]
 
+
+_COMPUTES = ("sum", "prod", "min", "amin", "max", "amax", "mean", "any", "all",
+             "where")
 
 _FUNCTIONS = {
-    "sum": _sum,
-    "prod": _prod,
-    "min": _min,
-    "amin": _min,
-    "max": _max,
-    "amax": _max,
+    "sum": _reduction("sum", True),
+    "prod": _reduction("prod", True),
+    "min": _reduction("min", False),
+    "amin": _reduction("min", False),
+    "max": _reduction("max", False),
+    "amax": _reduction("max", False),
     "mean": _mean,
-    "any": _any,
-    "all": _all,
+    "any": _truth("any"),
+    "all": _truth("all"),
     "empty_like": _empty_like,
-    "zeros_like": _zeros_like,
-    "ones_like": _ones_like,
+    "zeros_like": _like(_core.zeros_like),
+    "ones_like": _like(_core.ones_like),
     "full_like": _full_like,
     "copyto": _copyto,
     "reshape": _reshape,
@@ -254,4 +324,13 @@ def array_function(self, function, types, arguments, options):
         return NotImplemented
     if not all(issubclass(t, Array) for t in types):
         return NotImplemented
-    return known(*arguments, **options)
+    name = function.__name__
+    given = (*arguments, *options.values())
+    if name in _COMPUTES and any(
+            isinstance(x, Array) and x.place == "cpu" for x in given):
+        return NotImplemented
+    try:
+        return known(*arguments, **options)
+    except _NotOffered as error:
+        raise TypeError(
+            f"numpy.{name}() of a devrt.Array has no {error}") from None

@@ -19,6 +19,7 @@
 #include "python/src/dtype.h"
 #include "python/src/errors.h"
 #include "python/src/gil.h"
+#include "python/src/number.h"
 #include "python/src/python.h"
 
 namespace devrt::python {
@@ -68,13 +69,6 @@ PyObject* DimsToTuple(DimSpan dims);
 // current device; `pinned`: page-locked host memory for that device.
 std::optional<Place> ParsePlace(PyObject* device, bool pinned);
 
-// Whether it is a scalar of NumPy or ml_dtypes, not an array.
-bool IsForeignScalar(PyObject* object);
-// A Python or NumPy number: 1; something else: 0; -1 with an exception.
-int ToScalar(PyObject* object, Scalar* value);
-// A Python number; null with an exception.
-PyObject* FromScalar(const Scalar& value);
-
 // int or None and null; false with an exception.
 bool ParseOptionalAxis(PyObject* object, std::optional<int>* axis);
 bool ParseAxis(PyObject* object, const char* what, int* axis);
@@ -86,15 +80,19 @@ bool ParseAxis(PyObject* object, const char* what, int* axis);
 bool WaitUntilReady(const Array& array);
 
 // What arrays can be made of without a copy: sharing another library's memory,
-// or `fresh` if it had to be copied.  nullopt with an exception.
+// or `fresh` if it had to be copied.  nullopt with an exception.  `dtype`: what
+// it is going to be; numbers become that at once, and what it cannot hold is an
+// exception.
 struct Source {
   Array array;
   bool fresh;
 };
-std::optional<Source> ToSource(PyObject* object);
+std::optional<Source> ToSource(PyObject* object,
+                               std::optional<DType> dtype = std::nullopt);
 
-// A list or tuple of numbers, nested; on the host.  nullopt with an exception.
-std::optional<Array> FromSequence(PyObject* object);
+// A number, list or tuple of numbers, nested; on the host.  nullopt with an
+// exception.
+std::optional<Array> FromSequence(PyObject* object, std::optional<DType> dtype);
 
 // The memory of an object with the buffer protocol.
 std::optional<Array> FromBuffer(PyObject* object);

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arguments of functions about arrays, and numbers.
-
-#include <complex>
-#include <cstring>
+// Arguments of functions about arrays.
 
 #include "devrt/arrays/exchange.h"
 #include "python/src/arguments.h"
@@ -18,7 +15,7 @@ bool Extent(PyObject* object, const char* what, int64_t* value) {
   if (__builtin_expect(PyLong_CheckExact(object), 1)) {
     return ToInt64(object, what, value);
   }
-  if (!PyIndex_Check(object) || PyBool_Check(object)) {
+  if (!PyIndex_Check(object) || PyBool_Check(object) || IsForeignBool(object)) {
     PyErr_Format(PyExc_TypeError, "%s must be ints, not %s", what,
                  TypeName(object));
     return false;
@@ -27,48 +24,7 @@ bool Extent(PyObject* object, const char* what, int64_t* value) {
   return index && ToInt64(index.get(), what, value);
 }
 
-bool IsNumpyName(const char* name) {
-  return std::strncmp(name, "numpy.", 6) == 0;
-}
-
-// What the scalar's own conversion to a Python number gives.
-Ref ToPythonNumber(PyObject* object) {
-  if (IsNumpyName(TypeName(object))) {
-    return Ref(PyObject_CallMethod(object, "item", nullptr));
-  }
-  return Ref(PyNumber_Float(object));
-}
-
-int FromPythonInt(PyObject* object, Scalar* value) {
-  int overflow = 0;
-  const int64_t number = PyLong_AsLongLongAndOverflow(object, &overflow);
-  if (overflow == 0) {
-    if (number == -1 && PyErr_Occurred() != nullptr) return -1;
-    *value = Scalar(number);
-    return 1;
-  }
-  if (overflow > 0) {
-    const uint64_t large = PyLong_AsUnsignedLongLong(object);
-    if (PyErr_Occurred() == nullptr) {
-      *value = Scalar(large);
-      return 1;
-    }
-    PyErr_Clear();
-  }
-  PyErr_SetString(g_exceptions.invalid_argument,
-                  "an int below -2^63 or above 2^64 - 1 fits no dtype");
-  return -1;
-}
-
 }  // namespace
-
-bool IsForeignScalar(PyObject* object) {
-  const char* name = TypeName(object);
-  if (std::strncmp(name, "ml_dtypes.", 10) == 0) return true;
-  return IsNumpyName(name) && std::strcmp(name, "numpy.ndarray") != 0 &&
-         std::strncmp(name, "numpy.ma", 8) != 0 && PyNumber_Check(object) &&
-         !PySequence_Check(object);
-}
 
 bool ParseShape(PyObject* object, const char* what, Dims* shape) {
   shape->clear();
@@ -81,12 +37,20 @@ bool ParseShape(PyObject* object, const char* what, Dims* shape) {
     }
     return true;
   }
+  const bool is_array = IsArray(object);
   if (PyIndex_Check(object)) {
-    if (!Extent(object, what, &extent)) return false;
-    shape->push_back(extent);
-    return true;
+    if (Extent(object, what, &extent)) {
+      shape->push_back(extent);
+      return true;
+    }
+    // Of NumPy's arrays, those without axes alone are ints.
+    if (is_array || !PySequence_Check(object) ||
+        !PyErr_ExceptionMatches(PyExc_TypeError)) {
+      return false;
+    }
+    PyErr_Clear();
   }
-  if (PyUnicode_Check(object) || PyBytes_Check(object) || IsArray(object) ||
+  if (PyUnicode_Check(object) || PyBytes_Check(object) || is_array ||
       !PySequence_Check(object)) {
     PyErr_Format(PyExc_TypeError,
                  "%s must be an int or a sequence of ints, "
@@ -125,54 +89,10 @@ std::optional<Place> ParsePlace(PyObject* device, bool pinned) {
   return Place(object->device);
 }
 
-int ToScalar(PyObject* object, Scalar* value) {
-  if (PyFloat_CheckExact(object)) {
-    *value = Scalar(PyFloat_AS_DOUBLE(object));
-    return 1;
-  }
-  if (PyBool_Check(object)) {
-    *value = Scalar(object == Py_True);
-    return 1;
-  }
-  if (PyLong_Check(object)) return FromPythonInt(object, value);
-  if (PyFloat_Check(object)) {
-    *value = Scalar(PyFloat_AS_DOUBLE(object));
-    return 1;
-  }
-  if (PyComplex_Check(object)) {
-    const Py_complex number = PyComplex_AsCComplex(object);
-    *value = Scalar(std::complex<double>(number.real, number.imag));
-    return 1;
-  }
-  if (!IsForeignScalar(object)) return 0;
-  const Ref number = ToPythonNumber(object);
-  if (!number) return -1;
-  const bool known = PyFloat_Check(number.get()) ||
-                     PyLong_Check(number.get()) ||
-                     PyComplex_Check(number.get());
-  return known ? ToScalar(number.get(), value) : 0;
-}
-
-PyObject* FromScalar(const Scalar& value) {
-  switch (value.kind()) {
-    case DTypeKind::kBool:
-      return PyBool_FromLong(value.Value<bool>());
-    case DTypeKind::kSigned:
-      return PyLong_FromLongLong(value.Value<int64_t>());
-    case DTypeKind::kUnsigned:
-      return PyLong_FromUnsignedLongLong(value.Value<uint64_t>());
-    case DTypeKind::kComplex: {
-      const auto number = value.Value<std::complex<double>>();
-      return PyComplex_FromDoubles(number.real(), number.imag());
-    }
-    default:
-      return PyFloat_FromDouble(value.Value<double>());
-  }
-}
-
 bool ParseAxis(PyObject* object, const char* what, int* axis) {
   int64_t value = 0;
-  const bool is_index = PyIndex_Check(object) && !PyBool_Check(object);
+  const bool is_index =
+      PyIndex_Check(object) && !PyBool_Check(object) && !IsForeignBool(object);
   const Ref index(is_index ? PyNumber_Index(object) : NewRef(object));
   if (!index || !ToInt64(index.get(), what, &value)) return false;
   // Beyond any axis, and told so by the library.

@@ -183,9 +183,9 @@ PyObject* CopyFrom(PyObject* self, PyObject* const* args, Py_ssize_t count,
       !ToBool(values[1], "non_blocking", &non_blocking)) {
     return nullptr;
   }
-  std::optional<Source> source = ToSource(values[0]);
-  if (!source.has_value()) return nullptr;
   const Array array = ArrayOf(self);
+  std::optional<Source> source = ToSource(values[0], array.dtype());
+  if (!source.has_value()) return nullptr;
   const CallSite site = SiteHere();
   const absl::Status status = WithoutLock([&] {
     const Array from = std::move(source->array);
@@ -195,8 +195,8 @@ PyObject* CopyFrom(PyObject* self, PyObject* const* args, Py_ssize_t count,
 }
 
 PyObject* Fill(PyObject* self, PyObject* value) {
-  Scalar number(0);
-  const int is_number = ToScalar(value, &number);
+  Number number;
+  const int is_number = ToNumber(value, &number);
   if (is_number < 0) return nullptr;
   if (is_number == 0) {
     PyErr_Format(PyExc_TypeError, "fill() needs a number, not %s",
@@ -204,9 +204,11 @@ PyObject* Fill(PyObject* self, PyObject* value) {
     return nullptr;
   }
   const Array array = ArrayOf(self);
+  Scalar element(0);
+  if (!ToElement(number, array.dtype(), &element)) return nullptr;
   const CallSite site = SiteHere();
   const absl::Status status =
-      WithoutLock([&] { return array.Fill(number, site); });
+      WithoutLock([&] { return array.Fill(element, site); });
   return status.ok() ? NewRef(self) : Raise(status);
 }
 

@@ -84,32 +84,19 @@ PyObject* New(PyObject*, PyObject* const* args, Py_ssize_t count,
   return Make(content, request);
 }
 
-// The number to fill with, and the dtype that it has by itself.
-bool ParseFill(PyObject* object, Scalar* value, DType* dtype) {
-  const int is_number = ToScalar(object, value);
+bool ParseFill(PyObject* object, Number* number) {
+  const int is_number = ToNumber(object, number);
   if (is_number < 0) return false;
-  if (is_number == 0) {
-    PyErr_Format(PyExc_TypeError, "fill_value must be a number, not %s",
-                 TypeName(object));
-    return false;
-  }
-  switch (value->kind()) {
-    case DTypeKind::kBool:
-      *dtype = kBool;
-      break;
-    case DTypeKind::kSigned:
-      *dtype = kInt64;
-      break;
-    case DTypeKind::kUnsigned:
-      *dtype = kUInt64;
-      break;
-    case DTypeKind::kComplex:
-      *dtype = kComplex128;
-      break;
-    default:
-      *dtype = kFloat64;
-  }
-  return true;
+  if (is_number == 1) return true;
+  PyErr_Format(PyExc_TypeError, "fill_value must be a number, not %s",
+               TypeName(object));
+  return false;
+}
+
+PyObject* MakeFull(const Request& request, const Number& number) {
+  Scalar value(0);
+  if (!ToElement(number, request.dtype, &value)) return nullptr;
+  return MakeFull(request, value);
 }
 
 PyObject* Full(PyObject*, PyObject* const* args, Py_ssize_t count,
@@ -118,14 +105,17 @@ PyObject* Full(PyObject*, PyObject* const* args, Py_ssize_t count,
       "full", 2, 3, 5, {"shape", "fill_value", "dtype", "device", "pinned"}};
   PyObject* values[5];
   Request request;
-  Scalar value(0);
+  Number number;
   if (!SortArguments(kParameters, args, static_cast<size_t>(count), names,
                      values) ||
-      !ParseFill(values[1], &value, &request.dtype) ||
-      !ParseRequest(values[0], values[2], values[3], values[4], &request)) {
+      !ParseFill(values[1], &number)) {
     return nullptr;
   }
-  return MakeFull(request, value);
+  request.dtype = DTypeOf(number);
+  if (!ParseRequest(values[0], values[2], values[3], values[4], &request)) {
+    return nullptr;
+  }
+  return MakeFull(request, number);
 }
 
 // ---- Like another -----------------------------------------------------------
@@ -185,24 +175,27 @@ PyObject* FullLike(PyObject*, PyObject* const* args, Py_ssize_t count,
       "full_like", 2, 3, 5, {"x", "fill_value", "dtype", "device", "pinned"}};
   PyObject* values[5];
   Request request;
-  Scalar value(0);
-  DType unused = kBool;
+  Number number;
   if (!SortArguments(kParameters, args, static_cast<size_t>(count), names,
                      values) ||
-      !ParseFill(values[1], &value, &unused) ||
+      !ParseFill(values[1], &number) ||
       !ParseLike("full_like", values[0], values[2], values[3], values[4],
                  &request)) {
     return nullptr;
   }
-  return MakeFull(request, value);
+  return MakeFull(request, number);
 }
 
 // ---- arange -----------------------------------------------------------------
 
 bool ParseBound(PyObject* object, Scalar* value) {
-  const int is_number = ToScalar(object, value);
+  Number number;
+  const int is_number = ToNumber(object, &number);
   if (is_number < 0) return false;
-  if (is_number == 1 && value->kind() != DTypeKind::kComplex) return true;
+  if (is_number == 1 && number.value.kind() != DTypeKind::kComplex) {
+    const bool whole = number.value.kind() != DTypeKind::kFloat || number.huge;
+    return ToElement(number, whole ? DTypeOf(number) : kFloat64, value);
+  }
   PyErr_Format(PyExc_TypeError, "arange() needs real numbers, not %s",
                TypeName(object));
   return false;
@@ -272,7 +265,7 @@ PyMethodDef g_array_create_functions[] = {
     {"full", AsMethod(Full), METH_FASTCALL | METH_KEYWORDS,
      "full(shape, fill_value, dtype=None, *, device=None, pinned=False)\n--\n\n"
      "A C-contiguous array of one number; dtype None: that of the number,\n"
-     "bool_, int64, float64 or complex128.\n\n"
+     "bool_, int64, float64 or complex128, a NumPy scalar's own.\n\n"
      "shape: an int or a sequence of ints.\n" DEVRT_PLACE_TEXT},
     {"empty_like", AsMethod(Like<Content::kEmpty>),
      METH_FASTCALL | METH_KEYWORDS,

@@ -70,24 +70,39 @@ bool IsNumpyArray(PyObject* object) {
   return std::strcmp(TypeName(object), "numpy.ndarray") == 0;
 }
 
+// Masked arrays of NumPy offer their data as if all of it were meant.  False
+// with an exception.
+bool NotMasked(PyObject* object) {
+  if (!PyObject_CheckBuffer(object)) return true;
+  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(),
+                                          "numpy.ma.core");  // borrowed
+  if (module == nullptr) return true;
+  const Ref masked(PyObject_GetAttrString(module, "MaskedArray"));
+  const int is_masked = masked ? PyObject_IsInstance(object, masked.get()) : -1;
+  if (is_masked == 0) return true;
+  if (is_masked == 1) {
+    PyErr_SetString(
+        PyExc_TypeError,
+        "an array of devrt has no mask: x.filled(value) is an array "
+        "without one");
+  }
+  return false;
+}
+
 }  // namespace
 
-std::optional<Source> ToSource(PyObject* object) {
+std::optional<Source> ToSource(PyObject* object, std::optional<DType> dtype) {
   if (IsArray(object)) return Source{ArrayOf(object), false};
-  if (IsForeignScalar(object)) {  // has a dtype
-    std::optional<Source> source = FromNumpy(object);
-    if (source.has_value()) source->fresh = true;
-    return source;
-  }
-  Scalar number(0);
-  const int is_number = ToScalar(object, &number);
+  if (IsNumpyArray(object)) return FromNumpy(object);
+  Number number;
+  const int is_number = ToNumber(object, &number);
   if (is_number < 0) return std::nullopt;
   if (is_number == 1 || PyList_Check(object) || PyTuple_Check(object)) {
-    std::optional<Array> made = FromSequence(object);
+    std::optional<Array> made = FromSequence(object, dtype);
     if (!made.has_value()) return std::nullopt;
     return Source{*std::move(made), true};
   }
-  if (IsNumpyArray(object)) return FromNumpy(object);
+  if (!NotMasked(object)) return std::nullopt;
   if (Has(object, "__dlpack__")) return FromDlpackObject(object);
   if (PyErr_Occurred() != nullptr) return std::nullopt;
   if (Has(object, "__cuda_array_interface__")) return FromCaiObject(object);
@@ -186,7 +201,7 @@ PyObject* MakeArray(const Parameters& parameters, PyObject* const* args,
       !ParseWish(values[1], values[2], values[3], values[4], &wish)) {
     return nullptr;
   }
-  std::optional<Source> source = ToSource(values[0]);
+  std::optional<Source> source = ToSource(values[0], wish.dtype);
   return source.has_value() ? Finish(values[0], *std::move(source), wish)
                             : nullptr;
 }

@@ -18,8 +18,9 @@ std::optional<Array> Keep(absl::StatusOr<Array> array) {
 
 bool IsInteger(PyObject* key) {
   if (PyLong_Check(key)) return !PyBool_Check(key);
-  // Arrays have __index__, too, which is not meant here.
-  return PyIndex_Check(key) && !IsArray(key) && !PySequence_Check(key);
+  // Arrays and NumPy's bools have __index__, too, which is not meant here.
+  return PyIndex_Check(key) && !IsArray(key) && !PySequence_Check(key) &&
+         !IsForeignBool(key);
 }
 
 bool IsBasic(PyObject* key) {
@@ -136,14 +137,16 @@ int AssignSubscript(PyObject* self, PyObject* key, PyObject* value) {
   const std::optional<Array> target = Select(self, key);
   if (!target.has_value()) return -1;
   const CallSite site = SiteHere();
-  Scalar number(0);
-  const int is_number = ToScalar(value, &number);
+  Number number;
+  const int is_number = ToNumber(value, &number);
   if (is_number < 0) return -1;
   absl::Status status;
   if (is_number == 1) {
-    status = WithoutLock([&] { return target->Fill(number, site); });
+    Scalar element(0);
+    if (!ToElement(number, target->dtype(), &element)) return -1;
+    status = WithoutLock([&] { return target->Fill(element, site); });
   } else {
-    std::optional<Source> source = ToSource(value);
+    std::optional<Source> source = ToSource(value, target->dtype());
     if (!source.has_value()) return -1;
     status = WithoutLock([&] {
       const Array from =

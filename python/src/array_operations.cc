@@ -66,20 +66,30 @@ PyObject* Unary(PyObject*, PyObject* const* args, Py_ssize_t count,
   return ApplyUnary(op, values[0], out);
 }
 
+// One of the two that where() chooses from.
+std::optional<Operand> Choice(const Given& given, const Given& other,
+                              const Array& condition) {
+  if (given.array != nullptr) return Operand(*given.array);
+  if (other.array != nullptr) {
+    return ToOperand(given, *other.array, Rule::kArithmetic);
+  }
+  return ToOperand(given.number, condition.place());
+}
+
 PyObject* Where(PyObject*, PyObject* const* args, Py_ssize_t count,
                 PyObject* names) {
   static const Parameters kParameters = {
       "where", 3, 3, 3, {"condition", "a", "b"}};
   PyObject* values[3];
-  std::optional<Operand> a, b;
+  Given a, b;
   if (!SortArguments(kParameters, args, static_cast<size_t>(count), names,
                      values) ||
       !RequireArray(values[0], "where", "condition")) {
     return nullptr;
   }
-  const int is_a = ToOperand(values[1], &a);
+  const int is_a = ToGiven(values[1], &a);
   if (is_a < 0) return nullptr;
-  const int is_b = ToOperand(values[2], &b);
+  const int is_b = ToGiven(values[2], &b);
   if (is_b < 0) return nullptr;
   if (is_a == 0 || is_b == 0) {
     PyErr_Format(PyExc_TypeError,
@@ -88,9 +98,13 @@ PyObject* Where(PyObject*, PyObject* const* args, Py_ssize_t count,
     return nullptr;
   }
   const Array condition = ArrayOf(values[0]);
+  const std::optional<Operand> left = Choice(a, b, condition);
+  if (!left.has_value()) return nullptr;
+  const std::optional<Operand> right = Choice(b, a, condition);
+  if (!right.has_value()) return nullptr;
   const CallSite site = SiteHere();
-  return WrapArray(
-      WithoutLock([&] { return devrt::Where(condition, *a, *b, site); }));
+  return WrapArray(WithoutLock(
+      [&] { return devrt::Where(condition, *left, *right, site); }));
 }
 
 PyObject* ArrayEqualFunction(PyObject*, PyObject* const* args, Py_ssize_t count,
@@ -178,18 +192,19 @@ PyObject* ReduceFunction(PyObject*, PyObject* const* args, Py_ssize_t count,
 
 // ---- Tables -----------------------------------------------------------------
 
-#define DEVRT_BINARY(name, op, what)                                          \
-  {                                                                           \
-    name, AsMethod(Binary<BinaryOp::op>), METH_FASTCALL | METH_KEYWORDS,      \
-        name                                                                  \
-        "(a, b, out=None)\n--\n\n" what                                       \
-        ", element by element.\n\n"                                           \
-        "Of two arrays of one device, or an array and a number; they\n"       \
-        "broadcast and promote by NumPy's rules.  out: an array of the\n"     \
-        "result's shape, which is written and returned.\n\n"                  \
-        "Raises ValueError for shapes that do not broadcast and arrays of\n"  \
-        "two devices, UnsupportedError for a dtype that the operation does\n" \
-        "not take and for plain host memory."                                 \
+#define DEVRT_BINARY(name, op, what)                                           \
+  {                                                                            \
+    name, AsMethod(Binary<BinaryOp::op>), METH_FASTCALL | METH_KEYWORDS,       \
+        name                                                                   \
+        "(a, b, out=None)\n--\n\n" what                                        \
+        ", element by element.\n\n"                                            \
+        "Of two arrays of one device, or an array and a number; they\n"        \
+        "broadcast and promote by NumPy's rules: Python's numbers are weak,\n" \
+        "NumPy's have their dtype.  out: an array of the\n"                    \
+        "result's shape, which is written and returned.\n\n"                   \
+        "Raises ValueError for shapes that do not broadcast and arrays of\n"   \
+        "two devices, UnsupportedError for a dtype that the operation does\n"  \
+        "not take and for plain host memory."                                  \
   }
 
 #define DEVRT_UNARY(name, op, what)                                         \

@@ -112,8 +112,8 @@ PyObject* Index(PyObject* self) {
 }
 
 int Contains(PyObject* self, PyObject* value) {
-  std::optional<Operand> operand;
-  const int known = ToOperand(value, &operand);
+  Given given;
+  const int known = ToGiven(value, &given);
   if (known < 0) return -1;
   if (known == 0) {
     PyErr_Format(PyExc_TypeError, "an array contains numbers, not %s",
@@ -121,6 +121,9 @@ int Contains(PyObject* self, PyObject* value) {
     return -1;
   }
   const Array array = ArrayOf(self);
+  const std::optional<Operand> operand =
+      ToOperand(given, array, Rule::kComparison);
+  if (!operand.has_value()) return -1;
   const CallSite site = SiteHere();
   const auto found = WithoutLock([&]() -> absl::StatusOr<bool> {
     absl::StatusOr<Array> equal =
@@ -138,35 +141,6 @@ int Contains(PyObject* self, PyObject* value) {
 }
 
 }  // namespace
-
-PyObject* ApplyBinary(BinaryOp op, PyObject* a, PyObject* b, PyObject* out) {
-  std::optional<Operand> left, right;
-  const int is_left = ToOperand(a, &left);
-  if (is_left < 0) return nullptr;
-  const int is_right = is_left == 1 ? ToOperand(b, &right) : 0;
-  if (is_right < 0) return nullptr;
-  if (is_right == 0) return NewRef(Py_NotImplemented);
-  std::optional<Array> target;
-  if (out != nullptr) target = ArrayOf(out);
-  const CallSite site = SiteHere();
-  absl::StatusOr<Array> result = WithoutLock([&] {
-    return Apply(op, *left, *right, out != nullptr ? &*target : nullptr, site);
-  });
-  if (out == nullptr || !result.ok()) return WrapArray(std::move(result));
-  return NewRef(out);
-}
-
-PyObject* ApplyUnary(UnaryOp op, PyObject* x, PyObject* out) {
-  const Array array = ArrayOf(x);
-  std::optional<Array> target;
-  if (out != nullptr) target = ArrayOf(out);
-  const CallSite site = SiteHere();
-  absl::StatusOr<Array> result = WithoutLock([&] {
-    return Apply(op, array, out != nullptr ? &*target : nullptr, site);
-  });
-  if (out == nullptr || !result.ok()) return WrapArray(std::move(result));
-  return NewRef(out);
-}
 
 PyType_Slot g_array_operator_slots[] = {
     {Py_nb_add, AsSlot(Binary<BinaryOp::kAdd>)},

@@ -2,9 +2,8 @@
 //
 // Numbers and nested lists of them, as arrays in host memory.
 
-#include <complex>
 #include <cstring>
-#include <memory>
+#include <optional>
 #include <vector>
 
 #include "python/src/arguments.h"
@@ -22,8 +21,10 @@ bool IsSequence(PyObject* object) {
 // The numbers in C order, and what shape they have.
 struct Collected {
   Dims shape;
-  std::vector<Scalar> numbers;
-  DTypeKind kind = DTypeKind::kBool;
+  std::vector<Number> numbers;
+  // Of those without a dtype, and of those with one; nullopt: there are none.
+  std::optional<DTypeKind> kind;
+  std::optional<DType> dtype;
 };
 
 bool RaiseRagged(size_t depth) {
@@ -53,9 +54,19 @@ DTypeKind Higher(DTypeKind a, DTypeKind b) {
   return rank(a) > rank(b) ? a : b;
 }
 
+bool Promoted(DType a, DType b, std::optional<DType>* dtype) {
+  const absl::StatusOr<DType> both = a == b ? a : PromoteTypes(a, b);
+  if (!both.ok()) {
+    Raise(both.status());
+    return false;
+  }
+  *dtype = *both;
+  return true;
+}
+
 bool CollectNumber(PyObject* object, Collected* collected) {
-  Scalar number(0);
-  const int is_number = ToScalar(object, &number);
+  Number number;
+  const int is_number = ToNumber(object, &number);
   if (is_number < 0) return false;
   if (is_number == 0) {
     PyErr_Format(
@@ -63,9 +74,15 @@ bool CollectNumber(PyObject* object, Collected* collected) {
         TypeName(object), IsArray(object) ? "; x.item() is its number" : "");
     return false;
   }
-  collected->kind = Higher(collected->kind, number.kind());
   collected->numbers.push_back(number);
-  return true;
+  if (!number.dtype.has_value()) {
+    const DTypeKind kind =
+        number.huge ? DTypeKind::kSigned : number.value.kind();
+    collected->kind = Higher(collected->kind.value_or(kind), kind);
+    return true;
+  }
+  const DType known = collected->dtype.value_or(*number.dtype);
+  return Promoted(known, *number.dtype, &collected->dtype);
 }
 
 bool Collect(PyObject* object, size_t depth, bool first, Collected* collected) {
@@ -98,9 +115,8 @@ bool Collect(PyObject* object, size_t depth, bool first, Collected* collected) {
   return true;
 }
 
-DType DTypeFor(const Collected& collected) {
-  if (collected.numbers.empty()) return kFloat64;
-  switch (collected.kind) {
+DType DefaultOf(DTypeKind kind) {
+  switch (kind) {
     case DTypeKind::kBool:
       return kBool;
     case DTypeKind::kSigned:
@@ -114,16 +130,32 @@ DType DTypeFor(const Collected& collected) {
   }
 }
 
+// Python's numbers are not weak in a list.  False with an exception.
+bool FindDType(const Collected& collected, std::optional<DType>* dtype) {
+  *dtype = collected.dtype;
+  if (collected.kind.has_value()) {
+    const DType own = DefaultOf(*collected.kind);
+    return Promoted(dtype->value_or(own), own, dtype);
+  }
+  if (!dtype->has_value()) *dtype = kFloat64;  // there are no numbers
+  return true;
+}
+
 }  // namespace
 
-std::optional<Array> FromSequence(PyObject* object) {
+std::optional<Array> FromSequence(PyObject* object,
+                                  std::optional<DType> wanted) {
   Collected collected;
   if (!Collect(object, 0, true, &collected)) return std::nullopt;
-  const DType dtype = DTypeFor(collected);
+  if (!wanted.has_value() && !FindDType(collected, &wanted)) {
+    return std::nullopt;
+  }
+  const DType dtype = *wanted;
   std::vector<char> bytes(collected.numbers.size() * dtype.size());
   for (size_t i = 0; i < collected.numbers.size(); ++i) {
-    const absl::StatusOr<Scalar::Element> element =
-        collected.numbers[i].As(dtype);
+    Scalar value(0);
+    if (!ToElement(collected.numbers[i], dtype, &value)) return std::nullopt;
+    const absl::StatusOr<Scalar::Element> element = value.As(dtype);
     if (!element.ok()) {
       Raise(element.status());
       return std::nullopt;

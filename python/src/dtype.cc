@@ -41,8 +41,16 @@ bool FromUnicode(PyObject* text, DType* dtype) {
   return FromText({name, static_cast<size_t>(size)}, dtype);
 }
 
+// What the object's own code raises stays, unless it says that this is no
+// dtype.
 bool Refuse(PyObject* object) {
-  PyErr_Clear();
+  if (PyErr_Occurred() != nullptr) {
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError) &&
+        !PyErr_ExceptionMatches(PyExc_TypeError)) {
+      return false;
+    }
+    PyErr_Clear();
+  }
   PyErr_Format(PyExc_TypeError,
                "dtype must be a devrt.DType, a name such as 'float32', a dtype "
                "of NumPy or one of bool, int, float and complex, not %s",
@@ -62,8 +70,48 @@ bool FromDescription(PyObject* object, DType* dtype) {
   return FromUnicode(name.get(), dtype);
 }
 
+bool IsOneOf(std::string_view module, std::string_view package) {
+  return module == package ||
+         (module.size() > package.size() && module[package.size()] == '.' &&
+          module.substr(0, package.size()) == package);
+}
+
+// Whether it is of a library whose scalar types have names of dtypes: 1; 0; -1
+// with an exception.
+int HasNameOfDType(PyObject* type) {
+  const Ref module(PyObject_GetAttrString(type, "__module__"));
+  if (!module) return -1;
+  if (!PyUnicode_Check(module.get())) return 0;
+  const char* name = PyUnicode_AsUTF8(module.get());
+  if (name == nullptr) return -1;
+  for (const char* package : {"numpy", "ml_dtypes", "jax"}) {
+    if (IsOneOf(name, package)) return 1;
+  }
+  return 0;
+}
+
 // A scalar type by the name of its class, or by what NumPy, if it is there at
 // all, makes of it.
+bool FromLibrarysClass(PyObject* object, DType* dtype) {
+  const char* full = reinterpret_cast<PyTypeObject*>(object)->tp_name;
+  const char* dot = std::strrchr(full, '.');
+  const int named = HasNameOfDType(object);
+  if (named < 0) return Refuse(object);
+  if (named == 1) {
+    const absl::StatusOr<DType> found =
+        DType::FromName(dot != nullptr ? dot + 1 : full);
+    if (found.ok()) {
+      *dtype = *found;
+      return true;
+    }
+  }
+  PyObject* numpy =
+      PyDict_GetItemString(PyImport_GetModuleDict(), "numpy");  // borrowed
+  if (dot == nullptr || numpy == nullptr) return Refuse(object);
+  const Ref made(PyObject_CallMethod(numpy, "dtype", "O", object));
+  return made ? FromDescription(made.get(), dtype) : Refuse(object);
+}
+
 bool FromClass(PyObject* object, DType* dtype) {
   if (object == reinterpret_cast<PyObject*>(&PyBool_Type)) {
     *dtype = kBool;
@@ -74,19 +122,7 @@ bool FromClass(PyObject* object, DType* dtype) {
   } else if (object == reinterpret_cast<PyObject*>(&PyComplex_Type)) {
     *dtype = kComplex128;
   } else {
-    const char* full = reinterpret_cast<PyTypeObject*>(object)->tp_name;
-    const char* dot = std::strrchr(full, '.');
-    const absl::StatusOr<DType> found =
-        DType::FromName(dot != nullptr ? dot + 1 : full);
-    if (found.ok()) {
-      *dtype = *found;
-      return true;
-    }
-    PyObject* numpy =
-        PyDict_GetItemString(PyImport_GetModuleDict(), "numpy");  // borrowed
-    if (dot == nullptr || numpy == nullptr) return Refuse(object);
-    const Ref made(PyObject_CallMethod(numpy, "dtype", "O", object));
-    return made ? FromDescription(made.get(), dtype) : Refuse(object);
+    return FromLibrarysClass(object, dtype);
   }
   return true;
 }
@@ -200,7 +236,9 @@ PyGetSetDef g_getters[] = {
     Getter("str", GetTypeString,
            "NumPy's type string, \"<f4\"; None for bfloat16 and float8, which\n"
            "it cannot name."),
+    // NumPy asks for the one since 2.4, for the other before.
     Getter("__numpy_dtype__", GetNumpy, "What numpy.dtype(this) is."),
+    Getter("dtype", GetNumpy, "What numpy.dtype(this) is."),
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 constexpr char kDoc[] =

@@ -9,21 +9,26 @@
 
 #include "devrt/arrays/operations.h"
 #include "python/src/array.h"
+#include "python/src/number.h"
 #include "python/src/python.h"
 
 namespace devrt::python {
 
+// What a program gives as operand.
+struct Given {
+  const Array* array = nullptr;  // in the object
+  Number number;                 // where it is no array
+};
 // An array or a number: 1; something else: 0; -1 with an exception.
-inline int ToOperand(PyObject* object, std::optional<Operand>* operand) {
-  if (IsArray(object)) {
-    operand->emplace(ArrayOf(object));
-    return 1;
-  }
-  Scalar number(0);
-  const int is_number = ToScalar(object, &number);
-  if (is_number == 1) operand->emplace(number);
-  return is_number;
-}
+int ToGiven(PyObject* object, Given* given);
+
+enum class Rule { kArithmetic, kComparison, kLogical };
+// The operand that it is beside `other`: a number with a dtype that decides the
+// result's becomes an array without axes.  nullopt with an exception.
+std::optional<Operand> ToOperand(const Given& given, const Array& other,
+                                 Rule rule);
+// Of two numbers, for an operation on a device.
+std::optional<Operand> ToOperand(const Number& number, const Place& place);
 
 // `a` op `b`, into `out` if it is not null.  NotImplemented for what is neither
 // an array nor a number.

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "tests/arrays/arrays_fixture.h"
@@ -29,6 +30,30 @@ class Equality : public ArraysTest {
             << first << " " << second;
       }
     }
+  }
+  // All integers of a dtype are less than a number, or all are greater.
+  template <typename T>
+  static void CheckBeyond(const Scalar& number, bool less) {
+    using Limits = std::numeric_limits<T>;
+    const Array x = Of<T>({Limits::min(), 0, Limits::max()});
+    const auto all = [&](BinaryOp op, const Operand& a, const Operand& b) {
+      const Array made = Must(Apply(op, a, b));
+      EXPECT_EQ(made.dtype(), kBool);
+      const bool every = Must(Must(Reduce(ReduceOp::kAll, made)).Item())
+                             .template Value<bool>();
+      const bool some = Must(Must(Reduce(ReduceOp::kAny, made)).Item())
+                            .template Value<bool>();
+      EXPECT_EQ(every, some) << number.ToString() << " " << ToString(op);
+      return every;
+    };
+    EXPECT_EQ(all(BinaryOp::kLess, x, number), less);
+    EXPECT_EQ(all(BinaryOp::kLessEqual, x, number), less);
+    EXPECT_EQ(all(BinaryOp::kGreater, x, number), !less);
+    EXPECT_EQ(all(BinaryOp::kGreaterEqual, x, number), !less);
+    EXPECT_EQ(all(BinaryOp::kLess, number, x), !less);
+    EXPECT_EQ(all(BinaryOp::kGreaterEqual, number, x), less);
+    EXPECT_FALSE(all(BinaryOp::kEqual, x, number));
+    EXPECT_TRUE(all(BinaryOp::kNotEqual, number, x));
   }
 };
 
@@ -68,6 +93,15 @@ TEST_F(Equality, IntegersThatNoDTypeHoldsTogether) {
   Expect(true, Of<int64_t>({kBig}), Of<uint64_t>({kBig}));
   Expect(false, Of<int64_t>({kBig}), Of<uint64_t>({kBig - 1}));
   Expect(false, Of<int64_t>({-1}), Of<uint64_t>({UINT64_MAX}));
+}
+
+TEST_F(Equality, NumbersBeyondTheDType) {
+  CheckBeyond<int8_t>(128, true);
+  CheckBeyond<int8_t>(-129, false);
+  CheckBeyond<uint8_t>(256, true);
+  CheckBeyond<uint8_t>(-1, false);
+  CheckBeyond<int64_t>(uint64_t{1} << 63, true);
+  CheckBeyond<uint64_t>(-1, false);
 }
 
 TEST_F(Equality, NarrowFloats) {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators, functions and reductions against NumPy."""
 
+import itertools
 import operator
 
 import numpy as np
@@ -21,47 +22,42 @@ def expected_of(function, *operands):
         return function(*operands)
 
 
-def offered(call):
-    """The result, or None for dtypes that the operation does not take."""
-    try:
-        return call()
-    except devrt.UnsupportedError:
-        return None
+def not_offered(function, dtype_a, dtype_b):
+    """What devrt, and partly NumPy, does not have."""
+    if function is operator.sub and dtype_a == dtype_b == "bool":
+        return True
+    unordered = "complex" in dtype_a + dtype_b
+    return unordered and function in COMPARISONS[2:]
 
 
 def test_operators_are_numpys(rng, host):
-    seen = 0
     for function in ARITHMETIC + COMPARISONS:
-        for _ in range(12):
+        for dtype_a, dtype_b in itertools.product(NUMPY_DTYPES, repeat=2):
             shape_a, shape_b = SHAPES[rng.integers(0, len(SHAPES))]
-            dtype_a, dtype_b = rng.choice(NUMPY_DTYPES, 2)
-            a, b = host(shape_a, str(dtype_a)), host(shape_b, str(dtype_b))
+            a, b = host(shape_a, dtype_a), host(shape_b, dtype_b)
             a, b = np.asarray(a, dtype_a), np.asarray(b, dtype_b)
             x, y = devrt.array(a), devrt.array(b)
-            made = offered(lambda: function(x, y))
-            try:
-                expected = np.asarray(expected_of(function, a, b))
-            except TypeError:
+            if not_offered(function, dtype_a, dtype_b):
+                with pytest.raises(devrt.UnsupportedError):
+                    function(x, y)
                 continue
-            if made is None:
-                continue
-            seen += 1
+            made = function(x, y)
+            expected = np.asarray(expected_of(function, a, b))
             assert made.dtype == expected.dtype, (function, dtype_a, dtype_b)
             np.testing.assert_allclose(
                 made.numpy(), expected, rtol=1e-3 if "float16" in (
                     dtype_a, dtype_b) else 1e-6)
-    assert seen > 60
 
 
-@pytest.mark.parametrize("number", [2, 2.5, True, np.float32(3), np.int8(2)])
+# NumPy's: test_numbers.py.
+@pytest.mark.parametrize("number", [2, 2.5, True])
 def test_numbers_on_either_side(host, number):
     a = host((2, 3), "float32")
     x = devrt.array(a)
     for function in ARITHMETIC:
-        weak = number.item() if isinstance(number, np.generic) else number
         for made, expected in [
-            (function(x, number), expected_of(function, a, weak)),
-            (function(number, x), expected_of(function, weak, a)),
+            (function(x, number), expected_of(function, a, number)),
+            (function(number, x), expected_of(function, number, a)),
         ]:
             assert made.dtype == devrt.float32 == expected.dtype
             np.testing.assert_allclose(made.numpy(), expected, rtol=1e-6)
@@ -125,9 +121,7 @@ def test_reductions_are_numpys(host, name):
         x = devrt.array(a)
         for axis in (None, 0, 1, -1, (0, 2), (0, 1, 2), ()):
             for keepdims in (False, True):
-                made = offered(lambda: getattr(x, name)(axis, keepdims=keepdims))
-                if made is None:
-                    continue
+                made = getattr(x, name)(axis, keepdims=keepdims)
                 expected = np.asarray(
                     getattr(a, name)(axis=axis, keepdims=keepdims))
                 assert made.dtype == expected.dtype, (dtype, axis)
@@ -165,7 +159,7 @@ def test_operands_that_cannot_be(host):
     for call, error in [
         (lambda: x + devrt.ones(2), ValueError),
         (lambda: x + devrt.ones(3, device="mtia:1"), ValueError),
-        (lambda: x + 2**80, ValueError),
+        (lambda: devrt.ones(2, "int64") + 2**80, ValueError),
         (lambda: devrt.ones(2, "uint8") + 300, ValueError),
         (lambda: x % 2, TypeError), (lambda: x @ x, TypeError),
         (lambda: devrt.add(1, 2), TypeError), (lambda: devrt.add(x), TypeError),

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/src/operand.h"
+
+#include <limits>
+#include <utility>
+
+#include "python/src/arguments.h"
+
+namespace devrt::python {
+namespace {
+
+Rule RuleOf(BinaryOp op) {
+  if (op >= BinaryOp::kEqual && op <= BinaryOp::kGreaterEqual) {
+    return Rule::kComparison;
+  }
+  const bool logical =
+      op == BinaryOp::kLogicalAnd || op == BinaryOp::kLogicalOr;
+  return logical ? Rule::kLogical : Rule::kArithmetic;
+}
+
+// An array without axes, of the number's own dtype, where that is computed.
+std::optional<Operand> Strong(const Number& number, const Place& place) {
+  const Place device(*place.device());
+  const CallSite site = SiteHere();
+  absl::StatusOr<Array> made = WithoutLock([&] {
+    return Array::Full({}, *number.dtype, number.value, device, site);
+  });
+  if (made.ok()) return Operand(*std::move(made));
+  Raise(made.status());
+  return std::nullopt;
+}
+
+// Whether the number decides the dtype of what is computed with `dtype`.
+bool Decides(const Number& number, DType dtype) {
+  if (!number.dtype.has_value() || *number.dtype == dtype) return false;
+  const absl::StatusOr<DType> strong = PromoteTypes(dtype, *number.dtype);
+  const absl::StatusOr<DType> weak =
+      PromoteWithScalar(dtype, number.value.kind());
+  return strong.ok() && weak.ok() && *strong != *weak;
+}
+
+}  // namespace
+
+int ToGiven(PyObject* object, Given* given) {
+  if (!IsArray(object)) return ToNumber(object, &given->number);
+  given->array = &ArrayOf(object);
+  return 1;
+}
+
+std::optional<Operand> ToOperand(const Given& given, const Array& other,
+                                 Rule rule) {
+  if (given.array != nullptr) return Operand(*given.array);
+  const Number& number = given.number;
+  const DType dtype = other.dtype();
+  if (rule == Rule::kLogical) return Operand(number.value);
+  if (number.huge) {
+    Scalar value(0);
+    if (rule == Rule::kComparison && (dtype.is_integer() || dtype == kBool)) {
+      // Beyond all of them; the nearest double may be equal to one.
+      constexpr double kInfinity = std::numeric_limits<double>::infinity();
+      const bool below = number.value.Value<double>() < 0;
+      return Operand(Scalar(below ? -kInfinity : kInfinity));
+    }
+    if (!ToElement(number, dtype == kBool ? kInt64 : dtype, &value)) {
+      return std::nullopt;
+    }
+    return Operand(value);
+  }
+  if (other.place().device().has_value() && Decides(number, dtype)) {
+    return Strong(number, other.place());
+  }
+  return Operand(number.value);
+}
+
+std::optional<Operand> ToOperand(const Number& number, const Place& place) {
+  if (number.dtype.has_value() && place.device().has_value()) {
+    return Strong(number, place);
+  }
+  Scalar value(0);
+  if (!ToElement(number, DTypeOf(number), &value)) return std::nullopt;
+  return Operand(value);
+}
+
+PyObject* ApplyBinary(BinaryOp op, PyObject* a, PyObject* b, PyObject* out) {
+  Given left, right;
+  const int is_left = ToGiven(a, &left);
+  if (is_left < 0) return nullptr;
+  const int is_right = is_left == 1 ? ToGiven(b, &right) : 0;
+  if (is_right < 0) return nullptr;
+  if (is_right == 0) return NewRef(Py_NotImplemented);
+  // One of them is an array.
+  const Array& other = left.array != nullptr ? *left.array : *right.array;
+  const Rule rule = RuleOf(op);
+  const std::optional<Operand> x = ToOperand(left, other, rule);
+  if (!x.has_value()) return nullptr;
+  const std::optional<Operand> y = ToOperand(right, other, rule);
+  if (!y.has_value()) return nullptr;
+  std::optional<Array> target;
+  if (out != nullptr) target = ArrayOf(out);
+  const CallSite site = SiteHere();
+  absl::StatusOr<Array> result = WithoutLock([&] {
+    return Apply(op, *x, *y, out != nullptr ? &*target : nullptr, site);
+  });
+  if (out == nullptr || !result.ok()) return WrapArray(std::move(result));
+  return NewRef(out);
+}
+
+PyObject* ApplyUnary(UnaryOp op, PyObject* x, PyObject* out) {
+  const Array array = ArrayOf(x);
+  std::optional<Array> target;
+  if (out != nullptr) target = ArrayOf(out);
+  const CallSite site = SiteHere();
+  absl::StatusOr<Array> result = WithoutLock([&] {
+    return Apply(op, array, out != nullptr ? &*target : nullptr, site);
+  });
+  if (out == nullptr || !result.ok()) return WrapArray(std::move(result));
+  return NewRef(out);
+}
+
+}  // namespace devrt::python
