@@ -117,6 +117,58 @@ def test_what_an_earlier_test_left(run):
     result.stdout.fnmatch_lines(["*MachineInUseError*1 stream*"])
 
 
+def test_what_a_failed_test_held_is_gone(run):
+    result = run(
+        """
+        import devrt, pytest
+
+        def fails(depth):
+            s, x = devrt.Stream(), devrt.zeros(3)
+            try:
+                assert depth, "on purpose"
+            except AssertionError as error:
+                raise ValueError(s) from error
+            fails(depth - 1)
+
+        def test_fails(sim):
+            s, x = devrt.Stream(), devrt.zeros(3)
+            assert False
+
+        def test_next(sim):
+            assert devrt.zeros(3).tolist() == [0, 0, 0]
+
+        @pytest.mark.sim(runs=3)
+        def test_fails_deep(sim):
+            sim.explore(lambda: fails(2))
+
+        @pytest.mark.sim(runs=3)
+        def test_explores(sim):
+            sim.explore(lambda: devrt.zeros(3).tolist())
+
+        def test_raises(sim):
+            x = devrt.zeros(3)
+            with pytest.raises(ValueError):
+                fails(0)
+        """
+    )
+    result.assert_outcomes(failed=2, passed=3)
+
+
+@pytest.mark.parametrize("mark", ["runs=0", "runs=-1", "strategies=()"])
+def test_a_mark_that_runs_nothing(run, mark):
+    result = run(
+        f"""
+        import pytest
+
+        @pytest.mark.sim({mark})
+        def test_none(sim):
+            sim.explore(lambda: None)
+        """
+    )
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*ValueError: " + mark.split("=")[0] + "*"])
+
+
 def test_more_devices_than_there_are(run, monkeypatch):
     monkeypatch.setenv("DEVRT_MTIA", "devices=2")
     result = run(

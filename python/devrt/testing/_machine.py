@@ -45,6 +45,17 @@ class _Progress:
             self._out.flush()
 
 
+def _forget_last_error() -> None:
+    """Lets go of what the frames of the last failure hold.
+
+    pytest keeps that for a debugger until the next test is called, and with it
+    were alive all arrays and streams of a test that failed.
+    """
+    for name in ("last_exc", "last_type", "last_value", "last_traceback"):
+        if hasattr(sys, name):
+            delattr(sys, name)
+
+
 class MachineInUseError(Exception):
     """Something of an earlier test is alive, so no machine can begin afresh."""
 
@@ -68,6 +79,10 @@ class Machine:
     ) -> None:
         if isinstance(strategies, str):
             strategies = (strategies,)
+        if runs < 1:
+            raise ValueError(f"runs is {runs}: a test runs at least once")
+        if not strategies:
+            raise ValueError("strategies is empty: one at least, such as 'hw'")
         self.seed = random.SystemRandom().getrandbits(32) if seed is None else seed
         self.runs = runs
         self.strategies = tuple(strategies)
@@ -94,6 +109,7 @@ class Machine:
         return config
 
     def _begin(self, run: int) -> None:
+        _forget_last_error()
         gc.collect()
         for device in self.devices:
             _core.empty_cache(device)
