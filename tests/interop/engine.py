@@ -3,10 +3,13 @@
 
 import dataclasses
 import importlib
+import importlib.metadata
 import random
 import time
 import traceback
 from typing import Callable, Tuple
+
+import peers
 
 PASSED, FAILED, SKIPPED, DIED = "passed", "failed", "skipped", "died"
 
@@ -37,7 +40,8 @@ class Count:
   """Variants that a case went through, for its note."""
 
   def __init__(self):
-    self.done = 0
+    self.done = 0  # skipped ones among them
+    self.skipped = []
     self.failures = []
 
   def variant(self, name):
@@ -48,7 +52,11 @@ class Count:
       shown = "; ".join(self.failures[:6])
       raise AssertionError(
           f"{len(self.failures)} of {self.done} variants: {shown}")
-    return f"{self.done} variants"
+    ran = self.done - len(self.skipped)
+    why = "; ".join(f"not {text}" for text in self.skipped)
+    if not ran:
+      raise Skip(f"no variant ran: {why}"[:300])
+    return f"{ran} variants" + (f", {why}"[:300] if why else "")
 
 
 class _Variant:
@@ -62,8 +70,11 @@ class _Variant:
     self.count.done += 1
 
   def __exit__(self, kind, error, trace):
-    if error is None or isinstance(error, Skip):
-      return error is not None
+    if error is None:
+      return False
+    if isinstance(error, Skip):
+      self.count.skipped.append(f"{self.name}: {error}")
+      return True
     if not isinstance(error, Exception):
       return False
     last = traceback.extract_tb(trace)[-1]
@@ -73,17 +84,36 @@ class _Variant:
     return True
 
 
-def has_peer(name, gpu):
-  """None, or why the peer cannot be used, on a GPU if it is to."""
+class BrokenPeer(Exception):
+  """A peer that is installed, and yet cannot be used."""
+
+
+def is_installed(distribution):
   try:
-    peer = importlib.import_module("peers." + name)
+    importlib.metadata.version(distribution)
+  except importlib.metadata.PackageNotFoundError:
+    return False
+  return True
+
+
+def has_peer(name, gpu):
+  """None, or why the peer is not there, with a GPU if it is to have one.
+
+  Only that none of its distributions is installed, or what it says itself by
+  Absent; whatever else it raises is its failure, BrokenPeer.
+  """
+  peer = importlib.import_module("peers." + name)
+  if peer.VERSIONS and not any(map(is_installed, peer.VERSIONS)):
+    return f"no {name}: {' and '.join(peer.VERSIONS)} not installed"
+  try:
     peer.load()
     if gpu and hasattr(peer, "gpu"):
       peer.gpu()
-  except ImportError as error:
-    return f"no {name}: {error}"
-  except Exception as error:  # a peer that is broken here is no peer
-    return f"{name} cannot be used: {type(error).__name__}: {error}"
+  except peers.Absent as why:
+    return f"no {name}: {why}"
+  except Exception as error:
+    raise BrokenPeer(f"{name} is installed and cannot be used: "
+                     f"{type(error).__name__}: {error}") from error
   return None
 
 
@@ -105,18 +135,17 @@ def run(case, machine, seed):
   begin = time.monotonic()
   random.seed(f"{seed} {case.id}")
   outcome, note = PASSED, None
-  reason = lacks(case, machine)
-  if reason is not None:
-    outcome, note = SKIPPED, reason
-  else:
-    try:
-      note = case.run()
-    except Skip as why:
-      outcome, note = SKIPPED, str(why)
-    except Exception as error:
-      outcome = FAILED
-      note = f"{type(error).__name__}: {error}"
-      traceback.print_exc()
+  try:
+    reason = lacks(case, machine)
+    if reason is not None:
+      raise Skip(reason)
+    note = case.run()
+  except Skip as why:
+    outcome, note = SKIPPED, str(why)
+  except Exception as error:
+    outcome = FAILED
+    note = f"{type(error).__name__}: {error}"
+    traceback.print_exc()
   return {"id": case.id, "code": case.code, "outcome": outcome,
           "note": note or "", "seconds": round(time.monotonic() - begin, 3)}
 

@@ -17,16 +17,36 @@ KNOWN = {"fake/k": {"why": "it fails, and this says why it does"},
          "fake/l": {"why": "it does not fail, and this says it did"}}
 WANTED = {"a": "passed", "b": "failed", "c": "failed", "d": "passed",
           "e": "skipped", "f": "failed", "g": "failed", "h": "skipped",
-          "i": "skipped", "j": "passed", "k": "deviates", "l": "failed"}
+          "i": "skipped", "j": "passed", "k": "deviates", "l": "failed",
+          "m": "failed", "n": "skipped", "o": "passed", "p": "skipped"}
 SAID = {"b": "ValueError: as it should", "c": "signal 6",
         "f": "no end in time", "g": "1 of 3 variants: b: ", "j": "signal 6",
-        "l": "deviations.json", "h": "no no_such_peer", "i": "needs 99 devices"}
+        "l": "deviations.json", "i": "needs 99 devices",
+        "h": "no-such-distribution not installed",
+        "m": "BrokenPeer: broken is installed and cannot be used: ImportError",
+        "n": "no without_gpu: there is no GPU",
+        "o": "2 variants, not b: not here",
+        "p": "no variant ran: not a: not here"}
+
+
+# Host protocols answer for every kind of memory, if only by an error.
+ROWS = ("cuda", "pinned", "mtia_pinned", "mtia", "cpu")
+COLUMNS = ("numpy", "numpy_cpu", "numpy_asarray", "numpy_buffer", "devrt")
+
+
+def check_table(python, package):
+  listed = subprocess.run(
+      [python, str(run_matrix.MATRIX), "--package", str(package), "--list"],
+      check=True, text=True, stdout=subprocess.PIPE).stdout.split()
+  lost = {f"producer/{row}/{column}" for row in ROWS for column in COLUMNS}
+  assert not lost - set(listed), lost - set(listed)
 
 
 def main():
   python, package, reason = run_matrix.find()
   if reason is not None:
     return run_matrix.skip(reason)
+  check_table(python, package)
   with tempfile.TemporaryDirectory(prefix="matrix.") as folder:
     known = pathlib.Path(folder) / "known.json"
     known.write_text(json.dumps(KNOWN), encoding="utf-8")
@@ -43,7 +63,7 @@ def main():
   assert outcomes == WANTED, outcomes
   for name, text in SAID.items():
     assert text in found[name]["note"], found[name]
-  assert "3 passed, 5 failed, 1 deviates, 3 skipped" in ended.stdout, ended.stdout
+  assert "4 passed, 6 failed, 1 deviates, 5 skipped" in ended.stdout, ended.stdout
   return 0
 
 

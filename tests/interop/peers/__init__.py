@@ -3,17 +3,22 @@
 
 A peer module has:
 
-  load()          imports it; ImportError or another exception: it is not there
-  VERSIONS        names of distributions whose versions belong to a result
+  load()          imports it; Absent: what it needs besides is not there
+  VERSIONS        names of its distributions; with none of them installed its
+                  cases skip, else they must run
   ROUTES          {name: function(x)}: views of a devrt array, by each way in
   host(view)      its values, as an ndarray on the host, after a wait
   pointer(view)   its address
   fill(view, v)   writes v everywhere, on the library's current stream
   synchronize()   waits for the library's current stream
 
-and, where it can be there without: gpu(), ImportError unless it finds a GPU;
+and, where it can be there without: gpu(), Absent unless it finds a GPU;
 and, where it produces memory:
 
   make(host, place)  its own array there, of an ndarray
   PLACES             the names of those places
 """
+
+
+class Absent(Exception):
+  """Something that a peer needs is not on this machine: says what."""

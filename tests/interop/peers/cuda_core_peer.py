@@ -3,11 +3,16 @@ import importlib
 
 import numpy as np
 
+import machine
+from peers import Absent
+
 VERSIONS = ("cuda-core", "cuda-bindings")
 CPU = 1  # of DLPack
 
 
 def load():
+  if not machine.count("cuda"):
+    raise Absent("cuda.core needs a GPU")
   core = importlib.import_module("cuda.core")
   core.Device(0).set_current()
   return core

