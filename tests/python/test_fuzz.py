@@ -25,6 +25,14 @@ TARGETS = {
               " + methods(devrt.ThreadContext.capture())"
               " + methods(devrt.get_device_properties())",
     "testing": "[devrt.testing.spin]",
+    "array": "methods(devrt.ones((2, 3), 'float32'))",
+    "number": "methods(devrt.array(2))",
+    "host": "methods(devrt.ones((3, 2), device='cpu'))",
+    "pinned": "methods(devrt.ones(4, 'uint8', pinned=True))",
+    "dtype": "methods(devrt.float32) + [devrt.DType]",
+    "interop": "[getattr(devrt.interop, n) for n in devrt.interop.__all__]",
+    "cuda": "[getattr(devrt.cuda, n) for n in devrt.cuda.__all__]",
+    "hip": "[getattr(devrt.hip, n) for n in devrt.hip.__all__]",
 }
 
 PROGRAM = """
@@ -40,7 +48,8 @@ LEFT_OUT = {"shutdown", "_next_host_call", "_set_backend_finder", "_set_helpers"
             "__subclasshook__", "__getattribute__", "__setattr__",
             "__delattr__", "poke", "Machine", "_launch_host_call"}
 ALLOWED = (devrt.Error, TypeError, ValueError, BufferError, AttributeError,
-           OverflowError, IndexError, MemoryError, ImportError, KeyError)
+           OverflowError, IndexError, MemoryError, ImportError, KeyError,
+           FileNotFoundError)
 
 
 def methods(thing):
@@ -76,9 +85,14 @@ ODD = [None, True, False, 0, 1, -1, 2, 2**45, 2**63, -2**63, 2**64, 2**200, 0.0,
        "\\ud800", "x" * 10000, "\\0", b"", b"mtia:1", bytearray(3), (), [], {}, set(),
        (1, 2), [None], {"a": 1}, object(), Lies(), Text("mtia:1"), Number(1), int,
        len, lambda *a, **k: None, stream, event, device, devrt, range(3),
-       memoryview(b"abc"), Ellipsis, NotImplemented]
+       memoryview(b"abc"), Ellipsis, NotImplemented, devrt.float32, slice(None, 1),
+       devrt.ones((2, 3), "float32"), devrt.arange(3), devrt.array(1),
+       devrt.ones((0, 2)), devrt.ones(3, "uint8", device="cpu"),
+       devrt.ones(2, pinned=True), devrt.ones(3, device="mtia:1").as_read_only(),
+       devrt.full(2, 1j), devrt.ones((3, 2))[::-1].T]
 NAMES = ["device", "stream", "size", "pointer", "backend", "priority", "index",
-         "enabled", "config", "x", "function"]
+         "enabled", "config", "x", "function", "dtype", "out", "axis",
+         "shape", "copy"]
 targets = [t for t in %s
            if callable(t) and getattr(t, "__name__", "") not in LEFT_OUT
            and not (isinstance(t, type) and issubclass(t, (BaseException, int)))]
