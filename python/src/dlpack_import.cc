@@ -124,10 +124,16 @@ PyObject* ImportByApi(const DLPackExchangeAPI* api, PyObject* x,
   if (api->managed_tensor_from_py_object_no_sync(x, &tensor) != 0) {
     return nullptr;
   }
-  const DLTensor& named = tensor->dl_tensor;
+  if (tensor == nullptr) {
+    PyErr_Format(PyExc_BufferError, "the exchange API of %s gave no tensor",
+                 TypeName(x));
+    return nullptr;
+  }
   WorkStream stream;
-  if (!CheckShareable(x, named.dtype) ||
-      !AskWorkStream(api, named.device, &stream)) {
+  // In a tensor of a foreign major nothing else can be read.
+  if (tensor->version.major == DLPACK_MAJOR_VERSION &&
+      (!CheckShareable(x, tensor->dl_tensor.dtype) ||
+       !AskWorkStream(api, tensor->dl_tensor.device, &stream))) {
     Delete(tensor);
     return nullptr;
   }

@@ -310,7 +310,10 @@ class ForeignApi:
     mine = ExchangeApi.of(own) if own is not None else None
 
     def export(x, out):
+      if self.major is None:
+        return 0
       out[0] = mine.export(make())
+      out[0].contents.major = self.major
       return 0
 
     self.keep = FROM_PY(export)
@@ -322,6 +325,7 @@ class ForeignApi:
     self.capsule = _new(ctypes.addressof(self.table), self.name, None)
 
   stream = None  # the default one
+  major = 1  # of its tensors; None: it gives none
 
   def work_stream_of(self, kind, index, out):
     out[0] = self.stream

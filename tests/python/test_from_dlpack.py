@@ -531,6 +531,24 @@ def test_a_foreign_exchange_api_is_ordered_by_its_stream():
         assert (copy.numpy() == number).all()
 
 
+def test_a_foreign_exchange_api_that_lies():
+    own = devrt.Array.__dlpack_c_exchange_api__
+    x = devrt.array(host(), device="mtia:0")
+    api = stubs.ForeignApi(lambda: x, own)
+
+    class Foreign(TorchLike):
+        __dlpack_c_exchange_api__ = api.capsule
+
+    foreign = Foreign()
+    api.major = 2  # of its tensors
+    with pytest.raises(BufferError, match="version 2"):
+        devrt.from_dlpack(foreign)
+    assert foreign.asked == ()
+    api.major = None  # no tensor
+    with pytest.raises(BufferError, match="no tensor"):
+        devrt.from_dlpack(foreign)
+
+
 def test_a_foreign_exchange_api_is_used():
     """A type with the attribute is never asked by __dlpack__."""
     own = devrt.Array.__dlpack_c_exchange_api__
