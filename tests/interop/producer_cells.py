@@ -76,7 +76,7 @@ TABLE = {
         "cuda_core_cai": NO_CAI, "numpy": "E:BufferError/RuntimeError",
         "numpy_cpu": "C",  # the host cannot reach mtia's memory
         "numpy_asarray": "E:TypeError", "numpy_buffer": "E:TypeError",
-        "tensorflow": "E:Exception", "devrt": "Z",
+        "tensorflow": "E:InvalidArgumentError", "devrt": "Z",
     },
     "cpu": {
         "torch_dlpack": "Z", "cupy_dlpack": "E:TypeError", "cupy_asarray": "C",
