@@ -39,6 +39,17 @@ absl::Status NoHostMemory(uint64_t bytes) {
       absl::StrCat("no host memory for an array of ", bytes, " bytes"));
 }
 
+absl::Status CheckMayMake(StreamRef stream, CaptureNumber capture) {
+  if (capture != CaptureNumber::kUnknown) return absl::OkStatus();
+  std::ostringstream text;
+  text << stream;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "no array can be made on ", text.str(),
+      ", which is capturing: the graph would keep its address, and the backend "
+      "cannot tell for how long; make it before the capture begins, and write "
+      "into it (AddInto, CopyFrom)"));
+}
+
 }  // namespace
 
 StreamRef CurrentStreamOf(const Place& place) {
@@ -61,14 +72,25 @@ absl::StatusOr<std::shared_ptr<Storage>> Storage::AllocateOn(StreamRef stream,
                                                              CallSite site) {
   LetKeptGo(stream);
   NotePoints();
-  DEVRT_ASSIGN_OR_RETURN(void* const base, AllocateMemory(stream, bytes, site));
+  CaptureNumber capture = CaptureNumber::kNone;
+  if (CheckStream(stream, "AllocateMemory").ok()) {
+    DEVRT_ASSIGN_OR_RETURN(capture, HoldCapture(stream));
+  }
+  void* base = nullptr;
+  if (ABSL_PREDICT_FALSE(capture != CaptureNumber::kNone) && bytes != 0) {
+    DEVRT_RETURN_IF_ERROR(CheckMayMake(stream, capture));
+    base = StorageEnd::TakeFromGraph(stream, capture, bytes);
+  }
+  if (ABSL_PREDICT_TRUE(base == nullptr)) {
+    DEVRT_ASSIGN_OR_RETURN(base, AllocateMemory(stream, bytes, site));
+  }
   auto made = std::make_shared<Storage>(
       Key(), Place(stream.device()),
       base != nullptr ? Source::kDevice : Source::kNothing, base, bytes,
       stream);
   // The block may have been used there before.
   if (base != nullptr && !Mutated(Mutant::kAllocationIsNoUse)) {
-    DEVRT_RETURN_IF_ERROR(made->AddFirstUse());
+    made->AddHomeUse(capture, /*imported=*/false);
   }
   return made;
 }
@@ -167,21 +189,6 @@ void Storage::AddUse(const StorageUse& use, bool writes) {
   }
   MutexLock lock(&mutex_);
   uses_.Add(use, writes);
-}
-
-absl::Status Storage::AddFirstUse() {
-  DEVRT_ASSIGN_OR_RETURN(const CaptureNumber capture, HoldCapture(*home_));
-  if (ABSL_PREDICT_FALSE(capture == CaptureNumber::kUnknown)) {
-    std::ostringstream text;
-    text << *home_;
-    return absl::FailedPreconditionError(absl::StrCat(
-        "no array can be made on ", text.str(),
-        ", which is capturing: the graph would keep its address, and the "
-        "backend cannot tell for how long; make it before the capture begins, "
-        "and write into it (AddInto, CopyFrom)"));
-  }
-  AddHomeUse(capture, /*imported=*/false);
-  return absl::OkStatus();
 }
 
 void Storage::AddLendersUse() {

@@ -161,27 +161,55 @@ void StorageEnd::Run() {
   EndWithCaptures(std::move(*this));
 }
 
-void StorageEnd::EndWithCaptures(StorageEnd end) {
-  struct InGraphs final : Finished {
-    explicit InGraphs(StorageEnd e) : end(std::move(e)) {
-      g_captured.fetch_add(1, std::memory_order_relaxed);
-    }
-    ~InGraphs() override {
-      g_captured.fetch_sub(1, std::memory_order_relaxed);
+struct StorageEnd::InGraphs final : Finished {
+  explicit InGraphs(StorageEnd e) : end(std::move(e)) {
+    g_captured.fetch_add(1, std::memory_order_relaxed);
+  }
+  ~InGraphs() override {
+    g_captured.fetch_sub(1, std::memory_order_relaxed);
+    if (end.base_ != nullptr || end.HasOwner()) {
       EndWithCaptures(std::move(end));
     }
-    StorageEnd end;
-  };
-  if (Mutated(Mutant::kGraphsKeepNothing)) end.captured_.clear();
-  while (!end.captured_.empty()) {
-    const CaptureNumber capture = end.captured_.back().capture;
-    end.captured_.pop_back();
-    if (IsOver(capture)) continue;
-    // It goes on with the others behind this one.
-    (void)EndWith(capture, std::make_unique<InGraphs>(std::move(end)));
+  }
+  StorageEnd end;
+};
+
+// It goes from one capture to the next that is not over.
+void StorageEnd::EndWithCaptures(StorageEnd end) {
+  auto& captured = end.captured_;
+  const auto over = [](const StorageUse& use) { return IsOver(use.capture); };
+  captured.erase(std::remove_if(captured.begin(), captured.end(), over),
+                 captured.end());
+  if (captured.empty() || Mutated(Mutant::kGraphsKeepNothing)) {
+    end.GiveBack();
     return;
   }
-  end.GiveBack();
+  const CaptureNumber capture = captured.back().capture;
+  (void)EndWith(capture, std::make_unique<InGraphs>(std::move(end)));
+}
+
+void* StorageEnd::TakeFromGraph(StreamRef stream, CaptureNumber capture,
+                                uint64_t bytes) {
+  constexpr uint64_t kGranule = 512;
+  const auto blocks = [](uint64_t size) {
+    return (size + kGranule - 1) / kGranule;
+  };
+  const std::unique_ptr<Finished> taken =
+      TakeBack(capture, [&](const Finished& object) {
+        const StorageEnd& end = static_cast<const InGraphs&>(object).end;
+        const auto elsewhere = [&](const StorageUse& use) {
+          return use.stream != stream ||
+                 (use.captured() && use.capture != capture);
+        };
+        return end.source_ == Storage::Source::kDevice && end.home_ == stream &&
+               !end.deallocation_.has_value() &&
+               blocks(end.bytes_) == blocks(bytes) &&
+               std::none_of(end.captured_.begin(), end.captured_.end(),
+                            elsewhere) &&
+               std::none_of(end.uses_.begin(), end.uses_.end(), elsewhere);
+      });
+  if (taken == nullptr) return nullptr;
+  return std::exchange(static_cast<InGraphs&>(*taken).end.base_, nullptr);
 }
 
 void StorageEnd::GiveBack() {

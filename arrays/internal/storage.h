@@ -133,10 +133,8 @@ class Storage {
   void AddUse(const StorageUse& use, bool writes) DEVRT_EXCLUDES(mutex_);
   bool IsUsedOnlyBy(const Timeline* timeline) DEVRT_EXCLUDES(mutex_);
   // What its home stream was given so far, before anybody else has it.
-  // FAILED_PRECONDITION where nothing would tell the end of a captured use.
-  absl::Status AddFirstUse();
-  void AddLendersUse();
   void AddHomeUse(CaptureNumber capture, bool imported);
+  void AddLendersUse();
 
   const Place place_;
   const Source source_;

@@ -48,7 +48,15 @@ class StorageEnd {
 
   static void CountLive(int64_t change);
 
+  // Memory of as many bytes, as caches count them, that an array of the same
+  // capture had on `stream` alone, and is through with: the graph has the
+  // stream's order.  nullptr: none.
+  static void* TakeFromGraph(StreamRef stream, CaptureNumber capture,
+                             uint64_t bytes);
+
  private:
+  struct InGraphs;
+
   // One without a pointer has a deleter all the same.
   bool HasOwner() const { return owner_.use_count() != 0; }
   // Open uses end now; those that are complete count no more, and captured

@@ -2,6 +2,8 @@
 
 #include "devrt/streams/internal/captures.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -64,6 +66,21 @@ class HeldCaptures {
     if (found == live_.end()) return false;
     found->second.push_back(std::move(object));
     return true;
+  }
+  std::unique_ptr<Finished> TakeObject(
+      CaptureNumber number, absl::FunctionRef<bool(const Finished&)> f)
+      DEVRT_EXCLUDES(mutex_) {
+    MutexLock lock(&mutex_);
+    const auto found = live_.find(number);
+    if (found == live_.end()) return nullptr;
+    Objects& objects = found->second;
+    const auto object =
+        std::find_if(objects.rbegin(), objects.rend(),
+                     [f](const auto& candidate) { return f(*candidate); });
+    if (object == objects.rend()) return nullptr;
+    std::unique_ptr<Finished> taken = std::move(*object);
+    objects.erase(std::next(object).base());
+    return taken;
   }
   // Over the call that holds one: two threads of one capture hold it once.
   Mutex* Holding() { return &holding_; }
@@ -129,6 +146,11 @@ bool IsOver(CaptureNumber capture) {
 
 bool EndWith(CaptureNumber capture, std::unique_ptr<Finished> object) {
   return HeldCaptures::Get().AddObject(capture, std::move(object));
+}
+
+std::unique_ptr<Finished> TakeBack(
+    CaptureNumber capture, absl::FunctionRef<bool(const Finished& object)> f) {
+  return HeldCaptures::Get().TakeObject(capture, f);
 }
 
 void RelaxedCaptures::Exchange() {

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "devrt/runtime/internal/records.h"
@@ -48,6 +49,10 @@ bool IsOver(CaptureNumber capture);
 // `object` ends when the capture is over; for kUnknown never.  False, with
 // nothing taken, if it is over.
 bool EndWith(CaptureNumber capture, std::unique_ptr<Finished> object);
+// Takes the newest of them out again for which `f`, which calls nothing here,
+// says so.  nullptr: none.
+std::unique_ptr<Finished> TakeBack(
+    CaptureNumber capture, absl::FunctionRef<bool(const Finished& object)> f);
 
 // The calling thread's questions about what no capture has recorded leave all
 // captures valid while this lives (C82).  Costs two calls of the driver; none
