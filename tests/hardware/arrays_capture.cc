@@ -154,6 +154,7 @@ TEST_F(ArraysCapture, UsesOfOneCaptureBecomeEdges) {
     EXPECT_OK(y.CopyFrom(x));
   }
   capture.Join(b);
+  const StreamGuard on(a);  // to make a graph runnable takes a context
   const Graph graph(capture);
   graph.Run();
   EXPECT_EQ(First(y), 3);
