@@ -116,6 +116,18 @@ bool HasCudaNumbers(DLDevice device) {
          device.device_type == kDLCUDAManaged;
 }
 
+// A copy to the host waits, and Ctrl-C ends only this wait.  What the device
+// says is said by the export.
+bool WaitForCopyToHost(const Array& array, const DLPackExport& how) {
+  if (!how.dl_device.has_value() || how.dl_device->device_type != kDLCPU ||
+      WaitUntilReady(array)) {
+    return true;
+  }
+  if (!PyErr_ExceptionMatches(g_exceptions.error)) return false;
+  PyErr_Clear();
+  return true;
+}
+
 // Stream 0 is no stream of CUDA's protocol, but older consumers mean the
 // default one: a warning, once in the process, then what they mean.
 bool WarnOfZero() {
@@ -156,7 +168,8 @@ PyObject* DLPack(PyObject* self, PyObject* const* args, Py_ssize_t count,
       !ReadVersioned(values[1], &versioned) ||
       !ReadCopy(values[3], &how.copy) ||
       !ReadDevice(values[2], &how.dl_device) ||
-      !ReadStream(values[0], array, &how.stream)) {
+      !ReadStream(values[0], array, &how.stream) ||
+      !WaitForCopyToHost(array, how)) {
     return nullptr;
   }
   const CallSite site = SiteHere();

@@ -15,20 +15,33 @@ WAITS = {
     "device": "devrt.synchronize('mtia:0')",
 }
 
+# Of calls that wait for an array.
+ARRAY_WAITS = {
+    "tolist": "x.tolist()",
+    "copy to the host": "host.copy_(x)",
+    "copy from the host": "x.copy_(host)",
+    "comparison": "devrt.array_equal(x, host)",
+    "dlpack": "x.__dlpack__(dl_device=(1, 0))",
+}
+
 
 # Stops in a wait of twenty seconds of the machine's steady clock.
-@pytest.mark.parametrize("wait", WAITS)
+@pytest.mark.parametrize("wait", [*WAITS, *ARRAY_WAITS])
 def test_ctrl_c_ends_a_wait(wait):
+    call = {**WAITS, **ARRAY_WAITS}[wait]
     program = textwrap.dedent(
         f"""
         import devrt, sys, time
         from devrt.testing import spin
         s = devrt.Stream("mtia:0")
         spin(20_000, s)
+        with s:
+            x = devrt.ones(8, device="mtia:0")
+        host = devrt.zeros(8, device="cpu")
         start = time.monotonic()
         try:
             print("waiting", flush=True)
-            {WAITS[wait]}
+            {call}
         except KeyboardInterrupt:
             print("interrupted", time.monotonic() - start < 15, flush=True)
         import os
