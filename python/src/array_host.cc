@@ -133,7 +133,8 @@ int GetBuffer(PyObject* self, Py_buffer* view, int flags) {
   view->len = static_cast<Py_ssize_t>(array.nbytes());
   view->itemsize = static_cast<Py_ssize_t>(array.item_size());
   view->readonly = array.read_only() ? 1 : 0;
-  view->ndim = array.ndim();
+  // Without a shape it is one row of bytes: memoryview reads others' shapes.
+  view->ndim = (flags & PyBUF_ND) != 0 ? array.ndim() : 1;
   view->format =
       (flags & PyBUF_FORMAT) != 0 ? const_cast<char*>(format) : nullptr;
   view->shape = (flags & PyBUF_ND) != 0 ? held->shape.data() : nullptr;

@@ -201,3 +201,18 @@ def test_other_types_win():
 
     assert devrt.ones(2) + Other() == "other"
     assert devrt.Array.__array_priority__ == 100
+
+
+def test_buffers_of_any_request():
+    """Without shapes (flags 0 to 7) a buffer is one row of bytes."""
+    if not hasattr(devrt.Array, "__buffer__"):
+        pytest.skip("from Python 3.12 on")
+    for x in (devrt.ones((2, 2), device="cpu"), devrt.ones((), device="cpu"),
+              devrt.ones((2, 0, 3), device="cpu")):
+        for flags in range(0x400):
+            try:
+                view = x.__buffer__(flags)
+            except BufferError:
+                continue
+            assert view.nbytes == x.nbytes
+            assert view.ndim == (x.ndim if flags & 8 else 1)
