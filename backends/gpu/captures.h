@@ -56,16 +56,18 @@ devrt_status Backend<Api>::CaptureRetain(devrt_stream handle,
                                          void (*release)(void* arg),
                                          void* arg) {
   const Stream& stream = *Of(handle);
-  uint64_t id = 0;
-  typename Api::Graph graph = nullptr;
-  return Take(
-      On(stream,
-         [&] {
-           const Error error = api_->CaptureOf(stream.native, &id, &graph);
-           return error != Api::kSuccess ? error
-                                         : api_->HoldGraph(graph, release, arg);
-         }),
-      "hold on a stream's capture", stream.device);
+  const auto retain = [&] {
+    uint64_t id = 0;
+    typename Api::Graph graph = nullptr;
+    Error error = api_->CaptureOf(stream.native, &id, &graph);
+    if (error != Api::kSuccess) return error;
+    // Much of what is about graphs takes a current context.
+    const ContextScope scope(*api_, stream.context);
+    error = scope.error();
+    return error != Api::kSuccess ? error
+                                  : api_->HoldGraph(graph, release, arg);
+  };
+  return Take(On(stream, retain), "hold on a stream's capture", stream.device);
 }
 
 // Of the thread, whatever its context.
