@@ -23,8 +23,8 @@ Array::Array(std::shared_ptr<internal::Storage> storage, DimSpan shape,
     : storage_(std::move(storage)),
       data_(static_cast<char*>(storage_->base())),
       shape_(shape.begin(), shape.end()),
-      strides_(internal::ContiguousStrides(shape, dtype.size())),
-      size_(internal::CountElements(shape)),
+      strides_(shape_),  // for its size
+      size_(internal::MakeContiguous(strides_.data(), shape, dtype.size())),
       dtype_(dtype) {}
 
 Array Array::ViewOf(char* data, Dims shape, Dims strides) const {

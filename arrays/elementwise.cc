@@ -15,6 +15,21 @@ namespace {
 
 using internal::Compute;
 using internal::Inputs;
+using internal::Result;
+
+// An operand, for as long as the call runs.
+class Term {
+ public:
+  explicit Term(const Operand& operand)
+      : array_(operand.array()), scalar_(operand.scalar()) {}
+  explicit Term(const Array& array) : array_(&array) {}
+  const Array* array() const { return array_; }
+  const Scalar* scalar() const { return scalar_; }
+
+ private:
+  const Array* array_;
+  const Scalar* scalar_ = nullptr;
+};
 
 // What kinds an operation takes, before promotion is taken into account.
 enum class Takes { kAll, kNoBool, kNoComplex, kIntegers };
@@ -90,7 +105,7 @@ DType DefaultOf(DTypeKind kind) {
   }
 }
 
-absl::StatusOr<DType> Promote(const Operand& a, const Operand& b) {
+absl::StatusOr<DType> Promote(const Term& a, const Term& b) {
   if (a.array() != nullptr && b.array() != nullptr) {
     if (a.array()->dtype() == b.array()->dtype()) return a.array()->dtype();
     return PromoteTypes(a.array()->dtype(), b.array()->dtype());
@@ -106,8 +121,7 @@ absl::StatusOr<DType> Promote(const Operand& a, const Operand& b) {
 }
 
 // In which dtype `op` is computed.
-absl::StatusOr<DType> ComputingType(BinaryOp op, const Operand& a,
-                                    const Operand& b) {
+absl::StatusOr<DType> ComputingType(BinaryOp op, const Term& a, const Term& b) {
   const BinaryRule& rule = RuleOf(op);
   if (a.array() == nullptr && b.array() == nullptr) {
     return absl::InvalidArgumentError(
@@ -115,7 +129,7 @@ absl::StatusOr<DType> ComputingType(BinaryOp op, const Operand& a,
                      ": both operands are numbers; at least one has "
                      "to be an array, as Array::Full makes"));
   }
-  for (const Operand* operand : {&a, &b}) {
+  for (const Term* operand : {&a, &b}) {
     if (operand->array() == nullptr) continue;
     DEVRT_RETURN_IF_ERROR(
         internal::CheckComputes(rule.name, operand->array()->dtype()));
@@ -127,7 +141,7 @@ absl::StatusOr<DType> ComputingType(BinaryOp op, const Operand& a,
   return op == BinaryOp::kDiv && whole ? kFloat64 : dtype;
 }
 
-absl::Status AddOperand(const Operand& operand, DType dtype, Inputs* inputs) {
+absl::Status AddOperand(const Term& operand, DType dtype, Inputs* inputs) {
   if (operand.array() != nullptr) return inputs->Add(*operand.array(), dtype);
   // To bool is != 0, also for numbers.
   if (dtype == kBool && operand.scalar()->kind() != DTypeKind::kBool) {
@@ -141,7 +155,7 @@ bool IsComparison(BinaryOp op) {
 }
 
 // Whether no integer dtype holds the values of both.
-bool IsMixed(BinaryOp op, const Operand& a, const Operand& b, DType dtype) {
+bool IsMixed(BinaryOp op, const Term& a, const Term& b, DType dtype) {
   return IsComparison(op) && dtype == kFloat64 && a.array() != nullptr &&
          b.array() != nullptr && a.array()->dtype().is_integer() &&
          b.array()->dtype().is_integer();
@@ -164,10 +178,10 @@ BinaryOp Mirrored(BinaryOp op) {
 
 // Of an array with a sign and one of uint64, by value: as float64 they would
 // be rounded.  One step, like any other operation.
-absl::StatusOr<Array> CompareMixed(BinaryOp op, const Array& a, const Array& b,
-                                   const Array* out, CallSite site) {
+absl::Status CompareMixed(BinaryOp op, const Array& a, const Array& b,
+                          const Result& result, CallSite site) {
   if (a.dtype() == kUInt64) {
-    return CompareMixed(Mirrored(op), b, a, out, site);
+    return CompareMixed(Mirrored(op), b, a, result, site);
   }
   const BinaryRule& rule = RuleOf(op);
   const Device device = *a.place().device();
@@ -206,13 +220,13 @@ absl::StatusOr<Array> CompareMixed(BinaryOp op, const Array& a, const Array& b,
     return kernels->Apply(rule.op, internal::TensorOf(rest), values, 2);
   };
   const internal::FirstKernels first = {{&a, &b}, decide};
-  return Compute(if_below ? DEVRT_OP_LOGICAL_OR : DEVRT_OP_LOGICAL_AND, inputs,
-                 kBool, out, &first);
+  return ComputeTo(if_below ? DEVRT_OP_LOGICAL_OR : DEVRT_OP_LOGICAL_AND,
+                   inputs, kBool, result, &first);
 }
 
 // Whether `op` with an array is true of all elements where the number beside it
 // is beyond every integer of `dtype`; nullopt: it is not.
-std::optional<bool> Foregone(BinaryOp op, const Operand& a, const Operand& b,
+std::optional<bool> Foregone(BinaryOp op, const Term& a, const Term& b,
                              DType dtype) {
   const Scalar* number = a.scalar() != nullptr ? a.scalar() : b.scalar();
   if (!IsComparison(op) || number == nullptr || !dtype.is_integer() ||
@@ -270,7 +284,7 @@ const char* ToString(BinaryOp op) { return RuleOf(op).name; }
 
 absl::StatusOr<DType> ResultType(BinaryOp op, const Operand& a,
                                  const Operand& b) {
-  DEVRT_ASSIGN_OR_RETURN(DType dtype, ComputingType(op, a, b));
+  DEVRT_ASSIGN_OR_RETURN(DType dtype, ComputingType(op, Term(a), Term(b)));
   return RuleOf(op).to_bool ? kBool : dtype;
 }
 
@@ -287,28 +301,64 @@ absl::StatusOr<Array> Apply(UnaryOp op, const Array& x, const Array* out,
   return Compute(rule.op, inputs, ResultOf(op, x.dtype()), out);
 }
 
-absl::StatusOr<Array> Apply(BinaryOp op, const Operand& a, const Operand& b,
-                            const Array* out, CallSite site) {
+namespace {
+
+absl::Status ApplyTo(const Result& result, BinaryOp op, const Term& a,
+                     const Term& b, CallSite site) {
   const BinaryRule& rule = RuleOf(op);
   DEVRT_ASSIGN_OR_RETURN(const DType dtype, ComputingType(op, a, b));
   Inputs inputs(rule.name, site);
-  for (const Operand* operand : {&a, &b}) {
-    if (operand->array() == nullptr) continue;
-    DEVRT_RETURN_IF_ERROR(inputs.Note(*operand->array()));
+  for (const Term* term : {&a, &b}) {
+    if (term->array() == nullptr) continue;
+    DEVRT_RETURN_IF_ERROR(inputs.Note(*term->array()));
   }
-  if (out != nullptr) DEVRT_RETURN_IF_ERROR(inputs.NoteDevice(*out));
+  if (result.out != nullptr) {
+    DEVRT_RETURN_IF_ERROR(inputs.NoteDevice(*result.out));
+  }
   if (IsMixed(op, a, b, dtype)) {
-    return CompareMixed(op, *a.array(), *b.array(), out, site);
+    return CompareMixed(op, *a.array(), *b.array(), result, site);
   }
   if (const auto all = Foregone(op, a, b, dtype)) {
-    const Operand& array = a.array() != nullptr ? a : b;
+    const Term& array = a.array() != nullptr ? a : b;
     DEVRT_RETURN_IF_ERROR(AddOperand(array, dtype, &inputs));
     DEVRT_RETURN_IF_ERROR(inputs.Add(LeastOf(dtype), dtype));
-    return Compute(*all ? DEVRT_OP_GE : DEVRT_OP_LT, inputs, kBool, out);
+    return ComputeTo(*all ? DEVRT_OP_GE : DEVRT_OP_LT, inputs, kBool, result);
   }
   DEVRT_RETURN_IF_ERROR(AddOperand(a, dtype, &inputs));
   DEVRT_RETURN_IF_ERROR(AddOperand(b, dtype, &inputs));
-  return Compute(rule.op, inputs, rule.to_bool ? kBool : dtype, out);
+  return ComputeTo(rule.op, inputs, rule.to_bool ? kBool : dtype, result);
+}
+
+absl::StatusOr<Array> ApplyTerms(BinaryOp op, const Term& a, const Term& b,
+                                 const Array* out, CallSite site) {
+  std::optional<Array> made;
+  DEVRT_RETURN_IF_ERROR(ApplyTo({out, &made}, op, a, b, site));
+  if (out != nullptr) return *out;
+  return *std::move(made);
+}
+
+}  // namespace
+
+absl::StatusOr<Array> Apply(BinaryOp op, const Operand& a, const Operand& b,
+                            const Array* out, CallSite site) {
+  return ApplyTerms(op, Term(a), Term(b), out, site);
+}
+
+absl::StatusOr<Array> Apply(BinaryOp op, const Array& a, const Array& b,
+                            const Array* out, CallSite site) {
+  return ApplyTerms(op, Term(a), Term(b), out, site);
+}
+
+absl::Status ApplyInto(BinaryOp op, const Array& out, const Operand& a,
+                       const Operand& b, CallSite site) {
+  std::optional<Array> apart;
+  return ApplyTo({&out, &apart}, op, Term(a), Term(b), site);
+}
+
+absl::Status ApplyInto(BinaryOp op, const Array& out, const Array& a,
+                       const Array& b, CallSite site) {
+  std::optional<Array> apart;
+  return ApplyTo({&out, &apart}, op, Term(a), Term(b), site);
 }
 
 absl::StatusOr<Array> Where(const Array& condition, const Operand& a,
@@ -319,10 +369,10 @@ absl::StatusOr<Array> Where(const Array& condition, const Operand& a,
     if (operand->array() == nullptr) continue;
     DEVRT_RETURN_IF_ERROR(inputs.Note(*operand->array()));
   }
-  DEVRT_ASSIGN_OR_RETURN(const DType dtype, Promote(a, b));
+  DEVRT_ASSIGN_OR_RETURN(const DType dtype, Promote(Term(a), Term(b)));
   DEVRT_RETURN_IF_ERROR(inputs.Add(condition, kBool));
-  DEVRT_RETURN_IF_ERROR(AddOperand(a, dtype, &inputs));
-  DEVRT_RETURN_IF_ERROR(AddOperand(b, dtype, &inputs));
+  DEVRT_RETURN_IF_ERROR(AddOperand(Term(a), dtype, &inputs));
+  DEVRT_RETURN_IF_ERROR(AddOperand(Term(b), dtype, &inputs));
   return Compute(DEVRT_OP_WHERE, inputs, dtype, nullptr);
 }
 

@@ -96,6 +96,18 @@ DEVRT_EXPORT absl::StatusOr<Array> Apply(BinaryOp op, const Operand& a,
                                          const Operand& b,
                                          const Array* out = nullptr,
                                          CallSite site = CallSite::Here());
+// The same of two arrays, whose counts are left alone.
+DEVRT_EXPORT absl::StatusOr<Array> Apply(BinaryOp op, const Array& a,
+                                         const Array& b,
+                                         const Array* out = nullptr,
+                                         CallSite site = CallSite::Here());
+// Into `out`, which is not returned.
+DEVRT_EXPORT absl::Status ApplyInto(BinaryOp op, const Array& out,
+                                    const Operand& a, const Operand& b,
+                                    CallSite site = CallSite::Here());
+DEVRT_EXPORT absl::Status ApplyInto(BinaryOp op, const Array& out,
+                                    const Array& a, const Array& b,
+                                    CallSite site = CallSite::Here());
 // The dtype of a result; what a binding needs before it allocates.
 DEVRT_EXPORT absl::StatusOr<DType> ResultType(BinaryOp op, const Operand& a,
                                               const Operand& b);
@@ -130,6 +142,10 @@ DEVRT_EXPORT absl::StatusOr<bool> ArrayEqual(const Array& a, const Array& b,
   inline absl::StatusOr<Array> Name(const Operand& a, const Operand& b, \
                                     CallSite site = CallSite::Here()) { \
     return Apply(BinaryOp::Op, a, b, nullptr, site);                    \
+  }                                                                     \
+  inline absl::StatusOr<Array> Name(const Array& a, const Array& b,     \
+                                    CallSite site = CallSite::Here()) { \
+    return Apply(BinaryOp::Op, a, b, nullptr, site);                    \
   }
 DEVRT_BINARY(Add, kAdd)
 DEVRT_BINARY(Sub, kSub)
@@ -148,13 +164,12 @@ DEVRT_BINARY(Maximum, kMaximum)
 DEVRT_BINARY(Minimum, kMinimum)
 #undef DEVRT_BINARY
 
-inline absl::Status ApplyInto(BinaryOp op, const Array& out, const Operand& a,
-                              const Operand& b,
-                              CallSite site = CallSite::Here()) {
-  return Apply(op, a, b, &out, site).status();
-}
 inline absl::Status AddInto(const Array& out, const Operand& a,
                             const Operand& b,
+                            CallSite site = CallSite::Here()) {
+  return ApplyInto(BinaryOp::kAdd, out, a, b, site);
+}
+inline absl::Status AddInto(const Array& out, const Array& a, const Array& b,
                             CallSite site = CallSite::Here()) {
   return ApplyInto(BinaryOp::kAdd, out, a, b, site);
 }

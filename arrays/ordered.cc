@@ -3,6 +3,7 @@
 // RunOrdered and RunOnHost: the joins of an operation.
 
 #include <algorithm>
+#include <cassert>
 #include <functional>
 #include <optional>
 #include <sstream>
@@ -23,12 +24,12 @@ class OrderedStep {
   explicit OrderedStep(absl::Span<const Touched> touched);
 
   // Whether there is anything to order.
-  bool empty() const { return storages_.empty(); }
+  bool empty() const { return count_ == 0; }
   void Lock() DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
-    for (const Touched& t : storages_) t.storage->mutex_.Lock();
+    for (const Touched& t : storages()) t.storage->mutex_.Lock();
   }
   void Unlock() DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
-    for (const Touched& t : storages_) t.storage->mutex_.Unlock();
+    for (const Touched& t : storages()) t.storage->mutex_.Unlock();
   }
 
   // Those below need the locks.
@@ -44,7 +45,7 @@ class OrderedStep {
   // Calls f for each use that the operation comes after.
   template <typename F>
   void ForEachUse(F f) DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
-    for (const Touched& t : storages_) {
+    for (const Touched& t : storages()) {
       if (!Mutated(t.writes ? Mutant::kWriteIgnoresWrites
                             : Mutant::kReadIgnoresWrites)) {
         for (const StorageUse& use : t.storage->uses_.writes()) f(use);
@@ -54,26 +55,26 @@ class OrderedStep {
     }
   }
 
-  absl::InlinedVector<Touched, 4> storages_;
+  absl::Span<const Touched> storages() const { return {storages_, count_}; }
+
+  static constexpr size_t kMost = 8;
+  Touched storages_[kMost];  // by address
+  size_t count_ = 0;
 };
 
 OrderedStep::OrderedStep(absl::Span<const Touched> touched) {
+  assert(touched.size() <= kMost);
   for (const Touched& t : touched) {
     // Plain host memory has no uses.
     if (t.storage->place().kind() == MemoryKind::kHost) continue;
-    const auto known =
-        std::find_if(storages_.begin(), storages_.end(),
-                     [&](const Touched& k) { return k.storage == t.storage; });
-    if (known != storages_.end()) {
-      known->writes = known->writes || t.writes;
+    size_t at = count_;
+    while (at > 0 && !std::less<>()(storages_[at - 1].storage, t.storage)) --at;
+    if (at < count_ && storages_[at].storage == t.storage) {
+      storages_[at].writes = storages_[at].writes || t.writes;
       continue;
     }
-    // They are few.
-    storages_.push_back(t);
-    for (size_t i = storages_.size() - 1; i > 0; --i) {
-      if (std::less<>()(storages_[i - 1].storage, t.storage)) break;
-      std::swap(storages_[i - 1], storages_[i]);
-    }
+    for (size_t k = count_++; k > at; --k) storages_[k] = storages_[k - 1];
+    storages_[at] = t;
   }
 }
 
@@ -110,7 +111,7 @@ absl::Status OrderedStep::Join(StreamRef stream, CaptureNumber capture,
       }
       return;
     }
-    if (timeline->IsAfter(use)) return;
+    if (use.timeline == timeline || timeline->IsAfter(use)) return;
     for (OrderPoint& known : points) {
       if (known.timeline != use.timeline) continue;
       known.epoch = std::max(known.epoch, use.epoch);
@@ -155,7 +156,7 @@ void OrderedStep::Note(StreamRef stream, CaptureNumber capture, bool ordered)
     // A failure leaves the device's synchronisation to tell.
     use.timeline->CheckpointEagerly(stream, use.epoch).IgnoreError();
   }
-  for (const Touched& t : storages_) {
+  for (const Touched& t : storages()) {
     if (Mutated(t.writes ? Mutant::kWritesAreForgotten
                          : Mutant::kReadsAreForgotten)) {
       continue;

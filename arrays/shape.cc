@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "devrt/arrays/array.h"
 #include "devrt/arrays/internal/geometry.h"
+#include "devrt/arrays/internal/storage.h"
 #include "devrt/runtime/status.h"
 
 namespace devrt {
@@ -72,6 +73,14 @@ bool EnumerationOverlaps(const std::vector<Axis>& axes, uint64_t item) {
   return false;
 }
 
+// By address: two may be over one piece of memory.
+bool AreApart(const Storage& a, const Storage& b) {
+  const uintptr_t low_a = reinterpret_cast<uintptr_t>(a.base());
+  const uintptr_t low_b = reinterpret_cast<uintptr_t>(b.base());
+  return low_a < low_b ? low_b - low_a >= a.bytes()
+                       : low_a - low_b >= b.bytes();
+}
+
 // What all strides that matter are multiples of; 0 without any.
 uint64_t Period(const Array& array, uint64_t period) {
   for (const Axis& axis : AxesByStride(array)) {
@@ -118,13 +127,20 @@ int64_t CountElements(DimSpan shape) {
   return count;
 }
 
-Dims ContiguousStrides(DimSpan shape, uint64_t item) {
-  Dims strides(shape.size());
+int64_t MakeContiguous(int64_t* strides, DimSpan shape, uint64_t item) {
   int64_t stride = static_cast<int64_t>(item);
+  int64_t count = 1;
   for (size_t k = shape.size(); k-- > 0;) {
     strides[k] = stride;
     stride *= std::max<int64_t>(shape[k], 1);
+    count *= shape[k];
   }
+  return count;
+}
+
+Dims ContiguousStrides(DimSpan shape, uint64_t item) {
+  Dims strides(shape.size());
+  MakeContiguous(strides.data(), shape, item);
   return strides;
 }
 
@@ -183,7 +199,9 @@ bool HasOverlap(const Array& array) {
 }
 
 bool MayOverlap(const Array& a, const Array& b) {
-  if (a.size() == 0 || b.size() == 0) return false;
+  if (a.size() == 0 || b.size() == 0 || AreApart(*a.storage(), *b.storage())) {
+    return false;
+  }
   const ByteSpan in_a = SpanOf(a);
   const ByteSpan in_b = SpanOf(b);
   // Lowest and highest byte; unsigned, since lo is negative and wraps.

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "devrt/arrays/internal/mutants.h"
+#include "devrt/arrays/internal/storage_blocks.h"
 #include "devrt/arrays/internal/storage_end.h"
 #include "devrt/memory/device_memory.h"
 #include "devrt/memory/internal/hooks.h"
@@ -60,12 +61,11 @@ Storage::Storage(Key /*key*/, const Place& place, Source source, void* base,
                  uint64_t bytes, std::optional<StreamRef> home)
     : place_(place),
       source_(source),
+      counted_(StorageEnd::CountNew()),
       base_(base),
       bytes_(bytes),
       home_(home),
-      home_timeline_(home.has_value() ? TimelineOf(*home) : nullptr) {
-  StorageEnd::CountLive(1);
-}
+      home_timeline_(home.has_value() ? TimelineOf(*home) : nullptr) {}
 
 absl::StatusOr<std::shared_ptr<Storage>> Storage::AllocateOn(StreamRef stream,
                                                              uint64_t bytes,
@@ -84,8 +84,8 @@ absl::StatusOr<std::shared_ptr<Storage>> Storage::AllocateOn(StreamRef stream,
   if (ABSL_PREDICT_TRUE(base == nullptr)) {
     DEVRT_ASSIGN_OR_RETURN(base, AllocateMemory(stream, bytes, site));
   }
-  auto made = std::make_shared<Storage>(
-      Key(), Place(stream.device()),
+  auto made = std::allocate_shared<Storage>(
+      StorageBlocks<Storage>(), Key(), Place(stream.device()),
       base != nullptr ? Source::kDevice : Source::kNothing, base, bytes,
       stream);
   // The block may have been used there before.
@@ -112,9 +112,10 @@ absl::StatusOr<std::shared_ptr<Storage>> Storage::Allocate(const Place& place,
     case MemoryKind::kPinned: {
       DEVRT_ASSIGN_OR_RETURN(base,
                              AllocatePinned(*place.device(), bytes, site));
-      return std::make_shared<Storage>(
-          Key(), place, base != nullptr ? Source::kPinned : Source::kNothing,
-          base, bytes, std::nullopt);
+      return std::allocate_shared<Storage>(
+          StorageBlocks<Storage>(), Key(), place,
+          base != nullptr ? Source::kPinned : Source::kNothing, base, bytes,
+          std::nullopt);
     }
     case MemoryKind::kManaged:
       return absl::UnimplementedError(
@@ -130,18 +131,19 @@ absl::StatusOr<std::shared_ptr<Storage>> Storage::Allocate(const Place& place,
                : nullptr;
     if (base == nullptr) return NoHostMemory(bytes);
   }
-  return std::make_shared<Storage>(
-      Key(), place, base != nullptr ? Source::kHost : Source::kNothing, base,
-      bytes, std::nullopt);
+  return std::allocate_shared<Storage>(
+      StorageBlocks<Storage>(), Key(), place,
+      base != nullptr ? Source::kHost : Source::kNothing, base, bytes,
+      std::nullopt);
 }
 
 std::shared_ptr<Storage> Storage::Borrow(const Place& place,
                                          Borrowed borrowed) {
   LetKeptGo(borrowed.stream);
   NotePoints();
-  auto made =
-      std::make_shared<Storage>(Key(), place, Source::kBorrowed, borrowed.base,
-                                borrowed.bytes, borrowed.stream);
+  auto made = std::allocate_shared<Storage>(
+      StorageBlocks<Storage>(), Key(), place, Source::kBorrowed, borrowed.base,
+      borrowed.bytes, borrowed.stream);
   made->owner_ = std::move(borrowed.owner);
   if (borrowed.stream.has_value() && !Mutated(Mutant::kImportIsNoUse)) {
     made->AddLendersUse();
@@ -208,7 +210,7 @@ void Storage::AddHomeUse(CaptureNumber capture, bool imported)
   if (ABSL_PREDICT_FALSE(home_timeline_->NeedsEagerCheckpoints())) {
     AddUse(use, true);
   } else {
-    uses_.Add(use, true);
+    uses_.AddFirst(use);
   }
 }
 

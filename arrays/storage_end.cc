@@ -25,6 +25,7 @@ namespace devrt::internal {
 
 namespace {
 
+std::atomic<bool> g_counting{false};
 std::atomic<int64_t> g_live{0};
 std::atomic<int64_t> g_kept{0};
 
@@ -75,8 +76,22 @@ StorageCounts CountStorages() {
           g_captured.load(std::memory_order_relaxed)};
 }
 
-void StorageEnd::CountLive(int64_t change) {
-  g_live.fetch_add(change, std::memory_order_relaxed);
+void CountStoragesFromNow() {
+  g_counting.store(true, std::memory_order_relaxed);
+}
+
+bool StorageEnd::CountNew() {
+  const bool counting = g_counting.load(std::memory_order_relaxed);
+  if (ABSL_PREDICT_FALSE(counting)) {
+    g_live.fetch_add(1, std::memory_order_relaxed);
+  }
+  return counting;
+}
+
+void StorageEnd::CountEnd(const Storage& storage) {
+  if (ABSL_PREDICT_FALSE(storage.counted_)) {
+    g_live.fetch_sub(1, std::memory_order_relaxed);
+  }
 }
 
 bool StorageEnd::IsAtHome(const Storage& storage)
@@ -100,7 +115,7 @@ bool StorageEnd::IsAtHome(const Storage& storage)
 
 bool StorageEnd::RunAtHome(const Storage& storage) {
   if (!IsAtHome(storage)) return false;
-  CountLive(-1);
+  CountEnd(storage);
   LogUnlessOk(storage.source_ == Storage::Source::kDevice
                   ? FreeMemory(storage.base_)
                   : FreePinned(storage.base_),
@@ -115,7 +130,7 @@ bool Storage::EndPlainly() {
   }
   has_ended_ = source_ == Source::kDevice ? FreeMemoryPlainly(base_)
                                           : FreePinnedPlainly(base_);
-  if (has_ended_) StorageEnd::CountLive(-1);
+  if (has_ended_) StorageEnd::CountEnd(*this);
   return has_ended_;
 }
 
@@ -126,7 +141,7 @@ StorageEnd::StorageEnd(Storage* storage)
       home_(storage->home_),
       home_timeline_(storage->home_timeline_),
       owner_(std::move(storage->owner_)) {
-  CountLive(-1);
+  CountEnd(*storage);
   MutexLock lock(&storage->mutex_);
   deallocation_ = storage->deallocation_;
   open_ = std::move(storage->open_);

@@ -32,7 +32,7 @@ int Rank(DTypeKind kind) {
 
 absl::Status CheckOut(const Inputs& inputs, DType dtype, const Array& out) {
   const char* const operation = inputs.operation();
-  if (out.shape() != DimSpan(inputs.shape())) {
+  if (out.shape() != inputs.shape()) {
     return absl::InvalidArgumentError(absl::StrCat(
         operation, ": the result has shape ", ShapeText(inputs.shape()),
         ", but the array that it is to be written to has ",
@@ -97,16 +97,14 @@ bool Interferes(const Array& out, const Array& in) {
   return MayOverlap(out, in);
 }
 
-absl::Status CheckComputes(const char* operation, DType dtype) {
-  if (ABSL_PREDICT_TRUE(dtype.kind() != DTypeKind::kFloat8)) {
-    return absl::OkStatus();
-  }
+absl::Status NoArithmetic(const char* operation, DType dtype) {
   return absl::UnimplementedError(
       absl::StrCat(operation, ": there is no arithmetic of ", dtype.name(),
                    ", which is for storage; Cast to float16 or float32 first"));
 }
 
 devrt_tensor_v0 BroadcastStrides::Of(const Array& array, DimSpan shape) {
+  if (array.shape() == shape) return TensorOf(array);
   const size_t ndim = shape.size();
   const size_t missing = ndim - array.shape().size();
   for (size_t axis = 0; axis < ndim; ++axis) {
@@ -140,10 +138,11 @@ absl::Status Inputs::NoteDevice(const Array& array) {
 absl::Status Inputs::Note(const Array& array) {
   DEVRT_RETURN_IF_ERROR(NoteDevice(array));
   DEVRT_RETURN_IF_ERROR(CheckComputes(operation_, array.dtype()));
-  if (has_shape_ && DimSpan(shape_) != array.shape()) {
-    DEVRT_ASSIGN_OR_RETURN(shape_, BroadcastShapes(shape_, array.shape()));
+  if (has_shape_ && shape_ != array.shape()) {
+    DEVRT_ASSIGN_OR_RETURN(broadcast_, BroadcastShapes(shape_, array.shape()));
+    shape_ = broadcast_;
   } else if (!has_shape_) {
-    shape_.assign(array.shape().begin(), array.shape().end());
+    shape_ = array.shape();
     has_shape_ = true;
   }
   return absl::OkStatus();
@@ -182,21 +181,22 @@ absl::Status Inputs::Fill(Kernels* kernels) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Array> Compute(uint32_t op, const Inputs& inputs, DType dtype,
-                              const Array* out, const FirstKernels* first) {
+absl::Status ComputeTo(uint32_t op, const Inputs& inputs, DType dtype,
+                       const Result& to, const FirstKernels* first) {
+  const Array* const out = to.out;
   bool direct = false;
   if (out != nullptr) {
     DEVRT_RETURN_IF_ERROR(CheckOut(inputs, dtype, *out));
     direct = IsDirect(inputs, dtype, *out);
   }
-  std::optional<Array> made;
   if (!direct) {
-    DEVRT_ASSIGN_OR_RETURN(made, Array::Empty(inputs.shape(), dtype,
-                                              inputs.device(), inputs.site()));
+    DEVRT_ASSIGN_OR_RETURN(
+        *to.made,
+        Array::Empty(inputs.shape(), dtype, inputs.device(), inputs.site()));
   }
-  const Array& result = direct ? *out : *made;
-  const Array& written = out != nullptr ? *out : *made;
-  if (result.size() == 0) return written;
+  const Array& result = direct ? *out : **to.made;
+  const Array& written = out != nullptr ? *out : result;
+  if (result.size() == 0) return absl::OkStatus();
 
   Touched touched[Inputs::kMost + 3];
   size_t count = 0;
@@ -214,15 +214,21 @@ absl::StatusOr<Array> Compute(uint32_t op, const Inputs& inputs, DType dtype,
     touched[count++] = {written.storage().get(), true};
   }
   const StreamRef stream = CurrentStreamOf(inputs.device());
-  DEVRT_RETURN_IF_ERROR(
-      RunOrdered(stream, {touched, count}, inputs.site(), [&] {
-        Kernels kernels(inputs.operation(), inputs.site());
-        absl::Status status = kernels.Begin(stream);
-        if (status.ok() && first != nullptr) status = first->enqueue(&kernels);
-        if (!status.ok()) return status;
-        return Enqueue(op, inputs, result, direct ? nullptr : out, &kernels);
-      }));
-  return written;
+  return RunOrdered(stream, {touched, count}, inputs.site(), [&] {
+    Kernels kernels(inputs.operation(), inputs.site());
+    absl::Status status = kernels.Begin(stream);
+    if (status.ok() && first != nullptr) status = first->enqueue(&kernels);
+    if (!status.ok()) return status;
+    return Enqueue(op, inputs, result, direct ? nullptr : out, &kernels);
+  });
+}
+
+absl::StatusOr<Array> Compute(uint32_t op, const Inputs& inputs, DType dtype,
+                              const Array* out) {
+  std::optional<Array> made;
+  DEVRT_RETURN_IF_ERROR(ComputeTo(op, inputs, dtype, {out, &made}));
+  if (out != nullptr) return *out;
+  return *std::move(made);
 }
 
 absl::StatusOr<Array> CastFor(const char* operation, const Array& array,

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "absl/base/optimization.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -37,7 +38,13 @@ absl::Status CheckTarget(const char* operation, const Array& out);
 // to be read: they share bytes, and are not the same view.
 bool Interferes(const Array& out, const Array& in);
 // UNIMPLEMENTED: a dtype that is storage only.
-absl::Status CheckComputes(const char* operation, DType dtype);
+absl::Status NoArithmetic(const char* operation, DType dtype);
+inline absl::Status CheckComputes(const char* operation, DType dtype) {
+  if (ABSL_PREDICT_FALSE(dtype == kFloat8E4M3FN || dtype == kFloat8E5M2)) {
+    return NoArithmetic(operation, dtype);
+  }
+  return absl::OkStatus();
+}
 
 // Strides of an array as one of `shape`, to which it broadcasts.
 struct BroadcastStrides {
@@ -59,10 +66,10 @@ class Inputs {
   CallSite site() const { return site_; }
   size_t count() const { return count_; }
   Device device() const { return *device_; }
-  const Dims& shape() const { return shape_; }
+  DimSpan shape() const { return shape_; }
 
   // The device is that of all arrays; the shape what they broadcast to.  To be
-  // called for each array, before Add of any operand.
+  // called for each array, which must outlive this, before Add of any operand.
   absl::Status Note(const Array& array);
   // Only the device: of an array to be written to.
   absl::Status NoteDevice(const Array& array);
@@ -91,7 +98,8 @@ class Inputs {
   const char* const operation_;
   const CallSite site_;
   std::optional<Device> device_;
-  Dims shape_;
+  DimSpan shape_;
+  Dims broadcast_;  // what it is of, if no array has it
   bool has_shape_ = false;
   size_t count_ = 0;
   Input inputs_[kMost];
@@ -104,11 +112,21 @@ struct FirstKernels {
   absl::FunctionRef<absl::Status(Kernels*)> enqueue;
 };
 
+// Where a result goes: into `out`, or a new array in `made`, which also holds
+// what has to be computed apart from `out`.
+struct Result {
+  const Array* out;
+  std::optional<Array>* made;
+};
+
 // result := op(inputs), of inputs.shape(), of `dtype` before it goes into `out`
 // if that is given.
+absl::Status ComputeTo(uint32_t op, const Inputs& inputs, DType dtype,
+                       const Result& result,
+                       const FirstKernels* first = nullptr);
+// The same, with the array that it went into.
 absl::StatusOr<Array> Compute(uint32_t op, const Inputs& inputs, DType dtype,
-                              const Array* out,
-                              const FirstKernels* first = nullptr);
+                              const Array* out);
 
 // The elements in `dtype`, as a part of an operation: Cast without its name.
 absl::StatusOr<Array> CastFor(const char* operation, const Array& array,

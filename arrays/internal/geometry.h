@@ -29,6 +29,8 @@ int64_t CountElements(DimSpan shape);
 
 // In C order, for a shape that CountBytes takes.
 Dims ContiguousStrides(DimSpan shape, uint64_t item);
+// The same into `strides`, one for each axis.  The number of elements.
+int64_t MakeContiguous(int64_t* strides, DimSpan shape, uint64_t item);
 
 // Whether the strides are those of C order, but where an extent is 1 or there
 // are no elements.

@@ -61,7 +61,7 @@ class Storage {
   };
 
  public:
-  // For the functions below: public for std::make_shared.
+  // For the functions below: public for std::allocate_shared.
   Storage(Key key, const Place& place, Source source, void* base,
           uint64_t bytes, std::optional<StreamRef> home);
 
@@ -138,6 +138,7 @@ class Storage {
 
   const Place place_;
   const Source source_;
+  const bool counted_;
   void* const base_;
   const uint64_t bytes_;
   const std::optional<StreamRef> home_;
@@ -186,14 +187,17 @@ absl::Status RunOnHost(absl::Span<const Touched> touched, CallSite site,
 // device.  Not for plain host memory.
 StreamRef CurrentStreamOf(const Place& place);
 
-// For tests: storages that live, owners of borrowed memory, or its likes, that
-// are kept for uses which are not complete, and what captures have used.
+// For tests: storages that live, of those made after CountStoragesFromNow (a
+// count that all threads share costs each of them), owners of borrowed memory,
+// or its likes, that are kept for uses which are not complete, and what
+// captures have used.
 struct StorageCounts {
   int64_t live;
   int64_t kept;
   int64_t captured;
 };
 StorageCounts CountStorages();
+void CountStoragesFromNow();
 // Lets go what is kept for uses that are complete by now, and for captures that
 // no graph is left of.  Every operation of the array layer does it.  The driver
 // is asked nothing while `beside`, a stream that lives, is capturing; and never

@@ -46,7 +46,9 @@ class StorageEnd {
   void Run();
   void Leak();
 
-  static void CountLive(int64_t change);
+  // Whether the end of the new storage is to be counted, too.
+  static bool CountNew();
+  static void CountEnd(const Storage& storage);
 
   // Memory of as many bytes, as caches count them, that an array of the same
   // capture had on `stream` alone, and is through with: the graph has the

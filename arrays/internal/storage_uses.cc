@@ -23,16 +23,20 @@ void StorageUses::Merge(const StorageUse& use, List* list) {
     if (known.timeline != use.timeline || known.capture != use.capture) {
       continue;
     }
-    // Of two threads the later may have come first.
-    const bool imported = known.imported && use.imported;
-    if (known.epoch <= use.epoch) known = use;
-    known.imported = imported;
+    Renew(use, &known);
     return;
   }
   list->push_back(use);
 }
 
 void StorageUses::AddOrdered(const StorageUse& use, bool writes) {
+  // One stream after itself.
+  List* const same = writes ? &writes_ : &reads_;
+  if (same->size() == 1 && (!writes || reads_.empty()) && !use.captured() &&
+      !same->front().captured() && same->front().timeline == use.timeline) {
+    Renew(use, &same->front());
+    return;
+  }
   // What is captured is no part of the order of what runs.
   if (use.captured()) {
     Add(use, writes);

@@ -59,6 +59,8 @@ class StorageUses {
     if (ABSL_PREDICT_FALSE(use.captured())) DropOver();
     Merge(use, writes ? &writes_ : &reads_);
   }
+  // Before any other.
+  void AddFirst(const StorageUse& use) { writes_.push_back(use); }
   // An operation that was ordered after what it had to come after, and with it
   // everything that `use.timeline` is past.
   void AddOrdered(const StorageUse& use, bool writes);
@@ -66,6 +68,12 @@ class StorageUses {
   void DropComplete();
 
  private:
+  // Of two threads the later may have come first.
+  static void Renew(const StorageUse& use, StorageUse* known) {
+    const bool imported = known->imported && use.imported;
+    if (known->epoch <= use.epoch) *known = use;
+    known->imported = imported;
+  }
   static void Merge(const StorageUse& use, List* list);
   // Of captures that no graph is left of.
   void DropOver();

@@ -96,25 +96,36 @@ struct alignas(64) LedgerShard {
   int64_t allocated[kRows - 1][kMetrics] = {};  // kAllRow is their sum
   uint32_t lender = 0;                          // where the last loan came from
 
-  // False, and nothing done, when a lease is too short.  Lane by lane and
-  // inline: where a caller's change is known, lanes that do not change cost
-  // nothing, and the change itself stays out of memory.
+  // False, and nothing done, when a lease is too short.  Two lanes at a time
+  // and inline: the change itself stays out of memory.
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool Apply(Row row, const Change& c) {
-    return ApplyLanes(row, c, std::make_index_sequence<kMetrics>());
+    return ApplyPairs(row, c, std::make_index_sequence<kMetrics / 2>());
   }
 
  private:
-  template <size_t... m>
-  ABSL_ATTRIBUTE_ALWAYS_INLINE bool ApplyLanes(Row row, const Change& c,
-                                               std::index_sequence<m...>) {
-    int64_t missing = 0;
-    ((missing |= lease[row][m] - (current[row][m] + (c.up[m] - c.down[m])),
-      missing |=
-      lease[kAllRow][m] - (current[kAllRow][m] + (c.up[m] - c.down[m]))),
+  typedef int64_t Pair __attribute__((vector_size(16), may_alias));
+  // Of lanes 2 * p and 2 * p + 1; rows begin at a line of the cache.
+  static Pair* At(int64_t* row, size_t p) {
+    return reinterpret_cast<Pair*>(row) + p;
+  }
+  static Pair PairOf(const int64_t* lanes, size_t p) {
+    return Pair{lanes[2 * p], lanes[2 * p + 1]};
+  }
+
+  template <size_t... p>
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool ApplyPairs(Row row, const Change& c,
+                                               std::index_sequence<p...>) {
+    const Pair up[] = {PairOf(c.up, p)...};
+    const Pair net[] = {up[p] - PairOf(c.down, p)...};
+    const Pair own[] = {*At(current[row], p) + net[p]...};
+    const Pair all[] = {*At(current[kAllRow], p) + net[p]...};
+    Pair missing = {0, 0};
+    ((missing |= *At(lease[row], p) - own[p],
+      missing |= *At(lease[kAllRow], p) - all[p]),
      ...);
-    if (ABSL_PREDICT_FALSE(missing < 0)) return false;
-    ((current[row][m] += c.up[m] - c.down[m],
-      current[kAllRow][m] += c.up[m] - c.down[m], allocated[row][m] += c.up[m]),
+    if (ABSL_PREDICT_FALSE((missing[0] | missing[1]) < 0)) return false;
+    ((*At(current[row], p) = own[p], *At(current[kAllRow], p) = all[p],
+      *At(allocated[row], p) += up[p]),
      ...);
     return true;
   }

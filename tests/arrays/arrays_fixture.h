@@ -14,6 +14,7 @@ namespace devrt::testing {
 
 class ArraysTest : public MtiaTest {
  protected:
+  ArraysTest() { internal::CountStoragesFromNow(); }
   void TearDown() override {
     for (int i = 0; i < kDevices; ++i) {
       EXPECT_OK(dev(i).Synchronize());

@@ -27,6 +27,7 @@ inline int64_t Handle(StreamRef stream) {
 
 class ExchangeTest : public MtiaTest {
  public:
+  ExchangeTest() { internal::CountStoragesFromNow(); }
   // One int64 of that value.
   static Array NewCell(Device device, int64_t value) {
     Array x = Must(Array::Empty({1}, kInt64, Place(device)));

@@ -19,6 +19,7 @@ namespace devrt::testing {
 
 class ArraysTest : public MtiaTest {
  protected:
+  ArraysTest() { internal::CountStoragesFromNow(); }
   void TearDown() override {
     ExpectNothingLeft();
     for (int i = 0; i < kDevices; ++i) EXPECT_OK(EmptyCache(dev(i)));
