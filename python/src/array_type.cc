@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "devrt/arrays/exchange.h"
 #include "devrt/arrays/internal/storage.h"
 #include "python/src/array.h"
 #include "python/src/stream.h"
@@ -274,22 +273,9 @@ PyObject* WrapArray(absl::StatusOr<Array> array) {
   return WrapArray(*std::move(array));
 }
 
-namespace {
-
-// A setting that is not known is said at once, not at some access.
-bool CheckSettings() {
-  const absl::Status status = CheckExchangeEnvironment();
-  if (status.ok()) return true;
-  const std::string text(status.message());
-  PyErr_SetString(PyExc_ImportError, text.c_str());
-  return false;
-}
-
-}  // namespace
-
 bool AddArrays(PyObject* module) {
   g_core_module = module;
-  if (!CheckSettings() || !AddDTypes(module)) return false;
+  if (!AddDTypes(module)) return false;
   PyObject* type = MakeType();
   if (type == nullptr) return false;
   g_array_type = reinterpret_cast<PyTypeObject*>(type);

@@ -29,7 +29,9 @@ auto Unlock(F&& call) {
 }
 
 int Fail(const absl::Status& status) {
-  const PyGILState_STATE state = PyGILState_Ensure();
+  // Nobody is there to be told.
+  if (!Py_IsInitialized()) return -1;
+  const PyGILState_STATE state = Staying([] { return PyGILState_Ensure(); });
   RaiseExchange(status);
   PyGILState_Release(state);
   return -1;

@@ -1,32 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/src/gil.h"
 
-#include <cxxabi.h>
 #include <unistd.h>
 
 namespace devrt::python {
-namespace {
 
-unsigned long g_main_thread = 0;  // NOLINT: CPython's type
+#if PY_VERSION_HEX >= 0x030D0000
+bool RunsSignalHandlers() {
+  const Ref module(PyImport_ImportModule("threading"));
+  const Ref thread(
+      module ? PyObject_CallMethod(module.get(), "main_thread", nullptr)
+             : nullptr);
+  const Ref ident(thread ? PyObject_GetAttrString(thread.get(), "ident")
+                         : nullptr);
+  if (ident && PyLong_Check(ident.get())) {
+    const unsigned long main =  // NOLINT: CPython's type
+        PyLong_AsUnsignedLong(ident.get());
+    if (PyErr_Occurred() == nullptr) return main == PyThread_get_thread_ident();
+  }
+  PyErr_Clear();
+  return false;
+}
+#else
+bool RunsSignalHandlers() { return _PyOS_IsMainThread() != 0; }
+#endif
 
-[[noreturn]] void StayForEver() {
-  for (;;) pause();
+void StayAtTheEnd() {
+  while (IsFinalizing()) pause();
 }
 
-}  // namespace
-
-void RememberMainThread() { g_main_thread = PyThread_get_thread_ident(); }
-
-bool IsMainThread() { return PyThread_get_thread_ident() == g_main_thread; }
-
+// Out of line: every call of the driver would have its handler.
 void TakeLock(PyThreadState* state) {
-  if (__builtin_expect(IsFinalizing() && !IsMainThread(), 0)) StayForEver();
-  try {
-    PyEval_RestoreThread(state);
-  } catch (abi::__forced_unwind&) {
-    // The end began while this thread waited for the lock.
-    StayForEver();
-  }
+  Staying([&] { PyEval_RestoreThread(state); });
+}
+
+void DropLast(PyObject* object) {
+  Staying([&] { Py_DECREF(object); });
 }
 
 }  // namespace devrt::python

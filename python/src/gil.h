@@ -5,6 +5,9 @@
 #ifndef DEVRT_PYTHON_SRC_GIL_H_
 #define DEVRT_PYTHON_SRC_GIL_H_
 
+#include <cxxabi.h>
+
+#include "python/src/owner.h"
 #include "python/src/python.h"
 
 namespace devrt::python {
@@ -18,24 +21,42 @@ inline bool IsFinalizing() {
 #endif
 }
 
-// Takes the lock again.  A thread other than the one that ends the interpreter
-// stays here for ever once that has begun: before 3.14 CPython would end it by
-// unwinding through C++ frames that do not allow it.
+// Whether this thread is the one that runs handlers of signals.
+bool RunsSignalHandlers();
+
+// Never returns if the interpreter has begun to end.
+void StayAtTheEnd();
+
+// The result of `call`, which asks for the lock or runs Python code.
+//
+// Once the interpreter has begun to end, CPython before 3.14 ends a thread that
+// asks for the lock, by pthread_exit.  That unwinds the thread's stack: frames
+// of C++ would touch Python without the lock, and those that are noexcept would
+// end the process.  Such a thread stays here for ever, as 3.14 has it stay.
+template <typename F>
+auto Staying(F&& call) -> decltype(call()) {
+  try {
+    return call();
+  } catch (const abi::__forced_unwind&) {
+    StayAtTheEnd();
+    throw;  // somebody else's pthread_exit
+  }
+}
+
+// Takes the lock again, as the thread that ends the interpreter may even then.
 void TakeLock(PyThreadState* state);
 
-// Remembers which thread will end the interpreter: the one that imports.
-void RememberMainThread();
-
-// Whether this thread is the one that runs handlers of signals.
-bool IsMainThread();
-
-// Lets the lock go for one scope.
+// Lets the lock go for one scope.  Owners that were let go meanwhile are
+// dropped at its end: Python code may run there, as other threads' may within.
 class Unlocked {
  public:
   Unlocked() : state_(PyEval_SaveThread()) {}
   Unlocked(const Unlocked&) = delete;
   Unlocked& operator=(const Unlocked&) = delete;
-  ~Unlocked() { TakeLock(state_); }
+  ~Unlocked() {
+    TakeLock(state_);
+    if (__builtin_expect(OwnersWait(), 0)) DropOwners();
+  }
 
  private:
   PyThreadState* state_;

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "python/src/gil.h"
+
 namespace devrt::python {
 namespace {
 
@@ -24,7 +26,7 @@ PyObject* Call(PyObject* helper, PyObject* self, PyObject* args,
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyTuple_SET_ITEM(all.get(), i + 1, NewRef(PyTuple_GET_ITEM(args, i)));
   }
-  return PyObject_Call(helper, all.get(), keywords);
+  return Staying([&] { return PyObject_Call(helper, all.get(), keywords); });
 }
 
 }  // namespace

@@ -8,7 +8,9 @@
 // bindings.h; something new needs a file and its line below.
 
 #include <stdexcept>
+#include <string>
 
+#include "devrt/arrays/exchange.h"
 #include "python/src/array.h"
 #include "python/src/bindings.h"
 #include "python/src/contexts.h"
@@ -34,15 +36,22 @@ void RefuseOtherInterpreters() {
       "streams belong to threads, which sub-interpreters share");
 }
 
+// A setting that is not known is said at once, not at some access.
+void CheckSettings() {
+  const absl::Status status = CheckExchangeEnvironment();
+  // As above: an exception that is set would be hidden behind nanobind's own.
+  if (!status.ok()) throw std::runtime_error(std::string(status.message()));
+}
+
 }  // namespace
 }  // namespace devrt::python
 
 NB_MODULE(_core, m) {
   using namespace devrt::python;  // NOLINT: the whole file is about it
   RefuseOtherInterpreters();
+  CheckSettings();
   // What is alive at the end is left to the process (C106).
   nb::set_leak_warnings(false);
-  RememberMainThread();
   PyObject* module = m.ptr();
   if (!AddExceptions(module) || !AddDeviceType(module) ||
       !AddStreamTypes(module) || !AddEventType(module) ||

@@ -5,9 +5,13 @@
 #include <vector>
 
 #include "devrt/runtime/mutex.h"
+#include "python/src/errors.h"
 #include "python/src/gil.h"
 
 namespace devrt::python {
+
+std::atomic<bool> g_owners_wait{false};
+
 namespace {
 
 // Never destroyed: threads may end objects after main.
@@ -22,16 +26,22 @@ Queue* TheQueue() {
   return queue;
 }
 
-// A pending call of the interpreter: with the GIL, under no lock of devrt's.
-int DropQueued(void*) {
-  std::vector<PyObject*> dropped;
+std::vector<PyObject*> TakeDropped() {
+  Queue* queue = TheQueue();
+  const MutexLock lock(&queue->mutex);
+  g_owners_wait.store(false, std::memory_order_relaxed);
+  return std::exchange(queue->dropped, {});
+}
+
+// A pending call of the interpreter: for owners whose last use ends where no
+// thread comes back from the library soon.
+int DropPending(void*) {
   {
     Queue* queue = TheQueue();
     const MutexLock lock(&queue->mutex);
-    dropped = std::exchange(queue->dropped, {});
     queue->scheduled = false;
   }
-  for (PyObject* object : dropped) Py_DECREF(object);
+  DropOwners();
   return 0;
 }
 
@@ -40,14 +50,28 @@ void DropLater(PyObject* object) {
   Queue* queue = TheQueue();
   const MutexLock lock(&queue->mutex);
   queue->dropped.push_back(object);
+  g_owners_wait.store(true, std::memory_order_relaxed);
   // The interpreter has few places for such calls; without one now, the next
   // that is dropped asks again.
   if (!queue->scheduled) {
-    queue->scheduled = Py_AddPendingCall(DropQueued, nullptr) == 0;
+    queue->scheduled = Py_AddPendingCall(DropPending, nullptr) == 0;
   }
 }
 
 }  // namespace
+
+void DropOwners() {
+  // An owner's end may let others go: the loop takes them, not a recursion as
+  // deep as their chain is long.
+  static thread_local bool dropping = false;
+  if (dropping || IsFinalizing()) return;
+  dropping = true;
+  const KeepException keep;
+  while (OwnersWait()) {
+    for (PyObject* object : TakeDropped()) DropReference(object);
+  }
+  dropping = false;
+}
 
 std::shared_ptr<void> KeepAlive(PyObject* object) {
   return std::shared_ptr<void>(NewRef(object), [](void* kept) {

@@ -21,6 +21,19 @@ inline PyObject* NewRef(T* object) {
   return reference;
 }
 
+// Drops the last reference to an object, whose end may run Python code: see
+// Staying in gil.h.
+void DropLast(PyObject* object);
+
+// Py_DECREF, where C++ frames are on the stack that must not be unwound.
+inline void DropReference(PyObject* object) {
+  if (Py_REFCNT(object) > 1) {
+    Py_DECREF(object);
+  } else {
+    DropLast(object);
+  }
+}
+
 // A strong reference.  Needs the GIL wherever it changes or ends.
 class Ref {
  public:
@@ -30,10 +43,12 @@ class Ref {
   Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
   Ref& operator=(Ref&& other) noexcept {
     PyObject* former = std::exchange(object_, other.Release());
-    Py_XDECREF(former);
+    if (former != nullptr) DropReference(former);
     return *this;
   }
-  ~Ref() { Py_XDECREF(object_); }
+  ~Ref() {
+    if (object_ != nullptr) DropReference(object_);
+  }
 
   static Ref To(PyObject* object) {
     Py_XINCREF(object);

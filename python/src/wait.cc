@@ -64,7 +64,7 @@ PyObject* WaitAtOnce(const WaitCall& wait) {
 
 PyObject* WaitFor(const BackendEntry& backend, const QueryCall& query,
                   const WaitCall& wait) {
-  if (!IsMainThread()) return NoneOrRaise(WithoutLock(wait));
+  if (!RunsSignalHandlers()) return NoneOrRaise(WithoutLock(wait));
   if (backend.simulator && WithoutLock([&] { return IsVirtual(backend); })) {
     return WaitAtOnce(wait);
   }

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Owners of imported memory are let go soon, whoever has the interpreter's lock
+(interop.md G5, L4)."""
+
+import ctypes
+import gc
+import threading
+import weakref
+
+import pytest
+
+import devrt
+
+
+class Owner:
+    """Counts those that are alive."""
+
+    alive = 0
+
+    def __init__(self):
+        Owner.alive += 1
+        self.memory = ctypes.create_string_buffer(8)
+
+    def __del__(self):
+        Owner.alive -= 1
+
+    def array(self):
+        return devrt.from_pointer(
+            ctypes.addressof(self.memory), 8, "uint8", owner=self, device="cpu")
+
+
+def in_thread(function):
+    """What the function returns in a thread; this one runs no bytecode."""
+    results = []
+    thread = threading.Thread(target=lambda: results.append(function()))
+    thread.start()
+    thread.join(60)
+    return results[0]
+
+
+ENDS = {
+    "del": lambda x, y: None,
+    "copy_": lambda x, y: y.copy_(Owner().array()),
+    "setitem": lambda x, y: y.__setitem__(slice(None), Owner().array()),
+    "array_equal": lambda x, y: devrt.array_equal(y, Owner().array()),
+    "array": lambda x, y: devrt.array(x, device="mtia:0"),
+    "dlpack": lambda x, y: devrt.from_dlpack(x),
+    "memoryview": lambda x, y: memoryview(x),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_while_the_main_thread_is_blocked(end):
+    def work():
+        y = devrt.zeros(8, "uint8", device="mtia:0")
+        most = 0
+        for _ in range(50):
+            x = Owner().array()
+            ENDS[end](x, y)
+            del x
+            y.ready()
+            most = max(most, Owner.alive)
+        return most
+
+    assert Owner.alive == 0
+    # Two of one round, and what a pending copy holds.
+    assert in_thread(work) <= 4
+    assert Owner.alive == 0
+
+
+def test_buffers():
+    """Of memory that an array shares through the buffer protocol."""
+    class Watched(bytearray):
+        pass
+
+    def work():
+        made, most = [], 0
+        for _ in range(50):
+            memory = Watched(100)
+            made.append(weakref.ref(memory))
+            x = devrt.asarray(memory)
+            del memory, x
+            most = max(most, sum(one() is not None for one in made))
+        return most
+
+    assert in_thread(work) <= 1
+
+
+def test_in_the_thread_that_ended_them():
+    """At the end of the call, not some time later."""
+    seen = []
+
+    class Told(Owner):
+        def __del__(self):
+            seen.append(threading.current_thread())
+            super().__del__()
+
+    def work():
+        x = Told().array()
+        del x
+        return list(seen)
+
+    assert in_thread(work) == seen and len(seen) == 1
+    assert seen[0] is not threading.main_thread()
+
+
+def test_a_pending_owner_goes_at_the_next_call(two):
+    from devrt.testing import spin
+
+    base = devrt.zeros(8, "uint8", device=two[0])
+    base.ready()
+
+    def work():
+        owner = Owner()
+        s = devrt.Stream(two[0])
+        x = devrt.from_pointer(base.ptr, 8, "uint8", owner=owner, device=two[0])
+        del owner
+        with s:
+            spin(5, s)
+            x.fill(1)
+        del x
+        pending = Owner.alive
+        s.synchronize()
+        devrt.empty(1, device=two[0])
+        return pending, Owner.alive
+
+    assert in_thread(work) == (1, 0)
+
+
+def test_a_chain_of_owners():
+    """Each is let go by the end of the one before: no recursion."""
+    class Link:
+        pass
+
+    link = None
+    for _ in range(20000):
+        owner = Link()
+        owner.memory = ctypes.create_string_buffer(8)
+        owner.next = link
+        link = devrt.from_pointer(
+            ctypes.addressof(owner.memory), 8, "uint8", owner=owner, device="cpu")
+    last = weakref.ref(owner)
+    del owner, link
+    gc.collect()
+    assert last() is None
+
+
+def test_what_is_raised_stays_raised():
+    class Raising(Owner):
+        def __del__(self):
+            super().__del__()
+            try:
+                raise ValueError("in a finalizer")
+            except ValueError:
+                pass
+
+    def work():
+        try:
+            x = Raising().array()
+            x.reshape(3)
+        except devrt.Error as error:
+            del x
+            return str(error)
+
+    assert "finalizer" not in in_thread(work)
+    with pytest.raises(TypeError, match="devrt.Array"):
+        devrt.zeros(8)[Raising().array()]
+    assert Owner.alive == 0
+
+
+def test_an_owner_that_uses_devrt():
+    class Using(Owner):
+        def __del__(self):
+            with devrt.device("mtia:1"):
+                self.sum = (devrt.ones(3) + 1).sum().item()
+            super().__del__()
+
+    def work():
+        for _ in range(10):
+            Using().array()
+        return Owner.alive, devrt.current_device("mtia").index
+
+    assert in_thread(work) == (0, 0)
