@@ -13,7 +13,7 @@
 namespace devrt::python {
 
 // The parameters of a function: `names[0, positional)` may be given by
-// position, all by name.
+// position, all by name.  Static: what it keeps of names is never let go.
 struct Parameters {
   const char* function;
   size_t required;

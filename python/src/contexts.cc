@@ -25,19 +25,20 @@ namespace {
 // ---- Functions --------------------------------------------------------------
 
 // The one argument of a function that may have none; false with an exception.
-bool OneArgument(const char* function, const char* name, PyObject* const* args,
+bool OneArgument(const Parameters& parameters, PyObject* const* args,
                  Py_ssize_t count, PyObject* names, PyObject** value) {
   *value = nullptr;
   if (count == 0 && names == nullptr) return true;
-  const Parameters parameters = {function, 0, 1, 1, {name}};
   return SortArguments(parameters, args, static_cast<size_t>(count), names,
                        value);
 }
 
 PyObject* CurrentDeviceFunction(PyObject*, PyObject* const* args,
                                 Py_ssize_t count, PyObject* names) {
+  static const Parameters kParameters = {
+      "current_device", 0, 1, 1, {"backend"}};
   PyObject* backend = nullptr;
-  if (!OneArgument("current_device", "backend", args, count, names, &backend)) {
+  if (!OneArgument(kParameters, args, count, names, &backend)) {
     return nullptr;
   }
   DeviceObject* device = nullptr;
@@ -58,8 +59,9 @@ PyObject* CurrentDeviceFunction(PyObject*, PyObject* const* args,
 
 PyObject* CurrentStreamFunction(PyObject*, PyObject* const* args,
                                 Py_ssize_t count, PyObject* names) {
+  static const Parameters kParameters = {"current_stream", 0, 1, 1, {"device"}};
   PyObject* value = nullptr;
-  if (!OneArgument("current_stream", "device", args, count, names, &value)) {
+  if (!OneArgument(kParameters, args, count, names, &value)) {
     return nullptr;
   }
   DeviceObject* device = ParseDevice(value);
@@ -68,8 +70,9 @@ PyObject* CurrentStreamFunction(PyObject*, PyObject* const* args,
 
 PyObject* DefaultStreamFunction(PyObject*, PyObject* const* args,
                                 Py_ssize_t count, PyObject* names) {
+  static const Parameters kParameters = {"default_stream", 0, 1, 1, {"device"}};
   PyObject* value = nullptr;
-  if (!OneArgument("default_stream", "device", args, count, names, &value)) {
+  if (!OneArgument(kParameters, args, count, names, &value)) {
     return nullptr;
   }
   DeviceObject* device = ParseDevice(value);
@@ -78,9 +81,10 @@ PyObject* DefaultStreamFunction(PyObject*, PyObject* const* args,
 
 PyObject* PerThreadStreamFunction(PyObject*, PyObject* const* args,
                                   Py_ssize_t count, PyObject* names) {
+  static const Parameters kParameters = {
+      "per_thread_default_stream", 0, 1, 1, {"device"}};
   PyObject* value = nullptr;
-  if (!OneArgument("per_thread_default_stream", "device", args, count, names,
-                   &value)) {
+  if (!OneArgument(kParameters, args, count, names, &value)) {
     return nullptr;
   }
   DeviceObject* device = ParseDevice(value);
@@ -217,20 +221,24 @@ void DeallocContext(PyObject* self) {
   Py_DECREF(type);
 }
 
+// Why the context could not be entered: asked of the public scope.
+PyObject* RaiseEnterError(const ThreadContext& context) {
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  absl::Status status = WithoutLock([&] {
+    const ThreadContextScope scope(context);
+    return scope.status();
+  });
+  if (status.ok()) status = absl::UnavailableError("a device was busy");
+  return Raise(status);
+}
+
 PyObject* EnterContext(PyObject* self, PyObject*) {
   ThreadState* thread = Thread();
   if (thread == nullptr) return nullptr;
   ContextObject* context = AsContext(self);
-  auto* scope =
-      WithoutLock([&] { return new ThreadContextScope(*context->context); });
-  if (!scope->status().ok()) {
-    const absl::Status status = scope->status();
-    delete scope;
-    return Raise(status);
+  if (!EnterAll(self, *context->streams, context->context->devices())) {
+    return RaiseEnterError(*context->context);
   }
-  thread->entries.push_back({ContextEntry::Kind::kThreadContext, NewRef(self),
-                             nullptr, thread->active, devrt_context{},
-                             CurrentSlot{}, scope});
   if (context->active != nullptr) thread->active = context->active;
   return NewRef(self);
 }

@@ -172,13 +172,12 @@ PyObject* ParseEventStream(const EventObject* event, PyObject* stream) {
   return ParseStream(stream);
 }
 
-PyObject* OneStream(const char* function, PyObject* self, PyObject* const* args,
-                    Py_ssize_t count, PyObject* names) {
+PyObject* OneStream(const Parameters& parameters, PyObject* self,
+                    PyObject* const* args, Py_ssize_t count, PyObject* names) {
   PyObject* stream = nullptr;
   if (count == 1 && names == nullptr) {
     stream = args[0];
   } else {
-    const Parameters parameters = {function, 0, 1, 1, {"stream"}};
     if (!SortArguments(parameters, args, static_cast<size_t>(count), names,
                        &stream)) {
       return nullptr;
@@ -189,7 +188,8 @@ PyObject* OneStream(const char* function, PyObject* self, PyObject* const* args,
 
 PyObject* Record(PyObject* self, PyObject* const* args, Py_ssize_t count,
                  PyObject* names) {
-  const Ref stream(OneStream("record", self, args, count, names));
+  static const Parameters kParameters = {"record", 0, 1, 1, {"stream"}};
+  const Ref stream(OneStream(kParameters, self, args, count, names));
   if (!stream || !RecordEvent(AsEvent(self), AsStream(stream.get()))) {
     return nullptr;
   }
@@ -198,7 +198,8 @@ PyObject* Record(PyObject* self, PyObject* const* args, Py_ssize_t count,
 
 PyObject* Wait(PyObject* self, PyObject* const* args, Py_ssize_t count,
                PyObject* names) {
-  const Ref stream(OneStream("wait", self, args, count, names));
+  static const Parameters kParameters = {"wait", 0, 1, 1, {"stream"}};
+  const Ref stream(OneStream(kParameters, self, args, count, names));
   if (!stream) return nullptr;
   const EventObject* event = AsEvent(self);
   if (!event->event.has_value()) return NewRef(Py_None);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/src/stream.h"
 
+#include <algorithm>
 #include <new>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "devrt/streams/slots.h"
 #include "python/src/arguments.h"
@@ -14,9 +16,10 @@
 namespace devrt::python {
 namespace {
 
-// The object that stands for a stream's id, of those that are alive; borrowed.
-std::unordered_map<uint64_t, PyObject*>* g_streams =
-    new std::unordered_map<uint64_t, PyObject*>;
+// The objects that stand for a stream's id, in the order of their making;
+// borrowed.  All of them keep the stream alive, so that any may be given out.
+std::unordered_map<uint64_t, std::vector<PyObject*>>* g_streams =
+    new std::unordered_map<uint64_t, std::vector<PyObject*>>;
 
 }  // namespace
 
@@ -39,20 +42,22 @@ PyObject* MakeStream(PyTypeObject* type, StreamRef ref, DeviceObject* device,
   new (&stream->handle) std::shared_ptr<StreamHandle>(std::move(handle));
   stream->device = device;
   stream->protocol = nullptr;
-  if (ref.id() != 0) g_streams->emplace(ref.id(), object);
+  if (ref.id() != 0) (*g_streams)[ref.id()].push_back(object);
   return object;
 }
 
 void ForgetStream(PyObject* object) {
   const auto found = g_streams->find(AsStream(object)->ref.id());
-  if (found != g_streams->end() && found->second == object) {
-    g_streams->erase(found);
-  }
+  if (found == g_streams->end()) return;
+  std::vector<PyObject*>& objects = found->second;
+  objects.erase(std::remove(objects.begin(), objects.end(), object),
+                objects.end());
+  if (objects.empty()) g_streams->erase(found);
 }
 
 PyObject* FindStream(uint64_t id) {
   const auto found = g_streams->find(id);
-  return found != g_streams->end() ? found->second : nullptr;
+  return found != g_streams->end() ? found->second.front() : nullptr;
 }
 
 PyObject* DefaultStreamObject(DeviceObject* device) {

@@ -98,34 +98,75 @@ void LeaveBelow(ThreadState* thread, size_t index) {
   thread->entries.erase(thread->entries.begin() +
                         static_cast<std::ptrdiff_t>(index));
   std::swap(thread->entries[index].active, entry.active);
-  if (entry.kind == ContextEntry::Kind::kThreadContext) {
-    delete entry.scope;
-    Py_DECREF(entry.owner);
-    return;
-  }
-  bool context_passed = false, stream_passed = false;
+  bool context_passed = !entry.has_context;
+  bool stream_passed = !entry.has_stream;
   for (size_t i = index; i < thread->entries.size(); ++i) {
     ContextEntry& above = thread->entries[i];
-    if (above.device == nullptr) continue;
-    if (!context_passed && above.device->backend == entry.device->backend) {
+    if (!context_passed && above.has_context &&
+        above.device->backend == entry.device->backend) {
       above.context = entry.context;
       context_passed = true;
     }
-    if (!stream_passed && above.kind == ContextEntry::Kind::kStream &&
-        above.device == entry.device) {
+    if (!stream_passed && above.has_stream && above.device == entry.device) {
       std::swap(above.stream, entry.stream);
       stream_passed = true;
     }
   }
-  if (entry.kind == ContextEntry::Kind::kStream) {
-    if (stream_passed) {
-      Py_XDECREF(entry.stream.stream);  // of `above`, which was this entry's
-    } else {
-      RestoreStream(thread, entry);
-    }
-  }
   if (!context_passed) LeaveContext(entry);
+  if (stream_passed) {
+    Py_XDECREF(entry.stream.stream);  // of `above`, which was this entry's
+  } else {
+    RestoreStream(thread, entry);
+  }
   Py_DECREF(entry.owner);
+}
+
+void LeaveEntry(ThreadState* thread, size_t index) {
+  if (__builtin_expect(index + 1 < thread->entries.size(), 0)) {
+    LeaveBelow(thread, index);
+    return;
+  }
+  const ContextEntry entry = thread->entries.back();
+  thread->entries.pop_back();
+  thread->active = entry.active;
+  if (entry.has_stream) RestoreStream(thread, entry);
+  if (entry.has_context) LeaveContext(entry);
+  Py_DECREF(entry.owner);
+}
+
+// Whether it is still the stream that the object was made for.
+bool IsAlive(const StreamObject* stream) {
+  return internal::GateOf(stream->ref.record())
+             ->serial.load(std::memory_order_acquire) == stream->ref.serial();
+}
+
+// Makes it the current stream of its device.  Returns what was; `stale`: a
+// reference to drop.
+CurrentSlot ExchangeStream(ThreadState* thread, PyObject* self,
+                           PyObject** stale) {
+  StreamObject* stream = AsStream(self);
+  internal::StreamSlot* slot =
+      internal::SlotOf(stream->device->device.record());
+  CurrentSlot* current = SlotOfThread(thread, stream->device->index);
+  CurrentSlot before{*slot, nullptr};
+  if (current->slot.record == slot->record &&
+      current->slot.serial == slot->serial) {
+    before.stream = current->stream;
+  } else {
+    *stale = current->stream;  // the library has another current stream by now
+  }
+  *slot = {stream->ref.record(), stream->ref.serial()};
+  *current = {*slot, NewRef(self)};
+  return before;
+}
+
+ContextEntry NewEntry(const ThreadState* thread, PyObject* owner,
+                      DeviceObject* device) {
+  ContextEntry entry;
+  entry.owner = NewRef(owner);
+  entry.device = device;
+  entry.active = thread->active;
+  return entry;
 }
 
 }  // namespace
@@ -159,8 +200,10 @@ PyObject* EnterDeviceObject(PyObject* self) {
   if (__builtin_expect(!EnterContext(device, &previous), 0)) {
     return RaiseEnterError(device->device);
   }
-  thread->entries.push_back({ContextEntry::Kind::kDevice, NewRef(self), device,
-                             thread->active, previous, CurrentSlot{}, nullptr});
+  ContextEntry entry = NewEntry(thread, self, device);
+  entry.context = previous;
+  entry.has_context = true;
+  thread->entries.push_back(entry);
   thread->active = device->backend;
   return NewRef(self);
 }
@@ -170,34 +213,59 @@ PyObject* EnterStreamObject(PyObject* self) {
   if (__builtin_expect(thread == nullptr, 0)) return nullptr;
   StreamObject* stream = AsStream(self);
   DeviceObject* device = stream->device;
-  internal::StreamRecord* record = stream->ref.record();
-  const bool alive = internal::GateOf(record)->serial.load(
-                         std::memory_order_acquire) == stream->ref.serial();
   devrt_context previous;
-  if (__builtin_expect(!alive || !EnterContext(device, &previous), 0)) {
+  if (__builtin_expect(!IsAlive(stream) || !EnterContext(device, &previous),
+                       0)) {
     const absl::Status status = WithoutLock([&] {
       const StreamGuard guard(stream->ref);
       return guard.status();
     });
     return status.ok() ? RaiseEnterError(device->device) : Raise(status);
   }
-  internal::StreamSlot* slot = internal::SlotOf(device->device.record());
-  CurrentSlot* current = SlotOfThread(thread, device->index);
-  CurrentSlot before{*slot, nullptr};
   PyObject* stale = nullptr;
-  if (current->slot.record == slot->record &&
-      current->slot.serial == slot->serial) {
-    before.stream = current->stream;
-  } else {
-    stale = current->stream;  // the library has another current stream by now
-  }
-  *slot = {record, stream->ref.serial()};
-  *current = {*slot, NewRef(self)};
-  thread->entries.push_back({ContextEntry::Kind::kStream, NewRef(self), device,
-                             thread->active, previous, before, nullptr});
+  ContextEntry entry = NewEntry(thread, self, device);
+  entry.context = previous;
+  entry.has_context = true;
+  entry.stream = ExchangeStream(thread, self, &stale);
+  entry.has_stream = true;
+  thread->entries.push_back(entry);
   thread->active = device->backend;
   Py_XDECREF(stale);
   return NewRef(self);
+}
+
+bool EnterAll(PyObject* self, const std::vector<PyObject*>& streams,
+              const std::vector<Device>& devices) {
+  ThreadState* thread = Thread();
+  if (thread == nullptr || IsRefused()) return false;
+  bool entered = true;
+  bool first = true;
+  const auto push = [&](ContextEntry entry) {
+    entry.first = std::exchange(first, false);
+    thread->entries.push_back(entry);
+  };
+  for (PyObject* stream : streams) {
+    entered = IsAlive(AsStream(stream));
+    if (!entered) break;
+    PyObject* stale = nullptr;
+    ContextEntry entry = NewEntry(thread, self, AsStream(stream)->device);
+    entry.stream = ExchangeStream(thread, stream, &stale);
+    entry.has_stream = true;
+    push(entry);
+    Py_XDECREF(stale);
+  }
+  for (size_t i = 0; entered && i < devices.size(); ++i) {
+    DeviceObject* device = WrapDevice(devices[i]);
+    devrt_context previous;
+    entered = device != nullptr && EnterContext(device, &previous);
+    if (!entered) break;
+    ContextEntry entry = NewEntry(thread, self, device);
+    entry.context = previous;
+    entry.has_context = true;
+    push(entry);
+  }
+  if (!entered && !first) Py_DECREF(LeaveObject(self));
+  return entered;
 }
 
 PyObject* LeaveObject(PyObject* self) {
@@ -210,20 +278,11 @@ PyObject* LeaveObject(PyObject* self) {
         "__exit__: this thread is not inside this context; a context is left "
         "on the thread that entered it, as often as it was entered"));
   }
-  if (__builtin_expect(index < thread->entries.size(), 0)) {
-    LeaveBelow(thread, index - 1);
-    return NewRef(Py_None);
+  bool first = false;
+  while (!first) {
+    first = thread->entries[--index].first;
+    LeaveEntry(thread, index);
   }
-  const ContextEntry entry = thread->entries.back();
-  thread->entries.pop_back();
-  thread->active = entry.active;
-  if (entry.kind == ContextEntry::Kind::kThreadContext) {
-    delete entry.scope;
-  } else {
-    if (entry.kind == ContextEntry::Kind::kStream) RestoreStream(thread, entry);
-    LeaveContext(entry);
-  }
-  Py_DECREF(entry.owner);
   return NewRef(Py_None);
 }
 

@@ -20,7 +20,6 @@
 #include <memory>
 #include <vector>
 
-#include "devrt/guards/thread_context.h"
 #include "devrt/streams/slots.h"
 #include "python/src/device.h"
 #include "python/src/python.h"
@@ -34,15 +33,16 @@ struct CurrentSlot {
 };
 
 struct ContextEntry {
-  enum class Kind { kDevice, kStream, kThreadContext };
-  Kind kind;
-  PyObject* owner;       // what was entered
-  DeviceObject* device;  // null for kThreadContext
-  BackendEntry* active;  // before
-  devrt_context context;
-  CurrentSlot stream;  // before; kStream only
-  // kThreadContext only.
-  ThreadContextScope* scope;
+  PyObject* owner;          // what was entered
+  DeviceObject* device;     // the entry's
+  BackendEntry* active;     // before
+  devrt_context context{};  // before, if has_context
+  CurrentSlot stream{};     // before, if has_stream
+  bool has_context = false;
+  bool has_stream = false;
+  // A ThreadContext makes an entry for each stream and device that it sets; all
+  // others are one entry, the first.
+  bool first = true;
 };
 
 struct ThreadState {
@@ -74,7 +74,13 @@ inline CurrentSlot* SlotOfThread(ThreadState* thread, uint32_t index) {
 // device.
 PyObject* EnterDeviceObject(PyObject* self);
 PyObject* EnterStreamObject(PyObject* self);
-// The innermost entry of `self` in this thread; an Error if there is none.
+// Of a ThreadContext: the objects of its streams, and its devices.  False if
+// one of them could not be entered, and nothing has changed; an exception may
+// be set.
+bool EnterAll(PyObject* self, const std::vector<PyObject*>& streams,
+              const std::vector<Device>& devices);
+// What the innermost __enter__ of `self` in this thread has made; an Error if
+// there is none.
 PyObject* LeaveObject(PyObject* self);
 
 }  // namespace devrt::python

@@ -199,3 +199,149 @@ def test_references_do_not_leak(two):
     # The last current stream is kept until another one is.
     assert sys.getrefcount(s) - before[0] <= 1
     assert sys.getrefcount(two[1]) - before[1] <= 1
+
+
+def inside(context):
+    with context:
+        yield
+
+
+def entered(context):
+    left = inside(context)
+    next(left)
+    return left
+
+
+def here(two):
+    return devrt.current_device("mtia"), [devrt.current_stream(d) for d in two]
+
+
+@pytest.fixture
+def context(two):
+    """What every thread begins with."""
+    captured = devrt.ThreadContext.capture()
+    with two[1], devrt.Stream(two[0]), devrt.Stream(two[1]):
+        yield captured
+
+
+def test_a_thread_context_above_what_is_left_first(two, context):
+    before = here(two)
+    s = devrt.Stream(two[1])
+    below, above = entered(s), entered(context)
+    captured = here(two)
+    below.close()
+    assert here(two) == captured
+    above.close()
+    assert here(two) == before
+
+
+def test_a_thread_context_below_what_stays(two, context):
+    before = here(two)
+    s = devrt.Stream(two[1])
+    below, above = entered(context), entered(s)
+    below.close()
+    assert devrt.current_device() is two[1] and devrt.current_stream() is s
+    # Nothing above had set the other device's.
+    assert devrt.current_stream(two[0]) is before[1][0]
+    above.close()
+    assert here(two) == before
+
+
+def test_a_thread_context_twice(two, context):
+    before = here(two)
+    first, second = entered(context), entered(context)
+    s = devrt.Stream(two[0])
+    with s:
+        # The innermost of both goes.
+        second.close()
+        assert devrt.current_stream() is s
+    first.close()
+    assert here(two) == before
+    with pytest.raises(devrt.Error, match="not inside"):
+        context.__exit__(None, None, None)
+
+
+def test_contexts_in_any_order(two, context):
+    import random
+
+    seed = random.randrange(1 << 30)
+    print("seed", seed)
+    draw = random.Random(seed)
+    for _ in range(200):
+        before = here(two)
+        things = [context, two[0], two[1], devrt.Stream(two[0]), devrt.Stream(two[1])]
+        order = [entered(one) for one in draw.sample(things, 5)]
+        at_the_top = here(two)
+        top = order.pop()
+        draw.shuffle(order)
+        for one in order:
+            one.close()
+        # What the one on top has set is what it was; and nothing else is.
+        assert here(two)[0] is at_the_top[0]
+        top.close()
+        assert here(two) == before
+
+
+def test_a_thread_context_keeps_what_was_current(two):
+    context = devrt.ThreadContext.capture()
+    with devrt.default_stream(two[0]):
+        devrt.set_stream(devrt.Stream(two[0]))
+        made = devrt.current_stream().id
+        with context:
+            assert devrt.current_stream().id == 0
+            devrt.current_stream(two[1])
+        assert devrt.current_stream().id == made
+        assert devrt.current_stream().query()
+        assert (devrt.ones(2) + 1).tolist() == [2, 2]
+
+
+def test_a_thread_context_that_cannot_be_entered(run_program):
+    done = run_program("""
+        import devrt, os
+        two = devrt.devices("mtia")
+        with devrt.Stream(two[1]) as s:
+            context = devrt.ThreadContext.capture()
+        devrt._core._commit_fault("trap", s)
+        try:
+            s.synchronize()
+        except devrt.DeviceFaultError:
+            pass
+        mine = devrt.Stream(two[0])
+        with mine:
+            try:
+                context.__enter__()
+            except devrt.Error as error:
+                print(type(error).__name__)
+            try:
+                context.__exit__(None, None, None)
+            except devrt.Error as error:
+                print(error.code)
+            print(devrt.current_stream() is mine, devrt.current_device().index)
+        print(devrt.current_stream(two[0]) is devrt.default_stream(two[0]))
+        os._exit(0)
+    """)
+    assert done.stdout.split() == [
+        "DeviceFaultError", "FAILED_PRECONDITION", "True", "0", "True"], done
+
+
+def test_keyword_calls_keep_nothing(two):
+    import sys
+
+    s, e = devrt.Stream(two[0]), devrt.Event()
+    calls = {
+        "device": [lambda **k: devrt.current_stream(**k),
+                   lambda **k: devrt.default_stream(**k),
+                   lambda **k: devrt.per_thread_default_stream(**k)],
+        "backend": [lambda **k: devrt.current_device(**k)],
+        "stream": [lambda **k: e.record(**k), lambda **k: e.wait(**k)],
+    }
+    values = {"device": two[0], "backend": "mtia", "stream": s}
+    for name, functions in calls.items():
+        for call in functions:
+            fresh = "".join(list(name))
+            assert fresh is not name
+            call(**{fresh: values[name]})
+            before = sys.getrefcount(fresh)
+            for _ in range(100):
+                call(**{fresh: values[name]})
+            assert sys.getrefcount(fresh) == before, name

@@ -277,3 +277,21 @@ def test_protocol_that_is_no_method_or_raises():
         devrt.Stream.from_external(Raises())
     with pytest.raises(KeyError, match="from the call"):
         devrt.Stream.from_external(Protocol(KeyError("from the call")))
+
+
+def test_any_object_of_a_stream_keeps_it(two):
+    """The first one of them may end before the others."""
+    s = devrt.Stream(two[0])
+    again = devrt.Stream(stream_id=s.id, device_index=0, device_type=19)
+    with s:
+        x = devrt.zeros(3)
+    del s
+    gc.collect()
+    home = x.home_stream
+    assert home is again
+    with devrt.default_stream(two[0]):
+        devrt.set_stream(home)
+        del again, home
+        gc.collect()
+        assert devrt.current_stream().query() in (True, False)
+        assert (devrt.ones(3) + 1).tolist() == [2, 2, 2]
