@@ -19,7 +19,8 @@ new thread starts on device 0 and default streams.  `devrt.cuda`, `devrt.hip`,
 `devrt.mtia` and `devrt.accelerator` have the names that users of PyTorch know.
 
 Errors are devrt.Error and its subclasses; an object of a wrong type is a
-TypeError.
+TypeError, and what cannot be exchanged with another library a BufferError,
+CopyRequiredError among them.
 """
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING

@@ -12,7 +12,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from . import _core
-from ._core import Event, Stream
+from ._core import Error, Event, Stream
 
 if TYPE_CHECKING:
     from ._host_future import HostFuture
@@ -37,6 +37,18 @@ def _start() -> None:
                 target=_serve, name="devrt-host-functions", daemon=True
             )
             _thread.start()
+
+
+def refuse_to_wait() -> None:
+    """Raises an Error on the thread that the awaited function would need."""
+    if threading.current_thread() is not _thread:
+        return
+    error = Error(
+        "this host function waits for one that runs after it: host functions "
+        "run one after another, on this thread; return, and wait elsewhere"
+    )
+    error.code = "FAILED_PRECONDITION"
+    raise error
 
 
 def launch_host_func(

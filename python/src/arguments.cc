@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/src/arguments.h"
 
+#include "python/src/errors.h"
+
 namespace devrt::python {
 namespace {
 
@@ -115,8 +117,8 @@ bool ToInt64(PyObject* object, const char* what, int64_t* value) {
   int overflow = 0;
   *value = PyLong_AsLongLongAndOverflow(object, &overflow);
   if (overflow == 0) return true;
-  PyErr_Format(PyExc_ValueError, "%s is %R, which is out of range", what,
-               object);
+  PyErr_Format(g_exceptions.invalid_argument, "%s is %R, which is out of range",
+               what, object);
   return false;
 }
 
@@ -136,8 +138,8 @@ bool ToBytes(PyObject* object, const char* what, uint64_t* value) {
   int overflow = 0;
   const int64_t small = PyLong_AsLongLongAndOverflow(object, &overflow);
   if (overflow < 0 || (overflow == 0 && small < 0)) {
-    PyErr_Format(PyExc_ValueError, "%s is %R, expected 0 or more bytes", what,
-                 object);
+    PyErr_Format(g_exceptions.invalid_argument,
+                 "%s is %R, expected 0 or more bytes", what, object);
     return false;
   }
   *value = overflow > 0 ? UINT64_MAX : static_cast<uint64_t>(small);
@@ -149,8 +151,8 @@ bool ToAddress(PyObject* object, const char* what, void** value) {
   const unsigned long long address = PyLong_AsUnsignedLongLong(object);
   if (PyErr_Occurred() != nullptr) {
     PyErr_Clear();
-    PyErr_Format(PyExc_ValueError, "%s is %R, expected an address", what,
-                 object);
+    PyErr_Format(g_exceptions.invalid_argument, "%s is %R, expected an address",
+                 what, object);
     return false;
   }
   *value = reinterpret_cast<void*>(static_cast<uintptr_t>(address));

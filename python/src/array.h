@@ -79,6 +79,15 @@ bool ParseAxis(PyObject* object, const char* what, int* axis);
 // an exception.
 bool WaitUntilReady(const Array& array);
 
+// The same before a call that waits for the array, where Ctrl-C could not end
+// that wait; whatever is wrong the call says.  False with the exception of a
+// handler of signals.
+bool WaitBefore(const Array& array);
+
+// The same before elements of `b` are copied to `a`, or compared with them,
+// where one of them is host memory; `pinned_too`: not only plain.
+bool WaitBefore(const Array& a, const Array& b, bool pinned_too = true);
+
 // What arrays can be made of without a copy: sharing another library's memory,
 // or `fresh` if it had to be copied.  nullopt with an exception.  `dtype`: what
 // it is going to be; numbers become that at once, and what it cannot hold is an

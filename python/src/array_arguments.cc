@@ -150,6 +150,23 @@ bool WaitUntilReady(const Array& array) {
   return static_cast<bool>(done);
 }
 
+bool WaitBefore(const Array& array) {
+  if (WaitUntilReady(array)) return true;
+  if (!PyErr_ExceptionMatches(g_exceptions.error)) return false;
+  PyErr_Clear();
+  return true;
+}
+
+bool WaitBefore(const Array& a, const Array& b, bool pinned_too) {
+  bool waits = false;
+  for (const Array* array : {&a, &b}) {
+    const MemoryKind kind = array->place().kind();
+    waits = waits || kind == MemoryKind::kHost ||
+            (pinned_too && kind == MemoryKind::kPinned);
+  }
+  return !waits || (WaitBefore(a) && WaitBefore(b));
+}
+
 PyObject* NumpyHelper(const char* name) {
   const Ref module(PyImport_ImportModule("devrt._numpy"));
   return module ? PyObject_GetAttrString(module.get(), name) : nullptr;

@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "devrt/arrays/cuda_array_interface.h"
+#include "devrt/arrays/exchange.h"
 #include "python/src/arguments.h"
 #include "python/src/array.h"
+#include "python/src/dlpack.h"
 #include "python/src/owner.h"
 #include "python/src/stream.h"
 
@@ -258,7 +260,8 @@ bool TakeOptional(PyObject* dict, CudaArrayInterface* cai) {
   int64_t number = 0;
   if (!ToInt64(stream, "stream", &number)) return false;
   cai->stream = number;
-  return true;
+  return number != 0 || GetExchangeSettings().strict ||
+         WarnOfStreamZero("'stream' of __cuda_array_interface__ is 0");
 }
 
 std::optional<Array> Import(PyObject* description, PyObject* owner,

@@ -172,13 +172,6 @@ PyObject* Pin(PyObject* self, PyObject* const* args, Py_ssize_t count,
 
 // ---- Into this array --------------------------------------------------------
 
-bool WaitsForHost(const Place& to, const Place& from, bool non_blocking) {
-  if (to.kind() == MemoryKind::kHost || from.kind() == MemoryKind::kHost) {
-    return true;
-  }
-  return !non_blocking && (IsHost(to) || IsHost(from));
-}
-
 PyObject* CopyFrom(PyObject* self, PyObject* const* args, Py_ssize_t count,
                    PyObject* names) {
   static const Parameters kParameters = {
@@ -193,11 +186,7 @@ PyObject* CopyFrom(PyObject* self, PyObject* const* args, Py_ssize_t count,
   const Array array = ArrayOf(self);
   std::optional<Source> source = ToSource(values[0], array.dtype());
   if (!source.has_value()) return nullptr;
-  // Ctrl-C ends this wait, and not the copy's own.
-  if (WaitsForHost(array.place(), source->array.place(), non_blocking) &&
-      (!WaitUntilReady(array) || !WaitUntilReady(source->array))) {
-    return nullptr;
-  }
+  if (!WaitBefore(array, source->array, !non_blocking)) return nullptr;
   const CallSite site = SiteHere();
   const absl::Status status = WithoutLock([&] {
     const Array from = std::move(source->array);

@@ -167,6 +167,10 @@ PyObject* Finish(PyObject* object, Source source, Wish wish) {
     return IsArray(object) ? NewRef(object)
                            : WrapArray(std::move(source.array));
   }
+  const bool waits = IsOnHost(source.array) ||
+                     wish.place->kind() == MemoryKind::kHost ||
+                     wish.place->kind() == MemoryKind::kPinned;
+  if (waits && !WaitBefore(source.array)) return nullptr;
   const CallSite site = SiteHere();
   return WrapArray(WithoutLock([&]() -> absl::StatusOr<Array> {
     const Array from = std::move(source.array);

@@ -147,7 +147,7 @@ int AssignSubscript(PyObject* self, PyObject* key, PyObject* value) {
     status = WithoutLock([&] { return target->Fill(element, site); });
   } else {
     std::optional<Source> source = ToSource(value, target->dtype());
-    if (!source.has_value()) return -1;
+    if (!source.has_value() || !WaitBefore(*target, source->array)) return -1;
     status = WithoutLock([&] {
       const Array from =
           WithoutLeadingOnes(std::move(source->array), target->ndim());

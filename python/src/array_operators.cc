@@ -125,18 +125,23 @@ int Contains(PyObject* self, PyObject* value) {
       ToOperand(given, array, Rule::kComparison);
   if (!operand.has_value()) return -1;
   const CallSite site = SiteHere();
-  const auto found = WithoutLock([&]() -> absl::StatusOr<bool> {
+  absl::StatusOr<Array> any = WithoutLock([&]() -> absl::StatusOr<Array> {
     absl::StatusOr<Array> equal =
         Apply(BinaryOp::kEqual, array, *operand, nullptr, site);
     if (!equal.ok()) return equal.status();
-    absl::StatusOr<Array> any = Reduce(ReduceOp::kAny, *equal, {}, site);
-    if (!any.ok()) return any.status();
-    const absl::StatusOr<Scalar> answer = any->Item(site);
-    if (!answer.ok()) return answer.status();
-    return answer->Value<bool>();
+    return Reduce(ReduceOp::kAny, *equal, {}, site);
   });
-  if (found.ok()) return *found ? 1 : 0;
-  Raise(found.status());
+  if (any.ok() && !WaitBefore(*any)) {
+    DropUnlocked(*std::move(any));
+    return -1;
+  }
+  const auto answer = WithoutLock([&]() -> absl::StatusOr<Scalar> {
+    if (!any.ok()) return any.status();
+    const Array ended = *std::move(any);
+    return ended.Item(site);
+  });
+  if (answer.ok()) return answer->Value<bool>() ? 1 : 0;
+  Raise(answer.status());
   return -1;
 }
 

@@ -45,6 +45,10 @@ absl::StatusOr<int64_t> StreamNumber(StreamRef stream);
 // stream of its device; null is the default one.
 absl::Status OrderAfterNative(StreamRef stream, void* native);
 
+// Stream 0 is no stream of CUDA's protocols, but some mean the default one: a
+// warning, once in the process.  False with an exception.
+bool WarnOfStreamZero(const char* where);
+
 }  // namespace devrt::python
 
 #endif  // DEVRT_PYTHON_SRC_DLPACK_H_

@@ -116,31 +116,6 @@ bool HasCudaNumbers(DLDevice device) {
          device.device_type == kDLCUDAManaged;
 }
 
-// A copy to the host waits, and Ctrl-C ends only this wait.  What the device
-// says is said by the export.
-bool WaitForCopyToHost(const Array& array, const DLPackExport& how) {
-  if (!how.dl_device.has_value() || how.dl_device->device_type != kDLCPU ||
-      WaitUntilReady(array)) {
-    return true;
-  }
-  if (!PyErr_ExceptionMatches(g_exceptions.error)) return false;
-  PyErr_Clear();
-  return true;
-}
-
-// Stream 0 is no stream of CUDA's protocol, but older consumers mean the
-// default one: a warning, once in the process, then what they mean.
-bool WarnOfZero() {
-  static bool warned = false;
-  if (warned) return true;
-  warned = true;
-  return PyErr_WarnEx(
-             g_exceptions.interop_warning,
-             "__dlpack__(stream=0): 0 names no stream on CUDA; it is taken for "
-             "the default stream, 1. DEVRT_DLPACK_STRICT=1 makes it an error",
-             1) == 0;
-}
-
 bool ReadStream(PyObject* object, const Array& array,
                 std::optional<int64_t>* stream) {
   if (!IsGiven(object)) return true;
@@ -148,11 +123,20 @@ bool ReadStream(PyObject* object, const Array& array,
   if (!ToInt64(object, "stream", &number)) return false;
   if (number == 0 && HasCudaNumbers(DLPackDevice(array.place())) &&
       !GetExchangeSettings().strict) {
-    if (!WarnOfZero()) return false;
+    if (!WarnOfStreamZero("__dlpack__(stream=0)")) return false;
     number = 1;
   }
   *stream = number;
   return true;
+}
+
+// Whether the host waits (rule O4).
+bool Waits(const Array& array, const DLPackExport& how) {
+  const bool of_device = array.place().kind() == MemoryKind::kDevice;
+  if (how.dl_device.has_value() && how.dl_device->device_type == kDLCPU) {
+    return !of_device || how.copy != false;
+  }
+  return !of_device && !how.stream.has_value();
 }
 
 PyObject* DLPack(PyObject* self, PyObject* const* args, Py_ssize_t count,
@@ -168,10 +152,10 @@ PyObject* DLPack(PyObject* self, PyObject* const* args, Py_ssize_t count,
       !ReadVersioned(values[1], &versioned) ||
       !ReadCopy(values[3], &how.copy) ||
       !ReadDevice(values[2], &how.dl_device) ||
-      !ReadStream(values[0], array, &how.stream) ||
-      !WaitForCopyToHost(array, how)) {
+      !ReadStream(values[0], array, &how.stream)) {
     return nullptr;
   }
+  if (Waits(array, how) && !WaitBefore(array)) return nullptr;
   const CallSite site = SiteHere();
   if (!versioned) {
     const auto tensor =
@@ -226,6 +210,17 @@ PyMethodDef g_functions[] = {
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
+
+bool WarnOfStreamZero(const char* where) {
+  static bool warned = false;
+  if (warned) return true;
+  warned = true;
+  return PyErr_WarnFormat(
+             g_exceptions.interop_warning, 1,
+             "%s: 0 names no stream on CUDA; it is taken for the default "
+             "stream, 1. DEVRT_DLPACK_STRICT=1 makes it an error",
+             where) == 0;
+}
 
 bool AddDLPack(PyObject* module, PyTypeObject* array_type) {
   for (PyMethodDef* method = g_methods; method->ml_name != nullptr; ++method) {

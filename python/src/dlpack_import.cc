@@ -52,12 +52,12 @@ PyObject* Take(PyObject* capsule, const char* name, const char* used,
 PyObject* RefuseCapsule(const char* name) {
   if (std::strcmp(name, kUsedVersioned) == 0 ||
       std::strcmp(name, kUsedLegacy) == 0) {
-    PyErr_Format(PyExc_ValueError,
+    PyErr_Format(g_exceptions.invalid_argument,
                  "the capsule '%s' has been taken already: a capsule is "
                  "consumed once, ask its producer for another",
                  name);
   } else {
-    PyErr_Format(PyExc_ValueError,
+    PyErr_Format(g_exceptions.invalid_argument,
                  "the capsule '%s' is not one of DLPack's: expected "
                  "'dltensor_versioned' or 'dltensor'",
                  name);
@@ -155,6 +155,9 @@ PyObject* ImportByApi(const DLPackExchangeAPI* api, PyObject* x,
 // An array of devrt's own: ExportNoSync and FromDLPack, which knows it again.
 PyObject* ImportOwn(PyObject* x, const DLPackImport& how) {
   const Array& own = ArrayOf(x);
+  const bool to_host = how.copy != false && how.place.has_value() &&
+                       how.place->kind() == MemoryKind::kHost;
+  if (to_host && !WaitBefore(own)) return nullptr;
   const CallSite site = SiteHere();
   auto array = WithoutLock([&]() -> absl::StatusOr<Array> {
     DEVRT_ASSIGN_OR_RETURN(DLManagedTensorVersioned* const tensor,
@@ -246,20 +249,32 @@ bool Enter(DeviceObject* device, std::optional<DeviceGuard>* guard) {
   return (*guard)->status().ok();
 }
 
+bool IsHostMemory(DLDevice device) {
+  return device.device_type == kDLCPU || device.device_type == kDLCUDAHost ||
+         device.device_type == kDLROCMHost;
+}
+
+PyObject* RefuseDevice(PyObject* x, DLDevice named) {
+  PyErr_Format(PyExc_BufferError,
+               "%s is memory of DLPack device (%d, %d), which no backend "
+               "that can be used here has",
+               TypeName(x), static_cast<int>(named.device_type),
+               static_cast<int>(named.device_id));
+  return nullptr;
+}
+
 PyObject* ImportByMethods(PyObject* x, DLPackImport how) {
   DLDevice named;
   if (!AskDevice(x, &named)) return nullptr;
+  if (!HasQueue(named) && !IsHostMemory(named)) {
+    return RefuseDevice(x, named);
+  }
   Told told;
   std::optional<DeviceGuard> guard;
   if (HasQueue(named)) {
     const std::optional<Device> found = FindDevice(named);
     if (!found.has_value()) {
-      PyErr_Format(PyExc_BufferError,
-                   "%s is memory of DLPack device (%d, %d), which no backend "
-                   "that can be used here has",
-                   TypeName(x), static_cast<int>(named.device_type),
-                   static_cast<int>(named.device_id));
-      return nullptr;
+      return RefuseDevice(x, named);
     }
     DeviceObject* device = WrapDevice(*found);
     if (device == nullptr || !Enter(device, &guard) || !Tell(device, &told)) {

@@ -20,6 +20,8 @@ struct ClassEntry {
   PyObject* Exceptions::*base;
   PyObject** builtin;  // a second base; null: none
   const char* doc;
+  // Of those that are raised without a status; null: the base's.
+  const char* code = nullptr;
 };
 
 const ClassEntry kClasses[] = {
@@ -31,13 +33,15 @@ const ClassEntry kClasses[] = {
      "that device is lost for the rest of the process."},
     {&Exceptions::invalid_argument, "devrt.InvalidArgumentError",
      &Exceptions::error, &PyExc_ValueError,
-     "An argument has a value that is not possible."},
+     "An argument has a value that is not possible.", "INVALID_ARGUMENT"},
     {&Exceptions::out_of_memory, "devrt.OutOfMemoryError", &Exceptions::error,
      &PyExc_MemoryError,
      "There is no room.  The request changed nothing; a smaller one may\n"
-     "succeed."},
+     "succeed.",
+     "RESOURCE_EXHAUSTED"},
     {&Exceptions::unsupported, "devrt.UnsupportedError", &Exceptions::error,
-     &PyExc_NotImplementedError, "The backend cannot do this."},
+     &PyExc_NotImplementedError, "The backend cannot do this.",
+     "UNIMPLEMENTED"},
     {&Exceptions::device_error, "devrt.DeviceError", &Exceptions::error,
      nullptr, "A call of the driver failed; the text has its name for that."},
     {&Exceptions::cuda_error, "devrt.CudaError", &Exceptions::device_error,
@@ -49,7 +53,11 @@ const ClassEntry kClasses[] = {
      &Exceptions::device_error, nullptr,
      "This is not allowed while a stream captures."},
     {&Exceptions::copy_required, "devrt.CopyRequiredError", nullptr,
-     &PyExc_BufferError, "A copy would be needed, and copy=False."},
+     &PyExc_BufferError,
+     "A copy would be needed, and copy=False.\n\n"
+     "No devrt.Error: those who ask for no copy expect a BufferError or a\n"
+     "ValueError.  It has the same attributes.",
+     "FAILED_PRECONDITION"},
     {&Exceptions::interop_warning, "devrt.InteropWarning", nullptr,
      &PyExc_UserWarning,
      "Something about the exchange with another library was repaired."},
@@ -67,13 +75,22 @@ PyObject* MakeClass(const ClassEntry& entry) {
     bases = Ref(PyTuple_Pack(1, first != nullptr ? first : second));
   }
   if (!bases) return nullptr;
-  Ref attributes;
-  if (entry.member == &Exceptions::error) {
+  Ref attributes(PyDict_New());
+  if (!attributes) return nullptr;
+  if (entry.member == &Exceptions::error ||
+      entry.member == &Exceptions::copy_required) {
     // What instances have that were made by a program.
     attributes = Ref(Py_BuildValue("{sOsOsOsOsO}", "code", Py_None,
                                    "native_code", Py_None, "name", Py_None,
                                    "device", Py_None, "sticky", Py_False));
     if (!attributes) return nullptr;
+  }
+  if (entry.code != nullptr) {
+    const Ref code(PyUnicode_FromString(entry.code));
+    if (!code ||
+        PyDict_SetItemString(attributes.get(), "code", code.get()) != 0) {
+      return nullptr;
+    }
   }
   return PyErr_NewExceptionWithDoc(entry.name, entry.doc, bases.get(),
                                    attributes.get());

@@ -44,6 +44,33 @@ def test_attributes():
         None, None, None, False)
 
 
+def test_those_that_have_one_cause_have_its_code():
+    """Also where no call of the library has failed."""
+    for call in (lambda: bool(devrt.zeros(2)), lambda: devrt.zeros(2**70),
+                 lambda: devrt.from_pointer(-1, 2, "f8"),
+                 lambda: devrt.caching_allocator_alloc(-1),
+                 lambda: devrt.Stream(stream_id=2**70, device_index=0,
+                                      device_type=19)):
+        error = caught(call)
+        assert type(error) is devrt.InvalidArgumentError
+        assert error.code == "INVALID_ARGUMENT"
+    assert devrt.UnsupportedError().code == "UNIMPLEMENTED"
+    assert devrt.OutOfMemoryError().code == "RESOURCE_EXHAUSTED"
+
+
+def test_a_required_copy():
+    for call in (lambda: devrt.asarray([1], copy=False),
+                 lambda: devrt.from_dlpack(devrt.zeros(2), device="mtia:1",
+                                           copy=False)):
+        with pytest.raises(devrt.CopyRequiredError) as info:
+            call()
+        error = info.value
+        assert (error.code, error.native_code, error.name, error.device,
+                error.sticky) == ("FAILED_PRECONDITION", None, None, None, False)
+        # interop.md 3.2 names its bases.
+        assert not isinstance(error, devrt.Error)
+
+
 def test_they_travel_between_processes():
     error = caught(devrt.device, "mtia:7")
     copy = pickle.loads(pickle.dumps(error))

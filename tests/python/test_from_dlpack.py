@@ -302,6 +302,11 @@ def test_garbage_instead_of_a_capsule(garbage):
         ((1 << 40, 0), BufferError),
         ((2, 99), BufferError),
         ((12, 7), BufferError),
+        # Types that no backend has: OpenCL, and none of DLPack's.
+        ((4, 0), BufferError),
+        ((99, 0), BufferError),
+        ((0, 0), BufferError),
+        ((-1, 0), BufferError),
     ],
 )
 def test_garbage_instead_of_a_device(pair, raises):

@@ -62,6 +62,29 @@ def test_it_may_call_devrt_and_take_the_lock():
     assert s.launch_host_func(body).result(timeout=30) is other
 
 
+def test_one_that_waits_for_a_later_one():
+    """They have one thread: that is an error, not a wait for ever."""
+    s = devrt.Stream()
+
+    def body(ask):
+        later = s.launch_host_func(lambda: 7)
+        with pytest.raises(devrt.Error, match="one after another") as info:
+            ask(later)
+        assert info.value.code == "FAILED_PRECONDITION"
+        return later
+
+    for ask in (lambda f: f.result(), lambda f: f.exception(),
+                lambda f: f.result(timeout=60), lambda f: f.__await__()):
+        later = s.launch_host_func(body, ask).result(timeout=30)
+        assert later.result(timeout=30) == 7
+
+
+def test_one_that_asks_for_an_earlier_one():
+    s = devrt.Stream()
+    earlier = s.launch_host_func(lambda: 7)
+    assert s.launch_host_func(lambda: earlier.result() + 1).result(timeout=30) == 8
+
+
 def test_await():
     async def main():
         s = devrt.Stream()

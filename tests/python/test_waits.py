@@ -119,3 +119,92 @@ def test_deadlock_is_reported(run_program):
         """
     )
     assert done.stdout == "reported True\n", done.stdout + done.stderr
+
+
+# What waits for arrays: x of the device, p pinned; both are still in use.
+PENDING_WAITS = {
+    "ready": "x.ready()",
+    "item": "x[0].item()",
+    "bool": "bool(x[0])",
+    "repr": "repr(x)",
+    "contains": "1.0 in x",
+    "array_equal": "devrt.array_equal(x, c)",
+    "tolist": "x.tolist()",
+    "numpy": "x.numpy()",
+    "to": "x.to('cpu')",
+    "array": "devrt.array(x, device='cpu')",
+    "array of pinned": "devrt.array(p, pinned=True)",
+    "asarray": "devrt.asarray(x, device='cpu')",
+    "copy_ down": "c.copy_(x)",
+    "copy_ up": "x.copy_(c)",
+    "copy_ of pinned": "c.copy_(p, non_blocking=True)",
+    "setitem down": "c[...] = x",
+    "setitem of a list": "x[...] = [1, 2, 3, 4]",
+    "setitem of an ndarray": "x[1:] = np.ones(3, 'f4')",
+    "from_dlpack": "devrt.from_dlpack(x, device='cpu')",
+    "np.from_dlpack": "np.from_dlpack(x, device='cpu')",
+    "np.from_dlpack of pinned": "np.from_dlpack(p)",
+    "memoryview": "memoryview(p)",
+}
+
+
+@pytest.mark.parametrize("wait", PENDING_WAITS)
+def test_ctrl_c_ends_a_wait_for_arrays(run_program, wait):
+    done = run_program(
+        f"""
+        import devrt, os, signal, time
+        import numpy as np
+        from devrt.testing import spin
+        x = devrt.zeros(4, "float32", device="mtia:0")
+        p = devrt.zeros(4, "float32", pinned=True)
+        c = devrt.zeros(4, "float32", device="cpu")
+        devrt.synchronize()
+        with devrt.Stream("mtia:0") as s:
+            spin(20_000, s)
+            x.fill(1)
+            p.copy_(x, non_blocking=True)
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        start = time.monotonic()
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            {PENDING_WAITS[wait]}
+        except KeyboardInterrupt:
+            print("interrupted", time.monotonic() - start < 15, flush=True)
+        os._exit(0)
+        """,
+        env={"DEVRT_MTIA": "mode=threaded"},
+    )
+    assert done.stdout == "interrupted True\n", done.stderr
+
+
+def test_what_needs_no_wait_does_not(run_program):
+    """Copies between device and pinned memory, and what fails."""
+    done = run_program(
+        """
+        import devrt, os, time
+        from devrt.testing import spin
+        x = devrt.zeros(4, "float32", device="mtia:0")
+        y = devrt.zeros(4, "float32", device="mtia:0")
+        p = devrt.zeros(4, "float32", pinned=True)
+        c = devrt.zeros(5, "float32", device="cpu")
+        devrt.synchronize()
+        s = devrt.Stream("mtia:0")
+        with s:
+            spin(20_000, s)
+            x.fill(1)
+        start = time.monotonic()
+        with s:
+            y.copy_(x)
+            y[...] = x
+            p.copy_(x, non_blocking=True)
+            devrt.array(x)
+            devrt.from_dlpack(x)
+        assert not devrt.array_equal(x, c)
+        x.__dlpack__(max_version=(1, 0))
+        p.__dlpack__(stream=-1) if p.__dlpack_device__() != (1, 0) else None
+        print(time.monotonic() - start < 15, flush=True)
+        os._exit(0)
+        """,
+        env={"DEVRT_MTIA": "mode=threaded"},
+    )
+    assert done.stdout == "True\n", done.stderr
