@@ -16,7 +16,8 @@ namespace {
 void SpinFor(nb::object nanoseconds, nb::object stream) {
   const int64_t time = IntOf(nanoseconds, "nanoseconds");
   if (time < 0) {
-    PyErr_Format(g_exceptions.invalid_argument, "nanoseconds is %lld, expected 0 or more",
+    PyErr_Format(g_exceptions.invalid_argument,
+                 "nanoseconds is %lld, expected 0 or more",
                  static_cast<long long>(time));
     ThrowPythonError();
   }
