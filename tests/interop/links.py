@@ -22,9 +22,12 @@ class Unordered:
 
   def __init__(self, x):
     self.x = x
-    if hasattr(x, "__cuda_array_interface__"):
+    if hasattr(type(x), "__cuda_array_interface__"):
+      # By hand: to read x's orders its home stream, and by that one's rules
+      # perhaps the consumer's.
       self.__cuda_array_interface__ = {
-          **x.__cuda_array_interface__, "stream": None}
+          "shape": x.shape, "typestr": np.dtype(x.dtype.name).str,
+          "data": (x.ptr, False), "version": 3, "stream": None}
 
   def __dlpack_device__(self):
     return self.x.__dlpack_device__()

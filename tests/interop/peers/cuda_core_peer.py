@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import ctypes
 import importlib
 
 import numpy as np
@@ -39,6 +40,8 @@ PLACES = ("cuda",)
 
 def host(view):
   """Through CuPy, which is in all environments that have cuda.core."""
+  if not view.is_device_accessible:
+    return host_memory(view)
   from peers import cupy_peer
   cupy = cupy_peer.load()
   memory = cupy.cuda.UnownedMemory(view.ptr, max(extent(view), 1), view,
@@ -47,6 +50,13 @@ def host(view):
       s * view.dtype.itemsize for s in view.strides)
   return cupy.asnumpy(cupy.ndarray(
       view.shape, view.dtype, cupy.cuda.MemoryPointer(memory, 0), strides))
+
+
+def host_memory(view):
+  memory = (ctypes.c_char * max(extent(view), 1)).from_address(view.ptr)
+  strides = view.strides and tuple(
+      s * view.dtype.itemsize for s in view.strides)
+  return np.ndarray(view.shape, view.dtype, memory, 0, strides).copy()
 
 
 def extent(view):

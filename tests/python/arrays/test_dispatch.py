@@ -48,7 +48,8 @@ def test_reductions_by_ufuncs():
 
 def test_host_memory_computes_by_numpy_only_where_that_is_asked():
     c = devrt.ones(3, device="cpu")
-    pinned, x = devrt.ones(3, device="mtia:0", pinned=True), devrt.ones(3)
+    pinned = devrt.ones(3, device="mtia:0", pinned=True)
+    x = devrt.ones(3, device="mtia:0")
     for call in (lambda: np.add(c, c), lambda: np.sum(c),
                  lambda: np.add.reduce(c), lambda: np.add(c, x),
                  lambda: np.where(c, x, x), lambda: np.add(x, x, out=c),

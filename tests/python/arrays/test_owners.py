@@ -4,7 +4,9 @@
 
 import ctypes
 import gc
+import sys
 import threading
+import time
 import weakref
 
 import pytest
@@ -96,6 +98,11 @@ def test_in_the_thread_that_ended_them():
             super().__del__()
 
     def work():
+        # What is pending runs in the main thread, where that runs at all.
+        main = threading.main_thread().ident
+        while sys._current_frames()[main].f_code.co_name not in (
+                "join", "_wait_for_tstate_lock"):
+            time.sleep(0)
         x = Told().array()
         del x
         return list(seen)
