@@ -199,7 +199,9 @@ bool HasOverlap(const Array& array) {
 }
 
 bool MayOverlap(const Array& a, const Array& b) {
-  if (a.size() == 0 || b.size() == 0 || AreApart(*a.storage(), *b.storage())) {
+  if (a.size() == 0 || b.size() == 0) return false;
+  if (a.storage() != nullptr && b.storage() != nullptr &&
+      AreApart(*a.storage(), *b.storage())) {
     return false;
   }
   const ByteSpan in_a = SpanOf(a);
