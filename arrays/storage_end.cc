@@ -218,7 +218,8 @@ void* StorageEnd::TakeFromGraph(StreamRef stream, CaptureNumber capture,
         };
         return end.source_ == Storage::Source::kDevice && end.home_ == stream &&
                !end.deallocation_.has_value() &&
-               blocks(end.bytes_) == blocks(bytes) &&
+               // A resource may have given no byte more than it was asked.
+               end.bytes_ >= bytes && blocks(end.bytes_) == blocks(bytes) &&
                std::none_of(end.captured_.begin(), end.captured_.end(),
                             elsewhere) &&
                std::none_of(end.uses_.begin(), end.uses_.end(), elsewhere);

@@ -154,10 +154,11 @@ absl::StatusOr<void*> StreamRef::Native() const {
   DEVRT_RETURN_IF_ERROR(
       FromPlugin(t.device, t.ops().stream_native(t.self(), t.handle, &native),
                  "native stream handle"));
-  if (!t.record->exposed.exchange(true, std::memory_order_relaxed) &&
-      kind() == StreamKind::kCreated) {
+  const bool created = kind() == StreamKind::kCreated;
+  // First: who sees that it is exposed may capture it at once.
+  if (created) t.timeline()->NoteShared();
+  if (!t.record->exposed.exchange(true, std::memory_order_relaxed) && created) {
     internal::NativeStreams::Get().Add(*this, native);
-    t.timeline()->NoteShared();
   }
   return native;
 }

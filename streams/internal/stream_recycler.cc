@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/log.h"
+#include "devrt/streams/internal/captures.h"
 #include "devrt/streams/internal/device_streams.h"
 
 namespace devrt::internal {
@@ -122,8 +123,13 @@ StreamRecycler::Seen StreamRecycler::LookAtBusy(int priority, bool blocking,
   Timeline* const timeline = (*record)->timeline.load();
   const uint64_t epoch = timeline->BeginLook();
   uint32_t done = 0;
-  devrt_status error = device_->ops->stream_query(
-      device_->self, (*record)->handle.load(std::memory_order_relaxed), &done);
+  devrt_status error = nullptr;
+  {
+    const RelaxedCaptures relaxed(device_);
+    error = device_->ops->stream_query(
+        device_->self, (*record)->handle.load(std::memory_order_relaxed),
+        &done);
+  }
   if (error != nullptr) {
     // Its work failed, on this device or on one that it waited for: it will
     // never be idle.

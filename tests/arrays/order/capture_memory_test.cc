@@ -143,6 +143,40 @@ TEST_F(CapturedMemory, TheSameCaptureUsesItAgain) {
   EXPECT_EQ(Kept(), 0);
 }
 
+// A program's resource may have given no byte more than it was asked for.
+TEST_F(CapturedMemory, NoMoreThanWasAskedForIsUsedAgain) {
+  Stream a = NewStream();
+  const StreamGuard on(a);
+  { const Array warm = Filled(dev(), 1); }
+  Begin(a);
+  const void* small = nullptr;
+  {
+    const Array x = Must(Array::Empty({16}, kInt8, dev()));
+    EXPECT_OK(x.Fill(1));
+    small = x.data();
+  }
+  const Array larger = Must(Array::Empty({512}, kInt8, dev()));
+  EXPECT_NE(larger.data(), small);
+  const Array same = Must(Array::Empty({16}, kInt8, dev()));
+  EXPECT_EQ(same.data(), small);
+  End(a);
+  DestroyGraphs();
+}
+
+TEST_F(CapturedMemory, ANewStreamLooksAtOthersInRelaxedMode) {
+  Stream a = NewStream();
+  {
+    const Stream busy = NewStream();
+    const StreamGuard on(busy);
+    EXPECT_OK(Filled(dev(), 1).Fill(2));
+  }
+  Begin(a);
+  { const Stream other = NewStream(); }
+  EXPECT_EQ(g_questions, 0);
+  End(a);
+  DestroyGraphs();
+}
+
 TEST_F(CapturedMemory, StagingIsTheGraphs) {
   Stream a = NewStream();
   const StreamGuard on(a);
