@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DLPack's C exchange API, devrt's own and others': interop.md 1.4 and rule 12."""
+
+import pathlib
+import sys
+
+import pytest
+
+np = pytest.importorskip("numpy")
+
+import devrt
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "interop"))
+import stubs  # noqa: E402
+
+
+def host(shape=(2, 3), dtype="float32"):
+    return (np.arange(np.prod(shape)) % 7).astype(dtype).reshape(shape)
+
+
+def test_own_exchange_api():
+    capsule = devrt.Array.__dlpack_c_exchange_api__
+    assert stubs.name_of(capsule) == "dlpack_exchange_api"
+    api = stubs.ExchangeApi.of(capsule)
+    assert (api.major, api.minor) == (1, 3)
+    assert not api.prev
+    assert all([api.allocator, api.from_py, api.to_py, api.borrow, api.stream])
+    assert devrt.Array.__dlpack_c_exchange_api__ is capsule
+
+
+def test_exchange_round_trip():
+    api = stubs.ExchangeApi.of(devrt.Array.__dlpack_c_exchange_api__)
+    for device in ("cpu", "mtia:0", "mtia:1"):
+        x = devrt.array(host(), device=device)
+        tensor = api.export(x)
+        assert (tensor.contents.major, tensor.contents.minor) == (1, 3)
+        y = api.wrap(tensor)
+        assert y.ptr == x.ptr and (y.numpy() == host()).all()
+
+
+def test_exchange_refuses_others():
+    api = stubs.ExchangeApi.of(devrt.Array.__dlpack_c_exchange_api__)
+    with pytest.raises(TypeError):
+        api.export(np.zeros(3))
+    with pytest.raises(TypeError):
+        api.view(object())
+    backwards = devrt.array(host((6,)), device="cpu")[::-1]
+    with pytest.raises(BufferError):
+        api.export(backwards)
+    with pytest.raises(BufferError):
+        api.view(backwards)
+
+
+def test_exchange_view():
+    api = stubs.ExchangeApi.of(devrt.Array.__dlpack_c_exchange_api__)
+    x = devrt.array(host((4, 6)), device="mtia:1")[::2, 1:]
+    tensor = api.view(x)
+    assert tensor.data == x.ptr
+    assert tensor.shape[:2] == [2, 5] and tensor.strides[:2] == [12, 1]
+    assert (tensor.device.type, tensor.device.id) == (12, 1)
+    # Many at once, as the arguments of one launch.
+    views = [api.view(x[i % 2 :]) for i in range(100)]
+    assert all(view.strides[:2] == [12, 1] for view in views)
+
+
+def test_exchange_stream():
+    api = stubs.ExchangeApi.of(devrt.Array.__dlpack_c_exchange_api__)
+    assert api.work_stream(1, 0) is None
+    assert api.work_stream(12, 1) is None
+    s = devrt.Stream("mtia:1")
+    with s, devrt.device("mtia:0"):
+        assert api.work_stream(12, 1) == s.native_handle
+        assert api.work_stream(12, 0) is None
+    for pair in ((12, 9), (12, -1), (77, 0)):
+        with pytest.raises(ValueError):
+            api.work_stream(*pair)
+
+
+def test_exchange_allocator():
+    api = stubs.ExchangeApi.of(devrt.Array.__dlpack_c_exchange_api__)
+    before = devrt.memory_allocated("mtia:1")
+    tensor, said = api.allocate((3, 4), (2, 32), (12, 1))
+    assert said == []
+    x = api.wrap(tensor)
+    assert x.shape == (3, 4) and x.device == devrt.Device("mtia:1")
+    assert x.dtype == devrt.float32 and x.is_contiguous
+    del x
+    devrt.synchronize("mtia:1")
+    devrt.zeros((1,), "float32", device="mtia:1")
+    assert devrt.memory_allocated("mtia:1") == before
+
+
+@pytest.mark.parametrize(
+    "shape, dtype, device, kind",
+    [
+        ((1 << 50,), (0, 8), (12, 0), "MemoryError"),
+        ((-1,), (0, 8), (12, 0), "ValueError"),
+        ((1,), (99, 8), (12, 0), "ValueError"),
+        ((1,), (0, 8), (12, 99), "ValueError|BufferError"),
+    ],
+)
+def test_exchange_allocator_reports_once(shape, dtype, device, kind):
+    api = stubs.ExchangeApi.of(devrt.Array.__dlpack_c_exchange_api__)
+    tensor, said = api.allocate(shape, dtype, device)
+    assert not tensor
+    assert len(said) == 1 and said[0][0] in kind.split("|") and said[0][1]
+    tensor, said = api.allocate(shape, dtype, device, silent=True)
+    assert not tensor and said == []
+
+
+class TorchLike:
+    """What devrt asks of torch's tensors, beside the exchange API."""
+
+    asked = ()
+    set = ()
+
+    def said(self, name):
+        self.asked += (name,)
+        return name in self.set
+
+    requires_grad = property(lambda self: self.said("requires_grad"))
+
+    def is_conj(self):
+        return self.said("is_conj")
+
+    def is_neg(self):
+        return self.said("is_neg")
+
+
+@pytest.mark.parametrize(
+    "dtype, asked",
+    [
+        ("float32", ("requires_grad", "is_neg")),
+        ("bfloat16", ("requires_grad", "is_neg")),
+        ("float8_e4m3fn", ("requires_grad", "is_neg")),
+        ("complex64", ("requires_grad", "is_conj", "is_neg")),
+        ("int32", ()),
+        ("uint8", ()),
+        ("bool", ()),
+    ],
+)
+def test_bits_of_torch_by_the_exchange_api(dtype, asked):
+    """Asked for where the dtype can have them; each refuses."""
+    kept = devrt.empty((4,), dtype, device="cpu")
+    own = devrt.Array.__dlpack_c_exchange_api__
+    api = stubs.ForeignApi(lambda: kept, own)
+
+    class Foreign(TorchLike):
+        __dlpack_c_exchange_api__ = api.capsule
+
+    x = Foreign()
+    assert devrt.from_dlpack(x).ptr == kept.ptr
+    assert x.asked == asked
+    for bit in asked:
+        x.set = (bit,)
+        with pytest.raises(BufferError):
+            devrt.from_dlpack(x)
+
+
+def test_a_foreign_exchange_api_is_ordered_by_its_stream():
+    """The default one and another, for consumers on it and beside it."""
+    x = devrt.zeros((4,), "float32", device="mtia:1")
+    a, b = devrt.Stream("mtia:1"), devrt.Stream("mtia:1")
+    own = devrt.Array.__dlpack_c_exchange_api__
+
+    def alias():  # devrt does not know that it is the same memory
+        return devrt.from_pointer(x.ptr, x.shape, x.dtype, device="mtia:1", owner=x)
+
+    default = devrt.default_stream("mtia:1")
+    for number, (producer, consumer) in enumerate(
+        [(default, b), (default, default), (a, b), (a, a), (a, default)], 1
+    ):
+        writes, exported = alias(), alias()
+        devrt.synchronize("mtia:1")
+        api = stubs.ForeignApi(lambda: exported, own)
+        api.stream = None if producer is default else producer.native_handle
+
+        class Foreign:
+            __dlpack_c_exchange_api__ = api.capsule
+
+        with producer:
+            devrt.testing.spin(1)
+            writes.fill(number)
+        with consumer:
+            copy = devrt.from_dlpack(Foreign()).copy()
+        assert (copy.numpy() == number).all()
+
+
+def test_a_foreign_exchange_api_that_lies():
+    own = devrt.Array.__dlpack_c_exchange_api__
+    x = devrt.array(host(), device="mtia:0")
+    api = stubs.ForeignApi(lambda: x, own)
+
+    class Foreign(TorchLike):
+        __dlpack_c_exchange_api__ = api.capsule
+
+    foreign = Foreign()
+    api.major = 2  # of its tensors
+    with pytest.raises(BufferError, match="version 2"):
+        devrt.from_dlpack(foreign)
+    assert foreign.asked == ()
+    api.major = None  # no tensor
+    with pytest.raises(BufferError, match="no tensor"):
+        devrt.from_dlpack(foreign)
+
+
+def test_a_foreign_exchange_api_is_used():
+    """A type with the attribute is never asked by __dlpack__."""
+    own = devrt.Array.__dlpack_c_exchange_api__
+    api = stubs.ForeignApi(lambda: devrt.array(host(), device="cpu"), own)
+
+    class Foreign:
+        __dlpack_c_exchange_api__ = api.capsule
+
+        def __dlpack__(self, **keywords):
+            raise AssertionError("asked")
+
+        __dlpack_device__ = __dlpack__
+
+    x = devrt.from_dlpack(Foreign())
+    assert (x.numpy() == host()).all()
+
+
+def test_a_foreign_major_of_the_exchange_api_is_not_used():
+    api = stubs.ForeignApi(lambda: None, None, major=2)
+
+    class Foreign(stubs.Producer):
+        __dlpack_c_exchange_api__ = api.capsule
+
+    x = devrt.from_dlpack(Foreign(stubs.Forged(host()).capsule))
+    assert (x.numpy() == host()).all()
