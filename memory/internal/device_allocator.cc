@@ -196,6 +196,8 @@ absl::StatusOr<bool> DeviceAllocator::IsCapturing(StreamRef stream) const {
 
 absl::StatusOr<void*> DeviceAllocator::AllocateSlowly(
     const MemoryRequest& request, PoolRequest wanted, PoolAnswer answer) {
+  // Checkpoints of other streams, which a search may need.
+  const CallSiteScope noted(request.site);
   void* pointer = nullptr;
   for (;;) {
     switch (answer) {

@@ -135,7 +135,8 @@ PyObject* RaiseExchange(const absl::Status& status) {
 bool WaitUntilReady(const Array& array) {
   const std::optional<Device> device = array.place().device();
   if (!device.has_value()) return true;
-  const auto ready = WithoutLock([&] { return array.IsReady(); });
+  const CallSite site = SiteHere();
+  const auto ready = WithoutLock([&] { return array.IsReady(site); });
   if (!ready.ok()) {
     Raise(ready.status());
     return false;
@@ -143,7 +144,6 @@ bool WaitUntilReady(const Array& array) {
   if (*ready) return true;
   DeviceObject* object = WrapDevice(*device);
   if (object == nullptr) return false;
-  const CallSite site = SiteHere();
   const Ref done(WaitFor(
       *object->backend, [=] { return array.IsReady(site); },
       [=] { return array.Ready(site); }));

@@ -81,7 +81,7 @@ absl::StatusOr<int64_t> StreamNumber(StreamRef stream) {
   return static_cast<int64_t>(reinterpret_cast<intptr_t>(native));
 }
 
-absl::Status OrderAfterNative(StreamRef stream, void* native) {
+absl::Status OrderAfterNative(StreamRef stream, void* native, CallSite site) {
   // The default stream, or one of devrt's own: nothing to adopt.  Native() is
   // not called without need: who has a handle may capture the stream, which
   // every operation asks the driver from then on.
@@ -99,7 +99,7 @@ absl::Status OrderAfterNative(StreamRef stream, void* native) {
           static_cast<int64_t>(reinterpret_cast<intptr_t>(native)),
           std::move(options)));
   if (source.ref() == stream) return absl::OkStatus();
-  return stream.Wait(source.ref());
+  return stream.Wait(source.ref(), site);
 }
 
 }  // namespace devrt::python

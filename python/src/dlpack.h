@@ -43,7 +43,7 @@ absl::StatusOr<int64_t> StreamNumber(StreamRef stream);
 
 // Work submitted to `stream` from now on comes after what is on the native
 // stream of its device; null is the default one.
-absl::Status OrderAfterNative(StreamRef stream, void* native);
+absl::Status OrderAfterNative(StreamRef stream, void* native, CallSite site);
 
 // Stream 0 is no stream of CUDA's protocols, but some mean the default one: a
 // warning, once in the process.  False with an exception.

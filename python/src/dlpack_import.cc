@@ -141,7 +141,7 @@ PyObject* ImportByApi(const DLPackExchangeAPI* api, PyObject* x,
   auto array = WithoutLock([&]() -> absl::StatusOr<Array> {
     if (stream.device.has_value()) {
       DEVRT_RETURN_IF_ERROR(
-          OrderAfterNative(CurrentStream(*stream.device), stream.native));
+          OrderAfterNative(CurrentStream(*stream.device), stream.native, site));
     }
     return FromDLPack(tensor, how, site);
   });
@@ -228,11 +228,12 @@ absl::Status Order(const Told& told, bool was_passed) {
   if (!told.ref.has_value() || (was_passed && !told.bridge.has_value())) {
     return absl::OkStatus();
   }
+  const CallSite site = SiteHere();
   return WithoutLock([&] {
-    if (was_passed) return told.ref->Wait(*told.bridge);
+    if (was_passed) return told.ref->Wait(*told.bridge, site);
     // A producer without a stream has ordered its default stream, or waited.
     const StreamRef usual = DefaultStream(told.ref->device());
-    return usual == *told.ref ? absl::OkStatus() : told.ref->Wait(usual);
+    return usual == *told.ref ? absl::OkStatus() : told.ref->Wait(usual, site);
   });
 }
 

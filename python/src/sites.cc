@@ -2,17 +2,56 @@
 //
 // Lines of Python in a simulator's timeline and reports.
 
+#include <cstring>
 #include <unordered_map>
 
 #include "python/src/device.h"
 #include "python/src/python.h"
 
 namespace devrt::python {
+namespace {
+
+// Whether what runs there is the package's own.
+bool IsOurs(PyFrameObject* frame) {
+  // Python 3.11 hides the members of frames and has no function before it.
+  const Ref globals(
+      PyObject_GetAttrString(reinterpret_cast<PyObject*>(frame), "f_globals"));
+  PyObject* name = nullptr;  // borrowed
+  if (globals && PyDict_Check(globals.get())) {
+    name = PyDict_GetItemString(globals.get(), "__name__");
+  }
+  const char* text = nullptr;
+  if (name != nullptr && PyUnicode_Check(name)) text = PyUnicode_AsUTF8(name);
+  if (text == nullptr) {
+    PyErr_Clear();
+    return false;
+  }
+  if (std::strncmp(text, "devrt", 5) != 0) return false;
+  return text[5] == '\0' || text[5] == '.';
+}
+
+// The innermost frame of the program, else of the package; a new reference.
+PyFrameObject* FrameOfProgram() {
+  PyFrameObject* const innermost = PyEval_GetFrame();  // borrowed
+  if (innermost == nullptr) return nullptr;
+  PyFrameObject* frame = innermost;
+  Py_INCREF(frame);
+  while (frame != nullptr && IsOurs(frame)) {
+    PyFrameObject* const caller = PyFrame_GetBack(frame);
+    Py_DECREF(frame);
+    frame = caller;
+  }
+  if (frame != nullptr) return frame;
+  Py_INCREF(innermost);
+  return innermost;
+}
+
+}  // namespace
 
 CallSite PythonSite() {
   // CallSite wants text that lives for ever: so do the names that were seen.
   static auto* names = new std::unordered_map<PyObject*, const char*>;
-  PyFrameObject* frame = PyEval_GetFrame();  // borrowed
+  PyFrameObject* const frame = FrameOfProgram();
   if (frame == nullptr) return {};
   PyCodeObject* code = PyFrame_GetCode(frame);
   const int line = PyFrame_GetLineNumber(frame);
@@ -27,6 +66,7 @@ CallSite PythonSite() {
     found = names->emplace(NewRef(name), text).first;
   }
   Py_DECREF(code);
+  Py_DECREF(frame);
   return {found->second, line};
 }
 

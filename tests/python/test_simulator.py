@@ -78,6 +78,35 @@ def test_timeline_names_lines_of_the_program():
     del s, e
 
 
+def test_timeline_names_lines_of_the_program_alone():
+    """Not those of the package, of its bindings or of the library."""
+    np = pytest.importorskip("numpy")
+    simulator.enable_timeline()
+    a, b = devrt.Stream("mtia:1"), devrt.Stream("mtia:1")
+    with a:
+        x = devrt.ones(8, "float32", device="mtia:1")
+    with b:
+        y = x * 2  # asks what of a's memory is free again
+        x += 1
+        spin(1)
+        y += 1
+    with a:
+        z = devrt.from_dlpack(y)  # after b's
+        z *= 2
+        total = np.sum(x)
+        both = np.add(x, y)
+        assert np.array_equal(y, z)
+    assert x.tolist() == [2] * 8  # waits for both
+    a.launch_host_func(len, []).result()
+    a.synchronize()
+    foreign = [op for op in simulator.timeline() if op["file"] != __file__]
+    assert not foreign, simulator.timeline_text()
+    kinds = {op["kind"] for op in simulator.timeline()}
+    assert kinds == {"kernel", "record", "copy", "host_func"}
+    simulator.enable_timeline(False)
+    del a, b, x, y, z, total, both
+
+
 def test_timeline_as_a_picture():
     simulator.enable_timeline()
     s = devrt.Stream("mtia:1")
