@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,9 +22,14 @@ PAGES = sorted((ROOT / "docs/tutorial").glob("[0-9]*.md"))
 RUNNER = pathlib.Path(__file__).with_name("pages.py")
 
 
-@functools.lru_cache(maxsize=None)
 def results(page, *options):
     """{line: (result, said)} of a page that was followed in a new process."""
+    return followed(page, *options)[0]
+
+
+@functools.lru_cache(maxsize=None)
+def followed(page, *options):
+    """The results, and {name: text} of the pictures that it left."""
     environment = {
         **os.environ,
         "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -39,9 +45,12 @@ def results(page, *options):
                                *options],
                               env=environment, capture_output=True, text=True,
                               timeout=300)
+        pictures = {picture.name: picture.read_text(encoding="utf-8")
+                    for picture in pathlib.Path(folder).glob("*.svg")}
     assert done.returncode == 0, done.stdout + done.stderr
     return {line: (result, said)
-            for line, result, said in json.loads(done.stdout.splitlines()[-1])}
+            for line, result, said in json.loads(done.stdout.splitlines()[-1])
+            }, pictures
 
 
 def cases():
@@ -70,6 +79,25 @@ def test_there_are_four_pages_with_outputs():
 def test_readme():
     found = results(ROOT / "README.md", "--no-shell")
     assert [result for result, _ in found.values()] == ["ok"] * 2, found
+
+
+def boxes(picture):
+    """The operations of a timeline's picture and their lines, without times."""
+    return re.findall(r"<title>(.*)\n.*\n(.*)</title>", picture)
+
+
+def test_pictures_are_what_the_pages_draw():
+    drawn = {}
+    for page in PAGES:
+        drawn.update(followed(page)[1])
+    kept = {picture.name: picture.read_text(encoding="utf-8")
+            for picture in (ROOT / "docs/tutorial").glob("*.svg")}
+    assert kept and kept.keys() == drawn.keys()
+    for name, picture in kept.items():
+        assert boxes(picture), name
+        assert boxes(picture) == boxes(drawn[name]), (
+            f"docs/tutorial/{name} shows a former page; the new picture is left in "
+            f"FOLDER by {RUNNER.relative_to(ROOT)} docs/tutorial/PAGE.md FOLDER")
 
 
 def typed(source):
