@@ -20,7 +20,7 @@ NOTHING_THERE = 77
 OF_MTIA = ["test_backends.py", "test_errors.py", "test_events.py",
            "test_facades.py", "test_memory.py", "test_mtia_backend.py",
            "test_process.py", "test_simulator.py", "test_streams.py",
-           "test_testing_plugin.py"]
+           "test_testing_plugin.py", "test_waits.py"]
 
 
 def package(check, options):

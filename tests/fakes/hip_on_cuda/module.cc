@@ -5,16 +5,8 @@
 #include <map>
 #include <mutex>
 
-#include "backends/gpu/backend.h"
+#include "backends/gpu/kernels.h"
 #include "tests/fakes/hip_on_cuda/forward.h"
-
-namespace devrt::gpu {
-
-extern const KernelImage kProbeImage;
-extern const KernelImage kElementwiseImage;
-extern const KernelImage kReduceImage;
-
-}  // namespace devrt::gpu
 
 struct ihipModule_t {
   int device = 0;
@@ -23,31 +15,29 @@ struct ihipModule_t {
 namespace devrt::hip_on_cuda {
 namespace {
 
-// All images, loaded on the current device.
-using Modules = std::array<CUmodule, 3>;
+constexpr std::array<const gpu::KernelImage*, 6> kImages = {
+    &gpu::kProbeImage, &gpu::kElementwiseImage, &gpu::kRowsImage,
+    &gpu::kCastImage,  &gpu::kReduceImage,      &gpu::kColumnsImage};
 
-CUresult LoadAll(const Api& driver, Modules* modules) {
-  size_t i = 0;
-  for (const gpu::KernelImage* const image :
-       {&gpu::kProbeImage, &gpu::kElementwiseImage, &gpu::kReduceImage}) {
-    if (image->data == nullptr) return CUDA_ERROR_NO_BINARY_FOR_GPU;
-    const CUresult error = driver.LoadModule(image->data, &(*modules)[i++]);
-    if (error != CUDA_SUCCESS) return error;
-  }
-  return CUDA_SUCCESS;
-}
+// What is loaded on a device; an image is loaded when a function is asked for
+// that the ones before it lack, as the driver may have to compile it.
+using Modules = std::array<CUmodule, kImages.size()>;
 
-CUresult ModulesOf(const Api& driver, int device, Modules* modules) {
+// From the first image that has it, on the current device.
+CUresult FindFunction(const Api& driver, int device, const char* name,
+                      CUfunction* function) {
   static auto* const mutex = new std::mutex();
   static auto* const loaded = new std::map<int, Modules>();
   const std::lock_guard<std::mutex> lock(*mutex);
-  const auto found = loaded->find(device);
-  if (found != loaded->end()) {
-    *modules = found->second;
-    return CUDA_SUCCESS;
+  Modules& modules = (*loaded)[device];
+  CUresult error = CUDA_ERROR_NOT_FOUND;
+  for (size_t i = 0; i < kImages.size() && error == CUDA_ERROR_NOT_FOUND; ++i) {
+    if (modules[i] == nullptr) {
+      const CUresult failed = driver.LoadModule(kImages[i]->data, &modules[i]);
+      if (failed != CUDA_SUCCESS) return failed;
+    }
+    error = driver.LoadFunction(modules[i], name, function);
   }
-  const CUresult error = LoadAll(driver, modules);
-  if (error == CUDA_SUCCESS) (*loaded)[device] = *modules;
   return error;
 }
 
@@ -58,11 +48,10 @@ using namespace devrt::hip_on_cuda;  // NOLINT: HIP's own names are global
 using devrt::cuda::Api;
 
 hipError_t hipModuleLoadData(hipModule_t* module, const void*) {
-  return CallOnDevice([&](const Api& driver) {
-    Modules modules;
-    const CUresult error = ModulesOf(driver, CurrentDevice(), &modules);
-    if (error == CUDA_SUCCESS) *module = new ihipModule_t{CurrentDevice()};
-    return error;
+  return CallOnDevice([&](const Api&) {
+    if (kImages[0]->data == nullptr) return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    *module = new ihipModule_t{CurrentDevice()};
+    return CUDA_SUCCESS;
   });
 }
 
@@ -70,18 +59,9 @@ hipError_t hipModuleGetFunction(hipFunction_t* function, hipModule_t module,
                                 const char* name) {
   return Call([&](const Api& driver) {
     const Scope scope(driver, module->device);
-    Modules modules;
-    CUresult error = scope.error();
-    if (error == CUDA_SUCCESS) {
-      error = ModulesOf(driver, module->device, &modules);
-    }
-    if (error != CUDA_SUCCESS) return error;
-    for (const CUmodule mine : modules) {
-      error = driver.LoadFunction(mine, name,
-                                  reinterpret_cast<CUfunction*>(function));
-      if (error != CUDA_ERROR_NOT_FOUND) break;
-    }
-    return error;
+    if (scope.error() != CUDA_SUCCESS) return scope.error();
+    return FindFunction(driver, module->device, name,
+                        reinterpret_cast<CUfunction*>(function));
   });
 }
 
