@@ -82,11 +82,11 @@ namespace {
 
 // `after` has captured work too, and the backend cannot tell of which capture:
 // an edge between two makes both invalid.
-absl::Status CheckNoEdge(StreamRef stream, StreamRef after) {
+absl::Status CheckNoEdge(StreamRef stream, const HeldStream& after) {
   DEVRT_ASSIGN_OR_RETURN(const bool capturing, IsCapturing(after));
   if (!capturing) return absl::OkStatus();
   std::ostringstream text;
-  text << stream << " and " << after;
+  text << stream << " and " << after.stream();
   return absl::FailedPreconditionError(absl::StrCat(
       text.str(),
       " both capture work on one array, and the backend cannot tell whether "
@@ -102,12 +102,15 @@ absl::Status OrderedStep::Join(StreamRef stream, CaptureNumber capture,
   const Timeline* const timeline = TimelineOf(stream);
   // One wait for each stream, for the newest of its points.
   absl::InlinedVector<OrderPoint, 4> points;
-  absl::InlinedVector<StreamRef, 1> edges;
+  absl::InlinedVector<const StorageUse*, 1> edges;
   ForEachUse([&](const StorageUse& use) {
     if (use.captured()) {
+      const auto same = [&use](const StorageUse* edge) {
+        return edge->stream == use.stream;
+      };
       if (use.capture == capture && use.stream != stream &&
-          std::find(edges.begin(), edges.end(), use.stream) == edges.end()) {
-        edges.push_back(use.stream);
+          std::none_of(edges.begin(), edges.end(), same)) {
+        edges.push_back(&use);
       }
       return;
     }
@@ -126,12 +129,14 @@ absl::Status OrderedStep::Join(StreamRef stream, CaptureNumber capture,
     *for_host = point;
     return absl::OkStatus();
   }
-  for (const StreamRef edge : edges) {
-    if (!CheckStream(edge, "a wait").ok()) continue;
+  for (const StorageUse* const edge : edges) {
+    const HeldStream after(edge->stream, edge->timeline);
+    if (after.handle() == nullptr) continue;
     if (Mutated(Mutant::kCapturesHaveNoEdges)) continue;
-    DEVRT_RETURN_IF_ERROR(capture == CaptureNumber::kUnknown
-                              ? CheckNoEdge(stream, edge)
-                              : OrderInCapture(stream, edge, site));
+    DEVRT_RETURN_IF_ERROR(
+        capture == CaptureNumber::kUnknown
+            ? CheckNoEdge(stream, after)
+            : OrderInCapture(HeldStream(stream), after, site));
   }
   return absl::OkStatus();
 }
@@ -261,14 +266,15 @@ absl::Status RunDrained(StreamRef stream, absl::Span<const Touched> touched,
 
 absl::Status CheckMayAsk(const StorageUse& use) {
   // A stream that may be gone is not touched where nobody names it.
-  if (use.timeline->NeedsEagerCheckpoints() ||
-      !CheckStream(use.stream, "a wait").ok()) {
+  if (use.timeline->NeedsEagerCheckpoints() || !MayCapture(use.stream)) {
     return absl::OkStatus();
   }
-  DEVRT_ASSIGN_OR_RETURN(const bool capturing, IsCapturing(use.stream));
+  const HeldStream stream(use.stream, use.timeline);
+  if (stream.handle() == nullptr) return absl::OkStatus();
+  DEVRT_ASSIGN_OR_RETURN(const bool capturing, IsCapturing(stream));
   if (!capturing) return absl::OkStatus();
   if (use.captured()) {
-    const absl::StatusOr<CaptureNumber> now = HoldCapture(use.stream);
+    const absl::StatusOr<CaptureNumber> now = HoldCapture(stream);
     if (now.ok() && *now != use.capture) return absl::OkStatus();
   } else if (use.timeline->AskFor(use.epoch)) {
     return absl::OkStatus();  // an event of before has told

@@ -284,22 +284,25 @@ void StorageEnd::RecordCheckpoints(const Timeline* past) {
 // Edges of the graph, where `stream` is in the same one.
 void StorageEnd::OrderAfterCaptured(StreamRef stream) {
   if (captured_.empty()) return;
-  const absl::StatusOr<CaptureNumber> capture = HoldCapture(stream);
+  const HeldStream held(stream);
+  if (held.handle() == nullptr) return;
+  const absl::StatusOr<CaptureNumber> capture = HoldCapture(held);
   if (!capture.ok() || *capture == CaptureNumber::kNone ||
       *capture == CaptureNumber::kUnknown) {
     return;
   }
   for (const StorageUse& use : captured_) {
-    if (use.capture != *capture || use.stream == stream ||
-        !CheckStream(use.stream, "a wait").ok()) {
-      continue;
-    }
-    OrderInCapture(stream, use.stream, CallSite()).IgnoreError();
+    if (use.capture != *capture || use.stream == stream) continue;
+    const HeldStream after(use.stream, use.timeline);
+    if (after.handle() == nullptr) continue;
+    OrderInCapture(held, after, CallSite()).IgnoreError();
   }
 }
 
 bool StorageEnd::OrderAfterUses(StreamRef stream) {
-  const absl::StatusOr<bool> capturing = IsCapturing(stream);
+  if (uses_.empty()) return true;
+  const HeldStream held(stream);
+  const absl::StatusOr<bool> capturing = IsCapturing(held);
   if (!capturing.ok()) return false;
   for (const StorageUse& use : uses_) {
     const absl::StatusOr<bool> ordered =

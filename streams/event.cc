@@ -133,6 +133,10 @@ absl::Status EventRef::Record(StreamRef stream, CallSite site) const {
         DeviceStreams::Of(t.device)->events.EnsureHandle(record_));
     handle = record_->handle.load(std::memory_order_acquire);
   }
+  // First: who waits for it sees what it was recorded in.
+  if (ABSL_PREDICT_FALSE(t.timeline()->MayCapture())) {
+    record_->may_be_captured.store(true, std::memory_order_relaxed);
+  }
   const auto record = [&] {
     return FromPlugin(t.device,
                       t.ops().event_record(t.self(), handle, t.handle),
@@ -190,6 +194,8 @@ absl::StatusOr<void*> EventRef::Native() const {
   void* native = nullptr;
   if (!record_->recorded.load(std::memory_order_acquire)) return native;
   DeviceRecord* device = record_->device;
+  // Others may record it in a capture of theirs.
+  record_->may_be_captured.store(true, std::memory_order_relaxed);
   DEVRT_RETURN_IF_ERROR(FromPlugin(
       device,
       device->ops->event_native(device->self,

@@ -13,6 +13,7 @@
 #include "devrt/streams/internal/device_streams.h"
 #include "devrt/streams/internal/event_record.h"
 #include "devrt/streams/internal/native_streams.h"
+#include "devrt/streams/internal/ordering.h"
 #include "devrt/streams/internal/stream_record.h"
 #include "devrt/streams/stream_pool.h"
 
@@ -41,7 +42,23 @@ absl::Status StaleStreamError(StreamRef stream, const char* call) {
       ", which was destroyed: keep its Stream alive while it is used"));
 }
 
+namespace {
+
+// Whether who waits for the event may become part of a capture.
+bool MayJoin(const EventRecord& event) {
+  return event.may_be_captured.load(std::memory_order_relaxed) &&
+         DeviceStreams::Of(event.device)->capture.table != nullptr;
+}
+
+}  // namespace
+
 absl::Status ObtainHandle(StreamRecord* record, const char* call) {
+  if (record->kind != StreamKind::kDefault) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        call, " on a stream of ", DeviceName(record->device),
+        " that another thread destroys: keep its Stream alive while it is "
+        "used"));
+  }
   if (InHostFunction()) {
     const std::string text =
         absl::StrCat(call, ", the first look at the default stream of ",
@@ -121,16 +138,30 @@ absl::Status StreamRef::Wait(EventRef event, CallSite site) const {
   if (!e->recorded.load(std::memory_order_acquire)) return absl::OkStatus();
   if (e->device->backend != t.device->backend) return event.Synchronize(site);
   const uint64_t capture = e->capture.Known();
+  internal::Timeline* const timeline = t.timeline();
+  bool may_join = internal::MayJoin(*e);
+  if (ABSL_PREDICT_FALSE(may_join)) timeline->BeginJoin();
   absl::Status status = FromPlugin(
       t.device,
       t.ops().stream_wait_event(t.self(), t.handle,
                                 e->handle.load(std::memory_order_acquire)),
       "stream wait");
   t.MarkDirty();
+  // Recorded meanwhile.
+  if (ABSL_PREDICT_FALSE(!may_join && internal::MayJoin(*e))) {
+    may_join = true;
+    timeline->BeginJoin();
+  }
+  if (ABSL_PREDICT_FALSE(may_join)) {
+    const bool joined = internal::IsCapturing(*this).value_or(true);
+    timeline->EndJoin(joined);
+    // What is captured runs in launches, and orders nothing else.
+    if (joined) return status;
+  }
   if (capture != 0 && status.ok()) {
     // What was waited for is that capture if it is still there.
     internal::Captured captured;
-    if (e->capture.Read(capture, &captured)) t.timeline()->Join(captured);
+    if (e->capture.Read(capture, &captured)) timeline->Join(captured);
   }
   return status;
 }

@@ -34,18 +34,23 @@ class HeldCaptures {
     const auto found = by_key_.find(key);
     return found != by_key_.end() ? found->second : CaptureNumber::kNone;
   }
-  // Of one that is not held: under Holding().
-  CaptureNumber Add(const Key& key) DEVRT_EXCLUDES(mutex_) {
+  // A number that nobody finds yet.
+  CaptureNumber Begin() DEVRT_EXCLUDES(mutex_) {
     MutexLock lock(&mutex_);
     const CaptureNumber number{++last_};
-    by_key_[key] = number;
     live_[number];
     return number;
+  }
+  // It is held.  Its end may have come already.
+  void Publish(const Key& key, CaptureNumber number) DEVRT_EXCLUDES(mutex_) {
+    MutexLock lock(&mutex_);
+    if (live_.contains(number)) by_key_[key] = number;
   }
   // What was to end with it.
   Objects TakeOut(const Key& key, CaptureNumber number) DEVRT_EXCLUDES(mutex_) {
     MutexLock lock(&mutex_);
-    by_key_.erase(key);
+    const auto known = by_key_.find(key);
+    if (known != by_key_.end() && known->second == number) by_key_.erase(known);
     const auto found = live_.find(number);
     Objects objects = std::move(found->second);
     live_.erase(found);
@@ -95,47 +100,58 @@ class HeldCaptures {
 };
 
 // What hangs on the graph.
-struct Hold final : Finished {
-  Hold(const Key& of, CaptureNumber its) : key(of), number(its) {}
-  ~Hold() override { (void)HeldCaptures::Get().TakeOut(key, number); }
+struct CaptureHold final : Finished {
+  CaptureHold(const Key& of, CaptureNumber its) : key(of), number(its) {}
+  ~CaptureHold() override { (void)HeldCaptures::Get().TakeOut(key, number); }
 
   const Key key;
   const CaptureNumber number;
 };
+
+// Of a stream that captures.
+absl::StatusOr<CaptureNumber> Hold(DeviceRecord* device, devrt_stream stream) {
+  const auto& [table, self] = DeviceStreams::Of(device)->capture;
+  if (table->stream_capture_id == nullptr || table->capture_retain == nullptr) {
+    return CaptureNumber::kUnknown;
+  }
+  uint64_t id = 0;
+  DEVRT_RETURN_IF_ERROR(FromPlugin(
+      device, table->stream_capture_id(self, stream, &id), "capture's number"));
+  const Key key(device->backend, id);
+  HeldCaptures& all = HeldCaptures::Get();
+  CaptureNumber number = all.Find(key);
+  if (number != CaptureNumber::kNone) return number;
+  std::unique_ptr<CaptureHold> hold;  // one that failed ends behind the lock
+  MutexLock lock(all.Holding());
+  number = all.Find(key);
+  if (number != CaptureNumber::kNone) return number;
+  number = all.Begin();
+  hold = std::make_unique<CaptureHold>(key, number);
+  // The driver may have locks held: nothing but a push.
+  void (*const release)(void*) = [](void* arg) {
+    AddReleased(static_cast<CaptureHold*>(arg));
+  };
+  DEVRT_RETURN_IF_ERROR(FromPlugin(
+      device, table->capture_retain(self, stream, release, hold.get()),
+      "hold on a capture's graph"));
+  (void)hold.release();  // it may have ended by now
+  all.Publish(key, number);
+  return number;
+}
 
 }  // namespace
 
 absl::StatusOr<CaptureNumber> HoldCapture(StreamRef stream) {
   DEVRT_ASSIGN_OR_RETURN(const bool capturing, IsCapturing(stream));
   if (ABSL_PREDICT_TRUE(!capturing)) return CaptureNumber::kNone;
-  StreamRecord* const record = stream.record();
-  DeviceRecord* const device = record->device;
-  const auto& [table, self] = DeviceStreams::Of(device)->capture;
-  if (table->stream_capture_id == nullptr || table->capture_retain == nullptr) {
-    return CaptureNumber::kUnknown;
-  }
-  const devrt_stream handle = record->handle.load(std::memory_order_acquire);
-  uint64_t id = 0;
-  DEVRT_RETURN_IF_ERROR(FromPlugin(
-      device, table->stream_capture_id(self, handle, &id), "capture's number"));
-  const Key key(device->backend, id);
-  HeldCaptures& all = HeldCaptures::Get();
-  CaptureNumber number = all.Find(key);
-  if (number != CaptureNumber::kNone) return number;
-  MutexLock lock(all.Holding());
-  number = all.Find(key);
-  if (number != CaptureNumber::kNone) return number;
-  number = all.Add(key);
-  auto hold = std::make_unique<Hold>(key, number);
-  // The driver may have locks held: nothing but a push.
-  void (*const release)(void*) = [](void* arg) {
-    AddReleased(static_cast<Hold*>(arg));
-  };
-  DEVRT_RETURN_IF_ERROR(FromPlugin(
-      device, table->capture_retain(self, handle, release, hold.get()),
-      "hold on a capture's graph"));
-  (void)hold.release();  // it may have ended by now
-  return number;
+  const StreamRecord* const record = stream.record();
+  return Hold(record->device, record->handle.load(std::memory_order_acquire));
+}
+
+absl::StatusOr<CaptureNumber> HoldCapture(const HeldStream& stream) {
+  DEVRT_ASSIGN_OR_RETURN(const bool capturing, IsCapturing(stream));
+  if (!capturing) return CaptureNumber::kNone;
+  return Hold(stream.device(), stream.handle());
 }
 
 bool IsOver(CaptureNumber capture) {

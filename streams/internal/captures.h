@@ -30,6 +30,8 @@
 
 namespace devrt::internal {
 
+class HeldStream;  // ordering.h
+
 // devrt's own, over all backends; none comes back.
 enum class CaptureNumber : uint64_t {
   kNone = 0,
@@ -41,6 +43,7 @@ enum class CaptureNumber : uint64_t {
 // FAILED_PRECONDITION where its graph cannot be held: it became invalid, or the
 // capture is that of another stream (C83).
 absl::StatusOr<CaptureNumber> HoldCapture(StreamRef stream);
+absl::StatusOr<CaptureNumber> HoldCapture(const HeldStream& stream);
 
 // Whether no graph of it is left, and what they ran is complete.  False for
 // kNone.

@@ -23,6 +23,7 @@ EventRef EventPool::Take(uint32_t flags) {
     record->flags = flags;
   }
   record->recorded.store(false, std::memory_order_relaxed);
+  record->may_be_captured.store(false, std::memory_order_relaxed);
   record->capture.Forget();
   const uint64_t serial = ++record->lives;
   record->serial.store(serial, std::memory_order_release);

@@ -24,6 +24,8 @@ struct EventRecord {
   uint32_t flags = 0;  // DEVRT_EVENT_*
   std::atomic<uint64_t> serial{0};
   std::atomic<bool> recorded{false};  // in this life
+  // In this life: who waits for it may become part of a capture.
+  std::atomic<bool> may_be_captured{false};
   std::atomic<devrt_event> handle{nullptr};
   std::atomic<uint64_t> native{0};  // id: the native handle's value
   EventRecord* next = nullptr;

@@ -38,27 +38,66 @@ absl::Status NotBeforeCapture(StreamRef stream) {
       "synchronise, before the capture begins"));
 }
 
-}  // namespace
-
-absl::StatusOr<bool> IsCapturing(StreamRef stream) {
-  StreamRecord* const record = stream.record();
-  DeviceRecord* const device = record->device;
-  const auto& capture = DeviceStreams::Of(device)->capture;
-  if (ABSL_PREDICT_TRUE(capture.table == nullptr)) return false;
-  // What nobody else has the handle of nobody else can capture.
-  if (record->kind != StreamKind::kExternal &&
-      record->kind != StreamKind::kPerThread &&
-      !record->exposed.load(std::memory_order_relaxed)) {
+// What nobody else has the handle of, and has joined no capture, cannot be
+// captured; a default stream is asked for who has its handle.
+bool MayCapture(const StreamRecord* record, const Timeline* timeline) {
+  if (ABSL_PREDICT_TRUE(DeviceStreams::Of(record->device)->capture.table ==
+                        nullptr)) {
     return false;
   }
-  const devrt_stream handle = record->handle.load(std::memory_order_acquire);
+  return record->kind == StreamKind::kDefault
+             ? record->exposed.load(std::memory_order_relaxed)
+             : timeline->MayCapture();
+}
+
+absl::StatusOr<bool> Ask(DeviceRecord* device, devrt_stream handle) {
   if (handle == nullptr || !IsOpen(device)) return false;
+  const auto& capture = DeviceStreams::Of(device)->capture;
   uint32_t yes = 0;
   absl::Status status = FromPlugin(
       device, capture.table->stream_is_capturing(capture.self, handle, &yes),
       "capture query");
   if (!status.ok()) return status;
   return yes != 0;
+}
+
+// Not by a checkpoint: what is captured never runs, and cannot be asked.
+absl::Status AddEdge(DeviceRecord* to, devrt_stream stream, DeviceRecord* from,
+                     devrt_stream after) {
+  Timelines& timelines = DeviceStreams::Of(from)->timelines;
+  DEVRT_ASSIGN_OR_RETURN(Check* const check, timelines.TakeCheck());
+  const absl::Cleanup put_back = [&] { timelines.PutCheck(check); };
+  DEVRT_RETURN_IF_ERROR(
+      FromPlugin(from, from->ops->event_record(from->self, check->event, after),
+                 "event record"));
+  return FromPlugin(to,
+                    to->ops->stream_wait_event(to->self, stream, check->event),
+                    "stream wait");
+}
+
+}  // namespace
+
+// The stream that lives while its native stream is held is the timeline's.
+HeldStream::HeldStream(StreamRef stream, Timeline* timeline)
+    : stream_(stream), timeline_(timeline), handle_(timeline->Enter()) {
+  if (handle_ == nullptr || CheckStream(stream, "a look").ok()) return;
+  timeline_->Leave();
+  handle_ = nullptr;
+}
+
+bool MayCapture(StreamRef stream) {
+  return MayCapture(stream.record(), TimelineOf(stream));
+}
+
+absl::StatusOr<bool> IsCapturing(StreamRef stream) {
+  const StreamRecord* const record = stream.record();
+  if (ABSL_PREDICT_TRUE(!MayCapture(stream))) return false;
+  return Ask(record->device, record->handle.load(std::memory_order_acquire));
+}
+
+absl::StatusOr<bool> IsCapturing(const HeldStream& stream) {
+  if (!MayCapture(stream.stream().record(), stream.timeline())) return false;
+  return Ask(stream.device(), stream.handle());
 }
 
 absl::StatusOr<bool> OrderAfter(StreamRef stream, const OrderPoint& point,
@@ -95,17 +134,16 @@ absl::Status OrderInCapture(StreamRef stream, StreamRef after, CallSite site) {
   DEVRT_RETURN_IF_ERROR(UseStream(stream, "a wait", site, &to));
   StreamTarget from;
   DEVRT_RETURN_IF_ERROR(UseStream(after, "a wait", site, &from));
-  // Not a checkpoint: what is captured never runs, and cannot be asked.
-  Timelines& timelines = DeviceStreams::Of(from.device)->timelines;
-  DEVRT_ASSIGN_OR_RETURN(Check* const check, timelines.TakeCheck());
-  const absl::Cleanup put_back = [&] { timelines.PutCheck(check); };
-  DEVRT_RETURN_IF_ERROR(FromPlugin(
-      from.device,
-      from.ops().event_record(from.self(), check->event, from.handle),
-      "event record"));
-  return FromPlugin(
-      to.device, to.ops().stream_wait_event(to.self(), to.handle, check->event),
-      "stream wait");
+  return AddEdge(to.device, to.handle, from.device, from.handle);
+}
+
+absl::Status OrderInCapture(const HeldStream& stream, const HeldStream& after,
+                            CallSite site) {
+  if (stream.stream() == after.stream()) return absl::OkStatus();
+  if (InHostFunction()) return HostFunctionError("a wait");
+  const CallSiteScope noted(site);
+  return AddEdge(stream.device(), stream.handle(), after.device(),
+                 after.handle());
 }
 
 absl::Status WaitOnHost(const OrderPoint& point, CallSite site) {

@@ -306,7 +306,8 @@ Timeline::Last StreamRecycler::LastOf(const StreamRecord& record) const {
                                      : Timeline::Last::kUnknown;
     case StreamKind::kCreated:
       return record.dirty.load(std::memory_order_relaxed) ||
-                     record.exposed.load(std::memory_order_relaxed)
+                     record.timeline.load(std::memory_order_relaxed)
+                         ->MayCapture()
                  ? Timeline::Last::kCheckpoint
                  : Timeline::Last::kIdle;
     default:
@@ -394,9 +395,12 @@ void StreamRecycler::GiveBack(StreamRecord* record) {
 }
 
 // Submission marks a stream dirty; one that somebody has the handle of may
-// have work that nobody told us of.
+// have work that nobody told us of, and one that has joined a capture may be
+// part of it still.
 bool StreamRecycler::Keep(Class* c, StreamRecord* record) {
-  if (record->exposed.load(std::memory_order_relaxed)) return false;
+  if (record->timeline.load(std::memory_order_relaxed)->MayCapture()) {
+    return false;
+  }
   if (record->dirty.load(std::memory_order_relaxed)) {
     PushBusy(c, record);
     return true;

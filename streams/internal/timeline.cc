@@ -93,14 +93,13 @@ void Timeline::Attach(devrt_stream handle, const void* thread, bool may_be_gone,
                       bool shared) {
   MutexLock lock(&mutex_);
   handle_ = handle;
-  shared_.store(shared, std::memory_order_relaxed);
+  may_capture_.store(shared ? kMayCapture : 0, std::memory_order_relaxed);
   may_be_gone_.store(may_be_gone, std::memory_order_relaxed);
   thread_.store(thread, std::memory_order_relaxed);
 }
 
 absl::Status Timeline::CheckNoCapture(devrt_stream handle) const {
-  // What nobody else has the handle of nobody else can capture.
-  if (!shared_.load(std::memory_order_relaxed)) return absl::OkStatus();
+  if (!MayCapture()) return absl::OkStatus();
   const auto& capture = DeviceStreams::Of(device_)->capture;
   if (ABSL_PREDICT_TRUE(capture.table == nullptr)) return absl::OkStatus();
   uint32_t yes = 0;

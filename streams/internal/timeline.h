@@ -198,8 +198,24 @@ class Timeline {
   // program's calls on it.  `shared`: see NoteShared.
   void Attach(devrt_stream handle, const void* thread, bool may_be_gone = false,
               bool shared = true) DEVRT_EXCLUDES(mutex_);
+  // Whether the stream may be part of another library's capture: others have
+  // its native handle, or it waits or has waited for what is part of one.
+  bool MayCapture() const {
+    return may_capture_.load(std::memory_order_relaxed) != 0;
+  }
   // Others have the native handle from now on, and may capture the stream.
-  void NoteShared() { shared_.store(true, std::memory_order_relaxed); }
+  void NoteShared() {
+    may_capture_.fetch_or(kMayCapture, std::memory_order_relaxed);
+  }
+  // Around a native wait for an event that may be part of a capture, which the
+  // stream then is, too: who uses it meanwhile asks.  `joined`: it is.
+  void BeginJoin() {
+    may_capture_.fetch_add(kJoining, std::memory_order_relaxed);
+  }
+  void EndJoin(bool joined) {
+    if (joined) NoteShared();
+    may_capture_.fetch_sub(kJoining, std::memory_order_relaxed);
+  }
 
   enum class Last {
     kIdle,        // nothing runs on it
@@ -218,7 +234,12 @@ class Timeline {
   uint64_t BeginWait();
 
  private:
+  friend class HeldStream;
+
   enum class Answer { kDone, kNotYet, kFailed };
+
+  static constexpr uint32_t kMayCapture = 1;
+  static constexpr uint32_t kJoining = 2;  // for each wait
 
   // Not OK while another library captures the native stream: what is recorded
   // then stands for nothing that runs, and to ask it would end the capture.
@@ -254,7 +275,7 @@ class Timeline {
   std::atomic<bool> left_out_{false};         // a checkpoint, for want of room
   std::atomic<const void*> thread_{nullptr};  // see Attach
   std::atomic<bool> may_be_gone_{false};      // see Attach
-  std::atomic<bool> shared_{true};            // see NoteShared
+  std::atomic<uint32_t> may_capture_{kMayCapture};  // and waits under way
   std::atomic<uint64_t> epoch_{1};
   std::atomic<uint64_t> completed_{0};
   // Epoch of the newest checkpoint: none is needed for uses of before it.

@@ -7,6 +7,7 @@
 #ifndef DEVRT_TESTS_ARRAYS_ORDER_CAPTURE_FIXTURE_H_
 #define DEVRT_TESTS_ARRAYS_ORDER_CAPTURE_FIXTURE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -27,12 +28,34 @@ class Captures {
   void Join(devrt_stream stream, devrt_stream other) {
     of[stream] = of.at(other);
   }
+  // What the driver does: an event of a capture brings in who waits for it.
+  void Record(devrt_event event, devrt_stream stream) {
+    const auto found = of.find(stream);
+    if (found != of.end()) {
+      events[event] = found->second;
+    } else {
+      events.erase(event);
+    }
+  }
+  void Wait(devrt_stream stream, devrt_event event) {
+    const auto found = events.find(event);
+    if (found != events.end() && IsUnderWay(found->second)) {
+      of[stream] = found->second;
+    }
+  }
+  bool IsUnderWay(uint64_t id) const {
+    return std::any_of(of.begin(), of.end(),
+                       [id](const auto& each) { return each.second == id; });
+  }
+  // Of a stream that is in it: for all of its streams.
+  void End(devrt_stream stream) {
+    const uint64_t id = of.at(stream);
+    absl::erase_if(of, [id](const auto& each) { return each.second == id; });
+  }
   // Graphs of captures that have ended are no more.
   void DestroyGraphs() {
     for (auto hold = holds.begin(); hold != holds.end();) {
-      bool lives = false;
-      for (const auto& [stream, id] : of) lives = lives || id == hold->first;
-      if (lives) {
+      if (IsUnderWay(hold->first)) {
         ++hold;
         continue;
       }
@@ -47,6 +70,7 @@ class Captures {
   };
   absl::flat_hash_map<devrt_stream, uint64_t> of;  // who captures, into which
   std::map<uint64_t, std::vector<Hold>> holds;
+  absl::flat_hash_map<devrt_event, uint64_t> events;
 
  private:
   inline static uint64_t last_ = 0;  // of the process
@@ -95,10 +119,12 @@ class CapturesTest : public ArraysTest {
     g_real = *ops_;
     ops_->event_record = [](void* self, devrt_event e, devrt_stream s) {
       ++g_records;
+      g_captures->Record(e, s);
       return g_real.event_record(self, e, s);
     };
     ops_->stream_wait_event = [](void* self, devrt_stream s, devrt_event e) {
       ++g_waits;
+      g_captures->Wait(s, e);
       return g_real.stream_wait_event(self, s, e);
     };
     ops_->event_query = [](void* self, devrt_event e, uint32_t* done) {
@@ -160,6 +186,15 @@ class CapturesTest : public ArraysTest {
     EXPECT_EQ(g_waits, waits);
     EXPECT_EQ(g_questions, 0);
     g_records = g_waits = g_questions = 0;
+  }
+
+  // Without taking the handle, as the driver sees it.
+  bool IsInCapture(StreamRef stream) const {
+    return captures_.of.contains(stream.record()->handle.load());
+  }
+  // The capture of `stream`, for all of its streams.
+  void EndCapture(StreamRef stream) {
+    captures_.End(stream.record()->handle.load());
   }
 
   static void SetTable(const devrt_capture_v0* table) {

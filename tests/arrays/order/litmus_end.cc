@@ -125,6 +125,24 @@ class Ends : public OthersPrograms {
     Done();
     return IsAll(y, 7);
   }
+  static bool MemoryOutlivesGraphs() {
+    Capture capture;
+    Stream a = NewStream();
+    const Array y = Filled(dev(), 2);
+    std::optional<Array> x;
+    On(a, [&] {
+      x = Filled(dev(), 1);
+      capture.Begin(a);
+      return x->Fill(7);
+    });
+    const void* const address = x->data();
+    x.reset();
+    capture.End(a);
+    UseAgain(a);
+    Others::Copy(a, y.data(), address, y.nbytes());  // as the graph does
+    Done();
+    return IsAll(y, 7);
+  }
   // Without a wait for its whole device, which is all there is for a stream
   // that devrt may not touch later.
   static bool AdoptedStreamsAreJoinedByEvents() {
@@ -162,6 +180,7 @@ const std::vector<Litmus>& EndLitmus() {
       PROGRAM(DeallocationStreamComesAfterHome),
       PROGRAM(DeallocationStreamComesAfterBorrowers),
       PROGRAM(CapturedUsesAreEdges),
+      PROGRAM(MemoryOutlivesGraphs),
       PROGRAM(AdoptedStreamsAreJoinedByEvents),
   };
 #undef PROGRAM

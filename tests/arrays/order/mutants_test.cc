@@ -98,6 +98,7 @@ constexpr Kill kKills[] = {
      "DeallocationStreamComesAfterBorrowers"},
     {"CapturesHaveNoEdges", Mutant::kCapturesHaveNoEdges,
      "CapturedUsesAreEdges"},
+    {"GraphsKeepNothing", Mutant::kGraphsKeepNothing, "MemoryOutlivesGraphs"},
     {"AdoptedStreamsGetNoCheckpoint", Mutant::kAdoptedStreamsGetNoCheckpoint,
      "AdoptedStreamsAreJoinedByEvents"},
 };
