@@ -37,7 +37,8 @@ def test_import_is_quiet(run_program):
     roots = {name.partition(".")[0] for name in found["modules"]}
     assert not roots & set(PEERS)
     # These take long, and a program may not need them.
-    assert not roots & {"concurrent", "asyncio", "logging", "pytest", "importlib_metadata"}
+    assert not roots & {"concurrent", "asyncio", "logging", "pathlib", "pytest",
+                        "importlib_metadata", "urllib"}
 
 
 def test_import_is_quick():

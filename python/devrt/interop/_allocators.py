@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import pathlib
 from typing import Any, Callable, Dict, Optional, Tuple
 
 from .. import _core
@@ -162,16 +161,20 @@ def torch_allocator_path() -> str:
     name = "libdevrt_torch.so"
     tried = []
     library = _native._library_path()
-    folders = [pathlib.Path(__file__).resolve().parents[1] / "lib"]
+    package = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    folders = [os.path.join(package, "lib")]
     if library:
         # Where devrt is, as installed, or as in a build folder.
-        beside = pathlib.Path(os.path.realpath(library)).parent
-        folders += [beside, beside.parent / "memory" / "torch"]
+        beside = os.path.dirname(os.path.realpath(library))
+        folders += [
+            beside,
+            os.path.join(os.path.dirname(beside), "memory", "torch"),
+        ]
     for folder in folders:
-        path = folder / name
-        tried.append(str(path))
-        if path.exists():
-            return str(path)
+        path = os.path.join(folder, name)
+        tried.append(path)
+        if os.path.exists(path):
+            return path
     raise FileNotFoundError("no such file: " + ", ".join(tried))
 
 
