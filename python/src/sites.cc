@@ -30,6 +30,15 @@ bool IsOurs(PyFrameObject* frame) {
   return text[5] == '\0' || text[5] == '.';
 }
 
+// A new reference, or null.  PyFrame_GetBack is not in 3.9's Python.h.
+PyFrameObject* CallerOf(PyFrameObject* frame) {
+  Ref caller(
+      PyObject_GetAttrString(reinterpret_cast<PyObject*>(frame), "f_back"));
+  if (!caller) PyErr_Clear();
+  if (!caller || caller.get() == Py_None) return nullptr;
+  return reinterpret_cast<PyFrameObject*>(caller.Release());
+}
+
 // The innermost frame of the program, else of the package; a new reference.
 PyFrameObject* FrameOfProgram() {
   PyFrameObject* const innermost = PyEval_GetFrame();  // borrowed
@@ -37,7 +46,7 @@ PyFrameObject* FrameOfProgram() {
   PyFrameObject* frame = innermost;
   Py_INCREF(frame);
   while (frame != nullptr && IsOurs(frame)) {
-    PyFrameObject* const caller = PyFrame_GetBack(frame);
+    PyFrameObject* const caller = CallerOf(frame);
     Py_DECREF(frame);
     frame = caller;
   }
