@@ -32,7 +32,9 @@
 // On streams that another library captures a copy is captured; between two
 // devices the streams of both have to be of one capture, and its joins are
 // edges of it.  FAILED_PRECONDITION, with nothing enqueued, where the host
-// would wait for a stream that is captured, or only one of the two is.
+// would wait for a stream that is captured, or only one of the two is; and
+// where it would pack or cast what goes to the device, once for all launches:
+// strided pinned memory, and without kernels any cast.
 //
 // A bool is a byte that is 0 or 1 wherever devrt wrote it.  Another byte, which
 // only memory of others and ViewAs bring, is true to whatever reads it; a copy

@@ -135,15 +135,16 @@ absl::Status CopyHostToDevice(const CopyJob& job) {
   const bool kernels = HasElementwise(stream.device());
   char* begin = nullptr;
   const bool to_block = IsDense(job.dst, &begin);
+  const bool dense = IsDense(WithoutRepeats(job.src), &begin);
+  // What the host packs now, a graph would repeat with the values of now.
   if (!job.non_blocking || IsPageable(job.src, stream) ||
-      (!block && !kernels && !to_block)) {
+      (!block && !(kernels && dense))) {
     DEVRT_RETURN_IF_ERROR(CheckMayWait(stream));
   }
   if (block) {
     return CopyBlock(stream, job.dst, direct.dst, job.src, direct.src,
                      job.dst.nbytes(), !job.non_blocking, job.site);
   }
-  const bool dense = IsDense(WithoutRepeats(job.src), &begin);
   return !kernels || (!dense && to_block) ? PackAndCopy(job, stream, to_block)
                                           : CopyAndSpread(job, stream);
 }

@@ -87,8 +87,10 @@ absl::Status CheckMayWait(StreamRef stream) {
   std::ostringstream text;
   text << stream;
   return absl::FailedPreconditionError(absl::StrCat(
-      "a copy that waits on the host cannot run on ", text.str(),
-      ", which is capturing: copy from or to pinned memory, non-blocking"));
+      "a copy that waits or packs on the host cannot run on ", text.str(),
+      ", which is capturing: copy non-blocking, from or to pinned memory that "
+      "is contiguous, and make it strided on the device; or copy outside the "
+      "capture"));
 }
 
 bool IsPageable(const Array& array, StreamRef stream) {

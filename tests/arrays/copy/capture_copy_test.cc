@@ -47,6 +47,7 @@ TEST_F(CopyCapturesTest, WhatWaitsIsRefusedFirst) {
   const Array h = Zeros(pinned, kInt32);
   const Array h_float = Zeros(pinned, kFloat32);
   const Array h_wide = Zeros(pinned, kInt32, 128);
+  const Array h_wide_float = Zeros(pinned, kFloat32, 128);
   const Array plain = Zeros(Place::Host(), kInt32);
   const Array plain_float = Zeros(Place::Host(), kFloat32);
   const Case cases[] = {
@@ -54,6 +55,10 @@ TEST_F(CopyCapturesTest, WhatWaitsIsRefusedFirst) {
       {"to the device, cast", x, h_float, false},
       {"to the device, packed", x, Strided(h_wide), false},
       {"to the device, spread", Strided(wide), h, false},
+      {"to the device, packed in flight", x, Strided(h_wide), true},
+      {"to the device, packed and cast", x, Strided(h_wide_float), true},
+      {"to the device, packed and spread", Strided(wide), Strided(h_wide),
+       true},
       {"to the device, plain", x, plain, true},
       {"to the device, plain and cast", x, plain_float, true},
       {"to the device, plain and spread", Strided(wide), plain, true},
@@ -83,9 +88,12 @@ TEST_F(CopyCapturesTest, WhatWaitsForWantOfKernelsIsRefusedFirst) {
   const Array x = Filled(dev(), 1);
   const Array wide = Filled(dev(), 1, 128);
   const Array h = Zeros(pinned, kInt32);
+  const Array h_float = Zeros(pinned, kFloat32);
   const Case cases[] = {
       {"to the device", Strided(wide), h, true},
+      {"to the device, cast", x, h_float, true},
       {"to the host", h, Strided(wide), true},
+      {"to the host, cast", h_float, x, true},
       {"within the device", x, Strided(wide), true},
   };
   Stream a = NewStream();
@@ -100,6 +108,35 @@ TEST_F(CopyCapturesTest, WhatWaitsForWantOfKernelsIsRefusedFirst) {
     EXPECT_EQ(probe.calls(), "");
     Expect(0, 0);
   }
+}
+
+// What crosses as one block, with a kernel on the device's side.
+TEST_F(CopyCapturesTest, WhatTheHostHasNoPartInIsCaptured) {
+  const Place pinned = Place::Pinned(dev());
+  const Array x = Filled(dev(), 1);
+  const Array wide = Filled(dev(), 1, 128);
+  const Array h = Zeros(pinned, kInt32);
+  const Array h_float = Zeros(pinned, kFloat32);
+  const Array one = Zeros(pinned, kInt32, 1);
+  const Case cases[] = {
+      {"c", x, h, true},
+      {"ck", x, h_float, true},
+      {"ck", Strided(wide), h, true},
+      {"ck", x, one, true},
+      {"c", h, x, true},
+      {"kc", h_float, x, true},
+      {"kc", h, Strided(wide), true},
+  };
+  Stream a = NewStream();
+  const StreamGuard on(a);
+  Begin(a);
+  for (const Case& c : cases) {
+    BackendProbe probe;
+    EXPECT_OK(c.target.CopyFrom(c.source, c.non_blocking));
+    EXPECT_EQ(probe.calls(), c.name);
+    Expect(0, 0);
+  }
+  End(a);
 }
 
 class PeerCapturesTest : public CopyCapturesTest {

@@ -177,19 +177,42 @@ TEST_F(CapturedMemory, ANewStreamLooksAtOthersInRelaxedMode) {
   DestroyGraphs();
 }
 
-TEST_F(CapturedMemory, StagingIsTheGraphs) {
+// The host would pack when it is captured, once for all launches.
+TEST_F(CapturedMemory, NothingIsStagedInACapture) {
   Stream a = NewStream();
   const StreamGuard on(a);
   const Array x = Filled(dev(), 1);
-  const Array h = Must(Array::Zeros({128}, kInt32, Place::Pinned(dev())));
+  const Array h = Filled(Place::Pinned(dev()), 2, 128);
   const Array strided = Must(h.SliceAxis(0, {0, 128, 2}));
   Begin(a);
-  EXPECT_OK(x.CopyFrom(strided, true));
-  const void* const staging = g_copied_from;
+  g_copied_from = nullptr;
+  EXPECT_STATUS(x.CopyFrom(strided, true), kFailedPrecondition, "contiguous");
+  EXPECT_EQ(g_copied_from, nullptr);
+  EXPECT_EQ(Kept(), 0);
+  Expect(0, 0);
   End(a);
-  EXPECT_FALSE(IsGivenAway(staging, Place::Pinned(dev()), 64));
+  EXPECT_TRUE(IsAll(x, 1));
+  EXPECT_OK(x.CopyFrom(strided, true));
+  EXPECT_OK(x.Ready());
+  EXPECT_TRUE(IsAll(x, 2));
+}
+
+// The device casts: what crosses is the array itself, at each launch.
+TEST_F(CapturedMemory, PinnedArraysStayForTheGraph) {
+  Stream a = NewStream();
+  const StreamGuard on(a);
+  const Array x = Filled(dev(), 1);
+  std::optional<Array> h =
+      Must(Array::Zeros({64}, kFloat32, Place::Pinned(dev())));
+  const void* const address = h->data();
+  Begin(a);
+  EXPECT_OK(x.CopyFrom(*h, true));
+  EXPECT_EQ(g_copied_from, address);
+  End(a);
+  h.reset();
+  EXPECT_FALSE(IsGivenAway(address, Place::Pinned(dev()), 64));
   DestroyGraphs();
-  EXPECT_TRUE(IsGivenAway(staging, Place::Pinned(dev()), 64));
+  EXPECT_TRUE(IsGivenAway(address, Place::Pinned(dev()), 64));
 }
 
 // An array of before that it used, and one that was made in it.
