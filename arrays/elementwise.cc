@@ -89,22 +89,6 @@ absl::Status CheckTakes(const BinaryRule& rule, DType dtype) {
   return absl::OkStatus();
 }
 
-// The dtype of two numbers: that of NumPy for Python's.
-DType DefaultOf(DTypeKind kind) {
-  switch (kind) {
-    case DTypeKind::kBool:
-      return kBool;
-    case DTypeKind::kSigned:
-      return kInt64;
-    case DTypeKind::kUnsigned:
-      return kUInt64;
-    case DTypeKind::kComplex:
-      return kComplex128;
-    default:
-      return kFloat64;
-  }
-}
-
 absl::StatusOr<DType> Promote(const Term& a, const Term& b) {
   if (a.array() != nullptr && b.array() != nullptr) {
     if (a.array()->dtype() == b.array()->dtype()) return a.array()->dtype();
@@ -116,8 +100,8 @@ absl::StatusOr<DType> Promote(const Term& a, const Term& b) {
   if (b.array() != nullptr) {
     return PromoteWithScalar(b.array()->dtype(), a.scalar()->kind());
   }
-  return PromoteTypes(DefaultOf(a.scalar()->kind()),
-                      DefaultOf(b.scalar()->kind()));
+  return PromoteTypes(DefaultDType(a.scalar()->kind()),
+                      DefaultDType(b.scalar()->kind()));
 }
 
 // In which dtype `op` is computed.

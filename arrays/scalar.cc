@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "devrt/arrays/scalar.h"
 
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -67,6 +68,24 @@ bool Holds(uint64_t value) {
   return value <= static_cast<uint64_t>(std::numeric_limits<Stored>::max());
 }
 
+// Toward zero; NaN is no integer.
+template <typename Stored>
+bool Holds(double value) {
+  using Limits = std::numeric_limits<Stored>;
+  const double whole = std::trunc(value);
+  return whole < std::ldexp(1.0, Limits::digits) &&
+         whole >= static_cast<double>(Limits::min());
+}
+
+// Whether an element can have the value, but for a fraction or precision.
+template <typename Stored, typename From>
+bool Has(From value) {
+  if constexpr (std::is_integral_v<Stored> && std::is_arithmetic_v<From>) {
+    return Holds<Stored>(value);
+  }
+  return true;
+}
+
 Scalar FromTensor(bool v) { return v; }
 Scalar FromTensor(Complex v) { return std::complex<double>(v.re, v.im); }
 Scalar FromTensor(tensor::Complex<float> v) {
@@ -78,9 +97,18 @@ Scalar FromTensor(T v) {
 }
 
 absl::Status CannotHold(DType dtype, const Scalar& value) {
+  const bool is_float = value.kind() == DTypeKind::kFloat;
   return absl::InvalidArgumentError(
-      absl::StrCat(dtype.name(), " cannot hold the integer ", value.ToString(),
-                   ": use a wider dtype, or a value in its range"));
+      absl::StrCat(dtype.name(), " cannot hold the ",
+                   is_float ? "number " : "integer ", value.ToString(),
+                   ": use a ", is_float ? "dtype of floats" : "wider dtype",
+                   ", or a value in its range"));
+}
+
+absl::Status CannotHoldComplex(DType dtype, const Scalar& value) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      dtype.name(), " cannot hold the complex number ", value.ToString(),
+      ": use its real part, or a complex dtype"));
 }
 
 }  // namespace
@@ -93,6 +121,9 @@ DTypeKind Scalar::kind() const {
 }
 
 absl::StatusOr<Scalar::Element> Scalar::As(DType dtype) const {
+  if (kind() == DTypeKind::kComplex && !dtype.is_complex() && dtype != kBool) {
+    return CannotHoldComplex(dtype, *this);
+  }
   Element element;
   const bool held =
       std::visit(
@@ -100,11 +131,7 @@ absl::StatusOr<Scalar::Element> Scalar::As(DType dtype) const {
             const auto from = ToTensor(value);
             return tensor::VisitDtype(dtype.code(), [&](auto tag) {
               using Stored = typename decltype(tag)::type;
-              using From = std::decay_t<decltype(from)>;
-              if constexpr (std::is_integral_v<Stored> &&
-                            std::is_integral_v<From>) {
-                if (!Holds<Stored>(from)) return 0.0f;
-              }
+              if (!Has<Stored>(from)) return 0.0f;
               const Stored stored = Convert<Stored>(from);
               std::memcpy(element.bytes, &stored, sizeof stored);
               return 1.0f;
@@ -157,6 +184,23 @@ std::string Scalar::ToString() const {
   const std::string imaginary = internal::FloatText(value.imag());
   return absl::StrCat("(", internal::FloatText(value.real()),
                       imaginary[0] == '-' ? "" : "+", imaginary, "j)");
+}
+
+DType DefaultDType(DTypeKind kind) {
+  switch (kind) {
+    case DTypeKind::kBool:
+      return kBool;
+    case DTypeKind::kSigned:
+      return kInt64;
+    case DTypeKind::kUnsigned:
+      return kUInt64;
+    case DTypeKind::kComplex:
+      return kComplex128;
+    case DTypeKind::kFloat:
+    case DTypeKind::kFloat8:
+      break;
+  }
+  return kFloat64;
 }
 
 absl::StatusOr<DType> PromoteWithScalar(DType dtype, DTypeKind kind) {

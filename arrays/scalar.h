@@ -11,8 +11,10 @@
 // above it, else the result has the kind's default dtype (float64, complex128)
 // or, where the array is a narrower float, stays with the array's.
 //
-// Errors: INVALID_ARGUMENT for an integer that the dtype cannot hold, naming
-// both.
+// Errors: INVALID_ARGUMENT, naming both, where an element would lose more than
+// a fraction or precision: an integer beyond the dtype; for integers a float
+// beyond it, infinite or NaN; for reals a complex number.  A bool is whether
+// the number is not 0.
 
 #ifndef DEVRT_ARRAYS_SCALAR_H_
 #define DEVRT_ARRAYS_SCALAR_H_
@@ -69,6 +71,10 @@ class DEVRT_EXPORT Scalar {
  private:
   std::variant<bool, int64_t, uint64_t, double, std::complex<double>> value_;
 };
+
+// The dtype that numbers of `kind` have by themselves: bool, int64, uint64,
+// float64 or complex128.
+DEVRT_EXPORT DType DefaultDType(DTypeKind kind);
 
 // In which dtype an array of `dtype` and a scalar of `kind` are computed.
 // INVALID_ARGUMENT: float8.

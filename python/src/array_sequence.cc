@@ -115,26 +115,11 @@ bool Collect(PyObject* object, size_t depth, bool first, Collected* collected) {
   return true;
 }
 
-DType DefaultOf(DTypeKind kind) {
-  switch (kind) {
-    case DTypeKind::kBool:
-      return kBool;
-    case DTypeKind::kSigned:
-      return kInt64;
-    case DTypeKind::kUnsigned:
-      return kUInt64;
-    case DTypeKind::kComplex:
-      return kComplex128;
-    default:
-      return kFloat64;
-  }
-}
-
 // Python's numbers are not weak in a list.  False with an exception.
 bool FindDType(const Collected& collected, std::optional<DType>* dtype) {
   *dtype = collected.dtype;
   if (collected.kind.has_value()) {
-    const DType own = DefaultOf(*collected.kind);
+    const DType own = DefaultDType(*collected.kind);
     return Promoted(dtype->value_or(own), own, dtype);
   }
   if (!dtype->has_value()) *dtype = kFloat64;  // there are no numbers

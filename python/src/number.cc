@@ -104,21 +104,6 @@ int FromSubclass(PyObject* object, Number* number) {
   return ufunc.get() == Py_None ? 0 : FromPython(object, number);
 }
 
-bool Refuse(DType dtype, const Scalar& value, const char* remedy) {
-  PyErr_Format(g_exceptions.invalid_argument, "%s cannot hold %s: %s",
-               dtype.name(), value.ToString().c_str(), remedy);
-  return false;
-}
-
-// Toward zero, whether an integer of `dtype` is that.
-bool HasInteger(DType dtype, double value) {
-  const bool is_signed = dtype.kind() == DTypeKind::kSigned;
-  const int bits = static_cast<int>(dtype.size()) * 8 - (is_signed ? 1 : 0);
-  const double whole = std::trunc(value);
-  const double end = std::ldexp(1.0, bits);
-  return whole < end && whole >= (is_signed ? -end : 0.0);  // NaN is not
-}
-
 }  // namespace
 
 bool IsForeignScalar(PyObject* object) {
@@ -157,18 +142,7 @@ int ToNumber(PyObject* object, Number* number) {
 DType DTypeOf(const Number& number) {
   if (number.dtype.has_value()) return *number.dtype;
   if (number.huge) return kInt64;
-  switch (number.value.kind()) {
-    case DTypeKind::kBool:
-      return kBool;
-    case DTypeKind::kSigned:
-      return kInt64;
-    case DTypeKind::kUnsigned:
-      return kUInt64;
-    case DTypeKind::kComplex:
-      return kComplex128;
-    default:
-      return kFloat64;
-  }
+  return DefaultDType(number.value.kind());
 }
 
 bool ToElement(const Number& number, DType dtype, Scalar* value) {
@@ -190,11 +164,11 @@ bool ToElement(const Number& number, DType dtype, Scalar* value) {
     PyErr_SetString(g_exceptions.invalid_argument, kHuge);
     return false;
   }
-  if (kind == DTypeKind::kFloat && dtype.is_integer() &&
-      !HasInteger(dtype, number.value.Value<double>())) {
-    return Refuse(dtype, number.value, "use a dtype of floats");
-  }
-  return true;
+  // Integers are the operation's to refuse: comparisons take them all.
+  if (kind != DTypeKind::kFloat || !dtype.is_integer()) return true;
+  const absl::Status held = number.value.As(dtype).status();
+  if (!held.ok()) Raise(held);
+  return held.ok();
 }
 
 PyObject* FromScalar(const Scalar& value) {

@@ -76,7 +76,20 @@ TEST_F(Filled, WhatTheDTypeCannotHoldTakesNoMemory) {
                 "int8 cannot hold the integer 128");
   EXPECT_STATUS(Array::Full({0}, kUInt16, -1, dev(0)), kInvalidArgument,
                 "uint16 cannot hold the integer -1");
-  EXPECT_EQ(BytesOf(Must(Array::Full({1}, kInt8, 1e9, dev(0)))), "\x7f");
+  EXPECT_STATUS(Array::Full({2}, kInt8, 1e9, dev(0)), kInvalidArgument,
+                "int8 cannot hold the number 1000000000.0");
+}
+
+TEST_F(Filled, WhatTheDTypeCannotHoldLeavesTheElements) {
+  for (const Place& place : AllPlaces()) {
+    const Array x = Must(Array::Full({2}, kInt8, 7, place));
+    EXPECT_STATUS(x.Fill(300), kInvalidArgument, "the integer 300");
+    EXPECT_STATUS(x.Fill(-129.0), kInvalidArgument, "the number -129.0");
+    EXPECT_STATUS(x.Fill(NAN), kInvalidArgument, "the number nan");
+    EXPECT_STATUS(x.Fill(std::complex<double>(1, 0)), kInvalidArgument,
+                  "the complex number (1.0+0.0j)");
+    EXPECT_EQ(BytesOf(x), "\x07\x07");
+  }
 }
 
 // ---- Ranges ----------------------------------------------------------------

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <cstring>
@@ -53,16 +54,13 @@ TEST(ScalarTest, ConversionsEqualNumPysTable) {
         EXPECT_EQ(HexOf(Must(element), columns[k]), elements[k])
             << number.ToString() << " as " << columns[k];
         ++compared;
-      } else if (row.kind == DTypeKind::kFloat) {
-        // NumPy leaves it undefined: saturated, and 0 for NaN.
-        const double back = Scalar::FromElement(columns[k], Must(element).bytes)
-                                .Value<double>();
-        const double value = number.Value<double>();
-        EXPECT_TRUE(value < 0 ? back >= value : back <= value) << value;
       } else {
+        // Of floats NumPy leaves it undefined.
+        const bool is_float = row.kind == DTypeKind::kFloat;
         EXPECT_STATUS(element, kInvalidArgument,
-                      std::string(columns[k].name()) +
-                          " cannot hold the integer " + number.ToString());
+                      std::string(columns[k].name()) + " cannot hold the " +
+                          (is_float ? "number " : "integer ") +
+                          number.ToString() + ": ");
       }
     }
   }
@@ -145,15 +143,65 @@ TEST(ScalarTest, ValuesSaturate) {
   EXPECT_EQ(Scalar(true).Value<double>(), 1);
 }
 
+// As Python's arrays refuse it.
+TEST(ScalarTest, FloatsBeyondAnIntegerAreRefused) {
+  struct Edge {
+    DType dtype;
+    double least, most;  // that are held
+  };
+  const double kBelow63 = std::nextafter(std::ldexp(1.0, 63), 0);
+  const double kBelow64 = std::nextafter(std::ldexp(1.0, 64), 0);
+  for (const Edge& e : {Edge{kInt8, -128.9, 127.9}, Edge{kUInt8, -0.9, 255.9},
+                        Edge{kInt32, -2147483648.9, 2147483647.9},
+                        Edge{kInt64, -std::ldexp(1.0, 63), kBelow63},
+                        Edge{kUInt64, -0.9, kBelow64}}) {
+    for (const double value : {e.least, e.most}) {
+      const auto held = Must(Scalar(value).As(e.dtype));
+      EXPECT_EQ(Scalar::FromElement(e.dtype, held.bytes).Value<double>(),
+                std::trunc(value))
+          << e.dtype;
+    }
+    // Doubles may lie further apart than integers.
+    const double below =
+        std::min(std::trunc(e.least) - 1, std::nextafter(e.least, -kInf));
+    const double above =
+        std::max(std::trunc(e.most) + 1, std::nextafter(e.most, kInf));
+    for (const double value : {below, above, kInf, -kInf, kNan}) {
+      EXPECT_STATUS(Scalar(value).As(e.dtype), kInvalidArgument,
+                    "cannot hold the number")
+          << e.dtype << " " << value;
+    }
+  }
+  EXPECT_OK(Scalar(kNan).As(kBool).status());
+  EXPECT_OK(Scalar(1e300).As(kFloat16).status());
+}
+
+TEST(ScalarTest, KindsHaveDefaultDTypes) {
+  EXPECT_EQ(DefaultDType(Scalar(true).kind()), kBool);
+  EXPECT_EQ(DefaultDType(Scalar(int8_t{1}).kind()), kInt64);
+  EXPECT_EQ(DefaultDType(Scalar(1u).kind()), kUInt64);
+  EXPECT_EQ(DefaultDType(Scalar(1.0f).kind()), kFloat64);
+  EXPECT_EQ(DefaultDType(DTypeKind::kFloat8), kFloat64);
+  EXPECT_EQ(DefaultDType(DTypeKind::kComplex), kComplex128);
+}
+
 TEST(ScalarTest, BoolsAndComplexNumbersConvert) {
   for (const DType t : DType::All()) {
     const auto one = Must(Scalar(true).As(t));
     EXPECT_EQ(Scalar::FromElement(t, one.bytes).Value<double>(), 1) << t;
-    const auto real = Must(Scalar(std::complex<double>(3, 4)).As(t));
-    const auto back =
-        Scalar::FromElement(t, real.bytes).Value<std::complex<double>>();
-    EXPECT_EQ(back.real(), t == kBool ? 1 : 3) << t;
-    EXPECT_EQ(back.imag(), t.is_complex() ? 4 : 0) << t;
+    const auto complex = Scalar(std::complex<double>(3, 4)).As(t);
+    if (!t.is_complex() && t != kBool) {
+      EXPECT_STATUS(complex, kInvalidArgument,
+                    std::string(t.name()) +
+                        " cannot hold the complex number (3.0+4.0j): use its "
+                        "real part");
+      continue;
+    }
+    const auto back = Scalar::FromElement(t, Must(complex).bytes)
+                          .Value<std::complex<double>>();
+    EXPECT_EQ(back, t == kBool ? std::complex<double>(1, 0)
+                               : std::complex<double>(3, 4))
+        << t;
   }
   const unsigned char two = 2;  // nonzero reads true
   EXPECT_EQ(Scalar::FromElement(kBool, &two).kind(), DTypeKind::kBool);
