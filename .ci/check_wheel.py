@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Follows a page with the devrt that this Python has, which is to be complete.
+
+    check_wheel.py PAGE
+
+Runs the page's blocks in Python, compares what they print with the page, and
+fails if any of devrt's or Abseil's libraries came from outside of the package.
+"""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "tests/python/docs"))
+
+import pages  # noqa: E402
+
+# What a complete package has of its own.
+NEEDED = {"_core", "libdevrt", "libdevrt_mtia"}
+
+
+def follow(path):
+    """The number of blocks that ran; raises SystemExit at the first failure."""
+    page, ran = pages.Page(path), 0
+    for line, language, source in pages.blocks(path.read_text(encoding="utf-8")):
+        if language not in ("python", "text"):
+            continue
+        result, said = page.run(line, language, source)
+        if result != "ok":
+            sys.exit(f"{path.name}:{line}: {said}")
+        ran += 1
+    return ran
+
+
+def libraries():
+    """Files of devrt's and Abseil's that this process has loaded."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        paths = {line.split(maxsplit=5)[-1].strip() for line in maps}
+    return sorted(p for p in map(pathlib.Path, paths)
+                  if re.match(r"_core\.|libdevrt|libabsl", p.name))
+
+
+def main():
+    ran = follow(pathlib.Path(sys.argv[1]).resolve())
+    if ran < 2:
+        sys.exit(f"{sys.argv[1]} has no block in Python and what it prints")
+    import devrt
+
+    package = pathlib.Path(devrt.__file__).resolve().parent
+    if ROOT in package.parents:
+        sys.exit(f"{package} is of the checkout")
+    loaded = libraries()
+    foreign = [str(p) for p in loaded if package not in p.parents]
+    missing = NEEDED - {p.name.partition(".")[0] for p in loaded}
+    if foreign or missing:
+        sys.exit(f"{package}: not of it are {foreign}, not loaded are {missing}")
+    print(f"{package}: {ran} blocks, {len(loaded)} libraries, all of the package")
+
+
+if __name__ == "__main__":
+    main()
