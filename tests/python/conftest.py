@@ -31,6 +31,32 @@ def nothing_left():
     gc.collect()
 
 
+def held():
+    """Bytes that are allocated on each device of mtia."""
+    return [devrt.memory_allocated(d) for d in devrt.devices("mtia")]
+
+
+# The former test, and what was held before it.
+former = {"test": None, "held": None}
+
+
+@pytest.fixture(autouse=True)
+def no_memory_left(request):
+    """Nor memory: a later test may count it, or start the machine afresh.  Looked
+    at by the next test, since pytest holds a test's fixtures to its end."""
+    test, before = former["test"], former["held"]
+    if test is not None and held() != before:
+        gc.collect()
+        for device in devrt.devices("mtia"):
+            devrt.synchronize(device)
+        devrt.ones(1, device="mtia:0")  # lets go of what waited for that
+    former.update(test=request.node.nodeid, held=held())
+    if test is not None:
+        assert all(now <= was for now, was in zip(held(), before)), (
+            f"{test} has left memory behind")
+    yield
+
+
 @pytest.fixture
 def run_program():
     """Runs a program in a new interpreter; returns the finished process."""

@@ -184,9 +184,9 @@ def test_host_arrays_are_never_moved(host):
 def test_what_devrt_does_not_have_is_a_type_error(host):
     x = devrt.array(host((2, 3)))
     for call in (lambda: np.sin(x), lambda: np.linalg.norm(x),
-                 lambda: np.concatenate([x, x]), lambda: np.add.accumulate(x),
+                 lambda: np.concatenate([x, x]), lambda: np.add(x, [1, 2, 3]),
                  lambda: np.add(x, 1, where=x > 0), lambda: np.add(x, 1, dtype="f8"),
-                 lambda: np.add(x, [1, 2, 3]), lambda: np.sum(x, initial=1),
+                 lambda: np.sum(x, initial=1),
                  lambda: np.sort(x), lambda: np.median(x)):
         with pytest.raises(TypeError):
             call()
