@@ -273,6 +273,7 @@ class DEVRT_EXPORT Array {
     int64_t threshold = 1000;  // more elements than that are shortened
     int64_t edge_items = 3;    // kept at each end of a shortened axis
     int precision = 8;         // digits after the point at most
+    CallSite site = {};        // who asks, in timelines and reports
   };
   // "array([[1., 2.], [3., 4.]], dtype=float32, device='mtia:0')", laid out
   // over lines as NumPy 2.4 does, with the shape where the brackets do not show

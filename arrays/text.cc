@@ -73,28 +73,30 @@ void Scatter(const Array& from, int axis, const char* source, char* to,
 
 // Copies the part of `array` that `excerpt` keeps of its axes from `axis` on.
 absl::Status Fetch(const Array& array, const Excerpt& excerpt, int axis,
-                   char* to, const Dims& strides) {
+                   char* to, const Dims& strides, CallSite site) {
   if (axis == array.ndim()) {
-    DEVRT_ASSIGN_OR_RETURN(const Array host, array.To(Place::Host()));
+    DEVRT_ASSIGN_OR_RETURN(const Array host,
+                           array.To(Place::Host(), false, site));
     Scatter(host, 0, host.data_as<const char>(), to, strides);
     return absl::OkStatus();
   }
   const int64_t extent = array.shape()[axis];
   if (!excerpt.IsCut(extent)) {
-    return Fetch(array, excerpt, axis + 1, to, strides);
+    return Fetch(array, excerpt, axis + 1, to, strides, site);
   }
   const int64_t edge = excerpt.edge;
   DEVRT_ASSIGN_OR_RETURN(const Array first,
                          array.SliceAxis(axis, {0, edge, 1}));
-  DEVRT_RETURN_IF_ERROR(Fetch(first, excerpt, axis + 1, to, strides));
+  DEVRT_RETURN_IF_ERROR(Fetch(first, excerpt, axis + 1, to, strides, site));
   DEVRT_ASSIGN_OR_RETURN(const Array last,
                          array.SliceAxis(axis, {extent - edge, extent, 1}));
-  return Fetch(last, excerpt, axis + 1, to + edge * strides[axis], strides);
+  return Fetch(last, excerpt, axis + 1, to + edge * strides[axis], strides,
+               site);
 }
 
-absl::StatusOr<std::vector<std::string>> FetchWords(const Array& array,
-                                                    const Excerpt& excerpt,
-                                                    int precision) {
+absl::StatusOr<std::vector<std::string>> FetchWords(
+    const Array& array, const Excerpt& excerpt,
+    const Array::TextOptions& options) {
   const int64_t count = internal::CountElements(excerpt.shape);
   if (count > kMostPrinted && excerpt.edge != 0) {
     return absl::ResourceExhaustedError(
@@ -103,10 +105,11 @@ absl::StatusOr<std::vector<std::string>> FetchWords(const Array& array,
   std::vector<char> bytes(static_cast<size_t>(count) * array.item_size());
   DEVRT_RETURN_IF_ERROR(
       Fetch(array, excerpt, 0, bytes.data(),
-            internal::ContiguousStrides(excerpt.shape, array.item_size())));
+            internal::ContiguousStrides(excerpt.shape, array.item_size()),
+            options.site));
   return internal::ElementWords(array.dtype(), bytes.data(),
                                 static_cast<size_t>(count),
-                                std::clamp(precision, 0, 17),
+                                std::clamp(options.precision, 0, 17),
                                 /*alone=*/array.ndim() == 0);
 }
 
@@ -180,9 +183,9 @@ class Layout {
 };
 
 std::string ElementsText(const Array& array, const Excerpt& excerpt,
-                         int precision) {
+                         const Array::TextOptions& options) {
   if (array.size() == 0) return "[]";
-  const auto words = FetchWords(array, excerpt, precision);
+  const auto words = FetchWords(array, excerpt, options);
   if (!words.ok()) return absl::StrCat("<", words.status().ToString(), ">");
   return Layout(array.shape(), excerpt, *words).Text(kPrefixWidth);
 }
@@ -192,7 +195,7 @@ std::string ElementsText(const Array& array, const Excerpt& excerpt,
 std::string Array::ToString(const TextOptions& options) const {
   const Excerpt excerpt = ChooseExcerpt(*this, options);
   const std::string text =
-      kPrefix + ElementsText(*this, excerpt, options.precision) + ",";
+      kPrefix + ElementsText(*this, excerpt, options) + ",";
   std::string rest;
   // What the brackets do not show.
   if (excerpt.edge != 0 || (size_ == 0 && ndim() != 1)) {

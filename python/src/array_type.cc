@@ -44,7 +44,9 @@ PyObject* Repr(PyObject* self) {
     if (!PyErr_ExceptionMatches(g_exceptions.error)) return nullptr;
     PyErr_Clear();  // the text says it
   }
-  const std::string text = WithoutLock([&] { return array.ToString(); });
+  Array::TextOptions options;
+  options.site = SiteHere();
+  const std::string text = WithoutLock([&] { return array.ToString(options); });
   return PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()),
                               "replace");
 }

@@ -96,7 +96,7 @@ def test_timeline_names_lines_of_the_program_alone():
         total = np.sum(x)
         both = np.add(x, y)
         assert np.array_equal(y, z)
-    assert x.tolist() == [2] * 8  # waits for both
+    assert x.tolist() == [2] * 8 and "2." in repr(x)  # wait for both
     a.launch_host_func(len, []).result()
     a.synchronize()
     foreign = [op for op in simulator.timeline() if op["file"] != __file__]
