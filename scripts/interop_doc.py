@@ -49,9 +49,10 @@ it takes, which the run's list of skipped cases names. A cell sums up its
 variants (dtypes, shapes, layouts), lifetimes and threads.
 """
 
-PRODUCER_ROWS = ("cuda", "cuda_ro", "managed", "pinned", "mtia_pinned", "mtia",
-                 "cpu")
-ROW_NAMES = {"cuda_ro": "cuda, read-only", "mtia_pinned": "pinned (mtia)"}
+PRODUCER_ROWS = ("cuda", "cuda_ro", "managed", "pinned", "pinned_mapped",
+                 "mtia_pinned", "mtia", "cpu")
+ROW_NAMES = {"cuda_ro": "cuda, read-only", "mtia_pinned": "pinned (mtia)",
+             "pinned_mapped": "pinned, mapped view"}
 
 
 def load():

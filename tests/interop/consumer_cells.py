@@ -4,6 +4,8 @@
 import functools
 import gc
 import importlib
+import time
+import weakref
 
 import numpy as np
 
@@ -29,6 +31,8 @@ CAI = {
     "numba_peer": {"cuda": "U"},
     "jax_peer": {"cuda": "U"},
 }
+# Their DLPack tensors hold the Python object.
+HOLDS_ITSELF = ("cupy_peer", "numpy_peer", "cuda_core_peer")
 IMMUTABLE = ("jax_peer", "tensorflow_peer")
 BACKEND = {"cuda": "cuda", "managed": "cuda", "pinned": "cuda",
            "pinned_host": "cuda", "mtia": "mtia", "cpu": "cpu"}
@@ -144,8 +148,11 @@ def variants(name, place, code, how):
 def lifetime(name, place, code, how):
   """The import keeps the memory; its end releases the producer's."""
   wanted = machine.values((1 << 12,))
+  drain(name)
+  before = machine.allocated()
   array = peer(name).make(wanted, place)
   settle(name, code)
+  released = watch(name, place, how, array)
   x = take(name, place, array, how)
   view = x[16:32]
   del array, x
@@ -155,6 +162,44 @@ def lifetime(name, place, code, how):
   if name == "cuda_core_peer":  # its Buffer is bytes
     wanted = wanted.view("int8")
   np.testing.assert_array_equal(view.numpy(), wanted[16:32])
+  assert released is None or not released(), "released under the import"
+  del view
+  wait_for(lambda: drain(name) or (
+      machine.allocated() <= before and (released is None or released())),
+           "the producer's memory is not released")
+  if released is None and name != "devrt_peer":
+    return "the library does not tell what it has released"
+  return None
+
+
+def watch(name, place, how, array):
+  """Whether the producer's memory is released, or None: nobody can tell."""
+  if hasattr(peer(name), "watch"):
+    return peer(name).watch(array, place)
+  if how == "dlpack" and name not in HOLDS_ITSELF:
+    return None
+  try:
+    alive = weakref.ref(array)  # what is exported holds the object itself
+  except TypeError:
+    return None
+  return lambda: alive() is None
+
+
+def drain(name):
+  """What is let go of comes back at such calls."""
+  gc.collect()
+  peer(name).synchronize()
+  for backend in ("mtia", "cuda"):
+    for device in range(machine.count(backend)):
+      devrt.synchronize(f"{backend}:{device}")
+  devrt.zeros((1,), device="cpu")
+
+
+def wait_for(condition, text):
+  end = time.monotonic() + 10
+  while not condition():
+    assert time.monotonic() < end, text
+    time.sleep(0.001)
 
 
 def layouts_of_numpy():

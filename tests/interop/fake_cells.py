@@ -68,4 +68,5 @@ def cases():
   yield Case("fake/m", "Z", lambda: None, peers=("broken",))
   yield Case("fake/n", "Z", lambda: None, peers=("without_gpu",))
   yield Case("fake/o", "Z", lambda: skips_some("b"))
+  yield Case("fake/q", "E:x", lambda: time.sleep(60), alone=True, dies=True)
   yield Case("fake/p", "Z", lambda: skips_some("abc"))

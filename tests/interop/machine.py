@@ -9,10 +9,9 @@ import numpy as np
 import devrt
 from engine import Skip
 
-KINDS = ("cuda", "cuda_ro", "managed", "pinned", "mtia", "cpu")
 BACKEND_OF = {"cuda": "cuda", "cuda_ro": "cuda", "managed": "cuda",
-              "pinned": "cuda", "mtia_pinned": "mtia", "mtia": "mtia",
-              "cpu": "cpu"}
+              "pinned": "cuda", "pinned_mapped": "cuda", "mtia_pinned": "mtia",
+              "mtia": "mtia", "cpu": "cpu"}
 
 # 4.3: dtypes that NumPy has too.
 DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16",
@@ -86,6 +85,8 @@ def make(kind, host, device=0):
     return devrt.array(host, device=f"cuda:{device}")
   if kind == "cuda_ro":
     return devrt.array(host, device=f"cuda:{device}").as_read_only()
+  if kind == "pinned_mapped":
+    return make("pinned", host, device).as_mapped()
   if kind in ("pinned", "mtia_pinned"):
     backend = BACKEND_OF[kind]
     x = devrt.empty(host.shape, host.dtype, device=f"{backend}:{device}",
@@ -111,9 +112,11 @@ def current_devices():
 
 
 def allocated():
-  """Bytes that are allocated on all devices."""
+  """Bytes that are allocated on all devices, and pinned ones."""
   total = 0
   for backend in ("cuda", "mtia"):
+    if count(backend):
+      total += devrt.host_memory_stats(backend)["active_bytes.current"]
     for device in range(count(backend)):
       total += devrt.memory_allocated(f"{backend}:{device}")
   return total

@@ -18,7 +18,8 @@ KNOWN = {"fake/k": {"why": "it fails, and this says why it does"},
 WANTED = {"a": "passed", "b": "failed", "c": "failed", "d": "passed",
           "e": "skipped", "f": "failed", "g": "failed", "h": "skipped",
           "i": "skipped", "j": "passed", "k": "deviates", "l": "failed",
-          "m": "failed", "n": "skipped", "o": "passed", "p": "skipped"}
+          "m": "failed", "n": "skipped", "o": "passed", "p": "skipped",
+          "q": "failed"}
 SAID = {"b": "ValueError: as it should", "c": "signal 6",
         "f": "no end in time", "g": "1 of 3 variants: b: ", "j": "signal 6",
         "l": "deviations.json", "i": "needs 99 devices",
@@ -26,7 +27,7 @@ SAID = {"b": "ValueError: as it should", "c": "signal 6",
         "m": "BrokenPeer: broken is installed and cannot be used: ImportError",
         "n": "no without_gpu: there is no GPU",
         "o": "2 variants, not b: not here",
-        "p": "no variant ran: not a: not here"}
+        "p": "no variant ran: not a: not here", "q": "no end in time"}
 
 
 # Host protocols answer for every kind of memory, if only by an error.
@@ -63,7 +64,7 @@ def main():
   assert outcomes == WANTED, outcomes
   for name, text in SAID.items():
     assert text in found[name]["note"], found[name]
-  assert "4 passed, 6 failed, 1 deviates, 5 skipped" in ended.stdout, ended.stdout
+  assert "4 passed, 7 failed, 1 deviates, 5 skipped" in ended.stdout, ended.stdout
   return 0
 
 

@@ -49,8 +49,8 @@ def run(action, kind, ranks):
 
 def cases():
   peers = ("mpi_peer",)
-  for kind in ("cuda", "cuda_ro", "managed", "pinned", "mtia_pinned", "mtia",
-               "cpu"):
+  for kind in ("cuda", "cuda_ro", "managed", "pinned", "pinned_mapped",
+               "mtia_pinned", "mtia", "cpu"):
     backend = machine.BACKEND_OF[kind]
     yield Case(f"producer/{kind}/mpi4py", "A", functools.partial(
         run, "address", kind, 1), peers, backend)

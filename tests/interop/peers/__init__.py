@@ -17,6 +17,8 @@ and, where it produces memory:
 
   make(host, place)  its own array there, of an ndarray
   PLACES             the names of those places
+  watch(array, place)  where the exported array itself does not tell: a
+                     function that says whether its memory was released, or None
 """
 
 

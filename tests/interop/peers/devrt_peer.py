@@ -14,7 +14,7 @@ PLACES = ("cpu", "mtia", "cuda")
 
 
 def host(view):
-  if view.dtype.name == "bfloat16":
+  if view.dtype.name.startswith(("bfloat", "float8")):
     view = view.astype("float32")
   return view.numpy()
 

@@ -35,8 +35,8 @@ PLACES = ("cuda", "cpu", "pinned")
 
 def host(view):
   torch = load()
-  if view.dtype == torch.bfloat16:
-    view = view.to(torch.float32)
+  if view.dtype in (torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2):
+    view = view.to(torch.float32)  # NumPy has none of them
   return view.detach().cpu().numpy().copy()
 
 
@@ -60,3 +60,18 @@ def make(host, place):
   if place == "pinned":
     return tensor.pin_memory()
   return tensor.to("cuda") if place == "cuda" else tensor
+
+
+def watch(array, place):
+  """Whether the storage is gone, and where torch counts, its bytes."""
+  torch = load()
+  from torch.multiprocessing.reductions import StorageWeakRef
+  storage = StorageWeakRef(array.untyped_storage())
+  size = array.untyped_storage().nbytes()
+  with_it = torch.cuda.memory_allocated() if place == "cuda" else 0
+
+  def released():
+    return storage.expired() and (
+        place != "cuda" or torch.cuda.memory_allocated() <= with_it - size)
+
+  return released
