@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Which tests exercise which item of docs/semantics.md.
+"""Which tests exercise which item of docs/semantics.md, or rule of exchange.
 
 usage: scripts/tests_by_item.py [--check]
 
-Prints a table of items (C1, F27, ...) and the tests named after them. With
---check it prints only the items that should have a test and have none, and
-exits with 1 if there are any.
+Prints a table of items and the tests for them. With --check it prints only the
+items that should have a test and have none, and exits with 1 if there are any.
+
+An item of the semantics (C1, F27, ...) is in the name of its tests. One of the
+rules of exchange (rule 1 to 21, G1, D1, L1, O1, ...) is in the name too, or in the
+comment above the test, in a comment or docstring within it, or in that of its
+section if that names no more than two: "# ---- Streams (rule 16) ----".
 """
 import collections
 import pathlib
@@ -22,6 +26,15 @@ ITEM = re.compile(r"(?<![A-Za-z0-9])([CF]\d+)(?!\d)")
 ITEMS = [f"C{i}" for i in (*range(1, 65), *range(70, 79), *range(90, 108))]
 ITEMS += [f"F{i}" for i in (*range(1, 7), *range(10, 14), *range(19, 22),
                             *range(27, 35))]
+
+LAST = {"rule ": 21, "G": 6, "D": 5, "L": 7, "O": 7}
+RULES = [f"{kind}{i}" for kind, last in LAST.items()
+         for i in range(1, last + 1)]
+# "rule 4", "rules 2-4 and 8", "D1 to D5", "O5, O6"
+RULE = re.compile(r"\b[Rr]ules? (\d+)((?:(?:, | and |-| to )\d+\b)*)")
+LETTER = re.compile(r"\b([GDLO])([1-7])(?:(?:-| to )\1([1-7]))?\b")
+IN_NAME = re.compile(r"(?:Rule(\d+)|([GDLO][1-7]))(?=[A-Z])")
+FOLDERS = ["python", "interop", "arrays"]
 
 
 def find_tests():
@@ -39,20 +52,92 @@ def find_tests():
   return tests
 
 
+def named_rules(text):
+  """The items that a comment names."""
+  found = []
+  for first, rest in RULE.findall(text):
+    number = last = int(first)
+    found.append(last)
+    for sign, digits in re.findall(r"(, | and |-| to )(\d+)", rest):
+      number = int(digits)
+      span = sign in ("-", " to ")
+      found += range(last + 1, number + 1) if span else [number]
+      last = number
+  found = [f"rule {number}" for number in found]
+  for kind, first, last in LETTER.findall(text):
+    found += [f"{kind}{i}" for i in range(int(first), int(last or first) + 1)]
+  return found
+
+
+def in_name(test):
+  return [letter or f"rule {number}" for number, letter in
+          IN_NAME.findall(test)]
+
+
+def starts(lines, cells):
+  """The name of the test that begins with these two lines, or None."""
+  found = TEST.match(" ".join(lines))
+  # The matrix has functions for cells, the litmus has them for programs.
+  found = found or re.match(
+      r"\s*(?:def|static bool) (\w+)\(" if cells else r"def (test_\w+)\(",
+      lines[0])
+  return found and ".".join(found.groups())
+
+
+def rules_of(path):
+  """(item, test) of a file; what stands before all tests is of none."""
+  mark = "#" if path.suffix == ".py" else "//"
+  cells = path.parent.name == "interop" or path.name.startswith("litmus")
+  section, above, test, found = [], [], None, []
+  lines = path.read_text(encoding="utf-8").splitlines() + [""]
+  for i, line in enumerate(lines[:-1]):
+    text = line.strip()
+    start = starts([line, lines[i + 1].strip()], cells)
+    if start:
+      test = start
+      found += [(item, test) for item in in_name(test) + section + above]
+      above = []
+    elif text.startswith(mark + " ----"):
+      section, test = named_rules(line), None
+      section = section if len(section) <= 2 else []
+    elif text.startswith(mark):
+      above += named_rules(text)
+      if test and line[0].isspace() and not cells:
+        found += [(item, test) for item in named_rules(text)]
+    elif test and text.startswith('"""'):
+      found += [(item, test) for item in named_rules(text)]
+    elif line and not line[0].isspace() and line[0] not in "@)]}":
+      above = []
+  return found
+
+
+def find_rules():
+  rules = collections.defaultdict(list)
+  for folder in FOLDERS:
+    for path in sorted((ROOT / "tests" / folder).rglob("*")):
+      if path.suffix in (".py", ".cc"):
+        for item, test in dict.fromkeys(rules_of(path)):
+          rules[item].append((test, path.relative_to(ROOT)))
+  return rules
+
+
 def main(arguments):
   if arguments not in ([], ["--check"]):
     print(__doc__.strip(), file=sys.stderr)
     return 2
-  tests = find_tests()
-  missing = [item for item in ITEMS if not tests[item]]
+  tests, rules = find_tests(), find_rules()
   if arguments:
-    for item in missing:
-      print(f"{item} of docs/semantics.md has no test named after it")
+    missing = [f"{item} of docs/semantics.md has no test named after it"
+               for item in ITEMS if not tests[item]]
+    missing += [f"{item} of the rules of exchange is named by no test"
+                for item in RULES if not rules[item]]
+    print("\n".join(missing), end="\n" if missing else "")
     return 1 if missing else 0
   print("| Item | Tests | Files |\n|---|---|---|")
-  for item in ITEMS:
-    names = ", ".join(dict.fromkeys(name for name, _ in tests[item]))
-    files = ", ".join(dict.fromkeys(str(path) for _, path in tests[item]))
+  for item, found in [*((item, tests[item]) for item in ITEMS),
+                      *((item, rules[item]) for item in RULES)]:
+    names = ", ".join(dict.fromkeys(name for name, _ in found))
+    files = ", ".join(dict.fromkeys(str(path) for _, path in found))
     print(f"| {item} | {names} | {files} |")
   return 0
 

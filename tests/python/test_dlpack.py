@@ -43,6 +43,7 @@ def test_device_pairs():
     assert [type(item) for item in pair] == [int, int]
 
 
+# rule 6
 def test_device_needs_no_current_device(two):
     a = arange(device="mtia:1")
     for device in two:
@@ -200,12 +201,14 @@ def test_stream_of_mtia_by_handle():
         a.__dlpack__(stream=other.native_handle)
 
 
+# rule 2
 @pytest.mark.parametrize("stream", WRONG_TYPES)
 def test_stream_of_a_wrong_type(x, stream):
     with pytest.raises(TypeError):
         x.__dlpack__(stream=stream)
 
 
+# rule 2
 def test_keywords(x):
     with pytest.raises(TypeError):
         x.__dlpack__(1)
@@ -252,6 +255,7 @@ def test_to_the_host(x):
     assert stubs.tensor_of(forced).tensor.data != x.ptr
 
 
+# rule 9
 def test_host_accessible_memory_is_not_copied():
     p = devrt.empty((4,), "float32", device="mtia:0", pinned=True)
     capsule = p.__dlpack__(max_version=V1, dl_device=(1, 0), copy=False)
@@ -310,6 +314,7 @@ def test_broadcast_is_exported(x):
 # ---- Capsules and deleters (D1-D5, G6) ---------------------------------------
 
 
+# D4
 def test_unused_capsule_frees_itself():
     a = devrt.zeros((1024,), "float32", device="mtia:0")
     before = devrt.memory_allocated("mtia:0")
@@ -322,6 +327,7 @@ def test_unused_capsule_frees_itself():
         assert devrt.memory_allocated("mtia:0") == before
 
 
+# L1, rule 7
 def test_export_keeps_the_memory():
     a = arange(1 << 12)
     capsule = a.__dlpack__(max_version=V1)
@@ -332,6 +338,7 @@ def test_export_keeps_the_memory():
     assert (devrt.from_dlpack(capsule).numpy() == np.arange(1 << 12)).all()
 
 
+# D4
 def test_capsule_is_taken_once(x):
     for asked in (None, V1):
         capsule = x.__dlpack__(max_version=asked)
@@ -341,6 +348,7 @@ def test_capsule_is_taken_once(x):
             devrt.from_dlpack(capsule)
 
 
+# G6
 def test_destructor_keeps_a_raised_exception(x):
     with pytest.raises(KeyError, match="kept"):
         capsule = x.__dlpack__(max_version=V1)

@@ -18,6 +18,7 @@ def host(shape=(2, 3), dtype="float32"):
     return (np.arange(np.prod(shape)) % 7).astype(dtype).reshape(shape)
 
 
+# rule 12
 def test_own_exchange_api():
     capsule = devrt.Array.__dlpack_c_exchange_api__
     assert stubs.name_of(capsule) == "dlpack_exchange_api"
@@ -38,6 +39,7 @@ def test_exchange_round_trip():
         assert y.ptr == x.ptr and (y.numpy() == host()).all()
 
 
+# rule 12
 def test_exchange_refuses_others():
     api = stubs.ExchangeApi.of(devrt.Array.__dlpack_c_exchange_api__)
     with pytest.raises(TypeError):
@@ -63,6 +65,7 @@ def test_exchange_view():
     assert all(view.strides[:2] == [12, 1] for view in views)
 
 
+# rule 12
 def test_exchange_stream():
     api = stubs.ExchangeApi.of(devrt.Array.__dlpack_c_exchange_api__)
     assert api.work_stream(1, 0) is None

@@ -86,17 +86,20 @@ def test_a_larger_minor():
     assert (x.numpy() == host()).all()
 
 
+# rule 11, D5
 def test_null_deleter():
     x, forged = take(deleter=False)
     del x
     assert forged.deleted == 0
 
 
+# rule 11
 def test_null_strides():
     x, _ = take(strides=None)
     assert x.strides == (12, 4)
 
 
+# rule 11
 def test_byte_offset():
     x, forged = take(byte_offset=64)
     assert x.ptr == forged.array.ctypes.data
@@ -232,6 +235,7 @@ def test_it_is_the_stream_of_the_data_device():
     assert y.device == devrt.Device("mtia:1")
 
 
+# rule 6
 def test_the_data_device_is_current_inside():
     x = devrt.array(host(), device="mtia:1")
     seen = []

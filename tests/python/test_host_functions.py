@@ -20,6 +20,7 @@ def test_result_and_arguments():
     assert future.result(timeout=30) == (1, 2, "devrt-host-functions")
 
 
+# rule 18
 def test_it_runs_after_earlier_work():
     s, gate, seen = devrt.Stream(), Flag(), []
     gate.wait_on(s)
@@ -50,6 +51,7 @@ def test_exceptions_arrive():
 
 
 # F41
+# rule 18, G2: it does not run in the callback of the backend.
 def test_it_may_call_devrt_and_take_the_lock():
     s, other = devrt.Stream(), devrt.Stream("mtia:1")
 

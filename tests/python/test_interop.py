@@ -408,8 +408,10 @@ def test_cupy_allocator(cupy):
     assert interop.cupy_allocator(0).ptr == 0
 
 
+# L6
 def test_cupy_c_functions():
     malloc, free = interop.cupy_c_functions()
+    assert interop.cupy_c_functions() == (malloc, free)
     assert isinstance(malloc, int) and isinstance(free, int) and malloc != free
 
 

@@ -32,7 +32,7 @@ TEST_F(Lifetime, L1AnExportKeepsTheMemory) {
   EXPECT_EQ(Live(), 0);
 }
 
-TEST_F(Lifetime, ShapesAreTheExportsOwn) {
+TEST_F(Lifetime, D1ShapesAreTheExportsOwn) {
   std::optional<Array> x = Must(Array::Empty({2, 3}, kInt8, Place::Host()));
   DLManagedTensor* const t = Must(ToDLPackLegacy(*x));
   x.reset();

@@ -135,6 +135,36 @@ TEST_F(Calls, EventsAreShared) {
   }
 }
 
+// O2: events come from their device's pool, and without timing.  A stream keeps
+// kMostCheckpoints of them, here 64, at most.
+TEST_F(Calls, EventsComeFromThePool) {
+  static int creations;
+  static bool timed;
+  creations = 0;
+  timed = false;
+  ops_->event_create = [](void* self, uint32_t device, uint32_t flags,
+                          devrt_event* event) {
+    ++creations;
+    timed |= (flags & DEVRT_EVENT_TIMING) != 0;
+    return g_real.event_create(self, device, flags, event);
+  };
+  Stream a = NewStream(dev(1));
+  Stream b = NewStream(dev(0));
+  const Array x = Filled(dev(1), 1);
+  const Array y = Filled(dev(0), 1);
+  Forget();
+  for (int i = 0; i < 1000; ++i) {
+    const MultiStreamGuard guard({a, b});
+    ASSERT_OK(Spin(a, kLong));
+    ASSERT_OK(x.Fill(i));
+    ASSERT_OK(y.CopyFrom(x));  // b waits for a
+    ASSERT_OK(y.Ready());
+  }
+  EXPECT_GE(g_records, 1000);
+  EXPECT_LT(creations, 2 * 64 + 8);
+  EXPECT_FALSE(timed);
+}
+
 // The default stream and a blocking one are ordered as they are (C8).
 TEST_F(Calls, TheDefaultStreamsRuleCostsNothing) {
   Stream blocking = NewBlocking();

@@ -69,6 +69,15 @@ def test_who_offers_it():
         x.as_mapped()
 
 
+# L3
+def test_a_dict_keeps_nothing():
+    x = array(range(1000))
+    before = devrt.memory_allocated("cuda:0")
+    interface = x.__cuda_array_interface__
+    del x
+    assert interface["data"][0] and devrt.memory_allocated("cuda:0") < before
+
+
 def test_no_elements_have_no_address():
     for shape in ((0,), (0, 3)):
         x = devrt.empty(shape, "float32", device="cuda:0")
@@ -312,7 +321,7 @@ def test_import_orders_the_current_stream_after_theirs():
     assert z.ptr == y.ptr
 
 
-# 3.1 rule 3, 1.1: stream 0 is tolerated
+# rule 3, 1.1: stream 0 is tolerated
 def test_stream_zero():
     x = array([1.0])
     assert devrt.asarray(Exporter(x, stream=0)).item() == 1

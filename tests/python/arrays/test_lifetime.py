@@ -96,7 +96,7 @@ def test_an_owner_outlives_pending_uses(two):
     assert wait_for_the_end_of(gone)
 
 
-# G4, G5
+# G4, G5, rule 19
 def test_ends_in_foreign_threads_and_by_the_collector():
     references = []
 
@@ -199,6 +199,7 @@ else:
 }
 
 
+# L7
 @pytest.mark.parametrize("name", EXITS)
 def test_exit_with(run_program, name):
     program = (

@@ -51,6 +51,7 @@ ENDS = {
 }
 
 
+# G5
 @pytest.mark.parametrize("end", ENDS)
 def test_while_the_main_thread_is_blocked(end):
     def work():
@@ -175,6 +176,7 @@ def test_what_is_raised_stays_raised():
     assert Owner.alive == 0
 
 
+# G3
 def test_an_owner_that_uses_devrt():
     class Using(Owner):
         def __del__(self):
