@@ -391,6 +391,9 @@ def test_numpy_both_ways():
     x = devrt.from_dlpack(a[:, ::2])
     assert x.ptr == a.ctypes.data and x.strides == (24, 8)
     back = np.from_dlpack(x)
+    assert np.shares_memory(back, a)
+    if np.lib.NumpyVersion(np.__version__) < "2.1.0":
+        return  # imports all as read-only, and exports nothing that is
     back[...] = 9
     assert (a[:, ::2] == 9).all()
     fixed = host()
