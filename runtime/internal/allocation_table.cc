@@ -63,12 +63,14 @@ std::optional<AllocationRange> AllocationTable::Insert(AllocationRange* range) {
   }
   range->id = ++last_id_;
   own.emplace(AddressOf(range->base), *range);
+  Count(*range, 1);
   return std::nullopt;
 }
 
 void AllocationTable::Restore(const AllocationRange& range) {
   std::unique_lock lock(mutex_);
   RangesFor(range).emplace(AddressOf(range.base), range);
+  Count(range, 1);
   for (AllocationRange& freed : freed_) {
     if (freed.id == range.id) freed = AllocationRange();
   }
@@ -83,6 +85,7 @@ bool AllocationTable::Remove(const AllocationRange& range, CallSite site) {
   kept = found->second;
   kept.freed = site;
   ranges.erase(found);
+  Count(kept, -1);
   return true;
 }
 
@@ -137,7 +140,9 @@ std::optional<AllocationRange> FindAllocation(const void* pointer) {
     std::optional<AllocationRange> block = hooks->find(pointer, &cached);
     if (cached) return block;
   }
-  return AllocationTable::Get().Find(pointer);
+  const AllocationTable& table = AllocationTable::Get();
+  if (!table.HasOthers()) return std::nullopt;
+  return table.Find(pointer);
 }
 
 }  // namespace devrt::internal

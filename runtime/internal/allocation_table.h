@@ -53,6 +53,11 @@ class AllocationTable {
   // An allocated block that has a part of the `bytes` (> 0) at `base`.
   std::optional<AllocationRange> FindOverlapped(const void* base,
                                                 uint64_t bytes) const;
+  // Whether there may be any but memory that caching allocators cut device
+  // memory from, which they know themselves.  Takes no lock.
+  bool HasOthers() const {
+    return others_.load(std::memory_order_acquire) != 0;
+  }
   // Of the last kFreedKept that were removed, the latest that held `pointer`.
   std::optional<AllocationRange> FindFreed(const void* pointer) const;
 
@@ -65,11 +70,16 @@ class AllocationTable {
   static const AllocationRange* Overlapped(const Ranges& ranges,
                                            const AllocationRange& range);
   Ranges& RangesFor(const AllocationRange& range);
+  void Count(const AllocationRange& range, int by) {
+    const bool segment = range.cached && range.kind == PointerKind::kDevice;
+    if (!segment) others_.fetch_add(by, std::memory_order_release);
+  }
 
   // std::shared_mutex: lookups of copies on many threads do not queue up.
   mutable std::shared_mutex mutex_;
   Ranges allocated_;
   std::map<const BackendRecord*, Ranges> registered_;
+  std::atomic<int64_t> others_{0};
   uint64_t last_id_ = 0;
   std::array<AllocationRange, kFreedKept> freed_;  // a ring
   uint64_t freed_count_ = 0;

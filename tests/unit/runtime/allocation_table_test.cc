@@ -115,6 +115,36 @@ TEST_F(AllocationTableTest, RegisteredRangesAvoidBlocks) {
   EXPECT_EQ(table_.Insert(&registered)->id, block.id);
 }
 
+TEST_F(AllocationTableTest, SegmentsOfAllocatorsAreNoOthers) {
+  AllocationRange segment = Range(a_, 1 << 21, 1 << 21);
+  segment.cached = true;
+  AllocationRange block = Range(a_, 1000, 24);
+  AllocationRange registered = Range(a_, 2000, 24, true);
+  AllocationRange pinned = Range(a_, 3000, 24);
+  pinned.kind = PointerKind::kPinned;
+  pinned.cached = true;
+  EXPECT_FALSE(table_.Insert(&segment).has_value());
+  EXPECT_FALSE(table_.HasOthers());
+  for (AllocationRange* range : {&block, &registered, &pinned}) {
+    EXPECT_FALSE(table_.Insert(range).has_value());
+    EXPECT_TRUE(table_.Insert(range).has_value());  // changes nothing
+    EXPECT_TRUE(table_.HasOthers());
+    EXPECT_TRUE(table_.Remove(*range, CallSite()));
+    EXPECT_FALSE(table_.Remove(*range, CallSite()));
+    EXPECT_FALSE(table_.HasOthers());
+    table_.Restore(*range);
+    EXPECT_TRUE(table_.HasOthers());
+    EXPECT_TRUE(table_.Remove(*range, CallSite()));
+  }
+  // By address and number alone, as allocators do it.
+  AllocationRange bare;
+  bare.device = segment.device;
+  bare.base = segment.base;
+  bare.id = segment.id;
+  EXPECT_TRUE(table_.Remove(bare, CallSite()));
+  EXPECT_FALSE(table_.HasOthers());
+}
+
 TEST_F(AllocationTableTest, AgreesWithAModel) {
   const unsigned seed = std::random_device()();
   SCOPED_TRACE(seed);
