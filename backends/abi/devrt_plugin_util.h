@@ -73,6 +73,12 @@ inline void Log(const devrt_host_v0* host, int32_t level, const char* file,
 template <class S>
 void WriteStruct(S* to, const S& from) noexcept {
   constexpr size_t kHead = sizeof from.struct_size;
+  if (to->struct_size >= sizeof(S)) {  // as everywhere but between versions
+    const uint32_t whole = to->struct_size;
+    *to = from;
+    to->struct_size = whole;
+    return;
+  }
   const size_t size = to->struct_size < sizeof(S) ? to->struct_size : sizeof(S);
   if (size <= kHead) return;
   std::memcpy(reinterpret_cast<char*>(to) + kHead,
