@@ -16,6 +16,7 @@
 #include "devrt/arrays/internal/geometry.h"
 #include "devrt/arrays/internal/mutants.h"
 #include "devrt/arrays/internal/storage.h"
+#include "devrt/arrays/internal/storage_blocks.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/internal/finished.h"
 
@@ -240,13 +241,16 @@ absl::StatusOr<Array> Import(Tensor* tensor, uint64_t flags,
   DEVRT_ASSIGN_OR_RETURN(const Place place,
                          internal::PlaceOf(t.device, d.first, d.span));
   DEVRT_RETURN_IF_ERROR(CheckWanted(place, options));
-  auto owner = std::make_shared<ForeignTensor<Tensor>>(tensor);
+  using Owner = ForeignTensor<Tensor>;
+  auto shared = std::allocate_shared<Owner>(
+      internal::StorageBlocks<Owner, internal::OfOwners>(), tensor);
+  Owner* const owner = shared.get();
   Storage::Borrowed borrowed;
   if (d.first != nullptr) {
     borrowed.base = d.first + d.span.lo;
     borrowed.bytes = static_cast<uint64_t>(d.span.hi - d.span.lo);
   }
-  borrowed.owner = owner;
+  borrowed.owner = std::move(shared);
   if (place.kind() != MemoryKind::kHost) {
     borrowed.stream = options.stream.has_value()
                           ? *options.stream

@@ -152,7 +152,10 @@ std::shared_ptr<Storage> Storage::Borrow(const Place& place,
 }
 
 Storage::~Storage() {
-  if (has_ended_ || StorageEnd::RunAtHome(*this)) return;
+  if (has_ended_ || StorageEnd::RunAtHome(*this) ||
+      StorageEnd::DropUnused(this)) {
+    return;
+  }
   if (source_ == Source::kHost) ::operator delete(base_, kHostAlignment);
   StorageEnd end(this);
   if (!end.IsNeeded()) return;

@@ -123,6 +123,24 @@ bool StorageEnd::RunAtHome(const Storage& storage) {
   return true;
 }
 
+bool StorageEnd::DropUnused(Storage* storage)
+    DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+  if (storage->source_ != Storage::Source::kBorrowed ||
+      storage->deallocation_.has_value() || !storage->open_.empty() ||
+      InHostFunction() || !IsProcessOpen()) {
+    return false;
+  }
+  const StorageUses& uses = storage->uses_;
+  for (const auto* list : {&uses.writes(), &uses.reads()}) {
+    for (const StorageUse& use : *list) {
+      if (!use.imported) return false;
+    }
+  }
+  CountEnd(*storage);
+  storage->owner_.reset();
+  return true;
+}
+
 bool Storage::EndPlainly() {
   {
     MutexLock lock(&mutex_);  // for what others did who had it

@@ -2,6 +2,7 @@
 
 #include "devrt/arrays/internal/dlpack_devices.h"
 
+#include <atomic>
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
@@ -62,6 +63,22 @@ const BackendRecord* FindBackend(int32_t type, bool* only) {
   if (const BackendRecord* found = FindOpened(type, only)) return found;
   for (const std::string& name : BackendNames()) (void)GetBackend(name);
   return FindOpened(type, only);
+}
+
+// FindBackend where it does not matter whether there are several: that is known
+// for good, as others are opened behind it.
+const BackendRecord* FindFirstBackend(int32_t type) {
+  constexpr int32_t kTypes = 32;
+  static std::atomic<const BackendRecord*> known[kTypes];
+  std::atomic<const BackendRecord*>* const slot =
+      type >= 0 && type < kTypes ? &known[type] : nullptr;
+  const BackendRecord* found =
+      slot != nullptr ? slot->load(std::memory_order_acquire) : nullptr;
+  if (found != nullptr) return found;
+  bool only = false;
+  found = FindBackend(type, &only);
+  if (slot != nullptr) slot->store(found, std::memory_order_release);
+  return found;
 }
 
 bool IsKnownType(int32_t type) {
@@ -167,8 +184,7 @@ absl::StatusOr<Place> PlaceOf(DLDevice device, const void* first,
     return PlaceWithoutMemory(device);
   }
   if (type != kDLCPU) {
-    bool only = false;
-    const BackendRecord* const backend = FindBackend(type, &only);
+    const BackendRecord* const backend = FindFirstBackend(type);
     if (backend == nullptr || !CanAsk(*backend)) {
       return PlaceWithoutMemory(device);
     }

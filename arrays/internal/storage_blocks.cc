@@ -24,47 +24,51 @@ struct Blocks {
   void* kept[8];
   uint32_t count;
   uint32_t limit;  // 0: not in use yet, or no more
-  bool over;
 };
 
-__thread Blocks t_blocks __attribute__((tls_model("initial-exec")));
+__thread Blocks t_blocks[kBlockKinds]
+    __attribute__((tls_model("initial-exec")));
+__thread bool t_over __attribute__((tls_model("initial-exec")));
 
 struct AtThreadEnd {
   ~AtThreadEnd() {
-    t_blocks.over = true;
-    t_blocks.limit = 0;
-    while (t_blocks.count > 0)
-      ::operator delete(t_blocks.kept[--t_blocks.count]);
+    t_over = true;
+    for (Blocks& blocks : t_blocks) {
+      blocks.limit = 0;
+      while (blocks.count > 0) ::operator delete(blocks.kept[--blocks.count]);
+    }
   }
   bool needed = false;
 };
 
-ABSL_ATTRIBUTE_NOINLINE void PutSlowly(void* block) {
-  if (t_blocks.limit != 0 || t_blocks.over || kKept == 0) {
+ABSL_ATTRIBUTE_NOINLINE void PutSlowly(Blocks* blocks, void* block) {
+  if (blocks->limit != 0 || t_over || kKept == 0) {
     ::operator delete(block);
     return;
   }
   static thread_local AtThreadEnd end;
   end.needed = true;
-  t_blocks.limit = kKept;
-  t_blocks.kept[t_blocks.count++] = block;
+  blocks->limit = kKept;
+  blocks->kept[blocks->count++] = block;
 }
 
 }  // namespace
 
-void* TakeStorageBlock(size_t bytes) {
-  if (ABSL_PREDICT_TRUE(t_blocks.count > 0)) {
-    return t_blocks.kept[--t_blocks.count];
+void* TakeStorageBlock(int kind, size_t bytes) {
+  Blocks& blocks = t_blocks[kind];
+  if (ABSL_PREDICT_TRUE(blocks.count > 0)) {
+    return blocks.kept[--blocks.count];
   }
   return ::operator new(bytes);
 }
 
-void PutStorageBlock(void* block) {
-  if (ABSL_PREDICT_FALSE(t_blocks.count >= t_blocks.limit)) {
-    PutSlowly(block);
+void PutStorageBlock(int kind, void* block) {
+  Blocks& blocks = t_blocks[kind];
+  if (ABSL_PREDICT_FALSE(blocks.count >= blocks.limit)) {
+    PutSlowly(&blocks, block);
     return;
   }
-  t_blocks.kept[t_blocks.count++] = block;
+  blocks.kept[blocks.count++] = block;
 }
 
 }  // namespace devrt::internal

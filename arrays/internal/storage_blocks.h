@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host memory of Storage objects: a thread keeps that of a few which ended
-// on it for the next ones.  Not the memory that they stand for.
+// The host memory of Storage objects, and of the owners of what they borrow: a
+// thread keeps that of a few which ended on it for the next ones.  Not the
+// memory that they stand for.
 //
 //   std::allocate_shared<Storage>(StorageBlocks<Storage>(), ...);
+//   std::allocate_shared<Owner>(StorageBlocks<Owner, OfOwners>(), ...);
 
 #ifndef DEVRT_ARRAYS_INTERNAL_STORAGE_BLOCKS_H_
 #define DEVRT_ARRAYS_INTERNAL_STORAGE_BLOCKS_H_
@@ -12,26 +14,34 @@
 
 namespace devrt::internal {
 
-// All of one size: what std::allocate_shared asks for.
-void* TakeStorageBlock(size_t bytes);
-void PutStorageBlock(void* block);
+// All of a kind are of one size: what std::allocate_shared asks for.
+struct OfStorages {
+  static constexpr int kKind = 0;
+};
+struct OfOwners {
+  static constexpr int kKind = 1;
+};
+inline constexpr int kBlockKinds = 2;
 
-template <typename T>
+void* TakeStorageBlock(int kind, size_t bytes);
+void PutStorageBlock(int kind, void* block);
+
+template <typename T, typename Kind = OfStorages>
 struct StorageBlocks {
   using value_type = T;
   StorageBlocks() = default;
   template <typename U>
-  explicit StorageBlocks(const StorageBlocks<U>&) {}
+  explicit StorageBlocks(const StorageBlocks<U, Kind>&) {}
   T* allocate(size_t count) {
-    return static_cast<T*>(TakeStorageBlock(count * sizeof(T)));
+    return static_cast<T*>(TakeStorageBlock(Kind::kKind, count * sizeof(T)));
   }
-  void deallocate(T* block, size_t) { PutStorageBlock(block); }
+  void deallocate(T* block, size_t) { PutStorageBlock(Kind::kKind, block); }
   template <typename U>
-  friend bool operator==(const StorageBlocks&, const StorageBlocks<U>&) {
+  friend bool operator==(const StorageBlocks&, const StorageBlocks<U, Kind>&) {
     return true;
   }
   template <typename U>
-  friend bool operator!=(const StorageBlocks&, const StorageBlocks<U>&) {
+  friend bool operator!=(const StorageBlocks&, const StorageBlocks<U, Kind>&) {
     return false;
   }
 };

@@ -37,6 +37,9 @@ class StorageEnd {
   static bool RunAtHome(const Storage& storage);
   // Whether no use but the home stream's keeps such memory.
   static bool IsAtHome(const Storage& storage);
+  // Whether that was all: the owner of borrowed memory goes that devrt gave no
+  // work to do, so that nothing is to be ordered or awaited.
+  static bool DropUnused(Storage* storage);
 
   // Takes what the storage has to give back.
   explicit StorageEnd(Storage* storage);

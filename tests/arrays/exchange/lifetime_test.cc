@@ -153,6 +153,43 @@ TEST_F(Lifetime, D5ForeignDeletersMayCallDevrt) {
   delete kept;
 }
 
+// What devrt was given nothing to do with has nothing to wait for, whatever
+// else its stream does; a use holds it back, and so does a host function.
+TEST_F(Lifetime, L4AnUnusedImportEndsAtOnce) {
+  const Array memory = NewCell(dev(), 1);
+  const auto import = [&](ForeignTensor* foreign) {
+    foreign->t()->data = const_cast<void*>(memory.data());
+    foreign->t()->device = DLPackDevice(memory.place());
+    return std::make_unique<Array>(Must(FromDLPack(foreign->managed())));
+  };
+  ForeignTensor unused({1}, kDLInt, 64);
+  ForeignTensor used({1}, kDLInt, 64);
+  ForeignTensor inside({1}, kDLInt, 64);
+  Flag gate = NewFlag();
+  Stream s = NewStream();
+  const StreamGuard guard(s);
+  std::unique_ptr<Array> a = import(&unused);
+  std::unique_ptr<Array> b = import(&used);
+  std::unique_ptr<Array> c = import(&inside);
+  EXPECT_OK(gate.WaitOn(s));
+  a.reset();
+  EXPECT_EQ(unused.released(), 1);
+  EXPECT_OK(b->NoteUse(s));
+  b.reset();
+  EXPECT_EQ(used.released(), 0);
+  int seen = -1;
+  EXPECT_OK(LaunchHostFunc(s, [&](absl::Status) {
+    c.reset();
+    seen = inside.released();
+  }));
+  EXPECT_OK(gate.Set());
+  EXPECT_OK(s.Synchronize());
+  EXPECT_EQ(seen, 0);
+  Settle();
+  EXPECT_EQ(used.released(), 1);
+  EXPECT_EQ(inside.released(), 1);
+}
+
 TEST_F(Lifetime, TheConsumersStreamMayEndBeforeTheMemory) {
   const Array x = NewCell(dev(), 3);
   DLManagedTensorVersioned* t = nullptr;
