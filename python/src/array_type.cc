@@ -17,6 +17,29 @@ PyObject* g_core_module = nullptr;
 
 namespace {
 
+// Objects that ended, for the next ones: not the memory that they stood for.
+constexpr size_t kKept = 8;
+PyObject* g_kept[kKept];
+size_t g_kept_count = 0;
+
+PyObject* NewObject() {
+  if (g_kept_count == 0) return g_array_type->tp_alloc(g_array_type, 0);
+  PyObject* const object = g_kept[--g_kept_count];
+  AsArray(object)->weak_references = nullptr;
+  AsArray(object)->exported_stream = nullptr;
+  AsArray(object)->cai_version = 0;
+  AsArray(object)->mapped = false;
+  return PyObject_Init(object, g_array_type);
+}
+
+void FreeObject(PyTypeObject* type, PyObject* object) {
+  if (g_kept_count < kKept) {
+    g_kept[g_kept_count++] = object;
+  } else {
+    type->tp_free(object);
+  }
+}
+
 // G4: the object is gone before its memory is let go.
 void Dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
@@ -24,7 +47,7 @@ void Dealloc(PyObject* self) {
   Array array = std::move(AsArray(self)->array);
   AsArray(self)->array.~Array();
   PyObject* stream = AsArray(self)->exported_stream;
-  type->tp_free(self);
+  FreeObject(type, self);
   Py_DECREF(type);
   DropUnlocked(std::move(array));
   Py_XDECREF(stream);
@@ -261,7 +284,7 @@ void DropUnlocked(Array array) {
 }
 
 PyObject* WrapArray(Array array) {
-  PyObject* object = g_array_type->tp_alloc(g_array_type, 0);
+  PyObject* object = NewObject();
   if (object == nullptr) {
     DropUnlocked(std::move(array));
     return nullptr;

@@ -4,9 +4,11 @@
 
 #include "python/src/dlpack.h"
 
+#include <array>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
-#include <vector>
 
 #include "devrt/arrays/dlpack.h"
 #include "devrt/arrays/place.h"
@@ -18,26 +20,40 @@
 namespace devrt::python {
 namespace {
 
-struct KnownDevice {
-  DLDevice name;
-  Device device;
-};
-
-// Never destroyed: exports may be asked for by threads that outlive main.
-struct KnownDevices {
-  Mutex mutex;
-  std::vector<KnownDevice> devices DEVRT_GUARDED_BY(mutex);
-
-  std::optional<Device> Find(DLDevice name) {
-    const MutexLock lock(&mutex);
-    for (const KnownDevice& known : devices) {
-      if (known.name.device_type == name.device_type &&
-          known.name.device_id == name.device_id) {
-        return known.device;
+// Those that were met, as far as there is room.  Entries never change; reading
+// takes no lock.  Never destroyed: exports may be asked for by threads that
+// outlive main.
+class KnownDevices {
+ public:
+  std::optional<Device> Find(DLDevice name) const {
+    const size_t count = count_.load(std::memory_order_acquire);
+    for (size_t i = 0; i < count; ++i) {
+      const Entry& entry = entries_[i];
+      if (entry.name.device_type == name.device_type &&
+          entry.name.device_id == name.device_id) {
+        return entry.device;
       }
     }
     return std::nullopt;
   }
+
+  void Add(DLDevice name, Device device) DEVRT_EXCLUDES(mutex_) {
+    const MutexLock lock(&mutex_);
+    const size_t count = count_.load(std::memory_order_relaxed);
+    if (count == entries_.size() || Find(name).has_value()) return;
+    entries_[count] = {name, device};
+    count_.store(count + 1, std::memory_order_release);
+  }
+
+ private:
+  struct Entry {
+    DLDevice name{};
+    std::optional<Device> device;
+  };
+
+  Mutex mutex_;  // of who adds
+  std::array<Entry, 64> entries_;
+  std::atomic<size_t> count_{0};
 };
 
 KnownDevices* Known() {
@@ -66,10 +82,7 @@ std::optional<Device> FindDLPackDevice(DLDevice device) {
     result = candidate;
     break;
   }
-  if (result.has_value()) {
-    const MutexLock lock(&known->mutex);
-    known->devices.push_back({device, *result});
-  }
+  if (result.has_value()) known->Add(device, *result);
   return result;
 }
 

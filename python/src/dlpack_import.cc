@@ -298,6 +298,10 @@ bool ReadArguments(PyObject* const* args, Py_ssize_t count, PyObject* names,
                    PyObject** x, DLPackImport* how) {
   static const Parameters kParameters = {
       "from_dlpack", 1, 1, 3, {"x, by position", "device", "copy"}};
+  if (count == 1 && names == nullptr) {
+    *x = args[0];
+    return true;
+  }
   PyObject* values[3];
   if (!SortArguments(kParameters, args, static_cast<size_t>(count), names,
                      values)) {

@@ -55,27 +55,50 @@ const Names& Known() {
   return names;
 }
 
-// Whether the type itself has such an attribute.
-bool TypeHas(PyTypeObject* type, PyObject* name) {
-  return _PyType_Lookup(type, name) != nullptr;
+// What the type itself has under that name, or null.
+Ref OfType(PyObject* x, PyObject* name) {
+  return Ref::To(_PyType_Lookup(Py_TYPE(x), name));
 }
 
-// x.NAME, or x.NAME(); -1 with an exception.
-int IsTrue(PyObject* x, PyObject* name, bool call) {
-  const Ref value(call ? PyObject_CallMethodNoArgs(x, name)
-                       : PyObject_GetAttr(x, name));
-  return value ? PyObject_IsTrue(value.get()) : -1;
+// x.NAME, where the type has `found` for it: a property comes before what the
+// object itself may have.
+Ref Get(PyObject* x, PyObject* name, PyObject* found) {
+  PyTypeObject* const type = Py_TYPE(x);
+  const PyTypeObject* const kind = Py_TYPE(found);
+  if (type->tp_getattro == PyObject_GenericGetAttr &&
+      kind->tp_descr_get != nullptr && kind->tp_descr_set != nullptr) {
+    return Ref(kind->tp_descr_get(found, x, reinterpret_cast<PyObject*>(type)));
+  }
+  return Ref(PyObject_GetAttr(x, name));
 }
 
-bool Refuse(PyObject* x, PyObject* name, bool call, const char* why) {
-  if (!TypeHas(Py_TYPE(x), name)) return true;
-  const int yes = IsTrue(x, name, call);
+// x.NAME(), where the type has `found` for it.
+Ref Call(PyObject* x, PyObject* name, PyObject* found) {
+  // A function in C that takes the object alone, as torch's do.
+  if (Py_IS_TYPE(found, &PyMethodDescr_Type)) {
+    const auto* const method = reinterpret_cast<PyMethodDescrObject*>(found);
+    if (method->d_method->ml_flags == METH_NOARGS &&
+        PyObject_TypeCheck(x, PyDescr_TYPE(found))) {
+      return Ref(method->d_method->ml_meth(x, nullptr));
+    }
+  }
+  return Ref(PyObject_CallMethodNoArgs(x, name));
+}
+
+bool Refuse(PyObject* x, const Ref& value, const char* why) {
+  if (value.get() == Py_False) return true;
+  const int yes = value ? PyObject_IsTrue(value.get()) : -1;
   if (yes == 0) return true;
   if (yes > 0) {
     PyErr_Format(PyExc_BufferError, "%s cannot be shared: %s", TypeName(x),
                  why);
   }
   return false;
+}
+
+bool RefuseCall(PyObject* x, PyObject* name, const char* why) {
+  const Ref found = OfType(x, name);
+  return !found || Refuse(x, Call(x, name, found.get()), why);
 }
 
 // Of the part of a module's name before the first dot.
@@ -141,7 +164,8 @@ bool IsOldProtocol() {
 
 bool CheckShareable(PyObject* x, std::optional<DLDataType> dtype) {
   const Names& names = Known();
-  if (!TypeHas(Py_TYPE(x), names.requires_grad)) return true;
+  const Ref gradient = OfType(x, names.requires_grad);
+  if (!gradient) return true;
   // Conjugates are of complex numbers; a negative bit comes of their imaginary
   // parts.  Gradients are of neither integers nor bools.
   const bool whole =
@@ -149,14 +173,14 @@ bool CheckShareable(PyObject* x, std::optional<DLDataType> dtype) {
                             dtype->code == kDLBool);
   if (whole) return true;
   const bool complex = !dtype.has_value() || dtype->code == kDLComplex;
-  return Refuse(x, names.requires_grad, false,
+  return Refuse(x, Get(x, names.requires_grad, gradient.get()),
                 "requires_grad is set, and devrt tells autograd nothing: use "
                 ".detach()") &&
          (!complex ||
-          Refuse(x, names.is_conj, true,
-                 "its conjugate bit is set: use .resolve_conj()")) &&
-         Refuse(x, names.is_neg, true,
-                "its negative bit is set: use .resolve_neg()");
+          RefuseCall(x, names.is_conj,
+                     "its conjugate bit is set: use .resolve_conj()")) &&
+         RefuseCall(x, names.is_neg,
+                    "its negative bit is set: use .resolve_neg()");
 }
 
 bool AskDevice(PyObject* x, DLDevice* device) {

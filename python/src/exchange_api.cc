@@ -152,9 +152,13 @@ PyObject* NewExchangeApiCapsule() {
 const DLPackExchangeAPI* FindExchangeApi(PyTypeObject* type) {
   static PyObject* const name =
       PyUnicode_InternFromString("__dlpack_c_exchange_api__");
+  // The one that was seen last, and what it holds: consumers meet few.
+  static PyObject* last = nullptr;
+  static const DLPackExchangeAPI* last_api = nullptr;
   PyObject* found = _PyType_Lookup(type, name);  // borrowed
-  if (found == nullptr || !PyCapsule_CheckExact(found) ||
-      PyCapsule_IsValid(found, kCapsule) == 0) {
+  if (found == nullptr) return nullptr;
+  if (found == last) return last_api;
+  if (!PyCapsule_CheckExact(found) || PyCapsule_IsValid(found, kCapsule) == 0) {
     return nullptr;
   }
   const auto* header = static_cast<const DLPackExchangeAPIHeader*>(
@@ -162,7 +166,10 @@ const DLPackExchangeAPI* FindExchangeApi(PyTypeObject* type) {
   while (header != nullptr && header->version.major != DLPACK_MAJOR_VERSION) {
     header = header->prev_api;
   }
-  return reinterpret_cast<const DLPackExchangeAPI*>(header);
+  last_api = reinterpret_cast<const DLPackExchangeAPI*>(header);
+  // Kept, so that no other comes to lie where it is.
+  const Ref former(std::exchange(last, NewRef(found)));
+  return last_api;
 }
 
 }  // namespace devrt::python

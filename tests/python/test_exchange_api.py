@@ -160,6 +160,82 @@ def test_bits_of_torch_by_the_exchange_api(dtype, asked):
             devrt.from_dlpack(x)
 
 
+def foreign_type(kept, *bases, **what):
+    """A type whose exchange API gives `kept`."""
+    api = stubs.ForeignApi(lambda: kept, devrt.Array.__dlpack_c_exchange_api__)
+    return type("Foreign", bases, dict(
+        what, api=api, __dlpack_c_exchange_api__=api.capsule))
+
+
+def test_bits_by_methods_in_c():
+    """Methods without arguments are called as they are, on their own type."""
+    kept = devrt.empty((4,), "float32", device="cpu")
+    bits = dict(requires_grad=property(lambda self: False))
+    Text = foreign_type(kept, str, is_neg=str.isupper, **bits)
+    assert devrt.from_dlpack(Text("lower")).ptr == kept.ptr
+    with pytest.raises(BufferError, match="negative bit"):
+        devrt.from_dlpack(Text("UPPER"))
+    Other = foreign_type(kept, is_neg=str.isupper, **bits)
+    with pytest.raises(TypeError):
+        devrt.from_dlpack(Other())
+    # One that takes arguments, too.
+    Mixed = foreign_type(kept, str, is_neg=str.startswith, **bits)
+    with pytest.raises(TypeError):
+        devrt.from_dlpack(Mixed("x"))
+
+
+def test_bits_that_cannot_be_told():
+    kept = devrt.empty((4,), "float32", device="cpu")
+
+    def fail(self):
+        raise KeyError("no")
+
+    for what in (
+        dict(requires_grad=property(fail)),
+        dict(requires_grad=False, is_neg=fail),
+        dict(requires_grad=property(lambda self: Vague())),
+        dict(requires_grad=False, is_neg=lambda self: Vague()),
+    ):
+        with pytest.raises(KeyError, match="no"):
+            devrt.from_dlpack(foreign_type(kept, **what)())
+
+
+class Vague:
+    def __bool__(self):
+        raise KeyError("no")
+
+
+def test_bits_of_objects_and_of_types_that_answer_themselves():
+    kept = devrt.empty((4,), "float32", device="cpu")
+    Plain = foreign_type(kept, requires_grad=False, is_neg=lambda self: False)
+    x = Plain()
+    devrt.from_dlpack(x)
+    x.requires_grad = 1  # before the type's, as it is no property
+    with pytest.raises(BufferError, match="requires_grad"):
+        devrt.from_dlpack(x)
+
+    def answer(self, name):
+        return True if name == "requires_grad" else object.__getattribute__(self, name)
+
+    Own = foreign_type(kept, requires_grad=property(lambda self: False),
+                       is_neg=lambda self: False, __getattribute__=answer)
+    with pytest.raises(BufferError, match="requires_grad"):
+        devrt.from_dlpack(Own())
+
+
+def test_each_type_has_its_own_exchange_api():
+    first, second = (devrt.empty((4,), "float32", device="cpu") for _ in range(2))
+    A, B = foreign_type(first), foreign_type(second)
+    for _ in range(2):
+        assert devrt.from_dlpack(A()).ptr == first.ptr
+        assert devrt.from_dlpack(B()).ptr == second.ptr
+    A.__dlpack_c_exchange_api__ = B.__dlpack_c_exchange_api__
+    assert devrt.from_dlpack(A()).ptr == second.ptr
+    del B.__dlpack_c_exchange_api__
+    with pytest.raises(AttributeError):
+        devrt.from_dlpack(B())
+
+
 def test_a_foreign_exchange_api_is_ordered_by_its_stream():
     """The default one and another, for consumers on it and beside it."""
     x = devrt.zeros((4,), "float32", device="mtia:1")

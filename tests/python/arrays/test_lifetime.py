@@ -33,6 +33,26 @@ def wait_for_the_end_of(reference):
     return False
 
 
+def test_nothing_of_an_array_is_left_in_the_next():
+    """Objects lie where others ended."""
+    # More than are kept for that.
+    for _ in range(2):
+        arrays = [devrt.zeros(3, device="cpu") for _ in range(20)]
+        seen = [weakref.ref(x) for x in arrays]
+        del arrays
+        assert all(reference() is None for reference in seen)
+    where = {id(x) for x in [devrt.zeros(3, device="cpu") for _ in range(20)]}
+    again = [devrt.zeros((2, 3), device="cpu") for _ in range(20)]
+    assert where & {id(x) for x in again}
+    for x in again:
+        assert weakref.getweakrefcount(x) == 0
+        assert x.shape == (2, 3)
+        assert x.cai_export_version is None
+        x.cai_export_version = 2
+    del again, x
+    assert all(devrt.zeros(3, device="cpu").cai_export_version is None for _ in range(20))
+
+
 # L2
 def test_views_keep_the_storage_and_its_owner():
     owner = Owner()
