@@ -6,6 +6,7 @@
 #include <atomic>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "devrt/arrays/internal/mutants.h"
@@ -227,23 +228,32 @@ void* StorageEnd::TakeFromGraph(StreamRef stream, CaptureNumber capture,
   const auto blocks = [](uint64_t size) {
     return (size + kGranule - 1) / kGranule;
   };
-  const std::unique_ptr<Finished> taken =
-      TakeBack(capture, [&](const Finished& object) {
-        const StorageEnd& end = static_cast<const InGraphs&>(object).end;
-        const auto elsewhere = [&](const StorageUse& use) {
-          return use.stream != stream ||
-                 (use.captured() && use.capture != capture);
-        };
-        return end.source_ == Storage::Source::kDevice && end.home_ == stream &&
-               !end.deallocation_.has_value() &&
-               // A resource may have given no byte more than it was asked.
-               end.bytes_ >= bytes && blocks(end.bytes_) == blocks(bytes) &&
-               std::none_of(end.captured_.begin(), end.captured_.end(),
-                            elsewhere) &&
-               std::none_of(end.uses_.begin(), end.uses_.end(), elsewhere);
-      });
-  if (taken == nullptr) return nullptr;
-  return std::exchange(static_cast<InGraphs&>(*taken).end.base_, nullptr);
+  const auto fits = [&](const Finished& object) {
+    const StorageEnd& end = static_cast<const InGraphs&>(object).end;
+    const auto elsewhere = [&](const StorageUse& use) {
+      return use.stream != stream || (use.captured() && use.capture != capture);
+    };
+    return end.source_ == Storage::Source::kDevice && end.home_ == stream &&
+           !end.deallocation_.has_value() &&
+           // A resource may have given no byte more than it was asked.
+           end.bytes_ >= bytes && blocks(end.bytes_) == blocks(bytes) &&
+           std::none_of(end.captured_.begin(), end.captured_.end(),
+                        elsewhere) &&
+           std::none_of(end.uses_.begin(), end.uses_.end(), elsewhere);
+  };
+  void* base = nullptr;
+  // Of resources that the program has replaced since.
+  std::vector<std::unique_ptr<Finished>> others;
+  while (std::unique_ptr<Finished> taken = TakeBack(capture, fits)) {
+    StorageEnd& end = static_cast<InGraphs&>(*taken).end;
+    if (IsOfChosenResource(stream.device(), end.base_)) {
+      base = std::exchange(end.base_, nullptr);
+      break;
+    }
+    others.push_back(std::move(taken));
+  }
+  for (auto& other : others) (void)EndWith(capture, std::move(other));
+  return base;
 }
 
 void StorageEnd::GiveBack() {

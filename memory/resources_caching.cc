@@ -37,6 +37,8 @@ class Caching final : public MemoryResource, public internal::KnownByAddress {
     return p;
   }
 
+  const DeviceAllocator* KnownAllocator() const override { return allocator(); }
+
  private:
   DeviceAllocator* allocator() const {
     return own_ != nullptr ? own_ : DeviceAllocator::Of(device().record());

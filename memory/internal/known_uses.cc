@@ -2,10 +2,14 @@
 
 #include "devrt/memory/internal/known_uses.h"
 
+#include <memory>
+#include <vector>
+
 #include "devrt/memory/internal/address_map.h"
 #include "devrt/memory/internal/block_pool.h"
 #include "devrt/memory/internal/owners.h"
 #include "devrt/memory/internal/pinned_allocator.h"
+#include "devrt/memory/memory_resource.h"
 
 namespace devrt::internal {
 
@@ -20,6 +24,17 @@ bool AddKnownUses(const void* pointer, absl::Span<const StreamUse> uses) {
     if (answer == PoolAnswer::kMoved) continue;
     return answer == PoolAnswer::kDone;
   }
+}
+
+bool IsOfChosenResource(Device device, const void* pointer) {
+  const std::shared_ptr<MemoryResource> chosen = GetMemoryResource(device);
+  // The program's block is the outermost.
+  const std::vector<OwnedBlock> owned = Owners::Get().FindAt(pointer);
+  if (!owned.empty()) return owned.back().resource == chosen.get();
+  const Segment* const segment = AddressMap::Get().Find(pointer);
+  const auto* const known = dynamic_cast<const KnownByAddress*>(chosen.get());
+  return segment != nullptr && known != nullptr &&
+         known->KnownAllocator() == segment->allocator;
 }
 
 }  // namespace devrt::internal

@@ -7,6 +7,7 @@
 
 #include "absl/types/span.h"
 #include "devrt/memory/internal/block_uses.h"
+#include "devrt/runtime/device.h"
 
 namespace devrt::internal {
 
@@ -14,6 +15,10 @@ namespace devrt::internal {
 // complete.  Checkpoints are the caller's.  False, with nothing done, if the
 // block's resource does not track uses by points.
 bool AddKnownUses(const void* pointer, absl::Span<const StreamUse> uses);
+
+// Whether the live block that begins at `pointer` is of the resource that a
+// request for `device` would go to now.
+bool IsOfChosenResource(Device device, const void* pointer);
 
 }  // namespace devrt::internal
 

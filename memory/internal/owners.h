@@ -39,8 +39,14 @@
 
 namespace devrt::internal {
 
+class DeviceAllocator;
+
 // A resource whose blocks are known by their addresses (AddressMap).
 class KnownByAddress {
+ public:
+  // Whose segments hold them.
+  virtual const DeviceAllocator* KnownAllocator() const = 0;
+
  protected:
   KnownByAddress() = default;
   ~KnownByAddress() = default;

@@ -3,7 +3,11 @@
 #include "devrt/streams/internal/device_streams.h"
 
 #include <cstring>
+#include <memory>
 #include <mutex>
+
+#include "absl/container/flat_hash_map.h"
+#include "devrt/runtime/mutex.h"
 
 namespace devrt::internal {
 
@@ -33,16 +37,28 @@ absl::Status SynchronizeDevice(DeviceRecord* device,
 
 }  // namespace
 
+const devrt_capture_v0* WholeCapture(const devrt_capture_v0* table) {
+  static Mutex mutex;
+  // As long as the backends: for ever.
+  static auto* const made =
+      new absl::flat_hash_map<const devrt_capture_v0*,
+                              std::unique_ptr<devrt_capture_v0>>;
+  MutexLock lock(&mutex);
+  std::unique_ptr<devrt_capture_v0>& whole = (*made)[table];
+  if (whole == nullptr) {
+    whole = std::make_unique<devrt_capture_v0>();
+    std::memcpy(whole.get(), table, table->struct_size);
+  }
+  return whole.get();
+}
+
 ExtensionOf<devrt_capture_v0> FindCapture(DeviceRecord* device) {
   auto found = FindExtension<devrt_capture_v0>(
       device, DEVRT_CAPTURE_EXTENSION,
       DEVRT_SIZE_THROUGH(devrt_capture_v0, stream_is_capturing));
   if (found.table == nullptr || found.table->struct_size >= sizeof *found.table)
     return found;
-  // As long as the backend: for ever.
-  auto* const whole = new devrt_capture_v0{};
-  std::memcpy(whole, found.table, found.table->struct_size);
-  found.table = whole;
+  found.table = WholeCapture(found.table);
   return found;
 }
 

@@ -165,7 +165,10 @@ ExtensionOf<Table> FindExtension(DeviceRecord* device, const char* name,
   return {static_cast<const Table*>(found->table), found->self};
 }
 
-// A shorter table of an older backend counts too: what it lacks is NULL.
+// For a shorter one of an older backend, the same at each call: what it lacks
+// is NULL.
+const devrt_capture_v0* WholeCapture(const devrt_capture_v0* table);
+// A shorter table of an older backend counts too.
 ExtensionOf<devrt_capture_v0> FindCapture(DeviceRecord* device);
 
 struct DeviceStreams {

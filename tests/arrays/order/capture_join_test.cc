@@ -282,6 +282,20 @@ TEST_F(EndedMeanwhile, AQuestion) {
   ExpectOutlived();
 }
 
+// ---- A backend of before all was told ---------------------------------------
+
+TEST(OlderCaptures, WhatIsMissingIsNull) {
+  constexpr auto kSize =
+      DEVRT_SIZE_THROUGH(devrt_capture_v0, stream_is_capturing);
+  devrt_capture_v0 older = kCapture;
+  older.struct_size = kSize;
+  const devrt_capture_v0* const whole = internal::WholeCapture(&older);
+  EXPECT_EQ(whole->stream_is_capturing, &IsInCapture);
+  EXPECT_EQ(whole->stream_capture_id, nullptr);
+  EXPECT_EQ(whole->capture_retain, nullptr);
+  EXPECT_EQ(internal::WholeCapture(&older), whole);
+}
+
 // ---- Captures that cannot be held -------------------------------------------
 
 class UnheldCaptures : public JoinedCaptures {
@@ -306,17 +320,17 @@ devrt_status Refused() {
 TEST_F(UnheldCaptures, NobodyTakesItForHeld) {
   Stream a = NewStream();
   static std::optional<std::thread> other;
-  static std::atomic<bool> asked, done;
+  static std::atomic<bool> started, asked, done;
   static absl::Status its;
   static StreamRef stream = a;
   stream = a;
-  asked = done = false;
+  started = asked = done = false;
   g_table.stream_capture_id = [](void* self, devrt_stream s, uint64_t* id) {
-    if (other.has_value()) asked = true;
+    if (started) asked = true;
     return kCapture.stream_capture_id(self, s, id);
   };
   g_table.capture_retain = [](void*, devrt_stream, void (*)(void*), void*) {
-    if (!other.has_value()) {
+    if (!started.exchange(true)) {
       other.emplace([] {
         its = internal::HoldCapture(stream).status();
         done = true;

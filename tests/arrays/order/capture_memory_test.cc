@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "devrt/arrays/operations.h"
+#include "devrt/memory/resources.h"
 #include "tests/arrays/order/capture_fixture.h"
 
 namespace devrt::testing {
@@ -159,6 +160,32 @@ TEST_F(CapturedMemory, NoMoreThanWasAskedForIsUsedAgain) {
   EXPECT_NE(larger.data(), small);
   const Array same = Must(Array::Empty({16}, kInt8, dev()));
   EXPECT_EQ(same.data(), small);
+  End(a);
+  DestroyGraphs();
+}
+
+// Nor of a resource that was replaced since.
+TEST_F(CapturedMemory, OnlyTheChosenResourceServesAgain) {
+  Stream a = NewStream();
+  const StreamGuard on(a);
+  // With a block in its cache, as the other one has.
+  const std::shared_ptr<MemoryResource> own = PrivateCachingResource(dev());
+  ASSERT_OK(own->Deallocate(a, Must(own->Allocate(a, 256)), 256));
+  Begin(a);
+  const void* former = nullptr;
+  {
+    const Array x = NewArray(dev());
+    EXPECT_OK(x.Fill(1));
+    former = x.data();
+  }
+  ASSERT_OK(SetMemoryResource(dev(), own));
+  {
+    const Array y = NewArray(dev());
+    EXPECT_OK(y.Fill(1));
+    EXPECT_NE(y.data(), former);
+  }
+  ASSERT_OK(SetMemoryResource(dev(), nullptr));
+  EXPECT_EQ(NewArray(dev()).data(), former);
   End(a);
   DestroyGraphs();
 }
