@@ -47,6 +47,9 @@ class TorchLink:
     self.device = device
     self.stream = stream or torch.cuda.Stream(device)
 
+  def inside(self):
+    return contextlib.nullcontext()
+
   def current(self):
     return self.torch.cuda.stream(self.stream)
 
@@ -76,6 +79,9 @@ class CupyLink:
     with cupy.cuda.Device(device):
       self.stream = stream or cupy.cuda.Stream(non_blocking=True)
 
+  def inside(self):
+    return contextlib.nullcontext()
+
   @contextlib.contextmanager
   def current(self):
     with self.cupy.cuda.Device(self.device), self.stream:
@@ -99,25 +105,40 @@ class CupyLink:
 
 
 class NumbaLink:
-  """Its import is the launch."""
+  """By numba_kernel its import is the launch, by numba_cai a launch follows.
+
+  Its streams and kernels are of the device that is current: inside().
+  """
   peers = ("numba_peer",)
 
-  def __init__(self, route, device=0):
+  def __init__(self, route, device=0, stream=None):
     self.cuda = peer("numba_peer").load()
-    self.stream = self.cuda.stream()
+    self.route = route
+    self.device = device
+    with self.inside():
+      self.stream = self.cuda.stream() if stream is None else stream
     self.out = None
 
+  def inside(self):
+    return self.cuda.gpus[self.device]
+
   def take(self, x):
-    p = peer("numba_peer")
     if self.out is None:
       # Kept: Numba frees what was let go by calls that wait for the device.
       self.out = self.cuda.device_array((x.x if isinstance(x, Unordered)
                                          else x).shape, "float32")
-    p.copy_kernel()[p.grid(self.out.size) + (self.stream,)](x, self.out)
+    if self.route == "numba_cai":
+      return self.cuda.as_cuda_array(x)
+    self.launch(x)
     return self.out
 
+  def launch(self, x):
+    p = peer("numba_peer")
+    p.copy_kernel()[p.grid(self.out.size) + (self.stream,)](x, self.out)
+
   def copy(self, view):
-    pass
+    if self.route == "numba_cai":
+      self.launch(view)
 
   def result(self):
     self.stream.synchronize()
@@ -134,14 +155,17 @@ class JaxLink:
   def __init__(self, route, device=0):
     self.jax = peer("jax_peer").load()
     self.route = peer("jax_peer").ROUTES[route]
-    import jax.numpy as jnp
-    self.jnp = jnp
+
+  def inside(self):
+    return contextlib.nullcontext()
 
   def take(self, x):
     return self.route(x)
 
   def copy(self, view):
-    self.out = view + 0
+    # Memory of the host is read where it is.
+    on_host = str(view.sharding.memory_kind).endswith("pinned_host")
+    self.out = np.array(view) if on_host else view + 0
 
   def result(self):
     return np.array(self.out)
@@ -154,23 +178,28 @@ class CoreLink:
   """cuda.core's view for a stream of CuPy's, which copies."""
   peers = ("cuda_core_peer", "cupy_peer")
 
-  def __init__(self, route, device=0):
-    self.cupy_link = CupyLink("cupy_dlpack", device)
+  def __init__(self, route, device=0, stream=None):
+    self.cupy_link = CupyLink("cupy_dlpack", device, stream)
     core = peer("cuda_core_peer")
     core.load()
     self.method = ("from_dlpack" if route.endswith("dlpack")
                    else "from_cuda_array_interface")
     self.view_class = core.view_class()
 
+  def inside(self):
+    """By handle it wants the data's device to be current."""
+    return self.cupy_link.cupy.cuda.Device(self.cupy_link.device)
+
   def take(self, x):
-    stream = self.cupy_link.stream.ptr
+    # The two default streams have numbers of their own.
+    stream = self.cupy_link.stream.ptr or 1
     return getattr(self.view_class, self.method)(x, stream_ptr=stream)
 
   def copy(self, view):
     cupy = self.cupy_link.cupy
-    memory = cupy.cuda.UnownedMemory(view.ptr, view.size * 4
-                                     if hasattr(view, "size") else
-                                     int(np.prod(view.shape)) * 4, view, 0)
+    memory = cupy.cuda.UnownedMemory(
+        view.ptr, max(int(np.prod(view.shape)), 1) * 4, view,
+        self.cupy_link.device)
     array = cupy.ndarray(view.shape, "float32",
                          cupy.cuda.MemoryPointer(memory, 0))
     self.cupy_link.copy(array)
@@ -182,15 +211,45 @@ class CoreLink:
     return self.cupy_link.stream
 
 
+class NumpyLink:
+  """The host, which reads at once."""
+  peers = ("numpy_peer",)
+
+  def __init__(self, route, device=0):
+    self.route = peer("numpy_peer").ROUTES[route]
+
+  def inside(self):
+    return contextlib.nullcontext()
+
+  def take(self, x):
+    return self.route(x)
+
+  def copy(self, view):
+    self.out = np.array(view)
+
+  def result(self):
+    return self.out
+
+  def handle(self):
+    return None
+
+
 class DevrtLink:
   """devrt on another stream of its own."""
   peers = ("devrt_peer",)
 
-  def __init__(self, route, device=0, backend="mtia"):
-    self.stream = devrt.Stream(f"{backend}:{device}")
+  def __init__(self, route, device=0, backend="mtia", stream=None):
+    self.stream = stream or devrt.Stream(f"{backend}:{device}")
+
+  def inside(self):
+    return contextlib.nullcontext()
 
   def take(self, x):
     with self.stream:
+      if isinstance(x, Unordered):  # memory that devrt does not know again
+        x = x.x
+        return devrt.from_pointer(x.ptr, x.shape, x.dtype,
+                                  device=self.stream.device, owner=x)
       return devrt.from_dlpack(x)
 
   def copy(self, view):
@@ -207,8 +266,17 @@ class DevrtLink:
 
 LINKS = {
     "torch_dlpack": TorchLink, "torch_cai": TorchLink,
+    "torch_capsule": TorchLink,
     "cupy_dlpack": CupyLink, "cupy_asarray": CupyLink,
-    "numba_kernel": NumbaLink, "jax_dlpack": JaxLink,
+    "numba_kernel": NumbaLink, "numba_cai": NumbaLink,
+    "jax_dlpack": JaxLink, "jnp_asarray": JaxLink,
     "cuda_core_dlpack": CoreLink, "cuda_core_cai": CoreLink,
-    "devrt": DevrtLink,
+    "numpy": NumpyLink, "numpy_cpu": NumpyLink, "devrt": DevrtLink,
 }
+
+
+def link(route, backend, device=0, **more):
+  make = LINKS[route]
+  if make is DevrtLink:
+    return make(route, device, backend, **more)
+  return make(route, device, **more)

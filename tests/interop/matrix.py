@@ -122,6 +122,8 @@ def run_worker(ids, args, log):
       code = wait(subprocess.Popen(
           command, stdin=stdin, stdout=log, stderr=log,
           env={**os.environ,
+               # Streams that share a queue would order each other.
+               "CUDA_DEVICE_MAX_CONNECTIONS": "32",
                "DEVRT_INTEROP_QUICK": "1" if args.quick else ""}), out, args.limit)
     lines = [json.loads(line) for line in
              pathlib.Path(out).read_text(encoding="utf-8").splitlines()]

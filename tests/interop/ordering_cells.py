@@ -12,18 +12,46 @@ import devrt
 import machine
 from devrt import _core, interop
 from engine import Case
-from links import LINKS, CupyLink, DevrtLink, TorchLink, Unordered
+from links import LINKS, CupyLink, DevrtLink, TorchLink, Unordered, link
 
 OLD, NEW, JUNK = 1.0, 2.0, 3.0
 SIZE = 1 << 14
 SPIN = {"cuda": 300_000_000, "mtia": 300_000_000}
+# Where the host waits for each, and nothing is held against a time.
+SHORT_SPIN = 60_000_000
 QUICK = bool(os.environ.get("DEVRT_INTEROP_QUICK"))
-REPETITIONS = {"cuda": 3 if QUICK else 20, "mtia": 3 if QUICK else 20}
+REPETITIONS = 3 if QUICK else 20
+TOGETHER = 4  # trials whose kernels spin at once, where nobody waits
 NO_WAIT = 0.030  # seconds; a host wait would take ten times that
+# Kind of array: what is proven of which route.
 PRODUCERS = {
-    "torch_dlpack": "Z", "cupy_dlpack": "Z", "cupy_asarray": "H",
-    "numba_kernel": "Z", "jax_dlpack": "Z", "cuda_core_dlpack": "Z",
-    "cuda_core_cai": "Z", "devrt": "Z",
+    "cuda": {
+        "torch_dlpack": "Z", "torch_cai": "U", "cupy_dlpack": "Z",
+        "cupy_asarray": "H", "numba_kernel": "Z", "numba_cai": "H",
+        "jax_dlpack": "Z", "jnp_asarray": "U", "cuda_core_dlpack": "Z",
+        "cuda_core_cai": "Z", "devrt": "Z",
+    },
+    "managed": {
+        "torch_cai": "U", "cupy_dlpack": "Z", "cupy_asarray": "H",
+        "numba_kernel": "Z", "numba_cai": "H", "cuda_core_dlpack": "Z",
+        "cuda_core_cai": "Z", "numpy": "W", "devrt": "Z",
+    },
+    "pinned": {
+        "torch_capsule": "W", "numba_kernel": "Z", "jax_dlpack": "W",
+        "cuda_core_dlpack": "Z", "numpy": "W", "devrt": "Z",
+    },
+    "pinned_mapped": {
+        "torch_cai": "U", "cupy_asarray": "H", "numba_cai": "H",
+        "cuda_core_cai": "Z",
+    },
+    "mtia_pinned": {"numpy": "W"},
+    "mtia": {"devrt": "Z"},
+}
+# Where nothing can be told to go without order, and why.
+NO_CONTROL = {
+    ("pinned", "torch_capsule"):
+        "devrt answers for the host, whatever the stream",
+    ("mtia_pinned", "numpy"): "the simulator runs at once what nobody holds",
 }
 
 
@@ -35,35 +63,51 @@ def delay():
 class Trial:
   """One producer stream A on a device, and a consumer's link."""
 
-  def __init__(self, backend, link, device=0):
-    self.backend = backend
+  def __init__(self, kind, link, device=0, spin=None):
+    self.backend = machine.BACKEND_OF[kind]
     self.link = link
-    self.device = f"{backend}:{device}"
+    self.device = f"{self.backend}:{device}"
+    self.spin = SPIN[self.backend] if spin is None else spin
     self.stream = devrt.Stream(self.device)
-    self.x = devrt.full((SIZE,), OLD, "float32", device=self.device)
+    self.x = machine.make(kind, np.full((SIZE,), OLD, "float32"), device)
     self.x.ready()
 
   def produce(self, value=NEW):
     with self.stream:
-      _core._spin(SPIN[self.backend], self.stream)
+      _core._spin(self.spin, self.stream)
       self.x.fill(value)
 
-  def once(self, ordered):
-    """What the consumer's copy holds; and how long its import took."""
+  def restore(self):
     self.x.fill(OLD)
     self.x.ready()
-    devrt.synchronize(self.device)
+
+  def exchange(self, code, ordered=True):
+    """(seconds, whether A was running): the trial's steps 2 to 4."""
+    x = self.x if ordered else Unordered(self.x)
     self.produce()
     delay()
     begin = time.monotonic()
-    view = self.link.take(self.x if ordered else Unordered(self.x))
+    if code == "U" and ordered:  # the prior wait that it takes
+      x.ready()
+    view = self.link.take(x)
     took = time.monotonic() - begin
-    running = not self.stream.query()
+    running = not self.finished(0 if code == "Z" else NO_WAIT / 3)
     delay()
     self.link.copy(view)
+    return took, running
+
+  def finished(self, seconds):
+    """Within these: an event is over before its stream says that it is."""
+    end = time.monotonic() + seconds
+    while not self.stream.query():
+      if time.monotonic() > end:
+        return False
+    return True
+
+  def result(self):
     out = self.link.result()
     self.stream.synchronize()
-    return out, took, running
+    return out
 
 
 def all_are(out, value):
@@ -71,92 +115,89 @@ def all_are(out, value):
 
 
 def wait_free(code, took, running):
-  if code == "H":
+  if code != "Z":
     assert not running, "it was to wait on the host, and did not"
     return
   assert running, "the producer had finished: the host waited"
   assert took < NO_WAIT, f"the exchange took {took * 1e3:.1f} ms"
 
 
-def producer(route, code, backend, device):
+def producer(kind, route, code, device):
   """devrt on A, the library on B; and the control."""
-  make = LINKS[route]
-  link = (DevrtLink(route, device, backend) if make is DevrtLink
-          else make(route, device))
-  trial = Trial(backend, link, device)
-  warm(trial)
+  backend = machine.BACKEND_OF[kind]
+  together = TOGETHER if code == "Z" and backend == "cuda" else 1
+  spin = SPIN[backend] if code == "Z" else SHORT_SPIN
+  trials = [Trial(kind, link(route, backend, device), device, spin)
+            for _ in range(together)]
   before = machine.current_devices()
-  for i in range(REPETITIONS[backend]):
-    out, took, running = trial.once(ordered=True)
-    wait_free(code, took, running)
-    assert all_are(out, NEW), f"trial {i}: out[0] is {out[0]}, expected {NEW}"
+  with trials[0].link.inside():
+    for trial in trials:
+      warm(trial, (kind, route) not in NO_CONTROL)
+    for first in range(0, REPETITIONS, together):
+      several(trials, first, code)
+    if (kind, route) in NO_CONTROL:
+      return "no control: " + NO_CONTROL[kind, route]
+    trials[0].restore()
+    devrt.synchronize(trials[0].device)
+    trials[0].exchange(code, ordered=False)
+    assert all_are(trials[0].result(), OLD), (
+        "the control saw the new value: the trial proves nothing")
   if route != "jax_dlpack":
     assert machine.current_devices() == before
-  # devrt knows its own memory again, whatever the capsule says.
-  if code != "Z" or route in ("devrt", "jax_dlpack"):
-    return "no control: this consumer cannot be told to order nothing"
-  out, _, _ = trial.once(ordered=False)
-  assert all_are(out, OLD), (
-      "the control saw the new value: the trial proves nothing")
   return None
 
 
-def warm(trial):
-  for ordered in (True, False):
-    view = trial.link.take(trial.x if ordered or isinstance(
-        trial.link, DevrtLink) else Unordered(trial.x))
+def several(trials, first, code):
+  for trial in trials:
+    trial.restore()
+  devrt.synchronize(trials[0].device)
+  for i, trial in enumerate(trials):
+    took, running = trial.exchange(code)
+    try:
+      wait_free(code, took, running)
+    except AssertionError as error:
+      raise AssertionError(f"trial {first + i}: {error}") from None
+  for i, trial in enumerate(trials):
+    out = trial.result()
+    assert all_are(out, NEW), (
+        f"trial {first + i}: out[0] is {out[0]}, expected {NEW}")
+
+
+def warm(trial, control):
+  for x in (trial.x, Unordered(trial.x)) if control else (trial.x,):
+    view = trial.link.take(x)
     trial.link.copy(view)
     trial.link.result()
+  spin, trial.spin = trial.spin, 1000
   trial.produce()
+  trial.spin = spin
   devrt.synchronize(trial.device)
-
-
-def mtia_control():
-  """mtia, the schedule that runs what is not ordered first: without an order
-  the copy sees the old value."""
-  trial = Trial("mtia", DevrtLink("devrt"))
-  trial.produce()
-  capsule = trial.x.__dlpack__(stream=-1, max_version=(1, 3))
-  tensor = stub_tensor(capsule)
-  with trial.link.stream:
-    # Memory that devrt does not know to be the same.
-    view = devrt.from_pointer(tensor, (SIZE,), "float32", device="mtia:0",
-                              owner=capsule)
-  trial.link.copy(view)
-  assert all_are(trial.link.result(), OLD), "the control saw the new value"
-  devrt.synchronize("mtia:0")
-
-
-def stub_tensor(capsule):
-  from stubs import tensor_of
-  return tensor_of(capsule).tensor.data
 
 
 def hand_back(route, backend):
   """interop.exchange: work on B, leave, work on A sees it."""
-  make = LINKS[route]
-  link = DevrtLink(route, 0, backend) if make is DevrtLink else make(route)
-  trial = Trial(backend, link)
-  for _ in range(REPETITIONS[backend]):
+  consumer_of = link(route, backend)
+  trial = Trial(backend, consumer_of)
+  for _ in range(REPETITIONS):
     trial.x.fill(OLD)
-    with interop.exchange(trial.x, link.handle()) as b:
+    with interop.exchange(trial.x, consumer_of.handle()) as b:
       _core._spin(SPIN[backend] // 10, b)
-      fill_on(link, trial.x, b)
+      fill_on(consumer_of, trial.x, b)
     with trial.stream:
       y = trial.x + 0.0
     assert all_are(y.numpy(), NEW)
 
 
-def fill_on(link, x, stream):
+def fill_on(consumer_of, x, stream):
   """By the peer's own means, unknown to devrt."""
-  if isinstance(link, DevrtLink):
+  if isinstance(consumer_of, DevrtLink):
     raw = devrt.from_pointer(x.ptr, x.shape, x.dtype, device=x.device, owner=x)
     with stream:
       raw.fill(NEW)
     return
-  view = link.take(Unordered(x))
-  with link.current():
-    if isinstance(link, TorchLink):
+  view = consumer_of.take(Unordered(x))
+  with consumer_of.current():
+    if isinstance(consumer_of, TorchLink):
       view.fill_(NEW)
     else:
       view.fill(NEW)
@@ -165,70 +206,84 @@ def fill_on(link, x, stream):
 def reverse(route, backend, registered):
   """B reads slowly, lets go; the producer's next block is not that memory
   before B is done."""
-  make = LINKS[route]
-  link = DevrtLink(route, 0, backend) if make is DevrtLink else make(route)
-  adopted = devrt.Stream.from_external(link.handle()) if (
-      registered and not isinstance(link, DevrtLink)) else link.handle()
-  for _ in range(REPETITIONS[backend]):
-    trial = Trial(backend, link)
+  consumer_of = link(route, backend)
+  adopted = devrt.Stream.from_external(consumer_of.handle()) if (
+      registered and route != "devrt") else consumer_of.handle()
+  for _ in range(REPETITIONS):
+    trial = Trial(backend, consumer_of)
     with trial.stream:
       x = devrt.full((SIZE,), OLD, "float32", device=trial.device)
-    view = link.take(x)
+    view = consumer_of.take(x)
     _core._spin(SPIN[backend] // 10, adopted)
-    link.copy(view)
+    consumer_of.copy(view)
     del view, x
     with trial.stream:
       junk = devrt.full((SIZE,), JUNK, "float32", device=trial.device)
-    assert all_are(link.result(), OLD), "the memory was used again too early"
+    assert all_are(consumer_of.result(), OLD), (
+        "the memory was used again too early")
     del junk
 
 
-def consumer(name, device):
+class ImportTrial:
   """The library on A, devrt on B."""
-  make = {"torch": TorchLink, "cupy": CupyLink}[name]
-  link = make(name + "_dlpack", device)
-  b = devrt.Stream(f"cuda:{device}")
-  with link.current():
-    if name == "torch":
-      x = link.torch.full((SIZE,), OLD, device=f"cuda:{device}")
-    else:
-      x = link.cupy.full((SIZE,), OLD, "float32")
-  a = devrt.Stream.from_external(link.stream, f"cuda:{device}")
-  devrt.synchronize(f"cuda:{device}")
-  for i in range(REPETITIONS["cuda"]):
-    with link.current():
-      x.fill_(OLD) if name == "torch" else x.fill(OLD)
-    devrt.synchronize(f"cuda:{device}")
-    with link.current():
-      _core._spin(SPIN["cuda"], a)
-      x.fill_(NEW) if name == "torch" else x.fill(NEW)
+
+  def __init__(self, name, device):
+    make = {"torch": TorchLink, "cupy": CupyLink}[name]
+    self.name = name
+    self.link = make(name + "_dlpack", device)
+    self.device = f"cuda:{device}"
+    self.b = devrt.Stream(self.device)
+    with self.link.current():
+      if name == "torch":
+        self.x = self.link.torch.full((SIZE,), OLD, device=self.device)
+      else:
+        self.x = self.link.cupy.full((SIZE,), OLD, "float32")
+    self.a = devrt.Stream.from_external(self.link.stream, self.device)
+
+  def fill(self, value):
+    with self.link.current():
+      (self.x.fill_ if self.name == "torch" else self.x.fill)(value)
+
+  def exchange(self):
+    with self.link.current():
+      _core._spin(SPIN["cuda"], self.a)
+      self.fill(NEW)
       delay()
-      with b:
+      with self.b:
         begin = time.monotonic()
-        y = devrt.from_dlpack(x)
+        y = devrt.from_dlpack(self.x)
         took = time.monotonic() - begin
-        running = not a.query()
-        copy = y.copy()
+        running = not self.a.query()
+        self.copy = y.copy()
     wait_free("Z", took, running)
-    assert all_are(copy.numpy(), NEW), f"trial {i}"
 
 
-def host_reads(kind):
-  """W: NumPy takes it behind devrt's wait."""
-  backend = machine.BACKEND_OF[kind]
-  stream = devrt.Stream(f"{backend}:0")
-  x = machine.make(kind, np.full((SIZE,), OLD, "float32"))
-  for _ in range(REPETITIONS[backend]):
+def consumer(name, device):
+  trials = [ImportTrial(name, device) for _ in range(TOGETHER)]
+  for trial in trials:  # warms
+    with trial.b:
+      trial.copy = devrt.from_dlpack(trial.x).copy()
+  for first in range(0, REPETITIONS, TOGETHER):
+    for trial in trials:
+      trial.fill(OLD)
+    devrt.synchronize(f"cuda:{device}")
+    for trial in trials:
+      trial.exchange()
+    for i, trial in enumerate(trials):
+      assert all_are(trial.copy.numpy(), NEW), f"trial {first + i}"
+
+
+def host_reads_copies():
+  """mtia's memory on the host: a copy, behind devrt's wait."""
+  stream = devrt.Stream("mtia:0")
+  x = machine.make("mtia", np.full((SIZE,), OLD, "float32"))
+  for _ in range(REPETITIONS):
     x.fill(OLD)
     x.ready()
     with stream:
-      _core._spin(SPIN[backend] // 10, stream)
+      _core._spin(SPIN["mtia"] // 10, stream)
       x.fill(NEW)
-    if kind == "mtia":
-      view = np.from_dlpack(x, device="cpu")
-    else:
-      view = np.from_dlpack(x)
-    assert all_are(view, NEW)
+    assert all_are(np.from_dlpack(x, device="cpu"), NEW)
 
 
 def ready_waits(backend):
@@ -246,19 +301,21 @@ def ready_waits(backend):
   busy.synchronize()
 
 
+# Memory of the host, and managed memory, which has no other device's kind.
+HERE_ALONE = ("pinned", "pinned_mapped", "mtia_pinned", "managed")
+
+
 def cases():
-  for route, code in PRODUCERS.items():
-    peers = LINKS[route].peers
-    backends = ("mtia", "cuda") if route == "devrt" else ("cuda",)
-    for backend in backends:
-      for device in (0, 1):
-        if device and route in ("numba_kernel", "cuda_core_cai", "cupy_asarray",
-                                "cuda_core_dlpack"):
-          continue  # they need the data's device current
-        yield Case(f"ordering/{backend}:{device}/{route}", code,
-                   functools.partial(producer, route, code, backend, device),
-                   peers, backend, device + 1)
-  yield Case("ordering/mtia/control", "Z", mtia_control, (), "mtia")
+  for kind, row in PRODUCERS.items():
+    backend = machine.BACKEND_OF[kind]
+    for route, code in row.items():
+      for device in (0,) if kind in HERE_ALONE else (0, 1):
+        name = f"{kind}:{device}" if kind == backend else kind
+        yield Case(f"ordering/{name}/{route}", code,
+                   functools.partial(producer, kind, route, code, device),
+                   LINKS[route].peers, backend, device + 1)
+  yield Case("ordering/mtia/numpy_cpu", "C", host_reads_copies,
+             ("numpy_peer",), "mtia")
   for route, backend in (("devrt", "mtia"), ("devrt", "cuda"),
                          ("torch_dlpack", "cuda"), ("cupy_dlpack", "cuda")):
     yield Case(f"ordering/{backend}/{route}/hand_back", "Z",
@@ -272,9 +329,6 @@ def cases():
       yield Case(f"ordering/cuda:{device}/from_{name}", "Z",
                  functools.partial(consumer, name, device), (name + "_peer",),
                  "cuda", device + 1)
-  for kind in ("mtia", "mtia_pinned", "pinned"):
-    yield Case(f"ordering/{kind}/numpy", "W", functools.partial(host_reads, kind),
-               ("numpy_peer",), machine.BACKEND_OF[kind])
   for backend in ("mtia", "cuda"):
     yield Case(f"ordering/{backend}/ready", "W",
                functools.partial(ready_waits, backend), (), backend)
