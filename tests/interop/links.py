@@ -248,8 +248,7 @@ class DevrtLink:
     with self.stream:
       if isinstance(x, Unordered):  # memory that devrt does not know again
         x = x.x
-        return devrt.from_pointer(x.ptr, x.shape, x.dtype,
-                                  device=self.stream.device, owner=x)
+        return devrt.from_pointer(x.ptr, x.shape, x.dtype, owner=x)
       return devrt.from_dlpack(x)
 
   def copy(self, view):

@@ -32,6 +32,12 @@ def count(backend):
     return 0
 
 
+def is_fake():
+  """Whether the driver is the one of tests/fakes."""
+  return count("cuda") > 0 and not hasattr(
+      ctypes.CDLL("libcuda.so.1"), "cuMemAllocManaged")
+
+
 def values(shape, dtype="float32"):
   """Numbers that every dtype holds."""
   size = int(np.prod(shape, dtype=np.int64))
@@ -60,7 +66,7 @@ class Managed:
 
   def __init__(self, size):
     self.cuda = ctypes.CDLL("libcuda.so.1")
-    if not hasattr(self.cuda, "cuMemAllocManaged"):
+    if is_fake():
       raise Skip("this driver is a fake, without managed memory")
     pointer = ctypes.c_uint64()
     code = self.cuda.cuMemAllocManaged(
