@@ -36,12 +36,15 @@ class Backend:
             raise InvalidArgumentError(
                 f"Expected a {self._name} device, but got: {device}"
             )
-        found = Device(device)
-        if found.backend != self._name:
+        return self._own(Device(device))
+
+    def _own(self, device: Device) -> Device:
+        """`device`, unless it is of another backend."""
+        if self._name is not None and device.backend != self._name:
             raise InvalidArgumentError(
-                f"Expected a {self._name} device, but got: {found.backend}"
+                f"Expected a {self._name} device, but got: {device.backend}"
             )
-        return found
+        return device
 
     def is_available(self) -> bool:
         """Whether there is a device; opens the backend, never raises."""
@@ -111,11 +114,17 @@ class Backend:
     def set_stream(self, stream: Optional[Stream]) -> None:
         """Makes a stream, and its device, current; None changes nothing."""
         if stream is not None:
+            self._check(stream)
             _core.set_stream(stream)
 
     def stream(self, stream: Optional[Stream]) -> ContextManager[Any]:
         """The context in which a stream is current; None changes nothing."""
+        self._check(stream)
         return _stream(stream)
+
+    def _check(self, stream: Any) -> None:
+        if isinstance(stream, Stream):
+            self._own(stream.device)
 
     # ---- Memory -------------------------------------------------------------
 
@@ -201,6 +210,38 @@ class Backend:
     def host_empty_cache(self) -> None:
         """Gives cached pinned memory back."""
         _core.empty_host_cache(self._device().backend)
+
+
+class _StreamClass(Stream):
+    """A stream of one backend."""
+
+    _of: Backend
+
+    def __new__(
+        cls,
+        device: DeviceLike = None,
+        priority: int = 0,
+        *,
+        blocking: bool = False,
+        **value: Any,
+    ) -> Any:
+        if not value:
+            device = cls._of._device(device)
+            return super().__new__(cls, device, priority, blocking=blocking)
+        if device is not None or priority != 0 or blocking:
+            raise TypeError("stream_id goes with device_index and device_type only")
+        made = super().__new__(cls, **value)
+        cls._of._check(made)
+        return made
+
+    @classmethod
+    def from_external(cls, stream: Any, device: DeviceLike = None) -> Stream:
+        """Another library's stream: devrt.Stream.from_external."""
+        if device is not None:
+            device = cls._of._device(device)
+        made = super().from_external(stream, device)
+        cls._of._check(made)
+        return made
 
 
 class _EventClass(Event):

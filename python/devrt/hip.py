@@ -3,33 +3,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from . import _core
 from ._core import CudaError, OutOfMemoryError
-from ._facade import Backend, DeviceLike, _EventClass
+from ._facade import Backend, _EventClass, _StreamClass
 
 _backend = Backend("hip")
 
 HipError = CudaError
 
 
-class Stream(_core.Stream):
+class Stream(_StreamClass):
     """A devrt.Stream of HIP."""
 
-    def __new__(
-        cls,
-        device: DeviceLike = None,
-        priority: int = 0,
-        *,
-        blocking: bool = False,
-        **value: Any,
-    ) -> Any:
-        if value:
-            return super().__new__(cls, **value)
-        return super().__new__(
-            cls, _backend._device(device), priority, blocking=blocking
-        )
+    _of = _backend
 
 
 class Event(_EventClass):

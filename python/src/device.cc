@@ -162,6 +162,12 @@ DeviceObject* CurrentDeviceObject() {
 
 namespace {
 
+// What other libraries have as devices beside those of accelerators.
+bool IsNoAccelerator(std::string_view name) {
+  const std::string_view type = name.substr(0, name.find(':'));
+  return type == "cpu" || type == "meta";
+}
+
 DeviceObject* ParseDeviceName(PyObject* object, BackendEntry* backend) {
   Py_ssize_t size = 0;
   const char* text = PyUnicode_AsUTF8AndSize(object, &size);
@@ -171,6 +177,13 @@ DeviceObject* ParseDeviceName(PyObject* object, BackendEntry* backend) {
     if (known != nullptr && PyUnicode_Compare(known->name, object) == 0) {
       if (backend == nullptr || known->backend == backend) return known;
     }
+  }
+  if (IsNoAccelerator(name)) {
+    Raise(absl::InvalidArgumentError(
+        (backend != nullptr ? "Expected a " + backend->backend.name()
+                            : std::string("Expected an accelerator")) +
+        " device, but got: " + std::string(name)));
+    return nullptr;
   }
   auto found = WithoutLock([&] { return GetDevice(name); });
   if (!found.ok() && found.status().code() == absl::StatusCode::kNotFound) {

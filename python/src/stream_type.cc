@@ -38,6 +38,16 @@ const char* KindName(StreamKind kind) {
 
 // ---- Making -----------------------------------------------------------------
 
+// Whether streams of that backend may have this type; false with an exception.
+bool IsOfType(PyTypeObject* type, const std::string& backend) {
+  if (backend == "cuda" || !PyType_IsSubtype(type, g_cuda_stream_type)) {
+    return true;
+  }
+  Raise(absl::InvalidArgumentError("Expected a cuda device, but got: " +
+                                   backend));
+  return false;
+}
+
 // The stream of an id, by what its value consists of.
 PyObject* Rebuild(PyTypeObject* type, PyObject* const* values) {
   int64_t id = 0, index = 0, device_type = 0;
@@ -55,6 +65,7 @@ PyObject* Rebuild(PyTypeObject* type, PyObject* const* values) {
   const int types[] = {1, 6, 19};
   for (int i = 0; i < 3; ++i) {
     if (types[i] != device_type) continue;
+    if (!IsOfType(type, names[i])) return nullptr;
     BackendEntry* backend = OpenBackend(names[i]);
     if (backend == nullptr) return nullptr;
     DeviceObject* device = ParseDevice(values[1], backend);
@@ -203,10 +214,17 @@ PyObject* GetNative(PyObject* self, void*) {
   return PyLong_FromVoidPtr(*native);
 }
 
+// Of CUDA alone: programs can give an object another type.
+PyObject* GetCudaStream(PyObject* self, void*) {
+  const BackendEntry* backend = AsStream(self)->device->backend;
+  if (!IsOfType(g_cuda_stream_type, backend->backend.name())) return nullptr;
+  return GetNative(self, nullptr);
+}
+
 PyObject* CudaStream(PyObject* self, PyObject*) {
   StreamObject* stream = AsStream(self);
   if (stream->protocol == nullptr) {
-    const Ref native(GetNative(self, nullptr));
+    const Ref native(GetCudaStream(self, nullptr));
     if (!native) return nullptr;
     PyObject* answer = Py_BuildValue("(iO)", 0, native.get());
     if (answer == nullptr) return nullptr;
@@ -391,7 +409,7 @@ PyMethodDef g_cuda_methods[] = {
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef g_cuda_getters[] = {
-    Getter("cuda_stream", GetNative, "The cudaStream_t, as int."),
+    Getter("cuda_stream", GetCudaStream, "The cudaStream_t, as int."),
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 constexpr char kCudaDoc[] =

@@ -37,6 +37,21 @@ def test_devices_that_are_not(wrong):
         devrt.mtia.get_device_index(wrong)
 
 
+@pytest.mark.parametrize("name", ["cpu", "cpu:0", "meta"])
+def test_devices_of_other_libraries(name):
+    said = f"device, but got: {name}$"
+    for ask in (devrt.device, devrt.Device, devrt.Stream, devrt.set_device,
+                devrt.synchronize, devrt.memory_stats,
+                devrt.accelerator.get_device_index,
+                devrt.accelerator.current_stream):
+        with pytest.raises(devrt.InvalidArgumentError,
+                           match="Expected an accelerator " + said):
+            ask(name)
+    for ask in (devrt.mtia.get_device_index, devrt.mtia.Stream):
+        with pytest.raises(ValueError, match="Expected a mtia " + said):
+            ask(name)
+
+
 def test_streams(two):
     s = devrt.mtia.Stream(1, priority=-1)
     assert isinstance(s, devrt.Stream) and s.device is two[1]
@@ -50,6 +65,32 @@ def test_streams(two):
     with devrt.mtia.stream(devrt.mtia.default_stream()):
         devrt.mtia.set_stream(None)
         devrt.mtia.set_stream(devrt.mtia.default_stream())
+
+
+def test_a_rebuilt_stream_has_the_device_of_its_number():
+    s = devrt.mtia.Stream(0)
+    value = {"stream_id": s.stream_id, "device_index": 0, "device_type": 19}
+    for wrong in ({"device": "mtia:1"}, {"device": "mtia:0"}, {"priority": 1},
+                  {"blocking": True}):
+        with pytest.raises(TypeError, match="stream_id goes with device_index"):
+            devrt.mtia.Stream(**wrong, **value)
+    with pytest.raises(TypeError):
+        devrt.mtia.Stream(stream_id=s.stream_id, junk=1)
+    adopted = devrt.mtia.Stream.from_external(s.native_handle, 0)
+    assert adopted.kind == "external" and isinstance(adopted, devrt.mtia.Stream)
+
+
+@pytest.mark.parametrize("module", [devrt.cuda, devrt.hip])
+def test_streams_of_another_backend_are_refused(module, two):
+    s, before = devrt.Stream(two[1]), devrt.current_stream()
+    for call in (module.stream, module.set_stream):
+        with pytest.raises(ValueError, match="Expected a .* device, but got: mtia"):
+            call(s)
+        with pytest.raises(TypeError, match="Stream"):
+            call(3)
+    assert devrt.current_stream() is before and devrt.current_device() is two[0]
+    with devrt.accelerator.stream(s):
+        assert devrt.current_stream() is s
 
 
 def test_memory():

@@ -206,6 +206,21 @@ def test_mtia_streams_have_no_cuda_protocol():
     assert hasattr(devrt.cuda.Stream, "__cuda_stream__")
 
 
+def test_no_type_makes_a_cuda_stream_of_another(two):
+    """A handle of the simulator is no cudaStream_t."""
+    s = devrt.Stream(two[0])
+    for id, index in ((s.stream_id, 0), (0, 1)):
+        for module in (devrt.cuda, devrt.hip):
+            with pytest.raises(ValueError, match="device, but got: mtia"):
+                module.Stream(stream_id=id, device_index=index, device_type=19)
+    with pytest.raises(ValueError, match="Expected a hip device, but got: mtia"):
+        devrt.hip.Stream.from_external(s.native_handle, "mtia:0")
+    s.__class__ = devrt.cuda.Stream
+    for ask in (lambda: s.__cuda_stream__(), lambda: s.cuda_stream):
+        with pytest.raises(ValueError, match="Expected a cuda device, but got: mtia"):
+            ask()
+
+
 def test_adopting_a_handle():
     s = devrt.Stream("mtia:1")
     borrowed = devrt.Stream.from_external(s.native_handle, "mtia:1")
