@@ -8,6 +8,7 @@ stream does not wait for the function: the future says when it is done.
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
@@ -21,11 +22,23 @@ _lock = threading.Lock()
 _thread: Optional[threading.Thread] = None
 
 
+def _report() -> None:
+    """Says what was raised here, as the end of a thread would say it."""
+    try:
+        raised = (*sys.exc_info(), threading.current_thread())
+        threading.excepthook(threading.ExceptHookArgs(raised))
+    except BaseException:  # a program's own hook
+        pass
+
+
 def _serve() -> None:
-    """Calls what is due, for ever."""
+    """Calls what is due, for ever: every future waits for this thread."""
     while True:
         call, error = _core._next_host_call()
-        call(error)
+        try:
+            call(error)
+        except BaseException:  # of a future's callbacks, SystemExit too
+            _report()
         del call, error  # what they hold ends now, not with the next one
 
 

@@ -107,6 +107,61 @@ def test_cancelled_before_its_turn():
     assert called == []
 
 
+def reports(monkeypatch):
+    """What is said of exceptions that a thread did not expect, as it comes."""
+    seen = []
+    monkeypatch.setattr(threading, "excepthook", seen.append)
+    return seen
+
+
+def test_callbacks_do_not_end_the_thread(monkeypatch):
+    """Futures of others come after one whose callback raised."""
+    seen = reports(monkeypatch)
+    for kind in (SystemExit, KeyboardInterrupt, GeneratorExit):
+        s, gate = devrt.Stream(), Flag()
+        gate.wait_on(s)
+
+        def callback(future):
+            raise kind
+
+        first = s.launch_host_func(lambda: 7)
+        first.add_done_callback(callback)
+        second = s.launch_host_func(lambda: 8)
+        gate.set()
+        assert second.result(timeout=30) == 8
+        assert first.result(timeout=30) == 7
+        report = seen.pop()
+        assert report.exc_type is kind and not seen
+        assert report.thread.name == "devrt-host-functions"
+
+
+def test_a_report_that_fails_does_not_end_the_thread(monkeypatch, capfd):
+    def hook(arguments):
+        raise SystemExit
+
+    monkeypatch.setattr(threading, "excepthook", hook)
+    s, gate = devrt.Stream(), Flag()
+    gate.wait_on(s)
+    s.launch_host_func(lambda: 7).add_done_callback(hook)
+    second = s.launch_host_func(lambda: 8)
+    gate.set()
+    assert second.result(timeout=30) == 8
+
+
+def test_a_result_that_somebody_set_before_its_turn(monkeypatch):
+    """The function does not run; those behind it do."""
+    seen, called = reports(monkeypatch), []
+    s, gate = devrt.Stream(), Flag()
+    gate.wait_on(s)
+    first = s.launch_host_func(called.append, 1)
+    first.set_result(7)
+    second = s.launch_host_func(lambda: 8)
+    gate.set()
+    assert second.result(timeout=30) == 8
+    assert first.result() == 7 and called == []
+    assert [report.exc_type for report in seen] == [RuntimeError]
+
+
 def test_not_callable():
     for wrong in (None, 3, "print"):
         with pytest.raises(TypeError, match="callable"):
