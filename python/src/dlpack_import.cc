@@ -107,21 +107,34 @@ struct WorkStream {
   void* native = nullptr;
 };
 
+// That the exchange API returned `code` for `x`; false with an exception.
+bool Succeeded(int code, PyObject* x) {
+  if (code == 0) return true;
+  if (PyErr_Occurred() == nullptr) {
+    PyErr_Format(PyExc_BufferError,
+                 "the exchange API of %s failed and did not say why",
+                 TypeName(x));
+  }
+  return false;
+}
+
 // False with an exception.
-bool AskWorkStream(const DLPackExchangeAPI* api, DLDevice named,
+bool AskWorkStream(const DLPackExchangeAPI* api, PyObject* x, DLDevice named,
                    WorkStream* stream) {
   if (!HasQueue(named)) return true;
   stream->device = FindDevice(named);
   // What no backend has the import tells.
   return !stream->device.has_value() ||
-         api->current_work_stream(named.device_type, stream->device->index(),
-                                  &stream->native) == 0;
+         Succeeded(
+             api->current_work_stream(named.device_type,
+                                      stream->device->index(), &stream->native),
+             x);
 }
 
 PyObject* ImportByApi(const DLPackExchangeAPI* api, PyObject* x,
                       const DLPackImport& how) {
   DLManagedTensorVersioned* tensor = nullptr;
-  if (api->managed_tensor_from_py_object_no_sync(x, &tensor) != 0) {
+  if (!Succeeded(api->managed_tensor_from_py_object_no_sync(x, &tensor), x)) {
     return nullptr;
   }
   if (tensor == nullptr) {
@@ -133,7 +146,7 @@ PyObject* ImportByApi(const DLPackExchangeAPI* api, PyObject* x,
   // In a tensor of a foreign major nothing else can be read.
   if (tensor->version.major == DLPACK_MAJOR_VERSION &&
       (!CheckShareable(x, tensor->dl_tensor.dtype) ||
-       !AskWorkStream(api, tensor->dl_tensor.device, &stream))) {
+       !AskWorkStream(api, x, tensor->dl_tensor.device, &stream))) {
     Delete(tensor);
     return nullptr;
   }

@@ -166,7 +166,12 @@ const DLPackExchangeAPI* FindExchangeApi(PyTypeObject* type) {
   while (header != nullptr && header->version.major != DLPACK_MAJOR_VERSION) {
     header = header->prev_api;
   }
-  last_api = reinterpret_cast<const DLPackExchangeAPI*>(header);
+  const auto* api = reinterpret_cast<const DLPackExchangeAPI*>(header);
+  // Neither may be missing (interop.md 1.4).
+  const bool usable = api != nullptr &&
+                      api->managed_tensor_from_py_object_no_sync != nullptr &&
+                      api->current_work_stream != nullptr;
+  last_api = usable ? api : nullptr;
   // Kept, so that no other comes to lie where it is.
   const Ref former(std::exchange(last, NewRef(found)));
   return last_api;

@@ -283,6 +283,44 @@ def test_a_foreign_exchange_api_that_lies():
         devrt.from_dlpack(foreign)
 
 
+@pytest.mark.parametrize("missing", ["from_py", "stream"])
+def test_a_foreign_exchange_api_that_lacks_a_function(missing):
+    """As if it were not there."""
+    own = devrt.Array.__dlpack_c_exchange_api__
+    api = stubs.ForeignApi(lambda: devrt.array(host(), device="cpu"), own)
+    setattr(api.table, missing, None)
+
+    class Foreign:
+        __dlpack_c_exchange_api__ = api.capsule
+
+    with pytest.raises(AttributeError, match="__dlpack_device__"):
+        devrt.from_dlpack(Foreign())
+
+    class Both(stubs.Producer):
+        __dlpack_c_exchange_api__ = api.capsule
+
+    x = Both(stubs.Forged(host()).capsule)
+    assert (devrt.from_dlpack(x).numpy() == host()).all() and len(x.calls) == 1
+
+
+def test_a_foreign_exchange_api_that_fails_without_a_reason():
+    own = devrt.Array.__dlpack_c_exchange_api__
+    x = devrt.array(host(), device="mtia:0")
+    api = stubs.ForeignApi(lambda: x, own)
+
+    class Foreign:
+        __dlpack_c_exchange_api__ = api.capsule
+
+    fails = stubs.WORK_STREAM(lambda kind, index, out: -1)
+    api.table.stream = stubs.ctypes.cast(fails, stubs.ctypes.c_void_p).value
+    with pytest.raises(BufferError, match="Foreign.*did not say why"):
+        devrt.from_dlpack(Foreign())
+    fails_too = stubs.FROM_PY(lambda x, out: -1)
+    api.table.from_py = stubs.ctypes.cast(fails_too, stubs.ctypes.c_void_p).value
+    with pytest.raises(BufferError, match="Foreign.*did not say why"):
+        devrt.from_dlpack(Foreign())
+
+
 def test_a_foreign_exchange_api_is_used():
     """A type with the attribute is never asked by __dlpack__."""
     own = devrt.Array.__dlpack_c_exchange_api__
