@@ -15,6 +15,7 @@
 #include "python/src/bindings.h"
 #include "python/src/contexts.h"
 #include "python/src/dlpack.h"
+#include "python/src/errors.h"
 #include "python/src/event.h"
 #include "python/src/helpers.h"
 #include "python/src/host_call.h"
@@ -36,6 +37,18 @@ void RefuseOtherInterpreters() {
       "streams belong to threads, which sub-interpreters share");
 }
 
+// What stands in static variables here is guarded by the GIL.
+void RefuseWithoutGil() {
+  PyObject* asks = PySys_GetObject("_is_gil_enabled");  // borrowed
+  if (asks == nullptr) return;
+  const Ref enabled(PyObject_CallObject(asks, nullptr));
+  if (!enabled) ThrowPythonError();
+  if (enabled.get() != Py_False) return;
+  throw std::runtime_error(
+      "devrt needs the GIL, which is off in this interpreter: start it with "
+      "PYTHON_GIL=1, or without PYTHON_GIL and -X gil");
+}
+
 // A setting that is not known is said at once, not at some access.
 void CheckSettings() {
   const absl::Status status = CheckExchangeEnvironment();
@@ -49,6 +62,7 @@ void CheckSettings() {
 NB_MODULE(_core, m) {
   using namespace devrt::python;  // NOLINT: the whole file is about it
   RefuseOtherInterpreters();
+  RefuseWithoutGil();
   CheckSettings();
   // What is alive at the end is left to the process (C106).
   nb::set_leak_warnings(false);

@@ -123,6 +123,26 @@ def test_help_reads():
         devrt.Stream, renderer=pydoc.plaintext)
 
 
+def test_without_the_gil_it_is_refused(run_program):
+    done = run_program(
+        """
+        import sys
+        sys._is_gil_enabled = lambda: False
+        try:
+            import devrt
+        except ImportError as error:
+            print("refused:", error)
+        sys._is_gil_enabled = lambda: True
+        import devrt
+        print(len(devrt.devices("mtia")))
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    refused, devices = done.stdout.splitlines()
+    assert "refused:" in refused and "PYTHON_GIL=1" in refused
+    assert devices == "2"
+
+
 def test_sub_interpreters_are_refused(run_program):
     interpreters = next(
         (name for name in ("_interpreters", "_xxsubinterpreters")
