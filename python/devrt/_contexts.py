@@ -23,6 +23,9 @@ class _NoContext:
     def __exit__(self, *exception: object) -> None:
         return None
 
+    def __call__(self, function: _F) -> _F:
+        return _decorate(self, function)
+
 
 _NO_CONTEXT = _NoContext()
 
@@ -79,19 +82,36 @@ def synchronize(where: Union[Stream, DeviceLike] = None) -> None:
         Device(where).synchronize()
 
 
-def _decorate(context: Any, function: _F) -> _F:
-    """`function`, run inside `context`."""
+def _runs_later(function: Any) -> bool:
+    """Whether a call of it only makes what runs its body."""
     import inspect
 
+    while True:
+        if isinstance(function, functools.partial):
+            function = function.func
+        elif isinstance(function, staticmethod):
+            function = function.__func__
+        else:
+            break
+    return any(
+        inspect.iscoroutinefunction(body)
+        or inspect.isgeneratorfunction(body)
+        or inspect.isasyncgenfunction(body)
+        for body in (function, type(function).__call__)
+    )
+
+
+def _decorate(context: Any, function: _F) -> _F:
+    """`function`, run inside `context`."""
     if not callable(function):
         raise TypeError(
             f"only a function can be decorated, not {type(function).__name__}"
         )
-    if (
-        inspect.iscoroutinefunction(function)
-        or inspect.isgeneratorfunction(function)
-        or inspect.isasyncgenfunction(function)
-    ):
+    if isinstance(function, type):
+        raise TypeError(
+            f"only a function can be decorated, not the class {function.__name__}"
+        )
+    if _runs_later(function):
         raise TypeError(
             "a generator or coroutine function cannot be decorated: its body "
             "runs later; use `with` inside it"

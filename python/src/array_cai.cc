@@ -210,9 +210,10 @@ bool TakeRequired(PyObject* dict, CudaArrayInterface* cai) {
   PyObject* typestr = Required(dict, keys.typestr);
   if (typestr == nullptr) return false;
   if (!PyUnicode_Check(typestr)) return RaiseType("typestr", "a str", typestr);
-  const char* text = PyUnicode_AsUTF8(typestr);
+  Py_ssize_t size = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(typestr, &size);
   if (text == nullptr) return false;
-  cai->typestr = text;
+  cai->typestr.assign(text, static_cast<size_t>(size));
   PyObject* data = Required(dict, keys.data);
   if (data == nullptr || !TakeData(data, cai)) return false;
   PyObject* version = Required(dict, keys.version);

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Current devices and streams: nesting, decorators, orders of leaving."""
 
+import functools
+
 import pytest
 
 import devrt
@@ -97,11 +99,53 @@ def test_decorators_refuse_bodies_that_run_later(two):
     async def coroutine():
         pass
 
-    for function in (generator, coroutine):
-        with pytest.raises(TypeError, match="runs later"):
+    class Generator:
+        def __call__(self):
+            yield
+
+    class Coroutine:
+        async def __call__(self):
+            pass
+
+    class Asynchronous:
+        async def __call__(self):
+            yield
+
+    for function in (generator, coroutine, Generator(), Coroutine(),
+                     Asynchronous(), Generator().__call__,
+                     functools.partial(generator), staticmethod(coroutine),
+                     functools.partial(Coroutine())):
+        with pytest.raises(TypeError, match="runs later|only a function"):
             two[1](function)
+        if callable(function):  # a staticmethod is from Python 3.10 on
+            with pytest.raises(TypeError, match="runs later"):
+                two[1](function)
     with pytest.raises(TypeError, match="only a function"):
         two[1](3)
+
+
+def test_decorators_refuse_classes(two):
+    """What they would return is no class."""
+    class Thing:
+        pass
+
+    for context in (two[1], devrt.Stream(two[1]), devrt.stream(None)):
+        with pytest.raises(TypeError, match="only a function.*class Thing"):
+            context(Thing)
+
+
+def test_callables_that_can_be_decorated(two):
+    class Callable:
+        def __call__(self):
+            return devrt.current_device()
+
+    here = devrt.current_device()
+    for function in (Callable(), functools.partial(devrt.current_device),
+                     Callable().__call__):
+        assert two[1](function)() is two[1]
+        for nothing in (devrt.stream(None), devrt.mtia.device(None),
+                        devrt.mtia.stream(None)):
+            assert nothing(function)() is here
 
 
 def test_left_in_another_order(two):

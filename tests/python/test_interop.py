@@ -85,6 +85,32 @@ def test_exchange_takes_handles_and_hosts(x):
         interop.exchange(x, b, writes=1)
     with pytest.raises(TypeError):
         interop.exchange(x, object())
+    for junk in ("junk", 1.5, object()):
+        with pytest.raises(TypeError):
+            interop.exchange(host, junk)
+    with interop.exchange(host, b.native_handle) as s:
+        assert isinstance(s, devrt.Stream) and s.native_handle == b.native_handle
+    with interop.exchange(host, None) as s:
+        assert s is None
+
+
+def test_exchange_with_the_stream_that_is_current_on_entry(x):
+    """And on exit still with that one."""
+    a, b = devrt.Stream("mtia:0"), devrt.Stream("mtia:0")
+    context = interop.exchange(x, None)
+    raw = unknown(x)
+    x.fill(1)
+    with a:
+        with context as outer:
+            assert outer is a
+            with b, context as inner:
+                assert inner is b
+                devrt._core._spin(SPIN, b)
+                raw.fill(2)
+            assert not x.is_ready()
+        after = x + 0.0
+    assert (after.numpy() == 2).all()
+    assert isinstance(leave(context), devrt.Error)
 
 
 def test_exchange_of_a_stream_of_another_device(x):
@@ -96,6 +122,21 @@ def test_exchange_of_a_stream_of_another_device(x):
             seen = unknown(x).to("mtia:1")
     assert (seen.numpy() == 1).all()
     x.ready()
+
+
+def test_versions_of_the_thread():
+    set_version = interop.set_cai_export_version
+    assert set_version(2) is None
+    seen = []
+    other = threading.Thread(target=lambda: seen.append(set_version(3)))
+    other.start()
+    other.join()
+    assert seen == [None]
+    for value, error in ((1, ValueError), (4, ValueError), ("2", TypeError),
+                         (True, TypeError), (2.0, TypeError)):
+        with pytest.raises(error):
+            set_version(value)
+    assert set_version(None) == 2
 
 
 def test_ready(x):
@@ -182,6 +223,18 @@ def test_default_streams_are_mapped(libraries):
         assert torch.current[-1] == ("default", 1)
 
 
+def test_shared_streams_decorate(libraries):
+    torch, _ = libraries
+    s = devrt.Stream("mtia:1")
+
+    @devrt.stream(s, also="torch")
+    def inside():
+        return devrt.current_stream(), torch.current[-1]
+
+    assert inside() == (s, ("external", s.native_handle, 1))
+    assert torch.current == ["default"]
+
+
 def test_all_are_restored_even_if_one_fails(libraries):
     torch, cupy = libraries
     cupy.fail = True
@@ -243,6 +296,19 @@ def test_also_of_what_cannot_be():
             devrt.stream(s, also=also)
     with pytest.raises(TypeError):
         devrt.stream(None, also="torch")
+
+
+def test_use_stream_of_a_device_that_it_has_not(monkeypatch, libraries, two):
+    for device in ("mtia:1", two[1]):
+        with pytest.raises(ValueError, match="Expected a cuda device, but got: mtia"):
+            interop.use_stream_of("torch", device)
+    for device in (True, 1.5):
+        with pytest.raises(TypeError, match="device must be"):
+            interop.use_stream_of("torch", device)
+    for name in ("torch", "cupy"):
+        monkeypatch.setitem(sys.modules, name, None)
+        with pytest.raises(ImportError, match=f"library='{name}': {name} cannot"):
+            interop.use_stream_of(name)
 
 
 def test_use_stream_of_bad_names():

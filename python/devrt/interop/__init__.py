@@ -41,7 +41,7 @@ from ._allocators import (
     torch_allocator_path,
     torch_pool_allocator,
 )
-from ._exchange import exchange, ready
+from ._exchange import exchange, ready, set_cai_export_version
 from ._streams import use_stream_of
 
 __all__ = [
@@ -56,6 +56,7 @@ __all__ = [
     "exchange",
     "ready",
     "rmm_callbacks",
+    "set_cai_export_version",
     "stream_ends",
     "torch_allocator",
     "torch_allocator_path",

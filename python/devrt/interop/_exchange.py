@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+from typing import Any, List, Optional
 
 from .. import _core
 from .._arrays import Array
@@ -35,10 +36,11 @@ class exchange:
     x: a devrt.Array in device, managed or pinned memory; plain host memory has
     no uses, and nothing happens.
     stream: a devrt.Stream, an object with __cuda_stream__, or a native handle;
-    None is the current one of the data's device.
+    None is the one of the data's device that is current on entry.
     writes: False promises that the work only reads.
 
-    The value of the context is the devrt.Stream.  It may be entered many times.
+    The value of the context is the devrt.Stream; None where there is no device
+    to ask for its current one.  It may be entered many times, by many threads.
     """
 
     def __init__(self, x: Array, stream: Any, *, writes: bool = True) -> None:
@@ -47,17 +49,41 @@ class exchange:
             raise TypeError(f"writes must be a bool, not {type(writes).__name__}")
         self._writes = writes
         home = x.home_stream
-        self._has_uses = home is not None
-        self._stream = stream if home is None else as_stream(stream, home.device)
+        self._device = None if home is None else home.device
+        self._stream = None if stream is None else as_stream(stream, self._device)
+        self._entered = threading.local()
 
-    def __enter__(self) -> Any:
-        if self._has_uses:
-            self._array.order_before(self._stream)
-        return self._stream
+    def __enter__(self) -> Optional[Stream]:
+        if self._device is None:
+            return self._stream
+        stream = self._stream or _core.current_stream(self._device)
+        self._array.order_before(stream)
+        if self._stream is None:
+            self._entered.__dict__.setdefault("streams", []).append(stream)
+        return stream
 
     def __exit__(self, *exception: object) -> None:
-        if self._has_uses:
-            self._array.record_use(self._stream, writes=self._writes)
+        if self._device is None:
+            return
+        stream = self._stream or self._left()
+        self._array.record_use(stream, writes=self._writes)
+
+    def _left(self) -> Stream:
+        """What was current when this thread entered last."""
+        streams: List[Stream] = self._entered.__dict__.get("streams", [])
+        if not streams:
+            raise _core.Error("this thread is not inside this context")
+        return streams.pop()
+
+
+def set_cai_export_version(version: Optional[int]) -> Optional[int]:
+    """In which version this thread exports __cuda_array_interface__.
+
+    version: 2, which has no stream; 3; None: as DEVRT_CAI_EXPORT_VERSION has it.
+    An array whose own cai_export_version is set has that one.  Returns what was
+    set before.
+    """
+    return _core._set_cai_export_version(version)
 
 
 def ready(x: Array) -> Array:

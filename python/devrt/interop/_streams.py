@@ -8,23 +8,23 @@ import importlib
 import threading
 from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
-from .. import _core
+from .. import _contexts, _core
 from .._core import InvalidArgumentError, Stream
 
 GPU = ("cuda", "hip")
 
 
-def _load(name: str) -> Any:
+def _load(name: str, argument: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
         raise ImportError(
-            f"also={name!r}: {name} cannot be imported: {error}", name=name
+            f"{argument}={name!r}: {name} cannot be imported: {error}", name=name
         ) from error
 
 
 def _torch_context(stream: Stream) -> Any:
-    torch = _load("torch")
+    torch = _load("torch", "also")
     index = stream.device.index
     if stream.kind == "per_thread":
         raise InvalidArgumentError(
@@ -40,7 +40,7 @@ def _torch_context(stream: Stream) -> Any:
 
 
 def _cupy_context(stream: Stream) -> Any:
-    cupy = _load("cupy")
+    cupy = _load("cupy", "also")
     if stream.kind == "default":
         return cupy.cuda.Stream.null
     if stream.kind == "per_thread":
@@ -87,8 +87,11 @@ class SharedStream:
                 f"streams of {stream.device.backend}"
             )
         for name in self._names:
-            _load(name)
+            _load(name, "also")
         self._entered = threading.local()
+
+    def __call__(self, function: Any) -> Any:
+        return _contexts._decorate(self, function)
 
     def __enter__(self) -> Stream:
         with contextlib.ExitStack() as stack:
@@ -111,20 +114,32 @@ class SharedStream:
 
 
 def _torch_stream(device: Optional[int]) -> Tuple[Any, int]:
-    torch = _load("torch")
+    torch = _load("torch", "library")
     if device is None:
         device = torch.cuda.current_device()
     return torch.cuda.current_stream(device), int(device)
 
 
 def _cupy_stream(device: Optional[int]) -> Tuple[Any, int]:
-    cupy = _load("cupy")
+    cupy = _load("cupy", "library")
     if device is None:
         device = cupy.cuda.Device().id
     return cupy.cuda.get_current_stream(device), int(device)
 
 
 _CURRENT = {"cupy": _cupy_stream, "torch": _torch_stream}
+
+
+def _index(device: Any) -> Optional[int]:
+    """Number of a device of cuda, or None."""
+    if device is None or (isinstance(device, int) and not isinstance(device, bool)):
+        return device
+    found = _core.Device(device)
+    if found.backend != "cuda":
+        raise InvalidArgumentError(
+            f"Expected a cuda device, but got: {found.backend}"
+        )
+    return found.index
 
 
 def use_stream_of(library: Any, device: Any = None) -> Stream:
@@ -149,8 +164,5 @@ def use_stream_of(library: Any, device: Any = None) -> Stream:
             f"library {name!r} is not known, the choices are "
             + ", ".join(sorted(_CURRENT))
         )
-    index = None
-    if device is not None:
-        index = device if isinstance(device, int) else _core.Device(device).index
-    stream, index = _CURRENT[name](index)
+    stream, index = _CURRENT[name](_index(device))
     return Stream.from_external(stream, f"cuda:{index}")

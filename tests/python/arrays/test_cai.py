@@ -95,20 +95,20 @@ def test_version_per_array_and_thread():
     assert x.__cuda_array_interface__["version"] == 2
     x.cai_export_version = None
     assert set(x.__cuda_array_interface__) == five | {"stream"}
-    former = devrt._core._set_cai_export_version(2)
+    former = devrt.interop.set_cai_export_version(2)
     assert former is None
     try:
         assert set(x.__cuda_array_interface__) == five
         x.cai_export_version = 3
         assert x.__cuda_array_interface__["version"] == 3
     finally:
-        assert devrt._core._set_cai_export_version(None) == 2
+        assert devrt.interop.set_cai_export_version(None) == 2
     for value, error in [(1, ValueError), (4, ValueError), ("2", TypeError),
                          (True, TypeError), (2.0, TypeError)]:
         with pytest.raises(error):
             x.cai_export_version = value
         with pytest.raises(error):
-            devrt._core._set_cai_export_version(value)
+            devrt.interop.set_cai_export_version(value)
 
 
 # rule 14
@@ -241,6 +241,7 @@ TYPE_ERRORS = [
 ]
 VALUE_ERRORS = [
     dict(typestr="x"), dict(typestr=""), dict(typestr="<f3x"),
+    dict(typestr="<f4\0junk"), dict(typestr="<f4\0"),
     dict(shape=(-1, 3)), dict(strides=(4,)), dict(strides=()),
     dict(version=-1), dict(stream=-1), dict(data=(0, False)),
     dict(data=(-1, False)), dict(data=(2**64, False)), dict(shape=(2**70,)),
