@@ -137,6 +137,8 @@ def timeline_svg(title: str = "", since: int = 0) -> str:
     """
     from . import _timeline
 
+    if not isinstance(title, str):
+        raise TypeError(f"title must be a str, not {type(title).__name__}")
     return _timeline.svg(timeline(since), title)
 
 

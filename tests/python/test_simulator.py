@@ -113,6 +113,8 @@ def test_timeline_as_a_picture():
     spin(1, s)
     spin(2, s)
     s.synchronize()
+    with pytest.raises(TypeError, match="title must be a str"):
+        simulator.timeline_svg(3)
     picture = simulator.timeline_svg("<two> & more")
     root = xml.etree.ElementTree.fromstring(picture)
     boxes = [rect for group in root.iter(SVG + "g") for rect in group.iter(SVG + "rect")]

@@ -169,6 +169,16 @@ def test_a_mark_that_runs_nothing(run, mark):
     result.stdout.fnmatch_lines(["*ValueError: " + mark.split("=")[0] + "*"])
 
 
+@pytest.mark.parametrize("name, value, error", [
+    ("devices", 0, ValueError), ("devices", -1, ValueError),
+    ("devices", "2", TypeError), ("devices", True, TypeError),
+    ("runs", "5", TypeError), ("runs", 1.5, TypeError),
+    ("seed", "x", TypeError), ("strategies", 3, TypeError)])
+def test_machines_that_cannot_be(name, value, error):
+    with pytest.raises(error, match=f"^{name} (is|must be)"):
+        _machine.Machine(**{name: value})
+
+
 def test_more_devices_than_there_are(run, monkeypatch):
     monkeypatch.setenv("DEVRT_MTIA", "devices=2")
     result = run(

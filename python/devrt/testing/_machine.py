@@ -7,7 +7,7 @@ import gc
 import random
 import sys
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .. import _core, simulator
 from .._core import Device
@@ -56,6 +56,29 @@ def _forget_last_error() -> None:
             delattr(sys, name)
 
 
+def _check_int(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an int, not {type(value).__name__}")
+
+
+def _check_count(name: str, value: Any, why: str) -> None:
+    _check_int(name, value)
+    if value < 1:
+        raise ValueError(f"{name} is {value}: {why}")
+
+
+def _strategies(given: Any) -> Tuple[str, ...]:
+    if isinstance(given, str):
+        return (given,)
+    if not isinstance(given, (tuple, list)):
+        raise TypeError(
+            f"strategies must be a name or several, not {type(given).__name__}"
+        )
+    if not given:
+        raise ValueError("strategies is empty: one at least, such as 'hw'")
+    return tuple(given)
+
+
 class MachineInUseError(Exception):
     """Something of an earlier test is alive, so no machine can begin afresh."""
 
@@ -77,15 +100,13 @@ class Machine:
         replay: Optional[str] = None,
         **settings: Any,
     ) -> None:
-        if isinstance(strategies, str):
-            strategies = (strategies,)
-        if runs < 1:
-            raise ValueError(f"runs is {runs}: a test runs at least once")
-        if not strategies:
-            raise ValueError("strategies is empty: one at least, such as 'hw'")
+        _check_count("devices", devices, "a test has one device at least")
+        _check_count("runs", runs, "a test runs at least once")
+        if seed is not None:
+            _check_int("seed", seed)
         self.seed = random.SystemRandom().getrandbits(32) if seed is None else seed
         self.runs = runs
-        self.strategies = tuple(strategies)
+        self.strategies = _strategies(strategies)
         self.failed_token: Optional[str] = None
         self._replay = replay
         self._settings = dict(settings)
