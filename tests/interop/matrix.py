@@ -37,7 +37,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 DEVIATIONS = HERE / "deviations.json"
-MODULES = ("producer_cells", "variant_cells", "dtype_cells",
+MODULES = ("producer_cells", "variant_cells", "exchange_cells", "dtype_cells",
            "consumer_cells", "scenarios",
            "numba_scenarios", "mpi_cells", "ordering_cells", "capture_cells",
            "stub_cells")
