@@ -29,18 +29,7 @@ static_assert(static_cast<int>(absl::StatusCode::kResourceExhausted) ==
                   DEVRT_RESOURCE_EXHAUSTED,
               "codes are the same numbers");
 
-// Native values with a meaning of their own on cuda.
-constexpr uintptr_t kLegacyStream = 1;
-constexpr uintptr_t kPerThreadStream = 2;
-
-absl::StatusOr<StreamRef> StreamOf(Device device, void* native) {
-  const auto value = reinterpret_cast<uintptr_t>(native);
-  if (value == 0) return DefaultStream(device);
-  const bool named = device.backend().name() == "cuda";
-  if (named && value == kLegacyStream) return DefaultStream(device);
-  if (named && value == kPerThreadStream) return PerThreadDefaultStream(device);
-  return internal::AdoptedStreams::Get().Find(device, native);
-}
+using internal::StreamByHandle;
 
 absl::StatusOr<Device> DeviceNamed(const char* name) {
   if (name == nullptr) {
@@ -107,7 +96,8 @@ absl::Status AllocateFor(const char* device_name, uint64_t size, void* native,
   }
   *ptr = nullptr;
   DEVRT_ASSIGN_OR_RETURN(const Device device, DeviceNamed(device_name));
-  DEVRT_ASSIGN_OR_RETURN(const StreamRef stream, StreamOf(device, native));
+  DEVRT_ASSIGN_OR_RETURN(const StreamRef stream,
+                         StreamByHandle(device, native));
   DEVRT_ASSIGN_OR_RETURN(*ptr, AllocateMemory(stream, size, CallSite{}));
   return absl::OkStatus();
 }
@@ -162,7 +152,7 @@ int32_t devrt_memory_free_on_v0(void* ptr, void* stream) {
     if (ptr == nullptr) return absl::OkStatus();
     DEVRT_ASSIGN_OR_RETURN(const devrt::Device device, devrt::DeviceOf(ptr));
     DEVRT_ASSIGN_OR_RETURN(const devrt::StreamRef ref,
-                           devrt::StreamOf(device, stream));
+                           devrt::StreamByHandle(device, stream));
     return devrt::FreeMemory(ptr, ref, devrt::CallSite{});
   });
 }
@@ -172,7 +162,7 @@ int32_t devrt_memory_record_stream_v0(const void* ptr, const char* device,
   return devrt::Call([=]() -> absl::Status {
     DEVRT_ASSIGN_OR_RETURN(const devrt::Device d, devrt::DeviceNamed(device));
     DEVRT_ASSIGN_OR_RETURN(const devrt::StreamRef ref,
-                           devrt::StreamOf(d, stream));
+                           devrt::StreamByHandle(d, stream));
     return devrt::RecordStream(ptr, ref, devrt::CallSite{});
   });
 }

@@ -75,4 +75,16 @@ void AdoptedStreams::Release(DeviceRecord* device) {
   }
 }
 
+absl::StatusOr<StreamRef> StreamByHandle(Device device, void* native) {
+  // Values with a meaning of their own on cuda.
+  constexpr uintptr_t kLegacyStream = 1;
+  constexpr uintptr_t kPerThreadStream = 2;
+  const auto value = reinterpret_cast<uintptr_t>(native);
+  if (value == 0) return DefaultStream(device);
+  const bool named = device.backend().name() == "cuda";
+  if (named && value == kLegacyStream) return DefaultStream(device);
+  if (named && value == kPerThreadStream) return PerThreadDefaultStream(device);
+  return AdoptedStreams::Get().Find(device, native);
+}
+
 }  // namespace devrt::internal

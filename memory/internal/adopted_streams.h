@@ -16,6 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "devrt/runtime/device.h"
+#include "devrt/runtime/export.h"
 #include "devrt/runtime/internal/records.h"
 #include "devrt/runtime/mutex.h"
 #include "devrt/streams/stream.h"
@@ -38,6 +39,11 @@ class AdoptedStreams {
   Mutex mutex_;
   std::map<Key, Stream> streams_ DEVRT_GUARDED_BY(mutex_);
 };
+
+// The stream that devrt_memory.h means by a handle: adopted, or one of those
+// that have a number instead, the default streams.
+DEVRT_EXPORT absl::StatusOr<StreamRef> StreamByHandle(Device device,
+                                                      void* native);
 
 }  // namespace devrt::internal
 

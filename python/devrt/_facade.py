@@ -138,6 +138,13 @@ class Backend:
         """Address of `size` bytes of device memory, for work on `stream`."""
         if stream is None:
             stream = self.current_stream(device)
+        elif (device is not None and isinstance(stream, _core.Stream)
+              and stream.device != self._device(device)):
+            raise ValueError(
+                f"memory of {self._device(device).name} was asked for work on a "
+                f"stream of {stream.device.name}: pass a stream of that device, "
+                "or no device"
+            )
         return _core.caching_allocator_alloc(size, stream)
 
     def caching_allocator_delete(self, mem_ptr: int) -> None:

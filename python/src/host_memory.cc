@@ -6,6 +6,7 @@
 #include "devrt/memory/statistics.h"
 #include "devrt/runtime/raw_memory.h"
 #include "python/src/bindings.h"
+#include "python/src/given.h"
 
 namespace devrt::python {
 namespace {
@@ -48,14 +49,14 @@ nb::int_ Alloc(nb::object size, nb::object device) {
   const uint64_t bytes = BytesOf(size, "size");
   const Device of = DeviceOf(device.ptr());
   const CallSite site = SiteHere();
-  return AddressToInt(
+  return GivenPinned().Give(
       Check(WithoutLock([&] { return AllocatePinned(of, bytes, site); })));
 }
 
 void Delete(nb::object pointer) {
-  void* address = AddressOf(pointer, "pointer");
-  const CallSite site = SiteHere();
-  Check(WithoutLock([&] { return FreePinned(address, site); }));
+  GivenPinned().TakeBack(pointer, [](void* block, CallSite site) {
+    return FreePinned(block, site);
+  });
 }
 
 void Register(nb::object pointer, nb::object size, nb::object device) {

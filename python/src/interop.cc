@@ -7,44 +7,51 @@
 
 #include <string>
 
+#include "devrt/memory/device_memory.h"
 #include "devrt/memory/devrt_memory.h"
+#include "devrt/memory/internal/adopted_streams.h"
+#include "devrt/runtime/raw_memory.h"
 #include "python/src/bindings.h"
+#include "python/src/given.h"
 
 namespace devrt::python {
 namespace {
-
-void CheckCode(int32_t code) {
-  if (code == 0) return;
-  const std::string text = devrt_memory_last_error_v0();
-  Check(absl::Status(code == 8 ? absl::StatusCode::kResourceExhausted
-                               : absl::StatusCode::kInvalidArgument,
-                     text));
-}
 
 nb::int_ AllocNative(const std::string& device, nb::object size,
                      nb::object stream) {
   const uint64_t bytes = BytesOf(size, "size");
   void* const handle = AddressOf(stream, "stream");
-  void* block = nullptr;
-  CheckCode(WithoutLock([&] {
-    return devrt_memory_alloc_v0(device.c_str(), bytes, handle, &block);
-  }));
-  return AddressToInt(block);
+  const CallSite site = SiteHere();
+  return GivenBlocks().Give(Check(WithoutLock([&]() -> absl::StatusOr<void*> {
+    DEVRT_ASSIGN_OR_RETURN(const Device of, GetDevice(device));
+    DEVRT_ASSIGN_OR_RETURN(const StreamRef on,
+                           internal::StreamByHandle(of, handle));
+    return AllocateMemory(on, bytes, site);
+  })));
+}
+
+absl::Status FreeOn(void* block, void* handle, CallSite site) {
+  DEVRT_ASSIGN_OR_RETURN(const PointerInfo info, GetPointerInfo(block));
+  if (!info.device.has_value()) return FreeMemory(block, site);
+  DEVRT_ASSIGN_OR_RETURN(const StreamRef on,
+                         internal::StreamByHandle(*info.device, handle));
+  return FreeMemory(block, on, site);
 }
 
 void FreeNative(nb::object pointer, nb::object stream) {
-  void* const block = AddressOf(pointer, "pointer");
-  void* const handle = stream.is_none() ? nullptr : AddressOf(stream, "stream");
-  CheckCode(WithoutLock([&] {
-    return stream.is_none() ? devrt_memory_free_v0(block)
-                            : devrt_memory_free_on_v0(block, handle);
-  }));
+  const bool in_order = !stream.is_none();
+  void* const handle = in_order ? AddressOf(stream, "stream") : nullptr;
+  GivenBlocks().TakeBack(pointer, [=](void* block, CallSite site) {
+    return in_order && block != nullptr ? FreeOn(block, handle, site)
+                                        : FreeMemory(block, site);
+  });
 }
 
 void StreamEnds(const std::string& device, nb::object stream) {
   void* const handle = AddressOf(stream, "stream");
-  CheckCode(WithoutLock(
-      [&] { return devrt_memory_stream_ends_v0(device.c_str(), handle); }));
+  Check(WithoutLock([&] { return GetDevice(device); }));
+  WithoutLock(
+      [&] { return devrt_memory_stream_ends_v0(device.c_str(), handle); });
 }
 
 // The file that holds devrt: its neighbours are beside it.

@@ -9,6 +9,7 @@
 #include "devrt/memory/settings.h"
 #include "devrt/memory/statistics.h"
 #include "python/src/bindings.h"
+#include "python/src/given.h"
 
 namespace devrt::python {
 namespace {
@@ -39,14 +40,14 @@ nb::int_ Alloc(nb::object size, nb::object stream) {
   const uint64_t bytes = BytesOf(size, "size");
   const StreamRef on = StreamOf(stream.ptr());
   const CallSite site = SiteHere();
-  return AddressToInt(
+  return GivenBlocks().Give(
       Check(WithoutLock([&] { return AllocateMemory(on, bytes, site); })));
 }
 
 void Delete(nb::object pointer) {
-  void* address = AddressOf(pointer, "pointer");
-  const CallSite site = SiteHere();
-  Check(WithoutLock([&] { return FreeMemory(address, site); }));
+  GivenBlocks().TakeBack(pointer, [](void* block, CallSite site) {
+    return FreeMemory(block, site);
+  });
 }
 
 void Mark(nb::object pointer, nb::object stream) {

@@ -354,6 +354,40 @@ def test_bad_blocks():
         interop.Block(16, "mtia:0", object())
 
 
+def test_the_device_is_that_of_the_stream(two):
+    s = devrt.Stream("mtia:1")
+    alloc, _ = interop.rmm_callbacks("mtia:0")
+    for call in (
+        lambda: interop.Block(10, "mtia:0", s),
+        lambda: interop.caching_allocator_alloc(10, "mtia:0", s),
+        lambda: alloc(10, s),
+        lambda: devrt.mtia.caching_allocator_alloc(10, 0, s),
+    ):
+        with pytest.raises(ValueError, match="mtia:0 .*stream of mtia:1"):
+            call()
+    assert interop.Block(10, "mtia:1", s).device == "mtia:1"
+
+
+def test_errors_are_those_of_the_calls(run_program):
+    done = run_program(
+        """
+        import devrt
+        from devrt import interop
+        from devrt.testing import commit_fault
+        commit_fault("trap", devrt.default_stream("mtia:1"))
+        try:
+            devrt.synchronize("mtia:1")
+        except devrt.Error:
+            pass
+        try:
+            interop.Block(10, "mtia:1")
+        except devrt.DeviceFaultError as error:
+            print(error.sticky, error.device)
+        """
+    )
+    assert done.stdout == "True mtia:1\n", done.stderr
+
+
 def test_streams_of_all_shapes():
     s = devrt.Stream("mtia:0")
     before = allocated()

@@ -179,3 +179,22 @@ def test_snapshot_and_report(two):
     devrt.record_memory_history(False, device=two[0])
     with pytest.raises(ValueError):
         devrt.record_memory_history(events=0)
+
+
+# Memory of arrays is theirs, whatever address a program passes.
+def test_arrays_keep_their_memory():
+    x = devrt.ones(100, device="mtia:0")
+    h = devrt.ones(100, pinned=True)
+    for free, pointer in (
+        (devrt.caching_allocator_delete, x.ptr),
+        (devrt.mtia.caching_allocator_delete, x.ptr),
+        (devrt.interop.caching_allocator_delete, x.ptr),
+        (devrt.pinned_delete, h.ptr),
+    ):
+        with pytest.raises(devrt.InvalidArgumentError, match="did not give"):
+            free(pointer)
+    assert (x.numpy() == 1).all() and (h.numpy() == 1).all()
+    pointer = devrt.caching_allocator_alloc(100)
+    devrt.interop.caching_allocator_delete(pointer)
+    with pytest.raises(devrt.InvalidArgumentError, match="given back before"):
+        devrt.caching_allocator_delete(pointer)

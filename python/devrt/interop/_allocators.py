@@ -40,6 +40,15 @@ __all__ = [
 ]
 
 
+def check_device(stream: Any, device: str) -> None:
+    """Raises ValueError if a devrt.Stream is of another device."""
+    if stream.device.name != device:
+        raise ValueError(
+            f"memory of {device} was asked for work on a stream of "
+            f"{stream.device.name}: pass a stream of {device}, or its device"
+        )
+
+
 def handle_of(stream: Any) -> int:
     """The native handle of anything that is a stream somewhere."""
     if stream is None:
@@ -78,6 +87,7 @@ _kept: Dict[Tuple[str, int], Any] = {}
 def _allocate(device: str, size: int, stream: Any) -> int:
     """Address of memory for work on `stream`, in whatever form it comes."""
     if isinstance(stream, _core.Stream):
+        check_device(stream, device)
         return int(_core.caching_allocator_alloc(size, stream))
     handle = handle_of(stream)
     if handle > 2 and not isinstance(stream, int):

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/src/given.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "devrt/runtime/raw_memory.h"
+
+namespace devrt::python {
+
+// What is no memory, or free, is for whoever frees to describe.
+void Given::CheckNotLive(const void* block) const {
+  const absl::StatusOr<PointerInfo> info =
+      WithoutLock([&] { return GetPointerInfo(block); });
+  if (!info.ok() || (info->kind != PointerKind::kDevice &&
+                     info->kind != PointerKind::kPinned)) {
+    return;
+  }
+  Check(absl::InvalidArgumentError(absl::StrCat(
+      taker_, ": 0x", absl::Hex(reinterpret_cast<uintptr_t>(block)),
+      " lies in ", ToString(info->kind), " memory that ", giver_,
+      " did not give, or that was given back before: expected an address that "
+      "it returned, once; arrays give their memory back when they end")));
+}
+
+Given& GivenBlocks() {
+  static auto* const given =
+      new Given("caching_allocator_alloc", "caching_allocator_delete");
+  return *given;
+}
+
+Given& GivenPinned() {
+  static auto* const given = new Given("pinned_alloc", "pinned_delete");
+  return *given;
+}
+
+}  // namespace devrt::python
