@@ -25,6 +25,7 @@ class Case:
   code is that of the table: Z, H, U, C, W, A or E:NAME;
   with a slash, one of several. A case that is `alone`
   gets a process of its own; one that may end that process says so by `dies`.
+  One that is `counted` runs under the trace layer, whose records it reads.
   """
   id: str
   code: str
@@ -34,6 +35,7 @@ class Case:
   devices: int = 1
   alone: bool = False
   dies: bool = False
+  counted: bool = False
 
 
 class Count:

@@ -113,7 +113,8 @@ def values(kind, route, by_table):
   x = machine.make(kind, wanted)
   if machine.BACKEND_OF[kind] != "cpu":
     x.ready()  # host reads of what the other library makes of it
-  view = given(route, x) if by_table else send(route, Exchanged(x, device_of(kind)))
+  view = (given(route, x) if by_table
+          else send(route, Exchanged(x, device_of(kind))))
   same(peer_of(route).host(view), wanted)
   if (route, kind) not in (("jax_dlpack", "cpu"), ("tensorflow", "cpu")):
     assert peer_of(route).pointer(view) == x.ptr, "the memory is not shared"

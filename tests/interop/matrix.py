@@ -36,10 +36,14 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import calls  # noqa: E402
+
 DEVIATIONS = HERE / "deviations.json"
 MODULES = ("producer_cells", "variant_cells", "exchange_cells", "dtype_cells",
            "consumer_cells", "scenarios",
-           "numba_scenarios", "mpi_cells", "ordering_cells", "capture_cells",
+           "numba_scenarios", "mpi_cells", "ordering_cells", "counted_cells",
+           "capture_cells",
            "stub_cells")
 DISTRIBUTIONS = (
     "torch", "cupy-cuda12x", "cupy-cuda13x", "numba", "numba-cuda", "jax",
@@ -109,7 +113,7 @@ def wait(process, out, limit):
   return process.returncode
 
 
-def run_worker(ids, args, log):
+def run_worker(ids, args, log, counted):
   """Results of those that ended, and the id of the one that ended it."""
   with tempfile.TemporaryDirectory(prefix="interop.") as folder:
     out = os.path.join(folder, "out.jsonl")
@@ -119,10 +123,11 @@ def run_worker(ids, args, log):
     command = [sys.executable, str(HERE / "matrix.py"), "--package",
                args.package, "--worker", out, "--seed", str(args.seed), "--modules",
                *args.modules]
+    extra = calls.environment(args.package, folder) if counted else {}
     with open(asked, encoding="utf-8") as stdin:
       code = wait(subprocess.Popen(
           command, stdin=stdin, stdout=log, stderr=log,
-          env={**os.environ,
+          env={**os.environ, **extra,
                # Streams that share a queue would order each other.
                "CUDA_DEVICE_MAX_CONNECTIONS": "32",
                "DEVRT_INTEROP_QUICK": "1" if args.quick else ""}), out, args.limit)
@@ -147,12 +152,12 @@ def run_all(cases, args, log):
   """In groups, so that a library is loaded once for all its cases."""
   groups = collections.OrderedDict()
   for case in cases.values():
-    key = case.id if case.alone else case.peers
+    key = case.id if case.alone else (case.peers, case.counted)
     groups.setdefault(key, []).append(case.id)
   results = []
   for ids in groups.values():
     while ids:
-      found, broken, code = run_worker(ids, args, log)
+      found, broken, code = run_worker(ids, args, log, cases[ids[0]].counted)
       results += found
       for result in found:
         show(result)
