@@ -207,12 +207,18 @@ class Vague:
 
 def test_bits_of_objects_and_of_types_that_answer_themselves():
     kept = devrt.empty((4,), "float32", device="cpu")
-    Plain = foreign_type(kept, requires_grad=False, is_neg=lambda self: False)
-    x = Plain()
-    devrt.from_dlpack(x)
-    x.requires_grad = 1  # before the type's, as it is no property
-    with pytest.raises(BufferError, match="requires_grad"):
+
+    class Usually:
+        def __get__(self, x, kind):
+            return False
+
+    for usual in (False, Usually()):
+        Plain = foreign_type(kept, requires_grad=usual, is_neg=lambda self: False)
+        x = Plain()
         devrt.from_dlpack(x)
+        x.requires_grad = 1  # before the type's, as that is no property
+        with pytest.raises(BufferError, match="requires_grad"):
+            devrt.from_dlpack(x)
 
     def answer(self, name):
         return True if name == "requires_grad" else object.__getattribute__(self, name)
