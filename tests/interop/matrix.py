@@ -43,7 +43,7 @@ DEVIATIONS = HERE / "deviations.json"
 MODULES = ("producer_cells", "variant_cells", "exchange_cells", "dtype_cells",
            "consumer_cells", "scenarios",
            "numba_scenarios", "mpi_cells", "ordering_cells", "counted_cells",
-           "capture_cells",
+           "peer_cells", "capture_cells",
            "stub_cells")
 DISTRIBUTIONS = (
     "torch", "cupy-cuda12x", "cupy-cuda13x", "numba", "numba-cuda", "jax",
