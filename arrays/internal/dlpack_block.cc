@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "devrt/arrays/exchange.h"
+#include "devrt/arrays/internal/dlpack_devices.h"
 #include "devrt/arrays/internal/exchange_error.h"
 #include "devrt/arrays/internal/geometry.h"
 #include "devrt/arrays/internal/mutants.h"
@@ -73,6 +74,16 @@ DLPackBlock::~DLPackBlock() {
   if (storage_ != nullptr) NoteUse();
 }
 
+namespace {
+
+// A wait for the device would end the capture (C82).  Those of streams that
+// devrt does not know cannot be told.
+bool IsInCapture(const Place& place, Storage* storage) {
+  return RecordsGraph(CurrentStreamOf(place)) || !storage->CheckMayWait().ok();
+}
+
+}  // namespace
+
 void DLPackBlock::NoteUse() {
   const Place& place = storage_->place();
   if (!has_user_ || !place.device().has_value()) return;
@@ -90,8 +101,11 @@ void DLPackBlock::NoteUse() {
     case ExchangeSettings::Release::kTrust:
       return;
     case ExchangeSettings::Release::kSync:
-      place.device()->Synchronize(site).IgnoreError();
-      return;
+      if (!IsInCapture(place, storage_.get())) {
+        place.device()->Synchronize(site).IgnoreError();
+        return;
+      }
+      [[fallthrough]];
     case ExchangeSettings::Release::kRecord:
       storage_->NoteUse(DefaultStream(*place.device()), writes_, site)
           .IgnoreError();

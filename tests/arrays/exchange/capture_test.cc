@@ -111,6 +111,50 @@ TEST_F(ExchangeCaptures, O6WorkOfBeforeIsRefused) {
 }
 
 // An error that is no matter of captures stays what it is.
+// An event stands for it then, as for Release::kRecord.
+TEST_F(ExchangeCaptures, AReleaseThatWaitsEndsNoCapture) {
+  const AsHip hip;
+  ExchangeSettings settings = GetExchangeSettings();
+  settings.release = ExchangeSettings::Release::kSync;
+  SetExchangeSettings(settings);
+  devrt_stream_desc_v0 desc = {};
+  desc.struct_size = sizeof desc;
+  desc.flags = DEVRT_STREAM_BLOCKING;
+  auto* const device = dev().record();
+  devrt_stream theirs = nullptr;
+  void* native = nullptr;
+  ASSERT_EQ(device->ops->stream_create(device->self, 0, &desc, &theirs),
+            nullptr);
+  ASSERT_EQ(device->ops->stream_native(device->self, theirs, &native), nullptr);
+  DLPackExport how;
+  how.stream = static_cast<int64_t>(reinterpret_cast<uintptr_t>(native));
+  Stream a = NewStream();
+  const Array x = Filled(dev(), 1);
+  const auto release = [&] {
+    DLManagedTensorVersioned* const t = Must(ToDLPack(x, how));
+    g_questions = 0;
+    Release(t);
+    internal::LetKeptGo();
+  };
+  release();
+  EXPECT_EQ(g_questions, 1);
+  {
+    const StreamGuard on(a);
+    BeginBare(a);
+    EXPECT_OK(x.Fill(2));
+    release();
+    EXPECT_EQ(g_questions, 0);
+  }
+  // Of a stream that has used the memory, whichever is current.
+  release();
+  EXPECT_EQ(g_questions, 0);
+  End(a);
+  release();
+  EXPECT_EQ(g_questions, 1);
+  DestroyGraphs();
+  EXPECT_EQ(device->ops->stream_destroy(device->self, theirs), nullptr);
+}
+
 TEST_F(ExchangeCaptures, OtherErrorsAreThemselves) {
   Stream a = NewStream();
   const Array x = Filled(dev(), 1);
