@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/attributes.h"
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/event.h"
@@ -48,6 +49,15 @@ namespace {
 bool MayJoin(const EventRecord& event) {
   return event.may_be_captured.load(std::memory_order_relaxed) &&
          DeviceStreams::Of(event.device)->capture.table != nullptr;
+}
+
+// After a wait for one; `began`: BeginJoin was called.
+ABSL_ATTRIBUTE_NOINLINE bool HasJoined(StreamRef stream, bool began) {
+  Timeline* const timeline = TimelineOf(stream);
+  if (!began) timeline->BeginJoin();
+  const bool joined = IsCapturing(stream).value_or(true);
+  timeline->EndJoin(joined);
+  return joined;
 }
 
 }  // namespace
@@ -139,7 +149,7 @@ absl::Status StreamRef::Wait(EventRef event, CallSite site) const {
   if (e->device->backend != t.device->backend) return event.Synchronize(site);
   const uint64_t capture = e->capture.Known();
   internal::Timeline* const timeline = t.timeline();
-  bool may_join = internal::MayJoin(*e);
+  const bool may_join = internal::MayJoin(*e);
   if (ABSL_PREDICT_FALSE(may_join)) timeline->BeginJoin();
   absl::Status status = FromPlugin(
       t.device,
@@ -147,16 +157,11 @@ absl::Status StreamRef::Wait(EventRef event, CallSite site) const {
                                 e->handle.load(std::memory_order_acquire)),
       "stream wait");
   t.MarkDirty();
-  // Recorded meanwhile.
-  if (ABSL_PREDICT_FALSE(!may_join && internal::MayJoin(*e))) {
-    may_join = true;
-    timeline->BeginJoin();
-  }
-  if (ABSL_PREDICT_FALSE(may_join)) {
-    const bool joined = internal::IsCapturing(*this).value_or(true);
-    timeline->EndJoin(joined);
-    // What is captured runs in launches, and orders nothing else.
-    if (joined) return status;
+  // It may have been recorded anew meanwhile.  What is captured runs in
+  // launches, and orders nothing else.
+  if (ABSL_PREDICT_FALSE(may_join || internal::MayJoin(*e)) &&
+      internal::HasJoined(*this, may_join)) {
+    return status;
   }
   if (capture != 0 && status.ok()) {
     // What was waited for is that capture if it is still there.
