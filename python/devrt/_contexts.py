@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, ContextManager, Optional, Sequence, TypeVar, Union
+from typing import Any, Callable, Optional, Sequence, TypeVar, Union
 
 from . import _core
 from ._core import Device, Stream, ThreadContext
 from ._host_functions import launch_host_func
-from ._types import DeviceLike
+from ._types import Context, DeviceLike
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -36,7 +36,7 @@ device = Device
 
 def stream(
     stream: Optional[Stream], also: Union[str, Sequence[str]] = ()
-) -> ContextManager[Any]:
+) -> Context:
     """The context in which `stream`, and its device, are current.
 
     A stream is that context itself; with None it changes nothing.

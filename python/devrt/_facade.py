@@ -7,11 +7,12 @@ the module's backend, and set_stream makes the stream's device current as well.
 
 from __future__ import annotations
 
-from typing import Any, ContextManager, Dict, List, Optional, Tuple, Union
+from typing import Any, Dict, List, Optional, Tuple, Union
 
 from . import _core, _memory
 from ._contexts import _NO_CONTEXT, stream as _stream
 from ._core import Device, DeviceProperties, Event, InvalidArgumentError, Stream
+from ._types import Context
 
 # A device of the module's backend: None is the current one.
 DeviceLike = Union[Device, str, int, None]
@@ -68,11 +69,11 @@ class Backend:
         """Makes a device the calling thread's current one."""
         _core.set_device(self._device(device))
 
-    def device(self, device: DeviceLike) -> ContextManager[Any]:
+    def device(self, device: DeviceLike) -> Context:
         """The context in which `device` is current; None changes nothing."""
         return _NO_CONTEXT if device is None else self._device(device)
 
-    def device_index(self, device: Optional[int]) -> ContextManager[Any]:
+    def device_index(self, device: Optional[int]) -> Context:
         """The same, by number."""
         return self.device(device)
 
@@ -117,7 +118,7 @@ class Backend:
             self._check(stream)
             _core.set_stream(stream)
 
-    def stream(self, stream: Optional[Stream]) -> ContextManager[Any]:
+    def stream(self, stream: Optional[Stream]) -> Context:
         """The context in which a stream is current; None changes nothing."""
         self._check(stream)
         return _stream(stream)

@@ -4,13 +4,23 @@
 from __future__ import annotations
 
 import enum
-from typing import Any, Optional, Union
+from typing import Any, Callable, ContextManager, Optional, Protocol, TypeVar, Union
 
 from ._core import Device, Stream
 
 # What functions take as device: None is the current one, a number is one of
 # the active backend.
 DeviceLike = Union[Device, str, int, None]
+
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class Context(ContextManager[Any], Protocol):
+    """What can be entered, and decorates functions."""
+
+    def __call__(self, function: _F) -> _F:
+        """`function`, run inside the context."""
 
 
 class DeviceType(enum.IntEnum):

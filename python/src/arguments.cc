@@ -133,17 +133,30 @@ bool ToBool(PyObject* object, const char* what, bool* value) {
   return true;
 }
 
-bool ToBytes(PyObject* object, const char* what, uint64_t* value) {
+namespace {
+
+bool ToUnsigned(PyObject* object, const char* what, const char* expected,
+                uint64_t* value) {
   if (!IsInt(object, what)) return false;
   int overflow = 0;
   const int64_t small = PyLong_AsLongLongAndOverflow(object, &overflow);
   if (overflow < 0 || (overflow == 0 && small < 0)) {
-    PyErr_Format(g_exceptions.invalid_argument,
-                 "%s is %R, expected 0 or more bytes", what, object);
+    PyErr_Format(g_exceptions.invalid_argument, "%s is %R, expected %s", what,
+                 object, expected);
     return false;
   }
   *value = overflow > 0 ? UINT64_MAX : static_cast<uint64_t>(small);
   return true;
+}
+
+}  // namespace
+
+bool ToBytes(PyObject* object, const char* what, uint64_t* value) {
+  return ToUnsigned(object, what, "0 or more bytes", value);
+}
+
+bool ToCount(PyObject* object, const char* what, uint64_t* value) {
+  return ToUnsigned(object, what, "0 or more", value);
 }
 
 bool ToAddress(PyObject* object, const char* what, void** value) {

@@ -41,6 +41,8 @@ bool ToInt64(PyObject* object, const char* what, int64_t* value);
 bool ToBool(PyObject* object, const char* what, bool* value);
 // A number of bytes: a ValueError below 0; what does not fit is UINT64_MAX.
 bool ToBytes(PyObject* object, const char* what, uint64_t* value);
+// The same for a number of anything.
+bool ToCount(PyObject* object, const char* what, uint64_t* value);
 // An address: 0 to 2^64 - 1, else a ValueError.
 bool ToAddress(PyObject* object, const char* what, void** value);
 

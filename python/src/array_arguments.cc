@@ -2,10 +2,13 @@
 //
 // Arguments of functions about arrays.
 
+#include <string>
+
 #include "devrt/arrays/exchange.h"
 #include "python/src/arguments.h"
 #include "python/src/array.h"
 #include "python/src/device.h"
+#include "python/src/message.h"
 #include "python/src/wait.h"
 
 namespace devrt::python {
@@ -125,9 +128,9 @@ PyObject* RaiseExchange(const absl::Status& status) {
     case ExchangeError::kNone:
       return Raise(status);
   }
+  const std::string message = MessageOf(status);
   const Ref text(PyUnicode_DecodeUTF8(
-      status.message().data(), static_cast<Py_ssize_t>(status.message().size()),
-      "replace"));
+      message.data(), static_cast<Py_ssize_t>(message.size()), "replace"));
   if (text) PyErr_SetObject(type, text.get());
   return nullptr;
 }

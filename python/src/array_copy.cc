@@ -68,6 +68,18 @@ PyObject* MoveTo(PyObject* self, const Destination& to) {
                     }));
 }
 
+// Advises, after a device that cannot be, where it names a dtype.
+void AdviseDType(PyObject* device) {
+  if (!PyUnicode_Check(device)) return;
+  const char* text = PyUnicode_AsUTF8(device);
+  if (text == nullptr || !DType::FromName(text).ok()) return;
+  PyErr_Clear();
+  PyErr_Format(g_exceptions.invalid_argument,
+               "device is %R, but %R is a dtype: x.astype(%R), or "
+               "x.to(dtype=%R)",
+               device, device, device, device);
+}
+
 bool ParseDestination(PyObject* self, PyObject* device, PyObject* dtype,
                       Destination* to) {
   if (dtype != nullptr && dtype != Py_None) {
@@ -76,7 +88,10 @@ bool ParseDestination(PyObject* self, PyObject* device, PyObject* dtype,
   }
   if (device == nullptr || device == Py_None) return true;
   to->place = ParsePlace(device, false);
-  if (!to->place.has_value()) return false;
+  if (!to->place.has_value()) {
+    AdviseDType(device);
+    return false;
+  }
   if (to->place->kind() == MemoryKind::kHost) {
     to->place = HostFor(ArrayOf(self).place(), to->non_blocking);
   }

@@ -48,6 +48,11 @@ inline uint64_t BytesOf(nb::handle object, const char* what) {
   if (!ToBytes(object.ptr(), what, &value)) ThrowPythonError();
   return value;
 }
+inline uint64_t CountOf(nb::handle object, const char* what) {
+  uint64_t value = 0;
+  if (!ToCount(object.ptr(), what, &value)) ThrowPythonError();
+  return value;
+}
 inline void* AddressOf(nb::handle object, const char* what) {
   void* value = nullptr;
   if (!ToAddress(object.ptr(), what, &value)) ThrowPythonError();

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "devrt/runtime/status.h"
+#include "python/src/message.h"
 
 namespace devrt::python {
 
@@ -162,8 +163,7 @@ bool AddExceptions(PyObject* module) {
 
 PyObject* MakeException(const absl::Status& status) {
   const std::optional<ErrorInfo> info = GetErrorInfo(status);
-  const absl::string_view message = status.message();
-  Ref text(Text({message.data(), message.size()}));
+  Ref text(Text(MessageOf(status)));
   if (!text) return nullptr;
   Ref exception(
       PyObject_CallFunctionObjArgs(ClassOf(status, info), text.get(), nullptr));

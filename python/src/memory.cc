@@ -108,7 +108,7 @@ void RecordHistory(nb::object enabled, nb::object events, nb::object stacks,
       !ToBool(stacks.ptr(), "stacks", &options.stacks)) {
     ThrowPythonError();
   }
-  options.events = BytesOf(events, "events");
+  options.events = CountOf(events, "events");
   const Device of = DeviceOf(device.ptr());
   Check(WithoutLock([&] {
     return RecordMemoryHistory(

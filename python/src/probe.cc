@@ -60,7 +60,7 @@ class FlagObject {
 
   void WaitOn(nb::object stream, nb::object timeout) {
     const StreamRef on = StreamOf(stream.ptr());
-    const uint64_t time = BytesOf(timeout, "timeout_ns");
+    const uint64_t time = CountOf(timeout, "timeout_ns");
     const CallSite site = SiteHere();
     Check(WithoutLock([&] { return flag_->WaitOn(on, time, site); }));
   }

@@ -2,6 +2,7 @@
 """Exceptions: their classes, their attributes, their texts."""
 
 import pickle
+import re
 
 import pytest
 
@@ -151,3 +152,42 @@ def test_native_errors(run_program):
     )
     assert done.stdout.startswith("UNAVAILABLE 46 cudaErrorDevicesUnavailable False"), (
         done.stdout + done.stderr)
+
+
+ADVICE = {
+    "logical_not": lambda x: -(x == x),
+    "use !=, or astype to an integer": lambda x: (x == x) - (x == x),
+    "with to(device)": lambda x: x + devrt.ones(6, device="mtia:1"),
+    "a copy() of it": lambda x: x.as_read_only().fill(1),
+    "item() needs": lambda x: x.item(),
+    "index or reshape it first": lambda x: x.item(),
+    "reshape contiguous() of it": lambda x: x.T.reshape((6,), copy=False),
+    "astype converts": lambda x: x.view("bool"),
+    "compare their abs": lambda x: x.astype("complex64") < 1,
+    "caching_allocator_delete needs memory from caching_allocator_alloc":
+        lambda x: devrt.caching_allocator_delete(12345),
+    "pinned_delete needs": lambda x: devrt.pinned_delete(12345),
+    "record_stream needs": lambda x: devrt.record_stream(
+        12345, devrt.current_stream()),
+    "copy=True, or contiguous()": lambda x: x[::-1].__dlpack__(),
+    "events is -1, expected 0 or more": lambda x: devrt.record_memory_history(events=-1),
+    "'float32' is a dtype: x.astype('float32')": lambda x: x.to("float32"),
+    "x.astype('bool')": lambda x: x.to("bool", non_blocking=True),
+}
+
+
+@pytest.mark.parametrize("advice", ADVICE)
+def test_messages_have_the_names_of_python(advice):
+    x = devrt.ones((3, 2), "float32")
+    with pytest.raises(Exception) as caught:
+        ADVICE[advice](x)
+    text = str(caught.value)
+    assert advice in text
+    assert not re.search(r"[a-z][A-Z]|bytes, but|\b(Cast|To|Copy|Item|Fill)\b", text)
+
+
+def test_what_a_program_wrote_stays_in_messages():
+    for text in ("Cast", "Copy()", "a/FreeMemory.so"):
+        with pytest.raises(devrt.Error) as caught:
+            devrt.device(text)
+        assert text in str(caught.value)

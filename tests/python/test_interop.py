@@ -124,6 +124,15 @@ def test_exchange_of_a_stream_of_another_device(x):
     x.ready()
 
 
+def test_a_type_string_is_read_to_its_end(x):
+    interface = {"shape": (1,), "typestr": "<f4", "strides": None, "version": 3,
+                 "data": (x.ptr, False)}
+    assert devrt.from_cuda_array_interface(interface).dtype == devrt.float32
+    for typestr in ("<f4\0junk", "<f4\0", "<f4 "):
+        with pytest.raises(ValueError, match="typestr"):
+            devrt.from_cuda_array_interface({**interface, "typestr": typestr})
+
+
 def test_versions_of_the_thread():
     set_version = interop.set_cai_export_version
     assert set_version(2) is None

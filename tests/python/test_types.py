@@ -114,6 +114,13 @@ def f(x: int) -> List[int]:
     return [x]
 
 reveal_type(f)
+
+@devrt.stream(s, also=("torch",))
+@devrt.mtia.device(None)
+def g(x: str) -> bytes:
+    return x.encode()
+
+reveal_type(g)
 reveal_type(devrt.cuda.memory_allocated())
 '''
 
@@ -134,7 +141,7 @@ def test_a_program_that_uses_it(tmp_path):
     # From 1.19 on mypy leaves the module of Python's own types away.
     revealed = done.stdout.replace("builtins.", "")
     for expected in ("devrt._core.Device", "devrt._core.Stream",
-                     "-> list[int]", 'type is "int"'):
+                     "-> list[int]", 'type is "int"', "-> bytes"):
         assert expected in revealed
     done = run_mypy("mypy", "--strict", "--cache-dir", str(tmp_path.parent / "cache"),
                     "wrong.py", cwd=tmp_path)

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/src/message.h"
+
+#include <cstring>
+#include <string_view>
+
+namespace devrt::python {
+namespace {
+
+struct Name {
+  const char* text;
+  const char* python;
+};
+
+constexpr Name kNames[] = {
+    {"AllocateMemory", "caching_allocator_alloc"},
+    {"AllocatePinned", "pinned_alloc"},
+    {"Any or All", "any or all"},
+    {"Cast", "astype"},
+    {"Contiguous()", "contiguous()"},
+    {"Copy()", "copy()"},
+    {"CopyArray", "copy_"},
+    {"EnablePeerAccess", "enable_peer_access"},
+    {"Fill", "fill"},
+    {"FreeMemory", "caching_allocator_delete"},
+    {"FreePinned", "pinned_delete"},
+    {"Index()", "index"},
+    {"Item()", "item()"},
+    {"LoadBackend", "load_backend"},
+    {"LogicalNot", "logical_not"},
+    {"NotEqual", "!="},
+    {"Place::Host()", "'cpu'"},
+    {"RecordMemoryHistory", "record_memory_history"},
+    {"RecordStream", "record_stream"},
+    {"RecordUse", "record_use"},
+    {"RegisterHost", "register_host"},
+    {"Reshape()", "reshape"},
+    {"SetMemoryFraction", "set_per_process_memory_fraction"},
+    {"To(device)", "to(device)"},
+    {"UnregisterHost", "unregister_host"},
+    {"copy=true", "copy=True"},
+    {"their Abs", "their abs"},
+    {"use Div", "use /"},
+};
+
+// Whether a name may begin behind, or end before, that character: not inside
+// of words, paths and quotes.
+bool IsBoundary(char c) { return std::strchr(" ,;:.()", c) != nullptr; }
+
+void Replace(const Name& name, std::string* message) {
+  const std::string_view wanted = name.text;
+  size_t at = 0;
+  while ((at = message->find(wanted, at)) != std::string::npos) {
+    const size_t end = at + wanted.size();
+    const bool whole = (at == 0 || IsBoundary((*message)[at - 1])) &&
+                       (end == message->size() || IsBoundary((*message)[end]));
+    if (whole) message->replace(at, wanted.size(), name.python);
+    at += whole ? std::strlen(name.python) : wanted.size();
+  }
+}
+
+}  // namespace
+
+std::string MessageOf(const absl::Status& status) {
+  std::string message(status.message());
+  for (const Name& name : kNames) Replace(name, &message);
+  return message;
+}
+
+}  // namespace devrt::python
