@@ -19,6 +19,7 @@ namespace devrt {
 
 namespace {
 
+using internal::BufferError;
 using internal::DLPackBlock;
 
 // Joins into the current stream of the data's device; nullopt on the host.
@@ -59,6 +60,11 @@ absl::Status BorrowNoSync(const Array& array, int64_t* strides, DLTensor* out,
 
 absl::Status internal::Borrow(const Array& array, const int64_t* strides,
                               DLTensor* out, CallSite site) {
+  if (array.read_only()) {
+    return BufferError(
+        "a read-only array cannot be borrowed as a DLTensor, which cannot say "
+        "so: take the owning export, whose flags do, or borrow a copy");
+  }
   DEVRT_ASSIGN_OR_RETURN(const std::optional<StreamRef> user,
                          Join(array, site));
   if (user.has_value()) {
@@ -91,7 +97,7 @@ absl::StatusOr<DLManagedTensorVersioned*> AllocateLike(
   DEVRT_ASSIGN_OR_RETURN(const Place place,
                          internal::PlaceOf(prototype.device, nullptr, {}));
   if (place.kind() == MemoryKind::kManaged) {
-    return internal::BufferError("devrt allocates no managed memory");
+    return BufferError("devrt allocates no managed memory");
   }
   const DimSpan shape(prototype.shape, static_cast<size_t>(prototype.ndim));
   DEVRT_ASSIGN_OR_RETURN(const Array array,

@@ -34,6 +34,7 @@ DEVRT_EXPORT absl::StatusOr<DLManagedTensorVersioned*> ExportNoSync(
 // Borrowed: valid as long as `array`, the object, and `strides` are, which has
 // room for array.ndim() numbers.  The stream is a user of the memory to its
 // end; what is written there is told by Array::NoteUse.  Allocates nothing.
+// kBuffer for read-only arrays, which a DLTensor cannot mark.
 DEVRT_EXPORT absl::Status BorrowNoSync(const Array& array, int64_t* strides,
                                        DLTensor* out,
                                        CallSite site = CallSite::Here());

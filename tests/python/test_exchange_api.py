@@ -66,6 +66,18 @@ def test_exchange_view():
 
 
 # rule 12
+def test_exchange_view_of_read_only():
+    api = stubs.ExchangeApi.of(devrt.Array.__dlpack_c_exchange_api__)
+    for device in ("cpu", "mtia:1"):
+        x = devrt.array(host((4,)), device=device).as_read_only()
+        with pytest.raises(BufferError, match="read-only"):
+            api.view(x)  # a DLTensor has no flags
+        tensor = api.export(x)
+        assert tensor.contents.flags & stubs.READ_ONLY
+        assert api.wrap(tensor).read_only
+
+
+# rule 12
 def test_exchange_stream():
     api = stubs.ExchangeApi.of(devrt.Array.__dlpack_c_exchange_api__)
     assert api.work_stream(1, 0) is None

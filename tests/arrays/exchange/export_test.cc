@@ -135,6 +135,26 @@ TEST_F(Export, ReadOnlyIsSaidAndLegacyCannotSayIt) {
   EXPECT_FALSE(Must(FromDLPack(copy)).read_only());
 }
 
+// A DLTensor has no flags; interop.md 1.3 for what cannot say so.
+TEST_F(Export, ABorrowedTensorCannotSayReadOnly) {
+  const Array x = Must(Array::Empty({4}, kInt32, Place(dev())));
+  const Stream s = NewStream();
+  EXPECT_OK(x.NoteUse(s));
+  int64_t strides[1];
+  DLTensor t = {};
+  const absl::Status refused = BorrowNoSync(x.AsReadOnly(), strides, &t);
+  EXPECT_EQ(GetExchangeError(refused), ExchangeError::kBuffer) << refused;
+  EXPECT_THAT(MessageOf(refused), HasSubstr("read-only"));
+  EXPECT_EQ(t.data, nullptr);
+
+  devrt_array* const handle = WrapArray(x.AsReadOnly());
+  const DLPackExchangeAPI* const api = devrt_exchange_api_v0();
+  EXPECT_EQ(api->dltensor_from_py_object_no_sync(handle, &t), -1);
+  EXPECT_THAT(devrt_exchange_last_error_v0(), HasSubstr("read-only"));
+  devrt_array_release_v0(handle);
+  EXPECT_OK(BorrowNoSync(x, strides, &t));
+}
+
 TEST_F(Export, WhichStructAConsumerWants) {
   EXPECT_FALSE(WantsVersioned(std::nullopt));
   EXPECT_FALSE(WantsVersioned(DLPackVersion{0, 8}));
