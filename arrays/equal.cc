@@ -50,12 +50,18 @@ struct Bool {
   }
 };
 
+// Elements need not be aligned.
+template <typename T>
+T Load(const void* elements, uint64_t byte) {
+  T value;
+  std::memcpy(&value, static_cast<const char*>(elements) + byte, sizeof value);
+  return value;
+}
+
 template <typename T>
 bool SameValues(const void* a, const void* b, uint64_t bytes) {
-  const T* left = static_cast<const T*>(a);
-  const T* right = static_cast<const T*>(b);
-  for (uint64_t i = 0; i < bytes / sizeof(T); ++i) {
-    if (left[i] != right[i]) return false;
+  for (uint64_t i = 0; i < bytes; i += sizeof(T)) {
+    if (Load<T>(a, i) != Load<T>(b, i)) return false;
   }
   return true;
 }
@@ -67,8 +73,8 @@ absl::StatusOr<Array> ToHost(const Array& array, DType dtype, CallSite site) {
 }
 
 bool AnyNegative(const Array& host) {
-  for (int64_t i = 0; i < host.size(); ++i) {
-    if (host.data_as<int64_t>()[i] < 0) return true;
+  for (uint64_t i = 0; i < host.nbytes(); i += sizeof(int64_t)) {
+    if (Load<int64_t>(host.data(), i) < 0) return true;
   }
   return false;
 }

@@ -121,5 +121,32 @@ TEST_F(Equality, BoolsAreTrueOrFalse) {
       IsOkAndHolds(true));
 }
 
+// Strides and addresses need no alignment, on the host either.
+TEST_F(Equality, UnalignedMemoryOfTheHost) {
+  const auto at = [](std::vector<unsigned char>& bytes, DType dtype) {
+    return Must(Array::FromPointer(bytes.data() + 1, {3}, dtype));
+  };
+  for (DType dtype : {kBool, kUInt16, kBFloat16, kInt32, kFloat32, kInt64,
+                      kFloat64, kComplex64, kComplex128}) {
+    std::vector<unsigned char> left(1 + 3 * 16);
+    std::vector<unsigned char> right(1 + 3 * 16);
+    const Array a = at(left, dtype);
+    const Array b = at(right, dtype);
+    EXPECT_OK(a.Fill(1));
+    EXPECT_OK(b.Fill(1));
+    EXPECT_THAT(ArrayEqual(a, b), IsOkAndHolds(true)) << dtype;
+    EXPECT_OK(Must(b.SliceAxis(0, Slice{2, 3})).Fill(0));
+    EXPECT_THAT(ArrayEqual(a, b), IsOkAndHolds(false)) << dtype;
+  }
+  std::vector<unsigned char> with_sign(1 + 3 * 8);
+  std::vector<unsigned char> without(1 + 3 * 8);
+  const Array a = at(with_sign, kInt64);
+  const Array b = at(without, kUInt64);
+  EXPECT_THAT(ArrayEqual(a, b), IsOkAndHolds(true));
+  EXPECT_OK(a.Fill(-1));
+  EXPECT_OK(b.Fill(UINT64_MAX));
+  EXPECT_THAT(ArrayEqual(a, b), IsOkAndHolds(false));
+}
+
 }  // namespace
 }  // namespace devrt::testing
