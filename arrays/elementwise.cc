@@ -89,6 +89,26 @@ absl::Status CheckTakes(const BinaryRule& rule, DType dtype) {
   return absl::OkStatus();
 }
 
+DType DTypeOfNumber(const Scalar& number) {
+  // An integer is one of Python's, whatever its type is here.
+  const bool is_int64 =
+      number.kind() == DTypeKind::kUnsigned && number.As(kInt64).ok();
+  return is_int64 ? kInt64 : DefaultDType(number.kind());
+}
+
+absl::StatusOr<DType> PromoteNumbers(const Scalar& a, const Scalar& b) {
+  const DType first = DTypeOfNumber(a);
+  const DType second = DTypeOfNumber(b);
+  if (first == second || !first.is_integer() || !second.is_integer()) {
+    return PromoteTypes(first, second);
+  }
+  const Scalar& lower = first == kInt64 ? a : b;
+  if (lower.As(kUInt64).ok()) return kUInt64;
+  return absl::InvalidArgumentError(
+      absl::StrCat("no integer dtype holds both ", a.ToString(), " and ",
+                   b.ToString(), ": make one of them a float"));
+}
+
 absl::StatusOr<DType> Promote(const Term& a, const Term& b) {
   if (a.array() != nullptr && b.array() != nullptr) {
     if (a.array()->dtype() == b.array()->dtype()) return a.array()->dtype();
@@ -100,8 +120,7 @@ absl::StatusOr<DType> Promote(const Term& a, const Term& b) {
   if (b.array() != nullptr) {
     return PromoteWithScalar(b.array()->dtype(), a.scalar()->kind());
   }
-  return PromoteTypes(DefaultDType(a.scalar()->kind()),
-                      DefaultDType(b.scalar()->kind()));
+  return PromoteNumbers(*a.scalar(), *b.scalar());
 }
 
 // In which dtype `op` is computed.

@@ -125,7 +125,9 @@ DEVRT_EXPORT absl::StatusOr<Array> Reduce(ReduceOp op, const Array& x,
                                           const ReduceOptions& options = {},
                                           CallSite site = CallSite::Here());
 
-// Condition elements that are not 0 choose `a`.
+// Condition elements that are not 0 choose `a`.  Of two numbers the dtype is
+// what Python's have in NumPy, by value: integers are int64, or uint64 where
+// one is beyond it; INVALID_ARGUMENT where the other is negative then.
 DEVRT_EXPORT absl::StatusOr<Array> Where(const Array& condition,
                                          const Operand& a, const Operand& b,
                                          CallSite site = CallSite::Here());

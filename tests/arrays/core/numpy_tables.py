@@ -39,6 +39,11 @@ def weak_promotion(name, number):
     return np.result_type(dtype_of(name), number).name
 
 
+def where(a, b):
+    """Of two of Python's numbers."""
+    return np.where(np.array([True, False]), a, b).dtype.name
+
+
 def integers():
     edges = [0, 1, 2, 3, 100, 2**24 + 1, 2**24 + 3, 2**53 + 1, 2**53 + 3,
              123456789, 2**62 + 2**9, 2**62 + 2**9 + 1, 2047, 2049, 2051,
@@ -145,6 +150,12 @@ def main():
     write_table(out, "constexpr Promotion kWeakPromotions[]", (
         (f'"{a}"', text(weak_promotion(a, n) for n in (True, 1, 1.0, 1j)))
         for a in NAMES))
+    out.write("\n// where() of numbers: the row's kind with those of the columns "
+              "above.")
+    write_table(out, "constexpr Promotion kWhereOfNumbers[]", (
+        (f'"{type(a).__name__}"',
+         text(where(a, b) for b in (True, 1, 1.0, 1j)))
+        for a in (True, 1, 1.0, 1j)))
     out.write("\n// The bits of an int64_t, uint64_t or double, and the bytes "
               "of the element.")
     write_table(out, "constexpr Conversion kConversions[]", conversions())
