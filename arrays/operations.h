@@ -23,6 +23,12 @@
 // Integers compare by value, as NumPy's, also with numbers beyond their dtype.
 // Means of 16-bit floats are summed in float32.
 //
+// Memory: a mean in another dtype than the elements' (int64 in float64, float16
+// in float32), and a sum or product with such a `dtype` unless both are
+// integers, first cast the elements: for as long as it runs they are there a
+// second time, in that dtype, those that a broadcast repeats once.  Means of
+// integers up to 32 bits need none (up to 2^31 elements each).
+//
 // Errors: INVALID_ARGUMENT for shapes that do not broadcast, two devices
 // (naming both, and To), read-only or overlapping targets; UNIMPLEMENTED for
 // dtypes that an operation does not take, float8 among them, and backends

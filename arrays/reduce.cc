@@ -7,6 +7,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "devrt/arrays/internal/compute.h"
+#include "devrt/arrays/internal/copy_layout.h"
 #include "devrt/arrays/internal/mutants.h"
 #include "devrt/arrays/operations.h"
 #include "devrt/runtime/status.h"
@@ -168,10 +169,11 @@ absl::StatusOr<Array> RunSteps(const Rule& rule, const Array& x,
                                const Axes& axes, const Steps& steps,
                                CallSite site) {
   const Device device = *x.place().device();
+  const Array once = internal::WithoutRepeats(x);
   std::optional<Array> cast;
   if (steps.in != x.dtype()) {
     DEVRT_ASSIGN_OR_RETURN(cast,
-                           Array::Empty(x.shape(), steps.in, device, site));
+                           Array::Empty(once.shape(), steps.in, device, site));
   }
   DEVRT_ASSIGN_OR_RETURN(Array out,
                          Array::Empty(axes.result, steps.out, device, site));
@@ -193,18 +195,20 @@ absl::StatusOr<Array> RunSteps(const Rule& rule, const Array& x,
     Kernels kernels(rule.name, site);
     absl::Status status = kernels.Begin(stream);
     if (!status.ok()) return status;
-    const devrt_tensor_v0 from = TensorOf(x);
+    devrt_tensor_v0 from = TensorOf(x);
+    internal::BroadcastStrides repeated;
     if (cast) {
-      status = kernels.Apply(DEVRT_OP_COPY, TensorOf(*cast), &from, 1);
+      const devrt_tensor_v0 elements = TensorOf(once);
+      status = kernels.Apply(DEVRT_OP_COPY, TensorOf(*cast), &elements, 1);
       if (!status.ok()) return status;
+      from = repeated.Of(*cast, x.shape());
     }
     // The same elements in the shape that the kernel wants.
     devrt_tensor_v0 to = TensorOf(out);
     to.shape = axes.kept.data();
     to.strides = nullptr;
     to.ndim = static_cast<uint32_t>(axes.kept.size());
-    status =
-        kernels.Reduce(rule.op, to, cast ? TensorOf(*cast) : from, axes.bits);
+    status = kernels.Reduce(rule.op, to, from, axes.bits);
     if (!status.ok() || !last) return status;
     const devrt_tensor_v0 reduced = TensorOf(out);
     return kernels.Apply(DEVRT_OP_COPY, TensorOf(*last), &reduced, 1);

@@ -232,6 +232,32 @@ TEST_F(Reductions, PartsOfMoreElementsThanAnInt32Counts) {
   EXPECT_EQ(Must(sum.Item()).Value<int64_t>(), int64_t{3} * 2 * 0x1'0001);
 }
 
+// Cast they would not fit into the device's 16 MiB, but they are three.
+TEST_F(Reductions, WhatABroadcastRepeatsIsCastOnce) {
+  const std::vector<double> values = {1, 2, 6};
+  const auto expect = [&](DType in, ReduceOp op, std::optional<DType> dtype,
+                          double times) {
+    const Array row = Must(Must(Array::FromVector(values, dev())).Cast(in));
+    const Array x = Must(row.BroadcastTo({1 << 20, 3}));
+    ReduceOptions options;
+    options.axes = {0};
+    options.dtype = dtype;
+    const Array got = Must(Reduce(op, x, options));
+    EXPECT_TRUE(Must(ArrayEqual(got, Must(Mul(row, times))))) << in << got;
+  };
+  expect(kInt64, ReduceOp::kMean, std::nullopt, 1);
+  expect(kInt64, ReduceOp::kSum, kFloat64, 1 << 20);
+  expect(kFloat64, ReduceOp::kMean, kComplex128, 1);
+  // Nothing of it is left, and what repeats nothing is not there either.
+  ReduceOptions rows;
+  rows.axes = {0};
+  const Array none = Must(Array::Empty({0, 1}, kInt64, dev()));
+  const Array mean =
+      Must(Reduce(ReduceOp::kMean, Must(none.BroadcastTo({0, 3})), rows));
+  EXPECT_EQ(mean.size(), 3);
+  EXPECT_TRUE(std::isnan(Must(Must(mean.Index(0, 2)).Item()).Value<double>()));
+}
+
 TEST_F(Reductions, MeansOfHalvesDoNotOverflow) {
   const Array x = Must(Array::Full({4096}, kFloat16, 1000.0, dev()));
   const Array mean = Must(Reduce(ReduceOp::kMean, x));
