@@ -13,6 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "backends/tensor/dtype.h"
 #include "devrt/arrays/array.h"
+#include "devrt/arrays/internal/copy_routes.h"
+#include "devrt/arrays/internal/geometry.h"
 #include "devrt/runtime/status.h"
 
 namespace devrt {
@@ -75,6 +77,10 @@ absl::StatusOr<int64_t> CountIntegers(const Progression& p) {
 
 absl::StatusOr<int64_t> CountFloats(const Progression& p) {
   const double distance = p.end.Value<double>() - p.begin.Value<double>();
+  if (std::isinf(distance)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(p.text(), " is longer than any float64: scale it"));
+  }
   const double steps = distance / p.step.Value<double>();
   // A quotient that is too small for a double is still a part of a step.
   if (steps == 0) return distance != 0 && !std::signbit(steps) ? 1 : 0;
@@ -127,6 +133,20 @@ void WriteAll(const Scalar::Element& first, const Scalar::Element& second,
   }
 }
 
+// Where the values are made: what a device can take without a wait.
+absl::StatusOr<Array> NewValues(const Place& place, int64_t count, DType dtype,
+                                CallSite site) {
+  const DimSpan shape(&count, 1);
+  if (place.kind() != MemoryKind::kDevice || count == 0) {
+    return Array::Empty(shape, dtype, Place::Host(), site);
+  }
+  DEVRT_ASSIGN_OR_RETURN(const uint64_t bytes,
+                         internal::CountBytes(shape, dtype));
+  DEVRT_ASSIGN_OR_RETURN(const Array block, internal::NewStagingBlock(
+                                                *place.device(), bytes, site));
+  return Array(block.storage(), shape, dtype);
+}
+
 }  // namespace
 
 absl::StatusOr<Array> Array::Arange(Scalar begin, Scalar end, Scalar step,
@@ -147,8 +167,7 @@ absl::StatusOr<Array> Array::Arange(Scalar begin, Scalar end, Scalar step,
   if (count > 1) {
     DEVRT_ASSIGN_OR_RETURN(second, SecondOf(p).As(dtype));
   }
-  DEVRT_ASSIGN_OR_RETURN(Array host,
-                         Empty({&count, 1}, dtype, Place::Host(), site));
+  DEVRT_ASSIGN_OR_RETURN(Array host, NewValues(place, count, dtype, site));
   tensor::VisitDtype(dtype.code(), [&](auto tag) {
     using Stored = typename decltype(tag)::type;
     WriteAll<Stored>(first, second, static_cast<char*>(host.data()), count);
@@ -156,7 +175,7 @@ absl::StatusOr<Array> Array::Arange(Scalar begin, Scalar end, Scalar step,
   });
   if (place.kind() == MemoryKind::kHost) return host;
   DEVRT_ASSIGN_OR_RETURN(Array array, Empty({&count, 1}, dtype, place, site));
-  DEVRT_RETURN_IF_ERROR(array.CopyFrom(host, /*non_blocking=*/false, site));
+  DEVRT_RETURN_IF_ERROR(array.CopyFrom(host, /*non_blocking=*/true, site));
   return array;
 }
 

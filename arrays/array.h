@@ -16,6 +16,9 @@
 // stream after what other streams still do to its operands, by events, and is
 // itself remembered as a use of them; so programs that use several streams need
 // no waits of their own, and no call waits on the host but those that say so.
+// Host memory, pinned too, is the calling thread's to work on: filling it, and
+// copies and casts from host memory to host memory, wait for its pending uses
+// and are complete on return.
 // Work that devrt does not enqueue itself is told by NoteUse (interop.md 3.6).
 //
 // Memory.  A new array's memory comes from its device's MemoryResource on the
@@ -60,6 +63,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -132,12 +136,14 @@ class DEVRT_EXPORT Array {
   static absl::StatusOr<Array> Full(DimSpan shape, DType dtype, Scalar value,
                                     CallSite site = CallSite::Here());
   // begin, begin + step, ... up to, without, end; ceil((end - begin) / step)
-  // elements, numpy.arange's values.  INVALID_ARGUMENT: a step of 0, not
-  // finite.
+  // elements, numpy.arange's values.  They come from pinned memory; where there
+  // is none left, from plain memory, with a wait.  INVALID_ARGUMENT: a step of
+  // 0, not finite.
   static absl::StatusOr<Array> Arange(Scalar begin, Scalar end, Scalar step,
                                       DType dtype, const Place& place,
                                       CallSite site = CallSite::Here());
-  // A copy of C-contiguous host memory; `data` may be changed on return.
+  // A copy of C-contiguous host memory; `data` may be changed on return, which
+  // waits for the copy and so for the current stream.
   static absl::StatusOr<Array> FromHost(const void* data, DimSpan shape,
                                         DType dtype, const Place& place,
                                         CallSite site = CallSite::Here());
@@ -145,6 +151,9 @@ class DEVRT_EXPORT Array {
   static absl::StatusOr<Array> FromVector(const std::vector<T>& values,
                                           const Place& place,
                                           CallSite site = CallSite::Here()) {
+    static_assert(!std::is_same_v<T, bool>,
+                  "std::vector<bool> has no elements in memory: give a "
+                  "std::vector<uint8_t>, then ViewAs(kBool), or FromHost");
     const int64_t extent = static_cast<int64_t>(values.size());
     return FromHost(values.data(), {&extent, 1}, DTypeOf<T>(), place, site);
   }
@@ -223,7 +232,8 @@ class DEVRT_EXPORT Array {
 
   // This array if it is C-contiguous, else a copy that is, in the same place.
   absl::StatusOr<Array> Contiguous(CallSite site = CallSite::Here()) const;
-  // A C-contiguous copy in the same place.
+  // A C-contiguous copy in the same place.  Of host memory, pinned too, by the
+  // calling thread, as Cast is.
   absl::StatusOr<Array> Copy(CallSite site = CallSite::Here()) const;
   // This array if it is there with that dtype, else a C-contiguous copy.  To
   // the host: complete on return, unless non_blocking and the target is pinned.
@@ -239,7 +249,7 @@ class DEVRT_EXPORT Array {
   // place; see copy.h.
   absl::Status CopyFrom(const Array& from, bool non_blocking = false,
                         CallSite site = CallSite::Here()) const;
-  // Elements := value.
+  // Elements := value.  Waits only for host memory, pinned too.
   absl::Status Fill(Scalar value, CallSite site = CallSite::Here()) const;
   // The only element, on the host: waits for what writes it.  INVALID_ARGUMENT:
   // size() is not 1.

@@ -17,7 +17,8 @@
 //   host and device     one block of bytes crosses; casts are the device's,
 //                       strides each side's own.  The host does it all for a
 //                       backend without devrt.elementwise/0
-//   host to host        by the calling thread, after the uses of both
+//   host to host        by the calling thread, after the uses of both: it
+//                       waits, pinned memory and non-blocking included
 //
 // Blocking, the default: returns when the bytes have arrived if one side is
 // host memory.  Non-blocking: returns at once if the host's side is pinned and

@@ -151,7 +151,9 @@ TEST_F(Filled, ImpossibleRangesAreRefused) {
   EXPECT_STATUS(range(0, 1e300, 1e-300), kInvalidArgument,
                 "more than 2^63 - 1 elements");
   EXPECT_STATUS(range(-1e308, 1.7e308, 1e308 / 1e30), kInvalidArgument,
-                "more than 2^63");
+                "is longer than any float64");
+  EXPECT_STATUS(range(-1e308, 1e308, 1e308), kInvalidArgument,
+                "is longer than any float64: scale it");
   EXPECT_STATUS(range(INT64_MIN, UINT64_MAX, 1), kInvalidArgument,
                 "more than 2^63");
   EXPECT_STATUS(range(0, INT64_MAX, 1), kInvalidArgument, "2^63 - 1 bytes");

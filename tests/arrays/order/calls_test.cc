@@ -339,6 +339,25 @@ TEST_F(Calls, CheckpointsAreThinned) {
   EXPECT_TRUE(IsAll(y, 299));
 }
 
+// Its values come from pinned memory, which nobody gets before the copy ends.
+TEST_F(Calls, ARangeIsNotWaitedFor) {
+  constexpr int64_t kCount = 1000;
+  Stream a = NewStream();
+  const StreamGuard guard(a);
+  ASSERT_OK(Spin(a, kLong));
+  const int before = g_host_waits;
+  const Array x = Must(Array::Arange(0, kCount, 1, kInt32, dev()));
+  EXPECT_EQ(g_host_waits, before);
+  EXPECT_THAT(x.IsReady(), IsOkAndHolds(false));
+  const Array next = Must(Array::Empty({kCount}, kInt32, Place::Pinned(dev())));
+  EXPECT_OK(next.Fill(-1));
+  EXPECT_THAT(x.IsReady(), IsOkAndHolds(false));
+  const Array host = Must(x.To(Place::Host()));
+  for (int32_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ(host.data_as<int32_t>()[i], i);
+  }
+}
+
 // O4: for the uses of that memory, not for the device.
 TEST_F(Calls, ReadyWaitsForItsUsesOnly) {
   Stream a = NewStream();
