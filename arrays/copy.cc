@@ -82,7 +82,13 @@ absl::Status CopyArray(const Array& target, const Array& source,
   if (options.stream.has_value()) {
     DEVRT_RETURN_IF_ERROR(CheckStreamOption(target, source, *options.stream));
   }
-  DEVRT_ASSIGN_OR_RETURN(const Array from, source.BroadcastTo(target.shape()));
+  const absl::StatusOr<Array> broadcast = source.BroadcastTo(target.shape());
+  if (!broadcast.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("CopyArray: the source's ", broadcast.status().message(),
+                     "; Reshape it, or copy to a slice of the target"));
+  }
+  const Array& from = *broadcast;
   if (target.size() == 0) return absl::OkStatus();
   if (target.dtype() == from.dtype() && internal::IsSameView(target, from)) {
     return absl::OkStatus();

@@ -160,6 +160,10 @@ absl::StatusOr<DType> DType::FromDLPack(uint8_t code, uint8_t bits,
   }
   const std::string what = absl::StrCat("DLPack dtype (code ", code, ", bits ",
                                         bits, ", lanes ", lanes, ")");
+  if (lanes == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, " has no element: lanes has to be 1"));
+  }
   if (lanes != 1) {
     return absl::InvalidArgumentError(absl::StrCat(
         what, " is a vector: only 1 lane can be taken; add an axis instead"));

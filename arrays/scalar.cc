@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <ostream>
 
 #include "absl/strings/str_cat.h"
 #include "backends/tensor/cast.h"
@@ -165,6 +166,10 @@ template DEVRT_EXPORT uint64_t Scalar::Value<uint64_t>() const;
 template DEVRT_EXPORT double Scalar::Value<double>() const;
 template DEVRT_EXPORT std::complex<double> Scalar::Value<std::complex<double>>()
     const;
+
+std::ostream& operator<<(std::ostream& os, const Scalar& value) {
+  return os << value.ToString();
+}
 
 std::string Scalar::ToString() const {
   switch (kind()) {

@@ -21,6 +21,7 @@
 
 #include <complex>
 #include <cstdint>
+#include <iosfwd>
 #include <string>
 #include <type_traits>
 #include <variant>
@@ -67,6 +68,8 @@ class DEVRT_EXPORT Scalar {
   T Value() const;
 
   std::string ToString() const;
+  DEVRT_EXPORT friend std::ostream& operator<<(std::ostream& os,
+                                               const Scalar& value);
 
  private:
   std::variant<bool, int64_t, uint64_t, double, std::complex<double>> value_;

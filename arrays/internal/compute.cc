@@ -139,7 +139,12 @@ absl::Status Inputs::Note(const Array& array) {
   DEVRT_RETURN_IF_ERROR(NoteDevice(array));
   DEVRT_RETURN_IF_ERROR(CheckComputes(operation_, array.dtype()));
   if (has_shape_ && shape_ != array.shape()) {
-    DEVRT_ASSIGN_OR_RETURN(broadcast_, BroadcastShapes(shape_, array.shape()));
+    absl::StatusOr<Dims> both = BroadcastShapes(shape_, array.shape());
+    if (!both.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(operation_, ": ", both.status().message()));
+    }
+    broadcast_ = *std::move(both);
     shape_ = broadcast_;
   } else if (!has_shape_) {
     shape_ = array.shape();

@@ -108,7 +108,10 @@ TEST_F(CopyTest, Refusals) {
   const Array row = Must(x.SliceAxis(0, {0, 1, 1}));
   const Array rows(x.storage(), x.data_as<char>(), {4, 1}, {0, 4}, kInt32);
   EXPECT_STATUS(rows.Fill(1), kInvalidArgument, "share memory");
-  EXPECT_STATUS(row.CopyFrom(x), kInvalidArgument, "(64,)");
+  EXPECT_STATUS(row.CopyFrom(x), kInvalidArgument,
+                "CopyArray: the source's shape (64,) does not broadcast to "
+                "(1,): extents are equal or 1, counted from the last; Reshape "
+                "it, or copy to a slice of the target");
   EXPECT_STATUS(x.Item(), kInvalidArgument, "(64,)");
   EXPECT_STATUS(Must(x.Cast(kInt8)).Fill(1000), kInvalidArgument, "1000");
   EXPECT_STATUS(x.To(Place::Managed(dev())), kUnimplemented, "managed");

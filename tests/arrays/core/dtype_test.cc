@@ -73,7 +73,9 @@ TEST(DTypeTest, UnknownNamesAreRefused) {
 
 TEST(DTypeTest, DLPackCodesOutsideAreRefused) {
   EXPECT_STATUS(DType::FromDLPack(2, 32, 2), kInvalidArgument, "lanes 2");
-  EXPECT_STATUS(DType::FromDLPack(2, 32, 0), kInvalidArgument, "lanes 0");
+  EXPECT_STATUS(DType::FromDLPack(2, 32, 2), kInvalidArgument, "a vector");
+  EXPECT_STATUS(DType::FromDLPack(2, 32, 0), kInvalidArgument,
+                "lanes 0) has no element: lanes has to be 1");
   EXPECT_STATUS(DType::FromDLPack(1, 4), kInvalidArgument,
                 "smaller than a byte");
   EXPECT_STATUS(DType::FromDLPack(17, 4), kInvalidArgument, "code 17, bits 4");

@@ -9,6 +9,7 @@
 #include <complex>
 #include <cstring>
 #include <limits>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -174,6 +175,13 @@ TEST(ScalarTest, FloatsBeyondAnIntegerAreRefused) {
   }
   EXPECT_OK(Scalar(kNan).As(kBool).status());
   EXPECT_OK(Scalar(1e300).As(kFloat16).status());
+}
+
+TEST(ScalarTest, IsWrittenAsItsText) {
+  std::ostringstream text;
+  text << Scalar(true) << " " << Scalar(-3) << " " << Scalar(0.5) << " "
+       << Scalar(std::complex<double>(1, -2));
+  EXPECT_EQ(text.str(), "True -3 0.5 (1.0-2.0j)");
 }
 
 TEST(ScalarTest, KindsHaveDefaultDTypes) {
