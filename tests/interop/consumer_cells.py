@@ -4,7 +4,6 @@
 import functools
 import gc
 import importlib
-import time
 import weakref
 
 import numpy as np
@@ -164,9 +163,9 @@ def lifetime(name, place, code, how):
   np.testing.assert_array_equal(view.numpy(), wanted[16:32])
   assert released is None or not released(), "released under the import"
   del view
-  wait_for(lambda: drain(name) or (
+  machine.wait_for(lambda: drain(name) or (
       machine.allocated() <= before and (released is None or released())),
-           "the producer's memory is not released")
+                   lambda: "the producer's memory is not released")
   if released is None and name != "devrt_peer":
     return "the library does not tell what it has released"
   return None
@@ -193,13 +192,6 @@ def drain(name):
     for device in range(machine.count(backend)):
       devrt.synchronize(f"{backend}:{device}")
   devrt.zeros((1,), device="cpu")
-
-
-def wait_for(condition, text):
-  end = time.monotonic() + 10
-  while not condition():
-    assert time.monotonic() < end, text
-    time.sleep(0.001)
 
 
 def layouts_of_numpy():

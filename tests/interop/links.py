@@ -93,7 +93,7 @@ class CupyLink:
 
   def copy(self, view):
     with self.current():
-      self.out = view.copy()
+      self.out = view + 0  # a kernel, which reads memory of any kind
 
   def result(self):
     self.stream.synchronize()

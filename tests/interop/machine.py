@@ -3,6 +3,7 @@
 
 import ctypes
 import functools
+import time
 
 import numpy as np
 
@@ -109,6 +110,14 @@ def make(kind, host, device=0):
       ctypes.memmove(memory.pointer, host.ctypes.data, host.nbytes)
     return x
   raise ValueError(kind)
+
+
+def wait_for(condition, text):
+  """Until it holds: what others release comes back when they get to it."""
+  end = time.monotonic() + 10
+  while not condition():
+    assert time.monotonic() < end, text()
+    time.sleep(0.001)
 
 
 def current_devices():

@@ -12,7 +12,8 @@ import devrt
 import machine
 from devrt import _core, interop
 from engine import Case
-from links import LINKS, CupyLink, DevrtLink, TorchLink, Unordered, link
+from links import (LINKS, CupyLink, DevrtLink, JaxLink, TorchLink, Unordered,
+                   link)
 
 OLD, NEW, JUNK = 1.0, 2.0, 3.0
 SIZE = 1 << 14
@@ -144,7 +145,7 @@ def producer(kind, route, code, device):
     trials[0].exchange(code, ordered=False)
     assert all_are(trials[0].result(), OLD), (
         "the control saw the new value: the trial proves nothing")
-  if route != "jax_dlpack":
+  if LINKS[route] is not JaxLink:  # it leaves another one current (2.4)
     assert machine.current_devices() == before
   return None
 
