@@ -165,7 +165,8 @@ class DEVRT_EXPORT Array {
   // and wait by OrderBefore, on each.
   //   INVALID_ARGUMENT  null with elements; `place` is not where a backend says
   //                     that the memory is; the shape and strides leave the
-  //                     block that it lies in, where its size is known; strides
+  //                     block that it lies in, where its size is known; cached
+  //                     memory that was freed (only while it is); strides
   //                     that leave the address space
   static absl::StatusOr<Array> FromPointer(void* data, DimSpan shape,
                                            DType dtype,
@@ -258,7 +259,8 @@ class DEVRT_EXPORT Array {
   // ---- Order and life -------------------------------------------------------
 
   // Work that devrt did not enqueue uses the memory on `stream`: what was
-  // submitted to it up to now; RecordUse: and up to the end of the memory.
+  // submitted to it up to now; RecordUse: and up to the end of the memory, also
+  // if its Stream ends before (dlpack.h).
   absl::Status NoteUse(StreamRef stream, bool writes = true,
                        CallSite site = CallSite::Here()) const;
   absl::Status RecordUse(StreamRef stream,

@@ -11,6 +11,7 @@
 #include "devrt/arrays/array.h"
 #include "devrt/arrays/internal/geometry.h"
 #include "devrt/arrays/internal/storage.h"
+#include "devrt/memory/internal/known_uses.h"
 #include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/raw_memory.h"
 #include "devrt/runtime/status.h"
@@ -84,6 +85,13 @@ absl::StatusOr<Place> CheckedPlace(const void* data,
 
 absl::Status CheckBlock(const char* data, const ByteSpan& span,
                         const PointerInfo& info) {
+  if (info.id == 0 && info.device && internal::LiesInCache(data)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "pointer ", internal::Hex(data), " lies in cached memory of ",
+        info.device->name(),
+        ", but in no block that is alive: it was freed, "
+        "or lies behind its block; take the pointer of a live one"));
+  }
   if (info.base == nullptr || info.size == 0) return absl::OkStatus();
   const uintptr_t base = reinterpret_cast<uintptr_t>(info.base);
   const uintptr_t offset = reinterpret_cast<uintptr_t>(data) - base;

@@ -76,9 +76,12 @@ absl::StatusOr<std::optional<int64_t>> JoinedStream(const Array& array,
   }
   Storage& storage = *array.storage();
   DEVRT_ASSIGN_OR_RETURN(const bool ready, storage.IsReadyFor(stream, site));
-  if (ready) return std::nullopt;
-  DEVRT_RETURN_IF_ERROR(internal::OrderConsumer(array, stream, site));
+  if (!ready) {
+    DEVRT_RETURN_IF_ERROR(internal::OrderConsumer(array, stream, site));
+  }
+  // Who is named none has no other stream of devrt's to go by.
   DEVRT_RETURN_IF_ERROR(storage.RecordConsumer(stream, site));
+  if (ready) return std::nullopt;
   if (is_cuda) {
     DEVRT_ASSIGN_OR_RETURN(const CudaStreamHandle handle,
                            GetCudaStream(stream));

@@ -10,13 +10,14 @@
 //   DEVRT_ASSIGN_OR_RETURN(devrt::Array y,
 //                          devrt::FromCudaArrayInterface(theirs, owner));
 //
-// Lifetime.  The struct keeps nothing alive (L3): the array it came from, and a
-// Stream that it names, live as long as it is used.  An import keeps `owner`
-// until devrt's last use of the memory is complete.
+// Lifetime.  The struct keeps nothing alive (L3): the array it came from lives
+// as long as it is used, and keeps the native stream that it names.  An import
+// keeps `owner` until devrt's last use of the memory is complete.
 //
-// Order.  An export joins pending uses into one stream and names that; without
-// any it names none.  An import orders the current stream of the data's device
-// behind the one that is named, which becomes the array's home stream.
+// Order.  An export joins pending uses into one stream, the current one, and
+// names that; without any it names none.  That stream is a user of the memory
+// to its end, named or not.  An import orders the current stream of the data's
+// device behind the one that is named, which becomes the array's home stream.
 //
 // Errors: exchange.h.  Threads: any.
 

@@ -24,8 +24,11 @@
 // Order.  An export makes the consumer's stream wait, by events, for pending
 // uses of other streams.  What the consumer submitted to that stream when it
 // calls the deleter, or FromDLPack takes the tensor, is a use of the memory:
-// what devrt does next comes after it, and the memory is not used again before
-// (see ExchangeSettings::Release for streams that devrt does not know).
+// what devrt does next comes after it, and the memory is not used again before.
+// The tensor keeps that native stream: the program may end its Stream, and the
+// consumer goes on.  Streams that devrt does not know, and those that it
+// adopted without an owner once their Stream has ended, it does not touch
+// (ExchangeSettings::Release).
 // Nothing is issued where nothing is pending.  What the consumer writes and
 // devrt reads before that is the program's to order: Array::NoteUse.
 //
@@ -59,7 +62,8 @@ struct DLPackExport {
   // The consumer's stream, as __dlpack__ numbers it, of the data's device:
   //   nullopt  cuda, hip, mtia: the default stream.  Host memory of any kind:
   //            the call waits for pending uses
-  //   -1       no order
+  //   -1       no order, and no use at its end: who asks for it lets go when
+  //            what it did is over, or tells by Array::NoteUse
   //   0        the default stream; on cuda with a warning, or, if strict, an
   //            error; not for host memory
   //   1, 2     cuda: the default and the per-thread stream

@@ -229,15 +229,16 @@ absl::Status Storage::NoteUse(StreamRef stream, bool writes, CallSite site) {
   return absl::OkStatus();
 }
 
-void Storage::NoteUpToNow(Timeline* timeline, StreamRef stream, bool writes) {
-  StorageUse use({timeline, timeline->Now()}, stream);
-  const bool lives = CheckStream(stream, "a use").ok();
-  if (Mutated(Mutant::kEndedConsumersAreForgotten) && !lives) return;
-  // Where that cannot be told, nothing may be recorded either.
-  if (lives) {
-    use.capture = HoldCapture(stream).value_or(CaptureNumber::kUnknown);
+void Storage::NoteOutsideUse(const std::optional<OutsideUse>& outside,
+                             bool writes) {
+  if (outside.has_value()) {
+    if (const auto use = outside->UpToNow()) AddUse(*use, writes);
+    if (ABSL_PREDICT_TRUE(!outside->IsLost())) return;
   }
-  AddUse(use, writes);
+  const auto is_captured = [this] { return !CheckMayWait().ok(); };
+  if (const auto use = UseOfUnknown(*place_.device(), is_captured)) {
+    AddUse(*use, writes);
+  }
 }
 
 absl::Status Storage::RecordUse(StreamRef stream, CallSite site) {
@@ -247,16 +248,20 @@ absl::Status Storage::RecordUse(StreamRef stream, CallSite site) {
     return absl::OkStatus();
   }
   MutexLock lock(&mutex_);
-  for (const StorageUse& known : open_) {
-    if (known.stream == stream) return absl::OkStatus();
+  for (const OutsideUse& known : open_) {
+    if (known.stream() == stream) return absl::OkStatus();
   }
-  open_.push_back({PointOf(stream), stream});
+  open_.emplace_back(stream, Mutated(Mutant::kConsumersStreamsAreNotKept)
+                                 ? KeptStream()
+                                 : KeptStream(stream));
   return absl::OkStatus();
 }
 
 absl::Status Storage::RecordConsumer(StreamRef stream, CallSite site) {
-  if (home_ == stream &&
-      (source_ == Source::kDevice || Mutated(Mutant::kHomeBorrowsAreNoUse))) {
+  if (home_ == stream && ((source_ == Source::kDevice &&
+                           (!KeptStream::MayOutlive(*stream.record()) ||
+                            Mutated(Mutant::kConsumersStreamsAreNotKept))) ||
+                          Mutated(Mutant::kHomeBorrowsAreNoUse))) {
     return absl::OkStatus();
   }
   if (Mutated(Mutant::kBorrowIsNoUse)) return absl::OkStatus();

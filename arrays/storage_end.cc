@@ -106,7 +106,8 @@ bool StorageEnd::IsAtHome(const Storage& storage)
   // Pinned memory has no home: any use is another's.
   for (const auto* list : {&storage.uses_.writes(), &storage.uses_.reads()}) {
     for (const StorageUse& use : *list) {
-      if (use.timeline != storage.home_timeline_ || use.captured()) {
+      if (use.timeline != storage.home_timeline_ || use.captured() ||
+          use.late) {
         return false;
       }
     }
@@ -275,13 +276,22 @@ void StorageEnd::CloseUses() {
     uses_.clear();
     open_.clear();
   }
-  for (const StorageUse& open : open_) {
-    StorageUse use({open.timeline, open.timeline->Now()}, open.stream);
-    uses_.push_back(use);
-    if (!CheckStream(open.stream, "the end of an array").ok()) continue;
-    use.capture = HoldCapture(open.stream).value_or(CaptureNumber::kUnknown);
-    if (use.captured()) uses_.push_back(use);
+  for (const OutsideUse& open : open_) {
+    if (const auto use = open.UpToNow()) {
+      uses_.push_back(*use);
+      if (use->captured()) uses_.emplace_back(*use, use->stream);
+    }
+    if (!open.IsLost()) continue;
+    const auto is_captured = [this] {
+      return std::any_of(uses_.begin(), uses_.end(), [](const auto& use) {
+        return !CheckMayAsk(use).ok();
+      });
+    };
+    if (const auto use = UseOfUnknown(open.stream().device(), is_captured)) {
+      uses_.push_back(*use);
+    }
   }
+  open_.clear();
   // Its home stream is a consumer's, too, who told of nothing there.
   if (deallocation_.has_value() &&
       !Mutated(Mutant::kDeallocationStreamIgnoresHome)) {
@@ -361,11 +371,12 @@ void StorageEnd::FreeDeviceMemory() {
     LogUnlessOk(to.has_value() ? FreeMemory(base, *to) : FreeMemory(base), base,
                 bytes);
   };
-  // What the block's own stream did is before what it does next.
+  // What the block's own stream did is before what it does next; the allocator
+  // knows of nothing that comes after its end.
   uses_.erase(
       std::remove_if(uses_.begin(), uses_.end(),
                      [&](const StorageUse& use) {
-                       return use.timeline == home_timeline_ &&
+                       return use.timeline == home_timeline_ && !use.late &&
                               (!deallocation_.has_value() ||
                                Mutated(Mutant::kDeallocationStreamDoesNotWait));
                      }),

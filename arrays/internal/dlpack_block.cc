@@ -6,8 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "devrt/arrays/exchange.h"
-#include "devrt/arrays/internal/dlpack_devices.h"
 #include "devrt/arrays/internal/exchange_error.h"
 #include "devrt/arrays/internal/geometry.h"
 #include "devrt/arrays/internal/mutants.h"
@@ -70,46 +68,30 @@ DLPackBlock* DLPackBlock::New(const Array& array, DLDevice device,
   return block;
 }
 
+void DLPackBlock::SetUser(std::optional<StreamRef> stream, bool writes) {
+  if (stream.has_value()) {
+    user_.emplace(*stream, Mutated(Mutant::kConsumersStreamsAreNotKept)
+                               ? KeptStream()
+                               : KeptStream(*stream));
+  }
+  writes_ = writes;
+  has_user_ = true;
+}
+
 DLPackBlock::~DLPackBlock() {
   if (storage_ != nullptr) NoteUse();
 }
-
-namespace {
-
-// A wait for the device would end the capture (C82).  Those of streams that
-// devrt does not know cannot be told.
-bool IsInCapture(const Place& place, Storage* storage) {
-  return RecordsGraph(CurrentStreamOf(place)) || !storage->CheckMayWait().ok();
-}
-
-}  // namespace
 
 void DLPackBlock::NoteUse() {
   const Place& place = storage_->place();
   if (!has_user_ || !place.device().has_value()) return;
   if (Mutated(Mutant::kConsumersUseIsNotTold) ||
       (Mutated(Mutant::kHomeConsumersAreForgotten) &&
-       user_ == storage_->home_stream())) {
+       storage_->home_stream().has_value() &&
+       IsUser(*storage_->home_stream()))) {
     return;
   }
-  if (user_.has_value()) {
-    storage_->NoteUpToNow(timeline_, *user_, writes_);
-    return;
-  }
-  const CallSite site = CallSite::Here();
-  switch (GetExchangeSettings().release) {
-    case ExchangeSettings::Release::kTrust:
-      return;
-    case ExchangeSettings::Release::kSync:
-      if (!IsInCapture(place, storage_.get())) {
-        place.device()->Synchronize(site).IgnoreError();
-        return;
-      }
-      [[fallthrough]];
-    case ExchangeSettings::Release::kRecord:
-      storage_->NoteUse(DefaultStream(*place.device()), writes_, site)
-          .IgnoreError();
-  }
+  storage_->NoteOutsideUse(user_, writes_);
 }
 
 DLManagedTensor* DLPackBlock::legacy() {

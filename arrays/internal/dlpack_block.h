@@ -16,9 +16,9 @@
 #include "absl/status/statusor.h"
 #include "devrt/arrays/array.h"
 #include "devrt/arrays/dlpack_abi.h"
+#include "devrt/arrays/internal/outside_use.h"
 #include "devrt/arrays/internal/storage.h"
 #include "devrt/streams/internal/finished.h"
-#include "devrt/streams/internal/timeline.h"
 #include "devrt/streams/stream.h"
 
 namespace devrt::internal {
@@ -33,18 +33,14 @@ class DLPackBlock final : public Finished {
   static void operator delete(void* block) { ::operator delete(block); }
 
   // When the consumer lets go, its use of the memory is what it submitted to
-  // `stream` by then, also if that has ended; without a stream,
-  // ExchangeSettings::release.
-  void SetUser(std::optional<StreamRef> stream, bool writes) {
-    user_ = stream;
-    timeline_ = stream.has_value() ? TimelineOf(*stream) : nullptr;
-    writes_ = writes;
-    has_user_ = true;
-  }
+  // `stream` by then; without a stream, ExchangeSettings::release.
+  void SetUser(std::optional<StreamRef> stream, bool writes);
   // Its use up to now; at the end once more, unless ForgetUser says that this
   // was all.
   void NoteUse();
-  std::optional<StreamRef> user() const { return user_; }
+  bool IsUser(StreamRef stream) const {
+    return user_.has_value() && user_->stream() == stream;
+  }
   void ForgetUser() { has_user_ = false; }
   DLManagedTensorVersioned* versioned() { return &versioned_; }
   DLManagedTensor* legacy();
@@ -71,8 +67,7 @@ class DLPackBlock final : public Finished {
   DLManagedTensorVersioned versioned_;
   DLManagedTensor legacy_;
   std::shared_ptr<Storage> storage_;
-  std::optional<StreamRef> user_;  // may have ended
-  Timeline* timeline_ = nullptr;   // of user_
+  std::optional<OutsideUse> user_;
   bool has_user_ = false;
   bool writes_ = true;
   // The shape and strides follow.

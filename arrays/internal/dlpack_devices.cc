@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "devrt/arrays/dlpack.h"
 #include "devrt/arrays/internal/exchange_error.h"
+#include "devrt/memory/internal/known_uses.h"
 #include "devrt/runtime/internal/records.h"
 #include "devrt/runtime/raw_memory.h"
 #include "devrt/runtime/status.h"
@@ -110,6 +111,12 @@ Place PlaceOfInfo(const PointerInfo& info) {
 
 absl::Status CheckInBlock(const PointerInfo& info, const void* first,
                           ByteSpan span) {
+  if (info.id == 0 && info.device && LiesInCache(first)) {
+    return BufferError(absl::StrCat(
+        "address ", absl::Hex(reinterpret_cast<uintptr_t>(first)),
+        " lies in cached memory of ", info.device->name(),
+        ", but in no block that is alive: it was freed before it was shared"));
+  }
   if (info.kind == PointerKind::kUnregistered || info.base == nullptr ||
       info.size == 0) {
     return absl::OkStatus();

@@ -33,6 +33,8 @@ enum class Mutant {
   kConsumersUseIsNotTold,
   kHomeConsumersAreForgotten,
   kEndedConsumersAreForgotten,
+  kConsumersStreamsAreNotKept,
+  kLostConsumersAreTrusted,
   kBorrowIsNoUse,
   kHomeBorrowsAreNoUse,
   kCaiImportDoesNotJoin,

@@ -39,6 +39,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "devrt/arrays/internal/outside_use.h"
 #include "devrt/arrays/internal/storage_uses.h"
 #include "devrt/arrays/place.h"
 #include "devrt/runtime/call_site.h"
@@ -104,9 +105,8 @@ class Storage {
   // memory goes back in the order of `stream` anyway.
   absl::Status RecordConsumer(StreamRef stream, CallSite site)
       DEVRT_EXCLUDES(mutex_);
-  // What `stream`, whose timeline this is, was given by now.  It may have
-  // ended.
-  void NoteUpToNow(Timeline* timeline, StreamRef stream, bool writes)
+  // What was done up to now; nullopt: on a stream that devrt does not know.
+  void NoteOutsideUse(const std::optional<OutsideUse>& outside, bool writes)
       DEVRT_EXCLUDES(mutex_);
   absl::Status OrderBefore(StreamRef stream, bool for_write, CallSite site);
   absl::Status Ready(CallSite site) DEVRT_EXCLUDES(mutex_);
@@ -149,7 +149,7 @@ class Storage {
   StorageUses uses_ DEVRT_GUARDED_BY(mutex_);
   std::optional<StreamRef> deallocation_ DEVRT_GUARDED_BY(mutex_);
   // By RecordUse: closed at the end.
-  absl::InlinedVector<StorageUse, 1> open_ DEVRT_GUARDED_BY(mutex_);
+  absl::InlinedVector<OutsideUse, 1> open_ DEVRT_GUARDED_BY(mutex_);
 };
 
 // One operation of the array layer on `stream`.  Joins what other streams do to

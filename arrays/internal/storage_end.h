@@ -91,7 +91,7 @@ class StorageEnd {
   std::shared_ptr<void> owner_;
   absl::InlinedVector<StorageUse, 2> uses_;
   absl::InlinedVector<StorageUse, 1> captured_;
-  absl::InlinedVector<StorageUse, 1> open_;
+  absl::InlinedVector<OutsideUse, 1> open_;
 };
 
 }  // namespace devrt::internal

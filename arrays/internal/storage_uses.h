@@ -32,6 +32,7 @@ struct StorageUse : OrderPoint {
   // Of which it is: work that another library captures does not run.
   CaptureNumber capture = CaptureNumber::kNone;
   bool imported = false;  // what the memory was borrowed with, not devrt's
+  bool late = false;      // its Stream had ended: of others, who went on
 
   bool captured() const { return capture != CaptureNumber::kNone; }
 };

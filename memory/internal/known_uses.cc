@@ -37,4 +37,8 @@ bool IsOfChosenResource(Device device, const void* pointer) {
          known->KnownAllocator() == segment->allocator;
 }
 
+bool LiesInCache(const void* pointer) {
+  return AddressMap::Get().Find(pointer) != nullptr;
+}
+
 }  // namespace devrt::internal

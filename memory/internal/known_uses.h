@@ -20,6 +20,10 @@ bool AddKnownUses(const void* pointer, absl::Span<const StreamUse> uses);
 // request for `device` would go to now.
 bool IsOfChosenResource(Device device, const void* pointer);
 
+// Whether `pointer` lies in what a caching allocator has from the driver: where
+// no block of it is alive there is nothing that a program may use.
+bool LiesInCache(const void* pointer);
+
 }  // namespace devrt::internal
 
 #endif  // DEVRT_MEMORY_INTERNAL_KNOWN_USES_H_

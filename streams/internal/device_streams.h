@@ -49,6 +49,8 @@ class StreamRecycler {
   void ReleaseIdle();
 
  private:
+  friend class KeptStream;
+
   // Streams that are alike: one priority, blocking or not.
   struct Class {
     int priority = 0;

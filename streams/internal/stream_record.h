@@ -34,6 +34,7 @@ struct StreamRecord : StreamGate {
   std::atomic<Timeline*> timeline{nullptr};  // with the native handle
   std::atomic<void*> memory_pool{nullptr};
   std::atomic<uint64_t> memory_pool_serial{0};
+  std::atomic<uint32_t> keepers{0};  // KeptStream
   StreamKind kind = StreamKind::kCreated;
   bool blocking = false;
   int priority = 0;

@@ -8,6 +8,7 @@
 #include "devrt/runtime/log.h"
 #include "devrt/streams/internal/captures.h"
 #include "devrt/streams/internal/device_streams.h"
+#include "devrt/streams/internal/kept_stream.h"
 
 namespace devrt::internal {
 
@@ -365,7 +366,7 @@ void StreamRecycler::Release(StreamRecord* record) {
 
 void StreamRecycler::GiveBack(StreamRecord* record) {
   const uint32_t state = device_->state.load(std::memory_order_acquire);
-  if ((state & kForkedChild) != 0) return;
+  if ((state & kForkedChild) != 0 || KeptStream::TakesOver(record)) return;
   std::shared_ptr<void> owner;  // released outside the lock
   if (record->kind == StreamKind::kExternal && state == 0) Destroy(record);
   if (record->kind != StreamKind::kCreated || state != 0) Forsake(record);

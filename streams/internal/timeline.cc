@@ -160,7 +160,7 @@ bool Timeline::IsSpent() const {
 
 void Timeline::Revive(Rule rule) {
   MutexLock lock(&mutex_);
-  epoch_.fetch_add(1);
+  since_.store(epoch_.fetch_add(1) + 1, std::memory_order_release);
   left_out_.store(false, std::memory_order_relaxed);
   rule_.store(rule, std::memory_order_relaxed);
   ended_.store(false, std::memory_order_release);

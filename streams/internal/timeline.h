@@ -108,6 +108,11 @@ class Timeline {
                                std::memory_order_relaxed)) {
     }
   }
+  // Whether the point is one of the native stream that it serves now; those of
+  // streams before are complete.
+  bool IsOf(const OrderPoint& point) const {
+    return point.epoch >= since_.load(std::memory_order_acquire);
+  }
   bool IsComplete(uint64_t epoch) const {
     return completed_.load(std::memory_order_acquire) >= epoch;
   }
@@ -158,6 +163,10 @@ class Timeline {
   bool NeedsEagerCheckpoints() const {
     return may_be_gone_.load(std::memory_order_relaxed) ||
            thread_.load(std::memory_order_relaxed) != nullptr;
+  }
+  // Whether it may be, outside the program's calls on it.
+  bool MayBeGone() const {
+    return may_be_gone_.load(std::memory_order_relaxed);
   }
   // For who waits for the point with an event, or makes a stream wait: the
   // oldest checkpoint that covers `epoch`, else a new one whatever the number
@@ -278,6 +287,7 @@ class Timeline {
   std::atomic<uint32_t> may_capture_{kMayCapture};  // and waits under way
   std::atomic<uint64_t> epoch_{1};
   std::atomic<uint64_t> completed_{0};
+  std::atomic<uint64_t> since_{0};  // the first epoch of its native stream
   // Epoch of the newest checkpoint: none is needed for uses of before it.
   std::atomic<uint64_t> covered_{0};
   mutable Mutex mutex_;

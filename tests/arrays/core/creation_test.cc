@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "devrt/arrays/array.h"
@@ -198,6 +199,16 @@ TEST_F(FromPointer, StaysInsideItsBlock) {
   EXPECT_STATUS(over(block, {2}, {-1}), kInvalidArgument, "leave the block");
   EXPECT_STATUS(over(block + 61, {}, {}), kInvalidArgument, "leave the block");
   EXPECT_OK(Free(dev(0), block));
+}
+
+// What an allocator keeps is memory of the driver all the same.
+TEST_F(FromPointer, RefusesCachedMemoryThatNobodyHas) {
+  std::optional<Array> x = Must(Array::Empty({64}, kInt32, dev(0)));
+  void* const data = x->data();
+  EXPECT_OK(Array::FromPointer(data, {64}, kInt32));
+  x.reset();
+  EXPECT_STATUS(Array::FromPointer(data, {64}, kInt32), kInvalidArgument,
+                "in no block that is alive");
 }
 
 TEST_F(FromPointer, RefusesImpossibleGeometry) {

@@ -8,6 +8,7 @@
 #include "devrt/arrays/cuda_array_interface.h"
 #include "devrt/arrays/dlpack.h"
 #include "devrt/arrays/dlpack_exchange.h"
+#include "devrt/streams/internal/finished.h"
 #include "tests/arrays/order/capture_fixture.h"
 #include "tests/arrays/order/others.h"
 
@@ -108,6 +109,7 @@ TEST_F(ExchangeCaptures, O6WorkOfBeforeIsRefused) {
     End(capturing);
   }
   Release(Must(ToDLPack(x, how)));
+  internal::DrainReleased();  // before its consumer's stream ends
 }
 
 // An error that is no matter of captures stays what it is.

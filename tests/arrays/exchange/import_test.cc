@@ -235,6 +235,13 @@ TEST_F(Import, DeviceMemoryIsLookedUp) {
   EXPECT_THAT(ErrorOf(foreign), HasSubstr("said to be host memory"));
 }
 
+TEST_F(Import, CachedMemoryThatNobodyHasIsRefused) {
+  ForeignTensor foreign({1}, kDLInt, 64);
+  foreign.t()->device = {kDLExtDev, 0};
+  foreign.t()->data = Must(Array::Empty({1}, kInt64, Place(dev()))).data();
+  EXPECT_THAT(ErrorOf(foreign), HasSubstr("in no block that is alive"));
+}
+
 TEST_F(Import, PinnedMemoryComesAsHostMemory) {
   const Array own = Must(Array::Empty({8}, kInt8, Place::Pinned(dev())));
   ForeignTensor foreign({8}, kDLInt, 8);

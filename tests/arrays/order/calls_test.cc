@@ -8,6 +8,7 @@
 #include "devrt/arrays/dlpack.h"
 #include "devrt/arrays/operations.h"
 #include "devrt/streams/internal/device_streams.h"
+#include "devrt/streams/internal/finished.h"
 #include "devrt/streams/internal/ordering.h"
 #include "tests/arrays/order/arrays_fixture.h"
 
@@ -191,7 +192,7 @@ TEST_F(Calls, WhatIsCompleteCostsNothing) {
   Expect(0, 0);
 }
 
-// What a consumer was given before its stream ended, by the event of that end.
+// What a consumer was given on a stream that ended, by the event of that end.
 TEST_F(Calls, AnEndedConsumer) {
   std::optional<Stream> b = NewStream();
   const Array x = Filled(dev(), 1);
@@ -202,6 +203,7 @@ TEST_F(Calls, AnEndedConsumer) {
   ASSERT_OK(Spin(*b, kLong));
   b.reset();
   t->deleter(t);
+  internal::DrainReleased();  // which ends the native stream
   Forget();
   ASSERT_OK(x.Fill(2));
   Expect(0, 1);

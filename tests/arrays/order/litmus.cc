@@ -349,7 +349,8 @@ const std::vector<Litmus>& AllLitmus() {
   };
 #undef PROGRAM
   [[maybe_unused]] static const bool with_others = [] {
-    for (const auto* more : {&ExchangeLitmus(), &EndLitmus()}) {
+    for (const auto* more :
+         {&AdoptedLitmus(), &ExchangeLitmus(), &EndLitmus()}) {
       all.insert(all.end(), more->begin(), more->end());
     }
     return true;

@@ -16,8 +16,10 @@ struct Litmus {
   bool (*run)();
 };
 
-// All there are, those of the two below with them.
+// All there are, those below with them.
 const std::vector<Litmus>& AllLitmus();
+// Of consumers on adopted streams that end.
+const std::vector<Litmus>& AdoptedLitmus();
 // Of exchanges.
 const std::vector<Litmus>& ExchangeLitmus();
 // Of the end of memory, of captures, and of adopted streams.

@@ -262,7 +262,8 @@ class Exchanges : public OthersPrograms {
     Done();
     return IsAll(y, 1);
   }
-  static bool MemoryOutlivesCaiConsumers() {
+  // `pending`: or nothing is, and so no stream is named.
+  static bool MemoryOutlivesCaiConsumers(bool pending) {
     const AsHip hip;
     Stream a = NewStream();
     Stream b = NewStream();
@@ -270,6 +271,7 @@ class Exchanges : public OthersPrograms {
     std::optional<Array> x;
     On(a, [&] {
       x = Filled(dev(), 1);
+      if (!pending) return absl::OkStatus();
       Delay(a);
       return x->Fill(7);
     });
@@ -281,7 +283,13 @@ class Exchanges : public OthersPrograms {
     x.reset();
     UseAgain(a);
     Done();
-    return IsAll(y, 7);
+    return IsAll(y, pending ? 7 : 1);
+  }
+  static bool MemoryOutlivesCaiConsumers() {
+    return MemoryOutlivesCaiConsumers(true);
+  }
+  static bool MemoryOutlivesUnnamedCaiConsumers() {
+    return MemoryOutlivesCaiConsumers(false);
   }
 
   // ---- In ----
@@ -358,6 +366,7 @@ const std::vector<Litmus>& ExchangeLitmus() {
       PROGRAM(OwnerOutlivesHomeBorrowers),
       PROGRAM(MemoryOutlivesBorrowers),
       PROGRAM(MemoryOutlivesCaiConsumers),
+      PROGRAM(MemoryOutlivesUnnamedCaiConsumers),
       PROGRAM(CaiImportComesAfterItsStream),
       PROGRAM(OwnTensorComesAfterItsStream),
       PROGRAM(OwnTensorComesAfterItsConsumer),

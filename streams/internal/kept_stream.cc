@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "devrt/streams/internal/kept_stream.h"
+
+#include <optional>
+
+#include "devrt/runtime/internal/process_state.h"
+#include "devrt/streams/internal/captures.h"
+#include "devrt/streams/internal/device_streams.h"
+#include "devrt/streams/internal/finished.h"
+
+namespace devrt::internal {
+
+bool KeptStream::HandOver(StreamRecord* record) {
+  if (record->keepers.fetch_or(kEnded, std::memory_order_acq_rel) != 0) {
+    return true;
+  }
+  record->keepers.store(0, std::memory_order_relaxed);
+  return false;
+}
+
+void KeptStream::LetGo(StreamRecord* record) {
+  if (record->keepers.fetch_sub(1, std::memory_order_acq_rel) != (kEnded | 1)) {
+    return;
+  }
+  // The backends have ended, or are another process's (L7).
+  if (!IsProcessOpen()) return;
+  record->keepers.store(0, std::memory_order_relaxed);
+  RunOutside([record] {
+    // Whoever comes by ends it, in the middle of a capture maybe.
+    std::optional<RelaxedCaptures> relaxed;
+    if (IsOpen(record->device)) relaxed.emplace(record->device);
+    DeviceStreams::Of(record->device)->streams.GiveBack(record);
+  });
+}
+
+}  // namespace devrt::internal

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Consumers whose Stream ends before they let go: what keeps the native stream
+// (rule 8, L1, L5), what is asked about it, and what is noted in the end.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "devrt/arrays/dlpack.h"
+#include "devrt/arrays/dlpack_exchange.h"
+#include "devrt/streams/internal/finished.h"
+#include "tests/arrays/order/capture_fixture.h"
+#include "tests/arrays/order/others.h"
+
+namespace devrt::testing {
+namespace {
+
+// What ends while the backend is asked whether a stream captures.
+std::function<void()> g_when_asked;
+int g_destroyed = 0;  // native streams, or what devrt has of adopted ones
+
+devrt_status AskedMeanwhile(void*, devrt_stream, uint32_t* yes) {
+  if (const auto f = std::exchange(g_when_asked, nullptr)) f();
+  *yes = 0;
+  return nullptr;
+}
+
+class Ended : public CapturesTest {
+ protected:
+  void SetUp() override {
+    CapturesTest::SetUp();
+    g_destroyed = 0;
+    dev().record()->backend->ops.stream_destroy = [](void* self,
+                                                     devrt_stream s) {
+      ++g_destroyed;
+      return g_real.stream_destroy(self, s);
+    };
+  }
+
+  static DLManagedTensorVersioned* Export(const Array& x, StreamRef consumer) {
+    DLPackExport how;
+    how.stream = Others::Handle(consumer);
+    return Must(ToDLPack(x, how));
+  }
+  static DLManagedTensorVersioned* ExportOn(const Array& x, StreamRef stream) {
+    const StreamGuard on(stream);
+    return Must(ExportNoSync(x));
+  }
+  static void BorrowOn(const Array& x, StreamRef stream) {
+    const StreamGuard on(stream);
+    int64_t strides[1];
+    DLTensor t;
+    Must(BorrowNoSync(x, strides, &t));
+  }
+  static void Release(DLManagedTensorVersioned* t) {
+    t->deleter(t);
+    internal::DrainReleased();
+  }
+  static Stream Adopt(StreamRef theirs, std::shared_ptr<void> owner = {}) {
+    return Must(
+        Stream::FromNative(dev(), Must(theirs.Native()), std::move(owner)));
+  }
+};
+
+TEST_F(Ended, L1AnExportKeepsTheNativeStream) {
+  const Array x = Filled(dev(), 1);
+  std::optional<Stream> s = NewStream();
+  const StreamRef ref = *s;
+  DLManagedTensorVersioned* const t = Export(x, *s);
+  DLManagedTensorVersioned* const second = Export(x, *s);
+  s.reset();
+  EXPECT_STATUS(ref.Synchronize(), kInvalidArgument, "was destroyed");
+  EXPECT_EQ(g_destroyed, 0);
+  Release(t);
+  EXPECT_EQ(g_destroyed, 0);
+  Release(second);
+  EXPECT_EQ(g_destroyed, 1);
+}
+
+// Nobody else has the handle of this one, and a Stream gets it again.
+TEST_F(Ended, WhatNobodyHasIsNotKept) {
+  const Array x = Filled(dev(), 1);
+  std::optional<Stream> s = NewStream();
+  internal::Timeline* const timeline = internal::TimelineOf(*s);
+  DLManagedTensorVersioned* const t = ExportOn(x, *s);
+  s.reset();
+  const Stream next = NewStream();
+  EXPECT_EQ(internal::TimelineOf(next), timeline);
+  Release(t);
+}
+
+TEST_F(Ended, L5AnExportKeepsTheOwner) {
+  const Array x = Filled(dev(), 1);
+  const Stream theirs = NewStream();
+  const auto owner = std::make_shared<int>(1);
+  std::optional<Stream> adopted = Adopt(theirs, owner);
+  DLManagedTensorVersioned* const t = Export(x, *adopted);
+  adopted.reset();
+  EXPECT_EQ(owner.use_count(), 2);
+  EXPECT_EQ(g_destroyed, 0);
+  Release(t);
+  EXPECT_EQ(owner.use_count(), 1);
+  EXPECT_EQ(g_destroyed, 1);
+}
+
+// To its end, which is the array's.
+TEST_F(Ended, ABorrowKeepsTheOwner) {
+  std::optional<Array> x = Filled(dev(), 1);
+  const Stream theirs = NewStream();
+  const auto owner = std::make_shared<int>(1);
+  std::optional<Stream> adopted = Adopt(theirs, owner);
+  BorrowOn(*x, *adopted);
+  BorrowOn(*x, *adopted);
+  adopted.reset();
+  EXPECT_EQ(owner.use_count(), 2);
+  x.reset();
+  EXPECT_EQ(owner.use_count(), 1);
+}
+
+// Without an owner only the setting is left.
+TEST_F(Ended, UnownedStreamsAreUnknownOnes) {
+  const ExchangeSettings before = GetExchangeSettings();
+  ExchangeSettings settings = before;
+  const Array x = Filled(dev(), 1);
+  const Stream theirs = NewStream();
+  using Release = ExchangeSettings::Release;
+  for (const Release release : {Release::kTrust, Release::kSync}) {
+    settings.release = release;
+    SetExchangeSettings(settings);
+    std::optional<Stream> adopted = Adopt(theirs);
+    DLManagedTensorVersioned* const t = Export(x, *adopted);
+    adopted.reset();
+    g_questions = 0;
+    this->Release(t);
+    EXPECT_EQ(g_questions, release == Release::kSync ? 1 : 0);
+  }
+  SetExchangeSettings(before);
+}
+
+// The program ends the Stream while another thread, which does not name it,
+// gives the memory back.
+TEST_F(Ended, NothingGoesWhileItIsAskedAbout) {
+  static devrt_capture_v0 table = kCapture;
+  table.stream_is_capturing = &AskedMeanwhile;
+  SetTable(&table);
+  const Stream theirs = NewStream();
+  enum Kind { kNamed, kExposedLater, kAdopted, kUnowned };
+  for (const Kind kind : {kNamed, kExposedLater, kAdopted, kUnowned}) {
+    for (const bool borrowed : {false, true}) {
+      SCOPED_TRACE(::testing::Message() << kind << (borrowed ? " b" : " t"));
+      std::optional<Array> x = Filled(dev(), 1);
+      std::optional<Stream> s;
+      if (kind == kAdopted) {
+        s = Adopt(theirs, std::make_shared<int>(1));
+      } else if (kind == kUnowned) {
+        s = Adopt(theirs);
+      } else {
+        s = NewStream();
+      }
+      if (kind == kNamed) Must(s->Native());
+      DLManagedTensorVersioned* t = nullptr;
+      if (borrowed) {
+        BorrowOn(*x, *s);
+      } else {
+        t = ExportOn(*x, *s);
+      }
+      Must(s->Native());
+      g_destroyed = 0;
+      int meanwhile = -1;
+      g_when_asked = [&] {
+        s.reset();
+        meanwhile = g_destroyed;
+      };
+      if (borrowed) {
+        x.reset();
+      } else {
+        Release(t);
+      }
+      EXPECT_EQ(meanwhile, 0);
+      EXPECT_EQ(g_destroyed, 1);
+      g_when_asked = nullptr;
+    }
+  }
+  SetTable(&kCapture);
+}
+
+// Its native stream has gone to a Stream that is busy with something else.
+TEST_F(Ended, ARecycledStreamIsAnothers) {
+  const Array x = Filled(dev(), 1);
+  std::optional<Stream> s = NewStream();
+  internal::Timeline* const timeline = internal::TimelineOf(*s);
+  DLManagedTensorVersioned* const t = ExportOn(x, *s);
+  s.reset();
+  Stream busy = NewStream();
+  ASSERT_EQ(internal::TimelineOf(busy), timeline);
+  Flag gate = NewFlag();
+  ASSERT_OK(gate.WaitOn(busy));
+  Release(t);
+  EXPECT_TRUE(Must(x.IsReady()));
+  ASSERT_OK(gate.Set());
+  ASSERT_OK(busy.Synchronize());
+}
+
+// Its timeline has gone to a native stream that is busy with something else.
+TEST_F(Ended, ARevivedTimelineIsAnothers) {
+  const Array x = Filled(dev(), 1);
+  const Stream theirs = NewStream();
+  std::optional<Stream> s = Adopt(theirs);
+  internal::Timeline* const timeline = internal::TimelineOf(*s);
+  DLManagedTensorVersioned* const t = Export(x, *s);
+  s.reset();
+  ASSERT_OK(dev().Synchronize());
+  std::vector<Stream> streams;
+  do {
+    streams.push_back(NewStream());
+  } while (streams.size() < 1000 &&
+           internal::TimelineOf(streams.back()) != timeline);
+  ASSERT_EQ(internal::TimelineOf(streams.back()), timeline);
+  Flag gate = NewFlag();
+  ASSERT_OK(gate.WaitOn(streams.back()));
+  Release(t);
+  EXPECT_TRUE(Must(x.IsReady()));
+  ASSERT_OK(gate.Set());
+  ASSERT_OK(streams.back().Synchronize());
+}
+
+}  // namespace
+}  // namespace devrt::testing
