@@ -46,7 +46,11 @@ under [Runs](#runs). How to run it: `scripts/setup --interop`, then
 What a cell says after its code: `ok`; **deviates**, explained under
 [Deviations](#deviations); **failed**; or `-`, where that run had not got what
 it takes, which the run's list of skipped cases names. A cell sums up its
-variants (dtypes, shapes, layouts), lifetimes and threads.
+variants (dtypes, shapes, layouts, read-only memory, data on a device that is
+not current, each pair of streams), lifetimes and threads, and each Z cell its
+repetition through the C exchange API. That one stream costs neither an event
+nor a wait is counted, by the trace layer's records. A run of before these were
+added has not got them: the lists of cases in `docs/interop/` say.
 """
 
 PRODUCER_ROWS = ("cuda", "cuda_ro", "managed", "pinned", "pinned_mapped",

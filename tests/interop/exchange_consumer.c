@@ -19,8 +19,7 @@ static const char kLegacy[] = "dltensor";
 /* The table of a type, or of an object's type; NULL with an exception. */
 static const DLPackExchangeAPI* ApiOf(PyObject* object) {
   PyObject* type = PyType_Check(object) ? object : (PyObject*)Py_TYPE(object);
-  PyObject* capsule =
-      PyObject_GetAttrString(type, "__dlpack_c_exchange_api__");
+  PyObject* capsule = PyObject_GetAttrString(type, "__dlpack_c_exchange_api__");
   if (capsule == NULL) return NULL;
   const DLPackExchangeAPI* api = PyCapsule_GetPointer(capsule, kApi);
   Py_DECREF(capsule); /* the table lives as long as the process */
@@ -100,7 +99,8 @@ static PyObject* Give(PyObject* self, PyObject* args) {
   return made;
 }
 
-/* ---- What a library of kernels does ---------------------------------------- */
+/* ---- What a library of kernels does ----------------------------------------
+ */
 
 /* borrow(x): (address, shape, strides, (device), (dtype)), nothing kept. */
 static PyObject* Borrow(PyObject* self, PyObject* object) {
@@ -116,10 +116,9 @@ static PyObject* Borrow(PyObject* self, PyObject* object) {
     PyTuple_SetItem(strides, i, PyLong_FromLongLong(t.strides[i]));
   }
   return Py_BuildValue(
-      "(KNN(ii)(iii))",
-      (unsigned long long)(uintptr_t)t.data + t.byte_offset, shape, strides,
-      (int)t.device.device_type, (int)t.device.device_id, (int)t.dtype.code,
-      (int)t.dtype.bits, (int)t.dtype.lanes);
+      "(KNN(ii)(iii))", (unsigned long long)(uintptr_t)t.data + t.byte_offset,
+      shape, strides, (int)t.device.device_type, (int)t.device.device_id,
+      (int)t.dtype.code, (int)t.dtype.bits, (int)t.dtype.lanes);
 }
 
 /* work_stream(x): the stream's number on x's device, or None for NULL. */
@@ -142,8 +141,8 @@ static double Sum(const DLTensor* t, int32_t axis, const char* at) {
   if (axis == t->ndim) return *(const float*)at;
   double total = 0;
   for (int64_t i = 0; i < t->shape[axis]; ++i) {
-    total += Sum(t, axis + 1,
-                 at + i * t->strides[axis] * (int64_t)sizeof(float));
+    total +=
+        Sum(t, axis + 1, at + i * t->strides[axis] * (int64_t)sizeof(float));
   }
   return total;
 }
@@ -197,9 +196,15 @@ static PyMethodDef kMethods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef kModule = {
-    PyModuleDef_HEAD_INIT, "exchange_consumer_c", NULL, -1, kMethods,
-    NULL, NULL, NULL, NULL};
+static struct PyModuleDef kModule = {PyModuleDef_HEAD_INIT,
+                                     "exchange_consumer_c",
+                                     NULL,
+                                     -1,
+                                     kMethods,
+                                     NULL,
+                                     NULL,
+                                     NULL,
+                                     NULL};
 
 PyMODINIT_FUNC PyInit_exchange_consumer_c(void) {
   return PyModule_Create(&kModule);
