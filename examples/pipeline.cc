@@ -110,10 +110,11 @@ class Pipeline {
 };
 
 absl::Status Run(const example::Options& options) {
+  const int chunks = static_cast<int>(options.Number("chunks", 1, 1'000'000));
+  const int64_t count = options.Number("kibibytes", 1, 1 << 22) * 1024 / 4;
+  const int64_t at_least = options.Number("at_least", 0, 300);
   DEVRT_ASSIGN_OR_RETURN(const std::vector<devrt::Device> devices,
                          example::FindDevices(options));
-  const int chunks = static_cast<int>(options.Number("chunks"));
-  const int64_t count = options.Number("kibibytes") * 1024 / 4;
   DEVRT_ASSIGN_OR_RETURN(example::Picture picture,
                          example::Picture::Begin(
                              devices[0], "pipeline: " + std::to_string(chunks) +
@@ -148,7 +149,7 @@ absl::Status Run(const example::Options& options) {
   const auto at_a_time = picture.AtATime();
   if (!at_a_time) return absl::OkStatus();
   std::printf("%.2f operations ran at a time on each device\n", *at_a_time / n);
-  if (*at_a_time / n * 100 < static_cast<double>(options.Number("at_least"))) {
+  if (*at_a_time / n * 100 < static_cast<double>(at_least)) {
     return absl::InternalError("less overlap than --at_least hundredths");
   }
   return absl::OkStatus();

@@ -17,6 +17,14 @@ namespace {
   std::exit(2);
 }
 
+std::string ListOf(const std::map<std::string, std::string>& values) {
+  std::string list = "the options are";
+  for (const auto& [key, value] : values) {
+    absl::StrAppend(&list, " --", key, "=", value);
+  }
+  return list;
+}
+
 }  // namespace
 
 Options::Options(int argc, char** argv,
@@ -29,12 +37,12 @@ Options::Options(int argc, char** argv,
     const size_t equals = word.find('=');
     const bool option = word.rfind("--", 0) == 0 && equals != word.npos;
     const std::string name = option ? word.substr(2, equals - 2) : "";
+    if (word == "--help") {
+      std::printf("%s: %s\n", argv[0], ListOf(values_).c_str());
+      std::exit(0);
+    }
     if (values_.count(name) == 0) {
-      std::string usage = "unknown: " + word + "; the options are";
-      for (const auto& [key, value] : values_) {
-        absl::StrAppend(&usage, " --", key, "=", value);
-      }
-      Refuse(usage);
+      Refuse("unknown: " + word + "; " + ListOf(values_));
     }
     values_[name] = word.substr(equals + 1);
   }
@@ -44,17 +52,19 @@ const std::string& Options::Text(const std::string& name) const {
   return values_.at(name);
 }
 
-int64_t Options::Number(const std::string& name) const {
+int64_t Options::Number(const std::string& name, int64_t min,
+                        int64_t max) const {
   int64_t number = 0;
-  if (!absl::SimpleAtoi(Text(name), &number) || number < 0) {
-    Refuse(absl::StrCat("--", name, "=", Text(name), " is not a number"));
+  if (!absl::SimpleAtoi(Text(name), &number) || number < min || number > max) {
+    Refuse(absl::StrCat("--", name, "=", Text(name), " is not a number from ",
+                        min, " to ", max));
   }
   return number;
 }
 
 absl::StatusOr<std::vector<devrt::Device>> FindDevices(
     const Options& options, const std::string& machine) {
-  const size_t wanted = static_cast<size_t>(options.Number("devices"));
+  const size_t wanted = static_cast<size_t>(options.Number("devices", 1, 1024));
   if (options.Text("backend") == "mtia") {
     std::string config = absl::StrCat("devices=", wanted, ",memory=4GiB");
     if (!machine.empty()) absl::StrAppend(&config, ",", machine);
@@ -62,7 +72,7 @@ absl::StatusOr<std::vector<devrt::Device>> FindDevices(
   }
   DEVRT_ASSIGN_OR_RETURN(std::vector<devrt::Device> devices,
                          devrt::Devices(options.Text("backend")));
-  if (wanted == 0 || devices.size() < wanted) {
+  if (devices.size() < wanted) {
     return absl::InvalidArgumentError(
         absl::StrCat("--devices=", wanted, ": backend \"",
                      options.Text("backend"), "\" has ", devices.size()));
@@ -73,7 +83,7 @@ absl::StatusOr<std::vector<devrt::Device>> FindDevices(
 }
 
 int ExitCode(const absl::Status& status) {
-  if (!status.ok()) std::printf("%s\n", status.ToString().c_str());
+  if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
   return status.ok() ? 0 : 1;
 }
 

@@ -20,11 +20,13 @@ class Options {
   //   --backend=mtia   which backend
   //   --devices=2      how many of its devices
   //   --timeline=FILE  where the picture goes that is drawn on the simulator
-  // Ends the program with a message where the line says anything else.
+  // Ends the program: with their list for --help, with a message and 2 where
+  // the line says anything else.
   Options(int argc, char** argv, std::map<std::string, std::string> known);
 
   const std::string& Text(const std::string& name) const;
-  int64_t Number(const std::string& name) const;
+  // Ends the program, too, where it is none of those.
+  int64_t Number(const std::string& name, int64_t min, int64_t max) const;
 
  private:
   std::map<std::string, std::string> values_;
