@@ -86,7 +86,7 @@ absl::Status CopyArray(const Array& target, const Array& source,
   if (!broadcast.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("CopyArray: the source's ", broadcast.status().message(),
-                     "; Reshape it, or copy to a slice of the target"));
+                     "; reshape it, or copy to a slice of the target"));
   }
   const Array& from = *broadcast;
   if (target.size() == 0) return absl::OkStatus();

@@ -110,7 +110,7 @@ TEST_F(CopyTest, Refusals) {
   EXPECT_STATUS(rows.Fill(1), kInvalidArgument, "share memory");
   EXPECT_STATUS(row.CopyFrom(x), kInvalidArgument,
                 "CopyArray: the source's shape (64,) does not broadcast to "
-                "(1,): extents are equal or 1, counted from the last; Reshape "
+                "(1,): extents are equal or 1, counted from the last; reshape "
                 "it, or copy to a slice of the target");
   EXPECT_STATUS(x.Item(), kInvalidArgument, "(64,)");
   EXPECT_STATUS(Must(x.Cast(kInt8)).Fill(1000), kInvalidArgument, "1000");
