@@ -233,9 +233,9 @@ class _StreamClass(Stream):
         blocking: bool = False,
         **value: Any,
     ) -> Any:
-        if not value:
+        if "stream_id" not in value:
             device = cls._of._device(device)
-            return super().__new__(cls, device, priority, blocking=blocking)
+            return super().__new__(cls, device, priority, blocking=blocking, **value)
         if device is not None or priority != 0 or blocking:
             raise TypeError("stream_id goes with device_index and device_type only")
         made = super().__new__(cls, **value)

@@ -74,8 +74,11 @@ def test_a_rebuilt_stream_has_the_device_of_its_number():
                   {"blocking": True}):
         with pytest.raises(TypeError, match="stream_id goes with device_index"):
             devrt.mtia.Stream(**wrong, **value)
-    with pytest.raises(TypeError):
-        devrt.mtia.Stream(stream_id=s.stream_id, junk=1)
+    for wrong in ({"stream_id": s.stream_id}, {"device": 0}, {}):
+        with pytest.raises(TypeError, match="'junk'"):
+            devrt.mtia.Stream(junk=1, **wrong)
+    with pytest.raises(TypeError, match="go with stream_id"):
+        devrt.mtia.Stream(device_index=0)
     adopted = devrt.mtia.Stream.from_external(s.native_handle, 0)
     assert adopted.kind == "external" and isinstance(adopted, devrt.mtia.Stream)
 
