@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "devrt/arrays/array.h"
 #include "devrt/runtime/call_site.h"
+#include "devrt/runtime/export.h"
 #include "devrt/streams/stream.h"
 
 namespace devrt::internal {
@@ -58,7 +59,7 @@ absl::StatusOr<Array> NewBlockOn(StreamRef stream, uint64_t bytes,
 absl::StatusOr<Array> NewStagingBlock(Device device, uint64_t bytes,
                                       CallSite site);
 // FAILED_PRECONDITION while the stream is capturing.
-absl::Status CheckMayWait(StreamRef stream);
+DEVRT_EXPORT absl::Status CheckMayWait(StreamRef stream);
 // Whether copies of the stream's backend reach it only with the host's help.
 bool IsPageable(const Array& array, StreamRef stream);
 // `enqueue`, which reads src and writes dst, in their order: one step.

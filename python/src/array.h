@@ -80,9 +80,18 @@ bool ParseAxis(PyObject* object, const char* what, int* axis);
 bool WaitUntilReady(const Array& array);
 
 // The same before a call that waits for the array, where Ctrl-C could not end
-// that wait; whatever is wrong the call says.  False with the exception of a
-// handler of signals.
+// that wait; whatever is wrong the call says.  For memory of a device, which
+// the call copies from or to, also WaitForCurrentStream.  False with the
+// exception of a handler of signals.
 bool WaitBefore(const Array& array);
+
+// The same for all that the current stream of a device was given: a copy that
+// waits comes behind that.  True at once for host memory.
+bool WaitForCurrentStream(const Place& place);
+
+// The same before the elements of `array` are set to a number, which the host
+// does where it is host memory.
+bool WaitBeforeFill(const Array& array);
 
 // The same before elements of `b` are copied to `a`, or compared with them,
 // where one of them is host memory; `pinned_too`: not only plain.

@@ -5,14 +5,22 @@
 #include <string>
 
 #include "devrt/arrays/exchange.h"
+#include "devrt/arrays/internal/copy_routes.h"
+#include "devrt/runtime/status.h"
 #include "python/src/arguments.h"
 #include "python/src/array.h"
 #include "python/src/device.h"
 #include "python/src/message.h"
+#include "python/src/stream.h"
 #include "python/src/wait.h"
 
 namespace devrt::python {
 namespace {
+
+bool IsOnDevice(const Place& place) {
+  return place.kind() == MemoryKind::kDevice ||
+         place.kind() == MemoryKind::kManaged;
+}
 
 bool Extent(PyObject* object, const char* what, int64_t* value) {
   if (__builtin_expect(PyLong_CheckExact(object), 1)) {
@@ -153,11 +161,41 @@ bool WaitUntilReady(const Array& array) {
   return static_cast<bool>(done);
 }
 
-bool WaitBefore(const Array& array) {
-  if (WaitUntilReady(array)) return true;
+namespace {
+
+// What the call says that comes next is let go.
+bool IsForTheCall() {
   if (!PyErr_ExceptionMatches(g_exceptions.error)) return false;
   PyErr_Clear();
   return true;
+}
+
+}  // namespace
+
+bool WaitForCurrentStream(const Place& place) {
+  if (!IsOnDevice(place)) return true;
+  const Device device = *place.device();
+  const auto done = WithoutLock([&]() -> absl::StatusOr<bool> {
+    const StreamRef stream = CurrentStream(device);
+    // To ask a stream that captures would end the capture.
+    DEVRT_RETURN_IF_ERROR(internal::CheckMayWait(stream));
+    return stream.Query();
+  });
+  if (!done.ok() || *done) return true;
+  DeviceObject* object = WrapDevice(device);
+  if (object == nullptr) return false;
+  const Ref stream(CurrentStreamObject(object));
+  const Ref waited(stream ? SynchronizeStream(stream.get()) : nullptr);
+  return waited || IsForTheCall();
+}
+
+bool WaitBefore(const Array& array) {
+  return (WaitUntilReady(array) || IsForTheCall()) &&
+         WaitForCurrentStream(array.place());
+}
+
+bool WaitBeforeFill(const Array& array) {
+  return IsOnDevice(array.place()) || WaitBefore(array);
 }
 
 bool WaitBefore(const Array& a, const Array& b, bool pinned_too) {

@@ -55,13 +55,27 @@ Place HostFor(const Place& from, bool non_blocking) {
   return non_blocking ? Place::Pinned(*from.device()) : Place::Host();
 }
 
+// Whether the host takes part, and memory that no copy in flight can use.
+bool Waits(const Place& from, const Place& to, bool non_blocking) {
+  const auto is_plain = [](const Place& place) {
+    return place.kind() == MemoryKind::kHost;
+  };
+  return is_plain(from) || is_plain(to) ||
+         (!non_blocking && (IsHost(from) || IsHost(to)));
+}
+
 PyObject* MoveTo(PyObject* self, const Destination& to) {
   const Array array = ArrayOf(self);
   const Place place = to.place.value_or(array.place());
   const DType dtype = to.dtype.value_or(array.dtype());
   if (place == array.place() && dtype == array.dtype()) return NewRef(self);
-  const bool waits = place.kind() == MemoryKind::kHost;
-  if (waits && !WaitUntilReady(array)) return nullptr;
+  if (place.kind() == MemoryKind::kHost && !WaitUntilReady(array)) {
+    return nullptr;
+  }
+  if (Waits(array.place(), place, to.non_blocking) &&
+      (!WaitBefore(array) || !WaitForCurrentStream(place))) {
+    return nullptr;
+  }
   const CallSite site = SiteHere();
   return SelfOrWrap(self, WithoutLock([&] {
                       return array.To(place, dtype, to.non_blocking, site);
@@ -222,6 +236,7 @@ PyObject* Fill(PyObject* self, PyObject* value) {
   const Array array = ArrayOf(self);
   Scalar element(0);
   if (!ToElement(number, array.dtype(), &element)) return nullptr;
+  if (!WaitBeforeFill(array)) return nullptr;
   const CallSite site = SiteHere();
   const absl::Status status =
       WithoutLock([&] { return array.Fill(element, site); });
@@ -232,7 +247,10 @@ PyObject* Fill(PyObject* self, PyObject* value) {
 
 PyObject* Item(PyObject* self, PyObject*) {
   const Array array = ArrayOf(self);
-  if (array.size() == 1 && !WaitUntilReady(array)) return nullptr;
+  if (array.size() == 1 &&
+      (!WaitUntilReady(array) || !WaitForCurrentStream(array.place()))) {
+    return nullptr;
+  }
   const CallSite site = SiteHere();
   const auto value = WithoutLock([&] { return array.Item(site); });
   return value.ok() ? FromScalar(*value) : Raise(value.status());

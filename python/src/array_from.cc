@@ -170,7 +170,10 @@ PyObject* Finish(PyObject* object, Source source, Wish wish) {
   const bool waits = IsOnHost(source.array) ||
                      wish.place->kind() == MemoryKind::kHost ||
                      wish.place->kind() == MemoryKind::kPinned;
-  if (waits && !WaitBefore(source.array)) return nullptr;
+  if (waits &&
+      (!WaitBefore(source.array) || !WaitForCurrentStream(*wish.place))) {
+    return nullptr;
+  }
   const CallSite site = SiteHere();
   return WrapArray(WithoutLock([&]() -> absl::StatusOr<Array> {
     const Array from = std::move(source.array);

@@ -144,6 +144,7 @@ int AssignSubscript(PyObject* self, PyObject* key, PyObject* value) {
   if (is_number == 1) {
     Scalar element(0);
     if (!ToElement(number, target->dtype(), &element)) return -1;
+    if (!WaitBeforeFill(*target)) return -1;
     status = WithoutLock([&] { return target->Fill(element, site); });
   } else {
     std::optional<Source> source = ToSource(value, target->dtype());

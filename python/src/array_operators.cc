@@ -54,7 +54,9 @@ PyObject* Compare(PyObject* self, PyObject* other, int operation) {
 // The only element.  nullopt with an exception.
 std::optional<Scalar> OnlyElement(PyObject* self) {
   const Array array = ArrayOf(self);
-  if (!WaitUntilReady(array)) return std::nullopt;
+  if (!WaitUntilReady(array) || !WaitForCurrentStream(array.place())) {
+    return std::nullopt;
+  }
   const CallSite site = SiteHere();
   const auto value = WithoutLock([&] { return array.Item(site); });
   if (value.ok()) return *value;

@@ -67,6 +67,7 @@ PyObject* Repr(PyObject* self) {
     if (!PyErr_ExceptionMatches(g_exceptions.error)) return nullptr;
     PyErr_Clear();  // the text says it
   }
+  if (!WaitForCurrentStream(array.place())) return nullptr;
   Array::TextOptions options;
   options.site = SiteHere();
   const std::string text = WithoutLock([&] { return array.ToString(options); });

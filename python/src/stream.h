@@ -70,6 +70,10 @@ PyObject* CurrentStreamObject(DeviceObject* device);
 PyObject* ParseStream(PyObject* object);
 StreamRef StreamOf(PyObject* object);  // for nanobind's functions: throws
 
+// Waits for what the stream was given so far, where Ctrl-C can end the wait.
+// None, or null with an exception.
+PyObject* SynchronizeStream(PyObject* stream);
+
 // classmethod Stream.from_external
 PyObject* FromExternal(PyObject* type, PyObject* const* args, Py_ssize_t count,
                        PyObject* names);

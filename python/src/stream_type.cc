@@ -249,12 +249,7 @@ PyObject* Query(PyObject* self, PyObject*) {
 }
 
 PyObject* Synchronize(PyObject* self, PyObject*) {
-  const StreamRef ref = AsStream(self)->ref;
-  const CallSite site = SiteHere();
-  const std::shared_ptr<StreamHandle> handle = AsStream(self)->handle;
-  return WaitFor(
-      *AsStream(self)->device->backend, [=] { return ref.Query(site); },
-      [=, handle = handle] { return ref.Synchronize(site); });
+  return SynchronizeStream(self);
 }
 
 PyObject* Wait(PyObject* self, PyObject* other) {
@@ -426,6 +421,15 @@ PyType_Spec g_cuda_spec = {"devrt.cuda.Stream", sizeof(StreamObject), 0,
                            g_cuda_slots};
 
 }  // namespace
+
+PyObject* SynchronizeStream(PyObject* stream) {
+  const StreamRef ref = AsStream(stream)->ref;
+  const CallSite site = SiteHere();
+  const std::shared_ptr<StreamHandle> handle = AsStream(stream)->handle;
+  return WaitFor(
+      *AsStream(stream)->device->backend, [=] { return ref.Query(site); },
+      [=, handle = handle] { return ref.Synchronize(site); });
+}
 
 bool AddStreamTypes(PyObject* module) {
   PyObject* base = PyType_FromSpec(&g_spec);

@@ -145,6 +145,8 @@ PENDING_WAITS = {
     "np.from_dlpack": "np.from_dlpack(x, device='cpu')",
     "np.from_dlpack of pinned": "np.from_dlpack(p)",
     "memoryview": "memoryview(p)",
+    "fill of pinned": "p.fill(2)",
+    "setitem of pinned": "p[0] = 2",
 }
 
 
@@ -179,6 +181,65 @@ def test_ctrl_c_ends_a_wait_for_arrays(run_program, wait):
     assert done.stdout == "interrupted True\n", done.stderr
 
 
+# Calls that wait behind what their stream has to do, though nothing of it is
+# about x, y, p and c.
+UNRELATED_WAITS = {
+    "item": "x[0].item()",
+    "bool": "bool(x[0])",
+    "repr": "repr(x)",
+    "contains": "1.0 in x",
+    "array_equal": "devrt.array_equal(x, y)",
+    "tolist": "x.tolist()",
+    "numpy": "x.numpy()",
+    "cpu": "x.cpu()",
+    "to down": "x.to('cpu')",
+    "to up": "c.to('mtia:0')",
+    "to up of pinned": "p.to('mtia:0')",
+    "array down": "devrt.array(x, device='cpu')",
+    "array down pinned": "devrt.array(x, pinned=True)",
+    "array up": "devrt.array([1, 2], device='mtia:0')",
+    "asarray up": "devrt.asarray(np.ones(3), device='mtia:0')",
+    "arange": "devrt.arange(4, device='mtia:0')",
+    "copy_ down": "c.copy_(x)",
+    "copy_ down pinned": "p.copy_(x)",
+    "copy_ up": "x.copy_(c, non_blocking=True)",
+    "copy_ up of pinned": "x.copy_(p)",
+    "setitem": "x[...] = c",
+    "setitem of a list": "x[...] = [1, 2, 3, 4]",
+    "from_dlpack": "devrt.from_dlpack(x, device='cpu')",
+    "dlpack": "x.__dlpack__(dl_device=(1, 0))",
+}
+
+
+@pytest.mark.parametrize("wait", UNRELATED_WAITS)
+def test_ctrl_c_ends_a_wait_for_other_work(run_program, wait):
+    done = run_program(
+        f"""
+        import devrt, os, signal, time
+        import numpy as np
+        from devrt.testing import spin
+        x = devrt.zeros(4, "float32", device="mtia:0")
+        y = devrt.zeros(4, "float32", device="mtia:0")
+        p = devrt.zeros(4, "float32", pinned=True)
+        c = devrt.zeros(4, "float32", device="cpu")
+        devrt.synchronize()
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        start = time.monotonic()
+        try:
+            with devrt.Stream("mtia:0") as s:
+                spin(8_000, s)
+                assert x.is_ready() and p.is_ready()
+                signal.setitimer(signal.ITIMER_REAL, 0.1)
+                {UNRELATED_WAITS[wait]}
+        except KeyboardInterrupt:
+            print("interrupted", time.monotonic() - start < 6, flush=True)
+        os._exit(0)
+        """,
+        env={"DEVRT_MTIA": "mode=threaded"},
+    )
+    assert done.stdout == "interrupted True\n", done.stdout + done.stderr
+
+
 def test_what_needs_no_wait_does_not(run_program):
     """Copies between device and pinned memory, and what fails."""
     done = run_program(
@@ -201,6 +262,11 @@ def test_what_needs_no_wait_does_not(run_program):
             p.copy_(x, non_blocking=True)
             devrt.array(x)
             devrt.from_dlpack(x)
+            x.to("cpu", non_blocking=True)
+            x.fill(2)
+            x[0] = 3
+            devrt.zeros(4, device="mtia:0")
+            c.fill(1)
         assert not devrt.array_equal(x, c)
         x.__dlpack__(max_version=(1, 0))
         p.__dlpack__(stream=-1) if p.__dlpack_device__() != (1, 0) else None
