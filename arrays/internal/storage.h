@@ -91,6 +91,8 @@ class Storage {
   const Place& place() const { return place_; }
   void* base() const { return base_; }
   uint64_t bytes() const { return bytes_; }
+  // Of borrowed memory; else null.
+  const std::shared_ptr<void>& owner() const { return owner_; }
   std::optional<StreamRef> home_stream() const { return home_; }
   // INVALID_ARGUMENT: a stream of another device, a destroyed one, memory that
   // is no device's.

@@ -29,6 +29,7 @@ struct ArrayObject {
       PyObject* weak_references;  // first: see kWeakReferences
   // What __cuda_array_interface__ named last; null: none that can end.
   PyObject* exported_stream;
+  PyObject* owner;  // see array_owner.h; null: no object of Python's
   int cai_version;  // 0: as the thread and the process have it
   bool mapped;      // pinned memory that is offered to kernels
   Array array;

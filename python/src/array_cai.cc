@@ -93,6 +93,7 @@ bool KeepStream(PyObject* self, const CudaArrayInterface& cai) {
 
 PyObject* GetInterface(PyObject* self, void*) {
   const Array& array = ArrayOf(self);  // as long as the caller has the object
+  const auto held = array.storage();   // array_owner.h
   CudaArrayExport options;
   if (AsArray(self)->cai_version != 0) {
     options.version = AsArray(self)->cai_version;

@@ -8,6 +8,7 @@
 
 #include "devrt/arrays/internal/storage.h"
 #include "python/src/array.h"
+#include "python/src/array_owner.h"
 #include "python/src/stream.h"
 
 namespace devrt::python {
@@ -22,14 +23,19 @@ constexpr size_t kKept = 8;
 PyObject* g_kept[kKept];
 size_t g_kept_count = 0;
 
+// Not tracked by the collector of cycles.
 PyObject* NewObject() {
-  if (g_kept_count == 0) return g_array_type->tp_alloc(g_array_type, 0);
-  PyObject* const object = g_kept[--g_kept_count];
+  PyObject* const object =
+      g_kept_count != 0 ? PyObject_Init(g_kept[--g_kept_count], g_array_type)
+                        : reinterpret_cast<PyObject*>(
+                              PyObject_GC_New(ArrayObject, g_array_type));
+  if (object == nullptr) return nullptr;
   AsArray(object)->weak_references = nullptr;
   AsArray(object)->exported_stream = nullptr;
+  AsArray(object)->owner = nullptr;
   AsArray(object)->cai_version = 0;
   AsArray(object)->mapped = false;
-  return PyObject_Init(object, g_array_type);
+  return object;
 }
 
 void FreeObject(PyTypeObject* type, PyObject* object) {
@@ -43,7 +49,9 @@ void FreeObject(PyTypeObject* type, PyObject* object) {
 // G4: the object is gone before its memory is let go.
 void Dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
   if (AsArray(self)->weak_references != nullptr) PyObject_ClearWeakRefs(self);
+  Py_XDECREF(AsArray(self)->owner);
   Array array = std::move(AsArray(self)->array);
   AsArray(self)->array.~Array();
   PyObject* stream = AsArray(self)->exported_stream;
@@ -51,6 +59,14 @@ void Dealloc(PyObject* self) {
   Py_DECREF(type);
   DropUnlocked(std::move(array));
   Py_XDECREF(stream);
+}
+
+// Only those that a Python object's memory is behind are tracked.
+int Traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(AsArray(self)->owner);
+  Py_VISIT(AsArray(self)->exported_stream);
+  return 0;
 }
 
 PyObject* New(PyTypeObject*, PyObject*, PyObject*) {
@@ -224,6 +240,7 @@ PyObject* MakeType() {
   std::vector<PyType_Slot> slots = {
       {Py_tp_new, AsSlot(New)},
       {Py_tp_dealloc, AsSlot(Dealloc)},
+      {Py_tp_traverse, AsSlot(Traverse)},
       {Py_tp_repr, AsSlot(Repr)},
       {Py_tp_hash, AsSlot(PyObject_HashNotImplemented)},
       {Py_sq_length, AsSlot(Length)},
@@ -237,8 +254,8 @@ PyObject* MakeType() {
     for (; table->slot != 0; ++table) slots.push_back(*table);
   }
   slots.push_back({0, nullptr});
-  PyType_Spec spec = {"devrt.Array", sizeof(ArrayObject), 0, Py_TPFLAGS_DEFAULT,
-                      slots.data()};
+  PyType_Spec spec = {"devrt.Array", sizeof(ArrayObject), 0,
+                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots.data()};
   return PyType_FromSpec(&spec);
 }
 
@@ -277,20 +294,27 @@ PyGetSetDef g_array_getters[] = {
 
 void DropUnlocked(Array array) {
   const std::shared_ptr<internal::Storage>& storage = array.storage();
-  // A view lets nothing go, nor does what another thread still has; and what
-  // goes back by a note needs no call for which the lock would be let go (G1).
-  if (storage.use_count() != 1 || storage->EndPlainly()) return;
+  if (storage == nullptr) return;
+  // What goes back by a note needs no call for which the lock would be let go
+  // (G1).  Who else has the memory may end before this does.
+  if (storage.use_count() == 1 && storage->EndPlainly()) return;
   const Unlocked unlocked;
   const Array ended = std::move(array);
 }
 
 PyObject* WrapArray(Array array) {
-  PyObject* object = NewObject();
+  PyObject* owner = nullptr;
+  PyObject* object = FindOwnerLink(array, &owner) ? NewObject() : nullptr;
   if (object == nullptr) {
+    Py_XDECREF(owner);
     DropUnlocked(std::move(array));
     return nullptr;
   }
   new (&AsArray(object)->array) Array(std::move(array));
+  if (owner != nullptr) {
+    AsArray(object)->owner = owner;
+    PyObject_GC_Track(object);
+  }
   return object;
 }
 
@@ -301,7 +325,7 @@ PyObject* WrapArray(absl::StatusOr<Array> array) {
 
 bool AddArrays(PyObject* module) {
   g_core_module = module;
-  if (!AddDTypes(module)) return false;
+  if (!AddDTypes(module) || !AddOwnerLinks()) return false;
   PyObject* type = MakeType();
   if (type == nullptr) return false;
   g_array_type = reinterpret_cast<PyTypeObject*>(type);

@@ -147,6 +147,7 @@ PyObject* DLPack(PyObject* self, PyObject* const* args, Py_ssize_t count,
   DLPackExport how;
   bool versioned = false;
   const Array& array = ArrayOf(self);
+  const auto held = array.storage();  // array_owner.h
   if (!SortArguments(kParameters, args, static_cast<size_t>(count), names,
                      values) ||
       !ReadVersioned(values[1], &versioned) ||

@@ -168,6 +168,7 @@ PyObject* ImportByApi(const DLPackExchangeAPI* api, PyObject* x,
 // An array of devrt's own: ExportNoSync and FromDLPack, which knows it again.
 PyObject* ImportOwn(PyObject* x, const DLPackImport& how) {
   const Array& own = ArrayOf(x);
+  const auto held = own.storage();  // array_owner.h
   const bool to_host = how.copy != false && how.place.has_value() &&
                        how.place->kind() == MemoryKind::kHost;
   if (to_host && !WaitBefore(own)) return nullptr;

@@ -84,6 +84,7 @@ int Allocate(DLTensor* prototype, DLManagedTensorVersioned** out,
 int FromPython(void* object, DLManagedTensorVersioned** out) {
   const Array* array = CheckArray(object);
   if (array == nullptr) return -1;
+  const auto held = array->storage();  // array_owner.h
   const auto tensor = WithoutLock([&] { return ExportNoSync(*array); });
   if (!tensor.ok()) return Fail(tensor.status());
   *out = *tensor;
@@ -117,6 +118,7 @@ int64_t* NextStrides() {
 int Borrow(void* object, DLTensor* out) {
   const Array* array = CheckArray(object);
   if (array == nullptr) return -1;
+  const auto held = array->storage();  // array_owner.h
   int64_t* const strides = NextStrides();
   const absl::Status status =
       WithoutLock([&] { return BorrowNoSync(*array, strides, out); });

@@ -58,6 +58,11 @@ void DropLater(PyObject* object) {
   }
 }
 
+struct Drop {
+  void operator()(void* kept) const { DropLater(static_cast<PyObject*>(kept)); }
+  PyObject* link = nullptr;
+};
+
 }  // namespace
 
 void DropOwners() {
@@ -74,9 +79,12 @@ void DropOwners() {
 }
 
 std::shared_ptr<void> KeepAlive(PyObject* object) {
-  return std::shared_ptr<void>(NewRef(object), [](void* kept) {
-    DropLater(static_cast<PyObject*>(kept));
-  });
+  return std::shared_ptr<void>(NewRef(object), Drop());
+}
+
+PyObject** LinkOf(const std::shared_ptr<void>& kept) {
+  Drop* drop = std::get_deleter<Drop>(kept);
+  return drop != nullptr ? &drop->link : nullptr;
 }
 
 }  // namespace devrt::python

@@ -19,6 +19,10 @@ namespace devrt::python {
 // the GIL.
 std::shared_ptr<void> KeepAlive(PyObject* object);
 
+// A place for what the collector of cycles knows `kept` by (array_owner.h),
+// borrowed; null where KeepAlive did not make it.  Needs the GIL.
+PyObject** LinkOf(const std::shared_ptr<void>& kept);
+
 extern std::atomic<bool> g_owners_wait;
 
 // Whether references are waiting to be dropped.

@@ -190,3 +190,139 @@ def test_an_owner_that_uses_devrt():
         return Owner.alive, devrt.current_device("mtia").index
 
     assert in_thread(work) == (0, 0)
+
+
+# ---- Cycles: the owner has the array that keeps it --------------------------
+
+def collected():
+    devrt.ones(1, device="cpu")  # what tensors held that were deleted goes
+    gc.collect()
+    return Owner.alive == 0
+
+
+@pytest.mark.parametrize("views", [
+    lambda x: [x],
+    lambda x: [x, x[2:], x.reshape(2, 4)],
+    lambda x: [x[2:]],
+    lambda x: [{"more": (x.view("int8"), x)}],
+])
+def test_a_cycle_is_collected(views):
+    owner = Owner()
+    owner.views = views(owner.array())
+    del owner
+    assert collected()
+
+
+def test_a_cycle_through_a_buffer_is_collected():
+    class Watched(bytearray):
+        pass
+
+    memory = Watched(8)
+    memory.array = devrt.asarray(memory)
+    one = weakref.ref(memory)
+    del memory
+    gc.collect()
+    assert one() is None
+
+
+def test_a_cycle_on_a_device_is_collected(two):
+    base = devrt.zeros(8, "uint8", device=two[0])
+    owner = Owner()
+    owner.x = devrt.from_pointer(
+        base.ptr, 8, "uint8", owner=owner, device=two[0])
+    owner.x.fill(1).ready()
+    del owner
+    assert collected()
+
+
+# Whatever has the memory, and is reached itself.
+HOLDERS = {
+    "the array": lambda x: x,
+    "a view": lambda x: x[2:],
+    "a view of a view": lambda x: x.reshape(2, 4)[1],
+    "a memoryview": memoryview,
+    "an array of NumPy": lambda x: __import__("numpy").from_dlpack(x),
+    "a capsule": lambda x: x.__dlpack__(),
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_a_cycle_that_is_used_stays(holder):
+    owner = Owner()
+    owner.views = [owner.array(), owner.array()[1:]]
+    owner.views.append(owner.views[0][1:])
+    held = HOLDERS[holder](owner.views[0])
+    del owner
+    for _ in range(3):
+        assert not collected()
+    if holder != "a capsule":
+        assert bytes(memoryview(held)) == bytes(memoryview(held).nbytes)
+    del held
+    assert collected()
+
+
+def test_cycles_while_other_threads_use_them():
+    """Copies of an array in threads without the lock are holders, too."""
+    stop = threading.Event()
+    failures = []
+
+    def work():
+        while not stop.is_set():
+            owner = Owner()
+            owner.x = owner.array()
+            x = owner.x
+            del owner
+            try:
+                assert x[1:].copy().tolist() == [0] * 7
+            except BaseException as error:
+                failures.append(error)
+                return
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    try:
+        for thread in threads:
+            thread.start()
+        for _ in range(20):
+            gc.collect()
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        sys.setswitchinterval(interval)
+    assert not failures
+    assert collected()
+
+
+def test_arrays_without_owners_are_not_tracked():
+    x = devrt.zeros(8, device="cpu")
+    assert not gc.is_tracked(x) and not gc.is_tracked(x[1:])
+    assert gc.is_tracked(Owner().array())
+
+
+def test_the_lock_is_let_go_for_what_others_have():
+    """Who else has the memory may end first: a view's end can be the last."""
+    x = devrt.zeros(8, device="mtia:0")
+    interval = sys.getswitchinterval()
+    asked, ran = threading.Lock(), []
+    asked.acquire()
+
+    def work():
+        with asked:
+            ran.append(True)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    sys.setswitchinterval(1000)
+    try:
+        asked.release()
+        end = time.monotonic() + 5
+        while not ran and time.monotonic() < end:
+            view = x[1:]
+            del view
+    finally:
+        sys.setswitchinterval(interval)
+    seen = list(ran)
+    thread.join()
+    assert seen
