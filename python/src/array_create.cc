@@ -234,7 +234,6 @@ PyObject* Arange(PyObject*, PyObject* const* args, Py_ssize_t count,
                                  values[5], &request)) {
     return nullptr;
   }
-  if (!WaitForCurrentStream(*request.place)) return nullptr;
   const CallSite site = SiteHere();
   return WrapArray(WithoutLock([&] {
     return Array::Arange(bounds[0], bounds[1], bounds[2], request.dtype,
