@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FromCudaArrayInterface: as dlpack_fuzz.cc, for the other protocol.
+// FromCudaArrayInterface: as dlpack_fuzz.cc, for the other protocol.  Its
+// places and copies, too: what the backend has not seen to is refused first.
 
 #include <memory>
 #include <string>
@@ -46,6 +47,56 @@ CudaArrayInterface Read(ExchangeInput* in) {
   return cai;
 }
 
+bool IsCopied(const CudaArrayImport& how) {
+  return how.copy.has_value() || how.place.has_value();
+}
+
+CudaArrayImport Options(ExchangeInput* in, const CudaArrayInterface& cai) {
+  CudaArrayImport how;
+  if (in->Rarely(16)) how.sync = false;
+  if (!in->Rarely(8)) return how;
+  // What is broadcast may be larger than all memory.
+  double count = 1;
+  for (const int64_t extent : cai.shape) count *= static_cast<double>(extent);
+  if (count > 65536) return how;
+  how.copy = in->Byte() % 2 == 0;
+  const uint8_t place = in->Byte() % 4;
+  const Device device = *GetDevice("mtia", in->Byte() % 2);
+  if (place == 0) how.place = Place::Host();
+  if (place == 1) how.place = Place(device);
+  if (place == 2) how.place = Place::Pinned(device);
+  return how;
+}
+
+void CheckImported(const CudaArrayInterface& cai, const CudaArrayImport& how,
+                   const Array& x, int released) {
+  if (how.place.has_value()) FUZZ_EXPECT(x.place() == *how.place);
+  if (how.copy.value_or(false)) {
+    FUZZ_EXPECT(!x.read_only() && x.IsContiguous());
+    FUZZ_EXPECT(x.size() == 0 || x.data() != reinterpret_cast<void*>(cai.data));
+    return;
+  }
+  if (how.place.has_value()) return;
+  FUZZ_EXPECT(released == 0);
+  FUZZ_EXPECT(x.read_only() == cai.read_only);
+  FUZZ_EXPECT(x.place().kind() != MemoryKind::kHost);
+  CheckArray(x);
+}
+
+// The machine's blocks are the only ones again.
+void Settle(bool copied) {
+  internal::DrainReleased();
+  internal::LetKeptGo();
+  for (int i = 0; copied && i < 2; ++i) {
+    FUZZ_EXPECT(GetDevice("mtia", i)->Synchronize().ok());
+  }
+  internal::DrainReleased();
+  internal::LetKeptGo();
+  for (int i = 0; copied && i < 2; ++i) {
+    FUZZ_EXPECT(EmptyCache(*GetDevice("mtia", i)).ok());
+  }
+}
+
 }  // namespace
 }  // namespace devrt::fuzz
 
@@ -54,26 +105,23 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   devrt::fuzz::ExchangeMachine::Get();
   devrt::fuzz::ExchangeInput in(data, size);
   const devrt::CudaArrayInterface cai = devrt::fuzz::Read(&in);
-  devrt::CudaArrayImport how;
-  if (in.Rarely(16)) how.sync = false;
+  const devrt::CudaArrayImport how = devrt::fuzz::Options(&in, cai);
   int released = 0;
   std::shared_ptr<void> owner(&released, [](int* count) { ++*count; });
   {
     auto x = devrt::FromCudaArrayInterface(cai, std::move(owner), how);
     if (x.ok()) {
-      FUZZ_EXPECT(released == 0);
-      FUZZ_EXPECT(x->read_only() == cai.read_only);
-      FUZZ_EXPECT(x->place().kind() != devrt::MemoryKind::kHost);
-      devrt::fuzz::CheckArray(*x);
+      devrt::fuzz::CheckImported(cai, how, *x, released);
     } else {
+      const auto error = devrt::GetExchangeError(x.status());
       FUZZ_EXPECT(absl::IsInvalidArgument(x.status()) ||
-                  devrt::GetExchangeError(x.status()) ==
-                      ExchangeError::kBuffer);
+                  error == ExchangeError::kBuffer ||
+                  (error == ExchangeError::kCopyRequired && how.place &&
+                   !how.copy.value_or(true)));
       FUZZ_EXPECT(x.status().message().size() < 2000);
     }
   }
-  devrt::internal::DrainReleased();
-  devrt::internal::LetKeptGo();
+  devrt::fuzz::Settle(devrt::fuzz::IsCopied(how));
   FUZZ_EXPECT(released == 1);
   return 0;
 }
