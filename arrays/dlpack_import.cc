@@ -201,8 +201,7 @@ absl::Status NoteConsumers(DLPackBlock* block, bool writes,
   if (!Mutated(Mutant::kOwnImportIsNoUse)) {
     DEVRT_RETURN_IF_ERROR(storage.NoteUse(named, writes, site));
   }
-  if (!block->IsUser(named) &&
-      !Mutated(Mutant::kOwnImportForgetsItsConsumer)) {
+  if (!block->IsUser(named) && !Mutated(Mutant::kOwnImportForgetsItsConsumer)) {
     block->NoteUse();
   }
   return absl::OkStatus();

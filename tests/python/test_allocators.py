@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""devrt.interop's allocators in their hosts' shapes: interop.md 1.8."""
+
+import pathlib
+import sys
+import types
+
+import pytest
+
+import devrt
+from devrt import interop
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "interop"))
+import stubs  # noqa: E402
+
+
+# ---- Allocators (1.8, rules 20 and 21) ---------------------------------------
+
+
+def allocated():
+    devrt.synchronize("mtia:0")
+    devrt.zeros((1,), "float32", device="mtia:0")
+    return devrt.memory_allocated("mtia:0")
+
+
+def test_a_block():
+    before = allocated()
+    block = interop.Block(4096, "mtia:0")
+    assert block.ptr and block.size == 4096 and block.device == "mtia:0"
+    assert devrt.memory_allocated("mtia:0") == before + 4096
+    del block
+    assert allocated() == before
+
+
+def test_no_bytes():
+    assert interop.Block(0, "mtia:0").ptr == 0
+
+
+def test_no_room():
+    with pytest.raises(devrt.OutOfMemoryError) as caught:
+        interop.Block(1 << 50, "mtia:0")
+    assert isinstance(caught.value, MemoryError)
+
+
+def test_bad_blocks():
+    for size in (-1, "1", 1.5, None):
+        with pytest.raises((TypeError, ValueError)):
+            interop.Block(size, "mtia:0")
+    with pytest.raises(TypeError):
+        interop.Block(16, "mtia:0", object())
+
+
+def test_the_device_is_that_of_the_stream(two):
+    s = devrt.Stream("mtia:1")
+    alloc, _ = interop.rmm_callbacks("mtia:0")
+    for call in (
+        lambda: interop.Block(10, "mtia:0", s),
+        lambda: interop.caching_allocator_alloc(10, "mtia:0", s),
+        lambda: alloc(10, s),
+        lambda: devrt.mtia.caching_allocator_alloc(10, 0, s),
+    ):
+        with pytest.raises(ValueError, match="mtia:0 .*stream of mtia:1"):
+            call()
+    assert interop.Block(10, "mtia:1", s).device == "mtia:1"
+
+
+def test_errors_are_those_of_the_calls(run_program):
+    done = run_program(
+        """
+        import devrt
+        from devrt import interop
+        from devrt.testing import commit_fault
+        commit_fault("trap", devrt.default_stream("mtia:1"))
+        try:
+            devrt.synchronize("mtia:1")
+        except devrt.Error:
+            pass
+        try:
+            interop.Block(10, "mtia:1")
+        except devrt.DeviceFaultError as error:
+            print(error.sticky, error.device)
+        """
+    )
+    assert done.stdout == "True mtia:1\n", done.stderr
+
+
+def test_streams_of_all_shapes():
+    s = devrt.Stream("mtia:0")
+    before = allocated()
+    handle = s.native_handle
+    for stream in (
+        None,
+        handle,
+        s,
+        stubs.ExternalStreamStub((0, handle)),
+        stubs.RmmStream(handle),
+        types.SimpleNamespace(ptr=handle),
+        types.SimpleNamespace(cuda_stream=handle),
+    ):
+        block = interop.Block(512, "mtia:0", stream)
+        assert block.ptr
+        del block
+    interop.stream_ends(handle, "mtia:0")
+    assert allocated() == before
+    for answer in ((1, handle), (0,), [0, handle], 5, (0, "1")):
+        with pytest.raises(TypeError):
+            interop.Block(512, "mtia:0", stubs.ExternalStreamStub(answer))
+
+
+def test_the_names_of_torch():
+    """As pytorch-pfn-extras calls them, with a raw handle."""
+    s = devrt.Stream("mtia:0")
+    before = allocated()
+    pointer = interop.caching_allocator_alloc(1000, "mtia:0", s.native_handle)
+    assert devrt.memory_allocated("mtia:0") == before + 1024
+    interop.caching_allocator_delete(pointer)
+    interop.stream_ends(s.native_handle, "mtia:0")
+    assert allocated() == before
+    with pytest.raises(ValueError):
+        interop.caching_allocator_delete(pointer)
+
+
+def test_kept_streams():
+    """What was adopted by its handle is not destroyed before it is given up."""
+    import gc
+    import weakref
+
+    s = devrt.Stream("mtia:0")
+    theirs = stubs.ExternalStreamStub((0, s.native_handle))
+    alive = weakref.ref(theirs)
+    block = interop.Block(512, "mtia:0", theirs)
+    del block, theirs
+    gc.collect()
+    assert alive() is not None
+    interop.stream_ends(s.native_handle, "mtia:0")
+    assert alive() is None
+
+
+def test_own_streams_are_not_adopted():
+    """A block for a devrt.Stream does not outlive it as a foreign one."""
+    s = devrt.Stream("mtia:0")
+    alloc, free = interop.rmm_callbacks("mtia:0")
+    before = allocated()
+    free(alloc(512, s), 512, s)
+    block = interop.Block(512, "mtia:0", s)
+    del block, s
+    assert allocated() == before
+
+
+def test_rmm():
+    alloc, free = interop.rmm_callbacks("mtia:0")
+    s = devrt.Stream("mtia:0")
+    before = allocated()
+    for stream in (0, s.native_handle, stubs.RmmStream(s.native_handle)):
+        pointer = alloc(512, stream)
+        assert isinstance(pointer, int) and pointer
+        free(pointer, 512, stream)
+    interop.stream_ends(s.native_handle, "mtia:0")
+    assert alloc(0, 0) == 0
+    free(0, 0, 0)
+    assert allocated() == before
+    with pytest.raises(MemoryError):
+        alloc(1 << 50, 0)
+
+
+@pytest.fixture
+def cupy(monkeypatch):
+    """CuPy's memory classes; its device 0 is mtia:0."""
+    from devrt.interop import _allocators
+
+    stream = devrt.Stream("mtia:0")
+
+    class UnownedMemory:
+        def __init__(self, ptr, size, owner, device_id=-1):
+            assert device_id == 0
+            self.ptr, self.size, self.owner = ptr, size, owner
+
+    class MemoryPointer:
+        def __init__(self, memory, offset):
+            self.mem, self.ptr = memory, memory.ptr + offset
+
+    module = types.SimpleNamespace(
+        cuda=types.SimpleNamespace(
+            Device=lambda: types.SimpleNamespace(id=0),
+            get_current_stream=lambda: types.SimpleNamespace(ptr=stream.native_handle),
+            UnownedMemory=UnownedMemory,
+            MemoryPointer=MemoryPointer,
+        )
+    )
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    monkeypatch.setattr(_allocators, "_device_name", lambda device: "mtia:0")
+    return module
+
+
+def test_cupy_allocator(cupy):
+    before = allocated()
+    pointer = interop.cupy_allocator(80)
+    assert pointer.ptr and pointer.mem.size == 80
+    assert devrt.memory_allocated("mtia:0") == before + 512
+    del pointer
+    assert allocated() == before
+    with pytest.raises(devrt.OutOfMemoryError):
+        interop.cupy_allocator(1 << 50)
+    assert interop.cupy_allocator(0).ptr == 0
+
+
+# L6
+def test_cupy_c_functions():
+    malloc, free = interop.cupy_c_functions()
+    assert interop.cupy_c_functions() == (malloc, free)
+    assert isinstance(malloc, int) and isinstance(free, int) and malloc != free
+
+
+def test_cuda_core(monkeypatch):
+    """The calls that cuda.core makes."""
+
+    class MemoryResource:
+        pass
+
+    class Buffer:
+        @classmethod
+        def from_handle(cls, ptr, size, mr=None, owner=None, *, stream=None):
+            assert owner is None
+            made = cls()
+            made.handle, made.size, made.mr, made.stream = ptr, size, mr, stream
+            return made
+
+        def close(self):
+            self.mr.deallocate(self.handle, self.size, stream=self.stream)
+
+    core = types.ModuleType("cuda.core")
+    core.Buffer, core.MemoryResource = Buffer, MemoryResource
+    cuda = types.ModuleType("cuda")
+    cuda.core = core
+    monkeypatch.setitem(sys.modules, "cuda", cuda)
+    monkeypatch.setitem(sys.modules, "cuda.core", core)
+    from devrt.interop import _cuda_core
+
+    monkeypatch.setattr(_cuda_core, "_class", None)
+    resource = interop.cuda_core_memory_resource("mtia:0")
+    assert resource.is_device_accessible and not resource.is_host_accessible
+    assert resource.is_managed is False and resource.device_id == 0
+    s = devrt.Stream("mtia:0")
+    before = allocated()
+    for stream in (None, types.SimpleNamespace(handle=s.native_handle)):
+        buffer = resource.allocate(512, stream=stream)
+        assert devrt.memory_allocated("mtia:0") == before + 512
+        buffer.close()
+    assert allocated() == before
+    with pytest.raises(MemoryError):
+        resource.allocate(1 << 50, stream=None)
+    with pytest.warns(devrt.InteropWarning):
+        resource.deallocate(12345, 16, stream=None)
+
+
+def test_numba(monkeypatch):
+    """The calls that Numba makes."""
+
+    class Mixin:
+        pass
+
+    class HostOnly:
+        def __init__(self, *, context):
+            self.context = context
+
+    class MemoryPointer:
+        def __init__(self, context, pointer, size, owner=None, finalizer=None):
+            self.pointer, self.size, self.finalizer = pointer, size, finalizer
+
+    cuda = types.ModuleType("numba.cuda")
+    cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManager = Mixin, HostOnly
+    cuda.MemoryPointer = MemoryPointer
+    cuda.MemoryInfo = lambda free, total: (free, total)
+    numba = types.ModuleType("numba")
+    numba.cuda = cuda
+    monkeypatch.setitem(sys.modules, "numba", numba)
+    monkeypatch.setitem(sys.modules, "numba.cuda", cuda)
+    from devrt.interop import _numba
+
+    monkeypatch.setattr(_numba, "_class", None)
+    manager = interop._numba_memory_manager
+    assert interop._numba_memory_manager is manager
+    assert manager(context=None).interface_version == 1  # touches no device
+    context = types.SimpleNamespace(device=types.SimpleNamespace(id=0))
+    made = manager(context=context)
+    monkeypatch.setattr(manager, "_device", lambda self: "mtia:0")
+    made.initialize()
+    before = allocated()
+    memory = made.memalloc(512)
+    assert memory.pointer.value and devrt.memory_allocated("mtia:0") == before + 512
+    memory.finalizer()
+    assert allocated() == before
+    free, total = made.get_memory_info()
+    assert 0 < free <= total
+
+
+def test_the_path_of_the_torch_allocator():
+    """It is built beside devrt, or says where it has looked."""
+    try:
+        path = interop.torch_allocator_path()
+    except FileNotFoundError as error:
+        assert "libdevrt_torch.so" in str(error)
+    else:
+        assert pathlib.Path(path).name == "libdevrt_torch.so"
