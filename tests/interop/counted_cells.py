@@ -24,9 +24,7 @@ def records():
 
 def exchange(calls, consumer, x, a, current):
   """The calls of an import behind pending work of A, and what it read."""
-  with a:
-    _core._spin(SPIN, a)
-    x.fill(NEW)
+  machine.store_behind(SPIN, a, x, NEW)
   with consumer.inside(), current:
     calls.begin()
     view = consumer.take(x)

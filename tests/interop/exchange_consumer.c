@@ -123,14 +123,19 @@ static PyObject* Borrow(PyObject* self, PyObject* object) {
 
 /* work_stream(x): the stream's number on x's device, or None for NULL. */
 static PyObject* WorkStream(PyObject* self, PyObject* object) {
-  DLTensor t;
+  int type, device;
   void* stream = NULL;
   (void)self;
   const DLPackExchangeAPI* api = ApiOf(object);
-  if (api == NULL) return NULL;
-  if (api->dltensor_from_py_object_no_sync(object, &t) != 0) return NULL;
-  if (api->current_work_stream(t.device.device_type, t.device.device_id,
-                               &stream) != 0) {
+  PyObject* place = PyObject_CallMethod(object, "__dlpack_device__", NULL);
+  if (api == NULL || place == NULL) {
+    Py_XDECREF(place);
+    return NULL;
+  }
+  const int read = PyArg_ParseTuple(place, "ii", &type, &device);
+  Py_DECREF(place);
+  if (!read) return NULL;
+  if (api->current_work_stream((DLDeviceType)type, device, &stream) != 0) {
     return NULL;
   }
   if (stream == NULL) Py_RETURN_NONE;

@@ -8,6 +8,7 @@ import time
 import numpy as np
 
 import devrt
+from devrt import _core
 from engine import Skip
 
 BACKEND_OF = {"cuda": "cuda", "cuda_ro": "cuda", "managed": "cuda",
@@ -110,6 +111,23 @@ def make(kind, host, device=0):
       ctypes.memmove(memory.pointer, host.ctypes.data, host.nbytes)
     return x
   raise ValueError(kind)
+
+
+def store_behind(spin, stream, x, value):
+  """x is `value` once a kernel on `stream` has spun.
+
+  Pinned memory is filled by the host, at once: a copy from the device's memory
+  comes behind the kernel.
+  """
+  with stream:
+    source = None
+    if x.is_pinned():
+      source = devrt.full(x.shape, value, x.dtype, device=stream.device)
+    _core._spin(spin, stream)
+    if source is None:
+      x.fill(value)
+    else:
+      x.copy_(source, non_blocking=True)
 
 
 def wait_for(condition, text):

@@ -74,9 +74,7 @@ class Trial:
     self.x.ready()
 
   def produce(self, value=NEW):
-    with self.stream:
-      _core._spin(self.spin, self.stream)
-      self.x.fill(value)
+    machine.store_behind(self.spin, self.stream, self.x, value)
 
   def restore(self):
     self.x.fill(OLD)

@@ -33,12 +33,12 @@ def jnp_created_stream(kind):
   x = machine.make(kind, np.full((SIZE,), OLD, "float32"))
   stream = devrt.Stream("cuda:0")
   asarray = peer("jax_peer").ROUTES["jnp_asarray"]
-  with stream:
+  if kind != "cuda_ro":
+    machine.store_behind(SPIN, stream, x, NEW)
+  else:
     _core._spin(SPIN, stream)
-    if kind != "cuda_ro":
-      x.fill(NEW)
-    else:
-      x.record_use(stream, writes=False)
+    x.record_use(stream, writes=False)
+  with stream:
     error = expect_error("JaxRuntimeError/XlaRuntimeError", asarray, x)
     x.ready()
     np.testing.assert_array_equal(np.array(asarray(x)), x.numpy())

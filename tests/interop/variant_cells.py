@@ -117,9 +117,7 @@ def pending(x, a):
   """x is NEW behind a kernel that spins on A."""
   x.fill(OLD)
   x.ready()
-  with a:
-    _core._spin(SPIN, a)
-    x.fill(NEW)
+  machine.store_behind(SPIN, a, x, NEW)
 
 
 def try_streams(code, consumer, x, a, is_same):
