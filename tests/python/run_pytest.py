@@ -17,10 +17,15 @@ def skip(why):
 
 
 class Outcome:
-    """Whether anything ran."""
+    """Whether anything ran, or a file skipped itself."""
 
     def __init__(self):
         self.ran = False
+        self.skipped_file = False
+
+    def pytest_collectreport(self, report):
+        if report.skipped:
+            self.skipped_file = True
 
     def pytest_runtest_logreport(self, report):
         if report.when == "call" and not report.skipped:
@@ -45,6 +50,8 @@ def main():
         plugins=[outcome])
     if code == 0 and not outcome.ran:
         return skip("every test skipped")
+    if code == pytest.ExitCode.NO_TESTS_COLLECTED and outcome.skipped_file:
+        return skip("the whole file skipped")
     return int(code)
 
 
