@@ -52,6 +52,8 @@ inline const Array& ArrayOf(PyObject* object) { return AsArray(object)->array; }
 PyObject* WrapArray(Array array);
 // The same, or the exception of the status.
 PyObject* WrapArray(absl::StatusOr<Array> array);
+// The same for a view of the array `of`, which is mapped where that is.
+PyObject* WrapView(PyObject* of, absl::StatusOr<Array> view);
 
 // Raises the error of an exchange with another library: what Raise does, but
 // BufferError, CopyRequiredError and AttributeError where those are meant.

@@ -355,7 +355,7 @@ PyMethodDef g_array_cai_methods[] = {
      "as_mapped($self, /)\n--\n\n"
      "A view of pinned memory that other libraries may hand to kernels: it "
      "has\n"
-     "__cuda_array_interface__, on CUDA.  Views of it do not."},
+     "__cuda_array_interface__, on CUDA, and so have views of it."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef g_array_cai_getters[] = {

@@ -118,7 +118,7 @@ std::optional<Array> Select(PyObject* self, PyObject* key) {
 
 PyObject* Subscript(PyObject* self, PyObject* key) {
   std::optional<Array> view = Select(self, key);
-  return view.has_value() ? WrapArray(*std::move(view)) : nullptr;
+  return view.has_value() ? WrapView(self, *std::move(view)) : nullptr;
 }
 
 // Axes of extent 1 that the target does not have are left out, as in NumPy.
@@ -166,7 +166,7 @@ PyObject* Item(PyObject* self, Py_ssize_t index) {
     PyErr_SetString(PyExc_IndexError, "index is out of range");
     return nullptr;
   }
-  return WrapArray(array.Index(0, index));
+  return WrapView(self, array.Index(0, index));
 }
 
 PyObject* Iterate(PyObject* self) {

@@ -161,7 +161,7 @@ PyObject* GetReadOnly(PyObject* self, void*) {
 }
 
 PyObject* GetTranspose(PyObject* self, void*) {
-  return WrapArray(ArrayOf(self).Transpose());
+  return WrapView(self, ArrayOf(self).Transpose());
 }
 
 PyObject* GetHomeStream(PyObject* self, void*) {
@@ -321,6 +321,12 @@ PyObject* WrapArray(Array array) {
 PyObject* WrapArray(absl::StatusOr<Array> array) {
   if (__builtin_expect(!array.ok(), 0)) return Raise(array.status());
   return WrapArray(*std::move(array));
+}
+
+PyObject* WrapView(PyObject* of, absl::StatusOr<Array> view) {
+  PyObject* object = WrapArray(std::move(view));
+  if (object != nullptr) AsArray(object)->mapped = AsArray(of)->mapped;
+  return object;
 }
 
 bool AddArrays(PyObject* module) {

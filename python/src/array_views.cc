@@ -44,7 +44,7 @@ PyObject* Reshape(PyObject* self, PyObject* const* args, Py_ssize_t count,
   if (!DimsOf(args, count, "shape", &shape)) return nullptr;
   const Array array = ArrayOf(self);
   absl::StatusOr<Array> view = array.Reshape(shape);
-  if (view.ok() && !must_copy) return WrapArray(std::move(view));
+  if (view.ok() && !must_copy) return WrapView(self, std::move(view));
   if (!may_copy) return Raise(view.status());
   // What no copy can be reshaped to says the same without one.
   const CallSite site = SiteHere();
@@ -69,17 +69,17 @@ bool AxesOf(PyObject* const* args, Py_ssize_t count, std::vector<int>* axes) {
 
 PyObject* Transpose(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   if (count == 0 || (count == 1 && args[0] == Py_None)) {
-    return WrapArray(ArrayOf(self).Transpose());
+    return WrapView(self, ArrayOf(self).Transpose());
   }
   std::vector<int> axes;
   if (!AxesOf(args, count, &axes)) return nullptr;
-  return WrapArray(ArrayOf(self).Permute(axes));
+  return WrapView(self, ArrayOf(self).Permute(axes));
 }
 
 PyObject* Permute(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   std::vector<int> axes;
   if (!AxesOf(args, count, &axes)) return nullptr;
-  return WrapArray(ArrayOf(self).Permute(axes));
+  return WrapView(self, ArrayOf(self).Permute(axes));
 }
 
 PyObject* Squeeze(PyObject* self, PyObject* const* args, Py_ssize_t count,
@@ -92,30 +92,30 @@ PyObject* Squeeze(PyObject* self, PyObject* const* args, Py_ssize_t count,
       !ParseOptionalAxis(value, &axis)) {
     return nullptr;
   }
-  if (axis.has_value()) return WrapArray(ArrayOf(self).Squeeze(*axis));
-  return WrapArray(ArrayOf(self).Squeeze());
+  if (axis.has_value()) return WrapView(self, ArrayOf(self).Squeeze(*axis));
+  return WrapView(self, ArrayOf(self).Squeeze());
 }
 
 PyObject* ExpandDims(PyObject* self, PyObject* value) {
   int axis = 0;
   if (!ParseAxis(value, "axis", &axis)) return nullptr;
-  return WrapArray(ArrayOf(self).ExpandDims(axis));
+  return WrapView(self, ArrayOf(self).ExpandDims(axis));
 }
 
 PyObject* BroadcastTo(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   Dims shape;
   if (!DimsOf(args, count, "shape", &shape)) return nullptr;
-  return WrapArray(ArrayOf(self).BroadcastTo(shape));
+  return WrapView(self, ArrayOf(self).BroadcastTo(shape));
 }
 
 PyObject* View(PyObject* self, PyObject* value) {
   DType dtype = kBool;
   if (!ParseDType(value, &dtype)) return nullptr;
-  return WrapArray(ArrayOf(self).ViewAs(dtype));
+  return WrapView(self, ArrayOf(self).ViewAs(dtype));
 }
 
 PyObject* AsReadOnly(PyObject* self, PyObject*) {
-  return WrapArray(ArrayOf(self).AsReadOnly());
+  return WrapView(self, ArrayOf(self).AsReadOnly());
 }
 
 PyObject* SharesStorage(PyObject* self, PyObject* other) {

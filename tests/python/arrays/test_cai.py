@@ -69,6 +69,26 @@ def test_who_offers_it():
         x.as_mapped()
 
 
+# rule 13
+def test_views_of_mapped_memory_are_mapped():
+    pinned = devrt.ones((4, 6), "float32", device="cuda:0", pinned=True)
+    pinned.ready()
+    mapped = pinned.as_mapped()
+    views = (mapped.T, mapped[1:, ::2], mapped[2], mapped[..., None],
+             mapped.reshape(6, 4), mapped.transpose(1, 0), mapped.permute(1, 0),
+             mapped[:1].squeeze(), mapped[:1].squeeze(0), mapped.expand_dims(0),
+             mapped[0].broadcast_to(2, 6), mapped.view("int32"),
+             mapped.as_read_only(), next(iter(mapped)), mapped[1:].T[::2])
+    for view in views:
+        interface = view.__cuda_array_interface__
+        assert interface["data"] == (view.ptr, view.read_only)
+        assert interface["shape"] == view.shape
+    # Other memory, and what is over it without as_mapped().
+    for other in (mapped.copy(), mapped.reshape(24, copy=True), pinned.T,
+                  mapped[::-1]):
+        assert not hasattr(other, "__cuda_array_interface__")
+
+
 # L3
 def test_a_dict_keeps_nothing():
     x = array(range(1000))
