@@ -18,6 +18,7 @@
 #include "devrt/runtime/internal/process_state.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/internal/finished.h"
+#include "devrt/streams/internal/may_capture.h"
 #include "devrt/streams/internal/ordering.h"
 #include "devrt/streams/internal/stream_record.h"
 
@@ -73,7 +74,8 @@ absl::StatusOr<std::shared_ptr<Storage>> Storage::AllocateOn(StreamRef stream,
   LetKeptGo(stream);
   NotePoints();
   CaptureNumber capture = CaptureNumber::kNone;
-  if (CheckStream(stream, "AllocateMemory").ok()) {
+  if (CheckStream(stream, "AllocateMemory").ok() &&
+      ABSL_PREDICT_FALSE(MayBeCaptured(stream))) {
     DEVRT_ASSIGN_OR_RETURN(capture, HoldCapture(stream));
   }
   void* base = nullptr;
@@ -224,7 +226,9 @@ absl::Status Storage::NoteUse(StreamRef stream, bool writes, CallSite site) {
   LetKeptGo(stream);
   const CallSiteScope noted(site);
   StorageUse use(PointOf(stream), stream);
-  DEVRT_ASSIGN_OR_RETURN(use.capture, HoldCapture(stream));
+  if (ABSL_PREDICT_FALSE(MayBeCaptured(stream))) {
+    DEVRT_ASSIGN_OR_RETURN(use.capture, HoldCapture(stream));
+  }
   AddUse(use, writes);
   return absl::OkStatus();
 }
@@ -232,8 +236,11 @@ absl::Status Storage::NoteUse(StreamRef stream, bool writes, CallSite site) {
 void Storage::NoteOutsideUse(const std::optional<OutsideUse>& outside,
                              bool writes) {
   if (outside.has_value()) {
-    if (const auto use = outside->UpToNow()) AddUse(*use, writes);
-    if (ABSL_PREDICT_TRUE(!outside->IsLost())) return;
+    if (const auto use = outside->UpToNow()) {
+      AddUse(*use, writes);
+      if (ABSL_PREDICT_TRUE(!use->late)) return;  // its Stream lives
+    }
+    if (!outside->IsLost()) return;
   }
   const auto is_captured = [this] { return !CheckMayWait().ok(); };
   if (const auto use = UseOfUnknown(*place_.device(), is_captured)) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "devrt/arrays/exchange.h"
 #include "devrt/arrays/internal/dlpack_devices.h"
@@ -119,7 +120,6 @@ absl::StatusOr<Consumer> ResolveConsumer(const Place& place, DLDevice pair,
                                          std::optional<int64_t> stream,
                                          std::optional<StreamRef> home,
                                          std::shared_ptr<void> owner) {
-  const Row row = RowOf(place, pair);
   Consumer consumer;
   if (!stream.has_value()) {
     const bool is_device =
@@ -135,6 +135,7 @@ absl::StatusOr<Consumer> ResolveConsumer(const Place& place, DLDevice pair,
   if (*stream < -1) {
     return BadStream(*stream, pair, "streams are -1 (no order) and up");
   }
+  const Row row = RowOf(place, pair);
   if (row == Row::kHost) {
     return BadStream(*stream, pair, "host memory has no stream: none or -1");
   }
@@ -178,6 +179,7 @@ absl::Status OrderConsumer(const Array& array, StreamRef stream,
   if (Mutated(Mutant::kExportDoesNotJoin)) return absl::OkStatus();
   Storage& storage = *array.storage();
   absl::Status ordered = storage.OrderBefore(stream, !array.read_only(), site);
+  if (ABSL_PREDICT_TRUE(ordered.ok())) return ordered;
   // O6: it can be shared, but not while that captures.
   if (absl::IsFailedPrecondition(ordered) &&
       (RecordsGraph(stream) || !storage.CheckMayWait().ok())) {

@@ -6,11 +6,17 @@
 #include "devrt/arrays/internal/dlpack_devices.h"
 #include "devrt/arrays/internal/mutants.h"
 #include "devrt/streams/internal/captures.h"
+#include "devrt/streams/internal/may_capture.h"
 #include "devrt/streams/internal/stream_record.h"
 
 namespace devrt::internal {
 
-bool OutsideUse::Lives() const { return CheckStream(stream_, "a use").ok(); }
+// CheckStream, without an error.
+bool OutsideUse::Lives() const {
+  const StreamRecord* const record = stream_.record();
+  return record->serial.load(std::memory_order_acquire) == stream_.serial() &&
+         IsOpen(record->device);
+}
 
 // A native stream goes to another Stream when it is idle, and a timeline to
 // another native stream when all its points are complete.
@@ -24,13 +30,13 @@ bool OutsideUse::IsAnothers() const {
 
 bool OutsideUse::IsLost() const {
   return !Mutated(Mutant::kLostConsumersAreTrusted) &&
-         stream_.kind() == StreamKind::kExternal && !kept_ && !Lives();
+         stream_.record()->kind == StreamKind::kExternal && !kept_ && !Lives();
 }
 
 // Where that cannot be told, nothing may be recorded either.
 CaptureNumber OutsideUse::Capture() const {
-  if (ABSL_PREDICT_TRUE(!MayCapture(stream_))) return CaptureNumber::kNone;
-  if (kept_ || stream_.kind() == StreamKind::kDefault) {
+  if (ABSL_PREDICT_TRUE(!MayBeCaptured(stream_))) return CaptureNumber::kNone;
+  if (kept_ || stream_.record()->kind == StreamKind::kDefault) {
     return HoldCapture(stream_).value_or(CaptureNumber::kUnknown);
   }
   // The program may be ending it.
@@ -41,14 +47,19 @@ CaptureNumber OutsideUse::Capture() const {
 
 std::optional<StorageUse> OutsideUse::UpToNow() const {
   Timeline* const timeline = begin_.timeline;
-  StorageUse use({timeline, timeline->Now()}, stream_);
-  const bool lives = Lives();
-  if (!lives &&
-      (IsAnothers() || Mutated(Mutant::kEndedConsumersAreForgotten))) {
-    return std::nullopt;
+  // One object from here to the caller: it is large.
+  std::optional<StorageUse> use(std::in_place,
+                                OrderPoint{timeline, timeline->Now()}, stream_);
+  if (ABSL_PREDICT_TRUE(Lives())) {
+    use->capture = Capture();
+    return use;
   }
-  if (lives || kept_) use.capture = Capture();
-  use.late = !lives;
+  if (IsAnothers() || Mutated(Mutant::kEndedConsumersAreForgotten)) {
+    use.reset();
+    return use;
+  }
+  if (kept_) use->capture = Capture();
+  use->late = true;
   return use;
 }
 

@@ -10,6 +10,7 @@
 #include "devrt/runtime/status.h"
 #include "devrt/streams/internal/captures.h"
 #include "devrt/streams/internal/device_streams.h"
+#include "devrt/streams/internal/may_capture.h"
 #include "devrt/streams/internal/stream_record.h"
 
 namespace devrt::internal {
@@ -36,18 +37,6 @@ absl::Status NotBeforeCapture(StreamRef stream) {
       " is capturing, and work from before the capture that it would have to "
       "wait for is not known to be complete: order the stream after it, or "
       "synchronise, before the capture begins"));
-}
-
-// What nobody else has the handle of, and has joined no capture, cannot be
-// captured; a default stream is asked for who has its handle.
-bool MayCapture(const StreamRecord* record, const Timeline* timeline) {
-  if (ABSL_PREDICT_TRUE(DeviceStreams::Of(record->device)->capture.table ==
-                        nullptr)) {
-    return false;
-  }
-  return record->kind == StreamKind::kDefault
-             ? record->exposed.load(std::memory_order_relaxed)
-             : timeline->MayCapture();
 }
 
 absl::StatusOr<bool> Ask(DeviceRecord* device, devrt_stream handle) {
@@ -85,18 +74,18 @@ HeldStream::HeldStream(StreamRef stream, Timeline* timeline)
   handle_ = nullptr;
 }
 
-bool MayCapture(StreamRef stream) {
-  return MayCapture(stream.record(), TimelineOf(stream));
-}
+bool MayCapture(StreamRef stream) { return MayBeCaptured(stream); }
 
 absl::StatusOr<bool> IsCapturing(StreamRef stream) {
   const StreamRecord* const record = stream.record();
-  if (ABSL_PREDICT_TRUE(!MayCapture(stream))) return false;
+  if (ABSL_PREDICT_TRUE(!MayBeCaptured(stream))) return false;
   return Ask(record->device, record->handle.load(std::memory_order_acquire));
 }
 
 absl::StatusOr<bool> IsCapturing(const HeldStream& stream) {
-  if (!MayCapture(stream.stream().record(), stream.timeline())) return false;
+  if (!MayBeCaptured(*stream.stream().record(), *stream.timeline())) {
+    return false;
+  }
   return Ask(stream.device(), stream.handle());
 }
 
