@@ -84,7 +84,10 @@ PyObject* MoveTo(PyObject* self, const Destination& to) {
 
 // Advises, after a device that cannot be, where it names a dtype.
 void AdviseDType(PyObject* device) {
-  if (!PyUnicode_Check(device)) return;
+  // A text that is none has been told, and is not asked for with that raised.
+  if (!PyUnicode_Check(device) || PyErr_ExceptionMatches(PyExc_UnicodeError)) {
+    return;
+  }
   const char* text = PyUnicode_AsUTF8(device);
   if (text == nullptr || !DType::FromName(text).ok()) return;
   PyErr_Clear();

@@ -137,3 +137,9 @@ def test_record_use_and_order_before(two):
     x.ready()
     assert a.query()
     x.set_deallocation_stream(b)
+
+
+def test_a_device_that_is_no_text():
+    x = devrt.zeros(3)
+    with pytest.raises(UnicodeEncodeError):
+        x.to("\ud800")
