@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/internal/device_streams.h"
@@ -57,10 +58,9 @@ void NoteRecorded(EventRecord* record) {
 // Records by `record`, and keeps what the capture is ordered after.  What other
 // processes record is not seen here: their events stay unknown.
 template <typename Record>
-absl::Status RecordNoted(EventRecord* event, const StreamTarget& t,
+absl::Status RecordNoted(EventRecord* event, Timeline* timeline,
                          Record record) {
   CaptureOrder& capture = event->capture;
-  Timeline* const timeline = t.timeline();
   const uint64_t token = capture.Begin();
   const uint64_t epoch = timeline->BeginLook();
   const bool noted = CaptureOrder::IsAlone(token) && timeline->IsHere() &&
@@ -120,8 +120,12 @@ EventOptions EventRef::options() const {
 absl::Status EventRef::Record(StreamRef stream, CallSite site) const {
   StreamTarget t;
   DEVRT_RETURN_IF_ERROR(internal::UseStream(stream, "Record", site, &t));
-  DEVRT_RETURN_IF_ERROR(internal::LookAt(*this, "Record"));
-  if (record_->device != t.device) {
+  // The stream's device takes calls.
+  if (ABSL_PREDICT_FALSE(record_ == nullptr ||
+                         record_->serial.load(std::memory_order_acquire) !=
+                             serial() ||
+                         record_->device != t.device)) {
+    DEVRT_RETURN_IF_ERROR(internal::LookAt(*this, "Record"));
     return absl::InvalidArgumentError(absl::StrCat(
         "an event of ", device().name(), " cannot be recorded on a stream of ",
         stream.device().name(),
@@ -134,7 +138,8 @@ absl::Status EventRef::Record(StreamRef stream, CallSite site) const {
     handle = record_->handle.load(std::memory_order_acquire);
   }
   // First: who waits for it sees what it was recorded in.
-  if (ABSL_PREDICT_FALSE(t.timeline()->MayCapture())) {
+  internal::Timeline* const timeline = t.timeline();
+  if (timeline->MayCapture()) {
     record_->may_be_captured.store(true, std::memory_order_relaxed);
   }
   const auto record = [&] {
@@ -143,7 +148,7 @@ absl::Status EventRef::Record(StreamRef stream, CallSite site) const {
                       "event record");
   };
   absl::Status status = internal::AnyoneNotes()
-                            ? internal::RecordNoted(record_, t, record)
+                            ? internal::RecordNoted(record_, timeline, record)
                             : record();
   t.MarkDirty();
   if (status.ok()) internal::NoteRecorded(record_);
