@@ -49,7 +49,8 @@ it takes, which the run's list of skipped cases names. A cell sums up its
 variants (dtypes, shapes, layouts, read-only memory, data on a device that is
 not current, each pair of streams), lifetimes and threads, and each Z cell its
 repetition through the C exchange API. That one stream costs neither an event
-nor a wait is counted, by the trace layer's records. A run of before these were
+nor a wait is counted, by the trace layer's records; what reads an interface
+has the place of its stream recorded. A run of before these were
 added has not got them: the lists of cases in `docs/interop/` say.
 """
 

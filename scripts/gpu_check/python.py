@@ -18,7 +18,8 @@ NOTHING_THERE = 77
 # They say what mtia says, or take it for the first backend, and run as they do
 # without a GPU.
 OF_MTIA = ["test_backends.py", "test_errors.py", "test_events.py",
-           "test_facades.py", "test_memory.py", "test_mtia_backend.py",
+           "test_facades.py", "test_interop.py", "test_memory.py",
+           "test_mtia_backend.py",
            "test_process.py", "test_simulator.py", "test_streams.py",
            "test_testing_plugin.py", "test_waits.py"]
 

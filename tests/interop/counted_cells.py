@@ -45,8 +45,15 @@ def named(found):
   return ", ".join(call.name for call in found) or "none"
 
 
+# What reads an interface uses the memory for as long as the array is there, on
+# a stream that its library may destroy at any time: where that stream is, is
+# recorded with each read (F22).
+READERS = ("cupy_asarray", "torch_cai", "numba_cai", "jnp_asarray",
+           "cuda_core_cai")
+
+
 def same_stream(kind, route, code):
-  """Neither event nor wait."""
+  """Neither event nor wait; one record for each read of an interface."""
   calls = records()
   backend = machine.BACKEND_OF[kind]
   consumer = link(route, backend)
@@ -54,7 +61,11 @@ def same_stream(kind, route, code):
   x = make(kind)
   for attempt in ("warm", "counted"):
     found = exchange(calls, consumer, x, a, a)
-    if attempt == "counted":
+    if attempt == "counted" and route in READERS:
+      orders = [call for call in found if call.name in ORDERS + WAITS]
+      assert all(call.name == "event_record" for call in orders) and (
+          len(orders) <= 3), f"calls: {named(found)}"
+    elif attempt == "counted":
       assert not count(found, ORDERS + WAITS), f"calls: {named(found)}"
     del found
   if "pinned" in kind and route == "devrt":
@@ -99,7 +110,8 @@ def cases():
         yield Case(f"producer/{kind}/{route}/same_stream", code,
                    functools.partial(same_stream, kind, route, code),
                    LINKS[route].peers, backend, counted=True)
-      if code == "Z" and kind in ("cuda", "mtia"):
+      # Numba's kernels fault outside of their device (4.3).
+      if code == "Z" and kind in ("cuda", "mtia") and "numba" not in route:
         yield Case(f"ordering/{kind}:1/{route}/no_event_elsewhere", code,
                    functools.partial(no_event_elsewhere, kind, route),
                    LINKS[route].peers, backend, 2, counted=True)
