@@ -161,11 +161,12 @@ def other_table(name, result):
 
 def runs_table(results):
   yield "## Runs\n"
-  yield "| run | date | machine | passed | deviates | failed | skipped |"
-  yield "|---|---|---|---|---|---|---|"
+  yield "| run | date | commit | machine | passed | deviates | failed | skipped |"
+  yield "|---|---|---|---|---|---|---|---|"
   for name, result in results.items():
     counts = collections.Counter(case["outcome"] for case in result["cases"])
-    yield (f"| {name} | {result['date']} | {result['machine']} | "
+    yield (f"| {name} | {result['date']} | {result.get('commit') or ''} | "
+           f"{result['machine']} | "
            + " | ".join(str(counts[key]) for key in
                         ("passed", "deviates", "failed", "skipped")) + " |")
   yield ""
@@ -217,7 +218,9 @@ def page(results):
 def merged(parts):
   """One result of a run in parts."""
   cases = {case["id"]: case for part in parts for case in part["cases"]}
-  return {**parts[-1], "cases": [cases[name] for name in sorted(cases)]}
+  commits = dict.fromkeys(part.get("commit") or "unknown" for part in parts)
+  return {**parts[-1], "commit": ", ".join(commits),
+          "cases": [cases[name] for name in sorted(cases)]}
 
 
 def main():

@@ -50,11 +50,17 @@ class InteropDocTest(unittest.TestCase):
     self.assertEqual([(case["id"], case["outcome"]) for case in whole["cases"]],
                      [("a", "passed"), ("b", "passed"), ("c", "passed")])
 
+  def test_every_commit_that_ran_is_named(self):
+    parts = [{**result(), "commit": commit} for commit in ("a1", "b2", "a1")]
+    self.assertEqual(interop_doc.merged(parts)["commit"], "a1, b2")
+    self.assertIn("| x | 2026-01-01 | a1 | 2 x a |",
+                  interop_doc.page({"x": interop_doc.merged(parts[:1])}))
+
   def test_runs_are_counted(self):
     page = interop_doc.page({"x": result(
         ("scenario/C1", "Z", "passed", ""),
         ("scenario/C2", "Z", "deviates", "said"))})
-    self.assertIn("| x | 2026-01-01 | 2 x a | 1 | 1 | 0 | 0 |", page)
+    self.assertIn("| x | 2026-01-01 |  | 2 x a | 1 | 1 | 0 | 0 |", page)
     self.assertIn("| `scenario/C2` | **deviates** | said |", page)
 
 

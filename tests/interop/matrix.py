@@ -7,8 +7,8 @@ usage: tests/interop/matrix.py --package DIR [--json FILE] [--only TEXT...]
 
 --package  the folder that holds the package devrt: build/python, or where a
            wheel was unpacked
---json     write the results there: id, code, outcome, note of each case, and
-           the versions; scripts/interop_doc.py makes a page of such files
+--json     write the results there: id, code, outcome, note of each case, the
+           commit and the versions; scripts/interop_doc.py makes a page of such files
 --only     cases whose ids begin with one of these; --skip: without those
 --quick    fewer repetitions of the proofs of order
 
@@ -70,6 +70,18 @@ def versions():
     except importlib.metadata.PackageNotFoundError:
       pass
   return found
+
+
+def commit():
+  """Of the checkout that this lies in, "-dirty" where it was changed; None."""
+  try:
+    asked = subprocess.run(
+        ["git", "-C", str(HERE), "describe", "--always", "--dirty",
+         "--exclude=*"], text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL)
+  except OSError:
+    return None
+  return asked.stdout.strip() if asked.returncode == 0 else None
 
 
 # ---- In a worker -------------------------------------------------------------
@@ -256,7 +268,7 @@ def main():
   explain(results, machine.count("cuda") > 0, args.deviations or DEVIATIONS)
   outcomes = collections.Counter(result["outcome"] for result in results)
   report = {"schema": "devrt.interop/1", "seed": args.seed,
-            "date": datetime.date.today().isoformat(),
+            "date": datetime.date.today().isoformat(), "commit": commit(),
             "machine": machine_text(), "versions": versions(),
             "cases": sorted(results, key=lambda result: result["id"])}
   if args.json:
