@@ -54,9 +54,23 @@ def failures(lines):
                 yield "  " + said
 
 
+def not_passed(lines, names):
+    """Those of `names` that no test has that passed."""
+    tests = [json.loads(line) for line in lines]
+    # The runner writes "project:suite / name".
+    passed = {test["name"].rpartition(" / ")[2] for test in tests
+              if test["result"] in PASSED}
+    return [name for name in names if name not in passed]
+
+
 def main():
     try:
         with open(sys.argv[-1], encoding="utf-8") as log:
+            if sys.argv[1] == "--passed":
+                names = not_passed(log, sys.argv[2:-1])
+                if names:
+                    sys.exit("did not run, or did not pass: " + " ".join(names))
+                return
             if "--failed" in sys.argv[1:-1]:
                 for line in failures(log):
                     print(line)

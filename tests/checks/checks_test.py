@@ -207,6 +207,13 @@ class CountTest(unittest.TestCase):
         self.assertEqual(lines[-1], "  the end")
         self.assertEqual(len(lines), 1 + count_tests.SAID + 1)
 
+    def test_what_did_not_pass(self):
+        lines = ['{"name": "devrt:python / %s", "result": "%s"}\n' % test
+                 for test in (("a", "OK"), ("b", "SKIP"), ("c", "FAIL"))]
+        self.assertEqual(count_tests.not_passed(lines, ["a"]), [])
+        self.assertEqual(count_tests.not_passed(lines, ["d", "c", "b", "a"]),
+                         ["d", "c", "b"])
+
 
 if __name__ == "__main__":
     unittest.main()
