@@ -71,6 +71,10 @@ void LetKeptGo(std::optional<StreamRef> beside) {
   KeptThings().Poll(1);
 }
 
+bool HasKept() {
+  return HasReleased() || g_kept.load(std::memory_order_relaxed) != 0;
+}
+
 StorageCounts CountStorages() {
   return {g_live.load(std::memory_order_relaxed),
           g_kept.load(std::memory_order_relaxed),
@@ -151,6 +155,12 @@ bool Storage::EndPlainly() {
   has_ended_ = source_ == Source::kDevice ? FreeMemoryPlainly(base_)
                                           : FreePinnedPlainly(base_);
   if (has_ended_) StorageEnd::CountEnd(*this);
+  return has_ended_;
+}
+
+bool Storage::EndUnused() {
+  { MutexLock lock(&mutex_); }  // for what others did who had it
+  has_ended_ = StorageEnd::DropUnused(this);
   return has_ended_;
 }
 

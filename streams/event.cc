@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/status.h"
@@ -40,8 +41,7 @@ namespace {
 
 // The id is the native handle's value; a backend that shows none gets a
 // number of ours (C99).
-void NoteRecorded(EventRecord* record) {
-  if (record->recorded.load(std::memory_order_relaxed)) return;
+ABSL_ATTRIBUTE_NOINLINE void NoteFirstRecord(EventRecord* record) {
   if (record->native.load(std::memory_order_relaxed) == 0) {
     DeviceRecord* device = record->device;
     void* native = nullptr;
@@ -53,6 +53,12 @@ void NoteRecorded(EventRecord* record) {
     record->native.store(id, std::memory_order_relaxed);
   }
   record->recorded.store(true, std::memory_order_release);
+}
+
+inline void NoteRecorded(EventRecord* record) {
+  if (ABSL_PREDICT_FALSE(!record->recorded.load(std::memory_order_relaxed))) {
+    NoteFirstRecord(record);
+  }
 }
 
 // Records by `record`, and keeps what the capture is ordered after.  What other

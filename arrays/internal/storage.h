@@ -125,6 +125,9 @@ class Storage {
   // memory back where that is a note in its allocator, which calls no backend
   // and waits for nobody who does.  False, with nothing done, elsewhere.
   DEVRT_EXPORT bool EndPlainly() DEVRT_EXCLUDES(mutex_);
+  // The same for borrowed memory that devrt gave no work to do: lets its owner
+  // go, with no lock held.
+  DEVRT_EXPORT bool EndUnused() DEVRT_EXCLUDES(mutex_);
 
  private:
   friend class OrderedStep;
@@ -146,7 +149,7 @@ class Storage {
   const std::optional<StreamRef> home_;
   Timeline* const home_timeline_;  // its stream may have ended
   std::shared_ptr<void> owner_;
-  bool has_ended_ = false;  // by EndPlainly
+  bool has_ended_ = false;  // by EndPlainly or EndUnused
   Mutex mutex_;
   StorageUses uses_ DEVRT_GUARDED_BY(mutex_);
   std::optional<StreamRef> deallocation_ DEVRT_GUARDED_BY(mutex_);
@@ -205,6 +208,8 @@ void CountStoragesFromNow();
 // is asked nothing while `beside`, a stream that lives, is capturing; and never
 // so that a capture becomes invalid (Timeline::Poll).
 void LetKeptGo(std::optional<StreamRef> beside = std::nullopt);
+// Whether it may have anything to let go.
+DEVRT_EXPORT bool HasKept();
 
 }  // namespace devrt::internal
 

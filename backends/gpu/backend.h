@@ -507,7 +507,9 @@ class Backend {
   std::map<char*, Reserved> reserved_;
   std::map<char*, Chunk*> mapped_;
   std::unordered_map<Chunk*, std::unique_ptr<Chunk>> chunks_;
-  std::atomic<bool> has_mapped_{false};  // ever
+  // Nothing was ever mapped outside of them.
+  std::atomic<uintptr_t> mapped_begin_{UINTPTR_MAX};
+  std::atomic<uintptr_t> mapped_end_{0};
 };
 
 }  // namespace devrt::gpu

@@ -234,7 +234,9 @@ devrt_status Backend<Api>::VmMap(void* address, uint64_t size,
   }
   chunk->at = at;
   mapped_[at] = chunk;
-  has_mapped_ = true;
+  const auto begin = reinterpret_cast<uintptr_t>(at);
+  mapped_begin_ = std::min(mapped_begin_.load(), begin);
+  mapped_end_ = std::max(mapped_end_.load(), begin + chunk->size);
   return nullptr;
 }
 
@@ -289,7 +291,8 @@ typename Api::Error Backend<Api>::AllowMapped(uint32_t ordinal, uint32_t peer,
 template <class Api>
 void Backend<Api>::DescribeMapped(const void* ptr,
                                   devrt_pointer_info_v0* info) {
-  if (!has_mapped_) return;
+  const auto address = reinterpret_cast<uintptr_t>(ptr);
+  if (address < mapped_begin_ || address >= mapped_end_) return;
   const std::lock_guard<std::mutex> lock(peers_mutex_);
   char* const at = static_cast<char*>(const_cast<void*>(ptr));
   auto found = mapped_.upper_bound(at);

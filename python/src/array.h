@@ -32,6 +32,8 @@ struct ArrayObject {
   PyObject* owner;  // see array_owner.h; null: no object of Python's
   int cai_version;  // 0: as the thread and the process have it
   bool mapped;      // pinned memory that is offered to kernels
+  // Borrowed memory whose owner is let go with the GIL, if devrt used it not.
+  bool ends_with_lock;
   Array array;
 };
 
@@ -49,18 +51,18 @@ inline ArrayObject* AsArray(PyObject* object) {
 inline const Array& ArrayOf(PyObject* object) { return AsArray(object)->array; }
 
 // A new object; null with an exception.
-PyObject* WrapArray(Array array);
+PyObject* WrapArray(Array&& array);
 // The same, or the exception of the status.
-PyObject* WrapArray(absl::StatusOr<Array> array);
+PyObject* WrapArray(absl::StatusOr<Array>&& array);
 // The same for a view of the array `of`, which is mapped where that is.
-PyObject* WrapView(PyObject* of, absl::StatusOr<Array> view);
+PyObject* WrapView(PyObject* of, absl::StatusOr<Array>&& view);
 
 // Raises the error of an exchange with another library: what Raise does, but
 // BufferError, CopyRequiredError and AttributeError where those are meant.
 PyObject* RaiseExchange(const absl::Status& status);
 
 // Ends arrays without the GIL: their memory may go back to a driver.
-void DropUnlocked(Array array);
+void DropUnlocked(Array&& array);
 
 // ---- Arguments --------------------------------------------------------------
 

@@ -339,7 +339,7 @@ PyObject* AsMapped(PyObject* self, PyObject*) {
         "only pinned memory can be mapped, and this array is in " +
         ArrayOf(self).place().name()));
   }
-  PyObject* view = WrapArray(ArrayOf(self));
+  PyObject* view = WrapArray(Array(ArrayOf(self)));
   if (view != nullptr) AsArray(view)->mapped = true;
   return view;
 }

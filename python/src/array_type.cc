@@ -35,6 +35,7 @@ PyObject* NewObject() {
   AsArray(object)->owner = nullptr;
   AsArray(object)->cai_version = 0;
   AsArray(object)->mapped = false;
+  AsArray(object)->ends_with_lock = false;
   return object;
 }
 
@@ -55,9 +56,14 @@ void Dealloc(PyObject* self) {
   Array array = std::move(AsArray(self)->array);
   AsArray(self)->array.~Array();
   PyObject* stream = AsArray(self)->exported_stream;
+  const bool with_lock = AsArray(self)->ends_with_lock;
   FreeObject(type, self);
   Py_DECREF(type);
-  DropUnlocked(std::move(array));
+  // Without devrt's work nothing but the owner ends (decision 0016).
+  if (!with_lock || array.storage().use_count() != 1 ||
+      !array.storage()->EndUnused()) {
+    DropUnlocked(std::move(array));
+  }
   Py_XDECREF(stream);
 }
 
@@ -292,7 +298,7 @@ PyGetSetDef g_array_getters[] = {
            "memory."),
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
-void DropUnlocked(Array array) {
+void DropUnlocked(Array&& array) {
   const std::shared_ptr<internal::Storage>& storage = array.storage();
   if (storage == nullptr) return;
   // What goes back by a note needs no call for which the lock would be let go
@@ -302,7 +308,7 @@ void DropUnlocked(Array array) {
   const Array ended = std::move(array);
 }
 
-PyObject* WrapArray(Array array) {
+PyObject* WrapArray(Array&& array) {
   PyObject* owner = nullptr;
   PyObject* object = FindOwnerLink(array, &owner) ? NewObject() : nullptr;
   if (object == nullptr) {
@@ -318,12 +324,12 @@ PyObject* WrapArray(Array array) {
   return object;
 }
 
-PyObject* WrapArray(absl::StatusOr<Array> array) {
+PyObject* WrapArray(absl::StatusOr<Array>&& array) {
   if (__builtin_expect(!array.ok(), 0)) return Raise(array.status());
   return WrapArray(*std::move(array));
 }
 
-PyObject* WrapView(PyObject* of, absl::StatusOr<Array> view) {
+PyObject* WrapView(PyObject* of, absl::StatusOr<Array>&& view) {
   PyObject* object = WrapArray(std::move(view));
   if (object != nullptr) AsArray(object)->mapped = AsArray(of)->mapped;
   return object;

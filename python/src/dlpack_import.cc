@@ -9,6 +9,7 @@
 
 #include "devrt/arrays/dlpack.h"
 #include "devrt/arrays/dlpack_exchange.h"
+#include "devrt/arrays/internal/storage.h"
 #include "devrt/guards/device_guard.h"
 #include "devrt/runtime/mutex.h"
 #include "devrt/runtime/status.h"
@@ -131,8 +132,23 @@ bool AskWorkStream(const DLPackExchangeAPI* api, PyObject* x, DLDevice named,
              x);
 }
 
-PyObject* ImportByApi(const DLPackExchangeAPI* api, PyObject* x,
+// Whether the import, behind the producer's work on `stream`, has nothing to
+// order, submits and ends nothing and loads no backend.
+bool IsBrief(const DLTensor& tensor, const WorkStream& stream,
+             const DLPackImport& how) {
+  if (how.copy.value_or(false) || how.place.has_value() ||
+      tensor.data == nullptr || internal::HasKept()) {
+    return false;
+  }
+  if (!stream.device.has_value()) return tensor.device.device_type == kDLCPU;
+  return stream.native == nullptr &&
+         CurrentStream(*stream.device).kind() == StreamKind::kDefault;
+}
+
+PyObject* ImportByApi(const ProducerType& type, PyObject* x,
                       const DLPackImport& how) {
+  const DLPackExchangeAPI* const api = type.api;
+  const bool is_torch = type.is_torch;
   DLManagedTensorVersioned* tensor = nullptr;
   if (!Succeeded(api->managed_tensor_from_py_object_no_sync(x, &tensor), x)) {
     return nullptr;
@@ -144,25 +160,31 @@ PyObject* ImportByApi(const DLPackExchangeAPI* api, PyObject* x,
   }
   WorkStream stream;
   // In a tensor of a foreign major nothing else can be read.
-  if (tensor->version.major == DLPACK_MAJOR_VERSION &&
-      (!CheckShareable(x, tensor->dl_tensor.dtype) ||
-       !AskWorkStream(api, x, tensor->dl_tensor.device, &stream))) {
+  const bool readable = tensor->version.major == DLPACK_MAJOR_VERSION;
+  if (readable && (!CheckShareable(x, tensor->dl_tensor.dtype) ||
+                   !AskWorkStream(api, x, tensor->dl_tensor.device, &stream))) {
     Delete(tensor);
     return nullptr;
   }
   const CallSite site = SiteHere();
-  auto array = WithoutLock([&]() -> absl::StatusOr<Array> {
+  const auto import = [&] { return FromDLPack(tensor, how, site); };
+  const auto order_and_import = [&]() -> absl::StatusOr<Array> {
     if (stream.device.has_value()) {
       DEVRT_RETURN_IF_ERROR(
           OrderAfterNative(CurrentStream(*stream.device), stream.native, site));
     }
-    return FromDLPack(tensor, how, site);
-  });
+    return import();
+  };
+  auto array = readable && IsBrief(tensor->dl_tensor, stream, how)
+                   ? Briefly(import)
+                   : WithoutLock(order_and_import);
   if (!array.ok()) {
     Delete(tensor);
     return RaiseExchange(array.status());
   }
-  return WrapArray(*std::move(array));
+  PyObject* const object = WrapArray(*std::move(array));
+  if (object != nullptr) AsArray(object)->ends_with_lock = is_torch;
+  return object;
 }
 
 // An array of devrt's own: ExportNoSync and FromDLPack, which knows it again.
@@ -341,8 +363,8 @@ PyObject* FromDLPackObject(PyObject*, PyObject* const* args, Py_ssize_t count,
   if (!ReadArguments(args, count, names, &x, &how)) return nullptr;
   if (IsArray(x)) return ImportOwn(x, how);
   if (PyCapsule_CheckExact(x)) return TakeCapsule(x, nullptr, how);
-  const DLPackExchangeAPI* api = FindExchangeApi(Py_TYPE(x));
-  if (api != nullptr) return ImportByApi(api, x, how);
+  const ProducerType& type = ProducerTypeOf(Py_TYPE(x));
+  if (type.api != nullptr) return ImportByApi(type, x, how);
   if (PyErr_Occurred() != nullptr || !CheckShareable(x, std::nullopt)) {
     return nullptr;
   }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/src/dlpack_producer.h"
 
+#include <dlfcn.h>
+
 #include <cstdint>
 #include <cstring>
 
 #include "python/src/arguments.h"
+#include "python/src/dlpack.h"
 
 namespace devrt::python {
 namespace {
@@ -55,9 +58,47 @@ const Names& Known() {
   return names;
 }
 
-// What the type itself has under that name, or null.
-Ref OfType(PyObject* x, PyObject* name) {
-  return Ref::To(_PyType_Lookup(Py_TYPE(x), name));
+// By the library that it comes from.
+bool FindIsTorch(const DLPackExchangeAPI* api) {
+  Dl_info info;
+  if (dladdr(
+          reinterpret_cast<void*>(api->managed_tensor_from_py_object_no_sync),
+          &info) == 0 ||
+      info.dli_fname == nullptr) {
+    return false;
+  }
+  const char* slash = std::strrchr(info.dli_fname, '/');
+  const char* file = slash != nullptr ? slash + 1 : info.dli_fname;
+  constexpr char kLibrary[] = "libtorch_python.";
+  return std::strncmp(file, kLibrary, sizeof kLibrary - 1) == 0;
+}
+
+bool IsTorch(const DLPackExchangeAPI* api) {
+  static const DLPackExchangeAPI* last = nullptr;
+  static bool is_torch = false;
+  if (api != last) {
+    is_torch = FindIsTorch(api);
+    last = api;
+  }
+  return is_torch;
+}
+
+ProducerType Look(PyTypeObject* type) {
+  const Names& names = Known();
+  ProducerType found{FindExchangeApi(type),
+                     _PyType_Lookup(type, names.requires_grad),
+                     _PyType_Lookup(type, names.is_conj),
+                     _PyType_Lookup(type, names.is_neg), false};
+  found.is_torch = found.api != nullptr && IsTorch(found.api);
+  return found;
+}
+
+// Names what a type and its bases have, as it is now; 0: nothing does.
+unsigned VersionOf(const PyTypeObject* type) {
+#if PY_VERSION_HEX < 0x030D0000
+  if ((type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) == 0) return 0;
+#endif
+  return type->tp_version_tag;
 }
 
 // x.NAME, where the type has `found` for it: a property comes before what the
@@ -96,8 +137,8 @@ bool Refuse(PyObject* x, const Ref& value, const char* why) {
   return false;
 }
 
-bool RefuseCall(PyObject* x, PyObject* name, const char* why) {
-  const Ref found = OfType(x, name);
+bool RefuseCall(PyObject* x, PyObject* name, const Ref& found,
+                const char* why) {
   return !found || Refuse(x, Call(x, name, found.get()), why);
 }
 
@@ -162,10 +203,27 @@ bool IsOldProtocol() {
 
 }  // namespace
 
+const ProducerType& ProducerTypeOf(PyTypeObject* type) {
+  struct Entry {
+    const PyTypeObject* type;
+    unsigned version;
+    ProducerType has;
+  };
+  static Entry entries[8] = {};
+  Entry& entry = entries[reinterpret_cast<uintptr_t>(type) / 64 % 8];
+  const unsigned version = VersionOf(type);
+  if (entry.type != type || entry.version != version || version == 0) {
+    entry.has = Look(type);
+    entry.type = type;
+    entry.version = VersionOf(type);  // given by a look
+  }
+  return entry.has;
+}
+
 bool CheckShareable(PyObject* x, std::optional<DLDataType> dtype) {
+  const ProducerType& type = ProducerTypeOf(Py_TYPE(x));
+  if (type.requires_grad == nullptr) return true;
   const Names& names = Known();
-  const Ref gradient = OfType(x, names.requires_grad);
-  if (!gradient) return true;
   // Conjugates are of complex numbers; a negative bit comes of their imaginary
   // parts.  Gradients are of neither integers nor bools.
   const bool whole =
@@ -173,13 +231,17 @@ bool CheckShareable(PyObject* x, std::optional<DLDataType> dtype) {
                             dtype->code == kDLBool);
   if (whole) return true;
   const bool complex = !dtype.has_value() || dtype->code == kDLComplex;
+  // The questions may run code of Python's, which may change the type.
+  const Ref gradient = Ref::To(type.requires_grad);
+  const Ref conjugate = Ref::To(type.is_conj);
+  const Ref negative = Ref::To(type.is_neg);
   return Refuse(x, Get(x, names.requires_grad, gradient.get()),
                 "requires_grad is set, and devrt tells autograd nothing: use "
                 ".detach()") &&
          (!complex ||
-          RefuseCall(x, names.is_conj,
+          RefuseCall(x, names.is_conj, conjugate,
                      "its conjugate bit is set: use .resolve_conj()")) &&
-         RefuseCall(x, names.is_neg,
+         RefuseCall(x, names.is_neg, negative,
                     "its negative bit is set: use .resolve_neg()");
 }
 

@@ -20,6 +20,22 @@ inline bool HasQueue(DLDevice device) {
          device.device_type == kDLCUDAManaged;
 }
 
+// What a type has for its objects that are imported; all borrowed from it, or
+// null.
+struct ProducerType {
+  const DLPackExchangeAPI* api;  // of a version that can be used
+  // Of PyTorch's tensors.
+  PyObject* requires_grad;
+  PyObject* is_conj;
+  PyObject* is_neg;
+  // Whether the API is PyTorch's: its deleters free as `del tensor` does, with
+  // the GIL, which they take where they have to (decision 0016).
+  bool is_torch;
+};
+
+// Valid until other Python code runs.
+const ProducerType& ProducerTypeOf(PyTypeObject* type);
+
 // PyTorch's tensors whose memory does not hold their values, or holds what
 // autograd follows: false with a BufferError.  `dtype`: of the elements, where
 // it is known; what it cannot be is not asked.

@@ -189,6 +189,12 @@ PyObject* OneStream(const Parameters& parameters, PyObject* self,
 PyObject* Record(PyObject* self, PyObject* const* args, Py_ssize_t count,
                  PyObject* names) {
   static const Parameters kParameters = {"record", 0, 1, 1, {"stream"}};
+  if (__builtin_expect(count == 1 && names == nullptr && IsStream(args[0]),
+                       1)) {
+    // The caller has it.
+    if (!RecordEvent(AsEvent(self), AsStream(args[0]))) return nullptr;
+    return NewRef(Py_None);
+  }
   const Ref stream(OneStream(kParameters, self, args, count, names));
   if (!stream || !RecordEvent(AsEvent(self), AsStream(stream.get()))) {
     return nullptr;

@@ -154,12 +154,8 @@ PyObject* NewExchangeApiCapsule() {
 const DLPackExchangeAPI* FindExchangeApi(PyTypeObject* type) {
   static PyObject* const name =
       PyUnicode_InternFromString("__dlpack_c_exchange_api__");
-  // The one that was seen last, and what it holds: consumers meet few.
-  static PyObject* last = nullptr;
-  static const DLPackExchangeAPI* last_api = nullptr;
   PyObject* found = _PyType_Lookup(type, name);  // borrowed
   if (found == nullptr) return nullptr;
-  if (found == last) return last_api;
   if (!PyCapsule_CheckExact(found) || PyCapsule_IsValid(found, kCapsule) == 0) {
     return nullptr;
   }
@@ -173,10 +169,7 @@ const DLPackExchangeAPI* FindExchangeApi(PyTypeObject* type) {
   const bool usable = api != nullptr &&
                       api->managed_tensor_from_py_object_no_sync != nullptr &&
                       api->current_work_stream != nullptr;
-  last_api = usable ? api : nullptr;
-  // Kept, so that no other comes to lie where it is.
-  const Ref former(std::exchange(last, NewRef(found)));
-  return last_api;
+  return usable ? api : nullptr;
 }
 
 }  // namespace devrt::python

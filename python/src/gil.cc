@@ -25,6 +25,14 @@ bool RunsSignalHandlers() {
 bool RunsSignalHandlers() { return _PyOS_IsMainThread() != 0; }
 #endif
 
+// New states come first in the list: this one is looked at alone, as others may
+// go meanwhile.
+bool IsAlone() {
+  PyThreadState* const own = PyThreadState_Get();
+  return PyInterpreterState_ThreadHead(PyInterpreterState_Main()) == own &&
+         PyThreadState_Next(own) == nullptr;
+}
+
 void StayAtTheEnd() {
   while (IsFinalizing()) pause();
 }

@@ -69,6 +69,18 @@ auto WithoutLock(F&& call) {
   return call();
 }
 
+// Whether the interpreter has no thread but this one, for which the lock could
+// be let go.  Threads of C that come to it for the first time are not known.
+bool IsAlone();
+
+// The same as WithoutLock for a call that asks a driver what it answers at
+// once, which waits for no work of a device's and runs nobody's code
+// (decision 0016): the lock is kept where there is no one else to take it.
+template <typename F>
+auto Briefly(F&& call) {
+  return IsAlone() ? call() : WithoutLock(call);
+}
+
 }  // namespace devrt::python
 
 #endif  // DEVRT_PYTHON_SRC_GIL_H_

@@ -8,10 +8,11 @@
 
 namespace devrt::internal {
 
-namespace {
-
 // Trivially destructible: both are used after the end of main.
 std::atomic<Finished*> g_finished{nullptr};
+
+namespace {
+
 std::atomic<Finished*> g_released{nullptr};
 
 void Push(std::atomic<Finished*>* list, Finished* object) {
@@ -34,10 +35,6 @@ void DeleteAll(std::atomic<Finished*>* list) {
 }  // namespace
 
 void AddFinished(Finished* object) { Push(&g_finished, object); }
-
-bool HasFinished() {
-  return g_finished.load(std::memory_order_relaxed) != nullptr;
-}
 
 void DrainFinished() {
   // In a forked child what the parent's functions owned is the parent's.

@@ -8,6 +8,7 @@
 #ifndef DEVRT_STREAMS_INTERNAL_FINISHED_H_
 #define DEVRT_STREAMS_INTERNAL_FINISHED_H_
 
+#include <atomic>
 #include <utility>
 
 #include "devrt/runtime/internal/records.h"
@@ -22,7 +23,10 @@ struct Finished {
 // Takes ownership.  [any thread, host functions included]
 void AddFinished(Finished* object);
 
-bool HasFinished();
+extern std::atomic<Finished*> g_finished;
+inline bool HasFinished() {
+  return g_finished.load(std::memory_order_relaxed) != nullptr;
+}
 // Nothing inside a host function and in a forked child.
 void DrainFinished();
 

@@ -77,11 +77,7 @@ void Timeline::Join(const Captured& captured) {
   has_order_.store(order->count != 0, std::memory_order_release);
 }
 
-void Timeline::NoteCapture(uint64_t epoch, CaptureOrder* capture) {
-  if (ABSL_PREDICT_TRUE(!has_order_.load(std::memory_order_acquire))) {
-    capture->Note({this, epoch}, nullptr);
-    return;
-  }
+void Timeline::NoteOrdered(uint64_t epoch, CaptureOrder* capture) {
   MutexLock lock(&mutex_);
   if (order_ != nullptr) order_->DropComplete();
   capture->Note({this, epoch}, order_.get());

@@ -201,7 +201,14 @@ class Timeline {
   // This stream has waited for an event with that capture.
   void Join(const Captured& captured) DEVRT_EXCLUDES(mutex_);
   // Before a native record: the capture's point and the stream's Order.
-  void NoteCapture(uint64_t epoch, CaptureOrder* capture);
+  void NoteCapture(uint64_t epoch, CaptureOrder* capture)
+      DEVRT_EXCLUDES(mutex_) {
+    if (has_order_.load(std::memory_order_acquire)) {
+      NoteOrdered(epoch, capture);
+    } else {
+      capture->Note({this, epoch}, nullptr);
+    }
+  }
   // The native stream, once it is known.  `thread`: &t_streams of the only
   // thread that it can be asked from, or nullptr.  `may_be_gone`: outside the
   // program's calls on it.  `shared`: see NoteShared.
@@ -257,6 +264,8 @@ class Timeline {
   // Between them the native stream is not destroyed.  nullptr: there is none.
   devrt_stream Enter() DEVRT_EXCLUDES(mutex_);
   void Leave() DEVRT_EXCLUDES(mutex_);
+  void NoteOrdered(uint64_t epoch, CaptureOrder* capture)
+      DEVRT_EXCLUDES(mutex_);
   // Records a checkpoint behind all that is submitted.
   absl::Status Append(devrt_stream handle, bool last, Check** pinned = nullptr)
       DEVRT_EXCLUDES(mutex_);
