@@ -129,7 +129,8 @@ absl::Status Read(const DLTensor& t, Description* d) {
       DType::FromDLPack(t.dtype.code, t.dtype.bits, t.dtype.lanes);
   if (!dtype.ok()) return AsBufferError(dtype.status());
   d->dtype = *dtype;
-  if (t.ndim > 0) d->shape.assign(t.shape, t.shape + t.ndim);
+  d->shape.resize(static_cast<size_t>(t.ndim));
+  std::copy_n(t.shape, t.ndim, d->shape.begin());
   const absl::StatusOr<uint64_t> bytes =
       internal::CountBytes(d->shape, d->dtype);
   if (!bytes.ok()) return AsBufferError(bytes.status());

@@ -47,11 +47,28 @@ constexpr DType kAll[] = {
 };
 static_assert(std::size(kAll) == std::size(kRows));
 
+// The number of a row behind each type code of DLPack's and bytes; 0: none.
+struct Numbers {
+  static constexpr uint32_t kCodes = 24;
+  static constexpr uint32_t kBytes = 32;
+
+  constexpr Numbers() {
+    for (size_t i = 0; i < std::size(kRows); ++i) {
+      const uint32_t code = kRows[i].dtype.code();
+      of[code >> 8][(code & 0xff) / 8] = static_cast<uint8_t>(i + 1);
+    }
+  }
+
+  uint8_t of[kCodes][kBytes] = {};
+};
+
+// `code`: DEVRT_DTYPE of whole bytes.
 const Row* FindRow(uint32_t code) {
-  const auto* row =
-      std::find_if(std::begin(kRows), std::end(kRows),
-                   [code](const Row& r) { return r.dtype.code() == code; });
-  return row == std::end(kRows) ? nullptr : row;
+  static constexpr Numbers kNumbers;
+  const uint32_t type = code >> 8;
+  const uint8_t number =
+      type < Numbers::kCodes ? kNumbers.of[type][(code & 0xff) / 8] : 0;
+  return number != 0 ? &kRows[number - 1] : nullptr;
 }
 
 const Row& RowOf(DType dtype) { return *FindRow(dtype.code()); }

@@ -492,7 +492,9 @@ class Backend {
     uint64_t size;
   };
   std::map<void*, Span> aligned_;  // what was given out, by its allocation
-  std::atomic<bool> has_aligned_{false};  // ever
+  // Of all allocations that were ever aligned; at first of none.
+  std::atomic<uintptr_t> first_aligned_{UINTPTR_MAX};
+  std::atomic<uintptr_t> last_aligned_{0};
   std::unordered_map<uint32_t, std::unique_ptr<Stream>> legacy_;
   std::vector<std::unique_ptr<Stream>> per_thread_;
   std::vector<Stream*> foreign_;  // adopted, of other contexts

@@ -100,14 +100,16 @@ void* Backend<Api>::Align(void* memory, uint64_t size, uint64_t alignment) {
       (address + alignment - 1) & ~static_cast<uintptr_t>(alignment - 1));
   const std::lock_guard<std::mutex> lock(mutex_);
   aligned_[memory] = {aligned, size};
-  has_aligned_ = true;
+  const auto base = reinterpret_cast<uintptr_t>(memory);
+  first_aligned_ = std::min(first_aligned_.load(), base);
+  last_aligned_ = std::max(last_aligned_.load(), base);
   return aligned;
 }
 
 // What is to be freed for `ptr`.
 template <class Api>
 void* Backend<Api>::Unalign(void* ptr) {
-  if (!has_aligned_) return ptr;
+  if (last_aligned_ == 0) return ptr;
   const std::lock_guard<std::mutex> lock(mutex_);
   // Its allocation begins at or before it: the last such one.
   auto found = aligned_.upper_bound(ptr);
@@ -151,7 +153,8 @@ devrt_status Backend<Api>::pointer_info(const void* ptr,
   devrt_pointer_info_v0 mine = {};
   // Never an error for what the driver does not know (C71).
   (void)api_->Inspect(ptr, &mine);
-  if (has_aligned_ && mine.base != nullptr) {
+  const auto base = reinterpret_cast<uintptr_t>(mine.base);
+  if (base >= first_aligned_ && base <= last_aligned_) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = aligned_.find(mine.base);
     if (found != aligned_.end()) {

@@ -126,6 +126,18 @@ Ref Call(PyObject* x, PyObject* name, PyObject* found) {
   return Ref(PyObject_CallMethodNoArgs(x, name));
 }
 
+struct KnownType {
+  const PyTypeObject* type;
+  unsigned version;
+  ProducerType has;
+};
+
+__attribute__((noinline)) void LookAgain(PyTypeObject* type, KnownType* known) {
+  known->has = Look(type);
+  known->type = type;
+  known->version = VersionOf(type);  // the look has given it one
+}
+
 bool Refuse(PyObject* x, const Ref& value, const char* why) {
   if (value.get() == Py_False) return true;
   const int yes = value ? PyObject_IsTrue(value.get()) : -1;
@@ -204,18 +216,12 @@ bool IsOldProtocol() {
 }  // namespace
 
 const ProducerType& ProducerTypeOf(PyTypeObject* type) {
-  struct Entry {
-    const PyTypeObject* type;
-    unsigned version;
-    ProducerType has;
-  };
-  static Entry entries[8] = {};
-  Entry& entry = entries[reinterpret_cast<uintptr_t>(type) / 64 % 8];
+  static KnownType known[8] = {};
+  KnownType& entry = known[reinterpret_cast<uintptr_t>(type) / 64 % 8];
   const unsigned version = VersionOf(type);
-  if (entry.type != type || entry.version != version || version == 0) {
-    entry.has = Look(type);
-    entry.type = type;
-    entry.version = VersionOf(type);  // given by a look
+  if (__builtin_expect(
+          entry.type != type || entry.version != version || version == 0, 0)) {
+    LookAgain(type, &entry);
   }
   return entry.has;
 }
