@@ -3,13 +3,15 @@
 """Runs the interop matrix: every cell with the libraries that are here.
 
 usage: tests/interop/matrix.py --package DIR [--json FILE] [--only TEXT...]
-                               [--skip TEXT...] [--seed N] [--list] [--quick]
+                               [--skip TEXT...] [--peers NAME...] [--seed N]
+                               [--list] [--quick]
 
 --package  the folder that holds the package devrt: build/python, or where a
            wheel was unpacked
 --json     write the results there: id, code, outcome, note of each case, the
            commit and the versions; scripts/interop_doc.py makes a page of such files
---only     cases whose ids begin with one of these; --skip: without those
+--only     cases whose ids begin with one of these; --skip: without those;
+--peers    cases with one of these modules of peers/, as torch_peer
 --quick    fewer repetitions of the proofs of order
 
 Cases run in worker processes; one that ends its process costs only itself, and
@@ -228,6 +230,7 @@ def chosen(cases, args):
   return collections.OrderedDict(
       (name, case) for name, case in cases.items()
       if (not args.only or begins(case, args.only))
+      and (not args.peers or set(args.peers) & set(case.peers))
       and not begins(case, args.skip))
 
 
@@ -238,6 +241,7 @@ def parse():
   parser.add_argument("--json")
   parser.add_argument("--only", nargs="+", default=[])
   parser.add_argument("--skip", nargs="+", default=[])
+  parser.add_argument("--peers", nargs="+", default=[])
   parser.add_argument("--seed", type=int, default=1)
   parser.add_argument("--list", action="store_true")
   parser.add_argument("--quick", action="store_true")

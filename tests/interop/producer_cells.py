@@ -77,7 +77,8 @@ TABLE = {
         "devrt": "Z",
     },
     "mtia": {
-        "torch_dlpack": "E:ModuleNotFoundError", "cupy_dlpack": "E:TypeError",
+        "torch_dlpack": "E:ModuleNotFoundError/RuntimeError",
+        "cupy_dlpack": "E:TypeError",
         "cupy_asarray": "E:TypeError", "numba_kernel": "E:ValueError",
         "numba_cai": "E:TypeError", "jax_dlpack": "E:TypeError",
         "jnp_asarray": "E:TypeError", "cuda_core_dlpack": "E:BufferError",
@@ -205,6 +206,8 @@ def dtype_refused(route, name):
   """Why the peer has no such dtype, or None."""
   if route == "torch_cai" and name in ("uint16", "uint32", "uint64"):
     return "torch reads no such type string"
+  if route == "torch_dlpack" and not peer_of(route).has_dtype(name):
+    return "not in this torch"
   return None
 
 

@@ -304,6 +304,8 @@ def access(kind, route, code):
   x = machine.make(kind, wanted).as_read_only()
   peer = peer_of(route)
   refused = REFUSE.get(route)
+  if route == "torch_dlpack" and not peer.has_versions():
+    refused = "BufferError"
   if route == "jax_dlpack" and kind in HOST_KINDS:
     jax_host_access(x, wanted)
     return

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import importlib
+import inspect
 
 from peers import Absent
 
@@ -33,9 +34,20 @@ ROUTES = {"torch_dlpack": from_dlpack, "torch_capsule": capsule,
 PLACES = ("cuda", "cpu", "pinned")
 
 
+def has_versions():
+  """Of DLPack's tensors; before, nothing can say that memory is read-only."""
+  return "max_version" in inspect.signature(
+      load().Tensor.__dlpack__).parameters
+
+
+def has_dtype(name):
+  """Whether DLPack moves it here; bool not where fp8 is unknown."""
+  return hasattr(load(), "float8_e4m3fn" if name == "bool" else name)
+
+
 def host(view):
   torch = load()
-  if view.dtype in (torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2):
+  if view.dtype == torch.bfloat16 or "float8" in str(view.dtype):
     view = view.to(torch.float32)  # NumPy has none of them
   return view.detach().cpu().numpy().copy()
 
@@ -66,8 +78,10 @@ def watch(array, place):
   """Whether the storage is gone, and where torch counts, its bytes."""
   torch = load()
   from torch.multiprocessing.reductions import StorageWeakRef
-  storage = StorageWeakRef(array.untyped_storage())
-  size = array.untyped_storage().nbytes()
+  untyped = (array.untyped_storage() if hasattr(array, "untyped_storage")
+             else array.storage()._storage)  # before 2.0
+  storage, size = StorageWeakRef(untyped), untyped.nbytes()
+  del untyped
   with_it = torch.cuda.memory_allocated() if place == "cuda" else 0
 
   def released():
