@@ -10,8 +10,9 @@ usage: scripts/interop_doc.py                   writes the page
              has a case
 
 Results come of tests/interop/matrix.py --json FILE; docs/interop/ci.json is the
-one of machines without a GPU. Of several results the page shows each case once
-per result. Exit code 1: out of date; 2: usage.
+one of machines without a GPU, ci_torch.json of Debian's PyTorch there. Of
+several results the page shows each case once per result. Exit code 1: out of
+date; 2: usage.
 """
 
 import collections
@@ -30,8 +31,8 @@ HEAD = """<!-- Written by scripts/interop_doc.py; do not edit. -->
 
 Every cell below was run, by `tests/interop/matrix.py`, with the versions named
 under [Runs](#runs). How to run it: `scripts/setup --interop`, then
-`meson test -C build --suite interop`; on NVIDIA GPUs
-`scripts/gpu-check --python build/python`.
+`meson test -C build --suite interop`; with PyTorch's CPU build, of Debian's packages,
+`.ci/run torch`; on NVIDIA GPUs `scripts/gpu-check --python build/python`.
 
 | code | meaning |
 |---|---|
@@ -147,13 +148,15 @@ def consumer_table(name, result):
 
 
 def other_table(name, result):
+  cases = [case for case in result["cases"]
+           if case["id"].split("/")[0] not in ("producer", "consumer")
+           and case["outcome"] != "skipped"]
+  if not cases:
+    return
   yield f"### {name}: scenarios, proofs of order, captures\n"
   yield "| case | result | said |"
   yield "|---|---|---|"
-  for case in result["cases"]:
-    if case["id"].split("/")[0] in ("producer", "consumer") or (
-        case["outcome"] == "skipped"):
-      continue
+  for case in cases:
     note = case["note"].replace("|", "\\|").replace("\n", " ")[:100]
     yield f"| `{case['id']}` | {WORDS[case['outcome']]} | {note} |"
   yield ""
