@@ -70,31 +70,35 @@ host_empty_cache = _backend.host_empty_cache
 
 
 def check_error(code: int) -> None:
-    """Raises CudaError unless `code`, a cudaError_t, is 0."""
+    """Raises CudaError unless `code`, a cudaError_t, is 0.
+
+    Its attributes are those of a call that CUDA's driver answers with `code`.
+    """
     if isinstance(code, bool) or not isinstance(code, int):
         raise TypeError(f"code must be an int, not {type(code).__name__}")
     if code == 0:
         return
-    name, text = _ERRORS.get(code, ("cudaErrorUnknown", "unknown error"))
-    error = CudaError(f"{text} ({name}, {code})")
-    error.code = "UNKNOWN" if code not in _ERRORS else "INTERNAL"
+    name, status, sticky = _core._cuda_code(code)
+    said = f"{name or 'unrecognized cudaError_t'}, {code}"
+    error = CudaError(f"{_TEXTS[code]} ({said})" if code in _TEXTS else said)
+    error.code = status
     error.native_code = code
     error.name = name
+    error.sticky = sticky
     raise error
 
 
-# Those that programs ask for by number; errors of calls carry the driver's own
-# names.
-_ERRORS = {
-    1: ("cudaErrorInvalidValue", "invalid argument"),
-    2: ("cudaErrorMemoryAllocation", "out of memory"),
-    3: ("cudaErrorInitializationError", "initialization error"),
-    100: ("cudaErrorNoDevice", "no CUDA-capable device is detected"),
-    101: ("cudaErrorInvalidDevice", "invalid device ordinal"),
-    400: ("cudaErrorInvalidResourceHandle", "invalid resource handle"),
-    700: ("cudaErrorIllegalAddress", "an illegal memory access was encountered"),
-    719: ("cudaErrorLaunchFailure", "unspecified launch failure"),
-    999: ("cudaErrorUnknown", "unknown error"),
+# Of those that programs know by their text; names say the rest.
+_TEXTS = {
+    1: "invalid argument",
+    2: "out of memory",
+    3: "initialization error",
+    100: "no CUDA-capable device is detected",
+    101: "invalid device ordinal",
+    400: "invalid resource handle",
+    700: "an illegal memory access was encountered",
+    719: "unspecified launch failure",
+    999: "unknown error",
 }
 
 
@@ -116,8 +120,20 @@ def _answer(call: Any, *arguments: Any) -> int:
     try:
         call(*arguments)
     except _core.Error as error:
-        return error.native_code or 1
+        return error.native_code or _NUMBERS.get(error.code, 999)
     return 0
+
+
+# Of errors that devrt itself found.
+_NUMBERS = {
+    "ALREADY_EXISTS": 712,
+    "FAILED_PRECONDITION": 401,
+    "INVALID_ARGUMENT": 1,
+    "NOT_FOUND": 713,
+    "RESOURCE_EXHAUSTED": 2,
+    "UNAVAILABLE": 46,
+    "UNIMPLEMENTED": 801,
+}
 
 
 def cudart() -> _Runtime:

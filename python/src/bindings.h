@@ -26,6 +26,7 @@ namespace devrt::python {
 namespace nb = nanobind;
 
 void BindBackends(nb::module_& module);
+void BindCudaCodes(nb::module_& module);
 void BindInterop(nb::module_& module);
 void BindMemory(nb::module_& module);
 void BindHostMemory(nb::module_& module);

@@ -75,6 +75,7 @@ NB_MODULE(_core, m) {
     ThrowPythonError();
   }
   BindBackends(m);
+  BindCudaCodes(m);
   BindHostMemory(m);
   BindInterop(m);
   BindMemory(m);

@@ -32,6 +32,7 @@ TEST_F(ErrorTest, NativeCodesFollowTheTable) {
       {1, DEVRT_INVALID_ARGUMENT, false, "cudaErrorInvalidValue"},
       {2, DEVRT_RESOURCE_EXHAUSTED, false, "cudaErrorMemoryAllocation"},
       {46, DEVRT_UNAVAILABLE, false, "cudaErrorDevicesUnavailable"},
+      {127, DEVRT_UNAVAILABLE, false, "cudaErrorStartupFailure"},
       {214, DEVRT_DATA_LOSS, true, "cudaErrorECCUncorrectable"},
       {217, DEVRT_UNIMPLEMENTED, false, "cudaErrorPeerAccessUnsupported"},
       {400, DEVRT_INVALID_ARGUMENT, false, "cudaErrorInvalidResourceHandle"},
@@ -43,7 +44,7 @@ TEST_F(ErrorTest, NativeCodesFollowTheTable) {
       {911, DEVRT_INTERNAL, true, "cudaErrorExternalDevice"},
       {999, DEVRT_UNKNOWN, false, "cudaErrorUnknown"},
       // Not in the table.
-      {5, DEVRT_INTERNAL, false, "cudaErrorUnknown"},
+      {10, DEVRT_INTERNAL, false, "cudaErrorUnknown"},
       {-1, DEVRT_INTERNAL, false, "cudaErrorUnknown"},
       {1052, DEVRT_INTERNAL, false, "cudaErrorUnknown"},
   };

@@ -128,12 +128,50 @@ def test_backends_that_are_not_there(module):
             call()
 
 
-def test_check_error():
+# semantics 2.2, by number
+CODES = {
+    1: ("INVALID_ARGUMENT", "cudaErrorInvalidValue", False),
+    2: ("RESOURCE_EXHAUSTED", "cudaErrorMemoryAllocation", False),
+    3: ("UNAVAILABLE", "cudaErrorInitializationError", False),
+    9: ("INVALID_ARGUMENT", "cudaErrorInvalidConfiguration", False),
+    35: ("UNAVAILABLE", "cudaErrorInsufficientDriver", False),
+    46: ("UNAVAILABLE", "cudaErrorDevicesUnavailable", False),
+    100: ("UNAVAILABLE", "cudaErrorNoDevice", False),
+    101: ("INVALID_ARGUMENT", "cudaErrorInvalidDevice", False),
+    127: ("UNAVAILABLE", "cudaErrorStartupFailure", False),
+    209: ("FAILED_PRECONDITION", "cudaErrorNoKernelImageForDevice", False),
+    214: ("DATA_LOSS", "cudaErrorECCUncorrectable", True),
+    217: ("UNIMPLEMENTED", "cudaErrorPeerAccessUnsupported", False),
+    400: ("INVALID_ARGUMENT", "cudaErrorInvalidResourceHandle", False),
+    600: ("FAILED_PRECONDITION", "cudaErrorNotReady", False),
+    700: ("INTERNAL", "cudaErrorIllegalAddress", True),
+    702: ("DEADLINE_EXCEEDED", "cudaErrorLaunchTimeout", True),
+    712: ("ALREADY_EXISTS", "cudaErrorHostMemoryAlreadyRegistered", False),
+    713: ("NOT_FOUND", "cudaErrorHostMemoryNotRegistered", False),
+    901: ("FAILED_PRECONDITION", "cudaErrorStreamCaptureInvalidated", False),
+    911: ("INTERNAL", "cudaErrorExternalDevice", True),
+    999: ("UNKNOWN", "cudaErrorUnknown", False),
+    10: ("INTERNAL", None, False),
+    54321: ("INTERNAL", None, False),
+    -1: ("INTERNAL", None, False),
+    2**70: ("INTERNAL", None, False),
+}
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_check_error(code):
+    with pytest.raises(devrt.CudaError) as info:
+        devrt.cuda.check_error(code)
+    error = info.value
+    assert (error.code, error.name, error.sticky) == CODES[code]
+    assert (error.native_code, error.device) == (code, None)
+    assert str(code) in str(error) and (error.name or "unrecognized") in str(error)
+
+
+def test_check_error_of_none():
     devrt.cuda.check_error(0)
-    with pytest.raises(devrt.CudaError, match="out of memory") as info:
+    with pytest.raises(devrt.CudaError, match="out of memory"):
         devrt.cuda.check_error(2)
-    assert (info.value.native_code, info.value.name) == (2, "cudaErrorMemoryAllocation")
-    with pytest.raises(devrt.CudaError):
-        devrt.cuda.check_error(54321)
-    with pytest.raises(TypeError):
-        devrt.cuda.check_error("2")
+    for wrong in ("2", True, None):
+        with pytest.raises(TypeError):
+            devrt.cuda.check_error(wrong)

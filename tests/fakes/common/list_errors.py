@@ -2,7 +2,7 @@
 """Writes all names of a vendor's enum of errors as MACRO(name) lines.
 
 list_errors.py OUTPUT HEADER ENUM MACRO PREPROCESSOR...: the header's name, its
-enum's (cudaError_enum, hipError_t), the macro's, and the command that
+enum's (cudaError_enum, cudaError, hipError_t), the macro's, and the command that
 preprocesses stdin.
 """
 
@@ -17,7 +17,7 @@ def main():
     text = subprocess.run(preprocessor, input=f"#include <{header}>\n",
                           text=True, check=True,
                           stdout=subprocess.PIPE).stdout
-    body = re.search(rf"typedef enum\s[^{{}}]*\b{enum}\s*\{{(.*?)\}}", text,
+    body = re.search(rf"\benum\s[^{{}};]*\b{enum}\s*\{{(.*?)\}}", text,
                      re.DOTALL)
     if body is None:
         sys.exit(f"{header} has no enum {enum}")
