@@ -49,7 +49,24 @@ def as_buffer(x):
 
 # ---- Ufuncs -----------------------------------------------------------------
 
-_UFUNCS = {
+
+def _by_object(entries):
+    """By numpy's own objects: other libraries have functions of these names."""
+    found = ((getattr(np, name, None), value) for name, value in entries.items())
+    return {function: value for function, value in found if function is not None}
+
+
+_COMPARISONS = {
+    "equal": _core.equal,
+    "not_equal": _core.not_equal,
+    "less": _core.less,
+    "less_equal": _core.less_equal,
+    "greater": _core.greater,
+    "greater_equal": _core.greater_equal,
+}
+
+_UFUNCS = _by_object({
+    **_COMPARISONS,
     "add": _core.add,
     "subtract": _core.subtract,
     "multiply": _core.multiply,
@@ -57,31 +74,23 @@ _UFUNCS = {
     "true_divide": _core.divide,
     "maximum": _core.maximum,
     "minimum": _core.minimum,
-    "equal": _core.equal,
-    "not_equal": _core.not_equal,
-    "less": _core.less,
-    "less_equal": _core.less_equal,
-    "greater": _core.greater,
-    "greater_equal": _core.greater_equal,
     "logical_and": _core.logical_and,
     "logical_or": _core.logical_or,
     "logical_not": _core.logical_not,
     "negative": _core.negative,
     "absolute": _core.absolute,
-}
+})
 
-_REDUCTIONS = {
+_COMPARISONS = _by_object(_COMPARISONS)
+
+_REDUCTIONS = _by_object({
     "add": _core.sum,
     "multiply": _core.prod,
     "maximum": _core.max,
     "minimum": _core.min,
     "logical_and": _core.all,
     "logical_or": _core.any,
-}
-
-
-_COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater",
-                "greater_equal")
+})
 
 
 def _computing(array):
@@ -108,25 +117,25 @@ def array_ufunc(self, ufunc, method, *inputs, **options):
         if len(out) != 1 or not isinstance(out[0], Array):
             return NotImplemented
         out = out[0]
-    if ufunc.__name__ in _COMPARISONS:
+    if ufunc in _COMPARISONS:
         inputs = tuple(map(_number, inputs))
     operands = inputs if out is None else (*inputs, out)
     if not _on_one_device(operands):
         return NotImplemented
-    if method == "__call__" and ufunc.__name__ in _UFUNCS and not options:
-        return _UFUNCS[ufunc.__name__](*inputs, out=out)
-    if method == "reduce" and ufunc.__name__ in _REDUCTIONS:
-        return _reduce(ufunc.__name__, out, *inputs, **options)
+    if method == "__call__" and ufunc in _UFUNCS and not options:
+        return _UFUNCS[ufunc](*inputs, out=out)
+    if method == "reduce" and ufunc in _REDUCTIONS:
+        return _reduce(_REDUCTIONS[ufunc], out, *inputs, **options)
     return NotImplemented
 
 
-def _reduce(name, out, x, /, axis=0, dtype=None, keepdims=False, **others):
+def _reduce(function, out, x, /, axis=0, dtype=None, keepdims=False, **others):
     if out is not None or others or not isinstance(x, Array):
         return NotImplemented
     if x.ndim == 0 and axis in (0, -1):
         axis = ()  # as NumPy has it
     options = {} if dtype is None else {"dtype": dtype}
-    return _REDUCTIONS[name](x, axis, keepdims=keepdims, **options)
+    return function(x, axis, keepdims=keepdims, **options)
 
 
 # ---- Functions --------------------------------------------------------------
@@ -286,7 +295,7 @@ def _size(a, axis=None):
 _COMPUTES = ("sum", "prod", "min", "amin", "max", "amax", "mean", "any", "all",
              "where")
 
-_FUNCTIONS = {
+_FUNCTIONS = _by_object({
     "sum": _reduction("sum", True),
     "prod": _reduction("prod", True),
     "min": _reduction("min", False),
@@ -314,13 +323,13 @@ _FUNCTIONS = {
     "shape": _shape,
     "ndim": _ndim,
     "size": _size,
-}
+})
 
 
 def array_function(self, function, types, arguments, options):
     """What Array.__array_function__ answers."""
-    known = _FUNCTIONS.get(function.__name__)
-    if known is None or not function.__module__.startswith("numpy"):
+    known = _FUNCTIONS.get(function)
+    if known is None:
         return NotImplemented
     if not all(issubclass(t, Array) for t in types):
         return NotImplemented

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """NumPy's functions, ufuncs and dtypes over arrays."""
 
+import ctypes
 import operator
+import types
 
 import numpy as np
 import pytest
@@ -60,6 +62,81 @@ def test_reductions_that_are_refused(run_program):
     """)
     assert done.stdout.split() == ["InvalidArgumentError"] * 2 + ["TypeError"], (
         done.stdout + done.stderr)
+
+
+NAMED = []  # what foreign ufuncs need for as long as they live
+
+
+def foreign_ufunc(name, inputs):
+    """A ufunc of another library, of a name that numpy has too."""
+    multiarray = getattr(np, "_core", None) or np.core
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    api = get(multiarray._multiarray_umath._UFUNC_API, None)
+    make = ctypes.PYFUNCTYPE(
+        ctypes.py_object, *[ctypes.c_void_p] * 2, ctypes.c_char_p,
+        *[ctypes.c_int] * 4, *[ctypes.c_char_p] * 2, ctypes.c_int)(
+            ctypes.cast(api, ctypes.POINTER(ctypes.c_void_p))[1])
+    loop = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(lambda *_: None)
+    loops = (ctypes.c_void_p * 1)(ctypes.cast(loop, ctypes.c_void_p).value)
+    data = (ctypes.c_void_p * 1)()
+    double = bytes([np.dtype("f8").num]) * (inputs + 1)
+    NAMED.append((loop, loops, data, double, name.encode()))
+    return make(loops, data, double, 1, inputs, 1, -1, NAMED[-1][-1], b"", 0)
+
+
+@pytest.mark.parametrize("name,inputs", [
+    ("add", 2), ("maximum", 2), ("less", 2), ("logical_or", 2),
+    ("negative", 1), ("absolute", 1)])
+def test_ufuncs_of_others(name, inputs):
+    x = devrt.ones(3, "float64")
+    named = foreign_ufunc(name, inputs)
+    assert type(named) is np.ufunc and named.__name__ == name
+    function = [lambda a: a, lambda a, b: a * 1000 + b][inputs - 1]
+    function.__name__ = name
+    for ufunc in (named, np.frompyfunc(function, inputs, 1)):
+        with pytest.raises(TypeError, match="NotImplemented"):
+            ufunc(*[x] * inputs)
+        with pytest.raises(TypeError):
+            ufunc(*[x] * inputs, out=x)
+        if inputs == 2:
+            with pytest.raises(TypeError):
+                ufunc(x, 1.0)
+            # Not by NumPy, which keeps the arguments of methods that raise.
+            assert x.__array_ufunc__(ufunc, "reduce", x) is NotImplemented
+
+
+def test_ufuncs_of_numba():
+    numba = pytest.importorskip("numba")
+
+    @numba.vectorize(["float64(float64, float64)"])
+    def add(a, b):
+        return a * 1000 + b
+
+    @numba.guvectorize(["void(float64[:], float64[:])"], "(n)->(n)")
+    def negative(a, out):
+        out[:] = a
+
+    x = devrt.ones(3, "float64")
+    for call in (lambda: add(x, 1.0), lambda: negative(x)):
+        with pytest.raises(TypeError):
+            call()
+    assert x.__array_ufunc__(add, "reduce", x) is NotImplemented
+
+
+@pytest.mark.parametrize("module", ["numpy_x", "numpyro.ops", "numpy.linalg",
+                                    "numpy"])
+def test_functions_of_others(module):
+    def sum(a):
+        raise AssertionError("nobody asked for this")
+
+    sum.__module__ = module
+    x = devrt.ones(3, "float32")
+    library = types.ModuleType(module)
+    library.sum = sum
+    answer = x.__array_function__(library.sum, (devrt.Array,), (x,), {})
+    assert answer is NotImplemented
+    same(x.__array_function__(np.sum, (devrt.Array,), (x,), {}), np.float32(3))
 
 
 def test_host_memory_computes_by_numpy_only_where_that_is_asked():
