@@ -4,6 +4,7 @@
 import pathlib
 import sys
 import types
+import warnings
 
 import pytest
 
@@ -211,8 +212,9 @@ def test_cupy_c_functions():
     assert isinstance(malloc, int) and isinstance(free, int) and malloc != free
 
 
-def test_cuda_core(monkeypatch):
-    """The calls that cuda.core makes."""
+@pytest.fixture
+def cuda_core(monkeypatch):
+    """A memory resource, and of cuda.core what calls it."""
 
     class MemoryResource:
         pass
@@ -237,7 +239,12 @@ def test_cuda_core(monkeypatch):
     from devrt.interop import _cuda_core
 
     monkeypatch.setattr(_cuda_core, "_class", None)
-    resource = interop.cuda_core_memory_resource("mtia:0")
+    return interop.cuda_core_memory_resource("mtia:0")
+
+
+def test_cuda_core(cuda_core):
+    """The calls that cuda.core makes."""
+    resource = cuda_core
     assert resource.is_device_accessible and not resource.is_host_accessible
     assert resource.is_managed is False and resource.device_id == 0
     s = devrt.Stream("mtia:0")
@@ -251,6 +258,63 @@ def test_cuda_core(monkeypatch):
         resource.allocate(1 << 50, stream=None)
     with pytest.warns(devrt.InteropWarning):
         resource.deallocate(12345, 16, stream=None)
+
+
+class Closed:
+    """A stream that has ended."""
+
+    @property
+    def handle(self):
+        raise RuntimeError("the stream is closed")
+
+
+@pytest.mark.parametrize("stream", [Closed(), object(), "x", 1.5, -5, 1 << 70],
+                         ids=lambda s: str(s)[:12])
+def test_cuda_core_gives_back_in_the_order_of_no_stream(cuda_core, stream):
+    before = allocated()
+    buffer = cuda_core.allocate(512, stream=None)
+    buffer.stream = stream
+    with pytest.warns(devrt.InteropWarning, match="after all work of mtia:0"):
+        buffer.close()
+    assert allocated() == before
+
+
+def test_cuda_core_gives_back_after_the_work_of_a_stream_unknown(
+        cuda_core, monkeypatch):
+    """The block may be in use on it."""
+    calls = []
+    buffer = cuda_core.allocate(512, stream=None)
+    native = types.SimpleNamespace(
+        _free_native=lambda *arguments: calls.append(arguments))
+    with monkeypatch.context() as patch:
+        patch.setattr("devrt.interop._allocators._native", native)
+        device = types.SimpleNamespace(
+            synchronize=lambda: calls.append("synchronize"))
+        patch.setattr("devrt._core.Device", {"mtia:0": device}.get)
+        with pytest.warns(devrt.InteropWarning):
+            cuda_core.deallocate(buffer.handle, 512, stream=Closed())
+    assert calls == ["synchronize", (buffer.handle,)]
+    buffer.close()
+
+
+def test_cuda_core_never_raises(cuda_core, monkeypatch):
+    class Number:
+        def __int__(self):
+            raise KeyError("no")
+
+    for pointer in ("x", None, -5, 1 << 64, 77, Number()):
+        with pytest.warns(devrt.InteropWarning, match="could not be given back"):
+            cuda_core.deallocate(pointer, 512)
+    cuda_core.deallocate(0, 512, stream=Closed())
+    seen = []
+    monkeypatch.setattr(sys, "unraisablehook", seen.append)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cuda_core.deallocate(77, 1)
+        buffer = cuda_core.allocate(512, stream=None)
+        cuda_core.deallocate(buffer.handle, 512, stream=Closed())
+    assert [one.exc_type for one in seen] == [devrt.InteropWarning] * 2
+    seen.clear()
 
 
 def test_numba(monkeypatch):

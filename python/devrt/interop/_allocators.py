@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import warnings
 from typing import Any, Callable, Dict, Optional, Tuple
 
 from .. import _core
@@ -148,18 +149,57 @@ class Block:
             give_back(self.ptr)
 
 
-def give_back(pointer: int, stream: Optional[int] = None) -> None:
-    """Never raises: its callers are destructors."""
-    try:
-        _native._free_native(pointer, stream)
-    except Exception as error:  # noqa: BLE001: nobody can take it
-        import warnings
+class _Unraised:
+    """Python reports what a destructor raises, and goes on."""
 
-        warnings.warn(
-            f"memory at {pointer:#x} could not be given back: {error}",
-            _core.InteropWarning,
-            stacklevel=2,
-        )
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __del__(self) -> None:
+        raise self._error
+
+
+def _report(text: str) -> None:
+    """An InteropWarning that does not raise where warnings are errors."""
+    try:
+        warnings.warn(text, _core.InteropWarning, stacklevel=3)
+    except _core.InteropWarning as error:
+        _Unraised(error)
+
+
+def give_back(
+    pointer: Any,
+    stream: Any = None,
+    device: Optional[str] = None,
+    handle_of: Callable[[Any], int] = handle_of,
+) -> None:
+    """Never raises: its callers are destructors.
+
+    In the order of `stream`; where that cannot be told, after all work of
+    `device`.  What goes wrong is an InteropWarning.
+    """
+    try:
+        address = int(pointer)
+        if address == 0:
+            return
+        try:
+            handle = None if stream is None else handle_of(stream)
+            _native._free_native(address, handle)
+        except Exception as error:  # noqa: BLE001: any stream
+            if stream is None or device is None:
+                raise
+            _core.Device(device).synchronize()
+            _native._free_native(address)
+            _report(
+                f"memory at {address:#x} was given back after all work of "
+                f"{device}, not in the order of a stream: {error}"
+            )
+    except Exception as error:  # noqa: BLE001: nobody can take it
+        _report(f"memory at {_address(pointer)} could not be given back: {error}")
+
+
+def _address(pointer: Any) -> str:
+    return hex(pointer) if isinstance(pointer, int) else type(pointer).__name__
 
 
 # ---- PyTorch, and what calls as it does --------------------------------------

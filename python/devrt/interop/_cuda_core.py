@@ -37,9 +37,7 @@ def _make_class() -> Any:
 
         def deallocate(self, ptr: Any, size: int, *, stream: Any = None) -> None:
             """In the order of `stream`.  Never raises."""
-            pointer = int(ptr)
-            if pointer:
-                give_back(pointer, None if stream is None else _handle(stream))
+            give_back(ptr, stream, self._device.name, _handle)
 
         @property
         def is_device_accessible(self) -> bool:
