@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pytest plugin devrt.testing.plugin."""
 
+import asyncio
+import functools
 import io
 import os
 import pathlib
@@ -8,6 +10,7 @@ import re
 
 import pytest
 
+import devrt
 from devrt.testing import _machine
 
 RACE = """
@@ -117,6 +120,42 @@ def test_what_an_earlier_test_left(run):
     result.stdout.fnmatch_lines(["*MachineInUseError*1 stream*"])
 
 
+def test_an_error_of_the_machine_is_one_of_devrt():
+    assert issubclass(_machine.MachineInUseError, devrt.Error)
+    assert _machine.MachineInUseError("x").code == "FAILED_PRECONDITION"
+
+
+@pytest.mark.parametrize("phase", ["setup", "teardown"])
+def test_fixtures_that_fail_say_how_to_repeat(run, phase):
+    result = run(
+        f"""
+        import devrt, pytest
+
+        @pytest.fixture
+        def broken(sim):
+            devrt.ones(3).tolist()
+            if "{phase}" == "setup":
+                raise RuntimeError("on purpose")
+            yield
+            raise RuntimeError("on purpose")
+
+        def test_broken(broken):
+            pass
+        """, "--sim-seed=6")
+    result.assert_outcomes(errors=1, passed=int(phase == "teardown"))
+    result.stdout.fnmatch_lines(["seed: 6*", "*--sim-replay=dvs1:*",
+                                 "*begin*device stream*", "*fill (done)*"])
+
+
+def test_a_seed_that_is_none(run, monkeypatch):
+    monkeypatch.setenv("DEVRT_SIM_SEED", "abc")
+    result = run("def test_seed(sim): pass")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*DEVRT_SIM_SEED is 'abc', expected an integer*"])
+    run("def test_seed(sim): assert sim.seed == 4",
+        "--sim-seed=4").assert_outcomes(passed=1)
+
+
 def test_what_a_failed_test_held_is_gone(run):
     result = run(
         """
@@ -154,6 +193,183 @@ def test_what_a_failed_test_held_is_gone(run):
     result.assert_outcomes(failed=2, passed=3)
 
 
+def test_what_a_run_left_current(run):
+    run(
+        """
+        import devrt, pytest
+
+        def leaves(sim):
+            assert devrt.current_device() is sim.devices[0]
+            for device in sim.devices:
+                assert devrt.current_stream(device) == devrt.default_stream(device)
+            devrt.set_stream(devrt.Stream(sim.devices[0]))
+            devrt.set_stream(devrt.Stream(sim.devices[1]))
+            devrt.ones(3).tolist()
+
+        @pytest.mark.sim(runs=5)
+        def test_explores(sim):
+            sim.explore(lambda: leaves(sim))
+
+        def test_next(sim):
+            leaves(sim)
+
+        def test_without_the_machine():
+            assert devrt.current_stream("mtia:1") == devrt.default_stream("mtia:1")
+            with devrt.device("mtia:1"):
+                assert devrt.current_device("mtia").index == 1
+
+        @pytest.mark.sim(devices=1)
+        def test_with_another_one(sim):
+            assert devrt.current_device() is sim.devices[0]
+            assert devrt.zeros(3).tolist() == [0, 0, 0]
+        """
+    ).assert_outcomes(passed=4)
+
+
+def test_what_was_current_before_is_so_again(two):
+    with two[1]:
+        machine = _machine.Machine()
+        assert devrt.current_device() is two[0]
+        devrt.set_stream(devrt.Stream(two[1]))
+        machine.end()
+        assert devrt.current_device() is two[1]
+        assert devrt.current_stream() == devrt.default_stream(two[1])
+
+
+def test_what_is_current_on_a_lost_device(run):
+    run(
+        """
+        import devrt, pytest
+        from devrt.mtia import simulator
+        from devrt.testing import commit_fault
+
+        @pytest.mark.sim(runs=3)
+        def test_lost(sim):
+            def body():
+                for device in sim.devices:
+                    devrt.set_stream(devrt.Stream(device))
+                    devrt.zeros(3), devrt.zeros(3, pinned=True)  # cached
+                    commit_fault(stream=devrt.current_stream())
+                    with pytest.raises(devrt.DeviceFaultError):
+                        devrt.synchronize()
+            sim.explore(body)
+
+        def test_next(sim):
+            assert devrt.ones(3).tolist() == [1, 1, 1]
+            simulator.reset()
+            assert devrt.ones(3).tolist() == [1, 1, 1]
+            assert devrt.current_device() is sim.devices[0]
+
+        def test_left_outside():
+            devrt.set_stream(devrt.Stream("mtia:1"))
+
+        def test_after_that(sim):
+            pass
+        """
+    ).assert_outcomes(passed=4)
+
+
+# What the test does before explore() is in none of the tokens.
+MIXED = """
+    import devrt, pytest
+    from devrt.testing import spin
+
+    def races(sim):
+        a, b = devrt.Stream(sim.devices[0]), devrt.Stream(sim.devices[0])
+        x, y = devrt.Event(), devrt.Event()
+        spin(0.01, a); x.record(a); spin(0.01, b); y.record(b); y.synchronize()
+        assert x.query()
+
+    @pytest.mark.sim(runs=60)
+    def test_mixed(sim):
+        for _ in range(20):
+            devrt.zeros(5, device=sim.devices[1]).tolist()
+        sim.explore(lambda: devrt.zeros(5).tolist())
+        sim.explore(lambda: races(sim))
+"""
+
+
+def replay_option(result):
+    line = next(line for line in result.outlines if "--sim-replay=" in line)
+    return line.partition(": ")[2]
+
+
+def picture(result):
+    """The timeline of a failure, without what comes after it."""
+    lines = result.outlines
+    begin = next(i for i, line in enumerate(lines) if "device stream" in line)
+    return [line for line in lines[begin:] if "test_" in line and ":" in line]
+
+
+def test_a_token_repeats_its_run_alone(run):
+    first = run(MIXED, "--sim-seed=3")
+    first.assert_outcomes(failed=1)
+    again = run(MIXED, replay_option(first))
+    again.assert_outcomes(failed=1)
+    assert replay_option(again) == replay_option(first)
+    assert len(picture(first)) > 3 and picture(again) == picture(first)
+
+
+def test_a_token_is_of_the_last_run(run):
+    result = run(
+        """
+        import devrt, pytest
+        from devrt.mtia import simulator
+
+        @pytest.mark.sim(runs=3)
+        def test_caught(sim):
+            def fails():
+                devrt.ones(3).tolist()
+                assert False
+            with pytest.raises(AssertionError):
+                sim.explore(fails)
+            sim.explore(lambda: devrt.zeros(100, device="mtia:1").tolist())
+            print("expected:", simulator.token())
+            assert False
+        """
+    )
+    result.assert_outcomes(failed=1)
+    expected = next(line for line in result.outlines if "expected: " in line)
+    assert replay_option(result) == "--sim-replay=" + expected.partition(": ")[2]
+
+
+async def coroutine_function():
+    raise AssertionError("ran")
+
+
+async def async_generator_function():
+    yield 1
+
+
+def generator_function():
+    yield 1
+
+
+@pytest.mark.parametrize("body", [
+    coroutine_function, async_generator_function, generator_function,
+    functools.partial(coroutine_function), lambda: coroutine_function(),
+    lambda: generator_function(), lambda: async_generator_function()])
+@pytest.mark.filterwarnings("error")
+def test_bodies_that_would_run_later(sim, body):
+    with pytest.raises(TypeError, match="generator or coroutine"):
+        sim.explore(body)
+
+
+def test_bodies(sim):
+    with pytest.raises(TypeError, match="body must be a function, not int"):
+        sim.explore(3)
+    ran = []
+
+    def body():
+        ran.append(asyncio.run(asyncio.sleep(0, "done")))
+        future = sim.devices[0].current_stream().launch_host_func(len, [])
+        assert future.result() == 0
+        return future  # awaitable, but no coroutine
+
+    sim.explore(body)
+    assert ran == ["done"] * sim.runs
+
+
 @pytest.mark.parametrize("mark", ["runs=0", "runs=-1", "strategies=()"])
 def test_a_mark_that_runs_nothing(run, mark):
     result = run(
@@ -173,7 +389,8 @@ def test_a_mark_that_runs_nothing(run, mark):
     ("devices", 0, ValueError), ("devices", -1, ValueError),
     ("devices", "2", TypeError), ("devices", True, TypeError),
     ("runs", "5", TypeError), ("runs", 1.5, TypeError),
-    ("seed", "x", TypeError), ("strategies", 3, TypeError)])
+    ("seed", "x", TypeError), ("seed", -1, ValueError),
+    ("seed", 1 << 64, ValueError), ("strategies", 3, TypeError)])
 def test_machines_that_cannot_be(name, value, error):
     with pytest.raises(error, match=f"^{name} (is|must be)"):
         _machine.Machine(**{name: value})

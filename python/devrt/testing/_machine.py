@@ -3,19 +3,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import random
 import sys
 import time
+import types
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .. import _core, simulator
+from .._contexts import _runs_later
 from .._core import Device
 
 # What runs of explore() take in turns; all but the first are adverse: as early,
 # or as late, as the rules allow, the last first, or drawn.
 STRATEGIES = ("hw", "asap", "alap", "lifo", "random")
 
+
+_MOST_SEED = (1 << 64) - 1
 
 # Of explore(): how long it is silent, and from then on from line to line.
 _SILENT_SECONDS, _STEP_SECONDS = 2.0, 0.5
@@ -43,6 +48,13 @@ class _Progress:
         if self._shown:
             self._out.write("\r\033[K")
             self._out.flush()
+
+
+# A body that a call does not run would pass whatever it asserts.
+_RUNS_LATER = (
+    "body must not be a generator or coroutine function, nor return what one "
+    "makes: explore() would never run it; call asyncio.run() inside the body"
+)
 
 
 def _forget_last_error() -> None:
@@ -79,15 +91,46 @@ def _strategies(given: Any) -> Tuple[str, ...]:
     return tuple(given)
 
 
-class MachineInUseError(Exception):
+def _check_body(body: Any) -> None:
+    if not callable(body):
+        raise TypeError(f"body must be a function, not {type(body).__name__}")
+    if _runs_later(body):
+        raise TypeError(_RUNS_LATER)
+
+
+def _check_result(result: Any) -> None:
+    if isinstance(result, types.CoroutineType):
+        result.close()  # or it warns that nobody awaited it
+    elif not isinstance(result, (types.GeneratorType, types.AsyncGeneratorType)):
+        return
+    raise TypeError(_RUNS_LATER)
+
+
+class MachineInUseError(_core.Error):
     """Something of an earlier test is alive, so no machine can begin afresh."""
+
+    code = "FAILED_PRECONDITION"
+
+
+def _leave_streams(devices: List[Device]) -> None:
+    """Leaves what a program outside of the machine's tests has made current.
+
+    A stream that is current is alive, whatever is deleted.
+    """
+    for device in devices:
+        default = _core.default_stream(device)
+        if _core.current_stream(device) == default:
+            continue
+        with contextlib.suppress(_core.Error), device:  # a device may be lost
+            _core.set_stream(default)
 
 
 class Machine:
     """The simulated machine that a test was given.
 
     devices: as many as the test asked for.  seed: of its first run.  The machine
-    begins afresh with each run of explore().
+    begins afresh with each run of explore(), and with it the calling thread: on
+    device 0 and default streams.
     """
 
     def __init__(
@@ -104,10 +147,11 @@ class Machine:
         _check_count("runs", runs, "a test runs at least once")
         if seed is not None:
             _check_int("seed", seed)
+            if not 0 <= seed <= _MOST_SEED:
+                raise ValueError(f"seed is {seed}, expected 0 to {_MOST_SEED}")
         self.seed = random.SystemRandom().getrandbits(32) if seed is None else seed
         self.runs = runs
         self.strategies = _strategies(strategies)
-        self.failed_token: Optional[str] = None
         self._replay = replay
         self._settings = dict(settings)
         there = _core.devices("mtia")
@@ -118,23 +162,32 @@ class Machine:
                 f"by DEVRT_MTIA"
             )
         self.devices: List[Device] = there[:devices]
+        self._all = there
+        # What is current during a run; leaving it lets go of the run's streams,
+        # also on a device that is lost.
+        self._run = contextlib.ExitStack()
+        _leave_streams(there)
         # Without explore(), a test is one run in the first schedule.
         self._begin(0)
 
     def _config(self, run: int) -> Dict[str, Any]:
         config = {
-            "seed": self.seed + run,
+            "seed": (self.seed + run) & _MOST_SEED,
             "strategy": self.strategies[run % len(self.strategies)],
         }
         config.update(self._settings)
         return config
 
     def _begin(self, run: int) -> None:
+        self._run.close()
         _forget_last_error()
         gc.collect()
-        for device in self.devices:
-            _core.empty_cache(device)
-        _core.empty_host_cache("mtia")
+        # What cannot be given back, as on a lost device, reset() looks at.
+        for device in self._all:
+            with contextlib.suppress(_core.Error):
+                _core.empty_cache(device)
+        with contextlib.suppress(_core.Error):
+            _core.empty_host_cache("mtia")
         try:
             if self._replay is not None:
                 simulator.replay(self._replay)
@@ -146,38 +199,44 @@ class Machine:
             raise MachineInUseError(
                 f"{error}; delete what the test made before its end"
             ) from error
+        # Device 0 comes last and so is the current one.
+        for device in reversed(self._all):
+            self._run.enter_context(_core.default_stream(device))
         simulator.enable_timeline()
 
     def explore(self, body: Callable[[], Any]) -> None:
         """Calls body() in `runs` schedules, or in the one of --sim-replay.
 
-        Raises what body() raises, at its first failure.  After two seconds a
+        Raises what body() raises, at its first failure; TypeError for a generator
+        or coroutine function, which a call does not run.  After two seconds a
         terminal shows how many are done.
         """
+        _check_body(body)
         runs = 1 if self._replay is not None else self.runs
         progress = _Progress(runs)
         try:
             for run in range(runs):
                 progress(run)
-                if run > 0:
-                    self._begin(run)
-                try:
-                    body()
-                except BaseException:
-                    self.failed_token = simulator.token()
-                    raise
+                # The first one as well: what the test has done before is not
+                # in every run, nor in a token.
+                self._begin(run)
+                _check_result(body())
         finally:
             progress.end()
 
     def report(self) -> str:
         """How to repeat the last run, and what ran when."""
-        token = self.failed_token or simulator.token()
         parts = [
             f"seed: {self.seed} (--sim-seed={self.seed})",
-            f"this schedule: --sim-replay={token}",
+            f"this schedule: --sim-replay={simulator.token()}",
         ]
         deadlock = simulator.deadlock_report()
         if deadlock:
             parts.append(deadlock)
         parts.append(simulator.timeline_text(60))
         return "\n".join(parts)
+
+    def end(self) -> None:
+        """Makes current in this thread what was before the machine."""
+        self._run.close()
+        simulator.enable_timeline(False)

@@ -61,8 +61,14 @@ def pytest_collection_modifyitems(items: Any) -> None:
 
 def _seed(config: pytest.Config) -> Any:
     given = config.getoption("--sim-seed")
-    if given is None and os.environ.get("DEVRT_SIM_SEED"):
-        given = int(os.environ["DEVRT_SIM_SEED"])
+    text = os.environ.get("DEVRT_SIM_SEED")
+    if given is None and text:
+        try:
+            given = int(text)
+        except ValueError:
+            raise ValueError(
+                f"DEVRT_SIM_SEED is {text!r}, expected an integer such as 7"
+            ) from None
     return given
 
 
@@ -82,9 +88,7 @@ def sim(request: pytest.FixtureRequest) -> Generator[Any, None, None]:
     machine = Machine(replay=replay, **settings)
     request.node.stash[_REPORT] = machine
     yield machine
-    from .. import simulator
-
-    simulator.enable_timeline(False)
+    machine.end()
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -93,5 +97,5 @@ def pytest_runtest_makereport(item: Any, call: Any) -> Generator[None, Any, None
     outcome = yield
     report = outcome.get_result()
     machine = item.stash.get(_REPORT, None)
-    if machine is not None and report.when == "call" and report.failed:
+    if machine is not None and report.failed:
         report.sections.append(("simulated machine", machine.report()))
