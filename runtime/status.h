@@ -9,7 +9,7 @@
 //
 // devrt throws nothing.  A message names the object, the value, what was
 // expected and the remedy; codes are those of semantics 2.1.  A status that
-// began as a native error carries an ErrorInfo as a payload.
+// began as a native error, or says that memory ran out, carries an ErrorInfo.
 
 #ifndef DEVRT_RUNTIME_STATUS_H_
 #define DEVRT_RUNTIME_STATUS_H_
@@ -36,7 +36,7 @@ struct ErrorInfo {
   bool async = false;   // caused by earlier work, not by the call itself
 };
 
-// The origin of an error; nullopt for OK and for errors of devrt itself.
+// The origin of an error; nullopt for OK and for most that devrt itself found.
 DEVRT_EXPORT std::optional<ErrorInfo> GetErrorInfo(const absl::Status& status);
 
 // Attaches `info` to `*status`, replacing what was there.

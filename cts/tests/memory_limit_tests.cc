@@ -193,6 +193,11 @@ void ThroughCore(Test& t) {
     t.Equal(info->total, total, "the total");
     t.Expect(info->free <= total, "the free bytes are at most the total");
   }
+  const auto origin = GetErrorInfo(full);
+  if (t.Expect(origin.has_value(), "the status has an ErrorInfo")) {
+    t.Expect(origin->backend == t.machine().backend().name(), "its backend");
+    t.Equal(origin->device, device.index(), "its device");
+  }
   for (const uint64_t size :
        {uint64_t{1} << 60, uint64_t{1} << 63, UINT64_MAX}) {
     t.Code(Allocate(device, size).status(), DEVRT_RESOURCE_EXHAUSTED,

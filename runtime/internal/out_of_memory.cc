@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "devrt/runtime/internal/out_of_memory.h"
 
-#include <optional>
-
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/internal/text.h"
@@ -46,9 +44,12 @@ absl::Status OutOfMemoryError(const DeviceRecord* device,
   }
   absl::Status status = absl::ResourceExhaustedError(text);
   SetOutOfMemoryInfo(&status, info);
-  if (std::optional<ErrorInfo> origin = GetErrorInfo(native)) {
-    SetErrorInfo(&status, *origin);
+  ErrorInfo origin = GetErrorInfo(native).value_or(ErrorInfo());
+  if (origin.device < 0) {
+    origin.backend = device->backend->name;
+    origin.device = static_cast<int>(device->ordinal);
   }
+  SetErrorInfo(&status, origin);
   return status;
 }
 

@@ -23,9 +23,9 @@ inline constexpr uint64_t kTooManyBytes = uint64_t{1} << 60;
 std::string OutOfMemoryText(const DeviceRecord* device,
                             const OutOfMemoryInfo& info);
 
-// RESOURCE_EXHAUSTED with that text and payload.  `native` is what the backend
-// answered, for its ErrorInfo, and for its text where there is no total; may be
-// OK.
+// RESOURCE_EXHAUSTED with that text and payload, and an ErrorInfo that names
+// the device.  `native` is what the backend answered, for the rest of its
+// ErrorInfo, and for its text where there is no total; may be OK.
 absl::Status OutOfMemoryError(const DeviceRecord* device,
                               const OutOfMemoryInfo& info,
                               const absl::Status& native);

@@ -59,6 +59,20 @@ def test_those_that_have_one_cause_have_its_code():
     assert devrt.OutOfMemoryError().code == "RESOURCE_EXHAUSTED"
 
 
+def test_out_of_memory_names_the_device():
+    for device in ("mtia:0", "mtia:1"):
+        with devrt.device(device):
+            for call in (lambda: devrt.empty(2**40, device=device),
+                         lambda: devrt.empty(2**57, device=device),
+                         lambda: devrt.caching_allocator_alloc(2**40),
+                         lambda: devrt.caching_allocator_alloc(2**62),
+                         lambda: devrt.pinned_alloc(2**61)):
+                error = caught(call)
+                assert type(error) is devrt.OutOfMemoryError
+                assert error.code == "RESOURCE_EXHAUSTED"
+                assert error.device == device and error.sticky is False
+
+
 def test_a_required_copy():
     for call in (lambda: devrt.asarray([1], copy=False),
                  lambda: devrt.from_dlpack(devrt.zeros(2), device="mtia:1",

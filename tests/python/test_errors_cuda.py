@@ -30,3 +30,16 @@ def test_cudart_answers_with_cudas_numbers():
 def test_cudart_raises_what_is_no_answer():
     with pytest.raises(TypeError):
         devrt.cuda.cudart().cudaHostRegister("a", 1, 0)
+
+
+@pytest.mark.parametrize("index", range(devrt.cuda.device_count()))
+def test_out_of_memory_names_the_device(index):
+    device = f"cuda:{index}"
+    for call in (lambda: devrt.empty(2**57, device=device),
+                 lambda: devrt.empty(2**48, device=device),
+                 lambda: devrt.cuda.caching_allocator_alloc(2**50, device=device)):
+        with pytest.raises(devrt.OutOfMemoryError) as info:
+            call()
+        error = info.value
+        assert (error.code, error.device, error.sticky) == (
+            "RESOURCE_EXHAUSTED", device, False)

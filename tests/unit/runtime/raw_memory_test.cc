@@ -182,6 +182,9 @@ TEST_F(RawMemoryTest, MoreThanOneExabyteNeverReachesTheBackend) {
                                  "FAKE out of memory. Tried to allocate more "
                                  "than 1EB memory."));
     EXPECT_EQ(GetOutOfMemoryInfo(status)->requested, bytes);
+    EXPECT_EQ(GetErrorInfo(status)->backend, "fake");
+    EXPECT_EQ(GetErrorInfo(status)->device, 0);
+    EXPECT_EQ(GetErrorInfo(status)->native_code, 0);
     EXPECT_THAT(AllocateHost(device_, bytes),
                 StatusIs(absl::StatusCode::kResourceExhausted,
                          HasSubstr("more than 1EB memory.")));
