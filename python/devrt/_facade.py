@@ -220,8 +220,23 @@ class Backend:
         _core.empty_host_cache(self._device().backend)
 
 
-class _StreamClass(Stream):
-    """A stream of one backend."""
+class _StreamType(type):
+    """Of classes whose instances are all streams of a backend."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if super().__instancecheck__(instance):
+            return True
+        # Not those that a program has derived.
+        of = vars(cls).get("_of")
+        return (
+            of is not None
+            and isinstance(instance, Stream)
+            and instance.device.backend == of._name
+        )
+
+
+class _StreamClass(Stream, metaclass=_StreamType):
+    """A stream of one backend; whatever made it, isinstance says so."""
 
     _of: Backend
 

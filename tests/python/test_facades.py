@@ -128,6 +128,22 @@ def test_backends_that_are_not_there(module):
             call()
 
 
+def test_streams_are_of_their_class():
+    class Own(devrt.mtia.Stream):
+        pass
+
+    stream = devrt.Stream("mtia:0")
+    for s in (stream, devrt.mtia.Stream(), devrt.mtia.current_stream(), Own(),
+              devrt.default_stream("mtia:1"), devrt.StreamPool("mtia:0").next(),
+              devrt.per_thread_default_stream("mtia:0"),
+              devrt.mtia.Stream.from_external(stream.native_handle, "mtia:0")):
+        assert isinstance(s, devrt.mtia.Stream) and isinstance(s, devrt.Stream)
+        assert not isinstance(s, (devrt.cuda.Stream, devrt.hip.Stream))
+        assert isinstance(s, Own) == (type(s) is Own)
+    for other in (devrt.device("mtia:0"), devrt.Event(), None, 1):
+        assert not isinstance(other, devrt.mtia.Stream)
+
+
 # semantics 2.2, by number
 CODES = {
     1: ("INVALID_ARGUMENT", "cudaErrorInvalidValue", False),
