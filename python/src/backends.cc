@@ -9,8 +9,18 @@
 namespace devrt::python {
 namespace {
 
+// Why nothing was found: an error in a forked child and after Shutdown.
+void CheckProcess() {
+  // Refused before it is looked at; that of nothing is INVALID_ARGUMENT.
+  absl::Status status =
+      WithoutLock([] { return RegisterBackend(nullptr, nullptr); });
+  if (absl::IsFailedPrecondition(status)) Check(status);
+}
+
 std::vector<std::string> Names() {
-  return WithoutLock([] { return BackendNames(); });
+  std::vector<std::string> names = WithoutLock([] { return BackendNames(); });
+  if (names.empty()) CheckProcess();
+  return names;
 }
 
 nb::list DevicesOf(nb::object name) {
@@ -21,7 +31,9 @@ nb::list DevicesOf(nb::object name) {
     }
     return list;
   }
-  for (const Device device : WithoutLock([] { return AllDevices(); })) {
+  const std::vector<Device> devices = WithoutLock([] { return AllDevices(); });
+  if (devices.empty()) CheckProcess();
+  for (const Device device : devices) {
     list.append(ToObject(device));
   }
   return list;
@@ -35,7 +47,9 @@ std::string Load(const std::string& path) {
 
 nb::list Report() {
   nb::list list;
-  for (const LoadAttempt& attempt : WithoutLock([] { return LoadReport(); })) {
+  const auto attempts = WithoutLock([] { return LoadReport(); });
+  if (attempts.empty()) CheckProcess();
+  for (const LoadAttempt& attempt : attempts) {
     nb::dict line;
     line["source"] = ToText(attempt.source);
     line["path"] = ToText(attempt.path);

@@ -54,6 +54,12 @@ DeviceObject* MakeDevice(Device device, BackendEntry* backend) {
   return object->name != nullptr ? object : nullptr;
 }
 
+bool IsForkedChild(const DeviceObject* device) {
+  const internal::DeviceGate* gate = internal::GateOf(device->device.record());
+  return (gate->state.load(std::memory_order_relaxed) &
+          internal::kForkedChild) != 0;
+}
+
 // Whether the finder, if there is one, has loaded a backend of that name; -1
 // with an exception.
 int AskFinder(std::string_view name) {
@@ -99,13 +105,26 @@ DeviceObject* WrapDevice(Device device) {
                                                   : nullptr;
 }
 
+DeviceObject* UsableDevice(DeviceObject* device) {
+  if (__builtin_expect(!IsForkedChild(device), 1)) return device;
+  Raise(WithoutLock([&] {
+          return GetBackend(device->backend->backend.name());
+        }).status());
+  return nullptr;
+}
+
 BackendEntry* OpenBackend(std::string_view name) {
-  if (BackendEntry* found = FindEntry(name)) return found;
+  BackendEntry* found = FindEntry(name);
+  // Without devices, it is asked below.
+  if (found != nullptr && !found->devices.empty() &&
+      !IsForkedChild(found->devices.front())) {
+    return found;
+  }
   auto backend = WithoutLock([&] { return GetBackend(name); });
   if (!backend.ok() && backend.status().code() == absl::StatusCode::kNotFound) {
-    const int found = AskFinder(name);
-    if (found < 0) return nullptr;
-    if (found > 0) backend = WithoutLock([&] { return GetBackend(name); });
+    const int loaded = AskFinder(name);
+    if (loaded < 0) return nullptr;
+    if (loaded > 0) backend = WithoutLock([&] { return GetBackend(name); });
   }
   if (!backend.ok()) {
     Raise(backend.status());
@@ -221,9 +240,7 @@ DeviceObject* ParseIndex(PyObject* object, BackendEntry* backend) {
   return nullptr;
 }
 
-}  // namespace
-
-DeviceObject* ParseDevice(PyObject* object, BackendEntry* backend) {
+DeviceObject* ParseAny(PyObject* object, BackendEntry* backend) {
   if (object == nullptr || object == Py_None) {
     return backend != nullptr ? CurrentDeviceOf(backend)
                               : CurrentDeviceObject();
@@ -244,6 +261,13 @@ DeviceObject* ParseDevice(PyObject* object, BackendEntry* backend) {
                "device must be a devrt.Device, str, int or None, not %s",
                TypeName(object));
   return nullptr;
+}
+
+}  // namespace
+
+DeviceObject* ParseDevice(PyObject* object, BackendEntry* backend) {
+  DeviceObject* device = ParseAny(object, backend);
+  return device != nullptr ? UsableDevice(device) : nullptr;
 }
 
 Device DeviceOf(PyObject* object) {

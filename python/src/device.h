@@ -51,7 +51,7 @@ inline bool IsDevice(PyObject* object) {
 DeviceObject* WrapDevice(Device device);
 
 // The opened backend of that name; asks the finder for third-party ones.  Null
-// with an exception.
+// with an exception, also in a forked child.
 BackendEntry* OpenBackend(std::string_view name);
 BackendEntry* WrapBackend(Backend backend);
 
@@ -66,10 +66,14 @@ DeviceObject* CurrentDeviceObject();
 
 // What a program gave as device: a Device, "mtia:1", "mtia", an index of
 // `backend` (null: the active one), None or null for the current one.  Null
-// with an exception.
+// with an exception, also in a forked child (C105).
 DeviceObject* ParseDevice(PyObject* object, BackendEntry* backend = nullptr);
 
-// For functions that nanobind calls: the same; throws.
+// The device itself; null with an exception in a forked child, where objects of
+// the parent's devices still exist.
+DeviceObject* UsableDevice(DeviceObject* device);
+
+// For functions that nanobind calls: the same as ParseDevice; throws.
 Device DeviceOf(PyObject* object);
 
 // Whether the backend simulates in virtual time, where the device moves only

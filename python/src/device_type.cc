@@ -79,11 +79,13 @@ PyObject* Reduce(PyObject* self, PyObject*) {
 }
 
 PyObject* CurrentStreamMethod(PyObject* self, PyObject*) {
-  return CurrentStreamObject(Self(self));
+  DeviceObject* device = UsableDevice(Self(self));
+  return device != nullptr ? CurrentStreamObject(device) : nullptr;
 }
 
 PyObject* DefaultStreamMethod(PyObject* self, PyObject*) {
-  return DefaultStreamObject(Self(self));
+  DeviceObject* device = UsableDevice(Self(self));
+  return device != nullptr ? DefaultStreamObject(device) : nullptr;
 }
 
 PyObject* GetBackendName(PyObject* self, void*) {

@@ -14,6 +14,8 @@ namespace {
 BackendEntry* NamedOrActive(nb::object backend) {
   if (!backend.is_none()) return BackendOf(backend);
   BackendEntry* active = ActiveBackend();
+  // By its name again: refused in a forked child.
+  if (active != nullptr) active = OpenBackend(active->backend.name());
   if (active == nullptr) ThrowPythonError();
   return active;
 }
