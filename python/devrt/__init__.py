@@ -88,7 +88,7 @@ from ._arrays import (
     zeros,
     zeros_like,
 )
-from ._backends import backends, load_backend
+from ._backends import backends, load_backend, load_report
 from ._contexts import device, stream, synchronize
 from ._core import (
     CopyRequiredError,
@@ -117,7 +117,6 @@ from ._core import (
     disable_peer_access,
     enable_peer_access,
     get_device_properties,
-    load_report,
     per_thread_default_stream,
     set_device,
     set_stream,

@@ -24,6 +24,8 @@ _GROUP = "devrt.backends"
 
 # What was found, and for which sys.path: looking takes milliseconds.
 _found: Tuple[Tuple[str, ...], Dict[str, Any]] = ((), {})
+# By name: what came of the entry points that somebody has asked for.
+_outcomes: Dict[str, Tuple[str, str]] = {}
 
 
 def _entry_points() -> Dict[str, Any]:
@@ -48,14 +50,60 @@ def _read_entry_points() -> Dict[str, Any]:
     return named
 
 
+def _path_of(point: Any) -> str:
+    try:
+        target = point.load()
+        target = target() if callable(target) else target
+    except (Exception, SystemExit) as error:
+        raise _error(point, f"{type(error).__name__}: {error}") from error
+    if isinstance(target, os.PathLike):
+        target = os.fspath(target)
+    if not isinstance(target, str):
+        raise _error(
+            point,
+            "expected the absolute path of its plugin, or a function that "
+            f"returns it; got {type(target).__name__}",
+        )
+    return target
+
+
+def _error(point: Any, why: str, kind: Any = _core.Error) -> _core.Error:
+    error: _core.Error = kind(
+        f"backend '{point.name}', of entry point '{point.value}' in group "
+        f"{_GROUP}: {why}"
+    )
+    error.code = error.code or "UNAVAILABLE"
+    return error
+
+
+def _load(point: Any) -> None:
+    path = _path_of(point)
+    there = _core._plugin_backend(path)
+    if there and there != point.name:
+        raise _error(point, f"the plugin {path} is of backend '{there}'")
+    try:
+        _core._load_backend(path)
+    except _core.Error as error:
+        made = _error(point, str(error), type(error))
+        made.code = error.code
+        raise made from error
+
+
 def _find(name: str) -> bool:
-    """Loads the backend that an entry point of that name leads to."""
+    """Loads the backend that an entry point of that name leads to.
+
+    Raises Error, of the class and code that loading the plugin has.
+    """
     point = _entry_points().get(name)
     if point is None:
         return False
-    target = point.load()
-    path = target() if callable(target) else target
-    return _core._load_backend(os.fspath(path)) == name
+    try:
+        _load(point)
+    except _core.Error as error:
+        _outcomes[name] = ("refused", str(error))
+        raise
+    _outcomes[name] = ("loaded", "")
+    return True
 
 
 def load_backend(path: Union[str, "os.PathLike[str]"]) -> str:
@@ -77,6 +125,33 @@ def backends() -> List[str]:
     """
     names = list(_core._backend_names())
     return names + sorted(set(_entry_points()) - set(names))
+
+
+def load_report() -> List[Dict[str, str]]:
+    """Everything that was tried to find backends, in order.
+
+    Dicts with source, path, backend, version, result and reason.  result:
+    "found" (not opened yet), "loaded", "refused", "shadowed" by an earlier one of
+    that name, "excluded" by DEVRT_BACKENDS, "searched" (a directory) or "ignored".
+    The entry points of other packages come last; their path is "module:object".
+    """
+    report = list(_core._load_report())
+    names = set(_core._backend_names())
+    for name, point in sorted(_entry_points().items()):
+        result, reason = _outcomes.get(name, ("found", ""))
+        if name in names and name not in _outcomes:
+            result, reason = "shadowed", "a backend of that name was found before"
+        report.append(
+            {
+                "source": f"entry point in {_GROUP}",
+                "path": point.value,
+                "backend": name,
+                "version": "",
+                "result": result,
+                "reason": reason,
+            }
+        )
+    return report
 
 
 def install() -> None:

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "devrt/runtime/backend.h"
+#include "devrt/runtime/inspect.h"
 #include "devrt/runtime/peer.h"
 #include "python/src/bindings.h"
 
@@ -43,6 +44,12 @@ std::string Load(const std::string& path) {
   const Backend backend = Check(WithoutLock([&] { return LoadBackend(path); }));
   if (WrapBackend(backend) == nullptr) ThrowPythonError();
   return backend.name();
+}
+
+// What the file says it is of, empty if it is no plugin; loads nothing.
+nb::object BackendOfPlugin(const std::string& path) {
+  const PluginReport report = WithoutLock([&] { return InspectPlugin(path); });
+  return ToText(report.manifest.has_value() ? report.manifest->backend : "");
 }
 
 nb::list Report() {
@@ -102,9 +109,8 @@ void BindBackends(nb::module_& module) {
   module.def("devices", &DevicesOf, nb::arg("backend") = nb::none(),
              "All devices of one backend, or of all that can be opened.");
   module.def("_load_backend", &Load, nb::arg("path"));
-  module.def("load_report", &Report,
-             "Everything that was tried to find backends, in order: dicts with "
-             "source, path,\nbackend, version, result and reason.");
+  module.def("_load_report", &Report);
+  module.def("_plugin_backend", &BackendOfPlugin, nb::arg("path"));
   module.def("backend_info", &Info, nb::arg("backend"),
              "name, vendor, version, path, capabilities (bits) and simulator "
              "of a backend.");

@@ -43,12 +43,12 @@ def test_loading(two):
 def package(tmp_path):
     """Makes a package with an entry point; returns the environment for it."""
 
-    def make(target, body):
+    def make(target, body, name="mtia"):
         (tmp_path / "offers.py").write_text(body)
         info = tmp_path / "offers-1.0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: offers\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(f"[devrt.backends]\nmtia = offers:{target}\n")
+        (info / "entry_points.txt").write_text(f"[devrt.backends]\n{name} = offers:{target}\n")
         return {
             "PYTHONPATH": os.pathsep.join(
                 filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")])),
@@ -75,19 +75,83 @@ def test_entry_points(run_program, package, target):
     assert "[devrt.Device('mtia:0'), devrt.Device('mtia:1')]" in done.stdout
 
 
-@pytest.mark.parametrize("body, error", [
-    ("path = 'relative.so'", "InvalidArgumentError"),
-    ("path = 3", "TypeError"),
-    ("def path(): raise KeyError('from the package')", "KeyError"),
-    ("raise ImportError('broken package')", "ImportError"),
+# What the module of the entry point does; class, code and text of the error.
+@pytest.mark.parametrize("body, error, code, text", [
+    ("path = 'relative.so'", "InvalidArgumentError", "INVALID_ARGUMENT",
+     '"relative.so" is not an absolute path'),
+    ("path = '/nothing/there.so'", "Error", "NOT_FOUND", "/nothing/there.so"),
+    ("path = 3", "Error", "UNAVAILABLE", "absolute path of its plugin.*got int"),
+    ("path = None", "Error", "UNAVAILABLE", "got NoneType"),
+    ("path = b'/x.so'", "Error", "UNAVAILABLE", "got bytes"),
+    ("def path(): raise KeyError('from the package')", "Error", "UNAVAILABLE",
+     "KeyError: 'from the package'"),
+    ("def path(): raise SystemExit(4)", "Error", "UNAVAILABLE", "SystemExit: 4"),
+    ("raise ImportError('broken package')", "Error", "UNAVAILABLE",
+     "ImportError: broken package"),
+    ("", "Error", "UNAVAILABLE", "AttributeError: .*'path'"),
 ])
-def test_entry_points_that_are_wrong(run_program, package, body, error):
+def test_entry_points_that_are_wrong(run_program, package, body, error, code, text):
+    done = run_program(
+        f"""
+        import re
+        import devrt
+        for call in (lambda: devrt.device("mtia:0"), lambda: devrt.devices("mtia"),
+                     lambda: devrt.current_device("mtia"),
+                     lambda: devrt.backend_info("mtia")):
+            try:
+                call()
+            except devrt.Error as error:
+                assert type(error).__name__ == {error!r}, repr(error)
+                assert error.code == {code!r}, error.code
+                message = str(error)
+                assert message.startswith(
+                    "backend 'mtia', of entry point 'offers:path' in group "
+                    "devrt.backends: "), message
+                assert re.search({text!r}, message), message
+            else:
+                assert False, "no error"
+        assert devrt.mtia.is_available() is False
+        assert devrt.mtia.device_count() == 0
+        line = devrt.load_report()[-1]
+        assert line["backend"] == "mtia" and line["path"] == "offers:path", line
+        assert line["result"] == "refused" and line["reason"] == message, line
+        """, env=package("path", body))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_an_entry_point_that_leads_to_another_backend(run_program, package):
+    path = devrt.backend_info("mtia")["path"]
     done = run_program(
         """
         import devrt
+        names = [line["result"] for line in devrt.load_report()
+                 if line["source"].startswith("entry point")]
+        assert names == ["found"], names
         try:
-            devrt.device("mtia:0")
-        except Exception as error:
-            print(type(error).__name__)
-        """, env=package("path", body))
-    assert done.stdout == error + "\n", done.stdout + done.stderr
+            devrt.device("acme:0")
+        except devrt.Error as error:
+            print(error)
+        # Nothing was loaded, and nothing took another's place.
+        assert not any(line["result"] == "loaded" for line in devrt.load_report())
+        assert devrt.load_report()[-1]["result"] == "refused"
+        """, env=package("path", f"path = {path!r}", name="acme"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == (
+        "backend 'acme', of entry point 'offers:path' in group devrt.backends: "
+        f"the plugin {path} is of backend 'mtia'\n")
+
+
+@pytest.mark.parametrize("before, results", [
+    ("", "found loaded"), ("devrt.load_backend(PATH)", "shadowed shadowed")])
+def test_entry_points_in_the_report(run_program, package, before, results):
+    path = devrt.backend_info("mtia")["path"]
+    done = run_program(
+        f"""
+        import devrt
+        PATH = {path!r}
+        {before}
+        print(devrt.load_report()[-1]["result"], end=" ")
+        devrt.device("mtia:0")
+        print(devrt.load_report()[-1]["result"])
+        """, env=package("path", f"path = {path!r}"))
+    assert done.stdout == results + "\n", done.stdout + done.stderr
