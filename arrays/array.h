@@ -273,8 +273,8 @@ class DEVRT_EXPORT Array {
   absl::Status Ready(CallSite site = CallSite::Here()) const;
   // Whether no use is pending.  Never waits.
   absl::StatusOr<bool> IsReady(CallSite site = CallSite::Here()) const;
-  // Where the memory was allocated, or what it was imported with; nullopt for
-  // plain host memory.
+  // Where the memory was allocated, or what it was imported with; nullopt where
+  // that is no stream: pinned and plain host memory, an import without one.
   std::optional<StreamRef> home_stream() const;
   // The memory goes back on `stream`, of its device (rule 21).
   absl::Status SetDeallocationStream(StreamRef stream) const;

@@ -293,9 +293,10 @@ PyGetSetDef g_array_getters[] = {
     Getter("read_only", GetReadOnly, "Whether writes are refused."),
     Getter("T", GetTranspose, "A view with the axes in reverse order."),
     Getter("home_stream", GetHomeStream,
-           "The stream that the memory was made or imported on; None for plain "
-           "host\n"
-           "memory."),
+           "The stream that the memory was made or imported on; None where "
+           "there is\n"
+           "none: pinned and plain host memory, from_pointer without a "
+           "stream."),
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 void DropUnlocked(Array&& array) {

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What devrt.interop is made of: memory for streams that are named by their
-// native handles.  Its callers are other libraries' allocator hooks.
+// native handles, for other libraries' allocator hooks; and the device that
+// exchange() asks for streams.
 
 #include <dlfcn.h>
 
+#include <optional>
 #include <string>
 
 #include "devrt/memory/device_memory.h"
 #include "devrt/memory/devrt_memory.h"
 #include "devrt/memory/internal/adopted_streams.h"
 #include "devrt/runtime/raw_memory.h"
+#include "python/src/array.h"
 #include "python/src/bindings.h"
 #include "python/src/given.h"
 
@@ -81,6 +84,17 @@ nb::tuple CupyFunctions() {
                         reinterpret_cast<uintptr_t>(&CupyFree));
 }
 
+// Of which uses of the array's memory have streams; None: it has no uses.
+nb::object MemoryDevice(nb::object array) {
+  if (!IsArray(array.ptr())) {
+    PyErr_Format(PyExc_TypeError, "array must be a devrt.Array, not %s",
+                 TypeName(array.ptr()));
+    ThrowPythonError();
+  }
+  const std::optional<Device> device = ArrayOf(array.ptr()).place().device();
+  return device.has_value() ? ToObject(*device) : nb::none();
+}
+
 }  // namespace
 
 void BindInterop(nb::module_& module) {
@@ -91,6 +105,7 @@ void BindInterop(nb::module_& module) {
   module.def("_stream_ends", &StreamEnds, nb::arg("device"), nb::arg("stream"));
   module.def("_library_path", &LibraryPath);
   module.def("_cupy_c_functions", &CupyFunctions);
+  module.def("_memory_device", &MemoryDevice, nb::arg("array"));
 }
 
 }  // namespace devrt::python

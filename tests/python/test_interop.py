@@ -68,6 +68,40 @@ def test_exchange_tells_its_uses_after_an_exception(x):
     assert b.query()
 
 
+def pinned(x):
+    return devrt.zeros(x.shape, x.dtype, device="mtia:0", pinned=True)
+
+
+@pytest.mark.parametrize("kind", [pinned, unknown], ids=["pinned", "borrowed"])
+def test_exchange_of_memory_without_a_home_stream(x, kind):
+    """Whose uses have streams all the same: both ways, by values."""
+    a, b = devrt.Stream("mtia:0"), devrt.Stream("mtia:0")
+    y = kind(x)
+    y.ready()
+    assert y.home_stream is None
+    raw = devrt.from_pointer(y.ptr, y.shape, y.dtype, owner=y)
+    ones, twos = (devrt.full(x.shape, n, x.dtype, device="mtia:0") for n in (1, 2))
+    devrt.synchronize("mtia:0")
+    with a:
+        devrt._core._spin(SPIN, a)
+        y.copy_(ones, non_blocking=True)
+    with interop.exchange(y, b) as entered:
+        assert entered is b and not a.query()
+        with b:
+            seen = devrt.zeros(x.shape, x.dtype, device="mtia:0")
+            seen.copy_(raw, non_blocking=True)
+            devrt._core._spin(SPIN, b)
+            raw.copy_(twos, non_blocking=True)
+    assert not y.is_ready()
+    with a:
+        after = devrt.zeros(x.shape, x.dtype, device="mtia:0")
+        after.copy_(y, non_blocking=True)
+    assert (seen.numpy() == 1).all()
+    assert (after.numpy() == 2).all()
+    with interop.exchange(y, None) as entered:
+        assert entered == devrt.current_stream("mtia:0")
+
+
 def test_exchange_takes_handles_and_hosts(x):
     b = devrt.Stream("mtia:0")
     with interop.exchange(x, None) as s:

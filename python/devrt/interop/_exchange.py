@@ -36,7 +36,8 @@ class exchange:
     x: a devrt.Array in device, managed or pinned memory; plain host memory has
     no uses, and nothing happens.
     stream: a devrt.Stream, an object with __cuda_stream__, or a native handle;
-    None is the one of the data's device that is current on entry.
+    None is the one of the data's device that is current on entry; of pinned
+    memory that is the device which it was made for.
     writes: False promises that the work only reads.
 
     The value of the context is the devrt.Stream; None where there is no device
@@ -48,8 +49,7 @@ class exchange:
         if not isinstance(writes, bool):
             raise TypeError(f"writes must be a bool, not {type(writes).__name__}")
         self._writes = writes
-        home = x.home_stream
-        self._device = None if home is None else home.device
+        self._device = _core._memory_device(self._array)
         self._stream = None if stream is None else as_stream(stream, self._device)
         self._entered = threading.local()
 
