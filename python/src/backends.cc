@@ -6,6 +6,7 @@
 #include "devrt/runtime/inspect.h"
 #include "devrt/runtime/peer.h"
 #include "python/src/bindings.h"
+#include "python/src/bridge.h"
 
 namespace devrt::python {
 namespace {
@@ -84,7 +85,10 @@ nb::dict Info(nb::str name) {
 }
 
 void EndAll() {
-  Check(WithoutLock([] { return Shutdown(); }));
+  Check(WithoutLock([] {
+    EndBridges();
+    return Shutdown();
+  }));
 }
 
 bool CanAccess(nb::object device, nb::object peer) {

@@ -3,19 +3,19 @@
 // devrt.from_dlpack: the steps of interop.md 1.3.
 
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "devrt/arrays/dlpack.h"
 #include "devrt/arrays/dlpack_exchange.h"
 #include "devrt/arrays/internal/storage.h"
 #include "devrt/guards/device_guard.h"
-#include "devrt/runtime/mutex.h"
 #include "devrt/runtime/status.h"
 #include "python/src/arguments.h"
 #include "python/src/array.h"
 #include "python/src/device.h"
+#include "python/src/bridge.h"
 #include "python/src/dlpack.h"
 #include "python/src/dlpack_producer.h"
 #include "python/src/errors.h"
@@ -214,25 +214,14 @@ struct Told {
   Ref number;                    // what is passed; null: nothing
   std::optional<StreamRef> ref;  // of `stream`
   // Not `ref` where it has no number that producers take.
-  std::optional<StreamRef> bridge;
-};
+  std::shared_ptr<Stream> bridge;
 
-// One per device, made when first needed and never ended.
-absl::StatusOr<StreamRef> BridgeStream(Device device) {
-  struct Entry {
-    Device device;
-    Stream stream;
-  };
-  static Mutex* mutex = new Mutex;
-  static auto* streams = new std::vector<Entry>;
-  const MutexLock lock(mutex);
-  for (const Entry& entry : *streams) {
-    if (entry.device == device) return entry.stream.ref();
+  ~Told() {
+    if (bridge == nullptr) return;
+    const Unlocked unlocked;  // it may be the last to have it
+    bridge.reset();
   }
-  DEVRT_ASSIGN_OR_RETURN(Stream made, Stream::Create(device));
-  streams->push_back({device, std::move(made)});
-  return streams->back().stream.ref();
-}
+};
 
 // Step 6; false with an exception.
 bool Tell(DeviceObject* device, Told* told) {
@@ -242,10 +231,8 @@ bool Tell(DeviceObject* device, Told* told) {
   told->ref = current;
   const auto find = [&]() -> absl::StatusOr<int64_t> {
     if (current.kind() != StreamKind::kPerThread) return StreamNumber(current);
-    DEVRT_ASSIGN_OR_RETURN(const StreamRef bridge,
-                           BridgeStream(device->device));
-    told->bridge = bridge;
-    return StreamNumber(bridge);
+    DEVRT_ASSIGN_OR_RETURN(told->bridge, BridgeStream(device->device));
+    return StreamNumber(told->bridge->ref());
   };
   // That of the default stream is known without a call.
   const auto number =
@@ -261,12 +248,12 @@ bool Tell(DeviceObject* device, Told* told) {
 // What of the told stream's order the producer has not seen to; lets the GIL
 // go where a driver is called.
 absl::Status Order(const Told& told, bool was_passed) {
-  if (!told.ref.has_value() || (was_passed && !told.bridge.has_value())) {
+  if (!told.ref.has_value() || (was_passed && told.bridge == nullptr)) {
     return absl::OkStatus();
   }
   const CallSite site = SiteHere();
   return WithoutLock([&] {
-    if (was_passed) return told.ref->Wait(*told.bridge, site);
+    if (was_passed) return told.ref->Wait(told.bridge->ref(), site);
     // A producer without a stream has ordered its default stream, or waited.
     const StreamRef usual = DefaultStream(told.ref->device());
     return usual == *told.ref ? absl::OkStatus() : told.ref->Wait(usual, site);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "python/src/bindings.h"
+#include "python/src/bridge.h"
 
 namespace devrt::python {
 namespace {
@@ -109,7 +110,10 @@ class SimulatorObject {
   explicit SimulatorObject(nb::str backend) : sim_(Get(BackendOf(backend))) {}
 
   void Reset(const std::string& config) {
-    Check(WithoutLock([&] { return sim_.Reset(config); }));
+    Check(WithoutLock([&] {
+      EndBridges();
+      return sim_.Reset(config);
+    }));
   }
   nb::object Config() {
     return ToText(Check(WithoutLock([&] { return sim_.Config(); })));
@@ -128,7 +132,10 @@ class SimulatorObject {
     return ToText(Check(WithoutLock([&] { return sim_.Token(); })));
   }
   void Replay(const std::string& token) {
-    Check(WithoutLock([&] { return sim_.Replay(token); }));
+    Check(WithoutLock([&] {
+      EndBridges();
+      return sim_.Replay(token);
+    }));
   }
   void EnableTimeline(nb::object on) {
     bool enabled = true;

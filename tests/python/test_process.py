@@ -56,6 +56,30 @@ def test_exit_with_live_objects(run_program, end, mode):
     assert "Fatal" not in done.stderr and "terminate" not in done.stderr
 
 
+def test_shutdown_ends_streams_of_devrt_s_own(run_program):
+    """The bridge that a per-thread default stream is told by."""
+    done = run_program(
+        """
+        import devrt
+
+        class Producer:
+            def __dlpack_device__(self):
+                return x.__dlpack_device__()
+
+            def __dlpack__(self, **keywords):
+                return x.__dlpack__(**keywords)
+
+        with devrt.per_thread_default_stream("mtia:0"):
+            x = devrt.ones(3, device="mtia:0")
+            devrt.from_dlpack(Producer()).ready()
+        del x
+        devrt.shutdown()
+        print("ok")
+        """
+    )
+    assert done.stdout == "ok\n", done.stderr
+
+
 # C105, F33
 def test_fork_after_use(run_program):
     done = run_program(

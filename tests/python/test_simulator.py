@@ -49,6 +49,32 @@ def test_reset_is_refused_while_something_is_alive():
     simulator.reset()
 
 
+class Producer:
+    def __init__(self, x):
+        self.x = x
+
+    def __dlpack_device__(self):
+        return self.x.__dlpack_device__()
+
+    def __dlpack__(self, **keywords):
+        return self.x.__dlpack__(**keywords)
+
+
+def test_streams_of_devrt_s_own_are_not_alive():
+    """The bridge that a per-thread default stream is told by."""
+    for device in ("mtia:0", "mtia:1"):
+        for again in (simulator.reset, lambda: simulator.replay(token)):
+            for _ in range(2):
+                with devrt.per_thread_default_stream(device):
+                    x = devrt.full(3, 7, device=device)
+                    y = devrt.from_dlpack(Producer(x))
+                    assert y.ptr == x.ptr and y.tolist() == [7, 7, 7]
+            del x, y
+            devrt.empty_cache(device)
+            token = simulator.token()
+            again()
+
+
 def test_virtual_time():
     s = devrt.Stream()
     before = simulator.now()
