@@ -10,6 +10,7 @@
 #include "python/src/arguments.h"
 #include "python/src/array.h"
 #include "python/src/dlpack.h"
+#include "python/src/keep_current.h"
 #include "python/src/owner.h"
 #include "python/src/stream.h"
 
@@ -324,6 +325,7 @@ PyObject* FromInterface(PyObject*, PyObject* const* args, Py_ssize_t count,
   PyObject* owner = values[1];
   Ref description(NewRef(values[0]));
   if (!PyDict_Check(values[0])) {
+    const KeepCurrent keep;
     description =
         Ref(PyObject_GetAttrString(values[0], "__cuda_array_interface__"));
     if (!description) return nullptr;

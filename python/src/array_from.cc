@@ -7,6 +7,7 @@
 
 #include "python/src/arguments.h"
 #include "python/src/array.h"
+#include "python/src/keep_current.h"
 #include "python/src/owner.h"
 #include "python/src/stream.h"
 
@@ -14,6 +15,7 @@ namespace devrt::python {
 namespace {
 
 bool Has(PyObject* object, const char* name) {
+  const KeepCurrent keep;
   // Protocols are looked up on the type by some and on the object by others.
   PyObject* found = PyObject_GetAttrString(object, name);
   if (found == nullptr) {
@@ -41,8 +43,10 @@ std::optional<Source> FromDlpackObject(PyObject* object) {
 }
 
 std::optional<Source> FromCaiObject(PyObject* object) {
+  KeepCurrent keep;
   const Ref description(
       PyObject_GetAttrString(object, "__cuda_array_interface__"));
+  keep.Restore();
   if (!description) return std::nullopt;
   return Shared(FromCai(description.get(), object));
 }
@@ -107,6 +111,7 @@ std::optional<Source> ToSource(PyObject* object, std::optional<DType> dtype) {
   if (PyErr_Occurred() != nullptr) return std::nullopt;
   if (Has(object, "__cuda_array_interface__")) return FromCaiObject(object);
   if (PyErr_Occurred() != nullptr) return std::nullopt;
+  const KeepCurrent keep;
   if (PyObject_CheckBuffer(object)) return Shared(FromBuffer(object));
   for (const char* name :
        {"__array_interface__", "__array_struct__", "__array__"}) {

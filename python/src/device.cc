@@ -96,6 +96,8 @@ BackendEntry* WrapBackend(Backend backend) {
   return entry;
 }
 
+const std::vector<BackendEntry*>& OpenedBackends() { return *g_backends; }
+
 DeviceObject* WrapDevice(Device device) {
   const uint32_t index = internal::GateOf(device.record())->index;
   if (index < g_devices->size() && (*g_devices)[index] != nullptr) {

@@ -54,6 +54,8 @@ DeviceObject* WrapDevice(Device device);
 // with an exception, also in a forked child.
 BackendEntry* OpenBackend(std::string_view name);
 BackendEntry* WrapBackend(Backend backend);
+// Those that OpenBackend and WrapBackend have returned.
+const std::vector<BackendEntry*>& OpenedBackends();
 
 // The backend that names without one mean: the one whose device or stream this
 // thread has made current last, at first the first that has devices.  Null with

@@ -14,12 +14,13 @@
 #include "devrt/runtime/status.h"
 #include "python/src/arguments.h"
 #include "python/src/array.h"
-#include "python/src/device.h"
 #include "python/src/bridge.h"
+#include "python/src/device.h"
 #include "python/src/dlpack.h"
 #include "python/src/dlpack_producer.h"
 #include "python/src/errors.h"
 #include "python/src/gil.h"
+#include "python/src/keep_current.h"
 #include "python/src/stream.h"
 
 namespace devrt::python {
@@ -149,6 +150,9 @@ PyObject* ImportByApi(const ProducerType& type, PyObject* x,
                       const DLPackImport& how) {
   const DLPackExchangeAPI* const api = type.api;
   const bool is_torch = type.is_torch;
+  std::optional<KeepCurrent> keep;
+  // PyTorch's leaves the device alone, as measured (interop.md 1.4).
+  if (!is_torch) keep.emplace();
   DLManagedTensorVersioned* tensor = nullptr;
   if (!Succeeded(api->managed_tensor_from_py_object_no_sync(x, &tensor), x)) {
     return nullptr;
@@ -289,7 +293,9 @@ PyObject* RefuseDevice(PyObject* x, DLDevice named) {
 
 PyObject* ImportByMethods(PyObject* x, DLPackImport how) {
   DLDevice named;
+  KeepCurrent keep;
   if (!AskDevice(x, &named)) return nullptr;
+  keep.Restore();
   if (!HasQueue(named) && !IsHostMemory(named)) {
     return RefuseDevice(x, named);
   }

@@ -8,6 +8,7 @@
 #include "python/src/arguments.h"
 #include "python/src/errors.h"
 #include "python/src/gil.h"
+#include "python/src/keep_current.h"
 #include "python/src/owner.h"
 #include "python/src/stream.h"
 
@@ -22,6 +23,7 @@ PyObject* RaiseMalformed(PyObject* object, const char* what) {
 
 // The handle that `object` names; false with an exception.
 bool AskProtocol(PyObject* object, void** handle) {
+  const KeepCurrent keep;
   const Ref method(PyObject_GetAttrString(object, "__cuda_stream__"));
   if (!method) {
     if (PyErr_ExceptionMatches(PyExc_AttributeError)) {

@@ -171,6 +171,27 @@ def test_adopting_the_per_thread_stream(devices):
             assert devrt.Stream.from_external(Protocol(PER_THREAD)) == usual
 
 
+class Moves(Protocol):
+    def __init__(self, handle, to):
+        super().__init__(handle)
+        self.to = to
+
+    def __cuda_stream__(self):
+        devrt.set_device(self.to)
+        return super().__cuda_stream__()
+
+
+def test_adopting_leaves_the_current_device(devices):
+    s = devrt.Stream(devices[0])
+    with devrt.device("mtia:0"), devices[0]:
+        for to in (devices[-1], "mtia:1"):
+            for source in (Moves(s.native_handle, to), Moves(LEGACY, to)):
+                adopted = devrt.Stream.from_external(source)
+                assert adopted.device is devices[0]
+                assert devrt.current_device() is devices[0]
+                assert devrt.current_device("mtia").index == 0
+
+
 def test_adopting_finds_the_device(devices):
     for device in devices:
         s = devrt.Stream(device)

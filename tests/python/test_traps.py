@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each trap of interop.md 2.4 that needs no GPU, by a test of its own.
 
-Elsewhere: a binding's device index, and peers that leave another device current
-(tests/interop, on GPUs; test_from_dlpack.py has the latter with a stub).
+Elsewhere: a binding's device index, and what peers really do (tests/interop, on
+GPUs).
 """
 
 import gc
@@ -161,4 +161,125 @@ def test_an_import_leaves_the_current_device(two):
             x.__dlpack__(max_version=V1, dl_device=(1, 0))
             with pytest.raises(BufferError):
                 x.__dlpack__(dl_device=(99, 0))
+            assert devrt.current_device("mtia") is device
+
+
+class Moves:
+    """A producer of every protocol, which leaves another device current, and
+    raises if told so."""
+
+    error = None
+    to = None
+
+    def __init__(self, x, protocol):
+        self.x = x
+        self.protocol = protocol
+
+    def move(self, protocol):
+        if protocol == self.protocol:
+            devrt.set_device(self.to)
+            if self.error is not None:
+                raise self.error("mine")
+
+
+class MovesByDLPack(Moves):
+    def __dlpack_device__(self):
+        self.move("__dlpack_device__")
+        return self.x.__dlpack_device__()
+
+    def __dlpack__(self, **keywords):
+        self.move("__dlpack__")
+        return self.x.__dlpack__(**keywords)
+
+
+class MovesByCai(Moves):
+    @property
+    def __cuda_array_interface__(self):
+        self.move("cai")
+        return {"shape": self.x.shape, "typestr": "<f4", "version": 3,
+                "data": (self.x.ptr, False)}
+
+
+class MovesByNumpy(Moves):
+    @property
+    def __array_interface__(self):
+        self.move("__array_interface__")
+        return self.x.__array_interface__
+
+
+class MovesByArray(Moves):
+    def __array__(self, dtype=None, copy=None):
+        self.move("__array__")
+        return self.x.numpy()
+
+
+WAYS = {
+    "__dlpack_device__": (MovesByDLPack, devrt.from_dlpack),
+    "__dlpack__": (MovesByDLPack, devrt.from_dlpack),
+    "cai": (MovesByCai, devrt.from_cuda_array_interface),
+    "__array_interface__": (MovesByNumpy, devrt.asarray),
+    "__array__": (MovesByArray, devrt.asarray),
+}
+
+
+@pytest.mark.parametrize("protocol", WAYS)
+@pytest.mark.parametrize("error", [None, KeyError])
+def test_an_import_restores_the_device_that_a_producer_changed(
+        two, protocol, error):
+    kind, way = WAYS[protocol]
+    on_host = kind in (MovesByNumpy, MovesByArray)
+    places = ["cpu"] if on_host else ["mtia:0", "mtia:1"]
+    places += ["cpu"] if kind is MovesByDLPack else []
+    for place in places:
+        producer = kind(devrt.array(host(), device=place), protocol)
+        producer.error = error
+        for device, producer.to in (two, two[::-1]):
+            for import_it in (way, devrt.asarray):
+                with device:
+                    if error is None:
+                        assert (import_it(producer).numpy() == host()).all()
+                    else:
+                        with pytest.raises(KeyError):
+                            import_it(producer)
+                    assert devrt.current_device("mtia") is device
+
+
+def test_the_device_of_an_empty_array_is_the_one_that_was_current(two):
+    """Nobody can be asked where it is (interop.md 4.3, size)."""
+    class Empty(Moves):
+        @property
+        def __cuda_array_interface__(self):
+            self.move("cai")
+            return {"shape": (0,), "typestr": "<f4", "version": 3,
+                    "data": (0, False)}
+
+    empty = Empty(None, "cai")
+    for device, empty.to in (two, two[::-1]):
+        with device:
+            for way in (devrt.from_cuda_array_interface, devrt.asarray):
+                assert way(empty).device is device
+
+
+@pytest.mark.parametrize("member", ["export", "work_stream"])
+def test_an_exchange_api_that_changes_the_device(two, member):
+    x = devrt.array(host(), device="mtia:1")
+    moves = Moves(x, member)
+
+    class Api(stubs.ForeignApi):
+        def work_stream_of(self, kind, index, out):
+            moves.move("work_stream")
+            return super().work_stream_of(kind, index, out)
+
+    def make():
+        moves.move("export")
+        return x
+
+    api = Api(make, devrt.Array.__dlpack_c_exchange_api__)
+
+    class Foreign:
+        __dlpack_c_exchange_api__ = api.capsule
+
+    for device, moves.to in (two, two[::-1]):
+        with device:
+            assert (devrt.from_dlpack(Foreign()).numpy() == host()).all()
             assert devrt.current_device("mtia") is device
