@@ -133,6 +133,7 @@ struct Wish {
   std::optional<Place> place;  // as asked; nullopt: not asked
   bool to_device = false;      // what is on the host goes to the current device
   std::optional<bool> copy;
+  bool copies_by_default = false;  // None says nothing else
 };
 
 PyObject* RaiseCopyRequired(const Array& array, const Place& place,
@@ -194,7 +195,7 @@ bool ParseWish(PyObject* dtype, PyObject* device, PyObject* pinned,
     wish->dtype = kBool;
     if (!ParseDType(dtype, &*wish->dtype)) return false;
   }
-  if (copy != nullptr && copy != Py_None) {
+  if (copy != nullptr && (copy != Py_None || wish->copies_by_default)) {
     wish->copy = false;
     if (!ToBool(copy, "copy", &*wish->copy)) return false;
   }
@@ -225,6 +226,7 @@ PyObject* ArrayFunction(PyObject*, PyObject* const* args, Py_ssize_t count,
   Wish wish;
   wish.to_device = true;
   wish.copy = true;
+  wish.copies_by_default = true;
   return MakeArray(kParameters, args, count, names, wish);
 }
 

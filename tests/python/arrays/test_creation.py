@@ -53,6 +53,12 @@ def test_arange(place, args):
 
 def test_arange_with_a_dtype():
     same(devrt.arange(0, 5, dtype="uint8"), np.arange(0, 5, dtype="uint8"))
+    # The first two are checked, the others follow from them.
+    wrapped = devrt.arange(250, 260, dtype="uint8")
+    same(wrapped, np.array([*range(250, 256), 0, 1, 2, 3], "uint8"))
+    for start in (255, 256, -1):
+        with pytest.raises(ValueError):
+            devrt.arange(start, start + 3, dtype="uint8")
     with pytest.raises(ValueError):
         devrt.arange(0, 5, 0)
     with pytest.raises(TypeError):
@@ -119,6 +125,12 @@ def test_asarray_of_an_array_is_itself():
     same(devrt.asarray(x, "int8"), np.ones(3, "int8"))
     assert devrt.array(x).ptr != x.ptr
     assert devrt.array(x, copy=False).ptr == x.ptr
+
+
+def test_array_has_no_copy_where_needed():
+    with pytest.raises(TypeError, match="copy must be a bool"):
+        devrt.array([1], copy=None)
+    assert devrt.asarray([1], copy=None).tolist() == [1]
 
 
 def test_copy_false_never_copies(host):
