@@ -103,6 +103,16 @@ bool SortArguments(const Parameters& parameters, PyObject* args,
   return HasRequired(parameters, values);
 }
 
+const char* ToUtf8(PyObject* text, const char* what, Py_ssize_t* size) {
+  const char* utf8 = PyUnicode_AsUTF8AndSize(text, size);
+  if (utf8 == nullptr && PyErr_ExceptionMatches(PyExc_UnicodeError)) {
+    PyErr_Clear();
+    PyErr_Format(g_exceptions.invalid_argument,
+                 "%s is %R, expected a text without surrogates", what, text);
+  }
+  return utf8;
+}
+
 const char* TypeName(PyObject* object) { return Py_TYPE(object)->tp_name; }
 
 bool IsInt(PyObject* object, const char* what) {

@@ -46,6 +46,10 @@ bool ToCount(PyObject* object, const char* what, uint64_t* value);
 // An address: 0 to 2^64 - 1, else a ValueError.
 bool ToAddress(PyObject* object, const char* what, void** value);
 
+// A str as UTF-8, as long as it lives, and its size; null with a ValueError
+// that names `what` where it has surrogates.
+const char* ToUtf8(PyObject* text, const char* what, Py_ssize_t* size);
+
 // The name of an object's type.
 const char* TypeName(PyObject* object);
 

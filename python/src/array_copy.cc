@@ -84,12 +84,13 @@ PyObject* MoveTo(PyObject* self, const Destination& to) {
 
 // Advises, after a device that cannot be, where it names a dtype.
 void AdviseDType(PyObject* device) {
-  // A text that is none has been told, and is not asked for with that raised.
-  if (!PyUnicode_Check(device) || PyErr_ExceptionMatches(PyExc_UnicodeError)) {
-    return;
+  if (!PyUnicode_Check(device)) return;
+  {
+    const KeepException keep;
+    const char* text = PyUnicode_AsUTF8(device);
+    if (text == nullptr) PyErr_Clear();
+    if (text == nullptr || !DType::FromName(text).ok()) return;
   }
-  const char* text = PyUnicode_AsUTF8(device);
-  if (text == nullptr || !DType::FromName(text).ok()) return;
   PyErr_Clear();
   PyErr_Format(g_exceptions.invalid_argument,
                "device is %R, but %R is a dtype: x.astype(%R), or "
@@ -321,7 +322,7 @@ PyMethodDef g_array_copy_methods[] = {
      "copy.\n\n"
      "Waits for pending uses.  bfloat16 and float8 need ml_dtypes."},
     {"astype", AsMethod(AsType), METH_FASTCALL | METH_KEYWORDS,
-     "astype($self, dtype, /, *, copy=True)\n--\n\n"
+     "astype($self, /, dtype, *, copy=True)\n--\n\n"
      "The elements converted, in the same place; with copy=False this array\n"
      "if it has that dtype.  Floats become integers toward zero, saturating;\n"
      "NaN becomes 0."},
@@ -334,7 +335,7 @@ PyMethodDef g_array_copy_methods[] = {
      "`device`.\n\n"
      "Raises ValueError for memory of a device."},
     {"copy_", AsMethod(CopyFrom), METH_FASTCALL | METH_KEYWORDS,
-     "copy_($self, source, /, non_blocking=False)\n--\n\n"
+     "copy_($self, /, source, non_blocking=False)\n--\n\n"
      "Elements := those of `source`, broadcast and converted.  Returns "
      "self.\n\n"
      "source: an array of devrt in any place, a NumPy array, or what\n"

@@ -74,7 +74,7 @@ inline BackendEntry* BackendOf(nb::handle name) {
                  TypeName(name.ptr()));
     ThrowPythonError();
   }
-  const char* text = PyUnicode_AsUTF8AndSize(name.ptr(), &size);
+  const char* text = ToUtf8(name.ptr(), "backend", &size);
   BackendEntry* backend = text != nullptr
                               ? OpenBackend({text, static_cast<size_t>(size)})
                               : nullptr;

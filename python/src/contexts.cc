@@ -46,7 +46,7 @@ PyObject* CurrentDeviceFunction(PyObject*, PyObject* const* args,
     device = CurrentDeviceObject();
   } else if (PyUnicode_Check(backend)) {
     Py_ssize_t size = 0;
-    const char* name = PyUnicode_AsUTF8AndSize(backend, &size);
+    const char* name = ToUtf8(backend, "backend", &size);
     if (name == nullptr) return nullptr;
     BackendEntry* entry = OpenBackend({name, static_cast<size_t>(size)});
     if (entry != nullptr) device = CurrentDeviceOf(entry);

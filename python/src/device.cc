@@ -191,7 +191,7 @@ bool IsNoAccelerator(std::string_view name) {
 
 DeviceObject* ParseDeviceName(PyObject* object, BackendEntry* backend) {
   Py_ssize_t size = 0;
-  const char* text = PyUnicode_AsUTF8AndSize(object, &size);
+  const char* text = ToUtf8(object, "device", &size);
   if (text == nullptr) return nullptr;
   const std::string_view name(text, static_cast<size_t>(size));
   for (DeviceObject* known : *g_devices) {

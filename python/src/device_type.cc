@@ -32,7 +32,7 @@ PyObject* New(PyTypeObject*, PyObject* args, PyObject* keywords) {
                  TypeName(values[0]));
   } else if (IsInt(values[1], "index")) {
     Py_ssize_t size = 0;
-    const char* name = PyUnicode_AsUTF8AndSize(values[0], &size);
+    const char* name = ToUtf8(values[0], "backend", &size);
     BackendEntry* backend =
         name == nullptr ? nullptr
                         : OpenBackend({name, static_cast<size_t>(size)});

@@ -36,7 +36,7 @@ bool FromText(std::string_view name, DType* dtype) {
 
 bool FromUnicode(PyObject* text, DType* dtype) {
   Py_ssize_t size = 0;
-  const char* name = PyUnicode_AsUTF8AndSize(text, &size);
+  const char* name = ToUtf8(text, "dtype", &size);
   if (name == nullptr) return false;
   return FromText({name, static_cast<size_t>(size)}, dtype);
 }

@@ -139,7 +139,12 @@ def test_record_use_and_order_before(two):
     x.set_deallocation_stream(b)
 
 
-def test_a_device_that_is_no_text():
-    x = devrt.zeros(3)
-    with pytest.raises(UnicodeEncodeError):
-        x.to("\ud800")
+@pytest.mark.parametrize("call", [
+    lambda x, text: x.to(text), lambda x, text: x.to(dtype=text),
+    lambda x, text: x.astype(text), lambda x, text: devrt.Device(text),
+    lambda x, text: devrt.Device(text, 0), lambda x, text: devrt.DType(text),
+    lambda x, text: devrt.zeros(1, device=text),
+    lambda x, text: devrt.current_device(text)])
+def test_texts_with_surrogates(call):
+    with pytest.raises(devrt.InvalidArgumentError, match="surrogates"):
+        call(devrt.zeros(3), "mtia\ud800")
