@@ -94,15 +94,23 @@ absl::StatusOr<std::optional<int64_t>> JoinedStream(const Array& array,
 
 // ---- In ---------------------------------------------------------------------
 
+// A byte order, a kind and a size; times have a unit behind: "<M8[ns]".
+bool IsReadable(std::string_view text) {
+  if (text.size() < 3 ||
+      std::string_view("<>|=").find(text[0]) == std::string_view::npos ||
+      !absl::ascii_isalpha(static_cast<unsigned char>(text[1]))) {
+    return false;
+  }
+  const size_t digits = text.find_first_not_of("0123456789", 2);
+  if (digits == std::string_view::npos) return text.size() <= 12;
+  return digits > 2 && digits <= 12 && (text[1] == 'M' || text[1] == 'm') &&
+         text[digits] == '[' && text.back() == ']' &&
+         text.find_first_of("[]", digits + 1) == text.size() - 1;
+}
+
 absl::StatusOr<DType> ReadTypestr(const CudaArrayInterface& cai) {
   const std::string_view text = cai.typestr;
-  const bool readable =
-      text.size() >= 3 &&
-      std::string_view("<>|=").find(text[0]) != std::string_view::npos &&
-      absl::ascii_isalpha(static_cast<unsigned char>(text[1])) &&
-      text.size() <= 12 &&
-      text.find_first_not_of("0123456789", 2) == std::string_view::npos;
-  if (!readable) {
+  if (!IsReadable(text)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "CUDA Array Interface: typestr \"", std::string(text),
         "\" is not a byte order, a kind and a size, as \"<f4\" is"));
@@ -112,10 +120,15 @@ absl::StatusOr<DType> ReadTypestr(const CudaArrayInterface& cai) {
                                     std::string(text),
                                     "\" is of a foreign byte order"));
   }
-  if (cai.has_descr || text[1] == 'V') {
+  if (cai.has_descr) {
     return BufferError(absl::StrCat(
-        "CUDA Array Interface: typestr \"", std::string(text),
-        "\" is structured or names no dtype: use DLPack for bfloat16"));
+        "CUDA Array Interface: descr says more than typestr \"",
+        std::string(text), "\": structured elements have no dtype in devrt"));
+  }
+  if (text[1] == 'V') {
+    return BufferError(
+        absl::StrCat("CUDA Array Interface: typestr \"", std::string(text),
+                     "\" names no dtype: bfloat16 can be exchanged by DLPack"));
   }
   for (const DType dtype : DType::All()) {
     const char* const own = dtype.typestr();

@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "devrt/arrays/cuda_array_interface.h"
+#include "devrt/arrays/dlpack.h"
 #include "devrt/arrays/exchange.h"
+#include "devrt/runtime/raw_memory.h"
 #include "python/src/arguments.h"
 #include "python/src/array.h"
 #include "python/src/dlpack.h"
@@ -173,7 +175,20 @@ PyObject* Required(PyObject* dict, PyObject* key) {
   return value;
 }
 
-bool TakeDims(const char* key, PyObject* value, Dims* dims) {
+// An entry of shape or strides: what 64 bits do not hold spans no memory.
+bool TakeDim(const char* key, PyObject* item, bool negative, int64_t* number) {
+  if (!IsPlainInt(item)) return RaiseType(key, "a tuple of int", item);
+  int overflow = 0;
+  *number = PyLong_AsLongLongAndOverflow(item, &overflow);
+  if (overflow == 0) return true;
+  PyErr_Format(overflow < 0 && !negative ? g_exceptions.invalid_argument
+                                         : PyExc_BufferError,
+               "'%s' of __cuda_array_interface__ has %R, which is %s", key,
+               item, overflow < 0 && !negative ? "negative" : "out of range");
+  return false;
+}
+
+bool TakeDims(const char* key, PyObject* value, bool negative, Dims* dims) {
   if (!PyTuple_Check(value) && !PyList_Check(value)) {
     return RaiseType(key, "a tuple of int", value);
   }
@@ -182,8 +197,7 @@ bool TakeDims(const char* key, PyObject* value, Dims* dims) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
     PyObject* item = PyTuple_GET_ITEM(items.get(), i);
     int64_t number = 0;
-    if (!IsPlainInt(item)) return RaiseType(key, "a tuple of int", item);
-    if (!ToInt64(item, key, &number)) return false;
+    if (!TakeDim(key, item, negative, &number)) return false;
     dims->push_back(number);
   }
   return true;
@@ -208,12 +222,14 @@ bool TakeData(PyObject* value, CudaArrayInterface* cai) {
 bool TakeRequired(PyObject* dict, CudaArrayInterface* cai) {
   const Keys& keys = TheKeys();
   PyObject* shape = Required(dict, keys.shape);
-  if (shape == nullptr || !TakeDims("shape", shape, &cai->shape)) return false;
+  if (shape == nullptr || !TakeDims("shape", shape, false, &cai->shape)) {
+    return false;
+  }
   PyObject* typestr = Required(dict, keys.typestr);
   if (typestr == nullptr) return false;
   if (!PyUnicode_Check(typestr)) return RaiseType("typestr", "a str", typestr);
   Py_ssize_t size = 0;
-  const char* text = PyUnicode_AsUTF8AndSize(typestr, &size);
+  const char* text = ToUtf8(typestr, "typestr", &size);
   if (text == nullptr) return false;
   cai->typestr.assign(text, static_cast<size_t>(size));
   PyObject* data = Required(dict, keys.data);
@@ -221,7 +237,10 @@ bool TakeRequired(PyObject* dict, CudaArrayInterface* cai) {
   PyObject* version = Required(dict, keys.version);
   if (version == nullptr) return false;
   if (!IsPlainInt(version)) return RaiseType("version", "an int", version);
-  return ToInt64(version, "version", &cai->version);
+  int overflow = 0;  // later versions have more keys, and are read the same
+  cai->version = PyLong_AsLongLongAndOverflow(version, &overflow);
+  if (overflow > 0) cai->version = INT64_MAX;
+  return overflow >= 0 || ToInt64(version, "version", &cai->version);
 }
 
 // Whether `descr` says no more than the typestr.
@@ -243,12 +262,23 @@ PyObject* Optional(PyObject* dict, const char* name) {
   return value;
 }
 
+// Whose streams have CUDA's numbers; HIP's null stream is 0.
+bool IsOfCuda(const CudaArrayInterface& cai) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): that is the protocol
+  auto* const address = reinterpret_cast<void*>(cai.data);
+  return WithoutLock([&] {
+    const absl::StatusOr<PointerInfo> info = GetPointerInfo(address);
+    return info.ok() && info->device.has_value() &&
+           DLPackDevice(Place(*info->device)).device_type == kDLCUDA;
+  });
+}
+
 bool TakeOptional(PyObject* dict, CudaArrayInterface* cai) {
   PyObject* strides = Optional(dict, "strides");
   if (strides == nullptr) return false;
   if (strides != Py_None) {
     cai->strides.emplace();
-    if (!TakeDims("strides", strides, &*cai->strides)) return false;
+    if (!TakeDims("strides", strides, true, &*cai->strides)) return false;
   }
   PyObject* mask = Optional(dict, "mask");
   PyObject* descr = mask != nullptr ? Optional(dict, "descr") : nullptr;
@@ -263,8 +293,11 @@ bool TakeOptional(PyObject* dict, CudaArrayInterface* cai) {
   int64_t number = 0;
   if (!ToInt64(stream, "stream", &number)) return false;
   cai->stream = number;
-  return number != 0 || GetExchangeSettings().strict ||
-         WarnOfStreamZero("'stream' of __cuda_array_interface__ is 0");
+  if (number != 0 || GetExchangeSettings().strict || !IsOfCuda(*cai)) {
+    return true;
+  }
+  cai->stream = 1;
+  return WarnOfStreamZero("'stream' of __cuda_array_interface__ is 0");
 }
 
 std::optional<Array> Import(PyObject* description, PyObject* owner,
@@ -314,7 +347,7 @@ PyObject* FromInterface(PyObject*, PyObject* const* args, Py_ssize_t count,
       1,
       1,
       5,
-      {"object", "owner", "device", "copy", "sync"}};
+      {"object, by position", "owner", "device", "copy", "sync"}};
   PyObject* values[5];
   CudaArrayImport options;
   if (!SortArguments(kParameters, args, static_cast<size_t>(count), names,

@@ -215,12 +215,12 @@ PyMethodDef g_functions[] = {
 bool WarnOfStreamZero(const char* where) {
   static bool warned = false;
   if (warned) return true;
-  warned = true;
-  return PyErr_WarnFormat(
-             g_exceptions.interop_warning, 1,
-             "%s: 0 names no stream on CUDA; it is taken for the default "
-             "stream, 1. DEVRT_DLPACK_STRICT=1 makes it an error",
-             where) == 0;
+  warned = PyErr_WarnFormat(
+               g_exceptions.interop_warning, 1,
+               "%s: 0 names no stream on CUDA; it is taken for the default "
+               "stream, 1. DEVRT_DLPACK_STRICT=1 makes it an error",
+               where) == 0;
+  return warned;
 }
 
 bool AddDLPack(PyObject* module, PyTypeObject* array_type) {

@@ -237,7 +237,8 @@ def test_what_may_be_missing_or_more():
     x = array(np.arange(6).reshape(2, 3))
     base = x.__cuda_array_interface__
     for changes in [dict(version=0), dict(version=1), dict(version=2),
-                    dict(version=9, unknown=1), dict(shape=[2, 3]),
+                    dict(version=9, unknown=1), dict(version=2**70),
+                    dict(shape=[2, 3]),
                     dict(strides=[12, 4]), dict(strides=(12, 4)),
                     dict(mask=None), dict(descr=[("", "<f4")]), dict(stream=1),
                     dict(stream=2), dict(stream=None)]:
@@ -264,13 +265,18 @@ VALUE_ERRORS = [
     dict(typestr="<f4\0junk"), dict(typestr="<f4\0"),
     dict(shape=(-1, 3)), dict(strides=(4,)), dict(strides=()),
     dict(version=-1), dict(stream=-1), dict(data=(0, False)),
-    dict(data=(-1, False)), dict(data=(2**64, False)), dict(shape=(2**70,)),
+    dict(data=(-1, False)), dict(data=(2**64, False)),
+    dict(shape=(-2**70,)), dict(version=-2**70), dict(stream=2**70),
+    dict(typestr="<M8["), dict(typestr="<f4[s]"), dict(typestr="<M[s]"),
+    dict(typestr="<M8[s]]"), dict(typestr="<f\ud800"),
 ]
 BUFFER_ERRORS = [
     dict(mask=Exporter), dict(typestr=">f4"), dict(typestr="|V2"),
     dict(typestr="<V4"), dict(typestr="<M8"), dict(typestr="<f4", strides=(3, 1)),
     dict(strides=(2**62, 4), shape=(3, 3)), dict(data=(64, False)),
     dict(descr=[("a", "<f4")]), dict(shape=(2**40, 2)),
+    dict(typestr="<M8[s]"), dict(typestr="<m8[25us]"), dict(shape=(2**70,)),
+    dict(strides=(2**70, 4)), dict(strides=(-2**70, 4)), dict(descr=5),
 ]
 
 
@@ -370,9 +376,39 @@ def test_stream_zero_warns(run_program):
     """
     done = run_program(program)
     assert done.stdout == "[('InteropWarning', True)]\n", done.stderr
+    assert "stream 0" not in done.stderr, "told twice"
     done = run_program(program, env={"DEVRT_DLPACK_STRICT": "1"})
     assert done.stdout.count("stream") >= 3, done.stderr
     assert done.stdout.endswith("[]\n")
+
+
+@pytest.mark.parametrize("give", [
+    "devrt.asarray(Exporter())", "x.__dlpack__(stream=0)"])
+def test_stream_zero_as_an_error_raises_each_time(run_program, give):
+    done = run_program(f"""
+        import warnings
+        import devrt
+        x = devrt.ones(1, device="cuda:0")
+        class Exporter:
+            __cuda_array_interface__ = {{
+                **x.__cuda_array_interface__, "stream": 0}}
+        warnings.simplefilter("error")
+        for _ in range(2):
+            try:
+                {give}
+            except devrt.InteropWarning:
+                print("raised")
+    """)
+    assert done.stdout == "raised\n" * 2, done.stderr
+
+
+def test_structures_and_bfloat16_are_told_apart():
+    x = array([1.0])
+    with pytest.raises(BufferError, match="descr") as caught:
+        devrt.asarray(Exporter(x, descr=[("a", "<f4")]))
+    assert "DLPack" not in str(caught.value)
+    with pytest.raises(BufferError, match="bfloat16 can be exchanged by DLPack"):
+        devrt.asarray(Exporter(x, typestr="<V2"))
 
 
 def test_settings_are_checked_when_devrt_is_imported(run_program):
