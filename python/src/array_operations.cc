@@ -27,7 +27,7 @@ template <BinaryOp op>
 PyObject* Binary(PyObject*, PyObject* const* args, Py_ssize_t count,
                  PyObject* names) {
   static const Parameters kParameters = {
-      ToString(op), 2, 2, 3, {"a", "b", "out"}};
+      ToString(op), 2, 3, 3, {"a", "b", "out"}};
   PyObject* values[3];
   PyObject* out;
   if (!SortArguments(kParameters, args, static_cast<size_t>(count), names,
@@ -200,7 +200,7 @@ PyObject* ReduceFunction(PyObject*, PyObject* const* args, Py_ssize_t count,
   {                                                                            \
     name, AsMethod(Binary<BinaryOp::op>), METH_FASTCALL | METH_KEYWORDS,       \
         name                                                                   \
-        "(a, b, out=None)\n--\n\n" what                                        \
+        "(a, b, out=None)\n--\n\n" what                                     \
         ", element by element.\n\n"                                            \
         "Of two arrays of one device, or an array and a number; they\n"        \
         "broadcast and promote by NumPy's rules: Python's numbers are weak,\n" \
@@ -215,28 +215,34 @@ PyObject* ReduceFunction(PyObject*, PyObject* const* args, Py_ssize_t count,
   {                                                                         \
     name, AsMethod(Unary<UnaryOp::op>), METH_FASTCALL | METH_KEYWORDS,      \
         name                                                                \
-        "(x, out=None)\n--\n\n" what                                        \
+        "(x, out=None)\n--\n\n" what                                     \
         ", element by element.\n\n"                                         \
         "out: an array of x's shape, which is written and returned.\n\n"    \
         "Raises UnsupportedError for a dtype that the operation does not\n" \
         "take and for plain host memory."                                   \
   }
 
-#define DEVRT_REDUCE_FUNCTION(name, op, more)                           \
-  {                                                                     \
-    name, AsMethod(ReduceFunction<ReduceOp::op>),                       \
-        METH_FASTCALL | METH_KEYWORDS,                                  \
-        name "(x, axis=None, *, keepdims=False" more ")\n--\n\nx." name \
-             "(axis, ...), where the text is."                          \
+#define DEVRT_AXES_TEXT                                               \
+  "\n\nOver all axes, one, or a tuple of them; what is left is the\n" \
+  "result's shape.  keepdims: they stay, with extent 1."
+
+#define DEVRT_REDUCE_FUNCTION(name, op, more, what)                        \
+  {                                                                        \
+    name, AsMethod(ReduceFunction<ReduceOp::op>),                          \
+        METH_FASTCALL | METH_KEYWORDS,                                     \
+        name                                                               \
+        "(x, axis=None, *, keepdims=False" more                            \
+        ")\n--\n\n" what DEVRT_AXES_TEXT                                   \
+        "\n\n"                                                             \
+        "Raises ValueError for an axis that x has not, UnsupportedError\n" \
+        "for a dtype without the operation and for plain host memory."     \
   }
 
 #define DEVRT_REDUCE_METHOD(name, op, more, what)                              \
   {                                                                            \
     name, AsMethod(ReduceMethod<ReduceOp::op>), METH_FASTCALL | METH_KEYWORDS, \
-        name                                                                   \
-        "($self, /, axis=None, *, keepdims=False" more ")\n--\n\n" what        \
-        "\n\nOver all axes, one, or a tuple of them; what is left is the\n"    \
-        "result's shape.  keepdims: they stay, with extent 1."                 \
+        name "($self, /, axis=None, *, keepdims=False" more                    \
+             ")\n--\n\n" what DEVRT_AXES_TEXT                                  \
   }
 
 }  // namespace
@@ -286,13 +292,21 @@ PyMethodDef g_array_operation_functions[] = {
      "array_equal(a, b)\n--\n\n"
      "Whether shapes and all elements are equal.  Waits; b may be in another\n"
      "place, or a NumPy array."},
-    DEVRT_REDUCE_FUNCTION("sum", kSum, ", dtype=None"),
-    DEVRT_REDUCE_FUNCTION("prod", kProd, ", dtype=None"),
-    DEVRT_REDUCE_FUNCTION("min", kMin, ""),
-    DEVRT_REDUCE_FUNCTION("max", kMax, ""),
-    DEVRT_REDUCE_FUNCTION("mean", kMean, ""),
-    DEVRT_REDUCE_FUNCTION("any", kAny, ""),
-    DEVRT_REDUCE_FUNCTION("all", kAll, ""),
+    DEVRT_REDUCE_FUNCTION(
+        "sum", kSum, ", dtype=None",
+        "The sum of the elements, in `dtype` or NumPy's choice."),
+    DEVRT_REDUCE_FUNCTION(
+        "prod", kProd, ", dtype=None",
+        "The product of the elements, in `dtype` or NumPy's choice."),
+    DEVRT_REDUCE_FUNCTION("min", kMin, "",
+                          "The least element; of none, ValueError."),
+    DEVRT_REDUCE_FUNCTION("max", kMax, "",
+                          "The greatest element; of none, ValueError."),
+    DEVRT_REDUCE_FUNCTION(
+        "mean", kMean, "",
+        "The mean; float64 for integers, NaN of no elements."),
+    DEVRT_REDUCE_FUNCTION("any", kAny, "", "Whether any element is not 0."),
+    DEVRT_REDUCE_FUNCTION("all", kAll, "", "Whether all elements are not 0."),
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace devrt::python
