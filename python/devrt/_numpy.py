@@ -98,11 +98,26 @@ def _computing(array):
     return array.place.rpartition(" ")[2]
 
 
+def _refuse_host(function):
+    """For what nobody else can be asked for."""
+    raise TypeError(
+        f"numpy.{function.__name__}() of a devrt.Array in plain host memory: "
+        "devrt computes on devices only; copy it there with x.to(device), or "
+        "let NumPy compute with x.numpy()")
+
+
 def _on_one_device(operands):
     """Whether all are numbers and arrays of one device."""
     devices = {_computing(x) for x in operands if isinstance(x, Array)}
-    known = all(isinstance(x, (Array, *_SCALARS)) for x in operands)
-    return known and len(devices) == 1 and "cpu" not in devices
+    return len(devices) == 1 and "cpu" not in devices and _are_ours(operands)
+
+
+def _are_ours(operands):
+    return all(isinstance(x, (Array, *_SCALARS)) for x in operands)
+
+
+def _any_on_host(values):
+    return any(isinstance(x, Array) and x.place == "cpu" for x in values)
 
 
 def _number(x):
@@ -121,6 +136,9 @@ def array_ufunc(self, ufunc, method, *inputs, **options):
         inputs = tuple(map(_number, inputs))
     operands = inputs if out is None else (*inputs, out)
     if not _on_one_device(operands):
+        known = {"__call__": _UFUNCS, "reduce": _REDUCTIONS}.get(method, ())
+        if ufunc in known and _are_ours(operands) and _any_on_host(operands):
+            _refuse_host(ufunc)
         return NotImplemented
     if method == "__call__" and ufunc in _UFUNCS and not options:
         return _UFUNCS[ufunc](*inputs, out=out)
@@ -335,9 +353,8 @@ def array_function(self, function, types, arguments, options):
         return NotImplemented
     name = function.__name__
     given = (*arguments, *options.values())
-    if name in _COMPUTES and any(
-            isinstance(x, Array) and x.place == "cpu" for x in given):
-        return NotImplemented
+    if name in _COMPUTES and _any_on_host(given):
+        _refuse_host(function)
     try:
         return known(*arguments, **options)
     except _NotOffered as error:
