@@ -9,6 +9,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "devrt/arrays/exchange.h"
 #include "python/src/array.h"
@@ -49,6 +50,16 @@ void RefuseWithoutGil() {
       "PYTHON_GIL=1, or without PYTHON_GIL and -X gil");
 }
 
+// Its types and the state behind them are the process's.
+void RefuseSecondImport() {
+  static bool imported = false;  // under the GIL
+  if (std::exchange(imported, true)) {
+    throw std::runtime_error(
+        "devrt._core can be imported once in a process: leave the modules of "
+        "devrt in sys.modules, and start a new process to load them afresh");
+  }
+}
+
 // A setting that is not known is said at once, not at some access.
 void CheckSettings() {
   const absl::Status status = CheckExchangeEnvironment();
@@ -64,6 +75,7 @@ NB_MODULE(_core, m) {
   RefuseOtherInterpreters();
   RefuseWithoutGil();
   CheckSettings();
+  RefuseSecondImport();
   // What is alive at the end is left to the process (C106).
   nb::set_leak_warnings(false);
   PyObject* module = m.ptr();

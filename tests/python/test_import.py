@@ -55,6 +55,27 @@ def test_import_is_quick():
     pytest.fail(f"import devrt takes {min(times) * 1e3:.0f} ms")
 
 
+def test_a_second_import_of_the_extension(run_program):
+    done = run_program(
+        """
+        import sys
+        import devrt
+        for name in [n for n in sys.modules if n.partition(".")[0] == "devrt"]:
+            del sys.modules[name]
+        for _ in range(2):
+            try:
+                import devrt as second
+            except ImportError as error:
+                print(error)
+        print(devrt.ones(2, device="cpu").tolist())
+        """)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    assert len(lines) == 3 and lines[2] == "[1.0, 1.0]", lines
+    for line in lines[:2]:
+        assert "imported once in a process" in line, line
+
+
 def test_all_is_what_there_is():
     import types
 
