@@ -10,6 +10,7 @@ import pytest
 np = pytest.importorskip("numpy")
 
 import devrt
+from devrt.testing import Flag
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "interop"))
 import stubs  # noqa: E402
@@ -71,8 +72,22 @@ def test_streams_that_cannot_be(x, pinned, stream, raises):
 
 
 def test_a_handle(x):
-    s = devrt.Stream("cuda:0")
-    x.__dlpack__(stream=s.native_handle, max_version=V1)
+    """The consumer's stream comes behind the array's work, and no thread waits."""
+    producer, consumer = devrt.Stream("cuda:0"), devrt.Stream("cuda:0")
+    flag = Flag("cuda:0")
+    try:
+        with producer:
+            flag.wait_on(producer)
+            x.fill(3)
+        assert consumer.query()
+        struct = stubs.tensor_of(
+            x.__dlpack__(stream=consumer.native_handle, max_version=V1))
+        assert struct.tensor.data == x.ptr
+        assert not consumer.query() and not producer.query()
+    finally:
+        flag.set()
+    consumer.synchronize()
+    assert producer.query()
 
 
 def test_zero_warns_once(run_program):

@@ -121,6 +121,7 @@ def test_a_thread_that_ends_inside_a_context(two):
     assert weak() is None
 
 
+@pytest.mark.filterwarnings("error")  # what a finalizer raises
 def test_collection_in_another_thread(two):
     class Node:
         pass
@@ -132,9 +133,18 @@ def test_collection_in_another_thread(two):
         node.event = node.stream.record()
         node.pool = devrt.StreamPool(two[1], 2)
 
-    for _ in range(20):
-        garbage()
-    in_thread(gc.collect)
+        weak.extend([weakref.ref(node), weakref.ref(node.stream)])
+
+    weak = []
+    gc.disable()  # only there
+    try:
+        for _ in range(20):
+            garbage()
+        assert len(weak) == 40 and all(one() is not None for one in weak)
+        in_thread(gc.collect)
+    finally:
+        gc.enable()
+    assert all(one() is None for one in weak)
 
 
 def test_events_from_many_threads(two):
