@@ -200,7 +200,7 @@ PyObject* ReduceFunction(PyObject*, PyObject* const* args, Py_ssize_t count,
   {                                                                            \
     name, AsMethod(Binary<BinaryOp::op>), METH_FASTCALL | METH_KEYWORDS,       \
         name                                                                   \
-        "(a, b, out=None)\n--\n\n" what                                     \
+        "(a, b, out=None)\n--\n\n" what                                        \
         ", element by element.\n\n"                                            \
         "Of two arrays of one device, or an array and a number; they\n"        \
         "broadcast and promote by NumPy's rules: Python's numbers are weak,\n" \
@@ -215,7 +215,7 @@ PyObject* ReduceFunction(PyObject*, PyObject* const* args, Py_ssize_t count,
   {                                                                         \
     name, AsMethod(Unary<UnaryOp::op>), METH_FASTCALL | METH_KEYWORDS,      \
         name                                                                \
-        "(x, out=None)\n--\n\n" what                                     \
+        "(x, out=None)\n--\n\n" what                                        \
         ", element by element.\n\n"                                         \
         "out: an array of x's shape, which is written and returned.\n\n"    \
         "Raises UnsupportedError for a dtype that the operation does not\n" \

@@ -250,7 +250,10 @@ constexpr char kDoc[] =
     "Wherever devrt takes a dtype it takes one of these, a name, a dtype or\n"
     "scalar type of NumPy, ml_dtypes or PyTorch, or bool, int, float and\n"
     "complex for bool_, int64, float64 and complex128.  Raises TypeError for\n"
-    "anything else, ValueError for a dtype that devrt does not have.";
+    "anything else, ValueError for a dtype that devrt does not have.\n\n"
+    "Its hash is that of its name: a dictionary finds devrt.float32 by\n"
+    "'float32', and by devrt.DType(d) for a dtype d of another library, whose\n"
+    "hash is another.";
 
 PyType_Slot g_slots[] = {{Py_tp_new, AsSlot(New)},
                          {Py_tp_repr, AsSlot(Repr)},

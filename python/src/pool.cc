@@ -4,6 +4,7 @@
 
 #include "devrt/streams/stream_pool.h"
 #include "python/src/bindings.h"
+#include "python/src/public_class.h"
 
 namespace devrt::python {
 namespace {
@@ -52,6 +53,10 @@ class Pool {
     return nb::steal(stream);
   }
   size_t size() const { return pool_->size(); }
+  std::string Text() const {
+    return "devrt.StreamPool('" + device_->device.name() + "', " +
+           std::to_string(size()) + ")";
+  }
   nb::object device() const { return ToObject(device_->device); }
 
  private:
@@ -62,18 +67,23 @@ class Pool {
 }  // namespace
 
 void BindPool(nb::module_& module) {
-  nb::class_<Pool>(module, "StreamPool",
-                   "A fixed set of streams handed out round robin.\n\n"
-                   "StreamPool(device=None, size=4, *, priority=0, "
-                   "blocking=False)\n\n"
-                   "Unlike Stream(), a pool shares: its first and its "
-                   "(size + 1)-th request get the\nsame stream, so that two "
-                   "users may order each other by accident.")
-      .def(nb::init<nb::object, nb::object, nb::object, nb::object>(),
+  nb::class_<Pool> pool(
+      module, "StreamPool",
+      "A fixed set of streams handed out round robin.\n\n"
+      "StreamPool(device=None, size=4, *, priority=0, "
+      "blocking=False)\n\n"
+      "Unlike Stream(), a pool shares: its first and its "
+      "(size + 1)-th request get the\nsame stream, so that two "
+      "users may order each other by accident.");
+  MakePublic(pool, "devrt",
+             "a devrt.StreamPool cannot be pickled or copied: make one of its "
+             "device and size where it is needed");
+  pool.def(nb::init<nb::object, nb::object, nb::object, nb::object>(),
            nb::arg("device") = nb::none(), nb::arg("size") = 4, nb::kw_only(),
            nb::arg("priority") = 0, nb::arg("blocking") = false)
       .def("next", &Pool::Next, "The next stream.")
       .def("__len__", &Pool::size)
+      .def("__repr__", &Pool::Text)
       .def_prop_ro("device", &Pool::device, "The device of all of them.");
 }
 

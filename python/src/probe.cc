@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "python/src/bindings.h"
+#include "python/src/public_class.h"
 
 namespace devrt::python {
 namespace {
@@ -90,11 +91,15 @@ void BindProbe(nb::module_& module) {
              nb::arg("stream") = nb::none());
   module.def("_commit_fault", &Fault, nb::arg("form"),
              nb::arg("stream") = nb::none());
-  nb::class_<FlagObject>(module, "Flag",
-                         "A flag that kernels wait for; cleared at first.\n\n"
-                         "Flag(device=None).  Keep it until every kernel that "
-                         "waits for it is complete.")
-      .def(nb::init<nb::object>(), nb::arg("device") = nb::none())
+  nb::class_<FlagObject> flag(
+      module, "Flag",
+      "A flag that kernels wait for; cleared at first.\n\n"
+      "Flag(device=None).  Keep it until every kernel that "
+      "waits for it is complete.");
+  MakePublic(flag, "devrt.testing",
+             "a devrt.testing.Flag cannot be pickled or copied: it is memory "
+             "that kernels wait on");
+  flag.def(nb::init<nb::object>(), nb::arg("device") = nb::none())
       .def("wait_on", &FlagObject::WaitOn, nb::arg("stream") = nb::none(),
            nb::kw_only(), nb::arg("timeout_ns") = 0,
            "Holds `stream` until the flag is set, or for timeout_ns of the "

@@ -3,6 +3,7 @@
 
 #include "devrt/runtime/device.h"
 #include "python/src/bindings.h"
+#include "python/src/public_class.h"
 
 namespace devrt::python {
 namespace {
@@ -29,9 +30,14 @@ std::string PciBusId(const DeviceProperties& p) {
 }
 
 void BindUuid(nb::module_& module) {
-  nb::class_<Uuid>(module, "Uuid", "A device's UUID: str() has 36 characters.")
-      .def("__str__", [](const Uuid& self) { return self.text; })
-      .def("__repr__", [](const Uuid& self) { return self.text; })
+  nb::class_<Uuid> uuid(module, "Uuid",
+                        "A device's UUID: str() has 36 characters.");
+  MakePublic(uuid, "devrt",
+             "a devrt.Uuid cannot be pickled or copied: take str(uuid) or "
+             "uuid.bytes");
+  uuid.def("__str__", [](const Uuid& self) { return self.text; })
+      .def("__repr__",
+           [](const Uuid& self) { return "devrt.Uuid('" + self.text + "')"; })
       .def_prop_ro(
           "bytes",
           [](const Uuid& self) {
@@ -54,9 +60,13 @@ void BindUuid(nb::module_& module) {
 void BindProperties(nb::module_& module) {
   using P = DeviceProperties;
   BindUuid(module);
-  nb::class_<P>(module, "DeviceProperties",
-                "What is known about a device; equal for equal devices.")
-      .def_ro("name", &P::name, "\"NVIDIA H200\"")
+  nb::class_<P> properties(
+      module, "DeviceProperties",
+      "What is known about a device; equal for equal devices.");
+  MakePublic(properties, "devrt",
+             "devrt.DeviceProperties cannot be pickled or copied: take the "
+             "values that are needed");
+  properties.def_ro("name", &P::name, "\"NVIDIA H200\"")
       .def_ro("arch", &P::arch, "\"sm_90\", \"gfx942\", \"mtia-sim\"")
       .def_prop_ro("uuid", &UuidOf, "A Uuid.")
       .def_prop_ro("pci_bus_id", &PciBusId, "\"0000:3b:00.0\"")

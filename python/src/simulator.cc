@@ -8,6 +8,7 @@
 
 #include "python/src/bindings.h"
 #include "python/src/bridge.h"
+#include "python/src/public_class.h"
 
 namespace devrt::python {
 namespace {
@@ -225,11 +226,15 @@ bool IsVirtualDevice(nb::object device) {
 void BindSimulator(nb::module_& module) {
   using S = SimulatorObject;
   module.def("_is_virtual", &IsVirtualDevice, nb::arg("device"));
-  nb::class_<S>(module, "Simulator",
-                "The controls of a simulated accelerator.\n\n"
-                "Simulator(backend='mtia').  Raises UnsupportedError for a "
-                "backend of real hardware.")
-      .def(nb::init<nb::str>(), nb::arg("backend") = "mtia")
+  nb::class_<S> simulator(
+      module, "Simulator",
+      "The controls of a simulated accelerator.\n\n"
+      "Simulator(backend='mtia').  Raises UnsupportedError for a "
+      "backend of real hardware.");
+  MakePublic(simulator, "devrt.testing",
+             "a devrt.testing.Simulator cannot be pickled or copied: make one "
+             "of the backend's name");
+  simulator.def(nb::init<nb::str>(), nb::arg("backend") = "mtia")
       .def("reset", &S::Reset, nb::arg("config") = "",
            "Starts afresh, with settings in the syntax of DEVRT_MTIA on top "
            "of the defaults.\n\nRaises Error while streams, events or memory "

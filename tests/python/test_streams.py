@@ -158,6 +158,28 @@ def test_repr_and_no_copies():
         s.priority = 3
 
 
+def test_classes_are_the_packages(two):
+    from devrt import testing
+
+    properties = devrt.get_device_properties(two[0])
+    uuid = properties.uuid
+    made = [devrt.StreamPool(two[0], 2), properties, uuid,
+            testing.Flag(two[0])]
+    if two[0].type == "mtia":
+        made.append(testing.Simulator("mtia"))
+    for one in made:
+        home = devrt if type(one).__name__ in devrt.__all__ else testing
+        assert type(one).__module__ == home.__name__
+        assert getattr(home, type(one).__name__) is type(one)
+        assert repr(one).lstrip("<").startswith(home.__name__ + ".")
+        for copier in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="cannot be pickled") as caught:
+                copier(one)
+            assert f"{home.__name__}.{type(one).__name__}" in str(caught.value)
+    assert repr(made[0]) == f"devrt.StreamPool('{two[0]}', 2)"
+    assert repr(uuid) == f"devrt.Uuid('{uuid}')" and len(str(uuid)) == 36
+
+
 def test_devices_are_pickled_by_name(two):
     assert pickle.loads(pickle.dumps(two[1])) is two[1]
     assert copy.deepcopy(two[1]) is two[1]

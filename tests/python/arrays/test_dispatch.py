@@ -252,6 +252,9 @@ def test_what_is_a_dtype():
         assert np.dtype(mine) == np.dtype(name) == mine.__numpy_dtype__
         assert np.zeros(2, dtype=mine).dtype == np.dtype(name)
 
+    known = {devrt.float32: 1}
+    assert known["float32"] == known[devrt.DType(np.dtype("f4"))] == 1
+
     class Broken:
         @property
         def isnative(self):
