@@ -122,6 +122,7 @@ from ._core import (
     set_stream,
     shutdown,
 )
+from ._facade import get_device_module
 from ._memory import (
     allocator_settings,
     caching_allocator_alloc,
@@ -221,6 +222,7 @@ __all__ = [
     "from_pointer",
     "full",
     "full_like",
+    "get_device_module",
     "get_device_properties",
     "get_per_process_memory_fraction",
     "greater",

@@ -7,12 +7,17 @@ the module's backend, and set_stream makes the stream's device current as well.
 
 from __future__ import annotations
 
+import sys
+import types
 from typing import Any, Dict, List, Optional, Tuple, Union
 
 from . import _core, _memory
 from ._contexts import _NO_CONTEXT, stream as _stream
 from ._core import Device, DeviceProperties, Event, InvalidArgumentError, Stream
 from ._types import Context
+
+# Backends with a module of their own.
+_MODULES = ("cuda", "hip", "mtia")
 
 # A device of the module's backend: None is the current one.
 DeviceLike = Union[Device, str, int, None]
@@ -282,6 +287,32 @@ class _EventClass(Event):
             blocking=blocking,
             interprocess=interprocess,
         )
+
+
+def get_device_module(device: Union[Device, str, None] = None) -> types.ModuleType:
+    """The module with the names of PyTorch for a device, such as devrt.mtia.
+
+    device: a Device, "mtia:0", or a backend's name alone, which opens nothing;
+    None is the current device.  Raises InvalidArgumentError for a backend
+    without such a module: devrt.accelerator is of every one.
+    """
+    if device is None:
+        device = _core.current_device()
+    if isinstance(device, str) and ":" in device:
+        device = Device(device)
+    if not isinstance(device, (Device, str)):
+        raise TypeError(
+            "device must be a devrt.Device, str or None, not "
+            f"{type(device).__name__}"
+        )
+    name = device.type if isinstance(device, Device) else device
+    if name not in _MODULES:
+        raise InvalidArgumentError(
+            f"there is no module for backend {name!r}, only for "
+            f"{', '.join(_MODULES)}: use devrt.accelerator, which is of the active "
+            "backend"
+        )
+    return sys.modules[f"{__package__}.{name}"]
 
 
 # What a module exports of a Backend.

@@ -191,3 +191,20 @@ def test_check_error_of_none():
     for wrong in ("2", True, None):
         with pytest.raises(TypeError):
             devrt.cuda.check_error(wrong)
+
+
+def test_get_device_module(two):
+    for device in (two[1], "mtia:1", "mtia"):
+        assert devrt.get_device_module(device) is devrt.mtia
+    # A name alone opens nothing.
+    assert devrt.get_device_module("cuda") is devrt.cuda
+    assert devrt.get_device_module("hip") is devrt.hip
+    with two[1]:
+        assert devrt.get_device_module() is devrt.mtia
+    for wrong, text in (("acme", "no module for backend 'acme', only for cuda, hip"),
+                        ("cpu", "no module"), ("mtia:2", "out of index range"), ("", "no module")):
+        with pytest.raises(devrt.InvalidArgumentError, match=text):
+            devrt.get_device_module(wrong)
+    for wrong in (1, True, devrt.mtia, b"mtia"):
+        with pytest.raises(TypeError, match="device must be a devrt.Device, str"):
+            devrt.get_device_module(wrong)

@@ -9,8 +9,8 @@ from devrt import mtia
 
 def test_get_device_module():
     device = devrt.device("mtia:0")
-    module = getattr(devrt, device.type)
-    assert module is mtia
+    module = devrt.get_device_module(device)
+    assert module is mtia and devrt.get_device_module("mtia:0") is mtia
     assert module.current_stream().device_type == int(devrt.DeviceType.MTIA)
 
 
