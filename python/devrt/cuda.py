@@ -120,7 +120,7 @@ def _answer(call: Any, *arguments: Any) -> int:
     try:
         call(*arguments)
     except _core.Error as error:
-        return error.native_code or _NUMBERS.get(error.code, 999)
+        return error.native_code or _NUMBERS.get(error.code or "", 999)
     return 0
 
 
