@@ -231,6 +231,20 @@ def test_adopting_keeps_the_owner_and_not_the_stream(driver, devices):
         assert driver.cuStreamDestroy_v2(native) == 0
 
 
+def test_an_owner_that_has_its_stream_stays_until_it_lets_go(devices):
+    """The collector could have it destroy the stream before the stream's end."""
+    s = devrt.Stream(devices[0])
+    owner = Protocol(s.native_handle)
+    owner.stream = devrt.Stream.from_external(owner)
+    kept, adopted = weakref.ref(owner), weakref.ref(owner.stream)
+    del owner
+    gc.collect()
+    assert adopted().query()
+    del kept().stream
+    gc.collect()
+    assert kept() is None
+
+
 # ---- Order ------------------------------------------------------------------
 
 
