@@ -269,9 +269,9 @@ class DEVRT_EXPORT Array {
   // memory so far; nothing is issued if there are none on other streams.
   absl::Status OrderBefore(StreamRef stream,
                            CallSite site = CallSite::Here()) const;
-  // Waits on the host for all uses of this memory, and for nothing else (O4).
+  // Waits on the host for all uses that devrt knows of (dlpack.h), alone (O4).
   absl::Status Ready(CallSite site = CallSite::Here()) const;
-  // Whether no use is pending.  Never waits.
+  // Whether no use that devrt knows of is pending.  Never waits.
   absl::StatusOr<bool> IsReady(CallSite site = CallSite::Here()) const;
   // Where the memory was allocated, or what it was imported with; nullopt where
   // that is no stream: pinned and plain host memory, an import without one.

@@ -92,13 +92,15 @@ PyMethodDef g_array_order_methods[] = {
      "memory so far.  Does not wait."},
     {"ready", Ready, METH_NOARGS,
      "ready($self, /)\n--\n\n"
-     "Waits for all uses of the memory, and for nothing else.\n\n"
+     "Waits for all uses of the memory that devrt knows of, and for nothing\n"
+     "else.  What a consumer of DLPack does is one when it lets go.\n\n"
      "Raises the error of that work, if any.  Ctrl-C ends the wait."},
     {"synchronize", Ready, METH_NOARGS,
      "synchronize($self, /)\n--\n\nThe same as ready."},
     {"is_ready", IsReady, METH_NOARGS,
      "is_ready($self, /)\n--\n\n"
-     "Whether no use of the memory is pending.  Never waits."},
+     "Whether no use of the memory that ready would wait for is pending.\n"
+     "Never waits."},
     {"set_deallocation_stream", SetDeallocationStream, METH_O,
      "set_deallocation_stream($self, stream, /)\n--\n\n"
      "The memory goes back in the order of `stream`, whatever is current\n"

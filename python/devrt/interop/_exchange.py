@@ -87,11 +87,14 @@ def set_cai_export_version(version: Optional[int]) -> Optional[int]:
 
 
 def ready(x: Array) -> Array:
-    """Waits until nothing uses the memory of `x` any more, and returns `x`.
+    """Waits for all uses of the memory of `x` that devrt knows of; returns `x`.
 
     For readers that know no streams: MPI, files, other processes.  It waits for
-    the work on this memory, not for the device.  Ctrl-C ends the wait.  Raises
-    the error of that work, if any.
+    the work on this memory, not for the device.  Known are devrt's own work,
+    what exchange() and record_use() have told, and what was submitted to the
+    stream of a DLPack consumer that has let go.  One that still has the memory
+    does its work unknown: wait for its stream, or exchange() it.  Ctrl-C ends
+    the wait.  Raises the error of that work, if any.
     """
     _checked(x).ready()
     return x
