@@ -105,8 +105,8 @@ struct PointerOptions {
   // Kept until the last array over the memory is gone and devrt's uses of it
   // are complete, then dropped, on any thread of devrt's callers.
   std::shared_ptr<void> owner;
-  // Where the memory is; nullopt: asked of the backends, and plain host memory
-  // if none knows it.
+  // Where the memory is; nullopt: asked of the backends.  What none knows is
+  // taken for plain host memory, unchecked: a wrong address faults when read.
   std::optional<Place> place;
   bool read_only = false;
   // Work on it may still run there: the array's home stream, whose work so far

@@ -333,10 +333,11 @@ PyMethodDef g_array_from_functions[] = {
      "Memory that somebody else allocated, without a copy.\n\n"
      "ptr: an address, int.  owner: an object that is kept until devrt's last\n"
      "use of the memory is complete.  device: where the memory is, checked;\n"
-     "None: the backends are asked, and it is plain host memory if none knows\n"
-     "it.  strides: bytes; None: C order.  stream: work on the memory may "
-     "still\n"
-     "run there, and comes first.\n\n"
+     "None: the backends are asked.  What none of them knows is taken for "
+     "plain\n"
+     "host memory, unchecked: an address of nobody's memory ends the process\n"
+     "when it is read.  strides: bytes; None: C order.  stream: work on the\n"
+     "memory may still run there, and comes first.\n\n"
      "Raises ValueError for a null pointer with elements, another device than\n"
      "the memory's, and a shape that leaves the block it lies in."},
     {nullptr, nullptr, 0, nullptr}};
