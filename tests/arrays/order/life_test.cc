@@ -22,6 +22,7 @@ std::shared_ptr<void> Owner(bool* gone) {
   return std::shared_ptr<void>(nullptr, [gone](void*) { *gone = true; });
 }
 
+// Rule 21.
 TEST_F(Life, StorageOutlivesItsStream) {
   InEverySchedule([] {
     std::optional<Array> x;
@@ -171,6 +172,7 @@ TEST_F(Life, EndsThatAreMoreThanANote) {
   EXPECT_FALSE(home.storage()->EndPlainly());
 }
 
+// Rule 21.
 TEST_F(Life, SetDeallocationStream) {
   const Array x = Filled(dev(), 1);
   Stream there = NewStream(dev(1));
@@ -185,25 +187,27 @@ TEST_F(Life, SetDeallocationStream) {
   EXPECT_STATUS(x.OrderBefore(stale), kInvalidArgument, "destroyed");
 }
 
-// Of a resource that tracks no uses the memory goes back behind all of them.
-TEST_F(Life, OtherResources) {
-  class Plain final : public MemoryResource {
-   public:
-    explicit Plain(Device d) : MemoryResource(d) {}
-    MemoryProperties properties() const override { return {"plain"}; }
-    std::vector<StreamRef> freed;
+// A resource that tracks no uses, and notes where memory goes back.
+class Plain final : public MemoryResource {
+ public:
+  explicit Plain(Device d) : MemoryResource(d) {}
+  MemoryProperties properties() const override { return {"plain"}; }
+  std::vector<StreamRef> freed;
 
-   private:
-    absl::StatusOr<void*> DoAllocate(const MemoryRequest& r) override {
-      return devrt::Allocate(device(), r.bytes);
-    }
-    absl::Status DoDeallocate(const MemoryReturn& r) override {
-      freed.push_back(r.stream);
-      // What it is given must be over on that stream.
-      DEVRT_RETURN_IF_ERROR(r.stream.Synchronize());
-      return devrt::Free(device(), r.pointer);
-    }
-  };
+ private:
+  absl::StatusOr<void*> DoAllocate(const MemoryRequest& r) override {
+    return devrt::Allocate(device(), r.bytes);
+  }
+  absl::Status DoDeallocate(const MemoryReturn& r) override {
+    freed.push_back(r.stream);
+    // What it is given must be over on that stream.
+    DEVRT_RETURN_IF_ERROR(r.stream.Synchronize());
+    return devrt::Free(device(), r.pointer);
+  }
+};
+
+// The memory goes back behind all uses.
+TEST_F(Life, OtherResources) {
   InEverySchedule([] {
     auto plain = std::make_shared<Plain>(dev());
     Must(SetMemoryResource(dev(), plain));
@@ -223,6 +227,34 @@ TEST_F(Life, OtherResources) {
     Must(dev(1).Synchronize());
     EXPECT_TRUE(IsAll(y, 1));
   });
+}
+
+// Rule 21: by the allocator, the device and the stream of its making, or the
+// stream that was chosen since, whatever is current and in whatever thread.
+TEST_F(Life, MemoryGoesBackByItsRecipe) {
+  auto plain = std::make_shared<Plain>(dev(1));
+  Must(SetMemoryResource(dev(1), plain));
+  Stream home = NewStream(dev(1)), chosen = NewStream(dev(1));
+  Stream other = NewStream(dev(1)), elsewhere = NewStream(dev());
+  for (const bool choose : {false, true}) {
+    std::optional<Array> x;
+    {
+      const StreamGuard guard(home);
+      x = NewArray(dev(1));
+    }
+    if (choose) ASSERT_OK(x->SetDeallocationStream(chosen));
+    Must(SetMemoryResource(dev(1), nullptr));
+    InThreads(1, [&](int) {
+      const StreamGuard same_device(other);
+      const StreamGuard guard(elsewhere);
+      x.reset();
+    });
+    ASSERT_EQ(plain->freed.size(), 1u);
+    EXPECT_EQ(plain->freed[0], choose ? chosen.ref() : home.ref());
+    plain->freed.clear();
+    Must(SetMemoryResource(dev(1), plain));
+  }
+  Must(SetMemoryResource(dev(1), nullptr));
 }
 
 // ---- Calls that fail --------------------------------------------------------
