@@ -129,7 +129,9 @@ def array_ufunc(self, ufunc, method, *inputs, **options):
     """What Array.__array_ufunc__ answers."""
     out = options.pop("out", None)
     if out is not None:
-        if len(out) != 1 or not isinstance(out[0], Array):
+        # NumPy gives a tuple; programs that call it may give anything.
+        if not (isinstance(out, tuple) and len(out) == 1
+                and isinstance(out[0], Array)):
             return NotImplemented
         out = out[0]
     if ufunc in _COMPARISONS:

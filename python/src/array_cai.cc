@@ -419,7 +419,7 @@ PyMethodDef g_array_cai_functions[] = {
      "DEVRT_CAI_SYNC is 0.\n\n"
      "Raises TypeError for entries of wrong types, ValueError for missing and\n"
      "impossible ones, BufferError for memory that devrt cannot describe,\n"
-     "CopyRequiredError."},
+     "CopyRequiredError, AttributeError if `x` has no such interface."},
     {"_set_cai_export_version", SetThreadVersion, METH_O,
      "_set_cai_export_version(version)\n--\n\n"
      "For the calling thread; None: the setting.  Returns what was set "

@@ -19,7 +19,8 @@ functions of that kind.  Here is what goes beyond one call:
     NUMBA_CUDA_MEMORY_MANAGER=devrt.interop         # environment
     cuda.core: interop.cuda_core_memory_resource("cuda:0")
 
-No other library is imported before a function needs it.
+No other library is imported before a function needs it; where it is missing that
+function raises ImportError.
 """
 
 from __future__ import annotations

@@ -207,7 +207,10 @@ def _address(pointer: Any) -> str:
 
 def torch_allocator_path() -> str:
     """The file of CUDAPluggableAllocator: symbols devrt_torch_alloc,
-    devrt_torch_free, and devrt_torch_pool_alloc for a MemPool."""
+    devrt_torch_free, and devrt_torch_pool_alloc for a MemPool.
+
+    Raises FileNotFoundError where devrt was built without it.
+    """
     name = "libdevrt_torch.so"
     tried = []
     library = _native._library_path()
