@@ -23,7 +23,9 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs/interop"
 PAGE = ROOT / "docs/interop.md"
-DEVIATIONS = ROOT / "tests/interop/deviations.json"
+sys.path.insert(0, str(ROOT / "tests/interop"))
+import deviations  # noqa: E402
+
 SCHEMA = "devrt.interop/1"
 
 HEAD = """<!-- Written by scripts/interop_doc.py; do not edit. -->
@@ -67,6 +69,7 @@ def load():
     result = json.loads(path.read_text(encoding="utf-8"))
     if result.get("schema") != SCHEMA:
       raise SystemExit(f"{path} is not of schema {SCHEMA}")
+    deviations.mark(result["cases"], deviations.load())
     results[path.stem] = result
   return results
 
@@ -95,7 +98,12 @@ def cells_of(result, first):
 
 
 def code_of(cases):
-  return cases[0]["code"].split("!")[0]
+  """Of a cell, and what the specification has, if that is something else."""
+  code = cases[0]["code"].split("!")[0]
+  for case in cases:
+    if "table" in case:
+      return f"{case['table']}, here {code}"
+  return code
 
 
 def columns_of(cells):
@@ -157,7 +165,9 @@ def other_table(name, result):
   yield "| case | result | said |"
   yield "|---|---|---|"
   for case in cases:
-    note = case["note"].replace("|", "\\|").replace("\n", " ")[:100]
+    said = [code_of([case])] if "table" in case else []
+    note = ": ".join(said + [case["note"]] if case["note"] else said)
+    note = note.replace("|", "\\|").replace("\n", " ")[:100]
     yield f"| `{case['id']}` | {WORDS[case['outcome']]} | {note} |"
   yield ""
 
@@ -195,7 +205,7 @@ def skipped_list(name, result):
 
 
 def deviations_table():
-  known = json.loads(DEVIATIONS.read_text(encoding="utf-8"))
+  known = deviations.load()
   yield "## Deviations\n"
   if not known:
     yield "None is known.\n"

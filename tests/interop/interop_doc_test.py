@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/interop.md is what scripts/interop_doc.py writes of the results."""
 
-import json
 import pathlib
 import sys
 import unittest
@@ -28,9 +27,23 @@ class InteropDocTest(unittest.TestCase):
                      "run scripts/interop_doc.py")
 
   def test_deviations_name_cases_and_reasons(self):
-    known = json.loads(interop_doc.DEVIATIONS.read_text(encoding="utf-8"))
+    known = interop_doc.deviations.load()
     for name, entry in known.items():
       self.assertGreater(len(entry["why"]), 20, name)
+
+  def test_what_the_table_has_otherwise_deviates(self):
+    one = result(("producer/mtia/numpy_cpu/device", "C", "passed", ""),
+                 ("producer/mtia/numpy", "E:X", "passed", "RuntimeError: no"),
+                 ("producer/cuda/numpy", "E:X", "passed", "BufferError: no"),
+                 ("scenario/C7/mtia/2", "C", "passed", "MPI"),
+                 ("scenario/C7/mtia_pinned/2", "Z", "passed", "MPI"))
+    interop_doc.deviations.mark(one["cases"], interop_doc.deviations.load())
+    page = interop_doc.page({"x": one})
+    for text in ("W, here C **deviates**", "E:BufferError, here E:X **deviates**",
+                 "| `scenario/C7/mtia/2` | **deviates** | messages pass, here C: MPI |",
+                 "| `scenario/C7/mtia_pinned/2` | ok | MPI |", "| E:X ok |",
+                 "| 2 | 3 | 0 | 0 |"):
+      self.assertIn(text, page)
 
   def test_a_cell_is_as_bad_as_its_worst_case(self):
     page = interop_doc.page({"x": result(
