@@ -101,6 +101,8 @@ TEST_F(Cai, TheTableOfFailures) {
       {"typestr f8", [](C* c) { c->typestr = "f8"; }, true},
       {"typestr <f", [](C* c) { c->typestr = "<f"; }, true},
       {"typestr <f8x", [](C* c) { c->typestr = "<f8x"; }, true},
+      {"unit of <f8", [](C* c) { c->typestr = "<f8[s]"; }, true},
+      {"unit unended", [](C* c) { c->typestr = "<M8[s"; }, true},
       {"extent -1", [](C* c) { c->shape[0] = -1; }, true},
       {"strides short", [](C* c) { c->strides = Dims{8}; }, true},
       {"version -1", [](C* c) { c->version = -1; }, true},
@@ -112,6 +114,7 @@ TEST_F(Cai, TheTableOfFailures) {
       {"bf16 as V2", [](C* c) { c->typestr = "<V2"; }, false},
       {"string", [](C* c) { c->typestr = "|S8"; }, false},
       {"float128", [](C* c) { c->typestr = "<f16"; }, false},
+      {"time", [](C* c) { c->typestr = "<M8[ns]"; }, false},
       {"odd stride",
        [](C* c) {
          c->strides = Dims{24, 4};
