@@ -121,8 +121,12 @@ PyObject* SetStreamFunction(PyObject*, PyObject* value) {
   if (thread == nullptr) return nullptr;
   StreamObject* stream = AsStream(value);
   const absl::Status status = WithoutLock([&] {
+    const Device device = stream->device->device;
+    const StreamRef before = CurrentStream(device);
     absl::Status set = SetCurrentStream(stream->ref);
-    if (set.ok()) set = SetCurrentDevice(stream->device->device);
+    if (!set.ok()) return set;
+    set = SetCurrentDevice(device);
+    if (!set.ok()) SetCurrentStream(before).IgnoreError();
     return set;
   });
   if (!status.ok()) return Raise(status);
