@@ -190,6 +190,7 @@ def test_adopting_leaves_the_current_device(devices):
                 assert adopted.device is devices[0]
                 assert devrt.current_device() is devices[0]
                 assert devrt.current_device("mtia").index == 0
+                del adopted  # before its native stream
 
 
 def test_adopting_finds_the_device(devices):
@@ -200,6 +201,7 @@ def test_adopting_finds_the_device(devices):
         assert adopted.device is device and adopted.id != s.id
         assert adopted.kind == "external"
         assert adopted.__cuda_stream__() == (0, s.native_handle)
+        del adopted  # before its native stream
 
 
 def test_adopting_for_the_wrong_device(devices):
