@@ -295,6 +295,17 @@ absl::InlinedVector<StorageUse, 4> Storage::PendingUses(bool captured) {
   return pending;
 }
 
+bool Storage::IsBusy() {
+  if (place_.kind() == MemoryKind::kHost) return false;
+  // Whoever had the lock is not in the child.
+  if ((process_state.load() & kForkedChild) != 0) return true;
+  for (const StorageUse& use : PendingUses(true)) {
+    if (!use.imported) return true;
+  }
+  MutexLock lock(&mutex_);
+  return !open_.empty();
+}
+
 absl::Status Storage::CheckMayWait() {
   for (const StorageUse& use : PendingUses(true)) {
     DEVRT_RETURN_IF_ERROR(CheckMayAsk(use));

@@ -24,8 +24,9 @@ OwnerLink* AsLink(PyObject* object) {
 }
 
 // The owner's one reference counts as the arrays' only while nobody else has
-// the memory: neither a thread that works with it nor another library.  While
-// the collector runs nobody else comes to have it.
+// the memory: neither a thread that works with it nor another library, nor a
+// device (L4), as the collector calls finalizers of the owner's before the
+// arrays end.  While the collector runs nobody else comes to have it.
 int Traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   const OwnerLink* link = AsLink(self);
@@ -33,6 +34,8 @@ int Traverse(PyObject* self, visitproc visit, void* arg) {
       link->owner.use_count() != 1) {
     return 0;
   }
+  const std::shared_ptr<internal::Storage> storage = link->storage.lock();
+  if (storage->IsBusy()) return 0;
   const std::shared_ptr<void> owner = link->owner.lock();
   Py_VISIT(static_cast<PyObject*>(owner.get()));
   return 0;

@@ -12,6 +12,7 @@ import weakref
 import pytest
 
 import devrt
+from devrt.testing import Flag
 
 
 class Owner:
@@ -233,6 +234,26 @@ def test_a_cycle_on_a_device_is_collected(two):
     owner.x.fill(1).ready()
     del owner
     assert collected()
+
+
+# L4
+def test_a_cycle_whose_memory_is_in_use_stays(two):
+    """Libraries free by weakref.finalize, which the collector calls first."""
+    base = devrt.zeros(8, "uint8", device=two[0])
+    gate = Flag(two[0])
+    owner = Owner()
+    freed = []
+    weakref.finalize(owner, freed.append, True)
+    owner.x = devrt.from_pointer(
+        base.ptr, 8, "uint8", owner=owner, device=two[0])
+    gate.wait_on(devrt.current_stream(two[0]))
+    owner.x.fill(1)
+    del owner
+    for _ in range(3):
+        assert not collected() and not freed
+    gate.set()
+    devrt.synchronize(two[0])
+    assert collected() and freed
 
 
 # Whatever has the memory, and is reached itself.
