@@ -242,7 +242,7 @@ TEST_F(Life, MemoryGoesBackByItsRecipe) {
       const StreamGuard guard(home);
       x = NewArray(dev(1));
     }
-    if (choose) ASSERT_OK(x->SetDeallocationStream(chosen));
+    if (choose) Must(x->SetDeallocationStream(chosen));
     Must(SetMemoryResource(dev(1), nullptr));
     InThreads(1, [&](int) {
       const StreamGuard same_device(other);
