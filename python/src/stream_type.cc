@@ -325,7 +325,8 @@ PyMethodDef g_methods[] = {
      "Records `event`, or a new one, on this stream, and returns it."},
     {"record_event", AsMethod(Record), METH_FASTCALL | METH_KEYWORDS,
      "record_event($self, /, event=None)\n--\n\nThe same as record."},
-    {"_launch_host_call", LaunchHostCall, METH_O, nullptr},
+    {"_launch_host_call", LaunchHostCall, METH_O,
+     "_launch_host_call($self, callable, /)\n--\n\nSee host_call.h."},
     {"launch_host_func", AsMethod(LaunchHostFunction),
      METH_VARARGS | METH_KEYWORDS,
      "launch_host_func($self, function, /, *args, **kwargs)\n--\n\n"

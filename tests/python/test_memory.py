@@ -119,6 +119,8 @@ def test_fraction(two):
 
 
 def test_pinned(two):
+    devrt.synchronize(two[0])
+    devrt.empty_host_cache("mtia")  # of tests before
     before = devrt.host_memory_stats("mtia")
     assert len(before) == 28
     pointer = devrt.pinned_alloc(40960, two[1])

@@ -55,8 +55,9 @@ MUTANTS = [
         what="An illegal address is reported as an unknown error.",
         witness="The code is UNKNOWN, not INTERNAL.",
         items="C92", group="error", file="error.cc",
-        old="    {700, DEVRT_INTERNAL, kSticky,",
-        new="    {700, DEVRT_UNKNOWN, kSticky,"),
+        old="  {number, DEVRT_##status, lasting, #name},",
+        new="  {number, number == 700 ? DEVRT_UNKNOWN : DEVRT_##status, lasting, "
+            "#name},"),
     Mutant(
         name="fault_not_marked_sticky",
         what="A fault's status does not say that it is sticky.",
