@@ -2,6 +2,7 @@
 
 #include "devrt/arrays/internal/storage.h"
 
+#include <algorithm>
 #include <atomic>
 #include <new>
 #include <sstream>
@@ -299,11 +300,9 @@ bool Storage::IsBusy() {
   if (place_.kind() == MemoryKind::kHost) return false;
   // Whoever had the lock is not in the child.
   if ((process_state.load() & kForkedChild) != 0) return true;
-  for (const StorageUse& use : PendingUses(true)) {
-    if (!use.imported) return true;
-  }
-  MutexLock lock(&mutex_);
-  return !open_.empty();
+  const auto pending = PendingUses(true);
+  return std::any_of(pending.begin(), pending.end(),
+                     [](const StorageUse& use) { return !use.imported; });
 }
 
 absl::Status Storage::CheckMayWait() {

@@ -113,7 +113,8 @@ class Storage {
   absl::Status OrderBefore(StreamRef stream, bool for_write, CallSite site);
   absl::Status Ready(CallSite site) DEVRT_EXCLUDES(mutex_);
   absl::StatusOr<bool> IsReady(CallSite site) DEVRT_EXCLUDES(mutex_);
-  // Whether devrt gave it work that is not known to be over; asks nobody.
+  // Whether devrt gave it work that is not known to be over; asks nobody, and
+  // knows nothing of what others do on streams of RecordUse.
   DEVRT_EXPORT bool IsBusy() DEVRT_EXCLUDES(mutex_);
   // Whether `stream` has nothing to wait for.  Asks nothing where that or the
   // stream of a use captures: what is not known to be over is pending.

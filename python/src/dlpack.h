@@ -29,7 +29,8 @@ DLPackExchangeAPI* ExchangeApi();
 PyObject* NewExchangeApiCapsule();
 // What the type offers, of a version that can be used; null without an
 // exception if there is nothing.
-const DLPackExchangeAPI* FindExchangeApi(PyTypeObject* type);
+const DLPackExchangeAPI* FindExchangeApi(PyTypeObject* type,
+                                         PyObject** capsule);
 
 // The device whose memory, or managed memory, DLPack calls so; nullopt: no
 // usable backend has it.  Needs no GIL.

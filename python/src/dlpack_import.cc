@@ -150,6 +150,7 @@ PyObject* ImportByApi(const ProducerType& type, PyObject* x,
                       const DLPackImport& how) {
   const DLPackExchangeAPI* const api = type.api;
   const bool is_torch = type.is_torch;
+  const Ref kept = Ref::To(type.capsule);  // whatever the questions do
   std::optional<KeepCurrent> keep;
   // PyTorch's leaves the device alone, as measured (interop.md 1.4).
   if (!is_torch) keep.emplace();

@@ -85,20 +85,29 @@ bool IsTorch(const DLPackExchangeAPI* api) {
 
 ProducerType Look(PyTypeObject* type) {
   const Names& names = Known();
-  ProducerType found{FindExchangeApi(type),
+  PyObject* capsule = nullptr;
+  const DLPackExchangeAPI* const api = FindExchangeApi(type, &capsule);
+  ProducerType found{api,
+                     capsule,
                      _PyType_Lookup(type, names.requires_grad),
                      _PyType_Lookup(type, names.is_conj),
-                     _PyType_Lookup(type, names.is_neg), false};
+                     _PyType_Lookup(type, names.is_neg),
+                     false};
   found.is_torch = found.api != nullptr && IsTorch(found.api);
   return found;
 }
 
 // Names what a type and its bases have, as it is now; 0: nothing does.
 unsigned VersionOf(const PyTypeObject* type) {
+#if PY_VERSION_HEX < 0x030B0000
+  (void)type;
+  return 0;  // sys._clear_type_cache() has the numbers begin again
+#else
 #if PY_VERSION_HEX < 0x030D0000
   if ((type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) == 0) return 0;
 #endif
   return type->tp_version_tag;
+#endif
 }
 
 // x.NAME, where the type has `found` for it: a property comes before what the

@@ -24,6 +24,7 @@ inline bool HasQueue(DLDevice device) {
 // null.
 struct ProducerType {
   const DLPackExchangeAPI* api;  // of a version that can be used
+  PyObject* capsule;             // of `api`, which may end with it
   // Of PyTorch's tensors.
   PyObject* requires_grad;
   PyObject* is_conj;

@@ -151,10 +151,12 @@ PyObject* NewExchangeApiCapsule() {
   return PyCapsule_New(ExchangeApi(), kCapsule, nullptr);
 }
 
-const DLPackExchangeAPI* FindExchangeApi(PyTypeObject* type) {
+const DLPackExchangeAPI* FindExchangeApi(PyTypeObject* type,
+                                         PyObject** capsule) {
   static PyObject* const name =
       PyUnicode_InternFromString("__dlpack_c_exchange_api__");
   PyObject* found = _PyType_Lookup(type, name);  // borrowed
+  *capsule = found;
   if (found == nullptr) return nullptr;
   if (!PyCapsule_CheckExact(found) || PyCapsule_IsValid(found, kCapsule) == 0) {
     return nullptr;

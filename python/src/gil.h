@@ -70,7 +70,7 @@ auto WithoutLock(F&& call) {
 }
 
 // Whether the interpreter has no thread but this one, for which the lock could
-// be let go.  Threads of C that come to it for the first time are not known.
+// be let go.  Threads of C that come to it for one call are not known before.
 bool IsAlone();
 
 // The same as WithoutLock for a call that asks a driver what it answers at

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """DLPack's C exchange API, devrt's own and others': interop.md 1.4 and rule 12."""
 
+import ctypes
 import pathlib
 import sys
 
@@ -252,6 +253,33 @@ def test_each_type_has_its_own_exchange_api():
     del B.__dlpack_c_exchange_api__
     with pytest.raises(AttributeError):
         devrt.from_dlpack(B())
+
+
+def test_an_exchange_api_that_goes_during_its_import():
+    kept = devrt.empty((4,), "float32", device="mtia:1")
+    api = stubs.ForeignApi(lambda: kept, devrt.Array.__dlpack_c_exchange_api__)
+    size = ctypes.sizeof(stubs.ApiTable)
+    table = ctypes.create_string_buffer(bytes(api.table), size)
+    ended = []
+
+    def end(capsule):
+        ctypes.memset(table, 0, size)
+        ended.append(capsule)
+
+    destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(end)
+
+    class Foreign:
+        __dlpack_c_exchange_api__ = stubs._new(
+            ctypes.addressof(table), api.name, destructor)
+
+        @property
+        def requires_grad(self):
+            del Foreign.__dlpack_c_exchange_api__
+            assert not ended
+            return False
+
+    assert devrt.from_dlpack(Foreign()).ptr == kept.ptr
+    assert len(ended) == 1
 
 
 def test_a_foreign_exchange_api_is_ordered_by_its_stream():

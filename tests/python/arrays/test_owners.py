@@ -256,6 +256,17 @@ def test_a_cycle_whose_memory_is_in_use_stays(two):
     assert collected() and freed
 
 
+def test_a_cycle_with_a_recorded_stream_is_collected(two):
+    base = devrt.zeros(8, "uint8", device=two[0])
+    owner = Owner()
+    owner.x = devrt.from_pointer(
+        base.ptr, 8, "uint8", owner=owner, device=two[0])
+    owner.x.record_stream(devrt.Stream(two[0]))
+    devrt.synchronize(two[0])
+    del owner
+    assert collected()
+
+
 # Whatever has the memory, and is reached itself.
 HOLDERS = {
     "the array": lambda x: x,
