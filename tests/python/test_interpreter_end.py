@@ -3,6 +3,7 @@
 then."""
 
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -72,6 +73,10 @@ def test_ctrl_c_is_of_the_main_thread(run_program):
 # given the lock up in its own loop, reads of an interpreter that is gone.
 ENDS = (0,) if sys.version_info >= (3, 11) else (0, -signal.SIGSEGV)
 
+# CPython 3.9 may wait there for ever: a thread that asked the ending one to let the
+# lock go exits, and nobody takes the lock any more (CPython's gh-96387).
+HANGS = (subprocess.TimeoutExpired,) if sys.version_info < (3, 10) else ()
+
 # Up to 3.13 a thread that asks for the lock may read its state after the end of
 # the interpreter has freed it (CPython's gh-124878).  That is seldom noticed,
 # but Meson has malloc overwrite what is freed.
@@ -113,7 +118,10 @@ def test_daemon_threads(run_program, inside):
     time.sleep(0.02)
     """
     for _ in range(6):
-        done = run_program(program, env=NOT_OVERWRITTEN)
+        try:
+            done = run_program(program, env=NOT_OVERWRITTEN, timeout=20 if HANGS else 60)
+        except HANGS:
+            continue
         assert done.returncode in ENDS, (done.returncode, done.stderr)
         assert done.stderr == ""
 
