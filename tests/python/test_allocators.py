@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """devrt.interop's allocators in their hosts' shapes: interop.md 1.8."""
 
+import gc
 import pathlib
 import sys
 import types
 import warnings
+import weakref
 
 import pytest
 
 import devrt
 from devrt import interop
+from devrt.testing import Flag
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "interop"))
 import stubs  # noqa: E402
@@ -123,9 +126,6 @@ def test_the_names_of_torch():
 
 def test_kept_streams():
     """What was adopted by its handle is not destroyed before it is given up."""
-    import gc
-    import weakref
-
     s = devrt.Stream("mtia:0")
     theirs = stubs.ExternalStreamStub((0, s.native_handle))
     alive = weakref.ref(theirs)
@@ -135,6 +135,65 @@ def test_kept_streams():
     assert alive() is not None
     interop.stream_ends(s.native_handle, "mtia:0")
     assert alive() is None
+
+
+def test_a_block_keeps_its_stream():
+    s = devrt.Stream("mtia:0")
+    alive = weakref.ref(s)
+    block = interop.Block(512, "mtia:0", s)
+    del s
+    gc.collect()
+    assert alive() is not None
+    del block
+    assert alive() is None
+
+
+def test_without_a_stream_memory_is_for_the_current_one():
+    """Which has it again when it was given back, and no other has."""
+    with devrt.Stream("mtia:0"):
+        pointer = interop.caching_allocator_alloc(700, "mtia:0")
+        interop.caching_allocator_delete(pointer)
+        with devrt.default_stream("mtia:0"):
+            other = interop.caching_allocator_alloc(700, "mtia:0")
+        again = interop.caching_allocator_alloc(700, "mtia:0")
+        assert other != pointer == again
+        for each in (other, again):
+            interop.caching_allocator_delete(each)
+
+
+class Handle:
+    """A stream as cuda.core has them."""
+
+    def __init__(self, handle):
+        self.handle = handle
+
+
+def by_rmm(resource, pointer, stream):
+    interop.rmm_callbacks("mtia:0")[1](pointer, 512, stream)
+
+
+def by_cuda_core(resource, pointer, stream):
+    resource.deallocate(pointer, 512, stream=stream)
+
+
+@pytest.mark.parametrize("give_back, kind", [
+    (by_rmm, lambda s: s), (by_rmm, lambda s: s.native_handle),
+    (by_rmm, lambda s: stubs.RmmStream(s.native_handle)),
+    (by_cuda_core, lambda s: Handle(s.native_handle)), (by_cuda_core, lambda s: s)])
+def test_memory_goes_back_in_the_order_of_a_stream(cuda_core, give_back, kind):
+    """Nobody has it before that stream's work is done."""
+    home, last, gate = devrt.Stream("mtia:0"), devrt.Stream("mtia:0"), Flag("mtia:0")
+    pointer = interop.caching_allocator_alloc(512, "mtia:0", home)
+    gate.wait_on(last)
+    give_back(cuda_core, pointer, kind(last))
+    early = interop.caching_allocator_alloc(512, "mtia:0", home)
+    gate.set()
+    last.synchronize()
+    interop.stream_ends(last, "mtia:0")
+    late = interop.caching_allocator_alloc(512, "mtia:0", home)
+    assert early != pointer == late
+    for each in (early, late):
+        interop.caching_allocator_delete(each)
 
 
 def test_own_streams_are_not_adopted():
@@ -258,6 +317,32 @@ def test_cuda_core(cuda_core):
         resource.allocate(1 << 50, stream=None)
     with pytest.warns(devrt.InteropWarning):
         resource.deallocate(12345, 16, stream=None)
+
+
+def test_cuda_core_keeps_streams_until_they_end(cuda_core):
+    s = devrt.Stream("mtia:0")
+    theirs = Handle(s.native_handle)
+    alive = weakref.ref(theirs)
+    buffer = cuda_core.allocate(512, stream=theirs)
+    buffer.stream = None
+    buffer.close()
+    del theirs
+    gc.collect()
+    assert alive() is not None
+    interop.stream_ends(s, "mtia:0")
+    assert alive() is None
+
+
+def test_cuda_core_has_memory_back_that_becomes_no_buffer(cuda_core, monkeypatch):
+    def refuse(*arguments, **keywords):
+        raise KeyboardInterrupt
+
+    before = allocated()
+    monkeypatch.setattr(sys.modules["cuda.core"].Buffer, "from_handle", refuse)
+    for stream in (None, Handle(0)):
+        with pytest.raises(KeyboardInterrupt):
+            cuda_core.allocate(512, stream=stream)
+    assert allocated() == before
 
 
 class Closed:

@@ -141,6 +141,29 @@ def test_an_entry_point_that_leads_to_another_backend(run_program, package):
         f"the plugin {path} is of backend 'mtia'\n")
 
 
+def test_entry_points_of_paths_that_come_later(run_program, package, tmp_path):
+    """And of two of one name the first on the path."""
+    env = package("path", "path = 1", name="acme")
+    other = tmp_path / "other" / "more-1.0.dist-info"
+    other.mkdir(parents=True)
+    (other / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: more\nVersion: 1.0\n")
+    (other / "entry_points.txt").write_text(
+        "[devrt.backends]\nacme = second:path\nbeta = second:path\n")
+    done = run_program(
+        """
+        import sys
+        import devrt
+        print(devrt.backends(), end=" ")
+        sys.path.append(sys.argv[1])
+        print(devrt.backends(), end=" ")
+        print([line["path"] for line in devrt.load_report()[-2:]])
+        """, str(tmp_path / "other"), env=env)
+    assert done.stdout == (
+        "['acme'] ['acme', 'beta'] ['offers:path', 'second:path']\n"), (
+        done.stdout + done.stderr)
+
+
 @pytest.mark.parametrize("before, results", [
     ("", "found loaded"), ("devrt.load_backend(PATH)", "shadowed shadowed")])
 def test_entry_points_in_the_report(run_program, package, before, results):

@@ -2,9 +2,12 @@
 """Contexts and streams where the driver's own state shows them: on a GPU or over
 the fake driver, which other libraries would ask as these tests do."""
 
+import contextlib
 import ctypes
 import gc
+import sys
 import threading
+import types
 import weakref
 
 import pytest
@@ -245,6 +248,92 @@ def test_an_owner_that_has_its_stream_stays_until_it_lets_go(devices):
     del kept().stream
     gc.collect()
     assert kept() is None
+
+
+# ---- Streams in other libraries (rule 17) -----------------------------------
+
+
+@pytest.fixture
+def libraries(monkeypatch, devices):
+    """torch and cupy, as far as devrt calls them; what became current."""
+    current = []
+
+    class Use(contextlib.nullcontext):
+        def __enter__(self):
+            current.append(self.enter_result)
+
+    handles = {0: 0, devices[-1].index: PER_THREAD if len(devices) > 1 else 0}
+    torch, cupy = types.ModuleType("torch"), types.ModuleType("cupy")
+    torch.cuda = types.SimpleNamespace(
+        stream=Use, default_stream=lambda d: ("default", d),
+        current_device=lambda: devices[-1].index,
+        current_stream=lambda d: Protocol(handles[d]))
+    cupy.cuda = types.SimpleNamespace(
+        Stream=types.SimpleNamespace(
+            null=Use("null"), ptds=Use("per thread"),
+            from_external=lambda s: Use(("external", s))),
+        Device=lambda: types.SimpleNamespace(id=devices[-1].index),
+        get_current_stream=lambda d: Protocol(handles[d]))
+    for library in (torch, cupy):
+        monkeypatch.setitem(sys.modules, library.__name__, library)
+    return current
+
+
+def test_default_streams_in_other_libraries(libraries, devices):
+    last = devices[-1]
+    with devrt.stream(devrt.default_stream(last), also=("torch", "cupy")):
+        assert libraries == [("default", last.index), "null"]
+    libraries.clear()
+    own = devrt.per_thread_default_stream(last)
+    with devrt.stream(own, also="cupy"):
+        assert libraries == ["per thread"]
+    with pytest.raises(ValueError, match="per-thread"):
+        with devrt.stream(own, also=("cupy", "torch")):
+            raise AssertionError("entered")
+    libraries.clear()
+    s = devrt.Stream(last)
+    with devrt.stream(s, also="cupy"):
+        assert libraries == [("external", s)]
+
+
+@pytest.mark.parametrize("library", ["torch", "cupy"])
+def test_the_stream_of_another_library_is_of_its_device(libraries, devices, library):
+    if len(devices) < 2:
+        pytest.skip("needs two devices")
+    first, last = devices[0], devices[-1]
+    with first:
+        for device in (None, last, last.index, last.name):
+            s = devrt.interop.use_stream_of(library, device)
+            assert s == devrt.per_thread_default_stream(last)
+    with last:
+        assert (devrt.interop.use_stream_of(library, first)
+                == devrt.default_stream(first))
+
+
+# ---- Numbers and names of one backend while another is active -----------------
+
+
+def test_numbers_are_of_the_modules_own_backend(devices):
+    theirs, own = devrt.Stream("mtia:1"), devrt.Stream(devices[-1])
+    with devices[0]:
+        adopted = devrt.mtia.Stream.from_external(theirs.native_handle, 1)
+        assert adopted.device is theirs.device
+    with devrt.device("mtia:0"):
+        adopted = devrt.cuda.ExternalStream(own.native_handle, own.device_index)
+        assert adopted.device is own.device
+        del adopted  # before its native stream
+    with pytest.raises(ValueError, match="Expected a mtia device, but got: cuda"):
+        devrt.mtia.Stream(stream_id=own.id, device_index=own.device_index,
+                          device_type=own.device_type)
+
+
+def test_memory_for_rmm_is_of_the_device_that_is_current_then(devices):
+    alloc, free = devrt.interop.rmm_callbacks()
+    for device in (devices[-1], devices[0]):
+        with device, devrt.device("mtia:1"):
+            pointer = alloc(512, 0)
+            assert devrt.pointer_info(pointer)["device"] is device
+        free(pointer, 512, 0)
 
 
 # ---- Order ------------------------------------------------------------------

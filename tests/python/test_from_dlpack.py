@@ -224,6 +224,27 @@ def test_what_a_device_producer_is_told():
     }
 
 
+def test_arrays_of_numpy_are_told_no_stream_of_any_memory():
+    """They refuse every one, managed memory's too, whose type they keep."""
+    class Kept(np.ndarray):
+        def __dlpack_device__(self):
+            return self.x.__dlpack_device__()
+
+        def __dlpack__(self, **keywords):
+            told.append(keywords)
+            return self.x.__dlpack__(**keywords)
+
+    class Derived(Kept):
+        pass
+
+    told = []
+    for kind in (Kept, Derived):
+        producer = host().view(kind)
+        producer.x = devrt.array(host(), device="mtia:0")
+        assert devrt.from_dlpack(producer).ptr == producer.x.ptr
+    assert told == [{"max_version": (1, 3)}] * 2
+
+
 def test_it_is_the_stream_of_the_data_device():
     x = devrt.array(host(), device="mtia:1")
     producer = MtiaProducer(x)
@@ -263,6 +284,19 @@ def test_retries_on_type_error():
     oldest = stubs.OldestProducer(stubs.Forged(host(), versioned=False).capsule)
     devrt.from_dlpack(oldest)
     assert oldest.calls == [{"max_version": (1, 3)}, {}]
+
+
+def test_a_failure_of_the_order_is_raised(two):
+    """Of a producer that takes no stream: its default one comes first."""
+    x = devrt.array(host(), device=two[1])
+    producer = MtiaProducer(x, refuse=("max_version", "stream"))
+    devrt.testing.spin(1, devrt.default_stream(two[1]))
+    with devrt.Stream(two[1]):
+        devrt.mtia.simulator.inject_fault(
+            "api", device=1, where="event_record", native_code=2)
+        with pytest.raises(devrt.Error):
+            devrt.from_dlpack(producer)
+        assert (devrt.from_dlpack(producer).numpy() == host()).all()
 
 
 @pytest.mark.parametrize("error", [ValueError, BufferError, RuntimeError, KeyboardInterrupt])

@@ -50,6 +50,17 @@ def test_exceptions_arrive():
     assert s.launch_host_func(lambda: 3).result(timeout=30) == 3
 
 
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_exceptions_that_end_programs_arrive(kind):
+    def body():
+        raise kind("mine")
+
+    s = devrt.Stream()
+    with pytest.raises(kind, match="mine"):
+        s.launch_host_func(body).result(timeout=30)
+    assert s.launch_host_func(lambda: 3).result(timeout=30) == 3
+
+
 # F41
 # rule 18, G2: it does not run in the callback of the backend.
 def test_it_may_call_devrt_and_take_the_lock():
@@ -183,6 +194,18 @@ def test_nothing_is_kept():
     assert weak() is None
 
 
+def test_nothing_is_kept_until_the_next_one():
+    class Argument:
+        pass
+
+    s, argument, ended = devrt.Stream(), Argument(), threading.Event()
+    weakref.finalize(argument, ended.set)
+    future = s.launch_host_func(lambda a: None, argument)
+    del argument
+    future.result(timeout=30)
+    assert ended.wait(30)
+
+
 # C45
 def test_after_a_fault_the_future_has_the_error(run_program):
     done = run_program(
@@ -200,6 +223,8 @@ def test_after_a_fault_the_future_has_the_error(run_program):
         try:
             future.result(timeout=30)
         except devrt.DeviceFaultError as error:
+            other = devrt.Stream("mtia:0").launch_host_func(lambda: None)
+            other.result(timeout=30)  # on the same thread, behind it
             print("error", error.device, called)
         """
     )

@@ -4,6 +4,7 @@
 import contextlib
 import sys
 import threading
+import time
 import types
 
 import pytest
@@ -12,6 +13,7 @@ np = pytest.importorskip("numpy")
 
 import devrt
 from devrt import interop
+from devrt.testing import Flag
 
 SPIN = 100_000_000
 
@@ -143,6 +145,44 @@ def test_exchange_with_the_stream_that_is_current_on_entry(x):
     assert isinstance(leave(context), devrt.Error)
 
 
+def test_exchange_of_work_that_only_reads(x):
+    """Readers do not wait for it; writers do."""
+    gate = Flag("mtia:0")
+    for writes in (False, True):
+        a, b = devrt.Stream("mtia:0"), devrt.Stream("mtia:0")
+        devrt.synchronize("mtia:0")
+        with interop.exchange(x, b, writes=writes):
+            gate.wait_on(b)
+        with a:
+            seen = x + 1
+            end = time.monotonic() + (0 if writes else 30)
+            while not a.query() and time.monotonic() < end:
+                pass
+            assert a.query() is not writes
+            x.fill(1)
+            assert not a.query()
+        gate.set()
+        devrt.synchronize("mtia:0")
+        gate.clear()
+        del seen
+
+
+def test_exchange_is_left_by_the_thread_that_entered_it(x):
+    context = interop.exchange(x, None)
+    failures = []
+    with context:
+        worker = threading.Thread(target=lambda: failures.append(leave(context)))
+        worker.start()
+        worker.join()
+    assert isinstance(failures[0], devrt.Error)
+
+
+def test_exchange_takes_handles_of_the_datas_device(two):
+    x = devrt.ones(3, device=two[1])
+    with two[0], interop.exchange(x, 0) as entered:
+        assert entered == devrt.default_stream(two[1])
+
+
 def test_exchange_of_a_stream_of_another_device(x):
     """Kernels of a peer may use the memory, too."""
     b = devrt.Stream("mtia:1")
@@ -205,11 +245,12 @@ class Library:
 
     @contextlib.contextmanager
     def use(self, stream):
+        before = list(self.current)
         self.current.append(stream)
         try:
             yield
         finally:
-            self.current.pop()
+            self.current[:] = before  # what it has found
             if self.fail:
                 raise RuntimeError("cannot restore")
 

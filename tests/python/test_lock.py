@@ -176,6 +176,24 @@ assert seen("ends") == WITH
     )
 
 
+# D5
+def test_deleters_of_others_after_torchs(witnessed):
+    """Array objects lie where others ended: nothing of those is left."""
+    witnessed(
+        """
+x = devrt.from_dlpack(Foreign())
+del x
+assert sum(seen("ends")) == 1
+tensor = stubs.ExchangeApi(table).export(None)
+capsule = stubs._new(ctypes.addressof(tensor.contents), stubs.VERSIONED_NAME, None)
+x = devrt.from_dlpack(capsule)
+del x
+assert seen("ends") == WITHOUT
+""",
+        "libtorch_python.so",
+    )
+
+
 # D5, L4
 def test_torchs_deleters_after_devrts_work(witnessed):
     """Behind work that is to be awaited nothing is done with the lock."""

@@ -231,9 +231,14 @@ def test_what_was_current_before_is_so_again(two):
         machine = _machine.Machine()
         assert devrt.current_device() is two[0]
         devrt.set_stream(devrt.Stream(two[1]))
+        devrt.testing.spin(0.01)
+        kept = len(devrt.mtia.simulator.timeline())
+        assert kept > 0
         machine.end()
         assert devrt.current_device() is two[1]
         assert devrt.current_stream() == devrt.default_stream(two[1])
+        devrt.testing.spin(0.01)  # nor is more of it kept
+        assert len(devrt.mtia.simulator.timeline()) <= kept
 
 
 def test_what_is_current_on_a_lost_device(run):

@@ -8,6 +8,7 @@ GPUs).
 import gc
 import pathlib
 import sys
+import warnings
 
 import pytest
 
@@ -258,6 +259,18 @@ def test_the_device_of_an_empty_array_is_the_one_that_was_current(two):
         with device:
             for way in (devrt.from_cuda_array_interface, devrt.asarray):
                 assert way(empty).device is device
+
+
+def test_stream_0_is_the_default_queue_where_streams_have_no_numbers(two):
+    """CUDA's warning is CUDA's, and its 1 is nobody's here (rule 3)."""
+    x = devrt.array(host(), device=two[1])
+    interface = {"shape": (12,), "typestr": "<f4", "version": 3,
+                 "data": (x.ptr, False), "stream": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        y = devrt.from_cuda_array_interface(interface, owner=x)
+    assert y.home_stream is devrt.default_stream(two[1])
+    assert (y.numpy() == host()).all()
 
 
 @pytest.mark.parametrize("member", ["export", "work_stream"])

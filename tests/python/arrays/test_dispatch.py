@@ -46,6 +46,46 @@ def test_reductions_by_ufuncs():
     same(np.maximum.reduce(x[0, 0], axis=-1), a[0, 0])
 
 
+@pytest.mark.parametrize("name", ["add", "multiply", "maximum", "minimum",
+                                  "logical_and", "logical_or"])
+def test_each_reduction_is_the_ufuncs_own(name):
+    a = np.array([[1, 2, 0], [3, 5, 0]], "float32")
+    x, ufunc = devrt.array(a), getattr(np, name)
+    for options in ({}, dict(axis=1), dict(axis=None), dict(keepdims=True)):
+        same(ufunc.reduce(x, **options), ufunc.reduce(a, **options))
+
+
+def test_options_of_ufuncs_are_not_dropped():
+    """Those that devrt has not; of methods NumPy keeps what raises."""
+    x = devrt.ones(3, "float32")
+    for options in (dict(where=x), dict(dtype="float64"), dict(casting="no"),
+                    dict(order="F")):
+        with pytest.raises(TypeError, match="NotImplemented"):
+            np.add(x, x, **options)
+    for options in (dict(initial=5), dict(where=True), dict(out=(x,))):
+        answer = x.__array_ufunc__(np.add, "reduce", x, **options)
+        assert answer is NotImplemented, options
+
+
+class Others:
+    """An array of another library, which knows what to do with devrt's."""
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        return "theirs"
+
+    def __array_function__(self, function, types, arguments, options):
+        return "theirs"
+
+
+def test_other_libraries_have_their_turn():
+    x, theirs = devrt.ones(3, "float32"), Others()
+    for call in (lambda: np.add(x, theirs), lambda: np.add(theirs, x),
+                 lambda: np.negative(x, out=theirs),
+                 lambda: np.array_equal(x, theirs), lambda: np.where(x, x, theirs),
+                 lambda: np.copyto(x, theirs)):
+        assert call() == "theirs"
+
+
 def test_reductions_that_are_refused(run_program):
     """In a process of their own: of a method of ufuncs that raises, NumPy 2.0 to
     2.2 never lets the arguments go."""

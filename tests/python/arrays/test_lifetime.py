@@ -3,6 +3,7 @@
 3.3, 3.5)."""
 
 import gc
+import sys
 import threading
 import weakref
 
@@ -51,6 +52,22 @@ def test_nothing_of_an_array_is_left_in_the_next():
         x.cai_export_version = 2
     del again, x
     assert all(devrt.zeros(3, device="cpu").cai_export_version is None for _ in range(20))
+
+
+def test_types_are_let_go_with_their_objects():
+    makers = {
+        devrt.Array: lambda: [devrt.zeros(3, device="cpu") for _ in range(20)],
+        devrt.Event: lambda: [devrt.Event() for _ in range(20)],
+        devrt.Stream: lambda: [devrt.Stream("mtia:0") for _ in range(20)],
+        devrt.ThreadContext:
+            lambda: [devrt.ThreadContext.capture() for _ in range(20)],
+    }
+    for kind, make in makers.items():
+        make()
+        before = sys.getrefcount(kind)
+        for _ in range(5):
+            make()
+        assert sys.getrefcount(kind) - before <= 2, kind
 
 
 # L2

@@ -267,6 +267,19 @@ def test_a_cycle_with_a_recorded_stream_is_collected(two):
     assert collected()
 
 
+def test_a_cycle_through_an_array_that_came_back_is_collected():
+    """Its arrays all ended meanwhile; their memory did not."""
+    owner = Owner()
+    capsule = owner.array().__dlpack__()
+    # Objects as large as what knew the owner, where that lay.
+    others = [[] for _ in range(1000)]
+    owner.x = devrt.from_dlpack(capsule)
+    del capsule
+    assert not any(isinstance(x, list) for x in gc.get_referents(owner.x))
+    del owner
+    assert collected() and others == [[]] * 1000
+
+
 # Whatever has the memory, and is reached itself.
 HOLDERS = {
     "the array": lambda x: x,
