@@ -3,6 +3,7 @@
 
 import asyncio
 import functools
+import weakref
 
 import pytest
 
@@ -366,6 +367,20 @@ def test_a_thread_context_keeps_what_was_current(two):
         assert devrt.current_stream().id == made
         assert devrt.current_stream().query()
         assert (devrt.ones(2) + 1).tolist() == [2, 2]
+
+
+def test_a_thread_context_lets_its_streams_go(two):
+    with devrt.Stream(two[1]) as s:
+        context = devrt.ThreadContext.capture()
+    for _ in range(2):
+        with context:
+            assert devrt.current_stream(two[1]) is s
+    with devrt.default_stream(two[1]):  # the last one is kept until another is
+        alive = weakref.ref(s)
+        del s
+        assert alive() is not None
+        del context
+        assert alive() is None
 
 
 def test_a_thread_context_that_cannot_be_entered(run_program):

@@ -5,6 +5,7 @@ the fake driver, which other libraries would ask as these tests do."""
 import contextlib
 import ctypes
 import gc
+import os
 import sys
 import threading
 import types
@@ -140,6 +141,71 @@ def test_backends_nest(driver, devices):
             assert devrt.current_device().backend == "mtia"
             assert current_ordinal(driver) == devices[-1].index
         assert devrt.current_device() is devices[-1]
+
+
+def test_the_active_backend_is_that_of_the_context(driver, devices):
+    """Whatever the devices are: each context restores what was active."""
+    mtia, cuda = devrt.device("mtia:1"), devices[-1]
+    captured = {}
+    for device in (mtia, cuda):
+        with device:
+            captured[device] = devrt.ThreadContext.capture()
+    for outer, inner in ((mtia, cuda), (cuda, mtia)):
+        with outer:
+            for context in (inner, captured[inner], devrt.Stream(inner)):
+                with context:
+                    assert devrt.current_device() is inner
+                assert devrt.current_device() is outer
+            with inner, outer:
+                devrt.set_device(inner)
+                assert devrt.current_device() is inner
+                devrt.set_device(outer)
+                assert devrt.current_device() is outer
+                devrt.set_stream(devrt.default_stream(inner))
+                assert devrt.current_device() is inner
+            assert devrt.current_device() is outer
+
+
+@pytest.mark.parametrize("way", ["devrt.set_stream(s)", "s.__enter__()"])
+def test_a_device_that_cannot_be_entered_changes_nothing(run_program, way):
+    """One call of the driver fails: the search is for which it is."""
+    if not os.environ.get("DEVRT_FAKE_CUDA"):
+        pytest.skip("needs the fake driver")
+    for nth in (6, 5, 7, 4, 8, 3, 9):
+        done = run_program(f"""
+            import devrt
+            one, two = devrt.devices("cuda")
+            s, t = devrt.Stream(two), devrt.Stream(one)
+            t.__enter__()
+            devrt.set_device(one)
+            try:
+                {way}
+            except devrt.Error:
+                print("raised", devrt.current_device(), devrt.current_stream() is t,
+                      devrt.current_stream(two) is devrt.default_stream(two))
+            """, env={"DEVRT_FAKE_CUDA":
+                      f"devices=2,fail=cuCtxSetCurrent@{nth}:999"})
+        if done.stdout:
+            break
+    assert done.stdout == "raised cuda:0 True True\n", done.stdout + done.stderr
+
+
+def test_backends_left_in_another_order(driver, devices):
+    """As by generators: what is above restores what it found, and no other's."""
+    mtia, cuda = devrt.device("mtia:1"), devices[-1]
+    before = current_context(driver), devrt.current_device("mtia")
+    for first, second in ((mtia, cuda), (cuda, mtia)):
+        active = devrt.current_device()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert devrt.current_device() is second
+        now = current_context(driver), devrt.current_device("mtia")
+        assert (now[0] == before[0]) is (second is mtia)
+        assert (now[1] == before[1]) is (second is cuda)
+        second.__exit__(None, None, None)
+        assert devrt.current_device() is active
+        assert (current_context(driver), devrt.current_device("mtia")) == before
 
 
 # ---- __cuda_stream__ (rule 16) ----------------------------------------------

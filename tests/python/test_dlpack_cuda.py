@@ -90,16 +90,17 @@ def test_a_handle(x):
     assert producer.query()
 
 
-def test_zero_warns_once(run_program):
+@pytest.mark.parametrize("order", ["x, p, x", "p, x, p"])
+def test_zero_warns_once(run_program, order):
     ended = run_program(
-        """
+        f"""
         import warnings
         import devrt
         x = devrt.zeros((3,), "float32", device="cuda:0")
         p = devrt.zeros((3,), "float32", device="cuda:0", pinned=True)
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
-            for a in (x, p, x):
+            for a in ({order}):
                 a.__dlpack__(stream=0, max_version=(1, 0))
         assert [w.category for w in seen] == [devrt.InteropWarning], seen
         assert "DEVRT_DLPACK_STRICT" in str(seen[0].message)
@@ -238,12 +239,13 @@ class Slow:
     """Memory that a stream of a foreign library writes behind a kernel that
     spins; devrt does not know of that work."""
 
-    def __init__(self):
-        self.x = devrt.zeros((12,), "float32", device="cuda:0")
+    def __init__(self, stream=None):
+        self.stream = stream or devrt.Stream("cuda:0")
+        device = self.stream.device
+        self.x = devrt.zeros((12,), "float32", device=device)
         self.x.ready()
         raw = devrt.from_pointer(
-            self.x.ptr, (12,), "float32", device="cuda:0", owner=self.x)
-        self.stream = devrt.Stream("cuda:0")
+            self.x.ptr, (12,), "float32", device=device, owner=self.x)
         devrt._core._spin(100_000_000, self.stream)
         with self.stream:
             raw.fill(7)
@@ -275,6 +277,37 @@ def test_the_exchange_api_orders():
         __dlpack_c_exchange_api__ = api.capsule
 
     assert slow.seen(devrt.from_dlpack(Foreign())) == {7}
+
+
+def test_the_exchange_api_orders_by_numbers_of_the_datas_device():
+    """2 is a stream of each device."""
+    device = devrt.device(f"cuda:{last()}")
+    slow = Slow(devrt.per_thread_default_stream(device))
+
+    class Api(stubs.ForeignApi):
+        def work_stream_of(self, kind, index, out):
+            assert index == device.index
+            out[0] = 2
+            return 0
+
+    api = Api(lambda: slow.x, devrt.Array.__dlpack_c_exchange_api__)
+
+    class Foreign:
+        __dlpack_c_exchange_api__ = api.capsule
+
+    with devrt.Stream(device), devrt.device("cuda:0"):
+        assert slow.seen(devrt.from_dlpack(Foreign())) == {7}
+
+
+def test_each_device_has_a_bridge_of_its_own():
+    for device in devrt.devices("cuda"):
+        producer = Producer(devrt.array(values(), device=device))
+        with devrt.per_thread_default_stream(device), devrt.device("cuda:0"):
+            y = devrt.from_dlpack(producer)
+            assert (y.numpy() == values()).all()
+        told = devrt.Stream.from_external(producer.calls[0]["stream"])
+        assert told.device is device
+        del told
 
 
 def test_a_bridge_orders():

@@ -384,6 +384,45 @@ def test_a_foreign_exchange_api_is_used():
     assert (x.numpy() == host()).all()
 
 
+def test_a_deleter_that_runs_code_under_an_exception():
+    """Of a tensor that is refused; why it is stays raised."""
+    forged = stubs.Forged(host())
+
+    class Api(stubs.ForeignApi):
+        def __init__(self):
+            super().__init__(lambda: None, None)
+            self.give = stubs.FROM_PY(self.lend)
+            self.table.from_py = ctypes.cast(self.give, ctypes.c_void_p).value
+
+        def lend(self, x, out):
+            out[0] = ctypes.pointer(forged.struct)
+            return 0
+
+    api = Api()
+
+    class Foreign(TorchLike):
+        __dlpack_c_exchange_api__ = api.capsule
+        set = ("requires_grad",)
+
+    with pytest.raises(BufferError, match="requires_grad"):
+        devrt.from_dlpack(Foreign())
+    assert forged.deleted == 1
+
+
+def test_an_earlier_major_behind_a_foreign_one_is_used():
+    own = devrt.Array.__dlpack_c_exchange_api__
+    x = devrt.array(host(), device="cpu")
+    first = stubs.ForeignApi(lambda: x, own)
+    newer = [stubs.ForeignApi(lambda: None, None, major=major) for major in (2, 3)]
+    for api, previous in zip(newer, (first, newer[0])):
+        api.table.prev = ctypes.addressof(previous.table)
+    for api in newer:
+        class Foreign:
+            __dlpack_c_exchange_api__ = api.capsule
+
+        assert devrt.from_dlpack(Foreign()).ptr == x.ptr
+
+
 def test_a_foreign_major_of_the_exchange_api_is_not_used():
     api = stubs.ForeignApi(lambda: None, None, major=2)
 

@@ -328,6 +328,18 @@ def test_garbage_instead_of_a_capsule(garbage):
         devrt.from_dlpack(stubs.Producer(garbage))
 
 
+def test_what_is_no_capsule_is_let_go():
+    class Thing:
+        pass
+
+    thing = Thing()
+    gone = weakref.ref(thing)
+    with pytest.raises(TypeError, match="Thing"):
+        devrt.from_dlpack(stubs.Producer(thing))
+    del thing
+    assert gone() is None
+
+
 @pytest.mark.parametrize(
     "pair, raises",
     [

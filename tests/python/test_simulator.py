@@ -35,6 +35,8 @@ def test_reset_and_config():
     assert simulator.config()["memory"] == "256MiB"
     with pytest.raises(ValueError, match="no_such"):
         simulator.reset("no_such=1")
+    with pytest.raises(ValueError, match="twice"):
+        simulator.reset("seed=6", seed=7)
     with pytest.raises(TypeError):
         simulator.reset(3)
     assert simulator.config()["seed"] == "5"
@@ -95,6 +97,9 @@ def test_timeline_names_lines_of_the_program():
     assert record["kind"] == "record" and record["begin_ns"] >= kernel["end_ns"]
     assert record["file"] == __file__
     text = simulator.timeline_text()
+    assert len(simulator.timeline_text(1).splitlines()) == 2
+    for none in (0, -1):
+        assert simulator.timeline_text(none) == text.splitlines()[0]
     assert __file__ in text and "2 in all" in text
     assert len(simulator.timeline(since=record["submit_ns"])) == 1
     assert simulator.timeline(since=simulator.now() + 1) == []

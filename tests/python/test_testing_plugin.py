@@ -241,6 +241,27 @@ def test_what_was_current_before_is_so_again(two):
         assert len(devrt.mtia.simulator.timeline()) <= kept
 
 
+def test_runs_of_explore_differ_and_a_replay_is_one():
+    machine = _machine.Machine(
+        runs=5, seed=_machine._MOST_SEED - 1, strategies=("random", "lifo"))
+    seen = []
+
+    def body():
+        now = devrt.mtia.simulator.config()
+        seen.append((int(now["seed"]) - machine.seed, now["strategy"]))
+
+    machine.explore(body)
+    most = _machine._MOST_SEED
+    assert seen == [(0, "random"), (1, "lifo"), (1 - most, "random"),
+                    (2 - most, "lifo"), (3 - most, "random")]
+    token = devrt.mtia.simulator.token()
+    machine.end()
+    again = _machine.Machine(runs=5, replay=token)
+    again.explore(body)
+    again.end()
+    assert len(seen) == 6
+
+
 def test_what_is_current_on_a_lost_device(run):
     run(
         """
@@ -432,3 +453,13 @@ def test_progress_after_two_seconds(monkeypatch, out, shown):
     progress.end()
     assert ("schedule 2 of 4" in stderr.getvalue()) is shown
     assert "schedule 1 of 4" not in stderr.getvalue()
+
+
+def test_progress_without_a_stderr(monkeypatch):
+    """As of a program without a console."""
+    monkeypatch.setattr(_machine.sys, "__stderr__", None)
+    monkeypatch.setattr(_machine, "_SILENT_SECONDS", -1.0)
+    machine, seen = _machine.Machine(runs=3), []
+    machine.explore(lambda: seen.append(1))
+    machine.end()
+    assert len(seen) == 3
