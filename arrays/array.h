@@ -276,7 +276,10 @@ class DEVRT_EXPORT Array {
   // Where the memory was allocated, or what it was imported with; nullopt where
   // that is no stream: pinned and plain host memory, an import without one.
   std::optional<StreamRef> home_stream() const;
-  // The memory goes back on `stream`, of its device (rule 21).
+  // The memory goes back on `stream`, of its device (rule 21), instead of its
+  // home stream.  If its Stream has ended by then: on the home stream, behind
+  // what it was given.  The native stream, and the owner of an adopted one, is
+  // kept as by RecordUse.
   absl::Status SetDeallocationStream(StreamRef stream) const;
 
   // ---- Text -----------------------------------------------------------------

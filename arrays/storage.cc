@@ -183,8 +183,10 @@ absl::Status Storage::SetDeallocationStream(StreamRef stream) {
                          ? absl::StrCat(": pass a stream of ", place_.name())
                          : ": only the memory of a device has a stream"));
   }
+  // Of the one before: it goes with no lock held.
+  std::optional<OutsideUse> chosen(std::in_place, stream, KeptStream(stream));
   MutexLock lock(&mutex_);
-  deallocation_ = stream;
+  deallocation_.swap(chosen);
   return absl::OkStatus();
 }
 

@@ -173,7 +173,7 @@ StorageEnd::StorageEnd(Storage* storage)
       owner_(std::move(storage->owner_)) {
   CountEnd(*storage);
   MutexLock lock(&storage->mutex_);
-  deallocation_ = storage->deallocation_;
+  deallocation_ = std::move(storage->deallocation_);
   open_ = std::move(storage->open_);
   for (const auto* list : {&storage->uses_.writes(), &storage->uses_.reads()}) {
     uses_.insert(uses_.end(), list->begin(), list->end());
@@ -281,27 +281,37 @@ void StorageEnd::GiveBack() {
   }
 }
 
+void StorageEnd::Close(const OutsideUse& open) {
+  if (const auto use = open.UpToNow()) {
+    uses_.push_back(*use);
+    if (use->captured()) uses_.emplace_back(*use, use->stream);
+  }
+  if (!open.IsLost()) return;
+  const auto is_captured = [this] {
+    return std::any_of(uses_.begin(), uses_.end(),
+                       [](const auto& use) { return !CheckMayAsk(use).ok(); });
+  };
+  if (const auto use = UseOfUnknown(open.stream().device(), is_captured)) {
+    uses_.push_back(*use);
+  }
+}
+
+void StorageEnd::CloseDeallocation() {
+  if (!deallocation_.has_value() || deallocation_->Lives()) return;
+  if (!Mutated(Mutant::kEndedDeallocationStreamsAreForgotten)) {
+    Close(*deallocation_);
+  }
+  deallocation_.reset();
+}
+
 void StorageEnd::CloseUses() {
   if (Mutated(Mutant::kUsesEndWithTheStorage)) {
     uses_.clear();
     open_.clear();
   }
-  for (const OutsideUse& open : open_) {
-    if (const auto use = open.UpToNow()) {
-      uses_.push_back(*use);
-      if (use->captured()) uses_.emplace_back(*use, use->stream);
-    }
-    if (!open.IsLost()) continue;
-    const auto is_captured = [this] {
-      return std::any_of(uses_.begin(), uses_.end(), [](const auto& use) {
-        return !CheckMayAsk(use).ok();
-      });
-    };
-    if (const auto use = UseOfUnknown(open.stream().device(), is_captured)) {
-      uses_.push_back(*use);
-    }
-  }
+  for (const OutsideUse& open : open_) Close(open);
   open_.clear();
+  CloseDeallocation();
   // Its home stream is a consumer's, too, who told of nothing there.
   if (deallocation_.has_value() &&
       !Mutated(Mutant::kDeallocationStreamIgnoresHome)) {
@@ -376,21 +386,24 @@ void StorageEnd::FreeDeviceMemory() {
     return stream.has_value() && CheckStream(*stream, "FreeMemory").ok();
   };
   const bool home_lives = lives(home_);
-  if (!lives(deallocation_)) deallocation_.reset();
-  const auto free = [base = base_, bytes = bytes_, to = deallocation_] {
+  CloseDeallocation();  // it may have ended since
+  std::optional<StreamRef> chosen;
+  if (deallocation_.has_value()) chosen = deallocation_->stream();
+  const auto free = [base = base_, bytes = bytes_, to = chosen] {
     LogUnlessOk(to.has_value() ? FreeMemory(base, *to) : FreeMemory(base), base,
                 bytes);
   };
   // What the block's own stream did is before what it does next; the allocator
   // knows of nothing that comes after its end.
-  uses_.erase(
-      std::remove_if(uses_.begin(), uses_.end(),
-                     [&](const StorageUse& use) {
-                       return use.timeline == home_timeline_ && !use.late &&
-                              (!deallocation_.has_value() ||
-                               Mutated(Mutant::kDeallocationStreamDoesNotWait));
-                     }),
-      uses_.end());
+  uses_.erase(std::remove_if(
+                  uses_.begin(), uses_.end(),
+                  [&](const StorageUse& use) {
+                    return use.captured() ||
+                           (use.timeline == home_timeline_ && !use.late &&
+                            (!chosen.has_value() ||
+                             Mutated(Mutant::kDeallocationStreamDoesNotWait)));
+                  }),
+              uses_.end());
   if (uses_.empty()) {
     free();
     return;
@@ -402,8 +415,7 @@ void StorageEnd::FreeDeviceMemory() {
     free();
     return;
   }
-  const std::optional<StreamRef> to =
-      deallocation_.has_value() ? deallocation_ : home_;
+  const std::optional<StreamRef> to = chosen.has_value() ? chosen : home_;
   if (lives(to) && OrderAfterUses(*to)) {
     free();
   } else {

@@ -44,6 +44,7 @@ enum class Mutant {
   kRecordedUsesEndAtOnce,
   kDeallocationStreamDoesNotWait,
   kDeallocationStreamIgnoresHome,
+  kEndedDeallocationStreamsAreForgotten,
   kCapturesHaveNoEdges,
 };
 

@@ -29,6 +29,8 @@ class OutsideUse {
       : stream_(stream), begin_(PointOf(stream)), kept_(std::move(kept)) {}
 
   StreamRef stream() const { return stream_; }
+  // Whether its Stream does.
+  bool Lives() const;
   // What the stream was given by now; nullopt: that is over.  May ask the
   // backend whether it captures.
   std::optional<StorageUse> UpToNow() const;
@@ -37,7 +39,6 @@ class OutsideUse {
   bool IsLost() const;
 
  private:
-  bool Lives() const;
   // Of a stream that lives, or is kept.
   CaptureNumber Capture() const;
   // Whether its native stream, or the Stream that had it, serves another.

@@ -155,7 +155,8 @@ class Storage {
   bool has_ended_ = false;  // by EndPlainly or EndUnused
   Mutex mutex_;
   StorageUses uses_ DEVRT_GUARDED_BY(mutex_);
-  std::optional<StreamRef> deallocation_ DEVRT_GUARDED_BY(mutex_);
+  // Its native stream outlives its Stream, as that of a RecordUse.
+  std::optional<OutsideUse> deallocation_ DEVRT_GUARDED_BY(mutex_);
   // By RecordUse: closed at the end.
   absl::InlinedVector<OutsideUse, 1> open_ DEVRT_GUARDED_BY(mutex_);
 };

@@ -64,6 +64,10 @@ class StorageEnd {
 
   // One without a pointer has a deleter all the same.
   bool HasOwner() const { return owner_.use_count() != 0; }
+  // What was done there up to now; captured work apart.
+  void Close(const OutsideUse& open);
+  // Nothing can go back on a stream that has ended, but behind it.
+  void CloseDeallocation();
   // Open uses end now; those that are complete count no more, and captured
   // ones apart.
   void CloseUses();
@@ -87,7 +91,7 @@ class StorageEnd {
   uint64_t bytes_;
   std::optional<StreamRef> home_;
   Timeline* home_timeline_;
-  std::optional<StreamRef> deallocation_;
+  std::optional<OutsideUse> deallocation_;
   std::shared_ptr<void> owner_;
   absl::InlinedVector<StorageUse, 2> uses_;
   absl::InlinedVector<StorageUse, 1> captured_;

@@ -104,7 +104,8 @@ PyMethodDef g_array_order_methods[] = {
     {"set_deallocation_stream", SetDeallocationStream, METH_O,
      "set_deallocation_stream($self, stream, /)\n--\n\n"
      "The memory goes back in the order of `stream`, whatever is current\n"
-     "then.  Raises ValueError for a stream of another device."},
+     "then; if `stream` has ended by then, behind all that it was given.\n"
+     "Raises ValueError for a stream of another device."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace devrt::python

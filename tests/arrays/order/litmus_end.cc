@@ -109,6 +109,24 @@ class Ends : public OthersPrograms {
   static bool DeallocationStreamComesAfterBorrowers() {
     return DeallocationStreamComesAfterHome(false);
   }
+  // What it was given comes before what the home stream does next.
+  static bool EndedDeallocationStreamComesFirst() {
+    Stream a = NewStream();
+    std::optional<Stream> b = NewStream();
+    const Array y = Filled(dev(), 2);
+    std::optional<Array> x;
+    On(a, [&] {
+      x = Filled(dev(), 1);
+      return x->SetDeallocationStream(*b);
+    });
+    Must(a.Synchronize());
+    ReadAsConsumer(*b, y, x->data());
+    b.reset();
+    x.reset();
+    UseAgain(a);
+    Done();
+    return IsAll(y, 1);
+  }
   static bool CapturedUsesAreEdges() {
     Capture capture;
     Stream a = NewStream();
@@ -179,6 +197,7 @@ const std::vector<Litmus>& EndLitmus() {
       PROGRAM(RecordedUseLastsUpToTheEnd),
       PROGRAM(DeallocationStreamComesAfterHome),
       PROGRAM(DeallocationStreamComesAfterBorrowers),
+      PROGRAM(EndedDeallocationStreamComesFirst),
       PROGRAM(CapturedUsesAreEdges),
       PROGRAM(MemoryOutlivesGraphs),
       PROGRAM(AdoptedStreamsAreJoinedByEvents),
