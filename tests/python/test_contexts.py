@@ -275,6 +275,23 @@ def test_references_do_not_leak(two):
     assert sys.getrefcount(two[1]) - before[1] <= 1
 
 
+def test_references_do_not_leak_in_another_order(two):
+    import sys
+
+    a, b, other = (devrt.Stream(two[0]) for _ in range(3))
+    with other:
+        before = [sys.getrefcount(x) for x in (a, b, other, two[0])]
+        for _ in range(20):
+            for x in (a, b, two[0], other):
+                x.__enter__()
+            for x in (a, two[0], other, b):
+                x.__exit__(None, None, None)
+            del x
+            assert devrt.current_stream() is other
+        after = [sys.getrefcount(x) for x in (a, b, other, two[0])]
+    assert [x - y for x, y in zip(after, before)] == [0] * 4
+
+
 def inside(context):
     with context:
         yield

@@ -219,6 +219,10 @@ def test_every_stream_has_the_method(devices):
                   devrt.per_thread_default_stream(devices[0])):
         assert usual.__cuda_stream__() == (0, usual.native_handle)
     assert not hasattr(devrt.Stream("mtia:0"), "__cuda_stream__")
+    answer = s.__cuda_stream__()
+    before = sys.getrefcount(answer)
+    del s  # has kept it
+    assert sys.getrefcount(answer) == before - 1
 
 
 @pytest.mark.parametrize("handle", [0, LEGACY])
@@ -300,6 +304,18 @@ def test_adopting_keeps_the_owner_and_not_the_stream(driver, devices):
     with devices[0]:  # the driver would refuse a stream that is gone
         assert driver.cuStreamSynchronize(native) == 0
         assert driver.cuStreamDestroy_v2(native) == 0
+
+
+@pytest.mark.parametrize("handle", [0, LEGACY, PER_THREAD])
+def test_adopting_a_default_stream_keeps_the_owner(devices, handle):
+    owner = Protocol(handle)
+    kept = weakref.ref(owner)
+    adopted = devrt.Stream.from_external(owner, devices[0])
+    del owner
+    gc.collect()
+    assert kept() is not None
+    del adopted
+    assert kept() is None
 
 
 def test_an_owner_that_has_its_stream_stays_until_it_lets_go(devices):
@@ -400,6 +416,26 @@ def test_memory_for_rmm_is_of_the_device_that_is_current_then(devices):
             pointer = alloc(512, 0)
             assert devrt.pointer_info(pointer)["device"] is device
         free(pointer, 512, 0)
+
+
+# ---- Events of other processes -----------------------------------------------
+
+
+def test_interprocess_events(devices):
+    e = devrt.Event(devices[-1], interprocess=True)
+    handle = e.ipc_handle()
+    assert isinstance(handle, bytes) and e.ipc_handle() == handle
+    assert e.device is devices[-1] and e.event_id != 0
+    for wrong in (handle[:-1], b"", handle + b"x"):
+        with pytest.raises(ValueError, match="bytes"):
+            devrt.Event.from_ipc_handle(devices[-1], wrong)
+    for wrong in ("text", None, bytearray(handle)):
+        with pytest.raises(TypeError):
+            devrt.Event.from_ipc_handle(devices[-1], wrong)
+    with pytest.raises(devrt.Error):  # the process that made it opens it not
+        devrt.Event.from_ipc_handle(devices[-1], handle)
+    with pytest.raises(devrt.Error):
+        devrt.Event(devices[-1]).ipc_handle()
 
 
 # ---- Order ------------------------------------------------------------------

@@ -90,7 +90,7 @@ def test_a_handle(x):
     assert producer.query()
 
 
-@pytest.mark.parametrize("order", ["x, p, x", "p, x, p"])
+@pytest.mark.parametrize("order", ["x, p, x", "p, p"])
 def test_zero_warns_once(run_program, order):
     ended = run_program(
         f"""
