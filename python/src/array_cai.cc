@@ -165,10 +165,11 @@ bool IsPlainInt(PyObject* value) {
   return PyLong_Check(value) && !PyBool_Check(value);
 }
 
-// Borrowed; null with a ValueError.
-PyObject* Required(PyObject* dict, PyObject* key) {
-  PyObject* value = PyDict_GetItemWithError(dict, key);
-  if (value == nullptr && PyErr_Occurred() == nullptr) {
+// Null with a ValueError.  A reference of one's own, here and below: what reads
+// the values may run code that takes them out of the dict.
+Ref Required(PyObject* dict, PyObject* key) {
+  Ref value = Ref::To(PyDict_GetItemWithError(dict, key));
+  if (!value && PyErr_Occurred() == nullptr) {
     PyErr_Format(g_exceptions.invalid_argument,
                  "__cuda_array_interface__ has no '%U'", key);
   }
@@ -221,26 +222,30 @@ bool TakeData(PyObject* value, CudaArrayInterface* cai) {
 
 bool TakeRequired(PyObject* dict, CudaArrayInterface* cai) {
   const Keys& keys = TheKeys();
-  PyObject* shape = Required(dict, keys.shape);
-  if (shape == nullptr || !TakeDims("shape", shape, false, &cai->shape)) {
+  const Ref shape = Required(dict, keys.shape);
+  if (!shape || !TakeDims("shape", shape.get(), false, &cai->shape)) {
     return false;
   }
-  PyObject* typestr = Required(dict, keys.typestr);
-  if (typestr == nullptr) return false;
-  if (!PyUnicode_Check(typestr)) return RaiseType("typestr", "a str", typestr);
+  const Ref typestr = Required(dict, keys.typestr);
+  if (!typestr) return false;
+  if (!PyUnicode_Check(typestr.get())) {
+    return RaiseType("typestr", "a str", typestr.get());
+  }
   Py_ssize_t size = 0;
-  const char* text = ToUtf8(typestr, "typestr", &size);
+  const char* text = ToUtf8(typestr.get(), "typestr", &size);
   if (text == nullptr) return false;
   cai->typestr.assign(text, static_cast<size_t>(size));
-  PyObject* data = Required(dict, keys.data);
-  if (data == nullptr || !TakeData(data, cai)) return false;
-  PyObject* version = Required(dict, keys.version);
-  if (version == nullptr) return false;
-  if (!IsPlainInt(version)) return RaiseType("version", "an int", version);
+  const Ref data = Required(dict, keys.data);
+  if (!data || !TakeData(data.get(), cai)) return false;
+  const Ref version = Required(dict, keys.version);
+  if (!version) return false;
+  if (!IsPlainInt(version.get())) {
+    return RaiseType("version", "an int", version.get());
+  }
   int overflow = 0;  // later versions have more keys, and are read the same
-  cai->version = PyLong_AsLongLongAndOverflow(version, &overflow);
+  cai->version = PyLong_AsLongLongAndOverflow(version.get(), &overflow);
   if (overflow > 0) cai->version = INT64_MAX;
-  return overflow >= 0 || ToInt64(version, "version", &cai->version);
+  return overflow >= 0 || ToInt64(version.get(), "version", &cai->version);
 }
 
 // Whether `descr` says no more than the typestr.
@@ -253,13 +258,13 @@ bool IsPlainDescription(PyObject* descr, const std::string& typestr) {
   return equal == 1;
 }
 
-// Borrowed; Py_None where it is missing, null with an exception.
-PyObject* Optional(PyObject* dict, const char* name) {
+// None where it is missing; null with an exception.
+Ref Optional(PyObject* dict, const char* name) {
   const Ref key(PyUnicode_FromString(name));
-  if (!key) return nullptr;
+  if (!key) return Ref();
   PyObject* value = PyDict_GetItemWithError(dict, key.get());
-  if (value == nullptr && PyErr_Occurred() == nullptr) return Py_None;
-  return value;
+  if (value == nullptr && PyErr_Occurred() == nullptr) value = Py_None;
+  return Ref::To(value);
 }
 
 // Whose streams have CUDA's numbers; HIP's null stream is 0.
@@ -273,19 +278,7 @@ bool IsOfCuda(const CudaArrayInterface& cai) {
   });
 }
 
-bool TakeOptional(PyObject* dict, CudaArrayInterface* cai) {
-  PyObject* strides = Optional(dict, "strides");
-  if (strides == nullptr) return false;
-  if (strides != Py_None) {
-    cai->strides.emplace();
-    if (!TakeDims("strides", strides, true, &*cai->strides)) return false;
-  }
-  PyObject* mask = Optional(dict, "mask");
-  PyObject* descr = mask != nullptr ? Optional(dict, "descr") : nullptr;
-  PyObject* stream = descr != nullptr ? Optional(dict, "stream") : nullptr;
-  if (stream == nullptr) return false;
-  cai->has_mask = mask != Py_None;
-  cai->has_descr = !IsPlainDescription(descr, cai->typestr);
+bool TakeStream(PyObject* stream, CudaArrayInterface* cai) {
   if (stream == Py_None) return true;
   if (!IsPlainInt(stream)) {
     return RaiseType("stream", "an int or None", stream);
@@ -298,6 +291,22 @@ bool TakeOptional(PyObject* dict, CudaArrayInterface* cai) {
   }
   cai->stream = 1;
   return WarnOfStreamZero("'stream' of __cuda_array_interface__ is 0");
+}
+
+bool TakeOptional(PyObject* dict, CudaArrayInterface* cai) {
+  const Ref strides = Optional(dict, "strides");
+  if (!strides) return false;
+  if (strides.get() != Py_None) {
+    cai->strides.emplace();
+    if (!TakeDims("strides", strides.get(), true, &*cai->strides)) return false;
+  }
+  const Ref mask = Optional(dict, "mask");
+  const Ref descr = mask ? Optional(dict, "descr") : Ref();
+  const Ref stream = descr ? Optional(dict, "stream") : Ref();
+  if (!stream) return false;
+  cai->has_mask = mask.get() != Py_None;
+  cai->has_descr = !IsPlainDescription(descr.get(), cai->typestr);
+  return TakeStream(stream.get(), cai);
 }
 
 std::optional<Array> Import(PyObject* description, PyObject* owner,

@@ -325,6 +325,26 @@ def test_exporters_that_lie_or_raise():
             function(Lies())
 
 
+# 1.1: comparing `descr` is code of others.
+def test_a_description_that_changes_while_it_is_read(run_program):
+    done = run_program("""
+        import devrt
+        x = devrt.ones(4, "float32", device="cuda:0")
+        x.ready()
+        stream = devrt.Stream("cuda:0")
+        class Description:
+            def __eq__(self, other):
+                interface.clear()  # it had the only reference to the values
+                return True
+        interface = {**x.__cuda_array_interface__, "descr": Description(),
+                     "stream": int(str(stream.native_handle))}
+        y = devrt.from_cuda_array_interface(interface, owner=x)
+        assert not interface and y.home_stream == stream
+        print(y.tolist())
+    """, env={"PYTHONMALLOC": "debug"})  # fills what is freed
+    assert done.stdout == "[1.0, 1.0, 1.0, 1.0]\n", (done.returncode, done.stderr)
+
+
 # rule 15
 def test_import_orders_the_current_stream_after_theirs():
     from devrt.testing import spin
