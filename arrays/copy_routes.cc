@@ -10,6 +10,7 @@
 #include "devrt/arrays/internal/kernels.h"
 #include "devrt/arrays/internal/mutants.h"
 #include "devrt/arrays/internal/storage.h"
+#include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/internal/captures.h"
 #include "devrt/streams/internal/ordering.h"
@@ -115,7 +116,7 @@ absl::StatusOr<bool> AreCaptured(StreamRef from, StreamRef to) {
        << (from_is ? to : from)
        << ", which a copy between the two devices is ordered with as well, is "
           "not in that capture: bring it in first, or copy before it begins";
-  return absl::FailedPreconditionError(text.str());
+  return CaptureError(text.str());
 }
 
 // What this thread is about to do to the other device's memory comes after what

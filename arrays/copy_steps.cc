@@ -14,6 +14,7 @@
 #include "devrt/arrays/internal/kernels.h"
 #include "devrt/arrays/internal/mutants.h"
 #include "devrt/arrays/internal/storage.h"
+#include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/internal/ordering.h"
 #include "devrt/streams/internal/unnoted.h"
@@ -86,7 +87,7 @@ absl::Status CheckMayWait(StreamRef stream) {
   if (!capturing) return absl::OkStatus();
   std::ostringstream text;
   text << stream;
-  return absl::FailedPreconditionError(absl::StrCat(
+  return CaptureError(absl::StrCat(
       "a copy that waits or packs on the host cannot run on ", text.str(),
       ", which is capturing: copy non-blocking, from or to pinned memory that "
       "is contiguous, and make it strided on the device; or copy outside the "

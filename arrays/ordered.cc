@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "devrt/arrays/internal/mutants.h"
 #include "devrt/arrays/internal/storage.h"
+#include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/internal/ordering.h"
 #include "devrt/streams/internal/stream_record.h"
@@ -87,7 +88,7 @@ absl::Status CheckNoEdge(StreamRef stream, const HeldStream& after) {
   if (!capturing) return absl::OkStatus();
   std::ostringstream text;
   text << stream << " and " << after.stream();
-  return absl::FailedPreconditionError(absl::StrCat(
+  return CaptureError(absl::StrCat(
       text.str(),
       " both capture work on one array, and the backend cannot tell whether "
       "that is one capture: keep to one stream inside of it"));
@@ -281,7 +282,7 @@ absl::Status CheckMayAsk(const StorageUse& use) {
   }
   std::ostringstream text;
   text << use.stream;
-  return absl::FailedPreconditionError(absl::StrCat(
+  return CaptureError(absl::StrCat(
       text.str(),
       " is capturing, and the host cannot wait for what it was given before, "
       "nor ask: synchronise before the capture begins, or after it"));

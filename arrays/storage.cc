@@ -16,6 +16,7 @@
 #include "devrt/memory/device_memory.h"
 #include "devrt/memory/internal/hooks.h"
 #include "devrt/memory/pinned_memory.h"
+#include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/internal/process_state.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/internal/finished.h"
@@ -46,7 +47,7 @@ absl::Status CheckMayMake(StreamRef stream, CaptureNumber capture) {
   if (capture != CaptureNumber::kUnknown) return absl::OkStatus();
   std::ostringstream text;
   text << stream;
-  return absl::FailedPreconditionError(absl::StrCat(
+  return CaptureError(absl::StrCat(
       "no array can be made on ", text.str(),
       ", which is capturing: the graph would keep its address, and the backend "
       "cannot tell for how long; make it before the capture begins, and write "

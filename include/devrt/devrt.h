@@ -40,6 +40,7 @@
 #include "devrt/memory/statistics.h"
 #include "devrt/runtime/backend.h"
 #include "devrt/runtime/call_site.h"
+#include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/device.h"
 #include "devrt/runtime/inspect.h"
 #include "devrt/runtime/layer.h"

@@ -12,6 +12,7 @@
 #include "devrt/memory/internal/hooks.h"
 #include "devrt/memory/internal/hot_settings.h"
 #include "devrt/memory/internal/settings_state.h"
+#include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/internal/blocks.h"
 #include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/log.h"
@@ -130,7 +131,7 @@ namespace {
 
 absl::Status NoneInCapture(const MemoryRequest& request,
                            const PoolRequest& wanted) {
-  return absl::FailedPreconditionError(absl::StrCat(
+  return CaptureError(absl::StrCat(
       "AllocateMemory of ", wanted.requested, " bytes for stream ",
       request.stream.id(), " of ", request.stream.device().name(),
       ": the stream is capturing, nothing cached for it fits, and memory from "

@@ -6,6 +6,7 @@
 
 #include "devrt/arrays/exchange.h"
 #include "devrt/arrays/internal/copy_routes.h"
+#include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
 #include "python/src/arguments.h"
 #include "python/src/array.h"
@@ -121,6 +122,18 @@ bool ParseOptionalAxis(PyObject* object, std::optional<int>* axis) {
   return true;
 }
 
+namespace {
+
+PyObject* RaiseText(PyObject* type, const absl::Status& status) {
+  const std::string message = MessageOf(status);
+  const Ref text(PyUnicode_DecodeUTF8(
+      message.data(), static_cast<Py_ssize_t>(message.size()), "replace"));
+  if (text) PyErr_SetObject(type, text.get());
+  return nullptr;
+}
+
+}  // namespace
+
 PyObject* RaiseExchange(const absl::Status& status) {
   PyObject* type = nullptr;
   switch (GetExchangeError(status)) {
@@ -136,11 +149,12 @@ PyObject* RaiseExchange(const absl::Status& status) {
     case ExchangeError::kNone:
       return Raise(status);
   }
-  const std::string message = MessageOf(status);
-  const Ref text(PyUnicode_DecodeUTF8(
-      message.data(), static_cast<Py_ssize_t>(message.size()), "replace"));
-  if (text) PyErr_SetObject(type, text.get());
-  return nullptr;
+  return RaiseText(type, status);
+}
+
+PyObject* RaiseExport(const absl::Status& status) {
+  return IsCaptureError(status) ? RaiseText(PyExc_BufferError, status)
+                                : RaiseExchange(status);
 }
 
 bool WaitUntilReady(const Array& array) {

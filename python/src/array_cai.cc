@@ -107,7 +107,7 @@ PyObject* GetInterface(PyObject* self, void*) {
   const CallSite site = SiteHere();
   const auto cai =
       WithoutLock([&] { return ToCudaArrayInterface(array, options, site); });
-  if (!cai.ok()) return RaiseExchange(cai.status());
+  if (!cai.ok()) return RaiseExport(cai.status());
   if (!KeepStream(self, *cai)) return nullptr;
   return ToDict(*cai, array.dtype());
 }

@@ -10,7 +10,9 @@
 
 #include "python/src/arguments.h"
 #include "python/src/array.h"
+#include "python/src/errors.h"
 #include "python/src/owner.h"
+#include "python/src/unseen.h"
 
 namespace devrt::python {
 namespace {
@@ -106,6 +108,20 @@ int CheckRequest(const Array& array, int flags) {
   return 0;
 }
 
+// Before the host gets at the memory; false with an exception.  BufferError for
+// what a capture does not allow (rule O5).
+bool WaitToExport(const Array& array) {
+  if (WaitUntilReady(array)) return true;
+  if (PyErr_ExceptionMatches(g_exceptions.stream_capture)) {
+    const Ref error = TakeRaised();
+    const Ref text(PyObject_Str(error.get()));
+    if (text) PyErr_SetObject(PyExc_BufferError, text.get());
+  } else if (!PyErr_ExceptionMatches(g_exceptions.error)) {
+    NoteRaised();
+  }
+  return false;
+}
+
 void* AddressFor(const Array& array) {
   // Consumers do not like null, even without elements.
   static char nothing[16];
@@ -123,7 +139,7 @@ int GetBuffer(PyObject* self, Py_buffer* view, int flags) {
     return -1;
   }
   if (CheckRequest(array, flags) != 0) return -1;
-  if (!WaitUntilReady(array)) return -1;
+  if (!WaitToExport(array)) return -1;
   auto held = std::make_unique<Held>(Held{array, {}, {}});
   held->shape.assign(array.shape().begin(), array.shape().end());
   held->strides.assign(array.strides().begin(), array.strides().end());
@@ -165,7 +181,7 @@ PyObject* GetArrayInterface(PyObject* self, void*) {
                  array.dtype().name());
     return nullptr;
   }
-  if (!WaitUntilReady(array)) return nullptr;
+  if (RaiseUnseen() || !WaitToExport(array)) return nullptr;
   const Ref shape(DimsToTuple(array.shape()));
   const Ref strides(array.IsContiguous() ? NewRef(Py_None)
                                          : DimsToTuple(array.strides()));
@@ -196,6 +212,7 @@ PyObject* ToNumpyArray(PyObject* self, PyObject* const* args, Py_ssize_t count,
                  array.place().name().c_str());
     return nullptr;
   }
+  if (RaiseUnseen()) return nullptr;
   const Ref helper(NumpyHelper("to_ndarray"));
   if (!helper) return nullptr;
   return PyObject_CallFunctionObjArgs(

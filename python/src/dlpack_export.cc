@@ -136,7 +136,7 @@ bool Waits(const Array& array, const DLPackExport& how) {
   if (how.dl_device.has_value() && how.dl_device->device_type == kDLCPU) {
     return !of_device || how.copy != false;
   }
-  return !of_device && !how.stream.has_value();
+  return !of_device && (how.copy.value_or(false) || !how.stream.has_value());
 }
 
 PyObject* DLPack(PyObject* self, PyObject* const* args, Py_ssize_t count,
@@ -161,11 +161,11 @@ PyObject* DLPack(PyObject* self, PyObject* const* args, Py_ssize_t count,
   if (!versioned) {
     const auto tensor =
         WithoutLock([&] { return ToDLPackLegacy(array, how, site); });
-    if (!tensor.ok()) return RaiseExchange(tensor.status());
+    if (!tensor.ok()) return RaiseExport(tensor.status());
     return MakeCapsule(*tensor, kLegacy, DestroyLegacy);
   }
   const auto tensor = WithoutLock([&] { return ToDLPack(array, how, site); });
-  if (!tensor.ok()) return RaiseExchange(tensor.status());
+  if (!tensor.ok()) return RaiseExport(tensor.status());
   return MakeCapsule(*tensor, kVersioned, DestroyVersioned);
 }
 

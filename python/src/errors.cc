@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
 #include "python/src/message.h"
 
@@ -52,7 +53,8 @@ const ClassEntry kClasses[] = {
      "The device is lost for the rest of the process."},
     {&Exceptions::stream_capture, "devrt.StreamCaptureError",
      &Exceptions::device_error, nullptr,
-     "This is not allowed while a stream captures."},
+     "This is not allowed while a stream captures: the driver refused it, and\n"
+     "native_code is its number, or devrt did, before asking."},
     {&Exceptions::copy_required, "devrt.CopyRequiredError", nullptr,
      &PyExc_BufferError,
      "A copy would be needed, and copy=False.\n\n"
@@ -97,10 +99,6 @@ PyObject* MakeClass(const ClassEntry& entry) {
                                    attributes.get());
 }
 
-bool IsCapture(int64_t native_code) {
-  return native_code >= 900 && native_code <= 908;
-}
-
 PyObject* ClassOf(const absl::Status& status,
                   const std::optional<ErrorInfo>& info) {
   if (info.has_value() && info->sticky) return g_exceptions.device_fault;
@@ -114,8 +112,8 @@ PyObject* ClassOf(const absl::Status& status,
     default:
       break;
   }
+  if (IsCaptureError(status)) return g_exceptions.stream_capture;
   if (!info.has_value() || info->native_code == 0) return g_exceptions.error;
-  if (IsCapture(info->native_code)) return g_exceptions.stream_capture;
   const bool gpu = info->backend == "cuda" || info->backend == "hip";
   return gpu ? g_exceptions.cuda_error : g_exceptions.device_error;
 }
@@ -182,6 +180,30 @@ PyObject* Raise(const absl::Status& status) {
   }
   return nullptr;
 }
+
+#if PY_VERSION_HEX >= 0x030C0000
+Ref TakeRaised() { return Ref(PyErr_GetRaisedException()); }
+
+void RaiseAgain(Ref exception) {
+  PyErr_SetRaisedException(exception.Release());
+}
+#else
+Ref TakeRaised() {
+  PyObject *type = nullptr, *exception = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &exception, &traceback);
+  PyErr_NormalizeException(&type, &exception, &traceback);
+  if (traceback != nullptr) PyException_SetTraceback(exception, traceback);
+  Py_XDECREF(type);
+  Py_XDECREF(traceback);
+  return Ref(exception);
+}
+
+void RaiseAgain(Ref exception) {
+  PyObject* const type = NewRef(Py_TYPE(exception.get()));
+  PyObject* const traceback = PyException_GetTraceback(exception.get());
+  PyErr_Restore(type, exception.Release(), traceback);
+}
+#endif
 
 void ThrowPythonError() { throw nanobind::python_error(); }
 

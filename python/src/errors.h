@@ -60,6 +60,10 @@ class KeepException {
   PyObject* traceback_ = nullptr;
 };
 
+// What is raised, which is then raised no more; RaiseAgain is the opposite.
+Ref TakeRaised();
+void RaiseAgain(Ref exception);
+
 // For functions that nanobind calls: throws what it turns into the exception.
 void Check(const absl::Status& status);
 template <typename T>

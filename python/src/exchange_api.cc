@@ -28,11 +28,12 @@ auto Unlock(F&& call) {
   return PyGILState_Check() != 0 ? WithoutLock(call) : call();
 }
 
-int Fail(const absl::Status& status) {
+int Fail(const absl::Status& status,
+         PyObject* (*raise)(const absl::Status&) = RaiseExchange) {
   // Nobody is there to be told.
   if (!Py_IsInitialized()) return -1;
   const PyGILState_STATE state = Staying([] { return PyGILState_Ensure(); });
-  RaiseExchange(status);
+  raise(status);
   PyGILState_Release(state);
   return -1;
 }
@@ -86,7 +87,7 @@ int FromPython(void* object, DLManagedTensorVersioned** out) {
   if (array == nullptr) return -1;
   const auto held = array->storage();  // array_owner.h
   const auto tensor = WithoutLock([&] { return ExportNoSync(*array); });
-  if (!tensor.ok()) return Fail(tensor.status());
+  if (!tensor.ok()) return Fail(tensor.status(), RaiseExport);
   *out = *tensor;
   return 0;
 }
@@ -122,7 +123,7 @@ int Borrow(void* object, DLTensor* out) {
   int64_t* const strides = NextStrides();
   const absl::Status status =
       WithoutLock([&] { return BorrowNoSync(*array, strides, out); });
-  return status.ok() ? 0 : Fail(status);
+  return status.ok() ? 0 : Fail(status, RaiseExport);
 }
 
 int WorkStream(DLDeviceType type, int32_t id, void** out) {

@@ -7,6 +7,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/internal/captures.h"
 #include "devrt/streams/internal/device_streams.h"
@@ -32,7 +33,7 @@ absl::Status SynchronizeDevice(DeviceRecord* device) {
 }
 
 absl::Status NotBeforeCapture(StreamRef stream) {
-  return absl::FailedPreconditionError(absl::StrCat(
+  return CaptureError(absl::StrCat(
       Text(stream),
       " is capturing, and work from before the capture that it would have to "
       "wait for is not known to be complete: order the stream after it, or "

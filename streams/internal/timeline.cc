@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/log.h"
 #include "devrt/streams/internal/captures.h"
 #include "devrt/streams/internal/device_streams.h"
@@ -103,7 +104,7 @@ absl::Status Timeline::CheckNoCapture(devrt_stream handle) const {
       device_, capture.table->stream_is_capturing(capture.self, handle, &yes),
       "capture query");
   if (!status.ok() || yes == 0) return status;
-  return absl::FailedPreconditionError(absl::StrCat(
+  return CaptureError(absl::StrCat(
       "a stream of ", DeviceName(device_),
       " is capturing, and nothing can wait for what it was given before: order "
       "others after it, or synchronise, before the capture begins"));

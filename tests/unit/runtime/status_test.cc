@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/strings/cord.h"
+#include "devrt/runtime/capture_error.h"
 #include "tests/support/status_matchers.h"
 
 namespace devrt {
@@ -88,6 +89,34 @@ TEST(OutOfMemoryInfoTest, ComesBackAsItWent) {
   EXPECT_EQ(back->total, 2u);
   EXPECT_EQ(back->free, 1u);
   EXPECT_FALSE(GetErrorInfo(status).has_value());
+}
+
+TEST(CaptureErrorTest, IsWhatDevrtRefuses) {
+  const absl::Status status = CaptureError("not now");
+  EXPECT_THAT(status,
+              StatusIs(absl::StatusCode::kFailedPrecondition, "not now"));
+  EXPECT_TRUE(IsCaptureError(status));
+  EXPECT_FALSE(GetErrorInfo(status).has_value());
+  EXPECT_FALSE(IsCaptureError(absl::FailedPreconditionError("not now")));
+  EXPECT_FALSE(IsCaptureError(absl::OkStatus()));
+}
+
+TEST(CaptureErrorTest, IsWhatTheDriverRefuses) {
+  const auto of = [](const char* backend, int64_t code, bool sticky) {
+    absl::Status status = absl::FailedPreconditionError("no");
+    ErrorInfo info;
+    info.backend = backend;
+    info.native_code = code;
+    info.sticky = sticky;
+    SetErrorInfo(&status, info);
+    return IsCaptureError(status);
+  };
+  EXPECT_TRUE(of("cuda", 900, false));
+  EXPECT_TRUE(of("hip", 908, false));
+  EXPECT_FALSE(of("cuda", 899, false));
+  EXPECT_FALSE(of("cuda", 909, false));
+  EXPECT_FALSE(of("mtia", 900, false));
+  EXPECT_FALSE(of("cuda", 900, true));
 }
 
 absl::Status Returns(const absl::Status& status) {

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What raises while a stream captures (interop.md 3.2, O4-O6): on a GPU or over
+the fake driver."""
+
+import contextlib
+import ctypes
+
+import pytest
+
+np = pytest.importorskip("numpy")
+
+import devrt
+import devrt.interop
+
+try:
+    devrt.devices("cuda")
+except devrt.Error as error:
+    pytest.skip(f"no cuda: {str(error)[:100]}", allow_module_level=True)
+
+V1 = (1, 0)
+GLOBAL = 0  # every thread's unsafe calls make such a capture invalid
+
+
+@contextlib.contextmanager
+def capture(stream):
+    """Another library's; valid to its end."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    handle = ctypes.c_void_p(stream.native_handle)
+    graph = ctypes.c_void_p()
+    assert driver.cuStreamBeginCapture_v2(handle, GLOBAL) == 0
+    try:
+        yield
+    finally:
+        code = driver.cuStreamEndCapture(handle, ctypes.byref(graph))
+        if graph.value:
+            assert driver.cuGraphDestroy(graph) == 0
+    assert code == 0, "the capture became invalid"
+
+
+@pytest.fixture
+def stream():
+    return devrt.Stream("cuda:0")
+
+
+def idle(stream, **how):
+    """An array that is used by nobody, of what is `stream`'s."""
+    with stream:
+        x = devrt.zeros((16,), "float32", device="cuda:0", **how)
+    devrt.synchronize("cuda:0")
+    assert x.is_ready()
+    return x
+
+
+def in_use(stream, **how):
+    """The same, but the stream still works on it."""
+    x = idle(stream, **how)
+    devrt._core._spin(50_000_000, stream)
+    x.record_use(stream)
+    return x
+
+
+# ---- What is illegal ---------------------------------------------------------
+
+REFUSED = {
+    "numpy": lambda x: x.numpy(),
+    "item": lambda x: x[0].item(),
+    "bool": lambda x: bool(x[0]),
+    "tolist": lambda x: x.tolist(),
+    "copy down": lambda x: x.to("cpu"),
+    "new memory": lambda x: devrt.empty(2**24, device="cuda:0"),
+}
+
+# Of what the stream was given before it captured.
+REFUSED_IF_USED = {
+    **{name: REFUSED[name] for name in ("numpy", "item", "tolist")},
+    "ready": lambda x: x.ready(),
+    "is_ready": lambda x: x.is_ready(),
+    "interop.ready": devrt.interop.ready,
+    "interop.exchange": lambda x: devrt.interop.exchange(
+        x, devrt.Stream("cuda:0")).__enter__(),
+}
+
+
+def refused(call, x):
+    with pytest.raises(devrt.StreamCaptureError, match="captur") as caught:
+        call(x)
+    error = caught.value
+    assert type(error) is devrt.StreamCaptureError
+    # devrt has not asked the driver: the capture is valid.
+    assert (error.code, error.native_code, error.sticky) == (
+        "FAILED_PRECONDITION", None, False)
+
+
+@pytest.mark.parametrize("operation", REFUSED)
+def test_what_devrt_refuses_in_a_capture(stream, operation):
+    x = idle(stream)
+    with capture(stream), stream:
+        refused(REFUSED[operation], x)
+
+
+@pytest.mark.parametrize("operation", REFUSED_IF_USED)
+def test_what_devrt_refuses_of_memory_in_use(stream, operation):
+    x = in_use(stream)
+    with capture(stream), stream:
+        refused(REFUSED_IF_USED[operation], x)
+
+
+def test_what_the_driver_refuses_has_its_number(stream):
+    driver = ctypes.CDLL("libcuda.so.1")
+    handle = ctypes.c_void_p(stream.native_handle)
+    graph = ctypes.c_void_p()
+    assert driver.cuStreamBeginCapture_v2(handle, GLOBAL) == 0
+    with pytest.raises(devrt.StreamCaptureError) as caught:
+        stream.synchronize()
+    assert 900 <= caught.value.native_code <= 908
+    driver.cuStreamEndCapture(handle, ctypes.byref(graph))
+
+
+# ---- What cannot be exported -------------------------------------------------
+
+DEVICE_EXPORTS = {
+    "to the host": lambda x, s: x.__dlpack__(dl_device=(1, 0), max_version=V1),
+    "copy to the host": lambda x, s: x.__dlpack__(
+        dl_device=(1, 0), copy=True, max_version=V1),
+    "to the other device": lambda x, s: x.__dlpack__(
+        dl_device=(2, 1), max_version=V1),
+}
+
+PINNED_EXPORTS = {
+    "__dlpack__": lambda p: p.__dlpack__(max_version=V1),
+    "memoryview": memoryview,
+    "__array_interface__": lambda p: p.__array_interface__,
+    "__array__": lambda p: p.__array__(),
+    "np.asarray": np.asarray,
+    "np.from_dlpack": np.from_dlpack,
+}
+
+
+@pytest.mark.parametrize("export", DEVICE_EXPORTS)
+def test_exports_of_device_memory_in_a_capture(stream, export):
+    if export == "to the other device" and len(devrt.devices("cuda")) < 2:
+        pytest.skip("one device")
+    x = idle(stream)
+    with capture(stream), stream:
+        with pytest.raises(BufferError, match="captur") as caught:
+            DEVICE_EXPORTS[export](x, stream)
+        assert not isinstance(caught.value, devrt.Error)
+
+
+def test_copies_behind_work_of_before_a_capture(stream):
+    x = idle(stream)
+    other = devrt.Stream("cuda:0")
+    devrt._core._spin(50_000_000, other)
+    x.record_use(other)
+    with capture(stream), stream:
+        for copy in (None, True):
+            with pytest.raises(BufferError, match="captur"):
+                x.__dlpack__(stream=stream.native_handle, copy=copy,
+                             max_version=V1)
+
+
+@pytest.mark.parametrize("export", PINNED_EXPORTS)
+def test_exports_of_pinned_memory_in_a_capture(stream, export):
+    p = in_use(stream, pinned=True)
+    with capture(stream), stream:
+        with pytest.raises(BufferError, match="captur") as caught:
+            PINNED_EXPORTS[export](p)
+        assert not isinstance(caught.value, devrt.Error)
+    # Nothing of the error is left.
+    stream.synchronize()
+    assert np.asarray(p).shape == (16,)
