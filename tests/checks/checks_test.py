@@ -187,6 +187,26 @@ class TreeTest(unittest.TestCase):
         self.assert_names(checks.check_exports(build), "libdevrt_x.so", "leaked")
 
 
+class CommandTest(unittest.TestCase):
+
+    def run_without_tools(self, *arguments):
+        script = HERE.parent.parent / "scripts/check"
+        with tempfile.TemporaryDirectory() as empty:
+            return subprocess.run(
+                [sys.executable, script, "format", *arguments], text=True,
+                stdout=subprocess.PIPE, check=False,
+                env={"PATH": empty, "CI": "true"})
+
+    def test_a_missing_tool_fails_where_that_is_asked_for(self):
+        # A machine that runs the tests may say CI without being made for checks.
+        plain = self.run_without_tools()
+        self.assertEqual(plain.returncode, 0, plain.stdout)
+        self.assertIn("skipped", plain.stdout)
+        strict = self.run_without_tools("--ci")
+        self.assertEqual(strict.returncode, 1, strict.stdout)
+        self.assertIn("clang-format 14 is missing", strict.stdout)
+
+
 class CountTest(unittest.TestCase):
 
     def test_verdicts(self):
