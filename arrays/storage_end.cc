@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,6 +70,12 @@ void LetKeptGo(std::optional<StreamRef> beside) {
     if (!capturing.ok() || *capturing) return;
   }
   KeptThings().Poll(1);
+}
+
+void LetAllKeptGo() {
+  if (HasReleased()) DrainReleased();
+  if (InHostFunction() || !IsProcessOpen()) return;
+  KeptThings().Poll(std::numeric_limits<size_t>::max());
 }
 
 bool HasKept() {

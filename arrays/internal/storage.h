@@ -214,6 +214,8 @@ void CountStoragesFromNow();
 void LetKeptGo(std::optional<StreamRef> beside = std::nullopt);
 // Whether it may have anything to let go.
 DEVRT_EXPORT bool HasKept();
+// All of them, for callers that have just waited.
+DEVRT_EXPORT void LetAllKeptGo();
 
 }  // namespace devrt::internal
 

@@ -87,13 +87,18 @@ void HostThreads::ThreadExit(void* thread) {
   auto* const me = static_cast<HostThread*>(thread);
   HostThreads* const self = g_threads;
   Engine* const engine = g_engine;
-  const bool stale = me->epoch != self->epoch_.load();
-  if (!stale) {
+  const auto is_here = [&] { return me->epoch == self->epoch_.load(); };
+  const bool entered = is_here();
+  if (entered) {
     if (engine->threaded) {
       engine->mutex.lock();
     } else {
       self->Enter(me);
     }
+  }
+  // A reset may have come before it.
+  const bool leaves = entered && is_here();
+  if (leaves) {
     for (Stream* const stream : me->per_thread) {
       if (stream != nullptr) engine->ReleaseStream(stream, me);
     }
@@ -103,10 +108,10 @@ void HostThreads::ThreadExit(void* thread) {
   t_host = nullptr;
   {
     const std::lock_guard<std::mutex> lock(self->mu_);
-    if (!stale) self->Remove(me);
+    if (leaves) self->Remove(me);
     self->free_.push_back(me);
   }
-  if (stale) return;
+  if (!entered) return;
   if (engine->threaded) {
     engine->mutex.unlock();
   } else {
@@ -204,6 +209,16 @@ void HostThreads::Able(std::vector<HostThread*>* out) {
   const std::lock_guard<std::mutex> lock(mu_);
   for (HostThread* const thread : threads_) {
     if (CouldGoOn(thread)) out->push_back(thread);
+  }
+}
+
+void HostThreads::LetOthersGo(HostThread* me) {
+  std::vector<HostThread*> able;
+  for (uint64_t i = 0; i < kMostTurns && contended(); ++i) {
+    able.clear();
+    Able(&able);
+    if (able.empty()) return;
+    HandOver(me, able.front(), HostState::kArriving);
   }
 }
 

@@ -69,6 +69,9 @@ class HostThreads {
     return sleepers_.load(std::memory_order_relaxed) != 0;
   }
   void Configure(bool keep, bool pin, uint64_t watchdog);
+  // Lets those go first that wait for nothing but the baton, so often as fair
+  // turns allow: a thread that was joined may still be at its end.
+  void LetOthersGo(HostThread* me);
   // Forgets all threads but the calling one; a new machine begins.  False when
   // another thread is in a call.
   bool Reset(HostThread* me, bool keep, bool pin, uint64_t watchdog);

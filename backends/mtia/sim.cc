@@ -28,6 +28,7 @@ devrt_status CopyText(const std::string& text, char* buffer, uint64_t capacity,
 devrt_status Restart(Call* call, const Config& config, const ChoiceLog* log) {
   Engine* const engine = g_engine;
   HostThread* const me = call->me();
+  if (!engine->threaded) g_threads->LetOthersGo(me);
   if (!engine->threaded && g_threads->contended()) {
     return MakeError(DEVRT_FAILED_PRECONDITION, 0,
                      "reset while another thread is in a call");

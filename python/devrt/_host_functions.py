@@ -20,6 +20,16 @@ if TYPE_CHECKING:
 
 _lock = threading.Lock()
 _thread: Optional[threading.Thread] = None
+# Of those that were launched and have not ended: how many.
+_left = 0
+_changed = threading.Condition(_lock)
+
+
+def _count(change: int) -> None:
+    global _left
+    with _lock:
+        _left += change
+        _changed.notify_all()
 
 
 def _report() -> None:
@@ -40,6 +50,7 @@ def _serve() -> None:
         except BaseException:  # of a future's callbacks, SystemExit too
             _report()
         del call, error  # what they hold ends now, not with the next one
+        _count(-1)
 
 
 def _start() -> None:
@@ -50,6 +61,17 @@ def _start() -> None:
                 target=_serve, name="devrt-host-functions", daemon=True
             )
             _thread.start()
+
+
+def count_left() -> int:
+    """How many functions were launched and have not ended."""
+    return _left
+
+
+def wait_until_left(most: int, seconds: float) -> None:
+    """Until no more than `most` are left, at most `seconds`."""
+    with _lock:
+        _changed.wait_for(lambda: _left <= most, seconds)
 
 
 def refuse_to_wait() -> None:
@@ -89,6 +111,11 @@ def launch_host_func(
         else:
             future.set_result(result)
 
-    stream._launch_host_call(call)
+    _count(1)
+    try:
+        stream._launch_host_call(call)
+    except BaseException:
+        _count(-1)
+        raise
     event.record(stream)
     return future

@@ -10,6 +10,7 @@
 #include "devrt/memory/statistics.h"
 #include "python/src/bindings.h"
 #include "python/src/given.h"
+#include "python/src/wait.h"
 
 namespace devrt::python {
 namespace {
@@ -59,6 +60,7 @@ void Mark(nb::object pointer, nb::object stream) {
 
 void Empty(nb::object device) {
   const Device of = DeviceOf(device.ptr());
+  LetEndedGo();
   Check(WithoutLock([&] { return EmptyCache(of); }));
 }
 

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <thread>
 
+#include "devrt/arrays/internal/storage.h"
 #include "python/src/errors.h"
 #include "python/src/gil.h"
 
@@ -60,10 +61,8 @@ PyObject* WaitAtOnce(const WaitCall& wait) {
   return NoneOrRaise(status);
 }
 
-}  // namespace
-
-PyObject* WaitFor(const BackendEntry& backend, const QueryCall& query,
-                  const WaitCall& wait) {
+PyObject* WaitUntilDone(const BackendEntry& backend, const QueryCall& query,
+                        const WaitCall& wait) {
   if (!RunsSignalHandlers()) return NoneOrRaise(WithoutLock(wait));
   if (backend.simulator && WithoutLock([&] { return IsVirtual(backend); })) {
     return WaitAtOnce(wait);
@@ -85,6 +84,23 @@ PyObject* WaitFor(const BackendEntry& backend, const QueryCall& query,
     if (PyErr_CheckSignals() != 0) return nullptr;
   }
   return WaitAtOnce(wait);
+}
+
+}  // namespace
+
+PyObject* WaitFor(const BackendEntry& backend, const QueryCall& query,
+                  const WaitCall& wait) {
+  PyObject* const done = WaitUntilDone(backend, query, wait);
+  if (done != nullptr) LetEndedGo();
+  return done;
+}
+
+void LetEndedGo() {
+  if (!internal::HasKept()) return;
+  WithoutLock([] {
+    internal::LetAllKeptGo();
+    return 0;
+  });
 }
 
 }  // namespace devrt::python

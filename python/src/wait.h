@@ -25,8 +25,14 @@ using WaitCall = std::function<absl::Status()>;
 //
 // In a simulator's virtual time the device moves only while the program waits:
 // there the wait is one call, and a handler runs after it.
+//
+// Behind it what a device has ended working on is let go, as by LetEndedGo.
 PyObject* WaitFor(const BackendEntry& backend, const QueryCall& query,
                   const WaitCall& wait);
+
+// Ends what arrays left behind until the work on it was over, where it is: the
+// memory of other libraries, and their owners.
+void LetEndedGo();
 
 }  // namespace devrt::python
 

@@ -103,6 +103,44 @@ TEST_F(Threads, HolderBlockedOutside) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
+// Asleep until `wakes`, then busy until `goes`; what the machine does at the
+// end of a thread comes behind it.
+struct End {
+  std::atomic<int>* tid;
+  std::atomic<bool>*wakes, *is_awake, *goes;
+  ~End() {
+    *tid = gettid();
+    while (!*wakes) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    *is_awake = true;
+    while (!*goes) std::this_thread::yield();
+  }
+};
+
+// A join by other means than pthread_join may return before the thread's end,
+// which needs the baton: a reset lets it go first.
+TEST_F(Threads, AResetBesideAThreadAtItsEnd) {
+  for (const std::string config : {"", "strategy=random,seed=5"}) {
+    SCOPED_TRACE(config);
+    Reset(config);
+    std::atomic<int> tid{0};
+    std::atomic<bool> wakes{false}, is_awake{false}, goes{false};
+    std::thread thread([&] {
+      thread_local End end{&tid, &wakes, &is_awake, &goes};
+      Sync(Special(DEVRT_STREAM_PER_THREAD));
+    });
+    UntilAsleep(tid);
+    NewStream();  // takes the baton from it
+    wakes = true;
+    while (!is_awake) std::this_thread::yield();
+    goes = true;
+    UntilAsleep(tid);
+    Reset(config);
+    thread.join();
+    EXPECT_EQ(Stats().live_streams, 0u);
+    Run(2, [](int) { Sync(Special(DEVRT_STREAM_PER_THREAD)); });
+  }
+}
+
 // One thread waits for the device, another sets the flag.
 TEST_F(Threads, FlagSetByAnotherThread) {
   for (const std::string config :

@@ -2,11 +2,15 @@
 """The pytest plugin devrt.testing.plugin."""
 
 import asyncio
+import contextlib
 import functools
 import io
 import os
 import pathlib
+import pty
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -447,7 +451,7 @@ def test_progress_after_two_seconds(monkeypatch, out, shown):
     stderr, clock = out(), iter(range(100))
     monkeypatch.setattr(_machine.sys, "__stderr__", stderr)
     monkeypatch.setattr(_machine.time, "monotonic", lambda: next(clock))
-    progress = _machine._Progress(4)
+    progress = _machine._Progress(4, contextlib.nullcontext)
     for run in range(4):
         progress(run)
     progress.end()
@@ -463,3 +467,26 @@ def test_progress_without_a_stderr(monkeypatch):
     machine.explore(lambda: seen.append(1))
     machine.end()
     assert len(seen) == 3
+
+
+def test_progress_reaches_the_terminal(pytester):
+    path = pytester.makepyfile(
+        """
+        from devrt.testing import _machine
+
+        def test_it(sim):
+            _machine._SILENT_SECONDS = _machine._STEP_SECONDS = 0
+            sim.runs = 2
+            sim.explore(lambda: None)
+        """
+    )
+    terminal, end = pty.openpty()
+    with open(terminal, "rb", buffering=0) as seen:
+        ran = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "devrt.testing.plugin",
+             "-p", "no:cacheprovider", path],
+            stdout=subprocess.DEVNULL, stderr=end, check=False)
+        os.close(end)
+        text = seen.read(4096)
+    assert ran.returncode == 0
+    assert b"devrt: schedule 2 of 2" in text

@@ -4,16 +4,19 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import random
 import sys
 import time
 import types
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, ContextManager, Dict, List, Optional, Tuple
 
 from .. import _core, simulator
 from .._contexts import _runs_later
 from .._core import Device
+from . import _afresh
+
+# Of a machine whose tests do not ask for more.
+DEVICES = 2
 
 # What runs of explore() take in turns; all but the first are adverse: as early,
 # or as late, as the rules allow, the last first, or drawn.
@@ -26,28 +29,37 @@ _MOST_SEED = (1 << 64) - 1
 _SILENT_SECONDS, _STEP_SECONDS = 2.0, 0.5
 
 
+# Within it the process writes to where it did before pytest.
+Uncaptured = Callable[[], ContextManager[Any]]
+
+
 class _Progress:
     """How far explore() is, for somebody who waits at a terminal."""
 
-    def __init__(self, runs: int) -> None:
+    def __init__(self, runs: int, uncaptured: Uncaptured) -> None:
         self._runs = runs
         self._next = time.monotonic() + _SILENT_SECONDS
         self._shown = False
-        # The real one: pytest has replaced sys.stderr.
-        self._out: Any = sys.__stderr__
+        self._uncaptured = uncaptured
 
     def __call__(self, run: int) -> None:
-        if time.monotonic() < self._next or not self._out or not self._out.isatty():
+        if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + _STEP_SECONDS
-        self._shown = True
-        self._out.write(f"\rdevrt: schedule {run + 1} of {self._runs}")
-        self._out.flush()
+        self._write(f"\rdevrt: schedule {run + 1} of {self._runs}")
+
+    def _write(self, text: str) -> None:
+        with self._uncaptured():
+            out: Any = sys.__stderr__  # pytest has replaced sys.stderr
+            if not out or not out.isatty():
+                return
+            self._shown = True
+            out.write(text)
+            out.flush()
 
     def end(self) -> None:
         if self._shown:
-            self._out.write("\r\033[K")
-            self._out.flush()
+            self._write("\r\033[K")
 
 
 # A body that a call does not run would pass whatever it asserts.
@@ -55,17 +67,6 @@ _RUNS_LATER = (
     "body must not be a generator or coroutine function, nor return what one "
     "makes: explore() would never run it; call asyncio.run() inside the body"
 )
-
-
-def _forget_last_error() -> None:
-    """Lets go of what the frames of the last failure hold.
-
-    pytest keeps that for a debugger until the next test is called, and with it
-    were alive all arrays and streams of a test that failed.
-    """
-    for name in ("last_exc", "last_type", "last_value", "last_traceback"):
-        if hasattr(sys, name):
-            delattr(sys, name)
 
 
 def _check_int(name: str, value: Any) -> None:
@@ -112,17 +113,10 @@ class MachineInUseError(_core.Error):
     code = "FAILED_PRECONDITION"
 
 
-def _leave_streams(devices: List[Device]) -> None:
-    """Leaves what a program outside of the machine's tests has made current.
+class ReplayError(_core.Error):
+    """A token of another test, or of another machine."""
 
-    A stream that is current is alive, whatever is deleted.
-    """
-    for device in devices:
-        default = _core.default_stream(device)
-        if _core.current_stream(device) == default:
-            continue
-        with contextlib.suppress(_core.Error), device:  # a device may be lost
-            _core.set_stream(default)
+    code = "FAILED_PRECONDITION"
 
 
 class Machine:
@@ -135,7 +129,7 @@ class Machine:
 
     def __init__(
         self,
-        devices: int = 2,
+        devices: int = DEVICES,
         *,
         seed: Optional[int] = None,
         runs: int = 100,
@@ -152,6 +146,7 @@ class Machine:
         self.seed = random.SystemRandom().getrandbits(32) if seed is None else seed
         self.runs = runs
         self.strategies = _strategies(strategies)
+        self.uncaptured: Uncaptured = contextlib.nullcontext
         self._replay = replay
         self._settings = dict(settings)
         there = _core.devices("mtia")
@@ -166,7 +161,8 @@ class Machine:
         # What is current during a run; leaving it lets go of the run's streams,
         # also on a device that is lost.
         self._run = contextlib.ExitStack()
-        _leave_streams(there)
+        _afresh.leave_streams(there)
+        self._allocators = _afresh.Allocators(there)
         # Without explore(), a test is one run in the first schedule.
         self._begin(0)
 
@@ -180,29 +176,34 @@ class Machine:
 
     def _begin(self, run: int) -> None:
         self._run.close()
-        _forget_last_error()
-        gc.collect()
-        # What cannot be given back, as on a lost device, reset() looks at.
-        for device in self._all:
-            with contextlib.suppress(_core.Error):
-                _core.empty_cache(device)
-        with contextlib.suppress(_core.Error):
-            _core.empty_host_cache("mtia")
+        _afresh.let_go(self._all)
         try:
-            if self._replay is not None:
-                simulator.replay(self._replay)
-            else:
-                simulator.reset(self._config(run))
+            simulator.reset(self._config(run))
         except _core.InvalidArgumentError:
             raise
         except _core.Error as error:
             raise MachineInUseError(
                 f"{error}; delete what the test made before its end"
+                f"{_afresh.unfinished()}"
             ) from error
+        if self._replay is not None:
+            self._follow(self._replay)
+        self._allocators.restore()
         # Device 0 comes last and so is the current one.
         for device in reversed(self._all):
             self._run.enter_context(_core.default_stream(device))
         simulator.enable_timeline()
+
+    def _follow(self, token: str) -> None:
+        try:
+            simulator.replay(token)
+        except _core.InvalidArgumentError:
+            raise
+        except _core.Error as error:
+            raise ReplayError(
+                f"{error}; --sim-replay wants the token of this test, and the "
+                f"--sim-devices that was printed with it"
+            ) from error
 
     def explore(self, body: Callable[[], Any]) -> None:
         """Calls body() in `runs` schedules, or in the one of --sim-replay.
@@ -213,7 +214,7 @@ class Machine:
         """
         _check_body(body)
         runs = 1 if self._replay is not None else self.runs
-        progress = _Progress(runs)
+        progress = _Progress(runs, self.uncaptured)
         try:
             for run in range(runs):
                 progress(run)
@@ -230,6 +231,9 @@ class Machine:
             f"seed: {self.seed} (--sim-seed={self.seed})",
             f"this schedule: --sim-replay={simulator.token()}",
         ]
+        # A token is of a machine, which other tests may have made larger.
+        if len(self._all) != max(len(self.devices), DEVICES):
+            parts[-1] += f" --sim-devices={len(self._all)}"
         deadlock = simulator.deadlock_report()
         if deadlock:
             parts.append(deadlock)
@@ -237,6 +241,10 @@ class Machine:
         return "\n".join(parts)
 
     def end(self) -> None:
-        """Makes current in this thread what was before the machine."""
+        """Makes current in this thread what was before the machine, and the
+        allocators' settings what they were; what is pending ends."""
         self._run.close()
+        _afresh.finish(self._all)
+        with contextlib.suppress(_core.Error):  # a device may be lost
+            self._allocators.restore()
         simulator.enable_timeline(False)

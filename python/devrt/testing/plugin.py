@@ -34,6 +34,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="TOKEN",
         help="one run with the schedule that a failure printed",
     )
+    group.addoption(
+        "--sim-devices",
+        type=int,
+        default=0,
+        metavar="N",
+        help="devices of the machine, where no test wants more; for tokens that "
+        "were printed with it",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -45,9 +53,9 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
-def pytest_collection_modifyitems(items: Any) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: Any) -> None:
     """The number of devices is decided once: the most that a test wants."""
-    wanted = 0
+    wanted = config.getoption("--sim-devices")
     for item in items:
         mark = item.get_closest_marker("sim")
         if mark is not None:
@@ -86,6 +94,9 @@ def sim(request: pytest.FixtureRequest) -> Generator[Any, None, None]:
         settings["seed"] = seed
     replay = request.config.getoption("--sim-replay")
     machine = Machine(replay=replay, **settings)
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    if capture is not None:
+        machine.uncaptured = capture.global_and_fixture_disabled
     request.node.stash[_REPORT] = machine
     yield machine
     machine.end()

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run of the plugin's machine leaves to the next: nothing; and tokens of
+machines with settings."""
+
+import os
+
+import pytest
+
+import devrt
+from devrt.testing import _machine, spin
+
+
+@pytest.fixture
+def run(pytester, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+    monkeypatch.delenv("DEVRT_MTIA", raising=False)
+
+    def run(source, *options):
+        pytester.makepyfile(source)
+        return pytester.runpytest_subprocess(
+            "-p", "devrt.testing.plugin", "-p", "no:cacheprovider", *options)
+
+    return run
+
+
+def replay_options(result):
+    line = next(line for line in result.outlines if "--sim-replay=" in line)
+    return line.partition(": ")[2].split()
+
+
+@pytest.mark.sim(runs=4)
+def test_imports_whose_last_use_is_pending(sim):
+    def body():
+        device = sim.devices[0]
+        memory = devrt.zeros(1000, device=device)
+        other = devrt.from_pointer(memory.ptr, memory.shape, memory.dtype,
+                                   device=device, owner=memory)
+        with devrt.Stream(device):
+            other.fill(7)
+
+    sim.explore(body)
+
+
+@pytest.mark.parametrize("wait", [
+    lambda device: device.synchronize(),
+    lambda device: device.default_stream().synchronize()])
+def test_waits_let_go_of_what_they_waited_for(two, wait):
+    device = two[0]
+    class Owner:
+        pass
+    owner = Owner()
+    held = devrt.memory_allocated(device)
+    owner.memory = devrt.zeros(1000, device=device)
+    other = devrt.from_pointer(owner.memory.ptr, (1000,), "float32",
+                               device=device, owner=owner)
+    other.fill(7)
+    del owner, other
+    assert devrt.memory_allocated(device) > held
+    wait(device)
+    assert devrt.memory_allocated(device) == held
+
+
+def test_host_functions_that_nobody_waits_for(sim):
+    ran = []
+
+    def body():
+        array = devrt.zeros(1000, device=sim.devices[0])
+        stream = devrt.Stream(sim.devices[0])
+
+        def again():
+            ran.append(array.nbytes)
+            stream.launch_host_func(ran.append, array.nbytes)
+
+        stream.launch_host_func(again)
+
+    sim.explore(body)
+    assert len(ran) >= 2 * (sim.runs - 1)
+
+
+@pytest.mark.sim(runs=4)
+def test_work_that_waits_for_ever(sim):
+    def body():
+        flag = devrt.testing.Flag(sim.devices[0])
+        stream = devrt.Stream(sim.devices[0])
+        flag.wait_on(stream)
+        flag.set()
+
+    sim.explore(body)
+
+
+def test_allocators_begin_afresh(run):
+    result = run(
+        """
+        import devrt, pytest
+
+        before = {}
+
+        def look(device):
+            now = (devrt.max_memory_allocated(device),
+                   devrt.memory_stats(device)["allocation.all.allocated"],
+                   devrt.get_per_process_memory_fraction(device),
+                   devrt.allocator_settings())
+            assert now == before.setdefault("at first", now)
+            assert now[:2] == (0, 0)
+
+        def body():
+            device = devrt.device("mtia:1")
+            look(device)
+            devrt.zeros(30000, device=device)
+            devrt.set_per_process_memory_fraction(0.5, device)
+            devrt.set_allocator_settings("max_split_size_mb:64")
+
+        def test_runs(sim):
+            sim.explore(body)
+
+        def test_the_next(sim):
+            look(sim.devices[1])
+
+        def test_outside():
+            assert devrt.get_per_process_memory_fraction("mtia:1") == 1.0
+        """
+    )
+    result.assert_outcomes(passed=3)
+
+
+RACE = """
+import devrt, pytest
+from devrt.testing import spin
+
+@pytest.mark.sim(devices=4)
+def test_four(sim):
+    pass
+
+@pytest.mark.sim({mark})
+def test_race(sim):
+    def body():
+        a, b = devrt.Stream(sim.devices[0]), devrt.Stream(sim.devices[0])
+        spin(1, a)
+        spin(1, b)
+        x, y = a.record(), b.record()
+        x.synchronize()
+        assert y.query()
+    sim.explore(body)
+"""
+
+
+@pytest.mark.parametrize("mark", ["memory='64MiB', slots=1", "runs=90"])
+def test_tokens_of_other_machines(run, mark):
+    source = RACE.format(mark=mark)
+    first = run(source)
+    first.assert_outcomes(failed=1, passed=1)
+    options = replay_options(first)
+    assert options[1:] == ["--sim-devices=4"]
+    chosen = [*options, "-k", "race"]
+    again = run(source, *chosen)
+    again.assert_outcomes(failed=1)
+    assert replay_options(again) == options
+    without = run(source.replace("devices=4", "devices=1"), options[0])
+    assert "ReplayError" in without.stdout.str()
+    without.stdout.fnmatch_lines(["*--sim-replay wants the token of this test*"])
+
+
+def test_errors():
+    assert issubclass(_machine.ReplayError, devrt.Error)
+    assert _machine.ReplayError("x").code == "FAILED_PRECONDITION"
+
+
+def test_host_functions_that_never_return(run):
+    result = run(
+        """
+        import threading
+        import devrt, pytest
+        from devrt import _host_functions
+        from devrt.testing import MachineInUseError, _afresh
+
+        _afresh._PATIENCE_SECONDS = 0.02
+        waits = []
+
+        def wait_until_left(most, seconds):
+            waits.append(most)
+            threading.Event().wait(seconds)
+
+        @pytest.mark.sim(runs=1)
+        def test_stuck(sim, monkeypatch):
+            monkeypatch.setattr(_host_functions, "wait_until_left", wait_until_left)
+            stream = devrt.Stream(sim.devices[0])
+            stream.launch_host_func(threading.Event().wait)
+            del stream
+            for expected in [{0}, set()]:
+                with pytest.raises(MachineInUseError, match="1 host function has"):
+                    sim.explore(lambda: None)
+                assert set(waits) == expected
+                del waits[:]
+        """
+    )
+    result.assert_outcomes(passed=1)
