@@ -166,11 +166,12 @@ def test_an_import_leaves_the_current_device(two):
 
 
 class Moves:
-    """A producer of every protocol, which leaves another device current, and
-    raises if told so."""
+    """A producer of every protocol, which leaves another device or other streams
+    current, and raises if told so."""
 
     error = None
     to = None
+    streams = ()
 
     def __init__(self, x, protocol):
         self.x = x
@@ -178,7 +179,10 @@ class Moves:
 
     def move(self, protocol):
         if protocol == self.protocol:
-            devrt.set_device(self.to)
+            for stream in self.streams:
+                devrt.set_stream(stream)
+            if self.to is not None:
+                devrt.set_device(self.to)
             if self.error is not None:
                 raise self.error("mine")
 
@@ -245,6 +249,54 @@ def test_an_import_restores_the_device_that_a_producer_changed(
                     assert devrt.current_device("mtia") is device
 
 
+@pytest.mark.parametrize("protocol", WAYS)
+@pytest.mark.parametrize("error", [None, KeyError])
+def test_an_import_restores_the_streams_that_a_producer_changed(
+        two, protocol, error):
+    """And the import is in the order of the one that was told (4.3)."""
+    kind, way = WAYS[protocol]
+    on_host = kind in (MovesByNumpy, MovesByArray)
+    producer = kind(
+        devrt.array(host(), device="cpu" if on_host else two[1]), protocol)
+    producer.error = error
+    producer.streams = [devrt.Stream(device) for device in two]
+    for mine in (devrt.Stream(two[1]), devrt.default_stream(two[1])):
+        with mine:
+            for import_it in (way, devrt.asarray):
+                if error is None:
+                    y = import_it(producer)
+                    assert kind is not MovesByCai or y.home_stream is mine
+                else:
+                    with pytest.raises(KeyError):
+                        import_it(producer)
+                assert [devrt.current_stream(device) for device in two] == [
+                    devrt.default_stream(two[0]), mine]
+                assert devrt.current_device("mtia") is two[1]
+
+
+def test_an_import_keeps_the_stream_that_was_current(two):
+    """Though the producer drops what nobody else has."""
+    x = devrt.array(host(), device=two[0])
+    kept = [devrt.Stream(two[0])]
+    identity = kept[0].id
+    devrt.set_stream(kept[0])
+
+    class Drops(stubs.Producer):
+        def answer(self, keywords):
+            devrt.set_stream(devrt.default_stream(two[0]))
+            kept.clear()
+            gc.collect()
+            return stubs.Forged(host(), device=self._device, data=x.ptr).capsule()
+
+    try:
+        y = devrt.from_dlpack(Drops(None, x.__dlpack_device__()))
+        assert devrt.current_stream(two[0]).id == identity
+        assert y.home_stream.id == identity and (y.numpy() == host()).all()
+        del y
+    finally:
+        devrt.set_stream(devrt.default_stream(two[0]))
+
+
 def test_the_device_of_an_empty_array_is_the_one_that_was_current(two):
     """Nobody can be asked where it is (interop.md 4.3, size)."""
     class Empty(Moves):
@@ -292,7 +344,12 @@ def test_an_exchange_api_that_changes_the_device(two, member):
     class Foreign:
         __dlpack_c_exchange_api__ = api.capsule
 
+    moves.streams = [devrt.Stream(device) for device in two]
     for device, moves.to in (two, two[::-1]):
         with device:
-            assert (devrt.from_dlpack(Foreign()).numpy() == host()).all()
+            y = devrt.from_dlpack(Foreign())
+            assert y.home_stream is devrt.default_stream(two[1])
+            assert (y.numpy() == host()).all()
             assert devrt.current_device("mtia") is device
+            assert [devrt.current_stream(d) for d in two] == [
+                devrt.default_stream(d) for d in two]
