@@ -17,6 +17,7 @@
 #include "python/src/bridge.h"
 #include "python/src/device.h"
 #include "python/src/dlpack.h"
+#include "python/src/dlpack_copy.h"
 #include "python/src/dlpack_producer.h"
 #include "python/src/errors.h"
 #include "python/src/gil.h"
@@ -34,12 +35,19 @@ constexpr char kUsedLegacy[] = "used_dltensor";
 // ---- Capsules (step 9) ------------------------------------------------------
 
 // Takes the tensor out.  It is the array's from the beginning, so that nobody
-// else can take it meanwhile; a refused one is given back.
+// else can take it meanwhile; a refused one is given back.  `producer` null:
+// the program gave the capsule.
 template <typename Tensor>
 PyObject* Take(PyObject* capsule, const char* name, const char* used,
-               const DLPackImport& how) {
+               PyObject* producer, DLPackImport how) {
   auto* tensor = static_cast<Tensor*>(PyCapsule_GetPointer(capsule, name));
   if (tensor == nullptr || PyCapsule_SetName(capsule, used) != 0) {
+    return nullptr;
+  }
+  if ((producer != nullptr && !CheckNotCopied(*tensor, producer, how)) ||
+      !PrepareCopy(*tensor, &how)) {
+    const KeepException keep;
+    PyCapsule_SetName(capsule, name);
     return nullptr;
   }
   const CallSite site = SiteHere();
@@ -67,8 +75,7 @@ PyObject* RefuseCapsule(const char* name) {
   return nullptr;
 }
 
-PyObject* TakeCapsule(PyObject* capsule, PyTypeObject* producer,
-                      DLPackImport how) {
+PyObject* TakeCapsule(PyObject* capsule, PyObject* producer, DLPackImport how) {
   const char* name = PyCapsule_GetName(capsule);
   if (name == nullptr) {
     if (PyErr_Occurred() != nullptr) return nullptr;
@@ -76,12 +83,12 @@ PyObject* TakeCapsule(PyObject* capsule, PyTypeObject* producer,
   }
   if (std::strcmp(name, kVersioned) == 0) {
     return Take<DLManagedTensorVersioned>(capsule, kVersioned, kUsedVersioned,
-                                          how);
+                                          producer, how);
   }
   if (std::strcmp(name, kLegacy) == 0) {
     // It cannot say that nobody may write (step 10).
-    how.read_only = producer != nullptr && IsImmutable(producer);
-    return Take<DLManagedTensor>(capsule, kLegacy, kUsedLegacy, how);
+    how.read_only = producer != nullptr && IsImmutable(Py_TYPE(producer));
+    return Take<DLManagedTensor>(capsule, kLegacy, kUsedLegacy, producer, how);
   }
   return RefuseCapsule(name);
 }
@@ -137,8 +144,7 @@ bool AskWorkStream(const DLPackExchangeAPI* api, PyObject* x, DLDevice named,
 // order, submits and ends nothing and loads no backend.
 bool IsBrief(const DLTensor& tensor, const WorkStream& stream,
              const DLPackImport& how) {
-  if (how.copy.value_or(false) || how.place.has_value() ||
-      tensor.data == nullptr || internal::HasKept()) {
+  if (!WantsNoMore(how) || tensor.data == nullptr || internal::HasKept()) {
     return false;
   }
   if (!stream.device.has_value()) return tensor.device.device_type == kDLCPU;
@@ -146,14 +152,8 @@ bool IsBrief(const DLTensor& tensor, const WorkStream& stream,
          CurrentStream(*stream.device).kind() == StreamKind::kDefault;
 }
 
-PyObject* ImportByApi(const ProducerType& type, PyObject* x,
-                      const DLPackImport& how) {
-  const DLPackExchangeAPI* const api = type.api;
-  const bool is_torch = type.is_torch;
-  const Ref kept = Ref::To(type.capsule);  // whatever the questions do
-  std::optional<KeepCurrent> keep;
-  // PyTorch's leaves the device alone, as measured (interop.md 1.4).
-  if (!is_torch) keep.emplace();
+// Null with an exception.
+DLManagedTensorVersioned* AskTensor(const DLPackExchangeAPI* api, PyObject* x) {
   DLManagedTensorVersioned* tensor = nullptr;
   if (!Succeeded(api->managed_tensor_from_py_object_no_sync(x, &tensor), x)) {
     return nullptr;
@@ -161,23 +161,57 @@ PyObject* ImportByApi(const ProducerType& type, PyObject* x,
   if (tensor == nullptr) {
     PyErr_Format(PyExc_BufferError, "the exchange API of %s gave no tensor",
                  TypeName(x));
-    return nullptr;
   }
+  return tensor;
+}
+
+// Puts the current stream behind the producer's work.
+absl::Status OrderAfter(const WorkStream& stream, CallSite site) {
+  if (!stream.device.has_value()) return absl::OkStatus();
+  return OrderAfterNative(CurrentStream(*stream.device), stream.native, site);
+}
+
+// Before an import that may copy, which then orders nothing more; false with an
+// exception.
+bool OrderAndPrepare(const DLManagedTensorVersioned& tensor, WorkStream* stream,
+                     DLPackImport* how) {
+  const CallSite site = SiteHere();
+  const absl::Status ordered =
+      WithoutLock([&] { return OrderAfter(*stream, site); });
+  if (!ordered.ok()) {
+    RaiseExchange(ordered);
+    return false;
+  }
+  stream->device.reset();
+  return PrepareCopy(tensor, how);
+}
+
+PyObject* ImportByApi(const ProducerType& type, PyObject* x, DLPackImport how) {
+  const DLPackExchangeAPI* const api = type.api;
+  const bool is_torch = type.is_torch;
+  const Ref kept = Ref::To(type.capsule);  // whatever the questions do
+  std::optional<KeepCurrent> keep;
+  // PyTorch's leaves device and streams alone, as measured (interop.md 1.4).
+  if (!is_torch) keep.emplace();
+  DLManagedTensorVersioned* const tensor = AskTensor(api, x);
+  if (tensor == nullptr) return nullptr;
   WorkStream stream;
   // In a tensor of a foreign major nothing else can be read.
   const bool readable = tensor->version.major == DLPACK_MAJOR_VERSION;
-  if (readable && (!CheckShareable(x, tensor->dl_tensor.dtype) ||
-                   !AskWorkStream(api, x, tensor->dl_tensor.device, &stream))) {
+  bool ok =
+      !readable || (CheckShareable(x, tensor->dl_tensor.dtype) &&
+                    CheckNotCopied(*tensor, x, how) &&
+                    AskWorkStream(api, x, tensor->dl_tensor.device, &stream));
+  if (keep.has_value()) keep->RestoreStreams();
+  if (ok && !WantsNoMore(how)) ok = OrderAndPrepare(*tensor, &stream, &how);
+  if (!ok) {
     Delete(tensor);
     return nullptr;
   }
   const CallSite site = SiteHere();
   const auto import = [&] { return FromDLPack(tensor, how, site); };
   const auto order_and_import = [&]() -> absl::StatusOr<Array> {
-    if (stream.device.has_value()) {
-      DEVRT_RETURN_IF_ERROR(
-          OrderAfterNative(CurrentStream(*stream.device), stream.native, site));
-    }
+    DEVRT_RETURN_IF_ERROR(OrderAfter(stream, site));
     return import();
   };
   auto array = readable && IsBrief(tensor->dl_tensor, stream, how)
@@ -192,21 +226,27 @@ PyObject* ImportByApi(const ProducerType& type, PyObject* x,
   return object;
 }
 
-// An array of devrt's own: ExportNoSync and FromDLPack, which knows it again.
-PyObject* ImportOwn(PyObject* x, const DLPackImport& how) {
+// An array of devrt's own: its copy, or ExportNoSync and FromDLPack, which
+// knows it again.
+absl::StatusOr<Array> ShareOrCopy(const Array& own, const DLPackImport& how,
+                                  CallSite site) {
+  if (IsCopyWanted(own.place(), how)) {
+    const Place to = how.place.value_or(own.place());
+    return to != own.place() ? own.To(to, false, site) : own.Copy(site);
+  }
+  DEVRT_ASSIGN_OR_RETURN(DLManagedTensorVersioned* const tensor,
+                         ExportNoSync(own, site));
+  absl::StatusOr<Array> made = FromDLPack(tensor, how, site);
+  if (!made.ok()) tensor->deleter(tensor);
+  return made;
+}
+
+PyObject* ImportOwn(PyObject* x, DLPackImport how) {
   const Array& own = ArrayOf(x);
   const auto held = own.storage();  // array_owner.h
-  const bool to_host = how.copy != false && how.place.has_value() &&
-                       how.place->kind() == MemoryKind::kHost;
-  if (to_host && !WaitBefore(own)) return nullptr;
+  if (!PrepareCopy(own, &how)) return nullptr;
   const CallSite site = SiteHere();
-  auto array = WithoutLock([&]() -> absl::StatusOr<Array> {
-    DEVRT_ASSIGN_OR_RETURN(DLManagedTensorVersioned* const tensor,
-                           ExportNoSync(own, site));
-    absl::StatusOr<Array> made = FromDLPack(tensor, how, site);
-    if (!made.ok()) tensor->deleter(tensor);
-    return made;
-  });
+  auto array = WithoutLock([&] { return ShareOrCopy(own, how, site); });
   if (!array.ok()) return RaiseExchange(array.status());
   return WrapArray(*std::move(array));
 }
@@ -317,9 +357,10 @@ PyObject* ImportByMethods(PyObject* x, DLPackImport how) {
   const Ref capsule(
       AskCapsule(x, told.number.get(), how.copy == false, &passed));
   if (!capsule) return nullptr;
+  keep.RestoreStreams();
   const absl::Status status = Order(told, passed);
   if (!status.ok()) return RaiseExchange(status);
-  return TakeCapsule(capsule.get(), Py_TYPE(x), how);
+  return TakeCapsule(capsule.get(), x, how);
 }
 
 // ---- Arguments --------------------------------------------------------------

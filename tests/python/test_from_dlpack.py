@@ -299,6 +299,60 @@ def test_a_failure_of_the_order_is_raised(two):
         assert (devrt.from_dlpack(producer).numpy() == host()).all()
 
 
+# step 7
+@pytest.mark.parametrize("where", [
+    dict(device="mtia:0"), dict(device="mtia:0", pinned=True), dict(device="cpu")])
+def test_a_copy_of_what_cannot_be_shared(where):
+    """A negative stride does not leave, and need not where it is copied."""
+    x = devrt.array(host(), **where)
+    with pytest.raises(BufferError, match="negative"):
+        devrt.from_dlpack(x[::-1])
+    y = devrt.from_dlpack(x[::-1], copy=True)
+    assert (y.numpy() == host()[::-1]).all()
+    assert y.place == x.place and y.ptr != x.ptr and not y.read_only
+    y = devrt.from_dlpack(x[:, ::-1], device="mtia:1")
+    assert (y.numpy() == host()[:, ::-1]).all()
+    assert y.device == devrt.Device("mtia:1")
+    with pytest.raises(devrt.CopyRequiredError):
+        devrt.from_dlpack(x, device="mtia:1", copy=False)
+    y = devrt.from_dlpack(x.as_read_only(), copy=True)
+    assert not y.read_only and (y.numpy() == host()).all()
+
+
+def test_pinned_memory_is_host_memory():
+    """As it is for asarray() and to()."""
+    p = devrt.array(host(), device="mtia:0", pinned=True)
+    for x in (p, MtiaProducer(p), p.__dlpack__(max_version=(1, 0)), p.__dlpack__()):
+        for copy in (False, None):
+            if copy is None and type(x) not in (devrt.Array, MtiaProducer):
+                continue  # it is taken
+            y = devrt.from_dlpack(x, device="cpu", copy=copy)
+            assert y.ptr == p.ptr and y.place == p.place
+    y = devrt.from_dlpack(p, device="cpu", copy=True)
+    assert y.ptr != p.ptr and (y.numpy() == host()).all()
+    with pytest.raises(devrt.CopyRequiredError):
+        devrt.from_dlpack(p, device="mtia:0", copy=False)
+
+
+def test_a_copy_that_nobody_wanted():
+    """IS_COPIED proves that the producer did not do as it was told."""
+    def copied():
+        return stubs.Forged(host(), flags=2)
+
+    first = copied()
+    capsule = first.capsule()
+    producer = stubs.Producer(capsule)
+    with pytest.raises(devrt.CopyRequiredError, match="Producer"):
+        devrt.from_dlpack(producer, copy=False)
+    assert producer.calls == [{"max_version": (1, 3), "copy": False}]
+    assert stubs.name_of(capsule) == "dltensor_versioned" and not first.deleted
+    for copy in (None, True):
+        devrt.from_dlpack(stubs.Producer(copied().capsule), copy=copy)
+    # A capsule's producer was not asked.
+    last = copied()
+    assert devrt.from_dlpack(last.capsule(), copy=False).ptr == last.array.ctypes.data
+
+
 @pytest.mark.parametrize("error", [ValueError, BufferError, RuntimeError, KeyboardInterrupt])
 def test_no_other_exception_is_retried(error):
     class Producer(stubs.Producer):

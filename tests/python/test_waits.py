@@ -121,6 +121,17 @@ def test_deadlock_is_reported(run_program):
     assert done.stdout == "reported True\n", done.stdout + done.stderr
 
 
+# Another library's array, whose stream is in nobody's way.
+PRODUCER = """
+class Producer:
+    def __init__(self, x):
+        self.x = x
+    def __dlpack_device__(self):
+        return self.x.__dlpack_device__()
+    def __dlpack__(self, **keywords):
+        return self.x.__dlpack__(**{**keywords, "stream": -1})
+"""
+
 # What waits for arrays: x of the device, p pinned; both are still in use.
 PENDING_WAITS = {
     "ready": "x.ready()",
@@ -144,7 +155,22 @@ PENDING_WAITS = {
     "from_dlpack": "devrt.from_dlpack(x, device='cpu')",
     "np.from_dlpack": "np.from_dlpack(x, device='cpu')",
     "np.from_dlpack of pinned": "np.from_dlpack(p)",
+    "from_dlpack of pinned": "devrt.from_dlpack(p, copy=True)",
+    "from_dlpack of a producer": "devrt.from_dlpack(Producer(x), device='cpu')",
+    "from_dlpack of a capsule":
+        "devrt.from_dlpack(x.__dlpack__(stream=-1, max_version=(1, 0)), copy=True,"
+        " device='cpu')",
+    "from_dlpack of an old capsule":
+        "devrt.from_dlpack(x.__dlpack__(stream=-1), device='cpu')",
+    "from_dlpack of a producer of pinned":
+        "devrt.from_dlpack(Producer(p), copy=True)",
+    "asarray of a producer": "devrt.asarray(Producer(x), device='cpu')",
+    "dlpack of pinned": "p.__dlpack__(copy=True, stream=-1)",
     "memoryview": "memoryview(p)",
+    "array interface": "p.__array_interface__",
+    "np.asarray of pinned": "np.asarray(p)",
+    "np.array of pinned": "np.array(p, dtype='f8')",
+    "np.add of pinned": "np.add(np.asarray(p), 1)",
     "fill of pinned": "p.fill(2)",
     "setitem of pinned": "p[0] = 2",
 }
@@ -159,6 +185,7 @@ def test_ctrl_c_ends_a_wait_for_arrays(run_program, wait):
         import devrt, os, signal, time
         import numpy as np
         from devrt.testing import spin
+        exec({PRODUCER!r})
         x = devrt.zeros(4, "float32", device="mtia:0")
         p = devrt.zeros(4, "float32", pinned=True)
         c = devrt.zeros(4, "float32", device="cpu")
@@ -206,6 +233,12 @@ UNRELATED_WAITS = {
     "setitem": "x[...] = c",
     "setitem of a list": "x[...] = [1, 2, 3, 4]",
     "from_dlpack": "devrt.from_dlpack(x, device='cpu')",
+    "from_dlpack of a producer": "devrt.from_dlpack(Producer(x), device='cpu')",
+    "from_dlpack of a capsule":
+        "devrt.from_dlpack(x.__dlpack__(stream=-1), device='cpu')",
+    "from_dlpack up": "devrt.from_dlpack(np.ones(4, 'f4'), device='mtia:0')",
+    "from_dlpack up of a capsule":
+        "devrt.from_dlpack(c.__dlpack__(), device='mtia:0')",
     "dlpack": "x.__dlpack__(dl_device=(1, 0))",
 }
 
@@ -217,6 +250,7 @@ def test_ctrl_c_ends_a_wait_for_other_work(run_program, wait):
         import devrt, os, signal, time
         import numpy as np
         from devrt.testing import spin
+        exec({PRODUCER!r})
         x = devrt.zeros(4, "float32", device="mtia:0")
         y = devrt.zeros(4, "float32", device="mtia:0")
         p = devrt.zeros(4, "float32", pinned=True)
