@@ -289,8 +289,13 @@ def _copy(a, order="K", subok=False):
     return a.copy()
 
 
-def _where(condition, x, y, /):
-    return _core.where(condition, x, y)
+def _where(condition, *others):
+    if len(others) != 2:
+        raise TypeError(
+            "numpy.where() of a devrt.Array needs both x and y: how many elements "
+            "are true is not known before the device has counted them; "
+            "numpy.where(condition.numpy()) is the host's")
+    return _core.where(condition, *others)
 
 
 def _array_equal(a1, a2, equal_nan=False):

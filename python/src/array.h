@@ -60,7 +60,9 @@ PyObject* WrapView(PyObject* of, absl::StatusOr<Array>&& view);
 // Raises the error of an exchange with another library: what Raise does, but
 // BufferError, CopyRequiredError and AttributeError where those are meant.
 PyObject* RaiseExchange(const absl::Status& status);
-// The same where memory is given away: BufferError also for what a capture does
+// Raises an exception of that type with the status's text; returns null.
+PyObject* RaiseAs(PyObject* type, const absl::Status& status);
+// As RaiseExchange where memory is given away: BufferError also for what a capture does
 // not allow (interop.md 3.2).
 PyObject* RaiseExport(const absl::Status& status);
 

@@ -122,17 +122,13 @@ bool ParseOptionalAxis(PyObject* object, std::optional<int>* axis) {
   return true;
 }
 
-namespace {
-
-PyObject* RaiseText(PyObject* type, const absl::Status& status) {
+PyObject* RaiseAs(PyObject* type, const absl::Status& status) {
   const std::string message = MessageOf(status);
   const Ref text(PyUnicode_DecodeUTF8(
       message.data(), static_cast<Py_ssize_t>(message.size()), "replace"));
   if (text) PyErr_SetObject(type, text.get());
   return nullptr;
 }
-
-}  // namespace
 
 PyObject* RaiseExchange(const absl::Status& status) {
   PyObject* type = nullptr;
@@ -149,11 +145,11 @@ PyObject* RaiseExchange(const absl::Status& status) {
     case ExchangeError::kNone:
       return Raise(status);
   }
-  return RaiseText(type, status);
+  return RaiseAs(type, status);
 }
 
 PyObject* RaiseExport(const absl::Status& status) {
-  return IsCaptureError(status) ? RaiseText(PyExc_BufferError, status)
+  return IsCaptureError(status) ? RaiseAs(PyExc_BufferError, status)
                                 : RaiseExchange(status);
 }
 

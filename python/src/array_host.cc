@@ -267,7 +267,12 @@ std::optional<Array> FromBuffer(PyObject* object) {
                               site);
   });
   if (made.ok()) return *std::move(made);
-  Raise(made.status());
+  // All that could be wrong the buffer says, and not the caller.
+  if (absl::IsInvalidArgument(made.status())) {
+    RaiseAs(PyExc_BufferError, made.status());
+  } else {
+    Raise(made.status());
+  }
   return std::nullopt;
 }
 

@@ -98,9 +98,9 @@ nb::object MemoryDevice(nb::object array) {
 }  // namespace
 
 void BindInterop(nb::module_& module) {
-  module.def("_alloc_native", &AllocNative, nb::arg("device"), nb::arg("size"),
-             nb::arg("stream"));
-  module.def("_free_native", &FreeNative, nb::arg("pointer"),
+  module.def("_alloc_native", &AllocNative, nb::arg("device"),
+             nb::arg("size").none(), nb::arg("stream"));
+  module.def("_free_native", &FreeNative, nb::arg("pointer").none(),
              nb::arg("stream") = nb::none());
   module.def("_stream_ends", &StreamEnds, nb::arg("device"), nb::arg("stream"));
   module.def("_library_path", &LibraryPath);

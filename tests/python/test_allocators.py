@@ -106,7 +106,8 @@ def test_streams_of_all_shapes():
         del block
     interop.stream_ends(handle, "mtia:0")
     assert allocated() == before
-    for answer in ((1, handle), (0,), [0, handle], 5, (0, "1")):
+    for answer in ((1, handle), (0,), [0, handle], 5, (0, "1"), (0, True),
+                   (False, handle)):
         with pytest.raises(TypeError):
             interop.Block(512, "mtia:0", stubs.ExternalStreamStub(answer))
 
@@ -135,6 +136,28 @@ def test_kept_streams():
     assert alive() is not None
     interop.stream_ends(s.native_handle, "mtia:0")
     assert alive() is None
+
+
+@pytest.mark.parametrize("size, error", [
+    (1 << 60, devrt.OutOfMemoryError), (-1, ValueError), (None, TypeError)])
+def test_a_failed_allocation_keeps_no_stream(size, error):
+    s = devrt.Stream("mtia:0")
+    theirs = stubs.ExternalStreamStub((0, s.native_handle))
+    alive = weakref.ref(theirs)
+    with pytest.raises(error) as caught:
+        interop.caching_allocator_alloc(size, "mtia:0", theirs)
+    assert "_alloc_native" not in str(caught.value)
+    del theirs, caught
+    gc.collect()
+    assert alive() is None
+    interop.stream_ends(s.native_handle, "mtia:0")
+
+
+@pytest.mark.parametrize("pointer", [None, 1.5, "1", -1])
+def test_what_is_no_pointer(pointer):
+    with pytest.raises((TypeError, ValueError), match="pointer") as caught:
+        interop.caching_allocator_delete(pointer)
+    assert "_free_native" not in str(caught.value)
 
 
 def test_a_block_keeps_its_stream():

@@ -50,12 +50,16 @@ def check_device(stream: Any, device: str) -> None:
         )
 
 
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def handle_of(stream: Any) -> int:
     """The native handle of anything that is a stream somewhere."""
     if stream is None:
         return 0
-    if isinstance(stream, int) and not isinstance(stream, bool):
-        return stream
+    if _is_int(stream):
+        return int(stream)
     if isinstance(stream, _core.Stream):
         return stream.native_handle
     protocol = getattr(stream, "__cuda_stream__", None)
@@ -64,7 +68,7 @@ def handle_of(stream: Any) -> int:
         if not (
             isinstance(answer, tuple)
             and len(answer) == 2
-            and all(isinstance(item, int) for item in answer)
+            and all(_is_int(item) for item in answer)
             and answer[0] == 0
         ):
             raise TypeError(
@@ -75,8 +79,8 @@ def handle_of(stream: Any) -> int:
     for name in ("value", "ptr", "cuda_stream"):  # RMM; CuPy; PyTorch
         value = getattr(stream, name, None)
         value = value() if callable(value) else value
-        if isinstance(value, int):
-            return value
+        if _is_int(value):
+            return int(value)
     raise TypeError(f"stream must be a stream, not {type(stream).__name__}")
 
 
@@ -91,9 +95,10 @@ def _allocate(device: str, size: int, stream: Any) -> int:
         check_device(stream, device)
         return int(_core.caching_allocator_alloc(size, stream))
     handle = handle_of(stream)
+    pointer = int(_native._alloc_native(device, size, handle))
     if handle > 2 and not isinstance(stream, int):
         _kept[device, handle] = stream
-    return int(_native._alloc_native(device, size, handle))
+    return pointer
 
 
 def _release(pointer: int, stream: Any) -> None:
@@ -123,7 +128,7 @@ def _device_name(device: Any) -> str:
     """None: the current device of cuda; a number: one of cuda."""
     if device is None:
         return _core.current_device("cuda").name
-    if isinstance(device, int) and not isinstance(device, bool):
+    if _is_int(device):
         return f"cuda:{device}"
     return _core.Device(device).name
 

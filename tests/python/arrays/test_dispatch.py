@@ -304,3 +304,9 @@ def test_what_is_a_dtype():
         devrt.zeros(2, dtype=Broken())
     with pytest.raises(TypeError):
         devrt.zeros(2, dtype=object())
+
+
+def test_where_needs_what_to_choose_from():
+    x = devrt.ones(3, "bool", device="mtia:0")
+    with pytest.raises(TypeError, match="numpy.where.*both x and y"):
+        np.where(x)

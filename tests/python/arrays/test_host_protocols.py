@@ -216,3 +216,13 @@ def test_buffers_of_any_request():
                 continue
             assert view.nbytes == x.nbytes
             assert view.ndim == (x.ndim if flags & 8 else 1)
+
+
+def test_a_buffer_of_more_axes_than_an_array_can_have():
+    """No argument is wrong: the layout cannot be described (interop.md 3.2)."""
+    deep = memoryview(b"x").cast("B", (1,) * 33)
+    for function in (devrt.asarray, devrt.array):
+        with pytest.raises(BufferError, match="33") as caught:
+            function(deep)
+        assert not isinstance(caught.value, ValueError)
+    assert devrt.asarray(memoryview(b"x").cast("B", (1,) * 32)).ndim == 32
