@@ -239,20 +239,21 @@ bool CheckShareable(PyObject* x, std::optional<DLDataType> dtype) {
   const ProducerType& type = ProducerTypeOf(Py_TYPE(x));
   if (type.requires_grad == nullptr) return true;
   const Names& names = Known();
-  // Conjugates are of complex numbers; a negative bit comes of their imaginary
-  // parts.  Gradients are of neither integers nor bools.
+  // Conjugates are of complex numbers, gradients of neither integers nor bools.
+  // A negative bit comes of imaginary parts, but torch._neg_view sets it on
+  // all.
   const bool whole =
       dtype.has_value() && (dtype->code == kDLInt || dtype->code == kDLUInt ||
                             dtype->code == kDLBool);
-  if (whole) return true;
   const bool complex = !dtype.has_value() || dtype->code == kDLComplex;
   // The questions may run code of Python's, which may change the type.
   const Ref gradient = Ref::To(type.requires_grad);
   const Ref conjugate = Ref::To(type.is_conj);
   const Ref negative = Ref::To(type.is_neg);
-  return Refuse(x, Get(x, names.requires_grad, gradient.get()),
-                "requires_grad is set, and devrt tells autograd nothing: use "
-                ".detach()") &&
+  return (whole ||
+          Refuse(x, Get(x, names.requires_grad, gradient.get()),
+                 "requires_grad is set, and devrt tells autograd nothing: use "
+                 ".detach()")) &&
          (!complex ||
           RefuseCall(x, names.is_conj, conjugate,
                      "its conjugate bit is set: use .resolve_conj()")) &&

@@ -113,17 +113,37 @@ def test_zero_warns_once(run_program, order):
 def test_zero_as_an_error_comes_before_any_effect(run_program):
     ended = run_program(
         """
+        import time
         import warnings
         import devrt
+        from devrt.testing import Flag
+        def ends(stream, within):
+            event, end = stream.record(), time.monotonic() + within
+            while not event.query() and time.monotonic() < end:
+                time.sleep(0.001)
+            return event.query()
         x = devrt.zeros((3,), "float32", device="cuda:0")
+        devrt.synchronize("cuda:0")
+        s, gate = devrt.Stream("cuda:0"), Flag("cuda:0")
+        gate.wait_on(s)
+        x.record_use(s)
+        usual = devrt.default_stream("cuda:0")
         warnings.simplefilter("error", devrt.InteropWarning)
-        try:
-            x.__dlpack__(stream=0)
-        except devrt.InteropWarning:
-            print("ok")
+        for copy in (None, True):
+            held = devrt.memory_allocated("cuda:0")
+            try:
+                x.__dlpack__(stream=0, copy=copy)
+            except devrt.InteropWarning:
+                # Neither was the default stream put behind s, nor a copy made.
+                print(ends(usual, 20),
+                      devrt.memory_allocated("cuda:0") - held)
+        capsule = x.__dlpack__(stream=1)
+        print(ends(usual, 0.02))
+        gate.set()
+        usual.synchronize()
         """
     )
-    assert ended.stdout == "ok\n", ended.stderr
+    assert ended.stdout == "True 0\n" * 2 + "False\n", ended.stderr
 
 
 def test_strict(run_program):

@@ -150,9 +150,10 @@ class TorchLike:
         ("bfloat16", ("requires_grad", "is_neg")),
         ("float8_e4m3fn", ("requires_grad", "is_neg")),
         ("complex64", ("requires_grad", "is_conj", "is_neg")),
-        ("int32", ()),
-        ("uint8", ()),
-        ("bool", ()),
+        # torch._neg_view sets it on them, too.
+        ("int32", ("is_neg",)),
+        ("uint8", ("is_neg",)),
+        ("bool", ("is_neg",)),
     ],
 )
 def test_bits_of_torch_by_the_exchange_api(dtype, asked):

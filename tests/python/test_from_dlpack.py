@@ -11,6 +11,7 @@ import pytest
 np = pytest.importorskip("numpy")
 
 import devrt
+from devrt.testing import Flag
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "interop"))
 import stubs  # noqa: E402
@@ -428,17 +429,23 @@ def test_device_and_struct_may_disagree():
 
 def test_the_deleter_waits_for_pending_uses():
     """L4: the memory is the producer's again when devrt is done with it."""
-    p = devrt.empty((1 << 10,), "float32", device="mtia:0", pinned=True)
-    kept = np.asarray(p)
-    forged = stubs.Forged(kept)
+    theirs = devrt.array(host(), device="mtia:0")
+    forged = stubs.Forged(
+        host(), device=theirs.__dlpack_device__(), data=theirs.ptr)
     x = devrt.from_dlpack(forged.capsule())
-    d = devrt.zeros((1 << 10,), "float32", device="mtia:0")
-    d.copy_(x)
+    s, gate = devrt.Stream("mtia:0"), Flag("mtia:0")
+    with s:
+        gate.wait_on(s)
+        x.fill(3)
     del x
-    devrt.synchronize("mtia:0")
+    for _ in range(3):  # where the library looks
+        devrt.zeros((1,), "float32", device="mtia:0")
+    assert forged.deleted == 0
+    gate.set()
+    s.synchronize()
     devrt.zeros((1,), "float32", device="mtia:0")
     assert forged.deleted == 1
-    stubs.Forged.alive.remove(forged)  # or it keeps devrt's memory
+    assert (theirs.numpy() == 3).all()
 
 
 # ---- Who may write (step 10) -------------------------------------------------

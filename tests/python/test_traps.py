@@ -15,6 +15,7 @@ import pytest
 np = pytest.importorskip("numpy")
 
 import devrt
+from devrt.testing import Flag
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "interop"))
 import stubs  # noqa: E402
@@ -67,11 +68,11 @@ def test_a_null_deleter_is_not_called_and_none_is_produced():
 
 
 def test_negative_strides_do_not_leave():
+    """By CUDA Array Interface: tests/python/arrays/test_cai.py."""
     for x in kinds():
         y = x.reshape(3, 4)[:, ::-1]
         with pytest.raises(BufferError):
             y.__dlpack__(max_version=V1)
-        assert not hasattr(y, "__cuda_array_interface__")
     # As CuPy 14.2 exports a[::-1]: divided as an unsigned number.
     forged = stubs.Forged(host(), shape=(12,), strides=(4611686018427387903,))
     with pytest.raises(BufferError):
@@ -116,34 +117,49 @@ def test_released_once_with_two_protocols():
 class Owner:
     """Frees as a user's function does."""
 
-    def __init__(self, array, freed):
+    def __init__(self, array, stream, freed):
         self.array = array
+        self.stream = stream
         self.freed = freed
 
     def __del__(self):
-        self.freed.append((self.array.ptr, devrt.current_stream("mtia:0").id))
+        self.freed.append((
+            self.array.ptr, self.stream.query(), devrt.current_device("mtia"),
+            devrt.current_stream("mtia:0")))
 
 
 def test_a_free_of_the_users_is_called_once_behind_all_uses():
     freed = []
     memory = devrt.array(host(), device="mtia:0")
-    s = devrt.Stream("mtia:0")
+    s, gate = devrt.Stream("mtia:0"), Flag("mtia:0")
     x = devrt.from_pointer(
-        memory.ptr, (12,), "float32", owner=Owner(memory, freed), stream=s)
+        memory.ptr, (12,), "float32", owner=Owner(memory, s, freed), stream=s)
     pointer = x.ptr
     with s:
-        devrt._core._spin(50_000_000, s)
+        gate.wait_on(s)
         x.fill(3)
     view = x[2:]
     del x
-    gc.collect()
+
+    def look():
+        for _ in range(3):  # where the library and the interpreter do
+            devrt.zeros((1,), "float32", device="mtia:0")
+            gc.collect()
+
+    look()
     assert freed == []
     del view
-    s.synchronize()
-    for _ in range(3):  # where the library and the interpreter look
-        devrt.zeros((1,), "float32", device="mtia:0")
-        gc.collect()
-    assert [p for p, _ in freed] == [pointer]
+    look()
+    assert freed == [], "its memory is still written"
+    with devrt.device("mtia:1"), devrt.Stream("mtia:1"):
+        gate.set()
+        s.synchronize()
+        look()
+        # With all uses over, and what is current left alone.
+        assert freed == [(pointer, True, devrt.current_device("mtia"),
+                          devrt.default_stream("mtia:0"))]
+        look()
+        assert len(freed) == 1
 
 
 def test_the_struct_decides_where_it_says_something_else():

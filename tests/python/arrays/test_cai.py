@@ -69,6 +69,21 @@ def test_who_offers_it():
         x.as_mapped()
 
 
+# 2.4: torch ends the process on one.
+def test_negative_strides_do_not_leave():
+    x = array(np.arange(12).reshape(3, 4))
+    mapped = devrt.ones((3, 4), device="cuda:0", pinned=True).as_mapped()
+    mapped.ready()
+    for whole in (x, mapped):
+        assert hasattr(whole, "__cuda_array_interface__")
+        for view in (whole[::-1], whole[:, ::-1], whole[::-1, ::-1], whole[::-1].T,
+                     whole[2:0:-1], whole[1, ::-2]):
+            with pytest.raises(AttributeError, match="negative"):
+                view.__cuda_array_interface__
+            assert hasattr(view.contiguous(), "__cuda_array_interface__") == (
+                whole is x)
+
+
 # rule 13
 def test_views_of_mapped_memory_are_mapped():
     pinned = devrt.ones((4, 6), "float32", device="cuda:0", pinned=True)
