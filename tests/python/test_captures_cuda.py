@@ -11,6 +11,7 @@ np = pytest.importorskip("numpy")
 
 import devrt
 import devrt.interop
+from devrt.testing import Flag
 
 try:
     devrt.devices("cuda")
@@ -68,6 +69,12 @@ REFUSED = {
     "tolist": lambda x: x.tolist(),
     "copy down": lambda x: x.to("cpu"),
     "new memory": lambda x: devrt.empty(2**24, device="cuda:0"),
+    "array": lambda x: devrt.array(x, device="cpu"),
+    "from_dlpack": lambda x: devrt.from_dlpack(x, device="cpu"),
+    "copy_ up": lambda x: x.copy_(np.zeros(16, "float32")),
+    "copy_ down": lambda x: devrt.zeros(16, "float32", device="cpu").copy_(x),
+    "setitem": lambda x: x.__setitem__(slice(0, 1), [1.0]),
+    "array_equal": lambda x: devrt.array_equal(x, np.zeros(16, "float32")),
 }
 
 # Of what the stream was given before it captured.
@@ -169,3 +176,35 @@ def test_exports_of_pinned_memory_in_a_capture(stream, export):
     # Nothing of the error is left.
     stream.synchronize()
     assert np.asarray(p).shape == (16,)
+
+
+# O6
+def test_what_is_pending_from_before_a_capture_cannot_be_shared(stream):
+    other, gate = devrt.Stream("cuda:0"), Flag("cuda:0")
+    x = idle(other)
+    gate.wait_on(other)
+    x.record_use(other)
+    with capture(stream), stream:
+        for export in (lambda: x.__dlpack__(stream=stream.native_handle),
+                       lambda: x.__dlpack__(), lambda: devrt.from_dlpack(x),
+                       lambda: x.__cuda_array_interface__):
+            with pytest.raises(BufferError, match="captur"):
+                export()
+        refused(lambda x: x.fill(4), x)
+    gate.set()
+    assert x.tolist() == [0] * 16
+
+
+# Rule 4
+def test_no_stream_means_the_one_that_captures(stream):
+    """No edge leaves the capture, which would make it invalid."""
+    x = idle(stream)
+    with capture(stream):
+        with stream:
+            x.fill(5)
+            for number in (None, -1, stream.native_handle):
+                devrt.from_dlpack(x.__dlpack__(stream=number, max_version=V1))
+            interface = x.__cuda_array_interface__
+            assert interface["stream"] in (None, stream.native_handle)
+        # It is the home of the memory as well.
+        x.__dlpack__(max_version=V1)

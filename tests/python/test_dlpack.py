@@ -12,6 +12,7 @@ import pytest
 np = pytest.importorskip("numpy")
 
 import devrt
+from devrt.testing import Flag
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "interop"))
 import stubs  # noqa: E402
@@ -273,6 +274,70 @@ def test_to_a_peer():
         a.__dlpack__(max_version=V1, dl_device=(12, 1), copy=False)
     assert isinstance(caught.value, BufferError)
     assert isinstance(caught.value, ValueError)
+
+
+def test_the_stream_of_a_peers_copy_is_the_peers(two):
+    a, own = arange(device=two[0]), devrt.Stream(two[0])
+    peers = devrt.Stream(two[1])
+    how = dict(max_version=V1, dl_device=(12, 1))
+    with pytest.raises(ValueError, match="stream"):
+        a.__dlpack__(stream=own.native_handle, **how)
+    b = devrt.from_dlpack(a.__dlpack__(stream=peers.native_handle, **how))
+    assert (b.numpy() == a.numpy()).all()
+
+
+def test_a_copy_is_made_on_the_consumers_stream(two):
+    simulator = devrt.mtia.simulator
+    a, s = arange(device=two[0]), devrt.Stream(two[0])
+    a.ready()
+    simulator.enable_timeline()
+    try:
+        devrt.testing.spin(0.01, s)
+        capsule = a.__dlpack__(stream=s.native_handle, copy=True, max_version=V1)
+        operations = [op for op in simulator.timeline()
+                      if op["kind"] in ("kernel", "copy")]
+    finally:
+        simulator.enable_timeline(False)
+    assert len(operations) > 1 and len({op["stream"] for op in operations}) == 1
+    del capsule
+
+
+# Rule 5: who may write comes after those that read.
+def test_an_export_is_behind_all_that_it_must_be(two):
+    a, gate = arange(device=two[0]), Flag(two[0])
+    reader = devrt.Stream(two[0])
+    devrt.synchronize(two[0])
+    gate.wait_on(reader)
+    a.record_use(reader, writes=False)
+    behind = []
+    for given in (a.as_read_only(), a):
+        s = devrt.Stream(two[0])
+        given.__dlpack__(stream=s.native_handle, max_version=V1)
+        behind.append(not s.query())
+    gate.set()
+    devrt.synchronize(two[0])
+    assert behind == [False, True]
+
+
+# Rule 8
+@pytest.mark.parametrize("asked", [None, V1])
+def test_what_the_consumer_does_is_a_use_when_it_lets_go(two, asked):
+    a, s, gate = arange(device=two[0]), devrt.Stream(two[0]), Flag(two[0])
+    for given, stream, counts in (
+            (a, s.native_handle, True), (a.as_read_only(), s.native_handle, True),
+            (a, -1, False), (a, None, False)):
+        if asked is None and given is not a:
+            continue
+        devrt.synchronize(two[0])
+        capsule = given.__dlpack__(stream=stream, max_version=asked)
+        gate.wait_on(s)
+        ready = [a.is_ready()]
+        del capsule
+        ready.append(a.is_ready())
+        gate.set()
+        devrt.synchronize(two[0])
+        gate.clear()
+        assert ready == [True, not counts]
 
 
 @pytest.mark.parametrize("pair", [(12, 9), (12, -1), (2, 0), (4, 0), (1, 1), (1 << 40, 0)])

@@ -50,6 +50,8 @@ def test_pairs(x, pinned):
     other = devrt.array(values(), device=f"cuda:{last()}")
     with devrt.device("cuda:0"):
         assert other.__dlpack_device__() == (2, last())
+    there = devrt.empty((1,), device=f"cuda:{last()}", pinned=True)
+    assert there.__dlpack_device__() == (3, 0)
 
 
 @pytest.mark.parametrize("stream", [None, -1, 1, 2])
@@ -88,6 +90,26 @@ def test_a_handle(x):
         flag.set()
     consumer.synchronize()
     assert producer.query()
+
+
+@pytest.mark.parametrize("number", [None, 1, 2])
+def test_numbers_are_of_the_datas_device_whatever_is_current(number):
+    device = devrt.device(f"cuda:{last()}")
+    a = devrt.array(values(), device=device)
+    named = (devrt.per_thread_default_stream if number == 2
+             else devrt.default_stream)
+    producer, current = devrt.Stream(device), devrt.Stream(device)
+    flag = Flag(device)
+    devrt.synchronize(device)
+    flag.wait_on(producer)
+    a.record_use(producer)
+    with current, devrt.device("cuda:0"):
+        a.__dlpack__(stream=number, max_version=V1)
+        try:
+            assert not named(device).query() and current.query()
+        finally:
+            flag.set()
+    devrt.synchronize(device)
 
 
 @pytest.mark.parametrize("order", ["x, p, x", "p, p"])

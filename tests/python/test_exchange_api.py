@@ -10,6 +10,7 @@ import pytest
 np = pytest.importorskip("numpy")
 
 import devrt
+from devrt.testing import Flag
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "interop"))
 import stubs  # noqa: E402
@@ -76,6 +77,49 @@ def test_exchange_view_of_read_only():
         tensor = api.export(x)
         assert tensor.contents.flags & stubs.READ_ONLY
         assert api.wrap(tensor).read_only
+
+
+# rule 12
+@pytest.mark.parametrize("way", ["export", "view"])
+def test_an_exchange_joins_what_is_pending(two, way):
+    api = stubs.ExchangeApi.of(devrt.Array.__dlpack_c_exchange_api__)
+    x = devrt.array(host(), device=two[1])
+    other, current, gate = devrt.Stream(two[1]), devrt.Stream(two[1]), Flag(two[1])
+    devrt.synchronize(two[1])
+    gate.wait_on(other)
+    x.record_use(other)
+    with current, two[0]:
+        tensor = getattr(api, way)(x)
+        assert not current.query()
+        if way == "export":
+            api.wrap(tensor)  # which takes it
+    gate.set()
+    devrt.synchronize(two[1])
+
+
+# rule 12
+@pytest.mark.parametrize("way", ["export", "view"])
+def test_the_current_stream_uses_what_is_exchanged(two, way):
+    """Its memory is nobody's before that stream's work is done."""
+    api = stubs.ExchangeApi.of(devrt.Array.__dlpack_c_exchange_api__)
+    home, current, gate = devrt.Stream(two[1]), devrt.Stream(two[1]), Flag(two[1])
+    with home:
+        x = devrt.empty(512, "uint8", device=two[1])
+    pointer = x.ptr
+    with current:
+        tensor = getattr(api, way)(x)
+    gate.wait_on(current)
+    if way == "export":
+        stubs.DELETER(tensor.contents.deleter)(ctypes.addressof(tensor.contents))
+        assert not x.is_ready()
+    del x
+    home.synchronize()
+    with home:
+        early = devrt.empty(512, "uint8", device=two[1])
+        gate.set()
+        current.synchronize()
+        late = devrt.empty(512, "uint8", device=two[1])
+    assert early.ptr != pointer == late.ptr
 
 
 # rule 12
@@ -385,9 +429,10 @@ def test_a_foreign_exchange_api_is_used():
     assert (x.numpy() == host()).all()
 
 
-def test_a_deleter_that_runs_code_under_an_exception():
+@pytest.mark.parametrize("deleter", [True, False])
+def test_a_deleter_that_runs_code_under_an_exception(deleter):
     """Of a tensor that is refused; why it is stays raised."""
-    forged = stubs.Forged(host())
+    forged = stubs.Forged(host(), deleter=deleter)
 
     class Api(stubs.ForeignApi):
         def __init__(self):
@@ -407,7 +452,7 @@ def test_a_deleter_that_runs_code_under_an_exception():
 
     with pytest.raises(BufferError, match="requires_grad"):
         devrt.from_dlpack(Foreign())
-    assert forged.deleted == 1
+    assert forged.deleted == deleter
 
 
 def test_an_earlier_major_behind_a_foreign_one_is_used():

@@ -82,6 +82,71 @@ def test_a_rejected_capsule_stays_unconsumed(what):
     assert forged.deleted == 0
 
 
+def test_memory_of_a_device_is_checked(two):
+    """By what the driver knows of the address, whatever the tensor says."""
+    x = devrt.array(host(), device=two[0])
+    x.ready()
+    pointer = x.ptr
+    wrong = (dict(device=(12, 1)), dict(device=(12, 7)), dict(shape=(1 << 28,)),
+             dict(shape=(2,), strides=(1 << 28,)), dict(byte_offset=1 << 30))
+
+    def lent(**what):
+        return stubs.Forged(host(), **{"data": pointer, "device": (12, 0),
+                                       "shape": (6,), "strides": None, **what})
+
+    for what in wrong[:4]:
+        with pytest.raises(BufferError):
+            devrt.from_dlpack(lent(**what).capsule())
+    assert devrt.from_dlpack(lent().capsule()).ptr == pointer
+    del x
+    devrt.synchronize(two[0])
+    with pytest.raises(BufferError, match="freed|no backend"):
+        devrt.from_dlpack(lent().capsule())
+
+
+def test_a_tensor_of_devrts_own_that_somebody_has_changed(two):
+    x = devrt.array(host(), device=two[0])
+    capsule = x.__dlpack__(max_version=(1, 0))
+    tensor = stubs.tensor_of(capsule).tensor
+    for struct, name, value in ((tensor, "byte_offset", 1 << 30),
+                                (tensor.device, "id", 1)):
+        before = getattr(struct, name)
+        setattr(struct, name, value)
+        with pytest.raises(BufferError):
+            devrt.from_dlpack(capsule)
+        setattr(struct, name, before)
+    assert devrt.from_dlpack(capsule).ptr == x.ptr
+
+
+def test_strides_that_mean_nothing_may_be_anything():
+    x, _ = take(shape=(1, 6), strides=(1 << 61, 1))
+    assert x.shape == (1, 6) and x.is_contiguous
+    x, _ = take(shape=(0, 3), strides=(1 << 62, -5), data=None)
+    assert x.shape == (0, 3) and x.ptr == 0
+
+
+def test_a_copy_that_fails_leaves_the_capsule(two):
+    forged = stubs.Forged(host())
+    capsule = forged.capsule()
+    devrt.mtia.simulator.inject_fault(
+        "api", device=1, where="copy_async", native_code=1)
+    with pytest.raises(devrt.Error):
+        devrt.from_dlpack(capsule, device=two[1])
+    assert forged.deleted == 0 and stubs.name_of(capsule) == "dltensor_versioned"
+    assert (devrt.from_dlpack(capsule, device=two[1]).numpy() == host()).all()
+    assert forged.deleted == 1
+
+
+def test_the_home_of_an_import_is_the_current_stream(two):
+    x = devrt.array(host(), device=two[1])
+    devrt.synchronize(two[1])
+    lent = dict(data=x.ptr, device=(12, 1), shape=(6,), strides=None)
+    s = devrt.Stream(two[1])
+    with s, two[0]:
+        forged = stubs.Forged(host(), **lent)
+        assert devrt.from_dlpack(forged.capsule()).home_stream is s
+
+
 def test_a_larger_minor():
     x, _ = take(minor=99)
     assert (x.numpy() == host()).all()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import devrt
+from devrt.testing import Flag
 from conftest_arrays import NUMPY_DTYPES, same
 
 try:
@@ -104,6 +105,27 @@ def test_views_of_mapped_memory_are_mapped():
         assert not hasattr(other, "__cuda_array_interface__")
 
 
+# rule 14
+def test_the_current_stream_uses_what_is_exported():
+    """By whose work its memory is nobody else's yet."""
+    home, current = devrt.Stream("cuda:0"), devrt.Stream("cuda:0")
+    gate = Flag("cuda:0")
+    with home:
+        x = devrt.empty(512, "uint8", device="cuda:0")
+    x.ready()
+    with current:
+        pointer = x.__cuda_array_interface__["data"][0]
+    gate.wait_on(current)
+    del x
+    home.synchronize()
+    with home:
+        early = devrt.empty(512, "uint8", device="cuda:0")
+        gate.set()
+        current.synchronize()
+        late = devrt.empty(512, "uint8", device="cuda:0")
+    assert early.ptr != pointer == late.ptr
+
+
 # L3
 def test_a_dict_keeps_nothing():
     x = array(range(1000))
@@ -119,6 +141,16 @@ def test_no_elements_have_no_address():
         assert x.__cuda_array_interface__["data"] == (0, False)
         y = devrt.asarray(Exporter(x))
         assert y.shape == shape
+
+
+def test_what_means_nothing_may_be_anything():
+    x = array([1, 2, 3], "int8")
+    assert x[:1][::-1].__cuda_array_interface__["shape"] == (1,)
+    assert devrt.asarray(Exporter(x, typestr=">i1")).tolist() == [1, 2, 3]
+    one = array([[1.0, 2.0]])
+    assert devrt.asarray(Exporter(one, strides=(3, 4))).tolist() == [[1.0, 2.0]]
+    none = array(np.ones((0, 3)))
+    assert devrt.asarray(Exporter(none, strides=(5, 2**62))).shape == (0, 3)
 
 
 def test_version_per_array_and_thread():

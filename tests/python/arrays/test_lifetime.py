@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import devrt
+from devrt.testing import Flag
 from conftest_arrays import same
 
 
@@ -131,6 +132,24 @@ def test_an_owner_outlives_pending_uses(two):
     devrt.current_stream(two[0]).synchronize()
     devrt.empty(1, device=two[0])  # an entry of the runtime
     assert wait_for_the_end_of(gone)
+
+
+# rule 21
+def test_memory_goes_back_on_the_stream_that_was_set(two):
+    home, last, gate = devrt.Stream(two[1]), devrt.Stream(two[1]), Flag(two[1])
+    with home:
+        x = devrt.empty(512, "uint8", device=two[1])
+    pointer = x.ptr
+    x.set_deallocation_stream(last)
+    gate.wait_on(last)
+    del x
+    home.synchronize()
+    with home:
+        early = devrt.empty(512, "uint8", device=two[1])
+        gate.set()
+        last.synchronize()
+        late = devrt.empty(512, "uint8", device=two[1])
+    assert early.ptr != pointer == late.ptr
 
 
 # G4, G5, rule 19
