@@ -209,6 +209,8 @@ def test_memory_goes_back_in_the_order_of_a_stream(cuda_core, give_back, kind):
     pointer = interop.caching_allocator_alloc(512, "mtia:0", home)
     gate.wait_on(last)
     give_back(cuda_core, pointer, kind(last))
+    for idle in (home, devrt.default_stream("mtia:0")):
+        idle.synchronize()
     early = interop.caching_allocator_alloc(512, "mtia:0", home)
     gate.set()
     last.synchronize()

@@ -340,6 +340,23 @@ def test_what_the_consumer_does_is_a_use_when_it_lets_go(two, asked):
         assert ready == [True, not counts]
 
 
+def test_readers_do_not_come_after_a_consumer_that_only_reads(two):
+    a, gate = arange(device=two[0]), Flag(two[0])
+    behind = []
+    for given in (a.as_read_only(), a):
+        s, reader = devrt.Stream(two[0]), devrt.Stream(two[0])
+        devrt.synchronize(two[0])
+        capsule = given.__dlpack__(stream=s.native_handle, max_version=V1)
+        gate.wait_on(s)
+        del capsule
+        a.as_read_only().__dlpack__(stream=reader.native_handle, max_version=V1)
+        behind.append(not reader.query())
+        gate.set()
+        devrt.synchronize(two[0])
+        gate.clear()
+    assert behind == [False, True]
+
+
 @pytest.mark.parametrize("pair", [(12, 9), (12, -1), (2, 0), (4, 0), (1, 1), (1 << 40, 0)])
 @pytest.mark.parametrize("copy", [None, False, True])
 def test_devices_that_cannot_be(pair, copy):

@@ -9,6 +9,7 @@ import weakref
 import pytest
 
 import devrt
+from devrt.mtia import simulator
 from devrt.testing import Flag, spin
 
 
@@ -204,6 +205,20 @@ def test_nothing_is_kept_until_the_next_one():
     del argument
     future.result(timeout=30)
     assert ended.wait(30)
+
+
+def test_one_that_cannot_be_launched_is_not_kept():
+    def function():
+        raise AssertionError("called")
+
+    s, weak = devrt.Stream("mtia:0"), weakref.ref(function)
+    simulator.inject_fault("api", where="host_func", native_code=1)
+    with pytest.raises(devrt.Error):
+        s.launch_host_func(function)
+    del function
+    gc.collect()
+    assert weak() is None
+    assert s.launch_host_func(lambda: 3).result(timeout=30) == 3
 
 
 # C45

@@ -89,6 +89,8 @@ def test_a_mark_holds_a_block_back(two):
     gate.wait_on(other)
     devrt.record_stream(pointer, other)
     devrt.caching_allocator_delete(pointer)
+    for idle in (own, devrt.default_stream()):
+        idle.synchronize()
     second = devrt.caching_allocator_alloc(4096, own)
     assert second != pointer
     gate.set()
@@ -178,7 +180,10 @@ def test_snapshot_and_report(two):
     viewer = pickle.loads(devrt._core.memory_snapshot_pickle(two[0]))
     assert viewer["segments"]
     devrt.caching_allocator_delete(pointer)
+    assert len(devrt.memory_snapshot()["events"]) >= 2
     devrt.record_memory_history(False, device=two[0])
+    devrt.caching_allocator_delete(devrt.caching_allocator_alloc(1000))
+    assert devrt.memory_snapshot()["events"] == []
     with pytest.raises(ValueError):
         devrt.record_memory_history(events=0)
 
