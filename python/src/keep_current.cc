@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/src/keep_current.h"
 
-#include <utility>
-
+#include "absl/base/optimization.h"
 #include "python/src/gil.h"
 #include "python/src/stream.h"
 
@@ -11,24 +10,14 @@ namespace {
 
 constexpr internal::StreamSlot kDefault{nullptr, 0};
 
-// As it is: a slot that was never needed is not made.
-internal::StreamSlot CurrentSlotOf(const DeviceObject* device) {
-  const internal::ThreadStreams& streams = internal::t_streams;
-  return device->index < streams.size ? streams.slots[device->index] : kDefault;
-}
-
 bool IsSame(const internal::StreamSlot& a, const internal::StreamSlot& b) {
   return a.record == b.record && a.serial == b.serial;
 }
 
-// The object for what is current there, if the thread has it; borrowed.
-PyObject* KnownStream(const DeviceObject* device,
-                      const internal::StreamSlot& slot) {
-  if (t_thread == nullptr || device->index >= t_thread->current.size()) {
-    return nullptr;
-  }
-  const CurrentSlot& known = t_thread->current[device->index];
-  return IsSame(known.slot, slot) ? known.stream : nullptr;
+// Of the device of that index, as it is: what was never needed is not made.
+internal::StreamSlot CurrentSlotAt(uint32_t index) {
+  const internal::ThreadStreams& streams = internal::t_streams;
+  return index < streams.size ? streams.slots[index] : kDefault;
 }
 
 // Whether it can be current again; a default stream always can.
@@ -36,6 +25,26 @@ bool IsAlive(const CurrentSlot& kept) {
   if (kept.stream != nullptr || kept.slot.record == nullptr) return true;
   return internal::GateOf(kept.slot.record)
              ->serial.load(std::memory_order_acquire) == kept.slot.serial;
+}
+
+const DeviceObject* DeviceAt(uint32_t index) {
+  for (const BackendEntry* backend : OpenedBackends()) {
+    for (const DeviceObject* device : backend->devices) {
+      if (device->index == index) return device;
+    }
+  }
+  return nullptr;
+}
+
+void RestoreStream(const DeviceObject& device, const CurrentSlot& kept) {
+  const internal::StreamSlot slot = IsAlive(kept) ? kept.slot : kDefault;
+  *internal::SlotOf(device.device.record()) = slot;
+  if (t_thread == nullptr) return;
+  CurrentSlot* const current = SlotOfThread(t_thread, device.index);
+  Py_XINCREF(kept.stream);
+  PyObject* const former = current->stream;
+  *current = {slot, kept.stream};
+  if (former != nullptr) DropReference(former);
 }
 
 }  // namespace
@@ -46,35 +55,33 @@ KeepCurrent::KeepCurrent() {
     if (backend->devices.empty()) continue;
     const auto device = CurrentDevice(backend->backend);
     if (device.ok()) devices_.push_back(*device);
-    for (DeviceObject* const object : backend->devices) {
-      const internal::StreamSlot slot = CurrentSlotOf(object);
-      PyObject* const stream = KnownStream(object, slot);
-      Py_XINCREF(stream);
-      streams_.push_back({object, {slot, stream}});
+  }
+  const size_t known = t_thread != nullptr ? t_thread->current.size() : 0;
+  for (uint32_t i = 0; i < internal::t_streams.size; ++i) {
+    CurrentSlot kept{internal::t_streams.slots[i], nullptr};
+    if (i < known && IsSame(t_thread->current[i].slot, kept.slot)) {
+      kept.stream = t_thread->current[i].stream;
+      Py_XINCREF(kept.stream);
     }
+    streams_.push_back(kept);
   }
   if (t_thread != nullptr) active_ = t_thread->active;
 }
 
 KeepCurrent::~KeepCurrent() {
   Restore();
-  for (const KeptStream& kept : streams_) {
-    if (kept.was.stream != nullptr) DropReference(kept.was.stream);
+  for (const CurrentSlot& kept : streams_) {
+    if (kept.stream != nullptr) DropReference(kept.stream);
   }
 }
 
 void KeepCurrent::RestoreStreams() {
-  for (const KeptStream& kept : streams_) {
-    if (IsSame(CurrentSlotOf(kept.device), kept.was.slot)) continue;
-    const internal::StreamSlot slot =
-        IsAlive(kept.was) ? kept.was.slot : kDefault;
-    *internal::SlotOf(kept.device->device.record()) = slot;
-    if (t_thread == nullptr) continue;
-    CurrentSlot* const current = SlotOfThread(t_thread, kept.device->index);
-    Py_XINCREF(kept.was.stream);
-    PyObject* const former = current->stream;
-    *current = {slot, kept.was.stream};
-    if (former != nullptr) DropReference(former);
+  const CurrentSlot none{kDefault, nullptr};
+  for (uint32_t i = 0; i < internal::t_streams.size; ++i) {
+    const CurrentSlot& kept = i < streams_.size() ? streams_[i] : none;
+    if (ABSL_PREDICT_TRUE(IsSame(CurrentSlotAt(i), kept.slot))) continue;
+    const DeviceObject* const device = DeviceAt(i);
+    if (device != nullptr) RestoreStream(*device, kept);
   }
 }
 

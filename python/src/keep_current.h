@@ -37,13 +37,8 @@ class KeepCurrent {
   void RestoreStreams();
 
  private:
-  struct KeptStream {
-    DeviceObject* device;
-    CurrentSlot was;
-  };
-
   absl::InlinedVector<Device, 4> devices_;
-  absl::InlinedVector<KeptStream, 8> streams_;
+  absl::InlinedVector<CurrentSlot, 8> streams_;  // by the device's index
   BackendEntry* active_ = nullptr;
 };
 
