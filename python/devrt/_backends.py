@@ -8,14 +8,14 @@ to the absolute path of the plugin, or to a function that returns it:
     acme = "devrt_acme:plugin_path"
 
 It is looked at when somebody asks for a backend that was not found otherwise,
-and loaded only if it has that name.
+and loaded only if it has that name and DEVRT_BACKENDS does not exclude it.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Dict, List, Tuple, Union
+from typing import Any, Dict, List, Optional, Tuple, Union
 
 from . import _core
 
@@ -26,6 +26,10 @@ _GROUP = "devrt.backends"
 _found: Tuple[Tuple[str, ...], Dict[str, Any]] = ((), {})
 # By name: what came of the entry points that somebody has asked for.
 _outcomes: Dict[str, Tuple[str, str]] = {}
+# By name: those that failed, and how.  Each is asked once.
+_failures: Dict[str, Tuple[Any, _core.Error]] = {}
+# DEVRT_BACKENDS as the library has read it, once.
+_selection: Optional[str] = None
 
 
 def _entry_points() -> Dict[str, Any]:
@@ -67,13 +71,23 @@ def _path_of(point: Any) -> str:
     return target
 
 
-def _error(point: Any, why: str, kind: Any = _core.Error) -> _core.Error:
+def _error(
+    point: Any, why: str, kind: Any = _core.Error, code: Optional[str] = None
+) -> _core.Error:
     error: _core.Error = kind(
         f"backend '{point.name}', of entry point '{point.value}' in group "
         f"{_GROUP}: {why}"
     )
-    error.code = error.code or "UNAVAILABLE"
+    error.code = code or error.code or "UNAVAILABLE"
     return error
+
+
+def _again(error: _core.Error) -> _core.Error:
+    """The same without what it was raised in."""
+    made = type(error)(str(error))
+    made.code = error.code
+    made.__cause__ = error.__cause__
+    return made
 
 
 def _load(point: Any) -> None:
@@ -84,23 +98,47 @@ def _load(point: Any) -> None:
     try:
         _core._load_backend(path)
     except _core.Error as error:
-        made = _error(point, str(error), type(error))
-        made.code = error.code
-        raise made from error
+        raise _error(point, str(error), type(error), error.code) from error
+
+
+def _excluded_by() -> str:
+    global _selection
+    if _selection is None:
+        _core._backend_names()  # by then it is read
+        _selection = os.environ.get("DEVRT_BACKENDS", "")
+    return _selection
+
+
+def _is_excluded(name: str) -> bool:
+    parts = {part.strip() for part in _excluded_by().split(",")} - {""}
+    allowed = {part for part in parts if not part.startswith("!")}
+    return "!" + name in parts or bool(allowed) and name not in allowed
 
 
 def _find(name: str) -> bool:
     """Loads the backend that an entry point of that name leads to.
 
-    Raises Error, of the class and code that loading the plugin has.
+    Raises Error, of the class and code that loading the plugin has, and the same
+    again without another try.
     """
     point = _entry_points().get(name)
     if point is None:
         return False
+    failed = _failures.get(name)
+    if failed is not None and failed[0] == point:
+        raise _again(failed[1])
     try:
+        if _is_excluded(name):
+            raise _error(
+                point,
+                f"it is excluded by DEVRT_BACKENDS={_excluded_by()!r}",
+                code="FAILED_PRECONDITION",
+            )
         _load(point)
     except _core.Error as error:
-        _outcomes[name] = ("refused", str(error))
+        if not _is_excluded(name):
+            _outcomes[name] = ("refused", str(error))
+        _failures[name] = (point, _again(error))
         raise
     _outcomes[name] = ("loaded", "")
     return True
@@ -124,7 +162,8 @@ def backends() -> List[str]:
     None of them is opened by that.
     """
     names = list(_core._backend_names())
-    return names + sorted(set(_entry_points()) - set(names))
+    offered = {name for name in _entry_points() if not _is_excluded(name)}
+    return names + sorted(offered - set(names))
 
 
 def load_report() -> List[Dict[str, str]]:
@@ -139,7 +178,9 @@ def load_report() -> List[Dict[str, str]]:
     names = set(_core._backend_names())
     for name, point in sorted(_entry_points().items()):
         result, reason = _outcomes.get(name, ("found", ""))
-        if name in names and name not in _outcomes:
+        if _is_excluded(name):
+            result, reason = "excluded", f"DEVRT_BACKENDS={_excluded_by()!r}"
+        elif name in names and name not in _outcomes:
             result, reason = "shadowed", "a backend of that name was found before"
         report.append(
             {

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Optional, Sequence, TypeVar, Union
+from typing import Any, Callable, Optional, Sequence, TypeVar, Union, cast
 
 from . import _core
 from ._core import Device, Stream, ThreadContext
@@ -12,6 +12,7 @@ from ._host_functions import launch_host_func
 from ._types import Context, DeviceLike
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_S = TypeVar("_S", bound=Optional[Stream])
 
 
 class _NoContext:
@@ -34,9 +35,7 @@ _NO_CONTEXT = _NoContext()
 device = Device
 
 
-def stream(
-    stream: Optional[Stream], also: Union[str, Sequence[str]] = ()
-) -> Context:
+def stream(stream: _S, also: Union[str, Sequence[str]] = ()) -> Context[_S]:
     """The context in which `stream`, and its device, are current.
 
     A stream is that context itself; with None it changes nothing.
@@ -58,14 +57,14 @@ def stream(
             )
         from .interop._streams import SharedStream
 
-        return SharedStream(stream, also)
+        return cast("Context[_S]", SharedStream(stream, also))
     if stream is None:
-        return _NO_CONTEXT
+        return cast("Context[_S]", _NO_CONTEXT)
     if not isinstance(stream, Stream):
         raise TypeError(
             f"stream must be a devrt.Stream or None, not {type(stream).__name__}"
         )
-    return stream
+    return cast("Context[_S]", stream)
 
 
 def synchronize(where: Union[Stream, DeviceLike] = None) -> None:

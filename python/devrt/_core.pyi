@@ -14,9 +14,12 @@ from typing import (
     final,
 )
 
+from typing_extensions import ParamSpec
+
 from ._host_future import HostFuture
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
 _S = TypeVar("_S", bound="Stream")
 _DeviceLike = Union["Device", str, int, None]
@@ -109,8 +112,8 @@ class Stream:
     def record(self, event: Optional[Event] = None) -> Event: ...
     def record_event(self, event: Optional[Event] = None) -> Event: ...
     def launch_host_func(
-        self, function: Callable[..., Any], /, *args: Any, **kwargs: Any
-    ) -> HostFuture: ...
+        self, function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs
+    ) -> HostFuture[_T]: ...
     def _launch_host_call(
         self, callable: Callable[[Optional[BaseException]], None], /
     ) -> None: ...
@@ -168,7 +171,7 @@ class ThreadContext:
     @property
     def streams(self) -> List[Stream]: ...
     def run(
-        self, function: Callable[..., _T], /, *args: Any, **kwargs: Any
+        self, function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs
     ) -> _T: ...
     def __enter__(self) -> ThreadContext: ...
     def __exit__(

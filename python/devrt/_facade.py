@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import types
-from typing import Any, Dict, List, Optional, Tuple, Union
+from typing import Any, Dict, List, Optional, Tuple, TypeVar, Union, overload
 
 from . import _core, _memory
 from ._contexts import _NO_CONTEXT, stream as _stream
@@ -18,6 +18,8 @@ from ._types import Context
 
 # Backends with a module of their own.
 _MODULES = ("cuda", "hip", "mtia")
+
+_S = TypeVar("_S", bound=Optional[Stream])
 
 # A device of the module's backend: None is the current one.
 DeviceLike = Union[Device, str, int, None]
@@ -74,11 +76,29 @@ class Backend:
         """Makes a device the calling thread's current one."""
         _core.set_device(self._device(device))
 
-    def device(self, device: DeviceLike) -> Context:
+    @overload
+    def device(self, device: None) -> Context[None]: ...
+
+    @overload
+    def device(self, device: Union[Device, str, int]) -> Context[Device]: ...
+
+    @overload
+    def device(self, device: DeviceLike) -> Context[Optional[Device]]: ...
+
+    def device(self, device: DeviceLike) -> Context[Optional[Device]]:
         """The context in which `device` is current; None changes nothing."""
         return _NO_CONTEXT if device is None else self._device(device)
 
-    def device_index(self, device: Optional[int]) -> Context:
+    @overload
+    def device_index(self, device: None) -> Context[None]: ...
+
+    @overload
+    def device_index(self, device: int) -> Context[Device]: ...
+
+    @overload
+    def device_index(self, device: Optional[int]) -> Context[Optional[Device]]: ...
+
+    def device_index(self, device: Optional[int]) -> Context[Optional[Device]]:
         """The same, by number."""
         return self.device(device)
 
@@ -123,7 +143,7 @@ class Backend:
             self._check(stream)
             _core.set_stream(stream)
 
-    def stream(self, stream: Optional[Stream]) -> Context:
+    def stream(self, stream: _S) -> Context[_S]:
         """The context in which a stream is current; None changes nothing."""
         self._check(stream)
         return _stream(stream)

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar
 
 from . import _core
 from ._core import Error, Event, Stream
 
 if TYPE_CHECKING:
     from ._host_future import HostFuture
+
+_T = TypeVar("_T")
 
 _lock = threading.Lock()
 _thread: Optional[threading.Thread] = None
@@ -87,16 +89,22 @@ def refuse_to_wait() -> None:
 
 
 def launch_host_func(
-    stream: Stream, function: Callable[..., Any], /, *args: Any, **kwargs: Any
-) -> HostFuture:
+    stream: Stream, function: Callable[..., _T], /, *args: Any, **kwargs: Any
+) -> HostFuture[_T]:
     """Stream.launch_host_func."""
+    from ._contexts import _runs_later
     from ._host_future import HostFuture
 
     if not callable(function):
         raise TypeError(f"function must be callable, not {type(function).__name__}")
+    if _runs_later(function):
+        raise TypeError(
+            "a generator or coroutine function cannot be a host function: its "
+            "body runs later; call it inside one, by asyncio.run"
+        )
     _start()
     event = Event()
-    future = HostFuture(event)
+    future: HostFuture[_T] = HostFuture(event)
 
     def call(error: Optional[BaseException]) -> None:
         if not future.set_running_or_notify_cancel():

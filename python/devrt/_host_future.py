@@ -5,13 +5,16 @@ import."""
 from __future__ import annotations
 
 from concurrent.futures import Future
-from typing import Any, Generator, Optional
+from typing import Any, Generator, Optional, TypeVar
 
 from . import _core, _host_functions
 from ._core import Event
 
 
-class HostFuture(Future[Any]):
+_T = TypeVar("_T")
+
+
+class HostFuture(Future[_T]):
     """The result of a host function: a concurrent.futures.Future.
 
     Also awaitable.  result() raises what the function raised, or the error of
@@ -40,7 +43,7 @@ class HostFuture(Future[Any]):
         if device is not None and _core._is_virtual(device):
             self._event.synchronize()
 
-    def result(self, timeout: Optional[float] = None) -> Any:
+    def result(self, timeout: Optional[float] = None) -> _T:
         """What the function returned; waits at most `timeout` seconds."""
         self._advance()
         return super().result(timeout)
@@ -50,7 +53,7 @@ class HostFuture(Future[Any]):
         self._advance()
         return super().exception(timeout)
 
-    def __await__(self) -> Generator[Any, None, Any]:
+    def __await__(self) -> Generator[Any, None, _T]:
         import asyncio
 
         self._advance()

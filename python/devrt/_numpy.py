@@ -106,6 +106,20 @@ def _refuse_host(function):
         "let NumPy compute with x.numpy()")
 
 
+def _is_plain(x):
+    """A NumPy array that leaves its operations to NumPy."""
+    return (isinstance(x, np.ndarray)
+            and type(x).__array_ufunc__ is np.ndarray.__array_ufunc__)
+
+
+def _refuse_ndarray(function):
+    """NumPy's own text would hold the elements of all operands."""
+    raise TypeError(
+        f"numpy.{function.__name__}() of a devrt.Array and a numpy.ndarray, "
+        "which is never moved to a device by itself: devrt.asarray(ndarray, "
+        "device=x.device) copies it there, or let NumPy compute with x.numpy()")
+
+
 def _on_one_device(operands):
     """Whether all are numbers and arrays of one device."""
     devices = {_computing(x) for x in operands if isinstance(x, Array)}
@@ -125,13 +139,30 @@ def _number(x):
     return x[()] if type(x) is np.ndarray and x.ndim == 0 else x
 
 
+# What may be given of ufuncs' own arguments: what they are by default.
+_UFUNC_DEFAULTS = {
+    "where": (True,),
+    "casting": ("same_kind",),
+    "order": ("K", "C"),
+    "dtype": (None,),
+    "subok": (True,),
+}
+
+
+def _without_defaults(options, known=_UFUNC_DEFAULTS):
+    """Those that ask for something; of arrays == would be another array."""
+    return {name: value for name, value in options.items()
+            if not any(value is one or (isinstance(value, str) and value == one)
+                       for one in known.get(name, ()))}
+
+
 def array_ufunc(self, ufunc, method, *inputs, **options):
     """What Array.__array_ufunc__ answers."""
     out = options.pop("out", None)
     if out is not None:
         # NumPy gives a tuple; programs that call it may give anything.
         if not (isinstance(out, tuple) and len(out) == 1
-                and isinstance(out[0], Array)):
+                and isinstance(out[0], (Array, np.ndarray))):
             return NotImplemented
         out = out[0]
     if ufunc in _COMPARISONS:
@@ -139,10 +170,18 @@ def array_ufunc(self, ufunc, method, *inputs, **options):
     operands = inputs if out is None else (*inputs, out)
     if not _on_one_device(operands):
         known = {"__call__": _UFUNCS, "reduce": _REDUCTIONS}.get(method, ())
-        if ufunc in known and _are_ours(operands) and _any_on_host(operands):
-            _refuse_host(ufunc)
+        plain = any(map(_is_plain, operands))
+        # Of other methods NumPy before 2.3 keeps what raises.
+        if ufunc in known and (method == "__call__" or not plain) and _are_ours(
+                x for x in operands if not _is_plain(x)):
+            if _any_on_host(operands):
+                _refuse_host(ufunc)
+            if plain:
+                _refuse_ndarray(ufunc)
         return NotImplemented
-    if method == "__call__" and ufunc in _UFUNCS and not options:
+    if method == "__call__" and ufunc in _UFUNCS:
+        if _without_defaults(options):
+            return NotImplemented
         return _UFUNCS[ufunc](*inputs, out=out)
     if method == "reduce" and ufunc in _REDUCTIONS:
         return _reduce(_REDUCTIONS[ufunc], out, *inputs, **options)
@@ -150,7 +189,8 @@ def array_ufunc(self, ufunc, method, *inputs, **options):
 
 
 def _reduce(function, out, x, /, axis=0, dtype=None, keepdims=False, **others):
-    if out is not None or others or not isinstance(x, Array):
+    if not isinstance(x, Array) or out is not None or _without_defaults(
+            others, {"where": (True,), "initial": (np._NoValue,)}):
         return NotImplemented
     if x.ndim == 0 and axis in (0, -1):
         axis = ()  # as NumPy has it

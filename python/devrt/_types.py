@@ -14,13 +14,38 @@ DeviceLike = Union[Device, str, int, None]
 
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_T_co = TypeVar("_T_co", covariant=True)
 
 
-class Context(ContextManager[Any], Protocol):
+class Context(ContextManager[_T_co], Protocol[_T_co]):
     """What can be entered, and decorates functions."""
 
     def __call__(self, function: _F) -> _F:
         """`function`, run inside the context."""
+
+
+class Scalar(Protocol):
+    """A number of NumPy's or ml_dtypes', which need not be installed.
+
+    An array, which is no number, has no hash.
+    """
+
+    def __hash__(self) -> int: ...
+
+    @property
+    def itemsize(self) -> int: ...
+
+    def item(self) -> Union[bool, int, float, complex]: ...
+
+
+class NumpyDType(Protocol):
+    """numpy.dtype, or what describes itself like one."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def isnative(self) -> bool: ...
 
 
 class DeviceType(enum.IntEnum):

@@ -46,7 +46,7 @@ def package(tmp_path):
     def make(target, body, name="mtia"):
         (tmp_path / "offers.py").write_text(body)
         info = tmp_path / "offers-1.0.dist-info"
-        info.mkdir()
+        info.mkdir(exist_ok=True)
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: offers\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text(f"[devrt.backends]\n{name} = offers:{target}\n")
         return {
@@ -178,3 +178,47 @@ def test_entry_points_in_the_report(run_program, package, before, results):
         print(devrt.load_report()[-1]["result"])
         """, env=package("path", f"path = {path!r}"))
     assert done.stdout == results + "\n", done.stdout + done.stderr
+
+
+def test_an_entry_point_that_is_excluded(run_program, package):
+    """Not listed, and its package not imported."""
+    for selection in ("mtia", "!acme", " cuda , hip"):
+        env = package("path", "print('imported')", name="acme")
+        env["DEVRT_BACKENDS"] = selection
+        done = run_program(
+            """
+            import devrt
+            assert "acme" not in devrt.backends()
+            for _ in range(2):
+                try:
+                    devrt.device("acme:0")
+                except devrt.Error as error:
+                    print(error.code, error)
+            line = devrt.load_report()[-1]
+            print(line["backend"], line["result"])
+            """, env=env)
+        assert done.stdout == (
+            "FAILED_PRECONDITION backend 'acme', of entry point 'offers:path' in "
+            "group devrt.backends: it is excluded by "
+            f"DEVRT_BACKENDS='{selection}'\n" * 2 + "acme excluded\n"), (
+                done.stdout + done.stderr)
+
+
+def test_a_failure_of_an_entry_point_is_kept(run_program, package):
+    """The package is asked once, and the report does not grow."""
+    done = run_program(
+        """
+        import devrt
+        said, lengths = set(), set()
+        for _ in range(5):
+            for name in ("acme:0", "nobody"):
+                try:
+                    devrt.device(name)
+                except devrt.Error as error:
+                    said.add((type(error).__name__, error.code, str(error)))
+            lengths.add(len(devrt.load_report()))
+        print(len(said), lengths == {len(devrt.load_report())})
+        """, env=package(
+            "function", "def function(): print('asked'); return '/no/such.so'",
+            name="acme"))
+    assert done.stdout == "asked\n2 True\n", done.stdout + done.stderr

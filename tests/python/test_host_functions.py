@@ -2,6 +2,7 @@
 """Host functions and their futures (interop.md rule 18)."""
 
 import asyncio
+import functools
 import gc
 import threading
 import weakref
@@ -180,6 +181,20 @@ def test_not_callable():
             devrt.Stream().launch_host_func(wrong)
     with pytest.raises(TypeError):
         devrt.Stream().launch_host_func()
+
+
+def test_what_runs_its_body_later():
+    async def coroutine():
+        raise AssertionError("nobody asked for this")
+
+    def generator():
+        yield
+
+    s = devrt.Stream("mtia:0")
+    for function in (coroutine, generator, functools.partial(coroutine)):
+        with pytest.raises(TypeError, match="body runs later; .*asyncio.run"):
+            s.launch_host_func(function)
+    s.synchronize()
 
 
 def test_nothing_is_kept():

@@ -146,3 +146,132 @@ def test_a_program_that_uses_it(tmp_path):
     done = run_mypy("mypy", "--strict", "--cache-dir", str(tmp_path.parent / "cache"),
                     "wrong.py", cwd=tmp_path)
     assert done.stdout.count("error:") == 2, done.stdout
+
+
+STREAMS = '''
+from typing import Optional
+import devrt
+
+def square(x: int) -> float:
+    return x * x
+
+s = devrt.Stream("mtia:0")
+with devrt.stream(s) as q, devrt.cuda.stream(s) as p:
+    reveal_type((q, p))
+with devrt.stream(s, also=("torch",)) as q:
+    q.synchronize()
+with devrt.mtia.device(0) as d, devrt.mtia.device_index(1) as e:
+    reveal_type((d, e))
+
+def perhaps(t: Optional[devrt.Stream]) -> None:
+    with devrt.stream(t) as q:
+        reveal_type(q)
+
+future = s.launch_host_func(square, 3)
+reveal_type(future.result())
+
+async def wait() -> float:
+    return await future
+
+def typed(future: "devrt.HostFuture[float]") -> float:
+    return future.result(timeout=3)
+
+typed(future)
+reveal_type(devrt.ThreadContext.capture().run(square, x=3))
+'''
+
+# Each line an error of its own.
+STREAMS_WRONG = '''
+import devrt
+
+def square(x: int) -> float:
+    return x * x
+
+s = devrt.Stream("mtia:0")
+s.launch_host_func(square, "3")
+text: str = s.launch_host_func(square, 3).result()
+devrt.ThreadContext.capture().run(square)
+with devrt.stream(s) as q:
+    q.no_such_thing()
+devrt.stream(3)
+'''
+
+
+def checked(tmp_path, name, source):
+    """What mypy --strict says of a program."""
+    (tmp_path / f"{name}.py").write_text(source)
+    done = run_mypy("mypy", "--strict", "--cache-dir", str(tmp_path.parent / "cache"),
+                    f"{name}.py", cwd=tmp_path)
+    return done.stdout.replace("builtins.", "")
+
+
+def errors(text):
+    return [line for line in text.splitlines() if ": error:" in line]
+
+
+def test_contexts_and_futures_are_typed(tmp_path):
+    said = checked(tmp_path, "streams", STREAMS)
+    assert not errors(said), said
+    for expected in (
+            '"tuple[devrt._core.Stream, devrt._core.Stream]"',
+            '"tuple[devrt._core.Device, devrt._core.Device]"',
+            '"devrt._core.Stream | None"', '"float"'):
+        assert expected in said.replace(
+            "Union[devrt._core.Stream, None]", "devrt._core.Stream | None"), said
+    said = checked(tmp_path, "streams_wrong", STREAMS_WRONG)
+    assert len(errors(said)) == 5, said
+
+
+NUMBERS = '''
+import numpy as np
+import devrt
+from typing import List
+
+x = devrt.ones(3, "float32")
+numbers: List[devrt.Array] = [
+    x * np.float32(2), np.float32(2) * x, x + np.int64(1), x - np.uint8(1),
+    x / np.float64(2), x * np.complex64(1j), x.fill(np.float32(3)),
+    x.fill(np.bool_(True)), devrt.full(3, np.int8(1)),
+    devrt.full_like(x, np.float16(1)), devrt.arange(np.int64(3)),
+    devrt.arange(np.float32(0), np.float32(3), np.float32(0.5)),
+    devrt.maximum(x, np.float32(3)), devrt.where(x > np.float32(0), x, np.float32(0)),
+    x == np.float32(2), x.to(np.float32), x.to(float),
+    x.to(np.dtype("f2")), x.squeeze((0,)), x.expand_dims((0, 1)),
+]
+x *= np.float32(2)
+assert np.float32(2) in x
+text: str = f"{x.sum():.2f}" + format(x.sum(), ".1f")
+'''
+
+NUMBERS_WRONG = '''
+import numpy as np
+import devrt
+
+x = devrt.ones(3)
+x + "2"
+x.fill(np.ones(3))
+x.fill(x)
+devrt.full(3, "1")
+devrt.maximum(x, None)
+x.to(3.5)
+'''
+
+
+def test_numbers_of_numpy_are_typed(tmp_path):
+    pytest.importorskip("numpy", "2.0")
+    said = checked(tmp_path, "numbers_", NUMBERS)
+    assert not errors(said), said
+    said = checked(tmp_path, "numbers_wrong", NUMBERS_WRONG)
+    assert len(errors(said)) == 6, said
+
+
+def test_numbers_without_numpy(tmp_path):
+    """The stubs ask for nobody else's types."""
+    for stub in ("_arrays.pyi", "_core.pyi", "_types.py"):
+        imports = [node for node in ast.walk(ast.parse(
+            (PACKAGE / "devrt" / stub).read_text()))
+            if isinstance(node, (ast.Import, ast.ImportFrom))]
+        for node in imports:
+            names = [node.module] if isinstance(node, ast.ImportFrom) else [
+                name.name for name in node.names]
+            assert "numpy" not in names and "ml_dtypes" not in names, stub

@@ -37,6 +37,22 @@ def test_host_arrays_are_not_moved():
         np.array(1.0) + x
 
 
+def test_a_host_array_is_refused_with_a_remedy():
+    x, a = devrt.ones(3, "float32", device="mtia:1"), np.ones(3, "float32")
+    for call in (lambda: x + a, lambda: a + x, lambda: x == a, lambda: a < x,
+                 lambda: np.add(x, a), lambda: np.add(x, x, out=a),
+                 lambda: x * np.array(2.0)):
+        with pytest.raises(TypeError, match=r"devrt\.asarray\(.*x\.numpy\(\)"
+                           ) as caught:
+            call()
+        assert "1." not in str(caught.value)  # not the elements of all
+    with pytest.raises(TypeError, match=r"numpy\.add\(\)"):
+        x += a
+    with pytest.raises(TypeError, match=r"numpy\.multiply\(\)"):
+        a *= x
+    same(x + devrt.asarray(a, device=x.device), a + a)
+
+
 def test_reductions_by_ufuncs():
     a = np.array([[1, 2], [3, 4]], "float32")
     x = devrt.array(a)
@@ -62,9 +78,25 @@ def test_options_of_ufuncs_are_not_dropped():
                     dict(order="F")):
         with pytest.raises(TypeError, match="NotImplemented"):
             np.add(x, x, **options)
-    for options in (dict(initial=5), dict(where=True), dict(out=(x,))):
+    for options in (dict(initial=5), dict(where=x), dict(out=(x,))):
         answer = x.__array_ufunc__(np.add, "reduce", x, **options)
         assert answer is NotImplemented, options
+
+
+def test_options_of_ufuncs_may_be_their_defaults():
+    a = np.array([[1, 2], [3, 4]], "float32")
+    x = devrt.array(a)
+    defaults = dict(where=True, casting="same_kind", order="K", dtype=None,
+                    subok=True)
+    for name, value in defaults.items():
+        same(np.add(x, 1, **{name: value}), np.add(a, 1))
+        same(np.negative(x, **{name: value}), -a)
+    out = devrt.zeros_like(x)
+    assert np.add(x, x, out=out, **defaults) is out
+    same(out, a + a)
+    assert np.add(x, x, out=None, order="C").tolist() == out.tolist()
+    same(np.add.reduce(x, where=True), a.sum(0))
+    same(np.add.reduce(x, 1, None, None, True), np.add.reduce(a, 1, None, None, True))
 
 
 class Others:
@@ -185,11 +217,12 @@ def test_host_memory_computes_by_numpy_only_where_that_is_asked():
     x = devrt.ones(3, device="mtia:0")
     for call in (lambda: np.add(c, c), lambda: np.sum(c),
                  lambda: np.add.reduce(c), lambda: np.add(c, x),
-                 lambda: np.where(c, x, x), lambda: np.add(x, x, out=c)):
+                 lambda: np.where(c, x, x), lambda: np.add(x, x, out=c),
+                 lambda: np.add(c, np.ones(3)), lambda: np.ones(3) < c):
         with pytest.raises(TypeError, match=r"x\.to\(device\), or .*x\.numpy"):
             call()
     for call in (lambda: np.add(x, devrt.ones(3, device="mtia:1")),
-                 lambda: np.add(c, np.ones(3)), lambda: np.sin(c)):
+                 lambda: np.sin(c)):
         with pytest.raises(TypeError, match="NotImplemented"):
             call()
     same(np.add(pinned, x), np.full(3, 2.0))
