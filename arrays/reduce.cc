@@ -138,9 +138,6 @@ absl::Status CheckOptions(const Rule& rule, ReduceOp op, const Array& x,
                      "; complex numbers have no order, reduce their Abs"));
   }
   if (!extremum || axes.count > 0) return absl::OkStatus();
-  for (int64_t extent : axes.result) {
-    if (extent == 0) return absl::OkStatus();
-  }
   return absl::InvalidArgumentError(
       absl::StrCat(rule.name, ": of no elements, along axes of shape ",
                    ShapeText(x.shape()), "; there is no such number"));

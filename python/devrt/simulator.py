@@ -167,10 +167,15 @@ def deadlock_report() -> str:
 
 
 def peek(pointer: int, size: int) -> bytes:
-    """Bytes of device memory at once, in no order with pending work."""
+    """Bytes of device memory at once, in no order with pending work.
+
+    Raises ValueError unless all is memory that the device has given: arrays are
+    parts of the caching allocator's segments, and past its end is another's.
+    """
     return Simulator().peek(pointer, size)
 
 
 def poke(pointer: int, data: bytes) -> None:
-    """The opposite of peek."""
+    """The opposite of peek: writes over an array's neighbours as well, if there
+    is more data than the array has room for."""
     Simulator().poke(pointer, data)

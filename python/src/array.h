@@ -79,10 +79,6 @@ PyObject* DimsToTuple(DimSpan dims);
 // current device; `pinned`: page-locked host memory for that device.
 std::optional<Place> ParsePlace(PyObject* device, bool pinned);
 
-// int or None and null; false with an exception.
-bool ParseOptionalAxis(PyObject* object, std::optional<int>* axis);
-bool ParseAxis(PyObject* object, const char* what, int* axis);
-
 // ---- Other things -----------------------------------------------------------
 
 // Waits for all uses of the memory, where Ctrl-C can end the wait.  False with

@@ -101,27 +101,6 @@ std::optional<Place> ParsePlace(PyObject* device, bool pinned) {
   return Place(object->device);
 }
 
-bool ParseAxis(PyObject* object, const char* what, int* axis) {
-  int64_t value = 0;
-  const bool is_index =
-      PyIndex_Check(object) && !PyBool_Check(object) && !IsForeignBool(object);
-  const Ref index(is_index ? PyNumber_Index(object) : NewRef(object));
-  if (!index || !ToInt64(index.get(), what, &value)) return false;
-  // Beyond any axis, and told so by the library.
-  if (value > INT32_MAX) value = INT32_MAX;
-  if (value < INT32_MIN) value = INT32_MIN;
-  *axis = static_cast<int>(value);
-  return true;
-}
-
-bool ParseOptionalAxis(PyObject* object, std::optional<int>* axis) {
-  if (object == nullptr || object == Py_None) return true;
-  int value = 0;
-  if (!ParseAxis(object, "axis", &value)) return false;
-  *axis = value;
-  return true;
-}
-
 PyObject* RaiseAs(PyObject* type, const absl::Status& status) {
   const std::string message = MessageOf(status);
   const Ref text(PyUnicode_DecodeUTF8(

@@ -2,6 +2,8 @@
 //
 // Methods of devrt.Array that copy elements.
 
+#include <cstring>
+
 #include "devrt/memory/pinned_memory.h"
 #include "devrt/runtime/raw_memory.h"
 #include "python/src/arguments.h"
@@ -116,6 +118,15 @@ bool ParseDestination(PyObject* self, PyObject* device, PyObject* dtype,
   return true;
 }
 
+// Whether it is meant as dtype, for which no text can be told from a device.
+bool IsNoDevice(PyObject* object) {
+  if (Py_TYPE(object) == g_dtype_type || PyType_Check(object)) return true;
+  return object != Py_None && !PyUnicode_Check(object) &&
+         !PyLong_Check(object) && Py_TYPE(object) != g_device_type &&
+         (std::strcmp(TypeName(object), "torch.dtype") == 0 ||
+          PyObject_HasAttrString(object, "isnative") != 0);
+}
+
 PyObject* To(PyObject* self, PyObject* const* args, Py_ssize_t count,
              PyObject* names) {
   static const Parameters kParameters = {
@@ -125,7 +136,7 @@ PyObject* To(PyObject* self, PyObject* const* args, Py_ssize_t count,
                      values)) {
     return nullptr;
   }
-  if (values[0] != nullptr && Py_TYPE(values[0]) == g_dtype_type) {
+  if (values[0] != nullptr && IsNoDevice(values[0])) {
     if (values[1] != nullptr) {
       PyErr_SetString(PyExc_TypeError, "to() got two dtypes");
       return nullptr;
@@ -308,7 +319,9 @@ PyMethodDef g_array_copy_methods[] = {
     {"to", AsMethod(To), METH_FASTCALL | METH_KEYWORDS,
      "to($self, /, device=None, dtype=None, *, non_blocking=False)\n--\n\n"
      "This array if it is there and has that dtype, else a copy.\n\n"
-     "device: as of devrt.device, or 'cpu'; None: where it is.  A copy to the\n"
+     "device: as of devrt.device, or 'cpu'; None: where it is.  A dtype that "
+     "is\n"
+     "no text may stand there: x.to(numpy.float32).  A copy to the\n"
      "host is complete on return; with non_blocking it goes to pinned memory\n"
      "and is in flight on the source's current stream: x.ready() waits for "
      "it.\n"
@@ -320,7 +333,8 @@ PyMethodDef g_array_copy_methods[] = {
      "numpy($self, /)\n--\n\n"
      "A numpy.ndarray: over the same memory for host arrays, else of a "
      "copy.\n\n"
-     "Waits for pending uses.  bfloat16 and float8 need ml_dtypes."},
+     "Waits for pending uses.  bfloat16 and float8 need ml_dtypes, else\n"
+     "ImportError: x.astype('float32').numpy() does not."},
     {"astype", AsMethod(AsType), METH_FASTCALL | METH_KEYWORDS,
      "astype($self, /, dtype, *, copy=True)\n--\n\n"
      "The elements converted, in the same place; with copy=False this array\n"

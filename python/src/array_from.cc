@@ -101,7 +101,8 @@ std::optional<Source> ToSource(PyObject* object, std::optional<DType> dtype) {
   Number number;
   const int is_number = ToNumber(object, &number);
   if (is_number < 0) return std::nullopt;
-  if (is_number == 1 || PyList_Check(object) || PyTuple_Check(object)) {
+  if (is_number == 1 || PyList_Check(object) || PyTuple_Check(object) ||
+      PyRange_Check(object)) {
     std::optional<Array> made = FromSequence(object, dtype);
     if (!made.has_value()) return std::nullopt;
     return Source{*std::move(made), true};
@@ -119,8 +120,8 @@ std::optional<Source> ToSource(PyObject* object, std::optional<DType> dtype) {
     if (PyErr_Occurred() != nullptr) return std::nullopt;
   }
   PyErr_Format(PyExc_TypeError,
-               "an array cannot be made of %s: it is no number, list, tuple or "
-               "array, and offers no protocol of arrays",
+               "an array cannot be made of %s: it is no number, list, tuple, "
+               "range or array, and offers no protocol of arrays",
                TypeName(object));
   return std::nullopt;
 }
@@ -310,7 +311,7 @@ PyMethodDef g_array_from_functions[] = {
      "array(object, dtype=None, *, device=None, pinned=False, copy=True)\n"
      "--\n\n"
      "A new array with the elements of `object`.\n\n"
-     "object: a number, nested lists or tuples of numbers, an array of devrt,\n"
+     "object: a number, nested lists, tuples or ranges, an array of devrt,\n"
      "NumPy or another library, or whatever has the buffer protocol.  dtype\n"
      "None: that of the object; of Python's numbers bool_, int64, float64 or\n"
      "complex128.  device None: where an array of a device is; host data goes\n"

@@ -32,21 +32,43 @@ PyObject* Positive(PyObject* self) {
   return WrapArray(WithoutLock([&] { return array.Copy(site); }));
 }
 
-PyObject* Compare(PyObject* self, PyObject* other, int operation) {
+BinaryOp Comparison(int operation) {
   switch (operation) {
     case Py_EQ:
-      return ApplyBinary(BinaryOp::kEqual, self, other, nullptr);
+      return BinaryOp::kEqual;
     case Py_NE:
-      return ApplyBinary(BinaryOp::kNotEqual, self, other, nullptr);
+      return BinaryOp::kNotEqual;
     case Py_LT:
-      return ApplyBinary(BinaryOp::kLess, self, other, nullptr);
+      return BinaryOp::kLess;
     case Py_LE:
-      return ApplyBinary(BinaryOp::kLessEqual, self, other, nullptr);
+      return BinaryOp::kLessEqual;
     case Py_GT:
-      return ApplyBinary(BinaryOp::kGreater, self, other, nullptr);
+      return BinaryOp::kGreater;
     default:
-      return ApplyBinary(BinaryOp::kGreaterEqual, self, other, nullptr);
+      return BinaryOp::kGreaterEqual;
   }
+}
+
+// Of Python's own sequences, those that an array can be made of.  A subclass
+// that compares itself has its turn.
+bool ComparesAsList(PyObject* object) {
+  const richcmpfunc compare = Py_TYPE(object)->tp_richcompare;
+  return (PyList_Check(object) && compare == PyList_Type.tp_richcompare) ||
+         (PyTuple_Check(object) && compare == PyTuple_Type.tp_richcompare) ||
+         PyRange_Check(object);
+}
+
+PyObject* Compare(PyObject* self, PyObject* other, int operation) {
+  PyObject* result = ApplyBinary(Comparison(operation), self, other, nullptr);
+  if (result != Py_NotImplemented || !ComparesAsList(other)) return result;
+  // Python would say that they differ, whatever their elements are.
+  Py_DECREF(result);
+  PyErr_Format(PyExc_TypeError,
+               "an array is not compared with a %s: make it an array, "
+               "devrt.array(values, device=x.device), to compare elements; "
+               "devrt.array_equal(x, values) compares all at once",
+               TypeName(other));
+  return nullptr;
 }
 
 // ---- As a number ------------------------------------------------------------

@@ -15,7 +15,21 @@ namespace {
 constexpr size_t kMaxDepth = 32;
 
 bool IsSequence(PyObject* object) {
-  return PyList_Check(object) || PyTuple_Check(object);
+  return PyList_Check(object) || PyTuple_Check(object) || PyRange_Check(object);
+}
+
+bool RaiseNoNumber(PyObject* object) {
+  const char* remedy = "";
+  if (IsArray(object)) {
+    remedy = ArrayOf(object).size() == 1
+                 ? "; x.item() is its number"
+                 : "; to stack arrays, out = devrt.empty((n, *x.shape), "
+                   "x.dtype), and out[i] = x for each";
+  }
+  PyErr_Format(PyExc_TypeError,
+               "lists of arrays hold numbers and lists, not %s%s",
+               TypeName(object), remedy);
+  return false;
 }
 
 // The numbers in C order, and what shape they have.
@@ -68,12 +82,7 @@ bool CollectNumber(PyObject* object, Collected* collected) {
   Number number;
   const int is_number = ToNumber(object, &number);
   if (is_number < 0) return false;
-  if (is_number == 0) {
-    PyErr_Format(
-        PyExc_TypeError, "lists of arrays hold numbers and lists, not %s%s",
-        TypeName(object), IsArray(object) ? "; x.item() is its number" : "");
-    return false;
-  }
+  if (is_number == 0) return RaiseNoNumber(object);
   collected->numbers.push_back(number);
   if (!number.dtype.has_value()) {
     const DTypeKind kind =

@@ -194,10 +194,14 @@ constexpr char kDoc[] =
     "that it was made on, when the last array over it is gone.\n\n"
     "Views (indexing, transpose, reshape, ...) share memory; strides count\n"
     "bytes.  Operators broadcast and promote by NumPy's rules; == compares\n"
-    "elements, so arrays are not hashable.  A host ndarray is never moved to "
-    "a\n"
-    "device by itself: devrt.array(a) does.  numpy.sum(x) and the like work\n"
-    "for what devrt has.\n\n"
+    "elements, so arrays are not hashable.  Comparisons with lists, tuples "
+    "and\n"
+    "ranges are a TypeError; what else is no array and no number is unequal.\n"
+    "A host ndarray is never moved to a device by itself: devrt.array(a) "
+    "does.\n"
+    "numpy.sum(x) and the like work for what devrt has.  A 0-d array formats "
+    "as\n"
+    "its number: f'{x.sum():.2f}'.\n\n"
     "Other libraries take arrays through DLPack, __cuda_array_interface__ "
     "and,\n"
     "for host memory, the buffer protocol, without a copy.\n\n"
@@ -215,7 +219,29 @@ PyObject* Reduce(PyObject*, PyObject*) {
   return nullptr;
 }
 
-PyMethodDef g_own_methods[] = {{"__reduce__", Reduce, METH_NOARGS, nullptr},
+// As NumPy has it: an array without axes is formatted as its number.
+PyObject* Format(PyObject* self, PyObject* spec) {
+  if (!PyUnicode_Check(spec)) {
+    PyErr_Format(PyExc_TypeError, "__format__() needs a str, not %s",
+                 Py_TYPE(spec)->tp_name);
+    return nullptr;
+  }
+  const int axes = ArrayOf(self).ndim();
+  if (axes == 0) {
+    const Ref number(PyObject_CallMethod(self, "item", nullptr));
+    return number ? PyObject_Format(number.get(), spec) : nullptr;
+  }
+  if (PyUnicode_GET_LENGTH(spec) == 0) return PyObject_Str(self);
+  PyErr_Format(PyExc_TypeError,
+               "format %R is one of numbers, and only 0-d arrays are formatted "
+               "as their number; this one has %d axes: x.item() is the only "
+               "element's, x.numpy() and x.tolist() have all",
+               spec, axes);
+  return nullptr;
+}
+
+PyMethodDef g_own_methods[] = {{"__format__", Format, METH_O, nullptr},
+                               {"__reduce__", Reduce, METH_NOARGS, nullptr},
                                {"__reduce_ex__", Reduce, METH_O, nullptr},
                                {nullptr, nullptr, 0, nullptr}};
 

@@ -2,6 +2,7 @@
 //
 // Methods of devrt.Array that give views.
 
+#include <algorithm>
 #include <vector>
 
 #include "python/src/arguments.h"
@@ -56,9 +57,10 @@ PyObject* Reshape(PyObject* self, PyObject* const* args, Py_ssize_t count,
   return WrapArray(std::move(copied));
 }
 
-bool AxesOf(PyObject* const* args, Py_ssize_t count, std::vector<int>* axes) {
+bool AxesOf(PyObject* const* args, Py_ssize_t count, const char* what,
+            std::vector<int>* axes) {
   Dims dims;
-  if (!DimsOf(args, count, "axes", &dims)) return false;
+  if (!DimsOf(args, count, what, &dims)) return false;
   for (const int64_t axis : dims) {
     axes->push_back(axis < INT32_MIN || axis > INT32_MAX
                         ? INT32_MAX
@@ -72,34 +74,71 @@ PyObject* Transpose(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     return WrapView(self, ArrayOf(self).Transpose());
   }
   std::vector<int> axes;
-  if (!AxesOf(args, count, &axes)) return nullptr;
+  if (!AxesOf(args, count, "axes", &axes)) return nullptr;
   return WrapView(self, ArrayOf(self).Permute(axes));
 }
 
 PyObject* Permute(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   std::vector<int> axes;
-  if (!AxesOf(args, count, &axes)) return nullptr;
+  if (!AxesOf(args, count, "axes", &axes)) return nullptr;
   return WrapView(self, ArrayOf(self).Permute(axes));
+}
+
+// From the front, in rising order, of an array with `ndim` axes.  False with an
+// exception.
+bool SortAxes(std::vector<int>* axes, int ndim) {
+  for (int& axis : *axes) {
+    if (axis < -ndim || axis >= ndim) {
+      PyErr_Format(g_exceptions.invalid_argument,
+                   "axis %d is out of range for %d axes", axis, ndim);
+      return false;
+    }
+    if (axis < 0) axis += ndim;
+  }
+  std::sort(axes->begin(), axes->end());
+  const auto twice = std::adjacent_find(axes->begin(), axes->end());
+  if (twice == axes->end()) return true;
+  PyErr_Format(g_exceptions.invalid_argument, "axis %d is named twice", *twice);
+  return false;
 }
 
 PyObject* Squeeze(PyObject* self, PyObject* const* args, Py_ssize_t count,
                   PyObject* names) {
   static const Parameters kParameters = {"squeeze", 0, 1, 1, {"axis"}};
   PyObject* value;
-  std::optional<int> axis;
   if (!SortArguments(kParameters, args, static_cast<size_t>(count), names,
-                     &value) ||
-      !ParseOptionalAxis(value, &axis)) {
+                     &value)) {
     return nullptr;
   }
-  if (axis.has_value()) return WrapView(self, ArrayOf(self).Squeeze(*axis));
-  return WrapView(self, ArrayOf(self).Squeeze());
+  Array view = ArrayOf(self);
+  if (value == nullptr || value == Py_None) {
+    return WrapView(self, view.Squeeze());
+  }
+  std::vector<int> axes;
+  if (!AxesOf(&value, 1, "axis", &axes) || !SortAxes(&axes, view.ndim())) {
+    return nullptr;
+  }
+  // The last axis first: those before it keep their numbers.
+  for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
+    absl::StatusOr<Array> next = view.Squeeze(*axis);
+    if (!next.ok()) return Raise(next.status());
+    view = *std::move(next);
+  }
+  return WrapView(self, std::move(view));
 }
 
 PyObject* ExpandDims(PyObject* self, PyObject* value) {
-  int axis = 0;
-  if (!ParseAxis(value, "axis", &axis)) return nullptr;
-  return WrapView(self, ArrayOf(self).ExpandDims(axis));
+  Array view = ArrayOf(self);
+  std::vector<int> axes;
+  if (!AxesOf(&value, 1, "axis", &axes)) return nullptr;
+  const int ndim = view.ndim() + static_cast<int>(axes.size());
+  if (!SortAxes(&axes, ndim)) return nullptr;
+  for (const int axis : axes) {
+    absl::StatusOr<Array> next = view.ExpandDims(axis);
+    if (!next.ok()) return Raise(next.status());
+    view = *std::move(next);
+  }
+  return WrapView(self, std::move(view));
 }
 
 PyObject* BroadcastTo(PyObject* self, PyObject* const* args, Py_ssize_t count) {
@@ -146,11 +185,13 @@ PyMethodDef g_array_view_methods[] = {
      "A view with the axes in that order, a permutation of all of them."},
     {"squeeze", AsMethod(Squeeze), METH_FASTCALL | METH_KEYWORDS,
      "squeeze($self, /, axis=None)\n--\n\n"
-     "A view without that axis, which must have extent 1, or without all such\n"
-     "axes."},
+     "A view without that axis, or those of a sequence, which must have "
+     "extent\n"
+     "1; None: without all such axes."},
     {"expand_dims", ExpandDims, METH_O,
      "expand_dims($self, axis, /)\n--\n\n"
-     "A view with a new axis of extent 1 before `axis`."},
+     "A view with a new axis of extent 1 before `axis`; a sequence says where\n"
+     "the new axes are in the view, as for NumPy."},
     {"broadcast_to", AsMethod(BroadcastTo), METH_FASTCALL,
      "broadcast_to($self, /, *shape)\n--\n\n"
      "A view of that shape by NumPy's rules; repeated elements are not\n"

@@ -20,6 +20,7 @@
 #include "python/src/errors.h"
 #include "python/src/gil.h"
 #include "python/src/stream.h"
+#include "python/src/wait.h"
 
 namespace devrt::python {
 
@@ -80,6 +81,11 @@ inline BackendEntry* BackendOf(nb::handle name) {
                               : nullptr;
   if (backend == nullptr) ThrowPythonError();
   return backend;
+}
+// A call that may wait, which Ctrl-C ends (RunFor).
+inline void RunOrThrow(const BackendEntry& backend, const WaitCall& call) {
+  const Ref none(RunFor(backend, call));
+  if (!none) ThrowPythonError();
 }
 inline nb::object ToObject(Device device) {
   DeviceObject* object = WrapDevice(device);

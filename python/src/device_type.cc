@@ -2,6 +2,8 @@
 //
 // The type devrt.Device itself.
 
+#include <string_view>
+
 #include "devrt/runtime/simulator.h"
 #include "python/src/arguments.h"
 #include "python/src/device.h"
@@ -19,6 +21,20 @@ DeviceObject* Self(PyObject* self) {
   return reinterpret_cast<DeviceObject*>(self);
 }
 
+// The backend of a name that goes with an index.
+BackendEntry* OpenNamed(PyObject* text, PyObject* index) {
+  Py_ssize_t size = 0;
+  const char* utf8 = ToUtf8(text, "backend", &size);
+  if (utf8 == nullptr) return nullptr;
+  const std::string_view name(utf8, static_cast<size_t>(size));
+  if (name.find(':') == std::string_view::npos) return OpenBackend(name);
+  PyErr_Format(g_exceptions.invalid_argument,
+               "device is %R and index %R: the index is given twice; a "
+               "backend's name goes with an index",
+               text, index);
+  return nullptr;
+}
+
 PyObject* New(PyTypeObject*, PyObject* args, PyObject* keywords) {
   static const Parameters kParameters = {
       "Device", 1, 2, 2, {"device", "index"}};
@@ -31,11 +47,7 @@ PyObject* New(PyTypeObject*, PyObject* args, PyObject* keywords) {
     PyErr_Format(PyExc_TypeError, "a backend's name goes with an index, not %s",
                  TypeName(values[0]));
   } else if (IsInt(values[1], "index")) {
-    Py_ssize_t size = 0;
-    const char* name = ToUtf8(values[0], "backend", &size);
-    BackendEntry* backend =
-        name == nullptr ? nullptr
-                        : OpenBackend({name, static_cast<size_t>(size)});
+    BackendEntry* backend = OpenNamed(values[0], values[1]);
     if (backend != nullptr) device = ParseDevice(values[1], backend);
   }
   return device != nullptr ? NewRef(device) : nullptr;

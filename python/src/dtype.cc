@@ -6,8 +6,11 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "devrt/runtime/backend.h"
 #include "python/src/arguments.h"
+#include "python/src/device.h"
 #include "python/src/errors.h"
+#include "python/src/gil.h"
 
 namespace devrt::python {
 
@@ -34,11 +37,30 @@ bool FromText(std::string_view name, DType* dtype) {
   return true;
 }
 
+// "cpu", or what begins with the name of a backend that was found.
+bool NamesDevice(std::string_view text) {
+  const std::string_view backend = text.substr(0, text.find(':'));
+  if (backend == "cpu") return true;
+  for (const std::string& name : WithoutLock([] { return BackendNames(); })) {
+    if (backend == name) return true;
+  }
+  return false;
+}
+
 bool FromUnicode(PyObject* text, DType* dtype) {
   Py_ssize_t size = 0;
-  const char* name = ToUtf8(text, "dtype", &size);
-  if (name == nullptr) return false;
-  return FromText({name, static_cast<size_t>(size)}, dtype);
+  const char* utf8 = ToUtf8(text, "dtype", &size);
+  if (utf8 == nullptr) return false;
+  const std::string_view name(utf8, static_cast<size_t>(size));
+  const absl::StatusOr<DType> found = DType::FromName(name);
+  if (!found.ok() && NamesDevice(name)) {
+    PyErr_Format(g_exceptions.invalid_argument,
+                 "dtype is %R, which is a device: by keyword, device=%R, or "
+                 "x.to(%R)",
+                 text, text, text);
+    return false;
+  }
+  return FromText(name, dtype);
 }
 
 // What the object's own code raises stays, unless it says that this is no
@@ -50,6 +72,12 @@ bool Refuse(PyObject* object) {
       return false;
     }
     PyErr_Clear();
+  }
+  if (Py_TYPE(object) == g_device_type) {
+    PyErr_Format(PyExc_TypeError,
+                 "dtype is %R, which is a device: by keyword, device=%R",
+                 object, object);
+    return false;
   }
   PyErr_Format(PyExc_TypeError,
                "dtype must be a devrt.DType, a name such as 'float32', a dtype "
@@ -199,6 +227,19 @@ PyObject* GetKind(PyObject* self, void*) {
   return NewRef(Py_None);
 }
 
+PyObject* RefuseWithoutMlDTypes(PyObject* self) {
+  if (!PyErr_ExceptionMatches(PyExc_ModuleNotFoundError)) return nullptr;
+  PyErr_Clear();
+  const Ref text(PyUnicode_FromFormat(
+      "NumPy has no %U of its own, and ml_dtypes, which has it, is not "
+      "installed: pip install ml_dtypes, or convert, x.astype('float32')",
+      Self(self)->name));
+  const Ref name(PyUnicode_FromString("ml_dtypes"));
+  if (!text || !name) return nullptr;
+  return PyErr_SetImportErrorSubclass(PyExc_ModuleNotFoundError, text.get(),
+                                      name.get(), nullptr);
+}
+
 // NumPy's own dtype; of ml_dtypes where NumPy has none.
 PyObject* ToNumpy(PyObject* self, PyObject*) {
   const char* text = Self(self)->dtype.typestr();
@@ -208,7 +249,7 @@ PyObject* ToNumpy(PyObject* self, PyObject*) {
     return PyObject_CallMethod(numpy.get(), "dtype", "s", text);
   }
   const Ref others(PyImport_ImportModule("ml_dtypes"));
-  if (!others) return nullptr;
+  if (!others) return RefuseWithoutMlDTypes(self);
   const Ref scalar(PyObject_GetAttr(others.get(), Self(self)->name));
   if (!scalar) return nullptr;
   return PyObject_CallMethod(numpy.get(), "dtype", "O", scalar.get());

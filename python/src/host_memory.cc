@@ -43,8 +43,9 @@ void ResetAccumulated(nb::object backend) {
 }
 
 void EmptyHostCache(nb::object backend) {
-  const Backend of = NamedOrActive(backend)->backend;
-  Check(WithoutLock([&] { return EmptyPinnedCache(of); }));
+  BackendEntry* entry = NamedOrActive(backend);
+  const Backend of = entry->backend;
+  RunOrThrow(*entry, [=] { return EmptyPinnedCache(of); });
 }
 
 nb::int_ Alloc(nb::object size, nb::object device) {
@@ -71,9 +72,12 @@ void Register(nb::object pointer, nb::object size, nb::object device) {
 
 void Unregister(nb::object pointer, nb::object device) {
   void* address = AddressOf(pointer, "pointer");
-  const Device of = DeviceOf(device.ptr());
+  DeviceObject* object = ParseDevice(device.ptr());
+  if (object == nullptr) ThrowPythonError();
+  const Device of = object->device;
   const CallSite site = SiteHere();
-  Check(WithoutLock([&] { return UnregisterHost(of, address, site); }));
+  RunOrThrow(*object->backend,
+             [=] { return UnregisterHost(of, address, site); });
 }
 
 bool Pinned(nb::object pointer) {
@@ -111,7 +115,9 @@ void BindHostMemory(nb::module_& module) {
              "there.");
   module.def("empty_host_cache", &EmptyHostCache,
              nb::arg("backend") = nb::none(),
-             "Gives cached pinned memory back.");
+             "Gives cached pinned memory back whose work is over.\n\n"
+             "Ctrl-C ends the wait where a driver waits; the memory goes back "
+             "all the same.");
   module.def("pinned_alloc", &Alloc, nb::arg("size"),
              nb::arg("device") = nb::none(),
              "Address of `size` bytes of pinned host memory; 0 for no bytes."
@@ -124,7 +130,11 @@ void BindHostMemory(nb::module_& module) {
              "Page-locks `size` bytes at `pointer`, which stay allocated "
              "until unregister_host.");
   module.def("unregister_host", &Unregister, nb::arg("pointer"),
-             nb::arg("device") = nb::none(), "The opposite of register_host.");
+             nb::arg("device") = nb::none(),
+             "The opposite of register_host; a driver may wait for the "
+             "device's work.\n\n"
+             "Ctrl-C ends that wait: the memory is unregistered later, when "
+             "the work is\nover, and has to stay allocated until then.");
   module.def("is_pinned", &Pinned, nb::arg("pointer"),
              "Whether devices reach that host address without a detour, "
              "whoever pinned it.");

@@ -59,9 +59,11 @@ void Mark(nb::object pointer, nb::object stream) {
 }
 
 void Empty(nb::object device) {
-  const Device of = DeviceOf(device.ptr());
+  DeviceObject* object = ParseDevice(device.ptr());
+  if (object == nullptr) ThrowPythonError();
+  const Device of = object->device;
   LetEndedGo();
-  Check(WithoutLock([&] { return EmptyCache(of); }));
+  RunOrThrow(*object->backend, [=] { return EmptyCache(of); });
 }
 
 void SetFraction(nb::object fraction, nb::object device) {
@@ -169,7 +171,11 @@ void BindMemory(nb::module_& module) {
              "Work on `stream` uses the block that `pointer` lies in, until "
              "it is given back.");
   module.def("empty_cache", &Empty, nb::arg("device") = nb::none(),
-             "Gives cached memory that nobody uses back to the driver.");
+             "Gives cached memory back to the driver that nobody uses and "
+             "whose work is\nover: devrt.synchronize() before it lets go of "
+             "what still has work.\n\n"
+             "Ctrl-C ends the wait where a driver's free waits; the memory "
+             "goes back\nall the same.");
   module.def("set_per_process_memory_fraction", &SetFraction,
              nb::arg("fraction").none(), nb::arg("device") = nb::none(),
              "This process may reserve that part of the device's memory.\n\n"

@@ -4,6 +4,7 @@
 
 #include "devrt/runtime/simulator.h"
 
+#include <algorithm>
 #include <string>
 
 #include "python/src/bindings.h"
@@ -183,6 +184,16 @@ class SimulatorObject {
     if (bytes > PY_SSIZE_T_MAX) {
       Check(absl::InvalidArgumentError("size is more than memory can hold"));
     }
+    // Asked for before room is made that such a range could never fill.
+    const auto begin = reinterpret_cast<uintptr_t>(address);
+    const uintptr_t last =
+        begin + std::min<uintptr_t>(bytes - 1, UINTPTR_MAX - begin);
+    char element;
+    if (bytes > 1) {
+      Check(WithoutLock([&] {
+        return sim_.Peek(reinterpret_cast<void*>(last), &element, 1);
+      }));
+    }
     Ref result(
         PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes)));
     if (!result) ThrowPythonError();
@@ -263,9 +274,13 @@ void BindSimulator(nb::module_& module) {
       .def("deadlock_report", &S::DeadlockReport,
            "The last deadlock report, empty if there is none.")
       .def("peek", &S::Peek, nb::arg("pointer"), nb::arg("size"),
-           "Bytes of device memory at once, in no order with pending work.")
+           "Bytes of device memory at once, in no order with pending work.\n\n"
+           "Raises ValueError unless all is memory that the device has given: "
+           "arrays\nare parts of the caching allocator's segments, and past "
+           "its end is another's.")
       .def("poke", &S::Poke, nb::arg("pointer"), nb::arg("data"),
-           "The opposite of peek.");
+           "The opposite of peek: writes over an array's neighbours as well, "
+           "if there\nis more data than the array has room for.");
 }
 
 }  // namespace devrt::python

@@ -333,7 +333,10 @@ PyMethodDef g_methods[] = {
      "Calls function(*args, **kwargs) after all earlier work of this stream,\n"
      "on a thread of devrt's; later work of the stream does not wait for it.\n"
      "Returns a HostFuture: result() is what the function returned or raised,\n"
-     "or the error of the earlier work, and then the function did not run."},
+     "or the error of the earlier work, and then the function did not run.\n\n"
+     "Raises TypeError for generator and coroutine functions, whose bodies "
+     "run\n"
+     "later."},
     {"from_external", AsMethod(FromExternal),
      METH_FASTCALL | METH_KEYWORDS | METH_CLASS,
      "from_external($type, /, stream, device=None)\n--\n\n"

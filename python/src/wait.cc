@@ -103,4 +103,54 @@ void LetEndedGo() {
   });
 }
 
+// ---- Calls that wait by themselves ------------------------------------------
+
+namespace {
+
+// A call on a thread of its own.
+struct Call {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<absl::Status> status;
+};
+
+// Null: there is no thread to be had.
+std::shared_ptr<Call> StartCall(const WaitCall& call) {
+  auto running = std::make_shared<Call>();
+  try {
+    std::thread([running, call] {
+      absl::Status status = call();
+      const std::lock_guard<std::mutex> lock(running->mutex);
+      running->status = std::move(status);
+      running->changed.notify_all();
+    }).detach();
+  } catch (const std::system_error&) {
+    return nullptr;
+  }
+  return running;
+}
+
+}  // namespace
+
+PyObject* RunFor(const BackendEntry& backend, const WaitCall& call) {
+  if (!RunsSignalHandlers()) return NoneOrRaise(WithoutLock(call));
+  if (backend.simulator && WithoutLock([&] { return IsVirtual(backend); })) {
+    return WaitAtOnce(call);
+  }
+  const std::shared_ptr<Call> running = StartCall(call);
+  if (running == nullptr) return WaitAtOnce(call);
+  for (;;) {
+    const std::optional<absl::Status> status = WithoutLock([&] {
+      std::unique_lock<std::mutex> lock(running->mutex);
+      running->changed.wait_for(lock, kSlice,
+                                [&] { return running->status.has_value(); });
+      return running->status;
+    });
+    // Before the handlers: what it says is not lost.
+    if (status.has_value() && !status->ok()) return Raise(*status);
+    if (PyErr_CheckSignals() != 0) return nullptr;
+    if (status.has_value()) return NewRef(Py_None);
+  }
+}
+
 }  // namespace devrt::python

@@ -30,6 +30,11 @@ using WaitCall = std::function<absl::Status()>;
 PyObject* WaitFor(const BackendEntry& backend, const QueryCall& query,
                   const WaitCall& wait);
 
+// The same for a call that waits where nothing can be asked, as drivers' frees
+// do: made once, on a thread of its own where handlers of signals run.  After
+// an exception of a handler it goes on unseen.
+PyObject* RunFor(const BackendEntry& backend, const WaitCall& call);
+
 // Ends what arrays left behind until the work on it was over, where it is: the
 // memory of other libraries, and their owners.
 void LetEndedGo();

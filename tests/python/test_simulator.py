@@ -224,6 +224,11 @@ def test_peek_and_poke():
     devrt.caching_allocator_delete(pointer)
     with pytest.raises(ValueError):
         simulator.peek(8, 8)
+    for size in (10**12, 2**62, 2**63, 2**80):
+        with pytest.raises(ValueError):
+            simulator.peek(pointer, size)
+    with pytest.raises(ValueError):
+        simulator.peek(2**64 - 1, 2)
     with pytest.raises(TypeError):
         simulator.poke(pointer, "text")
 

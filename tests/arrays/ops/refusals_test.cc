@@ -112,6 +112,10 @@ TEST_F(Refusals, ExtremaOfNothing) {
                 "(0, 3)");
   first.axes = {1};
   EXPECT_OK(Reduce(ReduceOp::kMin, none, first));
+  // As in NumPy, where the result has no elements either.
+  const Array empty = Must(Array::Empty({0, 0}, kFloat32, dev()));
+  EXPECT_STATUS(Reduce(ReduceOp::kMax, empty, first), kInvalidArgument,
+                "(0, 0)");
 }
 
 TEST_F(Refusals, ADTypeForWhatHasNone) {
