@@ -64,6 +64,31 @@ absl::Status CheckOffered(const Array& array, const CudaArrayExport& options) {
   return absl::OkStatus();
 }
 
+// HIP has none for the null stream.
+absl::StatusOr<std::optional<int64_t>> NumberOf(StreamRef stream,
+                                                bool is_cuda) {
+  if (is_cuda) {
+    DEVRT_ASSIGN_OR_RETURN(const CudaStreamHandle handle,
+                           GetCudaStream(stream));
+    return static_cast<int64_t>(handle.handle);
+  }
+  if (stream.kind() == StreamKind::kDefault) return std::nullopt;
+  DEVRT_ASSIGN_OR_RETURN(void* const native, stream.Native());
+  return static_cast<int64_t>(reinterpret_cast<uintptr_t>(native));
+}
+
+// Those of C order where an extent of 1 makes a negative one mean nothing:
+// PyTorch ends the process all the same.
+Dims OfferedStrides(const Array& array) {
+  Dims strides(array.strides().begin(), array.strides().end());
+  for (size_t i = 0; i < strides.size(); ++i) {
+    if (strides[i] >= 0) continue;
+    strides[i] =
+        internal::ContiguousStrides(array.shape(), array.item_size())[i];
+  }
+  return strides;
+}
+
 // Joins pending uses into one stream and says its number (rule 14).
 absl::StatusOr<std::optional<int64_t>> JoinedStream(const Array& array,
                                                     CallSite site) {
@@ -79,17 +104,14 @@ absl::StatusOr<std::optional<int64_t>> JoinedStream(const Array& array,
   if (!ready) {
     DEVRT_RETURN_IF_ERROR(internal::OrderConsumer(array, stream, site));
   }
+  // Named first: what nobody can name is not kept, a home stream not recorded.
+  std::optional<int64_t> number;
+  if (!ready) {
+    DEVRT_ASSIGN_OR_RETURN(number, NumberOf(stream, is_cuda));
+  }
   // Who is named none has no other stream of devrt's to go by.
   DEVRT_RETURN_IF_ERROR(storage.RecordConsumer(stream, site));
-  if (ready) return std::nullopt;
-  if (is_cuda) {
-    DEVRT_ASSIGN_OR_RETURN(const CudaStreamHandle handle,
-                           GetCudaStream(stream));
-    return static_cast<int64_t>(handle.handle);
-  }
-  if (stream.kind() == StreamKind::kDefault) return std::nullopt;
-  DEVRT_ASSIGN_OR_RETURN(void* const native, stream.Native());
-  return static_cast<int64_t>(reinterpret_cast<uintptr_t>(native));
+  return number;
 }
 
 // ---- In ---------------------------------------------------------------------
@@ -207,7 +229,7 @@ absl::StatusOr<Geometry> ReadGeometry(const CudaArrayInterface& cai,
                              &end)) {
     return BufferError(absl::StrCat(
         "CUDA Array Interface: bytes from ", span->lo, " to ", span->hi,
-        " around ", absl::Hex(cai.data), " leave the address space"));
+        " around 0x", absl::Hex(cai.data), " leave the address space"));
   }
   return g;
 }
@@ -243,7 +265,7 @@ absl::StatusOr<CudaArrayInterface> ToCudaArrayInterface(
   cai.data = reinterpret_cast<uintptr_t>(array.data());
   cai.read_only = array.read_only();
   if (!array.IsContiguous()) {
-    cai.strides.emplace(array.strides().begin(), array.strides().end());
+    cai.strides = OfferedStrides(array);
   }
   DEVRT_ASSIGN_OR_RETURN(const std::optional<int64_t> stream,
                          JoinedStream(array, site));
@@ -276,24 +298,26 @@ absl::StatusOr<Array> FromCudaArrayInterface(const CudaArrayInterface& cai,
   }
   auto kept = std::make_shared<Kept>();
   kept->owner = owner;
-  StreamRef home = internal::CurrentStreamOf(place);
-  const bool ordered = options.sync.value_or(GetExchangeSettings().cai_sync) &&
-                       cai.stream.has_value();
-  if (ordered) {
+  Storage::Borrowed borrowed;
+  // What the host reads waits for no stream that nobody has named (O4).
+  if (place.kind() != MemoryKind::kPinned) {
+    borrowed.stream = internal::CurrentStreamOf(place);
+  }
+  if (cai.stream.has_value()) {
     DEVRT_ASSIGN_OR_RETURN(
         Consumer producer,
         internal::ResolveConsumer(place, DLPackDevice(place), cai.stream,
                                   std::nullopt, std::move(owner)));
-    home = *producer.stream;
+    borrowed.stream = producer.stream;
+    borrowed.joined = options.sync.value_or(GetExchangeSettings().cai_sync);
     kept->stream = std::move(producer.adopted);
   }
-  Storage::Borrowed borrowed;
+  const bool ordered = cai.stream.has_value() && borrowed.joined;
   if (!empty) {
     borrowed.base = first + g.span.lo;
     borrowed.bytes = static_cast<uint64_t>(g.span.hi - g.span.lo);
   }
   borrowed.owner = std::move(kept);
-  borrowed.stream = home;
   const Array array(Storage::Borrow(place, std::move(borrowed)), first,
                     cai.shape, std::move(g.strides), dtype, cai.read_only);
   if (ordered && !Mutated(Mutant::kCaiImportDoesNotJoin)) {

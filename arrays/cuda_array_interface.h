@@ -17,7 +17,8 @@
 // Order.  An export joins pending uses into one stream, the current one, and
 // names that; without any it names none.  That stream is a user of the memory
 // to its end, named or not.  An import orders the current stream of the data's
-// device behind the one that is named, which becomes the array's home stream.
+// device behind the one that is named, which becomes the array's home stream:
+// when the memory is let go it comes after devrt's last use.
 //
 // Errors: exchange.h.  Threads: any.
 
@@ -60,7 +61,8 @@ struct CudaArrayExport {
 };
 // kNotOffered: memory that is not a device's, managed, or mapped; of another
 // backend than cuda (hip: ExchangeSettings::hip_cai); dtypes without a type
-// string; negative strides.  kBuffer where a capture forbids the join (O6).
+// string; negative strides of extents above 1, below which they are given as
+// those of C order.  kBuffer where a capture forbids the join (O6).
 DEVRT_EXPORT absl::StatusOr<CudaArrayInterface> ToCudaArrayInterface(
     const Array& array, const CudaArrayExport& options = {},
     CallSite site = CallSite::Here());
@@ -68,7 +70,8 @@ DEVRT_EXPORT absl::StatusOr<CudaArrayInterface> ToCudaArrayInterface(
 struct CudaArrayImport {
   std::optional<Place> place;  // as of DLPackImport
   std::optional<bool> copy;
-  // Order by the stream that is named; nullopt: the setting.
+  // Order devrt behind the stream that is named; nullopt: the setting.  If
+  // false it is the home stream all the same, and comes after devrt's uses.
   std::optional<bool> sync;
 };
 //   INVALID_ARGUMENT  a typestr that cannot be read; negative extents, version

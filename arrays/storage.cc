@@ -149,7 +149,8 @@ std::shared_ptr<Storage> Storage::Borrow(const Place& place,
       StorageBlocks<Storage>(), Key(), place, Source::kBorrowed, borrowed.base,
       borrowed.bytes, borrowed.stream);
   made->owner_ = std::move(borrowed.owner);
-  if (borrowed.stream.has_value() && !Mutated(Mutant::kImportIsNoUse)) {
+  if (borrowed.stream.has_value() && borrowed.joined &&
+      !Mutated(Mutant::kImportIsNoUse)) {
     made->AddLendersUse();
   }
   return made;

@@ -75,12 +75,14 @@ class Storage {
   static absl::StatusOr<std::shared_ptr<Storage>> AllocateOn(StreamRef stream,
                                                              uint64_t bytes,
                                                              CallSite site);
-  // Borrowed.  `stream`: see PointerOptions.
+  // Borrowed.  `stream`: see PointerOptions.  Not `joined`: operations do not
+  // come after what it was given so far.
   struct Borrowed {
     void* base = nullptr;
     uint64_t bytes = 0;
     std::shared_ptr<void> owner;
     std::optional<StreamRef> stream;
+    bool joined = true;
   };
   static std::shared_ptr<Storage> Borrow(const Place& place, Borrowed borrowed);
 

@@ -157,6 +157,9 @@ TEST_F(Cai, TheTableOfFailures) {
               bad.is_value ? ExchangeError::kNone : ExchangeError::kBuffer)
         << bad.name;
     EXPECT_EQ(owner.use_count(), 1) << bad.name;
+    if (std::string(bad.name) == "unknown address") {
+      EXPECT_THAT(MessageOf(x.status()), HasSubstr("address 0x10:"));
+    }
   }
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "devrt/arrays/cuda_array_interface.h"
 #include "devrt/arrays/dlpack.h"
 #include "devrt/arrays/dlpack_exchange.h"
 #include "devrt/streams/internal/finished.h"
@@ -117,6 +118,32 @@ TEST_F(Ended, ABorrowKeepsTheOwner) {
   EXPECT_EQ(owner.use_count(), 2);
   x.reset();
   EXPECT_EQ(owner.use_count(), 1);
+}
+
+// Rule 14: each stream that was named, the home stream among them.
+TEST_F(Ended, AnInterfaceKeepsTheNativeStream) {
+  const AsHip hip;
+  std::optional<Stream> home = NewStream();
+  std::optional<Stream> other = NewStream();
+  std::optional<Array> x;
+  {
+    const StreamGuard on(*home);
+    x = Filled(dev(), 1);
+    ASSERT_OK(Spin(*home, kLong));
+    ASSERT_OK(x->Fill(2));
+    // Its handle is given out by this alone.
+    EXPECT_TRUE(Must(ToCudaArrayInterface(*x)).stream.has_value());
+  }
+  {
+    const StreamGuard on(*other);
+    EXPECT_TRUE(Must(ToCudaArrayInterface(*x)).stream.has_value());
+  }
+  home.reset();
+  other.reset();
+  EXPECT_EQ(g_destroyed, 0);
+  x.reset();
+  ASSERT_OK(dev().Synchronize());
+  EXPECT_EQ(g_destroyed, 2);
 }
 
 // Without an owner only the setting is left.

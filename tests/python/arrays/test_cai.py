@@ -415,6 +415,68 @@ def test_import_orders_the_current_stream_after_theirs():
     assert z.ptr == y.ptr
 
 
+# rule 15: with sync=False, too, the other half of the consumer's duty is done
+@pytest.mark.parametrize("sync", [True, False])
+def test_theirs_comes_after_devrt_when_the_import_is_released(sync):
+    from devrt.testing import spin
+
+    x = array(np.zeros(4))
+    theirs, mine = devrt.Stream("cuda:0"), devrt.Stream("cuda:0")
+    with mine:
+        y = devrt.from_cuda_array_interface(
+            Exporter(x, stream=theirs.native_handle), sync=sync)
+        assert y.home_stream == theirs
+        spin(100, mine)
+        y.fill(1)
+        del y
+    assert not theirs.query()
+    theirs.synchronize()
+    assert mine.query()
+
+
+# 1.1, rule 14: each stream that was named, not the last one alone
+def test_the_streams_of_an_exporter_outlive_their_objects():
+    import ctypes
+
+    from devrt.testing import spin
+
+    driver = ctypes.CDLL("libcuda.so.1")
+
+    def destroyed():
+        return driver.cuStreamQuery(ctypes.c_void_p(handle)) not in (0, 600)
+
+    first, second = devrt.Stream("cuda:0"), devrt.Stream("cuda:0")
+    with first:
+        x = devrt.zeros(4, device="cuda:0")
+        spin(50, first)
+        x.fill(1)
+        handle = x.__cuda_array_interface__["stream"]
+    with second:
+        x.fill(2)
+        assert x.__cuda_array_interface__["stream"] not in (None, handle)
+    # While another Stream has it, it cannot be one that was destroyed.
+    del first
+    gc.collect()
+    devrt.synchronize("cuda:0")
+    others = [devrt.Stream("cuda:0") for _ in range(40)]
+    assert handle not in [s.native_handle for s in others]
+    with devrt.Device("cuda:0"):
+        assert not destroyed()
+
+
+# trap of 2.4: an extent of 1 makes its stride mean nothing, and PyTorch ends
+# the process all the same
+def test_negative_strides_of_single_extents_are_written_as_those_of_c_order():
+    x = array(np.arange(8).reshape(2, 4))
+    for view in (x[::-1][0:1, ::2], x[:, ::-1][:, :1]):
+        assert min(view.strides) < 0
+        interface = view.__cuda_array_interface__
+        assert interface["strides"] is None or min(interface["strides"]) > 0
+        back = devrt.asarray(Exporter(view))
+        assert (back.numpy() == view.numpy()).all()
+    assert not hasattr(x[::-1], "__cuda_array_interface__")
+
+
 # rule 3, 1.1: stream 0 is tolerated
 def test_stream_zero():
     x = array([1.0])
