@@ -99,7 +99,8 @@ struct DLPackImport {
   // Refuse writes though the producer did not say so.
   bool read_only = false;
   // The producer has ordered this stream of the data's device behind its work:
-  // the array's home stream.  nullopt: the current one.
+  // the array's home stream.  nullopt: the current one; none for pinned memory,
+  // whose producers have no stream to order and wait on the host (O4).
   std::optional<StreamRef> stream;
 };
 

@@ -3,6 +3,7 @@
 // ToDLPack of dlpack.h: the table of interop.md 1.3.
 
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,7 @@
 #include "devrt/arrays/internal/dlpack_block.h"
 #include "devrt/arrays/internal/dlpack_devices.h"
 #include "devrt/arrays/internal/exchange_error.h"
+#include "devrt/arrays/internal/storage.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/internal/finished.h"
 
@@ -44,20 +46,41 @@ absl::Status CopyRequired(const Place& place, DLDevice wanted) {
       PairText(wanted), " only as a copy, and copy is false"));
 }
 
+// O5, O6: what is refused for a capture alone can be shared, but not now.
+absl::Status OfCapture(absl::Status status, const Array& array,
+                       const Place& place, const Consumer& consumer) {
+  if (!absl::IsFailedPrecondition(status)) return status;
+  const auto captures = [](const Place& at) {
+    return at.device().has_value() &&
+           internal::RecordsGraph(internal::CurrentStreamOf(at));
+  };
+  if (captures(array.place()) || captures(place) ||
+      (consumer.stream.has_value() &&
+       internal::RecordsGraph(*consumer.stream)) ||
+      !array.storage()->CheckMayWait().ok()) {
+    return BufferError(std::string(status.message()));
+  }
+  return status;
+}
+
 // On the consumer's stream, or, without one, on the current one.
 absl::StatusOr<Plan> Copied(const Array& array, const Place& target,
                             Consumer consumer, CallSite site) {
   // Nothing allocates managed memory.
   const Place place =
       target.kind() == MemoryKind::kManaged ? Place(*target.device()) : target;
-  DEVRT_ASSIGN_OR_RETURN(
-      Array copy, Array::Empty(array.shape(), array.dtype(), place, site));
+  absl::StatusOr<Array> copy =
+      Array::Empty(array.shape(), array.dtype(), place, site);
+  if (!copy.ok()) return OfCapture(copy.status(), array, place, consumer);
   CopyOptions options;
   options.non_blocking = consumer.order != Consumer::Order::kHostWait;
   // The host copies what is not a device's.
   if (place.kind() == MemoryKind::kDevice) options.stream = consumer.stream;
-  DEVRT_RETURN_IF_ERROR(CopyArray(copy, array, options, site));
-  return Plan{DLPackDevice(place), std::move(consumer), std::move(copy)};
+  if (absl::Status copied = CopyArray(*copy, array, options, site);
+      !copied.ok()) {
+    return OfCapture(std::move(copied), array, place, consumer);
+  }
+  return Plan{DLPackDevice(place), std::move(consumer), *std::move(copy)};
 }
 
 // To (1, 0): zero-copy where the host can read the memory.

@@ -17,6 +17,7 @@
 #include "devrt/arrays/internal/mutants.h"
 #include "devrt/arrays/internal/storage.h"
 #include "devrt/arrays/internal/storage_blocks.h"
+#include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/internal/finished.h"
 
@@ -106,10 +107,10 @@ absl::Status ReadAddress(const DLTensor& t, Description* d) {
   const uintptr_t below = 0 - static_cast<uintptr_t>(d->span.lo);
   if (__builtin_add_overflow(data, t.byte_offset, &first) || first < below ||
       __builtin_add_overflow(first, static_cast<uintptr_t>(d->span.hi), &end)) {
-    return BufferError(absl::StrCat("DLPack tensor: data ", absl::Hex(data),
-                                    " with byte_offset ", t.byte_offset,
-                                    " and bytes from ", d->span.lo, " to ",
-                                    d->span.hi, " leaves the address space"));
+    return BufferError(absl::StrCat(
+        "DLPack tensor: data ", internal::Hex(t.data), " with byte_offset ",
+        t.byte_offset, " and bytes from ", d->span.lo, " to ", d->span.hi,
+        " leaves the address space"));
   }
   // NOLINTNEXTLINE(performance-no-int-to-ptr): the sum, without overflow
   d->first = reinterpret_cast<char*>(first);
@@ -190,19 +191,28 @@ absl::StatusOr<Array> CopyOf(const Array& array, const DLPackImport& options,
   return array.Copy(site);
 }
 
+// The stream that the producer ordered.  Where the host reads there is none
+// that nobody has named: the host would wait for it (O4).
+std::optional<StreamRef> OrderedStream(const Place& place,
+                                       const DLPackImport& options) {
+  if (options.stream.has_value() || place.kind() == MemoryKind::kPinned) {
+    return options.stream;
+  }
+  return internal::CurrentStreamOf(place);
+}
+
 // What was submitted so far to the stream that the caller names, and to the one
 // that it was exported to.
 absl::Status NoteConsumers(DLPackBlock* block, bool writes,
                            const DLPackImport& options, CallSite site) {
   Storage& storage = *block->storage();
   if (storage.place().kind() == MemoryKind::kHost) return absl::OkStatus();
-  const StreamRef named = options.stream.has_value()
-                              ? *options.stream
-                              : internal::CurrentStreamOf(storage.place());
-  if (!Mutated(Mutant::kOwnImportIsNoUse)) {
-    DEVRT_RETURN_IF_ERROR(storage.NoteUse(named, writes, site));
+  const auto named = OrderedStream(storage.place(), options);
+  if (named.has_value() && !Mutated(Mutant::kOwnImportIsNoUse)) {
+    DEVRT_RETURN_IF_ERROR(storage.NoteUse(*named, writes, site));
   }
-  if (!block->IsUser(named) && !Mutated(Mutant::kOwnImportForgetsItsConsumer)) {
+  if (!(named.has_value() && block->IsUser(*named)) &&
+      !Mutated(Mutant::kOwnImportForgetsItsConsumer)) {
     block->NoteUse();
   }
   return absl::OkStatus();
@@ -252,9 +262,7 @@ absl::StatusOr<Array> Import(Tensor* tensor, uint64_t flags,
   }
   borrowed.owner = std::move(shared);
   if (place.kind() != MemoryKind::kHost) {
-    borrowed.stream = options.stream.has_value()
-                          ? *options.stream
-                          : internal::CurrentStreamOf(place);
+    borrowed.stream = OrderedStream(place, options);
   }
   Array array(Storage::Borrow(place, std::move(borrowed)), d.first,
               std::move(d.shape), std::move(d.strides), d.dtype, read_only);

@@ -10,6 +10,7 @@
 #include "devrt/arrays/internal/exchange_error.h"
 #include "devrt/memory/internal/known_uses.h"
 #include "devrt/runtime/internal/records.h"
+#include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/raw_memory.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/internal/device_streams.h"
@@ -113,8 +114,8 @@ absl::Status CheckInBlock(const PointerInfo& info, const void* first,
                           ByteSpan span) {
   if (info.id == 0 && info.device && LiesInCache(first)) {
     return BufferError(absl::StrCat(
-        "address ", absl::Hex(reinterpret_cast<uintptr_t>(first)),
-        " lies in cached memory of ", info.device->name(),
+        "address ", Hex(first), " lies in cached memory of ",
+        info.device->name(),
         ", but in no block that is alive: it was freed before it was shared"));
   }
   if (info.kind == PointerKind::kUnregistered || info.base == nullptr ||
@@ -128,11 +129,10 @@ absl::Status CheckInBlock(const PointerInfo& info, const void* first,
   if (begin >= base && end >= begin && end - base <= info.size) {
     return absl::OkStatus();
   }
-  return BufferError(absl::StrCat("the elements reach from byte ", span.lo,
-                                  " to ", span.hi, " around ", absl::Hex(at),
-                                  ", but the ", ToString(info.kind),
-                                  " block there begins at ", absl::Hex(base),
-                                  " and has ", info.size, " bytes"));
+  return BufferError(absl::StrCat(
+      "the elements reach from byte ", span.lo, " to ", span.hi, " around ",
+      Hex(first), ", but the ", ToString(info.kind), " block there begins at ",
+      Hex(info.base), " and has ", info.size, " bytes"));
 }
 
 // Without memory there is nobody to ask.
@@ -147,16 +147,18 @@ absl::StatusOr<Place> PlaceWithoutMemory(DLDevice device) {
             : " may be of several backends, and there is no memory to tell"));
   }
   const devrt_dlpack_v0& types = DLPackTypesOf(Device(backend->devices[0]));
-  const bool indexed = device.device_type == types.device_type;
-  const int32_t index = indexed ? device.device_id : 0;
+  const bool pinned = device.device_type != types.device_type &&
+                      device.device_type == types.pinned_type;
+  // Of managed memory some say the index, and others 0.
+  const int32_t index = pinned ? 0 : device.device_id;
   if (index < 0 || static_cast<size_t>(index) >= backend->devices.size()) {
     return BufferError(absl::StrCat("device ", PairText(device), ": backend \"",
                                     backend->name, "\" has ",
                                     backend->devices.size(), " devices"));
   }
   const Device found(backend->devices[static_cast<size_t>(index)]);
-  if (indexed) return Place(found);
-  return device.device_type == types.pinned_type ? Place::Pinned(found)
+  if (pinned) return Place::Pinned(found);
+  return device.device_type == types.device_type ? Place(found)
                                                  : Place::Managed(found);
 }
 
@@ -198,20 +200,19 @@ absl::StatusOr<Place> PlaceOf(DLDevice device, const void* first,
   }
   DEVRT_ASSIGN_OR_RETURN(const PointerInfo info, GetPointerInfo(first));
   DEVRT_RETURN_IF_ERROR(CheckInBlock(info, first, span));
-  const auto at = absl::Hex(reinterpret_cast<uintptr_t>(first));
   if (type == kDLCPU) {
     if (info.kind != PointerKind::kDevice || info.host_readable) {
       return Place::Host();
     }
-    return BufferError(absl::StrCat("address ", at,
+    return BufferError(absl::StrCat("address ", Hex(first),
                                     " is said to be host memory, "
                                     "but is memory of ",
                                     info.device->name()));
   }
   if (info.kind == PointerKind::kUnregistered) {
-    return BufferError(absl::StrCat("address ", at, " is said to be memory of ",
-                                    "device ", PairText(device),
-                                    ", but no backend knows it"));
+    return BufferError(
+        absl::StrCat("address ", Hex(first), " is said to be memory of device ",
+                     PairText(device), ", but no backend knows it"));
   }
   const Place place = PlaceOfInfo(info);
   const devrt_dlpack_v0& types = DLPackTypesOf(*info.device);
@@ -225,9 +226,10 @@ absl::StatusOr<Place> PlaceOf(DLDevice device, const void* first,
     right = type == types.managed_type;
   }
   if (right) return place;
-  return BufferError(absl::StrCat(
-      "address ", at, " is said to be memory of ", "device ", PairText(device),
-      ", but is ", place.name(), ", ", PairText(DLPackDevice(place))));
+  return BufferError(absl::StrCat("address ", Hex(first),
+                                  " is said to be memory of device ",
+                                  PairText(device), ", but is ", place.name(),
+                                  ", ", PairText(DLPackDevice(place))));
 }
 
 absl::StatusOr<Place> PlaceOfPointer(const void* first, ByteSpan span) {
@@ -238,8 +240,7 @@ absl::StatusOr<Place> PlaceOfPointer(const void* first, ByteSpan span) {
   }
   if (info.kind == PointerKind::kUnregistered) {
     return BufferError(
-        absl::StrCat("no backend knows the address ",
-                     absl::Hex(reinterpret_cast<uintptr_t>(first)),
+        absl::StrCat("no backend knows the address ", Hex(first),
                      ": it is not memory that a device can reach"));
   }
   DEVRT_RETURN_IF_ERROR(CheckInBlock(info, first, span));

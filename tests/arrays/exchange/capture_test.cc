@@ -112,6 +112,43 @@ TEST_F(ExchangeCaptures, O6WorkOfBeforeIsRefused) {
   internal::DrainReleased();  // before its consumer's stream ends
 }
 
+// O5, O6: those of an export fail as the export does, and can be had later.
+TEST_F(ExchangeCaptures, CopiesThatACaptureForbids) {
+  Stream a = NewStream();
+  Stream b = NewStream();
+  const Array x = Filled(dev(), 1);
+  const Array busy = Filled(dev(), 2);
+  const Array pinned = Filled(Place::Pinned(dev()), 3);
+  DLPackExport to_host, to_peer, here, copy = For(a);
+  to_host.dl_device = DLDevice{kDLCPU, 0};
+  to_peer.dl_device = DLDevice{kDLExtDev, 1};
+  here.stream = -1;
+  to_host.copy = to_peer.copy = here.copy = copy.copy = true;
+  struct Case {
+    const Array& array;
+    const DLPackExport& how;
+  };
+  for (const Case& c :
+       {Case{x, to_host}, Case{busy, to_host}, Case{busy, to_peer},
+        Case{busy, copy}, Case{pinned, here}}) {
+    ASSERT_OK(Spin(b, kLong));
+    {
+      const StreamGuard on(b);
+      ASSERT_OK(busy.Fill(4));
+    }
+    {
+      const StreamGuard on(a);
+      ASSERT_OK(pinned.CopyFrom(x, true));
+      Begin(a);
+      const absl::Status status = ToDLPack(c.array, c.how).status();
+      EXPECT_EQ(GetExchangeError(status), ExchangeError::kBuffer) << status;
+    }
+    End(a);
+    Release(Must(ToDLPack(c.array, c.how)));
+    internal::DrainReleased();
+  }
+}
+
 // An error that is no matter of captures stays what it is.
 // An event stands for it then, as for Release::kRecord.
 TEST_F(ExchangeCaptures, AReleaseThatWaitsEndsNoCapture) {

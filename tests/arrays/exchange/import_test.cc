@@ -10,6 +10,7 @@
 
 #include "tests/arrays/exchange/exchange_fixture.h"
 #include "tests/arrays/exchange/foreign.h"
+#include "tests/arrays/order/others.h"
 
 namespace devrt::testing {
 namespace {
@@ -247,6 +248,46 @@ TEST_F(Import, PinnedMemoryComesAsHostMemory) {
   ForeignTensor foreign({8}, kDLInt, 8);
   foreign.t()->data = own.data();
   EXPECT_EQ(Must(FromDLPack(foreign.managed())).place(), Place::Host());
+}
+
+// Nobody is told a stream for it, so that the host has none to wait for (O4).
+TEST_F(Import, PinnedMemoryHasNoUseThatNobodyNamed) {
+  const AsHip hip;
+  const Array own = Must(Array::Empty({8}, kInt8, Place::Pinned(dev())));
+  ForeignTensor foreign({8}, kDLInt, 8), named({8}, kDLInt, 8);
+  foreign.t()->data = named.t()->data = own.data();
+  foreign.t()->device = named.t()->device = {kDLROCMHost, 0};
+  DLPackExport unordered;
+  unordered.stream = -1;
+  Flag gate = NewFlag();
+  Stream s = NewStream();
+  EXPECT_OK(gate.WaitOn(s));
+  {
+    const StreamGuard on(s);
+    const Array x = Must(FromDLPack(foreign.managed()));
+    EXPECT_EQ(x.place(), Place::Pinned(dev()));
+    EXPECT_EQ(x.home_stream(), std::nullopt);
+    EXPECT_THAT(x.IsReady(), IsOkAndHolds(true));
+    const Array back = Must(FromDLPack(Must(ToDLPack(own, unordered))));
+    EXPECT_TRUE(back.SharesStorage(own));
+    EXPECT_THAT(back.IsReady(), IsOkAndHolds(true));
+    DLPackImport how;
+    how.stream = s;
+    const Array told = Must(FromDLPack(named.managed(), how));
+    EXPECT_EQ(told.home_stream(), s.ref());
+    EXPECT_THAT(told.IsReady(), IsOkAndHolds(false));
+  }
+  EXPECT_OK(gate.Set());
+  EXPECT_OK(s.Synchronize());
+}
+
+TEST_F(Import, AddressesAreNamedAsHexadecimal) {
+  ForeignTensor foreign({8}, kDLInt, 8);
+  foreign.t()->device = {kDLExtDev, 0};
+  EXPECT_THAT(ErrorOf(foreign), HasSubstr("address 0x"));
+  foreign.t()->device = {kDLCPU, 0};
+  foreign.t()->byte_offset = ~uint64_t{0};
+  EXPECT_THAT(ErrorOf(foreign), HasSubstr("data 0x"));
 }
 
 TEST_F(Import, AStreamIsOfTheMemorysDevice) {
