@@ -22,14 +22,23 @@ namespace {
 using internal::BufferError;
 using internal::DLPackBlock;
 
-// Joins into the current stream of the data's device; nullopt on the host.
+// The device of which CurrentWorkStream answers for memory of `place`: that
+// which its pair names, by which consumers ask.
+Device WorkDevice(const Place& place) {
+  const Device own = *place.device();
+  if (place.kind() != MemoryKind::kManaged) return own;
+  const auto index = static_cast<size_t>(DLPackDevice(place).device_id);
+  return Device(own.record()->backend->devices[index]);
+}
+
+// Joins into the stream that consumers are told; nullopt on the host.
 absl::StatusOr<std::optional<StreamRef>> Join(const Array& array,
                                               CallSite site) {
   if (internal::HasReleased()) internal::DrainReleased();
   DEVRT_RETURN_IF_ERROR(DLPackBlock::CheckLayout(array));
   const Place place = array.place();
   if (place.kind() == MemoryKind::kHost) return std::nullopt;
-  const StreamRef current = internal::CurrentStreamOf(place);
+  const StreamRef current = CurrentStream(WorkDevice(place));
   DEVRT_RETURN_IF_ERROR(internal::OrderConsumer(array, current, site));
   return current;
 }
@@ -110,7 +119,10 @@ absl::StatusOr<void*> CurrentWorkStream(DLDeviceType device_type,
   const absl::StatusOr<Place> place =
       internal::PlaceOf({device_type, device_id}, nullptr, {});
   if (!place.ok()) return absl::InvalidArgumentError(place.status().message());
-  if (place->kind() != MemoryKind::kDevice) return nullptr;
+  if (place->kind() == MemoryKind::kHost ||
+      place->kind() == MemoryKind::kPinned) {
+    return nullptr;
+  }
   const StreamRef current = CurrentStream(*place->device());
   if (current.kind() == StreamKind::kDefault) return nullptr;
   return current.Native();

@@ -7,9 +7,10 @@
 //     auto tensor = devrt::ExportNoSync(ArrayOf(py));
 //     ...
 //
-// "No sync": the consumer works on CurrentWorkStream, or orders its own stream
-// behind that.  Both exports join pending uses of other streams into it, by
-// events, and issue nothing where there are none.
+// "No sync": the consumer works on CurrentWorkStream of the tensor's device, or
+// orders its own stream behind that.  Managed memory of every device is (13, 0)
+// and so ordered on a stream of device 0.  Both exports join pending uses of
+// other streams into it, by events, and issue nothing where there are none.
 //
 // Errors: exchange.h.  Threads: any.
 
@@ -44,8 +45,9 @@ DEVRT_EXPORT absl::Status BorrowNoSync(const Array& array, int64_t* strides,
 DEVRT_EXPORT absl::StatusOr<DLManagedTensorVersioned*> AllocateLike(
     const DLTensor& prototype, CallSite site = CallSite::Here());
 
-// The native handle of the calling thread's current stream there; nullptr for
-// the default stream, and for host and pinned memory.  INVALID_ARGUMENT for a
+// The native handle of the calling thread's current stream there, managed
+// memory's too; nullptr for the default stream, and for host and pinned memory.
+// INVALID_ARGUMENT for a
 // device that is not there.
 DEVRT_EXPORT absl::StatusOr<void*> CurrentWorkStream(DLDeviceType device_type,
                                                      int32_t device_id);

@@ -52,7 +52,9 @@ class DEVRT_EXPORT ExternalStream {
 };
 
 struct AdoptOptions {
-  // Kept until the stream's last use is over.
+  // Kept as long as the ExternalStream, and by those who keep the native stream
+  // (exports, interfaces, RecordUse, deallocation streams) until they let go;
+  // not for other work that the stream was given, which may be pending then.
   std::shared_ptr<void> owner;
   // Compared with what the driver says; also the device of 0, 1 and 2.
   std::optional<Device> device;

@@ -18,6 +18,7 @@
 #include "python/src/device.h"
 #include "python/src/dlpack.h"
 #include "python/src/dlpack_copy.h"
+#include "python/src/dlpack_order.h"
 #include "python/src/dlpack_producer.h"
 #include "python/src/errors.h"
 #include "python/src/gil.h"
@@ -104,18 +105,6 @@ void Delete(DLManagedTensorVersioned* tensor) {
   });
 }
 
-std::optional<Device> FindDevice(DLDevice device) {
-  const std::optional<Device> known = KnownDLPackDevice(device);
-  if (known.has_value()) return known;
-  return WithoutLock([&] { return FindDLPackDevice(device); });
-}
-
-// The stream that the producer submits to; `device` nullopt: there is none.
-struct WorkStream {
-  std::optional<Device> device;
-  void* native = nullptr;
-};
-
 // That the exchange API returned `code` for `x`; false with an exception.
 bool Succeeded(int code, PyObject* x) {
   if (code == 0) return true;
@@ -128,10 +117,14 @@ bool Succeeded(int code, PyObject* x) {
 }
 
 // False with an exception.
-bool AskWorkStream(const DLPackExchangeAPI* api, PyObject* x, DLDevice named,
-                   WorkStream* stream) {
+bool AskWorkStream(const DLPackExchangeAPI* api, PyObject* x,
+                   const DLTensor& tensor, WorkStream* stream) {
+  const DLDevice named = tensor.device;
   if (!HasQueue(named)) return true;
   stream->device = FindDevice(named);
+  if (stream->device.has_value()) {
+    stream->data = DeviceOfData(tensor, named, *stream->device);
+  }
   // What no backend has the import tells.
   return !stream->device.has_value() ||
          Succeeded(
@@ -148,7 +141,7 @@ bool IsBrief(const DLTensor& tensor, const WorkStream& stream,
     return false;
   }
   if (!stream.device.has_value()) return tensor.device.device_type == kDLCPU;
-  return stream.native == nullptr &&
+  return stream.data == stream.device && stream.native == nullptr &&
          CurrentStream(*stream.device).kind() == StreamKind::kDefault;
 }
 
@@ -165,19 +158,13 @@ DLManagedTensorVersioned* AskTensor(const DLPackExchangeAPI* api, PyObject* x) {
   return tensor;
 }
 
-// Puts the current stream behind the producer's work.
-absl::Status OrderAfter(const WorkStream& stream, CallSite site) {
-  if (!stream.device.has_value()) return absl::OkStatus();
-  return OrderAfterNative(CurrentStream(*stream.device), stream.native, site);
-}
-
 // Before an import that may copy, which then orders nothing more; false with an
 // exception.
 bool OrderAndPrepare(const DLManagedTensorVersioned& tensor, WorkStream* stream,
                      DLPackImport* how) {
   const CallSite site = SiteHere();
   const absl::Status ordered =
-      WithoutLock([&] { return OrderAfter(*stream, site); });
+      WithoutLock([&] { return OrderAfterWork(*stream, site); });
   if (!ordered.ok()) {
     RaiseExchange(ordered);
     return false;
@@ -198,10 +185,9 @@ PyObject* ImportByApi(const ProducerType& type, PyObject* x, DLPackImport how) {
   WorkStream stream;
   // In a tensor of a foreign major nothing else can be read.
   const bool readable = tensor->version.major == DLPACK_MAJOR_VERSION;
-  bool ok =
-      !readable || (CheckShareable(x, tensor->dl_tensor.dtype) &&
-                    CheckNotCopied(*tensor, x, how) &&
-                    AskWorkStream(api, x, tensor->dl_tensor.device, &stream));
+  bool ok = !readable || (CheckShareable(x, tensor->dl_tensor.dtype) &&
+                          CheckNotCopied(*tensor, x, how) &&
+                          AskWorkStream(api, x, tensor->dl_tensor, &stream));
   if (keep.has_value()) keep->RestoreStreams();
   if (ok && !WantsNoMore(how)) ok = OrderAndPrepare(*tensor, &stream, &how);
   if (!ok) {
@@ -211,7 +197,7 @@ PyObject* ImportByApi(const ProducerType& type, PyObject* x, DLPackImport how) {
   const CallSite site = SiteHere();
   const auto import = [&] { return FromDLPack(tensor, how, site); };
   const auto order_and_import = [&]() -> absl::StatusOr<Array> {
-    DEVRT_RETURN_IF_ERROR(OrderAfter(stream, site));
+    DEVRT_RETURN_IF_ERROR(OrderAfterWork(stream, site));
     return import();
   };
   auto array = readable && IsBrief(tensor->dl_tensor, stream, how)
@@ -234,8 +220,13 @@ absl::StatusOr<Array> ShareOrCopy(const Array& own, const DLPackImport& how,
     const Place to = how.place.value_or(own.place());
     return to != own.place() ? own.To(to, false, site) : own.Copy(site);
   }
+  // Pinned memory has no stream that an import is ordered on.
+  DLPackExport unordered;
+  unordered.stream = -1;
   DEVRT_ASSIGN_OR_RETURN(DLManagedTensorVersioned* const tensor,
-                         ExportNoSync(own, site));
+                         own.place().kind() == MemoryKind::kPinned
+                             ? ToDLPack(own, unordered, site)
+                             : ExportNoSync(own, site));
   absl::StatusOr<Array> made = FromDLPack(tensor, how, site);
   if (!made.ok()) tensor->deleter(tensor);
   return made;
@@ -252,6 +243,25 @@ PyObject* ImportOwn(PyObject* x, DLPackImport how) {
 }
 
 // ---- __dlpack__ (steps 4 to 8) ----------------------------------------------
+
+// What TakeCapsule will read; null where it refuses.
+const DLTensor* Peek(PyObject* capsule) {
+  const char* const name = PyCapsule_GetName(capsule);
+  if (name == nullptr) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  void* const tensor = PyCapsule_GetPointer(capsule, name);
+  if (std::strcmp(name, kVersioned) == 0) {
+    auto* const versioned = static_cast<DLManagedTensorVersioned*>(tensor);
+    return versioned->version.major == DLPACK_MAJOR_VERSION
+               ? &versioned->dl_tensor
+               : nullptr;
+  }
+  return std::strcmp(name, kLegacy) == 0
+             ? &static_cast<DLManagedTensor*>(tensor)->dl_tensor
+             : nullptr;
+}
 
 // The stream that a producer is told, and what is behind it.
 struct Told {
@@ -303,6 +313,16 @@ absl::Status Order(const Told& told, bool was_passed) {
     const StreamRef usual = DefaultStream(told.ref->device());
     return usual == *told.ref ? absl::OkStatus() : told.ref->Wait(usual, site);
   });
+}
+
+absl::Status OrderCapsule(PyObject* capsule, const Told& told, DLDevice named) {
+  const DLTensor* const tensor = Peek(capsule);
+  if (!told.ref.has_value() || tensor == nullptr) return absl::OkStatus();
+  const Device asked = told.ref->device();
+  const std::optional<Device> data = DeviceOfData(*tensor, named, asked);
+  if (data == asked) return absl::OkStatus();
+  const CallSite site = SiteHere();
+  return WithoutLock([&] { return OrderData(data, asked, site); });
 }
 
 // Makes the device current for what follows; false with an exception.
@@ -358,7 +378,8 @@ PyObject* ImportByMethods(PyObject* x, DLPackImport how) {
       AskCapsule(x, told.number.get(), how.copy == false, &passed));
   if (!capsule) return nullptr;
   keep.RestoreStreams();
-  const absl::Status status = Order(told, passed);
+  absl::Status status = Order(told, passed);
+  if (status.ok()) status = OrderCapsule(capsule.get(), told, named);
   if (!status.ok()) return RaiseExchange(status);
   return TakeCapsule(capsule.get(), x, how);
 }

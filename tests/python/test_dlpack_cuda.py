@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """CUDA's rows of interop.md 1.3, on a GPU or over the fake driver."""
 
+import ctypes
+import gc
 import pathlib
 import sys
 import warnings
@@ -10,7 +12,7 @@ import pytest
 np = pytest.importorskip("numpy")
 
 import devrt
-from devrt.testing import Flag
+from devrt.testing import Flag, spin
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "interop"))
 import stubs  # noqa: E402
@@ -42,6 +44,82 @@ def pinned():
 
 def last():
     return len(devrt.devices("cuda")) - 1
+
+
+@pytest.fixture
+def managed():
+    """Another library's managed memory of the last device, 12 floats."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    address = ctypes.c_uint64()
+    with devrt.Device(f"cuda:{last()}"):
+        assert driver.cuMemAllocManaged(ctypes.byref(address),
+                                        ctypes.c_size_t(48), 1) == 0
+    yield address.value
+    for device in devrt.devices("cuda"):
+        devrt.synchronize(device)
+    with devrt.Device(f"cuda:{last()}"):
+        assert driver.cuMemFree_v2(address) == 0
+
+
+def of_methods(forged, told):
+    class Producer:
+        def __dlpack_device__(self):
+            return (13, 0)
+
+        def __dlpack__(self, *, stream, max_version):
+            assert stream == told.native_handle
+            return forged.capsule()
+
+    return Producer()
+
+
+def of_exchange_api(forged, told):
+    own = devrt.Array.__dlpack_c_exchange_api__
+    api = stubs.ForeignApi(lambda: forged, own)
+    api.stream = told.native_handle
+
+    def export(x, out):
+        out[0] = ctypes.pointer(forged.struct)
+        return 0
+
+    api.keep = stubs.FROM_PY(export)
+    api.table.from_py = ctypes.cast(api.keep, ctypes.c_void_p).value
+    producer = type("Producer", (), {"__dlpack_c_exchange_api__": api.capsule})()
+    producer.api = api
+    return producer
+
+
+# rule 6: (13, 0) is of every device, and the driver tells of which
+@pytest.mark.parametrize("make", [of_methods, of_exchange_api])
+def test_managed_memory_is_ordered_where_it_is(managed, make):
+    there = f"cuda:{last()}"
+    told, here = devrt.Stream("cuda:0"), devrt.Stream(there)
+    forged = stubs.Forged(values(), device=(13, 0), data=managed)
+    producer = make(forged, told)
+    spin(100, told)  # as the producer's work is before it
+    with told, here:
+        y = devrt.from_dlpack(producer)
+    assert y.place == f"managed memory of {there}"
+    assert y.home_stream == here
+    assert y.__dlpack_device__() == (13, 0)
+    assert not here.query()
+    here.synchronize()
+    assert told.query()
+    del y
+    gc.collect()
+    assert forged.deleted == 1
+
+
+# rule 12
+def test_the_work_stream_of_managed_memory_is_the_current_one():
+    api = stubs.ExchangeApi.of(devrt.Array.__dlpack_c_exchange_api__)
+    s = devrt.Stream("cuda:0")
+    assert api.work_stream(13, 0) is None
+    with s:
+        assert api.work_stream(13, 0) == s.native_handle
+        assert api.work_stream(3, 0) is None
+    with pytest.raises(ValueError):
+        api.work_stream(13, 77)
 
 
 def test_pairs(x, pinned):

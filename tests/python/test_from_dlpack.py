@@ -311,6 +311,56 @@ def test_arrays_of_numpy_are_told_no_stream_of_any_memory():
     assert told == [{"max_version": (1, 3)}] * 2
 
 
+# step 9: the struct's device decides
+def test_the_stream_of_the_struct_s_device_comes_after_the_one_that_was_told():
+    class Producer(MtiaProducer):
+        def __dlpack_device__(self):
+            return (12, 0)
+
+        def __dlpack__(self, **keywords):
+            self.calls.append(keywords)
+            return self.x.__dlpack__(**{**keywords, "stream": -1})
+
+    x = devrt.array(host(), device="mtia:1")
+    devrt.synchronize("mtia:1")
+    told, there = devrt.Stream("mtia:0"), devrt.Stream("mtia:1")
+    producer = Producer(x)
+    gate = Flag("mtia:0")
+    gate.wait_on(told)  # as the producer's work is before it
+    try:
+        with told, there:
+            y = devrt.from_dlpack(producer)
+        assert not there.query()
+    finally:
+        gate.set()
+    assert producer.calls[0]["stream"] == told.native_handle
+    assert y.device is devrt.Device("mtia:1")
+    there.synchronize()
+    assert told.query()
+
+
+# O4: nobody is told a stream for it, so that the host has none to wait for
+@pytest.mark.parametrize("take", [
+    lambda p: devrt.from_dlpack(p),
+    lambda p: devrt.from_dlpack(MtiaProducer(p)),
+    lambda p: devrt.from_dlpack(p.__dlpack__(max_version=(1, 0))),
+])
+def test_pinned_memory_has_no_use_that_nobody_named(take):
+    pinned = devrt.zeros((4,), "float32", device="mtia:0", pinned=True)
+    pinned.ready()
+    s = devrt.Stream("mtia:0")
+    gate = Flag("mtia:0")
+    gate.wait_on(s)
+    try:
+        with s:
+            x = take(pinned)
+        assert x.is_ready()
+    finally:
+        gate.set()
+        s.synchronize()
+    assert x.ptr == pinned.ptr
+
+
 def test_it_is_the_stream_of_the_data_device():
     x = devrt.array(host(), device="mtia:1")
     producer = MtiaProducer(x)

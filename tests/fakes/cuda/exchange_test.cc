@@ -169,6 +169,76 @@ TEST(CudaExchange, CurrentWorkStream) {
   });
 }
 
+// Rules 6 and 12: whose memory (13, 0) is only the driver tells, and consumers
+// are told one stream for all of it.
+TEST(CudaExchange, ManagedMemoryOfAnotherDevice) {
+  Alone([] {
+    setenv("DEVRT_MTIA", "mode=virtual,strategy=alap", 1);
+    CUdeviceptr memory = 0;
+    {
+      const DeviceGuard on_1(Gpu(1));
+      ASSERT_OK(on_1.status());
+      ASSERT_EQ(cuMemAllocManaged(&memory, 16, CU_MEM_ATTACH_GLOBAL),
+                CUDA_SUCCESS);
+    }
+    auto* const words = reinterpret_cast<uint32_t*>(memory);
+    std::memset(words, 0, 16);
+    Stream s0 = Must(Stream::Create(Gpu(0)));
+    Stream s1 = Must(Stream::Create(Gpu(1)));
+    StreamGuard on_s1(s1), on_s0(s0);
+    EXPECT_EQ(Must(CurrentWorkStream(kDLCUDAManaged, 0)), Must(s0.Native()));
+    EXPECT_EQ(Must(CurrentWorkStream(kDLCUDAManaged, 1)), Must(s1.Native()));
+    EXPECT_STATUS(CurrentWorkStream(kDLCUDAManaged, 99), kInvalidArgument,
+                  "(13, 99)");
+    {
+      int64_t shape[] = {4}, strides[] = {1};
+      DLManagedTensorVersioned theirs = {};
+      theirs.version = {DLPACK_MAJOR_VERSION, 0};
+      theirs.dl_tensor = {
+          words, {kDLCUDAManaged, 0}, 1, {kDLInt, 32, 1}, shape, strides, 0};
+      const Array x = Must(FromDLPack(&theirs));
+      EXPECT_EQ(x.place(), Place::Managed(Gpu(1)));
+      EXPECT_EQ(x.home_stream(), s1.ref());
+      const Array source = NewArray(Place(Gpu(1)));
+      for (const uint32_t value : {0x11111111u, 0x22222222u}) {
+        EXPECT_OK(
+            FillAsync(s1, source.data(), static_cast<uint8_t>(value), 16));
+        EXPECT_EQ(
+            cuMemcpyAsync(memory, reinterpret_cast<CUdeviceptr>(source.data()),
+                          16, static_cast<CUstream>(Must(s1.Native()))),
+            CUDA_SUCCESS);
+        EXPECT_OK(x.NoteUse(s1));
+        DLManagedTensorVersioned* const t = Must(ExportNoSync(x));
+        EXPECT_EQ(t->dl_tensor.device.device_type, kDLCUDAManaged);
+        EXPECT_EQ(t->dl_tensor.device.device_id, 0);
+        EXPECT_OK(s0.Synchronize());
+        EXPECT_EQ(words[3], value);
+        t->deleter(t);
+      }
+    }
+    EXPECT_OK(Gpu(0).Synchronize());
+    EXPECT_OK(Gpu(1).Synchronize());
+    EXPECT_EQ(cuMemFree(memory), CUDA_SUCCESS);
+  });
+}
+
+// Trap of 2.4: consumers of an extent of 1 look at its stride all the same.
+TEST(CudaExchange, NegativeStridesThatMeanNothingDoNotLeave) {
+  Alone([] {
+    const Array x = Must(Array::Empty({2, 4}, kFloat32, Place(Gpu())));
+    const Array back = Must(x.SliceAxis(0, {{}, {}, -1}));
+    const Array row =
+        Must(Must(back.SliceAxis(0, {0, 1, 1})).SliceAxis(1, {{}, {}, 2}));
+    ASSERT_EQ(row.strides(), (Dims{-16, 8}));
+    const CudaArrayInterface cai = Must(ToCudaArrayInterface(row));
+    ASSERT_TRUE(cai.strides.has_value());
+    EXPECT_EQ(*cai.strides, (Dims{8, 8}));
+    EXPECT_EQ(cai.data, reinterpret_cast<uintptr_t>(row.data()));
+    EXPECT_EQ(GetExchangeError(ToCudaArrayInterface(back).status()),
+              ExchangeError::kNotOffered);
+  });
+}
+
 TEST(CudaExchange, Rule13WhatCaiOffers) {
   Alone([] {
     const auto offered = [](const Array& x, bool mapped = false) {

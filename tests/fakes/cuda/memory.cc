@@ -2,6 +2,8 @@
 //
 // Memory of both sides, copies and fills.
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <vector>
 
 #include "tests/fakes/common/flags.h"
@@ -38,6 +40,31 @@ bool IsBase(const void* ptr, uint32_t kind, devrt_pointer_info_v0* info) {
   *info = LookUp(ptr);
   return info->kind == kind && info->base == ptr;
 }
+
+// Of the simulator it is pinned memory: all devices and the host reach it.
+class ManagedMemory {
+ public:
+  static ManagedMemory& Get() {
+    static ManagedMemory* const all = new ManagedMemory;
+    return *all;
+  }
+  void Add(void* base) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    bases_.insert(base);
+  }
+  bool Has(void* base) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return bases_.count(base) != 0;
+  }
+  bool Remove(void* base) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return bases_.erase(base) != 0;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<void*> bases_;
+};
 
 // A free waits for all work of the owning device, and for no other.
 CUresult EndUses(const devrt_pointer_info_v0& info) {
@@ -138,11 +165,30 @@ CUresult cuMemAlloc(CUdeviceptr* ptr, size_t size) {
   return result;
 }
 
+CUresult cuMemAllocManaged(CUdeviceptr* ptr, size_t size, unsigned flags) {
+  uint32_t device = 0;
+  const CUresult error = EnterWithContext("cuMemAllocManaged", &device);
+  if (error != CUDA_SUCCESS) return error;
+  if (flags != CU_MEM_ATTACH_GLOBAL) {
+    Die("cuMemAllocManaged: flags %u are not known here", flags);
+  }
+  if (size == 0) return CUDA_ERROR_INVALID_VALUE;
+  void* made = nullptr;
+  const CUresult result =
+      Sim<&devrt_ops_v0::host_alloc>(device, size, kStep, &made);
+  if (result != CUDA_SUCCESS) return result;
+  ManagedMemory::Get().Add(made);
+  *ptr = reinterpret_cast<CUdeviceptr>(made);
+  return result;
+}
+
 CUresult cuMemFree(CUdeviceptr ptr) {
   CUresult error = Enter("cuMemFree");
   if (error == CUDA_SUCCESS) error = BreakCaptures();
   if (error != CUDA_SUCCESS || ptr == 0) return error;
   devrt_pointer_info_v0 info;
+  if (ManagedMemory::Get().Remove(Pointer(ptr)))
+    return cuMemFreeHost(Pointer(ptr));
   if (!IsBase(Pointer(ptr), DEVRT_POINTER_DEVICE, &info)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
@@ -202,16 +248,17 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes,
   if (error != CUDA_SUCCESS) return error;
   const devrt_pointer_info_v0 info = LookUp(Pointer(ptr));
   const bool known = !IsPageable(info);
+  const bool managed = known && ManagedMemory::Get().Has(info.base);
   for (unsigned i = 0; i < count; ++i) {
     switch (attributes[i]) {
       case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
         *static_cast<unsigned*>(values[i]) = !known ? 0
-                                             : IsDevice(info)
+                                             : IsDevice(info) || managed
                                                  ? CU_MEMORYTYPE_DEVICE
                                                  : CU_MEMORYTYPE_HOST;
         break;
       case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-        *static_cast<unsigned*>(values[i]) = 0;
+        *static_cast<unsigned*>(values[i]) = managed ? 1 : 0;
         break;
       case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
         *static_cast<int*>(values[i]) =
