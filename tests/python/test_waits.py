@@ -208,6 +208,43 @@ def test_ctrl_c_ends_a_wait_for_arrays(run_program, wait):
     assert done.stdout == "interrupted True\n", done.stderr
 
 
+@pytest.mark.parametrize("ask", [
+    "memoryview(p)", "p.__array_interface__", "np.asarray(p)", "np.array(p)",
+    "np.frombuffer(p)", "bytes(p)"])
+def test_what_a_handler_raises_is_raised_once(run_program, ask):
+    """By whichever protocol the caller gets to see it."""
+    done = run_program(
+        f"""
+        import devrt, os, signal, time
+        import numpy as np
+        from devrt.testing import Flag
+        class Late(Exception):
+            pass
+        def handler(*_):
+            raise Late("once")
+        p = devrt.zeros(4, "float64", pinned=True)
+        devrt.synchronize()
+        s, gate = devrt.Stream("mtia:0"), Flag("mtia:0")
+        gate.wait_on(s)
+        p.record_use(s)
+        signal.signal(signal.SIGALRM, handler)
+        for _ in range(2):
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            try:
+                {ask}
+            except Late as error:
+                print(error)
+        gate.set()
+        for _ in range(3):  # nothing of it is left
+            {ask}
+            p.__array_interface__
+        print("ok", flush=True)
+        """,
+        env={"DEVRT_MTIA": "mode=threaded"},
+    )
+    assert done.stdout == "once\nonce\nok\n", done.stdout + done.stderr
+
+
 # Calls that wait behind what their stream has to do, though nothing of it is
 # about x, y, p and c.
 UNRELATED_WAITS = {
