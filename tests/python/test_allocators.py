@@ -389,6 +389,16 @@ def test_cuda_core_gives_back_in_the_order_of_no_stream(cuda_core, stream):
     assert allocated() == before
 
 
+def test_a_block_that_cannot_be_given_back_so_can_be_otherwise():
+    """On a stream that nobody knows; then without one."""
+    before = allocated()
+    pointer = interop.caching_allocator_alloc(512, "mtia:0")
+    with pytest.raises(devrt.Error):
+        interop.rmm_callbacks("mtia:0")[1](pointer, 512, 123456789)
+    interop.caching_allocator_delete(pointer)
+    assert allocated() == before
+
+
 def test_cuda_core_gives_back_after_the_work_of_a_stream_unknown(
         cuda_core, monkeypatch):
     """The block may be in use on it."""

@@ -418,6 +418,22 @@ def test_memory_for_rmm_is_of_the_device_that_is_current_then(devices):
         free(pointer, 512, 0)
 
 
+def test_memory_for_cupys_c_functions(devices):
+    malloc, free = (
+        ctypes.CFUNCTYPE(*types)(address) for types, address in zip(
+            ((ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int),
+             (None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)),
+            devrt.interop.cupy_c_functions()))
+    for device in devices:
+        before = devrt.memory_allocated(device)
+        pointer = malloc(None, 512, device.index)
+        assert devrt.pointer_info(pointer)["device"] is device
+        assert devrt.memory_allocated(device) == before + 512
+        free(None, pointer, device.index)
+        assert devrt.memory_allocated(device) == before
+        assert malloc(None, 1 << 50, device.index) is None
+
+
 # ---- Events of other processes -----------------------------------------------
 
 

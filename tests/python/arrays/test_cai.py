@@ -477,6 +477,24 @@ def test_negative_strides_of_single_extents_are_written_as_those_of_c_order():
     assert not hasattr(x[::-1], "__cuda_array_interface__")
 
 
+# rule 15, 1.1: the other half of a consumer's duty
+def test_their_stream_comes_after_what_was_done_with_an_import():
+    x, gate = array(np.zeros(4)), Flag("cuda:0")
+    theirs, mine = devrt.Stream("cuda:0"), devrt.Stream("cuda:0")
+    y = devrt.asarray(Exporter(x, stream=theirs.native_handle))
+    devrt.synchronize("cuda:0")
+    gate.wait_on(mine)
+    with mine:
+        y.fill(1)
+    before = theirs.query()
+    del y
+    after = theirs.query()
+    gate.set()
+    devrt.synchronize("cuda:0")
+    assert (before, after) == (True, False)
+    assert x.tolist() == [1] * 4
+
+
 # rule 3, 1.1: stream 0 is tolerated
 def test_stream_zero():
     x = array([1.0])
