@@ -62,8 +62,8 @@ PyObject* WrapView(PyObject* of, absl::StatusOr<Array>&& view);
 PyObject* RaiseExchange(const absl::Status& status);
 // Raises an exception of that type with the status's text; returns null.
 PyObject* RaiseAs(PyObject* type, const absl::Status& status);
-// As RaiseExchange where memory is given away: BufferError also for what a capture does
-// not allow (interop.md 3.2).
+// As RaiseExchange where memory is given away: BufferError also for what a
+// capture does not allow (interop.md 3.2).
 PyObject* RaiseExport(const absl::Status& status);
 
 // Ends arrays without the GIL: their memory may go back to a driver.
