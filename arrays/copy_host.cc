@@ -12,6 +12,7 @@
 #include "devrt/arrays/internal/kernels.h"
 #include "devrt/arrays/internal/storage.h"
 #include "devrt/runtime/status.h"
+#include "devrt/streams/internal/relaxed_wait.h"
 #include "devrt/streams/internal/unnoted.h"
 
 namespace devrt::internal {
@@ -48,7 +49,7 @@ absl::Status CopyPieces(StreamRef stream, const Array& dst, const Array& packed,
     }
   };
   DEVRT_RETURN_IF_ERROR(RunCopy(stream, dst, packed, site, copy_all));
-  return stream.Synchronize(site);
+  return SynchronizeRelaxed(stream, site);
 }
 
 // Packed on the host, in the target's dtype.
@@ -87,7 +88,8 @@ absl::Status CopyAndSpread(const CopyJob& job, StreamRef stream) {
                            job.site);
       },
       [&] { return EnqueueKernel(stream, job.dst, repeated, job.site); }));
-  return job.non_blocking ? absl::OkStatus() : stream.Synchronize(job.site);
+  return job.non_blocking ? absl::OkStatus()
+                          : SynchronizeRelaxed(stream, job.site);
 }
 
 // Without kernels: all bytes from the first element to the last, whatever lies
@@ -122,7 +124,7 @@ absl::Status PackOnDevice(const CopyJob& job, StreamRef stream) {
                            job.site);
       }));
   const bool wait = !job.non_blocking || IsPageable(job.dst, stream);
-  return wait ? stream.Synchronize(job.site) : absl::OkStatus();
+  return wait ? SynchronizeRelaxed(stream, job.site) : absl::OkStatus();
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/internal/ordering.h"
+#include "devrt/streams/internal/relaxed_wait.h"
 #include "devrt/streams/internal/unnoted.h"
 
 namespace devrt::internal {
@@ -135,7 +136,7 @@ absl::Status CopyBlock(StreamRef stream, const Array& dst, char* to,
     return CopyUnnoted(stream, to, from, bytes, site);
   }));
   if (!wait || Mutated(Mutant::kCopyReturnsEarly)) return absl::OkStatus();
-  return stream.Synchronize(site);
+  return SynchronizeRelaxed(stream, site);
 }
 
 absl::Status ConvertOnHost(const Array& dst, const Array& src, CallSite site) {

@@ -15,6 +15,7 @@
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/internal/ordering.h"
+#include "devrt/streams/internal/relaxed_wait.h"
 #include "devrt/streams/internal/stream_record.h"
 
 namespace devrt::internal {
@@ -236,7 +237,7 @@ absl::Status Drain(StreamRef stream, CallSite site) {
   const bool idle = record->kind == StreamKind::kCreated &&
                     !record->dirty.load(std::memory_order_relaxed) &&
                     !record->exposed.load(std::memory_order_relaxed);
-  return idle ? absl::OkStatus() : stream.Synchronize(site);
+  return idle ? absl::OkStatus() : SynchronizeRelaxed(stream, site);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "devrt/arrays/internal/copy_routes.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
+#include "devrt/streams/internal/relaxed_wait.h"
 #include "python/src/arguments.h"
 #include "python/src/array.h"
 #include "python/src/device.h"
@@ -164,17 +165,25 @@ bool IsForTheCall() {
 bool WaitForCurrentStream(const Place& place) {
   if (!IsOnDevice(place)) return true;
   const Device device = *place.device();
+  const CallSite site = SiteHere();
   const auto done = WithoutLock([&]() -> absl::StatusOr<bool> {
     const StreamRef stream = CurrentStream(device);
     // To ask a stream that captures would end the capture.
     DEVRT_RETURN_IF_ERROR(internal::CheckMayWait(stream));
-    return stream.Query();
+    return internal::QueryRelaxed(stream, site);
   });
   if (!done.ok() || *done) return true;
   DeviceObject* object = WrapDevice(device);
   if (object == nullptr) return false;
   const Ref stream(CurrentStreamObject(object));
-  const Ref waited(stream ? SynchronizeStream(stream.get()) : nullptr);
+  if (!stream) return false;
+  const StreamRef ref = AsStream(stream.get())->ref;
+  const std::shared_ptr<StreamHandle> handle = AsStream(stream.get())->handle;
+  const Ref waited(WaitFor(
+      *object->backend, [=] { return internal::QueryRelaxed(ref, site); },
+      [=, handle = handle] {
+        return internal::SynchronizeRelaxed(ref, site);
+      }));
   return waited || IsForTheCall();
 }
 

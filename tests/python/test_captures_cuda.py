@@ -2,6 +2,7 @@
 """What raises while a stream captures (interop.md 3.2, O4-O6): on a GPU or over
 the fake driver."""
 
+import concurrent.futures
 import contextlib
 import ctypes
 
@@ -20,15 +21,16 @@ except devrt.Error as error:
 
 V1 = (1, 0)
 GLOBAL = 0  # every thread's unsafe calls make such a capture invalid
+THREAD = 1  # those of the thread that began it
 
 
 @contextlib.contextmanager
-def capture(stream):
+def capture(stream, mode=GLOBAL):
     """Another library's; valid to its end."""
     driver = ctypes.CDLL("libcuda.so.1")
     handle = ctypes.c_void_p(stream.native_handle)
     graph = ctypes.c_void_p()
-    assert driver.cuStreamBeginCapture_v2(handle, GLOBAL) == 0
+    assert driver.cuStreamBeginCapture_v2(handle, mode) == 0
     try:
         yield
     finally:
@@ -176,6 +178,49 @@ def test_exports_of_pinned_memory_in_a_capture(stream, export):
     # Nothing of the error is left.
     stream.synchronize()
     assert np.asarray(p).shape == (16,)
+
+
+# What waits of its own accord for memory that the capture has nothing to do with.
+ELSEWHERE = {
+    "numpy": lambda x, p, c: x.numpy(),
+    "item": lambda x, p, c: x[0].item(),
+    "strided": lambda x, p, c: x[::2].numpy(),
+    "copy up": lambda x, p, c: x.copy_(c),
+    "copy up strided": lambda x, p, c: x[::2].copy_(c[::2]),
+    "copy of pinned": lambda x, p, c: p.copy(),
+    "to pinned": lambda x, p, c: p.copy_(x),
+    "__dlpack__": lambda x, p, c: x.__dlpack__(dl_device=(1, 0), max_version=V1),
+    "from_dlpack": lambda x, p, c: devrt.from_dlpack(x, device="cpu"),
+    "pinned": lambda x, p, c: p.__dlpack__(),
+    "memoryview": lambda x, p, c: memoryview(p),
+}
+
+
+@pytest.mark.parametrize("device", ["cuda:0", "cuda:1"])
+@pytest.mark.parametrize("mode", [GLOBAL, THREAD])
+@pytest.mark.parametrize("call", ELSEWHERE)
+def test_waits_leave_the_captures_of_other_streams_valid(
+        stream, call, mode, device):
+    """C82: in the global mode those that any thread has begun."""
+    if int(device[-1]) >= len(devrt.devices("cuda")):
+        pytest.skip("one device")
+    x = devrt.ones((16,), "float32", device=device)
+    p = devrt.zeros((16,), "float32", device=device, pinned=True)
+    c = devrt.zeros((16,), "float32", device="cpu")
+    run = ELSEWHERE[call]
+    run(x, p, c)  # kernels and memory are there
+    devrt.synchronize(device)
+    for busy in (False, True):
+        if busy:
+            other = devrt.Stream(device)
+            devrt._core._spin(20_000_000, other)
+            for each in (x, p):
+                each.record_use(other)
+        with capture(stream, mode):
+            run(x, p, c)
+            if mode == GLOBAL:
+                with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                    pool.submit(run, x, p, c).result()
 
 
 # O6

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "devrt/streams/internal/relaxed_wait.h"
+
+#include "devrt/runtime/status.h"
+#include "devrt/streams/internal/captures.h"
+#include "devrt/streams/internal/stream_record.h"
+
+namespace devrt::internal {
+
+absl::StatusOr<bool> QueryRelaxed(StreamRef stream, CallSite site) {
+  StreamTarget t;
+  DEVRT_RETURN_IF_ERROR(LookAt(stream, "Query", site, &t));
+  const RelaxedCaptures relaxed(t.device);
+  return stream.Query(site);
+}
+
+absl::Status SynchronizeRelaxed(StreamRef stream, CallSite site) {
+  StreamTarget t;
+  DEVRT_RETURN_IF_ERROR(UseStream(stream, "Synchronize", site, &t));
+  const RelaxedCaptures relaxed(t.device);
+  return stream.Synchronize(site);
+}
+
+}  // namespace devrt::internal
