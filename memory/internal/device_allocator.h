@@ -27,6 +27,10 @@
 // looked already: they are done again if any did (Moves, CountFrees) and what
 // is alive would leave room, kMostAttempts times at most.
 //
+// Under a DeferredRecovery::Scope what 5, 6 and 8 give back and wait for is
+// left to the caller, who asks again behind each; the fourth time all is as
+// above.
+//
 // Memory goes back to the driver only when what was submitted before its free
 // is known to be over: no raw free is relied on to wait (C64).  Step 8 waits.
 //
@@ -181,6 +185,8 @@ class DeviceAllocator {
                              const PoolRequest& wanted);
   absl::StatusOr<void*> GrowPlainly(const MemoryRequest& request,
                                     const PoolRequest& wanted);
+  // Step 6.
+  void WaitForFrees();
   // Steps 6 to 8, once.
   absl::StatusOr<void*> WaitForRoom(const MemoryRequest& request,
                                     const PoolRequest& wanted);

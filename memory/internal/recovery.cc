@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "devrt/memory/internal/deferred_recovery.h"
 #include "devrt/memory/internal/device_allocator.h"
 #include "devrt/memory/internal/hot_settings.h"
 #include "devrt/runtime/internal/host_table.h"
@@ -15,6 +16,21 @@
 #include "devrt/streams/internal/stream_record.h"
 
 namespace devrt::internal {
+
+// ---- Waits that are left to the caller --------------------------------------
+
+namespace {
+
+thread_local DeferredRecovery* t_deferred = nullptr;
+
+}  // namespace
+
+DeferredRecovery::Scope::Scope(DeferredRecovery* deferred)
+    : outer_(std::exchange(t_deferred, deferred)) {}
+
+DeferredRecovery::Scope::~Scope() { t_deferred = outer_; }
+
+DeferredRecovery* DeferredRecovery::Current() { return t_deferred; }
 
 // ---- Callbacks of programs --------------------------------------------------
 
@@ -181,11 +197,33 @@ absl::StatusOr<void*> DeviceAllocator::Recover(const MemoryRequest& request,
   }
   CollectGarbage();
   if (done(Grow(request, wanted))) return found;
-  ledger_.num_alloc_retries.fetch_add(1, std::memory_order_relaxed);
   const uint64_t least =
       wanted.max_split_size == UINT64_MAX || wanted.size < wanted.max_split_size
           ? 0
           : wanted.max_split_size;
+  DeferredRecovery* const deferred = DeferredRecovery::Current();
+  const int round = deferred != nullptr ? deferred->rounds() : 0;
+  if (round == 0) {
+    ledger_.num_alloc_retries.fetch_add(1, std::memory_order_relaxed);
+  }
+  if (deferred != nullptr && round < DeferredRecovery::kMostRounds) {
+    // The device's own allocator, which outlives every request.
+    DeviceAllocator* const owner = owner_;
+    deferred->Leave(Device(device_), [owner, segment, least, round] {
+      switch (round) {
+        case 0:
+          owner->ReleaseSegments(segment, least, false);
+          break;
+        case 1:
+          owner->WaitForFrees();
+          break;
+        default:
+          owner->ReleaseSegments(UINT64_MAX, 0, true);
+      }
+      return absl::OkStatus();
+    });
+    return absl::CancelledError("the request waits where its caller does");
+  }
   ReleaseSegments(segment, least, false);
   if (done(Search(stream, wanted, false))) return found;
   if (done(Grow(request, wanted))) return found;
@@ -201,8 +239,7 @@ absl::StatusOr<void*> DeviceAllocator::Recover(const MemoryRequest& request,
   }
 }
 
-absl::StatusOr<void*> DeviceAllocator::WaitForRoom(const MemoryRequest& request,
-                                                   const PoolRequest& wanted) {
+void DeviceAllocator::WaitForFrees() {
   bool waits = false;
   for (DeviceAllocator* each : owner_->Family()) {
     if (each->pending_.empty()) continue;
@@ -211,6 +248,11 @@ absl::StatusOr<void*> DeviceAllocator::WaitForRoom(const MemoryRequest& request,
     }
     each->pending_.WaitForAll();
   }
+}
+
+absl::StatusOr<void*> DeviceAllocator::WaitForRoom(const MemoryRequest& request,
+                                                   const PoolRequest& wanted) {
+  WaitForFrees();
   absl::StatusOr<void*> found = Search(request.stream, wanted, false);
   if (!found.ok() || *found != nullptr) return found;
   ReleaseSegments(UINT64_MAX, 0, true);

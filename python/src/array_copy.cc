@@ -6,6 +6,7 @@
 
 #include "devrt/memory/pinned_memory.h"
 #include "devrt/runtime/raw_memory.h"
+#include "python/src/allocating.h"
 #include "python/src/arguments.h"
 #include "python/src/array.h"
 
@@ -31,7 +32,7 @@ PyObject* SelfOrWrap(PyObject* self, absl::StatusOr<Array> array) {
 PyObject* Copy(PyObject* self, PyObject*) {
   const Array array = ArrayOf(self);
   const CallSite site = SiteHere();
-  return WrapArray(WithoutLock([&] { return array.Copy(site); }));
+  return WrapArray(Allocating([&] { return array.Copy(site); }));
 }
 
 PyObject* DeepCopy(PyObject* self, PyObject*) { return Copy(self, nullptr); }
@@ -40,7 +41,7 @@ PyObject* Contiguous(PyObject* self, PyObject*) {
   const Array array = ArrayOf(self);
   if (array.IsContiguous()) return NewRef(self);
   const CallSite site = SiteHere();
-  return WrapArray(WithoutLock([&] { return array.Contiguous(site); }));
+  return WrapArray(Allocating([&] { return array.Contiguous(site); }));
 }
 
 // ---- To somewhere -----------------------------------------------------------
@@ -79,7 +80,7 @@ PyObject* MoveTo(PyObject* self, const Destination& to) {
     return nullptr;
   }
   const CallSite site = SiteHere();
-  return SelfOrWrap(self, WithoutLock([&] {
+  return SelfOrWrap(self, Allocating([&] {
                       return array.To(place, dtype, to.non_blocking, site);
                     }));
 }
@@ -179,7 +180,7 @@ PyObject* AsType(PyObject* self, PyObject* const* args, Py_ssize_t count,
   const Array array = ArrayOf(self);
   if (dtype == array.dtype()) return copy ? Copy(self, nullptr) : NewRef(self);
   const CallSite site = SiteHere();
-  return WrapArray(WithoutLock([&] { return array.Cast(dtype, site); }));
+  return WrapArray(Allocating([&] { return array.Cast(dtype, site); }));
 }
 
 PyObject* IsPinnedMethod(PyObject* self, PyObject*) {

@@ -2,6 +2,7 @@
 //
 // New arrays: empty, zeros, ones, full, arange and those like another.
 
+#include "python/src/allocating.h"
 #include "python/src/arguments.h"
 #include "python/src/array.h"
 
@@ -30,14 +31,14 @@ bool ParseRequest(PyObject* shape, PyObject* dtype, PyObject* device,
 
 PyObject* MakeEmpty(const Request& request) {
   const CallSite site = SiteHere();
-  return WrapArray(WithoutLock([&] {
+  return WrapArray(Allocating([&] {
     return Array::Empty(request.shape, request.dtype, *request.place, site);
   }));
 }
 
 PyObject* MakeFull(const Request& request, const Scalar& value) {
   const CallSite site = SiteHere();
-  return WrapArray(WithoutLock([&] {
+  return WrapArray(Allocating([&] {
     return Array::Full(request.shape, request.dtype, value, *request.place,
                        site);
   }));
@@ -45,7 +46,7 @@ PyObject* MakeFull(const Request& request, const Scalar& value) {
 
 PyObject* MakeZeros(const Request& request) {
   const CallSite site = SiteHere();
-  return WrapArray(WithoutLock([&] {
+  return WrapArray(Allocating([&] {
     return Array::Zeros(request.shape, request.dtype, *request.place, site);
   }));
 }
@@ -235,7 +236,7 @@ PyObject* Arange(PyObject*, PyObject* const* args, Py_ssize_t count,
     return nullptr;
   }
   const CallSite site = SiteHere();
-  return WrapArray(WithoutLock([&] {
+  return WrapArray(Allocating([&] {
     return Array::Arange(bounds[0], bounds[1], bounds[2], request.dtype,
                          *request.place, site);
   }));
@@ -245,7 +246,8 @@ PyObject* Arange(PyObject*, PyObject* const* args, Py_ssize_t count,
   "device: as of devrt.device, or 'cpu'; None: the current device.\n" \
   "pinned: page-locked host memory for that device.\n\n"              \
   "Raises ValueError for a shape or dtype that cannot be, "           \
-  "OutOfMemoryError."
+  "OutOfMemoryError.\n"                                               \
+  "Ctrl-C ends the wait for memory that work still uses."
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "python/src/allocating.h"
 #include "python/src/arguments.h"
 #include "python/src/array.h"
 #include "python/src/keep_current.h"
@@ -182,10 +183,12 @@ PyObject* Finish(PyObject* object, Source source, Wish wish) {
     return nullptr;
   }
   const CallSite site = SiteHere();
-  return WrapArray(WithoutLock([&]() -> absl::StatusOr<Array> {
-    const Array from = std::move(source.array);
+  Array from = std::move(source.array);
+  absl::StatusOr<Array> made = Allocating([&] {
     return changes ? from.To(*wish.place, dtype, false, site) : from.Copy(site);
-  }));
+  });
+  DropUnlocked(std::move(from));
+  return WrapArray(std::move(made));
 }
 
 bool ParseWish(PyObject* dtype, PyObject* device, PyObject* pinned,

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "python/src/allocating.h"
 #include "python/src/arguments.h"
 #include "python/src/array.h"
 #include "python/src/operand.h"
@@ -103,8 +104,8 @@ PyObject* Where(PyObject*, PyObject* const* args, Py_ssize_t count,
   const std::optional<Operand> right = Choice(b, a, condition);
   if (!right.has_value()) return nullptr;
   const CallSite site = SiteHere();
-  return WrapArray(WithoutLock(
-      [&] { return devrt::Where(condition, *left, *right, site); }));
+  return WrapArray(
+      Allocating([&] { return devrt::Where(condition, *left, *right, site); }));
 }
 
 PyObject* ArrayEqualFunction(PyObject*, PyObject* const* args, Py_ssize_t count,
@@ -164,7 +165,7 @@ PyObject* ReduceArray(ReduceOp op, PyObject* x, PyObject** values) {
   const Array array = ArrayOf(x);
   const CallSite site = SiteHere();
   return WrapArray(
-      WithoutLock([&] { return Reduce(op, array, options, site); }));
+      Allocating([&] { return Reduce(op, array, options, site); }));
 }
 
 template <ReduceOp op>

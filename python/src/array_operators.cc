@@ -4,6 +4,7 @@
 
 #include <complex>
 
+#include "python/src/allocating.h"
 #include "python/src/arguments.h"
 #include "python/src/array.h"
 #include "python/src/operand.h"
@@ -29,7 +30,7 @@ PyObject* Unary(PyObject* self) {
 PyObject* Positive(PyObject* self) {
   const Array array = ArrayOf(self);
   const CallSite site = SiteHere();
-  return WrapArray(WithoutLock([&] { return array.Copy(site); }));
+  return WrapArray(Allocating([&] { return array.Copy(site); }));
 }
 
 BinaryOp Comparison(int operation) {

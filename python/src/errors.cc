@@ -173,6 +173,8 @@ PyObject* MakeException(const absl::Status& status) {
 }
 
 PyObject* Raise(const absl::Status& status) {
+  // Of a wait that a handler of a signal has ended: what that raised.
+  if (absl::IsCancelled(status) && PyErr_Occurred() != nullptr) return nullptr;
   const Ref exception(MakeException(status));
   if (exception) {
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.get())),

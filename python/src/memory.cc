@@ -8,6 +8,7 @@
 #include "devrt/memory/history.h"
 #include "devrt/memory/settings.h"
 #include "devrt/memory/statistics.h"
+#include "python/src/allocating.h"
 #include "python/src/bindings.h"
 #include "python/src/given.h"
 #include "python/src/wait.h"
@@ -42,7 +43,7 @@ nb::int_ Alloc(nb::object size, nb::object stream) {
   const StreamRef on = StreamOf(stream.ptr());
   const CallSite site = SiteHere();
   return GivenBlocks().Give(
-      Check(WithoutLock([&] { return AllocateMemory(on, bytes, site); })));
+      Check(Allocating([&] { return AllocateMemory(on, bytes, site); })));
 }
 
 void Delete(nb::object pointer) {
@@ -163,7 +164,8 @@ void BindMemory(nb::module_& module) {
   module.def("caching_allocator_alloc", &Alloc, nb::arg("size"),
              nb::arg("stream") = nb::none(),
              "Address of `size` bytes of device memory, for work on `stream`; "
-             "0 for no bytes.\n\nRaises OutOfMemoryError, ValueError below 0.");
+             "0 for no bytes.\n\nRaises OutOfMemoryError, ValueError below 0.  "
+             "Ctrl-C ends the wait for\nmemory that work still uses.");
   module.def("caching_allocator_delete", &Delete, nb::arg("pointer"),
              "Gives back what caching_allocator_alloc gave.  Waits for "
              "nothing.\n\nRaises InvalidArgumentError for any other address.");

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "python/src/allocating.h"
 #include "python/src/arguments.h"
 
 namespace devrt::python {
@@ -22,7 +23,7 @@ Rule RuleOf(BinaryOp op) {
 std::optional<Operand> Strong(const Number& number, const Place& place) {
   const Place device(*place.device());
   const CallSite site = SiteHere();
-  absl::StatusOr<Array> made = WithoutLock([&] {
+  absl::StatusOr<Array> made = Allocating([&] {
     return Array::Full({}, *number.dtype, number.value, device, site);
   });
   if (made.ok()) return Operand(*std::move(made));
@@ -98,7 +99,7 @@ PyObject* ApplyBinary(BinaryOp op, PyObject* a, PyObject* b, PyObject* out) {
   std::optional<Array> target;
   if (out != nullptr) target = ArrayOf(out);
   const CallSite site = SiteHere();
-  absl::StatusOr<Array> result = WithoutLock([&] {
+  absl::StatusOr<Array> result = Allocating([&] {
     return Apply(op, *x, *y, out != nullptr ? &*target : nullptr, site);
   });
   if (out == nullptr || !result.ok()) return WrapArray(std::move(result));
@@ -110,7 +111,7 @@ PyObject* ApplyUnary(UnaryOp op, PyObject* x, PyObject* out) {
   std::optional<Array> target;
   if (out != nullptr) target = ArrayOf(out);
   const CallSite site = SiteHere();
-  absl::StatusOr<Array> result = WithoutLock([&] {
+  absl::StatusOr<Array> result = Allocating([&] {
     return Apply(op, array, out != nullptr ? &*target : nullptr, site);
   });
   if (out == nullptr || !result.ok()) return WrapArray(std::move(result));

@@ -347,3 +347,93 @@ def test_what_needs_no_wait_does_not(run_program):
         env={"DEVRT_MTIA": "mode=threaded"},
     )
     assert done.stdout == "True\n", done.stderr
+
+
+# Calls that need memory which another stream still works on.
+ALLOCATIONS = {
+    "empty": "devrt.empty(SIZE, 'uint8', device=d)",
+    "zeros": "devrt.zeros(SIZE, 'uint8', device=d)",
+    "full": "devrt.full(SIZE, 3, 'uint8', device=d)",
+    "like": "devrt.empty_like(h, device=d)",
+    "arange": "devrt.arange(SIZE // 8, device=d)",
+    "to": "h.to(d)",
+    "array": "devrt.array(h, device=d)",
+    "operator": "x.broadcast_to(SIZE) + 1",
+    "copy": "x.broadcast_to(SIZE).copy()",
+    "caching_allocator_alloc": "devrt.caching_allocator_alloc(SIZE)",
+}
+
+OUT_OF_MEMORY = """
+import devrt, os, signal, sys, threading
+from devrt.testing import Flag
+d = devrt.device("mtia:0")
+x = devrt.ones(1, "uint8", device=d)
+SIZE = 40 << 20
+h = devrt.empty(SIZE, "uint8", device="cpu")
+small = devrt.empty(4 << 20, "uint8", device=d)
+large = devrt.empty(SIZE, "uint8", device=d)
+d.synchronize()
+gate = Flag(d)
+s = devrt.Stream(d)
+gate.wait_on(s)
+large.record_stream(s)
+del large, small
+"""
+
+
+@pytest.mark.parametrize("call", ALLOCATIONS)
+def test_ctrl_c_ends_a_wait_for_memory(run_program, call):
+    done = run_program(
+        OUT_OF_MEMORY + textwrap.dedent(f"""
+        # The test is over in any case, with the other text.
+        rescue = threading.Timer(8, gate.set)
+        rescue.daemon = True
+        rescue.start()
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        held = devrt.memory_allocated(d)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            {ALLOCATIONS[call]}
+        except KeyboardInterrupt:
+            print("interrupted", not s.query(), flush=True)
+        gate.set()
+        d.synchronize()
+        assert devrt.memory_allocated(d) == held
+        {ALLOCATIONS[call]}
+        stats = devrt.memory_stats(d)
+        print(stats["num_ooms"])
+        sys.stdout.flush()
+        os._exit(0)
+        """),
+        env={"DEVRT_MTIA": "mode=threaded,memory=64MiB"},
+    )
+    assert done.stdout == "interrupted True\n0\n", done.stdout + done.stderr
+
+
+def test_a_wait_for_memory_ends_with_the_memory(run_program):
+    """Counted as one that nobody could have interrupted."""
+    program = OUT_OF_MEMORY + textwrap.dedent("""
+        def allocate():
+            keep.append(devrt.zeros(SIZE, "uint8", device=d))
+        keep = []
+        threading.Timer(0.2, gate.set).start()
+        if sys.argv[1] == "main":
+            allocate()
+        else:
+            thread = threading.Thread(target=allocate)
+            thread.start()
+            thread.join()
+        assert keep[0].sum().item() == 0
+        stats = devrt.memory_stats(d)
+        print([stats[name] for name in (
+            "num_alloc_retries", "num_sync_all_streams", "num_ooms")])
+        try:
+            devrt.zeros(2 * SIZE, "uint8", device=d)
+        except devrt.OutOfMemoryError as error:
+            print(devrt.memory_stats(d)["num_ooms"], "requested" in str(error))
+        os._exit(0 if sys.stdout.flush() is None else 1)
+        """)
+    for thread in ("main", "other"):
+        done = run_program(program, thread,
+                           env={"DEVRT_MTIA": "mode=threaded,memory=64MiB"})
+        assert done.stdout.startswith("[1, 1, 0]\n1 "), done.stdout + done.stderr
