@@ -26,6 +26,10 @@ TensorMemory Look(const DLPackBlock* own, const DLTensor& t) {
     return memory;
   }
   if (t.data == nullptr) return memory;
+  if (SameDevice(t.device, {kDLCPU, 0})) {
+    memory.place = Place::Host();  // of which no driver is asked here
+    return memory;
+  }
   const absl::StatusOr<Place> place =
       PlaceOf(t.device, static_cast<char*>(t.data) + t.byte_offset, {0, 1});
   if (place.ok()) memory.place = *place;
