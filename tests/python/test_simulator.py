@@ -202,6 +202,18 @@ def test_faults():
             simulator.inject_fault(**wrong)
 
 
+@pytest.mark.parametrize("call", [
+    lambda: simulator.reset("strategy=nope"), lambda: simulator.replay("nonsense"),
+    lambda: simulator.peek(8, 8), lambda: simulator.poke(8, b"x"),
+    lambda: simulator.inject_fault("api", where="nope"),
+    lambda: simulator.inject_fault(nth=0)])
+def test_errors_of_the_controls_are_not_a_drivers(call):
+    with pytest.raises(devrt.InvalidArgumentError) as info:
+        call()
+    assert info.value.native_code is None and info.value.name is None
+    assert "cuda" not in str(info.value), info.value
+
+
 def test_a_lost_device_is_whole_after_reset():
     s = devrt.Stream("mtia:1")
     simulator.inject_fault("kernel", device=1)
