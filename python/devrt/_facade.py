@@ -87,7 +87,9 @@ class Backend:
 
     def device(self, device: DeviceLike) -> Context[Optional[Device]]:
         """The context in which `device` is current; None changes nothing."""
-        return _NO_CONTEXT if device is None else self._device(device)
+        if device is None:
+            return _NO_CONTEXT
+        return self._device(device)
 
     @overload
     def device_index(self, device: None) -> Context[None]: ...

@@ -53,3 +53,39 @@ def test_what_such_a_call_raises_arrives():
     with pytest.raises(devrt.Error) as caught:
         devrt.unregister_host(4096, "cuda:0")
     assert caught.value.code == "NOT_FOUND"
+
+
+def test_ctrl_c_ends_a_wait_for_memory(run_program):
+    """Of the device's own frees, before any of pending work."""
+    done = run_program(
+        """
+        import os, signal, threading
+        import devrt
+        from devrt.testing import Flag
+        d = devrt.device("cuda:0")
+        x = devrt.ones(1, "uint8", device=d)
+        size = d.memory_info()[1] * 6 // 10
+        cached = devrt.empty(4 << 20, "uint8", device=d)
+        large = devrt.empty(size, "uint8", device=d)
+        d.synchronize()
+        s = devrt.Stream(d)
+        gate = Flag(d)
+        gate.wait_on(s)
+        large.record_stream(s)
+        del large, cached
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        rescue = threading.Timer(8, gate.set)
+        rescue.daemon = True
+        rescue.start()
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            devrt.empty(size, "uint8", device=d)
+        except KeyboardInterrupt:
+            print("interrupted", not s.query(), flush=True)
+        gate.set()
+        d.synchronize()
+        print(devrt.empty(size, "uint8", device=d).nbytes == size, flush=True)
+        os._exit(0)
+        """
+    )
+    assert done.stdout == "interrupted True\nTrue\n", done.stdout + done.stderr
