@@ -77,7 +77,7 @@ def handle_of(stream: Any) -> int:
             )
         return int(answer[1])
     for name in ("value", "ptr", "cuda_stream"):  # RMM; CuPy; PyTorch
-        value = getattr(stream, name, None)
+        value: Any = getattr(stream, name, None)
         value = value() if callable(value) else value
         if _is_int(value):
             return int(value)
