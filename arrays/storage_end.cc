@@ -304,7 +304,8 @@ void StorageEnd::Close(const OutsideUse& open) {
 }
 
 void StorageEnd::CloseDeallocation() {
-  if (!deallocation_.has_value() || deallocation_->Lives()) return;
+  if (!deallocation_.has_value()) return;
+  if (deallocation_->Lives() && source_ != Storage::Source::kBorrowed) return;
   if (!Mutated(Mutant::kEndedDeallocationStreamsAreForgotten)) {
     Close(*deallocation_);
   }

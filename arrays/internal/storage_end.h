@@ -66,7 +66,8 @@ class StorageEnd {
   bool HasOwner() const { return owner_.use_count() != 0; }
   // What was done there up to now; captured work apart.
   void Close(const OutsideUse& open);
-  // Nothing can go back on a stream that has ended, but behind it.
+  // Nothing can go back on a stream that has ended, but behind it; nor what is
+  // borrowed, whose owner waits for it.
   void CloseDeallocation();
   // Open uses end now; those that are complete count no more, and captured
   // ones apart.

@@ -81,7 +81,8 @@ PyObject* ToDict(const CudaArrayInterface& cai, DType dtype) {
   return dict.Release();
 }
 
-// The array keeps a stream alive that it has named (rule 14).
+// The memory keeps the native streams that were named (rule 14); the last one
+// stays a Stream, too, which its number finds again.
 bool KeepStream(PyObject* self, const CudaArrayInterface& cai) {
   if (!cai.stream.has_value() || (*cai.stream >= 0 && *cai.stream <= 2)) {
     return true;

@@ -187,65 +187,6 @@ TEST_F(Life, SetDeallocationStream) {
   EXPECT_STATUS(x.OrderBefore(stale), kInvalidArgument, "destroyed");
 }
 
-// One that is null is none.
-std::shared_ptr<void> StreamOwner(bool* gone) {
-  return std::shared_ptr<void>(gone,
-                               [](void* p) { *static_cast<bool*>(p) = true; });
-}
-
-// Rule 21: it comes back behind what its stream was given, whoever has that.
-TEST_F(Life, ADeallocationStreamMayEndBefore) {
-  enum Kind { kHidden, kExposed, kAdopted };
-  for (const Kind kind : {kHidden, kExposed, kAdopted}) {
-    SCOPED_TRACE(kind);
-    Reset("");
-    bool gone = false;
-    Stream home = NewStream();
-    std::optional<Stream> theirs = NewStream();
-    std::optional<Stream> s;
-    if (kind == kAdopted) {
-      s = Must(Stream::FromNative(dev(), Must(theirs->Native()),
-                                  StreamOwner(&gone)));
-    } else {
-      s = std::move(theirs);
-    }
-    if (kind == kExposed) Must(s->Native());
-    const StreamGuard guard(home);
-    std::optional<Array> x = NewArray(dev());
-    const void* const block = x->data();
-    Flag gate = NewFlag();
-    ASSERT_OK(gate.WaitOn(*s));  // devrt knows of nothing that uses x there
-    ASSERT_OK(x->SetDeallocationStream(*s));
-    s.reset();
-    EXPECT_FALSE(gone) << "L5";
-    x.reset();
-    {
-      const Array next = NewArray(dev());
-      EXPECT_NE(next.data(), block) << "still used";
-    }
-    ASSERT_OK(gate.Set());
-    ASSERT_OK(dev().Synchronize());
-    internal::LetKeptGo();
-    EXPECT_EQ(gone, kind == kAdopted);
-    const Array one = NewArray(dev()), two = NewArray(dev());
-    EXPECT_TRUE(one.data() == block || two.data() == block);
-  }
-}
-
-// Only the one that was chosen last.
-TEST_F(Life, ADeallocationStreamThatWasReplacedIsNotKept) {
-  bool gone = false;
-  const Array x = NewArray(dev());
-  const Stream theirs = NewStream();
-  std::optional<Stream> s = Must(
-      Stream::FromNative(dev(), Must(theirs.Native()), StreamOwner(&gone)));
-  ASSERT_OK(x.SetDeallocationStream(*s));
-  s.reset();
-  EXPECT_FALSE(gone);
-  ASSERT_OK(x.SetDeallocationStream(DefaultStream(dev())));
-  EXPECT_TRUE(gone);
-}
-
 // A resource that tracks no uses, and notes where memory goes back.
 class Plain final : public MemoryResource {
  public:
