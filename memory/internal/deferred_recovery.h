@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DeferredRecovery: a request that finds no room at once leaves the waits of its
-// recovery (2.6, from the step "cached segments go back" on) to its caller, who
-// can be interrupted there.
+// DeferredRecovery: a request that finds no room at once leaves the waits of
+// its recovery (2.6, from the step "cached segments go back" on) to its caller,
+// who can be interrupted there.
 //
 //   DeferredRecovery deferred;
 //   for (;;) {
@@ -16,8 +16,8 @@
 //   }
 //
 // Three rounds are left to the caller at most: cached segments, pending frees,
-// the work of cached segments.  The fourth waits itself, as the memory that room
-// was made with may be somebody else's by then.
+// the work of cached segments.  The fourth waits itself, as the memory that
+// room was made with may be somebody else's by then.
 //
 // What it is not: for calls that are not made again.  They fail with CANCELLED.
 // Threads: a scope is its thread's; what TakeWork gives may run anywhere, even

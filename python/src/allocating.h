@@ -25,8 +25,8 @@ inline bool WaitForMemory(const internal::DeferredRecovery& deferred,
   return static_cast<bool>(Ref(RunFor(*device->backend, work)));
 }
 
-// As WithoutLock, of a status or StatusOr, for a call of the library that may be
-// made several times, and changes nothing when it fails.  Out of memory, it
+// As WithoutLock, of a status or StatusOr, for a call of the library that may
+// be made several times, and changes nothing when it fails.  Out of memory, it
 // waits for memory that has work as RunFor does; CANCELLED, with an exception
 // set, which Raise leaves as it is, if a handler has ended that.
 template <typename F>
