@@ -67,9 +67,14 @@ HostThread* HostThreads::Join() {
     t_host = me;
     if (made == 0) pthread_setspecific(g_exit_key, me);
   }
+  Begin(me);
+  me->state = HostState::kOutside;
+  return me;
+}
+
+void HostThreads::Begin(HostThread* me) {
   me->index = next_index_++;
   me->epoch = epoch_.load(std::memory_order_relaxed);
-  me->state = HostState::kOutside;
   me->now = 0;
   me->jitter = g_engine->config.seed * 0x9e3779b97f4a7c15u + me->index;
   me->polled = nullptr;
@@ -80,7 +85,6 @@ HostThread* HostThreads::Join() {
   me->per_thread.clear();
   threads_.push_back(me);
   if (pin_ && threads_.size() >= 2) Pin(me);
-  return me;
 }
 
 void HostThreads::ThreadExit(void* thread) {
@@ -96,7 +100,7 @@ void HostThreads::ThreadExit(void* thread) {
       self->Enter(me);
     }
   }
-  // A reset may have come before it.
+  // In threaded mode a reset may have come before it.
   const bool leaves = entered && is_here();
   if (leaves) {
     for (Stream* const stream : me->per_thread) {
@@ -125,25 +129,22 @@ void HostThreads::Remove(HostThread* me) {
   if (threads_.size() < 2) UnpinAll();
 }
 
-bool HostThreads::Reset(HostThread* me, bool keep, bool pin,
+void HostThreads::Reset(HostThread* me, bool keep, bool pin,
                         uint64_t watchdog) {
   const std::lock_guard<std::mutex> lock(mu_);
-  if (contended()) return false;
   UnpinAll();
-  for (HostThread* const thread : threads_) thread->per_thread.clear();
-  threads_.assign(1, me);
-  me->index = 0;
-  me->epoch = epoch_.load() + 1;
-  me->now = 0;
-  me->jitter = g_engine->config.seed * 0x9e3779b97f4a7c15u;
-  me->calls.store(0, std::memory_order_relaxed);
-  me->soft_wait = false;
-  next_index_ = 1;
-  turns_ = me->turn = 0;
+  const std::vector<HostThread*> before = std::exchange(threads_, {});
+  for (HostThread* const thread : before) thread->per_thread.clear();
+  next_index_ = 0;
+  turns_ = 0;
   Configure(keep, pin, watchdog);
-  epoch_ = me->epoch;
+  epoch_.fetch_add(1);
+  Begin(me);
+  me->calls.store(0, std::memory_order_relaxed);
+  for (HostThread* const thread : before) {
+    if (thread != me && Sleeps(thread)) Begin(thread);
+  }
   word_.store(Word(me, true), std::memory_order_release);
-  return true;
 }
 
 void HostThreads::Configure(bool keep, bool pin, uint64_t watchdog) {
@@ -156,6 +157,8 @@ void HostThreads::Configure(bool keep, bool pin, uint64_t watchdog) {
 
 void HostThreads::EnterSlow(HostThread* me) {
   std::unique_lock<std::mutex> lock(mu_);
+  // A reset may have come before it.
+  if (me->epoch != epoch_.load(std::memory_order_relaxed)) Begin(me);
   me->state = HostState::kArriving;
   me->turn = turns_;
   Sleep(lock, me, RealClock::time_point::max());

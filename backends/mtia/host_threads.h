@@ -72,9 +72,9 @@ class HostThreads {
   // Lets those go first that wait for nothing but the baton, so often as fair
   // turns allow: a thread that was joined may still be at its end.
   void LetOthersGo(HostThread* me);
-  // Forgets all threads but the calling one; a new machine begins.  False when
-  // another thread is in a call.
-  bool Reset(HostThread* me, bool keep, bool pin, uint64_t watchdog);
+  // Forgets all threads but the calling one, and those that sleep at the start
+  // of a call: they belong to the machine that begins.
+  void Reset(HostThread* me, bool keep, bool pin, uint64_t watchdog);
   // Sleeping threads that could go on, by index.
   void Able(std::vector<HostThread*>* out);
   // `me` goes on, by the choice of a strategy.
@@ -104,12 +104,15 @@ class HostThreads {
  private:
   static constexpr uint64_t kMostTurns = 250;
 
+  // Of the thread's epoch, too: who joined before a reset has no part in it.
   static uint64_t Word(const HostThread* me, bool inside) {
-    return static_cast<uint64_t>(me->index + 1) << 1 | (inside ? 1 : 0);
+    return me->epoch << 32 | static_cast<uint64_t>(me->index + 1) << 1 |
+           (inside ? 1 : 0);
   }
   static void ThreadExit(void* me);
 
   HostThread* Join();
+  void Begin(HostThread* me);  // as a thread of this machine; mu_ is held
   void EnterSlow(HostThread* me);
   void Free();
   void Sleep(std::unique_lock<std::mutex>& lock, HostThread* me,
