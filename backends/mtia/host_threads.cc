@@ -92,16 +92,14 @@ void HostThreads::ThreadExit(void* thread) {
   HostThreads* const self = g_threads;
   Engine* const engine = g_engine;
   const auto is_here = [&] { return me->epoch == self->epoch_.load(); };
-  const bool entered = is_here();
-  if (entered) {
-    if (engine->threaded) {
-      engine->mutex.lock();
-    } else {
-      self->Enter(me);
-    }
+  bool leaves = is_here();
+  if (leaves && !engine->threaded) {
+    leaves = self->EnterToLeave(me);
+  } else if (leaves) {
+    engine->mutex.lock();
+    leaves = is_here();
+    if (!leaves) engine->mutex.unlock();
   }
-  // In threaded mode a reset may have come before it.
-  const bool leaves = entered && is_here();
   if (leaves) {
     for (Stream* const stream : me->per_thread) {
       if (stream != nullptr) engine->ReleaseStream(stream, me);
@@ -115,7 +113,7 @@ void HostThreads::ThreadExit(void* thread) {
     if (leaves) self->Remove(me);
     self->free_.push_back(me);
   }
-  if (!entered) return;
+  if (!leaves) return;
   if (engine->threaded) {
     engine->mutex.unlock();
   } else {
@@ -142,7 +140,14 @@ void HostThreads::Reset(HostThread* me, bool keep, bool pin,
   Begin(me);
   me->calls.store(0, std::memory_order_relaxed);
   for (HostThread* const thread : before) {
-    if (thread != me && Sleeps(thread)) Begin(thread);
+    if (thread == me || !Sleeps(thread)) continue;
+    if (!thread->is_leaving) {
+      Begin(thread);
+      continue;
+    }
+    thread->is_dropped = true;
+    sleepers_.fetch_sub(1, std::memory_order_relaxed);
+    thread->wake.notify_one();
   }
   word_.store(Word(me, true), std::memory_order_release);
 }
@@ -162,6 +167,24 @@ void HostThreads::EnterSlow(HostThread* me) {
   me->state = HostState::kArriving;
   me->turn = turns_;
   Sleep(lock, me, RealClock::time_point::max());
+}
+
+// False: the machine began afresh, and knows nothing of this thread.
+bool HostThreads::EnterToLeave(HostThread* me) {
+  std::unique_lock<std::mutex> lock(mu_);
+  if (me->epoch != epoch_.load(std::memory_order_relaxed)) return false;
+  uint64_t mine = Word(me, false);
+  if (word_.compare_exchange_strong(mine, Word(me, true),
+                                    std::memory_order_acquire,
+                                    std::memory_order_relaxed)) {
+    return true;
+  }
+  me->is_leaving = true;
+  me->state = HostState::kArriving;
+  me->turn = turns_;
+  Sleep(lock, me, RealClock::time_point::max());
+  me->is_leaving = false;
+  return !std::exchange(me->is_dropped, false);
 }
 
 void HostThreads::HandOver(HostThread* me, HostThread* to, HostState state) {
@@ -249,6 +272,7 @@ void HostThreads::Sleep(std::unique_lock<std::mutex>& lock, HostThread* me,
                         RealClock::time_point deadline) {
   sleepers_.fetch_add(1, std::memory_order_relaxed);
   while (!me->granted) {
+    if (me->is_dropped) return;
     const bool late = RealClock::now() >= deadline;
     if ((me->state != HostState::kBlocked || late) && TryTake(me)) break;
     const bool poller = IsPoller(me);

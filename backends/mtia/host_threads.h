@@ -73,7 +73,7 @@ class HostThreads {
   // turns allow: a thread that was joined may still be at its end.
   void LetOthersGo(HostThread* me);
   // Forgets all threads but the calling one, and those that sleep at the start
-  // of a call: they belong to the machine that begins.
+  // of a call: they belong to the machine that begins, unless they only end.
   void Reset(HostThread* me, bool keep, bool pin, uint64_t watchdog);
   // Sleeping threads that could go on, by index.
   void Able(std::vector<HostThread*>* out);
@@ -114,6 +114,7 @@ class HostThreads {
   HostThread* Join();
   void Begin(HostThread* me);  // as a thread of this machine; mu_ is held
   void EnterSlow(HostThread* me);
+  bool EnterToLeave(HostThread* me);
   void Free();
   void Sleep(std::unique_lock<std::mutex>& lock, HostThread* me,
              RealClock::time_point deadline);

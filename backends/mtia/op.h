@@ -252,7 +252,9 @@ struct HostThread {
   uint32_t index = 0;
   bool left = false;
   std::atomic<uint64_t> calls{0};
-  uint64_t epoch = 0;  // of the machine that it joined
+  uint64_t epoch = 0;       // of the machine that it joined
+  bool is_leaving = false;  // asleep at its end
+  bool is_dropped = false;  // and of no machine any more
   int32_t tid = 0;
   VTime now = 0;
   uint64_t jitter = 0;  // state of the generator for host_call

@@ -191,7 +191,10 @@ absl::StatusOr<void*> DeviceAllocator::Recover(const MemoryRequest& request,
   PollFamily();
   if (done(Search(stream, wanted, true))) return found;
   if (wanted.size > Allowed()) return OutOfMemory(request, wanted);
-  if (RunCallbacks(request.bytes)) {
+  DeferredRecovery* const deferred = DeferredRecovery::Current();
+  const int round = deferred != nullptr ? deferred->rounds() : 0;
+  // Once a request, also where its caller tries again.
+  if (round == 0 && RunCallbacks(request.bytes)) {
     PollFamily();
     if (done(Search(stream, wanted, true))) return found;
   }
@@ -201,8 +204,6 @@ absl::StatusOr<void*> DeviceAllocator::Recover(const MemoryRequest& request,
       wanted.max_split_size == UINT64_MAX || wanted.size < wanted.max_split_size
           ? 0
           : wanted.max_split_size;
-  DeferredRecovery* const deferred = DeferredRecovery::Current();
-  const int round = deferred != nullptr ? deferred->rounds() : 0;
   if (round == 0) {
     ledger_.num_alloc_retries.fetch_add(1, std::memory_order_relaxed);
   }

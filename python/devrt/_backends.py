@@ -83,10 +83,9 @@ def _error(
 
 
 def _again(error: _core.Error) -> _core.Error:
-    """The same without what it was raised in."""
+    """The same without what it was raised in, the cause's frames neither."""
     made = type(error)(str(error))
     made.code = error.code
-    made.__cause__ = error.__cause__
     return made
 
 

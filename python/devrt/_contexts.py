@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import types
 from typing import Any, Callable, Optional, Sequence, TypeVar, Union, cast
 
 from . import _core
@@ -83,8 +84,6 @@ def synchronize(where: Union[Stream, DeviceLike] = None) -> None:
 
 def _runs_later(function: Any) -> bool:
     """Whether a call of it only makes what runs its body."""
-    import inspect
-
     while True:
         if isinstance(function, functools.partial):
             function = function.func
@@ -92,12 +91,20 @@ def _runs_later(function: Any) -> bool:
             function = function.__func__
         else:
             break
-    return any(
-        inspect.iscoroutinefunction(body)
-        or inspect.isgeneratorfunction(body)
-        or inspect.isasyncgenfunction(body)
-        for body in (function, type(function).__call__)
-    )
+    return any(_makes(body) for body in (function, type(function).__call__))
+
+
+# Of inspect, which takes long to import: generators, coroutines, either by a
+# decorator of `types`, asynchronous generators.
+_LATER = 0x20 | 0x80 | 0x100 | 0x200
+
+
+def _makes(body: Any) -> bool:
+    body = getattr(body, "__func__", body)
+    if not isinstance(body, types.FunctionType):
+        return False
+    # What inspect.markcoroutinefunction sets.
+    return bool(body.__code__.co_flags & _LATER) or "_is_coroutine_marker" in vars(body)
 
 
 def _decorate(context: Any, function: _F) -> _F:

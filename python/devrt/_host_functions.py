@@ -20,18 +20,21 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-_lock = threading.Lock()
+# Taken again by a __del__ or a signal handler that launches inside.
+_lock = threading.RLock()
 _thread: Optional[threading.Thread] = None
 # Of those that were launched and have not ended: how many.
 _left = 0
 _changed = threading.Condition(_lock)
+_waiting = 0
 
 
 def _count(change: int) -> None:
     global _left
     with _lock:
         _left += change
-        _changed.notify_all()
+        if _waiting:
+            _changed.notify_all()
 
 
 def _report() -> None:
@@ -72,8 +75,11 @@ def count_left() -> int:
 
 def wait_until_left(most: int, seconds: float) -> None:
     """Until no more than `most` are left, at most `seconds`."""
+    global _waiting
     with _lock:
+        _waiting += 1
         _changed.wait_for(lambda: _left <= most, seconds)
+        _waiting -= 1
 
 
 def refuse_to_wait() -> None:

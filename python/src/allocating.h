@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "devrt/memory/internal/deferred_recovery.h"
 #include "python/src/device.h"
 #include "python/src/gil.h"
@@ -25,6 +26,14 @@ inline bool WaitForMemory(const internal::DeferredRecovery& deferred,
   return static_cast<bool>(Ref(RunFor(*device->backend, work)));
 }
 
+inline bool IsLeft(const absl::Status& status) {
+  return absl::IsCancelled(status);
+}
+template <typename T>
+bool IsLeft(const absl::StatusOr<T>& result) {
+  return absl::IsCancelled(result.status());
+}
+
 // As WithoutLock, of a status or StatusOr, for a call of the library that may
 // be made several times, and changes nothing when it fails.  Out of memory, it
 // waits for memory that has work as RunFor does; CANCELLED, with an exception
@@ -38,7 +47,8 @@ auto Allocating(F&& call) -> decltype(call()) {
       return call();
     });
     const internal::DeferredRecovery::Work work = deferred.TakeWork();
-    if (__builtin_expect(!work, 1)) return result;
+    // Left by something else inside the call, which has succeeded without.
+    if (__builtin_expect(!work, 1) || !IsLeft(result)) return result;
     if (!WaitForMemory(deferred, work)) return absl::CancelledError();
   }
 }

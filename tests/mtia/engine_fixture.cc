@@ -157,7 +157,9 @@ void EngineTest::UntilAsleep(const std::atomic<int>& tid) {
   while (tid == 0) std::this_thread::yield();
   const std::string path = "/proc/self/task/" + std::to_string(tid) + "/stat";
   for (std::string text;; std::this_thread::yield()) {
-    std::getline(std::ifstream(path), text);
+    std::ifstream file(path);
+    if (!file) return;  // it has ended
+    std::getline(file, text);
     const size_t name_end = text.rfind(')');
     if (name_end != text.npos && text.substr(name_end, 3) == ") S") return;
   }

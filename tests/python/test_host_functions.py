@@ -10,6 +10,7 @@ import weakref
 import pytest
 
 import devrt
+from devrt import _host_functions
 from devrt.mtia import simulator
 from devrt.testing import Flag, spin
 
@@ -259,3 +260,18 @@ def test_after_a_fault_the_future_has_the_error(run_program):
         """
     )
     assert done.stdout == "error mtia:1 []\n", done.stdout + done.stderr
+
+
+def test_a_launch_within_a_launch(two):
+    """As of a __del__ that a collection runs there."""
+    futures = []
+
+    def launch():
+        with _host_functions._lock:
+            futures.append(two[0].current_stream().launch_host_func(len, []))
+
+    thread = threading.Thread(target=launch, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert futures[0].result() == 0

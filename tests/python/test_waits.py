@@ -229,8 +229,8 @@ def test_what_a_handler_raises_is_raised_once(run_program, ask):
         p.record_use(s)
         signal.signal(signal.SIGALRM, handler)
         for _ in range(2):
-            signal.setitimer(signal.ITIMER_REAL, 0.05)
             try:
+                signal.setitimer(signal.ITIMER_REAL, 0.05)
                 {ask}
             except Late as error:
                 print(error)
@@ -364,7 +364,7 @@ ALLOCATIONS = {
 }
 
 OUT_OF_MEMORY = """
-import devrt, os, signal, sys, threading
+import devrt, os, signal, sys, threading, time
 from devrt.testing import Flag
 d = devrt.device("mtia:0")
 x = devrt.ones(1, "uint8", device=d)
@@ -416,7 +416,11 @@ def test_a_wait_for_memory_ends_with_the_memory(run_program):
         def allocate():
             keep.append(devrt.zeros(SIZE, "uint8", device=d))
         keep = []
-        threading.Timer(0.2, gate.set).start()
+        def open_gate():
+            while devrt.memory_stats(d)["num_sync_all_streams"] == 0:
+                time.sleep(0.005)
+            gate.set()
+        threading.Thread(target=open_gate, daemon=True).start()
         if sys.argv[1] == "main":
             allocate()
         else:
