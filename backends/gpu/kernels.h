@@ -11,6 +11,7 @@
 #include "backends/gpu/backend.h"
 #include "backends/gpu/fast_paths.h"
 #include "backends/tensor/tensor.h"
+#include "devrt/backends/abi/devrt_capture.h"
 #include "devrt/backends/abi/devrt_dlpack.h"
 
 namespace devrt::gpu {
@@ -23,6 +24,30 @@ extern const KernelImage kCastImage;
 extern const KernelImage kReduceImage;
 extern const KernelImage kColumnsImage;
 
+// What the thread does within leaves captures valid, of whatever mode (C85).
+template <class Api>
+class RelaxedThread {
+ public:
+  explicit RelaxedThread(const Api& api) : api_(api) {
+    if constexpr (Api::kHasCaptures) {
+      is_changed_ = api_.HasThreadModes() &&
+                    api_.ExchangeThreadMode(&mode_) == Api::kSuccess;
+    }
+  }
+  RelaxedThread(const RelaxedThread&) = delete;
+  RelaxedThread& operator=(const RelaxedThread&) = delete;
+  ~RelaxedThread() {
+    if constexpr (Api::kHasCaptures) {
+      if (is_changed_) (void)api_.ExchangeThreadMode(&mode_);
+    }
+  }
+
+ private:
+  const Api& api_;
+  uint32_t mode_ = DEVRT_CAPTURE_RELAXED;
+  bool is_changed_ = false;
+};
+
 // `load` in the device's context, until it has succeeded.
 template <class Api>
 template <typename Load>
@@ -34,6 +59,7 @@ devrt_status Backend<Api>::LoadOnce(Device* device,
   if (devrt_status error = Enter(device, &context)) return error;
   const std::lock_guard<std::mutex> lock(device->kernels_mutex);
   if (is_loaded->load(std::memory_order_relaxed)) return nullptr;
+  const RelaxedThread<Api> relaxed(*api_);
   const ContextScope scope(*api_, context);
   Error error = scope.error();
   if (error == Api::kSuccess) error = load();

@@ -116,6 +116,21 @@ TEST(CudaCaptures, MemoryFromTheDriverLeavesThemValid) {
   });
 }
 
+// F40, C85: all kernels are loaded and tried out by the first that is needed.
+TEST(CudaCaptures, LoadedKernelsLeaveThemValid) {
+  Alone([] {
+    Stream stream = Must(Stream::Create(Gpu()));
+    Stream other = Must(Stream::Create(Gpu()));
+    const CUstream native = Begin(stream);
+    {
+      const StreamGuard on(other);
+      const Array x = Must(Array::Full({64}, kInt32, 1, Gpu()));
+      EXPECT_TRUE(End(native));
+      EXPECT_EQ(*Must(x.To(Place::Host())).data_as<int32_t>(), 1);
+    }
+  });
+}
+
 // It would pack what is there now, and each launch repeat that.
 TEST(CudaCaptures, ACopyThatTheHostPacksIsRefused) {
   Alone([] {
