@@ -71,3 +71,17 @@ def run_program():
         )
 
     return run
+
+
+@pytest.fixture
+def run_pytest(pytester, monkeypatch):
+    """Runs pytest on a file of this source, with the plugin."""
+    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+    monkeypatch.delenv("DEVRT_MTIA", raising=False)
+
+    def run(source, *options):
+        pytester.makepyfile(source)
+        return pytester.runpytest_subprocess(
+            "-p", "devrt.testing.plugin", "-p", "no:cacheprovider", *options)
+
+    return run

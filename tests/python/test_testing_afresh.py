@@ -2,25 +2,10 @@
 """What a run of the plugin's machine leaves to the next: nothing; and tokens of
 machines with settings."""
 
-import os
-
 import pytest
 
 import devrt
-from devrt.testing import _machine, spin
-
-
-@pytest.fixture
-def run(pytester, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
-    monkeypatch.delenv("DEVRT_MTIA", raising=False)
-
-    def run(source, *options):
-        pytester.makepyfile(source)
-        return pytester.runpytest_subprocess(
-            "-p", "devrt.testing.plugin", "-p", "no:cacheprovider", *options)
-
-    return run
+from devrt.testing import _machine
 
 
 def replay_options(result):
@@ -88,8 +73,8 @@ def test_work_that_waits_for_ever(sim):
     sim.explore(body)
 
 
-def test_allocators_begin_afresh(run):
-    result = run(
+def test_allocators_begin_afresh(run_pytest):
+    result = run_pytest(
         """
         import devrt, pytest
 
@@ -145,17 +130,17 @@ def test_race(sim):
 
 
 @pytest.mark.parametrize("mark", ["memory='64MiB', slots=1", "runs=90"])
-def test_tokens_of_other_machines(run, mark):
+def test_tokens_of_other_machines(run_pytest, mark):
     source = RACE.format(mark=mark)
-    first = run(source)
+    first = run_pytest(source)
     first.assert_outcomes(failed=1, passed=1)
     options = replay_options(first)
     assert options[1:] == ["--sim-devices=4"]
     chosen = [*options, "-k", "race"]
-    again = run(source, *chosen)
+    again = run_pytest(source, *chosen)
     again.assert_outcomes(failed=1)
     assert replay_options(again) == options
-    without = run(source.replace("devices=4", "devices=1"), options[0])
+    without = run_pytest(source.replace("devices=4", "devices=1"), options[0])
     assert "ReplayError" in without.stdout.str()
     without.stdout.fnmatch_lines(["*--sim-replay wants the token of this test*"])
 
@@ -165,8 +150,8 @@ def test_errors():
     assert _machine.ReplayError("x").code == "FAILED_PRECONDITION"
 
 
-def test_host_functions_that_never_return(run):
-    result = run(
+def test_host_functions_that_never_return(run_pytest):
+    result = run_pytest(
         """
         import threading
         import devrt, pytest

@@ -38,27 +38,14 @@ def test_order(sim):
 """
 
 
-@pytest.fixture
-def run(pytester, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
-    monkeypatch.delenv("DEVRT_MTIA", raising=False)
-
-    def run(source, *options):
-        pytester.makepyfile(source)
-        return pytester.runpytest_subprocess(
-            "-p", "devrt.testing.plugin", "-p", "no:cacheprovider", *options)
-
-    return run
-
-
-def test_a_race_is_found_and_repeated(run):
-    result = run(RACE.format(mark="runs=60"), "--sim-seed=3")
+def test_a_race_is_found_and_repeated(run_pytest):
+    result = run_pytest(RACE.format(mark="runs=60"), "--sim-seed=3")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*simulated machine*", "seed: 3*",
                                  "this schedule: --sim-replay=dvs1:*",
                                  "*begin*device stream*", "*test_a_race*.py:*"])
     token = next(line for line in result.outlines if "--sim-replay=" in line)
-    again = run(RACE.format(mark="runs=60"), token.partition(": ")[2])
+    again = run_pytest(RACE.format(mark="runs=60"), token.partition(": ")[2])
     again.assert_outcomes(failed=1)
 
 
@@ -80,14 +67,14 @@ def test_an_installed_package_may_also_be_named_by_a_conftest(
     result.assert_outcomes(passed=1)
 
 
-def test_without_adverse_schedules_it_passes(run):
+def test_without_adverse_schedules_it_passes(run_pytest):
     source = RACE.format(mark="runs=5, strategies='hw'").replace(
         "spin(0.01, b)", "spin(1, b)")
-    run(source).assert_outcomes(passed=1)
+    run_pytest(source).assert_outcomes(passed=1)
 
 
-def test_settings_and_devices(run):
-    run(
+def test_settings_and_devices(run_pytest):
+    run_pytest(
         """
         import pytest, devrt
 
@@ -107,8 +94,8 @@ def test_settings_and_devices(run):
     ).assert_outcomes(passed=3)
 
 
-def test_what_an_earlier_test_left(run):
-    result = run(
+def test_what_an_earlier_test_left(run_pytest):
+    result = run_pytest(
         """
         import devrt
         left = []
@@ -130,8 +117,8 @@ def test_an_error_of_the_machine_is_one_of_devrt():
 
 
 @pytest.mark.parametrize("phase", ["setup", "teardown"])
-def test_fixtures_that_fail_say_how_to_repeat(run, phase):
-    result = run(
+def test_fixtures_that_fail_say_how_to_repeat(run_pytest, phase):
+    result = run_pytest(
         f"""
         import devrt, pytest
 
@@ -151,17 +138,17 @@ def test_fixtures_that_fail_say_how_to_repeat(run, phase):
                                  "*begin*device stream*", "*fill (done)*"])
 
 
-def test_a_seed_that_is_none(run, monkeypatch):
+def test_a_seed_that_is_none(run_pytest, monkeypatch):
     monkeypatch.setenv("DEVRT_SIM_SEED", "abc")
-    result = run("def test_seed(sim): pass")
+    result = run_pytest("def test_seed(sim): pass")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*DEVRT_SIM_SEED is 'abc', expected an integer*"])
-    run("def test_seed(sim): assert sim.seed == 4",
+    run_pytest("def test_seed(sim): assert sim.seed == 4",
         "--sim-seed=4").assert_outcomes(passed=1)
 
 
-def test_what_a_failed_test_held_is_gone(run):
-    result = run(
+def test_what_a_failed_test_held_is_gone(run_pytest):
+    result = run_pytest(
         """
         import devrt, pytest
 
@@ -197,8 +184,8 @@ def test_what_a_failed_test_held_is_gone(run):
     result.assert_outcomes(failed=2, passed=3)
 
 
-def test_what_a_run_left_current(run):
-    run(
+def test_what_a_run_left_current(run_pytest):
+    run_pytest(
         """
         import devrt, pytest
 
@@ -266,8 +253,8 @@ def test_runs_of_explore_differ_and_a_replay_is_one():
     assert len(seen) == 6
 
 
-def test_what_is_current_on_a_lost_device(run):
-    run(
+def test_what_is_current_on_a_lost_device(run_pytest):
+    run_pytest(
         """
         import devrt, pytest
         from devrt.mtia import simulator
@@ -331,17 +318,17 @@ def picture(result):
     return [line for line in lines[begin:] if "test_" in line and ":" in line]
 
 
-def test_a_token_repeats_its_run_alone(run):
-    first = run(MIXED, "--sim-seed=3")
+def test_a_token_repeats_its_run_alone(run_pytest):
+    first = run_pytest(MIXED, "--sim-seed=3")
     first.assert_outcomes(failed=1)
-    again = run(MIXED, replay_option(first))
+    again = run_pytest(MIXED, replay_option(first))
     again.assert_outcomes(failed=1)
     assert replay_option(again) == replay_option(first)
     assert len(picture(first)) > 3 and picture(again) == picture(first)
 
 
-def test_a_token_is_of_the_last_run(run):
-    result = run(
+def test_a_token_is_of_the_last_run(run_pytest):
+    result = run_pytest(
         """
         import devrt, pytest
         from devrt.mtia import simulator
@@ -401,8 +388,8 @@ def test_bodies(sim):
 
 
 @pytest.mark.parametrize("mark", ["runs=0", "runs=-1", "strategies=()"])
-def test_a_mark_that_runs_nothing(run, mark):
-    result = run(
+def test_a_mark_that_runs_nothing(run_pytest, mark):
+    result = run_pytest(
         f"""
         import pytest
 
@@ -426,9 +413,9 @@ def test_machines_that_cannot_be(name, value, error):
         _machine.Machine(**{name: value})
 
 
-def test_more_devices_than_there_are(run, monkeypatch):
+def test_more_devices_than_there_are(run_pytest, monkeypatch):
     monkeypatch.setenv("DEVRT_MTIA", "devices=2")
-    result = run(
+    result = run_pytest(
         """
         import pytest
 
