@@ -59,12 +59,15 @@ def no_memory_left(request):
 
 @pytest.fixture
 def run_program():
-    """Runs a program in a new interpreter; returns the finished process."""
+    """Runs a program in a new interpreter; returns the finished process.
+
+    What it prints is written at once: some end by os._exit.
+    """
 
     def run(source, *args, env=None, timeout=60):
         return subprocess.run(
             [sys.executable, "-c", textwrap.dedent(source), *args],
-            env={**os.environ, **(env or {})},
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **(env or {})},
             capture_output=True,
             text=True,
             timeout=timeout,
