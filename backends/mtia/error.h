@@ -24,6 +24,11 @@ inline devrt_status InvalidArgument(const std::string& text) {
   return MakeError(DEVRT_INVALID_ARGUMENT, 1, text);
 }
 
+// Of calls that no driver has, nor a number for what is wrong with them.
+inline devrt_status RefuseControl(const std::string& text) {
+  return MakeError(DEVRT_INVALID_ARGUMENT, 0, text);
+}
+
 // What a device fault left behind: kept by value, so that every later call can
 // make its own devrt_status from it.
 struct Fault {

@@ -47,11 +47,6 @@ bool CannotFail(Slot slot) {
   }
 }
 
-// No driver has this call, nor a number for what is wrong with it.
-devrt_status Refuse(const std::string& text) {
-  return MakeError(DEVRT_INVALID_ARGUMENT, 0, text);
-}
-
 devrt_status CheckSlot(const std::string& name) {
   if (name.empty()) return nullptr;
   std::string names;
@@ -62,8 +57,8 @@ devrt_status CheckSlot(const std::string& name) {
     names += std::string(names.empty() ? "" : ", ") + SlotName(slot);
   }
   constexpr size_t kShown = 64;
-  return Refuse("no call \"" + name.substr(0, kShown) +
-                "\" can be made to fail; expected one of " + names);
+  return RefuseControl("no call \"" + name.substr(0, kShown) +
+                       "\" can be made to fail; expected one of " + names);
 }
 
 }  // namespace
@@ -196,13 +191,13 @@ void Engine::DiscardOp(Op* op, const Fault& fault) {
 
 devrt_status Engine::Inject(const devrt_sim_fault_v1& fault) {
   if (fault.kind > DEVRT_SIM_FAULT_LOST) {
-    return Refuse("fault kind " + std::to_string(fault.kind) +
-                  " does not exist");
+    return RefuseControl("fault kind " + std::to_string(fault.kind) +
+                         " does not exist");
   }
   if (devrt_status error = CheckDevice(fault.device)) return error;
   if (fault.native_code == 0 ||
       (fault.nth == 0 && fault.kind != DEVRT_SIM_FAULT_LOST)) {
-    return Refuse("an injected fault needs nth >= 1 and a code");
+    return RefuseControl("an injected fault needs nth >= 1 and a code");
   }
   if (fault.kind == DEVRT_SIM_FAULT_LOST) {
     Fault lost;

@@ -41,18 +41,13 @@ devrt_status Restart(Call* call, const Config& config, const ChoiceLog* log) {
   return nullptr;
 }
 
-// No driver has these calls, nor a number for what is wrong with them.
-devrt_status Refuse(const std::string& text) {
-  return MakeError(DEVRT_INVALID_ARGUMENT, 0, text);
-}
-
 // One allocation's bytes where the machine keeps them.
 devrt_status Reach(const void* ptr, uint64_t size, std::byte** local) {
   const Memory* const memory = g_engine->memory();
   const Resolved r = memory != nullptr ? memory->Find(ptr) : Resolved();
   if (r.space == Space::kHost || r.local == nullptr ||
       size > r.size - r.offset) {
-    return Refuse("the range is not live device memory");
+    return RefuseControl("the range is not live device memory");
   }
   *local = r.local;
   return nullptr;
@@ -66,7 +61,7 @@ devrt_status Backend::sim_reset(const char* text, uint64_t size) {
   config.suballocation = g_engine->config.suballocation;
   std::string error;
   if (size != 0 && !ParseConfig({text, size}, &config, &error)) {
-    return Refuse(error);
+    return RefuseControl(error);
   }
   Call call(Slot::sim);
   if (call.refused()) return call.error();
@@ -87,7 +82,7 @@ devrt_status Backend::Reopen(const Config& config) {
 devrt_status Backend::sim_replay(const char* text, uint64_t size) {
   Token token;
   std::string error;
-  if (!ParseToken({text, size}, &token, &error)) return Refuse(error);
+  if (!ParseToken({text, size}, &token, &error)) return RefuseControl(error);
   Call call(Slot::sim);
   if (call.refused()) return call.error();
   Config config = g_engine->config;

@@ -11,7 +11,7 @@
 //       return Array::Empty(shape, dtype, place, site);
 //     }();
 //     const auto work = deferred.TakeWork();
-//     if (!work) return made;
+//     if (!work || !absl::IsCancelled(made.status())) return made;
 //     ... work() ...      // on any thread; then once more
 //   }
 //
