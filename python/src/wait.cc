@@ -32,81 +32,6 @@ std::optional<absl::Status> PollShortly(const QueryCall& query) {
   return std::nullopt;
 }
 
-// A wait on a thread of its own.
-struct Helper {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool done = false;
-};
-
-// Null: there is no thread to be had.
-std::shared_ptr<Helper> StartHelper(const WaitCall& wait) {
-  auto helper = std::make_shared<Helper>();
-  try {
-    std::thread([helper, wait] {
-      (void)wait();  // what it says is asked for again by the waiting thread
-      const std::lock_guard<std::mutex> lock(helper->mutex);
-      helper->done = true;
-      helper->changed.notify_all();
-    }).detach();
-  } catch (const std::system_error&) {
-    return nullptr;
-  }
-  return helper;
-}
-
-PyObject* WaitAtOnce(const WaitCall& wait) {
-  const absl::Status status = WithoutLock(wait);
-  if (PyErr_CheckSignals() != 0) return nullptr;
-  return NoneOrRaise(status);
-}
-
-PyObject* WaitUntilDone(const BackendEntry& backend, const QueryCall& query,
-                        const WaitCall& wait) {
-  if (!RunsSignalHandlers()) return NoneOrRaise(WithoutLock(wait));
-  if (backend.simulator && WithoutLock([&] { return IsVirtual(backend); })) {
-    return WaitAtOnce(wait);
-  }
-  std::optional<absl::Status> early;
-  if (query) early = WithoutLock([&] { return PollShortly(query); });
-  if (early.has_value()) return NoneOrRaise(*early);
-  if (PyErr_CheckSignals() != 0) return nullptr;
-  const std::shared_ptr<Helper> helper = StartHelper(wait);
-  if (helper == nullptr) return WaitAtOnce(wait);
-  bool done = false;
-  while (!done) {
-    WithoutLock([&] {
-      std::unique_lock<std::mutex> lock(helper->mutex);
-      helper->changed.wait_for(lock, kSlice, [&] { return helper->done; });
-      done = helper->done;
-      return 0;
-    });
-    if (PyErr_CheckSignals() != 0) return nullptr;
-  }
-  return WaitAtOnce(wait);
-}
-
-}  // namespace
-
-PyObject* WaitFor(const BackendEntry& backend, const QueryCall& query,
-                  const WaitCall& wait) {
-  PyObject* const done = WaitUntilDone(backend, query, wait);
-  if (done != nullptr) LetEndedGo();
-  return done;
-}
-
-void LetEndedGo() {
-  if (!internal::HasKept()) return;
-  WithoutLock([] {
-    internal::LetAllKeptGo();
-    return 0;
-  });
-}
-
-// ---- Calls that wait by themselves ------------------------------------------
-
-namespace {
-
 // A call on a thread of its own.
 struct Call {
   std::mutex mutex;
@@ -130,7 +55,60 @@ std::shared_ptr<Call> StartCall(const WaitCall& call) {
   return running;
 }
 
+// Nothing yet after a slice, in which other threads have the GIL.
+std::optional<absl::Status> WaitASlice(Call* running) {
+  return WithoutLock([&] {
+    std::unique_lock<std::mutex> lock(running->mutex);
+    running->changed.wait_for(lock, kSlice,
+                              [&] { return running->status.has_value(); });
+    return running->status;
+  });
+}
+
+PyObject* WaitAtOnce(const WaitCall& wait) {
+  const absl::Status status = WithoutLock(wait);
+  if (PyErr_CheckSignals() != 0) return nullptr;
+  return NoneOrRaise(status);
+}
+
+PyObject* WaitUntilDone(const BackendEntry& backend, const QueryCall& query,
+                        const WaitCall& wait) {
+  if (!RunsSignalHandlers()) return NoneOrRaise(WithoutLock(wait));
+  if (backend.simulator && WithoutLock([&] { return IsVirtual(backend); })) {
+    return WaitAtOnce(wait);
+  }
+  std::optional<absl::Status> early;
+  if (query) early = WithoutLock([&] { return PollShortly(query); });
+  if (early.has_value()) return NoneOrRaise(*early);
+  if (PyErr_CheckSignals() != 0) return nullptr;
+  const std::shared_ptr<Call> helper = StartCall(wait);
+  if (helper == nullptr) return WaitAtOnce(wait);
+  for (bool done = false; !done;) {
+    done = WaitASlice(helper.get()).has_value();
+    if (PyErr_CheckSignals() != 0) return nullptr;
+  }
+  // What it said is asked for again by this thread.
+  return WaitAtOnce(wait);
+}
+
 }  // namespace
+
+PyObject* WaitFor(const BackendEntry& backend, const QueryCall& query,
+                  const WaitCall& wait) {
+  PyObject* const done = WaitUntilDone(backend, query, wait);
+  if (done != nullptr) LetEndedGo();
+  return done;
+}
+
+void LetEndedGo() {
+  if (!internal::HasKept()) return;
+  WithoutLock([] {
+    internal::LetAllKeptGo();
+    return 0;
+  });
+}
+
+// ---- Calls that wait by themselves ------------------------------------------
 
 PyObject* RunFor(const BackendEntry& backend, const WaitCall& call) {
   if (!RunsSignalHandlers()) return NoneOrRaise(WithoutLock(call));
@@ -140,12 +118,7 @@ PyObject* RunFor(const BackendEntry& backend, const WaitCall& call) {
   const std::shared_ptr<Call> running = StartCall(call);
   if (running == nullptr) return WaitAtOnce(call);
   for (;;) {
-    const std::optional<absl::Status> status = WithoutLock([&] {
-      std::unique_lock<std::mutex> lock(running->mutex);
-      running->changed.wait_for(lock, kSlice,
-                                [&] { return running->status.has_value(); });
-      return running->status;
-    });
+    const std::optional<absl::Status> status = WaitASlice(running.get());
     // Before the handlers: what it says is not lost.
     if (status.has_value() && !status->ok()) return Raise(*status);
     if (PyErr_CheckSignals() != 0) return nullptr;
