@@ -36,7 +36,7 @@ void RunCopy(const Tensor& out, std::byte* out_local, const Tensor& in,
   }
   Reader reader(in, in_local, axes, from, to);
   Writer writer(out, out_local, axes, to);
-  Block block;
+  ElementBlock block;
   for (int64_t left = out.elements; left > 0;) {
     const size_t n = NextBlock(left);
     reader.Read(n, block.bytes);
@@ -52,7 +52,7 @@ void RunFill(const Tensor& out, std::byte* out_local, const void* value) {
   const uint32_t raw = RawDtype(out.dtype);
   const Axes axes = OrderAxes(out, kAllAxes);
   Writer writer(out, out_local, axes, raw);
-  Block block;
+  ElementBlock block;
   FindLoad(raw)(static_cast<const std::byte*>(value), 0, kBlock, block.bytes);
   for (int64_t left = out.elements; left > 0;) {
     const size_t n = NextBlock(left);
@@ -82,9 +82,9 @@ void RunElementwise(uint32_t op, const Tensor& out, std::byte* out_local,
   }
   Writer writer(out, out_local, axes, dtype(out));
   const BlockFn apply = FindOperator(op, ComputeDtype(dtype(inputs.back())));
-  Block in[3];
+  ElementBlock in[3];
   const std::byte* const blocks[] = {in[0].bytes, in[1].bytes, in[2].bytes};
-  Block result;
+  ElementBlock result;
   for (int64_t left = out.elements; left > 0;) {
     const size_t n = NextBlock(left);
     for (size_t k = 0; k < inputs.size(); ++k) {

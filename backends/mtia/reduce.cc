@@ -35,7 +35,7 @@ class Pairwise {
   Pairwise(const Fold& fold, size_t item) : fold_(fold), item_(item) {}
 
   // Destroys `row`.
-  void Push(size_t n, Block* row) {
+  void Push(size_t n, ElementBlock* row) {
     size_t k = 0;
     for (uint64_t carry = count_++; (carry & 1) != 0; carry >>= 1, ++k) {
       fold_.combine(levels_[k].bytes, row->bytes, n, row->bytes);
@@ -45,7 +45,7 @@ class Pairwise {
   }
 
   // Starts anew.
-  void Finish(size_t n, Block* row) {
+  void Finish(size_t n, ElementBlock* row) {
     bool first = true;
     for (size_t k = 0; k < levels_.size(); ++k) {
       if ((count_ >> k & 1) == 0) continue;
@@ -63,7 +63,7 @@ class Pairwise {
   const Fold fold_;
   const size_t item_;
   uint64_t count_ = 0;  // rows pushed; bit k: levels_[k] holds 2^k of them
-  std::vector<Block> levels_;
+  std::vector<ElementBlock> levels_;
 };
 
 class Reduction {
@@ -145,7 +145,7 @@ class Reduction {
     const std::byte* const from = in_local_ + kept_.offset();
     int64_t rows = 0;
     for (int64_t left = reduced_.elements(); left > 0; --left) {
-      Block* const to = rows == 0 ? &row_ : &next_;
+      ElementBlock* const to = rows == 0 ? &row_ : &next_;
       loader_.Load(from + reduced_.offset(), kept_.stride(), n, to->bytes);
       reduced_.Step(1);
       if (rows > 0) {
@@ -160,7 +160,7 @@ class Reduction {
 
   void Finish(int64_t n) {
     pairwise_.Finish(static_cast<size_t>(n), &row_);
-    Block* result = &row_;
+    ElementBlock* result = &row_;
     if (finish_ != nullptr) {
       finish_(row_.bytes, static_cast<size_t>(n), next_.bytes);
       result = &next_;
@@ -182,8 +182,8 @@ class Reduction {
   const ConvertFn finish_;  // null: partial results are stored as they are
   const StoreFn store_;
   Pairwise pairwise_;
-  Block row_;
-  Block next_;
+  ElementBlock row_;
+  ElementBlock next_;
 };
 
 }  // namespace

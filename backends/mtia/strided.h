@@ -28,7 +28,7 @@ using tensor::Axes;
 inline constexpr size_t kBlock = 256;  // elements
 
 // A buffer of kBlock elements of any type.
-struct alignas(64) Block {
+struct alignas(64) ElementBlock {
   std::byte bytes[kBlock * 16];
 };
 
@@ -121,8 +121,8 @@ class RowLoader {
   LoadFn load_;
   Conversion conversion_;
   size_t item_;  // bytes of a loaded element
-  Block first_;
-  Block second_;
+  ElementBlock first_;
+  ElementBlock second_;
 };
 
 // The elements of a tensor, in blocks.

@@ -68,7 +68,8 @@ PyObject* Unary(PyObject*, PyObject* const* args, Py_ssize_t count,
 }
 
 // One of the two that where() chooses from.
-std::optional<Operand> Choice(const Given& given, const Given& other,
+std::optional<Operand> Choice(const GivenOperand& given,
+                              const GivenOperand& other,
                               const Array& condition) {
   if (given.array != nullptr) return Operand(*given.array);
   if (other.array != nullptr) {
@@ -82,7 +83,7 @@ PyObject* Where(PyObject*, PyObject* const* args, Py_ssize_t count,
   static const Parameters kParameters = {
       "where", 3, 3, 3, {"condition", "a", "b"}};
   PyObject* values[3];
-  Given a, b;
+  GivenOperand a, b;
   if (!SortArguments(kParameters, args, static_cast<size_t>(count), names,
                      values) ||
       !RequireArray(values[0], "where", "condition")) {

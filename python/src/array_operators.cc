@@ -137,7 +137,7 @@ PyObject* Index(PyObject* self) {
 }
 
 int Contains(PyObject* self, PyObject* value) {
-  Given given;
+  GivenOperand given;
   const int known = ToGiven(value, &given);
   if (known < 0) return -1;
   if (known == 0) {
@@ -157,7 +157,7 @@ int Contains(PyObject* self, PyObject* value) {
     return Reduce(ReduceOp::kAny, *equal, {}, site);
   });
   if (any.ok() && !WaitBefore(*any)) {
-    DropUnlocked(*std::move(any));
+    DropUnlocked(any->TakeStorage());
     return -1;
   }
   const auto answer = WithoutLock([&]() -> absl::StatusOr<Scalar> {

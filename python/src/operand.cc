@@ -42,13 +42,13 @@ bool Decides(const Number& number, DType dtype) {
 
 }  // namespace
 
-int ToGiven(PyObject* object, Given* given) {
+int ToGiven(PyObject* object, GivenOperand* given) {
   if (!IsArray(object)) return ToNumber(object, &given->number);
   given->array = &ArrayOf(object);
   return 1;
 }
 
-std::optional<Operand> ToOperand(const Given& given, const Array& other,
+std::optional<Operand> ToOperand(const GivenOperand& given, const Array& other,
                                  Rule rule) {
   if (given.array != nullptr) return Operand(*given.array);
   const Number& number = given.number;
@@ -83,7 +83,7 @@ std::optional<Operand> ToOperand(const Number& number, const Place& place) {
 }
 
 PyObject* ApplyBinary(BinaryOp op, PyObject* a, PyObject* b, PyObject* out) {
-  Given left, right;
+  GivenOperand left, right;
   const int is_left = ToGiven(a, &left);
   if (is_left < 0) return nullptr;
   const int is_right = is_left == 1 ? ToGiven(b, &right) : 0;

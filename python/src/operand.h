@@ -15,17 +15,17 @@
 namespace devrt::python {
 
 // What a program gives as operand.
-struct Given {
+struct GivenOperand {
   const Array* array = nullptr;  // in the object
   Number number;                 // where it is no array
 };
 // An array or a number: 1; something else: 0; -1 with an exception.
-int ToGiven(PyObject* object, Given* given);
+int ToGiven(PyObject* object, GivenOperand* given);
 
 enum class Rule { kArithmetic, kComparison, kLogical };
 // The operand that it is beside `other`: a number with a dtype that decides the
 // result's becomes an array without axes.  nullopt with an exception.
-std::optional<Operand> ToOperand(const Given& given, const Array& other,
+std::optional<Operand> ToOperand(const GivenOperand& given, const Array& other,
                                  Rule rule);
 // Of two numbers, for an operation on a device.
 std::optional<Operand> ToOperand(const Number& number, const Place& place);
