@@ -303,6 +303,10 @@ class DEVRT_EXPORT Array {
   // C-contiguous from the beginning of `storage`.
   Array(std::shared_ptr<internal::Storage> storage, DimSpan shape, DType dtype);
   const std::shared_ptr<internal::Storage>& storage() const { return storage_; }
+  // Of an array that ends next: nothing else may be called then.
+  std::shared_ptr<internal::Storage> TakeStorage() {
+    return std::move(storage_);
+  }
   // The same memory with other geometry; the caller vouches for it.
   Array ViewOf(char* data, Dims shape, Dims strides) const;
 

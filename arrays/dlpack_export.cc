@@ -2,6 +2,7 @@
 //
 // ToDLPack of dlpack.h: the table of interop.md 1.3.
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -33,10 +34,11 @@ constexpr DLDevice kHostDevice = {kDLCPU, 0};
 struct Plan {
   DLDevice device;
   Consumer consumer;
-  std::optional<Array> copy;  // instead of the array
+  // Instead of the array, mostly null: an optional would be cleared each time.
+  std::unique_ptr<const Array> copy;
 
   const Array& ArrayOr(const Array& own) const {
-    return copy.has_value() ? *copy : own;
+    return copy != nullptr ? *copy : own;
   }
 };
 
@@ -80,7 +82,8 @@ absl::StatusOr<Plan> Copied(const Array& array, const Place& target,
       !copied.ok()) {
     return OfCapture(std::move(copied), array, place, consumer);
   }
-  return Plan{DLPackDevice(place), std::move(consumer), *std::move(copy)};
+  return Plan{DLPackDevice(place), std::move(consumer),
+              std::make_unique<const Array>(*std::move(copy))};
 }
 
 // To (1, 0): zero-copy where the host can read the memory.
@@ -89,7 +92,7 @@ absl::StatusOr<Plan> ToHost(const Array& array, std::optional<bool> copy,
   Consumer host;
   host.order = Consumer::Order::kHostWait;
   if (!copy.value_or(false) && internal::IsHostReadable(array)) {
-    return Plan{kHostDevice, std::move(host), std::nullopt};
+    return Plan{kHostDevice, std::move(host), nullptr};
   }
   if (copy.has_value() && !*copy) {
     return CopyRequired(array.place(), kHostDevice);
@@ -142,7 +145,7 @@ absl::StatusOr<Plan> MakePlan(const Array& array, const DLPackExport& options,
   if (options.copy.value_or(false)) {
     return Copied(array, place, std::move(consumer), site);
   }
-  return Plan{own, std::move(consumer), std::nullopt};
+  return Plan{own, std::move(consumer), nullptr};
 }
 
 absl::StatusOr<DLPackBlock*> Export(const Array& array,
@@ -160,7 +163,7 @@ absl::StatusOr<DLPackBlock*> Export(const Array& array,
   }
   DEVRT_RETURN_IF_ERROR(internal::OrderConsumer(given, plan.consumer, site));
   uint64_t flags = 0;
-  if (plan.copy.has_value()) flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
+  if (plan.copy != nullptr) flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
   if (read_only) flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
   DLPackBlock* const block = DLPackBlock::New(given, plan.device, flags);
   const Consumer& consumer = plan.consumer;

@@ -53,6 +53,11 @@ class ForeignTensor {
 
 // What a tensor says, checked as far as that goes without a driver.
 struct Description {
+  // Of a tensor that CheckAxes took; others may say anything.
+  explicit Description(const DLTensor& t)
+      : shape(internal::ZeroDims(static_cast<size_t>(t.ndim))),
+        strides(internal::ZeroDims(static_cast<size_t>(t.ndim))) {}
+
   Dims shape;
   Dims strides;  // bytes
   DType dtype = kBool;
@@ -64,35 +69,51 @@ absl::Status AsBufferError(const absl::Status& status) {
   return BufferError(absl::StrCat("DLPack tensor: ", status.message()));
 }
 
-// Beside those of C order; sets the span if they are the same.
-absl::Status ReadStrides(const DLTensor& t, int64_t bytes, Description* d) {
+// Not those of C order; there are elements.
+absl::Status ReadStrides(const DLTensor& t, Description* d) {
   const auto item = static_cast<int64_t>(d->dtype.size());
-  const DimSpan shape = d->shape;
-  d->strides.resize(shape.size());
-  int64_t* const strides = d->strides.data();
-  const int64_t* const given = bytes != 0 ? t.strides : nullptr;
-  int64_t next = item;
-  bool contiguous = true;
-  for (size_t i = shape.size(); i-- > 0;) {
-    const int64_t usual = next;
-    strides[i] = usual;
-    next *= std::max<int64_t>(shape[i], 1);
+  for (size_t i = 0; i < d->shape.size(); ++i) {
     // Those of an extent of 1 mean nothing, and may be anything.
-    if (given == nullptr || shape[i] == 1) continue;
-    if (__builtin_mul_overflow(given[i], item, &strides[i])) {
-      return BufferError(absl::StrCat("DLPack tensor: the stride ", given[i],
-                                      " of axis ", i, ", in elements of ", item,
-                                      " bytes, leaves the address space"));
+    if (d->shape[i] == 1) continue;
+    if (__builtin_mul_overflow(t.strides[i], item, &d->strides[i])) {
+      return BufferError(absl::StrCat(
+          "DLPack tensor: the stride ", t.strides[i], " of axis ", i,
+          ", in elements of ", item, " bytes, leaves the address space"));
     }
-    contiguous = contiguous && strides[i] == usual;
   }
-  d->span.hi = bytes;
-  if (contiguous) return absl::OkStatus();
   const absl::StatusOr<ByteSpan> span =
       internal::SpanOf(d->shape, d->strides, d->dtype.size());
   if (!span.ok()) return AsBufferError(span.status());
   d->span = *span;
   return absl::OkStatus();
+}
+
+// Shape, strides and span, at first as if in C order.  What strides there are
+// is read, also where nothing comes of it: they are as many as the axes.
+absl::Status ReadAxes(const DLTensor& t, Description* d) {
+  const auto item = static_cast<int64_t>(d->dtype.size());
+  int64_t* const shape = d->shape.data();
+  int64_t* const strides = d->strides.data();
+  int64_t elements = 1;
+  bool usual = true;
+  bool empty = false;
+  bool bad = false;
+  for (size_t i = d->shape.size(); i-- > 0;) {
+    const int64_t extent = t.shape[i];
+    shape[i] = extent;
+    bad |= __builtin_mul_overflow(elements, item, &strides[i]);
+    usual &= extent == 1 || t.strides == nullptr || t.strides[i] == elements;
+    empty |= extent == 0;
+    bad |= extent < 0 || __builtin_mul_overflow(
+                             elements, std::max<int64_t>(extent, 1), &elements);
+  }
+  int64_t bytes = 0;
+  bad |= __builtin_mul_overflow(elements, item, &bytes);
+  if (bad) {
+    return AsBufferError(internal::CountBytes(d->shape, d->dtype).status());
+  }
+  d->span.hi = empty ? 0 : bytes;
+  return usual || empty ? absl::OkStatus() : ReadStrides(t, d);
 }
 
 absl::Status ReadAddress(const DLTensor& t, Description* d) {
@@ -117,7 +138,7 @@ absl::Status ReadAddress(const DLTensor& t, Description* d) {
   return absl::OkStatus();
 }
 
-absl::Status Read(const DLTensor& t, Description* d) {
+absl::Status CheckAxes(const DLTensor& t) {
   if (t.ndim < 0 || t.ndim > internal::kMaxDims) {
     return BufferError(absl::StrCat("DLPack tensor: ndim is ", t.ndim,
                                     ", expected 0 to ", internal::kMaxDims));
@@ -126,17 +147,16 @@ absl::Status Read(const DLTensor& t, Description* d) {
     return BufferError(
         absl::StrCat("DLPack tensor: ndim is ", t.ndim, ", but shape is null"));
   }
+  return absl::OkStatus();
+}
+
+absl::Status Read(const DLTensor& t, Description* d) {
   const absl::StatusOr<DType> dtype =
       DType::FromDLPack(t.dtype.code, t.dtype.bits, t.dtype.lanes);
   if (!dtype.ok()) return AsBufferError(dtype.status());
   d->dtype = *dtype;
-  d->shape.resize(static_cast<size_t>(t.ndim));
-  std::copy_n(t.shape, t.ndim, d->shape.begin());
-  const absl::StatusOr<uint64_t> bytes =
-      internal::CountBytes(d->shape, d->dtype);
-  if (!bytes.ok()) return AsBufferError(bytes.status());
-  DEVRT_RETURN_IF_ERROR(ReadStrides(t, static_cast<int64_t>(*bytes), d));
-  return *bytes == 0 ? absl::OkStatus() : ReadAddress(t, d);
+  DEVRT_RETURN_IF_ERROR(ReadAxes(t, d));
+  return d->span.hi == 0 ? absl::OkStatus() : ReadAddress(t, d);
 }
 
 // A tensor that devrt gave away is the same memory again, if nobody has made
@@ -237,43 +257,59 @@ absl::StatusOr<Array> ImportOwn(DLPackBlock* block, Description* d,
   return array;
 }
 
+// The tensor of `owner` stays the caller's if it fails.
+template <typename Tensor>
+absl::StatusOr<Array> CopyForeign(const absl::StatusOr<Array>& array,
+                                  ForeignTensor<Tensor>* owner,
+                                  const DLPackImport& options, CallSite site) {
+  absl::StatusOr<Array> copy = CopyOf(*array, options, site);
+  if (!copy.ok()) {
+    // What was enqueued before the failure still reads it.
+    array->Ready(site).IgnoreError();
+    owner->GiveBack();
+  }
+  return copy;
+}
+
 template <typename Tensor>
 absl::StatusOr<Array> Import(Tensor* tensor, uint64_t flags,
                              const DLPackImport& options, CallSite site) {
   const DLTensor& t = tensor->dl_tensor;
-  Description d;
+  DEVRT_RETURN_IF_ERROR(CheckAxes(t));
+  Description d(t);
   DEVRT_RETURN_IF_ERROR(Read(t, &d));
   if (DLPackBlock* const own = OwnBlock(*tensor, d)) {
     return ImportOwn(own, &d, flags, options, site);
   }
   const bool read_only =
       options.read_only || (flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
-  DEVRT_ASSIGN_OR_RETURN(const Place place,
-                         internal::PlaceOf(t.device, d.first, d.span));
+  const absl::StatusOr<Place> found =
+      internal::PlaceOf(t.device, d.first, d.span);
+  if (!found.ok()) return found.status();
+  const Place& place = *found;
   DEVRT_RETURN_IF_ERROR(CheckWanted(place, options));
   using Owner = ForeignTensor<Tensor>;
   auto shared = std::allocate_shared<Owner>(
       internal::StorageBlocks<Owner, internal::OfOwners>(), tensor);
   Owner* const owner = shared.get();
-  Storage::Borrowed borrowed;
-  if (d.first != nullptr) {
-    borrowed.base = d.first + d.span.lo;
-    borrowed.bytes = static_cast<uint64_t>(d.span.hi - d.span.lo);
-  }
-  borrowed.owner = std::move(shared);
-  if (place.kind() != MemoryKind::kHost) {
-    borrowed.stream = OrderedStream(place, options);
-  }
-  Array array(Storage::Borrow(place, std::move(borrowed)), d.first,
-              std::move(d.shape), std::move(d.strides), d.dtype, read_only);
-  if (!IsCopyWanted(place, options)) return array;
-  absl::StatusOr<Array> copy = CopyOf(array, options, site);
-  if (!copy.ok()) {
-    // What was enqueued before the failure still reads it.
-    array.Ready(site).IgnoreError();
-    owner->GiveBack();
-  }
-  return copy;
+  const auto borrow = [&] {
+    const bool empty = d.first == nullptr;
+    return Storage::Borrow(
+        place,
+        {empty ? nullptr : d.first + d.span.lo,
+         empty ? 0 : static_cast<uint64_t>(d.span.hi - d.span.lo),
+         std::move(shared),
+         place.kind() == MemoryKind::kHost ? std::nullopt
+                                           : OrderedStream(place, options)});
+  };
+  // Made where it is returned, not moved there.
+  const auto make = [&] {
+    return absl::StatusOr<Array>(absl::in_place, borrow(), d.first,
+                                 std::move(d.shape), std::move(d.strides),
+                                 d.dtype, read_only);
+  };
+  if (!IsCopyWanted(place, options)) return make();
+  return CopyForeign(make(), owner, options, site);
 }
 
 absl::Status CheckTensor(const void* tensor) {

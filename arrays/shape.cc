@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
 #include <string>
@@ -138,8 +139,15 @@ int64_t MakeContiguous(int64_t* strides, DimSpan shape, uint64_t item) {
   return count;
 }
 
+Dims ZeroDims(size_t count) {
+  // A copy of one without an allocation is one of its bytes.
+  static const auto* const zeros = new std::array<Dims, 6>{
+      Dims(0), Dims(1), Dims(2), Dims(3), Dims(4), Dims(5)};
+  return count < zeros->size() ? (*zeros)[count] : Dims(count);
+}
+
 Dims ContiguousStrides(DimSpan shape, uint64_t item) {
-  Dims strides(shape.size());
+  Dims strides = ZeroDims(shape.size());
   MakeContiguous(strides.data(), shape, item);
   return strides;
 }

@@ -142,7 +142,7 @@ absl::StatusOr<std::shared_ptr<Storage>> Storage::Allocate(const Place& place,
 }
 
 std::shared_ptr<Storage> Storage::Borrow(const Place& place,
-                                         Borrowed borrowed) {
+                                         Borrowed&& borrowed) {
   LetKeptGo(borrowed.stream);
   NotePoints();
   auto made = std::allocate_shared<Storage>(

@@ -23,6 +23,14 @@
 #include "devrt/streams/internal/ordering.h"
 #include "devrt/streams/internal/stream_record.h"
 
+#if defined(__SANITIZE_THREAD__)
+#define DEVRT_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define DEVRT_THREAD_SANITIZER 1
+#endif
+#endif
+
 namespace devrt::internal {
 
 namespace {
@@ -154,11 +162,19 @@ bool StorageEnd::DropUnused(Storage* storage)
   return true;
 }
 
+// What others did who had it: the last of their references went with a release,
+// and that it is the last the caller has read.
+void Storage::SeeOthers() {
+#ifdef DEVRT_THREAD_SANITIZER
+  MutexLock lock(&mutex_);  // it knows no fences
+#else
+  std::atomic_thread_fence(std::memory_order_acquire);
+#endif
+}
+
 bool Storage::EndPlainly() {
-  {
-    MutexLock lock(&mutex_);  // for what others did who had it
-    if (!StorageEnd::IsAtHome(*this)) return false;
-  }
+  SeeOthers();
+  if (!StorageEnd::IsAtHome(*this)) return false;
   has_ended_ = source_ == Source::kDevice ? FreeMemoryPlainly(base_)
                                           : FreePinnedPlainly(base_);
   if (has_ended_) StorageEnd::CountEnd(*this);
@@ -166,7 +182,7 @@ bool Storage::EndPlainly() {
 }
 
 bool Storage::EndUnused() {
-  { MutexLock lock(&mutex_); }  // for what others did who had it
+  SeeOthers();
   has_ended_ = StorageEnd::DropUnused(this);
   return has_ended_;
 }

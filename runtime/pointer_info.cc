@@ -38,12 +38,13 @@ PointerInfo ToInfo(const AllocationRange& range) {
   return info;
 }
 
-std::optional<PointerInfo> AskBackend(const BackendRecord& backend,
-                                      const void* pointer) {
+// Whether it knows the pointer, and then what of it.
+bool AskBackend(const BackendRecord& backend, const void* pointer,
+                PointerInfo* info) {
   DeviceRecord* asked = OpenDevice(backend);
   if (asked == nullptr ||
       (backend.capabilities & DEVRT_CAP_POINTER_INFO) == 0) {
-    return std::nullopt;
+    return false;
   }
   devrt_pointer_info_v0 answer = {};
   answer.struct_size = sizeof answer;
@@ -53,21 +54,35 @@ std::optional<PointerInfo> AskBackend(const BackendRecord& backend,
       "pointer query");
   if (!status.ok()) {
     DEVRT_LOG(kWarning, std::string(internal::ToStd(status.message())));
-    return std::nullopt;
+    return false;
   }
   const bool known = answer.device >= 0 && static_cast<size_t>(answer.device) <
                                                backend.devices.size();
   if (!known || answer.kind == DEVRT_POINTER_UNREGISTERED ||
       answer.kind > DEVRT_POINTER_MANAGED) {
-    return std::nullopt;
+    return false;
   }
-  PointerInfo info;
-  info.kind = static_cast<PointerKind>(answer.kind);
-  info.device = Device(backend.devices[static_cast<size_t>(answer.device)]);
-  info.base = answer.base;
-  info.size = answer.size;
-  info.host_readable = answer.host_readable != 0;
-  return info;
+  info->kind = static_cast<PointerKind>(answer.kind);
+  info->device = Device(backend.devices[static_cast<size_t>(answer.device)]);
+  info->base = answer.base;
+  info->size = answer.size;
+  info->host_readable = answer.host_readable != 0;
+  return true;
+}
+
+// Made where it is returned, here and above: to copy it is not free.
+absl::StatusOr<PointerInfo> Find(const void* pointer) {
+  absl::StatusOr<PointerInfo> found(absl::in_place);
+  if (pointer == nullptr) return found;
+  if (const std::optional<AllocationRange> own =
+          internal::FindAllocation(pointer)) {
+    *found = ToInfo(*own);
+    return found;
+  }
+  for (const BackendRecord* backend : internal::OpenedBackends()) {
+    if (AskBackend(*backend, pointer, &*found)) break;
+  }
+  return found;
 }
 
 }  // namespace
@@ -88,15 +103,7 @@ const char* ToString(PointerKind kind) {
 
 absl::StatusOr<PointerInfo> GetPointerInfo(const void* pointer) {
   if (!internal::IsProcessOpen()) return internal::ProcessClosedError();
-  if (pointer == nullptr) return PointerInfo();
-  if (const std::optional<AllocationRange> own =
-          internal::FindAllocation(pointer)) {
-    return ToInfo(*own);
-  }
-  for (const BackendRecord* backend : internal::OpenedBackends()) {
-    if (const auto info = AskBackend(*backend, pointer)) return *info;
-  }
-  return PointerInfo();
+  return Find(pointer);
 }
 
 }  // namespace devrt

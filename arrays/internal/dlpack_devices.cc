@@ -198,7 +198,9 @@ absl::StatusOr<Place> PlaceOf(DLDevice device, const void* first,
       return PlaceWithoutMemory(device);
     }
   }
-  DEVRT_ASSIGN_OR_RETURN(const PointerInfo info, GetPointerInfo(first));
+  const absl::StatusOr<PointerInfo> found = GetPointerInfo(first);
+  if (!found.ok()) return found.status();
+  const PointerInfo& info = *found;
   DEVRT_RETURN_IF_ERROR(CheckInBlock(info, first, span));
   if (type == kDLCPU) {
     if (info.kind != PointerKind::kDevice || info.host_readable) {

@@ -8,6 +8,7 @@
 #ifndef DEVRT_ARRAYS_INTERNAL_GEOMETRY_H_
 #define DEVRT_ARRAYS_INTERNAL_GEOMETRY_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -26,6 +27,10 @@ absl::StatusOr<uint64_t> CountBytes(DimSpan shape, DType dtype);
 
 // For a shape that CountBytes takes.
 int64_t CountElements(DimSpan shape);
+
+// As many zeros.  Where they need no allocation they are a copy of some bytes,
+// which costs less than Dims(count).
+Dims ZeroDims(size_t count);
 
 // In C order, for a shape that CountBytes takes.
 Dims ContiguousStrides(DimSpan shape, uint64_t item);

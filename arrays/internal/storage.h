@@ -84,7 +84,8 @@ class Storage {
     std::optional<StreamRef> stream;
     bool joined = true;
   };
-  static std::shared_ptr<Storage> Borrow(const Place& place, Borrowed borrowed);
+  static std::shared_ptr<Storage> Borrow(const Place& place,
+                                         Borrowed&& borrowed);
 
   ~Storage();
   Storage(const Storage&) = delete;
@@ -126,9 +127,10 @@ class Storage {
   // the host nor, but in the same capture, another stream can wait for it.
   absl::Status CheckMayWait() DEVRT_EXCLUDES(mutex_);
 
-  // For the only one who has the storage, and destroys it next: gives the
-  // memory back where that is a note in its allocator, which calls no backend
-  // and waits for nobody who does.  False, with nothing done, elsewhere.
+  // For the only one who has the storage, who has just read use_count() == 1,
+  // and destroys it next: gives the memory back where that is a note in its
+  // allocator, which calls no backend and waits for nobody who does.  False,
+  // with nothing done, elsewhere.
   DEVRT_EXPORT bool EndPlainly() DEVRT_EXCLUDES(mutex_);
   // The same for borrowed memory that devrt gave no work to do: lets its owner
   // go, with no lock held.
@@ -138,6 +140,7 @@ class Storage {
   friend class OrderedStep;
   friend class StorageEnd;
 
+  void SeeOthers() DEVRT_EXCLUDES(mutex_);
   absl::InlinedVector<StorageUse, 4> PendingUses(bool captured = false)
       DEVRT_EXCLUDES(mutex_);
   void AddUse(const StorageUse& use, bool writes) DEVRT_EXCLUDES(mutex_);

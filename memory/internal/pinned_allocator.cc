@@ -124,9 +124,11 @@ PinnedBlock* PinnedAllocator::TakeFrom(Class* c, const Request& r) {
     SpinLockHolder hold(&c->lock);
     PinnedBlock* block = FindFree(c, r);
     if (block == nullptr) return nullptr;
-    const Change change = Active(block->size.load(std::memory_order_relaxed));
-    if (ABSL_PREDICT_TRUE(c->shard.Apply(kSmallRow, change) ||
-                          ledger_.Count(&c->shard, kSmallRow, change))) {
+    // Said twice: one change for both would be cleared and written in memory,
+    // where the first call needs registers alone.
+    const uint64_t size = block->size.load(std::memory_order_relaxed);
+    if (ABSL_PREDICT_TRUE(c->shard.Apply(kSmallRow, Active(size)) ||
+                          ledger_.Count(&c->shard, kSmallRow, Active(size)))) {
       Unlink(c, block);
       HandOut(block, r);
       return block;

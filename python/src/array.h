@@ -66,8 +66,9 @@ PyObject* RaiseAs(PyObject* type, const absl::Status& status);
 // capture does not allow (interop.md 3.2).
 PyObject* RaiseExport(const absl::Status& status);
 
-// Ends arrays without the GIL: their memory may go back to a driver.
-void DropUnlocked(Array&& array);
+// Ends arrays, of which this is the storage, without the GIL: their memory may
+// go back to a driver.
+void DropUnlocked(std::shared_ptr<internal::Storage> storage);
 
 // ---- Arguments --------------------------------------------------------------
 

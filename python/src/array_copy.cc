@@ -23,7 +23,7 @@ PyObject* SelfOrWrap(PyObject* self, absl::StatusOr<Array> array) {
   const Array& mine = ArrayOf(self);
   if (array.ok() && array->SharesStorage(mine) &&
       array->dtype() == mine.dtype() && array->data() == mine.data()) {
-    DropUnlocked(*std::move(array));
+    DropUnlocked(array->TakeStorage());
     return NewRef(self);
   }
   return WrapArray(std::move(array));

@@ -187,7 +187,7 @@ PyObject* Finish(PyObject* object, Source source, Wish wish) {
   absl::StatusOr<Array> made = Allocating([&] {
     return changes ? from.To(*wish.place, dtype, false, site) : from.Copy(site);
   });
-  DropUnlocked(std::move(from));
+  DropUnlocked(from.TakeStorage());
   return WrapArray(std::move(made));
 }
 

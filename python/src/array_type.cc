@@ -53,16 +53,16 @@ void Dealloc(PyObject* self) {
   PyObject_GC_UnTrack(self);
   if (AsArray(self)->weak_references != nullptr) PyObject_ClearWeakRefs(self);
   Py_XDECREF(AsArray(self)->owner);
-  Array array = std::move(AsArray(self)->array);
+  std::shared_ptr<internal::Storage> storage =
+      AsArray(self)->array.TakeStorage();
   AsArray(self)->array.~Array();
   PyObject* stream = AsArray(self)->exported_stream;
   const bool with_lock = AsArray(self)->ends_with_lock;
   FreeObject(type, self);
   Py_DECREF(type);
   // Without devrt's work nothing but the owner ends (decision 0016).
-  if (!with_lock || array.storage().use_count() != 1 ||
-      !array.storage()->EndUnused()) {
-    DropUnlocked(std::move(array));
+  if (!with_lock || storage.use_count() != 1 || !storage->EndUnused()) {
+    DropUnlocked(std::move(storage));
   }
   Py_XDECREF(stream);
 }
@@ -325,14 +325,13 @@ PyGetSetDef g_array_getters[] = {
            "stream."),
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
-void DropUnlocked(Array&& array) {
-  const std::shared_ptr<internal::Storage>& storage = array.storage();
+void DropUnlocked(std::shared_ptr<internal::Storage> storage) {
   if (storage == nullptr) return;
   // What goes back by a note needs no call for which the lock would be let go
   // (G1).  Who else has the memory may end before this does.
   if (storage.use_count() == 1 && storage->EndPlainly()) return;
   const Unlocked unlocked;
-  const Array ended = std::move(array);
+  storage.reset();
 }
 
 PyObject* WrapArray(Array&& array) {
@@ -340,7 +339,7 @@ PyObject* WrapArray(Array&& array) {
   PyObject* object = FindOwnerLink(array, &owner) ? NewObject() : nullptr;
   if (object == nullptr) {
     Py_XDECREF(owner);
-    DropUnlocked(std::move(array));
+    DropUnlocked(array.TakeStorage());
     return nullptr;
   }
   new (&AsArray(object)->array) Array(std::move(array));

@@ -173,34 +173,33 @@ bool OrderAndPrepare(const DLManagedTensorVersioned& tensor, WorkStream* stream,
   return PrepareCopy(tensor, how);
 }
 
-PyObject* ImportByApi(const ProducerType& type, PyObject* x, DLPackImport how) {
+// `keep` null: of PyTorch, which leaves device and streams alone, as measured
+// (interop.md 1.4), and whose tensors end with the interpreter's lock.
+PyObject* ImportByApi(const ProducerType& type, PyObject* x, DLPackImport* how,
+                      KeepCurrent* keep) {
   const DLPackExchangeAPI* const api = type.api;
-  const bool is_torch = type.is_torch;
   const Ref kept = Ref::To(type.capsule);  // whatever the questions do
-  std::optional<KeepCurrent> keep;
-  // PyTorch's leaves device and streams alone, as measured (interop.md 1.4).
-  if (!is_torch) keep.emplace();
   DLManagedTensorVersioned* const tensor = AskTensor(api, x);
   if (tensor == nullptr) return nullptr;
   WorkStream stream;
   // In a tensor of a foreign major nothing else can be read.
   const bool readable = tensor->version.major == DLPACK_MAJOR_VERSION;
   bool ok = !readable || (CheckShareable(x, tensor->dl_tensor.dtype) &&
-                          CheckNotCopied(*tensor, x, how) &&
+                          CheckNotCopied(*tensor, x, *how) &&
                           AskWorkStream(api, x, tensor->dl_tensor, &stream));
-  if (keep.has_value()) keep->RestoreStreams();
-  if (ok && !WantsNoMore(how)) ok = OrderAndPrepare(*tensor, &stream, &how);
+  if (keep != nullptr) keep->RestoreStreams();
+  if (ok && !WantsNoMore(*how)) ok = OrderAndPrepare(*tensor, &stream, how);
   if (!ok) {
     Delete(tensor);
     return nullptr;
   }
   const CallSite site = SiteHere();
-  const auto import = [&] { return FromDLPack(tensor, how, site); };
+  const auto import = [&] { return FromDLPack(tensor, *how, site); };
   const auto order_and_import = [&]() -> absl::StatusOr<Array> {
     DEVRT_RETURN_IF_ERROR(OrderAfterWork(stream, site));
     return import();
   };
-  auto array = readable && IsBrief(tensor->dl_tensor, stream, how)
+  auto array = readable && IsBrief(tensor->dl_tensor, stream, *how)
                    ? Briefly(import)
                    : WithoutLock(order_and_import);
   if (!array.ok()) {
@@ -208,8 +207,15 @@ PyObject* ImportByApi(const ProducerType& type, PyObject* x, DLPackImport how) {
     return RaiseExchange(array.status());
   }
   PyObject* const object = WrapArray(*std::move(array));
-  if (object != nullptr) AsArray(object)->ends_with_lock = is_torch;
+  if (object != nullptr) AsArray(object)->ends_with_lock = keep == nullptr;
   return object;
+}
+
+// Apart: an empty optional of it would be cleared at each import of PyTorch's.
+__attribute__((noinline)) PyObject* ImportKeepingCurrent(
+    const ProducerType& type, PyObject* x, DLPackImport* how) {
+  KeepCurrent keep;
+  return ImportByApi(type, x, how, &keep);
 }
 
 // An array of devrt's own: its copy, or ExportNoSync and FromDLPack, which
@@ -420,7 +426,10 @@ PyObject* FromDLPackObject(PyObject*, PyObject* const* args, Py_ssize_t count,
   if (IsArray(x)) return ImportOwn(x, how);
   if (PyCapsule_CheckExact(x)) return TakeCapsule(x, nullptr, how);
   const ProducerType& type = ProducerTypeOf(Py_TYPE(x));
-  if (type.api != nullptr) return ImportByApi(type, x, how);
+  if (type.api != nullptr) {
+    return type.is_torch ? ImportByApi(type, x, &how, nullptr)
+                         : ImportKeepingCurrent(type, x, &how);
+  }
   if (PyErr_Occurred() != nullptr || !CheckShareable(x, std::nullopt)) {
     return nullptr;
   }

@@ -247,16 +247,18 @@ bool CheckShareable(PyObject* x, std::optional<DLDataType> dtype) {
                             dtype->code == kDLBool);
   const bool complex = !dtype.has_value() || dtype->code == kDLComplex;
   // The questions may run code of Python's, which may change the type.
-  const Ref gradient = Ref::To(type.requires_grad);
-  const Ref conjugate = Ref::To(type.is_conj);
+  const Ref conjugate = Ref::To(complex ? type.is_conj : nullptr);
   const Ref negative = Ref::To(type.is_neg);
-  return (whole ||
-          Refuse(x, Get(x, names.requires_grad, gradient.get()),
-                 "requires_grad is set, and devrt tells autograd nothing: use "
-                 ".detach()")) &&
-         (!complex ||
-          RefuseCall(x, names.is_conj, conjugate,
-                     "its conjugate bit is set: use .resolve_conj()")) &&
+  if (!whole) {
+    const Ref gradient = Ref::To(type.requires_grad);
+    if (!Refuse(x, Get(x, names.requires_grad, gradient.get()),
+                "requires_grad is set, and devrt tells autograd nothing: use "
+                ".detach()")) {
+      return false;
+    }
+  }
+  return RefuseCall(x, names.is_conj, conjugate,
+                    "its conjugate bit is set: use .resolve_conj()") &&
          RefuseCall(x, names.is_neg, negative,
                     "its negative bit is set: use .resolve_neg()");
 }

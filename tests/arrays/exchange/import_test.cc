@@ -119,6 +119,12 @@ TEST_F(Import, BadInputIsNamedAndStaysTheCallers) {
       {"no shape", [](auto* f) { f->t()->shape = nullptr; }, "shape is null"},
       {"extent -1", [](auto* f) { f->t()->shape[0] = -1; }, "-1"},
       {"too many", [](auto* f) { f->t()->shape[0] = kMost; }, ""},
+      {"too many beside 0",
+       [](auto* f) {
+         f->t()->shape[0] = 0;
+         f->t()->shape[1] = kMost;
+       },
+       "2^63 - 1 bytes"},
       {"lanes 2", [](auto* f) { f->t()->dtype.lanes = 2; }, "lanes"},
       {"lanes 0", [](auto* f) { f->t()->dtype.lanes = 0; }, "lanes"},
       {"fp4",
@@ -146,6 +152,12 @@ TEST_F(Import, BadInputIsNamedAndStaysTheCallers) {
          f->SetStrides({4611686018427387903, 1});
        },
        ""},
+      // In bytes, but for the carry, those of C order.
+      {"stride that wraps",
+       [](auto* f) {
+         f->SetStrides({3 + (int64_t{1} << 62), 1});
+       },
+       "stride"},
       {"stride least",
        [](auto* f) {
          f->SetStrides({std::numeric_limits<int64_t>::min(), 1});
