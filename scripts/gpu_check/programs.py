@@ -36,8 +36,10 @@ NEEDED = [
     "tests/hardware/soak",
     "tools/devrt",
 ]
-# Where Google Benchmark is there, and HIP's headers.
-WANTED = ["bench/cuda_bench", *arrays.FILES, *examples.FILES, *memory.FILES,
+# Where Google Benchmark is there, and HIP's headers; the layer that the interop
+# matrix counts calls by.
+TRACE = "lib/devrt/layers/libdevrt_layer_trace.so"
+WANTED = ["bench/cuda_bench", TRACE, *arrays.FILES, *examples.FILES, *memory.FILES,
           *hip.FILES]
 # Every machine has its own of these.
 SYSTEM = re.compile(r"^(lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+|atomic)\.so"

@@ -6,6 +6,6 @@ import os
 import devrt
 
 BACKEND = os.environ.get("DEVRT_TEST_BACKEND", "mtia")
-ZERO, ONE = BACKEND + ":0", BACKEND + ":1"
+ZERO = BACKEND + ":0"
 # devrt.mtia, say: the names of torch.cuda, under which the tests are known.
 cuda = getattr(devrt, BACKEND)
