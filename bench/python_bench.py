@@ -86,17 +86,26 @@ def call_loop(function, *arguments):
     return (one if arguments else none), 10
 
 
-def cost(loop, calls, rounds, after):
-    """ns per call; `after` keeps queues short."""
-    number = 10
-    while timeit.timeit(loop, number=number) < 0.004 and number < 100_000:
-        number *= 2
-        after()
-    samples = []
-    for _ in range(rounds):
-        samples.append(timeit.timeit(loop, number=number) / number / calls)
-        after()
-    return statistics.median(samples) * 1e9
+class Row:
+    """A loop of `calls` calls and its samples; `rest` keeps queues short."""
+
+    def __init__(self, loop, calls, rest):
+        self.loop, self.calls, self.rest = loop, calls, rest
+        self.number = 10
+        while self.time() < 0.004 and self.number < 100_000:
+            self.number *= 2
+            self.rest()
+        self.samples = []
+
+    def time(self):
+        return timeit.timeit(self.loop, number=self.number)
+
+    def sample(self):
+        self.samples.append(self.time() / self.number / self.calls)
+        self.rest()
+
+    def ns(self):
+        return statistics.median(self.samples) * 1e9
 
 
 def event_record(make, stream):
@@ -338,21 +347,29 @@ def of_numba():
     return loops, cuda.synchronize
 
 
-def measure(loops, rest, rounds):
-    """ns by row."""
-    return {
-        row: cost(loop, calls, rounds, rest) for row, (loop, calls) in loops.items()
+def peers():
+    """(name, loops by row, what brings it to rest) of those that are there."""
+    for source in (of_torch, of_cupy, of_numba):
+        name = source.__name__[3:]
+        try:
+            yield (name, *source())
+        except Exception as missing:  # whatever a peer does without a GPU
+            print(f"# without {name}: {missing}", file=sys.stderr)
+
+
+def measure(libraries, rounds):
+    """ns by library and row.  Each round goes through all of them: a machine
+    that is slow for some seconds is so for a few samples of every row."""
+    columns = {
+        name: {row: Row(*loop, rest) for row, loop in loops.items()}
+        for name, loops, rest in libraries
     }
-
-
-def measure_peer(source, rounds):
-    """ns by row; {} where the peer is not there."""
-    try:
-        loops, rest = source()
-    except Exception as missing:  # whatever a peer does without a GPU
-        print(f"# without {source.__name__[3:]}: {missing}", file=sys.stderr)
-        return {}
-    return measure(loops, rest, rounds)
+    for _ in range(rounds):
+        for rows in columns.values():
+            for row in rows.values():
+                row.sample()
+    return {name: {row: of.ns() for row, of in rows.items()}
+            for name, rows in columns.items()}
 
 
 def main():
@@ -367,10 +384,9 @@ def main():
     args = parser.parse_args()
     backend = args.backend or devrt.current_device().backend
 
-    columns = {f"devrt/{backend}": measure(*of_devrt(backend), args.rounds)}
-    for source in () if args.no_peers else (of_torch, of_cupy, of_numba):
-        columns[source.__name__[3:]] = measure_peer(source, args.rounds)
-    columns = {name: figures for name, figures in columns.items() if figures}
+    libraries = [(f"devrt/{backend}", *of_devrt(backend))]
+    libraries += [] if args.no_peers else peers()
+    columns = measure(libraries, args.rounds)
 
     print("| ns per call | " + " | ".join(columns) + " | bar | |")
     print("|---|" + "---|" * (len(columns) + 2))
@@ -384,6 +400,7 @@ def main():
     if args.json:
         with open(args.json, "w", encoding="utf-8") as file:
             json.dump({"backend": backend, "python": sys.version,
+                       "devices": len(devrt.devices(backend)),
                        "ns": columns, "bars": BARS}, file, indent=1)
 
 
