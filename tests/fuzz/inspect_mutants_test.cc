@@ -22,6 +22,7 @@
 
 #include "devrt/runtime/inspect.h"
 #include "tests/fuzz/mutation.h"
+#include "tests/support/test_seed.h"
 #include "tests/unit/runtime/plugin_files.h"
 
 namespace {
@@ -89,9 +90,8 @@ TEST_F(InspectMutantsTest, TakeNoMoreMemoryThanTheFile) {
   const std::string good(std::istreambuf_iterator<char>(file), {});
   ASSERT_GT(Inspect(good), 0u);  // it is counted
   ASSERT_EQ(loadable_, 1);
-  const unsigned seed = std::random_device()();
-  SCOPED_TRACE(seed);
-  std::mt19937_64 random(seed);
+  SCOPED_TRACE(testing::SeedTrace());
+  std::mt19937_64 random(testing::TestSeed());
   for (int i = 0; i < kCopies; ++i) {
     const std::string bytes = testing::Mutate(good, &random);
     ASSERT_LE(Inspect(bytes), std::max(bytes.size(), kLeast));

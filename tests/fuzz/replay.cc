@@ -3,7 +3,8 @@
 // Runs a fuzz target over seeds and their mutations, where the compiler has no
 // libFuzzer: replay MUTATIONS SEED_FILE...
 
-#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <random>
@@ -12,6 +13,7 @@
 
 #include "tests/fuzz/entry.h"
 #include "tests/fuzz/mutation.h"
+#include "tests/support/test_seed.h"
 
 namespace {
 
@@ -40,11 +42,10 @@ int main(int argc, char** argv) {
                        std::istreambuf_iterator<char>());
     RunOne(seeds.back());
   }
-  const uint64_t seed = std::random_device()();
-  std::printf("seed %" PRIu64 ", %zu seeds, %d mutations\n", seed, seeds.size(),
-              mutations);
+  std::printf("%s, %zu seeds, %d mutations\n", devrt::testing::SeedTrace().c_str(),
+              seeds.size(), mutations);
   std::fflush(stdout);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(devrt::testing::TestSeed());
   for (int i = 0; i < mutations; ++i) {
     RunOne(devrt::testing::Mutate(seeds[random() % seeds.size()], &random));
   }

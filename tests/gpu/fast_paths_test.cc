@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <numeric>
@@ -18,6 +17,7 @@
 #include "backends/tensor/dtype.h"
 #include "tests/gpu/run_apply.h"
 #include "tests/gpu/tensors.h"
+#include "tests/support/test_seed.h"
 
 namespace devrt::gpu {
 namespace {
@@ -177,17 +177,12 @@ class FastApplyTest : public ::testing::Test {
         << static_cast<int>(fast.path) << ", packed " << is_packed;
   }
 
-  const uint32_t seed_ = [] {
-    const char* const given = std::getenv("DEVRT_TEST_SEED");
-    return given != nullptr ? static_cast<uint32_t>(std::atoi(given))
-                            : std::random_device()();
-  }();
-  std::mt19937 random_{seed_};
+  std::mt19937 random_{testing::TestSeed()};
   std::map<std::pair<Path, bool>, int> seen_;
 };
 
 TEST_F(FastApplyTest, OperationsAreThoseOfTheGeneralKernel) {
-  SCOPED_TRACE("DEVRT_TEST_SEED=" + std::to_string(seed_));
+  SCOPED_TRACE(testing::SeedTrace());
   for (int round = 0; round < 8; ++round) {
     for (const uint32_t dtype : kKernelDtypes) {
       std::vector<uint32_t> ops(std::begin(kUnary), std::end(kUnary));
@@ -266,7 +261,7 @@ TEST(CopyTest, TakesTheWidestWordsThatFit) {
 }
 
 TEST_F(FastApplyTest, CastsAreThoseOfTheGeneralKernel) {
-  SCOPED_TRACE("DEVRT_TEST_SEED=" + std::to_string(seed_));
+  SCOPED_TRACE(testing::SeedTrace());
   for (int round = 0; round < 8; ++round) {
     for (const uint32_t from : kKernelDtypes) {
       for (const uint32_t to : kKernelDtypes) {

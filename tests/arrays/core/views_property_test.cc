@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <random>
 #include <set>
@@ -18,6 +17,7 @@
 #include "devrt/arrays/internal/geometry.h"
 #include "tests/arrays/core/view_model.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/test_seed.h"
 
 namespace devrt {
 namespace {
@@ -33,12 +33,6 @@ char* Base() { return reinterpret_cast<char*>(uintptr_t{1} << 44); }
 
 class ViewsPropertyTest : public ::testing::Test {
  protected:
-  ViewsPropertyTest() {
-    const char* given = std::getenv("DEVRT_TEST_SEED");
-    seed_ = given ? std::strtoull(given, nullptr, 10) : 20'240'601;
-    random_.seed(seed_);
-  }
-
   int64_t Between(int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random_);
   }
@@ -319,16 +313,14 @@ class ViewsPropertyTest : public ::testing::Test {
     apart_ += !answer;
   }
 
-  uint64_t seed_;
-  std::mt19937_64 random_;
+  std::mt19937_64 random_{testing::TestSeed()};
   std::map<std::string, int> done_;
   int overlapping_ = 0;
   int apart_ = 0;
 };
 
 TEST_F(ViewsPropertyTest, EveryViewIsItsMapping) {
-  SCOPED_TRACE(absl::StrCat("DEVRT_TEST_SEED=", seed_));
-  RecordProperty("seed", absl::StrCat(seed_));
+  SCOPED_TRACE(testing::SeedTrace());
   for (int i = 0; i < kCases && !HasFailure(); ++i) {
     Pair pair = RandomPair();
     const Pair original = pair;

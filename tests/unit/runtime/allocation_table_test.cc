@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/test_seed.h"
+
 namespace devrt::internal {
 namespace {
 
@@ -146,9 +148,8 @@ TEST_F(AllocationTableTest, SegmentsOfAllocatorsAreNoOthers) {
 }
 
 TEST_F(AllocationTableTest, AgreesWithAModel) {
-  const unsigned seed = std::random_device()();
-  SCOPED_TRACE(seed);
-  std::mt19937 random(seed);
+  SCOPED_TRACE(testing::SeedTrace());
+  std::mt19937 random(testing::TestSeed());
   std::map<uintptr_t, AllocationRange> model;
   for (int step = 0; step < 20000; ++step) {
     const uintptr_t address = 1 + random() % 4096;

@@ -19,6 +19,7 @@
 #include "devrt/runtime/internal/plugin_contents.h"
 #include "devrt/runtime/internal/plugin_file.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/test_seed.h"
 #include "tests/unit/runtime/plugin_files.h"
 
 namespace devrt::internal {
@@ -204,9 +205,8 @@ TEST(ElfManifestTest, EveryTruncationIsAnError) {
 
 TEST(ElfManifestTest, DamagedBytesNeverHurt) {
   const std::string good = ReadFile(PluginPath("good"));
-  const unsigned seed = std::random_device()();
-  SCOPED_TRACE(seed);
-  std::mt19937_64 random(seed);
+  SCOPED_TRACE(testing::SeedTrace());
+  std::mt19937_64 random(testing::TestSeed());
   for (int round = 0; round < 20000; ++round) {
     std::string bytes = good;
     for (uint64_t i = 0, n = 1 + random() % 4; i < n; ++i) {
