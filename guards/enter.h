@@ -56,8 +56,8 @@ inline bool CloseGuard(uint64_t number, const char* kind) {
                                                const char* kind,
                                                devrt_context* previous);
 // Why EnterDevice answered false.
-[[gnu::cold]] absl::Status EnterError(DeviceRecord* device,
-                                      const devrt_context& previous);
+[[gnu::cold]] DEVRT_EXPORT absl::Status EnterError(
+    DeviceRecord* device, const devrt_context& previous);
 [[gnu::cold]] DEVRT_EXPORT void DropGuardError(devrt_context* previous);
 
 // Makes `device` current.  False if nothing changed; then `previous` is for

@@ -225,15 +225,12 @@ void DeallocContext(PyObject* self) {
   Py_DECREF(type);
 }
 
-// Why the context could not be entered: asked of the public scope.
+// Why the context could not be entered: what a device said, or the public scope
+// of a thread that may enter nothing or of a stream that has ended.
 PyObject* RaiseEnterError(const ThreadContext& context) {
   if (PyErr_Occurred() != nullptr) return nullptr;
-  absl::Status status = WithoutLock([&] {
-    const ThreadContextScope scope(context);
-    return scope.status();
-  });
-  if (status.ok()) status = absl::UnavailableError("a device was busy");
-  return Raise(status);
+  return Raise(
+      WithoutLock([&] { return ThreadContextScope(context).status(); }));
 }
 
 PyObject* EnterContext(PyObject* self, PyObject*) {

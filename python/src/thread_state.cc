@@ -50,20 +50,13 @@ bool IsRefused() {
   return static_cast<int64_t>(internal::t_streams.guards) < 0;
 }
 
-// Why a device could not be entered: asked of the public guard.
-PyObject* RaiseEnterError(Device device) {
-  absl::Status status = WithoutLock([&] {
-    const DeviceGuard guard(device);
-    return guard.status();
-  });
-  if (status.ok()) status = absl::UnavailableError("the device was busy");
-  return Raise(status);
-}
-
-// Makes the device current and remembers what was.
+// Makes the device current and remembers what was.  False with an exception.
 bool EnterContext(DeviceObject* object, devrt_context* previous) {
   internal::DeviceRecord* device = object->device.record();
-  if (__builtin_expect(IsRefused(), 0)) return false;
+  if (__builtin_expect(IsRefused(), 0)) {
+    Raise(DeviceGuard(object->device).status());
+    return false;
+  }
   bool entered;
   if (__builtin_expect(object->entered, 1)) {
     // A write of the thread's own state: the GIL stays.
@@ -74,7 +67,10 @@ bool EnterContext(DeviceObject* object, devrt_context* previous) {
         [&] { return internal::EnterDevice(device, previous, "with"); });
     object->entered = entered;
   }
-  if (__builtin_expect(!entered, 0)) internal::DropGuardError(previous);
+  if (__builtin_expect(!entered, 0)) {
+    Raise(internal::EnterError(device, *previous));
+    internal::DropGuardError(previous);
+  }
   return entered;
 }
 
@@ -197,9 +193,7 @@ PyObject* EnterDeviceObject(PyObject* self) {
   if (__builtin_expect(thread == nullptr, 0)) return nullptr;
   auto* device = reinterpret_cast<DeviceObject*>(self);
   devrt_context previous;
-  if (__builtin_expect(!EnterContext(device, &previous), 0)) {
-    return RaiseEnterError(device->device);
-  }
+  if (__builtin_expect(!EnterContext(device, &previous), 0)) return nullptr;
   ContextEntry entry = NewEntry(thread, self, device);
   entry.context = previous;
   entry.has_context = true;
@@ -214,14 +208,10 @@ PyObject* EnterStreamObject(PyObject* self) {
   StreamObject* stream = AsStream(self);
   DeviceObject* device = stream->device;
   devrt_context previous;
-  if (__builtin_expect(!IsAlive(stream) || !EnterContext(device, &previous),
-                       0)) {
-    const absl::Status status = WithoutLock([&] {
-      const StreamGuard guard(stream->ref);
-      return guard.status();
-    });
-    return status.ok() ? RaiseEnterError(device->device) : Raise(status);
+  if (__builtin_expect(!IsAlive(stream), 0)) {
+    return Raise(WithoutLock([&] { return StreamGuard(stream->ref).status(); }));
   }
+  if (__builtin_expect(!EnterContext(device, &previous), 0)) return nullptr;
   PyObject* stale = nullptr;
   ContextEntry entry = NewEntry(thread, self, device);
   entry.context = previous;
@@ -264,7 +254,10 @@ bool EnterAll(PyObject* self, const std::vector<PyObject*>& streams,
     entry.has_context = true;
     push(entry);
   }
-  if (!entered && !first) Py_DECREF(LeaveObject(self));
+  if (!entered && !first) {
+    const KeepException keep;
+    Py_DECREF(LeaveObject(self));
+  }
   return entered;
 }
 

@@ -166,28 +166,33 @@ def test_the_active_backend_is_that_of_the_context(driver, devices):
             assert devrt.current_device() is outer
 
 
-@pytest.mark.parametrize("way", ["devrt.set_stream(s)", "s.__enter__()"])
+@pytest.mark.parametrize("way", ["devrt.set_stream(s)", "s.__enter__()",
+                                 "two.__enter__()", "context.__enter__()"])
 def test_a_device_that_cannot_be_entered_changes_nothing(run_program, way):
-    """One call of the driver fails: the search is for which it is."""
+    """One call of the driver fails, and what it said is raised: the search is for
+    which it is."""
     if not os.environ.get("DEVRT_FAKE_CUDA"):
         pytest.skip("needs the fake driver")
-    for nth in (6, 5, 7, 4, 8, 3, 9):
+    for nth in (6, 5, 7, 8, 9, 10, 11, 4, 3):
         done = run_program(f"""
             import devrt
             one, two = devrt.devices("cuda")
             s, t = devrt.Stream(two), devrt.Stream(one)
+            with s:
+                context = devrt.ThreadContext.capture()
             t.__enter__()
             devrt.set_device(one)
             try:
                 {way}
-            except devrt.Error:
-                print("raised", devrt.current_device(), devrt.current_stream() is t,
+            except devrt.Error as error:
+                print("raised", error.native_code, devrt.current_device(),
+                      devrt.current_stream() is t,
                       devrt.current_stream(two) is devrt.default_stream(two))
             """, env={"DEVRT_FAKE_CUDA":
                       f"devices=2,fail=cuCtxSetCurrent@{nth}:999"})
         if done.stdout:
             break
-    assert done.stdout == "raised cuda:0 True True\n", done.stdout + done.stderr
+    assert done.stdout == "raised 999 cuda:0 True True\n", done.stdout + done.stderr
 
 
 def test_backends_left_in_another_order(driver, devices):
