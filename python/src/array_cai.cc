@@ -60,22 +60,40 @@ PyObject* TypeString(DType dtype) {
   return made[i];
 }
 
-PyObject* ToDict(const CudaArrayInterface& cai, DType dtype) {
+// With every key of that version in its place, all but "version" None: null with
+// an exception.
+PyObject* MakeTemplate(int64_t version) {
   const Keys& keys = TheKeys();
   Ref dict(PyDict_New());
+  if (!dict) return nullptr;
+  for (PyObject* key : {keys.shape, keys.typestr, keys.data, keys.strides}) {
+    if (PyDict_SetItem(dict.get(), key, Py_None) != 0) return nullptr;
+  }
+  if (!Put(dict.get(), keys.version, PyLong_FromLongLong(version)) ||
+      (version >= 3 && PyDict_SetItem(dict.get(), keys.stream, Py_None) != 0)) {
+    return nullptr;
+  }
+  return dict.Release();
+}
+
+// A copy is one allocation, where a dict that is filled grows on the way.
+PyObject* NewInterface(int64_t version) {
+  static PyObject* made[2] = {};
+  PyObject** const found = &made[version >= 3 ? 1 : 0];
+  if (*found == nullptr) *found = MakeTemplate(version);
+  return *found != nullptr ? PyDict_Copy(*found) : nullptr;
+}
+
+PyObject* ToDict(const CudaArrayInterface& cai, DType dtype) {
+  const Keys& keys = TheKeys();
+  Ref dict(NewInterface(cai.version));
   if (!dict || !Put(dict.get(), keys.shape, DimsToTuple(cai.shape)) ||
       !Put(dict.get(), keys.typestr, TypeString(dtype)) ||
       !Put(dict.get(), keys.data, DataPair(cai)) ||
-      !Put(dict.get(), keys.strides,
-           cai.strides.has_value() ? DimsToTuple(*cai.strides)
-                                   : NewRef(Py_None)) ||
-      !Put(dict.get(), keys.version, PyLong_FromLongLong(cai.version))) {
-    return nullptr;
-  }
-  if (cai.version >= 3 &&
-      !Put(dict.get(), keys.stream,
-           cai.stream.has_value() ? PyLong_FromLongLong(*cai.stream)
-                                  : NewRef(Py_None))) {
+      (cai.strides.has_value() &&
+       !Put(dict.get(), keys.strides, DimsToTuple(*cai.strides))) ||
+      (cai.version >= 3 && cai.stream.has_value() &&
+       !Put(dict.get(), keys.stream, PyLong_FromLongLong(*cai.stream)))) {
     return nullptr;
   }
   return dict.Release();

@@ -49,6 +49,19 @@ def test_export_of_all_dtypes(dtype):
         "data": (x.ptr, False), "version": 3, "stream": None}
 
 
+def test_each_reader_has_a_dict_of_its_own():
+    for version in (2, 3):
+        x, y = array([[1.0, 2.0]]), array(np.arange(6).reshape(2, 3))[:, ::2]
+        x.cai_export_version = y.cai_export_version = version
+        before = x.__cuda_array_interface__, y.__cuda_array_interface__
+        assert (before[0]["strides"], before[1]["strides"]) == (None, (12, 8))
+        for key in x.__cuda_array_interface__:
+            read = x.__cuda_array_interface__
+            read[key] = "changed"
+        read.clear()
+        assert (x.__cuda_array_interface__, y.__cuda_array_interface__) == before
+
+
 # rule 13
 def test_who_offers_it():
     x = array(np.arange(6).reshape(2, 3))
