@@ -198,6 +198,16 @@ class RmmStream:
     return self._handle
 
 
+class CupyStream:
+  """As cupy.cuda.Stream before it had __cuda_stream__."""
+
+  def __init__(self, ptr):
+    self.ptr = ptr
+
+  def record(self, event=None):
+    raise NotImplementedError
+
+
 class ExternalStreamStub:
   """A stream of some library."""
 

@@ -98,7 +98,7 @@ def test_streams_of_all_shapes():
         s,
         stubs.ExternalStreamStub((0, handle)),
         stubs.RmmStream(handle),
-        types.SimpleNamespace(ptr=handle),
+        stubs.CupyStream(handle),
         types.SimpleNamespace(cuda_stream=handle),
     ):
         block = interop.Block(512, "mtia:0", stream)
@@ -110,6 +110,10 @@ def test_streams_of_all_shapes():
                    (False, handle)):
         with pytest.raises(TypeError):
             interop.Block(512, "mtia:0", stubs.ExternalStreamStub(answer))
+    # No stream, though it has an address.
+    for memory in (devrt.ones(3, device="mtia:0"), types.SimpleNamespace(ptr=handle)):
+        with pytest.raises(TypeError, match="must be a stream"):
+            interop.Block(512, "mtia:0", memory)
 
 
 def test_the_names_of_torch():
@@ -267,7 +271,7 @@ def cupy(monkeypatch):
     module = types.SimpleNamespace(
         cuda=types.SimpleNamespace(
             Device=lambda: types.SimpleNamespace(id=0),
-            get_current_stream=lambda: types.SimpleNamespace(ptr=stream.native_handle),
+            get_current_stream=lambda: stubs.CupyStream(stream.native_handle),
             UnownedMemory=UnownedMemory,
             MemoryPointer=MemoryPointer,
         )

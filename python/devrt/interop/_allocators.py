@@ -76,7 +76,10 @@ def handle_of(stream: Any) -> int:
                 f"{answer!r}, expected (0, handle)"
             )
         return int(answer[1])
-    for name in ("value", "ptr", "cuda_stream"):  # RMM; CuPy; PyTorch
+    names = ["value", "cuda_stream"]  # RMM; PyTorch
+    if callable(getattr(stream, "record", None)):
+        names.append("ptr")  # CuPy, where memory and arrays have one, too
+    for name in names:
         value: Any = getattr(stream, name, None)
         value = value() if callable(value) else value
         if _is_int(value):
