@@ -60,8 +60,8 @@ PyObject* TypeString(DType dtype) {
   return made[i];
 }
 
-// With every key of that version in its place, all but "version" None: null with
-// an exception.
+// With every key of that version in its place, all but "version" None: null
+// with an exception.
 PyObject* MakeTemplate(int64_t version) {
   const Keys& keys = TheKeys();
   Ref dict(PyDict_New());

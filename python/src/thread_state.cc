@@ -209,7 +209,8 @@ PyObject* EnterStreamObject(PyObject* self) {
   DeviceObject* device = stream->device;
   devrt_context previous;
   if (__builtin_expect(!IsAlive(stream), 0)) {
-    return Raise(WithoutLock([&] { return StreamGuard(stream->ref).status(); }));
+    return Raise(
+        WithoutLock([&] { return StreamGuard(stream->ref).status(); }));
   }
   if (__builtin_expect(!EnterContext(device, &previous), 0)) return nullptr;
   PyObject* stale = nullptr;

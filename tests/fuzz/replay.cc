@@ -42,8 +42,8 @@ int main(int argc, char** argv) {
                        std::istreambuf_iterator<char>());
     RunOne(seeds.back());
   }
-  std::printf("%s, %zu seeds, %d mutations\n", devrt::testing::SeedTrace().c_str(),
-              seeds.size(), mutations);
+  std::printf("%s, %zu seeds, %d mutations\n",
+              devrt::testing::SeedTrace().c_str(), seeds.size(), mutations);
   std::fflush(stdout);
   std::mt19937_64 random(devrt::testing::TestSeed());
   for (int i = 0; i < mutations; ++i) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The seed of a test's random numbers: one, so that a tree says the same in every
-// run, or what DEVRT_TEST_SEED says, a decimal number, for the search with others.
+// The seed of a test's random numbers: one, so that a tree says the same in
+// every run, or what DEVRT_TEST_SEED says, a decimal number, for the search
+// with others.
 //
 //   std::mt19937 random(TestSeed());
 //   SCOPED_TRACE(SeedTrace());
