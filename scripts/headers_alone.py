@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Compiles each public header alone, so that none leans on what its user
-happened to include before it.
+happened to include before it; or, with --together, all of them in one file, in
+C++ alone: that they know a standard is not asked of each anew.
 
 A header is public when a meson.build lists it in devrt_public_headers. Every
 header is compiled as C++; those that offer themselves to C (they ask for
@@ -47,18 +48,22 @@ def include_folders():
     return [f"-I{path}" for path in [ROOT / "include"] + fetched]
 
 
-def compile_alone(job):
-    """Returns the compiler's complaints about one header, empty for none."""
-    compiler, header, language, standard = job
-    # Twice: the second time its include guard has to hold.
-    source = f'#include "devrt/{header}"\n' * 2
+def complaints(compiler, headers, language, standard):
+    """The compiler's, about a file that includes these; empty for none."""
+    source = "".join(f'#include "devrt/{header}"\n' for header in headers)
     command = compiler + WARNINGS + include_folders() + [
         f"-std={standard}", "-fsyntax-only", "-x", language, "-"]
     run = subprocess.run(command, input=source, text=True, cwd=ROOT,
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    if run.returncode == 0:
-        return ""
-    return f"{header} does not compile alone as {standard}:\n{run.stdout}"
+    return "" if run.returncode == 0 else run.stdout or "the compiler failed\n"
+
+
+def compile_alone(job):
+    """Returns the compiler's complaints about one header, empty for none."""
+    compiler, header, language, standard = job
+    # Twice: the second time its include guard has to hold.
+    found = complaints(compiler, [header] * 2, language, standard)
+    return found and f"{header} does not compile alone as {standard}:\n{found}"
 
 
 def failures(headers, compiler, standards):
@@ -67,6 +72,17 @@ def failures(headers, compiler, standards):
             for language, standard in languages(header, standards)]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         return [text for text in pool.map(compile_alone, jobs) if text]
+
+
+def failures_together(headers, compiler, standards):
+    """The complaints about one file for each standard."""
+    all_found = []
+    for standard in standards:
+        found = complaints(compiler, headers, "c++", f"c++{standard}")
+        if found:
+            all_found.append(f"the headers do not compile as c++{standard}:\n"
+                             + found)
+    return all_found
 
 
 def default_compiler():
@@ -81,13 +97,16 @@ def main():
                         help="C++ compiler command (default: $CXX, c++)")
     parser.add_argument("--std", nargs="+", default=["17", "20"],
                         help="C++ standards (default: 17 20)")
+    parser.add_argument("--together", action="store_true",
+                        help="all in one file for each standard")
     parser.add_argument("headers", nargs="*",
                         help="such as runtime/device.h (default: all)")
     args = parser.parse_args()
     if not args.compiler:
         sys.exit("headers_alone: no C++ compiler found; set CXX")
-    found = failures(args.headers or public_headers(),
-                     shlex.split(args.compiler), args.std)
+    look = failures_together if args.together else failures
+    found = look(args.headers or public_headers(),
+                 shlex.split(args.compiler), args.std)
     print("\n".join(found), end="")
     return 1 if found else 0
 

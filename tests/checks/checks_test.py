@@ -138,6 +138,19 @@ class TreeTest(unittest.TestCase):
             headers_alone.failures(["runtime/a.h"], compiler, ["17"]),
             "runtime/a.h", "std")
 
+    def test_headers_together(self):
+        def found(standards):
+            return headers_alone.failures_together(
+                ["runtime/a.h", "runtime/b.h"], compiler, standards)
+
+        compiler = [headers_alone.default_compiler()]
+        self.write("include/devrt/runtime/b.h",
+                   SPDX + "inline int b(int concept_) { return concept_; }\n")
+        self.assertEqual(found(["17", "20"]), [])
+        self.write("include/devrt/runtime/b.h",
+                   SPDX + "inline int b(int concept) { return concept; }\n")
+        self.assert_names(found(["17", "20"]), "c++20", "b.h")
+
     def compile_library(self, name, source):
         self.write("x.cc", source)
         library = self.root / "build/lib" / name
