@@ -204,7 +204,17 @@ class CupyStream:
   def __init__(self, ptr):
     self.ptr = ptr
 
-  def record(self, event=None):
+  def wait_event(self, event):
+    raise NotImplementedError
+
+
+class CupyEvent:
+  """As cupy.cuda.Event."""
+
+  def __init__(self, ptr):
+    self.ptr = ptr
+
+  def record(self, stream=None):
     raise NotImplementedError
 
 

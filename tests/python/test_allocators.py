@@ -111,9 +111,10 @@ def test_streams_of_all_shapes():
         with pytest.raises(TypeError):
             interop.Block(512, "mtia:0", stubs.ExternalStreamStub(answer))
     # No stream, though it has an address.
-    for memory in (devrt.ones(3, device="mtia:0"), types.SimpleNamespace(ptr=handle)):
+    for other in (devrt.ones(3, device="mtia:0"), types.SimpleNamespace(ptr=handle),
+                  stubs.CupyEvent(handle)):
         with pytest.raises(TypeError, match="must be a stream"):
-            interop.Block(512, "mtia:0", memory)
+            interop.Block(512, "mtia:0", other)
 
 
 def test_the_names_of_torch():

@@ -77,8 +77,8 @@ def handle_of(stream: Any) -> int:
             )
         return int(answer[1])
     names = ["value", "cuda_stream"]  # RMM; PyTorch
-    if callable(getattr(stream, "record", None)):
-        names.append("ptr")  # CuPy, where memory and arrays have one, too
+    if callable(getattr(stream, "wait_event", None)):
+        names.append("ptr")  # CuPy, where memory and events have one, too
     for name in names:
         value: Any = getattr(stream, name, None)
         value = value() if callable(value) else value
