@@ -3,6 +3,8 @@
 
 import asyncio
 import functools
+import os
+import random
 import weakref
 
 import pytest
@@ -353,11 +355,7 @@ def test_a_thread_context_twice(two, context):
 
 
 def test_contexts_in_any_order(two, context):
-    import random
-
-    seed = random.randrange(1 << 30)
-    print("seed", seed)
-    draw = random.Random(seed)
+    draw = random.Random(int(os.environ.get("DEVRT_TEST_SEED", 20240601)))
     for _ in range(200):
         before = here(two)
         things = [context, two[0], two[1], devrt.Stream(two[0]), devrt.Stream(two[1])]
