@@ -61,7 +61,7 @@ inline bool CloseGuard(uint64_t number, const char* kind) {
 [[gnu::cold]] DEVRT_EXPORT void DropGuardError(devrt_context* previous);
 
 // Makes `device` current.  False if nothing changed; then `previous` is for
-// DropGuardError.
+// EnterError and, behind it, DropGuardError.
 inline bool EnterDevice(DeviceRecord* device, devrt_context* previous,
                         const char* kind) {
   const DeviceGate* gate = GateOf(device);

@@ -75,8 +75,8 @@ inline CurrentSlot* SlotOfThread(ThreadState* thread, uint32_t index) {
 PyObject* EnterDeviceObject(PyObject* self);
 PyObject* EnterStreamObject(PyObject* self);
 // Of a ThreadContext: the objects of its streams, and its devices.  False if
-// one of them could not be entered, and nothing has changed; an exception is
-// set where a device said why.
+// one of them could not be entered, and nothing has changed; with an exception
+// unless the thread may enter nothing, or a stream has ended.
 bool EnterAll(PyObject* self, const std::vector<PyObject*>& streams,
               const std::vector<Device>& devices);
 // What the innermost __enter__ of `self` in this thread has made; an Error if
