@@ -35,13 +35,13 @@ class Outcome:
 def main():
     package = pathlib.Path(os.environ["DEVRT_TEST_PYTHON_PACKAGE"])
     if not list(package.glob("devrt/_core.*.so")):
-        return skip("the Python package was not built: scripts/setup --python")
+        return skip("the Python package was not built: scripts/setup")
     if os.environ.get("DEVRT_TEST_SANITIZE", "none") != "none":
         return skip("the interpreter has no sanitizer")
     try:
         import pytest
     except ImportError:
-        return skip("no pytest: scripts/setup --python")
+        return skip("no pytest: scripts/setup")
     sys.path.insert(0, str(package))
     os.environ["PYTHONPATH"] = str(package)
     outcome = Outcome()

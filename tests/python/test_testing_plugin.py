@@ -467,7 +467,10 @@ def test_progress_reaches_the_terminal(pytester):
             sim.explore(lambda: None)
         """
     )
-    terminal, end = pty.openpty()
+    try:
+        terminal, end = pty.openpty()
+    except OSError as error:  # a root without /dev/pts
+        pytest.skip(f"no pseudo-terminal: {error}")
     with open(terminal, "rb", buffering=0) as seen:
         ran = subprocess.run(
             [sys.executable, "-m", "pytest", "-q", "-p", "devrt.testing.plugin",
