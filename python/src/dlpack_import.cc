@@ -112,6 +112,8 @@ bool Succeeded(int code, PyObject* x) {
     PyErr_Format(PyExc_BufferError,
                  "the exchange API of %s failed and did not say why",
                  TypeName(x));
+  } else {
+    RaiseAsBufferError(x);
   }
   return false;
 }

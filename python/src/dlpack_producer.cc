@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "python/src/arguments.h"
 #include "python/src/dlpack.h"
+#include "python/src/errors.h"
 
 namespace devrt::python {
 namespace {
@@ -215,6 +217,43 @@ PyObject* AskNewest(PyObject* x, PyObject* stream, bool never_copy) {
              never_copy ? names.version_copy : names.version_only);
 }
 
+// Whether the class of the exception that is raised says no more than that
+// something is wrong: a derived class says more.
+bool IsPlain(PyObject* exception) {
+  for (PyObject* plain : {PyExc_RuntimeError, PyExc_NotImplementedError,
+                          PyExc_ValueError, PyExc_BufferError}) {
+    if (Py_IS_TYPE(exception, reinterpret_cast<PyTypeObject*>(plain))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// The first line of str(exception) that is not empty, or null.
+Ref FirstLine(PyObject* exception) {
+  const Ref text(PyObject_Str(exception));
+  const Ref lines(text ? PyUnicode_Splitlines(text.get(), 0) : nullptr);
+  const Py_ssize_t count = lines ? PyList_GET_SIZE(lines.get()) : 0;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* const line = PyList_GET_ITEM(lines.get(), i);
+    if (PyUnicode_GET_LENGTH(line) != 0) return Ref::To(line);
+  }
+  PyErr_Clear();
+  return Ref();
+}
+
+// Of PyTorch's tensors and of what looks like them.
+bool HasGradients(PyObject* x) {
+  const KeepException keep;
+  return ProducerTypeOf(Py_TYPE(x)).requires_grad != nullptr;
+}
+
+// After a method of DLPack has failed.  Other libraries' methods, unlike
+// PyTorch's, raise what their authors chose.
+void TellWhy(PyObject* x) {
+  if (HasGradients(x)) RaiseAsBufferError(x);
+}
+
 // A protocol of before is what a TypeError means, and nothing else does.
 bool IsOldProtocol() {
   if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) return false;
@@ -263,9 +302,24 @@ bool CheckShareable(PyObject* x, std::optional<DLDataType> dtype) {
                     "its negative bit is set: use .resolve_neg()");
 }
 
+void RaiseAsBufferError(PyObject* x) {
+  Ref exception = TakeRaised();
+  if (!IsPlain(exception.get())) return RaiseAgain(std::move(exception));
+  const Ref line = FirstLine(exception.get());
+  if (!line) return RaiseAgain(std::move(exception));
+  PyErr_Format(PyExc_BufferError, "%s cannot be shared: %U%s", TypeName(x),
+               line.get(),
+               HasGradients(x) ? " (DLPack has dense elements in memory only: "
+                                 "use .to_dense() or .dequantize())"
+                               : "");
+}
+
 bool AskDevice(PyObject* x, DLDevice* device) {
   const Ref answer(PyObject_CallMethodNoArgs(x, Known().dlpack_device));
-  if (!answer) return false;
+  if (!answer) {
+    TellWhy(x);
+    return false;
+  }
   if (!PyTuple_Check(answer.get()) || PyTuple_GET_SIZE(answer.get()) != 2) {
     PyErr_Format(PyExc_TypeError,
                  "__dlpack_device__() of %s returned %R, expected a tuple of "
@@ -293,7 +347,10 @@ PyObject* AskCapsule(PyObject* x, PyObject* stream, bool never_copy,
     *passed = false;
     answer = Ask(x, nullptr, nullptr, nullptr, nullptr);
   }
-  if (answer == nullptr) return nullptr;
+  if (answer == nullptr) {
+    TellWhy(x);
+    return nullptr;
+  }
   if (PyCapsule_CheckExact(answer)) return answer;
   PyErr_Format(PyExc_TypeError,
                "__dlpack__() of %s returned a %s, expected a "

@@ -42,6 +42,12 @@ const ProducerType& ProducerTypeOf(PyTypeObject* type);
 // it is known; what it cannot be is not asked.
 bool CheckShareable(PyObject* x, std::optional<DLDataType> dtype);
 
+// For an exception that a library raised when it was asked for its memory: a
+// BufferError with the first line of the text, if the class says no more than
+// that something is wrong.  PyTorch's texts go on with the frames of its C++
+// stack.
+void RaiseAsBufferError(PyObject* x);
+
 // x.__dlpack_device__(); false with an exception.
 bool AskDevice(PyObject* x, DLDevice* device);
 

@@ -412,6 +412,56 @@ def test_a_foreign_exchange_api_that_fails_without_a_reason():
         devrt.from_dlpack(Foreign())
 
 
+def refusing_type(error, *bases):
+    """A type whose exchange API raises `error` and gives no tensor."""
+    api = stubs.ForeignApi(lambda: None, None)
+
+    def fail(self):
+        raise error
+
+    # It returns -1 with what __bool__ raises, as a function of the API does.
+    api.table.from_py = ctypes.cast(
+        ctypes.pythonapi.PyObject_IsTrue, ctypes.c_void_p).value
+    return type("Foreign", bases, dict(
+        api=api, __dlpack_c_exchange_api__=api.capsule, __bool__=fail))
+
+
+# What PyTorch 2.15 raises for a tensor on "meta".
+FRAMES = """Cannot pack tensors on meta
+Exception raised from torchDeviceToDLDevice at DLConvertor.cpp:156 (most recent call first):
+frame #0: c10::Error::Error(c10::SourceLocation, std::string) + 0x9d (0x7f in libc10.so)
+frame #1: c10::detail::torchCheckFail(char const*, char const*) + 0x6a (0x7f in libc10.so)
+"""
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, NotImplementedError, ValueError,
+                                  BufferError])
+def test_what_cannot_be_shared_is_a_buffer_error_of_one_line(kind):
+    for text in (FRAMES, "\n" + FRAMES):
+        with pytest.raises(BufferError) as info:
+            devrt.from_dlpack(refusing_type(kind(text))())
+        assert type(info.value) is BufferError
+        assert str(info.value) == (
+            "Foreign cannot be shared: Cannot pack tensors on meta")
+        assert info.value.__cause__ is None and info.value.__context__ is None
+    with pytest.raises(BufferError) as info:
+        devrt.from_dlpack(refusing_type(kind(FRAMES), TorchLike)())
+    assert str(info.value) == (
+        "Foreign cannot be shared: Cannot pack tensors on meta (DLPack has dense "
+        "elements in memory only: use .to_dense() or .dequantize())")
+
+
+def test_other_exceptions_of_an_exchange_api_stay():
+    class Mine(RuntimeError):
+        pass
+
+    for error in (Mine("mine\nof two lines"), KeyError("k"), MemoryError(),
+                  KeyboardInterrupt(), RuntimeError(), BufferError("\n")):
+        with pytest.raises(type(error)) as info:
+            devrt.from_dlpack(refusing_type(error)())
+        assert info.value is error
+
+
 def test_a_foreign_exchange_api_is_used():
     """A type with the attribute is never asked by __dlpack__."""
     own = devrt.Array.__dlpack_c_exchange_api__

@@ -391,6 +391,37 @@ def test_bits_of_torch(bit):
         devrt.from_dlpack(producer)
 
 
+@pytest.mark.parametrize("kind", [RuntimeError, ValueError, BufferError])
+def test_what_torch_cannot_export_is_a_buffer_error_of_one_line(kind):
+    """By the methods, as PyTorch before 2.9 is asked."""
+    class Tensor(stubs.TorchTensor):
+        def answer(self, keywords):
+            raise kind("Cannot pack tensors on meta\nframe #0: c10::Error")
+
+    class Nowhere(stubs.TorchTensor):
+        def __dlpack_device__(self):
+            raise kind("Unknown device type meta for Dlpack")
+
+    for tensor, said in ((Tensor, "Cannot pack tensors on meta"),
+                         (Nowhere, "Unknown device type meta for Dlpack")):
+        with pytest.raises(BufferError) as info:
+            devrt.from_dlpack(tensor(None))
+        assert str(info.value) == (
+            f"{tensor.__name__} cannot be shared: {said} (DLPack has dense elements "
+            "in memory only: use .to_dense() or .dequantize())")
+
+
+def test_tensors_of_torch_that_have_no_plain_memory():
+    torch = pytest.importorskip("torch")
+    dense = torch.eye(3)
+    for tensor in (dense.to_sparse(), dense.to_sparse_csr(), dense.to("meta"),
+                   torch.quantize_per_tensor(dense, 1.0, 0, torch.qint8)):
+        with pytest.raises(BufferError) as info:
+            devrt.from_dlpack(tensor)
+        assert "cannot be shared: " in str(info.value)
+        assert "\n" not in str(info.value)
+
+
 # ---- Lifetime (L1, L2) -------------------------------------------------------
 
 
