@@ -91,6 +91,7 @@ from ._arrays import (
 from ._backends import backends, load_backend, load_report
 from ._contexts import device, stream, synchronize
 from ._core import (
+    AxisError,
     CopyRequiredError,
     CudaError,
     Device,
@@ -160,6 +161,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Array",
+    "AxisError",
     "CopyRequiredError",
     "CudaError",
     "DType",

@@ -11,6 +11,7 @@
 
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "devrt/arrays/array.h"
 #include "devrt/arrays/place.h"
@@ -75,6 +76,8 @@ void DropUnlocked(std::shared_ptr<internal::Storage> storage);
 // An int or a sequence of ints; false with a TypeError or a ValueError.
 bool ParseShape(PyObject* object, const char* what, Dims* shape);
 PyObject* DimsToTuple(DimSpan dims);
+// The numbers as axes where there are `ndim` of them; false with an AxisError.
+bool ToAxes(const Dims& numbers, int ndim, std::vector<int>* axes);
 
 // Where: `device` as of devrt.device, or "cpu", or null and None for the
 // current device; `pinned`: page-locked host memory for that device.

@@ -76,6 +76,27 @@ bool ParseShape(PyObject* object, const char* what, Dims* shape) {
   return items && ParseShape(items.get(), what, shape);
 }
 
+bool ToAxes(const Dims& numbers, int ndim, std::vector<int>* axes) {
+  for (const int64_t number : numbers) {
+    if (number >= -ndim && number < ndim) {
+      axes->push_back(static_cast<int>(number));
+      continue;
+    }
+    const long long axis = number;
+    if (ndim == 0) {
+      PyErr_Format(g_exceptions.axis,
+                   "axis %lld does not exist: an array of shape () has none",
+                   axis);
+    } else {
+      PyErr_Format(g_exceptions.axis,
+                   "axis %lld does not exist: there are %d (%d to %d)", axis,
+                   ndim, -ndim, ndim - 1);
+    }
+    return false;
+  }
+  return true;
+}
+
 PyObject* DimsToTuple(DimSpan dims) {
   PyObject* tuple = PyTuple_New(static_cast<Py_ssize_t>(dims.size()));
   if (tuple == nullptr) return nullptr;

@@ -136,26 +136,22 @@ PyObject* ArrayEqualFunction(PyObject*, PyObject* const* args, Py_ssize_t count,
 // ---- Reductions -------------------------------------------------------------
 
 bool ParseReduceOptions(PyObject* axis, PyObject* dtype, PyObject* keep_dims,
-                        ReduceOptions* options) {
+                        int ndim, ReduceOptions* options) {
   if (!ToBool(keep_dims, "keepdims", &options->keep_dims)) return false;
   if (dtype != nullptr && dtype != Py_None) {
     options->dtype = kBool;
     if (!ParseDType(dtype, &*options->dtype)) return false;
   }
   if (axis == nullptr || axis == Py_None) return true;
-  Dims axes;
-  if (!ParseShape(axis, "axis", &axes)) return false;
-  options->axes.emplace();
-  for (const int64_t one : axes) {
-    options->axes->push_back(
-        one < INT32_MIN || one > INT32_MAX ? INT32_MAX : static_cast<int>(one));
-  }
-  return true;
+  Dims numbers;
+  return ParseShape(axis, "axis", &numbers) &&
+         ToAxes(numbers, ndim, &options->axes.emplace());
 }
 
 PyObject* ReduceArray(ReduceOp op, PyObject* x, PyObject** values) {
   ReduceOptions options;
-  if (!ParseReduceOptions(values[0], values[2], values[1], &options)) {
+  if (!ParseReduceOptions(values[0], values[2], values[1], ArrayOf(x).ndim(),
+                          &options)) {
     return nullptr;
   }
   if (options.dtype.has_value() && op != ReduceOp::kSum &&

@@ -57,44 +57,29 @@ PyObject* Reshape(PyObject* self, PyObject* const* args, Py_ssize_t count,
   return WrapArray(std::move(copied));
 }
 
-bool AxesOf(PyObject* const* args, Py_ssize_t count, const char* what,
-            std::vector<int>* axes) {
-  Dims dims;
-  if (!DimsOf(args, count, what, &dims)) return false;
-  for (const int64_t axis : dims) {
-    axes->push_back(axis < INT32_MIN || axis > INT32_MAX
-                        ? INT32_MAX
-                        : static_cast<int>(axis));
+PyObject* Permute(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  Dims numbers;
+  std::vector<int> axes;
+  const Array& array = ArrayOf(self);
+  if (!DimsOf(args, count, "axes", &numbers) ||
+      !ToAxes(numbers, array.ndim(), &axes)) {
+    return nullptr;
   }
-  return true;
+  return WrapView(self, array.Permute(axes));
 }
 
 PyObject* Transpose(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   if (count == 0 || (count == 1 && args[0] == Py_None)) {
     return WrapView(self, ArrayOf(self).Transpose());
   }
-  std::vector<int> axes;
-  if (!AxesOf(args, count, "axes", &axes)) return nullptr;
-  return WrapView(self, ArrayOf(self).Permute(axes));
+  return Permute(self, args, count);
 }
 
-PyObject* Permute(PyObject* self, PyObject* const* args, Py_ssize_t count) {
-  std::vector<int> axes;
-  if (!AxesOf(args, count, "axes", &axes)) return nullptr;
-  return WrapView(self, ArrayOf(self).Permute(axes));
-}
-
-// From the front, in rising order, of an array with `ndim` axes.  False with an
-// exception.
-bool SortAxes(std::vector<int>* axes, int ndim) {
-  for (int& axis : *axes) {
-    if (axis < -ndim || axis >= ndim) {
-      PyErr_Format(g_exceptions.invalid_argument,
-                   "axis %d is out of range for %d axes", axis, ndim);
-      return false;
-    }
-    if (axis < 0) axis += ndim;
-  }
+// The axes that `numbers` name, where there are `ndim`: from the front, in
+// rising order.  False with an exception.
+bool SortAxes(const Dims& numbers, int ndim, std::vector<int>* axes) {
+  if (!ToAxes(numbers, ndim, axes)) return false;
+  for (int& axis : *axes) axis += axis < 0 ? ndim : 0;
   std::sort(axes->begin(), axes->end());
   const auto twice = std::adjacent_find(axes->begin(), axes->end());
   if (twice == axes->end()) return true;
@@ -114,8 +99,10 @@ PyObject* Squeeze(PyObject* self, PyObject* const* args, Py_ssize_t count,
   if (value == nullptr || value == Py_None) {
     return WrapView(self, view.Squeeze());
   }
+  Dims numbers;
   std::vector<int> axes;
-  if (!AxesOf(&value, 1, "axis", &axes) || !SortAxes(&axes, view.ndim())) {
+  if (!ParseShape(value, "axis", &numbers) ||
+      !SortAxes(numbers, view.ndim(), &axes)) {
     return nullptr;
   }
   // The last axis first: those before it keep their numbers.
@@ -129,10 +116,11 @@ PyObject* Squeeze(PyObject* self, PyObject* const* args, Py_ssize_t count,
 
 PyObject* ExpandDims(PyObject* self, PyObject* value) {
   Array view = ArrayOf(self);
+  Dims numbers;
   std::vector<int> axes;
-  if (!AxesOf(&value, 1, "axis", &axes)) return nullptr;
-  const int ndim = view.ndim() + static_cast<int>(axes.size());
-  if (!SortAxes(&axes, ndim)) return nullptr;
+  if (!ParseShape(value, "axis", &numbers)) return nullptr;
+  const int ndim = view.ndim() + static_cast<int>(numbers.size());
+  if (!SortAxes(numbers, ndim, &axes)) return nullptr;
   for (const int axis : axes) {
     absl::StatusOr<Array> next = view.ExpandDims(axis);
     if (!next.ok()) return Raise(next.status());

@@ -36,6 +36,8 @@ const ClassEntry kClasses[] = {
     {&Exceptions::invalid_argument, "devrt.InvalidArgumentError",
      &Exceptions::error, &PyExc_ValueError,
      "An argument has a value that is not possible.", "INVALID_ARGUMENT"},
+    {&Exceptions::axis, "devrt.AxisError", &Exceptions::invalid_argument,
+     &PyExc_IndexError, "An array has no such axis."},
     {&Exceptions::out_of_memory, "devrt.OutOfMemoryError", &Exceptions::error,
      &PyExc_MemoryError,
      "There is no room.  The request changed nothing; a smaller one may\n"

@@ -15,6 +15,7 @@ namespace devrt::python {
 struct Exceptions {
   PyObject* error = nullptr;
   PyObject* invalid_argument = nullptr;
+  PyObject* axis = nullptr;
   PyObject* out_of_memory = nullptr;
   PyObject* unsupported = nullptr;
   PyObject* device_error = nullptr;

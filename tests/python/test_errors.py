@@ -11,6 +11,7 @@ import devrt
 BASES = {
     "Error": (RuntimeError,),
     "InvalidArgumentError": (devrt.Error, ValueError),
+    "AxisError": (devrt.InvalidArgumentError, IndexError),
     "OutOfMemoryError": (devrt.Error, MemoryError),
     "UnsupportedError": (devrt.Error, NotImplementedError),
     "DeviceError": (devrt.Error,),

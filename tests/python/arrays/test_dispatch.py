@@ -132,7 +132,7 @@ def test_reductions_that_are_refused(run_program):
             except (ValueError, TypeError) as error:
                 print(type(error).__name__)
     """)
-    assert done.stdout.split() == ["InvalidArgumentError"] * 2 + ["TypeError"], (
+    assert done.stdout.split() == ["AxisError"] * 2 + ["TypeError"], (
         done.stdout + done.stderr)
 
 

@@ -185,6 +185,36 @@ def test_reshape_and_the_like(rng, host):
     assert x.contiguous() is x and x.T.contiguous().is_contiguous
 
 
+def test_axes_that_do_not_exist():
+    """Both an IndexError and a ValueError, as NumPy's AxisError is."""
+    x, number = devrt.zeros((2, 3)), devrt.zeros(())
+    calls = [
+        lambda: x.expand_dims(5), lambda: x.expand_dims((0, 2**70 // 2**8)),
+        lambda: x.transpose(0, 5), lambda: x.permute(-3, 0),
+        lambda: x.squeeze(2), lambda: x.squeeze((0, -3)),
+        lambda: np.expand_dims(x, 5), lambda: np.transpose(x, (0, 5)),
+        lambda: np.sum(x, axis=4), lambda: np.squeeze(x, 2),
+        lambda: number.squeeze(0), lambda: number.sum(axis=0)]
+    for name in ("sum", "prod", "min", "max", "mean", "any", "all"):
+        calls += [lambda: getattr(x, name)(axis=4),
+                  lambda: getattr(devrt, name)(x, axis=(0, -3))]
+    for call in calls:
+        with pytest.raises(devrt.AxisError, match="^axis -?\\d+ does not exist: ") as info:
+            call()
+        error = info.value
+        assert isinstance(error, IndexError) and isinstance(error, ValueError)
+        assert error.code == "INVALID_ARGUMENT"
+    with pytest.raises(IndexError, match=r"^axis 4 does not exist: there are 2 \(-2 to 1\)$"):
+        x.sum(axis=4)
+    with pytest.raises(IndexError, match=r"axis 4294967297 .* 3 \(-3 to 2\)$"):
+        x.expand_dims(2**32 + 1)
+    with pytest.raises(ValueError, match=r"axis 0 does not exist: an array of shape \(\)"):
+        number.sum(axis=0)
+    with pytest.raises(ValueError) as info:
+        x.sum(axis=(0, 0))  # it exists
+    assert not isinstance(info.value, IndexError)
+
+
 def test_views_that_cannot_be():
     x = devrt.zeros((2, 3))
     for call, error in [
