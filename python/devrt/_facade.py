@@ -180,7 +180,11 @@ class Backend:
         _core.caching_allocator_delete(mem_ptr)
 
     def empty_cache(self) -> None:
-        """Gives memory that nobody uses back to the driver, on all devices."""
+        """Gives memory that nobody uses back to the driver, on all devices.
+
+        Blocks with pending work stay in the cache, also those that were freed:
+        call synchronize() before to give these back as well.
+        """
         for device in _core.devices(self._device().backend):
             _core.empty_cache(device)
 
@@ -243,7 +247,11 @@ class Backend:
         _core.reset_accumulated_host_memory_stats(self._device().backend)
 
     def host_empty_cache(self) -> None:
-        """Gives cached pinned memory back."""
+        """Gives cached pinned memory back.
+
+        Blocks with pending work stay in the cache: call synchronize() before to
+        give these back as well.
+        """
         _core.empty_host_cache(self._device().backend)
 
 

@@ -4,6 +4,7 @@
 import pytest
 
 import devrt
+from devrt.testing import Flag
 
 
 def test_all_have_the_same_functions():
@@ -111,8 +112,90 @@ def test_memory():
     devrt.mtia.host_empty_cache()
 
 
+def test_caches_keep_what_has_pending_work():
+    """As the docstrings say."""
+    for module in (devrt.mtia, devrt.accelerator):
+        s, gate = devrt.Stream("mtia:1"), Flag("mtia:1")
+        gate.wait_on(s)
+        with s:
+            pointer = devrt.caching_allocator_alloc(1, s)
+            other = devrt.Stream("mtia:1")
+            gate.wait_on(other)
+            devrt.record_stream(pointer, other)
+            devrt.caching_allocator_delete(pointer)
+        module.empty_cache()
+        assert devrt.memory_reserved("mtia:1") > 0
+        gate.set()
+        module.synchronize(1)
+        module.empty_cache()
+        assert devrt.memory_reserved("mtia:1") == 0
+        for call in (module.empty_cache, module.host_empty_cache):
+            assert "pending work" in call.__doc__ and "synchronize()" in call.__doc__
+
+
+# torch.accelerator.__all__ of PyTorch 2.15.
+TORCH = {
+    "Graph", "current_accelerator", "current_device_idx", "current_device_index",
+    "get_device_capability", "current_stream", "device_count", "device_index",
+    "empty_cache", "empty_host_cache", "get_memory_info", "is_available",
+    "max_memory_allocated", "max_memory_reserved", "memory_allocated",
+    "memory_reserved", "memory_stats", "reset_accumulated_memory_stats",
+    "reset_peak_memory_stats", "set_device_idx", "set_device_index", "set_stream",
+    "synchronize"}
+
+
+def test_names_of_torch_accelerator(two):
+    a = devrt.accelerator
+    assert TORCH - set(a.__all__) == {"Graph"}
+    assert all(callable(getattr(a, name)) for name in TORCH - {"Graph"})
+    free, total = a.get_memory_info(1)
+    assert 0 < free <= total and type(free) is int
+    assert a.get_memory_info() == a.get_memory_info("mtia:0")
+    pinned = devrt.ones(1, device="mtia:0", pinned=True)
+    del pinned
+    assert devrt.host_memory_stats()["allocated_bytes.current"] > 0
+    devrt.synchronize("mtia:0")
+    a.empty_host_cache()
+    assert devrt.host_memory_stats()["allocated_bytes.current"] == 0
+
+
+def test_capability_as_of_torch_accelerator(two):
+    for device in (None, 1, "mtia:1", two[1]):
+        capability = devrt.accelerator.get_device_capability(device)
+        assert list(capability) == ["supported_dtypes"]
+        dtypes = capability["supported_dtypes"]
+        assert type(dtypes) is set and devrt.float8_e5m2 in dtypes
+        assert {one.name for one in dtypes} >= {"bool", "bfloat16", "complex128"}
+    for dtype in dtypes:
+        x = devrt.ones(2, dtype, device="mtia:1")
+        for other in dtypes:
+            assert x.astype(other).dtype == other
+    with pytest.raises(devrt.InvalidArgumentError):
+        devrt.accelerator.get_device_capability(2)
+    with pytest.raises(TypeError):
+        devrt.accelerator.get_device_capability(device=0)
+    assert devrt.mtia.get_device_capability(1) == (
+        devrt.get_device_properties("mtia:1").major,
+        devrt.get_device_properties("mtia:1").minor)
+
+
+def test_deprecated_names_of_torch_accelerator(two):
+    with two[1]:
+        with pytest.warns(FutureWarning, match="current_device_index"):
+            assert devrt.accelerator.current_device_idx() == 1
+        with pytest.warns(FutureWarning, match="set_device_index"):
+            devrt.accelerator.set_device_idx(0)
+        assert devrt.accelerator.current_device_index() == 0
+
+
 def test_accelerator(two):
     assert devrt.accelerator.current_accelerator() is two[0]
+    assert devrt.accelerator.current_accelerator(check_available=True) is two[0]
+    for device in ("mtia:1", two[1]):
+        with two[0]:
+            devrt.accelerator.set_device_index(device)
+            devrt.accelerator.set_device_index(-1)  # as PyTorch, nothing
+            assert devrt.accelerator.current_device_index() == 1
     with two[0]:
         devrt.accelerator.set_device_index(1)
         assert devrt.accelerator.current_device_index() == 1
