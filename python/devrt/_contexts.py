@@ -71,7 +71,7 @@ def stream(stream: _S, also: Union[str, Sequence[str]] = ()) -> Context[_S]:
 def synchronize(where: Union[Stream, DeviceLike] = None) -> None:
     """Waits for all work of a device, or of one stream.
 
-    None is the current device.  Raises the error of that work, if any.  Ctrl-C
+    For functions of launch_host_func, too.  None is the current device.  Raises the error of that work, if any.  Ctrl-C
     ends the wait.
     """
     if isinstance(where, Stream):

@@ -3,7 +3,8 @@
 
 What a driver calls in stream order may touch neither Python nor the driver, so
 it only says that a function is due; a thread of this module calls it then.  The
-stream does not wait for the function: the future says when it is done.
+stream does not wait for the function: synchronize() does, and the future says
+when it is done.
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ def _report() -> None:
 def _serve() -> None:
     """Calls what is due, for ever: every future waits for this thread."""
     while True:
-        call, error = _core._next_host_call()
+        try:
+            call, error = _core._next_host_call()
+        except MemoryError:  # nothing was taken
+            continue
         try:
             call(error)
         except BaseException:  # of a future's callbacks, SystemExit too
@@ -131,5 +135,10 @@ def launch_host_func(
     except BaseException:
         _count(-1)
         raise
-    event.record(stream)
+    try:
+        event.record(stream)
+    except BaseException:
+        # The function runs in no case, or has its turn and needs no event.
+        if future.cancel():
+            raise
     return future

@@ -2,7 +2,10 @@
 //
 // The type devrt.Device itself.
 
+#include <cstdint>
+#include <optional>
 #include <string_view>
+#include <vector>
 
 #include "devrt/runtime/simulator.h"
 #include "python/src/arguments.h"
@@ -10,6 +13,7 @@
 #include "python/src/errors.h"
 #include "python/src/gil.h"
 #include "python/src/helpers.h"
+#include "python/src/host_call.h"
 #include "python/src/stream.h"
 #include "python/src/thread_state.h"
 #include "python/src/wait.h"
@@ -65,11 +69,18 @@ PyObject* Exit(PyObject* self, PyObject* const*, Py_ssize_t) {
   return LeaveObject(self);
 }
 
-PyObject* Synchronize(PyObject* self, PyObject*) {
+PyObject* WaitForWork(PyObject* self, PyObject*) {
   const Device device = Self(self)->device;
   const CallSite site = SiteHere();
   return WaitFor(*Self(self)->backend, nullptr,
                  [=] { return device.Synchronize(site); });
+}
+
+PyObject* Synchronize(PyObject* self, PyObject*) {
+  const std::vector<uint64_t> calls =
+      HostCallsOf(Self(self)->device, std::nullopt);
+  const Ref done(WaitForWork(self, nullptr));
+  return done ? WaitForHostCalls(calls) : nullptr;
 }
 
 PyObject* MemoryInformation(PyObject* self, PyObject*) {
@@ -122,8 +133,12 @@ PyMethodDef g_methods[] = {
     {"__reduce__", Reduce, METH_NOARGS, nullptr},
     {"synchronize", Synchronize, METH_NOARGS,
      "synchronize($self, /)\n--\n\n"
-     "Waits for all work on all streams of this device, of all threads.\n\n"
+     "Waits for all work on all streams of this device, of all threads, and\n"
+     "for the functions of launch_host_func among it.\n\n"
      "Raises the error of earlier work, if any.  Ctrl-C ends the wait."},
+    {"_wait_for_work", WaitForWork, METH_NOARGS,
+     "_wait_for_work($self, /)\n--\n\n"
+     "synchronize() without the functions of launch_host_func."},
     {"memory_info", MemoryInformation, METH_NOARGS,
      "memory_info($self, /)\n--\n\n"
      "(free, total): bytes of the device's memory now, as the backend sees\n"

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/src/host_call.h"
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <mutex>
-#include <unordered_map>
 #include <utility>
 
 #include "devrt/streams/host_func.h"
@@ -20,6 +22,8 @@ struct Calls {
   std::mutex mutex;
   std::condition_variable arrived;
   std::deque<std::pair<uint64_t, absl::Status>> due;
+  std::condition_variable ended;
+  uint64_t ends = 0;  // how many calls have ended
 };
 
 Calls* TheCalls() {
@@ -27,10 +31,20 @@ Calls* TheCalls() {
   return calls;
 }
 
+// A call that has not ended.
+struct HostCall {
+  PyObject* callable;  // null: the thread has it
+  StreamRef stream;
+};
+
 // With the GIL.
 uint64_t g_last_number = 0;
-std::unordered_map<uint64_t, PyObject*>* g_waiting =
-    new std::unordered_map<uint64_t, PyObject*>;
+std::map<uint64_t, HostCall>* g_calls = new std::map<uint64_t, HostCall>;
+uint64_t g_served = 0;  // the call that the thread has; 0: none
+thread_local bool t_serves = false;
+
+// How long a signal waits at most.
+constexpr auto kSlice = std::chrono::milliseconds(50);
 
 // On a thread of the backend's: no Python here (G2).
 void Announce(uint64_t number, absl::Status status) {
@@ -42,12 +56,30 @@ void Announce(uint64_t number, absl::Status status) {
   calls->arrived.notify_one();
 }
 
+void EndServed() {
+  if (g_served == 0) return;
+  g_calls->erase(g_served);
+  g_served = 0;
+  Calls* calls = TheCalls();
+  {
+    const std::lock_guard<std::mutex> lock(calls->mutex);
+    ++calls->ends;
+  }
+  calls->ended.notify_all();
+}
+
+uint64_t CountEnds() {
+  Calls* calls = TheCalls();
+  const std::lock_guard<std::mutex> lock(calls->mutex);
+  return calls->ends;
+}
+
 }  // namespace
 
 PyObject* LaunchHostCall(PyObject* self, PyObject* callable) {
   const StreamRef ref = AsStream(self)->ref;
   const uint64_t number = ++g_last_number;
-  g_waiting->emplace(number, NewRef(callable));
+  g_calls->emplace(number, HostCall{NewRef(callable), ref});
   const CallSite site = SiteHere();
   const absl::Status status = WithoutLock([&] {
     return LaunchHostFunc(
@@ -58,12 +90,16 @@ PyObject* LaunchHostCall(PyObject* self, PyObject* callable) {
         site);
   });
   if (status.ok()) return NewRef(Py_None);
-  g_waiting->erase(number);
+  g_calls->erase(number);
   Py_DECREF(callable);
   return Raise(status);
 }
 
 PyObject* NextHostCall(PyObject*, PyObject*) {
+  t_serves = true;
+  EndServed();
+  Ref answer(PyTuple_New(2));  // before a call is taken, which is then made
+  if (!answer) return nullptr;
   auto [number, status] = WithoutLock([] {
     Calls* calls = TheCalls();
     std::unique_lock<std::mutex> lock(calls->mutex);
@@ -72,12 +108,44 @@ PyObject* NextHostCall(PyObject*, PyObject*) {
     calls->due.pop_front();
     return first;
   });
-  const auto found = g_waiting->find(number);
-  const Ref callable(found->second);
-  g_waiting->erase(found);
-  const Ref error(status.ok() ? NewRef(Py_None) : MakeException(status));
-  if (!error) return nullptr;
-  return PyTuple_Pack(2, callable.get(), error.get());
+  PyObject* error = status.ok() ? NewRef(Py_None) : MakeException(status);
+  if (error == nullptr) error = TakeRaised().Release();
+  g_served = number;
+  PyTuple_SET_ITEM(answer.get(), 0,
+                   std::exchange(g_calls->at(number).callable, nullptr));
+  PyTuple_SET_ITEM(answer.get(), 1, error);
+  return answer.Release();
+}
+
+std::vector<uint64_t> HostCallsOf(Device device,
+                                  std::optional<StreamRef> stream) {
+  std::vector<uint64_t> numbers;
+  for (const auto& [number, call] : *g_calls) {
+    if (stream.has_value() ? call.stream == *stream
+                           : call.stream.device() == device) {
+      numbers.push_back(number);
+    }
+  }
+  return numbers;
+}
+
+PyObject* WaitForHostCalls(const std::vector<uint64_t>& numbers) {
+  Calls* calls = TheCalls();
+  const auto has_ended = [](uint64_t number) {
+    return g_calls->count(number) == 0;
+  };
+  // The thread does not go on once the interpreter has begun to end.
+  while (!t_serves && !IsFinalizing()) {
+    const uint64_t ends = CountEnds();
+    if (std::all_of(numbers.begin(), numbers.end(), has_ended)) break;
+    WithoutLock([&] {
+      std::unique_lock<std::mutex> lock(calls->mutex);
+      return calls->ended.wait_for(lock, kSlice,
+                                   [&] { return calls->ends != ends; });
+    });
+    if (PyErr_CheckSignals() != 0) return nullptr;
+  }
+  return NewRef(Py_None);
 }
 
 }  // namespace devrt::python

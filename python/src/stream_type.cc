@@ -2,8 +2,10 @@
 //
 // The types devrt.Stream and devrt.cuda.Stream themselves.
 
+#include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "python/src/arguments.h"
 #include "python/src/errors.h"
@@ -249,7 +251,10 @@ PyObject* Query(PyObject* self, PyObject*) {
 }
 
 PyObject* Synchronize(PyObject* self, PyObject*) {
-  return SynchronizeStream(self);
+  const StreamRef ref = AsStream(self)->ref;
+  const std::vector<uint64_t> calls = HostCallsOf(ref.device(), ref);
+  const Ref done(SynchronizeStream(self));
+  return done ? WaitForHostCalls(calls) : nullptr;
 }
 
 PyObject* Wait(PyObject* self, PyObject* other) {
@@ -308,7 +313,9 @@ PyMethodDef g_methods[] = {
      "True when all work submitted to this stream so far is complete."},
     {"synchronize", Synchronize, METH_NOARGS,
      "synchronize($self, /)\n--\n\n"
-     "Waits for all work submitted to this stream so far.\n\n"
+     "Waits for all work submitted to this stream so far, and for the\n"
+     "functions of launch_host_func among it.  Inside such a function it\n"
+     "waits for the other work alone.\n\n"
      "Raises the error of that work, if any.  Ctrl-C ends the wait."},
     {"wait", Wait, METH_O,
      "wait($self, other, /)\n--\n\n"
@@ -331,7 +338,8 @@ PyMethodDef g_methods[] = {
      METH_VARARGS | METH_KEYWORDS,
      "launch_host_func($self, function, /, *args, **kwargs)\n--\n\n"
      "Calls function(*args, **kwargs) after all earlier work of this stream,\n"
-     "on a thread of devrt's; later work of the stream does not wait for it.\n"
+     "on a thread of devrt's.  synchronize() of the stream and of its device\n"
+     "wait for it, but later work, events and query() do not.\n"
      "Returns a HostFuture: result() is what the function returned or raised,\n"
      "or the error of the earlier work, and then the function did not run.\n\n"
      "Raises TypeError for generator and coroutine functions, whose bodies "

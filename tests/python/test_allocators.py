@@ -414,11 +414,11 @@ def test_cuda_core_gives_back_after_the_work_of_a_stream_unknown(
     with monkeypatch.context() as patch:
         patch.setattr("devrt.interop._allocators._native", native)
         device = types.SimpleNamespace(
-            synchronize=lambda: calls.append("synchronize"))
+            _wait_for_work=lambda: calls.append("waits"))
         patch.setattr("devrt._core.Device", {"mtia:0": device}.get)
         with pytest.warns(devrt.InteropWarning):
             cuda_core.deallocate(buffer.handle, 512, stream=Closed())
-    assert calls == ["synchronize", (buffer.handle,)]
+    assert calls == ["waits", (buffer.handle,)]
     buffer.close()
 
 

@@ -110,6 +110,107 @@ def test_await():
     assert asyncio.run(main()) == 7
 
 
+SYNCHRONIZE = {
+    "stream": lambda s: s.synchronize(),
+    "devrt, stream": lambda s: devrt.synchronize(s),
+    "device": lambda s: s.device.synchronize(),
+    "devrt, device": lambda s: devrt.synchronize("mtia:1"),
+    "facade": lambda s: devrt.mtia.synchronize(1),
+    "object of the same stream": lambda s: devrt.Stream(
+        stream_id=s.id, device_index=1, device_type=19).synchronize(),
+}
+
+
+@pytest.mark.parametrize("how", SYNCHRONIZE)
+def test_synchronize_waits_for_the_function(how):
+    s, go, seen = devrt.Stream("mtia:1"), threading.Event(), []
+
+    def body():
+        go.wait(30)
+        seen.append("ran")
+
+    s.launch_host_func(body)
+    s.launch_host_func(seen.append, "so did the next one")
+    timer = threading.Timer(0.05, go.set)
+    timer.start()
+    SYNCHRONIZE[how](s)
+    assert seen == ["ran", "so did the next one"]
+    timer.join()
+
+
+def test_synchronize_waits_for_functions_of_the_default_stream():
+    for s in (devrt.default_stream("mtia:1"), devrt.Stream("mtia:1", blocking=True)):
+        go, seen = threading.Event(), []
+        s.launch_host_func(lambda: seen.append(go.wait(30)))
+        timer = threading.Timer(0.05, go.set)
+        timer.start()
+        s.synchronize()
+        assert seen == [True]
+        timer.join()
+
+
+def test_synchronize_inside_a_function_waits_for_the_other_work():
+    s = devrt.Stream("mtia:1")
+
+    def body():
+        later = s.launch_host_func(lambda: 7)
+        s.synchronize()
+        s.device.synchronize()
+        devrt.synchronize(s)
+        return later
+
+    future = s.launch_host_func(body)
+    s.synchronize()
+    assert future.done()
+    later = future.result()
+    s.synchronize()
+    assert later.done() and later.result() == 7
+
+
+def test_synchronize_does_not_wait_for_functions_of_others():
+    """Neither of other streams nor of other devices, nor of later ones."""
+    s, other, go = devrt.Stream("mtia:1"), devrt.Stream("mtia:1"), threading.Event()
+    try:
+        future = other.launch_host_func(go.wait, 30)
+        s.synchronize()
+        devrt.synchronize("mtia:0")
+        other.query()
+        other.record().synchronize()  # nor do events
+        assert not future.done()
+    finally:
+        go.set()
+    other.synchronize()
+    assert future.done()
+
+
+@pytest.mark.parametrize("mode", ["virtual", "threaded"])
+def test_ctrl_c_ends_the_wait_for_a_function(mode, run_program):
+    done = run_program(
+        """
+        import os, signal, threading
+        import devrt
+        s = devrt.Stream("mtia:0")
+        s.launch_host_func(threading.Event().wait)
+        for wait in (s.synchronize, s.device.synchronize):
+            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+            try:
+                wait()
+            except KeyboardInterrupt:
+                print("interrupted", flush=True)
+        os._exit(0)
+        """, env={"DEVRT_MTIA": f"mode={mode}"})
+    assert done.stdout == "interrupted\n" * 2, done.stdout + done.stderr
+
+
+def test_synchronize_after_a_failure_of_the_function():
+    s = devrt.Stream("mtia:1")
+    future = s.launch_host_func(lambda: 1 / 0)
+    cancelled = s.launch_host_func(len, [])
+    cancelled.cancel()
+    s.synchronize()
+    assert isinstance(future.exception(), ZeroDivisionError)
+
+
 def test_cancelled_before_its_turn():
     s, gate = devrt.Stream(), Flag()
     gate.wait_on(s)
@@ -235,6 +336,35 @@ def test_one_that_cannot_be_launched_is_not_kept():
     gc.collect()
     assert weak() is None
     assert s.launch_host_func(lambda: 3).result(timeout=30) == 3
+
+
+def test_one_whose_event_cannot_be_recorded():
+    """It is launched all the same: it is cancelled, or has had its turn."""
+    def fail():
+        simulator.inject_fault("api", where="event_record", native_code=1)
+
+    s, gate, called = devrt.Stream("mtia:0"), Flag(), []
+    gate.wait_on(s)
+    fail()
+    with pytest.raises(devrt.Error):
+        s.launch_host_func(called.append, 1)
+    gate.set()
+    assert s.launch_host_func(called.append, 2).result(timeout=30) is None
+    assert called == [2]
+
+
+def test_one_that_ran_before_its_event_was_recorded(monkeypatch):
+    s, ran = devrt.Stream("mtia:0"), threading.Event()
+
+    class Unlucky(devrt.Event):
+        def record(self, stream):
+            stream.synchronize()
+            assert ran.wait(30)
+            raise devrt.Error("no event")
+
+    monkeypatch.setattr(_host_functions, "Event", Unlucky)
+    future = s.launch_host_func(lambda: ran.set() or 7)
+    assert future.result(timeout=30) == 7
 
 
 # C45

@@ -196,7 +196,7 @@ def give_back(
         except Exception as error:  # noqa: BLE001: any stream
             if stream is None or device is None:
                 raise
-            _core.Device(device).synchronize()
+            _core.Device(device)._wait_for_work()
             _native._free_native(address)
             _report(
                 f"memory at {address:#x} was given back after all work of "

@@ -32,7 +32,7 @@ def _forget_last_error() -> None:
 def _run_to_end(device: Device) -> bool:
     if _core._is_virtual(device):
         try:
-            device.synchronize()
+            device._wait_for_work()  # a function may never return
         except _core.Error:
             return False
     return True
