@@ -7,6 +7,7 @@
 #include "devrt/runtime/raw_memory.h"
 #include "python/src/bindings.h"
 #include "python/src/given.h"
+#include "python/src/wait.h"
 
 namespace devrt::python {
 namespace {
@@ -22,6 +23,7 @@ BackendEntry* NamedOrActive(nb::object backend) {
 
 nb::dict Statistics(nb::object backend) {
   const Backend of = NamedOrActive(backend)->backend;
+  LetEndedGo();
   nb::dict dict;
   for (const auto& [key, value] :
        WithoutLock([&] { return ToKeys(GetPinnedStatistics(of)); })) {
@@ -32,12 +34,14 @@ nb::dict Statistics(nb::object backend) {
 
 void ResetPeak(nb::object backend) {
   const Backend of = NamedOrActive(backend)->backend;
+  LetEndedGo();
   const Unlocked unlocked;
   ResetPeakPinnedStatistics(of);
 }
 
 void ResetAccumulated(nb::object backend) {
   const Backend of = NamedOrActive(backend)->backend;
+  LetEndedGo();
   const Unlocked unlocked;
   ResetAccumulatedPinnedStatistics(of);
 }
@@ -45,6 +49,7 @@ void ResetAccumulated(nb::object backend) {
 void EmptyHostCache(nb::object backend) {
   BackendEntry* entry = NamedOrActive(backend);
   const Backend of = entry->backend;
+  LetEndedGo();
   RunOrThrow(*entry, [=] { return EmptyPinnedCache(of); });
 }
 

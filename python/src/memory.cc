@@ -24,6 +24,7 @@ nb::dict ToDict(const StatisticKeys& keys) {
 
 nb::dict Statistics(nb::object device) {
   const Device of = DeviceOf(device.ptr());
+  LetEndedGo();
   return ToDict(WithoutLock([&] { return ToKeys(GetMemoryStatistics(of)); }));
 }
 
@@ -31,6 +32,7 @@ template <typename F>
 auto ForDevice(F function) {
   return [function](nb::object device) {
     const Device of = DeviceOf(device.ptr());
+    LetEndedGo();
     WithoutLock([&] {
       function(of);
       return 0;
@@ -86,16 +88,19 @@ double Fraction(nb::object device) {
 
 nb::object Report(nb::object device) {
   const Device of = DeviceOf(device.ptr());
+  LetEndedGo();
   return ToText(WithoutLock([&] { return MemoryReport(of); }));
 }
 
 nb::object SnapshotJson(nb::object device) {
   const Device of = DeviceOf(device.ptr());
+  LetEndedGo();
   return ToText(Check(WithoutLock([&] { return MemorySnapshotJson(of); })));
 }
 
 nb::bytes SnapshotPickle(nb::object device) {
   const Device of = DeviceOf(device.ptr());
+  LetEndedGo();
   const std::string pickle =
       Check(WithoutLock([&]() -> absl::StatusOr<std::string> {
         const auto snapshot = TakeMemorySnapshot(of);

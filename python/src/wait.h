@@ -36,7 +36,8 @@ PyObject* WaitFor(const BackendEntry& backend, const QueryCall& query,
 PyObject* RunFor(const BackendEntry& backend, const WaitCall& call);
 
 // Ends what arrays left behind until the work on it was over, where it is: the
-// memory of other libraries, and their owners.
+// memory of other libraries, and their owners.  Also what other libraries have
+// given back of devrt's memory, which is counted as allocated until then.
 void LetEndedGo();
 
 }  // namespace devrt::python

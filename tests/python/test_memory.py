@@ -40,6 +40,41 @@ def test_sizes_and_statistics(two):
     assert devrt.max_memory_reserved() == 0
 
 
+@pytest.mark.parametrize("ask", [
+    lambda: devrt.memory_allocated("mtia:1"),
+    lambda: devrt.memory_stats("mtia:1")["allocated_bytes.all.current"],
+    lambda: devrt.memory_snapshot("mtia:1")["statistics"][
+        "allocated_bytes.all.current"],
+    lambda: devrt.mtia.memory_allocated(1),
+    lambda: devrt.reset_peak_memory_stats("mtia:1") or
+    devrt.max_memory_allocated("mtia:1"),
+    lambda: devrt.reset_accumulated_memory_stats("mtia:1") or
+    devrt.memory_stats("mtia:1")["allocated_bytes.all.allocated"],
+])
+def test_what_other_libraries_gave_back_is_counted_as_free(ask):
+    """Their deleters only leave a note, since they may run anywhere."""
+    x = devrt.zeros(1000, device="mtia:1")
+    capsule = x.__dlpack__(max_version=(1, 0))
+    del x
+    assert devrt.memory_allocated("mtia:1") > 0
+    del capsule
+    assert ask() == 0
+
+
+@pytest.mark.parametrize("ask", [
+    lambda: devrt.host_memory_stats()["active_bytes.current"],
+    lambda: devrt.reset_peak_host_memory_stats() or
+    devrt.host_memory_stats()["active_bytes.peak"],
+])
+def test_pinned_memory_that_others_gave_back_is_counted_as_free(ask):
+    x = devrt.zeros(1000, device="mtia:1", pinned=True)
+    capsule = x.__dlpack__(max_version=(1, 0))
+    del x
+    assert devrt.host_memory_stats()["active_bytes.current"] > 0
+    del capsule
+    assert ask() == 0
+
+
 def test_memory_is_of_the_streams_device(two):
     pointer = devrt.caching_allocator_alloc(100, devrt.default_stream(two[1]))
     info = devrt.pointer_info(pointer + 7)
