@@ -52,6 +52,18 @@ def test_a_view_keeps_the_memory(on_host):
     del a, other
 
 
+# docs/exchange.md, Strides: consumers of these protocols take them.
+def test_negative_strides_leave_without_a_copy(on_host, host):
+    a = host((3, 4))
+    x = devrt.array(a, **on_host)
+    for key in (np.s_[::-1], np.s_[:, ::-1], np.s_[::-1, ::-2], np.s_[1, ::-1]):
+        view = x[key]
+        for made in (np.asarray(view), view.numpy(), np.asarray(memoryview(view))):
+            assert made.ctypes.data == view.ptr and made.strides == view.strides
+            assert min(made.strides) < 0 and (made == a[key]).all()
+        assert view.__array_interface__["strides"] == view.strides
+
+
 def test_requests_that_are_refused(on_host):
     x = devrt.zeros((4, 4), **on_host)
     assert memoryview(x.as_read_only()).readonly
