@@ -2,6 +2,7 @@
 //
 // Streams of other libraries (interop.md rule 16).
 
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -57,6 +58,24 @@ bool AskProtocol(PyObject* object, void** handle) {
     return false;
   }
   return ToAddress(value, "the handle of a stream", handle);
+}
+
+// __cuda_stream__ is the protocol of cuda's streams: false with an exception
+// where `device` names another backend, which need not be there.
+bool CheckIsForCuda(PyObject* object, PyObject* device) {
+  if (device == nullptr || !(IsDevice(device) || PyUnicode_Check(device))) {
+    return true;
+  }
+  const Ref name(PyObject_Str(device));
+  const char* text = name ? ToUtf8(name.get(), "device", nullptr) : nullptr;
+  if (text == nullptr) return false;
+  const std::string backend(text, std::strcspn(text, ":"));
+  if (backend == "cuda") return true;
+  PyErr_Format(g_exceptions.invalid_argument,
+               "%s.__cuda_stream__() names a stream of cuda, not of '%U': pass "
+               "a device of cuda or none, or a native handle of %s",
+               TypeName(object), name.get(), backend.c_str());
+  return false;
 }
 
 // Whether the number stands for a default stream of any device.
@@ -120,6 +139,7 @@ PyObject* FromExternal(PyObject* type, PyObject* const* args, Py_ssize_t count,
                 : !ToAddress(source, "stream", &handle)) {
     return nullptr;
   }
+  if (is_object && !CheckIsForCuda(source, values[1])) return nullptr;
   BackendEntry* backend = nullptr;
   if (is_object || PyType_IsSubtype(made_type, g_cuda_stream_type)) {
     backend = OpenBackend("cuda");

@@ -299,6 +299,19 @@ def test_malformed_protocols(answer):
         devrt.Stream.from_external(Protocol(answer))
 
 
+@pytest.mark.parametrize("device", ["mtia", "mtia:1", devrt.Device("mtia:0"), "cpu"])
+def test_a_protocol_is_of_cuda(device):
+    """Also where cuda cannot be used, as here."""
+    with pytest.raises(devrt.InvalidArgumentError, match=(
+            r"^Protocol.__cuda_stream__\(\) names a stream of cuda, not of "
+            f"'{device}': pass a device of cuda or none, or a native handle of ")):
+        devrt.Stream.from_external(Protocol((0, 1)), device)
+    with pytest.raises(ValueError, match="names a stream of cuda, not of 'mtia:1'"):
+        devrt.mtia.Stream.from_external(Protocol((0, 1)), 1)
+    with pytest.raises(ValueError, match="names a stream of cuda, not of 'mtia:1'"):
+        devrt.ExternalStream(Protocol((0, 1)), "mtia:1")
+
+
 def test_protocol_that_is_no_method_or_raises():
     class Attribute:
         __cuda_stream__ = (0, 1)
