@@ -58,6 +58,25 @@ PyObject* WrapArray(absl::StatusOr<Array>&& array);
 // The same for a view of the array `of`, which is mapped where that is.
 PyObject* WrapView(PyObject* of, absl::StatusOr<Array>&& view);
 
+// The object of an array that is made later.  What gives the array, as a tensor
+// that is taken, can no longer be undone then, so that memory for the object is
+// found before.
+class ReservedObject {
+ public:
+  ReservedObject();
+  ReservedObject(const ReservedObject&) = delete;
+  ReservedObject& operator=(const ReservedObject&) = delete;
+  ~ReservedObject();
+
+  // False: there is no memory, and a MemoryError is raised.
+  explicit operator bool() const { return object_ != nullptr; }
+  // A new reference; never null.  Call it once at most.
+  PyObject* Fill(Array&& array);
+
+ private:
+  PyObject* object_;
+};
+
 // Raises the error of an exchange with another library: what Raise does, but
 // BufferError, CopyRequiredError and AttributeError where those are meant.
 PyObject* RaiseExchange(const absl::Status& status);
@@ -68,7 +87,8 @@ PyObject* RaiseAs(PyObject* type, const absl::Status& status);
 PyObject* RaiseExport(const absl::Status& status);
 
 // Ends arrays, of which this is the storage, without the GIL: their memory may
-// go back to a driver.
+// go back to a driver, or to another library, whose code then runs.  What is
+// raised stays raised.
 void DropUnlocked(std::shared_ptr<internal::Storage> storage);
 
 // ---- Arguments --------------------------------------------------------------
@@ -112,6 +132,14 @@ bool WaitBefore(const Array& a, const Array& b, bool pinned_too = true);
 // it is going to be; numbers become that at once, and what it cannot hold is an
 // exception.
 struct Source {
+  Source(Array&& made, bool is_fresh)
+      : array(std::move(made)), fresh(is_fresh) {}
+  Source(Source&&) = default;
+  Source& operator=(Source&&) = delete;
+  ~Source() {
+    if (array.storage().use_count() == 1) DropUnlocked(array.TakeStorage());
+  }
+
   Array array;
   bool fresh;
 };

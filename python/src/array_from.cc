@@ -30,7 +30,7 @@ bool Has(PyObject* object, const char* name) {
 
 std::optional<Source> Shared(std::optional<Array> array) {
   if (!array.has_value()) return std::nullopt;
-  return Source{*std::move(array), false};
+  return Source(*std::move(array), false);
 }
 
 std::optional<Source> FromDlpackObject(PyObject* object) {
@@ -38,7 +38,7 @@ std::optional<Source> FromDlpackObject(PyObject* object) {
   if (!import) return std::nullopt;
   const Ref made(PyObject_CallFunctionObjArgs(import.get(), object, nullptr));
   if (!made) return std::nullopt;
-  if (IsArray(made.get())) return Source{ArrayOf(made.get()), false};
+  if (IsArray(made.get())) return Source(Array(ArrayOf(made.get())), false);
   PyErr_SetString(PyExc_TypeError, "from_dlpack gave no array");
   return std::nullopt;
 }
@@ -66,7 +66,7 @@ std::optional<Source> FromNumpy(PyObject* object) {
   if (!array.has_value() || name == Py_None) return Shared(std::move(array));
   if (!ParseDType(name, &dtype)) return std::nullopt;
   absl::StatusOr<Array> view = array->ViewAs(dtype);
-  if (view.ok()) return Source{*std::move(view), false};
+  if (view.ok()) return Source(*std::move(view), false);
   Raise(view.status());
   return std::nullopt;
 }
@@ -97,7 +97,7 @@ bool NotMasked(PyObject* object) {
 }  // namespace
 
 std::optional<Source> ToSource(PyObject* object, std::optional<DType> dtype) {
-  if (IsArray(object)) return Source{ArrayOf(object), false};
+  if (IsArray(object)) return Source(Array(ArrayOf(object)), false);
   if (IsNumpyArray(object)) return FromNumpy(object);
   Number number;
   const int is_number = ToNumber(object, &number);
@@ -106,7 +106,7 @@ std::optional<Source> ToSource(PyObject* object, std::optional<DType> dtype) {
       PyRange_Check(object)) {
     std::optional<Array> made = FromSequence(object, dtype);
     if (!made.has_value()) return std::nullopt;
-    return Source{*std::move(made), true};
+    return Source(*std::move(made), true);
   }
   if (!NotMasked(object)) return std::nullopt;
   if (Has(object, "__dlpack__")) return FromDlpackObject(object);

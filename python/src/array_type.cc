@@ -4,6 +4,7 @@
 
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "devrt/arrays/internal/storage.h"
@@ -47,6 +48,20 @@ void FreeObject(PyTypeObject* type, PyObject* object) {
   }
 }
 
+// Gives a new object its array, and `owner`, which is taken; null: none.
+void Fill(PyObject* object, Array&& array, PyObject* owner) {
+  new (&AsArray(object)->array) Array(std::move(array));
+  if (owner == nullptr) return;
+  AsArray(object)->owner = owner;
+  PyObject_GC_Track(object);
+}
+
+// Storage::EndUnused, which runs code of another library.
+bool EndUnused(internal::Storage* storage) {
+  const KeepException keep;
+  return storage->EndUnused();
+}
+
 // G4: the object is gone before its memory is let go.
 void Dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
@@ -61,7 +76,7 @@ void Dealloc(PyObject* self) {
   FreeObject(type, self);
   Py_DECREF(type);
   // Without devrt's work nothing but the owner ends (decision 0016).
-  if (!with_lock || storage.use_count() != 1 || !storage->EndUnused()) {
+  if (!with_lock || storage.use_count() != 1 || !EndUnused(storage.get())) {
     DropUnlocked(std::move(storage));
   }
   Py_XDECREF(stream);
@@ -330,6 +345,9 @@ void DropUnlocked(std::shared_ptr<internal::Storage> storage) {
   // What goes back by a note needs no call for which the lock would be let go
   // (G1).  Who else has the memory may end before this does.
   if (storage.use_count() == 1 && storage->EndPlainly()) return;
+  // Another library's deleter may run Python code, which fails under an
+  // exception.
+  const KeepException keep;
   const Unlocked unlocked;
   storage.reset();
 }
@@ -342,12 +360,25 @@ PyObject* WrapArray(Array&& array) {
     DropUnlocked(array.TakeStorage());
     return nullptr;
   }
-  new (&AsArray(object)->array) Array(std::move(array));
-  if (owner != nullptr) {
-    AsArray(object)->owner = owner;
-    PyObject_GC_Track(object);
-  }
+  Fill(object, std::move(array), owner);
   return object;
+}
+
+ReservedObject::ReservedObject() : object_(NewObject()) {}
+
+ReservedObject::~ReservedObject() {
+  if (object_ == nullptr) return;
+  PyTypeObject* const type = Py_TYPE(object_);
+  FreeObject(type, object_);
+  Py_DECREF(type);
+}
+
+PyObject* ReservedObject::Fill(Array&& array) {
+  PyObject* owner = nullptr;
+  // Without the link the collector does not see the owner, no more.
+  if (!FindOwnerLink(array, &owner)) PyErr_Clear();
+  python::Fill(object_, std::move(array), owner);
+  return std::exchange(object_, nullptr);
 }
 
 PyObject* WrapArray(absl::StatusOr<Array>&& array) {

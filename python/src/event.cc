@@ -91,6 +91,7 @@ void Dealloc(PyObject* self) {
   }
   // Goes back to the pool: a note, but for what other processes know.
   if (!ending->options().interprocess) return;
+  const KeepException keep;  // as of a stream
   const Unlocked unlocked;
   ending.reset();
 }

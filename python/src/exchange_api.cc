@@ -92,16 +92,19 @@ int FromPython(void* object, DLManagedTensorVersioned** out) {
   return 0;
 }
 
-// Takes the tensor if it succeeds; a refused one stays the caller's.
+// Takes the tensor if it succeeds; else the tensor stays the caller's, who
+// calls its deleter, as tvm-ffi does.
 int ToPython(DLManagedTensorVersioned* tensor, void** out) {
   if (tensor == nullptr || out == nullptr) {
     PyErr_SetString(PyExc_ValueError, "the tensor or the result is NULL");
     return -1;
   }
+  ReservedObject object;  // before the tensor is taken
+  if (!object) return -1;
   auto array = WithoutLock([&] { return FromDLPack(tensor); });
   if (!array.ok()) return Fail(array.status());
-  *out = WrapArray(*std::move(array));
-  return *out != nullptr ? 0 : -1;
+  *out = object.Fill(*std::move(array));
+  return 0;
 }
 
 // Strides of borrowed views, in elements, live until control returns to the

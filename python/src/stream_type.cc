@@ -153,6 +153,7 @@ void Dealloc(PyObject* self) {
   type->tp_free(self);
   Py_DECREF(type);
   if (handle == nullptr) return;
+  const KeepException keep;  // what ends with it may run Python code
   const Unlocked unlocked;
   handle.reset();
 }

@@ -168,6 +168,41 @@ def test_exchange_allocator_reports_once(shape, dtype, device, kind):
     assert not tensor and said == []
 
 
+def test_a_tensor_stays_the_callers_where_no_object_can_be_made(run_program):
+    """Its consumer deletes it then, and nobody else may."""
+    pytest.importorskip("_testcapi")
+    done = run_program(
+        """
+        import ctypes, sys
+        import _testcapi
+        import numpy as np
+        import devrt
+        sys.path.insert(0, sys.argv[1])
+        import stubs
+        api = stubs.ExchangeApi.of(devrt.Array.__dlpack_c_exchange_api__)
+        to_py = stubs.TO_PY(api.to_py)
+        # Objects that ended are used again, and need no memory.
+        alive = [devrt.zeros(1, device="cpu") for _ in range(20)]
+        forged = [stubs.Forged(np.zeros(4, "float32")) for _ in range(60)]
+        failed = []
+        for number, lent in enumerate(forged):
+            out = ctypes.c_void_p()
+            tensor, place = ctypes.pointer(lent.struct), ctypes.byref(out)
+            _testcapi.set_nomemory(number, number + 1)
+            try:
+                to_py(tensor, place)
+            except (MemoryError, ctypes.ArgumentError):
+                pass
+            finally:
+                _testcapi.remove_mem_hooks()
+            if not out.value:
+                failed.append(lent.deleted)
+        print(len(failed) > 0, len(failed) < 60, sum(failed))
+        """,
+        str(pathlib.Path(stubs.__file__).parent))
+    assert done.stdout == "True True 0\n", done.stdout + done.stderr
+
+
 class TorchLike:
     """What devrt asks of torch's tensors, beside the exchange API."""
 

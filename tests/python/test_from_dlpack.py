@@ -436,6 +436,51 @@ def test_the_producer_object_may_go():
     assert (x.numpy() == host()).all() and forged.deleted == 0
 
 
+ENDS_UNDER_AN_EXCEPTION = {
+    "an object": "len(devrt.from_dlpack(forged.capsule()), {}['mine'])",
+    # Its tensor is shared before devrt sees that it would have to copy.
+    "a source": "devrt.asarray(Producer(), 'float64', copy=False)",
+    "no object": "without_memory(lambda c=forged.capsule(): devrt.from_dlpack(c))",
+}
+
+
+@pytest.mark.parametrize("what", ENDS_UNDER_AN_EXCEPTION)
+def test_a_deleter_that_runs_code_while_an_exception_is_raised(what, run_program):
+    """As those by ctypes do.  What is raised stays raised."""
+    pytest.importorskip("_testcapi")
+    done = run_program(
+        f"""
+        import sys
+        import _testcapi
+        import numpy as np
+        import devrt
+        sys.path.insert(0, sys.argv[1])
+        import stubs
+
+        class Producer(stubs.Producer):
+            def __init__(self):
+                super().__init__(forged.capsule)
+
+        def without_memory(call):
+            alive = [devrt.zeros(1, device="cpu") for _ in range(20)]
+            _testcapi.set_nomemory(0, 1)
+            try:
+                call()
+            finally:
+                _testcapi.remove_mem_hooks()
+
+        forged = stubs.Forged(np.zeros(4, "float32"))
+        try:
+            {ENDS_UNDER_AN_EXCEPTION[what]}
+        except (KeyError, devrt.CopyRequiredError, MemoryError) as error:
+            print(forged.deleted, type(error).__name__)
+        """,
+        str(pathlib.Path(stubs.__file__).parent))
+    name = {"an object": "KeyError", "a source": "CopyRequiredError",
+            "no object": "MemoryError"}[what]
+    assert (done.stdout, done.stderr) == (f"1 {name}\n", "")
+
+
 # ---- Numpy -------------------------------------------------------------------
 
 
