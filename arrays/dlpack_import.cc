@@ -36,7 +36,7 @@ using internal::Storage;
 template <typename Tensor>
 class ForeignTensor {
  public:
-  explicit ForeignTensor(Tensor* tensor) : tensor_(tensor) {}
+  ForeignTensor() = default;
   ForeignTensor(const ForeignTensor&) = delete;
   ForeignTensor& operator=(const ForeignTensor&) = delete;
   ~ForeignTensor() {
@@ -44,11 +44,12 @@ class ForeignTensor {
       tensor_->deleter(tensor_);
     }
   }
-  // It stays the caller's.
-  void GiveBack() { tensor_ = nullptr; }
+  // It was the caller's so far, and stays that where an import ends before,
+  // also by an exception.
+  void Take(Tensor* tensor) { tensor_ = tensor; }
 
  private:
-  Tensor* tensor_;
+  Tensor* tensor_ = nullptr;
 };
 
 // What a tensor says, checked as far as that goes without a driver.
@@ -257,16 +258,17 @@ absl::StatusOr<Array> ImportOwn(DLPackBlock* block, Description* d,
   return array;
 }
 
-// The tensor of `owner` stays the caller's if it fails.
+// `owner`, of the array, takes the tensor if it succeeds.
 template <typename Tensor>
 absl::StatusOr<Array> CopyForeign(const absl::StatusOr<Array>& array,
-                                  ForeignTensor<Tensor>* owner,
+                                  ForeignTensor<Tensor>* owner, Tensor* tensor,
                                   const DLPackImport& options, CallSite site) {
   absl::StatusOr<Array> copy = CopyOf(*array, options, site);
-  if (!copy.ok()) {
+  if (copy.ok()) {
+    owner->Take(tensor);
+  } else {
     // What was enqueued before the failure still reads it.
     array->Ready(site).IgnoreError();
-    owner->GiveBack();
   }
   return copy;
 }
@@ -290,17 +292,20 @@ absl::StatusOr<Array> Import(Tensor* tensor, uint64_t flags,
   DEVRT_RETURN_IF_ERROR(CheckWanted(place, options));
   using Owner = ForeignTensor<Tensor>;
   auto shared = std::allocate_shared<Owner>(
-      internal::StorageBlocks<Owner, internal::OfOwners>(), tensor);
+      internal::StorageBlocks<Owner, internal::OfOwners>());
   Owner* const owner = shared.get();
+  const bool copies = IsCopyWanted(place, options);
   const auto borrow = [&] {
     const bool empty = d.first == nullptr;
-    return Storage::Borrow(
+    auto storage = Storage::Borrow(
         place,
         {empty ? nullptr : d.first + d.span.lo,
          empty ? 0 : static_cast<uint64_t>(d.span.hi - d.span.lo),
          std::move(shared),
          place.kind() == MemoryKind::kHost ? std::nullopt
                                            : OrderedStream(place, options)});
+    if (!copies) owner->Take(tensor);
+    return storage;
   };
   // Made where it is returned, not moved there.
   const auto make = [&] {
@@ -308,8 +313,8 @@ absl::StatusOr<Array> Import(Tensor* tensor, uint64_t flags,
                                  std::move(d.shape), std::move(d.strides),
                                  d.dtype, read_only);
   };
-  if (!IsCopyWanted(place, options)) return make();
-  return CopyForeign(make(), owner, options, site);
+  if (!copies) return make();
+  return CopyForeign(make(), owner, tensor, options, site);
 }
 
 absl::Status CheckTensor(const void* tensor) {

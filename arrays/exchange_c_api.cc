@@ -3,6 +3,8 @@
 // devrt_exchange.h.  Nothing thrown leaves: what allocates may throw bad_alloc.
 
 #include <exception>
+#include <memory>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -12,20 +14,17 @@
 #include "devrt/arrays/dlpack_exchange.h"
 #include "devrt/arrays/exchange_handle.h"
 #include "devrt/arrays/internal/dlpack_block.h"
+#include "devrt/arrays/internal/geometry.h"
 
 // The strides in elements are the borrowed tensors'.
 struct devrt_array {
-  explicit devrt_array(devrt::Array a)
-      : array(std::move(a)), strides(StridesOf(array)) {}
-  static devrt::Dims StridesOf(const devrt::Array& array) {
-    devrt::Dims strides;
-    for (const int64_t stride : array.strides()) {
-      strides.push_back(stride / static_cast<int64_t>(array.item_size()));
-    }
-    return strides;
+  explicit devrt_array(devrt::Array a) noexcept : array(std::move(a)) {
+    const auto item = static_cast<int64_t>(array.item_size());
+    int64_t* next = strides;
+    for (const int64_t stride : array.strides()) *next++ = stride / item;
   }
   const devrt::Array array;
-  const devrt::Dims strides;
+  int64_t strides[devrt::internal::kMaxDims];
 };
 
 namespace devrt {
@@ -99,8 +98,14 @@ int FromObject(void* object, DLManagedTensorVersioned** out) noexcept {
 int ToObject(DLManagedTensorVersioned* tensor, void** out) noexcept {
   return Answer([&]() -> absl::Status {
     if (out == nullptr) return NullError("the result");
+    // Before the tensor is taken, which cannot be undone: a tensor stays the
+    // caller's where this fails.
+    struct Free {
+      void operator()(void* room) const { ::operator delete(room); }
+    };
+    std::unique_ptr<void, Free> room(::operator new(sizeof(devrt_array)));
     auto array = FromDLPack(tensor);
-    if (array.ok()) *out = WrapArray(*std::move(array));
+    if (array.ok()) *out = new (room.release()) devrt_array(*std::move(array));
     return array.status();
   });
 }
@@ -109,7 +114,7 @@ int Borrow(void* object, DLTensor* out) noexcept {
   return Answer([&]() -> absl::Status {
     if (object == nullptr || out == nullptr) return NullError("the array");
     auto* const handle = static_cast<devrt_array*>(object);
-    return internal::Borrow(handle->array, handle->strides.data(), out,
+    return internal::Borrow(handle->array, handle->strides, out,
                             CallSite::Here());
   });
 }
