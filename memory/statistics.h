@@ -16,6 +16,10 @@
 // 0 and allocated to current, so that the equation goes on to hold, and the
 // plain counters to 0.
 //
+// The memory of an array that another library has given back counts as
+// allocated until devrt takes it: the deleter, which may run under any lock,
+// only leaves a note (arrays/dlpack.h).
+//
 // Threads: any.  A call stops allocation on the device for about a microsecond
 // and a twentieth of one for each stream in use.  No failure: a device that is
 // lost or was shut down answers what was counted last, a forked child zeros
