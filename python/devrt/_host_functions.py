@@ -116,7 +116,7 @@ def launch_host_func(
     event = Event()
     future: HostFuture[_T] = HostFuture(event)
 
-    def call(error: Optional[BaseException]) -> None:
+    def run(error: Optional[BaseException]) -> None:
         if not future.set_running_or_notify_cancel():
             return
         if error is not None:
@@ -128,6 +128,14 @@ def launch_host_func(
             future.set_exception(raised)
         else:
             future.set_result(result)
+
+    def call(error: Optional[BaseException]) -> None:
+        try:
+            run(error)
+        except BaseException as raised:  # of the future, as without memory
+            if not future.done():
+                future.set_exception(raised)
+            raise
 
     _count(1)
     try:

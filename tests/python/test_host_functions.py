@@ -277,6 +277,23 @@ def test_a_result_that_somebody_set_before_its_turn(monkeypatch):
     assert [report.exc_type for report in seen] == [RuntimeError]
 
 
+def test_a_future_that_fails_has_a_result_all_the_same(monkeypatch):
+    """As without memory for the lock of its condition."""
+    seen = reports(monkeypatch)
+    s, gate, called = devrt.Stream(), Flag(), []
+    gate.wait_on(s)
+    future = s.launch_host_func(called.append, 1)
+
+    def fail():
+        raise MemoryError
+
+    monkeypatch.setattr(future, "set_running_or_notify_cancel", fail)
+    gate.set()
+    s.synchronize()
+    assert future.done() and isinstance(future.exception(), MemoryError)
+    assert called == [] and [report.exc_type for report in seen] == [MemoryError]
+
+
 def test_not_callable():
     for wrong in (None, 3, "print"):
         with pytest.raises(TypeError, match="callable"):
