@@ -126,6 +126,11 @@ struct DEVRT_EXPORT Report {
   uint64_t capabilities = 0;         // claimed by the opened backend
   std::vector<std::string> devices;  // "acme:0: Acme 9000"
   uint64_t seed = 0;
+  // A simulator in virtual mode decided what ran when: another run of this seed
+  // has this verdict.  Elsewhere the random programs are those of the seed, but
+  // a failure that depends on what runs when may come in one run and not in
+  // the next.
+  bool deterministic = false;
   double seconds = 0;
   std::string time;  // of its beginning, UTC, ISO 8601
   std::vector<Waiver> waivers;

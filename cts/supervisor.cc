@@ -186,6 +186,7 @@ absl::StatusOr<bool> Supervisor::FollowOpening(Child* child) {
   opened_ = true;
   Opened opened = OpenedFromText(event.message.text);
   report_->capabilities = opened.capabilities;
+  report_->deterministic = opened.is_virtual;
   report_->devices = std::move(opened.devices);
   return true;
 }

@@ -48,18 +48,19 @@ std::optional<Message> MessageReader::Next() {
 }
 
 std::string ToText(const Opened& opened) {
-  return absl::StrCat(opened.capabilities, "\n",
-                      absl::StrJoin(opened.devices, "\n"));
+  return absl::StrCat(opened.capabilities, "\n", opened.is_virtual ? 1 : 0,
+                      "\n", absl::StrJoin(opened.devices, "\n"));
 }
 
 Opened OpenedFromText(std::string_view text) {
   std::vector<std::string> lines = absl::StrSplit(
       absl::string_view(text.data(), text.size()), '\n', absl::SkipEmpty());
   Opened opened;
-  if (lines.empty() || !absl::SimpleAtoi(lines[0], &opened.capabilities)) {
+  if (lines.size() < 2 || !absl::SimpleAtoi(lines[0], &opened.capabilities)) {
     return opened;
   }
-  opened.devices.assign(lines.begin() + 1, lines.end());
+  opened.is_virtual = lines[1] == "1";
+  opened.devices.assign(lines.begin() + 2, lines.end());
   return opened;
 }
 

@@ -49,6 +49,7 @@ class MessageReader {
 // What a worker knows of the opened backend.
 struct Opened {
   uint64_t capabilities = 0;
+  bool is_virtual = false;           // a simulator decides what runs when
   std::vector<std::string> devices;  // "acme:0: Acme 9000"
 };
 std::string ToText(const Opened& opened);

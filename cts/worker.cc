@@ -41,6 +41,7 @@ class PipeReporter : public Reporter {
 Opened Describe(const Machine& machine) {
   Opened opened;
   opened.capabilities = machine.capabilities();
+  opened.is_virtual = machine.IsVirtual();
   for (const uint32_t d : machine.devices()) {
     std::string name = machine.props(d).name;
     std::replace(name.begin(), name.end(), '\n', ' ');  // a line each

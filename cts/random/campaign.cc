@@ -39,6 +39,13 @@ std::string ScheduleOf(uint64_t seed) {
   }
 }
 
+// A program that failed, and how it did.
+struct Failure {
+  Program program;
+  std::string schedule;  // only under a simulator
+  Mismatch mismatch;
+};
+
 class Campaign {
  public:
   Campaign(Test& t, const char* test, const Shape& shape)
@@ -63,7 +70,7 @@ class Campaign {
       std::string schedule = ScheduleOf(seed);
       std::optional<Mismatch> bad = RunUnder(program, schedule);
       if (!bad.has_value()) continue;
-      Tell(program, *std::move(bad), std::move(schedule));
+      Tell({program, std::move(schedule), *std::move(bad)});
       break;
     }
     if (Virtual()) t_.Require(t_.machine().Reset(""), "reset of the simulator");
@@ -80,32 +87,42 @@ class Campaign {
     return RunProgram(program, venue_);
   }
 
-  // Under the schedule that it failed under, and others.
-  bool Fails(const Program& program, std::string* schedule, Mismatch* found) {
-    const int tries = Virtual() ? kTriesVirtual : kTriesElsewhere;
-    for (int i = 0; i < tries; ++i) {
-      std::string tried = *schedule;
+  int Tries() const { return Virtual() ? kTriesVirtual : kTriesElsewhere; }
+
+  // Under the schedule that something failed under, and others.
+  std::optional<Failure> Try(const Program& program,
+                             const std::string& schedule) {
+    for (int i = 0; i < Tries(); ++i) {
+      std::string tried = schedule;
       if (i > 0) {
         tried =
             i == 1 ? "strategy=lifo" : absl::StrCat("strategy=random,seed=", i);
       }
       std::optional<Mismatch> bad = RunUnder(program, tried);
       if (!bad.has_value()) continue;
-      *schedule = tried;
-      *found = *std::move(bad);
-      return true;
+      return Failure{program, std::move(tried), *std::move(bad)};
     }
-    return false;
+    return std::nullopt;
   }
 
-  void Tell(const Program& program, Mismatch found, std::string schedule) {
+  void Tell(const Failure& first) {
+    // The smallest program that was seen to fail.
+    Failure found = first;
     const auto end = RealClock::now() + kTimeToShrink;
-    Program small = Shrink(
-        program, shape_.limits,
-        [&](const Program& p) { return Fails(p, &schedule, &found); },
+    Shrink(
+        first.program, shape_.limits,
+        [&](const Program& smaller) {
+          std::optional<Failure> again = Try(smaller, found.schedule);
+          if (!again.has_value()) return false;
+          found = *std::move(again);
+          return true;
+        },
         [&] { return RealClock::now() > end; });
-    // Once more, so that the calls that are told are these.
-    if (!Fails(small, &schedule, &found)) small = program;
+    // Once more, so that the calls that are told are those of this program.
+    std::optional<Failure> again = Try(found.program, found.schedule);
+    const bool repeats = again.has_value();
+    if (repeats) found = *std::move(again);
+    const Program& small = found.program;
     Listing listing;
     listing.plugin = t_.machine().backend().path();
     listing.devices = t_.devices();
@@ -113,20 +130,29 @@ class Campaign {
       listing.reset = t_.Require(venue_.simulator->Config(), "configuration");
     }
     listing.gate_timeout_ns = venue_.gate_timeout_ns;
-    listing.replay = Replay(program.seed);
-    listing.finding = absl::StrCat(
-        found.step > 0
-            ? absl::StrCat(
-                  "step ", found.step, ", ",
-                  ToText(small.steps[static_cast<size_t>(found.step - 1)]),
-                  ": ")
-            : "at the end: ",
-        found.what);
-    t_.Fail(absl::StrCat("the program of seed ", program.seed, ", made small (",
-                         program.steps.size(), " steps to ", small.steps.size(),
-                         "): ", listing.finding, "\n", ToText(small),
+    listing.replay = Replay(small.seed);
+    listing.finding = Finding(found);
+    t_.Fail(absl::StrCat("the program of seed ", small.seed, ", made small (",
+                         first.program.steps.size(), " steps to ",
+                         small.steps.size(), "): ", listing.finding, "\n",
+                         repeats ? "" : NotRepeated(), ToText(small),
                          "\nAgain: ", listing.replay, "\nAs a program:\n\n",
                          ToCpp(small, listing)));
+  }
+
+  static std::string Finding(const Failure& failure) {
+    const int step = failure.mismatch.step;
+    if (step == 0) return absl::StrCat("at the end: ", failure.mismatch.what);
+    const Step& failed = failure.program.steps[static_cast<size_t>(step - 1)];
+    return absl::StrCat("step ", step, ", ", ToText(failed), ": ",
+                        failure.mismatch.what);
+  }
+
+  std::string NotRepeated() const {
+    return absl::StrCat(
+        "The failure is not deterministic: the program that follows failed as "
+        "told, and then passed ",
+        Tries(), " times. The calls below are those of a run that passed.\n");
   }
 
   // The command that runs the program again.

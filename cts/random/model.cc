@@ -3,6 +3,8 @@
 // The edges of semantics.md 1.14.
 #include "cts/random/model.h"
 
+#include <algorithm>
+
 namespace devrt::cts {
 
 Model::Model(const Program& program, const Limits& limits)
@@ -129,6 +131,22 @@ Clock Model::ReachDevice(int device) const {
   return clock;
 }
 
+bool Model::KnowsWork(const Step& s, const Clock& clock) const {
+  for (size_t i = 0; i < streams_.size(); ++i) {
+    const int actor = Actor(static_cast<int>(i));
+    if (Me(s).of(actor) < std::min(clock.of(actor), streams_[i].work)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Epoch Model::NextWork(int stream) {
+  const Epoch op = Of(stream).clock.Tick(Actor(stream));
+  Of(stream).work = op.tick;
+  return op;
+}
+
 bool Model::IsHeldUp(const Clock& clock) const {
   for (const GateState& gate : gates_) {
     if (gate.open) continue;
@@ -187,15 +205,14 @@ void Model::Work(Step* s) {
   if (s->act == Act::kWaitStream) {
     if (s->other == s->stream) return;
     // A record on the other, then a wait.
-    Clock captured = Submitted(*s, s->other);
-    captured.Tick(Actor(s->other));
-    Of(s->other).clock = captured;
-    Of(s->other).clock.Tick(Actor(s->other));
+    Of(s->other).clock = Submitted(*s, s->other);
+    NextWork(s->other);
+    const Clock captured = Of(s->other).clock;
+    NextWork(s->other);
     return Wait(*s, captured);
   }
-  Clock& clock = Of(s->stream).clock;
-  clock = Submitted(*s, s->stream);
-  const Epoch op = clock.Tick(Actor(s->stream));
+  Of(s->stream).clock = Submitted(*s, s->stream);
+  const Epoch op = NextWork(s->stream);
   switch (s->act) {
     case Act::kFill:
       store_.Write(s->dst, op,
@@ -231,23 +248,23 @@ void Model::Copied(const Step& s, Epoch op) {
 // Two ticks: the event is complete at the first, the stream's operation, as a
 // query of the stream sees it, at the second.
 void Model::Record(int event, const Step& s, int stream) {
-  Clock& clock = Of(stream).clock;
-  clock = Submitted(s, stream);
+  Of(stream).clock = Submitted(s, stream);
   EventState& e = At(event);
-  e.record = clock.Tick(Actor(stream));
-  e.clock = clock;
+  e.record = NextWork(stream);
+  e.clock = Of(stream).clock;
   e.recorded = true;
-  clock.Tick(Actor(stream));
+  NextWork(stream);
 }
 
-// A wait is an operation of the default stream, where the rule for it counts;
-// for other streams it is surely none before the next operation.
+// The rule of the default stream counts for a wait there; on other streams a
+// wait orders nothing but what comes behind it.  The tick is for queries: a
+// wait may be over later than its event.
 void Model::Wait(const Step& s, const Clock& captured) {
   Clock& clock = Of(s.stream).clock;
   if (InfoOf(s.stream).kind == StreamKind::kDefault) {
     clock = Submitted(s, s.stream);
-    clock.Tick(Actor(s.stream));
   }
+  clock.Tick(Actor(s.stream));
   clock.Join(captured);
 }
 
@@ -290,6 +307,9 @@ void Model::Query(Step* s) {
   const Clock reach = of_event ? At(s->event).clock : Reach(s->stream);
   if (Knows(*s, reach)) {
     s->truth = Truth::kTrue;
+  } else if (KnowsWork(*s, reach)) {
+    s->truth = Truth::kSoon;
+    Me(*s).Join(sure);  // it is asked until it is true
   } else if (IsHeldUp(sure)) {
     s->truth = Truth::kFalse;
   }

@@ -87,6 +87,8 @@ class Model {
   struct StreamState {
     bool alive = false, dead = false;
     Clock clock;
+    // The tick of its newest operation that is no wait for an event.
+    uint32_t work = 0;
     Owner owner;
   };
   struct EventState {
@@ -159,6 +161,10 @@ class Model {
   bool Knows(const Step& s, const Clock& clock) const {
     return Me(s).HasAll(clock, program_.threads);
   }
+  // ... of all operations that are no waits for events.
+  bool KnowsWork(const Step& s, const Clock& clock) const;
+  // The next operation of the stream, which is no wait for an event.
+  Epoch NextWork(int stream);
   void Objects(const Step& s);
   void Work(Step* s);
   void Copied(const Step& s, Epoch op);

@@ -30,6 +30,7 @@ std::string QueryText(const Step& s) {
                          ? absl::StrCat("query stream ", s.stream)
                          : absl::StrCat("query event ", s.event);
   if (s.truth == Truth::kTrue) absl::StrAppend(&text, ": true");
+  if (s.truth == Truth::kSoon) absl::StrAppend(&text, ": true before long");
   if (s.truth == Truth::kFalse) absl::StrAppend(&text, ": false");
   if (s.src.block >= 0) absl::StrAppend(&text, ", if true read ", Text(s.src));
   return text;

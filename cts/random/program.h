@@ -77,6 +77,7 @@ struct Span {
 enum class Truth {
   kAny,    // either; a time of either sign
   kTrue,   // true; a time >= 0
+  kSoon,   // true before long: no item says when a wait is over
   kFalse,  // false; a time <= 0
   kError,  // elapsed time only: FAILED_PRECONDITION, not complete yet
 };

@@ -299,6 +299,10 @@ absl::StatusOr<bool> RunState::Ask(const Step& s) const {
 
 absl::Status RunState::Query(size_t index) {
   const Step& s = program_.steps[index];
+  if (s.truth == Truth::kSoon) {
+    DEVRT_RETURN_IF_ERROR(Poll(s));
+    return s.src.block >= 0 ? Compare(s) : absl::OkStatus();
+  }
   DEVRT_ASSIGN_OR_RETURN(const bool done, Ask(s));
   if (s.truth == Truth::kTrue && !done) {
     return Wrong("the answer is false although the host has waited for all");

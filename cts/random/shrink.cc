@@ -19,6 +19,8 @@ class Shrinker {
         out_of_time_(out_of_time) {}
 
   Program Run() {
+    // Its numbers are those of the smaller ones, so that all are told alike.
+    Try(best_);
     for (size_t before = SIZE_MAX;
          best_.steps.size() < before && !out_of_time_();) {
       before = best_.steps.size();
@@ -33,7 +35,7 @@ class Shrinker {
   // Whether it still fails; then it is the best.
   bool Try(const Program& candidate) {
     if (out_of_time_()) return false;
-    Program repaired = Repaired(candidate, limits_);
+    Program repaired = Compact(Repaired(candidate, limits_), limits_);
     if (repaired.steps.empty() || !fails_(repaired)) return false;
     best_ = std::move(repaired);
     return true;
@@ -184,7 +186,7 @@ Program Compact(const Program& program, const Limits& limits) {
 Program Shrink(const Program& failing, const Limits& limits,
                const std::function<bool(const Program&)>& fails,
                const std::function<bool()>& out_of_time) {
-  return Compact(Shrinker(failing, limits, fails, out_of_time).Run(), limits);
+  return Shrinker(failing, limits, fails, out_of_time).Run();
 }
 
 }  // namespace devrt::cts

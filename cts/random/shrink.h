@@ -13,9 +13,9 @@
 namespace devrt::cts {
 
 // A part of `failing` that still fails and from which no step can be left out,
-// as far as `fails` could be asked before `out_of_time` said true.  Every
-// program that is asked about is legal; objects that are left over are taken
-// out, and the rest numbered from 0.
+// as far as `fails` could be asked before `out_of_time` said true: the last
+// program of which `fails` said true, or `failing` where it never did.  Every
+// program that is asked about is legal and compact.
 Program Shrink(const Program& failing, const Limits& limits,
                const std::function<bool(const Program&)>& fails,
                const std::function<bool()>& out_of_time);

@@ -215,7 +215,7 @@ void StepPrinter::PrintHost(const Step& s) {
       return Do(absl::StrCat("d[", s.device, "].Synchronize()"));
     case Act::kPollStream:
     case Act::kPollEvent:
-      return Line(absl::StrCat("while (!", Asked(s), ") Pause();"));
+      return PrintPoll(s);
     case Act::kElapsed:
       return PrintElapsed(s);
     case Act::kOpen:
@@ -232,7 +232,16 @@ void StepPrinter::PrintHost(const Step& s) {
   }
 }
 
+void StepPrinter::PrintPoll(const Step& s) {
+  Line(absl::StrCat("while (!", Asked(s), ") Pause();"));
+}
+
 void StepPrinter::PrintQuery(const Step& s) {
+  if (s.truth == Truth::kSoon) {
+    PrintPoll(s);
+    if (s.src.block >= 0) PrintCompare(s, "");
+    return;
+  }
   if (s.truth == Truth::kFalse) {
     return Line(absl::StrCat("if (", Asked(s), ") Fail(", number_,
                              ", \"true behind a closed gate\");"));

@@ -35,6 +35,7 @@ class StepPrinter {
   void PrintHostFunc(const Step& s);
   void PrintOrder(const Step& s);
   void PrintHost(const Step& s);
+  void PrintPoll(const Step& s);
   void PrintQuery(const Step& s);
   void PrintElapsed(const Step& s);
   void PrintCompare(const Step& s, const char* indent);

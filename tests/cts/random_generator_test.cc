@@ -63,7 +63,7 @@ TEST(RandomGenerator, ProgramsAreLegalAndUseEverything) {
     }
   }
   EXPECT_EQ(acts.size(), static_cast<size_t>(Act::kBarrier) + 1);
-  EXPECT_EQ(truths.size(), 3u);
+  EXPECT_EQ(truths.size(), 4u);
   EXPECT_GT(concurrent, kPrograms / 4);
   EXPECT_LT(concurrent, kPrograms * 3 / 4);
   EXPECT_GT(conditional_reads, kPrograms / 10);
@@ -140,6 +140,27 @@ TEST(RandomShrink, ThreadsRemainWhereTheyMatter) {
     EXPECT_LE(Count(small, Act::kCopy), 2u) << ToText(small);
   }
   EXPECT_GT(shrunk, 20);
+}
+
+// Of a failure that does not repeat: the smaller program that failed is not
+// lost, and what is told of it is told in its own numbers.
+TEST(RandomShrink, TheLastProgramThatFailedIsTheResult) {
+  const Program program = Generate(7, Wide());
+  for (int failures = 0; failures < 4; ++failures) {
+    Program last = program;
+    int left = failures;
+    const Program small = Shrink(
+        program, Everything(),
+        [&](const Program& p) {
+          EXPECT_EQ(ToText(Compact(p, Everything())), ToText(p));
+          if (left == 0) return false;
+          --left;
+          last = p;
+          return true;
+        },
+        [] { return false; });
+    EXPECT_EQ(ToText(small), ToText(last));
+  }
 }
 
 TEST(RandomShrink, OutOfTimeLeavesTheProgramAsItIs) {

@@ -173,6 +173,30 @@ TEST(RandomModel, QueriesAreOpenUntilOneHasWaited) {
   EXPECT_EQ(p.AskStream(s), Truth::kTrue);
 }
 
+// No item says that a wait is over in the instant in which its event is.
+TEST(RandomModel, AWaitMayBeOverLaterThanItsEvent) {
+  for (const StreamKind kind : {kNon, kBlocking}) {
+    ByHand p;
+    const int s = p.Stream(kNon), t = p.Stream(kind), e = p.Event();
+    const int x = p.Block(Space::kDevice);
+    p.Fill(s, x, 1);
+    p.Do(Act::kRecord, s, e);
+    p.Do(Act::kWait, t, e);
+    EXPECT_EQ(p.AskStream(t), Truth::kAny);
+    p.Do(Act::kSyncEvent, -1, e);
+    EXPECT_EQ(p.AskStream(t), Truth::kSoon);
+    EXPECT_EQ(p.AskStream(t), Truth::kTrue);
+    p.Do(Act::kWait, t, e);
+    EXPECT_EQ(p.AskStream(t), Truth::kSoon);
+    p.Do(Act::kWait, t, e);
+    p.Do(Act::kSyncStream, t);
+    EXPECT_EQ(p.AskStream(t), Truth::kTrue);
+    p.Do(Act::kWait, t, e);
+    p.Fill(t, x, 2);
+    EXPECT_EQ(p.AskStream(t), Truth::kAny);
+  }
+}
+
 // C19, C24 to C27, C30, C36.
 TEST(RandomModel, GatesMakeQueriesFalse) {
   ByHand p;

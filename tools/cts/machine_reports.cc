@@ -53,7 +53,9 @@ void WriteStatement(const cts::Report& report, JsonWriter* json) {
   json->Key("abi_minor").Unsigned(report.abi_minor);
   WriteTexts("capabilities", CapabilityNames(report.capabilities), json);
   WriteTexts("devices", report.devices, json);
-  json->Key("seed").Unsigned(report.seed).Key("time").String(report.time);
+  json->Key("seed").Unsigned(report.seed);
+  json->Key("deterministic").Bool(report.deterministic);
+  json->Key("time").String(report.time);
   json->Key("seconds").Decimal(report.seconds);
   json->Key("waivers").BeginArray();
   for (const cts::Waiver& waiver : report.waivers) {

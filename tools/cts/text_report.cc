@@ -127,6 +127,24 @@ std::string Verdict(const cts::Report& report) {
   return report.ExitCode() == 0 ? "PASSED" : "NOTHING RAN";
 }
 
+// How far the seed decides the verdict.
+std::string SeedText(const cts::Report& report) {
+  const bool any_random =
+      std::any_of(report.results.begin(), report.results.end(),
+                  [](const cts::TestResult& result) {
+                    return result.test.group == "random" &&
+                           (result.outcome == Outcome::kPassed ||
+                            result.outcome == Outcome::kFailed ||
+                            result.outcome == Outcome::kExpectedFailure ||
+                            result.outcome == Outcome::kUnexpectedPass);
+                  });
+  if (!any_random || report.deterministic) return absl::StrCat(report.seed);
+  return absl::StrCat(
+      report.seed,
+      "; not deterministic: random programs are those of the seed, what runs "
+      "when is not");
+}
+
 // A crash is told at once.
 std::string How(const cts::TestResult& result) {
   return result.how == cts::TestResult::How::kCheck
@@ -177,8 +195,8 @@ std::string StatementText(const cts::Report& report) {
   for (const std::string& device : report.devices) {
     absl::StrAppend(&text, "  device        ", Printable(device), "\n");
   }
-  absl::StrAppend(&text, "  seed          ", report.seed, "\n  time          ",
-                  report.time, ", took ",
+  absl::StrAppend(&text, "  seed          ", Wrap(SeedText(report), kWidth, 16),
+                  "\n  time          ", report.time, ", took ",
                   absl::StrFormat("%.1f s\n", report.seconds));
   text += GroupTable(report);
   absl::StrAppendFormat(
