@@ -13,6 +13,7 @@
 #include "cts/machine.h"
 #include "cts/objects.h"
 #include "cts/wire.h"
+#include "devrt/runtime/inspect.h"
 
 // Of a sanitizer, if there is one: looks for leaks now, and not at exit.
 extern "C" __attribute__((weak)) void __lsan_do_leak_check();
@@ -59,9 +60,7 @@ struct Obstacle {
 Obstacle ObstacleOf(const TestCase& test, const Machine& m) {
   const uint64_t missing = test.capabilities & ~m.capabilities();
   if (missing != 0) {
-    return {
-        absl::StrCat("capability 0x", absl::Hex(missing), " is not promised"),
-        ""};
+    return {absl::StrCat("not promised: ", CapabilityNames(missing)), ""};
   }
   if ((test.flags & kNeedsProbe) != 0 && m.probe() == nullptr) {
     return {"there is no devrt.probe/0", ""};

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/runtime/internal/bundle.h"
 #include "devrt/runtime/internal/elf_manifest.h"
@@ -113,6 +114,22 @@ void FeedBytes(const PluginFile& file, const BytesSink& sink) {
 }
 
 }  // namespace
+
+std::string CapabilityNames(uint64_t capabilities) {
+  static constexpr std::pair<uint64_t, const char*> kNames[] = {
+#define DEVRT_CAPABILITY(name) {DEVRT_CAP_##name, #name},
+#include "devrt/backends/abi/devrt_capabilities.inc"
+  };
+  std::vector<std::string> names;
+  for (const auto& [bit, name] : kNames) {
+    if ((capabilities & bit) != 0) names.emplace_back(name);
+    capabilities &= ~bit;
+  }
+  for (int bit = 0; capabilities != 0; ++bit, capabilities >>= 1) {
+    if ((capabilities & 1) != 0) names.push_back(absl::StrCat("bit ", bit));
+  }
+  return absl::StrJoin(names, ", ");
+}
 
 const char* ToString(PluginRule::Verdict verdict) {
   switch (verdict) {

@@ -43,6 +43,10 @@ struct PluginManifest {
   std::string version;
 };
 
+// "EVENT_TIMING, HOST_FUNC": DEVRT_CAP_* bits in words, "bit 40" where devrt
+// knows no name; "" for 0.
+DEVRT_EXPORT std::string CapabilityNames(uint64_t capabilities);
+
 // One condition for loading a file.
 struct PluginRule {
   enum class Verdict {

@@ -6,32 +6,12 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_split.h"
+#include "devrt/runtime/inspect.h"
 #include "tools/apart.h"
 
 namespace devrt::tools {
-namespace {
-
-struct Capability {
-  uint64_t bit;
-  const char* name;
-};
-
-constexpr Capability kCapabilities[] = {
-    {DEVRT_CAP_EVENT_TIMING, "event_timing"},
-    {DEVRT_CAP_EVENT_IPC, "event_ipc"},
-    {DEVRT_CAP_HOST_FUNC, "host_func"},
-    {DEVRT_CAP_STREAM_PRIORITY, "stream_priority"},
-    {DEVRT_CAP_STREAM_EXTERNAL, "stream_external"},
-    {DEVRT_CAP_PINNED_HOST, "pinned_host"},
-    {DEVRT_CAP_HOST_REGISTER, "host_register"},
-    {DEVRT_CAP_POINTER_INFO, "pointer_info"},
-    {DEVRT_CAP_PEER_COPY, "peer_copy"},
-    {DEVRT_CAP_PEER_ACCESS, "peer_access"},
-    {DEVRT_CAP_ASYNC_ALLOC, "async_alloc"},
-};
-
-}  // namespace
 
 std::vector<FoundBackend> OpenBackends(int limit_s) {
   GoOnApart(limit_s);
@@ -76,14 +56,9 @@ int Report(const Command& command, const std::vector<FoundBackend>& backends) {
 }
 
 std::vector<std::string> CapabilityNames(uint64_t capabilities) {
-  std::vector<std::string> names;
-  for (const Capability& capability : kCapabilities) {
-    if ((capabilities & capability.bit) == 0) continue;
-    names.emplace_back(capability.name);
-    capabilities &= ~capability.bit;
-  }
-  if (capabilities != 0) names.push_back(absl::StrFormat("%#x", capabilities));
-  return names;
+  return absl::StrSplit(
+      absl::AsciiStrToLower(devrt::CapabilityNames(capabilities)), ", ",
+      absl::SkipEmpty());
 }
 
 void WriteBackend(Backend backend, JsonWriter* json) {

@@ -275,8 +275,8 @@ DEVRT_PLUGIN_BOUNDARY devrt_status Open(uint64_t promised,
     if ((capabilities & ~promised) != 0) {
       return ErrorF(host, DEVRT_INTERNAL, 0,
                     "Open claims capabilities that the manifest does not "
-                    "list: %#llx",
-                    static_cast<unsigned long long>(capabilities & ~promised));
+                    "list:%s",
+                    internal::CapabilityNames(capabilities & ~promised).text);
     }
     internal::Adopt(object.get(), host);
     backend->self = object.release();

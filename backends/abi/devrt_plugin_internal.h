@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <new>
@@ -37,6 +38,20 @@ struct Owner {
   Owner* next;
 };
 inline std::atomic<Owner*> owners{nullptr};
+
+// " HOST_FUNC PEER_COPY", for messages.
+struct CapabilityNames {
+  explicit CapabilityNames(uint64_t capabilities) {
+#define DEVRT_CAPABILITY(name)                   \
+  if ((capabilities & DEVRT_CAP_##name) != 0) {  \
+    std::strcat(text, " " #name);                \
+    capabilities &= ~uint64_t{DEVRT_CAP_##name}; \
+  }
+#include "devrt/backends/abi/devrt_capabilities.inc"
+    if (capabilities != 0) std::strcat(text, " bits without a name");
+  }
+  char text[512] = {};
+};
 
 inline void Adopt(const void* self, const devrt_host_v0* host) {
   Owner* const owner = new Owner{{self}, host, owners.load()};

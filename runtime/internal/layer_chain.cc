@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "devrt/runtime/inspect.h"
 #include "devrt/runtime/internal/host_table.h"
 #include "devrt/runtime/internal/open.h"
 #include "devrt/runtime/internal/table.h"

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "devrt/runtime/inspect.h"
 #include "devrt/runtime/internal/host_table.h"
 #include "devrt/runtime/status.h"
 
@@ -29,30 +30,10 @@ enum SlotNumber {
 #include "devrt/backends/abi/devrt_slots.inc"
 };
 
-struct CapabilityName {
-  uint64_t bit;
-  const char* name;
-};
-
-constexpr CapabilityName kCapabilities[] = {
-    {DEVRT_CAP_EVENT_TIMING, "EVENT_TIMING"},
-    {DEVRT_CAP_EVENT_IPC, "EVENT_IPC"},
-    {DEVRT_CAP_HOST_FUNC, "HOST_FUNC"},
-    {DEVRT_CAP_STREAM_PRIORITY, "STREAM_PRIORITY"},
-    {DEVRT_CAP_STREAM_EXTERNAL, "STREAM_EXTERNAL"},
-    {DEVRT_CAP_PINNED_HOST, "PINNED_HOST"},
-    {DEVRT_CAP_HOST_REGISTER, "HOST_REGISTER"},
-    {DEVRT_CAP_POINTER_INFO, "POINTER_INFO"},
-    {DEVRT_CAP_PEER_COPY, "PEER_COPY"},
-    {DEVRT_CAP_PEER_ACCESS, "PEER_ACCESS"},
-    {DEVRT_CAP_ASYNC_ALLOC, "ASYNC_ALLOC"},
-};
-
-constexpr uint64_t KnownBits() {
-  uint64_t bits = 0;
-  for (const CapabilityName& c : kCapabilities) bits |= c.bit;
-  return bits;
-}
+constexpr uint64_t kKnownBits =
+#define DEVRT_CAPABILITY(name) DEVRT_CAP_##name |
+#include "devrt/backends/abi/devrt_capabilities.inc"
+    0;
 
 constexpr uint32_t kHeader = DEVRT_SIZE_THROUGH(devrt_ops_v0, abi_minor);
 constexpr uint32_t kSlotSize = sizeof(void (*)());
@@ -129,21 +110,6 @@ absl::Status CopyTable(const devrt_ops_v0* given, devrt_ops_v0* ops) {
   return absl::OkStatus();
 }
 
-std::string CapabilityNames(uint64_t capabilities) {
-  std::vector<std::string> names;
-  for (int bit = 0; bit < 64; ++bit) {
-    const uint64_t mask = uint64_t{1} << bit;
-    if ((capabilities & mask) == 0) continue;
-    const auto known =
-        std::find_if(std::begin(kCapabilities), std::end(kCapabilities),
-                     [&](const CapabilityName& c) { return c.bit == mask; });
-    names.push_back(known != std::end(kCapabilities)
-                        ? known->name
-                        : absl::StrCat("bit ", bit));
-  }
-  return absl::StrJoin(names, ", ");
-}
-
 absl::Status CompleteTable(const devrt_backend_v0& given,
                            const devrt_manifest_v0& manifest, devrt_ops_v0* ops,
                            uint64_t* capabilities) {
@@ -157,7 +123,7 @@ absl::Status CompleteTable(const devrt_backend_v0& given,
                      CapabilityNames(hidden)));
   }
   // Bits of a newer minor version promise slots that we cannot call.
-  *capabilities = given.capabilities & KnownBits();
+  *capabilities = given.capabilities & kKnownBits;
   DEVRT_RETURN_IF_ERROR(CheckPromises(*ops, *capabilities));
   DropUnpromised(ops, *capabilities);
   FillWithStubs(ops);

@@ -6,15 +6,11 @@
 #define DEVRT_RUNTIME_INTERNAL_TABLE_H_
 
 #include <cstdint>
-#include <string>
 
 #include "absl/status/status.h"
 #include "devrt/backends/abi/devrt_plugin.h"
 
 namespace devrt::internal {
-
-// "EVENT_TIMING, HOST_FUNC"; bits without a name as "bit 40".
-std::string CapabilityNames(uint64_t capabilities);
 
 // Copies as much of `given` as both sides know; the rest of `*ops` is NULL.
 //   INVALID_ARGUMENT  the table is missing or shorter than any version's
