@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cts/catalog.h"
+#include "cts/recorder.h"
 #include "cts/supervisor.h"
 #include "cts/waived.h"
 
@@ -22,6 +23,22 @@ void Supervisor::Conclude() {
     }
   }
   FindUnexpectedPasses();
+  TellUnwritten();
+}
+
+void Supervisor::TellUnwritten() {
+  if (unwritten_.empty()) return;
+  for (const std::string& slot : RequiredSlots()) {
+    if (called_.count(slot) == 0) report_->never_called.push_back(slot);
+    const auto found = unwritten_.find(slot);
+    if (found == unwritten_.end()) continue;
+    report_->unwritten.push_back({found->first, found->second});
+    unwritten_.erase(found);
+  }
+  // Those that it promises.
+  for (const auto& [slot, answer] : unwritten_) {
+    report_->unwritten.push_back({slot, answer});
+  }
 }
 
 TestResult* Supervisor::ResultOfSeen(const char* name, const Seen& seen) {

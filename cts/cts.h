@@ -111,7 +111,16 @@ struct TestResult {
   std::vector<std::string> messages;
   std::vector<std::string> calls;  // of a failure: the calls that led there
   std::string log;                 // of a failure: what the plugin wrote
+  // Of a failed check: slots that every backend has, or that this one promises,
+  // and that answered UNIMPLEMENTED in this test.  It says nothing of the rest.
+  std::vector<std::string> unwritten;
   double seconds = 0;
+};
+
+// A slot of the plugin's table that is not written yet.
+struct UnwrittenSlot {
+  std::string slot;    // "mem_info"
+  std::string answer;  // what it said
 };
 
 DEVRT_EXPORT const char* ToString(TestResult::Outcome outcome);
@@ -136,6 +145,10 @@ struct DEVRT_EXPORT Report {
   std::vector<Waiver> waivers;
   bool verify_waivers = false;
   std::vector<TestResult> results;
+  // Slots that are the reason of failures, in the order of the table; where
+  // there are any, also those that every backend has and that no test called.
+  std::vector<UnwrittenSlot> unwritten;
+  std::vector<std::string> never_called;
 
   int Count(TestResult::Outcome outcome, std::string_view group = "") const;
   // Nothing failed; not whether anything ran.

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <tuple>
 #include <type_traits>
 #include <unordered_map>
 
@@ -108,6 +109,61 @@ constexpr bool kIsOut =
     std::is_same_v<T, int64_t*> || std::is_same_v<T, void**>;
 
 const devrt_host_v0* g_host = nullptr;
+
+// By CallId; functions of extensions, which come behind, are no slots.
+struct Slot {
+  const char* name;
+  bool required;
+  uint64_t capability;
+};
+constexpr Slot kSlots[] = {
+#define DEVRT_SLOT(name, required, capability) {#name, required, capability},
+#include "devrt/backends/abi/devrt_slots.inc"
+};
+constexpr size_t kSlotCount = sizeof kSlots / sizeof kSlots[0];
+std::atomic<bool> g_called[kSlotCount];
+
+// Slots that answered UNIMPLEMENTED, and what they said first.
+class Unwritten {
+ public:
+  void Add(size_t slot, devrt_status status) {
+    uint64_t size = 0;
+    const char* const text = g_host->error_text(g_host->host, status, &size);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    answers_.try_emplace(slot, text, size);
+  }
+  std::vector<UnwrittenSlot> All() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::vector<UnwrittenSlot> all;
+    for (const auto& [slot, answer] : answers_) {
+      all.push_back({kSlots[slot].name, answer});
+    }
+    return all;
+  }
+  void Clear() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    answers_.clear();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<size_t, std::string> answers_;
+};
+
+Unwritten& unwritten() {
+  static auto* const all = new Unwritten;
+  return *all;
+}
+
+// What may be asked for in vain where its capability is not promised.
+bool IsOptional(const devrt_stream_desc_v0* desc) {
+  return desc->kind == DEVRT_STREAM_ADOPT;
+}
+template <typename T>
+bool IsOptional(T) {
+  return false;
+}
+
 std::map<std::string, Front>& fronts() {
   static auto* const all = new std::map<std::string, Front>;
   return *all;
@@ -115,11 +171,16 @@ std::map<std::string, Front>& fronts() {
 
 class Recorder {
  public:
-  explicit Recorder(const devrt_next_v0*) {}
+  explicit Recorder(const devrt_next_v0* next)
+      : promised_(next->capabilities) {}
 
   template <typename Call, typename... Args>
   devrt_status On(Call call, Args... args) noexcept {
     if (auto* const watcher = g_watcher.load()) watcher(Call::kName);
+    constexpr auto kId = static_cast<size_t>(Call::kId);
+    if constexpr (kId < kSlotCount) {
+      g_called[kId].store(true, std::memory_order_relaxed);
+    }
     CallRing* const ring = g_ring.load(std::memory_order_acquire);
     if (ring == nullptr) return call(args...);
     const uint64_t number = ring->Take();
@@ -148,7 +209,13 @@ class Recorder {
     }
     const devrt_status status = call(args...);
     if (status != nullptr) {
-      line.Put(": %s", CodeName(g_host->error_code(g_host->host, status)));
+      const devrt_code code = g_host->error_code(g_host->host, status);
+      line.Put(": %s", CodeName(code));
+      if constexpr (kId < kSlotCount) {
+        if (code == DEVRT_UNIMPLEMENTED && IsOwed<Call>(args...)) {
+          unwritten().Add(kId, status);
+        }
+      }
     } else {
       const auto out = [&](auto arg) {
         if constexpr (kIsOut<decltype(arg)>) {
@@ -162,6 +229,20 @@ class Recorder {
     ring->Write(number, line.text());
     return status;
   }
+
+ private:
+  template <typename Call, typename... Args>
+  bool IsOwed(Args... args) const {
+    const Slot& slot = kSlots[static_cast<size_t>(Call::kId)];
+    if (!slot.required && (slot.capability & promised_) == 0) return false;
+    if constexpr (Call::kId == layer::CallId::event_create) {
+      const uint32_t flags = std::get<1>(std::make_tuple(args...));
+      return (flags & DEVRT_EVENT_IPC) == 0;
+    }
+    return !(IsOptional(args) || ...);
+  }
+
+  const uint64_t promised_;
 };
 
 using Attach = devrt_status (*)(void*, const devrt_next_v0*, devrt_backend_v0*);
@@ -200,9 +281,30 @@ void SetCallRing(CallRing* ring) {
 
 void WatchCalls(void (*watcher)(const char* call)) { g_watcher.store(watcher); }
 
-void ForgetHandles() {
+void ForgetTest() {
   names().Clear();
+  unwritten().Clear();
   if (CallRing* const ring = g_ring.load()) ring->Clear();
+}
+
+std::vector<UnwrittenSlot> UnwrittenSlots() { return unwritten().All(); }
+
+std::vector<std::string> CalledSlots() {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < kSlotCount; ++i) {
+    if (g_called[i].load(std::memory_order_relaxed)) {
+      names.emplace_back(kSlots[i].name);
+    }
+  }
+  return names;
+}
+
+std::vector<std::string> RequiredSlots() {
+  std::vector<std::string> names;
+  for (const Slot& slot : kSlots) {
+    if (slot.required) names.emplace_back(slot.name);
+  }
+  return names;
 }
 
 Front FrontOf(const std::string& backend) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "cts/cts.h"
 #include "devrt/backends/abi/devrt_layer.h"
 
 namespace devrt::cts {
@@ -59,8 +60,16 @@ devrt_status OpenRecorder(const devrt_host_v0* host, devrt_layer_v0* layer);
 void SetCallRing(CallRing* ring);
 // Told the name of each call from now on, before it is made; nullptr: nobody.
 void WatchCalls(void (*watcher)(const char* call));
-// Handles are numbered from 1 again.
-void ForgetHandles();
+// A test begins: handles are numbered from 1 again, and answers forgotten.
+void ForgetTest();
+
+// Slots that the backend owes, as every backend has them or as it promises
+// them, and that answered UNIMPLEMENTED in this test.
+std::vector<UnwrittenSlot> UnwrittenSlots();
+// Slots that were called since the process began, by name.
+std::vector<std::string> CalledSlots();
+// Slots that every backend has, in the order of the table.
+std::vector<std::string> RequiredSlots();
 // The front of the backend of that name; ops is nullptr before it is opened.
 Front FrontOf(const std::string& backend);
 

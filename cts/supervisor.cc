@@ -10,6 +10,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "cts/catalog.h"
 #include "cts/clock.h"
 #include "cts/waived.h"
@@ -61,6 +63,7 @@ struct Supervisor::Running {
   double allowed;
   bool may_die = false;
   bool over = false;
+  std::vector<UnwrittenSlot> unwritten = {};
 
   void Fail(How how, std::string why) {
     // What came first counts.
@@ -231,6 +234,7 @@ absl::StatusOr<bool> Supervisor::FollowTest(Child* child, size_t index) {
   if (result->outcome == Outcome::kFailed) {
     result->log = child->ReadLog();
     result->calls = ring_.Lines();
+    NoteUnwritten(running, result);
     worker_is_there = false;
     Expect(result);
   }
@@ -259,9 +263,33 @@ void Supervisor::Take(Message message, Running* running) {
     case MessageKind::kMayDie:
       running->may_die = true;
       break;
+    case MessageKind::kUnwritten: {
+      std::vector<std::string> parts =
+          absl::StrSplit(message.text, absl::MaxSplits('\n', 1));
+      running->unwritten.push_back(
+          {std::move(parts.front()), std::move(parts.back())});
+      break;
+    }
+    case MessageKind::kCalled:
+      for (const absl::string_view slot : absl::StrSplit(message.text, ' ')) {
+        called_.emplace(slot);
+      }
+      break;
     default:
       running->over = true;
   }
+}
+
+// A test that met a slot which is not written cannot judge what is.
+void Supervisor::NoteUnwritten(const Running& running, TestResult* result) {
+  if (running.unwritten.empty() || result->how != How::kCheck) return;
+  for (const UnwrittenSlot& slot : running.unwritten) {
+    result->unwritten.push_back(slot.slot);
+    unwritten_.try_emplace(slot.slot, slot.answer);
+  }
+  result->messages.push_back(absl::StrCat(
+      absl::StrJoin(result->unwritten, ", "),
+      " answered UNIMPLEMENTED: the test says nothing of the rest"));
 }
 
 void Supervisor::NoteHang(Child* child, Running* running) {

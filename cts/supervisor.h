@@ -9,6 +9,7 @@
 #define DEVRT_CTS_SUPERVISOR_H_
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,7 @@ class Supervisor {
   // A test's messages up to its end; whether the worker goes on.
   absl::StatusOr<bool> FollowTest(Child* child, size_t index);
   void Take(Message message, Running* running);
+  void NoteUnwritten(const Running& running, TestResult* result);
   void NoteHang(Child* child, Running* running);
   void NoteDeath(Child* child, Running* running);
   // The end of a worker that has nothing left to do; `ran` tests, the last of
@@ -86,6 +88,7 @@ class Supervisor {
   void Fill(const Seen& seen, TestResult* result);
   void Expect(TestResult* result) const;  // a failure may be expected
   void FindUnexpectedPasses();
+  void TellUnwritten();
 
   const Options& options_;
   Observer* const observer_;
@@ -97,6 +100,10 @@ class Supervisor {
   bool cannot_open_ = false;
   std::string absent_;  // why the backend has nothing to drive
   int hangs_ = 0;
+  // By slot, what it said; and the slots that were called, by opening it or by
+  // any test.
+  std::map<std::string, std::string> unwritten_;
+  std::set<std::string> called_ = {"device_count"};
   Seen opening_, ending_;
 };
 

@@ -21,6 +21,8 @@ enum class MessageKind : uint32_t {
   kSkipped,      // why
   kUnsupported,  // why
   kMayDie,       // the process may end by a signal
+  kUnwritten,    // a slot that answered UNIMPLEMENTED, a newline, its text
+  kCalled,       // slots that were called so far, separated by blanks
   kEnd,          // the test is over
   kLeaving,      // all tests are over; the process ends
   kNotOpened,    // the plugin could not be opened; why

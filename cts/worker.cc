@@ -9,9 +9,11 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "cts/catalog.h"
 #include "cts/machine.h"
 #include "cts/objects.h"
+#include "cts/recorder.h"
 #include "cts/wire.h"
 #include "devrt/runtime/inspect.h"
 
@@ -85,6 +87,14 @@ void EmptyLog(int log) {
   [[maybe_unused]] const int result = ftruncate(log, 0);
 }
 
+void TellSlots(PipeReporter* reporter) {
+  for (const UnwrittenSlot& slot : UnwrittenSlots()) {
+    reporter->Tell(MessageKind::kUnwritten,
+                   absl::StrCat(slot.slot, "\n", slot.answer));
+  }
+  reporter->Tell(MessageKind::kCalled, absl::StrJoin(CalledSlots(), " "));
+}
+
 // Whether the next test may run in this process.
 bool RunTest(const TestCase& test, Machine* machine, const Options& options,
              PipeReporter* reporter) {
@@ -139,10 +149,11 @@ int RunWorker(const Options& options, const std::vector<size_t>& tests,
   }
   reporter.Tell(MessageKind::kOpened, ToText(Describe(**machine)));
   for (const size_t index : tests) {
-    ForgetHandles();
+    ForgetTest();
     EmptyLog(shared.log);
     reporter.Tell(MessageKind::kBegin, absl::StrCat(index));
     const bool clean = RunTest(Catalog()[index], *machine, options, &reporter);
+    TellSlots(&reporter);
     reporter.Tell(MessageKind::kEnd, "");
     // What a failed test left behind must not fail others, nor the end.
     if (!clean) _exit(1);

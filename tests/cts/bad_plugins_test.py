@@ -127,6 +127,46 @@ class Lies(SuiteTest):
         self.assertIn("the backend has no device", report.text)
 
 
+class NotWrittenYet(SuiteTest):
+    """A slot that answers UNIMPLEMENTED is told once, not by each test that
+    met it."""
+
+    def test_one_slot(self):
+        report = self.run_bad("lacks_mem_info", "--groups=memory,event")
+        failed = report.failures()
+        self.assertGreater(len(failed), 3)
+        self.assertTrue(report.text.startswith("Conformance statement: FAILED"))
+        self.assertEqual(report.json["unwritten"],
+                         [{"slot": "mem_info",
+                           "answer": "not yet, see memory.c"}])
+        self.assertNotIn("mem_info", report.json["never_called"])
+        self.assertRegex(
+            report.text, rf"(?m)^  mem_info +{len(failed)} +{len(failed)} "
+            r"+not yet, see memory\.c$")
+        for test in failed:
+            self.assertEqual(test["unwritten"], ["mem_info"])
+            self.assertIn(test["name"], report.text)
+            self.assertEqual(
+                test["messages"][-1], "mem_info answered UNIMPLEMENTED: the "
+                "test says nothing of the rest")
+
+    def test_what_is_not_promised_is_named(self):
+        report = self.run_cts(plugin("good"), "--groups=event,peer")
+        reasons = {m for t in report.tests.values() for m in t["messages"]
+                   if t["outcome"] == "unsupported"}
+        self.assertLessEqual(
+            {"not promised: EVENT_TIMING", "not promised: PEER_ACCESS"}, reasons)
+        self.assertFalse([reason for reason in reasons if "0x" in reason])
+
+    def test_other_failures_are_told_as_ever(self):
+        """Also where a slot may answer UNIMPLEMENTED: foreign streams."""
+        report = self.run_bad("null_handles", "--groups=event,identity")
+        self.assertEqual(report.json["unwritten"], [])
+        for test in report.failures():
+            self.assertIn(f"FAILED  {test['name']}", report.text)
+        self.assertNotIn("Not written yet", report.text)
+
+
 class OpenAndExit(SuiteTest):
 
     def check_not_opened(self, name, how, *texts, flags=(), expect=FAILURE):

@@ -67,6 +67,13 @@ void WriteStatement(const cts::Report& report, JsonWriter* json) {
     json->Key("reference").String(waiver.reference).End();
   }
   json->End().Key("verify_waivers").Bool(report.verify_waivers);
+  json->Key("unwritten").BeginArray();
+  for (const cts::UnwrittenSlot& slot : report.unwritten) {
+    json->Compact().BeginObject().Key("slot").String(slot.slot);
+    json->Key("answer").String(slot.answer).End();
+  }
+  json->End();
+  WriteTexts("never_called", report.never_called, json);
   json->Key("passed").Bool(report.ExitCode() == 0);
   json->Key("counts");
   WriteCounts(report, "", json);
@@ -128,6 +135,7 @@ std::string ReportJson(const cts::Report& report) {
       json.Key("how").String(ToString(result.how));
       WriteTexts("calls", result.calls, &json);
       json.Key("log").String(result.log);
+      WriteTexts("unwritten", result.unwritten, &json);
     }
     json.End();
   }

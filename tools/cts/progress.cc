@@ -57,7 +57,8 @@ void Progress::End(const cts::TestResult& result) {
   if (result.outcome != cts::TestResult::Outcome::kFailed) return;
   ++failed_;
   Clear();
-  if (!failures_) return;
+  // What a slot that is not written makes fail is told by the slot, at the end.
+  if (!failures_ || !result.unwritten.empty()) return;
   Print(FailureText(result));
   std::fflush(stdout);
 }

@@ -20,6 +20,7 @@ using Outcome = cts::TestResult::Outcome;
 constexpr size_t kWidth = 80;
 constexpr size_t kCallsShown = 24;
 constexpr size_t kNamesShown = 50;  // of tests that share a reason
+constexpr size_t kFewTests = 20;    // that are named in a table
 
 // What has several lines, a program for example, keeps them as they are.
 std::string Lines(const std::vector<std::string>& lines, size_t indent) {
@@ -69,6 +70,47 @@ std::string GroupTable(const cts::Report& report) {
     if (all > 0) table.Add(row);
   }
   return table.empty() ? "" : "\n" + table.Text(2);
+}
+
+// Slots that are not written, each with the tests that fail for want of it:
+// on a backend's first day that is most of them.
+std::string UnwrittenText(const cts::Report& report) {
+  if (report.unwritten.empty()) return "";
+  std::map<std::string, std::vector<std::string>> tests, alone;
+  size_t all = 0;
+  for (const cts::TestResult& result : report.results) {
+    if (result.outcome != Outcome::kFailed || result.unwritten.empty())
+      continue;
+    ++all;
+    for (const std::string& slot : result.unwritten) {
+      tests[slot].push_back(result.test.name);
+    }
+    if (result.unwritten.size() == 1) {
+      alone[result.unwritten.front()].push_back(result.test.name);
+    }
+  }
+  Table table({"SLOT", "TESTS", "ALONE", "WHAT IT ANSWERED"});
+  for (const cts::UnwrittenSlot& slot : report.unwritten) {
+    table.Add({slot.slot, std::to_string(tests[slot.slot].size()),
+               std::to_string(alone[slot.slot].size()), Printable(slot.answer)},
+              all > kFewTests ? "" : absl::StrJoin(tests[slot.slot], " "));
+  }
+  std::string text = absl::StrCat(
+      "\nNot written yet\n  ",
+      Wrap(absl::StrCat("Of the failed tests ", all,
+                        " met a slot that answers UNIMPLEMENTED: they say "
+                        "nothing of the rest. ALONE are those that met no "
+                        "other one."),
+           kWidth, 2),
+      "\n", table.Text(2));
+  if (!report.never_called.empty()) {
+    absl::StrAppend(&text, "  ",
+                    Wrap(absl::StrCat("Called by no test of this run: ",
+                                      absl::StrJoin(report.never_called, ", ")),
+                         kWidth, 4),
+                    "\n");
+  }
+  return text;
 }
 
 // Tests that did not run, by the reason.  Where nearly none did, as with a
@@ -213,7 +255,8 @@ std::string StatementText(const cts::Report& report) {
     absl::StrAppend(&text, "  ", result.test.name,
                     " passed unexpectedly: ", result.messages[0], "\n");
   }
-  return text + NotRunText(report) + WaiversText(report);
+  return text + UnwrittenText(report) + NotRunText(report) +
+         WaiversText(report);
 }
 
 std::string ListText() {

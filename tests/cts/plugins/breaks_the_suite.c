@@ -113,6 +113,14 @@ static devrt_status wild_props(void* self, uint32_t device,
   return NULL;
 }
 
+static devrt_status lacks_mem_info(void* self, uint32_t device,
+                                   uint64_t* free_bytes, uint64_t* total) {
+  (void)device;
+  (void)free_bytes;
+  (void)total;
+  return fail(self, DEVRT_UNIMPLEMENTED, "not yet, see memory.c");
+}
+
 devrt_status devrt_plugin_open_v0(const devrt_host_v0* host,
                                   devrt_backend_v0* backend) {
   static devrt_ops_v0 ops;
@@ -126,6 +134,7 @@ devrt_status devrt_plugin_open_v0(const devrt_host_v0* host,
   if (is("wild_count")) ops.device_count = wild_count;
   if (is("no_devices")) ops.device_count = no_devices;
   if (is("wild_props")) ops.device_props = wild_props;
+  if (is("lacks_mem_info")) ops.mem_info = lacks_mem_info;
   if (is("crashes_at_exit") || is("hangs_at_exit")) atexit(at_exit);
   backend->ops = &ops;
   return NULL;
