@@ -54,6 +54,14 @@ std::string DeviceTable(const std::vector<FoundBackend>& backends) {
   return table.empty() ? "  none\n" : table.Text(2);
 }
 
+// The device of programs that name none, in a new thread; empty: there is none.
+std::string DefaultDevice(const std::vector<FoundBackend>& backends) {
+  for (const FoundBackend& found : backends) {
+    if (!found.devices.empty()) return found.devices.front().name();
+  }
+  return "";
+}
+
 // The load report, and what it cannot know: what ended other processes.
 std::vector<LoadAttempt> Attempts() {
   std::vector<LoadAttempt> attempts = LoadReport();
@@ -119,7 +127,10 @@ std::string Json(const std::vector<FoundBackend>& backends,
       json.End();
     }
   }
-  json.End().Key("load_report");
+  json.End().Key("default_device");
+  const std::string device = DefaultDevice(backends);
+  device.empty() ? json.Null() : json.String(device);
+  json.Key("load_report");
   WriteAttempts(attempts, &json);
   json.End();
   return std::move(json).Finish();
@@ -143,6 +154,9 @@ int Run(const Arguments& arguments) {
   } else {
     Print("Backends\n" + BackendTable(backends));
     Print("\nDevices\n" + DeviceTable(backends));
+    if (const std::string device = DefaultDevice(backends); !device.empty()) {
+      Print("  " + device + " is the default where a program names none.\n");
+    }
     Print("\nWhere backends were looked for\n" + AttemptTable(attempts));
   }
   if (backends.empty()) {

@@ -459,7 +459,7 @@ typedef struct devrt_manifest_v0 {
   uint32_t struct_size;
   uint32_t abi_major;
   uint32_t abi_minor;
-  uint32_t priority;     /* lower is listed first */
+  uint32_t priority;     /* lower is first, and the default; 0: as 100 */
   uint64_t capabilities; /* DEVRT_CAP_* that open may claim */
   char backend[32];      /* "mtia": [a-z][a-z0-9_]*, NUL-terminated */
   char vendor[64];

@@ -232,7 +232,8 @@ constexpr devrt_ops_v0 MakeOps() {
 template <class T>
 inline constexpr devrt_ops_v0 kOps = MakeOps<T>();
 
-// `priority`: lower is listed first.
+// `priority`: lower is first, and the default device; devrt's own are below
+// 100.
 template <size_t B, size_t V, size_t R>
 constexpr devrt_manifest_v0 MakeManifest(const char (&backend)[B],
                                          const char (&vendor)[V],

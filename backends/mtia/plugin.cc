@@ -90,4 +90,5 @@ DEVRT_DEFINE_PLUGIN(MtiaBackend, "mtia", "devrt", "0.1.0",
                         DEVRT_CAP_STREAM_PRIORITY | DEVRT_CAP_STREAM_EXTERNAL |
                         DEVRT_CAP_PINNED_HOST | DEVRT_CAP_HOST_REGISTER |
                         DEVRT_CAP_POINTER_INFO | DEVRT_CAP_PEER_COPY |
-                        DEVRT_CAP_PEER_ACCESS | DEVRT_CAP_ASYNC_ALLOC);
+                        DEVRT_CAP_PEER_ACCESS | DEVRT_CAP_ASYNC_ALLOC,
+                    20);

@@ -32,6 +32,8 @@ namespace {
 using Result = LoadAttempt::Result;
 using BackendList = std::vector<BackendRecord*>;
 
+constexpr uint32_t kUsualPriority = 100;
+
 // Replaced, never changed; the registry keeps the lists of before for their
 // readers.
 std::atomic<const BackendList*> opened{nullptr};
@@ -347,7 +349,10 @@ std::vector<std::string> Registry::Names() {
     if (!entry->chosen || entry->attempt().result == Result::kExcluded) {
       continue;
     }
-    found.emplace_back(entry->finding.manifest.priority, entry->name());
+    // 0 is what a manifest has whose author did not think of it.
+    const uint32_t priority = entry->finding.manifest.priority;
+    found.emplace_back(priority != 0 ? priority : kUsualPriority,
+                       entry->name());
   }
   std::sort(found.begin(), found.end());
   std::vector<std::string> names;

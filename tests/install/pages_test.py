@@ -37,6 +37,10 @@ class FollowedPages(InstallTest):
 
         report = json.loads(self.run_command("devrt", "list", "--json"))
         backends = {b["name"]: b for b in report["backends"]}
+        # Installing a backend changes nobody's default device.
+        names = [b["name"] for b in report["backends"]]
+        self.assertLess(names.index("mtia"), names.index("acme"))
+        self.assertNotEqual(report["default_device"], "acme:0")
         # Those of the installation are there as well, cuda among them where a
         # toolkit was.
         self.assertLessEqual({"acme", "mtia"}, set(backends))

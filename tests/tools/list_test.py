@@ -39,6 +39,19 @@ class List(ToolTest):
                   if attempt["result"] == "loaded"]
         self.assertIn("mtia", [attempt["backend"] for attempt in loaded])
 
+    def test_default_device(self):
+        # mtia's manifest has a lower priority than others' usual one, 100.
+        good = str(PLUGINS / "libdevrt_good.so")
+        for plugins, device in [(f"{good}:{PLUGIN}", "mtia:0"),
+                                (good, "good:0")]:
+            report = self.run_json("list", DEVRT_PLUGINS=plugins)
+            self.assertEqual(report["default_device"], device)
+            text = self.run_tool("list", DEVRT_PLUGINS=plugins).stdout
+            self.assertIn(f"  {device} is the default where", text)
+        empty = str(PLUGINS / "libdevrt_zero_devices.so")
+        report = self.run_json("list", DEVRT_PLUGINS=empty)
+        self.assertIsNone(report["default_device"])
+
     def test_bad_configuration_names_the_key(self):
         for value, *texts in [
                 ("devices=0", "devices"), ("devices=999", "devices"),

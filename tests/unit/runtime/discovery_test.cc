@@ -377,8 +377,11 @@ TEST(BackendsTest, PriorityOrdersNames) {
     setenv("DEVRT_PLUGINS", PluginPath("good").c_str(), 1);  // priority 500
     FakeBackend::Register("zeta", 1);                        // priority 100
     FakeBackend::Register("alpha", 1);                       // priority 100
+    FakeBackend::Register("unsaid", 1, FakeBackend::kCapabilities, 0);
+    FakeBackend::Register("urgent", 1, FakeBackend::kCapabilities, 1);
     const std::vector<std::string> names = BackendNames();
-    EXPECT_THAT(names, ElementsAre("alpha", "zeta", "good"));
+    EXPECT_THAT(names,
+                ElementsAre("urgent", "alpha", "unsaid", "zeta", "good"));
   });
 }
 

@@ -226,7 +226,7 @@ devrt_ops_v0 MakeTable() {
 }  // namespace
 
 FakeBackend& FakeBackend::Register(const std::string& name, uint32_t devices,
-                                   uint64_t capabilities) {
+                                   uint64_t capabilities, uint32_t priority) {
   const int number = fake_count++;
   if (number >= kMostFakes) std::abort();
   FakeBackend* fake = new FakeBackend;
@@ -237,7 +237,7 @@ FakeBackend& FakeBackend::Register(const std::string& name, uint32_t devices,
   devrt_manifest_v0& m = fake->manifest_;
   std::memcpy(m.magic, DEVRT_MANIFEST_MAGIC, sizeof m.magic);
   m.struct_size = sizeof m;
-  m.priority = 100;
+  m.priority = priority;
   m.capabilities = capabilities;
   std::snprintf(m.backend, sizeof m.backend, "%s", name.c_str());
   std::snprintf(m.vendor, sizeof m.vendor, "devrt tests");

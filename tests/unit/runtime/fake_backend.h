@@ -45,7 +45,8 @@ class FakeBackend {
 
   // Makes a backend known to devrt; at most eight in a process.
   static FakeBackend& Register(const std::string& name, uint32_t devices,
-                               uint64_t capabilities = kCapabilities);
+                               uint64_t capabilities = kCapabilities,
+                               uint32_t priority = 100);
 
   Backend backend() const;
   Device device(int index) const;
