@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "devrt/backends/abi/devrt_launch.h"
 #include "devrt/runtime/backend.h"
 #include "devrt/runtime/device.h"
 #include "devrt/runtime/status.h"
@@ -37,8 +36,8 @@ constexpr Flag kFlags[] = {
     {"--size", "MiB", "How much data (default: 16)."},
     {"--times", "SOURCE",
      "Where the times come from: simulator, its own record; events, timing "
-     "events around every operation; auto, the first that the backend has "
-     "(default: auto)."},
+     "events around every operation; host, which waits for every operation; "
+     "auto, the first that the backend has (default: auto)."},
     {"--svg", "FILE",
      "Write the timeline as a picture (default: devrt-demo.svg in the current "
      "directory, none with --json). - writes none."},
@@ -68,12 +67,13 @@ absl::StatusOr<Options> ReadOptions(const Arguments& arguments) {
   DEVRT_ASSIGN_OR_RETURN(options.mebibytes,
                          arguments.GetNumber("--size", 16, 1, kMostMebibytes));
   options.times = arguments.Get("--times", "auto");
-  const std::vector<std::string> sources = {"auto", "simulator", "events"};
+  const std::vector<std::string> sources = {"auto", "simulator", "events",
+                                            "host"};
   if (std::find(sources.begin(), sources.end(), options.times) ==
       sources.end()) {
     return absl::InvalidArgumentError(absl::StrFormat(
-        "--times is auto, simulator or events, not %s%s", Quoted(options.times),
-        DidYouMean(options.times, sources)));
+        "--times is auto, simulator, events or host, not %s%s",
+        Quoted(options.times), DidYouMean(options.times, sources)));
   }
   options.svg = arguments.Get("--svg", options.json ? kNone : "devrt-demo.svg");
   options.trace = arguments.Get("--trace", kNone);
@@ -84,18 +84,6 @@ absl::StatusOr<Options> ReadOptions(const Arguments& arguments) {
         "--svg and --trace name the same file, %s", Quoted(options.svg)));
   }
   return options;
-}
-
-// The backend, if the demo's kernels can run on it.
-absl::StatusOr<Backend> FindBackend(const Options& options) {
-  DEVRT_ASSIGN_OR_RETURN(Backend backend, GetBackend(options.backend));
-  const auto launch = backend.GetExtension(
-      DEVRT_LAUNCH_EXTENSION, DEVRT_SIZE_THROUGH(devrt_launch_v0, launch));
-  if (launch.ok()) return backend;
-  return absl::UnimplementedError(absl::StrFormat(
-      "the demo's kernels are host code, which backend \"%s\" cannot run; try "
-      "--backend=mtia",
-      backend.name()));
 }
 
 absl::StatusOr<std::vector<Device>> ChooseDevices(const Options& options,
@@ -124,11 +112,14 @@ absl::StatusOr<std::vector<Device>> ChooseDevices(const Options& options,
 
 absl::StatusOr<std::unique_ptr<Recorder>> ChooseRecorder(const Options& options,
                                                          Backend backend) {
+  if (options.times == "host") return MakeHostRecorder();
   if (options.times == "events") return MakeEventRecorder(backend);
   auto recorder = MakeSimulatorRecorder(backend);
-  if (options.times == "auto" && absl::IsUnimplemented(recorder.status())) {
-    return MakeEventRecorder(backend);
+  if (options.times == "simulator") return recorder;
+  if (absl::IsUnimplemented(recorder.status())) {
+    recorder = MakeEventRecorder(backend);
   }
+  if (absl::IsUnimplemented(recorder.status())) return MakeHostRecorder();
   return recorder;
 }
 
@@ -173,7 +164,7 @@ absl::StatusOr<int> RunDemo(const Options& options) {
   const auto say = [&](const std::string& text) {
     if (!options.json) Print(text);
   };
-  DEVRT_ASSIGN_OR_RETURN(const Backend backend, FindBackend(options));
+  DEVRT_ASSIGN_OR_RETURN(const Backend backend, GetBackend(options.backend));
   DEVRT_ASSIGN_OR_RETURN(std::vector<Device> devices,
                          ChooseDevices(options, backend));
   DEVRT_ASSIGN_OR_RETURN(std::unique_ptr<Recorder> recorder,
@@ -211,6 +202,9 @@ const Command kDemoCommand = {
     "kernel, copy out, a stream for each, ordered by events. Compares the "
     "result with what the host computes, shows the timeline in the terminal, "
     "and writes it as a picture.\n\n"
+    "Runs on every backend: where one has no kernels for it, fills stand in; "
+    "where it has no pinned memory, plain memory; host functions are left "
+    "out.\n\n"
     "An existing file is overwritten. Fails when the result is wrong, when a "
     "file cannot be written, and when the machine lacks what is asked for.",
     kFlags,

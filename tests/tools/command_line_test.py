@@ -120,7 +120,7 @@ class Usage(ToolTest):
 
     def test_choices(self):
         self.assert_wrong_usage(["demo", "--times=event"],
-                                "auto, simulator or events",
+                                "auto, simulator, events or host",
                                 'did you mean "events"?')
 
     def test_unexpected_argument(self):

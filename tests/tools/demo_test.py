@@ -136,6 +136,50 @@ class Demo(ToolTest):
         self.assertIn("Verified", text)
 
 
+class OtherBackends(ToolTest):
+    """A backend need not have all that the demo uses on the simulator."""
+
+    PLUGIN = os.path.join(os.environ["DEVRT_TEST_PLUGIN_DIR"],
+                          "libdevrt_good.so")
+
+    def test_without_kernels_pinned_memory_host_functions_and_timing(self):
+        report = self.run_json("demo", "--size=1", "--backend=good",
+                               DEVRT_PLUGINS=self.PLUGIN)
+        self.assertTrue(report["verified"])
+        self.assertEqual(report["devices"], ["good:0", "good:1"])
+        self.assertEqual(report["lacks"],
+                         ["kernels", "pinned_memory", "host_functions"])
+        self.assertEqual(report["host_functions_run"], 0)
+        self.assertEqual(report["clock"], "the host's clock")
+        stages = ["copy in", "mark", "send", "mark", "copy out"]
+        operations = report["operations"]
+        self.assertEqual([operation["name"] for operation in operations],
+                         stages * CHUNKS)
+        for before, after in zip(operations, operations[1:]):
+            self.assertLessEqual(before["end_ns"], after["begin_ns"])
+        marks = [o for o in operations if o["name"] == "mark"]
+        self.assertEqual({o["kind"] for o in marks}, {"fill"})
+        # Two of three parts are marked, each by one device.
+        self.assertAlmostEqual(sum(o["bytes"] for o in marks),
+                               report["bytes"] * 2 / 3, delta=100)
+
+    def test_says_what_stands_in(self):
+        text = self.run_tool("demo", "--size=1", "--backend=good",
+                             DEVRT_PLUGINS=self.PLUGIN).stdout
+        self.assert_narrow(text)
+        for words in ["in plain host memory", "fills stand in for them",
+                      "mark: part 1 of 3 := 0xa0", "no host functions",
+                      "each once the one before it was complete",
+                      "Verified: all 262144 numbers equal what the host "
+                      "computed serially."]:
+            self.assertIn(words, " ".join(text.split()))
+
+    def test_the_simulator_lacks_nothing(self):
+        report = self.run_json("demo", "--size=1", "--times=host")
+        self.assertEqual(report["lacks"], [])
+        self.assertLessEqual(report["overlap"], 1)
+
+
 class Refusals(ToolTest):
 
     def assert_fails(self, *texts, arguments=(), **variables):

@@ -21,20 +21,23 @@ TEST(FindDifference, NamesTheFirstWrongValue) {
   std::vector<uint32_t> values;
   for (uint32_t i = 0; i < 100; ++i)
     values.push_back((3 * i + 1) * (3 * i + 1));
-  EXPECT_FALSE(FindDifference(values.data(), values.size(), 2));
+  const auto expected = [](size_t i) {
+    return AfterKernels(static_cast<uint32_t>(i), 2);
+  };
+  EXPECT_FALSE(FindDifference(values.data(), values.size(), expected));
   values[80] = 7;
   values[17] = 5;
-  const auto difference = FindDifference(values.data(), values.size(), 2);
+  const auto difference =
+      FindDifference(values.data(), values.size(), expected);
   ASSERT_TRUE(difference);
   EXPECT_EQ(difference->index, 17u);
   EXPECT_EQ(difference->found, 5u);
   EXPECT_EQ(difference->expected, 52u * 52u);
 }
 
-TEST(FindDifference, EveryDeviceCounts) {
-  const uint32_t value_of_0 = 4;  // 3 * ((3 * 0 + 1) squared) + 1
-  EXPECT_FALSE(FindDifference(&value_of_0, 1, 3));
-  EXPECT_TRUE(FindDifference(&value_of_0, 1, 2));
+TEST(AfterKernels, EveryDeviceCounts) {
+  EXPECT_EQ(AfterKernels(0, 2), 1u);
+  EXPECT_EQ(AfterKernels(0, 3), 4u);  // 3 * ((3 * 0 + 1) squared) + 1
 }
 
 TEST(JsonWriter, EscapesWhatJsonCannotHold) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A block of raw memory that is freed with its owner.  Whoever destroys it has
+// A block of memory that is freed with its owner.  Whoever destroys it has
 // waited for the work that uses it.
 
 #ifndef DEVRT_TOOLS_DEMO_BLOCK_H_
 #define DEVRT_TOOLS_DEMO_BLOCK_H_
 
 #include <cstdint>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -22,23 +23,34 @@ class Block {
   // Memory of `device`.
   static absl::StatusOr<Block> OnDevice(Device device, uint64_t bytes) {
     DEVRT_ASSIGN_OR_RETURN(void* data, Allocate(device, bytes));
-    return Block(device, data);
+    return Block(Kind::kDevice, device, data);
   }
   // Pinned host memory for copies from and to `device`.
   static absl::StatusOr<Block> Pinned(Device device, uint64_t bytes) {
     DEVRT_ASSIGN_OR_RETURN(void* data, AllocateHost(device, bytes));
-    return Block(std::nullopt, data);
+    return Block(Kind::kPinned, std::nullopt, data);
+  }
+  // Plain host memory, of which a device knows nothing.
+  static Block Plain(uint64_t bytes) {
+    return Block(Kind::kPlain, std::nullopt, ::operator new(bytes));
   }
 
   Block(Block&& other) noexcept
-      : device_(other.device_), data_(std::exchange(other.data_, nullptr)) {}
+      : kind_(other.kind_),
+        device_(other.device_),
+        data_(std::exchange(other.data_, nullptr)) {}
   Block& operator=(Block&&) = delete;
   ~Block() {
     // A failure leaves the memory where it is; there is nobody to tell.
-    if (device_) {
-      Free(*device_, data_).IgnoreError();
-    } else {
-      FreeHost(data_).IgnoreError();
+    switch (kind_) {
+      case Kind::kDevice:
+        Free(*device_, data_).IgnoreError();
+        break;
+      case Kind::kPinned:
+        FreeHost(data_).IgnoreError();
+        break;
+      case Kind::kPlain:
+        ::operator delete(data_);
     }
   }
 
@@ -48,10 +60,13 @@ class Block {
   }
 
  private:
-  Block(std::optional<Device> device, void* data)
-      : device_(device), data_(data) {}
+  enum class Kind { kDevice, kPinned, kPlain };
 
-  std::optional<Device> device_;  // nullopt: pinned host memory
+  Block(Kind kind, std::optional<Device> device, void* data)
+      : kind_(kind), device_(device), data_(data) {}
+
+  Kind kind_;
+  std::optional<Device> device_;  // of device memory
   void* data_;
 };
 

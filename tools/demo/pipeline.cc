@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "devrt/backends/abi/devrt_launch.h"
 #include "devrt/guards/device_guard.h"
 #include "devrt/guards/stream_guard.h"
 #include "devrt/guards/thread_context.h"
@@ -34,6 +35,10 @@ absl::Status Annotated(const absl::Status& status, const std::string& what) {
 }
 
 constexpr char kHostGroup[] = "host";
+constexpr char kMark[] = "mark";
+
+// With what a device fills its part.
+uint8_t MarkOf(size_t device) { return static_cast<uint8_t>(0xa0 + device); }
 
 TimelineOp Operation(OpKind kind, const char* name) {
   TimelineOp op;
@@ -52,14 +57,17 @@ const Kernel& KernelOf(size_t device) {
   return kKernels[device % std::size(kKernels)];
 }
 
-std::optional<Difference> FindDifference(const uint32_t* values, size_t count,
-                                         size_t devices) {
+uint32_t AfterKernels(uint32_t value, size_t devices) {
+  for (size_t d = 0; d < devices; ++d) value = KernelOf(d).apply(value);
+  return value;
+}
+
+std::optional<Difference> FindDifference(
+    const uint32_t* values, size_t count,
+    absl::FunctionRef<uint32_t(size_t)> expected) {
   for (size_t i = 0; i < count; ++i) {
-    uint32_t expected = static_cast<uint32_t>(i);
-    for (size_t d = 0; d < devices; ++d) {
-      expected = KernelOf(d).apply(expected);
-    }
-    if (values[i] != expected) return Difference{i, values[i], expected};
+    const uint32_t wanted = expected(i);
+    if (values[i] != wanted) return Difference{i, values[i], wanted};
   }
   return std::nullopt;
 }
@@ -75,8 +83,13 @@ Pipeline::~Pipeline() {
   for (Device device : devices_) device.Synchronize().IgnoreError();
 }
 
-absl::Status Pipeline::Prepare() {
+absl::Status Pipeline::PrepareHostMemory() {
   const uint64_t bytes = count_ * sizeof(uint32_t);
+  if (!abilities_.pinned_memory) {
+    input_.emplace(Block::Plain(bytes));
+    output_.emplace(Block::Plain(bytes));
+    return absl::OkStatus();
+  }
   absl::StatusOr<Block> input = Block::Pinned(devices_.front(), bytes);
   absl::StatusOr<Block> output = Block::Pinned(devices_.back(), bytes);
   for (const auto* block : {&input, &output}) {
@@ -85,6 +98,19 @@ absl::Status Pipeline::Prepare() {
   }
   input_.emplace(*std::move(input));
   output_.emplace(*std::move(output));
+  return absl::OkStatus();
+}
+
+absl::Status Pipeline::Prepare() {
+  const Backend backend = devices_.front().backend();
+  abilities_.kernels =
+      backend
+          .GetExtension(DEVRT_LAUNCH_EXTENSION,
+                        DEVRT_SIZE_THROUGH(devrt_launch_v0, launch))
+          .ok();
+  abilities_.pinned_memory = backend.Has(DEVRT_CAP_PINNED_HOST);
+  abilities_.host_functions = backend.Has(DEVRT_CAP_HOST_FUNC);
+  DEVRT_RETURN_IF_ERROR(PrepareHostMemory());
   for (size_t i = 0; i < count_; ++i) {
     input_->as<uint32_t>()[i] = static_cast<uint32_t>(i);
   }
@@ -95,7 +121,9 @@ absl::Status Pipeline::Prepare() {
     DEVRT_ASSIGN_OR_RETURN(Stage stage, MakeStage(d));
     stages_.push_back(std::move(stage));
   }
-  timeline_.rows.push_back({kHostGroup, "functions"});
+  if (abilities_.host_functions) {
+    timeline_.rows.push_back({kHostGroup, "functions"});
+  }
   return absl::OkStatus();
 }
 
@@ -173,6 +201,7 @@ absl::Status Pipeline::Run(Recorder* recorder) {
     DEVRT_RETURN_IF_ERROR(stage.out->stream.Synchronize());
   }
   timeline_.clock = recorder->clock();
+  waited_ = recorder->waits();
   return recorder->Finish(&timeline_.ops);
 }
 
@@ -187,6 +216,7 @@ absl::Status Pipeline::SubmitAll(Recorder* recorder) {
       DEVRT_RETURN_IF_ERROR(Send(d, chunk, recorder));
     }
     DEVRT_RETURN_IF_ERROR(CopyOut(chunk, recorder));
+    if (!abilities_.host_functions) continue;
     DEVRT_RETURN_IF_ERROR(Notify(chunk, recorder));
   }
   return absl::OkStatus();
@@ -208,27 +238,67 @@ absl::Status Pipeline::Compute(size_t device, const Chunk& chunk,
                                Recorder* recorder) {
   Stage& stage = stages_[device];
   const Lane& source = device == 0 ? *stage.in : *stages_[device - 1].out;
+  TimelineOp op = Operation(OpKind::kKernel, KernelOf(device).name);
+  if (!abilities_.kernels) {
+    const Part part = PartOf(device, chunk.count);
+    op = Operation(OpKind::kFill, kMark);
+    op.bytes = (part.end - part.first) * sizeof(uint32_t);
+  }
+  return Submit(&*stage.compute, {&source}, chunk, op, recorder,
+                [&](StreamRef stream) {
+                  return abilities_.kernels ? RunKernel(device, chunk, stream)
+                                            : Mark(device, chunk, stream);
+                });
+}
+
+absl::Status Pipeline::RunKernel(size_t device, const Chunk& chunk,
+                                 StreamRef stream) {
   const Kernel kernel = KernelOf(device);
   LaunchOptions options;
   options.name = kernel.name;
   options.duration_ns = KernelDuration(chunk.bytes());
   uint32_t* values = Buffer(device, chunk);
-  return Submit(&*stage.compute, {&source}, chunk,
-                Operation(OpKind::kKernel, kernel.name), recorder,
-                [&](StreamRef stream) {
-                  return Launch(
-                      stream, {ReadWrite(values, chunk.bytes())},
-                      [values, kernel,
-                       count = chunk.count](const LaunchContext& context) {
-                        uint32_t* local = context.Local(values, count);
-                        if (local == nullptr)
-                          return;  // a fault, reported by devrt
-                        for (size_t i = 0; i < count; ++i) {
-                          local[i] = kernel.apply(local[i]);
-                        }
-                      },
-                      options);
-                });
+  return Launch(
+      stream, {ReadWrite(values, chunk.bytes())},
+      [values, kernel, count = chunk.count](const LaunchContext& context) {
+        uint32_t* local = context.Local(values, count);
+        if (local == nullptr) return;  // a fault, reported by devrt
+        for (size_t i = 0; i < count; ++i) local[i] = kernel.apply(local[i]);
+      },
+      options);
+}
+
+absl::Status Pipeline::Mark(size_t device, const Chunk& chunk,
+                            StreamRef stream) {
+  const Part part = PartOf(device, chunk.count);
+  return FillAsync(stream, Buffer(device, chunk) + part.first, MarkOf(device),
+                   (part.end - part.first) * sizeof(uint32_t));
+}
+
+Pipeline::Part Pipeline::PartOf(size_t device, size_t count) const {
+  const size_t parts = devices_.size() + 1;
+  return {count * device / parts, count * (device + 1) / parts};
+}
+
+uint32_t Pipeline::AfterMarks(size_t index) const {
+  const size_t size = chunk_bytes() / sizeof(uint32_t);
+  const Chunk chunk = ChunkOf(static_cast<int>(index / size) + 1);
+  for (size_t d = 0; d < devices_.size(); ++d) {
+    const Part part = PartOf(d, chunk.count);
+    const size_t place = index - chunk.first;
+    if (place < part.first || place >= part.end) continue;
+    return MarkOf(d) * 0x01010101u;
+  }
+  return static_cast<uint32_t>(index);
+}
+
+std::string Pipeline::WorkText(size_t device) const {
+  const Kernel& kernel = KernelOf(device);
+  if (abilities_.kernels) {
+    return absl::StrFormat("%s: %s", kernel.name, kernel.formula);
+  }
+  return absl::StrFormat("%s: part %d of %d := %#x", kMark, device + 1,
+                         devices_.size() + 1, MarkOf(device));
 }
 
 absl::Status Pipeline::Send(size_t device, const Chunk& chunk,
@@ -294,7 +364,7 @@ absl::Status Pipeline::Submit(
 
   op.row = lane->row;
   op.chunk = chunk.number;
-  op.bytes = chunk.bytes();
+  if (op.bytes == 0) op.bytes = chunk.bytes();
   op.previous = lane->last;
   lane->last = lane->newest[chunk.buffer] = timeline_.ops.size();
   timeline_.ops.push_back(std::move(op));
@@ -302,7 +372,11 @@ absl::Status Pipeline::Submit(
 }
 
 std::optional<Difference> Pipeline::Verify() const {
-  return FindDifference(output_->as<uint32_t>(), count_, devices_.size());
+  return FindDifference(output_->as<uint32_t>(), count_, [this](size_t i) {
+    return abilities_.kernels
+               ? AfterKernels(static_cast<uint32_t>(i), devices_.size())
+               : AfterMarks(i);
+  });
 }
 
 }  // namespace devrt::tools

@@ -33,6 +33,13 @@ namespace devrt::tools {
 inline constexpr int kChunks = 6;
 inline constexpr size_t kBuffers = 2;  // on each device
 
+// What a backend may lack, and the demo then does without.
+struct Abilities {
+  bool kernels = false;         // else each device marks a part with a fill
+  bool pinned_memory = false;   // else copies are from and to plain memory
+  bool host_functions = false;  // else nobody is told when a chunk is back
+};
+
 // The kernel of a device: what it does to every value.  Unsigned integers, so
 // that every machine gets the same result.
 struct Kernel {
@@ -42,16 +49,19 @@ struct Kernel {
 };
 const Kernel& KernelOf(size_t device);
 
+// What the kernels of `devices` devices, one after another, make of `value`.
+uint32_t AfterKernels(uint32_t value, size_t devices);
+
 // A value that came out wrong.
 struct Difference {
   size_t index = 0;
   uint32_t found = 0;
   uint32_t expected = 0;
 };
-// The first of `values` that differs from what the host computes, one value
-// after another, for `devices` devices; value i went in as i.
-std::optional<Difference> FindDifference(const uint32_t* values, size_t count,
-                                         size_t devices);
+// The first of `values` that differs from what `expected` says of its index.
+std::optional<Difference> FindDifference(
+    const uint32_t* values, size_t count,
+    absl::FunctionRef<uint32_t(size_t)> expected);
 
 class Pipeline {
  public:
@@ -70,6 +80,11 @@ class Pipeline {
   size_t chunk_bytes() const;  // of the largest chunk
   // Whether a device reaches the memory of the next one directly.
   bool direct(size_t device) const { return stages_[device].direct; }
+  const Abilities& abilities() const { return abilities_; }
+  // What a device does to a chunk, "scale: x = 3 * x + 1".
+  std::string WorkText(size_t device) const;
+  // Whether each operation was waited for, to learn its time.
+  bool waited() const { return waited_; }
   int host_functions_run() const { return arrived_; }
   std::optional<Difference> Verify() const;
 
@@ -104,14 +119,24 @@ class Pipeline {
       : devices_(std::move(devices)), count_(count) {}
 
   absl::Status Prepare();
+  absl::Status PrepareHostMemory();
   absl::StatusOr<Stage> MakeStage(size_t device);
   absl::StatusOr<Lane> MakeLane(Device device, const char* name);
   absl::StatusOr<bool> ConnectToNext(size_t device);
 
   Chunk ChunkOf(int number) const;
+  // The part of `count` values that a device marks; the last part of all, which
+  // no device does, stays as it went in.
+  struct Part {
+    size_t first, end;
+  };
+  Part PartOf(size_t device, size_t count) const;
+  uint32_t AfterMarks(size_t index) const;
   absl::Status SubmitAll(Recorder* recorder);
   absl::Status CopyIn(const Chunk& chunk, Recorder* recorder);
   absl::Status Compute(size_t device, const Chunk& chunk, Recorder* recorder);
+  absl::Status RunKernel(size_t device, const Chunk& chunk, StreamRef stream);
+  absl::Status Mark(size_t device, const Chunk& chunk, StreamRef stream);
   absl::Status Send(size_t device, const Chunk& chunk, Recorder* recorder);
   absl::Status CopyOut(const Chunk& chunk, Recorder* recorder);
   absl::Status Notify(const Chunk& chunk, Recorder* recorder);
@@ -128,6 +153,8 @@ class Pipeline {
 
   std::vector<Device> devices_;
   size_t count_;
+  Abilities abilities_;
+  bool waited_ = false;
   std::optional<Block> input_;
   std::optional<Block> output_;
   std::vector<Stage> stages_;

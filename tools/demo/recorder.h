@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Learns when each operation of the demo ran, from one of two sources: the
-// simulator's own record of what happened, or timing events around every
-// operation, which every accelerator with event timing has.
+// Learns when each operation of the demo ran: from the simulator's own record
+// of what happened; from timing events around every operation, which every
+// accelerator with event timing has; or from the host's clock, by waiting for
+// each operation.
 
 #ifndef DEVRT_TOOLS_DEMO_RECORDER_H_
 #define DEVRT_TOOLS_DEMO_RECORDER_H_
@@ -32,6 +33,8 @@ class Recorder {
   virtual absl::Status Finish(std::vector<TimelineOp>* ops) = 0;
   // Whose clock it is, in words.
   virtual std::string clock() const = 0;
+  // Whether After waits for the operation.
+  virtual bool waits() const { return false; }
 };
 
 // UNIMPLEMENTED unless `backend` is a simulator.
@@ -39,6 +42,8 @@ absl::StatusOr<std::unique_ptr<Recorder>> MakeSimulatorRecorder(
     Backend backend);
 // UNIMPLEMENTED unless `backend` has event timing.
 absl::StatusOr<std::unique_ptr<Recorder>> MakeEventRecorder(Backend backend);
+// For every backend: waits for each operation, and looks at the host's clock.
+std::unique_ptr<Recorder> MakeHostRecorder();
 
 }  // namespace devrt::tools
 

@@ -53,7 +53,8 @@ std::string Connections(const Pipeline& pipeline) {
 
 // What each stream of a device does with chunk n, and after what.  A stream of
 // another device is named with it.
-void AddLanes(const std::vector<Device>& devices, size_t d, Table* table) {
+void AddLanes(const Pipeline& pipeline, size_t d, Table* table) {
+  const std::vector<Device>& devices = pipeline.devices();
   const bool first = d == 0;
   const bool last = d + 1 == devices.size();
   const std::string here = devices[d].name();
@@ -61,13 +62,13 @@ void AddLanes(const std::vector<Device>& devices, size_t d, Table* table) {
     table->Add({here, "copy in", "host to device",
                 last ? "copy out n-2" : "send n-2"});
   }
-  const Kernel& kernel = KernelOf(d);
-  table->Add({here, "compute",
-              absl::StrFormat("%s: %s", kernel.name, kernel.formula),
+  table->Add({here, "compute", pipeline.WorkText(d),
               first ? "copy in n" : devices[d - 1].name() + " send n"});
   if (last) {
     table->Add({here, "copy out", "device to host", "compute n"});
-    table->Add({"", "", "host function", "(same stream)"});
+    if (pipeline.abilities().host_functions) {
+      table->Add({"", "", "host function", "(same stream)"});
+    }
     return;
   }
   const std::string next = devices[d + 1].name();
@@ -75,6 +76,25 @@ void AddLanes(const std::vector<Device>& devices, size_t d, Table* table) {
   table->Add({here, "send", "peer copy to " + next,
               absl::StrFormat("compute n, %s %s n-2", next,
                               next_is_last ? "copy out" : "send")});
+}
+
+// What the backend has not, and what stands in for it.
+std::string LacksText(Backend backend, const Abilities& abilities) {
+  std::string text;
+  if (!abilities.kernels) {
+    text += "It runs no kernels that are host code: fills stand in for them. ";
+  }
+  if (!abilities.pinned_memory) {
+    text += "It has no pinned host memory: copies may wait. ";
+  }
+  if (!abilities.host_functions) {
+    text += "It has no host functions: none runs when a chunk is back. ";
+  }
+  if (text.empty()) return "";
+  return Paragraph(
+      absl::StrFormat("Backend %s has not all that the demo uses. "
+                      "%s",
+                      backend.name(), text));
 }
 
 void WriteOperation(const Timeline& timeline, const TimelineOp& op,
@@ -151,15 +171,17 @@ std::string DeviceText(const std::vector<Device>& devices) {
 std::string PlanText(const Pipeline& pipeline) {
   const std::vector<Device>& devices = pipeline.devices();
   Table table({"DEVICE", "STREAM", "DOES WITH CHUNK n", "WAITS FOR"});
-  for (size_t d = 0; d < devices.size(); ++d) AddLanes(devices, d, &table);
+  for (size_t d = 0; d < devices.size(); ++d) AddLanes(pipeline, d, &table);
   return Step(3, "The plan") +
          Paragraph(absl::StrFormat(
-             "%d numbers (%s) in pinned host memory go through %s, in %d "
+             "%d numbers (%s) in %s host memory go through %s, in %d "
              "chunks, and come back. Each device has %d buffers of %s, so that "
              "one chunk is copied while another is worked on. %s",
              pipeline.count(), FormatBytes(pipeline.count() * sizeof(uint32_t)),
+             pipeline.abilities().pinned_memory ? "pinned" : "plain",
              Names(devices), kChunks, kBuffers,
              FormatBytes(pipeline.chunk_bytes()), Connections(pipeline))) +
+         LacksText(devices.front().backend(), pipeline.abilities()) +
          Paragraph(
              "Each stream does one kind of work. Events order the streams, and "
              "nothing else does; n-2 had the same buffer before:") +
@@ -170,10 +192,14 @@ std::string TimelineText(const Pipeline& pipeline, const Terminal& terminal) {
   const Timeline& timeline = pipeline.timeline();
   return Step(4, "What ran when") +
          Paragraph(absl::StrFormat(
-             "All %d operations were submitted without waiting for any, each "
-             "under a StreamGuard; the thread's current device and streams are "
-             "as they were before. Times are those of %s.",
-             timeline.ops.size(), timeline.clock)) +
+             "All %d operations were submitted %s, each under a StreamGuard; "
+             "the thread's current device and streams are as they were before. "
+             "Times are those of %s.",
+             timeline.ops.size(),
+             pipeline.waited() ? "one after another, each once the one before "
+                                 "it was complete"
+                               : "without waiting for any",
+             timeline.clock)) +
          "\n" + TerminalTimeline(timeline, terminal) + "\n";
 }
 
@@ -185,9 +211,12 @@ std::string ResultText(const Pipeline& pipeline) {
     text += Paragraph("WRONG: " + DifferenceText(*difference, pipeline));
   } else {
     text += Paragraph(absl::StrFormat(
-        "Verified: all %d numbers equal what the host computed serially, and "
-        "%d of %d host functions ran.",
-        pipeline.count(), pipeline.host_functions_run(), kChunks));
+        "Verified: all %d numbers equal what the host computed serially%s.",
+        pipeline.count(),
+        pipeline.abilities().host_functions
+            ? absl::StrFormat(", and %d of %d host functions ran",
+                              pipeline.host_functions_run(), kChunks)
+            : ""));
   }
   return text +
          Paragraph(absl::StrFormat(
@@ -222,6 +251,12 @@ std::string DemoJson(Backend backend, const Pipeline& pipeline,
   json.Key("chunks").Number(kChunks);
   WriteResult(pipeline, &json);
   json.Key("host_functions_run").Number(pipeline.host_functions_run());
+  json.Key("lacks").Compact().BeginArray();
+  const Abilities& abilities = pipeline.abilities();
+  if (!abilities.kernels) json.String("kernels");
+  if (!abilities.pinned_memory) json.String("pinned_memory");
+  if (!abilities.host_functions) json.String("host_functions");
+  json.End();
   json.Key("clock").String(timeline.clock);
   json.Key("elapsed_ns").Unsigned(timeline.elapsed_ns());
   json.Key("busy_ns").Unsigned(timeline.busy_ns());

@@ -16,6 +16,7 @@ const KindStyle& Style(OpKind kind) {
   static constexpr KindStyle kStyles[] = {
       {"copy to device", "▒", '>', "#1f6fb4", 104},
       {"kernel", "█", '#', "#b4540a", 103},
+      {"fill", "▞", '%', "#a03030", 101},
       {"peer copy", "▓", '=', "#0b7a5b", 102},
       {"copy to host", "░", '<', "#8a3f94", 105},
       {"host function", "■", '*', "#4a4f57", 47},

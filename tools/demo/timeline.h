@@ -19,6 +19,7 @@ namespace devrt::tools {
 enum class OpKind {
   kHostToDevice,
   kKernel,
+  kFill,
   kPeerCopy,
   kDeviceToHost,
   kHostFunction,
@@ -32,9 +33,9 @@ struct KindStyle {
   int ansi;            // of a terminal's background, under black text
 };
 const KindStyle& Style(OpKind kind);
-inline constexpr OpKind kAllKinds[] = {OpKind::kHostToDevice, OpKind::kKernel,
-                                       OpKind::kPeerCopy, OpKind::kDeviceToHost,
-                                       OpKind::kHostFunction};
+inline constexpr OpKind kAllKinds[] = {
+    OpKind::kHostToDevice, OpKind::kKernel,       OpKind::kFill,
+    OpKind::kPeerCopy,     OpKind::kDeviceToHost, OpKind::kHostFunction};
 
 // A line of the picture: one stream, or the host functions of all.
 struct TimelineRow {
