@@ -23,7 +23,7 @@ namespace devrt::tools {
 namespace {
 
 constexpr Flag kFlags[] = {
-    {"--plugin", "FILE", "The plugin, by its absolute path."},
+    {"--plugin", "FILE", "The plugin's file."},
     {"--device", "LIST",
      "Ordinals of the devices to test, \"0,2\"; or all, the default."},
     {"--groups", "LIST", "Only these groups, \"event,order\"."},
@@ -114,6 +114,7 @@ absl::StatusOr<Request> RequestOf(const Arguments& arguments) {
   if (options.plugin.empty()) {
     return absl::InvalidArgumentError("--plugin=FILE is missing");
   }
+  options.plugin = AbsolutePath(options.plugin);
   DEVRT_ASSIGN_OR_RETURN(options.devices,
                          DevicesOf(arguments.Get("--device", "all")));
   options.groups = ListOf(arguments.Get("--groups", ""));
