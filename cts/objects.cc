@@ -303,6 +303,7 @@ struct Gate::State {
     bool open = false;
   };
   std::shared_ptr<Door> door = std::make_shared<Door>();
+  bool door_holds = false;  // a stream
 };
 
 bool Gate::IsPossible(const Machine& machine) {
@@ -319,6 +320,7 @@ Gate::Gate(Test& t) : t_(&t), state_(std::make_unique<State>()) {
 void Gate::Hold(const RawStream& stream) {
   Machine& m = t_->machine();
   if (m.probe() == nullptr) {
+    state_->door_holds = true;
     stream.HostFunc([door = state_->door](devrt_code) {
       std::unique_lock<std::mutex> lock(door->mutex);
       door->opened.wait_for(lock, kHostFlagTimeout, [&] { return door->open; });
@@ -339,6 +341,7 @@ void Gate::Hold(const RawStream& stream) {
 
 void Gate::Hold(StreamRef stream) {
   if (t_->machine().probe() == nullptr) {
+    state_->door_holds = true;
     t_->Ok(LaunchHostFunc(stream,
                           [door = state_->door](absl::Status) {
                             std::unique_lock<std::mutex> lock(door->mutex);
@@ -381,7 +384,7 @@ Gate::~Gate() {
          "flag destruction");
   }
   // Of whichever device they are.
-  if (state_->core_flags.empty()) return;
+  if (state_->core_flags.empty() && !state_->door_holds) return;
   for (const uint32_t device : t_->devices()) {
     Note(t_, m.Call<&Ops::device_sync>(device), "device sync");
   }

@@ -3,6 +3,7 @@
 one that is right, and of one that was wrong for a while what was seen."""
 
 import contextlib
+import os
 import re
 import unittest
 
@@ -17,8 +18,9 @@ class CorrectBackend(SuiteTest):
     def test_every_seed_passes(self):
         """A wait may be over later than its event: no item says otherwise."""
         for seed in range(1, 5):
-            report = self.run_cts(THREADS, "--groups=random",
-                                  "--programs=2000", f"--seed={seed}")
+            report = self.run_cts(
+                THREADS, "--groups=random", f"--seed={seed}",
+                f"--programs={os.environ['DEVRT_TEST_PROGRAMS']}")
             self.assertEqual(report.names("failed"), set(), report.text)
             self.assertIn("random.programs", report.names("passed"))
 

@@ -419,6 +419,7 @@ class StreamThreads {
       }
     } else if (stream->blocking && legacy_ != nullptr &&
                legacy_->last != nullptr) {
+      legacy_->lingers = false;
       op->after.push_back(legacy_->last);
     }
     stream->lingers = false;
