@@ -10,7 +10,7 @@ import termios
 import threading
 import unittest
 
-from tool import FAILURE, ToolTest
+from tool import FAILURE, TOOL, ToolTest
 
 CHUNKS = 6
 STAGES = ["copy in", "scale", "send", "square", "copy out", "host function"]
@@ -173,6 +173,16 @@ class OtherBackends(ToolTest):
                       "Verified: all 262144 numbers equal what the host "
                       "computed serially."]:
             self.assertIn(words, " ".join(text.split()))
+
+    @unittest.skipIf(os.environ.get("DEVRT_TEST_SANITIZE", "none") != "none",
+                     "a sanitizer needs more addresses than the limit has")
+    def test_more_than_the_host_has(self):
+        result = self.run_program(
+            ["bash", "-c", 'ulimit -v 4000000; exec "$@"', "bash", TOOL, "demo",
+             "--backend=good", "--svg=-", f"--size={1 << 20}"],
+            expect=FAILURE, DEVRT_PLUGINS=self.PLUGIN)
+        self.assertIn("host memory for the data: the host has no 1099511627776 "
+                      "bytes", result.stderr)
 
     def test_the_simulator_lacks_nothing(self):
         report = self.run_json("demo", "--size=1", "--times=host")

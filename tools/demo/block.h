@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_format.h"
 #include "devrt/runtime/device.h"
 #include "devrt/runtime/raw_memory.h"
 #include "devrt/runtime/status.h"
@@ -31,8 +32,13 @@ class Block {
     return Block(Kind::kPinned, std::nullopt, data);
   }
   // Plain host memory, of which a device knows nothing.
-  static Block Plain(uint64_t bytes) {
-    return Block(Kind::kPlain, std::nullopt, ::operator new(bytes));
+  static absl::StatusOr<Block> Plain(uint64_t bytes) {
+    void* const data = ::operator new(bytes, std::nothrow);
+    if (data == nullptr) {
+      return absl::ResourceExhaustedError(
+          absl::StrFormat("the host has no %d bytes", bytes));
+    }
+    return Block(Kind::kPlain, std::nullopt, data);
   }
 
   Block(Block&& other) noexcept

@@ -124,7 +124,7 @@ absl::StatusOr<std::unique_ptr<Recorder>> MakeEventRecorder(Backend backend) {
   if (!backend.Has(DEVRT_CAP_EVENT_TIMING)) {
     return absl::UnimplementedError(absl::StrFormat(
         "backend \"%s\" has no event timing, so nothing can be said about when "
-        "its operations ran",
+        "its operations ran; --times=host waits for each of them",
         backend.name()));
   }
   return std::unique_ptr<Recorder>(std::make_unique<EventRecorder>());

@@ -85,16 +85,16 @@ Pipeline::~Pipeline() {
 
 absl::Status Pipeline::PrepareHostMemory() {
   const uint64_t bytes = count_ * sizeof(uint32_t);
-  if (!abilities_.pinned_memory) {
-    input_.emplace(Block::Plain(bytes));
-    output_.emplace(Block::Plain(bytes));
-    return absl::OkStatus();
-  }
-  absl::StatusOr<Block> input = Block::Pinned(devices_.front(), bytes);
-  absl::StatusOr<Block> output = Block::Pinned(devices_.back(), bytes);
+  const bool pinned = abilities_.pinned_memory;
+  const auto allocate = [&](Device device) {
+    return pinned ? Block::Pinned(device, bytes) : Block::Plain(bytes);
+  };
+  absl::StatusOr<Block> input = allocate(devices_.front());
+  absl::StatusOr<Block> output = allocate(devices_.back());
   for (const auto* block : {&input, &output}) {
     if (block->ok()) continue;
-    return Annotated(block->status(), "pinned host memory for the data");
+    return Annotated(block->status(), pinned ? "pinned host memory for the data"
+                                             : "host memory for the data");
   }
   input_.emplace(*std::move(input));
   output_.emplace(*std::move(output));
