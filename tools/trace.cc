@@ -81,8 +81,8 @@ int Convert(int ring, OutputFile* out, const std::string& output,
   absl::FPrintF(stderr,
                 "devrt trace: %d calls, %d operations, %d arrows in %s; open "
                 "it in ui.perfetto.dev\n",
-                summary.calls, summary.operations, summary.arrows,
-                Printable(output));
+                summary.calls, summary.operations,
+                summary.submissions + summary.waits, Printable(output));
   return kSuccess;
 }
 
@@ -160,15 +160,16 @@ const Command kTraceCommand = {
     "Run a program and write down what it did, for a trace viewer.",
     "Runs PROGRAM with its arguments under the trace layer: devrt trace -- "
     "./train --steps=10. Every call of devrt and every operation of its "
-    "devices "
-    "is in the trace, one track a host thread and one a stream, with an arrow "
-    "for each wait and a counter for each device's memory. The file is in the "
+    "devices is in the trace, one track a host thread and below them one a "
+    "stream, with an arrow from each call to its operation, one for each wait, "
+    "and a counter for each device's memory. The file is in the "
     "Trace Event Format; open it in ui.perfetto.dev or chrome://tracing.\n"
     "The trace is kept in memory of this command, the last 16384 records of "
     "each thread, so that it survives a program that crashes. Of several "
     "processes the first that uses devrt is traced.\n"
     "Times of operations come from the simulator where there is one, else from "
-    "events that the layer records around them. The exit code is that of the "
+    "events that the layer records around them. Where the simulator's time is "
+    "virtual, its calls are timed by it, too. The exit code is that of the "
     "program; 1 if only the trace could not be written; 126 or 127 if the "
     "program could not be run.",
     kFlags,

@@ -8,13 +8,14 @@
 #include <memory>
 
 #include "devrt/backends/abi/devrt_layer.h"
+#include "layers/trace/clock.h"
 #include "layers/trace/recorder.h"
 
 namespace devrt::trace {
 
 // What is known of an operation before it is submitted.
 struct OpMark {
-  uint64_t number = 0;  // in its stream; 0: unknown
+  uint64_t number = 0;  // unique in the backend; 0: unknown
   devrt_event begin = nullptr;
 };
 
@@ -41,12 +42,13 @@ class DeviceTimes {
 // none.
 std::unique_ptr<DeviceTimes> TimesOfSimulator(const devrt_next_v0* next,
                                               const devrt_host_v0* host,
-                                              Recorder* recorder,
+                                              Recorder* recorder, Clock* clock,
                                               uint8_t backend);
 // By timing events before and after each operation; nullptr if `next` has none.
 std::unique_ptr<DeviceTimes> TimesOfEvents(const devrt_next_v0* next,
                                            const devrt_host_v0* host,
-                                           Recorder* recorder, uint8_t backend);
+                                           Recorder* recorder, Clock* clock,
+                                           uint8_t backend);
 
 }  // namespace devrt::trace
 

@@ -7,6 +7,7 @@
 // Whether an operation has ended is asked of the oldest of each stream only,
 // as those of a stream end in their order.  No lock is held during calls of the
 // backend but for `collecting_`, which nobody waits for, and once a device.
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <memory>
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "devrt/backends/abi/devrt_layer_helper.h"
 #include "layers/trace/device_times.h"
 
 namespace devrt::trace {
@@ -30,16 +32,18 @@ constexpr size_t kMostGone = 64;
 class EventTimes : public DeviceTimes {
  public:
   EventTimes(const devrt_next_v0* next, const devrt_host_v0* host,
-             Recorder* recorder, uint8_t backend)
+             Recorder* recorder, Clock* clock, uint8_t backend)
       : next_(next),
         host_(host),
         recorder_(recorder),
+        clock_(clock),
         ring_(recorder->DeviceRing()) {
-    Record clock = {};
-    clock.backend = backend;
-    clock.call = kClock;
-    clock.name = recorder->Name("events");
-    recorder->Push(ring_, clock);
+    Record r = {};
+    r.backend = backend;
+    r.call = kClock;
+    r.name = recorder->Name("events");
+    r.status = clock->is_virtual() ? 1 : 0;
+    recorder->Push(ring_, r);
   }
 
   void StreamMade(devrt_stream handle, uint32_t device) override {
@@ -65,7 +69,7 @@ class EventTimes : public DeviceTimes {
       const std::lock_guard<std::mutex> lock(mutex_);
       std::shared_ptr<Stream>& stream = streams_[handle];
       if (stream == nullptr) stream = MakeStream(0);
-      mark.number = ++stream->ops;
+      mark.number = ++last_op_;
       device = stream->device;
       mark.begin = TakeEvent(device);
     }
@@ -90,8 +94,8 @@ class EventTimes : public DeviceTimes {
       const std::lock_guard<std::mutex> lock(mutex_);
       stream->under_way.push_back({mark.begin, end, op});
       if (stream->under_way.size() > kMostUnderWay) GiveUpOldest(stream.get());
+      if (++stream->ops % kLookEvery != 0) return;
     }
-    if (mark.number % kLookEvery != 0) return;
     const std::unique_lock<std::mutex> collecting(collecting_,
                                                   std::try_to_lock);
     if (collecting.owns_lock()) CollectStream(stream.get());
@@ -144,7 +148,7 @@ class EventTimes : public DeviceTimes {
   };
   struct Base {
     devrt_event event = nullptr;
-    uint64_t host_ns = 0;
+    uint64_t now = 0;  // when it was complete, by clock_
   };
 
   static std::shared_ptr<Stream> MakeStream(uint32_t device) {
@@ -217,7 +221,7 @@ class EventTimes : public DeviceTimes {
     }
     const devrt_event event = RecordEvent(nullptr, stream, device);
     if (event != nullptr && Ok(next_->ops->event_sync(next_->self, event))) {
-      found->second = {event, NowNs()};
+      found->second = {event, clock_->Now()};
     } else {
       Destroy(event);
     }
@@ -285,10 +289,15 @@ class EventTimes : public DeviceTimes {
     if (done == 0) return false;
     Record r = u.op;
     r.call = kDeviceOp;
-    r.begin_ns = base.host_ns + static_cast<uint64_t>(begin);
-    r.end_ns = base.host_ns + static_cast<uint64_t>(end);
+    // The event before it may be older: nothing runs that is not submitted.
+    r.begin_ns =
+        std::max(base.now + static_cast<uint64_t>(begin), u.op.begin_ns);
+    r.end_ns = std::max(base.now + static_cast<uint64_t>(end), r.begin_ns);
     r.object = u.op.total;  // its number
-    r.total = u.op.call;
+    r.total = u.op.begin_ns;
+    if (r.name == 0) {
+      r.name = recorder_->StaticName(layer::kCallNames[u.op.call]);
+    }
     r.device = static_cast<uint8_t>(device);
     r.status = 2;  // DEVRT_SIM_DONE
     recorder_->Push(ring_, r);
@@ -298,12 +307,14 @@ class EventTimes : public DeviceTimes {
   const devrt_next_v0* const next_;
   const devrt_host_v0* const host_;
   Recorder* const recorder_;
+  Clock* const clock_;
   RingHeader* const ring_;  // written with collecting_ held
 
   std::mutex collecting_;  // before the others
   std::mutex bases_mutex_;
   std::map<uint32_t, Base> bases_;
   std::mutex mutex_;  // guards all below
+  uint64_t last_op_ = 0;
   std::map<uint32_t, std::vector<devrt_event>> free_;
   std::map<devrt_stream, std::shared_ptr<Stream>> streams_;
   std::deque<std::shared_ptr<Stream>> gone_;
@@ -313,10 +324,10 @@ class EventTimes : public DeviceTimes {
 
 std::unique_ptr<DeviceTimes> TimesOfEvents(const devrt_next_v0* next,
                                            const devrt_host_v0* host,
-                                           Recorder* recorder,
+                                           Recorder* recorder, Clock* clock,
                                            uint8_t backend) {
   if ((next->capabilities & DEVRT_CAP_EVENT_TIMING) == 0) return nullptr;
-  return std::make_unique<EventTimes>(next, host, recorder, backend);
+  return std::make_unique<EventTimes>(next, host, recorder, clock, backend);
 }
 
 }  // namespace devrt::trace

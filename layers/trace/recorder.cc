@@ -8,7 +8,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +15,8 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+
+#include "layers/trace/clock.h"
 
 namespace devrt::trace {
 namespace {
@@ -131,13 +132,6 @@ FileHeader* Map(const char* path, int fd, std::string* error) {
 }
 
 }  // namespace
-
-uint64_t NowNs() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000u +
-         static_cast<uint64_t>(t.tv_nsec);
-}
 
 Recorder* Recorder::Open(const char* path, std::string* error) {
   const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);

@@ -19,8 +19,6 @@
 
 namespace devrt::trace {
 
-uint64_t NowNs();  // CLOCK_MONOTONIC
-
 // Threads: any.  Lives as long as the process.
 class Recorder {
  public:

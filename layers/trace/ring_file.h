@@ -19,30 +19,35 @@
 namespace devrt::trace {
 
 inline constexpr char kMagic[8] = {'D', 'E', 'V', 'R', 'T', 'T', 'R', 'C'};
-inline constexpr uint32_t kVersion = 2;
+inline constexpr uint32_t kVersion = 3;
 
 // Record::call beyond the numbers of layer::CallId.
 inline constexpr uint8_t kDeviceOp = 0xf0;    // what ran on a device
 inline constexpr uint8_t kDependency = 0xf1;  // what it had waited for
 inline constexpr uint8_t kClock = 0xf2;  // where a backend's times are from
+inline constexpr uint8_t kSimulatorStream = 0xf3;  // what its number stands for
 inline constexpr uint8_t kFirstSpecial = 0xf0;
 
 // One call of a host thread, or one operation of a device.
 struct Record {
-  uint64_t begin_ns;  // CLOCK_MONOTONIC; for kDeviceOp of the device's clock
+  uint64_t begin_ns;  // on the backend's clock, see clock.h and kClock
   uint64_t end_ns;
-  uint64_t stream;  // handle; for kDeviceOp as kClock says
-  uint64_t object;  // event, pointer; for kDeviceOp the number in its stream
-  uint64_t bytes;
-  uint64_t total;  // memory calls: bytes of the device that are allocated now;
-                   // operations: their number in the stream, 0: unknown
-  uint32_t name;   // of the operation, 0: none
-  uint32_t file;   // of the call in the program, 0: unknown
+  uint64_t stream;  // handle; for kDeviceOp of a simulator its number there
+  uint64_t object;  // event, pointer; stream_create: the native stream that is
+                    // adopted; kSimulatorStream: the stream's native handle;
+                    // kDeviceOp: its number
+  uint64_t bytes;   // stream_create: the kind
+  uint64_t total;   // memory calls: bytes of the device that are allocated now;
+                    // calls that submit: the operation's number, 0: unknown;
+                    // kDeviceOp: when it was submitted
+  uint32_t name;    // of the operation; kClock: "simulator", "events"; 0: none
+  uint32_t file;    // of the call in the program, 0: unknown
   int32_t line;
   uint8_t call;     // layer::CallId or one of the above
   uint8_t backend;  // index in the header
   uint8_t device;   // ordinal; 0xff: see the stream
-  uint8_t status;   // devrt_code; for kDeviceOp DEVRT_SIM_*
+  uint8_t status;   // devrt_code; kDeviceOp: DEVRT_SIM_*; kClock: 1 if times
+                    // are those of a simulator's virtual clock
 };
 static_assert(sizeof(Record) == 64);
 

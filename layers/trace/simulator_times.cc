@@ -2,6 +2,8 @@
 //
 // A simulator knows when its operations ran, and what they waited for.
 #include <mutex>
+#include <unordered_map>
+#include <utility>
 
 #include "devrt/backends/abi/devrt_sim.h"
 #include "layers/trace/device_times.h"
@@ -12,18 +14,20 @@ namespace {
 class SimulatorTimes : public DeviceTimes {
  public:
   SimulatorTimes(const devrt_host_v0* host, const devrt_sim_v1* sim, void* self,
-                 Recorder* recorder, uint8_t backend)
+                 Recorder* recorder, Clock* clock, uint8_t backend)
       : sim_(sim),
         self_(self),
         host_(host),
         recorder_(recorder),
+        clock_(clock),
         backend_(backend),
         ring_(recorder->DeviceRing()) {
-    Record clock = {};
-    clock.backend = backend;
-    clock.call = kClock;
-    clock.name = recorder->Name("simulator");
-    recorder->Push(ring_, clock);
+    Record r = {};
+    r.backend = backend;
+    r.call = kClock;
+    r.name = recorder->Name("simulator");
+    r.status = clock_->is_virtual() ? 1 : 0;
+    recorder->Push(ring_, r);
     Ignore(sim_->timeline_take(self_, &Visit, this));  // from now on
   }
 
@@ -31,6 +35,7 @@ class SimulatorTimes : public DeviceTimes {
     // Who finds another one at it has nothing to add.
     const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock()) return;
+    clock_->Align();
     Ignore(sim_->timeline_take(self_, &Visit, this));
   }
 
@@ -43,16 +48,34 @@ class SimulatorTimes : public DeviceTimes {
     static_cast<SimulatorTimes*>(arg)->Write(*op);
   }
 
+  // Which handle has the number: calls know only that.
+  void TellStream(const devrt_sim_op_v1& op) {
+    const auto [told, is_new] = told_.try_emplace(op.stream, op.native_stream);
+    // A reset gives numbers again.
+    if (!is_new &&
+        std::exchange(told->second, op.native_stream) == op.native_stream) {
+      return;
+    }
+    Record r = {};
+    r.call = kSimulatorStream;
+    r.backend = backend_;
+    r.stream = op.stream;
+    r.object = reinterpret_cast<uint64_t>(op.native_stream);
+    r.device = static_cast<uint8_t>(op.device);
+    recorder_->Push(ring_, r);
+  }
+
   void Write(const devrt_sim_op_v1& op) {
+    TellStream(op);
     Record r = {};
     r.call = kDeviceOp;
     r.backend = backend_;
-    r.begin_ns = op.begin_ns;
-    r.end_ns = op.end_ns;
+    r.begin_ns = clock_->OfSimulator(op.begin_ns);
+    r.end_ns = clock_->OfSimulator(op.end_ns);
     r.stream = op.stream;
     r.object = op.seq;
     r.bytes = op.bytes;
-    r.total = op.kind;
+    r.total = clock_->OfSimulator(op.submit_ns);
     r.name = recorder_->Name(op.name);
     r.file = recorder_->Name(op.file);
     r.line = op.line;
@@ -76,16 +99,19 @@ class SimulatorTimes : public DeviceTimes {
   void* const self_;
   const devrt_host_v0* const host_;
   Recorder* const recorder_;
+  Clock* const clock_;
   std::mutex mutex_;
   const uint8_t backend_;
   RingHeader* const ring_;
+  // Native handles of streams by their number, as they were told.
+  std::unordered_map<uint64_t, const void*> told_;
 };
 
 }  // namespace
 
 std::unique_ptr<DeviceTimes> TimesOfSimulator(const devrt_next_v0* next,
                                               const devrt_host_v0* host,
-                                              Recorder* recorder,
+                                              Recorder* recorder, Clock* clock,
                                               uint8_t backend) {
   void* self = nullptr;
   const auto* const sim = static_cast<const devrt_sim_v1*>(
@@ -93,7 +119,8 @@ std::unique_ptr<DeviceTimes> TimesOfSimulator(const devrt_next_v0* next,
   if (sim == nullptr || !DEVRT_HAS_FIELD(sim, devrt_sim_v1, timeline_take)) {
     return nullptr;
   }
-  return std::make_unique<SimulatorTimes>(host, sim, self, recorder, backend);
+  return std::make_unique<SimulatorTimes>(host, sim, self, recorder, clock,
+                                          backend);
 }
 
 }  // namespace devrt::trace

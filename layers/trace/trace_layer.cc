@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "devrt/backends/abi/devrt_layer_helper.h"
+#include "layers/trace/clock.h"
 #include "layers/trace/device_times.h"
 #include "layers/trace/recorder.h"
 
@@ -103,10 +104,14 @@ class Tracer {
     const char* const times = secure_getenv("DEVRT_TRACE_TIMES");
     const bool by_events =
         times != nullptr && std::strcmp(times, "events") == 0;
-    if (!by_events)
-      times_ = TimesOfSimulator(next, g_host, g_recorder, backend_);
-    if (times_ == nullptr)
-      times_ = TimesOfEvents(next, g_host, g_recorder, backend_);
+    clock_ = std::make_unique<Clock>(next, g_host);
+    if (!by_events) {
+      times_ =
+          TimesOfSimulator(next, g_host, g_recorder, clock_.get(), backend_);
+    }
+    if (times_ == nullptr) {
+      times_ = TimesOfEvents(next, g_host, g_recorder, clock_.get(), backend_);
+    }
   }
 
   template <typename Call, typename... Args>
@@ -132,9 +137,9 @@ class Tracer {
       if (times_ != nullptr) mark = times_->BeforeOp(a.stream);
       r.total = mark.number;
     }
-    r.begin_ns = NowNs();
+    r.begin_ns = clock_->Now();
     devrt_status status = call(args...);
-    r.end_ns = NowNs();
+    r.end_ns = clock_->Now();
     if (status != nullptr) {
       r.status = static_cast<uint8_t>(g_host->error_code(g_host->host, status));
     } else {
@@ -178,6 +183,7 @@ class Tracer {
         r->stream = reinterpret_cast<uint64_t>(made);
         const devrt_stream_desc_v0* const desc = std::get<1>(all);
         r->bytes = desc->kind;
+        r->object = reinterpret_cast<uint64_t>(desc->native);
         if (times_ != nullptr) {
           times_->StreamMade(static_cast<devrt_stream>(const_cast<void*>(made)),
                              a.device);
@@ -201,6 +207,7 @@ class Tracer {
   }
 
   uint8_t backend_ = 0;
+  std::unique_ptr<Clock> clock_;
   std::unique_ptr<DeviceTimes> times_;
   std::array<std::atomic<int64_t>, kDevices> allocated_{};
 };

@@ -5,11 +5,12 @@ The plugin for CUDA over the fake driver: no driver, an old one, no device, a
 device that is lost.
 """
 
+import json
 import os
 import subprocess
 import unittest
 
-from machines import CRASHES, HANGS, MachineTest, entries, hidden
+from machines import CRASHES, HANGS, TOOL, MachineTest, entries, hidden
 
 DRIVER = os.environ["DEVRT_FAKE_DRIVER"]  # folders
 # Of the fake runtime for HIP, where there is one.
@@ -49,6 +50,25 @@ class Machines(MachineTest):
         cuda, text = self.list("")
         self.assertEqual(cuda["device_count"], 2)
         self.assertIn("cuda:1 fake CUDA device sm_90", text)
+
+    def test_trace_of_two_clocks(self):
+        """Calls of a virtual clock stand apart, each host above its devices."""
+        output = self.folder / "trace.json"
+        self.run_tool("trace", "-o", str(output), "--", TOOL, "topo", "--try",
+                      LD_LIBRARY_PATH=DRIVER)
+        events = json.loads(output.read_text(encoding="utf-8"))["traceEvents"]
+        names = {e["pid"]: e["args"]["name"] for e in events
+                 if e["name"] == "process_name"}
+        calls = {}
+        for event in events:
+            if event["ph"] == "X":
+                device = event["args"].get("device", "").split(":")[0]
+                calls.setdefault(names[event["pid"]], set()).add(device)
+        real, simulated = sorted(calls)
+        self.assertIn("virtual time", simulated)
+        self.assertNotIn("virtual time", real)
+        self.assertEqual(calls[real] - {""}, {"cuda"})
+        self.assertEqual(calls[simulated] - {""}, {"mtia"})
 
     def test_number_of_devices(self):
         self.assertEqual(self.list("devices=3")[0]["device_count"], 3)

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "devrt/devrt.h"
+#include "devrt/runtime/simulator.h"
 
 namespace {
 
@@ -40,7 +41,7 @@ struct Machine {
   void* memory = Must(devrt::Allocate(device, kBytes));
   ~Machine() { Must(devrt::Free(device, memory)); }
 
-  void Fill(const devrt::Stream& stream, int times) {
+  void Fill(devrt::StreamRef stream, int times) {
     for (int i = 0; i < times; ++i) {
       Must(devrt::FillAsync(stream, memory, 1, kBytes));
     }
@@ -80,6 +81,42 @@ void UnderWay(int times) {
   Must(machine.first.Synchronize());
 }
 
+// One fill in a stream of each kind; the second waits for the first.
+void Streams(int) {
+  Machine machine;
+  devrt::Event filled = Must(devrt::Event::Create(machine.device));
+  machine.Fill(machine.first, 1);
+  Must(filled.Record(machine.first));
+  Must(machine.second.Wait(filled));
+  machine.Fill(machine.second, 1);
+  machine.Fill(devrt::DefaultStream(machine.device), 1);
+  for (int i = 0; i < 2; ++i) {
+    std::thread([&] {
+      const devrt::StreamRef mine =
+          Must(devrt::PerThreadDefaultStream(machine.device));
+      machine.Fill(mine, 1);
+      Must(mine.Synchronize());
+    }).join();
+  }
+  const devrt::Stream adopted = Must(
+      devrt::Stream::FromNative(machine.device, Must(machine.second.Native())));
+  machine.Fill(adopted, 1);
+  Must(machine.device.Synchronize());
+}
+
+// The simulator begins anew, its clock and its numbers too.
+void Reset(int times) {
+  const devrt::Backend backend = Must(devrt::GetBackend("mtia"));
+  const char* const given = std::getenv("DEVRT_MTIA");
+  const std::string config = given == nullptr ? "" : given;
+  for (int i = 0; i < times; ++i) {
+    if (i > 0) Must(Must(devrt::Simulator::Get(backend)).Reset(config));
+    Machine machine;
+    machine.Fill(machine.first, 20);
+    Must(machine.first.Synchronize());
+  }
+}
+
 // Ends without leaving.
 void Crash(int times) {
   Machine machine;
@@ -100,8 +137,9 @@ void Wait(int times) {
 }
 
 const std::map<std::string, std::function<void(int)>> kActions = {
-    {"crash", Crash},        {"idle", Idle}, {"threads", Threads},
-    {"under_way", UnderWay}, {"wait", Wait},
+    {"crash", Crash},     {"idle", Idle},       {"reset", Reset},
+    {"streams", Streams}, {"threads", Threads}, {"under_way", UnderWay},
+    {"wait", Wait},
 };
 
 }  // namespace

@@ -105,6 +105,111 @@ class TraceTest(ToolTest):
         self.assertEqual(len(device), len(report["operations"]))
         self.assertGreater(self.check_arrows(events, one_clock=False), 20)
 
+    def submissions(self, events):
+        """Pairs of slices: a call, and an operation that it submitted."""
+        def slice_at(end):
+            return max((e for e in events if e["ph"] == "X" and
+                        e["pid"] == end["pid"] and e["tid"] == end["tid"] and
+                        e["ts"] <= end["ts"] <= e["ts"] + e["dur"]),
+                       key=lambda e: e["ts"])
+        flows = [e for e in events if e.get("cat") == "submit"]
+        starts = {e["id"]: e for e in flows if e["ph"] == "s"}
+        return [(slice_at(starts[e["id"]]), slice_at(e))
+                for e in flows if e["ph"] == "f"]
+
+    def test_calls_lead_to_their_operations(self):
+        """Each operation, on one clock with the call that submitted it."""
+        kinds = {"scale": "launch.launch scale", "record": "event_record",
+                 "copy H2D": "copy_async", "copy P2P": "copy_peer_async",
+                 "copy D2H": "copy_async", "host function": "host_func",
+                 "fill": "fill_async"}
+        for variables in [{}, {"DEVRT_MTIA": "mode=threaded"},
+                          {"DEVRT_TRACE_TIMES": "events"}]:
+            with self.subTest(**variables):
+                _, events, _ = self.demo(
+                    one_clock="DEVRT_TRACE_TIMES" not in variables, **variables)
+                operations = [e for i in range(2)
+                              for e in self.slices(events, f"mtia:{i}")]
+                pairs = self.submissions(events)
+                self.assertEqual(len(pairs), len(operations))
+                self.assertEqual(
+                    len({(o["tid"], o["ts"], o["name"]) for _, o in pairs}),
+                    len({(o["tid"], o["ts"], o["name"]) for o in operations}))
+                for call, operation in pairs:
+                    self.assertLessEqual(call["ts"], operation["ts"])
+                    self.assertEqual(kinds.get(operation["name"], call["name"]),
+                                     call["name"])
+                    self.assertEqual(call["args"]["at"],
+                                     operation["args"]["at"])
+
+    def test_the_host_lies_above_its_devices(self):
+        _, events, _ = self.demo()
+        names = {e["pid"]: e["args"]["name"] for e in events
+                 if e["name"] == "process_name"}
+        order = {names[e["pid"]]: e["args"]["sort_index"] for e in events
+                 if e["name"] == "process_sort_index"}
+        host, first, second = sorted(order, key=order.get)
+        self.assertTrue(host.startswith("host: "), host)
+        for name in (host, first, second):
+            self.assertIn("mtia's virtual time", name)
+        self.assertTrue(first.startswith("mtia:0"), first)
+        self.assertTrue(second.startswith("mtia:1"), second)
+
+    def test_names_not_addresses(self):
+        for variables in [{}, {"DEVRT_TRACE_TIMES": "events"}]:
+            with self.subTest(**variables):
+                _, trace = self.trace(PROGRAM, "streams", **variables)
+                events = self.check(trace)
+                tracks = {e["tid"]: e["args"]["name"] for e in events
+                          if e["name"] == "thread_name"}
+                fills = [(c["args"]["stream"], tracks[o["tid"]])
+                         for c, o in self.submissions(events)
+                         if c["name"] == "fill_async"]
+                expected = ["stream 1", "stream 2", "default stream",
+                            "per-thread default stream 1",
+                            "per-thread default stream 2", "stream 2"]
+                if variables:  # to who made it, an adopted one is another
+                    self.assertIn(fills.pop()[1],
+                                  ["stream 2", "adopted stream 1"])
+                    expected.pop()
+                self.assertEqual(sorted(fills), sorted(
+                    (f"{name} of mtia:0", name) for name in expected))
+                calls = {e["name"]: e["args"]
+                         for e in self.slices(events, "host: ")}
+                self.assertEqual(calls["event_record"]["event"], "event 1")
+                self.assertEqual(calls["stream_wait_event"]["event"],
+                                 "event 1")
+                self.assertEqual(calls["device_sync"]["device"], "mtia:0")
+                for name, arguments in calls.items():
+                    for key, value in arguments.items():
+                        if key != "memory":
+                            self.assertNotIn("0x", str(value), name)
+
+    def test_a_clock_that_is_set_back(self):
+        """Calls do not overlap where the simulator's time begins anew."""
+        for mode in ["virtual", "threaded"]:
+            with self.subTest(mode):
+                _, trace = self.trace(PROGRAM, "reset", "3",
+                                      DEVRT_MTIA=f"mode={mode}")
+                events = self.check(trace)
+                calls = sorted(self.slices(events, "host: "),
+                               key=lambda e: e["ts"])
+                for before, after in zip(calls, calls[1:]):
+                    self.assertLessEqual(before["ts"] + before["dur"],
+                                         after["ts"] + 0.001)
+                fills = [pair for pair in self.submissions(events)
+                         if pair[0]["name"] == "fill_async"]
+                self.assertEqual(len(fills), 60)
+                for call, fill in fills:
+                    self.assertLessEqual(call["ts"], fill["ts"])
+
+    def test_errors_by_name(self):
+        _, trace = self.trace(TOOL, "demo", "--size=64", expect=FAILURE,
+                              DEVRT_MTIA="memory=8MiB")
+        errors = {e["args"].get("error")
+                  for e in self.slices(self.check(trace), "host: ")}
+        self.assertIn("RESOURCE_EXHAUSTED", errors)
+
     def test_idle_time_is_no_work(self):
         # By one clock, the simulated one: 100 fills of another stream pass
         # between two of the first.

@@ -3,14 +3,17 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "devrt/backends/abi/devrt_layer_helper.h"
 #include "devrt/backends/abi/devrt_sim.h"
 #include "tools/json.h"
+#include "tools/trace/trace_names.h"
 
 namespace devrt::tools {
 namespace {
@@ -29,29 +32,19 @@ const char* CallName(uint8_t call) {
   return call < layer::kCallCount ? layer::kCallNames[call] : "?";
 }
 
-// What an operation is called that has no name of its own.
-std::string OpName(const TraceData& data, const Record& r, bool simulator) {
-  std::string name = data.Name(r.name);
-  if (!name.empty()) return name;
-  if (!simulator) return CallName(static_cast<uint8_t>(r.total));
-  static constexpr const char* kKinds[] = {"record", "wait", "kernel",
-                                           "copy",   "fill", "host function"};
-  return r.total < std::size(kKinds) ? kKinds[r.total] : "operation";
-}
-
 class Writer {
  public:
   Writer(const TraceData& data, TraceSummary* summary)
-      : data_(data), summary_(summary) {
-    simulators_.resize(data.backends.size());
+      : data_(data), summary_(summary), names_(data) {
+    clocks_.resize(data.backends.size());
     for (const Record& r : data.device) {
-      if (r.call == trace::kClock && r.backend < simulators_.size()) {
-        simulators_[r.backend] = data.Name(r.name) == "simulator";
-      }
+      if (r.call != trace::kClock || r.backend >= clocks_.size()) continue;
+      clocks_[r.backend] = {data.Name(r.name) == "simulator", r.status != 0};
     }
   }
 
   std::string Text(const std::string& program) {
+    program_ = program;
     json_.BeginObject().Key("displayTimeUnit").String("ns");
     json_.Key("otherData").Compact().BeginObject();
     json_.Key("program").String(program);
@@ -59,14 +52,16 @@ class Writer {
     json_.Key("overwritten").Unsigned(data_.overwritten);
     json_.Key("lost").Unsigned(data_.Lost()).End();
     json_.Key("traceEvents").BeginArray();
-    NameProcess(data_.pid, 0, absl::StrCat("host: ", program));
-    for (const TraceThread& thread : data_.threads) HostThread(thread);
+    for (size_t i = 0; i < data_.threads.size(); ++i) {
+      for (const Record& r : data_.threads[i].calls) HostCall(r, i);
+    }
     for (const Record& r : data_.device) {
+      if (r.call == trace::kSimulatorStream) names_.NoteSimulatorStream(r);
       if (r.call == trace::kDeviceOp) DeviceOp(r);
     }
     for (const Record& r : data_.device) {
       if (r.call == trace::kDependency) {
-        Arrow(KeyOf(r, r.bytes, r.total), KeyOf(r, r.stream, r.object));
+        Waits(KeyOf(r, r.bytes, r.total), KeyOf(r, r.stream, r.object));
       }
     }
     HostOrder();
@@ -75,7 +70,7 @@ class Writer {
   }
 
  private:
-  // Backend, device, stream.
+  // Backend, and a stream as its records name it.
   using StreamKey = std::tuple<uint8_t, uint64_t>;
   using OpKey = std::tuple<uint8_t, uint64_t, uint64_t>;
   struct Track {
@@ -85,19 +80,33 @@ class Writer {
     Track track;
     double begin, end;
   };
+  struct ClockOf {
+    bool simulator = false;  // whether it tells what waited for what
+    bool is_virtual = false;
+  };
 
   static OpKey KeyOf(const Record& r, uint64_t stream, uint64_t number) {
     return {r.backend, stream, number};
   }
-  bool IsSimulator(const Record& r) const {
-    return r.backend < simulators_.size() && simulators_[r.backend];
+  ClockOf clock(uint8_t backend) const {
+    return backend < clocks_.size() ? clocks_[backend] : ClockOf();
   }
-  std::string Backend(const Record& r) const {
-    return r.backend < data_.backends.size() ? data_.backends[r.backend] : "?";
+  std::string Backend(uint8_t backend) const {
+    return backend < data_.backends.size() ? data_.backends[backend] : "?";
   }
-  double HostTime(uint64_t ns) const {
-    return static_cast<double>(static_cast<int64_t>(ns - data_.start_ns)) /
-           1000;
+  std::string Device(uint8_t backend, uint8_t device) const {
+    return absl::StrCat(Backend(backend), ":", device);
+  }
+  std::string StreamName(size_t index) const {
+    const TraceNames::Stream& s = names_.stream(index);
+    return absl::StrCat(
+        s.name, " of ",
+        s.device == 0xff ? Backend(s.backend) : Device(s.backend, s.device));
+  }
+  // Microseconds.  Virtual time counts from the machine's start.
+  double Time(const Record& r, uint64_t ns) const {
+    const uint64_t zero = clock(r.backend).is_virtual ? 0 : data_.start_ns;
+    return static_cast<double>(static_cast<int64_t>(ns - zero)) / 1000;
   }
 
   void Begin(const char* phase, Track track) {
@@ -115,10 +124,6 @@ class Writer {
     json_.Key("name").String(what).Key("args").BeginObject();
     json_.Key("sort_index").Unsigned(index).End().End();
   }
-  void NameProcess(uint64_t process, uint64_t index, const std::string& name) {
-    Meta("process_name", {process, 0}, name);
-    Order("process_sort_index", {process, 0}, index);
-  }
 
   void Slice(const std::string& name, Track track, double begin, double end) {
     Begin("X", track);
@@ -131,75 +136,113 @@ class Writer {
     if (file.empty()) return;
     json_.Key("at").String(absl::StrCat(file, ":", r.line));
   }
-  static std::string Hex(uint64_t value) {
-    return absl::StrFormat("0x%x", value);
-  }
 
-  void HostThread(const TraceThread& thread) {
-    const Track track = {data_.pid, thread.tid};
-    Meta("thread_name", track,
-         absl::StrCat(thread.name, thread.tid == data_.pid ? " (main)" : ""));
-    for (const Record& r : thread.calls) HostCall(r, track);
-  }
+  // ---- Places ----
 
-  void HostCall(const Record& r, Track track) {
-    ++summary_->calls;
-    const std::string label = data_.Name(r.name);
-    std::string name = CallName(r.call);
-    if (!label.empty()) absl::StrAppend(&name, " ", label);
-    Slice(name, track, HostTime(r.begin_ns), HostTime(r.end_ns));
-    json_.Key("backend").String(Backend(r));
-    if (r.device != 0xff) json_.Key("device").Unsigned(r.device);
-    if (r.stream != 0) json_.Key("stream").String(Hex(r.stream));
-    if (r.object != 0) json_.Key("object").String(Hex(r.object));
-    if (r.bytes != 0) json_.Key("bytes").Unsigned(r.bytes);
-    if (r.status != 0) json_.Key("error").Unsigned(r.status);
-    Site(r);
-    json_.End().End();
-    if (r.status == 0 && (Is(r, CallId::alloc) || Is(r, CallId::dealloc))) {
-      Begin("C", {data_.pid, 0});
-      json_.Key("name").String(
-          absl::StrCat("memory ", Backend(r), ":", r.device));
-      json_.Key("ts").Decimal(HostTime(r.end_ns));
-      json_.Key("args").BeginObject().Key("bytes").Unsigned(r.total);
-      json_.End().End();
+  // Of the host on a backend's clock, or (device + 1) of one of its devices.
+  // Those of a clock stand together, the host first.
+  uint64_t Process(uint8_t backend, uint64_t part) {
+    const bool is_virtual = clock(backend).is_virtual;
+    const uint64_t group = is_virtual ? backend + uint64_t{1} : 0;
+    const std::tuple<uint64_t, uint8_t, uint64_t> key(
+        group, part == 0 ? uint8_t{0} : backend, part);
+    const uint64_t next = processes_.size();
+    // The host's own number, and 1, 2, ... for others, but not that one.
+    const auto [process, is_new] =
+        processes_.try_emplace(key, part == 0 && !host_has_number_ ? data_.pid
+                                    : next < data_.pid             ? next + 1
+                                                       : next + 1 + data_.pid);
+    if (!is_new) return process->second;
+    if (process->second == data_.pid) host_has_number_ = true;
+    std::string name = part == 0
+                           ? absl::StrCat("host: ", program_)
+                           : Device(backend, static_cast<uint8_t>(part - 1));
+    if (is_virtual) {
+      absl::StrAppend(&name, " (", Backend(backend), "'s virtual time)");
+    } else if (part != 0 && !clock(backend).simulator) {
+      absl::StrAppend(&name, " (times from events)");
     }
+    Meta("process_name", {process->second, 0}, name);
+    Order("process_sort_index", {process->second, 0},
+          group << 16 | (part == 0 ? 0 : (backend + uint64_t{1}) << 9 | part));
+    return process->second;
   }
 
-  Track TrackOf(const Record& r) {
-    const auto device = std::make_pair(r.backend, r.device);
-    const uint64_t index = processes_.size() + 1;
-    // 1, 2, ...: numbers of the viewer's, but none of the host's.
-    const auto [process, is_new] = processes_.try_emplace(
-        device, index < data_.pid ? index : index + data_.pid);
-    if (is_new) {
-      NameProcess(process->second, index,
-                  absl::StrCat(Backend(r), ":", r.device,
-                               IsSimulator(r) ? " (the simulator's clock)"
-                                              : " (times from events)"));
-    }
-    const auto [thread, is_first] = streams_.try_emplace(
-        StreamKey(r.backend, r.stream), kFirstStream + streams_.size());
-    const Track track = {process->second, thread->second};
-    if (is_first) {
+  Track HostTrack(uint8_t backend, size_t index) {
+    const TraceThread& thread = data_.threads[index];
+    const Track track = {Process(backend, 0), thread.tid};
+    if (named_.insert({track.process, track.thread}).second) {
       Meta("thread_name", track,
-           IsSimulator(r) ? absl::StrCat("stream ", r.stream)
-                          : absl::StrCat("stream ", Hex(r.stream)));
+           absl::StrCat(thread.name, thread.tid == data_.pid ? " (main)" : ""));
+    }
+    return track;
+  }
+
+  Track StreamTrack(const Record& op, size_t stream) {
+    const auto [thread, is_first] =
+        stream_threads_.try_emplace(stream, kFirstStream + stream);
+    const Track track = {Process(op.backend, op.device + uint64_t{1}),
+                         thread->second};
+    if (is_first) {
+      Meta("thread_name", track, names_.stream(stream).name);
       Order("thread_sort_index", track, thread->second);
     }
     return track;
   }
 
+  // ---- Events ----
+
+  void HostCall(const Record& r, size_t thread) {
+    ++summary_->calls;
+    const std::string label = data_.Name(r.name);
+    std::string name = CallName(r.call);
+    if (!label.empty()) absl::StrAppend(&name, " ", label);
+    Slice(name, HostTrack(r.backend, thread), Time(r, r.begin_ns),
+          Time(r, r.end_ns));
+    if (r.device != 0xff) {
+      json_.Key("device").String(Device(r.backend, r.device));
+    } else {
+      json_.Key("backend").String(Backend(r.backend));
+    }
+    if (r.stream != 0) {
+      // It has its meaning when the call that makes it is over.
+      Record named = r;
+      if (Is(r, CallId::stream_create)) named.begin_ns = r.end_ns;
+      json_.Key("stream").String(StreamName(names_.StreamOfCall(named)));
+    }
+    if (r.object != 0 && IsEventCall(r.call)) {
+      json_.Key("event").String(names_.EventOfCall(r));
+    } else if (r.object != 0 && IsMemoryCall(r.call)) {
+      json_.Key("memory").String(absl::StrFormat("0x%x", r.object));
+    }
+    if (r.bytes != 0 && !Is(r, CallId::stream_create)) {
+      json_.Key("bytes").Unsigned(r.bytes);
+    }
+    if (r.status != 0) {
+      json_.Key("error").String(
+          absl::StatusCodeToString(static_cast<absl::StatusCode>(r.status)));
+    }
+    Site(r);
+    json_.End().End();
+    if (r.status == 0 && (Is(r, CallId::alloc) || Is(r, CallId::dealloc))) {
+      Begin("C", {Process(r.backend, r.device + uint64_t{1}), 0});
+      json_.Key("name").String(
+          absl::StrCat("memory ", Device(r.backend, r.device)));
+      json_.Key("ts").Decimal(Time(r, r.end_ns));
+      json_.Key("args").BeginObject().Key("bytes").Unsigned(r.total);
+      json_.End().End();
+    }
+  }
+
   void DeviceOp(const Record& r) {
     ++summary_->operations;
-    const bool simulator = IsSimulator(r);
-    const Track track = TrackOf(r);
-    const double begin = simulator ? static_cast<double>(r.begin_ns) / 1000
-                                   : HostTime(r.begin_ns);
-    const double end =
-        simulator ? static_cast<double>(r.end_ns) / 1000 : HostTime(r.end_ns);
-    ops_[KeyOf(r, r.stream, r.object)] = {track, begin, end};
-    Slice(OpName(data_, r, simulator), track, begin, end);
+    const auto [stream, call] = names_.OfOperation(r);
+    const Place place = {StreamTrack(r, stream), Time(r, r.begin_ns),
+                         Time(r, r.end_ns)};
+    ops_[KeyOf(r, r.stream, r.object)] = place;
+    const std::string name = data_.Name(r.name);
+    Slice(name.empty() ? "operation" : name, place.track, place.begin,
+          place.end);
     if (r.bytes != 0) json_.Key("bytes").Unsigned(r.bytes);
     if (r.status != DEVRT_SIM_DONE) {
       json_.Key("state").String(r.status == DEVRT_SIM_FAILED ? "failed"
@@ -207,23 +250,35 @@ class Writer {
     }
     Site(r);
     json_.End().End();
+    if (!call.has_value()) return;
+    const double submitted =
+        std::clamp(Time(r, r.total), Time(r, call->record->begin_ns),
+                   std::max(Time(r, call->record->begin_ns),
+                            Time(r, call->record->end_ns) - 0.001));
+    ++summary_->submissions;
+    Arrow("submits", "submit", HostTrack(r.backend, call->thread), submitted,
+          place);
   }
 
-  // From the end of one operation to the beginning of another.
-  void Arrow(const OpKey& from, const OpKey& to) {
+  void Waits(const OpKey& from, const OpKey& to) {
     const auto source = ops_.find(from);
     const auto target = ops_.find(to);
     if (source == ops_.end() || target == ops_.end()) return;
     const Place& s = source->second;
-    const Place& t = target->second;
-    ++summary_->arrows;
+    ++summary_->waits;
+    // Inside the slice, so that viewers find it.
+    Arrow("waits for", "wait", s.track, std::max(s.begin, s.end - 0.001),
+          target->second);
+  }
+
+  void Arrow(const char* name, const char* category, Track from, double when,
+             const Place& to) {
+    const uint64_t id = summary_->submissions + summary_->waits;
     for (const bool starts : {true, false}) {
-      Begin(starts ? "s" : "f", starts ? s.track : t.track);
-      json_.Key("name").String("waits for").Key("cat").String("wait");
-      json_.Key("id").Unsigned(summary_->arrows);
-      // Inside the slice, so that viewers find it.
-      json_.Key("ts").Decimal(starts ? std::max(s.begin, s.end - 0.001)
-                                     : t.begin);
+      Begin(starts ? "s" : "f", starts ? from : to.track);
+      json_.Key("name").String(name).Key("cat").String(category);
+      json_.Key("id").Unsigned(id);
+      json_.Key("ts").Decimal(starts ? when : to.begin);
       if (!starts) json_.Key("bp").String("e");
       json_.End();
     }
@@ -234,7 +289,7 @@ class Writer {
     std::vector<const Record*> calls;
     for (const TraceThread& thread : data_.threads) {
       for (const Record& r : thread.calls) {
-        if (r.status == 0 && !IsSimulator(r)) calls.push_back(&r);
+        if (r.status == 0 && !clock(r.backend).simulator) calls.push_back(&r);
       }
     }
     std::stable_sort(calls.begin(), calls.end(),
@@ -247,7 +302,9 @@ class Writer {
     for (const Record* const r : calls) {
       const StreamKey stream(r->backend, r->stream);
       const auto event = std::make_pair(r->backend, r->object);
-      if (Is(*r, CallId::event_record)) {
+      if (Is(*r, CallId::stream_create)) {
+        last.erase(stream);
+      } else if (Is(*r, CallId::event_record)) {
         events[event] = KeyOf(*r, r->stream, last[stream]);
       } else if (Is(*r, CallId::stream_wait_event)) {
         const auto found = events.find(event);
@@ -255,7 +312,7 @@ class Writer {
       } else if (r->stream != 0 && r->total != 0) {
         last[stream] = r->total;
         for (const OpKey& from : std::exchange(waits[stream], {})) {
-          Arrow(from, KeyOf(*r, r->stream, r->total));
+          Waits(from, KeyOf(*r, r->stream, r->total));
         }
       }
     }
@@ -263,10 +320,14 @@ class Writer {
 
   const TraceData& data_;
   TraceSummary* const summary_;
+  TraceNames names_;
+  std::string program_;
   JsonWriter json_;
-  std::vector<bool> simulators_;
-  std::map<std::pair<uint8_t, uint8_t>, uint64_t> processes_;
-  std::map<StreamKey, uint64_t> streams_;
+  std::vector<ClockOf> clocks_;
+  bool host_has_number_ = false;
+  std::map<std::tuple<uint64_t, uint8_t, uint64_t>, uint64_t> processes_;
+  std::set<std::pair<uint64_t, uint64_t>> named_;  // threads of the host
+  std::map<size_t, uint64_t> stream_threads_;
   std::map<OpKey, Place> ops_;
 };
 

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/trace/trace_names.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "devrt/backends/abi/devrt_layer_helper.h"
+
+namespace devrt::tools {
+namespace {
+
+using layer::CallId;
+using trace::Record;
+
+// What a simulator answers as the native handle of every thread's own stream;
+// those of default streams are below it.
+constexpr uint64_t kNativePerThread = 2;
+// Nanoseconds that the layer may convert a time of a threaded simulator too
+// early by; see Clock::Align.
+constexpr uint64_t kEarly = 500;
+// So many calls of one stream may be under way at once, one a thread.
+constexpr int kMostAtOnce = 64;
+
+bool Is(const Record& r, CallId id) {
+  return r.call == static_cast<uint8_t>(id);
+}
+
+// Whether the call puts an operation into its stream.  A wait does so only in
+// a simulator's default streams.
+bool Submits(const Record& r, const TraceNames::Stream& stream) {
+  return r.status == 0 && !Is(r, CallId::stream_create) &&
+         !Is(r, CallId::stream_destroy) && !Is(r, CallId::stream_query) &&
+         !Is(r, CallId::stream_sync) && !Is(r, CallId::stream_native) &&
+         (stream.is_default || !Is(r, CallId::stream_wait_event));
+}
+
+}  // namespace
+
+bool IsEventCall(uint8_t call) {
+  switch (static_cast<CallId>(call)) {
+    case CallId::stream_wait_event:
+    case CallId::event_create:
+    case CallId::event_destroy:
+    case CallId::event_record:
+    case CallId::event_query:
+    case CallId::event_sync:
+    case CallId::event_elapsed_ns:
+    case CallId::event_native:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool IsMemoryCall(uint8_t call) {
+  switch (static_cast<CallId>(call)) {
+    case CallId::alloc:
+    case CallId::dealloc:
+    case CallId::alloc_async:
+    case CallId::dealloc_async:
+    case CallId::host_alloc:
+    case CallId::host_dealloc:
+    case CallId::host_register:
+    case CallId::host_unregister:
+    case CallId::pointer_info:
+    case CallId::copy_async:
+    case CallId::copy_peer_async:
+    case CallId::fill_async:
+      return true;
+    default:
+      return false;
+  }
+}
+
+TraceNames::TraceNames(const TraceData& data) {
+  for (const Record& r : data.device) {
+    if (r.call == trace::kClock && r.status == 0 &&
+        data.Name(r.name) == "simulator") {
+      converted_.insert(r.backend);
+    }
+  }
+  std::vector<Call> calls;
+  for (size_t i = 0; i < data.threads.size(); ++i) {
+    for (const Record& r : data.threads[i].calls) calls.push_back({&r, i});
+  }
+  std::stable_sort(calls.begin(), calls.end(),
+                   [](const Call& a, const Call& b) {
+                     return a.record->begin_ns < b.record->begin_ns;
+                   });
+  for (const Call& call : calls) {
+    const Record& r = *call.record;
+    if (r.status != 0) continue;
+    if (Is(r, CallId::stream_create)) NoteStream(r);
+    if (Is(r, CallId::event_create)) {
+      event_handles_[{r.backend, r.object}].emplace_back(r.begin_ns,
+                                                         ++events_[r.backend]);
+    }
+  }
+  for (const Call& call : calls) {
+    if (call.record->stream == 0) continue;
+    const size_t stream = StreamOfCall(*call.record);
+    if (!Submits(*call.record, streams_[stream])) continue;
+    submissions_[streams_[stream].group].push_back({call, stream});
+  }
+}
+
+std::optional<size_t> TraceNames::Look(const Meanings& meanings, Handle handle,
+                                       uint64_t when) {
+  const auto found = meanings.find(handle);
+  if (found == meanings.end()) return std::nullopt;
+  const auto later = std::upper_bound(
+      found->second.begin(), found->second.end(), when,
+      [](uint64_t time, const auto& meaning) { return time < meaning.first; });
+  if (later == found->second.begin()) return std::nullopt;
+  return std::prev(later)->second;
+}
+
+size_t TraceNames::NewStream(uint8_t backend, uint8_t device,
+                             std::string name) {
+  Stream stream;
+  stream.backend = backend;
+  stream.device = device;
+  stream.name = std::move(name);
+  stream.group = streams_.size();
+  streams_.push_back(std::move(stream));
+  return streams_.size() - 1;
+}
+
+std::string TraceNames::Numbered(const char* kind, uint8_t backend,
+                                 uint8_t device) {
+  return absl::StrCat(kind, " ", ++numbers_[{kind, backend, device}]);
+}
+
+size_t TraceNames::DefaultStream(uint8_t backend, uint8_t device) {
+  const auto [found, is_new] =
+      default_streams_.try_emplace({backend, device}, streams_.size());
+  if (is_new) {
+    NewStream(backend, device, "default stream");
+    streams_.back().is_default = true;
+  }
+  return found->second;
+}
+
+size_t TraceNames::NextPerThread(uint8_t backend, uint8_t device) {
+  const size_t stream = NewStream(
+      backend, device, Numbered("per-thread default stream", backend, device));
+  const auto [group, is_first] =
+      per_thread_groups_.try_emplace({backend, device}, stream);
+  streams_[stream].group = group->second;
+  streams_[stream].per_thread = true;
+  return stream;
+}
+
+void TraceNames::NoteStream(const Record& r) {
+  std::vector<std::pair<uint64_t, size_t>>& meanings =
+      stream_handles_[{r.backend, r.stream}];
+  size_t stream = 0;
+  switch (static_cast<uint32_t>(r.bytes)) {
+    case DEVRT_STREAM_LEGACY:
+      stream = DefaultStream(r.backend, r.device);
+      break;
+    case DEVRT_STREAM_PER_THREAD:
+      // A thread gets its handle again when it asks again.
+      stream = !meanings.empty() && streams_[meanings.back().second].per_thread
+                   ? meanings.back().second
+                   : NextPerThread(r.backend, r.device);
+      break;
+    case DEVRT_STREAM_ADOPT: {
+      const auto owner =
+          Look(stream_handles_, {r.backend, r.object}, r.begin_ns);
+      stream = r.object < kNativePerThread ? DefaultStream(r.backend, r.device)
+               : owner.has_value()
+                   ? *owner
+                   : NewStream(r.backend, r.device,
+                               Numbered("adopted stream", r.backend, r.device));
+      break;
+    }
+    default:
+      stream = NewStream(r.backend, r.device,
+                         Numbered("stream", r.backend, r.device));
+  }
+  meanings.emplace_back(r.begin_ns, stream);
+}
+
+size_t TraceNames::StreamOfCall(const Record& r) {
+  const Handle handle(r.backend, r.stream);
+  if (const auto known = Look(stream_handles_, handle, r.begin_ns)) {
+    return *known;
+  }
+  // The record of its creation was overwritten.
+  const size_t stream =
+      NewStream(r.backend, 0xff, Numbered("older stream", r.backend, 0xff));
+  auto& meanings = stream_handles_[handle];
+  meanings.insert(meanings.begin(), {0, stream});
+  return stream;
+}
+
+std::string TraceNames::EventOfCall(const Record& r) {
+  const Handle handle(r.backend, r.object);
+  // Its call ended before it was known.
+  const uint64_t when = Is(r, CallId::event_create) ? r.end_ns : r.begin_ns;
+  std::optional<size_t> event = Look(event_handles_, handle, when);
+  if (!event.has_value()) {
+    event = ++events_[r.backend];
+    auto& meanings = event_handles_[handle];
+    meanings.insert(meanings.begin(), {0, *event});
+  }
+  return absl::StrCat("event ", *event);
+}
+
+void TraceNames::NoteSimulatorStream(const Record& r) {
+  simulator_streams_[{r.backend, r.stream}] = r;
+  known_simulator_streams_.erase({r.backend, r.stream});
+}
+
+std::optional<TraceNames::Submission> TraceNames::Submitter(size_t group,
+                                                            const Record& op) {
+  const auto found = submissions_.find(group);
+  if (found == submissions_.end()) return std::nullopt;
+  std::vector<Submission>& all = found->second;
+  const uint64_t when = op.total;
+  const uint64_t latest = when + (converted_.count(op.backend) ? kEarly : 0);
+  // Operations of a stream come in order: the first call under way then that
+  // has none yet, unless one had just begun; else one that submits several.
+  Submission* best = nullptr;
+  auto at = std::upper_bound(all.begin(), all.end(), latest,
+                             [](uint64_t time, const Submission& s) {
+                               return time < s.call.record->begin_ns;
+                             });
+  for (int i = 0; i < kMostAtOnce && at != all.begin(); ++i) {
+    Submission& s = *--at;
+    if (s.call.record->end_ns < when) continue;
+    const bool exact = best != nullptr && !best->used &&
+                       best->call.record->begin_ns == when &&
+                       s.call.record->begin_ns != when;
+    if (best == nullptr || (!s.used && !exact)) best = &s;
+  }
+  if (best == nullptr) return std::nullopt;
+  best->used = true;
+  return *best;
+}
+
+std::pair<size_t, std::optional<TraceNames::Call>> TraceNames::OfOperation(
+    const Record& op) {
+  const Handle number(op.backend, op.stream);
+  const auto simulated = simulator_streams_.find(number);
+  Record named = op;
+  named.begin_ns = op.total;
+  bool is_sure = true;
+  size_t stream = 0;
+  if (simulated == simulator_streams_.end()) {
+    stream = StreamOfCall(named);
+    if (streams_[stream].device == 0xff) streams_[stream].device = op.device;
+  } else if (const auto known = known_simulator_streams_.find(number);
+             known != known_simulator_streams_.end()) {
+    stream = known->second;
+  } else if (simulated->second.object < kNativePerThread) {
+    stream = DefaultStream(op.backend, op.device);
+  } else if (simulated->second.object == kNativePerThread) {
+    const auto group = per_thread_groups_.find({op.backend, op.device});
+    is_sure = group == per_thread_groups_.end();
+    stream = is_sure ? NextPerThread(op.backend, op.device) : group->second;
+  } else {
+    named.stream = simulated->second.object;
+    stream = StreamOfCall(named);
+    if (streams_[stream].device == 0xff) streams_[stream].device = op.device;
+  }
+  const std::optional<Submission> from = Submitter(streams_[stream].group, op);
+  if (!is_sure && from.has_value()) stream = from->stream;
+  if (simulated != simulator_streams_.end() && (is_sure || from.has_value())) {
+    known_simulator_streams_[number] = stream;
+  }
+  if (!from.has_value()) return {stream, std::nullopt};
+  return {stream, from->call};
+}
+
+}  // namespace devrt::tools

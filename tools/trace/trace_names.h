@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the handles in a trace stand for: "stream 2" of a device, "event 7"; and
+// which call submitted an operation.  A handle is used again when its object is
+// gone, so that each look-up says when.
+
+#ifndef DEVRT_TOOLS_TRACE_TRACE_NAMES_H_
+#define DEVRT_TOOLS_TRACE_TRACE_NAMES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "tools/trace/ring_reader.h"
+
+namespace devrt::tools {
+
+// A call's code, by its place in layer::CallId.
+bool IsEventCall(uint8_t call);
+bool IsMemoryCall(uint8_t call);
+
+class TraceNames {
+ public:
+  struct Stream {
+    uint8_t backend = 0;
+    uint8_t device = 0xff;  // 0xff: unknown
+    std::string name;       // "stream 2", "default stream"
+    // Operations of streams with one number here may come from each other's
+    // calls: a simulator tells no two threads' default streams apart.
+    size_t group = 0;
+    bool per_thread = false;
+    bool is_default = false;
+  };
+  struct Call {
+    const trace::Record* record = nullptr;
+    size_t thread = 0;  // index in TraceData::threads
+  };
+
+  explicit TraceNames(const TraceData& data);
+
+  const Stream& stream(size_t index) const { return streams_[index]; }
+  // The stream that a call names.
+  size_t StreamOfCall(const trace::Record& call);
+  // The stream of a kDeviceOp, and the call that submitted it, if there is a
+  // record of that.  To be asked in the order of the records.
+  std::pair<size_t, std::optional<Call>> OfOperation(const trace::Record& op);
+  // For kSimulatorStream.
+  void NoteSimulatorStream(const trace::Record& record);
+  std::string EventOfCall(const trace::Record& call);
+
+ private:
+  using Handle = std::pair<uint8_t, uint64_t>;  // backend and its handle
+  // From a moment on a handle stands for the object of that index.
+  using Meanings = std::map<Handle, std::vector<std::pair<uint64_t, size_t>>>;
+  struct Submission {
+    Call call;
+    size_t stream;
+    bool used = false;
+  };
+
+  static std::optional<size_t> Look(const Meanings& meanings, Handle handle,
+                                    uint64_t when);
+  size_t NewStream(uint8_t backend, uint8_t device, std::string name);
+  size_t DefaultStream(uint8_t backend, uint8_t device);
+  size_t NextPerThread(uint8_t backend, uint8_t device);
+  std::string Numbered(const char* kind, uint8_t backend, uint8_t device);
+  void NoteStream(const trace::Record& created);
+  // That of the call which submitted `op` to a stream of the group.
+  std::optional<Submission> Submitter(size_t group, const trace::Record& op);
+
+  std::set<uint8_t> converted_;  // backends whose times may be a bit early
+  std::vector<Stream> streams_;
+  Meanings stream_handles_;
+  Meanings event_handles_;
+  std::map<uint8_t, size_t> events_;  // made, by backend
+  std::map<std::pair<uint8_t, uint8_t>, size_t> default_streams_;
+  std::map<std::pair<uint8_t, uint8_t>, size_t> per_thread_groups_;
+  std::map<std::tuple<std::string, uint8_t, uint8_t>, size_t> numbers_;
+  std::map<size_t, std::vector<Submission>> submissions_;  // by group
+  // By the simulator's number.
+  std::map<Handle, trace::Record> simulator_streams_;
+  std::map<Handle, size_t> known_simulator_streams_;
+};
+
+}  // namespace devrt::tools
+
+#endif  // DEVRT_TOOLS_TRACE_TRACE_NAMES_H_
