@@ -3,6 +3,7 @@
 // devrt memory SNAPSHOT.json: what a snapshot of a device's memory says.
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "devrt/memory/history.h"
@@ -16,11 +17,22 @@
 namespace devrt::tools {
 namespace {
 
-constexpr size_t kColumns = 1000;  // of the chart
+constexpr size_t kColumns = 1000;  // of memory over time
+// Each event is in the page; of more it has the last ones.
+constexpr size_t kPageEvents = 200'000;
 
 std::string FileName(const std::string& path) {
   const size_t slash = path.rfind('/');
   return path.substr(slash == std::string::npos ? 0 : slash + 1);
+}
+
+std::string PageOf(const MemoryReport& report) {
+  const std::vector<MemoryEvent>& all = report.snapshot.events;
+  if (all.size() <= kPageEvents) return MemoryPage(report);
+  MemorySnapshot last = report.snapshot;
+  last.events.assign(all.end() - kPageEvents, all.end());
+  const MemoryAnalysis analysis = Analyse(last, kColumns);
+  return MemoryPage({last, analysis, report.title});
 }
 
 // Writes `text`, and says where, if the flag names a file.  False: it failed.
@@ -56,7 +68,7 @@ int Run(const Arguments& arguments) {
   bool is_written = true;
   if (arguments.Has("--output")) {
     is_written &= WriteTo(kMemoryCommand, arguments, "--output", "Report",
-                          MemoryPage(report));
+                          PageOf(report));
   }
   if (arguments.Has("--torch")) {
     is_written &=
@@ -69,7 +81,7 @@ int Run(const Arguments& arguments) {
 constexpr Flag kFlags[] = {
     {"--output", "FILE",
      "Write a page for the browser, with memory over time, a map of the "
-     "segments, owners and fragmentation.",
+     "segments, blocks, events, owners and fragmentation.",
      "-o"},
     {"--torch", "FILE",
      "Write the snapshot as a pickle that PyTorch's memory viewer opens."},

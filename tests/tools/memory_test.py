@@ -118,6 +118,16 @@ class MemoryTest(ToolTest):
                                 "Fragmentation", "Figures"):
                     self.assertIn(heading, parsed.texts)
 
+    def test_long_histories(self):
+        """The page has the last events, and says that others are gone."""
+        snapshot = memory_snapshots.huge(3, 4, 200_010)
+        _, page = self.report(snapshot)
+        dropped = len(snapshot["events"]) - 200_000
+        self.assertIn(f"{dropped} older events were dropped", page)
+        data = json.loads(re.search(r'id="data">(.*?)</script>', page,
+                                    re.S).group(1))
+        self.assertEqual(len(data["events"]), 200_000)
+
     def test_every_block_is_drawn(self):
         run = memory_snapshots.Run()
         for _ in range(3):

@@ -24,7 +24,7 @@ struct MemoryOwner {
   uint64_t allocations = 0;  // in the history
 };
 
-// A column of the chart: the moment in it at which most was in use.
+// A column of memory over time: the moment in it at which most was in use.
 struct MemoryMoment {
   int64_t time_us = 0;  // since the first event
   uint64_t reserved = 0;
@@ -83,7 +83,7 @@ struct MemoryAnalysis {
   }
 };
 
-// At most `columns` moments.
+// With at most `columns` moments, and that before the first event.
 MemoryAnalysis Analyse(const MemorySnapshot& snapshot, size_t columns);
 
 // "a.cc:40" of "/long/way/to/a.cc", or what else there is.

@@ -117,6 +117,23 @@ std::string Warnings(const MemoryReport& report) {
   return html;
 }
 
+// What the script fills when a segment, and a block, is chosen.
+constexpr char kSegmentPanel[] =
+    "<div id=\"segment\" hidden><div class=\"head\"><h3></h3>%s</div><svg "
+    "id=\"strip\" tabindex=\"0\" role=\"img\" aria-label=\"Blocks of one "
+    "segment\"></svg></div>\n";
+constexpr char kBlockPanel[] =
+    "<div id=\"block\" class=\"panel\" aria-live=\"polite\"></div>\n";
+
+std::string Events(const MemoryReport& report) {
+  if (report.snapshot.events.empty()) return "";
+  return "<section><h2>Events</h2>\n<div class=\"head\"><p class=\"note\" "
+         "id=\"event-count\"></p><label><input type=\"checkbox\" "
+         "id=\"only-block\" disabled> only of the chosen block</label></div>\n"
+         "<div id=\"events\" tabindex=\"0\" role=\"grid\" "
+         "aria-label=\"Events\"></div></section>\n";
+}
+
 }  // namespace
 
 std::string Share(uint64_t part, uint64_t whole) {
@@ -163,9 +180,13 @@ std::string MemoryPage(const MemoryReport& report) {
       "</p></header>\n", Warnings(report), Tiles(report),
       Whole(report.analysis), "<section><h2>Memory over time</h2>\n",
       MemoryChart(report), "</section>\n<section><h2>Segments</h2>\n",
-      MemoryMap(report), "</section>\n", MemoryTables(report),
-      "</main><div id=\"tip\" hidden></div>\n<script>\n", kMemoryPageScript,
-      "</script></body></html>\n");
+      MemoryMap(report),
+      absl::StrFormat(kSegmentPanel, ZoomButtons("the segment")),
+      "</section>\n", Events(report), kBlockPanel, MemoryTables(report),
+      "</main><div id=\"tip\" hidden></div>\n",
+      "<script type=\"application/json\" id=\"data\">", MemoryPageData(report),
+      "</script>\n<script>\n", kMemoryPageModel, kMemoryPageZoom,
+      kMemoryPageScript, "</script></body></html>\n");
 }
 
 }  // namespace devrt::tools

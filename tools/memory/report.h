@@ -31,6 +31,8 @@ std::string MemoryPage(const MemoryReport& report);
 std::string MemoryChart(const MemoryReport& report);
 std::string MemoryMap(const MemoryReport& report);
 std::string MemoryTables(const MemoryReport& report);
+std::string MemoryPageData(const MemoryReport& report);  // JSON
+std::string ZoomButtons(std::string_view what);
 
 // What several of them write.
 // "31.4 %"
@@ -44,8 +46,10 @@ std::string Grouped(uint64_t number);
 // "1,234 blocks"
 std::string Many(uint64_t count, std::string_view noun);
 
-// From tools/memory/page.css and page.js, embedded.
+// From page.css, model.js, zoom.js and page.js beside this, embedded.
 extern const char kMemoryPageStyle[];
+extern const char kMemoryPageModel[];
+extern const char kMemoryPageZoom[];
 extern const char kMemoryPageScript[];
 
 }  // namespace devrt::tools

@@ -194,13 +194,13 @@ class Map {
       span += b.size;
       is_whole &= b.state == BlockState::kFree;
     }
-    absl::StrAppendFormat(&svg_,
-                          "<g data-s=\"%s segment at 0x%x%s\"><rect "
-                          "class=\"seg\" x=\"%.1f\" y=\"%.0f\" width=\"%.1f\" "
-                          "height=\"%.0f\"/>\n",
-                          FormatBytes(s.size), s.address,
-                          s.expandable ? ", expandable" : "", x, y_, width,
-                          kBar);
+    absl::StrAppendFormat(
+        &svg_,
+        "<g data-g=\"%d\" data-s=\"%s segment at 0x%x%s\">"
+        "<rect class=\"seg\" x=\"%.1f\" y=\"%.0f\" "
+        "width=\"%.1f\" height=\"%.0f\"/>\n",
+        &s - report_.snapshot.segments.data(), FormatBytes(s.size), s.address,
+        s.expandable ? ", expandable" : "", x, y_, width, kBar);
     const double pixel =
         width / static_cast<double>(std::max<uint64_t>(1, span));
     const auto at = [&](uint64_t address) {
@@ -227,7 +227,8 @@ class Map {
           b.state == BlockState::kLive || b.state == BlockState::kPending;
       if (static_cast<double>(b.size) * pixel >= kLeastBlock) {
         flush(b.address);
-        DrawBlock(b, is_whole, at(b.address), at(b.address + b.size));
+        DrawBlock(b, &b - s.blocks.data(), is_whole, at(b.address),
+                  at(b.address + b.size));
         begin = b.address + b.size;
         continue;
       }
@@ -265,15 +266,16 @@ class Map {
         Many(count, "small block"), Share(used, all));
   }
 
-  void DrawBlock(const BlockSnapshot& b, bool is_whole, double from,
-                 double to) {
+  // `place` in its segment.
+  void DrawBlock(const BlockSnapshot& b, ptrdiff_t place, bool is_whole,
+                 double from, double to) {
     if (b.state == BlockState::kFree) {
       absl::StrAppendFormat(&svg_,
                             "<rect class=\"%s\" x=\"%.1f\" y=\"%.0f\" "
-                            "width=\"%.1f\" height=\"%.0f\" data-b=\"free: "
-                            "%s\"/>\n",
+                            "width=\"%.1f\" height=\"%.0f\" data-p=\"%d\" "
+                            "data-b=\"free: %s\"/>\n",
                             is_whole ? "whole" : "free", from, y_, to - from,
-                            kBar, FormatBytes(b.size));
+                            kBar, place, FormatBytes(b.size));
       return;
     }
     const size_t owner = a_.owner(b.site);
@@ -287,9 +289,9 @@ class Map {
     const double line = to - from > 4 ? 0.7 : 0;
     absl::StrAppendFormat(&svg_,
                           "<rect class=\"%s\" x=\"%.1f\" y=\"%.0f\" "
-                          "width=\"%.1f\" height=\"%.0f\" data-b=\"%s: "
-                          "%s\"/>\n",
-                          ColourOf(b), from, y_, to - from - line, kBar,
+                          "width=\"%.1f\" height=\"%.0f\" data-p=\"%d\" "
+                          "data-b=\"%s: %s\"/>\n",
+                          ColourOf(b), from, y_, to - from - line, kBar, place,
                           MarkupText(what), FormatBytes(b.size));
   }
 
@@ -306,7 +308,8 @@ std::string MemoryMap(const MemoryReport& report) {
     return "<p class=\"empty\">Nothing is reserved.</p>\n";
   }
   return "<p class=\"note\">One bar a segment, to scale; blocks in the colours "
-         "of their owners. <span class=\"keys inline\"><span><i "
+         "of their owners. Click one for its life, its stack and its "
+         "neighbours. <span class=\"keys inline\"><span><i "
          "class=\"free\"></i>free</span><span><i class=\"whole\"></i>free, the "
          "whole segment</span><span><i class=\"pending\"></i>freed, waits for "
          "a stream</span></span></p>\n" +
