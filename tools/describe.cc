@@ -55,6 +55,12 @@ int Report(const Command& command, const std::vector<FoundBackend>& backends) {
   return code;
 }
 
+std::string PciAddress(const DeviceProperties& p) {
+  if (p.pci_domain == 0 && p.pci_bus == 0 && p.pci_device == 0) return "";
+  return absl::StrFormat("%04x:%02x:%02x.0", p.pci_domain, p.pci_bus,
+                         p.pci_device);
+}
+
 std::vector<std::string> CapabilityNames(uint64_t capabilities) {
   return absl::StrSplit(
       absl::AsciiStrToLower(devrt::CapabilityNames(capabilities)), ", ",

@@ -39,6 +39,9 @@ std::vector<FoundBackend> OpenBackends(int limit_s = kOpenLimit);
 // while another backend can be used.
 int Report(const Command& command, const std::vector<FoundBackend>& backends);
 
+// "0000:18:00.0"; empty for a device that is on no bus.
+std::string PciAddress(const DeviceProperties& properties);
+
 // "host_func", "peer_copy", ...: the set bits by name.
 std::vector<std::string> CapabilityNames(uint64_t capabilities);
 

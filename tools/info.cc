@@ -44,12 +44,6 @@ const char* PageableText(uint32_t pageable) {
   }
 }
 
-std::string PciAddress(const DeviceProperties& p) {
-  if (p.pci_domain == 0 && p.pci_bus == 0 && p.pci_device == 0) return "none";
-  return absl::StrFormat("%04x:%02x:%02x.0", p.pci_domain, p.pci_bus,
-                         p.pci_device);
-}
-
 std::string MemoryText(const DeviceReport& report) {
   const DeviceProperties& p = report.properties;
   const std::string free =
@@ -73,11 +67,12 @@ std::vector<std::pair<const char*, std::string>> Lines(
     const DeviceReport& report) {
   const DeviceProperties& p = report.properties;
   const std::vector<std::string> names = CapabilityNames(p.capabilities);
+  const std::string pci = PciAddress(p);
   std::vector<std::pair<const char*, std::string>> lines = {
       {"name", Printable(p.name)},
       {"arch", Printable(p.arch)},
       {"uuid", p.uuid_string()},
-      {"PCI address", PciAddress(p)},
+      {"PCI address", pci.empty() ? "none" : pci},
       {"memory", MemoryText(report)},
       {"alignment", FormatBytes(p.alloc_alignment) + " of every allocation"},
       {"multiprocessors", std::to_string(p.multiprocessors)},

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// devrt topo: which devices reach each other's memory.
+// devrt topo: where the devices are, and which reach each other's memory.
 
+#include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_format.h"
+#include "absl/strings/str_cat.h"
 #include "devrt/runtime/device.h"
 #include "devrt/runtime/peer.h"
+#include "devrt/runtime/simulator.h"
 #include "devrt/runtime/status.h"
 #include "tools/arguments.h"
 #include "tools/command.h"
@@ -16,6 +19,7 @@
 #include "tools/json.h"
 #include "tools/terminal.h"
 #include "tools/text.h"
+#include "tools/topo/machine_links.h"
 
 namespace devrt::tools {
 namespace {
@@ -25,57 +29,86 @@ constexpr Flag kTryFlag = {
     "Also enable each possible access, and take it back: whether the driver "
     "does what it says. On hardware this creates contexts."};
 
-// What one device can do with another's memory.
-struct Link {
+struct Place {
   Device device;
-  Device peer;
-  bool can = false;
-  absl::Status enabled = absl::OkStatus();  // with --try
+  std::string name;  // of the model
+  std::string pci;   // empty of simulated ones, whose address is made up
+  PciPlace at;
+  bool simulated = false;
 };
 
-absl::StatusOr<Link> Ask(Device device, Device peer, bool try_it) {
-  Link link{device, peer};
-  DEVRT_ASSIGN_OR_RETURN(link.can, CanAccessPeer(device, peer));
+// What one device can do with another's memory.
+struct Link {
+  const Place* device;
+  const Place* peer;
+  LinkKind kind = LinkKind::kUnknown;
+  bool can = false;
+  absl::Status failure = absl::OkStatus();  // of the driver, or of --try
+
+  bool is_itself() const { return device == peer; }
+  bool crosses_backends() const {
+    return device->device.backend() != peer->device.backend();
+  }
+};
+
+absl::StatusOr<Place> Locate(Device device, const MachineLinks& machine) {
+  DEVRT_ASSIGN_OR_RETURN(const DeviceProperties p, device.Properties());
+  const bool simulated = Simulator::Get(device.backend()).ok();
+  const std::string pci = simulated ? "" : PciAddress(p);
+  return Place{device, p.name, pci, machine.PlaceOf(pci), simulated};
+}
+
+Link Ask(const Place& device, const Place& peer, const MachineLinks& machine,
+         bool try_it) {
+  Link link{&device, &peer};
+  if (link.is_itself()) return link;
+  link.kind = device.simulated || peer.simulated
+                  ? LinkKind::kSimulated
+                  : machine.Between(device.pci, peer.pci);
+  const absl::StatusOr<bool> can = CanAccessPeer(device.device, peer.device);
+  link.can = can.ok() && *can;
+  link.failure = can.status();
   if (!link.can || !try_it) return link;
-  link.enabled = EnablePeerAccess(device, peer);
-  if (link.enabled.ok()) {
-    DEVRT_RETURN_IF_ERROR(DisablePeerAccess(device, peer));
+  link.failure = EnablePeerAccess(device.device, peer.device);
+  if (link.failure.ok()) {
+    link.failure = DisablePeerAccess(device.device, peer.device);
   }
   return link;
 }
 
-// All ordered pairs of one backend's devices, by rows.
-absl::StatusOr<std::vector<Link>> AskAll(const std::vector<Device>& devices,
-                                         bool try_it) {
-  std::vector<Link> links;
-  for (Device device : devices) {
-    for (Device peer : devices) {
-      DEVRT_ASSIGN_OR_RETURN(Link link, Ask(device, peer, try_it));
-      links.push_back(std::move(link));
-    }
-  }
-  return links;
-}
-
 std::string CellText(const Link& link) {
-  if (link.device == link.peer) return "-";
-  if (!link.can) return "no";
-  return link.enabled.ok() ? "yes" : "fails";
+  if (link.is_itself()) return "-";
+  if (!link.failure.ok()) return "fails";
+  if (link.crosses_backends()) return "host";
+  return link.can ? LinkCode(link.kind) : "no";
 }
 
-std::string MatrixText(const std::vector<Device>& devices,
+std::string PlacesText(const std::vector<Place>& places) {
+  Table table({"DEVICE", "MODEL", "PCI ADDRESS", "NUMA", "NEAR CPUS"});
+  for (const Place& place : places) {
+    table.Add(
+        {place.device.name(), Printable(place.name),
+         place.pci.empty() ? "none" : place.pci,
+         place.at.numa_node < 0 ? "-" : std::to_string(place.at.numa_node),
+         place.at.cpus.empty() ? "-" : Printable(place.at.cpus)});
+  }
+  return table.Text(2);
+}
+
+// All ordered pairs, by rows.
+std::string MatrixText(const std::vector<Place>& places,
                        const std::vector<Link>& links) {
   std::vector<std::string> heading = {"FROM \\ TO"};
-  for (Device peer : devices) heading.push_back(peer.name());
+  for (const Place& peer : places) heading.push_back(peer.device.name());
   Table table(std::move(heading));
   std::string failures;
   auto link = links.begin();
-  for (Device device : devices) {
-    std::vector<std::string> cells = {device.name()};
-    for (size_t i = 0; i < devices.size(); ++i, ++link) {
+  for (const Place& device : places) {
+    std::vector<std::string> cells = {device.device.name()};
+    for (size_t i = 0; i < places.size(); ++i, ++link) {
       cells.push_back(CellText(*link));
-      if (!link->enabled.ok()) {
-        failures += "  " + Explain(link->enabled) + "\n";
+      if (!link->failure.ok()) {
+        failures += "  " + Explain(link->failure) + "\n";
       }
     }
     table.Add(std::move(cells));
@@ -83,52 +116,151 @@ std::string MatrixText(const std::vector<Device>& devices,
   return table.Text(2) + failures;
 }
 
-void WriteLinks(const std::vector<Link>& links, bool tried, JsonWriter* json) {
+// What the cells mean, of those that there are.
+std::string LegendText(const std::vector<Link>& links) {
+  std::map<std::string, std::string> meanings;
   for (const Link& link : links) {
-    if (link.device == link.peer) continue;
-    json->Compact().BeginObject().Key("device").String(link.device.name());
-    json->Key("peer").String(link.peer.name());
-    json->Key("can_access").Bool(link.can).Key("enable_works");
-    if (!tried || !link.can) {
-      json->Null().End();
-      continue;
-    }
-    json->Bool(link.enabled.ok());
-    if (!link.enabled.ok()) {
-      json->Key("error");
-      WriteError(link.enabled, json);
-    }
-    json->End();
+    const std::string cell = CellText(link);
+    if (link.is_itself()) continue;
+    meanings[cell] =
+        cell == "host" ? "two backends: data passes through memory of the host"
+        : cell == "no" ? "no peer access; copies work, the backend finds a way"
+        : cell == "fails"
+            ? "the driver answers with the error above"
+            : absl::StrCat("peer access (kernels use the other's memory), ",
+                           LinkMeaning(link.kind));
   }
+  std::string text;
+  for (const auto& [cell, meaning] : meanings) {
+    text += "  " + PadRight(cell, 7) + Wrap(meaning, 80, 9) + "\n";
+  }
+  return text;
+}
+
+// Backends that are built and of no use here, and what could not be told.
+std::vector<std::pair<std::string, std::string>> Missing(
+    const std::vector<FoundBackend>& backends, const std::vector<Place>& places,
+    const MachineLinks& machine) {
+  std::vector<std::pair<std::string, std::string>> missing;
+  for (const FoundBackend& found : backends) {
+    if (!found.backend.ok()) {
+      missing.emplace_back(found.name, Explain(found.backend.status()));
+    } else if (found.devices.empty()) {
+      missing.emplace_back(found.name, "has no device");
+    }
+  }
+  const bool has_cuda = std::any_of(places.begin(), places.end(), [](auto& p) {
+    return p.device.backend().name() == "cuda";
+  });
+  if (machine.numa_nodes() == 0) {
+    missing.emplace_back("NUMA", "/sys/devices/system/node names no node");
+  }
+  for (const Place& place : places) {
+    if (place.pci.empty() || !place.at.path.empty()) continue;
+    missing.emplace_back(
+        place.device.name(),
+        "/sys/bus/pci/devices has no " + place.pci +
+            ", as in some containers: PCIe and NUMA are not told");
+  }
+  if (has_cuda && !machine.sees_nvlink()) {
+    missing.emplace_back("NVLink",
+                         "libnvidia-ml.so.1 does not answer: an NVLink shows "
+                         "as the PCIe beside it");
+  }
+  return missing;
+}
+
+void WriteLink(const Link& link, bool tried, JsonWriter* json) {
+  if (link.is_itself()) return;
+  json->Compact().BeginObject();
+  json->Key("device").String(link.device->device.name());
+  json->Key("peer").String(link.peer->device.name());
+  json->Key("can_access").Bool(link.can).Key("enable_works");
+  if (!tried || !link.can) {
+    json->Null();
+  } else {
+    json->Bool(link.failure.ok());
+  }
+  json->Key("link").String(link.crosses_backends() ? "host"
+                                                   : LinkCode(link.kind));
+  if (!link.failure.ok()) {
+    json->Key("error");
+    WriteError(link.failure, json);
+  }
+  json->End();
+}
+
+void WritePlace(const Place& place, JsonWriter* json) {
+  json->Compact().BeginObject().Key("device").String(place.device.name());
+  json->Key("name").String(place.name).Key("pci_address");
+  if (place.pci.empty()) {
+    json->Null();
+  } else {
+    json->String(place.pci);
+  }
+  json->Key("numa_node");
+  if (place.at.numa_node < 0) {
+    json->Null();
+  } else {
+    json->Number(place.at.numa_node);
+  }
+  json->Key("cpus").String(place.at.cpus).End();
 }
 
 int Run(const Arguments& arguments) {
   const bool try_it = arguments.Has(kTryFlag.name);
   const std::vector<FoundBackend> backends = OpenBackends();
   int code = Report(kTopoCommand, backends);
-  std::string text;
-  JsonWriter json;
-  json.BeginObject().Key("devrt").String(DEVRT_VERSION);
-  json.Key("links").BeginArray();
+  const MachineLinks machine;
+  std::vector<Place> places;
   for (const FoundBackend& found : backends) {
-    if (found.devices.empty()) continue;
-    const auto links = AskAll(found.devices, try_it);
-    if (!links.ok()) {
-      code = Failure(kTopoCommand, Explain(links.status()));
-      continue;
+    for (const Device device : found.devices) {
+      absl::StatusOr<Place> place = Locate(device, machine);
+      if (!place.ok()) {
+        code = Failure(kTopoCommand, Explain(place.status()));
+        continue;
+      }
+      places.push_back(*std::move(place));
     }
-    for (const Link& link : *links) {
-      if (!link.enabled.ok()) code = kFailure;
-    }
-    if (!text.empty()) text += "\n";
-    text +=
-        "Kernels of the device on the left can use memory of the one "
-        "above:\n\n" +
-        MatrixText(found.devices, *links);
-    WriteLinks(*links, try_it, &json);
   }
-  json.End().End();
-  Print(arguments.Has(kJsonFlag.name) ? std::move(json).Finish() : text);
+  std::vector<Link> links;
+  for (const Place& device : places) {
+    for (const Place& peer : places) {
+      links.push_back(Ask(device, peer, machine, try_it));
+      if (!links.back().failure.ok()) code = kFailure;
+    }
+  }
+  const auto missing = Missing(backends, places, machine);
+  if (arguments.Has(kJsonFlag.name)) {
+    JsonWriter json;
+    json.BeginObject().Key("devrt").String(DEVRT_VERSION);
+    json.Key("devices").BeginArray();
+    for (const Place& place : places) WritePlace(place, &json);
+    json.End().Key("links").BeginArray();
+    for (const Link& link : links) WriteLink(link, try_it, &json);
+    json.End().Key("numa_nodes").Number(machine.numa_nodes());
+    json.Key("missing").BeginArray();
+    for (const auto& [what, why] : missing) {
+      json.Compact().BeginObject().Key("what").String(what);
+      json.Key("why").String(why).End();
+    }
+    json.End().End();
+    Print(std::move(json).Finish());
+    return code;
+  }
+  std::string text;
+  if (!places.empty()) {
+    text = PlacesText(places) +
+           "\nHow the device on the left reaches memory of the one above:\n\n" +
+           MatrixText(places, links) + "\n" + LegendText(links);
+  }
+  if (!missing.empty()) text += "\nMissing on this machine:\n\n";
+  for (const auto& [what, why] : missing) {
+    text += "  " + PadRight(what, 7) + " " +
+            Wrap(Printable(why), 80, std::max<size_t>(10, what.size() + 3)) +
+            "\n";
+  }
+  Print(text);
   return code;
 }
 
@@ -139,11 +271,16 @@ constexpr Flag kFlags[] = {kTryFlag, kJsonFlag, kHelpFlag};
 const Command kTopoCommand = {
     "topo",
     nullptr,
-    "Which devices reach each other's memory.",
-    "A matrix for each backend: whether peer access can be enabled, for every "
-    "ordered pair of devices. Copies between devices work without it. Access "
-    "is enabled by each program for itself, so there is nothing to tell about "
-    "what is enabled now.",
+    "Where devices are, and which reach each other's memory.",
+    "Each device with its PCI address and NUMA node, and a matrix of all "
+    "devices "
+    "of all backends: whether peer access can be enabled, and over which link, "
+    "for every ordered pair. Copies between devices work without it. Access is "
+    "enabled by each program for itself, so there is nothing to tell about "
+    "what "
+    "is enabled now. Then what this machine lacks: backends that cannot be "
+    "used, "
+    "with the reason, and what the system does not tell.",
     kFlags,
     &Run,
 };

@@ -51,6 +51,24 @@ class Machines(MachineTest):
         self.assertEqual(cuda["device_count"], 2)
         self.assertIn("cuda:1 fake CUDA device sm_90", text)
 
+    def test_topology_of_all_backends(self):
+        variables = {"LD_LIBRARY_PATH": DRIVER, **hidden("libnvidia-ml.so.1")}
+        report = self.run_json("topo", **variables)
+        links = {(link["device"], link["peer"]): link["link"]
+                 for link in report["links"]}
+        self.assertEqual(links["cuda:0", "mtia:1"], "host")
+        self.assertEqual(links["mtia:1", "cuda:0"], "host")
+        self.assertEqual(links["mtia:0", "mtia:1"], "SIM")
+        places = {place["device"]: place for place in report["devices"]}
+        self.assertEqual(places["cuda:1"]["pci_address"], "0000:02:00.0")
+        self.assertIsNone(places["mtia:1"]["pci_address"])
+        missing = {entry["what"]: entry["why"] for entry in report["missing"]}
+        self.assertIn("libnvidia-ml.so.1", missing["NVLink"])
+        text = self.run_tool("topo", **variables).stdout
+        self.assert_narrow(text)
+        self.assertRegex(text, r"(?m)^  mtia:1 +host +host .*SIM +-$")
+        self.assertIn("memory of the host", text)
+
     def test_trace_of_two_clocks(self):
         """Calls of a virtual clock stand apart, each host above its devices."""
         output = self.folder / "trace.json"

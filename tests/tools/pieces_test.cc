@@ -2,6 +2,9 @@
 //
 // Pieces of the command that its own tests cannot reach.
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <string>
 #include <utility>
@@ -13,9 +16,12 @@
 #include "tools/demo/timeline.h"
 #include "tools/json.h"
 #include "tools/text.h"
+#include "tools/topo/machine_links.h"
 
 namespace devrt::tools {
 namespace {
+
+namespace fs = std::filesystem;
 
 TEST(FindDifference, NamesTheFirstWrongValue) {
   std::vector<uint32_t> values;
@@ -56,6 +62,98 @@ TEST(JsonWriter, NestsAndSeparates) {
   EXPECT_EQ(std::move(json).Finish(),
             "{\n  \"a\": [],\n  \"b\": {\"c\": -1, \"d\": null},\n"
             "  \"e\": true,\n  \"f\": 1.250\n}\n");
+}
+
+// A folder like /sys, which goes with its object.
+class Sysfs {
+ public:
+  Sysfs() {
+    std::string folder = testing::TempDir() + "/sysfs-XXXXXX";
+    root_ = mkdtemp(folder.data());
+  }
+  ~Sysfs() { fs::remove_all(root_); }
+  std::string root() const { return root_; }
+
+  void Write(const std::string& file, const std::string& text) {
+    fs::create_directories((root_ / file).parent_path());
+    std::ofstream(root_ / file) << text;
+  }
+  void AddPci(const std::string& path, const std::string& node) {
+    const std::string folder = "devices/" + path;
+    Write(folder + "/numa_node", node + "\n");
+    Write(folder + "/local_cpulist", "0-7\n");
+    fs::create_directories(root_ / "bus/pci/devices");
+    fs::create_symlink(root_ / folder,
+                       root_ / "bus/pci/devices" / fs::path(path).filename());
+  }
+
+ private:
+  fs::path root_;
+};
+
+TEST(MachineLinks, PcieFromTheNearestToTheFarthest) {
+  Sysfs sysfs;
+  // A switch with two devices, one more below that host bridge, another bridge
+  // of the node, another node, and one whose node is not told.
+  sysfs.AddPci("pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:00.0/0000:18:00.0",
+               "0");
+  sysfs.AddPci("pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/0000:19:00.0",
+               "0");
+  sysfs.AddPci("pci0000:15/0000:15:02.0/0000:1a:00.0", "0");
+  sysfs.AddPci("pci0000:20/0000:20:01.0/0000:21:00.0", "0");
+  sysfs.AddPci("pci0000:80/0000:80:01.0/0000:81:00.0", "1");
+  sysfs.AddPci("pci0000:90/0000:90:01.0/0000:91:00.0", "-1");
+  sysfs.Write("devices/system/node/node0/cpulist", "0-7\n");
+  sysfs.Write("devices/system/node/node1/cpulist", "8-15\n");
+  const MachineLinks machine(sysfs.root());
+  const auto from = [&](const char* other) {
+    return machine.Between("0000:18:00.0", other);
+  };
+  EXPECT_EQ(from("0000:19:00.0"), LinkKind::kPcieSwitch);
+  EXPECT_EQ(from("0000:1a:00.0"), LinkKind::kHostBridge);
+  EXPECT_EQ(from("0000:21:00.0"), LinkKind::kNode);
+  EXPECT_EQ(from("0000:81:00.0"), LinkKind::kSystem);
+  EXPECT_EQ(from("0000:91:00.0"), LinkKind::kUnknown);
+  EXPECT_EQ(from("0000:ff:00.0"), LinkKind::kUnknown);
+  EXPECT_EQ(from(""), LinkKind::kUnknown);
+  EXPECT_EQ(machine.numa_nodes(), 2);
+  const PciPlace place = machine.PlaceOf("0000:81:00.0");
+  EXPECT_EQ(place.numa_node, 1);
+  EXPECT_EQ(place.cpus, "0-7");
+  EXPECT_EQ(machine.PlaceOf("").numa_node, -1);
+}
+
+TEST(MachineLinks, Xgmi) {
+  Sysfs sysfs;
+  const std::string nodes = "class/kfd/kfd/topology/nodes/";
+  sysfs.Write(nodes + "0/properties", "cpu_cores_count 8\nlocation_id 0\n");
+  sysfs.Write(nodes + "1/properties", "domain 0\nlocation_id 768\n");
+  sysfs.Write(nodes + "2/properties", "domain 0\nlocation_id 9984\n");
+  sysfs.Write(nodes + "1/io_links/0/properties",
+              "type 2\nnode_from 1\nnode_to 0\n");
+  sysfs.Write(nodes + "1/io_links/1/properties",
+              "type 11\nnode_from 1\nnode_to 2\n");
+  const MachineLinks machine(sysfs.root());
+  EXPECT_EQ(machine.Between("0000:03:00.0", "0000:27:00.0"), LinkKind::kXgmi);
+  EXPECT_EQ(machine.Between("0000:27:00.0", "0000:03:00.0"),
+            LinkKind::kUnknown);  // only what the kernel says
+}
+
+TEST(MachineLinks, Nvlink) {
+  const MachineLinks machine("/nowhere");
+  ASSERT_TRUE(machine.sees_nvlink());  // tests/tools/fake_nvml
+  EXPECT_EQ(machine.Between("0000:01:00.0", "0000:02:00.0"), LinkKind::kNvlink);
+  EXPECT_EQ(machine.Between("0000:01:00.0", "0000:03:00.0"),
+            LinkKind::kUnknown);
+  EXPECT_EQ(machine.Between("0000:01:00.0", "0000:04:00.0"),
+            LinkKind::kUnknown);
+}
+
+TEST(MachineLinks, AMachineThatTellsNothing) {
+  const MachineLinks machine("/nowhere");
+  EXPECT_EQ(machine.numa_nodes(), 0);
+  EXPECT_EQ(machine.Between("0000:03:00.0", "0000:27:00.0"),
+            LinkKind::kUnknown);
 }
 
 TEST(Text, Quantities) {

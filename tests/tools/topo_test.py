@@ -8,21 +8,29 @@ from tool import FAILURE, ToolTest
 
 class Topo(ToolTest):
 
+    def parts(self, text):
+        """The devices, the matrix, the legend and what is missing, each as
+        rows of words under the first one."""
+        paragraphs = [[line.split() for line in part.splitlines()]
+                      for part in text.split("\n\n")]
+        devices, (_,), matrix, legend = paragraphs[:4]
+        missing = paragraphs[5] if len(paragraphs) > 4 else []
+        return [{row[0]: row[1:] for row in rows}
+                for rows in (devices[1:], matrix[1:], legend, missing)]
+
     def cells(self, text):
-        """The rows of the matrix: {"mtia:0": ["-", "yes"], ...}."""
-        lines = [line.split() for line in text.splitlines()]
-        return {line[0]: line[1:] for line in lines
-                if line and line[0].startswith("mtia:")}
+        """The rows of the matrix: {"mtia:0": ["-", "SIM"], ...}."""
+        return self.parts(text)[1]
 
     def test_all_connected(self):
         for flags in [[], ["--try"]]:
             text = self.run_tool("topo", *flags).stdout
-            self.assertEqual(self.cells(text), {"mtia:0": ["-", "yes"],
-                                                "mtia:1": ["yes", "-"]})
+            self.assertEqual(self.cells(text), {"mtia:0": ["-", "SIM"],
+                                                "mtia:1": ["SIM", "-"]})
 
     def test_ring(self):
         text = self.run_tool("topo", DEVRT_MTIA="devices=4,peers=ring").stdout
-        self.assertEqual(self.cells(text)["mtia:0"], ["-", "yes", "no", "yes"])
+        self.assertEqual(self.cells(text)["mtia:0"], ["-", "SIM", "no", "SIM"])
         self.assert_narrow(text)
 
     def test_none(self):
@@ -37,8 +45,33 @@ class Topo(ToolTest):
         for link in links:
             self.assertTrue(link["can_access"])
             self.assertIsNone(link["enable_works"])
+            self.assertEqual(link["link"], "SIM")
         for link in self.run_json("topo", "--try")["links"]:
             self.assertTrue(link["enable_works"])
+
+    def test_says_where_devices_are_and_what_cells_mean(self):
+        for variables in [{}, {"DEVRT_MTIA": "devices=4,peers=ring"}]:
+            text = self.run_tool("topo", **variables).stdout
+            self.assert_narrow(text)
+            devices, matrix, legend, missing = self.parts(text)
+            self.assertEqual(devices.keys(), matrix.keys())
+            self.assertEqual(devices["mtia:0"][-3:], ["none", "-", "-"])
+            used = {cell for row in matrix.values() for cell in row} - {"-"}
+            self.assertEqual(legend.keys(), used)
+            # Nothing is said to be missing that is there.
+            self.assertNotIn("mtia", missing)
+
+    def test_names_what_this_machine_lacks(self):
+        text = self.run_tool("topo").stdout
+        unusable = {b["name"]: b["error"]["message"]
+                    for b in self.run_json("list", expect=None)["backends"]
+                    if not b["usable"]}
+        missing = self.parts(text)[3]
+        self.assertLessEqual(unusable.keys(), missing.keys())
+        told = {entry["what"]: entry["why"]
+                for entry in self.run_json("topo")["missing"]}
+        for name, why in unusable.items():
+            self.assertEqual(told[name], why)
 
     def test_one_device_has_no_links(self):
         self.assertEqual(self.run_json("topo", DEVRT_MTIA="devices=1")["links"],
