@@ -53,6 +53,22 @@ class Picture(ToolTest):
         self.assertTrue(texts[0].startswith("devrt demo: 1 MiB in 6 chunks"))
         self.assertEqual(root.find(SVG + "title").text, texts[0])
 
+    def test_every_host_function_has_its_label(self):
+        """Also the last one, which is narrow and ends with the axis."""
+        for size, devices in [("1", "1"), ("1", "2"), ("16", "2"), ("1", "4")]:
+            with self.subTest(size=size, devices=devices):
+                root = self.picture(f"--size={size}", f"--devices={devices}",
+                                    DEVRT_MTIA="devices=4")
+                labels = {group.find(SVG + "title").text.split(":")[0]:
+                          [text.text for text in group.iter(SVG + "text")]
+                          for group in root.iter(SVG + "g")}
+                for chunk in range(1, 7):
+                    name = f"host function, chunk {chunk}"
+                    self.assertEqual(labels[name], [str(chunk)], name)
+                width = float(root.get("viewBox").split()[2])
+                for text in root.iter(SVG + "text"):
+                    self.assertLess(float(text.get("x")), width)
+
     def test_has_an_arrow_for_every_wait(self):
         root = self.picture()
         report = self.run_json("demo", "--size=1")

@@ -187,7 +187,10 @@ class SvgWriter {
 
   // Whether nothing of the row begins before `right`, behind the operation.
   bool HasRoom(const TimelineOp& op, double right) const {
-    return right <= kRight + 8 &&
+    // How busy the row was stands behind it.
+    const double end =
+        timeline_.busy_ns(op.row) > 0 ? kRight + 8 : kWidth - kMargin;
+    return right <= end &&
            std::none_of(timeline_.ops.begin(), timeline_.ops.end(),
                         [&](const TimelineOp& other) {
                           return other.row == op.row &&
