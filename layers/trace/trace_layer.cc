@@ -70,15 +70,22 @@ const void* Answer(const T&) {
 
 // ---- Kinds of calls --------------------------------------------------------
 
+// Asks about a stream, or orders what follows in it.
+constexpr bool OnlyAsks(CallId id) {
+  return id == CallId::stream_destroy || id == CallId::stream_query ||
+         id == CallId::stream_sync || id == CallId::stream_native ||
+         id == CallId::stream_wait_event ||
+         id == CallId::capture_stream_is_capturing ||
+         id == CallId::capture_stream_capture_id ||
+         id == CallId::capture_capture_retain;
+}
+
 // Puts an operation into a stream: the stream comes first, and the call is none
-// of the few that only ask or order.
+// of those.
 template <CallId kId, typename... Args>
 constexpr bool kIsOp = false;
 template <CallId kId, typename... Args>
-constexpr bool kIsOp<kId, devrt_stream, Args...> =
-    kId != CallId::stream_destroy&& kId != CallId::stream_query&& kId !=
-    CallId::stream_sync&& kId != CallId::stream_native&& kId !=
-    CallId::stream_wait_event;
+constexpr bool kIsOp<kId, devrt_stream, Args...> = !OnlyAsks(kId);
 
 constexpr bool Waits(CallId id) {
   return id == CallId::stream_sync || id == CallId::event_sync ||

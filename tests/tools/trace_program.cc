@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What trace_test.py has traced: does what its first argument says, the second
-// is how often.
+// is how often, the third on which device.
 
 #include <unistd.h>
 
@@ -33,9 +33,10 @@ void Must(const absl::Status& status) {
 }
 
 constexpr uint64_t kBytes = 1 << 12;
+const char* g_device = "mtia:0";
 
 struct Machine {
-  devrt::Device device = Must(devrt::GetDevice("mtia:0"));
+  devrt::Device device = Must(devrt::GetDevice(g_device));
   devrt::Stream first = Must(devrt::Stream::Create(device));
   devrt::Stream second = Must(devrt::Stream::Create(device));
   void* memory = Must(devrt::Allocate(device, kBytes));
@@ -117,6 +118,19 @@ void Reset(int times) {
   }
 }
 
+// A block that another stream uses when it is freed: the allocator asks whether
+// a capture is under way.
+void Cached(int times) {
+  Machine machine;
+  for (int i = 0; i < times; ++i) {
+    void* const block = Must(devrt::AllocateMemory(machine.first, kBytes));
+    Must(devrt::FillAsync(machine.second, block, 1, kBytes));
+    Must(devrt::RecordStream(block, machine.second));
+    Must(devrt::FreeMemory(block));
+  }
+  Must(machine.second.Synchronize());
+}
+
 // Ends without leaving.
 void Crash(int times) {
   Machine machine;
@@ -137,15 +151,16 @@ void Wait(int times) {
 }
 
 const std::map<std::string, std::function<void(int)>> kActions = {
-    {"crash", Crash},     {"idle", Idle},       {"reset", Reset},
-    {"streams", Streams}, {"threads", Threads}, {"under_way", UnderWay},
-    {"wait", Wait},
+    {"cached", Cached},      {"crash", Crash},     {"idle", Idle},
+    {"reset", Reset},        {"streams", Streams}, {"threads", Threads},
+    {"under_way", UnderWay}, {"wait", Wait},
 };
 
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 2 || kActions.count(argv[1]) == 0) return 2;
+  if (argc > 3) g_device = argv[3];
   kActions.at(argv[1])(argc > 2 ? std::atoi(argv[2]) : 1);
   return 0;
 }

@@ -10,6 +10,7 @@ from tool import FAILURE, TOOL, USAGE, ToolTest
 
 # Does what its arguments say; trace_program.cc has a list.
 PROGRAM = os.environ["DEVRT_TEST_TRACE_PROGRAM"]
+DRIVER = os.environ.get("DEVRT_FAKE_DRIVER")  # the folder of a fake one
 
 # What the Trace Event Format asks of an event, by its phase.
 COMMON = {"ph": str, "pid": int, "tid": int, "name": str}
@@ -202,6 +203,17 @@ class TraceTest(ToolTest):
                 self.assertEqual(len(fills), 60)
                 for call, fill in fills:
                     self.assertLessEqual(call["ts"], fill["ts"])
+
+    @unittest.skipIf(DRIVER is None, "the backend for CUDA is not built")
+    def test_a_question_is_no_operation(self):
+        """Whether a stream is capturing, which only some backends are asked."""
+        _, trace = self.trace(PROGRAM, "cached", "5", "cuda:0",
+                              LD_LIBRARY_PATH=DRIVER)
+        events = self.check(trace, one_clock=False)
+        calls = {e["name"] for e in self.slices(events, "host: ")}
+        self.assertIn("capture.stream_is_capturing", calls)
+        operations = [e["name"] for e in self.slices(events, "cuda:0")]
+        self.assertEqual(operations, 5 * ["fill_async"])
 
     def test_errors_by_name(self):
         _, trace = self.trace(TOOL, "demo", "--size=64", expect=FAILURE,

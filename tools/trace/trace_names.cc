@@ -32,6 +32,9 @@ bool Submits(const Record& r, const TraceNames::Stream& stream) {
   return r.status == 0 && !Is(r, CallId::stream_create) &&
          !Is(r, CallId::stream_destroy) && !Is(r, CallId::stream_query) &&
          !Is(r, CallId::stream_sync) && !Is(r, CallId::stream_native) &&
+         !Is(r, CallId::capture_stream_is_capturing) &&
+         !Is(r, CallId::capture_stream_capture_id) &&
+         !Is(r, CallId::capture_capture_retain) &&
          (stream.is_default || !Is(r, CallId::stream_wait_event));
 }
 
