@@ -344,7 +344,8 @@ class Backend {
   [[gnu::noinline]] devrt_status FindCurrent(Error asked, Context now,
                                              uint32_t* ordinal);
   void* Align(void* memory, uint64_t size, uint64_t alignment);
-  void* Unalign(void* ptr);
+  template <typename Call>
+  Error FreeAligned(void* ptr, Call free);
   devrt_status Adopt(Device* device, void* native, devrt_stream* stream);
   devrt_status DefaultStream(Device* device, uint32_t kind,
                              devrt_stream* stream);
@@ -435,6 +436,8 @@ class Backend {
   // ---- pool.h, where Api::kHasPools
   devrt_status FindPool(Device* device, typename Api::Pool* pool);
   Error AllowPool(uint32_t device, uint32_t peer, bool allow);
+  Error AllowPeer(uint32_t device, uint32_t peer, bool allow,
+                  const char** what);
   // Once more where there was no room, without what the pool keeps unused.
   template <typename Call>
   Error WithRoom(const Device& device, Call call) {

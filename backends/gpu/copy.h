@@ -118,17 +118,38 @@ devrt_status Backend<Api>::peer_enable(uint32_t ordinal, uint32_t peer) {
   if (error != Api::kSuccess && error != Api::kPeerAlreadyEnabled) {
     return Take(error, "peer access", device);
   }
-  peers_[key] = error == Api::kSuccess;
+  const bool ours = error == Api::kSuccess;
+  const char* what = "";
+  error = AllowPeer(ordinal, peer, true, &what);
+  if (error == Api::kSuccess) {
+    peers_[key] = ours;
+    return nullptr;
+  }
+  // As before the call: some of it may be given already.
+  const char* ignored = "";
+  (void)AllowPeer(ordinal, peer, false, &ignored);
+  if (ours) (void)api_->DisablePeer(peer_context);
+  return Take(error, what, device);
+}
+
+// What `device` may do with memory of `peer` that access of contexts does not
+// cover.  `what` names what failed.  The caller holds peers_mutex_.
+template <class Api>
+typename Api::Error Backend<Api>::AllowPeer(
+    [[maybe_unused]] uint32_t ordinal, [[maybe_unused]] uint32_t peer,
+    [[maybe_unused]] bool allow, [[maybe_unused]] const char** what) {
+  Error error = Api::kSuccess;
   if constexpr (Api::kHasPools) {
-    error = AllowPool(ordinal, peer, true);
-    if (error != Api::kSuccess) {
-      return Take(error, "access to a memory pool", device);
-    }
+    *what = "access to a memory pool";
+    error = AllowPool(ordinal, peer, allow);
   }
   if constexpr (Api::kHasVirtualMemory) {
-    return Take(AllowMapped(ordinal, peer, true), "access to mappings", device);
+    if (error == Api::kSuccess) {
+      *what = "access to mappings";
+      error = AllowMapped(ordinal, peer, allow);
+    }
   }
-  return nullptr;
+  return error;
 }
 
 template <class Api>
@@ -153,17 +174,9 @@ devrt_status Backend<Api>::peer_disable(uint32_t ordinal, uint32_t peer) {
     }
   }
   peers_.erase(found);
-  if constexpr (Api::kHasPools) {
-    if (devrt_status error = Take(AllowPool(ordinal, peer, false),
-                                  "access to a memory pool", device)) {
-      return error;
-    }
-  }
-  if constexpr (Api::kHasVirtualMemory) {
-    return Take(AllowMapped(ordinal, peer, false), "access to mappings",
-                device);
-  }
-  return nullptr;
+  const char* what = "";
+  const Error error = AllowPeer(ordinal, peer, false, &what);
+  return Take(error, what, device);
 }
 
 }  // namespace devrt::gpu

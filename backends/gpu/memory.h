@@ -6,6 +6,7 @@
 #define DEVRT_BACKENDS_GPU_MEMORY_H_
 
 #include <algorithm>
+#include <utility>
 
 #include "backends/gpu/backend.h"
 
@@ -58,7 +59,9 @@ devrt_status Backend<Api>::dealloc(uint32_t ordinal, void* ptr, uint64_t) {
     return Refuse(DEVRT_INVALID_ARGUMENT, "%p is memory of %s:%d, not of %s:%u",
                   ptr, Api::kBackend, info.device, Api::kBackend, ordinal);
   }
-  return TakeEnd(api_->Free(Unalign(ptr)), "deallocation", device);
+  return TakeEnd(
+      FreeAligned(ptr, [&](void* memory) { return api_->Free(memory); }),
+      "deallocation", device);
 }
 
 template <class Api>
@@ -88,7 +91,9 @@ devrt_status Backend<Api>::host_alloc(uint32_t ordinal, uint64_t size,
 
 template <class Api>
 devrt_status Backend<Api>::host_dealloc(void* ptr, uint64_t) {
-  return TakeEnd(api_->FreeHost(Unalign(ptr)), "pinned deallocation");
+  return TakeEnd(
+      FreeAligned(ptr, [&](void* memory) { return api_->FreeHost(memory); }),
+      "pinned deallocation");
 }
 
 // ---- Alignments that the driver does not give -------------------------------
@@ -106,19 +111,30 @@ void* Backend<Api>::Align(void* memory, uint64_t size, uint64_t alignment) {
   return aligned;
 }
 
-// What is to be freed for `ptr`.
+// Calls `free` with the driver's own pointer of the allocation that `ptr` was
+// given out for.
 template <class Api>
-void* Backend<Api>::Unalign(void* ptr) {
-  if (last_aligned_ == 0) return ptr;
-  const std::lock_guard<std::mutex> lock(mutex_);
-  // Its allocation begins at or before it: the last such one.
-  auto found = aligned_.upper_bound(ptr);
-  if (found == aligned_.begin()) return ptr;
-  --found;
-  if (found->second.ptr != ptr) return ptr;
-  void* const memory = found->first;
-  aligned_.erase(found);
-  return memory;
+template <typename Call>
+typename Api::Error Backend<Api>::FreeAligned(void* ptr, Call free) {
+  if (last_aligned_ == 0) return free(ptr);
+  typename decltype(aligned_)::node_type record;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    // Its allocation begins at or before it: the last such one.
+    auto found = aligned_.upper_bound(ptr);
+    if (found != aligned_.begin() && (--found)->second.ptr == ptr) {
+      record = aligned_.extract(found);
+    }
+  }
+  if (record.empty()) return free(ptr);
+  // Taken out before, since another thread may get the memory from the driver
+  // at once.  Put back where the driver refuses: the block is there as before.
+  const Error error = free(record.key());
+  if (error != Api::kSuccess) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    aligned_.insert(std::move(record));
+  }
+  return error;
 }
 
 template <class Api>

@@ -116,12 +116,12 @@ devrt_status Backend<Api>::dealloc_async(devrt_stream handle, void* ptr,
                     "%p is memory of %s:%d, not of %s:%u", ptr, Api::kBackend,
                     info.device, Api::kBackend, device->ordinal);
     }
-    void* const memory = Unalign(ptr);
+    const auto free = [&](void* memory) {
+      return Enqueue(stream,
+                     [&] { return api_->FreeToPool(memory, stream->native); });
+    };
     Error error = CheckAlive(*stream);
-    if (error == Api::kSuccess) {
-      error = Enqueue(stream,
-                      [&] { return api_->FreeToPool(memory, stream->native); });
-    }
+    if (error == Api::kSuccess) error = FreeAligned(ptr, free);
     return TakeEnd(error, "stream-ordered deallocation", device);
   } else {
     return Refuse(DEVRT_UNIMPLEMENTED,

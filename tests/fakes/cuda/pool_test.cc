@@ -198,6 +198,58 @@ TEST(DevrtPools, AlignmentsThatTheDriverDoesNotGive) {
   });
 }
 
+// The block stays, and with it what the driver knows it by: a later free ends
+// it.  The first block keeps the second from being aligned by itself.
+TEST(DevrtPools, ARefusedFreeKeepsTheAlignment) {
+  constexpr uint64_t kAlignment = 16 << 10;
+  Alone([] {
+    setenv("DEVRT_FAKE_CUDA", "fail=cuMemFree@1:1", 1);
+    const Device device = Must(GetDevice("cuda:0"));
+    void* const first = Must(Allocate(device, kSize));
+    void* const block = Must(Allocate(device, kSize, kAlignment));
+    EXPECT_FALSE(Free(device, block).ok());
+    EXPECT_OK(Free(device, block));
+    EXPECT_OK(Free(device, first));
+  });
+  Alone([] {
+    setenv("DEVRT_FAKE_CUDA", "fail=cuMemFreeHost@1:1", 1);
+    const Device device = Must(GetDevice("cuda:0"));
+    void* const first = Must(AllocateHost(device, kSize));
+    void* const block = Must(AllocateHost(device, kSize, kAlignment));
+    EXPECT_FALSE(FreeHost(block).ok());
+    EXPECT_OK(FreeHost(block));
+    EXPECT_OK(FreeHost(first));
+  });
+}
+
+// A peer whose access to the pool fails is as before the call: not enabled, and
+// the next call tries all of it again.
+TEST(DevrtPools, APeerThatThePoolRefusesIsNotEnabled) {
+  Alone([] {
+    setenv("DEVRT_FAKE_CUDA", "fail=cuMemPoolSetAccess@1:1", 1);
+    const Device device = Must(GetDevice("cuda:0"));
+    const Device peer = Must(GetDevice("cuda:1"));
+    const auto resource = Must(DriverResource(device));
+    Stream own = Must(Stream::Create(device));
+    Stream other = Must(Stream::Create(peer));
+    void* const block = Must(resource->Allocate(own, kSize));
+    ASSERT_OK(own.Synchronize());
+    EXPECT_THAT(EnablePeerAccess(peer, device),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("access to a memory pool")));
+    EXPECT_THAT(DisablePeerAccess(peer, device),
+                StatusIs(absl::StatusCode::kFailedPrecondition,
+                         HasSubstr("is not enabled")));
+    EXPECT_OK(EnablePeerAccess(peer, device));
+    EXPECT_OK(FillAsync(other, block, 1, kSize));
+    ASSERT_OK(other.Synchronize());
+    EXPECT_OK(DisablePeerAccess(peer, device));
+    EXPECT_FALSE(FillAsync(other, block, 1, kSize).ok());
+    EXPECT_OK(resource->Deallocate(own, block, kSize));
+    ASSERT_OK(own.Synchronize());
+  });
+}
+
 TEST(DevrtPools, ADeviceWithoutThemSaysSo) {
   Alone([] {
     setenv("DEVRT_FAKE_CUDA", "missing=memory_pools", 1);
