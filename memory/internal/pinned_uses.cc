@@ -21,8 +21,9 @@ uint64_t OffsetIn(const PinnedBlock& block, const void* pointer) {
              block.base.load(std::memory_order_relaxed));
 }
 
-// Whether the lock of the class of `size` is the one that `block` belongs to: a
-// record may have become another block's before it was taken.
+// Whether the lock of the class of `size` is the one that `block` belongs to.
+// The size was read before the lock was taken, and the record may have become
+// another block's in between: nothing else of it may be read then.
 bool IsOf(const PinnedBlock& block, uint64_t size) {
   return block.size.load(std::memory_order_relaxed) == size &&
          block.base.load(std::memory_order_relaxed) != nullptr;
@@ -148,10 +149,9 @@ AllocationRange RangeOf(const PinnedBlock& block) {
 std::optional<AllocationRange> PinnedAllocator::FindLive(const void* pointer) {
   PinnedBlock* const block = FindAround(pointer);
   if (block == nullptr) return std::nullopt;
-  Class& c =
-      block->allocator->ClassOf(block->size.load(std::memory_order_relaxed));
-  SpinLockHolder hold(&c.lock);
-  if (block->use != BlockUse::kLive ||
+  const uint64_t size = block->size.load(std::memory_order_relaxed);
+  SpinLockHolder hold(&block->allocator->ClassOf(size).lock);
+  if (!IsOf(*block, size) || block->use != BlockUse::kLive ||
       OffsetIn(*block, pointer) >= block->requested) {
     return std::nullopt;
   }
@@ -164,10 +164,10 @@ std::optional<AllocationRange> PinnedAllocator::FindLive(const void* pointer) {
 std::optional<AllocationRange> PinnedAllocator::FindFreed(const void* pointer) {
   PinnedBlock* const block = FindAround(pointer);
   if (block == nullptr) return std::nullopt;
-  Class& c =
-      block->allocator->ClassOf(block->size.load(std::memory_order_relaxed));
-  SpinLockHolder hold(&c.lock);
-  if (block->use == BlockUse::kLive || block->device == nullptr ||
+  const uint64_t size = block->size.load(std::memory_order_relaxed);
+  SpinLockHolder hold(&block->allocator->ClassOf(size).lock);
+  if (!IsOf(*block, size) || block->use == BlockUse::kLive ||
+      block->device == nullptr ||
       OffsetIn(*block, pointer) >= block->requested) {
     return std::nullopt;
   }

@@ -4,6 +4,7 @@
 // remembers, and blocks that work still uses.
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -371,6 +372,33 @@ TEST_F(PinnedTest, ThreadsShareClasses) {
     }
     for (const auto& [block, size] : held) EXPECT_OK(FreePinned(block));
   });
+}
+
+// A record serves one block after another, of any class: a look-up that comes
+// late reads nothing of the next block.  ThreadSanitizer sees it when it does.
+TEST_F(PinnedTest, LookUpsWhileRecordsServeAgain) {
+  Reset("mode=threaded");
+  std::atomic<char*> last{nullptr};
+  std::atomic<bool> done{false};
+  std::thread other([&] {
+    for (int i = 0; i < 4000; ++i) {
+      char* const block = New(i % 2 == 0 ? 4096 : 65536);
+      last = block;
+      EXPECT_OK(FreePinned(block));
+      EXPECT_OK(EmptyPinnedCache(backend()));
+    }
+    done = true;
+  });
+  while (!done) {
+    char* const block = last;
+    if (block == nullptr) continue;
+    const PointerInfo info = Must(GetPointerInfo(block));
+    if (info.kind == PointerKind::kPinned) {
+      EXPECT_TRUE(info.size == 4096 || info.size == 65536) << info.size;
+    }
+    EXPECT_STATUS(FreePinned(block + 1), kInvalidArgument, "FreePinned needs");
+  }
+  other.join();
 }
 
 }  // namespace
