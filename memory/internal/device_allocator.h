@@ -15,7 +15,8 @@
 //       (expandable segments: pages behind the stream's own)
 //    5  cached segments that are wholly free, as many as are needed, by the
 //       rules for oversize requests, go back; search; as 4    num_alloc_retries
-//    6  wait for the pending frees of the device              num_sync_all_...
+//    6  wait for the pending frees of the device, but for     num_sync_all_...
+//       those that WaitFor gives up on
 //    7  search (F7)
 //    8  all cached segments go back; as 4
 //    9  RESOURCE_EXHAUSTED with the report                    num_ooms
@@ -185,11 +186,12 @@ class DeviceAllocator {
                              const PoolRequest& wanted);
   absl::StatusOr<void*> GrowPlainly(const MemoryRequest& request,
                                     const PoolRequest& wanted);
-  // Step 6.
-  void WaitForFrees();
-  // Steps 6 to 8, once.
+  // Step 6.  Why it gave up on some of them; OK if it did not.
+  absl::Status WaitForFrees();
+  // Steps 6 to 8, once.  `gave_up` is what the waits say.
   absl::StatusOr<void*> WaitForRoom(const MemoryRequest& request,
-                                    const PoolRequest& wanted);
+                                    const PoolRequest& wanted,
+                                    absl::Status* gave_up);
   // Of the owner's family, so far.
   uint64_t CountFrees();
   // Whether `bytes` and what is alive are allowed together.
@@ -197,13 +199,15 @@ class DeviceAllocator {
   bool RunCallbacks(uint64_t bytes);
   void CollectGarbage();
   // Gives segments back to the driver, until `bytes` of them went.  True if any
-  // did.
-  bool ReleaseSegments(uint64_t bytes, uint64_t least, bool wait);
+  // did.  Waits for their last use where `gave_up` is not null, which receives
+  // the first reason of a wait that was given up.
+  bool ReleaseSegments(uint64_t bytes, uint64_t least, absl::Status* gave_up);
   std::vector<FreeSegment> ListFamilyFree();
   void PollFamily();
-  bool ReleaseOne(const FreeSegment& segment, bool wait);
+  bool ReleaseOne(const FreeSegment& segment, absl::Status* gave_up);
   absl::Status OutOfMemory(const MemoryRequest& request,
-                           const PoolRequest& wanted);
+                           const PoolRequest& wanted,
+                           const absl::Status& gave_up);
   uint64_t Total();
   uint64_t Allowed();
 

@@ -9,10 +9,12 @@
 //   ...                                        // finds no room
 //   if (moves.HaveEnded(before)) ...           // look again
 //
-// The calling thread's own moves do not count; they are over when it asks.
+// The calling thread's own moves do not count.  Mostly they are over when the
+// thread asks; inside one it asks only where the program's code runs there, a
+// log sink that allocates.
 //
-// Threads: any.  Nothing is locked; a move ends, whoever waits for it, as it
-// holds at most a call to the driver.
+// Threads: any.  Nothing is locked.  A move that is waited for ends, since it
+// makes one call of the driver at most.
 
 #ifndef DEVRT_MEMORY_INTERNAL_MOVES_H_
 #define DEVRT_MEMORY_INTERNAL_MOVES_H_
@@ -29,10 +31,12 @@ class Moves {
   class Scope {
    public:
     explicit Scope(Moves* moves) : moves_(moves) {
+      ++t_under_way_;
       moves_->under_way_.fetch_add(1);
     }
     ~Scope() {
       ++t_own_;
+      --t_under_way_;
       moves_->ended_.fetch_add(1);
       moves_->under_way_.fetch_sub(1);
     }
@@ -52,7 +56,7 @@ class Moves {
   // under way.
   bool HaveEnded(const Seen& before) const {
     for (;;) {
-      const bool none = under_way_.load() == 0;
+      const bool none = under_way_.load() <= t_under_way_;
       if (ended_.load() - before.ended != t_own_ - before.own) return true;
       if (none) return false;
       sched_yield();
@@ -62,7 +66,9 @@ class Moves {
  private:
   std::atomic<uint32_t> under_way_{0};
   std::atomic<uint64_t> ended_{0};
-  static inline thread_local uint64_t t_own_ = 0;  // of all
+  // The calling thread's, of all objects of this class.
+  static inline thread_local uint64_t t_own_ = 0;  // that have ended
+  static inline thread_local uint32_t t_under_way_ = 0;
 };
 
 }  // namespace devrt::internal

@@ -35,18 +35,34 @@ absl::Status SynchronizeDevice(DeviceRecord* device) {
   });
 }
 
+// Whether an event of devrt's is behind the point, or is not needed.
+bool HasCheck(const OrderPoint& point) {
+  Captured captured;
+  const absl::StatusOr<Check*> check =
+      point.timeline->PinCheck(point.epoch, &captured);
+  if (check.ok() && *check != nullptr) point.timeline->Unpin(*check);
+  return check.ok();
+}
+
 }  // namespace
 
-void WaitFor(const OrderPoint& point) {
-  for (int look = 0; !point.timeline->IsComplete(point.epoch); ++look) {
-    if (!IsOpen(point.timeline->device())) return;
+absl::Status WaitFor(const OrderPoint& point) {
+  Timeline* const timeline = point.timeline;
+  DeviceRecord* const device = timeline->device();
+  bool has_check = false;
+  for (int look = 0; !timeline->IsComplete(point.epoch); ++look) {
+    if (!IsOpen(device)) return ClosedError(device);
     if (look > 0) Pause(look);
-    point.timeline->Poll(true);
-    if (point.timeline->IsComplete(point.epoch)) return;
-    if (!point.timeline->IsOutOfReach()) continue;
-    // All that will ever be complete is so behind it.
-    if (!SynchronizeDevice(point.timeline->device()).ok()) return;
+    absl::Status error;
+    timeline->Poll(true, &error);
+    if (timeline->IsComplete(point.epoch)) break;
+    if (!error.ok()) return error;
+    // Once: what the device's end does not complete nothing will.
+    if (timeline->IsOutOfReach()) return SynchronizeDevice(device);
+    // A stream that gets work all the time is never seen idle.
+    has_check = has_check || HasCheck(point);
   }
+  return absl::OkStatus();
 }
 
 bool PendingFrees::IsOver(PendingFree* item) {
@@ -97,6 +113,7 @@ std::vector<PendingFree> PendingFrees::TakeComplete(Timeline* timeline) {
     queue.pop_back();
   }
   taken_ += taken.size();
+  t_taken_ += taken.size();
   if (queue.empty()) {
     queues_.erase(found);
     order_.erase(std::find(order_.begin(), order_.end(), timeline));
@@ -114,6 +131,7 @@ bool PendingFrees::Poll(size_t most) {
       Add(std::move(item));
       MutexLock lock(&mutex_);
       --taken_;
+      --t_taken_;
       count_.fetch_sub(1, std::memory_order_relaxed);
     }
   }
@@ -124,7 +142,7 @@ std::vector<OrderPoint> PendingFrees::Points() {
   for (int look = 0;; ++look) {
     {
       MutexLock lock(&mutex_);
-      if (taken_ == 0) {
+      if (taken_ <= t_taken_) {
         std::vector<OrderPoint> points;
         for (const auto& [timeline, queue] : queues_) {
           for (const Entry& entry : queue) {
@@ -140,11 +158,17 @@ std::vector<OrderPoint> PendingFrees::Points() {
   }
 }
 
-void PendingFrees::WaitForAll() {
-  for (const OrderPoint& point : Points()) WaitFor(point);
-  while (Poll(SIZE_MAX)) {
+absl::Status PendingFrees::WaitForAll() {
+  absl::Status gave_up;
+  const std::vector<OrderPoint> points = Points();
+  for (const OrderPoint& point : points) gave_up.Update(WaitFor(point));
+  // A block moves from the queue of one use to that of the next, so that no
+  // more rounds than uses find anything.  Blocks that other threads free
+  // meanwhile are not waited for.
+  for (size_t i = 0; i <= points.size() && Poll(SIZE_MAX); ++i) {
   }
   (void)Points();  // what another thread's Poll had found complete before
+  return gave_up;
 }
 
 PendingFrees::Waits PendingFrees::List() {

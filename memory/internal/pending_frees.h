@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "devrt/memory/internal/block_uses.h"
 #include "devrt/runtime/mutex.h"
 #include "devrt/streams/internal/timeline.h"
@@ -40,11 +41,17 @@ struct PendingFree {
   StreamUses uses;
 };
 
-// Until the work is over, or its device is lost: asks again and again, and
-// sleeps between, as there is nothing to wait for that would not also wait for
-// younger work.  Where asking cannot tell (Timeline::IsOutOfReach) it does wait
-// for the device, once; when that fails what is not over stays so.
-void WaitFor(const OrderPoint& point);
+// Waits until the work is over, and for no work that is submitted after the
+// wait has begun.  Asks again and again and sleeps between the questions,
+// because every wait of the driver's would cover younger work too.
+// Where no question is left (Timeline::IsOutOfReach), waits for the device
+// once.
+//
+// Gives up, with the reason, where asking again need not ever help: the query
+// of the stream failed, another library captures the stream (the caller may be
+// the thread that ends the capture), or the device takes no calls.  The work
+// then counts as running until a later look sees its end.
+absl::Status WaitFor(const OrderPoint& point);
 
 class PendingFrees {
  public:
@@ -65,9 +72,10 @@ class PendingFrees {
   // anything was settled.
   bool Poll(size_t most) DEVRT_EXCLUDES(mutex_);
 
-  // Waits for everything that is here now, but not on failed devices: the step
-  // "wait" of 2.6.  What other threads took out is settled by then, too.
-  void WaitForAll() DEVRT_EXCLUDES(mutex_);
+  // Waits for everything that is here now: the step "wait" of 2.6.  What other
+  // threads took out is settled by then, too.  The first reason why WaitFor
+  // gave up on a block, which stays here then; OK if none did.
+  absl::Status WaitForAll() DEVRT_EXCLUDES(mutex_);
 
   // Takes everything out without settling it: a device whose memory goes.
   std::vector<void*> TakeAll() DEVRT_EXCLUDES(mutex_);
@@ -92,8 +100,8 @@ class PendingFrees {
   // Takes out what waits for no more than what is complete on `timeline`.
   std::vector<PendingFree> TakeComplete(Timeline* timeline)
       DEVRT_EXCLUDES(mutex_);
-  // All points of what is here, when nothing is between TakeComplete and its
-  // queue or pool.
+  // All points of what is here, when no other thread has anything between
+  // TakeComplete and its queue or pool.
   std::vector<OrderPoint> Points() DEVRT_EXCLUDES(mutex_);
 
   const Settle settle_;
@@ -103,6 +111,8 @@ class PendingFrees {
   std::vector<Timeline*> order_ DEVRT_GUARDED_BY(mutex_);  // of Poll
   size_t next_ DEVRT_GUARDED_BY(mutex_) = 0;
   size_t taken_ DEVRT_GUARDED_BY(mutex_) = 0;  // and not yet settled
+  // The calling thread's part of it, of all objects of this class.
+  static inline thread_local size_t t_taken_ = 0;
 };
 
 }  // namespace devrt::internal

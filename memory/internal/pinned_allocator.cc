@@ -187,11 +187,12 @@ absl::StatusOr<PinnedBlock*> PinnedAllocator::Recover(const Request& r) {
     if (PinnedBlock* block = Take(r)) return block;
   }
   absl::StatusOr<PinnedBlock*> made = Obtain(r);
+  absl::Status gave_up;
   for (const bool wait : {false, true}) {
     if (!absl::IsResourceExhausted(made.status())) return made;
     if (wait) {
       if (pending_.empty()) break;
-      pending_.WaitForAll();
+      gave_up = pending_.WaitForAll();
     }
     if (PinnedBlock* block = Take(r)) return block;
     // What went wrong there is no reason not to try.
@@ -201,7 +202,7 @@ absl::StatusOr<PinnedBlock*> PinnedAllocator::Recover(const Request& r) {
   if (!absl::IsResourceExhausted(made.status())) return made;
   OutOfMemoryInfo info;
   info.requested = r.bytes;
-  return OutOfMemoryError(r.device, info, made.status());
+  return OutOfMemoryError(r.device, info, made.status(), gave_up);
 }
 
 inline PinnedAllocator::Return PinnedAllocator::GiveFree(PinnedBlock* block,

@@ -15,7 +15,8 @@
 //
 // A request is served from its class; else what is pending is asked for; else
 // by a native block.  Without room: what is cached goes back, then pending
-// frees are waited for, each time followed by another try.
+// frees are waited for (those that WaitFor does not give up on), each time
+// followed by another try.
 //
 // Lookup by address, interior ones too: PinnedMap (pinned_map.h).
 //
@@ -133,6 +134,7 @@ class PinnedAllocator {
   absl::Status ReleaseCached();
   absl::Status GiveBack(PinnedBlock* block);
   void CloseUses(PinnedBlock* block);
+  void ForgetPending();
   enum class Return { kDone, kUses, kNotLive };
   // `plain`: kUses changes nothing, else the block is kClosing.
   static Return GiveFree(PinnedBlock* block, const void* pointer, CallSite site,

@@ -183,31 +183,40 @@ absl::Status PinnedAllocator::ReleaseCached() {
   return first;
 }
 
+// Nobody hands them out or gives them back any more, as work may still touch
+// them.
+void PinnedAllocator::ForgetPending() {
+  for (void* item : pending_.TakeAll()) {
+    PinnedBlock* const block = static_cast<PinnedBlock*>(item);
+    const uint64_t size = block->size.load(std::memory_order_relaxed);
+    {
+      Class& c = ClassOf(size);
+      SpinLockHolder hold(&c.lock);
+      block->use = BlockUse::kNone;
+      Change change;
+      change.down[kActive] = change.down[kAllocation] = 1;
+      change.down[kActiveBytes] = change.down[kAllocatedBytes] =
+          static_cast<int64_t>(size);
+      c.shard.Apply(kSmallRow, change);
+    }
+    PinnedMap::Get().Remove(block);
+    block->base.store(nullptr, std::memory_order_release);
+    DropRecord(block);
+  }
+}
+
 void PinnedAllocator::Release(DeviceRecord* device) {
   const BackgroundPause paused;
   // The device was waited for; one that is lost never answers, and what its
   // work may still touch is left to it.
   if (!pending_.empty()) pending_.Poll(SIZE_MAX);
   if (!TakesHandlesBack(device)) {
-    for (void* item : pending_.TakeAll()) {
-      PinnedBlock* const block = static_cast<PinnedBlock*>(item);
-      const uint64_t size = block->size.load(std::memory_order_relaxed);
-      {
-        Class& c = ClassOf(size);
-        SpinLockHolder hold(&c.lock);
-        block->use = BlockUse::kNone;
-        Change change;
-        change.down[kActive] = change.down[kAllocation] = 1;
-        change.down[kActiveBytes] = change.down[kAllocatedBytes] =
-            static_cast<int64_t>(size);
-        c.shard.Apply(kSmallRow, change);
-      }
-      PinnedMap::Get().Remove(block);
-      block->base.store(nullptr, std::memory_order_release);
-      DropRecord(block);
-    }
+    ForgetPending();
   } else {
-    pending_.WaitForAll();
+    pending_.WaitForAll().IgnoreError();
+    // What was given up: its timelines end with the devices, which says nothing
+    // about the work, and a simulator's reset forgets the memory.
+    if (device == backend_->devices.back()) ForgetPending();
   }
   const absl::Status status = ReleaseCached();
   if (!status.ok()) {

@@ -190,7 +190,7 @@ absl::StatusOr<void*> DeviceAllocator::Recover(const MemoryRequest& request,
 
   PollFamily();
   if (done(Search(stream, wanted, true))) return found;
-  if (wanted.size > Allowed()) return OutOfMemory(request, wanted);
+  if (wanted.size > Allowed()) return OutOfMemory(request, wanted, {});
   DeferredRecovery* const deferred = DeferredRecovery::Current();
   const int round = deferred != nullptr ? deferred->rounds() : 0;
   // Once a request, also where its caller tries again.
@@ -213,50 +213,56 @@ absl::StatusOr<void*> DeviceAllocator::Recover(const MemoryRequest& request,
     deferred->Leave(Device(device_), [owner, segment, least, round] {
       switch (round) {
         case 0:
-          owner->ReleaseSegments(segment, least, false);
+          owner->ReleaseSegments(segment, least, nullptr);
           break;
         case 1:
-          owner->WaitForFrees();
+          owner->WaitForFrees().IgnoreError();
           break;
         default:
-          owner->ReleaseSegments(UINT64_MAX, 0, true);
+          absl::Status gave_up;
+          owner->ReleaseSegments(UINT64_MAX, 0, &gave_up);
       }
+      // The last round waits again, and says what it gave up on.
       return absl::OkStatus();
     });
     return absl::CancelledError("the request waits where its caller does");
   }
-  ReleaseSegments(segment, least, false);
+  ReleaseSegments(segment, least, nullptr);
   if (done(Search(stream, wanted, false))) return found;
   if (done(Grow(request, wanted))) return found;
   for (int attempt = 1;; ++attempt) {
     const uint64_t frees = CountFrees();
     const Moves::Seen moves = owner_->moves_.See();
-    if (done(WaitForRoom(request, wanted))) return found;
+    absl::Status gave_up;
+    if (done(WaitForRoom(request, wanted, &gave_up))) return found;
     const bool changed =
         owner_->moves_.HaveEnded(moves) || CountFrees() != frees;
     if (!changed || attempt == kMostAttempts || !HasRoom(wanted.size)) {
-      return OutOfMemory(request, wanted);
+      return OutOfMemory(request, wanted, gave_up);
     }
   }
 }
 
-void DeviceAllocator::WaitForFrees() {
+absl::Status DeviceAllocator::WaitForFrees() {
+  absl::Status gave_up;
   bool waits = false;
   for (DeviceAllocator* each : owner_->Family()) {
     if (each->pending_.empty()) continue;
     if (!std::exchange(waits, true)) {
       ledger_.num_sync_all_streams.fetch_add(1, std::memory_order_relaxed);
     }
-    each->pending_.WaitForAll();
+    gave_up.Update(each->pending_.WaitForAll());
   }
+  return gave_up;
 }
 
 absl::StatusOr<void*> DeviceAllocator::WaitForRoom(const MemoryRequest& request,
-                                                   const PoolRequest& wanted) {
-  WaitForFrees();
+                                                   const PoolRequest& wanted,
+                                                   absl::Status* gave_up) {
+  *gave_up = WaitForFrees();
   absl::StatusOr<void*> found = Search(request.stream, wanted, false);
   if (!found.ok() || *found != nullptr) return found;
-  ReleaseSegments(UINT64_MAX, 0, true);
+  ReleaseSegments(UINT64_MAX, 0, gave_up);
   return Grow(request, wanted);
 }
 
@@ -277,7 +283,8 @@ bool DeviceAllocator::HasRoom(uint64_t bytes) {
 }
 
 absl::Status DeviceAllocator::OutOfMemory(const MemoryRequest& request,
-                                          const PoolRequest& wanted) {
+                                          const PoolRequest& wanted,
+                                          const absl::Status& gave_up) {
   ledger_.num_ooms.fetch_add(1, std::memory_order_relaxed);
   if (HistoryRing* const history = ledger_.history()) {
     history->Add(MemoryAction::kOutOfMemory, nullptr, request.bytes,
@@ -296,7 +303,7 @@ absl::Status DeviceAllocator::OutOfMemory(const MemoryRequest& request,
     info.reserved_unallocated += static_cast<uint64_t>(std::max<int64_t>(
         0, s.reserved_bytes.all.current - s.active_bytes.all.current));
   }
-  return OutOfMemoryError(device_, info, absl::OkStatus());
+  return OutOfMemoryError(device_, info, absl::OkStatus(), gave_up);
 }
 
 }  // namespace devrt::internal

@@ -201,10 +201,11 @@ void DeviceAllocator::GiveBack(Segment* segment) {
 
 // ---- Giving back ------------------------------------------------------------
 
-bool DeviceAllocator::ReleaseOne(const FreeSegment& segment, bool wait) {
+bool DeviceAllocator::ReleaseOne(const FreeSegment& segment,
+                                 absl::Status* gave_up) {
   const OrderPoint& released = segment.released;
-  if (wait) {
-    WaitFor(released);
+  if (gave_up != nullptr) {
+    gave_up->Update(WaitFor(released));
   } else if (!released.timeline->IsComplete(released.epoch)) {
     released.timeline->Poll(true);
   }
@@ -230,7 +231,7 @@ std::vector<FreeSegment> DeviceAllocator::ListFamilyFree() {
 }
 
 bool DeviceAllocator::ReleaseSegments(uint64_t bytes, uint64_t least,
-                                      bool wait) {
+                                      absl::Status* gave_up) {
   std::vector<FreeSegment> list = ListFamilyFree();
   // First the smallest that is enough by itself, then the largest ones.
   std::sort(list.begin(), list.end(),
@@ -244,7 +245,7 @@ bool DeviceAllocator::ReleaseSegments(uint64_t bytes, uint64_t least,
   for (const FreeSegment& segment : list) {
     if (released >= bytes || !IsOpen(device_)) break;
     if (segment.bytes >= least &&
-        segment.segment->allocator->ReleaseOne(segment, wait)) {
+        segment.segment->allocator->ReleaseOne(segment, gave_up)) {
       released += segment.bytes;
     }
   }
@@ -267,7 +268,7 @@ void DeviceAllocator::CollectGarbage() {
       [](const FreeSegment& a, const FreeSegment& b) { return a.age > b.age; });
   for (const FreeSegment& segment : list) {
     if (!above()) return;
-    segment.segment->allocator->ReleaseOne(segment, false);
+    segment.segment->allocator->ReleaseOne(segment, nullptr);
   }
 }
 
@@ -277,7 +278,7 @@ absl::Status DeviceAllocator::EmptyCache() {
   std::vector<FreeSegment> list;
   for (BlockPool* pool : Pools()) pool->ListFree(&list);
   for (const FreeSegment& segment : list) {
-    if (IsOpen(device_)) ReleaseOne(segment, false);
+    if (IsOpen(device_)) ReleaseOne(segment, nullptr);
   }
   return absl::OkStatus();
 }
@@ -299,7 +300,7 @@ void DeviceAllocator::Release() {
     if (IsOpen(device_)) pending_.Poll(SIZE_MAX);
     std::vector<FreeSegment> list;
     for (BlockPool* pool : Pools()) pool->ListFree(&list);
-    for (const FreeSegment& segment : list) ReleaseOne(segment, false);
+    for (const FreeSegment& segment : list) ReleaseOne(segment, nullptr);
   }
   // Work still uses what is left, or the device is lost.
   pending_.TakeAll();

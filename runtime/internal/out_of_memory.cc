@@ -36,11 +36,16 @@ std::string OutOfMemoryText(const DeviceRecord* device,
 
 absl::Status OutOfMemoryError(const DeviceRecord* device,
                               const OutOfMemoryInfo& info,
-                              const absl::Status& native) {
+                              const absl::Status& native,
+                              const absl::Status& gave_up) {
   std::string text = OutOfMemoryText(device, info);
   // Pinned memory, and devices that do not tell: the backend knows more.
   if (info.total == 0 && !native.ok()) {
     absl::StrAppend(&text, " ", native.message());
+  }
+  if (!gave_up.ok()) {
+    absl::StrAppend(&text, " Freed memory that work may still use was not ",
+                    "waited for: ", gave_up.message());
   }
   absl::Status status = absl::ResourceExhaustedError(text);
   SetOutOfMemoryInfo(&status, info);

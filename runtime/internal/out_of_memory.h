@@ -25,10 +25,12 @@ std::string OutOfMemoryText(const DeviceRecord* device,
 
 // RESOURCE_EXHAUSTED with that text and payload, and an ErrorInfo that names
 // the device.  `native` is what the backend answered, for the rest of its
-// ErrorInfo, and for its text where there is no total; may be OK.
+// ErrorInfo, and for its text where there is no total; may be OK.  `gave_up`
+// says why freed memory was not waited for; OK leaves the sentence out.
 absl::Status OutOfMemoryError(const DeviceRecord* device,
                               const OutOfMemoryInfo& info,
-                              const absl::Status& native);
+                              const absl::Status& native,
+                              const absl::Status& gave_up = {});
 
 }  // namespace devrt::internal
 

@@ -370,7 +370,7 @@ Timeline::Answer Timeline::Ask(devrt_event event) {
   return done != 0 ? Answer::kDone : Answer::kNotYet;
 }
 
-bool Timeline::AskChecks(bool* found) {
+Timeline::Answer Timeline::AskChecks(bool* found) {
   size_t step = 1;
   uint64_t not_yet = UINT64_MAX;  // the epoch of one that is not complete
   for (;;) {
@@ -378,7 +378,9 @@ bool Timeline::AskChecks(bool* found) {
     {
       MutexLock lock(&mutex_);
       const size_t end = FindCheck(not_yet);
-      if (end == 0) return not_yet == UINT64_MAX;
+      if (end == 0) {
+        return not_yet == UINT64_MAX ? Answer::kDone : Answer::kNotYet;
+      }
       check = checks_[not_yet == UINT64_MAX ? std::min(step, end) - 1
                                             : (end - 1) / 2];
       ++check->pins;
@@ -405,18 +407,20 @@ bool Timeline::AskChecks(bool* found) {
     }
     PutChecks(over);
     Unpin(check);
-    if (answer == Answer::kFailed) return false;
+    if (answer == Answer::kFailed) return answer;
   }
 }
 
-void Timeline::AskStream(devrt_stream handle) {
-  if (!CheckNoCapture(handle).ok()) return;
+absl::Status Timeline::AskStream(devrt_stream handle) {
+  absl::Status status = CheckNoCapture(handle);
+  if (!status.ok()) return status;
   const uint64_t epoch = BeginLook();
   uint32_t done = 0;
-  absl::Status status = FromPlugin(
-      device_, device_->ops->stream_query(device_->self, handle, &done),
-      "stream query");
+  status = FromPlugin(device_,
+                      device_->ops->stream_query(device_->self, handle, &done),
+                      "stream query");
   if (status.ok() && done != 0) Complete(epoch);
+  return status;
 }
 
 void Timeline::MakeUp(devrt_stream handle) {
@@ -439,7 +443,7 @@ void Timeline::ObtainDefault() {
   }
 }
 
-bool Timeline::Poll(bool query_stream) {
+bool Timeline::Poll(bool query_stream, absl::Status* error) {
   if (!IsOpen(device_)) return false;
   if (query_stream) ObtainDefault();
   devrt_stream handle;
@@ -454,9 +458,12 @@ bool Timeline::Poll(bool query_stream) {
   {
     const RelaxedCaptures relaxed(device_);
     bool found = false;
-    const bool all_done = AskChecks(&found);
+    const Answer checks = AskChecks(&found);
     if (handle != nullptr && !may_be_gone_.load(std::memory_order_relaxed)) {
-      if (all_done && query_stream && IsHere()) AskStream(handle);
+      if (checks != Answer::kNotYet && query_stream && IsHere()) {
+        const absl::Status status = AskStream(handle);
+        if (error != nullptr) *error = status;
+      }
       if (found) MakeUp(handle);
     }
   }
@@ -482,7 +489,7 @@ bool Timeline::AskFor(uint64_t epoch) {
     Unpin(check);
   } else if (IsHere() && !may_be_gone_.load(std::memory_order_relaxed)) {
     if (devrt_stream handle = Enter()) {
-      AskStream(handle);
+      AskStream(handle).IgnoreError();
       Leave();
     }
   }

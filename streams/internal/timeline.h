@@ -176,13 +176,21 @@ class Timeline {
   absl::StatusOr<Check*> PinCheck(uint64_t epoch, Captured* captured)
       DEVRT_EXCLUDES(mutex_);
   void Unpin(Check* check) DEVRT_EXCLUDES(mutex_);
-  // Asks checkpoints, oldest first, until one is not complete; where there is
-  // none and `query_stream`, the stream, unless it may be gone.  True when
-  // completed_ grew.  A failed query leaves the epoch incomplete for ever: its
-  // blocks are lost (2.5). While another thread polls it does nothing.  No
-  // capture of another library becomes invalid by it: while the stream itself
-  // is captured its checkpoints of before that are asked, and it is not.
-  bool Poll(bool query_stream) DEVRT_EXCLUDES(mutex_);
+  // Asks checkpoints, oldest first, until one is not complete.  Where none is
+  // left and `query_stream` is set, Poll asks the stream, unless the stream may
+  // be gone.  True when completed_ grew.  While another thread polls, Poll does
+  // nothing.
+  //
+  // A query that fails completes nothing: what uses the epoch stays pending
+  // until a later look sees the end (2.4).  `error` receives why the stream has
+  // no answer: its query failed, or another library captures it.  Whoever waits
+  // gives up then, because asking again need not ever change that.  A failed
+  // checkpoint is dropped and the stream asked in its place.
+  //
+  // No capture of another library becomes invalid: while the stream is
+  // captured, only its checkpoints of before the capture are asked.
+  bool Poll(bool query_stream, absl::Status* error = nullptr)
+      DEVRT_EXCLUDES(mutex_);
 
   // Whether the point is complete, by one question where that is not known; for
   // who may not wait, as captures forbid.  False where the answer would take a
@@ -279,9 +287,10 @@ class Timeline {
   Check* TakeOut(size_t first, size_t last) DEVRT_REQUIRES(mutex_);
   void PutChecks(Check* checks);
   Answer Ask(devrt_event event);
-  // False when one was not complete.
-  bool AskChecks(bool* found) DEVRT_EXCLUDES(mutex_);
-  void AskStream(devrt_stream handle);
+  // kNotYet when one was not complete, kFailed when one was dropped.
+  Answer AskChecks(bool* found) DEVRT_EXCLUDES(mutex_);
+  // Not OK: the stream has no answer (Poll).
+  absl::Status AskStream(devrt_stream handle);
   void ObtainDefault();
   // Makes up for checkpoints that were left out, now that there is room.
   void MakeUp(devrt_stream handle) DEVRT_EXCLUDES(mutex_);

@@ -4,6 +4,7 @@
 // driver for nothing then (interop.md, rule 20).
 
 #include <cstdint>
+#include <thread>
 
 #include "devrt/memory/devrt_memory.h"
 #include "tests/hardware/capture.h"
@@ -73,6 +74,66 @@ TEST_F(MemoryCapture, AsksTheDriverNothing) {
   EXPECT_TRUE(capture.End());
   EXPECT_TRUE(gate.Holds());
   gate.Release();
+}
+
+// The thread that needs memory may be the one that ends the capture: recovery
+// gives up on what the captured stream uses, and looks for other memory.
+class MemoryCaptureRecovery : public MemoryCapture {
+ protected:
+  void SetUp() override {
+    MemoryCapture::SetUp();
+    if (IsSkipped()) return;
+    const auto total =
+        static_cast<double>(Must(dev().Properties()).total_memory);
+    ASSERT_OK(SetMemoryFraction(dev(), 64.0 * kMiB / total));
+  }
+  // 30 of the 64 MiB are not to be had while `capture` lasts.
+  void ExpectOtherMemory(StreamRef stream, Capture* capture) {
+    EXPECT_THAT(AllocateMemory(stream, 50 * kMiB),
+                testing::StatusIs(absl::StatusCode::kResourceExhausted,
+                                  AllOf(HasSubstr("was not waited for"),
+                                        HasSubstr("capturing"))));
+    EXPECT_EQ(Read().reserved_bytes.all.current, 30 * kMiB);
+    EXPECT_OK(FreeMemory(New(stream, 20 * kMiB)));
+    EXPECT_TRUE(capture->End());
+    EXPECT_OK(FreeMemory(New(stream, 50 * kMiB)));
+  }
+};
+
+TEST_F(MemoryCaptureRecovery, GivesUpOnABlockThatACapturedStreamUses) {
+  const Stream stream = NewStream();
+  const Stream captured = NewStream();
+  char* const used = New(stream, 30 * kMiB);
+  ASSERT_OK(RecordStream(used, captured));
+  Capture capture(captured);
+  EXPECT_OK(FreeMemory(used));
+  ExpectOtherMemory(stream, &capture);
+}
+
+TEST_F(MemoryCaptureRecovery, GivesUpOnTheMemoryOfACapturedStream) {
+  const Stream stream = NewStream();
+  const Stream captured = NewStream();
+  char* const own = New(captured, 30 * kMiB);
+  ASSERT_OK(FillAsync(captured, own, 1, 30 * kMiB));
+  ASSERT_OK(FreeMemory(own));
+  Capture capture(captured);
+  ExpectOtherMemory(stream, &capture);
+}
+
+// By a thread that has nothing to do with the capture, too.
+TEST_F(MemoryCaptureRecovery, GivesUpOnAnotherThreadsCapture) {
+  const Stream stream = NewStream();
+  const Stream captured = NewStream();
+  char* const used = New(stream, 30 * kMiB);
+  ASSERT_OK(RecordStream(used, captured));
+  Capture capture(captured);
+  EXPECT_OK(FreeMemory(used));
+  std::thread([&] {
+    EXPECT_THAT(AllocateMemory(stream, 50 * kMiB),
+                testing::StatusIs(absl::StatusCode::kResourceExhausted,
+                                  HasSubstr("capturing")));
+  }).join();
+  EXPECT_TRUE(capture.End());
 }
 
 }  // namespace

@@ -116,6 +116,24 @@ TEST(CudaCaptures, MemoryFromTheDriverLeavesThemValid) {
   });
 }
 
+// Without room for pinned memory, recovery gives up on a block that a captured
+// stream uses: the calling thread may be the one that ends the capture.
+TEST(CudaCaptures, PinnedMemoryIsNotWaitedFor) {
+  Alone([] {
+    setenv("DEVRT_MTIA", "pinned=64MiB", 1);
+    Stream stream = Must(Stream::Create(Gpu()));
+    void* const used = Must(AllocatePinned(Gpu(), 40 << 20));
+    ASSERT_OK(RecordPinnedUse(used, stream));
+    const CUstream native = Begin(stream);
+    EXPECT_OK(FreePinned(used));
+    EXPECT_STATUS(AllocatePinned(Gpu(), 40 << 20), kResourceExhausted,
+                  "capturing");
+    EXPECT_OK(FreePinned(Must(AllocatePinned(Gpu(), 16 << 20))));
+    EXPECT_TRUE(End(native));
+    EXPECT_OK(FreePinned(Must(AllocatePinned(Gpu(), 40 << 20))));
+  });
+}
+
 // F40, C85: all kernels are loaded and tried out by the first that is needed.
 TEST(CudaCaptures, LoadedKernelsLeaveThemValid) {
   Alone([] {

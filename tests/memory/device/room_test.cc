@@ -10,10 +10,12 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 
 #include "devrt/memory/devrt_memory.h"
+#include "devrt/memory/internal/moves.h"
 #include "devrt/memory/internal/pending_frees.h"
 #include "devrt/memory/pinned_memory.h"
 #include "tests/memory/device/cache_fixture.h"
@@ -65,11 +67,45 @@ TEST_F(MemoryRoom, WhatAnotherThreadSettlesIsWaitedFor) {
   while (!g_is_settling) sched_yield();
   EXPECT_FALSE(pending.empty());
   g_is_seen = true;
-  pending.WaitForAll();
+  EXPECT_OK(pending.WaitForAll());
   EXPECT_TRUE(g_is_settled);
   g_is_back = true;
   other.join();
   EXPECT_TRUE(pending.empty());
+}
+
+// The calling thread's own are not: it would wait for itself where a log sink
+// allocates while a block is settled.
+internal::PendingFrees* g_pending = nullptr;
+
+void SettleAndWait(void*) {
+  EXPECT_OK(g_pending->WaitForAll());
+  g_is_settled = true;
+}
+
+TEST_F(MemoryRoom, WhatThisThreadSettlesIsNotWaitedFor) {
+  Stream s = NewStream();
+  internal::PendingFrees pending(&SettleAndWait);
+  g_pending = &pending;
+  g_is_settled = false;
+  internal::PendingFree item;
+  int block = 0;
+  item.block = &block;
+  EXPECT_OK(Launch(s, {}, [](const LaunchContext&) {}));
+  internal::Timeline* const timeline = internal::TimelineOf(s);
+  item.uses.push_back({{timeline, timeline->Now()}, s.id()});
+  pending.Add(std::move(item));
+  EXPECT_OK(s.Synchronize());
+  EXPECT_TRUE(pending.Poll(SIZE_MAX));
+  EXPECT_TRUE(g_is_settled);
+  EXPECT_TRUE(pending.empty());
+}
+
+TEST(Moves, ThisThreadsOwnAreNotWaitedFor) {
+  internal::Moves moves;
+  const internal::Moves::Seen before = moves.See();
+  const internal::Moves::Scope own(&moves);
+  EXPECT_FALSE(moves.HaveEnded(before));
 }
 
 // A segment on its way to the driver makes room when it is there.
@@ -209,6 +245,109 @@ TEST_F(MemoryRoom, AStreamThatEndsByTheCFunctions) {
   EXPECT_EQ(New(home, 4096), x);
   EXPECT_OK(FreeMemory(x));
   EXPECT_OK(FreeMemory(y));
+}
+
+// ---- What nobody waits for --------------------------------------------------
+
+constexpr const char* kModes[] = {"", ",mode=threaded"};
+
+// `stream`, of a healthy device, gets work that waits for a device which is
+// lost: every query of the stream fails from now on.
+void Fail(StreamRef stream) {
+  Stream lost = MtiaTest::NewStream(MtiaTest::dev(1));
+  Event event = MtiaTest::NewEvent(MtiaTest::dev(1));
+  Flag gate = MtiaTest::NewFlag(MtiaTest::dev(1));
+  ASSERT_OK(gate.WaitOn(lost));
+  ASSERT_OK(
+      Launch(lost, {}, [](const LaunchContext& c) { c.Fail("it is lost"); }));
+  ASSERT_OK(event.Record(lost));
+  ASSERT_OK(stream.Wait(event));
+  ASSERT_OK(Launch(stream, {}, [](const LaunchContext&) {}));
+  ASSERT_OK(gate.Set());
+  EXPECT_FALSE(lost.Synchronize().ok());
+  EXPECT_FALSE(stream.Synchronize().ok());
+  EXPECT_OK(stream.device().Health());
+}
+
+// The wait ends with the query's error, and the block stays out of use.
+TEST_F(MemoryRoom, AStreamBehindALostDeviceIsNotWaitedFor) {
+  for (const char* mode : kModes) {
+    SCOPED_TRACE(mode);
+    Reset(std::string("memory=256MiB") + mode);
+    std::optional<Stream> home = NewStream();
+    std::optional<Stream> failed = NewStream();
+    char* const x = New(*home, 150 * kMiB);
+    EXPECT_OK(RecordStream(x, *failed));
+    Fail(*failed);
+    EXPECT_OK(FreeMemory(x));
+    EXPECT_STATUS(AllocateMemory(*home, 150 * kMiB), kResourceExhausted,
+                  "was not waited for: ");
+    EXPECT_EQ(Read().num_ooms, 1);
+    char* const y = New(*home, 50 * kMiB);
+    EXPECT_TRUE(y + 50 * kMiB <= x || y >= x + 150 * kMiB);
+    EXPECT_OK(FreeMemory(y));
+    home.reset();
+    failed.reset();
+    Reset("memory=256MiB");
+    EXPECT_EQ(Read().active_bytes.all.current, 0);
+    ledger().ResetAccumulated();
+  }
+}
+
+// What the failed stream itself freed is waited for by the last step.
+TEST_F(MemoryRoom, MemoryOfAFailedStreamIsNotWaitedFor) {
+  for (const char* mode : kModes) {
+    SCOPED_TRACE(mode);
+    Reset(std::string("memory=256MiB") + mode);
+    std::optional<Stream> home = NewStream();
+    std::optional<Stream> failed = NewStream();
+    char* const x = New(*failed, 150 * kMiB);
+    Fail(*failed);
+    EXPECT_OK(FreeMemory(x));
+    EXPECT_STATUS(AllocateMemory(*home, 150 * kMiB), kResourceExhausted,
+                  "was not waited for: ");
+    home.reset();
+    failed.reset();
+    Reset("memory=256MiB");
+  }
+}
+
+TEST_F(MemoryRoom, APinnedBlockOfAFailedStreamIsNotWaitedFor) {
+  for (const char* mode : kModes) {
+    SCOPED_TRACE(mode);
+    Reset(std::string("memory=256MiB") + mode);  // 64 of pinned memory
+    std::optional<Stream> failed = NewStream();
+    void* const x = Must(AllocatePinned(dev(), 40 * kMiB));
+    EXPECT_OK(RecordPinnedUse(x, *failed));
+    Fail(*failed);
+    EXPECT_OK(FreePinned(x));
+    EXPECT_STATUS(AllocatePinned(dev(), 40 * kMiB), kResourceExhausted,
+                  "was not waited for: ");
+    EXPECT_OK(FreePinned(Must(AllocatePinned(dev(), 16 * kMiB))));
+    failed.reset();
+    // The reset ends, and the block is not handed out behind it.
+    Reset("memory=256MiB");
+    const PinnedStatistics s = GetPinnedStatistics(dev().backend());
+    EXPECT_EQ(s.active_requests.current, 0);
+    EXPECT_EQ(s.allocated_bytes.current, 0);
+    EXPECT_THAT(IsPinned(x), IsOkAndHolds(false));
+  }
+}
+
+// A stream that gets work all the time is never seen idle: an event behind the
+// work that it has by now ends the wait.
+TEST(MemoryRoomOfASpy, ABusyStreamIsWaitedForByAnEvent) {
+  SpyBackend& spy = SpyBackend::Get();
+  Stream s = Must(Stream::Create(spy.device(0)));
+  Must(s.Native());
+  internal::Timeline* const timeline = internal::TimelineOf(s);
+  const internal::OrderPoint use = {timeline, timeline->Now()};
+  spy.Reset();
+  spy.SetBusy(true);
+  spy.OnNext("event_record", [&] { spy.SetBusy(false); });
+  EXPECT_OK(internal::WaitFor(use));
+  EXPECT_TRUE(timeline->IsComplete(use.epoch));
+  EXPECT_EQ(spy.Count("event_record"), 1);
 }
 
 // ---- What may be gone -------------------------------------------------------
