@@ -234,6 +234,52 @@ def check_links():
     return findings
 
 
+# waits
+
+
+WAITING_FOLDERS = ["arrays", "backends", "cts", "guards", "layers", "memory",
+                   "python", "runtime", "streams", "tools"]
+WAITS_PAGE = pathlib.Path("docs/waits.md")
+# What can hold a thread: sleeps, conditions, ends of threads and processes, the
+# driver's own waits, and loops that end by nothing in their head.
+WAIT = re.compile(
+    r"\b(?:nanosleep|sched_yield|sleep_for|sleep_until|sigtimedwait|waitid"
+    r"|waitpid|pthread_join|sem_wait|time\.sleep|compare_exchange_weak)\("
+    r"|\b(?:poll|pause|this_thread::yield)\("
+    r"|(?:\.|->)wait(?:_for|_until)?\(\s*(?:\*?lock\b|lambda)"
+    r"|(?:\.|->)join\(\)"
+    r"|(?:->|\.)(?:stream|event|device)_sync\("
+    r"|\bfor \(;;\)|\bwhile \(true\)|\bwhile True:"
+    r"|\b(?:while|for) \([^\n]*\) \{\n\s*\}")
+
+
+def waiting_files():
+    """The product's files that can hold a thread, comments aside."""
+    found = set()
+    for folder in WAITING_FOLDERS:
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix not in CODE | {".py"} or not path.is_file():
+                continue
+            text = path.read_text(encoding="utf-8")
+            if path.suffix != ".py":
+                text = re.sub(r"//[^\n]*", "", text)
+            if WAIT.search(text):
+                found.add(str(path.relative_to(ROOT)))
+    return found
+
+
+def check_waits():
+    """docs/waits.md says of each file that waits why the wait ends."""
+    page = (ROOT / WAITS_PAGE).read_text(encoding="utf-8")
+    rows = re.findall(r"^\|([^|]*)\|", page, re.M)
+    named = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    waiting = waiting_files()
+    return ([f"{path} waits, or loops without an end in sight, and {WAITS_PAGE} "
+             "does not say why that ends" for path in sorted(waiting - named)]
+            + [f"{WAITS_PAGE} names {path}, which does not wait"
+               for path in sorted(named - waiting)])
+
+
 # exports
 
 

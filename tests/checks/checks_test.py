@@ -117,6 +117,24 @@ class TreeTest(unittest.TestCase):
         self.write("docs/README.md", "[gone](gone.md)\n")
         self.assert_names(checks.check_links(), "docs/README.md", "gone.md")
 
+    def test_waits(self):
+        head = "| File | Waits for | Ends because |\n|---|---|---|\n"
+        self.write("docs/waits.md", head)
+        self.assertEqual(checks.check_waits(), [])
+        for code in ["  nanosleep(&t, nullptr);", "  for (;;) Go();",
+                     "  me->wake.wait_until(\n      lock, end);",
+                     "  while (Poll()) {\n  }", "  thread.join();"]:
+            self.write("runtime/a.cc", SPDX + f"void A() {{\n{code}\n}}\n")
+            self.assert_names(checks.check_waits(), "runtime/a.cc waits")
+        self.write("docs/waits.md", head + "| `runtime/a.cc` | x | y |\n")
+        self.assertEqual(checks.check_waits(), [])
+        self.write("runtime/a.cc", SPDX + "// for (;;)\nint a() { return 1; }\n")
+        self.assert_names(checks.check_waits(), "names runtime/a.cc")
+        # Private modules of the package are the product's, too.
+        self.write("docs/waits.md", head)
+        self.write("python/devrt/_wait.py", "while True:\n    pass\n")
+        self.assert_names(checks.check_waits(), "python/devrt/_wait.py")
+
     def test_format(self):
         try:
             checks.clang_format()
