@@ -315,6 +315,26 @@ TEST_F(TimelineLooks, DestructionWaitsForALook) {
   EXPECT_EQ(spy_.bad_handles(), 0);
 }
 
+// A poll ends, though another thread may record as fast as it asks.
+TEST_F(TimelineLooks, APollAsksNoCheckpointOfAfterItsBeginning) {
+  Stream s = NewCounted();
+  Timeline* const t = TimelineOf(s);
+  ASSERT_OK(t->Checkpoint(s));
+  int recorded = 1;
+  const std::function<void()> record = [&] {
+    if (++recorded > 20) return;
+    EXPECT_OK(t->Checkpoint(s));
+    spy_.OnNext("event_query", record);
+  };
+  spy_.OnNext("event_query", record);
+  EXPECT_TRUE(t->Poll(false));
+  EXPECT_EQ(spy_.Count("event_query"), 2);
+  // The others are complete by the next polls.
+  while (t->Poll(false)) {
+  }
+  EXPECT_TRUE(t->IsComplete(t->Now() - 1));
+}
+
 // Two polls at once are one.
 TEST_F(TimelineLooks, PollInsideAPoll) {
   Stream s = NewCounted();
