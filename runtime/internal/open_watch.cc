@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "devrt/runtime/internal/keep_loaded.h"
 #include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/log.h"
 
@@ -73,7 +74,11 @@ void ReportExit() {
 }  // namespace
 
 Opening::Opening(const char* doing, const char* noun, const std::string& path) {
-  static const int registered = std::atexit(&ReportExit);
+  // The first moment at which anything may keep a pointer to devrt's code.
+  static const int registered = [] {
+    KeepLoaded(reinterpret_cast<const void*>(&ReportExit));
+    return std::atexit(&ReportExit);
+  }();
   static_cast<void>(registered);
   static auto* const all = new std::vector<std::unique_ptr<const Opened>>;
   all->push_back(std::make_unique<const Opened>(

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/internal/discovery.h"
 #include "devrt/runtime/internal/elf_manifest.h"
+#include "devrt/runtime/internal/keep_loaded.h"
 #include "devrt/runtime/internal/layers.h"
 #include "devrt/runtime/internal/load_report.h"
 #include "devrt/runtime/internal/open.h"
@@ -328,6 +329,7 @@ absl::Status Registry::Register(const devrt_manifest_v0* manifest,
   }
   DEVRT_RETURN_IF_ERROR(
       WithPrefix("RegisterBackend: ", CheckManifest(*manifest)));
+  KeepLoaded(reinterpret_cast<const void*>(open));  // contract P14
   Lock lock;
   ReadSettings();
   Finding finding;
@@ -411,6 +413,7 @@ std::vector<std::string> Registry::Layers() {
 
 absl::Status Registry::RegisterLayer(const devrt_manifest_v0* manifest,
                                      devrt_layer_open_fn_v0 open) {
+  KeepLoaded(reinterpret_cast<const void*>(open));
   Lock lock;
   return layers_.Register(manifest, open);
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Every way to end a program with live objects (C106, F34): the exit code is
-// the program's own, nothing is printed, nothing waits.
+// the program's own, nothing is printed, nothing waits.  And every way to close
+// a library that uses devrt: the threads and handlers of devrt go on.
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -55,6 +57,47 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Combine(::testing::ValuesIn(kWays),
                        ::testing::Values("virtual", "threaded"),
                        ::testing::Values("alone", "threads")),
+    [](const auto& test) {
+      return std::string(std::get<0>(test.param).name) + "_" +
+             std::get<1>(test.param) + "_" + std::get<2>(test.param);
+    });
+
+// The library, and the file that devrt's code is in.
+struct Closed {
+  const char* name;
+  const char* library;
+  const char* held;
+};
+
+class DlcloseTest : public ::testing::TestWithParam<
+                        std::tuple<Closed, const char*, const char*>> {};
+
+TEST_P(DlcloseTest, LeavesTheCodeOfDevrt) {
+  const auto& [closed, way, mode] = GetParam();
+  const std::string folder = std::getenv("DEVRT_TEST_UNLOAD_FOLDER");
+  if (access((folder + closed.library).c_str(), F_OK) != 0) {
+    GTEST_SKIP() << closed.library << " is built with default_library=both";
+  }
+  const std::string held =
+      closed.held[0] == '/' ? folder + closed.held : std::string(closed.held);
+  const ProcessResult result = RunProgram(
+      {folder + "/unload_program", folder + closed.library, way, held},
+      {{"DEVRT_MTIA", std::string("mode=") + mode},
+       {"DEVRT_ALLOC_CONF", "pinned_use_background_threads:True"}});
+  EXPECT_EQ(result.exit_code, 0) << result;
+  EXPECT_EQ(result.output, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, DlcloseTest,
+    ::testing::Combine(
+        ::testing::Values(Closed{"shared", "/libunload_shared.so",
+                                 "libdevrt.so.0"},
+                          Closed{"linked_in", "/libunload_static.so",
+                                 "/libunload_static.so"}),
+        ::testing::Values("close", "main_thread", "thread_lives", "fork",
+                          "again"),
+        ::testing::Values("virtual", "threaded")),
     [](const auto& test) {
       return std::string(std::get<0>(test.param).name) + "_" +
              std::get<1>(test.param) + "_" + std::get<2>(test.param);
