@@ -173,8 +173,9 @@ DEVRT_EXPORT std::string LoadReportText();
 // it.  Call it when the other threads are done with devrt: calls that
 // begin later are refused, but one that is under way, or a guard that is still
 // alive, would meet a backend that has ended.  Afterwards every call
-// on devices answers FAILED_PRECONDITION; there is no way back.  Programs need
-// not call it: at exit devrt does nothing (C106).
+// on devices answers FAILED_PRECONDITION; there is no way back.  INTERNAL means
+// the same, and that the shutdown of a plugin or a layer threw an exception.
+// Programs need not call it: at exit devrt does nothing (C106).
 DEVRT_EXPORT absl::Status Shutdown();
 
 }  // namespace devrt

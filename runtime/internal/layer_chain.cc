@@ -163,12 +163,22 @@ absl::Status LayerChain::Attach(const Layer* layer) {
   return absl::OkStatus();
 }
 
-void LayerChain::Shutdown() {
+absl::Status LayerChain::Shutdown() {
+  const std::string backend = links_.front()->next.manifest->backend;
+  absl::Status first;
   for (auto link = links_.rbegin(); link != links_.rend(); ++link) {
-    if ((*link)->own_shutdown != nullptr) {
-      (*link)->own_shutdown((*link)->own_self);
-    }
+    if ((*link)->own_shutdown == nullptr) continue;
+    const Layer* const layer = (*link)->layer;
+    const std::string name = layer != nullptr ? layer->name : backend;
+    first.Update(
+        WithPrefix(absl::StrCat(layer != nullptr ? "layer " : "backend ",
+                                Quoted(name), ": "),
+                   CallPlugin(name, "shutdown", [&]() -> devrt_status {
+                     (*link)->own_shutdown((*link)->own_self);
+                     return nullptr;
+                   })));
   }
+  return first;
 }
 
 }  // namespace devrt::internal

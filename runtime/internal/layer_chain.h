@@ -43,8 +43,9 @@ class LayerChain {
   // thread.
   Extension FindExtension(const char* name);
 
-  // Ends every layer, the outermost first, then the backend.
-  void Shutdown();
+  // Ends every layer, the outermost first, then the backend.  INTERNAL if one
+  // of them threw; the others have ended all the same.
+  absl::Status Shutdown();
 
  private:
   struct Link;

@@ -68,7 +68,7 @@ absl::Status AttachLayers(const std::vector<const Layer*>& layers,
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
     absl::Status refusal = chain.Attach(*layer);
     if (refusal.ok()) continue;
-    chain.Shutdown();
+    chain.Shutdown().IgnoreError();
     return refusal;
   }
   backend->ops = chain.ops();

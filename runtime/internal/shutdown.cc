@@ -76,12 +76,13 @@ absl::Status CloseBackends(absl::Span<BackendRecord* const> backends) {
     return refused;
   }
   for (DeviceRecord* device : devices) RunReleaseHook(device);
+  absl::Status first;
   for (BackendRecord* backend : backends) {
     // A lost device's handles were leaked, and its driver is left alone.
     if (HasLostDevice(*backend)) continue;
-    backend->chain->Shutdown();
+    first.Update(backend->chain->Shutdown());
   }
-  return absl::OkStatus();
+  return first;
 }
 
 }  // namespace devrt::internal

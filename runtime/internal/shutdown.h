@@ -18,7 +18,8 @@ namespace devrt::internal {
 absl::Status CheckNothingAlive(const char* call,
                                const std::vector<DeviceRecord*>& devices);
 
-// Ends all backends and closes the process for devrt, or changes nothing.
+// FAILED_PRECONDITION: nothing has changed.  Otherwise all backends have ended,
+// and the process is closed for devrt; INTERNAL if the end of one threw.
 absl::Status CloseBackends(absl::Span<BackendRecord* const> backends);
 
 }  // namespace devrt::internal

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <mutex>
 #include <set>
+#include <stdexcept>
 
 #include "tests/support/status_matchers.h"
 
@@ -60,7 +61,11 @@ void FreeMemory(void* ptr) {
   std::free(ptr);
 }
 
-void Shutdown(void* self) { Fake(self).Enter("shutdown"); }
+void Shutdown(void* self) {
+  Fake(self).Enter("shutdown");
+  const char* const thrown = Fake(self).thrown_by_shutdown;
+  if (thrown != nullptr) throw std::runtime_error(thrown);
+}
 
 devrt_status DeviceCount(void* self, uint32_t* count) {
   FAKE_ENTER("device_count");

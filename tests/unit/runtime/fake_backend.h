@@ -61,6 +61,8 @@ class FakeBackend {
   uint32_t can_access = 1;
   // What the next device allocation gives instead of fresh memory.
   std::atomic<void*> next_block{nullptr};
+  // What `shutdown` throws, as a plugin must not.
+  const char* thrown_by_shutdown = nullptr;
   // Called inside each device allocation.
   std::atomic<void (*)()> during_alloc{nullptr};
 

@@ -145,6 +145,26 @@ TEST(ShutdownTest, LeavesTheDriverOfALostDeviceAlone) {
   });
 }
 
+// R5: what the shutdown of a plugin throws does not leave Shutdown, and does
+// not keep the other backends from ending.
+TEST(ShutdownTest, ContainsWhatAPluginThrows) {
+  InChild([] {
+    FakeBackend& fake = FakeBackend::Register("fake", 1);
+    FakeBackend& other = FakeBackend::Register("other", 1);
+    fake.backend();
+    other.backend();
+    fake.thrown_by_shutdown = "the queue is stuck";
+    EXPECT_THAT(Shutdown(),
+                StatusIs(absl::StatusCode::kInternal,
+                         "backend \"fake\": shutdown threw the queue is stuck; "
+                         "plugins must not throw"));
+    EXPECT_EQ(fake.Calls("shutdown"), 1);
+    EXPECT_EQ(other.Calls("shutdown"), 1);
+    EXPECT_THAT(Shutdown(),
+                StatusIs(kFailedPrecondition, HasSubstr("devrt is shut down")));
+  });
+}
+
 TEST(ShutdownTest, C42RefusedInHostFunctions) {
   InChild([] {
     internal::HostFunctionScope inside;
