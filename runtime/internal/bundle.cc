@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "devrt/runtime/internal/bundle.h"
 
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "devrt/runtime/internal/path_walk.h"
 #include "devrt/runtime/internal/text.h"
 
@@ -21,6 +23,36 @@ using Directories = std::vector<std::string>;
 
 std::string DirectoryOf(const std::string& path) {
   return path.substr(0, path.rfind('/'));
+}
+
+// Takes $ORIGIN or ${ORIGIN} from the beginning of `text`.  As for the dynamic
+// linker, $ORIGINAL is another name, which stands for itself.
+bool ConsumeOrigin(absl::string_view* text) {
+  if (absl::ConsumePrefix(text, "${ORIGIN}")) return true;
+  absl::string_view rest = *text;
+  if (!absl::ConsumePrefix(&rest, "$ORIGIN")) return false;
+  if (!rest.empty() && (absl::ascii_isalnum(rest[0]) || rest[0] == '_')) {
+    return false;
+  }
+  *text = rest;
+  return true;
+}
+
+// `entry` of a run path with `origin` put in; nothing if another $ is left.
+std::optional<std::string> PutOrigin(absl::string_view entry,
+                                     const std::string& origin) {
+  std::string directory;
+  while (!entry.empty()) {
+    if (ConsumeOrigin(&entry)) {
+      directory += origin;
+    } else if (entry[0] == '$') {
+      return std::nullopt;
+    } else {
+      directory += entry[0];
+      entry.remove_prefix(1);
+    }
+  }
+  return directory;
 }
 
 class Search {
@@ -60,15 +92,8 @@ class Search {
       // As named, as the dynamic linker would have it; and where it really is.
       for (const std::string& path : {file.path, file.real_path}) {
         const std::string origin = DirectoryOf(path);
-        std::string directory = absl::StrReplaceAll(
-            entry, {{"${ORIGIN}", origin}, {"$ORIGIN", origin}});
-        while (directory.size() > 1 && directory.back() == '/') {
-          directory.pop_back();
-        }
-        const std::string others =
-            absl::StrReplaceAll(entry, {{"${ORIGIN}", ""}, {"$ORIGIN", ""}});
-        if (!absl::StartsWith(directory, "/") ||
-            absl::StrContains(others, "$")) {
+        std::optional<std::string> directory = PutOrigin(entry, origin);
+        if (!directory.has_value() || !absl::StartsWith(*directory, "/")) {
           bundle_.run_paths.Update(absl::InvalidArgumentError(absl::StrCat(
               PathText(file.path), ": its run path ",
               Quoted(file.contents.run_path), " has ", Quoted(ToStd(entry)),
@@ -76,9 +101,12 @@ class Search {
               "--set-rpath or the linker's -rpath sets them")));
           return directories;
         }
-        if (directories.empty() || directories.back() != directory) {
-          JudgeDirectory(file, "its run path leads to ", directory);
-          directories.push_back(std::move(directory));
+        while (directory->size() > 1 && directory->back() == '/') {
+          directory->pop_back();
+        }
+        if (directories.empty() || directories.back() != *directory) {
+          JudgeDirectory(file, "its run path leads to ", *directory);
+          directories.push_back(*std::move(directory));
         }
       }
     }

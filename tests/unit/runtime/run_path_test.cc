@@ -97,14 +97,19 @@ constexpr Place kPlaces[] = {
      "link/", "/open (mode 0777) can be written by everybody"},
 };
 
-// A plugin whose run path leads below `folder`.
-std::string Add(const TemporaryFolder& folder, const std::string& entry) {
+// A plugin in `folder` with `entry` in its run path.
+std::string AddWith(const TemporaryFolder& folder, const std::string& entry) {
   const std::string plugin = folder.Add("absolute_run_path");
   const std::string bytes = Read(plugin);
   const size_t at = bytes.find("/devrt-test-run-path/");
   const size_t end = bytes.find_first_of(std::string(":\0", 2), at);
-  PutText(plugin, bytes.substr(at, end - at), folder.path() + "/" + entry);
+  PutText(plugin, bytes.substr(at, end - at), entry);
   return plugin;
+}
+
+// One whose run path leads below `folder`.
+std::string Add(const TemporaryFolder& folder, const std::string& entry) {
+  return AddWith(folder, folder.path() + "/" + entry);
 }
 
 class RunPathTest : public ::testing::TestWithParam<Place> {};
@@ -135,6 +140,33 @@ TEST_P(RunPathTest, IsJudgedWithoutALibraryInIt) {
 
 INSTANTIATE_TEST_SUITE_P(All, RunPathTest, ::testing::ValuesIn(kPlaces),
                          [](const auto& test) { return test.param.name; });
+
+// The dynamic linker takes only whole names for $ORIGIN: it would look for
+// "$ORIGINAL/lib" below the current directory.
+TEST(OriginTest, OtherNamesAreNotOrigin) {
+  for (const char* const entry :
+       {"$ORIGINAL/", "$ORIGIN_/", "$ORIGIN64/", "${ORIGINAL}/", "${ORIGIN/",
+        "$ORIGIN/$LIB/"}) {
+    InChild([entry] {
+      TemporaryFolder folder;
+      EXPECT_THAT(LoadBackend(AddWith(folder, entry)),
+                  StatusIs(absl::StatusCode::kInvalidArgument,
+                           HasSubstr("expected absolute directories and "
+                                     "$ORIGIN")));
+    });
+  }
+}
+
+TEST(OriginTest, StandsForTheFolderOfThePlugin) {
+  for (const char* const entry : {"$ORIGIN/", "${ORIGIN}/"}) {
+    InChild([entry] {
+      TemporaryFolder folder;
+      fs::copy_file(PluginDirectory() + "/libacme.so.1",
+                    folder.path() + "/libacme.so.1");
+      EXPECT_OK(LoadBackend(AddWith(folder, entry)));
+    });
+  }
+}
 
 // What appears in a run path between inspection and loading does not run, not
 // even where only trusted users could have put it.
