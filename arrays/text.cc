@@ -186,7 +186,7 @@ std::string ElementsText(const Array& array, const Excerpt& excerpt,
                          const Array::TextOptions& options) {
   if (array.size() == 0) return "[]";
   const auto words = FetchWords(array, excerpt, options);
-  if (!words.ok()) return absl::StrCat("<", words.status().ToString(), ">");
+  if (!words.ok()) return absl::StrCat("<", StatusText(words.status()), ">");
   return Layout(array.shape(), excerpt, *words).Text(kPrefixWidth);
 }
 

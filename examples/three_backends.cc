@@ -116,6 +116,6 @@ int main(int argc, char** argv) {
   const std::vector<std::string> names(argv + 1, argv + argc);
   const absl::Status status =
       names.empty() ? Run({"mtia", "cuda", "hip"}, false) : Run(names, true);
-  if (!status.ok()) std::printf("%s\n", status.ToString().c_str());
+  if (!status.ok()) std::printf("%s\n", devrt::StatusText(status).c_str());
   return status.ok() ? 0 : 1;
 }

@@ -85,6 +85,6 @@ absl::Status Run() {
 
 int main() {
   const absl::Status status = Run();
-  if (!status.ok()) std::printf("%s\n", status.ToString().c_str());
+  if (!status.ok()) std::printf("%s\n", devrt::StatusText(status).c_str());
   return status.ok() ? 0 : 1;
 }

@@ -89,19 +89,19 @@ class Logging final : public Adaptor<MemoryResource> {
   absl::Status DoDeallocate(const MemoryReturn& r) override {
     absl::Status status = Pass(r);
     Write(absl::StrCat("deallocate ", r.bytes, " bytes at ", Hex(r.pointer),
-                       " on ", Text(r.stream), ": ", status.ToString()));
+                       " on ", Text(r.stream), ": ", StatusText(status)));
     return status;
   }
   absl::Status DoRecordUse(const void* pointer, StreamRef stream,
                            CallSite site) override {
     absl::Status status = upstream().RecordUse(pointer, stream, site);
     Write(absl::StrCat("record use of ", Hex(pointer), " on ", Text(stream),
-                       ": ", status.ToString()));
+                       ": ", StatusText(status)));
     return status;
   }
   absl::Status DoTrim() override {
     absl::Status status = upstream().Trim();
-    Write(absl::StrCat("trim: ", status.ToString()));
+    Write(absl::StrCat("trim: ", StatusText(status)));
     return status;
   }
 

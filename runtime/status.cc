@@ -8,6 +8,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "devrt/runtime/internal/text.h"
 
@@ -20,17 +21,25 @@ using internal::ToStd;
 constexpr char kErrorInfoUrl[] = "devrt/ErrorInfo";
 constexpr char kOutOfMemoryUrl[] = "devrt/OutOfMemoryInfo";
 
-// A payload is text, one "key=value" a line, values escaped as in C.  Readers
-// skip keys that they do not know.
+// A payload is one line of text, "key=value key=value": absl's ToString shows it
+// to people.  Values are escaped as in C, spaces too.  What is not known is left
+// out.  Readers skip keys that they do not know.
 using Fields = std::map<std::string, std::string>;
 
+void PutText(std::string* out, const char* key, absl::string_view value) {
+  absl::StrAppend(out, out->empty() ? "" : " ", key, "=", value);
+}
+
 void Put(std::string* out, const char* key, std::string_view value) {
-  absl::StrAppend(out, key, "=", absl::CEscape(ToAbsl(value)), "\n");
+  if (value.empty()) return;
+  PutText(out, key,
+          absl::StrReplaceAll(absl::CEscape(ToAbsl(value)), {{" ", "\\040"}}));
 }
 
 template <typename Number>
-void PutNumber(std::string* out, const char* key, Number value) {
-  absl::StrAppend(out, key, "=", value, "\n");
+void PutNumber(std::string* out, const char* key, Number value,
+               Number unknown = 0) {
+  if (value != unknown) PutText(out, key, absl::StrCat(value));
 }
 
 std::optional<Fields> ReadFields(const absl::Status& status, const char* url) {
@@ -38,12 +47,12 @@ std::optional<Fields> ReadFields(const absl::Status& status, const char* url) {
   if (!payload.has_value()) return std::nullopt;
   Fields fields;
   const std::string text(*payload);
-  for (absl::string_view line : absl::StrSplit(text, '\n')) {
-    const size_t equals = line.find('=');
+  for (absl::string_view field : absl::StrSplit(text, ' ')) {
+    const size_t equals = field.find('=');
     if (equals == absl::string_view::npos) continue;
     std::string value;
-    if (!absl::CUnescape(line.substr(equals + 1), &value)) continue;
-    fields[std::string(line.substr(0, equals))] = value;
+    if (!absl::CUnescape(field.substr(equals + 1), &value)) continue;
+    fields[std::string(field.substr(0, equals))] = value;
   }
   return fields;
 }
@@ -84,7 +93,7 @@ std::optional<ErrorInfo> GetErrorInfo(const absl::Status& status) {
 void SetErrorInfo(absl::Status* status, const ErrorInfo& info) {
   std::string text;
   Put(&text, "backend", info.backend);
-  PutNumber(&text, "device", info.device);
+  PutNumber(&text, "device", info.device, -1);
   PutNumber(&text, "native_code", info.native_code);
   Put(&text, "native_name", info.native_name);
   Put(&text, "entry_point", info.entry_point);
@@ -113,12 +122,10 @@ void SetOutOfMemoryInfo(absl::Status* status, const OutOfMemoryInfo& info) {
   PutNumber(&text, "requested", info.requested);
   PutNumber(&text, "total", info.total);
   PutNumber(&text, "free", info.free);
-  if (info.segment != 0) {
-    PutNumber(&text, "segment", info.segment);
-    PutNumber(&text, "allowed", info.allowed);
-    PutNumber(&text, "allocated", info.allocated);
-    PutNumber(&text, "reserved_unallocated", info.reserved_unallocated);
-  }
+  PutNumber(&text, "segment", info.segment);
+  PutNumber(&text, "allowed", info.allowed);
+  PutNumber(&text, "allocated", info.allocated);
+  PutNumber(&text, "reserved_unallocated", info.reserved_unallocated);
   status->SetPayload(kOutOfMemoryUrl, absl::Cord(text));
 }
 

@@ -7,6 +7,10 @@
 //     if (info->sticky) Abandon(info->backend, info->device);
 //   }
 //
+// For people: StatusText(s) is "INTERNAL: ...", the code and the message.
+// absl's ToString appends what GetErrorInfo and its like read,
+// "[devrt/ErrorInfo='...']".
+//
 // devrt throws nothing.  A message names the object, the value, what was
 // expected and the remedy; codes are those of semantics 2.1.  A status that
 // began as a native error, or says that memory ran out, carries an ErrorInfo.
@@ -24,6 +28,11 @@
 #include "devrt/runtime/export.h"
 
 namespace devrt {
+
+// "INVALID_ARGUMENT: ...", "OK".
+inline std::string StatusText(const absl::Status& status) {
+  return status.ToString(absl::StatusToStringMode::kWithNoExtraData);
+}
 
 struct ErrorInfo {
   std::string backend;      // "cuda"

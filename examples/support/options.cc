@@ -83,7 +83,8 @@ absl::StatusOr<std::vector<devrt::Device>> FindDevices(
 }
 
 int ExitCode(const absl::Status& status) {
-  if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  if (!status.ok())
+    std::fprintf(stderr, "%s\n", devrt::StatusText(status).c_str());
   return status.ok() ? 0 : 1;
 }
 

@@ -22,7 +22,7 @@ using testing::StatusIs;
 std::string AllBytes() {
   std::string bytes;
   for (int i = 0; i < 256; ++i) bytes += static_cast<char>(i);
-  return bytes + "\nnative_code=7\n==";
+  return bytes + " native_code=7 ==\n";
 }
 
 TEST(ErrorInfoTest, ComesBackAsItWent) {
@@ -69,13 +69,36 @@ TEST(ErrorInfoTest, OkAndOwnErrorsHaveNone) {
 
 TEST(ErrorInfoTest, DamagedPayloadsAreRead) {
   for (const std::string& payload :
-       {std::string(), AllBytes(), std::string("device=x\nsticky\n=\n\\"),
-        std::string("native_code=99999999999999999999999\nsticky=1"),
+       {std::string(), AllBytes(), std::string("device=x sticky = \\"),
+        std::string("native_code=99999999999999999999999 sticky=1"),
         std::string(1 << 16, '=')}) {
     absl::Status status = absl::InternalError("text");
     status.SetPayload("devrt/ErrorInfo", absl::Cord(payload));
     EXPECT_TRUE(GetErrorInfo(status).has_value());
   }
+}
+
+// What absl prints of a payload is one readable line, without what is unknown.
+TEST(ErrorInfoTest, TextsHaveNoRawPayload) {
+  ErrorInfo info;
+  info.backend = "mtia";
+  info.device = 0;
+  info.native_code = 710;
+  info.entry_point = "stream sync";
+  absl::Status status = absl::InternalError("device-side assertion");
+  SetErrorInfo(&status, info);
+  EXPECT_EQ(StatusText(status), "INTERNAL: device-side assertion");
+  EXPECT_EQ(StatusText(absl::OkStatus()), "OK");
+  EXPECT_THAT(status.ToString(),
+              ::testing::StartsWith(
+                  "INTERNAL: device-side assertion [devrt/ErrorInfo='"
+                  "backend=mtia device=0 native_code=710 entry_point="));
+  EXPECT_EQ(GetErrorInfo(status)->entry_point, "stream sync");
+  status = absl::ResourceExhaustedError("full");
+  SetOutOfMemoryInfo(&status, {4096, 2048, 1024});
+  EXPECT_EQ(status.ToString(),
+            "RESOURCE_EXHAUSTED: full [devrt/OutOfMemoryInfo='requested=4096 "
+            "total=2048 free=1024']");
 }
 
 TEST(OutOfMemoryInfoTest, ComesBackAsItWent) {
