@@ -15,6 +15,7 @@
 #include "devrt/arrays/exchange_handle.h"
 #include "devrt/arrays/internal/dlpack_block.h"
 #include "devrt/arrays/internal/geometry.h"
+#include "devrt/runtime/internal/thread_end.h"
 
 // The strides in elements are the borrowed tensors'.
 struct devrt_array {
@@ -40,9 +41,10 @@ absl::Status NullError(const char* what) {
   return absl::InvalidArgumentError(absl::StrCat(what, " is null"));
 }
 
-// 0, or -1 with the status's text left for the thread.
+// 0, or -1 with the status's text left for the thread.  No exception leaves it,
+// but a callback of the program's may end the thread.
 template <typename F>
-int Answer(F f) noexcept {
+int Answer(F f) {
   try {
     const absl::Status status = f();
     if (status.ok()) return 0;
@@ -52,6 +54,9 @@ int Answer(F f) noexcept {
       LastError() = e.what();
     } catch (...) {
     }
+  } catch (...) {
+    internal::PassThreadEnd();
+    LastError() = "an exception was thrown inside devrt";
   }
   return -1;
 }
@@ -63,7 +68,7 @@ const char* KindOf(const absl::Status& status) {
 
 int Allocate(DLTensor* prototype, DLManagedTensorVersioned** out,
              void* error_ctx,
-             void (*set_error)(void*, const char*, const char*)) noexcept {
+             void (*set_error)(void*, const char*, const char*)) {
   absl::Status status;
   try {
     if (prototype == nullptr || out == nullptr) {
@@ -82,11 +87,13 @@ int Allocate(DLTensor* prototype, DLManagedTensorVersioned** out,
     }
   } catch (const std::exception& e) {
     if (set_error != nullptr) set_error(error_ctx, "MemoryError", e.what());
+  } catch (...) {
+    internal::PassThreadEnd();
   }
   return -1;
 }
 
-int FromObject(void* object, DLManagedTensorVersioned** out) noexcept {
+int FromObject(void* object, DLManagedTensorVersioned** out) {
   return Answer([&]() -> absl::Status {
     if (object == nullptr || out == nullptr) return NullError("the array");
     auto made = ExportNoSync(static_cast<devrt_array*>(object)->array);
@@ -95,7 +102,7 @@ int FromObject(void* object, DLManagedTensorVersioned** out) noexcept {
   });
 }
 
-int ToObject(DLManagedTensorVersioned* tensor, void** out) noexcept {
+int ToObject(DLManagedTensorVersioned* tensor, void** out) {
   return Answer([&]() -> absl::Status {
     if (out == nullptr) return NullError("the result");
     // Before the tensor is taken, which cannot be undone: a tensor stays the
@@ -110,7 +117,7 @@ int ToObject(DLManagedTensorVersioned* tensor, void** out) noexcept {
   });
 }
 
-int Borrow(void* object, DLTensor* out) noexcept {
+int Borrow(void* object, DLTensor* out) {
   return Answer([&]() -> absl::Status {
     if (object == nullptr || out == nullptr) return NullError("the array");
     auto* const handle = static_cast<devrt_array*>(object);
@@ -119,7 +126,7 @@ int Borrow(void* object, DLTensor* out) noexcept {
   });
 }
 
-int WorkStream(DLDeviceType type, int32_t id, void** out) noexcept {
+int WorkStream(DLDeviceType type, int32_t id, void** out) {
   return Answer([&]() -> absl::Status {
     if (out == nullptr) return NullError("the result");
     auto stream = CurrentWorkStream(type, id);

@@ -17,6 +17,7 @@
 #include "devrt/runtime/internal/out_of_memory.h"
 #include "devrt/runtime/internal/process_state.h"
 #include "devrt/runtime/internal/text.h"
+#include "devrt/runtime/internal/thread_end.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/mutex.h"
 #include "devrt/runtime/status.h"
@@ -82,8 +83,14 @@ class Logging final : public Adaptor<MemoryResource> {
  private:
   absl::StatusOr<void*> DoAllocate(const MemoryRequest& r) override {
     absl::StatusOr<void*> made = Pass(r);
+    // A sink that ends its thread must not lose the block.
+    absl::Cleanup give_back = [&] {
+      if (!made.ok()) return;
+      upstream().Deallocate(r.stream, *made, r.bytes, r.site).IgnoreError();
+    };
     Write(absl::StrCat("allocate ", r.bytes, " bytes on ", Text(r.stream), ": ",
-                       made.ok() ? Hex(*made) : made.status().ToString()));
+                       made.ok() ? Hex(*made) : StatusText(made.status())));
+    std::move(give_back).Cancel();
     return made;
   }
   absl::Status DoDeallocate(const MemoryReturn& r) override {
@@ -115,6 +122,7 @@ class Logging final : public Adaptor<MemoryResource> {
     try {
       sink_(named);
     } catch (...) {
+      internal::PassThreadEnd();
       DEVRT_LOG(kWarning,
                 absl::StrCat("the sink of resource \"", properties_.name,
                              "\" threw an exception at: ", line));

@@ -19,6 +19,7 @@
 #include "devrt/runtime/internal/blocks.h"
 #include "devrt/runtime/internal/process_state.h"
 #include "devrt/runtime/internal/text.h"
+#include "devrt/runtime/internal/thread_end.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/stream.h"
 
@@ -76,14 +77,16 @@ int32_t Answer(const absl::Status& status) {
 
 const char* LastError() { return t_error.text == nullptr ? "" : t_error.text; }
 
-// What a C function does; no exception leaves it.
+// What a C function does; no exception leaves it, but a callback of the
+// program's may end the thread.
 template <typename F>
-int32_t Call(F f) noexcept {
+int32_t Call(F f) {
   try {
     return Answer(f());
   } catch (const std::bad_alloc&) {
     return Answer(absl::ResourceExhaustedError("no host memory"));
   } catch (...) {
+    internal::PassThreadEnd();
     return Answer(absl::InternalError("an exception was thrown inside devrt"));
   }
 }

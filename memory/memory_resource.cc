@@ -20,6 +20,7 @@
 #include "devrt/runtime/internal/process_state.h"
 #include "devrt/runtime/internal/records.h"
 #include "devrt/runtime/internal/text.h"
+#include "devrt/runtime/internal/thread_end.h"
 #include "devrt/runtime/mutex.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/internal/stream_record.h"
@@ -60,6 +61,7 @@ auto InDoFunction(const MemoryResource& resource, F f) -> decltype(f()) {
         absl::StrCat("resource \"", resource.properties().name,
                      "\" threw an exception: ", e.what()));
   } catch (...) {
+    internal::PassThreadEnd();
     return absl::InternalError(absl::StrCat(
         "resource \"", resource.properties().name, "\" threw an exception"));
   }
@@ -243,14 +245,16 @@ absl::Status MemoryResource::Deallocate(StreamRef stream, void* pointer,
   if (!IsKnownByAddress(*this) || Owners::HasCached()) {
     DEVRT_ASSIGN_OR_RETURN(block, TakeOwned(*this, pointer, bytes));
   }
+  // Also when the resource ends the thread.
+  const absl::Cleanup count = [&] {
+    if (block.has_value() && block->counted) {
+      device_.record()->live_allocations.fetch_sub(1);
+    }
+  };
   // `block` keeps the resource: this may be its last one.
-  absl::Status status = InDoFunction(*this, [&] {
+  return InDoFunction(*this, [&] {
     return DoDeallocate({pointer, bytes, stream, site});
   });
-  if (block.has_value() && block->counted) {
-    device_.record()->live_allocations.fetch_sub(1);
-  }
-  return status;
 }
 
 absl::Status MemoryResource::RecordUse(const void* pointer, StreamRef stream,

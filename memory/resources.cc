@@ -21,6 +21,7 @@
 #include "devrt/runtime/internal/process_state.h"
 #include "devrt/runtime/internal/records.h"
 #include "devrt/runtime/internal/text.h"
+#include "devrt/runtime/internal/thread_end.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/mutex.h"
 #include "devrt/runtime/raw_memory.h"
@@ -243,7 +244,13 @@ class Callback final : public MemoryResource {
   ~Callback() override {
     if (callbacks_.destroy == nullptr) return;
     try {
-      callbacks_.destroy(callbacks_.context);
+      if (internal::RunToItsEnd(
+              [this] { callbacks_.destroy(callbacks_.context); })) {
+        return;
+      }
+      DEVRT_LOG(kError,
+                "`destroy` of a callback resource called pthread_exit, which "
+                "a destructor cannot pass on: return from it instead");
     } catch (...) {
       DEVRT_LOG(kError,
                 "`destroy` of a callback resource threw an exception, which "

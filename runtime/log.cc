@@ -9,6 +9,8 @@
 #include <optional>
 #include <string>
 
+#include "devrt/runtime/internal/thread_end.h"
+
 namespace devrt {
 namespace {
 
@@ -36,9 +38,30 @@ void WriteToStderr(LogLevel level, const char* file, int line,
                slash != nullptr ? slash + 1 : file, line);
 }
 
+// How the sink ended; nullptr: it returned.
+const char* CallSink(LogSink sink, LogLevel level, const char* file, int line,
+                     std::string_view text) {
+  try {
+    return internal::RunToItsEnd([&] { sink(level, file, line, text); })
+               ? nullptr
+               : "called pthread_exit";
+  } catch (...) {
+    return "threw an exception";
+  }
+}
+
+// Destructors write, threads of backends write: nothing may leave the sink.
 void Write(LogLevel level, const char* file, int line, std::string_view text) {
+  const internal::NoCancel no_cancel;
   const LogSink sink = log_sink.load(std::memory_order_acquire);
-  (sink != nullptr ? sink : WriteToStderr)(level, file, line, text);
+  const char* const ended =
+      sink == nullptr ? nullptr : CallSink(sink, level, file, line, text);
+  if (sink != nullptr && ended == nullptr) return;
+  WriteToStderr(level, file, line, text);
+  if (ended == nullptr) return;
+  WriteToStderr(LogLevel::kError, __FILE__, __LINE__,
+                std::string("the log sink of the program ") + ended +
+                    " at the message above; a sink must return");
 }
 
 LogLevel LevelFromEnvironment() {

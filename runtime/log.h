@@ -17,7 +17,8 @@ namespace devrt {
 enum class LogLevel { kDebug = 0, kInfo, kWarning, kError, kOff };
 
 // Called with one line, without a newline at its end, from any thread, also
-// several at a time.  Must not call devrt.
+// several at a time.  Must not call devrt, and must return: a line at which it
+// threw or called pthread_exit goes to stderr.
 using LogSink = void (*)(LogLevel level, const char* file, int line,
                          std::string_view text);
 

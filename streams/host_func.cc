@@ -4,10 +4,12 @@
 
 #include <atomic>
 #include <exception>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "devrt/runtime/internal/thread_end.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/internal/device_streams.h"
@@ -19,11 +21,13 @@ namespace devrt::internal {
 // One submitted host function.  Held by the backend, until it calls, and by
 // the device's list, until it is claimed; whoever claims it runs it.
 struct HostCall : Finished {
-  HostCall(DeviceRecord* d, HostFunc f)
+  HostCall(DeviceRecord* d, HostFunc f, CallSite s)
       : device(d),
+        site(s),
         life(d->life.load(std::memory_order_relaxed)),
         function(std::move(f)) {}
   DeviceRecord* const device;
+  const CallSite site;
   const uint64_t life;  // of the device: a backend may call late
   HostFunc function;
   std::atomic<bool> claimed{false};
@@ -73,20 +77,33 @@ void Drop(HostCall* call) {
   }
 }
 
-// Nothing may leave a plugin's thread as an exception (R5).
+// `what`: how the function ended, other than by returning.
+void Report(const HostCall& call, const std::string& what) {
+  std::string text =
+      absl::StrCat("a host function of ", Device(call.device).name());
+  if (call.site.file != nullptr) {
+    absl::StrAppend(&text, ", launched at ", call.site.file, ":",
+                    call.site.line, ",");
+  }
+  DEVRT_LOG(kError, absl::StrCat(text, " ", what));
+}
+
+// The thread has other work to do: neither an exception (R5) nor pthread_exit
+// may leave the function.
 void Run(HostCall* call, absl::Status status) {
-  HostCodeScope inside;
+  const HostCodeScope inside;
+  const NoCancel no_cancel;
   try {
-    std::move(call->function)(std::move(status));
-    return;
+    if (RunToItsEnd([&] { std::move(call->function)(std::move(status)); })) {
+      return;
+    }
+    Report(*call,
+           "called pthread_exit: it has ended there, and the stream goes on; "
+           "return from the function instead");
   } catch (const std::exception& e) {
-    DEVRT_LOG(kError,
-              absl::StrCat("a host function of ", Device(call->device).name(),
-                           " threw: ", e.what()));
+    Report(*call, absl::StrCat("threw: ", e.what()));
   } catch (...) {
-    DEVRT_LOG(kError,
-              absl::StrCat("a host function of ", Device(call->device).name(),
-                           " threw an exception"));
+    Report(*call, "threw an exception");
   }
 }
 
@@ -97,6 +114,9 @@ void HostCallThunk(void* arg, devrt_status error) {
   if (!call->claimed.exchange(true, std::memory_order_acq_rel)) {
     DeviceStreams::Of(device)->host_calls.Remove(call);
     Run(call, TakeError(device, error, "host function", call->life));
+    // The thread is the backend's.  Without it later host functions would not
+    // run.
+    if (error == nullptr) DropCancellation();
   } else {
     (void)TakeError(device, error, "host function", call->life);
   }
@@ -128,7 +148,7 @@ absl::Status LaunchHostFunc(StreamRef stream, HostFunc function,
         absl::StrCat("LaunchHostFunc on ", stream.device().name(),
                      " got an empty function: give it one that can be called"));
   }
-  auto* call = new internal::HostCall(t.device, std::move(function));
+  auto* call = new internal::HostCall(t.device, std::move(function), site);
   internal::HostCalls& calls =
       internal::DeviceStreams::Of(t.device)->host_calls;
   calls.Add(call);

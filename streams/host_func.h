@@ -18,6 +18,10 @@
 // first look at a device's default stream.  It must not wait for work that is
 // not ordered before it (C43), nor for another host function (C44).
 //
+// The function ends by returning.  An exception, or pthread_exit, ends it as
+// well: an error is logged that names the call of LaunchHostFunc, the thread
+// and the stream go on.  pthread_cancel of that thread has no effect.
+//
 // What the function object owns is released later, outside of it, by the next
 // call that submits, waits, queries or creates, or by Shutdown or a simulator's
 // reset, on whatever thread.  Objects may also end inside: what they hold of

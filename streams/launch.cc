@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
+#include "devrt/runtime/internal/thread_end.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/internal/device_streams.h"
 #include "devrt/streams/internal/stream_record.h"
@@ -31,14 +32,18 @@ struct HostKernel {
   std::unique_ptr<LaunchBody> body;
 };
 
-// Nothing may leave a plugin's thread as an exception.
+// The thread has other work to do: neither an exception nor pthread_exit may
+// leave the kernel.  A request to cancel it is for the program's own code.
 void RunHostKernel(void* arg, const devrt_kernel_context_v0* kernel) {
   auto* self = static_cast<HostKernel*>(arg);
   LaunchContext context(Device(self->device), kernel, nullptr);
-  HostCodeScope inside;
+  const HostCodeScope inside;
+  const NoCancel no_cancel;
   try {
-    absl::Status status = self->body->Run(context);
-    if (!status.ok()) {
+    absl::Status status;
+    if (!RunToItsEnd([&] { status = self->body->Run(context); })) {
+      context.Fail("the kernel called pthread_exit: return from it instead");
+    } else if (!status.ok()) {
       context.Fail(
           std::string_view(status.message().data(), status.message().size()));
     }

@@ -26,7 +26,7 @@
 //
 // The function may return void or absl::Status.  A status that is not OK is
 // returned by Launch where the function runs at once; on mtia it is a
-// device-side assertion, as is an exception.
+// device-side assertion, as are an exception and pthread_exit.
 //
 // Ownership: the function object is moved and destroyed after it ran, never
 // inside a host function.

@@ -116,6 +116,12 @@ struct Front {
   Table next;
 };
 
+// In a catch (...) clause: pthread_exit and pthread_cancel unwind a thread with
+// what is not an exception of C++, and must not be stopped.
+inline void PassThreadEnd() {
+  if (std::current_exception() == nullptr) throw;
+}
+
 [[gnu::cold, gnu::noinline]] inline devrt_status Uncaught(
     const devrt_host_v0* host, const char* call) {
   char text[256] = "a layer threw an exception in ";
@@ -152,6 +158,7 @@ devrt_status Enter(void* self, Args... args) {
     try {
       return front->policy->On(call, args...);
     } catch (...) {
+      PassThreadEnd();
       return Uncaught(front->host, call.kName);
     }
   }
@@ -250,6 +257,7 @@ devrt_status Attach(void* layer, const devrt_next_v0* next,
     front->ops = MakeTable<Policy>();
     return nullptr;
   } catch (...) {
+    PassThreadEnd();
     return Uncaught(host, "attach");
   }
 }

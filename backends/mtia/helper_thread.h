@@ -48,8 +48,21 @@ Helpers& TheHelpers();
 inline constexpr int kFaultSignals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE,
                                         SIGABRT};
 
-// The program's signals are not for this thread.  nullptr when the system has
-// no thread for us.
+// Requests to cancel the thread wait until the end of the scope.  For waits
+// inside the machine: a thread that left one half done would stop the others.
+class NoCancel {
+ public:
+  NoCancel() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~NoCancel() { pthread_setcancelstate(before_, nullptr); }
+  NoCancel(const NoCancel&) = delete;
+  NoCancel& operator=(const NoCancel&) = delete;
+
+ private:
+  int before_ = PTHREAD_CANCEL_ENABLE;
+};
+
+// The program's signals are not for this thread, nor is it the program's to
+// cancel.  nullptr when the system has no thread for us.
 template <class Body>
 Helper* StartHelper(const char* name, Body body) {
   Helper* helper = TheHelpers().Add();
@@ -59,6 +72,7 @@ Helper* StartHelper(const char* name, Body body) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     std::thread thread([helper, body = std::move(body)] {
+      const NoCancel no_cancel;
       Helpers::Begin(helper);
       body();
     });

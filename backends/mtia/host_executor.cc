@@ -22,6 +22,7 @@ HostExecutor::Worker* HostExecutor::IdleWorker() {
 }
 
 bool HostExecutor::Run(Op* op, std::chrono::nanoseconds patience) {
+  const NoCancel no_cancel;
   Worker* const worker = IdleWorker();
   if (worker == nullptr) {  // no thread to be had: it may as well run here
     const InsideScope scope("a host function");

@@ -270,6 +270,7 @@ HostThread* HostThreads::MostOverdue(const HostThread* me) {
 // Returns inside: granted, taken, or (blocked threads) after the deadline.
 void HostThreads::Sleep(std::unique_lock<std::mutex>& lock, HostThread* me,
                         RealClock::time_point deadline) {
+  const NoCancel no_cancel;
   sleepers_.fetch_add(1, std::memory_order_relaxed);
   while (!me->granted) {
     if (me->is_dropped) return;

@@ -297,6 +297,7 @@ ThreadWatch::Verdict ThreadedDriver::Look(ThreadWatch* watch) const {
 
 devrt_status ThreadedDriver::Wait(HostThread* me) {
   if (AllDone(me)) return nullptr;
+  const NoCancel no_cancel;
   Lock lock(g_engine->mutex, std::adopt_lock);
   waiting_.push_back(me);
   devrt_status error = WaitInLine(&lock, me);
@@ -339,6 +340,7 @@ devrt_status ThreadedDriver::WaitInLine(Lock* lock, HostThread* me) {
 // Lets the workers at the lock and at a core.
 devrt_status ThreadedDriver::SoftWait(HostThread* me) {
   if (me->polled_any % kPollsBeforePause != 0) return nullptr;
+  const NoCancel no_cancel;
   static_cast<void>(LacksThreads());
   Lock lock(g_engine->mutex, std::adopt_lock);
   me->wake.wait_until(lock, RealClock::now() + kPause);
@@ -347,12 +349,14 @@ devrt_status ThreadedDriver::SoftWait(HostThread* me) {
 }
 
 void ThreadedDriver::AwaitDiscardedCopies() {
+  const NoCancel no_cancel;
   Lock lock(g_engine->mutex, std::adopt_lock);
   while (g_engine->discarded_copies != 0) rest_.wait(lock);
   lock.release();
 }
 
 void ThreadedDriver::Stop() {
+  const NoCancel no_cancel;
   Lock lock(g_engine->mutex, std::adopt_lock);
   stopping_ = true;
   for (Op* const op : jobs_) {

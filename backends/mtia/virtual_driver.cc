@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "backends/mtia/helper_thread.h"
 #include "backends/mtia/host_threads.h"
 
 namespace devrt::mtia {
@@ -290,6 +291,7 @@ bool VirtualDriver::CanGoOn(HostThread* me, Until until) const {
 }
 
 devrt_status VirtualDriver::Pump(HostThread* me, Until until) {
+  const NoCancel no_cancel;
   for (;;) {
     if (executor_.any_finished()) TakeBack();
     const Pick pick = Choose(me, CanGoOn(me, until), until);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "devrt/memory/internal/pinned_allocator.h"
+#include "devrt/runtime/internal/thread_end.h"
 
 namespace devrt::internal {
 namespace {
@@ -75,6 +76,7 @@ bool Look(const std::vector<PinnedAllocator*>& allocators) {
 }
 
 void Run() {
+  const NoCancel no_cancel;  // the log sink of a program runs here, too
   Background& b = Background::Get();
   microseconds pause = kIdle;
   for (;;) {

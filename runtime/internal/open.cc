@@ -15,6 +15,7 @@
 #include "devrt/runtime/internal/plugin_file.h"
 #include "devrt/runtime/internal/table.h"
 #include "devrt/runtime/internal/text.h"
+#include "devrt/runtime/internal/thread_end.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
 
@@ -127,6 +128,7 @@ absl::Status CallPlugin(const std::string& plugin, const char* call,
   } catch (const std::exception& e) {
     what = e.what();
   } catch (...) {
+    PassThreadEnd();
   }
   return absl::InternalError(
       absl::StrCat(call, " threw ", what, "; plugins must not throw"));

@@ -3,10 +3,16 @@
 // Requests that find no room, in the order of 2.6; failures of the driver at
 // each call; lost devices.
 
+#include <pthread.h>
+
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "devrt/memory/devrt_memory.h"
 #include "devrt/memory/internal/deferred_recovery.h"
 #include "devrt/memory/internal/hot_settings.h"
 #include "tests/memory/device/cache_fixture.h"
@@ -195,6 +201,44 @@ TEST_F(PrivateRecovery, FiguresCountThem) {
                               " held"),
                     HasSubstr("private resources: 150.00 MiB reserved")));
   EXPECT_OK(own_->Deallocate(s, x, 150 * kMiB));
+}
+
+// The thread is the program's own: it may end in a callback, whichever way the
+// memory was asked for.
+TEST_F(MemoryRecovery, ACallbackMayEndItsThread) {
+  Stream s = NewStream();
+  char* held = New(s, 200 * kMiB);
+  const uint64_t id = AddOutOfMemoryCallback(
+      [](Device, uint64_t) -> bool { pthread_exit(nullptr); });
+  void* native = Must(s.Native());
+  const std::shared_ptr<MemoryResource> resource = ThreadSafeResource(
+      LoggingResource(CachingResource(dev()), [](std::string_view) {}));
+  const std::function<void()> ways[] = {
+      [&] { (void)AllocateMemory(s, 190 * kMiB); },
+      [&] { (void)resource->Allocate(s, 190 * kMiB); },
+      [&] {
+        void* made = nullptr;
+        devrt_memory_alloc_v0("mtia:0", 190 * kMiB, native, &made);
+      },
+      [&] {
+        const StreamGuard guard(s);
+        const int64_t extent = 190 * kMiB;
+        (void)Array::Empty({&extent, 1}, kUInt8, dev());
+      },
+  };
+  for (const std::function<void()>& way : ways) {
+    bool returned = false;
+    std::thread([&] {
+      way();
+      returned = true;
+    }).join();
+    EXPECT_FALSE(returned);
+  }
+  RemoveOutOfMemoryCallback(id);
+  EXPECT_OK(FreeMemory(held));
+  EXPECT_OK(FreeMemory(New(s, 190 * kMiB)));
+  void* block = Must(resource->Allocate(s, kMiB));
+  EXPECT_OK(resource->Deallocate(s, block, kMiB));
 }
 
 TEST_F(MemoryRecovery, CallbacksMakeRoom) {

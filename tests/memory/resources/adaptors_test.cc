@@ -2,6 +2,8 @@
 //
 // The adaptors of resources.h, alone and over each other.
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <string>
 #include <thread>
@@ -38,6 +40,16 @@ TEST_F(AdaptorTest, EachIsAResource) {
   ExpectBasics(*LimitResource(Raw(), 1 << 20));
   ExpectBasics(*FailureResource(Raw(), {}));
   ExpectBasics(*ThreadSafeResource(Raw()));
+}
+
+// What a program's function leaves behind when it ends the thread.
+TEST_F(AdaptorTest, ASinkThatEndsItsThreadLosesNoBlock) {
+  const auto counted = StatisticsResource::Make(Raw());
+  const auto logging =
+      LoggingResource(counted, [](std::string_view) { pthread_exit(nullptr); });
+  std::thread([&] { (void)logging->Allocate(stream(), 64); }).join();
+  EXPECT_EQ(counted->bytes().allocated, 64);
+  EXPECT_EQ(counted->bytes().current, 0);
 }
 
 TEST_F(AdaptorTest, TheyComposeInAnyOrder) {

@@ -3,14 +3,19 @@
 // Resources that throw, give nothing, or give what is not theirs: the caller
 // gets an error that names the resource, and nothing else is touched.
 
+#include <pthread.h>
+
+#include <atomic>
 #include <cstdlib>
 #include <map>
 #include <mutex>
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "devrt/runtime/internal/records.h"
 #include "tests/memory/resources/resource_fixture.h"
 
 namespace devrt {
@@ -302,6 +307,41 @@ TEST_F(CallbackTest, ThrowsNullAndOverlap) {
     EXPECT_STATUS(r->Deallocate(stream(), block, 512), kInternal,
                   "threw an exception");
   }
+}
+
+// The thread is the program's, and may end in its functions; what is counted
+// stays right.  A destructor cannot let it end.
+TEST_F(CallbackTest, MayEndTheirThread) {
+  MemoryCallbacks c;
+  c.allocate = [](void*, uint64_t bytes, int32_t, void*) -> void* {
+    if (bytes == 1) pthread_exit(nullptr);
+    return Address(0);
+  };
+  c.deallocate = [](void*, void*, uint64_t, int32_t, void*) {
+    pthread_exit(nullptr);
+  };
+  c.destroy = [](void*) { pthread_exit(nullptr); };
+  auto r = Must(CallbackResource(dev(), c));
+  bool returned = false;
+  std::thread([&] {
+    (void)r->Allocate(stream(), 1);
+    returned = true;
+  }).join();
+  EXPECT_FALSE(returned);
+  void* block = Must(r->Allocate(stream(), 512));
+  const std::atomic<int64_t>& live = dev().record()->live_allocations;
+  const int64_t before = live;
+  std::thread([&] {
+    (void)r->Deallocate(stream(), block, 512);
+    returned = true;
+  }).join();
+  EXPECT_FALSE(returned);
+  EXPECT_EQ(live, before - 1);
+  std::thread([&] {
+    r.reset();
+    returned = true;
+  }).join();
+  EXPECT_TRUE(returned);
 }
 
 // Exactly one of two that free the same block does.

@@ -3,12 +3,14 @@
 // Host functions: C41, C43 to C46.  What they may do: host_func_inside_test.cc.
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <chrono>
 #include <future>
 #include <memory>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -73,6 +75,91 @@ TEST_F(C41, AnEmptyFunctionIsRefused) {
   EXPECT_STATUS(LaunchHostFunc(s, HostFunc()), kInvalidArgument,
                 "empty function");
   EXPECT_TRUE(*s.Query());
+}
+
+// The thread is the backend's, and others' functions run there, too.
+TEST_F(C41, PthreadExitEndsOnlyTheFunction) {
+  InEverySchedule([] {
+    LogCapture log;
+    Stream s = NewStream();
+    std::string ran;
+    for (const char letter : {'a', 'b'}) {
+      ASSERT_OK(LaunchHostFunc(
+          s,
+          [&ran, letter](absl::Status) {
+            ran += letter;
+            pthread_exit(nullptr);
+          },
+          CallSite{"somebody.cc", 7}));
+    }
+    ASSERT_OK(LaunchHostFunc(s, [&](absl::Status) { ran += 'c'; }));
+    ASSERT_OK(s.Synchronize());
+    EXPECT_EQ(ran, "abc");
+    ASSERT_EQ(log.lines().size(), 2u);
+    EXPECT_EQ(log.lines()[0].text,
+              "a host function of mtia:0, launched at somebody.cc:7, called "
+              "pthread_exit: it has ended there, and the stream goes on; "
+              "return from the function instead");
+  });
+}
+
+TEST_F(C41, ExceptionsNameTheLaunch) {
+  LogCapture log;
+  Stream s = NewStream();
+  ASSERT_OK(LaunchHostFunc(
+      s, [](absl::Status) { throw std::runtime_error("odd"); },
+      CallSite{"somebody.cc", 8}));
+  ASSERT_OK(s.Synchronize());
+  ASSERT_EQ(log.lines().size(), 1u);
+  EXPECT_EQ(log.lines()[0].text,
+            "a host function of mtia:0, launched at somebody.cc:8, threw: odd");
+}
+
+TEST_F(C41, ItsThreadIsNotTheProgramsToCancel) {
+  InEverySchedule([] {
+    Stream s = NewStream();
+    std::string ran;
+    ASSERT_OK(LaunchHostFunc(s, [&](absl::Status) {
+      pthread_cancel(pthread_self());
+      pthread_testcancel();
+      ran += 'a';
+    }));
+    ASSERT_OK(LaunchHostFunc(s, [&](absl::Status) { ran += 'b'; }));
+    ASSERT_OK(s.Synchronize());
+    EXPECT_EQ(ran, "ab");
+  });
+}
+
+// A thread that is cancelled while it waits for the device ends afterwards,
+// with the device in order.
+TEST_F(C41, AWaitingThreadIsCancelledBehindItsWait) {
+  for (const char* mode : {"virtual", "threaded"}) {
+    SCOPED_TRACE(mode);
+    Reset(std::string("mode=") + mode);
+    Stream s = NewStream();
+    std::promise<void> begun;
+    std::promise<void> cancelled;
+    std::string ran;
+    ASSERT_OK(LaunchHostFunc(s, [&](absl::Status) {
+      begun.set_value();
+      cancelled.get_future().wait();
+      ran += 'a';
+    }));
+    std::thread waiter([&] {
+      EXPECT_OK(s.Synchronize());
+      ran += 'b';
+      pthread_testcancel();
+      ran += 'c';
+    });
+    begun.get_future().wait();
+    pthread_cancel(waiter.native_handle());
+    cancelled.set_value();
+    waiter.join();
+    EXPECT_EQ(ran, "ab");
+    EXPECT_OK(LaunchHostFunc(s, [&](absl::Status) { ran += 'd'; }));
+    EXPECT_OK(dev().Synchronize());
+    EXPECT_EQ(ran, "abd");
+  }
 }
 
 using C43 = MtiaTest;

@@ -3,12 +3,16 @@
 // Launch: the user's own kernels.
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <memory>
 #include <stdexcept>
+#include <string>
+#include <thread>
 
 #include "devrt/devrt.h"
 #include "tests/support/mtia_fixture.h"
+#include "tests/support/spy_backend.h"
 #include "tests/support/status_matchers.h"
 
 namespace devrt::testing {
@@ -48,6 +52,57 @@ TEST_F(LaunchTest, FailuresAreAssertions) {
       EXPECT_EQ(GetErrorInfo(status)->native_code, 710);
     });
   }
+}
+
+// It runs on a thread of the simulator's or on any thread that calls devrt.
+TEST_F(LaunchTest, PthreadExitIsAnAssertion) {
+  InEverySchedule([] {
+    Stream s = NewStream();
+    ASSERT_OK(Launch(
+        s, {}, [](const LaunchContext&) { pthread_exit(nullptr); },
+        LaunchOptions(), CallSite{"somebody.cc", 7}));
+    absl::Status status = s.Synchronize();
+    EXPECT_STATUS(status, kInternal, "the kernel called pthread_exit");
+    EXPECT_STATUS(status, kInternal, "submitted at somebody.cc:7");
+    EXPECT_EQ(GetErrorInfo(status)->native_code, 710);
+  });
+}
+
+TEST_F(LaunchTest, CancellationWaitsForTheProgramsOwnCode) {
+  InEverySchedule([] {
+    Stream s = NewStream();
+    std::string ran;
+    std::thread([&] {
+      const pthread_t self = pthread_self();
+      EXPECT_OK(Launch(s, {}, [&, self](const LaunchContext&) {
+        pthread_cancel(self);
+        pthread_testcancel();
+        ran += 'a';
+      }));
+      EXPECT_OK(s.Synchronize());
+      ran += 'b';
+      pthread_testcancel();
+      ran += 'c';
+    }).join();
+    EXPECT_EQ(ran, "ab");
+    EXPECT_OK(dev().Synchronize());
+  });
+}
+
+// Where it enqueues by itself it runs on the program's own thread.
+TEST_F(LaunchTest, OffTheHostTheFunctionMayEndItsThread) {
+  SpyBackend& spy = SpyBackend::Get();
+  spy.Reset();
+  Stream s = Must(Stream::Create(spy.device(1)));
+  bool returned = false;
+  std::thread([&] {
+    (void)Launch(s, {}, [](const LaunchContext&) { pthread_exit(nullptr); });
+    returned = true;
+  }).join();
+  EXPECT_FALSE(returned);
+  EXPECT_EQ(spy.Count("context_enter"), 1);
+  EXPECT_EQ(spy.Count("context_exit"), 1);
+  EXPECT_OK(s.Synchronize());
 }
 
 TEST_F(LaunchTest, TheFunctionIsDestroyedOnceInEveryCase) {
