@@ -24,6 +24,11 @@
 // another stream if all its uses are known to be over, or to be ordered before
 // that stream by events (1.14); if they are not, it does not.
 //
+// Use after FreeMemory.  Copies, fills and, on the simulator, launches with
+// declared accesses are refused with INVALID_ARGUMENT and the place of the
+// free. What kernels do without a declaration is seen on the simulator with
+// DEVRT_MTIA="suballocation=check", as are blocks that are overrun.
+//
 // What it is not: raw_memory.h, where each call goes to the driver; nor an
 // owner (buffer.h).
 //

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/internal/allocation_table.h"
 #include "devrt/runtime/status.h"
@@ -35,7 +36,8 @@ absl::Status Submit(const StreamTarget& t, const CopyRoute& route, void* dst,
                                       static_cast<uint32_t>(route.kind));
   absl::Status status = FromPlugin(t.device, error, "copy");
   t.MarkDirty();
-  return status;
+  if (ABSL_PREDICT_TRUE(status.ok())) return status;
+  return internal::WithFreed(std::move(status), dst, src);
 }
 
 // Through the host, for two backends or a backend without peer copies.  The

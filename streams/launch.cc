@@ -9,6 +9,7 @@
 #include "absl/container/inlined_vector.h"
 #include "devrt/runtime/internal/thread_end.h"
 #include "devrt/runtime/status.h"
+#include "devrt/streams/internal/copy_ranges.h"
 #include "devrt/streams/internal/device_streams.h"
 #include "devrt/streams/internal/stream_record.h"
 
@@ -61,6 +62,10 @@ absl::Status LaunchOnHost(const StreamTarget& t,
                           const Access* accesses, size_t count,
                           std::unique_ptr<LaunchBody> body,
                           const LaunchOptions& options) {
+  for (size_t i = 0; i < count; ++i) {
+    if (accesses[i].size == 0) continue;
+    DEVRT_RETURN_IF_ERROR(CheckAccess(accesses[i].ptr));
+  }
   auto kernel = std::make_unique<HostKernel>();
   kernel->device = t.device;
   kernel->body = std::move(body);

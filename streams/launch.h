@@ -22,7 +22,8 @@
 //
 // The declared accesses feed race detection and, on mtia, the copies that make
 // overlapping kernels visible; an access that is not declared is an error
-// where the backend can tell.  With no accesses at all, all memory is assumed.
+// where the backend can tell.  One to a block that was freed is
+// INVALID_ARGUMENT on mtia.  With no accesses at all, all memory is assumed.
 //
 // The function may return void or absl::Status.  A status that is not OK is
 // returned by Launch where the function runs at once; on mtia it is a

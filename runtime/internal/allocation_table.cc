@@ -134,10 +134,12 @@ std::optional<AllocationRange> AllocationTable::FindFreed(
   return std::nullopt;
 }
 
-std::optional<AllocationRange> FindAllocation(const void* pointer) {
+std::optional<AllocationRange> FindAllocation(const void* pointer,
+                                              bool* in_cache) {
+  bool cached = false;
   if (const MemoryHooks* hooks = GetMemoryHooks()) {
-    bool cached = false;
     std::optional<AllocationRange> block = hooks->find(pointer, &cached);
+    if (in_cache != nullptr) *in_cache = cached;
     if (cached) return block;
   }
   const AllocationTable& table = AllocationTable::Get();

@@ -87,7 +87,10 @@ class AllocationTable {
 
 // The block or range that holds `pointer`: an allocator's (memory_hooks.h),
 // else the table's.
-std::optional<AllocationRange> FindAllocation(const void* pointer);
+// `in_cache`, if given: whether it lies in an allocator's memory, where nothing
+// but a live block is the program's.
+std::optional<AllocationRange> FindAllocation(const void* pointer,
+                                              bool* in_cache = nullptr);
 
 }  // namespace devrt::internal
 

@@ -4,12 +4,14 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "devrt/runtime/internal/allocation_table.h"
 #include "devrt/runtime/internal/blocks.h"
 #include "devrt/runtime/internal/peer_table.h"
+#include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/raw_memory.h"
 #include "devrt/runtime/status.h"
 
@@ -28,6 +30,15 @@ absl::Status OutOfBounds(const char* side, const void* ptr, uint64_t bytes,
   return absl::InvalidArgumentError(absl::StrCat(
       side, " [", Text(ptr), ", +", bytes, ") leaves its allocation: ",
       size - offset, " bytes remain at offset ", offset, " of ", size));
+}
+
+// Cached memory where no block is alive.
+absl::Status NotAllocated(const std::string& what, const void* ptr) {
+  const std::string freed = DescribeFreed(ptr);
+  return absl::InvalidArgumentError(absl::StrCat(
+      what, " ", Text(ptr),
+      " is memory from AllocateMemory, but no live block: ",
+      freed.empty() ? "it was freed, or lies behind its block" : freed));
 }
 
 // Memory that devrt did not allocate: the backend may know it.
@@ -69,8 +80,10 @@ absl::StatusOr<CopySide> FindSide(DeviceRecord* stream_device, const char* side,
         absl::StrCat(side, " [", Text(ptr), ", +", bytes, ") is ",
                      ptr == nullptr ? "null" : "beyond the address space"));
   }
-  std::optional<AllocationRange> own = FindAllocation(ptr);
+  bool in_cache = false;
+  std::optional<AllocationRange> own = FindAllocation(ptr, &in_cache);
   if (!own.has_value()) {
+    if (in_cache) return NotAllocated(absl::StrCat("the ", side), ptr);
     return FindForeign(stream_device, side, ptr, bytes);
   }
   const uint64_t offset = first - reinterpret_cast<uintptr_t>(own->base);
@@ -171,6 +184,27 @@ absl::StatusOr<CopyRoute> RouteCopy(DeviceRecord* stream_device,
   DEVRT_RETURN_IF_ERROR(CheckOverlap(dst, src, bytes));
   DEVRT_RETURN_IF_ERROR(ChooseRoute(stream_device, &route));
   return route;
+}
+
+absl::Status CheckAccess(const void* ptr) {
+  bool in_cache = false;
+  if (FindAllocation(ptr, &in_cache).has_value() || !in_cache) {
+    return absl::OkStatus();
+  }
+  return NotAllocated("the kernel's access to", ptr);
+}
+
+absl::Status WithFreed(absl::Status status, const void* dst, const void* src) {
+  if (!absl::IsInvalidArgument(status)) return status;
+  const std::pair<const char*, const void*> sides[] = {{"target", dst},
+                                                       {"source", src}};
+  for (const auto& [side, ptr] : sides) {
+    const std::string freed = DescribeFreed(ptr);
+    if (freed.empty() || FindAllocation(ptr).has_value()) continue;
+    status = WithSuffix(
+        status, absl::StrCat("; the ", side, " ", Text(ptr), ": ", freed));
+  }
+  return status;
 }
 
 absl::Status CheckFill(DeviceRecord* stream_device, const void* dst,

@@ -37,6 +37,12 @@ absl::StatusOr<CopyRoute> RouteCopy(DeviceRecord* stream_device,
 absl::Status CheckFill(DeviceRecord* stream_device, const void* dst,
                        uint64_t bytes);
 
+// INVALID_ARGUMENT: `ptr` lies in cached memory where no block is alive.
+absl::Status CheckAccess(const void* ptr);
+
+// What the backend said of a copy; of memory that was freed it also says where.
+absl::Status WithFreed(absl::Status status, const void* dst, const void* src);
+
 }  // namespace devrt::internal
 
 #endif  // DEVRT_STREAMS_INTERNAL_COPY_RANGES_H_

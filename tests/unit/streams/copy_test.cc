@@ -115,6 +115,45 @@ TEST_F(C47, FreedMemoryIsNotCalledHostMemory) {
                 "mtia:0, allocated at ");
 }
 
+TEST_F(C47, UsesAfterTheFreeNameBothPlaces) {
+  Stream s = NewStream();
+  void* live = Must(Allocate(dev(), 64, 0, CallSite{"a.cc", 1}));
+  void* block = Must(Allocate(dev(), 64, 0, CallSite{"a.cc", 2}));
+  ASSERT_OK(Free(dev(), block, CallSite{"b.cc", 3}));
+  char host[64] = {};
+  const char* const places = ", allocated at a.cc:2, freed at b.cc:3";
+  EXPECT_STATUS(FillAsync(s, block, 0, 8), kInvalidArgument, places);
+  EXPECT_STATUS(CopyAsync(s, host, block, 8), kInvalidArgument, places);
+  EXPECT_STATUS(CopyAsync(s, block, host, 8), kInvalidArgument, places);
+  EXPECT_STATUS(CopyAsync(s, live, block, 8), kInvalidArgument, places);
+  EXPECT_STATUS(CopyAsync(s, block, live, 8), kInvalidArgument, places);
+  EXPECT_OK(Free(dev(), live));
+}
+
+TEST_F(C47, UsesAfterFreeMemoryAreRefused) {
+  Stream s = NewStream();
+  void* block = Must(AllocateMemory(s, 4096));
+  void* live = Must(AllocateMemory(s, 4096));
+  ASSERT_OK(FreeMemory(block, CallSite{"b.cc", 3}));
+  char host[8] = {};
+  const char* const why =
+      "is memory from AllocateMemory, but no live block: it was a block of "
+      "memory of mtia:0 from AllocateMemory, freed at ";
+  EXPECT_STATUS(FillAsync(s, block, 0, 8), kInvalidArgument, why);
+  EXPECT_STATUS(CopyAsync(s, host, block, 8), kInvalidArgument, why);
+  EXPECT_STATUS(CopyAsync(s, live, block, 8), kInvalidArgument, why);
+  EXPECT_STATUS(
+      Launch(s, {Read(live, 8), Write(block, 8)}, [](const LaunchContext&) {}),
+      kInvalidArgument, "b.cc:3");
+  // Into the middle: nobody knows where that was freed.
+  EXPECT_STATUS(FillAsync(s, static_cast<char*>(block) + 8, 0, 8),
+                kInvalidArgument, "it was freed, or lies behind its block");
+  EXPECT_OK(Launch(s, {Read(block, 0)}, [](const LaunchContext&) {}));
+  EXPECT_OK(s.Synchronize());
+  EXPECT_OK(FreeMemory(live));
+  EXPECT_OK(EmptyCache(dev()));
+}
+
 using C48 = MtiaTest;
 TEST_F(C48, BlockingFromPageableIsCompleteForEveryStream) {
   InEverySchedule([] {
