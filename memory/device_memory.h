@@ -65,6 +65,11 @@ namespace devrt {
 //   INVALID_ARGUMENT    the stream was destroyed
 DEVRT_EXPORT absl::StatusOr<void*> AllocateMemory(
     StreamRef stream, uint64_t bytes, CallSite site = CallSite::Here());
+// The same on the device's current stream.
+inline absl::StatusOr<void*> AllocateMemory(Device device, uint64_t bytes,
+                                            CallSite site = CallSite::Here()) {
+  return AllocateMemory(CurrentStream(device), bytes, site);
+}
 
 // Gives a block back to the resource that it came from, in the order of the
 // stream that it was allocated on, or of `stream`.  Null is allowed.  Never an

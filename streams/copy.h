@@ -21,6 +21,8 @@
 //              memory (C48-C50); within devices it is CopyAsync (C51).
 //   FillAsync  sets bytes of device memory of the stream's device (C47).
 //
+// All take a device in place of the stream: its current stream.
+//
 // Zero bytes succeed, look at no pointer and create no order (C59).
 //
 // INVALID_ARGUMENT: wrong kind, ranges that leave an allocation or overlap,
@@ -59,6 +61,24 @@ DEVRT_EXPORT absl::Status Copy(StreamRef stream, void* dst, const void* src,
 DEVRT_EXPORT absl::Status FillAsync(StreamRef stream, void* dst, uint8_t value,
                                     uint64_t bytes,
                                     CallSite site = CallSite::Here());
+
+inline absl::Status CopyAsync(Device device, void* dst, const void* src,
+                              uint64_t bytes, CopyKind kind = CopyKind::kInfer,
+                              CallSite site = CallSite::Here()) {
+  return CopyAsync(CurrentStream(device), dst, src, bytes, kind, site);
+}
+
+inline absl::Status Copy(Device device, void* dst, const void* src,
+                         uint64_t bytes, CopyKind kind = CopyKind::kInfer,
+                         CallSite site = CallSite::Here()) {
+  return Copy(CurrentStream(device), dst, src, bytes, kind, site);
+}
+
+inline absl::Status FillAsync(Device device, void* dst, uint8_t value,
+                              uint64_t bytes,
+                              CallSite site = CallSite::Here()) {
+  return FillAsync(CurrentStream(device), dst, value, bytes, site);
+}
 
 }  // namespace devrt
 

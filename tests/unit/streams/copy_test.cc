@@ -154,6 +154,22 @@ TEST_F(C47, UsesAfterFreeMemoryAreRefused) {
   EXPECT_OK(EmptyCache(dev()));
 }
 
+TEST_F(C47, ADeviceStandsForItsCurrentStream) {
+  InEverySchedule([] {
+    Stream s = NewStream();
+    const StreamGuard guard(s);
+    void* block = Must(AllocateMemory(dev(), 64));
+    EXPECT_OK(FillAsync(dev(), block, 7, 64));
+    EXPECT_FALSE(s.ref() == DefaultStream(dev()));
+    uint8_t byte = 0;
+    EXPECT_OK(CopyAsync(dev(), block, block, 0));
+    EXPECT_OK(Copy(dev(), &byte, block, 1));
+    EXPECT_EQ(byte, 7);
+    EXPECT_OK(FreeMemory(block));
+    EXPECT_OK(EmptyCache(dev()));
+  });
+}
+
 using C48 = MtiaTest;
 TEST_F(C48, BlockingFromPageableIsCompleteForEveryStream) {
   InEverySchedule([] {
