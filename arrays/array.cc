@@ -27,12 +27,28 @@ Array::Array(std::shared_ptr<internal::Storage> storage, DimSpan shape,
       size_(internal::MakeContiguous(strides_.data(), shape, dtype.size())),
       dtype_(dtype) {}
 
+Array& Array::operator=(Array&& other) noexcept {
+  if (this == &other) return *this;
+  storage_ = std::move(other.storage_);
+  data_ = other.data_;
+  shape_ = std::move(other.shape_);
+  strides_ = std::move(other.strides_);
+  size_ = std::exchange(other.size_, 0);
+  dtype_ = other.dtype_;
+  read_only_ = other.read_only_;
+  other.shape_.clear();
+  other.strides_.clear();
+  return *this;
+}
+
 Array Array::ViewOf(char* data, Dims shape, Dims strides) const {
   return Array(storage_, data, std::move(shape), std::move(strides), dtype_,
                read_only_);
 }
 
-Place Array::place() const { return storage_->place(); }
+Place Array::place() const {
+  return storage_ != nullptr ? storage_->place() : Place::Host();
+}
 
 bool Array::read_only() const { return read_only_; }
 

@@ -41,7 +41,8 @@
 // What it is not: an expression graph, nor thread-local, nor a NumPy.
 //
 // Ownership: an Array is a counted reference; copies are cheap and share.  A
-// moved-from Array may only be destroyed or assigned to.
+// moved-from Array has no elements, its data() is null and its place the host;
+// calls on it or with it are INVALID_ARGUMENT ("... was moved from ...").
 // Threads: any number may read one Array object and operate on what it names;
 // operations of several threads on one memory are ordered in the order of their
 // calls, each as a whole.  A copy that is no block of bytes is two between
@@ -116,6 +117,22 @@ struct PointerOptions {
 
 class DEVRT_EXPORT Array {
  public:
+  Array(const Array&) = default;
+  Array& operator=(const Array&) = default;
+  Array(Array&& other) noexcept
+      : storage_(std::move(other.storage_)),
+        data_(other.data_),
+        shape_(std::move(other.shape_)),
+        strides_(std::move(other.strides_)),
+        size_(std::exchange(other.size_, 0)),
+        dtype_(other.dtype_),
+        read_only_(other.read_only_) {
+    other.shape_.clear();
+    other.strides_.clear();
+  }
+  Array& operator=(Array&& other) noexcept;
+  ~Array() = default;
+
   // ---- New arrays.  Without a place: Place::Current() -----------------------
 
   // Undefined elements, C-contiguous.  INVALID_ARGUMENT: a negative extent,
@@ -193,6 +210,9 @@ class DEVRT_EXPORT Array {
     return static_cast<T*>(data());
   }
   Place place() const;
+  // That of place(): of a device's memory, and of pinned and managed memory;
+  // nullopt for plain host memory.
+  std::optional<Device> device() const { return place().device(); }
   bool read_only() const;
   // Another view of the same memory, which refuses writes.
   Array AsReadOnly() const;
@@ -201,7 +221,7 @@ class DEVRT_EXPORT Array {
   bool IsFortranContiguous() const;
   // Whether both are over one memory, wherever in it.
   bool SharesStorage(const Array& other) const {
-    return storage_ == other.storage_;
+    return storage_ != nullptr && storage_ == other.storage_;
   }
 
   // ---- Views: no copy, no work on a device; the memory is shared ------------

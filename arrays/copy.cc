@@ -18,6 +18,7 @@
 
 namespace devrt {
 
+using internal::CheckNotMovedFrom;
 using internal::CopyJob;
 using internal::IsOnDevice;
 using internal::Storage;
@@ -25,6 +26,7 @@ using internal::Storage;
 namespace {
 
 absl::Status CheckTarget(const Array& target, const char* call) {
+  DEVRT_RETURN_IF_ERROR(CheckNotMovedFrom(target.storage(), call));
   if (target.read_only()) {
     return absl::InvalidArgumentError(absl::StrCat(
         call, ": the target of shape ", ShapeText(target.shape()), " in ",
@@ -79,6 +81,7 @@ absl::Status CopyArray(const Array& target, const Array& source,
     return internal::HostFunctionError("CopyArray");
   }
   DEVRT_RETURN_IF_ERROR(CheckTarget(target, "CopyArray"));
+  DEVRT_RETURN_IF_ERROR(CheckNotMovedFrom(source.storage(), "CopyArray"));
   if (options.stream.has_value()) {
     DEVRT_RETURN_IF_ERROR(CheckStreamOption(target, source, *options.stream));
   }
@@ -105,6 +108,7 @@ absl::Status Array::CopyFrom(const Array& from, bool non_blocking,
 
 absl::StatusOr<Array> Array::To(const Place& place, DType dtype,
                                 bool non_blocking, CallSite site) const {
+  DEVRT_RETURN_IF_ERROR(CheckNotMovedFrom(storage_, "To"));
   if (place == this->place() && dtype == dtype_) return *this;
   DEVRT_ASSIGN_OR_RETURN(Array made, Empty(shape_, dtype, place, site));
   DEVRT_RETURN_IF_ERROR(made.CopyFrom(*this, non_blocking, site));
@@ -117,11 +121,13 @@ absl::StatusOr<Array> Array::To(const Place& place, bool non_blocking,
 }
 
 absl::StatusOr<Array> Array::Cast(DType dtype, CallSite site) const {
+  DEVRT_RETURN_IF_ERROR(CheckNotMovedFrom(storage_, "Cast"));
   if (dtype == dtype_) return *this;
   return To(PlaceForNew(place()), dtype, true, site);
 }
 
 absl::StatusOr<Array> Array::Copy(CallSite site) const {
+  DEVRT_RETURN_IF_ERROR(CheckNotMovedFrom(storage_, "Copy"));
   DEVRT_ASSIGN_OR_RETURN(Array made,
                          Empty(shape_, dtype_, PlaceForNew(place()), site));
   DEVRT_RETURN_IF_ERROR(made.CopyFrom(*this, true, site));
@@ -129,6 +135,7 @@ absl::StatusOr<Array> Array::Copy(CallSite site) const {
 }
 
 absl::StatusOr<Array> Array::Contiguous(CallSite site) const {
+  DEVRT_RETURN_IF_ERROR(CheckNotMovedFrom(storage_, "Contiguous"));
   if (IsContiguous()) return *this;
   return Copy(site);
 }
@@ -186,6 +193,7 @@ absl::Status Array::Fill(Scalar value, CallSite site) const {
 }
 
 absl::StatusOr<Scalar> Array::Item(CallSite site) const {
+  DEVRT_RETURN_IF_ERROR(CheckNotMovedFrom(storage_, "Item"));
   if (size_ != 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("Item() needs an array of one element, but the shape is ",

@@ -251,6 +251,8 @@ struct Kept {
 
 absl::StatusOr<CudaArrayInterface> ToCudaArrayInterface(
     const Array& array, const CudaArrayExport& options, CallSite site) {
+  DEVRT_RETURN_IF_ERROR(
+      internal::CheckNotMovedFrom(array.storage(), "CUDA Array Interface"));
   if (internal::HasReleased()) internal::DrainReleased();
   CudaArrayInterface cai;
   cai.version = options.version.value_or(GetExchangeSettings().cai_version);

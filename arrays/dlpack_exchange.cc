@@ -34,6 +34,8 @@ Device WorkDevice(const Place& place) {
 // Joins into the stream that consumers are told; nullopt on the host.
 absl::StatusOr<std::optional<StreamRef>> Join(const Array& array,
                                               CallSite site) {
+  DEVRT_RETURN_IF_ERROR(
+      internal::CheckNotMovedFrom(array.storage(), "DLPack export"));
   if (internal::HasReleased()) internal::DrainReleased();
   DEVRT_RETURN_IF_ERROR(DLPackBlock::CheckLayout(array));
   const Place place = array.place();

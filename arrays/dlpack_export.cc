@@ -151,6 +151,8 @@ absl::StatusOr<Plan> MakePlan(const Array& array, const DLPackExport& options,
 absl::StatusOr<DLPackBlock*> Export(const Array& array,
                                     const DLPackExport& options, bool versioned,
                                     CallSite site) {
+  DEVRT_RETURN_IF_ERROR(
+      internal::CheckNotMovedFrom(array.storage(), "DLPack export"));
   if (internal::HasReleased()) internal::DrainReleased();
   DEVRT_ASSIGN_OR_RETURN(const Plan plan, MakePlan(array, options, site));
   const Array& given = plan.ArrayOr(array);

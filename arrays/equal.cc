@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "devrt/arrays/internal/kernels.h"
+#include "devrt/arrays/internal/storage.h"
 #include "devrt/arrays/operations.h"
 #include "devrt/runtime/status.h"
 
@@ -113,6 +114,10 @@ absl::StatusOr<Array> Computable(const Array& array, CallSite site) {
 }  // namespace
 
 absl::StatusOr<bool> ArrayEqual(const Array& a, const Array& b, CallSite site) {
+  for (const Array* const array : {&a, &b}) {
+    DEVRT_RETURN_IF_ERROR(
+        internal::CheckNotMovedFrom(array->storage(), "ArrayEqual"));
+  }
   if (a.shape() != b.shape()) return false;
   if (a.size() == 0) return true;
   DEVRT_ASSIGN_OR_RETURN(const Array left, Computable(a, site));

@@ -354,6 +354,12 @@ absl::StatusOr<bool> Storage::IsReady(CallSite site) {
   return true;
 }
 
+absl::Status MovedFromError(const char* call) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      call,
+      " on an Array that was moved from: use the Array that it was moved to"));
+}
+
 absl::StatusOr<bool> Storage::IsReadyFor(StreamRef stream, CallSite site) {
   if (InHostFunction()) return HostFunctionError("an export");
   DEVRT_RETURN_IF_ERROR(CheckStream(stream, "an export"));

@@ -193,6 +193,7 @@ std::string ElementsText(const Array& array, const Excerpt& excerpt,
 }  // namespace
 
 std::string Array::ToString(const TextOptions& options) const {
+  if (storage_ == nullptr) return "array(<moved from>)";
   const Excerpt excerpt = ChooseExcerpt(*this, options);
   const std::string text =
       kPrefix + ElementsText(*this, excerpt, options) + ",";

@@ -14,11 +14,13 @@
 #include "absl/strings/str_join.h"
 #include "devrt/arrays/array.h"
 #include "devrt/arrays/internal/geometry.h"
+#include "devrt/arrays/internal/storage.h"
 #include "devrt/runtime/status.h"
 
 namespace devrt {
 namespace {
 
+using internal::CheckNotMovedFrom;
 using internal::kMaxDims;
 using internal::NormalAxis;
 
@@ -163,6 +165,7 @@ bool StridesWithoutCopy(const Array& array, DimSpan shape, Dims* strides) {
 }  // namespace
 
 absl::StatusOr<Array> Array::SliceAxis(int axis, Slice slice) const {
+  DEVRT_RETURN_IF_ERROR(CheckNotMovedFrom(storage_, "SliceAxis"));
   DEVRT_ASSIGN_OR_RETURN(const int k, NormalAxis(axis, ndim()));
   if (slice.step == 0) {
     return absl::InvalidArgumentError(
@@ -181,6 +184,7 @@ absl::StatusOr<Array> Array::SliceAxis(int axis, Slice slice) const {
 }
 
 absl::StatusOr<Array> Array::Index(int axis, int64_t index) const {
+  DEVRT_RETURN_IF_ERROR(CheckNotMovedFrom(storage_, "Index"));
   DEVRT_ASSIGN_OR_RETURN(const int k, NormalAxis(axis, ndim()));
   const int64_t extent = shape_[k];
   if (index < -extent || index >= extent) {
@@ -207,6 +211,7 @@ Array Array::Transpose() const {
 }
 
 absl::StatusOr<Array> Array::Permute(absl::Span<const int> axes) const {
+  DEVRT_RETURN_IF_ERROR(CheckNotMovedFrom(storage_, "Permute"));
   if (axes.size() != shape_.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("axes ", AxesText(axes), " are no permutation of the ",
@@ -230,6 +235,7 @@ absl::StatusOr<Array> Array::Permute(absl::Span<const int> axes) const {
 }
 
 absl::StatusOr<Array> Array::Reshape(DimSpan shape) const {
+  DEVRT_RETURN_IF_ERROR(CheckNotMovedFrom(storage_, "Reshape"));
   absl::StatusOr<Array> made(*this);
   Array& view = *made;
   DEVRT_RETURN_IF_ERROR(ResolveShape(shape, size_, &view.shape_));
@@ -256,6 +262,7 @@ absl::StatusOr<Array> Array::Reshape(DimSpan shape) const {
 }
 
 absl::StatusOr<Array> Array::ExpandDims(int axis) const {
+  DEVRT_RETURN_IF_ERROR(CheckNotMovedFrom(storage_, "ExpandDims"));
   if (ndim() == kMaxDims) {
     return absl::InvalidArgumentError(
         absl::StrCat("no axis can be added to ", kMaxDims,
@@ -274,6 +281,7 @@ absl::StatusOr<Array> Array::ExpandDims(int axis) const {
 }
 
 absl::StatusOr<Array> Array::Squeeze(int axis) const {
+  DEVRT_RETURN_IF_ERROR(CheckNotMovedFrom(storage_, "Squeeze"));
   DEVRT_ASSIGN_OR_RETURN(const int k, NormalAxis(axis, ndim()));
   if (shape_[k] != 1) return NoSqueeze(*this, k);
   absl::StatusOr<Array> made(*this);
@@ -284,11 +292,13 @@ absl::StatusOr<Array> Array::Squeeze(int axis) const {
 }
 
 Array Array::Squeeze() const {
+  if (storage_ == nullptr) return *this;
   Walk walk = WithoutOnes(*this);
   return ViewOf(data_, std::move(walk.shape), std::move(walk.strides));
 }
 
 absl::StatusOr<Array> Array::BroadcastTo(DimSpan shape) const {
+  DEVRT_RETURN_IF_ERROR(CheckNotMovedFrom(storage_, "BroadcastTo"));
   DEVRT_ASSIGN_OR_RETURN(const uint64_t bytes,
                          internal::CountBytes(shape, dtype_));
   const size_t added = shape.size() - std::min(shape.size(), shape_.size());
@@ -311,6 +321,7 @@ absl::StatusOr<Array> Array::BroadcastTo(DimSpan shape) const {
 }
 
 absl::StatusOr<Array> Array::ViewAs(DType dtype) const {
+  DEVRT_RETURN_IF_ERROR(CheckNotMovedFrom(storage_, "ViewAs"));
   if (dtype.size() != item_size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("elements of ", dtype_.name(), " have ", item_size(),

@@ -61,9 +61,8 @@ class DEVRT_EXPORT StreamGuard {
 
  private:
   static bool IsAlive(StreamRef stream) {
-    return stream.record() != nullptr &&
-           internal::GateOf(stream.record())
-                   ->serial.load(std::memory_order_acquire) == stream.serial();
+    return internal::GateOf(stream.record())
+               ->serial.load(std::memory_order_acquire) == stream.serial();
   }
 
   StreamRef stream_;

@@ -72,7 +72,7 @@ absl::StatusOr<void*> AllocateMemory(StreamRef stream, uint64_t bytes,
                                      CallSite site) {
   StreamRecord* const record = stream.record();
   if (ABSL_PREDICT_FALSE(
-          record == nullptr || bytes - 1 >= internal::kTooManyBytes - 1 ||
+          bytes - 1 >= internal::kTooManyBytes - 1 ||
           record->serial.load(std::memory_order_acquire) != stream.serial() ||
           internal::InHostFunction() ||
           record->device->allocator.load(std::memory_order_relaxed) ==
@@ -91,7 +91,7 @@ absl::Status FreeMemory(void* pointer, CallSite site) {
 
 absl::Status FreeMemory(void* pointer, StreamRef stream, CallSite site) {
   if (pointer == nullptr) return FreeOn(pointer, nullptr, site);
-  if (stream.record() == nullptr) {
+  if (stream.moved_from()) {
     return internal::StaleStreamError(stream, "FreeMemory");
   }
   Segment* segment = AddressMap::Get().Find(pointer);

@@ -33,7 +33,7 @@ using internal::Owners;
 
 absl::Status CheckDevice(const MemoryResource& resource, StreamRef stream,
                          const char* call) {
-  if (stream.record() != nullptr && stream.device() == resource.device()) {
+  if (stream.device() == resource.device()) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(

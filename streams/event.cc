@@ -22,7 +22,7 @@ using internal::StreamTarget;
 namespace internal {
 
 absl::Status StaleEventError(EventRef event, const char* call) {
-  if (event.record() == nullptr) {
+  if (event.moved_from()) {
     return absl::InvalidArgumentError(absl::StrCat(
         call,
         " with an Event that was moved from: use the Event that it was "
@@ -109,14 +109,14 @@ absl::StatusOr<EventIpc> EventIpcOf(DeviceRecord* device) {
 Device EventRef::device() const { return Device(record_->device); }
 
 uint64_t EventRef::id() const {
-  return record_ != nullptr && record_->recorded.load(std::memory_order_acquire)
+  return !moved_from() && record_->recorded.load(std::memory_order_acquire)
              ? record_->native.load(std::memory_order_relaxed)
              : 0;
 }
 
 EventOptions EventRef::options() const {
   EventOptions options;
-  if (record_ == nullptr) return options;
+  if (moved_from()) return options;
   options.timing = (record_->flags & DEVRT_EVENT_TIMING) != 0;
   options.blocking_sync = (record_->flags & DEVRT_EVENT_BLOCKING_SYNC) != 0;
   options.interprocess = (record_->flags & DEVRT_EVENT_IPC) != 0;
@@ -127,8 +127,7 @@ absl::Status EventRef::Record(StreamRef stream, CallSite site) const {
   StreamTarget t;
   DEVRT_RETURN_IF_ERROR(internal::UseStream(stream, "Record", site, &t));
   // The stream's device takes calls.
-  if (ABSL_PREDICT_FALSE(record_ == nullptr ||
-                         record_->serial.load(std::memory_order_acquire) !=
+  if (ABSL_PREDICT_FALSE(record_->serial.load(std::memory_order_acquire) !=
                              serial() ||
                          record_->device != t.device)) {
     DEVRT_RETURN_IF_ERROR(internal::LookAt(*this, "Record"));
@@ -295,13 +294,13 @@ absl::StatusOr<Event> Event::Create(Device device, EventOptions options) {
 
 Event& Event::operator=(Event&& other) noexcept {
   Event old(std::move(*this));
-  ref_ = std::exchange(other.ref_, EventRef(nullptr_record(), 0));
+  ref_ = std::exchange(other.ref_, other.ref_.MovedFrom());
   return *this;
 }
 
 Event::~Event() {
+  if (ref_.moved_from()) return;
   EventRecord* record = ref_.record();
-  if (record == nullptr) return;
   DeviceStreams::Of(record->device)->events.Release(record);
 }
 

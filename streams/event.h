@@ -52,7 +52,9 @@ struct EventOptions {
 // bytes, to be carried there by any means.
 using EventHandle = devrt_event_handle_v0;
 
-// A borrowed event: two words.  Valid while its Event lives.
+// A borrowed event: two words.  Valid while its Event lives.  That of a
+// moved-from Event still names its device, has the id 0, and is refused by
+// every call.
 class DEVRT_EXPORT EventRef {
  public:
   Device device() const;
@@ -83,14 +85,18 @@ class DEVRT_EXPORT EventRef {
   EventRef(std::nullptr_t) = delete;
   internal::EventRecord* record() const { return record_; }
   uint64_t serial() const { return serial_; }
+  bool moved_from() const { return serial_ == kMovedFrom; }
+  EventRef MovedFrom() const { return EventRef(record_, kMovedFrom); }
 
  private:
+  static constexpr uint64_t kMovedFrom = ~uint64_t{1};  // no event's
+
   internal::EventRecord* record_;
   uint64_t serial_;
 };
 
-// An owned event.  Movable; all attributes move along.  A moved-from Event may
-// only be destroyed or assigned to.
+// An owned event.  Movable; all attributes move along.  Calls on a moved-from
+// Event, or with one, are INVALID_ARGUMENT ("... was moved from ...").
 class DEVRT_EXPORT Event {
  public:
   // UNIMPLEMENTED for `timing` or `interprocess` without that capability.
@@ -103,7 +109,7 @@ class DEVRT_EXPORT Event {
   static absl::StatusOr<Event> Open(Device device, const EventHandle& handle);
 
   Event(Event&& other) noexcept
-      : ref_(std::exchange(other.ref_, EventRef(nullptr_record(), 0))) {}
+      : ref_(std::exchange(other.ref_, other.ref_.MovedFrom())) {}
   Event& operator=(Event&& other) noexcept;
   ~Event();
 
@@ -128,7 +134,6 @@ class DEVRT_EXPORT Event {
 
  private:
   explicit Event(EventRef ref) : ref_(ref) {}
-  static internal::EventRecord* nullptr_record() { return nullptr; }
   EventRef ref_;
 };
 

@@ -28,7 +28,7 @@ using internal::StreamTarget;
 namespace internal {
 
 absl::Status StaleStreamError(StreamRef stream, const char* call) {
-  if (stream.record() == nullptr) {
+  if (stream.moved_from()) {
     return absl::InvalidArgumentError(absl::StrCat(
         call,
         " on a Stream that was moved from: use the Stream that it was "
@@ -97,7 +97,7 @@ absl::Status ObtainHandle(StreamRecord* record, const char* call) {
 Device StreamRef::device() const { return Device(record_->device); }
 
 uint64_t StreamRef::id() const {
-  return serial_ == internal::kDefaultSerial ? 0 : serial_;
+  return serial_ == internal::kDefaultSerial || moved_from() ? 0 : serial_;
 }
 
 StreamKind StreamRef::kind() const { return record_->kind; }
@@ -200,7 +200,7 @@ absl::StatusOr<void*> StreamRef::Native() const {
 }
 
 std::ostream& operator<<(std::ostream& os, StreamRef stream) {
-  if (stream.record() == nullptr) return os << "moved-from stream";
+  if (stream.moved_from()) return os << "moved-from stream";
   switch (stream.kind()) {
     case StreamKind::kDefault:
       os << "default stream";
@@ -250,13 +250,13 @@ absl::StatusOr<Stream> Stream::FromNative(Device device, void* native,
 
 Stream& Stream::operator=(Stream&& other) noexcept {
   Stream old(std::move(*this));
-  ref_ = std::exchange(other.ref_, StreamRef(nullptr_record(), 0));
+  ref_ = std::exchange(other.ref_, other.ref_.MovedFrom());
   return *this;
 }
 
 Stream::~Stream() {
+  if (ref_.moved_from()) return;
   StreamRecord* record = ref_.record();
-  if (record == nullptr) return;
   DeviceStreams::Of(record->device)->streams.Release(record);
 }
 

@@ -67,6 +67,8 @@ struct StreamOptions {
 };
 
 // A borrowed stream: two words, copied freely.  Valid while its Stream lives.
+// That of a moved-from Stream still names its device, has the id 0, and is
+// refused by every call.
 class DEVRT_EXPORT StreamRef {
  public:
   Device device() const;
@@ -105,8 +107,13 @@ class DEVRT_EXPORT StreamRef {
   StreamRef(std::nullptr_t) = delete;
   internal::StreamRecord* record() const { return record_; }
   uint64_t serial() const { return serial_; }
+  bool moved_from() const { return serial_ == kMovedFrom; }
+  StreamRef MovedFrom() const { return StreamRef(record_, kMovedFrom); }
 
  private:
+  // No stream's: they count up from 1, and ~0 is for default streams.
+  static constexpr uint64_t kMovedFrom = ~uint64_t{1};
+
   internal::StreamRecord* record_;
   uint64_t serial_;
 };
@@ -114,8 +121,9 @@ class DEVRT_EXPORT StreamRef {
 // "stream 17 of mtia:0", "default stream of mtia:0".
 DEVRT_EXPORT std::ostream& operator<<(std::ostream& os, StreamRef stream);
 
-// An owned stream.  Movable; a moved-from Stream may only be destroyed or
-// assigned to.
+// An owned stream.  Movable.  Calls on a moved-from Stream, or with one, are
+// INVALID_ARGUMENT ("... was moved from ..."); its id is 0, its device the one
+// that it had.
 class DEVRT_EXPORT Stream {
  public:
   static absl::StatusOr<Stream> Create(Device device,
@@ -130,7 +138,7 @@ class DEVRT_EXPORT Stream {
                                            std::shared_ptr<void> owner = {});
 
   Stream(Stream&& other) noexcept
-      : ref_(std::exchange(other.ref_, StreamRef(nullptr_record(), 0))) {}
+      : ref_(std::exchange(other.ref_, other.ref_.MovedFrom())) {}
   Stream& operator=(Stream&& other) noexcept;
   ~Stream();
 
@@ -154,7 +162,6 @@ class DEVRT_EXPORT Stream {
 
  private:
   explicit Stream(StreamRef ref) : ref_(ref) {}
-  static internal::StreamRecord* nullptr_record() { return nullptr; }
   StreamRef ref_;
 };
 

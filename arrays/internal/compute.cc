@@ -117,6 +117,7 @@ devrt_tensor_v0 BroadcastStrides::Of(const Array& array, DimSpan shape) {
 }
 
 absl::Status Inputs::NoteDevice(const Array& array) {
+  DEVRT_RETURN_IF_ERROR(CheckNotMovedFrom(array.storage(), operation_));
   const Place place = array.place();
   if (!place.device()) {
     return absl::UnimplementedError(

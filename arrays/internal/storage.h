@@ -34,6 +34,7 @@
 #include <memory>
 #include <optional>
 
+#include "absl/base/optimization.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -165,6 +166,15 @@ class Storage {
   // By RecordUse: closed at the end.
   absl::InlinedVector<OutsideUse, 1> open_ DEVRT_GUARDED_BY(mutex_);
 };
+
+// INVALID_ARGUMENT, of an array without a storage: "Fill on an Array that was
+// moved from: ...".
+absl::Status MovedFromError(const char* call);
+inline absl::Status CheckNotMovedFrom(const std::shared_ptr<Storage>& storage,
+                                      const char* call) {
+  if (ABSL_PREDICT_TRUE(storage != nullptr)) return absl::OkStatus();
+  return MovedFromError(call);
+}
 
 // One operation of the array layer on `stream`.  Joins what other streams do to
 // the operands, calls `enqueue`, and notes it as a use of each operand, all as

@@ -38,9 +38,8 @@ absl::Status StaleEventError(EventRef event, const char* call);
 // Checks that `event` lives and its device takes calls.
 inline absl::Status LookAt(EventRef event, const char* call) {
   EventRecord* record = event.record();
-  if (ABSL_PREDICT_FALSE(record == nullptr ||
-                         record->serial.load(std::memory_order_acquire) !=
-                             event.serial())) {
+  if (ABSL_PREDICT_FALSE(record->serial.load(std::memory_order_acquire) !=
+                         event.serial())) {
     return StaleEventError(event, call);
   }
   if (ABSL_PREDICT_FALSE(!IsOpen(record->device))) {

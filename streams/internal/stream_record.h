@@ -85,9 +85,8 @@ absl::Status ObtainHandle(StreamRecord* record, const char* call);
 // backend: naming a default stream is no work on its device (C103).
 inline absl::Status CheckStream(StreamRef stream, const char* call) {
   StreamRecord* record = stream.record();
-  if (ABSL_PREDICT_FALSE(record == nullptr ||
-                         record->serial.load(std::memory_order_acquire) !=
-                             stream.serial())) {
+  if (ABSL_PREDICT_FALSE(record->serial.load(std::memory_order_acquire) !=
+                         stream.serial())) {
     return StaleStreamError(stream, call);
   }
   if (ABSL_PREDICT_FALSE(!IsOpen(record->device))) {

@@ -7,14 +7,17 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "devrt/arrays/array.h"
 #include "devrt/arrays/internal/geometry.h"
+#include "devrt/arrays/internal/storage.h"
 #include "tests/arrays/core/view_model.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_seed.h"
@@ -78,6 +81,17 @@ class ViewsPropertyTest : public ::testing::Test {
     ViewModel model;
   };
 
+  // All addresses: views read no element.
+  static const std::shared_ptr<internal::Storage>& Memory() {
+    static const auto* const memory = [] {
+      internal::Storage::Borrowed all;
+      all.bytes = UINT64_MAX;
+      return new std::shared_ptr<internal::Storage>(
+          internal::Storage::Borrow(Place::Host(), std::move(all)));
+    }();
+    return *memory;
+  }
+
   Pair RandomPair() {
     const DType dtype = DType::All()[static_cast<size_t>(Between(0, 16))];
     const std::vector<int64_t> shape = RandomShape();
@@ -89,7 +103,7 @@ class ViewsPropertyTest : public ::testing::Test {
       for (size_t k = 0; k < index.size(); ++k) byte += index[k] * strides[k];
       model.bytes.push_back(byte);
     }
-    return {Array(nullptr, Base(), Dims(shape.begin(), shape.end()), strides,
+    return {Array(Memory(), Base(), Dims(shape.begin(), shape.end()), strides,
                   dtype, OneIn(4)),
             model};
   }

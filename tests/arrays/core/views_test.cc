@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "devrt/arrays/array.h"
+#include "devrt/arrays/internal/storage.h"
 #include "tests/support/status_matchers.h"
 
 namespace devrt {
@@ -24,7 +25,11 @@ Array Numbered(Dims shape) {
   for (size_t k = shape.size(); k-- > 0; stride *= shape[k]) {
     strides[k] = stride;
   }
-  return Array(nullptr, memory, std::move(shape), std::move(strides), kInt32);
+  internal::Storage::Borrowed borrowed;
+  borrowed.base = memory;
+  borrowed.bytes = sizeof memory;
+  return Array(internal::Storage::Borrow(Place::Host(), std::move(borrowed)),
+               memory, std::move(shape), std::move(strides), kInt32);
 }
 
 // The offset of the first element, in elements.
@@ -175,7 +180,8 @@ TEST(ViewsTest, OfReadOnlyArraysAreReadOnly) {
 
 // Strides of arrays without elements may be anything, and nothing overflows.
 TEST(ViewsTest, OfNothingTakeAnyStrides) {
-  const Array x(nullptr, memory, {3, 0, 4}, {INT64_MAX, INT64_MIN, 7}, kInt8);
+  const Array x(Numbered({}).storage(), memory, {3, 0, 4},
+                {INT64_MAX, INT64_MIN, 7}, kInt8);
   EXPECT_EQ(x.data(), nullptr);
   EXPECT_EQ(Must(x.SliceAxis(0, {{}, {}, -2})).size(), 0);
   EXPECT_EQ(Must(x.Index(0, 2)).shape(), DimSpan({0, 4}));

@@ -187,9 +187,17 @@ TEST_F(Destroyed, CallsOnAMovedFromEventAreRefused) {
   EXPECT_THAT(a.Synchronize(), refused);
   EXPECT_THAT(a.Native(), refused);
   EXPECT_THAT(s.Wait(a.ref()), refused);
+  EXPECT_THAT(a.Export(), refused);
   EXPECT_THAT(ElapsedMilliseconds(a, b), refused);
+  EXPECT_THAT(ElapsedMilliseconds(b, a), refused);
+  EXPECT_EQ(a.device(), dev());
   EXPECT_EQ(a.id(), 0u);
   EXPECT_FALSE(a.options().timing);
+  EXPECT_NE(a.ref(), b.ref());
+  Event c = std::move(a);
+  EXPECT_THAT(c.Query(), refused);
+  c = NewEvent();
+  EXPECT_OK(c.Record(s));
 }
 
 }  // namespace
