@@ -442,8 +442,9 @@ def test_cuda_core_never_raises(cuda_core, monkeypatch):
     seen.clear()
 
 
-def test_numba(monkeypatch):
-    """The calls that Numba makes."""
+@pytest.fixture
+def numba_manager(monkeypatch):
+    """The manager's class, and of Numba what calls it; its device is mtia:0."""
 
     class Mixin:
         pass
@@ -468,11 +469,17 @@ def test_numba(monkeypatch):
 
     monkeypatch.setattr(_numba, "_class", None)
     manager = interop._numba_memory_manager
+    monkeypatch.setattr(manager, "_device", lambda self: "mtia:0")
+    return manager
+
+
+def test_numba(numba_manager):
+    """The calls that Numba makes."""
+    manager = numba_manager
     assert interop._numba_memory_manager is manager
     assert manager(context=None).interface_version == 1  # touches no device
     context = types.SimpleNamespace(device=types.SimpleNamespace(id=0))
     made = manager(context=context)
-    monkeypatch.setattr(manager, "_device", lambda self: "mtia:0")
     made.initialize()
     before = allocated()
     memory = made.memalloc(512)
@@ -481,6 +488,23 @@ def test_numba(monkeypatch):
     assert allocated() == before
     free, total = made.get_memory_info()
     assert 0 < free <= total
+
+
+def test_numba_gives_a_block_to_nobody_before_its_work_is_over(numba_manager):
+    """Of a stream that Numba has not named; the next user's may be another."""
+    made = numba_manager(
+        context=types.SimpleNamespace(device=types.SimpleNamespace(id=0)))
+    busy, gate = devrt.Stream("mtia:0", blocking=True), Flag("mtia:0")
+    memory = made.memalloc(512)
+    gate.wait_on(busy)
+    memory.finalizer()
+    early = made.memalloc(512)
+    gate.set()
+    devrt.synchronize("mtia:0")
+    late = made.memalloc(512)
+    for each in (early, late):
+        each.finalizer()
+    assert early.pointer.value != memory.pointer.value == late.pointer.value
 
 
 def test_the_path_of_the_torch_allocator():

@@ -7,9 +7,10 @@ import ctypes
 from typing import Any
 
 from .. import _core
-from ._allocators import _native, give_back, load
+from ._allocators import give_back, load
 
 _class: Any = None
+_DEFAULT_STREAM = 0
 
 
 def _make_class() -> Any:
@@ -20,10 +21,19 @@ def _make_class() -> Any:
     class DevrtMemoryManager(mixin, base):  # type: ignore[misc]
         """Device memory from devrt's allocator; host memory as Numba has it.
 
-        Numba names no stream, so every block counts as used on the default
-        stream.  Nothing is done before memory is asked for: Numba makes one
-        with context=None, to read the version.
+        Numba names no stream, and any of its streams may use a block.  So a
+        block belongs to a stream of the manager's own, which gets no work, and
+        is given back in the order of the default stream: it serves the next
+        request when the work is over that the default stream and all blocking
+        streams had been given by then.  Numba's own streams are blocking.  A
+        program that uses a block on a non-blocking stream synchronises that
+        stream before it drops the block, and keeps what a captured stream uses.
+
+        Nothing is done before memory is asked for: Numba makes one with
+        context=None, to read the version.
         """
+
+        _stream: Any = None
 
         def initialize(self) -> None:
             """Called before nearly every operation: there is nothing to do."""
@@ -36,11 +46,13 @@ def _make_class() -> Any:
             return f"cuda:{self.context.device.id}"
 
         def memalloc(self, size: int) -> Any:
-            pointer = _native._alloc_native(self._device(), size, 0)
+            if self._stream is None:
+                self._stream = _core.Stream(self._device())
+            pointer = _core.caching_allocator_alloc(size, self._stream)
 
             # Also behind reset(): it needs nothing of the manager's.
             def finalizer() -> None:
-                give_back(pointer)
+                give_back(pointer, _DEFAULT_STREAM)
 
             return cuda.MemoryPointer(
                 self.context, ctypes.c_void_p(pointer), size, finalizer=finalizer
