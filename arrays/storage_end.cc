@@ -229,6 +229,13 @@ void StorageEnd::Run() {
   EndWithCaptures(std::move(*this));
 }
 
+// Runs owners' deleters: not where a capture comes to be over.
+struct StorageEnd::AfterGraphs final : Finished {
+  explicit AfterGraphs(StorageEnd e) : end(std::move(e)) {}
+  ~AfterGraphs() override { EndWithCaptures(std::move(end)); }
+  StorageEnd end;
+};
+
 struct StorageEnd::InGraphs final : Finished {
   explicit InGraphs(StorageEnd e) : end(std::move(e)) {
     g_captured.fetch_add(1, std::memory_order_relaxed);
@@ -236,7 +243,7 @@ struct StorageEnd::InGraphs final : Finished {
   ~InGraphs() override {
     g_captured.fetch_sub(1, std::memory_order_relaxed);
     if (end.base_ != nullptr || end.HasOwner()) {
-      EndWithCaptures(std::move(end));
+      AddReleased(new AfterGraphs(std::move(end)));
     }
   }
   StorageEnd end;
@@ -263,7 +270,10 @@ void* StorageEnd::TakeFromGraph(StreamRef stream, CaptureNumber capture,
     return (size + kGranule - 1) / kGranule;
   };
   const auto fits = [&](const Finished& object) {
-    const StorageEnd& end = static_cast<const InGraphs&>(object).end;
+    // Others keep blocks here too (captured_blocks.h).
+    const auto* const kept = dynamic_cast<const InGraphs*>(&object);
+    if (kept == nullptr) return false;
+    const StorageEnd& end = kept->end;
     const auto elsewhere = [&](const StorageUse& use) {
       return use.stream != stream || (use.captured() && use.capture != capture);
     };

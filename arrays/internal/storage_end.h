@@ -61,6 +61,7 @@ class StorageEnd {
 
  private:
   struct InGraphs;
+  struct AfterGraphs;
 
   // One without a pointer has a deleter all the same.
   bool HasOwner() const { return owner_.use_count() != 0; }

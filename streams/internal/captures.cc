@@ -129,7 +129,7 @@ absl::StatusOr<CaptureNumber> Hold(DeviceRecord* device, devrt_stream stream) {
   hold = std::make_unique<CaptureHold>(key, number);
   // The driver may have locks held: nothing but a push.
   void (*const release)(void*) = [](void* arg) {
-    AddReleased(static_cast<CaptureHold*>(arg));
+    AddEnded(static_cast<CaptureHold*>(arg));
   };
   DEVRT_RETURN_IF_ERROR(FromPlugin(
       device, table->capture_retain(self, stream, release, hold.get()),

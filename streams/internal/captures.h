@@ -10,7 +10,7 @@
 // HoldCapture hangs an object of the driver's on the capturing graph, one for
 // each capture, which goes with the last graph that came of it; nothing else
 // tells how long addresses are kept.  The driver's thread only notes its end
-// (AddReleased): the capture comes to be over where released things end.
+// (AddEnded): the capture comes to be over in a later call of devrt's.
 //
 // Threads: any; outside host functions.  No lock is held over what waits.
 
@@ -50,7 +50,8 @@ absl::StatusOr<CaptureNumber> HoldCapture(const HeldStream& stream);
 bool IsOver(CaptureNumber capture);
 
 // `object` ends when the capture is over; for kUnknown never.  False, with
-// nothing taken, if it is over.
+// nothing kept, if it is over.  The end of `object` runs no code of other
+// libraries and waits for nothing: it leaves that to AddReleased.
 bool EndWith(CaptureNumber capture, std::unique_ptr<Finished> object);
 // Takes the newest of them out again for which `f`, which calls nothing here,
 // says so.  nullptr: none.

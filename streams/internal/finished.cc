@@ -14,6 +14,7 @@ std::atomic<Finished*> g_finished{nullptr};
 namespace {
 
 std::atomic<Finished*> g_released{nullptr};
+std::atomic<Finished*> g_ended{nullptr};
 
 void Push(std::atomic<Finished*>* list, Finished* object) {
   Finished* head = list->load(std::memory_order_relaxed);
@@ -45,12 +46,22 @@ void DrainFinished() {
 void AddReleased(Finished* object) { Push(&g_released, object); }
 
 bool HasReleased() {
-  return g_released.load(std::memory_order_relaxed) != nullptr;
+  return g_released.load(std::memory_order_relaxed) != nullptr || HasEnded();
 }
 
 void DrainReleased() {
+  DrainEnded();
   if (InHostFunction() || !IsProcessOpen()) return;
   DeleteAll(&g_released);
+}
+
+void AddEnded(Finished* object) { Push(&g_ended, object); }
+
+bool HasEnded() { return g_ended.load(std::memory_order_relaxed) != nullptr; }
+
+void DrainEnded() {
+  if (InHostFunction() || !IsProcessOpen()) return;
+  DeleteAll(&g_ended);
 }
 
 }  // namespace devrt::internal

@@ -54,6 +54,14 @@ bool HasReleased();
 // Nothing inside a host function, in a forked child and after Shutdown.
 void DrainReleased();
 
+// The same for what runs no code of other libraries when it ends, and waits for
+// nothing: captures whose last graph is gone.  The functions for memory end
+// only these, as their callers may hold locks that such code needs;
+// DrainReleased ends them first.
+void AddEnded(Finished* object);
+bool HasEnded();
+void DrainEnded();
+
 }  // namespace devrt::internal
 
 #endif  // DEVRT_STREAMS_INTERNAL_FINISHED_H_
