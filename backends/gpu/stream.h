@@ -190,20 +190,32 @@ devrt_status Backend<Api>::Adopt(Device* device, void* native,
   if (error == Api::kSuccess) {
     error = api_->ContextId(made->context, &made->context_id);
   }
+  bool knows_blocking = false;
   if constexpr (Api::kHasCaptures) {
     bool capturing = false;
     if (error == Api::kSuccess && api_->CanTellCaptures()) {
       error = api_->IsCapturing(made->native, &capturing);
     }
-    // Its flags cannot be asked for without making the capture invalid.
+    // Its flags cannot be asked for without making the capture invalid.  But a
+    // blocking stream that captures shows in the legacy one (C83).
+    bool legacy_captures = false;
     if (error == Api::kSuccess && capturing) {
+      const ContextScope scope(*api_, made->context);
+      error = scope.error();
+      if (error == Api::kSuccess) {
+        error = api_->IsCapturing(Api::LegacyStream(), &legacy_captures);
+      }
+    }
+    if (error == Api::kSuccess && legacy_captures) {
       return Refuse(DEVRT_FAILED_PRECONDITION,
-                    "native stream %p of %s:%u is capturing: adopt it before "
-                    "the capture begins",
+                    "native stream %p of %s:%u is capturing, and it or another "
+                    "stream that captures is blocking: adopt it before the "
+                    "capture begins",
                     native, Api::kBackend, device->ordinal);
     }
+    knows_blocking = capturing;
   }
-  if (error == Api::kSuccess) {
+  if (error == Api::kSuccess && !knows_blocking) {
     error = api_->IsBlocking(made->native, &made->blocking);
   }
   typename Api::Device owner{};

@@ -91,6 +91,19 @@ bool Bears(const Capture& capture) {
          capture.mode != CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
 
+bool BlockingStreamCaptures(CUcontext context) {
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  for (const auto& capture : g_captures) {
+    for (const CUstream stream : capture->streams) {
+      if (stream->context == context &&
+          (stream->flags & CU_STREAM_NON_BLOCKING) == 0) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 CUresult OwnStream(const char* name, CUstream stream) {
   const CUresult error = Enter(name);
   if (error != CUDA_SUCCESS) return error;
@@ -219,8 +232,14 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
   }
   if (error != CUDA_SUCCESS) return error;
   *status = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (target.own != nullptr) *status = target.own->capture;
-  return CUDA_SUCCESS;
+  if (target.own != nullptr) {
+    *status = target.own->capture;
+    return CUDA_SUCCESS;
+  }
+  if (stream == CU_STREAM_PER_THREAD) return CUDA_SUCCESS;
+  return BlockingStreamCaptures(target.context)
+             ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
+             : CUDA_SUCCESS;
 }
 
 #if CUDA_VERSION >= 12030
