@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <optional>
 #include <string>
@@ -14,6 +15,8 @@
 #include "devrt/memory/device_memory.h"
 #include "devrt/memory/devrt_memory.h"
 #include "devrt/memory/internal/adopted_streams.h"
+#include "devrt/memory/internal/captured_blocks.h"
+#include "devrt/memory/internal/graph_pool.h"
 #include "devrt/memory/statistics.h"
 #include "devrt/runtime/internal/allocation_table.h"
 #include "devrt/runtime/internal/blocks.h"
@@ -40,17 +43,69 @@ absl::StatusOr<Device> DeviceNamed(const char* name) {
   return GetDevice(name);
 }
 
-// The device of the live block at `pointer`.
-absl::StatusOr<Device> DeviceOf(const void* pointer) {
-  const std::optional<internal::AllocationRange> range =
-      internal::FindAllocation(pointer);
-  if (range.has_value() && range->kind == PointerKind::kDevice) {
-    return Device(range->device);
+// The live block of device memory that `pointer` lies in, its end included
+// (F17).
+absl::StatusOr<internal::AllocationRange> RangeOf(const void* pointer,
+                                                  const char* call) {
+  if (!internal::IsProcessOpen()) return internal::ProcessClosedError();
+  std::optional<internal::AllocationRange> range;
+  if (pointer != nullptr) {
+    range = internal::FindAllocation(pointer);
+    if (!range.has_value()) {
+      range = internal::FindAllocation(static_cast<const char*>(pointer) - 1);
+    }
   }
+  if (range.has_value() && range->kind == PointerKind::kDevice) return *range;
   return absl::InvalidArgumentError(
-      absl::StrCat("devrt_memory_free_on needs a live block of device memory, "
-                   "but ",
+      absl::StrCat(call, " needs a live block of device memory, but ",
                    internal::DescribePointer(pointer)));
+}
+
+absl::StatusOr<Device> DeviceOf(const void* pointer, const char* call) {
+  DEVRT_ASSIGN_OR_RETURN(const internal::AllocationRange range,
+                         RangeOf(pointer, call));
+  return Device(range.device);
+}
+
+// A stream of `device`, or of whichever device of the backend has it.
+absl::StatusOr<StreamRef> StreamNear(Device device, void* native) {
+  absl::StatusOr<StreamRef> found = StreamByHandle(device, native);
+  if (!absl::IsInvalidArgument(found.status())) return found;
+  for (const Device other : device.backend().devices()) {
+    if (other == device) continue;
+    const absl::StatusOr<StreamRef> theirs = StreamByHandle(other, native);
+    if (theirs.ok()) return theirs;
+  }
+  return found;
+}
+
+absl::Status RecordUse(const void* pointer, const char* device, void* native) {
+  if (device != nullptr) {
+    DEVRT_ASSIGN_OR_RETURN(const Device d, DeviceNamed(device));
+    DEVRT_ASSIGN_OR_RETURN(const StreamRef stream, StreamByHandle(d, native));
+    return internal::RecordOutside(pointer, stream, CallSite{});
+  }
+  DEVRT_ASSIGN_OR_RETURN(const Device d,
+                         DeviceOf(pointer, "devrt_memory_record_stream"));
+  DEVRT_ASSIGN_OR_RETURN(const StreamRef stream, StreamNear(d, native));
+  return internal::RecordOutside(pointer, stream, CallSite{});
+}
+
+absl::Status FindBase(const void* pointer, void** base, uint64_t* size) {
+  if (base == nullptr || size == nullptr) {
+    return absl::InvalidArgumentError(
+        "devrt_memory_base: `base` or `size` is null: they are where the "
+        "answer goes");
+  }
+  DEVRT_ASSIGN_OR_RETURN(const internal::AllocationRange block,
+                         RangeOf(pointer, "devrt_memory_base"));
+  // The table has what came from the driver; a program's own resource may have
+  // memory that devrt has not seen come.
+  const internal::AllocationRange range =
+      internal::AllocationTable::Get().Find(block.base).value_or(block);
+  *base = const_cast<void*>(range.base);
+  *size = range.size;
+  return absl::OkStatus();
 }
 
 // The last failure of the calling thread.  On the heap: what a library that is
@@ -101,7 +156,8 @@ absl::Status AllocateFor(const char* device_name, uint64_t size, void* native,
   DEVRT_ASSIGN_OR_RETURN(const Device device, DeviceNamed(device_name));
   DEVRT_ASSIGN_OR_RETURN(const StreamRef stream,
                          StreamByHandle(device, native));
-  DEVRT_ASSIGN_OR_RETURN(*ptr, AllocateMemory(stream, size, CallSite{}));
+  DEVRT_ASSIGN_OR_RETURN(*ptr,
+                         internal::AllocateOutside(stream, size, CallSite{}));
   return absl::OkStatus();
 }
 
@@ -115,6 +171,7 @@ absl::Status ReadStats(const char* device_name, devrt_memory_stats_v0* stats) {
         ": set struct_size to sizeof(devrt_memory_stats_v0) first"));
   }
   DEVRT_ASSIGN_OR_RETURN(const Device device, DeviceNamed(device_name));
+  internal::EndCapturesThatAreOver();
   const MemoryStatistics s = GetMemoryStatistics(device);
   devrt_memory_stats_v0 full{};
   full.struct_size = stats->struct_size;
@@ -135,6 +192,43 @@ absl::Status ReadStats(const char* device_name, devrt_memory_stats_v0* stats) {
 }  // namespace
 }  // namespace devrt
 
+struct devrt_memory_pool_v0 {
+  std::shared_ptr<devrt::internal::GraphPool> pool;
+};
+
+namespace devrt {
+namespace {
+
+absl::Status MakePool(const char* device_name, devrt_memory_pool_v0** pool) {
+  if (pool == nullptr) {
+    return absl::InvalidArgumentError(
+        "devrt_memory_pool_create: `pool` is null: it is where the pool goes");
+  }
+  *pool = nullptr;
+  DEVRT_ASSIGN_OR_RETURN(const Device device, DeviceNamed(device_name));
+  DEVRT_ASSIGN_OR_RETURN(auto made, internal::GraphPool::Make(device));
+  *pool = new devrt_memory_pool_v0{std::move(made)};
+  return absl::OkStatus();
+}
+
+absl::Status AllocateFrom(devrt_memory_pool_v0* pool, uint64_t size,
+                          void* native, void** ptr) {
+  if (pool == nullptr || ptr == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "devrt_memory_pool_alloc: `", pool == nullptr ? "pool" : "ptr",
+        "` is null: pass a pool of devrt_memory_pool_create, and where the "
+        "block goes"));
+  }
+  *ptr = nullptr;
+  DEVRT_ASSIGN_OR_RETURN(const StreamRef stream,
+                         StreamByHandle(pool->pool->device(), native));
+  DEVRT_ASSIGN_OR_RETURN(*ptr, pool->pool->Allocate(stream, size, CallSite{}));
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace devrt
+
 extern "C" {
 
 int32_t devrt_memory_alloc_v0(const char* device, uint64_t size, void* stream,
@@ -144,30 +238,27 @@ int32_t devrt_memory_alloc_v0(const char* device, uint64_t size, void* stream,
 }
 
 int32_t devrt_memory_free_v0(void* ptr) {
-  return devrt::Call([=] { return devrt::FreeMemory(ptr, devrt::CallSite{}); });
+  return devrt::Call([=] {
+    return devrt::internal::FreeOutside(ptr, nullptr, devrt::CallSite{});
+  });
 }
 
 int32_t devrt_memory_free_on_v0(void* ptr, void* stream) {
   return devrt::Call([=]() -> absl::Status {
-    if (!devrt::internal::IsProcessOpen()) {
-      return devrt::internal::ProcessClosedError();
+    if (ptr == nullptr && devrt::internal::IsProcessOpen()) {
+      return absl::OkStatus();
     }
-    if (ptr == nullptr) return absl::OkStatus();
-    DEVRT_ASSIGN_OR_RETURN(const devrt::Device device, devrt::DeviceOf(ptr));
+    DEVRT_ASSIGN_OR_RETURN(const devrt::Device device,
+                           devrt::DeviceOf(ptr, "devrt_memory_free_on"));
     DEVRT_ASSIGN_OR_RETURN(const devrt::StreamRef ref,
                            devrt::StreamByHandle(device, stream));
-    return devrt::FreeMemory(ptr, ref, devrt::CallSite{});
+    return devrt::internal::FreeOutside(ptr, &ref, devrt::CallSite{});
   });
 }
 
 int32_t devrt_memory_record_stream_v0(const void* ptr, const char* device,
                                       void* stream) {
-  return devrt::Call([=]() -> absl::Status {
-    DEVRT_ASSIGN_OR_RETURN(const devrt::Device d, devrt::DeviceNamed(device));
-    DEVRT_ASSIGN_OR_RETURN(const devrt::StreamRef ref,
-                           devrt::StreamByHandle(d, stream));
-    return devrt::RecordStream(ptr, ref, devrt::CallSite{});
-  });
+  return devrt::Call([=] { return devrt::RecordUse(ptr, device, stream); });
 }
 
 int32_t devrt_memory_stream_ends_v0(const char* device, void* stream) {
@@ -181,7 +272,38 @@ int32_t devrt_memory_stream_ends_v0(const char* device, void* stream) {
 int32_t devrt_memory_empty_cache_v0(const char* device) {
   return devrt::Call([=]() -> absl::Status {
     DEVRT_ASSIGN_OR_RETURN(const devrt::Device d, devrt::DeviceNamed(device));
+    devrt::internal::EndCapturesThatAreOver();
     return devrt::EmptyCache(d);
+  });
+}
+
+int32_t devrt_memory_set_fraction_v0(const char* device, double fraction) {
+  return devrt::Call([=]() -> absl::Status {
+    DEVRT_ASSIGN_OR_RETURN(const devrt::Device d, devrt::DeviceNamed(device));
+    return devrt::SetMemoryFraction(d, fraction);
+  });
+}
+
+int32_t devrt_memory_base_v0(const void* ptr, void** base, uint64_t* size) {
+  return devrt::Call([=] { return devrt::FindBase(ptr, base, size); });
+}
+
+int32_t devrt_memory_pool_create_v0(const char* device,
+                                    devrt_memory_pool_v0** pool) {
+  return devrt::Call([=] { return devrt::MakePool(device, pool); });
+}
+
+int32_t devrt_memory_pool_alloc_v0(devrt_memory_pool_v0* pool, uint64_t size,
+                                   void* stream, void** ptr) {
+  return devrt::Call(
+      [=] { return devrt::AllocateFrom(pool, size, stream, ptr); });
+}
+
+int32_t devrt_memory_pool_release_v0(devrt_memory_pool_v0* pool) {
+  return devrt::Call([=]() -> absl::Status {
+    delete pool;
+    devrt::internal::EndCapturesThatAreOver();
+    return absl::OkStatus();
   });
 }
 

@@ -29,6 +29,12 @@
 // free. What kernels do without a declaration is seen on the simulator with
 // DEVRT_MTIA="suballocation=check", as are blocks that are overrun.
 //
+// Captures.  On a stream that another library captures into a graph, memory
+// comes from the stream's cache; what is not there is FAILED_PRECONDITION.
+// FreeMemory says that nobody uses the block any more, graphs included: free
+// what a graph uses when the graph is destroyed, or use devrt_memory.h, whose
+// blocks are kept as long as their graphs.
+//
 // What it is not: raw_memory.h, where each call goes to the driver; nor an
 // owner (buffer.h).
 //

@@ -20,6 +20,14 @@
  * then devrt may ask the stream and record events on it; what was submitted up
  * to then is known to be over when it is.
  *
+ * Captures.  A graph keeps the addresses of what its capture has used.  So a
+ * block that was allocated or freed on a stream while that was captured, or was
+ * recorded as used by such a stream, belongs to the capture: its free only
+ * notes it, and the memory goes back when no graph of the capture is left.
+ * Until then a request of that stream in that capture gets it again.  Nothing
+ * is asked of the driver for a stream that is captured: what its cache does not
+ * have is refused (FAILED_PRECONDITION).  A pool has memory for it, see below.
+ *
  * Return values are DEVRT_* codes of devrt_plugin.h, 0 is success.  No
  * exception leaves these functions.  What failed is said by
  * devrt_memory_last_error_v0, for the calling thread.
@@ -62,7 +70,9 @@ DEVRT_MEMORY_EXPORT int32_t devrt_memory_alloc_v0(const char* device,
 DEVRT_MEMORY_EXPORT int32_t devrt_memory_free_v0(void* ptr);
 /* In the order of `stream`, of the block's device. */
 DEVRT_MEMORY_EXPORT int32_t devrt_memory_free_on_v0(void* ptr, void* stream);
-/* Any pointer into the block; `stream` is of `device`. */
+/* Any pointer into the block; `stream` is of `device`.  Where `device` is NULL
+ * the block's is meant, and for a handle that is no stream of that device the
+ * device that has it. */
 DEVRT_MEMORY_EXPORT int32_t devrt_memory_record_stream_v0(const void* ptr,
                                                           const char* device,
                                                           void* stream);
@@ -70,6 +80,43 @@ DEVRT_MEMORY_EXPORT int32_t devrt_memory_record_stream_v0(const void* ptr,
 DEVRT_MEMORY_EXPORT int32_t devrt_memory_stream_ends_v0(const char* device,
                                                         void* stream);
 DEVRT_MEMORY_EXPORT int32_t devrt_memory_empty_cache_v0(const char* device);
+/* The part of the device's memory that this process may take, 0 to 1. */
+DEVRT_MEMORY_EXPORT int32_t devrt_memory_set_fraction_v0(const char* device,
+                                                         double fraction);
+/* The piece of memory from the driver that the live block lies in which holds
+ * `ptr`: other blocks lie there as well.  INVALID_ARGUMENT: devrt has no such
+ * block. */
+DEVRT_MEMORY_EXPORT int32_t devrt_memory_base_v0(const void* ptr, void** base,
+                                                 uint64_t* size);
+
+/* A pool: memory for graphs of another library, apart from the device's cache.
+ *
+ *   devrt_memory_pool_v0* pool;
+ *   devrt_memory_pool_create_v0("cuda:0", &pool);
+ *   ... in a capture ...
+ *   devrt_memory_pool_alloc_v0(pool, 4096, stream, &x);
+ *   devrt_memory_free_v0(x);              the pool has it again
+ *   ... behind the capture ...
+ *   devrt_memory_pool_release_v0(pool);   graphs of the capture keep the memory
+ *
+ * A pool takes memory from the driver while `stream` is captured, too.  Its
+ * blocks are freed and recorded as all others.  One that was freed serves the
+ * next request of the pool on that stream, in this capture or the next one: who
+ * shares a pool between captures launches their graphs in the order in which
+ * they were captured, and no two of them at a time.  The pool's memory serves
+ * others when the pool is released and no graph of a capture is left that asked
+ * it for memory; until then devrt_memory_empty_cache_v0 leaves it alone. Blocks
+ * that are alive then stay so up to their free. */
+typedef struct devrt_memory_pool_v0 devrt_memory_pool_v0;
+DEVRT_MEMORY_EXPORT int32_t
+devrt_memory_pool_create_v0(const char* device, devrt_memory_pool_v0** pool);
+/* As devrt_memory_alloc_v0. */
+DEVRT_MEMORY_EXPORT int32_t devrt_memory_pool_alloc_v0(
+    devrt_memory_pool_v0* pool, uint64_t size, void* stream, void** ptr);
+/* Once; `pool` is none any more.  NULL is allowed. */
+DEVRT_MEMORY_EXPORT int32_t
+devrt_memory_pool_release_v0(devrt_memory_pool_v0* pool);
+
 DEVRT_MEMORY_EXPORT int32_t
 devrt_memory_stats_read_v0(const char* device, devrt_memory_stats_v0* stats);
 /* Text of the calling thread's last failure; "" if there was none.  Valid

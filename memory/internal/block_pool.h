@@ -172,6 +172,14 @@ class alignas(64) BlockPool {
   };
   std::optional<Found> Find(Segment* segment, const void* pointer)
       DEVRT_EXCLUDES(lock_);
+  // The live block that begins at `pointer`, and the stream that it was handed
+  // out on, if that lives.
+  struct Holder {
+    std::optional<StreamRef> stream;
+    uint64_t requested;
+  };
+  std::optional<Holder> FindHolder(Segment* segment, const void* pointer)
+      DEVRT_EXCLUDES(lock_);
   // For messages: where the block that began at `pointer` was freed last; an
   // empty site if none ever began there.
   CallSite FindFreed(Segment* segment, const void* pointer)

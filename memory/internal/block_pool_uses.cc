@@ -132,6 +132,32 @@ std::optional<BlockPool::Found> BlockPool::Find(Segment* segment,
                block->held.site};
 }
 
+std::optional<BlockPool::Holder> BlockPool::FindHolder(Segment* segment,
+                                                       const void* pointer) {
+  const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+  SpinLockHolder hold(&lock_);
+  if (segment->pool.load(std::memory_order_relaxed) != this ||
+      !segment->Holds(address)) {
+    return std::nullopt;
+  }
+  const Block* const block = segment->Beginning(address);
+  if (block == nullptr || block->use != BlockUse::kLive) return std::nullopt;
+  Holder holder = {std::nullopt, block->held.requested};
+  if (!block->lent) {
+    if (serial() != 0 && end_epoch_ == 0) {
+      holder.stream = StreamRef(record_, serial());
+    }
+    return holder;
+  }
+  // Lend noted the stream as one that uses the block up to its free.
+  for (const BlockUses::Open& use : block->held.uses->open) {
+    if (use.stream.serial() == block->held.stream_serial) {
+      holder.stream = use.stream;
+    }
+  }
+  return holder;
+}
+
 CallSite BlockPool::FindFreed(Segment* segment, const void* pointer) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
   SpinLockHolder hold(&lock_);

@@ -53,7 +53,23 @@ DeviceAllocator* DeviceAllocator::MakePrivate(DeviceRecord* device) {
   for (DeviceAllocator* each : owner->Family()) {
     if (each->Revive()) return each;
   }
-  std::unique_ptr<DeviceAllocator> made(new DeviceAllocator(device, owner));
+  return AddPrivate(owner);
+}
+
+DeviceAllocator* DeviceAllocator::MakeForGraphs(DeviceRecord* device) {
+  DeviceAllocator* owner = Of(device);
+  for (DeviceAllocator* each : owner->Family()) {
+    if (each->ReviveForGraphs()) return each;
+  }
+  DeviceAllocator* const made = AddPrivate(owner);
+  made->for_graphs_.store(true);
+  made->was_for_graphs_.store(true);
+  return made;
+}
+
+DeviceAllocator* DeviceAllocator::AddPrivate(DeviceAllocator* owner) {
+  std::unique_ptr<DeviceAllocator> made(
+      new DeviceAllocator(owner->device_, owner));
   MutexLock lock(&owner->mutex_);
   owner->privates_.push_back(made.get());
   return made.release();
@@ -221,8 +237,9 @@ absl::StatusOr<void*> DeviceAllocator::AllocateSlowly(
         wanted.polled = true;
         DEVRT_ASSIGN_OR_RETURN(const bool capturing,
                                IsCapturing(request.stream));
-        if (capturing) return NoneInCapture(request, wanted);
-        absl::StatusOr<void*> found = Recover(request, wanted);
+        if (capturing && !IsForGraphs()) return NoneInCapture(request, wanted);
+        absl::StatusOr<void*> found = capturing ? GrowInCapture(request, wanted)
+                                                : Recover(request, wanted);
         if (!found.ok()) return found;
         return HandedOut(request, wanted, *found);
       }
@@ -432,6 +449,12 @@ bool DeviceAllocator::Revive() {
   if (ledger_.Read().reserved_bytes.all.current != 0) return false;
   bool expected = true;
   return abandoned_.compare_exchange_strong(expected, false);
+}
+
+bool DeviceAllocator::ReviveForGraphs() {
+  if (!was_for_graphs_.load() || CountLive() != 0) return false;
+  bool expected = false;
+  return for_graphs_.compare_exchange_strong(expected, true);
 }
 
 void DeviceAllocator::Abandon() {

@@ -54,9 +54,10 @@
 // kClosing.
 //
 // Captures (devrt.capture/0): a stream that another library captures is served
-// from what its pool has.  Memory from the driver would make the capture
-// invalid; questions for freed blocks are asked so that none minds
-// (Timeline::Poll).
+// from what its pool has, and otherwise refused; questions for freed blocks are
+// asked so that none minds (Timeline::Poll).  An allocator for graphs
+// (graph_pool.h) takes memory from the driver for such a stream too, in relaxed
+// mode, and gives nothing back while a graph may write to its free blocks.
 //
 // Quarantine (2.5): frees are bookkeeping, nothing is handed out, segments are
 // kept for ever.  Shutdown: cached segments go back in the release hook; live
@@ -109,6 +110,13 @@ class DeviceAllocator {
   // that was ended, and is empty, is used again.
   static DeviceAllocator* MakePrivate(DeviceRecord* device);
   void Abandon();
+  // One for graphs, to the call of EndGraphs.  It keeps its cache then, which
+  // the next one for graphs begins with, once no block of it is alive.
+  static DeviceAllocator* MakeForGraphs(DeviceRecord* device);
+  void EndGraphs() { for_graphs_.store(false, std::memory_order_release); }
+  bool IsForGraphs() const {
+    return for_graphs_.load(std::memory_order_acquire);
+  }
 
   DeviceAllocator(const DeviceAllocator&) = delete;
   DeviceAllocator& operator=(const DeviceAllocator&) = delete;
@@ -165,8 +173,11 @@ class DeviceAllocator {
     return FindPool(stream);
   }
   BlockPool* FindPool(StreamRef stream) DEVRT_EXCLUDES(mutex_);
+  static DeviceAllocator* AddPrivate(DeviceAllocator* owner);
   // Takes an abandoned one that is empty into use; false: it is not.
   bool Revive();
+  // Takes one whose graphs have ended, with no block alive, into use.
+  bool ReviveForGraphs();
   absl::StatusOr<void*> AllocateSlowly(const MemoryRequest& request,
                                        PoolRequest wanted, PoolAnswer answer);
   absl::StatusOr<bool> IsCapturing(StreamRef stream) const;
@@ -186,6 +197,9 @@ class DeviceAllocator {
                              const PoolRequest& wanted);
   absl::StatusOr<void*> GrowPlainly(const MemoryRequest& request,
                                     const PoolRequest& wanted);
+  // For a stream that captures.
+  absl::StatusOr<void*> GrowInCapture(const MemoryRequest& request,
+                                      const PoolRequest& wanted);
   // Step 6.  Why it gave up on some of them; OK if it did not.
   absl::Status WaitForFrees();
   // Steps 6 to 8, once.  `gave_up` is what the waits say.
@@ -202,6 +216,8 @@ class DeviceAllocator {
   // did.  Waits for their last use where `gave_up` is not null, which receives
   // the first reason of a wait that was given up.
   bool ReleaseSegments(uint64_t bytes, uint64_t least, absl::Status* gave_up);
+  // What the allocator, and its whole family, may give back.
+  void ListFree(std::vector<FreeSegment>* list);
   std::vector<FreeSegment> ListFamilyFree();
   void PollFamily();
   bool ReleaseOne(const FreeSegment& segment, absl::Status* gave_up);
@@ -255,6 +271,8 @@ class DeviceAllocator {
   Moves moves_;  // the owner's is used
   std::atomic<uint64_t> next_pool_{0};
   std::atomic<bool> abandoned_{false};
+  std::atomic<bool> was_for_graphs_{false};
+  std::atomic<bool> for_graphs_{false};
   Mutex mutex_;
   std::vector<std::unique_ptr<BlockPool>> pools_ DEVRT_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, BlockPool*> by_serial_ DEVRT_GUARDED_BY(mutex_);

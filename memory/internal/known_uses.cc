@@ -7,9 +7,11 @@
 
 #include "devrt/memory/internal/address_map.h"
 #include "devrt/memory/internal/block_pool.h"
+#include "devrt/memory/internal/device_allocator.h"
 #include "devrt/memory/internal/owners.h"
 #include "devrt/memory/internal/pinned_allocator.h"
 #include "devrt/memory/memory_resource.h"
+#include "devrt/streams/internal/stream_record.h"
 
 namespace devrt::internal {
 
@@ -23,6 +25,33 @@ bool AddKnownUses(const void* pointer, absl::Span<const StreamUse> uses) {
     const PoolAnswer answer = pool->AddPoints(segment, pointer, uses);
     if (answer == PoolAnswer::kMoved) continue;
     return answer == PoolAnswer::kDone;
+  }
+}
+
+std::optional<HeldBlock> FindHeldBlock(const void* pointer) {
+  Segment* const segment = AddressMap::Get().Find(pointer);
+  if (segment == nullptr || Owners::HasCached()) {
+    for (const OwnedBlock& block : Owners::Get().FindAt(pointer)) {
+      if (block.holder != nullptr) continue;  // another resource's
+      HeldBlock held = {std::nullopt, block.bytes, false};
+      if (CheckStream(block.stream, "a look").ok()) held.stream = block.stream;
+      return held;
+    }
+  }
+  for (;;) {
+    BlockPool* const pool = segment == nullptr
+                                ? nullptr
+                                : segment->pool.load(std::memory_order_acquire);
+    if (pool == nullptr) return std::nullopt;
+    const auto holder = pool->FindHolder(segment, pointer);
+    if (holder.has_value()) {
+      return HeldBlock{holder->stream, holder->requested,
+                       segment->allocator->IsForGraphs()};
+    }
+    // The segment may have another pool by now.
+    if (segment->pool.load(std::memory_order_acquire) == pool) {
+      return std::nullopt;
+    }
   }
 }
 

@@ -5,9 +5,13 @@
 #ifndef DEVRT_MEMORY_INTERNAL_KNOWN_USES_H_
 #define DEVRT_MEMORY_INTERNAL_KNOWN_USES_H_
 
+#include <cstdint>
+#include <optional>
+
 #include "absl/types/span.h"
 #include "devrt/memory/internal/block_uses.h"
 #include "devrt/runtime/device.h"
+#include "devrt/streams/stream.h"
 
 namespace devrt::internal {
 
@@ -15,6 +19,14 @@ namespace devrt::internal {
 // complete.  Checkpoints are the caller's.  False, with nothing done, if the
 // block's resource does not track uses by points.
 bool AddKnownUses(const void* pointer, absl::Span<const StreamUse> uses);
+
+// The live block of device memory that begins at `pointer`.
+struct HeldBlock {
+  std::optional<StreamRef> stream;  // that it was handed out on, if that lives
+  uint64_t bytes;                   // as asked for
+  bool for_graphs;                  // of a pool that its graphs keep
+};
+std::optional<HeldBlock> FindHeldBlock(const void* pointer);
 
 // Whether the live block that begins at `pointer` is of the resource that a
 // request for `device` would go to now.

@@ -171,6 +171,19 @@ absl::StatusOr<void*> DeviceAllocator::GrowPlainly(const MemoryRequest& request,
   return SearchOwn(request.stream, wanted, *fresh);
 }
 
+// Nothing is waited for, and blocks of other streams are left alone: what
+// another stream of the capture was given has not run, although the driver
+// says that nothing is to be done there.
+absl::StatusOr<void*> DeviceAllocator::GrowInCapture(
+    const MemoryRequest& request, const PoolRequest& wanted) {
+  absl::StatusOr<void*> found = GrowPlainly(request, wanted);
+  if (!found.ok() || *found != nullptr) return found;
+  ReleaseSegments(SegmentSize(wanted.size), 0, nullptr);
+  found = GrowPlainly(request, wanted);
+  if (!found.ok() || *found != nullptr) return found;
+  return OutOfMemory(request, wanted, {});
+}
+
 // ---- Recovery ---------------------------------------------------------------
 
 void DeviceAllocator::PollFamily() {

@@ -222,11 +222,14 @@ bool DeviceAllocator::ReleaseOne(const FreeSegment& segment,
   return true;
 }
 
+void DeviceAllocator::ListFree(std::vector<FreeSegment>* list) {
+  if (IsForGraphs()) return;
+  for (BlockPool* pool : Pools()) pool->ListFree(list);
+}
+
 std::vector<FreeSegment> DeviceAllocator::ListFamilyFree() {
   std::vector<FreeSegment> list;
-  for (DeviceAllocator* each : owner_->Family()) {
-    for (BlockPool* pool : each->Pools()) pool->ListFree(&list);
-  }
+  for (DeviceAllocator* each : owner_->Family()) each->ListFree(&list);
   return list;
 }
 
@@ -276,7 +279,7 @@ absl::Status DeviceAllocator::EmptyCache() {
   if (!IsOpen(device_)) return ClosedError(device_);
   pending_.Poll(SIZE_MAX);
   std::vector<FreeSegment> list;
-  for (BlockPool* pool : Pools()) pool->ListFree(&list);
+  ListFree(&list);
   for (const FreeSegment& segment : list) {
     if (IsOpen(device_)) ReleaseOne(segment, nullptr);
   }

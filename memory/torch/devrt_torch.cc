@@ -2,53 +2,171 @@
 //
 // libdevrt_torch.so: devrt's memory for PyTorch's pluggable allocator.
 //
-//   torch.cuda.memory.CUDAPluggableAllocator(
+//   a = torch.cuda.memory.CUDAPluggableAllocator(
 //       "libdevrt_torch.so", "devrt_torch_alloc", "devrt_torch_free")
+//   a.allocator().set_record_stream_fn(address of devrt_torch_record_stream)
 //
-// The host does not look for a null pointer from an allocator that replaces its
-// own, hence devrt_torch_alloc throws: the only exception that leaves devrt
-// (interop.md, rule 20).  It is caught by the host and becomes a RuntimeError
+// and so on for each function below (docs/install.md has the table).
+//
+// PyTorch does not look for a null pointer from an allocator that replaces its
+// own, hence devrt_torch_alloc throws: exceptions leave devrt here only
+// (interop.md, rule 20).  PyTorch catches it, and it becomes a RuntimeError
 // with its text.  A MemPool does look: devrt_torch_pool_alloc answers null.
 //
 // Stands on the C functions of devrt_memory.h, nothing else.  These need no
 // current device: the device is in the call, and what is current stays so.
 
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <exception>
+#include <functional>
+#include <map>
+#include <mutex>
 #include <new>
+#include <utility>
+#include <vector>
 
+#include "devrt/backends/abi/devrt_plugin.h"  // the codes
 #include "devrt/memory/devrt_memory.h"
+
+// CUDA's own name: what PyTorch's functions for streams take.
+struct CUstream_st;
 
 namespace {
 
-// A bad_alloc with a text of its own; copied without allocating.
-class OutOfMemory final : public std::bad_alloc {
+// c10::MempoolId_t, and what tells which streams a pool serves.
+using PoolId = std::pair<unsigned long long, unsigned long long>;
+using TakesStream = std::function<bool(CUstream_st*)>;
+
+// The text of the failure that devrt has noted for this thread; copied without
+// allocating.
+template <class Base>
+class Failure final : public Base {
  public:
-  explicit OutOfMemory(const char* text) {
-    std::snprintf(text_, sizeof text_, "%s", text);
+  Failure() {
+    std::snprintf(text_, sizeof text_, "%s", devrt_memory_last_error_v0());
   }
   const char* what() const noexcept override { return text_; }
 
  private:
   char text_[1024];
 };
+using OutOfMemory = Failure<std::bad_alloc>;
+using Refused = Failure<std::exception>;
+
+void ThrowUnlessOk(int32_t code) {
+  if (code != 0) throw Refused();
+}
 
 // "cuda:0"; tests build it for a backend that needs no GPU.
-void NameDevice(int device, char* name, size_t size) {
+struct DeviceName {
+  explicit DeviceName(int device) {
 #ifdef DEVRT_TORCH_BACKEND
-  std::snprintf(name, size, "%s:%d", DEVRT_TORCH_BACKEND, device);
+    std::snprintf(text, sizeof text, "%s:%d", DEVRT_TORCH_BACKEND, device);
 #else
-  std::snprintf(name, size, "cuda:%d", device);
+    std::snprintf(text, sizeof text, "cuda:%d", device);
 #endif
+  }
+  char text[32];
+};
+
+// The devices that PyTorch has asked for memory, a bit for each.
+std::atomic<uint64_t> g_devices{0};
+
+int32_t Allocate(size_t size, int device, void* stream, void** block) {
+  if (device >= 0 && device < 64) {
+    g_devices.fetch_or(uint64_t{1} << device, std::memory_order_relaxed);
+  }
+  return devrt_memory_alloc_v0(DeviceName(device).text, size, stream, block);
 }
 
-void* Allocate(size_t size, int device, void* stream) {
-  char name[32];
-  NameDevice(device, name, sizeof name);
-  void* block = nullptr;
-  return devrt_memory_alloc_v0(name, size, stream, &block) == 0 ? block
-                                                                : nullptr;
-}
+// PyTorch's pools: for the memory of captures, by their numbers.  A pool lives
+// as long as its uses, of which each begin adds one, and as the graphs that
+// have its memory.
+class Pools {
+ public:
+  static Pools& Get() {
+    static Pools* const pools = new Pools;  // used after the end of main
+    return *pools;
+  }
+
+  void Begin(int device, PoolId id, TakesStream takes) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Pool& pool = pools_[{device, id}];
+    if (pool.memory == nullptr) {
+      ThrowUnlessOk(
+          devrt_memory_pool_create_v0(DeviceName(device).text, &pool.memory));
+    }
+    ++pool.uses;
+    routes_.push_back({device, id, std::move(takes)});
+    any_routes_.store(true);
+  }
+  void End(int device, PoolId id) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (auto route = routes_.rbegin(); route != routes_.rend(); ++route) {
+      if (route->device != device || route->id != id) continue;
+      routes_.erase(std::next(route).base());
+      break;
+    }
+    any_routes_.store(!routes_.empty());
+  }
+  void Release(int device, PoolId id) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto pool = pools_.find({device, id});
+    if (pool == pools_.end() || --pool->second.uses > 0) return;
+    (void)devrt_memory_pool_release_v0(pool->second.memory);
+    pools_.erase(pool);
+  }
+
+  // False: no pool serves the stream.  The newest that does comes first.
+  bool Allocate(size_t size, int device, void* stream, void** block) {
+    if (!any_routes_.load()) return false;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (auto route = routes_.rbegin(); route != routes_.rend(); ++route) {
+      if (route->device != device ||
+          !route->takes(static_cast<CUstream_st*>(stream))) {
+        continue;
+      }
+      if (devrt_memory_pool_alloc_v0(pools_.at({device, route->id}).memory,
+                                     size, stream, block) != 0) {
+        throw OutOfMemory();
+      }
+      return true;
+    }
+    return false;
+  }
+
+  // Memory for a MemPool that grows while `stream` is captured.
+  int32_t AllocateForMemPool(size_t size, int device, void* stream,
+                             void** block) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    devrt_memory_pool_v0*& pool = mem_pools_[device];
+    if (pool == nullptr) {
+      const int32_t code =
+          devrt_memory_pool_create_v0(DeviceName(device).text, &pool);
+      if (code != 0) return code;
+    }
+    return devrt_memory_pool_alloc_v0(pool, size, stream, block);
+  }
+
+ private:
+  struct Pool {
+    devrt_memory_pool_v0* memory = nullptr;
+    int uses = 0;
+  };
+  struct Route {
+    int device;
+    PoolId id;
+    TakesStream takes;
+  };
+
+  std::mutex mutex_;
+  std::map<std::pair<int, PoolId>, Pool> pools_;
+  std::vector<Route> routes_;  // between begin and end
+  std::atomic<bool> any_routes_{false};
+  std::map<int, devrt_memory_pool_v0*> mem_pools_;
+};
 
 }  // namespace
 
@@ -60,23 +178,84 @@ DEVRT_MEMORY_EXPORT void devrt_torch_free(void* ptr, size_t size, int device,
                                           void* stream);
 DEVRT_MEMORY_EXPORT void* devrt_torch_pool_alloc(size_t size, int device,
                                                  void* stream);
+DEVRT_MEMORY_EXPORT void devrt_torch_record_stream(void* ptr,
+                                                   CUstream_st* stream);
+DEVRT_MEMORY_EXPORT void devrt_torch_empty_cache();
+DEVRT_MEMORY_EXPORT void devrt_torch_set_memory_fraction(double fraction,
+                                                         int device);
+DEVRT_MEMORY_EXPORT void* devrt_torch_base_allocation(void* ptr, size_t* size);
+DEVRT_MEMORY_EXPORT void devrt_torch_begin_allocate_to_pool(int device,
+                                                            PoolId id,
+                                                            TakesStream takes);
+DEVRT_MEMORY_EXPORT void devrt_torch_end_allocate_to_pool(int device,
+                                                          PoolId id);
+DEVRT_MEMORY_EXPORT void devrt_torch_release_pool(int device, PoolId id);
 
 void* devrt_torch_alloc(size_t size, int device, void* stream) {
-  void* const block = Allocate(size, device, stream);
-  if (block == nullptr && size != 0) {
-    throw OutOfMemory(devrt_memory_last_error_v0());
-  }
+  void* block = nullptr;
+  if (Pools::Get().Allocate(size, device, stream, &block)) return block;
+  if (Allocate(size, device, stream, &block) != 0) throw OutOfMemory();
   return block;
 }
 
 // In the order of the stream that the block was allocated on, which is the one
-// that the host passes; that one may be destroyed by now.
+// that PyTorch passes; that one may be destroyed by now.
 void devrt_torch_free(void* ptr, size_t, int, void*) {
   if (devrt_memory_free_v0(ptr) == 0) return;
   std::fprintf(stderr, "devrt_torch_free: %s\n", devrt_memory_last_error_v0());
 }
 
+// PyTorch looks for memory in the pool itself, keeps what it has as long as the
+// pool's graphs, and so takes memory during a capture for granted.
 void* devrt_torch_pool_alloc(size_t size, int device, void* stream) {
-  return Allocate(size, device, stream);
+  void* block = nullptr;
+  const int32_t code = Allocate(size, device, stream, &block);
+  if (code == DEVRT_FAILED_PRECONDITION) {
+    (void)Pools::Get().AllocateForMemPool(size, device, stream, &block);
+  }
+  return block;
+}
+
+// Nothing for empty tensors, nor for memory that is not devrt's: PyTorch's own
+// allocator leaves what others gave out, too.
+void devrt_torch_record_stream(void* ptr, CUstream_st* stream) {
+  void* base = nullptr;
+  uint64_t size = 0;
+  if (ptr == nullptr || devrt_memory_base_v0(ptr, &base, &size) != 0) return;
+  ThrowUnlessOk(devrt_memory_record_stream_v0(ptr, nullptr, stream));
+}
+
+void devrt_torch_empty_cache() {
+  const uint64_t devices = g_devices.load(std::memory_order_relaxed);
+  for (int device = 0; device < 64; ++device) {
+    if ((devices >> device & 1) == 0) continue;
+    ThrowUnlessOk(devrt_memory_empty_cache_v0(DeviceName(device).text));
+  }
+}
+
+void devrt_torch_set_memory_fraction(double fraction, int device) {
+  ThrowUnlessOk(
+      devrt_memory_set_fraction_v0(DeviceName(device).text, fraction));
+}
+
+void* devrt_torch_base_allocation(void* ptr, size_t* size) {
+  void* base = nullptr;
+  uint64_t bytes = 0;
+  ThrowUnlessOk(devrt_memory_base_v0(ptr, &base, &bytes));
+  if (size != nullptr) *size = bytes;
+  return base;
+}
+
+void devrt_torch_begin_allocate_to_pool(int device, PoolId id,
+                                        TakesStream takes) {
+  Pools::Get().Begin(device, id, std::move(takes));
+}
+
+void devrt_torch_end_allocate_to_pool(int device, PoolId id) {
+  Pools::Get().End(device, id);
+}
+
+void devrt_torch_release_pool(int device, PoolId id) {
+  Pools::Get().Release(device, id);
 }
 }

@@ -9,10 +9,11 @@
 #include <optional>
 #include <string>
 
-#include "devrt/memory/device_memory.h"
 #include "devrt/memory/devrt_memory.h"
 #include "devrt/memory/internal/adopted_streams.h"
+#include "devrt/memory/internal/captured_blocks.h"
 #include "devrt/runtime/raw_memory.h"
+#include "devrt/runtime/status.h"
 #include "python/src/array.h"
 #include "python/src/bindings.h"
 #include "python/src/given.h"
@@ -29,24 +30,27 @@ nb::int_ AllocNative(const std::string& device, nb::object size,
     DEVRT_ASSIGN_OR_RETURN(const Device of, GetDevice(device));
     DEVRT_ASSIGN_OR_RETURN(const StreamRef on,
                            internal::StreamByHandle(of, handle));
-    return AllocateMemory(on, bytes, site);
+    return internal::AllocateOutside(on, bytes, site);
   })));
 }
 
 absl::Status FreeOn(void* block, void* handle, CallSite site) {
   DEVRT_ASSIGN_OR_RETURN(const PointerInfo info, GetPointerInfo(block));
-  if (!info.device.has_value()) return FreeMemory(block, site);
+  if (!info.device.has_value()) {
+    return internal::FreeOutside(block, nullptr, site);
+  }
   DEVRT_ASSIGN_OR_RETURN(const StreamRef on,
                          internal::StreamByHandle(*info.device, handle));
-  return FreeMemory(block, on, site);
+  return internal::FreeOutside(block, &on, site);
 }
 
 void FreeNative(nb::object pointer, nb::object stream) {
   const bool in_order = !stream.is_none();
   void* const handle = in_order ? AddressOf(stream, "stream") : nullptr;
   GivenBlocks().TakeBack(pointer, [=](void* block, CallSite site) {
-    return in_order && block != nullptr ? FreeOn(block, handle, site)
-                                        : FreeMemory(block, site);
+    return in_order && block != nullptr
+               ? FreeOn(block, handle, site)
+               : internal::FreeOutside(block, nullptr, site);
   });
 }
 

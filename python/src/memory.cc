@@ -6,6 +6,7 @@
 
 #include "devrt/memory/device_memory.h"
 #include "devrt/memory/history.h"
+#include "devrt/memory/internal/captured_blocks.h"
 #include "devrt/memory/settings.h"
 #include "devrt/memory/statistics.h"
 #include "python/src/allocating.h"
@@ -44,13 +45,13 @@ nb::int_ Alloc(nb::object size, nb::object stream) {
   const uint64_t bytes = BytesOf(size, "size");
   const StreamRef on = StreamOf(stream.ptr());
   const CallSite site = SiteHere();
-  return GivenBlocks().Give(
-      Check(Allocating([&] { return AllocateMemory(on, bytes, site); })));
+  return GivenBlocks().Give(Check(
+      Allocating([&] { return internal::AllocateOutside(on, bytes, site); })));
 }
 
 void Delete(nb::object pointer) {
   GivenBlocks().TakeBack(pointer, [](void* block, CallSite site) {
-    return FreeMemory(block, site);
+    return internal::FreeOutside(block, nullptr, site);
   });
 }
 
@@ -58,7 +59,8 @@ void Mark(nb::object pointer, nb::object stream) {
   const void* address = AddressOf(pointer, "pointer");
   const StreamRef on = StreamOf(stream.ptr());
   const CallSite site = SiteHere();
-  Check(WithoutLock([&] { return RecordStream(address, on, site); }));
+  Check(
+      WithoutLock([&] { return internal::RecordOutside(address, on, site); }));
 }
 
 void Empty(nb::object device) {

@@ -3,8 +3,11 @@
 // Streams that another library captures into a graph: the allocator asks the
 // driver for nothing then (interop.md, rule 20).
 
+#include <chrono>
 #include <cstdint>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "devrt/memory/devrt_memory.h"
 #include "tests/hardware/capture.h"
@@ -55,6 +58,145 @@ TEST_F(MemoryCapture, GetsNothingFromTheDriver) {
   char* const behind = New(stream, 3 * kMiB);
   EXPECT_OK(FreeMemory(behind));
   ASSERT_EQ(devrt_memory_stream_ends_v0("cuda:0", capture.native()), 0);
+}
+
+// A stream of another library in the device's context, which devrt has not met.
+class TheirStream {
+ public:
+  TheirStream(StreamRef of, unsigned flags) {
+    const CUcontext before = CurrentContext();
+    CUcontext context = nullptr;
+    DRIVER_OK(DRIVER_CALL(cuStreamGetCtx)(
+        static_cast<CUstream>(Must(of.Native())), &context));
+    DRIVER_OK(DRIVER_CALL(cuCtxSetCurrent)(context));
+    DRIVER_OK(DRIVER_CALL(cuStreamCreateWithPriority)(&stream_, flags, 0));
+    DRIVER_OK(DRIVER_CALL(cuCtxSetCurrent)(before));
+  }
+  TheirStream(const TheirStream&) = delete;
+  TheirStream& operator=(const TheirStream&) = delete;
+  ~TheirStream() {
+    devrt_memory_stream_ends_v0("cuda:0", stream_);
+    DRIVER_CALL(cuStreamDestroy)(stream_);
+  }
+
+  CUstream get() const { return stream_; }
+  void Begin() const {
+    DRIVER_OK(DRIVER_CALL(cuStreamBeginCapture)(stream_,
+                                                CU_STREAM_CAPTURE_MODE_GLOBAL));
+  }
+  CUgraphExec End() const {
+    CUgraph graph = nullptr;
+    CUgraphExec exec = nullptr;
+    DRIVER_OK(DRIVER_CALL(cuStreamEndCapture)(stream_, &graph));
+    DRIVER_OK(DRIVER_CALL(cuGraphInstantiateWithFlags)(&exec, graph, 0));
+    DRIVER_OK(DRIVER_CALL(cuGraphDestroy)(graph));
+    return exec;
+  }
+
+ private:
+  CUstream stream_ = nullptr;
+};
+
+constexpr uint64_t kSize = 3 * kMiB;
+
+void* NewInC(CUstream stream) {
+  void* block = nullptr;
+  EXPECT_EQ(devrt_memory_alloc_v0("cuda:0", kSize, stream, &block), 0)
+      << devrt_memory_last_error_v0();
+  return block;
+}
+
+void Fill(void* block, unsigned char value, CUstream stream) {
+  DRIVER_OK(DRIVER_CALL(cuMemsetD8Async)(reinterpret_cast<CUdeviceptr>(block),
+                                         value, kSize, stream));
+}
+
+// What is allocated while the graph lives stays as it is when the graph runs,
+// and later gets what the graph had: the driver ends it on its own thread.
+class MemoryOfGraphs : public MemoryCapture {
+ protected:
+  void ExpectNothingIsWritten(const TheirStream& stream, CUgraphExec exec,
+                              const std::vector<void*>& kept) {
+    const Stream eager = NewStream();
+    std::vector<void*> blocks;
+    for (const CUstream each :
+         {stream.get(), static_cast<CUstream>(Must(eager.Native()))}) {
+      for (int i = 0; i < 8; ++i) {
+        blocks.push_back(NewInC(each));
+        Fill(blocks.back(), 0, each);
+      }
+      Synchronize(each);
+    }
+    DRIVER_OK(DRIVER_CALL(cuGraphLaunch)(exec, stream.get()));
+    Synchronize(stream.get());
+    for (void* block : blocks) {
+      EXPECT_THAT(kept, ::testing::Not(::testing::Contains(block)));
+      EXPECT_EQ(Contents(eager, block, kSize), std::string(kSize, '\0'));
+      EXPECT_EQ(devrt_memory_free_v0(block), 0);
+    }
+    EXPECT_EQ(devrt_memory_stream_ends_v0("cuda:0", Must(eager.Native())), 0);
+    DRIVER_OK(DRIVER_CALL(cuGraphExecDestroy)(exec));
+    devrt_memory_stats_v0 stats{};
+    stats.struct_size = sizeof stats;
+    const auto end =
+        std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    do {
+      EXPECT_EQ(devrt_memory_stats_read_v0("cuda:0", &stats), 0);
+    } while (stats.allocations != 0 && std::chrono::steady_clock::now() < end);
+    EXPECT_EQ(stats.allocations, 0);
+  }
+  static void Synchronize(CUstream stream) {
+    DRIVER_OK(DRIVER_CALL(cuStreamSynchronize)(stream));
+  }
+};
+
+TEST_F(MemoryOfGraphs, BlocksOfACaptureAreKept) {
+  const Stream ours = NewStream();
+  const TheirStream stream(ours, CU_STREAM_NON_BLOCKING);
+  void* const warm[] = {NewInC(stream.get()), NewInC(stream.get())};
+  for (void* block : warm) EXPECT_EQ(devrt_memory_free_v0(block), 0);
+  stream.Begin();
+  void* const temporary = NewInC(stream.get());
+  Fill(temporary, 7, stream.get());
+  void* const out = NewInC(stream.get());
+  Fill(out, 8, stream.get());
+  EXPECT_EQ(devrt_memory_free_v0(temporary), 0);
+  const CUgraphExec exec = stream.End();
+  EXPECT_EQ(devrt_memory_free_v0(out), 0);
+  ExpectNothingIsWritten(stream, exec, {temporary, out});
+}
+
+TEST_F(MemoryOfGraphs, APoolGrowsInACaptureAndIsKept) {
+  const Stream ours = NewStream();
+  const TheirStream stream(ours, CU_STREAM_NON_BLOCKING);
+  devrt_memory_pool_v0* pool = nullptr;
+  ASSERT_EQ(devrt_memory_pool_create_v0("cuda:0", &pool), 0);
+  stream.Begin();
+  void* block = nullptr;
+  ASSERT_EQ(devrt_memory_pool_alloc_v0(pool, kSize, stream.get(), &block), 0)
+      << devrt_memory_last_error_v0();
+  Fill(block, 7, stream.get());
+  EXPECT_EQ(devrt_memory_free_v0(block), 0);
+  void* again = nullptr;
+  EXPECT_EQ(devrt_memory_pool_alloc_v0(pool, kSize, stream.get(), &again), 0);
+  EXPECT_EQ(again, block);
+  EXPECT_EQ(devrt_memory_free_v0(again), 0);
+  const CUgraphExec exec = stream.End();
+  EXPECT_EQ(devrt_memory_pool_release_v0(pool), 0);
+  EXPECT_EQ(devrt_memory_empty_cache_v0("cuda:0"), 0);
+  ExpectNothingIsWritten(stream, exec, {block});
+}
+
+// A blocking stream cannot be adopted in its capture, which stays valid.
+TEST_F(MemoryOfGraphs, ABlockingStreamIsMetBefore) {
+  const Stream ours = NewStream();
+  const TheirStream stream(ours, CU_STREAM_DEFAULT);
+  stream.Begin();
+  void* block = nullptr;
+  EXPECT_EQ(devrt_memory_alloc_v0("cuda:0", kSize, stream.get(), &block),
+            DEVRT_FAILED_PRECONDITION);
+  EXPECT_THAT(devrt_memory_last_error_v0(), HasSubstr("adopt it before"));
+  DRIVER_OK(DRIVER_CALL(cuGraphExecDestroy)(stream.End()));
 }
 
 // Whether another stream is through with a block is a question to the driver.

@@ -4,6 +4,8 @@ over the fake driver."""
 
 import ctypes
 import gc
+import sys
+import types
 
 import pytest
 
@@ -42,3 +44,124 @@ def test_cupy_c_functions_are_called_with_their_addresses_alone(index):
     assert malloc(None, 1 << 60, index) is None
     assert malloc(None, 1000, len(CUDA)) is None
     free(None, None, index)
+
+
+# ---- Captures (docs/decisions/0014) ------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def driver():
+    return ctypes.CDLL("libcuda.so.1")
+
+
+class Capture:
+    """Another library's, and the graph that comes of it."""
+
+    def __init__(self, driver, stream):
+        self.driver, self.handle = driver, ctypes.c_void_p(stream.native_handle)
+        assert driver.cuStreamBeginCapture_v2(self.handle, 0) == 0
+        self.graph = ctypes.c_void_p()
+
+    def end(self):
+        assert self.driver.cuStreamEndCapture(
+            self.handle, ctypes.byref(self.graph)) == 0
+
+    def destroy(self):
+        assert self.driver.cuGraphDestroy(self.graph) == 0
+
+
+def by_block(stream):
+    block = interop.Block(4 << 20, CUDA[0], stream.native_handle)
+    return block.ptr, lambda: block.__del__()
+
+
+def by_native_allocation(stream):
+    pointer = interop.caching_allocator_alloc(4 << 20, 0, stream.native_handle)
+    return pointer, lambda: interop.caching_allocator_delete(pointer)
+
+
+def by_own_stream(stream):
+    pointer = devrt.caching_allocator_alloc(4 << 20, stream)
+    return pointer, lambda: devrt.caching_allocator_delete(pointer)
+
+
+def by_rmm(stream):
+    alloc, free = interop.rmm_callbacks(0)
+    pointer = alloc(4 << 20, stream.native_handle)
+    return pointer, lambda: free(pointer, 4 << 20, stream.native_handle)
+
+
+def by_cupy(stream):
+    """CuPy's pointer keeps the block; its stream is whatever is current."""
+    Module = types.SimpleNamespace
+    cuda = Module(Device=lambda: Module(id=0), get_current_stream=lambda: Module(
+                      ptr=stream.native_handle, wait_event=print),
+                  UnownedMemory=lambda *arguments: arguments,
+                  MemoryPointer=lambda memory, offset: memory)
+    sys.modules["cupy"] = Module(cuda=cuda)
+    try:
+        pointer, _, block, _ = interop.cupy_allocator(4 << 20)
+    finally:
+        del sys.modules["cupy"]
+    return pointer, lambda: block.__del__()
+
+
+def by_cuda_core(stream):
+    """Its Buffer calls deallocate with a stream."""
+    from devrt.interop import _cuda_core
+
+    core = types.ModuleType("cuda.core")
+    core.MemoryResource = object
+    core.Buffer = types.SimpleNamespace(
+        from_handle=lambda pointer, size, mr, stream: pointer)
+    sys.modules["cuda.core"], kept = core, sys.modules.get("cuda.core")
+    try:
+        resource = _cuda_core._make_class()("cuda:0")
+    finally:
+        del sys.modules["cuda.core"]
+        if kept is not None:
+            sys.modules["cuda.core"] = kept
+    theirs = types.SimpleNamespace(handle=stream.native_handle)
+    pointer = resource.allocate(4 << 20, stream=theirs)
+    return pointer, lambda: resource.deallocate(pointer, 4 << 20, stream=theirs)
+
+
+@pytest.mark.parametrize("take", [by_block, by_native_allocation, by_own_stream,
+                                  by_rmm, by_cupy, by_cuda_core])
+@pytest.mark.parametrize("freed", ["within", "behind"])
+def test_memory_of_a_capture_is_its_graphs(driver, take, freed):
+    stream = devrt.Stream(CUDA[0])
+    _, give_back = take(stream)  # as a warm-up does
+    give_back()
+    capture = Capture(driver, stream)
+    pointer, give_back = take(stream)
+    if freed == "within":
+        give_back()
+    capture.end()
+    if freed == "behind":
+        give_back()
+    assert pointer not in given(take, stream)
+    capture.destroy()
+    assert pointer in given(take, stream)
+    interop.stream_ends(stream, CUDA[0])
+
+
+def given(take, stream):
+    """Where the next blocks of the stream are."""
+    blocks = [take(stream) for _ in range(8)]
+    for _, give_back in blocks:
+        give_back()
+    return [pointer for pointer, _ in blocks]
+
+
+def test_a_block_that_a_graph_keeps_is_given_back_once(driver):
+    stream = devrt.Stream(CUDA[0])
+    by_own_stream(stream)[1]()
+    capture = Capture(driver, stream)
+    pointer, give_back = by_own_stream(stream)
+    give_back()
+    with pytest.raises(devrt.InvalidArgumentError, match="did not give|before"):
+        give_back()
+    capture.end()
+    capture.destroy()
+    assert pointer in given(by_own_stream, stream)

@@ -14,6 +14,10 @@ extern "C" {
 void* devrt_torch_alloc(size_t size, int device, void* stream);
 void devrt_torch_free(void* ptr, size_t size, int device, void* stream);
 void* devrt_torch_pool_alloc(size_t size, int device, void* stream);
+void devrt_torch_record_stream(void* ptr, struct CUstream_st* stream);
+void devrt_torch_empty_cache();
+void devrt_torch_set_memory_fraction(double fraction, int device);
+void* devrt_torch_base_allocation(void* ptr, size_t* size);
 }
 
 namespace devrt {
@@ -73,6 +77,86 @@ TEST_F(TorchTest, StreamsOfOthers) {
   EXPECT_EQ(again, block) << "of one stream, at once";
   devrt_torch_free(again, 512, 0, native);
   EXPECT_EQ(devrt_memory_stream_ends_v0("mtia:0", native), 0);
+}
+
+CUstream_st* Of(const Stream& stream) {
+  return static_cast<CUstream_st*>(Must(stream.Native()));
+}
+
+// A gradient's bucket: made on one stream, sent on another, dropped.
+TEST_F(TorchTest, RecordStreamKeepsABlockForWorkOfAnotherStream) {
+  Stream a = NewStream();
+  Stream b = NewStream();
+  Flag gate = NewFlag();
+  constexpr size_t kSize = 512 << 10;
+  void* const bucket = devrt_torch_alloc(kSize, 0, Of(a));
+  ASSERT_OK(gate.WaitOn(b));
+  devrt_torch_record_stream(bucket, Of(b));
+  devrt_torch_free(bucket, kSize, 0, Of(a));
+  void* const next = devrt_torch_alloc(kSize, 0, Of(a));
+  EXPECT_NE(next, bucket) << "stream b still uses the bucket";
+  ASSERT_OK(gate.Set());
+  ASSERT_OK(b.Synchronize());
+  devrt_torch_free(next, kSize, 0, Of(a));
+  EXPECT_EQ(devrt_memory_stream_ends_v0("mtia:0", Of(a)), 0);
+  EXPECT_EQ(devrt_memory_stream_ends_v0("mtia:0", Of(b)), 0);
+}
+
+// PyTorch names no device: a stream of another one than the block's is found.
+TEST_F(TorchTest, RecordStreamFindsTheDeviceOfTheStream) {
+  Stream far = NewStream(dev(1));
+  Flag gate = NewFlag(dev(1));
+  void* const block = devrt_torch_alloc(1000, 0, nullptr);
+  ASSERT_OK(gate.WaitOn(far));
+  devrt_torch_record_stream(block, Of(far));
+  devrt_torch_free(block, 1000, 0, nullptr);
+  void* const next = devrt_torch_alloc(1000, 0, nullptr);
+  EXPECT_NE(next, block);
+  ASSERT_OK(gate.Set());
+  ASSERT_OK(far.Synchronize());
+  devrt_torch_free(next, 1000, 0, nullptr);
+  EXPECT_EQ(devrt_memory_stream_ends_v0("mtia:1", Of(far)), 0);
+}
+
+TEST_F(TorchTest, RecordStreamOfEmptyTensorsAndOfOthersMemoryIsNothing) {
+  int local = 0;
+  devrt_torch_record_stream(nullptr, nullptr);
+  devrt_torch_record_stream(&local, nullptr);
+}
+
+TEST_F(TorchTest, RecordStreamRefusesWhatIsNoStream) {
+  void* const block = devrt_torch_alloc(1000, 0, nullptr);
+  int local = 0;
+  EXPECT_THROW(
+      devrt_torch_record_stream(block, reinterpret_cast<CUstream_st*>(&local)),
+      std::exception);
+  devrt_torch_free(block, 1000, 0, nullptr);
+}
+
+TEST_F(TorchTest, TheFractionIsTheDevicesAndTheCacheGoesBack) {
+  devrt_torch_set_memory_fraction(0.25, 1);
+  EXPECT_EQ(GetMemoryFraction(dev(1)), 0.25);
+  EXPECT_THROW(devrt_torch_set_memory_fraction(2, 0), std::exception);
+  devrt_torch_set_memory_fraction(1, 1);
+  void* const block = devrt_torch_alloc(1000, 1, nullptr);
+  devrt_torch_free(block, 1000, 1, nullptr);
+  EXPECT_GT(GetMemoryStatistics(dev(1)).reserved_bytes.all.current, 0);
+  devrt_torch_empty_cache();
+  EXPECT_EQ(GetMemoryStatistics(dev(1)).reserved_bytes.all.current, 0);
+}
+
+TEST_F(TorchTest, TheBaseIsWhatTheDriverGave) {
+  char* const x = static_cast<char*>(devrt_torch_alloc(1000, 0, nullptr));
+  char* const y = static_cast<char*>(devrt_torch_alloc(1000, 0, nullptr));
+  size_t size = 0;
+  char* const base =
+      static_cast<char*>(devrt_torch_base_allocation(y + 10, &size));
+  EXPECT_EQ(devrt_torch_base_allocation(x, nullptr), base);
+  EXPECT_LE(base, x);
+  EXPECT_GE(base + size, y + 1000);
+  devrt_torch_free(x, 1000, 0, nullptr);
+  devrt_torch_free(y, 1000, 0, nullptr);
+  EXPECT_THROW(devrt_torch_base_allocation(x, &size), std::exception);
 }
 
 }  // namespace

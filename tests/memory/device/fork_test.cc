@@ -66,6 +66,11 @@ struct Made {
       StatisticsResource::Make(ThreadSafeResource(CachingResource(device)));
   void* theirs = Must(counted->Allocate(stream, kBytes));
   std::optional<Buffer> buffer = Must(Buffer::Allocate(stream, kBytes));
+  devrt_memory_pool_v0* pool = [] {
+    devrt_memory_pool_v0* made = nullptr;
+    EXPECT_EQ(devrt_memory_pool_create_v0("mtia:0", &made), 0);
+    return made;
+  }();
   uint64_t callback =
       AddOutOfMemoryCallback([](Device, uint64_t) { return false; });
 };
@@ -75,6 +80,8 @@ using Answers = std::vector<std::pair<std::string, absl::Status>>;
 Answers BlockCalls(Made* m) {
   const StreamRef s = m->stream;
   void* x = nullptr;
+  uint64_t size = 0;
+  devrt_memory_pool_v0* pool = nullptr;
   devrt_memory_stats_v0 stats = {};
   stats.struct_size = sizeof stats;
   const auto c = [](int32_t code) {
@@ -102,6 +109,13 @@ Answers BlockCalls(Made* m) {
       {"C free", c(devrt_memory_free_v0(m->block))},
       {"C free on", c(devrt_memory_free_on_v0(m->block, &x))},
       {"C record", c(devrt_memory_record_stream_v0(m->block, "mtia:0", &x))},
+      {"C record on its own",
+       c(devrt_memory_record_stream_v0(m->block, nullptr, &x))},
+      {"C fraction", c(devrt_memory_set_fraction_v0("mtia:0", 0.5))},
+      {"C base", c(devrt_memory_base_v0(m->block, &x, &size))},
+      {"C pool", c(devrt_memory_pool_create_v0("mtia:0", &pool))},
+      {"C allocate in a pool",
+       c(devrt_memory_pool_alloc_v0(m->pool, 64, nullptr, &x))},
       {"C end", c(devrt_memory_stream_ends_v0("mtia:0", &x))},
       {"C empty", c(devrt_memory_empty_cache_v0("mtia:0"))},
       {"C statistics", c(devrt_memory_stats_read_v0("mtia:0", &stats))},
