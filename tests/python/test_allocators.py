@@ -507,6 +507,60 @@ def test_numba_gives_a_block_to_nobody_before_its_work_is_over(numba_manager):
     assert early.pointer.value != memory.pointer.value == late.pointer.value
 
 
+TORCH_SETTERS = {
+    "set_init_fn", "set_reset_fn", "set_memory_fraction_fn", "set_base_alloc_fn",
+    "set_record_stream_fn", "set_begin_allocate_to_pool",
+    "set_end_allocate_to_pool_fn", "set_release_pool"}
+
+
+@pytest.fixture
+def torch(monkeypatch):
+    """PyTorch's pluggable allocator, as of 2.11."""
+
+    class Native:
+        def __init__(self):
+            self.given = {}
+
+        def __getattr__(self, name):
+            if name not in TORCH_SETTERS:
+                raise AttributeError(name)
+            return lambda address: self.given.__setitem__(name, address)
+
+    class CUDAPluggableAllocator:
+        def __init__(self, path, alloc, free):
+            self.functions = (path, alloc, free)
+            self._allocator = Native()
+
+        def allocator(self):
+            return self._allocator
+
+    memory = types.SimpleNamespace(CUDAPluggableAllocator=CUDAPluggableAllocator)
+    module = types.SimpleNamespace(cuda=types.SimpleNamespace(memory=memory))
+    monkeypatch.setitem(sys.modules, "torch", module)
+    try:
+        interop.torch_allocator_path()
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+    return module
+
+
+def test_torch_gets_every_function_that_it_can_be_given(torch):
+    made = interop.torch_allocator()
+    assert made.functions[1:] == ("devrt_torch_alloc", "devrt_torch_free")
+    given = made.allocator().given
+    assert set(given) == TORCH_SETTERS - {"set_init_fn"}
+    assert all(given.values()) and len(set(given.values())) == len(given)
+    assert not interop.torch_pool_allocator().allocator().given
+
+
+def test_a_torch_that_drops_a_function_is_refused(torch, monkeypatch):
+    monkeypatch.setattr(
+        sys.modules[__name__], "TORCH_SETTERS",
+        TORCH_SETTERS - {"set_record_stream_fn"})
+    with pytest.raises(NotImplementedError, match="set_record_stream_fn"):
+        interop.torch_allocator()
+
+
 def test_the_path_of_the_torch_allocator():
     """It is built beside devrt, or says where it has looked."""
     try:

@@ -8,6 +8,7 @@ Adapters that a host was given live as long as the process (L6).
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import os
 import warnings
@@ -239,18 +240,52 @@ def torch_allocator_path() -> str:
     raise FileNotFoundError("no such file: " + ", ".join(tried))
 
 
+# What sets each function of PyTorch's pluggable allocator (2.11), and devrt's
+# function.  set_init_fn is left out: devrt begins with the first allocation.
+_TORCH_FUNCTIONS = {
+    "set_record_stream_fn": "devrt_torch_record_stream",
+    "set_reset_fn": "devrt_torch_empty_cache",
+    "set_memory_fraction_fn": "devrt_torch_set_memory_fraction",
+    "set_base_alloc_fn": "devrt_torch_base_allocation",
+    "set_begin_allocate_to_pool": "devrt_torch_begin_allocate_to_pool",
+    "set_end_allocate_to_pool_fn": "devrt_torch_end_allocate_to_pool",
+    "set_release_pool": "devrt_torch_release_pool",
+}
+
+
 def torch_allocator() -> Any:
     """For torch.cuda.memory.change_current_allocator, before CUDA is used.
 
-    Without room PyTorch raises RuntimeError with devrt's text.
+    Tensor.record_stream, torch.cuda.graph with its pools, empty_cache and
+    set_per_process_memory_fraction work as with PyTorch's own allocator; a
+    MemPool needs PyTorch's own as the current one (torch_pool_allocator).
+
+    Without room PyTorch raises RuntimeError with devrt's text.  Raises
+    NotImplementedError for a PyTorch that cannot be given a function.
     """
-    return load("torch").cuda.memory.CUDAPluggableAllocator(
-        torch_allocator_path(), "devrt_torch_alloc", "devrt_torch_free"
+    path = torch_allocator_path()
+    made = load("torch").cuda.memory.CUDAPluggableAllocator(
+        path, "devrt_torch_alloc", "devrt_torch_free"
     )
+    functions = ctypes.CDLL(path)
+    allocator = made.allocator()
+    for setter, function in _TORCH_FUNCTIONS.items():
+        if not hasattr(allocator, setter):
+            raise NotImplementedError(
+                f"the allocator of this PyTorch has no {setter}: without "
+                f"{function} tensors would be overwritten; expected PyTorch "
+                "2.11's"
+            )
+        address = ctypes.cast(getattr(functions, function), ctypes.c_void_p)
+        getattr(allocator, setter)(address.value)
+    return made
 
 
 def torch_pool_allocator() -> Any:
     """For torch.cuda.MemPool(interop.torch_pool_allocator().allocator()).
+
+    The pool gets its segments from devrt; PyTorch's own allocator keeps streams,
+    captures and blocks, and asks for nothing else.
 
     Without room PyTorch raises its OutOfMemoryError.
     """
@@ -308,7 +343,8 @@ def cupy_c_functions() -> Tuple[int, int]:
     """Addresses for cupy.cuda.CFunctionAllocator(0, malloc, free, owner).
 
     For measurements: CuPy takes the null pointer, by which they say that there
-    is no room, for memory.  Blocks are for the default stream.
+    is no room, for memory.  Blocks are for the default stream: not for arrays
+    that a captured stream uses.
     """
     malloc, free = _native._cupy_c_functions()
     return int(malloc), int(free)
