@@ -22,6 +22,7 @@
 #include <exception>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -81,9 +82,23 @@ int32_t Allocate(size_t size, int device, void* stream, void** block) {
   return devrt_memory_alloc_v0(DeviceName(device).text, size, stream, block);
 }
 
+struct Memory {
+  explicit Memory(int device) {
+    ThrowUnlessOk(devrt_memory_pool_create_v0(DeviceName(device).text, &pool));
+  }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory() { (void)devrt_memory_pool_release_v0(pool); }
+
+  devrt_memory_pool_v0* pool = nullptr;
+};
+
 // PyTorch's pools: for the memory of captures, by their numbers.  A pool lives
 // as long as its uses, of which each begin adds one, and as the graphs that
 // have its memory.
+//
+// devrt is called with no lock held: it may run code of the program that waits
+// for Python's lock, whose holder may wait for ours.
 class Pools {
  public:
   static Pools& Get() {
@@ -92,80 +107,88 @@ class Pools {
   }
 
   void Begin(int device, PoolId id, TakesStream takes) {
+    const std::shared_ptr<Memory> memory = MemoryOf({device, id});
     const std::lock_guard<std::mutex> lock(mutex_);
     Pool& pool = pools_[{device, id}];
-    if (pool.memory == nullptr) {
-      ThrowUnlessOk(
-          devrt_memory_pool_create_v0(DeviceName(device).text, &pool.memory));
-    }
+    pool.memory = memory;
     ++pool.uses;
-    routes_.push_back({device, id, std::move(takes)});
+    routes_.push_back({device, memory, id, std::move(takes)});
     any_routes_.store(true);
   }
   void End(int device, PoolId id) {
+    std::shared_ptr<Memory> ended;  // goes behind the lock
     const std::lock_guard<std::mutex> lock(mutex_);
     for (auto route = routes_.rbegin(); route != routes_.rend(); ++route) {
       if (route->device != device || route->id != id) continue;
+      ended = std::move(route->memory);
       routes_.erase(std::next(route).base());
       break;
     }
     any_routes_.store(!routes_.empty());
   }
   void Release(int device, PoolId id) {
+    std::shared_ptr<Memory> released;  // goes behind the lock
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto pool = pools_.find({device, id});
     if (pool == pools_.end() || --pool->second.uses > 0) return;
-    (void)devrt_memory_pool_release_v0(pool->second.memory);
+    released = std::move(pool->second.memory);
     pools_.erase(pool);
   }
 
-  // False: no pool serves the stream.  The newest that does comes first.
-  bool Allocate(size_t size, int device, void* stream, void** block) {
-    if (!any_routes_.load()) return false;
+  // nullptr: no pool serves the stream.  The newest that does comes first.
+  std::shared_ptr<Memory> Find(int device, void* stream) {
+    if (!any_routes_.load()) return nullptr;
     const std::lock_guard<std::mutex> lock(mutex_);
     for (auto route = routes_.rbegin(); route != routes_.rend(); ++route) {
-      if (route->device != device ||
-          !route->takes(static_cast<CUstream_st*>(stream))) {
-        continue;
+      if (route->device == device &&
+          route->takes(static_cast<CUstream_st*>(stream))) {
+        return route->memory;
       }
-      if (devrt_memory_pool_alloc_v0(pools_.at({device, route->id}).memory,
-                                     size, stream, block) != 0) {
-        throw OutOfMemory();
-      }
-      return true;
     }
-    return false;
+    return nullptr;
   }
 
-  // Memory for a MemPool that grows while `stream` is captured.
-  int32_t AllocateForMemPool(size_t size, int device, void* stream,
-                             void** block) {
+  // For the MemPools of a device while a stream is captured; never released.
+  std::shared_ptr<Memory> ForMemPools(int device) {
+    constexpr PoolId kMemPools(~0ULL, ~0ULL);  // no number of PyTorch's
+    const std::shared_ptr<Memory> memory = MemoryOf({device, kMemPools});
     const std::lock_guard<std::mutex> lock(mutex_);
-    devrt_memory_pool_v0*& pool = mem_pools_[device];
-    if (pool == nullptr) {
-      const int32_t code =
-          devrt_memory_pool_create_v0(DeviceName(device).text, &pool);
-      if (code != 0) return code;
-    }
-    return devrt_memory_pool_alloc_v0(pool, size, stream, block);
+    pools_[{device, kMemPools}] = {memory, 1};
+    return memory;
   }
 
  private:
+  using Key = std::pair<int, PoolId>;
   struct Pool {
-    devrt_memory_pool_v0* memory = nullptr;
+    std::shared_ptr<Memory> memory;
     int uses = 0;
   };
   struct Route {
     int device;
+    std::shared_ptr<Memory> memory;
     PoolId id;
     TakesStream takes;
   };
 
+  // What is there, else new.
+  std::shared_ptr<Memory> MemoryOf(const Key& key) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      const auto pool = pools_.find(key);
+      if (pool != pools_.end()) return pool->second.memory;
+    }
+    // Of two threads that make some the first one's stays.
+    const auto made = std::make_shared<Memory>(key.first);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Pool& pool = pools_[key];
+    if (pool.memory == nullptr) pool.memory = made;
+    return pool.memory;
+  }
+
   std::mutex mutex_;
-  std::map<std::pair<int, PoolId>, Pool> pools_;
+  std::map<Key, Pool> pools_;
   std::vector<Route> routes_;  // between begin and end
   std::atomic<bool> any_routes_{false};
-  std::map<int, devrt_memory_pool_v0*> mem_pools_;
 };
 
 }  // namespace
@@ -193,13 +216,17 @@ DEVRT_MEMORY_EXPORT void devrt_torch_release_pool(int device, PoolId id);
 
 void* devrt_torch_alloc(size_t size, int device, void* stream) {
   void* block = nullptr;
-  if (Pools::Get().Allocate(size, device, stream, &block)) return block;
-  if (Allocate(size, device, stream, &block) != 0) throw OutOfMemory();
+  const std::shared_ptr<Memory> pool = Pools::Get().Find(device, stream);
+  const int32_t code = pool != nullptr ? devrt_memory_pool_alloc_v0(
+                                             pool->pool, size, stream, &block)
+                                       : Allocate(size, device, stream, &block);
+  if (code != 0) throw OutOfMemory();
   return block;
 }
 
 // In the order of the stream that the block was allocated on, which is the one
-// that PyTorch passes; that one may be destroyed by now.
+// that PyTorch passes; it may be destroyed if devrt was told
+// (devrt_memory_stream_ends).
 void devrt_torch_free(void* ptr, size_t, int, void*) {
   if (devrt_memory_free_v0(ptr) == 0) return;
   std::fprintf(stderr, "devrt_torch_free: %s\n", devrt_memory_last_error_v0());
@@ -210,8 +237,11 @@ void devrt_torch_free(void* ptr, size_t, int, void*) {
 void* devrt_torch_pool_alloc(size_t size, int device, void* stream) {
   void* block = nullptr;
   const int32_t code = Allocate(size, device, stream, &block);
-  if (code == DEVRT_FAILED_PRECONDITION) {
-    (void)Pools::Get().AllocateForMemPool(size, device, stream, &block);
+  if (code != DEVRT_FAILED_PRECONDITION) return block;
+  try {
+    const std::shared_ptr<Memory> pool = Pools::Get().ForMemPools(device);
+    (void)devrt_memory_pool_alloc_v0(pool->pool, size, stream, &block);
+  } catch (const std::exception&) {  // no pool: null says that there is no room
   }
   return block;
 }

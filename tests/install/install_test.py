@@ -91,15 +91,17 @@ class Installed(InstallTest):
 
     # ---- PyTorch's object ----
 
-    def test_torch_shows_three_functions_and_finds_the_library(self):
+    def test_torch_shows_its_functions_and_finds_the_library(self):
         torch = self.tree.path("LIBDIR") / "libdevrt_torch.so"
         listed = subprocess.run(["nm", "-D", "--defined-only", torch],
                                 check=True, text=True, stdout=subprocess.PIPE)
         # Beside them weak ones of the C++ library's, if any.
         shown = {line.split()[2] for line in listed.stdout.splitlines()
                  if line.split()[1] == "T"}
-        self.assertEqual(shown, {"devrt_torch_alloc", "devrt_torch_free",
-                                 "devrt_torch_pool_alloc"})
+        self.assertEqual(shown, {"devrt_torch_" + name for name in (
+            "alloc", "free", "pool_alloc", "record_stream", "empty_cache",
+            "set_memory_fraction", "base_allocation", "begin_allocate_to_pool",
+            "end_allocate_to_pool", "release_pool")})
         self.assertEqual(b"[libdevrt.so.0]" in needed(torch),
                          "shared" in self.kinds)
         # As its host loads it, by nothing but its path; there may be no GPU.
