@@ -273,8 +273,8 @@ def torch_allocator() -> Any:
         if not hasattr(allocator, setter):
             raise NotImplementedError(
                 f"the allocator of this PyTorch has no {setter}: without "
-                f"{function} tensors would be overwritten; expected PyTorch "
-                "2.11's"
+                f"{function} tensors would be overwritten; use PyTorch 2.3 or "
+                "later"
             )
         address = ctypes.cast(getattr(functions, function), ctypes.c_void_p)
         getattr(allocator, setter)(address.value)
