@@ -7,7 +7,6 @@ from typing import (
     ClassVar,
     Iterator,
     List,
-    Literal,
     Optional,
     Sequence,
     SupportsIndex,
@@ -90,7 +89,7 @@ class Array:
     @property
     def storage_ptr(self) -> int: ...
     @property
-    def device(self) -> Union[Device, Literal["cpu"]]: ...
+    def device(self) -> Device: ...
     @property
     def place(self) -> str: ...
     @property

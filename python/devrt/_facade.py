@@ -37,7 +37,12 @@ class Backend:
         if device is None:
             return _core.current_device(self._name)
         if self._name is None:
-            return Device(device)
+            made = Device(device)
+            if made.type == "cpu":
+                raise InvalidArgumentError(
+                    f"Expected an accelerator device, but got: {made}"
+                )
+            return made
         if isinstance(device, int) and not isinstance(device, bool):
             return Device(self._name, device)
         if isinstance(device, str) and device.partition(":")[0] in ("cpu", "meta"):

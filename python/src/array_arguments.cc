@@ -112,8 +112,7 @@ PyObject* DimsToTuple(DimSpan dims) {
 }
 
 std::optional<Place> ParsePlace(PyObject* device, bool pinned) {
-  if (device != nullptr && PyUnicode_Check(device) &&
-      PyUnicode_CompareWithASCIIString(device, "cpu") == 0) {
+  if (IsHostDevice(device)) {
     if (!pinned) return Place::Host();
     device = nullptr;
   }

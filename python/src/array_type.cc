@@ -159,11 +159,9 @@ PyObject* GetStoragePointer(PyObject* self, void*) {
 
 PyObject* GetDevice(PyObject* self, void*) {
   const Place place = ArrayOf(self).place();
-  if (place.kind() == MemoryKind::kHost ||
-      place.kind() == MemoryKind::kPinned) {
-    return PyUnicode_InternFromString("cpu");
-  }
-  DeviceObject* device = WrapDevice(*place.device());
+  const bool on_host =
+      place.kind() == MemoryKind::kHost || place.kind() == MemoryKind::kPinned;
+  DeviceObject* device = on_host ? HostDevice() : WrapDevice(*place.device());
   return device != nullptr ? NewRef(device) : nullptr;
 }
 
@@ -323,8 +321,8 @@ PyGetSetDef g_array_getters[] = {
     Getter("storage_ptr", GetStoragePointer,
            "Address of the memory that this array is a view of."),
     Getter("device", GetDevice,
-           "The devrt.Device of the memory; 'cpu' for host memory, pinned\n"
-           "memory included."),
+           "The devrt.Device of the memory; that of the host, == 'cpu', for\n"
+           "host memory, pinned memory included."),
     Getter(
         "place", GetPlace,
         "'mtia:1', 'pinned memory of mtia:1', 'managed memory of cuda:0' or\n"

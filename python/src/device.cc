@@ -39,19 +39,23 @@ BackendEntry* FindEntry(std::string_view name) {
   return nullptr;
 }
 
-DeviceObject* MakeDevice(Device device, BackendEntry* backend) {
+// Zero but for the name, as the host's stays.
+DeviceObject* MakeObject(const std::string& name) {
   auto* object = reinterpret_cast<DeviceObject*>(
       g_device_type->tp_alloc(g_device_type, 0));
   if (object == nullptr) return nullptr;
-  new (&object->device) Device(device);
-  const std::string name = device.name();
-  object->backend = backend;
   object->name = PyUnicode_FromStringAndSize(
       name.data(), static_cast<Py_ssize_t>(name.size()));
-  object->default_stream = nullptr;
-  object->index = internal::GateOf(device.record())->index;
-  object->entered = false;
   return object->name != nullptr ? object : nullptr;
+}
+
+DeviceObject* MakeDevice(Device device, BackendEntry* backend) {
+  DeviceObject* object = MakeObject(device.name());
+  if (object == nullptr) return nullptr;
+  new (&object->device) Device(device);
+  object->backend = backend;
+  object->index = internal::GateOf(device.record())->index;
+  return object;
 }
 
 bool IsForkedChild(const DeviceObject* device) {
@@ -94,6 +98,28 @@ BackendEntry* WrapBackend(Backend backend) {
   }
   g_backends->push_back(entry);
   return entry;
+}
+
+DeviceObject* HostDevice() {
+  static DeviceObject* host = nullptr;  // under the GIL
+  if (host == nullptr) host = MakeObject("cpu");
+  return host;
+}
+
+bool IsHostDevice(PyObject* object) {
+  if (object == nullptr) return false;
+  if (IsDevice(object)) {
+    return reinterpret_cast<DeviceObject*>(object)->backend == nullptr;
+  }
+  return PyUnicode_Check(object) &&
+         PyUnicode_CompareWithASCIIString(object, "cpu") == 0;
+}
+
+void RaiseNoAccelerator(std::string_view name, const BackendEntry* backend) {
+  Raise(absl::InvalidArgumentError(
+      (backend != nullptr ? "Expected a " + backend->backend.name()
+                          : std::string("Expected an accelerator")) +
+      " device, but got: " + std::string(name)));
 }
 
 const std::vector<BackendEntry*>& OpenedBackends() { return *g_backends; }
@@ -200,10 +226,7 @@ DeviceObject* ParseDeviceName(PyObject* object, BackendEntry* backend) {
     }
   }
   if (IsNoAccelerator(name)) {
-    Raise(absl::InvalidArgumentError(
-        (backend != nullptr ? "Expected a " + backend->backend.name()
-                            : std::string("Expected an accelerator")) +
-        " device, but got: " + std::string(name)));
+    RaiseNoAccelerator(name, backend);
     return nullptr;
   }
   auto found = WithoutLock([&] { return GetDevice(name); });
@@ -249,6 +272,10 @@ DeviceObject* ParseAny(PyObject* object, BackendEntry* backend) {
   }
   if (IsDevice(object)) {
     auto* device = reinterpret_cast<DeviceObject*>(object);
+    if (device->backend == nullptr) {
+      RaiseNoAccelerator("cpu", backend);
+      return nullptr;
+    }
     if (backend == nullptr || device->backend == backend) return device;
     Raise(absl::InvalidArgumentError(
         "Expected a " + backend->backend.name() +

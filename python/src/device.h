@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The type devrt.Device: one object per device, alive as long as the process.
+// The type devrt.Device: one object per device, alive as long as the process,
+// and one for the host, "cpu", which arrays in host memory are on.
 //
 // Everything here needs the GIL unless it says otherwise.
 
@@ -22,7 +23,7 @@ struct BackendEntry;
 struct DeviceObject {
   PyObject_HEAD  // NOLINT
       Device device;
-  BackendEntry* backend;
+  BackendEntry* backend;     // null: the host, which is no accelerator
   PyObject* name;            // "mtia:1"
   PyObject* default_stream;  // null until somebody asks for it
   uint32_t index;            // dense over all devices of the process
@@ -49,6 +50,13 @@ inline bool IsDevice(PyObject* object) {
 
 // The object of a device.  Null with an exception.
 DeviceObject* WrapDevice(Device device);
+
+// The object of the host, "cpu", borrowed.  Null with an exception.
+DeviceObject* HostDevice();
+// Whether a program means the host: that object, or "cpu".
+bool IsHostDevice(PyObject* object);
+// Raises that an accelerator is expected; `backend` null: of any backend.
+void RaiseNoAccelerator(std::string_view name, const BackendEntry* backend);
 
 // The opened backend of that name; asks the finder for third-party ones.  Null
 // with an exception, also in a forked child.

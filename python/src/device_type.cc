@@ -25,6 +25,13 @@ DeviceObject* Self(PyObject* self) {
   return reinterpret_cast<DeviceObject*>(self);
 }
 
+// For what the host does not have; null with an exception.
+DeviceObject* Accelerator(PyObject* self) {
+  if (__builtin_expect(Self(self)->backend != nullptr, 1)) return Self(self);
+  RaiseNoAccelerator("cpu", nullptr);
+  return nullptr;
+}
+
 // The backend of a name that goes with an index.
 BackendEntry* OpenNamed(PyObject* text, PyObject* index) {
   Py_ssize_t size = 0;
@@ -46,7 +53,7 @@ PyObject* New(PyTypeObject*, PyObject* args, PyObject* keywords) {
   if (!SortArguments(kParameters, args, keywords, values)) return nullptr;
   DeviceObject* device = nullptr;
   if (values[1] == nullptr || values[1] == Py_None) {
-    device = ParseDevice(values[0]);
+    device = IsHostDevice(values[0]) ? HostDevice() : ParseDevice(values[0]);
   } else if (!PyUnicode_Check(values[0])) {
     PyErr_Format(PyExc_TypeError, "a backend's name goes with an index, not %s",
                  TypeName(values[0]));
@@ -63,13 +70,30 @@ PyObject* Repr(PyObject* self) {
 
 PyObject* Str(PyObject* self) { return NewRef(Self(self)->name); }
 
-PyObject* Enter(PyObject* self, PyObject*) { return EnterDeviceObject(self); }
+// As text: a device is equal to its name, and so are the hashes.
+Py_hash_t Hash(PyObject* self) { return PyObject_Hash(Self(self)->name); }
+
+PyObject* Compare(PyObject* self, PyObject* other, int operation) {
+  const bool is_text = PyUnicode_Check(other);
+  if ((operation != Py_EQ && operation != Py_NE) ||
+      (!is_text && !IsDevice(other))) {
+    return NewRef(Py_NotImplemented);
+  }
+  const bool equal =
+      is_text ? PyUnicode_Compare(Self(self)->name, other) == 0 : self == other;
+  return PyBool_FromLong(equal == (operation == Py_EQ));
+}
+
+PyObject* Enter(PyObject* self, PyObject*) {
+  return Accelerator(self) != nullptr ? EnterDeviceObject(self) : nullptr;
+}
 
 PyObject* Exit(PyObject* self, PyObject* const*, Py_ssize_t) {
   return LeaveObject(self);
 }
 
 PyObject* WaitForWork(PyObject* self, PyObject*) {
+  if (Accelerator(self) == nullptr) return nullptr;
   const Device device = Self(self)->device;
   const CallSite site = SiteHere();
   return WaitFor(*Self(self)->backend, nullptr,
@@ -77,6 +101,7 @@ PyObject* WaitForWork(PyObject* self, PyObject*) {
 }
 
 PyObject* Synchronize(PyObject* self, PyObject*) {
+  if (Accelerator(self) == nullptr) return nullptr;
   const std::vector<uint64_t> calls =
       HostCallsOf(Self(self)->device, std::nullopt);
   const Ref done(WaitForWork(self, nullptr));
@@ -84,6 +109,7 @@ PyObject* Synchronize(PyObject* self, PyObject*) {
 }
 
 PyObject* MemoryInformation(PyObject* self, PyObject*) {
+  if (Accelerator(self) == nullptr) return nullptr;
   const Device device = Self(self)->device;
   const auto info = WithoutLock([&] { return device.GetMemoryInfo(); });
   if (!info.ok()) return Raise(info.status());
@@ -93,6 +119,7 @@ PyObject* MemoryInformation(PyObject* self, PyObject*) {
 }
 
 PyObject* Health(PyObject* self, PyObject*) {
+  if (Self(self)->backend == nullptr) return NewRef(Py_None);
   const absl::Status status = Self(self)->device.Health();
   return status.ok() ? NewRef(Py_None) : MakeException(status);
 }
@@ -102,28 +129,33 @@ PyObject* Reduce(PyObject* self, PyObject*) {
 }
 
 PyObject* CurrentStreamMethod(PyObject* self, PyObject*) {
-  DeviceObject* device = UsableDevice(Self(self));
+  DeviceObject* device = Accelerator(self);
+  if (device != nullptr) device = UsableDevice(device);
   return device != nullptr ? CurrentStreamObject(device) : nullptr;
 }
 
 PyObject* DefaultStreamMethod(PyObject* self, PyObject*) {
-  DeviceObject* device = UsableDevice(Self(self));
+  DeviceObject* device = Accelerator(self);
+  if (device != nullptr) device = UsableDevice(device);
   return device != nullptr ? DefaultStreamObject(device) : nullptr;
 }
 
 PyObject* GetBackendName(PyObject* self, void*) {
+  if (Self(self)->backend == nullptr) return NewRef(Self(self)->name);
   const std::string& name = Self(self)->backend->backend.name();
   return PyUnicode_FromStringAndSize(name.data(),
                                      static_cast<Py_ssize_t>(name.size()));
 }
 
 PyObject* GetIndex(PyObject* self, void*) {
+  if (Self(self)->backend == nullptr) return PyLong_FromLong(0);
   return PyLong_FromLong(Self(self)->device.index());
 }
 
 PyObject* GetName(PyObject* self, void*) { return NewRef(Self(self)->name); }
 
 PyObject* GetDeviceType(PyObject* self, void*) {
+  if (Self(self)->backend == nullptr) return PyLong_FromLong(0);  // CPU
   return PyLong_FromLong(Self(self)->backend->device_type);
 }
 
@@ -168,9 +200,13 @@ constexpr char kDoc[] =
     "        ...                       # mtia:1 is current in this thread\n\n"
     "'mtia:1' names device 1 of backend mtia, 'mtia' the thread's current\n"
     "device of it, a number that device of the active backend; ('mtia', 1) is\n"
-    "'mtia:1'.  There is one object per device.  Entering may be nested and\n"
-    "done by many threads at once; leaving restores what was current before,\n"
-    "devices of other libraries included.  Also a decorator.\n\n"
+    "'mtia:1'.  There is one object per device, which is equal to its name:\n"
+    "x.device == 'mtia:1'.  'cpu' is the host, where arrays can be and "
+    "nothing\n"
+    "is computed: it has no streams and is not entered.  Entering may be\n"
+    "nested and done by many threads at once; leaving restores what was\n"
+    "current before, devices of other libraries included.  Also a "
+    "decorator.\n\n"
     "Raises InvalidArgumentError for bad strings and numbers, Error for a\n"
     "backend that there is not, TypeError for anything else.";
 
@@ -178,6 +214,8 @@ PyType_Slot g_slots[] = {{Py_tp_new, AsSlot(New)},
                          {Py_tp_repr, AsSlot(Repr)},
                          {Py_tp_str, AsSlot(Str)},
                          {Py_tp_call, AsSlot(Decorate)},
+                         {Py_tp_hash, AsSlot(Hash)},
+                         {Py_tp_richcompare, AsSlot(Compare)},
                          {Py_tp_methods, g_methods},
                          {Py_tp_getset, g_getters},
                          {Py_tp_doc, const_cast<char*>(kDoc)},

@@ -4,6 +4,7 @@
 import array as pyarray
 import copy
 import ctypes
+import operator
 import pickle
 import weakref
 
@@ -285,6 +286,64 @@ def test_dtypes_that_cannot_be(dtype, error):
 def test_devices_that_cannot_be(device, error):
     with pytest.raises(error):
         devrt.empty(1, device=device)
+
+
+# ---- The host as a device ---------------------------------------------------
+
+
+def test_the_device_of_an_array_on_the_host():
+    x, y = devrt.ones(3, device="cpu"), devrt.ones(3, device="mtia:1")
+    pinned = devrt.ones(3, device="mtia:1", pinned=True)
+    host = x.device
+    assert isinstance(host, devrt.Device) and pinned.device is host
+    assert (host.name, host.type, host.backend, host.index) == (
+        "cpu", "cpu", "cpu", 0)
+    assert host.device_type == devrt.DeviceType.CPU and host.health() is None
+    assert str(host) == "cpu" and repr(host) == "devrt.Device('cpu')"
+    assert devrt.device("cpu") is host and devrt.Device(host) is host
+    assert pickle.loads(pickle.dumps(host)) is host and copy.copy(host) is host
+    for made in (devrt.zeros(2, device=host), y.to(host), y.to(device=host),
+                 devrt.asarray(y, device=host), devrt.zeros_like(y, device=host),
+                 devrt.from_dlpack(x, device=host)):
+        assert made.device is host and made.place == "cpu"
+    assert devrt.empty(2, device=host, pinned=True).is_pinned()
+
+
+def test_devices_are_equal_to_their_names():
+    host, other = devrt.device("cpu"), devrt.device("mtia:1")
+    for device in (host, other, devrt.device("mtia:0")):
+        name = device.name
+        assert device == name and name == device and not device != name
+        assert hash(device) == hash(name) and name in {device}
+        for wrong in ("mtia", "", "mtia:01", "cpu:0", "MTIA:1", name.encode(), 0,
+                      None):
+            assert device != wrong and wrong != device
+    assert host != other and host != "mtia:1" and other != "cpu"
+    assert len({host, other, "cpu", "mtia:1"}) == 2
+    for compare in (operator.lt, operator.ge):
+        with pytest.raises(TypeError):
+            compare(other, "mtia:2")
+
+
+def test_the_host_is_no_accelerator():
+    host = devrt.device("cpu")
+    before = devrt.current_device(), devrt.current_stream()
+    for call in (host.synchronize, host.memory_info, host.current_stream,
+                 host.default_stream, host.__enter__, host(lambda: None),
+                 lambda: devrt.Stream(host), lambda: devrt.Event(host),
+                 lambda: devrt.set_device(host), lambda: devrt.synchronize(host),
+                 lambda: devrt.current_stream(host), lambda: devrt.memory_stats(host),
+                 lambda: devrt.accelerator.set_device(host),
+                 lambda: devrt.accelerator.get_device_index(host),
+                 lambda: devrt.can_access_peer(host, "mtia:0")):
+        with pytest.raises(devrt.InvalidArgumentError,
+                           match="Expected an accelerator device, but got: cpu"):
+            call()
+    with pytest.raises(devrt.InvalidArgumentError, match="a mtia device.*cpu"):
+        devrt.mtia.get_device_index(host)
+    with pytest.raises(devrt.Error, match="this thread is not inside"):
+        host.__exit__()
+    assert (devrt.current_device(), devrt.current_stream()) == before
 
 
 def test_odd_arguments():
