@@ -131,7 +131,9 @@ absl::Status Inputs::NoteDevice(const Array& array) {
   } else if (ABSL_PREDICT_FALSE(*device_ != *place.device())) {
     return absl::InvalidArgumentError(absl::StrCat(
         operation_, ": arrays are on two devices, ", device_->name(), " and ",
-        place.device()->name(), "; bring them together with To(device)"));
+        place.device()->name(),
+        "; no operation moves an array: copy one of them with To(device) "
+        "first"));
   }
   return absl::OkStatus();
 }

@@ -1,10 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """NumPy's side of arrays; imported when something of it is needed first."""
 
+import sys
+
 import numpy as np
 
 from . import _core
 from ._core import Array, DType
+from ._refusals import (
+    on_the_host,
+    refuse,
+    refuse_dtype,
+    refuse_host,
+    refuse_ndarray,
+)
 
 _SCALARS = (bool, int, float, complex, np.generic)
 
@@ -40,8 +49,10 @@ def as_buffer(x):
             "x.astype(x.dtype.newbyteorder('=')) converts it")
     try:
         dtype = DType(made.dtype.name)
-    except ValueError as error:
-        raise BufferError(str(error)) from None
+    except ValueError:
+        dtype = None
+    if dtype is None:
+        refuse_dtype(x, made.dtype)
     if dtype.str is not None:
         return made, None
     return made.view(f"u{made.itemsize}"), dtype.name
@@ -98,26 +109,10 @@ def _computing(array):
     return array.place.rpartition(" ")[2]
 
 
-def _refuse_host(function):
-    """For what nobody else can be asked for."""
-    raise TypeError(
-        f"numpy.{function.__name__}() of a devrt.Array in plain host memory: "
-        "devrt computes on devices only; copy it there with x.to(device), or "
-        "let NumPy compute with x.numpy()")
-
-
 def _is_plain(x):
     """A NumPy array that leaves its operations to NumPy."""
     return (isinstance(x, np.ndarray)
             and type(x).__array_ufunc__ is np.ndarray.__array_ufunc__)
-
-
-def _refuse_ndarray(function):
-    """NumPy's own text would hold the elements of all operands."""
-    raise TypeError(
-        f"numpy.{function.__name__}() of a devrt.Array and a numpy.ndarray, "
-        "which is never moved to a device by itself: devrt.asarray(ndarray, "
-        "device=x.device) copies it there, or let NumPy compute with x.numpy()")
 
 
 def _on_one_device(operands):
@@ -156,6 +151,10 @@ def _without_defaults(options, known=_UFUNC_DEFAULTS):
                        for one in known.get(name, ()))}
 
 
+# Of a method of a ufunc that raises, NumPy before 2.3 never lets the arguments go.
+_KEEPS_ARGUMENTS = tuple(map(int, np.__version__.split(".")[:2])) < (2, 3)
+
+
 def array_ufunc(self, ufunc, method, *inputs, **options):
     """What Array.__array_ufunc__ answers."""
     out = options.pop("out", None)
@@ -168,24 +167,44 @@ def array_ufunc(self, ufunc, method, *inputs, **options):
     if ufunc in _COMPARISONS:
         inputs = tuple(map(_number, inputs))
     operands = inputs if out is None else (*inputs, out)
-    if not _on_one_device(operands):
-        known = {"__call__": _UFUNCS, "reduce": _REDUCTIONS}.get(method, ())
-        plain = any(map(_is_plain, operands))
-        # Of other methods NumPy before 2.3 keeps what raises.
-        if ufunc in known and (method == "__call__" or not plain) and _are_ours(
-                x for x in operands if not _is_plain(x)):
-            if _any_on_host(operands):
-                _refuse_host(ufunc)
-            if plain:
-                _refuse_ndarray(ufunc)
+    if method == "__call__" and ufunc in _UFUNCS and _on_one_device(operands):
+        refused = _without_defaults(options)
+        if not refused:
+            return _UFUNCS[ufunc](*inputs, out=out)
+        raise TypeError(f"numpy.{ufunc.__name__}() of a devrt.Array has no "
+                        f"argument {next(iter(refused))}")
+    if method == "reduce" and ufunc in _REDUCTIONS and _on_one_device(operands):
+        answer = _reduce(_REDUCTIONS[ufunc], out, *inputs, **options)
+        if answer is not NotImplemented:
+            return answer
+    if not _are_ours(x for x in operands if not _is_plain(x)):
+        return NotImplemented  # of another library, which may know what to do
+    name = getattr(ufunc, "__name__", None)
+    if not isinstance(name, str) or getattr(np, name, None) is not ufunc:
+        return NotImplemented  # another library's
+    plain = any(map(_is_plain, operands))
+    if method != "__call__":
+        if ufunc in _REDUCTIONS and _any_on_host(operands) and not plain:
+            refuse_host(ufunc)
+        if not _KEEPS_ARGUMENTS:
+            _refuse_method(ufunc, method, operands)
         return NotImplemented
-    if method == "__call__" and ufunc in _UFUNCS:
-        if _without_defaults(options):
-            return NotImplemented
-        return _UFUNCS[ufunc](*inputs, out=out)
-    if method == "reduce" and ufunc in _REDUCTIONS:
-        return _reduce(_REDUCTIONS[ufunc], out, *inputs, **options)
-    return NotImplemented
+    if ufunc not in _UFUNCS:
+        refuse(ufunc, operands)
+    if _any_on_host(operands):
+        refuse_host(ufunc)
+    if plain:
+        refuse_ndarray(ufunc)
+    return _UFUNCS[ufunc](*inputs, out=out)  # says that these are two devices
+
+
+def _refuse_method(ufunc, method, operands):
+    name = _REDUCTIONS[ufunc].__name__ if ufunc in _REDUCTIONS else None
+    instead = (f"devrt.{name}(x, axis) is numpy.{ufunc.__name__}.reduce" if name
+               else on_the_host(f"numpy.{ufunc.__name__}.{method}", operands))
+    raise TypeError(
+        f"numpy.{ufunc.__name__}.{method}() of a devrt.Array, or one of its "
+        f"arguments, is not offered: {instead}")
 
 
 def _reduce(function, out, x, /, axis=0, dtype=None, keepdims=False, **others):
@@ -391,17 +410,41 @@ _FUNCTIONS = _by_object({
 })
 
 
+def _is_numpys(function):
+    """Whether NumPy has it by that name: others use the protocol as well."""
+    module = sys.modules.get(getattr(function, "__module__", None) or "")
+    name = getattr(function, "__name__", None)
+    return (isinstance(name, str)
+            and getattr(module, "__name__", "").partition(".")[0] == "numpy"
+            and getattr(module, name, None) is function)
+
+
+def _arrays_in(values):
+    """Arrays among the values and in lists and tuples of them."""
+    found = []
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            found += _arrays_in(value)
+        elif isinstance(value, Array):
+            found.append(value)
+    return found
+
+
 def array_function(self, function, types, arguments, options):
     """What Array.__array_function__ answers."""
     known = _FUNCTIONS.get(function)
+    if not all(issubclass(t, (Array, np.ndarray)) for t in types):
+        return NotImplemented  # of another library, which may know what to do
     if known is None:
-        return NotImplemented
+        if not _is_numpys(function):
+            return NotImplemented
+        refuse(function, _arrays_in((*arguments, *options.values())))
     if not all(issubclass(t, Array) for t in types):
-        return NotImplemented
+        refuse_ndarray(function)
     name = function.__name__
     given = (*arguments, *options.values())
     if name in _COMPUTES and _any_on_host(given):
-        _refuse_host(function)
+        refuse_host(function)
     try:
         return known(*arguments, **options)
     except _NotOffered as error:

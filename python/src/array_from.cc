@@ -75,15 +75,31 @@ bool IsNumpyArray(PyObject* object) {
   return std::strcmp(TypeName(object), "numpy.ndarray") == 0;
 }
 
+// Whether `object` is of a class of a module, which nobody may have imported;
+// -1 with an exception.
+int IsOfClass(PyObject* object, const char* module_name, const char* name) {
+  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(),
+                                          module_name);  // borrowed
+  if (module == nullptr) return 0;
+  const Ref type(PyObject_GetAttrString(module, name));
+  return type ? PyObject_IsInstance(object, type.get()) : -1;
+}
+
+// The bytes of text are no numbers, though the buffer protocol offers them.
+// False with an exception.
+bool NotBytes(PyObject* object) {
+  if (!PyBytes_Check(object)) return true;
+  PyErr_Format(PyExc_TypeError,
+               "an array cannot be made of %s: numpy.frombuffer(object, dtype) "
+               "reads its bytes as numbers, memoryview(object) as uint8",
+               TypeName(object));
+  return false;
+}
+
 // Masked arrays of NumPy offer their data as if all of it were meant.  False
 // with an exception.
 bool NotMasked(PyObject* object) {
-  if (!PyObject_CheckBuffer(object)) return true;
-  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(),
-                                          "numpy.ma.core");  // borrowed
-  if (module == nullptr) return true;
-  const Ref masked(PyObject_GetAttrString(module, "MaskedArray"));
-  const int is_masked = masked ? PyObject_IsInstance(object, masked.get()) : -1;
+  const int is_masked = IsOfClass(object, "numpy.ma.core", "MaskedArray");
   if (is_masked == 0) return true;
   if (is_masked == 1) {
     PyErr_SetString(
@@ -108,7 +124,13 @@ std::optional<Source> ToSource(PyObject* object, std::optional<DType> dtype) {
     if (!made.has_value()) return std::nullopt;
     return Source(*std::move(made), true);
   }
-  if (!NotMasked(object)) return std::nullopt;
+  if (PyObject_CheckBuffer(object)) {
+    if (!NotBytes(object) || !NotMasked(object)) return std::nullopt;
+    // A scalar offers its bytes, whatever they mean: NumPy knows its dtype.
+    const int is_scalar = IsOfClass(object, "numpy", "generic");
+    if (is_scalar < 0) return std::nullopt;
+    if (is_scalar == 1) return FromNumpy(object);
+  }
   if (Has(object, "__dlpack__")) return FromDlpackObject(object);
   if (PyErr_Occurred() != nullptr) return std::nullopt;
   if (Has(object, "__cuda_array_interface__")) return FromCaiObject(object);
@@ -315,13 +337,15 @@ PyMethodDef g_array_from_functions[] = {
      "--\n\n"
      "A new array with the elements of `object`.\n\n"
      "object: a number, nested lists, tuples or ranges, an array of devrt,\n"
-     "NumPy or another library, or whatever has the buffer protocol.  dtype\n"
-     "None: that of the object; of Python's numbers bool_, int64, float64 or\n"
+     "NumPy or another library, or what has the buffer protocol, other than\n"
+     "bytes.  dtype None: that of the object; of Python's numbers bool_, "
+     "int64, float64 or\n"
      "complex128.  device None: where an array of a device is; host data goes\n"
      "to the current device.  copy=False raises CopyRequiredError instead of\n"
      "copying.\n\n"
      "Raises TypeError for what no array can be made of, ValueError for\n"
-     "ragged lists, BufferError for dtypes and layouts that devrt has not."},
+     "ragged lists, BufferError for arrays of dtypes and layouts that devrt\n"
+     "has not."},
     {"asarray", AsMethod(AsArrayFunction), METH_FASTCALL | METH_KEYWORDS,
      "asarray(object, dtype=None, *, device=None, pinned=False, copy=None)\n"
      "--\n\n"

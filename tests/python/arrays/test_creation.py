@@ -146,8 +146,8 @@ def test_copy_false_never_copies(host):
 
 
 def test_of_buffers():
-    same(devrt.asarray(b"abc"), np.frombuffer(b"abc", "uint8"))
-    assert devrt.asarray(b"abc").read_only
+    same(devrt.asarray(memoryview(b"abc")), np.frombuffer(b"abc", "uint8"))
+    assert devrt.asarray(memoryview(b"abc")).read_only
     writable = bytearray(b"abc")
     x = devrt.asarray(writable)
     x[0] = 120
@@ -210,6 +210,41 @@ def test_of_numpy_dtypes_that_there_are_not(made):
     for function in (devrt.array, devrt.asarray):
         with pytest.raises(BufferError):
             function(made)
+
+
+# Their buffers are bytes that mean something else.
+@pytest.mark.parametrize("value, remedy", [
+    (np.datetime64("2026-11-24"), "astype"), (np.timedelta64(3, "s"), "astype"),
+    (np.datetime64("NaT"), "astype"), (np.longdouble(1), "astype"),
+    (np.clongdouble(1), "astype"), (np.void(b"abc"), "astype"),
+    (np.zeros(1, [("a", "i4")])[0], "field"), (np.str_("abc"), "text"),
+    (np.bytes_(b"abc"), "frombuffer"), (b"abc", "frombuffer"), (b"", "frombuffer"),
+    (type("Bytes", (bytes,), {})(b"a"), "frombuffer"),
+    (type("Day", (np.datetime64,), {})("2026-11-24"), "astype"), ("abc", "str")],
+    ids=lambda value: f"{type(value).__name__}-{value}")
+def test_what_is_no_number_is_refused(value, remedy):
+    x = devrt.zeros(8, "uint8")
+    for call in (lambda: devrt.asarray(value), lambda: devrt.array(value),
+                 lambda: devrt.asarray(value, "int64"),
+                 lambda: x.__setitem__(..., value), lambda: x.copy_(value),
+                 lambda: devrt.array_equal(x, value)):
+        with pytest.raises(TypeError, match=remedy) as caught:
+            call()
+        assert type(value).__name__ in str(caught.value)
+    with pytest.raises(TypeError):
+        devrt.array([value])
+    assert x.tolist() == [0] * 8
+
+
+@pytest.mark.parametrize("dtype, remedy", [
+    ("M8[ns]", "int64"), ("m8[s]", "int64"), ("S3", "uint8"), ("U3", "text"),
+    ([("a", "i4")], "field"), ("O", "float64"), ("longdouble", "float64")])
+def test_arrays_of_what_is_no_number_are_refused(dtype, remedy):
+    a = np.zeros((), dtype)
+    for value in (a, np.zeros(2, dtype)):
+        with pytest.raises(BufferError, match=remedy) as caught:
+            devrt.asarray(value)
+        assert str(a.dtype) in str(caught.value)
 
 
 def test_of_objects_with_numpys_protocols(host):

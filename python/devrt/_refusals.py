@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is said of NumPy's functions and dtypes that devrt has not: a TypeError
+that names what there is instead."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, NoReturn
+
+import numpy as np
+
+from ._arrays import Array
+
+# ---- Dtypes -----------------------------------------------------------------
+
+# What to do with elements that devrt has no dtype for, by the kind of NumPy's.
+_REMEDIES = {
+    "M": "x.astype('int64') is the number of units since 1970",
+    "m": "x.astype('int64') is the number of units",
+    "S": "x.view('uint8') has its bytes",
+    "U": "text is not computed with: x.astype('float64') reads numbers",
+    "O": "x.astype('float64') makes numbers of the objects",
+    "f": "x.astype('float64') has less precision",
+    "c": "x.astype('complex128') has less precision",
+}
+
+
+def refuse_dtype(x: Any, dtype: Any) -> NoReturn:
+    """A scalar is no array, of which BufferError would say that it is not
+    exchanged."""
+    kind = TypeError if isinstance(x, np.generic) else BufferError
+    remedy = _REMEDIES.get(dtype.kind, "x.astype(dtype) converts it")
+    if dtype.names:
+        remedy = f"x[{dtype.names[0]!r}] is one field of it"
+    raise kind(f"devrt has no dtype for {type(x).__name__} of dtype {dtype}: {remedy}")
+
+
+# ---- Operands ---------------------------------------------------------------
+
+
+def refuse_host(function: Any) -> NoReturn:
+    """For what nobody else can be asked for."""
+    raise TypeError(
+        f"numpy.{function.__name__}() of a devrt.Array in plain host memory: "
+        "devrt computes on devices only; copy it there with x.to(device), or "
+        "let NumPy compute with x.numpy()")
+
+
+def refuse_ndarray(function: Any) -> NoReturn:
+    """NumPy's own text would hold the elements of all operands."""
+    raise TypeError(
+        f"numpy.{function.__name__}() of a devrt.Array and a numpy.ndarray, "
+        "which is never moved to a device by itself: devrt.asarray(ndarray, "
+        "device=x.device) copies it there, or let NumPy compute with x.numpy()")
+
+
+# ---- Functions --------------------------------------------------------------
+
+# By names of NumPy's functions: what devrt has instead, of the arrays x and y.
+INSTEAD = {
+    "allclose": "(abs(x - y) <= 1e-8).all()",
+    "bitwise_and": "devrt.logical_and(x, y)",  # of bool_
+    "bitwise_invert": "devrt.logical_not(x)",
+    "bitwise_not": "devrt.logical_not(x)",
+    "bitwise_or": "devrt.logical_or(x, y)",
+    "clip": "devrt.minimum(devrt.maximum(x, low), high)",
+    "count_nonzero": "(x != 0).sum()",
+    "diff": "x[1:] - x[:-1]",
+    "dot": "(x * y).sum()",
+    "fabs": "abs(x)",
+    "flip": "x[::-1]",
+    "fmax": "devrt.maximum(x, y)",
+    "fmin": "devrt.minimum(x, y)",
+    "inner": "(x * y).sum()",
+    "invert": "devrt.logical_not(x)",
+    "isclose": "abs(x - y) <= 1e-8",
+    "isnan": "x != x",
+    "logical_xor": "(x != 0) != (y != 0)",
+    "matmul": "(x * y).sum()",
+    "moveaxis": "x.permute(axes)",
+    "positive": "+x",
+    "ptp": "x.max() - x.min()",
+    "reciprocal": "1 / x",
+    "square": "x * x",
+    "swapaxes": "x.permute(axes)",
+    "var": "((x - x.mean()) * (x - x.mean())).mean()",
+    "vdot": "(x * y).sum()",
+}
+
+_VECTORS = ("dot", "inner", "matmul", "vdot")
+_BOOLS = ("bitwise_and", "bitwise_invert", "bitwise_not", "bitwise_or", "invert")
+_JOINING = ("append", "column_stack", "concat", "concatenate", "dstack", "hstack",
+            "stack", "vstack")
+
+
+def on_the_host(name: str, operands: Iterable[Any]) -> str:
+    """Where NumPy computes that function instead."""
+    arrays = [x for x in operands if isinstance(x, Array)]
+    if not arrays or all(x.place == "cpu" for x in arrays):
+        return f"NumPy computes it from x.numpy(): {name}(x.numpy())"
+    text = (f"NumPy computes it on the host: devrt.asarray({name}(x.numpy()), "
+            "device=x.device)")
+    if any(x.device.type == "cuda" for x in arrays):
+        text += ("; CuPy and PyTorch take the array where it is, "
+                 "cupy.from_dlpack(x) and torch.from_dlpack(x)")
+    return text
+
+
+def refuse(function: Any, operands: Iterable[Any]) -> NoReturn:
+    """A function of NumPy that devrt has not."""
+    name = function.__name__
+    module = getattr(function, "__module__", None) or "numpy"
+    instead = INSTEAD.get(name) if module == "numpy" else None
+    if instead is not None:
+        of = (" of vectors" if name in _VECTORS
+              else " of bool_" if name in _BOOLS else "")
+        instead = f"{instead}{of} is what it computes"
+    elif name in _JOINING and module == "numpy":
+        instead = ("out = devrt.empty(shape, x.dtype, device=x.device), and "
+                   "out[part] = x for each")
+    else:
+        instead = on_the_host(f"{module}.{name}", operands)
+    raise TypeError(f"devrt has no {module}.{name}(): {instead}")
