@@ -57,6 +57,12 @@ PendingFrees& KeptThings() {
   return *kept;
 }
 
+__thread CallSite t_end_site = {};
+
+CallSite EndSite(CallSite own = CallSite::Here()) {
+  return t_end_site.file != nullptr ? t_end_site : own;
+}
+
 // A destructor cannot return an error.
 void LogUnlessOk(const absl::Status& status, const void* base, uint64_t bytes) {
   if (status.ok()) return;
@@ -138,8 +144,8 @@ bool StorageEnd::RunAtHome(const Storage& storage) {
   if (!IsAtHome(storage)) return false;
   CountEnd(storage);
   LogUnlessOk(storage.source_ == Storage::Source::kDevice
-                  ? FreeMemory(storage.base_)
-                  : FreePinned(storage.base_),
+                  ? FreeMemory(storage.base_, EndSite())
+                  : FreePinned(storage.base_, EndSite()),
               storage.base_, storage.bytes_);
   return true;
 }
@@ -172,11 +178,13 @@ void Storage::SeeOthers() {
 #endif
 }
 
+void Storage::SetEndSite(CallSite site) { t_end_site = site; }
+
 bool Storage::EndPlainly() {
   SeeOthers();
   if (!StorageEnd::IsAtHome(*this)) return false;
-  has_ended_ = source_ == Source::kDevice ? FreeMemoryPlainly(base_)
-                                          : FreePinnedPlainly(base_);
+  has_ended_ = source_ == Source::kDevice ? FreeMemoryPlainly(base_, EndSite())
+                                          : FreePinnedPlainly(base_, EndSite());
   if (has_ended_) StorageEnd::CountEnd(*this);
   return has_ended_;
 }
@@ -423,9 +431,11 @@ void StorageEnd::FreeDeviceMemory() {
   CloseDeallocation();  // it may have ended since
   std::optional<StreamRef> chosen;
   if (deallocation_.has_value()) chosen = deallocation_->stream();
-  const auto free = [base = base_, bytes = bytes_, to = chosen] {
-    LogUnlessOk(to.has_value() ? FreeMemory(base, *to) : FreeMemory(base), base,
-                bytes);
+  const auto free = [base = base_, bytes = bytes_, to = chosen,
+                     site = EndSite()] {
+    LogUnlessOk(
+        to.has_value() ? FreeMemory(base, *to, site) : FreeMemory(base, site),
+        base, bytes);
   };
   // What the block's own stream did is before what it does next; the allocator
   // knows of nothing that comes after its end.
@@ -461,8 +471,8 @@ void StorageEnd::FreePinnedMemory() {
   RecordCheckpoints(nullptr);
   StreamUses points;
   for (const StorageUse& use : uses_) points.push_back({use, use.stream.id()});
-  const auto free = [base = base_, bytes = bytes_] {
-    LogUnlessOk(FreePinned(base), base, bytes);
+  const auto free = [base = base_, bytes = bytes_, site = EndSite()] {
+    LogUnlessOk(FreePinned(base, site), base, bytes);
   };
   if (points.empty() || AddKnownUses(base_, points)) {
     free();

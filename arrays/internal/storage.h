@@ -137,6 +137,11 @@ class Storage {
   // go, with no lock held.
   DEVRT_EXPORT bool EndUnused() DEVRT_EXCLUDES(mutex_);
 
+  // Where the program lets storages go that the calling thread ends from now
+  // on, for memory histories: no caller of a destructor can say it.  {}:
+  // unknown.
+  DEVRT_EXPORT static void SetEndSite(CallSite site);
+
  private:
   friend class OrderedStep;
   friend class StorageEnd;

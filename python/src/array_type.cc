@@ -338,8 +338,32 @@ PyGetSetDef g_array_getters[] = {
            "stream."),
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
+namespace {
+
+// Memory histories have the line on which the storages of this scope end.
+class Ending {
+ public:
+  Ending() {
+    if (__builtin_expect(g_site_readers == 0, 1)) return;
+    const KeepException keep;
+    SiteHere();
+    is_set_ = true;
+  }
+  Ending(const Ending&) = delete;
+  Ending& operator=(const Ending&) = delete;
+  ~Ending() {
+    if (__builtin_expect(is_set_, 0)) internal::Storage::SetEndSite({});
+  }
+
+ private:
+  bool is_set_ = false;
+};
+
+}  // namespace
+
 void DropUnlocked(std::shared_ptr<internal::Storage> storage) {
   if (storage == nullptr) return;
+  const Ending ending;
   // What goes back by a note needs no call for which the lock would be let go
   // (G1).  Who else has the memory may end before this does.
   if (storage.use_count() == 1 && storage->EndPlainly()) return;

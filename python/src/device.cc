@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "devrt/runtime/gate.h"
+#include "devrt/runtime/layer.h"
 #include "devrt/runtime/simulator.h"
 #include "python/src/arguments.h"
 #include "python/src/errors.h"
@@ -14,7 +15,6 @@
 namespace devrt::python {
 
 PyTypeObject* g_device_type = nullptr;
-bool g_python_sites = false;
 
 namespace {
 
@@ -82,6 +82,9 @@ void SetBackendFinder(PyObject* finder) {
 BackendEntry* WrapBackend(Backend backend) {
   if (BackendEntry* found = FindEntry(backend.name())) return found;
   const std::vector<Device> devices = backend.devices();
+  // Layers are chosen before the first backend is opened.
+  SetSiteReader(SiteReader::kLayers,
+                !WithoutLock([] { return Layers(); }).empty());
   auto* entry = new BackendEntry{backend,
                                  {},
                                  DeviceTypeOf(backend.name()),

@@ -90,11 +90,19 @@ Device DeviceOf(PyObject* object);
 // while host threads wait for it.  Any thread.
 bool IsVirtual(const BackendEntry& backend);
 
-// Whether calls tell the simulator which line of the program they came from.
-extern bool g_python_sites;
+// Who wants to know which line of the program a call came from.  To find it
+// takes longer than most calls do.
+enum class SiteReader : uint32_t {
+  kTimeline = 1,       // of a simulator
+  kMemoryHistory = 2,  // of any device
+  kLayers = 4,         // such as trace
+};
+extern uint32_t g_site_readers;  // bits of those that there are
+void SetSiteReader(SiteReader reader, bool reads);
+
 CallSite PythonSite();
 inline CallSite SiteHere() {
-  return __builtin_expect(g_python_sites, 0) ? PythonSite() : CallSite{};
+  return __builtin_expect(g_site_readers != 0, 0) ? PythonSite() : CallSite{};
 }
 
 // The callable that finds backends by entry points; see devrt/_backends.py.

@@ -2,6 +2,7 @@
 //
 // Device memory: the allocator's numbers and its settings.
 
+#include <set>
 #include <string>
 
 #include "devrt/memory/device_memory.h"
@@ -112,6 +113,17 @@ nb::bytes SnapshotPickle(nb::object device) {
   return nb::bytes(pickle.data(), pickle.size());
 }
 
+// Devices with a history, for which calls tell their lines.
+void NoteHistory(Device device, bool on) {
+  static auto* devices = new std::set<std::string>;  // under the GIL
+  if (on) {
+    devices->insert(device.name());
+  } else {
+    devices->erase(device.name());
+  }
+  SetSiteReader(SiteReader::kMemoryHistory, !devices->empty());
+}
+
 void RecordHistory(nb::object enabled, nb::object events, nb::object stacks,
                    nb::object device) {
   bool on = true;
@@ -126,6 +138,7 @@ void RecordHistory(nb::object enabled, nb::object events, nb::object stacks,
     return RecordMemoryHistory(
         of, on ? std::optional<HistoryOptions>(options) : std::nullopt);
   }));
+  NoteHistory(of, on);
 }
 
 nb::object Settings() {
@@ -157,11 +170,12 @@ void BindStatistics(nb::module_& module) {
   module.def("memory_snapshot_pickle", &SnapshotPickle,
              nb::arg("device") = nb::none(),
              "The same, as bytes that PyTorch's memory viewer opens.");
-  module.def("record_memory_history", &RecordHistory, nb::arg("enabled") = true,
-             nb::kw_only(), nb::arg("events") = 100000,
-             nb::arg("stacks") = false, nb::arg("device") = nb::none(),
-             "Keeps the last `events` allocations and frees for snapshots, or "
-             "no longer.");
+  module.def(
+      "record_memory_history", &RecordHistory, nb::arg("enabled") = true,
+      nb::kw_only(), nb::arg("events") = 100000, nb::arg("stacks") = false,
+      nb::arg("device") = nb::none(),
+      "Keeps the last `events` allocations and frees for snapshots, with "
+      "the lines of\nthe program, or no longer.");
 }
 
 }  // namespace

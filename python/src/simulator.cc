@@ -143,7 +143,7 @@ class SimulatorObject {
     bool enabled = true;
     if (!ToBool(on.ptr(), "enabled", &enabled)) ThrowPythonError();
     Check(WithoutLock([&] { return sim_.EnableTimeline(enabled); }));
-    g_python_sites = enabled;
+    SetSiteReader(SiteReader::kTimeline, enabled);
   }
   nb::list Timeline() {
     nb::list list;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lines of Python in a simulator's timeline and reports.
+// Lines of Python in timelines, memory histories, traces and reports.
 
 #include <cstring>
 #include <unordered_map>
 
+#include "devrt/arrays/internal/storage.h"
 #include "python/src/device.h"
 #include "python/src/python.h"
 
@@ -57,6 +58,14 @@ PyFrameObject* FrameOfProgram() {
 
 }  // namespace
 
+uint32_t g_site_readers = 0;
+
+void SetSiteReader(SiteReader reader, bool reads) {
+  const auto bit = static_cast<uint32_t>(reader);
+  g_site_readers = reads ? g_site_readers | bit : g_site_readers & ~bit;
+  if (g_site_readers == 0) internal::Storage::SetEndSite({});
+}
+
 CallSite PythonSite() {
   // CallSite wants text that lives for ever: so do the names that were seen.
   static auto* names = new std::unordered_map<PyObject*, const char*>;
@@ -76,7 +85,10 @@ CallSite PythonSite() {
   }
   Py_DECREF(code);
   Py_DECREF(frame);
-  return {found->second, line};
+  const CallSite site = {found->second, line};
+  // What the call itself allocates for a while ends there, too.
+  internal::Storage::SetEndSite(site);
+  return site;
 }
 
 }  // namespace devrt::python
