@@ -88,7 +88,7 @@ from ._arrays import (
     zeros,
     zeros_like,
 )
-from ._backends import backends, load_backend, load_report
+from ._backends import backends, is_available, load_backend, load_report
 from ._contexts import device, stream, synchronize
 from ._core import (
     AxisError,
@@ -236,6 +236,7 @@ __all__ = [
     "int64",
     "int8",
     "interop",
+    "is_available",
     "is_pinned",
     "less",
     "less_equal",

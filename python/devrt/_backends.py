@@ -158,11 +158,28 @@ def load_backend(path: Union[str, "os.PathLike[str]"]) -> str:
 def backends() -> List[str]:
     """Names of the backends that were found, in order of priority.
 
-    None of them is opened by that.
+    None of them is opened by that, so that one without a device is among them:
+    is_available(name) says whether there is one.
     """
     names = list(_core._backend_names())
     offered = {name for name in _entry_points() if not _is_excluded(name)}
     return names + sorted(offered - set(names))
+
+
+def is_available(backend: Optional[str] = None) -> bool:
+    """Whether there is a device of that backend, or of any.
+
+    Opens the backend, and raises nothing for one that is not found or cannot be
+    opened: load_report() and devices(name) say why.
+    """
+    if backend is not None and not isinstance(backend, str):
+        raise TypeError(
+            f"backend must be a str or None, not {type(backend).__name__}"
+        )
+    try:
+        return len(_core.devices(backend)) > 0
+    except _core.Error:
+        return False
 
 
 def load_report() -> List[Dict[str, str]]:

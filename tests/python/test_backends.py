@@ -18,6 +18,30 @@ def test_names_and_devices(two):
     assert any(line["result"] == "loaded" for line in devrt.load_report())
 
 
+def test_what_was_found_and_what_can_be_used(run_program, package):
+    """A backend that is installed where there is no device of it."""
+    assert devrt.is_available() is True and devrt.is_available("mtia") is True
+    assert devrt.is_available("nothing") is False
+    for wrong in (b"mtia", 1, devrt.device("mtia:0")):
+        with pytest.raises(TypeError, match="backend must be a str or None"):
+            devrt.is_available(wrong)
+    env = package("path", "def path(): raise OSError('no driver')", name="acme")
+    env.update(DEVRT_PLUGINS="", DEVRT_BACKENDS="mtia,acme")
+    done = run_program("""
+        import devrt
+        print(devrt.backends(), [b for b in devrt.backends() if devrt.is_available(b)],
+              devrt.is_available())
+    """, env=env)
+    assert done.stdout.split("\n")[0] == "['mtia', 'acme'] ['mtia'] True", (
+        done.stdout + done.stderr)
+    done = run_program("""
+        import devrt
+        print(devrt.backends(), devrt.is_available(), devrt.is_available("mtia"))
+    """, env={"DEVRT_MTIA": "devices=no"})
+    assert done.stdout.split("\n")[0] == "['mtia'] False False", (
+        done.stdout + done.stderr)
+
+
 def test_peers(two):
     assert devrt.can_access_peer(two[0], two[1]) is True
     assert devrt.can_access_peer(two[0], two[0]) is False
