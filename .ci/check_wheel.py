@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Follows a page with the devrt that this Python has, which is to be complete.
 
-    check_wheel.py PAGE
+    check_wheel.py PAGE [COMMAND]
 
 Runs the page's blocks in Python, compares what they print with the page, and
 fails if any of devrt's or Abseil's libraries came from outside of the package.
+Then runs the command: `python -m devrt`, and COMMAND, which pip has installed.
 """
 
 import pathlib
+import os
 import re
+import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -41,6 +44,31 @@ def libraries():
                   if re.match(r"_core\.|libdevrt|libabsl", p.name))
 
 
+def run(command, *arguments, code=0):
+    """What it prints; raises SystemExit for another exit code."""
+    # Its signals are those of a shell's child, not those that Python ignores.
+    done = subprocess.run([*command, *arguments], stdout=subprocess.PIPE, text=True,
+                          timeout=60)
+    if done.returncode != code:
+        sys.exit(f"{command} {arguments} ended with {done.returncode}")
+    return done.stdout
+
+
+def try_command(package, *command):
+    """The command with its backends and layers, out of the package."""
+    import devrt
+
+    if not re.fullmatch(r"devrt \d+\.\d+\.\d+\n", run(command, "--version")):
+        sys.exit(f"{command} has no version")
+    listed = run(command, "list")
+    if "mtia" not in listed or str(package) not in run(command, "list", "--json"):
+        sys.exit(f"{command} list has no mtia of {package}: {listed}")
+    run(command, "no-such-command", code=2)
+    run(command, "demo")
+    run(command, "trace", f"--output={os.devnull}", "--", sys.executable, "-c",
+        f"import devrt; devrt.ones(3, device={str(devrt.devices('mtia')[0])!r})")
+
+
 def main():
     ran = follow(pathlib.Path(sys.argv[1]).resolve())
     if ran < 2:
@@ -55,6 +83,9 @@ def main():
     missing = NEEDED - {p.name.partition(".")[0] for p in loaded}
     if foreign or missing:
         sys.exit(f"{package}: not of it are {foreign}, not loaded are {missing}")
+    try_command(package, sys.executable, "-m", "devrt")
+    if len(sys.argv) > 2:
+        try_command(package, sys.argv[2])
     print(f"{package}: {ran} blocks, {len(loaded)} libraries, all of the package")
 
 

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m devrt`: the command in the place of the Python process."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from devrt import __main__ as command
+
+TOOL = os.environ.get("DEVRT_TOOL")
+needs_tool = pytest.mark.skipif(TOOL is None, reason="no devrt command")
+
+
+def run(*arguments, **options):
+    return subprocess.run([sys.executable, "-m", "devrt", *arguments],
+                          capture_output=True, text=True, timeout=60, **options)
+
+
+@needs_tool
+def test_it_is_the_command():
+    assert command._find() == pathlib.Path(TOOL).resolve()
+    for arguments in (["--version"], ["--help"], ["list"], ["no-such-command"],
+                      ["inspect", "/nothing"], []):
+        done = run(*arguments)
+        there = subprocess.run([TOOL, *arguments], capture_output=True, text=True)
+        assert (done.returncode, done.stdout, done.stderr) == (
+            there.returncode, there.stdout, there.stderr)
+
+
+@needs_tool
+def test_signals_are_the_commands_own():
+    """Python ignores SIGPIPE; the command is to end by it as any other."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([sys.executable, "-m", "devrt", "--help"], stdout=writing,
+                          stderr=subprocess.PIPE, timeout=60)
+    there = subprocess.run([TOOL, "--help"], stdout=writing, stderr=subprocess.PIPE,
+                           restore_signals=True, timeout=60)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (there.returncode, there.stderr)
+    assert done.returncode == -signal.SIGPIPE
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    """Makes the package a part of another tree."""
+
+    def make(package, program, content):
+        (tmp_path / package).mkdir(parents=True)
+        path = tmp_path / program
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        path.chmod(0o755)
+        monkeypatch.setattr(command, "_PACKAGE", tmp_path / package)
+        return path
+
+    return make
+
+
+@pytest.mark.parametrize("package, program", [
+    ("site-packages/devrt", "site-packages/devrt/bin/devrt"),
+    ("build/python/devrt", "build/tools/devrt"),
+    ("lib/python3/dist-packages/devrt", "bin/devrt"),
+    ("lib/python3.11/site-packages/devrt", "bin/devrt")])
+def test_where_it_is_looked_for(tree, package, program):
+    path = tree(package, program, b"\x7fELF ...")
+    assert command._find() == path
+    path.chmod(0o644)
+    assert command._find() is None
+
+
+def test_a_script_is_not_the_command(tree, monkeypatch):
+    """Such as the one that pip makes, which would call itself for ever."""
+    tree("lib/python3.11/site-packages/devrt", "bin/devrt", b"#!/usr/bin/python3\n")
+    assert command._find() is None
+    with pytest.raises(SystemExit, match="libmd.*libmd-dev"):
+        command.main()
