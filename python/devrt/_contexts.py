@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import functools
 import types
-from typing import Any, Callable, Optional, Sequence, TypeVar, Union, cast
+from typing import Any, Callable, Iterator, Optional, Sequence, TypeVar, Union, cast
 
 from . import _core
-from ._core import Device, Stream, ThreadContext
+from ._core import Device, Event, Stream, ThreadContext
 from ._host_functions import launch_host_func
 from ._types import Context, DeviceLike
 
@@ -139,6 +139,13 @@ def _run(
         return function(*args, **kwargs)
 
 
+def _await(what: Union[Stream, Event]) -> Iterator[Any]:
+    """What Stream.__await__ and Event.__await__ answer."""
+    from ._awaiting import until
+
+    return until(what).__await__()
+
+
 def install() -> None:
     """Gives the module what it calls of this file."""
-    _core._set_helpers(_decorate, _run, launch_host_func)
+    _core._set_helpers(_decorate, _run, launch_host_func, _await)

@@ -35,6 +35,7 @@ void BindPool(nb::module_& module);
 void BindProbe(nb::module_& module);
 void BindProperties(nb::module_& module);
 void BindSimulator(nb::module_& module);
+void BindWakeups(nb::module_& module);
 
 // Text of the library's, which may hold anything.
 inline nb::object ToText(std::string_view text) {

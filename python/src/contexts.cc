@@ -234,13 +234,11 @@ PyObject* RaiseEnterError(const ThreadContext& context) {
 }
 
 PyObject* EnterContext(PyObject* self, PyObject*) {
-  ThreadState* thread = Thread();
-  if (thread == nullptr) return nullptr;
   ContextObject* context = AsContext(self);
-  if (!EnterAll(self, *context->streams, context->context->devices())) {
+  if (!EnterAll(self, *context->streams, context->context->devices(),
+                context->active)) {
     return RaiseEnterError(*context->context);
   }
-  if (context->active != nullptr) thread->active = context->active;
   return NewRef(self);
 }
 
@@ -309,7 +307,14 @@ PyType_Spec g_spec = {"devrt.ThreadContext", sizeof(ContextObject), 0,
 
 }  // namespace
 
+bool PushThreadContext(ThreadState* thread, PyObject* self) {
+  ContextObject* context = AsContext(self);
+  return PushAll(thread, self, *context->streams, context->context->devices(),
+                 context->active);
+}
+
 bool AddContexts(PyObject* module) {
+  if (!AddTaskContexts()) return false;
   PyObject* type = PyType_FromSpec(&g_spec);
   if (type == nullptr) return false;
   g_context_type = reinterpret_cast<PyTypeObject*>(type);

@@ -196,6 +196,7 @@ BackendEntry* ActiveBackend() {
 }
 
 DeviceObject* CurrentDeviceOf(BackendEntry* backend) {
+  if (Thread() == nullptr) return nullptr;
   // A read of the thread's own state: the GIL stays.
   const auto device = CurrentDevice(backend->backend);
   if (__builtin_expect(!device.ok(), 0)) {

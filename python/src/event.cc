@@ -10,6 +10,7 @@
 #include "python/src/arguments.h"
 #include "python/src/errors.h"
 #include "python/src/gil.h"
+#include "python/src/helpers.h"
 #include "python/src/thread_state.h"
 #include "python/src/wait.h"
 
@@ -405,9 +406,11 @@ constexpr char kDoc[] =
     "elapsed_time.  blocking: a thread that waits sleeps.  interprocess: "
     "other\n"
     "processes can open it.  Recording again replaces the capture for later\n"
-    "calls; an event that was never recorded is complete.";
+    "calls; an event that was never recorded is complete.  `await e` waits as\n"
+    "synchronize does, and the event loop goes on.";
 
 PyType_Slot g_slots[] = {{Py_tp_new, AsSlot(New)},
+                         {Py_am_await, AsSlot(Await)},
                          {Py_tp_dealloc, AsSlot(Dealloc)},
                          {Py_tp_repr, AsSlot(Repr)},
                          {Py_tp_methods, g_methods},

@@ -46,11 +46,34 @@ auto Staying(F&& call) -> decltype(call()) {
 // Takes the lock again, as the thread that ends the interpreter may even then.
 void TakeLock(PyThreadState* state);
 
+// The contextvars context that this thread was seen in last, by the number that
+// the interpreter counts up whenever the thread changes to another one, as it
+// does with every asyncio task that it goes on with.  0: none.
+struct SeenContext {
+  uint64_t version = 0;
+};
+extern __thread SeenContext* t_seen_context;
+
+inline bool IsSeen(const PyThreadState* state) {
+  const SeenContext* const seen = t_seen_context;
+  return __builtin_expect(seen != nullptr, 1) &&
+         __builtin_expect(seen->version == state->context_ver, 1);
+}
+
+// Makes current what the thread's contextvars context has entered: see
+// thread_state.h.  Needs the lock; what is raised stays raised.
+void FollowContext();
+
 // Lets the lock go for one scope.  Owners that were let go meanwhile are
 // dropped at its end: Python code may run there, as other threads' may within.
 class Unlocked {
  public:
-  Unlocked() : state_(PyEval_SaveThread()) {}
+  Unlocked() : state_(PyEval_SaveThread()) {
+    if (IsSeen(state_)) return;
+    TakeLock(state_);
+    FollowContext();
+    state_ = PyEval_SaveThread();
+  }
   Unlocked(const Unlocked&) = delete;
   Unlocked& operator=(const Unlocked&) = delete;
   ~Unlocked() {
@@ -78,6 +101,7 @@ bool IsAlone();
 // (decision 0016): the lock is kept where there is no one else to take it.
 template <typename F>
 auto Briefly(F&& call) {
+  if (!IsSeen(PyThreadState_Get())) FollowContext();
   return IsAlone() ? call() : WithoutLock(call);
 }
 

@@ -11,6 +11,7 @@ namespace {
 PyObject* g_decorate = nullptr;
 PyObject* g_run = nullptr;
 PyObject* g_launch = nullptr;
+PyObject* g_await = nullptr;
 
 // helper(self, *args, **keywords)
 PyObject* Call(PyObject* helper, PyObject* self, PyObject* args,
@@ -32,13 +33,14 @@ PyObject* Call(PyObject* helper, PyObject* self, PyObject* args,
 }  // namespace
 
 PyObject* SetHelpers(PyObject*, PyObject* helpers) {
-  PyObject *decorate, *run, *launch;
-  if (!PyArg_ParseTuple(helpers, "OOO", &decorate, &run, &launch)) {
+  PyObject *decorate, *run, *launch, *wait;
+  if (!PyArg_ParseTuple(helpers, "OOOO", &decorate, &run, &launch, &wait)) {
     return nullptr;
   }
   Py_XDECREF(std::exchange(g_decorate, NewRef(decorate)));
   Py_XDECREF(std::exchange(g_run, NewRef(run)));
   Py_XDECREF(std::exchange(g_launch, NewRef(launch)));
+  Py_XDECREF(std::exchange(g_await, NewRef(wait)));
   return NewRef(Py_None);
 }
 
@@ -48,6 +50,11 @@ PyObject* Decorate(PyObject* self, PyObject* args, PyObject* keywords) {
 
 PyObject* RunInContext(PyObject* self, PyObject* args, PyObject* keywords) {
   return Call(g_run, self, args, keywords);
+}
+
+PyObject* Await(PyObject* self) {
+  const Ref none(PyTuple_New(0));
+  return none ? Call(g_await, self, none.get(), nullptr) : nullptr;
 }
 
 PyObject* LaunchHostFunction(PyObject* self, PyObject* args,

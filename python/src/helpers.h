@@ -9,13 +9,15 @@
 
 namespace devrt::python {
 
-// _core._set_helpers(decorate, run, launch)
+// _core._set_helpers(decorate, run, launch, await)
 PyObject* SetHelpers(PyObject* module, PyObject* helpers);
 
 // tp_call of contexts: a function that runs inside the context.
 PyObject* Decorate(PyObject* self, PyObject* args, PyObject* keywords);
 // ThreadContext.run(function, ...)
 PyObject* RunInContext(PyObject* self, PyObject* args, PyObject* keywords);
+// Stream.__await__, Event.__await__
+PyObject* Await(PyObject* self);
 // Stream.launch_host_func(function, ...)
 PyObject* LaunchHostFunction(PyObject* self, PyObject* args,
                              PyObject* keywords);

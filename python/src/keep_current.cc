@@ -51,6 +51,7 @@ void RestoreStream(const DeviceObject& device, const CurrentSlot& kept) {
 
 // Reads of the thread's own state: the GIL stays.
 KeepCurrent::KeepCurrent() {
+  if (!IsSeen(PyThreadState_Get())) FollowContext();
   for (const BackendEntry* backend : OpenedBackends()) {
     if (backend->devices.empty()) continue;
     const auto device = CurrentDevice(backend->backend);

@@ -95,5 +95,6 @@ NB_MODULE(_core, m) {
   BindProbe(m);
   BindProperties(m);
   BindSimulator(m);
+  BindWakeups(m);
   if (!MakeFunctionsPlain(module)) ThrowPythonError();
 }

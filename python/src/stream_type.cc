@@ -395,9 +395,12 @@ constexpr char kDoc[] =
     "device_type=...) stands for one that is alive.\n\n"
     "Operations of one stream run in the order of their submission; streams\n"
     "are unordered among themselves.  Entering may be nested and done by many\n"
-    "threads at once.  Also a decorator.";
+    "threads and asyncio tasks at once.  Also a decorator.  `await s` waits "
+    "as\n"
+    "synchronize does, and the event loop goes on.";
 
 PyType_Slot g_slots[] = {{Py_tp_new, AsSlot(New)},
+                         {Py_am_await, AsSlot(Await)},
                          {Py_tp_dealloc, AsSlot(Dealloc)},
                          {Py_tp_repr, AsSlot(Repr)},
                          {Py_tp_call, AsSlot(Decorate)},

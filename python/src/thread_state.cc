@@ -13,6 +13,7 @@
 namespace devrt::python {
 
 __thread ThreadState* t_thread = nullptr;
+__thread SeenContext* t_seen_context = nullptr;
 
 namespace {
 
@@ -25,15 +26,19 @@ thread_local std::shared_ptr<ThreadState> t_owner;
 // can run in the thread any more.
 void Detach(ThreadState* thread) {
   thread->attached = false;
+  thread->version = 0;
   std::vector<CurrentSlot> current = std::move(thread->current);
   std::vector<ContextEntry> entries = std::move(thread->entries);
   thread->current.clear();
   thread->entries.clear();
   thread->active = nullptr;
+  thread->open.clear();
   for (const ContextEntry& entry : entries) {
     Py_XDECREF(entry.stream.stream);
     Py_XDECREF(entry.owner);
+    Py_XDECREF(entry.node);
   }
+  Py_CLEAR(thread->node);
   for (const CurrentSlot& slot : current) Py_XDECREF(slot.stream);
 }
 
@@ -114,6 +119,7 @@ void LeaveBelow(ThreadState* thread, size_t index) {
   } else {
     RestoreStream(thread, entry);
   }
+  Py_XDECREF(entry.node);
   Py_DECREF(entry.owner);
 }
 
@@ -127,6 +133,7 @@ void LeaveEntry(ThreadState* thread, size_t index) {
   thread->active = entry.active;
   if (entry.has_stream) RestoreStream(thread, entry);
   if (entry.has_context) LeaveContext(entry);
+  Py_XDECREF(entry.node);
   Py_DECREF(entry.owner);
 }
 
@@ -165,7 +172,47 @@ ContextEntry NewEntry(const ThreadState* thread, PyObject* owner,
   return entry;
 }
 
-}  // namespace
+bool PushDevice(ThreadState* thread, PyObject* self) {
+  auto* device = reinterpret_cast<DeviceObject*>(self);
+  devrt_context previous;
+  if (__builtin_expect(!EnterContext(device, &previous), 0)) return false;
+  ContextEntry entry = NewEntry(thread, self, device);
+  entry.context = previous;
+  entry.has_context = true;
+  thread->entries.push_back(entry);
+  thread->active = device->backend;
+  return true;
+}
+
+bool PushStream(ThreadState* thread, PyObject* self) {
+  StreamObject* stream = AsStream(self);
+  DeviceObject* device = stream->device;
+  devrt_context previous;
+  if (__builtin_expect(!IsAlive(stream), 0)) {
+    Raise(WithoutLock([&] { return StreamGuard(stream->ref).status(); }));
+    return false;
+  }
+  if (__builtin_expect(!EnterContext(device, &previous), 0)) return false;
+  PyObject* stale = nullptr;
+  ContextEntry entry = NewEntry(thread, self, device);
+  entry.context = previous;
+  entry.has_context = true;
+  entry.stream = ExchangeStream(thread, self, &stale);
+  entry.has_stream = true;
+  thread->entries.push_back(entry);
+  thread->active = device->backend;
+  Py_XDECREF(stale);
+  return true;
+}
+
+// Leaves the entries of one __enter__, of which `index` is the last.
+void LeaveEntries(ThreadState* thread, size_t index) {
+  bool first = false;
+  for (++index; !first;) {
+    first = thread->entries[--index].first;
+    LeaveEntry(thread, index);
+  }
+}
 
 ThreadState* MakeThread() {
   PyObject* dictionary = PyThreadState_GetDict();
@@ -184,51 +231,238 @@ ThreadState* MakeThread() {
     return nullptr;
   }
   t_thread = t_owner.get();
+  t_seen_context = t_thread;
   t_thread->attached = true;
   return t_thread;
+}
+
+// ---- Chains of contextvars contexts -----------------------------------------
+
+// One __enter__ of a contextvars context; a value of g_chain, as is None.
+struct Node {
+  PyObject_HEAD  // NOLINT
+      PyObject* owner;
+  PyObject* before;  // the Node that was the last one; may be null
+};
+
+PyTypeObject* g_node_type = nullptr;
+PyObject* g_chain = nullptr;  // the context variable: the last Node
+
+Node* AsNode(PyObject* object) { return reinterpret_cast<Node*>(object); }
+
+int TraverseNode(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(AsNode(self)->owner);
+  Py_VISIT(AsNode(self)->before);
+  return 0;
+}
+
+int ClearNode(PyObject* self) {
+  Py_CLEAR(AsNode(self)->owner);
+  Py_CLEAR(AsNode(self)->before);
+  return 0;
+}
+
+void DeallocNode(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
+  ClearNode(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyType_Slot g_node_slots[] = {{Py_tp_dealloc, AsSlot(DeallocNode)},
+                              {Py_tp_traverse, AsSlot(TraverseNode)},
+                              {Py_tp_clear, AsSlot(ClearNode)},
+                              {0, nullptr}};
+
+PyType_Spec g_node_spec = {"devrt._core._ContextNode", sizeof(Node), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+                           g_node_slots};
+
+PyObject* NewNode(PyObject* owner, PyObject* before) {
+  PyObject* object = g_node_type->tp_alloc(g_node_type, 0);
+  if (object == nullptr) return nullptr;
+  AsNode(object)->owner = NewRef(owner);
+  Py_XINCREF(before);
+  AsNode(object)->before = before;
+  return object;
+}
+
+// Makes `node` the last one of the present context.  False with an exception.
+bool SetChain(ThreadState* thread, PyObject* node) {
+  const Ref token(PyContextVar_Set(g_chain, node != nullptr ? node : Py_None));
+  if (!token) return false;
+  Py_XINCREF(node);
+  Py_XSETREF(thread->node, node);
+  return true;
+}
+
+// The entries from `begin` on are those of a new __enter__ of `owner`, which
+// belongs to the contextvars context where there is one.
+bool AddToChain(ThreadState* thread, PyObject* owner, size_t begin) {
+  if (PyThreadState_Get()->context == nullptr) return true;
+  const Ref node(NewNode(owner, thread->node));
+  if (!node || !SetChain(thread, node.get())) {
+    const KeepException keep;
+    LeaveEntries(thread, thread->entries.size() - 1);
+    return false;
+  }
+  for (size_t i = begin; i < thread->entries.size(); ++i) {
+    thread->entries[i].node = NewRef(node.get());
+  }
+  ++thread->open[owner];
+  return true;
+}
+
+void CountLeft(ThreadState* thread, PyObject* owner) {
+  const auto found = thread->open.find(owner);
+  if (found != thread->open.end() && --found->second == 0) {
+    thread->open.erase(found);
+  }
+}
+
+// Takes `node` out of the chain: those behind it are made anew.  False with an
+// exception.
+bool TakeFromChain(ThreadState* thread, PyObject* node) {
+  std::vector<PyObject*> behind;  // the last one first
+  for (PyObject* n = thread->node; n != node; n = AsNode(n)->before) {
+    behind.push_back(n);
+  }
+  Ref last = Ref::To(AsNode(node)->before);
+  while (!behind.empty()) {
+    PyObject* const former = behind.back();
+    behind.pop_back();
+    last = Ref(NewNode(AsNode(former)->owner, last.get()));
+    if (!last) return false;
+    for (ContextEntry& entry : thread->entries) {
+      if (entry.node != former) continue;
+      Py_INCREF(last.get());
+      Py_SETREF(entry.node, last.get());
+    }
+  }
+  return SetChain(thread, last.get());
+}
+
+PyObject* LeaveNode(ThreadState* thread, PyObject* object) {
+  const Ref node = Ref::To(object);
+  for (size_t i = thread->entries.size(); i > 0; --i) {
+    if (thread->entries[i - 1].node != object) continue;
+    LeaveEntries(thread, i - 1);
+    break;
+  }
+  CountLeft(thread, AsNode(object)->owner);
+  return TakeFromChain(thread, object) ? NewRef(Py_None) : nullptr;
+}
+
+bool Push(ThreadState* thread, PyObject* owner) {
+  if (IsDevice(owner)) return PushDevice(thread, owner);
+  if (IsStream(owner)) return PushStream(thread, owner);
+  return PushThreadContext(thread, owner);
+}
+
+// Enters again what a node stands for.  Whoever calls cannot raise.
+void PushNode(ThreadState* thread, PyObject* node) {
+  const size_t begin = thread->entries.size();
+  if (!Push(thread, AsNode(node)->owner)) {
+    PyErr_WriteUnraisable(AsNode(node)->owner);
+    return;
+  }
+  for (size_t i = begin; i < thread->entries.size(); ++i) {
+    thread->entries[i].node = NewRef(node);
+  }
+}
+
+// Leaves the entries of other chains, and enters those that are missing.
+void EnterChain(ThreadState* thread, PyObject* last) {
+  std::vector<PyObject*> nodes;  // the first one first
+  for (PyObject* n = last; n != nullptr; n = AsNode(n)->before) {
+    nodes.insert(nodes.begin(), n);
+  }
+  std::vector<ContextEntry>& entries = thread->entries;
+  size_t same = 0;
+  size_t kept = 0;
+  while (kept < entries.size() && entries[kept].node == nullptr) ++kept;
+  for (; same < nodes.size() && kept < entries.size(); ++same) {
+    if (entries[kept].node != nodes[same]) break;
+    while (kept < entries.size() && entries[kept].node == nodes[same]) ++kept;
+  }
+  while (entries.size() > kept) LeaveEntry(thread, entries.size() - 1);
+  for (; same < nodes.size(); ++same) PushNode(thread, nodes[same]);
+}
+
+// The last node of the thread's contextvars context; null: none.
+Ref ChainOf(const PyThreadState* state) {
+  PyObject* node = nullptr;
+  if (state->context != nullptr &&
+      PyContextVar_Get(g_chain, nullptr, &node) != 0) {
+    PyErr_Clear();
+  }
+  Ref found(node);
+  return found.get() == Py_None ? Ref() : std::move(found);
+}
+
+}  // namespace
+
+void FollowContext() {
+  if (IsFinalizing()) return;
+  const KeepException keep;
+  if (LookAtThread() == nullptr) PyErr_Clear();
+}
+
+ThreadState* LookAtThread() {
+  ThreadState* thread = t_thread;
+  if (thread == nullptr || !thread->attached) thread = MakeThread();
+  if (thread == nullptr) return nullptr;
+  const PyThreadState* state = PyThreadState_Get();
+  thread->version = state->context_ver;
+  Ref node = ChainOf(state);
+  if (node.get() == thread->node) return thread;
+  const KeepException keep;
+  EnterChain(thread, node.get());
+  Py_XSETREF(thread->node, node.Release());
+  return thread;
+}
+
+bool AddTaskContexts() {
+  PyObject* type = PyType_FromSpec(&g_node_spec);
+  if (type == nullptr) return false;
+  g_node_type = reinterpret_cast<PyTypeObject*>(type);
+  g_chain = PyContextVar_New("devrt.contexts", nullptr);
+  return g_chain != nullptr;
 }
 
 PyObject* EnterDeviceObject(PyObject* self) {
   ThreadState* thread = Thread();
   if (__builtin_expect(thread == nullptr, 0)) return nullptr;
-  auto* device = reinterpret_cast<DeviceObject*>(self);
-  devrt_context previous;
-  if (__builtin_expect(!EnterContext(device, &previous), 0)) return nullptr;
-  ContextEntry entry = NewEntry(thread, self, device);
-  entry.context = previous;
-  entry.has_context = true;
-  thread->entries.push_back(entry);
-  thread->active = device->backend;
-  return NewRef(self);
+  const size_t begin = thread->entries.size();
+  return PushDevice(thread, self) && AddToChain(thread, self, begin)
+             ? NewRef(self)
+             : nullptr;
 }
 
 PyObject* EnterStreamObject(PyObject* self) {
   ThreadState* thread = Thread();
   if (__builtin_expect(thread == nullptr, 0)) return nullptr;
-  StreamObject* stream = AsStream(self);
-  DeviceObject* device = stream->device;
-  devrt_context previous;
-  if (__builtin_expect(!IsAlive(stream), 0)) {
-    return Raise(
-        WithoutLock([&] { return StreamGuard(stream->ref).status(); }));
-  }
-  if (__builtin_expect(!EnterContext(device, &previous), 0)) return nullptr;
-  PyObject* stale = nullptr;
-  ContextEntry entry = NewEntry(thread, self, device);
-  entry.context = previous;
-  entry.has_context = true;
-  entry.stream = ExchangeStream(thread, self, &stale);
-  entry.has_stream = true;
-  thread->entries.push_back(entry);
-  thread->active = device->backend;
-  Py_XDECREF(stale);
-  return NewRef(self);
+  const size_t begin = thread->entries.size();
+  return PushStream(thread, self) && AddToChain(thread, self, begin)
+             ? NewRef(self)
+             : nullptr;
 }
 
 bool EnterAll(PyObject* self, const std::vector<PyObject*>& streams,
-              const std::vector<Device>& devices) {
+              const std::vector<Device>& devices, BackendEntry* active) {
   ThreadState* thread = Thread();
-  if (thread == nullptr || IsRefused()) return false;
+  if (thread == nullptr) return false;
+  const size_t begin = thread->entries.size();
+  return PushAll(thread, self, streams, devices, active) &&
+         (begin == thread->entries.size() || AddToChain(thread, self, begin));
+}
+
+bool PushAll(ThreadState* thread, PyObject* self,
+             const std::vector<PyObject*>& streams,
+             const std::vector<Device>& devices, BackendEntry* active) {
+  if (IsRefused()) return false;
   bool entered = true;
   bool first = true;
   const auto push = [&](ContextEntry entry) {
@@ -257,27 +491,33 @@ bool EnterAll(PyObject* self, const std::vector<PyObject*>& streams,
   }
   if (!entered && !first) {
     const KeepException keep;
-    Py_DECREF(LeaveObject(self));
+    LeaveEntries(thread, thread->entries.size() - 1);
   }
+  if (entered && active != nullptr) thread->active = active;
   return entered;
 }
 
 PyObject* LeaveObject(PyObject* self) {
   ThreadState* thread = Thread();
   if (__builtin_expect(thread == nullptr, 0)) return nullptr;
+  for (PyObject* n = thread->node; n != nullptr; n = AsNode(n)->before) {
+    if (AsNode(n)->owner == self) return LeaveNode(thread, n);
+  }
   size_t index = thread->entries.size();
   while (index > 0 && thread->entries[index - 1].owner != self) --index;
-  if (__builtin_expect(index == 0, 0)) {
-    return Raise(absl::FailedPreconditionError(
-        "__exit__: this thread is not inside this context; a context is left "
-        "on the thread that entered it, as often as it was entered"));
+  if (__builtin_expect(index != 0, 1)) {
+    LeaveEntries(thread, index - 1);
+    return NewRef(Py_None);
   }
-  bool first = false;
-  while (!first) {
-    first = thread->entries[--index].first;
-    LeaveEntry(thread, index);
+  // Entered in another context, such as a task whose generator this one ends:
+  // there it was current, and nobody can leave it there any more.
+  if (thread->open.count(self) != 0) {
+    CountLeft(thread, self);
+    return NewRef(Py_None);
   }
-  return NewRef(Py_None);
+  return Raise(absl::FailedPreconditionError(
+      "__exit__: this thread is not inside this context; a context is left "
+      "on the thread that entered it, as often as it was entered"));
 }
 
 }  // namespace devrt::python

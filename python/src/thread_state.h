@@ -12,16 +12,27 @@
 // that is left before those above it, as generators can, hands what it has to
 // restore to the next one above.
 //
+// What was entered belongs to the thread's contextvars context, if it has one:
+// to an asyncio task, for example.  Each context has a chain of nodes in a
+// context variable, one for each __enter__ that was not left, so that contexts
+// which are copied of it, as those of the task's own tasks, begin with its
+// chain.  Nobody says that the thread goes on with another context;
+// FollowContext sees it at the next call, leaves what only the former chain has
+// and enters what only the new one has.  The thread's own entries, of a time
+// when it had no context, are below all of them.
+//
 // Everything here needs the GIL.
 
 #ifndef DEVRT_PYTHON_SRC_THREAD_STATE_H_
 #define DEVRT_PYTHON_SRC_THREAD_STATE_H_
 
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "devrt/streams/slots.h"
 #include "python/src/device.h"
+#include "python/src/gil.h"
 #include "python/src/python.h"
 
 namespace devrt::python {
@@ -43,24 +54,30 @@ struct ContextEntry {
   // A ThreadContext makes an entry for each stream and device that it sets; all
   // others are one entry, the first.
   bool first = true;
+  // The node that it was entered for; null: the thread's own.
+  PyObject* node = nullptr;
 };
 
-struct ThreadState {
+struct ThreadState : SeenContext {
   std::vector<CurrentSlot> current;  // by the device's index
   std::vector<ContextEntry> entries;
+  PyObject* node = nullptr;  // the last of the chain that has been entered
+  // How often objects were entered in contexts, and not left.
+  std::unordered_map<PyObject*, int> open;
   BackendEntry* active = nullptr;
   bool attached = false;  // the interpreter will say when the thread ends
 };
 
 extern __thread ThreadState* t_thread;
 // Null with an exception.
-ThreadState* MakeThread();
+ThreadState* LookAtThread();
 
 inline ThreadState* Thread() {
-  ThreadState* thread = t_thread;
-  if (__builtin_expect(thread != nullptr && thread->attached, 1)) return thread;
-  return MakeThread();
+  return IsSeen(PyThreadState_Get()) ? t_thread : LookAtThread();
 }
+
+// Makes the context variable; false with an exception.
+bool AddTaskContexts();
 
 // The slot of a device among the objects.
 inline CurrentSlot* SlotOfThread(ThreadState* thread, uint32_t index) {
@@ -78,7 +95,12 @@ PyObject* EnterStreamObject(PyObject* self);
 // one of them could not be entered, and nothing has changed; with an exception
 // unless the thread may enter nothing, or a stream has ended.
 bool EnterAll(PyObject* self, const std::vector<PyObject*>& streams,
-              const std::vector<Device>& devices);
+              const std::vector<Device>& devices, BackendEntry* active);
+// That of a ThreadContext, in contexts.cc, without a node.
+bool PushThreadContext(ThreadState* thread, PyObject* self);
+bool PushAll(ThreadState* thread, PyObject* self,
+             const std::vector<PyObject*>& streams,
+             const std::vector<Device>& devices, BackendEntry* active);
 // What the innermost __enter__ of `self` in this thread has made; an Error if
 // there is none.
 PyObject* LeaveObject(PyObject* self);

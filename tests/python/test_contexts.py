@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Current devices and streams: nesting, decorators, orders of leaving."""
 
-import asyncio
 import functools
 import os
 import random
@@ -126,34 +125,6 @@ def test_decorators_refuse_bodies_that_run_later(two):
                 two[1](function)
     with pytest.raises(TypeError, match="only a function"):
         two[1](3)
-
-
-def test_tasks_share_the_thread(two):
-    """What a task has entered is current for all that run meanwhile, and what
-    was current before is so again once all have left, in any order."""
-    seen = []
-    before = devrt.current_device(), devrt.current_stream()
-
-    async def task(context, entered, leave):
-        with context:
-            entered.set()
-            await leave.wait()
-            seen.append(devrt.current_device())
-
-    async def main():
-        entered = [asyncio.Event() for _ in range(2)]
-        leave = [asyncio.Event() for _ in range(2)]
-        tasks = []
-        for i, context in enumerate((devrt.Stream(two[0]), two[1])):
-            tasks.append(asyncio.ensure_future(task(context, entered[i], leave[i])))
-            await entered[i].wait()
-        for i in range(2):  # the first one leaves first
-            leave[i].set()
-            await tasks[i]
-
-    asyncio.run(main())
-    assert seen == [two[1], two[1]]
-    assert (devrt.current_device(), devrt.current_stream()) == before
 
 
 def test_decorators_refuse_classes(two):

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`await stream` and `await event`: in a file of its own because asyncio takes
+long to import.
+
+The event loop goes on meanwhile.  A host function behind the work writes to a
+descriptor that the loop looks at with its others: no thread waits, and nothing
+is asked again and again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from typing import Any, Dict, Union
+
+from . import _core
+from ._core import Event, Stream, UnsupportedError
+
+
+class _Waits:
+    """The awaits of one event loop, in its thread."""
+
+    def __init__(self) -> None:
+        self._wakeups = _core._Wakeups()
+        self._futures: Dict[int, asyncio.Future[None]] = {}
+        self._last = 0
+
+    async def until_done(self, loop: asyncio.AbstractEventLoop, stream: Stream) -> None:
+        self._last += 1
+        number, descriptor = self._last, self._wakeups.fileno()
+        if not self._futures:
+            loop.add_reader(descriptor, self._take)
+        self._futures[number] = future = loop.create_future()
+        try:
+            self._wakeups.launch(stream, number)
+            await future
+        finally:
+            del self._futures[number]
+            if not self._futures:
+                loop.remove_reader(descriptor)
+
+    def _take(self) -> None:
+        for number, error in self._wakeups.take():
+            # One that was cancelled is not there any more.
+            future = self._futures.get(number)
+            if future is None or future.done():
+                continue
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
+
+
+_waits: "weakref.WeakKeyDictionary[Any, _Waits]" = weakref.WeakKeyDictionary()
+
+
+def _behind(what: Union[Stream, Event]) -> Stream:
+    """A stream whose work up to now is over when that is."""
+    if isinstance(what, Stream):
+        return what
+    stream = Stream(what.device)
+    stream.wait(what)
+    return stream
+
+
+async def until(what: Union[Stream, Event]) -> None:
+    """Until what was submitted to the stream, or captured last by the event, up
+    to now is over.  Raises the error of that work."""
+    if what.query():
+        return
+    loop, device = asyncio.get_running_loop(), what.device
+    if device is not None and _core._is_virtual(device):
+        await asyncio.sleep(0)  # what is ready may submit work
+        what.synchronize()
+        return
+    waits = _waits.get(loop)
+    if waits is None:
+        _waits[loop] = waits = _Waits()
+    try:
+        await waits.until_done(loop, _behind(what))
+    except (UnsupportedError, NotImplementedError):
+        # A backend without host functions, a loop without descriptors.
+        await loop.run_in_executor(None, what.synchronize)
