@@ -98,6 +98,10 @@ SimulatedOp ToOp(const devrt_sim_op_v1& op) {
   result.file = op.file != nullptr ? op.file : "";
   result.line = op.line;
   result.native_stream = op.native_stream;
+  if (DEVRT_HAS_FIELD(&op, devrt_sim_op_v1, host_stream) &&
+      op.host_stream != 0) {
+    result.stream_id = op.host_stream - 1;
+  }
   for (uint32_t i = 0; i < op.dep_count; ++i) {
     result.dependencies.emplace_back(op.dep_stream[i], op.dep_seq[i]);
   }

@@ -23,6 +23,7 @@
 #define DEVRT_RUNTIME_SIMULATOR_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -67,7 +68,9 @@ struct SimulatedOp {
 
   uint32_t device = 0;
   uint64_t stream = 0;  // number of the stream, unique in the machine
-  uint64_t seq = 0;     // number of the operation in its stream, from 1
+  // StreamRef::id() when it was submitted, 0 of default streams; if known.
+  std::optional<uint64_t> stream_id;
+  uint64_t seq = 0;  // number of the operation in its stream, from 1
   Kind kind = Kind::kKernel;
   Engine engine = Engine::kNone;
   State state = State::kPending;

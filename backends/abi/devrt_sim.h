@@ -61,6 +61,8 @@ typedef struct devrt_sim_op_v1 {
   const uint64_t* dep_stream; /* what it waited for: {stream, seq} pairs */
   const uint64_t* dep_seq;
   const void* native_stream; /* the handle, NULL for the legacy stream */
+  /* What devrt.stream_number/0 of the host said when it was submitted. */
+  uint64_t host_stream;
 } devrt_sim_op_v1;
 
 /* devrt_sim_fault_v1.kind */

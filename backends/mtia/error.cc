@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "backends/mtia/text.h"
+#include "devrt/backends/abi/devrt_stream_number.h"
 
 namespace devrt::mtia {
 namespace {
@@ -54,6 +55,15 @@ devrt_error_origin_v0 MakeOrigin(int64_t native_code) {
 }  // namespace
 
 const devrt_host_v0* g_host = nullptr;
+
+uint64_t HostStreamNumber(devrt_stream stream) {
+  // A host that has none is not asked again.
+  static const auto* const numbers = static_cast<const devrt_stream_number_v0*>(
+      g_host->get_extension == nullptr
+          ? nullptr
+          : g_host->get_extension(g_host->host, DEVRT_STREAM_NUMBER_EXTENSION));
+  return numbers != nullptr ? numbers->number(g_host->host, stream) : 0;
+}
 
 devrt_status MakeError(devrt_code code, int64_t native_code,
                        const std::string& text) {

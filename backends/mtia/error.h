@@ -14,6 +14,9 @@ namespace devrt::mtia {
 
 // The host table; set once by devrt_plugin_open_v0, before any other call.
 extern const devrt_host_v0* g_host;
+// The program's number of a stream that the present call is about, plus 1; 0:
+// not known.
+uint64_t HostStreamNumber(devrt_stream stream);
 
 // A local error: the call failed, nothing changed.  `native_code` is CUDA's
 // number for the same situation, 0 if there is none.

@@ -83,6 +83,7 @@ StreamCore* Engine::NewCore(uint32_t device, StreamKind kind,
   s->destroyed = false;
   s->in_use = true;
   s->number = ++last_stream_number;
+  s->host_number = 0;
   s->base = s->issued;
   s->native = 0;
   s->last_end = 0;

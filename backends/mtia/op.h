@@ -177,8 +177,10 @@ struct StreamCore {
   bool busy = false;    // has work, pending waits, or failed
   bool in_use = false;  // not in the pool
   uint64_t number = 0;  // unique in the machine since reset
-  uint64_t base = 0;    // `issued` when this life of the core began
-  uint64_t life = 0;    // counts the lives
+  // The program's number plus 1, by the last submission; 0: not known.
+  uint64_t host_number = 0;
+  uint64_t base = 0;  // `issued` when this life of the core began
+  uint64_t life = 0;  // counts the lives
   uint64_t issued = 0;
   uint64_t completed = 0;
   uint64_t failed_from = kNever;  // points from here on have failed

@@ -39,6 +39,7 @@ std::unique_ptr<Backend> Backend::Open(const devrt_host_v0* host,
   static_cast<void>(capabilities);
   const devrt_host_v0* const previous = g_host;
   g_host = host;
+  HostStreamNumber(nullptr);  // the host notes numbers once somebody asks
   Config config;
   std::string text;
   const char* const variable = secure_getenv("DEVRT_MTIA");

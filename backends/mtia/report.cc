@@ -35,8 +35,15 @@ std::string At(const Site& site) {
   return std::string(" (") + site.file + ":" + std::to_string(site.line) + ")";
 }
 
+// "s7": the program's stream 7 if the host told its number, else the machine's.
+std::string StreamText(const StreamCore& s) {
+  if (s.host_number == 1) return "s0@mtia:" + std::to_string(s.device);
+  const bool known = s.host_number != 0;
+  return "s" + std::to_string(known ? s.host_number - 1 : s.number);
+}
+
 std::string PointText(const Point& p) {
-  return "{s" + std::to_string(p.stream->number) + ", " +
+  return "{" + StreamText(*p.stream) + ", " +
          std::to_string(p.seq - p.stream->base) + "}";
 }
 
@@ -45,7 +52,7 @@ std::string HostText(const HostThread& host) {
 }
 
 std::string OpText(const Op& op) {
-  std::string text = "s" + std::to_string(op.stream->number) + " op " +
+  std::string text = StreamText(*op.stream) + " op " +
                      std::to_string(op.seq - op.stream->base) + " " +
                      KindName(op.kind);
   if (op.kind != OpKind::kRecord && op.kind != OpKind::kWait) {

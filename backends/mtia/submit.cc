@@ -16,6 +16,8 @@ Submission::Submission(Slot slot, devrt_stream stream)
   if (error_ != nullptr) return;
   core_ = found->core;
   life_ = core_->life;
+  const uint64_t number = HostStreamNumber(stream);
+  if (number != 0) core_->host_number = number;
 }
 
 devrt_status Submission::MakeRoom() {

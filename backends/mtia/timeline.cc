@@ -31,6 +31,7 @@ void Engine::TimelineSubmit(Op* op) {
   // What stream_native answers.
   const uint64_t native = s->kind == StreamKind::kPerThread ? 2 : s->native;
   out.native_stream = reinterpret_cast<const void*>(native);
+  out.host_stream = s->host_number;
 }
 
 void Engine::TimelineUpdate(const Op* op) {

@@ -5,7 +5,10 @@
 #include "devrt/runtime/simulator.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "python/src/bindings.h"
 #include "python/src/bridge.h"
@@ -73,7 +76,7 @@ const char* StateName(SimulatedOp::State state) {
 nb::dict ToDict(const SimulatedOp& op) {
   nb::dict dict;
   dict["device"] = op.device;
-  dict["stream"] = op.stream;
+  dict["stream"] = op.stream_id.value_or(op.stream);
   dict["seq"] = op.seq;
   dict["kind"] = KindName(op.kind);
   dict["engine"] = EngineName(op.engine);
@@ -86,9 +89,41 @@ nb::dict ToDict(const SimulatedOp& op) {
   dict["name"] = ToText(op.name);
   dict["file"] = ToText(op.file);
   dict["line"] = op.line;
-  dict["dependencies"] = nb::cast(op.dependencies);
   return dict;
 }
+
+// {device, number of the stream, as programs know it}.
+using Place = std::pair<uint32_t, uint64_t>;
+
+// Of dependencies, which the machine names by its own numbers: a stream's is
+// one of them for all its operations, while the program may use it again under
+// another number.
+class Streams {
+ public:
+  void Add(const SimulatedOp& op) {
+    const Place place(op.device, op.stream_id.value_or(op.stream));
+    ops_[{op.stream, op.seq}] = place;
+    last_[op.stream] = place;
+  }
+  nb::list Dependencies(const SimulatedOp& op) const {
+    nb::list list;
+    for (const auto& dependency : op.dependencies) {
+      Place place(op.device, dependency.first);
+      if (const auto last = last_.find(dependency.first); last != last_.end()) {
+        place = last->second;
+      }
+      if (const auto known = ops_.find(dependency); known != ops_.end()) {
+        place = known->second;
+      }
+      list.append(nb::make_tuple(place.first, place.second, dependency.second));
+    }
+    return list;
+  }
+
+ private:
+  std::map<std::pair<uint64_t, uint64_t>, Place> ops_;  // {stream, seq}
+  std::map<uint64_t, Place> last_;
+};
 
 nb::dict ToDict(const SimulatorStats& stats) {
   nb::dict dict;
@@ -146,10 +181,15 @@ class SimulatorObject {
     SetSiteReader(SiteReader::kTimeline, enabled);
   }
   nb::list Timeline() {
+    const std::vector<SimulatedOp> ops =
+        Check(WithoutLock([&] { return sim_.Timeline(); }));
+    Streams streams;
+    for (const SimulatedOp& op : ops) streams.Add(op);
     nb::list list;
-    for (const SimulatedOp& op :
-         Check(WithoutLock([&] { return sim_.Timeline(); }))) {
-      list.append(ToDict(op));
+    for (const SimulatedOp& op : ops) {
+      nb::dict dict = ToDict(op);
+      dict["dependencies"] = streams.Dependencies(op);
+      list.append(dict);
     }
     return list;
   }
@@ -263,7 +303,8 @@ void BindSimulator(nb::module_& module) {
            "program.")
       .def("timeline", &S::Timeline,
            "The kept operations in order of submission, as dicts; times in "
-           "nanoseconds.")
+           "nanoseconds.\n\n'stream' is the id of a devrt.Stream, 0 a default "
+           "one; 'dependencies' are\n(device, stream, seq).")
       .def("inject_fault", &S::InjectFault, nb::arg("kind") = "kernel",
            nb::kw_only(), nb::arg("device") = 0, nb::arg("nth") = 1,
            nb::arg("native_code") = 700, nb::arg("where") = "",

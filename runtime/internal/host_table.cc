@@ -10,7 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "devrt/backends/abi/devrt_stream_number.h"
 #include "devrt/runtime/internal/records.h"
+#include "devrt/runtime/internal/stream_numbers.h"
 #include "devrt/runtime/log.h"
 
 namespace devrt::internal {
@@ -90,7 +92,24 @@ void HostLog(void*, int32_t level, const char* file, int32_t line,
 
 const devrt_call_site_v0* HostCallSite(void*) { return &t_state.site; }
 
-const void* HostGetExtension(void*, const char*) { return nullptr; }
+uint64_t HostStreamNumber(void*, devrt_stream stream) {
+  for (const StreamNumber& known : t_stream_numbers) {
+    if (known.handle == stream && stream != nullptr) return known.number;
+  }
+  return 0;
+}
+
+constexpr devrt_stream_number_v0 kStreamNumber = {
+    sizeof(devrt_stream_number_v0), 0, &HostStreamNumber};
+
+const void* HostGetExtension(void*, const char* name) {
+  if (name == nullptr ||
+      std::strcmp(name, DEVRT_STREAM_NUMBER_EXTENSION) != 0) {
+    return nullptr;
+  }
+  g_stream_numbers_wanted.store(true, std::memory_order_relaxed);
+  return &kStreamNumber;
+}
 
 constexpr devrt_host_v0 kHost = {
     sizeof(devrt_host_v0), DEVRT_ABI_MINOR, nullptr,       &ErrorCreate,

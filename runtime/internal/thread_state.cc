@@ -6,9 +6,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/internal/records.h"
+#include "devrt/runtime/internal/stream_numbers.h"
 #include "devrt/runtime/log.h"
 
 namespace devrt::internal {
+
+__thread StreamNumber t_stream_numbers[2]
+    __attribute__((tls_model("initial-exec"))) = {};
+std::atomic<bool> g_stream_numbers_wanted{false};
 
 __thread ThreadState t_state
     __attribute__((tls_model("initial-exec"))) = {{nullptr, 0, 0, nullptr}, 0};

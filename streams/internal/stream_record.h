@@ -17,6 +17,7 @@
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/runtime/call_site.h"
 #include "devrt/runtime/internal/records.h"
+#include "devrt/runtime/internal/stream_numbers.h"
 #include "devrt/streams/internal/finished.h"
 #include "devrt/streams/internal/timeline.h"
 #include "devrt/streams/slots.h"
@@ -112,6 +113,8 @@ inline absl::Status LookAt(StreamRef stream, const char* call, CallSite site,
   }
   target->device = record->device;
   target->handle = handle;
+  const uint64_t serial = stream.serial();
+  NoteStreamNumber(handle, serial == kDefaultSerial ? 1 : serial + 1);
   return absl::OkStatus();
 }
 

@@ -15,6 +15,7 @@
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/backends/abi/devrt_probe.h"
 #include "devrt/backends/abi/devrt_sim.h"
+#include "devrt/backends/abi/devrt_stream_number.h"
 #include "devrt/backends/abi/devrt_suballocation.h"
 #include "devrt/backends/abi/devrt_tensor.h"
 #include "devrt/backends/abi/devrt_virtual_memory.h"

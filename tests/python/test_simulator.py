@@ -51,6 +51,63 @@ def test_reset_is_refused_while_something_is_alive():
     simulator.reset()
 
 
+def test_a_stream_has_one_number(two):
+    """In repr, timelines, memory snapshots and reports of deadlocks."""
+    a, b = devrt.Stream(two[0]), devrt.Stream(two[1])
+    default = devrt.default_stream(two[1])
+    assert f"Stream {a.id} of mtia:0" in repr(a) and default.id == 0
+    simulator.enable_timeline()
+    for stream in (a, b, default):
+        spin(0.1, stream)
+    b.wait(a.record())
+    spin(0.2, b)
+    for device in two:
+        device.synchronize()
+    kernels = [op for op in simulator.timeline() if op["kind"] == "kernel"]
+    assert [(op["device"], op["stream"]) for op in kernels] == [
+        (0, a.id), (1, b.id), (1, 0), (1, b.id)]
+    waited = {(device, stream) for op in simulator.timeline() if op["kind"] == "kernel"
+              for device, stream, seq in op["dependencies"]}
+    assert (0, a.id) in waited and waited <= {(0, a.id), (1, b.id), (1, 0)}
+    for name in (f"device 0, stream {a.id}<", f"device 1, stream {b.id}<",
+                 "device 1, stream 0<"):
+        assert name in simulator.timeline_svg()
+    lines = simulator.timeline_text().splitlines()
+    assert [line.split()[2:4] for line in lines if "spin" in line] == [
+        ["0", str(a.id)], ["1", str(b.id)], ["1", "0"], ["1", str(b.id)]]
+    pointer = devrt.caching_allocator_alloc(100, b)
+    blocks = [block for segment in devrt.memory_snapshot(two[1])["segments"]
+              for block in segment["blocks"] if block["state"] == "active_allocated"]
+    assert [block["stream"] for block in blocks] == [b.id]
+    devrt.caching_allocator_delete(pointer)
+
+
+def test_a_stream_that_is_used_again_has_another_number(two):
+    simulator.enable_timeline()
+    ids = []
+    for _ in range(3):
+        s = devrt.Stream(two[0])
+        spin(0.1, s)
+        s.synchronize()
+        ids.append(s.id)
+        del s
+    assert [op["stream"] for op in simulator.timeline()
+            if op["kind"] == "kernel"] == ids and len(set(ids)) == 3
+
+
+def test_a_deadlock_names_streams_by_their_numbers(two):
+    s, default = devrt.Stream(two[0]), devrt.default_stream(two[1])
+    flag = Flag(two[0])
+    flag.wait_on(s)
+    default.wait(s)
+    spin(0.1, default)
+    with pytest.raises(devrt.Error) as info:
+        default.synchronize()
+    assert f"s{s.id} op " in str(info.value) and "s0@mtia:1" in str(info.value)
+    flag.set()
+    default.synchronize()
+
+
 class Producer:
     def __init__(self, x):
         self.x = x
