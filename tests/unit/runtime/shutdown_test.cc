@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <optional>
 #include <string>
 
 #include "devrt/runtime/backend.h"
 #include "devrt/runtime/device.h"
+#include "devrt/runtime/internal/memory_hooks.h"
 #include "devrt/runtime/internal/records.h"
 #include "devrt/runtime/peer.h"
 #include "devrt/runtime/raw_memory.h"
@@ -104,6 +106,45 @@ TEST(ShutdownTest, C98RefusedWhileABlockIsBeingMade) {
     EXPECT_OK(Free(device, block));
     EXPECT_EQ(fake.Calls("shutdown"), 0);
     EXPECT_OK(Shutdown());
+  });
+}
+
+// What appears between the first look and the closed gate is seen by the
+// second, which opens the gate again.
+TEST(ShutdownTest, C98RefusedForWhatAppearsBeforeTheGateCloses) {
+  InChild([] {
+    FakeBackend& fake = FakeBackend::Register("fake", 2);
+    fake.device(1);
+    static int looks = 0;
+    static int refused_look = 2;
+    static internal::MemoryHooks hooks = {};
+    hooks.find = [](const void*, bool*) {
+      return std::optional<internal::AllocationRange>();
+    };
+    hooks.find_freed = [](const void*) {
+      return std::optional<internal::AllocationRange>();
+    };
+    hooks.count_live = [](internal::DeviceRecord* d) -> int64_t {
+      return d->ordinal == 1 && ++looks == refused_look ? 3 : 0;
+    };
+    hooks.release = [](internal::DeviceRecord*) {};
+    hooks.settle = hooks.release;
+    internal::SetMemoryHooks(&hooks);
+    EXPECT_THAT(Shutdown(),
+                StatusIs(kFailedPrecondition,
+                         "Shutdown is refused while objects are alive: fake:1 "
+                         "has 3 allocations; destroy them first"));
+    EXPECT_EQ(looks, 2);
+    EXPECT_EQ(fake.Calls("shutdown"), 0);
+    // Everything works as before.
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_OK(fake.device(i).Synchronize());
+      EXPECT_OK(Free(fake.device(i), Must(Allocate(fake.device(i), 64))));
+    }
+    EXPECT_OK(GetDevice("fake:0").status());
+    EXPECT_OK(Shutdown());
+    EXPECT_EQ(looks, 4);
+    EXPECT_EQ(fake.Calls("shutdown"), 1);
   });
 }
 
