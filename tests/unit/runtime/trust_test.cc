@@ -8,8 +8,11 @@
 #include <gtest/gtest.h>
 #include <limits.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -219,6 +222,42 @@ TEST_F(PathTest, EveryDirectoryIsJudged) {
   EXPECT_THAT(Walk(Link("link", "open/inner/file")).writers, refused);
   EXPECT_THAT(Walk(folder_.path() + "/open/../nothing").writers, refused);
   fs::permissions(folder_.path() + "/open", fs::perms(01777));
+  EXPECT_OK(Walk(file).writers);
+}
+
+// The group's bits are the mask of an access control list: they speak for those
+// whom the list names.
+TEST_F(PathTest, AccessControlListsAreRead) {
+  const std::string file = Make("file", 0664);
+  ASSERT_EQ(chown(file.c_str(), static_cast<uid_t>(-1),
+                  PrivateGroupOf(geteuid()).value_or(getegid())),
+            0);
+  EXPECT_OK(Walk(file).writers);
+  // As `setfacl -m u:1001:rw` writes it: version 2, then tag, permissions, id.
+  constexpr uint32_t kNobody = UINT32_MAX;
+  struct Access {
+    uint16_t tag, permissions;
+    uint32_t id;
+  };
+  struct {
+    uint32_t version = 2;
+    Access entries[5] = {{0x01, 6, kNobody},   // the owner
+                         {0x02, 6, kOther},    // a user
+                         {0x04, 4, kNobody},   // the group
+                         {0x10, 6, kNobody},   // the mask
+                         {0x20, 4, kNobody}};  // others
+  } list;
+  if (setxattr(file.c_str(), "system.posix_acl_access", &list, sizeof list,
+               0) != 0) {
+    GTEST_SKIP() << "no access control lists in " << folder_.path() << ": "
+                 << strerror(errno);
+  }
+  EXPECT_THAT(Walk(file).writers,
+              StatusIs(kDenied, AllOf(StartsWith(file + " (mode 0664)"),
+                                      HasSubstr("whom its access control list "
+                                                "names"))));
+  // A mask without writing takes it from all of them.
+  ASSERT_EQ(chmod(file.c_str(), 0644), 0);
   EXPECT_OK(Walk(file).writers);
 }
 
