@@ -101,5 +101,38 @@ TEST(TraceHandlesTest, NoneIsLeftAtShutdown) {
   });
 }
 
+// The event before an operation that failed serves the next one.
+TEST(TraceHandlesTest, AFailedOperationKeepsNone) {
+  InChild([] {
+    const std::string file =
+        ::testing::TempDir() + "/trace_ring." + std::to_string(getpid());
+    setenv("DEVRT_TRACE", file.c_str(), 1);
+    setenv("DEVRT_TRACE_TIMES", "events", 1);
+    Must(RegisterLayer(&handles_manifest, handles_open));
+    Must(SetLayers({"trace", "handles"}));
+    const Device device = Must(GetDevice("mtia:0"));
+    void* const memory = Must(Allocate(device, 64));
+    {
+      const Stream stream = Must(Stream::Create(device));
+      EXPECT_OK(FillAsync(stream, memory, 1, 64));
+      EXPECT_OK(stream.Synchronize());
+      const int made = events.made;
+      SimulatedFault fault;
+      fault.kind = SimulatedFault::Kind::kApi;
+      fault.native_code = 46;
+      fault.where = "fill_async";
+      for (int i = 0; i < 4; ++i) {
+        EXPECT_OK(Must(Simulator::Get()).InjectFault(fault));
+        EXPECT_FALSE(FillAsync(stream, memory, 1, 64).ok());
+      }
+      EXPECT_EQ(events.made, made);
+    }
+    EXPECT_OK(Free(device, memory));
+    EXPECT_OK(Shutdown());
+    std::remove(file.c_str());
+    EXPECT_EQ(events_at_shutdown, 0);
+  });
+}
+
 }  // namespace
 }  // namespace devrt

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a trace says of calls that failed: their code, nothing on the device,
+// and nothing in the figures of memory.
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "devrt/backends/abi/devrt_layer_helper.h"
+#include "devrt/devrt.h"
+#include "layers/trace/ring_file.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/subprocess.h"
+
+namespace devrt {
+namespace {
+
+using layer::CallId;
+using testing::InChild;
+using testing::Must;
+
+constexpr uint64_t kBytes = 4096;
+
+// The records of a ring file, host threads' and devices' together.
+class Trace {
+ public:
+  // The file is large and sparse.
+  explicit Trace(const std::string& path) {
+    const int fd = open(path.c_str(), O_RDONLY);
+    map_ = mmap(nullptr, trace::FileBytes(trace::kRingRecords), PROT_READ,
+                MAP_PRIVATE, fd, 0);
+    close(fd);
+    if (map_ == MAP_FAILED) throw std::runtime_error("no trace in " + path);
+    const uint32_t rings = header()->ring_count;
+    for (uint32_t i = 0; i < rings; ++i) {
+      trace::RingHeader* const ring = trace::RingAt(header(), i);
+      const trace::Record* const records = trace::RecordsOf(ring);
+      records_.insert(records_.end(), records, records + ring->written);
+    }
+  }
+  trace::FileHeader* header() { return static_cast<trace::FileHeader*>(map_); }
+  std::vector<trace::Record> Calls(CallId id) const {
+    std::vector<trace::Record> found;
+    for (const trace::Record& r : records_) {
+      if (r.call == static_cast<uint8_t>(id)) found.push_back(r);
+    }
+    return found;
+  }
+  std::vector<trace::Record> Operations() const {
+    std::vector<trace::Record> found;
+    for (const trace::Record& r : records_) {
+      if (r.call == trace::kDeviceOp) found.push_back(r);
+    }
+    return found;
+  }
+
+ private:
+  void* map_ = nullptr;  // until the child ends
+  std::vector<trace::Record> records_;
+};
+
+// Runs `body` in a child under the trace layer, then looks at the trace.
+void Traced(const char* times, void (*body)(), void (*look)(Trace*)) {
+  InChild([=] {
+    const std::string file =
+        ::testing::TempDir() + "/trace_failures." + std::to_string(getpid());
+    setenv("DEVRT_TRACE", file.c_str(), 1);
+    if (times != nullptr) setenv("DEVRT_TRACE_TIMES", times, 1);
+    Must(SetLayers({"trace"}));
+    body();
+    EXPECT_OK(Shutdown());
+    Trace trace(file);
+    std::remove(file.c_str());
+    look(&trace);
+  });
+}
+
+void FailNext(const char* call, int32_t native_code) {
+  SimulatedFault fault;
+  fault.kind = SimulatedFault::Kind::kApi;
+  fault.native_code = native_code;
+  fault.where = call;
+  EXPECT_OK(Must(Simulator::Get()).InjectFault(fault));
+}
+
+// The second of three fills fails.
+void ThreeFills() {
+  const Device device = Must(GetDevice("mtia:0"));
+  void* const memory = Must(Allocate(device, kBytes));
+  {
+    const Stream stream = Must(Stream::Create(device));
+    EXPECT_OK(FillAsync(stream, memory, 1, kBytes));
+    FailNext("fill_async", 46);
+    EXPECT_FALSE(FillAsync(stream, memory, 2, kBytes).ok());
+    EXPECT_OK(FillAsync(stream, memory, 3, kBytes));
+    EXPECT_OK(stream.Synchronize());
+  }
+  EXPECT_OK(Free(device, memory));
+}
+
+void LookForThreeFills(Trace* trace) {
+  const auto calls = trace->Calls(CallId::fill_async);
+  ASSERT_EQ(calls.size(), 3u);
+  EXPECT_EQ(calls[0].status, 0);
+  EXPECT_NE(calls[1].status, 0);
+  EXPECT_EQ(calls[2].status, 0);
+  for (const auto& call : calls) EXPECT_EQ(call.bytes, kBytes);
+  for (const auto& loss : trace->header()->lost) EXPECT_EQ(loss, 0u);
+}
+
+TEST(TraceFailures, AnOperationHasItsCodeAndNothingOnTheDevice) {
+  Traced("events", &ThreeFills, [](Trace* trace) {
+    LookForThreeFills(trace);
+    // By its number each belongs to its call.
+    const auto calls = trace->Calls(CallId::fill_async);
+    const auto operations = trace->Operations();
+    ASSERT_EQ(operations.size(), 2u);
+    for (const auto& op : operations) {
+      EXPECT_EQ(op.total, static_cast<uint64_t>(CallId::fill_async));
+    }
+    EXPECT_EQ(operations[0].object, calls[0].total);
+    EXPECT_EQ(operations[1].object, calls[2].total);
+    EXPECT_NE(operations[0].object, operations[1].object);
+    EXPECT_LE(operations[0].end_ns, operations[1].begin_ns);
+  });
+}
+
+TEST(TraceFailures, AnOperationOfTheSimulatorLikewise) {
+  Traced(nullptr, &ThreeFills, [](Trace* trace) {
+    LookForThreeFills(trace);
+    EXPECT_EQ(trace->Operations().size(), 2u);
+  });
+}
+
+TEST(TraceFailures, MemoryThatWasRefusedIsNotCounted) {
+  Traced(
+      nullptr,
+      [] {
+        const Device device = Must(GetDevice("mtia:0"));
+        void* const first = Must(Allocate(device, kBytes));
+        FailNext("alloc", 2);
+        EXPECT_FALSE(Allocate(device, 2 * kBytes).ok());
+        void* const second = Must(Allocate(device, 3 * kBytes));
+        EXPECT_OK(Free(device, first));
+        EXPECT_OK(Free(device, second));
+      },
+      [](Trace* trace) {
+        const auto allocations = trace->Calls(CallId::alloc);
+        ASSERT_EQ(allocations.size(), 3u);
+        EXPECT_EQ(allocations[0].total, kBytes);
+        EXPECT_NE(allocations[1].status, 0);
+        EXPECT_EQ(allocations[1].total, 0u);
+        EXPECT_EQ(allocations[1].object, 0u);
+        EXPECT_EQ(allocations[2].total, 4 * kBytes);
+        EXPECT_NE(allocations[2].object, 0u);
+        const auto frees = trace->Calls(CallId::dealloc);
+        ASSERT_EQ(frees.size(), 2u);
+        EXPECT_EQ(frees[0].total, 3 * kBytes);
+        EXPECT_EQ(frees[1].total, 0u);
+      });
+}
+
+}  // namespace
+}  // namespace devrt
