@@ -1,0 +1,436 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Mutation testing of the whole product.
+
+usage: run.py [OPTIONS] prepare|cover|run|again|table
+
+  prepare  copies the checkout and its compiled build folder (hard links)
+  cover    runs the tests once with instrumented libraries: which lines each runs
+  run      makes mutants, room by room in turn, and runs the tests that execute the
+           mutated line, until one fails; goes on where it was stopped
+  again    tries those that survived once more, for tests that are new
+  table    prints the figures by room and the survivors
+
+README.md beside this file has the whole; .ci/run mutation does it.
+"""
+
+import argparse
+import concurrent.futures
+import fnmatch
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+import sample
+import tree as trees
+
+HERE = pathlib.Path(__file__).resolve().parent
+EQUIVALENT = HERE / "equivalent.txt"
+# These run no code of the product, or take minutes.
+NO_TESTS = {"headers", "checks", "docs", "install", "mutants", "interop", "mpi",
+            "examples", "abi"}
+# A mutant of a header with more objects would take minutes to make.
+MOST_OBJECTS = 8
+SLOWEST = 60  # seconds: slower tests are left out
+# Where there is no coverage yet: whose tests come first.
+SUITES = {"runtime": ["unit", "exit"], "guards": ["unit"], "streams": ["unit"],
+          "memory": ["memory"], "arrays": ["arrays"],
+          "backends/gpu": ["gpu", "fakes", "hardware"],
+          "layers": ["layers", "tools"], "python/src": ["python"]}
+COVERAGE = ["-O0", "-fprofile-instr-generate", "-fcoverage-mapping", "-mllvm",
+            "-runtime-counter-relocation"]
+# Neither made, nor different, nor known to change nothing: what counts.
+COUNTED = ("killed", "survived", "uncovered", "open")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="+",
+                        choices=["prepare", "cover", "run", "again", "table"])
+    parser.add_argument("--build", default=str(sample.ROOT / "build"))
+    parser.add_argument("--folder", default=str(sample.ROOT / "build-mutation"))
+    parser.add_argument("--seed", type=int, default=22)
+    parser.add_argument("--each", type=int, default=56,
+                        help="compiled mutants of a room")
+    parser.add_argument("--rooms", default=",".join(sample.ROOMS))
+    parser.add_argument("--minutes", type=float, default=1e9,
+                        help="no mutant is begun later")
+    parser.add_argument("--budget", type=float, default=1e9, metavar="S",
+                        help="seconds of tests a mutant; then it is open")
+    parser.add_argument("--tests", default="*", help="of `again`: which, a pattern")
+    parser.add_argument("--keys", default="", help="of `again`: which mutants")
+    parser.add_argument("--least", type=float, default=0, metavar="PERCENT",
+                        help="of `table`: fails with less, or below 400 mutants")
+    return parser.parse_args()
+
+
+# ---- Coverage ----------------------------------------------------------------
+
+
+class Coverage:
+    """Seconds of each test, and for each line a mask of the tests that run it."""
+
+    def __init__(self, path):
+        self.path = path
+        self.seconds, self.lines = {}, {}
+        if path.exists():
+            kept = json.loads(path.read_text())
+            self.seconds = kept["seconds"]
+            self.lines = {file: {int(n): int(mask, 16) for n, mask in l.items()}
+                          for file, l in kept["lines"].items()}
+        self.names = list(self.seconds)
+
+    def save(self):
+        lines = {file: {n: f"{mask:x}" for n, mask in l.items()}
+                 for file, l in self.lines.items()}
+        self.path.write_text(json.dumps({"seconds": self.seconds, "lines": lines}))
+
+    def add(self, name, seconds, lcov):
+        bit = 1 << len(self.seconds)
+        self.seconds[name] = seconds
+        self.names.append(name)
+        lines = None
+        for record in lcov.splitlines():
+            if record.startswith("SF:"):
+                lines = self.lines.setdefault(record[3:], {})
+            elif record.startswith("DA:"):
+                number, count = record[3:].split(",")[:2]
+                if int(count) > 0:
+                    lines[int(number)] = lines.get(int(number), 0) | bit
+
+    def of(self, file, line):
+        mask = self.lines.get(file, {}).get(line, 0)
+        return [n for i, n in enumerate(self.names) if mask >> i & 1]
+
+
+def cover(options, tree, rooms):
+    files = {m.file for mutants in rooms.values() for m in mutants}
+    objects = sorted({o for file in files for o in tree.objects_of[file]
+                      if len(tree.objects_of[file]) <= MOST_OBJECTS})
+    made = []
+
+    def make(output):
+        said = tree.compile(output, COVERAGE)
+        if said is not None:
+            print(f"{output}: not instrumented: {said.splitlines()[0]}")
+        else:
+            made.append(output)
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        list(pool.map(make, objects))
+    for output in made:
+        tree.replace(output, tree.out / (output + ".new"))
+    binaries = tree.users_of(made)
+    flags = ["-fprofile-instr-generate"]
+
+    def link(target):
+        mine = [o for o in made if target in tree.users_of([o])]
+        said = tree.link(target, mine, flags)
+        if said is not None:
+            print(f"{target}: not instrumented: {said.splitlines()[0]}")
+        return said is None
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        linked = list(pool.map(link, binaries))
+    binaries = [b for b, well in zip(binaries, linked) if well]
+    coverage = Coverage(options.folder / "coverage.json")
+    coverage.seconds, coverage.lines, coverage.names = {}, {}, []
+    tests = tree.tests(NO_TESTS)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        profiles = pool.map(lambda item: profile(tree, binaries, *item),
+                            tests.items())
+        for name, verdict, seconds, lcov in profiles:
+            print(f"{name:<40} {verdict:<8} {seconds:6.1f} s", flush=True)
+            if verdict == "passed" and lcov and seconds <= SLOWEST:
+                coverage.add(name, seconds, lcov.replace(f"SF:{tree.root}/", "SF:"))
+    coverage.save()
+    tree.restore(made + binaries)
+
+
+def is_library(target):
+    return ".so" in target
+
+
+def profile(tree, binaries, name, test):
+    """Runs a test; its lines in lcov's format."""
+    folder = tree.folder / "profiles" / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    # %c: also what a process counted that was killed or left by _exit.
+    verdict, seconds = tree.run(test, 4 * test["timeout"], {
+        "LLVM_PROFILE_FILE": f"{folder}/%c%m.profraw"})
+    raw = [str(p) for p in folder.glob("*.profraw")]
+    if not raw:
+        return name, verdict, seconds, ""
+    merged = folder / "merged"
+    merging = subprocess.run(["llvm-profdata", "merge", "-sparse", *raw, "-o",
+                              str(merged)], stderr=subprocess.PIPE, text=True)
+    if merging.returncode != 0:
+        return name, f"{verdict}: {merging.stderr.strip()}", seconds, ""
+    mine = set(tree.programs_of(test))
+    objects = [b for b in binaries if b in mine or is_library(b)]
+    others = [word for b in objects[1:] for word in ("-object", b)]
+    lcov = subprocess.run(
+        ["llvm-cov", "export", "-format=lcov", "-instr-profile", str(merged),
+         objects[0], *others], cwd=tree.out, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL).stdout
+    shutil.rmtree(folder)
+    return name, verdict, seconds, lcov
+
+
+# ---- Results -----------------------------------------------------------------
+
+
+class Results:
+    """One line a mutant: key, status, by what, file:line, text. The last counts."""
+
+    def __init__(self, path):
+        self.path = path
+        self.rows = {}
+        if path.exists():
+            for line in path.read_text().splitlines():
+                key, *rest = line.split("\t")
+                self.rows[key] = rest
+
+    def status(self, mutant):
+        return self.rows.get(mutant.key, ["", ""])[0]
+
+    def add(self, mutant, status, by):
+        row = [status, by, f"{mutant.file}:{mutant.line}", mutant.text]
+        self.rows[mutant.key] = row
+        with self.path.open("a") as file:
+            file.write("\t".join([mutant.key, *row]) + "\n")
+        print(f"{status:<10} {by:<28.28} {row[2]} {mutant.text}", flush=True)
+
+
+def equivalents():
+    """Keys of the mutants that a person found to change nothing, with the reason."""
+    found, key = {}, None
+    for line in EQUIVALENT.read_text().splitlines():
+        if not line or line.startswith("#"):
+            continue
+        if line.startswith(" "):
+            found[key] = f"{found[key]} {line.strip()}".strip()
+            continue
+        file, _, text = line.partition(": ")
+        old, _, new = text.partition(" ==> ")
+        key = sample.digest(file, old, new)[:12]
+        found[key] = ""
+    return found
+
+
+# ---- Mutants -----------------------------------------------------------------
+
+
+class Campaign:
+    def __init__(self, options, tree, rooms):
+        self.options, self.tree, self.rooms = options, tree, rooms
+        self.coverage = Coverage(options.folder / "coverage.json")
+        self.results = Results(options.folder / "results.tsv")
+        self.tests = tree.tests(NO_TESTS)
+        self.kills = {}  # of (file, test)
+        self.seconds = {}  # of a test, where there is no coverage
+        self.end = time.monotonic() + 60 * options.minutes
+
+    def write(self, mutant):
+        path = self.tree.root / mutant.file
+        lines = path.read_text(encoding="utf-8").splitlines()
+        if lines[mutant.line - 1] != mutant.old:
+            raise SystemExit(f"{path}:{mutant.line} has changed: prepare again")
+        lines[mutant.line - 1] = mutant.new
+        new = path.with_suffix(".new")
+        new.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        self.tree.replace(path, new)
+
+    def is_same_code(self, mutant, objects):
+        """Whether the optimiser makes the same of both."""
+        made = {}
+        for side in ("old", "new"):
+            if side == "new":
+                self.write(mutant)
+            made[side] = []
+            for output in objects:
+                target = self.tree.folder / "compared.o"
+                self.tree.compile(output, ["-O2"], target)
+                made[side].append(target.read_bytes())
+        self.tree.restore([self.tree.root / mutant.file])
+        return made["old"] == made["new"]
+
+    def order(self, mutant):
+        """The tests that run the line: what killed others of the file, then the
+        fastest. Without coverage all tests, those with names like the file's
+        first."""
+        if self.coverage.lines:
+            names = self.coverage.of(mutant.file, mutant.line)
+            return sorted(names, key=lambda name: (
+                -self.kills.get((mutant.file, name), 0),
+                self.coverage.seconds[name]))
+        words = set(re.findall("[a-z]+", mutant.file.rpartition("/")[2][:-3]))
+
+        def place(name):
+            suites = {s.split(":")[-1] for s in self.tests[name]["suite"]}
+            near = suites & set(SUITES[mutant.room])
+            return (-self.kills.get((mutant.file, name), 0), not near,
+                    -len(words & set(re.findall("[a-z]+", name))),
+                    self.seconds.get(name, self.tests[name]["timeout"] / 100), name)
+        return sorted(self.tests, key=place)
+
+    def kill(self, names, objects, stale):
+        """The status and the test. `stale`: programs to link when they are due."""
+        spent, unlinked = 0, []
+        for name in names:
+            if spent > self.options.budget:
+                return "open", f"{names.index(name)} of {len(names)}"
+            test = self.tests[name]
+            mine = [t for t in self.tree.programs_of(test) if t in stale]
+            stale -= set(mine)
+            unlinked += [t for t in mine if self.tree.link(t, objects) is not None]
+            if set(unlinked) & set(mine):
+                continue
+            limit = max(30, 10 * self.coverage.seconds.get(name, 10))
+            verdict, seconds = self.tree.run(test, limit)
+            spent += seconds
+            self.seconds.setdefault(name, seconds)
+            # What fails once may have failed by chance.
+            if verdict == "failed":
+                verdict, _ = self.tree.run(test, limit)
+            if verdict in ("failed", "timeout"):
+                return "killed", name + (" hangs" if verdict == "timeout" else "")
+        return "survived", f"{len(names)} tests"
+
+    def attempt(self, mutant, names):
+        objects = self.tree.objects_of[mutant.file]
+        if not 0 < len(objects) <= MOST_OBJECTS:
+            return self.results.add(mutant, "unmade", f"{len(objects)} objects")
+        self.write(mutant)
+        users = self.tree.users_of(objects)
+        try:
+            status = self.verdict(mutant, names, objects, users)
+        finally:
+            self.tree.restore([self.tree.root / mutant.file, *objects, *users])
+        if status[0] == "killed":
+            kept = (mutant.file, status[1].removesuffix(" hangs"))
+            self.kills[kept] = self.kills.get(kept, 0) + 1
+        if status[0] in ("uncovered", "survived") and self.is_same_code(
+                mutant, objects):
+            status = "same", "the compiler's result"
+        return self.results.add(mutant, *status)
+
+    def verdict(self, mutant, names, objects, users):
+        for output in objects:
+            if self.tree.compile(output, ["-O0"]) is not None:
+                return "uncompiled", ""
+        for output in objects:
+            self.tree.replace(output, self.tree.out / (output + ".new"))
+        for target in filter(is_library, users):
+            if self.tree.link(target, objects) is not None:
+                return "uncompiled", "not linked"
+        if not names:
+            return "uncovered", ""
+        return self.kill(names, objects, set(users) - set(filter(is_library, users)))
+
+    def run(self):
+        """A mutant of each room in turn, until each has its number."""
+        known = equivalents()
+        turns = {}
+        for room, mutants in self.rooms.items():
+            counted = sum(self.results.status(m) in COUNTED for m in mutants)
+            turns[room] = [counted, iter(mutants)]
+        while turns and time.monotonic() < self.end:
+            for room, turn in list(turns.items()):
+                mutant = next((m for m in turn[1] if m.key in known or
+                               self.results.status(m) in ("", "open")), None)
+                if mutant is None or turn[0] >= self.options.each:
+                    turns.pop(room)
+                    continue
+                was = self.results.status(mutant)
+                self.attempt(mutant, self.order(mutant))
+                now = self.results.status(mutant)
+                turn[0] += (now in COUNTED) - (was in COUNTED)
+
+    def again(self):
+        keys = self.options.keys.split(",") if self.options.keys else None
+        for mutants in self.rooms.values():
+            for mutant in mutants:
+                status = self.results.status(mutant)
+                if status not in ("survived", "uncovered", "open") or (
+                        keys and mutant.key not in keys):
+                    continue
+                if time.monotonic() > self.end:
+                    return
+                covering = self.order(mutant)
+                fresh = [n for n in self.tests if n not in self.coverage.seconds]
+                names = [n for n in fresh + covering
+                         if fnmatch.fnmatch(n, self.options.tests)]
+                self.attempt(mutant, names)
+
+    # ---- What comes out -----------------------------------------------------
+
+    def table(self):
+        known = equivalents()
+        row = "| {:<12} | {:>5} | {:>8} | {:>9} | {:>6} | {:>10} | {:>9} | {:>6} |"
+        print(row.format("room", "tried", "compiled", "same code", "killed",
+                         "equivalent", "surviving", "%"))
+        print("|---|--:|--:|--:|--:|--:|--:|--:|")
+        total = [0] * 6
+        survivors = []
+        for room, mutants in self.rooms.items():
+            states = [self.results.status(m) for m in mutants]
+            tried = sum(s not in ("", "unmade") for s in states)
+            same = states.count("same")
+            killed = states.count("killed")
+            alive = [m for m, s in zip(mutants, states)
+                     if s in COUNTED and s != "killed"]
+            equal = sum(m.key in known for m in alive)
+            survivors += [m for m in alive if m.key not in known]
+            line = [tried, same + killed + len(alive), same, killed, equal,
+                    len(alive) - equal]
+            total = [a + b for a, b in zip(total, line)]
+            print(row.format(room, *line, percent(line)))
+        print(row.format("all", *total, percent(total)))
+        print()
+        for mutant in survivors:
+            status, by, *_ = self.results.rows[mutant.key]
+            print(f"{mutant.key} {status} {by}\n  {mutant.file}:{mutant.line}: "
+                  f"{mutant.text}")
+        return total
+
+
+def percent(line):
+    killed, alive = line[3], line[5]
+    return f"{100 * killed / (killed + alive):.1f}" if killed + alive else "-"
+
+
+def main():
+    options = arguments()
+    options.folder = pathlib.Path(options.folder).resolve()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    tree = trees.Tree(options.build, options.folder)
+    if "prepare" in options.what:
+        tree.make()
+    tree.open()
+    rooms = {room: mutants for room, mutants in
+             sample.sample(options.seed, options.folder).items()
+             if room in options.rooms.split(",")}
+    if "cover" in options.what:
+        cover(options, tree, rooms)
+    campaign = Campaign(options, tree, rooms)
+    if "run" in options.what:
+        campaign.run()
+    if "again" in options.what:
+        campaign.again()
+    if "table" in options.what:
+        total = campaign.table()
+        if options.least and (total[1] - total[2] < 400 or
+                              float(percent(total)) < options.least):
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
