@@ -3,93 +3,18 @@
 // What a trace says of calls that failed: their code, nothing on the device,
 // and nothing in the figures of memory.
 
-#include <fcntl.h>
-#include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <cstdio>
-#include <cstdlib>
-#include <stdexcept>
-#include <string>
-#include <vector>
-
-#include "devrt/backends/abi/devrt_layer_helper.h"
-#include "devrt/devrt.h"
-#include "layers/trace/ring_file.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/subprocess.h"
+#include "tests/layers/trace_reader.h"
 
 namespace devrt {
 namespace {
 
-using layer::CallId;
-using testing::InChild;
+using testing::CallId;
+using testing::FailNext;
 using testing::Must;
+using testing::Trace;
+using testing::Traced;
 
 constexpr uint64_t kBytes = 4096;
-
-// The records of a ring file, host threads' and devices' together.
-class Trace {
- public:
-  // The file is large and sparse.
-  explicit Trace(const std::string& path) {
-    const int fd = open(path.c_str(), O_RDONLY);
-    map_ = mmap(nullptr, trace::FileBytes(trace::kRingRecords), PROT_READ,
-                MAP_PRIVATE, fd, 0);
-    close(fd);
-    if (map_ == MAP_FAILED) throw std::runtime_error("no trace in " + path);
-    const uint32_t rings = header()->ring_count;
-    for (uint32_t i = 0; i < rings; ++i) {
-      trace::RingHeader* const ring = trace::RingAt(header(), i);
-      const trace::Record* const records = trace::RecordsOf(ring);
-      records_.insert(records_.end(), records, records + ring->written);
-    }
-  }
-  trace::FileHeader* header() { return static_cast<trace::FileHeader*>(map_); }
-  std::vector<trace::Record> Calls(CallId id) const {
-    std::vector<trace::Record> found;
-    for (const trace::Record& r : records_) {
-      if (r.call == static_cast<uint8_t>(id)) found.push_back(r);
-    }
-    return found;
-  }
-  std::vector<trace::Record> Operations() const {
-    std::vector<trace::Record> found;
-    for (const trace::Record& r : records_) {
-      if (r.call == trace::kDeviceOp) found.push_back(r);
-    }
-    return found;
-  }
-
- private:
-  void* map_ = nullptr;  // until the child ends
-  std::vector<trace::Record> records_;
-};
-
-// Runs `body` in a child under the trace layer, then looks at the trace.
-void Traced(const char* times, void (*body)(), void (*look)(Trace*)) {
-  InChild([=] {
-    const std::string file =
-        ::testing::TempDir() + "/trace_failures." + std::to_string(getpid());
-    setenv("DEVRT_TRACE", file.c_str(), 1);
-    if (times != nullptr) setenv("DEVRT_TRACE_TIMES", times, 1);
-    Must(SetLayers({"trace"}));
-    body();
-    EXPECT_OK(Shutdown());
-    Trace trace(file);
-    std::remove(file.c_str());
-    look(&trace);
-  });
-}
-
-void FailNext(const char* call, int32_t native_code) {
-  SimulatedFault fault;
-  fault.kind = SimulatedFault::Kind::kApi;
-  fault.native_code = native_code;
-  fault.where = call;
-  EXPECT_OK(Must(Simulator::Get()).InjectFault(fault));
-}
 
 // The second of three fills fails.
 void ThreeFills() {

@@ -38,7 +38,8 @@ DECLARES = re.compile(
 MESSAGE = re.compile(
     r"\b(StrCat|StrAppend|StrFormat|StrJoin|printf|\w*Error|Describe\w*|"
     r"\w*Text|\w*Message|PyErr_\w+|append)\(")
-LOG = re.compile(r"\b(DEVRT_LOG|Log|abort|terminate)\(")
+# Of these nothing but speed or the log changes.
+LOG = re.compile(r"\b(DEVRT_LOG|Log|abort|terminate|reserve)\(")
 # `Type name;`, `Type name = ...;`, `Type Name(...);`: nothing works without it.
 DECLARATION = re.compile(
     r"(?!return\b|delete\b|else\b|if\b)[\w:<>,*&\s\[\]]*[\w>*&]\s[*&]*"
@@ -121,6 +122,8 @@ def is_worth_it(old, new, statement, following):
             return False  # of a type
         became = OPERATOR.match(changed, match.start())
         became = became.group() if became else ""
+        if changed[match.start() + len(became):].startswith("="):
+            return False  # `<==`
         if code[match.end():].startswith(" nullptr"):
             return became in ("==", "!=")
         if code.startswith("for (") and {match.group(), became} == {"<", "!="}:
@@ -150,9 +153,8 @@ def mutants_of(room, file, seed):
                     str(HERE / "product.rules")], ignorePatterns=[])
     by_line = {}
     for number, new, _, (pattern, _) in made:
-        swaps = pattern.pattern.startswith("([,")
-        if pattern.pattern != '".+"' and not (
-                swaps and not new.rstrip().endswith(";")):
+        # Texts; arguments that change places, which have other types mostly.
+        if not pattern.pattern.startswith(('".+"', "([,")):
             by_line.setdefault(number, set()).add(new)
     whole = statements(lines)
     for number, choice in by_line.items():

@@ -66,7 +66,7 @@ class Tree:
         self.read_links()
         self.objects_of = collections.defaultdict(list)
         for output in self.commands:
-            if self.users_of([output]):
+            if self.users_of([output]) and (self.out / output).exists():
                 self.objects_of[self.source_of[output]].append(output)
         self.read_headers()
 
@@ -193,7 +193,8 @@ class Tree:
         words = list(self.commands_of_links[target])
         at = words.index("-o")
         words[at + 1] = target + ".new"
-        words[at + 2:at + 2] = [o for o in objects if target not in self.users[o]]
+        words[at + 2:at + 2] = [o for o in objects if target not in self.users[o]
+                                and target in self.users_of([o])]
         words[0:1] = [self.compiler, *flags]
         if self.linker:
             words.insert(1, "-fuse-ld=" + self.linker.replace("ld.", ""))

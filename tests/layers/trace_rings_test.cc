@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The trace layer's file: what its reader refuses, which backend a record is
+// of, and what is given up, which is counted.
+
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <utility>
+
+#include "tests/layers/trace_reader.h"
+
+namespace devrt {
+namespace {
+
+using testing::CallId;
+using testing::FailNext;
+using ::testing::HasSubstr;
+using testing::Must;
+using ::testing::StrEq;
+using testing::Trace;
+using testing::Traced;
+
+constexpr uint64_t kBytes = 4096;
+
+uint64_t LostAs(Trace* trace, trace::Loss loss) {
+  return trace->header()->lost[static_cast<uint32_t>(loss)];
+}
+
+TEST(TraceFile, OnlyItsOwnIsRead) {
+  const auto header = std::make_unique<trace::FileHeader>();
+  static constexpr uint64_t kFile = trace::FileBytes(trace::kRingRecords);
+  // A header, a page of it, all names, then the rings.
+  EXPECT_EQ(kFile, trace::kPage + trace::kNamesSize +
+                       trace::kMaxRings *
+                           (sizeof(trace::RingHeader) +
+                            trace::kRingRecords * sizeof(trace::Record)));
+  const auto check = [&](uint64_t bytes) {
+    return trace::CheckHeader(*header, bytes);
+  };
+  EXPECT_THAT(check(kFile), HasSubstr("not a file of the trace layer"));
+  trace::InitHeader(header.get(), trace::kRingRecords, 17);
+  EXPECT_EQ(check(kFile), nullptr);
+  EXPECT_EQ(check(kFile + 1), nullptr);
+  EXPECT_EQ(header->start_ns, 17u);
+  EXPECT_THAT(check(trace::kPage - 1), HasSubstr("not a file of the trace"));
+  for (const uint64_t bytes : {trace::kPage, kFile - 1}) {
+    EXPECT_STREQ(check(bytes), "its header is damaged") << bytes;
+  }
+  for (const int change : {-1, 1}) {
+    SCOPED_TRACE(change);
+    const auto add = [change](auto* field) {
+      *field = static_cast<std::decay_t<decltype(*field)>>(*field + change);
+    };
+    const auto expect = [&](auto* field, const char* text) {
+      const auto before = *field;
+      add(field);
+      EXPECT_THAT(check(kFile), HasSubstr(text));
+      *field = before;
+      EXPECT_EQ(check(kFile), nullptr);
+    };
+    expect(&header->magic[0], "not a file of the trace layer");
+    expect(&header->magic[7], "not a file of the trace layer");
+    expect(&header->version, "by another version of devrt");
+    expect(&header->call_count, "by another version of devrt");
+    expect(&header->max_rings, "damaged");
+    expect(&header->ring_records, "damaged");
+    expect(&header->names_offset, "damaged");
+    expect(&header->names_size, "damaged");
+    expect(&header->rings_offset, "damaged");
+  }
+}
+
+TEST(TraceFile, RecordsNameTheirBackend) {
+  Traced(
+      nullptr,
+      [] {
+        (void)Must(GetDevice("mtia:0")).Synchronize();
+        const std::string plugin =
+            std::string(std::getenv("DEVRT_TEST_PLUGIN_DIR")) +
+            "/libdevrt_good.so";
+        const Backend good = Must(LoadBackend(plugin));
+        (void)good.devices()[0].Synchronize();
+      },
+      [](Trace* trace) {
+        ASSERT_EQ(trace->header()->backend_count, 2u);
+        EXPECT_STREQ(trace->header()->backends[0], "mtia");
+        EXPECT_STREQ(trace->header()->backends[1], "good");
+        const auto calls = trace->Calls(CallId::device_sync);
+        ASSERT_EQ(calls.size(), 2u);
+        EXPECT_EQ(calls[0].backend, 0);
+        EXPECT_EQ(calls[1].backend, 1);
+        EXPECT_LE(calls[0].begin_ns, calls[0].end_ns);
+        EXPECT_LE(calls[0].end_ns, calls[1].begin_ns);
+      });
+}
+
+// Streams that end with operations under way: these are known all the same.
+TEST(TraceFile, EndedStreamsKeepTheirOperations) {
+  Traced(
+      "events",
+      [] {
+        const Device device = Must(GetDevice("mtia:1"));
+        void* const memory = Must(Allocate(device, kBytes));
+        Flag gate = Must(Flag::Create(device));
+        for (int i = 0; i < 5; ++i) {
+          const Stream stream = Must(Stream::Create(device));
+          EXPECT_OK(gate.WaitOn(stream));
+          EXPECT_OK(FillAsync(stream, memory, i, kBytes));
+        }
+        EXPECT_OK(gate.Set());
+        EXPECT_OK(device.Synchronize());
+        EXPECT_OK(Free(device, memory));
+      },
+      [](Trace* trace) {
+        int fills = 0;
+        for (const auto& op : trace->Operations()) {
+          EXPECT_EQ(op.device, 1);
+          fills += op.total == static_cast<uint64_t>(CallId::fill_async);
+        }
+        EXPECT_EQ(fills, 5);
+        for (const auto& loss : trace->header()->lost) EXPECT_EQ(loss, 0u);
+      });
+}
+
+// The moment that a device's times count from could not be taken: operations
+// have no times, and the program goes on.
+TEST(TraceFile, WithoutABaseOperationsAreUntimed) {
+  for (const char* const call : {"event_create", "event_record"}) {
+    SCOPED_TRACE(call);
+    static const char* failing = nullptr;
+    failing = call;
+    Traced(
+        "events",
+        [] {
+          const Device device = Must(GetDevice("mtia:0"));
+          void* const memory = Must(Allocate(device, kBytes));
+          {
+            const Stream stream = Must(Stream::Create(device));
+            FailNext(failing, 46);
+            EXPECT_OK(FillAsync(stream, memory, 1, kBytes));
+            EXPECT_OK(FillAsync(stream, memory, 2, kBytes));
+            EXPECT_OK(stream.Synchronize());
+          }
+          EXPECT_OK(Free(device, memory));
+        },
+        [](Trace* trace) {
+          EXPECT_EQ(trace->Operations().size(), 0u);
+          EXPECT_EQ(LostAs(trace, trace::Loss::kUntimed), 2u);
+          EXPECT_EQ(LostAs(trace, trace::Loss::kUnderWay), 0u);
+        });
+  }
+}
+
+}  // namespace
+}  // namespace devrt
