@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "devrt/memory/device_memory.h"
 #include "devrt/memory/internal/known_uses.h"
@@ -32,7 +31,7 @@ namespace devrt::internal {
 
 namespace {
 
-using Captures = absl::InlinedVector<CaptureNumber, 1>;
+using Captures = std::vector<CaptureNumber>;
 
 // What captures have to do with a block.
 struct CaptureMarks {
