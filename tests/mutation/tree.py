@@ -134,6 +134,12 @@ class Tree:
                     place[name] = os.path.relpath(path, self.root)
                 if not place[name].startswith(".."):
                     self.objects_of[place[name]].append(output)
+        # Tests of what is in a library use the library.
+        for name, outputs in self.objects_of.items():
+            inside = [o for o in outputs
+                      if any(".so" in target for target in self.users_of([o]))]
+            if name.endswith(".h") and inside:
+                self.objects_of[name] = inside
 
     # ---- Compiling and linking ----------------------------------------------
 

@@ -345,3 +345,9 @@ def test_any_object_of_a_stream_keeps_it(two):
         gc.collect()
         assert devrt.current_stream().query() in (True, False)
         assert (devrt.ones(3) + 1).tolist() == [2, 2, 2]
+
+
+def test_the_streams_of_a_pool_are_plain_ones(two):
+    pool = devrt.StreamPool(two[0], 2)
+    s = pool.next()
+    assert s.priority == devrt.Stream(two[0]).priority == 0

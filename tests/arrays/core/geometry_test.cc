@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "devrt/arrays/array.h"
@@ -148,6 +149,27 @@ TEST(ShapeTest, Broadcast) {
                 "shapes (2,) and (2, 3) do not broadcast: at axis -1 the "
                 "extents are 2 and 3");
   EXPECT_STATUS(BroadcastShapes({0}, {2}), kInvalidArgument, "0 and 2");
+}
+
+// Too large to look at each element: the strides decide, in any order of axes.
+TEST(GeometryTest, LargeViewsOverlapByTheirStrides) {
+  constexpr int64_t kRows = 1 << 20, kColumns = 1 << 10;
+  const auto overlaps = [](Dims strides, bool turned = false) {
+    Dims shape = {kRows, kColumns};
+    if (turned) {
+      std::swap(shape[0], shape[1]);
+      std::swap(strides[0], strides[1]);
+    }
+    return HasOverlap(At(1 << 20, shape, strides));
+  };
+  for (const bool turned : {false, true}) {
+    EXPECT_FALSE(overlaps({2 * kColumns, 2}, turned));
+    EXPECT_FALSE(overlaps({2 * kColumns - 1, 2}, turned));
+    EXPECT_TRUE(overlaps({2 * kColumns - 2, 2}, turned));
+    EXPECT_TRUE(overlaps({2 * kColumns, 0}, turned));
+    EXPECT_TRUE(overlaps({0, 1}, turned));
+    EXPECT_FALSE(overlaps({-2 * kColumns, 2}, turned));
+  }
 }
 
 }  // namespace

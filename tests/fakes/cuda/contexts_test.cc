@@ -168,5 +168,22 @@ TEST(EventsOfTwoContexts, AreBothDestroyed) {
   }
 }
 
+// Another process may have recorded it: the driver is asked, though this one
+// never recorded it.
+TEST(InterprocessEvents, AnExportedOneIsAsked) {
+  Alone([] {
+    setenv("DEVRT_FAKE_CUDA", "fail=cuEventQuery@1:1", 1);
+    const Device device = Must(GetDevice("cuda:0"));
+    EventOptions options;
+    options.interprocess = true;
+    const Event event = Must(Event::Create(device, options));
+    EXPECT_TRUE(Must(event.Query()));
+    EXPECT_OK(event.Export().status());
+    EXPECT_THAT(event.Query(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                        HasSubstr("CUDA_ERROR")));
+    EXPECT_TRUE(Must(event.Query()));
+  });
+}
+
 }  // namespace
 }  // namespace devrt

@@ -38,6 +38,7 @@ TEST_F(DriverResourceTest, IsAResource) {
   ExpectBasics(*Driver());
   EXPECT_EQ(Driver()->properties().name, "driver");
   EXPECT_TRUE(Driver()->properties().stream_ordered);
+  EXPECT_EQ(Driver()->properties().alignment, 1u) << "what the driver gives";
 }
 
 // A pair in a stream that is held: nothing waits, and the memory lasts.

@@ -320,5 +320,17 @@ TEST_F(F20, ReusedNativeHandleHasANewId) {
   EXPECT_TRUE(repeated) << "no native handle was used again";
 }
 
+// Nor are those that nobody used; what is not kept is destroyed.
+TEST_F(Recycler, UnusedStreamsAreNotKeptWithoutBound) {
+  std::vector<Stream> streams;
+  for (int i = 0; i < 300; ++i) streams.push_back(NewStream());
+  EXPECT_EQ(Must(sim().Stats()).live_streams, 300u);
+  streams.clear();
+  EXPECT_EQ(Must(sim().Stats()).live_streams, 256u);
+  for (int i = 0; i < 256; ++i) streams.push_back(NewStream());
+  EXPECT_EQ(Must(sim().Stats()).live_streams, 256u);
+  EXPECT_EQ(Must(sim().Stats()).created_streams, 300u);
+}
+
 }  // namespace
 }  // namespace devrt::testing
