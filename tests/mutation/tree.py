@@ -149,14 +149,14 @@ class Tree:
                  if not re.match(r"-(W[a-z-]*[^,]*|O\d|g\d?|fdiagnostics.*|MD)$", w)]
         while not words[0].startswith("-"):
             words.pop(0)
+        source = words[words.index("-c") + 1]
         for flag in ("-MQ", "-MF", "-o", "-c"):
             at = words.index(flag)
             del words[at:at + 2]
-        source = self.root / self.source_of[output]
         target = target or self.out / (output + ".new")
         words = [self.compiler, "-w", *flags, *words]
         return self.call([*words, *self.precompiled(output, words), "-c",
-                          str(source), "-o", str(target)])
+                          source, "-o", str(target)])
 
     def call(self, words):
         result = subprocess.run(words, cwd=self.out, text=True,
