@@ -199,6 +199,24 @@ TEST_F(Expandable, EachCallFailsInTurn) {
   }
 }
 
+// Without addresses plain segments serve, which is said once a process.
+TEST_F(Expandable, WithoutAddressesPlainSegmentsServe) {
+  LogCapture log;
+  std::optional<Stream> s = NewStream();
+  std::vector<char*> live;
+  for (int i = 0; i < 2; ++i) {
+    SimulatedFault fault;
+    fault.kind = SimulatedFault::Kind::kApi;
+    fault.native_code = 2;
+    fault.where = "virtual_memory.reserve";
+    ASSERT_OK(sim().InjectFault(fault));
+    live.push_back(New(*s, 30 * kMiB));
+    EXPECT_EQ(Read().segment.all.current, i + 1);
+  }
+  EXPECT_LE(log.Count(), 1);
+  for (char* block : live) EXPECT_OK(FreeMemory(block));
+}
+
 // A page that the driver does not take back is kept and serves nobody.
 TEST_F(Expandable, PagesThatCannotBeUnmapped) {
   std::optional<Stream> s = NewStream();

@@ -401,5 +401,21 @@ TEST_F(PinnedTest, LookUpsWhileRecordsServeAgain) {
   other.join();
 }
 
+// A block that the driver does not take back serves on.
+TEST_F(PinnedTest, WhatCannotGoBackStays) {
+  char* x = New(3 * kMiB);
+  ASSERT_OK(FreePinned(x));
+  SimulatedFault fault;
+  fault.kind = SimulatedFault::Kind::kApi;
+  fault.native_code = 46;
+  fault.where = "host_dealloc";
+  ASSERT_OK(sim().InjectFault(fault));
+  EXPECT_FALSE(EmptyPinnedCache(backend()).ok());
+  EXPECT_EQ(New(3 * kMiB), x);
+  ASSERT_OK(FreePinned(x));
+  EXPECT_OK(EmptyPinnedCache(backend()));
+  EXPECT_EQ(Must(sim().Stats()).live_pinned, 0u);
+}
+
 }  // namespace
 }  // namespace devrt

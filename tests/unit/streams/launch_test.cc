@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -140,6 +141,26 @@ TEST_F(LaunchTest, UnorderedUpdatesMayBeLost) {
     EXPECT_OK(dev().Synchronize());
     return x.Peek();
   });
+}
+
+// It has work: the next stream is another one.
+TEST_F(LaunchTest, AStreamWithAKernelIsNotHandedOut) {
+  Reset("mode=threaded");
+  std::mutex mutex;
+  std::unique_lock<std::mutex> lock(mutex);
+  {
+    Stream s = NewStream();
+    ASSERT_OK(Launch(s, {}, [&mutex](const LaunchContext&) {
+      const std::lock_guard<std::mutex> until_released(mutex);
+    }));
+  }
+  {
+    Stream next = NewStream();
+    EXPECT_TRUE(Must(next.Query()));
+    EXPECT_EQ(Must(sim().Stats()).created_streams, 2u);
+  }
+  lock.unlock();
+  ASSERT_OK(dev().Synchronize());
 }
 
 }  // namespace
