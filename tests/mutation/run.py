@@ -161,7 +161,7 @@ def profile(tree, binaries, name, test):
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     # %c: also what a process counted that was killed or left by _exit.
-    verdict, seconds = tree.run(test, 4 * test["timeout"], {
+    verdict, seconds = tree.run(test, 4 * SLOWEST, {
         "LLVM_PROFILE_FILE": f"{folder}/%c%m.profraw"})
     raw = [str(p) for p in folder.glob("*.profraw")]
     if not raw:

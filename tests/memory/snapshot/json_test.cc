@@ -102,6 +102,14 @@ TEST(SnapshotJsonTest, NotOurs) {
               HasSubstr("expected an object"));
   EXPECT_THAT(ErrorOf("{\"a\": " + std::string(1'000'000, '[')),
               HasSubstr("less deep nesting"));
+  // 64 levels with the object's own; what opens one level closes it.
+  const auto nested = [](size_t levels) {
+    const std::string lists =
+        std::string(levels, '[') + std::string(levels, ']');
+    return "{\"a\": [" + lists + ", " + lists + "]}";
+  };
+  EXPECT_THAT(ErrorOf(nested(62)), HasSubstr("no key \"schema\""));
+  EXPECT_THAT(ErrorOf(nested(63)), HasSubstr("less deep nesting"));
 }
 
 // One change to a good snapshot, and what the error says about it.
