@@ -336,17 +336,18 @@ class Campaign:
     def run(self):
         """A mutant of each room in turn, until each has its number."""
         known = equivalents()
-        # With coverage there are fewer tests for what was left open.
-        left = ("", "open") if self.coverage.lines else ("",)
         turns = {}
         for room, mutants in self.rooms.items():
             counted = sum(self.results.status(m) in COUNTED for m in mutants)
             turns[room] = [counted, iter(mutants)]
         while turns and time.monotonic() < self.end:
             for room, turn in list(turns.items()):
+                # With coverage there are fewer tests for what was left open.
+                left = [""] if turn[0] < self.options.each else []
+                left += ["open"] if self.coverage.lines else []
                 mutant = next((m for m in turn[1] if m.key not in known and
                                self.results.status(m) in left), None)
-                if mutant is None or turn[0] >= self.options.each:
+                if mutant is None:
                     turns.pop(room)
                     continue
                 was = self.results.status(mutant)
