@@ -13,9 +13,11 @@
 #include <utility>
 #include <vector>
 
+#include "devrt/runtime/backend.h"
 #include "devrt/runtime/device.h"
 #include "devrt/runtime/internal/discovery.h"
 #include "devrt/runtime/internal/records.h"
+#include "devrt/runtime/raw_memory.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/subprocess.h"
 #include "tests/unit/runtime/fake_backend.h"
@@ -141,6 +143,27 @@ TEST(SearchTest, LeavesNoDescriptorOpen) {
   const int64_t before = CountDescriptors();
   for (int i = 0; i < 3; ++i) (void)internal::Discover(environment);
   EXPECT_EQ(CountDescriptors(), before);
+}
+
+// P10, of pinned memory: what is no block goes no further.
+TEST(HostMemoryTest, BlocksThatAreNoneAreRefused) {
+  InChild([] {
+    FakeBackend& fake = FakeBackend::Register("fake", 1);
+    const Device device = fake.device(0);
+    static void* given = nullptr;
+    device.record()->backend->ops.host_alloc = [](void*, uint32_t, uint64_t,
+                                                  uint64_t, void** pointer) {
+      *pointer = given;
+      return devrt_status{};
+    };
+    alignas(64) static char memory[128];
+    for (void* const wrong :
+         {static_cast<void*>(nullptr), static_cast<void*>(memory + 32)}) {
+      given = wrong;
+      EXPECT_STATUS(AllocateHost(device, 64, 64), kInternal, "contract P10");
+    }
+    EXPECT_OK(Shutdown());  // nothing is alive
+  });
 }
 
 }  // namespace
