@@ -26,6 +26,7 @@ struct Counts {
 };
 Counts events;
 Counts streams;
+std::atomic<int> records_of_none{0};
 int events_at_shutdown = -1;
 int streams_at_shutdown = -1;
 
@@ -37,6 +38,9 @@ class Handles {
   template <typename Call, typename... Args>
   devrt_status On(Call call, Args... args) noexcept {
     using layer::CallId;
+    if constexpr (Call::kId == CallId::event_record) {
+      if (EventOf(args...) == nullptr) ++records_of_none;
+    }
     const devrt_status status = call(args...);
     if (status != nullptr) return status;
     if constexpr (Call::kId == CallId::event_create) ++events.made;
@@ -54,6 +58,10 @@ class Handles {
   }
 
  private:
+  template <typename Stream>
+  static devrt_event EventOf(devrt_event event, Stream) {
+    return event;
+  }
   template <typename Device, typename Desc, typename Stream>
   static uint32_t KindOf(Device, Desc desc, Stream) {
     return desc->kind;
@@ -130,6 +138,37 @@ TEST(TraceHandlesTest, AFailedOperationKeepsNone) {
     EXPECT_OK(Free(device, memory));
     EXPECT_OK(Shutdown());
     std::remove(file.c_str());
+    EXPECT_EQ(events_at_shutdown, 0);
+  });
+}
+
+// What could not be made is not recorded.
+TEST(TraceHandlesTest, AnEventThatIsNoneIsNotRecorded) {
+  InChild([] {
+    const std::string file =
+        ::testing::TempDir() + "/trace_ring." + std::to_string(getpid());
+    setenv("DEVRT_TRACE", file.c_str(), 1);
+    setenv("DEVRT_TRACE_TIMES", "events", 1);
+    Must(RegisterLayer(&handles_manifest, handles_open));
+    Must(SetLayers({"trace", "handles"}));
+    const Device device = Must(GetDevice("mtia:0"));
+    void* const memory = Must(Allocate(device, 64));
+    {
+      const Stream stream = Must(Stream::Create(device));
+      SimulatedFault fault;
+      fault.kind = SimulatedFault::Kind::kApi;
+      fault.native_code = 46;
+      fault.where = "event_create";
+      for (int i = 0; i < 3; ++i) {
+        EXPECT_OK(Must(Simulator::Get()).InjectFault(fault));
+        EXPECT_OK(FillAsync(stream, memory, i, 64));
+      }
+      EXPECT_OK(stream.Synchronize());
+    }
+    EXPECT_OK(Free(device, memory));
+    EXPECT_OK(Shutdown());
+    std::remove(file.c_str());
+    EXPECT_EQ(records_of_none, 0);
     EXPECT_EQ(events_at_shutdown, 0);
   });
 }
