@@ -17,7 +17,9 @@ README.md beside this file has the whole; .ci/run mutation does it.
 import argparse
 import concurrent.futures
 import fnmatch
+import functools
 import json
+import operator
 import pathlib
 import re
 import shutil
@@ -100,11 +102,16 @@ class Coverage:
                 lines = self.lines.setdefault(record[3:], {})
             elif record.startswith("DA:"):
                 number, count = record[3:].split(",")[:2]
-                if int(count) > 0:
-                    lines[int(number)] = lines.get(int(number), 0) | bit
+                mask = bit if int(count) > 0 else 0
+                lines[int(number)] = lines.get(int(number), 0) | mask
 
     def of(self, file, line):
-        mask = self.lines.get(file, {}).get(line, 0)
+        """The tests that run the line. A constant or a member has no count: then
+        all that run anything of the file."""
+        lines = self.lines.get(file, {})
+        mask = lines.get(line)
+        if mask is None:
+            mask = functools.reduce(operator.or_, lines.values(), 0)
         return [n for i, n in enumerate(self.names) if mask >> i & 1]
 
 
