@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "devrt/arrays/internal/storage_uses.h"
+#include "devrt/arrays/operations.h"
 #include "devrt/streams/internal/timeline.h"
 #include "tests/arrays/order/capture_fixture.h"
 
@@ -179,6 +180,26 @@ TEST_F(CapturedUses, ManyReadersAreThinnedOut) {
   EXPECT_EQ(Look(uses_.reads()),
             (std::vector<Seen>{{TimelineOf(*a_), capture},
                                {TimelineOf(*b_), CaptureNumber::kNone}}));
+}
+
+// A stream that both wrote and read in the capture is joined once.
+TEST_F(CapturedUses, AnEdgeForEachStream) {
+  const Array x = Filled(dev(), 1);
+  const Array y = Filled(dev(), 1);
+  Begin(*a_);
+  Join(*b_, *a_);
+  {
+    const StreamGuard on(*a_);
+    ASSERT_OK(x.Fill(2));
+    ASSERT_OK(y.CopyFrom(x));
+    ASSERT_OK(y.CopyFrom(x));
+  }
+  Expect(0, 0);
+  const StreamGuard on(*b_);
+  ASSERT_OK(x.Fill(3));
+  Expect(1, 1);
+  End(*a_);
+  End(*b_);
 }
 
 }  // namespace
