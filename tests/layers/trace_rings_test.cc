@@ -105,6 +105,7 @@ TEST(TraceFile, EndedStreamsKeepTheirOperations) {
         Flag gate = Must(Flag::Create(device));
         for (int i = 0; i < 5; ++i) {
           const Stream stream = Must(Stream::Create(device));
+          Must(stream.Native());  // somebody has it: it serves nobody else
           EXPECT_OK(gate.WaitOn(stream));
           EXPECT_OK(FillAsync(stream, memory, i, kBytes));
         }
@@ -113,6 +114,7 @@ TEST(TraceFile, EndedStreamsKeepTheirOperations) {
         EXPECT_OK(Free(device, memory));
       },
       [](Trace* trace) {
+        EXPECT_EQ(trace->Calls(CallId::stream_destroy).size(), 5u);
         int fills = 0;
         for (const auto& op : trace->Operations()) {
           EXPECT_EQ(op.device, 1);
@@ -120,6 +122,32 @@ TEST(TraceFile, EndedStreamsKeepTheirOperations) {
         }
         EXPECT_EQ(fills, 5);
         for (const auto& loss : trace->header()->lost) EXPECT_EQ(loss, 0u);
+      });
+}
+
+// So many streams may be gone with operations under way; of the oldest these
+// are given up, and counted.
+TEST(TraceFile, ManyEndedStreamsGiveUpTheOldest) {
+  Traced(
+      "events",
+      [] {
+        const Device device = Must(GetDevice("mtia:0"));
+        void* const memory = Must(Allocate(device, kBytes));
+        Flag gate = Must(Flag::Create(device));
+        for (int i = 0; i < 70; ++i) {
+          const Stream stream = Must(Stream::Create(device));
+          Must(stream.Native());  // somebody has it: it serves nobody else
+          EXPECT_OK(gate.WaitOn(stream));
+          EXPECT_OK(FillAsync(stream, memory, i, kBytes));
+        }
+        EXPECT_OK(gate.Set());
+        EXPECT_OK(device.Synchronize());
+        EXPECT_OK(Free(device, memory));
+      },
+      [](Trace* trace) {
+        EXPECT_EQ(trace->Calls(CallId::stream_destroy).size(), 70u);
+        EXPECT_EQ(trace->Operations().size(), 2 * 64u);
+        EXPECT_EQ(LostAs(trace, trace::Loss::kUnderWay), 2 * 6u);
       });
 }
 
