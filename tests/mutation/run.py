@@ -322,7 +322,7 @@ class Campaign:
         if status[0] == "killed":
             kept = (mutant.file, status[1].removesuffix(" hangs"))
             self.kills[kept] = self.kills.get(kept, 0) + 1
-        if status[0] in ("uncovered", "survived") and self.is_same_code(
+        if status[0] in ("uncovered", "survived", "open") and self.is_same_code(
                 mutant, objects):
             status = "same", "the compiler's result"
         return self.results.add(mutant, *status)
