@@ -206,6 +206,28 @@ TEST_F(GuardMisuse, FailingEnterChangesNothingAndSaysWhy) {
   SpyBackend::SetNativeCurrent(SpyBackend::kNoContext);
 }
 
+// A thread's context says so, too, and enters the others.
+TEST_F(GuardMisuse, AThreadContextSaysWhatItCouldNotEnter) {
+  SpyBackend& spy = SpyBackend::Get();
+  spy.Reset();
+  ThreadContext context;
+  {
+    const DeviceGuard on_spy(spy.device(1));
+    const DeviceGuard on_mtia(dev(2));
+    context = ThreadContext::Capture();
+  }
+  LogCapture log;
+  spy.Fail("context_enter", absl::StatusCode::kResourceExhausted);
+  {
+    const ThreadContextScope scope(context);
+    EXPECT_THAT(scope.status(), StatusIs(absl::StatusCode::kResourceExhausted,
+                                         HasSubstr("spy refuses")));
+    EXPECT_EQ(Must(CurrentDevice("mtia")), dev(2));
+  }
+  EXPECT_EQ(log.Count(), 1) << "a failure to enter is logged";
+  SpyBackend::SetNativeCurrent(SpyBackend::kNoContext);
+}
+
 TEST_F(GuardMisuse, FailingExitIsLoggedAndTheStreamIsRestored) {
   SpyBackend& spy = SpyBackend::Get();
   spy.Reset();
