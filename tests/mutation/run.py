@@ -382,11 +382,12 @@ class Campaign:
 
     def table(self):
         known = equivalents()
-        row = "| {:<12} | {:>5} | {:>8} | {:>9} | {:>6} | {:>10} | {:>9} | {:>6} |"
+        row = ("| {:<12} | {:>5} | {:>8} | {:>9} | {:>6} | {:>10} | {:>9} | {:>4} | "
+               "{:>5} |")
         print(row.format("room", "tried", "compiled", "same code", "killed",
-                         "equivalent", "surviving", "%"))
-        print("|---|--:|--:|--:|--:|--:|--:|--:|")
-        total = [0] * 6
+                         "equivalent", "surviving", "open", "%"))
+        print("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
+        total = [0] * 7
         survivors = []
         for room, mutants in self.rooms.items():
             states = [self.results.status(m) for m in mutants]
@@ -397,8 +398,10 @@ class Campaign:
                      if s in COUNTED and s != "killed"]
             equal = sum(m.key in known for m in alive)
             survivors += [m for m in alive if m.key not in known]
+            left = sum(self.results.status(m) == "open" and m.key not in known
+                       for m in alive)
             line = [tried, same + killed + len(alive), same, killed, equal,
-                    len(alive) - equal]
+                    len(alive) - equal - left, left]
             total = [a + b for a, b in zip(total, line)]
             print(row.format(room, *line, percent(line)))
         print(row.format("all", *total, percent(total)))
@@ -411,7 +414,7 @@ class Campaign:
 
 
 def percent(line):
-    killed, alive = line[3], line[5]
+    killed, alive = line[3], line[5] + line[6]
     return f"{100 * killed / (killed + alive):.1f}" if killed + alive else "-"
 
 

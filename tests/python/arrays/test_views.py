@@ -233,3 +233,13 @@ def test_views_that_cannot_be():
     ]:
         with pytest.raises(error):
             call()
+
+
+def test_a_refused_index_says_why():
+    x = devrt.zeros((2, 3))
+    with pytest.raises(IndexError, match="one ... only"):
+        x[..., ...]
+    with pytest.raises(IndexError, match="3 indices are too many for an array of 2"):
+        x[0, 0, 0]
+    with pytest.raises(IndexError, match="3 indices are too many for an array of 2"):
+        x[..., 0, 0, 0]
