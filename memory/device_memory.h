@@ -26,8 +26,8 @@
 //
 // Use after FreeMemory.  Copies, fills and, on the simulator, launches with
 // declared accesses are refused with INVALID_ARGUMENT and the place of the
-// free. What kernels do without a declaration is seen on the simulator with
-// DEVRT_MTIA="suballocation=check", as are blocks that are overrun.
+// free. On the simulator DEVRT_MTIA="suballocation=check" also finds kernels
+// that reach beyond the end of their block.
 //
 // Captures.  On a stream that another library captures into a graph, memory
 // comes from the stream's cache; what is not there is FAILED_PRECONDITION.

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "tests/layers/trace_reader.h"
@@ -115,12 +116,16 @@ TEST(TraceFile, EndedStreamsKeepTheirOperations) {
       },
       [](Trace* trace) {
         EXPECT_EQ(trace->Calls(CallId::stream_destroy).size(), 5u);
-        int fills = 0;
+        std::set<uint64_t> operations;
         for (const auto& op : trace->Operations()) {
           EXPECT_EQ(op.device, 1);
-          fills += op.total == static_cast<uint64_t>(CallId::fill_async);
+          operations.insert(op.object);
         }
-        EXPECT_EQ(fills, 5);
+        const auto fills = trace->Calls(CallId::fill_async);
+        EXPECT_EQ(fills.size(), 5u);
+        for (const auto& fill : fills) {
+          EXPECT_EQ(operations.count(fill.total), 1u) << fill.total;
+        }
         for (const auto& loss : trace->header()->lost) EXPECT_EQ(loss, 0u);
       });
 }

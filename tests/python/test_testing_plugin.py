@@ -312,10 +312,21 @@ def replay_option(result):
 
 
 def picture(result):
-    """The timeline of a failure, without what comes after it."""
+    """The timeline of a failure, without what comes after it.
+
+    Streams are numbered in the order of their first operation: a process never
+    gives a stream's number again, so that the numbers differ between a run in the
+    middle of a test and its repetition alone.
+    """
     lines = result.outlines
     begin = next(i for i, line in enumerate(lines) if "device stream" in line)
-    return [line for line in lines[begin:] if "test_" in line and ":" in line]
+    numbers, rows = {}, []
+    for line in lines[begin:]:
+        if "test_" in line and ":" in line:
+            start, end, device, stream, *rest = line.split()
+            stream = numbers.setdefault((device, stream), len(numbers))
+            rows.append((start, end, device, stream, *rest))
+    return rows
 
 
 def test_a_token_repeats_its_run_alone(run_pytest):
