@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "devrt/memory/internal/address_map.h"
+#include "devrt/memory/internal/captured_blocks.h"
 #include "devrt/memory/internal/device_allocator.h"
 #include "devrt/memory/internal/owners.h"
 #include "devrt/memory/internal/plain_free.h"
@@ -142,6 +143,7 @@ absl::Status EmptyCache(Device device) {
   if (!internal::IsOpen(device.record())) {
     return internal::ClosedError(device.record());
   }
+  internal::EndCapturesThatAreOver();
   absl::Status status = absl::OkStatus();
   for (DeviceAllocator* each : DeviceAllocator::Of(device.record())->Family()) {
     status.Update(each->EmptyCache());

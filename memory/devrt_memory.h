@@ -83,9 +83,8 @@ DEVRT_MEMORY_EXPORT int32_t devrt_memory_empty_cache_v0(const char* device);
 /* The part of the device's memory that this process may take, 0 to 1. */
 DEVRT_MEMORY_EXPORT int32_t devrt_memory_set_fraction_v0(const char* device,
                                                          double fraction);
-/* The piece of memory from the driver that the live block lies in which holds
- * `ptr`: other blocks lie there as well.  INVALID_ARGUMENT: devrt has no such
- * block. */
+/* The driver's allocation that contains the live block around `ptr`; other
+ * blocks may lie in it.  INVALID_ARGUMENT: devrt has no such block. */
 DEVRT_MEMORY_EXPORT int32_t devrt_memory_base_v0(const void* ptr, void** base,
                                                  uint64_t* size);
 
@@ -101,9 +100,10 @@ DEVRT_MEMORY_EXPORT int32_t devrt_memory_base_v0(const void* ptr, void** base,
  *
  * A pool takes memory from the driver while `stream` is captured, too.  Its
  * blocks are freed and recorded as all others.  One that was freed serves the
- * next request of the pool on that stream, in this capture or the next one: who
- * shares a pool between captures launches their graphs in the order in which
- * they were captured, and no two of them at a time.  The pool's memory serves
+ * next request of the pool on that stream, in this capture or the next one.  If
+ * captures share a pool, launch their graphs in the order of the captures, and
+ * never two of them concurrently.  A capture holds a pool only if it has asked
+ * the pool for memory.  The pool's memory serves
  * others when the pool is released and no graph of a capture is left that asked
  * it for memory; until then devrt_memory_empty_cache_v0 leaves it alone. Blocks
  * that are alive then stay so up to their free. */
@@ -113,7 +113,7 @@ devrt_memory_pool_create_v0(const char* device, devrt_memory_pool_v0** pool);
 /* As devrt_memory_alloc_v0. */
 DEVRT_MEMORY_EXPORT int32_t devrt_memory_pool_alloc_v0(
     devrt_memory_pool_v0* pool, uint64_t size, void* stream, void** ptr);
-/* Once; `pool` is none any more.  NULL is allowed. */
+/* Call it once: `pool` is invalid afterwards.  NULL is allowed. */
 DEVRT_MEMORY_EXPORT int32_t
 devrt_memory_pool_release_v0(devrt_memory_pool_v0* pool);
 

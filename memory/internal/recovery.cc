@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "devrt/memory/internal/captured_blocks.h"
 #include "devrt/memory/internal/deferred_recovery.h"
 #include "devrt/memory/internal/device_allocator.h"
 #include "devrt/memory/internal/hot_settings.h"
@@ -110,7 +111,10 @@ absl::StatusOr<void*> DeviceAllocator::SearchOwn(StreamRef stream,
 absl::StatusOr<void*> DeviceAllocator::SearchOthers(StreamRef stream,
                                                     const PoolRequest& wanted,
                                                     bool room) {
-  if (!hot_settings.cross_stream_reuse.load(std::memory_order_relaxed)) {
+  // Blocks of an allocator for graphs stay with their streams: the driver calls
+  // a stream idle whose work was captured, and each launch of the graph writes.
+  if (IsForGraphs() ||
+      !hot_settings.cross_stream_reuse.load(std::memory_order_relaxed)) {
     return nullptr;
   }
   // Small blocks are borrowed only where there is no room for more: whoever
@@ -201,6 +205,7 @@ absl::StatusOr<void*> DeviceAllocator::Recover(const MemoryRequest& request,
     return !found.ok() || *found != nullptr;
   };
 
+  EndCapturesThatAreOver();
   PollFamily();
   if (done(Search(stream, wanted, true))) return found;
   if (wanted.size > Allowed()) return OutOfMemory(request, wanted, {});

@@ -73,12 +73,25 @@ struct DeviceName {
 };
 
 // The devices that PyTorch has asked for memory, a bit for each.
+constexpr int kMostDevices = 64;
 std::atomic<uint64_t> g_devices{0};
 
-int32_t Allocate(size_t size, int device, void* stream, void** block) {
-  if (device >= 0 && device < 64) {
+void NoteDevice(int device) {
+  if (device >= 0 && device < kMostDevices) {
     g_devices.fetch_or(uint64_t{1} << device, std::memory_order_relaxed);
   }
+}
+
+template <class Call>
+void ForEachDevice(const Call& call) {
+  const uint64_t devices = g_devices.load(std::memory_order_relaxed);
+  for (int device = 0; device < kMostDevices; ++device) {
+    if ((devices >> device & 1) != 0) call(DeviceName(device).text);
+  }
+}
+
+int32_t Allocate(size_t size, int device, void* stream, void** block) {
+  NoteDevice(device);
   return devrt_memory_alloc_v0(DeviceName(device).text, size, stream, block);
 }
 
@@ -107,6 +120,7 @@ class Pools {
   }
 
   void Begin(int device, PoolId id, TakesStream takes) {
+    NoteDevice(device);
     const std::shared_ptr<Memory> memory = MemoryOf({device, id});
     const std::lock_guard<std::mutex> lock(mutex_);
     Pool& pool = pools_[{device, id}];
@@ -247,20 +261,23 @@ void* devrt_torch_pool_alloc(size_t size, int device, void* stream) {
 }
 
 // Nothing for empty tensors, nor for memory that is not devrt's: PyTorch's own
-// allocator leaves what others gave out, too.
+// allocator leaves what others gave out, too.  The handles of default streams
+// (null, 1 and 2) are those of every device, so that each device is marked.
 void devrt_torch_record_stream(void* ptr, CUstream_st* stream) {
   void* base = nullptr;
   uint64_t size = 0;
   if (ptr == nullptr || devrt_memory_base_v0(ptr, &base, &size) != 0) return;
   ThrowUnlessOk(devrt_memory_record_stream_v0(ptr, nullptr, stream));
+  if (reinterpret_cast<uintptr_t>(stream) > 2) return;
+  ForEachDevice([&](const char* device) {
+    ThrowUnlessOk(devrt_memory_record_stream_v0(ptr, device, stream));
+  });
 }
 
 void devrt_torch_empty_cache() {
-  const uint64_t devices = g_devices.load(std::memory_order_relaxed);
-  for (int device = 0; device < 64; ++device) {
-    if ((devices >> device & 1) == 0) continue;
-    ThrowUnlessOk(devrt_memory_empty_cache_v0(DeviceName(device).text));
-  }
+  ForEachDevice([](const char* device) {
+    ThrowUnlessOk(devrt_memory_empty_cache_v0(device));
+  });
 }
 
 void devrt_torch_set_memory_fraction(double fraction, int device) {

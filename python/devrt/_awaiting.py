@@ -63,15 +63,24 @@ def _behind(what: Union[Stream, Event]) -> Stream:
     return stream
 
 
+def _work_of(what: Union[Stream, Event]) -> Event:
+    """An event, whose waits are for work alone."""
+    return what.record() if isinstance(what, Stream) else what
+
+
 async def until(what: Union[Stream, Event]) -> None:
     """Until what was submitted to the stream, or captured last by the event, up
-    to now is over.  Raises the error of that work."""
+    to now is over.  Raises the error of that work.
+
+    Python's functions on the stream are not waited for, since they may wait for
+    the event loop: each has a future of its own.
+    """
     if what.query():
         return
     loop, device = asyncio.get_running_loop(), what.device
     if device is not None and _core._is_virtual(device):
         await asyncio.sleep(0)  # what is ready may submit work
-        what.synchronize()
+        _work_of(what).synchronize()
         return
     waits = _waits.get(loop)
     if waits is None:
@@ -80,4 +89,4 @@ async def until(what: Union[Stream, Event]) -> None:
         await waits.until_done(loop, _behind(what))
     except (UnsupportedError, NotImplementedError):
         # A backend without host functions, a loop without descriptors.
-        await loop.run_in_executor(None, what.synchronize)
+        await loop.run_in_executor(None, _work_of(what).synchronize)

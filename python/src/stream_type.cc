@@ -396,8 +396,9 @@ constexpr char kDoc[] =
     "Operations of one stream run in the order of their submission; streams\n"
     "are unordered among themselves.  Entering may be nested and done by many\n"
     "threads and asyncio tasks at once.  Also a decorator.  `await s` waits "
-    "as\n"
-    "synchronize does, and the event loop goes on.";
+    "for\n"
+    "the stream's work, and the event loop goes on; functions of\n"
+    "launch_host_func have futures, which can be awaited.";
 
 PyType_Slot g_slots[] = {{Py_tp_new, AsSlot(New)},
                          {Py_am_await, AsSlot(Await)},

@@ -290,7 +290,12 @@ PyObject* NewNode(PyObject* owner, PyObject* before) {
 }
 
 // Makes `node` the last one of the present context.  False with an exception.
+// CPython 3.11 borrows the context's mapping while it makes the new one.  A
+// collection in between may run a finalizer that enters a context itself, whose
+// change would free that mapping: the copy keeps it.
 bool SetChain(ThreadState* thread, PyObject* node) {
+  const Ref context(PyContext_CopyCurrent());
+  if (!context) return false;
   const Ref token(PyContextVar_Set(g_chain, node != nullptr ? node : Py_None));
   if (!token) return false;
   Py_XINCREF(node);

@@ -463,3 +463,56 @@ def test_an_await_without_a_loop(pair):
     with pytest.raises(RuntimeError, match="no running event loop"):
         s.__await__().send(None)
     gate.set()
+
+
+def test_an_await_does_not_wait_for_functions(run_program):
+    """A function may wait for the event loop."""
+    for mode in ["virtual", "threaded"]:
+        done = run_program("""
+            import asyncio
+            import devrt
+
+            async def number():
+                return 7
+
+            async def main():
+                loop, s = asyncio.get_running_loop(), devrt.Stream("mtia:0")
+                future = s.launch_host_func(
+                    lambda: asyncio.run_coroutine_threadsafe(number(), loop).result())
+                await s
+                print(await future)
+
+            asyncio.run(main())
+        """, env={"DEVRT_MTIA": f"mode={mode}"})
+        assert done.stdout == "7\n", done.stdout + done.stderr
+
+
+def test_a_finalizer_that_enters_while_a_context_is_entered(run_program):
+    """The collector runs it inside the call that changes the task's context."""
+    done = run_program("""
+        import asyncio
+        import gc
+        import devrt
+
+        s = devrt.Stream("mtia:0")
+
+        class Cycle:
+            def __init__(self):
+                self.me = self
+
+            def __del__(self):
+                with s:
+                    pass
+
+        async def main():
+            gc.set_threshold(5, 2, 2)
+            for i in range(5000):
+                kept = [[] for _ in range(i % 23)]
+                Cycle()
+                with s:
+                    pass
+
+        asyncio.run(main())
+        print("over")
+    """)
+    assert done.stdout == "over\n", done.stdout + done.stderr

@@ -118,6 +118,27 @@ TEST_F(TorchTest, RecordStreamFindsTheDeviceOfTheStream) {
   EXPECT_EQ(devrt_memory_stream_ends_v0("mtia:1", Of(far)), 0);
 }
 
+// The handle of a default stream is that of every device's: the mark is for the
+// default streams of all devices that PyTorch uses.
+TEST_F(TorchTest, RecordStreamOfADefaultStreamIsForEveryDevice) {
+  Stream home = NewStream(dev(0));
+  Flag gate = NewFlag(dev(1));
+  void* const seen = devrt_torch_alloc(1000, 1, nullptr);
+  void* const block = devrt_torch_alloc(1000, 0, Of(home));
+  ASSERT_OK(gate.WaitOn(DefaultStream(dev(1))));
+  devrt_torch_record_stream(block, nullptr);
+  devrt_torch_free(block, 1000, 0, Of(home));
+  // Asks whether the uses are over; each question lets the simulator go on.
+  for (int i = 0; i < 20; ++i) EXPECT_OK(EmptyCache(dev(0)));
+  EXPECT_GT(GetMemoryStatistics(dev(0)).active_bytes.all.current, 0);
+  ASSERT_OK(gate.Set());
+  ASSERT_OK(DefaultStream(dev(1)).Synchronize());
+  EXPECT_OK(EmptyCache(dev(0)));
+  EXPECT_EQ(GetMemoryStatistics(dev(0)).active_bytes.all.current, 0);
+  devrt_torch_free(seen, 1000, 1, nullptr);
+  EXPECT_EQ(devrt_memory_stream_ends_v0("mtia:0", Of(home)), 0);
+}
+
 TEST_F(TorchTest, RecordStreamOfEmptyTensorsAndOfOthersMemoryIsNothing) {
   int local = 0;
   devrt_torch_record_stream(nullptr, nullptr);
