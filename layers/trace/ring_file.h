@@ -19,7 +19,7 @@
 namespace devrt::trace {
 
 inline constexpr char kMagic[8] = {'D', 'E', 'V', 'R', 'T', 'T', 'R', 'C'};
-inline constexpr uint32_t kVersion = 3;
+inline constexpr uint32_t kVersion = 4;
 
 // Record::call beyond the numbers of layer::CallId.
 inline constexpr uint8_t kDeviceOp = 0xf0;    // what ran on a device
@@ -40,16 +40,30 @@ struct Record {
   uint64_t total;   // memory calls: bytes of the device that are allocated now;
                     // calls that submit: the operation's number, 0: unknown;
                     // kDeviceOp: when it was submitted
-  uint32_t name;    // of the operation; kClock: "simulator", "events"; 0: none
-  uint32_t file;    // of the call in the program, 0: unknown
-  int32_t line;
-  uint8_t call;     // layer::CallId or one of the above
-  uint8_t backend;  // index in the header
-  uint8_t device;   // ordinal; 0xff: see the stream
-  uint8_t status;   // devrt_code; kDeviceOp: DEVRT_SIM_*; kClock: 1 if times
-                    // are those of a simulator's virtual clock
+  uint64_t name : 21;      // of the operation; kClock: "simulator", "events";
+                           // 0: none
+  uint64_t file : 21;      // of the call in the program, 0: unknown
+  uint64_t line : 22;      // as LineField says
+  uint32_t stream_number;  // as NumberField says: what the program calls the
+                           // stream of a call or of a kDeviceOp
+  uint8_t call;            // layer::CallId or one of the above
+  uint8_t backend;         // index in the header
+  uint8_t device;          // ordinal; 0xff: see the stream
+  uint8_t status;  // devrt_code; kDeviceOp: DEVRT_SIM_*; kClock: 1 if times
+                   // are those of a simulator's virtual clock
 };
 static_assert(sizeof(Record) == 64);
+
+// A line for Record::line; 0 if the field is too small for the line.
+constexpr uint64_t LineField(int32_t line) {
+  return line >= 0 && line < 1 << 22 ? static_cast<uint64_t>(line) : 0;
+}
+// An answer of devrt.stream_number/0 for Record::stream_number: the number of
+// the stream plus 1.  1: a default stream.  0: the number is unknown, or the
+// field is too small for it.
+constexpr uint32_t NumberField(uint64_t answer) {
+  return answer <= UINT32_MAX ? static_cast<uint32_t>(answer) : 0;
+}
 
 // A writer is alone with its ring; `written` tells how far a reader may look.
 struct RingHeader {
@@ -100,6 +114,7 @@ inline constexpr uint64_t kRingRecords = 1u << 14;  // 1 MiB a thread
 inline constexpr uint64_t kPage = 4096;
 
 static_assert(sizeof(FileHeader) <= kPage);
+static_assert(kNamesSize < 1u << 21);  // for Record::name and Record::file
 
 constexpr uint64_t RingBytes(uint64_t records) {
   return sizeof(RingHeader) + records * sizeof(Record);

@@ -48,7 +48,8 @@ class SimulatorTimes : public DeviceTimes {
     static_cast<SimulatorTimes*>(arg)->Write(*op);
   }
 
-  // Which handle has the number: calls know only that.
+  // Which handle has the machine's number.  That tells default streams and
+  // per-thread default streams apart, which are one number to programs.
   void TellStream(const devrt_sim_op_v1& op) {
     const auto [told, is_new] = told_.try_emplace(op.stream, op.native_stream);
     // A reset gives numbers again.
@@ -78,7 +79,10 @@ class SimulatorTimes : public DeviceTimes {
     r.total = clock_->OfSimulator(op.submit_ns);
     r.name = recorder_->Name(op.name);
     r.file = recorder_->Name(op.file);
-    r.line = op.line;
+    r.line = LineField(op.line);
+    if (DEVRT_HAS_FIELD(&op, devrt_sim_op_v1, host_stream)) {
+      r.stream_number = NumberField(op.host_stream);
+    }
     r.device = static_cast<uint8_t>(op.device);
     r.status = static_cast<uint8_t>(op.state);
     recorder_->Push(ring_, r);

@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "devrt/backends/abi/devrt_layer_helper.h"
+#include "devrt/backends/abi/devrt_stream_number.h"
 #include "layers/trace/clock.h"
 #include "layers/trace/device_times.h"
 #include "layers/trace/recorder.h"
@@ -108,6 +109,10 @@ class Tracer {
   explicit Tracer(const devrt_next_v0* next) {
     if (g_recorder == nullptr) return;
     backend_ = g_recorder->AddBackend(next->manifest->backend);
+    if (g_host->get_extension != nullptr) {
+      numbers_ = static_cast<const devrt_stream_number_v0*>(
+          g_host->get_extension(g_host->host, DEVRT_STREAM_NUMBER_EXTENSION));
+    }
     const char* const times = secure_getenv("DEVRT_TRACE_TIMES");
     const bool by_events =
         times != nullptr && std::strcmp(times, "events") == 0;
@@ -134,6 +139,9 @@ class Tracer {
     r.object = reinterpret_cast<uint64_t>(a.object);
     r.bytes = a.bytes;
     r.device = static_cast<uint8_t>(a.device < 0xff ? a.device : 0xff);
+    if (numbers_ != nullptr && a.stream != nullptr) {
+      r.stream_number = NumberField(numbers_->number(g_host->host, a.stream));
+    }
     NoteSite(&r);
     if constexpr (kId == CallId::launch_launch) {
       r.name = NameOf(args...);
@@ -178,7 +186,7 @@ class Tracer {
   static void NoteSite(Record* r) {
     const devrt_call_site_v0* const site = g_host->call_site(g_host->host);
     r->file = g_recorder->StaticName(site->file);
-    r->line = site->line;
+    r->line = LineField(site->line);
   }
 
   template <CallId kId, typename... Args>
@@ -214,6 +222,7 @@ class Tracer {
   }
 
   uint8_t backend_ = 0;
+  const devrt_stream_number_v0* numbers_ = nullptr;  // nullptr: an older host
   std::unique_ptr<Clock> clock_;
   std::unique_ptr<DeviceTimes> times_;
   std::array<std::atomic<int64_t>, kDevices> allocated_{};

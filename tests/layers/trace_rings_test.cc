@@ -96,6 +96,56 @@ TEST(TraceFile, RecordsNameTheirBackend) {
       });
 }
 
+// Calls and operations have the number that the program knows their stream by,
+// whatever their times are from.
+TEST(TraceFile, RecordsHaveTheProgramsNumbersOfStreams) {
+  for (const char* const times : {"", "events"}) {
+    SCOPED_TRACE(times);
+    static std::vector<uint64_t> numbers;
+    Traced(
+        times,
+        [] {
+          const Device device = Must(GetDevice("mtia:0"));
+          void* const memory = Must(Allocate(device, kBytes));
+          const auto fill = [&](StreamRef stream) {
+            EXPECT_OK(FillAsync(stream, memory, 1, kBytes));
+            EXPECT_OK(stream.Synchronize());
+            numbers.push_back(stream.id() + 1);
+          };
+          // The second is on the simulator's stream of the first.
+          for (int i = 0; i < 2; ++i) fill(Must(Stream::Create(device)));
+          fill(DefaultStream(device));
+          EXPECT_OK(Free(device, memory));
+        },
+        [](Trace* trace) {
+          const auto fills = trace->Calls(CallId::fill_async);
+          const auto operations = trace->Operations();
+          ASSERT_EQ(numbers.size(), 3u);
+          ASSERT_EQ(fills.size(), 3u);
+          ASSERT_EQ(operations.size(), 3u);
+          EXPECT_EQ(fills[0].stream, fills[1].stream);
+          EXPECT_NE(numbers[0], numbers[1]);
+          EXPECT_EQ(numbers[2], 1u);
+          for (int i = 0; i < 3; ++i) {
+            EXPECT_EQ(fills[i].stream_number, numbers[i]);
+            EXPECT_EQ(operations[i].stream_number, numbers[i]);
+          }
+        });
+  }
+}
+
+TEST(TraceFile, WhatIsTooLargeForAFieldIsUnknown) {
+  constexpr uint64_t kMost = UINT32_MAX;
+  EXPECT_EQ(trace::NumberField(kMost), kMost);
+  EXPECT_EQ(trace::NumberField(kMost + 1), 0u);
+  trace::Record r = {};
+  constexpr int32_t kLastLine = (1 << 22) - 1;
+  r.line = trace::LineField(kLastLine);
+  EXPECT_EQ(static_cast<int32_t>(r.line), kLastLine);
+  EXPECT_EQ(trace::LineField(kLastLine + 1), 0u);
+  EXPECT_EQ(trace::LineField(-1), 0u);
+}
+
 // Streams that end with operations under way: these are known all the same.
 TEST(TraceFile, EndedStreamsKeepTheirOperations) {
   Traced(

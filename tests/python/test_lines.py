@@ -85,6 +85,8 @@ def test_histories_of_two_devices_end_one_by_one():
         devrt.record_memory_history(False, device=ZERO)
 
 
+# Prints the numbers of its streams.  The last one may be on the backend's stream
+# of one that is gone.
 PROGRAM = """\
 import sys
 import devrt
@@ -95,26 +97,84 @@ with s:
     y = x + 1
 e = s.record()
 s.synchronize()
+def use(device):
+    stream = devrt.Stream(device)
+    with stream:
+        z = devrt.ones(100, device=device)
+    stream.synchronize()
+    return stream.id
+print(s.id, *[use(d) for d in (zero, zero, f"{zero[:-1]}1")])
 """
 
 
-@pytest.mark.skipif("DEVRT_TOOL" not in os.environ, reason="no devrt command")
-def test_a_trace_has_the_lines_of_the_program(tmp_path):
+@pytest.fixture
+def traced(tmp_path):
+    """The program, the numbers that it printed, the events of its trace."""
+    if "DEVRT_TOOL" not in os.environ:
+        pytest.skip("no devrt command")
     program, ring = tmp_path / "program.py", tmp_path / "ring"
     program.write_text(PROGRAM)
-    subprocess.run([sys.executable, program, ZERO], check=True,
-                   env={**os.environ, "DEVRT_LAYERS": "trace",
-                        "DEVRT_TRACE": str(ring)})
+    done = subprocess.run([sys.executable, program, ZERO], check=True,
+                          stdout=subprocess.PIPE, text=True,
+                          env={**os.environ, "DEVRT_LAYERS": "trace",
+                               "DEVRT_TRACE": str(ring)})
     made = tmp_path / "trace.json"
     subprocess.run([os.environ["DEVRT_TOOL"], "trace", f"--from={ring}",
                     f"--output={made}"], check=True, capture_output=True)
-    events = json.loads(made.read_text())["traceEvents"]
+    return program, done.stdout.split(), json.loads(made.read_text())["traceEvents"]
+
+
+def test_a_trace_has_the_lines_of_the_program(traced):
+    program, numbers, events = traced
     at = {}
     for event in events:
         site = event.get("args", {}).get("at")
         if event["ph"] == "X" and site is not None:
             at.setdefault(event["name"].split()[0], set()).add(site)
-    assert at["event_record"] == {f"{program}:8"}, at
-    lines = {f"{program}:{number}" for number in range(1, 10)}
+    assert f"{program}:8" in at["event_record"], at
+    lines = {f"{program}:{number}" for number in range(1, 17)}
     assert {f"{program}:{number}" for number in (7, 9)} <= set().union(
         *at.values()) <= lines, at
+
+
+def test_a_trace_has_the_programs_numbers_of_streams(traced):
+    """Tracks of operations have them, arguments of calls, and both agree."""
+    program, numbers, events = traced
+    assert len(set(numbers)) == 4
+    devices = [f"{BACKEND}:{ordinal}" for ordinal in (0, 0, 0, 1)]
+    processes = {event["pid"]: event["args"]["name"].split()[0] for event in events
+                 if event["name"] == "process_name"}
+    tracks = {(event["pid"], event["tid"]):
+              f"{event['args']['name']} of {processes[event['pid']]}"
+              for event in events if event["name"] == "thread_name"}
+    slices = [event for event in events if event["ph"] == "X"]
+    operations = {tracks[event["pid"], event["tid"]] for event in slices
+                  if processes[event["pid"]] in devices}
+    calls = {event["args"]["stream"] for event in slices
+             if "stream" in event["args"]}
+    expected = {f"stream {number} of {device}"
+                for number, device in zip(numbers, devices)}
+    defaults = {f"default stream of {device}" for device in devices}
+    # A wait that asks the driver again and again collects no times of events.
+    assert operations <= expected | defaults, operations
+    assert expected <= operations or BACKEND != "mtia", operations
+    assert expected <= calls <= expected | defaults, calls
+    record = [event["args"]["stream"] for event in slices
+              if event["name"] == "event_record"]
+    assert f"stream {numbers[0]} of {ZERO}" in record
+
+    def slice_at(end):
+        return max((event for event in slices
+                    if (event["pid"], event["tid"]) == (end["pid"], end["tid"])
+                    and event["ts"] <= end["ts"] <= event["ts"] + event["dur"]),
+                   key=lambda event: event["ts"])
+
+    arrows = [event for event in events if event.get("cat") == "submit"]
+    ends = {event["id"]: event for event in arrows if event["ph"] == "f"}
+    assert len(ends) == len([event for event in slices
+                             if processes[event["pid"]] in devices])
+    for event in arrows:
+        if event["ph"] == "s":
+            end = ends[event["id"]]
+            assert (slice_at(event)["args"]["stream"]
+                    == tracks[end["pid"], end["tid"]])

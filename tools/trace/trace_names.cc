@@ -16,6 +16,8 @@ using trace::Record;
 // What a simulator answers as the native handle of every thread's own stream;
 // those of default streams are below it.
 constexpr uint64_t kNativePerThread = 2;
+// Record::stream_number of all default streams; those above are of one stream.
+constexpr uint32_t kDefaultNumber = 1;
 // Nanoseconds that the layer may convert a time of a threaded simulator too
 // early by; see Clock::Align.
 constexpr uint64_t kEarly = 500;
@@ -106,6 +108,14 @@ TraceNames::TraceNames(const TraceData& data) {
     if (!Submits(*call.record, streams_[stream])) continue;
     submissions_[streams_[stream].group].push_back({call, stream});
   }
+  // Of a stream whose creation was overwritten, operations know the device.
+  for (const Record& r : data.device) {
+    if (r.call != trace::kDeviceOp || r.stream_number <= kDefaultNumber) {
+      continue;
+    }
+    Stream& stream = streams_[NumberedStream(r, std::nullopt)];
+    if (stream.device == 0xff) stream.device = r.device;
+  }
 }
 
 std::optional<size_t> TraceNames::Look(const Meanings& meanings, Handle handle,
@@ -147,7 +157,8 @@ size_t TraceNames::DefaultStream(uint8_t backend, uint8_t device) {
 
 size_t TraceNames::NextPerThread(uint8_t backend, uint8_t device) {
   const size_t stream = NewStream(
-      backend, device, Numbered("per-thread default stream", backend, device));
+      backend, device,
+      Numbered("unnumbered per-thread default stream", backend, device));
   const auto [group, is_first] =
       per_thread_groups_.try_emplace({backend, device}, stream);
   streams_[stream].group = group->second;
@@ -180,17 +191,54 @@ void TraceNames::NoteStream(const Record& r) {
       break;
     }
     default:
+      // Until a call tells the program's number.
       stream = NewStream(r.backend, r.device,
-                         Numbered("stream", r.backend, r.device));
+                         Numbered("unnumbered stream", r.backend, r.device));
   }
   meanings.emplace_back(r.begin_ns, stream);
 }
 
+size_t TraceNames::NumberedStream(const Record& r,
+                                  std::optional<size_t> known) {
+  const auto [found, is_new] = numbered_streams_.try_emplace(
+      {r.backend, r.stream_number}, streams_.size());
+  if (!is_new) return found->second;
+  if (known.has_value() && streams_[*known].number == 0 &&
+      !streams_[*known].is_default) {
+    found->second = *known;
+  } else {
+    // Another stream of the program's on the same stream of the backend: the
+    // one before is gone, or the program adopted the stream.
+    Stream stream;
+    if (known.has_value()) stream = streams_[*known];
+    stream.backend = r.backend;
+    streams_.push_back(std::move(stream));
+  }
+  Stream& stream = streams_[found->second];
+  stream.number = r.stream_number;
+  stream.name =
+      absl::StrCat(stream.per_thread ? "per-thread default stream " : "stream ",
+                   r.stream_number - kDefaultNumber);
+  stream.group = found->second;  // the number tells its operations apart
+  return found->second;
+}
+
 size_t TraceNames::StreamOfCall(const Record& r) {
   const Handle handle(r.backend, r.stream);
-  if (const auto known = Look(stream_handles_, handle, r.begin_ns)) {
-    return *known;
+  const auto known = Look(stream_handles_, handle, r.begin_ns);
+  if (r.stream_number > kDefaultNumber) {
+    const size_t streams = streams_.size();
+    const size_t stream = NumberedStream(r, known);
+    // Later calls may come without the number.
+    if (streams_.size() != streams) {
+      auto& meanings = stream_handles_[handle];
+      meanings.insert(std::upper_bound(meanings.begin(), meanings.end(),
+                                       std::make_pair(r.begin_ns, stream)),
+                      {r.begin_ns, stream});
+    }
+    return stream;
   }
+  if (known.has_value()) return *known;
   // The record of its creation was overwritten.
   const size_t stream =
       NewStream(r.backend, 0xff, Numbered("older stream", r.backend, 0xff));
@@ -246,6 +294,12 @@ std::optional<TraceNames::Submission> TraceNames::Submitter(size_t group,
 
 std::pair<size_t, std::optional<TraceNames::Call>> TraceNames::OfOperation(
     const Record& op) {
+  if (op.stream_number > kDefaultNumber) {
+    const size_t stream = NumberedStream(op, std::nullopt);
+    const auto from = Submitter(streams_[stream].group, op);
+    if (!from.has_value()) return {stream, std::nullopt};
+    return {stream, from->call};
+  }
   const Handle number(op.backend, op.stream);
   const auto simulated = simulator_streams_.find(number);
   Record named = op;

@@ -2,7 +2,8 @@
 //
 // What the handles in a trace stand for: "stream 2" of a device, "event 7"; and
 // which call submitted an operation.  A handle is used again when its object is
-// gone, so that each look-up says when.
+// gone, so that each look-up says when.  A stream has the number that the
+// program knows it by, where the records tell that number.
 
 #ifndef DEVRT_TOOLS_TRACE_TRACE_NAMES_H_
 #define DEVRT_TOOLS_TRACE_TRACE_NAMES_H_
@@ -31,8 +32,10 @@ class TraceNames {
     uint8_t backend = 0;
     uint8_t device = 0xff;  // 0xff: unknown
     std::string name;       // "stream 2", "default stream"
+    uint32_t number = 0;    // Record::stream_number; 0: no record has told it
     // Operations of streams with one number here may come from each other's
-    // calls: a simulator tells no two threads' default streams apart.
+    // calls: without the program's numbers a simulator tells no two threads'
+    // default streams apart.
     size_t group = 0;
     bool per_thread = false;
     bool is_default = false;
@@ -69,6 +72,9 @@ class TraceNames {
   size_t NewStream(uint8_t backend, uint8_t device, std::string name);
   size_t DefaultStream(uint8_t backend, uint8_t device);
   size_t NextPerThread(uint8_t backend, uint8_t device);
+  // The stream that the program numbers as `r` says.  `known` is what the
+  // handle in `r` stands for so far.
+  size_t NumberedStream(const trace::Record& r, std::optional<size_t> known);
   std::string Numbered(const char* kind, uint8_t backend, uint8_t device);
   void NoteStream(const trace::Record& created);
   // That of the call which submitted `op` to a stream of the group.
@@ -78,12 +84,13 @@ class TraceNames {
   std::vector<Stream> streams_;
   Meanings stream_handles_;
   Meanings event_handles_;
+  std::map<std::pair<uint8_t, uint32_t>, size_t> numbered_streams_;
   std::map<uint8_t, size_t> events_;  // made, by backend
   std::map<std::pair<uint8_t, uint8_t>, size_t> default_streams_;
   std::map<std::pair<uint8_t, uint8_t>, size_t> per_thread_groups_;
   std::map<std::tuple<std::string, uint8_t, uint8_t>, size_t> numbers_;
   std::map<size_t, std::vector<Submission>> submissions_;  // by group
-  // By the simulator's number.
+  // By the simulator's number; for streams without a number of the program's.
   std::map<Handle, trace::Record> simulator_streams_;
   std::map<Handle, size_t> known_simulator_streams_;
 };
