@@ -93,7 +93,7 @@ def on_the_host(name: str, operands: Iterable[Any]) -> str:
     """Where NumPy computes that function instead."""
     arrays = [x for x in operands if isinstance(x, Array)]
     if not arrays or all(x.place == "cpu" for x in arrays):
-        return f"NumPy computes it from x.numpy(): {name}(x.numpy())"
+        return f"NumPy computes it: give {name} x.numpy() for each array x"
     text = (f"NumPy computes it on the host: give {name} x.numpy() for each array x; "
             "devrt.asarray(result, device=x.device) copies an array back")
     if any(x.device.type == "cuda" for x in arrays):
