@@ -133,7 +133,7 @@ TEST_F(TorchTest, RecordStreamOfADefaultStreamIsForEveryDevice) {
   EXPECT_GT(GetMemoryStatistics(dev(0)).active_bytes.all.current, 0);
   ASSERT_OK(gate.Set());
   ASSERT_OK(DefaultStream(dev(1)).Synchronize());
-  EXPECT_OK(EmptyCache(dev(0)));
+  for (int i = 0; i < 20; ++i) EXPECT_OK(EmptyCache(dev(0)));
   EXPECT_EQ(GetMemoryStatistics(dev(0)).active_bytes.all.current, 0);
   devrt_torch_free(seen, 1000, 1, nullptr);
   EXPECT_EQ(devrt_memory_stream_ends_v0("mtia:0", Of(home)), 0);
