@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -115,6 +116,15 @@ void Fill(void* block, unsigned char value, CUstream stream) {
 // and later gets what the graph had: the driver ends it on its own thread.
 class MemoryOfGraphs : public MemoryCapture {
  protected:
+  void SetUp() override {
+    MemoryCapture::SetUp();
+    current_.emplace(dev());
+  }
+  void TearDown() override {
+    current_.reset();
+    MemoryCapture::TearDown();
+  }
+
   void ExpectNothingIsWritten(const TheirStream& stream, CUgraphExec exec,
                               const std::vector<void*>& kept) {
     const Stream eager = NewStream();
@@ -148,6 +158,10 @@ class MemoryOfGraphs : public MemoryCapture {
   static void Synchronize(CUstream stream) {
     DRIVER_OK(DRIVER_CALL(cuStreamSynchronize)(stream));
   }
+
+ private:
+  // The driver makes and launches graphs in the current context.
+  std::optional<DeviceGuard> current_;
 };
 
 TEST_F(MemoryOfGraphs, BlocksOfACaptureAreKept) {

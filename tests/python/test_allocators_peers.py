@@ -102,6 +102,9 @@ def test_a_block_of_numbas_is_nobodys_before_its_work_is_over(run_program):
     passes(run_program, "numba.cuda", """
         import numpy as np
         import devrt
+        import numpy as np
+        if not hasattr(np, "row_stack"):  # numba-cuda 0.30 needs the old name
+            np.row_stack = np.vstack
         from numba import cuda
 
         @cuda.jit

@@ -360,7 +360,7 @@ def test_one_whose_event_cannot_be_recorded():
     def fail():
         simulator.inject_fault("api", where="event_record", native_code=1)
 
-    s, gate, called = devrt.Stream("mtia:0"), Flag(), []
+    s, gate, called = devrt.Stream("mtia:0"), Flag("mtia:0"), []
     gate.wait_on(s)
     fail()
     with pytest.raises(devrt.Error):

@@ -74,6 +74,8 @@ def test_uses_of_another_stream(history):
 
 
 def test_histories_of_two_devices_end_one_by_one():
+    if len(devrt.devices(BACKEND)) < 2:
+        pytest.skip(f"needs two devices of {BACKEND}")
     one = f"{BACKEND}:1"
     for device in (ZERO, one):
         devrt.record_memory_history(device=device)
