@@ -70,10 +70,12 @@ class InstallTest(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name).resolve()
         cls.tree = Tree(cls.folder / "tree")
-        subprocess.run(
+        result = subprocess.run(
             [MESON, "install", "-C", os.environ["DEVRT_BUILD"], "--no-rebuild",
              "--quiet", "--destdir", str(cls.tree.folder)],
-            check=True, stdout=subprocess.DEVNULL)
+            text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if result.returncode != 0:
+            raise AssertionError(f"meson install failed:\n{result.stdout}")
 
     def run_command(self, *command, folder=None, expect=0, **variables):
         """The output of a command, which has to end as expected."""
