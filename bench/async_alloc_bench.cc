@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "bench/bench_support.h"
-#include "bench/memory/sources.h"
-#include "bench/memory/workloads.h"
 #include "devrt/memory/resources.h"
+#include "tools/bench/sources.h"
+#include "tools/bench/workloads.h"
 
 namespace {
 

@@ -9,7 +9,7 @@
 
 #include "bench/bench_support.h"
 #include "devrt/devrt.h"
-#include "devrt/runtime/internal/records.h"
+#include "runtime/internal/records.h"
 
 namespace {
 

@@ -8,9 +8,9 @@
 #include <cstdint>
 
 #include "bench/bench_support.h"
-#include "bench/memory/sources.h"
-#include "bench/memory/workloads.h"
 #include "devrt/memory/device_memory.h"
+#include "tools/bench/sources.h"
+#include "tools/bench/workloads.h"
 
 namespace {
 

@@ -9,8 +9,8 @@
 #include <cstdint>
 
 #include "bench/bench_support.h"
-#include "bench/memory/sources.h"
-#include "bench/memory/workloads.h"
+#include "tools/bench/sources.h"
+#include "tools/bench/workloads.h"
 
 namespace {
 

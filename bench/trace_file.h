@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads bench/traces/*.trace; README.md there has the form.
+// Reads the traces of tools/bench/traces, whose README.md has the form. Where the
+// build has no command, DEVRT_BENCH_TRACES names a folder that make_traces.py wrote.
 
 #ifndef DEVRT_BENCH_TRACE_FILE_H_
 #define DEVRT_BENCH_TRACE_FILE_H_
@@ -12,7 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "bench/memory/workloads.h"
+#include "tools/bench/workloads.h"
+
+#ifndef DEVRT_BENCH_TRACES_DIR
+#define DEVRT_BENCH_TRACES_DIR "."
+#endif
 
 namespace bench {
 

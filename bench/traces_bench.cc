@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "bench/bench_support.h"
-#include "bench/memory/sources.h"
-#include "bench/memory/workloads.h"
 #include "bench/trace_file.h"
 #include "devrt/memory/device_memory.h"
 #include "devrt/memory/statistics.h"
+#include "tools/bench/sources.h"
+#include "tools/bench/workloads.h"
 
 namespace {
 

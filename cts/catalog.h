@@ -11,8 +11,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "cts/cts.h"
 #include "cts/test.h"
+#include "devrt/cts/cts.h"
 
 namespace devrt::cts {
 

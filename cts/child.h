@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "cts/cts.h"
 #include "cts/recorder.h"
 #include "cts/wire.h"
+#include "devrt/cts/cts.h"
 
 namespace devrt::cts {
 

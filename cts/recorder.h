@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "cts/cts.h"
 #include "devrt/backends/abi/devrt_layer.h"
+#include "devrt/cts/cts.h"
 
 namespace devrt::cts {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "cts/cts.h"
+#include "devrt/cts/cts.h"
 
 namespace devrt::cts {
 namespace {

@@ -15,9 +15,9 @@
 
 #include "absl/status/status.h"
 #include "cts/child.h"
-#include "cts/cts.h"
 #include "cts/recorder.h"
 #include "cts/test.h"
+#include "devrt/cts/cts.h"
 
 namespace devrt::cts {
 

@@ -7,7 +7,7 @@
 
 #include <string_view>
 
-#include "cts/cts.h"
+#include "devrt/cts/cts.h"
 
 namespace devrt::cts {
 

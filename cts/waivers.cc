@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "cts/catalog.h"
-#include "cts/cts.h"
 #include "cts/waived.h"
+#include "devrt/cts/cts.h"
 
 namespace devrt::cts {
 namespace {

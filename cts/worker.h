@@ -8,9 +8,9 @@
 #include <cstddef>
 #include <vector>
 
-#include "cts/cts.h"
 #include "cts/recorder.h"
 #include "cts/test.h"
+#include "devrt/cts/cts.h"
 
 namespace devrt::cts {
 

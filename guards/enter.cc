@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "devrt/runtime/internal/process_state.h"
-#include "devrt/runtime/internal/records.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/mutex.h"
+#include "runtime/internal/process_state.h"
+#include "runtime/internal/records.h"
 
 namespace devrt::internal {
 namespace {

@@ -3,9 +3,9 @@
 #include "devrt/guards/multi_stream_guard.h"
 
 #include "devrt/guards/enter.h"
-#include "devrt/runtime/internal/records.h"
-#include "devrt/streams/internal/stream_record.h"
 #include "devrt/streams/slots.h"
+#include "runtime/internal/records.h"
+#include "streams/internal/stream_record.h"
 
 namespace devrt {
 

@@ -2,7 +2,7 @@
 
 #include "devrt/guards/stream_guard.h"
 
-#include "devrt/streams/internal/stream_record.h"
+#include "streams/internal/stream_record.h"
 
 namespace devrt {
 

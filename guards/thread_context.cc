@@ -6,8 +6,8 @@
 
 #include "devrt/guards/enter.h"
 #include "devrt/guards/multi_stream_guard.h"
-#include "devrt/runtime/internal/records.h"
-#include "devrt/streams/internal/stream_record.h"
+#include "runtime/internal/records.h"
+#include "streams/internal/stream_record.h"
 
 namespace devrt {
 

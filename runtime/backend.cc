@@ -6,12 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/device.h"
-#include "devrt/runtime/internal/load_report.h"
-#include "devrt/runtime/internal/process_state.h"
-#include "devrt/runtime/internal/records.h"
-#include "devrt/runtime/internal/registry.h"
-#include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/status.h"
+#include "runtime/internal/process_state.h"
+#include "runtime/internal/records.h"
+#include "runtime/internal/registry.h"
+#include "runtime/internal/text.h"
+#include "runtime/loader/load_report.h"
 
 namespace devrt {
 

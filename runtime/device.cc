@@ -7,11 +7,11 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
-#include "devrt/runtime/internal/device_name.h"
-#include "devrt/runtime/internal/process_state.h"
-#include "devrt/runtime/internal/records.h"
-#include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/status.h"
+#include "runtime/internal/device_name.h"
+#include "runtime/internal/process_state.h"
+#include "runtime/internal/records.h"
+#include "runtime/internal/text.h"
 
 namespace devrt {
 namespace {

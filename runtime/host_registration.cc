@@ -5,12 +5,12 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "devrt/runtime/internal/blocks.h"
-#include "devrt/runtime/internal/process_state.h"
-#include "devrt/runtime/internal/records.h"
-#include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/raw_memory.h"
 #include "devrt/runtime/status.h"
+#include "runtime/internal/blocks.h"
+#include "runtime/internal/process_state.h"
+#include "runtime/internal/records.h"
+#include "runtime/internal/text.h"
 
 namespace devrt {
 namespace {

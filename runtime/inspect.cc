@@ -8,11 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "devrt/backends/abi/devrt_plugin.h"
-#include "devrt/runtime/internal/bundle.h"
-#include "devrt/runtime/internal/elf_manifest.h"
-#include "devrt/runtime/internal/plugin_file.h"
-#include "devrt/runtime/internal/text.h"
-#include "devrt/runtime/internal/trust.h"
+#include "runtime/internal/text.h"
+#include "runtime/loader/bundle.h"
+#include "runtime/loader/elf_manifest.h"
+#include "runtime/loader/plugin_file.h"
+#include "runtime/loader/trust.h"
 
 namespace devrt {
 namespace {

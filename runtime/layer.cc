@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "devrt/runtime/layer.h"
 
-#include "devrt/runtime/internal/registry.h"
+#include "runtime/internal/registry.h"
 
 namespace devrt {
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "devrt/runtime/internal/thread_end.h"
+#include "runtime/internal/thread_end.h"
 
 namespace devrt {
 namespace {

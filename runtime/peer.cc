@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "devrt/runtime/internal/host_table.h"
-#include "devrt/runtime/internal/peer_table.h"
-#include "devrt/runtime/internal/records.h"
 #include "devrt/runtime/status.h"
+#include "runtime/internal/host_table.h"
+#include "runtime/internal/peer_table.h"
+#include "runtime/internal/records.h"
 
 namespace devrt {
 

@@ -6,12 +6,12 @@
 #include <optional>
 #include <string>
 
-#include "devrt/runtime/internal/allocation_table.h"
-#include "devrt/runtime/internal/process_state.h"
-#include "devrt/runtime/internal/records.h"
-#include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/raw_memory.h"
+#include "runtime/internal/allocation_table.h"
+#include "runtime/internal/process_state.h"
+#include "runtime/internal/records.h"
+#include "runtime/internal/text.h"
 
 namespace devrt {
 namespace {

@@ -2,12 +2,12 @@
 #include "devrt/runtime/raw_memory.h"
 
 #include "absl/strings/str_cat.h"
-#include "devrt/runtime/internal/blocks.h"
-#include "devrt/runtime/internal/host_table.h"
-#include "devrt/runtime/internal/out_of_memory.h"
-#include "devrt/runtime/internal/process_state.h"
-#include "devrt/runtime/internal/records.h"
 #include "devrt/runtime/status.h"
+#include "runtime/internal/blocks.h"
+#include "runtime/internal/host_table.h"
+#include "runtime/internal/out_of_memory.h"
+#include "runtime/internal/process_state.h"
+#include "runtime/internal/records.h"
 
 namespace devrt {
 namespace {

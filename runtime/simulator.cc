@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "devrt/runtime/simulator.h"
 
-#include "devrt/runtime/internal/peer_table.h"
-#include "devrt/runtime/internal/process_state.h"
-#include "devrt/runtime/internal/records.h"
-#include "devrt/runtime/internal/shutdown.h"
 #include "devrt/runtime/mutex.h"
 #include "devrt/runtime/status.h"
+#include "runtime/internal/peer_table.h"
+#include "runtime/internal/process_state.h"
+#include "runtime/internal/records.h"
+#include "runtime/internal/shutdown.h"
 
 namespace devrt {
 namespace {

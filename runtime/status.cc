@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "devrt/runtime/internal/text.h"
+#include "runtime/internal/text.h"
 
 namespace devrt {
 namespace {

@@ -13,17 +13,12 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCE_FOLDERS = [
     "arrays", "backends", "bench", "cts", "examples", "guards", "include",
-    "memory", "packaging", "python", "runtime", "streams", "tests", "tools",
+    "layers", "lib", "memory", "packaging", "python", "runtime", "streams",
+    "tests", "tools",
 ]
 CODE = {".c", ".cc", ".cu", ".h"}
 UNITS = {".c", ".cc", ".cu"}
 KEPT_HEADERS = pathlib.Path("tests/abi/kept")  # found by -I, not by path
-
-# A layer may include itself and what stands to its right.
-LAYERS = ["cts", "arrays", "memory", "guards", "streams", "runtime",
-          "backends/tensor", "backends/abi"]
-# The arithmetic of elements, which host and devices share, and the ABI.
-BELOW_BACKENDS = ["backends/tensor", "backends/abi"]
 
 COMFORTABLE_LINES = 600
 MOST_LINES = 800
@@ -64,7 +59,8 @@ def sources(suffixes):
         for path in (ROOT / folder).rglob("*"):
             relative = path.relative_to(ROOT)
             hidden = any(part[0] in "._" for part in relative.parts)
-            if path.suffix in suffixes and path.is_file() and not hidden:
+            if (path.suffix in suffixes and path.is_file() and not hidden
+                    and not path.is_symlink()):
                 found.append(relative)
     return sorted(found)
 
@@ -101,39 +97,13 @@ def check_format(fix):
             for path in wrong]
 
 
-# layers
+# orphans
 
 
 def included(path):
-    """The quoted includes of a file, less the leading devrt/."""
+    """The quoted includes of a file."""
     text = (ROOT / path).read_text(encoding="utf-8")
-    found = re.findall(r'^\s*#\s*include\s+"([^"]+)"', text, re.M)
-    return [name.removeprefix("devrt/") for name in found]
-
-
-def layer_of(name):
-    return next((l for l in LAYERS if str(name).startswith(l + "/")), None)
-
-
-def check_layers():
-    findings = []
-    for path in sources(CODE | {".inc"}):
-        own = layer_of(path)
-        backend = path.parts[0] == "backends" and own is None
-        if not own and not backend:
-            continue
-        allowed = LAYERS[LAYERS.index(own):] if own else BELOW_BACKENDS
-        for name in included(path):
-            layer = layer_of(name)
-            if layer and layer not in allowed:
-                findings.append(f"{path} includes {name}: layers point down only")
-            elif own and name.startswith("backends/") and not layer:
-                findings.append(f"{path} includes {name}: a backend is reached "
-                                "through its table only")
-    return findings
-
-
-# orphans
+    return re.findall(r'^\s*#\s*include\s+"([^"]+)"', text, re.M)
 
 
 def mentioned_in_builds():
@@ -142,7 +112,7 @@ def mentioned_in_builds():
     A test table names a program by its stem, so a suffix may be missing.
     """
     found = set()
-    for build in sources({".build"}) + [pathlib.Path("lib/devrt/meson.build")]:
+    for build in sources({".build"}):
         text = (ROOT / build).read_text(encoding="utf-8")
         words = re.findall(r"'([^'\n]+)'", text)
         # A loop over stems: files('tests' / stem + '_tests.cc').
@@ -154,16 +124,17 @@ def mentioned_in_builds():
             path = (ROOT / build.parent / word).resolve()
             found.add(path)
             found.add(path.with_suffix(""))
-            found.add(ROOT / word)  # public headers are named from the root
     return found
 
 
 def resolve(name, includer, known):
     """The file of ours that an include names, if it is one."""
-    for base in [pathlib.Path(), includer.parent, pathlib.Path("include/devrt")]:
-        path = pathlib.Path(base / name)
-        if path in known:
-            return path
+    for base in [pathlib.Path(), includer.parent, pathlib.Path("include")]:
+        path = ROOT / base / name
+        if path.exists():
+            path = path.resolve().relative_to(ROOT.resolve())
+            if path in known:
+                return path
     return None
 
 

@@ -4,8 +4,8 @@
 happened to include before it; or, with --together, all of them in one file, in
 C++ alone: that they know a standard is not asked of each anew.
 
-A header is public when a meson.build lists it in devrt_public_headers. Every
-header is compiled as C++; those that offer themselves to C (they ask for
+A header is public when include/devrt/ has it, mostly as a link to the file beside
+its body; meson.build files list them in devrt_public_headers. Every header is compiled as C++; those that offer themselves to C (they ask for
 __cplusplus) also as C.
 """
 
@@ -13,7 +13,6 @@ import argparse
 import concurrent.futures
 import os
 import pathlib
-import re
 import shlex
 import shutil
 import subprocess
@@ -21,16 +20,14 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
-LIST = re.compile(r"devrt_public_headers \+= (?:\[(.*?)\]|('[^']*'))", re.S)
 
 
 def public_headers():
     """The public headers as programs spell them, less the leading devrt/."""
-    found = set()
-    for build in sorted(ROOT.glob("*/**/meson.build")):
-        for match in LIST.finditer(build.read_text()):
-            found.update(re.findall(r"'([^']+\.h)'", match.group(0)))
-    return sorted(found)
+    folder = ROOT / "include/devrt"
+    return sorted(os.path.relpath(os.path.join(path, name), folder)
+                  for path, _, names in os.walk(folder, followlinks=True)
+                  for name in names if name.endswith(".h"))
 
 
 def languages(header, standards):

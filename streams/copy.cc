@@ -11,12 +11,12 @@
 
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
-#include "devrt/runtime/internal/allocation_table.h"
 #include "devrt/runtime/status.h"
-#include "devrt/streams/internal/copy_ranges.h"
-#include "devrt/streams/internal/device_streams.h"
-#include "devrt/streams/internal/stream_record.h"
-#include "devrt/streams/internal/unnoted.h"
+#include "runtime/internal/allocation_table.h"
+#include "streams/internal/copy_ranges.h"
+#include "streams/internal/device_streams.h"
+#include "streams/internal/stream_record.h"
+#include "streams/internal/unnoted.h"
 
 namespace devrt {
 

@@ -8,9 +8,9 @@
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/status.h"
-#include "devrt/streams/internal/device_streams.h"
-#include "devrt/streams/internal/event_record.h"
-#include "devrt/streams/internal/stream_record.h"
+#include "streams/internal/device_streams.h"
+#include "streams/internal/event_record.h"
+#include "streams/internal/stream_record.h"
 
 namespace devrt {
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "devrt/runtime/internal/records.h"
-#include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/status.h"
+#include "runtime/internal/records.h"
+#include "runtime/internal/text.h"
 
 namespace devrt {
 

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "devrt/runtime/internal/thread_end.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
-#include "devrt/streams/internal/device_streams.h"
-#include "devrt/streams/internal/finished.h"
-#include "devrt/streams/internal/stream_record.h"
+#include "runtime/internal/thread_end.h"
+#include "streams/internal/device_streams.h"
+#include "streams/internal/finished.h"
+#include "streams/internal/stream_record.h"
 
 namespace devrt::internal {
 

@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
-#include "devrt/runtime/internal/thread_end.h"
 #include "devrt/runtime/status.h"
-#include "devrt/streams/internal/copy_ranges.h"
-#include "devrt/streams/internal/device_streams.h"
-#include "devrt/streams/internal/stream_record.h"
+#include "runtime/internal/thread_end.h"
+#include "streams/internal/copy_ranges.h"
+#include "streams/internal/device_streams.h"
+#include "streams/internal/stream_record.h"
 
 namespace devrt {
 

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "devrt/streams/internal/device_streams.h"
-#include "devrt/streams/internal/stream_record.h"
+#include "streams/internal/device_streams.h"
+#include "streams/internal/stream_record.h"
 
 extern "C" __attribute__((visibility("hidden"))) void* __dso_handle;
 

@@ -11,12 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/event.h"
-#include "devrt/streams/internal/device_streams.h"
-#include "devrt/streams/internal/event_record.h"
-#include "devrt/streams/internal/native_streams.h"
-#include "devrt/streams/internal/ordering.h"
-#include "devrt/streams/internal/stream_record.h"
 #include "devrt/streams/stream_pool.h"
+#include "streams/internal/device_streams.h"
+#include "streams/internal/event_record.h"
+#include "streams/internal/native_streams.h"
+#include "streams/internal/ordering.h"
+#include "streams/internal/stream_record.h"
 
 namespace devrt {
 

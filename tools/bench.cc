@@ -75,8 +75,8 @@ const Command kBenchCommand = {
     "What the allocators take on a device, beside their bars.",
     "Measures a cached allocation and its free, alone, among mixed sizes and "
     "beside a million live blocks, pinned memory, 16 threads, the driver's own "
-    "ways, blocks that pass between streams, and how much memory the traces of "
-    "bench/traces reserve. Times are medians, of the processor's clock but for "
+    "ways, blocks that pass between streams, and how much memory three traces "
+    "of programs reserve. Times are medians, of the processor's clock but for "
     "threads and held streams. The bars are those of bench/README.md, for a "
     "machine with nothing else to do; one that is missed is no failure.\n\n"
     "The simulator has 4 GiB per device here and runs in threaded mode, unless "

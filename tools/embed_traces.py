@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes bench/traces/*.trace as the constants of tools/bench/traces.h.
+"""Writes traces as the constants of tools/bench/traces.h.
 
 usage: embed_traces.py OUTPUT FILE...
 """

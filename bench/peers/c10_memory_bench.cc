@@ -14,8 +14,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "bench/memory/workloads.h"
 #include "bench/trace_file.h"
+#include "tools/bench/workloads.h"
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "bench/cuda_driver.h"
-#include "bench/memory/workloads.h"
+#include "tools/bench/workloads.h"
 
 namespace {
 

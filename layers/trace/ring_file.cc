@@ -29,12 +29,11 @@ const char* CheckHeader(const FileHeader& header, uint64_t file_bytes) {
   if (header.version != kVersion || header.call_count != layer::kCallCount) {
     return "it was written by another version of devrt";
   }
-  const bool fits = header.max_rings == kMaxRings &&
-                    header.ring_records == kRingRecords &&
-                    header.names_offset == kPage &&
-                    header.names_size == kNamesSize &&
-                    header.rings_offset == kPage + kNamesSize &&
-                    file_bytes >= FileBytes(header.ring_records);
+  const bool fits =
+      header.max_rings == kMaxRings && header.ring_records == kRingRecords &&
+      header.names_offset == kPage && header.names_size == kNamesSize &&
+      header.rings_offset == kPage + kNamesSize &&
+      file_bytes >= FileBytes(header.ring_records);
   return fits ? nullptr : "its header is damaged";
 }
 

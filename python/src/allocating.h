@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "devrt/memory/internal/deferred_recovery.h"
+#include "memory/device/deferred_recovery.h"
 #include "python/src/device.h"
 #include "python/src/gil.h"
 #include "python/src/python.h"

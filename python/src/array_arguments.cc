@@ -4,17 +4,17 @@
 
 #include <string>
 
+#include "arrays/copy/copy_routes.h"
 #include "devrt/arrays/exchange.h"
-#include "devrt/arrays/internal/copy_routes.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
-#include "devrt/streams/internal/relaxed_wait.h"
 #include "python/src/arguments.h"
 #include "python/src/array.h"
 #include "python/src/device.h"
 #include "python/src/message.h"
 #include "python/src/stream.h"
 #include "python/src/wait.h"
+#include "streams/internal/relaxed_wait.h"
 
 namespace devrt::python {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <new>
 
-#include "devrt/arrays/internal/storage.h"
+#include "arrays/storage/storage.h"
 #include "python/src/owner.h"
 
 namespace devrt::python {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "devrt/arrays/internal/storage.h"
+#include "arrays/storage/storage.h"
 #include "python/src/array.h"
 #include "python/src/array_owner.h"
 #include "python/src/stream.h"

@@ -20,7 +20,7 @@ constexpr struct {
 } kCodes[] = {
 #define DEVRT_CUDA_CODE(number, status, lasting, name) \
   {number, #status, lasting, #name},
-#include "backends/gpu/cuda_codes.inc"
+#include "backends/cuda_codes.inc"
 #undef DEVRT_CUDA_CODE
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/src/dlpack_copy.h"
 
-#include "devrt/arrays/internal/dlpack_memory.h"
+#include "arrays/exchange/dlpack_memory.h"
 #include "python/src/arguments.h"
 #include "python/src/array.h"
 #include "python/src/errors.h"

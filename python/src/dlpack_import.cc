@@ -7,9 +7,9 @@
 #include <optional>
 #include <utility>
 
+#include "arrays/storage/storage.h"
 #include "devrt/arrays/dlpack.h"
 #include "devrt/arrays/dlpack_exchange.h"
-#include "devrt/arrays/internal/storage.h"
 #include "devrt/guards/device_guard.h"
 #include "devrt/runtime/status.h"
 #include "python/src/arguments.h"

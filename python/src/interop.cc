@@ -10,10 +10,10 @@
 #include <string>
 
 #include "devrt/memory/devrt_memory.h"
-#include "devrt/memory/internal/adopted_streams.h"
-#include "devrt/memory/internal/captured_blocks.h"
 #include "devrt/runtime/raw_memory.h"
 #include "devrt/runtime/status.h"
+#include "memory/external/adopted_streams.h"
+#include "memory/external/captured_blocks.h"
 #include "python/src/array.h"
 #include "python/src/bindings.h"
 #include "python/src/given.h"

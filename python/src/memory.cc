@@ -7,9 +7,9 @@
 
 #include "devrt/memory/device_memory.h"
 #include "devrt/memory/history.h"
-#include "devrt/memory/internal/captured_blocks.h"
 #include "devrt/memory/settings.h"
 #include "devrt/memory/statistics.h"
+#include "memory/external/captured_blocks.h"
 #include "python/src/allocating.h"
 #include "python/src/bindings.h"
 #include "python/src/given.h"

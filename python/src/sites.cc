@@ -5,7 +5,7 @@
 #include <cstring>
 #include <unordered_map>
 
-#include "devrt/arrays/internal/storage.h"
+#include "arrays/storage/storage.h"
 #include "python/src/device.h"
 #include "python/src/python.h"
 

@@ -9,7 +9,7 @@
 #include <system_error>
 #include <thread>
 
-#include "devrt/arrays/internal/storage.h"
+#include "arrays/storage/storage.h"
 #include "python/src/errors.h"
 #include "python/src/gil.h"
 

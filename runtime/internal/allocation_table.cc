@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "devrt/runtime/internal/allocation_table.h"
+#include "runtime/internal/allocation_table.h"
 
 #include <algorithm>
 #include <iterator>
 #include <mutex>  // std::unique_lock
 
-#include "devrt/runtime/internal/memory_hooks.h"
+#include "runtime/internal/memory_hooks.h"
 
 namespace devrt::internal {
 namespace {

@@ -15,8 +15,8 @@
 
 #include "absl/container/btree_map.h"
 #include "devrt/runtime/call_site.h"
-#include "devrt/runtime/internal/records.h"
 #include "devrt/runtime/raw_memory.h"
+#include "runtime/internal/records.h"
 
 namespace devrt::internal {
 

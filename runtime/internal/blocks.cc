@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "devrt/runtime/internal/blocks.h"
+#include "runtime/internal/blocks.h"
 
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "devrt/runtime/internal/memory_hooks.h"
-#include "devrt/runtime/internal/out_of_memory.h"
-#include "devrt/runtime/internal/process_state.h"
-#include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
+#include "runtime/internal/memory_hooks.h"
+#include "runtime/internal/out_of_memory.h"
+#include "runtime/internal/process_state.h"
+#include "runtime/internal/text.h"
 
 namespace devrt::internal {
 

@@ -11,8 +11,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "devrt/runtime/internal/allocation_table.h"
-#include "devrt/runtime/internal/records.h"
+#include "runtime/internal/allocation_table.h"
+#include "runtime/internal/records.h"
 
 namespace devrt::internal {
 

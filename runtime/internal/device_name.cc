@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "devrt/runtime/internal/device_name.h"
+#include "runtime/internal/device_name.h"
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "devrt/backends/abi/devrt_plugin.h"
-#include "devrt/runtime/internal/text.h"
+#include "runtime/internal/text.h"
 
 namespace devrt::internal {
 namespace {

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "devrt/runtime/internal/host_table.h"
-#include "devrt/runtime/internal/memory_hooks.h"
-#include "devrt/runtime/internal/process_state.h"
-#include "devrt/runtime/internal/records.h"
-#include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
+#include "runtime/internal/host_table.h"
+#include "runtime/internal/memory_hooks.h"
+#include "runtime/internal/process_state.h"
+#include "runtime/internal/records.h"
+#include "runtime/internal/text.h"
 
 namespace devrt::internal {
 namespace {

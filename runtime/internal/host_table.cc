@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "devrt/runtime/internal/host_table.h"
+#include "runtime/internal/host_table.h"
 
 #include <algorithm>
 #include <array>
@@ -11,9 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "devrt/backends/abi/devrt_stream_number.h"
-#include "devrt/runtime/internal/records.h"
-#include "devrt/runtime/internal/stream_numbers.h"
 #include "devrt/runtime/log.h"
+#include "runtime/internal/records.h"
+#include "runtime/internal/stream_numbers.h"
 
 namespace devrt::internal {
 namespace {

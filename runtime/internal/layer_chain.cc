@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "devrt/runtime/internal/layer_chain.h"
+#include "runtime/internal/layer_chain.h"
 
 #include <algorithm>
 #include <map>
@@ -7,11 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/inspect.h"
-#include "devrt/runtime/internal/host_table.h"
-#include "devrt/runtime/internal/open.h"
-#include "devrt/runtime/internal/table.h"
-#include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/status.h"
+#include "runtime/internal/host_table.h"
+#include "runtime/internal/text.h"
+#include "runtime/loader/open.h"
+#include "runtime/loader/table.h"
 
 namespace devrt::internal {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "devrt/runtime/internal/layers.h"
+#include "runtime/internal/layers.h"
 
 #include <dirent.h>
 
@@ -12,14 +12,14 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "devrt/runtime/internal/device_name.h"
-#include "devrt/runtime/internal/elf_manifest.h"
-#include "devrt/runtime/internal/host_table.h"
-#include "devrt/runtime/internal/library_kind.h"
-#include "devrt/runtime/internal/open.h"
-#include "devrt/runtime/internal/open_watch.h"
-#include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/status.h"
+#include "runtime/internal/device_name.h"
+#include "runtime/internal/host_table.h"
+#include "runtime/internal/text.h"
+#include "runtime/loader/elf_manifest.h"
+#include "runtime/loader/library_kind.h"
+#include "runtime/loader/open.h"
+#include "runtime/loader/open_watch.h"
 
 namespace devrt::internal {
 namespace {

@@ -14,8 +14,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "devrt/backends/abi/devrt_layer.h"
-#include "devrt/runtime/internal/discovery.h"
-#include "devrt/runtime/internal/layer_chain.h"
+#include "runtime/internal/layer_chain.h"
+#include "runtime/loader/discovery.h"
 
 namespace devrt::internal {
 

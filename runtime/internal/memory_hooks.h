@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "devrt/runtime/internal/allocation_table.h"
-#include "devrt/runtime/internal/records.h"
+#include "runtime/internal/allocation_table.h"
+#include "runtime/internal/records.h"
 
 namespace devrt::internal {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "devrt/runtime/internal/out_of_memory.h"
+#include "runtime/internal/out_of_memory.h"
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "devrt/runtime/internal/text.h"
+#include "runtime/internal/text.h"
 
 namespace devrt::internal {
 

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "devrt/runtime/internal/records.h"
 #include "devrt/runtime/status.h"
+#include "runtime/internal/records.h"
 
 namespace devrt::internal {
 

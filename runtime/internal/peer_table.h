@@ -8,8 +8,8 @@
 #include <map>
 #include <utility>
 
-#include "devrt/runtime/internal/records.h"
 #include "devrt/runtime/mutex.h"
+#include "runtime/internal/records.h"
 
 namespace devrt::internal {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "devrt/runtime/internal/process_state.h"
+#include "runtime/internal/process_state.h"
 
-#include "devrt/runtime/internal/records.h"
+#include "runtime/internal/records.h"
 
 namespace devrt::internal {
 

@@ -21,8 +21,8 @@
 #include "devrt/runtime/call_site.h"
 #include "devrt/runtime/device.h"
 #include "devrt/runtime/gate.h"
-#include "devrt/runtime/internal/layer_chain.h"
 #include "devrt/runtime/mutex.h"
+#include "runtime/internal/layer_chain.h"
 
 namespace devrt::internal {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "devrt/runtime/internal/registry.h"
+#include "runtime/internal/registry.h"
 
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -14,18 +14,18 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "devrt/runtime/internal/discovery.h"
-#include "devrt/runtime/internal/elf_manifest.h"
-#include "devrt/runtime/internal/keep_loaded.h"
-#include "devrt/runtime/internal/layers.h"
-#include "devrt/runtime/internal/load_report.h"
-#include "devrt/runtime/internal/open.h"
-#include "devrt/runtime/internal/process_state.h"
-#include "devrt/runtime/internal/selection.h"
-#include "devrt/runtime/internal/shutdown.h"
-#include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
+#include "runtime/internal/layers.h"
+#include "runtime/internal/process_state.h"
+#include "runtime/internal/shutdown.h"
+#include "runtime/internal/text.h"
+#include "runtime/loader/discovery.h"
+#include "runtime/loader/elf_manifest.h"
+#include "runtime/loader/keep_loaded.h"
+#include "runtime/loader/load_report.h"
+#include "runtime/loader/open.h"
+#include "runtime/loader/selection.h"
 
 namespace devrt::internal {
 namespace {

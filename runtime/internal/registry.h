@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "devrt/runtime/internal/records.h"
+#include "runtime/internal/records.h"
 
 namespace devrt::internal {
 

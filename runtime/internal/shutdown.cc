@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "devrt/runtime/internal/shutdown.h"
+#include "runtime/internal/shutdown.h"
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "devrt/runtime/internal/memory_hooks.h"
-#include "devrt/runtime/internal/process_state.h"
-#include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/log.h"
+#include "runtime/internal/memory_hooks.h"
+#include "runtime/internal/process_state.h"
+#include "runtime/internal/text.h"
 
 namespace devrt::internal {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "devrt/runtime/internal/records.h"
+#include "runtime/internal/records.h"
 
 namespace devrt::internal {
 

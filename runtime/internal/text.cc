@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "devrt/runtime/internal/text.h"
+#include "runtime/internal/text.h"
 
 #include <limits.h>
 

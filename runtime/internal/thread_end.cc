@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "devrt/runtime/internal/thread_end.h"
+#include "runtime/internal/thread_end.h"
 
 #include <cxxabi.h>
 

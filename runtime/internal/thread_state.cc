@@ -5,9 +5,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "devrt/runtime/internal/records.h"
-#include "devrt/runtime/internal/stream_numbers.h"
 #include "devrt/runtime/log.h"
+#include "runtime/internal/records.h"
+#include "runtime/internal/stream_numbers.h"
 
 namespace devrt::internal {
 

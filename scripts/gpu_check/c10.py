@@ -61,7 +61,7 @@ def build(check, name):
     folders = [torch / "lib", CUDA / "lib64"]
     compiled = check.run(
         [compiler, "-std=c++17", "-O2", PEERS / f"{name}.cc", "-o", program,
-         "-iquote", ROOT, f'-DDEVRT_BENCH_TRACES_DIR="{ROOT}/bench/traces"',
+         "-iquote", ROOT, f'-DDEVRT_BENCH_TRACES_DIR="{check.root}/tools/bench/traces"',
          f"-D_GLIBCXX_USE_CXX11_ABI={int(new_abi == 'True')}", *library[0],
          f"-isystem{torch / 'include'}", f"-isystem{CUDA / 'include'}",
          *(f"-L{folder}" for folder in folders),

@@ -14,9 +14,11 @@ TORCH_ALLOCATOR = ROOT / "tests/hardware/torch_allocator.py"
 SHIM = "memory/torch/libdevrt_torch.so"
 PROGRAMS = ["memory_bench", "memory_threads_bench", "pinned_bench",
             "traces_bench", "async_alloc_bench"]
-FILES = [f"bench/{name}" for name in PROGRAMS]
-DEVICE = {"DEVRT_BENCH_DEVICE": "cuda:0",
-          "DEVRT_BENCH_TRACES": str(ROOT / "bench/traces")}
+TRACES = ["training", "inference", "mixed"]
+TRACES_FOLDER = "tools/bench/traces"
+BENCHMARKS = [f"bench/{name}" for name in PROGRAMS]
+FILES = BENCHMARKS + [f"{TRACES_FOLDER}/{name}.trace" for name in TRACES]
+DEVICE = {"DEVRT_BENCH_DEVICE": "cuda:0"}
 # A million live blocks, and the traces.
 ROOM = {"DEVRT_MTIA": "mode=threaded,memory=4GiB"}
 
@@ -42,7 +44,6 @@ TIMES = [
 THREADS = ["PairThreads", "Mixed64Threads", "PinnedPairThreads"]
 FASTER = 8  # 16 threads than one
 GROWTH = ("beside 1,000,000 live", "beside 1,000 live", 2)
-TRACES = ["training", "inference", "mixed"]
 ASYNC = [("512 B", "Pair/512"), ("1 MiB", "Pair/1048576"),
          ("mixed sizes, 64 live", "Mixed64")]
 
@@ -83,9 +84,11 @@ def benchmarks(check, options):
     if not pathlib.Path(check.path(FILES[0])).exists():
         raise Skip(f"there is no {FILES[0]}: Google Benchmark was missing when "
                    "it was built")
-    variables = {**DEVICE, **(ROOM if options.simulated else {})}
+    variables = {**DEVICE,
+                 "DEVRT_BENCH_TRACES": str(check.root / TRACES_FOLDER),
+                 **(ROOM if options.simulated else {})}
     rows = []
-    for name in FILES:
+    for name in BENCHMARKS:
         rows += run_google_benchmark(check, pathlib.Path(check.path(name)),
                                      options, variables)
     if options.simulated:

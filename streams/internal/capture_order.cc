@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "devrt/streams/internal/capture_order.h"
+#include "streams/internal/capture_order.h"
 
 #include <algorithm>
 
-#include "devrt/streams/internal/timeline.h"
+#include "streams/internal/timeline.h"
 
 namespace devrt::internal {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "devrt/streams/internal/captures.h"
+#include "streams/internal/captures.h"
 
 #include <algorithm>
 #include <iterator>
@@ -10,8 +10,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "devrt/runtime/mutex.h"
 #include "devrt/runtime/status.h"
-#include "devrt/streams/internal/ordering.h"
-#include "devrt/streams/internal/stream_record.h"
+#include "streams/internal/ordering.h"
+#include "streams/internal/stream_record.h"
 
 namespace devrt::internal {
 

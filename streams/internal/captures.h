@@ -23,10 +23,10 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "devrt/runtime/internal/records.h"
-#include "devrt/streams/internal/device_streams.h"
-#include "devrt/streams/internal/finished.h"
 #include "devrt/streams/stream.h"
+#include "runtime/internal/records.h"
+#include "streams/internal/device_streams.h"
+#include "streams/internal/finished.h"
 
 namespace devrt::internal {
 

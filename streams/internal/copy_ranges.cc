@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "devrt/streams/internal/copy_ranges.h"
+#include "streams/internal/copy_ranges.h"
 
 #include <optional>
 #include <string>
@@ -8,12 +8,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "devrt/runtime/internal/allocation_table.h"
-#include "devrt/runtime/internal/blocks.h"
-#include "devrt/runtime/internal/peer_table.h"
-#include "devrt/runtime/internal/text.h"
 #include "devrt/runtime/raw_memory.h"
 #include "devrt/runtime/status.h"
+#include "runtime/internal/allocation_table.h"
+#include "runtime/internal/blocks.h"
+#include "runtime/internal/peer_table.h"
+#include "runtime/internal/text.h"
 
 namespace devrt::internal {
 

@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "devrt/runtime/internal/records.h"
 #include "devrt/streams/copy.h"
+#include "runtime/internal/records.h"
 
 namespace devrt::internal {
 

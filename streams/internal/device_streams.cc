@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "devrt/streams/internal/device_streams.h"
+#include "streams/internal/device_streams.h"
 
 #include <cstring>
 #include <memory>

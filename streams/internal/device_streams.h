@@ -20,13 +20,13 @@
 #include "devrt/backends/abi/devrt_probe.h"
 #include "devrt/backends/abi/devrt_tensor.h"
 #include "devrt/runtime/backend.h"
-#include "devrt/runtime/internal/records.h"
 #include "devrt/runtime/mutex.h"
 #include "devrt/streams/event.h"
-#include "devrt/streams/internal/event_record.h"
-#include "devrt/streams/internal/stream_record.h"
-#include "devrt/streams/internal/timeline.h"
 #include "devrt/streams/stream.h"
+#include "runtime/internal/records.h"
+#include "streams/internal/event_record.h"
+#include "streams/internal/stream_record.h"
+#include "streams/internal/timeline.h"
 
 namespace devrt::internal {
 

@@ -4,8 +4,8 @@
 
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
-#include "devrt/streams/internal/device_streams.h"
-#include "devrt/streams/internal/finished.h"
+#include "streams/internal/device_streams.h"
+#include "streams/internal/finished.h"
 
 namespace devrt::internal {
 

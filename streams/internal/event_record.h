@@ -11,9 +11,9 @@
 #include "absl/base/optimization.h"
 #include "absl/status/status.h"
 #include "devrt/backends/abi/devrt_plugin.h"
-#include "devrt/runtime/internal/records.h"
 #include "devrt/streams/event.h"
-#include "devrt/streams/internal/capture_order.h"
+#include "runtime/internal/records.h"
+#include "streams/internal/capture_order.h"
 
 namespace devrt::internal {
 

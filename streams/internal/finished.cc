@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "devrt/streams/internal/finished.h"
+#include "streams/internal/finished.h"
 
 #include <atomic>
 
-#include "devrt/runtime/internal/process_state.h"
+#include "runtime/internal/process_state.h"
 
 namespace devrt::internal {
 

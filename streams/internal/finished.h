@@ -11,7 +11,7 @@
 #include <atomic>
 #include <utility>
 
-#include "devrt/runtime/internal/records.h"
+#include "runtime/internal/records.h"
 
 namespace devrt::internal {
 

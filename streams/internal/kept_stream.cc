@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "devrt/streams/internal/kept_stream.h"
+#include "streams/internal/kept_stream.h"
 
 #include <optional>
 
-#include "devrt/runtime/internal/process_state.h"
-#include "devrt/streams/internal/captures.h"
-#include "devrt/streams/internal/device_streams.h"
-#include "devrt/streams/internal/finished.h"
+#include "runtime/internal/process_state.h"
+#include "streams/internal/captures.h"
+#include "streams/internal/device_streams.h"
+#include "streams/internal/finished.h"
 
 namespace devrt::internal {
 

@@ -20,8 +20,8 @@
 
 #include <utility>
 
-#include "devrt/streams/internal/stream_record.h"
 #include "devrt/streams/stream.h"
+#include "streams/internal/stream_record.h"
 
 namespace devrt::internal {
 

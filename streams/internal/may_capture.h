@@ -8,10 +8,10 @@
 #include <atomic>
 
 #include "absl/base/optimization.h"
-#include "devrt/streams/internal/device_streams.h"
-#include "devrt/streams/internal/stream_record.h"
-#include "devrt/streams/internal/timeline.h"
 #include "devrt/streams/stream.h"
+#include "streams/internal/device_streams.h"
+#include "streams/internal/stream_record.h"
+#include "streams/internal/timeline.h"
 
 namespace devrt::internal {
 

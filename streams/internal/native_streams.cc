@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "devrt/streams/internal/native_streams.h"
+#include "streams/internal/native_streams.h"
 
 #include <algorithm>
 
-#include "devrt/streams/internal/stream_record.h"
+#include "streams/internal/stream_record.h"
 
 namespace devrt::internal {
 

@@ -19,9 +19,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "devrt/runtime/device.h"
-#include "devrt/runtime/internal/records.h"
 #include "devrt/runtime/mutex.h"
 #include "devrt/streams/stream.h"
+#include "runtime/internal/records.h"
 
 namespace devrt::internal {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "devrt/streams/internal/ordering.h"
+#include "streams/internal/ordering.h"
 
 #include <sstream>
 #include <string>
@@ -9,10 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
-#include "devrt/streams/internal/captures.h"
-#include "devrt/streams/internal/device_streams.h"
-#include "devrt/streams/internal/may_capture.h"
-#include "devrt/streams/internal/stream_record.h"
+#include "streams/internal/captures.h"
+#include "streams/internal/device_streams.h"
+#include "streams/internal/may_capture.h"
+#include "streams/internal/stream_record.h"
 
 namespace devrt::internal {
 

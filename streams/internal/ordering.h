@@ -27,9 +27,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "devrt/runtime/call_site.h"
-#include "devrt/streams/internal/capture_order.h"
-#include "devrt/streams/internal/timeline.h"
 #include "devrt/streams/stream.h"
+#include "streams/internal/capture_order.h"
+#include "streams/internal/timeline.h"
 
 namespace devrt::internal {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "devrt/streams/internal/relaxed_wait.h"
+#include "streams/internal/relaxed_wait.h"
 
 #include "devrt/runtime/status.h"
-#include "devrt/streams/internal/captures.h"
-#include "devrt/streams/internal/stream_record.h"
+#include "streams/internal/captures.h"
+#include "streams/internal/stream_record.h"
 
 namespace devrt::internal {
 

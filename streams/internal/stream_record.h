@@ -16,12 +16,12 @@
 #include "absl/status/status.h"
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/runtime/call_site.h"
-#include "devrt/runtime/internal/records.h"
-#include "devrt/runtime/internal/stream_numbers.h"
-#include "devrt/streams/internal/finished.h"
-#include "devrt/streams/internal/timeline.h"
 #include "devrt/streams/slots.h"
 #include "devrt/streams/stream.h"
+#include "runtime/internal/records.h"
+#include "runtime/internal/stream_numbers.h"
+#include "streams/internal/finished.h"
+#include "streams/internal/timeline.h"
 
 namespace devrt::internal {
 

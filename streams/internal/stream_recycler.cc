@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/log.h"
-#include "devrt/streams/internal/captures.h"
-#include "devrt/streams/internal/device_streams.h"
-#include "devrt/streams/internal/kept_stream.h"
+#include "streams/internal/captures.h"
+#include "streams/internal/device_streams.h"
+#include "streams/internal/kept_stream.h"
 
 namespace devrt::internal {
 

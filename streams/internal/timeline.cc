@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "devrt/streams/internal/timeline.h"
+#include "streams/internal/timeline.h"
 
 #include <algorithm>
 #include <string_view>
@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/log.h"
-#include "devrt/streams/internal/captures.h"
-#include "devrt/streams/internal/device_streams.h"
-#include "devrt/streams/internal/stream_record.h"
+#include "streams/internal/captures.h"
+#include "streams/internal/device_streams.h"
+#include "streams/internal/stream_record.h"
 
 namespace devrt::internal {
 

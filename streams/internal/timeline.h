@@ -60,11 +60,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "devrt/backends/abi/devrt_plugin.h"
-#include "devrt/runtime/internal/records.h"
 #include "devrt/runtime/mutex.h"
-#include "devrt/streams/internal/capture_order.h"
 #include "devrt/streams/slots.h"
 #include "devrt/streams/stream.h"
+#include "runtime/internal/records.h"
+#include "streams/internal/capture_order.h"
 
 namespace devrt::internal {
 

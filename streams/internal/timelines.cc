@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "devrt/streams/internal/timeline.h"
+#include "streams/internal/timeline.h"
 
 namespace devrt::internal {
 

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "devrt/arrays/internal/storage.h"
+#include "arrays/storage/storage.h"
 #include "devrt/devrt.h"
 #include "tests/support/mtia_fixture.h"
 

@@ -20,21 +20,22 @@ sys.path.insert(0, str(HERE.parent.parent / ".ci"))
 import checks  # noqa: E402
 import count_tests  # noqa: E402
 import headers_alone  # noqa: E402
+import rooms  # noqa: E402
 
 SPDX = "// SPDX-License-Identifier: Apache-2.0\n"
 TREE = {
     "meson.build": "# SPDX-License-Identifier: Apache-2.0\n",
     "meson_options.txt": "# SPDX-License-Identifier: Apache-2.0\n",
-    "lib/devrt/meson.build": "",
     "runtime/meson.build": "# SPDX-License-Identifier: Apache-2.0\n"
-                           "devrt_sources += files(\n  'a.cc',\n)\n"
-                           "devrt_public_headers += [\n  'runtime/a.h',\n]\n",
+                           "devrt_sources += files(\n  'a.cc',\n)\n",
+
     "runtime/a.cc": SPDX + '#include "devrt/runtime/a.h"\n'
-                           '#include "devrt/runtime/internal/b.h"\n',
+                           '#include "runtime/internal/b.h"\n',
     "runtime/a.h": SPDX + "int a();\n",
     "runtime/internal/b.h": SPDX + "int b();\n",
     "streams/s.h": SPDX + '#include "devrt/runtime/a.h"\n',
 }
+PUBLIC = ["runtime/a.h", "streams/s.h"]
 
 
 class TreeTest(unittest.TestCase):
@@ -48,8 +49,17 @@ class TreeTest(unittest.TestCase):
             module.ROOT = self.root
         for name, text in TREE.items():
             self.write(name, text)
-        (self.root / "include/devrt").mkdir(parents=True)
-        (self.root / "include/devrt/runtime").symlink_to("../../runtime")
+        for name in PUBLIC:
+            self.publish(name)
+
+    def publish(self, name):
+        link = self.root / "include/devrt" / name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(pathlib.Path("../../..") / name)
+
+    def withdraw(self, name):
+        (self.root / "include/devrt" / name).unlink()
+        (self.root / name).unlink()
 
     def write(self, name, text):
         path = self.root / name
@@ -61,31 +71,58 @@ class TreeTest(unittest.TestCase):
         for part in parts:
             self.assertIn(part, findings[0])
 
-    def test_layers(self):
-        self.assertEqual(checks.check_layers(), [])
+    def test_rooms(self):
+        self.assertEqual(rooms.check_rooms(), [])
         self.write("runtime/up.cc", SPDX + '#include "devrt/streams/s.h"\n')
-        self.assert_names(checks.check_layers(), "runtime/up.cc", "streams/s.h")
+        self.assert_names(rooms.check_rooms(), "runtime/up.cc", "streams/s.h",
+                          "above")
 
-    def test_layers_backend_includes_the_abi_only(self):
-        self.write("backends/x/plugin.cc",
-                   SPDX + '#include "devrt/backends/abi/devrt_plugin.h"\n')
-        self.assertEqual(checks.check_layers(), [])
-        self.write("backends/x/plugin.cc",
+    def test_rooms_backend_includes_the_abi_only(self):
+        self.write("backends/mtia/plugin.cc",
+                   SPDX + '#include "devrt/backends/abi/devrt_plugin.h"\n'
+                          '#include "backends/mtia/engine/engine.h"\n')
+        self.assertEqual(rooms.check_rooms(), [])
+        self.write("backends/mtia/plugin.cc",
                    SPDX + '#include "devrt/runtime/a.h"\n')
-        self.assert_names(checks.check_layers(), "backends/x/plugin.cc")
+        self.assert_names(rooms.check_rooms(), "backends/mtia/plugin.cc", "ABI")
 
-    def test_layers_no_layer_includes_a_backend(self):
-        self.write("runtime/a.cc", SPDX + '#include "backends/mtia/engine.h"\n')
-        self.assert_names(checks.check_layers(), "backends/mtia/engine.h")
+    def test_rooms_no_room_includes_a_backend(self):
+        self.write("runtime/a.cc",
+                   SPDX + '#include "backends/mtia/engine/engine.h"\n')
+        self.assert_names(rooms.check_rooms(), "backends/mtia/engine/engine.h",
+                          "table")
+
+    def test_rooms_inner_headers(self):
+        self.write("streams/s.cc", SPDX + '#include "runtime/internal/b.h"\n')
+        self.assertEqual(rooms.check_rooms(), [])
+        self.write("tools/t.cc", SPDX + '#include "devrt/runtime/a.h"\n')
+        self.assertEqual(rooms.check_rooms(), [])
+        self.write("tools/t.cc", SPDX + '#include "runtime/internal/b.h"\n')
+        self.assert_names(rooms.check_rooms(), "tools/t.cc", "not public")
+
+    def test_rooms_product_includes_no_program(self):
+        self.write("tools/t.cc", SPDX + '#include "bench/b.h"\n')
+        self.assert_names(rooms.check_rooms(), "tools/t.cc", "developers")
+        self.write("tools/t.cc", SPDX)
+        self.write("bench/t.cc", SPDX + '#include "runtime/internal/b.h"\n')
+        self.assertEqual(rooms.check_rooms(), [])
+
+    def test_rooms_layers(self):
+        self.write("layers/trace/l.cc", SPDX + '#include "devrt/runtime/a.h"\n')
+        self.assert_names(rooms.check_rooms(), "layers/trace/l.cc")
+
+    def test_rooms_public_headers_are_links(self):
+        self.write("include/devrt/runtime/b.h", SPDX)
+        self.assert_names(rooms.check_rooms(), "include/devrt/runtime/b.h", "link")
 
     def test_orphans(self):
-        (self.root / "streams/s.h").unlink()
+        self.withdraw("streams/s.h")
         self.assertEqual(checks.check_orphans(), [])
         self.write("runtime/lost.cc", SPDX)
         self.assert_names(checks.check_orphans(), "runtime/lost.cc")
 
     def test_orphans_of_a_loop_over_stems(self):
-        (self.root / "streams/s.h").unlink()
+        self.withdraw("streams/s.h")
         self.write("runtime/meson.build",
                    TREE["runtime/meson.build"]
                    + "foreach stem : [\n  'one',\n]\n"
@@ -97,7 +134,7 @@ class TreeTest(unittest.TestCase):
 
     def test_orphans_of_an_orphan(self):
         self.write("runtime/lost.h", SPDX)
-        self.write("streams/s.h", SPDX + '#include "devrt/runtime/lost.h"\n')
+        self.write("streams/s.h", SPDX + '#include "runtime/lost.h"\n')
         self.assertEqual(len(checks.check_orphans()), 2)
 
     def test_size(self):
@@ -148,7 +185,7 @@ class TreeTest(unittest.TestCase):
 
     def test_headers(self):
         compiler = [headers_alone.default_compiler()]
-        self.assertEqual(headers_alone.public_headers(), ["runtime/a.h"])
+        self.assertEqual(headers_alone.public_headers(), PUBLIC)
         self.assertEqual(
             headers_alone.failures(["runtime/a.h"], compiler, ["17"]), [])
         self.write("runtime/a.h", SPDX + "std::string a();\n")

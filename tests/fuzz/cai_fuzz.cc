@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "devrt/arrays/internal/storage.h"
-#include "devrt/streams/internal/finished.h"
+#include "arrays/storage/storage.h"
+#include "streams/internal/finished.h"
 #include "tests/fuzz/exchange_input.h"
 
 namespace devrt::fuzz {

@@ -4,8 +4,8 @@
 
 #include <string_view>
 
-#include "devrt/runtime/internal/elf_manifest.h"
-#include "devrt/runtime/internal/plugin_contents.h"
+#include "runtime/loader/elf_manifest.h"
+#include "runtime/loader/plugin_contents.h"
 #include "tests/fuzz/entry.h"
 
 namespace devrt::internal {

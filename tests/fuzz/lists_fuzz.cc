@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
-#include "devrt/runtime/internal/bundle.h"
-#include "devrt/runtime/internal/discovery.h"
-#include "devrt/runtime/internal/load_report.h"
-#include "devrt/runtime/internal/selection.h"
-#include "devrt/runtime/internal/text.h"
+#include "runtime/internal/text.h"
+#include "runtime/loader/bundle.h"
+#include "runtime/loader/discovery.h"
+#include "runtime/loader/load_report.h"
+#include "runtime/loader/selection.h"
 #include "tests/fuzz/entry.h"
 
 namespace devrt::internal {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "backends/mtia/config.h"
+#include "backends/mtia/config/config.h"
 #include "tests/fuzz/entry.h"
 
 namespace devrt::mtia {

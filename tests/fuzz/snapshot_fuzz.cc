@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "devrt/memory/history.h"
-#include "devrt/runtime/internal/text.h"
+#include "runtime/internal/text.h"
 #include "tests/fuzz/entry.h"
 
 namespace devrt {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/mtia/config.h"
+#include "backends/mtia/config/config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

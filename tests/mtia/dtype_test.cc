@@ -9,7 +9,7 @@
 #include <random>
 #include <string>
 
-#include "backends/mtia/kernels.h"
+#include "backends/mtia/kernels/kernels.h"
 #include "tests/mtia/kernel_reference.h"
 
 namespace devrt::mtia {

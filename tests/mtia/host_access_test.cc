@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a program sees that dereferences device memory.
-#include "backends/mtia/host_access.h"
+#include "backends/mtia/memory/host_access.h"
 
 #include <signal.h>
 #include <sys/mman.h>
@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "backends/mtia/helper_thread.h"
+#include "backends/mtia/threads/helper_thread.h"
 #include "tests/mtia/memory_fixture.h"
 
 namespace devrt::mtia {

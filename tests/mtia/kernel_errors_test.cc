@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/mtia/kernels.h"
+#include "backends/mtia/kernels/kernels.h"
 #include "tests/mtia/random_tensor.h"
 
 namespace devrt::mtia {

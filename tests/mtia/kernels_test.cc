@@ -2,7 +2,7 @@
 //
 // The elementwise bodies against the reference, over random layouts.
 
-#include "backends/mtia/kernels.h"
+#include "backends/mtia/kernels/kernels.h"
 
 #include <gtest/gtest.h>
 

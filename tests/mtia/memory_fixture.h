@@ -14,9 +14,9 @@
 #include <memory>
 #include <string>
 
-#include "backends/mtia/config.h"
-#include "backends/mtia/error.h"
-#include "backends/mtia/memory.h"
+#include "backends/mtia/config/config.h"
+#include "backends/mtia/engine/error.h"
+#include "backends/mtia/memory/memory.h"
 #include "tests/support/fake_host.h"
 
 namespace devrt::mtia {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/mtia/memory.h"
+#include "backends/mtia/memory/memory.h"
 #include "tests/mtia/memory_fixture.h"
 
 namespace devrt::mtia {

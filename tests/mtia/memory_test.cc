@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Device memory: placement, capacity, free, and looking pointers up.
-#include "backends/mtia/memory.h"
+#include "backends/mtia/memory/memory.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/mtia/peers.h"
+#include "backends/mtia/memory/peers.h"
 
 #include <string>
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/mtia/kernels.h"
+#include "backends/mtia/kernels/kernels.h"
 #include "tests/mtia/kernel_reference.h"
 
 namespace devrt::mtia {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/mtia/kernels.h"
+#include "backends/mtia/kernels/kernels.h"
 #include "tests/mtia/kernel_reference.h"
 #include "tests/mtia/random_tensor.h"
 

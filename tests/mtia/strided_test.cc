@@ -2,7 +2,7 @@
 //
 // Descriptors and walks: the arithmetic of offsets at and beyond its limits.
 
-#include "backends/mtia/strided.h"
+#include "backends/mtia/kernels/strided.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """devrt bench memory: what it measures and how it says so."""
 
+import pathlib
 import unittest
 
-from tool import FAILURE, ROOT, ToolTest
+from tool import FAILURE, TOOL, ToolTest
 
 MEASURED = ["pair_512", "pair_1mib", "mixed_64", "beside_1k", "beside_1m",
             "random_of_1k", "random_of_1m", "raw_pair_512", "pinned_512",
@@ -13,7 +14,8 @@ TRACES = ["inference", "mixed", "training"]
 
 
 def calls_in(trace):
-    text = (ROOT / f"bench/traces/{trace}.trace").read_text(encoding="utf-8")
+    folder = pathlib.Path(TOOL).parent / "bench/traces"
+    text = (folder / f"{trace}.trace").read_text(encoding="utf-8")
     return sum(line[:1] in ("a", "f") for line in text.splitlines())
 
 

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "bench/memory/sources.h"
-#include "bench/memory/workloads.h"
 #include "devrt/devrt.h"
 #include "tools/bench/memory_figures.h"
+#include "tools/bench/sources.h"
 #include "tools/bench/traces.h"
+#include "tools/bench/workloads.h"
 #include "tools/text.h"
 
 namespace devrt::tools {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The traces of bench/traces, in the command itself.
+// The traces that traces/make_traces.py writes, in the command itself.
 
 #ifndef DEVRT_TOOLS_BENCH_TRACES_H_
 #define DEVRT_TOOLS_BENCH_TRACES_H_
@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "bench/memory/workloads.h"
+#include "tools/bench/workloads.h"
 
 namespace devrt::tools {
 

@@ -18,8 +18,8 @@
 #include <string>
 #include <utility>
 
-#include "devrt/streams/internal/device_streams.h"
-#include "devrt/streams/internal/stream_record.h"
+#include "streams/internal/device_streams.h"
+#include "streams/internal/stream_record.h"
 #include "tests/support/mtia_fixture.h"
 
 namespace devrt::testing {

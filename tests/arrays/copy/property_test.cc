@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "devrt/arrays/internal/geometry.h"
-#include "devrt/arrays/internal/host_copy.h"
-#include "devrt/streams/internal/device_streams.h"
+#include "arrays/copy/copy_on_host.h"
+#include "arrays/core/geometry.h"
+#include "streams/internal/device_streams.h"
 #include "tests/arrays/order/arrays_fixture.h"
 
 namespace devrt::testing {

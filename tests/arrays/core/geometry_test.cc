@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "devrt/arrays/internal/geometry.h"
+#include "arrays/core/geometry.h"
 
 #include <gtest/gtest.h>
 

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "arrays/core/digits.h"
 #include "devrt/arrays/array.h"
-#include "devrt/arrays/internal/digits.h"
 #include "tests/arrays/arrays_fixture.h"
 
 namespace devrt {

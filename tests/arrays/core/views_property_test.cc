@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "arrays/core/geometry.h"
+#include "arrays/storage/storage.h"
 #include "devrt/arrays/array.h"
-#include "devrt/arrays/internal/geometry.h"
-#include "devrt/arrays/internal/storage.h"
 #include "tests/arrays/core/view_model.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_seed.h"

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "arrays/storage/storage.h"
 #include "devrt/arrays/array.h"
-#include "devrt/arrays/internal/storage.h"
 #include "tests/support/status_matchers.h"
 
 namespace devrt {

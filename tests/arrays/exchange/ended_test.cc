@@ -11,7 +11,7 @@
 #include "devrt/arrays/cuda_array_interface.h"
 #include "devrt/arrays/dlpack.h"
 #include "devrt/arrays/dlpack_exchange.h"
-#include "devrt/streams/internal/finished.h"
+#include "streams/internal/finished.h"
 #include "tests/arrays/order/capture_fixture.h"
 #include "tests/arrays/order/others.h"
 

@@ -13,8 +13,8 @@
 #include <cstdint>
 #include <string>
 
-#include "devrt/arrays/internal/storage.h"
-#include "devrt/streams/internal/finished.h"
+#include "arrays/storage/storage.h"
+#include "streams/internal/finished.h"
 #include "tests/arrays/exchange/foreign.h"
 #include "tests/support/mtia_fixture.h"
 

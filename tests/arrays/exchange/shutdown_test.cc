@@ -6,7 +6,7 @@
 #include <string>
 
 #include "devrt/devrt.h"
-#include "devrt/streams/internal/finished.h"
+#include "streams/internal/finished.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/subprocess.h"
 

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "devrt/devrt.h"
-#include "devrt/streams/internal/finished.h"
+#include "streams/internal/finished.h"
 #include "tests/support/spy_backend.h"
 #include "tests/support/status_matchers.h"
 

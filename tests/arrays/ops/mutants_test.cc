@@ -4,7 +4,7 @@
 // show it.  This program has compute.cc and reduce.cc compiled with
 // DEVRT_ARRAYS_MUTANTS.
 
-#include "devrt/arrays/internal/mutants.h"
+#include "arrays/storage/mutants.h"
 
 #include <gtest/gtest.h>
 

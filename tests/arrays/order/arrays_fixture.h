@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "arrays/storage/storage.h"
 #include "devrt/arrays/array.h"
 #include "devrt/arrays/copy.h"
-#include "devrt/arrays/internal/storage.h"
 #include "devrt/memory/device_memory.h"
 #include "devrt/memory/pinned_memory.h"
 #include "tests/support/mtia_fixture.h"

@@ -7,9 +7,9 @@
 
 #include "devrt/arrays/dlpack.h"
 #include "devrt/arrays/operations.h"
-#include "devrt/streams/internal/device_streams.h"
-#include "devrt/streams/internal/finished.h"
-#include "devrt/streams/internal/ordering.h"
+#include "streams/internal/device_streams.h"
+#include "streams/internal/finished.h"
+#include "streams/internal/ordering.h"
 #include "tests/arrays/order/arrays_fixture.h"
 
 namespace devrt::testing {

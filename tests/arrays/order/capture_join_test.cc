@@ -12,8 +12,8 @@
 
 #include "devrt/arrays/operations.h"
 #include "devrt/streams/event.h"
-#include "devrt/streams/internal/captures.h"
-#include "devrt/streams/internal/ordering.h"
+#include "streams/internal/captures.h"
+#include "streams/internal/ordering.h"
 #include "tests/arrays/order/capture_fixture.h"
 
 namespace devrt::testing {

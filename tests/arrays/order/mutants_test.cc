@@ -4,7 +4,7 @@
 // program that shows it.  This program has the array layer's ordering and
 // copies compiled with DEVRT_ARRAYS_MUTANTS.
 
-#include "devrt/arrays/internal/mutants.h"
+#include "arrays/storage/mutants.h"
 
 #include <string>
 

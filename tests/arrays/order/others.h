@@ -14,10 +14,10 @@
 
 #include <cstdint>
 
+#include "arrays/storage/storage.h"
 #include "devrt/arrays/exchange.h"
-#include "devrt/arrays/internal/storage.h"
-#include "devrt/streams/internal/device_streams.h"
-#include "devrt/streams/internal/stream_record.h"
+#include "streams/internal/device_streams.h"
+#include "streams/internal/stream_record.h"
 #include "tests/arrays/order/capture_fixture.h"
 
 namespace devrt::testing {

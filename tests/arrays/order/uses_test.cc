@@ -6,9 +6,9 @@
 #include <optional>
 #include <vector>
 
-#include "devrt/arrays/internal/storage_uses.h"
+#include "arrays/storage/storage_uses.h"
 #include "devrt/arrays/operations.h"
-#include "devrt/streams/internal/timeline.h"
+#include "streams/internal/timeline.h"
 #include "tests/arrays/order/capture_fixture.h"
 
 namespace devrt::testing {

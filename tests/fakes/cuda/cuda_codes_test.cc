@@ -27,7 +27,7 @@ struct Row {
 const Row kRows[] = {
 #define DEVRT_CUDA_CODE(number, status, lasting, name) \
   {number, DEVRT_##status, lasting, #name},
-#include "backends/gpu/cuda_codes.inc"
+#include "backends/cuda_codes.inc"
 #undef DEVRT_CUDA_CODE
 };
 

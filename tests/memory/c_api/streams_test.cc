@@ -9,7 +9,7 @@
 
 #include "devrt/devrt.h"
 #include "devrt/memory/devrt_memory.h"
-#include "devrt/runtime/internal/records.h"
+#include "runtime/internal/records.h"
 #include "tests/support/mtia_fixture.h"
 #include "tests/support/subprocess.h"
 

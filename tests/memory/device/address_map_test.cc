@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "devrt/memory/internal/address_map.h"
+#include "memory/device/address_map.h"
 
 #include <gtest/gtest.h>
 

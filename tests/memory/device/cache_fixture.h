@@ -6,7 +6,7 @@
 #define DEVRT_TESTS_MEMORY_DEVICE_CACHE_FIXTURE_H_
 
 #include "devrt/memory/device_memory.h"
-#include "devrt/memory/internal/device_allocator.h"
+#include "memory/device/device_allocator.h"
 #include "tests/support/mtia_fixture.h"
 
 namespace devrt::testing {

@@ -11,8 +11,8 @@
 #include <memory>
 #include <vector>
 
-#include "devrt/memory/internal/device_allocator.h"
 #include "devrt/memory/resources.h"
+#include "memory/device/device_allocator.h"
 #include "tests/support/mtia_fixture.h"
 
 namespace devrt::testing {

@@ -16,8 +16,8 @@
 
 #include "devrt/devrt.h"
 #include "devrt/memory/devrt_memory.h"
-#include "devrt/memory/internal/device_allocator.h"
-#include "devrt/memory/internal/ledger.h"
+#include "memory/common/ledger.h"
+#include "memory/device/device_allocator.h"
 #include "tests/support/mtia_fixture.h"
 #include "tests/support/subprocess.h"
 

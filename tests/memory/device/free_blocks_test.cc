@@ -2,7 +2,7 @@
 //
 // FreeBlocks beside an ordered set that is searched from its beginning.
 
-#include "devrt/memory/internal/free_blocks.h"
+#include "memory/device/free_blocks.h"
 
 #include <gtest/gtest.h>
 

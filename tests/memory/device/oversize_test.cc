@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "devrt/memory/internal/hot_settings.h"
+#include "memory/common/hot_settings.h"
 #include "tests/memory/device/cache_fixture.h"
 
 namespace devrt::testing {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "devrt/memory/devrt_memory.h"
-#include "devrt/memory/internal/deferred_recovery.h"
-#include "devrt/memory/internal/hot_settings.h"
+#include "memory/common/hot_settings.h"
+#include "memory/device/deferred_recovery.h"
 #include "tests/memory/device/cache_fixture.h"
 
 namespace devrt::testing {

@@ -15,9 +15,9 @@
 #include <utility>
 
 #include "devrt/memory/devrt_memory.h"
-#include "devrt/memory/internal/moves.h"
-#include "devrt/memory/internal/pending_frees.h"
 #include "devrt/memory/pinned_memory.h"
+#include "memory/common/pending_frees.h"
+#include "memory/device/moves.h"
 #include "tests/memory/device/cache_fixture.h"
 #include "tests/support/spy_backend.h"
 

@@ -16,8 +16,8 @@
 #include "devrt/memory/statistics.h"
 #include "devrt/streams/copy.h"
 #include "devrt/streams/event.h"
-#include "devrt/streams/internal/timeline.h"
 #include "devrt/streams/probe.h"
+#include "streams/internal/timeline.h"
 
 namespace devrt::testing {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "devrt/runtime/internal/records.h"
+#include "runtime/internal/records.h"
 #include "tests/memory/resources/resource_fixture.h"
 
 namespace devrt {

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "devrt/runtime/internal/records.h"
+#include "runtime/internal/records.h"
 #include "tests/memory/resources/resource_fixture.h"
 
 namespace devrt {

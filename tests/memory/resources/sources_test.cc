@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "devrt/memory/internal/device_allocator.h"
+#include "memory/device/device_allocator.h"
 #include "tests/memory/resources/resource_fixture.h"
 #include "tests/support/spy_backend.h"
 

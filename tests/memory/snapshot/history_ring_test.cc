@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "devrt/memory/internal/history_ring.h"
+#include "memory/snapshot/history_ring.h"
 
 #include <thread>
 #include <vector>

@@ -9,7 +9,7 @@
 #include <random>
 
 #include "devrt/memory/history.h"
-#include "devrt/memory/internal/statistics_keys.h"
+#include "memory/common/statistics_keys.h"
 
 namespace devrt::testing {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "devrt/memory/internal/statistics_keys.h"
 #include "gtest/gtest.h"
+#include "memory/common/statistics_keys.h"
 
 namespace devrt {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <random>
 
-#include "devrt/memory/internal/ledger.h"
+#include "memory/common/ledger.h"
 
 namespace devrt::internal::testing {
 

@@ -3,7 +3,7 @@
 // The ledger against a model that counts in one place: after each step of
 // serial programs every figure is the model's, the peaks too.
 
-#include "devrt/memory/internal/ledger.h"
+#include "memory/common/ledger.h"
 
 #include <algorithm>
 #include <memory>

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "devrt/memory/internal/ledger.h"
 #include "gtest/gtest.h"
+#include "memory/common/ledger.h"
 #include "tests/memory/statistics/ledger_program.h"
 
 namespace devrt::internal {

@@ -13,7 +13,7 @@ MUTANTS = [
         name="sticky_error_forgotten",
         what="A device's error is returned once and then forgotten.",
         witness="The second device_sync after a fault succeeds.",
-        items="C93", group="error", file="faults.cc",
+        items="C93", group="error", file="engine/faults.cc",
         old=DEVICE_ERROR,
         new="""\
   if (!fault) return nullptr;
@@ -27,7 +27,7 @@ MUTANTS = [
         what="A fault of one device is one of all, though fault_scope says "
              "device.",
         witness="Work on another device fails.",
-        items="C95", group="error", file="faults.cc",
+        items="C95", group="error", file="engine/faults.cc",
         old="    if ((d.ordinal != device && !fault.process) || d.fault) "
             "continue;\n",
         new="    if (d.fault) continue;\n"),
@@ -36,14 +36,14 @@ MUTANTS = [
         what="A wait that is released by a fault returns OK.",
         witness="Synchronising the stream of a fault that happens meanwhile "
                 "succeeds.",
-        items="C92", group="error", file="call.cc",
+        items="C92", group="error", file="table/call.cc",
         old="  return g_engine->PointsError(me_->want, entry());\n",
         new="  return nullptr;\n"),
     Mutant(
         name="query_never_ready_after_fault",
         what="Queries of a failed device answer that work still runs.",
         witness="The stream's query neither fails nor becomes true.",
-        items="C92", group="error", file="faults.cc",
+        items="C92", group="error", file="engine/faults.cc",
         old="  if (fault) return MakeFaultStatus(fault, entry);\n"
             "  if (s->failed_from == kNever) return nullptr;\n",
         new="  if (fault && std::string(entry) == \"stream_query\") {\n"
@@ -54,7 +54,7 @@ MUTANTS = [
         name="fault_has_wrong_code",
         what="An illegal address is reported as an unknown error.",
         witness="The code is UNKNOWN, not INTERNAL.",
-        items="C92", group="error", file="error.cc",
+        items="C92", group="error", file="engine/error.cc",
         old="  {number, DEVRT_##status, lasting, #name},",
         new="  {number, number == 700 ? DEVRT_UNKNOWN : DEVRT_##status, lasting, "
             "#name},"),
@@ -62,7 +62,7 @@ MUTANTS = [
         name="fault_not_marked_sticky",
         what="A fault's status does not say that it is sticky.",
         witness="The error's origin lacks DEVRT_ERROR_STICKY.",
-        items="C93", group="error", file="error.cc",
+        items="C93", group="error", file="engine/error.cc",
         old="  origin.flags = DEVRT_ERROR_STICKY | DEVRT_ERROR_ASYNC |\n",
         new="  origin.flags = DEVRT_ERROR_ASYNC |\n"),
     Mutant(
@@ -70,14 +70,14 @@ MUTANTS = [
         what="Work of a healthy device that waits for an event of a failed one "
              "runs.",
         witness="Synchronising its stream succeeds.",
-        items="C95", group="error", file="engine.cc",
+        items="C95", group="error", file="engine/engine.cc",
         old="    if (Failed(p) && op->next_dep < op->implicit) {\n",
         new="    if (Failed(p) && op->implicit == kAnyDevice) {\n"),
     Mutant(
         name="fault_does_not_stop_the_stream",
         what="What stands behind a fault in its stream is carried out.",
         witness="Pinned memory has what a copy behind the fault wrote.",
-        items="C92", group="error", file="faults.cc",
+        items="C92", group="error", file="engine/faults.cc",
         old="  if (op->kind == OpKind::kHostFunc) {\n",
         new="""\
   if (op->kind == OpKind::kCopy) {

@@ -25,19 +25,19 @@ MUTANTS = [
         what="An event query answers true while the work that the event covers "
              "runs.",
         witness="A query of an event behind a gate is true.",
-        items="C37", group="event", file="event.cc",
+        items="C37", group="event", file="table/event.cc",
         old=QUERY, new="  return Poll("),
     Mutant(
         name="event_sync_returns_early",
         what="Synchronising an event does not wait.",
         witness="Behind a delay the event is not complete when it returns.",
-        items="C36", group="event", file="event.cc",
+        items="C36", group="event", file="table/event.cc",
         old=SYNC, new="  return nullptr;\n"),
     Mutant(
         name="event_sync_waits_for_stream",
         what="Synchronising an event waits for all that its stream holds.",
         witness="With a gate behind the record the call does not return.",
-        items="C36", group="event", file="event.cc",
+        items="C36", group="event", file="table/event.cc",
         old=SYNC,
         new="""\
   StreamCore* const stream = event->point.stream;
@@ -48,7 +48,7 @@ MUTANTS = [
         name="never_recorded_is_pending",
         what="An event that was never recorded counts as not complete.",
         witness="Its query is false.",
-        items="C24", group="event", file="event.cc",
+        items="C24", group="event", file="table/event.cc",
         old=QUERY,
         new="""\
   if (event->point.stream == nullptr) {
@@ -62,7 +62,7 @@ MUTANTS = [
         what="A record captures what its stream holds when it is asked for, "
              "not when it was recorded.",
         witness="With a gate behind the record the event's query is false.",
-        items="C25", group="event", file="event.cc",
+        items="C25", group="event", file="table/event.cc",
         old=QUERY,
         new="""\
   StreamCore* const stream = event->point.stream;
@@ -73,7 +73,7 @@ MUTANTS = [
         what="A wait also waits for what the event's stream got behind the "
              "record.",
         witness="With a gate behind the record the waiting stream stays busy.",
-        items="C25", group="event", file="engine.cc",
+        items="C25", group="event", file="engine/engine.cc",
         old="  const Point p = event->point;\n"
             "  if (p.stream == nullptr) return;\n",
         new="  Point p = event->point;\n"
@@ -84,7 +84,7 @@ MUTANTS = [
         what="A record does not cover the waits that its stream has pending.",
         witness="An event recorded on a stream that only waits for a gate is "
                 "complete.",
-        items="C26", group="event", file="engine.cc",
+        items="C26", group="event", file="engine/engine.cc",
         old="  Submit(op);\n}\n\nvoid Engine::WaitEvent(",
         new="""\
   const std::vector<Point> waits(s->pending.begin(), s->pending.end());
@@ -99,7 +99,7 @@ void Engine::WaitEvent("""),
         name="second_record_ignored",
         what="An event keeps its first capture for ever.",
         witness="Recorded again behind a gate the event is complete.",
-        items="C27", group="event", file="engine.cc",
+        items="C27", group="event", file="engine/engine.cc",
         old="  event->point = {s, s->issued + 1};\n",
         new="  if (event->point.stream == nullptr) {\n"
             "    event->point = {s, s->issued + 1};\n"
@@ -110,7 +110,7 @@ void Engine::WaitEvent("""),
              "again.",
         witness="After record, wait, record behind a gate the waiting stream "
                 "stays busy.",
-        items="C27", group="event", file="engine.cc",
+        items="C27", group="event", file="engine/engine.cc",
         old="  event->point = {s, s->issued + 1};\n",
         new="""\
   const auto follow = [&](Points* points) {
@@ -125,7 +125,7 @@ void Engine::WaitEvent("""),
         name="wait_on_the_host",
         what="A stream's wait for an event waits on the host.",
         witness="The call does not return while the event is behind a gate.",
-        items="C29", group="event", file="stream.cc",
+        items="C29", group="event", file="table/stream.cc",
         old="  g_engine->WaitEvent(submission.core(), event, "
             "submission.call().me());\n",
         new="""\
@@ -138,7 +138,7 @@ void Engine::WaitEvent("""),
         name="wait_delays_earlier_work",
         what="A wait holds up operations that were submitted before it.",
         witness="Work in front of a wait for a gated event does not complete.",
-        items="C29", group="event", file="engine.cc",
+        items="C29", group="event", file="engine/engine.cc",
         old="  if (p.stream == s || (Done(p) && !Failed(p) && !TimelineKept())) "
             "return;\n",
         new="""\
@@ -157,7 +157,7 @@ void Engine::WaitEvent("""),
         what="A wait for an event of a destroyed stream does not order.",
         witness="Record behind a gate, destroy the stream, wait elsewhere: the "
                 "waiting stream goes on.",
-        items="C18", group="stream", file="engine.cc",
+        items="C18", group="stream", file="engine/engine.cc",
         old="  const Point p = event->point;\n"
             "  if (p.stream == nullptr) return;\n",
         new="  const Point p = event->point;\n"
@@ -166,7 +166,7 @@ void Engine::WaitEvent("""),
         name="query_true_without_stream",
         what="An event of a destroyed stream counts as complete.",
         witness="Record behind a gate, destroy the stream: the query is true.",
-        items="C18", group="stream", file="event.cc",
+        items="C18", group="stream", file="table/event.cc",
         old=QUERY,
         new="""\
   const StreamCore* const stream = event->point.stream;
@@ -176,7 +176,7 @@ void Engine::WaitEvent("""),
         name="record_on_other_device_accepted",
         what="An event is recorded on a stream of another device.",
         witness="The call succeeds.",
-        items="C31", group="event", file="event.cc",
+        items="C31", group="event", file="table/event.cc",
         old="  if (event->device != core->device) {\n",
         new="  if (event->device == kAnyDevice) {\n"),
     Mutant(
@@ -184,7 +184,7 @@ void Engine::WaitEvent("""),
         what="A record that is refused leaves the event without its capture.",
         witness="The event is behind a gate; after the refusal its query is "
                 "true.",
-        items="C31", group="event", file="event.cc",
+        items="C31", group="event", file="table/event.cc",
         old="  if (event->device != core->device) {\n",
         new="  if (event->device != core->device) {\n"
             "    event->point = {nullptr, 0};\n"),
@@ -193,7 +193,7 @@ void Engine::WaitEvent("""),
         what="Destroying an event takes back the waits for it.",
         witness="A stream that waits for a gated event goes on once the event "
                 "is destroyed.",
-        items="C34", group="event", file="event.cc",
+        items="C34", group="event", file="table/event.cc",
         old="  g_engine->events.Release(event);\n",
         new="""\
   const auto follow = [event](Points* points) {
@@ -208,7 +208,7 @@ void Engine::WaitEvent("""),
         name="event_destroy_waits",
         what="Destroying an event waits until it is complete.",
         witness="Behind a closed gate the call does not return.",
-        items="C34", group="event", file="event.cc",
+        items="C34", group="event", file="table/event.cc",
         old="  g_engine->events.Release(event);\n",
         new="""\
   Points& want = call.me()->want;
@@ -222,7 +222,7 @@ void Engine::WaitEvent("""),
         what="Synchronising an event with the blocking-sync flag does not "
              "wait.",
         witness="Behind a delay the event is not complete when it returns.",
-        items="C40", group="event", file="event.cc",
+        items="C40", group="event", file="table/event.cc",
         old="  call.NoteSite();\n",
         new="  if ((event->flags & DEVRT_EVENT_BLOCKING_SYNC) != 0) return "
             "nullptr;\n  call.NoteSite();\n"),
@@ -230,7 +230,7 @@ void Engine::WaitEvent("""),
         name="ipc_claimed",
         what="EVENT_IPC is claimed and not there.",
         witness="Creating an interprocess event without timing fails.",
-        items="C38", group="event", file="plugin.cc",
+        items="C38", group="event", file="table/plugin.cc",
         old="DEVRT_CAP_EVENT_TIMING | DEVRT_CAP_HOST_FUNC |",
         new="DEVRT_CAP_EVENT_TIMING | DEVRT_CAP_EVENT_IPC |"
             " DEVRT_CAP_HOST_FUNC |"),
@@ -238,7 +238,7 @@ void Engine::WaitEvent("""),
         name="event_natives_equal",
         what="Events that were recorded on one stream have one native handle.",
         witness="event_native of two live events is equal.",
-        items="C99", group="identity", file="event.cc",
+        items="C99", group="identity", file="table/event.cc",
         old="                : reinterpret_cast<void*>(HandleOf(*event));\n",
         new="                : static_cast<void*>(event->point.stream);\n"),
     Mutant(
@@ -246,7 +246,7 @@ void Engine::WaitEvent("""),
         what="Events that were destroyed still count against a limit of "
              "65,536.",
         witness="Creating and destroying 100,000 events ends with an error.",
-        items="", group="load_heavy", file="event.cc",
+        items="", group="load_heavy", file="table/event.cc",
         old="  Event* const event = g_engine->events.New();\n",
         new="""\
   static uint32_t slots = 0;
@@ -260,7 +260,7 @@ void Engine::WaitEvent("""),
         what="Creating an event writes the handle into a place that all "
              "threads share.",
         witness="Threads that create events at a time get the same one.",
-        items="C39", group="threads", file="event.cc",
+        items="C39", group="threads", file="table/event.cc",
         config="mode=threaded",
         old="  Call call(Slot::event_create, OnDevice(device));\n",
         new="""\
@@ -282,14 +282,14 @@ void Engine::WaitEvent("""),
         name="elapsed_sign",
         what="Elapsed time has the wrong sign.",
         witness="From a record to a later one it is negative.",
-        items="C35", group="event", file="event.cc",
+        items="C35", group="event", file="table/event.cc",
         old="static_cast<int64_t>(end->end - begin->end)",
         new="static_cast<int64_t>(begin->end - end->end)"),
     Mutant(
         name="elapsed_in_microseconds",
         what="Elapsed time is counted in microseconds.",
         witness="Around a delay of 1 ms it is 1,000 ns.",
-        items="C35", group="event", file="event.cc",
+        items="C35", group="event", file="table/event.cc",
         old="static_cast<int64_t>(end->end - begin->end)",
         new="static_cast<int64_t>(end->end - begin->end) / 1000"),
     Mutant(
@@ -297,14 +297,14 @@ void Engine::WaitEvent("""),
         what="Elapsed time is a constant.",
         witness="An event is some time away from itself, and the parts do not "
                 "add up to the whole.",
-        items="C35", group="event", file="event.cc",
+        items="C35", group="event", file="table/event.cc",
         old="static_cast<int64_t>(end->end - begin->end)",
         new="1'000'000"),
     Mutant(
         name="elapsed_unrecorded_succeeds",
         what="Elapsed time of an event that was never recorded is 0.",
         witness="The call succeeds.",
-        items="C35", group="event", file="event.cc",
+        items="C35", group="event", file="table/event.cc",
         old="  if (devrt_status bad = CheckElapsed(begin, end)) return bad;\n",
         new="""\
   if (begin->point.stream == nullptr || end->point.stream == nullptr) {
@@ -317,21 +317,21 @@ void Engine::WaitEvent("""),
         name="elapsed_incomplete_succeeds",
         what="Elapsed time to an event that is not complete is some number.",
         witness="With the end behind a gate the call succeeds.",
-        items="C35", group="event", file="event.cc",
+        items="C35", group="event", file="table/event.cc",
         old="  if (!begin->ended || !end->ended) {\n",
         new="  if (begin->device == kAnyDevice) {\n"),
     Mutant(
         name="elapsed_without_timing_succeeds",
         what="Elapsed time does not look at the timing flag.",
         witness="The call succeeds for events without timing.",
-        items="C35", group="event", file="event.cc",
+        items="C35", group="event", file="table/event.cc",
         old="  if ((begin->flags & end->flags & DEVRT_EVENT_TIMING) == 0) {\n",
         new="  if (begin->device == kAnyDevice) {\n"),
     Mutant(
         name="elapsed_over_devices_succeeds",
         what="Elapsed time is told between events of two devices.",
         witness="The call succeeds.",
-        items="C35", group="event", file="event.cc",
+        items="C35", group="event", file="table/event.cc",
         old="  if (begin->device != end->device) {\n",
         new="  if (begin->device == kAnyDevice) {\n"),
 ]

@@ -25,7 +25,7 @@ MUTANTS = [
         name="host_func_twice",
         what="A host function is called twice.",
         witness="A counter that it increments is 2.",
-        items="C41", group="hostfunc", file="host_executor.cc",
+        items="C41", group="hostfunc", file="drivers/host_executor.cc",
         old="      op->host_func(op->arg, nullptr);\n    }\n    lock.lock();\n",
         new="      op->host_func(op->arg, nullptr);\n"
             "      op->host_func(op->arg, nullptr);\n    }\n    lock.lock();\n"),
@@ -33,7 +33,7 @@ MUTANTS = [
         name="host_func_at_submission",
         what="A host function is called by the call that submits it.",
         witness="It has run while its stream is behind a gate.",
-        items="C41", group="hostfunc", file="stream.cc",
+        items="C41", group="hostfunc", file="table/stream.cc",
         old="  Op* const op =\n"
             "      submission.NewOp(OpKind::kHostFunc, EngineClass::kHost, "
             "\"host function\");\n",
@@ -50,7 +50,7 @@ MUTANTS = [
         name="host_func_overtakes",
         what="A host function runs before the operation in front of it.",
         witness="Behind a gate and a copy it does not see what was copied.",
-        items="C41", group="hostfunc", file="engine.cc",
+        items="C41", group="hostfunc", file="engine/engine.cc",
         old=APPEND,
         new=APPEND + """\
   Op* const last = s->tail;
@@ -60,7 +60,7 @@ MUTANTS = [
         name="host_func_is_overtaken",
         what="An operation runs before the host function in front of it.",
         witness="Behind a gate the function sees what was copied behind it.",
-        items="C41", group="hostfunc", file="engine.cc",
+        items="C41", group="hostfunc", file="engine/engine.cc",
         old=APPEND,
         new=APPEND + """\
   Op* const last = s->tail;
@@ -71,7 +71,7 @@ MUTANTS = [
         what="Host functions of a stream that is destroyed never run.",
         witness="Behind a gate in a destroyed stream the count of calls stays "
                 "0.",
-        items="C41 C17", group="hostfunc", file="lookup.cc",
+        items="C41 C17", group="hostfunc", file="engine/lookup.cc",
         old="  core->destroyed = true;\n",
         new="""\
   for (Op* op = core->head; op != nullptr; op = op->next) {
@@ -85,21 +85,21 @@ MUTANTS = [
         name="host_func_lost_by_fault",
         what="Host functions behind a fault never run.",
         witness="After the fault the count of calls stays 0.",
-        items="C45", group="hostfunc", file="faults.cc",
+        items="C45", group="hostfunc", file="engine/faults.cc",
         old="  if (op->kind == OpKind::kHostFunc) {\n",
         new="  if (op->kind == OpKind::kHostFunc && fault.native_code == 0) {\n"),
     Mutant(
         name="host_func_not_told_of_fault",
         what="Host functions behind a fault run as if nothing had happened.",
         witness="The status that they get is OK.",
-        items="C45", group="hostfunc", file="call.cc",
+        items="C45", group="hostfunc", file="table/call.cc",
         old="                  ? MakeFaultStatus(orphan.fault, \"host_func\")\n",
         new="                  ? nullptr\n"),
     Mutant(
         name="host_func_claimed",
         what="HOST_FUNC is claimed and not there.",
         witness="host_func is UNIMPLEMENTED.",
-        items="C41", group="hostfunc", file="stream.cc",
+        items="C41", group="hostfunc", file="table/stream.cc",
         old="  op->host_func = fn;\n  op->arg = arg;\n  g_engine->Submit(op);\n",
         new="  op->host_func = fn;\n  op->arg = arg;\n"
             "  g_engine->Recycle(op);\n"

@@ -16,21 +16,21 @@ MUTANTS = [
         name="alignment_ignored",
         what="The alignment that is asked for is ignored.",
         witness="Blocks of alignment 64 KiB begin at other addresses.",
-        items="", group="memory", file="block_table.cc",
+        items="", group="memory", file="memory/block_table.cc",
         old="  if (alignment < granularity) alignment = granularity;\n",
         new="  alignment = granularity;\n"),
     Mutant(
         name="alignment_overstated",
         what="alloc_alignment promises more than the allocator keeps.",
         witness="A block is not aligned to the property.",
-        items="", group="memory", file="device.cc",
+        items="", group="memory", file="table/device.cc",
         old="static_cast<uint32_t>(config.granularity);\n",
         new="static_cast<uint32_t>(config.granularity * 64);\n"),
     Mutant(
         name="allocations_overlap",
         what="Large blocks get half of the addresses that they need.",
         witness="Filling one block changes the next.",
-        items="", group="memory", file="block_table.cc",
+        items="", group="memory", file="memory/block_table.cc",
         old="  block->span = block->rounded + RoundUp(options_.gap, granularity)"
             ";\n",
         new="  block->span = RoundUp(block->rounded / 2, granularity);\n"),
@@ -38,14 +38,14 @@ MUTANTS = [
         name="oom_changes_state",
         what="An allocation that fails keeps some memory.",
         witness="mem_info tells of less free memory afterwards.",
-        items="C62", group="memory", file="block_table.cc",
+        items="C62", group="memory", file="memory/block_table.cc",
         old=OUT_OF_MEMORY,
         new="  used_ += options_.granularity;\n" + OUT_OF_MEMORY),
     Mutant(
         name="oom_is_sticky",
         what="After an allocation that failed all others fail.",
         witness="1 MiB is refused after a request that was too large.",
-        items="C62", group="memory", file="block_table.cc",
+        items="C62", group="memory", file="memory/block_table.cc",
         old="  if (IsTooLarge(size) || !TakeCapacity(&block)) "
             "return OutOfCapacity(size);\n",
         new="  static bool failed = false;\n"
@@ -56,21 +56,21 @@ MUTANTS = [
         name="oom_has_wrong_code",
         what="Out of memory is reported as an internal error.",
         witness="The code is INTERNAL, not RESOURCE_EXHAUSTED.",
-        items="C62", group="memory", file="block_table.cc",
+        items="C62", group="memory", file="memory/block_table.cc",
         old=OUT_OF_MEMORY,
         new=OUT_OF_MEMORY.replace("RESOURCE_EXHAUSTED", "INTERNAL")),
     Mutant(
         name="free_leaks",
         what="Memory that was freed stays taken.",
         witness="mem_info does not come back to where it was.",
-        items="C62", group="memory", file="block_table.cc",
+        items="C62", group="memory", file="memory/block_table.cc",
         old="  GiveCapacity(*block);\n  GivePlace(*block);\n",
         new="  GivePlace(*block);\n"),
     Mutant(
         name="free_of_interior_accepted",
         what="Freeing a pointer into a block frees the block.",
         witness="The plugin's dealloc accepts an interior pointer.",
-        items="C63", group="memory", file="block_table.cc",
+        items="C63", group="memory", file="memory/block_table.cc",
         old="  const auto found = blocks_.find(offset);\n",
         new="""\
   const auto nearest = Nearest(offset);
@@ -81,7 +81,7 @@ MUTANTS = [
         name="second_free_accepted",
         what="Freeing a block again is accepted.",
         witness="The plugin's second dealloc of a pointer succeeds.",
-        items="C63", group="memory", file="block_table.cc",
+        items="C63", group="memory", file="memory/block_table.cc",
         old="    return InvalidArgument(\"second free, at \" + "
             "CallSite(site).Text() +\n                           \", of \" + "
             "DescribeLocked(offset));\n",
@@ -90,7 +90,7 @@ MUTANTS = [
         name="free_waits",
         what="A free waits for the device, though raw_free_syncs says no.",
         witness="Behind a closed gate the call does not return.",
-        items="C64", group="memory", file="allocation.cc",
+        items="C64", group="memory", file="table/memory.cc",
         old="  if (!g_engine->config.raw_free_syncs || device >= g_device_count)"
             " {\n",
         new="  if (device >= g_device_count) {\n"),
@@ -98,7 +98,7 @@ MUTANTS = [
         name="mem_info_not_monotone",
         what="mem_info tells of the memory in use as of the free memory.",
         witness="After an allocation there is more of it.",
-        items="C62", group="memory", file="allocation.cc",
+        items="C62", group="memory", file="table/memory.cc",
         old="  memory->Info(device, free_bytes, total_bytes);\n",
         new="  memory->Info(device, free_bytes, total_bytes);\n"
             "  *free_bytes = *total_bytes - *free_bytes;\n"),
@@ -106,7 +106,7 @@ MUTANTS = [
         name="mem_info_constant",
         what="mem_info always tells of all memory as free.",
         witness="After an allocation there is as much as before.",
-        items="C62", group="memory", file="allocation.cc",
+        items="C62", group="memory", file="table/memory.cc",
         old="  memory->Info(device, free_bytes, total_bytes);\n",
         new="  memory->Info(device, free_bytes, total_bytes);\n"
             "  *free_bytes = *total_bytes;\n"),
@@ -114,14 +114,14 @@ MUTANTS = [
         name="mem_info_of_first_device",
         what="mem_info answers for device 0 whatever it is asked.",
         witness="An allocation on device 1 shows in device 0.",
-        items="C4", group="memory", file="allocation.cc",
+        items="C4", group="memory", file="table/memory.cc",
         old="  memory->Info(device, free_bytes, total_bytes);\n",
         new="  memory->Info(0, free_bytes, total_bytes);\n"),
     Mutant(
         name="alloc_changes_current_device",
         what="An allocation leaves its device as the thread's current one.",
         witness="With device 0 current, an allocation on 1 makes 1 current.",
-        items="C4", group="device", file="allocation.cc",
+        items="C4", group="device", file="table/memory.cc",
         old="  error = memory->Alloc(device, size, alignment, CurrentSite(), ptr)"
             ";\n",
         new="  t_device = device;\n"
@@ -132,7 +132,7 @@ MUTANTS = [
         what="An allocation writes the pointer into a place that all threads "
              "share.",
         witness="Threads that allocate at a time get the same block.",
-        items="C97", group="threads", file="allocation.cc",
+        items="C97", group="threads", file="table/memory.cc",
         config="mode=threaded",
         old="  Call call(Slot::alloc, OnDevice(device));\n",
         new="""\
@@ -154,13 +154,13 @@ MUTANTS = [
         name="interior_pointer_unknown",
         what="Only the first byte of a block is known as its own.",
         witness="pointer_info of an interior pointer says unregistered.",
-        items="C71", group="memory", file="allocation.cc",
+        items="C71", group="memory", file="table/memory.cc",
         old=IS_HOST, new="  if (r.space == Space::kHost || r.base != ptr) {\n"),
     Mutant(
         name="freed_pointer_known",
         what="Freed memory is still known as device memory.",
         witness="pointer_info of a freed pointer says device.",
-        items="C71", group="memory", file="block_table.cc",
+        items="C71", group="memory", file="memory/block_table.cc",
         old="  if (!block.live || offset - block.offset >= block.size) return "
             "false;\n",
         new="  if (offset - block.offset >= block.size) return false;\n"),
@@ -168,28 +168,28 @@ MUTANTS = [
         name="host_pointer_is_an_error",
         what="Asking about a host pointer is an error.",
         witness="pointer_info of a pointer to the stack fails.",
-        items="C71", group="memory", file="allocation.cc",
+        items="C71", group="memory", file="table/memory.cc",
         old=IS_HOST,
         new=IS_HOST + "    if (ptr != nullptr) return NotAllocated();\n"),
     Mutant(
         name="pointer_of_wrong_device",
         what="All device memory is said to be of device 0.",
         witness="pointer_info of memory of device 1 says 0.",
-        items="C71", group="memory", file="allocation.cc",
+        items="C71", group="memory", file="table/memory.cc",
         old="    out.device = static_cast<int32_t>(r.device);\n",
         new="    out.device = 0;\n"),
     Mutant(
         name="pointer_size_rounded",
         what="The size of an allocation is the one that it was rounded to.",
         witness="pointer_info of a block of 1,000 bytes says 1,024.",
-        items="C71", group="memory", file="allocation.cc",
+        items="C71", group="memory", file="table/memory.cc",
         old="    out.size = r.own;\n",
         new="    out.size = (r.own + 511) & ~uint64_t{511};\n"),
     Mutant(
         name="pinned_pointer_unknown",
         what="Pinned memory is not known as such.",
         witness="pointer_info of pinned memory says unregistered.",
-        items="C71", group="memory", file="allocation.cc",
+        items="C71", group="memory", file="table/memory.cc",
         old=IS_HOST,
         new="  if (r.space == Space::kHost || r.space == Space::kPinned) {\n"),
     # ---- registration: C70 ----
@@ -197,7 +197,7 @@ MUTANTS = [
         name="register_overlap_accepted",
         what="Host memory may be registered twice.",
         witness="The second registration is not ALREADY_EXISTS.",
-        items="C70", group="memory", file="host_ranges.cc",
+        items="C70", group="memory", file="memory/host_ranges.cc",
         old="  if (overlapped != ranges_.end()) {\n",
         new="  if (overlapped != ranges_.end()) return nullptr;\n"
             "  if (overlapped != ranges_.end()) {\n"),
@@ -205,14 +205,14 @@ MUTANTS = [
         name="register_does_nothing",
         what="Registering host memory does nothing.",
         witness="pointer_info still says unregistered.",
-        items="C70", group="memory", file="memory.cc",
+        items="C70", group="memory", file="memory/memory.cc",
         old="  return impl_->registered.Add(device, begin, size, site);\n",
         new="  return nullptr;\n"),
     Mutant(
         name="unregister_unknown_accepted",
         what="Memory that is not registered can be unregistered.",
         witness="The call is not NOT_FOUND.",
-        items="C70", group="memory", file="host_ranges.cc",
+        items="C70", group="memory", file="memory/host_ranges.cc",
         old="    return MakeError(DEVRT_NOT_FOUND, kNotRegistered,\n"
             "                     Hex(begin) + \" is not registered\");\n",
         new="    return nullptr;\n"),
@@ -220,14 +220,14 @@ MUTANTS = [
         name="unregister_interior_accepted",
         what="A pointer into a registered range unregisters it.",
         witness="The call is not INVALID_ARGUMENT.",
-        items="C70", group="memory", file="host_ranges.cc",
+        items="C70", group="memory", file="memory/host_ranges.cc",
         old="  if (found->first != begin) {\n",
         new="  if (begin == 0) {\n"),
     Mutant(
         name="async_alloc_waits",
         what="A stream-ordered allocation waits for its stream.",
         witness="It does not return while the stream is held.",
-        items="C65", group="memory", file="allocation.cc",
+        items="C65", group="memory", file="table/memory.cc",
         old="  op->dst = *ptr;\n  op->size = size;\n  op->block = id;\n"
             "  g_engine->Submit(op);\n  return nullptr;\n",
         new="""\
@@ -244,7 +244,7 @@ MUTANTS = [
         name="async_free_at_once",
         what="A stream-ordered free happens in its call.",
         witness="Earlier work of the stream finds no memory.",
-        items="C65", group="memory", file="allocation.cc",
+        items="C65", group="memory", file="table/memory.cc",
         old="  // Taking back goes on after a fault (C94): nothing of the stream "
             "will run.\n",
         new="  static_cast<void>(memory->EndOrdered(ptr, id, false));\n"),
@@ -252,7 +252,7 @@ MUTANTS = [
         name="async_free_is_lost",
         what="A stream-ordered free gives nothing back.",
         witness="There is less free memory afterwards.",
-        items="C65", group="memory", file="ordered_blocks.cc",
+        items="C65", group="memory", file="memory/ordered_blocks.cc",
         old="  Bury(&found->second, paint);\n",
         new=""),
     Mutant(
@@ -260,28 +260,28 @@ MUTANTS = [
         what="A stream gets nothing of what it has freed before it has come to "
              "the free.",
         witness="A held stream cannot allocate five times as much as there is.",
-        items="C67", group="memory", file="ordered_blocks.cc",
+        items="C67", group="memory", file="memory/ordered_blocks.cc",
         old="    if (!lender.live || lender.closed_by != stream) continue;\n",
         new="    if (lender.closed_by != 0 || stream == 0) continue;\n"),
     Mutant(
         name="async_oom_lends",
         what="A stream-ordered allocation that fails gives pending frees away.",
         witness="mem_info tells of more free memory afterwards.",
-        items="C62", group="memory", file="ordered_blocks.cc",
+        items="C62", group="memory", file="memory/ordered_blocks.cc",
         old="    used_ = used;\n",
         new="    static_cast<void>(used);\n"),
     Mutant(
         name="async_alignment_ignored",
         what="Stream-ordered memory has the natural alignment only.",
         witness="Blocks of alignment 1 MiB begin at other addresses.",
-        items="", group="memory", file="allocation.cc",
+        items="", group="memory", file="table/memory.cc",
         old="memory->AllocOrdered(s->device, size, alignment,",
         new="memory->AllocOrdered(s->device, size, alignment & 1,"),
     Mutant(
         name="async_free_of_interior_accepted",
         what="A stream-ordered free of a pointer into a block does nothing.",
         witness="It is no error.",
-        items="C63", group="memory", file="ordered_blocks.cc",
+        items="C63", group="memory", file="memory/ordered_blocks.cc",
         old="  if (found == blocks_.end()) {\n    return InvalidArgument(",
         new="  if (found == blocks_.end()) {\n    return live_ != 0 ? nullptr : "
             "InvalidArgument("),
@@ -289,14 +289,14 @@ MUTANTS = [
         name="async_unknown_to_pointer_info",
         what="pointer_info does not know stream-ordered memory.",
         witness="It is no device's.",
-        items="C71", group="memory", file="allocation.cc",
+        items="C71", group="memory", file="table/memory.cc",
         old="  if (r.closed != kNotClosed) r = Resolved();\n",
         new="  if (r.ordered) r = Resolved();\n"),
     Mutant(
         name="async_peers_do_not_reach",
         what="peer_enable does not cover stream-ordered memory.",
         witness="A fill by the peer is refused.",
-        items="C77", group="memory", file="copy.cc",
+        items="C77", group="memory", file="table/copy.cc",
         old="  if (!IsDevice(r) || r.device == s->device ||\n"
             "      g_engine->memory()->PeerEnabled(s->device, r.device)) {\n",
         new="  if (!IsDevice(r) || r.device == s->device ||\n"
@@ -306,14 +306,14 @@ MUTANTS = [
         name="async_is_there_at_once",
         what="Stream-ordered memory may be used before its allocation.",
         witness="Nothing tells of a use that no event orders behind it.",
-        items="C65", group="memory", file="ordered_blocks.cc",
+        items="C65", group="memory", file="memory/ordered_blocks.cc",
         old="  block.ordered = block.unborn = true;\n",
         new="  block.ordered = true;\n"),
     Mutant(
         name="async_use_after_free_passes",
         what="Stream-ordered memory may be used until its free has run.",
         witness="Nothing tells of a use that is submitted after the free.",
-        items="C66", group="memory", file="copy.cc",
+        items="C66", group="memory", file="table/copy.cc",
         old="  if (r.closed != kNotClosed) {\n",
         new="  if (r.closed == 0) {\n"),
 ]

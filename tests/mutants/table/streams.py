@@ -9,14 +9,14 @@ MUTANTS = [
         name="stream_query_true",
         what="A stream query answers true while work runs.",
         witness="A query of a stream that a gate holds is true.",
-        items="C19", group="stream", file="stream.cc",
+        items="C19", group="stream", file="table/stream.cc",
         old="  if (!core->busy && core->kind != StreamKind::kLegacy) {\n",
         new="  if (core->kind != StreamKind::kLegacy) {\n"),
     Mutant(
         name="stream_query_skips_running",
         what="A stream query does not count the operation that runs.",
         witness="A query is true where a gate is the only and last operation.",
-        items="C19", group="stream", file="stream.cc",
+        items="C19", group="stream", file="table/stream.cc",
         old="  if (!core->busy && core->kind != StreamKind::kLegacy) {\n",
         new="""\
   const bool at_most_one =
@@ -27,7 +27,7 @@ MUTANTS = [
         name="stream_sync_returns_early",
         what="Synchronising a stream does not wait.",
         witness="Behind a delay the stream is not complete when it returns.",
-        items="C21", group="stream", file="stream.cc",
+        items="C21", group="stream", file="table/stream.cc",
         old="""\
   g_engine->Frontier(submission.core(), &want);
   return submission.call().Wait();
@@ -37,7 +37,7 @@ MUTANTS = [
         name="fill_overtakes_fill",
         what="Of two fills that wait in a stream the second goes first.",
         witness="Behind a gate, fills with 1 and then 2 leave a 1.",
-        items="C6", group="stream", file="engine.cc",
+        items="C6", group="stream", file="engine/engine.cc",
         old="void Engine::Append(Op* op, StreamCore* s) {\n",
         new="""\
 void Engine::Append(Op* op, StreamCore* s) {
@@ -62,14 +62,14 @@ void Engine::Append(Op* op, StreamCore* s) {
         what="A stream takes 500 operations and then makes its caller wait, "
              "though queue_depth says that there is no limit.",
         witness="Behind a gate the 501st fill does not return.",
-        items="C6", group="stream", file="submit.cc",
+        items="C6", group="stream", file="table/submit.cc",
         old="  const uint32_t depth = g_engine->config.queue_depth;\n",
         new="  const uint32_t depth = 500;\n"),
     Mutant(
         name="destroy_drops_work",
         what="Destroying a busy stream drops what it has not begun.",
         witness="A fill behind a gate in a destroyed stream never happens.",
-        items="C17", group="stream", file="lookup.cc",
+        items="C17", group="stream", file="engine/lookup.cc",
         old="  core->destroyed = true;\n",
         new="""\
   for (Op* op = core->head; op != nullptr; op = op->next) {
@@ -81,7 +81,7 @@ void Engine::Append(Op* op, StreamCore* s) {
         name="destroy_waits",
         what="Destroying a busy stream waits for its work.",
         witness="Behind a closed gate the call does not return.",
-        items="C17", group="stream", file="stream.cc",
+        items="C17", group="stream", file="table/stream.cc",
         old="  if (!stream->adopted) --g_engine->live_streams;\n",
         new="""\
   Points& want = call.me()->want;
@@ -94,7 +94,7 @@ void Engine::Append(Op* op, StreamCore* s) {
         name="default_stream_destroyed",
         what="Destroying a default stream is accepted.",
         witness="stream_destroy of the legacy stream answers OK.",
-        items="C14", group="stream", file="stream.cc",
+        items="C14", group="stream", file="table/stream.cc",
         old="  if (stream->is_default) {\n",
         new="  if (stream->is_default) return nullptr;\n"
             "  if (stream->is_default) {\n"),
@@ -103,7 +103,7 @@ void Engine::Append(Op* op, StreamCore* s) {
         what="The per-thread stream is the legacy stream.",
         witness="A gate in one thread's per-thread stream holds another "
                 "thread's.",
-        items="C12", group="stream", file="lookup.cc",
+        items="C12", group="stream", file="engine/lookup.cc",
         old="""\
     stream = NewStream(
         NewCore(device, StreamKind::kPerThread, config.priority_least));
@@ -119,14 +119,14 @@ void Engine::Append(Op* op, StreamCore* s) {
         what="Synchronising and querying the legacy stream cover its own work "
              "alone.",
         witness="With a blocking stream behind a gate its query is true.",
-        items="C21", group="stream", file="engine.cc",
+        items="C21", group="stream", file="engine/engine.cc",
         old="  if (s->kind != StreamKind::kLegacy) return;\n",
         new="  return;\n"),
     Mutant(
         name="priority_out_of_range_refused",
         what="A priority out of range is an error instead of being clamped.",
         witness="Creating a stream of priority greatest - 5 fails.",
-        items="C22", group="stream", file="stream.cc",
+        items="C22", group="stream", file="table/stream.cc",
         old="      stream = Create(device, desc);\n",
         new="""\
       if (desc.priority < g_engine->config.priority_greatest ||
@@ -141,7 +141,7 @@ void Engine::Append(Op* op, StreamCore* s) {
              "one.",
         witness="With device 0 current, work on a stream of device 1 makes 1 "
                 "current.",
-        items="C15 C16", group="device", file="submit.cc",
+        items="C15 C16", group="device", file="table/submit.cc",
         old="  core_ = found->core;\n",
         new="""\
   core_ = found->core;
@@ -152,7 +152,7 @@ void Engine::Append(Op* op, StreamCore* s) {
         name="stream_pool_aliases",
         what="Streams come from a pool of 32, and the 33rd is the first.",
         witness="Of 1,000 live streams many have the same handle.",
-        items="C101", group="identity", file="stream.cc",
+        items="C101", group="identity", file="table/stream.cc",
         old="      stream = Create(device, desc);\n",
         new="""\
     {
@@ -170,7 +170,7 @@ void Engine::Append(Op* op, StreamCore* s) {
         name="streams_share_a_queue",
         what="A new stream has the queue of the one that was made before it.",
         witness="A gate in one of two fresh streams holds the other.",
-        items="C7 C101", group="stream", file="stream.cc",
+        items="C7 C101", group="stream", file="table/stream.cc",
         old="  core->native = HandleOf(*stream);\n",
         new="""\
   core->native = HandleOf(*stream);
@@ -189,7 +189,7 @@ void Engine::Append(Op* op, StreamCore* s) {
         what="Streams that were destroyed still count against a limit of "
              "8,192.",
         witness="Creating and destroying 10,000 streams ends with an error.",
-        items="C100", group="load_heavy", file="stream.cc",
+        items="C100", group="load_heavy", file="table/stream.cc",
         old="  Stream* stream = nullptr;\n  switch (desc.kind) {\n",
         new="""\
   static uint32_t slots = 0;
@@ -204,7 +204,7 @@ void Engine::Append(Op* op, StreamCore* s) {
         what="Creating a stream writes the handle into a place that all "
              "threads share.",
         witness="Threads that create streams at a time get the same one.",
-        items="C101", group="threads", file="stream.cc",
+        items="C101", group="threads", file="table/stream.cc",
         config="mode=threaded",
         old="  Call call(Slot::stream_create, OnDevice(device));\n",
         new="""\
@@ -225,14 +225,14 @@ void Engine::Append(Op* op, StreamCore* s) {
         name="adopts_for_any_device",
         what="A stream is adopted for a device that it is not of.",
         witness="Adopting a stream of device 0 for device 1 succeeds.",
-        items="C104", group="identity", file="stream.cc",
+        items="C104", group="identity", file="table/stream.cc",
         old="    if (core->device != device) {\n",
         new="    if (core->device == kAnyDevice) {\n"),
     Mutant(
         name="adopted_stream_destroyed",
         what="Giving up an adopted stream destroys it for its owner.",
         witness="The owner's next call on the stream fails.",
-        items="C104", group="identity", file="lookup.cc",
+        items="C104", group="identity", file="engine/lookup.cc",
         old="  const bool owner = !stream->adopted && stream->life == core->life;"
             "\n",
         new="  const bool owner = stream->life == core->life;\n"),

@@ -2,7 +2,7 @@
 //
 // The table of live blocks.
 
-#include "devrt/runtime/internal/allocation_table.h"
+#include "runtime/internal/allocation_table.h"
 
 #include <gtest/gtest.h>
 

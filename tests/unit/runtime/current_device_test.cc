@@ -8,8 +8,8 @@
 #include <random>
 #include <thread>
 
-#include "devrt/runtime/internal/host_table.h"
-#include "devrt/runtime/internal/records.h"
+#include "runtime/internal/host_table.h"
+#include "runtime/internal/records.h"
 #include "tests/support/mtia_fixture.h"
 #include "tests/support/spy_backend.h"
 

@@ -13,7 +13,7 @@
 #include <unordered_set>
 
 #include "absl/hash/hash_testing.h"
-#include "devrt/runtime/internal/records.h"
+#include "runtime/internal/records.h"
 #include "tests/support/status_matchers.h"
 #include "tests/unit/runtime/fake_backend.h"
 

@@ -2,7 +2,7 @@
 //
 // Where plugins are looked for, which of them are taken, and DEVRT_BACKENDS.
 
-#include "devrt/runtime/internal/discovery.h"
+#include "runtime/loader/discovery.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -16,8 +16,8 @@
 
 #include "devrt/runtime/backend.h"
 #include "devrt/runtime/device.h"
-#include "devrt/runtime/internal/selection.h"
 #include "devrt/runtime/layer.h"
+#include "runtime/loader/selection.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/subprocess.h"
 #include "tests/unit/runtime/fake_backend.h"

@@ -2,7 +2,7 @@
 //
 // Reading manifests from files, none of which is ever run here.
 
-#include "devrt/runtime/internal/elf_manifest.h"
+#include "runtime/loader/elf_manifest.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -16,8 +16,8 @@
 #include <random>
 #include <string>
 
-#include "devrt/runtime/internal/plugin_contents.h"
-#include "devrt/runtime/internal/plugin_file.h"
+#include "runtime/loader/plugin_contents.h"
+#include "runtime/loader/plugin_file.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_seed.h"
 #include "tests/unit/runtime/plugin_files.h"

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "devrt/runtime/internal/host_table.h"
-#include "devrt/runtime/internal/records.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/raw_memory.h"
 #include "devrt/runtime/status.h"
+#include "runtime/internal/host_table.h"
+#include "runtime/internal/records.h"
 #include "tests/support/status_matchers.h"
 #include "tests/unit/runtime/fake_backend.h"
 

@@ -14,9 +14,9 @@
 
 #include "devrt/runtime/backend.h"
 #include "devrt/runtime/device.h"
-#include "devrt/runtime/internal/plugin_file.h"
 #include "devrt/runtime/peer.h"
 #include "devrt/runtime/raw_memory.h"
+#include "runtime/loader/plugin_file.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/subprocess.h"
 #include "tests/unit/runtime/fake_backend.h"

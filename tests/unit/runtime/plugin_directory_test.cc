@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "devrt/runtime/internal/plugin_directory.h"
+#include "runtime/loader/plugin_directory.h"
 
 #include <gtest/gtest.h>
 

@@ -15,9 +15,9 @@
 
 #include "devrt/runtime/backend.h"
 #include "devrt/runtime/device.h"
-#include "devrt/runtime/internal/discovery.h"
-#include "devrt/runtime/internal/records.h"
 #include "devrt/runtime/raw_memory.h"
+#include "runtime/internal/records.h"
+#include "runtime/loader/discovery.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/subprocess.h"
 #include "tests/unit/runtime/fake_backend.h"

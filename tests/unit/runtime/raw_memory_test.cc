@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
-#include "devrt/runtime/internal/allocation_table.h"
-#include "devrt/runtime/internal/records.h"
 #include "devrt/runtime/status.h"
+#include "runtime/internal/allocation_table.h"
+#include "runtime/internal/records.h"
 #include "tests/support/status_matchers.h"
 #include "tests/unit/runtime/fake_backend.h"
 

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "devrt/runtime/backend.h"
-#include "devrt/runtime/internal/library.h"
+#include "runtime/loader/library.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/subprocess.h"
 #include "tests/unit/runtime/plugin_files.h"

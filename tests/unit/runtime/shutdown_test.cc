@@ -10,10 +10,10 @@
 
 #include "devrt/runtime/backend.h"
 #include "devrt/runtime/device.h"
-#include "devrt/runtime/internal/memory_hooks.h"
-#include "devrt/runtime/internal/records.h"
 #include "devrt/runtime/peer.h"
 #include "devrt/runtime/raw_memory.h"
+#include "runtime/internal/memory_hooks.h"
+#include "runtime/internal/records.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/subprocess.h"
 #include "tests/unit/runtime/fake_backend.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "devrt/devrt.h"
-#include "devrt/runtime/internal/records.h"
+#include "runtime/internal/records.h"
 #include "tests/support/status_matchers.h"
 
 namespace devrt {

@@ -3,7 +3,7 @@
 // pthread_exit and pthread_cancel in code that devrt calls: where it must not
 // end the thread, and where it may.
 
-#include "devrt/runtime/internal/thread_end.h"
+#include "runtime/internal/thread_end.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -12,8 +12,8 @@
 #include <string>
 #include <thread>
 
-#include "devrt/runtime/internal/open.h"
 #include "devrt/runtime/log.h"
+#include "runtime/loader/open.h"
 
 namespace devrt {
 namespace {

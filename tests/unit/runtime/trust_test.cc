@@ -2,7 +2,7 @@
 //
 // Whose files are trusted, and how a path is followed to one.
 
-#include "devrt/runtime/internal/trust.h"
+#include "runtime/loader/trust.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -18,9 +18,9 @@
 #include <optional>
 #include <string>
 
-#include "devrt/runtime/internal/path_walk.h"
-#include "devrt/runtime/internal/plugin_file.h"
-#include "devrt/runtime/internal/text.h"
+#include "runtime/internal/text.h"
+#include "runtime/loader/path_walk.h"
+#include "runtime/loader/plugin_file.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/subprocess.h"
 #include "tests/unit/runtime/plugin_files.h"

@@ -7,9 +7,9 @@
 #include <optional>
 #include <thread>
 
-#include "devrt/runtime/internal/host_table.h"
-#include "devrt/runtime/internal/records.h"
-#include "devrt/streams/internal/stream_record.h"
+#include "runtime/internal/host_table.h"
+#include "runtime/internal/records.h"
+#include "streams/internal/stream_record.h"
 #include "tests/support/mtia_fixture.h"
 
 namespace devrt::testing {

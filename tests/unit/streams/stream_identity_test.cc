@@ -7,7 +7,7 @@
 #include <map>
 #include <sstream>
 
-#include "devrt/runtime/internal/records.h"
+#include "runtime/internal/records.h"
 #include "tests/support/mtia_fixture.h"
 
 namespace devrt::testing {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "devrt/streams/internal/event_record.h"
-#include "devrt/streams/internal/timeline.h"
+#include "streams/internal/event_record.h"
+#include "streams/internal/timeline.h"
 #include "tests/support/spy_backend.h"
 #include "tests/support/status_matchers.h"
 

@@ -3,14 +3,14 @@
 // Timelines on the simulated device: what completes them, and what a stream is
 // known to be ordered after (1.14, C8, C26, C27, C31, C100).
 
-#include "devrt/streams/internal/timeline.h"
+#include "streams/internal/timeline.h"
 
 #include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
 
-#include "devrt/streams/internal/event_record.h"
+#include "streams/internal/event_record.h"
 #include "tests/support/mtia_fixture.h"
 
 namespace devrt::testing {

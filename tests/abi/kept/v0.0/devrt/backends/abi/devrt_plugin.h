@@ -189,7 +189,7 @@ typedef struct devrt_context {
 #define DEVRT_CAP_HOST_FUNC (UINT64_C(1) << 2)       /* host_func */
 #define DEVRT_CAP_STREAM_PRIORITY (UINT64_C(1) << 3) /* range is not [0, 0] */
 #define DEVRT_CAP_STREAM_EXTERNAL (UINT64_C(1) << 4) /* DEVRT_STREAM_ADOPT */
-#define DEVRT_CAP_PINNED_HOST                                                  \
+#define DEVRT_CAP_PINNED_HOST \
   (UINT64_C(1) << 5)                               /* host_alloc, host_dealloc \
                                                     */
 #define DEVRT_CAP_HOST_REGISTER (UINT64_C(1) << 6) /* host_(un)register */

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What stands behind a tensor that devrt gave away: one block of the heap with
+// the struct, its shape and strides, the storage's reference and the consumer
+// (interop.md, D1).
+
+#ifndef DEVRT_ARRAYS_INTERNAL_DLPACK_BLOCK_H_
+#define DEVRT_ARRAYS_INTERNAL_DLPACK_BLOCK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "arrays/exchange/outside_use.h"
+#include "arrays/storage/storage.h"
+#include "devrt/arrays/array.h"
+#include "devrt/arrays/dlpack_abi.h"
+#include "devrt/streams/stream.h"
+#include "streams/internal/finished.h"
+
+namespace devrt::internal {
+
+class DLPackBlock final : public Finished {
+ public:
+  // kBuffer for strides that DLPack cannot say, or its consumers do not take.
+  static absl::Status CheckLayout(const Array& array);
+  // For an array with such a layout.
+  static DLPackBlock* New(const Array& array, DLDevice device, uint64_t flags);
+  ~DLPackBlock() override;
+  static void operator delete(void* block) { ::operator delete(block); }
+
+  // When the consumer lets go, its use of the memory is what it submitted to
+  // `stream` by then; without a stream, ExchangeSettings::release.
+  void SetUser(std::optional<StreamRef> stream, bool writes);
+  // Its use up to now; at the end once more, unless ForgetUser says that this
+  // was all.
+  void NoteUse();
+  bool IsUser(StreamRef stream) const {
+    return user_.has_value() && user_->stream() == stream;
+  }
+  void ForgetUser() { has_user_ = false; }
+  DLManagedTensorVersioned* versioned() { return &versioned_; }
+  DLManagedTensor* legacy();
+
+  // The block of a tensor of devrt's; nullptr for others'.
+  static DLPackBlock* Of(const DLManagedTensorVersioned* tensor);
+  static DLPackBlock* Of(const DLManagedTensor* tensor);
+  const std::shared_ptr<Storage>& storage() const { return storage_; }
+  // Leaves a block whose end does nothing.
+  std::shared_ptr<Storage> TakeStorage() { return std::move(storage_); }
+
+ private:
+  DLPackBlock() = default;
+  static void* operator new(size_t size, size_t dims) {
+    return ::operator new(size + 2 * dims * sizeof(int64_t));
+  }
+  static void operator delete(void* block, size_t) { ::operator delete(block); }
+
+  static void DeleteVersioned(DLManagedTensorVersioned* tensor);
+  static void DeleteLegacy(DLManagedTensor* tensor);
+  // Any thread, any time (D2, D3).
+  static void Release(DLPackBlock* block);
+
+  DLManagedTensorVersioned versioned_;
+  DLManagedTensor legacy_;
+  std::shared_ptr<Storage> storage_;
+  std::optional<OutsideUse> user_;
+  bool has_user_ = false;
+  bool writes_ = true;
+  // The shape and strides follow.
+};
+
+// BorrowNoSync with strides that are known.
+absl::Status Borrow(const Array& array, const int64_t* strides, DLTensor* out,
+                    CallSite site);
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_ARRAYS_INTERNAL_DLPACK_BLOCK_H_

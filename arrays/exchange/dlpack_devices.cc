@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "arrays/exchange/dlpack_devices.h"
+
+#include <atomic>
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "arrays/exchange/exchange_error.h"
+#include "devrt/arrays/dlpack.h"
+#include "devrt/runtime/raw_memory.h"
+#include "devrt/runtime/status.h"
+#include "memory/common/known_uses.h"
+#include "runtime/internal/records.h"
+#include "runtime/internal/text.h"
+#include "streams/internal/device_streams.h"
+#include "streams/internal/ordering.h"
+
+namespace devrt {
+
+DLDevice DLPackDevice(const Place& place) {
+  if (place.kind() == MemoryKind::kHost) return {kDLCPU, 0};
+  const Device device = *place.device();
+  const devrt_dlpack_v0& types = internal::DLPackTypesOf(device);
+  const auto type = [](int32_t number) {
+    return static_cast<DLDeviceType>(number);
+  };
+  switch (place.kind()) {
+    case MemoryKind::kPinned:
+      return {type(types.pinned_type), 0};
+    case MemoryKind::kManaged:
+      if (types.managed_type != 0 && !GetExchangeSettings().managed_as_device) {
+        return {type(types.managed_type), 0};
+      }
+      break;
+    default:
+      break;
+  }
+  return {type(types.device_type), device.index()};
+}
+
+namespace internal {
+
+namespace {
+
+bool Says(const BackendRecord* backend, int32_t type) {
+  if (backend->devices.empty()) return false;
+  const devrt_dlpack_v0& types = DLPackTypesOf(Device(backend->devices[0]));
+  return types.device_type == type || types.pinned_type == type ||
+         types.managed_type == type;
+}
+
+// An opened backend that says `type`, or nullptr; with several the first.
+const BackendRecord* FindOpened(int32_t type, bool* only) {
+  const BackendRecord* found = nullptr;
+  for (const BackendRecord* backend : OpenedBackends()) {
+    if (!Says(backend, type)) continue;
+    *only = found == nullptr;
+    if (found == nullptr) found = backend;
+  }
+  return found;
+}
+
+const BackendRecord* FindBackend(int32_t type, bool* only) {
+  if (const BackendRecord* found = FindOpened(type, only)) return found;
+  for (const std::string& name : BackendNames()) (void)GetBackend(name);
+  return FindOpened(type, only);
+}
+
+// FindBackend where it does not matter whether there are several: that is known
+// for good, as others are opened behind it.
+const BackendRecord* FindFirstBackend(int32_t type) {
+  constexpr int32_t kTypes = 32;
+  static std::atomic<const BackendRecord*> known[kTypes];
+  std::atomic<const BackendRecord*>* const slot =
+      type >= 0 && type < kTypes ? &known[type] : nullptr;
+  const BackendRecord* found =
+      slot != nullptr ? slot->load(std::memory_order_acquire) : nullptr;
+  if (found != nullptr) return found;
+  bool only = false;
+  found = FindBackend(type, &only);
+  if (slot != nullptr) slot->store(found, std::memory_order_release);
+  return found;
+}
+
+bool IsKnownType(int32_t type) {
+  switch (type) {
+    case kDLCUDA:
+    case kDLCUDAHost:
+    case kDLROCM:
+    case kDLROCMHost:
+    case kDLExtDev:
+    case kDLCUDAManaged:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Place PlaceOfInfo(const PointerInfo& info) {
+  switch (info.kind) {
+    case PointerKind::kDevice:
+      return Place(*info.device);
+    case PointerKind::kPinned:
+      return Place::Pinned(*info.device);
+    case PointerKind::kManaged:
+      return Place::Managed(*info.device);
+    default:
+      return Place::Host();
+  }
+}
+
+absl::Status CheckInBlock(const PointerInfo& info, const void* first,
+                          ByteSpan span) {
+  if (info.id == 0 && info.device && LiesInCache(first)) {
+    return BufferError(absl::StrCat(
+        "address ", Hex(first), " lies in cached memory of ",
+        info.device->name(),
+        ", but in no block that is alive: it was freed before it was shared"));
+  }
+  if (info.kind == PointerKind::kUnregistered || info.base == nullptr ||
+      info.size == 0) {
+    return absl::OkStatus();
+  }
+  const auto at = reinterpret_cast<uintptr_t>(first);
+  const auto base = reinterpret_cast<uintptr_t>(info.base);
+  const uintptr_t begin = at + static_cast<uint64_t>(span.lo);
+  const uintptr_t end = at + static_cast<uint64_t>(span.hi);
+  if (begin >= base && end >= begin && end - base <= info.size) {
+    return absl::OkStatus();
+  }
+  return BufferError(absl::StrCat(
+      "the elements reach from byte ", span.lo, " to ", span.hi, " around ",
+      Hex(first), ", but the ", ToString(info.kind), " block there begins at ",
+      Hex(info.base), " and has ", info.size, " bytes"));
+}
+
+// Without memory there is nobody to ask.
+absl::StatusOr<Place> PlaceWithoutMemory(DLDevice device) {
+  bool only = false;
+  const BackendRecord* const backend = FindBackend(device.device_type, &only);
+  if (backend == nullptr || (device.device_type == kDLExtDev && !only)) {
+    return BufferError(absl::StrCat(
+        "device ", PairText(device),
+        backend == nullptr
+            ? " is of a type that no backend has"
+            : " may be of several backends, and there is no memory to tell"));
+  }
+  const devrt_dlpack_v0& types = DLPackTypesOf(Device(backend->devices[0]));
+  const bool pinned = device.device_type != types.device_type &&
+                      device.device_type == types.pinned_type;
+  // Of managed memory some say the index, and others 0.
+  const int32_t index = pinned ? 0 : device.device_id;
+  if (index < 0 || static_cast<size_t>(index) >= backend->devices.size()) {
+    return BufferError(absl::StrCat("device ", PairText(device), ": backend \"",
+                                    backend->name, "\" has ",
+                                    backend->devices.size(), " devices"));
+  }
+  const Device found(backend->devices[static_cast<size_t>(index)]);
+  if (pinned) return Place::Pinned(found);
+  return device.device_type == types.device_type ? Place(found)
+                                                 : Place::Managed(found);
+}
+
+// Of a driver that cannot be asked about pointers the struct is believed.
+bool CanAsk(const BackendRecord& backend) {
+  return (backend.capabilities & DEVRT_CAP_POINTER_INFO) != 0;
+}
+
+}  // namespace
+
+std::string PairText(DLDevice device) {
+  return absl::StrCat("(", static_cast<int32_t>(device.device_type), ", ",
+                      device.device_id, ")");
+}
+
+const devrt_dlpack_v0& DLPackTypesOf(Device device) {
+  return DeviceStreams::Of(device.record())->dlpack;
+}
+
+absl::StatusOr<Place> PlaceOf(DLDevice device, const void* first,
+                              ByteSpan span) {
+  const int32_t type = device.device_type;
+  if (type != kDLCPU && !IsKnownType(type)) {
+    return BufferError(absl::StrCat(
+        "device type ", type,
+        " is not one that devrt imports: 1 (CPU), 2 "
+        "(CUDA), 3 (CUDAHost), 10 (ROCM), 11 (ROCMHost), 12 (ExtDev), 13 "
+        "(CUDAManaged)"));
+  }
+  if (first == nullptr) {
+    if (type == kDLCPU) return Place::Host();
+    return PlaceWithoutMemory(device);
+  }
+  if (type != kDLCPU) {
+    const BackendRecord* const backend = FindFirstBackend(type);
+    if (backend == nullptr || !CanAsk(*backend)) {
+      return PlaceWithoutMemory(device);
+    }
+  }
+  const absl::StatusOr<PointerInfo> found = GetPointerInfo(first);
+  if (!found.ok()) return found.status();
+  const PointerInfo& info = *found;
+  DEVRT_RETURN_IF_ERROR(CheckInBlock(info, first, span));
+  if (type == kDLCPU) {
+    if (info.kind != PointerKind::kDevice || info.host_readable) {
+      return Place::Host();
+    }
+    return BufferError(absl::StrCat("address ", Hex(first),
+                                    " is said to be host memory, "
+                                    "but is memory of ",
+                                    info.device->name()));
+  }
+  if (info.kind == PointerKind::kUnregistered) {
+    return BufferError(
+        absl::StrCat("address ", Hex(first), " is said to be memory of device ",
+                     PairText(device), ", but no backend knows it"));
+  }
+  const Place place = PlaceOfInfo(info);
+  const devrt_dlpack_v0& types = DLPackTypesOf(*info.device);
+  bool right = false;
+  if (type == types.device_type && info.kind != PointerKind::kPinned) {
+    // Managed memory may go as its device's.
+    right = device.device_id == info.device->index();
+  } else if (info.kind == PointerKind::kPinned) {
+    right = type == types.pinned_type;
+  } else if (info.kind == PointerKind::kManaged) {
+    right = type == types.managed_type;
+  }
+  if (right) return place;
+  return BufferError(absl::StrCat("address ", Hex(first),
+                                  " is said to be memory of device ",
+                                  PairText(device), ", but is ", place.name(),
+                                  ", ", PairText(DLPackDevice(place))));
+}
+
+absl::StatusOr<Place> PlaceOfPointer(const void* first, ByteSpan span) {
+  DEVRT_ASSIGN_OR_RETURN(PointerInfo info, GetPointerInfo(first));
+  if (info.kind == PointerKind::kUnregistered) {
+    for (const std::string& name : BackendNames()) (void)GetBackend(name);
+    DEVRT_ASSIGN_OR_RETURN(info, GetPointerInfo(first));
+  }
+  if (info.kind == PointerKind::kUnregistered) {
+    return BufferError(
+        absl::StrCat("no backend knows the address ", Hex(first),
+                     ": it is not memory that a device can reach"));
+  }
+  DEVRT_RETURN_IF_ERROR(CheckInBlock(info, first, span));
+  return PlaceOfInfo(info);
+}
+
+bool IsHostReadable(const Array& array) {
+  const Place place = array.place();
+  if (place.host_accessible()) return true;
+  const BackendRecord* const backend = place.device()->record()->backend;
+  if (array.data() == nullptr || !IsOpen(place.device()->record()) ||
+      (backend->capabilities & DEVRT_CAP_POINTER_INFO) == 0) {
+    return false;
+  }
+  devrt_pointer_info_v0 answer = {};
+  answer.struct_size = sizeof answer;
+  const absl::Status status = FromPlugin(
+      place.device()->record(),
+      backend->ops.pointer_info(backend->self, array.data(), &answer),
+      "pointer query");
+  return status.ok() && answer.host_readable != 0;
+}
+
+bool RecordsGraph(StreamRef stream) {
+  const absl::StatusOr<bool> capturing = IsCapturing(stream);
+  return capturing.ok() && *capturing;
+}
+
+}  // namespace internal
+}  // namespace devrt

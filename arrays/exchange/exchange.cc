@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "devrt/arrays/exchange.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "arrays/exchange/exchange_error.h"
+#include "devrt/runtime/log.h"
+
+namespace devrt {
+
+namespace {
+
+constexpr const char kPayload[] = "devrt/exchange";
+
+absl::Status WithKind(const char* kind, const std::string& text) {
+  absl::Status status = absl::FailedPreconditionError(text);
+  status.SetPayload(kPayload, absl::Cord(kind));
+  return status;
+}
+
+class State {
+ public:
+  static State& Get() {
+    static State* const state = new State;
+    return *state;
+  }
+
+  // All of it in one word, which every exchange reads.
+  ExchangeSettings settings() const {
+    const uint32_t word = word_.load(std::memory_order_acquire);
+    ExchangeSettings settings;
+    settings.strict = (word & 1) != 0;
+    settings.managed_as_device = (word & 2) != 0;
+    settings.cai_sync = (word & 4) != 0;
+    settings.hip_cai = (word & 8) != 0;
+    settings.cai_version = static_cast<int>(word >> 8 & 0xff);
+    settings.release = static_cast<ExchangeSettings::Release>(word >> 16);
+    return settings;
+  }
+  void Set(const ExchangeSettings& settings) {
+    uint32_t word = settings.strict ? 1 : 0;
+    if (settings.managed_as_device) word |= 2;
+    if (settings.cai_sync) word |= 4;
+    if (settings.hip_cai) word |= 8;
+    word |= (static_cast<uint32_t>(settings.cai_version) & 0xff) << 8;
+    word |= static_cast<uint32_t>(settings.release) << 16;
+    word_.store(word, std::memory_order_release);
+  }
+  const std::string& mistakes() const { return mistakes_; }
+
+ private:
+  State() {
+    ExchangeSettings settings;
+    settings.strict = Read("DEVRT_DLPACK_STRICT", {"0", "1"}, 0) == 1;
+    settings.managed_as_device =
+        Read("DEVRT_DLPACK_MANAGED", {"managed", "device"}, 0) == 1;
+    settings.release = static_cast<ExchangeSettings::Release>(
+        Read("DEVRT_DLPACK_RELEASE", {"record", "trust", "sync"}, 0));
+    settings.cai_version =
+        2 + static_cast<int>(Read("DEVRT_CAI_EXPORT_VERSION", {"2", "3"}, 1));
+    settings.cai_sync = Read("DEVRT_CAI_SYNC", {"0", "1"}, 1) == 1;
+    settings.hip_cai = Read("DEVRT_HIP_CAI", {"0", "1"}, 0) == 1;
+    Set(settings);
+    if (!mistakes_.empty()) DEVRT_LOG(kWarning, mistakes_);
+  }
+
+  // Which of `choices` the variable names.
+  size_t Read(const char* variable, std::initializer_list<const char*> choices,
+              size_t usual) {
+    const char* const text = std::getenv(variable);
+    if (text == nullptr || *text == '\0') return usual;
+    size_t i = 0;
+    for (const char* choice : choices) {
+      if (std::strcmp(choice, text) == 0) return i;
+      ++i;
+    }
+    absl::StrAppend(&mistakes_, mistakes_.empty() ? "" : "; ", variable, "=",
+                    text, " is not known, the choices are ",
+                    absl::StrJoin(choices, ", "));
+    return usual;
+  }
+
+  std::string mistakes_;
+  std::atomic<uint32_t> word_{0};
+};
+
+}  // namespace
+
+namespace internal {
+
+absl::Status BufferError(const std::string& text) {
+  return WithKind("buffer", text);
+}
+absl::Status CopyRequiredError(const std::string& text) {
+  return WithKind("copy", text);
+}
+absl::Status NotOfferedError(const std::string& text) {
+  return WithKind("absent", text);
+}
+
+}  // namespace internal
+
+ExchangeError GetExchangeError(const absl::Status& status) {
+  const auto payload = status.GetPayload(kPayload);
+  if (!payload.has_value()) return ExchangeError::kNone;
+  if (*payload == "copy") return ExchangeError::kCopyRequired;
+  if (*payload == "absent") return ExchangeError::kNotOffered;
+  return ExchangeError::kBuffer;
+}
+
+ExchangeSettings GetExchangeSettings() { return State::Get().settings(); }
+
+void SetExchangeSettings(const ExchangeSettings& settings) {
+  State::Get().Set(settings);
+}
+
+absl::Status CheckExchangeEnvironment() {
+  const std::string& mistakes = State::Get().mistakes();
+  if (mistakes.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(mistakes);
+}
+
+}  // namespace devrt

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "arrays/exchange/outside_use.h"
+
+#include "arrays/exchange/dlpack_devices.h"
+#include "arrays/storage/mutants.h"
+#include "devrt/arrays/exchange.h"
+#include "streams/internal/captures.h"
+#include "streams/internal/may_capture.h"
+#include "streams/internal/stream_record.h"
+
+namespace devrt::internal {
+
+// CheckStream, without an error.
+bool OutsideUse::Lives() const {
+  const StreamRecord* const record = stream_.record();
+  return record->serial.load(std::memory_order_acquire) == stream_.serial() &&
+         IsOpen(record->device);
+}
+
+// A native stream goes to another Stream when it is idle, and a timeline to
+// another native stream when all its points are complete.
+bool OutsideUse::IsAnothers() const {
+  const StreamRecord* const record = stream_.record();
+  const uint64_t serial = record->serial.load(std::memory_order_acquire);
+  if (serial == stream_.serial()) return false;
+  return !begin_.timeline->IsOf(begin_) ||
+         (serial != 0 && TimelineOf(stream_) == begin_.timeline);
+}
+
+bool OutsideUse::IsLost() const {
+  return !Mutated(Mutant::kLostConsumersAreTrusted) &&
+         stream_.record()->kind == StreamKind::kExternal && !kept_ && !Lives();
+}
+
+// Where that cannot be told, nothing may be recorded either.
+CaptureNumber OutsideUse::Capture() const {
+  if (ABSL_PREDICT_TRUE(!MayBeCaptured(stream_))) return CaptureNumber::kNone;
+  if (kept_ || stream_.record()->kind == StreamKind::kDefault) {
+    return HoldCapture(stream_).value_or(CaptureNumber::kUnknown);
+  }
+  // The program may be ending it.
+  const HeldStream held(stream_, begin_.timeline);
+  if (held.handle() == nullptr) return CaptureNumber::kNone;
+  return HoldCapture(held).value_or(CaptureNumber::kUnknown);
+}
+
+std::optional<StorageUse> OutsideUse::UpToNow() const {
+  Timeline* const timeline = begin_.timeline;
+  // One object from here to the caller: it is large.
+  std::optional<StorageUse> use(std::in_place,
+                                OrderPoint{timeline, timeline->Now()}, stream_);
+  if (ABSL_PREDICT_TRUE(Lives())) {
+    use->capture = Capture();
+    return use;
+  }
+  if (IsAnothers() || Mutated(Mutant::kEndedConsumersAreForgotten)) {
+    use.reset();
+    return use;
+  }
+  if (kept_) use->capture = Capture();
+  use->late = true;
+  return use;
+}
+
+std::optional<StorageUse> UseOfUnknown(Device device,
+                                       absl::FunctionRef<bool()> is_captured) {
+  if (!IsOpen(device.record())) return std::nullopt;
+  switch (GetExchangeSettings().release) {
+    case ExchangeSettings::Release::kTrust:
+      break;
+    case ExchangeSettings::Release::kSync:
+      // Captures of streams that devrt does not know cannot be told (C82).
+      if (!RecordsGraph(CurrentStream(device)) && !is_captured()) {
+        device.Synchronize().IgnoreError();
+        break;
+      }
+      [[fallthrough]];
+    case ExchangeSettings::Release::kRecord: {
+      const StreamRef usual = DefaultStream(device);
+      return StorageUse(PointOf(usual), usual);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace devrt::internal

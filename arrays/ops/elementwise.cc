@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "arrays/ops/compute.h"
+#include "devrt/arrays/operations.h"
+#include "devrt/runtime/status.h"
+
+namespace devrt {
+namespace {
+
+using internal::Compute;
+using internal::Inputs;
+using internal::Result;
+
+// An operand, for as long as the call runs.
+class Term {
+ public:
+  explicit Term(const Operand& operand)
+      : array_(operand.array()), scalar_(operand.scalar()) {}
+  explicit Term(const Array& array) : array_(&array) {}
+  const Array* array() const { return array_; }
+  const Scalar* scalar() const { return scalar_; }
+
+ private:
+  const Array* array_;
+  const Scalar* scalar_ = nullptr;
+};
+
+// What kinds an operation takes, before promotion is taken into account.
+enum class Takes { kAll, kNoBool, kNoComplex, kIntegers };
+
+struct BinaryRule {
+  const char* name;
+  uint32_t op;
+  Takes takes;
+  bool to_bool;  // a comparison or a logical operation
+};
+
+const BinaryRule& RuleOf(BinaryOp op) {
+  static constexpr BinaryRule kRules[] = {
+      {"add", DEVRT_OP_ADD, Takes::kAll, false},
+      {"subtract", DEVRT_OP_SUB, Takes::kNoBool, false},
+      {"multiply", DEVRT_OP_MUL, Takes::kAll, false},
+      {"divide", DEVRT_OP_DIV, Takes::kAll, false},
+      {"divide_truncated", DEVRT_OP_DIV, Takes::kIntegers, false},
+      {"equal", DEVRT_OP_EQ, Takes::kAll, true},
+      {"not_equal", DEVRT_OP_NE, Takes::kAll, true},
+      {"less", DEVRT_OP_LT, Takes::kNoComplex, true},
+      {"less_equal", DEVRT_OP_LE, Takes::kNoComplex, true},
+      {"greater", DEVRT_OP_GT, Takes::kNoComplex, true},
+      {"greater_equal", DEVRT_OP_GE, Takes::kNoComplex, true},
+      {"logical_and", DEVRT_OP_LOGICAL_AND, Takes::kAll, true},
+      {"logical_or", DEVRT_OP_LOGICAL_OR, Takes::kAll, true},
+      {"maximum", DEVRT_OP_MAXIMUM, Takes::kNoComplex, false},
+      {"minimum", DEVRT_OP_MINIMUM, Takes::kNoComplex, false},
+  };
+  return kRules[static_cast<size_t>(op)];
+}
+
+bool IsLogical(BinaryOp op) {
+  return op == BinaryOp::kLogicalAnd || op == BinaryOp::kLogicalOr;
+}
+
+absl::Status NotFor(const char* name, DType dtype, const char* remedy) {
+  return absl::UnimplementedError(
+      absl::StrCat(name, " does not exist for ", dtype.name(), "; ", remedy));
+}
+
+absl::Status CheckTakes(const BinaryRule& rule, DType dtype) {
+  switch (rule.takes) {
+    case Takes::kAll:
+      return absl::OkStatus();
+    case Takes::kNoBool:
+      if (dtype != kBool) return absl::OkStatus();
+      return NotFor(rule.name, dtype, "use NotEqual, or Cast to an integer");
+    case Takes::kNoComplex:
+      if (!dtype.is_complex()) return absl::OkStatus();
+      return NotFor(rule.name, dtype,
+                    "complex numbers have no order; compare their Abs");
+    case Takes::kIntegers:
+      if (dtype.is_integer()) return absl::OkStatus();
+      return NotFor(rule.name, dtype, "use Div, or Cast to an integer");
+  }
+  return absl::OkStatus();
+}
+
+DType DTypeOfNumber(const Scalar& number) {
+  // An integer is one of Python's, whatever its type is here.
+  const bool is_int64 =
+      number.kind() == DTypeKind::kUnsigned && number.As(kInt64).ok();
+  return is_int64 ? kInt64 : DefaultDType(number.kind());
+}
+
+absl::StatusOr<DType> PromoteNumbers(const Scalar& a, const Scalar& b) {
+  const DType first = DTypeOfNumber(a);
+  const DType second = DTypeOfNumber(b);
+  if (first == second || !first.is_integer() || !second.is_integer()) {
+    return PromoteTypes(first, second);
+  }
+  const Scalar& lower = first == kInt64 ? a : b;
+  if (lower.As(kUInt64).ok()) return kUInt64;
+  return absl::InvalidArgumentError(
+      absl::StrCat("no integer dtype holds both ", a.ToString(), " and ",
+                   b.ToString(), ": make one of them a float"));
+}
+
+absl::StatusOr<DType> Promote(const Term& a, const Term& b) {
+  if (a.array() != nullptr && b.array() != nullptr) {
+    if (a.array()->dtype() == b.array()->dtype()) return a.array()->dtype();
+    return PromoteTypes(a.array()->dtype(), b.array()->dtype());
+  }
+  if (a.array() != nullptr) {
+    return PromoteWithScalar(a.array()->dtype(), b.scalar()->kind());
+  }
+  if (b.array() != nullptr) {
+    return PromoteWithScalar(b.array()->dtype(), a.scalar()->kind());
+  }
+  return PromoteNumbers(*a.scalar(), *b.scalar());
+}
+
+// In which dtype `op` is computed.
+absl::StatusOr<DType> ComputingType(BinaryOp op, const Term& a, const Term& b) {
+  const BinaryRule& rule = RuleOf(op);
+  if (a.array() == nullptr && b.array() == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(rule.name,
+                     ": both operands are numbers; at least one has "
+                     "to be an array, as Array::Full makes"));
+  }
+  for (const Term* operand : {&a, &b}) {
+    if (operand->array() == nullptr) continue;
+    DEVRT_RETURN_IF_ERROR(
+        internal::CheckComputes(rule.name, operand->array()->dtype()));
+  }
+  if (IsLogical(op)) return kBool;
+  DEVRT_ASSIGN_OR_RETURN(DType dtype, Promote(a, b));
+  DEVRT_RETURN_IF_ERROR(CheckTakes(rule, dtype));
+  const bool whole = dtype == kBool || dtype.is_integer();
+  return op == BinaryOp::kDiv && whole ? kFloat64 : dtype;
+}
+
+absl::Status AddOperand(const Term& operand, DType dtype, Inputs* inputs) {
+  if (operand.array() != nullptr) return inputs->Add(*operand.array(), dtype);
+  // To bool is != 0, also for numbers.
+  if (dtype == kBool && operand.scalar()->kind() != DTypeKind::kBool) {
+    return inputs->Add(Scalar(operand.scalar()->Value<bool>()), dtype);
+  }
+  return inputs->Add(*operand.scalar(), dtype);
+}
+
+bool IsComparison(BinaryOp op) {
+  return op >= BinaryOp::kEqual && op <= BinaryOp::kGreaterEqual;
+}
+
+// Whether no integer dtype holds the values of both.
+bool IsMixed(BinaryOp op, const Term& a, const Term& b, DType dtype) {
+  return IsComparison(op) && dtype == kFloat64 && a.array() != nullptr &&
+         b.array() != nullptr && a.array()->dtype().is_integer() &&
+         b.array()->dtype().is_integer();
+}
+
+BinaryOp Mirrored(BinaryOp op) {
+  switch (op) {
+    case BinaryOp::kLess:
+      return BinaryOp::kGreater;
+    case BinaryOp::kLessEqual:
+      return BinaryOp::kGreaterEqual;
+    case BinaryOp::kGreater:
+      return BinaryOp::kLess;
+    case BinaryOp::kGreaterEqual:
+      return BinaryOp::kLessEqual;
+    default:
+      return op;
+  }
+}
+
+// Of an array with a sign and one of uint64, by value: as float64 they would
+// be rounded.  One step, like any other operation.
+absl::Status CompareMixed(BinaryOp op, const Array& a, const Array& b,
+                          const Result& result, CallSite site) {
+  if (a.dtype() == kUInt64) {
+    return CompareMixed(Mirrored(op), b, a, result, site);
+  }
+  const BinaryRule& rule = RuleOf(op);
+  const Device device = *a.place().device();
+  DEVRT_ASSIGN_OR_RETURN(const Dims shape,
+                         BroadcastShapes(a.shape(), b.shape()));
+  DEVRT_ASSIGN_OR_RETURN(const Array zero,
+                         Array::Empty({}, a.dtype(), device, site));
+  DEVRT_ASSIGN_OR_RETURN(const Array decided,
+                         Array::Empty(a.shape(), kBool, device, site));
+  DEVRT_ASSIGN_OR_RETURN(const Array low_bits,
+                         Array::Empty(a.shape(), kUInt64, device, site));
+  DEVRT_ASSIGN_OR_RETURN(const Array rest,
+                         Array::Empty(shape, kBool, device, site));
+  Inputs inputs(rule.name, site);
+  for (const Array* input : {&decided, &rest}) {
+    DEVRT_RETURN_IF_ERROR(inputs.Note(*input));
+    DEVRT_RETURN_IF_ERROR(inputs.Add(*input, kBool));
+  }
+
+  // Whatever is below 0 is less than all of the other's.
+  const bool if_below = op == BinaryOp::kNotEqual || op == BinaryOp::kLess ||
+                        op == BinaryOp::kLessEqual;
+  const auto decide = [&](internal::Kernels* kernels) -> absl::Status {
+    const Scalar::Element nothing = {};
+    DEVRT_RETURN_IF_ERROR(
+        kernels->Fill(internal::TensorOf(zero), nothing.bytes));
+    internal::BroadcastStrides strides[2];
+    const devrt_tensor_v0 sign[] = {internal::TensorOf(a),
+                                    strides[0].Of(zero, a.shape())};
+    DEVRT_RETURN_IF_ERROR(kernels->Apply(if_below ? DEVRT_OP_LT : DEVRT_OP_GE,
+                                         internal::TensorOf(decided), sign, 2));
+    DEVRT_RETURN_IF_ERROR(
+        kernels->Apply(DEVRT_OP_COPY, internal::TensorOf(low_bits), sign, 1));
+    const devrt_tensor_v0 values[] = {strides[0].Of(low_bits, shape),
+                                      strides[1].Of(b, shape)};
+    return kernels->Apply(rule.op, internal::TensorOf(rest), values, 2);
+  };
+  const internal::FirstKernels first = {{&a, &b}, decide};
+  return ComputeTo(if_below ? DEVRT_OP_LOGICAL_OR : DEVRT_OP_LOGICAL_AND,
+                   inputs, kBool, result, &first);
+}
+
+// Whether `op` with an array is true of all elements where the number beside it
+// is beyond every integer of `dtype`; nullopt: it is not.
+std::optional<bool> Foregone(BinaryOp op, const Term& a, const Term& b,
+                             DType dtype) {
+  const Scalar* number = a.scalar() != nullptr ? a.scalar() : b.scalar();
+  if (!IsComparison(op) || number == nullptr || !dtype.is_integer() ||
+      number->As(dtype).ok()) {
+    return std::nullopt;
+  }
+  if (a.scalar() != nullptr) op = Mirrored(op);
+  const bool below =
+      number->kind() == DTypeKind::kSigned && number->Value<int64_t>() < 0;
+  switch (op) {
+    case BinaryOp::kNotEqual:
+      return true;
+    case BinaryOp::kLess:
+    case BinaryOp::kLessEqual:
+      return !below;
+    case BinaryOp::kGreater:
+    case BinaryOp::kGreaterEqual:
+      return below;
+    default:
+      return false;
+  }
+}
+
+Scalar LeastOf(DType dtype) {
+  if (dtype.kind() == DTypeKind::kUnsigned) return Scalar(0u);
+  const int bits = static_cast<int>(dtype.size()) * 8;
+  return Scalar(std::numeric_limits<int64_t>::min() >> (64 - bits));
+}
+
+struct UnaryRule {
+  const char* name;
+  uint32_t op;
+};
+
+const UnaryRule& RuleOf(UnaryOp op) {
+  static constexpr UnaryRule kRules[] = {
+      {"negative", DEVRT_OP_NEG},
+      {"absolute", DEVRT_OP_ABS},
+      {"logical_not", DEVRT_OP_LOGICAL_NOT},
+  };
+  return kRules[static_cast<size_t>(op)];
+}
+
+DType ResultOf(UnaryOp op, DType dtype) {
+  if (op == UnaryOp::kLogicalNot) return kBool;
+  if (op == UnaryOp::kAbs && dtype == kComplex64) return kFloat32;
+  if (op == UnaryOp::kAbs && dtype == kComplex128) return kFloat64;
+  return dtype;
+}
+
+}  // namespace
+
+const char* ToString(UnaryOp op) { return RuleOf(op).name; }
+const char* ToString(BinaryOp op) { return RuleOf(op).name; }
+
+absl::StatusOr<DType> ResultType(BinaryOp op, const Operand& a,
+                                 const Operand& b) {
+  DEVRT_ASSIGN_OR_RETURN(DType dtype, ComputingType(op, Term(a), Term(b)));
+  return RuleOf(op).to_bool ? kBool : dtype;
+}
+
+absl::StatusOr<Array> Apply(UnaryOp op, const Array& x, const Array* out,
+                            CallSite site) {
+  const UnaryRule& rule = RuleOf(op);
+  Inputs inputs(rule.name, site);
+  DEVRT_RETURN_IF_ERROR(inputs.Note(x));
+  if (out != nullptr) DEVRT_RETURN_IF_ERROR(inputs.NoteDevice(*out));
+  if (op == UnaryOp::kNegate && x.dtype() == kBool) {
+    return NotFor(rule.name, kBool, "use LogicalNot");
+  }
+  DEVRT_RETURN_IF_ERROR(inputs.Add(x, x.dtype()));
+  return Compute(rule.op, inputs, ResultOf(op, x.dtype()), out);
+}
+
+namespace {
+
+absl::Status ApplyTo(const Result& result, BinaryOp op, const Term& a,
+                     const Term& b, CallSite site) {
+  const BinaryRule& rule = RuleOf(op);
+  DEVRT_ASSIGN_OR_RETURN(const DType dtype, ComputingType(op, a, b));
+  Inputs inputs(rule.name, site);
+  for (const Term* term : {&a, &b}) {
+    if (term->array() == nullptr) continue;
+    DEVRT_RETURN_IF_ERROR(inputs.Note(*term->array()));
+  }
+  if (result.out != nullptr) {
+    DEVRT_RETURN_IF_ERROR(inputs.NoteDevice(*result.out));
+  }
+  if (IsMixed(op, a, b, dtype)) {
+    return CompareMixed(op, *a.array(), *b.array(), result, site);
+  }
+  if (const auto all = Foregone(op, a, b, dtype)) {
+    const Term& array = a.array() != nullptr ? a : b;
+    DEVRT_RETURN_IF_ERROR(AddOperand(array, dtype, &inputs));
+    DEVRT_RETURN_IF_ERROR(inputs.Add(LeastOf(dtype), dtype));
+    return ComputeTo(*all ? DEVRT_OP_GE : DEVRT_OP_LT, inputs, kBool, result);
+  }
+  DEVRT_RETURN_IF_ERROR(AddOperand(a, dtype, &inputs));
+  DEVRT_RETURN_IF_ERROR(AddOperand(b, dtype, &inputs));
+  return ComputeTo(rule.op, inputs, rule.to_bool ? kBool : dtype, result);
+}
+
+absl::StatusOr<Array> ApplyTerms(BinaryOp op, const Term& a, const Term& b,
+                                 const Array* out, CallSite site) {
+  std::optional<Array> made;
+  DEVRT_RETURN_IF_ERROR(ApplyTo({out, &made}, op, a, b, site));
+  if (out != nullptr) return *out;
+  return *std::move(made);
+}
+
+}  // namespace
+
+absl::StatusOr<Array> Apply(BinaryOp op, const Operand& a, const Operand& b,
+                            const Array* out, CallSite site) {
+  return ApplyTerms(op, Term(a), Term(b), out, site);
+}
+
+absl::StatusOr<Array> Apply(BinaryOp op, const Array& a, const Array& b,
+                            const Array* out, CallSite site) {
+  return ApplyTerms(op, Term(a), Term(b), out, site);
+}
+
+absl::Status ApplyInto(BinaryOp op, const Array& out, const Operand& a,
+                       const Operand& b, CallSite site) {
+  std::optional<Array> apart;
+  return ApplyTo({&out, &apart}, op, Term(a), Term(b), site);
+}
+
+absl::Status ApplyInto(BinaryOp op, const Array& out, const Array& a,
+                       const Array& b, CallSite site) {
+  std::optional<Array> apart;
+  return ApplyTo({&out, &apart}, op, Term(a), Term(b), site);
+}
+
+absl::StatusOr<Array> Where(const Array& condition, const Operand& a,
+                            const Operand& b, CallSite site) {
+  Inputs inputs("where", site);
+  DEVRT_RETURN_IF_ERROR(inputs.Note(condition));
+  for (const Operand* operand : {&a, &b}) {
+    if (operand->array() == nullptr) continue;
+    DEVRT_RETURN_IF_ERROR(inputs.Note(*operand->array()));
+  }
+  DEVRT_ASSIGN_OR_RETURN(const DType dtype, Promote(Term(a), Term(b)));
+  DEVRT_RETURN_IF_ERROR(inputs.Add(condition, kBool));
+  DEVRT_RETURN_IF_ERROR(AddOperand(Term(a), dtype, &inputs));
+  DEVRT_RETURN_IF_ERROR(AddOperand(Term(b), dtype, &inputs));
+  return Compute(DEVRT_OP_WHERE, inputs, dtype, nullptr);
+}
+
+}  // namespace devrt

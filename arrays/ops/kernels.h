@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernels: the elementwise and reduce extensions of a device, on one stream,
+// for as long as one operation enqueues.
+//
+//   Kernels kernels("add", site);
+//   DEVRT_RETURN_IF_ERROR(kernels.Begin(stream));
+//   DEVRT_RETURN_IF_ERROR(kernels.Apply(DEVRT_OP_ADD, out, inputs, 2));
+//
+// It neither orders nor notes a use: that is RunOrdered's, inside which it is
+// meant to be used.
+//
+// Errors: UNIMPLEMENTED, naming the operation, the dtype, the backend and the
+// remedy; those of the backend.
+
+#ifndef DEVRT_ARRAYS_INTERNAL_KERNELS_H_
+#define DEVRT_ARRAYS_INTERNAL_KERNELS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "devrt/arrays/array.h"
+#include "devrt/backends/abi/devrt_tensor.h"
+#include "devrt/runtime/call_site.h"
+#include "devrt/streams/stream.h"
+#include "streams/internal/stream_record.h"
+
+namespace devrt::internal {
+
+// What a kernel is told of an array, which must outlive it.
+inline devrt_tensor_v0 TensorOf(const Array& array) {
+  return {array.data(), array.shape().data(), array.strides().data(),
+          static_cast<uint32_t>(array.ndim()), array.dtype().code()};
+}
+
+// Whether the backend of `device` has the kernels at all.
+bool HasElementwise(Device device);
+bool HasReduce(Device device);
+// UNIMPLEMENTED unless it has; `operation` is NumPy's name.
+absl::Status CheckElementwise(Device device, const char* operation);
+absl::Status CheckReduce(Device device, const char* operation);
+
+class Kernels {
+ public:
+  // `operation` names it in errors and timelines.
+  Kernels(const char* operation, CallSite site)
+      : operation_(operation), site_(site) {}
+  Kernels(const Kernels&) = delete;
+  Kernels& operator=(const Kernels&) = delete;
+
+  absl::Status Begin(StreamRef stream);
+  // See devrt_tensor.h.
+  absl::Status Fill(const devrt_tensor_v0& out, const void* element);
+  absl::Status Apply(uint32_t op, const devrt_tensor_v0& out,
+                     const devrt_tensor_v0* inputs, size_t count);
+  absl::Status Reduce(uint32_t op, const devrt_tensor_v0& out,
+                      const devrt_tensor_v0& in, uint32_t axes);
+
+ private:
+  absl::Status Explain(absl::Status error, const devrt_tensor_v0& in,
+                       uint32_t supported) const;
+
+  const char* operation_;
+  CallSite site_;
+  StreamTarget target_;
+};
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_ARRAYS_INTERNAL_KERNELS_H_

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "arrays/copy/copy_layout.h"
+#include "arrays/ops/compute.h"
+#include "arrays/storage/mutants.h"
+#include "devrt/arrays/operations.h"
+#include "devrt/runtime/status.h"
+
+namespace devrt {
+namespace {
+
+using internal::Kernels;
+using internal::Mutant;
+using internal::Mutated;
+using internal::TensorOf;
+
+struct Rule {
+  const char* name;
+  uint32_t op;
+};
+
+const Rule& RuleOf(ReduceOp op) {
+  static constexpr Rule kRules[] = {
+      {"sum", DEVRT_REDUCE_SUM},  {"prod", DEVRT_REDUCE_PROD},
+      {"min", DEVRT_REDUCE_MIN},  {"max", DEVRT_REDUCE_MAX},
+      {"mean", DEVRT_REDUCE_SUM}, {"any", DEVRT_REDUCE_ANY},
+      {"all", DEVRT_REDUCE_ALL},
+  };
+  return kRules[static_cast<size_t>(op)];
+}
+
+// What is reduced, and the shape of what comes out.
+struct Axes {
+  uint32_t bits = 0;
+  int64_t count = 1;  // of the elements that become one
+  Dims kept;          // in's shape, with extent 1 on reduced axes
+  Dims result;        // the result's
+};
+
+absl::StatusOr<Axes> ResolveAxes(const char* name, const Array& x,
+                                 const ReduceOptions& options) {
+  Axes axes;
+  const int ndim = x.ndim();
+  if (!options.axes) {
+    axes.bits = static_cast<uint32_t>((uint64_t{1} << ndim) - 1);
+  } else {
+    for (int axis : *options.axes) {
+      const int from_begin = axis < 0 ? axis + ndim : axis;
+      if (from_begin < 0 || from_begin >= ndim) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            name, ": axis ", axis, " does not exist: the array has ", ndim,
+            ndim == 1 ? " axis" : " axes", ", shape ", ShapeText(x.shape())));
+      }
+      const uint32_t bit = uint32_t{1} << from_begin;
+      if ((axes.bits & bit) != 0) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            name, ": axis ", axis, " is given twice; name each axis once"));
+      }
+      axes.bits |= bit;
+    }
+  }
+  for (int axis = 0; axis < ndim; ++axis) {
+    const bool reduced = (axes.bits >> axis & 1) != 0;
+    const int64_t extent = x.shape()[axis];
+    axes.kept.push_back(reduced ? 1 : extent);
+    if (reduced) axes.count *= extent;
+    if (!reduced || options.keep_dims) axes.result.push_back(axes.kept.back());
+  }
+  return axes;
+}
+
+// In which dtypes the steps of a reduction are.
+struct Steps {
+  DType in;   // what the elements are cast to first
+  DType out;  // what the kernel reduces to
+  // What the result is cast to at the end.
+  DType result;
+};
+
+bool IsWhole(DType t) { return t == kBool || t.is_integer(); }
+
+// NumPy's default of sums and products, and the kernel's.
+DType SumType(DType t) {
+  if (!IsWhole(t)) return t;
+  return t.kind() == DTypeKind::kUnsigned ? kUInt64 : kInt64;
+}
+
+absl::StatusOr<Steps> SumSteps(const char* name, DType in,
+                               std::optional<DType> wanted) {
+  const DType sum = SumType(in);
+  const DType result = wanted.value_or(sum);
+  if (result == kBool || result.kind() == DTypeKind::kFloat8) {
+    return absl::UnimplementedError(
+        absl::StrCat(name, " does not exist in ", result.name(),
+                     "; use Any or All, or Cast the result"));
+  }
+  // The low bits of a sum do not depend on those above.
+  if (IsWhole(in) && IsWhole(result)) return Steps{in, sum, result};
+  return Steps{result, result, result};
+}
+
+// Sums of 16-bit floats would overflow, those of short integers are exact.
+absl::StatusOr<Steps> MeanSteps(DType in, int64_t count,
+                                std::optional<DType> wanted) {
+  const DType result = wanted.value_or(IsWhole(in) ? kFloat64 : in);
+  if (IsWhole(result) || result.kind() == DTypeKind::kFloat8) {
+    return absl::UnimplementedError(
+        absl::StrCat("mean does not exist in ", result.name(),
+                     "; Cast the mean, which is a float"));
+  }
+  constexpr int64_t kMostExact = int64_t{1} << 31;
+  if (IsWhole(in) && in.size() <= 4 && count <= kMostExact &&
+      result == kFloat64) {
+    return Steps{in, SumType(in), kFloat64};
+  }
+  const DType computing = result.size() == 2 ? kFloat32 : result;
+  return Steps{computing, computing, computing};
+}
+
+absl::Status CheckOptions(const Rule& rule, ReduceOp op, const Array& x,
+                          const Axes& axes, const ReduceOptions& options) {
+  const bool extremum = op == ReduceOp::kMin || op == ReduceOp::kMax;
+  const bool has_dtype =
+      !extremum && op != ReduceOp::kAny && op != ReduceOp::kAll;
+  if (options.dtype && !has_dtype) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(rule.name, ": takes no dtype; Cast the result"));
+  }
+  if (extremum && x.dtype().is_complex()) {
+    return absl::UnimplementedError(
+        absl::StrCat(rule.name, " does not exist for ", x.dtype().name(),
+                     "; complex numbers have no order, reduce their Abs"));
+  }
+  if (!extremum || axes.count > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(rule.name, ": of no elements, along axes of shape ",
+                   ShapeText(x.shape()), "; there is no such number"));
+}
+
+absl::StatusOr<Steps> StepsOf(const Rule& rule, ReduceOp op, DType in,
+                              int64_t count, std::optional<DType> wanted) {
+  switch (op) {
+    case ReduceOp::kSum:
+    case ReduceOp::kProd:
+      return SumSteps(rule.name, in, wanted);
+    case ReduceOp::kMean:
+      return MeanSteps(in, count, wanted);
+    case ReduceOp::kMin:
+    case ReduceOp::kMax:
+      return Steps{in, in, in};
+    case ReduceOp::kAny:
+    case ReduceOp::kAll:
+      return Steps{in, kBool, kBool};
+  }
+  return absl::InternalError("no such reduction");
+}
+
+// The kernels of one reduction, with what they need in between.
+absl::StatusOr<Array> RunSteps(const Rule& rule, const Array& x,
+                               const Axes& axes, const Steps& steps,
+                               CallSite site) {
+  const Device device = *x.place().device();
+  const Array once = internal::WithoutRepeats(x);
+  std::optional<Array> cast;
+  if (steps.in != x.dtype()) {
+    DEVRT_ASSIGN_OR_RETURN(cast,
+                           Array::Empty(once.shape(), steps.in, device, site));
+  }
+  DEVRT_ASSIGN_OR_RETURN(Array out,
+                         Array::Empty(axes.result, steps.out, device, site));
+  std::optional<Array> last;
+  if (steps.result != steps.out) {
+    DEVRT_ASSIGN_OR_RETURN(
+        last, Array::Empty(axes.result, steps.result, device, site));
+  }
+  const Array& result = last ? *last : out;
+  if (result.size() == 0) return result;
+
+  const StreamRef stream = internal::CurrentStreamOf(device);
+  absl::InlinedVector<internal::Touched, 2> touched;
+  if (!Mutated(Mutant::kReducedIsNotTouched)) {
+    touched.push_back({x.storage().get(), false});
+  }
+  touched.push_back({result.storage().get(), true});
+  DEVRT_RETURN_IF_ERROR(internal::RunOrdered(stream, touched, site, [&] {
+    Kernels kernels(rule.name, site);
+    absl::Status status = kernels.Begin(stream);
+    if (!status.ok()) return status;
+    devrt_tensor_v0 from = TensorOf(x);
+    internal::BroadcastStrides repeated;
+    if (cast) {
+      const devrt_tensor_v0 elements = TensorOf(once);
+      status = kernels.Apply(DEVRT_OP_COPY, TensorOf(*cast), &elements, 1);
+      if (!status.ok()) return status;
+      from = repeated.Of(*cast, x.shape());
+    }
+    // The same elements in the shape that the kernel wants.
+    devrt_tensor_v0 to = TensorOf(out);
+    to.shape = axes.kept.data();
+    to.strides = nullptr;
+    to.ndim = static_cast<uint32_t>(axes.kept.size());
+    status = kernels.Reduce(rule.op, to, from, axes.bits);
+    if (!status.ok() || !last) return status;
+    const devrt_tensor_v0 reduced = TensorOf(out);
+    return kernels.Apply(DEVRT_OP_COPY, TensorOf(*last), &reduced, 1);
+  }));
+  return result;
+}
+
+}  // namespace
+
+const char* ToString(ReduceOp op) { return RuleOf(op).name; }
+
+absl::StatusOr<Array> Reduce(ReduceOp op, const Array& x,
+                             const ReduceOptions& options, CallSite site) {
+  const Rule& rule = RuleOf(op);
+  internal::Inputs inputs(rule.name, site);
+  DEVRT_RETURN_IF_ERROR(inputs.Note(x));
+  DEVRT_RETURN_IF_ERROR(internal::CheckReduce(inputs.device(), rule.name));
+  DEVRT_ASSIGN_OR_RETURN(const Axes axes, ResolveAxes(rule.name, x, options));
+  DEVRT_RETURN_IF_ERROR(CheckOptions(rule, op, x, axes, options));
+  DEVRT_ASSIGN_OR_RETURN(const Steps steps, StepsOf(rule, op, x.dtype(),
+                                                    axes.count, options.dtype));
+  DEVRT_ASSIGN_OR_RETURN(Array out, RunSteps(rule, x, axes, steps, site));
+  if (op != ReduceOp::kMean) return out;
+  DEVRT_ASSIGN_OR_RETURN(
+      out,
+      Apply(BinaryOp::kDiv, out, static_cast<double>(axes.count), &out, site));
+  const DType result =
+      options.dtype.value_or(IsWhole(x.dtype()) ? kFloat64 : x.dtype());
+  if (out.dtype() == result) return out;
+  return internal::CastFor(rule.name, out, result, site);
+}
+
+}  // namespace devrt

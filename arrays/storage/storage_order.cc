@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RunOrdered and RunOnHost: the joins of an operation.
+
+#include <algorithm>
+#include <cassert>
+#include <functional>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "arrays/storage/mutants.h"
+#include "arrays/storage/storage.h"
+#include "devrt/runtime/capture_error.h"
+#include "devrt/runtime/status.h"
+#include "streams/internal/ordering.h"
+#include "streams/internal/relaxed_wait.h"
+#include "streams/internal/stream_record.h"
+
+namespace devrt::internal {
+
+// The storages of one operation, each once, and their locks.
+class OrderedStep {
+ public:
+  explicit OrderedStep(absl::Span<const Touched> touched);
+
+  // Whether there is anything to order.
+  bool empty() const { return count_ == 0; }
+  void Lock() DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+    for (const Touched& t : storages()) t.storage->mutex_.Lock();
+  }
+  void Unlock() DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+    for (const Touched& t : storages()) t.storage->mutex_.Unlock();
+  }
+
+  // Those below need the locks.
+
+  // Sets `for_host` to what only the host can wait for, and does no more then.
+  absl::Status Join(StreamRef stream, CaptureNumber capture, CallSite site,
+                    std::optional<OrderPoint>* for_host);
+  // A use that the host has to wait for.  Up to `done` its stream is done.
+  std::optional<StorageUse> FindPending(OrderPoint done = {});
+  void Note(StreamRef stream, CaptureNumber capture, bool ordered);
+
+ private:
+  // Calls f for each use that the operation comes after.
+  template <typename F>
+  void ForEachUse(F f) DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+    for (const Touched& t : storages()) {
+      if (!Mutated(t.writes ? Mutant::kWriteIgnoresWrites
+                            : Mutant::kReadIgnoresWrites)) {
+        for (const StorageUse& use : t.storage->uses_.writes()) f(use);
+      }
+      if (!t.writes || Mutated(Mutant::kWriteIgnoresReads)) continue;
+      for (const StorageUse& use : t.storage->uses_.reads()) f(use);
+    }
+  }
+
+  absl::Span<const Touched> storages() const { return {storages_, count_}; }
+
+  static constexpr size_t kMost = 8;
+  Touched storages_[kMost];  // by address
+  size_t count_ = 0;
+};
+
+OrderedStep::OrderedStep(absl::Span<const Touched> touched) {
+  assert(touched.size() <= kMost);
+  for (const Touched& t : touched) {
+    // Plain host memory has no uses.
+    if (t.storage->place().kind() == MemoryKind::kHost) continue;
+    size_t at = count_;
+    while (at > 0 && !std::less<>()(storages_[at - 1].storage, t.storage)) --at;
+    if (at < count_ && storages_[at].storage == t.storage) {
+      storages_[at].writes = storages_[at].writes || t.writes;
+      continue;
+    }
+    for (size_t k = count_++; k > at; --k) storages_[k] = storages_[k - 1];
+    storages_[at] = t;
+  }
+}
+
+namespace {
+
+// `after` has captured work too, and the backend cannot tell of which capture:
+// an edge between two makes both invalid.
+absl::Status CheckNoEdge(StreamRef stream, const HeldStream& after) {
+  DEVRT_ASSIGN_OR_RETURN(const bool capturing, IsCapturing(after));
+  if (!capturing) return absl::OkStatus();
+  std::ostringstream text;
+  text << stream << " and " << after.stream();
+  return CaptureError(absl::StrCat(
+      text.str(),
+      " both capture work on one array, and the backend cannot tell whether "
+      "that is one capture: keep to one stream inside of it"));
+}
+
+}  // namespace
+
+absl::Status OrderedStep::Join(StreamRef stream, CaptureNumber capture,
+                               CallSite site,
+                               std::optional<OrderPoint>* for_host) {
+  const bool capturing = capture != CaptureNumber::kNone;
+  const Timeline* const timeline = TimelineOf(stream);
+  // One wait for each stream, for the newest of its points.
+  absl::InlinedVector<OrderPoint, 4> points;
+  absl::InlinedVector<const StorageUse*, 1> edges;
+  ForEachUse([&](const StorageUse& use) {
+    if (use.captured()) {
+      const auto same = [&use](const StorageUse* edge) {
+        return edge->stream == use.stream;
+      };
+      if (use.capture == capture && use.stream != stream &&
+          std::none_of(edges.begin(), edges.end(), same)) {
+        edges.push_back(&use);
+      }
+      return;
+    }
+    if (use.timeline == timeline || timeline->IsAfter(use)) return;
+    for (OrderPoint& known : points) {
+      if (known.timeline != use.timeline) continue;
+      known.epoch = std::max(known.epoch, use.epoch);
+      return;
+    }
+    points.push_back(use);
+  });
+  for (const OrderPoint& point : points) {
+    DEVRT_ASSIGN_OR_RETURN(const bool ordered,
+                           OrderAfter(stream, point, capturing, site));
+    if (ordered) continue;
+    *for_host = point;
+    return absl::OkStatus();
+  }
+  for (const StorageUse* const edge : edges) {
+    const HeldStream after(edge->stream, edge->timeline);
+    if (after.handle() == nullptr) continue;
+    if (Mutated(Mutant::kCapturesHaveNoEdges)) continue;
+    DEVRT_RETURN_IF_ERROR(
+        capture == CaptureNumber::kUnknown
+            ? CheckNoEdge(stream, after)
+            : OrderInCapture(HeldStream(stream), after, site));
+  }
+  return absl::OkStatus();
+}
+
+std::optional<StorageUse> OrderedStep::FindPending(OrderPoint done) {
+  std::optional<StorageUse> pending;
+  if (Mutated(Mutant::kHostDoesNotWait)) return pending;
+  ForEachUse([&](const StorageUse& use) {
+    if (use.captured()) return;
+    if (use.timeline == done.timeline && use.epoch <= done.epoch) return;
+    if (!use.timeline->IsComplete(use.epoch)) pending = use;
+  });
+  return pending;
+}
+
+void OrderedStep::Note(StreamRef stream, CaptureNumber capture, bool ordered)
+    DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+  StorageUse use(PointOf(stream), stream);
+  use.capture = capture;
+  if (use.timeline->NeedsEagerCheckpoints() && !use.captured() &&
+      !Mutated(Mutant::kAdoptedStreamsGetNoCheckpoint)) {
+    // A failure leaves the device's synchronisation to tell.
+    use.timeline->CheckpointEagerly(stream, use.epoch).IgnoreError();
+  }
+  for (const Touched& t : storages()) {
+    if (Mutated(t.writes ? Mutant::kWritesAreForgotten
+                         : Mutant::kReadsAreForgotten)) {
+      continue;
+    }
+    if (ordered) {
+      t.storage->uses_.AddOrdered(use, t.writes);
+    } else {
+      t.storage->uses_.Add(use, t.writes);
+    }
+    if (t.storage->source_ != Storage::Source::kBorrowed) continue;
+    // It may be somebody's block of the memory layer.
+    const UsedRange range = {t.storage->base(), t.storage->bytes()};
+    NoteUses(stream, &range, 1);
+  }
+}
+
+namespace {
+
+absl::Status RunStep(StreamRef stream, absl::Span<const Touched> touched,
+                     CallSite site,
+                     const absl::FunctionRef<absl::Status()>* enqueue)
+    DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+  if (InHostFunction()) return HostFunctionError("an operation on arrays");
+  DEVRT_RETURN_IF_ERROR(CheckStream(stream, "an operation on arrays"));
+  LetKeptGo(stream);
+  OrderedStep step(touched);
+  if (step.empty()) return enqueue != nullptr ? (*enqueue)() : absl::OkStatus();
+  DEVRT_ASSIGN_OR_RETURN(const CaptureNumber capture, HoldCapture(stream));
+  for (;;) {
+    std::optional<OrderPoint> for_host;
+    step.Lock();
+    absl::Status status = step.Join(stream, capture, site, &for_host);
+    if (status.ok() && !for_host.has_value() && enqueue != nullptr) {
+      status = (*enqueue)();
+      step.Note(stream, capture, status.ok());
+    }
+    step.Unlock();
+    if (!status.ok() || !for_host.has_value()) return status;
+    DEVRT_RETURN_IF_ERROR(WaitOnHost(*for_host, site));
+  }
+}
+
+}  // namespace
+
+absl::Status RunOrdered(StreamRef stream, absl::Span<const Touched> touched,
+                        CallSite site,
+                        absl::FunctionRef<absl::Status()> enqueue) {
+  return RunStep(stream, touched, site, &enqueue);
+}
+
+absl::Status Storage::OrderBefore(StreamRef stream, bool for_write,
+                                  CallSite site) {
+  // What an exchange on one stream comes to.
+  if (!InHostFunction() && CheckStream(stream, "a wait").ok()) {
+    LetKeptGo(stream);  // which may tell of uses
+    if (IsUsedOnlyBy(TimelineOf(stream))) return absl::OkStatus();
+  }
+  const Touched touched[] = {{this, for_write}};
+  return RunStep(stream, touched, site, nullptr);
+}
+
+namespace {
+
+// Waits for what the stream was given, and for what holds up whatever it is
+// given next.
+absl::Status Drain(StreamRef stream, CallSite site) {
+  const StreamRecord* const record = stream.record();
+  // The rule of the default stream (C8): only work of the stream's own is
+  // behind that.
+  if (record->blocking) return WaitOnHost(PointOf(stream), site);
+  const bool idle = record->kind == StreamKind::kCreated &&
+                    !record->dirty.load(std::memory_order_relaxed) &&
+                    !record->exposed.load(std::memory_order_relaxed);
+  return idle ? absl::OkStatus() : SynchronizeRelaxed(stream, site);
+}
+
+}  // namespace
+
+absl::Status RunDrained(StreamRef stream, absl::Span<const Touched> touched,
+                        CallSite site,
+                        absl::FunctionRef<absl::Status()> enqueue)
+    DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+  if (InHostFunction()) return HostFunctionError("an operation on arrays");
+  DEVRT_RETURN_IF_ERROR(CheckStream(stream, "an operation on arrays"));
+  LetKeptGo(stream);
+  const OrderPoint drained = PointOf(stream);
+  DEVRT_RETURN_IF_ERROR(Drain(stream, site));
+  OrderedStep step(touched);
+  for (;;) {
+    step.Lock();
+    const std::optional<StorageUse> pending = step.FindPending(drained);
+    if (!pending.has_value()) {
+      absl::Status status = enqueue();
+      step.Note(stream, CaptureNumber::kNone, status.ok());
+      step.Unlock();
+      return status;
+    }
+    step.Unlock();
+    DEVRT_RETURN_IF_ERROR(WaitForUse(*pending, site));
+  }
+}
+
+absl::Status CheckMayAsk(const StorageUse& use) {
+  // A stream that may be gone is not touched where nobody names it.
+  if (use.timeline->NeedsEagerCheckpoints() || !MayCapture(use.stream)) {
+    return absl::OkStatus();
+  }
+  const HeldStream stream(use.stream, use.timeline);
+  if (stream.handle() == nullptr) return absl::OkStatus();
+  DEVRT_ASSIGN_OR_RETURN(const bool capturing, IsCapturing(stream));
+  if (!capturing) return absl::OkStatus();
+  if (use.captured()) {
+    const absl::StatusOr<CaptureNumber> now = HoldCapture(stream);
+    if (now.ok() && *now != use.capture) return absl::OkStatus();
+  } else if (use.timeline->AskFor(use.epoch)) {
+    return absl::OkStatus();  // an event of before has told
+  }
+  std::ostringstream text;
+  text << use.stream;
+  return CaptureError(absl::StrCat(
+      text.str(),
+      " is capturing, and the host cannot wait for what it was given before, "
+      "nor ask: synchronise before the capture begins, or after it"));
+}
+
+absl::Status WaitForUse(const StorageUse& use, CallSite site) {
+  DEVRT_RETURN_IF_ERROR(CheckMayAsk(use));
+  return WaitOnHost(use, site);
+}
+
+absl::Status RunOnHost(absl::Span<const Touched> touched, CallSite site,
+                       absl::FunctionRef<absl::Status()> access)
+    DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+  if (InHostFunction()) return HostFunctionError("an operation on arrays");
+  LetKeptGo();
+  OrderedStep step(touched);
+  for (;;) {
+    step.Lock();
+    const std::optional<StorageUse> pending = step.FindPending();
+    if (!pending.has_value()) {
+      absl::Status status = access();
+      step.Unlock();
+      return status;
+    }
+    step.Unlock();
+    DEVRT_RETURN_IF_ERROR(WaitForUse(*pending, site));
+  }
+}
+
+}  // namespace devrt::internal

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "arrays/storage/storage_uses.h"
+
+#include <algorithm>
+
+namespace devrt::internal {
+
+namespace {
+
+template <typename F>
+void EraseIf(StorageUses::List* list, F f) {
+  list->erase(std::remove_if(list->begin(), list->end(), f), list->end());
+}
+
+// Readers that nobody looks at: more than that are asked to go.
+constexpr size_t kManyReads = 8;
+
+}  // namespace
+
+void StorageUses::Merge(const StorageUse& use, List* list) {
+  for (StorageUse& known : *list) {
+    if (known.timeline != use.timeline || known.capture != use.capture) {
+      continue;
+    }
+    Renew(use, &known);
+    return;
+  }
+  list->push_back(use);
+}
+
+void StorageUses::AddOrdered(const StorageUse& use, bool writes) {
+  // One stream after itself.
+  List* const same = writes ? &writes_ : &reads_;
+  if (same->size() == 1 && (!writes || reads_.empty()) && !use.captured() &&
+      !same->front().captured() && same->front().timeline == use.timeline) {
+    Renew(use, &same->front());
+    return;
+  }
+  // What is captured is no part of the order of what runs.
+  if (use.captured()) {
+    Add(use, writes);
+    return;
+  }
+  const auto past = [&](const StorageUse& known) {
+    return !known.captured() && known.timeline != use.timeline &&
+           use.timeline->IsPast(known);
+  };
+  if (writes) {
+    EraseIf(&reads_, [&](const StorageUse& known) {
+      return known.timeline == use.timeline ? !known.captured() : past(known);
+    });
+    if (writes_.size() > 1 || (!writes_.empty() && past(writes_.front()))) {
+      EraseIf(&writes_, past);
+    }
+  } else if (reads_.size() >= kManyReads) {
+    EraseIf(&reads_, past);
+  }
+  Add(use, writes);
+}
+
+void StorageUses::DropComplete() {
+  const auto complete = [](const StorageUse& use) {
+    return use.captured() ? IsOver(use.capture)
+                          : use.timeline->IsComplete(use.epoch);
+  };
+  EraseIf(&reads_, complete);
+  EraseIf(&writes_, complete);
+}
+
+void StorageUses::DropOver() {
+  const auto over = [](const StorageUse& use) { return IsOver(use.capture); };
+  EraseIf(&reads_, over);
+  EraseIf(&writes_, over);
+}
+
+}  // namespace devrt::internal

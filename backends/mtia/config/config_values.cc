@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/mtia/config/config_values.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+namespace devrt::mtia {
+namespace {
+
+constexpr size_t kLongestQuote = 48;
+constexpr int32_t kPriorityLimit = 100;
+
+struct Suffix {
+  Unit unit;
+  std::string_view name;
+  uint64_t factor;
+};
+
+constexpr uint64_t kKilo = 1000;
+constexpr Suffix kSuffixes[] = {
+    {Unit::kBytes, "B", 1},
+    {Unit::kBytes, "KiB", 1ull << 10},
+    {Unit::kBytes, "MiB", 1ull << 20},
+    {Unit::kBytes, "GiB", 1ull << 30},
+    {Unit::kBytes, "TiB", 1ull << 40},
+    {Unit::kTime, "ns", 1},
+    {Unit::kTime, "us", kKilo},
+    {Unit::kTime, "ms", kKilo* kKilo},
+    {Unit::kTime, "s", kKilo* kKilo* kKilo},
+    {Unit::kRate, "B/s", 1},
+    {Unit::kRate, "KB/s", kKilo},
+    {Unit::kRate, "MB/s", kKilo* kKilo},
+    {Unit::kRate, "GB/s", kKilo* kKilo* kKilo},
+    {Unit::kRate, "TB/s", kKilo* kKilo* kKilo* kKilo},
+    {Unit::kRate, "KiB/s", 1ull << 10},
+    {Unit::kRate, "MiB/s", 1ull << 20},
+    {Unit::kRate, "GiB/s", 1ull << 30},
+    {Unit::kRate, "TiB/s", 1ull << 40},
+};
+
+bool Matches(const Suffix& suffix, std::string_view text) {
+  if (suffix.name == text) return true;
+  constexpr std::string_view kPerSecond = "/s";
+  return suffix.unit == Unit::kRate &&
+         suffix.name.size() == text.size() + kPerSecond.size() &&
+         suffix.name.substr(0, text.size()) == text;
+}
+
+bool ParsePriority(std::string_view text, int32_t* value) {
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, *value);
+  return error == std::errc() && stop == end && *value >= -kPriorityLimit &&
+         *value <= kPriorityLimit;
+}
+
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+bool ParseNumber(std::string_view text, Unit unit, uint64_t* value) {
+  const char* end = text.data() + text.size();
+  uint64_t number = 0;
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc()) return false;
+
+  const std::string_view name = Trim({stop, static_cast<size_t>(end - stop)});
+  uint64_t factor = name.empty() ? 1 : 0;
+  for (const Suffix& suffix : kSuffixes) {
+    if (suffix.unit == unit && Matches(suffix, name)) factor = suffix.factor;
+  }
+  if (factor == 0) return false;
+  if (number > std::numeric_limits<uint64_t>::max() / factor) return false;
+  *value = number * factor;
+  return true;
+}
+
+std::string FormatNumber(uint64_t value, Unit unit) {
+  const Suffix* best = nullptr;
+  for (const Suffix& suffix : kSuffixes) {
+    if (suffix.unit != unit || value % suffix.factor != 0) continue;
+    if (best == nullptr || suffix.factor > best->factor) best = &suffix;
+  }
+  if (best == nullptr || value == 0) return std::to_string(value);
+  return std::to_string(value / best->factor) + std::string(best->name);
+}
+
+bool ParseSpan(std::string_view text, int32_t* first, int32_t* last) {
+  constexpr std::string_view kDots = "..";
+  const size_t dots = text.find(kDots);
+  if (dots == std::string_view::npos) return false;
+  int32_t low = 0;
+  int32_t high = 0;
+  if (!ParsePriority(text.substr(0, dots), &low) ||
+      !ParsePriority(text.substr(dots + kDots.size()), &high) || low > high) {
+    return false;
+  }
+  *first = low;
+  *last = high;
+  return true;
+}
+
+std::string_view Trim(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  const size_t first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
+std::string Shorten(std::string_view text) {
+  const bool cut = text.size() > kLongestQuote;
+  std::string out(text.substr(0, kLongestQuote));
+  for (char& c : out) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  return cut ? out + "..." : out;
+}
+
+size_t Unlikeness(std::string_view text, std::string_view key) {
+  constexpr size_t kLongestKey = 40;
+  constexpr size_t kShortestPart = 4;
+  if (text.empty() || text.size() > kLongestKey) return kUnlike + 1;
+  // "memory_bytes", "compute_slots", "prio".
+  const std::string_view shorter = text.size() < key.size() ? text : key;
+  const std::string_view longer = text.size() < key.size() ? key : text;
+  if (shorter.size() >= kShortestPart &&
+      longer.find(shorter) != std::string_view::npos) {
+    return 1;
+  }
+  const size_t distance = EditDistance(text, key);
+  return distance * 2 > longer.size() ? kUnlike + 1 : distance;
+}
+
+}  // namespace devrt::mtia

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/mtia/drivers/host_executor.h"
+
+#include "backends/mtia/table/call.h"
+#include "backends/mtia/threads/helper_thread.h"
+
+namespace devrt::mtia {
+
+thread_local HostExecutor::Worker* HostExecutor::t_worker = nullptr;
+
+HostExecutor::Worker* HostExecutor::IdleWorker() {
+  for (Worker& worker : workers_) {
+    const std::lock_guard<std::mutex> lock(worker.mutex);
+    if (worker.idle) return &worker;
+  }
+  Worker* const worker = &workers_.emplace_back();
+  worker->owner = this;
+  worker->helper = StartHelper("mtia-host-func", [worker] { Main(worker); });
+  if (worker->helper != nullptr) return worker;
+  workers_.pop_back();
+  return nullptr;
+}
+
+bool HostExecutor::Run(Op* op, std::chrono::nanoseconds patience) {
+  const NoCancel no_cancel;
+  Worker* const worker = IdleWorker();
+  if (worker == nullptr) {  // no thread to be had: it may as well run here
+    const InsideScope scope("a host function");
+    op->host_func(op->arg, nullptr);
+    return true;
+  }
+  std::unique_lock<std::mutex> lock(worker->mutex);
+  worker->op = op;
+  worker->idle = false;
+  worker->left = false;
+  worker->helper->idle = false;
+  worker->to_worker.notify_one();
+  const bool returned = worker->to_pump.wait_for(
+      lock, patience, [worker] { return worker->op == nullptr; });
+  if (returned) {
+    worker->idle = true;
+    return true;
+  }
+  worker->left = true;
+  return false;
+}
+
+void HostExecutor::Main(Worker* worker) {
+  t_worker = worker;
+  std::unique_lock<std::mutex> lock(worker->mutex);
+  for (;;) {
+    worker->to_worker.wait(lock, [worker] { return worker->op != nullptr; });
+    Op* const op = worker->op;
+    lock.unlock();
+    {
+      const InsideScope scope("a host function");
+      op->host_func(op->arg, nullptr);
+    }
+    lock.lock();
+    worker->op = nullptr;
+    if (!worker->left) {
+      worker->helper->idle = true;
+      worker->to_pump.notify_one();
+      continue;
+    }
+    HostExecutor* const owner = worker->owner;
+    const std::lock_guard<std::mutex> finished_lock(owner->finished_mutex_);
+    owner->finished_.push_back(op);
+    owner->finished_count_.fetch_add(1, std::memory_order_release);
+    worker->idle = true;
+    worker->helper->idle = true;
+  }
+}
+
+Op* HostExecutor::Finished() {
+  if (!any_finished()) return nullptr;
+  const std::lock_guard<std::mutex> lock(finished_mutex_);
+  if (finished_.empty()) return nullptr;
+  Op* const op = finished_.front();
+  finished_.erase(finished_.begin());
+  finished_count_.fetch_sub(1);
+  return op;
+}
+
+bool HostExecutor::Borrow() {
+  Worker* const worker = t_worker;
+  if (worker == nullptr) return false;
+  worker->mutex.lock();
+  if (!worker->left) return true;  // the pump waits, so we may be inside
+  worker->mutex.unlock();
+  return false;
+}
+
+void HostExecutor::Return() { t_worker->mutex.unlock(); }
+
+}  // namespace devrt::mtia

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Decisions.  Whatever the machine may do one way or another goes through
+// Decisions::Choose: the strategy decides, the choice is recorded, and a
+// replay token repeats it.
+
+#ifndef DEVRT_BACKENDS_MTIA_STRATEGY_H_
+#define DEVRT_BACKENDS_MTIA_STRATEGY_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/mtia/config/config.h"
+
+namespace devrt::mtia {
+
+enum class ChoiceKind : uint8_t {
+  kSchedule,  // who moves: last mover, hosts by index, heads by age
+  kPageable,  // staged, sync, late
+};
+
+// A generator whose sequence is the same everywhere (SplitMix64).
+inline uint64_t NextRandom(uint64_t* state) {
+  uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+// A sequence of small numbers, run-length coded as it grows, up to a limit: a
+// program that runs for days has no use for a token of its beginning.
+class ChoiceLog {
+ public:
+  static constexpr size_t kMostRuns = size_t{1} << 18;
+  bool complete() const { return runs_.size() < kMostRuns; }
+  void Clear() {
+    runs_.clear();
+    zeros_ = 0;
+  }
+  void Add(uint32_t choice) {
+    if (choice == 0) {
+      ++zeros_;
+      return;
+    }
+    AddNonZero(choice);
+  }
+  struct Run {
+    uint64_t zeros;  // before
+    uint32_t choice;
+    uint64_t count;
+  };
+  const std::vector<Run>& runs() const { return runs_; }
+  void AppendRun(const Run& run) { runs_.push_back(run); }
+
+ private:
+  void AddNonZero(uint32_t choice);
+  std::vector<Run> runs_;
+  uint64_t zeros_ = 0;
+};
+
+class Decisions {
+ public:
+  void Start(uint64_t seed);
+  // Follows `log`, then 0 for ever.
+  void StartReplay(uint64_t seed, ChoiceLog log);
+
+  // A number below `n`, n >= 2: the log's while replaying, else `preferred`.
+  uint32_t Choose(ChoiceKind kind, uint32_t n, uint32_t preferred);
+  // Whether Choose will not ask for a preference.
+  bool replaying() const { return replaying_; }
+  // A number below `n` for the random strategy.
+  uint32_t Uniform(uint32_t n);
+
+  const ChoiceLog& log() const { return log_; }
+  // Choices that were out of range while replaying.
+  uint64_t divergences() const { return divergences_; }
+
+ private:
+  uint32_t Follow(uint32_t n);
+
+  ChoiceLog log_;
+  ChoiceLog replay_;
+  bool replaying_ = false;
+  uint64_t run_ = 0;       // of the replay
+  uint64_t position_ = 0;  // in the run
+  uint64_t divergences_ = 0;
+  uint64_t random_ = 0;
+};
+
+// The hash of what happened: order-dependent, the same on every machine.
+class TraceHash {
+ public:
+  void Clear() {
+    hash_ = 0xcbf29ce484222325u;
+    steps_ = 0;
+  }
+  void Add(uint32_t what, uint64_t a, uint64_t b) {
+    ++steps_;
+    hash_ = Mix(Mix(hash_ ^ what, a), b);
+  }
+  uint64_t hash() const { return hash_; }
+  uint64_t steps() const { return steps_; }
+
+ private:
+  static uint64_t Mix(uint64_t hash, uint64_t value) {
+    hash = (hash ^ value) * 0x9fb21c651e98df25u;
+    return hash ^ (hash >> 32);
+  }
+  uint64_t hash_ = 0xcbf29ce484222325u;
+  uint64_t steps_ = 0;
+};
+
+const char* StrategyName(StrategyKind kind);
+
+// "dvs1:<config hash>:<seed>:<strategy>:<decisions>", numbers in hexadecimal,
+// decisions as base32 of run-length coded varints without trailing zeros.
+std::string MakeToken(const Config& config, const ChoiceLog& log);
+
+struct Token {
+  uint64_t config_hash = 0;
+  uint64_t seed = 0;
+  StrategyKind strategy = StrategyKind::kHardware;
+  ChoiceLog log;
+};
+// Returns false and sets `*error` when `text` is no token.
+bool ParseToken(std::string_view text, Token* token, std::string* error);
+
+}  // namespace devrt::mtia
+
+#endif  // DEVRT_BACKENDS_MTIA_STRATEGY_H_

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Threaded mode: worker threads run what has its dependencies and a token,
+// outside the lock, and the clock is a steady one.  There are as many workers
+// as tokens were ever in use at a time, started when first needed.
+#include "backends/mtia/drivers/threaded_driver.h"
+
+#include <algorithm>
+
+#include "backends/mtia/table/call.h"
+#include "backends/mtia/threads/helper_thread.h"
+
+namespace devrt::mtia {
+namespace {
+
+constexpr uint32_t kPollsBeforePause = 64;
+constexpr std::chrono::microseconds kPause{20};
+// An hour: what ends later does not count as something that will happen.
+constexpr VTime kFarAhead = 3'600'000'000'000;
+// How often a thread that the system refused is asked for.
+constexpr std::chrono::milliseconds kRetry{10};
+
+bool AllDone(const HostThread* host) {
+  return std::all_of(host->want.begin(), host->want.end(), Done);
+}
+
+}  // namespace
+
+Driver* TheThreadedDriver() {
+  static auto* const driver = new ThreadedDriver();
+  return driver;
+}
+
+void ThreadedDriver::Start() {
+  start_ = RealClock::now();
+  stopping_ = false;
+}
+
+VTime ThreadedDriver::Now(const HostThread* me) const {
+  static_cast<void>(me);
+  const std::chrono::nanoseconds since = RealClock::now() - start_;
+  return static_cast<VTime>(since.count());
+}
+
+// When to look at the clock again on the way to `when`.
+RealClock::time_point ThreadedDriver::RealTime(VTime when) const {
+  const VTime now = Now(nullptr);
+  const VTime left = when > now ? when - now : 0;
+  return RealClock::now() +
+         std::chrono::nanoseconds(std::min<VTime>(left, kFarAhead));
+}
+
+// ---- what the engine tells us ----
+
+void ThreadedDriver::HeadReady(StreamCore* s) {
+  Op* const op = s->head;
+  if (op->engine == EngineClass::kNone || op->action == Action::kFlagSet) {
+    op->began = Now(nullptr);
+    Finish(op,
+           IsLifetime(op) ? g_engine->EndBody(op) : g_engine->TakeInjected(op));
+  } else if (op->action == Action::kFlagWait) {
+    StartFlagWait(s, op);
+  } else {
+    ready_.push_back(s);
+    Dispatch();
+  }
+}
+
+void ThreadedDriver::StartFlagWait(StreamCore* s, Op* op) {
+  op->state = OpState::kRunning;
+  op->began = Now(nullptr);
+  if (op->timeline != kNever) g_engine->TimelineUpdate(op);
+  if (g_engine->FlagIsSet(op)) {
+    Finish(op, g_engine->TakeInjected(op));
+    return;
+  }
+  s->head_state = HeadState::kParked;
+  g_engine->parked.push_back(s);
+  if (op->timeout == 0) return;
+  s->when = After(op->began, op->timeout);
+  timeouts_.push_back(s);
+  StartTimer();
+  timer_.notify_one();
+}
+
+void ThreadedDriver::HeadGone(StreamCore* s) {
+  if (s->head_state == HeadState::kParked) {
+    RemoveTimeout(s);
+    auto& parked = g_engine->parked;
+    parked.erase(std::remove(parked.begin(), parked.end(), s), parked.end());
+  } else if (s->head->abroad) {
+    spin_.notify_all();
+  } else {
+    ready_.erase(std::find(ready_.begin(), ready_.end(), s));
+  }
+}
+
+void ThreadedDriver::Unpark(StreamCore* s) {
+  RemoveTimeout(s);
+  Finish(s->head, g_engine->TakeInjected(s->head));
+}
+
+void ThreadedDriver::RemoveTimeout(StreamCore* s) {
+  timeouts_.erase(std::remove(timeouts_.begin(), timeouts_.end(), s),
+                  timeouts_.end());
+}
+
+void ThreadedDriver::Finish(Op* op, Fault fault) {
+  StreamCore* const s = op->stream;
+  s->head_state = HeadState::kNone;
+  if (fault) {
+    g_engine->FailOp(op, std::move(fault), Now(nullptr));
+    return;
+  }
+  if (op->action == Action::kFlagSet && op->kind == OpKind::kKernel) {
+    g_engine->SetFlag(op->flag, op->value);
+    if (s->head != op) return;  // a fault of who waited discarded it
+  }
+  g_engine->Complete(op, std::max(Now(nullptr), s->last_end + 1));
+  NotifyWaiters();
+  if (!ready_.empty()) Dispatch();
+}
+
+void ThreadedDriver::NotifyWaiters() {
+  for (HostThread* const host : waiting_) {
+    if (AllDone(host)) host->wake.notify_one();
+  }
+}
+
+// ---- workers ----
+
+// The most urgent ready head that finds a token, or ready_.size().
+size_t ThreadedDriver::BestReady() const {
+  const bool invert = g_engine->config.invert_priorities;
+  size_t best = ready_.size();
+  for (size_t i = 0; i < ready_.size(); ++i) {
+    const StreamCore* const s = ready_[i];
+    if (!g_engine->TokensOf(s->head).available()) continue;
+    if (best == ready_.size()) {
+      best = i;
+      continue;
+    }
+    const StreamCore* const b = ready_[best];
+    const bool urgent =
+        invert ? s->priority > b->priority : s->priority < b->priority;
+    if (urgent || (s->priority == b->priority && s->head->id < b->head->id)) {
+      best = i;
+    }
+  }
+  return best;
+}
+
+void ThreadedDriver::Dispatch() {
+  while (!stopping_) {
+    const size_t best = BestReady();
+    if (best == ready_.size()) return;
+    Op* const op = ready_[best]->head;
+    ready_.erase(ready_.begin() + static_cast<std::ptrdiff_t>(best));
+    g_engine->TakeToken(op);
+    Post(op);
+  }
+}
+
+void ThreadedDriver::Post(Op* op) {
+  op->state = OpState::kRunning;
+  op->abroad = true;
+  ++running_;
+  jobs_.push_back(op);
+  if (jobs_.size() > idle_) StartWorker();
+  work_.notify_one();
+}
+
+// Threads that the system refuses are asked for again by whoever waits.
+void ThreadedDriver::StartWorker() {
+  if (StartHelper("mtia-worker", [this] { Work(); }) != nullptr) ++workers_;
+}
+
+void ThreadedDriver::StartTimer() {
+  if (timer_started_) return;
+  timer_started_ = StartHelper("mtia-timer", [this] { Expire(); }) != nullptr;
+}
+
+// Whether there still is none for what has to be done.
+bool ThreadedDriver::LacksThreads() {
+  if (!jobs_.empty() && workers_ == 0) StartWorker();
+  if (!timeouts_.empty()) StartTimer();
+  return (!jobs_.empty() && workers_ == 0) ||
+         (!timeouts_.empty() && !timer_started_);
+}
+
+void ThreadedDriver::Work() {
+  Lock lock(g_engine->mutex);
+  for (;;) {
+    while (jobs_.empty()) {
+      ++idle_;
+      t_helper->idle = true;
+      work_.wait(lock);
+      t_helper->idle = false;
+      --idle_;
+    }
+    Op* const op = jobs_.front();
+    jobs_.pop_front();
+    RunOne(&lock, op);
+    Deferred deferred = TakeDeferred();
+    if (deferred.empty()) continue;
+    lock.unlock();
+    RunDeferred(deferred);
+    lock.lock();
+  }
+}
+
+void ThreadedDriver::RunOne(Lock* lock, Op* op) {
+  op->began = Now(nullptr);
+  if (op->timeline != kNever) g_engine->TimelineUpdate(op);
+  Fault fault;
+  if (op->action == Action::kSpin) {
+    Spin(lock, op);
+  } else if (op->stream != nullptr || op->kind == OpKind::kHostFunc) {
+    lock->unlock();
+    if (op->kind == OpKind::kHostFunc) {
+      const InsideScope scope("a host function");
+      op->host_func(op->arg, nullptr);
+    } else {
+      g_engine->BeginBody(op);
+      fault = g_engine->EndBody(op);
+    }
+    lock->lock();
+  }
+  EndOne(op, std::move(fault));
+  if (--running_ == 0) rest_.notify_all();
+}
+
+void ThreadedDriver::Spin(Lock* lock, Op* op) {
+  const VTime end = After(op->began, op->duration);
+  while (op->stream != nullptr && !stopping_ && Now(nullptr) < end) {
+    spin_.wait_until(*lock, RealTime(end));
+  }
+}
+
+void ThreadedDriver::EndOne(Op* op, Fault fault) {
+  Engine* const engine = g_engine;
+  op->abroad = false;
+  if (op->kind == OpKind::kHostFunc) ++engine->host_funcs_run;
+  if (op->stream == nullptr) {  // discarded meanwhile
+    engine->Abandon(op);
+    rest_.notify_all();
+    return;
+  }
+  if (!fault) fault = engine->TakeInjected(op);
+  Finish(op, std::move(fault));
+}
+
+// The timer's thread: flag_waits that give up.
+void ThreadedDriver::Expire() {
+  Lock lock(g_engine->mutex);
+  t_helper->idle = true;  // WorkIsComing knows what it waits for
+  for (;;) {
+    if (timeouts_.empty()) {
+      timer_.wait(lock);
+      continue;
+    }
+    StreamCore* const s =
+        *std::min_element(timeouts_.begin(), timeouts_.end(),
+                          [](const StreamCore* a, const StreamCore* b) {
+                            return a->when < b->when;
+                          });
+    if (Now(nullptr) < s->when) {
+      timer_.wait_until(lock, RealTime(s->when));
+      continue;
+    }
+    RemoveTimeout(s);
+    auto& parked = g_engine->parked;
+    parked.erase(std::remove(parked.begin(), parked.end(), s), parked.end());
+    Finish(s->head, g_engine->TakeInjected(s->head));
+  }
+}
+
+// ---- host threads ----
+
+// Whether a worker or the timer will do something of itself.
+bool ThreadedDriver::WorkIsComing() const {
+  const VTime soon = Now(nullptr) + kFarAhead;
+  return !jobs_.empty() ||
+         std::any_of(timeouts_.begin(), timeouts_.end(),
+                     [soon](const StreamCore* s) { return s->when <= soon; });
+}
+
+ThreadWatch::Verdict ThreadedDriver::Look(ThreadWatch* watch) const {
+  std::vector<int32_t> known;
+  for (const HostThread* const host : waiting_) {
+    if (AllDone(host)) return ThreadWatch::Verdict::kMayAct;
+    known.push_back(host->tid);
+  }
+  TheHelpers().AddIdle(&known);
+  return watch->Look(std::move(known));
+}
+
+devrt_status ThreadedDriver::Wait(HostThread* me) {
+  if (AllDone(me)) return nullptr;
+  const NoCancel no_cancel;
+  Lock lock(g_engine->mutex, std::adopt_lock);
+  waiting_.push_back(me);
+  devrt_status error = WaitInLine(&lock, me);
+  waiting_.erase(std::find(waiting_.begin(), waiting_.end(), me));
+  lock.release();
+  return error;
+}
+
+devrt_status ThreadedDriver::WaitInLine(Lock* lock, HostThread* me) {
+  const std::chrono::nanoseconds patience(g_engine->config.watchdog);
+  uint64_t progress = g_engine->progress;
+  auto look_at = RealClock::now() + patience;
+  ThreadWatch watch;
+  uint32_t looks = 0;
+  bool warned = false;
+  while (!AllDone(me)) {
+    const auto retry = RealClock::now() + kRetry;
+    me->wake.wait_until(*lock,
+                        LacksThreads() ? std::min(look_at, retry) : look_at);
+    if (AllDone(me)) break;
+    if (g_engine->progress != progress || WorkIsComing()) {
+      progress = g_engine->progress;
+      look_at = RealClock::now() + patience;
+      looks = 0;
+      continue;
+    }
+    if (RealClock::now() < look_at) continue;
+    if (Look(&watch) != ThreadWatch::Verdict::kMayAct) {
+      return g_engine->DeadlockReport(me, Hopeless::kWait);
+    }
+    if (++looks == 2 && !warned) {
+      warned = true;
+      g_engine->WarnWaiting(me);
+    }
+    look_at = RealClock::now() + ThreadWatch::Pause(looks, patience);
+  }
+  return nullptr;
+}
+
+// Lets the workers at the lock and at a core.
+devrt_status ThreadedDriver::SoftWait(HostThread* me) {
+  if (me->polled_any % kPollsBeforePause != 0) return nullptr;
+  const NoCancel no_cancel;
+  static_cast<void>(LacksThreads());
+  Lock lock(g_engine->mutex, std::adopt_lock);
+  me->wake.wait_until(lock, RealClock::now() + kPause);
+  lock.release();
+  return nullptr;
+}
+
+void ThreadedDriver::AwaitDiscardedCopies() {
+  const NoCancel no_cancel;
+  Lock lock(g_engine->mutex, std::adopt_lock);
+  while (g_engine->discarded_copies != 0) rest_.wait(lock);
+  lock.release();
+}
+
+void ThreadedDriver::Stop() {
+  const NoCancel no_cancel;
+  Lock lock(g_engine->mutex, std::adopt_lock);
+  stopping_ = true;
+  for (Op* const op : jobs_) {
+    op->abroad = false;
+    if (op->stream == nullptr) g_engine->Abandon(op);  // discarded before
+  }
+  running_ -= static_cast<uint32_t>(jobs_.size());
+  jobs_.clear();
+  spin_.notify_all();
+  // A host function that never returns is left behind.
+  const auto late =
+      RealClock::now() + std::chrono::nanoseconds(g_engine->config.watchdog);
+  while (running_ != 0 && RealClock::now() < late) {
+    rest_.wait_until(lock, late);
+  }
+  ready_.clear();
+  timeouts_.clear();
+  lock.release();
+}
+
+}  // namespace devrt::mtia

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Virtual mode: operations run in the calling host thread, inside API calls.
+// Each step is a decision among the host threads that could go on and the
+// stream heads that could move.
+#include "backends/mtia/drivers/virtual_driver.h"
+
+#include <algorithm>
+
+#include "backends/mtia/threads/helper_thread.h"
+#include "backends/mtia/threads/host_threads.h"
+
+namespace devrt::mtia {
+namespace {
+
+constexpr uint32_t kSoftWaitSame = 2;  // "not ready" in a row, one object
+constexpr uint32_t kSoftWaitAny = 8;   // in a row, any objects
+// So often a thread may poll, while nothing can move, before it is told so; a
+// single thread may still set a flag after a few polls.
+constexpr uint32_t kHopelessPolls = 10'000;
+
+bool WantDone(HostThread* me) {
+  for (; me->want_next < me->want.size(); ++me->want_next) {
+    if (!Done(me->want[me->want_next])) return false;
+  }
+  return true;
+}
+
+// Host calls take a small seeded amount of time.
+VTime CallCost(HostThread* me) {
+  const uint64_t base = g_engine->config.host_call;
+  me->jitter = me->jitter * 6364136223846793005u + 1442695040888963407u;
+  return base - base / 4 + ((me->jitter >> 33) * (base / 2 + 1) >> 31);
+}
+
+}  // namespace
+
+Driver* TheVirtualDriver() {
+  static auto* const driver = new VirtualDriver();
+  return driver;
+}
+
+// ---- what the engine tells us ----
+
+void VirtualDriver::HeadReady(StreamCore* s) {
+  Op* const op = s->head;
+  if (op->engine == EngineClass::kNone) {
+    s->when = After(s->when, op->duration);  // one step, at its end
+  } else if (Engine::NeedsToken(op)) {
+    ++g_engine->TokensOf(op).pending;
+  }
+  InsertReady(s);
+}
+
+void VirtualDriver::Unpark(StreamCore* s) {
+  // The kernel notices when the host's call, or the setting operation, is over.
+  Op* const op = s->head;
+  RemoveTimeout(s);
+  s->when = After(std::max(op->began, clock_), op->duration);
+  InsertReady(s);
+}
+
+void VirtualDriver::HeadGone(StreamCore* s) {
+  Op* const op = s->head;
+  if (s->head_state == HeadState::kParked) {
+    RemoveTimeout(s);
+    auto& parked = g_engine->parked;
+    parked.erase(std::remove(parked.begin(), parked.end(), s), parked.end());
+    return;
+  }
+  RemoveReady(s);
+  if (op->state == OpState::kPending && Engine::NeedsToken(op)) {
+    --g_engine->TokensOf(op).pending;
+  }
+}
+
+void VirtualDriver::InsertReady(StreamCore* s) {
+  if (ready_.empty() || ready_.back()->head->id < s->head->id) {
+    ready_.push_back(s);
+  } else {
+    const auto at = std::lower_bound(
+        ready_.begin(), ready_.end(), s->head->id,
+        [](const StreamCore* a, uint64_t id) { return a->head->id < id; });
+    ready_.insert(at, s);
+  }
+  if (hardware_) heap_.Push(s);
+}
+
+void VirtualDriver::RemoveReady(StreamCore* s) {
+  const auto at = std::lower_bound(
+      ready_.begin(), ready_.end(), s->head->id,
+      [](const StreamCore* a, uint64_t id) { return a->head->id < id; });
+  ready_.erase(at);
+  Unschedule(s);
+}
+
+void VirtualDriver::Unschedule(StreamCore* s) {
+  if (!hardware_) return;
+  if (s->in_token_list) {
+    auto& waiting = g_engine->TokensOf(s->head).waiting;
+    waiting.erase(std::find(waiting.begin(), waiting.end(), s));
+    s->in_token_list = false;
+  } else {
+    heap_.Remove(s);
+  }
+}
+
+void VirtualDriver::RemoveTimeout(StreamCore* s) {
+  timeouts_.erase(std::remove(timeouts_.begin(), timeouts_.end(), s),
+                  timeouts_.end());
+}
+
+// ---- steps ----
+
+void VirtualDriver::Step(StreamCore* s) {
+  Op* const op = s->head;
+  Engine* const engine = g_engine;
+  ++engine->steps;
+  last_stream_ = s;
+  last_host_ = nullptr;
+  const bool begins =
+      op->state == OpState::kPending && op->engine != EngineClass::kNone;
+  engine->trace.Add(begins ? 2 : 3, s->number, op->seq - s->base);
+  if (begins) {
+    Begin(s, op);
+  } else {
+    End(s, op);
+  }
+}
+
+void VirtualDriver::Begin(StreamCore* s, Op* op) {
+  Engine* const engine = g_engine;
+  ++engine->progress;
+  RemoveReady(s);
+  if (Engine::NeedsToken(op)) {
+    Tokens& tokens = engine->TokensOf(op);
+    --tokens.pending;
+    engine->TakeToken(op);
+  }
+  op->state = OpState::kRunning;
+  s->when = std::max(s->when, clock_);
+  op->began = clock_ = s->when;
+  if (op->timeline != kNever) engine->TimelineUpdate(op);
+  if (op->action == Action::kFlagWait && !engine->FlagIsSet(op)) {
+    s->head_state = HeadState::kParked;
+    engine->parked.push_back(s);
+    if (op->timeout != 0) {
+      s->when = After(op->began, op->timeout);
+      timeouts_.push_back(s);
+    }
+    return;
+  }
+  engine->BeginBody(op);
+  s->when = After(op->began, op->duration);
+  InsertReady(s);
+}
+
+void VirtualDriver::End(StreamCore* s, Op* op) {
+  Engine* const engine = g_engine;
+  VTime end = std::max({s->when, s->last_end + 1, clock_});
+  RemoveReady(s);
+  s->head_state = HeadState::kNone;
+  if (op->state == OpState::kPending) {  // one step for begin and end
+    if (!hardware_) end = std::max(end, After(clock_, op->duration));
+    op->began = end - op->duration;
+  }
+  clock_ = end;
+  if (op->kind == OpKind::kHostFunc) {
+    EndHostFunc(s, op, end);
+    return;
+  }
+  if (op->engine == EngineClass::kNone && !IsLifetime(op)) {
+    engine->Complete(op, end);
+    return;
+  }
+  Fault fault = engine->EndBody(op);
+  if (!fault) fault = engine->TakeInjected(op);
+  if (fault) {
+    engine->FailOp(op, std::move(fault), end);
+    return;
+  }
+  if (op->action == Action::kFlagSet) engine->SetFlag(op->flag, op->value);
+  Finish(op, end);
+}
+
+void VirtualDriver::Finish(Op* op, VTime end) {
+  Tokens* const tokens =
+      op->holds_token && hardware_ ? &g_engine->TokensOf(op) : nullptr;
+  g_engine->Complete(op, end);
+  if (tokens != nullptr && !tokens->waiting.empty()) GrantToken(tokens, end);
+}
+
+// The most urgent head that waits for the token goes back into the heap.
+void VirtualDriver::GrantToken(Tokens* tokens, VTime when) {
+  const bool invert = g_engine->config.invert_priorities;
+  const auto before = [invert](const StreamCore* a, const StreamCore* b) {
+    if (a->priority != b->priority) {
+      return invert ? a->priority > b->priority : a->priority < b->priority;
+    }
+    return a->when != b->when ? a->when < b->when : a->head->id < b->head->id;
+  };
+  auto& waiting = tokens->waiting;
+  const auto best = std::min_element(waiting.begin(), waiting.end(), before);
+  StreamCore* const s = *best;
+  waiting.erase(best);
+  s->in_token_list = false;
+  s->when = std::max(s->when, when);
+  heap_.Push(s);
+}
+
+void VirtualDriver::EndHostFunc(StreamCore* s, Op* op, VTime end) {
+  Engine* const engine = g_engine;
+  ++engine->host_funcs_run;
+  op->abroad = true;
+  s->when = end;
+  if (executor_.Run(op, std::chrono::nanoseconds(engine->config.watchdog))) {
+    op->abroad = false;
+    Finish(op, end);
+    return;
+  }
+  engine->nondeterministic = true;
+  s->head_state = HeadState::kParked;
+  engine->WarnHostFunc(*op);
+}
+
+// Host functions that came back after the pump had left them behind.
+void VirtualDriver::TakeBack() {
+  while (Op* const op = executor_.Finished()) {
+    op->abroad = false;
+    if (op->stream == nullptr) {
+      g_engine->Abandon(op);
+    } else {
+      Finish(op, std::max(clock_, op->stream->when));
+    }
+  }
+}
+
+void VirtualDriver::ExpireFlag(StreamCore* s) {
+  RemoveTimeout(s);
+  auto& parked = g_engine->parked;
+  parked.erase(std::remove(parked.begin(), parked.end(), s), parked.end());
+  s->head_state = HeadState::kNone;
+  last_stream_ = s;
+  last_host_ = nullptr;
+  g_engine->trace.Add(4, s->number, s->head->seq - s->base);
+  clock_ = std::max({clock_, s->when, s->last_end + 1});
+  if (Fault fault = g_engine->TakeInjected(s->head)) {
+    g_engine->FailOp(s->head, std::move(fault), clock_);
+  } else {
+    Finish(s->head, clock_);
+  }
+}
+
+// ---- the pump ----
+
+void VirtualDriver::Decide(HostThread* me) {
+  me->now = Now(me) + CallCost(me);
+  if (executor_.any_finished()) TakeBack();
+  if (!g_threads->contended()) {
+    if (ready_.empty() && timeouts_.empty()) return;
+    if (hardware_ && DecideAlone(me)) return;
+  }
+  Pump(me, Until::kNow);
+}
+
+devrt_status VirtualDriver::Wait(HostThread* me) {
+  return WantDone(me) ? nullptr : Pump(me, Until::kWanted);
+}
+
+devrt_status VirtualDriver::SoftWait(HostThread* me) {
+  if (me->polled_same < kSoftWaitSame && me->polled_any < kSoftWaitAny) {
+    return nullptr;
+  }
+  me->progress = g_engine->progress;
+  me->soft_wait = true;
+  devrt_status error = Pump(me, Until::kProgress);
+  me->soft_wait = false;
+  return error;
+}
+
+bool VirtualDriver::CanGoOn(HostThread* me, Until until) const {
+  switch (until) {
+    case Until::kNow:
+      return true;
+    case Until::kWanted:
+      return WantDone(me);
+    case Until::kProgress:
+      return g_engine->progress != me->progress || g_threads->IsOverdue(me);
+  }
+  return true;
+}
+
+devrt_status VirtualDriver::Pump(HostThread* me, Until until) {
+  const NoCancel no_cancel;
+  for (;;) {
+    if (executor_.any_finished()) TakeBack();
+    const Pick pick = Choose(me, CanGoOn(me, until), until);
+    if (pick.stream != nullptr) {
+      if (pick.timeout) {
+        ExpireFlag(pick.stream);
+      } else {
+        Step(pick.stream);
+      }
+      const uint64_t limit = g_engine->config.step_limit;
+      if (limit != 0 && g_engine->steps > limit) {
+        if (until == Until::kNow) return nullptr;  // the next wait says so
+        return g_engine->DeadlockReport(me, Hopeless::kSteps);
+      }
+      continue;
+    }
+    if (pick.host == me) {
+      g_threads->GoesOn(me);
+      last_host_ = me;
+      last_stream_ = nullptr;
+      return nullptr;
+    }
+    if (pick.host != nullptr) {
+      g_engine->trace.Add(5, pick.host->index, me->index);
+      last_host_ = pick.host;
+      last_stream_ = nullptr;
+      g_threads->HandOver(
+          me, pick.host,
+          until == Until::kNow ? HostState::kPaused : HostState::kBlocked);
+      continue;
+    }
+    if (until == Until::kProgress && me->polled_any < kHopelessPolls &&
+        !g_threads->OthersExist(me)) {
+      return nullptr;
+    }
+    devrt_status error =
+        until == Until::kProgress ? StuckPoll(me) : StuckWait(me);
+    if (error != nullptr) return error;
+  }
+}
+
+// Lets others run until `deadline`.  True: something has changed.
+bool VirtualDriver::SleepStuck(HostThread* me, Until until,
+                               RealClock::time_point deadline) {
+  const uint64_t progress = g_engine->progress;
+  g_threads->SleepUntil(me, deadline);
+  if (executor_.any_finished()) TakeBack();
+  return g_engine->progress != progress || CanGoOn(me, until);
+}
+
+// Nothing can move.  NULL: something has changed after all.
+devrt_status VirtualDriver::StuckWait(HostThread* me) {
+  const std::chrono::nanoseconds patience(g_engine->config.watchdog);
+  auto look_at = RealClock::now() + patience;
+  ThreadWatch watch;
+  uint32_t looks = 0;
+  // In this order: a host function that ends is finished, then its thread is
+  // idle.
+  while (g_threads->OthersExist(me) || executor_.any_finished()) {
+    const auto soon = RealClock::now() + std::chrono::milliseconds(1);
+    if (SleepStuck(me, Until::kWanted, std::min(look_at, soon))) return nullptr;
+    if (RealClock::now() < look_at) continue;
+    if (g_threads->Look(me, &watch) != ThreadWatch::Verdict::kMayAct &&
+        !executor_.any_finished()) {
+      break;
+    }
+    if (++looks == 2) g_engine->WarnWaiting(me);
+    look_at = RealClock::now() + ThreadWatch::Pause(looks, patience);
+  }
+  return g_engine->DeadlockReport(me, Hopeless::kWait);
+}
+
+// `me` polls and nothing can move: other threads run a little, then it gets
+// its answer.  After many polls they are watched, from poll to poll.
+devrt_status VirtualDriver::StuckPoll(HostThread* me) {
+  const bool hopeless = me->polled_any >= kHopelessPolls;
+  if (hopeless && !g_threads->OthersExist(me) && !executor_.any_finished()) {
+    return g_engine->DeadlockReport(me, Hopeless::kPoll);
+  }
+  const auto soon = RealClock::now() + std::chrono::microseconds(200);
+  if (SleepStuck(me, Until::kProgress, soon)) return nullptr;
+  if (hopeless && StaysStuck(me)) {
+    return g_engine->DeadlockReport(me, Hopeless::kPoll);
+  }
+  me->progress = g_engine->progress - 1;  // answer
+  return nullptr;
+}
+
+bool VirtualDriver::StaysStuck(HostThread* me) {
+  PollWatch& poll = me->poll_watch;
+  const std::chrono::nanoseconds patience(g_engine->config.watchdog);
+  if (poll.progress != g_engine->progress) {
+    poll = PollWatch();
+    poll.progress = g_engine->progress;
+    poll.look_at = RealClock::now() + patience;
+  }
+  if (RealClock::now() < poll.look_at) return false;
+  if (g_threads->Look(me, &poll.watch) != ThreadWatch::Verdict::kMayAct &&
+      !executor_.any_finished()) {
+    return true;
+  }
+  if (++poll.looks == 2) g_engine->WarnWaiting(me);
+  poll.look_at = RealClock::now() + ThreadWatch::Pause(poll.looks, patience);
+  return false;
+}
+
+}  // namespace devrt::mtia

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef DEVRT_BACKENDS_MTIA_VIRTUAL_DRIVER_H_
+#define DEVRT_BACKENDS_MTIA_VIRTUAL_DRIVER_H_
+
+#include <vector>
+
+#include "backends/mtia/drivers/host_executor.h"
+#include "backends/mtia/drivers/stream_heap.h"
+#include "backends/mtia/engine/engine.h"
+#include "backends/mtia/threads/host_threads.h"
+
+namespace devrt::mtia {
+
+// Never destroyed: host functions may outlast everything.
+class VirtualDriver : public Driver {
+ public:
+  void HeadReady(StreamCore* s) override;
+  void HeadGone(StreamCore* s) override;
+  void Unpark(StreamCore* s) override;
+  devrt_status Wait(HostThread* me) override;
+  devrt_status SoftWait(HostThread* me) override;
+  void Decide(HostThread* me) override;
+  VTime Now(const HostThread* me) const override;
+  void Stop() override;
+  void Start() override;
+
+ private:
+  enum class Until {
+    kNow,       // the thread can go on
+    kWanted,    // when me->want is done
+    kProgress,  // when anything has happened
+  };
+  // Who moves.  Neither: nobody can.
+  struct Pick {
+    HostThread* host = nullptr;
+    StreamCore* stream = nullptr;
+    bool timeout = false;  // the stream's flag_wait gives up
+  };
+
+  devrt_status Pump(HostThread* me, Until until);
+  devrt_status StuckWait(HostThread* me);
+  devrt_status StuckPoll(HostThread* me);
+  bool StaysStuck(HostThread* me);
+  bool SleepStuck(HostThread* me, Until until, RealClock::time_point deadline);
+  bool CanGoOn(HostThread* me, Until until) const;
+
+  void Step(StreamCore* s);
+  void Begin(StreamCore* s, Op* op);
+  void End(StreamCore* s, Op* op);
+  void EndHostFunc(StreamCore* s, Op* op, VTime end);
+  void Finish(Op* op, VTime end);
+  void ExpireFlag(StreamCore* s);
+  void TakeBack();
+  void GrantToken(Tokens* tokens, VTime when);
+
+  void InsertReady(StreamCore* s);
+  void RemoveReady(StreamCore* s);
+  void Unschedule(StreamCore* s);
+  void RemoveTimeout(StreamCore* s);
+
+  // virtual_choice.cc
+  Pick Choose(HostThread* me, bool able, Until until);
+  bool DecideAlone(HostThread* me);
+  Pick ChooseHardware(HostThread* me, Until until);
+  Pick Prefer(HostThread* me);
+  StreamCore* PreferHead(const HostThread* wants) const;
+  StreamCore* FirstByTime();
+  StreamCore* NextTimeout(const HostThread* me, Until until) const;
+  StreamCore* FollowWanted(const HostThread* me) const;
+  VTime TimeOf(const HostThread* host) const;
+  static bool Runnable(const StreamCore* s);
+  bool LastIsCandidate() const;
+  uint32_t CountCandidates() const;
+  uint32_t IndexOf(const Pick& pick) const;
+  Pick At(uint32_t index) const;
+  StreamCore* RunnableHead(uint32_t rank) const;
+
+  bool hardware_ = true;
+  VTime clock_ = 0;  // of the latest step; no later one has an earlier time
+  std::vector<StreamCore*> ready_;     // by age of the head
+  StreamHeap heap_;                    // hw: ready heads by time
+  std::vector<StreamCore*> timeouts_;  // parked flag_waits that give up
+  std::vector<HostThread*> hosts_;     // candidates of this choice, by index
+  StreamCore* last_stream_ = nullptr;  // who moved last
+  HostThread* last_host_ = nullptr;
+  HostExecutor executor_;
+};
+
+}  // namespace devrt::mtia
+
+#endif  // DEVRT_BACKENDS_MTIA_VIRTUAL_DRIVER_H_

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What operations do to memory.  Small operations with declared ranges run in
+// two phases, so that two of them can interleave as on hardware: `begin` reads
+// into scratch, `end` works on the scratch and writes back.
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <string>
+
+#include "backends/mtia/engine/engine.h"
+#include "backends/mtia/table/call.h"
+
+namespace devrt::mtia {
+namespace {
+
+constexpr uint64_t kAlign = 64;
+constexpr size_t kCompareBlock = 64;
+constexpr int32_t kIllegalAddress = 700;
+constexpr int32_t kAssert = 710;
+constexpr int32_t kLaunchFailure = 719;
+
+// Where a copy or fill touches [ptr, ptr + size), or nullptr with the fault
+// set.
+std::byte* Touch(Memory* memory, Op* op, const void* ptr) {
+  const Resolved r = memory->Find(ptr);
+  if (r.local != nullptr && (r.space == Space::kHost ||
+                             (op->size <= r.size - r.offset && !r.unborn))) {
+    return r.local;
+  }
+  char text[120];
+  std::snprintf(text, sizeof text,
+                "touched [%p, +%" PRIu64 "), which is not live memory: it is ",
+                ptr, op->size);
+  op->fault_code = kIllegalAddress;
+  op->fault_text = text + memory->Describe(ptr);
+  if (r.unborn) {
+    op->fault_text +=
+        ", before its stream-ordered allocation: no event orders it behind "
+        "that";
+  }
+  return nullptr;
+}
+
+void BeginCopy(Memory* memory, Op* op) {
+  if (op->staged || !op->split) return;
+  const std::byte* const from = Touch(memory, op, op->src);
+  if (from != nullptr) op->scratch.assign(from, from + op->size);
+}
+
+void EndCopy(Memory* memory, Op* op) {
+  std::byte* const to = Touch(memory, op, op->dst);
+  if (to == nullptr) return;
+  if (op->staged || op->split) {
+    std::memcpy(to, op->scratch.data(), op->size);
+    return;
+  }
+  const std::byte* const from = Touch(memory, op, op->src);
+  if (from == nullptr) return;
+  std::memmove(to, from, op->size);
+}
+
+void EndFill(Memory* memory, Op* op) {
+  std::byte* const to = Touch(memory, op, op->dst);
+  if (to != nullptr) {
+    std::memset(to, static_cast<int>(op->value & 0xff), op->size);
+  }
+}
+
+void EndFree(Memory* memory, Op* op) {
+  if (memory->EndOrdered(op->dst, op->block, true)) return;
+  op->fault_code = kIllegalAddress;
+  op->fault_text = "the free of " + memory->Describe(op->dst) +
+                   " came before its allocation: no event orders it behind "
+                   "that";
+}
+
+// Reads all declared ranges.  A range that is not accessible faults only when
+// the body asks for it.
+void BeginKernel(Memory* memory, Op* op) {
+  if (!op->split || memory == nullptr) return;
+  uint64_t total = 0;
+  for (const Range& r : op->ranges) total += r.size + 2 * kAlign;
+  op->scratch.resize(total);
+  const auto base = reinterpret_cast<uint64_t>(op->scratch.data());
+  uint64_t offset = 0;
+  bool writes = false;
+  for (Range& r : op->ranges) {
+    const auto want = reinterpret_cast<uint64_t>(r.ptr) % kAlign;
+    while ((base + offset) % kAlign != want) ++offset;
+    std::string why;
+    const std::byte* const local =
+        memory->Local(op->device, r.ptr, r.size, &why, op->id);
+    r.scratch = local != nullptr ? offset : kNever;
+    if (local == nullptr) continue;
+    std::memcpy(op->scratch.data() + offset, local, r.size);
+    offset += r.size;
+    writes = writes || (r.mode & DEVRT_ACCESS_WRITE) != 0;
+  }
+  if (writes) op->snapshot = op->scratch;
+}
+
+// Writes back what the body changed.
+void WriteBack(Memory* memory, Op* op) {
+  for (const Range& r : op->ranges) {
+    if (r.scratch == kNever || (r.mode & DEVRT_ACCESS_WRITE) == 0) continue;
+    std::string why;
+    std::byte* const to =
+        memory->Local(op->device, r.ptr, r.size, &why, op->id);
+    if (to == nullptr) {
+      op->fault_code = kIllegalAddress;
+      op->fault_text = why;
+      return;
+    }
+    const std::byte* const now = op->scratch.data() + r.scratch;
+    const std::byte* const was = op->snapshot.data() + r.scratch;
+    for (size_t i = 0; i < r.size; i += kCompareBlock) {
+      const size_t n = std::min<size_t>(kCompareBlock, r.size - i);
+      if (std::memcmp(now + i, was + i, n) == 0) continue;
+      for (size_t k = i; k < i + n; ++k) {
+        if (now[k] != was[k]) to[k] = now[k];
+      }
+    }
+  }
+}
+
+// The declared range that covers [ptr, ptr + size) for `mode`, or nullptr.
+const Range* Declared(const Op* op, const std::byte* ptr, uint64_t size,
+                      uint32_t mode) {
+  for (const Range& r : op->ranges) {
+    if (ptr < r.ptr || ptr > r.ptr + r.size) continue;
+    if (size > static_cast<uint64_t>(r.ptr + r.size - ptr)) continue;
+    const bool write = (mode & DEVRT_ACCESS_WRITE) != 0;
+    if (!write || (r.mode & DEVRT_ACCESS_WRITE) != 0) return &r;
+  }
+  return nullptr;
+}
+
+void SetFault(Op* op, int32_t code, const std::string& text) {
+  if (op->fault_code != 0) return;  // the first one counts
+  op->fault_code = code;
+  op->fault_text = text;
+}
+
+void* ContextLocal(const devrt_kernel_context_v0* context, const void* ptr,
+                   uint64_t size, uint32_t mode) {
+  Op* const op = static_cast<Op*>(context->impl);
+  const auto* const bytes = static_cast<const std::byte*>(ptr);
+  Memory* const memory = g_engine->memory();
+  std::string why = "the address is not device memory";
+  if (memory != nullptr && !memory->CheckParts(ptr, size, op->id, &why)) {
+    SetFault(op, kIllegalAddress, why);
+    return nullptr;
+  }
+  if (op->declared && size != 0) {
+    const Range* const range = Declared(op, bytes, size, mode);
+    if (range == nullptr) {
+      char text[160];
+      std::snprintf(text, sizeof text,
+                    "undeclared access: %s [%p, +%" PRIu64
+                    "), which no declared range covers",
+                    (mode & DEVRT_ACCESS_WRITE) != 0 ? "writes" : "reads", ptr,
+                    size);
+      SetFault(op, kIllegalAddress, text);
+      return nullptr;
+    }
+    if (op->split && range->scratch != kNever) {
+      return op->scratch.data() + range->scratch + (bytes - range->ptr);
+    }
+  }
+  void* local = nullptr;
+  if (memory != nullptr && size == 0) {
+    local = memory->Find(ptr).local;
+    if (local != nullptr) return local;
+  } else if (memory != nullptr) {
+    local = memory->Local(op->device, ptr, size, &why, op->id);
+  }
+  if (local == nullptr && size != 0) SetFault(op, kIllegalAddress, why);
+  return local;
+}
+
+void ContextFail(const devrt_kernel_context_v0* context, const char* text,
+                 uint64_t size) {
+  SetFault(static_cast<Op*>(context->impl), kAssert,
+           "device-side assertion: " + std::string(text, size));
+}
+
+void RunBody(Memory* memory, Op* op) {
+  devrt_kernel_context_v0 context = {};
+  context.struct_size = sizeof context;
+  context.device = op->device;
+  context.impl = op;
+  context.local = &ContextLocal;
+  context.fail = &ContextFail;
+  {
+    const InsideScope scope("a kernel body");
+    op->body(op->arg, &context);
+  }
+  if (op->fault_code == 0 && op->split && memory != nullptr) {
+    WriteBack(memory, op);
+  }
+}
+
+// Runs a phase.  What it throws, mostly for want of host memory, ends the
+// operation, not the thread that happens to run it.
+template <typename Phase>
+void Guarded(Op* op, Phase phase) {
+  try {
+    phase();
+  } catch (const std::exception& e) {
+    SetFault(op, kLaunchFailure, std::string("it threw ") + e.what());
+  } catch (...) {
+    SetFault(op, kLaunchFailure, "it threw what is no std::exception");
+  }
+}
+
+}  // namespace
+
+void Engine::BeginBody(Op* op) {
+  if (op->dropped) return;
+  Guarded(op, [&] {
+    if (op->kind == OpKind::kCopy) {
+      BeginCopy(memory(), op);
+    } else if (op->kind == OpKind::kKernel && op->action == Action::kBody) {
+      BeginKernel(memory(), op);
+    }
+  });
+}
+
+Fault Engine::EndBody(Op* op) {
+  if (op->dropped) return Fault();
+  if (op->fault_code == 0) {
+    Guarded(op, [&] {
+      if (op->kind == OpKind::kCopy) {
+        EndCopy(memory(), op);
+      } else if (op->kind == OpKind::kFill) {
+        EndFill(memory(), op);
+      } else if (op->kind == OpKind::kKernel && op->action == Action::kBody) {
+        RunBody(memory(), op);
+      } else if (op->kind == OpKind::kAlloc) {
+        memory()->BeginOrdered(op->dst, op->block);
+      } else if (op->kind == OpKind::kFree) {
+        EndFree(memory(), op);
+      }
+    });
+  }
+  if (op->fault_code != 0) {
+    return DescribeFault(op, op->fault_code, op->fault_text);
+  }
+  return Fault();
+}
+
+void Engine::DropBlock(const Op* op) {
+  static_cast<void>(memory()->EndOrdered(op->dst, op->block, false));
+}
+
+}  // namespace devrt::mtia

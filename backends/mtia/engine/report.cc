@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The deadlock report: who waits for whom, from the calling thread on.
+//
+//   deadlock: host#0 stream_sync {s1, 7} (a.cc:88) -> s1 op 3 kernel
+//   "flag_wait" (a.cc:71) -> flag#1, which no submitted operation sets
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "backends/mtia/engine/engine.h"
+#include "backends/mtia/threads/host_threads.h"
+
+namespace devrt::mtia {
+
+const char* KindName(OpKind kind) {
+  static constexpr const char* kKinds[] = {
+      "record", "wait",          "kernel",     "copy",
+      "fill",   "host function", "allocation", "free"};
+  return kKinds[static_cast<uint32_t>(kind)];
+}
+
+namespace {
+
+constexpr int kLongest = 64;
+
+void Log(int32_t level, const std::string& text) {
+  if (level < g_host->log_min_level(g_host->host)) return;
+  g_host->log(g_host->host, level, __FILE__, __LINE__, text.data(),
+              text.size());
+}
+
+std::string At(const Site& site) {
+  if (site.file == nullptr) return "";
+  return std::string(" (") + site.file + ":" + std::to_string(site.line) + ")";
+}
+
+// "s7": the program's stream 7 if the host told its number, else the machine's.
+std::string StreamText(const StreamCore& s) {
+  if (s.host_number == 1) return "s0@mtia:" + std::to_string(s.device);
+  const bool known = s.host_number != 0;
+  return "s" + std::to_string(known ? s.host_number - 1 : s.number);
+}
+
+std::string PointText(const Point& p) {
+  return "{" + StreamText(*p.stream) + ", " +
+         std::to_string(p.seq - p.stream->base) + "}";
+}
+
+std::string HostText(const HostThread& host) {
+  return "host#" + std::to_string(host.index) + " " + host.entry;
+}
+
+std::string OpText(const Op& op) {
+  std::string text = StreamText(*op.stream) + " op " +
+                     std::to_string(op.seq - op.stream->base) + " " +
+                     KindName(op.kind);
+  if (op.kind != OpKind::kRecord && op.kind != OpKind::kWait) {
+    text += std::string(" \"") + op.Name() + "\"";
+  }
+  return text + At(op.site);
+}
+
+// Walks from operation to operation until it meets one again or an end.
+class Chain {
+ public:
+  explicit Chain(Engine* engine) : engine_(engine) {}
+
+  // The text of what `p` waits for.
+  std::string From(const Point& p) {
+    std::string text;
+    const Op* op = p.stream->head;
+    for (int i = 0; op != nullptr && i < kLongest; ++i) {
+      text += " -> " + OpText(*op);
+      if (std::find(seen_.begin(), seen_.end(), op) != seen_.end()) {
+        return text + " (the cycle)";
+      }
+      seen_.push_back(op);
+      op = Next(op, &text);
+    }
+    return text;
+  }
+
+ private:
+  // The operation that `op` waits for; adds to the text what is between.
+  const Op* Next(const Op* op, std::string* text) {
+    const StreamCore* const s = op->stream;
+    if (s->head != op) {
+      *text += " behind";
+      return s->head;
+    }
+    if (s->head_state == HeadState::kBlocked) {
+      const Point p{s->waits_on, s->waits_seq};
+      *text += " -> " + PointText(p);
+      return p.stream->head;
+    }
+    if (op->action == Action::kFlagWait && op->kind == OpKind::kKernel) {
+      return NextByFlag(op, text);
+    }
+    if (op->kind == OpKind::kHostFunc && op->abroad) {
+      *text += " -> user code outside devrt that has not returned";
+    } else if (s->head_state == HeadState::kReady) {
+      return NextByToken(op, text);
+    }
+    return nullptr;
+  }
+
+  const Op* NextByFlag(const Op* op, std::string* text) {
+    *text += " -> flag#" + std::to_string(op->flag->number);
+    for (const DeviceState& d : engine_->devices) {
+      for (const StreamCore* s = d.busy; s != nullptr; s = s->busy_next) {
+        for (const Op* o = s->head; o != nullptr; o = o->next) {
+          if (o->action == Action::kFlagSet && o->flag == op->flag &&
+              o->value != 0) {
+            return o;
+          }
+        }
+      }
+    }
+    *text += ", which no submitted operation sets";
+    return nullptr;
+  }
+
+  const Op* NextByToken(const Op* op, std::string* text) {
+    for (const DeviceState& d : engine_->devices) {
+      for (const StreamCore* s = d.busy; s != nullptr; s = s->busy_next) {
+        const Op* const o = s->head;
+        if (o != nullptr && o != op && o->holds_token &&
+            o->device == op->device && o->engine == op->engine) {
+          *text += " -> an engine held by";
+          return o;
+        }
+      }
+    }
+    return nullptr;
+  }
+
+  Engine* const engine_;
+  std::vector<const Op*> seen_;
+};
+
+}  // namespace
+
+// What `me` and the others that are blocked wait for.
+std::string Engine::WaitingText(const HostThread* me) {
+  std::string text;
+  std::vector<const HostThread*> waiting = {me};
+  for (const HostThread* const host : g_threads->threads()) {
+    if (host != me && host->state == HostState::kBlocked && !threaded) {
+      waiting.push_back(host);
+    }
+  }
+  const char* between = "";
+  for (const HostThread* const host : waiting) {
+    text += between + HostText(*host);
+    between = "; ";
+    const Points& want = host->want;
+    const auto open = std::find_if(want.begin(), want.end(),
+                                   [](const Point& p) { return !Done(p); });
+    if (open == want.end()) {
+      text += At(host->site);
+      continue;
+    }
+    text += " " + PointText(*open) + At(host->site);
+    text += Chain(this).From(*open);
+  }
+  return text;
+}
+
+devrt_status Engine::DeadlockReport(HostThread* me, Hopeless why) {
+  std::string text;
+  switch (why) {
+    case Hopeless::kWait:
+      text = "deadlock: " + WaitingText(me) +
+             ". No host thread and no stream can go on.";
+      break;
+    case Hopeless::kPoll:
+      text = "polls for work that cannot complete: " + WaitingText(me) +
+             ". No other host thread and no stream can go on.";
+      break;
+    case Hopeless::kSteps:
+      text = "the step limit was reached: " + WaitingText(me) + ".";
+      break;
+  }
+  text +=
+      " What is enqueued stays so: set the flag or let the host function "
+      "return, then repeat this call.";
+  deadlock_report = text;
+  Log(DEVRT_LOG_ERROR, text);
+  return MakeError(DEVRT_FAILED_PRECONDITION, 0, text);
+}
+
+void Engine::WarnWaiting(const HostThread* me) {
+  Log(DEVRT_LOG_WARNING,
+      WaitingText(me) + ". Nothing has happened for " +
+          std::to_string(config.watchdog / 1'000'000) +
+          " ms (watchdog); a host thread or a host function may still act, so "
+          "the wait goes on.");
+}
+
+void Engine::WarnHostFunc(const Op& op) {
+  Log(DEVRT_LOG_WARNING, OpText(op) + " has not returned for " +
+                             std::to_string(config.watchdog / 1'000'000) +
+                             " ms (watchdog); its stream waits, other work "
+                             "goes on.");
+}
+
+}  // namespace devrt::mtia

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What happens when the host dereferences device memory: a report on stderr
+// that names the block, then the program's own end, or, with
+// host_access=continue, an open page until the next call.
+
+#ifndef DEVRT_BACKENDS_MTIA_HOST_ACCESS_H_
+#define DEVRT_BACKENDS_MTIA_HOST_ACCESS_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "backends/mtia/config/config.h"
+#include "backends/mtia/memory/block_table.h"
+#include "backends/mtia/memory/segv.h"
+#include "backends/mtia/memory/window.h"
+
+namespace devrt::mtia {
+
+class HostAccessMonitor final : public SegvListener {
+ public:
+  struct Memory {
+    Window* window = nullptr;
+    const BlockTable* blocks = nullptr;
+  };
+
+  // `memories`, by device, outlive the monitor.
+  explicit HostAccessMonitor(std::vector<Memory> memories);
+  ~HostAccessMonitor();
+  HostAccessMonitor(const HostAccessMonitor&) = delete;
+  HostAccessMonitor& operator=(const HostAccessMonitor&) = delete;
+
+  // Also forgets what was counted, and closes what was opened.
+  void Reset(HostAccess mode);
+  // From the first allocation on.
+  void Watch() {
+    if (!watching_.load(std::memory_order_acquire)) StartWatching();
+  }
+
+  bool OnSegv(const AccessFault& fault) noexcept override;
+
+  void CloseOpenedPages() {
+    if (opened_.load(std::memory_order_relaxed)) ClosePages();
+  }
+  uint64_t count() const { return count_.load(std::memory_order_relaxed); }
+
+ private:
+  void StartWatching();
+  void ClosePages();
+  void Report(const AccessFault& fault, size_t device,
+              uint64_t offset) const noexcept;
+
+  const std::vector<Memory> memories_;
+  std::atomic<HostAccess> mode_{HostAccess::kOff};
+  std::atomic<bool> watching_{false};
+  std::atomic<bool> opened_{false};
+  std::atomic<uint64_t> count_{0};
+  std::atomic<const void*> last_instruction_{nullptr};
+  std::atomic<const std::byte*> last_address_{nullptr};
+};
+
+}  // namespace devrt::mtia
+
+#endif  // DEVRT_BACKENDS_MTIA_HOST_ACCESS_H_

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/mtia/memory/parts.h"
+
+#include <algorithm>
+#include <iterator>
+#include <mutex>
+#include <utility>
+
+#include "backends/mtia/engine/error.h"
+#include "backends/mtia/engine/text.h"
+
+namespace devrt::mtia {
+namespace {
+
+constexpr uint64_t kHeld = UINT64_MAX;
+
+}  // namespace
+
+void Parts::Reset() {
+  if (empty_.load(std::memory_order_relaxed)) return;
+  const std::unique_lock lock(mutex_);
+  segments_.clear();
+  parts_.clear();
+  empty_ = true;
+}
+
+// The one that `offset` is in.
+const Parts::Segment* Parts::SegmentOf(uint64_t offset, uint64_t* begin) const {
+  const auto above = segments_.upper_bound(offset);
+  if (above == segments_.begin()) return nullptr;
+  const auto& [at, segment] = *std::prev(above);
+  if (offset - at >= segment.size) return nullptr;
+  *begin = at;
+  return &segment;
+}
+
+std::string Parts::Describe(const Part& part) {
+  std::string text = "a part of " + Bytes(part.size) + ", handed out at " +
+                     part.handed_at.Text();
+  if (part.taken != kHeld) text += ", taken back at " + part.taken_at.Text();
+  return text;
+}
+
+devrt_status Parts::Carve(uint64_t offset, uint64_t size) {
+  const std::unique_lock lock(mutex_);
+  uint64_t begin = 0;
+  auto next = segments_.lower_bound(offset);
+  if (SegmentOf(offset, &begin) != nullptr ||
+      (next != segments_.end() && next->first < offset + size)) {
+    return MakeError(DEVRT_ALREADY_EXISTS, 0,
+                     "some of the " + Bytes(size) +
+                         " is an allocator's already: uncarve it first");
+  }
+  Segment segment{size, 0};
+  if (next != segments_.end() && next->first == offset + size) {
+    segment.size += next->second.size;
+    segment.forgotten = next->second.forgotten;
+    next = segments_.erase(next);
+  }
+  if (next != segments_.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second.size == offset) {
+      offset = before->first;
+      segment.size += before->second.size;
+      segment.forgotten = std::max(segment.forgotten, before->second.forgotten);
+    }
+  }
+  segments_.insert_or_assign(offset, segment);
+  empty_ = false;
+  return nullptr;
+}
+
+// What is known of parts in [offset, offset + size).  The text of one that
+// somebody has, or "".
+std::string Parts::Forget(uint64_t offset, uint64_t size) {
+  std::string held;
+  auto old = parts_.upper_bound(offset);
+  if (old != parts_.begin() &&
+      offset - std::prev(old)->first < std::prev(old)->second.size) {
+    --old;
+  }
+  while (old != parts_.end() && old->first < offset + size) {
+    if (old->second.taken == kHeld) held = Describe(old->second);
+    old = parts_.erase(old);
+  }
+  return held;
+}
+
+devrt_status Parts::Uncarve(uint64_t offset, uint64_t size, uint64_t now) {
+  const std::unique_lock lock(mutex_);
+  uint64_t begin = 0;
+  const Segment* const found = SegmentOf(offset, &begin);
+  if (found == nullptr || size > found->size - (offset - begin)) {
+    return MakeError(DEVRT_NOT_FOUND, 0,
+                     "some of the " + Bytes(size) + " was not carved");
+  }
+  const uint64_t end = begin + found->size;
+  segments_.erase(begin);
+  if (begin != offset) segments_[begin] = {offset - begin, now};
+  if (end != offset + size) {
+    segments_[offset + size] = {end - offset - size, now};
+  }
+  const std::string held = Forget(offset, size);
+  empty_ = segments_.empty();
+  if (held.empty()) return nullptr;
+  return MakeError(DEVRT_FAILED_PRECONDITION, 0,
+                   "uncarved is what somebody has: " + held);
+}
+
+devrt_status Parts::HandOut(uint64_t offset, uint64_t size, uint64_t now,
+                            const devrt_call_site_v0& site) {
+  const std::unique_lock lock(mutex_);
+  uint64_t begin = 0;
+  const Segment* const segment = SegmentOf(offset, &begin);
+  if (segment == nullptr || size > segment->size - (offset - begin)) {
+    return MakeError(DEVRT_NOT_FOUND, 0,
+                     "the part of " + Bytes(size) + " is in nothing carved");
+  }
+  const std::string held = Forget(offset, size);
+  segments_[begin].forgotten = now;
+  Part part;
+  part.size = size;
+  part.handed = now;
+  part.taken = kHeld;
+  part.handed_at = CallSite(site);
+  parts_.insert_or_assign(offset, std::move(part));
+  if (held.empty()) return nullptr;
+  return MakeError(DEVRT_FAILED_PRECONDITION, 0,
+                   "handed out at " + CallSite(site).Text() +
+                       " is what somebody has: " + held);
+}
+
+devrt_status Parts::TakeBack(uint64_t offset, uint64_t now,
+                             const devrt_call_site_v0& site) {
+  const std::unique_lock lock(mutex_);
+  const auto found = parts_.find(offset);
+  if (found == parts_.end() || found->second.taken != kHeld) {
+    return MakeError(
+        DEVRT_NOT_FOUND, 0,
+        "taken back at " + CallSite(site).Text() + " is what nobody has" +
+            (found == parts_.end() ? std::string()
+                                   : ": " + Describe(found->second)));
+  }
+  found->second.taken = now;
+  found->second.taken_at = CallSite(site);
+  return nullptr;
+}
+
+bool Parts::Check(uint64_t offset, uint64_t size, uint64_t op,
+                  std::string* why) const {
+  if (empty_.load(std::memory_order_relaxed)) return true;
+  const std::shared_lock lock(mutex_);
+  uint64_t begin = 0;
+  const Segment* const segment = SegmentOf(offset, &begin);
+  if (segment == nullptr) return true;
+  const auto above = parts_.upper_bound(offset);
+  const auto found = above == parts_.begin() ? parts_.end() : std::prev(above);
+  const bool near = found != parts_.end() && found->first >= begin;
+  if (!near || offset - found->first >= found->second.size) {
+    if (op <= segment->forgotten) return true;
+    *why = "the allocator's, and nobody has it";
+    if (near) {
+      *why += ": " + Bytes(offset - found->first - found->second.size) +
+              " behind " + Describe(found->second);
+    }
+    return false;
+  }
+  const Part& part = found->second;
+  if (op <= part.handed) return true;
+  if (op > part.taken) {
+    *why = "use after free of " + Describe(part);
+    return false;
+  }
+  const uint64_t left = part.size - (offset - found->first);
+  if (size <= left) return true;
+  *why = "the last " + Bytes(size - left) + " lie behind " + Describe(part);
+  return false;
+}
+
+}  // namespace devrt::mtia

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/mtia/table/call.h"
+
+#include <utility>
+
+#include "backends/mtia/drivers/host_executor.h"
+#include "backends/mtia/threads/host_threads.h"
+
+namespace devrt::mtia {
+
+thread_local const char* t_user_code
+    __attribute__((tls_model("initial-exec"))) = nullptr;
+thread_local bool t_inside __attribute__((tls_model("initial-exec"))) = false;
+
+namespace {
+
+[[gnu::cold]] devrt_status RefuseInside(Slot slot) {
+  const std::string text = std::string(SlotName(slot)) +
+                           " must not be called from " + t_user_code +
+                           "; record an event and act when it is complete";
+  g_host->log(g_host->host, DEVRT_LOG_ERROR, __FILE__, __LINE__, text.data(),
+              text.size());
+  return MakeError(DEVRT_FAILED_PRECONDITION, 800, text);
+}
+
+}  // namespace
+
+Deferred TakeDeferred() {
+  Deferred deferred;
+  if (!g_engine->garbage.empty()) deferred.garbage.swap(g_engine->garbage);
+  if (!g_engine->orphans.empty()) deferred.orphans.swap(g_engine->orphans);
+  return deferred;
+}
+
+[[gnu::noinline]] void RunDeferred(const Deferred& deferred) {
+  for (const Orphan& orphan : deferred.orphans) {
+    const InsideScope scope("a host function");
+    orphan.fn(orphan.arg,
+              orphan.fault
+                  ? MakeFaultStatus(orphan.fault, "host_func")
+                  : MakeError(DEVRT_CANCELLED, 0, "the simulator was reset"));
+  }
+  for (const Garbage& item : deferred.garbage) item.destroy(item.arg);
+}
+
+namespace {
+
+void Exit(HostThread* me) {
+  t_inside = false;
+  if (g_engine->threaded) {
+    g_engine->mutex.unlock();
+  } else {
+    g_threads->Exit(me);
+  }
+}
+
+}  // namespace
+
+void LeaveMachine(HostThread* me) {
+  const Engine* const engine = g_engine;
+  // Frees must work in what is deferred, so not from a host function.
+  if ((engine->garbage.empty() && engine->orphans.empty()) ||
+      t_user_code != nullptr) {
+    Exit(me);
+    return;
+  }
+  const Deferred deferred = TakeDeferred();
+  Exit(me);
+  RunDeferred(deferred);
+}
+
+namespace {
+
+// The ordinal, or kAnyDevice.
+uint32_t DeviceOf(const About& about) {
+  const Engine& e = *g_engine;
+  switch (about.kind) {
+    case About::kNoDevice:
+      break;
+    case About::kDevice:
+      return static_cast<uint32_t>(about.value);
+    case About::kStream:
+      if (const Stream* const s = e.streams.Find(about.value)) {
+        return s->core->device;
+      }
+      break;
+    case About::kEvent:
+      if (const Event* const event = e.events.Find(about.value)) {
+        return event->device;
+      }
+      break;
+    case About::kFlag:
+      if (const Flag* const flag = e.flags.Find(about.value)) {
+        return flag->device;
+      }
+  }
+  return kAnyDevice;
+}
+
+}  // namespace
+
+Call::Call(Slot slot, About about, CallTag tag) : slot_(slot) {
+  Engine* const engine = g_engine;
+  if (__builtin_expect(t_user_code != nullptr, 0)) {
+    EnterUserCode(tag);
+    if (how_ != How::kOutside || error_ != nullptr) return;
+  }
+  // Host functions and bodies of threaded mode are no host threads.
+  me_ = t_user_code != nullptr && engine->threaded ? &g_threads->borrower()
+                                                   : g_threads->Me();
+  if (engine->threaded) {
+    engine->mutex.lock();
+  } else {
+    g_threads->Enter(me_);
+  }
+  t_inside = true;
+  how_ = How::kEntered;
+  me_->calls.store(me_->calls.load(std::memory_order_relaxed) + 1,
+                   std::memory_order_relaxed);
+  me_->entry = SlotName(slot);
+  if (Memory* const memory = engine->memory()) memory->CloseOpenedPages();
+  if (__builtin_expect(!engine->api_faults.empty(), 0)) {
+    error_ = engine->InjectedError(slot, DeviceOf(about));
+  }
+}
+
+void Call::EnterUserCode(CallTag tag) {
+  if (tag != CallTag::kCallback) {
+    error_ = RefuseInside(slot_);
+    return;
+  }
+  me_ = &g_threads->borrower();
+  if (HostExecutor::Borrow()) {
+    how_ = How::kBorrowed;
+  } else if (t_inside) {
+    how_ = How::kNested;
+  }
+}
+
+Call::~Call() {
+  switch (how_) {
+    case How::kOutside:
+    case How::kNested:
+      return;
+    case How::kBorrowed:
+      HostExecutor::Return();
+      return;
+    case How::kEntered:
+      break;
+  }
+  // Who learned of a fault in any way may give up memory that a copy still runs
+  // over.
+  if (__builtin_expect(g_engine->discarded_copies != 0, 0)) {
+    g_engine->driver->AwaitDiscardedCopies();
+  }
+  g_engine->driver->Decide(me_);
+  LeaveMachine(me_);
+}
+
+void Call::NoteSite() {
+  const devrt_call_site_v0* const site = g_host->call_site(g_host->host);
+  me_->site.file = site->file;
+  me_->site.line = site->line;
+  me_->polled_any = me_->polled_same = 0;
+  me_->polled = nullptr;
+}
+
+devrt_status Call::Wait() {
+  me_->want_next = 0;
+  devrt_status error = g_engine->driver->Wait(me_);
+  if (error != nullptr) return error;
+  if (Observer* const observer = g_engine->observer) {
+    observer->OnHostAcquire(me_->index, me_->want);
+  }
+  return g_engine->PointsError(me_->want, entry());
+}
+
+}  // namespace devrt::mtia

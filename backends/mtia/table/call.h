@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Entering and leaving the machine: one Call per table call.
+
+#ifndef DEVRT_BACKENDS_MTIA_CALL_H_
+#define DEVRT_BACKENDS_MTIA_CALL_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "backends/mtia/engine/engine.h"
+#include "backends/mtia/engine/op.h"
+#include "devrt/backends/abi/devrt_probe.h"
+
+namespace devrt::mtia {
+
+// Set while the calling thread runs user code on the machine's behalf: "a host
+// function", "a kernel body".
+extern thread_local const char* t_user_code
+    __attribute__((tls_model("initial-exec")));
+// Set while the calling thread is inside the machine.
+extern thread_local bool t_inside __attribute__((tls_model("initial-exec")));
+
+class InsideScope {
+ public:
+  explicit InsideScope(const char* what) : previous_(t_user_code) {
+    t_user_code = what;
+  }
+  ~InsideScope() { t_user_code = previous_; }
+  InsideScope(const InsideScope&) = delete;
+  InsideScope& operator=(const InsideScope&) = delete;
+
+ private:
+  const char* const previous_;
+};
+
+// What has to run outside: what ended operations owned, and host functions
+// that will not run in their stream.
+struct Deferred {
+  std::vector<Garbage> garbage;
+  std::vector<Orphan> orphans;
+  bool empty() const { return garbage.empty() && orphans.empty(); }
+};
+Deferred TakeDeferred();                     // inside
+void RunDeferred(const Deferred& deferred);  // outside
+
+enum class CallTag { kPlain, kCallback };
+
+// What a call concerns; injected errors wait for their device.
+struct About {
+  enum Kind : uint8_t { kNoDevice, kDevice, kStream, kEvent, kFlag };
+  Kind kind = kNoDevice;
+  uint64_t value = 0;
+};
+inline About OnDevice(uint32_t device) { return {About::kDevice, device}; }
+inline About OnStream(devrt_stream stream) {
+  return {About::kStream, reinterpret_cast<uint64_t>(stream)};
+}
+inline About OnEvent(devrt_event event) {
+  return {About::kEvent, reinterpret_cast<uint64_t>(event)};
+}
+inline About OnFlag(devrt_flag flag) {
+  return {About::kFlag, reinterpret_cast<uint64_t>(flag)};
+}
+
+// The calling thread is inside the machine from the constructor to the
+// destructor, which is a decision point and releases what has ended.
+//
+//   Call call(Slot::event_query, OnEvent(event), CallTag::kCallback);
+//   if (call.refused()) return call.error();
+class Call {
+ public:
+  explicit Call(Slot slot, About about = {}, CallTag tag = CallTag::kPlain);
+  ~Call();
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  bool refused() const { return error_ != nullptr; }
+  devrt_status error() const { return error_; }
+  HostThread* me() const { return me_; }
+  const char* entry() const { return SlotName(slot_); }
+  // Notes where the user made this call; submissions and waits need it.
+  void NoteSite();
+  // Waits for me()->want; NULL or why it failed.
+  devrt_status Wait();
+
+ private:
+  enum class How : uint8_t { kOutside, kEntered, kBorrowed, kNested };
+
+  void EnterUserCode(CallTag tag);
+  void Leave();
+
+  const Slot slot_;
+  How how_ = How::kOutside;
+  HostThread* me_ = nullptr;
+  devrt_status error_ = nullptr;
+};
+
+// allocation.cc.  raw_free_syncs: waits for `device` as a native free does.
+devrt_status SyncBeforeFree(Call* call, uint32_t device);
+
+}  // namespace devrt::mtia
+
+#endif  // DEVRT_BACKENDS_MTIA_CALL_H_

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Devices: properties, the calling thread's current one, peers.
+#include <cstdio>
+
+#include "backends/mtia/engine/engine.h"
+#include "backends/mtia/table/backend.h"
+#include "backends/mtia/table/call.h"
+#include "backends/mtia/table/current_device.h"
+#include "backends/mtia/table/submit.h"
+#include "devrt/backends/abi/devrt_plugin_helper.h"
+
+namespace devrt::mtia {
+
+__thread uint32_t t_device __attribute__((tls_model("initial-exec"))) = 0;
+
+namespace {
+
+constexpr uint32_t kCopyEngines = 2;  // one per direction
+constexpr uint32_t kUnlimitedSlots = 64;
+constexpr uint8_t kUuidStart[8] = {0x64, 0x65, 0x76, 0x72,
+                                   0x74, 0x6d, 0x74, 0x69};
+
+uint32_t PageableMode(Pageable mode) {
+  switch (mode) {
+    case Pageable::kSync:
+      return DEVRT_PAGEABLE_SYNC;
+    case Pageable::kLate:
+    case Pageable::kExplore:  // the weakest promise covers all
+      return DEVRT_PAGEABLE_LATE;
+    case Pageable::kStaged:
+      break;
+  }
+  return DEVRT_PAGEABLE_STAGED;
+}
+
+devrt_device_props_v0 Describe(const Config& config, uint32_t device) {
+  devrt_device_props_v0 props = {};
+  props.ordinal = device;
+  std::snprintf(props.name, sizeof props.name, "devrt mtia simulator");
+  std::snprintf(props.arch, sizeof props.arch, "mtia-sim");
+  for (uint32_t i = 0; i < sizeof kUuidStart; ++i) {
+    props.uuid[i] = kUuidStart[i];
+  }
+  props.uuid[sizeof props.uuid - 1] = static_cast<uint8_t>(device + 1);
+  props.pci_bus = device + 1;
+  props.multiprocessors =
+      config.slots == kUnlimited ? kUnlimitedSlots : config.slots;
+  props.total_memory = config.memory;
+  props.overhead_bytes = config.overhead;
+  props.alloc_alignment = static_cast<uint32_t>(config.granularity);
+  props.copy_engines = kCopyEngines;
+  props.priority_least = config.priority_least;
+  props.priority_greatest = config.priority_greatest;
+  props.queue_depth = config.queue_depth;
+  props.elapsed_resolution_ns = 1;
+  props.pageable_async = PageableMode(config.pageable);
+  props.raw_free_syncs = config.raw_free_syncs ? 1 : 0;
+  props.fault_delivery = config.fault_delivery_abort
+                             ? DEVRT_FAULT_DELIVERY_ABORT
+                             : DEVRT_FAULT_DELIVERY_STATUS;
+  props.fault_scope = config.fault_scope_process ? DEVRT_FAULT_SCOPE_PROCESS
+                                                 : DEVRT_FAULT_SCOPE_DEVICE;
+  props.device_reset = 1;
+  return props;
+}
+
+// Both ordinals exist and differ, and their devices work.
+devrt_status CheckPeers(uint32_t device, uint32_t peer) {
+  if (devrt_status error = g_engine->CheckDevice(device)) return error;
+  return g_engine->CheckDevice(peer);
+}
+
+}  // namespace
+
+devrt_status Backend::device_count(uint32_t* count) {
+  *count = g_device_count;
+  return nullptr;
+}
+
+devrt_status Backend::device_props(uint32_t device,
+                                   devrt_device_props_v0* props) {
+  if (devrt_status error = g_engine->CheckDevice(device)) return error;
+  devrt::plugin::WriteStruct(props, Describe(g_engine->config, device));
+  return nullptr;
+}
+
+devrt_status Backend::device_sync(uint32_t device) {
+  Call call(Slot::device_sync, OnDevice(device));
+  if (call.refused()) return call.error();
+  if (devrt_status error = g_engine->CheckDevice(device)) return error;
+  call.NoteSite();
+  if (devrt_status error = g_engine->DeviceError(device, call.entry())) {
+    return error;
+  }
+  Points& want = call.me()->want;
+  want.clear();
+  g_engine->DeviceFrontier(device, &want);
+  return call.Wait();
+}
+
+// ---- the current device: no machine, no lock ----
+
+devrt_status BadOrdinal(uint32_t device) {
+  return g_engine->CheckDevice(device);
+}
+
+devrt_status BadContext() {
+  return InvalidArgument("context_exit: not what context_enter saved");
+}
+
+uint32_t CurrentDevice() { return t_device; }
+
+// ---- peers ----
+
+devrt_status Backend::peer_can_access(uint32_t device, uint32_t peer,
+                                      uint32_t* can) {
+  if (devrt_status error = CheckPeers(device, peer)) return error;
+  Call call(Slot::peer_can_access, OnDevice(device), CallTag::kCallback);
+  if (call.refused()) return call.error();
+  devrt_status error = nullptr;
+  Memory* const memory = g_engine->GetMemory(&error);
+  if (memory == nullptr) return error;
+  *can = device != peer && memory->CanAccessPeer(device, peer) ? 1 : 0;
+  return nullptr;
+}
+
+devrt_status Backend::peer_enable(uint32_t device, uint32_t peer) {
+  Call call(Slot::peer_enable, OnDevice(device));
+  if (call.refused()) return call.error();
+  if (devrt_status error = CheckPeers(device, peer)) return error;
+  if (devrt_status error = g_engine->DeviceError(device, call.entry())) {
+    return error;
+  }
+  devrt_status error = nullptr;
+  Memory* const memory = g_engine->GetMemory(&error);
+  if (memory == nullptr) return error;
+  return memory->EnablePeer(device, peer);
+}
+
+devrt_status Backend::peer_disable(uint32_t device, uint32_t peer) {
+  Call call(Slot::peer_disable, OnDevice(device));
+  if (call.refused()) return call.error();
+  if (devrt_status error = CheckPeers(device, peer)) return error;
+  devrt_status error = nullptr;
+  Memory* const memory = g_engine->GetMemory(&error);
+  if (memory == nullptr) return error;
+  return memory->DisablePeer(device, peer);
+}
+
+}  // namespace devrt::mtia

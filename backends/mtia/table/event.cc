@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string>
+
+#include "backends/mtia/table/backend.h"
+#include "backends/mtia/table/poll.h"
+#include "backends/mtia/table/submit.h"
+
+namespace devrt::mtia {
+namespace {
+
+constexpr uint32_t kKnownFlags =
+    DEVRT_EVENT_TIMING | DEVRT_EVENT_BLOCKING_SYNC | DEVRT_EVENT_IPC;
+
+bool AllDone(const Points& points) {
+  return std::all_of(points.begin(), points.end(), Done);
+}
+
+std::string Name(uint32_t device) { return "mtia:" + std::to_string(device); }
+
+// The checks of C35, in that order.
+devrt_status CheckElapsed(const Event* begin, const Event* end) {
+  if ((begin->flags & end->flags & DEVRT_EVENT_TIMING) == 0) {
+    return MakeError(
+        DEVRT_INVALID_ARGUMENT, 400,
+        "Both events must be created with argument 'enable_timing=True'");
+  }
+  if (begin->point.stream == nullptr || end->point.stream == nullptr) {
+    return MakeError(
+        DEVRT_INVALID_ARGUMENT, 400,
+        "Both events must be recorded before calculating elapsed time");
+  }
+  if (begin->device != end->device) {
+    return MakeError(DEVRT_INVALID_ARGUMENT, 400,
+                     "Both events must be of one device, but they are of " +
+                         Name(begin->device) + " and " + Name(end->device));
+  }
+  for (const Event* const event : {begin, end}) {
+    if (Failed(event->point)) {
+      return MakeFaultStatus(*event->point.stream->origin, "event_elapsed_ns");
+    }
+  }
+  if (!begin->ended || !end->ended) {
+    return MakeError(
+        DEVRT_FAILED_PRECONDITION, 600,
+        "Both events must be completed before calculating elapsed time");
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+devrt_status Poll(Call* call, const void* object, uint32_t* done) {
+  HostThread* const me = call->me();
+  const Points& want = me->want;
+  if (devrt_status error = g_engine->PointsError(want, call->entry())) {
+    return error;
+  }
+  if (!AllDone(want) && t_user_code == nullptr) {
+    me->polled_same = object == me->polled ? me->polled_same + 1 : 1;
+    ++me->polled_any;
+    me->polled = object;
+    me->want_next = 0;
+    if (devrt_status error = g_engine->driver->SoftWait(me)) return error;
+    if (devrt_status error = g_engine->PointsError(want, call->entry())) {
+      return error;
+    }
+  }
+  *done = AllDone(want) ? 1 : 0;
+  g_engine->trace.Add(9, *done, me->index);
+  if (*done == 0) return nullptr;
+  Answered(me);
+  if (g_engine->observer != nullptr) {
+    g_engine->observer->OnHostAcquire(me->index, want);
+  }
+  return nullptr;
+}
+
+devrt_status Backend::event_create(uint32_t device, uint32_t flags,
+                                   devrt_event* out) {
+  Call call(Slot::event_create, OnDevice(device));
+  if (call.refused()) return call.error();
+  if (devrt_status error = g_engine->CheckDevice(device)) return error;
+  if (devrt_status error = g_engine->DeviceError(device, call.entry())) {
+    return error;
+  }
+  if ((flags & ~kKnownFlags) != 0) {
+    return InvalidArgument("unknown event flags " + std::to_string(flags));
+  }
+  if ((flags & DEVRT_EVENT_IPC) != 0) {
+    if ((flags & DEVRT_EVENT_TIMING) != 0) {
+      return InvalidArgument("an interprocess event cannot have timing");
+    }
+    return MakeError(DEVRT_UNIMPLEMENTED, 801,
+                     "mtia has no interprocess events (EVENT_IPC)");
+  }
+  Event* const event = g_engine->events.New();
+  event->device = device;
+  event->flags = flags;
+  event->number = ++g_engine->last_event_number;
+  event->point = {nullptr, 0};
+  event->ended = false;
+  ++event->capture;  // of the former life: no longer ours
+  ++g_engine->created_events;
+  *out = reinterpret_cast<devrt_event>(HandleOf(*event));
+  return nullptr;
+}
+
+devrt_status Backend::event_destroy(devrt_event handle) {
+  Call call(Slot::event_destroy, OnEvent(handle));
+  if (call.refused()) return call.error();
+  devrt_status error = nullptr;
+  Event* const event = g_engine->FindEvent(handle, &error);
+  if (event == nullptr) return error;
+  g_engine->events.Release(event);
+  return nullptr;
+}
+
+devrt_status Backend::event_record(devrt_event handle, devrt_stream stream) {
+  Submission submission(Slot::event_record, stream);
+  if (!submission.ok()) return submission.error();
+  devrt_status error = nullptr;
+  Event* const event = g_engine->FindEvent(handle, &error);
+  if (event == nullptr) return error;
+  StreamCore* const core = submission.core();
+  if (event->device != core->device) {
+    return MakeError(DEVRT_INVALID_ARGUMENT, 400,
+                     "the event is of device " + Name(event->device) +
+                         ", the stream of " + Name(core->device));
+  }
+  g_engine->Record(event, core, submission.call().me());
+  return nullptr;
+}
+
+devrt_status Backend::event_query(devrt_event handle, uint32_t* done) {
+  Call call(Slot::event_query, OnEvent(handle), CallTag::kCallback);
+  if (call.refused()) return call.error();
+  devrt_status error = nullptr;
+  Event* const event = g_engine->FindEvent(handle, &error);
+  if (event == nullptr) return error;
+  error = g_engine->DeviceError(event->device, call.entry());
+  if (error != nullptr) return error;
+  Points& want = call.me()->want;
+  want.clear();
+  if (event->point.stream != nullptr) want.push_back(event->point);
+  return Poll(&call, event, done);
+}
+
+devrt_status Backend::event_sync(devrt_event handle) {
+  Call call(Slot::event_sync, OnEvent(handle));
+  if (call.refused()) return call.error();
+  devrt_status error = nullptr;
+  Event* const event = g_engine->FindEvent(handle, &error);
+  if (event == nullptr) return error;
+  error = g_engine->DeviceError(event->device, call.entry());
+  if (error != nullptr) return error;
+  call.NoteSite();
+  Points& want = call.me()->want;
+  want.clear();
+  if (event->point.stream != nullptr) want.push_back(event->point);
+  return call.Wait();
+}
+
+devrt_status Backend::event_elapsed_ns(devrt_event begin_handle,
+                                       devrt_event end_handle,
+                                       int64_t* nanoseconds) {
+  Call call(Slot::event_elapsed_ns, OnEvent(begin_handle), CallTag::kCallback);
+  if (call.refused()) return call.error();
+  devrt_status error = nullptr;
+  const Event* const begin = g_engine->FindEvent(begin_handle, &error);
+  if (begin == nullptr) return error;
+  const Event* const end = g_engine->FindEvent(end_handle, &error);
+  if (end == nullptr) return error;
+  if (devrt_status bad = CheckElapsed(begin, end)) return bad;
+  *nanoseconds = static_cast<int64_t>(end->end - begin->end);
+  return nullptr;
+}
+
+devrt_status Backend::event_native(devrt_event handle, void** native) {
+  Call call(Slot::event_native, OnEvent(handle), CallTag::kCallback);
+  if (call.refused()) return call.error();
+  devrt_status error = nullptr;
+  const Event* const event = g_engine->FindEvent(handle, &error);
+  if (event == nullptr) return error;
+  *native = event->point.stream == nullptr
+                ? nullptr
+                : reinterpret_cast<void*>(HandleOf(*event));
+  return nullptr;
+}
+
+}  // namespace devrt::mtia

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef DEVRT_BACKENDS_MTIA_LAUNCH_H_
+#define DEVRT_BACKENDS_MTIA_LAUNCH_H_
+
+#include "backends/mtia/table/submit.h"
+#include "devrt/backends/abi/devrt_launch.h"
+
+namespace devrt::mtia {
+
+// On an error `desc.arg` stays the caller's.
+devrt_status SubmitKernel(Submission* submission,
+                          const devrt_launch_desc_v0& desc);
+
+}  // namespace devrt::mtia
+
+#endif  // DEVRT_BACKENDS_MTIA_LAUNCH_H_

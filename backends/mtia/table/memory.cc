@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Allocation: the table's calls over Memory.
+#include "backends/mtia/engine/engine.h"
+#include "backends/mtia/memory/block_table.h"
+#include "backends/mtia/table/backend.h"
+#include "backends/mtia/table/call.h"
+#include "backends/mtia/table/submit.h"
+#include "devrt/backends/abi/devrt_plugin_helper.h"
+
+namespace devrt::mtia {
+namespace {
+
+const devrt_call_site_v0& CurrentSite() {
+  return *g_host->call_site(g_host->host);
+}
+
+}  // namespace
+
+// raw_free_syncs=yes: a free waits for the device, as cudaFree does.  A fault
+// that the wait meets is not the free's to report; that it would never end is.
+devrt_status SyncBeforeFree(Call* call, uint32_t device) {
+  if (!g_engine->config.raw_free_syncs || device >= g_device_count) {
+    return nullptr;
+  }
+  call->NoteSite();
+  HostThread* const me = call->me();
+  me->want.clear();
+  me->want_next = 0;
+  g_engine->DeviceFrontier(device, &me->want);
+  return g_engine->driver->Wait(me);
+}
+
+namespace {
+
+devrt_status NotAllocated() {
+  return InvalidArgument("the pointer was not allocated by this backend");
+}
+
+}  // namespace
+
+devrt_status Backend::mem_info(uint32_t device, uint64_t* free_bytes,
+                               uint64_t* total_bytes) {
+  Call call(Slot::mem_info, OnDevice(device));
+  if (call.refused()) return call.error();
+  if (devrt_status error = g_engine->CheckDevice(device)) return error;
+  if (devrt_status error = g_engine->DeviceError(device, call.entry())) {
+    return error;
+  }
+  devrt_status error = nullptr;
+  Memory* const memory = g_engine->GetMemory(&error);
+  if (memory == nullptr) return error;
+  memory->Info(device, free_bytes, total_bytes);
+  return nullptr;
+}
+
+devrt_status Backend::alloc(uint32_t device, uint64_t size, uint64_t alignment,
+                            void** ptr) {
+  Call call(Slot::alloc, OnDevice(device));
+  if (call.refused()) return call.error();
+  if (devrt_status error = g_engine->CheckDevice(device)) return error;
+  if (devrt_status error = g_engine->DeviceError(device, call.entry())) {
+    return error;
+  }
+  devrt_status error = nullptr;
+  Memory* const memory = g_engine->GetMemory(&error);
+  if (memory == nullptr) return error;
+  error = memory->Alloc(device, size, alignment, CurrentSite(), ptr);
+  if (error == nullptr && g_engine->observer != nullptr) {
+    g_engine->observer->OnAlloc(*ptr, size);
+  }
+  return error;
+}
+
+devrt_status Backend::dealloc(uint32_t device, void* ptr, uint64_t size) {
+  static_cast<void>(size);
+  Call call(Slot::dealloc, OnDevice(device));
+  if (call.refused()) return call.error();
+  if (devrt_status error = g_engine->CheckDevice(device)) return error;
+  if (ptr == nullptr) return nullptr;
+  Memory* const memory = g_engine->memory();
+  if (memory == nullptr) return NotAllocated();
+  // Nobody waits for stream-ordered memory (C64).
+  if (!memory->Find(ptr).ordered) {
+    if (devrt_status error = SyncBeforeFree(&call, device)) return error;
+  }
+  devrt_status error = memory->Free(device, ptr, CurrentSite());
+  if (error == nullptr && g_engine->observer != nullptr) {
+    g_engine->observer->OnFree(ptr);
+  }
+  return error;
+}
+
+// The address is there at once, the memory behind the stream's work (C65).
+devrt_status Backend::alloc_async(devrt_stream stream, uint64_t size,
+                                  uint64_t alignment, void** ptr) {
+  Submission submission(Slot::alloc_async, stream);
+  if (!submission.ok()) return submission.error();
+  devrt_status error = nullptr;
+  Memory* const memory = g_engine->GetMemory(&error);
+  if (memory == nullptr) return error;
+  const StreamCore* const s = submission.core();
+  uint64_t id = 0;
+  error = memory->AllocOrdered(s->device, size, alignment, s->number,
+                               CurrentSite(), ptr, &id);
+  if (error != nullptr) return error;
+  if (g_engine->observer != nullptr) g_engine->observer->OnAlloc(*ptr, size);
+  Op* const op =
+      submission.NewOp(OpKind::kAlloc, EngineClass::kNone, "allocation");
+  op->dst = *ptr;
+  op->size = size;
+  op->block = id;
+  g_engine->Submit(op);
+  return nullptr;
+}
+
+devrt_status Backend::dealloc_async(devrt_stream stream, void* ptr,
+                                    uint64_t size) {
+  Call call(Slot::dealloc_async, OnStream(stream));
+  if (call.refused()) return call.error();
+  devrt_status error = nullptr;
+  const Stream* const found = g_engine->FindStream(stream, &error);
+  if (found == nullptr) return error;
+  Memory* const memory = g_engine->memory();
+  if (memory == nullptr) return NotAllocated();
+  call.NoteSite();
+  StreamCore* const s = found->core;
+  uint64_t id = 0;
+  error = memory->CloseOrdered(s->device, ptr, s->number, g_engine->last_op_id,
+                               CurrentSite(), &id);
+  if (error != nullptr) return error;
+  if (g_engine->observer != nullptr) g_engine->observer->OnFree(ptr);
+  // Taking back goes on after a fault (C94): nothing of the stream will run.
+  if (g_engine->devices[s->device].fault || s->failed_from != kNever) {
+    static_cast<void>(memory->EndOrdered(ptr, id, false));
+    return nullptr;
+  }
+  Op* const op = g_engine->NewOp(OpKind::kFree, s, call.me(), "free");
+  op->dst = ptr;
+  op->size = size;
+  op->block = id;
+  g_engine->Submit(op);
+  return nullptr;
+}
+
+devrt_status Backend::host_alloc(uint32_t device, uint64_t size,
+                                 uint64_t alignment, void** ptr) {
+  Call call(Slot::host_alloc, OnDevice(device));
+  if (call.refused()) return call.error();
+  if (devrt_status error = g_engine->CheckDevice(device)) return error;
+  if (devrt_status error = g_engine->DeviceError(device, call.entry())) {
+    return error;
+  }
+  devrt_status error = nullptr;
+  Memory* const memory = g_engine->GetMemory(&error);
+  if (memory == nullptr) return error;
+  return memory->HostAlloc(device, size, alignment, CurrentSite(), ptr);
+}
+
+devrt_status Backend::host_dealloc(void* ptr, uint64_t size) {
+  static_cast<void>(size);
+  Call call(Slot::host_dealloc);
+  if (call.refused()) return call.error();
+  if (ptr == nullptr) return nullptr;
+  Memory* const memory = g_engine->memory();
+  if (memory == nullptr) return NotAllocated();
+  if (devrt_status stuck = SyncBeforeFree(&call, memory->Find(ptr).device)) {
+    return stuck;
+  }
+  return memory->HostFree(ptr, CurrentSite());
+}
+
+devrt_status Backend::host_register(uint32_t device, void* ptr, uint64_t size) {
+  Call call(Slot::host_register, OnDevice(device));
+  if (call.refused()) return call.error();
+  if (devrt_status error = g_engine->CheckDevice(device)) return error;
+  if (devrt_status error = g_engine->DeviceError(device, call.entry())) {
+    return error;
+  }
+  devrt_status error = nullptr;
+  Memory* const memory = g_engine->GetMemory(&error);
+  if (memory == nullptr) return error;
+  return memory->Register(device, ptr, size, CurrentSite());
+}
+
+devrt_status Backend::host_unregister(void* ptr) {
+  Call call(Slot::host_unregister);
+  if (call.refused()) return call.error();
+  devrt_status error = nullptr;
+  Memory* const memory = g_engine->GetMemory(&error);
+  if (memory == nullptr) return error;
+  error = SyncBeforeFree(&call, memory->Find(ptr).device);
+  if (error != nullptr) return error;
+  return memory->Unregister(ptr);
+}
+
+devrt_status Backend::pointer_info(const void* ptr,
+                                   devrt_pointer_info_v0* info) {
+  Call call(Slot::pointer_info, {}, CallTag::kCallback);
+  if (call.refused()) return call.error();
+  devrt_pointer_info_v0 out = {};
+  out.device = -1;
+  out.host_readable = 1;
+  const Memory* const memory = g_engine->memory();
+  Resolved r = memory != nullptr ? memory->Find(ptr) : Resolved();
+  // Freed, though its stream may not have come to that.
+  if (r.closed != kNotClosed) r = Resolved();
+  if (r.space == Space::kHost) {
+    if (memory != nullptr && r.local == nullptr) out.host_readable = 0;
+  } else {
+    out.kind =
+        r.space == Space::kDevice ? DEVRT_POINTER_DEVICE : DEVRT_POINTER_PINNED;
+    out.device = static_cast<int32_t>(r.device);
+    out.host_readable = r.space == Space::kDevice ? 0 : 1;
+    out.base = r.base;
+    out.size = r.own;
+    out.allocation_id = r.id;
+  }
+  devrt::plugin::WriteStruct(info, out);
+  return nullptr;
+}
+
+}  // namespace devrt::mtia

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "backends/mtia/engine/engine.h"
+#include "backends/mtia/table/backend.h"
+#include "backends/mtia/table/call.h"
+#include "backends/mtia/threads/host_threads.h"
+#include "devrt/backends/abi/devrt_dlpack.h"
+#include "devrt/backends/abi/devrt_plugin_helper.h"
+
+namespace devrt::mtia {
+namespace {
+
+struct Extension {
+  const char* name;
+  const void* table;
+};
+
+// DLPack has no number for it; pinned memory is the host's to any consumer.
+constexpr devrt_dlpack_v0 kDlpackTable = {sizeof kDlpackTable, 12, 1, 0};
+
+constexpr Extension kExtensions[] = {
+    {DEVRT_DLPACK_EXTENSION, &kDlpackTable},
+    {DEVRT_LAUNCH_EXTENSION, &kLaunchTable},
+    {DEVRT_PROBE_EXTENSION, &kProbeTable},
+    {DEVRT_ELEMENTWISE_EXTENSION, &kElementwiseTable},
+    {DEVRT_REDUCE_EXTENSION, &kReduceTable},
+    {DEVRT_SIM_EXTENSION, &kSimTable},
+    {DEVRT_VIRTUAL_MEMORY_EXTENSION, &kVirtualMemoryTable},
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> Backend::Open(const devrt_host_v0* host,
+                                       devrt_status* error,
+                                       uint64_t* capabilities) {
+  static_cast<void>(capabilities);
+  const devrt_host_v0* const previous = g_host;
+  g_host = host;
+  HostStreamNumber(nullptr);  // the host notes numbers once somebody asks
+  Config config;
+  std::string text;
+  const char* const variable = secure_getenv("DEVRT_MTIA");
+  if (variable != nullptr && !ParseConfig(variable, &config, &text)) {
+    *error = InvalidArgument("DEVRT_MTIA: " + text);
+    if (previous != nullptr) g_host = previous;
+    return nullptr;
+  }
+  auto backend = std::make_unique<Backend>();
+  if (g_engine == nullptr) {
+    g_engine = new Engine();
+    g_threads = new HostThreads();
+    g_engine->Start(config);
+    g_threads->Configure(config.baton, config.pins(), config.watchdog);
+    return backend;
+  }
+  // Opened again: the machine of before is gone.
+  *error = backend->Reopen(config);
+  if (*error == nullptr) return backend;
+  g_host = previous;
+  return nullptr;
+}
+
+// Nothing runs afterwards; what is left is forgotten.  Errors that the caller
+// still holds are the host's.
+void Backend::shutdown() {
+  devrt_status error = Reopen(g_engine->config);
+  if (error != nullptr) g_host->error_destroy(g_host->host, error);
+}
+
+const void* Backend::get_extension(const char* name) {
+  // Costs every allocation a call, so only for those who ask for it.
+  if (g_engine->config.suballocation &&
+      std::strcmp(name, DEVRT_SUBALLOCATION_EXTENSION) == 0) {
+    return &kSuballocationTable;
+  }
+  for (const Extension& extension : kExtensions) {
+    if (std::strcmp(extension.name, name) == 0) return extension.table;
+  }
+  return nullptr;
+}
+
+}  // namespace devrt::mtia
+
+using MtiaBackend = devrt::mtia::Backend;
+
+DEVRT_DEFINE_PLUGIN(MtiaBackend, "mtia", "devrt", "0.1.0",
+                    DEVRT_CAP_EVENT_TIMING | DEVRT_CAP_HOST_FUNC |
+                        DEVRT_CAP_STREAM_PRIORITY | DEVRT_CAP_STREAM_EXTERNAL |
+                        DEVRT_CAP_PINNED_HOST | DEVRT_CAP_HOST_REGISTER |
+                        DEVRT_CAP_POINTER_INFO | DEVRT_CAP_PEER_COPY |
+                        DEVRT_CAP_PEER_ACCESS | DEVRT_CAP_ASYNC_ALLOC,
+                    20);

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Streams and host functions.
+#include <algorithm>
+#include <string>
+
+#include "backends/mtia/table/backend.h"
+#include "backends/mtia/table/poll.h"
+#include "backends/mtia/table/submit.h"
+#include "devrt/backends/abi/devrt_plugin_helper.h"
+
+namespace devrt::mtia {
+namespace {
+
+constexpr uint64_t kNativePerThread = 2;  // as cudaStreamPerThread
+
+devrt_stream HandleOfStream(const Stream* stream) {
+  return reinterpret_cast<devrt_stream>(HandleOf(*stream));
+}
+
+devrt_status Adopt(HostThread* me, uint32_t device, const void* native,
+                   Stream** out) {
+  const auto value = reinterpret_cast<uint64_t>(native);
+  StreamCore* core = nullptr;
+  if (value < kNativePerThread) {
+    core = g_engine->Legacy(device);
+  } else if (value == kNativePerThread) {
+    core = g_engine->PerThread(me, device)->core;
+  } else {
+    devrt_status error = nullptr;
+    const Stream* const owner =
+        g_engine->FindStream(reinterpret_cast<devrt_stream>(value), &error);
+    if (owner == nullptr) return error;
+    core = owner->core;
+    if (core->device != device) {
+      return MakeError(DEVRT_INVALID_ARGUMENT, 400,
+                       "the stream to adopt is of device mtia:" +
+                           std::to_string(core->device) +
+                           ", not mtia:" + std::to_string(device));
+    }
+  }
+  *out = g_engine->NewStream(core);
+  (*out)->adopted = true;
+  return nullptr;
+}
+
+Stream* Create(uint32_t device, const devrt_stream_desc_v0& desc) {
+  Engine* const engine = g_engine;
+  const int32_t priority =
+      std::min(std::max(desc.priority, engine->config.priority_greatest),
+               engine->config.priority_least);
+  StreamCore* const core = engine->NewCore(
+      device,
+      (desc.flags & DEVRT_STREAM_BLOCKING) != 0 ? StreamKind::kBlocking
+                                                : StreamKind::kNonBlocking,
+      priority);
+  Stream* const stream = engine->NewStream(core);
+  core->native = HandleOf(*stream);
+  ++engine->created_streams;
+  ++engine->live_streams;
+  return stream;
+}
+
+}  // namespace
+
+devrt_status Backend::stream_create(uint32_t device,
+                                    const devrt_stream_desc_v0* given,
+                                    devrt_stream* out) {
+  Call call(Slot::stream_create, OnDevice(device));
+  if (call.refused()) return call.error();
+  if (devrt_status error = g_engine->CheckDevice(device)) return error;
+  if (devrt_status error = g_engine->DeviceError(device, call.entry())) {
+    return error;
+  }
+  const devrt_stream_desc_v0 desc = devrt::plugin::ReadStruct(given);
+  Stream* stream = nullptr;
+  switch (desc.kind) {
+    case DEVRT_STREAM_CREATE:
+      stream = Create(device, desc);
+      break;
+    case DEVRT_STREAM_LEGACY:
+      g_engine->Legacy(device);
+      stream = g_engine->devices[device].legacy_handle;
+      break;
+    case DEVRT_STREAM_PER_THREAD:
+      stream = g_engine->PerThread(call.me(), device);
+      break;
+    case DEVRT_STREAM_ADOPT:
+      if (devrt_status error = Adopt(call.me(), device, desc.native, &stream)) {
+        return error;
+      }
+      break;
+    default:
+      return InvalidArgument("stream kind " + std::to_string(desc.kind) +
+                             " does not exist");
+  }
+  *out = HandleOfStream(stream);
+  return nullptr;
+}
+
+devrt_status Backend::stream_destroy(devrt_stream handle) {
+  Call call(Slot::stream_destroy, OnStream(handle));
+  if (call.refused()) return call.error();
+  Stream* stream = g_engine->streams.Find(reinterpret_cast<uint64_t>(handle));
+  if (stream == nullptr) {
+    devrt_status error = nullptr;
+    stream = g_engine->FindStream(handle, &error);
+    return error;
+  }
+  if (stream->is_default) {
+    return MakeError(DEVRT_INVALID_ARGUMENT, 400,
+                     "a default stream cannot be destroyed");
+  }
+  if (!stream->adopted) --g_engine->live_streams;
+  g_engine->ReleaseStream(stream, call.me());
+  return nullptr;
+}
+
+devrt_status Backend::stream_query(devrt_stream handle, uint32_t* done) {
+  Call call(Slot::stream_query, OnStream(handle), CallTag::kCallback);
+  if (call.refused()) return call.error();
+  devrt_status error = nullptr;
+  Stream* const stream = g_engine->FindStream(handle, &error);
+  if (stream == nullptr) return error;
+  StreamCore* const core = stream->core;
+  error = g_engine->StreamError(core, call.entry());
+  if (error != nullptr) return error;
+  if (!core->busy && core->kind != StreamKind::kLegacy) {
+    Answered(call.me());
+    *done = 1;
+    return nullptr;
+  }
+  Points& want = call.me()->want;
+  want.clear();
+  g_engine->Frontier(core, &want);
+  return Poll(&call, stream, done);
+}
+
+devrt_status Backend::stream_sync(devrt_stream handle) {
+  Submission submission(Slot::stream_sync, handle);
+  if (!submission.ok()) return submission.error();
+  Points& want = submission.call().me()->want;
+  want.clear();
+  g_engine->Frontier(submission.core(), &want);
+  return submission.call().Wait();
+}
+
+devrt_status Backend::stream_native(devrt_stream handle, void** native) {
+  Call call(Slot::stream_native, OnStream(handle), CallTag::kCallback);
+  if (call.refused()) return call.error();
+  devrt_status error = nullptr;
+  const Stream* const stream = g_engine->FindStream(handle, &error);
+  if (stream == nullptr) return error;
+  const StreamCore* const core = stream->core;
+  const uint64_t value =
+      core->kind == StreamKind::kPerThread ? kNativePerThread : core->native;
+  *native = reinterpret_cast<void*>(value);
+  return nullptr;
+}
+
+devrt_status Backend::stream_wait_event(devrt_stream stream,
+                                        devrt_event handle) {
+  Submission submission(Slot::stream_wait_event, stream);
+  if (!submission.ok()) return submission.error();
+  devrt_status error = nullptr;
+  Event* const event = g_engine->FindEvent(handle, &error);
+  if (event == nullptr) return error;
+  g_engine->trace.Add(6, submission.core()->number, event->number);
+  g_engine->WaitEvent(submission.core(), event, submission.call().me());
+  return nullptr;
+}
+
+devrt_status Backend::host_func(devrt_stream stream,
+                                void (*fn)(void* arg, devrt_status error),
+                                void* arg) {
+  Submission submission(Slot::host_func, stream);
+  if (!submission.ok()) return submission.error();
+  Op* const op =
+      submission.NewOp(OpKind::kHostFunc, EngineClass::kHost, "host function");
+  op->host_func = fn;
+  op->arg = arg;
+  g_engine->Submit(op);
+  return nullptr;
+}
+
+}  // namespace devrt::mtia

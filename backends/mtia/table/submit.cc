@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/mtia/table/submit.h"
+
+#include <string>
+
+namespace devrt::mtia {
+
+Submission::Submission(Slot slot, devrt_stream stream)
+    : call_(slot, OnStream(stream)) {
+  error_ = call_.error();
+  if (error_ != nullptr) return;
+  Stream* const found = g_engine->FindStream(stream, &error_);
+  if (found == nullptr) return;
+  call_.NoteSite();
+  error_ = g_engine->StreamError(found->core, call_.entry());
+  if (error_ != nullptr) return;
+  core_ = found->core;
+  life_ = core_->life;
+  const uint64_t number = HostStreamNumber(stream);
+  if (number != 0) core_->host_number = number;
+}
+
+devrt_status Submission::MakeRoom() {
+  const uint32_t depth = g_engine->config.queue_depth;
+  while (depth != kUnlimited && core_->queued_work >= depth) {
+    const Op* oldest = core_->head;
+    while (oldest->kind != OpKind::kKernel && oldest->kind != OpKind::kCopy &&
+           oldest->kind != OpKind::kFill) {
+      oldest = oldest->next;
+    }
+    Points& want = call_.me()->want;
+    want.clear();
+    want.push_back({core_, oldest->seq});
+    if (devrt_status error = call_.Wait()) return error;
+    if (core_->life != life_ || core_->destroyed) {
+      return MakeError(DEVRT_INVALID_ARGUMENT, 400,
+                       "the stream was destroyed while the call waited for "
+                       "room in it");
+    }
+    devrt_status error = g_engine->StreamError(core_, call_.entry());
+    if (error != nullptr) return error;
+  }
+  return nullptr;
+}
+
+devrt_status Submission::MakeRoomForKernel() {
+  if (g_engine->config.strict_cuda && CurrentDevice() != core_->device) {
+    return MakeError(
+        DEVRT_INVALID_ARGUMENT, 400,
+        "strict=cuda: the current device is mtia:" +
+            std::to_string(CurrentDevice()) +
+            ", the stream's mtia:" + std::to_string(core_->device));
+  }
+  return MakeRoom();
+}
+
+Op* Submission::NewOp(OpKind kind, EngineClass engine, const char* name) {
+  Op* const op = g_engine->NewOp(kind, core_, call_.me(), name);
+  op->engine = engine;
+  const char* const label = g_host->call_site(g_host->host)->label;
+  if (label != nullptr) op->label = label;
+  return op;
+}
+
+}  // namespace devrt::mtia

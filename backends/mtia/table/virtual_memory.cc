@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// devrt.virtual_memory/0: addresses apart from the memory behind them.
+#include "backends/mtia/engine/engine.h"
+#include "backends/mtia/memory/block_table.h"
+#include "backends/mtia/table/backend.h"
+#include "backends/mtia/table/call.h"
+#include "devrt/backends/abi/devrt_plugin_helper.h"
+
+namespace devrt::mtia {
+namespace {
+
+const devrt_call_site_v0& CurrentSite() {
+  return *g_host->call_site(g_host->host);
+}
+
+uint64_t Number(devrt_chunk chunk) { return reinterpret_cast<uint64_t>(chunk); }
+
+// The blocks of a device that works; nullptr with `*error` set otherwise.
+BlockTable* BlocksOf(uint32_t device, const char* entry, devrt_status* error) {
+  *error = g_engine->CheckDevice(device);
+  if (*error == nullptr) *error = g_engine->DeviceError(device, entry);
+  if (*error != nullptr) return nullptr;
+  Memory* const memory = g_engine->GetMemory(error);
+  return memory != nullptr ? memory->BlocksOf(device) : nullptr;
+}
+
+BlockTable* At(const void* address, uint64_t* offset, devrt_status* error) {
+  Memory* const memory = g_engine->memory();
+  BlockTable* const blocks =
+      memory != nullptr ? memory->BlocksAt(address, offset) : nullptr;
+  if (blocks == nullptr) {
+    *error = InvalidArgument("the address is in no reservation");
+  }
+  return blocks;
+}
+
+}  // namespace
+
+devrt_status Backend::vm_info(uint32_t device,
+                              devrt_virtual_memory_info_v0* info) {
+  Call call(Slot::vm_info, OnDevice(device));
+  if (call.refused()) return call.error();
+  if (devrt_status error = g_engine->CheckDevice(device)) return error;
+  devrt_virtual_memory_info_v0 out{};
+  out.granularity = kChunkGranularity;
+  devrt::plugin::WriteStruct(info, out);
+  return nullptr;
+}
+
+devrt_status Backend::vm_reserve(uint32_t device, uint64_t size,
+                                 uint64_t alignment, void** base) {
+  Call call(Slot::vm_reserve, OnDevice(device));
+  if (call.refused()) return call.error();
+  devrt_status error = nullptr;
+  BlockTable* const blocks = BlocksOf(device, call.entry(), &error);
+  return blocks == nullptr ? error : blocks->Reserve(size, alignment, base);
+}
+
+devrt_status Backend::vm_release(void* base, uint64_t size) {
+  Call call(Slot::vm_release);
+  if (call.refused()) return call.error();
+  devrt_status error = nullptr;
+  uint64_t offset = 0;
+  BlockTable* const blocks = At(base, &offset, &error);
+  return blocks == nullptr ? error : blocks->Release(offset, size);
+}
+
+devrt_status Backend::vm_create(uint32_t device, uint64_t size,
+                                devrt_chunk* chunk) {
+  Call call(Slot::vm_create, OnDevice(device));
+  if (call.refused()) return call.error();
+  devrt_status error = nullptr;
+  BlockTable* const blocks = BlocksOf(device, call.entry(), &error);
+  if (blocks == nullptr) return error;
+  uint64_t number = 0;
+  error = blocks->CreateChunk(device, size, &number);
+  if (error == nullptr) *chunk = reinterpret_cast<devrt_chunk>(number);
+  return error;
+}
+
+devrt_status Backend::vm_destroy(devrt_chunk chunk) {
+  Call call(Slot::vm_destroy);
+  if (call.refused()) return call.error();
+  if (Memory* const memory = g_engine->memory()) {
+    for (uint32_t device = 0; device < g_device_count; ++device) {
+      BlockTable* const blocks = memory->BlocksOf(device);
+      if (blocks->HasChunk(Number(chunk))) {
+        return blocks->DestroyChunk(Number(chunk));
+      }
+    }
+  }
+  return InvalidArgument("the chunk was destroyed or never made");
+}
+
+devrt_status Backend::vm_map(void* address, uint64_t size, devrt_chunk chunk) {
+  Call call(Slot::vm_map);
+  if (call.refused()) return call.error();
+  devrt_status error = nullptr;
+  uint64_t offset = 0;
+  BlockTable* const blocks = At(address, &offset, &error);
+  return blocks == nullptr
+             ? error
+             : blocks->Map(offset, size, Number(chunk), CurrentSite());
+}
+
+devrt_status Backend::vm_unmap(void* address, uint64_t size) {
+  Call call(Slot::vm_unmap);
+  if (call.refused()) return call.error();
+  devrt_status error = nullptr;
+  uint64_t offset = 0;
+  BlockTable* const blocks = At(address, &offset, &error);
+  if (blocks == nullptr) return error;
+  const Resolved mapped = g_engine->memory()->Find(address);
+  if (mapped.space == Space::kDevice) {
+    error = SyncBeforeFree(&call, mapped.device);
+    if (error != nullptr) return error;
+  }
+  return blocks->Unmap(offset, size, CurrentSite());
+}
+
+const devrt_virtual_memory_v0 kVirtualMemoryTable = {
+    sizeof(devrt_virtual_memory_v0),
+    0,
+    devrt::plugin::Thunk<&Backend::vm_info>,
+    devrt::plugin::Thunk<&Backend::vm_reserve>,
+    devrt::plugin::Thunk<&Backend::vm_release>,
+    devrt::plugin::Thunk<&Backend::vm_create>,
+    devrt::plugin::Thunk<&Backend::vm_destroy>,
+    devrt::plugin::Thunk<&Backend::vm_map>,
+    devrt::plugin::Thunk<&Backend::vm_unmap>,
+};
+
+}  // namespace devrt::mtia

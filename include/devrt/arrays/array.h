@@ -1,0 +1,1 @@
+../../../arrays/core/array.h

@@ -1,0 +1,1 @@
+../../../arrays/copy/copy.h

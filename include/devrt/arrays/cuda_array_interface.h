@@ -1,0 +1,1 @@
+../../../arrays/exchange/cuda_array_interface.h

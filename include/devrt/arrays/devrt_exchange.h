@@ -1,0 +1,1 @@
+../../../arrays/exchange/devrt_exchange.h

@@ -1,0 +1,1 @@
+../../../arrays/exchange/dlpack_abi.h

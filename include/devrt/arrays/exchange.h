@@ -1,0 +1,1 @@
+../../../arrays/exchange/exchange.h

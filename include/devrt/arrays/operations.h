@@ -1,0 +1,1 @@
+../../../arrays/ops/operations.h

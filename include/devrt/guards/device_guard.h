@@ -1,0 +1,1 @@
+../../../guards/device_guard.h

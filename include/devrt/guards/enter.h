@@ -1,0 +1,1 @@
+../../../guards/enter.h

@@ -1,0 +1,1 @@
+../../../guards/multi_stream_guard.h

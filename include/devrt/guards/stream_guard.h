@@ -1,0 +1,1 @@
+../../../guards/stream_guard.h

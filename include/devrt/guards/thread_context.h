@@ -1,0 +1,1 @@
+../../../guards/thread_context.h

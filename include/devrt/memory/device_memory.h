@@ -1,0 +1,1 @@
+../../../memory/device/device_memory.h

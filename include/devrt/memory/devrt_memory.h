@@ -1,0 +1,1 @@
+../../../memory/external/devrt_memory.h

@@ -1,0 +1,1 @@
+../../../memory/resource/memory_resource.h

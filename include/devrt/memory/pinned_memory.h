@@ -1,0 +1,1 @@
+../../../memory/pinned/pinned_memory.h

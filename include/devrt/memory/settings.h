@@ -1,0 +1,1 @@
+../../../memory/common/settings.h

@@ -1,0 +1,1 @@
+../../../runtime/call_site.h

@@ -1,0 +1,1 @@
+../../../runtime/capture_error.h

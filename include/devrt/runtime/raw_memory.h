@@ -1,0 +1,1 @@
+../../../runtime/raw_memory.h

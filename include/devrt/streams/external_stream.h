@@ -1,0 +1,1 @@
+../../../streams/external_stream.h

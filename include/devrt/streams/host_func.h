@@ -1,0 +1,1 @@
+../../../streams/host_func.h

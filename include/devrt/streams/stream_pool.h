@@ -1,0 +1,1 @@
+../../../streams/stream_pool.h

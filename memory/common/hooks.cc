@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "memory/common/hooks.h"
+
+#include <optional>
+
+#include "memory/device/address_map.h"
+#include "memory/device/device_allocator.h"
+#include "memory/external/adopted_streams.h"
+#include "memory/pinned/pinned_allocator.h"
+#include "runtime/internal/memory_hooks.h"
+#include "streams/internal/timeline.h"
+
+namespace devrt::internal {
+
+namespace {
+
+std::optional<AllocationRange> FindLive(const void* pointer, bool* cached) {
+  Segment* segment = AddressMap::Get().Find(pointer);
+  *cached = segment != nullptr;
+  if (segment == nullptr) {
+    std::optional<AllocationRange> pinned = PinnedAllocator::FindLive(pointer);
+    *cached = pinned.has_value();
+    return pinned;
+  }
+  BlockPool* pool = segment->pool.load(std::memory_order_acquire);
+  if (pool == nullptr) return std::nullopt;
+  const std::optional<BlockPool::Found> found = pool->Find(segment, pointer);
+  if (!found.has_value()) return std::nullopt;
+  // What rounding added is nobody's.
+  const uintptr_t offset = reinterpret_cast<uintptr_t>(pointer) -
+                           reinterpret_cast<uintptr_t>(found->base);
+  if (offset >= found->requested) return std::nullopt;
+  AllocationRange range;
+  range.device = segment->allocator->device();
+  range.kind = PointerKind::kDevice;
+  range.base = found->base;
+  range.size = found->requested;
+  range.id = found->id;
+  range.cached = true;
+  return range;
+}
+
+std::optional<AllocationRange> FindFreed(const void* pointer) {
+  Segment* segment = AddressMap::Get().Find(pointer);
+  if (segment == nullptr) return PinnedAllocator::FindFreed(pointer);
+  BlockPool* pool = segment->pool.load(std::memory_order_acquire);
+  if (pool == nullptr) return std::nullopt;
+  const CallSite freed = pool->FindFreed(segment, pointer);
+  if (freed.file == nullptr) return std::nullopt;
+  AllocationRange range;
+  range.device = segment->allocator->device();
+  range.kind = PointerKind::kDevice;
+  range.freed = freed;
+  range.cached = true;
+  return range;
+}
+
+DeviceAllocator* Existing(DeviceRecord* device) {
+  return device->allocator.load(std::memory_order_acquire);
+}
+
+int64_t CountLive(DeviceRecord* device) {
+  int64_t live = 0;
+  if (DeviceAllocator* main = Existing(device)) {
+    for (DeviceAllocator* a : main->Family()) live += a->CountLive();
+  }
+  if (PinnedAllocator* pinned = PinnedAllocator::Existing(device->backend)) {
+    live += pinned->CountLive(device);
+  }
+  return live;
+}
+
+void Release(DeviceRecord* device) {
+  AdoptedStreams::Get().Release(device);
+  if (DeviceAllocator* main = Existing(device)) {
+    for (DeviceAllocator* a : main->Family()) a->Release();
+  }
+  if (PinnedAllocator* pinned = PinnedAllocator::Existing(device->backend)) {
+    pinned->Release(device);
+  }
+}
+
+void Settle(DeviceRecord* device) {
+  if (DeviceAllocator* main = Existing(device)) {
+    for (DeviceAllocator* a : main->Family()) a->Settle();
+  }
+}
+
+void EndStream(StreamRef stream) {
+  if (DeviceAllocator* main = Existing(stream.record()->device)) {
+    for (DeviceAllocator* a : main->Family()) a->EndStream(stream);
+  }
+}
+
+void MarkUses(StreamRef stream, const UsedRange* ranges, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    if (ranges[i].bytes == 0) continue;
+    Segment* segment = AddressMap::Get().Find(ranges[i].pointer);
+    if (segment == nullptr) {
+      PinnedAllocator::NoteUse(ranges[i].pointer, stream);
+      continue;
+    }
+    segment->allocator->NoteUse(segment, ranges[i].pointer, stream);
+  }
+}
+
+constexpr MemoryHooks kHooks = {&FindLive, &FindFreed, &CountLive, &Release,
+                                &Settle};
+
+}  // namespace
+
+void InstallMemoryHooks() {
+  SetMemoryHooks(&kHooks);
+  SetStreamEndHook(&EndStream);
+  SetUseHook(&MarkUses);
+}
+
+}  // namespace devrt::internal

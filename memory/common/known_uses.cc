@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "memory/common/known_uses.h"
+
+#include <memory>
+#include <vector>
+
+#include "devrt/memory/memory_resource.h"
+#include "memory/device/address_map.h"
+#include "memory/device/block_pool.h"
+#include "memory/device/device_allocator.h"
+#include "memory/pinned/pinned_allocator.h"
+#include "memory/resource/owners.h"
+#include "streams/internal/stream_record.h"
+
+namespace devrt::internal {
+
+bool AddKnownUses(const void* pointer, absl::Span<const StreamUse> uses) {
+  Segment* const segment = AddressMap::Get().Find(pointer);
+  if (segment == nullptr) return PinnedAllocator::AddPoints(pointer, uses);
+  if (Owners::HasCached()) return false;
+  for (;;) {
+    BlockPool* const pool = segment->pool.load(std::memory_order_acquire);
+    if (pool == nullptr) return false;
+    const PoolAnswer answer = pool->AddPoints(segment, pointer, uses);
+    if (answer == PoolAnswer::kMoved) continue;
+    return answer == PoolAnswer::kDone;
+  }
+}
+
+std::optional<HeldBlock> FindHeldBlock(const void* pointer) {
+  Segment* const segment = AddressMap::Get().Find(pointer);
+  if (segment == nullptr || Owners::HasCached()) {
+    for (const OwnedBlock& block : Owners::Get().FindAt(pointer)) {
+      if (block.holder != nullptr) continue;  // another resource's
+      HeldBlock held = {std::nullopt, block.bytes, false};
+      if (CheckStream(block.stream, "a look").ok()) held.stream = block.stream;
+      return held;
+    }
+  }
+  for (;;) {
+    BlockPool* const pool = segment == nullptr
+                                ? nullptr
+                                : segment->pool.load(std::memory_order_acquire);
+    if (pool == nullptr) return std::nullopt;
+    const auto holder = pool->FindHolder(segment, pointer);
+    if (holder.has_value()) {
+      return HeldBlock{holder->stream, holder->requested,
+                       segment->allocator->IsForGraphs()};
+    }
+    // The segment may have another pool by now.
+    if (segment->pool.load(std::memory_order_acquire) == pool) {
+      return std::nullopt;
+    }
+  }
+}
+
+bool IsOfChosenResource(Device device, const void* pointer) {
+  const std::shared_ptr<MemoryResource> chosen = GetMemoryResource(device);
+  // The program's block is the outermost.
+  const std::vector<OwnedBlock> owned = Owners::Get().FindAt(pointer);
+  if (!owned.empty()) return owned.back().resource == chosen.get();
+  const Segment* const segment = AddressMap::Get().Find(pointer);
+  const auto* const known = dynamic_cast<const KnownByAddress*>(chosen.get());
+  return segment != nullptr && known != nullptr &&
+         known->KnownAllocator() == segment->allocator;
+}
+
+bool LiesInCache(const void* pointer) {
+  return AddressMap::Get().Find(pointer) != nullptr;
+}
+
+}  // namespace devrt::internal

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "memory/common/pending_frees.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "memory/device/block_pool.h"
+#include "runtime/internal/records.h"
+
+namespace devrt::internal {
+
+namespace {
+
+// Heaps of the standard library have the greatest first.
+constexpr auto kLater = [](const auto& a, const auto& b) {
+  return a.epoch > b.epoch;
+};
+
+// Between two looks of WaitForAll: short at first, a millisecond at most.
+void Pause(int look) {
+  constexpr long kShortest = 2'000;
+  constexpr int kDoublings = 9;
+  timespec time{0, kShortest << std::min(look, kDoublings)};
+  nanosleep(&time, nullptr);
+}
+
+absl::Status SynchronizeDevice(DeviceRecord* device) {
+  return RunSynchronizeHook(device, [device] {
+    return FromPlugin(device,
+                      device->ops->device_sync(device->self, device->ordinal),
+                      "device synchronize");
+  });
+}
+
+// Whether an event of devrt's is behind the point, or is not needed.
+bool HasCheck(const OrderPoint& point) {
+  Captured captured;
+  const absl::StatusOr<Check*> check =
+      point.timeline->PinCheck(point.epoch, &captured);
+  if (check.ok() && *check != nullptr) point.timeline->Unpin(*check);
+  return check.ok();
+}
+
+}  // namespace
+
+absl::Status WaitFor(const OrderPoint& point) {
+  Timeline* const timeline = point.timeline;
+  DeviceRecord* const device = timeline->device();
+  bool has_check = false;
+  for (int look = 0; !timeline->IsComplete(point.epoch); ++look) {
+    if (!IsOpen(device)) return ClosedError(device);
+    if (look > 0) Pause(look);
+    absl::Status error;
+    timeline->Poll(true, &error);
+    if (timeline->IsComplete(point.epoch)) break;
+    if (!error.ok()) return error;
+    // Once: what the device's end does not complete nothing will.
+    if (timeline->IsOutOfReach()) return SynchronizeDevice(device);
+    // A stream that gets work all the time is never seen idle.
+    has_check = has_check || HasCheck(point);
+  }
+  return absl::OkStatus();
+}
+
+bool PendingFrees::IsOver(PendingFree* item) {
+  const auto over = [item](const StreamUse& use) {
+    return use.timeline == nullptr || use.timeline->IsComplete(use.epoch) ||
+           (item->home != nullptr && item->home->IsPast(use));
+  };
+  item->uses.erase(std::remove_if(item->uses.begin(), item->uses.end(), over),
+                   item->uses.end());
+  return item->uses.empty();
+}
+
+void PendingFrees::Add(PendingFree item) {
+  if (IsOver(&item)) {
+    settle_(item.block);
+    return;
+  }
+  const StreamUse use = item.uses.back();
+  item.uses.pop_back();
+  MutexLock lock(&mutex_);
+  Queue& queue = queues_[use.timeline];
+  if (queue.empty()) order_.push_back(use.timeline);
+  queue.push_back({use.epoch, use.stream, std::move(item)});
+  std::push_heap(queue.begin(), queue.end(), kLater);
+  count_.fetch_add(1, std::memory_order_relaxed);
+}
+
+std::vector<Timeline*> PendingFrees::NextTimelines(size_t most) {
+  std::vector<Timeline*> next;
+  MutexLock lock(&mutex_);
+  most = std::min(most, order_.size());
+  for (size_t i = 0; i < most; ++i) {
+    next.push_back(order_[(next_ + i) % order_.size()]);
+  }
+  if (!order_.empty()) next_ = (next_ + most) % order_.size();
+  return next;
+}
+
+std::vector<PendingFree> PendingFrees::TakeComplete(Timeline* timeline) {
+  std::vector<PendingFree> taken;
+  MutexLock lock(&mutex_);
+  const auto found = queues_.find(timeline);
+  if (found == queues_.end()) return taken;
+  Queue& queue = found->second;
+  while (!queue.empty() && timeline->IsComplete(queue.front().epoch)) {
+    std::pop_heap(queue.begin(), queue.end(), kLater);
+    taken.push_back(std::move(queue.back().item));
+    queue.pop_back();
+  }
+  taken_ += taken.size();
+  t_taken_ += taken.size();
+  if (queue.empty()) {
+    queues_.erase(found);
+    order_.erase(std::find(order_.begin(), order_.end(), timeline));
+    if (next_ >= order_.size()) next_ = 0;
+  }
+  return taken;
+}
+
+bool PendingFrees::Poll(size_t most) {
+  bool settled = false;
+  for (Timeline* timeline : NextTimelines(most)) {
+    timeline->Poll(true);
+    for (PendingFree& item : TakeComplete(timeline)) {
+      settled = settled || IsOver(&item);
+      Add(std::move(item));
+      MutexLock lock(&mutex_);
+      --taken_;
+      --t_taken_;
+      count_.fetch_sub(1, std::memory_order_relaxed);
+    }
+  }
+  return settled;
+}
+
+std::vector<OrderPoint> PendingFrees::Points() {
+  for (int look = 0;; ++look) {
+    {
+      MutexLock lock(&mutex_);
+      if (taken_ <= t_taken_) {
+        std::vector<OrderPoint> points;
+        for (const auto& [timeline, queue] : queues_) {
+          for (const Entry& entry : queue) {
+            points.push_back({timeline, entry.epoch});
+            points.insert(points.end(), entry.item.uses.begin(),
+                          entry.item.uses.end());
+          }
+        }
+        return points;
+      }
+    }
+    Pause(look);
+  }
+}
+
+absl::Status PendingFrees::WaitForAll() {
+  absl::Status gave_up;
+  const std::vector<OrderPoint> points = Points();
+  for (const OrderPoint& point : points) gave_up.Update(WaitFor(point));
+  // A block moves from the queue of one use to that of the next, so that no
+  // more rounds than uses find anything.  Blocks that other threads free
+  // meanwhile are not waited for.
+  for (size_t i = 0; i <= points.size() && Poll(SIZE_MAX); ++i) {
+  }
+  (void)Points();  // what another thread's Poll had found complete before
+  return gave_up;
+}
+
+PendingFrees::Waits PendingFrees::List() {
+  Waits waits;
+  MutexLock lock(&mutex_);
+  for (const auto& [timeline, queue] : queues_) {
+    for (const Entry& entry : queue) {
+      std::vector<uint64_t>& streams = waits[entry.item.block];
+      streams.push_back(entry.stream);
+      for (const StreamUse& use : entry.item.uses) {
+        streams.push_back(use.stream);
+      }
+      std::sort(streams.begin(), streams.end());
+    }
+  }
+  return waits;
+}
+
+std::vector<void*> PendingFrees::TakeAll() {
+  std::vector<void*> blocks;
+  MutexLock lock(&mutex_);
+  for (auto& [timeline, queue] : queues_) {
+    for (Entry& entry : queue) blocks.push_back(entry.item.block);
+  }
+  queues_.clear();
+  order_.clear();
+  next_ = 0;
+  count_.fetch_sub(blocks.size(), std::memory_order_relaxed);
+  return blocks;
+}
+
+}  // namespace devrt::internal

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "devrt/memory/settings.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "devrt/runtime/log.h"
+#include "devrt/runtime/mutex.h"
+#include "devrt/runtime/status.h"
+#include "memory/common/hot_settings.h"
+#include "memory/common/settings_state.h"
+#include "memory/device/device_allocator.h"
+#include "runtime/internal/process_state.h"
+#include "runtime/internal/records.h"
+#include "runtime/internal/text.h"
+
+namespace devrt {
+namespace {
+
+using internal::SettingsUse;
+
+constexpr char kVariable[] = "DEVRT_ALLOC_CONF";
+
+// What allocators that are there already are told.
+struct Changed {
+  std::optional<double> fraction;
+};
+
+class State {
+ public:
+  static State& Get() {
+    static State* const state = [] {
+      auto* const made = new State;
+      made_.store(made, std::memory_order_release);
+      return made;
+    }();
+    return *state;
+  }
+  // Without a wait for the thread that makes it.
+  static const State* Existing() {
+    return made_.load(std::memory_order_acquire);
+  }
+
+  const AllocatorSettings& now() const {
+    return *now_.load(std::memory_order_acquire);
+  }
+  const absl::Status& mistake() {
+    if (!mistake_.ok() && !is_logged_.exchange(true)) {
+      DEVRT_LOG(kError, std::string(internal::ToStd(mistake_.message())));
+    }
+    return mistake_;
+  }
+
+  absl::StatusOr<Changed> Set(std::string_view text) DEVRT_EXCLUDES(mutex_) {
+    MutexLock lock(&mutex_);
+    // Every text that names the fraction sets it, also to what was set last:
+    // SetMemoryFraction may have changed it since.
+    constexpr double kNotNamed = -1;
+    AllocatorSettings base = now();
+    base.per_process_memory_fraction = kNotNamed;
+    absl::StatusOr<AllocatorSettings> read = ParseAllocatorSettings(text, base);
+    if (!read.ok()) {
+      return internal::WithPrefix("allocator settings: ", read.status());
+    }
+    DEVRT_RETURN_IF_ERROR(CheckFixed(*read));
+    Changed changed;
+    double& fraction = read->per_process_memory_fraction;
+    if (fraction == kNotNamed) {
+      fraction = now().per_process_memory_fraction;
+    } else {
+      changed.fraction = fraction;
+    }
+    Use(*std::move(read));
+    return changed;
+  }
+
+  const AllocatorSettings& Fix(SettingsUse use) DEVRT_EXCLUDES(mutex_) {
+    std::atomic<bool>& fixed = fixed_[static_cast<size_t>(use)];
+    if (!fixed.load(std::memory_order_acquire)) {
+      MutexLock lock(&mutex_);
+      fixed.store(true, std::memory_order_release);
+    }
+    return now();
+  }
+
+ private:
+  State() {
+    MutexLock lock(&mutex_);
+    AllocatorSettings settings;
+    if (const char* text = std::getenv(kVariable)) {
+      absl::StatusOr<AllocatorSettings> read = ParseAllocatorSettings(text);
+      if (read.ok()) {
+        settings = *std::move(read);
+      } else {
+        mistake_ =
+            internal::WithPrefix(absl::StrCat(kVariable, ": "), read.status());
+      }
+    }
+    Use(std::move(settings));
+  }
+
+  bool IsFixed(SettingsUse use) const {
+    return fixed_[static_cast<size_t>(use)].load(std::memory_order_acquire);
+  }
+
+  absl::Status CheckFixed(const AllocatorSettings& next) const {
+    const auto error = [](const char* key, const char* first) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("allocator settings: \"", key,
+                       "\" cannot be changed after the first ", first,
+                       "; set it before, or in ", kVariable));
+    };
+    if (next.pinned_background != now().pinned_background &&
+        IsFixed(SettingsUse::kPinnedMemory)) {
+      return error("pinned_use_background_threads", "pinned allocation");
+    }
+    if (next.source != now().source && IsFixed(SettingsUse::kDeviceMemory)) {
+      return error("backend", "allocation of device memory");
+    }
+    return absl::OkStatus();
+  }
+
+  void Use(AllocatorSettings settings) DEVRT_REQUIRES(mutex_) {
+    std::string text = ToString(settings);
+    const auto kept = kept_.emplace(std::move(text), std::move(settings)).first;
+    now_.store(&kept->second, std::memory_order_release);
+    internal::PublishSettings(kept->second);
+  }
+
+  static inline std::atomic<State*> made_{nullptr};
+  absl::Status mistake_;  // never changes
+  std::atomic<bool> is_logged_{false};
+  std::atomic<bool> fixed_[2] = {};
+  Mutex mutex_;
+  // By their text; readers hold references to them.
+  std::map<std::string, AllocatorSettings> kept_ DEVRT_GUARDED_BY(mutex_);
+  std::atomic<const AllocatorSettings*> now_{nullptr};
+};
+
+}  // namespace
+
+namespace internal {
+
+const AllocatorSettings& CurrentSettings() { return State::Get().now(); }
+
+const absl::Status& SettingsMistake() { return State::Get().mistake(); }
+
+const AllocatorSettings& FixSettings(SettingsUse use) {
+  return State::Get().Fix(use);
+}
+
+bool UsesCaching() {
+  return SettingsMistake().ok() &&
+         CurrentSettings().source == AllocatorSettings::Source::kCaching;
+}
+
+}  // namespace internal
+
+AllocatorSettings GetAllocatorSettings() {
+  if (!internal::IsForkedChild()) return internal::CurrentSettings();
+  const State* const state = State::Existing();
+  return state != nullptr ? state->now() : AllocatorSettings();
+}
+
+absl::Status SetAllocatorSettings(std::string_view text) {
+  if (internal::IsForkedChild()) return internal::ProcessClosedError();
+  DEVRT_ASSIGN_OR_RETURN(const Changed changed, State::Get().Set(text));
+  if (!changed.fraction.has_value()) return absl::OkStatus();
+  for (internal::BackendRecord* backend : internal::OpenedBackends()) {
+    for (internal::DeviceRecord* device : backend->devices) {
+      internal::DeviceAllocator* allocator =
+          device->allocator.load(std::memory_order_acquire);
+      if (allocator == nullptr) continue;
+      DEVRT_RETURN_IF_ERROR(allocator->SetFraction(*changed.fraction));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace devrt

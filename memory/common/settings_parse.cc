@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The string of settings.h, both ways.
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "devrt/memory/settings.h"
+#include "devrt/runtime/status.h"
+#include "memory/device/rounding.h"
+#include "runtime/internal/text.h"
+
+namespace devrt {
+namespace {
+
+using internal::kMiB;
+using internal::Quoted;
+
+// Powers of two from 1 MiB to 64 GiB.
+constexpr size_t kPowers = 17;
+constexpr uint32_t kMostDivisions = 64;
+constexpr uint32_t kMostThreads = 128;
+constexpr uint64_t kLeastSplitMiB = 20;  // more than that
+
+bool IsPowerOfTwo(uint64_t x) { return x != 0 && (x & (x - 1)) == 0; }
+
+std::string_view Trimmed(std::string_view text) {
+  return internal::ToStd(
+      absl::StripAsciiWhitespace(absl::string_view(text.data(), text.size())));
+}
+
+// Digits only: no sign, no fraction.
+std::optional<uint64_t> Number(std::string_view text) {
+  uint64_t value = 0;
+  const bool digits = !text.empty() && std::all_of(text.begin(), text.end(),
+                                                   absl::ascii_isdigit);
+  if (!digits ||
+      !absl::SimpleAtoi(absl::string_view(text.data(), text.size()), &value)) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+// A whole number of MiB, in bytes.
+std::optional<uint64_t> MiBs(std::string_view text) {
+  const std::optional<uint64_t> value = Number(text);
+  if (!value.has_value() || *value > UINT64_MAX / kMiB) return std::nullopt;
+  return *value * kMiB;
+}
+
+std::optional<double> Fraction(std::string_view text) {
+  double value = 0;
+  if (!absl::SimpleAtod(absl::string_view(text.data(), text.size()), &value) ||
+      !(value >= 0 && value <= 1)) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+bool ReadBool(std::string_view text, bool* value) {
+  if (text != "True" && text != "true" && text != "1" && text != "False" &&
+      text != "false" && text != "0") {
+    return false;
+  }
+  *value = text == "True" || text == "true" || text == "1";
+  return true;
+}
+
+std::string WriteBool(bool value) { return value ? "True" : "False"; }
+std::string WriteDouble(double value) {
+  return absl::StrFormat("%.17g", value);
+}
+
+// ---- roundup_power2_divisions -----------------------------------------------
+
+std::optional<uint32_t> Divisions(std::string_view text) {
+  const std::optional<uint64_t> value = Number(text);
+  if (!value.has_value() || *value > kMostDivisions ||
+      (*value != 0 && !IsPowerOfTwo(*value))) {
+    return std::nullopt;
+  }
+  return static_cast<uint32_t>(*value);
+}
+
+// "256:1,512:2,>:4": each entry holds for its power of two, and for those below
+// it down to the one before; ">" for all that are left.
+bool ReadDivisionList(std::string_view text, std::vector<uint32_t>* list) {
+  std::vector<uint32_t> read(kPowers, 0);
+  size_t next = 0;  // the first power that no entry was given for
+  for (bool more = true; more;) {
+    const size_t comma = text.find(',');
+    const std::string_view entry = Trimmed(text.substr(0, comma));
+    more = comma != text.npos;
+    if (more) text.remove_prefix(comma + 1);
+    const size_t colon = entry.find(':');
+    if (colon == entry.npos) return false;
+    const std::string_view power = Trimmed(entry.substr(0, colon));
+    const std::optional<uint32_t> value =
+        Divisions(Trimmed(entry.substr(colon + 1)));
+    size_t end = kPowers;
+    if (power == ">") {
+      if (more) return false;
+    } else {
+      const std::optional<uint64_t> mib = Number(power);
+      if (!mib.has_value() || !IsPowerOfTwo(*mib)) return false;
+      end = static_cast<size_t>(__builtin_ctzll(*mib)) + 1;
+    }
+    if (!value.has_value() || end > kPowers || end <= next) return false;
+    std::fill(read.begin() + static_cast<ptrdiff_t>(next),
+              read.begin() + static_cast<ptrdiff_t>(end), *value);
+    next = end;
+  }
+  *list = std::move(read);
+  return true;
+}
+
+bool ReadDivisions(std::string_view text, AllocatorSettings* s) {
+  if (text == "none") {
+    s->roundup_power2_divisions.clear();
+    return true;
+  }
+  if (text.size() >= 2 && text.front() == '[' && text.back() == ']') {
+    return ReadDivisionList(text.substr(1, text.size() - 2),
+                            &s->roundup_power2_divisions);
+  }
+  const std::optional<uint32_t> all = Divisions(text);
+  if (!all.has_value() || *all == 0) return false;
+  s->roundup_power2_divisions.assign(kPowers, *all);
+  return true;
+}
+
+std::string WriteDivisions(const AllocatorSettings& s) {
+  const std::vector<uint32_t>& list = s.roundup_power2_divisions;
+  if (list.empty()) return "none";
+  std::vector<std::string> entries;
+  for (size_t i = 0; i < list.size(); ++i) {
+    entries.push_back(absl::StrCat(uint64_t{1} << i, ":", list[i]));
+  }
+  return absl::StrCat("[", absl::StrJoin(entries, ","), "]");
+}
+
+// ---- The keys ---------------------------------------------------------------
+
+struct Key {
+  const char* name;
+  const char* choices;
+  // False, and nothing changed, for a value that it cannot have.
+  bool (*read)(std::string_view value, AllocatorSettings* s);
+  std::string (*write)(const AllocatorSettings& s);
+};
+
+bool ReadSplit(std::string_view text, AllocatorSettings* s) {
+  const std::optional<uint64_t> bytes =
+      text == "none" ? UINT64_MAX : MiBs(text);
+  if (!bytes.has_value() || *bytes <= kLeastSplitMiB * kMiB) return false;
+  s->max_split_size = *bytes;
+  return true;
+}
+
+bool ReadThreshold(std::string_view text, AllocatorSettings* s) {
+  const std::optional<double> value = Fraction(text);
+  if (!value.has_value() || *value >= 1) return false;
+  s->garbage_collection_threshold = *value;
+  return true;
+}
+
+bool ReadMemoryFraction(std::string_view text, AllocatorSettings* s) {
+  const std::optional<double> value = Fraction(text);
+  if (value.has_value()) s->per_process_memory_fraction = *value;
+  return value.has_value();
+}
+
+bool ReadReuse(std::string_view text, AllocatorSettings* s) {
+  if (text != "ordered" && text != "never") return false;
+  s->cross_stream_reuse = text == "ordered";
+  return true;
+}
+
+bool ReadThreads(std::string_view text, AllocatorSettings* s) {
+  const std::optional<uint64_t> value = Number(text);
+  if (!value.has_value() || *value > kMostThreads || !IsPowerOfTwo(*value)) {
+    return false;
+  }
+  s->pinned_register_threads = static_cast<uint32_t>(*value);
+  return true;
+}
+
+bool ReadClassLimit(std::string_view text, AllocatorSettings* s) {
+  const std::optional<uint64_t> bytes = MiBs(text);
+  if (!bytes.has_value() || !IsPowerOfTwo(*bytes)) return false;
+  s->pinned_class_limit = *bytes;
+  return true;
+}
+
+constexpr std::pair<const char*, AllocatorSettings::Source> kSources[] = {
+    {"caching", AllocatorSettings::Source::kCaching},
+    {"driver", AllocatorSettings::Source::kDriver},
+    {"raw", AllocatorSettings::Source::kRaw},
+};
+
+bool ReadSource(std::string_view text, AllocatorSettings* s) {
+  for (const auto& [name, source] : kSources) {
+    if (text != name) continue;
+    s->source = source;
+    return true;
+  }
+  return false;
+}
+
+using S = AllocatorSettings;
+constexpr const char* kBoolChoices = "True or False";
+
+constexpr Key kKeys[] = {
+    {"max_split_size_mb", "a whole number above 20, or none", &ReadSplit,
+     [](const S& s) {
+       return s.max_split_size == UINT64_MAX
+                  ? std::string("none")
+                  : absl::StrCat(s.max_split_size / kMiB);
+     }},
+    {"garbage_collection_threshold", "a number above 0 and below 1, or 0: off",
+     &ReadThreshold,
+     [](const S& s) { return WriteDouble(s.garbage_collection_threshold); }},
+    {"roundup_power2_divisions",
+     "1, 2, 4 and so on to 64; none; or a list like [256:1,512:2,>:4] of "
+     "ascending powers of two in MiB, to 65536, and divisions (0: none)",
+     &ReadDivisions, &WriteDivisions},
+    {"expandable_segments", kBoolChoices,
+     [](std::string_view v, S* s) {
+       return ReadBool(v, &s->expandable_segments);
+     },
+     [](const S& s) { return WriteBool(s.expandable_segments); }},
+    {"per_process_memory_fraction", "a number from 0 to 1", &ReadMemoryFraction,
+     [](const S& s) { return WriteDouble(s.per_process_memory_fraction); }},
+    {"cross_stream_reuse", "ordered or never", &ReadReuse,
+     [](const S& s) {
+       return std::string(s.cross_stream_reuse ? "ordered" : "never");
+     }},
+    {"pinned_use_cuda_host_register", kBoolChoices,
+     [](std::string_view v, S* s) { return ReadBool(v, &s->pinned_register); },
+     [](const S& s) { return WriteBool(s.pinned_register); }},
+    {"pinned_num_register_threads", "1, 2, 4 and so on to 128", &ReadThreads,
+     [](const S& s) { return absl::StrCat(s.pinned_register_threads); }},
+    {"pinned_use_background_threads", kBoolChoices,
+     [](std::string_view v, S* s) {
+       return ReadBool(v, &s->pinned_background);
+     },
+     [](const S& s) { return WriteBool(s.pinned_background); }},
+    {"pinned_class_limit_mb", "a power of two of at least 1", &ReadClassLimit,
+     [](const S& s) { return absl::StrCat(s.pinned_class_limit / kMiB); }},
+    {"backend", "caching, driver or raw", &ReadSource,
+     [](const S& s) {
+       return std::string(kSources[static_cast<size_t>(s.source)].first);
+     }},
+};
+
+// ---- Errors -----------------------------------------------------------------
+
+// Levenshtein's; both are short.
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = std::exchange(
+          row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
+    }
+  }
+  return row.back();
+}
+
+absl::Status UnknownKey(std::string_view name) {
+  constexpr size_t kLongest = 64;  // of a name that is worth comparing
+  std::string text = absl::StrCat("unknown key ", Quoted(name));
+  size_t least = name.size() / 2 + 1;
+  const char* nearest = nullptr;
+  std::vector<const char*> all;
+  for (const Key& key : kKeys) {
+    all.push_back(key.name);
+    const size_t distance =
+        name.size() > kLongest ? least : EditDistance(name, key.name);
+    if (distance < least) {
+      least = distance;
+      nearest = key.name;
+    }
+  }
+  if (nearest != nullptr) {
+    absl::StrAppend(&text, "; did you mean \"", nearest, "\"?");
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(text, nearest == nullptr ? ";" : "", " the keys are ",
+                   absl::StrJoin(all, ", ")));
+}
+
+absl::Status ReadItem(std::string_view item, AllocatorSettings* s) {
+  const size_t colon = item.find(':');
+  const std::string_view name = Trimmed(item.substr(0, colon));
+  const Key* const key =
+      std::find_if(std::begin(kKeys), std::end(kKeys),
+                   [name](const Key& k) { return name == k.name; });
+  if (key == std::end(kKeys)) return UnknownKey(name);
+  if (colon == item.npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("key \"", key->name, "\" has no value: write ", key->name,
+                     ":VALUE, where VALUE is ", key->choices));
+  }
+  const std::string_view value = Trimmed(item.substr(colon + 1));
+  if (key->read(value, s)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("key \"", key->name,
+                                                 "\" cannot be ", Quoted(value),
+                                                 ": it takes ", key->choices));
+}
+
+// Up to the next comma outside brackets, which it takes off too.
+std::string_view TakeItem(std::string_view* text) {
+  size_t end = 0;
+  for (bool inside = false; end < text->size(); ++end) {
+    const char c = (*text)[end];
+    if (c == '[') inside = true;
+    if (c == ']') inside = false;
+    if (c == ',' && !inside) break;
+  }
+  const std::string_view item = text->substr(0, end);
+  text->remove_prefix(std::min(end + 1, text->size()));
+  return Trimmed(item);
+}
+
+}  // namespace
+
+absl::StatusOr<AllocatorSettings> ParseAllocatorSettings(
+    std::string_view text, const AllocatorSettings& base) {
+  AllocatorSettings settings = base;
+  while (!text.empty()) {
+    const std::string_view item = TakeItem(&text);
+    // So that a comma too many, or an empty variable before one, does no harm.
+    if (item.empty()) continue;
+    DEVRT_RETURN_IF_ERROR(ReadItem(item, &settings));
+  }
+  return settings;
+}
+
+std::string ToString(const AllocatorSettings& settings) {
+  std::string text;
+  for (const Key& key : kKeys) {
+    absl::StrAppend(&text, text.empty() ? "" : ",", key.name, ":",
+                    key.write(settings));
+  }
+  return text;
+}
+
+}  // namespace devrt

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who uses a block beside the stream that it was handed out on.
+//
+// A use is a point of a stream's timeline: what was submitted up to it may
+// touch the block.  An open one goes on up to the free of the block.
+
+#ifndef DEVRT_MEMORY_INTERNAL_BLOCK_USES_H_
+#define DEVRT_MEMORY_INTERNAL_BLOCK_USES_H_
+
+#include <cstdint>
+
+#include "absl/container/inlined_vector.h"
+#include "devrt/streams/stream.h"
+#include "streams/internal/timeline.h"
+
+namespace devrt::internal {
+
+struct StreamUse : OrderPoint {
+  uint64_t stream = 0;  // its id, for snapshots
+};
+using StreamUses = absl::InlinedVector<StreamUse, 4>;
+
+// Rare, hence apart from the block.  Not synchronised.
+struct BlockUses {
+  struct Open {  // by RecordStream: closed at the free
+    StreamRef stream;
+    Timeline* timeline;
+  };
+  StreamUses points;  // newest for each timeline
+  absl::InlinedVector<Open, 2> open;
+
+  void Add(StreamRef stream, Timeline* timeline, uint64_t epoch) {
+    Add({{timeline, epoch}, stream.id()});
+  }
+  void Add(const StreamUse& use) {
+    for (StreamUse& known : points) {
+      if (known.timeline != use.timeline) continue;
+      if (known.epoch < use.epoch) known.epoch = use.epoch;
+      return;
+    }
+    points.push_back(use);
+  }
+  void AddOpen(StreamRef stream, Timeline* timeline) {
+    for (const Open& known : open) {
+      if (known.stream == stream) return;
+    }
+    open.push_back({stream, timeline});
+  }
+};
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_MEMORY_INTERNAL_BLOCK_USES_H_

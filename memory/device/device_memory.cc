@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "devrt/memory/device_memory.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "devrt/memory/settings.h"
+#include "memory/common/plain_free.h"
+#include "memory/common/settings_state.h"
+#include "memory/device/address_map.h"
+#include "memory/device/device_allocator.h"
+#include "memory/external/captured_blocks.h"
+#include "memory/resource/owners.h"
+#include "runtime/internal/blocks.h"
+#include "runtime/internal/out_of_memory.h"
+#include "runtime/internal/process_state.h"
+#include "runtime/internal/records.h"
+#include "streams/internal/stream_record.h"
+
+namespace devrt {
+namespace {
+
+using internal::AddressMap;
+using internal::DeviceAllocator;
+using internal::DeviceRecord;
+using internal::Owners;
+using internal::Segment;
+using internal::StreamRecord;
+
+// What is not the plain case: errors, nothing, too much, another resource.
+ABSL_ATTRIBUTE_NOINLINE absl::StatusOr<void*> AllocateOtherwise(
+    StreamRef stream, uint64_t bytes, CallSite site) {
+  DEVRT_RETURN_IF_ERROR(internal::CheckStream(stream, "AllocateMemory"));
+  DeviceRecord* device = stream.record()->device;
+  DEVRT_RETURN_IF_ERROR(
+      internal::CheckRequest(device, bytes, 0, "AllocateMemory"));
+  if (bytes == 0) return nullptr;
+  return internal::ResourceForRequest(Device(device))
+      ->Allocate(stream, bytes, 0, site);
+}
+
+ABSL_ATTRIBUTE_NOINLINE absl::Status NotOurs(const void* pointer,
+                                             const char* call) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(call, " needs memory from AllocateMemory, but ",
+                   internal::DescribePointer(pointer)));
+}
+
+absl::Status FreeOn(void* pointer, const StreamRef* stream, CallSite site) {
+  if (ABSL_PREDICT_FALSE(!internal::IsProcessOpen())) {
+    return internal::ProcessClosedError();
+  }
+  if (ABSL_PREDICT_FALSE(internal::InHostFunction())) {
+    return internal::HostFunctionError("FreeMemory");
+  }
+  Segment* segment = AddressMap::Get().Find(pointer);
+  if (ABSL_PREDICT_TRUE(segment != nullptr && !Owners::HasCached())) {
+    return segment->allocator->Free(segment, pointer, stream, site);
+  }
+  if (pointer == nullptr) return absl::OkStatus();
+  std::optional<absl::Status> freed =
+      internal::FreeOwned(pointer, stream, site);
+  if (freed.has_value()) return *std::move(freed);
+  if (segment == nullptr) return NotOurs(pointer, "FreeMemory");
+  return segment->allocator->Free(segment, pointer, stream, site);
+}
+
+}  // namespace
+
+absl::StatusOr<void*> AllocateMemory(StreamRef stream, uint64_t bytes,
+                                     CallSite site) {
+  StreamRecord* const record = stream.record();
+  if (ABSL_PREDICT_FALSE(
+          bytes - 1 >= internal::kTooManyBytes - 1 ||
+          record->serial.load(std::memory_order_acquire) != stream.serial() ||
+          internal::InHostFunction() ||
+          record->device->allocator.load(std::memory_order_relaxed) ==
+              nullptr ||
+          record->device->has_resource.load(std::memory_order_relaxed) ||
+          !internal::IsOpen(record->device))) {
+    return AllocateOtherwise(stream, bytes, site);
+  }
+  return DeviceAllocator::Of(record->device)
+      ->Allocate({stream, bytes, 0, site});
+}
+
+absl::Status FreeMemory(void* pointer, CallSite site) {
+  return FreeOn(pointer, nullptr, site);
+}
+
+absl::Status FreeMemory(void* pointer, StreamRef stream, CallSite site) {
+  if (pointer == nullptr) return FreeOn(pointer, nullptr, site);
+  if (stream.moved_from()) {
+    return internal::StaleStreamError(stream, "FreeMemory");
+  }
+  Segment* segment = AddressMap::Get().Find(pointer);
+  if (segment != nullptr &&
+      segment->allocator->device() != stream.record()->device) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "FreeMemory: a block of ",
+        internal::DeviceName(segment->allocator->device()),
+        " cannot be freed in the order of a stream of ",
+        internal::DeviceName(stream.record()->device),
+        ": leave the stream out, or order one of the block's device behind it "
+        "by an event"));
+  }
+  return FreeOn(pointer, &stream, site);
+}
+
+bool internal::FreeMemoryPlainly(void* pointer, CallSite site) {
+  if (!IsProcessOpen() || InHostFunction() || Owners::HasCached()) return false;
+  Segment* const segment = AddressMap::Get().Find(pointer);
+  return segment != nullptr &&
+         segment->allocator->FreePlainly(segment, pointer, site);
+}
+
+absl::Status RecordStream(const void* pointer, StreamRef stream,
+                          CallSite site) {
+  if (internal::InHostFunction()) {
+    return internal::HostFunctionError("RecordStream");
+  }
+  DEVRT_RETURN_IF_ERROR(internal::CheckStream(stream, "RecordStream"));
+  Segment* segment = AddressMap::Get().Find(pointer);
+  if (segment == nullptr && pointer != nullptr) {
+    // The end of a segment's last block (F17).
+    segment = AddressMap::Get().Find(static_cast<const char*>(pointer) - 1);
+  }
+  if (segment == nullptr || Owners::HasCached()) {
+    std::optional<absl::Status> recorded =
+        internal::RecordOwnedUse(pointer, stream, site);
+    if (recorded.has_value()) return *std::move(recorded);
+  }
+  if (segment == nullptr) return NotOurs(pointer, "RecordStream");
+  return segment->allocator->RecordUse(segment, pointer, stream);
+}
+
+absl::Status EmptyCache(Device device) {
+  if (internal::InHostFunction()) {
+    return internal::HostFunctionError("EmptyCache");
+  }
+  if (!internal::IsOpen(device.record())) {
+    return internal::ClosedError(device.record());
+  }
+  internal::EndCapturesThatAreOver();
+  absl::Status status = absl::OkStatus();
+  for (DeviceAllocator* each : DeviceAllocator::Of(device.record())->Family()) {
+    status.Update(each->EmptyCache());
+  }
+  return status;
+}
+
+absl::Status SetMemoryFraction(Device device, double fraction) {
+  if (!internal::IsOpen(device.record())) {
+    return internal::ClosedError(device.record());
+  }
+  return DeviceAllocator::Of(device.record())->SetFraction(fraction);
+}
+
+double GetMemoryFraction(Device device) {
+  const DeviceAllocator* allocator =
+      device.record()->allocator.load(std::memory_order_acquire);
+  return allocator != nullptr
+             ? allocator->fraction()
+             : GetAllocatorSettings().per_process_memory_fraction;
+}
+
+uint64_t AddOutOfMemoryCallback(OutOfMemoryCallback callback) {
+  if (internal::IsForkedChild()) return 0;
+  return internal::AddCallback(std::move(callback));
+}
+
+void RemoveOutOfMemoryCallback(uint64_t id) {
+  if (!internal::IsForkedChild()) internal::RemoveCallback(id);
+}
+
+}  // namespace devrt

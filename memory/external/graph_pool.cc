@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "memory/external/graph_pool.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "devrt/runtime/status.h"
+#include "memory/common/settings_state.h"
+#include "memory/device/device_allocator.h"
+#include "memory/external/captured_blocks.h"
+#include "runtime/internal/blocks.h"
+#include "runtime/internal/process_state.h"
+#include "streams/internal/finished.h"
+#include "streams/internal/stream_record.h"
+
+namespace devrt::internal {
+
+namespace {
+
+struct HeldPool final : Finished {
+  explicit HeldPool(std::shared_ptr<GraphPool> p) : pool(std::move(p)) {}
+  const std::shared_ptr<GraphPool> pool;
+};
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<GraphPool>> GraphPool::Make(Device device) {
+  DeviceRecord* const record = device.record();
+  if (InHostFunction()) return HostFunctionError("a pool for graphs");
+  if (!IsOpen(record)) return ClosedError(record);
+  DEVRT_RETURN_IF_ERROR(SettingsMistake());
+  FixSettings(SettingsUse::kDeviceMemory);
+  EndCapturesThatAreOver();
+  return std::shared_ptr<GraphPool>(
+      new GraphPool(DeviceAllocator::MakeForGraphs(record)));
+}
+
+GraphPool::~GraphPool() { allocator_->EndGraphs(); }
+
+Device GraphPool::device() const { return Device(allocator_->device()); }
+
+absl::StatusOr<void*> GraphPool::Allocate(StreamRef stream, uint64_t bytes,
+                                          CallSite site) {
+  DEVRT_RETURN_IF_ERROR(CheckStream(stream, "a pool's allocation"));
+  if (stream.device() != device()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a pool of ", device().name(), " has no memory for a stream of ",
+        stream.device().name(), ": make a pool for that device"));
+  }
+  DEVRT_RETURN_IF_ERROR(
+      CheckRequest(allocator_->device(), bytes, 0, "a pool's allocation"));
+  if (bytes == 0) return nullptr;
+  EndCapturesThatAreOver();
+  DEVRT_ASSIGN_OR_RETURN(const CaptureNumber capture, CaptureOf(stream));
+  if (capture != CaptureNumber::kNone) HoldBy(capture);
+  return allocator_->Allocate({stream, bytes, 0, site});
+}
+
+void GraphPool::HoldBy(CaptureNumber capture) {
+  {
+    MutexLock lock(&mutex_);
+    if (std::find(holders_.begin(), holders_.end(), capture) !=
+        holders_.end()) {
+      return;
+    }
+    holders_.erase(std::remove_if(holders_.begin(), holders_.end(), &IsOver),
+                   holders_.end());
+    holders_.push_back(capture);
+  }
+  (void)EndWith(capture, std::make_unique<HeldPool>(shared_from_this()));
+}
+
+}  // namespace devrt::internal

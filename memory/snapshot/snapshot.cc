@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "memory/snapshot/snapshot.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "devrt/memory/history.h"
+#include "devrt/runtime/status.h"
+#include "memory/common/hot_settings.h"
+#include "memory/device/device_allocator.h"
+#include "runtime/internal/process_state.h"
+
+namespace devrt {
+
+namespace {
+
+using internal::Block;
+using internal::BlockPool;
+using internal::BlockUse;
+using internal::DeviceAllocator;
+using internal::HistoryRing;
+using internal::Ledger;
+using internal::PendingFrees;
+using internal::Segment;
+using internal::StreamId;
+
+BlockState StateOf(const Block& block) {
+  switch (block.use) {
+    case BlockUse::kLive:
+    case BlockUse::kClosing:  // not freed yet, in the figures
+      return BlockState::kLive;
+    case BlockUse::kPending:
+      return BlockState::kPending;
+    default:
+      return BlockState::kFree;
+  }
+}
+
+// What blocks and segments do not know themselves.
+struct Surroundings {
+  const HistoryRing* history;
+  PendingFrees::Waits waits;
+};
+
+BlockSnapshot CopyBlock(const BlockPool& pool, const Block& block,
+                        const Surroundings& around) {
+  BlockSnapshot copy;
+  copy.address = reinterpret_cast<uint64_t>(block.address());
+  copy.size = block.bytes();
+  copy.state = StateOf(block);
+  copy.stream = StreamId(block.lent && copy.state != BlockState::kFree
+                             ? block.held.stream_serial
+                             : pool.serial());
+  if (copy.state != BlockState::kFree) {
+    copy.requested = block.held.requested;
+    if (around.history != nullptr) {
+      copy.site = around.history->IndexOf(block.held.site);
+    }
+  }
+  if (copy.state == BlockState::kPending) {
+    const auto waits = around.waits.find(&block);
+    if (waits != around.waits.end()) copy.waiting_streams = waits->second;
+  }
+  return copy;
+}
+
+// The end of the hole at `at`; `end` if nothing is mapped behind it.
+uint32_t EndOfHole(const Segment& segment, uint32_t at, uint32_t end) {
+  const internal::PageTable& table = *segment.pages;
+  const uint64_t granules = table.page_bytes / internal::kGranule;
+  for (uint64_t page = at / granules; page < table.count(); ++page) {
+    if (table.pages[page].state == internal::Page::kMapped) {
+      return static_cast<uint32_t>(page * granules);
+    }
+  }
+  return end;
+}
+
+// The caller holds all locks.
+SegmentSnapshot CopySegment(const BlockPool& pool, const Segment& segment,
+                            const Surroundings& around) {
+  SegmentSnapshot copy;
+  copy.address = reinterpret_cast<uint64_t>(segment.address());
+  copy.stream = StreamId(pool.serial());
+  copy.large = !segment.small;
+  copy.expandable = segment.expandable();
+  const auto end = static_cast<uint32_t>(segment.bytes() / internal::kGranule);
+  uint32_t at = 0;
+  while (at < end) {
+    const Block* block = segment.At(at);
+    if (block->use != BlockUse::kNone && block->offset == at) {
+      copy.blocks.push_back(CopyBlock(pool, *block, around));
+      copy.size += block->bytes();
+      at += block->size;
+      continue;
+    }
+    const uint32_t next = EndOfHole(segment, at, end);
+    if (next == end) break;  // only addresses
+    BlockSnapshot hole;
+    hole.address = copy.address + uint64_t{at} * internal::kGranule;
+    hole.size = uint64_t{next - at} * internal::kGranule;
+    hole.state = BlockState::kUnmapped;
+    hole.stream = StreamId(pool.serial());
+    copy.blocks.push_back(std::move(hole));
+    at = next;
+  }
+  return copy;
+}
+
+// False, and nothing copied, if a pool was made meanwhile.
+bool CopyAll(DeviceAllocator* allocator, MemorySnapshot* snapshot) {
+  // Not under the locks: who makes a pool adds its shard under this one.
+  const std::vector<BlockPool*> pools = allocator->Pools();
+  Ledger& ledger = allocator->ledger();
+  const Ledger::Exclusive all(&ledger);
+  if (all.shards() != pools.size()) return false;
+  const Surroundings around = {ledger.history(), allocator->ListPending()};
+  if (around.history != nullptr) around.history->Copy(snapshot);
+  for (const BlockPool* pool : pools) {
+    pool->VisitSegments([&](const Segment& segment) {
+      snapshot->segments.push_back(CopySegment(*pool, segment, around));
+    });
+  }
+  snapshot->statistics = ledger.Read(all);
+  return true;
+}
+
+}  // namespace
+
+namespace internal {
+
+MemorySnapshot SnapshotOf(DeviceAllocator* allocator) {
+  MemorySnapshot snapshot;
+  while (!CopyAll(allocator, &snapshot)) {
+  }
+  std::sort(snapshot.segments.begin(), snapshot.segments.end(),
+            [](const SegmentSnapshot& a, const SegmentSnapshot& b) {
+              return a.address < b.address;
+            });
+  return snapshot;
+}
+
+}  // namespace internal
+
+absl::Status RecordMemoryHistory(Device device,
+                                 std::optional<HistoryOptions> options) {
+  if (internal::IsForkedChild()) return internal::ProcessClosedError();
+  Ledger& ledger = DeviceAllocator::Of(device.record())->ledger();
+  if (options.has_value()) return ledger.StartHistory(*options);
+  ledger.StopHistory();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<MemorySnapshot> TakeMemorySnapshot(Device device) {
+  if (internal::IsForkedChild()) return internal::ProcessClosedError();
+  DeviceAllocator* const allocator =
+      device.record()->allocator.load(std::memory_order_acquire);
+  MemorySnapshot snapshot;
+  if (allocator != nullptr) {
+    if (HistoryRing* const history = allocator->ledger().history()) {
+      history->Add(MemoryAction::kSnapshot, nullptr, 0, 0, 0);
+    }
+    snapshot = internal::SnapshotOf(allocator);
+  }
+  snapshot.device = device.name();
+  const absl::StatusOr<DeviceProperties> properties = device.Properties();
+  if (properties.ok()) snapshot.total_memory = properties->total_memory;
+  const uint64_t most =
+      internal::hot_settings.max_split_size.load(std::memory_order_relaxed);
+  snapshot.statistics.max_split_size =
+      most > INT64_MAX ? -1 : static_cast<int64_t>(most);
+  return snapshot;
+}
+
+absl::StatusOr<std::string> MemorySnapshotJson(Device device) {
+  DEVRT_ASSIGN_OR_RETURN(const MemorySnapshot snapshot,
+                         TakeMemorySnapshot(device));
+  return ToJson(snapshot);
+}
+
+}  // namespace devrt

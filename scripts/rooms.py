@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which folder may include which: the rooms of the product and their floors.
+
+A room is a top-level folder of the product, or a folder of backends/ or layers/.
+Its headers are of two kinds:
+
+  public  linked in include/devrt/ and included as "devrt/ROOM/NAME.h"; open to
+          the room's own floor and every floor above
+  inner   every other header, included by its path from the root of the checkout
+          ("memory/device/block.h"); open to the room itself and to the rooms
+          that INNER names
+
+docs/decisions/0019-rooms.md has the reasons.
+"""
+
+import pathlib
+import re
+
+import checks
+
+# From the top of the house down. A room includes from its own floor and below.
+FLOORS = [
+    ["python", "tools"],
+    ["cts"],
+    ["arrays"],
+    ["memory"],
+    ["guards"],
+    ["streams"],
+    ["runtime"],
+    ["backends/cuda", "backends/hip", "backends/mtia", "backends/template",
+     "layers/trace"],
+    ["backends/gpu"],
+    ["backends/tensor"],
+    ["backends/abi", "backends"],
+]
+
+# Who may include the inner headers of a room, beside the room itself.
+INNER = {
+    "arrays": {"python"},
+    "memory": {"arrays", "python"},
+    "streams": {"arrays", "guards", "memory", "python"},
+    "runtime": {"arrays", "guards", "memory", "streams"},
+    "layers/trace": {"tools"},  # the format of the ring files
+    "backends/gpu": {"backends/cuda", "backends/hip"},
+    "backends/tensor": {"arrays", "backends/cuda", "backends/gpu", "backends/hip",
+                        "backends/mtia"},
+    "backends": {"backends/mtia", "python"},  # tables that are data
+}
+
+# A backend and a layer stand alone: they know the ABI, and none of the floors
+# between it and the programs.
+STAND_ALONE = {"backends/cuda", "backends/hip", "backends/mtia",
+               "backends/template", "backends/gpu", "layers/trace"}
+
+FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+# Programs of developers: they may include anything, and no product includes them.
+PROGRAMS = {"bench", "examples", "tests", "packaging"}
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+
+
+def room_of(name):
+    """The room of a path below the root, or of an include without "devrt/"."""
+    parts = pathlib.PurePosixPath(name).parts
+    if len(parts) > 2 and "/".join(parts[:2]) in FLOOR_OF:
+        return "/".join(parts[:2])
+    return parts[0] if parts[0] in FLOOR_OF or parts[0] in PROGRAMS else None
+
+
+def why_not(room, name):
+    """Why a room may not include a header, or None."""
+    public = name.startswith("devrt/")
+    target = room_of(name.removeprefix("devrt/"))
+    if target is None or target == room:
+        return None
+    if target in PROGRAMS:
+        return f"{target}/ holds programs of developers, not the product"
+    if room in STAND_ALONE and not target.startswith("backends"):
+        return f"{room}/ knows the ABI and not what stands above it"
+    if FLOOR_OF[target] < FLOOR_OF[room]:
+        return f"{target}/ is on a floor above {room}/"
+    if target in STAND_ALONE and room not in INNER.get(target, ()):
+        return f"{target}/ is reached through its table only"
+    if not public and room not in INNER.get(target, ()):
+        return (f"the header is not public, and INNER of scripts/rooms.py does not "
+                f"open {target}/ to {room}/")
+    return None
+
+
+def check_rooms():
+    findings = []
+    for path in checks.sources(checks.CODE | {".inc"}):
+        room = room_of(path)
+        if room is None or room in PROGRAMS:
+            continue
+        text = (checks.ROOT / path).read_text(encoding="utf-8")
+        for name in INCLUDE.findall(text):
+            reason = why_not(room, name)
+            if reason:
+                findings.append(f"{path} includes {name}: {reason}")
+    return findings + check_links()
+
+
+def check_links():
+    """Each public header of include/devrt/ is a link to a file of its room."""
+    findings = []
+    folder = checks.ROOT / "include/devrt"
+    for path in sorted(folder.rglob("*.h")):
+        name = path.relative_to(folder)
+        room = room_of(name) if len(name.parts) > 1 else None
+        if room is None:
+            continue
+        target = path.resolve()
+        inside = checks.ROOT.joinpath(room).resolve() in target.parents
+        if not (path.is_symlink() and path.exists() and inside):
+            findings.append(f"include/devrt/{name} is no link to a header of {room}/")
+    return findings

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// devrt's allocators as workloads.h wants them.  Each keeps its first error.
+
+#ifndef DEVRT_TOOLS_BENCH_SOURCES_H_
+#define DEVRT_TOOLS_BENCH_SOURCES_H_
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "absl/base/optimization.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "devrt/devrt.h"
+
+namespace bench {
+
+class FirstError {
+ public:
+  const absl::Status& error() const { return error_; }
+
+ protected:
+  void* Take(absl::StatusOr<void*> made) {
+    if (ABSL_PREDICT_TRUE(made.ok())) return *made;
+    Note(made.status());
+    return nullptr;
+  }
+  void Note(const absl::Status& status) {
+    if (ABSL_PREDICT_FALSE(!status.ok()) && error_.ok()) error_ = status;
+  }
+
+ private:
+  absl::Status error_;
+};
+
+// AllocateMemory of a stream, which outlives it.
+class CachedMemory : public FirstError {
+ public:
+  explicit CachedMemory(devrt::StreamRef stream) : stream_(stream) {}
+
+  void* New(uint64_t bytes) {
+    return Take(devrt::AllocateMemory(stream_, bytes));
+  }
+  void Delete(void* block, uint64_t) { Note(devrt::FreeMemory(block)); }
+
+ private:
+  devrt::StreamRef stream_;
+};
+
+class PinnedMemory : public FirstError {
+ public:
+  explicit PinnedMemory(devrt::Device device) : device_(device) {}
+
+  void* New(uint64_t bytes) {
+    return Take(devrt::AllocatePinned(device_, bytes));
+  }
+  void Delete(void* block, uint64_t) { Note(devrt::FreePinned(block)); }
+
+ private:
+  devrt::Device device_;
+};
+
+class ResourceMemory : public FirstError {
+ public:
+  ResourceMemory(std::shared_ptr<devrt::MemoryResource> resource,
+                 devrt::StreamRef stream)
+      : resource_(std::move(resource)), stream_(stream) {}
+
+  void* New(uint64_t bytes) {
+    return Take(resource_->Allocate(stream_, bytes));
+  }
+  void Delete(void* block, uint64_t bytes) {
+    Note(resource_->Deallocate(stream_, block, bytes));
+  }
+
+ private:
+  std::shared_ptr<devrt::MemoryResource> resource_;
+  devrt::StreamRef stream_;
+};
+
+// A block that one stream frees and the other gets, there and back, ordered by
+// events.  The block is so large that it has a segment of its own.
+class PassedOn : public FirstError {
+ public:
+  static constexpr uint64_t kBytes = 32 << 20;
+
+  PassedOn(devrt::StreamRef a, devrt::StreamRef b) : from_(a), to_(b) {}
+
+  void Once() {
+    void* const block = Take(devrt::AllocateMemory(from_, kBytes));
+    Note(devrt::FreeMemory(block));
+    Note(to_.Wait(from_));
+    void* const same = Take(devrt::AllocateMemory(to_, kBytes));
+    Note(devrt::FreeMemory(same));
+    Note(from_.Wait(to_));
+    if (same != block) ++others_;
+  }
+  // How often it was another block.
+  uint64_t others() const { return others_; }
+
+ private:
+  devrt::StreamRef from_, to_;
+  uint64_t others_ = 0;
+};
+
+}  // namespace bench
+
+#endif  // DEVRT_TOOLS_BENCH_SOURCES_H_

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is measured of an allocator, the same for devrt's, for c10's and for the
+// drivers': the benchmark programs and `devrt bench memory` run these.
+//
+// A Memory has two functions:
+//
+//   void* New(uint64_t bytes);
+//   void Delete(void* block, uint64_t bytes);   // null is allowed
+//
+// New may fail with null, and says elsewhere why.
+
+#ifndef DEVRT_TOOLS_BENCH_WORKLOADS_H_
+#define DEVRT_TOOLS_BENCH_WORKLOADS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+namespace bench {
+
+// One block comes and goes; another one stays, so that its segment does.
+template <typename Memory>
+class Pair {
+ public:
+  Pair(Memory* memory, uint64_t bytes)
+      : memory_(memory), bytes_(bytes), kept_(memory->New(bytes)) {}
+  Pair(const Pair&) = delete;
+  Pair& operator=(const Pair&) = delete;
+  ~Pair() { memory_->Delete(kept_, bytes_); }
+
+  void Once() { memory_->Delete(memory_->New(bytes_), bytes_); }
+
+ private:
+  Memory* memory_;
+  uint64_t bytes_;
+  void* kept_;
+};
+
+// 64 places; one of them is freed and allocated anew, with a size to half a
+// MiB, small ones more often.
+template <typename Memory>
+class Mixed {
+ public:
+  static constexpr size_t kLive = 64;
+
+  explicit Mixed(Memory* memory) : memory_(memory), steps_(4096) {
+    std::mt19937 random(7);
+    for (Step& step : steps_) {
+      step.bytes =
+          1 + static_cast<uint32_t>(random() % (1u << (8 + random() % 12)));
+      step.place = static_cast<uint32_t>(random() % kLive);
+    }
+  }
+  Mixed(const Mixed&) = delete;
+  Mixed& operator=(const Mixed&) = delete;
+  ~Mixed() {
+    for (const Block& block : live_) memory_->Delete(block.data, block.bytes);
+  }
+
+  void Once() {
+    const Step& step = steps_[next_];
+    next_ = (next_ + 1) % steps_.size();
+    Block& block = live_[step.place];
+    memory_->Delete(block.data, block.bytes);
+    block.data = memory_->New(step.bytes);
+    block.bytes = step.bytes;
+  }
+
+ private:
+  struct Step {
+    uint32_t bytes;
+    uint32_t place;
+  };
+  struct Block {
+    void* data = nullptr;
+    uint32_t bytes = 0;
+  };
+  Memory* memory_;
+  std::vector<Step> steps_;
+  Block live_[kLive];
+  size_t next_ = 0;
+};
+
+// Beside so many live blocks of 512 bytes one more comes and goes or, if `any`,
+// a random one of them goes and comes back.
+template <typename Memory>
+class BesideLive {
+ public:
+  static constexpr uint64_t kBytes = 512;
+
+  BesideLive(Memory* memory, size_t count, bool any)
+      : memory_(memory), live_(count), any_(any) {
+    for (void*& block : live_) block = memory_->New(kBytes);
+  }
+  BesideLive(const BesideLive&) = delete;
+  BesideLive& operator=(const BesideLive&) = delete;
+  ~BesideLive() {
+    for (void* block : live_) memory_->Delete(block, kBytes);
+  }
+
+  void Once() {
+    if (!any_) {
+      memory_->Delete(memory_->New(kBytes), kBytes);
+      return;
+    }
+    void*& block = live_[random_() % live_.size()];
+    memory_->Delete(block, kBytes);
+    block = memory_->New(kBytes);
+  }
+
+ private:
+  Memory* memory_;
+  std::vector<void*> live_;
+  bool any_;
+  std::mt19937 random_{9};
+};
+
+// A call of a trace; traces/make_traces.py writes some.
+struct TraceCall {
+  bool is_allocation;
+  uint32_t block;
+  uint32_t stream;
+  uint64_t bytes;
+};
+
+// Each call once, with a memory for each stream, and at the end what the trace
+// leaves alive is freed.
+template <typename Memory>
+class TracePlayer {
+ public:
+  // Both outlive it.
+  TracePlayer(std::vector<Memory>* memories, const TraceCall* calls,
+              size_t count, size_t blocks)
+      : memories_(memories), calls_(calls), count_(count), live_(blocks) {}
+
+  void Once() {
+    for (size_t i = 0; i < count_; ++i) {
+      const TraceCall& call = calls_[i];
+      if (call.is_allocation) {
+        live_[call.block] = {(*memories_)[call.stream].New(call.bytes),
+                             call.bytes, call.stream};
+      } else {
+        Free(&live_[call.block]);
+      }
+    }
+    for (Block& block : live_) Free(&block);
+  }
+
+ private:
+  struct Block {
+    void* data = nullptr;
+    uint64_t bytes = 0;
+    uint32_t stream = 0;
+  };
+  void Free(Block* block) {
+    (*memories_)[block->stream].Delete(block->data, block->bytes);
+    block->data = nullptr;
+  }
+
+  std::vector<Memory>* memories_;
+  const TraceCall* calls_;
+  size_t count_;
+  std::vector<Block> live_;
+};
+
+}  // namespace bench
+
+#endif  // DEVRT_TOOLS_BENCH_WORKLOADS_H_
