@@ -37,12 +37,14 @@ class NewBackend(ToolTest):
         for name, text in files.items():
             self.assertNotRegex(text, r"(?i)mybackend|@", name)
 
-    def test_both_languages_and_mtia_have_the_same_files(self):
+    def test_all_backends_have_files_of_the_same_names(self):
         def stems(folder, *suffixes):
             return {path.stem for path in (ROOT / "backends" / folder).iterdir()
                     if path.suffix in suffixes}
         subjects = {"plugin", "device", "memory", "stream", "event"}
-        self.assertLessEqual(subjects, stems("mtia", ".cc"))
+        self.assertLessEqual(subjects, stems("mtia/table", ".cc"))
+        self.assertLessEqual(subjects - {"plugin"}, stems("gpu", ".h"))
+        self.assertLessEqual({"plugin"}, stems("cuda", ".cc") & stems("hip", ".cc"))
         self.assertEqual(stems("template", ".cc", ".h") - {"test"},
                          stems("template/c", ".c", ".h"))
         self.assertLessEqual(subjects | {"kernels"}, stems("template", ".cc"))
