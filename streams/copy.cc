@@ -15,8 +15,8 @@
 #include "runtime/internal/allocation_table.h"
 #include "streams/internal/copy_ranges.h"
 #include "streams/internal/device_streams.h"
+#include "streams/internal/operand.h"
 #include "streams/internal/stream_record.h"
-#include "streams/internal/unnoted.h"
 
 namespace devrt {
 
@@ -25,20 +25,6 @@ using internal::DeviceRecord;
 using internal::StreamTarget;
 
 namespace {
-
-absl::Status Submit(const StreamTarget& t, const CopyRoute& route, void* dst,
-                    const void* src, uint64_t bytes) {
-  devrt_status error =
-      route.peer ? t.ops().copy_peer_async(t.self(), t.handle, dst,
-                                           route.dst.device->ordinal, src,
-                                           route.src.device->ordinal, bytes)
-                 : t.ops().copy_async(t.self(), t.handle, dst, src, bytes,
-                                      static_cast<uint32_t>(route.kind));
-  absl::Status status = FromPlugin(t.device, error, "copy");
-  t.MarkDirty();
-  if (ABSL_PREDICT_TRUE(status.ok())) return status;
-  return internal::WithFreed(std::move(status), dst, src);
-}
 
 // Through the host, for two backends or a backend without peer copies.  The
 // calling thread waits, so that the buffer can go.
@@ -69,14 +55,17 @@ absl::Status CopyBytes(StreamRef stream, void* dst, const void* src,
   StreamTarget t;
   DEVRT_RETURN_IF_ERROR(internal::UseStream(stream, "copy", site, &t));
   if (bytes == 0) return absl::OkStatus();
-  DEVRT_ASSIGN_OR_RETURN(CopyRoute route,
-                         internal::RouteCopy(t.device, dst, src, bytes, kind));
+  CopyRoute route;
+  DEVRT_RETURN_IF_ERROR(
+      internal::RouteCopy(t.device, dst, src, bytes, kind, &route));
   if (route.staged) return CopyStaged(stream, route, dst, src, bytes, site);
-  DEVRT_RETURN_IF_ERROR(Submit(t, route, dst, src, bytes));
+  absl::Status status = internal::CopyOperands(t, route.dst, route.src);
+  if (ABSL_PREDICT_FALSE(!status.ok())) {
+    return internal::WithFreed(std::move(status), dst, src);
+  }
   const internal::UsedRange used[] = {{dst, bytes}, {src, bytes}};
   internal::NoteUses(stream, used, 2);
-  const bool host_side =
-      route.dst.device == nullptr || route.src.device == nullptr;
+  const bool host_side = !route.dst.on_device() || !route.src.on_device();
   if (!blocking || !host_side) return absl::OkStatus();
   return stream.Synchronize(site);
 }
@@ -95,44 +84,15 @@ absl::Status Copy(StreamRef stream, void* dst, const void* src, uint64_t bytes,
 
 absl::Status FillAsync(StreamRef stream, void* dst, uint8_t value,
                        uint64_t bytes, CallSite site) {
-  absl::Status status = internal::FillUnnoted(stream, dst, value, bytes, site);
-  if (status.ok() && bytes != 0) {
-    const internal::CallSiteScope told(site);
-    const internal::UsedRange used = {dst, bytes};
-    internal::NoteUses(stream, &used, 1);
-  }
-  return status;
-}
-
-namespace internal {
-
-absl::Status FillUnnoted(StreamRef stream, void* dst, uint8_t value,
-                         uint64_t bytes, CallSite site) {
   StreamTarget t;
-  DEVRT_RETURN_IF_ERROR(UseStream(stream, "fill", site, &t));
+  DEVRT_RETURN_IF_ERROR(internal::UseStream(stream, "fill", site, &t));
   if (bytes == 0) return absl::OkStatus();
-  DEVRT_RETURN_IF_ERROR(CheckFill(t.device, dst, bytes));
-  absl::Status status = FromPlugin(
-      t.device, t.ops().fill_async(t.self(), t.handle, dst, value, bytes),
-      "fill");
-  t.MarkDirty();
-  return status;
+  DEVRT_ASSIGN_OR_RETURN(const internal::Operand target,
+                         internal::RouteFill(t.device, dst, bytes));
+  DEVRT_RETURN_IF_ERROR(internal::FillOperand(t, target, value));
+  const internal::UsedRange used = {dst, bytes};
+  internal::NoteUses(stream, &used, 1);
+  return absl::OkStatus();
 }
 
-absl::Status CopyUnnoted(StreamRef stream, void* dst, const void* src,
-                         uint64_t bytes, CallSite site) {
-  StreamTarget t;
-  DEVRT_RETURN_IF_ERROR(UseStream(stream, "copy", site, &t));
-  if (bytes == 0) return absl::OkStatus();
-  DEVRT_ASSIGN_OR_RETURN(
-      CopyRoute route, RouteCopy(t.device, dst, src, bytes, CopyKind::kInfer));
-  if (route.staged) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a copy from ", Device(route.src.device).name(), " to ",
-        Device(route.dst.device).name(), " has to go through the host"));
-  }
-  return Submit(t, route, dst, src, bytes);
-}
-
-}  // namespace internal
 }  // namespace devrt

@@ -2,19 +2,20 @@
 
 #include "devrt/arrays/copy.h"
 
+#include <optional>
 #include <sstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "arrays/copy/copy_layout.h"
-#include "arrays/copy/copy_on_host.h"
 #include "arrays/copy/copy_routes.h"
+#include "arrays/copy/copy_steps.h"
 #include "arrays/core/geometry.h"
+#include "arrays/ops/compute.h"
 #include "arrays/ops/kernels.h"
 #include "arrays/storage/storage.h"
 #include "devrt/runtime/status.h"
 #include "streams/internal/stream_record.h"
-#include "streams/internal/unnoted.h"
 
 namespace devrt {
 
@@ -24,21 +25,6 @@ using internal::IsOnDevice;
 using internal::Storage;
 
 namespace {
-
-absl::Status CheckTarget(const Array& target, const char* call) {
-  DEVRT_RETURN_IF_ERROR(CheckNotMovedFrom(target.storage(), call));
-  if (target.read_only()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        call, ": the target of shape ", ShapeText(target.shape()), " in ",
-        target.place().name(), " is read-only: write to a Copy() of it"));
-  }
-  if (internal::HasOverlap(target)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        call, ": elements of the target of shape ", ShapeText(target.shape()),
-        " share memory (it was broadcast): write to a Copy() of it"));
-  }
-  return absl::OkStatus();
-}
 
 absl::Status CheckStreamOption(const Array& target, const Array& source,
                                StreamRef stream) {
@@ -57,13 +43,18 @@ absl::Status CheckStreamOption(const Array& target, const Array& source,
                    ": pass a stream of a device that has one side, or none"));
 }
 
-absl::Status CopyBy(const CopyJob& job) {
-  if (!IsOnDevice(job.dst)) {
-    return IsOnDevice(job.src) ? internal::CopyDeviceToHost(job)
-                               : internal::CopyHostToHost(job);
+// By the route that the two places ask for.
+absl::Status CopyAlong(const Array& target, const Array& source,
+                       const CopyOptions& options, CallSite site) {
+  const bool to_device = IsOnDevice(target);
+  const bool from_device = IsOnDevice(source);
+  if (!to_device && !from_device) {
+    return internal::CopyHostToHost(target, source, site);
   }
-  if (!IsOnDevice(job.src)) return internal::CopyHostToDevice(job);
-  return *job.dst.place().device() == *job.src.place().device()
+  const CopyJob job(target, source, options.stream, options.non_blocking, site);
+  if (!to_device) return internal::CopyDeviceToHost(job);
+  if (!from_device) return internal::CopyHostToDevice(job);
+  return *target.place().device() == *source.place().device()
              ? internal::CopyWithinDevice(job)
              : internal::CopyBetweenPeers(job);
 }
@@ -80,23 +71,30 @@ absl::Status CopyArray(const Array& target, const Array& source,
   if (internal::InHostFunction()) {
     return internal::HostFunctionError("CopyArray");
   }
-  DEVRT_RETURN_IF_ERROR(CheckTarget(target, "CopyArray"));
+  DEVRT_RETURN_IF_ERROR(internal::CheckTarget("CopyArray", target));
   DEVRT_RETURN_IF_ERROR(CheckNotMovedFrom(source.storage(), "CopyArray"));
   if (options.stream.has_value()) {
     DEVRT_RETURN_IF_ERROR(CheckStreamOption(target, source, *options.stream));
   }
-  const absl::StatusOr<Array> broadcast = source.BroadcastTo(target.shape());
-  if (!broadcast.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("CopyArray: the source's ", broadcast.status().message(),
-                     "; reshape it, or copy to a slice of the target"));
+  if (target.size() == 0 && target.shape() == source.shape()) {
+    return absl::OkStatus();
   }
-  const Array& from = *broadcast;
-  if (target.size() == 0) return absl::OkStatus();
+  std::optional<Array> broadcast;
+  if (target.shape() != source.shape()) {
+    absl::StatusOr<Array> wide = source.BroadcastTo(target.shape());
+    if (!wide.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("CopyArray: the source's ", wide.status().message(),
+                       "; reshape it, or copy to a slice of the target"));
+    }
+    if (target.size() == 0) return absl::OkStatus();
+    broadcast.emplace(*std::move(wide));
+  }
+  const Array& from = broadcast.has_value() ? *broadcast : source;
   if (target.dtype() == from.dtype() && internal::IsSameView(target, from)) {
     return absl::OkStatus();
   }
-  return CopyBy({target, from, options.stream, options.non_blocking, site});
+  return CopyAlong(target, from, options, site);
 }
 
 absl::Status Array::CopyFrom(const Array& from, bool non_blocking,
@@ -170,22 +168,23 @@ absl::Status FillOnDevice(const Array& array, const Scalar::Element& element,
     return CopyArray(array, HostElement(element, array.dtype()), {}, site);
   }
   const internal::Touched touched[] = {{array.storage().get(), true}};
-  return internal::RunOrdered(stream, touched, site, [&]() -> absl::Status {
+  const auto enqueue = [&](const internal::StreamTarget& target) {
     if (bytes) {
-      return internal::FillUnnoted(stream, begin, element.bytes[0],
-                                   array.nbytes(), site);
+      return internal::FillOperand(
+          target, internal::OperandOf(array, begin, array.nbytes()),
+          element.bytes[0]);
     }
-    internal::Kernels kernels("fill", site);
-    DEVRT_RETURN_IF_ERROR(kernels.Begin(stream));
-    return kernels.Fill(internal::TensorOf(array), element.bytes);
-  });
+    return internal::Kernels("fill", target)
+        .Fill(internal::TensorOf(array), element.bytes);
+  };
+  return internal::RunOrdered({stream, site}, touched, enqueue);
 }
 
 }  // namespace
 
 absl::Status Array::Fill(Scalar value, CallSite site) const {
   if (internal::InHostFunction()) return internal::HostFunctionError("Fill");
-  DEVRT_RETURN_IF_ERROR(CheckTarget(*this, "Fill"));
+  DEVRT_RETURN_IF_ERROR(internal::CheckTarget("Fill", *this));
   DEVRT_ASSIGN_OR_RETURN(const Scalar::Element element, value.As(dtype_));
   if (size_ == 0) return absl::OkStatus();
   if (IsOnDevice(*this)) return FillOnDevice(*this, element, site);

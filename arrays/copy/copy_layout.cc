@@ -34,6 +34,13 @@ CopyLayout LayoutOf(const Array& dst, const Array& src) {
                     {},
                     {},
                     {}};
+  if (dst.IsContiguous() && src.IsContiguous()) {
+    if (dst.size() == 1) return layout;
+    layout.shape.push_back(static_cast<int64_t>(dst.size()));
+    layout.dst_strides.push_back(static_cast<int64_t>(dst.item_size()));
+    layout.src_strides.push_back(static_cast<int64_t>(src.item_size()));
+    return layout;
+  }
   absl::InlinedVector<Axis, 5> axes;
   for (int k = 0; k < dst.ndim(); ++k) {
     const size_t i = static_cast<size_t>(k);

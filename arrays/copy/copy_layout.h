@@ -25,7 +25,13 @@ struct CopyLayout {
   Dims dst_strides;
   Dims src_strides;
 
-  // Whether it is the copy of one block of bytes.
+  // Whether the copy is one of bytes, and of one block: of the two arrays that
+  // the layout is of.
+  bool IsBlockOf(const Array& dst_array, const Array& src_array) const {
+    return dst_array.dtype() == src_array.dtype() &&
+           IsBlock(dst_array.item_size());
+  }
+  // Whether elements of `item` bytes fill one block on both sides.
   bool IsBlock(uint64_t item) const {
     const int64_t step = static_cast<int64_t>(item);
     return shape.empty() || (shape.size() == 1 && dst_strides[0] == step &&

@@ -4,8 +4,8 @@
 
 #include <sstream>
 
-#include "arrays/copy/copy_layout.h"
 #include "arrays/copy/copy_on_host.h"
+#include "arrays/copy/copy_steps.h"
 #include "arrays/core/geometry.h"
 #include "arrays/ops/kernels.h"
 #include "arrays/storage/mutants.h"
@@ -15,115 +15,124 @@
 #include "streams/internal/captures.h"
 #include "streams/internal/ordering.h"
 #include "streams/internal/stream_record.h"
-#include "streams/internal/unnoted.h"
 
 namespace devrt::internal {
 
 namespace {
 
-bool IsBlockCopy(const Array& dst, const Array& src) {
-  return dst.dtype() == src.dtype() &&
-         LayoutOf(dst, src).IsBlock(dst.item_size());
-}
-
 bool IsNarrower(DType a, DType b) { return a.size() < b.size(); }
 
 }  // namespace
 
-absl::Status CopyHostToHost(const CopyJob& job) {
-  if (!MayOverlap(job.dst, job.src)) {
-    return ConvertOnHost(job.dst, job.src, job.site);
-  }
-  const Array once = WithoutRepeats(job.src);
-  DEVRT_ASSIGN_OR_RETURN(const Array copy,
-                         NewHost(once, once.dtype(), job.site));
-  const Touched touched[] = {{job.dst.storage().get(), true},
-                             {job.src.storage().get(), false}};
-  DEVRT_ASSIGN_OR_RETURN(const Array repeated,
-                         copy.BroadcastTo(job.dst.shape()));
-  return RunOnHost(touched, job.site, [&] {
+StreamRef CopyJob::StreamOf(Device device) const {
+  if (stream.has_value() && stream->device() == device) return *stream;
+  return CurrentStream(device);
+}
+
+absl::Status CopyHostToHost(const Array& dst, const Array& src, CallSite site) {
+  if (!MayOverlap(dst, src)) return ConvertOnHost(dst, src, site);
+  const Array once = WithoutRepeats(src);
+  DEVRT_ASSIGN_OR_RETURN(const Array copy, NewHost(once, once.dtype(), site));
+  const Touched touched[] = {{dst.storage().get(), true},
+                             {src.storage().get(), false}};
+  DEVRT_ASSIGN_OR_RETURN(const Array repeated, copy.BroadcastTo(dst.shape()));
+  return RunOnHost(touched, site, [&] {
     CopyOnHost(copy, once);
-    CopyOnHost(job.dst, repeated);
+    CopyOnHost(dst, repeated);
     return absl::OkStatus();
   });
 }
 
 absl::Status CopyThroughHost(const CopyJob& job) {
   for (const Array* side : {&job.src, &job.dst}) {
-    DEVRT_RETURN_IF_ERROR(CheckMayWait(job.StreamOf(side->place())));
+    DEVRT_RETURN_IF_ERROR(CheckMayWait(job.StreamOf(*side->place().device())));
   }
   const Array once = WithoutRepeats(job.src);
   DEVRT_ASSIGN_OR_RETURN(const Array host,
                          NewHost(once, once.dtype(), job.site));
   DEVRT_RETURN_IF_ERROR(
-      CopyDeviceToHost({host, once, job.stream, false, job.site}));
+      CopyDeviceToHost(CopyJob(host, once, job.stream, false, job.site)));
   DEVRT_ASSIGN_OR_RETURN(const Array repeated,
                          host.BroadcastTo(job.dst.shape()));
-  return CopyHostToDevice({job.dst, repeated, job.stream, false, job.site});
+  return CopyHostToDevice(
+      CopyJob(job.dst, repeated, job.stream, false, job.site));
 }
 
 namespace {
 
 // One copy or kernel, inside a step.
-absl::Status EnqueueOne(StreamRef stream, const Array& dst, const Array& src,
-                        CallSite site) {
-  if (!IsBlockCopy(dst, src)) return EnqueueKernel(stream, dst, src, site);
-  const CopyLayout layout = LayoutOf(dst, src);
-  return CopyUnnoted(stream, layout.dst, layout.src, dst.nbytes(), site);
+absl::Status EnqueueOne(const StreamTarget& target, const Array& dst,
+                        const Array& src, const CopyLayout& layout,
+                        bool is_block) {
+  if (!is_block) return EnqueueKernel(target, dst, src);
+  const uint64_t bytes = dst.nbytes();
+  return CopyOperands(target, OperandOf(dst, layout.dst, bytes),
+                      OperandOf(src, layout.src, bytes));
+}
+
+// Within one device, where the two sides may overlap: through memory between.
+absl::Status CopyOverlapping(const CopyJob& job, const Step& step,
+                             bool kernels) {
+  const Array once = WithoutRepeats(job.src);
+  DEVRT_ASSIGN_OR_RETURN(const Array copy, NewOn(step, once, once.dtype()));
+  DEVRT_ASSIGN_OR_RETURN(const Array repeated,
+                         copy.BroadcastTo(job.dst.shape()));
+  const CopyLayout in = LayoutOf(copy, once);
+  const CopyLayout out = LayoutOf(job.dst, repeated);
+  const bool in_block = in.IsBlockOf(copy, once);
+  const bool out_block = out.IsBlockOf(job.dst, repeated);
+  if (!kernels && !(in_block && out_block)) return CopyThroughHost(job);
+  return RunCopyVia(
+      step, job.dst, copy, job.src,
+      [&](const StreamTarget& target) {
+        return EnqueueOne(target, copy, once, in, in_block);
+      },
+      [&](const StreamTarget& target) {
+        return EnqueueOne(target, job.dst, repeated, out, out_block);
+      });
 }
 
 }  // namespace
 
 absl::Status CopyWithinDevice(const CopyJob& job) {
-  const StreamRef stream = job.StreamOf(job.dst.place());
-  const bool kernels = HasElementwise(stream.device());
-  if (!MayOverlap(job.dst, job.src)) {
-    if (!kernels && !IsBlockCopy(job.dst, job.src)) return CopyThroughHost(job);
-    return RunCopy(stream, job.dst, job.src, job.site, [&] {
-      return EnqueueOne(stream, job.dst, job.src, job.site);
-    });
-  }
-  const Array once = WithoutRepeats(job.src);
-  DEVRT_ASSIGN_OR_RETURN(const Array copy,
-                         NewOn(stream, once, once.dtype(), job.site));
-  DEVRT_ASSIGN_OR_RETURN(const Array repeated,
-                         copy.BroadcastTo(job.dst.shape()));
-  if (!kernels &&
-      !(IsBlockCopy(copy, once) && IsBlockCopy(job.dst, repeated))) {
-    return CopyThroughHost(job);
-  }
-  return RunCopyVia(
-      stream, job.dst, copy, job.src, job.site,
-      [&] { return EnqueueOne(stream, copy, once, job.site); },
-      [&] { return EnqueueOne(stream, job.dst, repeated, job.site); });
+  const Step step = {job.StreamOf(*job.dst.place().device()), job.site};
+  const bool kernels = HasElementwise(step.stream.device());
+  if (MayOverlap(job.dst, job.src)) return CopyOverlapping(job, step, kernels);
+  if (!kernels && !job.is_block) return CopyThroughHost(job);
+  return RunCopy(step, job.dst, job.src, [&](const StreamTarget& target) {
+    return EnqueueOne(target, job.dst, job.src, job.layout, job.is_block);
+  });
 }
 
 // ---- Two devices ------------------------------------------------------------
 
 namespace {
 
-// Whether both streams are being captured, by one capture: then joins are its
-// edges.  Refused is what would make the capture of one reach the other.
-absl::StatusOr<bool> AreCaptured(StreamRef from, StreamRef to) {
-  DEVRT_ASSIGN_OR_RETURN(const CaptureNumber its, HoldCapture(from));
-  DEVRT_ASSIGN_OR_RETURN(const CaptureNumber other, HoldCapture(to));
-  if (its == other && its != CaptureNumber::kUnknown) {
-    return its != CaptureNumber::kNone;
+// Asks both streams for their capture, which is one or none: then joins are its
+// edges.  A capture of one stream alone is refused: ordering the two would drag
+// the other stream into it.
+absl::Status AskForCapture(Step* from, Step* to) {
+  DEVRT_ASSIGN_OR_RETURN(from->capture, HoldCapture(from->stream));
+  DEVRT_ASSIGN_OR_RETURN(to->capture, HoldCapture(to->stream));
+  if (from->capture == to->capture &&
+      from->capture != CaptureNumber::kUnknown) {
+    return absl::OkStatus();
   }
-  const bool from_is = its != CaptureNumber::kNone;
+  const bool from_is = from->capture != CaptureNumber::kNone;
   std::ostringstream text;
-  text << (from_is ? from : to) << " is capturing, and "
-       << (from_is ? to : from)
+  text << (from_is ? from : to)->stream << " is capturing, and "
+       << (from_is ? to : from)->stream
        << ", which a copy between the two devices is ordered with as well, is "
           "not in that capture: bring it in first, or copy before it begins";
   return CaptureError(text.str());
 }
 
-// What this thread is about to do to the other device's memory comes after what
-// its current stream was given, by whomever, and before what it is given (C57).
-absl::Status JoinCurrent(StreamRef stream, StreamRef current, bool captured,
-                         CallSite site) {
-  if (captured) return OrderInCapture(stream, current, site);
+// Orders the step's stream after everything that `current`, the other device's
+// current stream, was given by devrt or by others (C57).
+absl::Status JoinCurrent(const Step& step, StreamRef current) {
+  if (step.capture != CaptureNumber::kNone) {
+    return OrderInCapture(step.stream, current, step.site);
+  }
   const StreamRecord* const record = current.record();
   if (record->kind == StreamKind::kCreated &&
       !record->dirty.load(std::memory_order_relaxed) &&
@@ -133,53 +142,35 @@ absl::Status JoinCurrent(StreamRef stream, StreamRef current, bool captured,
   DEVRT_RETURN_IF_ERROR(CheckStream(current, "a copy"));
   const OrderPoint point = PointOf(current);
   DEVRT_ASSIGN_OR_RETURN(const bool ordered,
-                         OrderAfter(stream, point, false, site));
-  return ordered ? absl::OkStatus() : WaitOnHost(point, site);
+                         OrderAfter(step.stream, point, false, step.site));
+  return ordered ? absl::OkStatus() : WaitOnHost(point, step.site);
 }
+
+// The two sides of a copy between devices: where each one's steps run.
+struct PeerSteps {
+  Step sender;
+  Step receiver;
+};
 
 // The one copy from device to device.
-absl::Status CopyPeerBlock(const CopyJob& job, bool captured, const Array& dst,
-                           char* to, const Array& src, const char* from) {
-  const bool by_target =
-      job.stream.has_value() && job.stream->device() == *dst.place().device();
-  const StreamRef stream = job.StreamOf((by_target ? dst : src).place());
-  const StreamRef other = CurrentStreamOf((by_target ? src : dst).place());
+absl::Status CopyPeerBlock(const CopyJob& job, const PeerSteps& steps,
+                           const Array& dst, char* to, const Array& src,
+                           const char* from) {
+  const bool by_receiver = job.stream == steps.receiver.stream;
+  const Step& step = by_receiver ? steps.receiver : steps.sender;
+  const Step& other = by_receiver ? steps.sender : steps.receiver;
   if (!Mutated(Mutant::kPeerCopyIgnoresTarget)) {
-    DEVRT_RETURN_IF_ERROR(JoinCurrent(stream, other, captured, job.site));
+    DEVRT_RETURN_IF_ERROR(JoinCurrent(step, other.stream));
   }
   DEVRT_RETURN_IF_ERROR(
-      CopyBlock(stream, dst, to, src, from, dst.nbytes(), false, job.site));
+      CopyBlock(step, dst, to, src, from, dst.nbytes(), false));
   if (Mutated(Mutant::kPeerCopyIsNotAwaited)) return absl::OkStatus();
-  return JoinCurrent(other, stream, captured, job.site);
+  return JoinCurrent(other, step.stream);
 }
 
-}  // namespace
-
-absl::Status CopyBetweenPeers(const CopyJob& job) {
-  const Device from = *job.src.place().device();
-  const Device to = *job.dst.place().device();
-  const bool block = IsBlockCopy(job.dst, job.src);
-  if (from.backend() != to.backend() ||
-      !from.backend().Has(DEVRT_CAP_PEER_COPY) ||
-      (!block && !HasElementwise(from))) {
-    return CopyThroughHost(job);
-  }
-  const StreamRef sender = job.StreamOf(job.src.place());
-  const StreamRef receiver = job.StreamOf(job.dst.place());
-  DEVRT_ASSIGN_OR_RETURN(const bool captured, AreCaptured(sender, receiver));
-  if (captured) {
-    // What cannot be joined is found before anything is enqueued.
-    DEVRT_RETURN_IF_ERROR(
-        job.src.storage()->OrderBefore(sender, false, job.site));
-    DEVRT_RETURN_IF_ERROR(
-        job.dst.storage()->OrderBefore(receiver, true, job.site));
-  }
-  if (block) {
-    const CopyLayout layout = LayoutOf(job.dst, job.src);
-    return CopyPeerBlock(job, captured, job.dst, layout.dst, job.src,
-                         layout.src);
-  }
-  // What crosses: each element once, in the narrower dtype, as one block.
+// What is no block on both sides crosses as one: each element once, in the
+// narrower dtype.
+absl::Status CopyPeerElements(const CopyJob& job, const PeerSteps& steps) {
   const Array once = WithoutRepeats(job.src);
   const DType dtype = IsNarrower(job.dst.dtype(), once.dtype())
                           ? job.dst.dtype()
@@ -189,25 +180,51 @@ absl::Status CopyBetweenPeers(const CopyJob& job) {
   if (dtype != once.dtype() || !IsDense(once, &begin)) {
     // In the target's order of axes it may be one block for it, too.
     const bool whole = once.size() == job.dst.size();
-    DEVRT_ASSIGN_OR_RETURN(
-        packed, NewOn(sender, whole ? job.dst : once, dtype, job.site));
-    DEVRT_RETURN_IF_ERROR(CopyByKernel(sender, packed, once, job.site));
-    if (whole && IsBlockCopy(job.dst, packed)) {
+    DEVRT_ASSIGN_OR_RETURN(packed,
+                           NewOn(steps.sender, whole ? job.dst : once, dtype));
+    DEVRT_RETURN_IF_ERROR(CopyByKernel(steps.sender, packed, once));
+    if (whole) {
       const CopyLayout layout = LayoutOf(job.dst, packed);
-      return CopyPeerBlock(job, captured, job.dst, layout.dst, packed,
-                           layout.src);
+      if (layout.IsBlockOf(job.dst, packed)) {
+        return CopyPeerBlock(job, steps, job.dst, layout.dst, packed,
+                             layout.src);
+      }
     }
     IsDense(packed, &begin);
   }
   DEVRT_ASSIGN_OR_RETURN(const Array arrived,
-                         NewBlockOn(receiver, packed.nbytes(), job.site));
-  DEVRT_RETURN_IF_ERROR(CopyPeerBlock(job, captured, arrived,
-                                      static_cast<char*>(arrived.data()),
-                                      packed, begin));
+                         NewBlockOn(steps.receiver, packed.nbytes()));
+  DEVRT_RETURN_IF_ERROR(CopyPeerBlock(
+      job, steps, arrived, static_cast<char*>(arrived.data()), packed, begin));
   DEVRT_ASSIGN_OR_RETURN(
       const Array repeated,
       Moved(packed, begin, arrived).BroadcastTo(job.dst.shape()));
-  return CopyByKernel(receiver, job.dst, repeated, job.site);
+  return CopyByKernel(steps.receiver, job.dst, repeated);
+}
+
+}  // namespace
+
+absl::Status CopyBetweenPeers(const CopyJob& job) {
+  const Device from = *job.src.place().device();
+  const Device to = *job.dst.place().device();
+  if (from.backend() != to.backend() ||
+      !from.backend().Has(DEVRT_CAP_PEER_COPY) ||
+      (!job.is_block && !HasElementwise(from))) {
+    return CopyThroughHost(job);
+  }
+  PeerSteps steps = {{job.StreamOf(from), job.site},
+                     {job.StreamOf(to), job.site}};
+  DEVRT_RETURN_IF_ERROR(AskForCapture(&steps.sender, &steps.receiver));
+  if (steps.sender.capture != CaptureNumber::kNone) {
+    // What cannot be joined is found before anything is enqueued.
+    DEVRT_RETURN_IF_ERROR(
+        job.src.storage()->OrderBefore(steps.sender.stream, false, job.site));
+    DEVRT_RETURN_IF_ERROR(
+        job.dst.storage()->OrderBefore(steps.receiver.stream, true, job.site));
+  }
+  if (!job.is_block) return CopyPeerElements(job, steps);
+  return CopyPeerBlock(job, steps, job.dst, job.layout.dst, job.src,
+                       job.layout.src);
 }
 
 }  // namespace devrt::internal

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// What the routes of a copy are made of.
+
+#include "arrays/copy/copy_steps.h"
 
 #include <memory>
 #include <sstream>
@@ -9,16 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "arrays/copy/copy_layout.h"
 #include "arrays/copy/copy_on_host.h"
-#include "arrays/copy/copy_routes.h"
 #include "arrays/core/geometry.h"
 #include "arrays/ops/kernels.h"
 #include "arrays/storage/mutants.h"
-#include "arrays/storage/storage.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
-#include "streams/internal/ordering.h"
 #include "streams/internal/relaxed_wait.h"
-#include "streams/internal/unnoted.h"
 
 namespace devrt::internal {
 
@@ -39,18 +35,10 @@ absl::StatusOr<std::shared_ptr<Storage>> NewStagingStorage(Device device,
 
 }  // namespace
 
-StreamRef CopyJob::StreamOf(const Place& place) const {
-  if (stream.has_value() && stream->device() == *place.device()) {
-    return *stream;
-  }
-  return CurrentStreamOf(place);
-}
-
-absl::StatusOr<Array> NewOn(StreamRef stream, const Array& like, DType dtype,
-                            CallSite site) {
+absl::StatusOr<Array> NewOn(const Step& step, const Array& like, DType dtype) {
   DEVRT_ASSIGN_OR_RETURN(const uint64_t bytes, CountBytes(like.shape(), dtype));
   DEVRT_ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage,
-                         Storage::AllocateOn(stream, bytes, site));
+                         Storage::AllocateOn(step.stream, bytes, step.site));
   return DenseOver(std::move(storage), like, dtype);
 }
 
@@ -69,10 +57,9 @@ absl::StatusOr<Array> NewHost(const Array& like, DType dtype, CallSite site) {
   return DenseOver(std::move(storage), like, dtype);
 }
 
-absl::StatusOr<Array> NewBlockOn(StreamRef stream, uint64_t bytes,
-                                 CallSite site) {
+absl::StatusOr<Array> NewBlockOn(const Step& step, uint64_t bytes) {
   DEVRT_ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage,
-                         Storage::AllocateOn(stream, bytes, site));
+                         Storage::AllocateOn(step.stream, bytes, step.site));
   return BytesOver(std::move(storage));
 }
 
@@ -102,41 +89,67 @@ bool IsPageable(const Array& array, StreamRef stream) {
           place.device()->backend() != stream.device().backend());
 }
 
-absl::Status RunCopy(StreamRef stream, const Array& dst, const Array& src,
-                     CallSite site, absl::FunctionRef<absl::Status()> enqueue) {
+Operand OperandOf(const Array& array, const char* data, uint64_t bytes) {
+  Operand operand;
+  operand.data = const_cast<char*>(data);
+  operand.bytes = bytes;
+  const Place place = array.place();
+  if (place.kind() == MemoryKind::kDevice) {
+    operand.kind = PointerKind::kDevice;
+    operand.device = place.device()->record();
+  }
+  return operand;
+}
+
+namespace {
+
+// RunCopy where it is known whether a side is pageable.
+absl::Status RunSides(const Step& step, const Array& dst, const Array& src,
+                      bool pageable, Enqueue enqueue) {
   const Touched touched[] = {{dst.storage().get(), true},
                              {src.storage().get(), false}};
-  if (!IsPageable(dst, stream) && !IsPageable(src, stream)) {
-    return RunOrdered(stream, touched, site, enqueue);
-  }
-  DEVRT_RETURN_IF_ERROR(CheckMayWait(stream));
-  return RunDrained(stream, touched, site, enqueue);
+  return pageable ? RunDrained(step, touched, enqueue)
+                  : RunOrdered(step, touched, enqueue);
 }
 
-absl::Status RunCopyVia(StreamRef stream, const Array& dst,
-                        const Array& between, const Array& src, CallSite site,
-                        absl::FunctionRef<absl::Status()> first,
-                        absl::FunctionRef<absl::Status()> second) {
-  if (IsPageable(dst, stream) || IsPageable(src, stream)) {
-    DEVRT_RETURN_IF_ERROR(RunCopy(stream, between, src, site, first));
-    return RunCopy(stream, dst, between, site, second);
-  }
-  return RunCopy(stream, dst, src, site, [&]() -> absl::Status {
-    DEVRT_RETURN_IF_ERROR(first());
-    return second();
-  });
+}  // namespace
+
+absl::Status RunCopy(const Step& step, const Array& dst, const Array& src,
+                     Enqueue enqueue) {
+  const bool pageable =
+      IsPageable(dst, step.stream) || IsPageable(src, step.stream);
+  if (pageable) DEVRT_RETURN_IF_ERROR(CheckMayWait(step.stream));
+  return RunSides(step, dst, src, pageable, enqueue);
 }
 
-absl::Status CopyBlock(StreamRef stream, const Array& dst, char* to,
+absl::Status RunCopyVia(const Step& step, const Array& dst,
+                        const Array& between, const Array& src, Enqueue first,
+                        Enqueue second) {
+  if (IsPageable(dst, step.stream) || IsPageable(src, step.stream)) {
+    DEVRT_RETURN_IF_ERROR(RunCopy(step, between, src, first));
+    return RunCopy(step, dst, between, second);
+  }
+  return RunSides(step, dst, src, false,
+                  [&](const StreamTarget& target) -> absl::Status {
+                    DEVRT_RETURN_IF_ERROR(first(target));
+                    return second(target);
+                  });
+}
+
+absl::Status CopyBlock(const Step& step, const Array& dst, char* to,
                        const Array& src, const char* from, uint64_t bytes,
-                       bool wait, CallSite site) {
-  wait = wait || IsPageable(dst, stream) || IsPageable(src, stream);
-  if (wait) DEVRT_RETURN_IF_ERROR(CheckMayWait(stream));
-  DEVRT_RETURN_IF_ERROR(RunCopy(stream, dst, src, site, [&] {
-    return CopyUnnoted(stream, to, from, bytes, site);
-  }));
+                       bool wait) {
+  const bool pageable =
+      IsPageable(dst, step.stream) || IsPageable(src, step.stream);
+  wait = wait || pageable;
+  if (wait) DEVRT_RETURN_IF_ERROR(CheckMayWait(step.stream));
+  const auto enqueue = [&](const StreamTarget& target) {
+    return CopyOperands(target, OperandOf(dst, to, bytes),
+                        OperandOf(src, from, bytes));
+  };
+  DEVRT_RETURN_IF_ERROR(RunSides(step, dst, src, pageable, enqueue));
   if (!wait || Mutated(Mutant::kCopyReturnsEarly)) return absl::OkStatus();
-  return SynchronizeRelaxed(stream, site);
+  return SynchronizeRelaxed(step.stream, step.site);
 }
 
 absl::Status ConvertOnHost(const Array& dst, const Array& src, CallSite site) {
@@ -157,18 +170,18 @@ Array Moved(const Array& like, const char* begin, const Array& block) {
                like.dtype());
 }
 
-absl::Status EnqueueKernel(StreamRef stream, const Array& dst, const Array& src,
-                           CallSite site) {
-  Kernels kernels("copy", site);
-  DEVRT_RETURN_IF_ERROR(kernels.Begin(stream));
+absl::Status EnqueueKernel(const StreamTarget& target, const Array& dst,
+                           const Array& src) {
+  Kernels kernels("copy", target);
   const devrt_tensor_v0 input = TensorOf(src);
   return kernels.Apply(DEVRT_OP_COPY, TensorOf(dst), &input, 1);
 }
 
-absl::Status CopyByKernel(StreamRef stream, const Array& dst, const Array& src,
-                          CallSite site) {
-  return RunCopy(stream, dst, src, site,
-                 [&] { return EnqueueKernel(stream, dst, src, site); });
+absl::Status CopyByKernel(const Step& step, const Array& dst,
+                          const Array& src) {
+  return RunCopy(step, dst, src, [&](const StreamTarget& target) {
+    return EnqueueKernel(target, dst, src);
+  });
 }
 
 }  // namespace devrt::internal

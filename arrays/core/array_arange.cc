@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "arrays/copy/copy_routes.h"
+#include "arrays/copy/copy_steps.h"
 #include "arrays/core/geometry.h"
 #include "backends/tensor/dtype.h"
 #include "devrt/arrays/array.h"

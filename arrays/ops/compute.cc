@@ -57,8 +57,9 @@ bool IsDirect(const Inputs& inputs, DType dtype, const Array& out) {
   return true;
 }
 
-absl::Status Enqueue(uint32_t op, const Inputs& inputs, const Array& result,
-                     const Array* out, Kernels* kernels) {
+absl::Status EnqueueKernel(uint32_t op, const Inputs& inputs,
+                           const Array& result, const Array* out,
+                           Kernels* kernels) {
   DEVRT_RETURN_IF_ERROR(inputs.Fill(kernels));
   BroadcastStrides strides[Inputs::kMost];
   devrt_tensor_v0 tensors[Inputs::kMost];
@@ -74,19 +75,17 @@ absl::Status Enqueue(uint32_t op, const Inputs& inputs, const Array& result,
 
 }  // namespace
 
-absl::Status CheckTarget(const char* operation, const Array& out) {
-  if (out.read_only()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(operation,
-                     ": the array to be written to is read-only; write to a "
-                     "Copy() of it"));
-  }
-  if (out.size() > 1 && HasOverlap(out)) {
+absl::Status CheckTarget(const char* call, const Array& target) {
+  DEVRT_RETURN_IF_ERROR(CheckNotMovedFrom(target.storage(), call));
+  if (target.read_only()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        operation, ": elements of the array to be written to, of shape ",
-        ShapeText(out.shape()),
-        ", share memory, as those of BroadcastTo do; write to a "
-        "Copy() of it"));
+        call, ": the target of shape ", ShapeText(target.shape()), " in ",
+        target.place().name(), " is read-only: write to a Copy() of it"));
+  }
+  if (HasOverlap(target)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        call, ": elements of the target of shape ", ShapeText(target.shape()),
+        " share memory (it was broadcast): write to a Copy() of it"));
   }
   return absl::OkStatus();
 }
@@ -222,13 +221,12 @@ absl::Status ComputeTo(uint32_t op, const Inputs& inputs, DType dtype,
     touched[count++] = {written.storage().get(), true};
   }
   const StreamRef stream = CurrentStreamOf(inputs.device());
-  return RunOrdered(stream, {touched, count}, inputs.site(), [&] {
-    Kernels kernels(inputs.operation(), inputs.site());
-    absl::Status status = kernels.Begin(stream);
-    if (status.ok() && first != nullptr) status = first->enqueue(&kernels);
-    if (!status.ok()) return status;
-    return Enqueue(op, inputs, result, direct ? nullptr : out, &kernels);
-  });
+  const auto enqueue = [&](const StreamTarget& target) -> absl::Status {
+    Kernels kernels(inputs.operation(), target);
+    if (first != nullptr) DEVRT_RETURN_IF_ERROR(first->enqueue(&kernels));
+    return EnqueueKernel(op, inputs, result, direct ? nullptr : out, &kernels);
+  };
+  return RunOrdered({stream, inputs.site()}, {touched, count}, enqueue);
 }
 
 absl::StatusOr<Array> Compute(uint32_t op, const Inputs& inputs, DType dtype,

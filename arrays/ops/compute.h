@@ -32,8 +32,9 @@
 
 namespace devrt::internal {
 
-// INVALID_ARGUMENT: `out` is read-only, or two of its elements share memory.
-absl::Status CheckTarget(const char* operation, const Array& out);
+// INVALID_ARGUMENT: the target was moved from, is read-only, or two of its
+// elements share memory.
+absl::Status CheckTarget(const char* call, const Array& target);
 // Whether writing elements of `out` may change elements of `in` that are still
 // to be read: they share bytes, and are not the same view.
 bool Interferes(const Array& out, const Array& in);

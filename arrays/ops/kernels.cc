@@ -45,10 +45,6 @@ absl::Status CheckReduce(Device device, const char* operation) {
   return Missing(device, operation, DEVRT_REDUCE_EXTENSION);
 }
 
-absl::Status Kernels::Begin(StreamRef stream) {
-  return UseStream(stream, operation_, site_, &target_);
-}
-
 // A kernel that was refused: because it does not exist, or for what it says.
 absl::Status Kernels::Explain(absl::Status error, const devrt_tensor_v0& in,
                               uint32_t supported) const {

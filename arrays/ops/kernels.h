@@ -3,12 +3,11 @@
 // Kernels: the elementwise and reduce extensions of a device, on one stream,
 // for as long as one operation enqueues.
 //
-//   Kernels kernels("add", site);
-//   DEVRT_RETURN_IF_ERROR(kernels.Begin(stream));
-//   DEVRT_RETURN_IF_ERROR(kernels.Apply(DEVRT_OP_ADD, out, inputs, 2));
+//   RunOrdered({stream, site}, touched, [&](const StreamTarget& target) {
+//     return Kernels("add", target).Apply(DEVRT_OP_ADD, out, inputs, 2);
+//   });
 //
-// It neither orders nor notes a use: that is RunOrdered's, inside which it is
-// meant to be used.
+// RunOrdered orders the work and notes the uses of memory; Kernels does neither.
 //
 // Errors: UNIMPLEMENTED, naming the operation, the dtype, the backend and the
 // remedy; those of the backend.
@@ -43,13 +42,13 @@ absl::Status CheckReduce(Device device, const char* operation);
 
 class Kernels {
  public:
-  // `operation` names it in errors and timelines.
-  Kernels(const char* operation, CallSite site)
-      : operation_(operation), site_(site) {}
+  // `operation` names the kernels in errors and timelines; `target` outlives
+  // this.
+  Kernels(const char* operation, const StreamTarget& target)
+      : operation_(operation), target_(target) {}
   Kernels(const Kernels&) = delete;
   Kernels& operator=(const Kernels&) = delete;
 
-  absl::Status Begin(StreamRef stream);
   // See devrt_tensor.h.
   absl::Status Fill(const devrt_tensor_v0& out, const void* element);
   absl::Status Apply(uint32_t op, const devrt_tensor_v0& out,
@@ -62,8 +61,7 @@ class Kernels {
                        uint32_t supported) const;
 
   const char* operation_;
-  CallSite site_;
-  StreamTarget target_;
+  const StreamTarget& target_;
 };
 
 }  // namespace devrt::internal

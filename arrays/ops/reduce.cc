@@ -188,10 +188,9 @@ absl::StatusOr<Array> RunSteps(const Rule& rule, const Array& x,
     touched.push_back({x.storage().get(), false});
   }
   touched.push_back({result.storage().get(), true});
-  DEVRT_RETURN_IF_ERROR(internal::RunOrdered(stream, touched, site, [&] {
-    Kernels kernels(rule.name, site);
-    absl::Status status = kernels.Begin(stream);
-    if (!status.ok()) return status;
+  const auto enqueue = [&](const internal::StreamTarget& target) {
+    Kernels kernels(rule.name, target);
+    absl::Status status;
     devrt_tensor_v0 from = TensorOf(x);
     internal::BroadcastStrides repeated;
     if (cast) {
@@ -209,7 +208,8 @@ absl::StatusOr<Array> RunSteps(const Rule& rule, const Array& x,
     if (!status.ok() || !last) return status;
     const devrt_tensor_v0 reduced = TensorOf(out);
     return kernels.Apply(DEVRT_OP_COPY, TensorOf(*last), &reduced, 1);
-  }));
+  };
+  DEVRT_RETURN_IF_ERROR(internal::RunOrdered({stream, site}, touched, enqueue));
   return result;
 }
 

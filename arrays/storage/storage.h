@@ -46,6 +46,8 @@
 #include "devrt/runtime/call_site.h"
 #include "devrt/runtime/mutex.h"
 #include "devrt/streams/stream.h"
+#include "streams/internal/captures.h"
+#include "streams/internal/stream_record.h"
 
 namespace devrt {
 class Array;
@@ -181,26 +183,37 @@ inline absl::Status CheckNotMovedFrom(const std::shared_ptr<Storage>& storage,
   return MovedFromError(call);
 }
 
-// One operation of the array layer on `stream`.  Joins what other streams do to
-// the operands, calls `enqueue`, and notes it as a use of each operand, all as
-// one step for other threads that use the same memory.  If a join fails nothing
-// is enqueued; joins stay.  What `enqueue` submitted before it failed counts as
-// a use.
+// Where a step of an operation runs.
+struct Step {
+  StreamRef stream;
+  CallSite site;
+  // The capture that the stream is part of, if the caller has asked.
+  std::optional<CaptureNumber> capture = std::nullopt;
+};
+
+// Memory that a step reads, or also writes.
 struct Touched {
   Storage* storage;
   bool writes;
 };
-absl::Status RunOrdered(StreamRef stream, absl::Span<const Touched> touched,
-                        CallSite site,
-                        absl::FunctionRef<absl::Status()> enqueue);
+
+// Submits the work of a step.  The stream has been checked.
+using Enqueue = absl::FunctionRef<absl::Status(const StreamTarget& target)>;
+
+// One step of an operation on arrays.  Orders the step's stream after what other
+// streams do to the memory, calls `enqueue`, and notes a use of the memory, all
+// as one step for other threads that use the same memory.  If the ordering fails
+// nothing is enqueued, and waits that were enqueued stay.  What `enqueue`
+// submitted before it failed counts as a use.
+absl::Status RunOrdered(const Step& step, absl::Span<const Touched> touched,
+                        Enqueue enqueue);
 
 // RunOrdered for an enqueue that may hold its caller up until its turn comes,
 // as copies of plain host memory do: the host waits first, with no lock held,
 // for the stream and for what other streams do to the operands.  The stream is
 // not capturing.
-absl::Status RunDrained(StreamRef stream, absl::Span<const Touched> touched,
-                        CallSite site,
-                        absl::FunctionRef<absl::Status()> enqueue);
+absl::Status RunDrained(const Step& step, absl::Span<const Touched> touched,
+                        Enqueue enqueue);
 
 // Waits on the host for the use.  FAILED_PRECONDITION while its stream is
 // capturing: to wait for what it was given, or to ask, would end the capture.

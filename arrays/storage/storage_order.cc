@@ -182,36 +182,52 @@ void OrderedStep::Note(StreamRef stream, CaptureNumber capture, bool ordered)
 
 namespace {
 
-absl::Status RunStep(StreamRef stream, absl::Span<const Touched> touched,
-                     CallSite site,
-                     const absl::FunctionRef<absl::Status()>* enqueue)
+// The stream is looked at where the work is enqueued: it may have ended while
+// the host waited.
+absl::Status Submit(const Step& step, Enqueue enqueue) {
+  StreamTarget target;
+  DEVRT_RETURN_IF_ERROR(
+      LookAt(step.stream, "an operation on arrays", step.site, &target));
+  return enqueue(target);
+}
+
+// Without `enqueue` the step orders and submits nothing.
+absl::Status RunStep(const Step& step, absl::Span<const Touched> touched,
+                     const Enqueue* enqueue)
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
   if (InHostFunction()) return HostFunctionError("an operation on arrays");
-  DEVRT_RETURN_IF_ERROR(CheckStream(stream, "an operation on arrays"));
-  LetKeptGo(stream);
-  OrderedStep step(touched);
-  if (step.empty()) return enqueue != nullptr ? (*enqueue)() : absl::OkStatus();
-  DEVRT_ASSIGN_OR_RETURN(const CaptureNumber capture, HoldCapture(stream));
+  DEVRT_RETURN_IF_ERROR(CheckStream(step.stream, "an operation on arrays"));
+  LetKeptGo(step.stream);
+  OrderedStep ordered(touched);
+  if (ordered.empty()) {
+    return enqueue != nullptr ? Submit(step, *enqueue) : absl::OkStatus();
+  }
+  CaptureNumber capture = CaptureNumber::kNone;
+  if (step.capture.has_value()) {
+    capture = *step.capture;
+  } else {
+    DEVRT_ASSIGN_OR_RETURN(capture, HoldCapture(step.stream));
+  }
   for (;;) {
     std::optional<OrderPoint> for_host;
-    step.Lock();
-    absl::Status status = step.Join(stream, capture, site, &for_host);
+    ordered.Lock();
+    absl::Status status =
+        ordered.Join(step.stream, capture, step.site, &for_host);
     if (status.ok() && !for_host.has_value() && enqueue != nullptr) {
-      status = (*enqueue)();
-      step.Note(stream, capture, status.ok());
+      status = Submit(step, *enqueue);
+      ordered.Note(step.stream, capture, status.ok());
     }
-    step.Unlock();
+    ordered.Unlock();
     if (!status.ok() || !for_host.has_value()) return status;
-    DEVRT_RETURN_IF_ERROR(WaitOnHost(*for_host, site));
+    DEVRT_RETURN_IF_ERROR(WaitOnHost(*for_host, step.site));
   }
 }
 
 }  // namespace
 
-absl::Status RunOrdered(StreamRef stream, absl::Span<const Touched> touched,
-                        CallSite site,
-                        absl::FunctionRef<absl::Status()> enqueue) {
-  return RunStep(stream, touched, site, &enqueue);
+absl::Status RunOrdered(const Step& step, absl::Span<const Touched> touched,
+                        Enqueue enqueue) {
+  return RunStep(step, touched, &enqueue);
 }
 
 absl::Status Storage::OrderBefore(StreamRef stream, bool for_write,
@@ -222,7 +238,7 @@ absl::Status Storage::OrderBefore(StreamRef stream, bool for_write,
     if (IsUsedOnlyBy(TimelineOf(stream))) return absl::OkStatus();
   }
   const Touched touched[] = {{this, for_write}};
-  return RunStep(stream, touched, site, nullptr);
+  return RunStep({stream, site}, touched, nullptr);
 }
 
 namespace {
@@ -242,27 +258,26 @@ absl::Status Drain(StreamRef stream, CallSite site) {
 
 }  // namespace
 
-absl::Status RunDrained(StreamRef stream, absl::Span<const Touched> touched,
-                        CallSite site,
-                        absl::FunctionRef<absl::Status()> enqueue)
+absl::Status RunDrained(const Step& step, absl::Span<const Touched> touched,
+                        Enqueue enqueue)
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
   if (InHostFunction()) return HostFunctionError("an operation on arrays");
-  DEVRT_RETURN_IF_ERROR(CheckStream(stream, "an operation on arrays"));
-  LetKeptGo(stream);
-  const OrderPoint drained = PointOf(stream);
-  DEVRT_RETURN_IF_ERROR(Drain(stream, site));
-  OrderedStep step(touched);
+  DEVRT_RETURN_IF_ERROR(CheckStream(step.stream, "an operation on arrays"));
+  LetKeptGo(step.stream);
+  const OrderPoint drained = PointOf(step.stream);
+  DEVRT_RETURN_IF_ERROR(Drain(step.stream, step.site));
+  OrderedStep ordered(touched);
   for (;;) {
-    step.Lock();
-    const std::optional<StorageUse> pending = step.FindPending(drained);
+    ordered.Lock();
+    const std::optional<StorageUse> pending = ordered.FindPending(drained);
     if (!pending.has_value()) {
-      absl::Status status = enqueue();
-      step.Note(stream, CaptureNumber::kNone, status.ok());
-      step.Unlock();
+      absl::Status status = Submit(step, enqueue);
+      ordered.Note(step.stream, CaptureNumber::kNone, status.ok());
+      ordered.Unlock();
       return status;
     }
-    step.Unlock();
-    DEVRT_RETURN_IF_ERROR(WaitForUse(*pending, site));
+    ordered.Unlock();
+    DEVRT_RETURN_IF_ERROR(WaitForUse(*pending, step.site));
   }
 }
 

@@ -101,6 +101,9 @@ void MarkUses(StreamRef stream, const UsedRange* ranges, size_t count) {
       PinnedAllocator::NoteUse(ranges[i].pointer, stream);
       continue;
     }
+    // Mostly the block is the stream's own, which needs no mark.
+    const BlockPool* pool = segment->pool.load(std::memory_order_acquire);
+    if (pool == nullptr || pool->IsOwn(stream)) continue;
     segment->allocator->NoteUse(segment, ranges[i].pointer, stream);
   }
 }

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "arrays/copy/copy_routes.h"
+#include "arrays/copy/copy_steps.h"
 #include "devrt/arrays/exchange.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"

@@ -42,66 +42,65 @@ absl::Status NotAllocated(const std::string& what, const void* ptr) {
 }
 
 // Memory that devrt did not allocate: the backend may know it.
-absl::StatusOr<CopySide> FindForeign(DeviceRecord* stream_device,
-                                     const char* side, const void* ptr,
-                                     uint64_t bytes) {
-  CopySide found;
+absl::Status AskBackend(DeviceRecord* stream_device, const char* side,
+                        Operand* operand) {
   BackendRecord* backend = stream_device->backend;
-  if ((backend->capabilities & DEVRT_CAP_POINTER_INFO) == 0) return found;
+  if ((backend->capabilities & DEVRT_CAP_POINTER_INFO) == 0) {
+    return absl::OkStatus();
+  }
   devrt_pointer_info_v0 info{};
   info.struct_size = sizeof info;
   info.device = -1;
-  DEVRT_RETURN_IF_ERROR(FromPlugin(
-      stream_device, backend->ops.pointer_info(backend->self, ptr, &info),
-      "pointer query"));
-  if (info.kind != DEVRT_POINTER_DEVICE) return found;
+  DEVRT_RETURN_IF_ERROR(
+      FromPlugin(stream_device,
+                 backend->ops.pointer_info(backend->self, operand->data, &info),
+                 "pointer query"));
+  if (info.kind != DEVRT_POINTER_DEVICE) return absl::OkStatus();
   if (info.device < 0 ||
       static_cast<size_t>(info.device) >= backend->devices.size()) {
     return absl::InternalError(absl::StrCat(
-        "backend \"", backend->name, "\" says that ", Text(ptr),
+        "backend \"", backend->name, "\" says that ", Text(operand->data),
         " is memory of its device ", info.device, ", which it does not have"));
   }
   if (info.size != 0) {
-    const uint64_t offset =
-        static_cast<const char*>(ptr) - static_cast<const char*>(info.base);
-    if (bytes > info.size - offset) {
-      return OutOfBounds(side, ptr, bytes, info.base, info.size);
+    const uint64_t offset = static_cast<const char*>(operand->data) -
+                            static_cast<const char*>(info.base);
+    if (operand->bytes > info.size - offset) {
+      return OutOfBounds(side, operand->data, operand->bytes, info.base,
+                         info.size);
     }
   }
-  found.device = backend->devices[info.device];
-  return found;
+  operand->device = backend->devices[info.device];
+  operand->kind = PointerKind::kDevice;
+  return absl::OkStatus();
 }
 
-absl::StatusOr<CopySide> FindSide(DeviceRecord* stream_device, const char* side,
-                                  const void* ptr, uint64_t bytes) {
-  const uintptr_t first = reinterpret_cast<uintptr_t>(ptr);
-  if (ptr == nullptr || first + bytes < first) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(side, " [", Text(ptr), ", +", bytes, ") is ",
-                     ptr == nullptr ? "null" : "beyond the address space"));
+// Where the `bytes` at `data` lie.
+absl::Status Resolve(DeviceRecord* stream_device, const char* side,
+                     Operand* operand) {
+  const uintptr_t first = reinterpret_cast<uintptr_t>(operand->data);
+  if (operand->data == nullptr || first + operand->bytes < first) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        side, " [", Text(operand->data), ", +", operand->bytes, ") is ",
+        operand->data == nullptr ? "null" : "beyond the address space"));
   }
   bool in_cache = false;
-  std::optional<AllocationRange> own = FindAllocation(ptr, &in_cache);
+  const std::optional<AllocationRange> own =
+      FindAllocation(operand->data, &in_cache);
   if (!own.has_value()) {
-    if (in_cache) return NotAllocated(absl::StrCat("the ", side), ptr);
-    return FindForeign(stream_device, side, ptr, bytes);
+    if (in_cache) {
+      return NotAllocated(absl::StrCat("the ", side), operand->data);
+    }
+    return AskBackend(stream_device, side, operand);
   }
   const uint64_t offset = first - reinterpret_cast<uintptr_t>(own->base);
-  if (bytes > own->size - offset) {
-    return OutOfBounds(side, ptr, bytes, own->base, own->size);
+  if (operand->bytes > own->size - offset) {
+    return OutOfBounds(side, operand->data, operand->bytes, own->base,
+                       own->size);
   }
-  CopySide found;
-  if (own->kind == PointerKind::kDevice) found.device = own->device;
-  return found;
-}
-
-CopyKind KindOf(const CopySide& dst, const CopySide& src) {
-  if (dst.device == nullptr) {
-    return src.device == nullptr ? CopyKind::kHostToHost
-                                 : CopyKind::kDeviceToHost;
-  }
-  return src.device == nullptr ? CopyKind::kHostToDevice
-                               : CopyKind::kDeviceToDevice;
+  operand->kind = own->kind;
+  operand->device = own->device;
+  return absl::OkStatus();
 }
 
 const char* Name(CopyKind kind) {
@@ -129,10 +128,20 @@ absl::Status CheckOverlap(const void* dst, const void* src, uint64_t bytes) {
       " bytes overlap: copy through a buffer of its own"));
 }
 
-// Where the copy can go, and whether this stream can take it there.
-absl::Status ChooseRoute(DeviceRecord* stream_device, CopyRoute* route) {
-  DeviceRecord* dst = route->dst.device;
-  DeviceRecord* src = route->src.device;
+// Which way the operands say that the copy goes.
+CopyKind DirectionOf(const CopyRoute& route) {
+  if (!route.dst.on_device()) {
+    return route.src.on_device() ? CopyKind::kDeviceToHost
+                                 : CopyKind::kHostToHost;
+  }
+  return route.src.on_device() ? CopyKind::kDeviceToDevice
+                               : CopyKind::kHostToDevice;
+}
+
+// Whether this stream can take the copy there, and whether through the host.
+absl::Status CheckDevices(DeviceRecord* stream_device, CopyRoute* route) {
+  DeviceRecord* dst = route->dst.on_device() ? route->dst.device : nullptr;
+  DeviceRecord* src = route->src.on_device() ? route->src.device : nullptr;
   if (dst == nullptr && src == nullptr) return absl::OkStatus();
   if (dst != stream_device && src != stream_device) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -144,10 +153,8 @@ absl::Status ChooseRoute(DeviceRecord* stream_device, CopyRoute* route) {
   for (DeviceRecord* device : {dst, src}) {
     if (!IsOpen(device)) return ClosedError(device);
   }
-  const bool one_backend = dst->backend == src->backend;
-  route->peer =
-      one_backend && (dst->backend->capabilities & DEVRT_CAP_PEER_COPY) != 0;
-  route->staged = !route->peer;
+  route->staged = dst->backend != src->backend ||
+                  (dst->backend->capabilities & DEVRT_CAP_PEER_COPY) == 0;
   return absl::OkStatus();
 }
 
@@ -160,30 +167,27 @@ bool MayAccess(const DeviceRecord* device, const DeviceRecord* owner) {
 
 }  // namespace
 
-absl::StatusOr<CopyRoute> RouteCopy(DeviceRecord* stream_device,
-                                    const void* dst, const void* src,
-                                    uint64_t bytes, CopyKind kind) {
+absl::Status RouteCopy(DeviceRecord* stream_device, void* dst, const void* src,
+                       uint64_t bytes, CopyKind kind, CopyRoute* route) {
   if (static_cast<uint32_t>(kind) >
       static_cast<uint32_t>(CopyKind::kHostToHost)) {
     return absl::InvalidArgumentError(
         absl::StrCat("copy kind ", static_cast<uint32_t>(kind),
                      " does not exist: it is 0 (inferred) to 4"));
   }
-  CopyRoute route;
-  DEVRT_ASSIGN_OR_RETURN(route.dst,
-                         FindSide(stream_device, "target", dst, bytes));
-  DEVRT_ASSIGN_OR_RETURN(route.src,
-                         FindSide(stream_device, "source", src, bytes));
-  route.kind = KindOf(route.dst, route.src);
-  if (kind != CopyKind::kInfer && kind != route.kind) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("copy is said to be ", Name(kind), ", but from ",
-                     Text(src), " to ", Text(dst), " it is ", Name(route.kind),
-                     ": leave the kind out to have it inferred"));
+  route->dst.data = dst;
+  route->src.data = const_cast<void*>(src);
+  route->dst.bytes = route->src.bytes = bytes;
+  DEVRT_RETURN_IF_ERROR(Resolve(stream_device, "target", &route->dst));
+  DEVRT_RETURN_IF_ERROR(Resolve(stream_device, "source", &route->src));
+  if (kind != CopyKind::kInfer && kind != DirectionOf(*route)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "copy is said to be ", Name(kind), ", but from ", Text(src), " to ",
+        Text(dst), " it is ", Name(DirectionOf(*route)),
+        ": leave the kind out to have it inferred"));
   }
   DEVRT_RETURN_IF_ERROR(CheckOverlap(dst, src, bytes));
-  DEVRT_RETURN_IF_ERROR(ChooseRoute(stream_device, &route));
-  return route;
+  return CheckDevices(stream_device, route);
 }
 
 absl::Status CheckAccess(const void* ptr) {
@@ -207,21 +211,24 @@ absl::Status WithFreed(absl::Status status, const void* dst, const void* src) {
   return status;
 }
 
-absl::Status CheckFill(DeviceRecord* stream_device, const void* dst,
-                       uint64_t bytes) {
-  DEVRT_ASSIGN_OR_RETURN(CopySide side,
-                         FindSide(stream_device, "target", dst, bytes));
-  if (side.device == stream_device ||
-      (side.device != nullptr && MayAccess(stream_device, side.device))) {
-    return absl::OkStatus();
+absl::StatusOr<Operand> RouteFill(DeviceRecord* stream_device, void* dst,
+                                  uint64_t bytes) {
+  Operand target;
+  target.data = dst;
+  target.bytes = bytes;
+  DEVRT_RETURN_IF_ERROR(Resolve(stream_device, "target", &target));
+  const bool on_device = target.on_device();
+  if (on_device && (target.device == stream_device ||
+                    MayAccess(stream_device, target.device))) {
+    return target;
   }
   const std::string wanted = absl::StrCat(
       "a fill on a stream of ", DeviceName(stream_device),
       " needs memory of that device or of a peer that it may access, but ",
       Text(dst), " is ");
-  if (side.device != nullptr) {
+  if (on_device) {
     return absl::InvalidArgumentError(
-        absl::StrCat(wanted, "memory of ", DeviceName(side.device),
+        absl::StrCat(wanted, "memory of ", DeviceName(target.device),
                      ": use one of its streams, or enable peer access"));
   }
   const std::string freed = DescribeFreed(dst);

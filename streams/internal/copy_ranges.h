@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the two sides of a copy are, and which way it goes.
+// From the pointers of a program to operands: what the two sides of a copy are,
+// and which way it goes.
 
 #ifndef DEVRT_STREAMS_INTERNAL_COPY_RANGES_H_
 #define DEVRT_STREAMS_INTERNAL_COPY_RANGES_H_
@@ -11,31 +12,26 @@
 #include "absl/status/statusor.h"
 #include "devrt/streams/copy.h"
 #include "runtime/internal/records.h"
+#include "streams/internal/operand.h"
 
 namespace devrt::internal {
 
-// One side: `device` is nullptr for host memory of any sort.
-struct CopySide {
-  DeviceRecord* device = nullptr;
-};
-
 struct CopyRoute {
-  CopySide dst;
-  CopySide src;
-  CopyKind kind = CopyKind::kInfer;  // never kInfer once routed
-  bool peer = false;                 // two devices of one backend
-  bool staged = false;               // through the host
+  Operand dst;
+  Operand src;
+  bool staged = false;  // through the host
 };
 
-// Checks bounds, overlap, direction and devices of a copy of `bytes` > 0 on a
-// stream of `stream_device`.  INVALID_ARGUMENT, naming the side.
-absl::StatusOr<CopyRoute> RouteCopy(DeviceRecord* stream_device,
-                                    const void* dst, const void* src,
-                                    uint64_t bytes, CopyKind kind);
+// Resolves both pointers of a program's copy of `bytes` > 0 on a stream of
+// `stream_device`, and checks bounds, overlap, direction and devices.
+// INVALID_ARGUMENT, naming the side.
+absl::Status RouteCopy(DeviceRecord* stream_device, void* dst, const void* src,
+                       uint64_t bytes, CopyKind kind, CopyRoute* route);
 
-// The same for the target of a fill: memory of the stream's device.
-absl::Status CheckFill(DeviceRecord* stream_device, const void* dst,
-                       uint64_t bytes);
+// Resolves the target of a program's fill of `bytes` > 0: memory of the stream's
+// device, or of a peer that it may access.
+absl::StatusOr<Operand> RouteFill(DeviceRecord* stream_device, void* dst,
+                                  uint64_t bytes);
 
 // INVALID_ARGUMENT: `ptr` lies in cached memory where no block is alive.
 absl::Status CheckAccess(const void* ptr);

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Between host and device.  The bytes cross as one block; what is strided on
+// the host is packed there, casts are the device's where it has kernels.
+
+#include <utility>
+
+#include "arrays/copy/copy_on_host.h"
+#include "arrays/copy/copy_routes.h"
+#include "arrays/copy/copy_steps.h"
+#include "arrays/core/geometry.h"
+#include "arrays/ops/kernels.h"
+#include "arrays/storage/storage.h"
+#include "devrt/runtime/status.h"
+#include "streams/internal/relaxed_wait.h"
+
+namespace devrt::internal {
+
+namespace {
+
+Dims ToDims(DimSpan dims) { return Dims(dims.begin(), dims.end()); }
+
+// Where the device cannot write what lies apart: a copy for each piece that
+// does not.  `packed` is dense, in the order of dst's axes.
+absl::Status CopyPieces(const Step& step, const Array& dst,
+                        const Array& packed) {
+  const CopyLayout layout = LayoutOf(dst, packed);
+  const size_t inner = layout.shape.size() - 1;
+  const bool rows =
+      layout.dst_strides[inner] == static_cast<int64_t>(dst.item_size()) &&
+      layout.src_strides[inner] == layout.dst_strides[inner];
+  const uint64_t bytes =
+      dst.item_size() * (rows ? static_cast<uint64_t>(layout.shape[inner]) : 1);
+  const size_t axes = layout.shape.size() - (rows ? 1 : 0);
+  const auto copy_all = [&](const StreamTarget& target) -> absl::Status {
+    Dims index(axes, 0);
+    for (;;) {
+      char* to = layout.dst;
+      const char* from = layout.src;
+      for (size_t k = 0; k < axes; ++k) {
+        to += index[k] * layout.dst_strides[k];
+        from += index[k] * layout.src_strides[k];
+      }
+      DEVRT_RETURN_IF_ERROR(CopyOperands(target, OperandOf(dst, to, bytes),
+                                         OperandOf(packed, from, bytes)));
+      size_t k = axes;
+      while (k > 0 && ++index[k - 1] == layout.shape[k - 1]) index[--k] = 0;
+      if (k == 0) return absl::OkStatus();
+    }
+  };
+  DEVRT_RETURN_IF_ERROR(RunCopy(step, dst, packed, copy_all));
+  return SynchronizeRelaxed(step.stream, step.site);
+}
+
+// Packed on the host, in the target's dtype.
+absl::Status PackAndCopy(const CopyJob& job, const Step& step, bool to_block) {
+  DEVRT_ASSIGN_OR_RETURN(
+      const Array packed,
+      NewStaging(step.stream.device(), job.dst, job.dst.dtype(), job.site));
+  DEVRT_RETURN_IF_ERROR(ConvertOnHost(packed, job.src, job.site));
+  if (!to_block) return CopyPieces(step, job.dst, packed);
+  const CopyLayout layout = LayoutOf(job.dst, packed);
+  return CopyBlock(step, job.dst, layout.dst, packed, layout.src,
+                   job.dst.nbytes(), !job.non_blocking);
+}
+
+// Each element once as a block, which the device spreads and casts.
+absl::Status CopyAndSpread(const CopyJob& job, const Step& step) {
+  Array packed = WithoutRepeats(job.src);
+  char* begin = nullptr;
+  if (!IsDense(packed, &begin)) {
+    DEVRT_ASSIGN_OR_RETURN(
+        const Array staged,
+        NewStaging(step.stream.device(), packed, packed.dtype(), job.site));
+    DEVRT_RETURN_IF_ERROR(ConvertOnHost(staged, packed, job.site));
+    packed = staged;
+    IsDense(packed, &begin);
+  }
+  const uint64_t bytes = packed.nbytes();
+  DEVRT_ASSIGN_OR_RETURN(const Array block, NewBlockOn(step, bytes));
+  DEVRT_ASSIGN_OR_RETURN(
+      const Array repeated,
+      Moved(packed, begin, block).BroadcastTo(job.dst.shape()));
+  const char* const to = static_cast<const char*>(block.data());
+  DEVRT_RETURN_IF_ERROR(RunCopyVia(
+      step, job.dst, block, packed,
+      [&](const StreamTarget& target) {
+        return CopyOperands(target, OperandOf(block, to, bytes),
+                            OperandOf(packed, begin, bytes));
+      },
+      [&](const StreamTarget& target) {
+        return EnqueueKernel(target, job.dst, repeated);
+      }));
+  return job.non_blocking ? absl::OkStatus()
+                          : SynchronizeRelaxed(step.stream, job.site);
+}
+
+// Without kernels: all bytes from the first element to the last, whatever lies
+// between; the host picks the elements.
+absl::Status CopyAndPick(const CopyJob& job, const Step& step) {
+  const Array once = WithoutRepeats(job.src);
+  const ByteSpan span = SpanOf(once);
+  const uint64_t extent = static_cast<uint64_t>(span.hi - span.lo);
+  DEVRT_ASSIGN_OR_RETURN(
+      const Array raw, NewStagingBlock(step.stream.device(), extent, job.site));
+  const char* const begin = static_cast<char*>(once.data()) + span.lo;
+  DEVRT_RETURN_IF_ERROR(CopyBlock(step, raw, static_cast<char*>(raw.data()),
+                                  once, begin, extent, true));
+  const Array elements(raw.storage(), static_cast<char*>(raw.data()) - span.lo,
+                       ToDims(once.shape()), ToDims(once.strides()),
+                       once.dtype());
+  DEVRT_ASSIGN_OR_RETURN(const Array repeated,
+                         elements.BroadcastTo(job.dst.shape()));
+  return ConvertOnHost(job.dst, repeated, job.site);
+}
+
+// The device packs and casts; the target is a block.
+absl::Status PackOnDevice(const CopyJob& job, const Step& step) {
+  DEVRT_ASSIGN_OR_RETURN(const Array packed,
+                         NewOn(step, job.dst, job.dst.dtype()));
+  const CopyLayout layout = LayoutOf(job.dst, packed);
+  const uint64_t bytes = job.dst.nbytes();
+  DEVRT_RETURN_IF_ERROR(RunCopyVia(
+      step, job.dst, packed, job.src,
+      [&](const StreamTarget& target) {
+        return EnqueueKernel(target, packed, job.src);
+      },
+      [&](const StreamTarget& target) {
+        return CopyOperands(target, OperandOf(job.dst, layout.dst, bytes),
+                            OperandOf(packed, layout.src, bytes));
+      }));
+  const bool wait = !job.non_blocking || IsPageable(job.dst, step.stream);
+  return wait ? SynchronizeRelaxed(step.stream, job.site) : absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CopyHostToDevice(const CopyJob& job) {
+  const Step step = {job.StreamOf(*job.dst.place().device()), job.site};
+  const bool kernels = HasElementwise(step.stream.device());
+  char* begin = nullptr;
+  const bool to_block = job.is_block || IsDense(job.dst, &begin);
+  const bool dense = job.is_block || IsDense(WithoutRepeats(job.src), &begin);
+  // A graph would repeat what the host packs now, with the values of now.
+  if (!job.non_blocking || IsPageable(job.src, step.stream) ||
+      (!job.is_block && !(kernels && dense))) {
+    DEVRT_RETURN_IF_ERROR(CheckMayWait(step.stream));
+  }
+  if (job.is_block) {
+    return CopyBlock(step, job.dst, job.layout.dst, job.src, job.layout.src,
+                     job.dst.nbytes(), !job.non_blocking);
+  }
+  return !kernels || (!dense && to_block) ? PackAndCopy(job, step, to_block)
+                                          : CopyAndSpread(job, step);
+}
+
+absl::Status CopyDeviceToHost(const CopyJob& job) {
+  const Step step = {job.StreamOf(*job.src.place().device()), job.site};
+  const bool kernels = HasElementwise(step.stream.device());
+  char* target = nullptr;
+  const bool to_block = job.is_block || IsDense(job.dst, &target);
+  if (!job.non_blocking || IsPageable(job.dst, step.stream) ||
+      (!job.is_block && !(kernels && to_block))) {
+    DEVRT_RETURN_IF_ERROR(CheckMayWait(step.stream));
+  }
+  if (job.is_block) {
+    return CopyBlock(step, job.dst, job.layout.dst, job.src, job.layout.src,
+                     job.dst.nbytes(), !job.non_blocking);
+  }
+  if (!kernels) return CopyAndPick(job, step);
+  if (to_block) return PackOnDevice(job, step);
+  // The host has to spread it out, and so waits.
+  const Array once = WithoutRepeats(job.src);
+  DEVRT_ASSIGN_OR_RETURN(
+      const Array arrived,
+      NewStaging(step.stream.device(), once, job.dst.dtype(), job.site));
+  DEVRT_RETURN_IF_ERROR(
+      CopyDeviceToHost(CopyJob(arrived, once, step.stream, false, job.site)));
+  DEVRT_ASSIGN_OR_RETURN(const Array repeated,
+                         arrived.BroadcastTo(job.dst.shape()));
+  return ConvertOnHost(job.dst, repeated, job.site);
+}
+
+}  // namespace devrt::internal
