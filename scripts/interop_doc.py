@@ -5,14 +5,15 @@
 usage: scripts/interop_doc.py                   writes the page
        scripts/interop_doc.py --check           whether it is up to date
        scripts/interop_doc.py --take NAME FILE...
-             keeps a result as docs/interop/NAME.json, then writes the page; of
-             several files, runs in parts on one machine, the last counts that
-             has a case
+             keeps a result as docs/interop/NAME.jsonl in place of the older one
+             of that name, then writes the page. Several files are one run in
+             parts: of a case in two of them, the later counts
 
-Results come of tests/interop/matrix.py --json FILE; docs/interop/ci.json is the
-one of machines without a GPU, ci_torch.json of Debian's PyTorch there. Of
-several results the page shows each case once per result. Exit code 1: out of
-date; 2: usage.
+FILE is written by tests/interop/matrix.py --json FILE. A kept result has one
+line about the run, with how many cases were skipped and why, then one line for
+each case that ran. The page shows every kept result: ci.jsonl is of machines
+without a GPU, ci_torch.jsonl of Debian's PyTorch there, the others are of
+GPUs. Exit code 1: out of date; 2: usage.
 """
 
 import collections
@@ -26,7 +27,8 @@ PAGE = ROOT / "docs/interop.md"
 sys.path.insert(0, str(ROOT / "tests/interop"))
 import deviations  # noqa: E402
 
-SCHEMA = "devrt.interop/1"
+SCHEMA = "devrt.interop/1"  # of what matrix.py writes
+KEPT_SCHEMA = "devrt.interop.kept/1"  # of the files in RESULTS
 
 HEAD = """<!-- Written by scripts/interop_doc.py; do not edit. -->
 # What devrt exchanges with which library
@@ -47,14 +49,14 @@ under [Runs](#runs). How to run it: `scripts/setup --interop`, then
 | E:name | refused, with that exception |
 
 What a cell says after its code: `ok`; **deviates**, explained under
-[Deviations](#deviations); **failed**; or `-`, where that run had not got what
-it takes, which the run's list of skipped cases names. A cell sums up its
+[Deviations](#deviations); or **failed**. A cell is empty where that run lacked
+a device or a library: "what did not run" counts these cases. A cell sums up its
 variants (dtypes, shapes, layouts, read-only memory, data on a device that is
 not current, each pair of streams), lifetimes and threads, and each Z cell its
 repetition through the C exchange API. That one stream costs neither an event
 nor a wait is counted, by the trace layer's records; what reads an interface
-has the place of its stream recorded. A run of before these were
-added has not got them: the lists of cases in `docs/interop/` say.
+has the place of its stream recorded. A run that is older than some cases lacks
+them: `docs/interop/` lists what each run had.
 """
 
 PRODUCER_ROWS = ("cuda", "cuda_ro", "managed", "pinned", "pinned_mapped",
@@ -63,28 +65,50 @@ ROW_NAMES = {"cuda_ro": "cuda, read-only", "mtia_pinned": "pinned (mtia)",
              "pinned_mapped": "pinned, mapped view"}
 
 
+def kept(result):
+  """The text that keeps a result of matrix.py: one line a case that ran."""
+  skipped = collections.Counter(
+      case["note"].split(":")[0] for case in result["cases"]
+      if case["outcome"] == "skipped")
+  run = {key: value for key, value in result.items() if key != "cases"}
+  lines = [{**run, "schema": KEPT_SCHEMA, "skipped": skipped}]
+  for case in result["cases"]:
+    if case["outcome"] != "skipped":
+      lines.append({key: case[key] for key in
+                    ("id", "code", "outcome", "note", "table")
+                    if case.get(key)})
+  return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+def parsed(text):
+  """The result of a kept text: as matrix.py's, with skipped cases counted."""
+  result, *cases = [json.loads(line) for line in text.splitlines()]
+  if result.get("schema") != KEPT_SCHEMA:
+    raise ValueError(f"the schema is not {KEPT_SCHEMA}")
+  result["cases"] = [{"note": "", **case} for case in cases]
+  deviations.mark(result["cases"], deviations.load())
+  return result
+
+
 def load():
   results = {}
-  for path in sorted(RESULTS.glob("*.json")):
-    result = json.loads(path.read_text(encoding="utf-8"))
-    if result.get("schema") != SCHEMA:
-      raise SystemExit(f"{path} is not of schema {SCHEMA}")
-    deviations.mark(result["cases"], deviations.load())
-    results[path.stem] = result
+  for path in sorted(RESULTS.glob("*.jsonl")):
+    try:
+      results[path.stem] = parsed(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+      raise SystemExit(f"{path}: {error}; "
+                       "write it by scripts/interop_doc.py --take") from None
   return results
 
 
 def worst(cases):
-  """(outcome, code) of a cell of several cases."""
-  order = ("failed", "deviates", "passed", "skipped")
-  for outcome in order:
-    if any(case["outcome"] == outcome for case in cases):
-      return outcome
-  return "skipped"
+  """The outcome of a cell of several cases."""
+  outcomes = {case["outcome"] for case in cases}
+  return next(word for word in WORDS if word in outcomes)
 
 
-WORDS = {"passed": "ok", "failed": "**failed**", "deviates": "**deviates**",
-         "skipped": "-"}
+# Worst first.
+WORDS = {"failed": "**failed**", "deviates": "**deviates**", "passed": "ok"}
 
 
 def cells_of(result, first):
@@ -106,22 +130,10 @@ def code_of(cases):
   return code
 
 
-def columns_of(cells):
-  found = []
-  for _, column in cells:
-    if column not in found:
-      found.append(column)
-  return found
-
-
 def producer_tables(name, result):
   cells = cells_of(result, "producer")
-  columns = [column for column in columns_of(cells)
-             if any(worst(cases) != "skipped"
-                    for (_, c), cases in cells.items() if c == column)]
-  rows = [row for row in PRODUCER_ROWS
-          if any(worst(cases) != "skipped"
-                 for (r, _), cases in cells.items() if r == row)]
+  columns = list(dict.fromkeys(column for _, column in cells))
+  rows = [row for row in PRODUCER_ROWS if any(r == row for r, _ in cells)]
   yield f"### {name}: a devrt array in other libraries\n"
   for begin in range(0, len(columns), 6):
     part = columns[begin:begin + 6]
@@ -137,7 +149,6 @@ def producer_tables(name, result):
 
 
 def consumer_table(name, result):
-  cells = cells_of(result, "consumer")
   yield f"### {name}: arrays of other libraries in devrt\n"
   yield "| from | where | by | code | result |"
   yield "|---|---|---|---|---|"
@@ -148,17 +159,14 @@ def consumer_table(name, result):
       key = tuple(parts[1:4]) if len(parts) >= 4 else (parts[1], parts[2], "")
       grouped.setdefault(key, []).append(case)
   for (peer, place, how), cases in grouped.items():
-    if worst(cases) != "skipped":
-      yield (f"| {peer} | {place} | {how} | {code_of(cases)} | "
-             f"{WORDS[worst(cases)]} |")
+    yield (f"| {peer} | {place} | {how} | {code_of(cases)} | "
+           f"{WORDS[worst(cases)]} |")
   yield ""
-  del cells
 
 
 def other_table(name, result):
   cases = [case for case in result["cases"]
-           if case["id"].split("/")[0] not in ("producer", "consumer")
-           and case["outcome"] != "skipped"]
+           if case["id"].split("/")[0] not in ("producer", "consumer")]
   if not cases:
     return
   yield f"### {name}: scenarios, proofs of order, captures\n"
@@ -181,7 +189,8 @@ def runs_table(results):
     yield (f"| {name} | {result['date']} | {result.get('commit') or ''} | "
            f"{result['machine']} | "
            + " | ".join(str(counts[key]) for key in
-                        ("passed", "deviates", "failed", "skipped")) + " |")
+                        ("passed", "deviates", "failed"))
+           + f" | {sum(result['skipped'].values())} |")
   yield ""
   for name, result in results.items():
     texts = ", ".join(f"{key} {value}"
@@ -190,17 +199,13 @@ def runs_table(results):
 
 
 def skipped_list(name, result):
-  reasons = collections.OrderedDict()
-  for case in result["cases"]:
-    if case["outcome"] == "skipped":
-      reasons.setdefault(case["note"].split(":")[0], []).append(case["id"])
-  if not reasons:
+  if not result["skipped"]:
     return
   yield f"### {name}: what did not run\n"
   yield "| why | cases |"
   yield "|---|---|"
-  for reason, ids in reasons.items():
-    yield f"| {reason.replace('|', '/')} | {len(ids)} |"
+  for reason, count in result["skipped"].items():
+    yield f"| {reason.replace('|', '/')} | {count} |"
   yield ""
 
 
@@ -246,8 +251,8 @@ def main():
       if part.get("schema") != SCHEMA:
         print(f"{file} is not of schema {SCHEMA}", file=sys.stderr)
         return 2
-    (RESULTS / f"{words[1]}.json").write_text(
-        json.dumps(merged(parts), indent=1) + "\n", encoding="utf-8")
+    (RESULTS / f"{words[1]}.jsonl").write_text(kept(merged(parts)),
+                                               encoding="utf-8")
   elif words not in ([], ["--check"]):
     print(__doc__, file=sys.stderr)
     return 2

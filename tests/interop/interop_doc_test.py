@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/interop.md is what scripts/interop_doc.py writes of the results."""
 
+import json
 import pathlib
 import sys
 import unittest
@@ -19,6 +20,12 @@ def result(*cases):
                          seconds=0) for case in cases]}
 
 
+def page_of(*cases, **run):
+  """The page of one result that was kept and read again."""
+  text = interop_doc.kept({**result(*cases), **run})
+  return interop_doc.page({"x": interop_doc.parsed(text)})
+
+
 class InteropDocTest(unittest.TestCase):
 
   def test_page_is_up_to_date(self):
@@ -32,13 +39,11 @@ class InteropDocTest(unittest.TestCase):
       self.assertGreater(len(entry["why"]), 20, name)
 
   def test_what_the_table_has_otherwise_deviates(self):
-    one = result(("producer/mtia/numpy_cpu/device", "C", "passed", ""),
-                 ("producer/mtia/numpy", "E:X", "passed", "RuntimeError: no"),
-                 ("producer/cuda/numpy", "E:X", "passed", "BufferError: no"),
-                 ("scenario/C7/mtia/2", "C", "passed", "MPI"),
-                 ("scenario/C7/mtia_pinned/2", "Z", "passed", "MPI"))
-    interop_doc.deviations.mark(one["cases"], interop_doc.deviations.load())
-    page = interop_doc.page({"x": one})
+    page = page_of(("producer/mtia/numpy_cpu/device", "C", "passed", ""),
+                   ("producer/mtia/numpy", "E:X", "passed", "RuntimeError: no"),
+                   ("producer/cuda/numpy", "E:X", "passed", "BufferError: no"),
+                   ("scenario/C7/mtia/2", "C", "passed", "MPI"),
+                   ("scenario/C7/mtia_pinned/2", "Z", "passed", "MPI"))
     for text in ("W, here C **deviates**", "E:BufferError, here E:X **deviates**",
                  "| `scenario/C7/mtia/2` | **deviates** | messages pass, here C: MPI |",
                  "| `scenario/C7/mtia_pinned/2` | ok | MPI |", "| E:X ok |",
@@ -46,15 +51,30 @@ class InteropDocTest(unittest.TestCase):
       self.assertIn(text, page)
 
   def test_a_cell_is_as_bad_as_its_worst_case(self):
-    page = interop_doc.page({"x": result(
+    page = page_of(
         ("producer/cpu/numpy", "Z", "passed", ""),
         ("producer/cpu/numpy/variants", "Z", "failed", "why"),
         ("producer/cpu/jax_dlpack", "Z", "skipped", "no jax: x"),
-        ("producer/mtia/numpy", "E:BufferError", "passed", ""))})
+        ("producer/mtia/numpy", "E:BufferError", "passed", ""))
     self.assertIn("| cpu | Z **failed** |", page)
     self.assertIn("| mtia | E:BufferError ok |", page)
     self.assertNotIn("jax_dlpack`", page)
     self.assertIn("| no jax | 1 |", page)
+
+  def test_a_kept_result_has_one_line_a_case_that_ran(self):
+    text = interop_doc.kept(result(
+        ("a", "Z", "passed", ""), ("b", "Z", "failed", "why"),
+        ("c", "Z", "skipped", "no jax: x"), ("d", "Z", "skipped", "no jax: y")))
+    run, *cases = [json.loads(line) for line in text.splitlines()]
+    self.assertEqual(run["skipped"], {"no jax": 2})
+    self.assertEqual(cases, [
+        {"id": "a", "code": "Z", "outcome": "passed"},
+        {"id": "b", "code": "Z", "outcome": "failed", "note": "why"}])
+
+  def test_another_schema_is_refused(self):
+    text = interop_doc.kept(result()).replace("kept/1", "kept/9")
+    with self.assertRaisesRegex(ValueError, "devrt.interop.kept/1"):
+      interop_doc.parsed(text)
 
   def test_parts_are_merged(self):
     whole = interop_doc.merged([
@@ -66,13 +86,11 @@ class InteropDocTest(unittest.TestCase):
   def test_every_commit_that_ran_is_named(self):
     parts = [{**result(), "commit": commit} for commit in ("a1", "b2", "a1")]
     self.assertEqual(interop_doc.merged(parts)["commit"], "a1, b2")
-    self.assertIn("| x | 2026-01-01 | a1 | 2 x a |",
-                  interop_doc.page({"x": interop_doc.merged(parts[:1])}))
+    self.assertIn("| x | 2026-01-01 | a1 | 2 x a |", page_of(commit="a1"))
 
   def test_runs_are_counted(self):
-    page = interop_doc.page({"x": result(
-        ("scenario/C1", "Z", "passed", ""),
-        ("scenario/C2", "Z", "deviates", "said"))})
+    page = page_of(("scenario/C1", "Z", "passed", ""),
+                   ("scenario/C2", "Z", "deviates", "said"))
     self.assertIn("| x | 2026-01-01 |  | 2 x a | 1 | 1 | 0 | 0 |", page)
     self.assertIn("| `scenario/C2` | **deviates** | said |", page)
 
