@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the results of the seed tests in Python into docs/seed-tests.md.
 
-usage: seed_doc.py                 from tests/python/seed/results/*.json
+usage: seed_doc.py                 from tests/python/seed/results/*.jsonl
        seed_doc.py --check         whether the page, the results and the tests agree
        seed_doc.py --run NAME --package DIR --machine TEXT [--backend BACKEND]
                    [FILE ...]      runs tests/python/seed, all or these files, keeps
@@ -77,8 +77,21 @@ def test_files():
 
 
 def runs():
-    return [json.loads(path.read_text(encoding="utf-8"))
-            for path in sorted((SEED / "results").glob("*.json"))]
+    """The kept runs: {"name", "machine", "date", "results": {test: answer}}."""
+    found = []
+    for path in sorted((SEED / "results").glob("*.jsonl")):
+        run, *answers = map(json.loads,
+                            path.read_text(encoding="utf-8").splitlines())
+        found.append({**run, "results": {test: [outcome, why]
+                                         for test, outcome, why in answers}})
+    return found
+
+
+def keep(run, results):
+    """Writes one line about the run, then one line for each test."""
+    lines = [run, *([test, *results[test]] for test in sorted(results))]
+    (SEED / "results" / f"{run['name']}.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
 
 def said(run, keys):
@@ -198,11 +211,8 @@ def run_tests(options):
         if not path.exists():
             sys.exit(f"no results: pytest ended with {done.returncode}")
         results = json.loads(path.read_text(encoding="utf-8"))
-    kept = {"name": options.run, "machine": options.machine,
-            "date": datetime.date.today().isoformat(),
-            "results": dict(sorted(results.items()))}
-    (SEED / "results" / f"{options.run}.json").write_text(
-        json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    keep({"name": options.run, "machine": options.machine,
+          "date": datetime.date.today().isoformat()}, results)
 
 
 def main():

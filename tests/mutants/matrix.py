@@ -53,8 +53,10 @@ def failed_tests(args, mutant):
 
 
 def write(path, kills):
-  text = json.dumps(kills, indent=1, sort_keys=True)
-  path.write_text(text + "\n", encoding="utf-8")
+  """One line a mutant, so that a change of one shows as one line."""
+  lines = [f"{json.dumps(name)}: {json.dumps(found, sort_keys=True)}"
+           for name, found in sorted(kills.items())]
+  path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
 def main():
