@@ -29,8 +29,7 @@ TEST_P(KeptContract, IsFoundKept) {
 
 INSTANTIATE_TEST_SUITE_P(Plugins, KeptContract,
                          testing::Values("mtia", "good", "good_helper", "tiny",
-                                         "null_self", "kept_0_0_c",
-                                         "kept_0_0_helper", "cut_helper",
+                                         "null_self", "cut_helper",
                                          "appended_helper"),
                          [](const auto& test) {
                            return std::string(test.param);

@@ -232,8 +232,7 @@ INSTANTIATE_TEST_SUITE_P(
     Legal, PluginTest,
     testing::Values("good", "good_helper", "good_sysv_hash", "tiny", "static",
                     "null_self", "older_minor", "newer_minor", "no_sections",
-                    "kept_0_0_c", "kept_0_0_helper", "cut_c", "cut_helper",
-                    "appended_c", "appended_helper"),
+                    "cut_c", "cut_helper", "appended_c", "appended_helper"),
     [](const auto& test) { return std::string(test.param); });
 
 }  // namespace

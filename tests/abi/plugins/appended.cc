@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plugin of the next minor version: kept/make_minor.py makes its headers.  It
+// A plugin of the next minor version: make_minor.py makes its headers.  It
 // uses all that is new there, and asks first whether the host has it.
 
 #define GOOD_WITHOUT_SYMBOLS

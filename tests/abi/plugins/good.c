@@ -6,8 +6,8 @@
  * The defective plugins in this folder include this file with
  * GOOD_WITHOUT_SYMBOLS defined, and bring a manifest and an open of their own.
  *
- * It is built against kept headers, too: it uses nothing that version 0.0
- * lacks.
+ * It is compiled against headers of an older minor version, too: it uses
+ * neither the last slot nor the last property (make_minor.py).
  */
 #define _POSIX_C_SOURCE 200809L /* posix_memalign */
 

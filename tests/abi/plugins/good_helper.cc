@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // "good_helper": good.c once more, from a class by devrt_plugin_helper.h.  It
-// is built against kept headers, too: it uses nothing that version 0.0 lacks.
+// is compiled against headers of an older minor version, too: it uses neither
+// the last slot nor the last property (make_minor.py).
 
 #include <array>
 #include <cstdint>

@@ -69,9 +69,8 @@ INSTANTIATE_TEST_SUITE_P(
     All, LegalPluginTest,
     ::testing::Values("good", "good_helper", "good_sysv_hash", "newer_minor",
                       "older_minor", "null_self", "tiny", "toolchain_symbols",
-                      "zero_devices", "no_sections", "bundled", "kept_0_0_c",
-                      "kept_0_0_helper", "cut_c", "cut_helper", "appended_c",
-                      "appended_helper"),
+                      "zero_devices", "no_sections", "bundled", "cut_c",
+                      "cut_helper", "appended_c", "appended_helper"),
     [](const auto& test) { return std::string(test.param); });
 
 TEST(LoaderTest, CapabilitiesOfNewerMinorsAreLeftOut) {
