@@ -8,7 +8,6 @@
 #include "arrays/copy/copy_steps.h"
 #include "arrays/core/geometry.h"
 #include "arrays/ops/kernels.h"
-#include "arrays/storage/mutants.h"
 #include "arrays/storage/storage.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
@@ -159,12 +158,9 @@ absl::Status CopyPeerBlock(const CopyJob& job, const PeerSteps& steps,
   const bool by_receiver = job.stream == steps.receiver.stream;
   const Step& step = by_receiver ? steps.receiver : steps.sender;
   const Step& other = by_receiver ? steps.sender : steps.receiver;
-  if (!Mutated(Mutant::kPeerCopyIgnoresTarget)) {
-    DEVRT_RETURN_IF_ERROR(JoinCurrent(step, other.stream));
-  }
+  DEVRT_RETURN_IF_ERROR(JoinCurrent(step, other.stream));
   DEVRT_RETURN_IF_ERROR(
       CopyBlock(step, dst, to, src, from, dst.nbytes(), false));
-  if (Mutated(Mutant::kPeerCopyIsNotAwaited)) return absl::OkStatus();
   return JoinCurrent(other, step.stream);
 }
 

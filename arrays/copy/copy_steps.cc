@@ -11,7 +11,6 @@
 #include "arrays/copy/copy_on_host.h"
 #include "arrays/core/geometry.h"
 #include "arrays/ops/kernels.h"
-#include "arrays/storage/mutants.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
 #include "streams/internal/relaxed_wait.h"
@@ -148,7 +147,7 @@ absl::Status CopyBlock(const Step& step, const Array& dst, char* to,
                         OperandOf(src, from, bytes));
   };
   DEVRT_RETURN_IF_ERROR(RunSides(step, dst, src, pageable, enqueue));
-  if (!wait || Mutated(Mutant::kCopyReturnsEarly)) return absl::OkStatus();
+  if (!wait) return absl::OkStatus();
   return SynchronizeRelaxed(step.stream, step.site);
 }
 

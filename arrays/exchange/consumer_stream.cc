@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "arrays/exchange/dlpack_devices.h"
 #include "arrays/exchange/exchange_error.h"
-#include "arrays/storage/mutants.h"
 #include "arrays/storage/storage.h"
 #include "devrt/arrays/exchange.h"
 #include "devrt/runtime/log.h"
@@ -160,10 +159,7 @@ absl::StatusOr<Consumer> ResolveConsumer(const Place& place, DLDevice pair,
 
 absl::Status WaitForHost(const Array& array, CallSite site) {
   const Place place = array.place();
-  if (!place.device().has_value() ||
-      Mutated(Mutant::kHostConsumerDoesNotWait)) {
-    return absl::OkStatus();
-  }
+  if (!place.device().has_value()) return absl::OkStatus();
   Storage& storage = *array.storage();
   if (const absl::Status may = storage.CheckMayWait(); !may.ok()) {
     if (!absl::IsFailedPrecondition(may)) return may;
@@ -176,7 +172,6 @@ absl::Status WaitForHost(const Array& array, CallSite site) {
 
 absl::Status OrderConsumer(const Array& array, StreamRef stream,
                            CallSite site) {
-  if (Mutated(Mutant::kExportDoesNotJoin)) return absl::OkStatus();
   Storage& storage = *array.storage();
   absl::Status ordered = storage.OrderBefore(stream, !array.read_only(), site);
   if (ABSL_PREDICT_TRUE(ordered.ok())) return ordered;

@@ -12,7 +12,6 @@
 #include "arrays/exchange/consumer_stream.h"
 #include "arrays/exchange/dlpack_devices.h"
 #include "arrays/exchange/exchange_error.h"
-#include "arrays/storage/mutants.h"
 #include "arrays/storage/storage.h"
 #include "devrt/arrays/dlpack.h"
 #include "devrt/runtime/status.h"
@@ -26,8 +25,6 @@ namespace {
 using internal::BufferError;
 using internal::ByteSpan;
 using internal::Consumer;
-using internal::Mutant;
-using internal::Mutated;
 using internal::NotOfferedError;
 using internal::Storage;
 
@@ -322,7 +319,7 @@ absl::StatusOr<Array> FromCudaArrayInterface(const CudaArrayInterface& cai,
   borrowed.owner = std::move(kept);
   const Array array(Storage::Borrow(place, std::move(borrowed)), first,
                     cai.shape, std::move(g.strides), dtype, cai.read_only);
-  if (ordered && !Mutated(Mutant::kCaiImportDoesNotJoin)) {
+  if (ordered) {
     DEVRT_RETURN_IF_ERROR(
         array.OrderBefore(internal::CurrentStreamOf(place), site));
   }

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "arrays/core/geometry.h"
 #include "arrays/exchange/exchange_error.h"
-#include "arrays/storage/mutants.h"
 #include "runtime/internal/process_state.h"
 
 namespace devrt::internal {
@@ -70,9 +69,7 @@ DLPackBlock* DLPackBlock::New(const Array& array, DLDevice device,
 
 void DLPackBlock::SetUser(std::optional<StreamRef> stream, bool writes) {
   if (stream.has_value()) {
-    user_.emplace(*stream, Mutated(Mutant::kConsumersStreamsAreNotKept)
-                               ? KeptStream()
-                               : KeptStream(*stream));
+    user_.emplace(*stream, KeptStream(*stream));
   }
   writes_ = writes;
   has_user_ = true;
@@ -85,12 +82,6 @@ DLPackBlock::~DLPackBlock() {
 void DLPackBlock::NoteUse() {
   const Place& place = storage_->place();
   if (!has_user_ || !place.device().has_value()) return;
-  if (Mutated(Mutant::kConsumersUseIsNotTold) ||
-      (Mutated(Mutant::kHomeConsumersAreForgotten) &&
-       storage_->home_stream().has_value() &&
-       IsUser(*storage_->home_stream()))) {
-    return;
-  }
   storage_->NoteOutsideUse(user_, writes_);
 }
 

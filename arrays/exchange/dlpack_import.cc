@@ -13,7 +13,6 @@
 #include "arrays/exchange/dlpack_block.h"
 #include "arrays/exchange/dlpack_devices.h"
 #include "arrays/exchange/exchange_error.h"
-#include "arrays/storage/mutants.h"
 #include "arrays/storage/storage.h"
 #include "arrays/storage/storage_blocks.h"
 #include "devrt/arrays/dlpack.h"
@@ -28,8 +27,6 @@ namespace {
 using internal::BufferError;
 using internal::ByteSpan;
 using internal::DLPackBlock;
-using internal::Mutant;
-using internal::Mutated;
 using internal::Storage;
 
 // The producer's tensor, released when the last use of its memory is over (D5).
@@ -229,13 +226,10 @@ absl::Status NoteConsumers(DLPackBlock* block, bool writes,
   Storage& storage = *block->storage();
   if (storage.place().kind() == MemoryKind::kHost) return absl::OkStatus();
   const auto named = OrderedStream(storage.place(), options);
-  if (named.has_value() && !Mutated(Mutant::kOwnImportIsNoUse)) {
+  if (named.has_value()) {
     DEVRT_RETURN_IF_ERROR(storage.NoteUse(*named, writes, site));
   }
-  if (!(named.has_value() && block->IsUser(*named)) &&
-      !Mutated(Mutant::kOwnImportForgetsItsConsumer)) {
-    block->NoteUse();
-  }
+  if (!named.has_value() || !block->IsUser(*named)) block->NoteUse();
   return absl::OkStatus();
 }
 

@@ -3,7 +3,6 @@
 #include "arrays/exchange/outside_use.h"
 
 #include "arrays/exchange/dlpack_devices.h"
-#include "arrays/storage/mutants.h"
 #include "devrt/arrays/exchange.h"
 #include "streams/internal/captures.h"
 #include "streams/internal/may_capture.h"
@@ -29,8 +28,7 @@ bool OutsideUse::IsAnothers() const {
 }
 
 bool OutsideUse::IsLost() const {
-  return !Mutated(Mutant::kLostConsumersAreTrusted) &&
-         stream_.record()->kind == StreamKind::kExternal && !kept_ && !Lives();
+  return stream_.record()->kind == StreamKind::kExternal && !kept_ && !Lives();
 }
 
 // Where that cannot be told, nothing may be recorded either.
@@ -54,7 +52,7 @@ std::optional<StorageUse> OutsideUse::UpToNow() const {
     use->capture = Capture();
     return use;
   }
-  if (IsAnothers() || Mutated(Mutant::kEndedConsumersAreForgotten)) {
+  if (IsAnothers()) {
     use.reset();
     return use;
   }

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "arrays/core/geometry.h"
-#include "arrays/storage/mutants.h"
 #include "devrt/runtime/status.h"
 
 namespace devrt::internal {
@@ -207,19 +206,16 @@ absl::Status ComputeTo(uint32_t op, const Inputs& inputs, DType dtype,
 
   Touched touched[Inputs::kMost + 3];
   size_t count = 0;
-  if (first != nullptr && !Mutated(Mutant::kOperandsAreNotTouched)) {
+  if (first != nullptr) {
     for (const Array* read : first->read) {
       touched[count++] = {read->storage().get(), false};
     }
   }
   for (size_t i = 0; i < inputs.count(); ++i) {
     if (inputs.array(i) == nullptr) continue;
-    if (Mutated(Mutant::kOperandsAreNotTouched)) continue;
     touched[count++] = {inputs.array(i)->storage().get(), false};
   }
-  if (!Mutated(Mutant::kResultsAreNotTouched)) {
-    touched[count++] = {written.storage().get(), true};
-  }
+  touched[count++] = {written.storage().get(), true};
   const StreamRef stream = CurrentStreamOf(inputs.device());
   const auto enqueue = [&](const StreamTarget& target) -> absl::Status {
     Kernels kernels(inputs.operation(), target);

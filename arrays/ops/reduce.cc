@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "arrays/copy/copy_layout.h"
 #include "arrays/ops/compute.h"
-#include "arrays/storage/mutants.h"
 #include "devrt/arrays/operations.h"
 #include "devrt/runtime/status.h"
 
@@ -16,8 +15,6 @@ namespace devrt {
 namespace {
 
 using internal::Kernels;
-using internal::Mutant;
-using internal::Mutated;
 using internal::TensorOf;
 
 struct Rule {
@@ -184,9 +181,7 @@ absl::StatusOr<Array> RunSteps(const Rule& rule, const Array& x,
 
   const StreamRef stream = internal::CurrentStreamOf(device);
   absl::InlinedVector<internal::Touched, 2> touched;
-  if (!Mutated(Mutant::kReducedIsNotTouched)) {
-    touched.push_back({x.storage().get(), false});
-  }
+  touched.push_back({x.storage().get(), false});
   touched.push_back({result.storage().get(), true});
   const auto enqueue = [&](const internal::StreamTarget& target) {
     Kernels kernels(rule.name, target);

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "arrays/storage/mutants.h"
 #include "arrays/storage/storage_blocks.h"
 #include "arrays/storage/storage_end.h"
 #include "devrt/memory/device_memory.h"
@@ -93,7 +92,7 @@ absl::StatusOr<std::shared_ptr<Storage>> Storage::AllocateOn(StreamRef stream,
       base != nullptr ? Source::kDevice : Source::kNothing, base, bytes,
       stream);
   // The block may have been used there before.
-  if (base != nullptr && !Mutated(Mutant::kAllocationIsNoUse)) {
+  if (base != nullptr) {
     made->AddHomeUse(capture, /*imported=*/false);
   }
   return made;
@@ -149,10 +148,7 @@ std::shared_ptr<Storage> Storage::Borrow(const Place& place,
       StorageBlocks<Storage>(), Key(), place, Source::kBorrowed, borrowed.base,
       borrowed.bytes, borrowed.stream);
   made->owner_ = std::move(borrowed.owner);
-  if (borrowed.stream.has_value() && borrowed.joined &&
-      !Mutated(Mutant::kImportIsNoUse)) {
-    made->AddLendersUse();
-  }
+  if (borrowed.stream.has_value() && borrowed.joined) made->AddLendersUse();
   return made;
 }
 
@@ -255,28 +251,20 @@ void Storage::NoteOutsideUse(const std::optional<OutsideUse>& outside,
 
 absl::Status Storage::RecordUse(StreamRef stream, CallSite site) {
   DEVRT_RETURN_IF_ERROR(NoteUse(stream, true, site));
-  if (place_.kind() == MemoryKind::kHost ||
-      Mutated(Mutant::kRecordedUsesEndAtOnce)) {
-    return absl::OkStatus();
-  }
+  if (place_.kind() == MemoryKind::kHost) return absl::OkStatus();
   MutexLock lock(&mutex_);
   for (const OutsideUse& known : open_) {
     if (known.stream() == stream) return absl::OkStatus();
   }
-  open_.emplace_back(stream, Mutated(Mutant::kConsumersStreamsAreNotKept)
-                                 ? KeptStream()
-                                 : KeptStream(stream));
+  open_.emplace_back(stream, KeptStream(stream));
   return absl::OkStatus();
 }
 
 absl::Status Storage::RecordConsumer(StreamRef stream, CallSite site) {
-  if (home_ == stream && ((source_ == Source::kDevice &&
-                           (!KeptStream::MayOutlive(*stream.record()) ||
-                            Mutated(Mutant::kConsumersStreamsAreNotKept))) ||
-                          Mutated(Mutant::kHomeBorrowsAreNoUse))) {
+  if (home_ == stream && source_ == Source::kDevice &&
+      !KeptStream::MayOutlive(*stream.record())) {
     return absl::OkStatus();
   }
-  if (Mutated(Mutant::kBorrowIsNoUse)) return absl::OkStatus();
   return RecordUse(stream, site);
 }
 

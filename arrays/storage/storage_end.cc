@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "arrays/storage/mutants.h"
 #include "devrt/memory/device_memory.h"
 #include "devrt/memory/pinned_memory.h"
 #include "devrt/runtime/log.h"
@@ -263,7 +262,7 @@ void StorageEnd::EndWithCaptures(StorageEnd end) {
   const auto over = [](const StorageUse& use) { return IsOver(use.capture); };
   captured.erase(std::remove_if(captured.begin(), captured.end(), over),
                  captured.end());
-  if (captured.empty() || Mutated(Mutant::kGraphsKeepNothing)) {
+  if (captured.empty()) {
     end.GiveBack();
     return;
   }
@@ -340,23 +339,16 @@ void StorageEnd::Close(const OutsideUse& open) {
 void StorageEnd::CloseDeallocation() {
   if (!deallocation_.has_value()) return;
   if (deallocation_->Lives() && source_ != Storage::Source::kBorrowed) return;
-  if (!Mutated(Mutant::kEndedDeallocationStreamsAreForgotten)) {
-    Close(*deallocation_);
-  }
+  Close(*deallocation_);
   deallocation_.reset();
 }
 
 void StorageEnd::CloseUses() {
-  if (Mutated(Mutant::kUsesEndWithTheStorage)) {
-    uses_.clear();
-    open_.clear();
-  }
   for (const OutsideUse& open : open_) Close(open);
   open_.clear();
   CloseDeallocation();
   // Its home stream is a consumer's, too, who told of nothing there.
-  if (deallocation_.has_value() &&
-      !Mutated(Mutant::kDeallocationStreamIgnoresHome)) {
+  if (deallocation_.has_value()) {
     StorageUse use({home_timeline_, home_timeline_->Now()}, *home_);
     uses_.push_back(use);
   }
@@ -415,7 +407,6 @@ bool StorageEnd::OrderAfterUses(StreamRef stream) {
 void StorageEnd::Keep(std::function<void()> release) {
   PendingFree item;
   item.block = new Kept{std::move(release)};
-  if (Mutated(Mutant::kOwnerGoesAtOnce)) uses_.clear();
   for (const StorageUse& use : uses_) {
     item.uses.push_back({use, use.stream.id()});
   }
@@ -439,14 +430,12 @@ void StorageEnd::FreeDeviceMemory() {
   };
   // What the block's own stream did is before what it does next; the allocator
   // knows of nothing that comes after its end.
-  uses_.erase(std::remove_if(
-                  uses_.begin(), uses_.end(),
-                  [&](const StorageUse& use) {
-                    return use.captured() ||
-                           (use.timeline == home_timeline_ && !use.late &&
-                            (!chosen.has_value() ||
-                             Mutated(Mutant::kDeallocationStreamDoesNotWait)));
-                  }),
+  uses_.erase(std::remove_if(uses_.begin(), uses_.end(),
+                             [&](const StorageUse& use) {
+                               return use.captured() ||
+                                      (use.timeline == home_timeline_ &&
+                                       !use.late && !chosen.has_value());
+                             }),
               uses_.end());
   if (uses_.empty()) {
     free();
@@ -484,8 +473,7 @@ void StorageEnd::FreePinnedMemory() {
 // The other half of a consumer's duty (interop.md 1.1): who lent the memory and
 // goes on with it there comes after devrt's uses.
 void StorageEnd::OrderHome() {
-  if (!home_.has_value() || !CheckStream(*home_, "the end of an array").ok() ||
-      Mutated(Mutant::kLenderDoesNotWait)) {
+  if (!home_.has_value() || !CheckStream(*home_, "the end of an array").ok()) {
     return;
   }
   OrderAfterCaptured(*home_);

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "arrays/storage/mutants.h"
 #include "arrays/storage/storage.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
@@ -48,11 +47,8 @@ class OrderedStep {
   template <typename F>
   void ForEachUse(F f) DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
     for (const Touched& t : storages()) {
-      if (!Mutated(t.writes ? Mutant::kWriteIgnoresWrites
-                            : Mutant::kReadIgnoresWrites)) {
-        for (const StorageUse& use : t.storage->uses_.writes()) f(use);
-      }
-      if (!t.writes || Mutated(Mutant::kWriteIgnoresReads)) continue;
+      for (const StorageUse& use : t.storage->uses_.writes()) f(use);
+      if (!t.writes) continue;
       for (const StorageUse& use : t.storage->uses_.reads()) f(use);
     }
   }
@@ -134,7 +130,6 @@ absl::Status OrderedStep::Join(StreamRef stream, CaptureNumber capture,
   for (const StorageUse* const edge : edges) {
     const HeldStream after(edge->stream, edge->timeline);
     if (after.handle() == nullptr) continue;
-    if (Mutated(Mutant::kCapturesHaveNoEdges)) continue;
     DEVRT_RETURN_IF_ERROR(
         capture == CaptureNumber::kUnknown
             ? CheckNoEdge(stream, after)
@@ -145,7 +140,6 @@ absl::Status OrderedStep::Join(StreamRef stream, CaptureNumber capture,
 
 std::optional<StorageUse> OrderedStep::FindPending(OrderPoint done) {
   std::optional<StorageUse> pending;
-  if (Mutated(Mutant::kHostDoesNotWait)) return pending;
   ForEachUse([&](const StorageUse& use) {
     if (use.captured()) return;
     if (use.timeline == done.timeline && use.epoch <= done.epoch) return;
@@ -158,16 +152,11 @@ void OrderedStep::Note(StreamRef stream, CaptureNumber capture, bool ordered)
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
   StorageUse use(PointOf(stream), stream);
   use.capture = capture;
-  if (use.timeline->NeedsEagerCheckpoints() && !use.captured() &&
-      !Mutated(Mutant::kAdoptedStreamsGetNoCheckpoint)) {
+  if (use.timeline->NeedsEagerCheckpoints() && !use.captured()) {
     // A failure leaves the device's synchronisation to tell.
     use.timeline->CheckpointEagerly(stream, use.epoch).IgnoreError();
   }
   for (const Touched& t : storages()) {
-    if (Mutated(t.writes ? Mutant::kWritesAreForgotten
-                         : Mutant::kReadsAreForgotten)) {
-      continue;
-    }
     if (ordered) {
       t.storage->uses_.AddOrdered(use, t.writes);
     } else {

@@ -1,128 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // For each join of the array layer a copy of it without that join, and the
-// program that shows it.  This program has the array layer's ordering and
-// copies compiled with DEVRT_ARRAYS_MUTANTS.
-
-#include "arrays/storage/mutants.h"
+// programs that show it.  tests/mutants/table/arrays_order.py has both.
 
 #include <string>
 
+#include "order_mutants.h"
 #include "tests/arrays/order/arrays_fixture.h"
 #include "tests/arrays/order/litmus.h"
 
-namespace devrt::internal {
-Mutant g_mutant = Mutant::kNone;
-}  // namespace devrt::internal
-
 namespace devrt::testing {
+
+Mutant g_mutant = Mutant::kNone;
+
 namespace {
-
-using internal::Mutant;
-
-struct Kill {
-  const char* mutant;
-  Mutant value;
-  const char* program;
-};
-
-constexpr Kill kKills[] = {
-    {"ReadIgnoresWrites", Mutant::kReadIgnoresWrites, "ReadAfterWrite"},
-    {"ReadIgnoresWrites", Mutant::kReadIgnoresWrites, "KernelReadsAfterWrite"},
-    {"ReadIgnoresWrites", Mutant::kReadIgnoresWrites, "NotedUseIsJoined"},
-    {"ReadIgnoresWrites", Mutant::kReadIgnoresWrites, "EndedStreamIsJoined"},
-    {"WriteIgnoresWrites", Mutant::kWriteIgnoresWrites, "WriteAfterWrite"},
-    {"WriteIgnoresReads", Mutant::kWriteIgnoresReads, "WriteAfterRead"},
-    {"WriteIgnoresReads", Mutant::kWriteIgnoresReads, "PeerCopyJoinsBothSides"},
-    {"ReadsAreForgotten", Mutant::kReadsAreForgotten, "WriteAfterRead"},
-    {"ReadsAreForgotten", Mutant::kReadsAreForgotten,
-     "HostWritesPinnedAfterRead"},
-    {"WritesAreForgotten", Mutant::kWritesAreForgotten, "ReadAfterWrite"},
-    {"WritesAreForgotten", Mutant::kWritesAreForgotten, "OrderBeforeIsOrder"},
-    {"AllocationIsNoUse", Mutant::kAllocationIsNoUse,
-     "AllocationComesAfterItsStream"},
-    {"ImportIsNoUse", Mutant::kImportIsNoUse, "ImportComesAfterItsStream"},
-    {"UsesEndWithTheStorage", Mutant::kUsesEndWithTheStorage,
-     "MemoryOutlivesItsUses"},
-    {"UsesEndWithTheStorage", Mutant::kUsesEndWithTheStorage,
-     "PinnedMemoryOutlivesItsUses"},
-    {"OwnerGoesAtOnce", Mutant::kOwnerGoesAtOnce, "OwnerOutlivesItsUses"},
-    {"HostDoesNotWait", Mutant::kHostDoesNotWait, "HostReadsPinnedAfterWrite"},
-    {"HostDoesNotWait", Mutant::kHostDoesNotWait, "HostWritesPinnedAfterRead"},
-    {"PeerCopyIgnoresTarget", Mutant::kPeerCopyIgnoresTarget,
-     "PeerCopyComesAfterTheTarget"},
-    {"PeerCopyIsNotAwaited", Mutant::kPeerCopyIsNotAwaited,
-     "PeerCopyComesBeforeTheTarget"},
-    {"CopyReturnsEarly", Mutant::kCopyReturnsEarly, "CopyToHostHasArrived"},
-    // Of exchanges, and of what the end of memory comes after.
-    {"ExportDoesNotJoin", Mutant::kExportDoesNotJoin, "ConsumerComesAfterUses"},
-    {"ExportDoesNotJoin", Mutant::kExportDoesNotJoin,
-     "NoSyncConsumerComesAfterUses"},
-    {"ExportDoesNotJoin", Mutant::kExportDoesNotJoin, "BorrowerComesAfterUses"},
-    {"ExportDoesNotJoin", Mutant::kExportDoesNotJoin,
-     "CaiConsumerComesAfterUses"},
-    {"HostConsumerDoesNotWait", Mutant::kHostConsumerDoesNotWait,
-     "HostConsumerComesAfterUses"},
-    {"ConsumersUseIsNotTold", Mutant::kConsumersUseIsNotTold,
-     "ConsumersWriteIsJoined"},
-    {"ConsumersUseIsNotTold", Mutant::kConsumersUseIsNotTold,
-     "NoSyncConsumersWriteIsJoined"},
-    {"ConsumersUseIsNotTold", Mutant::kConsumersUseIsNotTold,
-     "MemoryOutlivesItsConsumer"},
-    {"ConsumersUseIsNotTold", Mutant::kConsumersUseIsNotTold,
-     "MemoryOutlivesUnknownConsumers"},
-    {"HomeConsumersAreForgotten", Mutant::kHomeConsumersAreForgotten,
-     "HomeConsumersWriteIsJoined"},
-    {"HomeConsumersAreForgotten", Mutant::kHomeConsumersAreForgotten,
-     "NoSyncHomeConsumersWriteIsJoined"},
-    {"HomeConsumersAreForgotten", Mutant::kHomeConsumersAreForgotten,
-     "OwnerOutlivesHomeConsumers"},
-    {"EndedConsumersAreForgotten", Mutant::kEndedConsumersAreForgotten,
-     "EndedConsumersWriteIsJoined"},
-    {"ConsumersStreamsAreNotKept", Mutant::kConsumersStreamsAreNotKept,
-     "EndedAdoptedConsumersWriteIsJoined"},
-    {"ConsumersStreamsAreNotKept", Mutant::kConsumersStreamsAreNotKept,
-     "MemoryOutlivesEndedAdoptedConsumers"},
-    {"ConsumersStreamsAreNotKept", Mutant::kConsumersStreamsAreNotKept,
-     "MemoryOutlivesEndedAdoptedBorrowers"},
-    {"ConsumersStreamsAreNotKept", Mutant::kConsumersStreamsAreNotKept,
-     "MemoryOutlivesEndedAdoptedCaiConsumers"},
-    {"ConsumersStreamsAreNotKept", Mutant::kConsumersStreamsAreNotKept,
-     "HomeMemoryOutlivesEndedAdoptedConsumers"},
-    {"ConsumersStreamsAreNotKept", Mutant::kConsumersStreamsAreNotKept,
-     "HomeMemoryOutlivesEndedAdoptedBorrowers"},
-    {"LostConsumersAreTrusted", Mutant::kLostConsumersAreTrusted,
-     "MemoryOutlivesEndedUnownedConsumers"},
-    {"LostConsumersAreTrusted", Mutant::kLostConsumersAreTrusted,
-     "MemoryOutlivesEndedUnownedBorrowers"},
-    {"BorrowIsNoUse", Mutant::kBorrowIsNoUse, "MemoryOutlivesBorrowers"},
-    {"BorrowIsNoUse", Mutant::kBorrowIsNoUse, "MemoryOutlivesCaiConsumers"},
-    {"BorrowIsNoUse", Mutant::kBorrowIsNoUse,
-     "MemoryOutlivesUnnamedCaiConsumers"},
-    {"HomeBorrowsAreNoUse", Mutant::kHomeBorrowsAreNoUse,
-     "OwnerOutlivesHomeBorrowers"},
-    {"CaiImportDoesNotJoin", Mutant::kCaiImportDoesNotJoin,
-     "CaiImportComesAfterItsStream"},
-    {"OwnImportIsNoUse", Mutant::kOwnImportIsNoUse,
-     "OwnTensorComesAfterItsStream"},
-    {"OwnImportForgetsItsConsumer", Mutant::kOwnImportForgetsItsConsumer,
-     "OwnTensorComesAfterItsConsumer"},
-    {"LenderDoesNotWait", Mutant::kLenderDoesNotWait, "LenderComesAfterUses"},
-    {"RecordedUsesEndAtOnce", Mutant::kRecordedUsesEndAtOnce,
-     "RecordedUseLastsUpToTheEnd"},
-    {"DeallocationStreamDoesNotWait", Mutant::kDeallocationStreamDoesNotWait,
-     "DeallocationStreamComesAfterHome"},
-    {"DeallocationStreamIgnoresHome", Mutant::kDeallocationStreamIgnoresHome,
-     "DeallocationStreamComesAfterBorrowers"},
-    {"EndedDeallocationStreamsAreForgotten",
-     Mutant::kEndedDeallocationStreamsAreForgotten,
-     "EndedDeallocationStreamComesFirst"},
-    {"CapturesHaveNoEdges", Mutant::kCapturesHaveNoEdges,
-     "CapturedUsesAreEdges"},
-    {"GraphsKeepNothing", Mutant::kGraphsKeepNothing, "MemoryOutlivesGraphs"},
-    {"AdoptedStreamsGetNoCheckpoint", Mutant::kAdoptedStreamsGetNoCheckpoint,
-     "AdoptedStreamsAreJoinedByEvents"},
-};
 
 class ArrayMutants : public ArraysTest {};
 
@@ -134,7 +25,7 @@ bool IsCaught(const Kill& kill) {
   }
   if (program == nullptr) return false;
   bool caught = false;
-  internal::g_mutant = kill.value;
+  g_mutant = kill.mutant;
   for (const char* schedule : {"hw", "alap", "lifo", "asap", "random,seed=1",
                                "random,seed=2", "random,seed=3"}) {
     MtiaTest::Reset(std::string("strategy=") + schedule);
@@ -144,13 +35,13 @@ bool IsCaught(const Kill& kill) {
     }
     if (caught) break;
   }
-  internal::g_mutant = Mutant::kNone;
+  g_mutant = Mutant::kNone;
   return caught;
 }
 
 TEST_F(ArrayMutants, EachIsCaught) {
   for (const Kill& kill : kKills) {
-    EXPECT_TRUE(IsCaught(kill)) << kill.mutant << " by " << kill.program;
+    EXPECT_TRUE(IsCaught(kill)) << kill.name << " by " << kill.program;
   }
 }
 
