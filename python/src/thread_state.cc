@@ -461,7 +461,7 @@ bool EnterAll(PyObject* self, const std::vector<PyObject*>& streams,
   if (thread == nullptr) return false;
   const size_t begin = thread->entries.size();
   return PushAll(thread, self, streams, devices, active) &&
-         (begin == thread->entries.size() || AddToChain(thread, self, begin));
+         AddToChain(thread, self, begin);
 }
 
 bool PushAll(ThreadState* thread, PyObject* self,
@@ -498,6 +498,9 @@ bool PushAll(ThreadState* thread, PyObject* self,
     const KeepException keep;
     LeaveEntries(thread, thread->entries.size() - 1);
   }
+  // A context of a time before any backend was open sets nothing, and is left
+  // like any other.
+  if (entered && first) push(NewEntry(thread, self, nullptr));
   if (entered && active != nullptr) thread->active = active;
   return entered;
 }

@@ -45,7 +45,7 @@ struct CurrentSlot {
 
 struct ContextEntry {
   PyObject* owner;          // what was entered
-  DeviceObject* device;     // the entry's
+  DeviceObject* device;     // the entry's; null: it sets nothing
   BackendEntry* active;     // before
   devrt_context context{};  // before, if has_context
   CurrentSlot stream{};     // before, if has_stream

@@ -419,3 +419,39 @@ def test_keyword_calls_keep_nothing(two):
             for _ in range(100):
                 call(**{fresh: values[name]})
             assert sys.getrefcount(fresh) == before, name
+
+
+def test_a_thread_context_of_before_any_backend(run_program):
+    done = run_program("""
+        import asyncio
+        import devrt
+        context = devrt.ThreadContext.capture()
+        assert context.devices == [] and context.streams == []
+        assert context.run(lambda: 3) == 3
+        with context, context:  # changes nothing
+            device = devrt.device("mtia:1")
+            assert devrt.current_device("mtia").index == 0
+        with device:
+            with context:
+                assert devrt.current_device() is device
+            context.__enter__()
+        context.__exit__()  # below it, the device's was left
+
+        async def task():
+            with context:
+                await asyncio.sleep(0)
+            with device:
+                context.__enter__()
+            context.__exit__()
+
+        async def tasks():
+            await asyncio.gather(task(), task())
+
+        asyncio.run(tasks())
+        assert devrt.current_device("mtia").index == 0
+        try:
+            context.__exit__()
+        except devrt.Error as error:
+            print(error.code)
+    """)
+    assert (done.stdout, done.stderr) == ("FAILED_PRECONDITION\n", "")
