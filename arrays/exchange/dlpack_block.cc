@@ -76,7 +76,12 @@ void DLPackBlock::SetUser(std::optional<StreamRef> stream, bool writes) {
 }
 
 DLPackBlock::~DLPackBlock() {
-  if (storage_ != nullptr) NoteUse();
+  if (storage_ == nullptr) return;
+  NoteUse();
+  // The consumer let it go before the call that is under way.
+  const EndSiteScope unknown({});
+  user_.reset();
+  storage_.reset();
 }
 
 void DLPackBlock::NoteUse() {

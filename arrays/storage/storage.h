@@ -141,8 +141,9 @@ class Storage {
 
   // Where the program lets storages go that the calling thread ends from now
   // on, for memory histories: no caller of a destructor can say it.  {}:
-  // unknown.
-  DEVRT_EXPORT static void SetEndSite(CallSite site);
+  // unknown, which histories show as the library's own line.  Returns what was
+  // set before.
+  DEVRT_EXPORT static CallSite SetEndSite(CallSite site);
 
  private:
   friend class OrderedStep;
@@ -172,6 +173,18 @@ class Storage {
   std::optional<OutsideUse> deallocation_ DEVRT_GUARDED_BY(mutex_);
   // By RecordUse: closed at the end.
   absl::InlinedVector<OutsideUse, 1> open_ DEVRT_GUARDED_BY(mutex_);
+};
+
+// Storage::SetEndSite until the scope ends.
+class EndSiteScope {
+ public:
+  explicit EndSiteScope(CallSite site) : former_(Storage::SetEndSite(site)) {}
+  EndSiteScope(const EndSiteScope&) = delete;
+  EndSiteScope& operator=(const EndSiteScope&) = delete;
+  ~EndSiteScope() { Storage::SetEndSite(former_); }
+
+ private:
+  const CallSite former_;
 };
 
 // INVALID_ARGUMENT, of an array without a storage: "Fill on an Array that was

@@ -46,6 +46,7 @@ struct Kept {
 void Release(void* settled) {
   std::unique_ptr<Kept> kept(static_cast<Kept*>(settled));
   g_kept.fetch_sub(1, std::memory_order_relaxed);
+  const EndSiteScope unknown({});  // the call that is under way let nothing go
   kept->release();
 }
 
@@ -177,7 +178,9 @@ void Storage::SeeOthers() {
 #endif
 }
 
-void Storage::SetEndSite(CallSite site) { t_end_site = site; }
+CallSite Storage::SetEndSite(CallSite site) {
+  return std::exchange(t_end_site, site);
+}
 
 bool Storage::EndPlainly() {
   SeeOthers();
@@ -200,6 +203,7 @@ StorageEnd::StorageEnd(Storage* storage)
       bytes_(storage->bytes_),
       home_(storage->home_),
       home_timeline_(storage->home_timeline_),
+      site_(EndSite()),
       owner_(std::move(storage->owner_)) {
   CountEnd(*storage);
   MutexLock lock(&storage->mutex_);
@@ -239,7 +243,10 @@ void StorageEnd::Run() {
 // Runs owners' deleters: not where a capture comes to be over.
 struct StorageEnd::AfterGraphs final : Finished {
   explicit AfterGraphs(StorageEnd e) : end(std::move(e)) {}
-  ~AfterGraphs() override { EndWithCaptures(std::move(end)); }
+  ~AfterGraphs() override {
+    const EndSiteScope unknown({});
+    EndWithCaptures(std::move(end));
+  }
   StorageEnd end;
 };
 
@@ -422,8 +429,7 @@ void StorageEnd::FreeDeviceMemory() {
   CloseDeallocation();  // it may have ended since
   std::optional<StreamRef> chosen;
   if (deallocation_.has_value()) chosen = deallocation_->stream();
-  const auto free = [base = base_, bytes = bytes_, to = chosen,
-                     site = EndSite()] {
+  const auto free = [base = base_, bytes = bytes_, to = chosen, site = site_] {
     LogUnlessOk(
         to.has_value() ? FreeMemory(base, *to, site) : FreeMemory(base, site),
         base, bytes);
@@ -460,7 +466,7 @@ void StorageEnd::FreePinnedMemory() {
   RecordCheckpoints(nullptr);
   StreamUses points;
   for (const StorageUse& use : uses_) points.push_back({use, use.stream.id()});
-  const auto free = [base = base_, bytes = bytes_, site = EndSite()] {
+  const auto free = [base = base_, bytes = bytes_, site = site_] {
     LogUnlessOk(FreePinned(base, site), base, bytes);
   };
   if (points.empty() || AddKnownUses(base_, points)) {

@@ -93,6 +93,7 @@ class StorageEnd {
   uint64_t bytes_;
   std::optional<StreamRef> home_;
   Timeline* home_timeline_;
+  CallSite site_;  // of the end
   std::optional<OutsideUse> deallocation_;
   std::shared_ptr<void> owner_;
   absl::InlinedVector<StorageUse, 2> uses_;

@@ -156,7 +156,8 @@ PyObject* RaiseExport(const absl::Status& status) {
 bool WaitUntilReady(const Array& array) {
   const std::optional<Device> device = array.place().device();
   if (!device.has_value()) return true;
-  const CallSite site = SiteHere();
+  const SiteHere here;
+  const CallSite site = here;  // for the thread that waits, too
   const auto ready = WithoutLock([&] { return array.IsReady(site); });
   if (!ready.ok()) {
     Raise(ready.status());
@@ -185,7 +186,8 @@ bool IsForTheCall() {
 bool WaitForCurrentStream(const Place& place) {
   if (!IsOnDevice(place)) return true;
   const Device device = *place.device();
-  const CallSite site = SiteHere();
+  const SiteHere here;
+  const CallSite site = here;  // for the thread that waits, too
   const auto done = WithoutLock([&]() -> absl::StatusOr<bool> {
     const StreamRef stream = CurrentStream(device);
     // To ask a stream that captures would end the capture.

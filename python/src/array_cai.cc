@@ -123,7 +123,7 @@ PyObject* GetInterface(PyObject* self, void*) {
     options.version = t_version;
   }
   options.pinned_is_mapped = AsArray(self)->mapped;
-  const CallSite site = SiteHere();
+  const SiteHere site;
   const auto cai =
       WithoutLock([&] { return ToCudaArrayInterface(array, options, site); });
   if (!cai.ok()) return RaiseExport(cai.status());
@@ -342,7 +342,7 @@ std::optional<Array> Import(PyObject* description, PyObject* owner,
   }
   std::shared_ptr<void> kept;
   if (owner != nullptr && owner != Py_None) kept = KeepAlive(owner);
-  const CallSite site = SiteHere();
+  const SiteHere site;
   absl::StatusOr<Array> made = WithoutLock([&] {
     return FromCudaArrayInterface(cai, std::move(kept), options, site);
   });

@@ -31,7 +31,7 @@ PyObject* SelfOrWrap(PyObject* self, absl::StatusOr<Array> array) {
 
 PyObject* Copy(PyObject* self, PyObject*) {
   const Array array = ArrayOf(self);
-  const CallSite site = SiteHere();
+  const SiteHere site;
   return WrapArray(Allocating([&] { return array.Copy(site); }));
 }
 
@@ -40,7 +40,7 @@ PyObject* DeepCopy(PyObject* self, PyObject*) { return Copy(self, nullptr); }
 PyObject* Contiguous(PyObject* self, PyObject*) {
   const Array array = ArrayOf(self);
   if (array.IsContiguous()) return NewRef(self);
-  const CallSite site = SiteHere();
+  const SiteHere site;
   return WrapArray(Allocating([&] { return array.Contiguous(site); }));
 }
 
@@ -79,7 +79,7 @@ PyObject* MoveTo(PyObject* self, const Destination& to) {
       (!WaitBefore(array) || !WaitForCurrentStream(place))) {
     return nullptr;
   }
-  const CallSite site = SiteHere();
+  const SiteHere site;
   return SelfOrWrap(self, Allocating([&] {
                       return array.To(place, dtype, to.non_blocking, site);
                     }));
@@ -179,7 +179,7 @@ PyObject* AsType(PyObject* self, PyObject* const* args, Py_ssize_t count,
   }
   const Array array = ArrayOf(self);
   if (dtype == array.dtype()) return copy ? Copy(self, nullptr) : NewRef(self);
-  const CallSite site = SiteHere();
+  const SiteHere site;
   return WrapArray(Allocating([&] { return array.Cast(dtype, site); }));
 }
 
@@ -232,7 +232,7 @@ PyObject* CopyFrom(PyObject* self, PyObject* const* args, Py_ssize_t count,
   std::optional<Source> source = ToSource(values[0], array.dtype());
   if (!source.has_value()) return nullptr;
   if (!WaitBefore(array, source->array, !non_blocking)) return nullptr;
-  const CallSite site = SiteHere();
+  const SiteHere site;
   const absl::Status status = WithoutLock([&] {
     const Array from = std::move(source->array);
     return array.CopyFrom(from, non_blocking, site);
@@ -253,7 +253,7 @@ PyObject* Fill(PyObject* self, PyObject* value) {
   Scalar element(0);
   if (!ToElement(number, array.dtype(), &element)) return nullptr;
   if (!WaitBeforeFill(array)) return nullptr;
-  const CallSite site = SiteHere();
+  const SiteHere site;
   const absl::Status status =
       WithoutLock([&] { return array.Fill(element, site); });
   return status.ok() ? NewRef(self) : Raise(status);
@@ -267,7 +267,7 @@ PyObject* Item(PyObject* self, PyObject*) {
       (!WaitUntilReady(array) || !WaitForCurrentStream(array.place()))) {
     return nullptr;
   }
-  const CallSite site = SiteHere();
+  const SiteHere site;
   const auto value = WithoutLock([&] { return array.Item(site); });
   return value.ok() ? FromScalar(*value) : Raise(value.status());
 }

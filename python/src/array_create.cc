@@ -30,14 +30,14 @@ bool ParseRequest(PyObject* shape, PyObject* dtype, PyObject* device,
 }
 
 PyObject* MakeEmpty(const Request& request) {
-  const CallSite site = SiteHere();
+  const SiteHere site;
   return WrapArray(Allocating([&] {
     return Array::Empty(request.shape, request.dtype, *request.place, site);
   }));
 }
 
 PyObject* MakeFull(const Request& request, const Scalar& value) {
-  const CallSite site = SiteHere();
+  const SiteHere site;
   return WrapArray(Allocating([&] {
     return Array::Full(request.shape, request.dtype, value, *request.place,
                        site);
@@ -45,7 +45,7 @@ PyObject* MakeFull(const Request& request, const Scalar& value) {
 }
 
 PyObject* MakeZeros(const Request& request) {
-  const CallSite site = SiteHere();
+  const SiteHere site;
   return WrapArray(Allocating([&] {
     return Array::Zeros(request.shape, request.dtype, *request.place, site);
   }));
@@ -235,7 +235,7 @@ PyObject* Arange(PyObject*, PyObject* const* args, Py_ssize_t count,
                                  values[5], &request)) {
     return nullptr;
   }
-  const CallSite site = SiteHere();
+  const SiteHere site;
   return WrapArray(Allocating([&] {
     return Array::Arange(bounds[0], bounds[1], bounds[2], request.dtype,
                          *request.place, site);

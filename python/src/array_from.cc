@@ -204,7 +204,7 @@ PyObject* Finish(PyObject* object, Source source, Wish wish) {
       (!WaitBefore(source.array) || !WaitForCurrentStream(*wish.place))) {
     return nullptr;
   }
-  const CallSite site = SiteHere();
+  const SiteHere site;
   Array from = std::move(source.array);
   absl::StatusOr<Array> made = Allocating([&] {
     return changes ? from.To(*wish.place, dtype, false, site) : from.Copy(site);
@@ -322,7 +322,7 @@ PyObject* FromPointer(PyObject*, PyObject* const* args, Py_ssize_t count,
   if (values[3] != nullptr && values[3] != Py_None) {
     block.options.owner = KeepAlive(values[3]);
   }
-  const CallSite site = SiteHere();
+  const SiteHere site;
   return WrapArray(WithoutLock([&] {
     return Array::FromPointer(block.address, block.shape, block.dtype,
                               std::move(block.options), site);

@@ -261,7 +261,7 @@ std::optional<Array> FromBuffer(PyObject* object) {
   }
   options.read_only = view->readonly != 0;
   options.owner = KeepAlive(memory.get());
-  const CallSite site = SiteHere();
+  const SiteHere site;
   absl::StatusOr<Array> made = WithoutLock([&] {
     return Array::FromPointer(view->buf, shape, *dtype, std::move(options),
                               site);

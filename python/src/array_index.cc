@@ -136,7 +136,7 @@ int AssignSubscript(PyObject* self, PyObject* key, PyObject* value) {
   }
   const std::optional<Array> target = Select(self, key);
   if (!target.has_value()) return -1;
-  const CallSite site = SiteHere();
+  const SiteHere site;
   Number number;
   const int is_number = ToNumber(value, &number);
   if (is_number < 0) return -1;

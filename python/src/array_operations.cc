@@ -100,11 +100,11 @@ PyObject* Where(PyObject*, PyObject* const* args, Py_ssize_t count,
     return nullptr;
   }
   const Array condition = ArrayOf(values[0]);
+  const SiteHere site;
   const std::optional<Operand> left = Choice(a, b, condition);
   if (!left.has_value()) return nullptr;
   const std::optional<Operand> right = Choice(b, a, condition);
   if (!right.has_value()) return nullptr;
-  const CallSite site = SiteHere();
   return WrapArray(
       Allocating([&] { return devrt::Where(condition, *left, *right, site); }));
 }
@@ -125,7 +125,7 @@ PyObject* ArrayEqualFunction(PyObject*, PyObject* const* args, Py_ssize_t count,
       (!WaitBefore(a) || !WaitBefore(other->array))) {
     return nullptr;
   }
-  const CallSite site = SiteHere();
+  const SiteHere site;
   const auto equal = WithoutLock([&] {
     const Array b = std::move(other->array);
     return ArrayEqual(a, b, site);
@@ -160,7 +160,7 @@ PyObject* ReduceArray(ReduceOp op, PyObject* x, PyObject** values) {
     return nullptr;
   }
   const Array array = ArrayOf(x);
-  const CallSite site = SiteHere();
+  const SiteHere site;
   return WrapArray(
       Allocating([&] { return Reduce(op, array, options, site); }));
 }

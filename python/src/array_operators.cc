@@ -29,7 +29,7 @@ PyObject* Unary(PyObject* self) {
 
 PyObject* Positive(PyObject* self) {
   const Array array = ArrayOf(self);
-  const CallSite site = SiteHere();
+  const SiteHere site;
   return WrapArray(Allocating([&] { return array.Copy(site); }));
 }
 
@@ -80,7 +80,7 @@ std::optional<Scalar> OnlyElement(PyObject* self) {
   if (!WaitUntilReady(array) || !WaitForCurrentStream(array.place())) {
     return std::nullopt;
   }
-  const CallSite site = SiteHere();
+  const SiteHere site;
   const auto value = WithoutLock([&] { return array.Item(site); });
   if (value.ok()) return *value;
   Raise(value.status());
@@ -146,10 +146,10 @@ int Contains(PyObject* self, PyObject* value) {
     return -1;
   }
   const Array array = ArrayOf(self);
+  const SiteHere site;
   const std::optional<Operand> operand =
       ToOperand(given, array, Rule::kComparison);
   if (!operand.has_value()) return -1;
-  const CallSite site = SiteHere();
   absl::StatusOr<Array> any = WithoutLock([&]() -> absl::StatusOr<Array> {
     absl::StatusOr<Array> equal =
         Apply(BinaryOp::kEqual, array, *operand, nullptr, site);

@@ -14,7 +14,7 @@ PyObject* RecordStream(PyObject* self, PyObject* value) {
   if (!stream) return nullptr;
   const Array array = ArrayOf(self);
   const StreamRef ref = AsStream(stream.get())->ref;
-  const CallSite site = SiteHere();
+  const SiteHere site;
   return NoneOrRaise(WithoutLock([&] { return array.RecordUse(ref, site); }));
 }
 
@@ -33,7 +33,7 @@ PyObject* RecordUse(PyObject* self, PyObject* const* args, Py_ssize_t count,
   if (!stream) return nullptr;
   const Array array = ArrayOf(self);
   const StreamRef ref = AsStream(stream.get())->ref;
-  const CallSite site = SiteHere();
+  const SiteHere site;
   return NoneOrRaise(
       WithoutLock([&] { return array.NoteUse(ref, writes, site); }));
 }
@@ -50,7 +50,7 @@ PyObject* OrderBefore(PyObject* self, PyObject* const* args, Py_ssize_t count,
   if (!stream) return nullptr;
   const Array array = ArrayOf(self);
   const StreamRef ref = AsStream(stream.get())->ref;
-  const CallSite site = SiteHere();
+  const SiteHere site;
   return NoneOrRaise(WithoutLock([&] { return array.OrderBefore(ref, site); }));
 }
 
@@ -61,7 +61,7 @@ PyObject* Ready(PyObject* self, PyObject*) {
 
 PyObject* IsReady(PyObject* self, PyObject*) {
   const Array array = ArrayOf(self);
-  const CallSite site = SiteHere();
+  const SiteHere site;
   const auto ready = WithoutLock([&] { return array.IsReady(site); });
   return ready.ok() ? PyBool_FromLong(*ready) : Raise(ready.status());
 }

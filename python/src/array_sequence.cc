@@ -156,7 +156,7 @@ std::optional<Array> FromSequence(PyObject* object,
     }
     std::memcpy(bytes.data() + i * dtype.size(), element->bytes, dtype.size());
   }
-  const CallSite site = SiteHere();
+  const SiteHere site;
   absl::StatusOr<Array> made = WithoutLock([&] {
     return Array::FromHost(bytes.data(), collected.shape, dtype, Place::Host(),
                            site);

@@ -106,7 +106,8 @@ PyObject* Repr(PyObject* self) {
   }
   if (!WaitForCurrentStream(array.place())) return nullptr;
   Array::TextOptions options;
-  options.site = SiteHere();
+  const SiteHere site;
+  options.site = site;
   const std::string text = WithoutLock([&] { return array.ToString(options); });
   return PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()),
                               "replace");
@@ -338,32 +339,9 @@ PyGetSetDef g_array_getters[] = {
            "stream."),
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
-namespace {
-
-// Memory histories have the line on which the storages of this scope end.
-class Ending {
- public:
-  Ending() {
-    if (__builtin_expect(g_site_readers == 0, 1)) return;
-    const KeepException keep;
-    SiteHere();
-    is_set_ = true;
-  }
-  Ending(const Ending&) = delete;
-  Ending& operator=(const Ending&) = delete;
-  ~Ending() {
-    if (__builtin_expect(is_set_, 0)) internal::Storage::SetEndSite({});
-  }
-
- private:
-  bool is_set_ = false;
-};
-
-}  // namespace
-
 void DropUnlocked(std::shared_ptr<internal::Storage> storage) {
   if (storage == nullptr) return;
-  const Ending ending;
+  const SiteHere site;  // where it ends
   // What goes back by a note needs no call for which the lock would be let go
   // (G1).  Who else has the memory may end before this does.
   if (storage.use_count() == 1 && storage->EndPlainly()) return;

@@ -48,7 +48,7 @@ PyObject* Reshape(PyObject* self, PyObject* const* args, Py_ssize_t count,
   if (view.ok() && !must_copy) return WrapView(self, std::move(view));
   if (!may_copy) return Raise(view.status());
   // What no copy can be reshaped to says the same without one.
-  const CallSite site = SiteHere();
+  const SiteHere site;
   absl::StatusOr<Array> copied = WithoutLock([&]() -> absl::StatusOr<Array> {
     if (array.IsContiguous() && !view.ok()) return view.status();
     absl::StatusOr<Array> made = array.Copy(site);

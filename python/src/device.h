@@ -100,10 +100,27 @@ enum class SiteReader : uint32_t {
 extern uint32_t g_site_readers;  // bits of those that there are
 void SetSiteReader(SiteReader reader, bool reads);
 
-CallSite PythonSite();
-inline CallSite SiteHere() {
-  return __builtin_expect(g_site_readers != 0, 0) ? PythonSite() : CallSite{};
-}
+// The line of the program that has made the call; {} where nobody reads it.
+// Storages that the thread ends in the scope end there, too.
+class SiteHere {
+ public:
+  SiteHere() {
+    if (__builtin_expect(g_site_readers != 0, 0)) Find();
+  }
+  SiteHere(const SiteHere&) = delete;
+  SiteHere& operator=(const SiteHere&) = delete;
+  ~SiteHere() {
+    if (__builtin_expect(site_.file != nullptr, 0)) Leave();
+  }
+  operator CallSite() const { return site_; }  // NOLINT: its only meaning
+
+ private:
+  void Find();
+  void Leave();
+
+  CallSite site_{};
+  CallSite former_{};  // where storages ended outside of the scope
+};
 
 // The callable that finds backends by entry points; see devrt/_backends.py.
 void SetBackendFinder(PyObject* finder);

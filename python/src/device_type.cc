@@ -95,7 +95,8 @@ PyObject* Exit(PyObject* self, PyObject* const*, Py_ssize_t) {
 PyObject* WaitForWork(PyObject* self, PyObject*) {
   if (Accelerator(self) == nullptr) return nullptr;
   const Device device = Self(self)->device;
-  const CallSite site = SiteHere();
+  const SiteHere here;
+  const CallSite site = here;  // for the thread that waits, too
   return WaitFor(*Self(self)->backend, nullptr,
                  [=] { return device.Synchronize(site); });
 }

@@ -157,7 +157,7 @@ PyObject* DLPack(PyObject* self, PyObject* const* args, Py_ssize_t count,
     return nullptr;
   }
   if (Waits(array, how) && !WaitBefore(array)) return nullptr;
-  const CallSite site = SiteHere();
+  const SiteHere site;
   if (!versioned) {
     const auto tensor =
         WithoutLock([&] { return ToDLPackLegacy(array, how, site); });

@@ -51,7 +51,7 @@ PyObject* Take(PyObject* capsule, const char* name, const char* used,
     PyCapsule_SetName(capsule, name);
     return nullptr;
   }
-  const CallSite site = SiteHere();
+  const SiteHere site;
   auto array = WithoutLock([&] { return FromDLPack(tensor, how, site); });
   if (!array.ok()) {
     PyCapsule_SetName(capsule, name);
@@ -164,7 +164,7 @@ DLManagedTensorVersioned* AskTensor(const DLPackExchangeAPI* api, PyObject* x) {
 // exception.
 bool OrderAndPrepare(const DLManagedTensorVersioned& tensor, WorkStream* stream,
                      DLPackImport* how) {
-  const CallSite site = SiteHere();
+  const SiteHere site;
   const absl::Status ordered =
       WithoutLock([&] { return OrderAfterWork(*stream, site); });
   if (!ordered.ok()) {
@@ -195,7 +195,7 @@ PyObject* ImportByApi(const ProducerType& type, PyObject* x, DLPackImport* how,
     Delete(tensor);
     return nullptr;
   }
-  const CallSite site = SiteHere();
+  const SiteHere site;
   const auto import = [&] { return FromDLPack(tensor, *how, site); };
   const auto order_and_import = [&]() -> absl::StatusOr<Array> {
     DEVRT_RETURN_IF_ERROR(OrderAfterWork(stream, site));
@@ -244,7 +244,7 @@ PyObject* ImportOwn(PyObject* x, DLPackImport how) {
   const Array& own = ArrayOf(x);
   const auto held = own.storage();  // array_owner.h
   if (!PrepareCopy(own, &how)) return nullptr;
-  const CallSite site = SiteHere();
+  const SiteHere site;
   auto array = WithoutLock([&] { return ShareOrCopy(own, how, site); });
   if (!array.ok()) return RaiseExchange(array.status());
   return WrapArray(*std::move(array));
@@ -314,7 +314,7 @@ absl::Status Order(const Told& told, bool was_passed) {
   if (!told.ref.has_value() || (was_passed && told.bridge == nullptr)) {
     return absl::OkStatus();
   }
-  const CallSite site = SiteHere();
+  const SiteHere site;
   return WithoutLock([&] {
     if (was_passed) return told.ref->Wait(told.bridge->ref(), site);
     // A producer without a stream has ordered its default stream, or waited.
@@ -329,7 +329,7 @@ absl::Status OrderCapsule(PyObject* capsule, const Told& told, DLDevice named) {
   const Device asked = told.ref->device();
   const std::optional<Device> data = DeviceOfData(*tensor, named, asked);
   if (data == asked) return absl::OkStatus();
-  const CallSite site = SiteHere();
+  const SiteHere site;
   return WithoutLock([&] { return OrderData(data, asked, site); });
 }
 

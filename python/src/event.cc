@@ -123,7 +123,7 @@ bool RecordFirst(EventObject* object, StreamObject* stream) {
       object->device != nullptr ? object->device : stream->device;
   const EventOptions options = object->options;
   const StreamRef on = stream->ref;
-  const CallSite site = SiteHere();
+  const SiteHere site;
   auto made = WithoutLock([&]() -> absl::StatusOr<Event> {
     absl::StatusOr<Event> event = Event::Create(device->device, options);
     if (!event.ok()) return event;
@@ -155,7 +155,7 @@ bool RecordEvent(EventObject* event, StreamObject* stream) {
   if (!event->event.has_value()) return RecordFirst(event, stream);
   const EventRef ref = event->event->ref();
   const StreamRef on = stream->ref;
-  const CallSite site = SiteHere();
+  const SiteHere site;
   const absl::Status status = WithoutLock([&] { return ref.Record(on, site); });
   if (__builtin_expect(status.ok(), 1)) return true;
   Raise(status);
@@ -213,7 +213,7 @@ PyObject* Wait(PyObject* self, PyObject* const* args, Py_ssize_t count,
   if (!event->event.has_value()) return NewRef(Py_None);
   const EventRef ref = event->event->ref();
   const StreamRef waiting = AsStream(stream.get())->ref;
-  const CallSite site = SiteHere();
+  const SiteHere site;
   return NoneOrRaise(WithoutLock([&] { return waiting.Wait(ref, site); }));
 }
 
@@ -221,7 +221,7 @@ PyObject* Query(PyObject* self, PyObject*) {
   const EventObject* event = AsEvent(self);
   if (!event->event.has_value()) return NewRef(Py_True);
   const EventRef ref = event->event->ref();
-  const CallSite site = SiteHere();
+  const SiteHere site;
   const auto done = WithoutLock([&] { return ref.Query(site); });
   return done.ok() ? PyBool_FromLong(*done) : Raise(done.status());
 }
@@ -230,7 +230,8 @@ PyObject* Synchronize(PyObject* self, PyObject*) {
   EventObject* event = AsEvent(self);
   if (!event->event.has_value()) return NewRef(Py_None);
   const EventRef ref = event->event->ref();
-  const CallSite site = SiteHere();
+  const SiteHere here;
+  const CallSite site = here;  // for the thread that waits, too
   PyObject* answer = WaitFor(
       *event->device->backend, [=] { return ref.Query(site); },
       [=] { return ref.Synchronize(site); });

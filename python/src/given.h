@@ -36,7 +36,7 @@ class Given {
     void* const block = AddressOf(pointer, "pointer");
     const bool given = blocks_.erase(block) != 0;
     if (!given) CheckNotLive(block);
-    const CallSite site = SiteHere();
+    const SiteHere site;
     const absl::Status status = WithoutLock([&] { return free(block, site); });
     if (given && !status.ok()) blocks_.insert(block);
     Check(status);

@@ -80,7 +80,7 @@ PyObject* LaunchHostCall(PyObject* self, PyObject* callable) {
   const StreamRef ref = AsStream(self)->ref;
   const uint64_t number = ++g_last_number;
   g_calls->emplace(number, HostCall{NewRef(callable), ref});
-  const CallSite site = SiteHere();
+  const SiteHere site;
   const absl::Status status = WithoutLock([&] {
     return LaunchHostFunc(
         ref,

@@ -56,7 +56,7 @@ void EmptyHostCache(nb::object backend) {
 nb::int_ Alloc(nb::object size, nb::object device) {
   const uint64_t bytes = BytesOf(size, "size");
   const Device of = DeviceOf(device.ptr());
-  const CallSite site = SiteHere();
+  const SiteHere site;
   return GivenPinned().Give(
       Check(WithoutLock([&] { return AllocatePinned(of, bytes, site); })));
 }
@@ -71,7 +71,7 @@ void Register(nb::object pointer, nb::object size, nb::object device) {
   void* address = AddressOf(pointer, "pointer");
   const uint64_t bytes = BytesOf(size, "size");
   const Device of = DeviceOf(device.ptr());
-  const CallSite site = SiteHere();
+  const SiteHere site;
   Check(WithoutLock([&] { return RegisterHost(of, address, bytes, site); }));
 }
 
@@ -80,7 +80,8 @@ void Unregister(nb::object pointer, nb::object device) {
   DeviceObject* object = ParseDevice(device.ptr());
   if (object == nullptr) ThrowPythonError();
   const Device of = object->device;
-  const CallSite site = SiteHere();
+  const SiteHere here;
+  const CallSite site = here;  // for the thread that waits, too
   RunOrThrow(*object->backend,
              [=] { return UnregisterHost(of, address, site); });
 }

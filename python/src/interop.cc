@@ -25,7 +25,7 @@ nb::int_ AllocNative(const std::string& device, nb::object size,
                      nb::object stream) {
   const uint64_t bytes = BytesOf(size, "size");
   void* const handle = AddressOf(stream, "stream");
-  const CallSite site = SiteHere();
+  const SiteHere site;
   return GivenBlocks().Give(Check(WithoutLock([&]() -> absl::StatusOr<void*> {
     DEVRT_ASSIGN_OR_RETURN(const Device of, GetDevice(device));
     DEVRT_ASSIGN_OR_RETURN(const StreamRef on,

@@ -45,7 +45,7 @@ auto ForDevice(F function) {
 nb::int_ Alloc(nb::object size, nb::object stream) {
   const uint64_t bytes = BytesOf(size, "size");
   const StreamRef on = StreamOf(stream.ptr());
-  const CallSite site = SiteHere();
+  const SiteHere site;
   return GivenBlocks().Give(Check(
       Allocating([&] { return internal::AllocateOutside(on, bytes, site); })));
 }
@@ -59,7 +59,7 @@ void Delete(nb::object pointer) {
 void Mark(nb::object pointer, nb::object stream) {
   const void* address = AddressOf(pointer, "pointer");
   const StreamRef on = StreamOf(stream.ptr());
-  const CallSite site = SiteHere();
+  const SiteHere site;
   Check(
       WithoutLock([&] { return internal::RecordOutside(address, on, site); }));
 }

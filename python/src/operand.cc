@@ -22,7 +22,7 @@ Rule RuleOf(BinaryOp op) {
 // An array without axes, of the number's own dtype, where that is computed.
 std::optional<Operand> Strong(const Number& number, const Place& place) {
   const Place device(*place.device());
-  const CallSite site = SiteHere();
+  const SiteHere site;
   absl::StatusOr<Array> made = Allocating([&] {
     return Array::Full({}, *number.dtype, number.value, device, site);
   });
@@ -92,13 +92,13 @@ PyObject* ApplyBinary(BinaryOp op, PyObject* a, PyObject* b, PyObject* out) {
   // One of them is an array.
   const Array& other = left.array != nullptr ? *left.array : *right.array;
   const Rule rule = RuleOf(op);
+  const SiteHere site;
   const std::optional<Operand> x = ToOperand(left, other, rule);
   if (!x.has_value()) return nullptr;
   const std::optional<Operand> y = ToOperand(right, other, rule);
   if (!y.has_value()) return nullptr;
   std::optional<Array> target;
   if (out != nullptr) target = ArrayOf(out);
-  const CallSite site = SiteHere();
   absl::StatusOr<Array> result = Allocating([&] {
     return Apply(op, *x, *y, out != nullptr ? &*target : nullptr, site);
   });
@@ -110,7 +110,7 @@ PyObject* ApplyUnary(UnaryOp op, PyObject* x, PyObject* out) {
   const Array array = ArrayOf(x);
   std::optional<Array> target;
   if (out != nullptr) target = ArrayOf(out);
-  const CallSite site = SiteHere();
+  const SiteHere site;
   absl::StatusOr<Array> result = Allocating([&] {
     return Apply(op, array, out != nullptr ? &*target : nullptr, site);
   });

@@ -23,7 +23,7 @@ void SpinFor(nb::object nanoseconds, nb::object stream) {
     ThrowPythonError();
   }
   const StreamRef on = StreamOf(stream.ptr());
-  const CallSite site = SiteHere();
+  const SiteHere site;
   Check(
       WithoutLock([&] { return Spin(on, static_cast<uint64_t>(time), site); }));
 }
@@ -37,7 +37,7 @@ void Fault(const std::string& form, nb::object stream) {
   for (const auto& [name, value] : kForms) {
     if (form != name) continue;
     const StreamRef on = StreamOf(stream.ptr());
-    const CallSite site = SiteHere();
+    const SiteHere site;
     Check(WithoutLock([&] { return CommitFault(on, value, site); }));
     return;
   }
@@ -62,7 +62,7 @@ class FlagObject {
   void WaitOn(nb::object stream, nb::object timeout) {
     const StreamRef on = StreamOf(stream.ptr());
     const uint64_t time = CountOf(timeout, "timeout_ns");
-    const CallSite site = SiteHere();
+    const SiteHere site;
     Check(WithoutLock([&] { return flag_->WaitOn(on, time, site); }));
   }
   void Set() {
@@ -73,7 +73,7 @@ class FlagObject {
   }
   void SetOn(nb::object stream) {
     const StreamRef on = StreamOf(stream.ptr());
-    const CallSite site = SiteHere();
+    const SiteHere site;
     Check(WithoutLock([&] { return flag_->SetOn(on, site); }));
   }
 

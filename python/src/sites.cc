@@ -7,6 +7,7 @@
 
 #include "arrays/storage/storage.h"
 #include "python/src/device.h"
+#include "python/src/errors.h"
 #include "python/src/python.h"
 
 namespace devrt::python {
@@ -63,14 +64,14 @@ uint32_t g_site_readers = 0;
 void SetSiteReader(SiteReader reader, bool reads) {
   const auto bit = static_cast<uint32_t>(reader);
   g_site_readers = reads ? g_site_readers | bit : g_site_readers & ~bit;
-  if (g_site_readers == 0) internal::Storage::SetEndSite({});
 }
 
-CallSite PythonSite() {
+void SiteHere::Find() {
+  const KeepException keep;
   // CallSite wants text that lives for ever: so do the names that were seen.
   static auto* names = new std::unordered_map<PyObject*, const char*>;
   PyFrameObject* const frame = FrameOfProgram();
-  if (frame == nullptr) return {};
+  if (frame == nullptr) return;
   PyCodeObject* code = PyFrame_GetCode(frame);
   const int line = PyFrame_GetLineNumber(frame);
   PyObject* name = code->co_filename;
@@ -85,10 +86,11 @@ CallSite PythonSite() {
   }
   Py_DECREF(code);
   Py_DECREF(frame);
-  const CallSite site = {found->second, line};
+  site_ = {found->second, line};
   // What the call itself allocates for a while ends there, too.
-  internal::Storage::SetEndSite(site);
-  return site;
+  former_ = internal::Storage::SetEndSite(site_);
 }
+
+void SiteHere::Leave() { internal::Storage::SetEndSite(former_); }
 
 }  // namespace devrt::python

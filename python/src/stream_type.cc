@@ -246,7 +246,7 @@ PyObject* Exit(PyObject* self, PyObject* const*, Py_ssize_t) {
 
 PyObject* Query(PyObject* self, PyObject*) {
   const StreamRef ref = AsStream(self)->ref;
-  const CallSite site = SiteHere();
+  const SiteHere site;
   const auto done = WithoutLock([&] { return ref.Query(site); });
   return done.ok() ? PyBool_FromLong(*done) : Raise(done.status());
 }
@@ -260,7 +260,7 @@ PyObject* Synchronize(PyObject* self, PyObject*) {
 
 PyObject* Wait(PyObject* self, PyObject* other) {
   const StreamRef ref = AsStream(self)->ref;
-  const CallSite site = SiteHere();
+  const SiteHere site;
   if (IsStream(other)) {
     const StreamRef source = AsStream(other)->ref;
     return NoneOrRaise(WithoutLock([&] { return ref.Wait(source, site); }));
@@ -443,7 +443,8 @@ PyType_Spec g_cuda_spec = {"devrt.cuda.Stream", sizeof(StreamObject), 0,
 
 PyObject* SynchronizeStream(PyObject* stream) {
   const StreamRef ref = AsStream(stream)->ref;
-  const CallSite site = SiteHere();
+  const SiteHere here;
+  const CallSite site = here;  // for the thread that waits, too
   const std::shared_ptr<StreamHandle> handle = AsStream(stream)->handle;
   return WaitFor(
       *AsStream(stream)->device->backend, [=] { return ref.Query(site); },

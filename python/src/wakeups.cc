@@ -64,7 +64,7 @@ class Wakeups {
   void Launch(nb::object stream, nb::object number) {
     const StreamRef ref = StreamOf(stream.ptr());
     const auto wanted = static_cast<uint64_t>(IntOf(number, "number"));
-    const CallSite site = SiteHere();
+    const SiteHere site;
     Check(WithoutLock([&] {
       return LaunchHostFunc(
           ref,

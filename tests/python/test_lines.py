@@ -18,11 +18,15 @@ def line():
     return sys._getframe(1).f_lineno
 
 
+def sites_of(action, device=ZERO):
+    snapshot = devrt.memory_snapshot(device)
+    return [snapshot["sites"][event["site"]] for event in snapshot["events"]
+            if event["action"] == action]
+
+
 def lines_of(action, device=ZERO):
     """The lines of this file that a device's history has for that."""
-    snapshot = devrt.memory_snapshot(device)
-    sites = [snapshot["sites"][event["site"]] for event in snapshot["events"]
-             if event["action"] == action]
+    sites = sites_of(action, device)
     assert {site["file"] for site in sites} <= {__file__}
     # Of what an operation needs meanwhile as well.
     return sorted({site["line"] for site in sites})
@@ -71,6 +75,20 @@ def test_uses_of_another_stream(history):
     del x; at = line()
     assert at in lines_of("free_requested")
     del y
+
+
+@pytest.mark.parametrize("later", [
+    lambda: devrt.ones(100, device=ZERO),  # gives it back, and has not let it go
+    lambda: devrt.default_stream(ZERO).query(),  # is over when that happens
+])
+def test_what_another_library_lets_go(history, later):
+    x = devrt.ones(100, device=ZERO)
+    capsule = x.__dlpack__(max_version=(1, 3))
+    del x
+    del capsule  # calls the deleter, as the consumer of a tensor does
+    later()
+    free = sites_of("free_requested")[0]
+    assert os.path.basename(free["file"]) == "storage_end.cc", free
 
 
 def test_histories_of_two_devices_end_one_by_one():
