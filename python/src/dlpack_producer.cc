@@ -21,6 +21,9 @@ struct Names {
   PyObject* requires_grad;
   PyObject* is_conj;
   PyObject* is_neg;
+  PyObject* is_meta;
+  PyObject* is_quantized;
+  PyObject* layout;
   PyObject* module;
   PyObject* version;  // (1, 3)
   // Of keywords.
@@ -49,6 +52,9 @@ const Names& Known() {
       PyUnicode_InternFromString("requires_grad"),
       PyUnicode_InternFromString("is_conj"),
       PyUnicode_InternFromString("is_neg"),
+      PyUnicode_InternFromString("is_meta"),
+      PyUnicode_InternFromString("is_quantized"),
+      PyUnicode_InternFromString("layout"),
       PyUnicode_InternFromString("__module__"),
       Py_BuildValue("(ii)", 1, 3),
       Keywords("stream", "max_version", "copy"),
@@ -242,10 +248,56 @@ Ref FirstLine(PyObject* exception) {
   return Ref();
 }
 
+// PyTorch says so of earlier work on a device, in whatever it is asked next.
+bool IsDeviceError(PyObject* exception, PyObject* line) {
+  if (!Py_IS_TYPE(exception,
+                  reinterpret_cast<PyTypeObject*>(PyExc_RuntimeError))) {
+    return false;
+  }
+  const char* const text = PyUnicode_AsUTF8(line);
+  if (text == nullptr) {
+    PyErr_Clear();
+    return false;
+  }
+  return std::strncmp(text, "CUDA error", 10) == 0 ||
+         std::strncmp(text, "HIP error", 9) == 0;
+}
+
 // Of PyTorch's tensors and of what looks like them.
 bool HasGradients(PyObject* x) {
   const KeepException keep;
   return ProducerTypeOf(Py_TYPE(x)).requires_grad != nullptr;
+}
+
+// Whether x.NAME is there and true; clears what that raises.
+bool IsSet(PyObject* x, PyObject* name) {
+  const Ref value(PyObject_GetAttr(x, name));
+  const bool set = value && PyObject_IsTrue(value.get()) > 0;
+  PyErr_Clear();
+  return set;
+}
+
+// Why PyTorch's tensor has no plain memory and what its program can do, as the
+// tensor says by itself; "" for any other tensor.  Null with an exception.
+Ref RemedyOf(PyObject* x) {
+  const Names& names = Known();
+  if (!HasGradients(x)) return Ref(PyUnicode_FromString(""));
+  if (IsSet(x, names.is_meta)) {
+    return Ref(
+        PyUnicode_FromString(" (it is on the device meta and has no memory)"));
+  }
+  if (IsSet(x, names.is_quantized)) {
+    return Ref(PyUnicode_FromString(" (it is quantized: use .dequantize())"));
+  }
+  const Ref layout(PyObject_GetAttr(x, names.layout));
+  const Ref text(layout ? PyObject_Str(layout.get()) : nullptr);
+  PyErr_Clear();
+  if (!text ||
+      PyUnicode_CompareWithASCIIString(text.get(), "torch.strided") == 0) {
+    return Ref(PyUnicode_FromString(""));
+  }
+  return Ref(
+      PyUnicode_FromFormat(" (its layout is %U: use .to_dense())", text.get()));
 }
 
 // After a method of DLPack has failed.  Other libraries' methods, unlike
@@ -306,12 +358,13 @@ void RaiseAsBufferError(PyObject* x) {
   Ref exception = TakeRaised();
   if (!IsPlain(exception.get())) return RaiseAgain(std::move(exception));
   const Ref line = FirstLine(exception.get());
-  if (!line) return RaiseAgain(std::move(exception));
-  PyErr_Format(PyExc_BufferError, "%s cannot be shared: %U%s", TypeName(x),
-               line.get(),
-               HasGradients(x) ? " (DLPack has dense elements in memory only: "
-                                 "use .to_dense() or .dequantize())"
-                               : "");
+  if (!line || IsDeviceError(exception.get(), line.get())) {
+    return RaiseAgain(std::move(exception));
+  }
+  const Ref remedy = RemedyOf(x);
+  if (!remedy) return;
+  PyErr_Format(PyExc_BufferError, "%s cannot be shared: %U%U", TypeName(x),
+               line.get(), remedy.get());
 }
 
 bool AskDevice(PyObject* x, DLDevice* device) {

@@ -45,7 +45,9 @@ bool CheckShareable(PyObject* x, std::optional<DLDataType> dtype);
 // For an exception that a library raised when it was asked for its memory: a
 // BufferError with the first line of the text, if the class says no more than
 // that something is wrong.  PyTorch's texts go on with the frames of its C++
-// stack.
+// stack.  A tensor that says that it is sparse, quantized or without memory has
+// the remedy in the text.  PyTorch's "CUDA error" and "HIP error" stay: they
+// tell of the device.
 void RaiseAsBufferError(PyObject* x);
 
 // x.__dlpack_device__(); false with an exception.

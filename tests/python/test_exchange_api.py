@@ -479,11 +479,13 @@ def test_what_cannot_be_shared_is_a_buffer_error_of_one_line(kind):
         assert str(info.value) == (
             "Foreign cannot be shared: Cannot pack tensors on meta")
         assert info.value.__cause__ is None and info.value.__context__ is None
+    meta = refusing_type(kind(FRAMES), TorchLike)()
+    meta.is_meta = True
     with pytest.raises(BufferError) as info:
-        devrt.from_dlpack(refusing_type(kind(FRAMES), TorchLike)())
+        devrt.from_dlpack(meta)
     assert str(info.value) == (
-        "Foreign cannot be shared: Cannot pack tensors on meta (DLPack has dense "
-        "elements in memory only: use .to_dense() or .dequantize())")
+        "Foreign cannot be shared: Cannot pack tensors on meta (it is on the device "
+        "meta and has no memory)")
 
 
 def test_other_exceptions_of_an_exchange_api_stay():

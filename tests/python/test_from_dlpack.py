@@ -406,19 +406,58 @@ def test_what_torch_cannot_export_is_a_buffer_error_of_one_line(kind):
                          (Nowhere, "Unknown device type meta for Dlpack")):
         with pytest.raises(BufferError) as info:
             devrt.from_dlpack(tensor(None))
-        assert str(info.value) == (
-            f"{tensor.__name__} cannot be shared: {said} (DLPack has dense elements "
-            "in memory only: use .to_dense() or .dequantize())")
+        assert str(info.value) == f"{tensor.__name__} cannot be shared: {said}"
+
+
+@pytest.mark.parametrize("says,remedy", [
+    ({"layout": "torch.strided", "is_meta": False, "is_quantized": False}, ""),
+    ({"layout": "torch.sparse_csr"},
+     " (its layout is torch.sparse_csr: use .to_dense())"),
+    ({"layout": "torch.sparse_coo", "is_meta": True},
+     " (it is on the device meta and has no memory)"),
+    ({"layout": "torch.strided", "is_quantized": True},
+     " (it is quantized: use .dequantize())"),
+])
+def test_what_torch_cannot_export_has_the_remedy_of_its_kind(says, remedy):
+    class Tensor(stubs.TorchTensor):
+        def answer(self, keywords):
+            raise RuntimeError("no")
+
+    tensor = Tensor(None)
+    for name, value in says.items():
+        setattr(tensor, name, value)
+    with pytest.raises(BufferError) as info:
+        devrt.from_dlpack(tensor)
+    assert str(info.value) == f"Tensor cannot be shared: no{remedy}"
+
+
+@pytest.mark.parametrize("text", ["CUDA error: an illegal memory access",
+                                  "HIP error: an illegal memory access"])
+def test_the_error_of_a_device_is_not_one_of_sharing(text):
+    error = RuntimeError(text + "\nof an earlier kernel")
+
+    class Tensor(stubs.TorchTensor):
+        def answer(self, keywords):
+            raise error
+
+    with pytest.raises(RuntimeError) as info:
+        devrt.from_dlpack(Tensor(None))
+    assert info.value is error
 
 
 def test_tensors_of_torch_that_have_no_plain_memory():
     torch = pytest.importorskip("torch")
     dense = torch.eye(3)
-    for tensor in (dense.to_sparse(), dense.to_sparse_csr(), dense.to("meta"),
-                   torch.quantize_per_tensor(dense, 1.0, 0, torch.qint8)):
+    for tensor, remedy in (
+            (dense.to_sparse(), "use .to_dense())"),
+            (dense.to_sparse_csr(), "use .to_dense())"),
+            (dense.to("meta"), "has no memory)"),
+            (torch.quantize_per_tensor(dense, 1.0, 0, torch.qint8),
+             "use .dequantize())")):
         with pytest.raises(BufferError) as info:
             devrt.from_dlpack(tensor)
         assert "cannot be shared: " in str(info.value)
+        assert str(info.value).endswith(remedy)
         assert "\n" not in str(info.value)
 
 
