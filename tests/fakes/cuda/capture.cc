@@ -302,7 +302,9 @@ CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object,
 
 CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph,
                                      unsigned long long flags) {
-  const CUresult error = Enter("cuGraphInstantiateWithFlags");
+  CUcontext context = nullptr;
+  CUresult error = Enter("cuGraphInstantiateWithFlags");
+  if (error == CUDA_SUCCESS) error = NeedContext(&context);
   if (error != CUDA_SUCCESS) return error;
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
   Graphs().Check(graph, "cuGraphInstantiateWithFlags", "graph");

@@ -93,6 +93,10 @@ TEST(FakeDriver, NeedsACurrentContextWhereTheDriverDoes) {
     Begin();
     const CUstream stream = NewStream();
     const CUevent event = NewEvent();
+    CUgraph graph = nullptr;
+    EXPECT_EQ(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL),
+              CUDA_SUCCESS);
+    EXPECT_EQ(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
     ASSERT_EQ(cuCtxSetCurrent(nullptr), CUDA_SUCCESS);
     CUcontext context = nullptr;
     EXPECT_EQ(cuCtxGetCurrent(&context), CUDA_SUCCESS);
@@ -108,7 +112,12 @@ TEST(FakeDriver, NeedsACurrentContextWhereTheDriverDoes) {
     EXPECT_EQ(cuStreamSynchronize(CU_STREAM_LEGACY),
               CUDA_ERROR_INVALID_CONTEXT);
     EXPECT_EQ(cuStreamSynchronize(nullptr), CUDA_ERROR_INVALID_CONTEXT);
+    CUgraphExec exec = nullptr;
+    EXPECT_EQ(cuGraphInstantiateWithFlags(&exec, graph, 0),
+              CUDA_ERROR_INVALID_CONTEXT);
+    EXPECT_EQ(exec, nullptr);
     // These take the object's.
+    EXPECT_EQ(cuGraphDestroy(graph), CUDA_SUCCESS);
     EXPECT_EQ(cuEventRecord(event, stream), CUDA_SUCCESS);
     EXPECT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
   });
