@@ -93,6 +93,11 @@ constexpr bool Waits(CallId id) {
          id == CallId::device_sync;
 }
 
+// Answers through its last argument whether something is complete.
+constexpr bool Asks(CallId id) {
+  return id == CallId::stream_query || id == CallId::event_query;
+}
+
 constexpr bool Makes(CallId id) {
   return id == CallId::alloc || id == CallId::host_alloc ||
          id == CallId::alloc_async || id == CallId::stream_create ||
@@ -169,6 +174,12 @@ class Tracer {
     if (status != nullptr) return status;
     if constexpr (kId == CallId::stream_destroy) times_->StreamGone(a.stream);
     if constexpr (Waits(kId)) times_->Collect();
+    // A program may wait by asking again and again.
+    if constexpr (Asks(kId)) {
+      if (*std::get<sizeof...(args) - 1>(std::tie(args...)) != 0) {
+        times_->Collect();
+      }
+    }
     return status;
   }
 

@@ -127,8 +127,7 @@ print(s.id, *[use(d) for d in (zero, zero, f"{zero[:-1]}1")])
 """
 
 
-@pytest.fixture
-def traced(tmp_path):
+def trace(tmp_path, **env):
     """The program, the numbers that it printed, the events of its trace."""
     if "DEVRT_TOOL" not in os.environ:
         pytest.skip("no devrt command")
@@ -137,11 +136,26 @@ def traced(tmp_path):
     done = subprocess.run([sys.executable, program, ZERO], check=True,
                           stdout=subprocess.PIPE, text=True,
                           env={**os.environ, "DEVRT_LAYERS": "trace",
-                               "DEVRT_TRACE": str(ring)})
+                               "DEVRT_TRACE": str(ring), **env})
     made = tmp_path / "trace.json"
     subprocess.run([os.environ["DEVRT_TOOL"], "trace", f"--from={ring}",
                     f"--output={made}"], check=True, capture_output=True)
     return program, done.stdout.split(), json.loads(made.read_text())["traceEvents"]
+
+
+@pytest.fixture
+def traced(tmp_path):
+    return trace(tmp_path)
+
+
+@pytest.mark.parametrize("times", ["", "events"])
+def test_a_trace_has_what_ran_before_a_wait_that_asks(tmp_path, times):
+    """Python's waits ask the driver again and again before they call its own."""
+    env = {"DEVRT_MTIA": "mode=threaded"} if BACKEND == "mtia" else {}
+    _, numbers, events = trace(tmp_path, DEVRT_TRACE_TIMES=times, **env)
+    tracks = {event["args"]["name"] for event in events
+              if event["name"] == "thread_name"}
+    assert {f"stream {number}" for number in numbers} <= tracks, tracks
 
 
 def test_a_trace_has_the_lines_of_the_program(traced):
@@ -175,9 +189,7 @@ def test_a_trace_has_the_programs_numbers_of_streams(traced):
     expected = {f"stream {number} of {device}"
                 for number, device in zip(numbers, devices)}
     defaults = {f"default stream of {device}" for device in devices}
-    # A wait that asks the driver again and again collects no times of events.
-    assert operations <= expected | defaults, operations
-    assert expected <= operations or BACKEND != "mtia", operations
+    assert expected <= operations <= expected | defaults, operations
     assert expected <= calls <= expected | defaults, calls
     record = [event["args"]["stream"] for event in slices
               if event["name"] == "event_record"]
