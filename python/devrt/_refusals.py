@@ -79,11 +79,11 @@ INSTEAD = {
     "ptp": "x.max() - x.min()",
     "square": "x * x",
     "swapaxes": "x.permute(axes)",
-    "var": "((x - x.mean()) * (x - x.mean())).mean()",
-    "vdot": "(x * y).sum()",
+    "var": "(abs(x - x.mean()) * abs(x - x.mean())).mean()",
+    "vdot": "(x * y).sum()",  # devrt has no conjugate
 }
 
-_VECTORS = ("diff", "dot", "flip", "inner", "matmul", "vdot")
+_VECTORS = ("diff", "dot", "flip", "inner", "matmul")
 _BOOLS = ("bitwise_and", "bitwise_invert", "bitwise_not", "bitwise_or", "invert")
 _JOINING = ("append", "column_stack", "concat", "concatenate", "dstack", "hstack",
             "stack", "vstack")
@@ -109,6 +109,7 @@ def refuse(function: Any, operands: Iterable[Any]) -> NoReturn:
     instead = INSTEAD.get(name) if module == "numpy" else None
     if instead is not None:
         of = (" of vectors" if name in _VECTORS
+              else " of real vectors" if name == "vdot"
               else " of bool_" if name in _BOOLS else "")
         instead = f"{instead}{of} is what it computes"
     elif name in _JOINING and module == "numpy":

@@ -109,6 +109,21 @@ def test_functions_that_there_are_not_name_what_there_is(name):
     assert made.shape == np.shape(expected)
 
 
+@pytest.mark.parametrize("name", ["dot", "inner", "isclose", "isnan", "square", "var",
+                                  "vdot"])
+def test_what_there_is_for_complex_numbers(name):
+    """Or the error says that it is for real ones."""
+    a, b = np.array([1 + 2j, 3 - 1j, 1j]), np.array([2 - 1j, 3 - 1j, 4])
+    x, y = devrt.array(a), devrt.array(b)
+    function = getattr(np, name)
+    two = name not in ("isnan", "square", "var")
+    with pytest.raises(TypeError) as caught:
+        function(x, y) if two else function(x)
+    if "of real" not in str(caught.value):
+        made = eval(INSTEAD[name], {"devrt": devrt, "x": x, "y": y})
+        np.testing.assert_allclose(made.numpy(), function(a, b) if two else function(a))
+
+
 def test_other_functions_are_computed_where_the_error_says():
     x, c = devrt.array(X, device="mtia:1"), devrt.array(X, device="cpu")
     calls = [(lambda a: np.sqrt(abs(a)), "sqrt"), (np.exp, "exp"),
