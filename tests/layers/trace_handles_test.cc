@@ -2,22 +2,17 @@
 //
 // The trace layer's own events: gone before the backend's `shutdown`.
 
-#include <gtest/gtest.h>
-
 #include <atomic>
-#include <cstdlib>
-#include <string>
 
-#include "devrt/backends/abi/devrt_layer_helper.h"
-#include "devrt/devrt.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/subprocess.h"
+#include "tests/layers/trace_reader.h"
 
 namespace devrt {
 namespace {
 
-using testing::InChild;
+using testing::FailNext;
 using testing::Must;
+using testing::Trace;
+using testing::Traced;
 
 struct Counts {
   std::atomic<int> made{0};
@@ -92,85 +87,68 @@ void Work() {
   EXPECT_OK(Free(second, b));
 }
 
+void TraceBeforeHandles() {
+  Must(RegisterLayer(&handles_manifest, handles_open));
+  Must(SetLayers({"trace", "handles"}));
+}
+
+void NoneIsLeft(Trace*) {
+  EXPECT_EQ(events_at_shutdown, 0);
+  EXPECT_EQ(streams_at_shutdown, 0);
+  EXPECT_EQ(records_of_none, 0);
+}
+
 TEST(TraceHandlesTest, NoneIsLeftAtShutdown) {
-  InChild([] {
-    const std::string file =
-        ::testing::TempDir() + "/trace_ring." + std::to_string(getpid());
-    setenv("DEVRT_TRACE", file.c_str(), 1);
-    setenv("DEVRT_TRACE_TIMES", "events", 1);
-    Must(RegisterLayer(&handles_manifest, handles_open));
-    Must(SetLayers({"trace", "handles"}));
-    Work();
-    EXPECT_GT(events.made, 8) << "the trace layer takes times by events";
-    EXPECT_OK(Shutdown());
-    std::remove(file.c_str());
-    EXPECT_EQ(events_at_shutdown, 0);
-    EXPECT_EQ(streams_at_shutdown, 0);
-  });
+  Traced(
+      "events",
+      [] {
+        Work();
+        EXPECT_GT(events.made, 8) << "the trace layer takes times by events";
+      },
+      &NoneIsLeft, &TraceBeforeHandles);
 }
 
 // The event before an operation that failed serves the next one.
 TEST(TraceHandlesTest, AFailedOperationKeepsNone) {
-  InChild([] {
-    const std::string file =
-        ::testing::TempDir() + "/trace_ring." + std::to_string(getpid());
-    setenv("DEVRT_TRACE", file.c_str(), 1);
-    setenv("DEVRT_TRACE_TIMES", "events", 1);
-    Must(RegisterLayer(&handles_manifest, handles_open));
-    Must(SetLayers({"trace", "handles"}));
-    const Device device = Must(GetDevice("mtia:0"));
-    void* const memory = Must(Allocate(device, 64));
-    {
-      const Stream stream = Must(Stream::Create(device));
-      EXPECT_OK(FillAsync(stream, memory, 1, 64));
-      EXPECT_OK(stream.Synchronize());
-      const int made = events.made;
-      SimulatedFault fault;
-      fault.kind = SimulatedFault::Kind::kApi;
-      fault.native_code = 46;
-      fault.where = "fill_async";
-      for (int i = 0; i < 4; ++i) {
-        EXPECT_OK(Must(Simulator::Get()).InjectFault(fault));
-        EXPECT_FALSE(FillAsync(stream, memory, 1, 64).ok());
-      }
-      EXPECT_EQ(events.made, made);
-    }
-    EXPECT_OK(Free(device, memory));
-    EXPECT_OK(Shutdown());
-    std::remove(file.c_str());
-    EXPECT_EQ(events_at_shutdown, 0);
-  });
+  Traced(
+      "events",
+      [] {
+        const Device device = Must(GetDevice("mtia:0"));
+        void* const memory = Must(Allocate(device, 64));
+        {
+          const Stream stream = Must(Stream::Create(device));
+          EXPECT_OK(FillAsync(stream, memory, 1, 64));
+          EXPECT_OK(stream.Synchronize());
+          const int made = events.made;
+          for (int i = 0; i < 4; ++i) {
+            FailNext("fill_async", 46);
+            EXPECT_FALSE(FillAsync(stream, memory, 1, 64).ok());
+          }
+          EXPECT_EQ(events.made, made);
+        }
+        EXPECT_OK(Free(device, memory));
+      },
+      &NoneIsLeft, &TraceBeforeHandles);
 }
 
 // What could not be made is not recorded.
 TEST(TraceHandlesTest, AnEventThatIsNoneIsNotRecorded) {
-  InChild([] {
-    const std::string file =
-        ::testing::TempDir() + "/trace_ring." + std::to_string(getpid());
-    setenv("DEVRT_TRACE", file.c_str(), 1);
-    setenv("DEVRT_TRACE_TIMES", "events", 1);
-    Must(RegisterLayer(&handles_manifest, handles_open));
-    Must(SetLayers({"trace", "handles"}));
-    const Device device = Must(GetDevice("mtia:0"));
-    void* const memory = Must(Allocate(device, 64));
-    {
-      const Stream stream = Must(Stream::Create(device));
-      SimulatedFault fault;
-      fault.kind = SimulatedFault::Kind::kApi;
-      fault.native_code = 46;
-      fault.where = "event_create";
-      for (int i = 0; i < 3; ++i) {
-        EXPECT_OK(Must(Simulator::Get()).InjectFault(fault));
-        EXPECT_OK(FillAsync(stream, memory, i, 64));
-      }
-      EXPECT_OK(stream.Synchronize());
-    }
-    EXPECT_OK(Free(device, memory));
-    EXPECT_OK(Shutdown());
-    std::remove(file.c_str());
-    EXPECT_EQ(records_of_none, 0);
-    EXPECT_EQ(events_at_shutdown, 0);
-  });
+  Traced(
+      "events",
+      [] {
+        const Device device = Must(GetDevice("mtia:0"));
+        void* const memory = Must(Allocate(device, 64));
+        {
+          const Stream stream = Must(Stream::Create(device));
+          for (int i = 0; i < 3; ++i) {
+            FailNext("event_create", 46);
+            EXPECT_OK(FillAsync(stream, memory, i, 64));
+          }
+          EXPECT_OK(stream.Synchronize());
+        }
+        EXPECT_OK(Free(device, memory));
+      },
+      &NoneIsLeft, &TraceBeforeHandles);
 }
 
 }  // namespace

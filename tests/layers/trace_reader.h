@@ -68,15 +68,18 @@ class Trace {
   std::vector<trace::Record> records_;
 };
 
-// Runs `body` in a child under the trace layer, with times as DEVRT_TRACE_TIMES
-// says, then looks at the trace.
-inline void Traced(const char* times, void (*body)(), void (*look)(Trace*)) {
+inline void TraceAlone() { Must(SetLayers({"trace"})); }
+
+// Runs `body` in a child under the layers that `choose` sets, with times as
+// DEVRT_TRACE_TIMES says, then looks at the trace.
+inline void Traced(const char* times, void (*body)(), void (*look)(Trace*),
+                   void (*choose)() = &TraceAlone) {
   InChild([=] {
     const std::string file =
-        ::testing::TempDir() + "/trace_failures." + std::to_string(getpid());
+        ::testing::TempDir() + "/trace_ring." + std::to_string(getpid());
     setenv("DEVRT_TRACE", file.c_str(), 1);
     if (times != nullptr) setenv("DEVRT_TRACE_TIMES", times, 1);
-    Must(SetLayers({"trace"}));
+    choose();
     body();
     EXPECT_OK(Shutdown());
     Trace trace(file);

@@ -146,24 +146,25 @@ TEST(TraceFile, WhatIsTooLargeForAFieldIsUnknown) {
   EXPECT_EQ(trace::LineField(-1), 0u);
 }
 
-// Streams that end with operations under way: these are known all the same.
+// Streams that end with two operations each under way.
+void EndBusyStreams(Device device, int count) {
+  void* const memory = Must(Allocate(device, kBytes));
+  Flag gate = Must(Flag::Create(device));
+  for (int i = 0; i < count; ++i) {
+    const Stream stream = Must(Stream::Create(device));
+    Must(stream.Native());  // somebody has it: it serves nobody else
+    EXPECT_OK(gate.WaitOn(stream));
+    EXPECT_OK(FillAsync(stream, memory, i, kBytes));
+  }
+  EXPECT_OK(gate.Set());
+  EXPECT_OK(device.Synchronize());
+  EXPECT_OK(Free(device, memory));
+}
+
+// The operations of ended streams are known all the same.
 TEST(TraceFile, EndedStreamsKeepTheirOperations) {
   Traced(
-      "events",
-      [] {
-        const Device device = Must(GetDevice("mtia:1"));
-        void* const memory = Must(Allocate(device, kBytes));
-        Flag gate = Must(Flag::Create(device));
-        for (int i = 0; i < 5; ++i) {
-          const Stream stream = Must(Stream::Create(device));
-          Must(stream.Native());  // somebody has it: it serves nobody else
-          EXPECT_OK(gate.WaitOn(stream));
-          EXPECT_OK(FillAsync(stream, memory, i, kBytes));
-        }
-        EXPECT_OK(gate.Set());
-        EXPECT_OK(device.Synchronize());
-        EXPECT_OK(Free(device, memory));
-      },
+      "events", [] { EndBusyStreams(Must(GetDevice("mtia:1")), 5); },
       [](Trace* trace) {
         EXPECT_EQ(trace->Calls(CallId::stream_destroy).size(), 5u);
         std::set<uint64_t> operations;
@@ -184,21 +185,7 @@ TEST(TraceFile, EndedStreamsKeepTheirOperations) {
 // are given up, and counted.
 TEST(TraceFile, ManyEndedStreamsGiveUpTheOldest) {
   Traced(
-      "events",
-      [] {
-        const Device device = Must(GetDevice("mtia:0"));
-        void* const memory = Must(Allocate(device, kBytes));
-        Flag gate = Must(Flag::Create(device));
-        for (int i = 0; i < 70; ++i) {
-          const Stream stream = Must(Stream::Create(device));
-          Must(stream.Native());  // somebody has it: it serves nobody else
-          EXPECT_OK(gate.WaitOn(stream));
-          EXPECT_OK(FillAsync(stream, memory, i, kBytes));
-        }
-        EXPECT_OK(gate.Set());
-        EXPECT_OK(device.Synchronize());
-        EXPECT_OK(Free(device, memory));
-      },
+      "events", [] { EndBusyStreams(Must(GetDevice("mtia:0")), 70); },
       [](Trace* trace) {
         EXPECT_EQ(trace->Calls(CallId::stream_destroy).size(), 70u);
         EXPECT_EQ(trace->Operations().size(), 2 * 64u);
