@@ -2,12 +2,17 @@
 """Follows a page with the devrt that this Python has, which is to be complete.
 
     check_wheel.py PAGE [COMMAND]
+    check_wheel.py --without-command BUILD PACKAGE
 
 Runs the page's blocks in Python, compares what they print with the page, and
 fails if any of devrt's or Abseil's libraries came from outside of the package.
 Then runs the command: `python -m devrt`, and COMMAND, which pip has installed.
+
+The second form compares what Meson would install from BUILD, which was configured where
+libmd is missing, with the files of PACKAGE: the command is what these have beyond it.
 """
 
+import json
 import pathlib
 import os
 import re
@@ -69,7 +74,22 @@ def try_command(package, *command):
         f"import devrt; devrt.ones(3, device={str(devrt.devices('mtia')[0])!r})")
 
 
+def check_without_command(build, package):
+    """Raises SystemExit if anything but the command depends on libmd."""
+    plan = json.loads((build / "meson-info/intro-install_plan.json").read_text())
+    planned = {entry["destination"].partition("/devrt/")[2]
+               for kind in plan.values() for entry in kind.values()
+               if entry["tag"] in ("runtime", "python-runtime")}
+    here = {str(path.relative_to(package)) for path in package.rglob("*")
+            if path.is_file() and path.suffix != ".pyc"}
+    if here - planned != {"bin/devrt"} or planned - here:
+        sys.exit(f"without libmd a wheel lacks {sorted(here - planned)} and has "
+                 f"{sorted(planned - here)} beyond this one")
+
+
 def main():
+    if sys.argv[1] == "--without-command":
+        return check_without_command(*map(pathlib.Path, sys.argv[2:]))
     ran = follow(pathlib.Path(sys.argv[1]).resolve())
     if ran < 2:
         sys.exit(f"{sys.argv[1]} has no block in Python and what it prints")
