@@ -30,6 +30,15 @@ class Options:
 # ---- The suite --------------------------------------------------------------
 
 
+def kernels(check, options):
+    """Before all tests, some of which have limits of time: where there is only PTX
+    the driver compiles it here, for more than 20 seconds, and keeps the result."""
+    command = check.run([check.path("tests/hardware/kernel_sweep"),
+                         check.path("lib/devrt/libdevrt_cuda.so")], 600)
+    launches = re.search(r"^\d+ launches$", command.output, re.MULTILINE)
+    add_command(check, command, launches[0] if launches else "no launches")
+
+
 def conformance(check, options):
     run_suite(check, options, "lib/devrt/libdevrt_cuda.so")
 
@@ -178,6 +187,7 @@ def rate(row):
 
 
 PARTS = {
+    "kernels": kernels,
     "conformance": conformance,
     "contexts": contexts,
     "bad_input": bad_input,
