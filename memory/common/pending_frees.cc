@@ -9,6 +9,7 @@
 
 #include "memory/device/block_pool.h"
 #include "runtime/internal/records.h"
+#include "streams/internal/ordering.h"
 
 namespace devrt::internal {
 
@@ -25,14 +26,6 @@ void Pause(int look) {
   constexpr int kDoublings = 9;
   timespec time{0, kShortest << std::min(look, kDoublings)};
   nanosleep(&time, nullptr);
-}
-
-absl::Status SynchronizeDevice(DeviceRecord* device) {
-  return RunSynchronizeHook(device, [device] {
-    return FromPlugin(device,
-                      device->ops->device_sync(device->self, device->ordinal),
-                      "device synchronize");
-  });
 }
 
 // Whether an event of devrt's is behind the point, or is not needed.
@@ -58,7 +51,7 @@ absl::Status WaitFor(const OrderPoint& point) {
     if (timeline->IsComplete(point.epoch)) break;
     if (!error.ok()) return error;
     // Once: what the device's end does not complete nothing will.
-    if (timeline->IsOutOfReach()) return SynchronizeDevice(device);
+    if (timeline->IsOutOfReach()) return WaitForDevice(device);
     // A stream that gets work all the time is never seen idle.
     has_check = has_check || HasCheck(point);
   }

@@ -24,14 +24,6 @@ std::string Text(StreamRef stream) {
   return text.str();
 }
 
-absl::Status SynchronizeDevice(DeviceRecord* device) {
-  return RunSynchronizeHook(device, [device] {
-    return FromPlugin(device,
-                      device->ops->device_sync(device->self, device->ordinal),
-                      "device synchronize");
-  });
-}
-
 absl::Status NotBeforeCapture(StreamRef stream) {
   return CaptureError(absl::StrCat(
       Text(stream),
@@ -136,6 +128,23 @@ absl::Status OrderInCapture(const HeldStream& stream, const HeldStream& after,
                  after.handle());
 }
 
+absl::Status WaitForDevice(DeviceRecord* device) {
+  DEVRT_ASSIGN_OR_RETURN(const bool captured,
+                         DeviceStreams::Of(device)->timelines.HasCaptured());
+  if (captured) {
+    return CaptureError(absl::StrCat(
+        "a stream of ", DeviceName(device),
+        " is capturing, and a wait for the device would make the capture "
+        "invalid: end the capture first, or synchronise the device before it "
+        "begins"));
+  }
+  return RunSynchronizeHook(device, [device] {
+    return FromPlugin(device,
+                      device->ops->device_sync(device->self, device->ordinal),
+                      "device synchronize");
+  });
+}
+
 absl::Status WaitOnHost(const OrderPoint& point, CallSite site) {
   Timeline* const timeline = point.timeline;
   if (timeline == nullptr || timeline->IsComplete(point.epoch)) {
@@ -150,7 +159,7 @@ absl::Status WaitOnHost(const OrderPoint& point, CallSite site) {
                          timeline->PinCheck(point.epoch, &captured));
   if (check == nullptr) {
     return timeline->IsComplete(point.epoch) ? absl::OkStatus()
-                                             : SynchronizeDevice(device);
+                                             : WaitForDevice(device);
   }
   const absl::Cleanup unpin = [timeline, check] { timeline->Unpin(check); };
   absl::Status status;

@@ -88,6 +88,12 @@ absl::Status OrderInCapture(StreamRef stream, StreamRef after, CallSite site);
 absl::Status OrderInCapture(const HeldStream& stream, const HeldStream& after,
                             CallSite site);
 
+// Waits for all work of the device, where only that can tell that some of it is
+// over.  FAILED_PRECONDITION, without a wait, while another library captures a
+// stream of the device that may be asked: the driver would make the capture
+// invalid (C82).  A capture that begins behind that question is not seen.
+absl::Status WaitForDevice(DeviceRecord* device);
+
 // Waits on the host for the point and, where the backend lets it, for nothing
 // after it.
 absl::Status WaitOnHost(const OrderPoint& point, CallSite site);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/log.h"
+#include "devrt/runtime/status.h"
 #include "streams/internal/captures.h"
 #include "streams/internal/device_streams.h"
 #include "streams/internal/stream_record.h"
@@ -95,15 +96,30 @@ void Timeline::Attach(devrt_stream handle, const void* thread, bool may_be_gone,
   thread_.store(thread, std::memory_order_relaxed);
 }
 
-absl::Status Timeline::CheckNoCapture(devrt_stream handle) const {
-  if (!MayCapture()) return absl::OkStatus();
+absl::StatusOr<bool> Timeline::AskWhetherCaptured(devrt_stream handle) const {
+  if (!MayCapture()) return false;
   const auto& capture = DeviceStreams::Of(device_)->capture;
-  if (ABSL_PREDICT_TRUE(capture.table == nullptr)) return absl::OkStatus();
+  if (ABSL_PREDICT_TRUE(capture.table == nullptr)) return false;
   uint32_t yes = 0;
   absl::Status status = FromPlugin(
       device_, capture.table->stream_is_capturing(capture.self, handle, &yes),
       "capture query");
-  if (!status.ok() || yes == 0) return status;
+  if (!status.ok()) return status;
+  return yes != 0;
+}
+
+absl::StatusOr<bool> Timeline::IsCaptured() {
+  if (!MayCapture() || MayBeGone() || !IsHere()) return false;
+  const devrt_stream handle = Enter();
+  if (handle == nullptr) return false;
+  const absl::StatusOr<bool> captured = AskWhetherCaptured(handle);
+  Leave();
+  return captured;
+}
+
+absl::Status Timeline::CheckNoCapture(devrt_stream handle) const {
+  DEVRT_ASSIGN_OR_RETURN(const bool captured, AskWhetherCaptured(handle));
+  if (!captured) return absl::OkStatus();
   return CaptureError(absl::StrCat(
       "a stream of ", DeviceName(device_),
       " is capturing, and nothing can wait for what it was given before: order "

@@ -202,6 +202,10 @@ class Timeline {
   // program's.
   bool IsOutOfReach() const DEVRT_EXCLUDES(mutex_);
 
+  // Whether another library captures the stream, as far as the calling thread
+  // may ask: false for a stream that may be gone, or of another thread.
+  absl::StatusOr<bool> IsCaptured() DEVRT_EXCLUDES(mutex_);
+
   static constexpr size_t kMostCheckpoints = 64;
 
   // ---- For the streams layer ----
@@ -265,6 +269,7 @@ class Timeline {
   static constexpr uint32_t kMayCapture = 1;
   static constexpr uint32_t kJoining = 2;  // for each wait
 
+  absl::StatusOr<bool> AskWhetherCaptured(devrt_stream handle) const;
   // Not OK while another library captures the native stream: what is recorded
   // then stands for nothing that runs, and to ask it would end the capture.
   absl::Status CheckNoCapture(devrt_stream handle) const;
@@ -337,6 +342,9 @@ class Timelines {
   absl::StatusOr<Check*> TakeCheck() DEVRT_EXCLUDES(mutex_);
   void PutCheck(Check* check) DEVRT_EXCLUDES(mutex_);
 
+  // Whether another library captures a stream of the device
+  // (Timeline::IsCaptured).
+  absl::StatusOr<bool> HasCaptured() DEVRT_EXCLUDES(mutex_);
   // Waits for the device by `wait`; then all submitted before is complete.
   absl::Status Synchronize(absl::FunctionRef<absl::Status()> wait)
       DEVRT_EXCLUDES(mutex_);

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "devrt/runtime/status.h"
 #include "streams/internal/timeline.h"
 
 namespace devrt::internal {
@@ -64,6 +65,19 @@ void Timelines::PutCheck(Check* check) {
   MutexLock lock(&mutex_);
   check->next = checks_;
   checks_ = check;
+}
+
+absl::StatusOr<bool> Timelines::HasCaptured() {
+  std::vector<Timeline*> all;
+  {
+    MutexLock lock(&mutex_);
+    all = all_;
+  }
+  for (Timeline* timeline : all) {
+    DEVRT_ASSIGN_OR_RETURN(const bool captured, timeline->IsCaptured());
+    if (captured) return true;
+  }
+  return false;
 }
 
 absl::Status Timelines::Synchronize(absl::FunctionRef<absl::Status()> wait) {

@@ -128,6 +128,20 @@ CUresult BreakCaptures() {
   return result;
 }
 
+CUresult BreakCapturesIn(const CUctx_st* context) {
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  CUresult result = CUDA_SUCCESS;
+  for (const auto& capture : g_captures) {
+    for (const CUstream stream : capture->streams) {
+      if (stream->context != context) continue;
+      Break(capture.get());
+      result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+      break;
+    }
+  }
+  return result;
+}
+
 CUresult BreakCaptureOf(const CUstream_st* stream) {
   const std::lock_guard<std::mutex> lock(g_mutex);
   Capture* const capture = Of(stream);

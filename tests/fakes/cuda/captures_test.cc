@@ -134,6 +134,34 @@ TEST(CudaCaptures, PinnedMemoryIsNotWaitedFor) {
   });
 }
 
+// A wait for the device would end a capture of any of its streams, in every
+// mode: recovery leaves it out, and what only the device could tell stays.
+TEST(CudaCaptures, TheDeviceIsNotWaitedFor) {
+  for (const CUstreamCaptureMode mode :
+       {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_RELAXED}) {
+    Alone([mode] {
+      setenv("DEVRT_MTIA", "memory=64MiB", 1);
+      Stream stream = Must(Stream::Create(Gpu()));
+      Stream eager = Must(Stream::Create(Gpu()));
+      Stream theirs = Must(Stream::Create(Gpu()));
+      void* const block = Must(AllocateMemory(eager, 40 << 20));
+      {
+        // Without an owner nobody may ask it behind the call.
+        const Stream adopted =
+            Must(Stream::FromNative(Gpu(), Must(theirs.Native())));
+        ASSERT_OK(RecordStream(block, adopted));
+        ASSERT_OK(FreeMemory(block));
+        const auto native = static_cast<CUstream>(Must(stream.Native()));
+        ASSERT_EQ(cuStreamBeginCapture(native, mode), CUDA_SUCCESS);
+        EXPECT_STATUS(AllocateMemory(eager, 60 << 20), kResourceExhausted,
+                      "capturing");
+        EXPECT_TRUE(End(native));
+      }
+      ASSERT_OK(FreeMemory(Must(AllocateMemory(eager, 60 << 20))));
+    });
+  }
+}
+
 // F40, C85: all kernels are loaded and tried out by the first that is needed.
 TEST(CudaCaptures, LoadedKernelsLeaveThemValid) {
   Alone([] {

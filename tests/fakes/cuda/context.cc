@@ -216,6 +216,8 @@ CUresult cuCtxSynchronize() {
   CUcontext context = nullptr;
   CUresult error = Enter("cuCtxSynchronize");
   if (error == CUDA_SUCCESS) error = NeedContext(&context);
+  if (error == CUDA_SUCCESS) error = BreakCapturesIn(context);
+  if (error == CUDA_SUCCESS) error = BreakCaptures();
   if (error != CUDA_SUCCESS) return error;
   return Sim<&devrt_ops_v0::device_sync>(SimDevice(context->device));
 }

@@ -141,6 +141,9 @@ CUresult Submitted(const Target& target, CUresult result);
 // In a call that is unsafe beside a capture: while there is one that does not
 // bear it of the calling thread, the code.
 CUresult BreakCaptures();
+// In a wait for a whole context: no capture of its streams bears that, in no
+// mode.
+CUresult BreakCapturesIn(const CUctx_st* context);
 // In a question about what may be captured itself: no mode allows that.
 CUresult BreakCaptureOf(const CUstream_st* stream);
 CUresult BreakCaptureOf(const CUevent_st* event);
