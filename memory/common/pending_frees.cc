@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "devrt/runtime/status.h"
 #include "memory/device/block_pool.h"
 #include "runtime/internal/records.h"
 #include "streams/internal/ordering.h"
@@ -28,13 +29,14 @@ void Pause(int look) {
   nanosleep(&time, nullptr);
 }
 
-// Whether an event of devrt's is behind the point, or is not needed.
-bool HasCheck(const OrderPoint& point) {
+// Records an event of devrt's behind the point, unless there is one or none is
+// needed.
+absl::Status EnsureCheck(const OrderPoint& point) {
   Captured captured;
-  const absl::StatusOr<Check*> check =
-      point.timeline->PinCheck(point.epoch, &captured);
-  if (check.ok() && *check != nullptr) point.timeline->Unpin(*check);
-  return check.ok();
+  DEVRT_ASSIGN_OR_RETURN(Check* const check,
+                         point.timeline->PinCheck(point.epoch, &captured));
+  if (check != nullptr) point.timeline->Unpin(check);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -42,7 +44,6 @@ bool HasCheck(const OrderPoint& point) {
 absl::Status WaitFor(const OrderPoint& point) {
   Timeline* const timeline = point.timeline;
   DeviceRecord* const device = timeline->device();
-  bool has_check = false;
   for (int look = 0; !timeline->IsComplete(point.epoch); ++look) {
     if (!IsOpen(device)) return ClosedError(device);
     if (look > 0) Pause(look);
@@ -52,8 +53,9 @@ absl::Status WaitFor(const OrderPoint& point) {
     if (!error.ok()) return error;
     // Once: what the device's end does not complete nothing will.
     if (timeline->IsOutOfReach()) return WaitForDevice(device);
-    // A stream that gets work all the time is never seen idle.
-    has_check = has_check || HasCheck(point);
+    // A stream that gets work all the time is never seen idle: only the event
+    // tells that the point's work is over.
+    DEVRT_RETURN_IF_ERROR(EnsureCheck(point));
   }
   return absl::OkStatus();
 }

@@ -48,7 +48,8 @@ struct PendingFree {
 // once.
 //
 // Gives up, with the reason, where asking again need not ever help: the query
-// of the stream failed, another library captures the stream (the caller may be
+// of the stream or of an event behind the work failed, that event cannot be
+// made, another library captures the stream (the caller may be
 // the thread that ends the capture), the device would have to be waited for
 // while one of its streams is captured, or the device takes no calls.  The work
 // then counts as running until a later look sees its end.

@@ -377,16 +377,17 @@ void Timeline::Unpin(Check* check) {
 
 // ---- Polls ------------------------------------------------------------------
 
-Timeline::Answer Timeline::Ask(devrt_event event) {
+Timeline::Answer Timeline::Ask(devrt_event event, absl::Status* error) {
   uint32_t done = 0;
   absl::Status status = FromPlugin(
       device_, device_->ops->event_query(device_->self, event, &done),
       "checkpoint");
+  if (error != nullptr) *error = status;
   if (!status.ok()) return Answer::kFailed;
   return done != 0 ? Answer::kDone : Answer::kNotYet;
 }
 
-Timeline::Answer Timeline::AskChecks(bool* found) {
+Timeline::Answer Timeline::AskChecks(bool* found, absl::Status* error) {
   size_t step = 1;
   uint64_t not_yet = UINT64_MAX;  // the epoch of one that is not complete
   // Those that other threads record meanwhile are left to the next poll: there
@@ -404,7 +405,7 @@ Timeline::Answer Timeline::AskChecks(bool* found) {
                                             : (end - 1) / 2];
       ++check->pins;
     }
-    const Answer answer = Ask(check->event);
+    const Answer answer = Ask(check->event, error);
     Check* over = nullptr;
     if (answer == Answer::kNotYet) {
       not_yet = check->epoch;
@@ -477,11 +478,13 @@ bool Timeline::Poll(bool query_stream, absl::Status* error) {
   {
     const RelaxedCaptures relaxed(device_);
     bool found = false;
-    const Answer checks = AskChecks(&found);
+    absl::Status failed;
+    const Answer checks = AskChecks(&found, &failed);
     if (handle != nullptr && !may_be_gone_.load(std::memory_order_relaxed)) {
       if (checks != Answer::kNotYet && query_stream && IsHere()) {
-        const absl::Status status = AskStream(handle);
-        if (error != nullptr) *error = status;
+        absl::Status status = AskStream(handle);
+        status.Update(failed);
+        if (error != nullptr) *error = std::move(status);
       }
       if (found) MakeUp(handle);
     }

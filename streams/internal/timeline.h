@@ -182,10 +182,12 @@ class Timeline {
   // nothing.
   //
   // A query that fails completes nothing: what uses the epoch stays pending
-  // until a later look sees the end (2.4).  `error` receives why the stream has
-  // no answer: its query failed, or another library captures it.  Whoever waits
-  // gives up then, because asking again need not ever change that.  A failed
-  // checkpoint is dropped and the stream asked in its place.
+  // until a later look sees the end (2.4).  `error` receives why there is no
+  // answer that can be relied on: the query of the stream failed, another
+  // library captures it, or the query of a checkpoint failed.  A failed
+  // checkpoint is dropped and the stream asked in its place, which may complete
+  // the point all the same.  Otherwise whoever waits gives up, because asking
+  // again need not ever change that.
   //
   // No capture of another library becomes invalid: while the stream is
   // captured, only its checkpoints of before the capture are asked.
@@ -291,9 +293,10 @@ class Timeline {
   // Takes out `first` to `last`; those that are not pinned are the caller's.
   Check* TakeOut(size_t first, size_t last) DEVRT_REQUIRES(mutex_);
   void PutChecks(Check* checks);
-  Answer Ask(devrt_event event);
-  // kNotYet when one was not complete, kFailed when one was dropped.
-  Answer AskChecks(bool* found) DEVRT_EXCLUDES(mutex_);
+  Answer Ask(devrt_event event, absl::Status* error = nullptr);
+  // kNotYet when one was not complete, kFailed when one was dropped, for
+  // `error`.
+  Answer AskChecks(bool* found, absl::Status* error) DEVRT_EXCLUDES(mutex_);
   // Not OK: the stream has no answer (Poll).
   absl::Status AskStream(devrt_stream handle);
   void ObtainDefault();

@@ -350,6 +350,36 @@ TEST(MemoryRoomOfASpy, ABusyStreamIsWaitedForByAnEvent) {
   EXPECT_EQ(spy.Count("event_record"), 1);
 }
 
+// An event that cannot be made, recorded or asked ends the wait with its error:
+// a stream that gets work all the time would never be seen idle.  Here it is
+// idle after some questions, so that a wait that goes on ends too.
+TEST(MemoryRoomOfASpy, AnEventThatFailsEndsTheWait) {
+  SpyBackend& spy = SpyBackend::Get();
+  // No event of this device is made yet: the first failure is of the first one.
+  const Device device = spy.device(1);
+  for (const char* slot : {"event_create", "event_record", "event_query"}) {
+    SCOPED_TRACE(slot);
+    Stream s = Must(Stream::Create(device));
+    Must(s.Native());
+    internal::Timeline* const timeline = internal::TimelineOf(s);
+    const internal::OrderPoint use = {timeline, timeline->Now()};
+    spy.Reset();
+    spy.SetBusy(true);
+    constexpr int kQuestions = 6;
+    for (int i = 1; i <= kQuestions; ++i) {
+      spy.Fail(slot, absl::StatusCode::kInternal);
+    }
+    std::function<void()> ask = [&] {
+      if (spy.Count("stream_query") == kQuestions) return spy.SetBusy(false);
+      spy.OnNext("stream_query", ask);
+    };
+    ask();
+    EXPECT_STATUS(internal::WaitFor(use), kInternal, slot);
+    EXPECT_FALSE(timeline->IsComplete(use.epoch));
+    spy.Reset();
+  }
+}
+
 // ---- What may be gone -------------------------------------------------------
 
 // A stream that was adopted without its owner is touched in calls that name it,
