@@ -188,7 +188,10 @@ class alignas(64) BlockPool {
   // Segments that are wholly free, and pages.
   void ListFree(std::vector<FreeSegment>* list) DEVRT_EXCLUDES(lock_);
   // Takes that one out if it still is as it was seen; pages are busy then.
-  bool Take(const FreeSegment& segment) DEVRT_EXCLUDES(lock_);
+  // Nothing if `*kept`, which is looked at under the lock: what an allocation
+  // has used since the list was made may look as it was seen.
+  bool Take(const FreeSegment& segment, const std::atomic<bool>* kept)
+      DEVRT_EXCLUDES(lock_);
   // Takes out a segment that is wholly free, fits, and whose block was released
   // before what `taker` does next; nullptr if there is none.  With `room` for
   // more a pool keeps its small ones while it is at work: one that kTurns times

@@ -230,8 +230,9 @@ void BlockPool::ListFree(std::vector<FreeSegment>* list) {
   }
 }
 
-bool BlockPool::Take(const FreeSegment& seen) {
+bool BlockPool::Take(const FreeSegment& seen, const std::atomic<bool>* kept) {
   SpinLockHolder hold(&lock_);
+  if (kept != nullptr && kept->load(std::memory_order_acquire)) return false;
   Segment* segment = seen.segment;
   if (segment->pool.load(std::memory_order_relaxed) != this) return false;
   if (seen.pages != 0) return segment->expandable() && TakePages(seen);

@@ -220,7 +220,9 @@ class DeviceAllocator {
   void ListFree(std::vector<FreeSegment>* list);
   std::vector<FreeSegment> ListFamilyFree();
   void PollFamily();
-  bool ReleaseOne(const FreeSegment& segment, absl::Status* gave_up);
+  // Nothing of an allocator that is for graphs by now, unless `of_graphs`.
+  bool ReleaseOne(const FreeSegment& segment, absl::Status* gave_up,
+                  bool of_graphs = false);
   absl::Status OutOfMemory(const MemoryRequest& request,
                            const PoolRequest& wanted,
                            const absl::Status& gave_up);

@@ -202,7 +202,7 @@ void DeviceAllocator::GiveBack(Segment* segment) {
 // ---- Giving back ------------------------------------------------------------
 
 bool DeviceAllocator::ReleaseOne(const FreeSegment& segment,
-                                 absl::Status* gave_up) {
+                                 absl::Status* gave_up, bool of_graphs) {
   const OrderPoint& released = segment.released;
   if (gave_up != nullptr) {
     gave_up->Update(WaitFor(released));
@@ -211,7 +211,7 @@ bool DeviceAllocator::ReleaseOne(const FreeSegment& segment,
   }
   const Moves::Scope moves(&owner_->moves_);
   if (!released.timeline->IsComplete(released.epoch) ||
-      !segment.pool->Take(segment)) {
+      !segment.pool->Take(segment, of_graphs ? nullptr : &for_graphs_)) {
     return false;
   }
   if (segment.pages != 0) {
@@ -303,7 +303,7 @@ void DeviceAllocator::Release() {
     if (IsOpen(device_)) pending_.Poll(SIZE_MAX);
     std::vector<FreeSegment> list;
     for (BlockPool* pool : Pools()) pool->ListFree(&list);
-    for (const FreeSegment& segment : list) ReleaseOne(segment, nullptr);
+    for (const FreeSegment& segment : list) ReleaseOne(segment, nullptr, true);
   }
   // Work still uses what is left, or the device is lost.
   pending_.TakeAll();

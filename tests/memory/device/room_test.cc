@@ -18,6 +18,7 @@
 #include "devrt/memory/pinned_memory.h"
 #include "memory/common/pending_frees.h"
 #include "memory/device/moves.h"
+#include "memory/external/graph_pool.h"
 #include "tests/memory/device/cache_fixture.h"
 #include "tests/support/spy_backend.h"
 
@@ -414,6 +415,41 @@ TEST(MemoryRoomOfASpy, AStreamThatMayBeGoneIsNotTouched) {
   EXPECT_OK(home.Synchronize());
   EXPECT_OK(EmptyCache(device));
   EXPECT_EQ(spy.bad_handles(), 0);
+}
+
+// ---- Memory of graphs -------------------------------------------------------
+
+// EmptyCache lists free segments, then gives them back one by one.  What a new
+// pool of a graph has used between the two stays: the list names a segment that
+// is free again as of an epoch that did not change.
+TEST(MemoryRoomOfASpy, APoolThatBeginsKeepsWhatWasListedBefore) {
+  SpyBackend& spy = SpyBackend::Get();
+  spy.SetMemory(64 * kMiB);
+  const Device device = spy.device(0);
+  Stream first = Must(Stream::Create(device));
+  Stream second = Must(Stream::Create(device));
+  ASSERT_OK(EmptyCache(device));
+  auto pool = Must(internal::GraphPool::Make(device));
+  const CallSite site;
+  void* const x = Must(pool->Allocate(first, 20 * kMiB, site));
+  void* const y = Must(pool->Allocate(second, 20 * kMiB, site));
+  ASSERT_OK(FreeMemory(x));
+  ASSERT_OK(FreeMemory(y));
+  pool.reset();
+  spy.Reset();
+  spy.OnNext("dealloc", [&] {
+    pool = Must(internal::GraphPool::Make(device));
+    EXPECT_EQ(Must(pool->Allocate(second, 20 * kMiB, site)), y);
+    EXPECT_OK(FreeMemory(y));
+  });
+  EXPECT_OK(EmptyCache(device));
+  ASSERT_NE(pool, nullptr);
+  EXPECT_EQ(spy.Count("dealloc"), 1) << "the graph may write to y";
+  EXPECT_EQ(Must(pool->Allocate(second, 20 * kMiB, site)), y);
+  EXPECT_OK(FreeMemory(y));
+  pool.reset();
+  EXPECT_OK(EmptyCache(device));
+  EXPECT_EQ(spy.Count("dealloc"), 2);
 }
 
 }  // namespace
