@@ -28,15 +28,26 @@ bool AddKnownUses(const void* pointer, absl::Span<const StreamUse> uses) {
   }
 }
 
-std::optional<HeldBlock> FindHeldBlock(const void* pointer) {
+namespace {
+
+// FindHeldBlock without the end of a block.
+std::optional<HeldBlock> FindAround(const void* pointer) {
   Segment* const segment = AddressMap::Get().Find(pointer);
-  if (segment == nullptr || Owners::HasCached()) {
-    for (const OwnedBlock& block : Owners::Get().FindAt(pointer)) {
+  const bool owned = segment == nullptr || Owners::HasCached();
+  if (owned) {
+    bool is_held = false;
+    for (const OwnedBlock& block : Owners::Get().FindAround(pointer)) {
+      const uintptr_t offset = reinterpret_cast<uintptr_t>(pointer) -
+                               reinterpret_cast<uintptr_t>(block.base);
+      if (offset >= block.bytes) continue;  // its end
+      is_held = true;
       if (block.holder != nullptr) continue;  // another resource's
-      HeldBlock held = {std::nullopt, block.bytes, false};
+      HeldBlock held = {block.base, block.bytes, block.id, std::nullopt,
+                        nullptr};
       if (CheckStream(block.stream, "a look").ok()) held.stream = block.stream;
       return held;
     }
+    if (is_held) return std::nullopt;
   }
   for (;;) {
     BlockPool* const pool = segment == nullptr
@@ -45,14 +56,30 @@ std::optional<HeldBlock> FindHeldBlock(const void* pointer) {
     if (pool == nullptr) return std::nullopt;
     const auto holder = pool->FindHolder(segment, pointer);
     if (holder.has_value()) {
-      return HeldBlock{holder->stream, holder->requested,
-                       segment->allocator->IsForGraphs()};
+      // What rounding added to a block that a resource holds.
+      if (owned && !Owners::Get().FindAt(holder->base).empty()) {
+        return std::nullopt;
+      }
+      DeviceAllocator* const allocator = segment->allocator;
+      return HeldBlock{holder->base, holder->requested, holder->id,
+                       holder->stream,
+                       allocator->IsForGraphs() ? allocator : nullptr};
     }
     // The segment may have another pool by now.
     if (segment->pool.load(std::memory_order_acquire) == pool) {
       return std::nullopt;
     }
   }
+}
+
+}  // namespace
+
+std::optional<HeldBlock> FindHeldBlock(const void* pointer) {
+  std::optional<HeldBlock> held = FindAround(pointer);
+  if (!held.has_value() && pointer != nullptr) {
+    held = FindAround(static_cast<const char*>(pointer) - 1);
+  }
+  return held;
 }
 
 bool IsOfChosenResource(Device device, const void* pointer) {

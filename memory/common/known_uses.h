@@ -20,11 +20,16 @@ namespace devrt::internal {
 // block's resource does not track uses by points.
 bool AddKnownUses(const void* pointer, absl::Span<const StreamUse> uses);
 
-// The live block of device memory that begins at `pointer`.
+class DeviceAllocator;
+
+// The program's live block of device memory that `pointer` lies in.  The end of
+// a block counts where no other one begins (F17).
 struct HeldBlock {
-  std::optional<StreamRef> stream;  // that it was handed out on, if that lives
+  void* base;
   uint64_t bytes;                   // as asked for
-  bool for_graphs;                  // of a pool that its graphs keep
+  uint64_t id;                      // never that of another block
+  std::optional<StreamRef> stream;  // that it was handed out on, if that lives
+  DeviceAllocator* graphs;  // the allocator for graphs it is of, or nullptr
 };
 std::optional<HeldBlock> FindHeldBlock(const void* pointer);
 

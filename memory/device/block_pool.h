@@ -172,11 +172,9 @@ class alignas(64) BlockPool {
   };
   std::optional<Found> Find(Segment* segment, const void* pointer)
       DEVRT_EXCLUDES(lock_);
-  // The live block that begins at `pointer`, and the stream that it was handed
-  // out on, if that lives.
-  struct Holder {
+  // The same, with the stream that it was handed out on, if that lives.
+  struct Holder : Found {
     std::optional<StreamRef> stream;
-    uint64_t requested;
   };
   std::optional<Holder> FindHolder(Segment* segment, const void* pointer)
       DEVRT_EXCLUDES(lock_);
@@ -327,6 +325,13 @@ class alignas(64) BlockPool {
   bool Return(Block* block, Ledger::Exclusive* all) DEVRT_REQUIRES(lock_);
   bool IsReleasedFor(const Block* block, const Timeline* taker) const
       DEVRT_REQUIRES(lock_);
+  // The live block that holds `pointer`, or nullptr.
+  const Block* FindLive(const Segment* segment, const void* pointer) const
+      DEVRT_REQUIRES(lock_);
+  static Found Describe(const Block* block) {
+    return {block->address(), block->held.requested, block->mark,
+            block->held.site};
+  }
   // Whether `block` was handed out on `stream`.
   bool IsHolder(const Block* block, StreamRef stream) const
       DEVRT_REQUIRES(lock_);

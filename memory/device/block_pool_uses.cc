@@ -118,31 +118,31 @@ PoolAnswer BlockPool::AddPoints(Segment* segment, const void* pointer,
   return PoolAnswer::kDone;
 }
 
-std::optional<BlockPool::Found> BlockPool::Find(Segment* segment,
-                                                const void* pointer) {
+const Block* BlockPool::FindLive(const Segment* segment,
+                                 const void* pointer) const {
   const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
-  SpinLockHolder hold(&lock_);
   if (segment->pool.load(std::memory_order_relaxed) != this ||
       !segment->Holds(address)) {
-    return std::nullopt;
+    return nullptr;
   }
-  const Block* block = segment->Find(address);
-  if (block == nullptr || block->use != BlockUse::kLive) return std::nullopt;
-  return Found{block->address(), block->held.requested, block->mark,
-               block->held.site};
+  const Block* const block = segment->Find(address);
+  return block != nullptr && block->use == BlockUse::kLive ? block : nullptr;
+}
+
+std::optional<BlockPool::Found> BlockPool::Find(Segment* segment,
+                                                const void* pointer) {
+  SpinLockHolder hold(&lock_);
+  const Block* const block = FindLive(segment, pointer);
+  if (block == nullptr) return std::nullopt;
+  return Describe(block);
 }
 
 std::optional<BlockPool::Holder> BlockPool::FindHolder(Segment* segment,
                                                        const void* pointer) {
-  const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
   SpinLockHolder hold(&lock_);
-  if (segment->pool.load(std::memory_order_relaxed) != this ||
-      !segment->Holds(address)) {
-    return std::nullopt;
-  }
-  const Block* const block = segment->Beginning(address);
-  if (block == nullptr || block->use != BlockUse::kLive) return std::nullopt;
-  Holder holder = {std::nullopt, block->held.requested};
+  const Block* const block = FindLive(segment, pointer);
+  if (block == nullptr) return std::nullopt;
+  Holder holder = {Describe(block), std::nullopt};
   if (!block->lent) {
     if (serial() != 0 && end_epoch_ == 0) {
       holder.stream = StreamRef(record_, serial());

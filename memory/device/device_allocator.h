@@ -94,6 +94,7 @@
 #include "memory/device/block_pool.h"
 #include "memory/device/moves.h"
 #include "runtime/internal/records.h"
+#include "streams/internal/captures.h"
 #include "streams/internal/device_streams.h"
 
 namespace devrt::internal {
@@ -113,10 +114,14 @@ class DeviceAllocator {
   // One for graphs, to the call of EndGraphs.  It keeps its cache then, which
   // the next one for graphs begins with, once no block of it is alive.
   static DeviceAllocator* MakeForGraphs(DeviceRecord* device);
-  void EndGraphs() { for_graphs_.store(false, std::memory_order_release); }
+  void EndGraphs() DEVRT_EXCLUDES(mutex_);
   bool IsForGraphs() const {
     return for_graphs_.load(std::memory_order_acquire);
   }
+  // The captures that have asked one for graphs for memory.  False: it is one
+  // of them already.
+  bool AddHolder(CaptureNumber capture) DEVRT_EXCLUDES(mutex_);
+  bool HasHolder(CaptureNumber capture) DEVRT_EXCLUDES(mutex_);
 
   DeviceAllocator(const DeviceAllocator&) = delete;
   DeviceAllocator& operator=(const DeviceAllocator&) = delete;
@@ -279,6 +284,7 @@ class DeviceAllocator {
   std::vector<std::unique_ptr<BlockPool>> pools_ DEVRT_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, BlockPool*> by_serial_ DEVRT_GUARDED_BY(mutex_);
   std::vector<DeviceAllocator*> privates_ DEVRT_GUARDED_BY(mutex_);
+  std::vector<CaptureNumber> holders_ DEVRT_GUARDED_BY(mutex_);
 };
 
 // ---- Callbacks of programs (device_memory.h) --------------------------------

@@ -55,6 +55,11 @@ absl::Status FreeOn(void* pointer, const StreamRef* stream, CallSite site) {
   if (ABSL_PREDICT_FALSE(internal::InHostFunction())) {
     return internal::HostFunctionError("FreeMemory");
   }
+  if (ABSL_PREDICT_FALSE(internal::HasCapturedBlocks())) {
+    std::optional<absl::Status> freed =
+        internal::FreeMarked(pointer, stream, site);
+    if (freed.has_value()) return *std::move(freed);
+  }
   Segment* segment = AddressMap::Get().Find(pointer);
   if (ABSL_PREDICT_TRUE(segment != nullptr && !Owners::HasCached())) {
     return segment->allocator->Free(segment, pointer, stream, site);
@@ -111,6 +116,7 @@ absl::Status FreeMemory(void* pointer, StreamRef stream, CallSite site) {
 
 bool internal::FreeMemoryPlainly(void* pointer, CallSite site) {
   if (!IsProcessOpen() || InHostFunction() || Owners::HasCached()) return false;
+  if (HasCapturedBlocks() && IsMarkedByCapture(pointer)) return false;
   Segment* const segment = AddressMap::Get().Find(pointer);
   return segment != nullptr &&
          segment->allocator->FreePlainly(segment, pointer, site);

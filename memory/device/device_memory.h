@@ -33,7 +33,8 @@
 // comes from the stream's cache; what is not there is FAILED_PRECONDITION.
 // FreeMemory says that nobody uses the block any more, graphs included: free
 // what a graph uses when the graph is destroyed, or use devrt_memory.h, whose
-// blocks are kept as long as their graphs.
+// blocks are kept as long as their graphs.  What devrt_memory.h has noted as a
+// graph's is kept whichever of the two frees it.
 //
 // What it is not: raw_memory.h, where each call goes to the driver; nor an
 // owner (buffer.h).

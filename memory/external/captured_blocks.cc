@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "devrt/memory/device_memory.h"
 #include "devrt/runtime/capture_error.h"
@@ -19,6 +20,7 @@
 #include "devrt/runtime/mutex.h"
 #include "devrt/runtime/status.h"
 #include "memory/common/known_uses.h"
+#include "memory/device/device_allocator.h"
 #include "memory/device/rounding.h"
 #include "runtime/internal/allocation_table.h"
 #include "runtime/internal/process_state.h"
@@ -29,13 +31,20 @@
 
 namespace devrt::internal {
 
+std::atomic<size_t> g_captured_blocks{0};
+
 namespace {
 
 using Captures = std::vector<CaptureNumber>;
 
+enum class MarkedBy { kAllocation, kItsStream, kOtherStream };
+
 // What captures have to do with a block.
 struct CaptureMarks {
   Captures captures;
+  // The one that it was handed out in.  What was there before may be in use by
+  // eager work, which no graph is ordered behind.
+  CaptureNumber handed_out = CaptureNumber::kNone;
   // Used by another stream than its own: a graph need not run what its own
   // stream does later behind that.
   bool elsewhere = false;
@@ -55,6 +64,7 @@ struct KeptBlock final : Finished {
   ~KeptBlock() override;
 
   void* block = nullptr;  // nullptr: handed out again, or given back
+  uint64_t id = 0;
   uint64_t bytes = 0;
   std::optional<StreamRef> home;
   std::optional<StreamRef> freed_on;  // another than home
@@ -62,7 +72,9 @@ struct KeptBlock final : Finished {
   CaptureMarks marks;
 };
 
-// The blocks that programs have or have freed, which a capture keeps.
+// The blocks that programs have or have freed, which a capture keeps.  A block
+// is known by its address and its id: one that went back in another way may
+// leave what is known of it behind.
 class CapturedBlocks {
  public:
   static CapturedBlocks& Get() {
@@ -70,48 +82,89 @@ class CapturedBlocks {
     return *blocks;
   }
 
-  bool empty() const { return count_.load(std::memory_order_acquire) == 0; }
-
-  void Add(void* block, CaptureNumber capture, bool elsewhere)
+  // True if nothing ends with the capture yet that calls DropOver.
+  bool Add(const HeldBlock& block, CaptureNumber capture, MarkedBy by)
       DEVRT_EXCLUDES(mutex_) {
     MutexLock lock(&mutex_);
-    CaptureMarks& marks = blocks_[block].marks;
+    CaptureMarks& marks = Find(block).marks;
     marks.Join(capture);
-    marks.elsewhere = marks.elsewhere || elsewhere;
+    if (by == MarkedBy::kAllocation) marks.handed_out = capture;
+    if (by == MarkedBy::kOtherStream) marks.elsewhere = true;
     Count();
+    return captures_.insert(capture).second;
+  }
+  // Work that is not captured, of another stream than the block's, uses it.
+  void NoteElsewhere(const HeldBlock& block) DEVRT_EXCLUDES(mutex_) {
+    MutexLock lock(&mutex_);
+    const auto found = blocks_.find(block.base);
+    if (found != blocks_.end() && found->second.id == block.id) {
+      found->second.marks.elsewhere = true;
+    }
+  }
+  bool Contains(const void* block) DEVRT_EXCLUDES(mutex_) {
+    MutexLock lock(&mutex_);
+    return blocks_.contains(block);
   }
   // The block was freed, while `captures` were under way.  All that is known of
   // it; an error if it was freed before.
-  absl::StatusOr<CaptureMarks> Close(void* block, const Captures& captures,
-                                     CallSite site) DEVRT_EXCLUDES(mutex_) {
+  absl::StatusOr<CaptureMarks> Close(const HeldBlock& block,
+                                     const Captures& captures, CallSite site)
+      DEVRT_EXCLUDES(mutex_) {
     MutexLock lock(&mutex_);
-    if (captures.empty() && !blocks_.contains(block)) return CaptureMarks();
-    Known& known = blocks_[block];
-    if (known.freed) return FreedBefore(block, known.freed_at);
+    if (captures.empty() && !blocks_.contains(block.base)) {
+      return CaptureMarks();
+    }
+    Known& known = Find(block);
+    if (known.freed) return FreedBefore(block.base, known.freed_at);
     for (const CaptureNumber capture : captures) known.marks.Join(capture);
+    if (known.marks.captures.empty()) {
+      blocks_.erase(block.base);
+      Count();
+      return CaptureMarks();
+    }
     known.freed = true;
     known.freed_at = site;
     Count();
     return known.marks;
   }
   // The capture that kept the block handed it out again.
-  void Reopen(void* block) DEVRT_EXCLUDES(mutex_) {
+  void Reopen(const void* block) DEVRT_EXCLUDES(mutex_) {
     MutexLock lock(&mutex_);
-    blocks_[block].freed = false;
+    const auto found = blocks_.find(block);
+    if (found != blocks_.end()) found->second.freed = false;
   }
-  void Forget(void* block) DEVRT_EXCLUDES(mutex_) {
+  void Forget(const void* block, uint64_t id) DEVRT_EXCLUDES(mutex_) {
     MutexLock lock(&mutex_);
-    blocks_.erase(block);
+    const auto found = blocks_.find(block);
+    if (found != blocks_.end() && found->second.id == id) blocks_.erase(found);
+    Count();
+  }
+  // Forgets captures that are over, but of what they still keep.
+  void DropOver() DEVRT_EXCLUDES(mutex_) {
+    MutexLock lock(&mutex_);
+    absl::erase_if(captures_, &IsOver);
+    absl::erase_if(blocks_, [](const auto& block) {
+      const Known& known = block.second;
+      return !known.freed && std::all_of(known.marks.captures.begin(),
+                                         known.marks.captures.end(), &IsOver);
+    });
     Count();
   }
 
  private:
   struct Known {
+    uint64_t id = 0;
     CaptureMarks marks;
     bool freed = false;
     CallSite freed_at;
   };
 
+  Known& Find(const HeldBlock& block) DEVRT_REQUIRES(mutex_) {
+    Known& known = blocks_[block.base];
+    if (known.id != block.id) known = Known();
+    known.id = block.id;
+    return known;
+  }
   static absl::Status FreedBefore(const void* block, CallSite site) {
     std::string text = absl::StrCat(
         "FreeMemory needs the beginning of a live block from AllocateMemory, "
@@ -124,18 +177,35 @@ class CapturedBlocks {
         absl::StrCat(text, "; a graph of another library keeps its memory"));
   }
   void Count() DEVRT_REQUIRES(mutex_) {
-    count_.store(blocks_.size(), std::memory_order_release);
+    g_captured_blocks.store(blocks_.size(), std::memory_order_release);
   }
 
-  std::atomic<size_t> count_{0};
-  Mutex mutex_;  // a leaf
-  absl::flat_hash_map<void*, Known> blocks_ DEVRT_GUARDED_BY(mutex_);
+  Mutex mutex_;  // only IsOver is called under it
+  absl::flat_hash_map<const void*, Known> blocks_ DEVRT_GUARDED_BY(mutex_);
+  absl::flat_hash_set<CaptureNumber> captures_ DEVRT_GUARDED_BY(mutex_);
 };
+
+// Ends with a capture.
+struct EndOfMarks final : Finished {
+  ~EndOfMarks() override { CapturedBlocks::Get().DropOver(); }
+};
+
+void Mark(const HeldBlock& block, CaptureNumber capture, MarkedBy by) {
+  if (CapturedBlocks::Get().Add(block, capture, by)) {
+    (void)EndWith(capture, std::make_unique<EndOfMarks>());
+  }
+}
 
 absl::Status Free(void* block, const std::optional<StreamRef>& stream,
                   CallSite site) {
   return stream.has_value() ? FreeMemory(block, *stream, site)
                             : FreeMemory(block, site);
+}
+
+// Not if its resource has taken the block back itself.
+bool IsThere(const KeptBlock& kept) {
+  const std::optional<HeldBlock> held = FindHeldBlock(kept.block);
+  return held.has_value() && held->base == kept.block && held->id == kept.id;
 }
 
 // From one capture to the next that is not over.
@@ -144,9 +214,11 @@ absl::Status GiveBack(std::unique_ptr<KeptBlock> kept) {
   captures.erase(std::remove_if(captures.begin(), captures.end(), &IsOver),
                  captures.end());
   if (captures.empty()) {
+    const bool is_there = IsThere(*kept);
     void* const block = std::exchange(kept->block, nullptr);
-    CapturedBlocks::Get().Forget(block);
-    return Free(block, kept->freed_on, kept->site);
+    CapturedBlocks::Get().Forget(block, kept->id);
+    return is_there ? Free(block, kept->freed_on, kept->site)
+                    : absl::OkStatus();
   }
   // If that is over by now `kept` ends, and comes here again.
   const CaptureNumber capture = captures.back();
@@ -158,6 +230,7 @@ KeptBlock::~KeptBlock() {
   if (block == nullptr || !IsProcessOpen()) return;
   auto next = std::make_unique<KeptBlock>();
   next->block = block;
+  next->id = id;
   next->bytes = bytes;
   next->home = home;
   next->freed_on = freed_on;
@@ -167,7 +240,8 @@ KeptBlock::~KeptBlock() {
   if (!status.ok()) DEVRT_LOG(kWarning, std::string(ToStd(status.message())));
 }
 
-// A block of the same size that the stream has freed in the same capture.
+// A block of the same size that the stream was given, and has freed, in the
+// same capture.
 void* TakeFromCapture(StreamRef stream, CaptureNumber capture, uint64_t bytes) {
   const auto fits = [&](const Finished& object) {
     const auto* const kept = dynamic_cast<const KeptBlock*>(&object);
@@ -176,14 +250,18 @@ void* TakeFromCapture(StreamRef stream, CaptureNumber capture, uint64_t bytes) {
     return kept->home == stream && !kept->freed_on.has_value() &&
            // A resource may have given no byte more than it was asked.
            kept->bytes >= bytes && Granules(kept->bytes) == Granules(bytes) &&
-           !marks.elsewhere && marks.captures.size() == 1 &&
-           marks.captures.front() == capture;
+           !marks.elsewhere && marks.handed_out == capture &&
+           marks.captures.size() == 1 && marks.captures.front() == capture;
   };
   void* block = nullptr;
   // Of resources that the program has replaced since.
   std::vector<std::unique_ptr<Finished>> others;
   while (std::unique_ptr<Finished> taken = TakeBack(capture, fits)) {
     auto& kept = static_cast<KeptBlock&>(*taken);
+    if (!IsThere(kept)) {
+      CapturedBlocks::Get().Forget(std::exchange(kept.block, nullptr), kept.id);
+      continue;
+    }
     if (IsOfChosenResource(stream.device(), kept.block)) {
       block = std::exchange(kept.block, nullptr);
       CapturedBlocks::Get().Reopen(block);
@@ -201,7 +279,8 @@ absl::Status NotTold(StreamRef stream) {
   return CaptureError(absl::StrCat(
       "no memory can be allocated on ", text.str(),
       ", which is capturing: the graph would keep its address, and the backend "
-      "cannot tell for how long; allocate before the capture begins"));
+      "cannot tell for how long, as with a driver older than CUDA 12.3; "
+      "allocate before the capture begins"));
 }
 
 bool MayCall() { return IsProcessOpen() && !InHostFunction(); }
@@ -235,9 +314,37 @@ absl::StatusOr<void*> AllocateOutside(StreamRef stream, uint64_t bytes,
   if (void* const block = TakeFromCapture(stream, capture, bytes)) return block;
   DEVRT_ASSIGN_OR_RETURN(void* const block,
                          AllocateMemory(stream, bytes, site));
-  CapturedBlocks::Get().Add(block, capture, /*elsewhere=*/false);
+  if (const auto held = FindHeldBlock(block)) {
+    Mark(*held, capture, MarkedBy::kAllocation);
+  }
   return block;
 }
+
+namespace {
+
+// The free of a block: kept for its captures and `captures`, if there are any.
+absl::Status FreeOrKeep(const HeldBlock& held, const Captures& captures,
+                        const std::optional<StreamRef>& on, CallSite site) {
+  DEVRT_ASSIGN_OR_RETURN(CaptureMarks marks,
+                         CapturedBlocks::Get().Close(held, captures, site));
+  if (marks.captures.empty()) return Free(held.base, on, site);
+  auto kept = std::make_unique<KeptBlock>();
+  kept->marks = std::move(marks);
+  kept->block = held.base;
+  kept->id = held.id;
+  kept->bytes = held.bytes;
+  kept->home = held.stream;
+  if (on != held.stream) kept->freed_on = on;
+  kept->site = site;
+  return GiveBack(std::move(kept));
+}
+
+// A pool that the capture holds keeps all of its blocks.
+bool IsKeptByPool(const HeldBlock& held, CaptureNumber capture) {
+  return held.graphs != nullptr && held.graphs->HasHolder(capture);
+}
+
+}  // namespace
 
 absl::Status FreeOutside(void* pointer, const StreamRef* stream,
                          CallSite site) {
@@ -247,29 +354,37 @@ absl::Status FreeOutside(void* pointer, const StreamRef* stream,
   EndCapturesThatAreOver();
   const std::optional<HeldBlock> held = FindHeldBlock(pointer);
   // What is no live block is for FreeMemory to describe.
-  if (!held.has_value() || held->for_graphs) return Free(pointer, on, site);
+  if (!held.has_value() || held->base != pointer) {
+    return Free(pointer, on, site);
+  }
   Captures captures;
   for (const std::optional<StreamRef>& each : {held->stream, on}) {
     if (!each.has_value()) continue;
     // Where nothing is known the block is kept.
     const CaptureNumber capture =
         CaptureOf(*each).value_or(CaptureNumber::kUnknown);
-    if (capture != CaptureNumber::kNone) captures.push_back(capture);
+    if (capture != CaptureNumber::kNone && !IsKeptByPool(*held, capture)) {
+      captures.push_back(capture);
+    }
   }
-  if (ABSL_PREDICT_TRUE(captures.empty()) && CapturedBlocks::Get().empty()) {
+  if (ABSL_PREDICT_TRUE(captures.empty()) && !HasCapturedBlocks()) {
     return Free(pointer, on, site);
   }
-  DEVRT_ASSIGN_OR_RETURN(CaptureMarks marks,
-                         CapturedBlocks::Get().Close(pointer, captures, site));
-  if (marks.captures.empty()) return Free(pointer, on, site);
-  auto kept = std::make_unique<KeptBlock>();
-  kept->marks = std::move(marks);
-  kept->block = pointer;
-  kept->bytes = held->bytes;
-  kept->home = held->stream;
-  if (on != held->stream) kept->freed_on = on;
-  kept->site = site;
-  return GiveBack(std::move(kept));
+  return FreeOrKeep(*held, captures, on, site);
+}
+
+bool IsMarkedByCapture(const void* pointer) {
+  return CapturedBlocks::Get().Contains(pointer);
+}
+
+std::optional<absl::Status> FreeMarked(void* pointer, const StreamRef* stream,
+                                       CallSite site) {
+  if (!IsMarkedByCapture(pointer)) return std::nullopt;
+  const std::optional<HeldBlock> held = FindHeldBlock(pointer);
+  if (!held.has_value() || held->base != pointer) return std::nullopt;
+  std::optional<StreamRef> on;
+  if (stream != nullptr) on = *stream;
+  return FreeOrKeep(*held, {}, on, site);
 }
 
 absl::Status RecordOutside(const void* pointer, StreamRef stream,
@@ -279,18 +394,18 @@ absl::Status RecordOutside(const void* pointer, StreamRef stream,
   DEVRT_ASSIGN_OR_RETURN(const CaptureNumber capture, CaptureOf(stream));
   // What the stream does behind the capture is a use as any other.
   DEVRT_RETURN_IF_ERROR(RecordStream(pointer, stream, site));
-  if (ABSL_PREDICT_TRUE(capture == CaptureNumber::kNone)) {
+  if (ABSL_PREDICT_TRUE(capture == CaptureNumber::kNone) &&
+      !HasCapturedBlocks()) {
     return absl::OkStatus();
   }
-  // The end of a block counts for it (F17).
-  for (const char* at : {static_cast<const char*>(pointer),
-                         static_cast<const char*>(pointer) - 1}) {
-    const std::optional<AllocationRange> range = FindAllocation(at);
-    if (!range.has_value()) continue;
-    const std::optional<HeldBlock> held = FindHeldBlock(range->base);
-    if (!held.has_value() || held->for_graphs) continue;
-    CapturedBlocks::Get().Add(const_cast<void*>(range->base), capture,
-                              held->stream != stream);
+  const std::optional<HeldBlock> held = FindHeldBlock(pointer);
+  if (!held.has_value()) return absl::OkStatus();
+  const bool elsewhere = held->stream != stream;
+  if (capture == CaptureNumber::kNone) {
+    if (elsewhere) CapturedBlocks::Get().NoteElsewhere(*held);
+  } else if (!IsKeptByPool(*held, capture)) {
+    Mark(*held, capture,
+         elsewhere ? MarkedBy::kOtherStream : MarkedBy::kItsStream);
   }
   return absl::OkStatus();
 }

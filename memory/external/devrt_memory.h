@@ -24,9 +24,14 @@
  * block that was allocated or freed on a stream while that was captured, or was
  * recorded as used by such a stream, belongs to the capture: its free only
  * notes it, and the memory goes back when no graph of the capture is left.
- * Until then a request of that stream in that capture gets it again.  Nothing
- * is asked of the driver for a stream that is captured: what its cache does not
- * have is refused (FAILED_PRECONDITION).  A pool has memory for it, see below.
+ * Until then a request of that stream in that capture gets it again, if it was
+ * allocated in that capture and no other stream has used it.  Nothing is asked
+ * of the driver for a stream that is captured: what its cache does not have is
+ * refused (FAILED_PRECONDITION).  A pool has memory for it, see below.
+ *
+ * What a capture gets from a cache, or from a pool, may still be in use by work
+ * that its stream was given before the capture began.  So launch a graph behind
+ * that work: on the stream that was captured, or on one that has waited for it.
  *
  * Return values are DEVRT_* codes of devrt_plugin.h, 0 is success.  No
  * exception leaves these functions.  What failed is said by
@@ -105,8 +110,12 @@ DEVRT_MEMORY_EXPORT int32_t devrt_memory_base_v0(const void* ptr, void** base,
  * never two of them concurrently.  A capture holds a pool only if it has asked
  * the pool for memory.  The pool's memory serves
  * others when the pool is released and no graph of a capture is left that asked
- * it for memory; until then devrt_memory_empty_cache_v0 leaves it alone. Blocks
- * that are alive then stay so up to their free. */
+ * it for memory; until then devrt_memory_empty_cache_v0 leaves it alone, and
+ * Shutdown is refused.  Blocks that are alive then stay so up to their free.
+ *
+ * For a capture that does not hold the pool a block of the pool is like any
+ * other: record its stream as a user, or free the block in it, and the block is
+ * kept up to the end of that capture's graphs. */
 typedef struct devrt_memory_pool_v0 devrt_memory_pool_v0;
 DEVRT_MEMORY_EXPORT int32_t
 devrt_memory_pool_create_v0(const char* device, devrt_memory_pool_v0** pool);

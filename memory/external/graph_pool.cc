@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "devrt/runtime/mutex.h"
 #include "devrt/runtime/status.h"
 #include "memory/common/settings_state.h"
 #include "memory/device/device_allocator.h"
@@ -19,9 +20,12 @@ namespace devrt::internal {
 
 namespace {
 
+// A graph may write to all that the pool has, also where no block is alive.
 struct HeldPool final : Finished {
-  explicit HeldPool(std::shared_ptr<GraphPool> p) : pool(std::move(p)) {}
+  HeldPool(std::shared_ptr<GraphPool> p, DeviceRecord* device)
+      : pool(std::move(p)), live(device) {}
   const std::shared_ptr<GraphPool> pool;
+  const LiveCount live;
 };
 
 }  // namespace
@@ -59,17 +63,35 @@ absl::StatusOr<void*> GraphPool::Allocate(StreamRef stream, uint64_t bytes,
 }
 
 void GraphPool::HoldBy(CaptureNumber capture) {
+  if (!allocator_->AddHolder(capture)) return;
+  (void)EndWith(capture, std::make_unique<HeldPool>(shared_from_this(),
+                                                    allocator_->device()));
+}
+
+// ---- Of the allocator -------------------------------------------------------
+
+void DeviceAllocator::EndGraphs() {
   {
     MutexLock lock(&mutex_);
-    if (std::find(holders_.begin(), holders_.end(), capture) !=
-        holders_.end()) {
-      return;
-    }
-    holders_.erase(std::remove_if(holders_.begin(), holders_.end(), &IsOver),
-                   holders_.end());
-    holders_.push_back(capture);
+    holders_.clear();
   }
-  (void)EndWith(capture, std::make_unique<HeldPool>(shared_from_this()));
+  for_graphs_.store(false, std::memory_order_release);
+}
+
+bool DeviceAllocator::AddHolder(CaptureNumber capture) {
+  MutexLock lock(&mutex_);
+  if (std::find(holders_.begin(), holders_.end(), capture) != holders_.end()) {
+    return false;
+  }
+  holders_.erase(std::remove_if(holders_.begin(), holders_.end(), &IsOver),
+                 holders_.end());
+  holders_.push_back(capture);
+  return true;
+}
+
+bool DeviceAllocator::HasHolder(CaptureNumber capture) {
+  MutexLock lock(&mutex_);
+  return std::find(holders_.begin(), holders_.end(), capture) != holders_.end();
 }
 
 }  // namespace devrt::internal

@@ -14,7 +14,10 @@
 // captures as the program has promised who lets them share a pool.
 //
 // No memory leaves the pool while somebody holds it.  Behind that its cache
-// serves the device's next pool, or goes back to the driver (EmptyCache).
+// serves the device's next pool, or goes back to the driver (EmptyCache).  A
+// capture that holds it counts as an allocation: Shutdown is refused.  For a
+// capture that uses a block and does not hold the pool the block is kept by
+// itself (captured_blocks.h).
 //
 // Threads: any.
 
@@ -23,7 +26,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "devrt/runtime/call_site.h"
@@ -46,16 +48,14 @@ class GraphPool : public std::enable_shared_from_this<GraphPool> {
   Device device() const;
   // `stream` is of the pool's device.  RESOURCE_EXHAUSTED without room.
   absl::StatusOr<void*> Allocate(StreamRef stream, uint64_t bytes,
-                                 CallSite site) DEVRT_EXCLUDES(mutex_);
+                                 CallSite site);
 
  private:
   explicit GraphPool(DeviceAllocator* allocator) : allocator_(allocator) {}
   // `capture` holds the pool to its end.
-  void HoldBy(CaptureNumber capture) DEVRT_EXCLUDES(mutex_);
+  void HoldBy(CaptureNumber capture);
 
   DeviceAllocator* const allocator_;
-  Mutex mutex_;  // a leaf
-  std::vector<CaptureNumber> holders_ DEVRT_GUARDED_BY(mutex_);
 };
 
 }  // namespace devrt::internal

@@ -183,6 +183,77 @@ TEST(CudaGraphs, RecordedUsesHoldBackBlocksOfAPool) {
   });
 }
 
+// Behind it the next capture that shares the pool has the bucket, while the
+// first graph lives.
+TEST(CudaGraphs, ARecordedUseOfThePoolsOwnCaptureEndsWithIt) {
+  Alone([] {
+    const CUstream s = NewStream();
+    const CUstream side = NewStream();
+    const PoolId shared(0, 7);
+    Cache(s);  // PyTorch empties caches where it has asked for memory
+    TorchGraph first(s, shared);
+    Fork(s, side);
+    void* const bucket = New(s);
+    devrt_torch_record_stream(bucket, side);
+    Drop(bucket, s);
+    first.CaptureEnd();
+    EXPECT_EQ(cuStreamSynchronize(side), CUDA_SUCCESS);
+    TorchGraph second(s, shared);
+    EXPECT_EQ(New(s), bucket);
+    Drop(bucket, s);
+    second.CaptureEnd();
+    first.Reset();
+    second.Reset();
+  });
+}
+
+// Another capture, which has no memory of the pool, uses a block of it, or
+// frees one in its order.
+TEST(CudaGraphs, ABlockOfAPoolIsKeptForAnotherCapture) {
+  for (const bool recorded : {true, false}) {
+    Alone([recorded] {
+      const CUstream s = NewStream();
+      const CUstream other = recorded ? NewStream() : s;
+      Cache(s);
+      TorchGraph first(s, {1, 0});
+      void* const out = New(s);
+      first.CaptureEnd();
+      Begin(other);
+      recorded ? devrt_torch_record_stream(out, other) : Drop(out, s);
+      const CUgraphExec exec = End(other);
+      if (recorded) Drop(out, s);
+      EXPECT_EQ(cuStreamSynchronize(other), CUDA_SUCCESS);
+      TorchGraph second(s, {1, 0});
+      EXPECT_NE(New(s), out);
+      second.CaptureEnd();
+      first.Reset();
+      second.Reset();
+      void* base = nullptr;
+      uint64_t size = 0;
+      devrt_torch_empty_cache();
+      EXPECT_EQ(devrt_memory_base_v0(out, &base, &size), DEVRT_OK);
+      Destroy(exec);
+      devrt_torch_empty_cache();
+      EXPECT_EQ(devrt_memory_base_v0(out, &base, &size),
+                DEVRT_INVALID_ARGUMENT);
+    });
+  }
+}
+
+TEST(CudaGraphs, APoolOfAGraphStandsInTheWayOfShutdown) {
+  Alone([] {
+    const CUstream s = NewStream();
+    TorchGraph graph(s, {1, 0});
+    Drop(New(s), s);
+    graph.CaptureEnd();
+    const int64_t reserved = Reserved();
+    EXPECT_STATUS(Shutdown(), kFailedPrecondition, "cuda:0 has 1 allocation");
+    EXPECT_EQ(Reserved(), reserved) << "the graph may be launched";
+    graph.Reset();
+    EXPECT_OK(Shutdown());
+  });
+}
+
 TEST(CudaGraphs, AMemPoolGetsMemoryInACapture) {
   Alone([] {
     const CUstream s = NewStream();
