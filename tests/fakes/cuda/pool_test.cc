@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <memory>
 #include <vector>
 
 #include "devrt/devrt.h"
@@ -142,13 +143,18 @@ TEST(FakePools, PeersNeedAccessOfTheirOwn) {
 
 // ---- devrt over it ----------------------------------------------------------
 
+// Memory of a device, and a peer that may reach it.
+struct Peers {
+  Device device = Must(GetDevice("cuda:0"));
+  Device peer = Must(GetDevice("cuda:1"));
+  std::shared_ptr<MemoryResource> resource = Must(DriverResource(device));
+  Stream own = Must(Stream::Create(device));
+  Stream other = Must(Stream::Create(peer));
+};
+
 TEST(DevrtPools, PeerEnableCoversPresentAndFutureMemory) {
   Alone([] {
-    const Device device = Must(GetDevice("cuda:0"));
-    const Device peer = Must(GetDevice("cuda:1"));
-    const auto resource = Must(DriverResource(device));
-    Stream own = Must(Stream::Create(device));
-    Stream other = Must(Stream::Create(peer));
+    auto [device, peer, resource, own, other] = Peers();
     void* const before = Must(resource->Allocate(own, kSize));
     ASSERT_OK(own.Synchronize());
     EXPECT_FALSE(FillAsync(other, before, 1, kSize).ok());
@@ -169,12 +175,9 @@ TEST(DevrtPools, PeerEnableCoversPresentAndFutureMemory) {
 // Enabled before the pool is made.
 TEST(DevrtPools, PeersOfBeforeThePoolReachIt) {
   Alone([] {
-    const Device device = Must(GetDevice("cuda:0"));
-    const Device peer = Must(GetDevice("cuda:1"));
-    ASSERT_OK(EnablePeerAccess(peer, device));
-    const auto resource = Must(DriverResource(device));
-    Stream own = Must(Stream::Create(device));
-    Stream other = Must(Stream::Create(peer));
+    ASSERT_OK(
+        EnablePeerAccess(Must(GetDevice("cuda:1")), Must(GetDevice("cuda:0"))));
+    auto [device, peer, resource, own, other] = Peers();
     void* const block = Must(resource->Allocate(own, kSize));
     ASSERT_OK(other.Wait(own));
     EXPECT_OK(FillAsync(other, block, 1, kSize));
@@ -227,11 +230,7 @@ TEST(DevrtPools, ARefusedFreeKeepsTheAlignment) {
 TEST(DevrtPools, APeerThatThePoolRefusesIsNotEnabled) {
   Alone([] {
     setenv("DEVRT_FAKE_CUDA", "fail=cuMemPoolSetAccess@1:1", 1);
-    const Device device = Must(GetDevice("cuda:0"));
-    const Device peer = Must(GetDevice("cuda:1"));
-    const auto resource = Must(DriverResource(device));
-    Stream own = Must(Stream::Create(device));
-    Stream other = Must(Stream::Create(peer));
+    auto [device, peer, resource, own, other] = Peers();
     void* const block = Must(resource->Allocate(own, kSize));
     ASSERT_OK(own.Synchronize());
     EXPECT_THAT(EnablePeerAccess(peer, device),
