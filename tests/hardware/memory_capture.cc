@@ -61,6 +61,35 @@ TEST_F(MemoryCapture, GetsNothingFromTheDriver) {
   ASSERT_EQ(devrt_memory_stream_ends_v0("cuda:0", capture.native()), 0);
 }
 
+// C82: a wait for the device ends the captures of its streams, so that recovery
+// leaves out what only such a wait could tell of.
+TEST_F(MemoryCapture, RecoveryDoesNotWaitForTheDevice) {
+  const Stream stream = NewStream();
+  const Stream eager = NewStream();
+  const Stream theirs = NewStream();
+  const double total =
+      static_cast<double>(Must(dev().Properties()).total_memory);
+  ASSERT_OK(SetMemoryFraction(dev(), static_cast<double>(64 * kMiB) / total));
+  char* const block = New(eager, 40 * kMiB);
+  {
+    // Without an owner nobody may ask it behind the call.
+    const Stream adopted =
+        Must(Stream::FromNative(dev(), Must(theirs.Native())));
+    ASSERT_OK(RecordStream(block, adopted));
+    ASSERT_OK(FreeMemory(block));
+    Capture capture(stream);
+    EXPECT_THAT(AllocateMemory(eager, 60 * kMiB),
+                testing::StatusIs(absl::StatusCode::kResourceExhausted,
+                                  HasSubstr("capturing")));
+    EXPECT_TRUE(capture.End());
+  }
+  ASSERT_OK(FreeMemory(New(eager, 60 * kMiB)));
+  ASSERT_OK(SetMemoryFraction(dev(), 1.0));
+  Capture capture(stream);
+  EXPECT_FALSE(dev().Synchronize().ok()) << "as the driver answers";
+  EXPECT_FALSE(capture.End());
+}
+
 // A stream of another library in the device's context, which devrt has not met.
 class TheirStream {
  public:
