@@ -111,9 +111,14 @@ def pack(root, folder):
     """Copies the programs without debug information, and their libraries."""
     target = pathlib.Path(folder).resolve()
     files = [name for name in NEEDED + WANTED if (root / name).exists()]
+    programs = [name for name in files if is_elf(root / name)]
     for name in files:
-        copy_stripped(root / name, target / name)
-    for name in files:
+        if name in programs:
+            copy_stripped(root / name, target / name)
+        else:
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(root / name, target / name)
+    for name in programs:
         for library, path in libraries_of(root / name).items():
             inside = os.path.realpath(path).startswith(str(root))
             if not inside and not (target / "lib" / library).exists():
@@ -126,6 +131,11 @@ def pack(root, folder):
     for name in WANTED:
         if name not in files:
             print(f"without {name}, which was not built")
+
+
+def is_elf(path):
+    with open(path, "rb") as file:
+        return file.read(4) == b"\x7fELF"
 
 
 def copy_stripped(source, target):

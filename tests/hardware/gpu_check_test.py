@@ -67,7 +67,7 @@ class GpuCheck(unittest.TestCase):
         written = self.folder / "report.md"
         text = self.simulate(quick, "--report", written, expect=PASSED)
         markdown = written.read_text(encoding="utf-8")
-        self.assertRegex(text, r"(?m)^kernels +passed +[1-9]\d+ launches")
+        self.assertRegex(text, r"(?m)^kernels +passed +[\d.]+ s +[1-9]\d+ launches")
         for part in ["contexts", "bad_input", "environment", "faults",
                      "coexistence", "soak", "memory", "memory_soak"]:
             self.assertRegex(text, rf"(?m)^{part} +passed ")
