@@ -55,7 +55,7 @@ struct TestInfo {
 DEVRT_EXPORT std::vector<TestInfo> List();
 DEVRT_EXPORT std::vector<std::string> Groups();
 
-// What a backend declares not to keep (semantics.md 0.3).
+// What a backend declares not to keep (docs/semantics.md 0.3).
 struct Waiver {
   enum class Kind {
     kUnsupported,      // for good: its tests do not run

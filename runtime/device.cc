@@ -126,7 +126,7 @@ std::ostream& operator<<(std::ostream& os, Device device) {
 }
 
 absl::StatusOr<DeviceProperties> Device::Properties() const {
-  // Also answered in quarantine (semantics 2.4).
+  // Also answered in quarantine (docs/semantics.md 2.4).
   if (!IsProcessOpen()) return ProcessClosedError();
   {
     MutexLock lock(&record_->mutex);
@@ -215,7 +215,7 @@ absl::StatusOr<Device> CurrentDevice(std::string_view backend) {
 }
 
 absl::StatusOr<Device> CurrentDevice(Backend backend) {
-  // Also answered in quarantine (semantics 2.4).
+  // Also answered in quarantine (docs/semantics.md 2.4).
   if (!IsProcessOpen()) return ProcessClosedError();
   BackendRecord* record = BackendRecord::Of(backend);
   if (record->devices.empty()) {

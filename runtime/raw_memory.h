@@ -22,7 +22,7 @@
 // Threads: any.  Refused with FAILED_PRECONDITION inside host functions (C42),
 // after Shutdown() and in a forked child; nothing is touched there.
 // A lost device's blocks can be freed: the call succeeds without asking the
-// driver, and the memory stays lost (semantics 2.5).
+// driver, and the memory stays lost (docs/semantics.md 2.5).
 
 #ifndef DEVRT_RUNTIME_RAW_MEMORY_H_
 #define DEVRT_RUNTIME_RAW_MEMORY_H_

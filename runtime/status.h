@@ -12,8 +12,9 @@
 // "[devrt/ErrorInfo='...']".
 //
 // devrt throws nothing.  A message names the object, the value, what was
-// expected and the remedy; codes are those of semantics 2.1.  A status that
-// began as a native error, or says that memory ran out, carries an ErrorInfo.
+// expected and the remedy; codes are those of docs/semantics.md 2.1.  A status
+// that began as a native error, or says that memory ran out, carries an
+// ErrorInfo.
 
 #ifndef DEVRT_RUNTIME_STATUS_H_
 #define DEVRT_RUNTIME_STATUS_H_

@@ -7,10 +7,10 @@ usage: scripts/tests_by_item.py [--check]
 Prints a table of items and the tests for them. With --check it prints only the
 items that should have a test and have none, and exits with 1 if there are any.
 
-An item of the semantics (C1, F27, ...) is in the name of its tests. One of the
-rules of exchange (rule 1 to 21, G1, D1, L1, O1, ...) is in the name too, or in the
-comment above the test, in a comment or docstring within it, or in that of its
-section if that names no more than two: "# ---- Streams (rule 16) ----".
+An item of the semantics (C1, F27, ...) is in the name of its tests. A rule of
+docs/exchange-rules.md (E1, E2, ...) is in the name too, or in the comment above the
+test, in a comment or docstring within it, or in that of its section if that names
+no more than two: "# ---- Streams (E16) ----".
 """
 import collections
 import pathlib
@@ -27,13 +27,12 @@ ITEMS = [f"C{i}" for i in (*range(1, 65), *range(70, 79), *range(90, 108))]
 ITEMS += [f"F{i}" for i in (*range(1, 7), *range(10, 14), *range(19, 22),
                             *range(27, 35))]
 
-LAST = {"rule ": 21, "G": 6, "D": 5, "L": 7, "O": 7}
-RULES = [f"{kind}{i}" for kind, last in LAST.items()
-         for i in range(1, last + 1)]
-# "rule 4", "rules 2-4 and 8", "D1 to D5", "O5, O6"
-RULE = re.compile(r"\b[Rr]ules? (\d+)((?:(?:, | and |-| to )\d+\b)*)")
-LETTER = re.compile(r"\b([GDLO])([1-7])(?:(?:-| to )\1([1-7]))?\b")
-IN_NAME = re.compile(r"(?:Rule(\d+)|([GDLO][1-7]))(?=[A-Z])")
+RULES = re.findall(r"^\*\*(E\d+)\*\*",
+                   (ROOT / "docs/exchange-rules.md").read_text(encoding="utf-8"),
+                   re.M)
+# "E4", "E28-E32", "E28 to E32"
+RULE = re.compile(r"\bE(\d+)\b(?:(?:-| to )E(\d+)\b)?")
+IN_NAME = re.compile(r"(?<![A-Za-z0-9])(E\d+)(?=[A-Z])")
 FOLDERS = ["python", "interop", "arrays"]
 
 
@@ -53,25 +52,9 @@ def find_tests():
 
 
 def named_rules(text):
-  """The items that a comment names."""
-  found = []
-  for first, rest in RULE.findall(text):
-    number = last = int(first)
-    found.append(last)
-    for sign, digits in re.findall(r"(, | and |-| to )(\d+)", rest):
-      number = int(digits)
-      span = sign in ("-", " to ")
-      found += range(last + 1, number + 1) if span else [number]
-      last = number
-  found = [f"rule {number}" for number in found]
-  for kind, first, last in LETTER.findall(text):
-    found += [f"{kind}{i}" for i in range(int(first), int(last or first) + 1)]
-  return found
-
-
-def in_name(test):
-  return [letter or f"rule {number}" for number, letter in
-          IN_NAME.findall(test)]
+  """The rules that a comment names."""
+  return [f"E{number}" for first, last in RULE.findall(text)
+          for number in range(int(first), int(last or first) + 1)]
 
 
 def starts(lines, cells):
@@ -95,7 +78,7 @@ def rules_of(path):
     start = starts([line, lines[i + 1].strip()], cells)
     if start:
       test = start
-      found += [(item, test) for item in in_name(test) + section + above]
+      found += [(item, test) for item in IN_NAME.findall(test) + section + above]
       above = []
     elif text.startswith(mark + " ----"):
       section, test = named_rules(line), None
@@ -129,7 +112,7 @@ def main(arguments):
   if arguments:
     missing = [f"{item} of docs/semantics.md has no test named after it"
                for item in ITEMS if not tests[item]]
-    missing += [f"{item} of the rules of exchange is named by no test"
+    missing += [f"{item} of docs/exchange-rules.md is named by no test"
                 for item in RULES if not rules[item]]
     print("\n".join(missing), end="\n" if missing else "")
     return 1 if missing else 0

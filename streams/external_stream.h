@@ -15,7 +15,7 @@
 // A number carries neither a device nor ownership.  The device is found by
 // asking the driver; 0, 1 and 2 name the default streams of the device that is
 // given, or else current.  The native stream is never destroyed here; `owner`
-// is what keeps it alive (L5).
+// is what keeps it alive (E37).
 //
 // Threads: any.
 
@@ -78,7 +78,7 @@ struct CudaStreamHandle {
   int version = 0;
   uint64_t handle = 0;  // 1: the default stream, 2: the per-thread one
 };
-// UNIMPLEMENTED for streams of other backends than cuda (rule 16).
+// UNIMPLEMENTED for streams of other backends than cuda (E16).
 DEVRT_EXPORT absl::StatusOr<CudaStreamHandle> GetCudaStream(StreamRef stream);
 
 }  // namespace devrt

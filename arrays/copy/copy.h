@@ -23,7 +23,7 @@
 // Blocking, the default: returns when the bytes have arrived if one side is
 // host memory.  Non-blocking: returns at once if the host's side is pinned and
 // one block; strided, it waits until the host may pack or spread it.  Plain
-// host memory makes the call wait all the same (O7), so that arrays over it
+// host memory makes the call wait all the same (E46), so that arrays over it
 // never have pending uses.
 //
 // For other threads a copy is one step on all that it touches: within a device,

@@ -19,12 +19,12 @@
 // Host memory, pinned too, is the calling thread's to work on: filling it, and
 // copies and casts from host memory to host memory, wait for its pending uses
 // and are complete on return.
-// Work that devrt does not enqueue itself is told by NoteUse (interop.md 3.6).
+// Work that devrt does not enqueue itself is told by NoteUse (E8).
 //
 // Memory.  A new array's memory comes from its device's MemoryResource on the
 // stream that is current then, which becomes its home stream; it goes back
 // there when the last array over it is gone, behind all uses.  Nothing that is
-// current at that moment matters (rule 21).
+// current at that moment matters (E21).
 //
 // Views share the memory; writing through one is seen by all.  Strides are in
 // BYTES, may be zero (broadcast) or negative.  At most 32 axes.
@@ -289,14 +289,14 @@ class DEVRT_EXPORT Array {
   // memory so far; nothing is issued if there are none on other streams.
   absl::Status OrderBefore(StreamRef stream,
                            CallSite site = CallSite::Here()) const;
-  // Waits on the host for all uses that devrt knows of (dlpack.h), alone (O4).
+  // Waits on the host for all uses that devrt knows of (dlpack.h), alone (E43).
   absl::Status Ready(CallSite site = CallSite::Here()) const;
   // Whether no use that devrt knows of is pending.  Never waits.
   absl::StatusOr<bool> IsReady(CallSite site = CallSite::Here()) const;
   // Where the memory was allocated, or what it was imported with; nullopt where
   // that is no stream: pinned and plain host memory, an import without one.
   std::optional<StreamRef> home_stream() const;
-  // The memory goes back on `stream`, of its device (rule 21), instead of its
+  // The memory goes back on `stream`, of its device (E21), instead of its
   // home stream.  If its Stream has ended by then: on the home stream, behind
   // what it was given.  The native stream, and the owner of an adopted one, is
   // kept as by RecordUse.

@@ -50,7 +50,7 @@ void WarnOfZero() {
             "should pass 1 (DEVRT_DLPACK_STRICT=1 makes this an error)");
 }
 
-// Rule 4: no edge may leave a capture.
+// E4: no edge may leave a capture.
 StreamRef DefaultFor(Device device, std::optional<StreamRef> home) {
   const StreamRef usual = DefaultStream(device);
   const StreamRef current = CurrentStream(device);
@@ -175,7 +175,7 @@ absl::Status OrderConsumer(const Array& array, StreamRef stream,
   Storage& storage = *array.storage();
   absl::Status ordered = storage.OrderBefore(stream, !array.read_only(), site);
   if (ABSL_PREDICT_TRUE(ordered.ok())) return ordered;
-  // O6: it can be shared, but not while that captures.
+  // E45: it can be shared, but not while that captures.
   if (absl::IsFailedPrecondition(ordered) &&
       (RecordsGraph(stream) || !storage.CheckMayWait().ok())) {
     return BufferError(std::string(ordered.message()));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The stream that a consumer names by a number, on the data's device, and what
-// an export owes it (interop.md 1.3, rules 4, 5 and 8).
+// an export owes it (E49, E4, E5, E8).
 
 #ifndef DEVRT_ARRAYS_INTERNAL_CONSUMER_STREAM_H_
 #define DEVRT_ARRAYS_INTERNAL_CONSUMER_STREAM_H_
@@ -38,13 +38,14 @@ absl::StatusOr<Consumer> ResolveConsumer(const Place& place, DLDevice pair,
                                          std::optional<StreamRef> home,
                                          std::shared_ptr<void> owner = {});
 
-// Orders the consumer behind pending uses (rule 5).  kBuffer where a capture
-// forbids it (O6).
+// Orders the consumer behind pending uses (E5).  kBuffer where a capture
+// forbids it (E45).
 absl::Status OrderConsumer(const Array& array, const Consumer& consumer,
                            CallSite site);
 absl::Status OrderConsumer(const Array& array, StreamRef stream, CallSite site);
 
-// O4.  kBuffer while a stream captures that something is pending on (O5).
+// Waits on the host for pending uses (E43).  kBuffer while a stream that has
+// such a use is captured (E44).
 absl::Status WaitForHost(const Array& array, CallSite site);
 
 // A native handle of `device`, other than those of default streams: a live

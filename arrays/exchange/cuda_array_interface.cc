@@ -86,7 +86,7 @@ Dims OfferedStrides(const Array& array) {
   return strides;
 }
 
-// Joins pending uses into one stream and says its number (rule 14).
+// Joins pending uses into one stream and says its number (E14).
 absl::StatusOr<std::optional<int64_t>> JoinedStream(const Array& array,
                                                     CallSite site) {
   const Device device = *array.place().device();
@@ -298,7 +298,7 @@ absl::StatusOr<Array> FromCudaArrayInterface(const CudaArrayInterface& cai,
   auto kept = std::make_shared<Kept>();
   kept->owner = owner;
   Storage::Borrowed borrowed;
-  // What the host reads waits for no stream that nobody has named (O4).
+  // What the host reads waits for no stream that nobody has named (E43).
   if (place.kind() != MemoryKind::kPinned) {
     borrowed.stream = internal::CurrentStreamOf(place);
   }

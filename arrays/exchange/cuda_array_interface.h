@@ -10,7 +10,7 @@
 //   DEVRT_ASSIGN_OR_RETURN(devrt::Array y,
 //                          devrt::FromCudaArrayInterface(theirs, owner));
 //
-// Lifetime.  The struct keeps nothing alive (L3): the array it came from lives
+// Lifetime.  The struct keeps nothing alive (E35): the array it came from lives
 // as long as it is used, and keeps the native stream that it names.  An import
 // keeps `owner` until devrt's last use of the memory is complete.
 //
@@ -62,7 +62,7 @@ struct CudaArrayExport {
 // kNotOffered: memory that is not a device's, managed, or mapped; of another
 // backend than cuda (hip: ExchangeSettings::hip_cai); dtypes without a type
 // string; negative strides of extents above 1, below which they are given as
-// those of C order.  kBuffer where a capture forbids the join (O6).
+// those of C order.  kBuffer where a capture forbids the join (E45).
 DEVRT_EXPORT absl::StatusOr<CudaArrayInterface> ToCudaArrayInterface(
     const Array& array, const CudaArrayExport& options = {},
     CallSite site = CallSite::Here());

@@ -77,7 +77,7 @@ struct DLPackExport {
 
 // INVALID_ARGUMENT for impossible stream numbers; kCopyRequired; kBuffer for
 // devices that it cannot go to, negative or odd strides, and where a capture
-// forbids the wait (O5, O6).
+// forbids the wait (E44, E45).
 DEVRT_EXPORT absl::StatusOr<DLManagedTensorVersioned*> ToDLPack(
     const Array& array, const DLPackExport& options = {},
     CallSite site = CallSite::Here());
@@ -100,7 +100,7 @@ struct DLPackImport {
   bool read_only = false;
   // The producer has ordered this stream of the data's device behind its work:
   // the array's home stream.  nullopt: the current one; none for pinned memory,
-  // whose producers have no stream to order and wait on the host (O4).
+  // whose producers have no stream to order and wait on the host (E43).
   std::optional<StreamRef> stream;
 };
 

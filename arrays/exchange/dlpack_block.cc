@@ -119,7 +119,7 @@ void DLPackBlock::Release(DLPackBlock* block) {
     return;
   }
   // The backends have ended, or are another process's: what the storage holds
-  // is left alone, whoever owns it (L7).
+  // is left alone, whoever owns it (E39).
   if (block->storage_->place().device().has_value() || IsForkedChild()) {
     alignas(std::shared_ptr<Storage>) char kept[sizeof block->storage_];
     new (kept) std::shared_ptr<Storage>(std::move(block->storage_));

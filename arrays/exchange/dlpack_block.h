@@ -2,7 +2,7 @@
 //
 // What stands behind a tensor that devrt gave away: one block of the heap with
 // the struct, its shape and strides, the storage's reference and the consumer
-// (interop.md, D1).
+// (E28).
 
 #ifndef DEVRT_ARRAYS_INTERNAL_DLPACK_BLOCK_H_
 #define DEVRT_ARRAYS_INTERNAL_DLPACK_BLOCK_H_
@@ -61,7 +61,7 @@ class DLPackBlock final : public Finished {
 
   static void DeleteVersioned(DLManagedTensorVersioned* tensor);
   static void DeleteLegacy(DLManagedTensor* tensor);
-  // Any thread, any time (D2, D3).
+  // Any thread, any time (E29, E30).
   static void Release(DLPackBlock* block);
 
   DLManagedTensorVersioned versioned_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ToDLPack of dlpack.h: the table of interop.md 1.3.
+// ToDLPack of dlpack.h: the tables of E49 to E51.
 
 #include <memory>
 #include <optional>
@@ -48,7 +48,7 @@ absl::Status CopyRequired(const Place& place, DLDevice wanted) {
       PairText(wanted), " only as a copy, and copy is false"));
 }
 
-// O5, O6: what is refused for a capture alone can be shared, but not now.
+// E44, E45: what is refused for a capture alone can be shared, but not now.
 absl::Status OfCapture(absl::Status status, const Array& array,
                        const Place& place, const Consumer& consumer) {
   if (!absl::IsFailedPrecondition(status)) return status;
@@ -97,7 +97,7 @@ absl::StatusOr<Plan> ToHost(const Array& array, std::optional<bool> copy,
   if (copy.has_value() && !*copy) {
     return CopyRequired(array.place(), kHostDevice);
   }
-  // O5, before anything is enqueued.
+  // E44, before anything is enqueued.
   DEVRT_RETURN_IF_ERROR(internal::WaitForHost(array, site));
   return Copied(array, Place::Host(), std::move(host), site);
 }
@@ -170,7 +170,7 @@ absl::StatusOr<DLPackBlock*> Export(const Array& array,
   DLPackBlock* const block = DLPackBlock::New(given, plan.device, flags);
   const Consumer& consumer = plan.consumer;
   if (consumer.order == Consumer::Order::kStream) {
-    // One that may be gone later is never touched again (rule 8).
+    // One that may be gone later is never touched again (E8).
     const bool known = !consumer.adopted.has_value();
     block->SetUser(known ? consumer.stream : std::nullopt, !read_only);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FromDLPack of dlpack.h: the checks of interop.md 1.3, step 9.
+// FromDLPack of dlpack.h: the checks of E60.
 
 #include <algorithm>
 #include <cstdint>
@@ -29,7 +29,8 @@ using internal::ByteSpan;
 using internal::DLPackBlock;
 using internal::Storage;
 
-// The producer's tensor, released when the last use of its memory is over (D5).
+// The producer's tensor, released when the last use of its memory is over
+// (E32).
 template <typename Tensor>
 class ForeignTensor {
  public:
@@ -210,7 +211,7 @@ absl::StatusOr<Array> CopyOf(const Array& array, const DLPackImport& options,
 }
 
 // The stream that the producer ordered.  Where the host reads there is none
-// that nobody has named: the host would wait for it (O4).
+// that nobody has named: the host would wait for it (E43).
 std::optional<StreamRef> OrderedStream(const Place& place,
                                        const DLPackImport& options) {
   if (options.stream.has_value() || place.kind() == MemoryKind::kPinned) {

@@ -35,7 +35,7 @@ DEVRT_EXPORT ExchangeError GetExchangeError(const absl::Status& status);
 struct ExchangeSettings {
   // What is done for consumers' streams that devrt does not know, or that it
   // had adopted without an owner and whose Stream has ended, when they let
-  // memory go (rule 8): an event on the device's default stream, which covers
+  // memory go (E8): an event on the device's default stream, which covers
   // blocking streams alone, nothing, or a wait for the whole device.
   enum class Release : uint8_t { kRecord, kTrust, kSync };
 

@@ -16,9 +16,9 @@
 // The end of the last array ends the Storage: memory of devrt's goes back to
 // its resource in the order of the home stream, which the resource's own marks
 // hold back (memory.h); what is borrowed keeps its owner until all uses are
-// complete (L4), without a wait.
+// complete (E36), without a wait.
 //
-// Plain host memory has no uses: who touches it has waited (O7).
+// Plain host memory has no uses: who touches it has waited (E46).
 //
 // Threads: any.  One operation is one step for all others on the same memory:
 // the locks of its storages, taken in the order of their addresses, are held
@@ -109,7 +109,7 @@ class Storage {
       DEVRT_EXCLUDES(mutex_);
   absl::Status RecordUse(StreamRef stream, CallSite site)
       DEVRT_EXCLUDES(mutex_);
-  // RecordUse of who is told of nothing later (rule 8).  Nothing where the
+  // RecordUse of who is told of nothing later (E8).  Nothing where the
   // memory goes back in the order of `stream` anyway.
   absl::Status RecordConsumer(StreamRef stream, CallSite site)
       DEVRT_EXCLUDES(mutex_);

@@ -476,7 +476,7 @@ void StorageEnd::FreePinnedMemory() {
   }
 }
 
-// The other half of a consumer's duty (interop.md 1.1): who lent the memory and
+// The other half of a consumer's duty (E47): who lent the memory and
 // goes on with it there comes after devrt's uses.
 void StorageEnd::OrderHome() {
   if (!home_.has_value() || !CheckStream(*home_, "the end of an array").ok()) {

@@ -7,7 +7,7 @@
 //   of another resource             the stream that it goes back on comes after
 //                                   all uses, by events
 //   borrowed memory                 its home stream comes after all uses; its
-//                                   owner is kept until they are complete (L4)
+//                                   owner is kept until they are complete (E36)
 //
 // Where a capture of another library has used the memory, all this comes when
 // no graph of it is left: a graph keeps addresses.  If nothing tells when that

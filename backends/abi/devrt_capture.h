@@ -3,7 +3,7 @@
  * Extension "devrt.capture/0": whether a stream records what it is given into a
  * graph instead of running it.  Other libraries capture streams that devrt has
  * adopted; what would invalidate their capture, such as memory from the driver,
- * is then refused before the driver is asked (interop.md, rule 20).
+ * is then refused before the driver is asked (E20).
  *
  * Graphs keep addresses: memory that a capture has used may be given to others
  * when every graph that came of it is gone, and capture_retain tells when.

@@ -105,7 +105,7 @@ typedef int32_t devrt_code;
 #define DEVRT_UNAVAILABLE ((devrt_code)14)
 #define DEVRT_DATA_LOSS ((devrt_code)15)
 
-/* The device is unusable for the rest of the process (semantics 2.3). */
+/* The device is unusable for the rest of the process: docs/semantics.md 2.3. */
 #define DEVRT_ERROR_STICKY 1u
 /* Caused by earlier work, not by the call that returned it. */
 #define DEVRT_ERROR_ASYNC 2u

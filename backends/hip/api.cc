@@ -63,7 +63,8 @@ void* OpenLibrary(std::string* name, std::string* why) {
   return nullptr;
 }
 
-// semantics.md 2.2's version: MAJOR * 10,000,000 + MINOR * 100,000 + PATCH.
+// docs/semantics.md 2.2's version: MAJOR * 10,000,000 + MINOR * 100,000 +
+// PATCH.
 std::string VersionText(int number) {
   return std::to_string(number / 10000000) + "." +
          std::to_string(number % 10000000 / 100000);

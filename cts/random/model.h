@@ -8,10 +8,10 @@
 //     if (!v.ok) std::puts(v.why);
 //   }
 //
-// A partial order, by the edges of semantics.md 1.14, and a store.  A step is
-// legal when its objects exist, when nothing it touches is touched by something
-// unordered with it, and when it cannot wait for a gate that is closed: so each
-// read has one legal value, and every program ends.
+// A partial order, by the edges of docs/semantics.md 1.14, and a store.  A step
+// is legal when its objects exist, when nothing it touches is touched by
+// something unordered with it, and when it cannot wait for a gate that is
+// closed: so each read has one legal value, and every program ends.
 //
 // Where the law leaves room the model takes the weaker side: an edge that a
 // backend need not make is none, and a wait that it may make can block.

@@ -112,8 +112,8 @@ void WorkBehindIsNot(Test& t) {
   t.Expect(host.Holds(9), "what is queued behind a fault does not run");
 }
 
-// Calls outside the last rows of 2.4, in any order; not those that an honest
-// backend answers without its device, as event_create (C99).
+// Calls outside the last rows of docs/semantics.md 2.4, in any order; not those
+// that an honest backend answers without its device, as event_create (C99).
 void IsRemembered(Test& t) {
   Machine& m = t.machine();
   const uint32_t device = t.device();

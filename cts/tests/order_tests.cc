@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The happens-before edges of semantics 1.14, those of the legacy stream apart
-// (order_legacy_tests.cc): each program fails when its edge is missing.  What
-// must stay unordered: order_free_tests.cc.
+// The happens-before edges of docs/semantics.md 1.14, those of the legacy
+// stream apart (order_legacy_tests.cc): each program fails when its edge is
+// missing.  What must stay unordered: order_free_tests.cc.
 #include <algorithm>
 #include <functional>
 #include <string>

@@ -272,7 +272,7 @@ LedgerFigures Ledger::Sum() {
   for (const Account& a : accounts_) {
     for (size_t m = 0; m < kMetrics; ++m) {
       for (size_t r = 0; r < kRows; ++r) {
-        assert(a.shard->current[r][m] <= a.shard->lease[r][m]);  // L1
+        assert(a.shard->current[r][m] <= a.shard->lease[r][m]);  // (1)
         sum.current[r][m] += a.shard->current[r][m];
         leased[r][m] += a.shard->lease[r][m];
         if (r == kAllRow) continue;
@@ -283,7 +283,7 @@ LedgerFigures Ledger::Sum() {
   }
   for (size_t r = 0; r < kRows; ++r) {
     for (size_t m = 0; m < kMetrics; ++m) {
-      assert(leased[r][m] + spare_[r][m].load() == peak_[r][m]);  // L2
+      assert(leased[r][m] + spare_[r][m].load() == peak_[r][m]);  // (2)
       assert(spare_[r][m].load() >= 0);
       sum.peak[r][m] = peak_[r][m];
     }

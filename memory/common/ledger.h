@@ -7,8 +7,8 @@
 // pass its `lease`; what the shards have leased, together with `spare`, is
 // exactly the peak:
 //
-//   L1. current[m] <= lease[m] in every shard
-//   L2. sum over shards of lease[m] + spare[m] == peak[m], spare[m] >= 0
+//   (1) current[m] <= lease[m] in every shard
+//   (2) sum over shards of lease[m] + spare[m] == peak[m], spare[m] >= 0
 //
 // So as long as every shard keeps to its lease no new peak is possible, and
 // nobody needs to look.  A pool that needs more:

@@ -74,9 +74,10 @@ class PendingFrees {
   // anything was settled.
   bool Poll(size_t most) DEVRT_EXCLUDES(mutex_);
 
-  // Waits for everything that is here now: the step "wait" of 2.6.  What other
-  // threads took out is settled by then, too.  The first reason why WaitFor
-  // gave up on a block, which stays here then; OK if none did.
+  // Waits for everything that is here now: the step "wait" of
+  // docs/semantics.md 2.6.  What other threads took out is settled by then,
+  // too.  The first reason why WaitFor gave up on a block, which stays here
+  // then; OK if none did.
   absl::Status WaitForAll() DEVRT_EXCLUDES(mutex_);
 
   // Takes everything out without settling it: a device whose memory goes.

@@ -67,10 +67,11 @@ struct MemoryStatistics {
   Stat oversize_segments;
   int64_t num_alloc_retries = 0;  // requests that emptied the cache
   int64_t num_ooms = 0;
-  int64_t num_sync_all_streams = 0;  // waits of step "wait" of 2.6
-  int64_t num_device_alloc = 0;      // segments, and pages of expandable ones
-  int64_t num_device_free = 0;       // likewise
-  int64_t max_split_size = -1;       // bytes; -1: no limit
+  // Waits of the step "wait" of docs/semantics.md 2.6.
+  int64_t num_sync_all_streams = 0;
+  int64_t num_device_alloc = 0;  // segments, and pages of expandable ones
+  int64_t num_device_free = 0;   // likewise
+  int64_t max_split_size = -1;   // bytes; -1: no limit
 };
 
 // Microseconds.
@@ -102,8 +103,8 @@ DEVRT_EXPORT PinnedStatistics GetPinnedStatistics(Backend backend);
 DEVRT_EXPORT void ResetPeakPinnedStatistics(Backend backend);
 DEVRT_EXPORT void ResetAccumulatedPinnedStatistics(Backend backend);
 
-// The names of 3.3: "active_bytes.all.current", 122 and 28 of them, in
-// alphabetical order.
+// The names of docs/semantics.md 3.3: "active_bytes.all.current", 122 and 28 of
+// them, in alphabetical order.
 using StatisticKeys = std::vector<std::pair<std::string, int64_t>>;
 DEVRT_EXPORT StatisticKeys ToKeys(const MemoryStatistics& statistics);
 DEVRT_EXPORT StatisticKeys ToKeys(const PinnedStatistics& statistics);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The names of 3.3 and the figures that they mean, both ways.
+// The names of docs/semantics.md 3.3 and the figures that they mean, both ways.
 
 #ifndef DEVRT_MEMORY_INTERNAL_STATISTICS_KEYS_H_
 #define DEVRT_MEMORY_INTERNAL_STATISTICS_KEYS_H_

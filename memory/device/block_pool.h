@@ -87,7 +87,8 @@ struct PoolRequest {
   uint64_t site;        // of the history; 0: none
   bool polled = false;  // pending frees were looked at
 
-  // Blocks of so many bytes and more may not serve it (oversize, 3.3).
+  // Blocks of so many bytes and more may not serve it (oversize,
+  // docs/semantics.md 3.3).
   uint64_t limit() const {
     if (size < max_split_size) return max_split_size;
     return size + kLargeSegment;

@@ -3,10 +3,10 @@
 // DeviceAllocator: the caching allocator of one device: its pools, and all that
 // goes beyond one pool.
 //
-// A request that its pool cannot serve (Recover), in the order of 2.6, a search
-// meaning: the stream's pool, then other pools' and the orphans' blocks that
-// are known to be released before what the stream does next; small ones only
-// behind 4:
+// A request that its pool cannot serve (Recover), in the order of
+// docs/semantics.md 2.6, a search meaning: the stream's pool, then other pools'
+// and the orphans' blocks that are known to be released before what the stream
+// does next; small ones only behind 4:
 //
 //    1  pending frees whose uses are over come back          no lock, queries
 //    2  search

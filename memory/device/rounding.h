@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The numbers of 3.3.
+// The numbers of docs/semantics.md 3.3.
 
 #ifndef DEVRT_MEMORY_INTERNAL_ROUNDING_H_
 #define DEVRT_MEMORY_INTERNAL_ROUNDING_H_

@@ -7,8 +7,8 @@
 //   // goes back at the end of scope, in the order of s
 //
 // A Buffer knows what it takes to free its block: resource, device, stream and
-// what they depend on; nothing that is current at its end matters (interop.md,
-// rule 21).  The stream may be destroyed before the Buffer.
+// what they depend on; nothing that is current at its end matters (E21).
+// The stream may be destroyed before the Buffer.
 //
 // What it is not: shared, typed, or a view.
 // Ownership: unique; movable.  A moved-from Buffer is empty.  The destructor

@@ -93,7 +93,7 @@ class DEVRT_EXPORT MemoryResource
   virtual MemoryProperties properties() const = 0;
 
   // Zero bytes are a null pointer and reach no Do function, as do requests of
-  // 2^60 bytes and more, which are RESOURCE_EXHAUSTED (C102, 2.6).  A null
+  // 2^60 bytes and more, which are RESOURCE_EXHAUSTED (C102).  A null
   // pointer from DoAllocate is RESOURCE_EXHAUSTED; one that overlaps a live
   // block of a resource, or is not aligned, is INTERNAL, names the resource,
   // and is not given back to it.  A resource may cut up what it allocates from

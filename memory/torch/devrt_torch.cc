@@ -10,8 +10,8 @@
 //
 // PyTorch does not look for a null pointer from an allocator that replaces its
 // own, hence devrt_torch_alloc throws: exceptions leave devrt here only
-// (interop.md, rule 20).  PyTorch catches it, and it becomes a RuntimeError
-// with its text.  A MemPool does look: devrt_torch_pool_alloc answers null.
+// (E20).  PyTorch catches it, and it becomes a RuntimeError with its
+// text.  A MemPool does look: devrt_torch_pool_alloc answers null.
 //
 // Stands on the C functions of devrt_memory.h, nothing else.  These need no
 // current device: the device is in the call, and what is current stays so.

@@ -83,7 +83,7 @@ PyObject* RaiseExchange(const absl::Status& status);
 // Raises an exception of that type with the status's text; returns null.
 PyObject* RaiseAs(PyObject* type, const absl::Status& status);
 // As RaiseExchange where memory is given away: BufferError also for what a
-// capture does not allow (interop.md 3.2).
+// capture does not allow (E64).
 PyObject* RaiseExport(const absl::Status& status);
 
 // Ends arrays, of which this is the storage, without the GIL: their memory may

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// __cuda_array_interface__, giving and taking (interop.md 1.1, rules 13-15).
+// __cuda_array_interface__, giving and taking (E47, E13-E15).
 
 #include <string>
 #include <utility>
@@ -99,7 +99,7 @@ PyObject* ToDict(const CudaArrayInterface& cai, DType dtype) {
   return dict.Release();
 }
 
-// The memory keeps the native streams that were named (rule 14); the last one
+// The memory keeps the native streams that were named (E14); the last one
 // stays a Stream, too, which its number finds again.
 bool KeepStream(PyObject* self, const CudaArrayInterface& cai) {
   if (!cai.stream.has_value() || (*cai.stream >= 0 && *cai.stream <= 2)) {

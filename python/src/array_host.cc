@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The protocols of host memory: buffer protocol, array interface, and what
-// NumPy calls (interop.md 1.9, 1.10).
+// NumPy calls (E62, E63).
 
 #include <cstring>
 #include <memory>
@@ -109,7 +109,7 @@ int CheckRequest(const Array& array, int flags) {
 }
 
 // Before the host gets at the memory; false with an exception.  BufferError for
-// what a capture does not allow (rule O5).
+// what a capture does not allow (E44).
 bool WaitToExport(const Array& array) {
   if (WaitUntilReady(array)) return true;
   if (PyErr_ExceptionMatches(g_exceptions.stream_capture)) {

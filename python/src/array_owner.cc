@@ -25,7 +25,7 @@ OwnerLink* AsLink(PyObject* object) {
 
 // The owner's one reference counts as the arrays' only while nobody else has
 // the memory: neither a thread that works with it nor another library, nor a
-// device (L4), as the collector calls finalizers of the owner's before the
+// device (E36), as the collector calls finalizers of the owner's before the
 // arrays end.  While the collector runs nobody else comes to have it.
 int Traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));

@@ -62,7 +62,7 @@ bool EndUnused(internal::Storage* storage) {
   return storage->EndUnused();
 }
 
-// G4: the object is gone before its memory is let go.
+// E25: the object is gone before its memory is let go.
 void Dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
@@ -343,7 +343,7 @@ void DropUnlocked(std::shared_ptr<internal::Storage> storage) {
   if (storage == nullptr) return;
   const SiteHere site;  // where it ends
   // What goes back by a note needs no call for which the lock would be let go
-  // (G1).  Who else has the memory may end before this does.
+  // (E22).  Who else has the memory may end before this does.
   if (storage.use_count() == 1 && storage->EndPlainly()) return;
   // Another library's deleter may run Python code, which fails under an
   // exception.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Bridges: streams that producers are told in the place of a per-thread default
-// stream, whose number they do not take (interop.md 1.3, step 6).
+// stream, whose number they do not take (E57).
 //
 //   producer's work  ->  bridge  ->  the per-thread default stream
 //

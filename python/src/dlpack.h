@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // DLPack for Python: Array.__dlpack__, Array.__dlpack_device__,
-// devrt.from_dlpack and the C exchange API (interop.md 1.2-1.4).
+// devrt.from_dlpack and the C exchange API (E48 to E61, E12).
 
 #ifndef DEVRT_PYTHON_SRC_DLPACK_H_
 #define DEVRT_PYTHON_SRC_DLPACK_H_

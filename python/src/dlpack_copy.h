@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Imports by DLPack that may be copies: devrt's own, never the producer's
-// (interop.md 1.3, step 7).
+// (E58).
 
 #ifndef DEVRT_PYTHON_SRC_DLPACK_COPY_H_
 #define DEVRT_PYTHON_SRC_DLPACK_COPY_H_

@@ -19,7 +19,7 @@ namespace {
 constexpr char kVersioned[] = "dltensor_versioned";
 constexpr char kLegacy[] = "dltensor";
 
-// Of a capsule that nobody has taken (D4).
+// Of a capsule that nobody has taken (E31).
 template <typename Tensor>
 void Destroy(PyObject* capsule, const char* name) {
   if (PyCapsule_IsValid(capsule, name) == 0) return;
@@ -130,7 +130,7 @@ bool ReadStream(PyObject* object, const Array& array,
   return true;
 }
 
-// Whether the host waits (rule O4).
+// Whether the host waits (E43).
 bool Waits(const Array& array, const DLPackExport& how) {
   const bool of_device = array.place().kind() == MemoryKind::kDevice;
   if (how.dl_device.has_value() && how.dl_device->device_type == kDLCPU) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// devrt.from_dlpack: the steps of interop.md 1.3.
+// devrt.from_dlpack: steps E52 to E61.
 
 #include <cstring>
 #include <memory>
@@ -33,7 +33,7 @@ constexpr char kLegacy[] = "dltensor";
 constexpr char kUsedVersioned[] = "used_dltensor_versioned";
 constexpr char kUsedLegacy[] = "used_dltensor";
 
-// ---- Capsules (step 9) ------------------------------------------------------
+// ---- Capsules (E60) ---------------------------------------------------------
 
 // Takes the tensor out.  It is the array's from the beginning, so that nobody
 // else can take it meanwhile; a refused one is given back.  `producer` null:
@@ -87,14 +87,14 @@ PyObject* TakeCapsule(PyObject* capsule, PyObject* producer, DLPackImport how) {
                                           producer, how);
   }
   if (std::strcmp(name, kLegacy) == 0) {
-    // It cannot say that nobody may write (step 10).
+    // It cannot say that nobody may write (E61).
     how.read_only = producer != nullptr && IsImmutable(Py_TYPE(producer));
     return Take<DLManagedTensor>(capsule, kLegacy, kUsedLegacy, producer, how);
   }
   return RefuseCapsule(name);
 }
 
-// ---- The exchange API (step 3) ----------------------------------------------
+// ---- The exchange API (E54) -------------------------------------------------
 
 void Delete(DLManagedTensorVersioned* tensor) {
   if (tensor->deleter == nullptr) return;
@@ -176,7 +176,7 @@ bool OrderAndPrepare(const DLManagedTensorVersioned& tensor, WorkStream* stream,
 }
 
 // `keep` null: of PyTorch, which leaves device and streams alone, as measured
-// (interop.md 1.4), and whose tensors end with the interpreter's lock.
+// (E12), and whose tensors end with the interpreter's lock.
 PyObject* ImportByApi(const ProducerType& type, PyObject* x, DLPackImport* how,
                       KeepCurrent* keep) {
   const DLPackExchangeAPI* const api = type.api;
@@ -250,7 +250,7 @@ PyObject* ImportOwn(PyObject* x, DLPackImport how) {
   return WrapArray(*std::move(array));
 }
 
-// ---- __dlpack__ (steps 4 to 8) ----------------------------------------------
+// ---- __dlpack__ (E55 to E59) ------------------------------------------------
 
 // What TakeCapsule will read; null where it refuses.
 const DLTensor* Peek(PyObject* capsule) {
@@ -286,7 +286,7 @@ struct Told {
   }
 };
 
-// Step 6; false with an exception.
+// E57; false with an exception.
 bool Tell(DeviceObject* device, Told* told) {
   told->stream = Ref(CurrentStreamObject(device));
   if (!told->stream) return false;

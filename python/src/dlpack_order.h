@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an import by DLPack comes after, and on which device: interop.md 1.3,
-// steps 3 to 6, and rule 6.
+// What an import by DLPack comes after, and on which device (E54 to E57, E6).
 //
 // A producer is asked of the device that its memory is said to be of.  Where
 // the memory is the struct says, and for managed memory, which is (13, 0) on

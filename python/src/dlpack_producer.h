@@ -13,7 +13,7 @@
 namespace devrt::python {
 
 // Whether work on such memory is in the order of a stream that a consumer names
-// (interop.md 1.3, step 5).
+// (E56).
 inline bool HasQueue(DLDevice device) {
   return device.device_type == kDLCUDA || device.device_type == kDLROCM ||
          device.device_type == kDLExtDev ||

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Statuses as Python exceptions (semantics 2.7, interop.md 3.2).
+// Statuses as Python exceptions (docs/semantics.md 2.7, E64).
 
 #ifndef DEVRT_PYTHON_SRC_ERRORS_H_
 #define DEVRT_PYTHON_SRC_ERRORS_H_
@@ -42,7 +42,7 @@ inline PyObject* NoneOrRaise(const absl::Status& status) {
   return NewRef(Py_None);
 }
 
-// What is raised already stays raised (G6).
+// What is raised already stays raised (E27).
 class KeepException {
  public:
 #if PY_VERSION_HEX >= 0x030C0000

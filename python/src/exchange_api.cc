@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The C exchange API of DLPack 1.3: what devrt.Array offers, and how it is
-// found on other types (interop.md 1.4, rule 12).
+// found on other types (E12).
 
 #include <cstdint>
 #include <memory>
@@ -171,7 +171,7 @@ const DLPackExchangeAPI* FindExchangeApi(PyTypeObject* type,
     header = header->prev_api;
   }
   const auto* api = reinterpret_cast<const DLPackExchangeAPI*>(header);
-  // Neither may be missing (interop.md 1.4).
+  // Neither may be missing (E12).
   const bool usable = api != nullptr &&
                       api->managed_tensor_from_py_object_no_sync != nullptr &&
                       api->current_work_stream != nullptr;

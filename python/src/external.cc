@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams of other libraries (interop.md rule 16).
+// Streams of other libraries (E16).
 
 #include <cstring>
 #include <string>

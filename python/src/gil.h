@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls of the driver without the interpreter lock (interop.md 3.3, G1).
+// Calls of the driver without the interpreter lock (E22).
 
 #ifndef DEVRT_PYTHON_SRC_GIL_H_
 #define DEVRT_PYTHON_SRC_GIL_H_

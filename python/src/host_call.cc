@@ -46,7 +46,7 @@ thread_local bool t_serves = false;
 // How long a signal waits at most.
 constexpr auto kSlice = std::chrono::milliseconds(50);
 
-// On a thread of the backend's: no Python here (G2).
+// On a thread of the backend's: no Python here (E23).
 void Announce(uint64_t number, absl::Status status) {
   Calls* calls = TheCalls();
   {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Python functions in stream order (interop.md rule 18).
+// Python functions in stream order (E18).
 //
 // What the driver calls only puts a number into a queue; a thread of Python's
 // (devrt/_host_functions.py) takes it out and calls.  The driver's wait for the

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // KeepCurrent: the calling thread's current devices and streams, whatever code
-// of other libraries makes of them (interop.md 2.4, 4.3).
+// of other libraries makes of them (E6).
 //
 //   KeepCurrent keep;
 //   Ask(producer);   // Python code, which may leave other ones current

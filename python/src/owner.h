@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Python objects that C++ keeps alive (interop.md 3.3, G5).
+// Python objects that C++ keeps alive (E26).
 
 #ifndef DEVRT_PYTHON_SRC_OWNER_H_
 #define DEVRT_PYTHON_SRC_OWNER_H_

@@ -50,7 +50,7 @@ absl::StatusOr<AllocationRange> ClaimBlock(const void* pointer,
                                            const char* call, CallSite site);
 
 // After a native free answered `error`.  Frees report no earlier work
-// (semantics 2.4); one that failed itself leaves the block allocated.
+// (docs/semantics.md 2.4); one that failed itself leaves the block allocated.
 absl::Status SettleFree(const AllocationRange& range, devrt_status error,
                         const char* call);
 
@@ -62,7 +62,7 @@ std::string DescribeRange(const AllocationRange& range);
 std::string DescribeFreed(const void* pointer);
 
 // A device that is lost, in a process that may use devrt: its memory is
-// released without asking the driver (semantics 2.5).
+// released without asking the driver (docs/semantics.md 2.5).
 bool IsLost(const DeviceRecord* device);
 
 }  // namespace devrt::internal

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From plugin errors to absl::Status, and quarantine (semantics 2.3-2.5).
+// From plugin errors to absl::Status, and quarantine (docs/semantics.md
+// 2.3-2.5).
 
 #include <algorithm>
 #include <atomic>

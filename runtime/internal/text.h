@@ -37,7 +37,7 @@ std::string ShellWord(std::string_view path);
 // "0x7f12..."
 std::string Hex(const void* pointer);
 
-// "17 bytes", "1.50 KiB", "256.00 MiB", "80.00 GiB" (semantics 2.7).
+// "17 bytes", "1.50 KiB", "256.00 MiB", "80.00 GiB" (docs/semantics.md 2.7).
 std::string FormatBytes(uint64_t bytes);
 
 // `status` with `prefix` before its text, payloads kept; OK stays OK.

@@ -23,7 +23,7 @@ void KeptStream::LetGo(StreamRecord* record) {
   if (record->keepers.fetch_sub(1, std::memory_order_acq_rel) != (kEnded | 1)) {
     return;
   }
-  // The backends have ended, or are another process's (L7).
+  // The backends have ended, or are another process's (E39).
   if (!IsProcessOpen()) return;
   record->keepers.store(0, std::memory_order_relaxed);
   RunOutside([record] {

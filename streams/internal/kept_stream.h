@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // KeptStream: a native stream that outlives its Stream, for others who go on
-// with it and have none: consumers of memory (interop.md, rule 8, L1).
+// with it and have none: consumers of memory (E8, E33).
 //
 //   const KeptStream kept(stream);   // which lives
 //   ... its Stream ends: calls through `stream` are refused from then on ...

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // NativeStreams: which live Stream a native handle names, for calls in which
-// other libraries pass one as a number (interop.md, rule 8).
+// other libraries pass one as a number (E8).
 //
 // A stream is found once its handle is known outside: after Native(), and from
 // its adoption on.  Default streams are not here; what names them differs by

@@ -18,6 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent / "scripts"))
 sys.path.insert(0, str(HERE.parent.parent / ".ci"))
 import checks  # noqa: E402
+import citations  # noqa: E402
 import count_tests  # noqa: E402
 import headers_alone  # noqa: E402
 import rooms  # noqa: E402
@@ -153,6 +154,55 @@ class TreeTest(unittest.TestCase):
         self.assertEqual(checks.check_links(), [])
         self.write("docs/README.md", "[gone](gone.md)\n")
         self.assert_names(checks.check_links(), "docs/README.md", "gone.md")
+
+    def test_citations(self):
+        self.write("docs/semantics.md",
+                   "## 2. Errors\n\n### 2.4 When\n\n| **C7** U. Order | x |\n"
+                   "| F5 | x |\n")
+        self.write("docs/exchange-rules.md", "**E8** A use.\n\n**E9** Another.\n")
+        self.write("docs/decisions/0012-memory.md", "# 12. Memory\n")
+        for good in ["C7, F5, E8-E9", "docs/semantics.md 2.4", "semantics.md 2",
+                     "decision 12", "[decision 12](decisions/0012-memory.md)",
+                     "an H200, gcc -O2, DLPack 1.3, C++17, `rule 8`"]:
+            self.write("docs/README.md", good + "\n")
+            self.assertEqual(citations.check_citations(), [], good)
+        for bad, reason in {
+            "C8": "C8 is no item of docs/semantics.md",
+            "E8-E10": "E10 is no item of docs/exchange-rules.md",
+            "O4": "O4 is no item of any page",
+            "docs/semantics.md 2.5": "no section 2.5",
+            "docs/semantics.md 2.4, 3.1": "no section 3.1",
+            "interop.md 1.3": "there is no interop.md",
+            "rule 8": '"rule 8" is no form',
+            "semantics 2.4": '"semantics 2.4" is no form',
+            "decision 13": "no decision 13",
+        }.items():
+            self.write("docs/README.md", bad + "\n")
+            self.assert_names(citations.check_citations(), "docs/README.md:1",
+                              reason)
+
+    def test_citations_are_looked_for_in_comments(self):
+        def found(name, text):
+            self.write(name, text)
+            findings = citations.check_citations()
+            (self.root / name).unlink()
+            return findings
+
+        self.assert_names(found("runtime/c.cc", SPDX + "int a;  // as (O4)\n"),
+                          "runtime/c.cc:2", "O4")
+        self.assert_names(found("runtime/c.h", "/* docs/gone.md\n * 2.4 */\n"),
+                          "runtime/c.h:1", "docs/gone.md")
+        self.assertEqual(found("runtime/c.cc", 'int O4; auto* s = "// O4";\n'), [])
+        self.assert_names(found("tools/a.py", '"""A module.\n\nrule 8"""\n'),
+                          "tools/a.py:3", "rule 8")
+        self.assert_names(found("tools/a.py", "x = 1  # O4\n"), "tools/a.py:1")
+        self.assertEqual(found("tools/a.py", "x = ['O4', f('rule 8')]\n"), [])
+        self.assert_names(found("tools/meson.build", "# rule 8\n"),
+                          "tools/meson.build:1", "rule 8")
+
+    def test_an_item_has_one_definition(self):
+        self.write("docs/exchange-rules.md", "**E8** A use.\n\n**E8** Another.\n")
+        self.assert_names(citations.check_citations(), "E8", "more than once")
 
     def test_waits(self):
         head = "| File | Waits for | Ends because |\n|---|---|---|\n"

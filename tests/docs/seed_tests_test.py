@@ -6,7 +6,8 @@ import re
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Of semantics.md 3.2: by these words in its name a seed test is about memory.
+# Of docs/semantics.md 3.2: by these words in its name a seed test is about
+# memory.
 MEMORY = re.compile(r"memory|pinned|record_stream|cudart_register"
                     r"|copy_non_blocking$")
 # Of those the ones that need arrays: they copy, convert or lay out elements.
@@ -24,7 +25,7 @@ def rows():
 
 
 def seeds():
-    """The names in the table of 3.2."""
+    """The names in the table of docs/semantics.md 3.2."""
     section = read("docs/semantics.md").split("\n### 3.2 ")[1].split("\n### ")[0]
     return set(re.findall(r"^\| ([a-z]\w+)(?: \(part\))? \|", section, re.M))
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrays on streams that another library captures into a graph (interop.md,
-// O5 and O6): the driver itself says whether the capture stayed valid.
+// Arrays on streams that another library captures into a graph (E44,
+// E45): the driver itself says whether the capture stayed valid.
 
 #include <chrono>
 #include <memory>
@@ -74,7 +74,7 @@ TEST_F(ArraysCapture, WhatIsNotCompleteIsRefused) {
   gate.Release();
 }
 
-// O5.
+// E44.
 TEST_F(ArraysCapture, TheHostDoesNotWaitForIt) {
   const Stream stream = Must(Stream::Create(dev()));
   const Array x = Ints(1);
@@ -90,7 +90,7 @@ TEST_F(ArraysCapture, TheHostDoesNotWaitForIt) {
   EXPECT_OK(x.Ready());
 }
 
-// O6: it is asked whether work of before is complete, in relaxed mode.
+// E45: it is asked whether work of before is complete, in relaxed mode.
 TEST_F(ArraysCapture, WhatHasFinishedIsDropped) {
   const Stream other = Must(Stream::Create(dev()));
   const Stream stream = Must(Stream::Create(dev()));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Streams that another library captures into a graph: the allocator asks the
-// driver for nothing then (interop.md, rule 20).
+// driver for nothing then (E20).
 
 #include <chrono>
 #include <cstdint>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The seed's tests of device memory, to the letter (semantics.md 3.2 and 3.3).
+// The seed's tests of device memory, to the letter (docs/semantics.md 3.2 and
+// 3.3).
 
 #include <cmath>
 #include <map>
@@ -52,8 +53,8 @@ TEST_F(MemoryDevice, MemoryStats) {
   EXPECT_OK(FreeMemory(older));
 }
 
-// 3.3: sizes, segments, what is cut off, and that each figure's equation holds
-// whatever was done.
+// docs/semantics.md 3.3: sizes, segments, what is cut off, and that each
+// figure's equation holds whatever was done.
 TEST_F(MemoryDevice, SizesAndSegments) {
   const Stream s = NewStream();
   const auto reserved = [&](uint64_t bytes) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch on devrt's memory, through libdevrt_torch.so (interop.md, rule 20).
+"""PyTorch on devrt's memory, through libdevrt_torch.so (E20).
 
     torch_allocator.py LIBDEVRT_TORCH LIBDEVRT
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exchanges while a stream is capturing (4.3, O5, O6).
+"""Exchanges while a stream is capturing (E44, E45).
 
 CUDA's graphs, driven through CuPy: devrt has no graphs of its own yet.
 """
@@ -73,7 +73,7 @@ def none_means_the_stream():
 
 
 def host_wait_refused():
-  """What would wait on the host says so (O5)."""
+  """What would wait on the host says so (E44)."""
   x = devrt.array(machine.values((64,)), device="cuda:0")
   devrt.synchronize("cuda:0")
 

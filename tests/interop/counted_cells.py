@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an exchange costs in calls: none on one stream (4.3, O1)."""
+"""What an exchange costs in calls: none on one stream (E40)."""
 
 import functools
 

@@ -266,7 +266,7 @@ def send_ready(route, x):
 
 
 def negative(route, kind):
-  """devrt refuses what ends torch's process (rules 10, 13)."""
+  """devrt refuses what ends torch's process (E10, E13)."""
   base, how = machine.host_layout("negative")
   x = how(machine.make(kind, base))
   refused = NEGATIVE.get(route, "BufferError")

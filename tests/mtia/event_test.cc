@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events: E1-E7 of simulator.md, C24-C40 of semantics.md.
+// Events: V1-V7 of simulator.md, C24-C40 of semantics.md.
 #include <set>
 
 #include "tests/mtia/engine_fixture.h"
@@ -18,7 +18,7 @@ class Events : public EngineTest {
   static void EventSync(devrt_event e) { OK(ops().event_sync(self(), e)); }
 };
 
-// E1, C24, F31.
+// V1, C24, F31.
 TEST_F(Events, NeverRecorded) {
   devrt_event e = NewEvent();
   devrt_stream s = NewStream();
@@ -250,7 +250,7 @@ TEST_F(Events, FlagsAndNativeHandles) {
   EXPECT_EQ(natives.size(), 50u);
 }
 
-// Q1-Q3 and 2.3: a polling loop ends under every strategy.
+// Q1-Q3: a polling loop ends under every strategy.
 TEST_F(Events, PollingLoopsEnd) {
   for (const std::string strategy : kStrategies) {
     Reset("strategy=" + strategy);

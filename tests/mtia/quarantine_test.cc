@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How far a fault reaches: semantics.md 2.4, C93, C95.
+// How far a fault reaches: docs/semantics.md 2.4, C93, C95.
 #include <unistd.h>
 
 #include <algorithm>
@@ -189,8 +189,8 @@ TEST_F(Quarantine, C95EventsOfADestroyedFailedStream) {
   ExpectFault(ops().event_sync(self(), after));
 }
 
-// 2.4: who is blocked is released when the device is lost, without a watchdog;
-// also who waits on another device for its work.
+// docs/semantics.md 2.4: who is blocked is released when the device is lost,
+// without a watchdog; also who waits on another device for its work.
 TEST_F(Quarantine, C93LostDeviceReleasesBlockedThreads) {
   constexpr std::chrono::seconds kLimit(20);
   for (const std::string config : kModes) {

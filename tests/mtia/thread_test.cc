@@ -257,7 +257,7 @@ TEST_F(Fairness, ThreadThatNeverWaits) {
   }
 }
 
-// C39, E7.
+// C39, V7.
 TEST_F(Threads, ConcurrentUseOfOneEvent) {
   for (const std::string config : {"", "mode=threaded"}) {
     Reset(config);

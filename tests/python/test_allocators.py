@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""devrt.interop's allocators in their hosts' shapes: interop.md 1.8."""
+"""devrt.interop's allocators in their hosts' shapes: E20."""
 
 import gc
 import pathlib
@@ -18,7 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "interop"))
 import stubs  # noqa: E402
 
 
-# ---- Allocators (1.8, rules 20 and 21) ---------------------------------------
+# ---- Allocators (E20, E21) ---------------------------------------------------
 
 
 def allocated():
@@ -294,7 +294,7 @@ def test_cupy_allocator(cupy):
     assert interop.cupy_allocator(0).ptr == 0
 
 
-# L6
+# E38
 def test_cupy_c_functions():
     malloc, free = interop.cupy_c_functions()
     assert interop.cupy_c_functions() == (malloc, free)

@@ -19,7 +19,7 @@ except devrt.Error as error:
     pytest.skip(f"no cuda: {str(error)[:100]}", allow_module_level=True)
 
 
-# L6, 1.8
+# E38, E20
 @pytest.mark.parametrize("index", range(len(CUDA)))
 def test_cupy_c_functions_are_called_with_their_addresses_alone(index):
     # With the interpreter's lock, as CuPy calls them.

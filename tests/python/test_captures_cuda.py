@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What raises while a stream captures (interop.md 3.2, O4-O6): on a GPU or over
+"""What raises while a stream captures (E64, E43-E45): on a GPU or over
 the fake driver."""
 
 import concurrent.futures
@@ -223,7 +223,7 @@ def test_waits_leave_the_captures_of_other_streams_valid(
                     pool.submit(run, x, p, c).result()
 
 
-# O6
+# E45
 def test_what_is_pending_from_before_a_capture_cannot_be_shared(stream):
     other, gate = devrt.Stream("cuda:0"), Flag("cuda:0")
     x = idle(other)
@@ -240,7 +240,7 @@ def test_what_is_pending_from_before_a_capture_cannot_be_shared(stream):
     assert x.tolist() == [0] * 16
 
 
-# Rule 4
+# E4
 def test_no_stream_means_the_one_that_captures(stream):
     """No edge leaves the capture, which would make it invalid."""
     x = idle(stream)

@@ -213,7 +213,7 @@ def test_backends_left_in_another_order(driver, devices):
         assert (current_context(driver), devrt.current_device("mtia")) == before
 
 
-# ---- __cuda_stream__ (rule 16) ----------------------------------------------
+# ---- __cuda_stream__ (E16) ---------------------------------------------------
 
 
 def test_every_stream_has_the_method(devices):
@@ -337,7 +337,7 @@ def test_an_owner_that_has_its_stream_stays_until_it_lets_go(devices):
     assert kept() is None
 
 
-# ---- Streams in other libraries (rule 17) -----------------------------------
+# ---- Streams in other libraries (E17) ----------------------------------------
 
 
 @pytest.fixture

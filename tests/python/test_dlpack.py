@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DLPack as producer: interop.md 1.2, 1.3, rules 1-12."""
+"""DLPack as producer: E48 to E51, E1 to E12."""
 
 import ctypes
 import gc
@@ -33,7 +33,7 @@ def x(request):
     return arange(device=request.param)
 
 
-# ---- __dlpack_device__ (rule 1) ---------------------------------------------
+# ---- __dlpack_device__ (E1) --------------------------------------------------
 
 
 def test_device_pairs():
@@ -44,7 +44,7 @@ def test_device_pairs():
     assert [type(item) for item in pair] == [int, int]
 
 
-# rule 6
+# E6
 def test_device_needs_no_current_device(two):
     a = arange(device="mtia:1")
     for device in two:
@@ -52,7 +52,7 @@ def test_device_needs_no_current_device(two):
             assert a.__dlpack_device__() == (12, 1)
 
 
-# ---- Versions ---------------------------------------------------------------
+# ---- Versions (E51) ----------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -82,6 +82,7 @@ def test_max_version_of_a_wrong_type(x, asked):
         x.__dlpack__(max_version=asked)
 
 
+# E48
 def test_struct(x):
     for asked in (None, V1):
         tensor = stubs.tensor_of(x.__dlpack__(max_version=asked)).tensor
@@ -114,6 +115,7 @@ def test_0d():
     assert stubs.tensor_of(e.__dlpack__(max_version=V1)).tensor.ndim == 0
 
 
+# E48
 @pytest.mark.parametrize(
     "dtype, code, bits",
     [
@@ -144,7 +146,7 @@ def test_dtype_codes(dtype, code, bits):
         assert devrt.from_dlpack(e).dtype == e.dtype
 
 
-# ---- stream (1.3's table; rules 2-4) ----------------------------------------
+# ---- stream (E49) ------------------------------------------------------------
 
 WRONG_TYPES = [1.0, "1", True, False, (1,), object()]
 
@@ -202,14 +204,14 @@ def test_stream_of_mtia_by_handle():
         a.__dlpack__(stream=other.native_handle)
 
 
-# rule 2
+# E2
 @pytest.mark.parametrize("stream", WRONG_TYPES)
 def test_stream_of_a_wrong_type(x, stream):
     with pytest.raises(TypeError):
         x.__dlpack__(stream=stream)
 
 
-# rule 2
+# E2
 def test_keywords(x):
     with pytest.raises(TypeError):
         x.__dlpack__(1)
@@ -223,7 +225,7 @@ def test_keywords(x):
         x.__dlpack__(dl_device=1)
 
 
-# ---- dl_device and copy (1.3's table) ----------------------------------------
+# ---- dl_device and copy (E50) ------------------------------------------------
 
 
 def copied(capsule):
@@ -256,7 +258,7 @@ def test_to_the_host(x):
     assert stubs.tensor_of(forced).tensor.data != x.ptr
 
 
-# rule 9
+# E9
 def test_host_accessible_memory_is_not_copied():
     p = devrt.empty((4,), "float32", device="mtia:0", pinned=True)
     capsule = p.__dlpack__(max_version=V1, dl_device=(1, 0), copy=False)
@@ -302,7 +304,7 @@ def test_a_copy_is_made_on_the_consumers_stream(two):
     del capsule
 
 
-# Rule 5: who may write comes after those that read.
+# E5: who may write comes after those that read.
 def test_an_export_is_behind_all_that_it_must_be(two):
     a, gate = arange(device=two[0]), Flag(two[0])
     reader = devrt.Stream(two[0])
@@ -319,7 +321,7 @@ def test_an_export_is_behind_all_that_it_must_be(two):
     assert behind == [False, True]
 
 
-# Rule 8
+# E8
 @pytest.mark.parametrize("asked", [None, V1])
 def test_what_the_consumer_does_is_a_use_when_it_lets_go(two, asked):
     a, s, gate = arange(device=two[0]), devrt.Stream(two[0]), Flag(two[0])
@@ -364,7 +366,7 @@ def test_devices_that_cannot_be(pair, copy):
         arange(device="mtia:0").__dlpack__(max_version=V1, dl_device=pair, copy=copy)
 
 
-# ---- Read-only and strides (rule 10) -----------------------------------------
+# ---- Read-only and strides (E10) ---------------------------------------------
 
 
 def test_read_only(x):
@@ -393,10 +395,10 @@ def test_broadcast_is_exported(x):
     assert tensor.strides[:2] == [0, 1]
 
 
-# ---- Capsules and deleters (D1-D5, G6) ---------------------------------------
+# ---- Capsules and deleters (E28-E32, E27) ------------------------------------
 
 
-# D4
+# E31
 def test_unused_capsule_frees_itself():
     a = devrt.zeros((1024,), "float32", device="mtia:0")
     before = devrt.memory_allocated("mtia:0")
@@ -409,7 +411,7 @@ def test_unused_capsule_frees_itself():
         assert devrt.memory_allocated("mtia:0") == before
 
 
-# L1, rule 7
+# E33, E7
 def test_export_keeps_the_memory():
     a = arange(1 << 12)
     capsule = a.__dlpack__(max_version=V1)
@@ -420,7 +422,7 @@ def test_export_keeps_the_memory():
     assert (devrt.from_dlpack(capsule).numpy() == np.arange(1 << 12)).all()
 
 
-# D4
+# E31
 def test_capsule_is_taken_once(x):
     for asked in (None, V1):
         capsule = x.__dlpack__(max_version=asked)
@@ -430,7 +432,7 @@ def test_capsule_is_taken_once(x):
             devrt.from_dlpack(capsule)
 
 
-# G6
+# E27
 @pytest.mark.parametrize("asked", [None, V1])
 def test_destructor_keeps_a_raised_exception(run_program, asked):
     """Which is set, and not yet caught, while the interpreter drops what the
@@ -478,7 +480,7 @@ KEPT = {"dltensor": b"used_dltensor", "dltensor_versioned": b"used_dltensor_vers
 
 
 def test_deleter_after_the_interpreter(run_program):
-    """A consumer lets go when Python has ended (D3)."""
+    """A consumer lets go when Python has ended (E30)."""
     ended = run_program(
         """
         import atexit, ctypes, sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capsules of DLPack taken by devrt.from_dlpack: interop.md 1.3, steps 1 and 9."""
+"""Capsules of DLPack taken by devrt.from_dlpack: E52 and E60."""
 
 import pathlib
 import sys
@@ -24,6 +24,7 @@ def take(**what):
     return devrt.from_dlpack(forged.capsule()), forged
 
 
+# E52
 @pytest.mark.parametrize("versioned", [False, True])
 def test_a_capsule(versioned):
     forged = stubs.Forged(host(), versioned=versioned)
@@ -66,6 +67,7 @@ REJECTED = {
 }
 
 
+# E60
 @pytest.mark.parametrize("what", REJECTED, ids=list(REJECTED))
 def test_a_rejected_capsule_stays_unconsumed(what):
     forged = stubs.Forged(host(), **REJECTED[what])
@@ -141,31 +143,33 @@ def test_the_home_of_an_import_is_the_current_stream(two):
         assert devrt.from_dlpack(forged.capsule()).home_stream is s
 
 
+# E48
 def test_a_larger_minor():
     x, _ = take(minor=99)
     assert (x.numpy() == host()).all()
 
 
-# rule 11, D5
+# E11, E32
 def test_null_deleter():
     x, forged = take(deleter=False)
     del x
     assert forged.deleted == 0
 
 
-# rule 11
+# E11
 def test_null_strides():
     x, _ = take(strides=None)
     assert x.strides == (12, 4)
 
 
-# rule 11
+# E11
 def test_byte_offset():
     x, forged = take(byte_offset=64)
     assert x.ptr == forged.array.ctypes.data
     assert (x.numpy() == host()).all()
 
 
+# E61
 def test_flags():
     x, _ = take(flags=stubs.READ_ONLY)
     assert x.read_only
@@ -180,12 +184,14 @@ def test_0d_with_null_shape():
     assert devrt.from_dlpack(forged.capsule()).item() == 3
 
 
+# E60
 def test_negative_strides_come_in():
     backwards = host((6,))[::-1]
     x = devrt.from_dlpack(backwards)
     assert (x.numpy() == backwards).all()
 
 
+# E60
 @pytest.mark.parametrize("name", [b"used_dltensor", b"used_dltensor_versioned", b"tensor", b""])
 def test_names_that_are_refused(name):
     forged = stubs.Forged(host())
@@ -203,6 +209,7 @@ def test_no_name():
         devrt.from_dlpack(capsule)
 
 
+# E52
 def test_device_and_copy_with_a_capsule():
     forged = stubs.Forged(host())
     x = devrt.from_dlpack(forged.capsule(), device="mtia:0")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA's rows of interop.md 1.3, on a GPU or over the fake driver."""
+"""CUDA's rows of E49 and E50, on a GPU or over the fake driver."""
 
 import ctypes
 import gc
@@ -89,7 +89,7 @@ def of_exchange_api(forged, told):
     return producer
 
 
-# rule 6: (13, 0) is of every device, and the driver tells of which
+# E6: (13, 0) is of every device, and the driver tells of which
 @pytest.mark.parametrize("make", [of_methods, of_exchange_api])
 def test_managed_memory_is_ordered_where_it_is(managed, make):
     if last() == 0:
@@ -112,7 +112,7 @@ def test_managed_memory_is_ordered_where_it_is(managed, make):
     assert forged.deleted == 1
 
 
-# rule 12
+# E12
 def test_the_work_stream_of_managed_memory_is_the_current_one():
     api = stubs.ExchangeApi.of(devrt.Array.__dlpack_c_exchange_api__)
     s = devrt.Stream("cuda:0")
@@ -264,7 +264,7 @@ def test_strict(run_program):
     assert ended.stdout == "ok\nok\n", ended.stderr
 
 
-# ---- As consumer (steps 5, 6) ------------------------------------------------
+# ---- As consumer (E56, E57) --------------------------------------------------
 
 
 class Producer:

@@ -83,7 +83,7 @@ def test_a_required_copy():
         error = info.value
         assert (error.code, error.native_code, error.name, error.device,
                 error.sticky) == ("FAILED_PRECONDITION", None, None, None, False)
-        # interop.md 3.2 names its bases.
+        # E64 names its bases.
         assert not isinstance(error, devrt.Error)
 
 

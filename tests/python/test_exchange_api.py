@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DLPack's C exchange API, devrt's own and others': interop.md 1.4 and rule 12."""
+"""DLPack's C exchange API, devrt's own and others' (E12)."""
 
 import ctypes
 import pathlib
@@ -20,7 +20,7 @@ def host(shape=(2, 3), dtype="float32"):
     return (np.arange(np.prod(shape)) % 7).astype(dtype).reshape(shape)
 
 
-# rule 12
+# E12
 def test_own_exchange_api():
     capsule = devrt.Array.__dlpack_c_exchange_api__
     assert stubs.name_of(capsule) == "dlpack_exchange_api"
@@ -41,7 +41,7 @@ def test_exchange_round_trip():
         assert y.ptr == x.ptr and (y.numpy() == host()).all()
 
 
-# rule 12
+# E12
 def test_exchange_refuses_others():
     api = stubs.ExchangeApi.of(devrt.Array.__dlpack_c_exchange_api__)
     with pytest.raises(TypeError):
@@ -67,7 +67,7 @@ def test_exchange_view():
     assert all(view.strides[:2] == [12, 1] for view in views)
 
 
-# rule 12
+# E12
 def test_exchange_view_of_read_only():
     api = stubs.ExchangeApi.of(devrt.Array.__dlpack_c_exchange_api__)
     for device in ("cpu", "mtia:1"):
@@ -79,7 +79,7 @@ def test_exchange_view_of_read_only():
         assert api.wrap(tensor).read_only
 
 
-# rule 12
+# E12
 @pytest.mark.parametrize("way", ["export", "view"])
 def test_an_exchange_joins_what_is_pending(two, way):
     api = stubs.ExchangeApi.of(devrt.Array.__dlpack_c_exchange_api__)
@@ -97,7 +97,7 @@ def test_an_exchange_joins_what_is_pending(two, way):
     devrt.synchronize(two[1])
 
 
-# rule 12
+# E12
 @pytest.mark.parametrize("way", ["export", "view"])
 def test_the_current_stream_uses_what_is_exchanged(two, way):
     """Its memory is nobody's before that stream's work is done."""
@@ -122,7 +122,7 @@ def test_the_current_stream_uses_what_is_exchanged(two, way):
     assert early.ptr != pointer == late.ptr
 
 
-# rule 12
+# E12
 def test_exchange_stream():
     api = stubs.ExchangeApi.of(devrt.Array.__dlpack_c_exchange_api__)
     assert api.work_stream(1, 0) is None

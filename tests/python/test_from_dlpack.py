@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects taken by devrt.from_dlpack: interop.md 1.3, steps 2-8 and 10, and the
-traps of 2.4."""
+"""Objects taken by devrt.from_dlpack: E53 to E59 and E61, and
+faults that producers have."""
 
 import gc
 import pathlib
@@ -22,9 +22,10 @@ def host(shape=(2, 3), dtype="float32"):
     return (np.arange(np.prod(shape)) % 7).astype(dtype).reshape(shape)
 
 
-# ---- Objects (steps 2, 4-8) --------------------------------------------------
+# ---- Objects (E53, E55 to E59) -----------------------------------------------
 
 
+# E53
 def test_no_protocol():
     for thing in (1, "x", None, object(), [1, 2], np.float32(1)):
         with pytest.raises(AttributeError):
@@ -44,6 +45,7 @@ def test_arguments():
         devrt.from_dlpack(x=host())
 
 
+# E56
 def test_what_a_host_producer_is_told():
     forged = stubs.Forged(host())
     producer = stubs.Producer(forged.capsule)
@@ -75,6 +77,7 @@ class MtiaProducer:
         return self.x.__dlpack__(**keywords)
 
 
+# E56, E57
 def test_what_a_device_producer_is_told():
     x = devrt.array(host(), device="mtia:1")
     producer = MtiaProducer(x)
@@ -111,7 +114,7 @@ def test_arrays_of_numpy_are_told_no_stream_of_any_memory():
     assert told == [{"max_version": (1, 3)}] * 2
 
 
-# step 9: the struct's device decides
+# E60: the struct's device decides
 def test_the_stream_of_the_struct_s_device_comes_after_the_one_that_was_told():
     class Producer(MtiaProducer):
         def __dlpack_device__(self):
@@ -139,7 +142,7 @@ def test_the_stream_of_the_struct_s_device_comes_after_the_one_that_was_told():
     assert told.query()
 
 
-# O4: nobody is told a stream for it, so that the host has none to wait for
+# E43: nobody is told a stream for it, so that the host has none to wait for
 @pytest.mark.parametrize("take", [
     lambda p: devrt.from_dlpack(p),
     lambda p: devrt.from_dlpack(MtiaProducer(p)),
@@ -172,7 +175,7 @@ def test_it_is_the_stream_of_the_data_device():
     assert y.device == devrt.Device("mtia:1")
 
 
-# rule 6
+# E6
 def test_the_data_device_is_current_inside():
     x = devrt.array(host(), device="mtia:1")
     seen = []
@@ -189,6 +192,7 @@ def test_the_data_device_is_current_inside():
     assert seen == [1]
 
 
+# E59
 def test_retries_on_type_error():
     x = devrt.array(host(), device="mtia:0")
     producer = MtiaProducer(x, refuse=("max_version",))
@@ -215,7 +219,7 @@ def test_a_failure_of_the_order_is_raised(two):
         assert (devrt.from_dlpack(producer).numpy() == host()).all()
 
 
-# step 7
+# E58
 @pytest.mark.parametrize("where", [
     dict(device="mtia:0"), dict(device="mtia:0", pinned=True), dict(device="cpu")])
 def test_a_copy_of_what_cannot_be_shared(where):
@@ -250,6 +254,7 @@ def test_pinned_memory_is_host_memory():
         devrt.from_dlpack(p, device="mtia:0", copy=False)
 
 
+# E58
 def test_a_copy_that_nobody_wanted():
     """IS_COPIED proves that the producer did not do as it was told."""
     def copied():
@@ -269,6 +274,7 @@ def test_a_copy_that_nobody_wanted():
     assert devrt.from_dlpack(last.capsule(), copy=False).ptr == last.array.ctypes.data
 
 
+# E59
 @pytest.mark.parametrize("error", [ValueError, BufferError, RuntimeError, KeyboardInterrupt])
 def test_no_other_exception_is_retried(error):
     class Producer(stubs.Producer):
@@ -310,6 +316,7 @@ def test_what_is_no_capsule_is_let_go():
     assert gone() is None
 
 
+# E55
 @pytest.mark.parametrize(
     "pair, raises",
     [
@@ -334,6 +341,7 @@ def test_garbage_instead_of_a_device(pair, raises):
         devrt.from_dlpack(stubs.Producer(stubs.Forged(host()).capsule, pair))
 
 
+# E60
 def test_device_and_struct_may_disagree():
     """torch's pinned tensors: (3, 0) by the method, CPU in the struct."""
     forged = stubs.Forged(host())
@@ -343,7 +351,7 @@ def test_device_and_struct_may_disagree():
 
 
 def test_the_deleter_waits_for_pending_uses():
-    """L4: the memory is the producer's again when devrt is done with it."""
+    """E36: the memory is the producer's again when devrt is done with it."""
     theirs = devrt.array(host(), device="mtia:0")
     forged = stubs.Forged(
         host(), device=theirs.__dlpack_device__(), data=theirs.ptr)
@@ -363,7 +371,7 @@ def test_the_deleter_waits_for_pending_uses():
     assert (theirs.numpy() == 3).all()
 
 
-# ---- Who may write (step 10) -------------------------------------------------
+# ---- Who may write (E61) -----------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [stubs.JaxArray, stubs.TensorflowTensor])
@@ -379,7 +387,7 @@ def test_other_legacy_producers_are_written():
     assert (forged.array == 5).all()
 
 
-# ---- torch's bits (step 3) ---------------------------------------------------
+# ---- torch's bits (E54) ------------------------------------------------------
 
 
 @pytest.mark.parametrize("bit", ["requires_grad", "conjugate", "negative"])
@@ -461,7 +469,7 @@ def test_tensors_of_torch_that_have_no_plain_memory():
         assert "\n" not in str(info.value)
 
 
-# ---- Lifetime (L1, L2) -------------------------------------------------------
+# ---- Lifetime (E33, E34) -----------------------------------------------------
 
 
 def test_the_producer_object_may_go():

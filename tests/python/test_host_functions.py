@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host functions and their futures (interop.md rule 18)."""
+"""Host functions and their futures (E18)."""
 
 import asyncio
 import functools
@@ -23,7 +23,7 @@ def test_result_and_arguments():
     assert future.result(timeout=30) == (1, 2, "devrt-host-functions")
 
 
-# rule 18
+# E18
 def test_it_runs_after_earlier_work():
     s, gate, seen = devrt.Stream(), Flag(), []
     gate.wait_on(s)
@@ -65,7 +65,7 @@ def test_exceptions_that_end_programs_arrive(kind):
 
 
 # F41
-# rule 18, G2: it does not run in the callback of the backend.
+# E18, E23: it does not run in the callback of the backend.
 def test_it_may_call_devrt_and_take_the_lock():
     s, other = devrt.Stream(), devrt.Stream("mtia:1")
 

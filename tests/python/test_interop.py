@@ -28,7 +28,7 @@ def unknown(x):
     return devrt.from_pointer(x.ptr, x.shape, x.dtype, device=x.device, owner=x)
 
 
-# ---- exchange and ready (rule 17) --------------------------------------------
+# ---- exchange and ready (E17) ------------------------------------------------
 
 
 def test_exchange_orders_both_ways(x):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the interpreter's lock is let go, as those see it whom devrt calls:
-interop.md 3.3 and decision 0016."""
+E22 to E27 and decision 16."""
 
 import os
 import pathlib
@@ -81,7 +81,7 @@ def witnessed(build, run_program):
     return run
 
 
-# G1
+# E22
 def test_a_pointer_query_of_the_only_thread_keeps_the_lock(witnessed):
     witnessed(
         """
@@ -92,7 +92,7 @@ assert x.ptr == ctypes.addressof(host)
     )
 
 
-# G1
+# E22
 def test_a_pointer_query_beside_other_threads_lets_the_lock_go(witnessed):
     witnessed(
         """
@@ -118,7 +118,7 @@ assert seen_by == [WITHOUT]
     )
 
 
-# G1
+# E22
 def test_what_does_more_than_ask_lets_the_lock_go(witnessed):
     witnessed(
         """
@@ -138,7 +138,7 @@ assert seen("pointer_queries")[1] == 0
     )
 
 
-# D5
+# E32
 def test_foreign_deleters_run_without_the_lock(witnessed):
     witnessed(
         """
@@ -155,7 +155,7 @@ assert seen("ends") == WITHOUT
     )
 
 
-# D5
+# E32
 def test_torchs_deleters_run_as_torchs_own(witnessed):
     """They free what `del tensor` frees, with the lock."""
     witnessed(
@@ -176,7 +176,7 @@ assert seen("ends") == WITH
     )
 
 
-# D5
+# E32
 def test_deleters_of_others_after_torchs(witnessed):
     """Array objects lie where others ended: nothing of those is left."""
     witnessed(
@@ -194,7 +194,7 @@ assert seen("ends") == WITHOUT
     )
 
 
-# D5, L4
+# E32, E36
 def test_torchs_deleters_after_devrts_work(witnessed):
     """Behind work that is to be awaited nothing is done with the lock."""
     witnessed(

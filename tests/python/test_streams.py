@@ -220,7 +220,7 @@ def test_pool_of_an_impossible_size(size):
         devrt.StreamPool(None, size)
 
 
-# ---- Streams of others (rule 16) ---------------------------------------------
+# ---- Streams of others (E16) -------------------------------------------------
 
 
 def test_mtia_streams_have_no_cuda_protocol():

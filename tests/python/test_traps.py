@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each trap of interop.md 2.4 that needs no GPU, by a test of its own.
+"""Faults that other libraries have shipped and that need no GPU, a test each.
 
 Elsewhere: a binding's device index, and what peers really do (tests/interop, on
 GPUs).
@@ -314,8 +314,8 @@ def test_an_import_keeps_the_stream_that_was_current(two):
 
 
 def test_the_device_of_an_empty_array_is_the_one_that_was_current(two):
-    """Nobody can be asked where it is (interop.md 4.3, size): of CUDA's devices,
-    where there are any."""
+    """No address tells the device (E15): the current one of cuda where
+    there is one."""
     if devrt.cuda.is_available():
         two = devrt.devices("cuda")
         if len(two) < 2:
@@ -338,7 +338,7 @@ def test_the_device_of_an_empty_array_is_the_one_that_was_current(two):
 
 
 def test_stream_0_is_the_default_queue_where_streams_have_no_numbers(two):
-    """CUDA's warning is CUDA's, and its 1 is nobody's here (rule 3)."""
+    """CUDA's warning is CUDA's, and its 1 is nobody's here (E3)."""
     x = devrt.array(host(), device=two[1])
     interface = {"shape": (12,), "typestr": "<f4", "version": 3,
                  "data": (x.ptr, False), "stream": 0}

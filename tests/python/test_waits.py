@@ -77,7 +77,7 @@ def test_a_handler_that_does_not_raise(run_program):
     assert done.stdout == "ok\n", done.stderr
 
 
-# G1, rule 19
+# E22, E19
 @pytest.mark.parametrize("wait", WAITS)
 def test_other_threads_run_during_a_wait(run_program, wait):
     done = run_program(

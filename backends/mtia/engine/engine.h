@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The semantics engine: all ordering state of the machine (simulator.md 2).
-// It decides what may run; a Driver decides when.
+// The semantics engine: all ordering state of the machine (docs/simulator.md
+// 2).  It decides what may run; a Driver decides when.
 //
 // Threads: every member is called by the thread that is inside the machine
 // (see call.h): the holder of the baton in virtual mode, of `mutex` in
@@ -103,7 +103,7 @@ struct TimelineEntry {
   devrt_sim_op_v1 View() const;  // valid as long as the entry
 };
 
-// Sees every call that orders something; see simulator.md 2.7 and 5.1.
+// Sees every call that orders something; see docs/simulator.md 2.7 and 5.1.
 class Observer {
  public:
   virtual ~Observer() = default;

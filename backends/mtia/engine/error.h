@@ -44,7 +44,7 @@ struct Fault {
 };
 
 // The sticky, asynchronous status for `fault`: code and native name by the
-// table of semantics 2.2.
+// table of docs/semantics.md 2.2.
 devrt_status MakeFaultStatus(const Fault& fault, const char* entry_point);
 
 // "cudaErrorIllegalAddress" for 700 and so on; "cudaErrorUnknown" for the

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Answering queries, with the fairness of simulator.md 2.3: a thread that
+// Answering queries, with the fairness of docs/simulator.md 2.3: a thread that
 // polls lets the device move.
 
 #ifndef DEVRT_BACKENDS_MTIA_POLL_H_

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""devrt's memory for other libraries (interop.md 1.8, rule 20).
+"""devrt's memory for other libraries (E20).
 
 Each adapter has the shape that its host calls.  Memory is for work on a native
 stream, whose handle the host knows, and goes back in the order of that stream.
-Adapters that a host was given live as long as the process (L6).
+Adapters that a host was given live as long as the process (E38).
 """
 
 from __future__ import annotations

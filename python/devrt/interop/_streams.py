@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One current stream in several libraries (interop.md rule 17)."""
+"""One current stream in several libraries (E17)."""
 
 from __future__ import annotations
 

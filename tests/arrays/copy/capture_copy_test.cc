@@ -227,7 +227,7 @@ TEST_F(PeerCapturesTest, BothStreamsAreJoinedInTheCapture) {
   EXPECT_TRUE(IsAll(cases_[0].target, 1));
 }
 
-// O6: what is pending from before is found before anything is enqueued.
+// E45: what is pending from before is found before anything is enqueued.
 TEST_F(PeerCapturesTest, WhatIsPendingIsRefusedFirst) {
   const Case& c = cases_[3];
   Stream late = NewStream(dev(1));

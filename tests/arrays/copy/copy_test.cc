@@ -20,7 +20,8 @@ class CopyTest : public ArraysTest {
   static void Delay(StreamRef s) { Must(Spin(s, 100'000'000)); }
 };
 
-// 3.2: to_non_blocking, copy_non_blocking, to_cpu_blocking_by_default.
+// docs/semantics.md 3.2: to_non_blocking, copy_non_blocking,
+// to_cpu_blocking_by_default.
 TEST_F(CopyTest, BlockingAndNot) {
   Stream s = NewStream();
   const StreamGuard guard(s);
@@ -38,7 +39,7 @@ TEST_F(CopyTest, BlockingAndNot) {
     EXPECT_THAT(s.Query(), IsOkAndHolds(!non_blocking));
     ASSERT_OK(s.Synchronize());
     EXPECT_TRUE(IsAll(back, 7));
-    // Plain memory waits all the same (O7).
+    // Plain memory waits all the same (E46).
     Delay(s);
     const Array host = Must(x.To(Place::Host(), non_blocking));
     EXPECT_THAT(s.Query(), IsOkAndHolds(true));

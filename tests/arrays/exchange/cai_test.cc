@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FromCudaArrayInterface: the table of interop.md 1.1.  What is exported is
+// FromCudaArrayInterface: the table of E47.  What is exported is
 // tested over a fake of CUDA's driver (tests/fakes/cuda).
 
 #include <cstdint>
@@ -163,14 +163,14 @@ TEST_F(Cai, TheTableOfFailures) {
   }
 }
 
-TEST_F(Cai, Rule13OnlyCudaOffersIt) {
+TEST_F(Cai, E13OnlyCudaOffersIt) {
   const Array x = NewCell(dev(), 1);
   const auto cai = ToCudaArrayInterface(x);
   EXPECT_EQ(GetExchangeError(cai.status()), ExchangeError::kNotOffered);
   EXPECT_THAT(MessageOf(cai.status()), HasSubstr("mtia:0"));
 }
 
-TEST_F(Cai, Rule16TheSimulatorsStreamsAreAdoptedByNumber) {
+TEST_F(Cai, E16TheSimulatorsStreamsAreAdoptedByNumber) {
   Stream theirs = NewStream(dev(2));
   AdoptOptions how;
   how.backend = "mtia";

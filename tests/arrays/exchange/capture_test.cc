@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exports while streams are captured (interop.md, O5 and O6): what has to be
+// Exports while streams are captured (E44, E45): what has to be
 // refused is a BufferError, and nothing else is refused.
 
 #include <optional>
@@ -44,7 +44,7 @@ TEST_F(ExchangeCaptures, HostMemoryWithoutUsesIsGivenAway) {
 }
 
 // Also for a stream that is neither the array's nor current.
-TEST_F(ExchangeCaptures, O5TheHostCannotWaitForACapturingStream) {
+TEST_F(ExchangeCaptures, E44TheHostCannotWaitForACapturingStream) {
   Stream a = NewStream();
   const Array pinned = Filled(Place::Pinned(dev()), 1);
   const Array x = Filled(dev(), 2);
@@ -68,7 +68,7 @@ TEST_F(ExchangeCaptures, O5TheHostCannotWaitForACapturingStream) {
   Release(t);
 }
 
-TEST_F(ExchangeCaptures, O5TheHostCannotWaitForWhatIsCaptured) {
+TEST_F(ExchangeCaptures, E44TheHostCannotWaitForWhatIsCaptured) {
   Stream a = NewStream();
   const Array pinned = Filled(Place::Pinned(dev()), 1);
   const Array x = Filled(dev(), 2);
@@ -84,7 +84,7 @@ TEST_F(ExchangeCaptures, O5TheHostCannotWaitForWhatIsCaptured) {
   Release(Must(ToDLPack(pinned)));
 }
 
-TEST_F(ExchangeCaptures, O6WorkOfBeforeIsRefused) {
+TEST_F(ExchangeCaptures, E45WorkOfBeforeIsRefused) {
   Stream a = NewStream();
   Stream b = NewStream();
   const AsHip hip;
@@ -112,7 +112,7 @@ TEST_F(ExchangeCaptures, O6WorkOfBeforeIsRefused) {
   internal::DrainReleased();  // before its consumer's stream ends
 }
 
-// O5, O6: those of an export fail as the export does, and can be had later.
+// E44, E45: those of an export fail as the export does, and can be had later.
 TEST_F(ExchangeCaptures, CopiesThatACaptureForbids) {
   Stream a = NewStream();
   Stream b = NewStream();

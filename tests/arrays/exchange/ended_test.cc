@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Consumers whose Stream ends before they let go: what keeps the native stream
-// (rule 8, L1, L5), what is asked about it, and what is noted in the end.
+// (E8, E33, E37), what is asked about it, and what is noted in the end.
 
 #include <functional>
 #include <memory>
@@ -65,7 +65,7 @@ class Ended : public CapturesTest {
   }
 };
 
-TEST_F(Ended, L1AnExportKeepsTheNativeStream) {
+TEST_F(Ended, E33AnExportKeepsTheNativeStream) {
   const Array x = Filled(dev(), 1);
   std::optional<Stream> s = NewStream();
   const StreamRef ref = *s;
@@ -92,7 +92,7 @@ TEST_F(Ended, WhatNobodyHasIsNotKept) {
   Release(t);
 }
 
-TEST_F(Ended, L5AnExportKeepsTheOwner) {
+TEST_F(Ended, E37AnExportKeepsTheOwner) {
   const Array x = Filled(dev(), 1);
   const Stream theirs = NewStream();
   const auto owner = std::make_shared<int>(1);
@@ -120,7 +120,7 @@ TEST_F(Ended, ABorrowKeepsTheOwner) {
   EXPECT_EQ(owner.use_count(), 1);
 }
 
-// Rule 14: each stream that was named, the home stream among them.
+// E14: each stream that was named, the home stream among them.
 TEST_F(Ended, AnInterfaceKeepsTheNativeStream) {
   const AsHip hip;
   std::optional<Stream> home = NewStream();

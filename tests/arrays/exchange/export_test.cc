@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ToDLPack: the tables of interop.md 1.3, rules 1 and 10.
+// ToDLPack: the tables of E49 and E50, and E1, E10.
 
 #include <cstdint>
 #include <cstring>
@@ -34,7 +34,7 @@ void ExpectDevice(const DLManagedTensorVersioned* t, DLDevice device) {
   EXPECT_EQ(t->dl_tensor.device.device_id, device.device_id);
 }
 
-TEST_F(Export, Rule1EachPlaceHasItsPair) {
+TEST_F(Export, E1EachPlaceHasItsPair) {
   EXPECT_EQ(DLPackDevice(Place::Host()).device_type, kDLCPU);
   EXPECT_EQ(DLPackDevice(Place(dev(2))).device_type, kDLExtDev);
   EXPECT_EQ(DLPackDevice(Place(dev(2))).device_id, 2);
@@ -43,7 +43,7 @@ TEST_F(Export, Rule1EachPlaceHasItsPair) {
   EXPECT_EQ(DLPackDevice(Place::Pinned(dev(2))).device_id, 0);
 }
 
-TEST_F(Export, Rule10WhatTheStructSays) {
+TEST_F(Export, E10WhatTheStructSays) {
   const Array x = Must(Array::Empty({2, 3, 4}, kFloat32, Place(dev(1))));
   const Array view = Must(Must(x.Permute({2, 0, 1})).SliceAxis(1, {1, {}, 1}));
   DLManagedTensorVersioned* const t = Must(ToDLPack(view));
@@ -135,7 +135,7 @@ TEST_F(Export, ReadOnlyIsSaidAndLegacyCannotSayIt) {
   EXPECT_FALSE(Must(FromDLPack(copy)).read_only());
 }
 
-// A DLTensor has no flags; interop.md 1.3 for what cannot say so.
+// A DLTensor has no flags; E51 for what cannot say so.
 TEST_F(Export, ABorrowedTensorCannotSayReadOnly) {
   const Array x = Must(Array::Empty({4}, kInt32, Place(dev())));
   const Stream s = NewStream();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FromDLPack: interop.md 1.3, steps 9 and 10, rule 11; the bad input of others.
+// FromDLPack: E60, E61, E11; the bad input of others.
 
 #include <cstdint>
 #include <functional>
@@ -45,13 +45,13 @@ TEST_F(Import, LegacyTensorsAreWritableUnlessTheCallerSaysOtherwise) {
   EXPECT_TRUE(Must(FromDLPack(immutable.managed(), how)).read_only());
 }
 
-TEST_F(Import, Rule10ReadOnlyIsKept) {
+TEST_F(Import, E10ReadOnlyIsKept) {
   ForeignTensor foreign({4}, kDLInt, 64);
   foreign.managed()->flags = DLPACK_FLAG_BITMASK_READ_ONLY;
   EXPECT_TRUE(Must(FromDLPack(foreign.managed())).read_only());
 }
 
-TEST_F(Import, Rule11NullDeleterNullStridesAndByteOffset) {
+TEST_F(Import, E11NullDeleterNullStridesAndByteOffset) {
   ForeignTensor foreign({2, 3}, kDLFloat, 32);
   foreign.managed()->deleter = nullptr;
   foreign.t()->byte_offset = 8;
@@ -262,7 +262,7 @@ TEST_F(Import, PinnedMemoryComesAsHostMemory) {
   EXPECT_EQ(Must(FromDLPack(foreign.managed())).place(), Place::Host());
 }
 
-// Nobody is told a stream for it, so that the host has none to wait for (O4).
+// Nobody is told a stream for it, so that the host has none to wait for (E43).
 TEST_F(Import, PinnedMemoryHasNoUseThatNobodyNamed) {
   const AsHip hip;
   const Array own = Must(Array::Empty({8}, kInt8, Place::Pinned(dev())));
@@ -310,8 +310,8 @@ TEST_F(Import, AStreamIsOfTheMemorysDevice) {
   EXPECT_EQ(x.status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-// L4, D5: released when the last use is over, without a lock and once.
-TEST_F(Import, L4TheProducerIsKeptForPendingUses) {
+// E36, E32: released when the last use is over, without a lock and once.
+TEST_F(Import, E36TheProducerIsKeptForPendingUses) {
   const Array own = Must(Array::Empty({1}, kInt64, Place(dev())));
   ForeignTensor foreign({1}, kDLInt, 64);
   foreign.t()->data = own.data();

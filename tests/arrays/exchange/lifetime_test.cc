@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Deleters and what they keep: D1 to D5, L1 to L4 of interop.md.
+// Deleters and what they keep: E28 to E36.
 
 #include <atomic>
 #include <memory>
@@ -20,7 +20,7 @@ using Lifetime = ExchangeTest;
 
 int64_t Live() { return internal::CountStorages().live; }
 
-TEST_F(Lifetime, L1AnExportKeepsTheMemory) {
+TEST_F(Lifetime, E33AnExportKeepsTheMemory) {
   std::optional<Array> x = NewCell(dev(), 42);
   DLManagedTensorVersioned* const t = Must(ToDLPack(*x));
   x.reset();
@@ -32,7 +32,7 @@ TEST_F(Lifetime, L1AnExportKeepsTheMemory) {
   EXPECT_EQ(Live(), 0);
 }
 
-TEST_F(Lifetime, D1ShapesAreTheExportsOwn) {
+TEST_F(Lifetime, E28ShapesAreTheExportsOwn) {
   std::optional<Array> x = Must(Array::Empty({2, 3}, kInt8, Place::Host()));
   DLManagedTensor* const t = Must(ToDLPackLegacy(*x));
   x.reset();
@@ -41,8 +41,8 @@ TEST_F(Lifetime, D1ShapesAreTheExportsOwn) {
   t->deleter(t);
 }
 
-// D2: only pushed; the next call of the array layer ends it.
-TEST_F(Lifetime, D2TheDeleterOnlyHandsBack) {
+// E29: only pushed; the next call of the array layer ends it.
+TEST_F(Lifetime, E29TheDeleterOnlyHandsBack) {
   DLManagedTensorVersioned* const t = Must(ToDLPack(NewCell(dev(), 1)));
   const SimulatorStats before = Must(sim().Stats());
   std::thread(Release, t).join();
@@ -62,7 +62,7 @@ TEST_F(Lifetime, D2AWaitForTheDeviceEndsItToo) {
   EXPECT_EQ(Live(), 0);
 }
 
-TEST_F(Lifetime, D3InsideAHostFunction) {
+TEST_F(Lifetime, E30InsideAHostFunction) {
   Stream s = NewStream();
   DLManagedTensorVersioned* const t = Must(ToDLPack(NewCell(dev(), 1)));
   EXPECT_OK(LaunchHostFunc(s, [t](absl::Status) { Release(t); }));
@@ -71,7 +71,7 @@ TEST_F(Lifetime, D3InsideAHostFunction) {
   EXPECT_EQ(Live(), 0);
 }
 
-TEST_F(Lifetime, D3ManyThreadsAtOnce) {
+TEST_F(Lifetime, E30ManyThreadsAtOnce) {
   constexpr int kThreads = 4;
   constexpr int kEach = 50;
   const Array x = NewCell(dev(), 1);
@@ -139,8 +139,8 @@ TEST_F(Lifetime, L2ACaiImportKeepsItsOwner) {
   EXPECT_TRUE(watch.expired());
 }
 
-// D5: a deleter of theirs may call devrt, as it is called without a lock.
-TEST_F(Lifetime, D5ForeignDeletersMayCallDevrt) {
+// E32: a deleter of theirs may call devrt, as it is called without a lock.
+TEST_F(Lifetime, E32ForeignDeletersMayCallDevrt) {
   static Array* kept = nullptr;
   ForeignTensor foreign({1}, kDLInt, 64);
   foreign.managed()->deleter = [](DLManagedTensorVersioned*) {
@@ -155,7 +155,7 @@ TEST_F(Lifetime, D5ForeignDeletersMayCallDevrt) {
 
 // What devrt was given nothing to do with has nothing to wait for, whatever
 // else its stream does; a use holds it back, and so does a host function.
-TEST_F(Lifetime, L4AnUnusedImportEndsAtOnce) {
+TEST_F(Lifetime, E36AnUnusedImportEndsAtOnce) {
   const Array memory = NewCell(dev(), 1);
   const auto import = [&](ForeignTensor* foreign) {
     foreign->t()->data = const_cast<void*>(memory.data());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What an exchange orders, in every schedule; and that what it does not order
-// comes out both ways: rules 4, 5, 8, 15, O1, O4.
+// comes out both ways: E4, E5, E8, E15, E40, E43.
 
 #include <cstdint>
 #include <optional>
@@ -31,7 +31,7 @@ int64_t ReadByConsumer(bool ordered) {
   return out.Peek();
 }
 
-TEST_F(Ordering, Rule5TheConsumersStreamComesAfterPendingUses) {
+TEST_F(Ordering, E5TheConsumersStreamComesAfterPendingUses) {
   InEverySchedule([] { EXPECT_EQ(ReadByConsumer(true), 2); });
 }
 
@@ -39,7 +39,7 @@ TEST_F(Ordering, ControlWithoutAStreamBothComeOut) {
   ExpectOutcomes({1, 2}, [] { return ReadByConsumer(false); });
 }
 
-TEST_F(Ordering, Rule4NoneIsTheDefaultStream) {
+TEST_F(Ordering, E4NoneIsTheDefaultStream) {
   InEverySchedule([] {
     Stream a = NewStream();
     const Array x = NewCell(dev(), 1);
@@ -80,9 +80,9 @@ TEST_F(Ordering, TwoProducersAreJoined) {
   });
 }
 
-// Rule 8: what the consumer submitted comes before the memory is used again,
+// E8: what the consumer submitted comes before the memory is used again,
 // though it let go at once.
-TEST_F(Ordering, Rule8TheMemoryIsNotUsedAgainBefore) {
+TEST_F(Ordering, E8TheMemoryIsNotUsedAgainBefore) {
   InEverySchedule([] {
     Stream a = NewStream();
     Stream b = NewStream();
@@ -108,7 +108,7 @@ TEST_F(Ordering, Rule8TheMemoryIsNotUsedAgainBefore) {
 
 // The consumer's writes come before devrt's next use of the array that it gave
 // away, once the consumer has let go.
-TEST_F(Ordering, Rule8UsesByTheConsumerAreTold) {
+TEST_F(Ordering, E8UsesByTheConsumerAreTold) {
   InEverySchedule([] {
     Stream a = NewStream();
     Stream b = NewStream();
@@ -130,7 +130,7 @@ TEST_F(Ordering, Rule8UsesByTheConsumerAreTold) {
   });
 }
 
-TEST_F(Ordering, O4HostMemoryIsReadyWhenItIsHandedOver) {
+TEST_F(Ordering, E43HostMemoryIsReadyWhenItIsHandedOver) {
   InEverySchedule([] {
     Stream a = NewStream();
     const Array x = Must(Array::Empty({1}, kInt64, Place::Pinned(dev())));
@@ -162,8 +162,8 @@ TEST_F(Ordering, CopiesForTheConsumerAreItsStreams) {
   });
 }
 
-// Rule 12: both exports of the exchange API join into the current stream.
-TEST_F(Ordering, Rule12NoSyncJoinsIntoTheCurrentStream) {
+// E12: both exports of the exchange API join into the current stream.
+TEST_F(Ordering, E12NoSyncJoinsIntoTheCurrentStream) {
   for (const bool owning : {true, false}) {
     InEverySchedule([owning] {
       Stream a = NewStream();
@@ -190,7 +190,7 @@ TEST_F(Ordering, Rule12NoSyncJoinsIntoTheCurrentStream) {
   }
 }
 
-// Rule 15, in both halves.
+// E15, in both halves.
 int64_t ReadAfterImport(bool sync) {
   Stream a = ExchangeTest::NewStream();
   Stream b = ExchangeTest::NewStream();
@@ -219,7 +219,7 @@ int64_t ReadAfterImport(bool sync) {
   return out.Peek();
 }
 
-TEST_F(Ordering, Rule15TheProducersStreamComesBeforeAndAfter) {
+TEST_F(Ordering, E15TheProducersStreamComesBeforeAndAfter) {
   InEverySchedule([] { EXPECT_EQ(ReadAfterImport(true), 2); });
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exports that outlive devrt (D3): each in a process of its own.
+// Exports that outlive devrt (E30): each in a process of its own.
 
 #include <cstdlib>
 #include <string>
@@ -14,7 +14,7 @@ namespace devrt::testing {
 namespace {
 
 // What stays after Shutdown: memory of the host.
-TEST(Shutdown, D3TheDeleterFreesTheBlock) {
+TEST(Shutdown, E30TheDeleterFreesTheBlock) {
   InChild([] {
     auto gpu = GetDevice("mtia:0");
     ASSERT_OK(gpu);
@@ -40,14 +40,14 @@ TEST(Shutdown, D3TheDeleterFreesTheBlock) {
 }
 
 // Nothing is called after main that was not there before: the list takes it.
-TEST(Exit, D3TheDeleterRunsAfterMain) {
+TEST(Exit, E30TheDeleterRunsAfterMain) {
   const ProcessResult result = RunProgram({DEVRT_TEST_EXCHANGE_EXIT_PROGRAM});
   EXPECT_EQ(result.exit_code, 3) << result;
   EXPECT_EQ(result.output, "released after main\n") << result;
 }
 
 // The parent's memory is the parent's (C105).
-TEST(Fork, D3TheDeleterLeavesTheParentsMemory) {
+TEST(Fork, E30TheDeleterLeavesTheParentsMemory) {
   InChild([] {
     const Device gpu = Must(GetDevice("mtia:0"));
     DLManagedTensorVersioned* const t =

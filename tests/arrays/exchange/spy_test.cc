@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which calls an exchange makes: none where nothing is to be ordered (O1), and
-// none by a deleter (D2).
+// Which calls an exchange makes: none where nothing is to be ordered (E40), and
+// none by a deleter (E29).
 
 #include <cstdint>
 #include <optional>
@@ -38,7 +38,7 @@ class Spied : public ::testing::Test {
   std::optional<Device> device_;
 };
 
-TEST_F(Spied, O1OneStreamIsOrderedByItself) {
+TEST_F(Spied, E40OneStreamIsOrderedByItself) {
   Stream s = Must(Stream::Create(*device_));
   StreamGuard on_s(s);
   const Array x = Must(Array::Empty({4}, kFloat32, Place(*device_)));
@@ -72,7 +72,7 @@ TEST_F(Spied, AnotherStreamIsOrderedByOneEventAndThenByNone) {
   EXPECT_EQ(spy_.Count("event_sync") + spy_.Count("stream_sync"), 0);
   DLManagedTensorVersioned* const second = Must(ToDLPack(x, how));
   EXPECT_EQ(spy_.Count("stream_wait_event"), 1);
-  // D2
+  // E29
   const int before = CountOrders(spy_);
   first->deleter(first);
   second->deleter(second);

@@ -73,7 +73,7 @@ class Calls : public ArraysTest {
   devrt_ops_v0* ops_ = nullptr;
 };
 
-// O1.
+// E40.
 TEST_F(Calls, OneStreamCostsNothing) {
   Stream s = NewStream();
   const StreamGuard guard(s);
@@ -136,8 +136,8 @@ TEST_F(Calls, EventsAreShared) {
   }
 }
 
-// O2: events come from their device's pool, and without timing.  A stream keeps
-// kMostCheckpoints of them, here 64, at most.
+// E41: events come from their device's pool, and without timing.  A stream
+// keeps kMostCheckpoints of them, here 64, at most.
 TEST_F(Calls, EventsComeFromThePool) {
   static int creations;
   static bool timed;
@@ -360,7 +360,7 @@ TEST_F(Calls, ARangeIsNotWaitedFor) {
   }
 }
 
-// O4: for the uses of that memory, not for the device.
+// E43: for the uses of that memory, not for the device.
 TEST_F(Calls, ReadyWaitsForItsUsesOnly) {
   Stream a = NewStream();
   Stream b = NewStream();

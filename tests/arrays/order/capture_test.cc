@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams that another library captures into a graph (interop.md, O5 and O6):
+// Streams that another library captures into a graph (E44, E45):
 // what arrays ask of the backend then.
 
 #include <memory>
@@ -29,7 +29,7 @@ TEST_F(CapturesTest, WhatIsCompleteIsNoMatter) {
   Expect(0, 0);
 }
 
-// O6.
+// E45.
 TEST_F(CapturesTest, WhatIsNotCompleteIsRefused) {
   Stream a = NewStream();
   Stream b = NewStream();
@@ -58,7 +58,7 @@ TEST_F(CapturesTest, WhatIsNotCompleteIsRefused) {
   EXPECT_TRUE(IsAll(x, 3));
 }
 
-// O6: it had not been asked, and is.
+// E45: it had not been asked, and is.
 TEST_F(CapturesTest, WhatHasFinishedMeanwhileIsDropped) {
   Stream a = NewStream();
   Stream b = NewStream();
@@ -179,7 +179,7 @@ TEST_F(CapturesTest, CapturedUsesHoldUpNobodyElse) {
   Expect(0, 0);
 }
 
-// O5.
+// E44.
 TEST_F(CapturesTest, TheHostDoesNotWaitForACapture) {
   Stream a = NewStream();
   Stream b = NewStream();

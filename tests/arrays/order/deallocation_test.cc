@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SetDeallocationStream, and streams that end before the array (rule 21).
+// SetDeallocationStream, and streams that end before the array (E21).
 
 #include <memory>
 #include <optional>
@@ -19,7 +19,7 @@ std::shared_ptr<void> Owner(bool* gone) {
                                [](void* p) { *static_cast<bool*>(p) = true; });
 }
 
-// Rule 21: it comes back behind what its stream was given, whoever has that.
+// E21: it comes back behind what its stream was given, whoever has that.
 TEST_F(Deallocation, ADeallocationStreamMayEndBefore) {
   enum Kind { kHidden, kExposed, kAdopted };
   for (const Kind kind : {kHidden, kExposed, kAdopted}) {
@@ -42,7 +42,7 @@ TEST_F(Deallocation, ADeallocationStreamMayEndBefore) {
     ASSERT_OK(gate.WaitOn(*s));  // devrt knows of nothing that uses x there
     ASSERT_OK(x->SetDeallocationStream(*s));
     s.reset();
-    EXPECT_FALSE(gone) << "L5";
+    EXPECT_FALSE(gone) << "E37";
     x.reset();
     {
       const Array next = NewArray(dev());
@@ -71,7 +71,8 @@ TEST_F(Deallocation, ADeallocationStreamThatWasReplacedIsNotKept) {
   EXPECT_TRUE(gone);
 }
 
-// L4: borrowed memory goes back on no stream, and its owner waits for that one.
+// E36: borrowed memory goes back on no stream, and its owner waits for that
+// one.
 TEST_F(Deallocation, TheOwnerOfBorrowedMemoryWaits) {
   const Array memory = Filled(dev(), 1);
   ASSERT_OK(memory.Ready());

@@ -22,7 +22,7 @@ std::shared_ptr<void> Owner(bool* gone) {
   return std::shared_ptr<void>(nullptr, [gone](void*) { *gone = true; });
 }
 
-// Rule 21.
+// E21.
 TEST_F(Life, StorageOutlivesItsStream) {
   InEverySchedule([] {
     std::optional<Array> x;
@@ -51,7 +51,7 @@ TEST_F(Life, StorageOutlivesItsThread) {
   EXPECT_TRUE(IsAll(*x, 7));
 }
 
-// L4.
+// E36.
 TEST_F(Life, OwnersAreKeptForUsesThatAreNotComplete) {
   const Array memory = Filled(dev(), 1);
   const Array y = Filled(dev(), 2);
@@ -88,7 +88,7 @@ TEST_F(Life, OwnersWithoutUsesGoAtOnce) {
   EXPECT_TRUE(gone);
 }
 
-// What lent the memory goes on with it on its own stream (rule 15).
+// What lent the memory goes on with it on its own stream (E15).
 TEST_F(Life, TheLendersStreamComesAfterTheLastUse) {
   InEverySchedule([] {
     const Array memory = Filled(dev(), 1);
@@ -172,7 +172,7 @@ TEST_F(Life, EndsThatAreMoreThanANote) {
   EXPECT_FALSE(home.storage()->EndPlainly());
 }
 
-// Rule 21.
+// E21.
 TEST_F(Life, SetDeallocationStream) {
   const Array x = Filled(dev(), 1);
   Stream there = NewStream(dev(1));
@@ -229,7 +229,7 @@ TEST_F(Life, OtherResources) {
   });
 }
 
-// Rule 21: by the allocator, the device and the stream of its making, or the
+// E21: by the allocator, the device and the stream of its making, or the
 // stream that was chosen since, whatever is current and in whatever thread.
 TEST_F(Life, MemoryGoesBackByItsRecipe) {
   auto plain = std::make_shared<Plain>(dev(1));

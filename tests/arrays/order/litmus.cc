@@ -256,7 +256,7 @@ class Programs : public ArraysTest {
     Done();
     return IsAll(z, 7);
   }
-  // Uses of both sides, on streams that are not current (O3).
+  // Uses of both sides, on streams that are not current (E42).
   static bool PeerCopyJoinsBothSides() {
     Stream a = NewStream(dev(0));
     Stream b = NewStream(dev(1));

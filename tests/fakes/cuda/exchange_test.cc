@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Exchange on cuda: its DLPack types, stream numbers and CUDA Array Interface,
-// over a driver that is not there (interop.md 1.3, rules 1, 3, 8, 13, 14, 16).
+// over a driver that is not there (E1, E3, E8, E13, E14, E16, E49).
 
 #include <cuda.h>
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ absl::Status Export(const Array& x, std::optional<int64_t> stream) {
   return t.status();
 }
 
-TEST(CudaExchange, Rule1Pairs) {
+TEST(CudaExchange, E1Pairs) {
   Alone([] {
     const auto type = [](const Place& place) {
       return DLPackDevice(place).device_type;
@@ -126,7 +126,7 @@ TEST(CudaExchange, PinnedMemoryComesBackAsPinned) {
 
 // A consumer's stream that devrt does not know: ordered at the export, never
 // touched after it, whatever the policy at the end.
-TEST(CudaExchange, Rule8UnknownStreams) {
+TEST(CudaExchange, E8UnknownStreams) {
   for (const auto release :
        {ExchangeSettings::Release::kRecord, ExchangeSettings::Release::kTrust,
         ExchangeSettings::Release::kSync}) {
@@ -169,7 +169,7 @@ TEST(CudaExchange, CurrentWorkStream) {
   });
 }
 
-// Rules 6 and 12: whose memory (13, 0) is only the driver tells, and consumers
+// E6 and E12: whose memory (13, 0) is only the driver tells, and consumers
 // are told one stream for all of it.
 TEST(CudaExchange, ManagedMemoryOfAnotherDevice) {
   Alone([] {
@@ -222,7 +222,7 @@ TEST(CudaExchange, ManagedMemoryOfAnotherDevice) {
   });
 }
 
-// Trap of 2.4: consumers of an extent of 1 look at its stride all the same.
+// E47: consumers of an extent of 1 look at its stride all the same.
 TEST(CudaExchange, NegativeStridesThatMeanNothingDoNotLeave) {
   Alone([] {
     const Array x = Must(Array::Empty({2, 4}, kFloat32, Place(Gpu())));
@@ -239,7 +239,7 @@ TEST(CudaExchange, NegativeStridesThatMeanNothingDoNotLeave) {
   });
 }
 
-TEST(CudaExchange, Rule13WhatCaiOffers) {
+TEST(CudaExchange, E13WhatCaiOffers) {
   Alone([] {
     const auto offered = [](const Array& x, bool mapped = false) {
       CudaArrayExport how;
@@ -263,7 +263,7 @@ TEST(CudaExchange, Rule13WhatCaiOffers) {
   });
 }
 
-TEST(CudaExchange, Rule14TheStreamOfCai) {
+TEST(CudaExchange, E14TheStreamOfCai) {
   Alone([] {
     setenv("DEVRT_MTIA", "mode=virtual,strategy=alap", 1);
     const Array x = Must(Array::Empty({2, 3}, kFloat32, Place(Gpu())));
@@ -323,7 +323,7 @@ TEST(CudaExchange, CaiGoesAndComesBack) {
   });
 }
 
-TEST(CudaExchange, Rule16NativeStreams) {
+TEST(CudaExchange, E16NativeStreams) {
   Alone([] {
     Stream own = Must(Stream::Create(Gpu()));
     EXPECT_EQ(Must(GetCudaStream(own)).handle,

@@ -21,7 +21,7 @@ def from_dlpack(x):
 
 
 def capsule(x):
-  """Pinned arrays reach torch as a capsule of type (1, 0) (rule 1)."""
+  """Pinned arrays reach torch as a capsule of type (1, 0) (E1)."""
   return load().from_dlpack(x.__dlpack__(dl_device=(1, 0), max_version=(1, 0)))
 
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shared object for PyTorch, called as PyTorch does (interop.md 1.8), built
+// The shared object for PyTorch, called as PyTorch does (E20), built
 // for mtia.
 
 #include <cstdint>

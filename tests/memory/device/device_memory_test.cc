@@ -138,7 +138,7 @@ TEST_F(DeviceMemory, SplitsAreCounted) {
   }
 }
 
-// The sequence of test_cuda's memory_stats, as of 3.2.
+// The sequence of test_cuda's memory_stats (docs/semantics.md 3.2).
 TEST_F(DeviceMemory, SeedMemoryStats) {
   Stream s = NewStream();
   ASSERT_OK(EmptyCache(dev()));

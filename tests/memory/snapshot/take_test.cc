@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Snapshots and histories of the allocator itself, and the sequences of figures
-// that the seed tests go through (semantics 3.2 and 3.3).
+// that the seed tests go through (docs/semantics.md 3.2 and 3.3).
 
 #include <cstdint>
 #include <map>

@@ -54,7 +54,7 @@ void ExpectEqual(const LedgerFigures& got, const LedgerFigures& wanted,
   }
 }
 
-// Figures() asserts L1 and L2 each time.
+// Figures() asserts both invariants of ledger.h each time.
 TEST(LedgerTest, SerialProgramsHaveTruePeaksAtEveryStep) {
   int exclusive = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA Array Interface both ways (interop.md 1.1, rules 13-15), on CUDA or the
+"""CUDA Array Interface both ways (E47, E13-E15), on CUDA or the
 library that stands for its driver."""
 
 import gc
@@ -62,7 +62,7 @@ def test_each_reader_has_a_dict_of_its_own():
         assert (x.__cuda_array_interface__, y.__cuda_array_interface__) == before
 
 
-# rule 13
+# E13
 def test_who_offers_it():
     x = array(np.arange(6).reshape(2, 3))
     assert x.T.__cuda_array_interface__["strides"] == (4, 12)
@@ -98,7 +98,7 @@ def test_negative_strides_do_not_leave():
                 whole is x)
 
 
-# rule 13
+# E13
 def test_views_of_mapped_memory_are_mapped():
     pinned = devrt.ones((4, 6), "float32", device="cuda:0", pinned=True)
     pinned.ready()
@@ -118,7 +118,7 @@ def test_views_of_mapped_memory_are_mapped():
         assert not hasattr(other, "__cuda_array_interface__")
 
 
-# rule 14
+# E14
 def test_the_current_stream_uses_what_is_exported():
     """By whose work its memory is nobody else's yet."""
     home, current = devrt.Stream("cuda:0"), devrt.Stream("cuda:0")
@@ -139,7 +139,7 @@ def test_the_current_stream_uses_what_is_exported():
     assert early.ptr != pointer == late.ptr
 
 
-# L3
+# E35
 def test_a_dict_keeps_nothing():
     x = array(range(1000))
     before = devrt.memory_allocated("cuda:0")
@@ -191,7 +191,7 @@ def test_version_per_array_and_thread():
             devrt.interop.set_cai_export_version(value)
 
 
-# rule 14
+# E14
 def test_stream_is_the_current_one_where_something_is_pending():
     x = array(np.ones(4))
     stream = devrt.Stream("cuda:0")
@@ -385,7 +385,7 @@ def test_exporters_that_lie_or_raise():
             function(Lies())
 
 
-# 1.1: comparing `descr` is code of others.
+# E47: comparing `descr` is code of others.
 def test_a_description_that_changes_while_it_is_read(run_program):
     done = run_program("""
         import devrt
@@ -405,7 +405,7 @@ def test_a_description_that_changes_while_it_is_read(run_program):
     assert done.stdout == "[1.0, 1.0, 1.0, 1.0]\n", (done.returncode, done.stderr)
 
 
-# rule 15
+# E15
 def test_import_orders_the_current_stream_after_theirs():
     from devrt.testing import spin
 
@@ -428,7 +428,7 @@ def test_import_orders_the_current_stream_after_theirs():
     assert z.ptr == y.ptr
 
 
-# rule 15: with sync=False, too, the other half of the consumer's duty is done
+# E15: with sync=False, too, the other half of the consumer's duty is done
 @pytest.mark.parametrize("sync", [True, False])
 def test_theirs_comes_after_devrt_when_the_import_is_released(sync):
     from devrt.testing import spin
@@ -447,7 +447,7 @@ def test_theirs_comes_after_devrt_when_the_import_is_released(sync):
     assert mine.query()
 
 
-# 1.1, rule 14: each stream that was named, not the last one alone
+# E47, E14: each stream that was named, not the last one alone
 def test_the_streams_of_an_exporter_outlive_their_objects():
     import ctypes
 
@@ -477,7 +477,7 @@ def test_the_streams_of_an_exporter_outlive_their_objects():
         assert not destroyed()
 
 
-# trap of 2.4: an extent of 1 makes its stride mean nothing, and PyTorch ends
+# E47: an extent of 1 makes its stride mean nothing, and PyTorch ends
 # the process all the same
 def test_negative_strides_of_single_extents_are_written_as_those_of_c_order():
     x = array(np.arange(8).reshape(2, 4))
@@ -490,7 +490,7 @@ def test_negative_strides_of_single_extents_are_written_as_those_of_c_order():
     assert not hasattr(x[::-1], "__cuda_array_interface__")
 
 
-# rule 15, 1.1: the other half of a consumer's duty
+# E15, E47: the other half of a consumer's duty
 def test_their_stream_comes_after_what_was_done_with_an_import():
     x, gate = array(np.zeros(4)), Flag("cuda:0")
     theirs, mine = devrt.Stream("cuda:0"), devrt.Stream("cuda:0")
@@ -508,13 +508,13 @@ def test_their_stream_comes_after_what_was_done_with_an_import():
     assert x.tolist() == [1] * 4
 
 
-# rule 3, 1.1: stream 0 is tolerated
+# E3, E47: stream 0 is tolerated
 def test_stream_zero():
     x = array([1.0])
     assert devrt.asarray(Exporter(x, stream=0)).item() == 1
 
 
-# 3.1 rule 3: once in the process, before anything is done
+# E3: once in the process, before anything is done
 def test_stream_zero_warns(run_program):
     program = """
         import warnings

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buffer protocol, array interface, and what NumPy dispatches (interop.md 1.9,
-1.10)."""
+"""Buffer protocol, array interface, and what NumPy dispatches (E62, E63)."""
 
 import gc
 import io
@@ -24,6 +23,7 @@ def on_host(request):
         device="cpu")
 
 
+# E62
 @pytest.mark.parametrize("dtype", NUMPY_DTYPES)
 def test_memoryview(on_host, host, dtype):
     a = host((2, 3), dtype)
@@ -64,6 +64,7 @@ def test_negative_strides_leave_without_a_copy(on_host, host):
         assert view.__array_interface__["strides"] == view.strides
 
 
+# E62
 def test_requests_that_are_refused(on_host):
     x = devrt.zeros((4, 4), **on_host)
     assert memoryview(x.as_read_only()).readonly
@@ -85,6 +86,7 @@ def test_empty_and_0d(on_host):
     same(devrt.array(5, **on_host), np.array(5))
 
 
+# E62
 def test_devices_have_no_host_protocols():
     x = devrt.ones(3, device="mtia:0")
     with pytest.raises(TypeError):
@@ -121,7 +123,7 @@ def test_array_method(on_host, host):
         x.__array__("float64", False, 1)
 
 
-# O4
+# E43
 def test_pinned_memory_is_waited_for(two):
     x = devrt.ones(4, "float32", device=two[0])
     for read in (lambda p: np.asarray(p), lambda p: memoryview(p),
@@ -136,7 +138,7 @@ def test_pinned_memory_is_waited_for(two):
         assert pinned.tolist() == [1] * 4
 
 
-# ---- NumPy's dispatch -------------------------------------------------------
+# ---- NumPy's dispatch (E63) --------------------------------------------------
 
 
 def test_ufuncs(host):
@@ -230,7 +232,7 @@ def test_buffers_of_any_request():
 
 
 def test_a_buffer_of_more_axes_than_an_array_can_have():
-    """No argument is wrong: the layout cannot be described (interop.md 3.2)."""
+    """No argument is wrong: the layout cannot be described (E64)."""
     deep = memoryview(b"x").cast("B", (1,) * 33)
     for function in (devrt.asarray, devrt.array):
         with pytest.raises(BufferError, match="33") as caught:

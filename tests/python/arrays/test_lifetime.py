@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who keeps what alive, threads, and the end of the interpreter (interop.md
-3.3, 3.5)."""
+"""Who keeps what alive, threads, and the end of the interpreter
+(E22 to E27, E33 to E39)."""
 
 import gc
 import sys
@@ -71,7 +71,7 @@ def test_types_are_let_go_with_their_objects():
         assert sys.getrefcount(kind) - before <= 2, kind
 
 
-# L2
+# E34
 def test_views_keep_the_storage_and_its_owner():
     owner = Owner()
     gone = weakref.ref(owner)
@@ -110,7 +110,7 @@ def test_failed_calls_leave_nothing_behind():
     assert devrt.memory_allocated("mtia:0") == before
 
 
-# L4
+# E36
 def test_an_owner_outlives_pending_uses(two):
     from devrt.testing import spin
 
@@ -134,7 +134,7 @@ def test_an_owner_outlives_pending_uses(two):
     assert wait_for_the_end_of(gone)
 
 
-# rule 21
+# E21
 def test_memory_goes_back_on_the_stream_that_was_set(two):
     home, last, gate = devrt.Stream(two[1]), devrt.Stream(two[1]), Flag(two[1])
     with home:
@@ -152,7 +152,7 @@ def test_memory_goes_back_on_the_stream_that_was_set(two):
     assert early.ptr != pointer == late.ptr
 
 
-# G4, G5, rule 19
+# E25, E26, E19
 def test_ends_in_foreign_threads_and_by_the_collector():
     references = []
 
@@ -255,7 +255,7 @@ else:
 }
 
 
-# L7
+# E39
 @pytest.mark.parametrize("name", EXITS)
 def test_exit_with(run_program, name):
     program = (

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Owners of imported memory are let go soon, whoever has the interpreter's lock
-(interop.md G5, L4)."""
+(E26, E36)."""
 
 import ctypes
 import gc
@@ -52,7 +52,7 @@ ENDS = {
 }
 
 
-# G5
+# E26
 @pytest.mark.parametrize("end", ENDS)
 def test_while_the_main_thread_is_blocked(end):
     def work():
@@ -177,7 +177,7 @@ def test_what_is_raised_stays_raised():
     assert Owner.alive == 0
 
 
-# G3
+# E24
 def test_an_owner_that_uses_devrt():
     class Using(Owner):
         def __del__(self):
@@ -236,7 +236,7 @@ def test_a_cycle_on_a_device_is_collected(two):
     assert collected()
 
 
-# L4
+# E36
 def test_a_cycle_whose_memory_is_in_use_stays(two):
     """Libraries free by weakref.finalize, which the collector calls first."""
     base = devrt.zeros(8, "uint8", device=two[0])

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Of PyTorch's test_cuda: the behaviour in scope that needs arrays.
 
-Each test has the name that it has there, without the prefix; semantics.md 3.2
-says what is required.  They run on DEVRT_TEST_BACKEND, mtia
-without it.
+Each test has the name that it has there, without the prefix; docs/semantics.md
+3.2 says what is required.  They run on DEVRT_TEST_BACKEND, mtia without it.
 """
 
 import gc

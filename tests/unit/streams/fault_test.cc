@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors of devices: C62, C90 to C95, quarantine (semantics 2.3 to 2.5).
+// Errors of devices: C62, C90 to C95, quarantine (docs/semantics.md 2.3 to
+// 2.5).
 
 #include <gtest/gtest.h>
 
