@@ -162,8 +162,6 @@ def check_citations():
     files = checks.sources(checks.CODE | {".inc"}) + checks.scripts() + [
         path.relative_to(checks.ROOT) for path in checks.documents()]
     for path in sorted(set(files)):
-        if checks.KEPT_HEADERS in path.parents:
-            continue
         text = read(path)
         findings += [f"{path}:{text.count(chr(10), 0, at) + 1}: {reason}"
                      for at, reason in sorted(wrong_in(text, path, defined))]

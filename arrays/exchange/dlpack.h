@@ -15,8 +15,8 @@
 //
 // Ownership.  ToDLPack gives a tensor away; its deleter may be called on any
 // thread, inside host functions, after Shutdown and at exit: it takes no lock
-// and calls no driver, and the memory comes back at the next call of the array
-// layer, wait for a device, or Shutdown.  FromDLPack takes the tensor only if
+// and calls no driver, and the memory comes back at the next call that uses
+// arrays, wait for a device, or Shutdown.  FromDLPack takes the tensor only if
 // it succeeds; otherwise it stays the caller's, with nothing of it called, and
 // the caller releases it (a foreign major version included: `deleter` is valid
 // in all).  A tensor of devrt's own comes back as the same memory.

@@ -254,7 +254,7 @@ struct StorageCounts {
 StorageCounts CountStorages();
 void CountStoragesFromNow();
 // Lets go what is kept for uses that are complete by now, and for captures that
-// no graph is left of.  Every operation of the array layer does it.  The driver
+// no graph is left of.  Every operation on arrays does it.  The driver
 // is asked nothing while `beside`, a stream that lives, is capturing; and never
 // so that a capture becomes invalid (Timeline::Poll).
 void LetKeptGo(std::optional<StreamRef> beside = std::nullopt);

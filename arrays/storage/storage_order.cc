@@ -163,7 +163,7 @@ void OrderedStep::Note(StreamRef stream, CaptureNumber capture, bool ordered)
       t.storage->uses_.Add(use, t.writes);
     }
     if (t.storage->source_ != Storage::Source::kBorrowed) continue;
-    // It may be somebody's block of the memory layer.
+    // It may be a block of an allocator of devrt's.
     const UsedRange range = {t.storage->base(), t.storage->bytes()};
     NoteUses(stream, &range, 1);
   }

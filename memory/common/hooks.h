@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the layers below ask of the caching allocators: the runtime by address
+// What the floors below ask of the caching allocators: the runtime by address
 // and at the end (memory_hooks.h), the streams by use (timeline.h).
 
 #ifndef DEVRT_MEMORY_INTERNAL_HOOKS_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For a layer that keeps the uses of a block itself, and frees it.
+// For a room that keeps the uses of a block itself, and frees it.
 
 #ifndef DEVRT_MEMORY_INTERNAL_KNOWN_USES_H_
 #define DEVRT_MEMORY_INTERNAL_KNOWN_USES_H_

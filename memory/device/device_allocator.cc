@@ -121,7 +121,7 @@ BlockPool* DeviceAllocator::FindPool(StreamRef stream) {
   return known;
 }
 
-// Its timeline gets a checkpoint from the streams layer: all of its work is
+// Its timeline gets a checkpoint from streams/: all of its work is
 // covered by what is now the epoch.
 void DeviceAllocator::EndStream(StreamRef stream) {
   BlockPool* pool = nullptr;

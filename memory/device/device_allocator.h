@@ -4,9 +4,9 @@
 // goes beyond one pool.
 //
 // A request that its pool cannot serve (Recover), in the order of
-// docs/semantics.md 2.6, a search meaning: the stream's pool, then other pools'
-// and the orphans' blocks that are known to be released before what the stream
-// does next; small ones only behind 4:
+// docs/semantics.md 2.6, a search meaning: the stream's pool, then blocks of
+// other pools, also those whose stream has ended, that are known to be released
+// before what the stream does next; small ones only behind 4:
 //
 //    1  pending frees whose uses are over come back          no lock, queries
 //    2  search

@@ -34,8 +34,8 @@ struct DeviceStreams;   // streams/internal: pools and the default stream
 struct DeviceRecord : DeviceGate {
   BackendRecord* backend = nullptr;
 
-  std::atomic<DeviceStreams*> streams{nullptr};  // made by the streams layer
-  // Made by the memory layer.
+  std::atomic<DeviceStreams*> streams{nullptr};  // made by streams/
+  // Made by memory/.
   std::atomic<DeviceAllocator*> allocator{nullptr};
   std::atomic<PinnedAllocator*> pinned{nullptr};
   // Whether requests must ask for the resource: one was set, or may have been.
@@ -117,19 +117,19 @@ inline absl::Status FromPlugin(DeviceRecord* device, devrt_status error,
 void BeginNewLife(DeviceRecord* device);
 
 // Called once for each device that enters quarantine, outside all locks: the
-// streams layer claims pending host functions there.
+// streams/ claims pending host functions there.
 using QuarantineHook = void (*)(DeviceRecord* device,
                                 const absl::Status& fault);
 void SetQuarantineHook(QuarantineHook hook);
 
 // Called for each device before the plugin's shutdown and before a simulator's
-// reset: the streams layer destroys idle pooled objects there.
+// reset: streams/ destroys idle pooled objects there.
 using ReleaseHook = void (*)(DeviceRecord* device);
 void SetReleaseHook(ReleaseHook hook);
 void RunReleaseHook(DeviceRecord* device);
 
 // Called for a device after it was waited for, and before and after its live
-// objects are counted, with no lock held: the streams layer releases what
+// objects are counted, with no lock held: streams/ releases what
 // finished host functions own, which runs code of the program, and idle pooled
 // objects beyond their number.
 using SettleHook = void (*)(DeviceRecord* device);
@@ -139,7 +139,7 @@ void RunSettleHook(DeviceRecord* device);
 // The same for each device of `backend`.
 void RunSettleHooks(const BackendRecord* backend);
 
-// Waits for a device by calling `wait`: the streams layer notes how far each
+// Waits for a device by calling `wait`: streams/ notes how far each
 // stream has come by then.
 using SynchronizeHook = absl::Status (*)(
     DeviceRecord* device, absl::FunctionRef<absl::Status()> wait);

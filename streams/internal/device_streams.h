@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the streams layer keeps for one device: its default stream, the
+// What devrt keeps of streams for one device: its default stream, the
 // recycler of streams, the pool of events, host functions that have not run,
 // and the tables of the extensions that streams use.
 

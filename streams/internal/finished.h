@@ -47,7 +47,7 @@ void RunOutside(F f) {
 
 // The same for what may be given back by any thread at any moment and whose end
 // takes locks: arrays that other libraries drop (E29).  It ends
-// where the array layer is entered, when a device is waited for, and at
+// where a call uses arrays, when a device is waited for, and at
 // Shutdown; never inside another call of devrt's, which may hold such a lock.
 void AddReleased(Finished* object);
 bool HasReleased();

@@ -27,7 +27,7 @@ namespace devrt::internal {
 
 // `device`, `kind`, `blocking` and `priority` never change after the record
 // was made; `owner` and `next` belong to the StreamRecycler's lock.
-// `memory_pool` is the memory layer's, for the stream of that serial.
+// `memory_pool` is memory/'s, for the stream of that serial.
 struct StreamRecord : StreamGate {
   std::atomic<devrt_stream> handle{nullptr};  // nullptr: not obtained yet
   std::atomic<bool> dirty{false};    // work since it was last known idle

@@ -11,7 +11,7 @@
 //   the look saw the end     timeline.Complete(e);
 //   later, from any thread   timeline.IsComplete(p.epoch)
 //
-// Programs without a memory layer pay nothing: until SetStreamEndHook, which
+// Programs that use no memory/ pay nothing: until SetStreamEndHook, which
 // comes before the first point is noted and is not taken back, looks of the
 // program's own and its records leave timelines alone.
 //
@@ -210,7 +210,7 @@ class Timeline {
 
   static constexpr size_t kMostCheckpoints = 64;
 
-  // ---- For the streams layer ----
+  // ---- For streams/ ----
 
   // This stream has waited for an event with that capture.
   void Join(const Captured& captured) DEVRT_EXCLUDES(mutex_);
@@ -364,7 +364,7 @@ class Timelines {
   Check* checks_ DEVRT_GUARDED_BY(mutex_) = nullptr;  // with events, unused
 };
 
-// ---- What the memory layer hears --------------------------------------------
+// ---- What memory/ hears -----------------------------------------------------
 
 // One range that an operation of devrt's touched.
 struct UsedRange {

@@ -26,7 +26,7 @@ absl::Status UseDevrt() {
                          devrt::Stream::Create(device));
   DEVRT_ASSIGN_OR_RETURN(const devrt::StreamRef own,
                          devrt::PerThreadDefaultStream(device));
-  // The simulator's threads, and a thread-local of the memory layer.
+  // The simulator's threads, and a thread-local of memory/.
   DEVRT_RETURN_IF_ERROR(devrt::LaunchHostFunc(stream, [](absl::Status) {}));
   const devrt::StreamGuard on_stream(stream);
   const int64_t extent = 64;

@@ -69,7 +69,7 @@ class BackendProbe {
   std::function<void(devrt_stream stream)> before_copy;
   // Before each wait of the host.
   std::function<void()> before_wait;
-  // Where a step of the array layer may begin: no lock is held there.
+  // Where a step of an operation on arrays may begin: no lock is held there.
   std::function<void()> between;
 
   // Since the last look: (c)opies, (p)eer copies, (f)ills, (k)ernels,

@@ -41,7 +41,7 @@ TEST_F(Lifetime, E28ShapesAreTheExportsOwn) {
   t->deleter(t);
 }
 
-// E29: only pushed; the next call of the array layer ends it.
+// E29: only pushed; the next call that uses arrays ends it.
 TEST_F(Lifetime, E29TheDeleterOnlyHandsBack) {
   DLManagedTensorVersioned* const t = Must(ToDLPack(NewCell(dev(), 1)));
   const SimulatorStats before = Must(sim().Stats());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs whose result shows whether the array layer joins what it has to: in
+// Programs whose result shows whether arrays/ joins what it has to: in
 // some schedule a join that is left out gives another value.
 
 #ifndef DEVRT_TESTS_ARRAYS_ORDER_LITMUS_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every function of the memory layer in a child of fork, while a thread of the
+// Every function of memory/ in a child of fork, while a thread of the
 // parent holds all locks of the allocators: FAILED_PRECONDITION, or nothing in
 // the figures, at once and without a lock (C105).
 

@@ -346,7 +346,7 @@ TEST_F(TimelineLooks, PollInsideAPoll) {
   EXPECT_EQ(spy_.Count("stream_query"), 0);
 }
 
-// Without a memory layer the end of a stream costs nothing.
+// Without memory/ the end of a stream costs nothing.
 TEST_F(TimelineLooks, NoCheckpointsWhereNobodyNotes) {
   internal::SetStreamEndHook(nullptr);
   {

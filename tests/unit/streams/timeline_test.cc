@@ -34,7 +34,7 @@ bool IsAfter(StreamRef stream, const OrderPoint& p) {
 class TimelineTest : public MtiaTest {
  protected:
   static void NoteNothing(StreamRef) {}
-  // As the memory layer does: from here on the ends of streams matter.
+  // As memory/ does: from here on the ends of streams matter.
   void SetUp() override {
     MtiaTest::SetUp();
     internal::SetStreamEndHook(&NoteNothing);
