@@ -49,6 +49,9 @@ UNKNOWN = [
                 r"\s+\d+\.\d+\b"),
      "write the document with its folder: docs/semantics.md 2.4, say"),
 ]
+# A section of no document; in a document it is one of its own.
+BARE = (re.compile(r"\(\d\.\d{1,2}(?=[,);:])"),
+        "name the document: docs/semantics.md 2.4, say")
 
 CODE_TOKEN = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"'
@@ -149,7 +152,7 @@ def wrong_in(text, path, defined):
         number = int(found.group(1))
         if not list(checks.ROOT.glob(f"docs/decisions/{number:04}-*.md")):
             yield found.start(), f"there is no decision {number}"
-    for form, remedy in UNKNOWN:
+    for form, remedy in UNKNOWN + ([] if path.suffix == ".md" else [BARE]):
         for found in form.finditer(text):
             shown = " ".join(found.group().split())
             yield found.start(), f'"{shown}" is no form of citation: {remedy}'

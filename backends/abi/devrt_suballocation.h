@@ -6,8 +6,8 @@
  * Memory from alloc or map that is announced nowhere is one block, as long as
  * it lives.  Once an allocator has carved it, only what was handed out and not
  * taken back may be used: a simulator, a race detector or a layer finds uses of
- * blocks that are free, reuse before the last use (1.14), and reads of memory
- * that its present holder never wrote.
+ * blocks that are free, reuse before the last use (docs/semantics.md 1.14), and
+ * reads of memory that its present holder never wrote.
  *
  * Announcements cost a call each.  A backend that has nobody who listens does
  * not offer the extension, and the allocator then announces nothing.

@@ -46,7 +46,7 @@
 // is ever allocated out of memory that is not reserved.
 //
 // Reading takes all locks, so that the figures are of one moment.  `freed` is
-// not stored: it is allocated - current, always (3.3).
+// not stored: it is allocated - current, always (docs/semantics.md 3.3).
 //
 // Locks: `mutex_` before the shards' locks, those in the order of Add.
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // DeferredRecovery: a request that finds no room at once leaves the waits of
-// its recovery (2.6, from the step "cached segments go back" on) to its caller,
-// who can be interrupted there.
+// its recovery (docs/semantics.md 2.6, from the step "cached segments go back"
+// on) to its caller, who can be interrupted there.
 //
 //   DeferredRecovery deferred;
 //   for (;;) {

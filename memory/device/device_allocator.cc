@@ -317,7 +317,7 @@ void DeviceAllocator::CloseUses(BlockPool* pool, Block* block,
   std::optional<StreamRef> home = pool->stream();
   if (IsOpen(device_)) {
     // An error of a checkpoint is that of earlier work; the uses stay, unless a
-    // later look covers them (2.4).
+    // later look covers them (docs/semantics.md 2.4).
     for (const BlockUses::Open& open : uses->open) {
       const uint64_t epoch = open.timeline->Now();
       (void)open.timeline->CheckpointLater(open.stream, epoch);

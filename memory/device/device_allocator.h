@@ -38,10 +38,11 @@
 // Garbage collection: before 4, when reserved passes the threshold of what is
 // allowed, segments that were not used for longest go back down to it.
 //
-// Cross-stream search (1.14, without waiting): pools with enough free bytes are
-// asked in order of their numbers, kMostPools of them a request, beginning
-// behind the last; their timelines are polled before.  A pool that had nothing
-// to give gets a checkpoint, so that a later request finds out.
+// Cross-stream search (docs/semantics.md 1.14, without waiting): pools with
+// enough free bytes are asked in order of their numbers, kMostPools of them a
+// request, beginning behind the last; their timelines are polled before.  A
+// pool that had nothing to give gets a checkpoint, so that a later request
+// finds out.
 //
 // The fraction: bytes are added to `reserved_` before the driver is asked and
 // taken off when it refuses, so that threads together keep to it.  Private
@@ -59,10 +60,11 @@
 // (graph_pool.h) takes memory from the driver for such a stream too, in relaxed
 // mode, and gives nothing back while a graph may write to its free blocks.
 //
-// Quarantine (2.5): frees are bookkeeping, nothing is handed out, segments are
-// kept for ever.  Shutdown: cached segments go back in the release hook; live
-// blocks stand in its way (C98).  What streams still use then, and all of a
-// lost device, is left to the plugin's end, as a simulator's reset forgets all.
+// Quarantine (docs/semantics.md 2.5): frees are bookkeeping, nothing is handed
+// out, segments are kept for ever.  Shutdown: cached segments go back in the
+// release hook; live blocks stand in its way (C98).  What streams still use
+// then, and all of a lost device, is left to the plugin's end, as a simulator's
+// reset forgets all.
 //
 // Locks, in this order; none is held while a backend, a hook or a callback is
 // called:

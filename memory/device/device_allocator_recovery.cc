@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DeviceAllocator: a request that its stream's pool cannot serve (2.6).
+// DeviceAllocator: a request that its stream's pool cannot serve
+// (docs/semantics.md 2.6).
 
 #include <algorithm>
 #include <map>

@@ -22,7 +22,7 @@
 // FreeMemory then returns at once, and the block comes back when those uses are
 // complete; neither the host nor a stream waits for them.  A block passes to
 // another stream if all its uses are known to be over, or to be ordered before
-// that stream by events (1.14); if they are not, it does not.
+// that stream by events (docs/semantics.md 1.14); if they are not, it does not.
 //
 // Use after FreeMemory.  Copies, fills and, on the simulator, launches with
 // declared accesses are refused with INVALID_ARGUMENT and the place of the
@@ -41,14 +41,16 @@
 //
 // Sizes round up to 512 bytes; requests to 1 MiB are cut from segments of
 // 2 MiB, below 10 MiB from segments of 20 MiB, larger ones take multiples of
-// 2 MiB (3.3; settings.h changes some of it).  Out of memory: 2.6, in that
-// order; nothing but num_ooms, num_alloc_retries, the counters of device calls
-// and the cache changes by a request that failed.
+// 2 MiB (docs/semantics.md 3.3; settings.h changes some of it).  Out of memory:
+// docs/semantics.md 2.6, in that order; nothing but num_ooms,
+// num_alloc_retries, the counters of device calls and the cache changes by a
+// request that failed.
 //
 // Threads: any.  Each stream has a lock of its own: threads on different
 // streams do not meet.  Refused with FAILED_PRECONDITION inside host functions
 // (C42), after Shutdown and in a forked child.  On a quarantined device frees
-// succeed without the driver, everything else answers its error (2.5).
+// succeed without the driver, everything else answers its error
+// (docs/semantics.md 2.5).
 
 #ifndef DEVRT_MEMORY_DEVICE_MEMORY_H_
 #define DEVRT_MEMORY_DEVICE_MEMORY_H_
@@ -80,7 +82,7 @@ inline absl::StatusOr<void*> AllocateMemory(Device device, uint64_t bytes,
 
 // Gives a block back to the resource that it came from, in the order of the
 // stream that it was allocated on, or of `stream`.  Null is allowed.  Never an
-// error of earlier work (2.4).
+// error of earlier work (docs/semantics.md 2.4).
 //   INVALID_ARGUMENT  not the beginning of a live block: freed before (and
 //                     where), interior, pinned, raw, or unknown; `stream` is of
 //                     another device
@@ -116,10 +118,10 @@ DEVRT_EXPORT absl::Status SetMemoryFraction(Device device, double fraction);
 DEVRT_EXPORT double GetMemoryFraction(Device device);
 
 // Called when a request finds no room, before anything is given back to the
-// driver (2.6): frees what the program can spare and returns true to have the
-// cache searched again.  In order of registration, on the requesting thread,
-// with no lock held; it may free and must not allocate.  In a forked child
-// nothing is called, and the id is 0.
+// driver (docs/semantics.md 2.6): frees what the program can spare and returns
+// true to have the cache searched again.  In order of registration, on the
+// requesting thread, with no lock held; it may free and must not allocate.  In
+// a forked child nothing is called, and the id is 0.
 using OutOfMemoryCallback = std::function<bool(Device device, uint64_t bytes)>;
 DEVRT_EXPORT uint64_t AddOutOfMemoryCallback(OutOfMemoryCallback callback);
 DEVRT_EXPORT void RemoveOutOfMemoryCallback(uint64_t id);

@@ -11,7 +11,7 @@
 // Uses have no home stream: every one is a mark.  A copy by devrt marks at its
 // submission, with a checkpoint (Timeline); RecordPinnedUse is open until the
 // free.  No uses: the block is free at once.  A block whose uses were on a
-// device that is lost stays pending for ever (2.5).
+// device that is lost stays pending for ever (docs/semantics.md 2.5).
 //
 // A request is served from its class; else what is pending is asked for; else
 // by a native block.  Without room: what is cached goes back, then pending

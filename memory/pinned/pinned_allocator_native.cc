@@ -128,7 +128,7 @@ absl::Status PinnedAllocator::GiveBack(PinnedBlock* block) {
   PinnedMap::Get().Remove(block);
   absl::Status status;
   // Of a lost device the driver is not asked, and pages stay where a transfer
-  // may still touch them (2.5).
+  // may still touch them (docs/semantics.md 2.5).
   if (TakesHandlesBack(device)) {
     const RelaxedCaptures relaxed(device);
     devrt_status error =

@@ -39,7 +39,7 @@ struct PinnedBlock {
   BlockUses uses;
 };
 
-// Bytes that a request counts as (3.3): 40960 is 65536.
+// Bytes that a request counts as (docs/semantics.md 3.3): 40960 is 65536.
 constexpr uint64_t PinnedSize(uint64_t bytes, uint64_t class_limit,
                               uint64_t page) {
   if (bytes > class_limit) return RoundUp(bytes, page);

@@ -38,7 +38,7 @@
 // in a forked child, where no lock is taken (C105); INVALID_ARGUMENT for a
 // stream of another device, and for
 // pointers that are no live block of this resource; RESOURCE_EXHAUSTED with an
-// OutOfMemoryInfo (2.6).
+// OutOfMemoryInfo (docs/semantics.md 2.6).
 
 #ifndef DEVRT_MEMORY_MEMORY_RESOURCE_H_
 #define DEVRT_MEMORY_MEMORY_RESOURCE_H_

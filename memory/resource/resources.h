@@ -49,7 +49,8 @@ DEVRT_EXPORT std::shared_ptr<MemoryResource> CachingResource(Device device);
 // A caching allocator of its own, apart from the device's: its blocks are
 // never mixed with others', and go back to the driver with the last of it.  It
 // shares the device's fraction: a request that finds no room takes back what
-// any of them caches (2.6).  It is not in the device's statistics.
+// any of them caches (docs/semantics.md 2.6).  It is not in the device's
+// statistics.
 DEVRT_EXPORT std::shared_ptr<MemoryResource> PrivateCachingResource(
     Device device);
 

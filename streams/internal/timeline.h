@@ -25,9 +25,9 @@
 // it, and a stream that is stuck costs one query a poll and no more.  One that
 // says "done" answers for all before: the steps between those asked double.
 //
-// What a stream is ordered after besides itself (1.14) is its Order: which
-// epochs of other timelines it has waited for by events, those events' own
-// Order included (C26).  It is bounded and may forget.
+// What a stream is ordered after besides itself (docs/semantics.md 1.14) is its
+// Order: which epochs of other timelines it has waited for by events, those
+// events' own Order included (C26).  It is bounded and may forget.
 //
 // Identity: a timeline belongs to one native stream, so that neither a recycled
 // Stream nor a driver's handle that comes back is taken for another (C100,
@@ -182,12 +182,12 @@ class Timeline {
   // nothing.
   //
   // A query that fails completes nothing: what uses the epoch stays pending
-  // until a later look sees the end (2.4).  `error` receives why there is no
-  // answer that can be relied on: the query of the stream failed, another
-  // library captures it, or the query of a checkpoint failed.  A failed
-  // checkpoint is dropped and the stream asked in its place, which may complete
-  // the point all the same.  Otherwise whoever waits gives up, because asking
-  // again need not ever change that.
+  // until a later look sees the end (docs/semantics.md 2.4).  `error` receives
+  // why there is no answer that can be relied on: the query of the stream
+  // failed, another library captures it, or the query of a checkpoint failed.
+  // A failed checkpoint is dropped and the stream asked in its place, which may
+  // complete the point all the same.  Otherwise whoever waits gives up, because
+  // asking again need not ever change that.
   //
   // No capture of another library becomes invalid: while the stream is
   // captured, only its checkpoints of before the capture are asked.

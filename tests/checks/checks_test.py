@@ -190,6 +190,8 @@ class TreeTest(unittest.TestCase):
 
         self.assert_names(found("runtime/c.cc", SPDX + "int a;  // as (O4)\n"),
                           "runtime/c.cc:2", "O4")
+        self.assert_names(found("runtime/c.cc", SPDX + "// An error (2.4).\n"),
+                          "runtime/c.cc:2", "name the document")
         self.assert_names(found("runtime/c.h", "/* docs/gone.md\n * 2.4 */\n"),
                           "runtime/c.h:1", "docs/gone.md")
         self.assertEqual(found("runtime/c.cc", 'int O4; auto* s = "// O4";\n'), [])

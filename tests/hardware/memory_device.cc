@@ -100,7 +100,8 @@ TEST_F(MemoryDevice, SizesAndSegments) {
   EXPECT_EQ(equations, 9 * 3 + 2);
 }
 
-// An array of ten 64-bit integers, as another library allocates it here (3.6).
+// An array of ten 64-bit integers, as another library allocates it here
+// (docs/semantics.md 3.6).
 TEST_F(MemoryDevice, ForeignArray) {
   const int64_t before = Read().allocated_bytes.all.current;
   const std::string name = dev().name();

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""devrt as consumer: each library's arrays in devrt (4.2)."""
+"""devrt as consumer: each library's arrays in devrt."""
 
 import functools
 import gc

@@ -110,7 +110,7 @@ def cases():
         yield Case(f"producer/{kind}/{route}/same_stream", code,
                    functools.partial(same_stream, kind, route, code),
                    LINKS[route].peers, backend, counted=True)
-      # Numba's kernels fault outside of their device (4.3).
+      # Numba's kernels fault outside of their device.
       if code == "Z" and kind in ("cuda", "mtia") and "numba" not in route:
         yield Case(f"ordering/{kind}:1/{route}/no_event_elsewhere", code,
                    functools.partial(no_event_elsewhere, kind, route),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bfloat16 and fp8, which DLPack alone can name (4.3)."""
+"""bfloat16 and fp8, which DLPack alone can name."""
 
 import functools
 

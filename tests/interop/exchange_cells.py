@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each Z cell of devrt's exports again, through the C exchange API (4.1).
+"""Each Z cell of devrt's exports again, through the C exchange API.
 
 A C extension takes devrt's arrays by the table on their type, and hands them
 on: by the other library's table where it has one, else as a capsule.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Consumers with a stream of their own, for the proofs of order (4.5).
+"""Consumers with a stream of their own, for the proofs of order.
 
 A link takes a devrt array on its stream B and copies it there with its own
 library; nothing in it waits on the host before `result`.

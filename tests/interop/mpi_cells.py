@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mpi4py, each case as a program under mpiexec (4.1, C7)."""
+"""mpi4py, each case as a program under mpiexec."""
 
 import functools
 import json

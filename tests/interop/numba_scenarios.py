@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numba's CUDA target end to end (4.4, N2-N4)."""
+"""Numba's CUDA target end to end, the scenarios N2 to N4."""
 
 import functools
 import importlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proofs of order: what a consumer sees behind a spinning producer (4.5)."""
+"""Proofs of order: what a consumer sees behind a spinning producer."""
 
 import functools
 import os
@@ -145,7 +145,7 @@ def producer(kind, route, code, device):
     trials[0].exchange(code, ordered=False)
     assert all_are(trials[0].result(), OLD), (
         "the control saw the new value: the trial proves nothing")
-  if LINKS[route] is not JaxLink:  # it leaves another one current (2.4)
+  if LINKS[route] is not JaxLink:  # it leaves another one current (E6)
     assert machine.current_devices() == before
   return None
 

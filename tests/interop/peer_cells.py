@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells with a condition: bound and created streams, settings (4.1, 4.2)."""
+"""Cells with a condition: bound and created streams, settings."""
 
 import functools
 import importlib

@@ -173,12 +173,12 @@ def plain(kind, route, code):
     check_copied(route, x, wanted)
   else:
     check_shared(route, kind, code, x, wanted, kind != "cuda_ro")
-  if route not in ("jax_dlpack",):  # leaves another device current (2.4)
+  if route not in ("jax_dlpack",):  # leaves another device current (E6)
     assert machine.current_devices() == before
   return None
 
 
-# ---- Variants (4.3) ----------------------------------------------------------
+# ---- Variants ----------------------------------------------------------------
 
 # Routes that take C- or F-contiguous memory alone; TensorFlow C.
 # Others they may refuse, so.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scenarios that must work end to end (4.4), without Numba's and MPI's."""
+"""Scenarios that must work end to end, without Numba's and MPI's."""
 
 import functools
 import importlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The variants stream, device and access of devrt's exports (4.3)."""
+"""The variants stream, device and access of devrt's exports."""
 
 import contextlib
 import functools

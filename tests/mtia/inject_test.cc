@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Injected faults: what they hit, what they leave, in both modes (2.3, C45).
+// Injected faults: what they hit, what they leave, in both modes
+// (docs/semantics.md 2.3, C45).
 #include <atomic>
 #include <iterator>
 #include <string>

@@ -416,7 +416,7 @@ def test_import_of_nothing(run_program):
     assert ended.stdout == "[]\n", ended.stderr
 
 
-# ---- Unowned memory (1.7) ----------------------------------------------------
+# ---- Unowned memory ----------------------------------------------------------
 
 
 def test_from_pointer_and_back(x):

@@ -269,7 +269,7 @@ def test_an_import_restores_the_device_that_a_producer_changed(
 @pytest.mark.parametrize("error", [None, KeyError])
 def test_an_import_restores_the_streams_that_a_producer_changed(
         two, protocol, error):
-    """And the import is in the order of the one that was told (4.3)."""
+    """And the import is in the order of the one that was told."""
     kind, way = WAYS[protocol]
     on_host = kind in (MovesByNumpy, MovesByArray)
     producer = kind(

@@ -240,7 +240,7 @@ def torch_allocator_path() -> str:
     raise FileNotFoundError("no such file: " + ", ".join(tried))
 
 
-# What sets each function of PyTorch's pluggable allocator (2.11), and devrt's
+# What sets each function of the pluggable allocator of PyTorch 2.11, and devrt's
 # function.  set_init_fn is left out: devrt begins with the first allocation.
 _TORCH_FUNCTIONS = {
     "set_record_stream_fn": "devrt_torch_record_stream",

@@ -34,8 +34,9 @@ FakeBackend& Fake(void* self) { return *static_cast<FakeBackend*>(self); }
 #define FAKE_ENTER(slot) \
   if (devrt_status error = Fake(self).Enter(slot)) return error
 
-// Blocks that were not given back.  A lost device gives nothing back (2.5):
-// kept here, what it had stays reachable for a leak checker.
+// Blocks that were not given back.  A lost device gives nothing back
+// (docs/semantics.md 2.5): kept here, what it had stays reachable for a leak
+// checker.
 struct Blocks {
   std::mutex mutex;
   std::set<void*> live;

@@ -17,7 +17,8 @@
 namespace devrt::testing {
 namespace {
 
-// A lost device gives no memory back: frees are bookkeeping (2.5).
+// A lost device gives no memory back: frees are bookkeeping (docs/semantics.md
+// 2.5).
 class FaultTest : public MtiaTest {
  protected:
   void TearDown() override {
@@ -89,7 +90,8 @@ TEST_F(C92, EveryFormSurfacesAtTheNextSynchronisation) {
   }
 }
 
-// Calls that return what earlier work of the device did (2.4).
+// Calls that return what earlier work of the device did (docs/semantics.md
+// 2.4).
 using Call = absl::Status (*)(StreamRef, EventRef, const Cell&);
 constexpr std::pair<const char*, Call> kCalls[] = {
     {"stream sync",
@@ -269,8 +271,8 @@ TEST_F(C95, WithProcessScopeTheyAreLostToo) {
       "fault_scope=process");
 }
 
-// 2.4: work that waits for a failed device's event does not run, and its
-// device stays healthy.
+// docs/semantics.md 2.4: work that waits for a failed device's event does not
+// run, and its device stays healthy.
 TEST_F(C95, WorkThatWaitsForAFailedDeviceDoesNotRun) {
   InEverySchedule([] {
     Cell y(dev(1));
@@ -326,7 +328,7 @@ TEST_F(C95, ADestroyedStreamThatWaitedLeavesNothing) {
   }
 }
 
-// 2.2: injected codes keep their class.
+// docs/semantics.md 2.2: injected codes keep their class.
 TEST_F(C92, InjectedCodes) {
   const FaultCase injected[] = {
       {FaultForm::kTrap, 700, absl::StatusCode::kInternal},
@@ -350,7 +352,7 @@ TEST_F(C92, InjectedCodes) {
   }
 }
 
-// A lost device (2.2: 46) answers every call.
+// A lost device (code 46 of docs/semantics.md 2.2) answers every call.
 TEST_F(C92, LostDevice) {
   Stream s = NewStream();
   SimulatedFault fault;
