@@ -14,8 +14,8 @@ usage: mutants.py --list [FILE...]  mutants of mtia: NAME GROUP FILE [CONFIG], a
                                     which has the switch
        mutants.py --check           whether every text to be replaced is there
 
-A mutant of mtia is a library of its own, as a program loads one. Those of the
-array layer are in one program, which switches on one at a time. README.md says
+A mutant of mtia is a library of its own, as a program loads one. Those of
+arrays/ are in one program, which switches on one at a time. README.md says
 how to add to the tables.
 """
 
@@ -84,7 +84,7 @@ class Mutant:
 
 @dataclasses.dataclass(frozen=True)
 class ArrayMutant:
-  """A defect of the array layer, and the programs of its tests that show it."""
+  """A defect of arrays/, and the programs of its tests that show it."""
   name: str        # MUTATED(name) in the edits
   what: str        # what is wrong, in a sentence
   programs: tuple  # of tests/arrays: each gives a wrong result in some schedule

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For each join of the array layer a copy of it without that join, and the
+// For each join of arrays/ a copy of it without that join, and the
 // programs that show it.  tests/mutants/table/arrays_order.py has both.
 
 #include <string>
