@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which tests exercise which item of docs/semantics.md, or rule of exchange.
 
-usage: scripts/tests_by_item.py [--check]
+usage: scripts/tests_by_item.py [--check | ITEM ...]
 
-Prints a table of items and the tests for them. With --check it prints only the
-items that should have a test and have none, and exits with 1 if there are any.
+Prints a table of items and the tests for them: of all items, or of those that are
+named (C27, E8). With --check it prints only the items that should have a test and
+have none, and exits with 1 if there are any.
 
 An item of the semantics (C1, F27, ...) is in the name of its tests. A rule of
 docs/exchange-rules.md (E1, E2, ...) is in the name too, or in the comment above the
@@ -105,11 +106,13 @@ def find_rules():
 
 
 def main(arguments):
-  if arguments not in ([], ["--check"]):
+  unknown = [word for word in arguments if word not in ITEMS + RULES]
+  if unknown and arguments != ["--check"]:
     print(__doc__.strip(), file=sys.stderr)
+    print(f"\n{unknown[0]} is no item that tests are kept for", file=sys.stderr)
     return 2
   tests, rules = find_tests(), find_rules()
-  if arguments:
+  if unknown:
     missing = [f"{item} of docs/semantics.md has no test named after it"
                for item in ITEMS if not tests[item]]
     missing += [f"{item} of docs/exchange-rules.md is named by no test"
@@ -119,6 +122,8 @@ def main(arguments):
   print("| Item | Tests | Files |\n|---|---|---|")
   for item, found in [*((item, tests[item]) for item in ITEMS),
                       *((item, rules[item]) for item in RULES)]:
+    if arguments and item not in arguments:
+      continue
     names = ", ".join(dict.fromkeys(name for name, _ in found))
     files = ", ".join(dict.fromkeys(str(path) for _, path in found))
     print(f"| {item} | {names} | {files} |")
