@@ -112,8 +112,9 @@ std::string LoadReportText() {
 }
 
 absl::Status Shutdown() {
-  // What host functions owned stands in nobody's way.  Not under the registry's
-  // lock: it runs code of the program.
+  // The settle hooks destroy objects that finished host functions own, which
+  // would otherwise keep devices in use.  They run code of the program, so no
+  // lock of the registry may be held.
   const auto settle = [] {
     for (const BackendRecord* backend : internal::OpenedBackends()) {
       internal::RunSettleHooks(backend);

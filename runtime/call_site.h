@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The place in the program from which devrt was called.  Reports (deadlocks,
-// faults, timelines) name it.  Calls that enqueue or wait take one as their
-// last argument; leave it out.
+// CallSite: the place in the program that called devrt.  Reports of deadlocks,
+// faults and timelines name it.  Functions that enqueue or wait take a CallSite
+// as their last argument; the default argument is the caller's line.
 
 #ifndef DEVRT_RUNTIME_CALL_SITE_H_
 #define DEVRT_RUNTIME_CALL_SITE_H_

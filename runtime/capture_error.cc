@@ -11,8 +11,8 @@ namespace {
 
 constexpr char kCaptureErrorUrl[] = "devrt/CaptureError";
 
-// cudaErrorStreamCaptureUnsupported to cudaErrorStreamCaptureWrongThread and
-// what lies between; HIP has the same numbers.
+// The range cudaErrorStreamCaptureUnsupported to
+// cudaErrorStreamCaptureWrongThread.  HIP uses equal numbers.
 bool IsOfCapture(int64_t native_code) {
   return native_code >= 900 && native_code <= 908;
 }

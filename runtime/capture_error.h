@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors that say: not while a stream captures.
+// Errors of calls that are impossible while a stream captures a graph.
 //
 //   absl::Status s = array.Ready(DEVRT_HERE);
 //   if (devrt::IsCaptureError(s)) EndTheCaptureFirst();
 //
-// A capture of another library allows no host to wait or to ask, and no memory
-// from the driver.  The driver refuses some of that, and devrt what it can tell
-// before, so that the capture stays valid: both are errors of this kind.
+// During a CUDA or HIP graph capture that another library began, the host must
+// not wait for or query a stream, and must not allocate memory from the driver.
+// devrt refuses such a call before it reaches the driver if it can, so that the
+// capture stays valid; otherwise the driver refuses it.  IsCaptureError is true
+// for both errors.
 //
-// Not: what the capture only made impossible to export; that is a BufferError
-// (arrays/exchange.h).
-
+// What it is not: the error of an export that the capture makes impossible.
+// That is a BufferError (arrays/exchange.h).
 #ifndef DEVRT_RUNTIME_CAPTURE_ERROR_H_
 #define DEVRT_RUNTIME_CAPTURE_ERROR_H_
 
@@ -22,10 +23,10 @@
 
 namespace devrt {
 
-// Whether the operation was refused because a stream captures.
+// True if the operation was refused because a stream captures.
 DEVRT_EXPORT bool IsCaptureError(const absl::Status& status);
 
-// FAILED_PRECONDITION, for which IsCaptureError is true.
+// Makes a FAILED_PRECONDITION error for which IsCaptureError is true.
 DEVRT_EXPORT absl::Status CaptureError(const std::string& text);
 
 }  // namespace devrt

@@ -84,7 +84,7 @@ absl::StatusOr<Device> DeviceAt(Backend backend, std::string_view digits) {
   return Device(devices[index]);
 }
 
-// An unknown name that ends in a digit is a forgotten ':', as in "cuda0".
+// True if the user forgot ':', as in "cuda0": an unknown name ends in a digit.
 absl::Status UnknownBackend(std::string_view text, const absl::Status& why) {
   const size_t letters = text.find_last_not_of("0123456789") + 1;
   if (!absl::IsNotFound(why) || letters == text.size()) return why;
@@ -126,7 +126,7 @@ std::ostream& operator<<(std::ostream& os, Device device) {
 }
 
 absl::StatusOr<DeviceProperties> Device::Properties() const {
-  // Also answered in quarantine (docs/semantics.md 2.4).
+  // A quarantined device answers too (docs/semantics.md 2.4).
   if (!IsProcessOpen()) return ProcessClosedError();
   {
     MutexLock lock(&record_->mutex);
@@ -215,7 +215,7 @@ absl::StatusOr<Device> CurrentDevice(std::string_view backend) {
 }
 
 absl::StatusOr<Device> CurrentDevice(Backend backend) {
-  // Also answered in quarantine (docs/semantics.md 2.4).
+  // A quarantined device answers too (docs/semantics.md 2.4).
   if (!IsProcessOpen()) return ProcessClosedError();
   BackendRecord* record = BackendRecord::Of(backend);
   if (record->devices.empty()) {

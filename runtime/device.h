@@ -10,13 +10,14 @@
 // Devices or CurrentDevice.  There is no "device -1", no default constructor
 // and no list of device types.
 //
-// Each thread has one current device per backend, device 0 at first.  On cuda
-// and hip it is the native current device: other libraries see devrt's, devrt
-// sees theirs (C1, C107).  No devrt call on a stream, event or pointer depends
-// on it; it decides what "mtia" without an index means.
+// Each thread has one current device for each backend, at first device 0.  On
+// cuda and hip that is the native current device: a change by devrt is visible
+// to other libraries, and a change by them is visible to devrt (C1, C107).
+// devrt's calls on streams, events and pointers do not depend on it; it only
+// says which device "mtia" without an index means.
 //
-// What it is not: an owner.  Nothing happens on a device because a Device
-// value exists, and looking at devices creates no context on any of them.
+// What it is not: an owner.  A Device value starts nothing on the device, and
+// queries of devices create no context.
 //
 // Threads: everything may be called from any thread.
 // Errors: INVALID_ARGUMENT for bad strings and indices, NOT_FOUND for unknown
@@ -47,7 +48,7 @@ namespace internal {
 struct DeviceRecord;
 }
 
-// What is known about a device; a value, equal for equal devices.
+// The properties of a device.  A value: properties of equal devices are equal.
 struct DEVRT_EXPORT DeviceProperties {
   std::string name;  // "NVIDIA H200"
   std::string arch;  // "sm_90", "gfx942", "mtia-sim"
@@ -55,11 +56,11 @@ struct DEVRT_EXPORT DeviceProperties {
   uint32_t pci_domain = 0;
   uint32_t pci_bus = 0;
   uint32_t pci_device = 0;
-  uint32_t compute_major = 0;  // 0.0 where there is no such notion
+  uint32_t compute_major = 0;  // 0.0 if the backend has no such version
   uint32_t compute_minor = 0;
   uint32_t multiprocessors = 0;
   uint64_t total_memory = 0;     // bytes
-  uint64_t overhead_bytes = 0;   // bytes of it that cannot be allocated
+  uint64_t overhead_bytes = 0;   // bytes of total_memory that are reserved
   uint32_t alloc_alignment = 0;  // bytes
   uint32_t copy_engines = 0;
   int32_t priority_least = 0;  // numerically greatest
@@ -96,25 +97,25 @@ class DEVRT_EXPORT Device {
   std::string name() const;  // "mtia:1"; GetDevice(name()) is this device
 
   absl::StatusOr<DeviceProperties> Properties() const;
-  // Now, as the backend sees it; other processes may change it.
+  // Asks the backend on each call; other processes may change the result.
   absl::StatusOr<MemoryInfo> GetMemoryInfo() const;
   // Waits for all work on all streams of this device, of all threads (C5).
   // Returns the error of earlier work, if any.
   absl::Status Synchronize(CallSite site = CallSite::Here()) const;
   // OK, or the sticky error that ended this device (docs/semantics.md 2.5).
-  // Asks nothing of the driver.
+  // Does not call the driver.
   absl::Status Health() const;
 
   friend bool operator==(Device a, Device b) { return a.record_ == b.record_; }
   friend bool operator!=(Device a, Device b) { return !(a == b); }
-  // By backend, then index: an order for maps, without meaning.
+  // Orders by backend, then index.  The order only serves maps.
   friend DEVRT_EXPORT bool operator<(Device a, Device b);
   template <typename H>
   friend H AbslHashValue(H h, Device d) {
     return H::combine(std::move(h), d.record_);
   }
 
-  // For devrt's own layers.
+  // For devrt's own code.
   explicit Device(internal::DeviceRecord* record) : record_(record) {}
   Device(std::nullptr_t) = delete;
   internal::DeviceRecord* record() const { return record_; }
@@ -125,27 +126,27 @@ class DEVRT_EXPORT Device {
 
 DEVRT_EXPORT std::ostream& operator<<(std::ostream& os, Device device);
 
-// "mtia:1" names device 1 of backend mtia; "mtia" names the calling thread's
-// current device of mtia.  Index: decimal digits without sign or leading
-// zeros.
+// "mtia:1" is device 1 of backend mtia.  "mtia" is the calling thread's current
+// device of mtia.  An index is decimal digits without sign or leading zeros.
 DEVRT_EXPORT absl::StatusOr<Device> GetDevice(std::string_view name);
-// INVALID_ARGUMENT: "Device index value 9 is out of index range [0, 2)".
+// Error for a bad index: INVALID_ARGUMENT, "Device index value 9 is out of
+// index range [0, 2)".
 DEVRT_EXPORT absl::StatusOr<Device> GetDevice(std::string_view backend,
                                               int64_t index);
 // All devices of one backend, by index.
 DEVRT_EXPORT absl::StatusOr<std::vector<Device>> Devices(
     std::string_view backend);
-// All devices of all backends that can be opened; never fails.
+// All devices of all backends that can be opened.  Never fails.
 DEVRT_EXPORT std::vector<Device> AllDevices();
 
 // The calling thread's current device of one backend.  No context is created.
 DEVRT_EXPORT absl::StatusOr<Device> CurrentDevice(std::string_view backend);
 DEVRT_EXPORT absl::StatusOr<Device> CurrentDevice(Backend backend);
 
-// Makes `device` the calling thread's current one of its backend; other
-// backends' stay.  Waits for no work; may create the device's context (C2).
-// To have it restored, use DeviceGuard.  FAILED_PRECONDITION inside a host
-// function (C42).
+// Makes `device` the calling thread's current device of its backend.  The
+// current devices of other backends stay.  Does not wait for work, but may
+// create the device's context (C2).  FAILED_PRECONDITION inside a host function
+// (C42).  DeviceGuard also restores the former device.
 DEVRT_EXPORT absl::Status SetCurrentDevice(Device device);
 
 }  // namespace devrt

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DEVRT_EXPORT marks what libdevrt offers to programs.
+// DEVRT_EXPORT marks the functions and classes that libdevrt exports.
 //
-// The library is compiled with hidden visibility, so a function or class that
-// a program may use carries the mark, and everything else stays inside:
+// The library is compiled with hidden visibility.  Each function or class that
+// a program may use carries the mark; all others stay hidden:
 //
 //   class DEVRT_EXPORT Device { ... };
 //   DEVRT_EXPORT absl::StatusOr<Device> GetDevice(absl::string_view name);
 //
-// It is not the mark of plugins: those export two C symbols, see
-// DEVRT_PLUGIN_EXPORT in devrt/backends/abi/devrt_plugin.h. Marked names live
-// in namespace devrt; lib/devrt.map keeps everything else inside, marked or
-// not. Header-only templates and inline functions need no mark.
+// Marked names live in namespace devrt.  The linker script lib/devrt.map hides
+// all names outside that namespace, marked or not.  Templates and inline
+// functions need no mark.
+//
+// What it is not: the mark of plugins.  A plugin exports two C symbols, with
+// DEVRT_PLUGIN_EXPORT of devrt/backends/abi/devrt_plugin.h.
 
 #ifndef DEVRT_RUNTIME_EXPORT_H_
 #define DEVRT_RUNTIME_EXPORT_H_

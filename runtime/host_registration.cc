@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RegisterHost and UnregisterHost of raw_memory.h.
+// RegisterHost and UnregisterHost of devrt/runtime/raw_memory.h.
 
 #include <optional>
 
@@ -60,7 +60,7 @@ absl::Status RegisterHost(Device device, void* pointer, uint64_t bytes,
   }
   AllocationRange range = {
       record, PointerKind::kPinned, true, pointer, bytes, 0, site, {}};
-  // Recorded first, so that two threads cannot both register it.
+  // Inserted before the registration, so that of two threads only one calls it.
   if (const auto in_the_way = AllocationTable::Get().Insert(&range)) {
     return Conflict(range, *in_the_way);
   }

@@ -40,7 +40,7 @@ PluginManifest ManifestOf(const devrt_manifest_v0& manifest) {
   return result;
 }
 
-// Rules in order; one that needs what an earlier one denies is unknown.
+// Collects the rules in order.  A rule that depends on a broken one is unknown.
 class Rules {
  public:
   explicit Rules(PluginReport* report) : report_(report) {}

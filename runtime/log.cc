@@ -31,14 +31,14 @@ std::optional<LogLevel> ParseLevel(std::string_view text) {
 void WriteToStderr(LogLevel level, const char* file, int line,
                    std::string_view text) {
   const char* slash = std::strrchr(file, '/');
-  // One call, so that lines of several threads do not mix.
+  // One call of fprintf, so that lines of several threads do not mix.
   std::fprintf(stderr, "devrt %s: %.*s [%s:%d]\n",
                kLevelNames[static_cast<int>(level)],
                static_cast<int>(text.size()), text.data(),
                slash != nullptr ? slash + 1 : file, line);
 }
 
-// How the sink ended; nullptr: it returned.
+// Runs the sink; returns how it ended abnormally, or nullptr if it returned.
 const char* CallSink(LogSink sink, LogLevel level, const char* file, int line,
                      std::string_view text) {
   try {
@@ -50,7 +50,8 @@ const char* CallSink(LogSink sink, LogLevel level, const char* file, int line,
   }
 }
 
-// Destructors write, threads of backends write: nothing may leave the sink.
+// Callers are destructors and threads of backends, so no exception, exit or
+// cancellation may leave this function.
 void Write(LogLevel level, const char* file, int line, std::string_view text) {
   const internal::NoCancel no_cancel;
   const LogSink sink = log_sink.load(std::memory_order_acquire);
@@ -88,7 +89,7 @@ LogLevel GetLogLevel() {
   int level = min_level.load(std::memory_order_relaxed);
   if (level != kUnset) return static_cast<LogLevel>(level);
   const int read = static_cast<int>(LevelFromEnvironment());
-  // An explicit SetLogLevel of another thread wins.
+  // If another thread called SetLogLevel meanwhile, its level wins.
   if (min_level.compare_exchange_strong(level, read)) level = read;
   return static_cast<LogLevel>(level);
 }

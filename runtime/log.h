@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where devrt's own messages go: stderr, or a sink of the program's.
+// devrt's log: lines go to stderr, or to a sink of the program.
 //
-// Destructors, which cannot return errors, write here.  The level is a warning
-// unless DEVRT_LOG=debug|info|warning|error|off or SetLogLevel says otherwise.
+// Destructors cannot return errors, so they write them here.  The lowest level
+// that is written is kWarning, unless DEVRT_LOG=debug|info|warning|error|off or
+// SetLogLevel sets another level.
 
 #ifndef DEVRT_RUNTIME_LOG_H_
 #define DEVRT_RUNTIME_LOG_H_
@@ -16,18 +17,18 @@ namespace devrt {
 
 enum class LogLevel { kDebug = 0, kInfo, kWarning, kError, kOff };
 
-// Called with one line, without a newline at its end, from any thread, also
-// several at a time.  Must not call devrt, and must return: a line at which it
-// threw or called pthread_exit goes to stderr.
+// Receives one line, without a newline.  devrt calls the sink from any thread,
+// also from several at once.  The sink must not call devrt, and must return: if
+// it throws or calls pthread_exit, devrt writes the line to stderr.
 using LogSink = void (*)(LogLevel level, const char* file, int line,
                          std::string_view text);
 
-// nullptr restores stderr.  [any thread]
+// nullptr restores stderr.  Threads: any.
 DEVRT_EXPORT void SetLogSink(LogSink sink);
 DEVRT_EXPORT void SetLogLevel(LogLevel level);
 DEVRT_EXPORT LogLevel GetLogLevel();
 
-// Writes if `level` is at least the current one.
+// Writes the line if `level` is at least GetLogLevel().
 DEVRT_EXPORT void Log(LogLevel level, const char* file, int line,
                       std::string_view text);
 

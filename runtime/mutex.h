@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// std::mutex with Clang's thread-safety annotations.  (A prebuilt absl::Mutex
-// gives false reports under ThreadSanitizer.)
+// std::mutex with Clang's thread-safety annotations.  Not absl::Mutex, because
+// ThreadSanitizer gives false reports for a prebuilt one.
 
 #ifndef DEVRT_RUNTIME_MUTEX_H_
 #define DEVRT_RUNTIME_MUTEX_H_

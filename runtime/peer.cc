@@ -48,7 +48,7 @@ absl::Status CheckOpen(const DeviceRecord* device, const DeviceRecord* peer) {
   return absl::OkStatus();
 }
 
-// Why the pair is impossible whatever the driver says; empty if it may be.
+// The reason if devrt knows that the pair is impossible; otherwise empty.
 std::string Impossible(const DeviceRecord* device, const DeviceRecord* peer) {
   if (device == peer) return "a device is not its own peer";
   if (device->backend != peer->backend) {
@@ -111,7 +111,7 @@ absl::Status EnablePeerAccess(Device device, Device peer) {
     }
     if (foreign) internal::DestroyError(std::exchange(error, nullptr));
   }
-  // Outside the lock: a sticky error runs hooks.
+  // The lock is released here, because a sticky error runs hooks.
   return FromPlugin(from, error, "peer enable");
 }
 
@@ -134,7 +134,7 @@ absl::Status DisablePeerAccess(Device device, Device peer) {
     if (found->second == PeerOwner::kDevrt) {
       error = from->ops->peer_disable(from->self, from->ordinal, to->ordinal);
     }
-    // Lost behind our back (another library disabled it): then it is off.
+    // FAILED_PRECONDITION: another library disabled it, so it is off.
     const bool off =
         error != nullptr && error->code == DEVRT_FAILED_PRECONDITION;
     if (error == nullptr || off) table.enabled.erase(found);

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Peer access: whether kernels of one device may use memory of another.
+// Peer access: kernels of one device use the memory of another.
 //
 //   DEVRT_ASSIGN_OR_RETURN(bool can, devrt::CanAccessPeer(gpu0, gpu1));
 //   if (can) DEVRT_RETURN_IF_ERROR(devrt::EnablePeerAccess(gpu0, gpu1));
 //   ... kernels of gpu0 read memory of gpu1 ...
 //   DEVRT_RETURN_IF_ERROR(devrt::DisablePeerAccess(gpu0, gpu1));
 //
-// Access has one direction: enabling gpu0 to gpu1 allows nothing to gpu1
-// (C75).  It covers memory that exists and memory yet to come (C77).  It is
-// state of the process, not of the thread.
+// Access has one direction: enabling gpu0 to use gpu1 does not enable gpu1 to
+// use gpu0 (C75).  Access covers all memory of the peer, also later allocations
+// (C77).  It holds for the process, not for one thread.
 //
-// What it is not: needed for copies.  Copies between devices work without it
-// (C58).
+// What it is not: a condition for copies.  Copies between devices work without
+// peer access (C58).
 //
-// Threads: any.  Errors, besides the ones below: FAILED_PRECONDITION after
-// Shutdown(), in a forked child and (enable, disable) inside host functions;
-// the device's fault when one of the two is lost.
+// Threads: any.  Errors of all functions, besides those named below:
+// FAILED_PRECONDITION after Shutdown() and in a forked child, and for Enable
+// and Disable inside host functions; the sticky error of a device that is lost.
 
 #ifndef DEVRT_RUNTIME_PEER_H_
 #define DEVRT_RUNTIME_PEER_H_
@@ -28,20 +28,20 @@
 
 namespace devrt {
 
-// Whether access of `device` to `peer` can be enabled.  False for a device and
-// itself (C74), for devices of two backends, and where the backend lacks
+// True if access from `device` to `peer` can be enabled.  False if both are one
+// device (C74), if they belong to two backends, and if the backend lacks
 // PEER_ACCESS.  Creates no context.
 DEVRT_EXPORT absl::StatusOr<bool> CanAccessPeer(Device device, Device peer);
 
 // Allows kernels of `device` to use memory of `peer`.
-//   ALREADY_EXISTS       devrt enabled it before (C76); if another library
-//                        did, it is a success
+//   ALREADY_EXISTS       devrt enabled it before (C76).  If another library
+//                        enabled it, the call succeeds
 //   FAILED_PRECONDITION  impossible for this pair, see CanAccessPeer
 DEVRT_EXPORT absl::Status EnablePeerAccess(Device device, Device peer);
 
-// The opposite.  Access that another library had enabled before devrt stays
-// (C76).
-//   FAILED_PRECONDITION  devrt has not enabled it
+// Ends the access that EnablePeerAccess allowed.  Access that another library
+// had enabled before devrt stays enabled (C76).
+//   FAILED_PRECONDITION  devrt has not enabled access for this pair
 DEVRT_EXPORT absl::Status DisablePeerAccess(Device device, Device peer);
 
 }  // namespace devrt

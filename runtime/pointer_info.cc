@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GetPointerInfo of raw_memory.h.
+// GetPointerInfo of devrt/runtime/raw_memory.h.
 
 #include <algorithm>
 #include <optional>
@@ -20,7 +20,8 @@ using internal::AllocationRange;
 using internal::BackendRecord;
 using internal::DeviceRecord;
 
-// A device to ask, and to blame if asking fails; nullptr if none may be asked.
+// A device for calls to the backend, which also gets the blame for an error;
+// nullptr if all devices are closed.
 DeviceRecord* OpenDevice(const BackendRecord& backend) {
   const auto found = std::find_if(backend.devices.begin(),
                                   backend.devices.end(), internal::IsOpen);
@@ -38,7 +39,7 @@ PointerInfo ToInfo(const AllocationRange& range) {
   return info;
 }
 
-// Whether it knows the pointer, and then what of it.
+// Returns true and fills `*info` if the backend knows the pointer.
 bool AskBackend(const BackendRecord& backend, const void* pointer,
                 PointerInfo* info) {
   DeviceRecord* asked = OpenDevice(backend);
@@ -70,7 +71,7 @@ bool AskBackend(const BackendRecord& backend, const void* pointer,
   return true;
 }
 
-// Made where it is returned, here and above: to copy it is not free.
+// Builds the result in place, because a copy of PointerInfo costs time.
 absl::StatusOr<PointerInfo> Find(const void* pointer) {
   absl::StatusOr<PointerInfo> found(absl::in_place);
   if (pointer == nullptr) return found;

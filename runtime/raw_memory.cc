@@ -26,7 +26,8 @@ using internal::ProcessClosedError;
 using internal::RecordBlock;
 using internal::SettleFree;
 
-// `error` of an allocation, with the figures of a device that is full.
+// Takes an error of an allocation; adds the device's memory figures if it says
+// RESOURCE_EXHAUSTED.
 absl::Status AllocationError(DeviceRecord* device, uint64_t bytes,
                              devrt_status error, const char* call) {
   absl::Status status = internal::TakeError(device, error, call);
@@ -39,7 +40,7 @@ absl::Status AllocationError(DeviceRecord* device, uint64_t bytes,
   return OutOfMemoryError(device, info, status);
 }
 
-// A block that is none (contract P10) goes no further.
+// Refuses a null or misaligned block, which breaks contract P10.
 absl::Status CheckBlock(DeviceRecord* device, const void* pointer,
                         uint64_t alignment, const char* slot) {
   const uint64_t mask = alignment == 0 ? 0 : alignment - 1;

@@ -7,22 +7,21 @@
 //   ... enqueue work that uses `block`, wait for that work ...
 //   DEVRT_RETURN_IF_ERROR(devrt::Free(gpu, block));
 //
-// What it is not: an allocator for the normal path of a program.  Every call
-// goes to the driver, and on some devices a free waits for all work of the
-// device (DeviceProperties::raw_free_syncs, C64).  It knows no streams: the
-// caller has ordered all uses of a block before its free.
+// What it is not: the allocator for normal use.  Every call goes to the driver,
+// and on some devices Free waits for all work of the device
+// (DeviceProperties::raw_free_syncs, C64).  These functions know no streams:
+// before Free, the caller waits for all work that uses the block.
 //
 // Memory is not cleared; a simulator fills it with 0xFF (C61).  Sizes are
-// bytes.  Device memory cannot be read or written by the host; pinned memory
-// can.  devrt remembers every block, so that a wrong free is an error and
-// nothing else.
+// bytes.  The host can access pinned memory, but not device memory.  devrt
+// records every block, so a wrong free returns an error and changes nothing.
 //
-// Ownership: the caller's, until Free, FreeHost or UnregisterHost.  Blocks
-// that are alive keep Shutdown() from happening.
-// Threads: any.  Refused with FAILED_PRECONDITION inside host functions (C42),
-// after Shutdown() and in a forked child; nothing is touched there.
-// A lost device's blocks can be freed: the call succeeds without asking the
-// driver, and the memory stays lost (docs/semantics.md 2.5).
+// Ownership: the caller owns a block until Free or FreeHost, and a registration
+// until UnregisterHost.  While any is alive, Shutdown() fails.  Threads: any.
+// The functions fail with FAILED_PRECONDITION, and change nothing, inside host
+// functions (C42), after Shutdown() and in a forked child.  Blocks of a lost
+// device can be freed: the call succeeds without calling the driver, and the
+// driver's memory stays lost (docs/semantics.md 2.5).
 
 #ifndef DEVRT_RUNTIME_RAW_MEMORY_H_
 #define DEVRT_RUNTIME_RAW_MEMORY_H_
@@ -40,56 +39,58 @@ namespace devrt {
 
 // ---- Device memory --------------------------------------------------------
 
-// `bytes` of memory of `device`.  `alignment` is a power of two, 0: the
-// device's own.  Zero bytes are a null pointer and success (C102).
-//   RESOURCE_EXHAUSTED  no room, with an OutOfMemoryInfo; nothing changed, and
-//                       a smaller request may succeed (C62)
+// Allocates `bytes` of memory of `device`.  `alignment` is a power of two; 0 is
+// the device's own alignment.  For 0 bytes the result is a null pointer (C102).
+//   RESOURCE_EXHAUSTED  not enough memory; carries an OutOfMemoryInfo.  A
+//                       smaller request may succeed (C62)
 //   INVALID_ARGUMENT    the alignment is not a power of two
-//   UNIMPLEMENTED       the device cannot align that far
+//   UNIMPLEMENTED       the device cannot align so far
 DEVRT_EXPORT absl::StatusOr<void*> Allocate(Device device, uint64_t bytes,
                                             uint64_t alignment = 0,
                                             CallSite site = CallSite::Here());
 
-// Null is allowed.
-//   INVALID_ARGUMENT  not the beginning of a live block of `device`: freed
-//                     before (and where), interior, of another device, pinned,
-//                     or unknown
+// Frees a block.  A null pointer is allowed.
+//   INVALID_ARGUMENT  `pointer` is not the beginning of a live block of
+//                     `device`: it was freed before (the message says where),
+//                     points into a block, or belongs to another device, to
+//                     pinned memory or to nothing that devrt knows
 DEVRT_EXPORT absl::Status Free(Device device, void* pointer,
                                CallSite site = CallSite::Here());
 
 // ---- Pinned host memory ---------------------------------------------------
 
-// Page-locked host memory, which copies of `device`'s backend reach without a
-// detour; reported as belonging to `device`.  Errors as of Allocate;
-// UNIMPLEMENTED where the backend lacks PINNED_HOST.
+// Allocates page-locked host memory.  Copies of `device`'s backend use it
+// without a staging buffer, and GetPointerInfo reports `device` for it.  Errors
+// of Allocate; UNIMPLEMENTED if the backend lacks PINNED_HOST.
 DEVRT_EXPORT absl::StatusOr<void*> AllocateHost(
     Device device, uint64_t bytes, uint64_t alignment = 0,
     CallSite site = CallSite::Here());
 
-// Null is allowed.  INVALID_ARGUMENT as of Free.
+// Frees a block of AllocateHost.  A null pointer is allowed.  INVALID_ARGUMENT
+// for the reasons of Free.
 DEVRT_EXPORT absl::Status FreeHost(void* pointer,
                                    CallSite site = CallSite::Here());
 
 // Page-locks `bytes` of existing host memory for `device`'s backend.  The
-// caller keeps it allocated until UnregisterHost.  One range may be
+// caller keeps the memory allocated until UnregisterHost.  One range may be
 // registered with several backends.
-//   ALREADY_EXISTS    overlaps a range registered with that backend (C70)
-//   INVALID_ARGUMENT  null, empty, device memory or already pinned memory
+//   ALREADY_EXISTS    overlaps a range registered with this backend (C70)
+//   INVALID_ARGUMENT  null, empty, device memory or pinned memory
 //   UNIMPLEMENTED     the backend lacks HOST_REGISTER
 DEVRT_EXPORT absl::Status RegisterHost(Device device, void* pointer,
                                        uint64_t bytes,
                                        CallSite site = CallSite::Here());
 
 // Ends a registration with `device`'s backend.
-//   NOT_FOUND         not registered with it, or not any more
+//   NOT_FOUND         the range is not registered with this backend
 //   INVALID_ARGUMENT  points into a registered range, not to its beginning
 DEVRT_EXPORT absl::Status UnregisterHost(Device device, void* pointer,
                                          CallSite site = CallSite::Here());
 
-// ---- What a pointer is ----------------------------------------------------
+// ---- Properties of a pointer ----------------------------------------------
 
 enum class PointerKind : uint32_t {
-  kUnregistered = 0,  // plain host memory, null, freed: no backend's business
+  kUnregistered = 0,  // plain host memory, null, or freed
   kDevice = 1,
   kPinned = 2,  // allocated by AllocateHost, or registered
   kManaged = 3,
@@ -102,16 +103,16 @@ struct PointerInfo {
   PointerKind kind = PointerKind::kUnregistered;
   std::optional<Device> device;  // nullopt if unregistered
   const void* base = nullptr;    // of the block
-  uint64_t size = 0;             // of the block, as asked for
-  uint64_t id = 0;  // of the block, never reused; 0: not made by devrt
+  uint64_t size = 0;             // of the block, in bytes as requested
+  uint64_t id = 0;  // of the block, never reused; 0 if devrt did not make it
   bool host_readable = true;
 };
 
-// The block that `pointer` lies in.  Knows devrt's own blocks, and asks every
-// opened backend about others; so memory of other libraries is found too.
-// Never an error for a host pointer (C71): the only failure is
-// FAILED_PRECONDITION after Shutdown() and in a forked child.  Also answered
-// inside host functions.
+// The block that contains `pointer`.  devrt knows its own blocks, and asks
+// every open backend about other pointers, so the function also finds memory of
+// other libraries.  A host pointer is never an error (C71): the only failure is
+// FAILED_PRECONDITION after Shutdown() and in a forked child.  Host functions
+// may call it.
 DEVRT_EXPORT absl::StatusOr<PointerInfo> GetPointerInfo(const void* pointer);
 
 }  // namespace devrt

@@ -14,7 +14,7 @@ namespace {
 using internal::BackendRecord;
 using internal::DeviceRecord;
 
-// A simulator has devices: Get sees to it.
+// devices[0] exists: Get refuses a backend without devices.
 absl::Status Checked(Backend backend, devrt_status error, const char* call) {
   return internal::FromPlugin(BackendRecord::Of(backend)->devices[0], error,
                               call);
@@ -25,14 +25,14 @@ absl::Status CheckProcess() {
                                    : internal::ProcessClosedError();
 }
 
-// Calls a function of the table that fills a buffer of unknown size.
+// Calls a table function that fills a buffer of unknown size.
 template <typename Function>
 absl::StatusOr<std::string> ReadText(Backend backend, const char* call,
                                      Function function) {
   DEVRT_RETURN_IF_ERROR(CheckProcess());
   std::string text;
   uint64_t size = 0;
-  // Once more when it has grown meanwhile.
+  // Repeats if the text has grown since its size was read.
   do {
     text.resize(size);
     DEVRT_RETURN_IF_ERROR(Checked(
@@ -42,14 +42,14 @@ absl::StatusOr<std::string> ReadText(Backend backend, const char* call,
   return text;
 }
 
-// [load]: resets follow each other.
+// The ABI marks reset and replay [load]: the host must serialise these calls.
 Mutex* ResetMutex() {
   static Mutex* const mutex = new Mutex;
   return mutex;
 }
 
-// Runs `restart`, before which nothing of the old machine may be in use, and
-// after which nothing that was remembered of it holds.
+// Calls `restart` while nothing of the old machine is in use, then forgets what
+// devrt remembered of the old machine.
 template <typename Function>
 absl::Status RestartSettled(Backend backend, const char* call,
                             Function restart) {
@@ -74,7 +74,7 @@ absl::Status Restart(Backend backend, const char* call, Function restart) {
   DEVRT_RETURN_IF_ERROR(CheckProcess());
   if (internal::InHostFunction()) return internal::HostFunctionError(call);
   const BackendRecord* record = BackendRecord::Of(backend);
-  // Not under the lock: what host functions owned is code of the program.
+  // Without the lock: settle hooks destroy objects of the program.
   internal::RunSettleHooks(record);
   DEVRT_RETURN_IF_ERROR(RestartSettled(backend, call, restart));
   internal::RunSettleHooks(record);

@@ -21,9 +21,9 @@ using internal::ToStd;
 constexpr char kErrorInfoUrl[] = "devrt/ErrorInfo";
 constexpr char kOutOfMemoryUrl[] = "devrt/OutOfMemoryInfo";
 
-// A payload is one line of text, "key=value key=value": absl's ToString shows
-// it to people.  Values are escaped as in C, spaces too.  What is not known is
-// left out.  Readers skip keys that they do not know.
+// A payload is one line of text, "key=value key=value", because absl's ToString
+// shows it to people.  Values are escaped as in C, and spaces too.  Unknown
+// values are left out.  Readers skip keys that they do not know.
 using Fields = std::map<std::string, std::string>;
 
 void PutText(std::string* out, const char* key, absl::string_view value) {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: absl::Status with what is known about their origin.
+// Errors: absl::Status, with details of their origin.
 //
 //   absl::Status s = stream.Synchronize();
 //   if (std::optional<devrt::ErrorInfo> info = devrt::GetErrorInfo(s)) {
 //     if (info->sticky) Abandon(info->backend, info->device);
 //   }
 //
-// For people: StatusText(s) is "INTERNAL: ...", the code and the message.
-// absl's ToString appends what GetErrorInfo and its like read,
-// "[devrt/ErrorInfo='...']".
+// StatusText(s) is the text for people: code and message, "INTERNAL: ...".
+// absl's ToString also appends the payloads that GetErrorInfo and
+// GetOutOfMemoryInfo read, "[devrt/ErrorInfo='...']".
 //
-// devrt throws nothing.  A message names the object, the value, what was
-// expected and the remedy; codes are those of docs/semantics.md 2.1.  A status
-// that began as a native error, or says that memory ran out, carries an
+// devrt throws no exceptions.  An error message names the object, the value,
+// the expectation and the remedy.  docs/semantics.md 2.1 defines the codes.  A
+// status that comes from a native error, or from a lack of memory, has an
 // ErrorInfo.
 
 #ifndef DEVRT_RUNTIME_STATUS_H_
@@ -30,37 +30,37 @@
 
 namespace devrt {
 
-// "INVALID_ARGUMENT: ...", "OK".
+// Code and message of `status`: "INVALID_ARGUMENT: ...", "OK".
 inline std::string StatusText(const absl::Status& status) {
   return status.ToString(absl::StatusToStringMode::kWithNoExtraData);
 }
 
 struct ErrorInfo {
   std::string backend;      // "cuda"
-  int device = -1;          // ordinal of the device at fault, -1: none
+  int device = -1;          // ordinal of the device at fault; -1 if none
   int64_t native_code = 0;  // the vendor's number
   std::string native_name;  // "cudaErrorIllegalAddress"
-  std::string entry_point;  // the slot or native call that reported it
+  std::string entry_point;  // the table slot or native call that failed
   uint64_t native_stream = 0;
   bool sticky = false;  // the device is lost for the rest of the process
-  bool async = false;   // caused by earlier work, not by the call itself
+  bool async = false;   // earlier work caused the error, not the failed call
 };
 
-// The origin of an error; nullopt for OK and for most that devrt itself found.
+// The origin of an error; nullopt for OK, and for most errors of devrt itself.
 DEVRT_EXPORT std::optional<ErrorInfo> GetErrorInfo(const absl::Status& status);
 
-// Attaches `info` to `*status`, replacing what was there.
+// Attaches `info` to `*status`; replaces an ErrorInfo that is there.
 DEVRT_EXPORT void SetErrorInfo(absl::Status* status, const ErrorInfo& info);
 
 // Details of an out-of-memory error (RESOURCE_EXHAUSTED from allocation).
 struct OutOfMemoryInfo {
-  uint64_t requested = 0;  // bytes asked for
-  uint64_t total = 0;      // of the device
-  uint64_t free = 0;       // as the backend saw it
-  // Of a caching allocator; segment is 0 elsewhere.
-  uint64_t segment = 0;    // bytes asked of the driver for it
+  uint64_t requested = 0;  // bytes requested
+  uint64_t total = 0;      // bytes of the device
+  uint64_t free = 0;       // bytes that the backend reported as free
+  // The rest is set by a caching allocator; elsewhere segment is 0.
+  uint64_t segment = 0;    // bytes requested from the driver
   uint64_t allowed = 0;    // to this process, by the memory fraction
-  uint64_t allocated = 0;  // held by the program
+  uint64_t allocated = 0;  // in use by the program
   uint64_t reserved_unallocated = 0;
 };
 DEVRT_EXPORT std::optional<OutOfMemoryInfo> GetOutOfMemoryInfo(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every live block that devrt handed out or registered, by address.
+// The table of all live blocks that devrt allocated or registered, by address.
 
 #ifndef DEVRT_RUNTIME_INTERNAL_ALLOCATION_TABLE_H_
 #define DEVRT_RUNTIME_INTERNAL_ALLOCATION_TABLE_H_
@@ -23,42 +23,42 @@ namespace devrt::internal {
 struct AllocationRange {
   DeviceRecord* device = nullptr;
   PointerKind kind = PointerKind::kUnregistered;
-  bool registered = false;  // host memory of the user's
+  bool registered = false;  // host memory of the user, from RegisterHost
   void* base = nullptr;
   uint64_t size = 0;  // > 0
   uint64_t id = 0;    // never reused
   CallSite allocated;
-  CallSite freed;       // of one that is not alive any more
-  bool cached = false;  // of a caching allocator: FreeMemory's to give back
+  CallSite freed;       // only of a freed block
+  bool cached = false;  // belongs to a caching allocator, which alone frees it
 };
 
-// Blocks that devrt allocated never overlap each other; registered ranges
-// overlap only if they belong to different backends.
+// Allocated blocks never overlap.  Registered ranges overlap only if they
+// belong to different backends.
 class AllocationTable {
  public:
   static AllocationTable& Get();
 
-  // Gives `range` an id and adds it.  Returns what it overlaps, then nothing
-  // has changed; a registered range must overlap no allocated block either.
+  // Gives `range` an id and adds it.  If `range` overlaps a block or range in
+  // the table, returns that one and changes nothing.
   std::optional<AllocationRange> Insert(AllocationRange* range);
-  // Back, under the id it had.
+  // Adds a removed range again, with its old id.
   void Restore(const AllocationRange& range);
-  // False when another thread removed it before.
+  // Returns false if another thread removed the range before.
   bool Remove(const AllocationRange& range, CallSite site);
 
-  // The allocated block, else the registered range, that holds `pointer`.
+  // The allocated block, otherwise the registered range, that holds `pointer`.
   std::optional<AllocationRange> Find(const void* pointer) const;
   std::optional<AllocationRange> FindRegistered(const BackendRecord* backend,
                                                 const void* pointer) const;
-  // An allocated block that has a part of the `bytes` (> 0) at `base`.
+  // An allocated block that overlaps the `bytes` (> 0) at `base`.
   std::optional<AllocationRange> FindOverlapped(const void* base,
                                                 uint64_t bytes) const;
-  // Whether there may be any but memory that caching allocators cut device
-  // memory from, which they know themselves.  Takes no lock.
+  // False if the table holds nothing but device memory of caching allocators,
+  // which answer for their own memory.  Takes no lock.
   bool HasOthers() const {
     return others_.load(std::memory_order_acquire) != 0;
   }
-  // Of the last kFreedKept that were removed, the latest that held `pointer`.
+  // The latest of the last kFreedKept removed ranges that held `pointer`.
   std::optional<AllocationRange> FindFreed(const void* pointer) const;
 
   static constexpr size_t kFreedKept = 256;
@@ -75,20 +75,20 @@ class AllocationTable {
     if (!segment) others_.fetch_add(by, std::memory_order_release);
   }
 
-  // std::shared_mutex: lookups of copies on many threads do not queue up.
+  // std::shared_mutex, so that threads that copy can look up in parallel.
   mutable std::shared_mutex mutex_;
   Ranges allocated_;
   std::map<const BackendRecord*, Ranges> registered_;
   std::atomic<int64_t> others_{0};
   uint64_t last_id_ = 0;
-  std::array<AllocationRange, kFreedKept> freed_;  // a ring
+  std::array<AllocationRange, kFreedKept> freed_;  // ring buffer
   uint64_t freed_count_ = 0;
 };
 
-// The block or range that holds `pointer`: an allocator's (memory_hooks.h),
-// else the table's.
-// `in_cache`, if given: whether it lies in an allocator's memory, where nothing
-// but a live block is the program's.
+// The block or range that holds `pointer`: asks the allocators (memory_hooks.h)
+// first, then the table.  If `in_cache` is set: `*in_cache` becomes true if
+// `pointer` lies in an allocator's memory; then only live blocks belong to the
+// program.
 std::optional<AllocationRange> FindAllocation(const void* pointer,
                                               bool* in_cache = nullptr);
 

@@ -118,7 +118,7 @@ absl::Status SettleFree(const AllocationRange& range, devrt_status error,
       AllocationTable::Get().Restore(range);
       return status;
     }
-    // A sticky error was logged when its device was closed.
+    // A sticky error was logged when the device was closed.
     if (!info.has_value() || !info->sticky) {
       DEVRT_LOG(kWarning, std::string(ToStd(status.message())));
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all kinds of raw memory have in common: checks before the backend is
-// called, and the bookkeeping after it.
+// Steps that all kinds of raw memory share: checks before a call of the
+// backend, and bookkeeping after it.
 
 #ifndef DEVRT_RUNTIME_INTERNAL_BLOCKS_H_
 #define DEVRT_RUNTIME_INTERNAL_BLOCKS_H_
@@ -16,12 +16,12 @@
 
 namespace devrt::internal {
 
-// OK when `call` may ask `device` for `bytes` of memory.
+// OK if `call` may allocate `bytes` on `device`.
 absl::Status CheckRequest(const DeviceRecord* device, uint64_t bytes,
                           uint64_t alignment, const char* call);
 
-// A block that is being made counts as alive before the gate is looked at, so
-// that Shutdown sees the one or the call sees the other (C98).
+// Counts a block as alive before the device's gate is checked.  So either
+// Shutdown sees the block, or the call sees the closed gate (C98).
 class LiveCount {
  public:
   explicit LiveCount(DeviceRecord* device) : device_(device) {
@@ -32,25 +32,28 @@ class LiveCount {
   }
   LiveCount(const LiveCount&) = delete;
   LiveCount& operator=(const LiveCount&) = delete;
-  // The block is alive: its free ends the count.
+  // The block was made: it stays counted until it is freed.
   void Keep() { device_ = nullptr; }
 
  private:
   DeviceRecord* device_;
 };
 
-// Hands a fresh block out and keeps its count, or says what is wrong with it.
+// Enters a new block into the table, keeps its count and returns its address,
+// or returns an error that says what is wrong with the block.
 absl::StatusOr<void*> RecordBlock(AllocationRange range, LiveCount* live);
 
-// Takes the block of `kind` that begins at `pointer` out of the table;
-// `device` is nullptr where any will do.  INVALID_ARGUMENT if there is none.
+// Removes the block of `kind` that begins at `pointer` from the table.
+// INVALID_ARGUMENT if there is no such block, or if it belongs to a device
+// other than `device`; nullptr allows every device.
 absl::StatusOr<AllocationRange> ClaimBlock(const void* pointer,
                                            PointerKind kind,
                                            const DeviceRecord* device,
                                            const char* call, CallSite site);
 
-// After a native free answered `error`.  Frees report no earlier work
-// (docs/semantics.md 2.4); one that failed itself leaves the block allocated.
+// Handles `error` of a native free.  A free does not report errors of earlier
+// work (docs/semantics.md 2.4).  If the free itself failed, the block stays
+// allocated.
 absl::Status SettleFree(const AllocationRange& range, devrt_status error,
                         const char* call);
 
@@ -58,11 +61,11 @@ absl::Status SettleFree(const AllocationRange& range, devrt_status error,
 std::string DescribePointer(const void* pointer);
 std::string DescribeRange(const AllocationRange& range);
 // "it was in a block of 64 bytes of memory of mtia:0, allocated at a.cc:12,
-// freed at a.cc:20"; empty if nothing is known.
+// freed at a.cc:20"; empty if `pointer` was in no freed block.
 std::string DescribeFreed(const void* pointer);
 
-// A device that is lost, in a process that may use devrt: its memory is
-// released without asking the driver (docs/semantics.md 2.5).
+// True if the device is lost and the process is open: then memory is released
+// without a call of the driver (docs/semantics.md 2.5).
 bool IsLost(const DeviceRecord* device);
 
 }  // namespace devrt::internal

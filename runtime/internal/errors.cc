@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From plugin errors to absl::Status, and quarantine (docs/semantics.md
+// Turns plugin errors into absl::Status, and quarantines devices (semantics
 // 2.3-2.5).
 
 #include <algorithm>
@@ -25,14 +25,14 @@ std::atomic<ReleaseHook> release_hook{nullptr};
 std::atomic<SettleHook> settle_hook{nullptr};
 std::atomic<SynchronizeHook> synchronize_hook{nullptr};
 
-// Orders the faults of a whole backend, so that its devices agree on which was
-// the first.
+// Serialises the faults of a backend, so that all its devices have the same
+// first fault.
 Mutex* QuarantineMutex() {
   static Mutex* const mutex = new Mutex;
   return mutex;
 }
 
-// The device that `error` blames; the called one if it names none.
+// The device that `error` names; `called` if it names none.
 DeviceRecord* DeviceAtFault(DeviceRecord* called, const devrt_error& error) {
   const std::vector<DeviceRecord*>& devices = called->backend->devices;
   if (error.device < 0) return called;
@@ -65,7 +65,7 @@ std::string MessageOf(const DeviceRecord* called, const DeviceRecord* fault,
   return text;
 }
 
-// Whether this call closed `device`; false if it had a fault already.
+// Returns true if this call closed `device`, false if it had a fault before.
 bool StoreFault(DeviceRecord* device, const absl::Status& fault) {
   MutexLock lock(&device->mutex);
   if ((device->state.load(std::memory_order_relaxed) & kQuarantined) != 0) {
@@ -76,8 +76,8 @@ bool StoreFault(DeviceRecord* device, const absl::Status& fault) {
   return true;
 }
 
-// Whether `device` had no fault before.  A fault of an earlier life than the
-// present one closes nothing.
+// Returns true if `device` had no fault before.  A fault from before the last
+// reset (`life`) closes nothing.
 bool EnterQuarantine(DeviceRecord* device, const absl::Status& fault,
                      bool process, uint64_t life) {
   std::vector<DeviceRecord*> devices = {device};
@@ -137,7 +137,7 @@ absl::Status TakeError(DeviceRecord* device, devrt_status error,
 
   const bool first =
       EnterQuarantine(fault, status, (flags & DEVRT_ERROR_PROCESS) != 0, life);
-  // Another thread learned of a fault before: all see the same first error.
+  // If another thread stored a fault before, all threads report that one.
   const bool closed =
       (device->state.load(std::memory_order_acquire) & kQuarantined) != 0;
   return first || !closed ? status : ClosedError(device);
@@ -160,7 +160,7 @@ void SetReleaseHook(ReleaseHook hook) {
 }
 
 void RunReleaseHook(DeviceRecord* device) {
-  // First what is cached: it may ask streams whether it is still used.
+  // Allocators come first: they may query streams that still use memory.
   if (const MemoryHooks* hooks = GetMemoryHooks()) hooks->release(device);
   const ReleaseHook hook = release_hook.load(std::memory_order_acquire);
   if (hook != nullptr) hook(device);

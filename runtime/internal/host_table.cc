@@ -24,7 +24,7 @@ devrt_code Checked(devrt_code code) {
   return code > DEVRT_OK && code < kCodes ? code : DEVRT_UNKNOWN;
 }
 
-// One error for each code, made while there was memory.
+// One error for each code, made at start while memory is available.
 struct StaticErrors {
   std::array<devrt_error, kCodes> errors;
   StaticErrors() {
@@ -61,7 +61,7 @@ void ErrorSetOrigin(void*, devrt_status error,
     if (full.native_name != nullptr) error->native_name = full.native_name;
     if (full.entry_point != nullptr) error->entry_point = full.entry_point;
   } catch (...) {
-    // Names are a convenience; flags and numbers are kept.
+    // The names are optional; flags and numbers are kept.
   }
 }
 
@@ -86,7 +86,7 @@ void HostLog(void*, int32_t level, const char* file, int32_t line,
     Log(static_cast<LogLevel>(known), file, line,
         text == nullptr ? std::string_view() : std::string_view(text, size));
   } catch (...) {
-    // A sink that throws must not unwind a plugin.
+    // An exception of a sink must not unwind the plugin.
   }
 }
 
@@ -120,7 +120,7 @@ constexpr devrt_host_v0 kHost = {
 }  // namespace
 
 const devrt_host_v0* HostTable() {
-  StaticError(DEVRT_UNKNOWN);  // made now, while there is memory
+  StaticError(DEVRT_UNKNOWN);  // makes all static errors
   return &kHost;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the host gives to plugins (devrt_host_v0), and the errors it makes.
+// The functions that the host gives to plugins (devrt_host_v0), and the errors
+// that plugins make with them.
 
 #ifndef DEVRT_RUNTIME_INTERNAL_HOST_TABLE_H_
 #define DEVRT_RUNTIME_INTERNAL_HOST_TABLE_H_
@@ -18,9 +19,9 @@ struct devrt_error {
   uint32_t flags = 0;  // DEVRT_ERROR_*
   int64_t native_code = 0;
   uint64_t native_stream = 0;
-  int32_t device = -1;                 // of the origin
-  const char* missing_slot = nullptr;  // made by a stub, see table.h
-  bool is_static = false;              // made without memory; not ours to free
+  int32_t device = -1;                 // where the error arose
+  const char* missing_slot = nullptr;  // set by a stub, see table.h
+  bool is_static = false;              // static storage: must not be deleted
   std::string text;
   std::string native_name;
   std::string entry_point;
@@ -31,21 +32,21 @@ namespace devrt::internal {
 // The table for plugins.  Valid until the end of the process.
 const devrt_host_v0* HostTable();
 
-// Never fails: without memory it returns a static error of that code.
+// Never fails: without memory, returns a static error with that code.
 devrt_status MakeError(devrt_code code, int64_t native_code, const char* text,
                        uint64_t size);
-// The error of a table slot that a backend has not.
+// The error of a table slot that the backend does not implement.
 devrt_status MakeMissingSlotError(const char* slot);
 void DestroyError(devrt_status error);
 
-// What `error` says of its origin; `backend` completes it.
+// The origin of `error`, completed with the name `backend`.
 ErrorInfo InfoOf(const devrt_error& error, const std::string& backend);
 
-// `code` as Abseil knows it; codes that no plugin may use become kUnknown.
+// `code` as Abseil's code; kUnknown for codes that plugins must not use.
 absl::StatusCode ToStatusCode(devrt_code code);
 
 // "an illegal address was met (cudaErrorIllegalAddress, code 700, in
-// cuStreamSynchronize)": the plugin's text and what its text left out.
+// cuStreamSynchronize)": the plugin's text, and the details that it omits.
 std::string DescribeError(const devrt_error& error);
 
 }  // namespace devrt::internal

@@ -16,7 +16,8 @@
 namespace devrt::internal {
 namespace {
 
-// What a layer with empty slots is called through: those go past it.
+// Stands between a layer with empty slots and its caller: sends calls of empty
+// slots to the next link.
 struct Relay {
   void* self;
   devrt_ops_v0 ops;
@@ -51,12 +52,12 @@ bool IsComplete(const devrt_ops_v0& ops) {
 }  // namespace
 
 struct LayerChain::Link {
-  // What the layer sees of `inner`.
+  // The view that the layer gets of `inner`.
   struct Next : devrt_next_v0 {
     Link* inner = nullptr;
   };
 
-  const Layer* layer = nullptr;  // nullptr: the backend
+  const Layer* layer = nullptr;  // nullptr for the backend
   Next next{};
   void* own_self = nullptr;
   void (*own_shutdown)(void*) = nullptr;

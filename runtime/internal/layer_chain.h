@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One backend and the layers in front of it, as one {self, table} pair.
+// A chain of layers in front of one backend, callable as one {self, table}.
 
 #ifndef DEVRT_RUNTIME_INTERNAL_LAYER_CHAIN_H_
 #define DEVRT_RUNTIME_INTERNAL_LAYER_CHAIN_H_
@@ -16,42 +16,42 @@
 
 namespace devrt::internal {
 
-// An opened layer; never goes away.
+// An opened layer; lives until the end of the process.
 struct Layer {
   std::string name;
   devrt_layer_v0 table{};
 };
 
-// Threads: Attach by one thread, before the others know of the chain.
+// Threads: one thread calls Attach before other threads use the chain.
 class LayerChain {
  public:
-  // `ops` has no empty slot; the pointers are valid as long as the chain.
+  // Every slot of `ops` is set; all pointers outlive the chain.
   LayerChain(const devrt_manifest_v0* manifest, void* self,
              const devrt_ops_v0* ops, uint64_t capabilities);
   ~LayerChain();
   LayerChain(const LayerChain&) = delete;
   LayerChain& operator=(const LayerChain&) = delete;
 
-  // Puts `layer` in front of all that is there.
+  // Puts `layer` in front of the chain.
   absl::Status Attach(const Layer* layer);
 
-  // The front: what calls go to.
+  // The front of the chain; callers use these.
   void* self() const;
   const devrt_ops_v0& ops() const;
   uint64_t capabilities() const;
-  // An extension as seen from the front; no table: there is none.  From any
-  // thread.
+  // An extension as seen from the front; table is nullptr if there is none.
+  // Threads: any.
   Extension FindExtension(const char* name);
 
-  // Ends every layer, the outermost first, then the backend.  INTERNAL if one
-  // of them threw; the others have ended all the same.
+  // Shuts down every layer, the outermost first, then the backend.  Continues
+  // after an exception; the result is then INTERNAL.
   absl::Status Shutdown();
 
  private:
   struct Link;
   static const void* NextExtension(const devrt_next_v0* next, const char* name,
                                    void** self);
-  std::vector<std::unique_ptr<Link>> links_;  // [0]: the backend
+  std::vector<std::unique_ptr<Link>> links_;  // [0] is the backend
 };
 
 }  // namespace devrt::internal

@@ -29,7 +29,7 @@ using Result = LoadAttempt::Result;
 constexpr char kFilePrefix[] = "libdevrt_layer_";
 constexpr char kFileSuffix[] = ".so";
 
-// Where the file of a layer may be, in order.
+// The directories that may hold the file of a layer, in order.
 std::vector<std::string> Directories(const Environment& environment) {
   std::vector<std::string> directories =
       absl::StrSplit(environment.layer_path, ':', absl::SkipEmpty());
@@ -40,7 +40,7 @@ std::vector<std::string> Directories(const Environment& environment) {
   return directories;
 }
 
-// The names that files in `directories` bear.
+// Collects the names of layers whose files lie in `directories`.
 void AddInstalled(const std::vector<std::string>& directories,
                   std::set<std::string>* names) {
   for (const std::string& directory : directories) {
@@ -97,7 +97,7 @@ absl::Status LayerSet::Register(const devrt_manifest_v0* manifest,
   return absl::OkStatus();
 }
 
-// Opens at most once.
+// Opens a layer once; later calls return the layer.
 absl::StatusOr<const Layer*> LayerSet::Open(Entry* entry) {
   Layer& layer = entry->layer;
   if (entry->opened) return &layer;

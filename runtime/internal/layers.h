@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which layers stand in front of backends: what is linked in, what was chosen,
-// what it was resolved to.
+// The layers of the process: the linked-in ones, the chosen names, and the
+// opened layers for these names.
 
 #ifndef DEVRT_RUNTIME_INTERNAL_LAYERS_H_
 #define DEVRT_RUNTIME_INTERNAL_LAYERS_H_
@@ -19,7 +19,7 @@
 
 namespace devrt::internal {
 
-// Threads: the registry's lock.
+// Threads: callers hold the registry's lock.
 class LayerSet {
  public:
   using Choice = std::vector<const Layer*>;
@@ -27,18 +27,18 @@ class LayerSet {
   absl::Status Register(const devrt_manifest_v0* manifest,
                         devrt_layer_open_fn_v0 open);
 
-  // Opens the layers `names` and chooses them; after an error the choice is as
-  // before.  What was tried is appended to `findings`.
+  // Opens the layers `names` and chooses them.  An error leaves the choice
+  // unchanged.  Appends all attempts to `findings`.
   absl::Status Choose(const std::vector<std::string>& names,
                       const Environment& environment,
                       std::vector<Finding>* findings);
 
-  // The layers of the choice.  Without one, those of environment.layers are
-  // chosen now, and an error is the answer until somebody chooses.
+  // The chosen layers.  If Choose was not called, chooses environment.layers;
+  // an error of that choice stays until Choose is called.
   const absl::StatusOr<Choice>& Chosen(const Environment& environment,
                                        std::vector<Finding>* findings);
 
-  // Whether code of a layer has run.
+  // True if code of a layer has run.
   bool any_opened() const { return any_opened_; }
 
  private:
@@ -69,7 +69,7 @@ class LayerSet {
   bool any_opened_ = false;
 };
 
-// The names in DEVRT_LAYERS, without blanks and empty ones.
+// The names in DEVRT_LAYERS; skips blanks and empty names.
 std::vector<std::string> SplitLayers(const std::string& text);
 
 }  // namespace devrt::internal

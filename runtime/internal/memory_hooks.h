@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the layer of allocators above tells the runtime: blocks that are cut
-// from memory of the driver, and how many are alive.
+// Functions of the caching allocators, which lie above the runtime: they
+// find blocks that are cut from the driver's memory, and count them.
 
 #ifndef DEVRT_RUNTIME_INTERNAL_MEMORY_HOOKS_H_
 #define DEVRT_RUNTIME_INTERNAL_MEMORY_HOOKS_H_
@@ -15,24 +15,24 @@
 namespace devrt::internal {
 
 struct MemoryHooks {
-  // Sets `*cached` when `pointer` lies in an allocator's memory.  Then the live
-  // block that holds it is the answer, with its size as asked for; the driver's
-  // block around it is none of the program's.
+  // Returns the live block that holds `pointer`, with the size that was
+  // requested.  Sets `*cached` if `pointer` lies in an allocator's memory; that
+  // memory outside live blocks does not belong to the program.
   std::optional<AllocationRange> (*find)(const void* pointer, bool* cached);
-  // A block that began at `pointer` and is not alive.
+  // The last freed block that began at `pointer`.
   std::optional<AllocationRange> (*find_freed)(const void* pointer);
-  // Blocks that programs hold, for Shutdown (C98): after the gate was closed
-  // this sees all that ever will be.
+  // The number of blocks that programs hold, for Shutdown (C98).  Once the
+  // device's gate is closed, the number can only fall.
   int64_t (*count_live)(DeviceRecord* device);
-  // As ReleaseHook, and before it: gives cached memory back.
+  // A ReleaseHook that runs before the others: frees cached memory.
   ReleaseHook release;
-  // As SettleHook, and before it: looks once for work that is over.
+  // A SettleHook that runs before the others: checks once which work has ended.
   SettleHook settle;
 };
 
-// Once; `hooks` live for ever.
+// Called once; `hooks` has static storage duration.
 void SetMemoryHooks(const MemoryHooks* hooks);
-// nullptr: no allocator was ever used.
+// nullptr if no allocator was ever used.
 const MemoryHooks* GetMemoryHooks();
 
 }  // namespace devrt::internal

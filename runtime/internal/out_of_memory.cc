@@ -17,7 +17,7 @@ std::string OutOfMemoryText(const DeviceRecord* device,
   }
   absl::StrAppend(&text, FormatBytes(info.requested), ".");
   if (info.total == 0) return text;
-  // "GPU" on every backend: programs search for this text.
+  // "GPU" for every backend, because programs search for this text.
   absl::StrAppend(&text, " GPU ", device->ordinal, " has a total capacity of ",
                   FormatBytes(info.total), " of which ", FormatBytes(info.free),
                   " is free.");
@@ -39,7 +39,7 @@ absl::Status OutOfMemoryError(const DeviceRecord* device,
                               const absl::Status& native,
                               const absl::Status& gave_up) {
   std::string text = OutOfMemoryText(device, info);
-  // Pinned memory, and devices that do not tell: the backend knows more.
+  // Without figures (pinned memory, for example) the backend's text says more.
   if (info.total == 0 && !native.ok()) {
     absl::StrAppend(&text, " ", native.message());
   }

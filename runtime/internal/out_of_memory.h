@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Out of memory: one formatter for all floors (docs/semantics.md 2.6, 2.7).
+// Out-of-memory errors: one text for all callers (docs/semantics.md 2.6, 2.7).
 
 #ifndef DEVRT_RUNTIME_INTERNAL_OUT_OF_MEMORY_H_
 #define DEVRT_RUNTIME_INTERNAL_OUT_OF_MEMORY_H_
@@ -14,19 +14,19 @@
 
 namespace devrt::internal {
 
-// Requests of so many bytes fail before any native call.
+// Requests of this size or more fail before any native call.
 inline constexpr uint64_t kTooManyBytes = uint64_t{1} << 60;
 
-// "MTIA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity
-// of 256.00 MiB of which 255.00 MiB is free."  Without a total the last
-// sentence is left out.
+// "MTIA out of memory.  Tried to allocate 1.00 GiB. GPU 0 has a total capacity
+// of 256.00 MiB of which 255.00 MiB is free."  The last sentence is omitted if
+// info.total is 0.
 std::string OutOfMemoryText(const DeviceRecord* device,
                             const OutOfMemoryInfo& info);
 
-// RESOURCE_EXHAUSTED with that text and payload, and an ErrorInfo that names
-// the device.  `native` is what the backend answered, for the rest of its
-// ErrorInfo, and for its text where there is no total; may be OK.  `gave_up`
-// says why freed memory was not waited for; OK leaves the sentence out.
+// RESOURCE_EXHAUSTED with that text, `info` as payload, and an ErrorInfo that
+// names the device.  `native` is the backend's status, or OK: it completes the
+// ErrorInfo, and its text is used if info.total is 0.  `gave_up` says why devrt
+// did not wait for freed memory; OK omits that sentence.
 absl::Status OutOfMemoryError(const DeviceRecord* device,
                               const OutOfMemoryInfo& info,
                               const absl::Status& native,

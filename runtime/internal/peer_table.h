@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which peer access devrt has enabled (C76 is judged on this record).
+// The pairs of devices whose peer access devrt has enabled; C76 uses them.
 
 #ifndef DEVRT_RUNTIME_INTERNAL_PEER_TABLE_H_
 #define DEVRT_RUNTIME_INTERNAL_PEER_TABLE_H_
@@ -15,7 +15,7 @@ namespace devrt::internal {
 
 enum class PeerOwner {
   kDevrt,
-  kForeign,  // another library had enabled it: not ours to disable
+  kForeign,  // another library enabled it, so devrt must not disable it
 };
 
 struct PeerTable {

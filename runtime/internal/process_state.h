@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether this process may use backends at all.
+// The state of the process: open, forked child or shut down.
 
 #ifndef DEVRT_RUNTIME_INTERNAL_PROCESS_STATE_H_
 #define DEVRT_RUNTIME_INTERNAL_PROCESS_STATE_H_
@@ -13,19 +13,19 @@
 
 namespace devrt::internal {
 
-// kForkedChild and kShutDown of records.h, for calls that name no device.
-// They are also set in each device's state.
+// kForkedChild and kShutDown of records.h, for calls that name no device.  Each
+// device's state has these bits as well.
 extern std::atomic<uint32_t> process_state;
 
 inline bool IsProcessOpen() {
   return ABSL_PREDICT_TRUE(process_state.load(std::memory_order_acquire) == 0);
 }
 
-// C105: no lock may be taken, whose holder may have been another thread.
+// In a forked child no lock may be taken (C105): its holder may be a thread
+// that does not exist there.
 bool IsForkedChild();
 
-// Why; the process is not open.  Takes no lock: in a forked child any lock may
-// be held for ever.
+// The error for a process that is not open.  Takes no lock, because of C105.
 absl::Status ProcessClosedError();
 
 }  // namespace devrt::internal

@@ -35,22 +35,22 @@ using BackendList = std::vector<BackendRecord*>;
 
 constexpr uint32_t kUsualPriority = 100;
 
-// Replaced, never changed; the registry keeps the lists of before for their
-// readers.
+// The list is replaced as a whole.  The registry keeps old lists, because a
+// reader may still use one.
 std::atomic<const BackendList*> opened{nullptr};
-// Plugin code has run, so that a forked child must not use backends.
+// True once plugin code has run; then a forked child must not use backends.
 std::atomic<bool> any_opened{false};
-// The thread that is inside the registry; plugin code may run there.
+// The thread that holds the registry's lock, and may run plugin code; 0: none.
 std::atomic<pid_t> inside{0};
 
-// A name that no other living thread has; asked once a call of the registry.
+// A thread id that is unique among living threads.  Costs a system call.
 pid_t ThisThread() { return static_cast<pid_t>(syscall(SYS_gettid)); }
 
 bool IsInside() {
   return inside.load(std::memory_order_relaxed) == ThisThread();
 }
 
-// The registry waits for the plugin that now calls it.
+// The error for a plugin that calls the registry while the registry opens it.
 absl::Status InsideError(const char* call) {
   return absl::FailedPreconditionError(absl::StrCat(
       call,
@@ -58,27 +58,27 @@ absl::Status InsideError(const char* call) {
       "later"));
 }
 
-// A finding, and what became of it.
+// A finding, and the backend that was made from it.
 struct Entry {
   Finding finding;
   devrt_plugin_open_fn_v0 open = nullptr;  // of a linked-in backend
   BackendRecord* record = nullptr;
-  bool chosen = false;  // what its name stands for
+  bool chosen = false;  // the entry that wins for its backend name
 
   LoadAttempt& attempt() { return finding.attempt; }
   const std::string& name() const { return finding.attempt.backend; }
-  // LoadBackend may replace what was only found, or what did not open.
+  // False: LoadBackend may replace the entry.
   bool IsFixed() const { return record != nullptr || open != nullptr; }
 };
 
-// "DEVRT_PLUGINS: why", also where the reason begins so.
+// "DEVRT_PLUGINS: why"; does not repeat a source that begins the reason.
 std::string WithSource(const LoadAttempt& attempt) {
   const absl::string_view why = attempt.status.message();
   if (absl::StartsWith(why, attempt.source)) return std::string(why);
   return absl::StrCat(attempt.source, ": ", why);
 }
 
-// Not a member, and not made at its first use: a fork may come in between.
+// A global, because a fork may happen before a function-local one is made.
 Mutex registry_mutex;
 
 class Registry {
@@ -120,7 +120,7 @@ class Registry {
   std::optional<Environment> environment_;
   absl::StatusOr<Selection> selection_ = Selection();
   bool discovered_ = false;
-  std::vector<std::unique_ptr<Entry>> entries_;  // in order of the report
+  std::vector<std::unique_ptr<Entry>> entries_;  // in the report's order
   std::vector<std::unique_ptr<const BackendList>> lists_;
   LayerSet layers_;
 };
@@ -138,9 +138,9 @@ class Registry::Lock {
   MutexLock lock_;
 };
 
-// Nobody is inside the registry during a fork, so that a child finds it in
-// order; unless it is the plugin being opened that forks.  The lock is taken
-// and given back in different functions, which clang's analysis cannot follow.
+// Holds the lock during a fork, so that the child finds the registry in a
+// consistent state.  A plugin that forks while it is opened holds the lock
+// already.  Clang's analysis cannot follow a lock across functions.
 void BeforeFork() DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
   if (!IsInside()) registry_mutex.Lock();
 }
@@ -150,13 +150,13 @@ void AfterFork() DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
 }
 
 void InForkedChild() DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
-  // Not IsInside(): the thread has another name here.
+  // Not IsInside(), because the child's thread has another id.
   if (inside.load() != 0) {
     any_opened.store(true);
   } else {
     registry_mutex.Unlock();
   }
-  // Only atomics: any other lock may be held by a thread that does not exist.
+  // Atomics only: a thread that does not exist here may hold any other lock.
   if (!any_opened.load()) return;
   process_state.fetch_or(kForkedChild);
   for (BackendRecord* backend : OpenedBackends()) {
@@ -173,7 +173,7 @@ __attribute__((constructor)) void WatchForks() {
 void Registry::ReadSettings() {
   if (environment_.has_value()) return;
   environment_ = ReadEnvironment();
-  GetLogLevel();  // says what is wrong with DEVRT_LOG, if anything is
+  GetLogLevel();  // reports a mistake in DEVRT_LOG
   selection_ = Selection::Parse(environment_->backends);
   if (selection_.ok()) return;
   DEVRT_LOG(kError, std::string(ToStd(selection_.status().message())));
@@ -185,10 +185,10 @@ void Registry::DiscoverOnce() {
   for (Finding& finding : Discover(*environment_)) {
     Entry* entry = Add(std::move(finding));
     if (entry->attempt().result == Result::kFound) {
-      Choose(entry).IgnoreError();  // the report says why
+      Choose(entry).IgnoreError();  // the report has the reason
     }
     const LoadAttempt& attempt = entry->attempt();
-    // Named by the user: worth more than a line in the report.
+    // The user named the file, so a line in the report is not enough.
     if (attempt.source == kSourcePlugins && !attempt.status.ok()) {
       DEVRT_LOG(kError, WithSource(attempt));
     }
@@ -208,7 +208,7 @@ Entry* Registry::Chosen(std::string_view name) {
   return nullptr;
 }
 
-// Makes `entry` what its name stands for, unless another one is that already.
+// Chooses `entry` for its backend name, unless another entry is chosen.
 absl::Status Registry::Choose(Entry* entry) {
   LoadAttempt& attempt = entry->attempt();
   Entry* earlier = Chosen(entry->name());
@@ -252,12 +252,12 @@ absl::StatusOr<BackendRecord*> Registry::TryOpen(const Entry& entry) {
                     *ChosenLayers(), devices);
 }
 
-// Opens at most once: a failure is the answer for ever.
+// Opens a plugin once; a failure is the result of all later calls.
 absl::StatusOr<BackendRecord*> Registry::Open(Entry* entry) {
   if (entry->record != nullptr) return entry->record;
   LoadAttempt& attempt = entry->attempt();
   if (!attempt.status.ok()) return attempt.status;
-  // Not the plugin's fault: another choice may make it work.
+  // Without an effect on `entry`: with other layers the plugin may open.
   DEVRT_RETURN_IF_ERROR(ChosenLayers().status());
   absl::StatusOr<BackendRecord*> record = TryOpen(*entry);
   if (!record.ok()) {
@@ -351,7 +351,7 @@ std::vector<std::string> Registry::Names() {
     if (!entry->chosen || entry->attempt().result == Result::kExcluded) {
       continue;
     }
-    // 0 is what a manifest has whose author did not think of it.
+    // 0 means that the plugin's author set no priority.
     const uint32_t priority = entry->finding.manifest.priority;
     found.emplace_back(priority != 0 ? priority : kUsualPriority,
                        entry->name());
@@ -460,7 +460,7 @@ std::vector<std::string> FoundBackendNames() {
 }
 
 std::vector<LoadAttempt> Attempts() {
-  // The report outlives Shutdown, but a forked child must take no lock.
+  // The report stays readable after Shutdown; a forked child takes no lock.
   if ((process_state.load() & kForkedChild) != 0 || IsInside()) return {};
   return Registry::Get().Attempts();
 }

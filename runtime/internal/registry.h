@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All backends of the process: what was found, what is open, and the report of
-// every attempt.
+// The registry of all backends of the process: found ones, open ones, and the
+// report of every attempt.
 
 #ifndef DEVRT_RUNTIME_INTERNAL_REGISTRY_H_
 #define DEVRT_RUNTIME_INTERNAL_REGISTRY_H_
@@ -16,7 +16,7 @@
 
 namespace devrt::internal {
 
-// Implement the functions of backend.h that have the same names.
+// Implementations of the functions of backend.h with similar names.
 absl::StatusOr<BackendRecord*> GetBackendRecord(std::string_view name);
 absl::StatusOr<BackendRecord*> LoadBackendRecord(const std::string& path);
 absl::Status RegisterBackendRecord(const devrt_manifest_v0* manifest,
@@ -25,7 +25,7 @@ std::vector<std::string> FoundBackendNames();
 std::vector<LoadAttempt> Attempts();
 absl::Status ShutdownAll();
 
-// Implement the functions of layer.h.
+// Implementations of the functions of layer.h.
 absl::Status SetLayerNames(const std::vector<std::string>& names);
 std::vector<std::string> LayerNames();
 absl::Status RegisterLayerRecord(const devrt_manifest_v0* manifest,

@@ -69,7 +69,7 @@ absl::Status CloseBackends(absl::Span<BackendRecord* const> backends) {
   absl::Status refused = CheckNothingAlive("Shutdown", devices);
   if (!refused.ok()) return refused;
   SetClosed(devices, true);
-  // Once more: an object may have been made before the gate closed.
+  // Checks again, because an object may have been made before the gate closed.
   refused = CheckNothingAlive("Shutdown", devices);
   if (!refused.ok()) {
     SetClosed(devices, false);
@@ -78,7 +78,8 @@ absl::Status CloseBackends(absl::Span<BackendRecord* const> backends) {
   for (DeviceRecord* device : devices) RunReleaseHook(device);
   absl::Status first;
   for (BackendRecord* backend : backends) {
-    // A lost device's handles were leaked, and its driver is left alone.
+    // The handles of a lost device were leaked, so its driver must not shut
+    // down.
     if (HasLostDevice(*backend)) continue;
     first.Update(backend->chain->Shutdown());
   }

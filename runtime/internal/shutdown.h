@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The end of backends, and the counts that stand in its way.
+// Ends backends, and counts the live objects that forbid it.
 
 #ifndef DEVRT_RUNTIME_INTERNAL_SHUTDOWN_H_
 #define DEVRT_RUNTIME_INTERNAL_SHUTDOWN_H_
@@ -18,8 +18,9 @@ namespace devrt::internal {
 absl::Status CheckNothingAlive(const char* call,
                                const std::vector<DeviceRecord*>& devices);
 
-// FAILED_PRECONDITION: nothing has changed.  Otherwise all backends have ended,
-// and the process is closed for devrt; INTERNAL if the end of one threw.
+// FAILED_PRECONDITION changes nothing.  With every other result all backends
+// have ended and the process is closed for devrt; INTERNAL if a backend's
+// shutdown threw.
 absl::Status CloseBackends(absl::Span<BackendRecord* const> backends);
 
 }  // namespace devrt::internal

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What devrt.stream_number/0 answers: the numbers of the streams that the
-// calling thread has looked at last, which are those of its present call.
+// The stream numbers that extension devrt.stream_number/0 reports: those of the
+// two streams that the calling thread used last, that is in its present call.
 
 #ifndef DEVRT_RUNTIME_INTERNAL_STREAM_NUMBERS_H_
 #define DEVRT_RUNTIME_INTERNAL_STREAM_NUMBERS_H_
@@ -16,14 +16,14 @@ namespace devrt::internal {
 
 struct StreamNumber {
   devrt_stream handle;
-  uint64_t number;  // plus 1
+  uint64_t number;  // StreamRef::id() + 1
 };
 
-// A wait is about two streams.
+// Two entries, because a wait names two streams.
 extern __thread StreamNumber t_stream_numbers[2]
     __attribute__((tls_model("initial-exec")));
 
-// Whether a plugin has asked for the extension: nobody else needs the numbers.
+// True once a plugin has asked for the extension; only then numbers are noted.
 extern std::atomic<bool> g_stream_numbers_wanted;
 
 inline void NoteStreamNumber(devrt_stream handle, uint64_t number) {

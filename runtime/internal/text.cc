@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kShownBytes = 64;
 
-// `status` with another text, payloads kept; OK stays OK.
+// `status` with another text, and with its payloads; OK stays OK.
 absl::Status WithText(const absl::Status& status, const std::string& text) {
   absl::Status result(status.code(), text);
   status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Small pieces of message text.
+// Small pieces of message texts.
 
 #ifndef DEVRT_RUNTIME_INTERNAL_TEXT_H_
 #define DEVRT_RUNTIME_INTERNAL_TEXT_H_
@@ -14,7 +14,8 @@
 
 namespace devrt::internal {
 
-// Abseil's string_view is its own type in some builds and std's in others.
+// absl::string_view is std::string_view in some builds, and its own type in
+// others.
 inline absl::string_view ToAbsl(std::string_view text) {
   return absl::string_view(text.data(), text.size());
 }
@@ -22,16 +23,15 @@ inline std::string_view ToStd(absl::string_view text) {
   return std::string_view(text.data(), text.size());
 }
 
-// `text` between `quote`s, made safe to print: control characters and invalid
-// bytes are escaped, and of long texts only the beginning and the length are
-// shown.
+// `text` between `quote`s, safe to print: escapes control characters and
+// invalid bytes, and cuts a long text and gives its length.
 std::string Quoted(std::string_view text, char quote = '"');
 
-// A path as it stands, but control characters are escaped, and of one that no
-// system call would take only the beginning and the length are shown.
+// A path, with control characters escaped.  A path longer than system calls
+// accept is cut, with its length.
 std::string PathText(std::string_view path);
 
-// A path as one word of a shell command that can be copied.
+// A path as one word of a shell command that a user can copy.
 std::string ShellWord(std::string_view path);
 
 // "0x7f12..."
@@ -40,7 +40,7 @@ std::string Hex(const void* pointer);
 // "17 bytes", "1.50 KiB", "256.00 MiB", "80.00 GiB" (docs/semantics.md 2.7).
 std::string FormatBytes(uint64_t bytes);
 
-// `status` with `prefix` before its text, payloads kept; OK stays OK.
+// `status` with `prefix` before its text, and with its payloads; OK stays OK.
 absl::Status WithPrefix(const std::string& prefix, const absl::Status& status);
 absl::Status WithSuffix(const absl::Status& status, const std::string& suffix);
 

@@ -9,21 +9,21 @@
 namespace devrt::internal {
 namespace {
 
-// __cxa_eh_globals of the Itanium C++ ABI, whose type is opaque.
+// The layout of __cxa_eh_globals of the Itanium C++ ABI.
 struct ExceptionState {
-  void* handled;          // what catch clauses of the thread are handling
-  unsigned int uncaught;  // what std::uncaught_exceptions() answers
+  void* handled;          // exceptions that catch clauses are handling
+  unsigned int uncaught;  // the result of std::uncaught_exceptions()
 };
 
-// Hides the exceptions that the thread is handling: libstdc++ ends the process
-// where an unwinding is caught while there is one.
+// Hides the exceptions that the thread is handling, because libstdc++ ends the
+// process if a forced unwind is caught during such handling.
 class Handlers {
  public:
   Handlers() : before_(Get()) { Set({nullptr, before_.uncaught}); }
   ~Handlers() { Set({before_.handled, Get().uncaught}); }
   Handlers(const Handlers&) = delete;
   Handlers& operator=(const Handlers&) = delete;
-  // A frame that rethrew the unwinding has counted it as an exception.
+  // A frame that rethrew the unwind has counted it as an uncaught exception.
   void ForgetUncaught() const { Set(before_); }
 
  private:
@@ -40,8 +40,8 @@ class Handlers {
   const ExceptionState before_;
 };
 
-// Not inlined: GCC's UBSan takes the reference to a forced unwind, which has no
-// object, for a null pointer.
+// Not inlined and without UBSan's null check: GCC's UBSan reports the reference
+// to a forced unwind, which has no object, as a null reference.
 #if defined(__clang__)
 [[gnu::noinline]]
 #else
@@ -51,8 +51,8 @@ void Call(absl::FunctionRef<void()> code, jmp_buf* resume) {
   try {
     code();
   } catch (abi::__forced_unwind&) {
-    // The frames of `code` are gone.  To leave this clause in any other way
-    // would either end the thread or the process.
+    // The frames of `code` are gone.  Leaving this clause in any other way ends
+    // the thread or the process.
     std::longjmp(*resume, 1);
   }
 }

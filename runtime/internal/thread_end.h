@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Code of the program that ends its thread, by pthread_exit or as a thread that
-// pthread_cancel was called for.  glibc unwinds the stack of such a thread.  A
-// catch (...) that does not rethrow then ends the process, and so does a
-// function that is noexcept.
+// Handles code of the program that ends its own thread: by pthread_exit, or at
+// a cancellation point after pthread_cancel.  glibc then unwinds the stack.  A
+// catch (...) that does not rethrow, or a function that is noexcept, would end
+// the process.
 //
-// On a thread of the program's own this is the program's right, and the
-// unwinding passes through devrt:
+// On a thread of the program this is legal, and devrt lets the unwinding pass:
 //
 //   try {
 //     return callback();
@@ -15,8 +14,8 @@
 //     return absl::InternalError("the callback threw an exception");
 //   }
 //
-// A backend's thread serves other work as well, and a kernel runs on whichever
-// thread the simulator takes.  There the code ends, and the thread goes on:
+// A thread of a backend also serves other work, and a kernel of the simulator
+// may run on any thread.  There only the code ends, and the thread goes on:
 //
 //   const NoCancel no_cancel;
 //   if (!RunToItsEnd([&] { function(); })) Log("the function called ...");
@@ -32,20 +31,20 @@
 
 namespace devrt::internal {
 
-// In a catch (...) clause: rethrows what is not an exception of C++.
+// Call it in a catch (...) clause: rethrows anything but a C++ exception.
 inline void PassThreadEnd() {
   if (std::current_exception() == nullptr) throw;
 }
 
-// Calls `code`.  False: it called pthread_exit or acted on a cancellation; its
-// stack is unwound, and the thread goes on.  Exceptions pass.
+// Calls `code`.  Returns false if `code` called pthread_exit or was cancelled:
+// its stack is unwound, and the thread goes on.  C++ exceptions pass through.
 bool RunToItsEnd(absl::FunctionRef<void()> code);
 
-// Acts on a request to cancel the calling thread, which goes on all the same.
-// Later requests have no effect if there was one.
+// Consumes a request to cancel the calling thread; the thread goes on.  After a
+// request was consumed, later requests have no effect.
 void DropCancellation();
 
-// Requests to cancel the thread wait until the end of the scope.
+// Postpones requests to cancel the thread until the end of the scope.
 class NoCancel {
  public:
   NoCancel() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }

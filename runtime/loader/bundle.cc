@@ -25,8 +25,8 @@ std::string DirectoryOf(const std::string& path) {
   return path.substr(0, path.rfind('/'));
 }
 
-// Takes $ORIGIN or ${ORIGIN} from the beginning of `text`.  As for the dynamic
-// linker, $ORIGINAL is another name, which stands for itself.
+// Removes $ORIGIN or ${ORIGIN} from the beginning of `text`.  $ORIGINAL does
+// not match, as in the dynamic linker.
 bool ConsumeOrigin(absl::string_view* text) {
   if (absl::ConsumePrefix(text, "${ORIGIN}")) return true;
   absl::string_view rest = *text;
@@ -38,7 +38,7 @@ bool ConsumeOrigin(absl::string_view* text) {
   return true;
 }
 
-// `entry` of a run path with `origin` put in; nothing if another $ is left.
+// Replaces $ORIGIN in `entry` by `origin`; nullopt if another $ is left.
 std::optional<std::string> PutOrigin(absl::string_view entry,
                                      const std::string& origin) {
   std::string directory;
@@ -57,7 +57,7 @@ std::optional<std::string> PutOrigin(absl::string_view entry,
 
 class Search {
  public:
-  // `inherited` are the RPATHs of those that need `file`.
+  // `inherited` are the RPATHs of the libraries that need `file`.
   void AddWhatIsNeededBy(const PluginFile& file, const Directories& inherited) {
     Directories own = RunPath(file);
     if (file.contents.inherited) {
@@ -89,7 +89,8 @@ class Search {
     if (file.contents.run_path.empty()) return directories;
     for (const absl::string_view entry :
          absl::StrSplit(file.contents.run_path, ':')) {
-      // As named, as the dynamic linker would have it; and where it really is.
+      // With $ORIGIN as the path says, like the dynamic linker, and as the
+      // directory of the real file.
       for (const std::string& path : {file.path, file.real_path}) {
         const std::string origin = DirectoryOf(path);
         std::optional<std::string> directory = PutOrigin(entry, origin);
@@ -113,8 +114,8 @@ class Search {
     return directories;
   }
 
-  // Also one without a library in it, or that is not there: what others put
-  // there would run with the next load, if not with this one.
+  // Also checks an empty or missing directory: a file that others put there
+  // would run at the next load, if not at this one.
   void JudgeDirectory(const PluginFile& needed_by, const char* why,
                       const std::string& directory) {
     const WalkedPath walked = WalkPath(directory + "/", Trust::OfThisProcess());
@@ -128,7 +129,7 @@ class Search {
                    "; or make the plugin without that directory"));
   }
 
-  // False where there is no such file.
+  // False if there is no such file.
   bool TryAdd(const PluginFile& needed_by, const std::string& path,
               const std::string& name, const Directories& inherited) {
     PluginFile file = OpenLibraryFile(path, needed_by.purpose);

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The libraries that a plugin brings along: those that it needs and that lie
-// where its run path says, mostly beside it ($ORIGIN).  A plugin is loaded
-// through a descriptor, for which the dynamic linker knows no $ORIGIN; so they
-// are found here, judged like the plugin, and loaded before it.
+// The bundle of a plugin: the libraries that the plugin needs and that its run
+// path finds, mostly beside it ($ORIGIN).  devrt loads a plugin through a
+// descriptor, and there the dynamic linker cannot resolve $ORIGIN.  Therefore
+// devrt finds these libraries itself, checks them like the plugin, and loads
+// them first.
 //
 //   const Bundle bundle = FindBundle(file);
 //   DEVRT_RETURN_IF_ERROR(bundle.status());
 //   for (const PluginFile& library : bundle.libraries) Load(library);
 //
-// What is not in a run path is left to the system.  Others must not be able to
-// put anything there meanwhile, so every directory of a run path is judged,
-// whether or not a library lies in it.
+// The dynamic linker finds all other libraries in the system's directories.  It
+// still searches the run path, so devrt checks every directory of the run path,
+// also an empty one: nobody else may be able to put a library there.
 
 #ifndef DEVRT_RUNTIME_INTERNAL_BUNDLE_H_
 #define DEVRT_RUNTIME_INTERNAL_BUNDLE_H_
@@ -24,15 +25,15 @@
 namespace devrt::internal {
 
 struct Bundle {
-  // In the order to load them: each after what it needs itself.
+  // In loading order: each library comes after the libraries that it needs.
   std::vector<PluginFile> libraries;
 
-  // Run paths have absolute directories and $ORIGIN only, and nobody else can
-  // put a library there; of a directory that does not exist, nobody else can
-  // make it.
+  // OK if the run paths have only absolute directories and $ORIGIN, and only
+  // trusted users can put a library into a directory, or create a directory
+  // that does not exist.
   absl::Status run_paths;
-  // Each library is trusted, is a shared object for this machine, and bears
-  // the name by which it is needed.
+  // OK if each library is trusted, is a shared object for this machine, and has
+  // a soname equal to the name by which it is needed.
   absl::Status trusted;
 
   absl::Status status() const {

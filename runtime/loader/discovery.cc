@@ -37,7 +37,7 @@ std::string Variable(const char* name, std::vector<std::string>* ignored) {
   return std::string();
 }
 
-// Without links; empty if there is no such file.
+// Resolves symbolic links; empty if there is no such file.
 std::string Canonical(const std::string& path) {
   char* resolved = realpath(path.c_str(), nullptr);
   if (resolved == nullptr) return std::string();
@@ -46,8 +46,8 @@ std::string Canonical(const std::string& path) {
   return result;
 }
 
-// The file that is mapped at `address`; its name is absolute, whatever the
-// program was started as and whichever directory it changed to.
+// The file that is mapped at `address`.  /proc/self/maps gives its absolute
+// name, independent of argv[0] and of the current directory.
 std::string MappedFile(const void* address) {
   std::ifstream maps("/proc/self/maps");
   const uintptr_t wanted = reinterpret_cast<uintptr_t>(address);
@@ -63,7 +63,7 @@ std::string MappedFile(const void* address) {
   return std::string();
 }
 
-// The file this code is in: libdevrt.so, or the program it is linked into.
+// The file that contains this code: libdevrt.so, or the program.
 std::string OwnFile() {
   const void* self = reinterpret_cast<const void*>(&ReadEnvironment);
   Dl_info info;
@@ -132,7 +132,7 @@ absl::StatusOr<std::vector<std::string>> PluginFiles(
   return files;
 }
 
-// Findings in order, and what was seen before.
+// Collects the findings in order, and knows the names and files seen before.
 class Search {
  public:
   void AddFile(const std::string& source, const std::string& path) {
@@ -161,7 +161,7 @@ class Search {
       return;
     }
     absl::StatusOr<std::vector<std::string>> files = PluginFiles(path);
-    // Nobody asked for the default directory: it may be missing.
+    // The default directory may be missing: the user did not name it.
     if (absl::IsNotFound(files.status()) && source == kSourceDefault) {
       findings_.push_back(Searched(source, path));
       findings_.back().attempt.status = files.status();
@@ -244,7 +244,7 @@ std::vector<Finding> Discover(const Environment& environment) {
     search.AddIgnored(variable);
   }
   if (!environment.plugins.empty()) {
-    // The user named files: then only these count.
+    // If the user named files, only these count.
     const std::vector<std::string> paths = SplitPaths(environment.plugins);
     for (const std::string& path : paths) search.AddFile(kSourcePlugins, path);
     if (paths.empty()) {

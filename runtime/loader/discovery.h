@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds plugin files and reads their manifests.  Runs none of their code.
+// Finds plugin files and reads their manifests, without running their code.
 
 #ifndef DEVRT_RUNTIME_INTERNAL_DISCOVERY_H_
 #define DEVRT_RUNTIME_INTERNAL_DISCOVERY_H_
@@ -14,7 +14,7 @@
 
 namespace devrt::internal {
 
-// Where to look; an empty text is as good as an unset variable.
+// The settings of the search; an empty text means that the variable is unset.
 struct Environment {
   std::string plugins;            // DEVRT_PLUGINS
   std::string plugin_path;        // DEVRT_PLUGIN_PATH
@@ -22,33 +22,33 @@ struct Environment {
   std::string layers;             // DEVRT_LAYERS
   std::string layer_path;         // DEVRT_LAYER_PATH
   std::string default_directory;  // devrt/ beside the library; may be empty
-  // Variables that are set, but that this program must not heed: it has more
-  // rights than its user.
+  // Variables that are set, but ignored because this program has more rights
+  // than its user.
   std::vector<std::string> ignored;
 };
 
-// As this process was started.
+// The settings of this process.
 Environment ReadEnvironment();
 
-// One file that was looked at, or a directory.
+// The result for one file or directory.
 struct Finding {
   LoadAttempt attempt;    // kFound, kRefused, kShadowed, kSearched or kIgnored
-  std::string canonical;  // without links; empty if refused
+  std::string canonical;  // symbolic links resolved; empty if refused
   devrt_manifest_v0 manifest{};
 };
 
-// Judges and inspects `path`, which the user or a directory named.
+// Checks and inspects the file `path`; `source` says where the name comes from.
 Finding Examine(const std::string& source, const std::string& path,
                 const LibraryKind& kind = kPluginLibrary);
 
 bool FileExists(const std::string& path);
 
-// All findings of `environment`, in order; of several plugins of one name the
-// first is kFound, the others are kShadowed.
+// All findings of `environment`, in order.  Of several plugins with one name,
+// the first is kFound and the others are kShadowed.
 std::vector<Finding> Discover(const Environment& environment);
 
-// `later` lost to `earlier`, which has the same backend name or is the same
-// file.
+// Marks `later` as kShadowed by `earlier`, which has the same backend name or
+// is the same file.
 void MarkShadowed(const LoadAttempt& earlier, LoadAttempt* later);
 
 inline constexpr char kSourcePlugins[] = "DEVRT_PLUGINS";

@@ -81,7 +81,7 @@ bool FileBytes::Read(uint64_t offset, void* to, uint64_t length) const {
   while (length > 0) {
     const ssize_t n = pread(fd_, out, length, static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;  // shorter than fstat said
+    if (n <= 0) return false;  // the file is shorter than fstat said
     out += n;
     offset += static_cast<uint64_t>(n);
     length -= static_cast<uint64_t>(n);
@@ -100,7 +100,7 @@ ElfFile ElfFile::ParseAsFarAsPossible(FileBytes bytes, absl::Status* status) {
   ElfFile file(bytes);
   *status = file.ReadHeader();
   if (!status->ok()) return file;
-  // The first thing that is wrong is the answer; the rest is still read.
+  // `*status` keeps the first error; reading goes on after it.
   status->Update(file.CheckType());
   status->Update(file.ReadSegments());
   status->Update(file.ReadDynamic());
@@ -178,7 +178,8 @@ absl::Status ElfFile::AddSegment(const Elf64_Phdr& segment) {
     return absl::OkStatus();
   }
   segments_.push_back(segment);
-  // The dynamic loader would die of SIGBUS behind the end of the file.
+  // Mapped pages after the end of the file would raise SIGBUS in the dynamic
+  // linker.
   if (bytes_.Contains(segment.p_offset, segment.p_filesz)) {
     return absl::OkStatus();
   }
@@ -195,7 +196,7 @@ absl::Status ElfFile::ReadDynamic() {
     return Bad("not a shared object: it has no dynamic section");
   }
   if (std::count_if(segments_.begin(), segments_.end(), is_dynamic) > 1) {
-    // The dynamic linker would take another one than we.
+    // The dynamic linker would use another section than this reader.
     return Bad("damaged: it has several dynamic sections");
   }
   dynamic_.offset = found->p_offset;
@@ -259,7 +260,7 @@ absl::Status ElfFile::FindSymbols() {
   if (!dynamic_.symbols || !dynamic_.strings || !dynamic_.strings_size) {
     return Bad("damaged: it has no dynamic symbol table");
   }
-  // First, so that names can be read where the symbols cannot be counted.
+  // Before the symbols, so that names can be read even if symbols cannot.
   const std::optional<uint64_t> strings =
       FileOffset(*dynamic_.strings, *dynamic_.strings_size);
   if (strings.has_value()) {
@@ -268,7 +269,7 @@ absl::Status ElfFile::FindSymbols() {
   }
   std::optional<uint64_t> count;
   if (dynamic_.gnu_hash) {
-    // The dynamic linker looks symbols up here, and checks nothing.
+    // The dynamic linker looks symbols up in this table without any check.
     count = CountByGnuHash(*dynamic_.gnu_hash);
     if (!count) return Bad("damaged: its symbol hash table");
   }
@@ -294,7 +295,7 @@ absl::Status ElfFile::FindSymbols() {
 }
 
 std::optional<uint64_t> ElfFile::CountByHash(uint64_t address) const {
-  uint32_t counts[2];  // buckets, chains; one chain entry for each symbol
+  uint32_t counts[2];  // buckets, chains; each symbol has one chain entry
   const std::optional<uint64_t> offset = FileOffset(address, sizeof counts);
   if (!offset || !bytes_.Read(*offset, counts, sizeof counts)) {
     return std::nullopt;
@@ -307,8 +308,9 @@ std::optional<uint64_t> ElfFile::CountByHash(uint64_t address) const {
   return counts[1];
 }
 
-// The GNU table has no count: the chain of the greatest bucket ends with the
-// last symbol.
+// The GNU hash table has no count of symbols.  Each bucket holds the index of
+// its first symbol; the chain with the greatest index ends with the last
+// symbol.
 std::optional<uint64_t> ElfFile::CountByGnuHash(uint64_t address) const {
   struct {
     uint32_t buckets, first_symbol, bloom_words, bloom_shift;

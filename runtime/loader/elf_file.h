@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads the dynamic section and symbols of an ELF64 shared object through a
-// file descriptor: nothing is mapped, nothing is run.  Every offset and count
-// comes from the file and is checked against its size before use, so that a
-// damaged or hostile file yields an error and nothing else.
+// file descriptor, without mapping or running the file.  Every offset and count
+// in the file is checked against the file's size before use, so a damaged or
+// hostile file ends in an error.
 //
 //   absl::StatusOr<ElfFile> file = ElfFile::Parse(FileBytes(fd, size));
 //   if (!file.ok()) return file.status();  // "truncated: 200 bytes"
@@ -27,7 +27,7 @@
 
 namespace devrt::internal {
 
-// A file as bytes: an open descriptor or memory, neither of which it owns.
+// The bytes of a file: an open descriptor or memory.  Not the owner of either.
 class FileBytes {
  public:
   FileBytes(int fd, uint64_t size) : fd_(fd), size_(size) {}
@@ -38,11 +38,11 @@ class FileBytes {
   bool Contains(uint64_t offset, uint64_t length) const {
     return offset <= size_ && length <= size_ - offset;
   }
-  // All of [offset, offset + length), or false.
+  // Reads all of [offset, offset + length); otherwise returns false.
   bool Read(uint64_t offset, void* to, uint64_t length) const;
 
-  // Visits `count` records of type T, until `visit` returns false.  False when
-  // they do not lie in the file.
+  // Visits `count` records of type T, until `visit` returns false.  Returns
+  // false if the file does not contain all records.
   template <typename T>
   bool ForEach(uint64_t offset, uint64_t count,
                absl::FunctionRef<bool(const T&)> visit) const {
@@ -69,29 +69,28 @@ class FileBytes {
 
 class ElfFile {
  public:
-  // A shared object for this machine, or INVALID_ARGUMENT saying what it is
-  // instead.  Texts do not name the file: the caller does.
+  // A shared object for this machine, or INVALID_ARGUMENT with what the file is
+  // instead.  Error texts do not name the file: the caller adds the name.
   static absl::StatusOr<ElfFile> Parse(FileBytes bytes);
 
-  // As much as can be read of what may be no shared object at all, or one for
-  // another machine; `status` is what Parse says about it.  What could not be
-  // read is empty.
+  // Reads as much as possible of any file.  Parts that cannot be read are
+  // empty.  `*status` is the status that Parse would return.
   static ElfFile ParseAsFarAsPossible(FileBytes bytes, absl::Status* status);
 
   const FileBytes& bytes() const { return bytes_; }
 
-  // "x86-64"; empty where the header could not be read.
+  // "x86-64"; empty if the header could not be read.
   std::string Machine() const;
 
-  // What the dynamic section says, nullopt where it says nothing.  No name may
-  // be longer than kLongestName; one that is reads as nothing.
+  // Texts of the dynamic section; nullopt if the entry is absent, or longer
+  // than kLongestName bytes.
   static constexpr size_t kLongestName = 4095;
   std::optional<std::string> Soname() const { return Text(dynamic_.soname); }
   std::optional<std::string> RunPath() const { return Text(dynamic_.runpath); }
-  // The older form, which dependencies inherit.
+  // DT_RPATH, the older form of RUNPATH.  Dependencies also use it.
   std::optional<std::string> RPath() const { return Text(dynamic_.rpath); }
-  // Visits the names of the libraries that the dynamic linker loads with it,
-  // until `visit` returns false; nullopt for a name that cannot be read.
+  // Visits the names of the needed libraries (DT_NEEDED) until `visit` returns
+  // false; nullopt for a name that cannot be read.
   void ForEachNeeded(
       absl::FunctionRef<bool(const std::optional<std::string>&)> visit) const;
 
@@ -102,17 +101,17 @@ class ElfFile {
   absl::Status ForEachExport(
       absl::FunctionRef<void(const Elf64_Sym&)> visit) const;
 
-  // Whether the symbol's name is `prefix` and something; that something, of at
-  // most `longest` bytes.
+  // If the symbol's name begins with `prefix`: the rest, if it has 1 to
+  // `longest` bytes.  Otherwise nullopt.
   std::optional<std::string> NameAfter(const Elf64_Sym& symbol,
                                        const std::string& prefix,
                                        size_t longest) const;
 
-  // The symbol's name, cut to `longest` bytes; empty where it has none.
+  // The symbol's name, cut to `longest` bytes; empty if it has no name.
   std::string Name(const Elf64_Sym& symbol, size_t longest) const;
 
-  // Where [address, address + length) lies in the file; nullopt if it does
-  // not.  `writable` says whether the loader may change it.
+  // The file offset of the memory [address, address + length); nullopt if the
+  // file does not contain it.  `*writable`: the loaded memory is writable.
   std::optional<uint64_t> FileOffset(uint64_t address, uint64_t length,
                                      bool* writable = nullptr) const;
 
@@ -124,10 +123,10 @@ class ElfFile {
     uint64_t strings_size = 0;
   };
   struct Dynamic {
-    uint64_t offset = 0;  // the section itself, in the file
-    uint64_t count = 0;   // entries before its end
+    uint64_t offset = 0;  // of the section in the file
+    uint64_t count = 0;   // of entries before DT_NULL
     std::optional<uint64_t> symbols, strings, strings_size, hash, gnu_hash;
-    std::optional<uint64_t> soname, runpath, rpath;  // in the strings
+    std::optional<uint64_t> soname, runpath, rpath;  // offsets in the strings
     uint64_t flags = 0;
     uint64_t flags_1 = 0;
     bool text_relocations = false;

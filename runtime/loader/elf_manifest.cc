@@ -15,7 +15,7 @@ namespace devrt::internal {
 namespace {
 
 constexpr size_t kLongestMajor = 10;  // digits of a uint32_t
-// What the first version of the manifest has; later ones only grow.
+// The size of the first version of the manifest; later ones only grow.
 constexpr uint32_t kLeastManifest =
     DEVRT_SIZE_THROUGH(devrt_manifest_v0, version);
 
@@ -40,8 +40,8 @@ std::optional<uint32_t> ParseMajor(std::string_view digits) {
 }
 
 struct PluginSymbols {
-  std::optional<Elf64_Sym> manifest;  // of our major
-  std::optional<uint32_t> foreign;    // lowest other major found
+  std::optional<Elf64_Sym> manifest;  // of devrt's own ABI major
+  std::optional<uint32_t> foreign;    // the lowest other major found
   bool has_open = false;
 };
 
@@ -93,7 +93,7 @@ absl::Status ReadAt(const ElfFile& file, const Elf64_Sym& symbol,
              : Bad("its manifest cannot be read");
 }
 
-// A field that ends within its size and can be printed.
+// Checks that the field has a terminating NUL and only printable characters.
 template <size_t kSize>
 absl::Status CheckText(const char (&field)[kSize], const char* name) {
   const size_t length = strnlen(field, kSize);
@@ -165,7 +165,7 @@ absl::Status ReadManifest(const ElfFile& file, const LibraryKind& kind,
 bool IsSymbolOf(const LibraryKind& kind, std::string_view name) {
   for (std::string_view symbol : {std::string_view(kind.manifest_symbol),
                                   std::string_view(kind.open_symbol)}) {
-    // The same name with another major.
+    // The manifest or open symbol of another major.
     symbol = symbol.substr(0, symbol.rfind('v') + 1);
     if (name.substr(0, symbol.size()) == symbol &&
         ParseMajor(name.substr(symbol.size())).has_value()) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds and checks a plugin's manifest in its file, without running any of its
-// code.
+// Finds and checks a plugin's manifest in its file, without running its code.
 
 #ifndef DEVRT_RUNTIME_INTERNAL_ELF_MANIFEST_H_
 #define DEVRT_RUNTIME_INTERNAL_ELF_MANIFEST_H_
@@ -16,18 +15,19 @@
 
 namespace devrt::internal {
 
-// The manifest of `file`, into `manifest` as soon as it could be read, also
-// where a value in it is wrong.  Texts do not name the file: the caller does.
-//   FAILED_PRECONDITION  for another ABI major
-//   INVALID_ARGUMENT     anything else that is not a usable plugin, or layer
+// Reads the manifest of `file`.  Sets `*manifest` as soon as its bytes are
+// read, also if a value in it is wrong.  Error texts do not name the file: the
+// caller adds the name.
+//   FAILED_PRECONDITION  other ABI major
+//   INVALID_ARGUMENT     the file is not a usable plugin or layer
 absl::Status ReadManifest(const ElfFile& file, const LibraryKind& kind,
                           std::optional<devrt_manifest_v0>* manifest);
 
-// Whether a library of this kind may export the symbol of that name: its
-// manifest or its open function, of any ABI major.
+// True if a library of this kind may export a symbol `name`: its manifest or
+// its open function, of any ABI major.
 bool IsSymbolOf(const LibraryKind& kind, std::string_view name);
 
-// OK for a manifest that this devrt can use; also for linked-in ones.
+// OK if this devrt can use the manifest, of a file or linked in.
 absl::Status CheckManifest(const devrt_manifest_v0& manifest,
                            const LibraryKind& kind = kPluginLibrary);
 

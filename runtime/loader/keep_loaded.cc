@@ -13,9 +13,9 @@ void KeepLoaded(const void* code) {
     return;
   }
   const char* const name = static_cast<const link_map*>(extra)->l_name;
-  if (name == nullptr || *name == '\0') return;  // the program
-  // The dynamic linker knows the library by this name; no file is opened.  The
-  // handle is never closed.
+  if (name == nullptr || *name == '\0') return;  // the program itself
+  // RTLD_NOLOAD: the library is known by this name, so dlopen opens no file.
+  // The handle is never closed.
   static_cast<void>(dlopen(name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE));
 }
 

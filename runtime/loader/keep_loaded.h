@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Code that must not be unloaded.  devrt's threads, the backends' threads and
-// the handlers that both register run for the rest of the process.  A program
-// may have linked that code into a library of its own and dlclose it.
+// Keeps code loaded.  Threads of devrt and of backends, and the handlers that
+// they register, run until the process ends, but a program may have linked
+// their code into a library that it closes with dlclose.
 //
 //   KeepLoaded(reinterpret_cast<const void*>(open));
 
@@ -11,8 +11,8 @@
 
 namespace devrt::internal {
 
-// From now on dlclose leaves the library that contains `code` in the process.
-// Nothing for code of the program itself.
+// Makes dlclose leave the library that contains `code` loaded.  Does nothing
+// for code of the program itself.
 void KeepLoaded(const void* code);
 
 }  // namespace devrt::internal

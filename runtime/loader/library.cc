@@ -24,10 +24,10 @@ namespace {
 
 std::atomic<BeforeLoadHook> before_load{nullptr};
 
-// A name under which the dynamic linker finds the open file.  By process id,
-// so that a debugger that is told finds it as well.  The linker remembers
-// names for ever and descriptors are used again, so no name is used twice:
-// `serial` is written into it, each bit as "/" or "/.".
+// A path under which the dynamic linker can open the descriptor.  It contains
+// the process id, so that a debugger can use the path too.  The linker
+// remembers every path, and descriptors are reused, so each path must be
+// unique: `serial` is encoded in it, each bit as "/" or "/.".
 std::string DescriptorName(int fd, uint64_t serial) {
   char self[64];
   const ssize_t length = readlink("/proc/self", self, sizeof self);
@@ -40,13 +40,13 @@ std::string DescriptorName(int fd, uint64_t serial) {
   return absl::StrCat(name, "/", fd);
 }
 
-// What dlopen(`name`) said, of a library that is known as `shown`.
+// The error of dlopen(`name`); the text shows the library as `shown`.
 absl::Status DlError(const std::string& name, const std::string& shown) {
   const char* error = dlerror();
   const std::string text = error == nullptr
                                ? "unknown dlopen error"
                                : absl::StrReplaceAll(error, {{name, shown}});
-  // A vendor's library that is not installed looks like this.
+  // dlopen's text if a library of the vendor is not installed.
   return absl::StrContains(text, "cannot open shared object file")
              ? absl::UnavailableError(text)
              : absl::InvalidArgumentError(text);
@@ -63,13 +63,13 @@ absl::Status CheckName(const std::string& name, const PluginFile& file) {
       name, "; expected the proc file system there: mount -t proc proc /proc"));
 }
 
-// Gives the library its real path in place of `name`.
+// Replaces `name` by the real path in the dynamic linker's record.
 void Rename(void* library, const std::string& name, const std::string& path) {
   link_map* map = nullptr;
   if (dlinfo(library, RTLD_DI_LINKMAP, &map) != 0 || map->l_name != name) {
-    return;  // it was loaded before
+    return;  // already loaded under another name
   }
-  // Another thread may still look at the former name: both stay for ever.
+  // Another thread may still read the old name, so neither text is ever freed.
   static Mutex* const mutex = new Mutex;
   static auto* const names = new std::vector<char*>;
   char* real_name = strdup(path.c_str());
@@ -98,12 +98,13 @@ bool IsLoaded(const std::string& soname) {
   return library != nullptr;
 }
 
-// Loads what `file` needs and did not bring along, as if the program needed it:
-// the dynamic linker then has nothing left to seek in the file's run path.
+// Loads the libraries that `file` needs and that are not in its bundle, as if
+// the program needed them.  So the dynamic linker need not search the file's
+// run path.
 absl::Status LoadFromSystem(const PluginFile& file) {
   for (const std::string& name : file.contents.needed) {
     if (IsLoaded(name)) continue;
-    // An absolute path that leads to anything was in the bundle.
+    // An absolute path to an existing file would be in the bundle.
     if (name.find('/') != std::string::npos) {
       return absl::UnavailableError(
           absl::StrCat(PathText(name), ": cannot open shared object file; ",
@@ -128,7 +129,7 @@ absl::StatusOr<void*> LoadPluginFile(const PluginFile& file) {
   for (const PluginFile& library : bundle.libraries) {
     if (IsLoaded(library.contents.soname)) continue;
     DEVRT_RETURN_IF_ERROR(LoadFromSystem(library));
-    // Some libraries use symbols of those that need them: then lazily.
+    // RTLD_LAZY for a library that uses symbols of the library that needs it.
     if (Load(library, RTLD_NOW).ok()) continue;
     DEVRT_RETURN_IF_ERROR(Load(library, RTLD_LAZY).status());
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loads an inspected file: the open descriptor, not what its path means now.
+// Loads an inspected file through its open descriptor, since its path may name
+// another file by now.
 
 #ifndef DEVRT_RUNTIME_INTERNAL_LIBRARY_H_
 #define DEVRT_RUNTIME_INTERNAL_LIBRARY_H_
@@ -12,16 +13,17 @@
 
 namespace devrt::internal {
 
-// Loads the trusted plugin `file`, opened with Purpose::kLoad, and before it
-// the libraries that it brings along, never to be unloaded; returns dlopen's
-// handle.  To dladdr, debuggers and backtraces the libraries bear their real
-// paths.
-//   FAILED_PRECONDITION  changed since it was opened, or no /proc
-//   UNAVAILABLE          a library that it needs is not installed
-//   otherwise            what is wrong with the libraries that it brings
+// Loads the libraries that `file` brings, then `file` itself, and returns
+// dlopen's handle.  The libraries are never unloaded.  `file` is trusted and
+// was opened with Purpose::kLoad.  dladdr, debuggers and backtraces show the
+// real paths of the libraries.
+//   FAILED_PRECONDITION  the file changed since it was opened, or /proc is not
+//                        mounted
+//   UNAVAILABLE          a library that `file` needs is not installed
+//   otherwise            an error of a library in the bundle
 absl::StatusOr<void*> LoadPluginFile(const PluginFile& file);
 
-// For tests: called between inspection and loading, with the real path.
+// For tests: called with the real path between inspection and loading.
 using BeforeLoadHook = void (*)(const std::string& path);
 void SetBeforeLoadHook(BeforeLoadHook hook);
 

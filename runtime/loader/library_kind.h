@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kinds of shared libraries that devrt loads, and what their symbols are
-// called.
+// The kinds of shared libraries that devrt loads, and the names of their
+// symbols.
 
 #ifndef DEVRT_RUNTIME_INTERNAL_LIBRARY_KIND_H_
 #define DEVRT_RUNTIME_INTERNAL_LIBRARY_KIND_H_

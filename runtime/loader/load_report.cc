@@ -13,7 +13,7 @@ namespace {
 
 using Result = LoadAttempt::Result;
 
-// Without a manifest the file's name is all there is to go by.
+// True if the file has no manifest, but `name` in its file name.
 bool IsNamedAfter(const LoadAttempt& attempt, std::string_view name) {
   return attempt.backend.empty() &&
          absl::EndsWith(attempt.path,

@@ -14,18 +14,18 @@
 
 namespace devrt::internal {
 
-// Why there is no backend `name`.  NOT_FOUND; but where DEVRT_PLUGINS or a
-// file libdevrt_<name>.so could not be used, that failure's code.
+// The error for a backend `name` that was not found: NOT_FOUND, or the error of
+// DEVRT_PLUGINS or of a file libdevrt_<name>.so that could not be used.
 absl::Status NotFoundError(std::string_view name,
                            const std::vector<LoadAttempt>& attempts);
 
-// `failure` of `attempt`, the plugin that its backend's name stands for, and
-// why no other file of that name serves in its place.
+// Adds to `failure`, the error of the plugin in `attempt`, why no other file
+// with that backend name can replace the plugin.
 absl::Status WithOtherPaths(const absl::Status& failure,
                             const LoadAttempt& attempt,
                             const std::vector<LoadAttempt>& attempts);
 
-// One line an attempt.
+// One line for each attempt.
 std::string FormatAttempts(const std::vector<LoadAttempt>& attempts);
 
 }  // namespace devrt::internal

@@ -22,7 +22,7 @@
 namespace devrt::internal {
 namespace {
 
-// More is a damaged answer, not a machine.
+// No machine has more devices; a higher number is a damaged answer.
 constexpr uint32_t kMostDevices = 1u << 16;
 
 bool IsSameManifest(const void* a, const devrt_manifest_v0& b) {
@@ -51,7 +51,7 @@ absl::StatusOr<uint32_t> CountDevices(const BackendRecord& backend) {
   return count;
 }
 
-// Gives back what the open of a refused plugin has made; returns `why`.
+// Calls shutdown of a plugin that is refused after its open; returns `why`.
 absl::Status Close(const BackendRecord& backend, absl::Status why) {
   if (backend.ops.shutdown == nullptr) return why;
   CallPlugin(backend.name, "shutdown", [&]() -> devrt_status {
@@ -95,7 +95,7 @@ void AddDevices(BackendRecord* backend, uint32_t count, uint32_t first_index) {
 absl::StatusOr<void*> LoadLibrary(const std::string& path,
                                   const devrt_manifest_v0& manifest,
                                   const LibraryKind& kind) {
-  // It is inspected again: what was found may have been exchanged since.
+  // Inspects the file again, because it may have changed since discovery.
   const PluginFile file = OpenPluginFile(path, kind, Purpose::kLoad);
   DEVRT_RETURN_IF_ERROR(file.status());
   if (!IsSameManifest(&*file.contents.manifest, manifest)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opens one plugin: the first moment at which its code runs.
+// Opens one plugin.  The plugin's code runs here for the first time.
 
 #ifndef DEVRT_RUNTIME_INTERNAL_OPEN_H_
 #define DEVRT_RUNTIME_INTERNAL_OPEN_H_
@@ -18,23 +18,23 @@
 
 namespace devrt::internal {
 
-// Inspects the shared library at `path`, loads it, never to be unloaded, and
-// returns its open function.  `manifest` is what it said when it was found.
-//   PERMISSION_DENIED    others than root and the user could have written it
-//   FAILED_PRECONDITION  it changed
-//   otherwise            as in elf_manifest.h and library.h
+// Inspects the shared library at `path`, loads it for good, and returns its
+// open function.  `manifest` is the manifest that discovery read.
+//   PERMISSION_DENIED    users besides root and the user could have written it
+//   FAILED_PRECONDITION  the file changed since discovery
+//   otherwise            the errors of elf_manifest.h and library.h
 absl::StatusOr<void*> LoadLibrary(const std::string& path,
                                   const devrt_manifest_v0& manifest,
                                   const LibraryKind& kind);
 
-// Runs code of `plugin` of which nothing is proven yet; the text of an error
-// begins with `call`.
+// Calls `function`, code of `plugin` that is not trusted to keep the contract.
+// The text of an error begins with `call`.
 absl::Status CallPlugin(const std::string& plugin, const char* call,
                         absl::FunctionRef<devrt_status()> function);
 
-// Calls `open`, checks what it gave, puts `layers` in front of it, the first
-// one outermost, and makes the records.  Devices get dense indices from
-// `first_index` on.
+// Calls `open`, checks the table that it returns, puts `layers` in front of the
+// backend, the first layer outermost, and makes the records.  Devices get
+// indices from `first_index` on.
 absl::StatusOr<BackendRecord*> OpenPlugin(
     const devrt_manifest_v0& manifest, const std::string& path,
     devrt_plugin_open_fn_v0 open, const std::vector<const Layer*>& layers,

@@ -19,7 +19,7 @@
 namespace devrt::internal {
 namespace {
 
-// 0 if it cannot be found out.
+// 0 if the number is unknown.
 int CountThreads() {
   DIR* const tasks = opendir("/proc/self/task");
   if (tasks == nullptr) return 0;
@@ -45,8 +45,8 @@ uint64_t HashEnvironment() {
   return hash;
 }
 
-// Bytes on standard output, as far as they can be counted: those that wait in
-// the buffer, and all of them where it is a file.
+// Bytes written to standard output, as far as they can be counted: the bytes in
+// the buffer and, if standard output is a file, also its size.
 int64_t CountWritten() {
   struct stat status;
   const bool file =
@@ -55,15 +55,15 @@ int64_t CountWritten() {
   return at + static_cast<int64_t>(__fpending(stdout));
 }
 
-// What is being opened.  Never freed: the thread that ends the process may be
-// another one.
+// The plugin that is being opened.  Never freed, because another thread may end
+// the process and read it.
 struct Opened {
   pid_t process;
   std::string text;
 };
 std::atomic<const Opened*> now_opening{nullptr};
 
-// Not in a child process that the plugin has forked.
+// Reports nothing in a child process that the plugin has forked.
 void ReportExit() {
   const Opened* const opened = now_opening.load(std::memory_order_acquire);
   if (opened == nullptr || opened->process != getpid()) return;
@@ -74,7 +74,7 @@ void ReportExit() {
 }  // namespace
 
 Opening::Opening(const char* doing, const char* noun, const std::string& path) {
-  // The first moment at which anything may keep a pointer to devrt's code.
+  // Before any plugin code can keep a pointer to devrt's code.
   static const int registered = [] {
     KeepLoaded(reinterpret_cast<const void*>(&ReportExit));
     return std::atexit(&ReportExit);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a plugin's open did that the contract forbids and the host can see
-// (docs/decisions/0007-what-is-watched-at-opening.md).
+// Detects breaches of the contract by a plugin's open function, as far as the
+// host can see them (docs/decisions/0007-what-is-watched-at-opening.md).
 
 #ifndef DEVRT_RUNTIME_INTERNAL_OPEN_WATCH_H_
 #define DEVRT_RUNTIME_INTERNAL_OPEN_WATCH_H_
@@ -12,28 +12,28 @@
 
 namespace devrt::internal {
 
-// Made before open and asked after it, on the same thread.  What cannot be told
-// from the doings of other threads is not told.
+// Constructed before open; Findings is called after it, on the constructing
+// thread.  Omits a finding that another thread of the process may have caused.
 class OpenWatch {
  public:
   OpenWatch();
-  // One line for each rule that was broken since.
+  // One line for each rule that was broken since construction.
   std::vector<std::string> Findings() const;
 
  private:
-  const bool alone_;  // no other thread that could have done it
+  const bool alone_;  // the process had no other thread at construction
   const uint64_t environment_;
   const int64_t written_;
 };
 
-// While code of a plugin or a layer runs to load or open it.  Should the
-// process end by exit() meanwhile, on whichever thread, an error that names it
-// is logged; so it is at level debug before, for the ways to end that run no
-// exit handlers: abort, _exit, a crash.  Threads: one at a time.
+// Lives while code of a plugin or layer is loaded or opened.  If any thread
+// calls exit() meanwhile, devrt logs an error that names the plugin.  abort,
+// _exit and crashes run no exit handlers; for these the constructor logs the
+// name at level debug.  Threads: one Opening at a time.
 class Opening {
  public:
-  // "loading", "opening"; "plugin", "layer"; its path, or its name if it is
-  // linked in.
+  // `doing` is "loading" or "opening", `noun` is "plugin" or "layer"; `path` is
+  // the name if the plugin is linked in.
   Opening(const char* doing, const char* noun, const std::string& path);
   ~Opening();
   Opening(const Opening&) = delete;

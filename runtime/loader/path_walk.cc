@@ -20,7 +20,7 @@
 namespace devrt::internal {
 namespace {
 
-constexpr int kMostLinks = 40;  // as the kernel
+constexpr int kMostLinks = 40;  // the kernel's limit
 
 class Walk {
  public:
@@ -50,10 +50,10 @@ class Walk {
     return absl::StrCat(RealPath(), names_.empty() ? "" : "/", name);
   }
 
-  // Puts the components of `path` before what is still to do.
+  // Puts the components of `path` in front of the remaining ones.
   void Push(const std::string& path) {
     std::vector<std::string> parts = absl::StrSplit(path, '/');
-    // A slash at the end wants a directory, which "." finds out.
+    // A slash at the end requires a directory; "." checks that.
     if (parts.back().empty()) parts.back() = ".";
     for (size_t i = parts.size(); i-- > 0;) {
       const bool last = i + 1 == parts.size();
@@ -75,8 +75,8 @@ class Walk {
   bool Step() {
     const std::string name = std::move(todo_.back());
     todo_.pop_back();
-    // First as a directory: only this makes the system mount what it mounts
-    // on demand.  Neither way follows a link or opens a device.
+    // O_DIRECTORY comes first, because only then the system mounts directories
+    // on demand.  Neither call follows a link or opens a device.
     constexpr int kFlags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
     UniqueFd next(openat(at_.get(), name.c_str(), kFlags | O_DIRECTORY));
     if (!next.is_open() && errno == ENOTDIR) {
@@ -120,7 +120,7 @@ class Walk {
 
   void Judge(const std::string& path, int fd, const struct stat& info) {
     result_.owner.Update(trust_.CheckOwner(path, info));
-    // An access control list hides behind the group's bits.
+    // With an access control list, the group bits are its mask.
     const bool has_acl = (info.st_mode & S_IWGRP) != 0 &&
                          getxattr(absl::StrCat("/proc/self/fd/", fd).c_str(),
                                   "system.posix_acl_access", nullptr, 0) > 0;
@@ -157,7 +157,7 @@ class Walk {
 
   const std::string& path_;
   const Trust& trust_;
-  std::vector<std::string> todo_;   // in reverse
+  std::vector<std::string> todo_;   // components, in reverse order
   std::vector<std::string> names_;  // of the directories down to at_
   UniqueFd at_;
   int links_ = 0;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Walks a path from the root, one component after the other, each opened in
-// the directory that was judged before: what was judged is what is opened,
-// whatever somebody does to the names meanwhile.  Symbolic links are followed
-// by hand, a bounded number of them.
+// Walks a path from the root, and opens each component relative to the
+// directory that was checked just before.  So the file that is opened is the
+// file that was checked, even if somebody renames things meanwhile.  The walk
+// itself follows symbolic links, a limited number of them.
 //
 //   WalkedPath walked = WalkPath("/opt/acme/libdevrt_acme.so", trust);
 //   absl::Status status = walked.missing;   // NOT_FOUND: ...: no such file
-//   status.Update(walked.owner);            // who could have exchanged it
+//   status.Update(walked.owner);            // others own a part of the path
 //   status.Update(walked.writers);
 
 #ifndef DEVRT_RUNTIME_INTERNAL_PATH_WALK_H_
@@ -24,24 +24,24 @@
 namespace devrt::internal {
 
 struct WalkedPath {
-  std::string real_path;  // without links; as far as it was followed
-  UniqueFd directory;     // the one that holds the last component
-  std::string name;       // the last component, no link
-  struct stat info = {};  // of what it names
+  std::string real_path;  // links resolved, as far as the walk came
+  UniqueFd directory;     // holds the last component
+  std::string name;       // the last component; not a symbolic link
+  struct stat info = {};  // of the last component
 
-  // NOT_FOUND, PERMISSION_DENIED or INVALID_ARGUMENT where the path does not
-  // lead to anything.
+  // NOT_FOUND, PERMISSION_DENIED or INVALID_ARGUMENT if the path does not lead
+  // to a file.
   absl::Status missing;
-  // The first directory, link or file on the way that breaks the rules of
-  // trust.h; the walk goes on behind it.
+  // Names the first directory, link or file on the path that breaks the rules
+  // of trust.h.  The walk continues after it.
   absl::Status owner;
   absl::Status writers;
-  // Whether others can put something new into the last directory that was
-  // reached: there they could make what is missing, too.
+  // An error if others can put new files into the last directory reached; then
+  // they could also create the missing component.
   absl::Status adders;
 };
 
-// `path` is absolute.  Texts of `missing` begin with it.
+// `path` is absolute.  Texts of `missing` begin with `path`.
 WalkedPath WalkPath(const std::string& path, const Trust& trust);
 
 }  // namespace devrt::internal

@@ -17,13 +17,13 @@ constexpr size_t kMostExports = 64;
 constexpr size_t kMostNeeded = 256;
 constexpr size_t kLongestExport = 256;
 
-// Keeps texts within a part of the file's size: a hostile file may say the
-// same long name any number of times.
+// Limits texts to a part of the file's size, because a hostile file may refer
+// to one long name any number of times.
 class Budget {
  public:
   explicit Budget(uint64_t file_size) : left_(file_size / 2) {}
   bool Take(const std::string& text) {
-    // A growing vector has twice its contents for a moment.
+    // A vector that grows briefly needs twice the memory of its contents.
     const uint64_t cost = 2 * (sizeof text + text.size() + 1);
     if (cost > left_) return false;
     left_ -= cost;
@@ -70,8 +70,7 @@ absl::Status ReadNames(const ElfFile& file, PluginContents* contents,
   return status;
 }
 
-// What compilers and linkers add, not the plugin: docs/plugin-contract.md has
-// the list.
+// Symbols that compilers and linkers add; docs/plugin-contract.md lists them.
 bool IsToolchainSymbol(std::string_view name) {
   static constexpr std::string_view kNames[] = {"__bss_start", "_edata", "_end",
                                                 "_fini", "_init"};
@@ -93,7 +92,7 @@ absl::Status ReadExports(const ElfFile& file, const LibraryKind& kind,
   bool listing = true;
   status.Update(file.ForEachExport([&](const Elf64_Sym& symbol) {
     std::string name = file.Name(symbol, kLongestExport);
-    if (name.empty()) return;  // nobody can ask for it
+    if (name.empty()) return;  // nothing can refer to it
     ++contents->export_count;
     if (!IsSymbolOf(kind, name) && !IsToolchainSymbol(name)) {
       status.Update(absl::InvalidArgumentError(absl::StrCat(

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the file of a plugin, or of a layer, says about itself: the part of an
-// inspection that looks at bytes only, whoever wrote them and wherever they
-// lie.
+// The contents of a plugin's or layer's file: manifest, exports, needed
+// libraries.  This part of an inspection reads bytes only; it does not ask who
+// wrote the file or where the file lies.
 //
 //   PluginContents contents = ReadContents(FileBytes(fd, size));
 //   if (!contents.status().ok()) return contents.status();
 //   Use(*contents.manifest);
 //
-// Of a file that is damaged or is something else as much is read as can be.
-// All text together takes no more memory than a part of the file's size.
+// A damaged or foreign file is read as far as possible.  All texts together
+// take at most a part of the file's size in memory.
 
 #ifndef DEVRT_RUNTIME_INTERNAL_PLUGIN_CONTENTS_H_
 #define DEVRT_RUNTIME_INTERNAL_PLUGIN_CONTENTS_H_
@@ -27,29 +27,29 @@
 namespace devrt::internal {
 
 struct PluginContents {
-  std::string machine;   // "x86-64"; empty for what is no ELF file
+  std::string machine;   // "x86-64"; empty if the file is not an ELF file
   std::string build_id;  // hexadecimal, may be empty
   std::string soname;
   std::vector<std::string> needed;
-  std::string run_path;    // RUNPATH, or where there is none RPATH
-  bool inherited = false;  // it is an RPATH: dependencies use it as well
-  std::vector<std::string> exports;  // the first ones, cut where very long
+  std::string run_path;    // RUNPATH, or RPATH if there is no RUNPATH
+  bool inherited = false;  // run_path is an RPATH: dependencies also use it
+  std::vector<std::string> exports;  // the first ones; long names are cut
   uint64_t export_count = 0;
-  std::optional<devrt_manifest_v0> manifest;  // perhaps with wrong values
+  std::optional<devrt_manifest_v0> manifest;  // values may be wrong
 
-  absl::Status library;   // a shared object for this machine
-  absl::Status plugin;    // with a manifest and an open that we understand
-  absl::Status exported;  // and no other symbol of its own
+  absl::Status library;   // OK: a shared object for this machine
+  absl::Status plugin;    // OK: has a usable manifest and open function
+  absl::Status exported;  // OK: exports no other symbol of its own
 
-  // The first that is wrong.
+  // The first error of the three.
   absl::Status status() const;
 };
 
-// Texts do not name the file: the caller does.
+// Error texts do not name the file: the caller adds the name.
 PluginContents ReadContents(FileBytes bytes,
                             const LibraryKind& kind = kPluginLibrary);
 
-// The same for a library that a plugin needs: no manifest, no exports.
+// Reads a library that a plugin needs.  Skips manifest and exports.
 PluginContents ReadLibraryContents(FileBytes bytes);
 
 }  // namespace devrt::internal

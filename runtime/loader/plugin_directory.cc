@@ -9,7 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of an installation, and of a build tree.
+// The library folder of an installation, then that of a build tree.
 constexpr const char* kLibraryFolders[] = {DEVRT_LIBDIR_FROM_BINDIR, "../lib"};
 
 }  // namespace
@@ -28,7 +28,7 @@ std::string PluginDirectory(const std::string& file,
         (folder / libraries / "devrt").lexically_normal();
     if (fs::is_directory(candidate, ignored)) return candidate.string();
   }
-  // The command bin/devrt has itself beside it.
+  // `beside` may be the command bin/devrt itself instead of a folder.
   if (!fs::exists(beside, ignored)) return beside.string();
   return (folder / kLibraryFolders[0] / "devrt").lexically_normal().string();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The folder of plugins that belongs to an installation, found from where the
-// installation is, so that it can be moved.
+// Finds the plugin folder of an installation relative to the running files, so
+// that the installation can be moved.
 
 #ifndef DEVRT_RUNTIME_INTERNAL_PLUGIN_DIRECTORY_H_
 #define DEVRT_RUNTIME_INTERNAL_PLUGIN_DIRECTORY_H_
@@ -10,10 +10,11 @@
 
 namespace devrt::internal {
 
-// `file` is the one that devrt's code is in, `program` the running one, both
-// absolute and without links.  The folder devrt/ beside `file`; where devrt is
-// linked into the program and there is none, the folder that a program
-// installed in bin/ would use.  Empty if `file` is.
+// `file` is the file that contains devrt's code, `program` the running program;
+// both paths are absolute, with links resolved.  The result is devrt/ beside
+// `file`.  If devrt is linked into the program and that folder does not exist,
+// the result is the folder for a program that is installed in bin/.  Empty if
+// `file` is empty.
 std::string PluginDirectory(const std::string& file,
                             const std::string& program);
 

@@ -28,7 +28,7 @@ bool IsSameTime(const timespec& a, const timespec& b) {
   return !IsBefore(a, b) && !IsBefore(b, a);
 }
 
-// Times in the future (a network's) are not waited for.
+// Does not wait for a time in the future, which a network file may have.
 void WaitForNextTick(const timespec& changed) {
   constexpr int kMostWaits = 20;
   constexpr timespec kMillisecond = {0, 1000000};
@@ -48,7 +48,7 @@ absl::Status CheckRegular(const std::string& path, const struct stat& info) {
 }
 
 void OpenForReading(const WalkedPath& walked, PluginFile* file) {
-  // NONBLOCK: should it have become a pipe just now, it must not hold us up.
+  // O_NONBLOCK: if the file was just replaced by a pipe, open must not wait.
   UniqueFd fd(
       openat(walked.directory.get(), walked.name.c_str(),
              O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));

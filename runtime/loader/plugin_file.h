@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opens the file of a plugin, a layer or a library that one needs: once, by a
-// path whose every component is judged, and never what is no regular file.
+// Opens the file of a plugin, of a layer or of a library that a plugin needs.
+// The file is opened once, after every component of its path was checked, and
+// only if it is a regular file.
 //
 //   PluginFile file = OpenPluginFile("/opt/acme/libdevrt_acme.so");
 //   DEVRT_RETURN_IF_ERROR(file.status());       // trusted, and a plugin
 //   ...
 //   DEVRT_RETURN_IF_ERROR(file.CheckUnchanged());
 //
-// Everything afterwards goes through `fd`, so that it is about this file.
+// All later steps use `fd`, so they see the file that was checked.
 
 #ifndef DEVRT_RUNTIME_INTERNAL_PLUGIN_FILE_H_
 #define DEVRT_RUNTIME_INTERNAL_PLUGIN_FILE_H_
@@ -26,47 +27,47 @@
 
 namespace devrt::internal {
 
-// To be loaded, a file must not have been written in the present tick of the
-// system's clock: file times have no finer steps, so that it could be written
-// once more without a trace.  Opening waits for the next tick, up to 10 ms.
+// kLoad waits for the next tick of the system's clock, up to 10 ms, if the file
+// was written in the present tick.  File times are no finer than a tick, so
+// CheckUnchanged would miss a second write in that tick.
 enum class Purpose { kInspect, kLoad };
 
 struct PluginFile {
   Purpose purpose = Purpose::kInspect;
-  std::string path;       // as it was named
-  std::string real_path;  // without links
-  UniqueFd fd;            // for reading; closed where there is no such file
-  struct stat info = {};  // when it was opened, before anything was read
+  std::string path;       // as passed by the caller
+  std::string real_path;  // symbolic links resolved
+  UniqueFd fd;            // for reading; closed if there is no such file
+  struct stat info = {};  // when the file was opened, before any read
   PluginContents contents;
 
-  // What was judged, in this order.  Texts name the file.
-  absl::Status found;    // an absolute path that leads to something readable
-  absl::Status regular;  // a regular file
-  absl::Status owner;    // trust.h, for the file and what leads to it
+  // The results of the checks, in their order.  Error texts name the file.
+  absl::Status found;    // OK: an absolute path that leads to a readable file
+  absl::Status regular;  // OK: a regular file
+  absl::Status owner;    // rules of trust.h for the file and its whole path
   absl::Status writers;
 
-  // The first that is wrong, `contents` included; texts begin with the path.
+  // The first error, including those of `contents`; texts begin with the path.
   absl::Status status() const;
-  // The same without `contents`.
+  // The first error of the checks, without `contents`.
   absl::Status trust() const;
 
   uint64_t size() const { return static_cast<uint64_t>(info.st_size); }
   FileBytes bytes() const { return FileBytes(fd.get(), size()); }
 
-  // FAILED_PRECONDITION when the file was written to since it was opened.
+  // FAILED_PRECONDITION if the file was written to since it was opened.
   absl::Status CheckUnchanged() const;
 };
 
-// Opens `path` and reads what it says; also when it is not trusted, for those
-// that only want to know.
+// Opens `path` and reads its contents.  Also reads a file that is not trusted,
+// for callers that only inspect.
 PluginFile OpenPluginFile(const std::string& path,
                           const LibraryKind& kind = kPluginLibrary,
                           Purpose purpose = Purpose::kInspect);
 
-// The same for a library that a plugin needs: it has no manifest.
+// Opens a library that a plugin needs; a library has no manifest.
 PluginFile OpenLibraryFile(const std::string& path, Purpose purpose);
 
-// "No such file" and the like, for a path that no system call need see.
+// OK, or the error of an empty or relative path.
 absl::Status CheckAbsolute(const std::string& path);
 
 }  // namespace devrt::internal

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DEVRT_BACKENDS: which of the backends that were found may be used.
+// DEVRT_BACKENDS: selects among the backends that were found.
 
 #ifndef DEVRT_RUNTIME_INTERNAL_SELECTION_H_
 #define DEVRT_RUNTIME_INTERNAL_SELECTION_H_
@@ -15,8 +15,8 @@ namespace devrt::internal {
 
 class Selection {
  public:
-  // "cuda,!hip"; empty text selects everything.
-  //   INVALID_ARGUMENT  naming the part that is wrong
+  // Parses "cuda,!hip"; an empty text selects everything.
+  //   INVALID_ARGUMENT  names the part with the mistake
   static absl::StatusOr<Selection> Parse(std::string_view text);
 
   bool Selects(const std::string& backend) const {

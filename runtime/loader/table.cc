@@ -38,7 +38,7 @@ constexpr uint64_t kKnownBits =
 constexpr uint32_t kHeader = DEVRT_SIZE_THROUGH(devrt_ops_v0, abi_minor);
 constexpr uint32_t kSlotSize = sizeof(void (*)());
 
-// What an empty slot answers.
+// The stub of an empty slot.
 template <SlotNumber kSlot, typename... Args>
 devrt_status Missing(void*, Args...) {
   return MakeMissingSlotError(kSlots[kSlot].name);
@@ -51,7 +51,7 @@ void FillSlot(devrt_status (**slot)(void*, Args...)) {
 
 const void* NoExtension(void*, const char*) { return nullptr; }
 
-// A slot without its capability bit promises nothing: it is not called.
+// Clears slots whose capability bit is absent: devrt must not call them.
 void DropUnpromised(devrt_ops_v0* ops, uint64_t capabilities) {
 #define DEVRT_SLOT(name, required, capability)                 \
   if ((capability) != 0 && ((capability)&capabilities) == 0) { \
@@ -122,7 +122,7 @@ absl::Status CompleteTable(const devrt_backend_v0& given,
                      "announce: ",
                      CapabilityNames(hidden)));
   }
-  // Bits of a newer minor version promise slots that we cannot call.
+  // Drops bits of newer minor versions: devrt has no slots for them.
   *capabilities = given.capabilities & kKnownBits;
   DEVRT_RETURN_IF_ERROR(CheckPromises(*ops, *capabilities));
   DropUnpromised(ops, *capabilities);

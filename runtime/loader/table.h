@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A complete table from what a plugin gave.
+// Completes the function table that a plugin returned.
 
 #ifndef DEVRT_RUNTIME_INTERNAL_TABLE_H_
 #define DEVRT_RUNTIME_INTERNAL_TABLE_H_
@@ -12,17 +12,19 @@
 
 namespace devrt::internal {
 
-// Copies as much of `given` as both sides know; the rest of `*ops` is NULL.
-//   INVALID_ARGUMENT  the table is missing or shorter than any version's
+// Copies the slots that both `given` and this devrt have; the other slots of
+// `*ops` become NULL.
+//   INVALID_ARGUMENT  the table is missing, or shorter than the first version's
 absl::Status CopyTable(const devrt_ops_v0* given, devrt_ops_v0* ops);
 
-// Copies as much of `given.ops` as both sides know into `*ops`, and puts stubs
-// that answer UNIMPLEMENTED where it has nothing or has not promised it, so
-// that no caller tests for NULL or for bits.  Sets `*capabilities` to the known
-// ones of `given`.
-//   INVALID_ARGUMENT  the table is missing or shorter than any version's, a
-//                     required slot is empty, or a capability is promised
-//                     that the table or the manifest does not keep
+// Copies the slots that both `given.ops` and this devrt have into `*ops`.  A
+// slot that is missing, or whose capability the plugin does not claim, gets a
+// stub that returns UNIMPLEMENTED; so callers test neither for NULL nor for
+// capability bits.  Sets `*capabilities` to the bits of `given` that this devrt
+// knows.
+//   INVALID_ARGUMENT  the table is missing, or shorter than the first
+//                     version's; a required slot is empty; or a capability is
+//                     claimed that the table or the manifest does not have
 absl::Status CompleteTable(const devrt_backend_v0& given,
                            const devrt_manifest_v0& manifest, devrt_ops_v0* ops,
                            uint64_t* capabilities);

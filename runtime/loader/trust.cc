@@ -17,8 +17,8 @@ namespace {
 
 constexpr size_t kMostRecordBytes = 1 << 20;
 
-// Calls one of the getXXid_r functions with a buffer that is large enough;
-// false when there is no such record.
+// Calls one of the getXXid_r functions with a buffer that is large enough.
+// Returns false if there is no such record.
 template <typename Record, typename Id>
 bool Look(int (*get)(Id, Record*, char*, size_t, Record**), Id id,
           Record* record, std::vector<char>* buffer) {

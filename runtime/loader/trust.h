@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whose files may run in this process: those that nobody but root and the
-// effective user could have written or exchanged.
+// Trust: decides whether a file may run in this process.  It may if nobody but
+// root and the effective user could have written or exchanged the file.
 //
 //   const Trust trust = Trust::OfThisProcess();
 //   absl::Status owner = trust.CheckOwner("/opt/acme", info);
 //
-// docs/decisions/0006-who-may-write-a-plugin.md says why these are the rules.
-// Judges what stat says about one entry; path_walk.h applies it to a whole
-// path.  Threads: a Trust may be used by any number of threads.
+// docs/decisions/0006-who-may-write-a-plugin.md gives the reasons.  Trust
+// checks the stat of one entry; path_walk.h applies it to a whole path.
+// Threads: any number of threads may use one Trust.
 
 #ifndef DEVRT_RUNTIME_INTERNAL_TRUST_H_
 #define DEVRT_RUNTIME_INTERNAL_TRUST_H_
@@ -25,14 +25,14 @@ namespace devrt::internal {
 
 class Trust {
  public:
-  // The group that only this user is in, if there is one.
+  // The group that has only this user as member, if there is one.
   using PrivateGroup = std::optional<gid_t> (*)(uid_t user);
 
-  // `private_group` is asked only where a group may write.
+  // `private_group` is called only if the group may write.
   Trust(uid_t user, PrivateGroup private_group)
       : user_(user), private_group_(private_group) {}
 
-  // The effective user's, by the system's user database.
+  // For the effective user; uses the system's user database.
   static Trust OfThisProcess();
 
   // PERMISSION_DENIED, naming `path`, its owner and the remedy, unless root or
@@ -41,15 +41,16 @@ class Trust {
                           const struct stat& info) const;
 
   // PERMISSION_DENIED, naming `path`, its mode and the remedy, if others may
-  // write to it.  Accepted are a group's right to write where it is root's or
-  // the user's private one, and directories like /tmp: sticky, so that others
-  // cannot exchange what they do not own, and with an owner as above.
-  // `has_acl` says that group bits may speak for others than the group.
+  // write to it.  Two cases are accepted: write access of the group, if it is
+  // root's or the user's private group; and a sticky directory such as /tmp
+  // whose owner CheckOwner accepts, because there others cannot exchange files
+  // that they do not own.  `has_acl`: an access control list exists, so the
+  // group bits may hold for others than the group.
   absl::Status CheckWriters(const std::string& path, const struct stat& info,
                             bool has_acl) const;
 
-  // The same for a directory into which others must not put anything new:
-  // sticky ones are not accepted either.
+  // CheckWriters for a directory in which others must not create files.
+  // Refuses sticky directories too.
   absl::Status CheckAdders(const std::string& path, const struct stat& info,
                            bool has_acl) const;
 
@@ -61,7 +62,7 @@ class Trust {
     return owner == 0 || owner == user_;
   }
 
-  // PERMISSION_DENIED where one who is not trusted has the right to write.
+  // PERMISSION_DENIED if anybody who is not trusted may write.
   absl::Status CheckMode(const std::string& path, const struct stat& info,
                          bool has_acl, const char* expected) const;
 
@@ -69,8 +70,8 @@ class Trust {
   PrivateGroup private_group_;
 };
 
-// The primary group of `user`, if it bears the user's name and has no other
-// member.  Users who share it as their primary group are not looked for.
+// The primary group of `user`, if the group has the user's name and no other
+// member.  Does not look for users that have it as their primary group.
 std::optional<gid_t> PrivateGroupOf(uid_t user);
 
 }  // namespace devrt::internal
