@@ -3,10 +3,10 @@
  * Extension "devrt.event_ipc/0": interprocess events, for backends with
  * DEVRT_CAP_EVENT_IPC.
  *
- * An event that was created with DEVRT_EVENT_IPC is exported by its process and
- * opened by others of the same machine, as an event of the same device.  Each
- * of them may record it, wait for it and ask it; what one records is what the
- * others see.  An opened event is destroyed as every other one, before the
+ * A process exports an event that was created with DEVRT_EVENT_IPC; other
+ * processes on this machine open it as an event of this device.  Each process
+ * may record the event, wait for it and query it, and sees the records of all
+ * others.  A process destroys an opened event like any other event, before the
  * exporter destroys its own (CUDA driver API, section "Interprocess events").
  */
 #ifndef DEVRT_BACKENDS_ABI_DEVRT_EVENT_IPC_H_
@@ -20,7 +20,7 @@ extern "C" {
 
 #define DEVRT_EVENT_IPC_EXTENSION "devrt.event_ipc/0"
 
-/* Plain bytes, to be carried to another process by any means. */
+/* Plain bytes; the program sends them to another process.  */
 typedef struct devrt_event_handle_v0 {
   uint8_t bytes[64];
 } devrt_event_handle_v0;
@@ -28,11 +28,11 @@ typedef struct devrt_event_handle_v0 {
 typedef struct devrt_event_ipc_v0 {
   uint32_t struct_size;
   uint32_t reserved0;
-  /* [any] INVALID_ARGUMENT unless created with DEVRT_EVENT_IPC.  Recorded or
-   * not; the event stays as it is. */
+  /* [any] INVALID_ARGUMENT unless the event was created with DEVRT_EVENT_IPC.
+   * The event may be recorded or not, and stays unchanged.  */
   devrt_status (*event_export)(void* self, devrt_event event,
                                devrt_event_handle_v0* handle);
-  /* [any] In another process than the exporter's; names the device. */
+  /* [any] Not in the exporter's process; `device` is the event's device.  */
   devrt_status (*event_open)(void* self, uint32_t device,
                              const devrt_event_handle_v0* handle,
                              devrt_event* event);

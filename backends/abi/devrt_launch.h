@@ -2,10 +2,11 @@
  *
  * Extension "devrt.launch/0": kernels that are host functions.
  *
- * A backend whose device is the CPU (mtia) runs a body given by the caller as
- * a kernel: asynchronously, on the device's own view of its memory.  Backends
- * whose kernels are native code do not have this extension; devrt::Launch
- * then calls the body at once and lets it enqueue on the native stream.
+ * A backend whose device is the CPU (mtia) runs a C function of the caller as a
+ * kernel: asynchronously, and with the device's own addresses of its memory.
+ * Backends whose kernels are native code do not have this extension;
+ * devrt::Launch then calls the function at once, and the function enqueues
+ * native work on the native stream.
  */
 #ifndef DEVRT_BACKENDS_ABI_DEVRT_LAUNCH_H_
 #define DEVRT_BACKENDS_ABI_DEVRT_LAUNCH_H_
@@ -21,7 +22,7 @@ extern "C" {
 #define DEVRT_ACCESS_READ 1u
 #define DEVRT_ACCESS_WRITE 2u
 
-/* A range that a kernel reads, writes or both (READ | WRITE). */
+/* A range that a kernel reads, writes, or both (READ | WRITE). */
 typedef struct devrt_access_v0 {
   void* ptr;
   uint64_t size; /* bytes; 0 is ignored */
@@ -29,18 +30,20 @@ typedef struct devrt_access_v0 {
   uint32_t reserved0;
 } devrt_access_v0;
 
-/* What a running body may ask.  Valid during the body only. */
+/* Functions for the body of a kernel; valid while the body runs.  */
 typedef struct devrt_kernel_context_v0 {
   uint32_t struct_size;
   uint32_t device;
   void* impl;
-  /* The address at which the body may touch [ptr, ptr + size) for `mode`.
-   * NULL, and a sticky fault after the body (illegal address), when the range
-   * is not live memory of this device, of a peer that it may access, or
-   * pinned host memory; size 0 checks nothing. */
+  /* The address at which the body may access [ptr, ptr + size) for `mode`.
+   * Returns NULL if the range is not live memory of this device, memory of a
+   * peer that the device may access, or pinned host memory; after the body the
+   * device then has a sticky fault (illegal address).  Size 0 checks nothing.
+   * */
   void* (*local)(const struct devrt_kernel_context_v0* context, const void* ptr,
                  uint64_t size, uint32_t mode);
-  /* A device-side assertion: a sticky fault with `text` when the body ends. */
+  /* A device-side assertion: when the body ends, the device has a sticky fault
+   * with `text`. */
   void (*fail)(const struct devrt_kernel_context_v0* context, const char* text,
                uint64_t size);
 } devrt_kernel_context_v0;
@@ -48,12 +51,12 @@ typedef struct devrt_kernel_context_v0 {
 typedef struct devrt_launch_desc_v0 {
   uint32_t struct_size;
   uint32_t access_count;
-  const devrt_access_v0* accesses; /* copied; none: all memory is possible */
+  const devrt_access_v0* accesses; /* copied; none: may access all memory */
   const char* name;                /* for reports, or NULL; copied */
   uint64_t duration_ns;            /* simulated; 0: estimated from accesses */
   void (*body)(void* arg, const devrt_kernel_context_v0* context);
-  /* Called exactly once, outside every lock and not from a host function,
-   * after `body` or instead of it; may be NULL. */
+  /* Called exactly once, after `body` or in place of it, without any lock and
+   * not from a host function; may be NULL. */
   void (*destroy)(void* arg);
   void* arg;
 } devrt_launch_desc_v0;
@@ -61,7 +64,7 @@ typedef struct devrt_launch_desc_v0 {
 typedef struct devrt_launch_v0 {
   uint32_t struct_size;
   uint32_t reserved0;
-  /* [any] On an error `arg` stays the caller's. */
+  /* [any] After an error the caller still owns `arg`. */
   devrt_status (*launch)(void* self, devrt_stream stream,
                          const devrt_launch_desc_v0* desc);
 } devrt_launch_v0;

@@ -2,10 +2,10 @@
  *
  * devrt_layer.h: the C ABI between devrt and a layer.
  *
- * A layer stands in front of backends and sees their calls: it traces, checks,
- * counts, or makes them fail.  For each backend it is one more {self, table}
- * pair; a slot that it leaves NULL is not its business, and calls of it go on
- * to what is behind.
+ * A layer is called in front of backends: it traces calls, checks them, counts
+ * them, or makes them fail.  For each backend the layer adds one {self, table}
+ * pair.  Calls of a slot that the layer leaves NULL go straight to the next
+ * pair: the next layer or the backend.
  *
  *   static devrt_status count_alloc(void* self, uint32_t device, uint64_t size,
  *                                   uint64_t alignment, void** ptr) {
@@ -27,14 +27,14 @@
  * In C++, devrt_layer_helper.h makes a whole table from one function template.
  *
  * A shared library with a layer exports two symbols, like a plugin: the
- * manifest, read without running code, and the open function.  Programs choose
- * layers with DEVRT_LAYERS or devrt/runtime/layer.h; the file rules are those
- * of plugins.
+ * manifest, which is read without running code, and the open function.
+ * Programs choose layers with DEVRT_LAYERS or devrt/runtime/layer.h.  The rules
+ * for plugin files hold for layers too.
  *
- * Threads, errors, sizes: devrt_plugin.h.  What a layer must keep to: a call
- * goes on at most once, with its arguments as they were; an error that comes
- * back is returned, or ended with host->error_destroy; handles are the
- * backend's, and only passed on.
+ * Threads, errors, sizes: devrt_plugin.h.  Rules for a layer: it passes a call
+ * on at most once, with unchanged arguments; it returns an error from the next
+ * pair, or destroys it with host->error_destroy; it only passes handles on,
+ * because they belong to the backend.
  */
 #ifndef DEVRT_BACKENDS_ABI_DEVRT_LAYER_H_
 #define DEVRT_BACKENDS_ABI_DEVRT_LAYER_H_
@@ -45,37 +45,38 @@
 extern "C" {
 #endif
 
-/* What is behind a layer, for one backend.  Valid to the end of the process. */
+/* The next pair behind a layer, for one backend.  Valid until the process ends.
+ * */
 typedef struct devrt_next_v0 {
   uint32_t struct_size;
   uint32_t reserved0;
   const devrt_manifest_v0* manifest; /* of the backend */
   void* self;
-  const devrt_ops_v0* ops; /* no slot is NULL; `shutdown` and `get_extension`
-                              are the host's to call */
+  const devrt_ops_v0* ops; /* no slot is NULL; only the host may call
+                              `shutdown` and `get_extension` */
   uint64_t capabilities;
-  /* [any] An extension of what is behind, by name: its table, whose functions
-   * take *self; NULL if there is none. */
+  /* [any] Finds an extension of the next pair by name: returns its table, whose
+   * functions take *self, or NULL. */
   const void* (*extension)(const struct devrt_next_v0* next, const char* name,
                            void** self);
 } devrt_next_v0;
 
-/* Filled by devrt_layer_open_v0; `struct_size` is set by the host. */
+/* devrt_layer_open_v0 fills this struct; the host sets `struct_size`. */
 typedef struct devrt_layer_v0 {
   uint32_t struct_size;
   uint32_t reserved0;
   void* layer; /* first argument of attach */
-  /* [load] Once for each backend, when it is opened.  Sets front->self and
-   * front->ops; front->capabilities holds those of `next`, of which a layer may
-   * take some away.  front->ops->shutdown, which may be NULL, is called before
-   * that of what is behind; its get_extension is not used.  An error is what
-   * the opening of the backend answers. */
+  /* [load] Called once for each backend when it is opened.  Sets front->self
+   * and front->ops.  front->capabilities holds the bits of `next`; a layer may
+   * clear some.  front->ops->shutdown may be NULL; the host calls it before the
+   * shutdown of the next pair.  front->ops->get_extension is not used.  If
+   * attach returns an error, opening the backend fails with that error.  */
   devrt_status (*attach)(void* layer, const devrt_next_v0* next,
                          devrt_backend_v0* front);
-  /* [any] May be NULL.  Once for each extension that somebody asks for and that
-   * is behind: returns the table that stands in front of `table`, whose
-   * functions take *self_out; NULL to stay out of it.  `self` is what attach
-   * gave. */
+  /* [any] May be NULL.  Called once for each extension that a program asks for
+   * and that the next pair has.  Returns a table to call in place of `table`,
+   * and sets *self_out for its functions; NULL leaves the extension alone.
+   * `self` is front->self of attach, `table_self` the self of `table`. */
   const void* (*attach_extension)(void* self, const char* name,
                                   void* table_self, const void* table,
                                   void** self_out);
@@ -90,7 +91,7 @@ typedef struct devrt_layer_v0 {
 typedef devrt_status (*devrt_layer_open_fn_v0)(const devrt_host_v0* host,
                                                devrt_layer_v0* layer);
 
-/* The two symbols.  open [load]: as for plugins. */
+/* The two symbols.  open is [load], with the rules for plugins.  */
 extern DEVRT_PLUGIN_EXPORT const devrt_manifest_v0 devrt_layer_manifest_v0;
 DEVRT_PLUGIN_EXPORT devrt_status devrt_layer_open_v0(const devrt_host_v0* host,
                                                      devrt_layer_v0* layer);

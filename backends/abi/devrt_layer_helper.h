@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// devrt_layer_helper.h: a layer from a class with one function template.
+// devrt_layer_helper.h: makes a layer from a class with one function template.
 //
 //   class Counter {
 //    public:
@@ -8,35 +8,35 @@
 //     template <typename Call, typename... Args>
 //     devrt_status On(Call call, Args... args) noexcept {
 //       ++counts_[static_cast<size_t>(Call::kId)];
-//       return call(args...);  // goes on to what is behind
+//       return call(args...);  // passes the call on
 //     }
 //    private:
 //     std::atomic<uint64_t> counts_[devrt::layer::kCallCount] = {};
 //   };
 //   DEVRT_LAYER(Counter, "counter", "Example Corp", "1.0");
 //
-// One object is made for each backend, when it is opened, and lives as long as
-// the process.  Every slot of the table and every function of the extensions in
-// devrt_extension_slots.inc passes through On, with the arguments behind
-// `self`; a slot that a later version adds does too, without a new line here.
-// `Call` says which one it is: `Call::kId` (CallId::alloc, CallId::probe_spin),
+// The helper makes one object for each backend when the backend is opened; the
+// object lives until the process ends.  Every slot of the table, and every
+// function of the extensions in devrt_extension_slots.inc, calls On with its
+// arguments after `self`.  Slots of later versions do so without a change here.
+// `Call` names the slot: `Call::kId` (CallId::alloc, CallId::probe_spin) and
 // `Call::kName` ("alloc", "probe.spin").  `if constexpr (Call::kId ==
-// CallId::alloc)` looks at the arguments of one.
+// CallId::alloc)` gives access to the arguments of one slot.
 //
-// A constructor (next, host) gets the host, too: devrt::plugin::Error(host,
-// ...) and Log(host, ...) of devrt_plugin_util.h make errors and lines of the
-// log.
+// A constructor with the parameters (next, host) also gets the host; with it,
+// devrt::plugin::Error(host, ...) and Log(host, ...) of devrt_plugin_util.h
+// make errors and log lines.
 //
-// `void Shutdown() noexcept`, if there is one, is called at devrt::Shutdown().
+// If the class has `void Shutdown() noexcept`, devrt::Shutdown() calls it.
 //
-// What it is not: a way to hold back or to repeat a call.  On calls `call` at
-// most once; if it does not, it returns an error of its own (next's backend
-// must not see half of what belongs together).
+// What it is not: a way to hold back or repeat a call.  On calls `call` at most
+// once.  An On that does not call `call` returns an error of its own, because
+// the backend must not see half of a pair of calls.
 //
-// Threads: On is called from any thread at any time, also from callbacks, so
-// that it must not call devrt.  Exceptions: an exception that leaves On becomes
-// an INTERNAL error; On must not throw after it has called `call`.  An On that
-// is noexcept costs less: where it only counts, 0.5 ns a call.
+// Threads: On is called from any thread at any time, also from callbacks, so it
+// must not call devrt.  Exceptions: an exception that leaves On becomes an
+// INTERNAL error; after `call`, On must not throw.  An On that is noexcept
+// costs less: 0.5 ns a call if it only counts.
 //
 // Needs C++17 and nothing but the standard library.
 #ifndef DEVRT_BACKENDS_ABI_DEVRT_LAYER_HELPER_H_
@@ -59,12 +59,12 @@
 #include "devrt/backends/abi/devrt_tensor.h"
 #include "devrt/backends/abi/devrt_virtual_memory.h"
 
-// Hidden: the layers of two libraries must not share these.
+// Hidden, so that the layers of two libraries do not share code or state.
 #pragma GCC visibility push(hidden)
 namespace devrt {
 namespace layer {
 
-// Slots of the table by their names, then functions of extensions.
+// The slots of the table by name, then the functions of extensions.
 enum class CallId : uint32_t {
 #define DEVRT_SLOT(name, required, capability) name,
 #include "devrt/backends/abi/devrt_slots.inc"
@@ -83,7 +83,7 @@ inline constexpr const char* kCallNames[] = {
 };
 static_assert(sizeof kCallNames / sizeof kCallNames[0] == kCallCount);
 
-// One call on its way, bound to what is behind.
+// One call, bound to the next {self, table} pair.
 template <CallId kTheId, typename Table, auto kSlot>
 class Call {
  public:
@@ -92,7 +92,7 @@ class Call {
 
   Call(void* self, const Table* table) : self_(self), table_(table) {}
 
-  // What is behind does not throw; said so, a call on a last line is a jump.
+  // noexcept, because table functions never throw: a tail call is then a jump.
   template <typename... Args>
   devrt_status operator()(Args... args) const noexcept {
     using Function = devrt_status (*)(void*, Args...) noexcept;
@@ -106,8 +106,8 @@ class Call {
 
 namespace internal {
 
-// What the host gives back as `self`: the layer's object, and what is behind,
-// by value: one look-up less a call.
+// `self` of the layer's table: the layer's object, and a copy of the next
+// table, which saves one indirection a call.
 template <typename Policy, typename Table>
 struct Front {
   Policy* policy;
@@ -116,8 +116,8 @@ struct Front {
   Table next;
 };
 
-// In a catch (...) clause: pthread_exit and pthread_cancel unwind a thread with
-// what is not an exception of C++, and must not be stopped.
+// Call it in a catch (...) clause: rethrows the unwinding of pthread_exit and
+// pthread_cancel, which is not a C++ exception and must not be stopped.
 inline void PassThreadEnd() {
   if (std::current_exception() == nullptr) throw;
 }
@@ -137,7 +137,7 @@ inline void PassThreadEnd() {
                             std::strlen(text));
 }
 
-// As much as both sides know; the rest stays NULL.
+// Copies the fields that both versions have; the rest stays NULL.
 template <typename Table>
 void CopyTable(Table* to, const void* from) {
   uint32_t size = 0;
@@ -195,14 +195,14 @@ const devrt_ops_v0* MakeTable() {
   return &ops;
 }
 
-// An extension's table in front of another one; made once, never freed.
+// A layer's table for an extension; made once, never freed.
 template <typename Policy, typename Table>
 struct ExtensionFront {
   Front<Policy, Table> front;
   Table table;
 };
 
-// A function that is not behind stays away in front, too.
+// Functions that the next table does not have stay NULL.
 template <typename Policy, typename Table>
 void Interpose(Table* table) {
 #define DEVRT_EXTENSION_SLOT(id, type, function)                     \
@@ -292,7 +292,7 @@ constexpr devrt_manifest_v0 Manifest(const char* name, const char* vendor,
 #pragma GCC visibility pop
 
 // Defines the manifest `NAME_manifest` and the function `NAME_open` of a layer
-// that is linked into the program, for devrt::RegisterLayer.
+// that is linked into the program; pass both to devrt::RegisterLayer.
 #define DEVRT_STATIC_LAYER(Policy, symbol, name, vendor, version) \
   constexpr devrt_manifest_v0 symbol##_manifest =                 \
       ::devrt::layer::internal::Manifest(name, vendor, version);  \

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * devrt plugin ABI, major version 0: what a backend (a shared library for one
- * kind of accelerator) and the devrt runtime say to each other.
+ * devrt plugin ABI, major version 0: the C interface between the devrt runtime
+ * (the host) and a backend, a shared library for one kind of accelerator.
  *
- * A backend exports exactly two symbols:
+ * A backend exports exactly these two symbols:
  *
  *   const devrt_manifest_v0 devrt_plugin_manifest_v0;      (in .rodata)
  *   devrt_status devrt_plugin_open_v0(const devrt_host_v0*, devrt_backend_v0*);
  *
- * and nothing else.  The smallest backend in C:
+ * The smallest backend in C:
  *
  *   static const devrt_ops_v0 ops = {
  *       .struct_size = sizeof ops, .abi_minor = DEVRT_ABI_MINOR,
@@ -31,33 +31,33 @@
  * Conventions
  *   1. C99, C11, C++17, C++20; LP64.  No enum, bool, long, size_t or bit-field
  *      in a struct or a signature.
- *   2. Every struct of variable future begins with `uint32_t struct_size`, set
- *      by whoever owns the memory to the size it was compiled with.  Fields
- *      and slots are only ever appended.  Nobody compares sizes for equality:
- *      a reader takes min(struct_size, its own size) bytes and treats the rest
- *      as zero.
+ *   2. A struct that may grow begins with `uint32_t struct_size`.  The owner of
+ *      the memory sets it to the size that the owner was compiled with.  New
+ *      versions only append fields and slots.  A reader takes
+ *      min(struct_size, its own size) bytes and treats the rest as zero; it
+ *      never compares sizes for equality.
  *   3. Every table function takes `void* self` first, so that a layer is just
  *      another {self, table} pair.
- *   4. A function returns devrt_status: NULL is success; anything else is an
- *      object made by host->error_create and owned by the receiver.
+ *   4. A function returns devrt_status: NULL is success; any other value is an
+ *      error that was made by host->error_create and belongs to the receiver.
  *   5. Arguments are checked before anything changes: an error leaves all
- *      state as it was, and out-parameters untouched.
+ *      state and all out-parameters unchanged.
  *   6. "Not complete yet" is an out-parameter, never an error.
  *   7. No exception leaves a plugin; a plugin never aborts, exits, writes to
  *      stdout or changes the environment.
  *   8. Thread tags:
  *        [any]       from any thread, also concurrently on one handle
  *        [load]      the host serialises these calls with each other
- *        [blocking]  may wait for the device; the others never do, except
- *                    where queue_depth in the device's properties allows it
- *      No function may be called from a host function (see host_func) unless
- *      it is tagged [callback].
- *   9. A NULL slot is unimplemented: the host puts a stub there that answers
- *      UNIMPLEMENTED, so no caller tests for NULL.  A capability bit that is
- *      set while its slot is NULL makes the host refuse the plugin.
+ *        [blocking]  may wait for the device; other functions never do, except
+ *                    that an enqueue may wait if queue_depth is not 0
+ *        [callback]  may be called from a host function (see host_func); other
+ *                    functions must not be
+ *   9. A NULL slot is unimplemented: the host puts a stub there that returns
+ *      UNIMPLEMENTED, so no caller tests for NULL.  The host refuses a plugin
+ *      that sets a capability bit whose slot is NULL.
  *
- * Meaning of the calls: docs/plugin-contract.md and docs/semantics.md; the
- * numbers in brackets (C27) are items of the latter.
+ * docs/plugin-contract.md and docs/semantics.md define the calls; numbers in
+ * brackets (C27) are items of docs/semantics.md.
  */
 #ifndef DEVRT_BACKENDS_ABI_DEVRT_PLUGIN_H_
 #define DEVRT_BACKENDS_ABI_DEVRT_PLUGIN_H_
@@ -75,7 +75,7 @@ extern "C" {
 /* Bytes of TYPE up to and including FIELD. */
 #define DEVRT_SIZE_THROUGH(type, field) \
   ((uint32_t)(offsetof(type, field) + sizeof(((type*)0)->field)))
-/* Whether the struct that PTR points to is long enough to hold FIELD. */
+/* True if the struct that PTR points to is long enough to hold FIELD. */
 #define DEVRT_HAS_FIELD(ptr, type, field) \
   ((ptr)->struct_size >= DEVRT_SIZE_THROUGH(type, field))
 
@@ -83,7 +83,7 @@ extern "C" {
 
 /* ---- Errors -------------------------------------------------------------- */
 
-/* NULL: success.  Otherwise an object of the host, owned by the receiver. */
+/* NULL: success.  Otherwise an error of the host that the receiver owns.  */
 typedef struct devrt_error* devrt_status;
 
 /* Equal to absl::StatusCode; never renumbered. */
@@ -107,12 +107,12 @@ typedef int32_t devrt_code;
 
 /* The device is unusable for the rest of the process: docs/semantics.md 2.3. */
 #define DEVRT_ERROR_STICKY 1u
-/* Caused by earlier work, not by the call that returned it. */
+/* Earlier work caused the error, not the call that returned it.  */
 #define DEVRT_ERROR_ASYNC 2u
 /* With STICKY: every device of the backend is lost (fault_scope=process). */
 #define DEVRT_ERROR_PROCESS 4u
 
-/* Where an error came from; attached with host->error_set_origin. */
+/* The origin of an error; host->error_set_origin attaches it.  */
 typedef struct devrt_error_origin_v0 {
   uint32_t struct_size;
   uint32_t flags;          /* DEVRT_ERROR_* */
@@ -124,7 +124,7 @@ typedef struct devrt_error_origin_v0 {
   const char* entry_point; /* "cuStreamSynchronize", or NULL; copied */
 } devrt_error_origin_v0;
 
-/* Where the application called devrt; see host->call_site. */
+/* The place in the application that called devrt; see host->call_site.  */
 typedef struct devrt_call_site_v0 {
   const char* file; /* static storage, or NULL when unknown */
   int32_t line;
@@ -132,24 +132,23 @@ typedef struct devrt_call_site_v0 {
   const char* label; /* the user's name for the operation, or NULL */
 } devrt_call_site_v0;
 
-/* ---- What the host gives --------------------------------------------------
- */
+/* ---- Functions of the host ----------------------------------------------- */
 
 #define DEVRT_LOG_DEBUG 0
 #define DEVRT_LOG_INFO 1
 #define DEVRT_LOG_WARNING 2
 #define DEVRT_LOG_ERROR 3
 
-/* Valid from devrt_plugin_open_v0 until the end of the process. */
+/* Valid from devrt_plugin_open_v0 until the process ends.  */
 typedef struct devrt_host_v0 {
   uint32_t struct_size;
   uint32_t abi_minor; /* the highest minor version that the host knows */
-  void* host;         /* first argument of everything below */
+  void* host;         /* first argument of every function below */
   /* [any, callback] Makes an error.  `text` has `size` bytes, UTF-8, and is
    * copied.  Never fails: without memory it returns a static error. */
   devrt_status (*error_create)(void* host, devrt_code code, int64_t native_code,
                                const char* text, uint64_t size);
-  /* [any, callback] Attaches where `error` came from; strings are copied. */
+  /* [any, callback] Attaches the origin of `error`; strings are copied.  */
   void (*error_set_origin)(void* host, devrt_status error,
                            const devrt_error_origin_v0* origin);
   /* [any, callback] The code of `error`, DEVRT_OK for NULL. */
@@ -158,53 +157,48 @@ typedef struct devrt_host_v0 {
   const char* (*error_text)(void* host, devrt_status error, uint64_t* size);
   /* [any, callback] Releases an error; NULL is allowed. */
   void (*error_destroy)(void* host, devrt_status error);
-  /* [any, callback] Lowest level that is written anywhere. */
+  /* [any, callback] The lowest level that is written.  */
   int32_t (*log_min_level)(void* host);
-  /* [any, callback] One line, without a newline at the end. */
+  /* [any, callback] Writes one line; `text` has no newline at the end.  */
   void (*log)(void* host, int32_t level, const char* file, int32_t line,
               const char* text, uint64_t size);
-  /* [any, callback] Where the calling thread entered devrt for the call that
-   * is now in the plugin.  Never NULL; valid until that call returns. */
+  /* [any, callback] The place where the calling thread entered devrt for its
+   * present call.  Never NULL; valid until the plugin's function returns.  */
   const devrt_call_site_v0* (*call_site)(void* host);
   /* [any] A host extension by name, or NULL. */
   const void* (*get_extension)(void* host, const char* name);
 } devrt_host_v0;
 
-/* ---- Handles --------------------------------------------------------------
- */
+/* ---- Handles ------------------------------------------------------------- */
 
 typedef struct devrt_stream_impl* devrt_stream; /* never NULL when valid */
 typedef struct devrt_event_impl* devrt_event;   /* never NULL when valid */
 
-/* What context_enter saved.  Opaque to the host, fixed size for ever. */
+/* What context_enter saved: opaque to the host; its size never changes.  */
 typedef struct devrt_context {
   uint64_t state[2];
 } devrt_context;
 
-/* ---- Capabilities: a promise each, exercised by the conformance suite -----
- */
+/* ---- Capabilities: promises, tested by the conformance suite ------------- */
 
 #define DEVRT_CAP_EVENT_TIMING (UINT64_C(1) << 0)    /* event_elapsed_ns */
 #define DEVRT_CAP_EVENT_IPC (UINT64_C(1) << 1)       /* DEVRT_EVENT_IPC flag */
 #define DEVRT_CAP_HOST_FUNC (UINT64_C(1) << 2)       /* host_func */
 #define DEVRT_CAP_STREAM_PRIORITY (UINT64_C(1) << 3) /* range is not [0, 0] */
 #define DEVRT_CAP_STREAM_EXTERNAL (UINT64_C(1) << 4) /* DEVRT_STREAM_ADOPT */
-#define DEVRT_CAP_PINNED_HOST \
-  (UINT64_C(1) << 5)                               /* host_alloc, host_dealloc \
-                                                    */
-#define DEVRT_CAP_HOST_REGISTER (UINT64_C(1) << 6) /* host_(un)register */
-#define DEVRT_CAP_POINTER_INFO (UINT64_C(1) << 7)  /* pointer_info */
-#define DEVRT_CAP_PEER_COPY (UINT64_C(1) << 8)     /* copy_peer_async */
-#define DEVRT_CAP_PEER_ACCESS (UINT64_C(1) << 9)   /* peer_* */
-#define DEVRT_CAP_ASYNC_ALLOC (UINT64_C(1) << 10)  /* (de)alloc_async */
+#define DEVRT_CAP_PINNED_HOST (UINT64_C(1) << 5)     /* host_(de)alloc */
+#define DEVRT_CAP_HOST_REGISTER (UINT64_C(1) << 6)   /* host_(un)register */
+#define DEVRT_CAP_POINTER_INFO (UINT64_C(1) << 7)    /* pointer_info */
+#define DEVRT_CAP_PEER_COPY (UINT64_C(1) << 8)       /* copy_peer_async */
+#define DEVRT_CAP_PEER_ACCESS (UINT64_C(1) << 9)     /* peer_* */
+#define DEVRT_CAP_ASYNC_ALLOC (UINT64_C(1) << 10)    /* (de)alloc_async */
 
-/* ---- Plain data -----------------------------------------------------------
- */
+/* ---- Plain data ---------------------------------------------------------- */
 
-/* How async copies treat pageable host memory (C53). */
-#define DEVRT_PAGEABLE_SYNC 1u   /* the call waits until it is complete */
-#define DEVRT_PAGEABLE_STAGED 2u /* the source is read before the return */
-#define DEVRT_PAGEABLE_LATE 3u   /* the source is read by the stream */
+/* How asynchronous copies treat pageable host memory (C53). */
+#define DEVRT_PAGEABLE_SYNC 1u   /* the call waits until the copy is complete */
+#define DEVRT_PAGEABLE_STAGED 2u /* the call reads the source at once */
+#define DEVRT_PAGEABLE_LATE 3u   /* the stream reads the source later */
 
 #define DEVRT_FAULT_DELIVERY_STATUS 0u /* a fault is reported as an error */
 #define DEVRT_FAULT_DELIVERY_ABORT 1u  /* a fault may end the process */
@@ -220,12 +214,12 @@ typedef struct devrt_device_props_v0 {
   uint32_t pci_domain;
   uint32_t pci_bus;
   uint32_t pci_device;
-  uint32_t compute_major; /* 0.0 where the notion does not exist */
+  uint32_t compute_major; /* 0.0 if there is no such version */
   uint32_t compute_minor;
   uint32_t multiprocessors;
-  uint64_t total_memory;    /* bytes; what mem_info calls total */
-  uint64_t overhead_bytes;  /* part of total that is never allocatable */
-  uint32_t alloc_alignment; /* of every pointer from alloc; power of two */
+  uint64_t total_memory;    /* bytes; equals total_bytes of mem_info */
+  uint64_t overhead_bytes;  /* bytes of total_memory that are reserved */
+  uint32_t alloc_alignment; /* of all pointers from alloc; a power of two */
   uint32_t copy_engines;    /* >= 1 (C60) */
   int32_t priority_least;   /* numerically greatest */
   int32_t priority_greatest;
@@ -240,10 +234,10 @@ typedef struct devrt_device_props_v0 {
 } devrt_device_props_v0;
 
 /* devrt_stream_desc_v0.kind */
-#define DEVRT_STREAM_CREATE 0u     /* a new stream that no one else holds */
+#define DEVRT_STREAM_CREATE 0u     /* a new stream */
 #define DEVRT_STREAM_LEGACY 1u     /* the device's implicit default stream */
 #define DEVRT_STREAM_PER_THREAD 2u /* the calling thread's default stream */
-#define DEVRT_STREAM_ADOPT 3u      /* a native stream made by someone else */
+#define DEVRT_STREAM_ADOPT 3u      /* an existing native stream, not owned */
 /* devrt_stream_desc_v0.flags */
 #define DEVRT_STREAM_BLOCKING 1u /* takes part in the legacy rule (C8) */
 
@@ -260,7 +254,7 @@ typedef struct devrt_stream_desc_v0 {
 #define DEVRT_EVENT_BLOCKING_SYNC 2u /* the host sleeps instead of spinning */
 #define DEVRT_EVENT_IPC 4u           /* excludes DEVRT_EVENT_TIMING (C38) */
 
-/* copy_async kinds; host includes pinned and registered memory */
+/* copy_async kinds; "host" includes pinned and registered memory */
 #define DEVRT_COPY_INFER 0u
 #define DEVRT_COPY_H2D 1u
 #define DEVRT_COPY_D2H 2u
@@ -268,7 +262,7 @@ typedef struct devrt_stream_desc_v0 {
 #define DEVRT_COPY_H2H 4u
 
 /* devrt_pointer_info_v0.kind */
-#define DEVRT_POINTER_UNREGISTERED 0u /* plain host, NULL, freed: no error */
+#define DEVRT_POINTER_UNREGISTERED 0u /* plain host memory, NULL or freed */
 #define DEVRT_POINTER_DEVICE 1u
 #define DEVRT_POINTER_PINNED 2u
 #define DEVRT_POINTER_MANAGED 3u
@@ -279,187 +273,189 @@ typedef struct devrt_pointer_info_v0 {
   int32_t device;         /* -1 for UNREGISTERED */
   uint32_t host_readable; /* 1: the host may dereference the pointer */
   void* base;             /* of the allocation; NULL for UNREGISTERED */
-  uint64_t size;          /* as asked for */
+  uint64_t size;          /* as requested */
   uint64_t allocation_id; /* never reused in the process; 0: unknown */
 } devrt_pointer_info_v0;
 
-/* ---- What the plugin gives ------------------------------------------------
- * All pointers in signatures are non-NULL unless the text says otherwise.
- * A size of 0 never reaches a plugin: the host answers it (C59, C102).      */
+/* ---- Functions of the plugin ----------------------------------------------
+ * Pointers in signatures are non-NULL unless the text says otherwise.  A size
+ * of 0 never reaches a plugin: the host handles it (C59, C102).             */
 typedef struct devrt_ops_v0 {
   uint32_t struct_size;
   uint32_t abi_minor;
 
   /* -- required ----------------------------------------------------------- */
 
-  /* [load, blocking] The last call.  All handles are gone by then. */
+  /* [load, blocking] The last call.  No handle exists any more.  */
   void (*shutdown)(void* self);
 
-  /* [any, callback] Creates no context; the count never changes.
-   * UNAVAILABLE with the reason on a machine without the accelerator. */
+  /* [any, callback] Creates no context; the count never changes.  UNAVAILABLE,
+   * with the reason, on a machine without the accelerator.  */
   devrt_status (*device_count)(void* self, uint32_t* count);
-  /* [any, callback] Fills what fits in props->struct_size bytes, which stays
-   * as it is; creates no context. */
+  /* [any, callback] Fills at most props->struct_size bytes and keeps
+   * struct_size; creates no context.  */
   devrt_status (*device_props)(void* self, uint32_t device,
                                devrt_device_props_v0* props);
-  /* [any] Bytes. */
+  /* [any] Free and total memory in bytes.  */
   devrt_status (*mem_info)(void* self, uint32_t device, uint64_t* free_bytes,
                            uint64_t* total_bytes);
 
-  /* [any] `alignment` is a power of two, 0: the device's own.  Fails with
-   * RESOURCE_EXHAUSTED and changes nothing when there is no room. */
+  /* [any] `alignment` is a power of two; 0 is the device's own alignment.
+   * RESOURCE_EXHAUSTED, without a change, if there is not enough memory.  */
   devrt_status (*alloc)(void* self, uint32_t device, uint64_t size,
                         uint64_t alignment, void** ptr);
-  /* [any, blocking where raw_free_syncs] `size` as asked for in alloc.  The
-   * caller has ordered all uses before. */
+  /* [any, blocking if raw_free_syncs] `size` is the size passed to alloc.  All
+   * uses of the block are complete.  */
   devrt_status (*dealloc)(void* self, uint32_t device, void* ptr,
                           uint64_t size);
 
-  /* [any] LEGACY and PER_THREAD return the same handle each time (for one
-   * device; for one device and thread); stream_destroy on these is
-   * INVALID_ARGUMENT.  ADOPT makes a handle that borrows `desc->native`,
-   * checks its device and is released, not destroyed, by stream_destroy. */
+  /* [any] LEGACY returns one handle for each device, PER_THREAD one for each
+   * device and thread; stream_destroy on these is INVALID_ARGUMENT.  ADOPT
+   * makes a handle that borrows `desc->native` and checks its device;
+   * stream_destroy releases that handle and leaves the native stream alive.  */
   devrt_status (*stream_create)(void* self, uint32_t device,
                                 const devrt_stream_desc_v0* desc,
                                 devrt_stream* stream);
-  /* [any] Returns at once; submitted work completes (C17). */
+  /* [any] Returns at once; work that was submitted still completes (C17). */
   devrt_status (*stream_destroy)(void* self, devrt_stream stream);
-  /* [any, callback] 1 when all submitted operations, the running one
-   * included, are complete. */
+  /* [any, callback] 1 if all submitted operations are complete, including the
+   * running one.  */
   devrt_status (*stream_query)(void* self, devrt_stream stream, uint32_t* done);
-  /* [any, blocking] */
+  /* [any, blocking] Waits for all submitted operations of the stream.  */
   devrt_status (*stream_sync)(void* self, devrt_stream stream);
-  /* [any, callback] The vendor's handle; equal for all threads' PER_THREAD
-   * streams. */
+  /* [any, callback] The vendor's handle.  One value stands for the PER_THREAD
+   * streams of all threads.  */
   devrt_status (*stream_native)(void* self, devrt_stream stream, void** native);
-  /* [any] Later operations of `stream` wait for the event's capture as it is
-   * now; nothing if never recorded (C24, C28).  Any two devices (C32). */
+  /* [any] Later operations of `stream` wait for the event's present capture; no
+   * wait if the event was never recorded (C24, C28).  Stream and event may
+   * belong to different devices (C32). */
   devrt_status (*stream_wait_event)(void* self, devrt_stream stream,
                                     devrt_event event);
 
-  /* [any] */
+  /* [any] `flags` is a set of DEVRT_EVENT_*. */
   devrt_status (*event_create)(void* self, uint32_t device, uint32_t flags,
                                devrt_event* event);
-  /* [any] Returns at once; issued waits still hold (C34). */
+  /* [any] Returns at once; waits that were issued still hold (C34). */
   devrt_status (*event_destroy)(void* self, devrt_event event);
-  /* [any] Replaces the event's capture (C27); a stream of another device is
-   * INVALID_ARGUMENT and leaves the capture (C31). */
+  /* [any] Replaces the event's capture (C27).  INVALID_ARGUMENT, with the
+   * capture unchanged, for a stream of another device (C31). */
   devrt_status (*event_record)(void* self, devrt_event event,
                                devrt_stream stream);
-  /* [any, callback] 1 when the newest capture is complete or there is none. */
+  /* [any, callback] 1 if the newest capture is complete or there is none.  */
   devrt_status (*event_query)(void* self, devrt_event event, uint32_t* done);
-  /* [any, blocking] */
+  /* [any, blocking] Waits for the newest capture.  */
   devrt_status (*event_sync)(void* self, devrt_event event);
 
-  /* [any] `kind` is right or INFER; ranges lie inside allocations and do not
-   * overlap: the host has checked.  H2H drains the stream and is complete on
-   * return (C52). */
+  /* [any] The host has checked that `kind` is right or INFER, and that the
+   * ranges lie inside allocations and do not overlap.  H2H waits for the
+   * stream's work and is complete on return (C52). */
   devrt_status (*copy_async)(void* self, devrt_stream stream, void* dst,
                              const void* src, uint64_t size, uint32_t kind);
-  /* [any] Every byte of [dst, dst + size) := value & 0xff.  `dst` is memory
-   * of the stream's device, or of a peer that it may access (C47). */
+  /* [any] Sets every byte of [dst, dst + size) to value & 0xff.  `dst` is
+   * memory of the stream's device, or of a peer that it may access (C47). */
   devrt_status (*fill_async)(void* self, devrt_stream stream, void* dst,
                              uint32_t value, uint64_t size);
 
-  /* [any, blocking] All streams of `device`, of all threads (C5). */
+  /* [any, blocking] Waits for all streams of `device`, of all threads (C5). */
   devrt_status (*device_sync)(void* self, uint32_t device);
 
-  /* [any] Makes `device` the calling thread's current one and saves in
-   * `previous` (may be NULL) exactly what was current, foreign contexts
-   * and "none" included.  Never waits (C2). */
+  /* [any] Makes `device` the calling thread's current device.  Saves in
+   * `previous` (may be NULL) exactly what was current, which may be another
+   * library's context or none.  Never waits (C2). */
   devrt_status (*context_enter)(void* self, uint32_t device,
                                 devrt_context* previous);
   /* [any] Restores what context_enter saved; creates no context (C103). */
   devrt_status (*context_exit)(void* self, const devrt_context* previous);
-  /* [any, callback] The device of the thread's current context; 0 if none. */
+  /* [any, callback] The device of the thread's current context; 0 if there is
+   * no current context.  */
   devrt_status (*context_current)(void* self, uint32_t* device);
 
-  /* -- optional, by capability bit ------------------------------------------
-   */
+  /* -- optional, by capability bit ---------------------------------------- */
 
-  /* [any] Stream-ordered memory (ASYNC_ALLOC): an address at once, memory
-   * behind the stream's earlier work (C65).  RESOURCE_EXHAUSTED, and nothing
-   * changed, where neither free memory nor what this stream has freed suffices;
-   * never a wait for another stream.  peer_enable covers it; dealloc takes it,
-   * too. */
+  /* [any] Stream-ordered allocation (ASYNC_ALLOC).  The address is returned at
+   * once; the memory is usable after the stream's earlier work (C65).
+   * RESOURCE_EXHAUSTED, without a change, if free memory and the memory that
+   * this stream has freed do not suffice; never waits for another stream.
+   * peer_enable covers this memory, and dealloc may free it.  */
   devrt_status (*alloc_async)(void* self, devrt_stream stream, uint64_t size,
                               uint64_t alignment, void** ptr);
-  /* [any] Nobody's behind the stream's earlier work; any stream of the memory's
-   * device, with all uses ordered before (C66). */
+  /* [any] Frees a block after the stream's earlier work.  `stream` is any
+   * stream of the memory's device that comes after all uses (C66). */
   devrt_status (*dealloc_async)(void* self, devrt_stream stream, void* ptr,
                                 uint64_t size);
 
-  /* [any, callback] Nanoseconds from `begin` to `end`, negative if reversed;
-   * checks in the order of C35. */
+  /* [any, callback] Nanoseconds from `begin` to `end`; negative if `end` came
+   * first.  Errors are checked in the order of C35. */
   devrt_status (*event_elapsed_ns)(void* self, devrt_event begin,
                                    devrt_event end, int64_t* nanoseconds);
 
   /* [any] Calls fn(arg, error) exactly once after all earlier work of the
-   * stream.  `error` is NULL, or why the work before it failed (C45); `fn`
-   * owns it.  `fn` must not call [any] functions without [callback]. */
+   * stream.  `error` is NULL, or the error of that work (C45); `fn` owns it.
+   * `fn` must not call functions without the tag [callback]. */
   devrt_status (*host_func)(void* self, devrt_stream stream,
                             void (*fn)(void* arg, devrt_status error),
                             void* arg);
 
-  /* [any] Page-locked host memory; `device` is the one it is attributed to. */
+  /* [any] Page-locked host memory; pointer_info reports `device` for it.  */
   devrt_status (*host_alloc)(void* self, uint32_t device, uint64_t size,
                              uint64_t alignment, void** ptr);
-  /* [any, blocking where raw_free_syncs] */
+  /* [any, blocking if raw_free_syncs] */
   devrt_status (*host_dealloc)(void* self, void* ptr, uint64_t size);
-  /* [any] Overlap with a registered range is ALREADY_EXISTS (C70). */
+  /* [any] ALREADY_EXISTS if the range overlaps a registered one (C70). */
   devrt_status (*host_register)(void* self, uint32_t device, void* ptr,
                                 uint64_t size);
-  /* [any, blocking where raw_free_syncs] NOT_FOUND, or INVALID_ARGUMENT for
-   * an interior pointer. */
+  /* [any, blocking if raw_free_syncs] NOT_FOUND if no range is registered
+   * there; INVALID_ARGUMENT for a pointer into a range.  */
   devrt_status (*host_unregister)(void* self, void* ptr);
 
-  /* [any, callback] Never an error for a host pointer (C71). */
+  /* [any, callback] A host pointer is never an error (C71). */
   devrt_status (*pointer_info)(void* self, const void* ptr,
                                devrt_pointer_info_v0* info);
 
-  /* [any] Stream-ordered, with or without peer access (C57, C58).  `stream`
-   * belongs to either device. */
+  /* [any] Stream-ordered; works without peer access (C57, C58).  `stream`
+   * belongs to either device.  */
   devrt_status (*copy_peer_async)(void* self, devrt_stream stream, void* dst,
                                   uint32_t dst_device, const void* src,
                                   uint32_t src_device, uint64_t size);
-  /* [any, callback] 1 when kernels of `device` can be allowed to access
-   * memory of `peer`. */
+  /* [any, callback] 1 if kernels of `device` can be allowed to access memory of
+   * `peer`. */
   devrt_status (*peer_can_access)(void* self, uint32_t device, uint32_t peer,
                                   uint32_t* can);
-  /* [any] One direction; present and future allocations (C75-C77). */
+  /* [any] One direction; present and later allocations (C75-C77). */
   devrt_status (*peer_enable)(void* self, uint32_t device, uint32_t peer);
   devrt_status (*peer_disable)(void* self, uint32_t device, uint32_t peer);
 
   /* [any] An extension table by name ("acme.collectives/1"), or NULL.  The
-   * table begins with struct_size, its functions take this `self`; the same
-   * table every time, valid as long as this one. */
+   * table begins with struct_size, and its functions take this `self`.  Every
+   * call returns one table, which is valid as long as this table.  */
   const void* (*get_extension)(void* self, const char* name);
 
-  /* [any, callback] The vendor's handle of an event, NULL before the first
-   * record (C99).  Optional without a capability bit. */
+  /* [any, callback] The vendor's handle of an event; NULL before the first
+   * record (C99).  Optional, without a capability bit.  */
   devrt_status (*event_native)(void* self, devrt_event event, void** native);
 } devrt_ops_v0;
 
-/* Filled by devrt_plugin_open_v0 when it succeeds and left alone when it does
- * not; `struct_size` is set by the host. */
+/* The host sets `struct_size`.  devrt_plugin_open_v0 fills the struct if it
+ * succeeds, and leaves it unchanged if it fails.  */
 typedef struct devrt_backend_v0 {
   uint32_t struct_size;
   uint32_t reserved0;
   void* self;
   const devrt_ops_v0* ops; /* valid until shutdown has returned */
-  /* DEVRT_CAP_*, a subset of the manifest's.  The host ignores bits that it
-   * does not know: a newer plugin may set them. */
+  /* DEVRT_CAP_*, a subset of the manifest's bits.  The host ignores unknown
+   * bits, which a newer plugin may set.  */
   uint64_t capabilities;
 } devrt_backend_v0;
 
-/* Read from the file without running it: .rodata, exported, no relocation. */
+/* Read from the file without running code: in .rodata, exported, and without
+ * relocations.  */
 #define DEVRT_MANIFEST_MAGIC "DEVRTPL"
 typedef struct devrt_manifest_v0 {
   char magic[8]; /* DEVRT_MANIFEST_MAGIC */
   uint32_t struct_size;
   uint32_t abi_major;
   uint32_t abi_minor;
-  uint32_t priority;     /* lower is first, and the default; 0: as 100 */
+  uint32_t priority;     /* lower comes first and is the default; 0: 100 */
   uint64_t capabilities; /* DEVRT_CAP_* that open may claim */
   char backend[32];      /* "mtia": [a-z][a-z0-9_]*, NUL-terminated */
   char vendor[64];
@@ -472,8 +468,9 @@ typedef struct devrt_manifest_v0 {
 typedef devrt_status (*devrt_plugin_open_fn_v0)(const devrt_host_v0* host,
                                                 devrt_backend_v0* backend);
 
-/* The two symbols.  open [load]: touches no device, starts no thread, and
- * fails with a status, never a crash, when the machine lacks something. */
+/* The two symbols.  open is [load]: it touches no device and starts no thread.
+ * On a machine without the accelerator it returns an error and never crashes.
+ * */
 extern DEVRT_PLUGIN_EXPORT const devrt_manifest_v0 devrt_plugin_manifest_v0;
 DEVRT_PLUGIN_EXPORT devrt_status
 devrt_plugin_open_v0(const devrt_host_v0* host, devrt_backend_v0* backend);

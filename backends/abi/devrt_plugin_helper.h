@@ -3,8 +3,8 @@
 // Plugin helper: builds a plugin's table (devrt_ops_v0) and its two exported
 // symbols from a C++ class.  Header-only, C++17, standard library only.
 //
-// A backend is a class whose member functions have the names of the slots of
-// devrt_ops_v0 and their signatures less `void* self`.  A complete one:
+// A backend is a class.  Its member functions have the names and signatures of
+// the slots of devrt_ops_v0, without `void* self`.  A complete example:
 //
 //   #include <cstdlib>
 //   #include <cstring>
@@ -138,51 +138,52 @@
 //   DEVRT_DEFINE_PLUGIN(Tiny, "tiny", "Acme Inc.", "1.0");
 //
 // What it does
-//   - A slot without a member function stays NULL.  One with a member function
-//     of another signature, a private one too, is a compile error that names
-//     it; so is, in DEVRT_DEFINE_PLUGIN, a required slot or a promised
-//     capability without its member function.
+//   - A slot without a member function stays NULL.  A member function with a
+//     wrong signature, also a private one, is a compile error that names the
+//     function.  In DEVRT_DEFINE_PLUGIN, a missing member function of a
+//     required slot or of a promised capability is a compile error too.
 //   - No exception leaves the plugin: std::bad_alloc becomes
-//     RESOURCE_EXHAUSTED, everything else INTERNAL, with the slot's name and
-//     what().  In shutdown() and get_extension() it is logged.
-//   - `self` is the object itself, so a call costs what a direct call of the
-//     member function costs.
+//     RESOURCE_EXHAUSTED, every other exception INTERNAL, with the slot's name
+//     and what().  Exceptions of shutdown() and get_extension() are logged.
+//   - `self` is the object itself, so a call costs as much as a direct call of
+//     the member function.
 // What it is not
-//   - A base class: nothing to derive from, nothing virtual.  Members may be
-//     inherited, const, noexcept or static; the class itself may not be final.
+//   - A base class: the class derives from nothing and has no virtual
+//     functions.  Members may be inherited, const, noexcept or static; the
+//     class itself must not be final.
 //   - A checker: arguments arrive as the host sent them.
 //
-// Beginning.  devrt_plugin_open_v0 makes the object by the first of these that
-// the class has:
+// Beginning.  devrt_plugin_open_v0 makes the object with the first of these
+// that the class has:
 //   static std::unique_ptr<Tiny> Open(const devrt_host_v0* host,
 //                                     devrt_status* error,
 //                                     uint64_t* capabilities);
-//       `capabilities` holds what the manifest lists; clear what this machine
-//       lacks.  Return nullptr with *error set when the backend cannot work
-//       here (UNAVAILABLE with the reason).
+//       `capabilities` holds the bits of the manifest; clear the bits that this
+//       machine lacks.  Return nullptr and set *error if the backend cannot
+//       work here (UNAVAILABLE with the reason).
 //   explicit Tiny(const devrt_host_v0* host);
 //   Tiny();
-// End.  The slot `shutdown` calls shutdown(), where the class has it, and then
+// End.  The slot `shutdown` calls shutdown(), if the class has it, and then
 // deletes the object.
 //
-// Extension tables.  Give the class a member function get_extension and make
-// the table's functions with Thunk, which stops exceptions as well:
+// Extension tables.  Give the class a member function get_extension, and make
+// the table's functions with Thunk, which also stops exceptions:
 //   const void* get_extension(const char* name) {
 //     static constexpr devrt_launch_v0 kLaunch = {
 //         sizeof(devrt_launch_v0), 0, devrt::plugin::Thunk<&Tiny::launch>};
 //     return std::strcmp(name, DEVRT_LAUNCH_EXTENSION) ? nullptr : &kLaunch;
 //   }
 //
-// Threads.  As the slot's tag in devrt_plugin.h says: most member functions
-// are called by many threads at once.  The helper takes no lock.
+// Threads.  The slot's tag in devrt_plugin.h says which threads call: many
+// threads at once call most member functions.  The helper takes no lock.
 //
-// Ownership.  The helper owns the object from Open until shutdown.  A returned
-// status passes to the caller.  The host stays valid until the process ends.
+// Ownership.  The helper owns the object from Open until shutdown.  The caller
+// owns a returned status.  The host stays valid until the process ends.
 //
-// Linking.  Compile plugins with -fvisibility=hidden and link them with
-// -Wl,-z,defs,-z,nodelete,--exclude-libs,ALL and a version script that lets
-// nothing but the two symbols out.  To link the same source into a program
-// instead, compile it with -DDEVRT_STATIC_PLUGIN_NAME=tiny; the program says
+// Linking.  Compile plugins with -fvisibility=hidden.  Link them with
+// -Wl,-z,defs,-z,nodelete,--exclude-libs,ALL and a version script that exports
+// only the two symbols.  To link the source into a program instead, compile it
+// with -DDEVRT_STATIC_PLUGIN_NAME=tiny; the program then has
 //   DEVRT_STATIC_PLUGIN(tiny);  // at namespace scope
 //   devrt::RegisterBackend(&devrt_plugin_manifest_v0_tiny,
 //                          &devrt_plugin_open_v0_tiny);
@@ -203,12 +204,12 @@ namespace plugin {
 
 // ---- Tables -----------------------------------------------------------------
 
-// A function of an extension table from a member function.  For an inherited
-// one name the backend, too: Thunk<&Backend::launch, Backend>.
+// Makes a function of an extension table from a member function.  For an
+// inherited member, name the backend too: Thunk<&Backend::launch, Backend>.
 template <auto Member, class T = void>
 inline constexpr auto Thunk = internal::ThunkOf<Member, T>(Member);
 
-// The table of T; slots without a member function are NULL.
+// The table of T.  Slots without a member function are NULL.
 template <class T>
 constexpr devrt_ops_v0 MakeOps() {
   devrt_ops_v0 ops = {};
@@ -232,8 +233,8 @@ constexpr devrt_ops_v0 MakeOps() {
 template <class T>
 inline constexpr devrt_ops_v0 kOps = MakeOps<T>();
 
-// `priority`: lower is first, and the default device; devrt's own are below
-// 100.
+// `priority`: lower comes first, and the first is the default device.  devrt's
+// own backends are below 100.
 template <size_t B, size_t V, size_t R>
 constexpr devrt_manifest_v0 MakeManifest(const char (&backend)[B],
                                          const char (&vendor)[V],
@@ -253,8 +254,8 @@ constexpr devrt_manifest_v0 MakeManifest(const char (&backend)[B],
   return manifest;
 }
 
-// The body of devrt_plugin_open_v0; `promised` is what the manifest lists.  On
-// an error `backend` is untouched.
+// The body of devrt_plugin_open_v0.  `promised` has the bits of the manifest.
+// An error leaves `backend` unchanged.
 template <class T>
 DEVRT_PLUGIN_BOUNDARY devrt_status Open(uint64_t promised,
                                         const devrt_host_v0* host,
@@ -306,7 +307,7 @@ DEVRT_PLUGIN_BOUNDARY devrt_status Open(uint64_t promised,
   static_assert(true, "")
 
 // Declares the two symbols of a plugin that is linked into the program.  `name`
-// may be that of a macro, as errno is.
+// may be the name of a macro, such as errno.
 #define DEVRT_STATIC_PLUGIN(name)                        \
   DEVRT_PLUGIN_DECLARE_(devrt_plugin_manifest_v0_##name, \
                         devrt_plugin_open_v0_##name)
@@ -327,7 +328,7 @@ DEVRT_PLUGIN_BOUNDARY devrt_status Open(uint64_t promised,
 
 // DEVRT_DEFINE_PLUGIN(Class, backend, vendor, version, capabilities = 0,
 //                     priority = 100)
-// defines the two symbols; once per plugin, at global scope.
+// defines the two symbols.  Use it once in a plugin, at global scope.
 #ifdef DEVRT_STATIC_PLUGIN_NAME
 #define DEVRT_DEFINE_PLUGIN(Class, ...)                                        \
   DEVRT_PLUGIN_DECLARE_(                                                       \

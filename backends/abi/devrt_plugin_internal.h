@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implementation of devrt_plugin_helper.h, which is the one to include: finds
-// a class's member functions, wraps each as a C function, stops exceptions.
-// Nothing here is for plugins to name.
+// Implementation of devrt_plugin_helper.h, which plugins include instead: finds
+// a class's member functions, wraps each as a C function, and stops exceptions.
+// Plugins must not use the names in this file.
 #ifndef DEVRT_BACKENDS_ABI_DEVRT_PLUGIN_INTERNAL_H_
 #define DEVRT_BACKENDS_ABI_DEVRT_PLUGIN_INTERNAL_H_
 
@@ -23,15 +23,15 @@
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/backends/abi/devrt_plugin_util.h"
 
-// Hidden: as STB_GNU_UNIQUE symbols the state of two plugins would merge.
+// Hidden: the linker would merge the state of two plugins (STB_GNU_UNIQUE).
 #pragma GCC visibility push(hidden)
 namespace devrt {
 namespace plugin {
 namespace internal {
 
-// Which host an object belongs to, looked up only when an exception was
-// caught: a plugin can be opened by two copies of the runtime in one process.
-// Nodes are never freed, for a reader may be on them.
+// Maps an object to its host; needed only to report an exception.  Not one
+// global host, because two copies of the runtime may open a plugin in one
+// process.  Nodes are never freed, because another thread may read them.
 struct Owner {
   std::atomic<const void*> self;
   const devrt_host_v0* host;
@@ -69,11 +69,11 @@ inline const devrt_host_v0* HostOf(const void* self) noexcept {
   for (const Owner* o = owners.load(); o != nullptr; o = o->next) {
     if (o->self.load() == self) return o->host;
   }
-  std::terminate();  // `self` was not made by Open: no host, no error
+  std::terminate();  // Open did not make `self`, so no host can report it
 }
 
 #ifdef __cpp_exceptions
-// Inside a catch clause: the status of the exception being handled.
+// Call it in a catch clause: turns the current exception into a status.
 [[gnu::cold, gnu::noinline]] inline devrt_status Caught(
     const devrt_host_v0* host, std::string_view function) {
   const int size = static_cast<int>(function.size());
@@ -94,17 +94,17 @@ inline const devrt_host_v0* HostOf(const void* self) noexcept {
 }
 #endif
 
-// Every function that Boundary may be inlined into.  GCC's UBSan takes the
-// reference to a forced unwind, which has no object, for a null pointer.
+// For every function that Boundary may be inlined into: GCC's UBSan reports the
+// reference to a forced unwind, which has no object, as a null reference.
 #if defined(__GNUC__) && !defined(__clang__)
 #define DEVRT_PLUGIN_BOUNDARY __attribute__((no_sanitize("null")))
 #else
 #define DEVRT_PLUGIN_BOUNDARY
 #endif
 
-// The plugin's boundary: runs `body`; an exception becomes a status, which is
-// returned or, where R is not devrt_status, logged.  `host` and `name` are
-// functions, called only then.
+// Runs `body` and turns an exception into a status.  Returns the status, or
+// logs it if R is not devrt_status.  `host` and `name` are functions, called
+// only for an exception.
 template <class R, class Host, class Name, class Body>
 DEVRT_PLUGIN_BOUNDARY R Boundary(Host host, Name name, Body body) {
 #ifdef __cpp_exceptions
@@ -112,7 +112,7 @@ DEVRT_PLUGIN_BOUNDARY R Boundary(Host host, Name name, Body body) {
     return body();
 #ifdef __GLIBCXX__
   } catch (abi::__forced_unwind&) {
-    throw;  // pthread_cancel: not an exception, must not be swallowed
+    throw;  // pthread_cancel: not a C++ exception, must not be swallowed
 #endif
   } catch (...) {
     const devrt_host_v0* const h = host();
@@ -134,9 +134,9 @@ DEVRT_PLUGIN_BOUNDARY R Boundary(Host host, Name name, Body body) {
 #endif
 }
 
-// One class per member name that the helper looks for.  A class that inherits
-// both T and Decoy has an ambiguous member exactly if T has one of that name,
-// whatever its kind, overloads or access.
+// One class for each member name that the helper looks for.  A class that
+// inherits both T and Decoy has an ambiguous member exactly if T has a member
+// with that name, of any kind and access, overloaded or not.
 #define DEVRT_PLUGIN_MEMBER(member)                        \
   struct member##_member {                                 \
     static constexpr const char* kName = #member;          \
@@ -189,7 +189,7 @@ template <class M, class T, class Pointer>
 struct MemberIs<M, T, Pointer, std::void_t<typename M::template As<T, Pointer>>>
     : std::true_type {};
 
-// Member M of T as the slot of type Fn.
+// The slot function of type Fn that calls member M of T.
 template <class M, class T, class Fn>
 struct Slot;
 template <class M, class T, class R, class... A>
@@ -216,14 +216,14 @@ template <class T>
 DEVRT_PLUGIN_BOUNDARY void Shutdown(void* self) {
   using Member = Slot<shutdown_member, T, decltype(devrt_ops_v0::shutdown)>;
   if constexpr (Member::kHas && Member::kFits) Member::Call(self);
-  // Before the address can belong to another object.
+  // Before the object is deleted and another one may get its address.
   const devrt_host_v0* const host = HostOf(self);
   Disown(self);
   Boundary<void>([host] { return host; }, [] { return "destructor"; },
                  [self] { delete static_cast<T*>(self); });
 }
 
-// The object, by Open or a constructor.
+// Makes the object with Open or a constructor.
 template <class T>
 std::unique_ptr<T> Make(const devrt_host_v0* host, devrt_status* error,
                         uint64_t* capabilities) {
@@ -247,7 +247,7 @@ std::unique_ptr<T> Make(const devrt_host_v0* host, devrt_status* error,
   }
 }
 
-// The name of a member function, from how the compiler spells the template's
+// The name of a member function, taken from the compiler's text of a template
 // argument: "... [with auto Member = &acme::Backend::launch]".
 template <auto Member>
 const char* Spelling() noexcept {
@@ -258,7 +258,7 @@ inline std::string_view NameIn(std::string_view spelling) noexcept {
   return spelling.substr(spelling.find_last_of(": &") + 1);
 }
 
-// `self` is a T, which is or inherits the member's own class C.
+// `self` points to a T, which is C or inherits C, the class of the member.
 template <auto Member, class T, class C, class R, class... A>
 DEVRT_PLUGIN_BOUNDARY R CallMember(void* self, A... args) {
   static_assert(std::is_same_v<R, devrt_status>,
@@ -281,7 +281,7 @@ constexpr auto ThunkOf(R (C::*)(A...) const) -> R (*)(void*, A...) {
   return &CallMember<Member, SelfOf<T, C>, C, R, A...>;
 }
 
-// What the loader would refuse, found by the compiler.
+// Finds at compile time what the loader would refuse.
 template <class T, uint64_t capabilities>
 constexpr bool IsComplete() {
 #define DEVRT_SLOT(slot, required, capability)                               \

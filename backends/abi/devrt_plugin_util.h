@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plugin utilities: what every plugin in C++ needs, with or without the class
-// helper.  Errors made by the host, its log, and structs whose two sides were
-// compiled against different minor versions.
+// Plugin utilities for C++ plugins, with or without devrt_plugin_helper.h:
+// errors made by the host, the host's log, and structs whose two sides were
+// compiled for different minor versions.
 //
 //   if (device >= count_) {
 //     return devrt::plugin::ErrorF(host_, DEVRT_INVALID_ARGUMENT, 0,
@@ -12,8 +12,8 @@
 //   ...
 //   devrt::plugin::WriteStruct(out, props);
 //
-// Threads: every function from any thread, also from a host function.
-// Ownership: a returned status is the caller's; texts are copied.
+// Threads: every function may be called from any thread, also from a host
+// function.  Ownership: the caller owns a returned status; texts are copied.
 #ifndef DEVRT_BACKENDS_ABI_DEVRT_PLUGIN_UTIL_H_
 #define DEVRT_BACKENDS_ABI_DEVRT_PLUGIN_UTIL_H_
 
@@ -26,21 +26,21 @@
 
 #include "devrt/backends/abi/devrt_plugin.h"
 
-// Hidden, so that two plugins never share code or state by name.
+// Hidden, so that two plugins do not share code or state.
 #pragma GCC visibility push(hidden)
 namespace devrt {
 namespace plugin {
 
 // ---- Errors and the log -----------------------------------------------------
 
-// An error made by the host; the caller owns it.  `native` is the vendor's
-// code, 0 if there is none.
+// Makes an error of the host; the caller owns it.  `native` is the vendor's
+// code, or 0.
 inline devrt_status Error(const devrt_host_v0* host, devrt_code code,
                           int64_t native, std::string_view text) noexcept {
   return host->error_create(host->host, code, native, text.data(), text.size());
 }
 
-// As Error, with a printf format; the text is cut after 1023 bytes.
+// Error with a printf format; the text is cut after 1023 bytes.
 __attribute__((format(printf, 4, 5))) inline devrt_status ErrorF(
     const devrt_host_v0* host, devrt_code code, int64_t native,
     const char* format, ...) noexcept {
@@ -52,7 +52,7 @@ __attribute__((format(printf, 4, 5))) inline devrt_status ErrorF(
   if (wanted < 0) return Error(host, code, native, format);
   size_t size = static_cast<size_t>(wanted);
   if (size >= sizeof text) {
-    // The last character may have been cut in two (UTF-8): leave it out.
+    // Drops a UTF-8 character that was cut in two.
     size = sizeof text - 1;
     while (size > 0 && (text[size - 1] & 0xC0) == 0x80) --size;
     if (size > 0 && (text[size - 1] & 0xC0) == 0xC0) --size;
@@ -60,7 +60,7 @@ __attribute__((format(printf, 4, 5))) inline devrt_status ErrorF(
   return Error(host, code, native, std::string_view(text, size));
 }
 
-// One line in the host's log; `level` is DEVRT_LOG_*.
+// Writes one line to the host's log; `level` is DEVRT_LOG_*.
 inline void Log(const devrt_host_v0* host, int32_t level, const char* file,
                 int32_t line, std::string_view text) noexcept {
   if (level < host->log_min_level(host->host)) return;
@@ -69,11 +69,12 @@ inline void Log(const devrt_host_v0* host, int32_t level, const char* file,
 
 // ---- Structs of another minor version ---------------------------------------
 
-// Fills the caller's struct as far as it reaches; struct_size stays.
+// Fills as much of the caller's struct as its struct_size covers; keeps
+// struct_size.
 template <class S>
 void WriteStruct(S* to, const S& from) noexcept {
   constexpr size_t kHead = sizeof from.struct_size;
-  if (to->struct_size >= sizeof(S)) {  // as everywhere but between versions
+  if (to->struct_size >= sizeof(S)) {  // the usual case: one version
     const uint32_t whole = to->struct_size;
     *to = from;
     to->struct_size = whole;
@@ -85,7 +86,7 @@ void WriteStruct(S* to, const S& from) noexcept {
               reinterpret_cast<const char*>(&from) + kHead, size - kHead);
 }
 
-// The caller's struct, with zero where it does not reach.
+// A copy of the caller's struct, with zero for the fields that it lacks.
 template <class S>
 S ReadStruct(const S* from) noexcept {
   S all = {};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Extension "devrt.probe/0": kernels that hold a stream busy.  Tests need them
- * to show what waits and what does not.
+ * Extension "devrt.probe/0": kernels that keep a stream busy, or fault, for
+ * tests of what waits and what does not.
  */
 #ifndef DEVRT_BACKENDS_ABI_DEVRT_PROBE_H_
 #define DEVRT_BACKENDS_ABI_DEVRT_PROBE_H_
@@ -14,7 +14,7 @@ extern "C" {
 
 #define DEVRT_PROBE_EXTENSION "devrt.probe/0"
 
-/* Forms of devrt_probe_v0.fault. */
+/* The `form` of devrt_probe_v0.fault.  */
 #define DEVRT_FAULT_NULL_WRITE 0u /* illegal address: kernel writes NULL */
 #define DEVRT_FAULT_MISALIGNED 1u /* misaligned address */
 #define DEVRT_FAULT_ASSERT 2u     /* device-side assertion */
@@ -26,22 +26,22 @@ typedef struct devrt_probe_flag* devrt_flag;
 typedef struct devrt_probe_v0 {
   uint32_t struct_size;
   uint32_t reserved0;
-  /* [any] A kernel that runs for `nanoseconds` (of the device's clock). */
+  /* [any] Enqueues a kernel that runs for `nanoseconds` of device time.  */
   devrt_status (*spin)(void* self, devrt_stream stream, uint64_t nanoseconds);
-  /* [any] Waits for nothing. */
+  /* [any] Does not wait.  */
   devrt_status (*flag_create)(void* self, uint32_t device, devrt_flag* flag);
-  /* [any] The caller has seen every kernel that uses it complete. */
+  /* [any] All kernels that use the flag are complete.  */
   devrt_status (*flag_destroy)(void* self, devrt_flag flag);
-  /* [any] A kernel that ends when the flag is set, or after `timeout_ns` of
-   * the device's clock; 0 waits for ever. */
+  /* [any] Enqueues a kernel that ends when the flag is set, or after
+   * `timeout_ns` of device time; 0 waits without a limit.  */
   devrt_status (*flag_wait)(void* self, devrt_stream stream, devrt_flag flag,
                             uint64_t timeout_ns);
-  /* [any, callback] Sets or clears from the host, at once. */
+  /* [any, callback] Sets or clears the flag from the host at once.  */
   devrt_status (*flag_set)(void* self, devrt_flag flag, uint32_t value);
-  /* [any] Sets or clears in stream order. */
+  /* [any] Sets or clears the flag in stream order.  */
   devrt_status (*flag_set_async)(void* self, devrt_stream stream,
                                  devrt_flag flag, uint32_t value);
-  /* [any] A kernel that commits the fault DEVRT_FAULT_*. */
+  /* [any] Enqueues a kernel that causes the fault DEVRT_FAULT_*. */
   devrt_status (*fault)(void* self, devrt_stream stream, uint32_t form);
 } devrt_probe_v0;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Host extension "devrt.stream_number/0", which host->get_extension answers:
- * the numbers that programs know streams by.  For texts, such as timelines and
- * reports of deadlocks: a host that uses a stream handle again gives it another
- * number, so ask in the call that submits, and keep the number with what is
- * submitted.
+ * Host extension "devrt.stream_number/0", from host->get_extension: the stream
+ * numbers that programs see (StreamRef::id).  Use them in texts such as
+ * timelines and deadlock reports.  A stream handle that the host reuses gets
+ * another number; so ask in the call that submits an operation, and keep the
+ * number with the operation.
  */
 #ifndef DEVRT_BACKENDS_ABI_DEVRT_STREAM_NUMBER_H_
 #define DEVRT_BACKENDS_ABI_DEVRT_STREAM_NUMBER_H_
@@ -20,8 +20,9 @@ extern "C" {
 typedef struct devrt_stream_number_v0 {
   uint32_t struct_size;
   uint32_t reserved0;
-  /* [any] The number of `stream`, which the calling thread's present call is
-   * about, plus 1: 1 is a default stream, 0 one whose number is not known. */
+  /* [any] The number of `stream` plus 1; 1 for a default stream, 0 if the
+   * number is unknown.  `stream` is an argument of the calling thread's present
+   * call.  */
   uint64_t (*number)(void* host, devrt_stream stream);
 } devrt_stream_number_v0;
 

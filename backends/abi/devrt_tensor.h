@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Extensions "devrt.elementwise/0" and "devrt.reduce/0": the kernels an array
- * layer needs, on strided tensors of any dtype and up to 32 dimensions.
+ * Extensions "devrt.elementwise/0" and "devrt.reduce/0": the kernels of array
+ * libraries, on strided tensors of any dtype with up to 32 dimensions.
  *
  * Rules for both
  *   - Stream-ordered and asynchronous; the descriptors are copied.
@@ -10,34 +10,34 @@
  *     be multiples of the element's size: no alignment is assumed.
  *   - All memory belongs to the stream's device, to a peer that it may access
  *     or to pinned host memory; otherwise the kernel faults (C78).
- *   - Inputs of an elementwise operation have the output's shape (broadcast by
- *     stride 0); anything else is INVALID_ARGUMENT.  So is a tensor that has
- *     elements and a NULL `data`, or whose bytes are outside the address space.
- *   - An output without elements succeeds and does nothing.
- *   - The output may be the same view as an input (in place).  Any other
- *     overlap of output and input, and an output that overlaps itself, is the
- *     caller's to avoid.
+ *   - The inputs of an elementwise operation have the output's shape (stride 0
+ *     broadcasts); any other shape is INVALID_ARGUMENT.  So is a tensor with
+ *     elements and a NULL `data`, or with bytes outside the address space.
+ *   - If the output has no elements, the call succeeds and does nothing.
+ *   - The output may be the same view as an input (in place).  The caller must
+ *     avoid every other overlap of output and input, and an output that
+ *     overlaps itself.
  *
  * Arithmetic
  *   - Integers wrap.  16-bit floats are computed in float32 and rounded once
- *     per operation, to nearest, ties to even; so are all conversions to a
- *     float.  Which bits a NaN has, and which sign the larger or smaller of two
- *     zeros, is unspecified.
+ *     per operation, to nearest, ties to even.  Conversions to a float round
+ *     in this way too.  The bits of a NaN are unspecified, and so is the sign
+ *     of the larger or smaller of two zeros.
  *   - Bools have ADD (or), MUL (and), ABS, the comparisons, MAXIMUM (or),
  *     MINIMUM (and) and the LOGICAL_ operations, as in NumPy; NEG, SUB and DIV
  *     do not exist for them.
  *   - The float8 dtypes have fill and COPY only.
  *
  * Conversions (COPY between different dtypes)
- *   - Float to integer truncates; out of range saturates, NaN becomes 0.  (C
- *     and so NumPy leave both undefined.)
+ *   - Float to integer truncates; a value out of range saturates, and NaN
+ *     becomes 0.  (C and therefore NumPy leave both undefined.)
  *   - Integer to integer keeps the low bits.  Complex to real drops the
  *     imaginary part.  To bool is != 0, NaN is true; bool to number is 0 or 1.
- *   - Too large for a float is infinity.  float8_e4m3fn has none: what would
- *     round beyond its largest value, 448, becomes NaN, that is all beyond 464,
- *     as the infinities do.
- *   - Between equal dtypes all bits are kept, NaNs' too, but a bool becomes 0
- *     or 1.
+ *   - A value too large for a float becomes infinity.  float8_e4m3fn has no
+ *     infinity: infinities, and values that round beyond its largest value 448
+ *     (that is, beyond 464), become NaN.
+ *   - A copy between equal dtypes keeps all bits, also those of a NaN, except
+ *     that a bool becomes 0 or 1.
  */
 #ifndef DEVRT_BACKENDS_ABI_DEVRT_TENSOR_H_
 #define DEVRT_BACKENDS_ABI_DEVRT_TENSOR_H_
@@ -69,11 +69,11 @@ extern "C" {
 #define DEVRT_BFLOAT16 DEVRT_DTYPE(4, 16)
 #define DEVRT_COMPLEX64 DEVRT_DTYPE(5, 64)
 #define DEVRT_COMPLEX128 DEVRT_DTYPE(5, 128)
-#define DEVRT_BOOL DEVRT_DTYPE(6, 8) /* a byte, 0 or 1; nonzero reads true */
-#define DEVRT_FLOAT8_E4M3FN DEVRT_DTYPE(10, 8) /* fill and cast-copy only */
-#define DEVRT_FLOAT8_E5M2 DEVRT_DTYPE(12, 8)   /* fill and cast-copy only */
+#define DEVRT_BOOL DEVRT_DTYPE(6, 8) /* a byte, 0 or 1; nonzero is true */
+#define DEVRT_FLOAT8_E4M3FN DEVRT_DTYPE(10, 8) /* only fill and COPY */
+#define DEVRT_FLOAT8_E5M2 DEVRT_DTYPE(12, 8)   /* only fill and COPY */
 
-/* No struct_size: fixed for ever, so that arrays of it are possible. */
+/* Has no struct_size and never grows, so that arrays of it are possible.  */
 typedef struct devrt_tensor_v0 {
   void* data;
   const int64_t* shape;   /* ndim extents; NULL allowed when ndim is 0 */
@@ -83,48 +83,49 @@ typedef struct devrt_tensor_v0 {
 } devrt_tensor_v0;
 
 /* Unary: one input. */
-#define DEVRT_OP_COPY 0u /* cast-copy: input and output dtype may differ */
+#define DEVRT_OP_COPY 0u /* converts if input and output dtype differ */
 #define DEVRT_OP_NEG 1u
 #define DEVRT_OP_ABS 2u         /* complex input: real output of half width */
 #define DEVRT_OP_LOGICAL_NOT 3u /* any input, output bool: x == 0 */
-/* Binary: two inputs of one dtype; output the same, or bool to compare. */
+/* Binary: two inputs of one dtype; the output has that dtype, or bool for
+ * comparisons.  */
 #define DEVRT_OP_ADD 16u
 #define DEVRT_OP_SUB 17u
 #define DEVRT_OP_MUL 18u
-#define DEVRT_OP_DIV 19u /* integers: toward zero; by zero gives 0 */
+#define DEVRT_OP_DIV 19u /* integers: toward zero; division by zero gives 0 */
 #define DEVRT_OP_EQ 20u
 #define DEVRT_OP_NE 21u
-#define DEVRT_OP_LT 22u /* complex: INVALID_ARGUMENT, as LE, GT, GE */
+#define DEVRT_OP_LT 22u /* LT, LE, GT, GE: INVALID_ARGUMENT for complex */
 #define DEVRT_OP_LE 23u
 #define DEVRT_OP_GT 24u
 #define DEVRT_OP_GE 25u
 #define DEVRT_OP_LOGICAL_AND 26u /* bool inputs, output bool */
 #define DEVRT_OP_LOGICAL_OR 27u
-#define DEVRT_OP_MAXIMUM 28u /* NaN wins; complex: INVALID_ARGUMENT */
+#define DEVRT_OP_MAXIMUM 28u /* NaN wins; INVALID_ARGUMENT for complex */
 #define DEVRT_OP_MINIMUM 29u
-/* Ternary: inputs (bool condition, a, b); output the dtype of a and b, whose
- * bits are kept. */
+/* Ternary: inputs (bool condition, a, b).  The output has the dtype of a and b
+ * and keeps their bits.  */
 #define DEVRT_OP_WHERE 32u
 
 typedef struct devrt_elementwise_v0 {
   uint32_t struct_size;
   uint32_t reserved0;
-  /* [any, callback] 1 if `op` exists for inputs of `dtype`; for WHERE the dtype
-   * of a and b. */
+  /* [any, callback] 1 if `op` exists for inputs of `dtype`; for WHERE, `dtype`
+   * is that of a and b.  */
   devrt_status (*supports)(void* self, uint32_t op, uint32_t dtype,
                            uint32_t* yes);
-  /* [any] Every element of `out` := the element at `value`, host memory in
-   * out's dtype (at most 16 bytes, copied). */
+  /* [any] Sets every element of `out` to the element at `value`, in host memory
+   * and in out's dtype (at most 16 bytes, copied). */
   devrt_status (*fill)(void* self, devrt_stream stream,
                        const devrt_tensor_v0* out, const void* value);
-  /* [any] out := op(inputs...), by the rules of arithmetic and conversion
-   * above. */
+  /* [any] out := op(inputs...), by the rules of arithmetic and conversion at
+   * the top.  */
   devrt_status (*apply)(void* self, devrt_stream stream, uint32_t op,
                         const devrt_tensor_v0* out,
                         const devrt_tensor_v0* inputs, uint32_t input_count);
 } devrt_elementwise_v0;
 
-/* The pairs of dtypes that exist, input to output; none for float8:
+/* The supported pairs of dtypes, input to output; float8 has none:
  *   SUM, PROD   T to T for all but bool; bool and signed integers to int64,
  *               unsigned integers to uint64 (NumPy's defaults)
  *   MIN, MAX    T to T for all but complex
@@ -143,12 +144,12 @@ typedef struct devrt_reduce_v0 {
   devrt_status (*supports)(void* self, uint32_t op, uint32_t in_dtype,
                            uint32_t out_dtype, uint32_t* yes);
   /* [any] Reduces `in` over the axes whose bit is set in `axes`.  `out` has
-   * in's ndim, with extent 1 on reduced axes and in's elsewhere.  `axes` may
-   * be 0; a bit beyond ndim is INVALID_ARGUMENT.  Sums and products of 16-bit
-   * floats accumulate in float32 and are rounded once, those of other floats
-   * accumulate in their own dtype.  The order of operations is unspecified, but
-   * sums of floats are blocked or pairwise: the error grows with the logarithm
-   * of the number of elements. */
+   * in's ndim, with extent 1 on reduced axes and in's extent on the others.
+   * `axes` may be 0; a bit beyond ndim is INVALID_ARGUMENT.  Sums and products
+   * of 16-bit floats accumulate in float32 and are rounded once; those of other
+   * floats accumulate in their own dtype.  The order of operations is
+   * unspecified, but sums of floats are blocked or pairwise, so the error grows
+   * with the logarithm of the number of elements.  */
   devrt_status (*reduce)(void* self, devrt_stream stream, uint32_t op,
                          const devrt_tensor_v0* out, const devrt_tensor_v0* in,
                          uint32_t axes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Turns plugin errors into absl::Status, and quarantines devices (semantics
-// 2.3-2.5).
+// Turns plugin errors into absl::Status, and quarantines devices
+// (docs/semantics.md 2.3-2.5).
 
 #include <algorithm>
 #include <atomic>
