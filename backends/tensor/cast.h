@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// COPY between types that are computed in: Cast<To, From>::Convert(value).
+// The conversions of COPY between compute types: Cast<To,
+// From>::Convert(value).
 
 #ifndef DEVRT_BACKENDS_TENSOR_CAST_H_
 #define DEVRT_BACKENDS_TENSOR_CAST_H_
@@ -12,11 +13,11 @@
 
 namespace devrt::tensor {
 
-// Stands for a float that will be stored as a narrower one.
+// A target of Cast: a float that will be narrowed further, rounded to odd.
 struct OddFloat {};
 
-// Truncates; out of range saturates, NaN is 0.  Without branches around the
-// conversion, or it would not be vectorised.
+// Truncates; saturates a value out of range; NaN becomes 0.  The conversion has
+// no branches, so that the compiler can vectorise it.
 template <typename To, typename From>
 DEVRT_HOST_DEVICE To Saturate(From value) {
   using Limits = std::numeric_limits<To>;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// devrt.elementwise/0: which operations exist, and the checks of a call.
+// devrt.elementwise/0: the supported operations, and the checks of a call.
 
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +43,7 @@ constexpr Operation kOperations[] = {
     {DEVRT_OP_WHERE, "where", 3, false},
 };
 
-// By number, 1 more than the place in kOperations, or 0.
+// Maps an operation to its index in kOperations plus 1; 0 if it is unknown.
 struct Places {
   constexpr Places() {
     for (uint8_t i = 0; i < std::size(kOperations); ++i) {
@@ -72,7 +72,7 @@ uint32_t OutputDtype(const Operation& operation, uint32_t dtype) {
 
 std::string InputName(size_t k) { return "input " + std::to_string(k); }
 
-// The dtypes of everything but a copy, which takes any.
+// Checks the dtypes of every operation but COPY, which takes any dtypes.
 bool CheckDtypes(const Operation& operation, const Tensor& out,
                  const TensorList& inputs, std::string* error) {
   const bool where = operation.op == DEVRT_OP_WHERE;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// devrt.reduce/0: which pairs of dtypes exist, and the checks of a call.
+// devrt.reduce/0: the supported pairs of dtypes, and the checks of a call.
 
 #include <string>
 
@@ -17,7 +17,7 @@ bool IsOrder(uint32_t op) {
   return op == DEVRT_REDUCE_MIN || op == DEVRT_REDUCE_MAX;
 }
 
-// What NumPy's sum and prod of `dtype` return.
+// The dtype of NumPy's sum and prod of `dtype`.
 uint32_t WideSum(uint32_t dtype) {
   switch (ClassOf(dtype)) {
     case DtypeClass::kBool:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Words for tensors in error messages.
+// Texts about tensors for error messages.
 
 #ifndef DEVRT_BACKENDS_TENSOR_DESCRIBE_H_
 #define DEVRT_BACKENDS_TENSOR_DESCRIBE_H_
@@ -12,7 +12,7 @@
 
 namespace devrt::tensor {
 
-// "(2, 3)"; "(2,)" and "()" as Python writes them.
+// A shape as Python writes it: "(2, 3)", "(2,)", "()".
 inline std::string ShapeText(const Dims& shape) {
   std::string text = "(";
   for (size_t k = 0; k < shape.size(); ++k) {

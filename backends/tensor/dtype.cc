@@ -37,7 +37,7 @@ constexpr Entry kDtypes[] = {
     {DEVRT_FLOAT8_E5M2, DtypeClass::kFloat8, "float8_e5m2"},
 };
 
-// By code and bytes, 1 more than the place in kDtypes, or 0.
+// Maps (code, bytes) to the index in kDtypes plus 1; 0 if it is unknown.
 struct Places {
   static constexpr uint32_t kCodes = 16, kMostBytes = 16;
   constexpr Places() {

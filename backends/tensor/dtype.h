@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The dtypes of devrt_tensor.h as C++ types: how an element is stored, in which
-// type it is computed, and the conversions between the two.
+// The dtypes of devrt_tensor.h as C++ types: the storage type of an element,
+// the type that it is computed in, and the conversions between the two.
 //
-// The narrow floats are storage only: they are computed in float, so a value is
-// rounded once per operation, to nearest, ties to even.  Widen and Narrow are
-// free of branches, for the vectoriser's sake, and do not depend on the
-// treatment of float subnormals (FTZ, DAZ).
+// Narrow floats (16 and 8 bits) are storage types only.  They are computed in
+// float, so a value is rounded once per operation, to nearest, ties to even.
+// Widen and Narrow have no branches, so that compilers can vectorise them, and
+// do not depend on the treatment of float subnormals (FTZ, DAZ).
 //
-// Shared by the backends: for a device the same source is compiled, but where
-// it has an instruction for all of a function.
+// All backends share this source.  A device compiler also compiles it, except
+// for functions for which the device has one instruction.
 
 #ifndef DEVRT_BACKENDS_TENSOR_DTYPE_H_
 #define DEVRT_BACKENDS_TENSOR_DTYPE_H_
@@ -34,12 +34,12 @@ enum class DtypeClass {
 
 DtypeClass ClassOf(uint32_t dtype);
 
-// The dtype in which elements of `dtype` are computed: float32 for the narrow
-// floats, else itself.
+// The dtype in which elements of `dtype` are computed: float32 for narrow
+// floats, otherwise `dtype`.
 uint32_t ComputeDtype(uint32_t dtype);
 
-// A dtype that moves elements of `dtype` unchanged: one for every size, and
-// bool, whose bytes become 0 or 1 on the way.
+// The dtype in which elements of `dtype` are copied unchanged: one for each
+// size; bool stays bool, because its bytes become 0 or 1.
 uint32_t RawDtype(uint32_t dtype);
 
 // ---- storage ----------------------------------------------------------------
@@ -59,7 +59,7 @@ struct Float8E4m3fn {
 struct Float8E5m2 {
   uint8_t bits;
 };
-// Not std::complex: its product and quotient follow Annex G of C, ours NumPy.
+// Not std::complex, whose product and quotient follow Annex G of C, not NumPy.
 template <typename T>
 struct Complex {
   T re;
@@ -81,13 +81,14 @@ inline constexpr bool kIsNarrowFloat =
     std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16> ||
     std::is_same_v<T, Float8E4m3fn> || std::is_same_v<T, Float8E5m2>;
 
-// The type in which a stored T is computed.
+// The type in which elements of storage type T are computed.
 template <typename T>
 using ComputeType =
     std::conditional_t<kIsNarrowFloat<T>, float,
                        std::conditional_t<std::is_same_v<T, Bool>, bool, T>>;
 
-// f(Tag<storage type>{}) for `dtype`; a value-initialised result if unknown.
+// Calls f(Tag<storage type>{}) for `dtype`; for an unknown dtype returns a
+// value-initialised result.
 template <typename F>
 DEVRT_HOST_DEVICE auto VisitDtype(uint32_t dtype, F&& f)
     -> decltype(f(Tag<float>{})) {
@@ -131,7 +132,7 @@ DEVRT_HOST_DEVICE auto VisitDtype(uint32_t dtype, F&& f)
   }
 }
 
-// ---- bits
+// ---- Bits -------------------------------------------------------------------
 
 DEVRT_HOST_DEVICE inline uint32_t BitsOf(float value) {
   uint32_t bits;
@@ -148,8 +149,8 @@ DEVRT_HOST_DEVICE inline float FloatOf(uint32_t bits) {
 inline constexpr uint32_t kFloatSign = 0x80000000u;
 inline constexpr uint32_t kFloatInf = 0x7f800000u;
 
-// A float format of up to 16 bits, subnormals included.  Infinities and NaN
-// are the caller's.  All arguments and results are bits without the sign.
+// A float format of up to 16 bits, subnormals included.  The caller handles
+// infinities and NaN.  All arguments and results are bits without the sign.
 template <int kExponentBits, int kMantissaBits>
 struct SmallFloat {
   static constexpr uint32_t kBias = (1u << (kExponentBits - 1)) - 1;
@@ -159,7 +160,7 @@ struct SmallFloat {
   // A float whose unit in the last place is the format's smallest subnormal.
   static constexpr uint32_t kMagic = (128 - kBias + kShift) << 23;
 
-  // The bits of a float, rounded to this format.
+  // Rounds the bits of a float to this format.
   DEVRT_HOST_DEVICE static uint32_t Round(uint32_t magnitude) {
     const uint32_t odd = (magnitude >> kShift) & 1;
     const uint32_t half = (1u << (kShift - 1)) - 1;
@@ -169,7 +170,7 @@ struct SmallFloat {
     return magnitude < kMinNormal ? subnormal : normal;
   }
 
-  // The bits of the float that has the value of `bits`.
+  // The bits of the float with the value of `bits`.
   DEVRT_HOST_DEVICE static uint32_t Expand(uint32_t bits) {
     const uint32_t normal = (bits << kShift) + kRebias;
     const uint32_t subnormal =
@@ -182,8 +183,7 @@ using HalfFormat = SmallFloat<5, 10>;
 using E4m3Format = SmallFloat<4, 3>;
 using E5m2Format = SmallFloat<5, 2>;
 
-// ---- stored element to the type it is computed in
-// ------------------------------
+// ---- Storage type to compute type -------------------------------------------
 
 template <typename T>
 DEVRT_HOST_DEVICE T Widen(T value) {
@@ -221,11 +221,11 @@ DEVRT_HOST_DEVICE inline float Widen(Float8E5m2 value) {
   return Widen(Float16{static_cast<uint16_t>(value.bits << 8)});
 }
 
-// ---- the type it is computed in to a stored element
-// ----------------------------
+// ---- Compute type to storage type -------------------------------------------
 
-// The inverse of Widen: exact where the value exists, else the nearest.  A NaN
-// keeps its sign and becomes quiet; 16-bit floats keep its upper bits, too.
+// The inverse of Widen: exact if the storage type has the value, otherwise the
+// nearest value.  A NaN keeps its sign and becomes quiet; 16-bit floats also
+// keep the upper bits of a NaN.
 template <typename To>
 DEVRT_HOST_DEVICE To Narrow(ComputeType<To> value) {
   return value;
@@ -236,7 +236,7 @@ DEVRT_HOST_DEVICE inline Bool Narrow<Bool>(bool value) {
   return {static_cast<uint8_t>(value)};
 }
 
-// From 65520 on, halfway beyond the largest value: infinity.
+// Values from 65520, halfway beyond the largest value, become infinity.
 template <>
 DEVRT_HOST_DEVICE inline Float16 Narrow<Float16>(float value) {
 #if defined(__CUDA_ARCH__)
@@ -263,7 +263,8 @@ DEVRT_HOST_DEVICE inline Bfloat16 Narrow<Bfloat16>(float value) {
       static_cast<uint16_t>((all & ~kFloatSign) > kFloatInf ? nan : rounded)};
 }
 
-// No infinity: beyond 464, halfway past the largest value (448), it is NaN.
+// The format has no infinity: values beyond 464, halfway beyond the largest
+// value 448, become NaN.
 template <>
 DEVRT_HOST_DEVICE inline Float8E4m3fn Narrow<Float8E4m3fn>(float value) {
   const uint32_t magnitude = BitsOf(value) & ~kFloatSign;
@@ -273,7 +274,7 @@ DEVRT_HOST_DEVICE inline Float8E4m3fn Narrow<Float8E4m3fn>(float value) {
   return {static_cast<uint8_t>(sign | bits)};
 }
 
-// From 61440 on, halfway beyond the largest value (57344): infinity.
+// Values from 61440, halfway beyond the largest value 57344, become infinity.
 template <>
 DEVRT_HOST_DEVICE inline Float8E5m2 Narrow<Float8E5m2>(float value) {
   const uint32_t magnitude = BitsOf(value) & ~kFloatSign;
@@ -284,12 +285,11 @@ DEVRT_HOST_DEVICE inline Float8E5m2 Narrow<Float8E5m2>(float value) {
   return {static_cast<uint8_t>(sign | bits)};
 }
 
-// ---- on the way to a narrow float
-// ----------------------------------------------
+// ---- Rounding to odd --------------------------------------------------------
 
-// The float next to `value` whose last bit is odd if `value` is no float.
-// Narrow<> of it equals rounding `value` itself, which Narrow<> of the nearest
-// float does not: that rounds twice.
+// `value` itself if it is a float; otherwise the neighbouring float whose last
+// bit is odd.  Narrow<> of the result equals rounding `value` once.  Narrow<>
+// of the nearest float would round twice.
 DEVRT_HOST_DEVICE inline float RoundToOdd(double value) {
   const float nearest = static_cast<float>(value);
   const double back = static_cast<double>(nearest);
@@ -299,7 +299,7 @@ DEVRT_HOST_DEVICE inline float RoundToOdd(double value) {
   return FloatOf(toward_zero | static_cast<uint32_t>(inexact));
 }
 
-// The same for integers: a double that is exact, or odd in bit 11.
+// Rounds an integer to odd: a double with its exact value, or odd in bit 11.
 template <typename T>
 DEVRT_HOST_DEVICE double IntegerToOdd(T value) {
   static_assert(std::is_integral_v<T> && sizeof(T) == 8);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions that run on the host and, where a device's compiler sees them, on
-// the device.  DEVRT_NOINLINE: one copy of the code in a kernel, for its size.
+// Marks for functions that run on the host and, with a device compiler, also on
+// the device.  DEVRT_NOINLINE keeps one copy of a function in a kernel, which
+// keeps the kernel small.
 
 #ifndef DEVRT_BACKENDS_TENSOR_HOST_DEVICE_H_
 #define DEVRT_BACKENDS_TENSOR_HOST_DEVICE_H_
@@ -19,7 +20,7 @@
 
 namespace devrt {
 
-// memcpy, which to one device compiler is a function of the host.
+// memcpy; in HIP's device code the name is a host function.
 DEVRT_HOST_DEVICE inline void CopyBytes(void* to, const void* from,
                                         size_t size) {
 #ifdef __HIP_DEVICE_COMPILE__

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A list of few items that lies where it is declared: what every launch builds
-// takes no heap.
+// A short list with inline storage, so that a launch allocates no memory for
+// the lists that it builds.
 
 #ifndef DEVRT_BACKENDS_TENSOR_INLINE_LIST_H_
 #define DEVRT_BACKENDS_TENSOR_INLINE_LIST_H_
@@ -12,7 +12,7 @@
 
 namespace devrt::tensor {
 
-// Up to kMost numbers, of which a copy takes only those that are there.
+// Up to kMost items.  A copy copies only the items in use.
 template <typename T, size_t kMost>
 class InlineList {
   static_assert(std::is_trivially_copyable_v<T>);

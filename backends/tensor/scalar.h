@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The operations on single values, total for every type that they take: no
-// operand makes one undefined.
+// The operations on single values.  Each is defined for all operands of every
+// type that it takes.
 
 #ifndef DEVRT_BACKENDS_TENSOR_SCALAR_H_
 #define DEVRT_BACKENDS_TENSOR_SCALAR_H_
@@ -17,8 +17,8 @@ namespace devrt::tensor {
 template <typename T>
 inline constexpr bool kIsBool = std::is_same_v<T, bool>;
 
-// Wrapping arithmetic of T; at least 32 bits, so that no operand is promoted
-// to a signed type.
+// The unsigned type for wrapping arithmetic on T.  It has at least 32 bits, so
+// that no operand is promoted to a signed type.
 template <typename T>
 using Wrap = std::conditional_t<
     (sizeof(T) < 4), uint32_t,
@@ -95,8 +95,8 @@ struct Divide {
   }
 
  private:
-  // R. L. Smith, Algorithm 116 (1962): the squares of the textbook's quotient
-  // overflow; the ratio of the parts does not.
+  // R. L. Smith, Algorithm 116 (1962).  The usual formula squares the parts,
+  // which overflows; this one uses the ratio of the parts.
   template <typename T>
   DEVRT_HOST_DEVICE static Complex<T> Smith(Complex<T> a, Complex<T> b) {
     if (std::fabs(b.re) >= std::fabs(b.im)) {
@@ -154,7 +154,8 @@ struct LessEqual {
   }
 };
 
-// NaN wins: as b because no comparison with it holds, as a because a != a.
+// A NaN in either operand is the result: a != a finds a NaN in a, and the
+// comparison with a NaN in b is false.
 struct Maximum {
   template <typename T>
   static constexpr bool kTakes = !kIsComplex<T>;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies of descriptors, the byte range that a tensor touches, and the
-// order of its axes.
+// Copies descriptors, computes the bytes that a tensor covers, and orders its
+// axes.
 
 #include "backends/tensor/tensor.h"
 
@@ -81,7 +81,7 @@ bool ComputeRange(int64_t item, Tensor* out, std::string* error) {
   return true;
 }
 
-// hi - lo, and the addresses that the range stands for, have to exist.
+// Checks that hi - lo and the addresses of the range do not overflow.
 bool CheckAddresses(const Tensor& tensor, std::string* error) {
   if (tensor.elements == 0) return true;
   if (tensor.data == nullptr) {
@@ -135,7 +135,7 @@ Axes OrderAxes(const Tensor& tensor, uint32_t mask) {
   for (uint32_t k = 0; k < tensor.shape.size(); ++k) {
     if ((mask >> k & 1) != 0) axes.push_back(k);
   }
-  // Most are in order.
+  // Insertion sort, because most tensors have their axes in order.
   for (size_t i = 1; i < axes.size(); ++i) {
     const uint32_t axis = axes[i];
     const uint64_t stride = Magnitude(tensor.strides[axis]);

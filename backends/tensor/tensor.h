@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host's half of devrt.elementwise/0 and devrt.reduce/0, whatever the
-// device: copies of descriptors, what exists, and the checks of a call.
+// The device-independent half of devrt.elementwise/0 and devrt.reduce/0: copies
+// of descriptors, the supported operations, and the checks of a call.
 
 #ifndef DEVRT_BACKENDS_TENSOR_TENSOR_H_
 #define DEVRT_BACKENDS_TENSOR_TENSOR_H_
@@ -18,9 +18,9 @@ namespace devrt::tensor {
 
 using Dims = InlineList<int64_t, DEVRT_MAX_DIMS>;
 
-// An owned copy of a devrt_tensor_v0 whose strides are filled in.  `data` is
-// the public address; `lo`..`hi` is the byte range it touches relative to data
-// ([0, 0) for an empty tensor).
+// An owned copy of a devrt_tensor_v0 with explicit strides.  `data` is the
+// address in the descriptor.  `lo`..`hi` is the range of bytes that the tensor
+// covers, relative to data; [0, 0) for an empty tensor.
 struct Tensor {
   void* data = nullptr;
   uint32_t dtype = 0;
@@ -31,7 +31,7 @@ struct Tensor {
   int64_t elements = 0;
 };
 
-// Inputs of a call, which are somebody else's.
+// The inputs of a call; not owned.
 class TensorList {
  public:
   TensorList(const Tensor* first, size_t count) : first_(first), size_(count) {}
@@ -51,7 +51,7 @@ class TensorList {
 uint32_t DtypeSize(uint32_t dtype);     // bytes; 0: unknown dtype
 std::string DtypeName(uint32_t dtype);  // "float32"
 
-// Each returns false and sets `*error` (tensor, value, expectation).
+// Functions below return false and set `*error` (tensor, value, expectation).
 // `what` is the tensor's name in messages: "out", "input 1".
 bool CopyTensor(const devrt_tensor_v0& in, const char* what, Tensor* out,
                 std::string* error);
@@ -59,8 +59,8 @@ bool CopyTensor(const devrt_tensor_v0& in, const char* what, Tensor* out,
 bool ElementwiseSupports(uint32_t op, uint32_t dtype);
 bool CheckElementwise(uint32_t op, const Tensor& out, const TensorList& inputs,
                       std::string* error);
-// Copies and checks all of a call; `input_copies` has place for input_count,
-// of which more than kMostInputs are refused.
+// Copies and checks all tensors of a call.  `input_copies` has room for
+// input_count tensors.  More than kMostInputs inputs are an error.
 inline constexpr uint32_t kMostInputs = 3;
 bool CopyElementwise(uint32_t op, const devrt_tensor_v0& out,
                      const devrt_tensor_v0* inputs, uint32_t input_count,
@@ -70,13 +70,13 @@ bool CopyElementwise(uint32_t op, const devrt_tensor_v0& out,
 bool ReduceSupports(uint32_t op, uint32_t in_dtype, uint32_t out_dtype);
 bool CheckReduce(uint32_t op, const Tensor& out, const Tensor& in,
                  uint32_t axes, std::string* error);
-// The dtype of partial results; the 16-bit floats' is float32.
+// The dtype of partial results; float32 for 16-bit floats.
 uint32_t PartialDtype(uint32_t op, uint32_t dtype);
 
-// A mask of every axis.
+// The mask of all axes.
 inline constexpr uint32_t kAllAxes = ~uint32_t{0};
 
-// |stride|, also of the smallest integer.
+// |stride|, also for the smallest int64_t.
 inline uint64_t Magnitude(int64_t stride) {
   const uint64_t bits = static_cast<uint64_t>(stride);
   return stride < 0 ? 0 - bits : bits;

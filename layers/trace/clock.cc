@@ -53,9 +53,9 @@ bool Clock::Ask(uint64_t* now) const {
 
 void Clock::Align() {
   if (is_virtual_ || sim_ == nullptr) return;
-  // The simulator is asked later than the host, so its clock began no earlier
-  // than the difference; the latest of some looks comes close.  A reset makes
-  // it much later.
+  // The simulator is read after the host's clock, so each difference is a lower
+  // bound of the offset, and the largest of several comes close.  A reset of
+  // the simulator makes the offset much larger.
   constexpr uint64_t kClose = 1000;
   constexpr int kLooks = 16;
   for (int left = 1; left > 0; --left) {
@@ -77,8 +77,8 @@ uint64_t Clock::VirtualNow() {
   if (t_seen.clock != this || t_seen.resets != resets) {
     t_seen = {this, 0, resets};
   }
-  // No thread's time goes back but at a reset.  Inside a kernel's body it may
-  // be a little behind.
+  // A thread's time goes back only at a reset.  In a kernel's body it may lag a
+  // little.
   if (now < t_seen.now / 2) {
     const std::lock_guard<std::mutex> lock(reset_mutex_);
     if (resets_.load(std::memory_order_relaxed) == resets) {

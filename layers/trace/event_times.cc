@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// On any backend: a timing event right before each operation and one after it.
-// The event after one operation is not taken for the one before the next: the
-// stream may have been idle in between.
+// Times for any backend: a timing event just before each operation and one
+// after it.  Two neighbouring operations do not share an event, because the
+// stream may be idle between them.
 //
-// Whether an operation has ended is asked of the oldest of each stream only,
-// as those of a stream end in their order.  No lock is held during calls of the
-// backend but for `collecting_`, which nobody waits for, and once a device.
+// Operations of a stream end in order, so only the oldest is queried.  No lock
+// is held during calls of the backend, except `collecting_`, for which no
+// thread waits, and `bases_mutex_`, once for each device.
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -21,12 +21,12 @@
 namespace devrt::trace {
 namespace {
 
-// So many operations of one stream may be under way; of more the oldest are
+// The number of operations of one stream that may be under way; older ones are
 // given up.
 constexpr size_t kMostUnderWay = 1024;
-// So many operations are put into a stream between two looks at its oldest.
+// The number of operations submitted to a stream between two queries.
 constexpr uint64_t kLookEvery = 64;
-// So many streams may be gone with operations under way.
+// The number of destroyed streams that may have operations under way.
 constexpr size_t kMostGone = 64;
 
 class EventTimes : public DeviceTimes {
@@ -108,7 +108,7 @@ class EventTimes : public DeviceTimes {
   }
 
   void Collect() override {
-    // Who finds another one at it has nothing to add.
+    // If another thread collects already, this one need not.
     const std::unique_lock<std::mutex> collecting(collecting_,
                                                   std::try_to_lock);
     if (collecting.owns_lock()) CollectAll();
@@ -136,7 +136,7 @@ class EventTimes : public DeviceTimes {
   }
 
  private:
-  // Its events may be nullptr: then its times stay unknown.
+  // If an event is nullptr, the operation's times stay unknown.
   struct UnderWay {
     devrt_event begin, end;
     Record op;
@@ -148,7 +148,7 @@ class EventTimes : public DeviceTimes {
   };
   struct Base {
     devrt_event event = nullptr;
-    uint64_t now = 0;  // when it was complete, by clock_
+    uint64_t now = 0;  // the time of clock_ when the event was complete
   };
 
   static std::shared_ptr<Stream> MakeStream(uint32_t device) {
@@ -157,7 +157,7 @@ class EventTimes : public DeviceTimes {
     return stream;
   }
 
-  // Whether `error` is none; ends it.
+  // Returns true if there is no error; destroys the error.
   bool Ok(devrt_status error) const {
     if (error == nullptr) return true;
     host_->error_destroy(host_->host, error);
@@ -169,9 +169,9 @@ class EventTimes : public DeviceTimes {
     (void)Ok(next_->ops->event_destroy(next_->self, event));
   }
 
-  // ---- With mutex_ held ----
+  // ---- Callers hold mutex_ ----
 
-  // nullptr if there is none to be used again.
+  // Takes an event from the pool; nullptr if the pool is empty.
   devrt_event TakeEvent(uint32_t device) {
     std::vector<devrt_event>& pool = free_[device];
     if (pool.empty()) return nullptr;
@@ -192,9 +192,9 @@ class EventTimes : public DeviceTimes {
     recorder_->CountLost(Loss::kUnderWay, 1);
   }
 
-  // ---- Without ----
+  // ---- Callers hold no lock ----
 
-  // Records `event`, or a new one if it is nullptr; nullptr if that fails.
+  // Records `event`, or a new event if it is nullptr; nullptr on failure.
   devrt_event RecordEvent(devrt_event event, devrt_stream stream,
                           uint32_t device) {
     if (event == nullptr &&
@@ -207,8 +207,9 @@ class EventTimes : public DeviceTimes {
     return nullptr;
   }
 
-  // The moment that times of a device count from.  On a stream of its own: the
-  // program's may wait for what the program does later.
+  // Records the event from which times of a device count.  It uses a stream of
+  // its own, because a stream of the program may wait for a later action of the
+  // program.
   void MakeBase(uint32_t device) {
     const std::lock_guard<std::mutex> lock(bases_mutex_);
     const auto [found, is_new] = bases_.try_emplace(device);
@@ -233,7 +234,7 @@ class EventTimes : public DeviceTimes {
     return bases_[device];
   }
 
-  // ---- With collecting_ held ----
+  // ---- Callers hold collecting_ ----
 
   void CollectAll() {
     std::vector<std::shared_ptr<Stream>> busy;
@@ -270,7 +271,7 @@ class EventTimes : public DeviceTimes {
     }
   }
 
-  // Whether it is done with, known or lost.
+  // Returns true if the operation was written or its times are lost.
   bool Write(const UnderWay& u, uint32_t device) {
     const devrt_ops_v0& ops = *next_->ops;
     const Base base = BaseOf(device);
@@ -289,11 +290,11 @@ class EventTimes : public DeviceTimes {
     if (done == 0) return false;
     Record r = u.op;
     r.call = kDeviceOp;
-    // The event before it may be older: nothing runs that is not submitted.
+    // The begin event may be complete before the operation was submitted.
     r.begin_ns =
         std::max(base.now + static_cast<uint64_t>(begin), u.op.begin_ns);
     r.end_ns = std::max(base.now + static_cast<uint64_t>(end), r.begin_ns);
-    r.object = u.op.total;  // its number
+    r.object = u.op.total;  // the operation's number
     r.total = u.op.begin_ns;
     if (r.name == 0) {
       r.name = recorder_->StaticName(layer::kCallNames[u.op.call]);
@@ -310,10 +311,10 @@ class EventTimes : public DeviceTimes {
   Clock* const clock_;
   RingHeader* const ring_;  // written with collecting_ held
 
-  std::mutex collecting_;  // before the others
+  std::mutex collecting_;  // taken before the others
   std::mutex bases_mutex_;
   std::map<uint32_t, Base> bases_;
-  std::mutex mutex_;  // guards all below
+  std::mutex mutex_;  // guards all members below
   uint64_t last_op_ = 0;
   std::map<uint32_t, std::vector<devrt_event>> free_;
   std::map<devrt_stream, std::shared_ptr<Stream>> streams_;

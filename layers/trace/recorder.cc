@@ -21,16 +21,16 @@
 namespace devrt::trace {
 namespace {
 
-// What a thread needs to write; plain, so that it works in every destructor.
+// A thread's state for writing; trivial, so that it works in every destructor.
 struct ThreadWriter {
   RingHeader* ring;
   uint64_t written;
   bool has_none;
-  uint8_t ends;  // how often it was told that the thread ends
+  uint8_t ends;  // number of destructor rounds at the thread's end
 };
 __thread ThreadWriter t_writer;
 
-// The last texts of a thread, by address.
+// A thread's cache of names, by the address of the text.
 constexpr uint32_t kCached = 64;
 struct CachedName {
   const char* text;
@@ -42,12 +42,12 @@ std::string System(const char* path, const char* what) {
   return std::string(path) + ": " + what + ": " + std::strerror(errno);
 }
 
-// When a process began, in ticks since the system did; 0 if there is none.
+// The start of a process in clock ticks since boot; 0 if it does not exist.
 uint64_t StartOf(uint32_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string text;
   std::getline(file, text);
-  // Behind the name, which may have blanks and parentheses: the 20th word.
+  // Skips the process name, which may contain blanks and parentheses.
   std::istringstream words(text.substr(text.rfind(')') + 1));
   std::string word;
   for (int i = 0; i < 20; ++i) words >> word;
@@ -63,15 +63,15 @@ std::string TakenBy(uint32_t pid, uint64_t start) {
                      "for another trace";
 }
 
-// Linux 5.14; older headers do not have it.
+// MADV_POPULATE_WRITE, since Linux 5.14, which older headers lack.
 constexpr int kPopulateWrite = 23;
 #ifdef MADV_POPULATE_WRITE
 static_assert(kPopulateWrite == MADV_POPULATE_WRITE);
 #endif
 
-// Whether there is room on the disk for that part of the file, which has holes:
-// to write into one of a full disk ends the program by SIGBUS.  Where the
-// system cannot tell, the answer is yes.
+// Allocates disk space for a part of the sparse file; false if the disk is
+// full.  Without that, a write into a hole would raise SIGBUS.  Returns true if
+// the kernel lacks MADV_POPULATE_WRITE.
 bool Reserve(void* begin, uint64_t size) {
   const auto at = reinterpret_cast<uintptr_t>(begin);
   const uintptr_t first = at / kPage * kPage;
@@ -95,7 +95,7 @@ FileHeader* Map(const char* path, int fd, std::string* error) {
       fresh ? FileBytes(kRingRecords) : static_cast<uint64_t>(info.st_size);
   rlimit limit;
   if (fresh && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < size) {
-    // To try it would end the program by a signal.
+    // ftruncate would raise SIGXFSZ.
     *error = std::string(path) + ": it takes " + std::to_string(size) +
              " bytes, mostly holes, and a file of this process may have " +
              std::to_string(limit.rlim_cur) + ": ulimit -f";
@@ -172,8 +172,9 @@ RingHeader* Recorder::EndedRing() {
 
 void Recorder::ThreadEnds(void* self) {
   auto* const recorder = static_cast<Recorder*>(self);
-  // Others that are told may still use devrt: after them, but in no round that
-  // sanitizers end their own part of the thread in, the last one.
+  // Other destructors of this thread may still use devrt, so the ring is given
+  // back late; but not in the last round, where sanitizers end their own
+  // support for the thread.
   constexpr int kRounds = PTHREAD_DESTRUCTOR_ITERATIONS - 1;
   if (++t_writer.ends < kRounds) {
     pthread_setspecific(recorder->thread_end_, recorder);
@@ -262,7 +263,7 @@ uint32_t Recorder::Name(const char* text) {
   if (!is_new) return found->second;
   const uint64_t size = found->first.size() + 1;
   const uint64_t used = header_->names_used.load(std::memory_order_relaxed);
-  if (size > header_->names_size - used) return 0;  // full: it has no name
+  if (size > header_->names_size - used) return 0;  // full: no name is kept
   std::memcpy(reinterpret_cast<char*>(header_) + header_->names_offset + used,
               found->first.c_str(), size);
   header_->names_used.store(used + size, std::memory_order_release);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The writing end of a ring file: one ring a thread, no locks where records are
-// written.
+// Writes a ring file.  Each thread has a ring of its own, so that no lock is
+// taken to write a record.
 
 #ifndef DEVRT_LAYERS_TRACE_RECORDER_H_
 #define DEVRT_LAYERS_TRACE_RECORDER_H_
@@ -19,20 +19,20 @@
 
 namespace devrt::trace {
 
-// Threads: any.  Lives as long as the process.
+// Threads: any.  Lives until the process ends.
 class Recorder {
  public:
-  // The process's one, for the file that DEVRT_TRACE names; nullptr with
-  // `*error` set.  A file of 0 bytes is made a ring file; one that another
-  // process writes to is refused.
+  // Opens the process's recorder on the file `path` (DEVRT_TRACE).  Returns
+  // nullptr and sets `*error` on failure.  An empty file becomes a ring file; a
+  // file that another process writes to is refused.
   static Recorder* Open(const char* path, std::string* error);
 
-  // Into the ring of the calling thread.
+  // Writes to the calling thread's ring.
   void Write(const Record& record);
 
-  // The index of a backend, to be named in its records.
+  // Registers a backend; returns its index for records.
   uint8_t AddBackend(const char* name);
-  // A ring for operations of devices; the caller is alone with it.
+  // A ring for operations of devices; the caller must be its only writer.
   RingHeader* DeviceRing() { return NewRing(); }
   void Push(RingHeader* ring, const Record& record);
   void CountLost(Loss why, uint64_t records) {
@@ -40,17 +40,17 @@ class Recorder {
         records, std::memory_order_relaxed);
   }
 
-  // The number of a text: of one that lives as long as the process, and of one
-  // that may change.
+  // The number of a text: StaticName for a text with static storage duration,
+  // Name for a text that may change.
   uint32_t StaticName(const char* text);
   uint32_t Name(const char* text);
 
  private:
   explicit Recorder(FileHeader* header);
-  // nullptr if there are no more, or no room for one on the disk.
+  // nullptr if all rings are in use, or the disk has no room for another one.
   RingHeader* NewRing();
-  // That of the thread that ended first, without its records; nullptr if none
-  // has ended.
+  // The emptied ring of the thread that ended first; nullptr if no thread has
+  // ended.
   RingHeader* EndedRing();
   static void ThreadEnds(void* recorder);
   void CountWithoutRing() {
@@ -64,7 +64,7 @@ class Recorder {
   pthread_key_t thread_end_{};
   std::atomic<bool> no_space_{false};
   std::mutex ended_mutex_;
-  std::deque<RingHeader*> ended_;  // in order of their threads' ends
+  std::deque<RingHeader*> ended_;  // in the order in which their threads ended
   std::mutex names_mutex_;
   std::unordered_map<std::string, uint32_t> names_;
 };

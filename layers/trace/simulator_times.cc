@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A simulator knows when its operations ran, and what they waited for.
+// Times from a simulator, which knows when its operations ran and what they
+// waited for.
 #include <mutex>
 #include <unordered_map>
 #include <utility>
@@ -28,11 +29,11 @@ class SimulatorTimes : public DeviceTimes {
     r.name = recorder->Name("simulator");
     r.status = clock_->is_virtual() ? 1 : 0;
     recorder->Push(ring_, r);
-    Ignore(sim_->timeline_take(self_, &Visit, this));  // from now on
+    Ignore(sim_->timeline_take(self_, &Visit, this));  // begins the recording
   }
 
   void Collect() override {
-    // Who finds another one at it has nothing to add.
+    // If another thread collects already, this one need not.
     const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock()) return;
     clock_->Align();
@@ -48,11 +49,12 @@ class SimulatorTimes : public DeviceTimes {
     static_cast<SimulatorTimes*>(arg)->Write(*op);
   }
 
-  // Which handle has the machine's number.  That tells default streams and
-  // per-thread default streams apart, which are one number to programs.
+  // Records the native handle of the simulator's stream.  The handle separates
+  // the default stream from per-thread default streams, which share one number
+  // in programs.
   void TellStream(const devrt_sim_op_v1& op) {
     const auto [told, is_new] = told_.try_emplace(op.stream, op.native_stream);
-    // A reset gives numbers again.
+    // A reset of the simulator reuses numbers.
     if (!is_new &&
         std::exchange(told->second, op.native_stream) == op.native_stream) {
       return;
@@ -107,7 +109,7 @@ class SimulatorTimes : public DeviceTimes {
   std::mutex mutex_;
   const uint8_t backend_;
   RingHeader* const ring_;
-  // Native handles of streams by their number, as they were told.
+  // The native handles that were recorded, by the simulator's stream number.
   std::unordered_map<uint64_t, const void*> told_;
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The trace layer: writes down every call, and what it set going on devices.
+// The trace layer: records every call, and every operation on a device.
 //
 //   DEVRT_TRACE=FILE             the ring file; without it nothing is traced
-//   DEVRT_TRACE_TIMES=events     times by events also where a simulator knows
+//   DEVRT_TRACE_TIMES=events     takes times from events for a simulator too
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -26,7 +26,7 @@ using layer::CallId;
 
 constexpr uint32_t kDevices = 256;
 
-// ---- What the arguments of a call tell, by their types ----------------------
+// ---- Arguments of a call, found by their types ------------------------------
 
 struct Arguments {
   devrt_stream stream = nullptr;
@@ -59,7 +59,7 @@ Arguments Read(const Args&... args) {
   return a;
 }
 
-// What a call has answered, through its last argument.
+// The result that a call wrote through its last argument.
 template <typename Out>
 const void* Answer(Out** out) {
   return *out;
@@ -71,7 +71,7 @@ const void* Answer(const T&) {
 
 // ---- Kinds of calls --------------------------------------------------------
 
-// Asks about a stream, or orders what follows in it.
+// True if the call queries a stream or only orders the stream's later work.
 constexpr bool OnlyAsks(CallId id) {
   return id == CallId::stream_destroy || id == CallId::stream_query ||
          id == CallId::stream_sync || id == CallId::stream_native ||
@@ -81,8 +81,8 @@ constexpr bool OnlyAsks(CallId id) {
          id == CallId::capture_capture_retain;
 }
 
-// Puts an operation into a stream: the stream comes first, and the call is none
-// of those.
+// True if the call submits an operation: its first argument is a stream, and
+// OnlyAsks is false.
 template <CallId kId, typename... Args>
 constexpr bool kIsOp = false;
 template <CallId kId, typename... Args>
@@ -188,7 +188,7 @@ class Tracer {
   }
 
  private:
-  // "launch" is named by its descriptor, everything else by the call site.
+  // The name of a launch comes from its descriptor.
   template <typename Stream, typename Desc>
   static uint32_t NameOf(Stream, Desc desc) {
     return g_recorder->Name(desc->name);
@@ -233,7 +233,7 @@ class Tracer {
   }
 
   uint8_t backend_ = 0;
-  const devrt_stream_number_v0* numbers_ = nullptr;  // nullptr: an older host
+  const devrt_stream_number_v0* numbers_ = nullptr;  // nullptr: older host
   std::unique_ptr<Clock> clock_;
   std::unique_ptr<DeviceTimes> times_;
   std::array<std::atomic<int64_t>, kDevices> allocated_{};
@@ -245,7 +245,7 @@ devrt_status OpenLayer(const devrt_host_v0* host, devrt_layer_v0* out) {
     std::string error;
     g_recorder = Recorder::Open(path, &error);
     if (g_recorder == nullptr) {
-      // The program's result is worth more than its trace.
+      // A missing trace must not stop the program.
       const std::string text = "no trace: " + error;
       host->log(host->host, DEVRT_LOG_WARNING, __FILE__, __LINE__, text.data(),
                 text.size());
