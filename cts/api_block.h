@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Device memory of devrt's C++ API, for tests of its copies and fills: without
-// POINTER_INFO devrt knows no other.  Filled with 0; its destructor waits for
-// the device first.
+// A block of device memory from devrt's C++ API, for tests of its copies and
+// fills: without POINTER_INFO devrt only knows memory that it allocated.  The
+// block is filled with 0.  The destructor waits for the device first.
 
 #ifndef DEVRT_CTS_API_BLOCK_H_
 #define DEVRT_CTS_API_BLOCK_H_
@@ -33,7 +33,7 @@ class ApiBlock {
   }
 
   void* ptr() const { return ptr_; }
-  // Blocking, in no order with other streams.
+  // Blocking; not ordered after the work of other streams.
   std::vector<uint8_t> Read() const {
     std::vector<uint8_t> bytes(size_);
     const Stream s = t_.Require(Stream::Create(device_), "stream");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All tests, in the order in which they run, and who is chosen among them.
+// All tests in the order in which they run, and the choice among them.
 
 #ifndef DEVRT_CTS_CATALOG_H_
 #define DEVRT_CTS_CATALOG_H_
@@ -16,29 +16,29 @@
 
 namespace devrt::cts {
 
-// One function a file of cts/tests.
+// Each file of cts/tests has one function.
 #define DEVRT_CTS_TESTS(function) absl::Span<const TestCase> function();
 #include "cts/test_lists.inc"
 #undef DEVRT_CTS_TESTS
 
 const std::vector<TestCase>& Catalog();
 
-// "event" of "event.never_recorded".
+// The part before the dot: "event" of "event.never_recorded".
 std::string_view GroupOf(const TestCase& test);
 std::vector<std::string> ItemsOf(const TestCase& test);
 TestInfo InfoOf(const TestCase& test);
 
-// Whether some test shows the item, or is of that name.
+// True if a test covers the item or has the name.
 bool IsKnown(std::string_view item_or_test);
-// Whether `what`, an item or a name, is about this test.
+// True if `what`, an item or a name, selects this test.
 bool IsAbout(std::string_view what, const TestInfo& test);
-// The one of that name, which exists.
+// The test with that name, which must exist.
 const TestCase& Named(std::string_view name);
 
-// INVALID_ARGUMENT: unknown, load.opens, an item that no test has first.
+// INVALID_ARGUMENT: unknown; load.opens; an item that is no test's first item.
 absl::Status CheckWaived(std::string_view item_or_test);
 
-// Indices into Catalog() of what `options` choose.
+// Indices into Catalog() of the tests that `options` select.
 absl::StatusOr<std::vector<size_t>> Choose(const Options& options);
 
 }  // namespace devrt::cts

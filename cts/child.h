@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A worker as its supervisor sees it: a process, its pipe, what it writes.
+// A worker process as its supervisor sees it: the process, its pipe, its
+// output.
 //
-// The process has a group of its own, which is killed with it: neither it nor
-// what a test has started outlives the supervisor, however that ends.
+// The worker has a process group of its own, which is killed together with it.
+// So neither the worker nor a process that a test started outlives the
+// supervisor, even if the supervisor is killed.
 
 #ifndef DEVRT_CTS_CHILD_H_
 #define DEVRT_CTS_CHILD_H_
@@ -24,34 +26,34 @@ namespace devrt::cts {
 
 class Child {
  public:
-  // Whether somebody wants the whole run to end.
+  // Returns true if the whole run is to end.
   using Interrupted = std::function<bool()>;
 
-  // Forks a worker for `tests`.  RESOURCE_EXHAUSTED if that cannot be.
+  // Forks a worker for `tests`.  RESOURCE_EXHAUSTED if fork fails.
   static absl::StatusOr<Child> Start(const Options& options,
                                      const std::vector<size_t>& tests,
                                      CallRing* ring, Interrupted interrupted);
   Child(Child&& other) noexcept;
-  ~Child();  // kills it
+  ~Child();  // kills the worker
 
   struct Event {
     enum class Kind { kMessage, kClosed, kTimeout, kInterrupted } kind;
     Message message;
   };
-  // The next message; kClosed when the process has ended or given up its pipe.
+  // The next message; kClosed if the worker has ended or closed its pipe.
   Event Next(double seconds);
 
-  // Waits for the end; false, and it was killed, when it took too long or was
-  // interrupted.
+  // Waits for the worker's end.  Kills it and returns false after `seconds`, or
+  // if the run is interrupted.
   bool Wait(double seconds);
   void Kill();
-  // After Wait or Kill.
+  // Call these after Wait or Kill.
   bool Died() const;  // by a signal, or with a code that is not 0
   bool BySignal() const;
   std::string HowItEnded() const;  // "signal 11 (Segmentation fault)"
 
-  // What it wrote since its last test began, or since it said that it leaves;
-  // of much the beginning and the end.
+  // The worker's output since its last test began, or since it reported that it
+  // leaves.  A long output is cut in the middle.
   std::string ReadLog() const;
 
  private:

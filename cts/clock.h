@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Seconds of the monotonic clock, for timeouts and how long things took.
+// Seconds of the monotonic clock, for timeouts and durations.
 
 #ifndef DEVRT_CTS_CLOCK_H_
 #define DEVRT_CTS_CLOCK_H_

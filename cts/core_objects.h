@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory of devrt's C++ API, for tests of what the core promises.  What it was
-// made with is given up by the destructor, which waits for the device first.
+// Memory from devrt's C++ API, for tests of the core's promises.  Destructors
+// wait for the device and then free the memory.
 //
-// Threads: as the API; methods that end the test belong to the body's thread or
-// to Threads.
+// Threads: as for the API.  Methods that end the test may be called only on the
+// body's thread or on a thread of Threads.
 
 #ifndef DEVRT_CTS_CORE_OBJECTS_H_
 #define DEVRT_CTS_CORE_OBJECTS_H_
@@ -17,7 +17,7 @@
 
 namespace devrt::cts {
 
-// Bytes that tell their place and `salt`.
+// Bytes that depend on their position and on `salt`.
 std::vector<uint8_t> Pattern(size_t size, uint32_t salt);
 
 // Device memory, filled with 0.
@@ -30,7 +30,7 @@ class CoreBlock {
   uint8_t* ptr() const { return static_cast<uint8_t*>(ptr_); }
   uint64_t size() const { return size_; }
   Device device() const { return device_; }
-  // Blocking, through a stream of its own, in no order with others.
+  // Blocking, on a stream of its own; not ordered after other streams.
   std::vector<uint8_t> Read() const;
   void Write(const std::vector<uint8_t>& bytes) const;
   bool Holds(uint8_t value) const;
@@ -47,7 +47,7 @@ class CoreHost {
  public:
   enum class Kind { kPageable, kPinned, kRegistered };
   static const char* Name(Kind kind);
-  // Those that the backend has.
+  // The kinds that the backend supports.
   static std::vector<Kind> Kinds(Test& t);
 
   CoreHost(Test& t, Device device, uint64_t size, Kind kind);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The conformance suite: whether a plugin is a devrt backend.
+// The conformance suite: tests whether a plugin is a devrt backend.
 //
 //   devrt::cts::Options options;
 //   options.plugin = "/opt/acme/libdevrt_acme.so";
@@ -9,24 +9,24 @@
 //                          devrt::cts::Run(options, &observer));
 //   return report.ExitCode();
 //
-// `devrt cts` is this with flags.  A vendor's own test program links devrt_cts
-// and calls Run; docs/conformance.md says what a report means.
+// The command `devrt cts` calls it with flags.  A vendor's own test program
+// links devrt_cts and calls Run; docs/conformance.md explains the report.
 //
-// The calling process never runs the plugin: tests run in workers, which are
-// forked from it.  A test that crashes or hangs ends its worker and nothing
-// else; it never outlives the caller, and leaves no core file.  So the caller
-// must not have opened a backend, and be the only thread.
+// The calling process never runs the plugin.  Tests run in worker processes,
+// which are forked from the caller.  Therefore the caller must have one thread
+// and must not have opened a backend.  A test that crashes or hangs ends only
+// its worker.  No worker outlives the caller or leaves a core file.
 //
-// Errors of Run, none of them about the plugin's quality:
+// Errors of Run, which say nothing about the plugin's quality:
 //   INVALID_ARGUMENT     an unknown group, item, test or device; a device given
 //                        twice; a bad waiver
 //   NOT_FOUND            no such plugin file
 //   FAILED_PRECONDITION  a backend is open; several threads
 //   RESOURCE_EXHAUSTED   no process could be forked
-//   CANCELLED            the observer wished so
-// A file that devrt refuses to load is no error of Run but a failed test
-// (load.opens), like a plugin that crashes when it is opened; one that answers
-// UNAVAILABLE, as its hardware is not here, is skipped.
+//   CANCELLED            the observer interrupted the run
+// A file that devrt refuses to load is a failed test (load.opens), and so is a
+// plugin that crashes when it is opened.  A plugin that answers UNAVAILABLE,
+// because its hardware is not in this machine, is skipped.
 
 #ifndef DEVRT_CTS_CTS_H_
 #define DEVRT_CTS_CTS_H_
@@ -42,39 +42,39 @@
 
 namespace devrt::cts {
 
-// One test, as it stands in the list.
+// One test of the list.
 struct TestInfo {
   std::string group;               // "event"
   std::string name;                // "event.never_recorded_is_complete"
-  std::vector<std::string> items;  // "C24": items of semantics.md; the first is
-                                   // what it is about
-  std::string promise;             // the sentence that it enforces
+  std::vector<std::string> items;  // items of semantics.md, "C24"; the first is
+                                   // the subject of the test
+  std::string promise;             // the sentence that the test enforces
 };
 
-// All tests in the order in which they run, and all groups in that of the list.
+// All tests in the order in which they run, and all groups in the list's order.
 DEVRT_EXPORT std::vector<TestInfo> List();
 DEVRT_EXPORT std::vector<std::string> Groups();
 
-// What a backend declares not to keep (docs/semantics.md 0.3).
+// A promise that a backend declares not to keep (docs/semantics.md 0.3).
 struct Waiver {
   enum class Kind {
-    kUnsupported,      // for good: its tests do not run
-    kExpectedFailure,  // for now: its tests run, and may fail
+    kUnsupported,      // permanent: its tests do not run
+    kExpectedFailure,  // temporary: its tests run, and may fail
   };
-  // The name of a test; or an item, for the tests that have it first.  Random
-  // programs mix many items, and are waived by their names only.
+  // The name of a test, or an item for all tests that have it as first item.
+  // Random programs cover many items, so only their names can be waived.
   std::string what;
   Kind kind = Kind::kExpectedFailure;
   std::string reason;
   std::string reference;  // "https://...", may be empty
-  int line = 0;           // of the file it came from
+  int line = 0;           // in the file of waivers
 };
 
-// The waivers in `text`, one a line:
+// Reads the waivers in `text`, one on each line:
 //   C38  expected_failure  no interprocess events yet -- https://...
-// `file` is for messages, which name line and column:
-//   INVALID_ARGUMENT  a line that is none; an item that no test has first, a
-//                     test that does not exist; the same one twice
+// `file` is the name for messages, which also give line and column:
+//   INVALID_ARGUMENT  a malformed line; an item that is no test's first item; a
+//                     test that does not exist; a waiver given twice
 DEVRT_EXPORT absl::StatusOr<std::vector<Waiver>> ParseWaivers(
     std::string_view text, std::string_view file);
 
@@ -83,10 +83,10 @@ struct Options {
   std::vector<int> devices;         // ordinals; empty: all
   std::vector<std::string> groups;  // empty: all
   std::vector<std::string> items;   // "C27", or names of tests; empty: all
-  uint64_t seed = 1;                // for random tests
-  int programs = 2000;              // random programs
-  // For one test, for opening and for the end of a process; slow tests get
-  // more, and where several hang, the rest gets less.
+  uint64_t seed = 1;                // of random tests
+  int programs = 2000;              // number of random programs
+  // Seconds for one test, for opening the plugin and for the end of a process.
+  // Slow tests get more.  After several hangs the other tests get less.
   int timeout_s = 60;
   std::vector<Waiver> waivers;
   bool verify_waivers = false;  // an expected failure that passes fails the run
@@ -96,8 +96,8 @@ struct TestResult {
   enum class Outcome {
     kPassed,
     kFailed,
-    kUnsupported,  // the plugin does not promise what it needs, or a waiver
-    kSkipped,      // this machine cannot show it: too few devices, ...
+    kUnsupported,  // the plugin lacks a capability, or a waiver covers the test
+    kSkipped,      // impossible on this machine: too few devices, ...
     kExpectedFailure,
     kUnexpectedPass,
     kNotRun,  // the plugin could not be opened
@@ -106,21 +106,21 @@ struct TestResult {
 
   TestInfo test;
   Outcome outcome = Outcome::kNotRun;
-  How how = How::kCheck;  // of a failure
-  // Failures: one text a failed check; otherwise why it was not run.
+  How how = How::kCheck;  // the kind of failure
+  // One text for each failed check; otherwise why the test did not run.
   std::vector<std::string> messages;
-  std::vector<std::string> calls;  // of a failure: the calls that led there
-  std::string log;                 // of a failure: what the plugin wrote
-  // Of a failed check: slots that every backend has, or that this one promises,
-  // and that answered UNIMPLEMENTED in this test.  It says nothing of the rest.
+  std::vector<std::string> calls;  // of a failure: the calls before it
+  std::string log;                 // of a failure: the plugin's output
+  // Of a failed check: required or promised slots that answered UNIMPLEMENTED
+  // in this test.  The test then says nothing about other promises.
   std::vector<std::string> unwritten;
   double seconds = 0;
 };
 
-// A slot of the plugin's table that is not written yet.
+// A slot of the plugin's table that is not implemented yet.
 struct UnwrittenSlot {
   std::string slot;    // "mem_info"
-  std::string answer;  // what it said
+  std::string answer;  // the text of its error
 };
 
 DEVRT_EXPORT const char* ToString(TestResult::Outcome outcome);
@@ -135,36 +135,35 @@ struct DEVRT_EXPORT Report {
   uint64_t capabilities = 0;         // claimed by the opened backend
   std::vector<std::string> devices;  // "acme:0: Acme 9000"
   uint64_t seed = 0;
-  // A simulator in virtual mode decided what ran when: another run of this seed
-  // has this verdict.  Elsewhere the random programs are those of the seed, but
-  // a failure that depends on what runs when may come in one run and not in
-  // the next.
+  // True if a simulator in virtual mode decided the order of all work: then
+  // another run with this seed has this verdict.  Otherwise the seed fixes only
+  // the random programs; a failure that depends on timing may come and go.
   bool deterministic = false;
   double seconds = 0;
-  std::string time;  // of its beginning, UTC, ISO 8601
+  std::string time;  // when the run began, UTC, ISO 8601
   std::vector<Waiver> waivers;
   bool verify_waivers = false;
   std::vector<TestResult> results;
-  // Slots that are the reason of failures, in the order of the table; where
-  // there are any, also those that every backend has and that no test called.
+  // Unimplemented slots that caused failures, in table order.  If there are
+  // any, `never_called` lists the required slots that no test called.
   std::vector<UnwrittenSlot> unwritten;
   std::vector<std::string> never_called;
 
   int Count(TestResult::Outcome outcome, std::string_view group = "") const;
-  // Nothing failed; not whether anything ran.
+  // True if no test failed, also if no test ran.
   bool Passed() const;
-  // 0 passed, 1 failed, 77 nothing ran.
+  // 0: passed, 1: failed, 77: no test ran.
   int ExitCode() const;
 };
 
-// Looks on while tests run.
+// Is notified while tests run.
 class DEVRT_EXPORT Observer {
  public:
   virtual ~Observer();
-  // load.opens and load.process_ends_well come at the end of a run.
+  // load.opens and load.process_ends_well come last in a run.
   virtual void Begin(const TestInfo& test);
   virtual void End(const TestResult& result);
-  // Asked some times a second; true ends the run, and Run answers CANCELLED.
+  // Called several times a second.  true ends the run with CANCELLED.
   virtual bool Interrupted();
 };
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls every slot of the table that the plugin offers, for one device, well
-// and where it costs nothing badly, too.
+// Calls every slot that the plugin offers for one device: with valid arguments,
+// and also with invalid ones if such a call costs nothing.
 //
 //   CallEverything(t, device, [&](const char* call) {
-//     t.Equal(CurrentDevice(), 0u, call);   // what no call may change
+//     t.Equal(CurrentDevice(), 0u, call);   // no call may change the device
 //   });
 //
-// What a call must do is for other tests: here it must not fail, or must.
+// Only success or failure of each call is checked; other tests check effects.
 
 #ifndef DEVRT_CTS_EVERY_CALL_H_
 #define DEVRT_CTS_EVERY_CALL_H_
@@ -19,11 +19,11 @@
 
 namespace devrt::cts {
 
-// `after` gets the slot's name.  Leaves nothing behind.
+// Calls `after` with the slot's name after each call.  Destroys all it makes.
 void CallEverything(Test& t, uint32_t device,
                     const std::function<void(const char*)>& after);
 
-// An ordinal that no device has.
+// An ordinal that does not exist.
 uint32_t NoSuchDevice(const Test& t);
 
 }  // namespace devrt::cts

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The litmus of order: one stream is held, the others are looked at.
+// Tests of order: one stream is held, and other streams are queried.
 //
 //   Held held(t, a);
 //   e.Record(a);
@@ -9,8 +9,8 @@
 //   held.LetsPass(c, "a stream that does not");
 //   held.Open();
 //
-// Declare it behind what it holds and behind all memory: making and giving up
-// memory may wait for the device.
+// Declare a Held after the stream that it holds and after all memory, so that
+// it is destroyed first: freeing memory may wait for the device.
 
 #ifndef DEVRT_CTS_HELD_H_
 #define DEVRT_CTS_HELD_H_
@@ -23,25 +23,25 @@ namespace devrt::cts {
 
 class Held {
  public:
-  // What is submitted to `stream` from here on does not run before Open.
-  // `stream` is still there when LetsPass or StillHolds is called.
+  // Work submitted to `stream` after this does not run before Open.  `stream`
+  // must be alive when LetsPass or StillHolds is called.
   Held(Test& t, const RawStream& stream) : t_(t), stream_(stream), gate_(t) {
     gate_.Hold(stream);
   }
 
-  // `object` (a stream, an event) is not complete, and does not become so
-  // while devices run.
+  // Expects that `object` (a stream or an event) is not complete, and does not
+  // complete while devices run.
   template <typename Object>
   bool Blocks(const Object& object, std::string_view what,
               Site site = Site::Here()) {
     bool pending = !object.Query();
     t_.Settle();
-    // More than one question: a simulator lets the device move on the second.
+    // Several queries, because a simulator lets the device run at the second.
     for (int i = 0; i < 3; ++i) pending = !object.Query() && pending;
     return t_.Expect(pending, what, site);
   }
 
-  // `object` gets complete although the stream is held.
+  // Expects that `object` completes although the stream is held.
   template <typename Object>
   bool LetsPass(const Object& object, std::string_view what,
                 Site site = Site::Here()) {
@@ -50,8 +50,8 @@ class Held {
            StillHolds(what, site);
   }
 
-  // What came before did not have to wait for the end of the hold, which comes
-  // by itself after some seconds so that a failing test ends.
+  // Expects that the hold has not ended.  A hold ends by itself after some
+  // seconds, so that a failing test ends.
   bool StillHolds(std::string_view what, Site site = Site::Here()) {
     return t_.Expect(!stream_.Query(), what, site);
   }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests that lose a device (kOwnProcess): what they need of it besides objects
-// that are given up, since the table promises nothing for the destruction of
-// what a lost device holds.
+// Helpers for tests that lose a device (kOwnProcess).  The table does not say
+// what destroying an object of a lost device does, so these tests destroy none.
 //
 //   RawStream& s = Lost<RawStream>(t, t.device());
 //   CommitFault(t, s);
@@ -25,8 +24,8 @@ T& Lost(Args&&... args) {
   return all->emplace_back(std::forward<Args>(args)...);
 }
 
-// Enqueues a kernel that faults (devrt.probe/0).  Where faults may end the
-// process, they may from here on.
+// Enqueues a kernel that faults (devrt.probe/0).  If fault_delivery is ABORT,
+// the process may end by a signal from here on.
 inline void CommitFault(Test& t, const RawStream& stream,
                         uint32_t form = DEVRT_FAULT_NULL_WRITE) {
   Machine& m = t.machine();
@@ -38,7 +37,7 @@ inline void CommitFault(Test& t, const RawStream& stream,
             "submission of a kernel that faults");
 }
 
-// What is behind it never runs: a Gate gives up after a time.
+// Holds the stream for good; a Gate would open after some time.
 inline void HoldForEver(Test& t, const RawStream& stream) {
   Machine& m = t.machine();
   devrt_flag flag = nullptr;
@@ -54,12 +53,12 @@ inline Result SyncOf(Test& t, const RawStream& stream) {
   return t.machine().Call<&devrt_ops_v0::stream_sync>(stream.handle());
 }
 
-// Whether a fault of one device is to leave the others alone.
+// True if a fault of one device must not affect the others.
 inline bool FaultsStayWithTheirDevice(Test& t) {
   return t.machine().props(t.device()).fault_scope == DEVRT_FAULT_SCOPE_DEVICE;
 }
 
-// Memory, a stream and a fill: all of it works.
+// Expects that memory, a stream and a fill work on `device`.
 inline void ExpectWorks(Test& t, uint32_t device, const char* what) {
   Machine& m = t.machine();
   void* memory = nullptr;

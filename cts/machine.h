@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The backend under test: its C table with the recorder in front, and the same
-// backend through the C++ API.
+// The backend under test: its C table with the recorder in front, and its C++
+// API.
 //
 //   uint32_t done = 0;
 //   Result r = m.Call<&devrt_ops_v0::stream_query>(stream, &done);
 //
-// One a worker.  Threads: any.
+// Each worker has one.  Threads: any.
 
 #ifndef DEVRT_CTS_MACHINE_H_
 #define DEVRT_CTS_MACHINE_H_
@@ -27,24 +27,24 @@ namespace devrt::cts {
 
 class Machine {
  public:
-  // Loads `plugin` with the recorder in front; tests may use all devices.  It
-  // lives as long as the process.
+  // Loads `plugin` with the recorder in front.  Tests may use all devices.  The
+  // Machine lives until the process ends.
   static absl::StatusOr<Machine*> Open(const std::string& plugin);
-  // Leaves tests only these ordinals.  INVALID_ARGUMENT: one does not exist.
+  // Restricts tests to these ordinals.  INVALID_ARGUMENT if one does not exist.
   absl::Status Choose(const std::vector<int>& ordinals);
 
-  // A slot of the table.
+  // Calls a slot of the table.
   template <auto kSlot, typename... Args>
   Result Call(Args... args) {
     return Take((ops_->*kSlot)(self_, args...));
   }
-  // A function of an extension's table, which is not NULL.
+  // Calls a function of an extension's table; the function is not NULL.
   template <typename Table, typename... Params, typename... Args>
   Result CallExtension(devrt_status (*Table::*function)(void*, Params...),
                        const Table* table, void* self, Args... args) {
     return Take((table->*function)(self, args...));
   }
-  // Ends the error object.
+  // Converts `status` and destroys the error object.
   Result Take(devrt_status status);
 
   Backend backend() const { return backend_; }
@@ -54,7 +54,7 @@ class Machine {
   const devrt_ops_v0* ops() const { return ops_; }
   void* self() const { return self_; }
 
-  // What the loader found the plugin's open to do that it must not (P2, P4).
+  // Breaches of P2 and P4 by the plugin's open function, found by the loader.
   const std::vector<std::string>& findings_of_open() const { return findings_; }
 
   const std::vector<uint32_t>& devices() const { return devices_; }
@@ -62,15 +62,15 @@ class Machine {
     return props_[device];
   }
 
-  // nullptr where the backend has none.
+  // nullptr if the backend lacks devrt.probe/0.
   const devrt_probe_v0* probe() const { return probe_; }
   void* probe_self() const { return probe_self_; }
   const std::optional<Simulator>& simulator() const { return simulator_; }
-  // Whether a simulator decides what runs when: mode=virtual.
+  // True for a simulator in virtual mode, which decides the order of all work.
   bool IsVirtual() const { return is_virtual_; }
-  // The simulator's configuration of the beginning.
+  // The simulator's configuration when it was opened.
   const std::string& config() const { return config_; }
-  // Starts the simulator afresh with `more` on top of config().
+  // Restarts the simulator with config() and `more`.
   Result Reset(const std::string& more);
 
  private:

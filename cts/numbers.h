@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The scalar reference of devrt.elementwise/0 and devrt.reduce/0: one element
-// at a time, in wide arithmetic, by the rules of devrt_tensor.h.
+// A scalar reference implementation of devrt.elementwise/0 and devrt.reduce/0:
+// one element at a time, in wide arithmetic, by the rules of devrt_tensor.h.
 
 #ifndef DEVRT_CTS_NUMBERS_H_
 #define DEVRT_CTS_NUMBERS_H_
@@ -28,33 +28,33 @@ struct Number {
   static Number Complex(long double re, long double im);
 };
 
-// All dtypes there are, and all operations of elementwise.
+// All dtypes, and all operations of devrt.elementwise/0.
 const std::vector<uint32_t>& Dtypes();
 const std::vector<uint32_t>& Ops();
 std::string OpName(uint32_t op);        // "COPY", "operation 16"
 std::string DtypeName(uint32_t dtype);  // "uint16"
 size_t SizeOf(uint32_t dtype);          // bytes
-bool IsInteger(uint32_t dtype);         // bool is none
-bool IsReal(uint32_t dtype);            // floats, float8 among them
+bool IsInteger(uint32_t dtype);         // without bool
+bool IsReal(uint32_t dtype);            // floats, including float8
 bool IsComplex(uint32_t dtype);
 bool IsFloat8(uint32_t dtype);
 
 Number Load(uint32_t dtype, const uint8_t* element);
-// Converts by the rules of COPY.
+// Converts by the rules of COPY and stores the element.
 void Store(uint32_t dtype, const Number& number, uint8_t* element);
 
 uint32_t InputsOf(uint32_t op);
 bool HasOp(uint32_t op, uint32_t dtype);  // for inputs of `dtype`
 uint32_t OutputOf(uint32_t op, uint32_t dtype);
-// The result before it is stored; all operations but COPY and WHERE.
+// The result before it is stored; for all operations but COPY and WHERE.
 Number Compute(uint32_t op, uint32_t dtype, const Number& a, const Number& b);
 
-// Whether `got` may stand for `want`: NaNs have any bits, zeros any sign where
-// `zeros` says so, and numbers differ by `tolerance` at most.
+// True if `got` is an accepted result for `want`.  NaNs may have any bits.
+// With `zeros`, zeros may have any sign.  Numbers may differ by `tolerance`.
 bool Matches(uint32_t dtype, const uint8_t* got, const uint8_t* want,
              bool zeros = false, long double tolerance = 0);
 
-// What a float of that dtype is rounded by, relative to itself; 0 for others.
+// The relative rounding error of a float dtype; 0 for other dtypes.
 long double EpsilonOf(uint32_t dtype);
 
 // "1.5 [00003fc0]".

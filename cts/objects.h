@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams, events, memory and gates of the C table, each given up by its
-// destructor: declare a gate behind what it holds, so that it opens first.
-// Making one, or asking it something that must not fail, ends the test when it
-// does fail; the methods that return a Result leave that to the test.
+// Streams, events, memory and gates of the C table.  Destructors destroy the
+// objects.  Declare a gate after the objects that it holds, so that it opens
+// first.  A failure to make an object ends the test, and so does a failure of a
+// method that must not fail.  Methods that return a Result leave the decision
+// to the test.
 //
-// They go through the table and not through devrt::Stream and its like, because
-// those remember, recycle and check: what a plugin does wrong would not show.
+// These classes call the table directly.  devrt::Stream and its like remember,
+// reuse and check, which would hide mistakes of a plugin.
 //
-// Threads: as the calls of the table; methods that end the test belong to the
-// body's thread or to Threads.
+// Threads: as for the calls of the table.  Methods that end the test may be
+// called only on the body's thread or on a thread of Threads.
 
 #ifndef DEVRT_CTS_OBJECTS_H_
 #define DEVRT_CTS_OBJECTS_H_
@@ -30,9 +31,9 @@ class RawEvent;
 
 class RawStream {
  public:
-  // A new one of `device`; flags as in devrt_stream_desc_v0.
+  // Creates a stream of `device`; flags as in devrt_stream_desc_v0.
   RawStream(Test& t, uint32_t device, uint32_t flags = 0, int32_t priority = 0);
-  // DEVRT_STREAM_LEGACY or DEVRT_STREAM_PER_THREAD: destroys nothing.
+  // DEVRT_STREAM_LEGACY or DEVRT_STREAM_PER_THREAD.  Not owned.
   static RawStream Default(Test& t, uint32_t device, uint32_t kind);
   RawStream(RawStream&& other) noexcept;
   ~RawStream();
@@ -40,19 +41,19 @@ class RawStream {
   devrt_stream handle() const { return handle_; }
   uint32_t device() const { return device_; }
 
-  bool Query() const;  // whether all work is complete
+  bool Query() const;  // true if all work is complete
   void Sync() const;
   void Wait(const RawEvent& event) const;
-  // Now instead of in the destructor.
+  // Destroys the stream now.
   Result Destroy();
 
-  // Work: these must not fail either.
+  // These enqueue work and must not fail.
   void Fill(void* dst, uint8_t value, uint64_t size) const;
   void Copy(void* dst, const void* src, uint64_t size, uint32_t kind) const;
-  // Some work that takes a while: a spin where there is a probe (device time),
-  // otherwise the filling of some memory.  Never waits.
+  // Enqueues work that takes a while: a spin (device time) if the backend has
+  // devrt.probe/0, otherwise fills.  Never waits.
   void Delay(uint64_t nanoseconds) const;
-  // Calls `body` in stream order, with the code that the stream had.
+  // Calls `body` in stream order, with the stream's error code.
   void HostFunc(std::function<void(devrt_code)> body) const;
 
  private:
@@ -81,8 +82,7 @@ class RawEvent {
   devrt_event handle_ = nullptr;
 };
 
-// Device memory.  Filled with 0 and complete when made; its destructor waits
-// for the device first.
+// Device memory, filled with 0.  The destructor waits for the device first.
 class DeviceBlock {
  public:
   DeviceBlock(Test& t, uint32_t device, uint64_t size);
@@ -92,11 +92,11 @@ class DeviceBlock {
   uint8_t* ptr() const { return static_cast<uint8_t*>(ptr_); }
   uint64_t size() const { return size_; }
   uint32_t device() const { return device_; }
-  // Blocking, through a stream of its own: all bytes, without any order with
-  // what other streams still do.
+  // All bytes.  Blocking, on a stream of its own; not ordered after work that
+  // other streams still do.
   std::vector<uint8_t> Read() const;
   void Write(const std::vector<uint8_t>& bytes) const;
-  // Whether all bytes are `value`.
+  // True if all bytes are `value`.
   bool Holds(uint8_t value) const;
 
  private:
@@ -106,7 +106,7 @@ class DeviceBlock {
   void* ptr_ = nullptr;
 };
 
-// Page-locked host memory; where the plugin has none, plain memory: is_pinned.
+// Page-locked host memory.  If the plugin lacks it, plain memory: is_pinned().
 class HostBlock {
  public:
   HostBlock(Test& t, uint32_t device, uint64_t size, bool pinned = true);
@@ -127,14 +127,14 @@ class HostBlock {
   uint8_t* ptr_ = nullptr;
 };
 
-// Reads device memory while streams of its device are held: DeviceBlock::Read
-// gives up memory, and so waits for the whole device.
+// Reads device memory while streams of its device are held.  DeviceBlock::Read
+// frees memory, which waits for the whole device.
 class Reader {
  public:
   Reader(Test& t, uint32_t device, uint64_t size);
-  // The first bytes at `ptr`, up to the size; in no order with other streams.
+  // The first bytes at `ptr`, up to `size`; not ordered after other streams.
   std::vector<uint8_t> Read(const void* ptr) const;
-  // Whether all of them are `value`.
+  // True if all these bytes are `value`.
   bool Holds(const void* ptr, uint8_t value) const;
 
  private:
@@ -142,15 +142,15 @@ class Reader {
   RawStream stream_;
 };
 
-// Holds streams busy: what is behind Hold does not run before Open.
-// By devrt.probe/0's flag, otherwise by a host function that waits; without
-// either the test is unsupported (kNeedsGate asks first).
+// Holds streams: work after Hold does not run before Open.  Uses the flag of
+// devrt.probe/0, otherwise a host function that waits.  If the backend has
+// neither, the test is unsupported (kNeedsGate checks first).
 class Gate {
  public:
-  // Of one device, or of several: one flag each.
+  // For one or several devices; each has one flag.
   explicit Gate(Test& t);
   Gate(const Gate&) = delete;
-  // Opens, and waits for what it held.
+  // Opens the gate, and waits for the work that it held.
   ~Gate();
 
   void Hold(const RawStream& stream);
@@ -164,8 +164,7 @@ class Gate {
   std::unique_ptr<State> state_;
 };
 
-// Threads of a body; what one of them ends by a failed Require ends the body
-// in Join.
+// Threads of a body.  If a failed Require ends one of them, Join ends the body.
 class Threads {
  public:
   Threads();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One operation of any kind, and whether it ran where it should have.
+// One operation of any kind, and checks that it ran in the right order.
 //
 //   for (const OpKind kind : OrderedOp::Kinds(t)) {
 //     const RawStream a(t, device), b(t, device, DEVRT_STREAM_BLOCKING);
@@ -8,7 +8,7 @@
 //     Gate gate(t);
 //     gate.Hold(a);
 //     op.Produce(a);
-//     ... whatever orders b after a ...
+//     ... order b after a ...
 //     op.Enqueue(b);
 //     op.ExpectNotYet();
 //     gate.Open();
@@ -16,8 +16,8 @@
 //     op.ExpectAfter();
 //   }
 //
-// Produce sets a block to 1; the operation reads that, overwrites it, or can be
-// seen to have run.  Threads: the body's.
+// Produce sets a block to 1.  The operation reads that block, overwrites it, or
+// leaves another trace that it ran.  Threads: the body's.
 
 #ifndef DEVRT_CTS_ORDERED_OP_H_
 #define DEVRT_CTS_ORDERED_OP_H_
@@ -47,8 +47,8 @@ const char* ToString(OpKind kind);
 
 class OrderedOp {
  public:
-  // What can be enqueued behind a gate and does not wait for it: copies of
-  // pageable memory may.
+  // The kinds that can be enqueued after a gate without waiting for it.  Copies
+  // of pageable memory may wait, so they are left out.
   static std::vector<OpKind> Kinds(Test& t);
 
   OrderedOp(Test& t, OpKind kind, uint32_t device);
@@ -57,12 +57,12 @@ class OrderedOp {
 
   void Produce(const RawStream& stream) const;
   void Enqueue(const RawStream& stream);
-  // Behind it in the same stream: what it must not see.
+  // Enqueues work after the operation whose result it must not see.
   void EnqueueLater(const RawStream& stream);
-  // Lets devices run; then it must not have.
+  // Lets devices run and expects that the operation has not run.
   void ExpectNotYet();
-  // Once its stream is idle: it ran behind what was produced and before what
-  // was enqueued later.
+  // Call it when the stream is idle: expects that the operation ran after
+  // Produce and before EnqueueLater.
   void ExpectAfter();
 
  private:
@@ -79,7 +79,7 @@ class OrderedOp {
   std::optional<RawStream> watcher_;
   devrt_flag flag_ = nullptr;
   bool has_later_ = false;
-  // A host function may come late where a plugin is wrong.
+  // Shared, because a wrong plugin may call the host function late.
   std::shared_ptr<std::atomic<bool>> ran_;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Existential items: of a program several outcomes are legal, and each of them
-// can be reached.
+// Existential items: several outcomes of a program are legal, and a simulator
+// must be able to reach each of them.
 
 #ifndef DEVRT_CTS_REACH_H_
 #define DEVRT_CTS_REACH_H_
@@ -12,18 +12,17 @@
 
 namespace devrt::cts {
 
-// As many schedules as an outcome has to come in.
+// The number of schedules in which each outcome must have come.
 inline constexpr int kMostSchedules = 1000;
-// So many are run even when all outcomes have come: another one may.
+// The number of schedules to run in any case, to find illegal outcomes.
 inline constexpr int kFewestSchedules = 100;
 
-// Runs `run` in schedule 0, 1, ... until each outcome of `legal` has come. What
-// is wrong: an outcome that is none of them, or one that never came; "" if
-// nothing is.
+// Calls `run` for schedule 0, 1, ... until each outcome of `legal` has come.
+// Returns "", or a text about an outcome that is not legal or never came.
 std::string Reach(const std::vector<std::string>& legal,
                   const std::function<std::string(int schedule)>& run);
 
-// What is wrong with one outcome, that of `schedule`; "" if nothing is.
+// Returns "", or what is wrong with `outcome`, the outcome of `schedule`.
 std::string CheckOutcome(const std::vector<std::string>& legal,
                          const std::string& outcome, int schedule);
 

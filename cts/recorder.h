@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The layer in front of the backend under test: writes down the last calls, as
+// The layer in front of the backend under test.  It records the last calls as
 // text, in memory that outlives the worker.
 
 #ifndef DEVRT_CTS_RECORDER_H_
@@ -16,27 +16,27 @@
 
 namespace devrt::cts {
 
-// In memory shared by supervisor and worker.  What a worker has written stays
-// when it crashes; what it scribbled over is text all the same.
+// Lies in memory shared by supervisor and worker, so its lines survive a crash
+// of the worker.  Lines that a worker overwrote by mistake still end.
 class CallRing {
  public:
   static constexpr uint64_t kLines = 256;
   static constexpr uint64_t kWidth = 152;
 
-  // The number of a new line, from 1.
+  // Takes a new line and returns its number, from 1.
   uint64_t Take() { return last_.fetch_add(1, std::memory_order_relaxed) + 1; }
-  // The text of that line, `kWidth` characters with a NUL among them; again
-  // for another text.  Nothing once a newer line has its place.
+  // Sets the text of a line: at most kWidth characters with the NUL.  May be
+  // called again for the line.  Does nothing if a newer line has its place.
   void Write(uint64_t number, const char* text);
 
-  // The last ones, the oldest first.
+  // The last lines, the oldest first.
   std::vector<std::string> Lines() const;
-  // Nobody may write meanwhile.
+  // No other thread or process may write meanwhile.
   void Clear();
 
  private:
   struct Line {
-    // Twice the number, and 1 more while somebody writes.
+    // Twice the line's number; plus 1 during a write.
     std::atomic<uint64_t> state;
     char text[kWidth];
   };
@@ -44,7 +44,7 @@ class CallRing {
   Line lines_[kLines];
 };
 
-// What stands in front of the backend under test.
+// The table in front of the backend under test.
 struct Front {
   void* self = nullptr;
   const devrt_ops_v0* ops = nullptr;
@@ -56,21 +56,21 @@ struct Front {
 extern const devrt_manifest_v0 kRecorderManifest;
 devrt_status OpenRecorder(const devrt_host_v0* host, devrt_layer_v0* layer);
 
-// Where calls are written; nullptr: nowhere.
+// Sets where calls are recorded; nullptr: they are not recorded.
 void SetCallRing(CallRing* ring);
-// Told the name of each call from now on, before it is made; nullptr: nobody.
+// Calls `watcher` with the name of each later call before the call; nullptr
+// ends that.
 void WatchCalls(void (*watcher)(const char* call));
-// A test begins: handles are numbered from 1 again, and answers forgotten.
+// Starts a test: numbers handles from 1 again, and forgets answers.
 void ForgetTest();
 
-// Slots that the backend owes, as every backend has them or as it promises
-// them, and that answered UNIMPLEMENTED in this test.
+// Required or promised slots that answered UNIMPLEMENTED in this test.
 std::vector<UnwrittenSlot> UnwrittenSlots();
-// Slots that were called since the process began, by name.
+// The names of the slots that were called since the process began.
 std::vector<std::string> CalledSlots();
-// Slots that every backend has, in the order of the table.
+// The slots that every backend must have, in table order.
 std::vector<std::string> RequiredSlots();
-// The front of the backend of that name; ops is nullptr before it is opened.
+// The front of the backend with that name; ops is nullptr before it is opened.
 Front FrontOf(const std::string& backend);
 
 }  // namespace devrt::cts

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a call through the C table has answered.
+// The result of a call through the C table.
 
 #ifndef DEVRT_CTS_RESULT_H_
 #define DEVRT_CTS_RESULT_H_
@@ -12,7 +12,7 @@
 
 namespace devrt::cts {
 
-// A value; the error object it came from is gone.
+// A value; the error object is destroyed.
 struct Result {
   devrt_code code = DEVRT_OK;
   std::string text;  // "" for success

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether something writes to a worker's standard output.  That is a file
-// which standard error shares; as long as this lives it is opened a second
-// time, so that only what goes to standard output counts, and still stands in
-// the worker's log.  One at a time.
+// Detects writes to a worker's standard output.  Standard output and standard
+// error share one file, the worker's log.  This class opens the file a second
+// time for standard output: its writes can then be counted apart, and still go
+// to the log.  Only one object at a time.
 
 #ifndef DEVRT_CTS_STANDARD_OUTPUT_H_
 #define DEVRT_CTS_STANDARD_OUTPUT_H_
@@ -16,7 +16,7 @@ class StandardOutput {
   StandardOutput(const StandardOutput&) = delete;
   ~StandardOutput();
 
-  // Whether it could be opened.
+  // True if the file could be opened.
   bool ok() const { return ok_; }
   bool IsWritten() const;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hands tests to workers and notes what they say.
+// Gives tests to workers and collects their results.
 //
-// A worker runs tests until one fails; what that left behind must not fail
-// others, so the next worker goes on behind it.
+// A worker runs tests until one fails.  The next worker continues after that
+// test, so that its remains cannot make other tests fail.
 
 #ifndef DEVRT_CTS_SUPERVISOR_H_
 #define DEVRT_CTS_SUPERVISOR_H_
@@ -21,13 +21,13 @@
 
 namespace devrt::cts {
 
-// Where the last calls of a worker are, also when it has crashed.
+// The last calls of a worker, also after its crash.
 class SharedRing {
  public:
   SharedRing();
   ~SharedRing();
   SharedRing(const SharedRing&) = delete;
-  CallRing* get() const { return ring_; }  // nullptr: without memory for it
+  CallRing* get() const { return ring_; }  // nullptr if memory is short
   std::vector<std::string> Lines() const;
   void Clear();
 
@@ -40,12 +40,12 @@ class Supervisor {
   // `chosen` are indices into Catalog().
   Supervisor(const Options& options, Observer* observer, Report* report,
              std::vector<size_t> chosen);
-  // Fills the report.  CANCELLED: interrupted; INVALID_ARGUMENT: a device
-  // that does not exist; RESOURCE_EXHAUSTED: no process.
+  // Fills the report.  CANCELLED: interrupted; INVALID_ARGUMENT: a device that
+  // does not exist; RESOURCE_EXHAUSTED: fork failed.
   absl::Status Run();
 
  private:
-  // What the supervisor sees of the plugin without a test.
+  // Facts about the plugin that were observed outside of tests.
   struct Seen {
     bool failed = false;
     TestResult::How how = TestResult::How::kCheck;
@@ -55,24 +55,24 @@ class Supervisor {
   };
   struct Running;
 
-  // Runs tests from the front of `tests` and takes away what has a result.
+  // Runs tests from the front of `tests`; removes those that have a result.
   absl::Status RunBatch(std::vector<size_t>* tests);
-  // Whether the plugin is open; a failure is noted.
+  // Returns true if the plugin is open; records a failure.
   absl::StatusOr<bool> FollowOpening(Child* child);
-  // A test's messages up to its end; whether the worker goes on.
+  // Reads a test's messages up to its end.  Returns true if the worker goes on.
   absl::StatusOr<bool> FollowTest(Child* child, size_t index);
   void Take(Message message, Running* running);
   void NoteUnwritten(const Running& running, TestResult* result);
   void NoteHang(Child* child, Running* running);
   void NoteDeath(Child* child, Running* running);
-  // The end of a worker that has nothing left to do; `ran` tests, the last of
-  // that name.
+  // Follows the end of a worker that has run all its tests: `ran` tests, the
+  // last one named `last`.
   void FollowEnding(Child* child, size_t ran, const std::string& last);
-  // How the process ended, which it has or is about to.
+  // Records how the process ended or is about to end.
   void NoteProcess(Child* child, Seen* seen);
   void CannotOpen(Child* child, TestResult::How how, std::string why);
 
-  // The result of a test that was chosen, or nullptr.
+  // The result of a test; nullptr if the test was not chosen.
   TestResult* ResultOf(std::string_view name);
   const Waiver* WaiverOf(const TestInfo& test, Waiver::Kind kind) const;
   double TimeFor(const TestCase& test) const;
@@ -82,11 +82,11 @@ class Supervisor {
   void Conclude();
   void ConcludeOpening();
   void ConcludeEnding();
-  // The result of a test that was not chosen, made when its failure was seen
-  // all the same; nullptr: nothing to tell.
+  // Makes the result of a test that was not chosen but failed; nullptr if there
+  // was no failure.
   TestResult* ResultOfSeen(const char* name, const Seen& seen);
   void Fill(const Seen& seen, TestResult* result);
-  void Expect(TestResult* result) const;  // a failure may be expected
+  void Expect(TestResult* result) const;  // applies expected failures
   void FindUnexpectedPasses();
   void TellUnwritten();
 
@@ -98,10 +98,10 @@ class Supervisor {
   SharedRing ring_;
   bool opened_ = false;
   bool cannot_open_ = false;
-  std::string absent_;  // why the backend has nothing to drive
+  std::string absent_;  // why the backend has no device
   int hangs_ = 0;
-  // By slot, what it said; and the slots that were called, by opening it or by
-  // any test.
+  // The errors of unimplemented slots by name; and the slots that were called,
+  // by opening the plugin or by any test.
   std::map<std::string, std::string> unwritten_;
   std::set<std::string> called_ = {"device_count"};
   Seen opening_, ending_;

@@ -26,12 +26,12 @@ namespace devrt::cts {
 using Shape = std::vector<int64_t>;
 
 enum class Layout {
-  kContiguous,  // no strides given
+  kContiguous,  // strides is NULL
   kTransposed,  // the first axis is the innermost
-  kNegative,    // every other axis runs backwards
-  kGaps,        // room between elements
-  kUnaligned,   // strides that are no multiples of the size, at odd addresses
-  kBroadcast,   // every other axis has stride 0: inputs only
+  kNegative,    // every second axis runs backwards
+  kGaps,        // space between elements
+  kUnaligned,   // strides are not multiples of the size, addresses are odd
+  kBroadcast,   // every second axis has stride 0; inputs only
 };
 inline constexpr int kOutputLayouts = 5;
 inline constexpr int kInputLayouts = 6;
@@ -42,19 +42,19 @@ struct View {
   uint32_t dtype = 0;
   Shape shape, strides;
   Layout layout = Layout::kContiguous;
-  int64_t offset = 0;  // of the element of index 0
+  int64_t offset = 0;  // of the element with index 0
   int64_t elements() const;
 };
 
-// Calls `visit` with every index of `shape`, the last axis fastest.
+// Calls `visit` with every index of `shape`; the last axis varies fastest.
 void ForEach(const Shape& shape,
              const std::function<void(const Shape&)>& visit);
-// Bytes from the element of index 0.
+// Bytes between the element with index 0 and that with `index`.
 int64_t OffsetOf(const View& view, const Shape& index);
 // "int32 3x4 transposed".
 std::string TextOf(const View& view);
 
-// devrt.elementwise/0; without it the test is unsupported.
+// The table of devrt.elementwise/0; without it the test is unsupported.
 class ElementwiseKernels {
  public:
   explicit ElementwiseKernels(Test& t);
@@ -70,19 +70,19 @@ class ElementwiseKernels {
   void* self_ = nullptr;
 };
 
-// Device memory, and what the host thinks of it.
+// Device memory and a copy of it in host memory.
 class Arena {
  public:
   static constexpr uint64_t kSize = 256u << 10;
   Arena(Test& t, uint32_t device);
 
-  // Forgets all tensors; random bytes where they were.
+  // Forgets all tensors and fills the arena with random bytes.
   void Clear();
   View Place(uint32_t dtype, const Shape& shape, Layout layout);
-  // Another dtype or shape in the same place would be another Place.
+  // Views cannot be changed: call Place again for another dtype or shape.
   devrt_tensor_v0 Describe(const View& view) const;
 
-  // The host's copy.
+  // The address of an element in the host's copy.
   uint8_t* At(const View& view, int64_t offset) {
     return host_.ptr() + view.offset + offset;
   }
@@ -102,13 +102,13 @@ class Arena {
   uint64_t used_ = 0;
 };
 
-// Shapes of all kinds: scalars, long rows, many axes, extents of 1.
+// A random shape: a scalar, long rows, many axes, extents of 1.
 Shape RandomShape(std::mt19937_64& random);
-// A number from `least` to `most`.
+// A random number from `least` to `most`.
 int Uniform(std::mt19937_64& random, int least, int most);
-// Small numbers, extreme ones and any bits.
+// A random element: a small number, an extreme number, or any bits.
 void RandomElement(std::mt19937_64& random, uint32_t dtype, uint8_t* element);
-// Small numbers only.
+// A random element that is a small number.
 void RandomSmall(std::mt19937_64& random, uint32_t dtype, uint8_t* element);
 
 }  // namespace devrt::cts

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One test: its entry in the list, and what its body works with.
+// One test: its entry in the list, and the object that its body works with.
 //
 //   void NeverRecorded(Test& t) {
 //     RawEvent e(t, t.device());
-//     t.Expect(e.Query(), "a query of an event that was never recorded is
-//     true"); RawStream s(t, t.device()); s.Wait(e); t.Expect(s.Query(), "a
-//     wait for it is over at once");
+//     t.Expect(e.Query(), "an event that was never recorded is complete");
+//     RawStream s(t, t.device());
+//     s.Wait(e);
+//     t.Expect(s.Query(), "a wait for it is over at once");
 //   }
 //
 //   constexpr TestCase kTests[] = {
@@ -15,15 +16,15 @@
 //        &NeverRecorded},
 //   };
 //
-// Expect, Equal, Ok and Code note a failure and go on; Require and everything
-// that makes an object end the test by throwing Abandon, which the worker
-// catches: the objects of the body are given up on the way.  Nothing is thrown
-// through a plugin.  Bodies are small programs: they say what they do by calls,
-// and the recorder writes the calls down.
+// Expect, Equal, Ok and Code report a failure and continue.  Require, and every
+// constructor that makes an object, end the test by throwing Abandon: the
+// objects of the body are destroyed, and the worker catches Abandon.  It is
+// never thrown through a plugin.  Bodies are small programs made of calls; the
+// recorder records these calls.
 //
-// Threads: a Test may be used by all threads of its body; only the body's own
-// thread may throw, others go through Threads (objects.h).
-// A body leaves no thread, no work and no object behind.
+// Threads: all threads of the body may use the Test.  Only the body's own
+// thread may throw; other threads go through Threads (objects.h).  When a body
+// ends, no thread, work or object of it is left.
 
 #ifndef DEVRT_CTS_TEST_H_
 #define DEVRT_CTS_TEST_H_
@@ -44,27 +45,27 @@ namespace devrt::cts {
 
 class Test;
 
-// TestCase.flags.  What does not hold makes the test unsupported or skipped,
-// with the reason.
+// Values of TestCase.flags.  If the machine or the plugin does not meet one,
+// the test is skipped or unsupported, with the reason.
 inline constexpr uint32_t kTwoDevices = 1;    // at least two chosen devices
 inline constexpr uint32_t kNeedsGate = 2;     // a stream can be held (Gate)
 inline constexpr uint32_t kNeedsProbe = 4;    // devrt.probe/0
 inline constexpr uint32_t kNeedsSim = 8;      // devrt.sim/1, mode virtual
-inline constexpr uint32_t kOwnProcess = 16;   // in a worker of its own: faults
-inline constexpr uint32_t kEndsProcess = 32;  // ... which it ends with code 0
+inline constexpr uint32_t kOwnProcess = 16;   // its own worker: the test faults
+inline constexpr uint32_t kEndsProcess = 32;  // ... and exits with code 0
 inline constexpr uint32_t kSlow = 64;         // gets 5 times the time
 
 struct TestCase {
   const char* name;           // "group.what_it_shows"
-  const char* items;          // "C24", or "C26 C18": what it is about first,
-                              // for waivers; "" for the extensions
-  const char* promise;        // the sentence that it enforces
-  void (*run)(Test& test);    // nullptr: the supervisor sees it
-  uint64_t capabilities = 0;  // DEVRT_CAP_* that it needs, all of them
+  const char* items;          // "C24", or "C26 C18"; the first is the subject
+                              // and counts for waivers; "" for extensions
+  const char* promise;        // the sentence that the test enforces
+  void (*run)(Test& test);    // nullptr: the supervisor decides the result
+  uint64_t capabilities = 0;  // DEVRT_CAP_*, all of which the test needs
   uint32_t flags = 0;
 };
 
-// Ends a test.
+// Thrown to end a test.
 struct Abandon {};
 
 struct Site {
@@ -76,7 +77,7 @@ struct Site {
   }
 };
 
-// Where failures go: the worker's pipe.
+// Receives failures: sends them through the worker's pipe.
 class Reporter {
  public:
   virtual ~Reporter() = default;
@@ -89,16 +90,16 @@ class Test {
   Test(Machine* machine, Reporter* reporter, uint64_t seed, int programs);
 
   Machine& machine() { return *machine_; }
-  // The chosen devices' ordinals; `index` counts from 0.
+  // The ordinals of the chosen devices; `index` counts from 0.
   const std::vector<uint32_t>& devices() const { return machine_->devices(); }
   uint32_t device(size_t index = 0) const { return devices()[index]; }
-  // The same device through the C++ API.
+  // device(index) of the C++ API.
   Device cpp_device(size_t index = 0) const;
   uint64_t seed() const { return seed_; }
   int programs() const { return programs_; }
   std::mt19937_64& random() { return random_; }
 
-  // ---- Checks.  Each returns whether it held.
+  // ---- Checks.  Each returns true if it succeeds.
 
   bool Expect(bool holds, std::string_view what, Site site = Site::Here());
   template <typename A, typename B>
@@ -116,12 +117,12 @@ class Test {
           Site site = Site::Here());
   bool Ok(const absl::Status& status, std::string_view what,
           Site site = Site::Here());
-  // An error of this code whose text contains `part`.
+  // Expects an error with this code whose text contains `part`.
   bool Code(const Result& result, devrt_code code, std::string_view what,
             std::string_view part = "", Site site = Site::Here());
   bool Code(const absl::Status& status, devrt_code code, std::string_view what,
             std::string_view part = "", Site site = Site::Here());
-  // Ends the test if it does not hold.
+  // Ends the test if the check fails.
   void Require(bool holds, std::string_view what, Site site = Site::Here());
   void Require(const Result& result, std::string_view what,
                Site site = Site::Here());
@@ -133,13 +134,13 @@ class Test {
   }
 
   void Fail(std::string_view text, Site site = Site::Here());
-  // Ends the test as skipped: this machine cannot show it, because ...
+  // Ends the test as skipped: this machine cannot show it.
   [[noreturn]] void Skip(std::string_view why);
-  // Ends the test as unsupported: the plugin does not offer ...
+  // Ends the test as unsupported: the plugin lacks something that it needs.
   [[noreturn]] void Unsupported(std::string_view why);
 
-  // From here on the plugin may end the process with a signal, as
-  // fault_delivery=abort says; then the test has passed.
+  // From here on the plugin may end the process by a signal
+  // (fault_delivery=abort).  If it does, the test has passed.
   void MayDie() { reporter_->MayDie(); }
 
   int failures() const { return failures_; }
@@ -148,10 +149,10 @@ class Test {
 
   // ---- Time
 
-  // Lets devices run for a while: long enough for a missing order to show,
-  // where it can.  On a simulator by decisions, elsewhere some milliseconds.
+  // Lets devices run long enough for a missing order to show: a simulator by
+  // scheduling decisions, hardware for some milliseconds.
   void Settle();
-  // Asks again and again, some seconds at most; whether it came true.
+  // Repeats `question` for some seconds at most; returns true if it came true.
   template <typename Question>
   bool Eventually(Question question) {
     for (Patience patience(this); patience.Left(); patience.Wait()) {
@@ -160,15 +161,16 @@ class Test {
     return question();
   }
 
-  // Runs `body` under schedules of a simulator in virtual mode, 100 at least,
-  // until each of `outcomes` was seen, 1,000 at most; an outcome that is none
-  // of them, or one that never came, is a failure.  Elsewhere once, and only an
-  // outcome that is none of them is one.  `body` gives up all that it makes.
+  // On a simulator in virtual mode: runs `body` in 100 schedules or more, until
+  // each of `outcomes` has come, in 1,000 at most.  An outcome that is not in
+  // `outcomes` is a failure, and so is one of them that never came.  Elsewhere
+  // runs `body` once, and only the first failure is possible.  `body` destroys
+  // all that it makes.
   void Reaches(const std::vector<std::string>& outcomes,
                const std::function<std::string()>& body,
                Site site = Site::Here());
-  // Runs `body` under each strategy and some seeds of a simulator in virtual
-  // mode, elsewhere once.  `body` gives up all that it makes.
+  // Runs `body` with each strategy and some seeds of a simulator in virtual
+  // mode; elsewhere once.  `body` destroys all that it makes.
   void InEverySchedule(const std::function<void()>& body);
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which tests a waiver is about.
+// Decides which tests a waiver covers.
 
 #ifndef DEVRT_CTS_WAIVED_H_
 #define DEVRT_CTS_WAIVED_H_
@@ -11,8 +11,8 @@
 
 namespace devrt::cts {
 
-// Whether a waiver of `what` covers this test: one of its name, or of its first
-// item.  Random programs mix many items: only their names count.
+// True if a waiver of `what` covers the test, by its name or its first item.
+// Random programs cover many items, so only their names count.
 bool IsWaivedBy(std::string_view what, const TestInfo& test);
 
 }  // namespace devrt::cts

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a worker tells its supervisor through a pipe: lines of a kind and a
-// text.
+// Messages of a worker to its supervisor through a pipe: lines with a kind and
+// a text.
 
 #ifndef DEVRT_CTS_WIRE_H_
 #define DEVRT_CTS_WIRE_H_
@@ -15,19 +15,19 @@
 namespace devrt::cts {
 
 enum class MessageKind : uint32_t {
-  kOpened = 1,   // the backend is open; the text is of ToText
+  kOpened = 1,   // the backend is open; the text comes from ToText
   kBegin,        // a test begins; its index
   kFailure,      // a check failed
-  kSkipped,      // why
-  kUnsupported,  // why
+  kSkipped,      // the reason
+  kUnsupported,  // the reason
   kMayDie,       // the process may end by a signal
   kUnwritten,    // a slot that answered UNIMPLEMENTED, a newline, its text
   kCalled,       // slots that were called so far, separated by blanks
   kEnd,          // the test is over
   kLeaving,      // all tests are over; the process ends
-  kNotOpened,    // the plugin could not be opened; why
-  kAbsent,       // ... since what it drives is not there; what it said
-  kNoDevice,     // a device that was asked for does not exist; which
+  kNotOpened,    // the plugin could not be opened; the reason
+  kAbsent,       // ... because its hardware is absent; its answer
+  kNoDevice,     // a requested device does not exist; its ordinal
 };
 
 struct Message {
@@ -35,10 +35,10 @@ struct Message {
   std::string text;
 };
 
-// To the pipe `fd`; false when nobody reads any more.
+// Writes to the pipe `fd`; false if the pipe has no reader any more.
 bool Send(int fd, MessageKind kind, std::string_view text);
 
-// Takes what a pipe gave, piece by piece.
+// Assembles messages from the bytes of a pipe.
 class MessageReader {
  public:
   void Add(std::string_view bytes) { bytes_.append(bytes); }
@@ -48,10 +48,10 @@ class MessageReader {
   std::string bytes_;
 };
 
-// What a worker knows of the opened backend.
+// Facts about the opened backend.
 struct Opened {
   uint64_t capabilities = 0;
-  bool is_virtual = false;           // a simulator decides what runs when
+  bool is_virtual = false;           // a simulator decides the order of work
   std::vector<std::string> devices;  // "acme:0: Acme 9000"
 };
 std::string ToText(const Opened& opened);

@@ -14,7 +14,7 @@
 
 namespace devrt::cts {
 
-// What a worker shares with its supervisor.
+// The resources that a worker shares with its supervisor.
 struct Shared {
   int pipe;        // to the supervisor
   int log;         // the file that standard output and error go to
@@ -22,7 +22,7 @@ struct Shared {
 };
 
 // Opens the plugin, runs `tests` (indices into Catalog()) up to the first that
-// fails, and reports to the pipe.  The process's exit code.
+// fails, and reports to the pipe.  Returns the process's exit code.
 int RunWorker(const Options& options, const std::vector<size_t>& tests,
               const Shared& shared);
 
