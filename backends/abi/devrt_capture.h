@@ -28,7 +28,7 @@ extern "C" {
 /* Modes of cudaStreamCaptureMode.  They say which unsafe calls (such as memory
  * from the driver) are allowed while a capture runs (C82, C85): GLOBAL: none in
  * any thread; THREAD_LOCAL: none in the thread that began the capture; RELAXED:
- * all that do not concern captured work.  */
+ * all that do not concern captured work. */
 #define DEVRT_CAPTURE_GLOBAL 0u
 #define DEVRT_CAPTURE_THREAD_LOCAL 1u
 #define DEVRT_CAPTURE_RELAXED 2u
@@ -38,12 +38,12 @@ typedef struct devrt_capture_v0 {
   uint32_t reserved0;
   /* [any] 1 if `stream` is capturing, also if the capture became invalid, and
    * also if using `stream` would invalidate another stream's capture.  Leaves
-   * every capture unchanged.  */
+   * every capture unchanged. */
   devrt_status (*stream_is_capturing)(void* self, devrt_stream stream,
                                       uint32_t* yes);
   /* [any] The number of the capture that `stream` is part of.  All streams of a
    * capture have one number; it is not 0 and never reused in the process.
-   * FAILED_PRECONDITION if there is no capture, or an invalid one.  */
+   * FAILED_PRECONDITION if there is no capture, or an invalid one. */
   devrt_status (*stream_capture_id)(void* self, devrt_stream stream,
                                     uint64_t* id);
   /* [any] Calls release(arg) once, when nothing can run the captured work any
@@ -51,11 +51,11 @@ typedef struct devrt_capture_v0 {
    * graphs included, are gone, and their work is complete.  The call comes from
    * any thread and with locks of the driver held, so `release` must call
    * neither the driver nor devrt.  After an error `release` is not called;
-   * errors of stream_capture_id.  */
+   * errors of stream_capture_id. */
   devrt_status (*capture_retain)(void* self, devrt_stream stream,
                                  void (*release)(void* arg), void* arg);
   /* [any, callback] Exchanges the calling thread's mode, DEVRT_CAPTURE_*, with
-   * *mode.  A caller that sets a mode must restore the former mode.  */
+   * *mode.  A caller that sets a mode must restore the former mode. */
   devrt_status (*exchange_thread_mode)(void* self, uint32_t* mode);
 } devrt_capture_v0;
 

@@ -24,11 +24,11 @@ extern "C" {
 
 typedef struct devrt_dlpack_v0 {
   uint32_t struct_size;
-  /* Device memory; device_id is the device's ordinal.  */
+  /* Device memory; device_id is the device's ordinal. */
   int32_t device_type;
-  /* Page-locked host memory, with device_id 0; 1 if it has no own type.  */
+  /* Page-locked host memory, with device_id 0; 1 if it has no own type. */
   int32_t pinned_type;
-  /* Managed memory, with device_id 0; 0 if the backend does not have it.  */
+  /* Managed memory, with device_id 0; 0 if the backend does not have it. */
   int32_t managed_type;
 } devrt_dlpack_v0;
 

@@ -20,7 +20,7 @@ extern "C" {
 
 #define DEVRT_EVENT_IPC_EXTENSION "devrt.event_ipc/0"
 
-/* Plain bytes; the program sends them to another process.  */
+/* Plain bytes; the program sends them to another process. */
 typedef struct devrt_event_handle_v0 {
   uint8_t bytes[64];
 } devrt_event_handle_v0;
@@ -29,10 +29,10 @@ typedef struct devrt_event_ipc_v0 {
   uint32_t struct_size;
   uint32_t reserved0;
   /* [any] INVALID_ARGUMENT unless the event was created with DEVRT_EVENT_IPC.
-   * The event may be recorded or not, and stays unchanged.  */
+   * The event may be recorded or not, and stays unchanged. */
   devrt_status (*event_export)(void* self, devrt_event event,
                                devrt_event_handle_v0* handle);
-  /* [any] Not in the exporter's process; `device` is the event's device.  */
+  /* [any] Not in the exporter's process; `device` is the event's device. */
   devrt_status (*event_open)(void* self, uint32_t device,
                              const devrt_event_handle_v0* handle,
                              devrt_event* event);

@@ -30,7 +30,7 @@ typedef struct devrt_access_v0 {
   uint32_t reserved0;
 } devrt_access_v0;
 
-/* Functions for the body of a kernel; valid while the body runs.  */
+/* Functions for the body of a kernel; valid while the body runs. */
 typedef struct devrt_kernel_context_v0 {
   uint32_t struct_size;
   uint32_t device;

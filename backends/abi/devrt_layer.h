@@ -70,7 +70,7 @@ typedef struct devrt_layer_v0 {
    * and front->ops.  front->capabilities holds the bits of `next`; a layer may
    * clear some.  front->ops->shutdown may be NULL; the host calls it before the
    * shutdown of the next pair.  front->ops->get_extension is not used.  If
-   * attach returns an error, opening the backend fails with that error.  */
+   * attach returns an error, opening the backend fails with that error. */
   devrt_status (*attach)(void* layer, const devrt_next_v0* next,
                          devrt_backend_v0* front);
   /* [any] May be NULL.  Called once for each extension that a program asks for
@@ -91,7 +91,7 @@ typedef struct devrt_layer_v0 {
 typedef devrt_status (*devrt_layer_open_fn_v0)(const devrt_host_v0* host,
                                                devrt_layer_v0* layer);
 
-/* The two symbols.  open is [load], with the rules for plugins.  */
+/* The two symbols.  open is [load], with the rules for plugins. */
 extern DEVRT_PLUGIN_EXPORT const devrt_manifest_v0 devrt_layer_manifest_v0;
 DEVRT_PLUGIN_EXPORT devrt_status devrt_layer_open_v0(const devrt_host_v0* host,
                                                      devrt_layer_v0* layer);

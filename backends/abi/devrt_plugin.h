@@ -83,7 +83,7 @@ extern "C" {
 
 /* ---- Errors -------------------------------------------------------------- */
 
-/* NULL: success.  Otherwise an error of the host that the receiver owns.  */
+/* NULL: success.  Otherwise an error of the host that the receiver owns. */
 typedef struct devrt_error* devrt_status;
 
 /* Equal to absl::StatusCode; never renumbered. */
@@ -107,12 +107,12 @@ typedef int32_t devrt_code;
 
 /* The device is unusable for the rest of the process: docs/semantics.md 2.3. */
 #define DEVRT_ERROR_STICKY 1u
-/* Earlier work caused the error, not the call that returned it.  */
+/* Earlier work caused the error, not the call that returned it. */
 #define DEVRT_ERROR_ASYNC 2u
 /* With STICKY: every device of the backend is lost (fault_scope=process). */
 #define DEVRT_ERROR_PROCESS 4u
 
-/* The origin of an error; host->error_set_origin attaches it.  */
+/* The origin of an error; host->error_set_origin attaches it. */
 typedef struct devrt_error_origin_v0 {
   uint32_t struct_size;
   uint32_t flags;          /* DEVRT_ERROR_* */
@@ -124,7 +124,7 @@ typedef struct devrt_error_origin_v0 {
   const char* entry_point; /* "cuStreamSynchronize", or NULL; copied */
 } devrt_error_origin_v0;
 
-/* The place in the application that called devrt; see host->call_site.  */
+/* The place in the application that called devrt; see host->call_site. */
 typedef struct devrt_call_site_v0 {
   const char* file; /* static storage, or NULL when unknown */
   int32_t line;
@@ -139,7 +139,7 @@ typedef struct devrt_call_site_v0 {
 #define DEVRT_LOG_WARNING 2
 #define DEVRT_LOG_ERROR 3
 
-/* Valid from devrt_plugin_open_v0 until the process ends.  */
+/* Valid from devrt_plugin_open_v0 until the process ends. */
 typedef struct devrt_host_v0 {
   uint32_t struct_size;
   uint32_t abi_minor; /* the highest minor version that the host knows */
@@ -148,7 +148,7 @@ typedef struct devrt_host_v0 {
    * copied.  Never fails: without memory it returns a static error. */
   devrt_status (*error_create)(void* host, devrt_code code, int64_t native_code,
                                const char* text, uint64_t size);
-  /* [any, callback] Attaches the origin of `error`; strings are copied.  */
+  /* [any, callback] Attaches the origin of `error`; strings are copied. */
   void (*error_set_origin)(void* host, devrt_status error,
                            const devrt_error_origin_v0* origin);
   /* [any, callback] The code of `error`, DEVRT_OK for NULL. */
@@ -157,13 +157,13 @@ typedef struct devrt_host_v0 {
   const char* (*error_text)(void* host, devrt_status error, uint64_t* size);
   /* [any, callback] Releases an error; NULL is allowed. */
   void (*error_destroy)(void* host, devrt_status error);
-  /* [any, callback] The lowest level that is written.  */
+  /* [any, callback] The lowest level that is written. */
   int32_t (*log_min_level)(void* host);
-  /* [any, callback] Writes one line; `text` has no newline at the end.  */
+  /* [any, callback] Writes one line; `text` has no newline at the end. */
   void (*log)(void* host, int32_t level, const char* file, int32_t line,
               const char* text, uint64_t size);
   /* [any, callback] The place where the calling thread entered devrt for its
-   * present call.  Never NULL; valid until the plugin's function returns.  */
+   * present call.  Never NULL; valid until the plugin's function returns. */
   const devrt_call_site_v0* (*call_site)(void* host);
   /* [any] A host extension by name, or NULL. */
   const void* (*get_extension)(void* host, const char* name);
@@ -174,7 +174,7 @@ typedef struct devrt_host_v0 {
 typedef struct devrt_stream_impl* devrt_stream; /* never NULL when valid */
 typedef struct devrt_event_impl* devrt_event;   /* never NULL when valid */
 
-/* What context_enter saved: opaque to the host; its size never changes.  */
+/* What context_enter saved: opaque to the host; its size never changes. */
 typedef struct devrt_context {
   uint64_t state[2];
 } devrt_context;
@@ -286,45 +286,45 @@ typedef struct devrt_ops_v0 {
 
   /* -- required ----------------------------------------------------------- */
 
-  /* [load, blocking] The last call.  No handle exists any more.  */
+  /* [load, blocking] The last call.  No handle exists any more. */
   void (*shutdown)(void* self);
 
   /* [any, callback] Creates no context; the count never changes.  UNAVAILABLE,
-   * with the reason, on a machine without the accelerator.  */
+   * with the reason, on a machine without the accelerator. */
   devrt_status (*device_count)(void* self, uint32_t* count);
   /* [any, callback] Fills at most props->struct_size bytes and keeps
-   * struct_size; creates no context.  */
+   * struct_size; creates no context. */
   devrt_status (*device_props)(void* self, uint32_t device,
                                devrt_device_props_v0* props);
-  /* [any] Free and total memory in bytes.  */
+  /* [any] Free and total memory in bytes. */
   devrt_status (*mem_info)(void* self, uint32_t device, uint64_t* free_bytes,
                            uint64_t* total_bytes);
 
   /* [any] `alignment` is a power of two; 0 is the device's own alignment.
-   * RESOURCE_EXHAUSTED, without a change, if there is not enough memory.  */
+   * RESOURCE_EXHAUSTED, without a change, if there is not enough memory. */
   devrt_status (*alloc)(void* self, uint32_t device, uint64_t size,
                         uint64_t alignment, void** ptr);
   /* [any, blocking if raw_free_syncs] `size` is the size passed to alloc.  All
-   * uses of the block are complete.  */
+   * uses of the block are complete. */
   devrt_status (*dealloc)(void* self, uint32_t device, void* ptr,
                           uint64_t size);
 
   /* [any] LEGACY returns one handle for each device, PER_THREAD one for each
    * device and thread; stream_destroy on these is INVALID_ARGUMENT.  ADOPT
    * makes a handle that borrows `desc->native` and checks its device;
-   * stream_destroy releases that handle and leaves the native stream alive.  */
+   * stream_destroy releases that handle and leaves the native stream alive. */
   devrt_status (*stream_create)(void* self, uint32_t device,
                                 const devrt_stream_desc_v0* desc,
                                 devrt_stream* stream);
   /* [any] Returns at once; work that was submitted still completes (C17). */
   devrt_status (*stream_destroy)(void* self, devrt_stream stream);
   /* [any, callback] 1 if all submitted operations are complete, including the
-   * running one.  */
+   * running one. */
   devrt_status (*stream_query)(void* self, devrt_stream stream, uint32_t* done);
-  /* [any, blocking] Waits for all submitted operations of the stream.  */
+  /* [any, blocking] Waits for all submitted operations of the stream. */
   devrt_status (*stream_sync)(void* self, devrt_stream stream);
   /* [any, callback] The vendor's handle.  One value stands for the PER_THREAD
-   * streams of all threads.  */
+   * streams of all threads. */
   devrt_status (*stream_native)(void* self, devrt_stream stream, void** native);
   /* [any] Later operations of `stream` wait for the event's present capture; no
    * wait if the event was never recorded (C24, C28).  Stream and event may
@@ -341,9 +341,9 @@ typedef struct devrt_ops_v0 {
    * capture unchanged, for a stream of another device (C31). */
   devrt_status (*event_record)(void* self, devrt_event event,
                                devrt_stream stream);
-  /* [any, callback] 1 if the newest capture is complete or there is none.  */
+  /* [any, callback] 1 if the newest capture is complete or there is none. */
   devrt_status (*event_query)(void* self, devrt_event event, uint32_t* done);
-  /* [any, blocking] Waits for the newest capture.  */
+  /* [any, blocking] Waits for the newest capture. */
   devrt_status (*event_sync)(void* self, devrt_event event);
 
   /* [any] The host has checked that `kind` is right or INFER, and that the
@@ -367,7 +367,7 @@ typedef struct devrt_ops_v0 {
   /* [any] Restores what context_enter saved; creates no context (C103). */
   devrt_status (*context_exit)(void* self, const devrt_context* previous);
   /* [any, callback] The device of the thread's current context; 0 if there is
-   * no current context.  */
+   * no current context. */
   devrt_status (*context_current)(void* self, uint32_t* device);
 
   /* -- optional, by capability bit ---------------------------------------- */
@@ -376,7 +376,7 @@ typedef struct devrt_ops_v0 {
    * once; the memory is usable after the stream's earlier work (C65).
    * RESOURCE_EXHAUSTED, without a change, if free memory and the memory that
    * this stream has freed do not suffice; never waits for another stream.
-   * peer_enable covers this memory, and dealloc may free it.  */
+   * peer_enable covers this memory, and dealloc may free it. */
   devrt_status (*alloc_async)(void* self, devrt_stream stream, uint64_t size,
                               uint64_t alignment, void** ptr);
   /* [any] Frees a block after the stream's earlier work.  `stream` is any
@@ -396,7 +396,7 @@ typedef struct devrt_ops_v0 {
                             void (*fn)(void* arg, devrt_status error),
                             void* arg);
 
-  /* [any] Page-locked host memory; pointer_info reports `device` for it.  */
+  /* [any] Page-locked host memory; pointer_info reports `device` for it. */
   devrt_status (*host_alloc)(void* self, uint32_t device, uint64_t size,
                              uint64_t alignment, void** ptr);
   /* [any, blocking if raw_free_syncs] */
@@ -405,7 +405,7 @@ typedef struct devrt_ops_v0 {
   devrt_status (*host_register)(void* self, uint32_t device, void* ptr,
                                 uint64_t size);
   /* [any, blocking if raw_free_syncs] NOT_FOUND if no range is registered
-   * there; INVALID_ARGUMENT for a pointer into a range.  */
+   * there; INVALID_ARGUMENT for a pointer into a range. */
   devrt_status (*host_unregister)(void* self, void* ptr);
 
   /* [any, callback] A host pointer is never an error (C71). */
@@ -413,7 +413,7 @@ typedef struct devrt_ops_v0 {
                                devrt_pointer_info_v0* info);
 
   /* [any] Stream-ordered; works without peer access (C57, C58).  `stream`
-   * belongs to either device.  */
+   * belongs to either device. */
   devrt_status (*copy_peer_async)(void* self, devrt_stream stream, void* dst,
                                   uint32_t dst_device, const void* src,
                                   uint32_t src_device, uint64_t size);
@@ -427,28 +427,28 @@ typedef struct devrt_ops_v0 {
 
   /* [any] An extension table by name ("acme.collectives/1"), or NULL.  The
    * table begins with struct_size, and its functions take this `self`.  Every
-   * call returns one table, which is valid as long as this table.  */
+   * call returns one table, which is valid as long as this table. */
   const void* (*get_extension)(void* self, const char* name);
 
   /* [any, callback] The vendor's handle of an event; NULL before the first
-   * record (C99).  Optional, without a capability bit.  */
+   * record (C99).  Optional, without a capability bit. */
   devrt_status (*event_native)(void* self, devrt_event event, void** native);
 } devrt_ops_v0;
 
 /* The host sets `struct_size`.  devrt_plugin_open_v0 fills the struct if it
- * succeeds, and leaves it unchanged if it fails.  */
+ * succeeds, and leaves it unchanged if it fails. */
 typedef struct devrt_backend_v0 {
   uint32_t struct_size;
   uint32_t reserved0;
   void* self;
   const devrt_ops_v0* ops; /* valid until shutdown has returned */
   /* DEVRT_CAP_*, a subset of the manifest's bits.  The host ignores unknown
-   * bits, which a newer plugin may set.  */
+   * bits, which a newer plugin may set. */
   uint64_t capabilities;
 } devrt_backend_v0;
 
 /* Read from the file without running code: in .rodata, exported, and without
- * relocations.  */
+ * relocations. */
 #define DEVRT_MANIFEST_MAGIC "DEVRTPL"
 typedef struct devrt_manifest_v0 {
   char magic[8]; /* DEVRT_MANIFEST_MAGIC */

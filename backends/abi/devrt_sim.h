@@ -40,7 +40,7 @@ extern "C" {
 #define DEVRT_SIM_FAILED 3u    /* ended with a fault */
 #define DEVRT_SIM_DISCARDED 4u /* did not run: its device or origin failed */
 
-/* One operation of the timeline.  Strings are valid during the visit.  */
+/* One operation of the timeline.  Strings are valid during the visit. */
 typedef struct devrt_sim_op_v1 {
   uint32_t struct_size;
   uint32_t device;
@@ -61,7 +61,7 @@ typedef struct devrt_sim_op_v1 {
   const uint64_t* dep_stream; /* {stream, seq} of operations it waited for */
   const uint64_t* dep_seq;
   const void* native_stream; /* the handle, NULL for the legacy stream */
-  /* The host's devrt.stream_number/0 at submission; 0 if unknown.  */
+  /* The host's devrt.stream_number/0 at submission; 0 if unknown. */
   uint64_t host_stream;
 } devrt_sim_op_v1;
 
@@ -103,30 +103,30 @@ typedef struct devrt_sim_v1 {
   /* [load] Restarts the machine with `config`, in the syntax of DEVRT_MTIA;
    * keys that it omits get their default, not their present value.  All handles
    * and all memory become invalid; using an old handle is an error.
-   * FAILED_PRECONDITION if `config` changes the number of devices.  */
+   * FAILED_PRECONDITION if `config` changes the number of devices. */
   devrt_status (*reset)(void* self, const char* config, uint64_t size);
   /* [any, callback] Writes the effective configuration, "key=value,...", into
    * buffer[0, capacity).  `size` is the needed size, without a NUL. */
   devrt_status (*config)(void* self, char* buffer, uint64_t capacity,
                          uint64_t* size);
   /* [any, callback] Nanoseconds since the last reset, of the virtual or the
-   * steady clock.  */
+   * steady clock. */
   devrt_status (*now_ns)(void* self, uint64_t* now);
-  /* [any] Lets other host threads and the device run: one decision.  */
+  /* [any] Lets other host threads and the device run: one decision. */
   devrt_status (*yield)(void* self);
-  /* [any] A hash of all steps so far, and their number.  */
+  /* [any] A hash of all steps so far, and their number. */
   devrt_status (*trace_hash)(void* self, uint64_t* hash, uint64_t* steps);
   /* [any] The replay token "dvs1:..." of the run so far; buffer of `config`. */
   devrt_status (*token)(void* self, char* buffer, uint64_t capacity,
                         uint64_t* size);
-  /* [load] Resets to the token's configuration, then repeats its decisions.  */
+  /* [load] Resets to the token's configuration, then repeats its decisions. */
   devrt_status (*replay)(void* self, const char* token, uint64_t size);
-  /* [any] Injects a fault; several may be pending.  */
+  /* [any] Injects a fault; several may be pending. */
   devrt_status (*inject)(void* self, const devrt_sim_fault_v1* fault);
-  /* [any] Turns the recording for `timeline` on or off; off at first.  */
+  /* [any] Turns the recording for `timeline` on or off; off at first. */
   devrt_status (*timeline_enable)(void* self, uint32_t on);
   /* [any] Visits the recorded operations in order of submission.  `visit` must
-   * not call devrt.  */
+   * not call devrt. */
   devrt_status (*timeline)(void* self,
                            void (*visit)(void* arg, const devrt_sim_op_v1* op),
                            void* arg);
@@ -136,14 +136,14 @@ typedef struct devrt_sim_v1 {
   devrt_status (*deadlock_report)(void* self, char* buffer, uint64_t capacity,
                                   uint64_t* size);
   /* [any] Copies bytes from or to device memory at once, without stream order
-   * and without regard to pending work.  For final comparisons in tests.  */
+   * and without regard to pending work.  For final comparisons in tests. */
   devrt_status (*peek)(void* self, const void* device_ptr, void* host,
                        uint64_t size);
   devrt_status (*poke)(void* self, void* device_ptr, const void* host,
                        uint64_t size);
   /* [any] For a tracer; independent of timeline and timeline_enable.  Visits
    * the operations that ended since the last call.  The first call only begins
-   * the recording: it does not visit operations that ended before it.  */
+   * the recording: it does not visit operations that ended before it. */
   devrt_status (*timeline_take)(void* self,
                                 void (*visit)(void* arg,
                                               const devrt_sim_op_v1* op),

@@ -22,7 +22,7 @@ typedef struct devrt_stream_number_v0 {
   uint32_t reserved0;
   /* [any] The number of `stream` plus 1; 1 for a default stream, 0 if the
    * number is unknown.  `stream` is an argument of the calling thread's present
-   * call.  */
+   * call. */
   uint64_t (*number)(void* host, devrt_stream stream);
 } devrt_stream_number_v0;
 

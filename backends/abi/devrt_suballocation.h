@@ -34,7 +34,7 @@ typedef struct devrt_suballocation_v0 {
   uint32_t struct_size;
   uint32_t reserved0;
   /* [any] [base, base + size) belongs to an allocator from now on; all of it is
-   * free.  It merges with adjacent ranges that were carved before.  */
+   * free.  It merges with adjacent ranges that were carved before. */
   devrt_status (*carve)(void* self, uint32_t device, void* base, uint64_t size);
   /* [any] The block of `size` bytes (as requested) is in use, first on
    * `stream`.  An error is logged, and the block is handed out nevertheless.
@@ -42,10 +42,10 @@ typedef struct devrt_suballocation_v0 {
   devrt_status (*hand_out)(void* self, devrt_stream stream, void* ptr,
                            uint64_t size);
   /* [any] The block is free after the present work of `stream`; NULL: all uses
-   * are complete, on every stream.  */
+   * are complete, on every stream. */
   devrt_status (*take_back)(void* self, devrt_stream stream, void* ptr);
   /* [any] Ends carve, before dealloc or unmap.  The range may be a part of a
-   * carved range.  */
+   * carved range. */
   devrt_status (*uncarve)(void* self, uint32_t device, void* base,
                           uint64_t size);
 } devrt_suballocation_v0;

@@ -73,7 +73,7 @@ extern "C" {
 #define DEVRT_FLOAT8_E4M3FN DEVRT_DTYPE(10, 8) /* only fill and COPY */
 #define DEVRT_FLOAT8_E5M2 DEVRT_DTYPE(12, 8)   /* only fill and COPY */
 
-/* Has no struct_size and never grows, so that arrays of it are possible.  */
+/* Has no struct_size and never grows, so that arrays of it are possible. */
 typedef struct devrt_tensor_v0 {
   void* data;
   const int64_t* shape;   /* ndim extents; NULL allowed when ndim is 0 */
@@ -88,7 +88,7 @@ typedef struct devrt_tensor_v0 {
 #define DEVRT_OP_ABS 2u         /* complex input: real output of half width */
 #define DEVRT_OP_LOGICAL_NOT 3u /* any input, output bool: x == 0 */
 /* Binary: two inputs of one dtype; the output has that dtype, or bool for
- * comparisons.  */
+ * comparisons. */
 #define DEVRT_OP_ADD 16u
 #define DEVRT_OP_SUB 17u
 #define DEVRT_OP_MUL 18u
@@ -104,14 +104,14 @@ typedef struct devrt_tensor_v0 {
 #define DEVRT_OP_MAXIMUM 28u /* NaN wins; INVALID_ARGUMENT for complex */
 #define DEVRT_OP_MINIMUM 29u
 /* Ternary: inputs (bool condition, a, b).  The output has the dtype of a and b
- * and keeps their bits.  */
+ * and keeps their bits. */
 #define DEVRT_OP_WHERE 32u
 
 typedef struct devrt_elementwise_v0 {
   uint32_t struct_size;
   uint32_t reserved0;
   /* [any, callback] 1 if `op` exists for inputs of `dtype`; for WHERE, `dtype`
-   * is that of a and b.  */
+   * is that of a and b. */
   devrt_status (*supports)(void* self, uint32_t op, uint32_t dtype,
                            uint32_t* yes);
   /* [any] Sets every element of `out` to the element at `value`, in host memory
@@ -119,7 +119,7 @@ typedef struct devrt_elementwise_v0 {
   devrt_status (*fill)(void* self, devrt_stream stream,
                        const devrt_tensor_v0* out, const void* value);
   /* [any] out := op(inputs...), by the rules of arithmetic and conversion at
-   * the top.  */
+   * the top. */
   devrt_status (*apply)(void* self, devrt_stream stream, uint32_t op,
                         const devrt_tensor_v0* out,
                         const devrt_tensor_v0* inputs, uint32_t input_count);
@@ -149,7 +149,7 @@ typedef struct devrt_reduce_v0 {
    * of 16-bit floats accumulate in float32 and are rounded once; those of other
    * floats accumulate in their own dtype.  The order of operations is
    * unspecified, but sums of floats are blocked or pairwise, so the error grows
-   * with the logarithm of the number of elements.  */
+   * with the logarithm of the number of elements. */
   devrt_status (*reduce)(void* self, devrt_stream stream, uint32_t op,
                          const devrt_tensor_v0* out, const devrt_tensor_v0* in,
                          uint32_t axes);

@@ -55,26 +55,26 @@ typedef struct devrt_virtual_memory_info_v0 {
 typedef struct devrt_virtual_memory_v0 {
   uint32_t struct_size;
   uint32_t reserved0;
-  /* [any] Fills at most info->struct_size bytes; creates no context.  */
+  /* [any] Fills at most info->struct_size bytes; creates no context. */
   devrt_status (*info)(void* self, uint32_t device,
                        devrt_virtual_memory_info_v0* info);
-  /* [any] Reserves addresses for `device`; alignment as for alloc.  */
+  /* [any] Reserves addresses for `device`; alignment as for alloc. */
   devrt_status (*reserve)(void* self, uint32_t device, uint64_t size,
                           uint64_t alignment, void** base);
   /* [any] Releases a whole reservation; INVALID_ARGUMENT if memory is mapped
-   * there.  */
+   * there. */
   devrt_status (*release)(void* self, void* base, uint64_t size);
-  /* [any] Allocates memory of `device` without an address.  */
+  /* [any] Allocates memory of `device` without an address. */
   devrt_status (*create)(void* self, uint32_t device, uint64_t size,
                          devrt_chunk* chunk);
-  /* [any] Frees a chunk that is not mapped.  */
+  /* [any] Frees a chunk that is not mapped. */
   devrt_status (*destroy)(void* self, devrt_chunk chunk);
   /* [any] Maps the whole chunk of `size` bytes.  On return the device, and the
    * peers that have access, can read and write it.  ALREADY_EXISTS if memory is
-   * mapped there.  */
+   * mapped there. */
   devrt_status (*map)(void* self, void* address, uint64_t size,
                       devrt_chunk chunk);
-  /* [any, blocking if raw_free_syncs] Unmaps whole chunks.  */
+  /* [any, blocking if raw_free_syncs] Unmaps whole chunks. */
   devrt_status (*unmap)(void* self, void* address, uint64_t size);
 } devrt_virtual_memory_v0;
 

@@ -9,7 +9,7 @@
 namespace devrt::trace {
 namespace {
 
-// What a thread saw last; plain, so that it works in every destructor.
+// A thread's last time; trivial, so that it works in every destructor.
 struct Seen {
   const Clock* clock;
   uint64_t now;

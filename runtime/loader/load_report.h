@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Texts made from what was tried.
+// Error messages and the report, made from the load attempts.
 
 #ifndef DEVRT_RUNTIME_INTERNAL_LOAD_REPORT_H_
 #define DEVRT_RUNTIME_INTERNAL_LOAD_REPORT_H_
