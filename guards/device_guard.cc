@@ -6,7 +6,7 @@ namespace devrt {
 
 absl::Status DeviceGuard::status() const {
   if (number_ != 0) return absl::OkStatus();
-  return internal::EnterError(device_.record(), previous_);
+  return internal::EnterError(saved_.device, error_);
 }
 
 }  // namespace devrt

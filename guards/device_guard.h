@@ -17,7 +17,26 @@
 // device, a Shutdown, a fork, or that it is made inside a host function, where
 // nothing can be made current (C42): then nothing changes and status() says
 // why.
-// For a guard that may be absent use std::optional<DeviceGuard>.
+//
+// A guard is not movable, because what it restores belongs to its place among
+// the other guards of its thread.  With a move assignment this would compile:
+//
+//   DeviceGuard outer(gpu1);    // found gpu0
+//   outer = DeviceGuard(gpu2);  // found gpu1
+//
+// The right side is made before `outer` ends what it had.  So gpu2 becomes
+// current, then `outer` restores gpu0.  The program goes on with gpu0 current
+// and a guard that says gpu2 and will restore gpu1.  A guard that was moved out
+// of an inner scope would end in another order than the braces show; one that
+// was moved to another thread would restore a device where nobody changed it.
+// A function can still return a guard that it makes in its return statement:
+// C++17 makes that guard in its final place.
+//
+// A guard is not nullable either.  `DeviceGuard guard(maybe)` with no device in
+// `maybe` would run the scope on whatever device was current, and nothing would
+// show it.  For a guard that may be absent use std::optional<DeviceGuard>: its
+// emplace() ends the former guard before it makes the new one, so that each
+// restores what it found.
 //
 // What it is not: needed by devrt's own calls, which name their device.  It is
 // for other code that looks at the current device.
@@ -29,7 +48,6 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/guards/enter.h"
 #include "devrt/runtime/device.h"
 #include "devrt/runtime/export.h"
@@ -39,30 +57,29 @@ namespace devrt {
 class DEVRT_EXPORT DeviceGuard {
  public:
   explicit DeviceGuard(Device device) noexcept
-      : device_(device),
-        number_(
-            internal::OpenGuard(device.record(), &previous_, "DeviceGuard")) {}
+      : number_(internal::OpenGuard(device.gate(), &saved_, &error_,
+                                    "DeviceGuard")) {}
   DeviceGuard(int) = delete;
   DeviceGuard(std::nullptr_t) = delete;
   DeviceGuard(const DeviceGuard&) = delete;
   DeviceGuard& operator=(const DeviceGuard&) = delete;
   ~DeviceGuard() {
     if (__builtin_expect(number_ == 0, 0)) {
-      internal::DropGuardError(&previous_);
+      internal::DropGuardError(error_);
       return;
     }
     if (!internal::CloseGuard(number_, "DeviceGuard")) return;
-    internal::LeaveDevice(device_.record(), &previous_, "DeviceGuard");
+    internal::LeaveDevice(saved_, "DeviceGuard");
   }
 
-  Device device() const { return device_; }
+  Device device() const { return Device(saved_.device); }
   // OK, or why the device is not current in this scope.
   absl::Status status() const;
 
  private:
-  Device device_;
-  devrt_context previous_;
-  uint64_t number_;  // of this guard in the process; 0: inactive
+  internal::SavedContext saved_;
+  internal::GuardError error_;  // initialised if `number_` is 0
+  uint64_t number_;             // of this guard in the process; 0: inactive
 };
 
 }  // namespace devrt

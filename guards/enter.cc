@@ -50,40 +50,38 @@ void LogStatus(const absl::Status& status) {
             std::string_view(status.message().data(), status.message().size()));
 }
 
-void Keep(absl::Status status, devrt_context* previous) {
-  *previous = {};
-  previous->state[0] = reinterpret_cast<uintptr_t>(
-      new (std::nothrow) absl::Status(std::move(status)));
+GuardError Keep(absl::Status status) {
+  return new (std::nothrow) absl::Status(std::move(status));
 }
 
 }  // namespace
 
 absl::Status CheckGuard(const char* kind) {
   if (InHostFunction()) return HostFunctionError(kind);
-  if (t_streams.guards == 0) {
+  if (t_state.guard == 0) {
     static std::atomic<uint64_t> threads{0};
-    t_streams.guards = (threads.fetch_add(1) + 2) << kDepthBits;
+    t_state.guard = (threads.fetch_add(1) + 2) << kDepthBits;
   }
   return absl::OkStatus();
 }
 
-uint64_t FirstGuard(const char* kind, devrt_context* previous) {
+uint64_t FirstGuard(GuardError* error, const char* kind) {
   absl::Status status = CheckGuard(kind);
-  if (status.ok()) return t_streams.guards - 1;
-  Keep(std::move(status), previous);
+  if (status.ok()) return t_state.guard - 1;
+  *error = Keep(std::move(status));
   return 0;
 }
 
 bool CloseMisplacedGuard(uint64_t number, const char* kind) {
   // In a forked child the lock may be held by a thread that is not there.
   if ((process_state.load() & kForkedChild) != 0) return false;
-  const uint64_t innermost = t_streams.guards & ~kGuardsRefused;
+  const uint64_t innermost = t_state.guard;
   const bool inside = InHostFunction();
   // Without a guard `innermost` is one more than the thread's highest number.
   const bool here = !inside && innermost != 0 &&
                     (innermost - 1) >> kDepthBits == number >> kDepthBits;
   if (here && TakeAllInside(number, innermost)) {
-    t_streams.guards = number + 1;
+    t_state.guard = number + 1;
     return true;
   }
   {
@@ -105,28 +103,26 @@ bool CloseMisplacedGuard(uint64_t number, const char* kind) {
   return here;
 }
 
-void ReportGuardError(DeviceRecord* device, devrt_status error,
+void ReportGuardError(DeviceGate* device, devrt_status error,
                       const char* kind) {
-  LogStatus(TakeError(device, error, kind));
+  LogStatus(TakeError(RecordOf(device), error, kind));
 }
 
-void KeepGuardError(DeviceRecord* device, devrt_status error, const char* kind,
-                    devrt_context* previous) {
-  absl::Status status = TakeError(device, error, kind);
+GuardError KeepGuardError(DeviceGate* device, devrt_status error,
+                          const char* kind) {
+  absl::Status status = TakeError(RecordOf(device), error, kind);
   LogStatus(status);
-  Keep(std::move(status), previous);
+  return Keep(std::move(status));
 }
 
-absl::Status EnterError(DeviceRecord* device, const devrt_context& previous) {
-  const auto* kept = reinterpret_cast<const absl::Status*>(previous.state[0]);
-  if (kept != nullptr) return *kept;
-  if (!IsOpen(device)) return ClosedError(device);
+absl::Status EnterError(const DeviceGate* device, GuardError error) {
+  if (error != nullptr) return *error;
+  const DeviceRecord* const record = RecordOf(device);
+  if (!IsOpen(record)) return ClosedError(record);
   return absl::UnavailableError(absl::StrCat(
-      DeviceName(device), " could not be made current; the log says why"));
+      DeviceName(record), " could not be made current; the log says why"));
 }
 
-void DropGuardError(devrt_context* previous) {
-  delete reinterpret_cast<absl::Status*>(previous->state[0]);
-}
+void DropGuardError(GuardError error) { delete error; }
 
 }  // namespace devrt::internal

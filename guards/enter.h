@@ -17,7 +17,7 @@
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/runtime/export.h"
 #include "devrt/runtime/gate.h"
-#include "devrt/streams/slots.h"
+#include "devrt/runtime/thread_state.h"
 
 namespace devrt::internal {
 
@@ -27,84 +27,99 @@ namespace devrt::internal {
 
 // ---- Numbers of guards ------------------------------------------------------
 
-// CheckGuard was OK.
-inline uint64_t OpenGuard() { return --t_streams.guards; }
+// Each guard has a number that is unique in the process: one less than that of
+// the guard around it.  ThreadState::guard is the number of the innermost one.
 
-// Reports `kind` of guard; whether it still has to restore what was before.
+// The number of a new guard.  CheckGuard was OK.
+inline uint64_t OpenGuard() { return --t_state.guard; }
+
+// Logs that a `kind` of guard is destroyed out of order or on another thread.
+// Returns true if the guard must still restore what it found.
 [[gnu::cold]] DEVRT_EXPORT bool CloseMisplacedGuard(uint64_t number,
                                                     const char* kind);
 
-// The same for any guard.
+// Ends a guard.  Returns true if the guard must restore what it found.
 inline bool CloseGuard(uint64_t number, const char* kind) {
-  if (__builtin_expect(t_streams.guards != number, 0)) {
+  if (__builtin_expect(t_state.guard != number, 0)) {
     return CloseMisplacedGuard(number, kind);
   }
-  t_streams.guards = number + 1;
+  t_state.guard = number + 1;
   return true;
 }
 
 // ---- Devices ----------------------------------------------------------------
 
+// A device that is current for one scope, and what was current before.
+struct SavedContext {
+  DeviceGate* device;
+  // Written by context_enter of the device's plugin.  Only context_exit of that
+  // plugin knows what they mean.
+  devrt_context words;
+};
+
+// Why a device was not entered.  It is made on the failing path alone, so that
+// a guard that works pays nothing for it: a guard that works leaves its pointer
+// uninitialised.  nullptr: EnterError finds the reason.
+using GuardError = const absl::Status*;
+
 // Logs why the device could not be left; consumes `error`.
-[[gnu::cold]] DEVRT_EXPORT void ReportGuardError(DeviceRecord* device,
+[[gnu::cold]] DEVRT_EXPORT void ReportGuardError(DeviceGate* device,
                                                  devrt_status error,
                                                  const char* kind);
-// Logs why the device could not be entered and keeps it in `previous`, which
-// such a guard needs for nothing else; consumes `error`.
-[[gnu::cold]] DEVRT_EXPORT void KeepGuardError(DeviceRecord* device,
-                                               devrt_status error,
-                                               const char* kind,
-                                               devrt_context* previous);
-// Why EnterDevice answered false.
-[[gnu::cold]] DEVRT_EXPORT absl::Status EnterError(
-    DeviceRecord* device, const devrt_context& previous);
-[[gnu::cold]] DEVRT_EXPORT void DropGuardError(devrt_context* previous);
+// Logs why the device could not be entered and returns it; consumes `error`.
+[[gnu::cold]] DEVRT_EXPORT GuardError KeepGuardError(DeviceGate* device,
+                                                     devrt_status error,
+                                                     const char* kind);
+// The status of a guard that could not enter `device`.
+[[gnu::cold]] DEVRT_EXPORT absl::Status EnterError(const DeviceGate* device,
+                                                   GuardError error);
+[[gnu::cold]] DEVRT_EXPORT void DropGuardError(GuardError error);
 
-// Makes `device` current.  False if nothing changed; then `previous` is for
-// EnterError and, behind it, DropGuardError.
-inline bool EnterDevice(DeviceRecord* device, devrt_context* previous,
-                        const char* kind) {
-  const DeviceGate* gate = GateOf(device);
-  if (__builtin_expect(!gate->IsOpen(), 0)) {
-    *previous = {};
+// Makes `device` current and saves what was.  Returns false if nothing changed:
+// then `*error` is for EnterError and, after it, DropGuardError.
+inline bool EnterDevice(DeviceGate* device, SavedContext* saved,
+                        GuardError* error, const char* kind) {
+  saved->device = device;
+  if (__builtin_expect(!device->IsOpen(), 0)) {
+    *error = nullptr;
     return false;
   }
-  devrt_status error =
-      gate->ops->context_enter(gate->self, gate->ordinal, previous);
-  if (__builtin_expect(error != nullptr, 0)) {
-    KeepGuardError(device, error, kind, previous);
+  devrt_status failed =
+      device->ops->context_enter(device->self, device->ordinal, &saved->words);
+  if (__builtin_expect(failed != nullptr, 0)) {
+    *error = KeepGuardError(device, failed, kind);
     return false;
   }
   return true;
 }
 
-// The number that OpenGuard would give, if CheckGuard is OK; else 0, and why is
-// kept in `previous`.
-[[gnu::cold]] DEVRT_EXPORT uint64_t FirstGuard(const char* kind,
-                                               devrt_context* previous);
+// The number that OpenGuard would give, if CheckGuard is OK; else 0, and
+// `*error` is why.
+[[gnu::cold]] DEVRT_EXPORT uint64_t FirstGuard(GuardError* error,
+                                               const char* kind);
 
-// CheckGuard, EnterDevice and OpenGuard; 0 if nothing changed.
-inline uint64_t OpenGuard(DeviceRecord* device, devrt_context* previous,
-                          const char* kind) {
-  // Less than 0 before the thread's first guard and while none may be made.
-  uint64_t number = t_streams.guards - 1;
+// CheckGuard, EnterDevice and OpenGuard.  Returns 0 if nothing changed.
+inline uint64_t OpenGuard(DeviceGate* device, SavedContext* saved,
+                          GuardError* error, const char* kind) {
+  // Less than 0 if ThreadState::guard is 0.
+  uint64_t number = t_state.guard - 1;
   if (__builtin_expect(static_cast<int64_t>(number) < 0, 0)) {
-    number = FirstGuard(kind, previous);
+    saved->device = device;
+    number = FirstGuard(error, kind);
     if (number == 0) return 0;
   }
-  if (__builtin_expect(!EnterDevice(device, previous, kind), 0)) return 0;
-  t_streams.guards = number;
+  if (__builtin_expect(!EnterDevice(device, saved, error, kind), 0)) return 0;
+  t_state.guard = number;
   return number;
 }
 
 // Gives the thread back its former context.  A device that was lost inside the
 // scope still has to do so.
-inline void LeaveDevice(DeviceRecord* device, const devrt_context* previous,
-                        const char* kind) {
-  const DeviceGate* gate = GateOf(device);
-  const uint32_t state = gate->state.load(std::memory_order_acquire);
+inline void LeaveDevice(const SavedContext& saved, const char* kind) {
+  DeviceGate* const device = saved.device;
+  const uint32_t state = device->state.load(std::memory_order_acquire);
   if (__builtin_expect((state & ~kQuarantined) != 0, 0)) return;
-  devrt_status error = gate->ops->context_exit(gate->self, previous);
+  devrt_status error = device->ops->context_exit(device->self, &saved.words);
   if (__builtin_expect(error != nullptr, 0)) {
     ReportGuardError(device, error, kind);
   }

@@ -3,9 +3,8 @@
 #include "devrt/guards/multi_stream_guard.h"
 
 #include "devrt/guards/enter.h"
+#include "devrt/streams/gate.h"
 #include "devrt/streams/slots.h"
-#include "runtime/internal/records.h"
-#include "streams/internal/stream_record.h"
 
 namespace devrt {
 
@@ -14,16 +13,16 @@ std::vector<StreamRef> MultiStreamGuard::Exchange(
   std::vector<StreamRef> previous;
   previous.reserve(streams.size());
   for (StreamRef stream : streams) {
-    internal::StreamSlot* slot = internal::SlotOf(stream.record()->device);
-    previous.emplace_back(slot->record, slot->serial);
-    *slot = {stream.record(), stream.serial()};
+    internal::StreamSlot* slot = internal::SlotOf(stream.gate()->device_gate);
+    previous.emplace_back(slot->gate, slot->serial);
+    *slot = {stream.gate(), stream.serial()};
   }
   return previous;
 }
 
 void MultiStreamGuard::Restore(const std::vector<StreamRef>& previous) {
   for (auto it = previous.rbegin(); it != previous.rend(); ++it) {
-    *internal::SlotOf(it->record()->device) = {it->record(), it->serial()};
+    *internal::SlotOf(it->gate()->device_gate) = {it->gate(), it->serial()};
   }
 }
 

@@ -2,7 +2,7 @@
 
 #include "devrt/guards/stream_guard.h"
 
-#include "streams/internal/stream_record.h"
+#include "devrt/streams/gate.h"
 
 namespace devrt {
 
@@ -10,7 +10,7 @@ absl::Status StreamGuard::status() const {
   if (number_ != 0) return absl::OkStatus();
   absl::Status status = internal::CheckStream(stream_, "StreamGuard");
   if (!status.ok()) return status;
-  return internal::EnterError(stream_.record()->device, previous_);
+  return internal::EnterError(saved_.device, error_);
 }
 
 }  // namespace devrt

@@ -14,14 +14,13 @@
 #ifndef DEVRT_GUARDS_STREAM_GUARD_H_
 #define DEVRT_GUARDS_STREAM_GUARD_H_
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/guards/enter.h"
 #include "devrt/runtime/export.h"
+#include "devrt/streams/gate.h"
 #include "devrt/streams/slots.h"
 #include "devrt/streams/stream.h"
 
@@ -30,45 +29,44 @@ namespace devrt {
 class DEVRT_EXPORT StreamGuard {
  public:
   explicit StreamGuard(StreamRef stream) noexcept
-      : stream_(stream), previous_stream_{nullptr, 0}, number_(0) {
-    if (__builtin_expect(!IsAlive(stream), 0)) {
-      previous_ = {};
-      return;
-    }
-    internal::DeviceRecord* device = internal::GateOf(stream.record())->device;
-    number_ = internal::OpenGuard(device, &previous_, "StreamGuard");
+      : stream_(stream), number_(Open(stream)) {
     if (__builtin_expect(number_ == 0, 0)) return;
-    internal::StreamSlot* slot = internal::SlotOf(device);
+    internal::StreamSlot* slot = internal::SlotOf(stream.gate()->device_gate);
     previous_stream_ = *slot;
-    *slot = {stream.record(), stream.serial()};
+    *slot = {stream.gate(), stream.serial()};
   }
   StreamGuard(std::nullptr_t) = delete;
   StreamGuard(const StreamGuard&) = delete;
   StreamGuard& operator=(const StreamGuard&) = delete;
   ~StreamGuard() {
     if (__builtin_expect(number_ == 0, 0)) {
-      internal::DropGuardError(&previous_);
+      internal::DropGuardError(error_);
       return;
     }
     if (!internal::CloseGuard(number_, "StreamGuard")) return;
-    internal::DeviceRecord* device = internal::GateOf(stream_.record())->device;
-    *internal::SlotOf(device) = previous_stream_;
-    internal::LeaveDevice(device, &previous_, "StreamGuard");
+    *internal::SlotOf(saved_.device) = previous_stream_;
+    internal::LeaveDevice(saved_, "StreamGuard");
   }
 
   StreamRef stream() const { return stream_; }
   absl::Status status() const;
 
  private:
-  static bool IsAlive(StreamRef stream) {
-    return internal::GateOf(stream.record())
-               ->serial.load(std::memory_order_acquire) == stream.serial();
+  uint64_t Open(StreamRef stream) {
+    internal::DeviceGate* device = stream.gate()->device_gate;
+    if (__builtin_expect(internal::IsAlive(stream), 1)) {
+      return internal::OpenGuard(device, &saved_, &error_, "StreamGuard");
+    }
+    saved_.device = device;
+    error_ = nullptr;
+    return 0;
   }
 
   StreamRef stream_;
-  internal::StreamSlot previous_stream_;
-  devrt_context previous_;
-  uint64_t number_;  // 0: inactive
+  internal::StreamSlot previous_stream_;  // initialised if `number_` is not 0
+  internal::SavedContext saved_;
+  internal::GuardError error_;  // initialised if `number_` is 0
+  uint64_t number_;             // of this guard in the process; 0: inactive
 };
 
 }  // namespace devrt

@@ -4,10 +4,9 @@
 
 #include <utility>
 
-#include "devrt/guards/enter.h"
 #include "devrt/guards/multi_stream_guard.h"
+#include "devrt/streams/gate.h"
 #include "runtime/internal/records.h"
-#include "streams/internal/stream_record.h"
 
 namespace devrt {
 
@@ -37,14 +36,15 @@ ThreadContextScope::ThreadContextScope(const ThreadContext& context)
   previous_ = MultiStreamGuard::Exchange(usable);
   entered_.reserve(context.devices().size());
   for (Device device : context.devices()) {
-    Entered entered{device, {}};
-    if (internal::EnterDevice(device.record(), &entered.previous,
+    internal::SavedContext saved;
+    internal::GuardError error;
+    if (internal::EnterDevice(device.gate(), &saved, &error,
                               "ThreadContextScope")) {
-      entered_.push_back(entered);
+      entered_.push_back(saved);
       continue;
     }
-    status_.Update(internal::EnterError(device.record(), entered.previous));
-    internal::DropGuardError(&entered.previous);
+    status_.Update(internal::EnterError(saved.device, error));
+    internal::DropGuardError(error);
   }
   number_ = internal::OpenGuard();
 }
@@ -53,8 +53,7 @@ ThreadContextScope::~ThreadContextScope() {
   if (number_ == 0) return;
   if (!internal::CloseGuard(number_, "ThreadContextScope")) return;
   for (; !entered_.empty(); entered_.pop_back()) {
-    internal::LeaveDevice(entered_.back().device.record(),
-                          &entered_.back().previous, "ThreadContextScope");
+    internal::LeaveDevice(entered_.back(), "ThreadContextScope");
   }
   MultiStreamGuard::Restore(previous_);
 }

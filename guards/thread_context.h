@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "devrt/backends/abi/devrt_plugin.h"
+#include "devrt/guards/enter.h"
 #include "devrt/runtime/device.h"
 #include "devrt/runtime/export.h"
 #include "devrt/streams/stream.h"
@@ -58,12 +58,8 @@ class DEVRT_EXPORT ThreadContextScope {
   const absl::Status& status() const { return status_; }
 
  private:
-  struct Entered {
-    Device device;
-    devrt_context previous;
-  };
   std::vector<StreamRef> previous_;  // in order of acquisition
-  std::vector<Entered> entered_;
+  std::vector<internal::SavedContext> entered_;
   absl::Status status_;
   uint64_t number_ = 0;  // 0: inactive
 };

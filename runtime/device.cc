@@ -110,16 +110,14 @@ std::string DeviceProperties::uuid_string() const {
 }
 
 Backend Device::backend() const {
-  return BackendRecord::Wrap(record_->backend);
+  return BackendRecord::Wrap(record()->backend);
 }
 
-int Device::index() const { return static_cast<int>(record_->ordinal); }
+int Device::index() const { return static_cast<int>(record()->ordinal); }
 
-std::string Device::name() const { return internal::DeviceName(record_); }
+std::string Device::name() const { return internal::DeviceName(record()); }
 
-bool operator<(Device a, Device b) {
-  return a.record_->index < b.record_->index;
-}
+bool operator<(Device a, Device b) { return a.gate_->index < b.gate_->index; }
 
 std::ostream& operator<<(std::ostream& os, Device device) {
   return os << device.name();
@@ -129,51 +127,52 @@ absl::StatusOr<DeviceProperties> Device::Properties() const {
   // A quarantined device answers too (docs/semantics.md 2.4).
   if (!IsProcessOpen()) return ProcessClosedError();
   {
-    MutexLock lock(&record_->mutex);
-    if (record_->has_properties) return record_->properties;
+    MutexLock lock(&record()->mutex);
+    if (record()->has_properties) return record()->properties;
   }
   devrt_device_props_v0 props = {};
   props.struct_size = sizeof props;
   DEVRT_RETURN_IF_ERROR(FromPlugin(
-      record_,
-      record_->ops->device_props(record_->self, record_->ordinal, &props),
+      record(),
+      record()->ops->device_props(record()->self, record()->ordinal, &props),
       "device properties"));
-  MutexLock lock(&record_->mutex);
-  record_->properties = ToProperties(props, record_->backend->capabilities);
-  record_->has_properties = true;
-  return record_->properties;
+  MutexLock lock(&record()->mutex);
+  record()->properties = ToProperties(props, record()->backend->capabilities);
+  record()->has_properties = true;
+  return record()->properties;
 }
 
 absl::StatusOr<MemoryInfo> Device::GetMemoryInfo() const {
   if (InHostFunction()) return HostFunctionError("memory info");
-  if (!IsOpen(record_)) return ClosedError(record_);
+  if (!IsOpen(record())) return ClosedError(record());
   MemoryInfo info;
   DEVRT_RETURN_IF_ERROR(
-      FromPlugin(record_,
-                 record_->ops->mem_info(record_->self, record_->ordinal,
-                                        &info.free_bytes, &info.total_bytes),
+      FromPlugin(record(),
+                 record()->ops->mem_info(record()->self, record()->ordinal,
+                                         &info.free_bytes, &info.total_bytes),
                  "memory info"));
   return info;
 }
 
 absl::Status Device::Synchronize(CallSite site) const {
   if (InHostFunction()) return HostFunctionError("device synchronize");
-  if (!IsOpen(record_)) return ClosedError(record_);
+  if (!IsOpen(record())) return ClosedError(record());
   absl::Status status;
   {
     const internal::CallSiteScope noted(site);
-    status = internal::RunSynchronizeHook(record_, [this] {
+    status = internal::RunSynchronizeHook(record(), [this] {
       return FromPlugin(
-          record_, record_->ops->device_sync(record_->self, record_->ordinal),
+          record(),
+          record()->ops->device_sync(record()->self, record()->ordinal),
           "device synchronize");
     });
   }
-  internal::RunSettleHook(record_);
+  internal::RunSettleHook(record());
   return status;
 }
 
 absl::Status Device::Health() const {
-  return IsOpen(record_) ? absl::OkStatus() : ClosedError(record_);
+  return IsOpen(record()) ? absl::OkStatus() : ClosedError(record());
 }
 
 absl::StatusOr<Device> GetDevice(std::string_view name) {

@@ -45,8 +45,9 @@
 namespace devrt {
 
 namespace internal {
-struct DeviceRecord;
-}
+struct DeviceGate;    // runtime/gate.h
+struct DeviceRecord;  // derived from DeviceGate
+}  // namespace internal
 
 // The properties of a device.  A value: properties of equal devices are equal.
 struct DEVRT_EXPORT DeviceProperties {
@@ -106,22 +107,24 @@ class DEVRT_EXPORT Device {
   // Does not call the driver.
   absl::Status Health() const;
 
-  friend bool operator==(Device a, Device b) { return a.record_ == b.record_; }
+  friend bool operator==(Device a, Device b) { return a.gate_ == b.gate_; }
   friend bool operator!=(Device a, Device b) { return !(a == b); }
   // Orders by backend, then index.  The order only serves maps.
   friend DEVRT_EXPORT bool operator<(Device a, Device b);
   template <typename H>
   friend H AbslHashValue(H h, Device d) {
-    return H::combine(std::move(h), d.record_);
+    return H::combine(std::move(h), d.gate_);
   }
 
-  // For devrt's own code.
-  explicit Device(internal::DeviceRecord* record) : record_(record) {}
+  // For devrt's own code.  record() is defined where the record is, in
+  // runtime/internal/records.h.
+  explicit Device(internal::DeviceGate* gate) : gate_(gate) {}
   Device(std::nullptr_t) = delete;
-  internal::DeviceRecord* record() const { return record_; }
+  internal::DeviceGate* gate() const { return gate_; }
+  inline internal::DeviceRecord* record() const;
 
  private:
-  internal::DeviceRecord* record_;
+  internal::DeviceGate* gate_;
 };
 
 DEVRT_EXPORT std::ostream& operator<<(std::ostream& os, Device device);
@@ -154,7 +157,7 @@ DEVRT_EXPORT absl::Status SetCurrentDevice(Device device);
 template <>
 struct std::hash<devrt::Device> {
   std::size_t operator()(devrt::Device d) const noexcept {
-    return std::hash<const void*>()(d.record());
+    return std::hash<const void*>()(d.gate());
   }
 };
 

@@ -17,14 +17,13 @@
 
 namespace devrt::internal {
 
-struct DeviceRecord;
-
 // Bits of DeviceGate::state.  If no bit is set, devrt may call the backend.
 inline constexpr uint32_t kQuarantined = 1;
 inline constexpr uint32_t kForkedChild = 2;
 inline constexpr uint32_t kShutDown = 4;
 
-// The first base class of DeviceRecord.  Only `state` changes after creation.
+// The base class of DeviceRecord (runtime/internal/records.h); no other object is
+// a DeviceGate.  Only `state` changes after creation.
 struct DeviceGate {
   const devrt_ops_v0* ops = nullptr;
   void* self = nullptr;
@@ -34,12 +33,6 @@ struct DeviceGate {
 
   bool IsOpen() const { return state.load(std::memory_order_acquire) == 0; }
 };
-
-// DeviceRecord is an incomplete type outside devrt, hence reinterpret_cast.
-// records.h asserts that the base class has the record's address.
-inline DeviceGate* GateOf(DeviceRecord* record) {
-  return reinterpret_cast<DeviceGate*>(record);
-}
 
 }  // namespace devrt::internal
 

@@ -38,7 +38,7 @@ FLOORS = [
 INNER = {
     "arrays": {"python"},
     "memory": {"arrays", "python"},
-    "streams": {"arrays", "guards", "memory", "python"},
+    "streams": {"arrays", "memory", "python"},
     "runtime": {"arrays", "guards", "memory", "streams"},
     "layers/trace": {"tools"},  # the format of the ring files
     "backends/gpu": {"backends/cuda", "backends/hip"},

@@ -91,7 +91,7 @@ void Report(const HostCall& call, const std::string& what) {
 // The thread has other work to do: neither an exception (R5) nor pthread_exit
 // may leave the function.
 void Run(HostCall* call, absl::Status status) {
-  const HostCodeScope inside;
+  const HostFunctionScope inside;
   const NoCancel no_cancel;
   try {
     if (RunToItsEnd([&] { std::move(call->function)(std::move(status)); })) {

@@ -38,7 +38,7 @@ struct HostKernel {
 void RunHostKernel(void* arg, const devrt_kernel_context_v0* kernel) {
   auto* self = static_cast<HostKernel*>(arg);
   LaunchContext context(Device(self->device), kernel, nullptr);
-  const HostCodeScope inside;
+  const HostFunctionScope inside;
   const NoCancel no_cancel;
   try {
     absl::Status status;

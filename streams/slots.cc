@@ -18,9 +18,6 @@ extern "C" __attribute__((visibility("hidden"))) void* __dso_handle;
 
 namespace devrt::internal {
 
-__thread ThreadStreams t_streams
-    __attribute__((tls_model("initial-exec"))) = {nullptr, 0, 0};
-
 namespace {
 
 // What a thread must give back when it ends.
@@ -35,8 +32,8 @@ __thread ThreadEnd* t_end __attribute__((tls_model("initial-exec"))) = nullptr;
 void EndThread(void* arg) {
   const std::unique_ptr<ThreadEnd> end(static_cast<ThreadEnd*>(arg));
   t_end = nullptr;
-  std::free(std::exchange(t_streams.slots, nullptr));
-  t_streams.size = 0;
+  std::free(std::exchange(t_state.slots, nullptr));
+  t_state.slot_count = 0;
   for (StreamRef s : end->per_thread) {
     if (s.record()->serial.load() != s.serial()) continue;
     DeviceStreams::Of(s.record()->device)->streams.Release(s.record());
@@ -56,22 +53,22 @@ ThreadEnd* AtThreadEnd() {
 
 void Grow(uint32_t size) {
   AtThreadEnd();
-  size = std::max(size, t_streams.size * 2);
-  void* memory = std::realloc(t_streams.slots, size * sizeof(StreamSlot));
+  size = std::max(size, t_state.slot_count * 2);
+  void* memory = std::realloc(t_state.slots, size * sizeof(StreamSlot));
   if (memory == nullptr) throw std::bad_alloc();
   StreamSlot* slots = static_cast<StreamSlot*>(memory);
-  std::fill(slots + t_streams.size, slots + size, StreamSlot{nullptr, 0});
-  t_streams.slots = slots;
-  t_streams.size = size;
+  std::fill(slots + t_state.slot_count, slots + size, StreamSlot{nullptr, 0});
+  t_state.slots = slots;
+  t_state.slot_count = size;
 }
 
 }  // namespace
 
-StreamSlot* MakeSlot(DeviceRecord* device) {
-  if (device->index >= t_streams.size) Grow(device->index + 1);
-  StreamSlot* slot = &t_streams.slots[device->index];
-  if (slot->record == nullptr) {
-    *slot = {&DeviceStreams::Of(device)->legacy, kDefaultSerial};
+StreamSlot* MakeSlot(DeviceGate* device) {
+  if (device->index >= t_state.slot_count) Grow(device->index + 1);
+  StreamSlot* slot = &t_state.slots[device->index];
+  if (slot->gate == nullptr) {
+    *slot = {&DeviceStreams::Of(RecordOf(device))->legacy, kDefaultSerial};
   }
   return slot;
 }
@@ -102,8 +99,8 @@ absl::StatusOr<StreamRef> PerThreadDefaultStream(Device device) {
 }
 
 StreamRef CurrentStream(Device device) {
-  const internal::StreamSlot* slot = internal::SlotOf(device.record());
-  return StreamRef(slot->record, slot->serial);
+  const internal::StreamSlot* slot = internal::SlotOf(device.gate());
+  return StreamRef(slot->gate, slot->serial);
 }
 
 absl::Status SetCurrentStream(StreamRef stream) {
@@ -112,8 +109,8 @@ absl::Status SetCurrentStream(StreamRef stream) {
   if (internal::InHostFunction()) {
     return internal::HostFunctionError("SetCurrentStream");
   }
-  *internal::SlotOf(stream.record()->device) = {stream.record(),
-                                                stream.serial()};
+  *internal::SlotOf(stream.gate()->device_gate) = {stream.gate(),
+                                                   stream.serial()};
   return absl::OkStatus();
 }
 

@@ -27,22 +27,6 @@ using internal::StreamTarget;
 
 namespace internal {
 
-absl::Status StaleStreamError(StreamRef stream, const char* call) {
-  if (stream.moved_from()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        call,
-        " on a Stream that was moved from: use the Stream that it was "
-        "moved to"));
-  }
-  DeviceRecord* device = stream.record()->device;
-  if ((device->state.load(std::memory_order_acquire) & ~kQuarantined) != 0) {
-    return ClosedError(device);
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      call, " on stream ", stream.serial(), " of ", stream.device().name(),
-      ", which was destroyed: keep its Stream alive while it is used"));
-}
-
 namespace {
 
 // Whether who waits for the event may become part of a capture.
@@ -94,15 +78,15 @@ absl::Status ObtainHandle(StreamRecord* record, const char* call) {
 
 }  // namespace internal
 
-Device StreamRef::device() const { return Device(record_->device); }
+Device StreamRef::device() const { return Device(gate_->device_gate); }
 
 uint64_t StreamRef::id() const {
   return serial_ == internal::kDefaultSerial || moved_from() ? 0 : serial_;
 }
 
-StreamKind StreamRef::kind() const { return record_->kind; }
+StreamKind StreamRef::kind() const { return record()->kind; }
 
-int StreamRef::priority() const { return record_->priority; }
+int StreamRef::priority() const { return record()->priority; }
 
 absl::StatusOr<bool> StreamRef::Query(CallSite site) const {
   StreamTarget t;

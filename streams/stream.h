@@ -51,7 +51,8 @@ namespace devrt {
 
 class EventRef;
 namespace internal {
-struct StreamRecord;
+struct StreamGate;    // streams/gate.h
+struct StreamRecord;  // derived from StreamGate
 }  // namespace internal
 
 enum class StreamKind {
@@ -93,28 +94,30 @@ class DEVRT_EXPORT StreamRef {
   absl::StatusOr<void*> Native() const;
 
   friend bool operator==(StreamRef a, StreamRef b) {
-    return a.record_ == b.record_ && a.serial_ == b.serial_;
+    return a.gate_ == b.gate_ && a.serial_ == b.serial_;
   }
   friend bool operator!=(StreamRef a, StreamRef b) { return !(a == b); }
   template <typename H>
   friend H AbslHashValue(H h, StreamRef s) {
-    return H::combine(std::move(h), s.record_, s.serial_);
+    return H::combine(std::move(h), s.gate_, s.serial_);
   }
 
-  // For devrt's own layers.
-  StreamRef(internal::StreamRecord* record, uint64_t serial)
-      : record_(record), serial_(serial) {}
+  // For devrt's own code.  record() is defined where the record is, in
+  // streams/internal/stream_record.h.
+  StreamRef(internal::StreamGate* gate, uint64_t serial)
+      : gate_(gate), serial_(serial) {}
   StreamRef(std::nullptr_t) = delete;
-  internal::StreamRecord* record() const { return record_; }
+  internal::StreamGate* gate() const { return gate_; }
+  inline internal::StreamRecord* record() const;
   uint64_t serial() const { return serial_; }
   bool moved_from() const { return serial_ == kMovedFrom; }
-  StreamRef MovedFrom() const { return StreamRef(record_, kMovedFrom); }
+  StreamRef MovedFrom() const { return StreamRef(gate_, kMovedFrom); }
 
  private:
   // No stream's: they count up from 1, and ~0 is for default streams.
   static constexpr uint64_t kMovedFrom = ~uint64_t{1};
 
-  internal::StreamRecord* record_;
+  internal::StreamGate* gate_;
   uint64_t serial_;
 };
 
@@ -189,7 +192,7 @@ template <>
 struct std::hash<devrt::StreamRef> {
   std::size_t operator()(devrt::StreamRef s) const noexcept {
     return std::hash<uint64_t>()(s.serial()) ^
-           std::hash<const void*>()(s.record());
+           std::hash<const void*>()(s.gate());
   }
 };
 

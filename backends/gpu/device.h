@@ -261,6 +261,24 @@ devrt_status Backend<Api>::device_sync(uint32_t ordinal) {
 
 // ---- The thread's context ---------------------------------------------------
 
+// What context_enter leaves in the two words of a devrt_context.
+template <class Context>
+struct FormerContext {
+  Context before;  // which may be none, or one of another library
+  bool switched;   // context_enter made another one current
+
+  // `words` may be nullptr: the caller restores nothing.
+  void StoreTo(devrt_context* words) const {
+    if (words == nullptr) return;
+    words->state[0] = reinterpret_cast<uintptr_t>(before);
+    words->state[1] = switched ? 1 : 0;
+  }
+  static FormerContext Of(const devrt_context& words) {
+    return {reinterpret_cast<Context>(static_cast<uintptr_t>(words.state[0])),
+            words.state[1] != 0};
+  }
+};
+
 // The three of them are called for every guard: what mostly happens (the device
 // is known, and current already) asks the driver once and calls nothing else.
 
@@ -280,10 +298,7 @@ devrt_status Backend<Api>::context_enter(uint32_t ordinal,
   if (error != Api::kSuccess || before != context) {
     return Switch(error, device, before, previous);
   }
-  if (previous != nullptr) {
-    previous->state[0] = reinterpret_cast<uintptr_t>(before);
-    previous->state[1] = 0;
-  }
+  FormerContext<Context>{before, false}.StoreTo(previous);
   return nullptr;
 }
 
@@ -310,25 +325,21 @@ devrt_status Backend<Api>::Switch(Error asked, Device* device, Context before,
       return error;
     }
   }
-  if (previous != nullptr) {
-    previous->state[0] = reinterpret_cast<uintptr_t>(before);
-    previous->state[1] = before != context ? 1 : 0;
-  }
+  FormerContext<Context>{before, before != context}.StoreTo(previous);
   return nullptr;
 }
 
 template <class Api>
 devrt_status Backend<Api>::context_exit(const devrt_context* previous) {
-  const auto before =
-      reinterpret_cast<Context>(static_cast<uintptr_t>(previous->state[0]));
+  const auto former = FormerContext<Context>::Of(*previous);
   Error error = Api::kSuccess;
-  if (previous->state[1] == 0) {
+  if (!former.switched) {
     // Asking costs half of setting, and mostly nobody has switched.
     Context now{};
     error = api_->Current(&now);
-    if (error == Api::kSuccess && now == before) return nullptr;
+    if (error == Api::kSuccess && now == former.before) return nullptr;
   }
-  return Restore(error, before);
+  return Restore(error, former.before);
 }
 
 template <class Api>

@@ -98,7 +98,7 @@ absl::Status FreeMemory(void* pointer, CallSite site) {
 absl::Status FreeMemory(void* pointer, StreamRef stream, CallSite site) {
   if (pointer == nullptr) return FreeOn(pointer, nullptr, site);
   if (stream.moved_from()) {
-    return internal::StaleStreamError(stream, "FreeMemory");
+    return internal::UnusableStreamError(stream, "FreeMemory");
   }
   Segment* segment = AddressMap::Get().Find(pointer);
   if (segment != nullptr &&

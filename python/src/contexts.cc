@@ -132,7 +132,7 @@ PyObject* SetStreamFunction(PyObject*, PyObject* value) {
   if (!status.ok()) return Raise(status);
   CurrentSlot* slot = SlotOfThread(thread, stream->device->index);
   PyObject* former = slot->stream;
-  *slot = {{stream->ref.record(), stream->ref.serial()}, NewRef(value)};
+  *slot = {{stream->ref.gate(), stream->ref.serial()}, NewRef(value)};
   thread->active = stream->device->backend;
   Py_XDECREF(former);
   return NewRef(Py_None);

@@ -54,12 +54,12 @@ DeviceObject* MakeDevice(Device device, BackendEntry* backend) {
   if (object == nullptr) return nullptr;
   new (&object->device) Device(device);
   object->backend = backend;
-  object->index = internal::GateOf(device.record())->index;
+  object->index = device.gate()->index;
   return object;
 }
 
 bool IsForkedChild(const DeviceObject* device) {
-  const internal::DeviceGate* gate = internal::GateOf(device->device.record());
+  const internal::DeviceGate* gate = device->device.gate();
   return (gate->state.load(std::memory_order_relaxed) &
           internal::kForkedChild) != 0;
 }
@@ -128,7 +128,7 @@ void RaiseNoAccelerator(std::string_view name, const BackendEntry* backend) {
 const std::vector<BackendEntry*>& OpenedBackends() { return *g_backends; }
 
 DeviceObject* WrapDevice(Device device) {
-  const uint32_t index = internal::GateOf(device.record())->index;
+  const uint32_t index = device.gate()->index;
   if (index < g_devices->size() && (*g_devices)[index] != nullptr) {
     return (*g_devices)[index];
   }

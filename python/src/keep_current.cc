@@ -2,6 +2,7 @@
 #include "python/src/keep_current.h"
 
 #include "absl/base/optimization.h"
+#include "devrt/streams/gate.h"
 #include "python/src/gil.h"
 #include "python/src/stream.h"
 
@@ -11,20 +12,19 @@ namespace {
 constexpr internal::StreamSlot kDefault{nullptr, 0};
 
 bool IsSame(const internal::StreamSlot& a, const internal::StreamSlot& b) {
-  return a.record == b.record && a.serial == b.serial;
+  return a.gate == b.gate && a.serial == b.serial;
 }
 
 // Of the device of that index, as it is: what was never needed is not made.
 internal::StreamSlot CurrentSlotAt(uint32_t index) {
-  const internal::ThreadStreams& streams = internal::t_streams;
-  return index < streams.size ? streams.slots[index] : kDefault;
+  const internal::ThreadState& state = internal::t_state;
+  return index < state.slot_count ? state.slots[index] : kDefault;
 }
 
 // Whether it can be current again; a default stream always can.
 bool IsAlive(const CurrentSlot& kept) {
-  if (kept.stream != nullptr || kept.slot.record == nullptr) return true;
-  return internal::GateOf(kept.slot.record)
-             ->serial.load(std::memory_order_acquire) == kept.slot.serial;
+  if (kept.stream != nullptr || kept.slot.gate == nullptr) return true;
+  return internal::IsAlive(StreamRef(kept.slot.gate, kept.slot.serial));
 }
 
 const DeviceObject* DeviceAt(uint32_t index) {
@@ -38,7 +38,7 @@ const DeviceObject* DeviceAt(uint32_t index) {
 
 void RestoreStream(const DeviceObject& device, const CurrentSlot& kept) {
   const internal::StreamSlot slot = IsAlive(kept) ? kept.slot : kDefault;
-  *internal::SlotOf(device.device.record()) = slot;
+  *internal::SlotOf(device.device.gate()) = slot;
   if (t_thread == nullptr) return;
   CurrentSlot* const current = SlotOfThread(t_thread, device.index);
   Py_XINCREF(kept.stream);
@@ -58,8 +58,8 @@ KeepCurrent::KeepCurrent() {
     if (device.ok()) devices_.push_back(*device);
   }
   const size_t known = t_thread != nullptr ? t_thread->current.size() : 0;
-  for (uint32_t i = 0; i < internal::t_streams.size; ++i) {
-    CurrentSlot kept{internal::t_streams.slots[i], nullptr};
+  for (uint32_t i = 0; i < internal::t_state.slot_count; ++i) {
+    CurrentSlot kept{internal::t_state.slots[i], nullptr};
     if (i < known && IsSame(t_thread->current[i].slot, kept.slot)) {
       kept.stream = t_thread->current[i].stream;
       Py_XINCREF(kept.stream);
@@ -78,7 +78,7 @@ KeepCurrent::~KeepCurrent() {
 
 void KeepCurrent::RestoreStreams() {
   const CurrentSlot none{kDefault, nullptr};
-  for (uint32_t i = 0; i < internal::t_streams.size; ++i) {
+  for (uint32_t i = 0; i < internal::t_state.slot_count; ++i) {
     const CurrentSlot& kept = i < streams_.size() ? streams_[i] : none;
     if (ABSL_PREDICT_TRUE(IsSame(CurrentSlotAt(i), kept.slot))) continue;
     const DeviceObject* const device = DeviceAt(i);

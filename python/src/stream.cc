@@ -88,10 +88,10 @@ PyObject* CurrentStreamObject(DeviceObject* device) {
   ThreadState* thread = Thread();
   if (__builtin_expect(thread == nullptr, 0)) return nullptr;
   CurrentSlot* known = SlotOfThread(thread, device->index);
-  const internal::ThreadStreams& streams = internal::t_streams;
-  if (__builtin_expect(device->index < streams.size, 1)) {
-    const internal::StreamSlot& slot = streams.slots[device->index];
-    if (__builtin_expect(slot.record == known->slot.record &&
+  const internal::ThreadState& state = internal::t_state;
+  if (__builtin_expect(device->index < state.slot_count, 1)) {
+    const internal::StreamSlot& slot = state.slots[device->index];
+    if (__builtin_expect(slot.gate == known->slot.gate &&
                              slot.serial == known->slot.serial &&
                              known->stream != nullptr,
                          1)) {
@@ -104,7 +104,7 @@ PyObject* CurrentStreamObject(DeviceObject* device) {
   if (stream == nullptr) return nullptr;
   known = SlotOfThread(thread, device->index);
   PyObject* former = known->stream;
-  *known = {{ref.record(), ref.serial()}, NewRef(stream)};
+  *known = {{ref.gate(), ref.serial()}, NewRef(stream)};
   Py_XDECREF(former);
   return stream;
 }

@@ -6,6 +6,7 @@
 #include "devrt/guards/device_guard.h"
 #include "devrt/guards/enter.h"
 #include "devrt/guards/stream_guard.h"
+#include "devrt/streams/gate.h"
 #include "python/src/errors.h"
 #include "python/src/gil.h"
 #include "python/src/stream.h"
@@ -49,43 +50,38 @@ void DestroyCapsule(PyObject* capsule) {
   delete held;
 }
 
-// Whether the thread is inside a host function, where nothing can be made
-// current (C42).
-bool IsRefused() {
-  return static_cast<int64_t>(internal::t_streams.guards) < 0;
-}
-
-// Makes the device current and remembers what was.  False with an exception.
-bool EnterContext(DeviceObject* object, devrt_context* previous) {
-  internal::DeviceRecord* device = object->device.record();
-  if (__builtin_expect(IsRefused(), 0)) {
+// Makes the device current and saves what was.  False with an exception.
+bool EnterContext(DeviceObject* object, internal::SavedContext* saved) {
+  internal::DeviceGate* device = object->device.gate();
+  internal::GuardError error;
+  if (__builtin_expect(internal::InHostFunction(), 0)) {
     Raise(DeviceGuard(object->device).status());
     return false;
   }
   bool entered;
   if (__builtin_expect(object->entered, 1)) {
     // A write of the thread's own state: the GIL stays.
-    entered = internal::EnterDevice(device, previous, "with");
+    entered = internal::EnterDevice(device, saved, &error, "with");
   } else {
     // The first time may make the device's context, which takes a while.
     entered = WithoutLock(
-        [&] { return internal::EnterDevice(device, previous, "with"); });
+        [&] { return internal::EnterDevice(device, saved, &error, "with"); });
     object->entered = entered;
   }
   if (__builtin_expect(!entered, 0)) {
-    Raise(internal::EnterError(device, *previous));
-    internal::DropGuardError(previous);
+    Raise(internal::EnterError(device, error));
+    internal::DropGuardError(error);
   }
   return entered;
 }
 
 void LeaveContext(const ContextEntry& entry) {
-  internal::LeaveDevice(entry.device->device.record(), &entry.context, "with");
+  internal::LeaveDevice(entry.context, "with");
 }
 
 // Makes what an entry found the current stream of its device again.
 void RestoreStream(ThreadState* thread, const ContextEntry& entry) {
-  *internal::SlotOf(entry.device->device.record()) = entry.stream.slot;
+  *internal::SlotOf(entry.device->device.gate()) = entry.stream.slot;
   CurrentSlot* slot = SlotOfThread(thread, entry.device->index);
   PyObject* former = slot->stream;
   *slot = entry.stream;
@@ -139,8 +135,7 @@ void LeaveEntry(ThreadState* thread, size_t index) {
 
 // Whether it is still the stream that the object was made for.
 bool IsAlive(const StreamObject* stream) {
-  return internal::GateOf(stream->ref.record())
-             ->serial.load(std::memory_order_acquire) == stream->ref.serial();
+  return internal::IsAlive(stream->ref);
 }
 
 // Makes it the current stream of its device.  Returns what was; `stale`: a
@@ -148,17 +143,16 @@ bool IsAlive(const StreamObject* stream) {
 CurrentSlot ExchangeStream(ThreadState* thread, PyObject* self,
                            PyObject** stale) {
   StreamObject* stream = AsStream(self);
-  internal::StreamSlot* slot =
-      internal::SlotOf(stream->device->device.record());
+  internal::StreamSlot* slot = internal::SlotOf(stream->device->device.gate());
   CurrentSlot* current = SlotOfThread(thread, stream->device->index);
   CurrentSlot before{*slot, nullptr};
-  if (current->slot.record == slot->record &&
+  if (current->slot.gate == slot->gate &&
       current->slot.serial == slot->serial) {
     before.stream = current->stream;
   } else {
     *stale = current->stream;  // the library has another current stream by now
   }
-  *slot = {stream->ref.record(), stream->ref.serial()};
+  *slot = {stream->ref.gate(), stream->ref.serial()};
   *current = {*slot, NewRef(self)};
   return before;
 }
@@ -174,10 +168,10 @@ ContextEntry NewEntry(const ThreadState* thread, PyObject* owner,
 
 bool PushDevice(ThreadState* thread, PyObject* self) {
   auto* device = reinterpret_cast<DeviceObject*>(self);
-  devrt_context previous;
-  if (__builtin_expect(!EnterContext(device, &previous), 0)) return false;
+  internal::SavedContext saved;
+  if (__builtin_expect(!EnterContext(device, &saved), 0)) return false;
   ContextEntry entry = NewEntry(thread, self, device);
-  entry.context = previous;
+  entry.context = saved;
   entry.has_context = true;
   thread->entries.push_back(entry);
   thread->active = device->backend;
@@ -187,15 +181,15 @@ bool PushDevice(ThreadState* thread, PyObject* self) {
 bool PushStream(ThreadState* thread, PyObject* self) {
   StreamObject* stream = AsStream(self);
   DeviceObject* device = stream->device;
-  devrt_context previous;
+  internal::SavedContext saved;
   if (__builtin_expect(!IsAlive(stream), 0)) {
     Raise(WithoutLock([&] { return StreamGuard(stream->ref).status(); }));
     return false;
   }
-  if (__builtin_expect(!EnterContext(device, &previous), 0)) return false;
+  if (__builtin_expect(!EnterContext(device, &saved), 0)) return false;
   PyObject* stale = nullptr;
   ContextEntry entry = NewEntry(thread, self, device);
-  entry.context = previous;
+  entry.context = saved;
   entry.has_context = true;
   entry.stream = ExchangeStream(thread, self, &stale);
   entry.has_stream = true;
@@ -467,7 +461,7 @@ bool EnterAll(PyObject* self, const std::vector<PyObject*>& streams,
 bool PushAll(ThreadState* thread, PyObject* self,
              const std::vector<PyObject*>& streams,
              const std::vector<Device>& devices, BackendEntry* active) {
-  if (IsRefused()) return false;
+  if (internal::InHostFunction()) return false;
   bool entered = true;
   bool first = true;
   const auto push = [&](ContextEntry entry) {
@@ -486,11 +480,11 @@ bool PushAll(ThreadState* thread, PyObject* self,
   }
   for (size_t i = 0; entered && i < devices.size(); ++i) {
     DeviceObject* device = WrapDevice(devices[i]);
-    devrt_context previous;
-    entered = device != nullptr && EnterContext(device, &previous);
+    internal::SavedContext saved;
+    entered = device != nullptr && EnterContext(device, &saved);
     if (!entered) break;
     ContextEntry entry = NewEntry(thread, self, device);
-    entry.context = previous;
+    entry.context = saved;
     entry.has_context = true;
     push(entry);
   }

@@ -30,6 +30,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "devrt/guards/enter.h"
 #include "devrt/streams/slots.h"
 #include "python/src/device.h"
 #include "python/src/gil.h"
@@ -44,11 +45,11 @@ struct CurrentSlot {
 };
 
 struct ContextEntry {
-  PyObject* owner;          // what was entered
-  DeviceObject* device;     // the entry's; null: it sets nothing
-  BackendEntry* active;     // before
-  devrt_context context{};  // before, if has_context
-  CurrentSlot stream{};     // before, if has_stream
+  PyObject* owner;                   // what was entered
+  DeviceObject* device;              // the entry's; null: sets nothing
+  BackendEntry* active;              // before
+  internal::SavedContext context{};  // if has_context
+  CurrentSlot stream{};              // before, if has_stream
   bool has_context = false;
   bool has_stream = false;
   // A ThreadContext makes an entry for each stream and device that it sets; all

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstring>
 #include <string_view>
@@ -12,10 +13,16 @@
 #include "absl/strings/str_join.h"
 #include "devrt/backends/abi/devrt_stream_number.h"
 #include "devrt/runtime/log.h"
+#include "devrt/runtime/thread_state.h"
 #include "runtime/internal/records.h"
 #include "runtime/internal/stream_numbers.h"
 
 namespace devrt::internal {
+
+__thread StreamNumber t_stream_numbers[2]
+    __attribute__((tls_model("initial-exec"))) = {};
+std::atomic<bool> g_stream_numbers_wanted{false};
+
 namespace {
 
 constexpr int kCodes = DEVRT_DATA_LOSS + 1;

@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "absl/base/optimization.h"
@@ -18,10 +17,10 @@
 #include "absl/types/span.h"
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/runtime/backend.h"
-#include "devrt/runtime/call_site.h"
 #include "devrt/runtime/device.h"
 #include "devrt/runtime/gate.h"
 #include "devrt/runtime/mutex.h"
+#include "devrt/runtime/thread_state.h"
 #include "runtime/internal/layer_chain.h"
 
 namespace devrt::internal {
@@ -55,9 +54,13 @@ struct DeviceRecord : DeviceGate {
   bool has_properties DEVRT_GUARDED_BY(mutex) = false;
 };
 
-// The only base of a class without virtual functions lies at its address.
-static_assert(std::is_base_of_v<DeviceGate, DeviceRecord> &&
-              !std::is_polymorphic_v<DeviceRecord>);
+// Every DeviceGate is the base of a record.
+inline DeviceRecord* RecordOf(DeviceGate* gate) {
+  return static_cast<DeviceRecord*>(gate);
+}
+inline const DeviceRecord* RecordOf(const DeviceGate* gate) {
+  return static_cast<const DeviceRecord*>(gate);
+}
 
 // One opened backend.  Nothing changes after it is published.
 struct BackendRecord {
@@ -147,52 +150,14 @@ void SetSynchronizeHook(SynchronizeHook hook);
 absl::Status RunSynchronizeHook(DeviceRecord* device,
                                 absl::FunctionRef<absl::Status()> wait);
 
-// ---- What devrt keeps for each thread ------------------------------------
-
-struct ThreadState {
-  devrt_call_site_v0 site;  // what host->call_site answers
-  int host_function_depth;
-};
-
-// __thread, not thread_local: plain data needs no wrapper that asks whether it
-// is initialised.
-extern __thread ThreadState t_state __attribute__((tls_model("initial-exec")));
-
-inline void SetCallSite(CallSite site, const char* label = nullptr) {
-  t_state.site.file = site.file;
-  t_state.site.line = site.line;
-  t_state.site.label = label;
-}
-
-// For the calls to plugins while it lives; afterwards there is no site.  Calls
-// that have none, guards among them, need not clear another's then.
-class CallSiteScope {
- public:
-  explicit CallSiteScope(CallSite site) { SetCallSite(site); }
-  ~CallSiteScope() { SetCallSite({}); }
-  CallSiteScope(const CallSiteScope&) = delete;
-  CallSiteScope& operator=(const CallSiteScope&) = delete;
-};
-
-// ---- Host functions -------------------------------------------------------
-
-// True while the calling thread runs a host function of any backend: calls
-// that enqueue, wait, create, destroy or allocate are refused (C42).
-inline bool InHostFunction() {
-  return ABSL_PREDICT_FALSE(t_state.host_function_depth > 0);
-}
-// Logs and returns FAILED_PRECONDITION; `call` is what the user did.
-absl::Status HostFunctionError(const char* call);
-
-// Around the body of a host function; nests.
-class HostFunctionScope {
- public:
-  HostFunctionScope() { ++t_state.host_function_depth; }
-  ~HostFunctionScope() { --t_state.host_function_depth; }
-  HostFunctionScope(const HostFunctionScope&) = delete;
-  HostFunctionScope& operator=(const HostFunctionScope&) = delete;
-};
-
 }  // namespace devrt::internal
+
+namespace devrt {
+
+inline internal::DeviceRecord* Device::record() const {
+  return internal::RecordOf(gate_);
+}
+
+}  // namespace devrt
 
 #endif  // DEVRT_RUNTIME_INTERNAL_RECORDS_H_

@@ -63,8 +63,11 @@ ExtensionOf<devrt_capture_v0> FindCapture(DeviceRecord* device) {
 }
 
 DeviceStreams::DeviceStreams(DeviceRecord* record)
-    : device(record), streams(record), events(record), timelines(record) {
-  legacy.device = record;
+    : device(record),
+      legacy(record),
+      streams(record),
+      events(record),
+      timelines(record) {
   legacy.kind = StreamKind::kDefault;
   legacy.blocking = true;
   legacy.timeline.store(timelines.legacy());

@@ -10,13 +10,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <type_traits>
 
 #include "absl/base/optimization.h"
 #include "absl/status/status.h"
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/runtime/call_site.h"
-#include "devrt/streams/slots.h"
+#include "devrt/streams/gate.h"
 #include "devrt/streams/stream.h"
 #include "runtime/internal/records.h"
 #include "runtime/internal/stream_numbers.h"
@@ -29,6 +28,9 @@ namespace devrt::internal {
 // was made; `owner` and `next` belong to the StreamRecycler's lock.
 // `memory_pool` is memory/'s, for the stream of that serial.
 struct StreamRecord : StreamGate {
+  explicit StreamRecord(DeviceRecord* of) : StreamGate(of), device(of) {}
+
+  DeviceRecord* const device;
   std::atomic<devrt_stream> handle{nullptr};  // nullptr: not obtained yet
   std::atomic<bool> dirty{false};    // work since it was last known idle
   std::atomic<bool> exposed{false};  // somebody has the native handle
@@ -42,10 +44,6 @@ struct StreamRecord : StreamGate {
   std::shared_ptr<void> owner;
   StreamRecord* next = nullptr;
 };
-
-// The only base of a class without virtual functions lies at its address.
-static_assert(std::is_base_of_v<StreamGate, StreamRecord> &&
-              !std::is_polymorphic_v<StreamRecord>);
 
 // Serial of every default stream; others are numbered from 1.
 inline constexpr uint64_t kDefaultSerial = ~uint64_t{0};
@@ -77,24 +75,8 @@ struct StreamTarget {
   }
 };
 
-// Why `stream` cannot be used; it is known that it cannot.
-absl::Status StaleStreamError(StreamRef stream, const char* call);
 // Obtains the native handle of a default stream, once; no host function may.
 absl::Status ObtainHandle(StreamRecord* record, const char* call);
-
-// Checks that `stream` lives and its device takes calls.  Asks nothing of the
-// backend: naming a default stream is no work on its device (C103).
-inline absl::Status CheckStream(StreamRef stream, const char* call) {
-  StreamRecord* record = stream.record();
-  if (ABSL_PREDICT_FALSE(record->serial.load(std::memory_order_acquire) !=
-                         stream.serial())) {
-    return StaleStreamError(stream, call);
-  }
-  if (ABSL_PREDICT_FALSE(!IsOpen(record->device))) {
-    return ClosedError(record->device);
-  }
-  return absl::OkStatus();
-}
 
 // CheckStream, and what a call to the backend needs; notes `site` for reports.
 // Allowed inside host functions: `call` must not enqueue or wait.
@@ -118,22 +100,6 @@ inline absl::Status LookAt(StreamRef stream, const char* call, CallSite site,
   return absl::OkStatus();
 }
 
-// Around the program's code in a host function or kernel: calls that act and
-// guards are refused (C42).  Nests.
-class HostCodeScope {
- public:
-  HostCodeScope() : before_(t_streams.guards & kGuardsRefused) {
-    t_streams.guards |= kGuardsRefused;
-  }
-  ~HostCodeScope() {
-    t_streams.guards = (t_streams.guards & ~kGuardsRefused) | before_;
-  }
-
- private:
-  HostFunctionScope inside_;
-  const uint64_t before_;
-};
-
 // LookAt for calls that enqueue or wait.
 inline absl::Status UseStream(StreamRef stream, const char* call, CallSite site,
                               StreamTarget* target) {
@@ -143,5 +109,13 @@ inline absl::Status UseStream(StreamRef stream, const char* call, CallSite site,
 }
 
 }  // namespace devrt::internal
+
+namespace devrt {
+
+inline internal::StreamRecord* StreamRef::record() const {
+  return static_cast<internal::StreamRecord*>(gate_);
+}
+
+}  // namespace devrt
 
 #endif  // DEVRT_STREAMS_INTERNAL_STREAM_RECORD_H_

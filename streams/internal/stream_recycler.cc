@@ -205,16 +205,14 @@ absl::StatusOr<StreamRef> StreamRecycler::MakeNative(
   const bool blocking = (desc.flags & DEVRT_STREAM_BLOCKING) != 0;
   StreamRecord* record = TakeBlank(kind, blocking, desc.priority);
   if (record == nullptr) {
-    record = new StreamRecord;
-    record->device = device_;
+    record = new StreamRecord(device_);
     record->kind = kind;
     record->blocking = blocking;
     record->priority = desc.priority;
   }
   Timeline* const timeline =
       DeviceStreams::Of(device_)->timelines.Take(blocking);
-  timeline->Attach(handle,
-                   kind == StreamKind::kPerThread ? &t_streams : nullptr,
+  timeline->Attach(handle, kind == StreamKind::kPerThread ? &t_state : nullptr,
                    may_be_gone, kind != StreamKind::kCreated);
   record->timeline.store(timeline, std::memory_order_release);
   record->handle.store(handle, std::memory_order_release);

@@ -61,7 +61,7 @@
 #include "absl/status/statusor.h"
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/runtime/mutex.h"
-#include "devrt/streams/slots.h"
+#include "devrt/runtime/thread_state.h"
 #include "devrt/streams/stream.h"
 #include "runtime/internal/records.h"
 #include "streams/internal/capture_order.h"
@@ -119,7 +119,7 @@ class Timeline {
   // Whether what the calling thread sees of the stream is this stream.
   bool IsHere() const {
     const void* thread = thread_.load(std::memory_order_relaxed);
-    return thread == nullptr || thread == &t_streams;
+    return thread == nullptr || thread == &t_state;
   }
   // Complete, for who has looked at the stream itself.
   void CompleteHere(uint64_t epoch) {
@@ -223,7 +223,7 @@ class Timeline {
       capture->Note({this, epoch}, nullptr);
     }
   }
-  // The native stream, once it is known.  `thread`: &t_streams of the only
+  // The native stream, once it is known.  `thread`: &t_state of the only
   // thread that it can be asked from, or nullptr.  `may_be_gone`: outside the
   // program's calls on it.  `shared`: see NoteShared.
   void Attach(devrt_stream handle, const void* thread, bool may_be_gone = false,

@@ -1,0 +1,1 @@
+../../../runtime/thread_state.h

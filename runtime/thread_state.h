@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What devrt keeps for each thread: where the thread entered devrt, whether it
+// runs a host function, the number of its guards and its current streams.
+//
+// Not for programs; public only because guards are inline (runtime/gate.h).
+
+#ifndef DEVRT_RUNTIME_THREAD_STATE_H_
+#define DEVRT_RUNTIME_THREAD_STATE_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "devrt/backends/abi/devrt_plugin.h"
+#include "devrt/runtime/call_site.h"
+#include "devrt/runtime/export.h"
+
+namespace devrt::internal {
+
+struct StreamSlot;  // streams/slots.h
+
+// Plain data, zero when the thread starts.
+struct ThreadState {
+  // The number of the thread's innermost guard (guards/enter.h).  0 before the
+  // thread's first guard, and inside a host function: both make a new guard
+  // take its slow path.
+  uint64_t guard;
+  // The thread's current streams, by the index of their devices
+  // (streams/slots.h).
+  StreamSlot* slots;
+  uint32_t slot_count;
+  bool in_host_function;
+  // What devrt_host_v0::call_site answers to the plugin.
+  devrt_call_site_v0 site;
+};
+
+// __thread, not thread_local: plain data needs no wrapper that asks whether the
+// variable is initialised.
+extern DEVRT_EXPORT __thread ThreadState t_state
+    __attribute__((tls_model("initial-exec")));
+
+// ---- The site of the thread's present call ----------------------------------
+
+inline void SetCallSite(CallSite site, const char* label = nullptr) {
+  t_state.site.file = site.file;
+  t_state.site.line = site.line;
+  t_state.site.label = label;
+}
+
+// The thread's site while the object lives.  Afterwards the thread has none, so
+// that calls without a site, such as guards, need not clear that of another.
+class CallSiteScope {
+ public:
+  explicit CallSiteScope(CallSite site) { SetCallSite(site); }
+  ~CallSiteScope() { SetCallSite({}); }
+  CallSiteScope(const CallSiteScope&) = delete;
+  CallSiteScope& operator=(const CallSiteScope&) = delete;
+};
+
+// ---- Host functions ---------------------------------------------------------
+
+// True while the calling thread runs a host function, or a kernel on the host,
+// of any backend.  Calls that enqueue, wait, create, destroy or allocate are
+// refused there, and so are guards (C42).
+inline bool InHostFunction() {
+  return __builtin_expect(t_state.in_host_function, 0);
+}
+// Logs and returns FAILED_PRECONDITION; `call` is what the user did.
+absl::Status HostFunctionError(const char* call);
+
+// Surrounds the body of a host function.  Nests: the outermost scope gives the
+// thread its guards back.
+class HostFunctionScope {
+ public:
+  HostFunctionScope()
+      : guard_(t_state.guard), in_host_function_(t_state.in_host_function) {
+    t_state.guard = 0;
+    t_state.in_host_function = true;
+  }
+  ~HostFunctionScope() {
+    t_state.guard = guard_;
+    t_state.in_host_function = in_host_function_;
+  }
+  HostFunctionScope(const HostFunctionScope&) = delete;
+  HostFunctionScope& operator=(const HostFunctionScope&) = delete;
+
+ private:
+  const uint64_t guard_;  // before the scope, as is the flag
+  const bool in_host_function_;
+};
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_RUNTIME_THREAD_STATE_H_
