@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <random>
-#include <utility>
 #include <vector>
 
 namespace devrt::cts {
@@ -26,13 +25,6 @@ class Dice {
   template <typename T>
   const T& Of(const std::vector<T>& from) {
     return from[static_cast<size_t>(Below(static_cast<int>(from.size())))];
-  }
-  template <typename T>
-  void Shuffle(std::vector<T>* items) {
-    for (size_t i = items->size(); i > 1; --i) {
-      std::swap((*items)[i - 1],
-                (*items)[static_cast<size_t>(Below(static_cast<int>(i)))]);
-    }
   }
 
  private:

@@ -103,7 +103,6 @@ void ChoiceLog::AddNonZero(uint32_t choice) {
 void Decisions::Start(uint64_t seed) {
   log_.Clear();
   replaying_ = false;
-  divergences_ = 0;
   random_ = seed;
 }
 
@@ -129,9 +128,7 @@ uint32_t Decisions::Follow(uint32_t n) {
     ++run_;
     position_ = 0;
   }
-  if (run.choice < n) return run.choice;
-  ++divergences_;
-  return 0;
+  return run.choice < n ? run.choice : 0;
 }
 
 uint32_t Decisions::Uniform(uint32_t n) {

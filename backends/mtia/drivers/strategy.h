@@ -74,8 +74,6 @@ class Decisions {
   uint32_t Uniform(uint32_t n);
 
   const ChoiceLog& log() const { return log_; }
-  // Choices that were out of range while replaying.
-  uint64_t divergences() const { return divergences_; }
 
  private:
   uint32_t Follow(uint32_t n);
@@ -85,7 +83,6 @@ class Decisions {
   bool replaying_ = false;
   uint64_t run_ = 0;       // of the replay
   uint64_t position_ = 0;  // in the run
-  uint64_t divergences_ = 0;
   uint64_t random_ = 0;
 };
 

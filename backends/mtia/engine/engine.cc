@@ -174,7 +174,6 @@ void Engine::Submit(Op* op) {
   trace.Add(1u << 8 | static_cast<uint32_t>(op->kind), s->number,
             static_cast<uint64_t>(op->thread) << 48 | (op->seq - s->base));
   if (TimelineKept()) TimelineSubmit(op);
-  if (observer != nullptr) observer->OnSubmit(*op);
   if (s->head == op) {
     Enqueue(s);
     Drain();
@@ -194,14 +193,12 @@ void Engine::Record(Event* event, StreamCore* s, HostThread* me) {
   op->capture = ++event->capture;
   event->ended = false;
   event->point = {s, s->issued + 1};
-  if (observer != nullptr) observer->OnRecord(*event, *op);
   Submit(op);
 }
 
 void Engine::WaitEvent(StreamCore* s, Event* event, HostThread* me) {
   const Point p = event->point;
   if (p.stream == nullptr) return;
-  if (observer != nullptr) observer->OnWait(*s, p);
   if (s->kind == StreamKind::kLegacy) {
     Op* const op = NewOp(OpKind::kWait, s, me, "wait");
     AddDep(op, p);

@@ -103,22 +103,6 @@ struct TimelineEntry {
   devrt_sim_op_v1 View() const;  // valid as long as the entry
 };
 
-// Sees every call that orders something; see docs/simulator.md 2.7 and 5.1.
-class Observer {
- public:
-  virtual ~Observer() = default;
-  virtual void OnSubmit(const Op&) {}
-  virtual void OnRecord(const Event&, const Op&) {}
-  virtual void OnWait(const StreamCore&, const Point&) {}
-  virtual void OnHostAcquire(uint32_t thread, const Points&) {
-    static_cast<void>(thread);
-  }
-  virtual void OnAlloc(const void* ptr, uint64_t size) {
-    static_cast<void>(ptr), static_cast<void>(size);
-  }
-  virtual void OnFree(const void* ptr) { static_cast<void>(ptr); }
-};
-
 // Why a call cannot be answered.
 enum class Hopeless : uint8_t { kWait, kPoll, kSteps };
 
@@ -286,7 +270,6 @@ class Engine {
   HandleTable<Flag, HandleKind::kFlag> flags;
   Decisions decisions;
   TraceHash trace;
-  Observer* observer = nullptr;
   std::vector<InjectedFault> api_faults;
   std::vector<InjectedFault> op_faults;
   std::vector<StreamCore*> parked;  // heads that wait for a flag

@@ -39,8 +39,6 @@ class SmallVector {
     if (size_ == capacity_) Grow();
     data()[size_++] = copy;
   }
-  // Removes element i; the last one takes its place.
-  void erase_unordered(uint32_t i) { data()[i] = data()[--size_]; }
 
  private:
   T* data() { return heap_ != nullptr ? heap_ : inline_; }

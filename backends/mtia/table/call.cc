@@ -167,11 +167,7 @@ void Call::NoteSite() {
 
 devrt_status Call::Wait() {
   me_->want_next = 0;
-  devrt_status error = g_engine->driver->Wait(me_);
-  if (error != nullptr) return error;
-  if (Observer* const observer = g_engine->observer) {
-    observer->OnHostAcquire(me_->index, me_->want);
-  }
+  if (devrt_status error = g_engine->driver->Wait(me_)) return error;
   return g_engine->PointsError(me_->want, entry());
 }
 

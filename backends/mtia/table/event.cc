@@ -70,9 +70,6 @@ devrt_status Poll(Call* call, const void* object, uint32_t* done) {
   g_engine->trace.Add(9, *done, me->index);
   if (*done == 0) return nullptr;
   Answered(me);
-  if (g_engine->observer != nullptr) {
-    g_engine->observer->OnHostAcquire(me->index, want);
-  }
   return nullptr;
 }
 

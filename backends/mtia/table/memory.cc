@@ -65,11 +65,7 @@ devrt_status Backend::alloc(uint32_t device, uint64_t size, uint64_t alignment,
   devrt_status error = nullptr;
   Memory* const memory = g_engine->GetMemory(&error);
   if (memory == nullptr) return error;
-  error = memory->Alloc(device, size, alignment, CurrentSite(), ptr);
-  if (error == nullptr && g_engine->observer != nullptr) {
-    g_engine->observer->OnAlloc(*ptr, size);
-  }
-  return error;
+  return memory->Alloc(device, size, alignment, CurrentSite(), ptr);
 }
 
 devrt_status Backend::dealloc(uint32_t device, void* ptr, uint64_t size) {
@@ -84,11 +80,7 @@ devrt_status Backend::dealloc(uint32_t device, void* ptr, uint64_t size) {
   if (!memory->Find(ptr).ordered) {
     if (devrt_status error = SyncBeforeFree(&call, device)) return error;
   }
-  devrt_status error = memory->Free(device, ptr, CurrentSite());
-  if (error == nullptr && g_engine->observer != nullptr) {
-    g_engine->observer->OnFree(ptr);
-  }
-  return error;
+  return memory->Free(device, ptr, CurrentSite());
 }
 
 // The address is there at once, the memory behind the stream's work (C65).
@@ -104,7 +96,6 @@ devrt_status Backend::alloc_async(devrt_stream stream, uint64_t size,
   error = memory->AllocOrdered(s->device, size, alignment, s->number,
                                CurrentSite(), ptr, &id);
   if (error != nullptr) return error;
-  if (g_engine->observer != nullptr) g_engine->observer->OnAlloc(*ptr, size);
   Op* const op =
       submission.NewOp(OpKind::kAlloc, EngineClass::kNone, "allocation");
   op->dst = *ptr;
@@ -129,7 +120,6 @@ devrt_status Backend::dealloc_async(devrt_stream stream, void* ptr,
   error = memory->CloseOrdered(s->device, ptr, s->number, g_engine->last_op_id,
                                CurrentSite(), &id);
   if (error != nullptr) return error;
-  if (g_engine->observer != nullptr) g_engine->observer->OnFree(ptr);
   // Taking back goes on after a fault (C94): nothing of the stream will run.
   if (g_engine->devices[s->device].fault || s->failed_from != kNever) {
     static_cast<void>(memory->EndOrdered(ptr, id, false));

@@ -122,10 +122,10 @@ MUTANTS = [
         what="An allocation leaves its device as the thread's current one.",
         witness="With device 0 current, an allocation on 1 makes 1 current.",
         items="C4", group="device", file="table/memory.cc",
-        old="  error = memory->Alloc(device, size, alignment, CurrentSite(), ptr)"
+        old="  return memory->Alloc(device, size, alignment, CurrentSite(), ptr)"
             ";\n",
         new="  t_device = device;\n"
-            "  error = memory->Alloc(device, size, alignment, CurrentSite(), ptr)"
+            "  return memory->Alloc(device, size, alignment, CurrentSite(), ptr)"
             ";\n"),
     Mutant(
         name="alloc_not_thread_safe",
