@@ -31,7 +31,7 @@ FLOORS = [
      "layers/trace"],
     ["backends/gpu"],
     ["backends/tensor"],
-    ["backends/abi", "backends"],
+    ["backends/abi", "backends/text", "backends"],
 ]
 
 # Who may include the inner headers of a room, beside the room itself.
@@ -44,6 +44,7 @@ INNER = {
     "backends/gpu": {"backends/cuda", "backends/hip"},
     "backends/tensor": {"arrays", "backends/cuda", "backends/gpu", "backends/hip",
                         "backends/mtia"},
+    "backends/text": {"backends/mtia", "memory", "runtime", "tools"},
     "backends": {"backends/mtia", "python"},  # tables that are data
 }
 

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <numeric>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
+#include "backends/text/text.h"
 #include "tools/text.h"
 
 namespace devrt::tools {
@@ -43,21 +43,6 @@ size_t ArgumentCount(const Command& command) {
   return 1 + static_cast<size_t>(std::count(words.begin(), words.end(), ' '));
 }
 
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row[b.size()];
-}
-
 bool TakesRest(const Command& command) {
   return command.argument != nullptr && absl::EndsWith(command.argument, "...");
 }
@@ -77,7 +62,7 @@ std::string Nearest(std::string_view word,
     const bool prefix =
         bare.size() >= kShortestPrefix &&
         choice.compare(choice.find_first_not_of('-'), bare.size(), bare) == 0;
-    const size_t distance = prefix ? 1 : EditDistance(word, choice);
+    const size_t distance = prefix ? 1 : internal::EditDistance(word, choice);
     if (distance < best_distance) {
       best = choice;
       best_distance = distance;

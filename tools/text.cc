@@ -76,10 +76,6 @@ std::string FormatTime(uint64_t nanoseconds) {
   return Scaled(nanoseconds, 1000, kUnits);
 }
 
-std::string Counted(uint64_t count, std::string_view noun) {
-  return absl::StrFormat("%d %s%s", count, noun, count == 1 ? "" : "s");
-}
-
 std::string Quoted(std::string_view text) {
   constexpr size_t kLongest = 60;
   const bool cut = text.size() > kLongest;

@@ -11,14 +11,15 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/text/text.h"
+
 namespace devrt::tools {
 
 // "512 B", "2.5 MiB", "80 GiB": at most three significant decimals.
 std::string FormatBytes(uint64_t bytes);
 // "850 ns", "41.3 us", "1.25 ms", "2 s".
 std::string FormatTime(uint64_t nanoseconds);
-// "1 stream", "3 streams".
-std::string Counted(uint64_t count, std::string_view noun);
+using internal::Counted;  // "1 stream", "3 streams"
 
 // Between double quotes, control characters as '?', long texts cut.
 std::string Quoted(std::string_view text);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "backends/text/text.h"
 #include "devrt/memory/settings.h"
 #include "devrt/runtime/status.h"
 #include "memory/device/rounding.h"
@@ -266,21 +266,6 @@ constexpr Key kKeys[] = {
 
 // ---- Errors -----------------------------------------------------------------
 
-// Levenshtein's; both are short.
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), 0);
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = std::exchange(
-          row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
-    }
-  }
-  return row.back();
-}
-
 absl::Status UnknownKey(std::string_view name) {
   constexpr size_t kLongest = 64;  // of a name that is worth comparing
   std::string text = absl::StrCat("unknown key ", Quoted(name));
@@ -290,7 +275,7 @@ absl::Status UnknownKey(std::string_view name) {
   for (const Key& key : kKeys) {
     all.push_back(key.name);
     const size_t distance =
-        name.size() > kLongest ? least : EditDistance(name, key.name);
+        name.size() > kLongest ? least : internal::EditDistance(name, key.name);
     if (distance < least) {
       least = distance;
       nearest = key.name;

@@ -78,10 +78,6 @@ std::string ShellWord(std::string_view path) {
   return absl::StrCat("$'", absl::StrReplaceAll(text, {{"'", "\\'"}}), "'");
 }
 
-std::string Hex(const void* pointer) {
-  return absl::StrCat("0x", absl::Hex(reinterpret_cast<uintptr_t>(pointer)));
-}
-
 std::string FormatBytes(uint64_t bytes) {
   constexpr uint64_t kKiB = 1024, kMiB = 1024 * kKiB, kGiB = 1024 * kMiB;
   if (bytes <= kKiB) return absl::StrCat(bytes, " bytes");
@@ -99,10 +95,6 @@ absl::Status WithPrefix(const std::string& prefix, const absl::Status& status) {
 
 absl::Status WithSuffix(const absl::Status& status, const std::string& suffix) {
   return WithText(status, absl::StrCat(status.message(), suffix));
-}
-
-std::string Counted(int64_t count, std::string_view noun) {
-  return absl::StrCat(count, " ", ToAbsl(noun), count == 1 ? "" : "s");
 }
 
 }  // namespace devrt::internal

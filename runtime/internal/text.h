@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "backends/text/text.h"  // Counted, Hex
 
 namespace devrt::internal {
 
@@ -34,18 +35,12 @@ std::string PathText(std::string_view path);
 // A path as one word of a shell command that a user can copy.
 std::string ShellWord(std::string_view path);
 
-// "0x7f12..."
-std::string Hex(const void* pointer);
-
 // "17 bytes", "1.50 KiB", "256.00 MiB", "80.00 GiB" (docs/semantics.md 2.7).
 std::string FormatBytes(uint64_t bytes);
 
 // `status` with `prefix` before its text, and with its payloads; OK stays OK.
 absl::Status WithPrefix(const std::string& prefix, const absl::Status& status);
 absl::Status WithSuffix(const absl::Status& status, const std::string& suffix);
-
-// "1 stream", "3 streams".
-std::string Counted(int64_t count, std::string_view noun);
 
 }  // namespace devrt::internal
 

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "devrt/runtime/raw_memory.h"
 #include "devrt/runtime/status.h"
 #include "runtime/internal/allocation_table.h"
@@ -19,16 +18,12 @@ namespace devrt::internal {
 
 namespace {
 
-std::string Text(const void* ptr) {
-  return absl::StrFormat("0x%x", reinterpret_cast<uintptr_t>(ptr));
-}
-
 absl::Status OutOfBounds(const char* side, const void* ptr, uint64_t bytes,
                          const void* base, uint64_t size) {
   const uint64_t offset =
       static_cast<const char*>(ptr) - static_cast<const char*>(base);
   return absl::InvalidArgumentError(absl::StrCat(
-      side, " [", Text(ptr), ", +", bytes, ") leaves its allocation: ",
+      side, " [", Hex(ptr), ", +", bytes, ") leaves its allocation: ",
       size - offset, " bytes remain at offset ", offset, " of ", size));
 }
 
@@ -36,7 +31,7 @@ absl::Status OutOfBounds(const char* side, const void* ptr, uint64_t bytes,
 absl::Status NotAllocated(const std::string& what, const void* ptr) {
   const std::string freed = DescribeFreed(ptr);
   return absl::InvalidArgumentError(absl::StrCat(
-      what, " ", Text(ptr),
+      what, " ", Hex(ptr),
       " is memory from AllocateMemory, but no live block: ",
       freed.empty() ? "it was freed, or lies behind its block" : freed));
 }
@@ -59,7 +54,7 @@ absl::Status AskBackend(DeviceRecord* stream_device, const char* side,
   if (info.device < 0 ||
       static_cast<size_t>(info.device) >= backend->devices.size()) {
     return absl::InternalError(absl::StrCat(
-        "backend \"", backend->name, "\" says that ", Text(operand->data),
+        "backend \"", backend->name, "\" says that ", Hex(operand->data),
         " is memory of its device ", info.device, ", which it does not have"));
   }
   if (info.size != 0) {
@@ -81,7 +76,7 @@ absl::Status Resolve(DeviceRecord* stream_device, const char* side,
   const uintptr_t first = reinterpret_cast<uintptr_t>(operand->data);
   if (operand->data == nullptr || first + operand->bytes < first) {
     return absl::InvalidArgumentError(absl::StrCat(
-        side, " [", Text(operand->data), ", +", operand->bytes, ") is ",
+        side, " [", Hex(operand->data), ", +", operand->bytes, ") is ",
         operand->data == nullptr ? "null" : "beyond the address space"));
   }
   bool in_cache = false;
@@ -124,7 +119,7 @@ absl::Status CheckOverlap(const void* dst, const void* src, uint64_t bytes) {
   const uintptr_t s = reinterpret_cast<uintptr_t>(src);
   if ((d < s ? s - d : d - s) >= bytes) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "source ", Text(src), " and target ", Text(dst), " of a copy of ", bytes,
+      "source ", Hex(src), " and target ", Hex(dst), " of a copy of ", bytes,
       " bytes overlap: copy through a buffer of its own"));
 }
 
@@ -181,10 +176,10 @@ absl::Status RouteCopy(DeviceRecord* stream_device, void* dst, const void* src,
   DEVRT_RETURN_IF_ERROR(Resolve(stream_device, "target", &route->dst));
   DEVRT_RETURN_IF_ERROR(Resolve(stream_device, "source", &route->src));
   if (kind != CopyKind::kInfer && kind != DirectionOf(*route)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "copy is said to be ", Name(kind), ", but from ", Text(src), " to ",
-        Text(dst), " it is ", Name(DirectionOf(*route)),
-        ": leave the kind out to have it inferred"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("copy is said to be ", Name(kind), ", but from ", Hex(src),
+                     " to ", Hex(dst), " it is ", Name(DirectionOf(*route)),
+                     ": leave the kind out to have it inferred"));
   }
   DEVRT_RETURN_IF_ERROR(CheckOverlap(dst, src, bytes));
   return CheckDevices(stream_device, route);
@@ -206,7 +201,7 @@ absl::Status WithFreed(absl::Status status, const void* dst, const void* src) {
     const std::string freed = DescribeFreed(ptr);
     if (freed.empty() || FindAllocation(ptr).has_value()) continue;
     status = WithSuffix(
-        status, absl::StrCat("; the ", side, " ", Text(ptr), ": ", freed));
+        status, absl::StrCat("; the ", side, " ", Hex(ptr), ": ", freed));
   }
   return status;
 }
@@ -225,7 +220,7 @@ absl::StatusOr<Operand> RouteFill(DeviceRecord* stream_device, void* dst,
   const std::string wanted = absl::StrCat(
       "a fill on a stream of ", DeviceName(stream_device),
       " needs memory of that device or of a peer that it may access, but ",
-      Text(dst), " is ");
+      Hex(dst), " is ");
   if (on_device) {
     return absl::InvalidArgumentError(
         absl::StrCat(wanted, "memory of ", DeviceName(target.device),

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/mtia/config/config_values.h"
 
-#include <algorithm>
 #include <charconv>
 #include <limits>
-#include <numeric>
-#include <vector>
+
+#include "backends/text/text.h"
 
 namespace devrt::mtia {
 namespace {
@@ -54,21 +53,6 @@ bool ParsePriority(std::string_view text, int32_t* value) {
   const auto [stop, error] = std::from_chars(text.data(), end, *value);
   return error == std::errc() && stop == end && *value >= -kPriorityLimit &&
          *value <= kPriorityLimit;
-}
-
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row[b.size()];
 }
 
 }  // namespace
@@ -142,7 +126,7 @@ size_t Unlikeness(std::string_view text, std::string_view key) {
       longer.find(shorter) != std::string_view::npos) {
     return 1;
   }
-  const size_t distance = EditDistance(text, key);
+  const size_t distance = internal::EditDistance(text, key);
   return distance * 2 > longer.size() ? kUnlike + 1 : distance;
 }
 

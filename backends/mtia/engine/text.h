@@ -8,26 +8,15 @@
 #include <cstdint>
 #include <string>
 
+#include "backends/text/text.h"
+
 namespace devrt::mtia {
 
 inline std::string Bytes(uint64_t n) {
   return std::to_string(n) + (n == 1 ? " byte" : " bytes");
 }
 
-inline std::string Hex(uint64_t n) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  constexpr unsigned kDigitBits = 4;
-  std::string reversed;
-  do {
-    reversed += kDigits[n & 0xF];
-    n >>= kDigitBits;
-  } while (n != 0);
-  return "0x" + std::string(reversed.rbegin(), reversed.rend());
-}
-
-inline std::string Hex(const void* pointer) {
-  return Hex(reinterpret_cast<uintptr_t>(pointer));
-}
+using internal::Hex;
 
 // "mtia:1"
 inline std::string DeviceName(uint32_t device) {
