@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import types
-from typing import Any, Dict, List, Optional, Tuple, TypeVar, Union, overload
+from typing import Any, Dict, Iterable, Optional, Tuple, TypeVar, Union, overload
 
 from . import _core, _memory
 from ._contexts import _NO_CONTEXT, stream as _stream
@@ -30,6 +30,10 @@ class Backend:
 
     def __init__(self, name: Optional[str]) -> None:
         self._name = name
+
+    def _named(self, names: Iterable[str]) -> Dict[str, Any]:
+        """These functions by their names, as a module has them."""
+        return {name: getattr(self, name) for name in names}
 
     # ---- Devices ------------------------------------------------------------
 
@@ -348,9 +352,3 @@ def get_device_module(device: Union[Device, str, None] = None) -> types.ModuleTy
             "backend"
         )
     return sys.modules[f"{__package__}.{name}"]
-
-
-# What a module exports of a Backend.
-NAMES: List[str] = [
-    name for name in vars(Backend) if not name.startswith("_")
-]

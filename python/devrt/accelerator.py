@@ -11,50 +11,14 @@ from __future__ import annotations
 import warnings
 from typing import Dict, Optional, Set
 
-from . import _arrays, _core
+from . import _arrays, _core, _names
 from ._arrays import DType
 from ._core import Device, OutOfMemoryError
-from ._facade import Backend, DeviceLike
+from ._facade import DeviceLike
+from ._names import *
 
-_backend = Backend(None)
-
-
-is_available = _backend.is_available
-device_count = _backend.device_count
-current_device = _backend.current_device
-set_device = _backend.set_device
-device = _backend.device
-device_index = _backend.device_index
-get_device_index = _backend.get_device_index
-synchronize = _backend.synchronize
-get_device_properties = _backend.get_device_properties
-get_device_name = _backend.get_device_name
-can_device_access_peer = _backend.can_device_access_peer
-current_stream = _backend.current_stream
-default_stream = _backend.default_stream
-set_stream = _backend.set_stream
-stream = _backend.stream
-mem_get_info = _backend.mem_get_info
-get_memory_info = _backend.mem_get_info
-caching_allocator_alloc = _backend.caching_allocator_alloc
-caching_allocator_delete = _backend.caching_allocator_delete
-empty_cache = _backend.empty_cache
-memory_stats = _backend.memory_stats
-memory_allocated = _backend.memory_allocated
-max_memory_allocated = _backend.max_memory_allocated
-memory_reserved = _backend.memory_reserved
-max_memory_reserved = _backend.max_memory_reserved
-memory_summary = _backend.memory_summary
-memory_snapshot = _backend.memory_snapshot
-reset_peak_memory_stats = _backend.reset_peak_memory_stats
-reset_accumulated_memory_stats = _backend.reset_accumulated_memory_stats
-set_per_process_memory_fraction = _backend.set_per_process_memory_fraction
-get_per_process_memory_fraction = _backend.get_per_process_memory_fraction
-host_memory_stats = _backend.host_memory_stats
-reset_peak_host_memory_stats = _backend.reset_peak_host_memory_stats
-reset_accumulated_host_memory_stats = _backend.reset_accumulated_host_memory_stats
-host_empty_cache = _backend.host_empty_cache
-empty_host_cache = _backend.host_empty_cache
+get_memory_info = mem_get_info
+empty_host_cache = host_empty_cache
 
 
 def current_accelerator(check_available: bool = False) -> Optional[Device]:
@@ -74,7 +38,7 @@ def get_device_capability(device: DeviceLike = None, /) -> Dict[str, Set[DType]]
     the float8 ones have no arithmetic.  (major, minor) of the compute capability:
     devrt.cuda.get_device_capability.
     """
-    _backend._device(device)
+    _names.active._device(device)
     known = vars(_arrays).values()
     return {"supported_dtypes": {one for one in known if isinstance(one, DType)}}
 
@@ -104,46 +68,13 @@ def set_device_idx(device: DeviceLike, /) -> None:
 
 __all__ = [
     "OutOfMemoryError",
-    "caching_allocator_alloc",
-    "caching_allocator_delete",
-    "can_device_access_peer",
     "current_accelerator",
-    "current_device",
     "current_device_idx",
     "current_device_index",
-    "current_stream",
-    "default_stream",
-    "device",
-    "device_count",
-    "device_index",
-    "empty_cache",
     "empty_host_cache",
     "get_device_capability",
-    "get_device_index",
-    "get_device_name",
-    "get_device_properties",
     "get_memory_info",
-    "get_per_process_memory_fraction",
-    "host_empty_cache",
-    "host_memory_stats",
-    "is_available",
-    "max_memory_allocated",
-    "max_memory_reserved",
-    "mem_get_info",
-    "memory_allocated",
-    "memory_reserved",
-    "memory_snapshot",
-    "memory_stats",
-    "memory_summary",
-    "reset_accumulated_host_memory_stats",
-    "reset_accumulated_memory_stats",
-    "reset_peak_host_memory_stats",
-    "reset_peak_memory_stats",
-    "set_device",
     "set_device_idx",
     "set_device_index",
-    "set_per_process_memory_fraction",
-    "set_stream",
-    "stream",
-    "synchronize",
 ]
+__all__ += _names.__all__

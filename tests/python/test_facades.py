@@ -4,6 +4,7 @@
 import pytest
 
 import devrt
+from devrt import _facade, _names
 from devrt.testing import Flag
 
 
@@ -14,6 +15,21 @@ def test_all_have_the_same_functions():
             "set_device", "OutOfMemoryError"} <= common
     assert names[0] - common == {"CudaError", "ExternalStream", "check_error",
                                  "cudart"} - common
+
+
+def test_the_table_has_every_function():
+    functions = {name for name in vars(_facade.Backend) if not name.startswith("_")}
+    assert functions == {*_names.__all__, "get_device_capability"}
+
+
+def test_functions_are_of_their_module():
+    for name in ("cuda", "hip", "mtia"):
+        module = getattr(devrt, name)
+        for function in (*_names.__all__, "get_device_capability"):
+            assert getattr(module, function).__self__._name == name, function
+    for function in _names.__all__:
+        of = getattr(devrt.accelerator, function).__self__
+        assert of._name is None, function
 
 
 def test_devices(two):
