@@ -3,10 +3,14 @@
 // The trace layer's file: what its reader refuses, which backend a record is
 // of, and what is given up, which is counted.
 
+#include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "tests/layers/trace_reader.h"
@@ -196,7 +200,8 @@ TEST(TraceFile, ManyEndedStreamsGiveUpTheOldest) {
 // The moment that a device's times count from could not be taken: operations
 // have no times, and the program goes on.
 TEST(TraceFile, WithoutABaseOperationsAreUntimed) {
-  for (const char* const call : {"event_create", "event_record"}) {
+  for (const char* const call :
+       {"event_create", "event_record", "event_sync"}) {
     SCOPED_TRACE(call);
     static const char* failing = nullptr;
     failing = call;
@@ -220,6 +225,39 @@ TEST(TraceFile, WithoutABaseOperationsAreUntimed) {
           EXPECT_EQ(LostAs(trace, trace::Loss::kUnderWay), 0u);
         });
   }
+}
+
+// Each thread lives until those within it have ended: rings of ended threads
+// would serve the next threads.
+void SynchronizeInThreads(Device device, uint32_t threads) {
+  if (threads == 0) return;
+  std::thread([=] {
+    EXPECT_OK(device.Synchronize());
+    SynchronizeInThreads(device, threads - 1);
+  }).join();
+}
+
+// The file has no ring for a further thread: its calls are counted.
+TEST(TraceFile, CallsOfTooManyThreadsAreCounted) {
+  static constexpr uint32_t kThreads = trace::kMaxRings + 3;
+  Traced(
+      nullptr,
+      [] {
+        // Short rings, or they would fill 256 MiB.
+        const auto header = std::make_unique<trace::FileHeader>();
+        trace::InitHeader(header.get(), 16, 0);
+        std::ofstream(std::getenv("DEVRT_TRACE"), std::ios::binary)
+            .write(reinterpret_cast<const char*>(header.get()), sizeof *header);
+        std::filesystem::resize_file(std::getenv("DEVRT_TRACE"),
+                                     trace::FileBytes(16));
+        SynchronizeInThreads(Must(GetDevice("mtia:0")), kThreads);
+      },
+      [](Trace* trace) {
+        EXPECT_EQ(trace->header()->ring_count, trace::kMaxRings);
+        const uint64_t recorded = trace->Calls(CallId::device_sync).size();
+        EXPECT_LE(recorded, trace::kMaxRings);
+        EXPECT_EQ(recorded + LostAs(trace, trace::Loss::kNoRing), kThreads);
+      });
 }
 
 }  // namespace

@@ -150,6 +150,31 @@ TEST_F(GuardMisuse, AnotherThreadIsReported) {
   std::thread([&] { ExpectSilentGuards(log); }).join();
 }
 
+// Guards are numbered within ranges, one range per thread. A guard in the range
+// next to this thread's own belongs to another thread, whether or not a guard
+// is open here.
+TEST_F(GuardMisuse, AGuardOfTheNextThreadIsReported) {
+  LogCapture log;
+  std::thread([&] {
+    { DeviceGuard first(dev(1)); }  // gives this thread its range
+    std::unique_ptr<DeviceGuard> outer, inner;
+    std::thread([&] {
+      outer = std::make_unique<DeviceGuard>(dev(1));
+      inner = std::make_unique<DeviceGuard>(dev(1));
+    }).join();
+    Must(SetCurrentDevice(dev(2)));
+    inner.reset();
+    EXPECT_EQ(Current(), dev(2));
+    DeviceGuard open(dev(3));
+    outer.reset();
+    EXPECT_EQ(Current(), dev(3));
+  }).join();
+  ExpectErrors(log, {"DeviceGuard", "DeviceGuard"});
+  for (const LogCapture::Line& line : log.lines()) {
+    EXPECT_THAT(line.text, HasSubstr("on another thread"));
+  }
+}
+
 // A guard that a host function destroys: reported, and nothing happens there.
 TEST_F(GuardMisuse, InsideAHostFunctionIsReported) {
   InEverySchedule([] {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "devrt/backends/abi/devrt_layer_helper.h"
+#include "devrt/backends/abi/devrt_sim.h"
 #include "devrt/devrt.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/subprocess.h"
@@ -72,8 +73,26 @@ class Thrower {
   }
 };
 
+// Asks for extensions of what is behind, as it is attached.
+class Asker {
+ public:
+  explicit Asker(const devrt_next_v0* next) {
+    void* self = this;
+    EXPECT_EQ(next->extension(next, "no.such/0", &self), nullptr);
+    self = this;
+    EXPECT_NE(next->extension(next, DEVRT_SIM_EXTENSION, &self), nullptr);
+    EXPECT_EQ(self, next->self);
+    Seen().push_back("asked");
+  }
+  template <typename Call, typename... Args>
+  devrt_status On(Call call, Args... args) noexcept {
+    return call(args...);
+  }
+};
+
 DEVRT_STATIC_LAYER(Noter<'a'>, noter_a, "noter_a", "devrt tests", "1.0");
 DEVRT_STATIC_LAYER(Noter<'b'>, noter_b, "noter_b", "devrt tests", "1.0");
+DEVRT_STATIC_LAYER(Asker, asker, "asker", "devrt tests", "1.0");
 DEVRT_STATIC_LAYER(Thrower, thrower, "thrower", "devrt tests", "1.0");
 
 void RegisterAll() {
@@ -165,6 +184,18 @@ TEST(LayerTest, Extensions) {
       EXPECT_THAT(Seen(), Contains("a.launch.launch"));
     }
     EXPECT_OK(Must(Simulator::Get()).Reset());  // not interposed
+    EXPECT_OK(Shutdown());
+  });
+}
+
+TEST(LayerTest, ALayerIsGivenExtensionsWithWhatTheyTake) {
+  InChild([] {
+    Must(RegisterLayer(&asker_manifest, asker_open));
+    setenv("DEVRT_PLUGIN_PATH",
+           (PluginDirectory() + "/../../../lib/devrt").c_str(), 1);
+    EXPECT_OK(SetLayers({"asker"}));
+    EXPECT_OK(GetDevice("mtia:0"));
+    EXPECT_THAT(Seen(), Contains("asked"));
     EXPECT_OK(Shutdown());
   });
 }

@@ -3,6 +3,7 @@
 // Directories in the run path of a plugin: others must not be able to put a
 // library there, whether or not one is needed from there now.
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -166,6 +167,37 @@ TEST(OriginTest, StandsForTheFolderOfThePlugin) {
       EXPECT_OK(LoadBackend(AddWith(folder, entry)));
     });
   }
+}
+
+// A needed library that no run path leads to is the system's, if the system has
+// it.
+TEST(NeededTest, IsLoadedFromTheSystem) {
+  InChild([] {
+    TemporaryFolder folder;
+    const std::string plugin = Add(folder, "lib/");
+    // Part of glibc, which little links with.
+    const char* const name = "libutil.so.1";
+    PutText(plugin, "libacme.so.1", name);
+    if (dlopen(name, RTLD_LAZY | RTLD_NOLOAD) != nullptr) return;
+    // The plugin calls a function of libacme.
+    EXPECT_THAT(LoadBackend(plugin),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("undefined symbol")));
+    EXPECT_NE(dlopen(name, RTLD_LAZY | RTLD_NOLOAD), nullptr);
+  });
+}
+
+TEST(NeededTest, APathThatLeadsNowhereIsNamed) {
+  InChild([] {
+    TemporaryFolder folder;
+    const std::string plugin = Add(folder, "lib/");
+    PutText(plugin, "libacme.so.1", "/no/where.so");
+    EXPECT_THAT(LoadBackend(plugin),
+                StatusIs(absl::StatusCode::kUnavailable,
+                         HasSubstr("/no/where.so: cannot open shared object "
+                                   "file; " +
+                                   plugin + " needs it")));
+  });
 }
 
 // What appears in a run path between inspection and loading does not run, not
