@@ -15,6 +15,7 @@ README.md beside this file has the whole; .ci/run mutation does it.
 """
 
 import argparse
+import collections
 import concurrent.futures
 import fnmatch
 import functools
@@ -36,7 +37,7 @@ EQUIVALENT = HERE / "equivalent.txt"
 NO_TESTS = {"headers", "checks", "docs", "install", "mutants", "interop", "mpi",
             "examples", "abi"}
 # A mutant of a header with more objects would take minutes to make.
-MOST_OBJECTS = 8
+MOST_OBJECTS = 12
 SLOWEST = 60  # seconds: slower tests are left out
 # Where there is no coverage yet: whose tests come first.
 SUITES = {"runtime": ["unit", "exit"], "guards": ["unit"], "streams": ["unit"],
@@ -79,7 +80,7 @@ class Coverage:
 
     def __init__(self, path):
         self.path = path
-        self.seconds, self.lines = {}, {}
+        self.seconds, self.lines, self.shares = {}, {}, {}
         if path.exists():
             kept = json.loads(path.read_text())
             self.seconds = kept["seconds"]
@@ -104,6 +105,15 @@ class Coverage:
                 number, count = record[3:].split(",")[:2]
                 mask = bit if int(count) > 0 else 0
                 lines[int(number)] = lines.get(int(number), 0) | mask
+
+    def share(self, file, name):
+        """How much of the file a test runs: small where the test aims at a part."""
+        if file not in self.shares:
+            masks = self.lines.get(file, {}).values()
+            self.shares[file] = [
+                sum(mask >> i & 1 for mask in masks) / (len(masks) or 1)
+                for i in range(len(self.names))]
+        return self.shares[file][self.names.index(name)]
 
     def of(self, file, line):
         """The tests that run the line. A constant or a member has no count: then
@@ -239,9 +249,16 @@ class Campaign:
         self.coverage = Coverage(options.folder / "coverage.json")
         self.results = Results(options.folder / "results.tsv")
         self.tests = tree.tests(NO_TESTS)
-        self.kills = {}  # of (file, test)
+        self.kills = collections.Counter()  # of (file or room, test)
+        for mutant in (m for mutants in rooms.values() for m in mutants):
+            if self.results.status(mutant) == "killed":
+                self.note_kill(mutant, self.results.rows[mutant.key][1])
         self.seconds = {}  # of a test, where there is no coverage
         self.end = time.monotonic() + 60 * options.minutes
+
+    def note_kill(self, mutant, by):
+        for place in (mutant.file, mutant.room):
+            self.kills[place, by.removesuffix(" hangs")] += 1
 
     def write(self, mutant):
         path = self.tree.root / mutant.file
@@ -268,20 +285,24 @@ class Campaign:
         return made["old"] == made["new"]
 
     def order(self, mutant):
-        """The tests that run the line: what killed others of the file, then the
-        fastest. Without coverage all tests, those with names like the file's
-        first."""
+        """The tests that run the line, the best chance of a second first: what killed
+        others of the file and of the room, and what runs little else of the file.
+        Without coverage all tests, those with names like the file's first."""
         if self.coverage.lines:
             names = self.coverage.of(mutant.file, mutant.line)
-            return sorted(names, key=lambda name: (
-                -self.kills.get((mutant.file, name), 0),
-                self.coverage.seconds[name]))
+
+            def chance(name):
+                kills = (4 * self.kills[mutant.file, name] +
+                         self.kills[mutant.room, name])
+                return ((1 + kills) / (0.2 + self.coverage.seconds[name]) /
+                        (0.1 + self.coverage.share(mutant.file, name)))
+            return sorted(names, key=chance, reverse=True)
         words = set(re.findall("[a-z]+", mutant.file.rpartition("/")[2][:-3]))
 
         def place(name):
             suites = {s.split(":")[-1] for s in self.tests[name]["suite"]}
             near = suites & set(SUITES[mutant.room])
-            return (-self.kills.get((mutant.file, name), 0), not near,
+            return (-self.kills[mutant.file, name], not near,
                     -len(words & set(re.findall("[a-z]+", name))),
                     self.seconds.get(name, self.tests[name]["timeout"] / 100), name)
         return sorted(self.tests, key=place)
@@ -320,8 +341,7 @@ class Campaign:
         finally:
             self.tree.restore([self.tree.root / mutant.file, *objects, *users])
         if status[0] == "killed":
-            kept = (mutant.file, status[1].removesuffix(" hangs"))
-            self.kills[kept] = self.kills.get(kept, 0) + 1
+            self.note_kill(mutant, status[1])
         if status[0] in ("uncovered", "survived", "open") and self.is_same_code(
                 mutant, objects):
             status = "same", "the compiler's result"
@@ -346,7 +366,9 @@ class Campaign:
         turns = {}
         for room, mutants in self.rooms.items():
             counted = sum(self.results.status(m) in COUNTED for m in mutants)
-            turns[room] = [counted, iter(mutants)]
+            # What is open first.
+            queue = sorted(mutants, key=lambda m: self.results.status(m) != "open")
+            turns[room] = [counted, iter(queue)]
         while turns and time.monotonic() < self.end:
             for room, turn in list(turns.items()):
                 # With coverage there are fewer tests for what was left open.
@@ -372,10 +394,10 @@ class Campaign:
                     continue
                 if time.monotonic() > self.end:
                     return
-                covering = self.order(mutant)
-                fresh = [n for n in self.tests if n not in self.coverage.seconds]
-                names = [n for n in fresh + covering
-                         if fnmatch.fnmatch(n, self.options.tests)]
+                names = fnmatch.filter(self.tests, self.options.tests)
+                if self.options.tests == "*":
+                    fresh = [n for n in names if n not in self.coverage.seconds]
+                    names = fresh + self.order(mutant)
                 self.attempt(mutant, names)
 
     # ---- What comes out -----------------------------------------------------

@@ -25,6 +25,8 @@ from sample import ROOT
 # What the installation has: the objects in it are in a shared library, too.
 LEFT_ALONE = ("libdevrt.a", "libdevrt_mtia.a")
 PRISTINE = ".pristine"
+# These programs have code of the product compiled in, and test that copy.
+OWN_COPIES = "tests/gpu/"
 
 
 def tool(*names):
@@ -137,7 +139,8 @@ class Tree:
         # Tests of what is in a library use the library.
         for name, outputs in self.objects_of.items():
             inside = [o for o in outputs
-                      if any(".so" in target for target in self.users_of([o]))]
+                      if o.startswith(OWN_COPIES) or
+                      any(".so" in target for target in self.users_of([o]))]
             if name.endswith(".h") and inside:
                 self.objects_of[name] = inside
 

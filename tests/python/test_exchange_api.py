@@ -305,11 +305,19 @@ def test_bits_of_objects_and_of_types_that_answer_themselves():
         def __get__(self, x, kind):
             return False
 
-    for usual in (False, Usually()):
+    class OnlySet:
+        def __set__(self, x, value):
+            raise AttributeError("requires_grad")
+
+        def __bool__(self):
+            return False
+
+    for usual in (False, Usually(), OnlySet()):
         Plain = foreign_type(kept, requires_grad=usual, is_neg=lambda self: False)
         x = Plain()
         devrt.from_dlpack(x)
-        x.requires_grad = 1  # before the type's, as that is no property
+        # The object's own comes before the type's, as that is no property.
+        x.__dict__["requires_grad"] = 1
         with pytest.raises(BufferError, match="requires_grad"):
             devrt.from_dlpack(x)
 

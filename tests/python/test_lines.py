@@ -52,6 +52,18 @@ def test_a_history_has_the_lines_of_the_program(history):
     assert set(ends) <= set(lines_of("free_requested")) <= {*at, *ends}
 
 
+@pytest.mark.parametrize("name", ["devrt", "devrt.tools", "devrt_tools", "devr"])
+def test_lines_of_the_package_are_those_of_its_caller(history, name):
+    """A module is the package's if its name is devrt or begins with "devrt."."""
+    module = {"__name__": name, "devrt": devrt, "ZERO": ZERO}
+    body = "\n" * 4999 + "def allocate(): return devrt.ones(100, device=ZERO)"
+    exec(compile(body, __file__, "exec"), module)
+    x = module["allocate"](); at = line()
+    own = name.split(".")[0] == "devrt"
+    assert lines_of("alloc") == [at if own else 5000]
+    del x
+
+
 def test_what_is_raised_while_memory_ends_stays_raised(history):
     class Holder:
         def __init__(self, x):
