@@ -21,6 +21,7 @@ import fnmatch
 import functools
 import json
 import operator
+import os
 import pathlib
 import re
 import shutil
@@ -44,6 +45,9 @@ SUITES = {"runtime": ["unit", "exit"], "guards": ["unit"], "streams": ["unit"],
           "memory": ["memory"], "arrays": ["arrays"],
           "backends/gpu": ["gpu", "fakes", "hardware"],
           "layers": ["layers", "tools"], "python/src": ["python"]}
+# In a mount namespace of its own: a mutant may write anywhere.
+READ_ONLY = ["unshare", "--mount", "sh", "-c", "mount --bind /usr /usr && "
+             "mount -o remount,bind,ro /usr && exec \"$@\"", "sh"]
 COVERAGE = ["-O0", "-fprofile-instr-generate", "-fcoverage-mapping", "-mllvm",
             "-runtime-counter-relocation"]
 # Neither made, nor different, nor known to change nothing: what counts.
@@ -93,14 +97,14 @@ class Coverage:
                  for file, l in self.lines.items()}
         self.path.write_text(json.dumps({"seconds": self.seconds, "lines": lines}))
 
-    def add(self, name, seconds, lcov):
+    def add(self, name, seconds, lcov, tree):
         bit = 1 << len(self.seconds)
         self.seconds[name] = seconds
         self.names.append(name)
         lines = None
         for record in lcov.splitlines():
             if record.startswith("SF:"):
-                lines = self.lines.setdefault(record[3:], {})
+                lines = self.lines.setdefault(tree.name_of(record[3:]), {})
             elif record.startswith("DA:"):
                 number, count = record[3:].split(",")[:2]
                 mask = bit if int(count) > 0 else 0
@@ -163,7 +167,7 @@ def cover(options, tree, rooms):
         for name, verdict, seconds, lcov in profiles:
             print(f"{name:<40} {verdict:<8} {seconds:6.1f} s", flush=True)
             if verdict == "passed" and lcov and seconds <= SLOWEST:
-                coverage.add(name, seconds, lcov.replace(f"SF:{tree.root}/", "SF:"))
+                coverage.add(name, seconds, lcov, tree)
     coverage.save()
     tree.restore(made + binaries)
 
@@ -323,8 +327,8 @@ class Campaign:
             verdict, seconds = self.tree.run(test, limit)
             spent += seconds
             self.seconds.setdefault(name, seconds)
-            # What fails once may have failed by chance.
-            if verdict == "failed":
+            # By chance, or as the machine is loaded.
+            if verdict in ("failed", "timeout"):
                 verdict, _ = self.tree.run(test, limit)
             if verdict in ("failed", "timeout"):
                 return "killed", name + (" hangs" if verdict == "timeout" else "")
@@ -440,8 +444,22 @@ def percent(line):
     return f"{100 * killed / (killed + alive):.1f}" if killed + alive else "-"
 
 
+def keep_usr():
+    """Goes on with /usr read-only, where a test of root's could write into it."""
+    kept = "MUTATION_KEEPS_USR"
+    if os.geteuid() != 0 or kept in os.environ or not shutil.which("unshare"):
+        return
+    if subprocess.run([*READ_ONLY, "true"]).returncode != 0:
+        print("a mutant may write into /usr: it cannot be made read-only here")
+        return
+    os.environ[kept] = "1"
+    os.execvp("unshare", [*READ_ONLY, sys.executable, *sys.argv])
+
+
 def main():
     options = arguments()
+    if {"cover", "run", "again"} & set(options.what):
+        keep_usr()
     options.folder = pathlib.Path(options.folder).resolve()
     options.folder.mkdir(parents=True, exist_ok=True)
     tree = trees.Tree(options.build, options.folder)

@@ -77,6 +77,10 @@ class Tree:
         return re.sub(re.escape(str(ROOT)) + r"(?=[/:\s'\"]|$)", str(self.root),
                       text)
 
+    def name_of(self, path):
+        """Of a file, from the root; `path` is seen from the build folder."""
+        return os.path.relpath(os.path.realpath(self.out / path), self.root)
+
     def ninja(self, *arguments):
         return subprocess.run(["ninja", *arguments], cwd=self.out, text=True,
                               check=True, stdout=subprocess.PIPE).stdout
@@ -132,8 +136,7 @@ class Tree:
             elif output in known and line.endswith(".h"):
                 name = line.strip()
                 if name not in place:
-                    path = os.path.realpath(self.out / name)
-                    place[name] = os.path.relpath(path, self.root)
+                    place[name] = self.name_of(name)
                 if not place[name].startswith(".."):
                     self.objects_of[place[name]].append(output)
         # Tests of what is in a library use the library.
