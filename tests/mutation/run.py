@@ -346,7 +346,7 @@ class Campaign:
             self.tree.restore([self.tree.root / mutant.file, *objects, *users])
         if status[0] == "killed":
             self.note_kill(mutant, status[1])
-        if status[0] in ("uncovered", "survived", "open") and self.is_same_code(
+        if status[0] in ("uncovered", "survived") and self.is_same_code(
                 mutant, objects):
             status = "same", "the compiler's result"
         return self.results.add(mutant, *status)

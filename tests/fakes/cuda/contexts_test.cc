@@ -5,6 +5,8 @@
 
 #include <cuda.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -183,6 +185,42 @@ TEST(InterprocessEvents, AnExportedOneIsAsked) {
                                         HasSubstr("CUDA_ERROR")));
     EXPECT_TRUE(Must(event.Query()));
   });
+}
+
+// Whether the kernels of arrays load where the N-th call of `name` fails.
+bool KernelsLoad(const char* name, int n) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::string failure =
+        std::string("fail=") + name + "@" + std::to_string(n) + ":1";
+    setenv("DEVRT_FAKE_CUDA", failure.c_str(), 1);
+    const absl::Status made =
+        Array::Full({4}, kInt32, 1, Must(GetDevice("cuda:0"))).status();
+    _exit(made.message().find("kernel loading") != absl::string_view::npos);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  return WEXITSTATUS(status) == 0;
+}
+
+// How many calls of `name` there are while kernels load.
+int CallsOfLoading(const char* name) {
+  int some = 1, too_many = 1024;
+  EXPECT_FALSE(KernelsLoad(name, some));
+  EXPECT_TRUE(KernelsLoad(name, too_many));
+  while (too_many - some > 1) {
+    const int middle = (some + too_many) / 2;
+    (KernelsLoad(name, middle) ? too_many : some) = middle;
+  }
+  return some;
+}
+
+// The first launch of a kernel may wait for those that run: none is left for
+// later (F40).
+TEST(Kernels, EachIsLaunchedOnceAsTheyLoad) {
+  EXPECT_EQ(CallsOfLoading("cuLaunchKernel"),
+            CallsOfLoading("cuModuleGetFunction"));
 }
 
 }  // namespace
