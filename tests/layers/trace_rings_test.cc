@@ -76,16 +76,21 @@ TEST(TraceFile, OnlyItsOwnIsRead) {
   }
 }
 
+void UseGood() {
+  const std::string plugin =
+      std::string(std::getenv("DEVRT_TEST_PLUGIN_DIR")) + "/libdevrt_good.so";
+  const Backend good = Must(LoadBackend(plugin));
+  (void)good.devices()[0].Synchronize();
+}
+
+void UseMtia() { (void)Must(GetDevice("mtia:0")).Synchronize(); }
+
 TEST(TraceFile, RecordsNameTheirBackend) {
   Traced(
       nullptr,
       [] {
-        (void)Must(GetDevice("mtia:0")).Synchronize();
-        const std::string plugin =
-            std::string(std::getenv("DEVRT_TEST_PLUGIN_DIR")) +
-            "/libdevrt_good.so";
-        const Backend good = Must(LoadBackend(plugin));
-        (void)good.devices()[0].Synchronize();
+        UseMtia();
+        UseGood();
       },
       [](Trace* trace) {
         ASSERT_EQ(trace->header()->backend_count, 2u);
@@ -97,6 +102,22 @@ TEST(TraceFile, RecordsNameTheirBackend) {
         EXPECT_EQ(calls[1].backend, 1);
         EXPECT_LE(calls[0].begin_ns, calls[0].end_ns);
         EXPECT_LE(calls[0].end_ns, calls[1].begin_ns);
+      });
+}
+
+// Of the two only mtia has events with times.
+TEST(TraceFile, ClocksNameTheirBackend) {
+  Traced(
+      "events",
+      [] {
+        UseGood();
+        UseMtia();
+      },
+      [](Trace* trace) {
+        EXPECT_STREQ(trace->header()->backends[1], "mtia");
+        const auto clocks = trace->Calls(static_cast<CallId>(trace::kClock));
+        ASSERT_EQ(clocks.size(), 1u);
+        EXPECT_EQ(clocks[0].backend, 1);
       });
 }
 

@@ -369,6 +369,15 @@ TEST_F(UnheldCaptures, OneThatEndsAtOnceIsOver) {
   BeginBare(a);
   const internal::CaptureNumber number = Must(internal::HoldCapture(a));
   EXPECT_TRUE(internal::IsOver(number));
+  // What was to end with it ends at once.
+  struct Told final : internal::Finished {
+    explicit Told(bool* e) : ended(e) {}
+    ~Told() override { *ended = true; }
+    bool* ended;
+  };
+  bool ended = false;
+  EXPECT_FALSE(internal::EndWith(number, std::make_unique<Told>(&ended)));
+  EXPECT_TRUE(ended);
   EXPECT_NE(Must(internal::HoldCapture(a)), number);
   EndCapture(a);
 }
