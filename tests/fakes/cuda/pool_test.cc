@@ -7,6 +7,8 @@
 
 #include <cstdlib>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "devrt/devrt.h"
@@ -18,6 +20,7 @@ namespace devrt {
 namespace {
 
 using test::Alone;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::Must;
 using testing::StatusIs;
@@ -305,6 +308,45 @@ TEST(DevrtPools, AFailureOfThePoolIsNotKept) {
     void* const block = Must(resource->Allocate(s, kSize));
     EXPECT_OK(resource->Deallocate(s, block, kSize));
     ASSERT_OK(s.Synchronize());
+  });
+}
+
+// ---- Expandable segments ----------------------------------------------------
+
+absl::StatusOr<void*> AllocateExpandable(const Device& device) {
+  EXPECT_OK(SetAllocatorSettings("expandable_segments:True"));
+  return AllocateMemory(DefaultStream(device), kSize);
+}
+
+// The driver is told who reaches each new mapping: its own device, and those
+// that were given access to that one's memory before.
+TEST(ExpandableSegments, AreForPeersThatHaveAccess) {
+  for (const bool has_access : {true, false}) {
+    Alone([has_access] {
+      setenv("DEVRT_FAKE_CUDA", "fail=cuMemSetAccess@2:1", 1);
+      const Device owner = Must(GetDevice("cuda:0"));
+      const Device peer = Must(GetDevice("cuda:1"));
+      ASSERT_OK(has_access ? EnablePeerAccess(peer, owner)
+                           : EnablePeerAccess(owner, peer));
+      const absl::StatusOr<void*> memory = AllocateExpandable(owner);
+      EXPECT_EQ(memory.ok(), !has_access) << memory.status();
+      if (memory.ok()) EXPECT_OK(FreeMemory(*memory));
+    });
+  }
+}
+
+// Plain ones serve, and the log says so once.
+TEST(ExpandableSegments, WithoutAddressesAreLeftOut) {
+  Alone([] {
+    setenv("DEVRT_FAKE_CUDA", "fail=cuMemAddressReserve@1:2", 1);
+    static std::vector<std::string> said;
+    SetLogSink([](LogLevel level, const char*, int, std::string_view text) {
+      if (level >= LogLevel::kWarning) said.emplace_back(text);
+    });
+    const Device device = Must(GetDevice("cuda:0"));
+    void* const memory = Must(AllocateExpandable(device));
+    EXPECT_THAT(said, ElementsAre(HasSubstr("plain ones serve")));
+    EXPECT_OK(FreeMemory(memory));
   });
 }
 
