@@ -69,6 +69,8 @@ def arguments():
                         help="no mutant is begun later")
     parser.add_argument("--budget", type=float, default=1e9, metavar="S",
                         help="seconds of tests a mutant; then it is open")
+    parser.add_argument("--patience", type=float, default=10,
+                        help="a test hangs after so many times its usual seconds")
     parser.add_argument("--tests", default="*", help="of `again`: which, a pattern")
     parser.add_argument("--keys", default="", help="of `again`: which mutants")
     parser.add_argument("--least", type=float, default=0, metavar="PERCENT",
@@ -323,7 +325,8 @@ class Campaign:
             unlinked += [t for t in mine if self.tree.link(t, objects) is not None]
             if set(unlinked) & set(mine):
                 continue
-            limit = max(30, 10 * self.coverage.seconds.get(name, 10))
+            limit = self.options.patience * max(
+                3, self.coverage.seconds.get(name, 10))
             verdict, seconds = self.tree.run(test, limit)
             spent += seconds
             self.seconds.setdefault(name, seconds)

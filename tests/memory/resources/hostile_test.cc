@@ -22,10 +22,13 @@ namespace devrt {
 namespace {
 
 using testing::Address;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using testing::InThreads;
 using testing::Must;
 using testing::ResourceTest;
 using testing::Scripted;
+using testing::StatusIs;
 
 class HostileTest : public ResourceTest {
  protected:
@@ -92,10 +95,14 @@ TEST_F(HostileTest, Overlaps) {
   const auto r = Gives({Address(4096), Address(4096), Address(4096 + 256),
                         Address(4096 - 256), Address(4096 - 1024),
                         Address(4096 + 512), Address(4096 - 512)});
-  void* first = Must(r->Allocate(stream(), 512));
+  void* first = Must(r->Allocate(stream(), 512, 0, CallSite{"here.cc", 7}));
   for (const char* how : {"the same", "its second half", "its first half"}) {
-    EXPECT_STATUS(r->Allocate(stream(), 512), kInternal,
-                  "which overlap a live block of resource \"scripted\"")
+    EXPECT_THAT(
+        r->Allocate(stream(), 512),
+        StatusIs(absl::StatusCode::kInternal,
+                 AllOf(HasSubstr("which overlap a live block of resource "
+                                 "\"scripted\", 512 bytes at "),
+                       HasSubstr(" allocated at here.cc:7"))))
         << how;
   }
   EXPECT_STATUS(r->Allocate(stream(), 4096), kInternal, "overlap") << "around";
