@@ -206,6 +206,20 @@ TEST_F(ReduceTest, TwoCallsInPartsDoNotMeet) {
   EXPECT_EQ(TheSlot().owner, 0u);
 }
 
+// The columns kernel loads several elements at once where every row begins at a
+// multiple of them, and one by one elsewhere.
+TEST_F(ReduceTest, RowsOffTheirAlignmentAreReadOneByOne) {
+  const std::vector<float> in(9 * 100);
+  std::vector<float> out(8);
+  for (const int64_t row : {8, 9}) {
+    ReduceArgs args;
+    PackReduce(DEVRT_REDUCE_SUM, TensorOf(out.data(), DEVRT_FLOAT32, {1, 8}),
+               TensorOf(in.data(), DEVRT_FLOAT32, {100, 8}, {row * 4, 4}), 1,
+               &args);
+    EXPECT_EQ(args.columns_pack, row == 8 ? kColumnsPack<float> : 1);
+  }
+}
+
 TEST_F(ReduceTest, IntegersAreExactInEveryShape) {
   SumIntegers<int32_t>(DEVRT_INT32);
   SumIntegers<int8_t>(DEVRT_INT8);
