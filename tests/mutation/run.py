@@ -341,6 +341,10 @@ class Campaign:
         objects = self.tree.objects_of[mutant.file]
         if not 0 < len(objects) <= MOST_OBJECTS:
             return self.results.add(mutant, "unmade", f"{len(objects)} objects")
+        # A line without a count may be one that is compiled elsewhere only.
+        lines = self.coverage.lines.get(mutant.file, {})
+        if lines and mutant.line not in lines and self.is_same_code(mutant, objects):
+            return self.results.add(mutant, "same", "the compiler's result")
         self.write(mutant)
         users = self.tree.users_of(objects)
         try:
