@@ -10,6 +10,8 @@
 #include <fstream>
 #include <memory>
 #include <set>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -74,6 +76,22 @@ TEST(TraceFile, OnlyItsOwnIsRead) {
     expect(&header->names_size, "damaged");
     expect(&header->rings_offset, "damaged");
   }
+}
+
+// The program goes on without a trace.
+TEST(TraceFile, IsNamedWhereItCannotBeOpened) {
+  testing::InChild([] {
+    static std::string said;
+    SetLogSink([](LogLevel, const char*, int, std::string_view text) {
+      said.append(text);
+    });
+    setenv("DEVRT_TRACE", "/nowhere/ring", 1);
+    Must(SetLayers({"trace"}));
+    EXPECT_OK(GetDevice("mtia:0"));
+    EXPECT_EQ(said,
+              "no trace: /nowhere/ring: cannot be opened: No such file or "
+              "directory");
+  });
 }
 
 void UseGood() {
