@@ -40,6 +40,10 @@ inline void Take(Arguments* a, devrt_event e) { a->object = e; }
 inline void Take(Arguments* a, const void* p) {
   if (a->object == nullptr) a->object = p;
 }
+// The template below would fit a pointer to what may be written better.
+inline void Take(Arguments* a, void* p) {
+  Take(a, static_cast<const void*>(p));
+}
 inline void Take(Arguments* a, uint64_t n) {
   if (a->bytes == 0) a->bytes = n;
 }

@@ -139,6 +139,31 @@ TEST(TraceFile, ClocksNameTheirBackend) {
       });
 }
 
+// A call that makes something has what it made, and later calls have what they
+// were given.
+TEST(TraceFile, RecordsNameTheirObjects) {
+  Traced(
+      nullptr,
+      [] {
+        const Device device = Must(GetDevice("mtia:0"));
+        void* const memory = Must(Allocate(device, kBytes));
+        EXPECT_OK(Free(device, memory));
+        void* const pinned = Must(AllocateHost(device, kBytes));
+        EXPECT_OK(FreeHost(pinned));
+      },
+      [](Trace* trace) {
+        for (const auto& [made, gone] :
+             {std::pair(CallId::alloc, CallId::dealloc),
+              std::pair(CallId::host_alloc, CallId::host_dealloc)}) {
+          const auto first = trace->Calls(made), last = trace->Calls(gone);
+          ASSERT_EQ(first.size(), 1u);
+          ASSERT_EQ(last.size(), 1u);
+          EXPECT_NE(first[0].object, 0u);
+          EXPECT_EQ(first[0].object, last[0].object);
+        }
+      });
+}
+
 // Calls and operations have the number that the program knows their stream by,
 // whatever their times are from.
 TEST(TraceFile, RecordsHaveTheProgramsNumbersOfStreams) {
