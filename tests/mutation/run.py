@@ -276,8 +276,9 @@ class Campaign:
         new.write_text("\n".join(lines) + "\n", encoding="utf-8")
         self.tree.replace(path, new)
 
-    def is_same_code(self, mutant, objects):
-        """Whether the optimiser makes the same of both."""
+    def is_same_code(self, mutant, objects, flag="-O2"):
+        """Whether the compiler makes the same of both: with -O2 the optimiser, with
+        -E the preprocessor, which is faster and sees what is not for the host."""
         made = {}
         for side in ("old", "new"):
             if side == "new":
@@ -285,7 +286,7 @@ class Campaign:
             made[side] = []
             for output in objects:
                 target = self.tree.folder / "compared.o"
-                self.tree.compile(output, ["-O2"], target)
+                self.tree.compile(output, [flag], target)
                 made[side].append(target.read_bytes())
         self.tree.restore([self.tree.root / mutant.file])
         return made["old"] == made["new"]
@@ -343,7 +344,8 @@ class Campaign:
             return self.results.add(mutant, "unmade", f"{len(objects)} objects")
         # A line without a count may be one that is compiled elsewhere only.
         lines = self.coverage.lines.get(mutant.file, {})
-        if lines and mutant.line not in lines and self.is_same_code(mutant, objects):
+        if lines and mutant.line not in lines and self.is_same_code(
+                mutant, objects, "-E"):
             return self.results.add(mutant, "same", "the compiler's result")
         self.write(mutant)
         users = self.tree.users_of(objects)
