@@ -17,11 +17,11 @@
 // records every block, so a wrong free returns an error and changes nothing.
 //
 // Ownership: the caller owns a block until Free or FreeHost, and a registration
-// until UnregisterHost.  While any is alive, Shutdown() fails.  Threads: any.
-// The functions fail with FAILED_PRECONDITION, and change nothing, inside host
-// functions (C42), after Shutdown() and in a forked child.  Blocks of a lost
-// device can be freed: the call succeeds without calling the driver, and the
-// driver's memory stays lost (docs/semantics.md 2.5).
+// until UnregisterHost.  While any is alive, Shutdown() fails.
+// Threads: any.  The functions fail with FAILED_PRECONDITION, and change
+// nothing, inside host functions (C42), after Shutdown() and in a forked child.
+// Blocks of a lost device can be freed: the call succeeds without calling the
+// driver, and the memory stays lost (docs/semantics.md 2.5).
 
 #ifndef DEVRT_RUNTIME_RAW_MEMORY_H_
 #define DEVRT_RUNTIME_RAW_MEMORY_H_

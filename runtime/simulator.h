@@ -14,11 +14,12 @@
 // What it is not: for portable programs.  Get returns UNIMPLEMENTED for
 // backends of real hardware.  Tests and demonstrations use it.
 //
-// A Simulator is a value of three pointers; copy it freely.  Threads: every
-// function may be called from any thread.  While Reset or Replay runs, no other
-// thread may use the backend.  Errors of all functions: FAILED_PRECONDITION
-// after Shutdown() and in a forked child; INVALID_ARGUMENT for an argument that
-// the simulator does not understand.
+// A Simulator is a value of three pointers; copy it freely.
+// Threads: every function may be called from any thread.  While Reset or Replay
+// runs, no other thread may use the backend.
+// Errors of all functions: FAILED_PRECONDITION after Shutdown() and in a forked
+// child; INVALID_ARGUMENT for an argument that the simulator does not
+// understand.
 
 #ifndef DEVRT_RUNTIME_SIMULATOR_H_
 #define DEVRT_RUNTIME_SIMULATOR_H_
@@ -112,7 +113,7 @@ struct SimulatorStats {
   uint64_t live_registered = 0;
   uint64_t pending_ops = 0;
   uint64_t completed_ops = 0;
-  uint64_t created_streams = 0;  // since the process began
+  uint64_t created_streams = 0;  // since the last reset
   uint64_t created_events = 0;
   uint64_t host_funcs_run = 0;
   uint64_t kernels_run = 0;

@@ -36,10 +36,9 @@ typedef struct devrt_kernel_context_v0 {
   uint32_t device;
   void* impl;
   /* The address at which the body may access [ptr, ptr + size) for `mode`.
-   * Returns NULL if the range is not live memory of this device, memory of a
-   * peer that the device may access, or pinned host memory; after the body the
-   * device then has a sticky fault (illegal address).  Size 0 checks nothing.
-   * */
+   * NULL if the range is not live memory of this device, memory of a peer that
+   * the device may access, or pinned host memory; after the body the device
+   * then has a sticky fault (illegal address).  Size 0 checks nothing. */
   void* (*local)(const struct devrt_kernel_context_v0* context, const void* ptr,
                  uint64_t size, uint32_t mode);
   /* A device-side assertion: when the body ends, the device has a sticky fault

@@ -45,8 +45,8 @@
 extern "C" {
 #endif
 
-/* The next pair behind a layer, for one backend.  Valid until the process ends.
- * */
+/* The next pair behind a layer, for one backend.  Valid until the process
+ * ends. */
 typedef struct devrt_next_v0 {
   uint32_t struct_size;
   uint32_t reserved0;

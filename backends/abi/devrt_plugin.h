@@ -469,8 +469,7 @@ typedef devrt_status (*devrt_plugin_open_fn_v0)(const devrt_host_v0* host,
                                                 devrt_backend_v0* backend);
 
 /* The two symbols.  open is [load]: it touches no device and starts no thread.
- * On a machine without the accelerator it returns an error and never crashes.
- * */
+ * Without the accelerator it returns an error and never crashes. */
 extern DEVRT_PLUGIN_EXPORT const devrt_manifest_v0 devrt_plugin_manifest_v0;
 DEVRT_PLUGIN_EXPORT devrt_status
 devrt_plugin_open_v0(const devrt_host_v0* host, devrt_backend_v0* backend);

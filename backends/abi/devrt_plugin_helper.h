@@ -148,9 +148,9 @@
 //   - `self` is the object itself, so a call costs as much as a direct call of
 //     the member function.
 // What it is not
-//   - A base class: the class derives from nothing and has no virtual
-//     functions.  Members may be inherited, const, noexcept or static; the
-//     class itself must not be final.
+//   - A base class: a backend derives from no class of the helper, and needs no
+//     virtual functions.  Members may be inherited, const, noexcept or static;
+//     the class itself must not be final.
 //   - A checker: arguments arrive as the host sent them.
 //
 // Beginning.  devrt_plugin_open_v0 makes the object with the first of these

@@ -91,7 +91,7 @@ typedef struct devrt_sim_stats_v1 {
   uint64_t live_registered;
   uint64_t pending_ops;
   uint64_t completed_ops;
-  uint64_t created_streams; /* since the process began */
+  uint64_t created_streams; /* since the last reset */
   uint64_t created_events;
   uint64_t host_funcs_run;
   uint64_t kernels_run;

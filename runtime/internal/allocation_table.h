@@ -29,7 +29,7 @@ struct AllocationRange {
   uint64_t id = 0;    // never reused
   CallSite allocated;
   CallSite freed;       // only of a freed block
-  bool cached = false;  // belongs to a caching allocator, which alone frees it
+  bool cached = false;  // from a caching allocator: only FreeMemory frees it
 };
 
 // Allocated blocks never overlap.  Registered ranges overlap only if they

@@ -19,7 +19,7 @@ struct MemoryHooks {
   // requested.  Sets `*cached` if `pointer` lies in an allocator's memory; that
   // memory outside live blocks does not belong to the program.
   std::optional<AllocationRange> (*find)(const void* pointer, bool* cached);
-  // The last freed block that began at `pointer`.
+  // A freed block that began at `pointer`.
   std::optional<AllocationRange> (*find_freed)(const void* pointer);
   // The number of blocks that programs hold, for Shutdown (C98).  Once the
   // device's gate is closed, the number can only fall.

@@ -17,7 +17,7 @@ namespace devrt::internal {
 // Requests of this size or more fail before any native call.
 inline constexpr uint64_t kTooManyBytes = uint64_t{1} << 60;
 
-// "MTIA out of memory.  Tried to allocate 1.00 GiB. GPU 0 has a total capacity
+// "MTIA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity
 // of 256.00 MiB of which 255.00 MiB is free."  The last sentence is omitted if
 // info.total is 0.
 std::string OutOfMemoryText(const DeviceRecord* device,
