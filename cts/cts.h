@@ -9,7 +9,7 @@
 //                          devrt::cts::Run(options, &observer));
 //   return report.ExitCode();
 //
-// The command `devrt cts` calls it with flags.  A vendor's own test program
+// The command `devrt cts` calls Run with flags.  A vendor's own test program
 // links devrt_cts and calls Run; docs/conformance.md explains the report.
 //
 // The calling process never runs the plugin.  Tests run in worker processes,

@@ -3,7 +3,7 @@
 // Gives tests to workers and collects their results.
 //
 // A worker runs tests until one fails.  The next worker continues after that
-// test, so that its remains cannot make other tests fail.
+// test, so that the state it left cannot make other tests fail.
 
 #ifndef DEVRT_CTS_SUPERVISOR_H_
 #define DEVRT_CTS_SUPERVISOR_H_

@@ -37,8 +37,7 @@ typedef struct devrt_suballocation_v0 {
    * free.  It merges with adjacent ranges that were carved before. */
   devrt_status (*carve)(void* self, uint32_t device, void* base, uint64_t size);
   /* [any] The block of `size` bytes (as requested) is in use, first on
-   * `stream`.  An error is logged, and the block is handed out nevertheless.
-   * */
+   * `stream`.  After an error, which is logged, the block is in use too. */
   devrt_status (*hand_out)(void* self, devrt_stream stream, void* ptr,
                            uint64_t size);
   /* [any] The block is free after the present work of `stream`; NULL: all uses
