@@ -197,8 +197,8 @@ typedef struct devrt_context {
 
 /* How asynchronous copies treat pageable host memory (C53). */
 #define DEVRT_PAGEABLE_SYNC 1u   /* the call waits until the copy is complete */
-#define DEVRT_PAGEABLE_STAGED 2u /* the call reads the source at once */
-#define DEVRT_PAGEABLE_LATE 3u   /* the stream reads the source later */
+#define DEVRT_PAGEABLE_STAGED 2u /* the source is read before the return */
+#define DEVRT_PAGEABLE_LATE 3u   /* the source is read by the stream, later */
 
 #define DEVRT_FAULT_DELIVERY_STATUS 0u /* a fault is reported as an error */
 #define DEVRT_FAULT_DELIVERY_ABORT 1u  /* a fault may end the process */
