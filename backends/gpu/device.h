@@ -1,157 +1,128 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Backend<Api>: opening, errors, devices and contexts.
+// Devices<Api>: the driver, the devices that were counted when the backend was
+// opened, their primary contexts, and the thread's current context.
+//
+// Threads: every member from any thread.
 
 #ifndef DEVRT_BACKENDS_GPU_DEVICE_H_
 #define DEVRT_BACKENDS_GPU_DEVICE_H_
 
-#include <cstdarg>
-#include <cstdio>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <vector>
 
-#include "backends/gpu/backend.h"
-#include "backends/gpu/errors.h"
+#include "backends/gpu/context_scope.h"
+#include "backends/gpu/driver.h"
+#include "backends/gpu/objects.h"
+#include "devrt/backends/abi/devrt_plugin_helper.h"
 
 namespace devrt::gpu {
 
 template <class Api>
-std::unique_ptr<Backend<Api>> Backend<Api>::Open(const devrt_host_v0* host,
-                                                 devrt_status* error,
-                                                 uint64_t* capabilities) {
-  std::string why;
-  std::unique_ptr<Api> api = Api::Load(&why);
-  if (api == nullptr) {
-    *error = plugin::Error(host, DEVRT_UNAVAILABLE, 0, why);
-    return nullptr;
+class Devices {
+ public:
+  using Error = typename Api::Error;
+  using Context = typename Api::Context;
+  using Device = gpu::Device<Api>;
+
+  Devices(const devrt_host_v0* host, const Api& api, uint32_t count)
+      : driver_(host, api), count_(count), devices_(count) {
+    for (uint32_t i = 0; i < count; ++i) devices_[i].ordinal = i;
   }
-  *capabilities &= ~api->MissingCapabilities();
-  int count = api->CountWithoutInit();
-  if (count < 0) {
-    Error native = api->Init();
-    if (native == Api::kSuccess) native = api->Count(&count);
-    if (native != Api::kSuccess) {
-      *error = plugin::ErrorF(host, DEVRT_UNAVAILABLE,
-                              static_cast<int64_t>(native), "%s: %s",
-                              api->ErrorName(native), api->ErrorText(native));
-      return nullptr;
-    }
+  Devices(const Devices&) = delete;
+  Devices& operator=(const Devices&) = delete;
+  ~Devices();
+
+  // ---- For the parts above
+
+  Driver<Api>& driver() { return driver_; }
+  std::vector<Device>& all() { return devices_; }
+  Device& operator[](uint32_t ordinal) { return devices_[ordinal]; }
+
+  // Initialises the driver, at each call until it succeeds.
+  devrt_status Ready() {
+    if (is_ready_.load(std::memory_order_acquire)) return nullptr;
+    return Init();
   }
-  if (count == 0) {
-    *error =
-        plugin::Error(host, DEVRT_UNAVAILABLE, 0, "the driver finds no device");
-    return nullptr;
-  }
-  return std::unique_ptr<Backend>(
-      new Backend(host, std::move(api), static_cast<uint32_t>(count)));
-}
+  // The device with that ordinal. The driver is initialised.
+  devrt_status Find(uint32_t ordinal, Device** device);
+  // The device's primary context, which is made if there is none.
+  devrt_status Enter(Device* device, Context* context);
+
+  // ---- Slots
+
+  devrt_status device_count(uint32_t* count);
+  devrt_status device_props(uint32_t device, devrt_device_props_v0* props);
+  devrt_status mem_info(uint32_t device, uint64_t* free_bytes,
+                        uint64_t* total_bytes);
+  devrt_status device_sync(uint32_t device);
+  devrt_status context_enter(uint32_t device, devrt_context* previous);
+  devrt_status context_exit(const devrt_context* previous);
+  devrt_status context_current(uint32_t* device);
+
+ private:
+  devrt_status Init();
+  // A caller's slow way through context_enter, _exit and _current.
+  [[gnu::noinline]] devrt_status EnterFirst(uint32_t ordinal,
+                                            devrt_context* previous);
+  [[gnu::noinline]] devrt_status Switch(Error asked, Device* device,
+                                        Context before,
+                                        devrt_context* previous);
+  [[gnu::noinline]] devrt_status Restore(Error asked, Context before);
+  [[gnu::noinline]] devrt_status FindCurrent(Error asked, Context now,
+                                             uint32_t* ordinal);
+
+  const Api& api() const { return driver_.api(); }
+
+  Driver<Api> driver_;
+  const uint32_t count_;
+  std::mutex init_mutex_;  // held while the driver is initialised
+  std::atomic<bool> is_ready_{false};
+  std::vector<Device> devices_;
+};
 
 template <class Api>
-Backend<Api>::~Backend() {
+Devices<Api>::~Devices() {
   for (const Device& device : devices_) {
-    if constexpr (Api::kHasPools) {
-      const auto pool = device.pool.load();
-      if (pool != typename Api::Pool{}) (void)api_->DestroyPool(pool);
-    }
-    if (device.context.load() != Context{}) {
-      (void)api_->Release(device.native);
-    }
+    if (device.context.load() != Context{}) (void)api().Release(device.native);
   }
-}
-
-// ---- Errors -----------------------------------------------------------------
-
-template <class Api>
-devrt_status Backend<Api>::Refuse(devrt_code code, const char* format, ...) {
-  char text[256];
-  va_list args;
-  va_start(args, format);
-  std::vsnprintf(text, sizeof text, format, args);
-  va_end(args);
-  return plugin::Error(host_, code, 0, text);
-}
-
-template <class Api>
-devrt_status Backend<Api>::Take(Error native, const char* entry_point,
-                                const Device* device) {
-  if (native == Api::kSuccess) return nullptr;
-  const ErrorMeaning& meaning = Api::MeaningOf(native);
-  bool sticky = meaning.error_class == ErrorClass::kSticky;
-  if (meaning.error_class == ErrorClass::kSuspect) {
-    sticky = ComesAgain(native, device);
-  }
-  // A device that worked before and is unavailable now is lost, it alone.
-  const bool lost = meaning.status == DEVRT_UNAVAILABLE && device != nullptr &&
-                    device->context.load() != Context{};
-  const char* const name = api_->ErrorName(native);
-  devrt_status error =
-      plugin::ErrorF(host_, meaning.status, static_cast<int64_t>(native),
-                     "%s%s: %s (%s)", lost ? "the device is lost: " : "",
-                     entry_point, api_->ErrorText(native), name);
-  devrt_error_origin_v0 origin = {};
-  origin.struct_size = sizeof origin;
-  // A fault takes every context of the process with it (C95).
-  if (sticky) {
-    origin.flags = DEVRT_ERROR_STICKY | DEVRT_ERROR_ASYNC | DEVRT_ERROR_PROCESS;
-    fault_.store(native, std::memory_order_relaxed);
-  } else if (lost) {
-    origin.flags = DEVRT_ERROR_STICKY;
-  }
-  origin.native_code = static_cast<int64_t>(native);
-  origin.device =
-      device != nullptr ? static_cast<int32_t>(device->ordinal) : -1;
-  origin.native_name = name;
-  origin.entry_point = entry_point;
-  host_->error_set_origin(host_->host, error, &origin);
-  return error;
-}
-
-template <class Api>
-devrt_status Backend<Api>::TakeEnd(Error native, const char* entry_point,
-                                   const Device* device) {
-  if (Api::MeaningOf(native).error_class == ErrorClass::kSticky) return nullptr;
-  return Take(native, entry_point, device);
-}
-
-// Asks once more, with what never waits.
-template <class Api>
-bool Backend<Api>::ComesAgain(Error native, const Device* device) {
-  if (device == nullptr) return false;
-  const Context context = device->context.load(std::memory_order_acquire);
-  if (context == Context{}) return false;
-  const ContextScope scope(*api_, context);
-  return scope.error() == Api::kSuccess &&
-         api_->QueryStream(Api::LegacyStream()) == native;
 }
 
 // ---- Devices ----------------------------------------------------------------
 
 template <class Api>
-devrt_status Backend<Api>::Init() {
+devrt_status Devices<Api>::Init() {
   const std::lock_guard<std::mutex> lock(init_mutex_);
   if (is_ready_.load(std::memory_order_relaxed)) return nullptr;
-  Error error = api_->Init();
+  Error error = api().Init();
   int now = 0;
-  if (error == Api::kSuccess) error = api_->Count(&now);
+  if (error == Api::kSuccess) error = api().Count(&now);
   if (error == Api::kSuccess && static_cast<uint32_t>(now) != count_) {
-    return Refuse(DEVRT_UNAVAILABLE,
-                  "%u devices were counted when the backend was opened, but "
-                  "the driver has %d: set the variables that choose devices "
-                  "before the program starts, and not later",
-                  count_, now);
+    return driver_.Refuse(
+        DEVRT_UNAVAILABLE,
+        "%u devices were counted when the backend was opened, but "
+        "the driver has %d: set the variables that choose devices "
+        "before the program starts, and not later",
+        count_, now);
   }
   for (uint32_t i = 0; i < count_ && error == Api::kSuccess; ++i) {
-    error = api_->GetDevice(static_cast<int>(i), &devices_[i].native);
+    error = api().GetDevice(static_cast<int>(i), &devices_[i].native);
   }
-  if (error != Api::kSuccess) return Take(error, "driver initialisation");
+  if (error != Api::kSuccess)
+    return driver_.Take(error, "driver initialisation");
   is_ready_.store(true, std::memory_order_release);
   return nullptr;
 }
 
 template <class Api>
-devrt_status Backend<Api>::Find(uint32_t ordinal, Device** device) {
+devrt_status Devices<Api>::Find(uint32_t ordinal, Device** device) {
   if (ordinal >= count_) {
-    return Refuse(DEVRT_INVALID_ARGUMENT,
-                  "Device index value %u is out of index range [0, %u)",
-                  ordinal, count_);
+    return driver_.Refuse(DEVRT_INVALID_ARGUMENT,
+                          "Device index value %u is out of index range [0, %u)",
+                          ordinal, count_);
   }
   if (devrt_status error = Ready()) return error;
   *device = &devices_[ordinal];
@@ -159,32 +130,33 @@ devrt_status Backend<Api>::Find(uint32_t ordinal, Device** device) {
 }
 
 template <class Api>
-devrt_status Backend<Api>::Enter(Device* device, Context* context) {
+devrt_status Devices<Api>::Enter(Device* device, Context* context) {
   *context = device->context.load(std::memory_order_acquire);
   if (*context != Context{}) {
-    return Take(CheckAlive(*context, device->context_id.load()),
-                "primary context", device);
+    return driver_.Take(CheckAlive(api(), *context, device->context_id.load()),
+                        "primary context", device);
   }
   const std::lock_guard<std::mutex> lock(device->mutex);
   *context = device->context.load(std::memory_order_relaxed);
   if (*context != Context{}) return nullptr;
   uint64_t id = 0;
-  Error error = api_->Retain(device->native, context);
-  if (error == Api::kSuccess) error = api_->ContextId(*context, &id);
-  if (error != Api::kSuccess) return Take(error, "primary context", device);
+  Error error = api().Retain(device->native, context);
+  if (error == Api::kSuccess) error = api().ContextId(*context, &id);
+  if (error != Api::kSuccess)
+    return driver_.Take(error, "primary context", device);
   device->context_id.store(id, std::memory_order_relaxed);
   device->context.store(*context, std::memory_order_release);
   return nullptr;
 }
 
 template <class Api>
-devrt_status Backend<Api>::device_count(uint32_t* count) {
+devrt_status Devices<Api>::device_count(uint32_t* count) {
   *count = count_;
   return nullptr;
 }
 
 template <class Api>
-devrt_status Backend<Api>::device_props(uint32_t ordinal,
+devrt_status Devices<Api>::device_props(uint32_t ordinal,
                                         devrt_device_props_v0* props) {
   Device* device = nullptr;
   if (devrt_status error = Find(ordinal, &device)) return error;
@@ -192,8 +164,8 @@ devrt_status Backend<Api>::device_props(uint32_t ordinal,
   if (!device->has_props) {
     devrt_device_props_v0 mine = {};
     mine.ordinal = ordinal;
-    if (devrt_status error = Take(api_->Describe(device->native, &mine),
-                                  "device properties", device)) {
+    if (devrt_status error = driver_.Take(api().Describe(device->native, &mine),
+                                          "device properties", device)) {
       return error;
     }
     mine.alloc_alignment = 256;
@@ -210,17 +182,18 @@ devrt_status Backend<Api>::device_props(uint32_t ordinal,
 }
 
 template <class Api>
-devrt_status Backend<Api>::mem_info(uint32_t ordinal, uint64_t* free_bytes,
+devrt_status Devices<Api>::mem_info(uint32_t ordinal, uint64_t* free_bytes,
                                     uint64_t* total_bytes) {
   Device* device = nullptr;
   if (devrt_status error = Find(ordinal, &device)) return error;
   Context context{};
   if (devrt_status error = Enter(device, &context)) return error;
-  const ContextScope scope(*api_, context);
-  if (devrt_status error = Take(scope.error(), "context", device)) return error;
+  const ContextScope<Api> scope(api(), context);
+  if (devrt_status error = driver_.Take(scope.error(), "context", device))
+    return error;
   size_t free = 0, total = 0;
-  if (devrt_status error =
-          Take(api_->MemoryInfo(&free, &total), "memory information", device)) {
+  if (devrt_status error = driver_.Take(api().MemoryInfo(&free, &total),
+                                        "memory information", device)) {
     return error;
   }
   *free_bytes = free;
@@ -229,30 +202,26 @@ devrt_status Backend<Api>::mem_info(uint32_t ordinal, uint64_t* free_bytes,
 }
 
 template <class Api>
-devrt_status Backend<Api>::device_sync(uint32_t ordinal) {
+devrt_status Devices<Api>::device_sync(uint32_t ordinal) {
   Device* device = nullptr;
   if (devrt_status error = Find(ordinal, &device)) return error;
-  std::vector<typename Api::Stream> foreign;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    for (const Stream* stream : foreign_) {
-      if (stream->device == device) foreign.push_back(stream->native);
-    }
-  }
+  const auto foreign = device->foreign.Natives();
   // A device that nobody has named has nothing to do.
   const Context context = device->context.load(std::memory_order_acquire);
-  if (context != Context{} || api_->HasContext(device->native)) {
+  if (context != Context{} || api().HasContext(device->native)) {
     Context named{};
     if (devrt_status error = Enter(device, &named)) return error;
-    const ContextScope scope(*api_, named);
+    const ContextScope<Api> scope(api(), named);
     Error error = scope.error();
-    if (error == Api::kSuccess) error = api_->SynchronizeContext();
-    if (error != Api::kSuccess) return Take(error, "device sync", device);
+    if (error == Api::kSuccess) error = api().SynchronizeContext();
+    if (error != Api::kSuccess)
+      return driver_.Take(error, "device sync", device);
   }
-  DestroyEnded();
+  device->ending.DestroyEnded(api());
   for (const typename Api::Stream stream : foreign) {
-    if (devrt_status error = Take(api_->SynchronizeStream(stream),
-                                  "sync of a foreign context", device)) {
+    if (devrt_status error =
+            driver_.Take(api().SynchronizeStream(stream),
+                         "sync of a foreign context", device)) {
       return error;
     }
   }
@@ -283,7 +252,7 @@ struct FormerContext {
 // is known, and current already) asks the driver once and calls nothing else.
 
 template <class Api>
-devrt_status Backend<Api>::context_enter(uint32_t ordinal,
+devrt_status Devices<Api>::context_enter(uint32_t ordinal,
                                          devrt_context* previous) {
   if (__builtin_expect(ordinal >= count_, 0)) {
     return EnterFirst(ordinal, previous);
@@ -294,7 +263,7 @@ devrt_status Backend<Api>::context_enter(uint32_t ordinal,
     return EnterFirst(ordinal, previous);
   }
   Context before{};
-  const Error error = api_->Current(&before);
+  const Error error = api().Current(&before);
   if (error != Api::kSuccess || before != context) {
     return Switch(error, device, before, previous);
   }
@@ -303,25 +272,25 @@ devrt_status Backend<Api>::context_enter(uint32_t ordinal,
 }
 
 template <class Api>
-devrt_status Backend<Api>::EnterFirst(uint32_t ordinal,
+devrt_status Devices<Api>::EnterFirst(uint32_t ordinal,
                                       devrt_context* previous) {
   Device* device = nullptr;
   if (devrt_status error = Find(ordinal, &device)) return error;
   Context context{};
   if (devrt_status error = Enter(device, &context)) return error;
   Context before{};
-  const Error error = api_->Current(&before);
+  const Error error = api().Current(&before);
   return Switch(error, device, before, previous);
 }
 
 template <class Api>
-devrt_status Backend<Api>::Switch(Error asked, Device* device, Context before,
+devrt_status Devices<Api>::Switch(Error asked, Device* device, Context before,
                                   devrt_context* previous) {
-  if (devrt_status error = Take(asked, "current context")) return error;
+  if (devrt_status error = driver_.Take(asked, "current context")) return error;
   const Context context = device->context.load(std::memory_order_relaxed);
   if (before != context) {
     if (devrt_status error =
-            Take(api_->SetCurrent(context), "context switch", device)) {
+            driver_.Take(api().SetCurrent(context), "context switch", device)) {
       return error;
     }
   }
@@ -330,28 +299,28 @@ devrt_status Backend<Api>::Switch(Error asked, Device* device, Context before,
 }
 
 template <class Api>
-devrt_status Backend<Api>::context_exit(const devrt_context* previous) {
+devrt_status Devices<Api>::context_exit(const devrt_context* previous) {
   const auto former = FormerContext<Context>::Of(*previous);
   Error error = Api::kSuccess;
   if (!former.switched) {
     // Asking costs half of setting, and mostly nobody has switched.
     Context now{};
-    error = api_->Current(&now);
+    error = api().Current(&now);
     if (error == Api::kSuccess && now == former.before) return nullptr;
   }
   return Restore(error, former.before);
 }
 
 template <class Api>
-devrt_status Backend<Api>::Restore(Error asked, Context before) {
-  if (devrt_status error = Take(asked, "current context")) return error;
-  return Take(api_->SetCurrent(before), "context switch");
+devrt_status Devices<Api>::Restore(Error asked, Context before) {
+  if (devrt_status error = driver_.Take(asked, "current context")) return error;
+  return driver_.Take(api().SetCurrent(before), "context switch");
 }
 
 template <class Api>
-devrt_status Backend<Api>::context_current(uint32_t* ordinal) {
+devrt_status Devices<Api>::context_current(uint32_t* ordinal) {
   Context now{};
-  const Error error = api_->Current(&now);
+  const Error error = api().Current(&now);
   if (error == Api::kSuccess && now != Context{}) {
     for (const Device& device : devices_) {
       if (device.context.load(std::memory_order_relaxed) == now) {
@@ -364,7 +333,7 @@ devrt_status Backend<Api>::context_current(uint32_t* ordinal) {
 }
 
 template <class Api>
-devrt_status Backend<Api>::FindCurrent(Error asked, Context now,
+devrt_status Devices<Api>::FindCurrent(Error asked, Context now,
                                        uint32_t* ordinal) {
   *ordinal = 0;
   // Before anybody has initialised the driver no thread has a context.
@@ -372,7 +341,7 @@ devrt_status Backend<Api>::FindCurrent(Error asked, Context now,
   if (devrt_status failed = Ready()) return failed;
   typename Api::Device native{};
   if (devrt_status failed =
-          Take(api_->CurrentDevice(&native), "device of the context")) {
+          driver_.Take(api().CurrentDevice(&native), "device of the context")) {
     return failed;
   }
   for (const Device& device : devices_) {

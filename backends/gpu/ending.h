@@ -1,50 +1,78 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Backend<Api>: streams whose native ones are destroyed later, for vendors that
-// drop what a destroyed stream still has to do, or take its events for complete
-// (C17, C18).
+// EndingStreams<Api>: the streams of one device that callers have destroyed and
+// that still have work to do. Some vendors drop the work of a destroyed stream,
+// or take its events for complete (Api::kDestroyedStreamsLoseWork; C17, C18).
+// There the native stream is destroyed when its work is over.
+//
+// Threads: every member from any thread. No member waits for a device.
 
 #ifndef DEVRT_BACKENDS_GPU_ENDING_H_
 #define DEVRT_BACKENDS_GPU_ENDING_H_
 
+#include <cstddef>
+#include <memory>
+#include <mutex>
 #include <utility>
+#include <vector>
 
-#include "backends/gpu/backend.h"
+#include "backends/gpu/context_scope.h"
 
 namespace devrt::gpu {
 
-// Waits for nothing.
 template <class Api>
-devrt_status Backend<Api>::DestroyLater(std::unique_ptr<Stream> stream) {
-  Ending ending{std::move(stream), typename Api::Event{}};
-  Stream& s = *ending.stream;
-  const ContextScope scope(*api_, s.context);
-  Error error = scope.error();
-  if (error == Api::kSuccess) {
-    error = api_->CreateEvent(false, false, false, &ending.last);
-  }
-  if (error == Api::kSuccess) error = api_->Record(ending.last, s.native);
-  // After a fault nothing is safe to touch: the native ones stay.
-  if (error != Api::kSuccess) {
-    return TakeEnd(error, "stream destruction", s.device);
-  }
-  {
-    const std::lock_guard<std::mutex> lock(endings_mutex_);
-    endings_.push_back(std::move(ending));
-  }
-  DestroyEnded();
-  return nullptr;
-}
+struct Stream;
+template <class Api>
+void DestroyEventsOf(const Api& api, Stream<Api>* stream);
 
-// Those whose work has ended.
 template <class Api>
-void Backend<Api>::DestroyEnded() {
-  if (!Api::kDestroyedStreamsLoseWork) return;
-  std::vector<Ending> ended;
-  {
-    const std::lock_guard<std::mutex> lock(endings_mutex_);
+class EndingStreams {
+ public:
+  using Error = typename Api::Error;
+
+  // Takes the stream, and destroys it once its work is over.
+  Error Add(const Api& api, std::unique_ptr<Stream<Api>> stream) {
+    Ending ending{std::move(stream), typename Api::Event{}};
+    const Stream<Api>& s = *ending.stream;
+    const ContextScope<Api> scope(api, s.context);
+    Error error = scope.error();
+    if (error == Api::kSuccess) {
+      error = api.CreateEvent(false, false, false, &ending.last);
+    }
+    if (error == Api::kSuccess) error = api.Record(ending.last, s.native);
+    // After a fault nothing is safe to touch: the native objects stay.
+    if (error != Api::kSuccess) return error;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      endings_.push_back(std::move(ending));
+    }
+    DestroyEnded(api);
+    return error;
+  }
+
+  // Destroys the streams whose work is over.
+  void DestroyEnded(const Api& api) {
+    if (!Api::kDestroyedStreamsLoseWork) return;
+    for (const Ending& ending : TakeEnded(api)) {
+      const ContextScope<Api> scope(api, ending.stream->context);
+      if (scope.error() != Api::kSuccess) continue;
+      (void)api.DestroyEvent(ending.last);
+      DestroyEventsOf(api, ending.stream.get());
+      (void)api.DestroyStream(ending.stream->native);
+    }
+  }
+
+ private:
+  struct Ending {
+    std::unique_ptr<Stream<Api>> stream;
+    typename Api::Event last;  // behind all of its work
+  };
+
+  std::vector<Ending> TakeEnded(const Api& api) {
+    std::vector<Ending> ended;
+    const std::lock_guard<std::mutex> lock(mutex_);
     for (size_t i = 0; i < endings_.size();) {
-      if (api_->QueryEvent(endings_[i].last) != Api::kSuccess) {
+      if (api.QueryEvent(endings_[i].last) != Api::kSuccess) {
         ++i;
         continue;
       }
@@ -52,15 +80,12 @@ void Backend<Api>::DestroyEnded() {
       endings_[i] = std::move(endings_.back());
       endings_.pop_back();
     }
+    return ended;
   }
-  for (const Ending& ending : ended) {
-    const ContextScope scope(*api_, ending.stream->context);
-    if (scope.error() != Api::kSuccess) continue;
-    (void)api_->DestroyEvent(ending.last);
-    DestroyEventsOf(ending.stream.get());
-    (void)api_->DestroyStream(ending.stream->native);
-  }
-}
+
+  std::mutex mutex_;  // guards the next one
+  std::vector<Ending> endings_;
+};
 
 }  // namespace devrt::gpu
 

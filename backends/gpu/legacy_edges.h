@@ -1,137 +1,187 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Backend<Api>: the legacy stream's rules for bare work, that is records and
-// waits, for vendors whose rules are about kernels and copies only (C9).
+// LegacyEdges<Api>: the legacy stream's rules on one device for bare work, that
+// is records and waits, where the vendor's rules cover kernels and copies only
+// (Api::kBareLegacyWorkIsSkipped; C9).
 //
-// Before the next operation on the other side, that side waits for an event
-// behind the bare work.  That of a blocking stream of ours is recorded only
-// then: by the rules, all that it has been given so far comes before an
-// operation of the legacy stream.  The legacy stream's is recorded at once:
-// what else it is given meanwhile, other streams' work with it, does not come
-// before. Non-blocking streams, which is what devrt makes unless asked
-// otherwise, pay nothing.
+// The legacy stream and the blocking streams are two sides. Before an operation
+// on one side, that side waits for an event behind the other side's bare work.
+//   - The event behind a blocking stream of ours is recorded only then: by the
+//     rules, everything that the stream was given so far comes before an
+//     operation of the legacy stream.
+//   - The event behind the legacy stream is recorded at once: what the legacy
+//     stream is given later, and with it the work of other streams, does not
+//     come before.
+// Non-blocking streams, which devrt makes unless asked otherwise, pay nothing.
+//
+// Threads: every member from any thread. A native record or wait is made while
+// the lock is held.
 
 #ifndef DEVRT_BACKENDS_GPU_LEGACY_EDGES_H_
 #define DEVRT_BACKENDS_GPU_LEGACY_EDGES_H_
 
 #include <algorithm>
+#include <cstdint>
+#include <mutex>
+#include <vector>
 
-#include "backends/gpu/backend.h"
+#include "backends/gpu/context_scope.h"
+#include "devrt/backends/abi/devrt_plugin.h"
 
 namespace devrt::gpu {
 
 template <class Api>
-void Backend<Api>::AddBlocking(Stream* stream) {
-  if (!Api::kBareLegacyWorkIsSkipped || !stream->blocking) return;
-  LegacyEdges& edges = stream->device->edges;
-  const std::lock_guard<std::mutex> lock(edges.mutex);
-  edges.blocking.push_back(stream);
-}
+struct Stream;
 
-// Its last bare work still comes before the legacy stream's next operation.  To
-// let that stream wait at once would be an operation of its own.
+// The bare work of one stream. The edges of its device guard it.
 template <class Api>
-void Backend<Api>::RemoveBlocking(Stream* stream) {
-  if (!Api::kBareLegacyWorkIsSkipped || !stream->blocking) return;
-  LegacyEdges& edges = stream->device->edges;
-  const std::lock_guard<std::mutex> lock(edges.mutex);
-  edges.blocking.erase(
-      std::remove(edges.blocking.begin(), edges.blocking.end(), stream),
-      edges.blocking.end());
+struct BareWork {
+  uint64_t count = 0;
+  uint64_t joined = 0;         // of these, by the legacy stream
+  uint64_t legacy_joined = 0;  // of the legacy stream's, by this one
+  typename Api::Event event{};
+  bool is_behind_it = false;  // whether `event` is behind all of it
+};
+
+template <class Api>
+class LegacyEdges {
+ public:
+  using Error = typename Api::Error;
+  using Stream = gpu::Stream<Api>;
+
+  // From here on the stream takes part, if it is blocking.
+  void Add(Stream* stream) {
+    if (!TakesPart(*stream)) return;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    blocking_.push_back(stream);
+  }
+
+  // The stream's last bare work still comes before the next operation of the
+  // legacy stream. That stream does not wait for it now, since the wait would
+  // be an operation of its own.
+  void Remove(const Api& api, Stream* stream);
+
+  // Before an operation on the stream: waits for the other side's bare work.
+  Error Join(const Api& api, Stream* stream);
+
+  // Behind a record or a wait on the stream.
+  Error Note(const Api& api, Stream* stream);
+
+  // A wait of the stream for a native event.
+  Error Wait(const Api& api, Stream* stream, typename Api::Event event);
+
+ private:
+  static bool TakesPart(const Stream& stream) {
+    return Api::kBareLegacyWorkIsSkipped && stream.blocking;
+  }
+  static bool IsLegacy(const Stream& stream) {
+    return stream.kind == DEVRT_STREAM_LEGACY;
+  }
+  Error JoinBlocking(const Api& api, Stream* legacy);
+  static Error Record(const Api& api, Stream* stream, BareWork<Api>* bare);
+
+  std::mutex mutex_;  // guards what follows, and BareWork of the streams
+  std::vector<Stream*> blocking_;
+  BareWork<Api> legacy_;
+  std::vector<typename Api::Event> left_;  // behind work of removed streams
+};
+
+template <class Api>
+void LegacyEdges<Api>::Remove(const Api& api, Stream* stream) {
+  if (!TakesPart(*stream)) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  blocking_.erase(std::remove(blocking_.begin(), blocking_.end(), stream),
+                  blocking_.end());
   if (stream->bare.joined == stream->bare.count) return;
-  const ContextScope scope(*api_, stream->context);
+  const ContextScope<Api> scope(api, stream->context);
   if (scope.error() != Api::kSuccess ||
-      RecordBare(stream, &stream->bare) != Api::kSuccess) {
+      Record(api, stream, &stream->bare) != Api::kSuccess) {
     return;
   }
-  edges.left.push_back(stream->bare.event);
+  left_.push_back(stream->bare.event);
   stream->bare = {};
 }
 
-// Before an operation on it.
 template <class Api>
-typename Api::Error Backend<Api>::JoinLegacy(Stream* stream) {
-  if (!Api::kBareLegacyWorkIsSkipped || !stream->blocking) return Api::kSuccess;
-  LegacyEdges& edges = stream->device->edges;
-  const std::lock_guard<std::mutex> lock(edges.mutex);
-  const ContextScope scope(*api_, stream->context);
+typename Api::Error LegacyEdges<Api>::Join(const Api& api, Stream* stream) {
+  if (!TakesPart(*stream)) return Api::kSuccess;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const ContextScope<Api> scope(api, stream->context);
   Error error = scope.error();
-  if (stream->kind != DEVRT_STREAM_LEGACY) {
-    if (error != Api::kSuccess ||
-        stream->bare.legacy_joined == edges.legacy.count) {
-      return error;
-    }
-    error = api_->Wait(stream->native, edges.legacy.event);
-    if (error == Api::kSuccess) stream->bare.legacy_joined = edges.legacy.count;
-    return error;
+  if (error != Api::kSuccess) return error;
+  if (IsLegacy(*stream)) return JoinBlocking(api, stream);
+  if (stream->bare.legacy_joined == legacy_.count) return error;
+  error = api.Wait(stream->native, legacy_.event);
+  if (error == Api::kSuccess) stream->bare.legacy_joined = legacy_.count;
+  return error;
+}
+
+template <class Api>
+typename Api::Error LegacyEdges<Api>::JoinBlocking(const Api& api,
+                                                   Stream* legacy) {
+  Error error = Api::kSuccess;
+  while (!left_.empty()) {
+    error = api.Wait(legacy->native, left_.back());
+    if (error != Api::kSuccess) return error;
+    (void)api.DestroyEvent(left_.back());
+    left_.pop_back();
   }
-  while (error == Api::kSuccess && !edges.left.empty()) {
-    error = api_->Wait(stream->native, edges.left.back());
-    if (error != Api::kSuccess) break;
-    (void)api_->DestroyEvent(edges.left.back());
-    edges.left.pop_back();
-  }
-  for (Stream* const other : edges.blocking) {
-    BareWork& bare = other->bare;
-    if (error != Api::kSuccess || bare.joined == bare.count) continue;
-    error = RecordBare(other, &bare);
-    if (error == Api::kSuccess) error = api_->Wait(stream->native, bare.event);
-    if (error == Api::kSuccess) bare.joined = bare.count;
+  for (Stream* const other : blocking_) {
+    BareWork<Api>& bare = other->bare;
+    if (bare.joined == bare.count) continue;
+    error = Record(api, other, &bare);
+    if (error == Api::kSuccess) error = api.Wait(legacy->native, bare.event);
+    if (error != Api::kSuccess) return error;
+    bare.joined = bare.count;
   }
   return error;
 }
 
-// Has an event behind it.  Under the edges' mutex, in the stream's context.
+// Makes an event behind the stream's bare work, in the stream's context.
 template <class Api>
-typename Api::Error Backend<Api>::RecordBare(Stream* stream, BareWork* bare) {
+typename Api::Error LegacyEdges<Api>::Record(const Api& api, Stream* stream,
+                                             BareWork<Api>* bare) {
   if (bare->is_behind_it) return Api::kSuccess;
   typename Api::Event made{};
-  Error error = api_->CreateEvent(false, false, false, &made);
-  if (error == Api::kSuccess) error = api_->Record(made, stream->native);
+  Error error = api.CreateEvent(false, false, false, &made);
+  if (error == Api::kSuccess) error = api.Record(made, stream->native);
   if (error != Api::kSuccess) return error;
-  // Waits for it that were submitted keep what they wait for (C34).
+  // Submitted waits for the old event keep what they wait for (C34).
   if (bare->event != typename Api::Event{}) {
-    (void)api_->DestroyEvent(bare->event);
+    (void)api.DestroyEvent(bare->event);
   }
   bare->event = made;
   bare->is_behind_it = true;
   return error;
 }
 
-// Behind a record or a wait on it.
 template <class Api>
-typename Api::Error Backend<Api>::NoteBareWork(Stream* stream) {
-  if (!Api::kBareLegacyWorkIsSkipped || !stream->blocking) return Api::kSuccess;
-  LegacyEdges& edges = stream->device->edges;
-  const std::lock_guard<std::mutex> lock(edges.mutex);
-  const bool is_legacy = stream->kind == DEVRT_STREAM_LEGACY;
-  BareWork& bare = is_legacy ? edges.legacy : stream->bare;
+typename Api::Error LegacyEdges<Api>::Note(const Api& api, Stream* stream) {
+  if (!TakesPart(*stream)) return Api::kSuccess;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  BareWork<Api>& bare = IsLegacy(*stream) ? legacy_ : stream->bare;
   ++bare.count;
   bare.is_behind_it = false;
-  // A thread's own stream is named by that thread only, and an adopted one is
-  // there only as long as its owner lets it.
-  if (!is_legacy && stream->kind == DEVRT_STREAM_CREATE) return Api::kSuccess;
-  const ContextScope scope(*api_, stream->context);
+  // A per-thread stream has its handle in its own thread only, and an adopted
+  // stream may be destroyed by its owner at any time: their events are recorded
+  // now.
+  if (stream->kind == DEVRT_STREAM_CREATE) return Api::kSuccess;
+  const ContextScope<Api> scope(api, stream->context);
   const Error error = scope.error();
-  return error != Api::kSuccess ? error : RecordBare(stream, &bare);
+  return error != Api::kSuccess ? error : Record(api, stream, &bare);
 }
 
-// A wait for an event, on a stream.
 template <class Api>
-typename Api::Error Backend<Api>::WaitBare(Stream* stream,
+typename Api::Error LegacyEdges<Api>::Wait(const Api& api, Stream* stream,
                                            typename Api::Event event) {
-  const Error error = api_->Wait(stream->native, event);
-  if (!Api::kBareLegacyWorkIsSkipped || !stream->blocking ||
-      error != Api::kSuccess) {
+  const Error error = api.Wait(stream->native, event);
+  if (!TakesPart(*stream) || error != Api::kSuccess) return error;
+  // A complete event holds nothing up. On the legacy stream the wait counts all
+  // the same, since it stands between blocking streams (C11).
+  if (!IsLegacy(*stream) && api.QueryEvent(event) == Api::kSuccess) {
     return error;
   }
-  // What is complete holds nothing up; but on the legacy stream the wait itself
-  // stands between blocking streams (C11).
-  if (stream->kind != DEVRT_STREAM_LEGACY &&
-      api_->QueryEvent(event) == Api::kSuccess) {
-    return error;
-  }
-  return NoteBareWork(stream);
+  return Note(api, stream);
 }
 
 }  // namespace devrt::gpu

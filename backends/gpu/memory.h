@@ -1,186 +1,257 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Backend<Api>: device memory, pinned and registered host memory, pointers.
+// Memory<Api>: the slots of device memory, stream-ordered memory, pinned and
+// registered host memory, and of questions about pointers.
+//
+// Threads: every member from any thread.
 
 #ifndef DEVRT_BACKENDS_GPU_MEMORY_H_
 #define DEVRT_BACKENDS_GPU_MEMORY_H_
 
-#include <algorithm>
-#include <utility>
+#include <cstdint>
 
-#include "backends/gpu/backend.h"
+#include "backends/gpu/aligned.h"
+#include "backends/gpu/context_scope.h"
+#include "backends/gpu/device.h"
+#include "backends/gpu/objects.h"
+#include "backends/gpu/pool.h"
+#include "backends/gpu/submit.h"
+#include "backends/gpu/virtual_memory.h"
 
 namespace devrt::gpu {
 
-// What the drivers give by themselves, at least.
-inline constexpr uint64_t kNaturalAlignment = 256;
-inline constexpr uint64_t kLargestSize = uint64_t{1} << 60;
+template <class Api>
+class Memory {
+ public:
+  using Error = typename Api::Error;
+  using Context = typename Api::Context;
+  using Device = gpu::Device<Api>;
+  using Stream = gpu::Stream<Api>;
+
+  Memory(Devices<Api>* devices, Pools<Api>* pools, VirtualMemory<Api>* mappings)
+      : driver_(devices->driver()),
+        api_(driver_.api()),
+        devices_(*devices),
+        pools_(*pools),
+        mappings_(*mappings) {}
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  devrt_status alloc(uint32_t device, uint64_t size, uint64_t alignment,
+                     void** ptr);
+  devrt_status dealloc(uint32_t device, void* ptr, uint64_t size);
+  devrt_status alloc_async(devrt_stream stream, uint64_t size,
+                           uint64_t alignment, void** ptr);
+  devrt_status dealloc_async(devrt_stream stream, void* ptr, uint64_t size);
+  devrt_status host_alloc(uint32_t device, uint64_t size, uint64_t alignment,
+                          void** ptr);
+  devrt_status host_dealloc(void* ptr, uint64_t size);
+  devrt_status host_register(uint32_t device, void* ptr, uint64_t size);
+  devrt_status host_unregister(void* ptr);
+  devrt_status pointer_info(const void* ptr, devrt_pointer_info_v0* info);
+
+ private:
+  Driver<Api>& driver_;
+  const Api& api_;
+  Devices<Api>& devices_;
+  Pools<Api>& pools_;
+  VirtualMemory<Api>& mappings_;
+  AlignedAllocations aligned_;
+};
 
 template <class Api>
-devrt_status Backend<Api>::alloc(uint32_t ordinal, uint64_t size,
-                                 uint64_t alignment, void** ptr) {
+devrt_status Memory<Api>::alloc(uint32_t ordinal, uint64_t size,
+                                uint64_t alignment, void** ptr) {
   Device* device = nullptr;
-  if (devrt_status error = Find(ordinal, &device)) return error;
+  if (devrt_status error = devices_.Find(ordinal, &device)) return error;
   if (size >= kLargestSize || alignment >= kLargestSize) {
-    return Refuse(DEVRT_RESOURCE_EXHAUSTED,
-                  "%llu bytes are more than any "
-                  "device has",
-                  static_cast<unsigned long long>(size));
+    return driver_.Refuse(DEVRT_RESOURCE_EXHAUSTED,
+                          "%llu bytes are more than any "
+                          "device has",
+                          static_cast<unsigned long long>(size));
   }
   Context context{};
-  if (devrt_status error = Enter(device, &context)) return error;
-  const ContextScope scope(*api_, context);
-  if (devrt_status error = Take(scope.error(), "context", device)) return error;
+  if (devrt_status error = devices_.Enter(device, &context)) return error;
+  const ContextScope<Api> scope(api_, context);
+  if (devrt_status error = driver_.Take(scope.error(), "context", device)) {
+    return error;
+  }
   const bool natural = alignment <= kNaturalAlignment;
   void* memory = nullptr;
   const uint64_t whole = natural ? size : size + alignment;
-  if (devrt_status error = Take(
-          WithRoom(*device, [&] { return api_->Allocate(&memory, whole); }),
+  if (devrt_status error = driver_.Take(
+          pools_.WithRoom(*device,
+                          [&] { return api_.Allocate(&memory, whole); }),
           "allocation", device)) {
     return error;
   }
-  *ptr = natural ? memory : Align(memory, size, alignment);
+  *ptr = natural ? memory : aligned_.Align(memory, size, alignment);
   return nullptr;
 }
 
 template <class Api>
-devrt_status Backend<Api>::dealloc(uint32_t ordinal, void* ptr, uint64_t) {
+devrt_status Memory<Api>::dealloc(uint32_t ordinal, void* ptr, uint64_t) {
   Device* device = nullptr;
-  if (devrt_status error = Find(ordinal, &device)) return error;
+  if (devrt_status error = devices_.Find(ordinal, &device)) return error;
   Context context{};
-  if (devrt_status error = Enter(device, &context)) return error;
-  const ContextScope scope(*api_, context);
-  if (devrt_status error = Take(scope.error(), "context", device)) return error;
+  if (devrt_status error = devices_.Enter(device, &context)) return error;
+  const ContextScope<Api> scope(api_, context);
+  if (devrt_status error = driver_.Take(scope.error(), "context", device)) {
+    return error;
+  }
   // The driver frees for any device; against the free, asking costs nothing.
   devrt_pointer_info_v0 info = {};
-  if (api_->Inspect(ptr, &info) == Api::kSuccess &&
+  if (api_.Inspect(ptr, &info) == Api::kSuccess &&
       info.kind != DEVRT_POINTER_UNREGISTERED &&
       info.device != static_cast<int32_t>(ordinal)) {
-    return Refuse(DEVRT_INVALID_ARGUMENT, "%p is memory of %s:%d, not of %s:%u",
-                  ptr, Api::kBackend, info.device, Api::kBackend, ordinal);
+    return driver_.Refuse(DEVRT_INVALID_ARGUMENT,
+                          "%p is memory of %s:%d, not of %s:%u", ptr,
+                          Api::kBackend, info.device, Api::kBackend, ordinal);
   }
-  return TakeEnd(
-      FreeAligned(ptr, [&](void* memory) { return api_->Free(memory); }),
+  return driver_.TakeEnd(
+      aligned_.Free(ptr, [&](void* memory) { return api_.Free(memory); }),
       "deallocation", device);
 }
 
 template <class Api>
-devrt_status Backend<Api>::host_alloc(uint32_t ordinal, uint64_t size,
-                                      uint64_t alignment, void** ptr) {
+devrt_status Memory<Api>::host_alloc(uint32_t ordinal, uint64_t size,
+                                     uint64_t alignment, void** ptr) {
   Device* device = nullptr;
-  if (devrt_status error = Find(ordinal, &device)) return error;
+  if (devrt_status error = devices_.Find(ordinal, &device)) return error;
   if (size >= kLargestSize || alignment >= kLargestSize) {
-    return Refuse(DEVRT_RESOURCE_EXHAUSTED,
-                  "%llu bytes are more than any host has",
-                  static_cast<unsigned long long>(size));
+    return driver_.Refuse(DEVRT_RESOURCE_EXHAUSTED,
+                          "%llu bytes are more than any host has",
+                          static_cast<unsigned long long>(size));
   }
   Context context{};
-  if (devrt_status error = Enter(device, &context)) return error;
-  const ContextScope scope(*api_, context);
-  if (devrt_status error = Take(scope.error(), "context", device)) return error;
-  const bool natural = alignment <= kNaturalAlignment;
-  void* memory = nullptr;
-  if (devrt_status error =
-          Take(api_->AllocateHost(&memory, natural ? size : size + alignment),
-               "pinned allocation", device)) {
+  if (devrt_status error = devices_.Enter(device, &context)) return error;
+  const ContextScope<Api> scope(api_, context);
+  if (devrt_status error = driver_.Take(scope.error(), "context", device)) {
     return error;
   }
-  *ptr = natural ? memory : Align(memory, size, alignment);
+  const bool natural = alignment <= kNaturalAlignment;
+  void* memory = nullptr;
+  if (devrt_status error = driver_.Take(
+          api_.AllocateHost(&memory, natural ? size : size + alignment),
+          "pinned allocation", device)) {
+    return error;
+  }
+  *ptr = natural ? memory : aligned_.Align(memory, size, alignment);
   return nullptr;
 }
 
 template <class Api>
-devrt_status Backend<Api>::host_dealloc(void* ptr, uint64_t) {
-  return TakeEnd(
-      FreeAligned(ptr, [&](void* memory) { return api_->FreeHost(memory); }),
+devrt_status Memory<Api>::host_dealloc(void* ptr, uint64_t) {
+  return driver_.TakeEnd(
+      aligned_.Free(ptr, [&](void* memory) { return api_.FreeHost(memory); }),
       "pinned deallocation");
 }
 
-// ---- Alignments that the driver does not give -------------------------------
-
 template <class Api>
-void* Backend<Api>::Align(void* memory, uint64_t size, uint64_t alignment) {
-  const auto address = reinterpret_cast<uintptr_t>(memory);
-  void* const aligned = reinterpret_cast<void*>(
-      (address + alignment - 1) & ~static_cast<uintptr_t>(alignment - 1));
-  const std::lock_guard<std::mutex> lock(mutex_);
-  aligned_[memory] = {aligned, size};
-  const auto base = reinterpret_cast<uintptr_t>(memory);
-  first_aligned_ = std::min(first_aligned_.load(), base);
-  last_aligned_ = std::max(last_aligned_.load(), base);
-  return aligned;
-}
-
-// Calls `free` with the driver's own pointer of the allocation that `ptr` was
-// given out for.
-template <class Api>
-template <typename Call>
-typename Api::Error Backend<Api>::FreeAligned(void* ptr, Call free) {
-  if (last_aligned_ == 0) return free(ptr);
-  typename decltype(aligned_)::node_type record;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    // Its allocation begins at or before it: the last such one.
-    auto found = aligned_.upper_bound(ptr);
-    if (found != aligned_.begin() && (--found)->second.ptr == ptr) {
-      record = aligned_.extract(found);
-    }
-  }
-  if (record.empty()) return free(ptr);
-  // Taken out before, since another thread may get the memory from the driver
-  // at once.  Put back where the driver refuses: the block is there as before.
-  const Error error = free(record.key());
-  if (error != Api::kSuccess) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    aligned_.insert(std::move(record));
-  }
-  return error;
-}
-
-template <class Api>
-devrt_status Backend<Api>::host_register(uint32_t ordinal, void* ptr,
-                                         uint64_t size) {
+devrt_status Memory<Api>::host_register(uint32_t ordinal, void* ptr,
+                                        uint64_t size) {
   Device* device = nullptr;
-  if (devrt_status error = Find(ordinal, &device)) return error;
+  if (devrt_status error = devices_.Find(ordinal, &device)) return error;
   Context context{};
-  if (devrt_status error = Enter(device, &context)) return error;
-  const ContextScope scope(*api_, context);
-  if (devrt_status error = Take(scope.error(), "context", device)) return error;
-  return Take(api_->RegisterHost(ptr, size), "host registration", device);
+  if (devrt_status error = devices_.Enter(device, &context)) return error;
+  const ContextScope<Api> scope(api_, context);
+  if (devrt_status error = driver_.Take(scope.error(), "context", device)) {
+    return error;
+  }
+  return driver_.Take(api_.RegisterHost(ptr, size), "host registration",
+                      device);
 }
 
 template <class Api>
-devrt_status Backend<Api>::host_unregister(void* ptr) {
+devrt_status Memory<Api>::host_unregister(void* ptr) {
   // Some registered range's context, so that the driver finds it.
-  for (const Device& device : devices_) {
+  for (const Device& device : devices_.all()) {
     const Context context = device.context.load();
     if (context == Context{}) continue;
-    const ContextScope scope(*api_, context);
+    const ContextScope<Api> scope(api_, context);
     if (scope.error() != Api::kSuccess) continue;
-    return TakeEnd(api_->UnregisterHost(ptr), "host unregistration");
+    return driver_.TakeEnd(api_.UnregisterHost(ptr), "host unregistration");
   }
-  return Refuse(DEVRT_NOT_FOUND, "%p is not registered", ptr);
+  return driver_.Refuse(DEVRT_NOT_FOUND, "%p is not registered", ptr);
 }
 
 template <class Api>
-devrt_status Backend<Api>::pointer_info(const void* ptr,
-                                        devrt_pointer_info_v0* info) {
-  if (devrt_status error = Ready()) return error;
+devrt_status Memory<Api>::pointer_info(const void* ptr,
+                                       devrt_pointer_info_v0* info) {
+  if (devrt_status error = devices_.Ready()) return error;
   devrt_pointer_info_v0 mine = {};
   // Never an error for what the driver does not know (C71).
-  (void)api_->Inspect(ptr, &mine);
-  const auto base = reinterpret_cast<uintptr_t>(mine.base);
-  if (base >= first_aligned_ && base <= last_aligned_) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = aligned_.find(mine.base);
-    if (found != aligned_.end()) {
-      mine.base = found->second.ptr;
-      mine.size = found->second.size;
-    }
-  }
-  if constexpr (Api::kHasVirtualMemory) DescribeMapped(ptr, &mine);
+  (void)api_.Inspect(ptr, &mine);
+  aligned_.Describe(&mine);
+  if constexpr (Api::kHasVirtualMemory) mappings_.DescribeMapped(ptr, &mine);
   plugin::WriteStruct(info, mine);
   return nullptr;
+}
+
+// ---- Stream-ordered memory --------------------------------------------------
+
+template <class Api>
+devrt_status Memory<Api>::alloc_async(devrt_stream handle, uint64_t size,
+                                      uint64_t alignment, void** ptr) {
+  Stream* const stream = Stream::Of(handle);
+  Device* const device = stream->device;
+  if constexpr (Api::kHasPools) {
+    if (size >= kLargestSize || alignment >= kLargestSize) {
+      return driver_.Refuse(DEVRT_RESOURCE_EXHAUSTED,
+                            "%llu bytes are more than any device has",
+                            static_cast<unsigned long long>(size));
+    }
+    typename Api::Pool pool{};
+    if (devrt_status error = pools_.Find(device, &pool)) return error;
+    const bool natural = alignment <= kNaturalAlignment;
+    void* memory = nullptr;
+    if (devrt_status error =
+            Submit(&driver_, stream, "stream-ordered allocation", [&] {
+              return api_.AllocateFromPool(&memory,
+                                           natural ? size : size + alignment,
+                                           pool, stream->native);
+            })) {
+      return error;
+    }
+    *ptr = natural ? memory : aligned_.Align(memory, size, alignment);
+    return nullptr;
+  } else {
+    return driver_.Refuse(
+        DEVRT_UNIMPLEMENTED,
+        "%s:%u has no stream-ordered allocation of %llu bytes: use "
+        "alloc",
+        Api::kBackend, device->ordinal, static_cast<unsigned long long>(size));
+  }
+}
+
+template <class Api>
+devrt_status Memory<Api>::dealloc_async(devrt_stream handle, void* ptr,
+                                        uint64_t) {
+  Stream* const stream = Stream::Of(handle);
+  Device* const device = stream->device;
+  if constexpr (Api::kHasPools) {
+    // To the driver any device's stream will do.
+    devrt_pointer_info_v0 info = {};
+    if (api_.Inspect(ptr, &info) == Api::kSuccess &&
+        info.kind != DEVRT_POINTER_UNREGISTERED &&
+        info.device != static_cast<int32_t>(device->ordinal)) {
+      return driver_.Refuse(
+          DEVRT_INVALID_ARGUMENT, "%p is memory of %s:%d, not of %s:%u", ptr,
+          Api::kBackend, info.device, Api::kBackend, device->ordinal);
+    }
+    const auto free = [&](void* memory) {
+      return Enqueue(api_, stream,
+                     [&] { return api_.FreeToPool(memory, stream->native); });
+    };
+    Error error = CheckAlive(api_, *stream);
+    if (error == Api::kSuccess) error = aligned_.Free(ptr, free);
+    return driver_.TakeEnd(error, "stream-ordered deallocation", device);
+  } else {
+    return driver_.Refuse(
+        DEVRT_UNIMPLEMENTED,
+        "%s:%u has no stream-ordered memory that %p could be of", Api::kBackend,
+        device->ordinal, ptr);
+  }
 }
 
 }  // namespace devrt::gpu

@@ -1,133 +1,130 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Backend<Api>: the driver's stream-ordered memory, where Api::kHasPools.
+// Pools<Api>: the pools of the driver's stream-ordered memory, where
+// Api::kHasPools.
 //
-// From a pool of devrt's own, one a device, made when it is first asked for:
-// the attributes of the device's default pool are everybody's in the process.
-// Two of ours differ from the defaults.
+// Each device has a pool of devrt's own, made when it is first needed: the
+// attributes of the device's default pool belong to everybody in the process.
+// Two attributes of ours differ from the defaults.
 //   Release threshold: the pool keeps kPoolKeeps of unused memory over a
-//     synchronisation (the default, 0, gives everything back at each one, and
-//     the next allocation pays for it).  An allocation of devrt's that finds no
-//     room takes that first.
-//   No internal dependencies: the driver would let an allocation wait for
-//     another stream's free, unseen, and a program whose streams wait for the
-//     host could stand still (C64, C73).
-// Access of peers is of the pool, not of a context: it is given when the pool
-// is made and when a peer is enabled, so that peer_enable covers its memory.
+//     synchronisation. With the default, 0, the driver gives everything back at
+//     each one, and the next allocation pays for it. An allocation of devrt's
+//     that finds no room takes the unused memory first.
+//   No internal dependencies: otherwise the driver would let an allocation wait
+//     for another stream's free, unseen, and a program whose streams wait for
+//     the host could stand still (C64, C73).
+// A device's access to a peer's memory is given to each pool, and not to a
+// context. So it is given when a pool is made and when a peer is enabled.
+//
+// Threads: every member from any thread.
 
 #ifndef DEVRT_BACKENDS_GPU_POOL_H_
 #define DEVRT_BACKENDS_GPU_POOL_H_
 
-#include "backends/gpu/backend.h"
-#include "backends/gpu/memory.h"
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include "backends/gpu/device.h"
+#include "backends/gpu/objects.h"
+#include "backends/gpu/readers.h"
 
 namespace devrt::gpu {
 
 inline constexpr uint64_t kPoolKeeps = 256 << 20;
 
 template <class Api>
-devrt_status Backend<Api>::FindPool(Device* device, typename Api::Pool* pool) {
+class Pools {
+ public:
+  using Error = typename Api::Error;
+  using Device = gpu::Device<Api>;
+  using Pool = typename Api::Pool;
+
+  explicit Pools(Devices<Api>* devices)
+      : driver_(devices->driver()), api_(driver_.api()), devices_(*devices) {}
+  Pools(const Pools&) = delete;
+  Pools& operator=(const Pools&) = delete;
+  ~Pools() {
+    if constexpr (Api::kHasPools) {
+      for (const Device& device : devices_.all()) {
+        const Pool pool = device.pool.load();
+        if (pool != Pool{}) (void)api_.DestroyPool(pool);
+      }
+    }
+  }
+
+  // The device's pool, which is made if there is none.
+  devrt_status Find(Device* device, Pool* pool);
+
+  // Lets the device `reader` use the memory of the device `owner`, or not.
+  Error Allow(uint32_t reader, uint32_t owner, bool allow) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!allow) readers_.Set(reader, owner, false);
+    const Pool pool = devices_[owner].pool.load(std::memory_order_relaxed);
+    Error error = Api::kSuccess;
+    if (pool != Pool{}) {
+      error = api_.AllowPoolAccess(pool, devices_[reader].native, allow);
+    }
+    if (allow && error == Api::kSuccess) readers_.Set(reader, owner, true);
+    return error;
+  }
+
+  // `allocate` makes an allocation of the device's memory. It is called again
+  // where there was no room, without what the pool keeps unused.
+  template <typename Call>
+  Error WithRoom(const Device& device, Call allocate) const {
+    const Error error = allocate();
+    if constexpr (Api::kHasPools) {
+      const Pool pool = device.pool.load(std::memory_order_acquire);
+      if (pool != Pool{} &&
+          Api::MeaningOf(error).status == DEVRT_RESOURCE_EXHAUSTED &&
+          api_.TrimPool(pool) == Api::kSuccess) {
+        return allocate();
+      }
+    }
+    return error;
+  }
+
+ private:
+  Driver<Api>& driver_;
+  const Api& api_;
+  Devices<Api>& devices_;
+  std::mutex mutex_;  // held while a pool is made; guards the next one
+  Readers readers_;
+};
+
+template <class Api>
+devrt_status Pools<Api>::Find(Device* device, Pool* pool) {
   *pool = device->pool.load(std::memory_order_acquire);
-  if (*pool != typename Api::Pool{}) return nullptr;
-  const std::lock_guard<std::mutex> lock(peers_mutex_);
+  if (*pool != Pool{}) return nullptr;
+  const std::lock_guard<std::mutex> lock(mutex_);
   *pool = device->pool.load(std::memory_order_relaxed);
-  if (*pool != typename Api::Pool{}) return nullptr;
+  if (*pool != Pool{}) return nullptr;
   bool has_pools = false;
-  if (devrt_status error = Take(api_->HasPools(device->native, &has_pools),
-                                "device properties", device)) {
+  if (devrt_status error =
+          driver_.Take(api_.HasPools(device->native, &has_pools),
+                       "device properties", device)) {
     return error;
   }
   if (!has_pools) {
-    return Refuse(DEVRT_UNIMPLEMENTED,
-                  "%s:%u has no memory pools (MEMORY_POOLS_SUPPORTED is 0), so "
-                  "no stream-ordered allocation: use alloc",
-                  Api::kBackend, device->ordinal);
+    return driver_.Refuse(
+        DEVRT_UNIMPLEMENTED,
+        "%s:%u has no memory pools (MEMORY_POOLS_SUPPORTED is 0), so "
+        "no stream-ordered allocation: use alloc",
+        Api::kBackend, device->ordinal);
   }
-  typename Api::Pool made{};
-  Error error = api_->CreatePool(device->native, kPoolKeeps, &made);
-  for (const auto& [key, ours] : peers_) {
-    if (error != Api::kSuccess ||
-        static_cast<uint32_t>(key) != device->ordinal) {
-      continue;
-    }
-    error = api_->AllowPoolAccess(made, devices_[key >> 32].native, true);
-  }
+  Pool made{};
+  Error error = api_.CreatePool(device->native, kPoolKeeps, &made);
+  readers_.ForEach(device->ordinal, [&](uint32_t reader) {
+    if (error != Api::kSuccess) return;
+    error = api_.AllowPoolAccess(made, devices_[reader].native, true);
+  });
   if (error != Api::kSuccess) {
-    if (made != typename Api::Pool{}) (void)api_->DestroyPool(made);
-    return Take(error, "memory pool", device);
+    if (made != Pool{}) (void)api_.DestroyPool(made);
+    return driver_.Take(error, "memory pool", device);
   }
   device->pool.store(*pool = made, std::memory_order_release);
   return nullptr;
-}
-
-// What `device` may do with the pool of `peer`; the caller holds peers_mutex_.
-template <class Api>
-typename Api::Error Backend<Api>::AllowPool(uint32_t ordinal, uint32_t peer,
-                                            bool allow) {
-  const auto pool = devices_[peer].pool.load(std::memory_order_relaxed);
-  if (pool == typename Api::Pool{}) return Api::kSuccess;
-  return api_->AllowPoolAccess(pool, devices_[ordinal].native, allow);
-}
-
-template <class Api>
-devrt_status Backend<Api>::alloc_async(devrt_stream handle, uint64_t size,
-                                       uint64_t alignment, void** ptr) {
-  Stream* const stream = Of(handle);
-  Device* const device = stream->device;
-  if constexpr (Api::kHasPools) {
-    if (size >= kLargestSize || alignment >= kLargestSize) {
-      return Refuse(DEVRT_RESOURCE_EXHAUSTED,
-                    "%llu bytes are more than any device has",
-                    static_cast<unsigned long long>(size));
-    }
-    typename Api::Pool pool{};
-    if (devrt_status error = FindPool(device, &pool)) return error;
-    const bool natural = alignment <= kNaturalAlignment;
-    void* memory = nullptr;
-    if (devrt_status error = Submit(stream, "stream-ordered allocation", [&] {
-          return api_->AllocateFromPool(
-              &memory, natural ? size : size + alignment, pool, stream->native);
-        })) {
-      return error;
-    }
-    *ptr = natural ? memory : Align(memory, size, alignment);
-    return nullptr;
-  } else {
-    return Refuse(DEVRT_UNIMPLEMENTED,
-                  "%s:%u has no stream-ordered allocation of %llu bytes: use "
-                  "alloc",
-                  Api::kBackend, device->ordinal,
-                  static_cast<unsigned long long>(size));
-  }
-}
-
-template <class Api>
-devrt_status Backend<Api>::dealloc_async(devrt_stream handle, void* ptr,
-                                         uint64_t) {
-  Stream* const stream = Of(handle);
-  Device* const device = stream->device;
-  if constexpr (Api::kHasPools) {
-    // To the driver any device's stream will do.
-    devrt_pointer_info_v0 info = {};
-    if (api_->Inspect(ptr, &info) == Api::kSuccess &&
-        info.kind != DEVRT_POINTER_UNREGISTERED &&
-        info.device != static_cast<int32_t>(device->ordinal)) {
-      return Refuse(DEVRT_INVALID_ARGUMENT,
-                    "%p is memory of %s:%d, not of %s:%u", ptr, Api::kBackend,
-                    info.device, Api::kBackend, device->ordinal);
-    }
-    const auto free = [&](void* memory) {
-      return Enqueue(stream,
-                     [&] { return api_->FreeToPool(memory, stream->native); });
-    };
-    Error error = CheckAlive(*stream);
-    if (error == Api::kSuccess) error = FreeAligned(ptr, free);
-    return TakeEnd(error, "stream-ordered deallocation", device);
-  } else {
-    return Refuse(DEVRT_UNIMPLEMENTED,
-                  "%s:%u has no stream-ordered memory that %p could be of",
-                  Api::kBackend, device->ordinal, ptr);
-  }
 }
 
 }  // namespace devrt::gpu

@@ -1,185 +1,253 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Backend<Api>: what the driver does not tell or do by itself about streams
-// that take part in the legacy stream's rules.
+// What the driver does not tell or do by itself about records on a stream:
+// HiddenRecords<Api>, Fence<Api>, and records where an event must not be
+// recorded while an earlier record of it is pending.
 
 #ifndef DEVRT_BACKENDS_GPU_RECORDS_H_
 #define DEVRT_BACKENDS_GPU_RECORDS_H_
 
-#include "backends/gpu/backend.h"
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "backends/gpu/context_scope.h"
+#include "backends/gpu/fresh_events.h"
+#include "devrt/backends/abi/devrt_plugin.h"
 
 namespace devrt::gpu {
 
-// Questions after an event that was recorded just now: some microseconds.
-inline constexpr int kFreshPolls = 64;
-
-// ---- Bare records
-//
-// A record behind legacy work, with no work of its own blocking stream before
-// it, counts for neither the driver's query nor its synchronisation of that
-// stream (C19).  An event of ours behind it tells.
-
 template <class Api>
-bool Backend<Api>::HidesRecords(const Stream& stream) {
-  if (!stream.blocking || stream.kind == DEVRT_STREAM_LEGACY) return false;
-  // What others record on a stream of theirs is not known here.
-  return stream.kind == DEVRT_STREAM_ADOPT ||
-         stream.records.load(std::memory_order_acquire) !=
-             stream.records_complete.load(std::memory_order_acquire);
-}
-
-// Under marker_mutex; records never wait.
-template <class Api>
-typename Api::Error Backend<Api>::RecordMarker(Stream* stream) {
-  const uint64_t records = stream->records.load(std::memory_order_acquire);
-  const ContextScope scope(*api_, stream->context);
-  Error error = scope.error();
-  if (error == Api::kSuccess && stream->marker == typename Api::Event{}) {
-    error = api_->CreateEvent(false, false, false, &stream->marker);
-  }
-  typename Api::Event marker{};
-  if (error == Api::kSuccess) {
-    error = Renew(&stream->markers, stream, stream->marker, 0, &marker);
-  }
-  if (error == Api::kSuccess) error = api_->Record(marker, stream->native);
-  if (error != Api::kSuccess) return error;
-  Renewed(&stream->markers);
-  stream->marker = marker;
-  stream->marker_pending = true;
-  stream->marked_records = records;
-  return error;
-}
-
-// Also for what the legacy stream still holds for this one.
-template <class Api>
-typename Api::Error Backend<Api>::SynchronizeRecords(Stream* stream) {
-  uint64_t records = 0;
-  typename Api::Event marker{};
-  {
-    const std::lock_guard<std::mutex> lock(stream->marker_mutex);
-    if (const Error error = RecordMarker(stream); error != Api::kSuccess) {
-      return error;
-    }
-    records = stream->marked_records;
-    marker = stream->marker;
-  }
-  const Error error = api_->SynchronizeEvent(marker);
-  if (error == Api::kSuccess) {
-    stream->records_complete.store(records, std::memory_order_release);
-  }
-  return error;
-}
-
-// Under marker_mutex.
-template <class Api>
-void Backend<Api>::NoteMarkerComplete(Stream* stream) {
-  stream->marker_pending = false;
-  stream->records_complete.store(stream->marked_records,
-                                 std::memory_order_release);
-}
-
-template <class Api>
-typename Api::Error Backend<Api>::QueryRecords(Stream* stream) {
-  const std::lock_guard<std::mutex> lock(stream->marker_mutex);
-  // A marker that is pending is not recorded again: each question would move
-  // it away from its answer.
-  if (stream->marker_pending) {
-    const Error error = api_->QueryEvent(stream->marker);
-    if (error != Api::kSuccess) return error;
-    NoteMarkerComplete(stream);
-    if (!HidesRecords(*stream)) return error;
-  }
-  Error error = RecordMarker(stream);
-  if (error == Api::kSuccess) error = api_->QueryEvent(stream->marker);
-  // A fresh one takes a moment where there is nothing to wait for.
-  for (int i = 0; error == Api::kNotReady && i < kFreshPolls; ++i) {
-    error = api_->QueryEvent(stream->marker);
-  }
-  if (error == Api::kSuccess) NoteMarkerComplete(stream);
-  return error;
-}
-
-// ---- Early reads
-//
-// The source of a small copy from pinned memory is read at its submission where
-// the stream itself has nothing to do, also if the legacy stream's rules let it
-// wait for others (measured: below 32 KiB, docs/decisions/0010).  A wait for an
-// event that was recorded on the stream itself is something to do.
-
-template <class Api>
-bool Backend<Api>::ReadsEarly(const Stream& stream, uint64_t size,
-                              uint32_t kind) const {
-  return stream.blocking && size < Api::kEarlyReadBelow &&
-         (kind == DEVRT_COPY_H2D || kind == DEVRT_COPY_INFER);
-}
-
-// Two threads' records and waits may mix: the stream is the same.
-template <class Api>
-typename Api::Error Backend<Api>::Fence(Stream* stream) {
-  typename Api::Event fence = stream->fence.load(std::memory_order_acquire);
-  if (fence == typename Api::Event{}) {
-    const std::lock_guard<std::mutex> lock(stream->marker_mutex);
-    fence = stream->fence.load(std::memory_order_relaxed);
-    if (fence == typename Api::Event{}) {
-      const ContextScope scope(*api_, stream->context);
-      Error error = scope.error();
-      if (error == Api::kSuccess) {
-        error = api_->CreateEvent(false, false, false, &fence);
-      }
-      if (error != Api::kSuccess) return error;
-      stream->fence.store(fence, std::memory_order_release);
-    }
-  }
-  const Error error = api_->Record(fence, stream->native);
-  return error != Api::kSuccess ? error : api_->Wait(stream->native, fence);
-}
+struct Stream;
 
 // ---- Pending records
 //
-// Where re-recording an event whose record is pending is undefined (C27), what
-// is recorded is another one: `*event` becomes `current` if that is complete,
-// and what no pending record holds if not.  In the stream's context.
+// Where a second record of an event whose record is pending is undefined (C27),
+// another native event is recorded. `*event` becomes `current` if that one has
+// no pending record, and an event without a pending record otherwise. It is to
+// be recorded on the clock's stream, whose context is current.
 
 template <class Api>
-typename Api::Error Backend<Api>::Renew(FreshEvents<Api>* others,
-                                        Stream* stream,
-                                        typename Api::Event current,
-                                        unsigned flags,
-                                        typename Api::Event* event) {
+typename Api::Error Renew(const Api& api, FreshEvents<Api>* others,
+                          const std::shared_ptr<RecordClock>& clock,
+                          typename Api::Event current, unsigned flags,
+                          typename Api::Event* event) {
   *event = current;
   if constexpr (Api::kPendingRecordsAreFixed) {
     return others->Take(
-        *api_, stream->clock, current,
+        api, clock, current,
         [&](typename Api::Event* made) {
-          return api_->CreateEvent((flags & DEVRT_EVENT_TIMING) != 0,
-                                   (flags & DEVRT_EVENT_BLOCKING_SYNC) != 0,
-                                   (flags & DEVRT_EVENT_IPC) != 0, made);
+          return api.CreateEvent((flags & DEVRT_EVENT_TIMING) != 0,
+                                 (flags & DEVRT_EVENT_BLOCKING_SYNC) != 0,
+                                 (flags & DEVRT_EVENT_IPC) != 0, made);
         },
         event);
   } else {
+    (void)api;
     (void)others;
-    (void)stream;
+    (void)clock;
     (void)flags;
     return Api::kSuccess;
   }
 }
 
+// Behind the record of the event that Renew has chosen.
 template <class Api>
-void Backend<Api>::Renewed(FreshEvents<Api>* others) {
+void Renewed(FreshEvents<Api>* others) {
   if constexpr (Api::kPendingRecordsAreFixed) others->Recorded();
 }
 
-// ---- All of them
+// ---- Hidden records
+
+// The records on one blocking stream that the driver's query and
+// synchronisation of the stream may leave out. They leave out a record behind
+// legacy work that has no work of its own blocking stream before it (C19). An
+// event behind such records, the marker, tells whether they are complete.
+//
+// Threads: every member from any thread.
+template <class Api>
+class HiddenRecords {
+ public:
+  using Error = typename Api::Error;
+  using Stream = gpu::Stream<Api>;
+
+  // Behind a record on the stream.
+  void Count() { records_.fetch_add(1, std::memory_order_acq_rel); }
+
+  // Whether the stream may have records that the driver leaves out.
+  bool MayExist(const Stream& stream) const {
+    if (!stream.blocking || stream.kind == DEVRT_STREAM_LEGACY) return false;
+    // Records that others make on their own stream are not counted here.
+    return stream.kind == DEVRT_STREAM_ADOPT ||
+           records_.load(std::memory_order_acquire) !=
+               complete_.load(std::memory_order_acquire);
+  }
+
+  // Api::kNotReady if some record is not complete.
+  Error Query(const Api& api, const Stream& stream);
+
+  // Waits for all records, and for what the legacy stream still holds up of
+  // this stream.
+  Error Synchronize(const Api& api, const Stream& stream);
+
+  // All records up to now were on a native stream that has ended.
+  void Forget() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_pending_ = false;
+    complete_.store(records_.load());
+  }
+
+  // Destroys the native events. The stream is not used any more.
+  void Destroy(const Api& api) {
+    if (marker_ != typename Api::Event{}) (void)api.DestroyEvent(marker_);
+    markers_.Destroy(api);
+  }
+
+ private:
+  // Questions about an event that was recorded just now: some microseconds.
+  static constexpr int kFreshPolls = 64;
+
+  // Under the lock; a native record never waits.
+  Error RecordMarker(const Api& api, const Stream& stream);
+  void NoteComplete() {
+    is_pending_ = false;
+    complete_.store(marked_, std::memory_order_release);
+  }
+
+  std::atomic<uint64_t> records_{0};
+  std::atomic<uint64_t> complete_{0};
+  std::mutex mutex_;  // guards what follows
+  typename Api::Event marker_{};
+  bool is_pending_ = false;   // the marker's record is
+  uint64_t marked_ = 0;       // the marker is behind these records
+  FreshEvents<Api> markers_;  // earlier native events of the marker
+};
 
 template <class Api>
-void Backend<Api>::DestroyEventsOf(Stream* stream) {
-  for (const typename Api::Event event :
-       {stream->marker, stream->fence.load(std::memory_order_relaxed),
-        stream->bare.event}) {
-    if (event != typename Api::Event{}) (void)api_->DestroyEvent(event);
+typename Api::Error HiddenRecords<Api>::RecordMarker(const Api& api,
+                                                     const Stream& stream) {
+  const uint64_t records = records_.load(std::memory_order_acquire);
+  const ContextScope<Api> scope(api, stream.context);
+  Error error = scope.error();
+  if (error == Api::kSuccess && marker_ == typename Api::Event{}) {
+    error = api.CreateEvent(false, false, false, &marker_);
   }
-  stream->markers.Destroy(*api_);
-  stream->window.Destroy(*api_);
+  typename Api::Event marker{};
+  if (error == Api::kSuccess) {
+    error = Renew(api, &markers_, stream.clock, marker_, 0, &marker);
+  }
+  if (error == Api::kSuccess) error = api.Record(marker, stream.native);
+  if (error != Api::kSuccess) return error;
+  Renewed(&markers_);
+  marker_ = marker;
+  is_pending_ = true;
+  marked_ = records;
+  return error;
+}
+
+template <class Api>
+typename Api::Error HiddenRecords<Api>::Synchronize(const Api& api,
+                                                    const Stream& stream) {
+  uint64_t records = 0;
+  typename Api::Event marker{};
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const Error error = RecordMarker(api, stream);
+    if (error != Api::kSuccess) return error;
+    records = marked_;
+    marker = marker_;
+  }
+  const Error error = api.SynchronizeEvent(marker);
+  if (error == Api::kSuccess) {
+    complete_.store(records, std::memory_order_release);
+  }
+  return error;
+}
+
+template <class Api>
+typename Api::Error HiddenRecords<Api>::Query(const Api& api,
+                                              const Stream& stream) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  // A pending marker is not recorded again, since each question would move the
+  // marker away from its answer.
+  if (is_pending_) {
+    const Error error = api.QueryEvent(marker_);
+    if (error != Api::kSuccess) return error;
+    NoteComplete();
+    if (!MayExist(stream)) return error;
+  }
+  Error error = RecordMarker(api, stream);
+  if (error == Api::kSuccess) error = api.QueryEvent(marker_);
+  // A fresh record takes a moment, even if it has nothing to wait for.
+  for (int i = 0; error == Api::kNotReady && i < kFreshPolls; ++i) {
+    error = api.QueryEvent(marker_);
+  }
+  if (error == Api::kSuccess) NoteComplete();
+  return error;
+}
+
+// ---- Fences
+
+// A stream's wait for a record on itself: something to do for the driver, which
+// reads the source of a small copy from pinned memory at once if the stream has
+// nothing to do (copy.h).
+//
+// Threads: every member from any thread. The records and waits of two threads
+// may mix: they are on one stream.
+template <class Api>
+class Fence {
+ public:
+  using Error = typename Api::Error;
+
+  Error Put(const Api& api, const Stream<Api>& stream) {
+    typename Api::Event event = event_.load(std::memory_order_acquire);
+    if (event == typename Api::Event{}) {
+      const Error error = Make(api, stream, &event);
+      if (error != Api::kSuccess) return error;
+    }
+    const Error error = api.Record(event, stream.native);
+    return error != Api::kSuccess ? error : api.Wait(stream.native, event);
+  }
+
+  // Destroys the native event. The stream is not used any more.
+  void Destroy(const Api& api) {
+    const auto event = event_.load(std::memory_order_relaxed);
+    if (event != typename Api::Event{}) (void)api.DestroyEvent(event);
+  }
+
+ private:
+  Error Make(const Api& api, const Stream<Api>& stream,
+             typename Api::Event* event) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    *event = event_.load(std::memory_order_relaxed);
+    if (*event != typename Api::Event{}) return Api::kSuccess;
+    const ContextScope<Api> scope(api, stream.context);
+    Error error = scope.error();
+    if (error == Api::kSuccess) {
+      error = api.CreateEvent(false, false, false, event);
+    }
+    if (error != Api::kSuccess) return error;
+    event_.store(*event, std::memory_order_release);
+    return error;
+  }
+
+  std::mutex mutex_;  // held while the event is made
+  std::atomic<typename Api::Event> event_{};
+};
+
+// ---- All of them
+
+// Destroys the native events that the backend made for the stream. The stream
+// is not used any more.
+template <class Api>
+void DestroyEventsOf(const Api& api, Stream<Api>* stream) {
+  stream->hidden.Destroy(api);
+  stream->fence.Destroy(api);
+  if (stream->bare.event != typename Api::Event{}) {
+    (void)api.DestroyEvent(stream->bare.event);
+  }
+  stream->window.Destroy(api);
 }
 
 }  // namespace devrt::gpu

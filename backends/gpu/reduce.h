@@ -1,45 +1,84 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Backend<Api>: devrt.reduce/0.
+// Reductions<Api>: devrt.reduce/0.
+//
+// Threads: every member from any thread.
 
 #ifndef DEVRT_BACKENDS_GPU_REDUCE_H_
 #define DEVRT_BACKENDS_GPU_REDUCE_H_
 
+#include <atomic>
+#include <cstdint>
 #include <string>
 
-#include "backends/gpu/backend.h"
+#include "backends/gpu/driver.h"
+#include "backends/gpu/kernels.h"
+#include "backends/gpu/objects.h"
 #include "backends/gpu/pack.h"
 #include "backends/tensor/tensor.h"
 
 namespace devrt::gpu {
 
 template <class Api>
-devrt_status Backend<Api>::ReduceSupports(uint32_t op, uint32_t in_dtype,
-                                          uint32_t out_dtype, uint32_t* yes) {
+class Reductions {
+ public:
+  using Stream = gpu::Stream<Api>;
+
+  Reductions(Driver<Api>* driver, Kernels<Api>* kernels)
+      : driver_(*driver), kernels_(*kernels) {}
+  Reductions(const Reductions&) = delete;
+  Reductions& operator=(const Reductions&) = delete;
+
+  // devrt.reduce/0 of the plugin whose class is `Backend`.
+  template <class Backend>
+  const devrt_reduce_v0* ReduceTable() const {
+    static constexpr devrt_reduce_v0 kTable = {
+        sizeof(devrt_reduce_v0), 0,
+        plugin::Thunk<&Reductions::ReduceSupports, Backend>,
+        plugin::Thunk<&Reductions::Reduce, Backend>};
+    return &kTable;
+  }
+
+ private:
+  devrt_status ReduceSupports(uint32_t op, uint32_t in_dtype,
+                              uint32_t out_dtype, uint32_t* yes);
+  devrt_status Reduce(devrt_stream stream, uint32_t op,
+                      const devrt_tensor_v0* out, const devrt_tensor_v0* in,
+                      uint32_t axes);
+
+  Driver<Api>& driver_;
+  Kernels<Api>& kernels_;
+  std::atomic<uint32_t> last_ticket_{0};  // of reductions in parts
+};
+
+template <class Api>
+devrt_status Reductions<Api>::ReduceSupports(uint32_t op, uint32_t in_dtype,
+                                             uint32_t out_dtype,
+                                             uint32_t* yes) {
   *yes = tensor::ReduceSupports(op, in_dtype, out_dtype) ? 1 : 0;
   return nullptr;
 }
 
 template <class Api>
-devrt_status Backend<Api>::Reduce(devrt_stream handle, uint32_t op,
-                                  const devrt_tensor_v0* out,
-                                  const devrt_tensor_v0* in, uint32_t axes) {
-  Stream* const stream = Of(handle);
+devrt_status Reductions<Api>::Reduce(devrt_stream handle, uint32_t op,
+                                     const devrt_tensor_v0* out,
+                                     const devrt_tensor_v0* in, uint32_t axes) {
+  Stream* const stream = Stream::Of(handle);
   tensor::Tensor to, from;
   std::string error;
   if (!tensor::CopyTensor(*out, "out", &to, &error) ||
       !tensor::CopyTensor(*in, "in", &from, &error) ||
       !tensor::CheckReduce(op, to, from, axes, &error)) {
-    return Refuse(DEVRT_INVALID_ARGUMENT, "reduce: %s", error.c_str());
+    return driver_.Refuse(DEVRT_INVALID_ARGUMENT, "reduce: %s", error.c_str());
   }
-  if (to.elements == 0) return Fault("reduce", stream->device);
-  if (devrt_status failed = LoadTensors(stream->device)) return failed;
-  const auto& tensors = stream->device->tensors;
+  if (to.elements == 0) return driver_.Fault("reduce", stream->device);
+  if (devrt_status failed = kernels_.LoadTensors(stream->device)) return failed;
+  const auto& tensors = stream->device->kernels.tensors;
   if (from.elements == 0) {
     FillArgs fill;
     const unsigned blocks = PackNeutral(op, to, &fill);
     void* arguments[] = {&fill};
-    return Launch(stream, tensors.fill, blocks, kThreads, arguments);
+    return kernels_.Launch(stream, tensors.fill, blocks, kThreads, arguments);
   }
   ReduceArgs args;
   const unsigned blocks = PackReduce(op, to, from, axes, &args);
@@ -48,13 +87,14 @@ devrt_status Backend<Api>::Reduce(devrt_stream handle, uint32_t op,
   if (args.parts > 1) {
     while (args.ticket == 0) args.ticket = ++last_ticket_;
     void* arguments[] = {&args.ticket};
-    if (devrt_status failed = Launch(stream, kernels.claim, 1, 1, arguments)) {
+    if (devrt_status failed =
+            kernels_.Launch(stream, kernels.claim, 1, 1, arguments)) {
       return failed;
     }
   }
   void* arguments[] = {&args};
-  return Launch(stream, kernels.run[KernelIndex(from.dtype)], blocks, kThreads,
-                arguments);
+  return kernels_.Launch(stream, kernels.run[KernelIndex(from.dtype)], blocks,
+                         kThreads, arguments);
 }
 
 }  // namespace devrt::gpu

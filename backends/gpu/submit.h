@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a call gets to a native stream: in which context, behind which work, and
+// below the length of the driver's queue. `call` makes the native call and
+// returns its error. The short functions are inlined always, since every query
+// and every operation passes through them.
+
+#ifndef DEVRT_BACKENDS_GPU_SUBMIT_H_
+#define DEVRT_BACKENDS_GPU_SUBMIT_H_
+
+#include <cstdint>
+
+#include "backends/gpu/context_scope.h"
+#include "backends/gpu/driver.h"
+#include "backends/gpu/objects.h"
+#include "backends/gpu/queue_window.h"
+
+namespace devrt::gpu {
+
+// In the stream's context.
+template <class Api, typename Call>
+typename Api::Error WithContext(const Api& api, const Stream<Api>& stream,
+                                Call call) {
+  const ContextScope<Api> scope(api, stream.context);
+  return scope.error() != Api::kSuccess ? scope.error() : call();
+}
+
+// In the stream's context, if the stream is a default stream: to the driver its
+// handle means the one of the current context.
+template <class Api, typename Call>
+[[gnu::always_inline]] inline typename Api::Error InContext(
+    const Api& api, const Stream<Api>& stream, Call call) {
+  return stream.IsDefault() ? WithContext(api, stream, call) : call();
+}
+
+// A question about the stream.
+template <class Api, typename Call>
+[[gnu::always_inline]] inline typename Api::Error On(const Api& api,
+                                                     const Stream<Api>& stream,
+                                                     Call call) {
+  const typename Api::Error error = CheckAlive(api, stream);
+  return error != Api::kSuccess ? error : InContext(api, stream, call);
+}
+
+// An operation on the stream, whatever its queue holds. With some vendors it
+// has to find the stream's device current (C15, C16), and to come behind bare
+// work of the legacy rules (C9).
+template <class Api, typename Call>
+[[gnu::always_inline]] inline typename Api::Error Enqueue(const Api& api,
+                                                          Stream<Api>* stream,
+                                                          Call call) {
+  typename Api::Error error = CheckAlive(api, *stream);
+  if (error == Api::kSuccess) error = stream->device->edges.Join(api, stream);
+  if (error != Api::kSuccess) return error;
+  if constexpr (Api::kRunsOnCurrentDevice) {
+    return WithContext(api, *stream, call);
+  }
+  return InContext(api, *stream, call);
+}
+
+// An operation on the stream, once its queue has room.
+template <class Api, typename Call>
+devrt_status Submit(Driver<Api>* driver, Stream<Api>* stream,
+                    const char* entry_point, Call call) {
+  const Api& api = driver->api();
+  typename Api::Error error = CheckAlive(api, *stream);
+  // The operations that others submit to their own stream are not counted.
+  if (error == Api::kSuccess && stream->kind != DEVRT_STREAM_ADOPT) {
+    const uint64_t number = stream->window.Count();
+    if (QueueWindow<Api>::IsMark(number)) {
+      error = WithContext(api, *stream, [&] {
+        return stream->window.Mark(api, stream->native, number);
+      });
+    }
+  }
+  if (error == Api::kSuccess) error = Enqueue(api, stream, call);
+  return driver->Take(error, entry_point, stream->device);
+}
+
+}  // namespace devrt::gpu
+
+#endif  // DEVRT_BACKENDS_GPU_SUBMIT_H_
