@@ -38,6 +38,7 @@
 //   queue_window.h     a stream's submissions, below the driver's queue
 //   default_streams.h  legacy and per-thread streams
 //   aligned.h          allocations with a larger alignment than the driver's
+//   kernel_image.h     the compiled kernels of the plugin
 //   readers.h          which device may use the memory of which other
 //   errors.h           what a vendor's error codes mean
 //

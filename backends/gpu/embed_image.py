@@ -19,13 +19,12 @@ def main():
     rows = [", ".join(f"{w:#x}" for w in words[i:i + 4])
             for i in range(0, len(words), 4)]
     pathlib.Path(output).write_text(
-        '#include "backends/gpu/backend.h"\n'
+        '#include "backends/gpu/kernel_image.h"\n'
         "namespace devrt::gpu {\n"
         "namespace {\n"
         "alignas(16) constexpr unsigned long long kWords[] = {\n"
         + ",\n".join(rows) + "};\n"
         "}  // namespace\n"
-        f"extern const KernelImage {name};\n"
         f"const KernelImage {name} = {{kWords}};\n"
         "}  // namespace devrt::gpu\n", encoding="utf-8")
 

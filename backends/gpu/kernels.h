@@ -18,25 +18,13 @@
 #include "backends/gpu/context_scope.h"
 #include "backends/gpu/device.h"
 #include "backends/gpu/fast_paths.h"
+#include "backends/gpu/kernel_image.h"
 #include "backends/gpu/objects.h"
 #include "backends/gpu/submit.h"
 #include "backends/tensor/tensor.h"
 #include "devrt/backends/abi/devrt_capture.h"
 
 namespace devrt::gpu {
-
-// A compiled image of kernels.
-struct KernelImage {
-  const void* data = nullptr;  // a fat binary; nullptr: there is none
-};
-
-// The plugin's kernels for every architecture it was built for.
-extern const KernelImage kProbeImage;
-extern const KernelImage kElementwiseImage;
-extern const KernelImage kRowsImage;
-extern const KernelImage kCastImage;
-extern const KernelImage kReduceImage;
-extern const KernelImage kColumnsImage;
 
 // Within the scope nothing that the thread does makes a capture invalid,
 // whatever the capture's mode is (C85).

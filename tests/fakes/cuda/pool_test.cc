@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "devrt/backends/abi/devrt_virtual_memory.h"
 #include "devrt/devrt.h"
 #include "devrt/memory/resources.h"
 #include "tests/fakes/common/alone.h"
@@ -247,6 +248,39 @@ TEST(DevrtPools, APeerThatThePoolRefusesIsNotEnabled) {
     ASSERT_OK(other.Synchronize());
     EXPECT_OK(DisablePeerAccess(peer, device));
     EXPECT_FALSE(FillAsync(other, block, 1, kSize).ok());
+    EXPECT_OK(resource->Deallocate(own, block, kSize));
+    ASSERT_OK(own.Synchronize());
+  });
+}
+
+// A withdrawal goes on after the pool's error. A later mapping asks the driver
+// for its own device's access only: a second question would fail.
+TEST(DevrtPools, APeerThatThePoolKeepsGetsNoLaterMapping) {
+  Alone([] {
+    setenv("DEVRT_FAKE_CUDA",
+           "fail=cuMemPoolSetAccess@2:1,lost=cuMemSetAccess@2:1", 1);
+    const Device device = Must(GetDevice("cuda:0"));
+    const Device peer = Must(GetDevice("cuda:1"));
+    const auto resource = Must(DriverResource(device));
+    Stream own = Must(Stream::Create(device));
+    void* const block = Must(resource->Allocate(own, kSize));
+    ASSERT_OK(EnablePeerAccess(peer, device));
+    EXPECT_THAT(DisablePeerAccess(peer, device),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("access to a memory pool")));
+    const auto extension = Must(device.backend().GetExtension(
+        DEVRT_VIRTUAL_MEMORY_EXTENSION, sizeof(devrt_virtual_memory_v0)));
+    const auto& vm =
+        *static_cast<const devrt_virtual_memory_v0*>(extension.table);
+    devrt_virtual_memory_info_v0 info{};
+    info.struct_size = sizeof info;
+    ASSERT_EQ(vm.info(extension.self, 0, &info), nullptr);
+    void* base = nullptr;
+    devrt_chunk chunk = nullptr;
+    ASSERT_EQ(vm.reserve(extension.self, 0, info.granularity, 0, &base),
+              nullptr);
+    ASSERT_EQ(vm.create(extension.self, 0, info.granularity, &chunk), nullptr);
+    EXPECT_EQ(vm.map(extension.self, base, info.granularity, chunk), nullptr);
     EXPECT_OK(resource->Deallocate(own, block, kSize));
     ASSERT_OK(own.Synchronize());
   });

@@ -5,7 +5,7 @@
 #include <map>
 #include <mutex>
 
-#include "backends/gpu/kernels.h"
+#include "backends/gpu/kernel_image.h"
 #include "tests/fakes/hip_on_cuda/forward.h"
 
 struct ihipModule_t {
