@@ -24,7 +24,6 @@ ROOMS = ["runtime", "guards", "streams", "memory", "arrays", "backends/gpu",
          "layers", "python/src"]
 LEFT_OUT = {
     "arrays/exchange/dlpack_abi.h",  # what others wrote
-    "arrays/storage/mutants.h",  # tests' own
 }
 
 # Text between quotes and what follows // is no code.
