@@ -111,28 +111,22 @@ TEST(TraceHandlesTest, NoneIsLeftAtShutdown) {
 // Both events of an operation whose times were taken serve the next ones: the
 // layer looks after every 64 operations of a stream.
 TEST(TraceHandlesTest, EventsAreUsedAgain) {
-  InChild([] {
-    const std::string file =
-        ::testing::TempDir() + "/trace_ring." + std::to_string(getpid());
-    setenv("DEVRT_TRACE", file.c_str(), 1);
-    setenv("DEVRT_TRACE_TIMES", "events", 1);
-    Must(RegisterLayer(&handles_manifest, handles_open));
-    Must(SetLayers({"trace", "handles"}));
-    const Device device = Must(GetDevice("mtia:0"));
-    void* const memory = Must(Allocate(device, 64));
-    {
-      const Stream stream = Must(Stream::Create(device));
-      for (int i = 0; i < 10 * 64; ++i) {
-        EXPECT_OK(FillAsync(stream, memory, 1, 64));
-        EXPECT_OK(stream.Synchronize());
-      }
-      EXPECT_LE(events.made, 2 * 2 * 64);
-    }
-    EXPECT_OK(Free(device, memory));
-    EXPECT_OK(Shutdown());
-    std::remove(file.c_str());
-    EXPECT_EQ(events_at_shutdown, 0);
-  });
+  Traced(
+      "events",
+      [] {
+        const Device device = Must(GetDevice("mtia:0"));
+        void* const memory = Must(Allocate(device, 64));
+        {
+          const Stream stream = Must(Stream::Create(device));
+          for (int i = 0; i < 10 * 64; ++i) {
+            EXPECT_OK(FillAsync(stream, memory, 1, 64));
+            EXPECT_OK(stream.Synchronize());
+          }
+          EXPECT_LE(events.made, 2 * 2 * 64);
+        }
+        EXPECT_OK(Free(device, memory));
+      },
+      &NoneIsLeft, &TraceBeforeHandles);
 }
 
 // The event before an operation that failed serves the next one.

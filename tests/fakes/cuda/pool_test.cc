@@ -364,7 +364,9 @@ TEST(ExpandableSegments, AreForPeersThatHaveAccess) {
                            : EnablePeerAccess(owner, peer));
       const absl::StatusOr<void*> memory = AllocateExpandable(owner);
       EXPECT_EQ(memory.ok(), !has_access) << memory.status();
-      if (memory.ok()) EXPECT_OK(FreeMemory(*memory));
+      if (memory.ok()) {
+        EXPECT_OK(FreeMemory(*memory));
+      }
     });
   }
 }

@@ -40,7 +40,7 @@ class RawMemoryTest : public ::testing::Test {
   static FakeBackend& fake() {
     // Backends are asked about a pointer in the order in which they were
     // opened: first one that cannot answer.
-    static const Device first = bare().device(0);
+    [[maybe_unused]] static const Device first = bare().device(0);
     static FakeBackend& fake = FakeBackend::Register("fake", 2);
     return fake;
   }
