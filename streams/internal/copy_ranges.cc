@@ -123,16 +123,6 @@ absl::Status CheckOverlap(const void* dst, const void* src, uint64_t bytes) {
       " bytes overlap: copy through a buffer of its own"));
 }
 
-// Which way the operands say that the copy goes.
-CopyKind DirectionOf(const CopyRoute& route) {
-  if (!route.dst.on_device()) {
-    return route.src.on_device() ? CopyKind::kDeviceToHost
-                                 : CopyKind::kHostToHost;
-  }
-  return route.src.on_device() ? CopyKind::kDeviceToDevice
-                               : CopyKind::kHostToDevice;
-}
-
 // Whether this stream can take the copy there, and whether through the host.
 absl::Status CheckDevices(DeviceRecord* stream_device, CopyRoute* route) {
   DeviceRecord* dst = route->dst.on_device() ? route->dst.device : nullptr;
@@ -175,11 +165,11 @@ absl::Status RouteCopy(DeviceRecord* stream_device, void* dst, const void* src,
   route->dst.bytes = route->src.bytes = bytes;
   DEVRT_RETURN_IF_ERROR(Resolve(stream_device, "target", &route->dst));
   DEVRT_RETURN_IF_ERROR(Resolve(stream_device, "source", &route->src));
-  if (kind != CopyKind::kInfer && kind != DirectionOf(*route)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("copy is said to be ", Name(kind), ", but from ", Hex(src),
-                     " to ", Hex(dst), " it is ", Name(DirectionOf(*route)),
-                     ": leave the kind out to have it inferred"));
+  if (kind != CopyKind::kInfer && kind != DirectionOf(route->dst, route->src)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "copy is said to be ", Name(kind), ", but from ", Hex(src), " to ",
+        Hex(dst), " it is ", Name(DirectionOf(route->dst, route->src)),
+        ": leave the kind out to have it inferred"));
   }
   DEVRT_RETURN_IF_ERROR(CheckOverlap(dst, src, bytes));
   return CheckDevices(stream_device, route);

@@ -4,18 +4,17 @@
 
 #include "absl/base/optimization.h"
 #include "devrt/runtime/status.h"
-#include "devrt/streams/copy.h"
 
 namespace devrt::internal {
 
-namespace {
-
-CopyKind KindOf(const Operand& dst, const Operand& src) {
+CopyKind DirectionOf(const Operand& dst, const Operand& src) {
   if (!dst.on_device()) {
     return src.on_device() ? CopyKind::kDeviceToHost : CopyKind::kHostToHost;
   }
   return src.on_device() ? CopyKind::kDeviceToDevice : CopyKind::kHostToDevice;
 }
+
+namespace {
 
 // Behind the enqueue: a concurrent Synchronize could take away a mark that was
 // set before.
@@ -34,12 +33,12 @@ absl::Status CopyOperands(const StreamTarget& target, const Operand& dst,
       dst.on_device() && src.on_device() && dst.device != src.device;
   return Enqueued(
       target,
-      peers
-          ? ops.copy_peer_async(target.self(), target.handle, dst.data,
-                                dst.device->ordinal, src.data,
-                                src.device->ordinal, dst.bytes)
-          : ops.copy_async(target.self(), target.handle, dst.data, src.data,
-                           dst.bytes, static_cast<uint32_t>(KindOf(dst, src))),
+      peers ? ops.copy_peer_async(target.self(), target.handle, dst.data,
+                                  dst.device->ordinal, src.data,
+                                  src.device->ordinal, dst.bytes)
+            : ops.copy_async(target.self(), target.handle, dst.data, src.data,
+                             dst.bytes,
+                             static_cast<uint32_t>(DirectionOf(dst, src))),
       "copy");
 }
 

@@ -21,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "devrt/runtime/raw_memory.h"
+#include "devrt/streams/copy.h"
 #include "streams/internal/stream_record.h"
 
 namespace devrt::internal {
@@ -34,6 +35,9 @@ struct Operand {
 
   bool on_device() const { return kind == PointerKind::kDevice; }
 };
+
+// Which way a copy between the two goes; never kInfer.
+CopyKind DirectionOf(const Operand& dst, const Operand& src);
 
 // One copy of `dst.bytes` (> 0, and as many as `src` has) on the target's
 // stream, which is of a device that has one side.  Two devices: of one backend,
