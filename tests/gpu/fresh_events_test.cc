@@ -100,6 +100,19 @@ TEST_F(FreshEventsTest, EventsThatCompleteLateServeAgain) {
   EXPECT_LE(driver_.queries, 600);
 }
 
+// Two thirds of a long queue are over: one question of the middle tells of the half
+// before it.
+TEST_F(FreshEventsTest, TheMiddleAnswersForTheHalfBeforeIt) {
+  constexpr int kQueued = 300, kMore = 100;
+  for (int i = 0; i < kQueued; ++i) Record();
+  while (driver_.pending.size() > kQueued / 3) {
+    driver_.pending.erase(driver_.pending.begin());
+  }
+  for (int i = 0; i < kMore; ++i) Record();
+  EXPECT_LT(driver_.events,
+            kQueued + static_cast<int>(RecordClock::kInterval) + 2);
+}
+
 TEST_F(FreshEventsTest, WhatIsKnownIsNotAsked) {
   Record();
   for (int i = 0; i < 100; ++i) {
