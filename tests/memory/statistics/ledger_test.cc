@@ -6,6 +6,7 @@
 #include "memory/common/ledger.h"
 
 #include <algorithm>
+#include <future>
 #include <memory>
 #include <vector>
 
@@ -205,6 +206,19 @@ TEST(LedgerTest, OneShardBelowZero) {
   EXPECT_EQ(ledger.Read().active.all.freed, 0);
   a.Count(&ledger, kSmallRow, up, [] {});
   EXPECT_EQ(ledger.Read().active.all.peak, 3);
+}
+
+// What could not take the locks gives none back: their holder keeps them.
+TEST(LedgerTest, AnAttemptThatFailedLeavesTheLocksWithTheirHolder) {
+  Ledger ledger;
+  const Ledger::Exclusive all(&ledger);
+  const auto has_locks = [&] {
+    int turn = 0;
+    return Ledger::Exclusive(&ledger, &turn).held();
+  };
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_FALSE(std::async(std::launch::async, has_locks).get());
+  }
 }
 
 TEST(LedgerTest, CentralFigures) {
