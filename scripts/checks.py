@@ -156,6 +156,32 @@ def check_orphans():
             for path in sorted(known - reached)]
 
 
+# headers: the part that needs no compiler
+
+
+# `devrt new-backend` copies the template's headers into a project of its own.
+GUARD_OF_ANOTHER_ROOT = "backends/template/"
+
+
+def guard_of(path):
+    """The include guard that a header's path from the root asks for."""
+    return "DEVRT_" + re.sub(r"\W", "_", str(path)).upper() + "_"
+
+
+def check_guards():
+    findings = []
+    for path in sources({".h"}):
+        if str(path).startswith(GUARD_OF_ANOTHER_ROOT):
+            continue
+        guard = guard_of(path)
+        text = (ROOT / path).read_text(encoding="utf-8")
+        if f"\n#ifndef {guard}\n#define {guard}\n" not in text:
+            findings.append(f"{path} needs the include guard {guard}")
+        elif not re.search(rf"^#endif +(?:// |/\* ){guard}\b", text, re.M):
+            findings.append(f"{path} lacks its guard's name behind #endif")
+    return findings
+
+
 # size
 
 

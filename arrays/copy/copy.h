@@ -48,8 +48,8 @@
 // Errors: INVALID_ARGUMENT for a target that is read-only or overlaps itself
 // (stride 0 under more than one element), or a source that does not broadcast.
 
-#ifndef DEVRT_ARRAYS_COPY_H_
-#define DEVRT_ARRAYS_COPY_H_
+#ifndef DEVRT_ARRAYS_COPY_COPY_H_
+#define DEVRT_ARRAYS_COPY_COPY_H_
 
 #include <optional>
 
@@ -74,4 +74,4 @@ DEVRT_EXPORT absl::Status CopyArray(const Array& target, const Array& source,
 
 }  // namespace devrt
 
-#endif  // DEVRT_ARRAYS_COPY_H_
+#endif  // DEVRT_ARRAYS_COPY_COPY_H_

@@ -8,8 +8,8 @@
 // runs backwards are turned round on both sides, all are sorted by the target's
 // strides, and neighbours that continue each other are merged.
 
-#ifndef DEVRT_ARRAYS_INTERNAL_COPY_LAYOUT_H_
-#define DEVRT_ARRAYS_INTERNAL_COPY_LAYOUT_H_
+#ifndef DEVRT_ARRAYS_COPY_COPY_LAYOUT_H_
+#define DEVRT_ARRAYS_COPY_COPY_LAYOUT_H_
 
 #include <cstdint>
 #include <memory>
@@ -57,4 +57,4 @@ Array DenseOver(std::shared_ptr<Storage> storage, const Array& like,
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_ARRAYS_INTERNAL_COPY_LAYOUT_H_
+#endif  // DEVRT_ARRAYS_COPY_COPY_LAYOUT_H_

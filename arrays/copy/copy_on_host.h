@@ -3,8 +3,8 @@
 // Copies by the calling thread: any strides, any two dtypes, the conversions of
 // devrt_tensor.h.
 
-#ifndef DEVRT_ARRAYS_INTERNAL_HOST_COPY_H_
-#define DEVRT_ARRAYS_INTERNAL_HOST_COPY_H_
+#ifndef DEVRT_ARRAYS_COPY_COPY_ON_HOST_H_
+#define DEVRT_ARRAYS_COPY_COPY_ON_HOST_H_
 
 #include "devrt/arrays/array.h"
 
@@ -16,4 +16,4 @@ void CopyOnHost(const Array& dst, const Array& src);
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_ARRAYS_INTERNAL_HOST_COPY_H_
+#endif  // DEVRT_ARRAYS_COPY_COPY_ON_HOST_H_

@@ -54,8 +54,8 @@
 // host function, after Shutdown, in a forked child), and those of earlier work
 // on the device.  A call that fails has changed nothing.
 
-#ifndef DEVRT_ARRAYS_ARRAY_H_
-#define DEVRT_ARRAYS_ARRAY_H_
+#ifndef DEVRT_ARRAYS_CORE_ARRAY_H_
+#define DEVRT_ARRAYS_CORE_ARRAY_H_
 
 #include <cstdint>
 #include <functional>
@@ -352,4 +352,4 @@ DEVRT_EXPORT absl::StatusOr<Dims> BroadcastShapes(DimSpan a, DimSpan b);
 
 }  // namespace devrt
 
-#endif  // DEVRT_ARRAYS_ARRAY_H_
+#endif  // DEVRT_ARRAYS_CORE_ARRAY_H_

@@ -3,8 +3,8 @@
 // Floats as decimal digits: the shortest that read back as the same element of
 // their dtype, as NumPy prints them.  No locale has a part in it.
 
-#ifndef DEVRT_ARRAYS_INTERNAL_DIGITS_H_
-#define DEVRT_ARRAYS_INTERNAL_DIGITS_H_
+#ifndef DEVRT_ARRAYS_CORE_DIGITS_H_
+#define DEVRT_ARRAYS_CORE_DIGITS_H_
 
 #include <string>
 
@@ -30,4 +30,4 @@ std::string FloatText(double value);
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_ARRAYS_INTERNAL_DIGITS_H_
+#endif  // DEVRT_ARRAYS_CORE_DIGITS_H_

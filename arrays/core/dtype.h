@@ -17,8 +17,8 @@
 // What it is not: a structured, string or sub-byte type, nor a byte order.
 // Threads: a value of four bytes.
 
-#ifndef DEVRT_ARRAYS_DTYPE_H_
-#define DEVRT_ARRAYS_DTYPE_H_
+#ifndef DEVRT_ARRAYS_CORE_DTYPE_H_
+#define DEVRT_ARRAYS_CORE_DTYPE_H_
 
 #include <complex>
 #include <cstdint>
@@ -136,4 +136,4 @@ DEVRT_EXPORT std::ostream& operator<<(std::ostream& os, DType dtype);
 
 }  // namespace devrt
 
-#endif  // DEVRT_ARRAYS_DTYPE_H_
+#endif  // DEVRT_ARRAYS_CORE_DTYPE_H_

@@ -2,8 +2,8 @@
 //
 // The elements of an array as words of one width, as NumPy prints them.
 
-#ifndef DEVRT_ARRAYS_INTERNAL_ELEMENTS_TEXT_H_
-#define DEVRT_ARRAYS_INTERNAL_ELEMENTS_TEXT_H_
+#ifndef DEVRT_ARRAYS_CORE_ELEMENTS_TEXT_H_
+#define DEVRT_ARRAYS_CORE_ELEMENTS_TEXT_H_
 
 #include <cstddef>
 #include <string>
@@ -20,4 +20,4 @@ std::vector<std::string> ElementWords(DType dtype, const char* bytes,
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_ARRAYS_INTERNAL_ELEMENTS_TEXT_H_
+#endif  // DEVRT_ARRAYS_CORE_ELEMENTS_TEXT_H_

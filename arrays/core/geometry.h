@@ -5,8 +5,8 @@
 // Every Array satisfies: at most 32 axes, no extent negative, CountBytes is OK,
 // and, if it has elements, SpanOf is OK.
 
-#ifndef DEVRT_ARRAYS_INTERNAL_GEOMETRY_H_
-#define DEVRT_ARRAYS_INTERNAL_GEOMETRY_H_
+#ifndef DEVRT_ARRAYS_CORE_GEOMETRY_H_
+#define DEVRT_ARRAYS_CORE_GEOMETRY_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -71,4 +71,4 @@ absl::StatusOr<int> NormalAxis(int axis, int ndim);
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_ARRAYS_INTERNAL_GEOMETRY_H_
+#endif  // DEVRT_ARRAYS_CORE_GEOMETRY_H_

@@ -12,8 +12,8 @@
 //
 // Threads: a value.
 
-#ifndef DEVRT_ARRAYS_PLACE_H_
-#define DEVRT_ARRAYS_PLACE_H_
+#ifndef DEVRT_ARRAYS_CORE_PLACE_H_
+#define DEVRT_ARRAYS_CORE_PLACE_H_
 
 #include <cstdint>
 #include <iosfwd>
@@ -67,4 +67,4 @@ DEVRT_EXPORT std::ostream& operator<<(std::ostream& os, const Place& place);
 
 }  // namespace devrt
 
-#endif  // DEVRT_ARRAYS_PLACE_H_
+#endif  // DEVRT_ARRAYS_CORE_PLACE_H_

@@ -16,8 +16,8 @@
 // beyond it, infinite or NaN; for reals a complex number.  A bool is whether
 // the number is not 0.
 
-#ifndef DEVRT_ARRAYS_SCALAR_H_
-#define DEVRT_ARRAYS_SCALAR_H_
+#ifndef DEVRT_ARRAYS_CORE_SCALAR_H_
+#define DEVRT_ARRAYS_CORE_SCALAR_H_
 
 #include <complex>
 #include <cstdint>
@@ -86,4 +86,4 @@ DEVRT_EXPORT absl::StatusOr<DType> PromoteWithScalar(DType dtype,
 
 }  // namespace devrt
 
-#endif  // DEVRT_ARRAYS_SCALAR_H_
+#endif  // DEVRT_ARRAYS_CORE_SCALAR_H_

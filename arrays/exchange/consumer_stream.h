@@ -3,8 +3,8 @@
 // The stream that a consumer names by a number, on the data's device, and what
 // an export owes it (E49, E4, E5, E8).
 
-#ifndef DEVRT_ARRAYS_INTERNAL_CONSUMER_STREAM_H_
-#define DEVRT_ARRAYS_INTERNAL_CONSUMER_STREAM_H_
+#ifndef DEVRT_ARRAYS_EXCHANGE_CONSUMER_STREAM_H_
+#define DEVRT_ARRAYS_EXCHANGE_CONSUMER_STREAM_H_
 
 #include <cstdint>
 #include <memory>
@@ -58,4 +58,4 @@ absl::StatusOr<StreamRef> StreamOfHandle(Device device, int64_t handle,
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_ARRAYS_INTERNAL_CONSUMER_STREAM_H_
+#endif  // DEVRT_ARRAYS_EXCHANGE_CONSUMER_STREAM_H_

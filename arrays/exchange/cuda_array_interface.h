@@ -22,8 +22,8 @@
 //
 // Errors: exchange.h.  Threads: any.
 
-#ifndef DEVRT_ARRAYS_CUDA_ARRAY_INTERFACE_H_
-#define DEVRT_ARRAYS_CUDA_ARRAY_INTERFACE_H_
+#ifndef DEVRT_ARRAYS_EXCHANGE_CUDA_ARRAY_INTERFACE_H_
+#define DEVRT_ARRAYS_EXCHANGE_CUDA_ARRAY_INTERFACE_H_
 
 #include <cstdint>
 #include <memory>
@@ -88,4 +88,4 @@ DEVRT_EXPORT absl::StatusOr<Array> FromCudaArrayInterface(
 
 }  // namespace devrt
 
-#endif  // DEVRT_ARRAYS_CUDA_ARRAY_INTERFACE_H_
+#endif  // DEVRT_ARRAYS_EXCHANGE_CUDA_ARRAY_INTERFACE_H_

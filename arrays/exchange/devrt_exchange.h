@@ -20,8 +20,8 @@
  *
  * Threads: any.  The table lives for the process.
  */
-#ifndef DEVRT_ARRAYS_DEVRT_EXCHANGE_H_
-#define DEVRT_ARRAYS_DEVRT_EXCHANGE_H_
+#ifndef DEVRT_ARRAYS_EXCHANGE_DEVRT_EXCHANGE_H_
+#define DEVRT_ARRAYS_EXCHANGE_DEVRT_EXCHANGE_H_
 
 #include "devrt/arrays/dlpack_abi.h"
 
@@ -45,4 +45,4 @@ DEVRT_EXCHANGE_EXPORT const char* devrt_exchange_last_error_v0(void);
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
-#endif /* DEVRT_ARRAYS_DEVRT_EXCHANGE_H_ */
+#endif /* DEVRT_ARRAYS_EXCHANGE_DEVRT_EXCHANGE_H_ */

@@ -37,8 +37,8 @@
 //
 // Threads: any.  Errors: exchange.h.
 
-#ifndef DEVRT_ARRAYS_DLPACK_H_
-#define DEVRT_ARRAYS_DLPACK_H_
+#ifndef DEVRT_ARRAYS_EXCHANGE_DLPACK_H_
+#define DEVRT_ARRAYS_EXCHANGE_DLPACK_H_
 
 #include <cstdint>
 #include <optional>
@@ -119,4 +119,4 @@ DEVRT_EXPORT absl::StatusOr<Array> FromDLPack(DLManagedTensor* tensor,
 
 }  // namespace devrt
 
-#endif  // DEVRT_ARRAYS_DLPACK_H_
+#endif  // DEVRT_ARRAYS_EXCHANGE_DLPACK_H_

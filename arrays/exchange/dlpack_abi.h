@@ -14,8 +14,8 @@
  * What the fields mean is in docs/arrays.md and, with all rules, in DLPack's
  * documentation.  Layout is for LP64 (tests/arrays/exchange has it in numbers).
  */
-#ifndef DEVRT_ARRAYS_DLPACK_ABI_H_
-#define DEVRT_ARRAYS_DLPACK_ABI_H_
+#ifndef DEVRT_ARRAYS_EXCHANGE_DLPACK_ABI_H_
+#define DEVRT_ARRAYS_EXCHANGE_DLPACK_ABI_H_
 
 #include <stdint.h>
 
@@ -169,4 +169,4 @@ typedef struct DLPackExchangeAPI {
 #endif
 #endif /* DEVRT_NEEDS_DLPACK_1_3 */
 
-#endif /* DEVRT_ARRAYS_DLPACK_ABI_H_ */
+#endif /* DEVRT_ARRAYS_EXCHANGE_DLPACK_ABI_H_ */

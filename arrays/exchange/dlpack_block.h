@@ -4,8 +4,8 @@
 // the struct, its shape and strides, the storage's reference and the consumer
 // (E28).
 
-#ifndef DEVRT_ARRAYS_INTERNAL_DLPACK_BLOCK_H_
-#define DEVRT_ARRAYS_INTERNAL_DLPACK_BLOCK_H_
+#ifndef DEVRT_ARRAYS_EXCHANGE_DLPACK_BLOCK_H_
+#define DEVRT_ARRAYS_EXCHANGE_DLPACK_BLOCK_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -79,4 +79,4 @@ absl::Status Borrow(const Array& array, const int64_t* strides, DLTensor* out,
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_ARRAYS_INTERNAL_DLPACK_BLOCK_H_
+#endif  // DEVRT_ARRAYS_EXCHANGE_DLPACK_BLOCK_H_

@@ -3,8 +3,8 @@
 // Between places and DLPack's pairs of device type and index, by what backends
 // say of themselves (devrt_dlpack.h).
 
-#ifndef DEVRT_ARRAYS_INTERNAL_DLPACK_DEVICES_H_
-#define DEVRT_ARRAYS_INTERNAL_DLPACK_DEVICES_H_
+#ifndef DEVRT_ARRAYS_EXCHANGE_DLPACK_DEVICES_H_
+#define DEVRT_ARRAYS_EXCHANGE_DLPACK_DEVICES_H_
 
 #include <optional>
 #include <string>
@@ -48,4 +48,4 @@ bool RecordsGraph(StreamRef stream);
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_ARRAYS_INTERNAL_DLPACK_DEVICES_H_
+#endif  // DEVRT_ARRAYS_EXCHANGE_DLPACK_DEVICES_H_

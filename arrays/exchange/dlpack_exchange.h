@@ -14,8 +14,8 @@
 //
 // Errors: exchange.h.  Threads: any.
 
-#ifndef DEVRT_ARRAYS_DLPACK_EXCHANGE_H_
-#define DEVRT_ARRAYS_DLPACK_EXCHANGE_H_
+#ifndef DEVRT_ARRAYS_EXCHANGE_DLPACK_EXCHANGE_H_
+#define DEVRT_ARRAYS_EXCHANGE_DLPACK_EXCHANGE_H_
 
 #include <cstdint>
 
@@ -54,4 +54,4 @@ DEVRT_EXPORT absl::StatusOr<void*> CurrentWorkStream(DLDeviceType device_type,
 
 }  // namespace devrt
 
-#endif  // DEVRT_ARRAYS_DLPACK_EXCHANGE_H_
+#endif  // DEVRT_ARRAYS_EXCHANGE_DLPACK_EXCHANGE_H_

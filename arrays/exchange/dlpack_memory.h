@@ -3,8 +3,8 @@
 // What memory a tensor is about that FromDLPack is going to take: for callers
 // that wait in their own way for what an import that copies would wait for.
 
-#ifndef DEVRT_ARRAYS_INTERNAL_DLPACK_MEMORY_H_
-#define DEVRT_ARRAYS_INTERNAL_DLPACK_MEMORY_H_
+#ifndef DEVRT_ARRAYS_EXCHANGE_DLPACK_MEMORY_H_
+#define DEVRT_ARRAYS_EXCHANGE_DLPACK_MEMORY_H_
 
 #include <optional>
 
@@ -26,4 +26,4 @@ DEVRT_EXPORT TensorMemory MemoryOf(const DLManagedTensor& tensor);
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_ARRAYS_INTERNAL_DLPACK_MEMORY_H_
+#endif  // DEVRT_ARRAYS_EXCHANGE_DLPACK_MEMORY_H_

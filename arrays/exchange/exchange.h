@@ -14,8 +14,8 @@
 // Settings come from the environment, read once at the first exchange.  A value
 // that is not known is named once, with the choices, and the default holds.
 
-#ifndef DEVRT_ARRAYS_EXCHANGE_H_
-#define DEVRT_ARRAYS_EXCHANGE_H_
+#ifndef DEVRT_ARRAYS_EXCHANGE_EXCHANGE_H_
+#define DEVRT_ARRAYS_EXCHANGE_EXCHANGE_H_
 
 #include <cstdint>
 
@@ -55,4 +55,4 @@ DEVRT_EXPORT absl::Status CheckExchangeEnvironment();
 
 }  // namespace devrt
 
-#endif  // DEVRT_ARRAYS_EXCHANGE_H_
+#endif  // DEVRT_ARRAYS_EXCHANGE_EXCHANGE_H_

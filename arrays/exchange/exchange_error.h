@@ -2,8 +2,8 @@
 //
 // Statuses that say which ExchangeError they are.
 
-#ifndef DEVRT_ARRAYS_INTERNAL_EXCHANGE_ERROR_H_
-#define DEVRT_ARRAYS_INTERNAL_EXCHANGE_ERROR_H_
+#ifndef DEVRT_ARRAYS_EXCHANGE_EXCHANGE_ERROR_H_
+#define DEVRT_ARRAYS_EXCHANGE_EXCHANGE_ERROR_H_
 
 #include <string>
 
@@ -17,4 +17,4 @@ absl::Status NotOfferedError(const std::string& text);
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_ARRAYS_INTERNAL_EXCHANGE_ERROR_H_
+#endif  // DEVRT_ARRAYS_EXCHANGE_EXCHANGE_ERROR_H_

@@ -2,8 +2,8 @@
 //
 // Between Array and the handles of devrt_exchange.h.
 
-#ifndef DEVRT_ARRAYS_EXCHANGE_HANDLE_H_
-#define DEVRT_ARRAYS_EXCHANGE_HANDLE_H_
+#ifndef DEVRT_ARRAYS_EXCHANGE_EXCHANGE_HANDLE_H_
+#define DEVRT_ARRAYS_EXCHANGE_EXCHANGE_HANDLE_H_
 
 #include "devrt/arrays/array.h"
 #include "devrt/arrays/devrt_exchange.h"
@@ -18,4 +18,4 @@ DEVRT_EXPORT const Array& UnwrapArray(const devrt_array* handle);
 
 }  // namespace devrt
 
-#endif  // DEVRT_ARRAYS_EXCHANGE_HANDLE_H_
+#endif  // DEVRT_ARRAYS_EXCHANGE_EXCHANGE_HANDLE_H_

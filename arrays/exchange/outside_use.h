@@ -9,8 +9,8 @@
 //
 // Threads: any.
 
-#ifndef DEVRT_ARRAYS_INTERNAL_OUTSIDE_USE_H_
-#define DEVRT_ARRAYS_INTERNAL_OUTSIDE_USE_H_
+#ifndef DEVRT_ARRAYS_EXCHANGE_OUTSIDE_USE_H_
+#define DEVRT_ARRAYS_EXCHANGE_OUTSIDE_USE_H_
 
 #include <optional>
 #include <utility>
@@ -58,4 +58,4 @@ std::optional<StorageUse> UseOfUnknown(Device device,
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_ARRAYS_INTERNAL_OUTSIDE_USE_H_
+#endif  // DEVRT_ARRAYS_EXCHANGE_OUTSIDE_USE_H_

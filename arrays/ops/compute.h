@@ -12,8 +12,8 @@
 // without axes: kernels read memory only.  Temporaries are the stream's own, so
 // that only operands and results need an order.
 
-#ifndef DEVRT_ARRAYS_INTERNAL_COMPUTE_H_
-#define DEVRT_ARRAYS_INTERNAL_COMPUTE_H_
+#ifndef DEVRT_ARRAYS_OPS_COMPUTE_H_
+#define DEVRT_ARRAYS_OPS_COMPUTE_H_
 
 #include <array>
 #include <cstddef>
@@ -135,4 +135,4 @@ absl::StatusOr<Array> CastFor(const char* operation, const Array& array,
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_ARRAYS_INTERNAL_COMPUTE_H_
+#endif  // DEVRT_ARRAYS_OPS_COMPUTE_H_

@@ -12,8 +12,8 @@
 // Errors: UNIMPLEMENTED, naming the operation, the dtype, the backend and the
 // remedy; those of the backend.
 
-#ifndef DEVRT_ARRAYS_INTERNAL_KERNELS_H_
-#define DEVRT_ARRAYS_INTERNAL_KERNELS_H_
+#ifndef DEVRT_ARRAYS_OPS_KERNELS_H_
+#define DEVRT_ARRAYS_OPS_KERNELS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -66,4 +66,4 @@ class Kernels {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_ARRAYS_INTERNAL_KERNELS_H_
+#endif  // DEVRT_ARRAYS_OPS_KERNELS_H_

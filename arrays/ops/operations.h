@@ -34,8 +34,8 @@
 // dtypes that an operation does not take, float8 among them, and backends
 // without the extension.
 
-#ifndef DEVRT_ARRAYS_OPERATIONS_H_
-#define DEVRT_ARRAYS_OPERATIONS_H_
+#ifndef DEVRT_ARRAYS_OPS_OPERATIONS_H_
+#define DEVRT_ARRAYS_OPS_OPERATIONS_H_
 
 #include <optional>
 #include <type_traits>
@@ -202,4 +202,4 @@ inline absl::StatusOr<Array> Sum(const Array& x,
 
 }  // namespace devrt
 
-#endif  // DEVRT_ARRAYS_OPERATIONS_H_
+#endif  // DEVRT_ARRAYS_OPS_OPERATIONS_H_

@@ -27,8 +27,8 @@
 // who want the same memory.  No lock is held while the host waits for other
 // work or code of the program runs.
 
-#ifndef DEVRT_ARRAYS_INTERNAL_STORAGE_H_
-#define DEVRT_ARRAYS_INTERNAL_STORAGE_H_
+#ifndef DEVRT_ARRAYS_STORAGE_STORAGE_H_
+#define DEVRT_ARRAYS_STORAGE_STORAGE_H_
 
 #include <cstdint>
 #include <memory>
@@ -265,4 +265,4 @@ DEVRT_EXPORT void LetAllKeptGo();
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_ARRAYS_INTERNAL_STORAGE_H_
+#endif  // DEVRT_ARRAYS_STORAGE_STORAGE_H_

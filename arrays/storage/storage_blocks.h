@@ -7,8 +7,8 @@
 //   std::allocate_shared<Storage>(StorageBlocks<Storage>(), ...);
 //   std::allocate_shared<Owner>(StorageBlocks<Owner, OfOwners>(), ...);
 
-#ifndef DEVRT_ARRAYS_INTERNAL_STORAGE_BLOCKS_H_
-#define DEVRT_ARRAYS_INTERNAL_STORAGE_BLOCKS_H_
+#ifndef DEVRT_ARRAYS_STORAGE_STORAGE_BLOCKS_H_
+#define DEVRT_ARRAYS_STORAGE_STORAGE_BLOCKS_H_
 
 #include <cstddef>
 
@@ -48,4 +48,4 @@ struct StorageBlocks {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_ARRAYS_INTERNAL_STORAGE_BLOCKS_H_
+#endif  // DEVRT_ARRAYS_STORAGE_STORAGE_BLOCKS_H_

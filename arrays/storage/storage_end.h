@@ -18,8 +18,8 @@
 //
 // Threads: any; belongs to who ends the storage.
 
-#ifndef DEVRT_ARRAYS_INTERNAL_STORAGE_END_H_
-#define DEVRT_ARRAYS_INTERNAL_STORAGE_END_H_
+#ifndef DEVRT_ARRAYS_STORAGE_STORAGE_END_H_
+#define DEVRT_ARRAYS_STORAGE_STORAGE_END_H_
 
 #include <cstdint>
 #include <functional>
@@ -103,4 +103,4 @@ class StorageEnd {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_ARRAYS_INTERNAL_STORAGE_END_H_
+#endif  // DEVRT_ARRAYS_STORAGE_STORAGE_END_H_

@@ -10,8 +10,8 @@
 //
 // Not synchronised: belongs to the storage's lock.
 
-#ifndef DEVRT_ARRAYS_INTERNAL_STORAGE_USES_H_
-#define DEVRT_ARRAYS_INTERNAL_STORAGE_USES_H_
+#ifndef DEVRT_ARRAYS_STORAGE_STORAGE_USES_H_
+#define DEVRT_ARRAYS_STORAGE_STORAGE_USES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -85,4 +85,4 @@ class StorageUses {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_ARRAYS_INTERNAL_STORAGE_USES_H_
+#endif  // DEVRT_ARRAYS_STORAGE_STORAGE_USES_H_

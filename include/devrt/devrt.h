@@ -12,8 +12,8 @@
 //     return devrt::DefaultStream(gpu1).Wait(done);
 //   }
 
-#ifndef DEVRT_DEVRT_H_
-#define DEVRT_DEVRT_H_
+#ifndef DEVRT_INCLUDE_DEVRT_DEVRT_H_
+#define DEVRT_INCLUDE_DEVRT_DEVRT_H_
 
 #include "devrt/arrays/array.h"
 #include "devrt/arrays/copy.h"
@@ -58,4 +58,4 @@
 #include "devrt/streams/stream.h"
 #include "devrt/streams/stream_pool.h"
 
-#endif  // DEVRT_DEVRT_H_
+#endif  // DEVRT_INCLUDE_DEVRT_DEVRT_H_

@@ -5,6 +5,9 @@
 // include what they use all the same: builds with a compiler cache, and those
 // with -Db_pch=false, go without.
 
+#ifndef DEVRT_LIB_PRECOMPILED_COMMON_H_
+#define DEVRT_LIB_PRECOMPILED_COMMON_H_
+
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -23,3 +26,5 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+
+#endif  // DEVRT_LIB_PRECOMPILED_COMMON_H_

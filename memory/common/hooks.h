@@ -3,8 +3,8 @@
 // What the floors below ask of the caching allocators: the runtime by address
 // and at the end (memory_hooks.h), the streams by use (timeline.h).
 
-#ifndef DEVRT_MEMORY_INTERNAL_HOOKS_H_
-#define DEVRT_MEMORY_INTERNAL_HOOKS_H_
+#ifndef DEVRT_MEMORY_COMMON_HOOKS_H_
+#define DEVRT_MEMORY_COMMON_HOOKS_H_
 
 namespace devrt::internal {
 
@@ -13,4 +13,4 @@ void InstallMemoryHooks();
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_HOOKS_H_
+#endif  // DEVRT_MEMORY_COMMON_HOOKS_H_

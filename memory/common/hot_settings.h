@@ -3,8 +3,8 @@
 // The settings that every allocation reads, apart from the rest (settings.h):
 // who changes them says so with PublishSettings.
 
-#ifndef DEVRT_MEMORY_INTERNAL_HOT_SETTINGS_H_
-#define DEVRT_MEMORY_INTERNAL_HOT_SETTINGS_H_
+#ifndef DEVRT_MEMORY_COMMON_HOT_SETTINGS_H_
+#define DEVRT_MEMORY_COMMON_HOT_SETTINGS_H_
 
 #include <atomic>
 #include <cstdint>
@@ -38,4 +38,4 @@ void PublishSettings(const AllocatorSettings& settings);
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_HOT_SETTINGS_H_
+#endif  // DEVRT_MEMORY_COMMON_HOT_SETTINGS_H_

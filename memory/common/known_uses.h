@@ -2,8 +2,8 @@
 //
 // For a room that keeps the uses of a block itself, and frees it.
 
-#ifndef DEVRT_MEMORY_INTERNAL_KNOWN_USES_H_
-#define DEVRT_MEMORY_INTERNAL_KNOWN_USES_H_
+#ifndef DEVRT_MEMORY_COMMON_KNOWN_USES_H_
+#define DEVRT_MEMORY_COMMON_KNOWN_USES_H_
 
 #include <cstdint>
 #include <optional>
@@ -43,4 +43,4 @@ bool LiesInCache(const void* pointer);
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_KNOWN_USES_H_
+#endif  // DEVRT_MEMORY_COMMON_KNOWN_USES_H_

@@ -50,8 +50,8 @@
 //
 // Locks: `mutex_` before the shards' locks, those in the order of Add.
 
-#ifndef DEVRT_MEMORY_INTERNAL_LEDGER_H_
-#define DEVRT_MEMORY_INTERNAL_LEDGER_H_
+#ifndef DEVRT_MEMORY_COMMON_LEDGER_H_
+#define DEVRT_MEMORY_COMMON_LEDGER_H_
 
 #include <atomic>
 #include <cstddef>
@@ -247,4 +247,4 @@ class Ledger {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_LEDGER_H_
+#endif  // DEVRT_MEMORY_COMMON_LEDGER_H_

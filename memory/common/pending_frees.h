@@ -16,8 +16,8 @@
 // Order: a block comes here after the events of its uses were recorded (F18).
 // Lock: `mutex_`, a leaf; neither timelines nor pools are called under it.
 
-#ifndef DEVRT_MEMORY_INTERNAL_PENDING_FREES_H_
-#define DEVRT_MEMORY_INTERNAL_PENDING_FREES_H_
+#ifndef DEVRT_MEMORY_COMMON_PENDING_FREES_H_
+#define DEVRT_MEMORY_COMMON_PENDING_FREES_H_
 
 #include <atomic>
 #include <cstddef>
@@ -120,4 +120,4 @@ class PendingFrees {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_PENDING_FREES_H_
+#endif  // DEVRT_MEMORY_COMMON_PENDING_FREES_H_

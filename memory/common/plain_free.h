@@ -3,8 +3,8 @@
 // Frees that are a note in an allocator and nothing else: for callers that hold
 // a lock which nobody may wait for a driver with, such as Python's.
 
-#ifndef DEVRT_MEMORY_INTERNAL_PLAIN_FREE_H_
-#define DEVRT_MEMORY_INTERNAL_PLAIN_FREE_H_
+#ifndef DEVRT_MEMORY_COMMON_PLAIN_FREE_H_
+#define DEVRT_MEMORY_COMMON_PLAIN_FREE_H_
 
 #include "devrt/runtime/call_site.h"
 
@@ -19,4 +19,4 @@ bool FreePinnedPlainly(void* pointer, CallSite site = CallSite::Here());
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_PLAIN_FREE_H_
+#endif  // DEVRT_MEMORY_COMMON_PLAIN_FREE_H_

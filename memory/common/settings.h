@@ -49,8 +49,8 @@
 //
 // Threads: any; allocations under way use the old or the new settings.
 
-#ifndef DEVRT_MEMORY_SETTINGS_H_
-#define DEVRT_MEMORY_SETTINGS_H_
+#ifndef DEVRT_MEMORY_COMMON_SETTINGS_H_
+#define DEVRT_MEMORY_COMMON_SETTINGS_H_
 
 #include <cstdint>
 #include <string>
@@ -91,4 +91,4 @@ DEVRT_EXPORT std::string ToString(const AllocatorSettings& settings);
 
 }  // namespace devrt
 
-#endif  // DEVRT_MEMORY_SETTINGS_H_
+#endif  // DEVRT_MEMORY_COMMON_SETTINGS_H_

@@ -2,8 +2,8 @@
 //
 // The settings that count now, for the allocators.
 
-#ifndef DEVRT_MEMORY_INTERNAL_SETTINGS_STATE_H_
-#define DEVRT_MEMORY_INTERNAL_SETTINGS_STATE_H_
+#ifndef DEVRT_MEMORY_COMMON_SETTINGS_STATE_H_
+#define DEVRT_MEMORY_COMMON_SETTINGS_STATE_H_
 
 #include <memory>
 
@@ -40,4 +40,4 @@ std::shared_ptr<MemoryResource> ResourceForRequest(Device device);
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_SETTINGS_STATE_H_
+#endif  // DEVRT_MEMORY_COMMON_SETTINGS_STATE_H_

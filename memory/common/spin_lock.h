@@ -6,8 +6,8 @@
 // nothing is called, and no lock but another SpinLock or a leaf (a timeline's)
 // is taken, while one is held.
 
-#ifndef DEVRT_MEMORY_INTERNAL_SPIN_LOCK_H_
-#define DEVRT_MEMORY_INTERNAL_SPIN_LOCK_H_
+#ifndef DEVRT_MEMORY_COMMON_SPIN_LOCK_H_
+#define DEVRT_MEMORY_COMMON_SPIN_LOCK_H_
 
 #include <sched.h>
 
@@ -78,4 +78,4 @@ class DEVRT_THREAD_ANNOTATION_(scoped_lockable) SpinLockHolder {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_SPIN_LOCK_H_
+#endif  // DEVRT_MEMORY_COMMON_SPIN_LOCK_H_

@@ -25,8 +25,8 @@
 // lost or was shut down answers what was counted last, a forked child zeros
 // (C105), and there a reset does nothing.
 
-#ifndef DEVRT_MEMORY_STATISTICS_H_
-#define DEVRT_MEMORY_STATISTICS_H_
+#ifndef DEVRT_MEMORY_COMMON_STATISTICS_H_
+#define DEVRT_MEMORY_COMMON_STATISTICS_H_
 
 #include <cstdint>
 #include <string>
@@ -111,4 +111,4 @@ DEVRT_EXPORT StatisticKeys ToKeys(const PinnedStatistics& statistics);
 
 }  // namespace devrt
 
-#endif  // DEVRT_MEMORY_STATISTICS_H_
+#endif  // DEVRT_MEMORY_COMMON_STATISTICS_H_

@@ -2,8 +2,8 @@
 //
 // The names of docs/semantics.md 3.3 and the figures that they mean, both ways.
 
-#ifndef DEVRT_MEMORY_INTERNAL_STATISTICS_KEYS_H_
-#define DEVRT_MEMORY_INTERNAL_STATISTICS_KEYS_H_
+#ifndef DEVRT_MEMORY_COMMON_STATISTICS_KEYS_H_
+#define DEVRT_MEMORY_COMMON_STATISTICS_KEYS_H_
 
 #include <cstdint>
 #include <map>
@@ -21,4 +21,4 @@ StatisticFields FieldsOf(PinnedStatistics* statistics);
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_STATISTICS_KEYS_H_
+#endif  // DEVRT_MEMORY_COMMON_STATISTICS_KEYS_H_

@@ -12,8 +12,8 @@
 // segment that is being removed gets a Segment that is still readable
 // (block.h).
 
-#ifndef DEVRT_MEMORY_INTERNAL_ADDRESS_MAP_H_
-#define DEVRT_MEMORY_INTERNAL_ADDRESS_MAP_H_
+#ifndef DEVRT_MEMORY_DEVICE_ADDRESS_MAP_H_
+#define DEVRT_MEMORY_DEVICE_ADDRESS_MAP_H_
 
 #include <atomic>
 #include <cstddef>
@@ -73,4 +73,4 @@ class AddressMap {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_ADDRESS_MAP_H_
+#endif  // DEVRT_MEMORY_DEVICE_ADDRESS_MAP_H_

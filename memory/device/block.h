@@ -19,8 +19,8 @@
 // Locks: everything but what is said to never change belongs to the lock of
 // the segment's BlockPool.
 
-#ifndef DEVRT_MEMORY_INTERNAL_BLOCK_H_
-#define DEVRT_MEMORY_INTERNAL_BLOCK_H_
+#ifndef DEVRT_MEMORY_DEVICE_BLOCK_H_
+#define DEVRT_MEMORY_DEVICE_BLOCK_H_
 
 #include <atomic>
 #include <cstddef>
@@ -203,4 +203,4 @@ inline CallSite UnpackSite(uint64_t word) {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_BLOCK_H_
+#endif  // DEVRT_MEMORY_DEVICE_BLOCK_H_

@@ -39,8 +39,8 @@
 // hook under it; Timeline::IsPast is a leaf.  Memory is taken only for a new
 // group in FreeBlocks, and for the fifth stream of a block's uses.
 
-#ifndef DEVRT_MEMORY_INTERNAL_BLOCK_POOL_H_
-#define DEVRT_MEMORY_INTERNAL_BLOCK_POOL_H_
+#ifndef DEVRT_MEMORY_DEVICE_BLOCK_POOL_H_
+#define DEVRT_MEMORY_DEVICE_BLOCK_POOL_H_
 
 #include <atomic>
 #include <cstddef>
@@ -368,4 +368,4 @@ class alignas(64) BlockPool {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_BLOCK_POOL_H_
+#endif  // DEVRT_MEMORY_DEVICE_BLOCK_POOL_H_

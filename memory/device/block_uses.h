@@ -5,8 +5,8 @@
 // A use is a point of a stream's timeline: what was submitted up to it may
 // touch the block.  An open one goes on up to the free of the block.
 
-#ifndef DEVRT_MEMORY_INTERNAL_BLOCK_USES_H_
-#define DEVRT_MEMORY_INTERNAL_BLOCK_USES_H_
+#ifndef DEVRT_MEMORY_DEVICE_BLOCK_USES_H_
+#define DEVRT_MEMORY_DEVICE_BLOCK_USES_H_
 
 #include <cstdint>
 
@@ -51,4 +51,4 @@ struct BlockUses {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_BLOCK_USES_H_
+#endif  // DEVRT_MEMORY_DEVICE_BLOCK_USES_H_

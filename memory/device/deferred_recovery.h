@@ -23,8 +23,8 @@
 // Threads: a scope is its thread's; what TakeWork gives may run anywhere, even
 // after the request was given up.
 
-#ifndef DEVRT_MEMORY_INTERNAL_DEFERRED_RECOVERY_H_
-#define DEVRT_MEMORY_INTERNAL_DEFERRED_RECOVERY_H_
+#ifndef DEVRT_MEMORY_DEVICE_DEFERRED_RECOVERY_H_
+#define DEVRT_MEMORY_DEVICE_DEFERRED_RECOVERY_H_
 
 #include <functional>
 #include <optional>
@@ -76,4 +76,4 @@ class DEVRT_EXPORT DeferredRecovery {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_DEFERRED_RECOVERY_H_
+#endif  // DEVRT_MEMORY_DEVICE_DEFERRED_RECOVERY_H_

@@ -72,8 +72,8 @@
 //   leaves: PendingFrees::mutex_, AddressMap::mutex_, Timeline::mutex_,
 //   HistoryRing::mutex_
 
-#ifndef DEVRT_MEMORY_INTERNAL_DEVICE_ALLOCATOR_H_
-#define DEVRT_MEMORY_INTERNAL_DEVICE_ALLOCATOR_H_
+#ifndef DEVRT_MEMORY_DEVICE_DEVICE_ALLOCATOR_H_
+#define DEVRT_MEMORY_DEVICE_DEVICE_ALLOCATOR_H_
 
 #include <atomic>
 #include <cstdint>
@@ -296,4 +296,4 @@ void RemoveCallback(uint64_t id);
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_DEVICE_ALLOCATOR_H_
+#endif  // DEVRT_MEMORY_DEVICE_DEVICE_ALLOCATOR_H_

@@ -52,8 +52,8 @@
 // succeed without the driver, everything else answers its error
 // (docs/semantics.md 2.5).
 
-#ifndef DEVRT_MEMORY_DEVICE_MEMORY_H_
-#define DEVRT_MEMORY_DEVICE_MEMORY_H_
+#ifndef DEVRT_MEMORY_DEVICE_DEVICE_MEMORY_H_
+#define DEVRT_MEMORY_DEVICE_DEVICE_MEMORY_H_
 
 #include <cstdint>
 #include <functional>
@@ -134,4 +134,4 @@ DEVRT_EXPORT std::string MemoryReport(Device device);
 
 }  // namespace devrt
 
-#endif  // DEVRT_MEMORY_DEVICE_MEMORY_H_
+#endif  // DEVRT_MEMORY_DEVICE_DEVICE_MEMORY_H_

@@ -14,8 +14,8 @@
 //
 // Not synchronised: the BlockPool's.
 
-#ifndef DEVRT_MEMORY_INTERNAL_FREE_BLOCKS_H_
-#define DEVRT_MEMORY_INTERNAL_FREE_BLOCKS_H_
+#ifndef DEVRT_MEMORY_DEVICE_FREE_BLOCKS_H_
+#define DEVRT_MEMORY_DEVICE_FREE_BLOCKS_H_
 
 #include <array>
 #include <cstddef>
@@ -106,4 +106,4 @@ class LargeFreeBlocks {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_FREE_BLOCKS_H_
+#endif  // DEVRT_MEMORY_DEVICE_FREE_BLOCKS_H_

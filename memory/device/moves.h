@@ -16,8 +16,8 @@
 // Threads: any.  Nothing is locked.  A move that is waited for ends, since it
 // makes one call of the driver at most.
 
-#ifndef DEVRT_MEMORY_INTERNAL_MOVES_H_
-#define DEVRT_MEMORY_INTERNAL_MOVES_H_
+#ifndef DEVRT_MEMORY_DEVICE_MOVES_H_
+#define DEVRT_MEMORY_DEVICE_MOVES_H_
 
 #include <sched.h>
 
@@ -73,4 +73,4 @@ class Moves {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_MOVES_H_
+#endif  // DEVRT_MEMORY_DEVICE_MOVES_H_

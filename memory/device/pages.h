@@ -15,8 +15,8 @@
 // Segments are reserved for a pool, never pass to another one, and end with
 // their last page (BlockPool::AddPages, TakePages, EndPages).
 
-#ifndef DEVRT_MEMORY_INTERNAL_PAGES_H_
-#define DEVRT_MEMORY_INTERNAL_PAGES_H_
+#ifndef DEVRT_MEMORY_DEVICE_PAGES_H_
+#define DEVRT_MEMORY_DEVICE_PAGES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -62,4 +62,4 @@ struct PageRun {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_PAGES_H_
+#endif  // DEVRT_MEMORY_DEVICE_PAGES_H_

@@ -8,8 +8,8 @@
 //
 // Lock: `mutex_`.  Streams are made and ended with it not held.
 
-#ifndef DEVRT_MEMORY_INTERNAL_ADOPTED_STREAMS_H_
-#define DEVRT_MEMORY_INTERNAL_ADOPTED_STREAMS_H_
+#ifndef DEVRT_MEMORY_EXTERNAL_ADOPTED_STREAMS_H_
+#define DEVRT_MEMORY_EXTERNAL_ADOPTED_STREAMS_H_
 
 #include <map>
 #include <utility>
@@ -47,4 +47,4 @@ DEVRT_EXPORT absl::StatusOr<StreamRef> StreamByHandle(Device device,
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_ADOPTED_STREAMS_H_
+#endif  // DEVRT_MEMORY_EXTERNAL_ADOPTED_STREAMS_H_

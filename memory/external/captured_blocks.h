@@ -35,8 +35,8 @@
 //
 // Threads: any.
 
-#ifndef DEVRT_MEMORY_INTERNAL_CAPTURED_BLOCKS_H_
-#define DEVRT_MEMORY_INTERNAL_CAPTURED_BLOCKS_H_
+#ifndef DEVRT_MEMORY_EXTERNAL_CAPTURED_BLOCKS_H_
+#define DEVRT_MEMORY_EXTERNAL_CAPTURED_BLOCKS_H_
 
 #include <atomic>
 #include <cstddef>
@@ -83,4 +83,4 @@ void EndCapturesThatAreOver();
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_CAPTURED_BLOCKS_H_
+#endif  // DEVRT_MEMORY_EXTERNAL_CAPTURED_BLOCKS_H_

@@ -41,8 +41,8 @@
  * that they came from (memory_resource.h), whatever is set by then.
  * Threads: any, but not inside host functions (FAILED_PRECONDITION).
  */
-#ifndef DEVRT_MEMORY_DEVRT_MEMORY_H_
-#define DEVRT_MEMORY_DEVRT_MEMORY_H_
+#ifndef DEVRT_MEMORY_EXTERNAL_DEVRT_MEMORY_H_
+#define DEVRT_MEMORY_EXTERNAL_DEVRT_MEMORY_H_
 
 #include <stdint.h>
 
@@ -135,4 +135,4 @@ DEVRT_MEMORY_EXPORT const char* devrt_memory_last_error_v0(void);
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
-#endif /* DEVRT_MEMORY_DEVRT_MEMORY_H_ */
+#endif /* DEVRT_MEMORY_EXTERNAL_DEVRT_MEMORY_H_ */

@@ -21,8 +21,8 @@
 //
 // Threads: any.
 
-#ifndef DEVRT_MEMORY_INTERNAL_GRAPH_POOL_H_
-#define DEVRT_MEMORY_INTERNAL_GRAPH_POOL_H_
+#ifndef DEVRT_MEMORY_EXTERNAL_GRAPH_POOL_H_
+#define DEVRT_MEMORY_EXTERNAL_GRAPH_POOL_H_
 
 #include <cstdint>
 #include <memory>
@@ -60,4 +60,4 @@ class GraphPool : public std::enable_shared_from_this<GraphPool> {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_GRAPH_POOL_H_
+#endif  // DEVRT_MEMORY_EXTERNAL_GRAPH_POOL_H_

@@ -9,8 +9,8 @@
 // look that is under way is over, which takes no longer than its queries.  A
 // forked child has no such thread (C105), and needs none.
 
-#ifndef DEVRT_MEMORY_INTERNAL_BACKGROUND_H_
-#define DEVRT_MEMORY_INTERNAL_BACKGROUND_H_
+#ifndef DEVRT_MEMORY_PINNED_BACKGROUND_H_
+#define DEVRT_MEMORY_PINNED_BACKGROUND_H_
 
 namespace devrt::internal {
 
@@ -33,4 +33,4 @@ class BackgroundPause {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_BACKGROUND_H_
+#endif  // DEVRT_MEMORY_PINNED_BACKGROUND_H_

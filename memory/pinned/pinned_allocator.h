@@ -25,8 +25,8 @@
 // Locks: class lock > leaves (PinnedMap, PendingFrees, Timeline).  None is held
 // while a backend is called, nor while pages are touched.
 
-#ifndef DEVRT_MEMORY_INTERNAL_PINNED_ALLOCATOR_H_
-#define DEVRT_MEMORY_INTERNAL_PINNED_ALLOCATOR_H_
+#ifndef DEVRT_MEMORY_PINNED_PINNED_ALLOCATOR_H_
+#define DEVRT_MEMORY_PINNED_PINNED_ALLOCATOR_H_
 
 #include <array>
 #include <atomic>
@@ -163,4 +163,4 @@ class PinnedAllocator {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_PINNED_ALLOCATOR_H_
+#endif  // DEVRT_MEMORY_PINNED_PINNED_ALLOCATOR_H_

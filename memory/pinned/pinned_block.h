@@ -2,8 +2,8 @@
 //
 // A block of the pinned allocator, and the sizes that there are.
 
-#ifndef DEVRT_MEMORY_INTERNAL_PINNED_BLOCK_H_
-#define DEVRT_MEMORY_INTERNAL_PINNED_BLOCK_H_
+#ifndef DEVRT_MEMORY_PINNED_PINNED_BLOCK_H_
+#define DEVRT_MEMORY_PINNED_PINNED_BLOCK_H_
 
 #include <atomic>
 #include <cstdint>
@@ -56,4 +56,4 @@ static_assert(PinnedSize(kMiB + 1, kMiB, 4096) == kMiB + 4096);
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_PINNED_BLOCK_H_
+#endif  // DEVRT_MEMORY_PINNED_PINNED_BLOCK_H_

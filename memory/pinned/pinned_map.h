@@ -11,8 +11,8 @@
 //
 // Lock: `mutex_`, a leaf; changes come with native calls only.
 
-#ifndef DEVRT_MEMORY_INTERNAL_PINNED_MAP_H_
-#define DEVRT_MEMORY_INTERNAL_PINNED_MAP_H_
+#ifndef DEVRT_MEMORY_PINNED_PINNED_MAP_H_
+#define DEVRT_MEMORY_PINNED_PINNED_MAP_H_
 
 #include <atomic>
 #include <cstddef>
@@ -72,4 +72,4 @@ class PinnedMap {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_PINNED_MAP_H_
+#endif  // DEVRT_MEMORY_PINNED_PINNED_MAP_H_

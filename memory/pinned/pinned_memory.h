@@ -26,8 +26,8 @@
 // One cache per backend.  Threads: any.  Errors as of device_memory.h;
 // UNIMPLEMENTED without PINNED_HOST (or HOST_REGISTER, by setting).
 
-#ifndef DEVRT_MEMORY_PINNED_MEMORY_H_
-#define DEVRT_MEMORY_PINNED_MEMORY_H_
+#ifndef DEVRT_MEMORY_PINNED_PINNED_MEMORY_H_
+#define DEVRT_MEMORY_PINNED_PINNED_MEMORY_H_
 
 #include <cstdint>
 
@@ -65,4 +65,4 @@ DEVRT_EXPORT absl::Status EmptyPinnedCache(Backend backend);
 
 }  // namespace devrt
 
-#endif  // DEVRT_MEMORY_PINNED_MEMORY_H_
+#endif  // DEVRT_MEMORY_PINNED_PINNED_MEMORY_H_

@@ -2,8 +2,8 @@
 //
 // Host pages for memory that is registered with a backend afterwards.
 
-#ifndef DEVRT_MEMORY_INTERNAL_PINNED_PAGES_H_
-#define DEVRT_MEMORY_INTERNAL_PINNED_PAGES_H_
+#ifndef DEVRT_MEMORY_PINNED_PINNED_PAGES_H_
+#define DEVRT_MEMORY_PINNED_PINNED_PAGES_H_
 
 #include <cstdint>
 
@@ -20,4 +20,4 @@ void TouchPages(void* base, uint64_t bytes, uint32_t threads);
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_PINNED_PAGES_H_
+#endif  // DEVRT_MEMORY_PINNED_PINNED_PAGES_H_

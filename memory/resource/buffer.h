@@ -15,8 +15,8 @@
 // never waits, fails or throws; what goes wrong is logged once.
 // Threads: as unique_ptr.
 
-#ifndef DEVRT_MEMORY_BUFFER_H_
-#define DEVRT_MEMORY_BUFFER_H_
+#ifndef DEVRT_MEMORY_RESOURCE_BUFFER_H_
+#define DEVRT_MEMORY_RESOURCE_BUFFER_H_
 
 #include <cstdint>
 #include <memory>
@@ -72,4 +72,4 @@ class DEVRT_EXPORT Buffer {
 
 }  // namespace devrt
 
-#endif  // DEVRT_MEMORY_BUFFER_H_
+#endif  // DEVRT_MEMORY_RESOURCE_BUFFER_H_

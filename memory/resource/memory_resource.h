@@ -40,8 +40,8 @@
 // pointers that are no live block of this resource; RESOURCE_EXHAUSTED with an
 // OutOfMemoryInfo (docs/semantics.md 2.6).
 
-#ifndef DEVRT_MEMORY_MEMORY_RESOURCE_H_
-#define DEVRT_MEMORY_MEMORY_RESOURCE_H_
+#ifndef DEVRT_MEMORY_RESOURCE_MEMORY_RESOURCE_H_
+#define DEVRT_MEMORY_RESOURCE_MEMORY_RESOURCE_H_
 
 #include <cstdint>
 #include <memory>
@@ -147,4 +147,4 @@ DEVRT_EXPORT std::shared_ptr<MemoryResource> GetMemoryResource(Device device);
 
 }  // namespace devrt
 
-#endif  // DEVRT_MEMORY_MEMORY_RESOURCE_H_
+#endif  // DEVRT_MEMORY_RESOURCE_MEMORY_RESOURCE_H_

@@ -20,8 +20,8 @@
 // Locks: `mutex_`, a leaf.  A resource is released with it not held, as that
 // may run code of the program.
 
-#ifndef DEVRT_MEMORY_INTERNAL_OWNERS_H_
-#define DEVRT_MEMORY_INTERNAL_OWNERS_H_
+#ifndef DEVRT_MEMORY_RESOURCE_OWNERS_H_
+#define DEVRT_MEMORY_RESOURCE_OWNERS_H_
 
 #include <atomic>
 #include <cstddef>
@@ -110,4 +110,4 @@ std::optional<absl::Status> RecordOwnedUse(const void* pointer,
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_OWNERS_H_
+#endif  // DEVRT_MEMORY_RESOURCE_OWNERS_H_

@@ -11,8 +11,8 @@
 // adaptor refuses itself leaves the upstream untouched.  Of a null upstream
 // they make null.
 
-#ifndef DEVRT_MEMORY_RESOURCES_H_
-#define DEVRT_MEMORY_RESOURCES_H_
+#ifndef DEVRT_MEMORY_RESOURCE_RESOURCES_H_
+#define DEVRT_MEMORY_RESOURCE_RESOURCES_H_
 
 #include <cstdint>
 #include <functional>
@@ -121,4 +121,4 @@ DEVRT_EXPORT std::shared_ptr<MemoryResource> ThreadSafeResource(
 
 }  // namespace devrt
 
-#endif  // DEVRT_MEMORY_RESOURCES_H_
+#endif  // DEVRT_MEMORY_RESOURCE_RESOURCES_H_

@@ -20,8 +20,8 @@
 // Errors: INVALID_ARGUMENT for a history of no or more than 2^24 events;
 // FAILED_PRECONDITION in a forked child.
 
-#ifndef DEVRT_MEMORY_HISTORY_H_
-#define DEVRT_MEMORY_HISTORY_H_
+#ifndef DEVRT_MEMORY_SNAPSHOT_HISTORY_H_
+#define DEVRT_MEMORY_SNAPSHOT_HISTORY_H_
 
 #include <cstdint>
 #include <optional>
@@ -128,4 +128,4 @@ DEVRT_EXPORT absl::StatusOr<MemorySnapshot> ParseMemorySnapshot(
 
 }  // namespace devrt
 
-#endif  // DEVRT_MEMORY_HISTORY_H_
+#endif  // DEVRT_MEMORY_SNAPSHOT_HISTORY_H_

@@ -10,8 +10,8 @@
 // history that they belong to, so that those in blocks from an earlier one are
 // known for what they are.
 
-#ifndef DEVRT_MEMORY_INTERNAL_HISTORY_RING_H_
-#define DEVRT_MEMORY_INTERNAL_HISTORY_RING_H_
+#ifndef DEVRT_MEMORY_SNAPSHOT_HISTORY_RING_H_
+#define DEVRT_MEMORY_SNAPSHOT_HISTORY_RING_H_
 
 #include <cstdint>
 #include <string>
@@ -76,4 +76,4 @@ class HistoryRing {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_HISTORY_RING_H_
+#endif  // DEVRT_MEMORY_SNAPSHOT_HISTORY_RING_H_

@@ -12,8 +12,8 @@
 //
 // Every error is INVALID_ARGUMENT with "line 3, column 7: expected ...".
 
-#ifndef DEVRT_MEMORY_INTERNAL_JSON_READER_H_
-#define DEVRT_MEMORY_INTERNAL_JSON_READER_H_
+#ifndef DEVRT_MEMORY_SNAPSHOT_JSON_READER_H_
+#define DEVRT_MEMORY_SNAPSHOT_JSON_READER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -79,4 +79,4 @@ class JsonReader {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_JSON_READER_H_
+#endif  // DEVRT_MEMORY_SNAPSHOT_JSON_READER_H_

@@ -2,8 +2,8 @@
 //
 // The snapshot of one allocator: a device's own, or a private one.
 
-#ifndef DEVRT_MEMORY_INTERNAL_SNAPSHOT_H_
-#define DEVRT_MEMORY_INTERNAL_SNAPSHOT_H_
+#ifndef DEVRT_MEMORY_SNAPSHOT_SNAPSHOT_H_
+#define DEVRT_MEMORY_SNAPSHOT_SNAPSHOT_H_
 
 #include "devrt/memory/history.h"
 #include "memory/device/device_allocator.h"
@@ -15,4 +15,4 @@ MemorySnapshot SnapshotOf(DeviceAllocator* allocator);
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_INTERNAL_SNAPSHOT_H_
+#endif  // DEVRT_MEMORY_SNAPSHOT_SNAPSHOT_H_

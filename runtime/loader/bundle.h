@@ -14,8 +14,8 @@
 // still searches the run path, so devrt checks every directory of the run path,
 // also an empty one: nobody else may be able to put a library there.
 
-#ifndef DEVRT_RUNTIME_INTERNAL_BUNDLE_H_
-#define DEVRT_RUNTIME_INTERNAL_BUNDLE_H_
+#ifndef DEVRT_RUNTIME_LOADER_BUNDLE_H_
+#define DEVRT_RUNTIME_LOADER_BUNDLE_H_
 
 #include <vector>
 
@@ -47,4 +47,4 @@ Bundle FindBundle(const PluginFile& plugin);
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_RUNTIME_INTERNAL_BUNDLE_H_
+#endif  // DEVRT_RUNTIME_LOADER_BUNDLE_H_

@@ -2,8 +2,8 @@
 //
 // Finds plugin files and reads their manifests, without running their code.
 
-#ifndef DEVRT_RUNTIME_INTERNAL_DISCOVERY_H_
-#define DEVRT_RUNTIME_INTERNAL_DISCOVERY_H_
+#ifndef DEVRT_RUNTIME_LOADER_DISCOVERY_H_
+#define DEVRT_RUNTIME_LOADER_DISCOVERY_H_
 
 #include <string>
 #include <vector>
@@ -60,4 +60,4 @@ inline constexpr char kSourceRegister[] = "RegisterBackend";
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_RUNTIME_INTERNAL_DISCOVERY_H_
+#endif  // DEVRT_RUNTIME_LOADER_DISCOVERY_H_

@@ -9,8 +9,8 @@
 //   if (!file.ok()) return file.status();  // "truncated: 200 bytes"
 //   std::string directories = file->RunPath().value_or("");
 
-#ifndef DEVRT_RUNTIME_INTERNAL_ELF_FILE_H_
-#define DEVRT_RUNTIME_INTERNAL_ELF_FILE_H_
+#ifndef DEVRT_RUNTIME_LOADER_ELF_FILE_H_
+#define DEVRT_RUNTIME_LOADER_ELF_FILE_H_
 
 #include <elf.h>
 
@@ -155,4 +155,4 @@ class ElfFile {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_RUNTIME_INTERNAL_ELF_FILE_H_
+#endif  // DEVRT_RUNTIME_LOADER_ELF_FILE_H_

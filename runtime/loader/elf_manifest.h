@@ -2,8 +2,8 @@
 //
 // Finds and checks a plugin's manifest in its file, without running its code.
 
-#ifndef DEVRT_RUNTIME_INTERNAL_ELF_MANIFEST_H_
-#define DEVRT_RUNTIME_INTERNAL_ELF_MANIFEST_H_
+#ifndef DEVRT_RUNTIME_LOADER_ELF_MANIFEST_H_
+#define DEVRT_RUNTIME_LOADER_ELF_MANIFEST_H_
 
 #include <optional>
 #include <string_view>
@@ -33,4 +33,4 @@ absl::Status CheckManifest(const devrt_manifest_v0& manifest,
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_RUNTIME_INTERNAL_ELF_MANIFEST_H_
+#endif  // DEVRT_RUNTIME_LOADER_ELF_MANIFEST_H_

@@ -6,8 +6,8 @@
 //
 //   KeepLoaded(reinterpret_cast<const void*>(open));
 
-#ifndef DEVRT_RUNTIME_INTERNAL_KEEP_LOADED_H_
-#define DEVRT_RUNTIME_INTERNAL_KEEP_LOADED_H_
+#ifndef DEVRT_RUNTIME_LOADER_KEEP_LOADED_H_
+#define DEVRT_RUNTIME_LOADER_KEEP_LOADED_H_
 
 namespace devrt::internal {
 
@@ -17,4 +17,4 @@ void KeepLoaded(const void* code);
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_RUNTIME_INTERNAL_KEEP_LOADED_H_
+#endif  // DEVRT_RUNTIME_LOADER_KEEP_LOADED_H_

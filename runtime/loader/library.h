@@ -3,8 +3,8 @@
 // Loads an inspected file through its open descriptor, since its path may name
 // another file by now.
 
-#ifndef DEVRT_RUNTIME_INTERNAL_LIBRARY_H_
-#define DEVRT_RUNTIME_INTERNAL_LIBRARY_H_
+#ifndef DEVRT_RUNTIME_LOADER_LIBRARY_H_
+#define DEVRT_RUNTIME_LOADER_LIBRARY_H_
 
 #include <string>
 
@@ -29,4 +29,4 @@ void SetBeforeLoadHook(BeforeLoadHook hook);
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_RUNTIME_INTERNAL_LIBRARY_H_
+#endif  // DEVRT_RUNTIME_LOADER_LIBRARY_H_

@@ -3,8 +3,8 @@
 // The kinds of shared libraries that devrt loads, and the names of their
 // symbols.
 
-#ifndef DEVRT_RUNTIME_INTERNAL_LIBRARY_KIND_H_
-#define DEVRT_RUNTIME_INTERNAL_LIBRARY_KIND_H_
+#ifndef DEVRT_RUNTIME_LOADER_LIBRARY_KIND_H_
+#define DEVRT_RUNTIME_LOADER_LIBRARY_KIND_H_
 
 #include "devrt/backends/abi/devrt_layer.h"
 #include "devrt/backends/abi/devrt_plugin.h"
@@ -29,4 +29,4 @@ inline constexpr LibraryKind kLayerLibrary = {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_RUNTIME_INTERNAL_LIBRARY_KIND_H_
+#endif  // DEVRT_RUNTIME_LOADER_LIBRARY_KIND_H_

@@ -2,8 +2,8 @@
 //
 // Error messages and the report, made from the load attempts.
 
-#ifndef DEVRT_RUNTIME_INTERNAL_LOAD_REPORT_H_
-#define DEVRT_RUNTIME_INTERNAL_LOAD_REPORT_H_
+#ifndef DEVRT_RUNTIME_LOADER_LOAD_REPORT_H_
+#define DEVRT_RUNTIME_LOADER_LOAD_REPORT_H_
 
 #include <string>
 #include <string_view>
@@ -30,4 +30,4 @@ std::string FormatAttempts(const std::vector<LoadAttempt>& attempts);
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_RUNTIME_INTERNAL_LOAD_REPORT_H_
+#endif  // DEVRT_RUNTIME_LOADER_LOAD_REPORT_H_

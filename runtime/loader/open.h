@@ -2,8 +2,8 @@
 //
 // Opens one plugin.  The plugin's code runs here for the first time.
 
-#ifndef DEVRT_RUNTIME_INTERNAL_OPEN_H_
-#define DEVRT_RUNTIME_INTERNAL_OPEN_H_
+#ifndef DEVRT_RUNTIME_LOADER_OPEN_H_
+#define DEVRT_RUNTIME_LOADER_OPEN_H_
 
 #include <cstdint>
 #include <string>
@@ -42,4 +42,4 @@ absl::StatusOr<BackendRecord*> OpenPlugin(
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_RUNTIME_INTERNAL_OPEN_H_
+#endif  // DEVRT_RUNTIME_LOADER_OPEN_H_

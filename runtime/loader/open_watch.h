@@ -3,8 +3,8 @@
 // Detects breaches of the contract by a plugin's open function, as far as the
 // host can see them (docs/decisions/0007-what-is-watched-at-opening.md).
 
-#ifndef DEVRT_RUNTIME_INTERNAL_OPEN_WATCH_H_
-#define DEVRT_RUNTIME_INTERNAL_OPEN_WATCH_H_
+#ifndef DEVRT_RUNTIME_LOADER_OPEN_WATCH_H_
+#define DEVRT_RUNTIME_LOADER_OPEN_WATCH_H_
 
 #include <cstdint>
 #include <string>
@@ -42,4 +42,4 @@ class Opening {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_RUNTIME_INTERNAL_OPEN_WATCH_H_
+#endif  // DEVRT_RUNTIME_LOADER_OPEN_WATCH_H_

@@ -10,8 +10,8 @@
 //   status.Update(walked.owner);            // others own a part of the path
 //   status.Update(walked.writers);
 
-#ifndef DEVRT_RUNTIME_INTERNAL_PATH_WALK_H_
-#define DEVRT_RUNTIME_INTERNAL_PATH_WALK_H_
+#ifndef DEVRT_RUNTIME_LOADER_PATH_WALK_H_
+#define DEVRT_RUNTIME_LOADER_PATH_WALK_H_
 
 #include <sys/stat.h>
 
@@ -46,4 +46,4 @@ WalkedPath WalkPath(const std::string& path, const Trust& trust);
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_RUNTIME_INTERNAL_PATH_WALK_H_
+#endif  // DEVRT_RUNTIME_LOADER_PATH_WALK_H_

@@ -11,8 +11,8 @@
 // A damaged or foreign file is read as far as possible.  All texts together
 // take at most a part of the file's size in memory.
 
-#ifndef DEVRT_RUNTIME_INTERNAL_PLUGIN_CONTENTS_H_
-#define DEVRT_RUNTIME_INTERNAL_PLUGIN_CONTENTS_H_
+#ifndef DEVRT_RUNTIME_LOADER_PLUGIN_CONTENTS_H_
+#define DEVRT_RUNTIME_LOADER_PLUGIN_CONTENTS_H_
 
 #include <cstdint>
 #include <optional>
@@ -54,4 +54,4 @@ PluginContents ReadLibraryContents(FileBytes bytes);
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_RUNTIME_INTERNAL_PLUGIN_CONTENTS_H_
+#endif  // DEVRT_RUNTIME_LOADER_PLUGIN_CONTENTS_H_

@@ -3,8 +3,8 @@
 // Finds the plugin folder of an installation relative to the running files, so
 // that the installation can be moved.
 
-#ifndef DEVRT_RUNTIME_INTERNAL_PLUGIN_DIRECTORY_H_
-#define DEVRT_RUNTIME_INTERNAL_PLUGIN_DIRECTORY_H_
+#ifndef DEVRT_RUNTIME_LOADER_PLUGIN_DIRECTORY_H_
+#define DEVRT_RUNTIME_LOADER_PLUGIN_DIRECTORY_H_
 
 #include <string>
 
@@ -20,4 +20,4 @@ std::string PluginDirectory(const std::string& file,
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_RUNTIME_INTERNAL_PLUGIN_DIRECTORY_H_
+#endif  // DEVRT_RUNTIME_LOADER_PLUGIN_DIRECTORY_H_

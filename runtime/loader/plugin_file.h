@@ -11,8 +11,8 @@
 //
 // All later steps use `fd`, so they see the file that was checked.
 
-#ifndef DEVRT_RUNTIME_INTERNAL_PLUGIN_FILE_H_
-#define DEVRT_RUNTIME_INTERNAL_PLUGIN_FILE_H_
+#ifndef DEVRT_RUNTIME_LOADER_PLUGIN_FILE_H_
+#define DEVRT_RUNTIME_LOADER_PLUGIN_FILE_H_
 
 #include <sys/stat.h>
 
@@ -72,4 +72,4 @@ absl::Status CheckAbsolute(const std::string& path);
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_RUNTIME_INTERNAL_PLUGIN_FILE_H_
+#endif  // DEVRT_RUNTIME_LOADER_PLUGIN_FILE_H_

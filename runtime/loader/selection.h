@@ -2,8 +2,8 @@
 //
 // DEVRT_BACKENDS: selects among the backends that were found.
 
-#ifndef DEVRT_RUNTIME_INTERNAL_SELECTION_H_
-#define DEVRT_RUNTIME_INTERNAL_SELECTION_H_
+#ifndef DEVRT_RUNTIME_LOADER_SELECTION_H_
+#define DEVRT_RUNTIME_LOADER_SELECTION_H_
 
 #include <set>
 #include <string>
@@ -31,4 +31,4 @@ class Selection {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_RUNTIME_INTERNAL_SELECTION_H_
+#endif  // DEVRT_RUNTIME_LOADER_SELECTION_H_

@@ -2,8 +2,8 @@
 //
 // Completes the function table that a plugin returned.
 
-#ifndef DEVRT_RUNTIME_INTERNAL_TABLE_H_
-#define DEVRT_RUNTIME_INTERNAL_TABLE_H_
+#ifndef DEVRT_RUNTIME_LOADER_TABLE_H_
+#define DEVRT_RUNTIME_LOADER_TABLE_H_
 
 #include <cstdint>
 
@@ -31,4 +31,4 @@ absl::Status CompleteTable(const devrt_backend_v0& given,
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_RUNTIME_INTERNAL_TABLE_H_
+#endif  // DEVRT_RUNTIME_LOADER_TABLE_H_

@@ -10,8 +10,8 @@
 // checks the stat of one entry; path_walk.h applies it to a whole path.
 // Threads: any number of threads may use one Trust.
 
-#ifndef DEVRT_RUNTIME_INTERNAL_TRUST_H_
-#define DEVRT_RUNTIME_INTERNAL_TRUST_H_
+#ifndef DEVRT_RUNTIME_LOADER_TRUST_H_
+#define DEVRT_RUNTIME_LOADER_TRUST_H_
 
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -76,4 +76,4 @@ std::optional<gid_t> PrivateGroupOf(uid_t user);
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_RUNTIME_INTERNAL_TRUST_H_
+#endif  // DEVRT_RUNTIME_LOADER_TRUST_H_

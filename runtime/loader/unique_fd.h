@@ -2,8 +2,8 @@
 //
 // A file descriptor that closes itself.
 
-#ifndef DEVRT_RUNTIME_INTERNAL_UNIQUE_FD_H_
-#define DEVRT_RUNTIME_INTERNAL_UNIQUE_FD_H_
+#ifndef DEVRT_RUNTIME_LOADER_UNIQUE_FD_H_
+#define DEVRT_RUNTIME_LOADER_UNIQUE_FD_H_
 
 #include <unistd.h>
 
@@ -33,4 +33,4 @@ class UniqueFd {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_RUNTIME_INTERNAL_UNIQUE_FD_H_
+#endif  // DEVRT_RUNTIME_LOADER_UNIQUE_FD_H_

@@ -235,6 +235,23 @@ class TreeTest(unittest.TestCase):
         self.assertEqual(checks.check_format(fix=True), [])
         self.assertEqual(checks.check_format(fix=False), [])
 
+    def test_guards(self):
+        good = ("#ifndef DEVRT_RUNTIME_INTERNAL_B_H_\n"
+                "#define DEVRT_RUNTIME_INTERNAL_B_H_\n"
+                "#endif  // DEVRT_RUNTIME_INTERNAL_B_H_\n")
+        for name in ["runtime/a.h", "streams/s.h"]:
+            (self.root / name).unlink()
+        self.write("backends/template/c/backend.h", SPDX)
+        self.write("runtime/internal/b.h", SPDX + good)
+        self.assertEqual(checks.check_guards(), [])
+        moved = good.replace("INTERNAL_", "")
+        self.write("runtime/internal/b.h", SPDX + moved)
+        self.assert_names(checks.check_guards(), "runtime/internal/b.h",
+                          "DEVRT_RUNTIME_INTERNAL_B_H_")
+        self.write("runtime/internal/b.h", SPDX + good.replace(
+            "// DEVRT_RUNTIME_INTERNAL_B_H_", "// DEVRT_RUNTIME_B_H_"))
+        self.assert_names(checks.check_guards(), "runtime/internal/b.h", "#endif")
+
     def test_headers(self):
         compiler = [headers_alone.default_compiler()]
         self.assertEqual(headers_alone.public_headers(), PUBLIC)

@@ -4,6 +4,9 @@
 // they use all the same: builds with a compiler cache, and those with
 // -Db_pch=false, go without.
 
+#ifndef DEVRT_TESTS_SUPPORT_PRECOMPILED_H_
+#define DEVRT_TESTS_SUPPORT_PRECOMPILED_H_
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,3 +23,5 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+
+#endif  // DEVRT_TESTS_SUPPORT_PRECOMPILED_H_

@@ -4,8 +4,8 @@
 //
 //   DEVRT_MTIA="devices=4,memory=256MiB,mode=virtual,seed=7"
 
-#ifndef DEVRT_BACKENDS_MTIA_CONFIG_H_
-#define DEVRT_BACKENDS_MTIA_CONFIG_H_
+#ifndef DEVRT_BACKENDS_MTIA_CONFIG_CONFIG_H_
+#define DEVRT_BACKENDS_MTIA_CONFIG_CONFIG_H_
 
 #include <cstdint>
 #include <string>
@@ -92,4 +92,4 @@ uint64_t ConfigHash(const Config& config);
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_CONFIG_H_
+#endif  // DEVRT_BACKENDS_MTIA_CONFIG_CONFIG_H_

@@ -2,8 +2,8 @@
 //
 // Numbers with units, quoting and spelling: the text side of config.cc.
 
-#ifndef DEVRT_BACKENDS_MTIA_CONFIG_VALUES_H_
-#define DEVRT_BACKENDS_MTIA_CONFIG_VALUES_H_
+#ifndef DEVRT_BACKENDS_MTIA_CONFIG_CONFIG_VALUES_H_
+#define DEVRT_BACKENDS_MTIA_CONFIG_CONFIG_VALUES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -36,4 +36,4 @@ size_t Unlikeness(std::string_view text, std::string_view key);
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_CONFIG_VALUES_H_
+#endif  // DEVRT_BACKENDS_MTIA_CONFIG_CONFIG_VALUES_H_

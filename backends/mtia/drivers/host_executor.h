@@ -4,8 +4,8 @@
 // each; one that stays away too long is left behind, and the next host
 // function gets another thread.
 
-#ifndef DEVRT_BACKENDS_MTIA_HOST_EXECUTOR_H_
-#define DEVRT_BACKENDS_MTIA_HOST_EXECUTOR_H_
+#ifndef DEVRT_BACKENDS_MTIA_DRIVERS_HOST_EXECUTOR_H_
+#define DEVRT_BACKENDS_MTIA_DRIVERS_HOST_EXECUTOR_H_
 
 #include <atomic>
 #include <chrono>
@@ -61,4 +61,4 @@ class HostExecutor {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_HOST_EXECUTOR_H_
+#endif  // DEVRT_BACKENDS_MTIA_DRIVERS_HOST_EXECUTOR_H_

@@ -4,8 +4,8 @@
 // Decisions::Choose: the strategy decides, the choice is recorded, and a
 // replay token repeats it.
 
-#ifndef DEVRT_BACKENDS_MTIA_STRATEGY_H_
-#define DEVRT_BACKENDS_MTIA_STRATEGY_H_
+#ifndef DEVRT_BACKENDS_MTIA_DRIVERS_STRATEGY_H_
+#define DEVRT_BACKENDS_MTIA_DRIVERS_STRATEGY_H_
 
 #include <cstdint>
 #include <string>
@@ -126,4 +126,4 @@ bool ParseToken(std::string_view text, Token* token, std::string* error);
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_STRATEGY_H_
+#endif  // DEVRT_BACKENDS_MTIA_DRIVERS_STRATEGY_H_

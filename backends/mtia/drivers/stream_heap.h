@@ -3,8 +3,8 @@
 // A binary heap of streams by the time of their head's next step, then by age.
 // A stream knows its place, so that it can be removed.
 
-#ifndef DEVRT_BACKENDS_MTIA_STREAM_HEAP_H_
-#define DEVRT_BACKENDS_MTIA_STREAM_HEAP_H_
+#ifndef DEVRT_BACKENDS_MTIA_DRIVERS_STREAM_HEAP_H_
+#define DEVRT_BACKENDS_MTIA_DRIVERS_STREAM_HEAP_H_
 
 #include <cstdint>
 #include <vector>
@@ -76,4 +76,4 @@ class StreamHeap {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_STREAM_HEAP_H_
+#endif  // DEVRT_BACKENDS_MTIA_DRIVERS_STREAM_HEAP_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef DEVRT_BACKENDS_MTIA_THREADED_DRIVER_H_
-#define DEVRT_BACKENDS_MTIA_THREADED_DRIVER_H_
+#ifndef DEVRT_BACKENDS_MTIA_DRIVERS_THREADED_DRIVER_H_
+#define DEVRT_BACKENDS_MTIA_DRIVERS_THREADED_DRIVER_H_
 
 #include <condition_variable>
 #include <deque>
@@ -70,4 +70,4 @@ class ThreadedDriver : public Driver {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_THREADED_DRIVER_H_
+#endif  // DEVRT_BACKENDS_MTIA_DRIVERS_THREADED_DRIVER_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef DEVRT_BACKENDS_MTIA_VIRTUAL_DRIVER_H_
-#define DEVRT_BACKENDS_MTIA_VIRTUAL_DRIVER_H_
+#ifndef DEVRT_BACKENDS_MTIA_DRIVERS_VIRTUAL_DRIVER_H_
+#define DEVRT_BACKENDS_MTIA_DRIVERS_VIRTUAL_DRIVER_H_
 
 #include <vector>
 
@@ -89,4 +89,4 @@ class VirtualDriver : public Driver {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_VIRTUAL_DRIVER_H_
+#endif  // DEVRT_BACKENDS_MTIA_DRIVERS_VIRTUAL_DRIVER_H_

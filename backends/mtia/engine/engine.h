@@ -7,8 +7,8 @@
 // (see call.h): the holder of the baton in virtual mode, of `mutex` in
 // threaded mode.  What may be called from elsewhere says so.
 
-#ifndef DEVRT_BACKENDS_MTIA_ENGINE_H_
-#define DEVRT_BACKENDS_MTIA_ENGINE_H_
+#ifndef DEVRT_BACKENDS_MTIA_ENGINE_ENGINE_H_
+#define DEVRT_BACKENDS_MTIA_ENGINE_ENGINE_H_
 
 #include <atomic>
 #include <cstdint>
@@ -341,4 +341,4 @@ extern Engine* g_engine;
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_ENGINE_H_
+#endif  // DEVRT_BACKENDS_MTIA_ENGINE_ENGINE_H_

@@ -4,8 +4,8 @@
 // the kind and a generation, so that a stale, foreign or invented handle is
 // found out by a look-up that touches nothing but the table.
 
-#ifndef DEVRT_BACKENDS_MTIA_HANDLES_H_
-#define DEVRT_BACKENDS_MTIA_HANDLES_H_
+#ifndef DEVRT_BACKENDS_MTIA_ENGINE_HANDLES_H_
+#define DEVRT_BACKENDS_MTIA_ENGINE_HANDLES_H_
 
 #include <cstdint>
 #include <memory>
@@ -102,4 +102,4 @@ class HandleTable {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_HANDLES_H_
+#endif  // DEVRT_BACKENDS_MTIA_ENGINE_HANDLES_H_

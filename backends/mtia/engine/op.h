@@ -4,8 +4,8 @@
 // threads.  All are pooled and never freed, so that a stale pointer to one is
 // never a wild one.
 
-#ifndef DEVRT_BACKENDS_MTIA_OP_H_
-#define DEVRT_BACKENDS_MTIA_OP_H_
+#ifndef DEVRT_BACKENDS_MTIA_ENGINE_OP_H_
+#define DEVRT_BACKENDS_MTIA_ENGINE_OP_H_
 
 #include <algorithm>
 #include <atomic>
@@ -293,4 +293,4 @@ inline bool Failed(const Point& p) { return p.seq >= p.stream->failed_from; }
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_OP_H_
+#endif  // DEVRT_BACKENDS_MTIA_ENGINE_OP_H_

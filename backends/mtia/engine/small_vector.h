@@ -3,8 +3,8 @@
 // A vector of plain values with room for N in place.  clear() keeps the
 // capacity, so that pooled owners stop allocating.
 
-#ifndef DEVRT_BACKENDS_MTIA_SMALL_VECTOR_H_
-#define DEVRT_BACKENDS_MTIA_SMALL_VECTOR_H_
+#ifndef DEVRT_BACKENDS_MTIA_ENGINE_SMALL_VECTOR_H_
+#define DEVRT_BACKENDS_MTIA_ENGINE_SMALL_VECTOR_H_
 
 #include <cstdint>
 #include <cstdlib>
@@ -61,4 +61,4 @@ class SmallVector {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_SMALL_VECTOR_H_
+#endif  // DEVRT_BACKENDS_MTIA_ENGINE_SMALL_VECTOR_H_

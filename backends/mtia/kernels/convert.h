@@ -2,8 +2,8 @@
 //
 // Conversions between the types that elements are computed in, on buffers.
 
-#ifndef DEVRT_BACKENDS_MTIA_CONVERT_H_
-#define DEVRT_BACKENDS_MTIA_CONVERT_H_
+#ifndef DEVRT_BACKENDS_MTIA_KERNELS_CONVERT_H_
+#define DEVRT_BACKENDS_MTIA_KERNELS_CONVERT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -25,4 +25,4 @@ Conversion FindConversion(uint32_t from, uint32_t to);
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_CONVERT_H_
+#endif  // DEVRT_BACKENDS_MTIA_KERNELS_CONVERT_H_

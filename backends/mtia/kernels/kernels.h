@@ -4,8 +4,8 @@
 // local addresses.  They know nothing of streams or devices: plugin.cc checks
 // arguments at submission, the engine resolves the ranges and runs the body.
 
-#ifndef DEVRT_BACKENDS_MTIA_KERNELS_H_
-#define DEVRT_BACKENDS_MTIA_KERNELS_H_
+#ifndef DEVRT_BACKENDS_MTIA_KERNELS_KERNELS_H_
+#define DEVRT_BACKENDS_MTIA_KERNELS_KERNELS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -35,4 +35,4 @@ void RunReduce(uint32_t op, const Tensor& out, std::byte* out_local,
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_KERNELS_H_
+#endif  // DEVRT_BACKENDS_MTIA_KERNELS_KERNELS_H_

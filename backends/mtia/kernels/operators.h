@@ -3,8 +3,8 @@
 // The operations of devrt.elementwise/0 and devrt.reduce/0 on buffers of the
 // types that elements are computed in.
 
-#ifndef DEVRT_BACKENDS_MTIA_OPERATORS_H_
-#define DEVRT_BACKENDS_MTIA_OPERATORS_H_
+#ifndef DEVRT_BACKENDS_MTIA_KERNELS_OPERATORS_H_
+#define DEVRT_BACKENDS_MTIA_KERNELS_OPERATORS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -32,4 +32,4 @@ Fold FindFold(uint32_t op, uint32_t dtype);
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_OPERATORS_H_
+#endif  // DEVRT_BACKENDS_MTIA_KERNELS_OPERATORS_H_

@@ -9,8 +9,8 @@
 // All operands of a kernel are walked over the same axes in the same order;
 // each merges the axes that are one for its own strides.
 
-#ifndef DEVRT_BACKENDS_MTIA_STRIDED_H_
-#define DEVRT_BACKENDS_MTIA_STRIDED_H_
+#ifndef DEVRT_BACKENDS_MTIA_KERNELS_STRIDED_H_
+#define DEVRT_BACKENDS_MTIA_KERNELS_STRIDED_H_
 
 #include <array>
 #include <cstddef>
@@ -155,4 +155,4 @@ class Writer {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_STRIDED_H_
+#endif  // DEVRT_BACKENDS_MTIA_KERNELS_STRIDED_H_

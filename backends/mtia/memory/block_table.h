@@ -19,8 +19,8 @@
 //
 // Thread-safe.
 
-#ifndef DEVRT_BACKENDS_MTIA_BLOCK_TABLE_H_
-#define DEVRT_BACKENDS_MTIA_BLOCK_TABLE_H_
+#ifndef DEVRT_BACKENDS_MTIA_MEMORY_BLOCK_TABLE_H_
+#define DEVRT_BACKENDS_MTIA_MEMORY_BLOCK_TABLE_H_
 
 #include <atomic>
 #include <cstddef>
@@ -205,4 +205,4 @@ class BlockTable {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_BLOCK_TABLE_H_
+#endif  // DEVRT_BACKENDS_MTIA_MEMORY_BLOCK_TABLE_H_

@@ -9,8 +9,8 @@
 //
 // Not thread-safe.
 
-#ifndef DEVRT_BACKENDS_MTIA_FREE_RANGES_H_
-#define DEVRT_BACKENDS_MTIA_FREE_RANGES_H_
+#ifndef DEVRT_BACKENDS_MTIA_MEMORY_FREE_RANGES_H_
+#define DEVRT_BACKENDS_MTIA_MEMORY_FREE_RANGES_H_
 
 #include <cstdint>
 #include <map>
@@ -37,4 +37,4 @@ class FreeRanges {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_FREE_RANGES_H_
+#endif  // DEVRT_BACKENDS_MTIA_MEMORY_FREE_RANGES_H_

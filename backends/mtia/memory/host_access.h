@@ -4,8 +4,8 @@
 // that names the block, then the program's own end, or, with
 // host_access=continue, an open page until the next call.
 
-#ifndef DEVRT_BACKENDS_MTIA_HOST_ACCESS_H_
-#define DEVRT_BACKENDS_MTIA_HOST_ACCESS_H_
+#ifndef DEVRT_BACKENDS_MTIA_MEMORY_HOST_ACCESS_H_
+#define DEVRT_BACKENDS_MTIA_MEMORY_HOST_ACCESS_H_
 
 #include <atomic>
 #include <cstddef>
@@ -63,4 +63,4 @@ class HostAccessMonitor final : public SegvListener {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_HOST_ACCESS_H_
+#endif  // DEVRT_BACKENDS_MTIA_MEMORY_HOST_ACCESS_H_

@@ -3,8 +3,8 @@
 // Host memory that the user registered: never overlapping, kept by address.
 // Thread-safe.
 
-#ifndef DEVRT_BACKENDS_MTIA_HOST_RANGES_H_
-#define DEVRT_BACKENDS_MTIA_HOST_RANGES_H_
+#ifndef DEVRT_BACKENDS_MTIA_MEMORY_HOST_RANGES_H_
+#define DEVRT_BACKENDS_MTIA_MEMORY_HOST_RANGES_H_
 
 #include <atomic>
 #include <cstdint>
@@ -49,4 +49,4 @@ class HostRanges {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_HOST_RANGES_H_
+#endif  // DEVRT_BACKENDS_MTIA_MEMORY_HOST_RANGES_H_

@@ -10,8 +10,8 @@
 //
 // Thread-safe.  Knows nothing of streams: callers order frees themselves.
 
-#ifndef DEVRT_BACKENDS_MTIA_MEMORY_H_
-#define DEVRT_BACKENDS_MTIA_MEMORY_H_
+#ifndef DEVRT_BACKENDS_MTIA_MEMORY_MEMORY_H_
+#define DEVRT_BACKENDS_MTIA_MEMORY_MEMORY_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -158,4 +158,4 @@ class Memory {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_MEMORY_H_
+#endif  // DEVRT_BACKENDS_MTIA_MEMORY_MEMORY_H_

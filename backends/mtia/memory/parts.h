@@ -10,8 +10,8 @@
 //
 // Thread-safe.
 
-#ifndef DEVRT_BACKENDS_MTIA_PARTS_H_
-#define DEVRT_BACKENDS_MTIA_PARTS_H_
+#ifndef DEVRT_BACKENDS_MTIA_MEMORY_PARTS_H_
+#define DEVRT_BACKENDS_MTIA_MEMORY_PARTS_H_
 
 #include <atomic>
 #include <cstdint>
@@ -74,4 +74,4 @@ class Parts {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_PARTS_H_
+#endif  // DEVRT_BACKENDS_MTIA_MEMORY_PARTS_H_

@@ -3,8 +3,8 @@
 // Which device may access which other's memory: the topology, and what
 // programs have enabled.  Thread-safe; a look costs one load.
 
-#ifndef DEVRT_BACKENDS_MTIA_PEERS_H_
-#define DEVRT_BACKENDS_MTIA_PEERS_H_
+#ifndef DEVRT_BACKENDS_MTIA_MEMORY_PEERS_H_
+#define DEVRT_BACKENDS_MTIA_MEMORY_PEERS_H_
 
 #include <array>
 #include <atomic>
@@ -40,4 +40,4 @@ class PeerTable {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_PEERS_H_
+#endif  // DEVRT_BACKENDS_MTIA_MEMORY_PEERS_H_

@@ -3,8 +3,8 @@
 // The process's SIGSEGV handler: asks the listeners whether the address is
 // theirs, and passes everything else to the handler that was there before.
 
-#ifndef DEVRT_BACKENDS_MTIA_SEGV_H_
-#define DEVRT_BACKENDS_MTIA_SEGV_H_
+#ifndef DEVRT_BACKENDS_MTIA_MEMORY_SEGV_H_
+#define DEVRT_BACKENDS_MTIA_MEMORY_SEGV_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -38,4 +38,4 @@ void RemoveSegvListener(SegvListener* listener);
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_SEGV_H_
+#endif  // DEVRT_BACKENDS_MTIA_MEMORY_SEGV_H_

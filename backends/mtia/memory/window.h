@@ -6,8 +6,8 @@
 // part of it.  Callers hold addresses of the reservation, operations touch the
 // window's local ones.
 
-#ifndef DEVRT_BACKENDS_MTIA_WINDOW_H_
-#define DEVRT_BACKENDS_MTIA_WINDOW_H_
+#ifndef DEVRT_BACKENDS_MTIA_MEMORY_WINDOW_H_
+#define DEVRT_BACKENDS_MTIA_MEMORY_WINDOW_H_
 
 #include <atomic>
 #include <cstddef>
@@ -89,4 +89,4 @@ class Window {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_WINDOW_H_
+#endif  // DEVRT_BACKENDS_MTIA_MEMORY_WINDOW_H_

@@ -5,8 +5,8 @@
 //
 // Not thread-safe.
 
-#ifndef DEVRT_BACKENDS_MTIA_ZONE_H_
-#define DEVRT_BACKENDS_MTIA_ZONE_H_
+#ifndef DEVRT_BACKENDS_MTIA_MEMORY_ZONE_H_
+#define DEVRT_BACKENDS_MTIA_MEMORY_ZONE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -88,4 +88,4 @@ class Zone {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_ZONE_H_
+#endif  // DEVRT_BACKENDS_MTIA_MEMORY_ZONE_H_

@@ -5,8 +5,8 @@
 // arguments and leave the rest to the engine.  One file per subject, named as
 // in every backend.
 
-#ifndef DEVRT_BACKENDS_MTIA_BACKEND_H_
-#define DEVRT_BACKENDS_MTIA_BACKEND_H_
+#ifndef DEVRT_BACKENDS_MTIA_TABLE_BACKEND_H_
+#define DEVRT_BACKENDS_MTIA_TABLE_BACKEND_H_
 
 #include <memory>
 
@@ -176,4 +176,4 @@ extern const devrt_virtual_memory_v0 kVirtualMemoryTable;
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_BACKEND_H_
+#endif  // DEVRT_BACKENDS_MTIA_TABLE_BACKEND_H_

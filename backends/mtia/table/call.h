@@ -2,8 +2,8 @@
 //
 // Entering and leaving the machine: one Call per table call.
 
-#ifndef DEVRT_BACKENDS_MTIA_CALL_H_
-#define DEVRT_BACKENDS_MTIA_CALL_H_
+#ifndef DEVRT_BACKENDS_MTIA_TABLE_CALL_H_
+#define DEVRT_BACKENDS_MTIA_TABLE_CALL_H_
 
 #include <cstdint>
 #include <vector>
@@ -101,4 +101,4 @@ devrt_status SyncBeforeFree(Call* call, uint32_t device);
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_CALL_H_
+#endif  // DEVRT_BACKENDS_MTIA_TABLE_CALL_H_

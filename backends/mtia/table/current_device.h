@@ -3,8 +3,8 @@
 // The calling thread's current device: a thread-local number, no machine and
 // no lock.  Everything that a guard costs is here, so it is inline.
 
-#ifndef DEVRT_BACKENDS_MTIA_CURRENT_DEVICE_H_
-#define DEVRT_BACKENDS_MTIA_CURRENT_DEVICE_H_
+#ifndef DEVRT_BACKENDS_MTIA_TABLE_CURRENT_DEVICE_H_
+#define DEVRT_BACKENDS_MTIA_TABLE_CURRENT_DEVICE_H_
 
 #include <cstdint>
 
@@ -41,4 +41,4 @@ inline devrt_status ExitDevice(const devrt_context* previous) {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_CURRENT_DEVICE_H_
+#endif  // DEVRT_BACKENDS_MTIA_TABLE_CURRENT_DEVICE_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef DEVRT_BACKENDS_MTIA_LAUNCH_H_
-#define DEVRT_BACKENDS_MTIA_LAUNCH_H_
+#ifndef DEVRT_BACKENDS_MTIA_TABLE_LAUNCH_H_
+#define DEVRT_BACKENDS_MTIA_TABLE_LAUNCH_H_
 
 #include "backends/mtia/table/submit.h"
 #include "devrt/backends/abi/devrt_launch.h"
@@ -14,4 +14,4 @@ devrt_status SubmitKernel(Submission* submission,
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_LAUNCH_H_
+#endif  // DEVRT_BACKENDS_MTIA_TABLE_LAUNCH_H_

@@ -3,8 +3,8 @@
 // Answering queries, with the fairness of docs/simulator.md 2.3: a thread that
 // polls lets the device move.
 
-#ifndef DEVRT_BACKENDS_MTIA_POLL_H_
-#define DEVRT_BACKENDS_MTIA_POLL_H_
+#ifndef DEVRT_BACKENDS_MTIA_TABLE_POLL_H_
+#define DEVRT_BACKENDS_MTIA_TABLE_POLL_H_
 
 #include "backends/mtia/table/call.h"
 
@@ -21,4 +21,4 @@ devrt_status Poll(Call* call, const void* object, uint32_t* done);
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_POLL_H_
+#endif  // DEVRT_BACKENDS_MTIA_TABLE_POLL_H_

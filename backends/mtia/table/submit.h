@@ -2,8 +2,8 @@
 //
 // What all submissions have in common.
 
-#ifndef DEVRT_BACKENDS_MTIA_SUBMIT_H_
-#define DEVRT_BACKENDS_MTIA_SUBMIT_H_
+#ifndef DEVRT_BACKENDS_MTIA_TABLE_SUBMIT_H_
+#define DEVRT_BACKENDS_MTIA_TABLE_SUBMIT_H_
 
 #include "backends/mtia/engine/engine.h"
 #include "backends/mtia/table/call.h"
@@ -43,4 +43,4 @@ uint32_t CurrentDevice();
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_SUBMIT_H_
+#endif  // DEVRT_BACKENDS_MTIA_TABLE_SUBMIT_H_

@@ -2,8 +2,8 @@
 //
 // Threads of ours: detached, never in the way of exit, deaf to signals.
 
-#ifndef DEVRT_BACKENDS_MTIA_HELPER_THREAD_H_
-#define DEVRT_BACKENDS_MTIA_HELPER_THREAD_H_
+#ifndef DEVRT_BACKENDS_MTIA_THREADS_HELPER_THREAD_H_
+#define DEVRT_BACKENDS_MTIA_THREADS_HELPER_THREAD_H_
 
 #include <pthread.h>
 #include <signal.h>
@@ -88,4 +88,4 @@ Helper* StartHelper(const char* name, Body body) {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_HELPER_THREAD_H_
+#endif  // DEVRT_BACKENDS_MTIA_THREADS_HELPER_THREAD_H_

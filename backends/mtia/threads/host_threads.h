@@ -5,8 +5,8 @@
 // at calls.  docs/decisions/0002-baton-takeover.md says what happens when its
 // holder is blocked where devrt cannot see it.
 
-#ifndef DEVRT_BACKENDS_MTIA_HOST_THREADS_H_
-#define DEVRT_BACKENDS_MTIA_HOST_THREADS_H_
+#ifndef DEVRT_BACKENDS_MTIA_THREADS_HOST_THREADS_H_
+#define DEVRT_BACKENDS_MTIA_THREADS_HOST_THREADS_H_
 
 #include <sched.h>
 
@@ -160,4 +160,4 @@ void LeaveMachine(HostThread* me);
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_HOST_THREADS_H_
+#endif  // DEVRT_BACKENDS_MTIA_THREADS_HOST_THREADS_H_

@@ -11,8 +11,8 @@
 // order in which one look reads them does not matter.  Threads of a sanitizer,
 // as many as it likes, do nothing for the program and do not count.
 
-#ifndef DEVRT_BACKENDS_MTIA_THREAD_WATCH_H_
-#define DEVRT_BACKENDS_MTIA_THREAD_WATCH_H_
+#ifndef DEVRT_BACKENDS_MTIA_THREADS_THREAD_WATCH_H_
+#define DEVRT_BACKENDS_MTIA_THREADS_THREAD_WATCH_H_
 
 #include <algorithm>
 #include <chrono>
@@ -60,4 +60,4 @@ class ThreadWatch {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_THREAD_WATCH_H_
+#endif  // DEVRT_BACKENDS_MTIA_THREADS_THREAD_WATCH_H_
