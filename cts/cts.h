@@ -2,12 +2,13 @@
 //
 // The conformance suite: tests whether a plugin is a devrt backend.
 //
-//   devrt::cts::Options options;
-//   options.plugin = "/opt/acme/libdevrt_acme.so";
-//   devrt::cts::Observer observer;              // or one that prints
-//   DEVRT_ASSIGN_OR_RETURN(devrt::cts::Report report,
-//                          devrt::cts::Run(options, &observer));
-//   return report.ExitCode();
+//   int main() {
+//     devrt::cts::Options options;
+//     options.plugin = "/opt/acme/libdevrt_acme.so";
+//     devrt::cts::Observer observer;            // or one that prints
+//     auto report = devrt::cts::Run(options, &observer);
+//     return report.ok() ? report->ExitCode() : 2;
+//   }
 //
 // The command `devrt cts` calls Run with flags.  A vendor's own test program
 // links devrt_cts and calls Run; docs/conformance.md explains the report.

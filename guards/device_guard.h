@@ -21,6 +21,7 @@
 // A guard is not movable, because what it restores belongs to its place among
 // the other guards of its thread.  With a move assignment this would compile:
 //
+//   // Fragment: a guard cannot be assigned.
 //   DeviceGuard outer(gpu1);    // found gpu0
 //   outer = DeviceGuard(gpu2);  // found gpu1
 //

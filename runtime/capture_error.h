@@ -2,7 +2,7 @@
 //
 // Errors of calls that are impossible while a stream captures a graph.
 //
-//   absl::Status s = array.Ready(DEVRT_HERE);
+//   absl::Status s = array.Ready();
 //   if (devrt::IsCaptureError(s)) EndTheCaptureFirst();
 //
 // During a CUDA or HIP graph capture that another library began, the host must

@@ -5,7 +5,9 @@
 // The library is compiled with hidden visibility.  Each function or class that
 // a program may use carries the mark; all others stay hidden:
 //
-//   class DEVRT_EXPORT Device { ... };
+//   class DEVRT_EXPORT Device {
+//     ...
+//   };
 //   DEVRT_EXPORT absl::StatusOr<Device> GetDevice(absl::string_view name);
 //
 // Marked names live in namespace devrt.  The linker script lib/devrt.map hides

@@ -48,7 +48,12 @@ def include_folders():
 def complaints(compiler, headers, language, standard):
     """The compiler's, about a file that includes these; empty for none."""
     source = "".join(f'#include "devrt/{header}"\n' for header in headers)
-    command = compiler + WARNINGS + include_folders() + [
+    return complaints_about(compiler + WARNINGS, source, language, standard)
+
+
+def complaints_about(compiler, source, language, standard):
+    """The compiler's, about a source text; empty for none."""
+    command = compiler + include_folders() + [
         f"-std={standard}", "-fsyntax-only", "-x", language, "-"]
     run = subprocess.run(command, input=source, text=True, cwd=ROOT,
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -3,9 +3,10 @@
 // Native streams of other libraries, in and out, as numbers.
 //
 //   // what another library's stream object says of itself
+//   devrt::AdoptOptions options;
+//   options.owner = object;
 //   DEVRT_ASSIGN_OR_RETURN(devrt::ExternalStream theirs,
-//                          devrt::AdoptNativeStream(handle, {.owner =
-//                          object}));
+//                          devrt::AdoptNativeStream(handle, options));
 //   devrt::StreamGuard on_theirs(theirs.ref());
 //
 //   // what devrt's streams say to others: __cuda_stream__ is (0, handle)

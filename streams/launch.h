@@ -9,8 +9,7 @@
 //         float* p = k.Local(x, n);
 //         for (size_t i = 0; i < n; ++i) p[i] *= f;
 //       } else {                                 // cuda, hip: enqueue it
-//         scale_kernel<<<grid, block, 0, cudaStream_t(k.native_stream())>>>(
-//             x, n, f);
+//         LaunchScaleKernel(k.native_stream(), x, n, f);
 //       }
 //     });
 //   }

@@ -4,7 +4,7 @@
 //
 //   DEVRT_ASSIGN_OR_RETURN(devrt::Flag gate, devrt::Flag::Create(gpu));
 //   DEVRT_RETURN_IF_ERROR(gate.WaitOn(s));     // s is busy from here on
-//   EXPECT_FALSE(*s.Query());
+//   assert(!*s.Query());
 //   DEVRT_RETURN_IF_ERROR(gate.Set());         // ... and goes on
 //
 // UNIMPLEMENTED on a backend without the extension DEVRT_PROBE_EXTENSION.

@@ -4,8 +4,8 @@
 // host.
 //
 //   DEVRT_ASSIGN_OR_RETURN(devrt::Device gpu, devrt::GetDevice("mtia:1"));
-//   DEVRT_ASSIGN_OR_RETURN(auto x, devrt::Array::Full({4, 3}, devrt::kFloat32,
-//                                                     1.0, gpu));
+//   DEVRT_ASSIGN_OR_RETURN(
+//       auto x, devrt::Array::Full({4, 3}, devrt::kFloat32, 1.0, gpu));
 //   DEVRT_ASSIGN_OR_RETURN(auto column, x.Index(1, 2));       // a view, (4,)
 //   DEVRT_ASSIGN_OR_RETURN(auto sum, devrt::Add(column, 0.5));
 //   DEVRT_ASSIGN_OR_RETURN(auto host, sum.To(devrt::Place::Host()));

@@ -6,7 +6,8 @@
 //   t.name();                                  // "float32"
 //   t.size();                                  // 4, in bytes
 //   DEVRT_ASSIGN_OR_RETURN(t, devrt::DType::FromName("bfloat16"));
-//   devrt::PromoteTypes(devrt::kInt32, devrt::kFloat16);  // float64
+//   DEVRT_ASSIGN_OR_RETURN(  // float64
+//       t, devrt::PromoteTypes(devrt::kInt32, devrt::kFloat16));
 //
 // A DType can only be one of the constants below.  The names are NumPy's and
 // ml_dtypes'; the codes DLPack's; type strings those of NumPy's array

@@ -2,10 +2,10 @@
 //
 // Place: where the memory of an array is.
 //
-//   devrt::Place(gpu)                 memory of a device
-//   devrt::Place::Pinned(gpu)         page-locked host memory for its backend
-//   devrt::Place::Managed(gpu)        of imported arrays only
-//   devrt::Place::Host()              plain ("pageable") host memory
+//   auto device = devrt::Place(gpu);            // memory of a device
+//   auto pinned = devrt::Place::Pinned(gpu);    // page-locked host memory
+//   auto managed = devrt::Place::Managed(gpu);  // of imported arrays only
+//   auto host = devrt::Place::Host();           // plain ("pageable") memory
 //
 // Pinned memory is read and written by the host, by copies without a detour
 // and, where the backend lets them, by kernels of its device.

@@ -2,8 +2,9 @@
 //
 // Scalar: one number, from the host, for operations on arrays.
 //
-//   devrt::Array::Full({3}, devrt::kInt8, 7);
-//   devrt::Add(a, 0.5);
+//   DEVRT_ASSIGN_OR_RETURN(auto sevens,
+//                          devrt::Array::Full({3}, devrt::kInt8, 7, gpu));
+//   DEVRT_ASSIGN_OR_RETURN(auto more, devrt::Add(a, 0.5));
 //
 // It keeps what it was given: a bool, an integer of 64 bits with its sign, a
 // double or a complex<double>.  With an array it takes part as a Python number

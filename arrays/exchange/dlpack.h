@@ -8,10 +8,10 @@
 //   how.stream = reinterpret_cast<int64_t>(their_stream);
 //   DEVRT_ASSIGN_OR_RETURN(DLManagedTensorVersioned* t,
 //                          devrt::ToDLPack(x, how));
-//   their_import(t);                       // theirs now: they call t->deleter
+//   TheirImport(t);                        // theirs now: they call t->deleter
 //
 //   // in: devrt's from here on, if it succeeds
-//   DEVRT_ASSIGN_OR_RETURN(devrt::Array y, devrt::FromDLPack(t));
+//   DEVRT_ASSIGN_OR_RETURN(devrt::Array y, devrt::FromDLPack(tensor));
 //
 // Ownership.  ToDLPack gives a tensor away; its deleter may be called on any
 // thread, inside host functions, after Shutdown and at exit: it takes no lock

@@ -5,7 +5,10 @@
 //
 //   int FromPyObjectNoSync(void* py, DLManagedTensorVersioned** out) {
 //     auto tensor = devrt::ExportNoSync(ArrayOf(py));
-//     ...
+//     if (!tensor.ok()) return SetPythonError(tensor.status());
+//     *out = *tensor;
+//     return 0;
+//   }
 //
 // "No sync": the consumer works on CurrentWorkStream of the tensor's device, or
 // orders its own stream behind that.  Managed memory of every device is (13, 0)

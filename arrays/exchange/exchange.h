@@ -3,7 +3,9 @@
 // What DLPack and CUDA Array Interface share: kinds of errors, and settings.
 //
 //   absl::Status status = devrt::FromDLPack(tensor).status();
-//   if (devrt::GetExchangeError(status) == devrt::ExchangeError::kCopyRequired)
+//   if (devrt::GetExchangeError(status) == devrt::ExchangeError::kBuffer) {
+//     std::cerr << "this memory cannot be shared: " << status << "\n";
+//   }
 //
 // Errors.  INVALID_ARGUMENT is a value that no call may pass (Python's
 // ValueError): stream numbers, device indices, extents.  FAILED_PRECONDITION

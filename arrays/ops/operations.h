@@ -5,7 +5,9 @@
 //   DEVRT_ASSIGN_OR_RETURN(auto c, devrt::Add(a, b));          // broadcasts
 //   DEVRT_ASSIGN_OR_RETURN(auto m, devrt::Where(mask, a, 0.0));
 //   DEVRT_RETURN_IF_ERROR(devrt::AddInto(out, a, b));          // no allocation
-//   DEVRT_ASSIGN_OR_RETURN(auto s, devrt::Sum(c, {0}));
+//   devrt::ReduceOptions rows;
+//   rows.axes = std::vector<int>{0};
+//   DEVRT_ASSIGN_OR_RETURN(auto s, devrt::Sum(c, rows));
 //
 // Operands are arrays of one device (or pinned memory of it) and numbers; they
 // broadcast and promote by NumPy's rules.  The work runs on the current stream

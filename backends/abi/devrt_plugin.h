@@ -5,14 +5,14 @@
  *
  * A backend exports exactly these two symbols:
  *
- *   const devrt_manifest_v0 devrt_plugin_manifest_v0;      (in .rodata)
+ *   const devrt_manifest_v0 devrt_plugin_manifest_v0;      // in .rodata
  *   devrt_status devrt_plugin_open_v0(const devrt_host_v0*, devrt_backend_v0*);
  *
  * The smallest backend in C:
  *
  *   static const devrt_ops_v0 ops = {
  *       .struct_size = sizeof ops, .abi_minor = DEVRT_ABI_MINOR,
- *       .shutdown = my_shutdown, .device_count = my_device_count, ...};
+ *       .shutdown = my_shutdown, .device_count = my_device_count};
  *
  *   const devrt_manifest_v0 devrt_plugin_manifest_v0 = {
  *       DEVRT_MANIFEST_MAGIC, sizeof(devrt_manifest_v0), DEVRT_ABI_MAJOR,

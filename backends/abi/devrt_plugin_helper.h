@@ -155,14 +155,17 @@
 //
 // Beginning.  devrt_plugin_open_v0 makes the object with the first of these
 // that the class has:
-//   static std::unique_ptr<Tiny> Open(const devrt_host_v0* host,
-//                                     devrt_status* error,
-//                                     uint64_t* capabilities);
-//       `capabilities` holds the bits of the manifest; clear the bits that this
-//       machine lacks.  Return nullptr and set *error if the backend cannot
-//       work here (UNAVAILABLE with the reason).
-//   explicit Tiny(const devrt_host_v0* host);
-//   Tiny();
+//   class Tiny {
+//    public:
+//     static std::unique_ptr<Tiny> Open(const devrt_host_v0* host,
+//                                       devrt_status* error,
+//                                       uint64_t* capabilities);
+//     explicit Tiny(const devrt_host_v0* host);
+//     Tiny();
+//   };
+// In Open, `capabilities` holds the bits of the manifest; clear the bits that
+// this machine lacks.  Return nullptr and set *error if the backend cannot work
+// here (UNAVAILABLE with the reason).
 // End.  The slot `shutdown` calls shutdown(), if the class has it, and then
 // deletes the object.
 //
@@ -184,9 +187,12 @@
 // -Wl,-z,defs,-z,nodelete,--exclude-libs,ALL and a version script that exports
 // only the two symbols.  To link the source into a program instead, compile it
 // with -DDEVRT_STATIC_PLUGIN_NAME=tiny; the program then has
-//   DEVRT_STATIC_PLUGIN(tiny);  // at namespace scope
-//   devrt::RegisterBackend(&devrt_plugin_manifest_v0_tiny,
-//                          &devrt_plugin_open_v0_tiny);
+//   DEVRT_STATIC_PLUGIN(tiny);
+//
+//   absl::Status AddTiny() {
+//     return devrt::RegisterBackend(&devrt_plugin_manifest_v0_tiny,
+//                                   &devrt_plugin_open_v0_tiny);
+//   }
 #ifndef DEVRT_BACKENDS_ABI_DEVRT_PLUGIN_HELPER_H_
 #define DEVRT_BACKENDS_ABI_DEVRT_PLUGIN_HELPER_H_
 

@@ -4,13 +4,16 @@
 // errors made by the host, the host's log, and structs whose two sides were
 // compiled for different minor versions.
 //
-//   if (device >= count_) {
-//     return devrt::plugin::ErrorF(host_, DEVRT_INVALID_ARGUMENT, 0,
-//                                  "device %u does not exist", device);
+//   devrt_status device_props(uint32_t device, devrt_device_props_v0* out) {
+//     if (device >= count_) {
+//       return devrt::plugin::ErrorF(host_, DEVRT_INVALID_ARGUMENT, 0,
+//                                    "device %u does not exist", device);
+//     }
+//     devrt_device_props_v0 props = {};
+//     ... fill props ...
+//     devrt::plugin::WriteStruct(out, props);
+//     return nullptr;
 //   }
-//   devrt_device_props_v0 props = {};
-//   ...
-//   devrt::plugin::WriteStruct(out, props);
 //
 // Threads: every function may be called from any thread, also from a host
 // function.  Ownership: the caller owns a returned status; texts are copied.

@@ -5,12 +5,15 @@
  * segments"): it reserves addresses once, as many as the device could ever
  * need, and maps memory to them piece by piece.
  *
- *   vm->info(self, 0, &info);                          once
+ *   void* base;
+ *   vm->info(self, 0, &info);                          // once
  *   vm->reserve(self, 0, 64 * info.granularity, 0, &base);
- *   vm->create(self, 0, info.granularity, &chunk);     memory, no address
- *   vm->map(self, base, info.granularity, chunk);      may now be used
- *   ... vm->unmap(self, base, info.granularity);
- *   vm->destroy(self, chunk);  vm->release(self, base, 64 * info.granularity);
+ *   vm->create(self, 0, info.granularity, &chunk);     // memory, no address
+ *   vm->map(self, base, info.granularity, chunk);      // may now be used
+ *   ... work on the memory ...
+ *   vm->unmap(self, base, info.granularity);
+ *   vm->destroy(self, chunk);
+ *   vm->release(self, base, 64 * info.granularity);
  *
  * A backend without the extension has no expandable segments; devrt ignores a
  * setting that asks for them and logs one warning.  There is no capability bit:

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Settings of the allocators: one string, in the environment or at run time.
-//
-//   export DEVRT_ALLOC_CONF="max_split_size_mb:512,backend:caching"
-//
+// Settings of the allocators: one string, in the environment,
+//   DEVRT_ALLOC_CONF="max_split_size_mb:512,backend:caching"
+// or at run time:
 //   DEVRT_RETURN_IF_ERROR(
 //       devrt::SetAllocatorSettings("pinned_use_cuda_host_register:True"));
 //

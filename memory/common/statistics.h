@@ -3,9 +3,11 @@
 // What the allocators count.
 //
 //   const devrt::MemoryStatistics s = devrt::GetMemoryStatistics(gpu);
-//   LOG << s.allocated_bytes.all.current << " of " <<
-//   s.reserved_bytes.all.current; for (const auto& [key, value] :
-//   devrt::ToKeys(s)) ...   // 122 keys
+//   std::cout << s.allocated_bytes.all.current << " of "
+//             << s.reserved_bytes.all.current << "\n";
+//   for (const auto& [key, value] : devrt::ToKeys(s)) {  // 122 keys
+//     std::cout << key << ": " << value << "\n";
+//   }
 //
 // Every figure is exact at one moment of the call: a thread that freed before
 // it called sees its free.  `peak` is a true maximum of `current` over all

@@ -5,7 +5,7 @@
  *   void* x;
  *   if (devrt_memory_alloc_v0("cuda:0", 4096, stream, &x) != 0)
  *     fail(devrt_memory_last_error_v0());
- *   devrt_memory_record_stream_v0(x, "cuda:0", other);  used there as well
+ *   devrt_memory_record_stream_v0(x, "cuda:0", other);  // used there as well
  *   devrt_memory_free_v0(x);
  *
  * `stream` is a native handle (cudaStream_t); NULL is the device's default
@@ -99,9 +99,9 @@ DEVRT_MEMORY_EXPORT int32_t devrt_memory_base_v0(const void* ptr, void** base,
  *   devrt_memory_pool_create_v0("cuda:0", &pool);
  *   ... in a capture ...
  *   devrt_memory_pool_alloc_v0(pool, 4096, stream, &x);
- *   devrt_memory_free_v0(x);              the pool has it again
+ *   devrt_memory_free_v0(x);              // the pool has it again
  *   ... behind the capture ...
- *   devrt_memory_pool_release_v0(pool);   graphs of the capture keep the memory
+ *   devrt_memory_pool_release_v0(pool);   // graphs of the capture keep the memory
  *
  * A pool takes memory from the driver while `stream` is captured, too.  Its
  * blocks are freed and recorded as all others.  One that was freed serves the

@@ -3,9 +3,8 @@
 // Pinned host memory, cached: what copies reach without a detour.
 //
 //   DEVRT_ASSIGN_OR_RETURN(void* h, devrt::AllocatePinned(gpu, 1 << 20));
-//   DEVRT_RETURN_IF_ERROR(devrt::CopyAsync(s, d, h, 1 << 20));
-//   DEVRT_RETURN_IF_ERROR(devrt::FreePinned(h));    // while the copy still
-//   runs
+//   DEVRT_RETURN_IF_ERROR(devrt::CopyAsync(s, dst, h, 1 << 20));
+//   DEVRT_RETURN_IF_ERROR(devrt::FreePinned(h));  // while the copy still runs
 //
 // A block is used again when the work that used it is over, never before.
 // Copies by devrt are known by themselves; for anything else there is

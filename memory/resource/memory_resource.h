@@ -5,14 +5,16 @@
 //   class Arena final : public devrt::MemoryResource {
 //    public:
 //     explicit Arena(devrt::Device d) : MemoryResource(d) {}
-//     MemoryProperties properties() const override { return {"arena"}; }
+//     devrt::MemoryProperties properties() const override;
 //
 //    private:
-//     absl::StatusOr<void*> DoAllocate(const MemoryRequest& r) override;
-//     absl::Status DoDeallocate(const MemoryReturn& r) override;
+//     absl::StatusOr<void*> DoAllocate(const devrt::MemoryRequest& r) override;
+//     absl::Status DoDeallocate(const devrt::MemoryReturn& r) override;
 //   };
-//   DEVRT_RETURN_IF_ERROR(
-//       devrt::SetMemoryResource(gpu, std::make_shared<Arena>(gpu)));
+//
+//   absl::Status UseArena(devrt::Device gpu) {
+//     return devrt::SetMemoryResource(gpu, std::make_shared<Arena>(gpu));
+//   }
 //
 // Stream order: what Allocate(stream) returns may be used at once by work that
 // is submitted to that stream, and by others after an event or a wait of the

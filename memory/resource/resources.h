@@ -3,8 +3,9 @@
 // The resources that devrt has, and adaptors that stand in front of one.
 //
 //   auto caching = devrt::CachingResource(gpu);
-//   auto counted = devrt::StatisticsResource(devrt::LimitResource(caching, 1 <<
-//   30)); DEVRT_RETURN_IF_ERROR(devrt::SetMemoryResource(gpu, counted));
+//   auto limited = devrt::LimitResource(caching, 1 << 30);
+//   auto counted = devrt::StatisticsResource::Make(limited);
+//   DEVRT_RETURN_IF_ERROR(devrt::SetMemoryResource(gpu, counted));
 //
 // An adaptor hands requests on to its upstream and shares its device.  Adaptors
 // compose in any order; properties().name shows the whole chain.  What an

@@ -2,11 +2,14 @@
 //
 // What the caching allocator did, and what its memory looks like now.
 //
-//   DEVRT_RETURN_IF_ERROR(devrt::RecordMemoryHistory(gpu, {.stacks = true}));
+//   devrt::HistoryOptions options;
+//   options.stacks = true;
+//   DEVRT_RETURN_IF_ERROR(devrt::RecordMemoryHistory(gpu, options));
 //   ... run the program ...
 //   DEVRT_ASSIGN_OR_RETURN(std::string json, devrt::MemorySnapshotJson(gpu));
-//   WriteFile("run.json", json);            // devrt memory run.json -o
-//   run.html
+//   WriteFile("run.json", json);
+//
+// The command `devrt memory run.json -o run.html` draws it.
 //
 // A snapshot has every segment and block with state, stream and size, and, if
 // history is on, the last `events` events with their sites or stacks.  Its form

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every code example in the comments of a public header compiles, or says why not.
+
+All C++ examples are one program, each in a function or a namespace of its own;
+each C example is a program. header_example_names.h and header_example_names_c.h
+declare the names that examples use and do not declare; meson.build sets the
+variables that are read here.
+"""
+
+import os
+import pathlib
+import shlex
+import sys
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(HERE.parents[1] / "scripts"))
+import header_examples  # noqa: E402
+import headers_alone  # noqa: E402
+
+# Examples are short: they leave results unused and name what they never use.
+SETTINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused",
+            "-Wno-unused-parameter", "-Wno-unused-result"]
+NAMES_DEVRT = r"devrt::|(?i:devrt_)\w+\("
+COMPILER = shlex.split(os.environ["DEVRT_CXX"]) + SETTINGS
+
+
+def public_examples():
+    found = []
+    for header in headers_alone.public_headers():
+        path = headers_alone.ROOT / "include/devrt" / header
+        found += header_examples.examples(
+            f"devrt/{header}", path.read_text(encoding="utf-8"))
+    return found
+
+
+def complaints(examples, language):
+    """What the compiler says about a program of these examples."""
+    standard = {"c": "c99", "c++": "c++17"}[language]
+    headers = sorted({example.header for example in examples})
+    names = {"c": "DEVRT_NAMES_C", "c++": "DEVRT_NAMES"}
+    source = "".join(f'#include "{header}"\n' for header in headers)
+    source += "".join(example.includes() for example in examples)
+    source += f'#include "{os.environ[names[language]]}"\n'
+    source += "".join(example.code(number)
+                      for number, example in enumerate(examples))
+    return headers_alone.complaints_about(COMPILER, source, language, standard)
+
+
+class HeaderExamplesTest(unittest.TestCase):
+
+    maxDiff = None
+
+    def test_examples_in_cpp(self):
+        chosen = [example for example in public_examples()
+                  if example.language == "c++" and not example.is_fragment]
+        self.assertGreater(len(chosen), 45)
+        self.assertEqual(complaints(chosen, "c++"), "")
+
+    def test_examples_in_c(self):
+        chosen = [example for example in public_examples()
+                  if example.language == "c" and not example.is_fragment]
+        self.assertGreater(len(chosen), 6)
+        for example in chosen:
+            with self.subTest(header=example.header, line=example.line):
+                self.assertEqual(complaints([example], "c"), "")
+
+    def test_no_example_is_taken_for_text(self):
+        for header in headers_alone.public_headers():
+            path = headers_alone.ROOT / "include/devrt" / header
+            text = path.read_text(encoding="utf-8")
+            inside = {number for example in header_examples.examples(header, text)
+                      for number in range(example.line, example.end)}
+            for line, _, lines in header_examples.paragraphs(text):
+                if line not in inside:
+                    with self.subTest(header=header, line=line):
+                        self.assertNotRegex("\n".join(lines), NAMES_DEVRT)
+
+    def test_what_is_an_example(self):
+        found = header_examples.examples("a.h", """\
+// A header.
+//
+//   int F() {
+//
+//     return 1;
+//   }
+//
+//   kBuffer   memory; a list
+//   kCopy     of terms
+//
+// Text:
+//   - an item;
+//
+//   // Fragment: needs CUDA's compiler
+//   kernel<<<1, 1>>>();
+//
+// Text.
+//   indented text
+""")
+        self.assertEqual([example.line for example in found], [3, 14])
+        self.assertEqual([example.is_fragment for example in found],
+                         [False, True])
+
+    def test_a_wrong_example_is_found(self):
+        wrong = header_examples.examples(
+            "devrt/runtime/device.h",
+            "//   devrt::Device d = devrt::NoSuchFunction();\n")
+        self.assertRegex(complaints(wrong, "c++"),
+                         "devrt/runtime/device.h:1:.*NoSuchFunction")
+
+
+if __name__ == "__main__":
+    unittest.main()
