@@ -8,10 +8,14 @@ Prints a table of items and the tests for them: of all items, or of those that a
 named (C27, E8). With --check it prints only the items that should have a test and
 have none, and exits with 1 if there are any.
 
-An item of the semantics (C1, F27, ...) is in the name of its tests. A rule of
-docs/exchange-rules.md (E1, E2, ...) is in the name too, or in the comment above the
-test, in a comment or docstring within it, or in that of its section if that names
-no more than two: "# ---- Streams (E16) ----".
+A test names its items in a tag, a comment above it that holds nothing else:
+
+    // C27, F29
+    TEST_F(EventRerecord, LeavesIssuedWaits) {
+
+A rule of docs/exchange-rules.md (E1, E2, ...) may also stand in prose: in the
+comment above the test, in a comment or docstring within it, or in that of its
+section if that names no more than two: "# ---- Streams (E16) ----".
 """
 import collections
 import pathlib
@@ -20,7 +24,9 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TEST = re.compile(r"TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)")
-ITEM = re.compile(r"(?<![A-Za-z0-9])([CF]\d+)(?!\d)")
+# A tag and the comment around it, and the test below.
+TAGGED = re.compile(r"^// ([CEF]\d+(?:, [CEF]\d+)*)\n(?://.*\n)*" + TEST.pattern,
+                    re.M)
 
 # Items of later layers: stream-ordered pools (C65-C69), capture (C79-C89), the
 # allocator, arrays, bindings.
@@ -33,7 +39,6 @@ RULES = re.findall(r"^\*\*(E\d+)\*\*",
                    re.M)
 # "E4", "E28-E32", "E28 to E32"
 RULE = re.compile(r"\bE(\d+)\b(?:(?:-| to )E(\d+)\b)?")
-IN_NAME = re.compile(r"(?<![A-Za-z0-9])(E\d+)(?=[A-Z])")
 FOLDERS = ["python", "interop", "arrays"]
 
 
@@ -41,14 +46,9 @@ def find_tests():
   tests = collections.defaultdict(list)
   for path in sorted((ROOT / "tests").rglob("*.cc")):
     text = path.read_text(encoding="utf-8")
-    for suite, name in TEST.findall(text):
-      words = f"{suite} {name}".replace("_", " ").replace("Test", " ")
-      for item in dict.fromkeys(ITEM.findall(words)):
+    for tag, suite, name in TAGGED.findall(text):
+      for item in tag.split(", "):
         tests[item].append((f"{suite}.{name}", path.relative_to(ROOT)))
-    for name, suite in re.findall(
-        r"INSTANTIATE_TEST_SUITE_P\(\s*(\w+),\s*(\w+)", text):
-      for item in ITEM.findall(name):
-        tests[item].append((f"{name}/{suite}", path.relative_to(ROOT)))
   return tests
 
 
@@ -79,7 +79,7 @@ def rules_of(path):
     start = starts([line, lines[i + 1].strip()], cells)
     if start:
       test = start
-      found += [(item, test) for item in IN_NAME.findall(test) + section + above]
+      found += [(item, test) for item in section + above]
       above = []
     elif text.startswith(mark + " ----"):
       section, test = named_rules(line), None
@@ -113,7 +113,7 @@ def main(arguments):
     return 2
   tests, rules = find_tests(), find_rules()
   if unknown:
-    missing = [f"{item} of docs/semantics.md has no test named after it"
+    missing = [f"{item} of docs/semantics.md is the tag of no test"
                for item in ITEMS if not tests[item]]
     missing += [f"{item} of docs/exchange-rules.md is named by no test"
                 for item in RULES if not rules[item]]

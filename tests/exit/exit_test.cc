@@ -34,10 +34,11 @@ constexpr Way kWays[] = {
     {"abort", -1, SIGABRT},
 };
 
-class C106 : public ::testing::TestWithParam<
-                 std::tuple<Way, const char*, const char*>> {};
+class ProgramEnd : public ::testing::TestWithParam<
+                       std::tuple<Way, const char*, const char*>> {};
 
-TEST_P(C106, EndsAsTheProgramSaid) {
+// C106, F34
+TEST_P(ProgramEnd, EndsAsTheProgramSaid) {
   const auto& [way, mode, threads] = GetParam();
   const char* program = std::getenv("DEVRT_TEST_EXIT_PROGRAM");
   ASSERT_NE(program, nullptr);
@@ -53,7 +54,7 @@ TEST_P(C106, EndsAsTheProgramSaid) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    F34, C106,
+    All, ProgramEnd,
     ::testing::Combine(::testing::ValuesIn(kWays),
                        ::testing::Values("virtual", "threaded"),
                        ::testing::Values("alone", "threads")),

@@ -151,7 +151,8 @@ TEST_F(Deadlock, HostFunctionsThatWaitForEachOther) {
 }
 
 // C43: a host function waits for a later operation of its stream.
-TEST_F(Deadlock, C43HostFunctionThatWaitsForALaterOne) {
+// C43
+TEST_F(Deadlock, HostFunctionThatWaitsForALaterOne) {
   for (const std::string config : {"", "mode=threaded"}) {
     SCOPED_TRACE(config);
     Reset(config);

@@ -73,7 +73,8 @@ constexpr const char* kInOrder[] = {"flag_wait", "spin",     "flag_set",
 
 // C41, C45: a fault hits kernels, copies and fills; a host function that has
 // run is over, and is not called again with the error.
-TEST_F(Inject, C45AHostFunctionIsCalledOnce) {
+// C45
+TEST_F(Inject, AHostFunctionIsCalledOnce) {
   for (const std::string config : kModes) {
     SCOPED_TRACE(config);
     Reset(config);

@@ -53,7 +53,8 @@ constexpr const char* kModes[] = {"", "strategy=alap", "strategy=random,seed=2",
 
 // The waiting stream fails, its device does not: once the stream is gone and
 // has been heard of, nothing of the failure is left.
-TEST_F(Quarantine, C95DestroyedStreamThatWaited) {
+// C95
+TEST_F(Quarantine, DestroyedStreamThatWaited) {
   for (const std::string config : kModes) {
     for (const uint32_t flags : {0u, DEVRT_STREAM_BLOCKING}) {
       SCOPED_TRACE(config);
@@ -79,7 +80,8 @@ TEST_F(Quarantine, C95DestroyedStreamThatWaited) {
 }
 
 // Nobody asked the stream before it went: the next wait that covers it says so.
-TEST_F(Quarantine, C95FailureOfADestroyedStreamIsToldOnce) {
+// C95
+TEST_F(Quarantine, FailureOfADestroyedStreamIsToldOnce) {
   for (const std::string config : kModes) {
     SCOPED_TRACE(config);
     Reset(config);
@@ -104,7 +106,8 @@ TEST_F(Quarantine, C95FailureOfADestroyedStreamIsToldOnce) {
 
 // The same while the stream is there, for what covers it: the stream itself
 // answers with its failure for ever.
-TEST_F(Quarantine, C95WhoCoversAFailedStreamIsToldOnce) {
+// C95
+TEST_F(Quarantine, WhoCoversAFailedStreamIsToldOnce) {
   for (const std::string config : kModes) {
     for (const bool device : {true, false}) {
       for (const bool works : {true, false}) {
@@ -136,7 +139,8 @@ TEST_F(Quarantine, C95WhoCoversAFailedStreamIsToldOnce) {
 
 // The legacy rule orders the streams of a device; what one of them waited for
 // is no business of the others, whenever it fails.
-TEST_F(Quarantine, C95TheLegacyRuleSpreadsNoFailure) {
+// C95
+TEST_F(Quarantine, TheLegacyRuleSpreadsNoFailure) {
   for (const std::string config : kModes) {
     SCOPED_TRACE(config);
     Reset(config);
@@ -163,7 +167,8 @@ TEST_F(Quarantine, C95TheLegacyRuleSpreadsNoFailure) {
 }
 
 // A wait of the default stream makes the default stream fail, nothing else.
-TEST_F(Quarantine, C95DefaultStreamThatWaited) {
+// C95
+TEST_F(Quarantine, DefaultStreamThatWaited) {
   for (const std::string config : kModes) {
     SCOPED_TRACE(config);
     Reset(config);
@@ -177,7 +182,8 @@ TEST_F(Quarantine, C95DefaultStreamThatWaited) {
 }
 
 // An event of a failed stream keeps its meaning when the stream is reused.
-TEST_F(Quarantine, C95EventsOfADestroyedFailedStream) {
+// C95
+TEST_F(Quarantine, EventsOfADestroyedFailedStream) {
   devrt_event failed = FailedEvent();
   devrt_stream s = NewStream(1);
   Wait(s, failed);
@@ -191,7 +197,8 @@ TEST_F(Quarantine, C95EventsOfADestroyedFailedStream) {
 
 // docs/semantics.md 2.4: who is blocked is released when the device is lost,
 // without a watchdog; also who waits on another device for its work.
-TEST_F(Quarantine, C93LostDeviceReleasesBlockedThreads) {
+// C93
+TEST_F(Quarantine, LostDeviceReleasesBlockedThreads) {
   constexpr std::chrono::seconds kLimit(20);
   for (const std::string config : kModes) {
     for (const uint32_t device : {0u, 1u}) {
@@ -221,7 +228,8 @@ TEST_F(Quarantine, C93LostDeviceReleasesBlockedThreads) {
 
 // Who learns of the error may give up its memory: copies that were under way
 // have ended, whichever call tells.
-TEST_F(Quarantine, C93NoCopyRunsOnAfterTheError) {
+// C93
+TEST_F(Quarantine, NoCopyRunsOnAfterTheError) {
   constexpr size_t kBytes = size_t{64} << 20;
   for (const bool waits : {true, false}) {
     SCOPED_TRACE(waits);

@@ -29,7 +29,8 @@ class RefusedWait : public EngineTest {
 
 // C53: a copy that was refused touches the caller's memory neither then nor
 // later; what was enqueued before and after it is in order.
-TEST_F(RefusedWait, C53PageableCopy) {
+// C53
+TEST_F(RefusedWait, PageableCopy) {
   for (const std::string mode : kModes) {
     for (const bool to_device : {true, false}) {
       SCOPED_TRACE(mode);
@@ -58,7 +59,8 @@ TEST_F(RefusedWait, C53PageableCopy) {
 }
 
 // C6: the same of what finds the queue full.
-TEST_F(RefusedWait, C6FullQueue) {
+// C6
+TEST_F(RefusedWait, FullQueue) {
   for (const std::string mode : kModes) {
     SCOPED_TRACE(mode);
     Reset("watchdog=20ms,queue_depth=1000" + mode);
@@ -75,7 +77,8 @@ TEST_F(RefusedWait, C6FullQueue) {
 }
 
 // C64: a free that would wait for ever frees nothing and says so.
-TEST_F(RefusedWait, C64Frees) {
+// C64
+TEST_F(RefusedWait, Frees) {
   for (const std::string mode : kModes) {
     SCOPED_TRACE(mode);
     Reset("watchdog=20ms,raw_free_syncs=yes" + mode);
@@ -106,7 +109,8 @@ TEST_F(RefusedWait, C64Frees) {
 }
 
 // C94: what a device's fault leaves is freed all the same.
-TEST_F(RefusedWait, C94FreesAfterAFault) {
+// C94
+TEST_F(RefusedWait, FreesAfterAFault) {
   Reset("raw_free_syncs=yes");
   devrt_stream s = NewStream();
   int64_t* const x = NewCell();

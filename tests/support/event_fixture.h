@@ -3,7 +3,9 @@
 // EventTest: tests of events run with and without the blocking-sync flag, which
 // changes only how the host waits (C40).
 //
-//   TEST_F(C25, LaterWorkIsNotCovered) {
+//   using EventRecord = EventTest;
+//
+//   TEST_F(EventRecord, LaterWorkIsNotCovered) {
 //     ForEachForm([&] {
 //       Event e = New();    // has the flag in the second half of the runs
 #ifndef DEVRT_TESTS_SUPPORT_EVENT_FIXTURE_H_

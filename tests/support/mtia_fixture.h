@@ -2,9 +2,10 @@
 //
 // MtiaTest: four simulated devices, started afresh for every test.
 //
-//   using C27 = MtiaTest;   // suites are named after items of semantics.md
+//   using EventRerecord = MtiaTest;   // the suite is named after its subject
 //
-//   TEST_F(C27, RerecordLeavesIssuedWaits) {
+//   // C27                            // the item of docs/semantics.md, if any
+//   TEST_F(EventRerecord, LeavesIssuedWaits) {
 //     InEverySchedule([&] {               // both modes, every strategy
 //       Stream s = NewStream();
 //       Cell x(dev());

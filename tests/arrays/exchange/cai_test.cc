@@ -163,14 +163,16 @@ TEST_F(Cai, TheTableOfFailures) {
   }
 }
 
-TEST_F(Cai, E13OnlyCudaOffersIt) {
+// E13
+TEST_F(Cai, OnlyCudaOffersIt) {
   const Array x = NewCell(dev(), 1);
   const auto cai = ToCudaArrayInterface(x);
   EXPECT_EQ(GetExchangeError(cai.status()), ExchangeError::kNotOffered);
   EXPECT_THAT(MessageOf(cai.status()), HasSubstr("mtia:0"));
 }
 
-TEST_F(Cai, E16TheSimulatorsStreamsAreAdoptedByNumber) {
+// E16
+TEST_F(Cai, TheSimulatorsStreamsAreAdoptedByNumber) {
   Stream theirs = NewStream(dev(2));
   AdoptOptions how;
   how.backend = "mtia";

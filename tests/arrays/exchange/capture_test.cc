@@ -44,7 +44,8 @@ TEST_F(ExchangeCaptures, HostMemoryWithoutUsesIsGivenAway) {
 }
 
 // Also for a stream that is neither the array's nor current.
-TEST_F(ExchangeCaptures, E44TheHostCannotWaitForACapturingStream) {
+// E44
+TEST_F(ExchangeCaptures, TheHostCannotWaitForACapturingStream) {
   Stream a = NewStream();
   const Array pinned = Filled(Place::Pinned(dev()), 1);
   const Array x = Filled(dev(), 2);
@@ -68,7 +69,8 @@ TEST_F(ExchangeCaptures, E44TheHostCannotWaitForACapturingStream) {
   Release(t);
 }
 
-TEST_F(ExchangeCaptures, E44TheHostCannotWaitForWhatIsCaptured) {
+// E44
+TEST_F(ExchangeCaptures, TheHostCannotWaitForWhatIsCaptured) {
   Stream a = NewStream();
   const Array pinned = Filled(Place::Pinned(dev()), 1);
   const Array x = Filled(dev(), 2);
@@ -84,7 +86,8 @@ TEST_F(ExchangeCaptures, E44TheHostCannotWaitForWhatIsCaptured) {
   Release(Must(ToDLPack(pinned)));
 }
 
-TEST_F(ExchangeCaptures, E45WorkOfBeforeIsRefused) {
+// E45
+TEST_F(ExchangeCaptures, WorkOfBeforeIsRefused) {
   Stream a = NewStream();
   Stream b = NewStream();
   const AsHip hip;

@@ -65,7 +65,8 @@ class Ended : public CapturesTest {
   }
 };
 
-TEST_F(Ended, E33AnExportKeepsTheNativeStream) {
+// E33
+TEST_F(Ended, AnExportKeepsTheNativeStream) {
   const Array x = Filled(dev(), 1);
   std::optional<Stream> s = NewStream();
   const StreamRef ref = *s;
@@ -92,7 +93,8 @@ TEST_F(Ended, WhatNobodyHasIsNotKept) {
   Release(t);
 }
 
-TEST_F(Ended, E37AnExportKeepsTheOwner) {
+// E37
+TEST_F(Ended, AnExportKeepsTheOwner) {
   const Array x = Filled(dev(), 1);
   const Stream theirs = NewStream();
   const auto owner = std::make_shared<int>(1);

@@ -34,7 +34,8 @@ void ExpectDevice(const DLManagedTensorVersioned* t, DLDevice device) {
   EXPECT_EQ(t->dl_tensor.device.device_id, device.device_id);
 }
 
-TEST_F(Export, E1EachPlaceHasItsPair) {
+// E1
+TEST_F(Export, EachPlaceHasItsPair) {
   EXPECT_EQ(DLPackDevice(Place::Host()).device_type, kDLCPU);
   EXPECT_EQ(DLPackDevice(Place(dev(2))).device_type, kDLExtDev);
   EXPECT_EQ(DLPackDevice(Place(dev(2))).device_id, 2);
@@ -43,7 +44,8 @@ TEST_F(Export, E1EachPlaceHasItsPair) {
   EXPECT_EQ(DLPackDevice(Place::Pinned(dev(2))).device_id, 0);
 }
 
-TEST_F(Export, E10WhatTheStructSays) {
+// E10
+TEST_F(Export, WhatTheStructSays) {
   const Array x = Must(Array::Empty({2, 3, 4}, kFloat32, Place(dev(1))));
   const Array view = Must(Must(x.Permute({2, 0, 1})).SliceAxis(1, {1, {}, 1}));
   DLManagedTensorVersioned* const t = Must(ToDLPack(view));

@@ -45,13 +45,15 @@ TEST_F(Import, LegacyTensorsAreWritableUnlessTheCallerSaysOtherwise) {
   EXPECT_TRUE(Must(FromDLPack(immutable.managed(), how)).read_only());
 }
 
-TEST_F(Import, E10ReadOnlyIsKept) {
+// E10
+TEST_F(Import, ReadOnlyIsKept) {
   ForeignTensor foreign({4}, kDLInt, 64);
   foreign.managed()->flags = DLPACK_FLAG_BITMASK_READ_ONLY;
   EXPECT_TRUE(Must(FromDLPack(foreign.managed())).read_only());
 }
 
-TEST_F(Import, E11NullDeleterNullStridesAndByteOffset) {
+// E11
+TEST_F(Import, NullDeleterNullStridesAndByteOffset) {
   ForeignTensor foreign({2, 3}, kDLFloat, 32);
   foreign.managed()->deleter = nullptr;
   foreign.t()->byte_offset = 8;
@@ -311,7 +313,8 @@ TEST_F(Import, AStreamIsOfTheMemorysDevice) {
 }
 
 // E36, E32: released when the last use is over, without a lock and once.
-TEST_F(Import, E36TheProducerIsKeptForPendingUses) {
+// E36
+TEST_F(Import, TheProducerIsKeptForPendingUses) {
   const Array own = Must(Array::Empty({1}, kInt64, Place(dev())));
   ForeignTensor foreign({1}, kDLInt, 64);
   foreign.t()->data = own.data();

@@ -20,7 +20,8 @@ using Lifetime = ExchangeTest;
 
 int64_t Live() { return internal::CountStorages().live; }
 
-TEST_F(Lifetime, E33AnExportKeepsTheMemory) {
+// E33
+TEST_F(Lifetime, AnExportKeepsTheMemory) {
   std::optional<Array> x = NewCell(dev(), 42);
   DLManagedTensorVersioned* const t = Must(ToDLPack(*x));
   x.reset();
@@ -32,7 +33,8 @@ TEST_F(Lifetime, E33AnExportKeepsTheMemory) {
   EXPECT_EQ(Live(), 0);
 }
 
-TEST_F(Lifetime, E28ShapesAreTheExportsOwn) {
+// E28
+TEST_F(Lifetime, ShapesAreTheExportsOwn) {
   std::optional<Array> x = Must(Array::Empty({2, 3}, kInt8, Place::Host()));
   DLManagedTensor* const t = Must(ToDLPackLegacy(*x));
   x.reset();
@@ -42,7 +44,8 @@ TEST_F(Lifetime, E28ShapesAreTheExportsOwn) {
 }
 
 // E29: only pushed; the next call that uses arrays ends it.
-TEST_F(Lifetime, E29TheDeleterOnlyHandsBack) {
+// E29
+TEST_F(Lifetime, TheDeleterOnlyHandsBack) {
   DLManagedTensorVersioned* const t = Must(ToDLPack(NewCell(dev(), 1)));
   const SimulatorStats before = Must(sim().Stats());
   std::thread(Release, t).join();
@@ -62,7 +65,8 @@ TEST_F(Lifetime, D2AWaitForTheDeviceEndsItToo) {
   EXPECT_EQ(Live(), 0);
 }
 
-TEST_F(Lifetime, E30InsideAHostFunction) {
+// E30
+TEST_F(Lifetime, InsideAHostFunction) {
   Stream s = NewStream();
   DLManagedTensorVersioned* const t = Must(ToDLPack(NewCell(dev(), 1)));
   EXPECT_OK(LaunchHostFunc(s, [t](absl::Status) { Release(t); }));
@@ -71,7 +75,8 @@ TEST_F(Lifetime, E30InsideAHostFunction) {
   EXPECT_EQ(Live(), 0);
 }
 
-TEST_F(Lifetime, E30ManyThreadsAtOnce) {
+// E30
+TEST_F(Lifetime, ManyThreadsAtOnce) {
   constexpr int kThreads = 4;
   constexpr int kEach = 50;
   const Array x = NewCell(dev(), 1);
@@ -140,7 +145,8 @@ TEST_F(Lifetime, L2ACaiImportKeepsItsOwner) {
 }
 
 // E32: a deleter of theirs may call devrt, as it is called without a lock.
-TEST_F(Lifetime, E32ForeignDeletersMayCallDevrt) {
+// E32
+TEST_F(Lifetime, ForeignDeletersMayCallDevrt) {
   static Array* kept = nullptr;
   ForeignTensor foreign({1}, kDLInt, 64);
   foreign.managed()->deleter = [](DLManagedTensorVersioned*) {
@@ -155,7 +161,8 @@ TEST_F(Lifetime, E32ForeignDeletersMayCallDevrt) {
 
 // What devrt was given nothing to do with has nothing to wait for, whatever
 // else its stream does; a use holds it back, and so does a host function.
-TEST_F(Lifetime, E36AnUnusedImportEndsAtOnce) {
+// E36
+TEST_F(Lifetime, AnUnusedImportEndsAtOnce) {
   const Array memory = NewCell(dev(), 1);
   const auto import = [&](ForeignTensor* foreign) {
     foreign->t()->data = const_cast<void*>(memory.data());

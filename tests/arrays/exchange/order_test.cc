@@ -31,7 +31,8 @@ int64_t ReadByConsumer(bool ordered) {
   return out.Peek();
 }
 
-TEST_F(Ordering, E5TheConsumersStreamComesAfterPendingUses) {
+// E5
+TEST_F(Ordering, TheConsumersStreamComesAfterPendingUses) {
   InEverySchedule([] { EXPECT_EQ(ReadByConsumer(true), 2); });
 }
 
@@ -39,7 +40,8 @@ TEST_F(Ordering, ControlWithoutAStreamBothComeOut) {
   ExpectOutcomes({1, 2}, [] { return ReadByConsumer(false); });
 }
 
-TEST_F(Ordering, E4NoneIsTheDefaultStream) {
+// E4
+TEST_F(Ordering, NoneIsTheDefaultStream) {
   InEverySchedule([] {
     Stream a = NewStream();
     const Array x = NewCell(dev(), 1);
@@ -82,7 +84,8 @@ TEST_F(Ordering, TwoProducersAreJoined) {
 
 // E8: what the consumer submitted comes before the memory is used again,
 // though it let go at once.
-TEST_F(Ordering, E8TheMemoryIsNotUsedAgainBefore) {
+// E8
+TEST_F(Ordering, TheMemoryIsNotUsedAgainBefore) {
   InEverySchedule([] {
     Stream a = NewStream();
     Stream b = NewStream();
@@ -108,7 +111,8 @@ TEST_F(Ordering, E8TheMemoryIsNotUsedAgainBefore) {
 
 // The consumer's writes come before devrt's next use of the array that it gave
 // away, once the consumer has let go.
-TEST_F(Ordering, E8UsesByTheConsumerAreTold) {
+// E8
+TEST_F(Ordering, UsesByTheConsumerAreTold) {
   InEverySchedule([] {
     Stream a = NewStream();
     Stream b = NewStream();
@@ -130,7 +134,8 @@ TEST_F(Ordering, E8UsesByTheConsumerAreTold) {
   });
 }
 
-TEST_F(Ordering, E43HostMemoryIsReadyWhenItIsHandedOver) {
+// E43
+TEST_F(Ordering, HostMemoryIsReadyWhenItIsHandedOver) {
   InEverySchedule([] {
     Stream a = NewStream();
     const Array x = Must(Array::Empty({1}, kInt64, Place::Pinned(dev())));
@@ -163,7 +168,8 @@ TEST_F(Ordering, CopiesForTheConsumerAreItsStreams) {
 }
 
 // E12: both exports of the exchange API join into the current stream.
-TEST_F(Ordering, E12NoSyncJoinsIntoTheCurrentStream) {
+// E12
+TEST_F(Ordering, NoSyncJoinsIntoTheCurrentStream) {
   for (const bool owning : {true, false}) {
     InEverySchedule([owning] {
       Stream a = NewStream();
@@ -219,7 +225,8 @@ int64_t ReadAfterImport(bool sync) {
   return out.Peek();
 }
 
-TEST_F(Ordering, E15TheProducersStreamComesBeforeAndAfter) {
+// E15
+TEST_F(Ordering, TheProducersStreamComesBeforeAndAfter) {
   InEverySchedule([] { EXPECT_EQ(ReadAfterImport(true), 2); });
 }
 

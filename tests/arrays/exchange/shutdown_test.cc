@@ -14,7 +14,8 @@ namespace devrt::testing {
 namespace {
 
 // What stays after Shutdown: memory of the host.
-TEST(Shutdown, E30TheDeleterFreesTheBlock) {
+// E30
+TEST(Shutdown, TheDeleterFreesTheBlock) {
   InChild([] {
     auto gpu = GetDevice("mtia:0");
     ASSERT_OK(gpu);
@@ -40,14 +41,16 @@ TEST(Shutdown, E30TheDeleterFreesTheBlock) {
 }
 
 // Nothing is called after main that was not there before: the list takes it.
-TEST(Exit, E30TheDeleterRunsAfterMain) {
+// E30
+TEST(Exit, TheDeleterRunsAfterMain) {
   const ProcessResult result = RunProgram({DEVRT_TEST_EXCHANGE_EXIT_PROGRAM});
   EXPECT_EQ(result.exit_code, 3) << result;
   EXPECT_EQ(result.output, "released after main\n") << result;
 }
 
 // The parent's memory is the parent's (C105).
-TEST(Fork, E30TheDeleterLeavesTheParentsMemory) {
+// E30
+TEST(Fork, TheDeleterLeavesTheParentsMemory) {
   InChild([] {
     const Device gpu = Must(GetDevice("mtia:0"));
     DLManagedTensorVersioned* const t =

@@ -38,7 +38,8 @@ class Spied : public ::testing::Test {
   std::optional<Device> device_;
 };
 
-TEST_F(Spied, E40OneStreamIsOrderedByItself) {
+// E40
+TEST_F(Spied, OneStreamIsOrderedByItself) {
   Stream s = Must(Stream::Create(*device_));
   StreamGuard on_s(s);
   const Array x = Must(Array::Empty({4}, kFloat32, Place(*device_)));

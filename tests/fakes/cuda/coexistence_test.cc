@@ -117,7 +117,8 @@ TEST(Coexistence, RestoresTheContextAfterErrors) {
   }
 }
 
-TEST(C103, MakesNoContextOnADeviceThatNobodyNamed) {
+// C103
+TEST(Coexistence, MakesNoContextOnADeviceThatNobodyNamed) {
   Alone([] {
     const Device device = Must(GetDevice("cuda:1"));
     (void)Must(device.Properties());
@@ -137,7 +138,8 @@ TEST(C103, MakesNoContextOnADeviceThatNobodyNamed) {
   });
 }
 
-TEST(C104, AdoptsAStreamOfAForeignContext) {
+// C104
+TEST(Coexistence, AdoptsAStreamOfAForeignContext) {
   Alone([] {
     const Device device = Must(GetDevice("cuda:1"));
     ASSERT_EQ(cuInit(0), CUDA_SUCCESS);

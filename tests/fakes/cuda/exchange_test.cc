@@ -53,7 +53,8 @@ absl::Status Export(const Array& x, std::optional<int64_t> stream) {
   return t.status();
 }
 
-TEST(CudaExchange, E1Pairs) {
+// E1
+TEST(CudaExchange, Pairs) {
   Alone([] {
     const auto type = [](const Place& place) {
       return DLPackDevice(place).device_type;
@@ -126,7 +127,8 @@ TEST(CudaExchange, PinnedMemoryComesBackAsPinned) {
 
 // A consumer's stream that devrt does not know: ordered at the export, never
 // touched after it, whatever the policy at the end.
-TEST(CudaExchange, E8UnknownStreams) {
+// E8
+TEST(CudaExchange, UnknownStreams) {
   for (const auto release :
        {ExchangeSettings::Release::kRecord, ExchangeSettings::Release::kTrust,
         ExchangeSettings::Release::kSync}) {
@@ -239,7 +241,8 @@ TEST(CudaExchange, NegativeStridesThatMeanNothingDoNotLeave) {
   });
 }
 
-TEST(CudaExchange, E13WhatCaiOffers) {
+// E13
+TEST(CudaExchange, WhatCaiOffers) {
   Alone([] {
     const auto offered = [](const Array& x, bool mapped = false) {
       CudaArrayExport how;
@@ -263,7 +266,8 @@ TEST(CudaExchange, E13WhatCaiOffers) {
   });
 }
 
-TEST(CudaExchange, E14TheStreamOfCai) {
+// E14
+TEST(CudaExchange, TheStreamOfCai) {
   Alone([] {
     setenv("DEVRT_MTIA", "mode=virtual,strategy=alap", 1);
     const Array x = Must(Array::Empty({2, 3}, kFloat32, Place(Gpu())));
@@ -323,7 +327,8 @@ TEST(CudaExchange, CaiGoesAndComesBack) {
   });
 }
 
-TEST(CudaExchange, E16NativeStreams) {
+// E16
+TEST(CudaExchange, NativeStreams) {
   Alone([] {
     Stream own = Must(Stream::Create(Gpu()));
     EXPECT_EQ(Must(GetCudaStream(own)).handle,

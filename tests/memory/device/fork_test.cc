@@ -208,15 +208,18 @@ void ExpectForked(const Answers& answers) {
   t_locks = locks;
 }
 
-TEST(C105, BlocksInAChild) {
+// C105
+TEST(MemoryFork, BlocksInAChild) {
   InGrandchild([](Made* m) { ExpectForked(BlockCalls(m)); });
 }
 
-TEST(C105, ResourcesAndHistoryInAChild) {
+// C105
+TEST(MemoryFork, ResourcesAndHistoryInAChild) {
   InGrandchild([](Made* m) { ExpectForked(OtherCalls(m)); });
 }
 
-TEST(C105, FiguresInAChild) { InGrandchild(&ExpectNoFigures); }
+// C105
+TEST(MemoryFork, FiguresInAChild) { InGrandchild(&ExpectNoFigures); }
 
 }  // namespace
 }  // namespace devrt::testing

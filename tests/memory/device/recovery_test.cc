@@ -26,7 +26,8 @@ using ::testing::HasSubstr;
 class MemoryRecovery : public DeviceCacheTest {};
 
 // F7: the block that is waited for in the request's own recovery is found.
-TEST_F(MemoryRecovery, F7SearchesAgainAfterTheWait) {
+// F7
+TEST_F(MemoryRecovery, SearchesAgainAfterTheWait) {
   Stream s = NewStream();
   Stream other = NewStream();
   char* x = New(s, 150 * kMiB);

@@ -88,7 +88,8 @@ TEST_F(MemoryStreams, UnknownPointersAreErrors) {
 
 // F15: devrt's own operations are noted as of their submission; later work of
 // that stream does not hold the block back.
-TEST_F(MemoryStreams, F15UsesAreVersionedAtSubmission) {
+// F15
+TEST_F(MemoryStreams, UsesAreVersionedAtSubmission) {
   Stream home = NewStream();
   Stream other = NewStream();
   Flag first = NewFlag();
@@ -117,7 +118,8 @@ TEST_F(MemoryStreams, F15UsesAreVersionedAtSubmission) {
 }
 
 // One stream that is stuck holds back what it uses and nothing else.
-TEST_F(MemoryStreams, F9OneStuckStream) {
+// F9
+TEST_F(MemoryStreams, OneStuckStream) {
   Stream home = NewStream();
   Stream stuck = NewStream();
   Stream fine = NewStream();
@@ -352,7 +354,8 @@ TEST_F(MemoryStreams, TheDefaultStreamsRuleIsNotHandedOn) {
 // ---- Streams that end -------------------------------------------------------
 
 // F20: what was freed on a stream that is gone is not taken for a new one's.
-TEST_F(MemoryStreams, F20BlocksOfAnEndedStreamWait) {
+// F20
+TEST_F(MemoryStreams, BlocksOfAnEndedStreamWait) {
   Flag gate = NewFlag();
   char* x = nullptr;
   {
@@ -396,7 +399,8 @@ TEST_F(MemoryStreams, ABlockOutlivesItsStream) {
 
 // F22: another library destroys a marked stream before the free.  What it was
 // given runs to its end, and is waited for.
-TEST_F(MemoryStreams, F22AForeignStreamIsDestroyedBeforeTheFree) {
+// F22
+TEST_F(MemoryStreams, AForeignStreamIsDestroyedBeforeTheFree) {
   Stream home = NewStream();
   Flag gate = NewFlag();
   std::optional<Stream> foreign = NewStream();
@@ -439,7 +443,8 @@ TEST_F(MemoryStreams, AMarkedStreamEndsBeforeTheFree) {
 // F20: the next Stream on the same native one waits for work that a pending
 // block is used by; the block came back as of the end of its own stream, and so
 // for nobody else.
-TEST_F(MemoryStreams, F20WhatTheNextStreamWaitsForIsNotTheEndedOnes) {
+// F20
+TEST_F(MemoryStreams, WhatTheNextStreamWaitsForIsNotTheEndedOnes) {
   Stream first = NewStream();
   Stream second = NewStream();
   Stream third = NewStream();

@@ -28,6 +28,7 @@ ProcessResult RunWay(const std::string& way, const std::string& mode,
 class BackgroundTest
     : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
+// C106
 TEST_P(BackgroundTest, PinnedMemoryUseBackgroundThreads) {
   const auto& [way, mode] = GetParam();
   const ProcessResult result =
@@ -42,7 +43,7 @@ TEST_P(BackgroundTest, PinnedMemoryUseBackgroundThreads) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    C106, BackgroundTest,
+    All, BackgroundTest,
     ::testing::Combine(::testing::Values("return", "exit", "quick_exit",
                                          "underscore_exit", "thread", "abort",
                                          "exception", "shutdown", "reused"),

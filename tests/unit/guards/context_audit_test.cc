@@ -26,13 +26,10 @@ class AuditTest : public ::testing::Test {
   static Device dev(int index) { return spy().device(index); }
 };
 
-using C17 = AuditTest;
-using C103 = AuditTest;
-using F3 = AuditTest;
-using F12 = AuditTest;
-using F13 = AuditTest;
+using ContextAudit = AuditTest;
 
-TEST_F(C103, LookingCreatesNone) {
+// C103
+TEST_F(ContextAudit, LookingCreatesNone) {
   Device zero = dev(0), one = dev(1);
   EXPECT_OK(one.Properties());
   EXPECT_OK(zero.GetMemoryInfo());
@@ -50,7 +47,8 @@ TEST_F(C103, LookingCreatesNone) {
   EXPECT_EQ(spy().contexts(), Contexts());
 }
 
-TEST_F(C103, WorkOnOneDeviceLeavesTheOtherAlone) {
+// C103
+TEST_F(ContextAudit, WorkOnOneDeviceLeavesTheOtherAlone) {
   std::thread([] {
     Device one = dev(1);
     EventOptions timing;
@@ -79,7 +77,8 @@ TEST_F(C103, WorkOnOneDeviceLeavesTheOtherAlone) {
   EXPECT_EQ(spy().contexts(), Contexts({1}));
 }
 
-TEST_F(C103, RestoresCreateNone) {
+// C103
+TEST_F(ContextAudit, RestoresCreateNone) {
   { DeviceGuard guard(dev(1)); }
   EXPECT_EQ(spy().contexts(), Contexts({1}));
   EXPECT_EQ(spy().Count("context_enter"), 1);
@@ -87,7 +86,8 @@ TEST_F(C103, RestoresCreateNone) {
 }
 
 // Making a default stream current is no work on its device.
-TEST_F(F12, CurrentDefaultStreamsCreateNone) {
+// F12
+TEST_F(ContextAudit, CurrentDefaultStreamsCreateNone) {
   EXPECT_OK(SetCurrentStream(DefaultStream(dev(0))));
   EXPECT_EQ(spy().contexts(), Contexts());
   {
@@ -98,7 +98,8 @@ TEST_F(F12, CurrentDefaultStreamsCreateNone) {
 }
 
 // A context handed to a pool thread names the current device, not the others.
-TEST_F(F12, ThreadContextNamesOnlyTheCurrentDevice) {
+// F12
+TEST_F(ContextAudit, ThreadContextNamesOnlyTheCurrentDevice) {
   std::optional<ThreadContext> context;
   {
     DeviceGuard guard(dev(1));
@@ -113,7 +114,8 @@ TEST_F(F12, ThreadContextNamesOnlyTheCurrentDevice) {
   EXPECT_EQ(spy().contexts(), Contexts({1}));
 }
 
-TEST_F(F13, OneNativeObjectPerRequest) {
+// F13
+TEST_F(ContextAudit, OneNativeObjectPerRequest) {
   Device one = dev(1);
   Stream s = Must(Stream::Create(one));
   EXPECT_LE(spy().Count("stream_create"), 1);
@@ -128,7 +130,8 @@ TEST_F(F13, OneNativeObjectPerRequest) {
 
 // A call that fails, of every kind: the current context is what it was, the
 // error is the call's, and the next call works.
-TEST_F(F3, FailingCallsKeepTheCurrentDevice) {
+// F3
+TEST_F(ContextAudit, FailingCallsKeepTheCurrentDevice) {
   Device one = dev(1);
   EventOptions timing;
   timing.timing = true;
@@ -193,7 +196,8 @@ TEST_F(F3, FailingCallsKeepTheCurrentDevice) {
 
 // The body of a native launch runs with its device current, and what was
 // current is restored, also when it fails or throws (C15).
-TEST_F(F3, NativeLaunchRestores) {
+// F3
+TEST_F(ContextAudit, NativeLaunchRestores) {
   Stream s = Must(Stream::Create(dev(1)));
   for (int found : {SpyBackend::kNoContext, 0, SpyBackend::kForeign}) {
     SpyBackend::SetNativeCurrent(found);
@@ -216,7 +220,8 @@ TEST_F(F3, NativeLaunchRestores) {
 }
 
 // Destruction touches neither the current device nor a context.
-TEST_F(F3, DestructionKeepsTheCurrentDevice) {
+// F3
+TEST_F(ContextAudit, DestructionKeepsTheCurrentDevice) {
   std::optional<Stream> s = Must(Stream::Create(dev(1)));
   EventOptions ipc;
   ipc.interprocess = true;
@@ -235,7 +240,8 @@ TEST_F(F3, DestructionKeepsTheCurrentDevice) {
   EXPECT_EQ(spy().contexts(), Contexts());
 }
 
-TEST_F(F3, InterprocessAndTimingExclude) {
+// F3
+TEST_F(ContextAudit, InterprocessAndTimingExclude) {
   EventOptions both;
   both.timing = both.interprocess = true;
   EXPECT_EQ(Event::Create(dev(0), both).status().code(),
@@ -246,7 +252,8 @@ TEST_F(F3, InterprocessAndTimingExclude) {
 }
 
 // What was destroyed never reaches the backend (C17).
-TEST_F(C17, DestroyedHandlesAreNotPassedOn) {
+// C17
+TEST_F(ContextAudit, DestroyedHandlesAreNotPassedOn) {
   std::optional<Stream> owner = Must(Stream::Create(dev(0)));
   const StreamRef s = *owner;
   std::optional<Event> event = Must(Event::Create(dev(0)));

@@ -33,11 +33,10 @@ class GuardTest : public MtiaTest {
   }
 };
 
-using C96 = GuardTest;
-using F1 = GuardTest;
-using F4 = GuardTest;
+using MultiStreamGuardTest = GuardTest;
 
-TEST_F(C96, DeviceGuardsNest) {
+// C96
+TEST_F(GuardTest, DeviceGuardsNest) {
   const State before = Now();
   {
     DeviceGuard one(dev(1));
@@ -56,7 +55,8 @@ TEST_F(C96, DeviceGuardsNest) {
   EXPECT_EQ(Now(), before);
 }
 
-TEST_F(C96, DeviceGuardUndoesSetInside) {
+// C96
+TEST_F(GuardTest, DeviceGuardUndoesSetInside) {
   Must(SetCurrentDevice(dev(3)));
   {
     DeviceGuard guard(dev(1));
@@ -65,7 +65,8 @@ TEST_F(C96, DeviceGuardUndoesSetInside) {
   EXPECT_EQ(Now().device, dev(3));
 }
 
-TEST_F(C96, StreamGuardSetsDeviceAndStream) {
+// C96
+TEST_F(GuardTest, StreamGuardSetsDeviceAndStream) {
   Stream a = NewStream(dev(1)), b = NewStream(dev(1)), c = NewStream(dev(2));
   const State before = Now();
   {
@@ -89,7 +90,8 @@ TEST_F(C96, StreamGuardSetsDeviceAndStream) {
 }
 
 // Switching from device i to j leaves i's current stream alone.
-TEST_F(C96, SwitchingDevicesLeavesStreamsAlone) {
+// C96
+TEST_F(GuardTest, SwitchingDevicesLeavesStreamsAlone) {
   Stream a = NewStream(dev(0)), b = NewStream(dev(1));
   Must(SetCurrentStream(a));
   Must(SetCurrentStream(b));
@@ -107,7 +109,8 @@ TEST_F(C96, SwitchingDevicesLeavesStreamsAlone) {
   Must(SetCurrentStream(DefaultStream(dev(1))));
 }
 
-TEST_F(C96, StreamGuardUndoesSetInside) {
+// C96
+TEST_F(GuardTest, StreamGuardUndoesSetInside) {
   Stream a = NewStream(dev(1)), b = NewStream(dev(1));
   const State before = Now();
   {
@@ -118,7 +121,8 @@ TEST_F(C96, StreamGuardUndoesSetInside) {
   EXPECT_EQ(Now(), before);
 }
 
-TEST_F(C96, SetCurrentStreamLeavesTheDevice) {
+// C96
+TEST_F(GuardTest, SetCurrentStreamLeavesTheDevice) {
   Stream s = NewStream(dev(2));
   Must(SetCurrentStream(s));
   EXPECT_EQ(Now().device, dev(0));
@@ -126,7 +130,8 @@ TEST_F(C96, SetCurrentStreamLeavesTheDevice) {
   Must(SetCurrentStream(DefaultStream(dev(2))));
 }
 
-TEST_F(C96, RestoredAfterAnException) {
+// C96
+TEST_F(GuardTest, RestoredAfterAnException) {
   Stream a = NewStream(dev(1)), b = NewStream(dev(2));
   const State before = Now();
   for (int depth = 0; depth < 4; ++depth) {
@@ -146,7 +151,8 @@ TEST_F(C96, RestoredAfterAnException) {
 }
 
 // A constructor behind the guard throws.
-TEST_F(C96, RestoredWhenALaterMemberThrows) {
+// C96
+TEST_F(GuardTest, RestoredWhenALaterMemberThrows) {
   struct Throws {
     Throws() { throw std::runtime_error("no"); }
   };
@@ -161,7 +167,8 @@ TEST_F(C96, RestoredWhenALaterMemberThrows) {
   EXPECT_EQ(Now(), before);
 }
 
-TEST_F(C96, OptionalGuard) {
+// C96
+TEST_F(GuardTest, OptionalGuard) {
   const State before = Now();
   for (const bool wanted : {false, true}) {
     std::optional<DeviceGuard> guard;
@@ -171,7 +178,8 @@ TEST_F(C96, OptionalGuard) {
   EXPECT_EQ(Now(), before);
 }
 
-TEST_F(C96, StreamGuardOnADestroyedStreamChangesNothing) {
+// C96
+TEST_F(GuardTest, StreamGuardOnADestroyedStreamChangesNothing) {
   std::optional<Stream> owner = NewStream(dev(1));
   StreamRef s = *owner;
   owner.reset();
@@ -195,7 +203,8 @@ TEST_F(C96, StreamGuardOnADestroyedStreamChangesNothing) {
 }
 
 // A stream that dies while a guard holds it: the guard restores all the same.
-TEST_F(C96, StreamDestroyedInsideItsGuard) {
+// C96
+TEST_F(GuardTest, StreamDestroyedInsideItsGuard) {
   std::optional<Stream> inner = NewStream(dev(1)), outer = NewStream(dev(1));
   const State before = Now();
   {
@@ -214,7 +223,8 @@ TEST_F(C96, StreamDestroyedInsideItsGuard) {
   EXPECT_EQ(Now(), before);
 }
 
-TEST_F(C96, WorkInsideGuardsLandsOnTheCurrentStream) {
+// C96
+TEST_F(GuardTest, WorkInsideGuardsLandsOnTheCurrentStream) {
   InEverySchedule([] {
     Stream s = NewStream(dev(1));
     Cell x(dev(1));
@@ -227,7 +237,8 @@ TEST_F(C96, WorkInsideGuardsLandsOnTheCurrentStream) {
   });
 }
 
-TEST_F(F1, TwoStreamsOfOneDevice) {
+// F1
+TEST_F(MultiStreamGuardTest, TwoStreamsOfOneDevice) {
   Stream two = NewStream(dev(0)), three = NewStream(dev(0));
   const State before = Now();
   {
@@ -240,7 +251,8 @@ TEST_F(F1, TwoStreamsOfOneDevice) {
   EXPECT_EQ(CurrentStream(dev(0)).id(), 0u);
 }
 
-TEST_F(F1, ManyStreamsOfManyDevices) {
+// F1
+TEST_F(MultiStreamGuardTest, ManyStreamsOfManyDevices) {
   std::vector<Stream> streams;
   std::vector<StreamRef> refs;
   for (int i = 0; i < 12; ++i) {
@@ -259,7 +271,8 @@ TEST_F(F1, ManyStreamsOfManyDevices) {
   EXPECT_EQ(Now(), before);
 }
 
-TEST_F(F1, InvalidThirdStreamChangesNothing) {
+// F1
+TEST_F(MultiStreamGuardTest, InvalidThirdStreamChangesNothing) {
   Stream a = NewStream(dev(0)), b = NewStream(dev(1));
   std::optional<Stream> owner = NewStream(dev(2));
   const StreamRef dead = *owner;
@@ -276,7 +289,8 @@ TEST_F(F1, InvalidThirdStreamChangesNothing) {
   EXPECT_EQ(Now(), before);
 }
 
-TEST_F(F1, EmptyGuard) {
+// F1
+TEST_F(MultiStreamGuardTest, EmptyGuard) {
   const State before = Now();
   {
     MultiStreamGuard guard(std::vector<StreamRef>{});
@@ -286,7 +300,8 @@ TEST_F(F1, EmptyGuard) {
 }
 
 // One object entered three deep: ThreadContext is what may be entered again.
-TEST_F(F4, OneContextEnteredThreeDeep) {
+// F4
+TEST_F(GuardTest, OneContextEnteredThreeDeep) {
   Stream s = NewStream(dev(2));
   std::optional<ThreadContext> context;
   {
@@ -318,7 +333,8 @@ TEST_F(F4, OneContextEnteredThreeDeep) {
   EXPECT_EQ(Now(), before);
 }
 
-TEST_F(F4, OneContextSharedByThreads) {
+// F4
+TEST_F(GuardTest, OneContextSharedByThreads) {
   Stream s = NewStream(dev(2));
   std::optional<ThreadContext> context;
   {

@@ -13,7 +13,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-using C97 = MtiaTest;
 using ThreadContextTest = MtiaTest;
 
 Device Current() { return Must(CurrentDevice("mtia")); }
@@ -167,7 +166,8 @@ void WalkAllDevices(int thread, int rounds,
   ASSERT_EQ(Current(), MtiaTest::dev(0));
 }
 
-TEST_F(C97, SixtyFourThreadsOverAllDevices) {
+// C97
+TEST_F(ThreadContextTest, SixtyFourThreadsOverAllDevices) {
   for (const char* mode : {"mode=threaded", "mode=virtual"}) {
     SCOPED_TRACE(mode);
     Reset(mode);
@@ -182,7 +182,8 @@ TEST_F(C97, SixtyFourThreadsOverAllDevices) {
 }
 
 // Current streams carry each thread's work to the stream it chose.
-TEST_F(C97, WorkOfThreadsDoesNotMix) {
+// C97
+TEST_F(ThreadContextTest, WorkOfThreadsDoesNotMix) {
   for (const char* mode : {"mode=threaded", "mode=virtual,strategy=lifo"}) {
     SCOPED_TRACE(mode);
     Reset(mode);
@@ -201,7 +202,8 @@ TEST_F(C97, WorkOfThreadsDoesNotMix) {
 }
 
 // What a thread set is gone with it: its successor starts anew.
-TEST_F(C97, ThreadsLeaveNothingBehind) {
+// C97
+TEST_F(ThreadContextTest, ThreadsLeaveNothingBehind) {
   Stream s = NewStream(dev(1));
   for (int i = 0; i < 20; ++i) {
     std::thread([&] {

@@ -34,13 +34,8 @@ class CurrentDeviceTest : public MtiaTest {
   }
 };
 
-using C1 = CurrentDeviceTest;
-using C2 = CurrentDeviceTest;
-using C3 = CurrentDeviceTest;
-using C107 = CurrentDeviceTest;
-using F2 = CurrentDeviceTest;
-
-TEST_F(C1, EachThreadStartsOnDeviceZero) {
+// C1
+TEST_F(CurrentDeviceTest, EachThreadStartsOnDeviceZero) {
   Must(SetCurrentDevice(dev(1)));
   std::thread([&] {
     EXPECT_EQ(Current(), dev(0));
@@ -50,7 +45,8 @@ TEST_F(C1, EachThreadStartsOnDeviceZero) {
   EXPECT_EQ(Current(), dev(1));
 }
 
-TEST_F(C1, BackendsAreIndependent) {
+// C1
+TEST_F(CurrentDeviceTest, BackendsAreIndependent) {
   Must(SetCurrentDevice(spy().device(1)));
   EXPECT_EQ(Current("mtia"), dev(0));
   Must(SetCurrentDevice(dev(3)));
@@ -59,7 +55,8 @@ TEST_F(C1, BackendsAreIndependent) {
   EXPECT_EQ(Must(GetDevice("spy")), spy().device(1));
 }
 
-TEST_F(C1, APooledThreadKeepsWhatItsLastTaskSet) {
+// C1
+TEST_F(CurrentDeviceTest, APooledThreadKeepsWhatItsLastTaskSet) {
   std::thread([&] {
     const auto task = [](int expected, int next) {
       EXPECT_EQ(Current(), dev(expected));
@@ -71,7 +68,8 @@ TEST_F(C1, APooledThreadKeepsWhatItsLastTaskSet) {
   }).join();
 }
 
-TEST_F(C2, SettingTheDeviceWaitsForNothing) {
+// C2
+TEST_F(CurrentDeviceTest, SettingTheDeviceWaitsForNothing) {
   InEverySchedule([] {
     Flag gate = NewFlag(dev(1));
     Stream s = NewStream(dev(1));
@@ -86,14 +84,16 @@ TEST_F(C2, SettingTheDeviceWaitsForNothing) {
   });
 }
 
-TEST_F(C2, TakesEffectNativelyAtOnce) {
+// C2
+TEST_F(CurrentDeviceTest, TakesEffectNativelyAtOnce) {
   Must(SetCurrentDevice(spy().device(1)));
   EXPECT_EQ(SpyBackend::NativeCurrent(), 1);
   DeviceGuard guard(spy().device(0));
   EXPECT_EQ(SpyBackend::NativeCurrent(), 0);
 }
 
-TEST_F(C3, InvalidOrdinals) {
+// C3
+TEST_F(CurrentDeviceTest, InvalidOrdinals) {
   Must(SetCurrentDevice(dev(2)));
   for (int64_t index :
        {int64_t{-1}, int64_t{kDevices}, int64_t{99}, int64_t{INT_MAX},
@@ -108,7 +108,8 @@ TEST_F(C3, InvalidOrdinals) {
 }
 
 // Of the table too, which other bindings call.
-TEST_F(C3, InvalidOrdinalOfTheTableChangesNothing) {
+// C3
+TEST_F(CurrentDeviceTest, InvalidOrdinalOfTheTableChangesNothing) {
   Must(SetCurrentDevice(dev(2)));
   internal::DeviceRecord* record = dev().record();
   for (uint32_t ordinal : {4u, 0x80000000u, ~0u}) {
@@ -123,7 +124,8 @@ TEST_F(C3, InvalidOrdinalOfTheTableChangesNothing) {
   }
 }
 
-TEST_F(C107, ForeignSwitchIsSeenByTheNextCall) {
+// C107
+TEST_F(CurrentDeviceTest, ForeignSwitchIsSeenByTheNextCall) {
   internal::DeviceRecord* record = dev(3).record();
   ASSERT_EQ(record->ops->context_enter(record->self, 3, nullptr), nullptr);
   EXPECT_EQ(Current(), dev(3));
@@ -135,7 +137,8 @@ TEST_F(C107, ForeignSwitchIsSeenByTheNextCall) {
   EXPECT_EQ(Current("spy"), spy().device(0));
 }
 
-TEST_F(C107, GuardRestoresExactlyWhatItFound) {
+// C107
+TEST_F(CurrentDeviceTest, GuardRestoresExactlyWhatItFound) {
   for (int found : {SpyBackend::kNoContext, 0, 1, SpyBackend::kForeign,
                     SpyBackend::kForeign + 1}) {
     SpyBackend::SetNativeCurrent(found);
@@ -152,7 +155,8 @@ TEST_F(C107, GuardRestoresExactlyWhatItFound) {
   }
 }
 
-TEST_F(C107, SwitchInsideAGuardIsUndoneByIt) {
+// C107
+TEST_F(CurrentDeviceTest, SwitchInsideAGuardIsUndoneByIt) {
   SpyBackend::SetNativeCurrent(SpyBackend::kForeign);
   {
     DeviceGuard guard(spy().device(0));
@@ -162,7 +166,8 @@ TEST_F(C107, SwitchInsideAGuardIsUndoneByIt) {
   EXPECT_EQ(SpyBackend::NativeCurrent(), SpyBackend::kForeign);
 }
 
-TEST_F(C107, FreshThreadHasNoContextAfterAGuard) {
+// C107
+TEST_F(CurrentDeviceTest, FreshThreadHasNoContextAfterAGuard) {
   std::thread([&] {
     EXPECT_EQ(SpyBackend::NativeCurrent(), SpyBackend::kNoContext);
     { DeviceGuard guard(spy().device(1)); }
@@ -172,7 +177,8 @@ TEST_F(C107, FreshThreadHasNoContextAfterAGuard) {
 
 // Random orders of set, guard, end of guard and foreign switch, against a
 // model that is one variable.
-TEST_F(F2, OneTruthInEveryOrder) {
+// F2
+TEST_F(CurrentDeviceTest, OneTruthInEveryOrder) {
   for (uint32_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
@@ -217,7 +223,8 @@ TEST_F(F2, OneTruthInEveryOrder) {
 }
 
 // All orders of four steps on mtia, a foreign switch among them.
-TEST_F(F2, AllShortOrdersOnMtia) {
+// F2
+TEST_F(CurrentDeviceTest, AllShortOrdersOnMtia) {
   internal::DeviceRecord* record = dev().record();
   constexpr int kSteps = 4, kChoices = 7;
   for (int code = 0; code < kChoices * kChoices * kChoices * kChoices; ++code) {

@@ -225,7 +225,8 @@ TEST_F(DeviceTest, MemoryInfo) {
   EXPECT_LE(info.free_bytes, FakeBackend::kCapacity - FakeBackend::kOverhead);
 }
 
-TEST_F(DeviceTest, C42RefusedInHostFunctions) {
+// C42
+TEST_F(DeviceTest, RefusedInHostFunctions) {
   Device device = Fake().device(0);
   internal::HostFunctionScope inside;
   const auto refused = StatusIs(absl::StatusCode::kFailedPrecondition,

@@ -96,7 +96,8 @@ TEST_F(ErrorsTest, LocalErrors) {
   EXPECT_THAT(Logged(), ElementsAre());
 }
 
-TEST_F(ErrorsTest, C93StickyErrorsQuarantineTheDeviceAtFault) {
+// C93
+TEST_F(ErrorsTest, StickyErrorsQuarantineTheDeviceAtFault) {
   static FakeBackend& fake = FakeBackend::Register("sticky", 3);
   void* block = Must(Allocate(fake.device(1), 64));
   FakeFailure failure;
@@ -136,7 +137,8 @@ TEST_F(ErrorsTest, C93StickyErrorsQuarantineTheDeviceAtFault) {
   EXPECT_EQ(Logged().size(), 1u);
 }
 
-TEST_F(ErrorsTest, C95FaultScopeProcess) {
+// C95
+TEST_F(ErrorsTest, FaultScopeProcess) {
   static FakeBackend& fake = FakeBackend::Register("process", 3);
   FakeFailure failure;
   failure.flags = DEVRT_ERROR_PROCESS;
@@ -173,7 +175,8 @@ TEST_F(ErrorsTest, TheFirstErrorStays) {
   EXPECT_EQ(Quarantined().size(), 1u);
 }
 
-TEST_F(ErrorsTest, C93ThreadsSeeOneFirstError) {
+// C93
+TEST_F(ErrorsTest, ThreadsSeeOneFirstError) {
   static FakeBackend& fake = FakeBackend::Register("threads", 1);
   internal::DeviceRecord* device = fake.device(0).record();
   std::vector<absl::Status> seen(8);

@@ -34,7 +34,8 @@ using testing::StatusIs;
 
 // Each test is a child already, which forks its own.
 
-TEST(F33_C105, ChildOfAProcessThatOpenedABackend) {
+// F33, C105
+TEST(RuntimeFork, ChildOfAProcessThatOpenedABackend) {
   InChild([] {
     FakeBackend& fake = FakeBackend::Register("fake", 2);
     const Backend backend = fake.backend();
@@ -85,7 +86,8 @@ TEST(F33_C105, ChildOfAProcessThatOpenedABackend) {
   });
 }
 
-TEST(F33_C105, ChildOfAProcessThatOnlyLooked) {
+// F33, C105
+TEST(RuntimeFork, ChildOfAProcessThatOnlyLooked) {
   InChild([] {
     setenv("DEVRT_PLUGINS", PluginPath("good").c_str(), 1);
     EXPECT_EQ(BackendNames().size(), 1u);
@@ -96,7 +98,8 @@ TEST(F33_C105, ChildOfAProcessThatOnlyLooked) {
   });
 }
 
-TEST(F33_C105, ChildOfAProcessThatFailedToOpen) {
+// F33, C105
+TEST(RuntimeFork, ChildOfAProcessThatFailedToOpen) {
   InChild([] {
     // Its code ran, and may have spoiled what a child would need.
     EXPECT_FALSE(LoadBackend(PluginPath("no_device")).ok());
@@ -107,7 +110,8 @@ TEST(F33_C105, ChildOfAProcessThatFailedToOpen) {
   });
 }
 
-TEST(F33_C105, RefusedFilesSpoilNothing) {
+// F33, C105
+TEST(RuntimeFork, RefusedFilesSpoilNothing) {
   InChild([] {
     EXPECT_FALSE(LoadBackend(PluginPath("truncated")).ok());
     InChild([] { EXPECT_OK(LoadBackend(PluginPath("good"))); });
@@ -115,7 +119,8 @@ TEST(F33_C105, RefusedFilesSpoilNothing) {
 }
 
 // Whatever lock another thread holds, the child must not wait for it.
-TEST(F33_C105, ForkWhileOtherThreadsAreInside) {
+// F33, C105
+TEST(RuntimeFork, ForkWhileOtherThreadsAreInside) {
   InChild([] {
     setenv("DEVRT_LOG", "off", 1);
     FakeBackend& fake = FakeBackend::Register("fake", 1);
@@ -147,7 +152,8 @@ TEST(F33_C105, ForkWhileOtherThreadsAreInside) {
 
 // A thread that only looks at backends holds the registry again and again; a
 // child must find it free, whenever it is forked, and work normally.
-TEST(F33_C105, ForkWhileAnotherThreadLooks) {
+// F33, C105
+TEST(RuntimeFork, ForkWhileAnotherThreadLooks) {
   InChild([] {
     setenv("DEVRT_PLUGINS", PluginPath("good").c_str(), 1);
     std::atomic<bool> end{false};
@@ -167,7 +173,8 @@ TEST(F33_C105, ForkWhileAnotherThreadLooks) {
 }
 
 // A file that could not even be mapped has run no code.
-TEST(F33_C105, ChildOfAProcessThatFailedToMap) {
+// F33, C105
+TEST(RuntimeFork, ChildOfAProcessThatFailedToMap) {
   InChild([] {
     EXPECT_FALSE(LoadBackend(PluginPath("missing_library")).ok());
     InChild([] { EXPECT_OK(LoadBackend(PluginPath("good"))); });
@@ -175,7 +182,8 @@ TEST(F33_C105, ChildOfAProcessThatFailedToMap) {
 }
 
 // A plugin that forks while it is opened: the child is spoiled, and says so.
-TEST(F33_C105, ForkInsideAnOpen) {
+// F33, C105
+TEST(RuntimeFork, ForkInsideAnOpen) {
   InChild([] {
     static devrt_manifest_v0 manifest =
         *internal::OpenPluginFile(PluginPath("good")).contents.manifest;

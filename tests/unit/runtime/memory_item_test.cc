@@ -17,8 +17,9 @@ namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-using C61 = MtiaTest;
-TEST_F(C61, FreshMemoryIsPoisoned) {
+using SimulatedMemory = MtiaTest;
+// C61
+TEST_F(SimulatedMemory, FreshMemoryIsPoisoned) {
   void* p = Must(Allocate(dev(), 64));
   uint64_t value = 0;
   ASSERT_OK(sim().Peek(p, &value, sizeof value));
@@ -26,8 +27,8 @@ TEST_F(C61, FreshMemoryIsPoisoned) {
   EXPECT_OK(Free(dev(), p));
 }
 
-using C62 = MtiaTest;
-TEST_F(C62, OutOfMemoryIsNotStickyAndChangesNothing) {
+// C62
+TEST_F(SimulatedMemory, OutOfMemoryIsNotStickyAndChangesNothing) {
   Must(sim().Reset("memory=64MiB"));
   const MemoryInfo before = Must(dev().GetMemoryInfo());
   absl::Status status = Allocate(dev(), uint64_t{1} << 40).status();
@@ -46,14 +47,16 @@ TEST_F(C62, OutOfMemoryIsNotStickyAndChangesNothing) {
   EXPECT_OK(Free(dev(), p));
 }
 
-TEST_F(C62, AnExabyteNeedsNoDevice) {
+// C62
+TEST_F(SimulatedMemory, AnExabyteNeedsNoDevice) {
   EXPECT_STATUS(Allocate(dev(), uint64_t{1} << 60).status(), kResourceExhausted,
                 "MTIA out of memory. Tried to allocate more than 1EB memory.");
   EXPECT_STATUS(Allocate(dev(), ~uint64_t{0}).status(), kResourceExhausted,
                 "more than 1EB");
 }
 
-TEST_F(C62, FragmentationIsReal) {
+// C62
+TEST_F(SimulatedMemory, FragmentationIsReal) {
   Must(sim().Reset("memory=9MiB,overhead=1MiB,gap=512"));
   // Neighbours, so that freeing every other one leaves holes.
   std::vector<void*> blocks;
@@ -77,8 +80,8 @@ TEST_F(C62, FragmentationIsReal) {
   EXPECT_OK(Free(dev(), large));
 }
 
-using C63 = MtiaTest;
-TEST_F(C63, WhatCannotBeFreed) {
+// C63
+TEST_F(SimulatedMemory, WhatCannotBeFreed) {
   char* p = static_cast<char*>(Must(Allocate(dev(), 4096)));
   void* pinned = Must(AllocateHost(dev(), 64));
   int on_stack = 0;
@@ -95,8 +98,8 @@ TEST_F(C63, WhatCannotBeFreed) {
   EXPECT_OK(Free(dev(), again));
 }
 
-using C64 = MtiaTest;
-TEST_F(C64, FreeDoesNotWait) {
+// C64
+TEST_F(SimulatedMemory, FreeDoesNotWait) {
   InEverySchedule([] {
     Stream s = NewStream();
     Flag gate = NewFlag();
@@ -109,7 +112,8 @@ TEST_F(C64, FreeDoesNotWait) {
   });
 }
 
-TEST_F(C64, WithTheSwitchItWaitsForItsDeviceOnly) {
+// C64
+TEST_F(SimulatedMemory, WithTheSwitchItWaitsForItsDeviceOnly) {
   InVirtualSchedules(
       [] {
         void* p = Must(Allocate(dev(0), 4096));
@@ -127,8 +131,8 @@ TEST_F(C64, WithTheSwitchItWaitsForItsDeviceOnly) {
       "raw_free_syncs=yes");
 }
 
-using C70 = MtiaTest;
-TEST_F(C70, Registration) {
+// C70
+TEST_F(SimulatedMemory, Registration) {
   std::vector<char> host(3 * 4096);
   char* p = host.data();
   ASSERT_OK(RegisterHost(dev(), p, 4096));
@@ -154,8 +158,8 @@ TEST_F(C70, Registration) {
   EXPECT_OK(Free(dev(), device));
 }
 
-using C71 = MtiaTest;
-TEST_F(C71, WhatPointersAre) {
+// C71
+TEST_F(SimulatedMemory, WhatPointersAre) {
   char* device = static_cast<char*>(Must(Allocate(dev(2), 1000)));
   char* pinned = static_cast<char*>(Must(AllocateHost(dev(1), 1000)));
   int on_stack = 0;
@@ -179,9 +183,9 @@ TEST_F(C71, WhatPointersAre) {
   EXPECT_EQ(Must(GetPointerInfo(device)).kind, PointerKind::kUnregistered);
 }
 
-using C73 = MtiaTest;
 // A raw allocation orders nothing: both results stay reachable.
-TEST_F(C73, AllocationIsNoOrder) {
+// C73
+TEST_F(SimulatedMemory, AllocationIsNoOrder) {
   ExpectOutcomes({1, 2}, [] {
     Cell x(dev());
     Stream s = NewStream();
@@ -195,8 +199,8 @@ TEST_F(C73, AllocationIsNoOrder) {
   });
 }
 
-using C102 = MtiaTest;
-TEST_F(C102, ZeroBytes) {
+// C102
+TEST_F(SimulatedMemory, ZeroBytes) {
   const MemoryInfo before = Must(dev().GetMemoryInfo());
   const auto unchanged = [&] {
     const SimulatorStats stats = Must(sim().Stats());
@@ -217,8 +221,8 @@ TEST_F(C102, ZeroBytes) {
   EXPECT_OK(sim().Reset());  // nothing is counted as alive
 }
 
-using C4 = MtiaTest;
-TEST_F(C4, MemoryBelongsToItsDeviceWhateverIsCurrent) {
+// C4
+TEST_F(SimulatedMemory, MemoryBelongsToItsDeviceWhateverIsCurrent) {
   DeviceGuard on_three(dev(3));
   void* p = Must(Allocate(dev(1), 64));
   EXPECT_EQ(*Must(GetPointerInfo(p)).device, dev(1));

@@ -36,7 +36,8 @@ class PeerTest : public ::testing::Test {
   inline static const Device b_ = fake().device(1);
 };
 
-TEST_F(PeerTest, C74Self) {
+// C74
+TEST_F(PeerTest, Self) {
   for (Device device : fake().backend().devices()) {
     const int calls = fake().Calls("peer_can_access");
     EXPECT_THAT(CanAccessPeer(device, device), IsOkAndHolds(false));
@@ -46,7 +47,8 @@ TEST_F(PeerTest, C74Self) {
   }
 }
 
-TEST_F(PeerTest, C75OneDirection) {
+// C75
+TEST_F(PeerTest, OneDirection) {
   EXPECT_THAT(CanAccessPeer(a_, b_), IsOkAndHolds(true));
   ASSERT_OK(EnablePeerAccess(a_, b_));
   EXPECT_THAT(DisablePeerAccess(b_, a_),
@@ -57,7 +59,8 @@ TEST_F(PeerTest, C75OneDirection) {
   EXPECT_OK(DisablePeerAccess(b_, a_));
 }
 
-TEST_F(PeerTest, C76StateErrors) {
+// C76
+TEST_F(PeerTest, StateErrors) {
   EXPECT_THAT(DisablePeerAccess(a_, b_),
               StatusIs(kFailedPrecondition, HasSubstr("is not enabled")));
   ASSERT_OK(EnablePeerAccess(a_, b_));
@@ -70,7 +73,8 @@ TEST_F(PeerTest, C76StateErrors) {
   EXPECT_FALSE(DisablePeerAccess(a_, b_).ok());
 }
 
-TEST_F(PeerTest, C76ImpossiblePairs) {
+// C76
+TEST_F(PeerTest, ImpossiblePairs) {
   fake().can_access = 0;
   EXPECT_THAT(CanAccessPeer(a_, b_), IsOkAndHolds(false));
   EXPECT_THAT(EnablePeerAccess(a_, b_),
@@ -78,7 +82,8 @@ TEST_F(PeerTest, C76ImpossiblePairs) {
   fake().can_access = 1;
 }
 
-TEST_F(PeerTest, F39AccessThatOthersEnabled) {
+// F39
+TEST_F(PeerTest, AccessThatOthersEnabled) {
   fake().foreign_peers = true;
   ASSERT_OK(EnablePeerAccess(a_, b_));
   fake().foreign_peers = false;
@@ -89,7 +94,8 @@ TEST_F(PeerTest, F39AccessThatOthersEnabled) {
   EXPECT_EQ(fake().Calls("peer_disable"), calls);  // it is theirs
 }
 
-TEST_F(PeerTest, F39AccessThatOthersDisabled) {
+// F39
+TEST_F(PeerTest, AccessThatOthersDisabled) {
   ASSERT_OK(EnablePeerAccess(a_, b_));
   FakeFailure off;
   off.code = DEVRT_FAILED_PRECONDITION;
@@ -121,7 +127,8 @@ TEST_F(PeerTest, TwoBackends) {
               StatusIs(kFailedPrecondition, HasSubstr("is not enabled")));
 }
 
-TEST_F(PeerTest, C42RefusedInHostFunctions) {
+// C42
+TEST_F(PeerTest, RefusedInHostFunctions) {
   internal::HostFunctionScope inside;
   EXPECT_OK(CanAccessPeer(a_, b_));
   EXPECT_THAT(EnablePeerAccess(a_, b_),

@@ -64,7 +64,8 @@ TEST_F(RawMemoryTest, AllocateAndFree) {
   EXPECT_EQ(fake().used(0), 0u);
 }
 
-TEST_F(RawMemoryTest, C102ZeroBytes) {
+// C102
+TEST_F(RawMemoryTest, ZeroBytes) {
   const int calls = fake().Calls("alloc") + fake().Calls("host_alloc");
   EXPECT_EQ(Must(Allocate(device_, 0)), nullptr);
   EXPECT_EQ(Must(AllocateHost(device_, 0)), nullptr);
@@ -96,7 +97,8 @@ TEST_F(RawMemoryTest, BlocksThatAreNotAlignedAreTheBackendsFault) {
                                  "asked for (contract P10)")));
 }
 
-TEST_F(RawMemoryTest, C63WrongFrees) {
+// C63
+TEST_F(RawMemoryTest, WrongFrees) {
   void* block = Must(Allocate(device_, 1000));
   void* pinned = Must(AllocateHost(device_, 1000));
   int stack = 0;
@@ -124,7 +126,8 @@ TEST_F(RawMemoryTest, C63WrongFrees) {
 }
 
 // Both ends of a block's life are named, by the lines that asked for them.
-TEST_F(RawMemoryTest, C63FreeingTwiceNamesBothSites) {
+// C63
+TEST_F(RawMemoryTest, FreeingTwiceNamesBothSites) {
   const CallSite made{"a.cc", 12}, freed{"b.cc", 34};
   void* block = Must(Allocate(device_, 1000, 0, made));
   EXPECT_OK(Free(device_, block, freed));
@@ -150,7 +153,8 @@ TEST_F(RawMemoryTest, OneOfManyConcurrentFreesSucceeds) {
   }
 }
 
-TEST_F(RawMemoryTest, C62OutOfMemory) {
+// C62
+TEST_F(RawMemoryTest, OutOfMemory) {
   const absl::Status status = Allocate(device_, 1024 * kMiB).status();
   EXPECT_THAT(status,
               StatusIs(absl::StatusCode::kResourceExhausted,
@@ -236,7 +240,8 @@ TEST_F(RawMemoryTest, MissingCapabilities) {
   EXPECT_EQ(Must(GetPointerInfo(memory)).kind, PointerKind::kUnregistered);
 }
 
-TEST_F(RawMemoryTest, C42RefusedInHostFunctions) {
+// C42
+TEST_F(RawMemoryTest, RefusedInHostFunctions) {
   void* block = Must(Allocate(device_, 64));
   void* pinned = Must(AllocateHost(device_, 64));
   {
@@ -256,7 +261,8 @@ TEST_F(RawMemoryTest, C42RefusedInHostFunctions) {
   EXPECT_OK(FreeHost(pinned));
 }
 
-TEST_F(RawMemoryTest, C70Registration) {
+// C70
+TEST_F(RawMemoryTest, Registration) {
   std::vector<char> memory(4096);
   char* begin = memory.data();
   ASSERT_OK(RegisterHost(device_, begin + 100, 1000));
@@ -279,7 +285,8 @@ TEST_F(RawMemoryTest, C70Registration) {
   }
 }
 
-TEST_F(RawMemoryTest, C70WrongRanges) {
+// C70
+TEST_F(RawMemoryTest, WrongRanges) {
   void* block = Must(Allocate(device_, 64));
   void* pinned = Must(AllocateHost(device_, 64));
   char byte = 0;
@@ -307,7 +314,8 @@ TEST_F(RawMemoryTest, FailedRegistrationLeavesNothing) {
   EXPECT_OK(UnregisterHost(device_, &byte));
 }
 
-TEST_F(RawMemoryTest, C71PointerInfo) {
+// C71
+TEST_F(RawMemoryTest, PointerInfo) {
   void* block = Must(Allocate(device_, 1000));
   void* pinned = Must(AllocateHost(fake().device(1), 500));
   const PointerInfo info = Must(GetPointerInfo(Plus(block, 999)));

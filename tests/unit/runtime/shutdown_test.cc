@@ -32,7 +32,8 @@ using testing::StatusIs;
 
 constexpr auto kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
 
-TEST(ShutdownTest, C98RefusedWithCounts) {
+// C98
+TEST(ShutdownTest, RefusedWithCounts) {
   InChild([] {
     FakeBackend& fake = FakeBackend::Register("fake", 2);
     const Device device = fake.device(1);
@@ -94,7 +95,8 @@ TEST(ShutdownTest, EverythingAnswersAfterwards) {
 }
 
 // An allocation that has passed the gate counts, before its block exists.
-TEST(ShutdownTest, C98RefusedWhileABlockIsBeingMade) {
+// C98
+TEST(ShutdownTest, RefusedWhileABlockIsBeingMade) {
   InChild([] {
     FakeBackend& fake = FakeBackend::Register("fake", 1);
     const Device device = fake.device(0);
@@ -111,7 +113,8 @@ TEST(ShutdownTest, C98RefusedWhileABlockIsBeingMade) {
 
 // What appears between the first look and the closed gate is seen by the
 // second, which opens the gate again.
-TEST(ShutdownTest, C98RefusedForWhatAppearsBeforeTheGateCloses) {
+// C98
+TEST(ShutdownTest, RefusedForWhatAppearsBeforeTheGateCloses) {
   InChild([] {
     FakeBackend& fake = FakeBackend::Register("fake", 2);
     fake.device(1);
@@ -206,7 +209,8 @@ TEST(ShutdownTest, ContainsWhatAPluginThrows) {
   });
 }
 
-TEST(ShutdownTest, C42RefusedInHostFunctions) {
+// C42
+TEST(ShutdownTest, RefusedInHostFunctions) {
   InChild([] {
     internal::HostFunctionScope inside;
     EXPECT_THAT(Shutdown(),

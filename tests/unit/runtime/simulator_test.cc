@@ -190,7 +190,8 @@ TEST_F(SimulatorTest, OutOfPinnedMemoryText) {
                      HasSubstr("total 16777216"))));
 }
 
-TEST_F(SimulatorTest, C42RefusedInHostFunctions) {
+// C42
+TEST_F(SimulatorTest, RefusedInHostFunctions) {
   internal::HostFunctionScope inside;
   EXPECT_THAT(sim().Reset(),
               StatusIs(kFailedPrecondition, HasSubstr("host function")));

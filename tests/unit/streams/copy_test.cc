@@ -55,9 +55,11 @@ class Ints {
 
 constexpr uint64_t kBytes = Ints::kBytes;
 
-using C47 = MtiaTest;
+using FillTest = MtiaTest;
+using CopyArguments = MtiaTest;
 
-TEST_F(C47, FillIsAsynchronousAndInOrder) {
+// C47
+TEST_F(FillTest, FillIsAsynchronousAndInOrder) {
   InEverySchedule([] {
     Ints x(dev());
     Stream s = NewStream();
@@ -73,7 +75,8 @@ TEST_F(C47, FillIsAsynchronousAndInOrder) {
   });
 }
 
-TEST_F(C47, TargetsThatAreNotOfTheDevice) {
+// C47
+TEST_F(FillTest, TargetsThatAreNotOfTheDevice) {
   Stream s = NewStream();
   Ints pinned(dev(), Ints::Where::kPinned);
   Ints other(dev(1));
@@ -92,7 +95,8 @@ TEST_F(C47, TargetsThatAreNotOfTheDevice) {
   EXPECT_EQ(other.PeekAt(0), 5);
 }
 
-TEST_F(C47, MemoryOfAPeerWithAccess) {
+// C47
+TEST_F(FillTest, MemoryOfAPeerWithAccess) {
   InEverySchedule([] {
     Stream s = NewStream();
     Ints other(dev(1));
@@ -106,7 +110,8 @@ TEST_F(C47, MemoryOfAPeerWithAccess) {
   });
 }
 
-TEST_F(C47, FreedMemoryIsNotCalledHostMemory) {
+// C47
+TEST_F(CopyArguments, FreedMemoryIsNotCalledHostMemory) {
   Stream s = NewStream();
   void* block = Must(Allocate(dev(), 64));
   ASSERT_OK(Free(dev(), block));
@@ -115,7 +120,8 @@ TEST_F(C47, FreedMemoryIsNotCalledHostMemory) {
                 "mtia:0, allocated at ");
 }
 
-TEST_F(C47, UsesAfterTheFreeNameBothPlaces) {
+// C47
+TEST_F(CopyArguments, UsesAfterTheFreeNameBothPlaces) {
   Stream s = NewStream();
   void* live = Must(Allocate(dev(), 64, 0, CallSite{"a.cc", 1}));
   void* block = Must(Allocate(dev(), 64, 0, CallSite{"a.cc", 2}));
@@ -130,7 +136,8 @@ TEST_F(C47, UsesAfterTheFreeNameBothPlaces) {
   EXPECT_OK(Free(dev(), live));
 }
 
-TEST_F(C47, UsesAfterFreeMemoryAreRefused) {
+// C47
+TEST_F(CopyArguments, UsesAfterFreeMemoryAreRefused) {
   Stream s = NewStream();
   void* block = Must(AllocateMemory(s, 4096));
   void* live = Must(AllocateMemory(s, 4096));
@@ -154,7 +161,8 @@ TEST_F(C47, UsesAfterFreeMemoryAreRefused) {
   EXPECT_OK(EmptyCache(dev()));
 }
 
-TEST_F(C47, ADeviceStandsForItsCurrentStream) {
+// C47
+TEST_F(CopyArguments, ADeviceStandsForItsCurrentStream) {
   InEverySchedule([] {
     Stream s = NewStream();
     const StreamGuard guard(s);
@@ -170,8 +178,9 @@ TEST_F(C47, ADeviceStandsForItsCurrentStream) {
   });
 }
 
-using C48 = MtiaTest;
-TEST_F(C48, BlockingFromPageableIsCompleteForEveryStream) {
+using BlockingCopy = MtiaTest;
+// C48
+TEST_F(BlockingCopy, BlockingFromPageableIsCompleteForEveryStream) {
   InEverySchedule([] {
     Ints x(dev());
     Cell sum(dev());
@@ -191,8 +200,8 @@ TEST_F(C48, BlockingFromPageableIsCompleteForEveryStream) {
   });
 }
 
-using C49 = MtiaTest;
-TEST_F(C49, BlockingFromPinnedWaitsForTheStream) {
+// C49
+TEST_F(BlockingCopy, BlockingFromPinnedWaitsForTheStream) {
   InEverySchedule([] {
     Ints x(dev());
     Ints host(dev(), Ints::Where::kPinned);
@@ -205,8 +214,8 @@ TEST_F(C49, BlockingFromPinnedWaitsForTheStream) {
   });
 }
 
-using C50 = MtiaTest;
-TEST_F(C50, BlockingToHostLeavesTheStreamIdle) {
+// C50
+TEST_F(BlockingCopy, BlockingToHostLeavesTheStreamIdle) {
   InEverySchedule([] {
     Ints x(dev());
     x.PokeAll(4);
@@ -222,8 +231,8 @@ TEST_F(C50, BlockingToHostLeavesTheStreamIdle) {
   });
 }
 
-using C51 = MtiaTest;
-TEST_F(C51, BlockingWithinADeviceDoesNotWait) {
+// C51
+TEST_F(BlockingCopy, BlockingWithinADeviceDoesNotWait) {
   InEverySchedule([] {
     Ints x(dev());
     Ints y(dev());
@@ -239,8 +248,8 @@ TEST_F(C51, BlockingWithinADeviceDoesNotWait) {
   });
 }
 
-using C52 = MtiaTest;
-TEST_F(C52, HostToHostDrainsTheStream) {
+// C52
+TEST_F(BlockingCopy, HostToHostDrainsTheStream) {
   InEverySchedule([] {
     Ints x(dev());
     x.PokeAll(8);
@@ -255,8 +264,9 @@ TEST_F(C52, HostToHostDrainsTheStream) {
   });
 }
 
-using C53 = MtiaTest;
-TEST_F(C53, EveryPageableModeServesACorrectProgram) {
+using PageableCopy = MtiaTest;
+// C53
+TEST_F(PageableCopy, EveryPageableModeServesACorrectProgram) {
   for (const char* mode : {"sync", "staged", "late", "explore"}) {
     InEverySchedule(
         [] {
@@ -273,7 +283,8 @@ TEST_F(C53, EveryPageableModeServesACorrectProgram) {
   }
 }
 
-TEST_F(C53, ExploringReachesEarlyAndLateReads) {
+// C53
+TEST_F(PageableCopy, ExploringReachesEarlyAndLateReads) {
   ExpectOutcomes(
       {1, 2},
       [] {
@@ -289,8 +300,9 @@ TEST_F(C53, ExploringReachesEarlyAndLateReads) {
       "pageable=explore");
 }
 
-using C54 = MtiaTest;
-TEST_F(C54, PinnedCopiesReturnBeforeCompletion) {
+using PinnedCopy = MtiaTest;
+// C54
+TEST_F(PinnedCopy, PinnedCopiesReturnBeforeCompletion) {
   InEverySchedule([] {
     Ints x(dev());
     Ints host(dev(), Ints::Where::kPinned);
@@ -307,8 +319,8 @@ TEST_F(C54, PinnedCopiesReturnBeforeCompletion) {
   });
 }
 
-using C55 = MtiaTest;
-TEST_F(C55, EveryKindAgainstEveryPairOfPointers) {
+// C55
+TEST_F(CopyArguments, EveryKindAgainstEveryPairOfPointers) {
   Ints device(dev());
   Ints device2(dev());
   Ints pinned(dev(), Ints::Where::kPinned);
@@ -347,7 +359,8 @@ TEST_F(C55, EveryKindAgainstEveryPairOfPointers) {
   ASSERT_OK(s.Synchronize());
 }
 
-TEST_F(C55, RangesThatLeaveAnAllocation) {
+// C55
+TEST_F(CopyArguments, RangesThatLeaveAnAllocation) {
   Ints x(dev());
   std::vector<int64_t> host(2 * Ints::kCount);
   Stream s = NewStream();
@@ -364,7 +377,8 @@ TEST_F(C55, RangesThatLeaveAnAllocation) {
   EXPECT_TRUE(*s.Query());  // nothing was submitted
 }
 
-TEST_F(C55, FreedMemoryIsNoTarget) {
+// C55
+TEST_F(CopyArguments, FreedMemoryIsNoTarget) {
   void* gone = nullptr;
   {
     Ints x(dev());
@@ -376,8 +390,8 @@ TEST_F(C55, FreedMemoryIsNoTarget) {
             absl::StatusCode::kInvalidArgument);
 }
 
-using C56 = MtiaTest;
-TEST_F(C56, OverlapIsAnError) {
+// C56
+TEST_F(CopyArguments, OverlapIsAnError) {
   Ints x(dev());
   Stream s = NewStream();
   char* p = reinterpret_cast<char*>(x.ptr());
@@ -389,8 +403,9 @@ TEST_F(C56, OverlapIsAnError) {
   ASSERT_OK(s.Synchronize());
 }
 
-using C57 = MtiaTest;
-TEST_F(C57, ConsumerOnTheOtherDeviceSeesTheData) {
+using PeerCopy = MtiaTest;
+// C57
+TEST_F(PeerCopy, ConsumerOnTheOtherDeviceSeesTheData) {
   InEverySchedule([] {
     Ints x(dev(0));
     Ints y(dev(1));
@@ -406,7 +421,8 @@ TEST_F(C57, ConsumerOnTheOtherDeviceSeesTheData) {
   });
 }
 
-TEST_F(C57, StreamOfAThirdDeviceIsRefused) {
+// C57
+TEST_F(PeerCopy, StreamOfAThirdDeviceIsRefused) {
   Ints x(dev(0));
   Ints y(dev(1));
   Stream s = NewStream(dev(2));
@@ -414,8 +430,8 @@ TEST_F(C57, StreamOfAThirdDeviceIsRefused) {
                 "a stream of mtia:2 cannot copy memory of mtia:1");
 }
 
-using C58 = MtiaTest;
-TEST_F(C58, PeerAccessChangesNothingButSpeed) {
+// C58
+TEST_F(PeerCopy, PeerAccessChangesNothingButSpeed) {
   InEverySchedule([] {
     Ints x(dev(0));
     Ints y(dev(1));
@@ -433,8 +449,8 @@ TEST_F(C58, PeerAccessChangesNothingButSpeed) {
   });
 }
 
-using C59 = MtiaTest;
-TEST_F(C59, ZeroBytesLookAtNothing) {
+// C59
+TEST_F(CopyArguments, ZeroBytesLookAtNothing) {
   Stream s = NewStream();
   EXPECT_OK(CopyAsync(s, nullptr, nullptr, 0, CopyKind::kHostToDevice));
   EXPECT_OK(Copy(s, nullptr, nullptr, 0));
@@ -446,8 +462,9 @@ TEST_F(C59, ZeroBytesLookAtNothing) {
                 "destroyed");
 }
 
-using C60 = MtiaTest;
-TEST_F(C60, EnginesMayOverlapAndMayNot) {
+using CopyEngines = MtiaTest;
+// C60
+TEST_F(CopyEngines, EnginesMayOverlapAndMayNot) {
   // 1 when the kernel began before the copy of another stream had ended.
   ExpectOutcomes({0, 1}, [] {
     Ints x(dev());

@@ -11,12 +11,9 @@
 namespace devrt::testing {
 namespace {
 
-using C8 = MtiaTest;
-using C9 = MtiaTest;
-using C10 = MtiaTest;
-using C11 = MtiaTest;
-using C13 = MtiaTest;
-using C21 = MtiaTest;
+using LegacyStream = MtiaTest;
+using BlockingStreams = MtiaTest;
+using LegacyStreamSync = MtiaTest;
 
 // Something slow, then a letter.
 void SlowMark(OpLog* log, StreamRef stream, char letter) {
@@ -24,7 +21,8 @@ void SlowMark(OpLog* log, StreamRef stream, char letter) {
   ASSERT_OK(log->Mark(stream, letter));
 }
 
-TEST_F(C8, LegacyIsBetweenEarlierAndLaterBlockingWork) {
+// C8
+TEST_F(LegacyStream, LegacyIsBetweenEarlierAndLaterBlockingWork) {
   InEverySchedule([] {
     OpLog log;
     Stream s = NewBlocking();
@@ -36,7 +34,8 @@ TEST_F(C8, LegacyIsBetweenEarlierAndLaterBlockingWork) {
   });
 }
 
-TEST_F(C8, LegacyOrdersTwoBlockingStreams) {
+// C8
+TEST_F(LegacyStream, LegacyOrdersTwoBlockingStreams) {
   InEverySchedule([] {
     OpLog log;
     Stream s1 = NewBlocking(), s2 = NewBlocking();
@@ -51,7 +50,8 @@ TEST_F(C8, LegacyOrdersTwoBlockingStreams) {
 }
 
 // What a blocking stream waits for counts, though it holds no operation yet.
-TEST_F(C8, LegacyFollowsPendingWaitsOfBlockingStreams) {
+// C8
+TEST_F(LegacyStream, LegacyFollowsPendingWaitsOfBlockingStreams) {
   InEverySchedule([] {
     OpLog log;
     Stream s = NewBlocking(), free = NewStream();
@@ -67,7 +67,8 @@ TEST_F(C8, LegacyFollowsPendingWaitsOfBlockingStreams) {
 
 // Each kind of operation, as the only one in the legacy stream, orders the
 // second blocking stream after the first.
-TEST_F(C9, EveryKindOfOperationIsABarrier) {
+// C9
+TEST_F(LegacyStream, EveryKindOfOperationIsABarrier) {
   struct Kind {
     const char* name;
     std::function<absl::Status(StreamRef legacy, char* scratch, EventRef e)> go;
@@ -106,7 +107,8 @@ TEST_F(C9, EveryKindOfOperationIsABarrier) {
   }
 }
 
-TEST_F(C10, LegacyWorkPassesABusyNonBlockingStream) {
+// C10
+TEST_F(LegacyStream, LegacyWorkPassesABusyNonBlockingStream) {
   InEverySchedule([] {
     Flag gate = NewFlag();
     Stream free = NewStream();
@@ -121,7 +123,8 @@ TEST_F(C10, LegacyWorkPassesABusyNonBlockingStream) {
   });
 }
 
-TEST_F(C10, NonBlockingWorkPassesABusyLegacyStream) {
+// C10
+TEST_F(LegacyStream, NonBlockingWorkPassesABusyLegacyStream) {
   InEverySchedule([] {
     Flag gate = NewFlag();
     Stream free = NewStream();
@@ -136,7 +139,8 @@ TEST_F(C10, NonBlockingWorkPassesABusyLegacyStream) {
   });
 }
 
-TEST_F(C10, BothOrdersOfLegacyAndNonBlocking) {
+// C10
+TEST_F(LegacyStream, BothOrdersOfLegacyAndNonBlocking) {
   ExpectOutcomes({1, 2}, [] {
     Stream free = NewStream();
     Cell x(dev());
@@ -147,7 +151,8 @@ TEST_F(C10, BothOrdersOfLegacyAndNonBlocking) {
   });
 }
 
-TEST_F(C11, BothOrdersOfTwoBlockingStreams) {
+// C11
+TEST_F(BlockingStreams, BothOrdersOfTwoBlockingStreams) {
   ExpectOutcomes({1, 2}, [] {
     Stream s1 = NewBlocking(), s2 = NewBlocking();
     Cell x(dev());
@@ -158,7 +163,8 @@ TEST_F(C11, BothOrdersOfTwoBlockingStreams) {
   });
 }
 
-TEST_F(C11, OneOrderWithALegacyOperationBetween) {
+// C11
+TEST_F(BlockingStreams, OneOrderWithALegacyOperationBetween) {
   InEverySchedule([] {
     Stream s1 = NewBlocking(), s2 = NewBlocking();
     Cell x(dev());
@@ -172,7 +178,8 @@ TEST_F(C11, OneOrderWithALegacyOperationBetween) {
   });
 }
 
-TEST_F(C13, LegacyStreamsOfTwoDevicesAreIndependent) {
+// C13
+TEST_F(LegacyStream, LegacyStreamsOfTwoDevicesAreIndependent) {
   InEverySchedule([] {
     Flag gate = NewFlag(dev(0));
     Cell x(dev(1));
@@ -186,7 +193,8 @@ TEST_F(C13, LegacyStreamsOfTwoDevicesAreIndependent) {
   });
 }
 
-TEST_F(C13, BothOrdersOfTwoDevices) {
+// C13
+TEST_F(LegacyStream, BothOrdersOfTwoDevices) {
   ExpectOutcomes({'a', 'b'}, [] {
     OpLog log;
     Must(log.Mark(DefaultStream(dev(0)), 'a'));
@@ -197,7 +205,8 @@ TEST_F(C13, BothOrdersOfTwoDevices) {
   });
 }
 
-TEST_F(C21, SynchroniseCoversBlockingStreams) {
+// C21
+TEST_F(LegacyStreamSync, SynchroniseCoversBlockingStreams) {
   InEverySchedule([] {
     Stream s = NewBlocking();
     Cell x(dev());
@@ -209,7 +218,8 @@ TEST_F(C21, SynchroniseCoversBlockingStreams) {
   });
 }
 
-TEST_F(C21, CoversPerThreadStreamsOfAllThreads) {
+// C21
+TEST_F(LegacyStreamSync, CoversPerThreadStreamsOfAllThreads) {
   InEverySchedule([] {
     Flag gate = NewFlag();
     Cell x(dev());
@@ -226,7 +236,8 @@ TEST_F(C21, CoversPerThreadStreamsOfAllThreads) {
   });
 }
 
-TEST_F(C21, QueryCoversBlockingStreams) {
+// C21
+TEST_F(LegacyStreamSync, QueryCoversBlockingStreams) {
   InEverySchedule([] {
     Flag gate = NewFlag();
     Stream s = NewBlocking();
@@ -238,7 +249,8 @@ TEST_F(C21, QueryCoversBlockingStreams) {
   });
 }
 
-TEST_F(C21, DoesNotCoverNonBlockingStreams) {
+// C21
+TEST_F(LegacyStreamSync, DoesNotCoverNonBlockingStreams) {
   InEverySchedule([] {
     Flag gate = NewFlag();
     Stream free = NewStream();

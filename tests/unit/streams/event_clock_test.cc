@@ -15,7 +15,7 @@
 namespace devrt::testing {
 namespace {
 
-using C35 = EventTest;
+using EventClock = EventTest;
 
 EventOptions Timing() {
   EventOptions options;
@@ -53,7 +53,8 @@ void ExpectTimesFollowOrder(const std::vector<SimulatedOp>& ops) {
 
 // Random programs of spins, records and waits over blocking and non-blocking
 // streams of two devices.
-TEST_F(C35, OperationsBeginAfterWhatTheyWaitFor) {
+// C35
+TEST_F(EventClock, OperationsBeginAfterWhatTheyWaitFor) {
   uint32_t seed = 0;
   ForEachForm([&] {
     std::mt19937 random(++seed);
@@ -85,7 +86,8 @@ TEST_F(C35, OperationsBeginAfterWhatTheyWaitFor) {
 }
 
 // Work that was over before the wait was asked for.
-TEST_F(C35, AfterAWaitForFinishedWork) {
+// C35
+TEST_F(EventClock, AfterAWaitForFinishedWork) {
   ForEachForm([&] {
     Stream a = NewStream(), b = NewStream();
     Event first = New(dev(), Timing()), second = New(dev(), Timing());
@@ -99,7 +101,8 @@ TEST_F(C35, AfterAWaitForFinishedWork) {
   });
 }
 
-TEST_F(C35, AfterAHostWait) {
+// C35
+TEST_F(EventClock, AfterAHostWait) {
   ForEachForm([&] {
     for (int way = 0; way < 4; ++way) {
       Stream a = NewStream(), b = NewStream();
@@ -131,7 +134,8 @@ TEST_F(C35, AfterAHostWait) {
 }
 
 // One thread waits and hands on; what another one then submits comes later.
-TEST_F(C35, AfterAnotherThreadsWait) {
+// C35
+TEST_F(EventClock, AfterAnotherThreadsWait) {
   ForEachForm([&] {
     Stream a = NewStream(), b = NewStream();
     Event first = New(dev(), Timing()), second = New(dev(), Timing());

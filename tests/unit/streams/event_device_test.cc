@@ -13,11 +13,11 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-using C31 = EventTest;
-using C32 = EventTest;
-using C33 = EventTest;
-using C35 = EventTest;
-using C38 = MtiaTest;
+using CrossDeviceRecord = EventTest;
+using CrossDeviceWait = EventTest;
+using CrossDeviceQuery = EventTest;
+using ElapsedTime = EventTest;
+using EventFlags = MtiaTest;
 
 EventOptions Timing() {
   EventOptions options;
@@ -25,7 +25,8 @@ EventOptions Timing() {
   return options;
 }
 
-TEST_F(C31, RecordAcrossDevicesIsRefusedAndKeepsTheCapture) {
+// C31
+TEST_F(CrossDeviceRecord, RecordAcrossDevicesIsRefusedAndKeepsTheCapture) {
   ForEachForm([&] {
     Flag gate = NewFlag(dev(0));
     Stream s0 = NewStream(dev(0)), s1 = NewStream(dev(1)),
@@ -53,7 +54,8 @@ TEST_F(C31, RecordAcrossDevicesIsRefusedAndKeepsTheCapture) {
   });
 }
 
-TEST_F(C31, RefusedFirstRecordLeavesTheEventUnrecorded) {
+// C31
+TEST_F(CrossDeviceRecord, RefusedFirstRecordLeavesTheEventUnrecorded) {
   Event e = New(dev(0));
   Stream s1 = NewStream(dev(1));
   const absl::Status status = e.Record(s1);
@@ -67,14 +69,16 @@ TEST_F(C31, RefusedFirstRecordLeavesTheEventUnrecorded) {
   EXPECT_EQ(Must(sim().Stats()).created_events, 0u);
 }
 
-TEST_F(C31, DefaultStreamOfAnotherDevice) {
+// C31
+TEST_F(CrossDeviceRecord, DefaultStreamOfAnotherDevice) {
   Event e = New(dev(1));
   EXPECT_THAT(e.Record(DefaultStream(dev(0))),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(HasSubstr("mtia:0"), HasSubstr("mtia:1"))));
 }
 
-TEST_F(C32, WaitAcrossDevicesOrders) {
+// C32
+TEST_F(CrossDeviceWait, WaitAcrossDevicesOrders) {
   ForEachForm([&] {
     Stream producer = NewStream(dev(0)), consumer = NewStream(dev(1));
     Cell x(dev(0)), y(dev(1));
@@ -90,7 +94,8 @@ TEST_F(C32, WaitAcrossDevicesOrders) {
   });
 }
 
-TEST_F(C32, AroundAllDevices) {
+// C32
+TEST_F(CrossDeviceWait, AroundAllDevices) {
   ForEachForm([&] {
     std::vector<Stream> streams;
     std::vector<Event> events;
@@ -110,7 +115,8 @@ TEST_F(C32, AroundAllDevices) {
   });
 }
 
-TEST_F(C32, BothOrdersWithoutTheWait) {
+// C32
+TEST_F(CrossDeviceWait, BothOrdersWithoutTheWait) {
   ExpectOutcomes({0, 1}, [] {
     Stream producer = NewStream(dev(0)), consumer = NewStream(dev(1));
     Cell x(dev(0)), y(dev(1));
@@ -122,7 +128,8 @@ TEST_F(C32, BothOrdersWithoutTheWait) {
   });
 }
 
-TEST_F(C33, QueryAndSynchroniseFromAnyCurrentDevice) {
+// C33
+TEST_F(CrossDeviceQuery, QueryAndSynchroniseFromAnyCurrentDevice) {
   ForEachForm([&] {
     Stream s = NewStream(dev(1));
     Flag gate = NewFlag(dev(1));
@@ -143,7 +150,8 @@ TEST_F(C33, QueryAndSynchroniseFromAnyCurrentDevice) {
 }
 
 // Each error has the others below it planted, so that the order shows.
-TEST_F(C35, ErrorsInTheirOrder) {
+// C35
+TEST_F(ElapsedTime, ErrorsInTheirOrder) {
   ForEachVirtualForm([&] {
     Flag gate = NewFlag(dev(1));
     Stream s0 = NewStream(dev(0)), s1 = NewStream(dev(1));
@@ -176,7 +184,8 @@ TEST_F(C35, ErrorsInTheirOrder) {
   });
 }
 
-TEST_F(C35, ReversedIsNegativeAndPartsAddUp) {
+// C35
+TEST_F(ElapsedTime, ReversedIsNegativeAndPartsAddUp) {
   ForEachForm([&] {
     constexpr int kParts = 6;
     Stream s = NewStream();
@@ -202,7 +211,8 @@ TEST_F(C35, ReversedIsNegativeAndPartsAddUp) {
   });
 }
 
-TEST_F(C35, MillisecondsOfTheVirtualClock) {
+// C35
+TEST_F(ElapsedTime, MillisecondsOfTheVirtualClock) {
   ForEachVirtualForm([&] {
     Stream s = NewStream();
     Event a = New(dev(), Timing()), b = New(dev(), Timing());
@@ -217,7 +227,8 @@ TEST_F(C35, MillisecondsOfTheVirtualClock) {
 }
 
 // The capture that counts is the newest.
-TEST_F(C35, AfterARerecord) {
+// C35
+TEST_F(ElapsedTime, AfterARerecord) {
   ForEachVirtualForm([&] {
     Stream s = NewStream();
     Event a = New(dev(), Timing()), b = New(dev(), Timing());
@@ -230,7 +241,8 @@ TEST_F(C35, AfterARerecord) {
   });
 }
 
-TEST_F(C38, FlagCombinations) {
+// C38
+TEST_F(EventFlags, FlagCombinations) {
   EventOptions both;
   both.timing = both.interprocess = true;
   EXPECT_THAT(

@@ -12,11 +12,12 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-using C99 = MtiaTest;
-using F11 = MtiaTest;
+using EventId = MtiaTest;
+using Moved = MtiaTest;
 using Destroyed = MtiaTest;
 
-TEST_F(C99, ZeroBeforeTheFirstRecord) {
+// C99
+TEST_F(EventId, ZeroBeforeTheFirstRecord) {
   Event e = NewEvent();
   EXPECT_EQ(e.id(), 0u);
   EXPECT_THAT(e.Native(), IsOkAndHolds(nullptr));
@@ -27,7 +28,8 @@ TEST_F(C99, ZeroBeforeTheFirstRecord) {
   EXPECT_NE(Must(e.Native()), nullptr);
 }
 
-TEST_F(C99, StableAcrossRerecords) {
+// C99
+TEST_F(EventId, StableAcrossRerecords) {
   InEverySchedule([] {
     Stream s1 = NewStream(), s2 = NewStream();
     Event e = NewEvent();
@@ -45,7 +47,8 @@ TEST_F(C99, StableAcrossRerecords) {
   });
 }
 
-TEST_F(C99, DistinctAmongLiveEvents) {
+// C99
+TEST_F(EventId, DistinctAmongLiveEvents) {
   Stream s0 = NewStream(dev(0)), s1 = NewStream(dev(1));
   std::vector<Event> events;
   std::set<uint64_t> ids;
@@ -64,7 +67,8 @@ TEST_F(C99, DistinctAmongLiveEvents) {
   EXPECT_EQ(ids.count(0), 0u);
 }
 
-TEST_F(C99, UsedNativeEventShowsNothingInItsNextLife) {
+// C99
+TEST_F(EventId, UsedNativeEventShowsNothingInItsNextLife) {
   Stream s = NewStream();
   for (int i = 0; i < 10; ++i) {
     Event e = NewEvent();
@@ -76,7 +80,8 @@ TEST_F(C99, UsedNativeEventShowsNothingInItsNextLife) {
   EXPECT_EQ(Must(sim().Stats()).created_events, 1u);  // one at a time
 }
 
-TEST_F(C99, EventsAreUnequalUnlessTheSame) {
+// C99
+TEST_F(EventId, EventsAreUnequalUnlessTheSame) {
   Event a = NewEvent(), b = NewEvent();
   EventRef ref = a;
   EXPECT_EQ(ref, a.ref());
@@ -84,7 +89,8 @@ TEST_F(C99, EventsAreUnequalUnlessTheSame) {
 }
 
 // A failed creation of the native event leaves the event unrecorded.
-TEST_F(C99, FailedFirstRecordLeavesTheEventUnrecorded) {
+// C99
+TEST_F(EventId, FailedFirstRecordLeavesTheEventUnrecorded) {
   Stream s = NewStream();
   for (const char* slot : {"event_create", "event_record"}) {
     SCOPED_TRACE(slot);
@@ -104,7 +110,8 @@ TEST_F(C99, FailedFirstRecordLeavesTheEventUnrecorded) {
   }
 }
 
-TEST_F(F11, MovedEventKeepsEveryAttribute) {
+// F11
+TEST_F(Moved, MovedEventKeepsEveryAttribute) {
   EventOptions options;
   options.timing = options.blocking_sync = true;
   Stream s = NewStream(dev(1));
@@ -137,7 +144,8 @@ TEST_F(F11, MovedEventKeepsEveryAttribute) {
 }
 
 // Of a stream too: one that is borrowed stays so.
-TEST_F(F11, MovedExternalStreamIsNotDestroyed) {
+// F11
+TEST_F(Moved, MovedExternalStreamIsNotDestroyed) {
   Stream owner = NewStream();
   {
     Stream a = Must(Stream::FromNative(dev(), Must(owner.Native())));

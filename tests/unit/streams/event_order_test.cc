@@ -12,18 +12,14 @@
 namespace devrt::testing {
 namespace {
 
-using C24 = EventTest;
-using C25 = EventTest;
-using C26 = EventTest;
-using C27 = EventTest;
-using C28 = EventTest;
-using C29 = EventTest;
-using C30 = EventTest;
-using C34 = EventTest;
-using C36 = EventTest;
-using C40 = EventTest;
+using EventRecord = EventTest;
+using EventRerecord = EventTest;
+using EventWait = EventTest;
+using EventSynchronize = EventTest;
+using BlockingSync = EventTest;
 
-TEST_F(C24, NeverRecordedIsComplete) {
+// C24
+TEST_F(EventRecord, NeverRecordedIsComplete) {
   ForEachForm([&] {
     Stream s = NewStream();
     Event e = New();
@@ -38,7 +34,8 @@ TEST_F(C24, NeverRecordedIsComplete) {
 }
 
 // A used event starts anew in its next life.
-TEST_F(C24, RecycledEventIsNeverRecorded) {
+// C24
+TEST_F(EventRecord, RecycledEventIsNeverRecorded) {
   ForEachForm([&] {
     Flag gate = NewFlag();
     Stream busy = NewStream(), s = NewStream();
@@ -59,7 +56,8 @@ TEST_F(C24, RecycledEventIsNeverRecorded) {
   });
 }
 
-TEST_F(C25, LaterWorkIsNotCovered) {
+// C25
+TEST_F(EventRecord, LaterWorkIsNotCovered) {
   ForEachForm([&] {
     Flag gate = NewFlag();
     Stream s = NewStream();
@@ -77,7 +75,8 @@ TEST_F(C25, LaterWorkIsNotCovered) {
   });
 }
 
-TEST_F(C26, RecordCoversPendingWaits) {
+// C26
+TEST_F(EventRecord, RecordCoversPendingWaits) {
   ForEachForm([&] {
     Flag gate = NewFlag();
     Stream s1 = NewStream(), s2 = NewStream(), s3 = NewStream();
@@ -97,7 +96,8 @@ TEST_F(C26, RecordCoversPendingWaits) {
   });
 }
 
-TEST_F(C26, ThroughAnotherDevice) {
+// C26
+TEST_F(EventRecord, ThroughAnotherDevice) {
   ForEachForm([&] {
     Stream s1 = NewStream(dev(0)), s2 = NewStream(dev(1)),
            s3 = NewStream(dev(0));
@@ -115,7 +115,8 @@ TEST_F(C26, ThroughAnotherDevice) {
   });
 }
 
-TEST_F(C27, ThreeCallSequenceCompletes) {
+// C27
+TEST_F(EventRerecord, ThreeCallSequenceCompletes) {
   ForEachForm([&] {
     Stream s1 = NewStream(), s2 = NewStream();
     Event e = New();
@@ -128,7 +129,8 @@ TEST_F(C27, ThreeCallSequenceCompletes) {
   });
 }
 
-TEST_F(C27, RerecordLeavesIssuedWaits) {
+// C27
+TEST_F(EventRerecord, LeavesIssuedWaits) {
   ForEachForm([&] {
     Flag gate = NewFlag();
     Stream s1 = NewStream(), s2 = NewStream(), idle = NewStream();
@@ -152,7 +154,8 @@ TEST_F(C27, RerecordLeavesIssuedWaits) {
 }
 
 // The wait has no operation behind it yet when the event is recorded anew.
-TEST_F(C27, RerecordLeavesBareWaits) {
+// C27
+TEST_F(EventRerecord, LeavesBareWaits) {
   ForEachForm([&] {
     Flag gate = NewFlag();
     Stream s1 = NewStream(), s2 = NewStream(), idle = NewStream();
@@ -172,7 +175,8 @@ TEST_F(C27, RerecordLeavesBareWaits) {
   });
 }
 
-TEST_F(C27, TwoRecordsInFlight) {
+// C27
+TEST_F(EventRerecord, TwoRecordsInFlight) {
   ForEachForm([&] {
     Flag first = NewFlag(), second = NewFlag();
     Stream s1 = NewStream(), s2 = NewStream(), w1 = NewStream(),
@@ -194,7 +198,8 @@ TEST_F(C27, TwoRecordsInFlight) {
   });
 }
 
-TEST_F(C28, WaitBeforeRecordDoesNotOrder) {
+// C28
+TEST_F(EventWait, WaitBeforeRecordDoesNotOrder) {
   ForEachForm([&] {
     Flag gate = NewFlag();
     Stream s1 = NewStream(), s2 = NewStream();
@@ -209,7 +214,8 @@ TEST_F(C28, WaitBeforeRecordDoesNotOrder) {
   });
 }
 
-TEST_F(C28, WaitUsesTheNewestCaptureAtTheCall) {
+// C28
+TEST_F(EventWait, WaitUsesTheNewestCaptureAtTheCall) {
   ForEachForm([&] {
     Flag older = NewFlag(), newer = NewFlag();
     Stream s1 = NewStream(), s2 = NewStream(), s3 = NewStream();
@@ -228,7 +234,8 @@ TEST_F(C28, WaitUsesTheNewestCaptureAtTheCall) {
   });
 }
 
-TEST_F(C28, BothOrdersWithoutAWait) {
+// C28
+TEST_F(EventWait, BothOrdersWithoutAWait) {
   ExpectOutcomes({1, 2}, [&] {
     Stream s1 = NewStream(), s2 = NewStream();
     Cell x(dev());
@@ -242,7 +249,8 @@ TEST_F(C28, BothOrdersWithoutAWait) {
   });
 }
 
-TEST_F(C29, EarlierWorkIsNotDelayed) {
+// C29
+TEST_F(EventWait, EarlierWorkIsNotDelayed) {
   ForEachForm([&] {
     Flag gate = NewFlag();
     Stream s1 = NewStream(), s2 = NewStream();
@@ -263,7 +271,8 @@ TEST_F(C29, EarlierWorkIsNotDelayed) {
   });
 }
 
-TEST_F(C30, LegacyRecordCapturesBlockingStreams) {
+// C30
+TEST_F(EventRecord, LegacyRecordCapturesBlockingStreams) {
   ForEachForm([&] {
     Flag gate = NewFlag();
     Stream blocking = NewBlocking(), reader = NewStream();
@@ -281,7 +290,8 @@ TEST_F(C30, LegacyRecordCapturesBlockingStreams) {
   });
 }
 
-TEST_F(C30, LegacyRecordCapturesPerThreadStreams) {
+// C30
+TEST_F(EventRecord, LegacyRecordCapturesPerThreadStreams) {
   ForEachForm([&] {
     Flag gate = NewFlag();
     Event e = New();
@@ -295,7 +305,8 @@ TEST_F(C30, LegacyRecordCapturesPerThreadStreams) {
   });
 }
 
-TEST_F(C30, LegacyRecordLeavesNonBlockingStreamsOut) {
+// C30
+TEST_F(EventRecord, LegacyRecordLeavesNonBlockingStreamsOut) {
   ForEachForm([&] {
     Flag gate = NewFlag();
     Stream free = NewStream();
@@ -309,7 +320,8 @@ TEST_F(C30, LegacyRecordLeavesNonBlockingStreamsOut) {
   });
 }
 
-TEST_F(C34, IssuedWaitsHoldAfterTheEventIsDestroyed) {
+// C34
+TEST_F(EventWait, IssuedWaitsHoldAfterTheEventIsDestroyed) {
   ForEachForm([&] {
     Flag gate = NewFlag();
     Stream s1 = NewStream(), s2 = NewStream(), idle = NewStream();
@@ -331,7 +343,8 @@ TEST_F(C34, IssuedWaitsHoldAfterTheEventIsDestroyed) {
   });
 }
 
-TEST_F(C36, SynchroniseDoesNotWaitForLaterWork) {
+// C36
+TEST_F(EventSynchronize, SynchroniseDoesNotWaitForLaterWork) {
   ForEachForm([&] {
     Flag gate = NewFlag();
     Stream s = NewStream();
@@ -346,7 +359,8 @@ TEST_F(C36, SynchroniseDoesNotWaitForLaterWork) {
   });
 }
 
-TEST_F(C40, FlagIsKeptAndChangesNothingElse) {
+// C40
+TEST_F(BlockingSync, FlagIsKeptAndChangesNothingElse) {
   EventOptions options;
   options.blocking_sync = true;
   options.timing = true;

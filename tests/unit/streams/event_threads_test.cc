@@ -10,7 +10,7 @@
 namespace devrt::testing {
 namespace {
 
-using C39 = MtiaTest;
+using EventThreads = MtiaTest;
 
 constexpr int kThreads = 8;
 const char* const kModes[] = {"mode=threaded", "mode=virtual",
@@ -18,7 +18,8 @@ const char* const kModes[] = {"mode=threaded", "mode=virtual",
 
 // One thread records; each wait of the seven others sees the capture of a
 // record that took effect before it.
-TEST_F(C39, WaitsSeeARecordThatTookEffect) {
+// C39
+TEST_F(EventThreads, WaitsSeeARecordThatTookEffect) {
   constexpr int kRecords = 200;
   for (const char* mode : kModes) {
     SCOPED_TRACE(mode);
@@ -53,7 +54,8 @@ TEST_F(C39, WaitsSeeARecordThatTookEffect) {
   }
 }
 
-TEST_F(C39, EveryCallFromEveryThread) {
+// C39
+TEST_F(EventThreads, EveryCallFromEveryThread) {
   EventOptions timing;
   timing.timing = true;
   for (const char* mode : kModes) {
@@ -106,7 +108,8 @@ TEST_F(C39, EveryCallFromEveryThread) {
 }
 
 // The native event is made once, whoever records first.
-TEST_F(C39, FirstRecordsRace) {
+// C39
+TEST_F(EventThreads, FirstRecordsRace) {
   Reset("mode=threaded");
   for (int round = 0; round < 20; ++round) {
     const uint64_t before = Must(sim().Stats()).live_events;
@@ -127,7 +130,8 @@ TEST_F(C39, FirstRecordsRace) {
   }
 }
 
-TEST_F(C39, OneStreamFromManyThreads) {
+// C39
+TEST_F(EventThreads, OneStreamFromManyThreads) {
   for (const char* mode : kModes) {
     SCOPED_TRACE(mode);
     Reset(mode);
@@ -144,7 +148,8 @@ TEST_F(C39, OneStreamFromManyThreads) {
 }
 
 // Streams and events come and go in all threads, some of them busy.
-TEST_F(C39, CreationAndDestructionFromManyThreads) {
+// C39
+TEST_F(EventThreads, CreationAndDestructionFromManyThreads) {
   for (const char* mode : kModes) {
     SCOPED_TRACE(mode);
     Reset(mode);

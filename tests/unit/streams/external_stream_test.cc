@@ -18,10 +18,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-using C14 = MtiaTest;
-using C104 = MtiaTest;
-using F5 = MtiaTest;
-using F6 = MtiaTest;
+using NativeHandle = MtiaTest;
+using ExternalStreamTest = MtiaTest;
 
 void* NativeValue(uintptr_t value) { return reinterpret_cast<void*>(value); }
 
@@ -53,7 +51,8 @@ class ForeignStream {
   devrt_stream handle_ = nullptr;
 };
 
-TEST_F(C14, SpecialHandlesAreValidWhereverAStreamIs) {
+// C14
+TEST_F(NativeHandle, SpecialHandlesAreValidWhereverAStreamIs) {
   InEverySchedule([] {
     for (StreamRef s :
          {DefaultStream(dev(1)), Must(PerThreadDefaultStream(dev(1)))}) {
@@ -78,7 +77,8 @@ TEST_F(C14, SpecialHandlesAreValidWhereverAStreamIs) {
 }
 
 // The table's destroy refuses them, and they stay usable.
-TEST_F(C14, SpecialHandlesCannotBeDestroyed) {
+// C14
+TEST_F(NativeHandle, SpecialHandlesCannotBeDestroyed) {
   for (StreamRef s :
        {DefaultStream(dev()), Must(PerThreadDefaultStream(dev()))}) {
     ASSERT_OK(Spin(s, 1));
@@ -94,7 +94,8 @@ TEST_F(C14, SpecialHandlesCannotBeDestroyed) {
   }
 }
 
-TEST_F(C14, MadeUpHandlesAreRefused) {
+// C14
+TEST_F(NativeHandle, MadeUpHandlesAreRefused) {
   for (uintptr_t value : {uintptr_t{3}, uintptr_t{0xdeadbeef}, ~uintptr_t{0},
                           uintptr_t{1} << 40}) {
     EXPECT_THAT(Stream::FromNative(dev(), NativeValue(value)),
@@ -103,7 +104,8 @@ TEST_F(C14, MadeUpHandlesAreRefused) {
   }
 }
 
-TEST_F(C104, AdoptedStreamIsNotDestroyed) {
+// C104
+TEST_F(ExternalStreamTest, AdoptedStreamIsNotDestroyed) {
   ForeignStream foreign(dev(1));
   InThreads(1, [&](int) {
     Stream s = Must(Stream::FromNative(dev(1), foreign.native()));
@@ -117,7 +119,8 @@ TEST_F(C104, AdoptedStreamIsNotDestroyed) {
   EXPECT_OK(again.Synchronize());
 }
 
-TEST_F(C104, IsTheSameStream) {
+// C104
+TEST_F(ExternalStreamTest, IsTheSameStream) {
   InEverySchedule([] {
     OpLog log;
     Stream owner = NewStream();
@@ -132,14 +135,16 @@ TEST_F(C104, IsTheSameStream) {
   });
 }
 
-TEST_F(C104, WrongDeviceIsRefused) {
+// C104
+TEST_F(ExternalStreamTest, WrongDeviceIsRefused) {
   ForeignStream foreign(dev(1));
   EXPECT_THAT(Stream::FromNative(dev(0), foreign.native()),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(HasSubstr("mtia:0"), HasSubstr("mtia:1"))));
 }
 
-TEST_F(C104, OwnerIsKeptUntilTheStreamIsGone) {
+// C104
+TEST_F(ExternalStreamTest, OwnerIsKeptUntilTheStreamIsGone) {
   struct Owner {
     explicit Owner(Device device) : stream(device) {}
     ForeignStream stream;
@@ -159,7 +164,8 @@ TEST_F(C104, OwnerIsKeptUntilTheStreamIsGone) {
   EXPECT_TRUE(watch.expired());
 }
 
-TEST_F(C104, RefusedAdoptionDropsTheOwner) {
+// C104
+TEST_F(ExternalStreamTest, RefusedAdoptionDropsTheOwner) {
   auto owner = std::make_shared<int>(1);
   std::weak_ptr<int> watch = owner;
   EXPECT_FALSE(
@@ -168,7 +174,8 @@ TEST_F(C104, RefusedAdoptionDropsTheOwner) {
 }
 
 // 0 and 1 are the legacy stream, 2 is the calling thread's per-thread stream.
-TEST_F(F5, SpecialHandlesKeepTheirMeaning) {
+// F5
+TEST_F(NativeHandle, SpecialHandlesKeepTheirMeaning) {
   for (uintptr_t value : {uintptr_t{0}, uintptr_t{1}, uintptr_t{2}}) {
     SCOPED_TRACE(value);
     InEverySchedule([&] {
@@ -190,7 +197,8 @@ TEST_F(F5, SpecialHandlesKeepTheirMeaning) {
   }
 }
 
-TEST_F(F5, AdoptedPerThreadStreamsDoNotAlias) {
+// F5
+TEST_F(NativeHandle, AdoptedPerThreadStreamsDoNotAlias) {
   InEverySchedule([] {
     Flag gate = NewFlag();
     Stream mine = Must(Stream::FromNative(dev(), NativeValue(2)));
@@ -208,7 +216,8 @@ TEST_F(F5, AdoptedPerThreadStreamsDoNotAlias) {
   });
 }
 
-TEST_F(F5, DeadHandleIsRefused) {
+// F5
+TEST_F(NativeHandle, DeadHandleIsRefused) {
   ForeignStream foreign(dev());
   void* const native = foreign.native();
   Stream adopted = Must(Stream::FromNative(dev(), native));
@@ -221,7 +230,8 @@ TEST_F(F5, DeadHandleIsRefused) {
 }
 
 // A stream value carries no index; what can be forged is its serial number.
-TEST_F(F6, ForgedStreamValuesAreRefused) {
+// F6
+TEST_F(NativeHandle, ForgedStreamValuesAreRefused) {
   Stream s = NewStream();
   const StreamRef ref = s;
   const auto refused =

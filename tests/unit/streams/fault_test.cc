@@ -29,8 +29,8 @@ class FaultTest : public MtiaTest {
 
 constexpr char kQuarantined[] = "device mtia:0 is quarantined: ";
 
-using C90 = FaultTest;
-TEST_F(C90, AHandledErrorLeavesNothingBehind) {
+// C90
+TEST_F(FaultTest, AHandledErrorLeavesNothingBehind) {
   Stream s = NewStream();
   EXPECT_FALSE(Allocate(dev(), uint64_t{1} << 50).ok());
   EXPECT_TRUE(*s.Query());
@@ -39,8 +39,8 @@ TEST_F(C90, AHandledErrorLeavesNothingBehind) {
   EXPECT_OK(dev().Health());
 }
 
-using C91 = FaultTest;
-TEST_F(C91, AnErrorOfTheCallItselfIsNotSticky) {
+// C91
+TEST_F(FaultTest, AnErrorOfTheCallItselfIsNotSticky) {
   Stream s = NewStream();
   SimulatedFault fault;
   fault.kind = SimulatedFault::Kind::kApi;
@@ -71,9 +71,8 @@ constexpr FaultCase kFaults[] = {
     {FaultForm::kTrap, 719, absl::StatusCode::kInternal},
 };
 
-using C92 = FaultTest;
-
-TEST_F(C92, EveryFormSurfacesAtTheNextSynchronisation) {
+// C92
+TEST_F(FaultTest, EveryFormSurfacesAtTheNextSynchronisation) {
   for (const FaultCase& c : kFaults) {
     InEverySchedule([&] {
       Stream s = NewStream();
@@ -157,7 +156,8 @@ void ExpectTheTrap(const absl::Status& status) {
 }
 
 // Whatever is called first after the fault learns of it, and the core by it.
-TEST_F(C92, EachKindOfCallCanBeTheFirstToKnow) {
+// C92
+TEST_F(FaultTest, EachKindOfCallCanBeTheFirstToKnow) {
   for (const auto& [name, call] : kCalls) {
     for (const char* config : {"", "strategy=random,seed=3", "mode=threaded"}) {
       SCOPED_TRACE(std::string(name) + " " + config);
@@ -181,7 +181,8 @@ TEST_F(C92, EachKindOfCallCanBeTheFirstToKnow) {
 }
 
 // Afterwards the core answers, and still does what is no native work.
-TEST_F(C92, EachKindOfCallReturnsIt) {
+// C92
+TEST_F(FaultTest, EachKindOfCallReturnsIt) {
   for (const auto& [name, call] : kCalls) {
     SCOPED_TRACE(name);
     Reset("");
@@ -203,8 +204,8 @@ TEST_F(C92, EachKindOfCallReturnsIt) {
   }
 }
 
-using C93 = FaultTest;
-TEST_F(C93, AllThreadsSeeTheFirstError) {
+// C93
+TEST_F(FaultTest, AllThreadsSeeTheFirstError) {
   InEverySchedule([] {
     Stream s = NewStream();
     ASSERT_OK(CommitFault(s, FaultForm::kAssert));
@@ -218,8 +219,8 @@ TEST_F(C93, AllThreadsSeeTheFirstError) {
   });
 }
 
-using C94 = FaultTest;
-TEST_F(C94, CleaningUpSucceeds) {
+// C94
+TEST_F(FaultTest, CleaningUpSucceeds) {
   InEverySchedule([] {
     LogCapture log;
     std::optional<Stream> s = NewStream();
@@ -242,9 +243,8 @@ TEST_F(C94, CleaningUpSucceeds) {
   });
 }
 
-using C95 = FaultTest;
-
-TEST_F(C95, OtherDevicesGoOn) {
+// C95
+TEST_F(FaultTest, OtherDevicesGoOn) {
   InEverySchedule([] {
     Cell y(dev(1));
     Stream s = NewStream(dev(0));
@@ -258,7 +258,8 @@ TEST_F(C95, OtherDevicesGoOn) {
   });
 }
 
-TEST_F(C95, WithProcessScopeTheyAreLostToo) {
+// C95
+TEST_F(FaultTest, WithProcessScopeTheyAreLostToo) {
   InEverySchedule(
       [] {
         Stream s = NewStream(dev(0));
@@ -273,7 +274,8 @@ TEST_F(C95, WithProcessScopeTheyAreLostToo) {
 
 // docs/semantics.md 2.4: work that waits for a failed device's event does not
 // run, and its device stays healthy.
-TEST_F(C95, WorkThatWaitsForAFailedDeviceDoesNotRun) {
+// C95
+TEST_F(FaultTest, WorkThatWaitsForAFailedDeviceDoesNotRun) {
   InEverySchedule([] {
     Cell y(dev(1));
     Stream s = NewStream(dev(0));
@@ -300,7 +302,8 @@ TEST_F(C95, WorkThatWaitsForAFailedDeviceDoesNotRun) {
 }
 
 // The stream that waited goes; nothing of the failure stays behind.
-TEST_F(C95, ADestroyedStreamThatWaitedLeavesNothing) {
+// C95
+TEST_F(FaultTest, ADestroyedStreamThatWaitedLeavesNothing) {
   for (bool blocking : {false, true}) {
     InEverySchedule([blocking] {
       Cell y(dev(1));
@@ -329,7 +332,8 @@ TEST_F(C95, ADestroyedStreamThatWaitedLeavesNothing) {
 }
 
 // docs/semantics.md 2.2: injected codes keep their class.
-TEST_F(C92, InjectedCodes) {
+// C92
+TEST_F(FaultTest, InjectedCodes) {
   const FaultCase injected[] = {
       {FaultForm::kTrap, 700, absl::StatusCode::kInternal},
       {FaultForm::kTrap, 702, absl::StatusCode::kDeadlineExceeded},
@@ -353,7 +357,8 @@ TEST_F(C92, InjectedCodes) {
 }
 
 // A lost device (code 46 of docs/semantics.md 2.2) answers every call.
-TEST_F(C92, LostDevice) {
+// C92
+TEST_F(FaultTest, LostDevice) {
   Stream s = NewStream();
   SimulatedFault fault;
   fault.kind = SimulatedFault::Kind::kLost;
@@ -365,7 +370,6 @@ TEST_F(C92, LostDevice) {
 }
 
 // The program's own kernels: what Local refuses is an illegal address.
-using C78 = FaultTest;
 
 absl::Status Touch(StreamRef stream, int64_t* ptr) {
   return Launch(stream, {}, [ptr](const LaunchContext& k) {
@@ -374,7 +378,8 @@ absl::Status Touch(StreamRef stream, int64_t* ptr) {
   });
 }
 
-TEST_F(C78, PeerMemoryWithoutPermissionIsAStickyFault) {
+// C78
+TEST_F(FaultTest, PeerMemoryWithoutPermissionIsAStickyFault) {
   InEverySchedule([] {
     Cell y(dev(1));
     Stream s = NewStream(dev(0));
@@ -389,7 +394,8 @@ TEST_F(C78, PeerMemoryWithoutPermissionIsAStickyFault) {
   });
 }
 
-TEST_F(C78, WithPermissionItWorksOneWay) {
+// C78
+TEST_F(FaultTest, WithPermissionItWorksOneWay) {
   InEverySchedule([] {
     Cell y(dev(1));
     ASSERT_OK(EnablePeerAccess(dev(0), dev(1)));
@@ -404,7 +410,8 @@ TEST_F(C78, WithPermissionItWorksOneWay) {
   });
 }
 
-TEST_F(C78, FreedAndHostMemoryFault) {
+// C78
+TEST_F(FaultTest, FreedAndHostMemoryFault) {
   for (bool host : {false, true}) {
     Reset("");
     int64_t on_stack = 0;

@@ -154,7 +154,8 @@ void InGrandchild(const char* config,
 constexpr const char* kModes[] = {"devices=2,mode=virtual",
                                   "devices=2,mode=threaded"};
 
-TEST(F33_C105, StreamsAndEventsInAChild) {
+// F33, C105
+TEST(StreamFork, StreamsAndEventsInAChild) {
   for (const char* mode : kModes) {
     InGrandchild(mode, [](Made* m, Simulator) {
       ExpectForked(StreamCalls(*m));
@@ -168,13 +169,15 @@ TEST(F33_C105, StreamsAndEventsInAChild) {
   }
 }
 
-TEST(F33_C105, WorkAndGuardsInAChild) {
+// F33, C105
+TEST(StreamFork, WorkAndGuardsInAChild) {
   for (const char* mode : kModes) {
     InGrandchild(mode, [](Made* m, Simulator) { ExpectForked(WorkCalls(*m)); });
   }
 }
 
-TEST(F33_C105, SimulatorCallsInAChild) {
+// F33, C105
+TEST(StreamFork, SimulatorCallsInAChild) {
   for (const char* mode : kModes) {
     InGrandchild(
         mode, [](Made*, Simulator sim) { ExpectForked(SimulatorCalls(sim)); });

@@ -18,7 +18,7 @@
 namespace devrt::testing {
 namespace {
 
-using C42 = MtiaTest;
+using HostFuncInside = MtiaTest;
 
 using Refused = std::vector<std::pair<std::string, absl::Status>>;
 
@@ -40,7 +40,8 @@ void Inside(std::function<void()> body) {
   EXPECT_TRUE(ran);
 }
 
-TEST_F(C42, EveryCallThatActsIsRefusedInside) {
+// C42
+TEST_F(HostFuncInside, EveryCallThatActsIsRefusedInside) {
   InEverySchedule([] {
     LogCapture log;
     Cell x(dev());
@@ -83,7 +84,8 @@ TEST_F(C42, EveryCallThatActsIsRefusedInside) {
   });
 }
 
-TEST_F(C42, MemoryPeersAndTheSimulatorAreRefusedInside) {
+// C42
+TEST_F(HostFuncInside, MemoryPeersAndTheSimulatorAreRefusedInside) {
   InEverySchedule([] {
     LogCapture log;
     Cell x(dev());
@@ -118,7 +120,8 @@ TEST_F(C42, MemoryPeersAndTheSimulatorAreRefusedInside) {
 }
 
 // What is current on a thread of the backend's is the backend's.
-TEST_F(C42, NothingIsMadeCurrentInside) {
+// C42
+TEST_F(HostFuncInside, NothingIsMadeCurrentInside) {
   InEverySchedule([] {
     LogCapture log;
     Stream s = NewStream(dev(1));
@@ -164,7 +167,8 @@ TEST_F(C42, NothingIsMadeCurrentInside) {
   });
 }
 
-TEST_F(C42, LookingIsAllowedInside) {
+// C42
+TEST_F(HostFuncInside, LookingIsAllowedInside) {
   InEverySchedule([] {
     LogCapture log;
     Stream other = NewStream();
@@ -197,7 +201,8 @@ TEST_F(C42, LookingIsAllowedInside) {
 
 // A default stream that nobody has used is obtained at the first look, which
 // is no call for a host function; devrt says so itself.
-TEST_F(C42, FirstLookAtADefaultStreamInside) {
+// C42
+TEST_F(HostFuncInside, FirstLookAtADefaultStreamInside) {
   InEverySchedule([] {
     LogCapture log;
     Refused refused;
@@ -221,7 +226,8 @@ TEST_F(C42, FirstLookAtADefaultStreamInside) {
 }
 
 // What the function owns may need calls that are refused inside.
-TEST_F(C42, WhatItOwnsIsReleasedOutside) {
+// C42
+TEST_F(HostFuncInside, WhatItOwnsIsReleasedOutside) {
   InEverySchedule([] {
     auto owned = std::make_shared<Cell>(dev());
     std::weak_ptr<Cell> watch = owned;
@@ -236,7 +242,8 @@ TEST_F(C42, WhatItOwnsIsReleasedOutside) {
 }
 
 // By whatever call comes next, if it only looks or waits.
-TEST_F(C42, WhatItOwnsIsReleasedByEveryCallThatWaitsOrLooks) {
+// C42
+TEST_F(HostFuncInside, WhatItOwnsIsReleasedByEveryCallThatWaitsOrLooks) {
   InEverySchedule([] {
     Stream s = NewStream();
     Event e = NewEvent();
@@ -266,7 +273,8 @@ TEST_F(C42, WhatItOwnsIsReleasedByEveryCallThatWaitsOrLooks) {
 }
 
 // The user could destroy nothing that stands in the way.
-TEST_F(C42, WhatItOwnsDoesNotStandInTheWayOfAReset) {
+// C42
+TEST_F(HostFuncInside, WhatItOwnsDoesNotStandInTheWayOfAReset) {
   InEverySchedule([] {
     {
       auto owned = std::make_shared<Stream>(NewStream(dev(2)));
@@ -278,7 +286,8 @@ TEST_F(C42, WhatItOwnsDoesNotStandInTheWayOfAReset) {
 }
 
 // What is destroyed inside is destroyed, only later.
-TEST_F(C42, DestructionInsideIsPutOff) {
+// C42
+TEST_F(HostFuncInside, DestructionInsideIsPutOff) {
   struct Held {
     std::vector<Stream> streams;
     std::vector<Event> events;

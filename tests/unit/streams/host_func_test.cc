@@ -32,9 +32,10 @@ void Eventually(Condition condition) {
   }
 }
 
-using C41 = MtiaTest;
+using HostFuncTest = MtiaTest;
 
-TEST_F(C41, RunsOnceBetweenItsNeighbours) {
+// C41
+TEST_F(HostFuncTest, RunsOnceBetweenItsNeighbours) {
   InEverySchedule([] {
     OpLog log;
     Stream s = NewStream();
@@ -54,7 +55,8 @@ TEST_F(C41, RunsOnceBetweenItsNeighbours) {
   });
 }
 
-TEST_F(C41, RunsThoughItsStreamIsDestroyed) {
+// C41
+TEST_F(HostFuncTest, RunsThoughItsStreamIsDestroyed) {
   InEverySchedule([] {
     std::atomic<int> calls{0};
     Flag gate = NewFlag();
@@ -70,7 +72,8 @@ TEST_F(C41, RunsThoughItsStreamIsDestroyed) {
   });
 }
 
-TEST_F(C41, AnEmptyFunctionIsRefused) {
+// C41
+TEST_F(HostFuncTest, AnEmptyFunctionIsRefused) {
   Stream s = NewStream();
   EXPECT_STATUS(LaunchHostFunc(s, HostFunc()), kInvalidArgument,
                 "empty function");
@@ -78,7 +81,8 @@ TEST_F(C41, AnEmptyFunctionIsRefused) {
 }
 
 // The thread is the backend's, and others' functions run there, too.
-TEST_F(C41, PthreadExitEndsOnlyTheFunction) {
+// C41
+TEST_F(HostFuncTest, PthreadExitEndsOnlyTheFunction) {
   InEverySchedule([] {
     LogCapture log;
     Stream s = NewStream();
@@ -103,7 +107,8 @@ TEST_F(C41, PthreadExitEndsOnlyTheFunction) {
   });
 }
 
-TEST_F(C41, ExceptionsNameTheLaunch) {
+// C41
+TEST_F(HostFuncTest, ExceptionsNameTheLaunch) {
   LogCapture log;
   Stream s = NewStream();
   ASSERT_OK(LaunchHostFunc(
@@ -115,7 +120,8 @@ TEST_F(C41, ExceptionsNameTheLaunch) {
             "a host function of mtia:0, launched at somebody.cc:8, threw: odd");
 }
 
-TEST_F(C41, ItsThreadIsNotTheProgramsToCancel) {
+// C41
+TEST_F(HostFuncTest, ItsThreadIsNotTheProgramsToCancel) {
   InEverySchedule([] {
     Stream s = NewStream();
     std::string ran;
@@ -132,7 +138,8 @@ TEST_F(C41, ItsThreadIsNotTheProgramsToCancel) {
 
 // A thread that is cancelled while it waits for the device ends afterwards,
 // with the device in order.
-TEST_F(C41, AWaitingThreadIsCancelledBehindItsWait) {
+// C41
+TEST_F(HostFuncTest, AWaitingThreadIsCancelledBehindItsWait) {
   for (const char* mode : {"virtual", "threaded"}) {
     SCOPED_TRACE(mode);
     Reset(std::string("mode=") + mode);
@@ -162,8 +169,8 @@ TEST_F(C41, AWaitingThreadIsCancelledBehindItsWait) {
   }
 }
 
-using C43 = MtiaTest;
-TEST_F(C43, WaitingForALaterOperationIsReported) {
+// C43
+TEST_F(HostFuncTest, WaitingForALaterOperationIsReported) {
   for (const char* mode : {"virtual", "threaded"}) {
     SCOPED_TRACE(mode);
     Reset(std::string("watchdog=50ms,mode=") + mode);
@@ -183,8 +190,8 @@ TEST_F(C43, WaitingForALaterOperationIsReported) {
   }
 }
 
-using C44 = MtiaTest;
-TEST_F(C44, UnorderedFunctionsRunInAnyOrder) {
+// C44
+TEST_F(HostFuncTest, UnorderedFunctionsRunInAnyOrder) {
   ExpectOutcomes({1, 2}, [] {
     Stream a = NewStream();
     Stream b = NewStream();
@@ -200,8 +207,8 @@ TEST_F(C44, UnorderedFunctionsRunInAnyOrder) {
   });
 }
 
-using C45 = MtiaTest;
-TEST_F(C45, AfterAFaultEachIsCalledOnceWithTheError) {
+// C45
+TEST_F(HostFuncTest, AfterAFaultEachIsCalledOnceWithTheError) {
   InEverySchedule([] {
     // The fault is known only after the first two were accepted.
     Flag gate = NewFlag();
@@ -235,7 +242,8 @@ TEST_F(C45, AfterAFaultEachIsCalledOnceWithTheError) {
   });
 }
 
-TEST_F(C45, ClosuresAreNotLost) {
+// C45
+TEST_F(HostFuncTest, ClosuresAreNotLost) {
   InEverySchedule([] {
     auto owned = std::make_shared<int>(1);
     {
@@ -255,8 +263,8 @@ TEST_F(C45, ClosuresAreNotLost) {
   });
 }
 
-using C46 = MtiaTest;
-TEST_F(C46, CopiedBytesAreVisibleInside) {
+// C46
+TEST_F(HostFuncTest, CopiedBytesAreVisibleInside) {
   InEverySchedule([] {
     Cell x(dev());
     auto pinned = AllocateHost(dev(), 8);

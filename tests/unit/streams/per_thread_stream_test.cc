@@ -16,11 +16,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-using C12 = MtiaTest;
-using F21 = MtiaTest;
-using F34 = MtiaTest;
+using PerThreadStreamTest = MtiaTest;
 
-TEST_F(C12, OnePerThreadAndDevice) {
+// C12
+TEST_F(PerThreadStreamTest, OnePerThreadAndDevice) {
   StreamRef first = Must(PerThreadDefaultStream(dev(0)));
   StreamRef again = Must(PerThreadDefaultStream(dev(0)));
   StreamRef other = Must(PerThreadDefaultStream(dev(1)));
@@ -34,7 +33,8 @@ TEST_F(C12, OnePerThreadAndDevice) {
   EXPECT_NE(first, DefaultStream(dev(0)));
 }
 
-TEST_F(C12, EqualNativeValueButDistinctIdentity) {
+// C12
+TEST_F(PerThreadStreamTest, EqualNativeValueButDistinctIdentity) {
   StreamRef mine = Must(PerThreadDefaultStream(dev()));
   std::optional<StreamRef> theirs;
   void* native = nullptr;
@@ -50,7 +50,8 @@ TEST_F(C12, EqualNativeValueButDistinctIdentity) {
   EXPECT_NE(std::hash<StreamRef>()(mine), std::hash<StreamRef>()(*theirs));
 }
 
-TEST_F(C12, OrderedWithLegacyBothWays) {
+// C12
+TEST_F(PerThreadStreamTest, OrderedWithLegacyBothWays) {
   InEverySchedule([] {
     OpLog log;
     StreamRef own = Must(PerThreadDefaultStream(dev()));
@@ -64,7 +65,8 @@ TEST_F(C12, OrderedWithLegacyBothWays) {
   });
 }
 
-TEST_F(C12, TwoThreadsAreUnordered) {
+// C12
+TEST_F(PerThreadStreamTest, TwoThreadsAreUnordered) {
   InEverySchedule([] {
     Flag gate = NewFlag();
     Cell x(dev());
@@ -82,7 +84,8 @@ TEST_F(C12, TwoThreadsAreUnordered) {
   });
 }
 
-TEST_F(C12, BothOrdersOfTwoThreads) {
+// C12
+TEST_F(PerThreadStreamTest, BothOrdersOfTwoThreads) {
   ExpectOutcomes({1, 2}, [] {
     Cell x(dev());
     Must(Put(Must(PerThreadDefaultStream(dev())), x, 1));
@@ -94,7 +97,8 @@ TEST_F(C12, BothOrdersOfTwoThreads) {
   });
 }
 
-TEST_F(C12, WorkOutlivesItsThread) {
+// C12
+TEST_F(PerThreadStreamTest, WorkOutlivesItsThread) {
   InEverySchedule([] {
     Flag gate = NewFlag();
     Cell x(dev());
@@ -116,7 +120,8 @@ TEST_F(C12, WorkOutlivesItsThread) {
   });
 }
 
-TEST_F(C12, CurrentStreamCanBeIt) {
+// C12
+TEST_F(PerThreadStreamTest, CurrentStreamCanBeIt) {
   StreamRef own = Must(PerThreadDefaultStream(dev()));
   {
     StreamGuard guard(own);
@@ -126,7 +131,8 @@ TEST_F(C12, CurrentStreamCanBeIt) {
 }
 
 // A cache keyed on streams must keep two threads apart.
-TEST_F(F21, CacheKeysKeepThreadsApart) {
+// F21
+TEST_F(PerThreadStreamTest, CacheKeysKeepThreadsApart) {
   constexpr int kThreads = 8;
   std::vector<std::optional<StreamRef>> streams(kThreads);
   std::mutex mu;
@@ -171,7 +177,8 @@ thread_local AsksAtTheEnd asks_at_the_end;
 
 // Before devrt has seen the thread, so that it is destroyed after devrt has
 // seen the end of it, and the other way round.
-TEST_F(F34, PerThreadStreamsWhileTheThreadEnds) {
+// F34
+TEST_F(PerThreadStreamTest, PerThreadStreamsWhileTheThreadEnds) {
   for (const bool first : {true, false}) {
     for (const char* mode : {"mode=virtual", "mode=threaded"}) {
       Reset(mode);
@@ -190,7 +197,8 @@ TEST_F(F34, PerThreadStreamsWhileTheThreadEnds) {
 }
 
 // A thread that follows another gets no stream of the former's.
-TEST_F(F21, LaterThreadsGetIdsOfTheirOwn) {
+// F21
+TEST_F(PerThreadStreamTest, LaterThreadsGetIdsOfTheirOwn) {
   std::set<uint64_t> ids;
   for (int i = 0; i < 100; ++i) {
     std::thread([&] {

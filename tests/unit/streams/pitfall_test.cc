@@ -17,10 +17,11 @@
 namespace devrt::testing {
 namespace {
 
-using F27 = MtiaTest;
+using Pitfall = MtiaTest;
 
 // Through the C ABI: entering takes effect, leaving restores.
-TEST_F(F27, TheTableSetsAndRestoresTheDevice) {
+// F27
+TEST_F(Pitfall, TheTableSetsAndRestoresTheDevice) {
   const internal::DeviceRecord* record = dev().record();
   const devrt_ops_v0* ops = record->ops;
   uint32_t current = 9;
@@ -37,7 +38,8 @@ TEST_F(F27, TheTableSetsAndRestoresTheDevice) {
   EXPECT_EQ(Must(CurrentDevice("mtia")), dev(0));
 }
 
-TEST_F(F27, SettingAStreamInstallsIt) {
+// F27
+TEST_F(Pitfall, SettingAStreamInstallsIt) {
   Stream s = NewStream(dev(1));
   ASSERT_OK(SetCurrentStream(s));
   EXPECT_EQ(CurrentStream(dev(1)), s.ref());
@@ -45,7 +47,8 @@ TEST_F(F27, SettingAStreamInstallsIt) {
   ASSERT_OK(SetCurrentStream(DefaultStream(dev(1))));
 }
 
-TEST_F(F27, ElapsedTimeIsMeasured) {
+// F27
+TEST_F(Pitfall, ElapsedTimeIsMeasured) {
   InVirtualSchedules([] {
     EventOptions timing;
     timing.timing = true;
@@ -66,8 +69,8 @@ TEST_F(F27, ElapsedTimeIsMeasured) {
   });
 }
 
-using F28 = MtiaTest;
-TEST_F(F28, TheLastRunningOperationCounts) {
+// F28
+TEST_F(Pitfall, TheLastRunningOperationCounts) {
   InEverySchedule([] {
     Stream s = NewStream();
     Flag gate = NewFlag();
@@ -80,9 +83,8 @@ TEST_F(F28, TheLastRunningOperationCounts) {
   });
 }
 
-using F29 = MtiaTest;
-
-TEST_F(F29, RerecordBehindAWaitDoesNotDeadlock) {
+// F29
+TEST_F(Pitfall, RerecordBehindAWaitDoesNotDeadlock) {
   InEverySchedule([] {
     Stream a = NewStream();
     Stream b = NewStream();
@@ -95,7 +97,8 @@ TEST_F(F29, RerecordBehindAWaitDoesNotDeadlock) {
   });
 }
 
-TEST_F(F29, TwoRecordsInFlightCompleteApart) {
+// F29
+TEST_F(Pitfall, TwoRecordsInFlightCompleteApart) {
   InEverySchedule([] {
     Stream a = NewStream();
     Flag gate = NewFlag();
@@ -109,10 +112,9 @@ TEST_F(F29, TwoRecordsInFlightCompleteApart) {
   });
 }
 
-using F30 = MtiaTest;
-
 // One user's end does not take the memory away from the other.
-TEST_F(F30, CopyAndKernelOnOneBlock) {
+// F30
+TEST_F(Pitfall, CopyAndKernelOnOneBlock) {
   InEverySchedule([] {
     Cell x(dev());
     x.Poke(3);
@@ -134,7 +136,8 @@ TEST_F(F30, CopyAndKernelOnOneBlock) {
   });
 }
 
-TEST_F(F30, CopiesOfTwoDevicesOverlap) {
+// F30
+TEST_F(Pitfall, CopiesOfTwoDevicesOverlap) {
   ASSERT_OK(sim().EnableTimeline(true));
   constexpr uint64_t kBytes = uint64_t{1} << 20;
   void* host = Must(AllocateHost(dev(), kBytes));
@@ -157,9 +160,8 @@ TEST_F(F30, CopiesOfTwoDevicesOverlap) {
   EXPECT_OK(FreeHost(host));
 }
 
-using F31 = MtiaTest;
-
-TEST_F(F31, DestroyKeepsPendingWork) {
+// F31
+TEST_F(Pitfall, DestroyKeepsPendingWork) {
   InEverySchedule([] {
     Cell x(dev());
     Flag gate = NewFlag();
@@ -174,7 +176,8 @@ TEST_F(F31, DestroyKeepsPendingWork) {
   });
 }
 
-TEST_F(F31, NeverRecordedIsNoError) {
+// F31
+TEST_F(Pitfall, NeverRecordedIsNoError) {
   Event e = NewEvent();
   Stream s = NewStream();
   EXPECT_TRUE(Must(e.Query()));
@@ -182,16 +185,17 @@ TEST_F(F31, NeverRecordedIsNoError) {
   EXPECT_OK(s.Wait(e));
 }
 
-TEST_F(F31, PeerAccessDependsOnTheTopology) {
+// F31
+TEST_F(Pitfall, PeerAccessDependsOnTheTopology) {
   Must(sim().Reset("peers=none"));
   EXPECT_FALSE(Must(CanAccessPeer(dev(0), dev(1))));
   EXPECT_EQ(EnablePeerAccess(dev(0), dev(1)).code(),
             absl::StatusCode::kFailedPrecondition);
 }
 
-using F32 = MtiaTest;
 // What an engine that runs everything inside the call cannot do.
-TEST_F(F32, SubmissionDoesNotRun) {
+// F32
+TEST_F(Pitfall, SubmissionDoesNotRun) {
   InEverySchedule([] {
     Cell x(dev());
     Flag gate = NewFlag();
@@ -211,15 +215,17 @@ TEST_F(F32, SubmissionDoesNotRun) {
   });
 }
 
-using C72 = MtiaTest;
-TEST_F(C72, OnlyASimulatorCanBeReset) {
+using SimulatorReset = MtiaTest;
+// C72
+TEST_F(SimulatorReset, OnlyASimulatorCanBeReset) {
   EXPECT_TRUE(Must(dev().Properties()).device_reset);
   Stream s = NewStream();
   EXPECT_STATUS(sim().Reset(""), kFailedPrecondition, "1 stream");
 }
 
-using C77 = MtiaTest;
-TEST_F(C77, AccessCoversMemoryOfBeforeAndAfter) {
+using PeerAccess = MtiaTest;
+// C77
+TEST_F(PeerAccess, AccessCoversMemoryOfBeforeAndAfter) {
   InEverySchedule([] {
     Cell before(dev(1));
     ASSERT_OK(EnablePeerAccess(dev(0), dev(1)));

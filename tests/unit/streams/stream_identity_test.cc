@@ -15,17 +15,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-using C4 = MtiaTest;
-using C22 = MtiaTest;
-using C23 = MtiaTest;
-using C100 = MtiaTest;
-using C101 = MtiaTest;
-using F10 = MtiaTest;
-using F19 = MtiaTest;
+using StreamId = MtiaTest;
+using StreamPriority = MtiaTest;
 using Pool = MtiaTest;
 using Moved = MtiaTest;
 
-TEST_F(C4, ObjectsBelongToTheDeviceTheyWereMadeOn) {
+// C4
+TEST_F(StreamId, ObjectsBelongToTheDeviceTheyWereMadeOn) {
   Stream s = NewStream(dev(1));
   Event e = NewEvent(dev(1));
   void* block = Must(Allocate(dev(1), 64));
@@ -39,7 +35,8 @@ TEST_F(C4, ObjectsBelongToTheDeviceTheyWereMadeOn) {
   EXPECT_OK(Free(dev(1), block));
 }
 
-TEST_F(C22, PrioritiesAreClamped) {
+// C22
+TEST_F(StreamPriority, PrioritiesAreClamped) {
   const DeviceProperties p = Must(dev().Properties());
   ASSERT_LT(p.priority_greatest, p.priority_least);
   StreamOptions options;
@@ -57,13 +54,15 @@ TEST_F(C22, PrioritiesAreClamped) {
   }
 }
 
-TEST_F(C22, RangeWithoutZeroClampsTheDefaultToo) {
+// C22
+TEST_F(StreamPriority, RangeWithoutZeroClampsTheDefaultToo) {
   Reset("priorities=2..7");
   EXPECT_EQ(Must(dev().Properties()).priority_greatest, 2);
   EXPECT_EQ(NewStream().priority(), 2);
 }
 
-TEST_F(C23, PriorityOrdersNothing) {
+// C23
+TEST_F(StreamPriority, PriorityOrdersNothing) {
   StreamOptions urgent;
   urgent.priority = -5;
   ExpectOutcomes({1, 2}, [&] {
@@ -76,7 +75,8 @@ TEST_F(C23, PriorityOrdersNothing) {
   });
 }
 
-TEST_F(C23, CorrectProgramPassesUnderInvertedPriorities) {
+// C23
+TEST_F(StreamPriority, CorrectProgramPassesUnderInvertedPriorities) {
   StreamOptions urgent;
   urgent.priority = -5;
   const auto program = [&] {
@@ -95,7 +95,8 @@ TEST_F(C23, CorrectProgramPassesUnderInvertedPriorities) {
   InEverySchedule(program, "slots=1,invert_priorities=yes");
 }
 
-TEST_F(C100, TenThousandStreamsHaveDistinctIds) {
+// C100
+TEST_F(StreamId, TenThousandStreamsHaveDistinctIds) {
   std::set<uint64_t> ids;
   for (int i = 0; i < 10'000; ++i) {
     Stream s = NewStream(dev(i % kDevices));
@@ -105,7 +106,8 @@ TEST_F(C100, TenThousandStreamsHaveDistinctIds) {
   EXPECT_EQ(ids.size(), 10'000u);
 }
 
-TEST_F(C100, DefaultStreamIsZeroOnEveryDevice) {
+// C100
+TEST_F(StreamId, DefaultStreamIsZeroOnEveryDevice) {
   for (int i = 0; i < kDevices; ++i) {
     EXPECT_EQ(DefaultStream(dev(i)).id(), 0u);
     EXPECT_EQ(DefaultStream(dev(i)).kind(), StreamKind::kDefault);
@@ -114,13 +116,15 @@ TEST_F(C100, DefaultStreamIsZeroOnEveryDevice) {
   EXPECT_EQ(DefaultStream(dev(0)), DefaultStream(dev(0)));
 }
 
-TEST_F(C100, IdsAreNotReusedAfterAReset) {
+// C100
+TEST_F(StreamId, IdsAreNotReusedAfterAReset) {
   const uint64_t before = NewStream().id();
   Reset("");
   EXPECT_GT(NewStream().id(), before);
 }
 
-TEST_F(C100, IdsAreDistinctAcrossThreads) {
+// C100
+TEST_F(StreamId, IdsAreDistinctAcrossThreads) {
   std::mutex mu;
   std::set<uint64_t> ids;
   Reset("mode=threaded");
@@ -133,7 +137,8 @@ TEST_F(C100, IdsAreDistinctAcrossThreads) {
   EXPECT_EQ(ids.size(), 1'600u);
 }
 
-TEST_F(C101, ThousandLiveStreamsHaveDistinctHandles) {
+// C101
+TEST_F(StreamId, ThousandLiveStreamsHaveDistinctHandles) {
   std::vector<Stream> streams;
   std::set<void*> natives;
   for (int i = 0; i < 1'000; ++i) {
@@ -145,7 +150,8 @@ TEST_F(C101, ThousandLiveStreamsHaveDistinctHandles) {
 }
 
 // Nor with streams that were used, destroyed and made anew.
-TEST_F(C101, LiveHandlesAreDistinctAfterUseAndDestruction) {
+// C101
+TEST_F(StreamId, LiveHandlesAreDistinctAfterUseAndDestruction) {
   InEverySchedule([] {
     std::vector<Stream> streams;
     for (int round = 0; round < 5; ++round) {
@@ -171,7 +177,8 @@ TEST_F(C101, LiveHandlesAreDistinctAfterUseAndDestruction) {
 
 // Whoever was given the native handle may hold it still: devrt itself, as a
 // stream that it adopted, or another library.
-TEST_F(C101, HandlesThatWereGivenAwayAreNotHandedOutAgain) {
+// C101
+TEST_F(StreamId, HandlesThatWereGivenAwayAreNotHandedOutAgain) {
   InEverySchedule([] {
     Flag gate = NewFlag();
     std::set<void*> given;
@@ -196,7 +203,8 @@ TEST_F(C101, HandlesThatWereGivenAwayAreNotHandedOutAgain) {
   });
 }
 
-TEST_F(F19, CreationNeverShares) {
+// F19
+TEST_F(Pool, CreationNeverShares) {
   std::vector<Stream> streams;
   std::set<void*> natives;
   for (int i = 0; i < 200; ++i) {
@@ -206,7 +214,8 @@ TEST_F(F19, CreationNeverShares) {
   EXPECT_EQ(natives.size(), 200u);
 }
 
-TEST_F(F19, PoolSharesAndSaysSo) {
+// F19
+TEST_F(Pool, PoolSharesAndSaysSo) {
   StreamPool pool = Must(StreamPool::Create(dev(), 32));
   std::set<uint64_t> ids;
   for (int i = 0; i < 200; ++i) ids.insert(pool.Next().id());
@@ -274,7 +283,8 @@ TEST_F(Pool, FailureHalfWayKeepsNothing) {
 }
 
 // Observation (the timeline takes the place of tracing) changes no sequence.
-TEST_F(F10, ObservationDoesNotChangeThePool) {
+// F10
+TEST_F(Pool, ObservationDoesNotChangeThePool) {
   const auto sequence = [](bool observed) {
     Reset("");
     Must(sim().EnableTimeline(observed));

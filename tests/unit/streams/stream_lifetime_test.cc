@@ -15,13 +15,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
-using C17 = MtiaTest;
-using C18 = MtiaTest;
-using F13 = MtiaTest;
-using F20 = MtiaTest;
+using StreamLifetime = MtiaTest;
 using Recycler = MtiaTest;
 
-TEST_F(C17, DestroyedStreamCompletesItsWork) {
+// C17
+TEST_F(StreamLifetime, DestroyedStreamCompletesItsWork) {
   InEverySchedule([] {
     Flag gate = NewFlag();
     Cell x(dev());
@@ -41,7 +39,8 @@ TEST_F(C17, DestroyedStreamCompletesItsWork) {
   });
 }
 
-TEST_F(C17, CallsOnADestroyedStreamAreRefused) {
+// C17
+TEST_F(StreamLifetime, CallsOnADestroyedStreamAreRefused) {
   std::optional<Stream> owner = NewStream();
   StreamRef s = *owner;
   const std::string name = "stream " + std::to_string(s.id()) + " of mtia:0";
@@ -70,7 +69,8 @@ TEST_F(C17, CallsOnADestroyedStreamAreRefused) {
 }
 
 // The native stream is handed out again; what named its former life is dead.
-TEST_F(C17, OldReferenceDoesNotReachTheNextOwner) {
+// C17
+TEST_F(StreamLifetime, OldReferenceDoesNotReachTheNextOwner) {
   std::optional<Stream> owner = NewStream();
   StreamRef old = *owner;
   owner.reset();
@@ -81,7 +81,8 @@ TEST_F(C17, OldReferenceDoesNotReachTheNextOwner) {
   EXPECT_THAT(next.Query(), IsOkAndHolds(true));
 }
 
-TEST_F(C18, EventsOutliveTheirStream) {
+// C18
+TEST_F(StreamLifetime, EventsOutliveTheirStream) {
   InEverySchedule([] {
     Flag gate = NewFlag();
     Cell x(dev()), y(dev());
@@ -105,7 +106,8 @@ TEST_F(C18, EventsOutliveTheirStream) {
   });
 }
 
-TEST_F(C18, AlsoBehindABareWait) {
+// C18
+TEST_F(StreamLifetime, AlsoBehindABareWait) {
   InEverySchedule([] {
     Flag gate = NewFlag();
     Cell x(dev()), y(dev());
@@ -130,7 +132,8 @@ TEST_F(C18, AlsoBehindABareWait) {
 }
 
 // The next owner's work does not become part of the event.
-TEST_F(C18, CaptureIsNotExtendedByTheNextOwner) {
+// C18
+TEST_F(StreamLifetime, CaptureIsNotExtendedByTheNextOwner) {
   InEverySchedule([] {
     Flag gate = NewFlag();
     Event e = NewEvent();
@@ -278,7 +281,8 @@ TEST_F(Recycler, OnlyStreamsOfOneSortReplaceEachOther) {
   });
 }
 
-TEST_F(F13, OneNativeStreamPerRequest) {
+// F13
+TEST_F(StreamLifetime, OneNativeStreamPerRequest) {
   Reset("");
   EXPECT_EQ(Must(sim().Stats()).created_streams, 0u);
   Stream one = NewStream();
@@ -292,7 +296,8 @@ TEST_F(F13, OneNativeStreamPerRequest) {
   EXPECT_EQ(Must(sim().Stats()).created_events, 1u);
 }
 
-TEST_F(F13, LookingAtStreamsCreatesNone) {
+// F13
+TEST_F(StreamLifetime, LookingAtStreamsCreatesNone) {
   Reset("");
   DefaultStream(dev(1)).id();
   CurrentStream(dev(2));
@@ -302,7 +307,8 @@ TEST_F(F13, LookingAtStreamsCreatesNone) {
 
 // Native handles repeat, ids do not: a cache keyed on ids cannot hand what
 // belongs to a dead stream to a living one.
-TEST_F(F20, ReusedNativeHandleHasANewId) {
+// F20
+TEST_F(StreamLifetime, ReusedNativeHandleHasANewId) {
   std::unordered_map<const void*, uint64_t> blocks;  // handle, id of owner
   bool repeated = false;
   Must(sim().EnableTimeline(true));

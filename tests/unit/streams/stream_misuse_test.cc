@@ -17,12 +17,12 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-using R2 = MtiaTest;
-using R5 = MtiaTest;
+using StreamMisuse = MtiaTest;
+using ThrowingFunctions = MtiaTest;
 using FlagMisuse = MtiaTest;
 
 // An argument error changes nothing, on the other stream either.
-TEST_F(R2, WaitOnADestroyedStreamRecordsNothing) {
+TEST_F(StreamMisuse, WaitOnADestroyedStreamRecordsNothing) {
   Must(sim().EnableTimeline(true));
   std::optional<Stream> owner = NewStream();
   const StreamRef dead = *owner;
@@ -34,7 +34,7 @@ TEST_F(R2, WaitOnADestroyedStreamRecordsNothing) {
   EXPECT_EQ(Must(sim().Stats()).created_events, 0u);
 }
 
-TEST_F(R2, EmptyHostFunctionIsRefused) {
+TEST_F(StreamMisuse, EmptyHostFunctionIsRefused) {
   Stream s = NewStream();
   EXPECT_THAT(LaunchHostFunc(s, HostFunc()),
               StatusIs(absl::StatusCode::kInvalidArgument,
@@ -43,7 +43,7 @@ TEST_F(R2, EmptyHostFunctionIsRefused) {
 }
 
 // No exception leaves a thread of the backend's; the stream goes on.
-TEST_F(R5, ThrowingHostFunctionIsLogged) {
+TEST_F(ThrowingFunctions, ThrowingHostFunctionIsLogged) {
   InEverySchedule([] {
     LogCapture log;
     Stream s = NewStream();
@@ -60,7 +60,7 @@ TEST_F(R5, ThrowingHostFunctionIsLogged) {
   });
 }
 
-TEST_F(R5, ThrowingKernelIsADeviceAssertion) {
+TEST_F(ThrowingFunctions, ThrowingKernelIsADeviceAssertion) {
   LogCapture log;
   Stream s = NewStream(dev(1));
   Must(Launch(s, {}, [](const LaunchContext&) {
@@ -127,7 +127,7 @@ TEST_F(FlagMisuse, SetByAnotherStream) {
 // ---- locks
 // --------------------------------------------------------------------
 
-class R4 : public ::testing::Test {
+class LockMisuse : public ::testing::Test {
  protected:
   void SetUp() override { spy().Reset(); }
   static SpyBackend& spy() { return SpyBackend::Get(); }
@@ -153,7 +153,7 @@ class R4 : public ::testing::Test {
   }
 };
 
-TEST_F(R4, NoLockOverTheQueryOfABusyStream) {
+TEST_F(LockMisuse, NoLockOverTheQueryOfABusyStream) {
   std::optional<Stream> busy = Must(Stream::Create(dev()));
   Event e = Must(Event::Create(dev()));
   Must(e.Record(*busy));
@@ -167,7 +167,7 @@ TEST_F(R4, NoLockOverTheQueryOfABusyStream) {
   EXPECT_TRUE(done);
 }
 
-TEST_F(R4, NoLockOverTheFirstRecord) {
+TEST_F(LockMisuse, NoLockOverTheFirstRecord) {
   Stream s = Must(Stream::Create(dev()));
   std::vector<Event> used;  // used up
   for (int i = 0; i < 40; ++i) {
@@ -181,7 +181,7 @@ TEST_F(R4, NoLockOverTheFirstRecord) {
   EXPECT_TRUE(done);
 }
 
-TEST_F(R4, NoLockOverTheCreationOfAStream) {
+TEST_F(LockMisuse, NoLockOverTheCreationOfAStream) {
   std::vector<Stream> idle;
   for (int i = 0; i < 300; ++i) idle.push_back(Must(Stream::Create(dev())));
   bool done = false;
@@ -191,7 +191,7 @@ TEST_F(R4, NoLockOverTheCreationOfAStream) {
 }
 
 // Two threads make the native event of one event: one is given back.
-TEST_F(R4, FirstRecordsOfTwoThreads) {
+TEST_F(LockMisuse, FirstRecordsOfTwoThreads) {
   Stream s = Must(Stream::Create(dev()));
   EventOptions options;
   options.blocking_sync = true;

@@ -10,12 +10,10 @@ namespace {
 
 using ::testing::Eq;
 
-using C6 = MtiaTest;
-using C7 = MtiaTest;
-using C15 = MtiaTest;
-using C16 = MtiaTest;
+using StreamOrder = MtiaTest;
 
-TEST_F(C6, ThousandDependentIncrements) {
+// C6
+TEST_F(StreamOrder, ThousandDependentIncrements) {
   InEverySchedule([] {
     Stream s = NewStream();
     Cell x(dev());
@@ -25,7 +23,8 @@ TEST_F(C6, ThousandDependentIncrements) {
   });
 }
 
-TEST_F(C6, EachOperationSeesTheFormer) {
+// C6
+TEST_F(StreamOrder, EachOperationSeesTheFormer) {
   InEverySchedule([] {
     Stream s = NewStream();
     Cell a(dev()), b(dev()), c(dev());
@@ -41,7 +40,8 @@ TEST_F(C6, EachOperationSeesTheFormer) {
   });
 }
 
-TEST_F(C6, FullQueueBlocksOnlyItsCaller) {
+// C6
+TEST_F(StreamOrder, FullQueueBlocksOnlyItsCaller) {
   for (const char* mode : {"mode=virtual", "mode=threaded"}) {
     SCOPED_TRACE(mode);
     Reset(std::string(mode) + ",queue_depth=1000");
@@ -72,7 +72,8 @@ TEST_F(C6, FullQueueBlocksOnlyItsCaller) {
   }
 }
 
-TEST_F(C7, BothOrdersOfTwoStreams) {
+// C7
+TEST_F(StreamOrder, BothOrdersOfTwoStreams) {
   ExpectOutcomes({1, 2}, [] {
     Stream s1 = NewStream(), s2 = NewStream();
     Cell x(dev());
@@ -84,7 +85,8 @@ TEST_F(C7, BothOrdersOfTwoStreams) {
   });
 }
 
-TEST_F(C7, AllOrdersOfThreeStreams) {
+// C7
+TEST_F(StreamOrder, AllOrdersOfThreeStreams) {
   const auto number = [](const std::string& text) {
     return text[0] * 10'000 + text[1] * 100 + text[2];
   };
@@ -105,7 +107,8 @@ TEST_F(C7, AllOrdersOfThreeStreams) {
 }
 
 // Two kernels that read, then write: on hardware both may read first.
-TEST_F(C7, ReadsInterleave) {
+// C7
+TEST_F(StreamOrder, ReadsInterleave) {
   ExpectOutcomes({1, 2}, [] {
     Stream s1 = NewStream(), s2 = NewStream();
     Cell x(dev());
@@ -116,7 +119,8 @@ TEST_F(C7, ReadsInterleave) {
   });
 }
 
-TEST_F(C7, NoHiddenOrderBehindABusyStream) {
+// C7
+TEST_F(StreamOrder, NoHiddenOrderBehindABusyStream) {
   InEverySchedule([] {
     Flag gate = NewFlag();
     Stream busy = NewStream(), free = NewStream();
@@ -131,7 +135,8 @@ TEST_F(C7, NoHiddenOrderBehindABusyStream) {
   });
 }
 
-TEST_F(C15, LaunchRunsOnTheStreamsDevice) {
+// C15
+TEST_F(StreamOrder, LaunchRunsOnTheStreamsDevice) {
   InEverySchedule([] {
     Stream s = NewStream(dev(1));
     Cell x(dev(1));
@@ -146,7 +151,8 @@ TEST_F(C15, LaunchRunsOnTheStreamsDevice) {
   });
 }
 
-TEST_F(C16, EveryOperationRunsOnTheStreamsDevice) {
+// C16
+TEST_F(StreamOrder, EveryOperationRunsOnTheStreamsDevice) {
   InEverySchedule([] {
     Stream s = NewStream(dev(1)), other = NewStream(dev(2));
     Cell x(dev(1)), y(dev(1));

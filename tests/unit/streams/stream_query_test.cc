@@ -12,10 +12,9 @@
 namespace devrt::testing {
 namespace {
 
-using C5 = MtiaTest;
-using C19 = MtiaTest;
-using C20 = MtiaTest;
-using C37 = MtiaTest;
+using DeviceSync = MtiaTest;
+using StreamQuery = MtiaTest;
+using QueryVisibility = MtiaTest;
 
 // Pinned host memory: `T`s, the host's to read.
 template <typename T>
@@ -36,7 +35,8 @@ class Pinned {
 };
 
 // All streams of one device, and of no other.
-TEST_F(C5, CoversAllStreamsOfTheDevice) {
+// C5
+TEST_F(DeviceSync, CoversAllStreamsOfTheDevice) {
   InEverySchedule([] {
     constexpr int kKinds = 6;
     Flag gate = NewFlag(dev(1));
@@ -70,7 +70,8 @@ TEST_F(C5, CoversAllStreamsOfTheDevice) {
   });
 }
 
-TEST_F(C5, CoversPendingWaits) {
+// C5
+TEST_F(DeviceSync, CoversPendingWaits) {
   InEverySchedule([] {
     Cell x(dev(0));
     Stream writer = NewStream(dev(0)), waiting = NewStream(dev(1));
@@ -85,7 +86,8 @@ TEST_F(C5, CoversPendingWaits) {
   });
 }
 
-TEST_F(C19, RunningOperationCounts) {
+// C19
+TEST_F(StreamQuery, RunningOperationCounts) {
   InEverySchedule([] {
     Flag gate = NewFlag();
     Stream s = NewStream();
@@ -99,7 +101,8 @@ TEST_F(C19, RunningOperationCounts) {
 }
 
 // A record behind work of the legacy stream counts, on a blocking stream.
-TEST_F(C19, RecordsAndWaitsCount) {
+// C19
+TEST_F(StreamQuery, RecordsAndWaitsCount) {
   InEverySchedule([] {
     Flag gate = NewFlag();
     Stream blocking = NewBlocking(), waiting = NewStream();
@@ -118,7 +121,8 @@ TEST_F(C19, RecordsAndWaitsCount) {
   });
 }
 
-TEST_F(C19, TrueStaysTrue) {
+// C19
+TEST_F(StreamQuery, TrueStaysTrue) {
   InEverySchedule([] {
     Stream s = NewStream();
     ASSERT_OK(Spin(s, kShort));
@@ -128,7 +132,8 @@ TEST_F(C19, TrueStaysTrue) {
   });
 }
 
-TEST_F(C20, NotReadyIsNoError) {
+// C20
+TEST_F(StreamQuery, NotReadyIsNoError) {
   LogCapture log;
   InEverySchedule([] {
     Flag gate = NewFlag();
@@ -148,7 +153,8 @@ TEST_F(C20, NotReadyIsNoError) {
   EXPECT_EQ(log.Count(), 0);
 }
 
-TEST_F(C37, TrueStreamQueryShowsPinnedWrites) {
+// C37
+TEST_F(QueryVisibility, TrueStreamQueryShowsPinnedWrites) {
   InEverySchedule([] {
     constexpr size_t kCount = 1'000;
     Stream s = NewStream();
@@ -167,7 +173,8 @@ TEST_F(C37, TrueStreamQueryShowsPinnedWrites) {
 }
 
 // The flag is written after the payload; who sees an event sees both.
-TEST_F(C37, TrueEventQueryShowsFlagAndPayload) {
+// C37
+TEST_F(QueryVisibility, TrueEventQueryShowsFlagAndPayload) {
   InEverySchedule([] {
     Stream s = NewStream();
     Event e = NewEvent();
@@ -189,7 +196,8 @@ TEST_F(C37, TrueEventQueryShowsFlagAndPayload) {
   });
 }
 
-TEST_F(C37, SeenFromAnotherThread) {
+// C37
+TEST_F(QueryVisibility, SeenFromAnotherThread) {
   InEverySchedule([] {
     Stream s = NewStream();
     Event e = NewEvent();

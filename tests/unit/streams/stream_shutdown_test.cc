@@ -17,7 +17,8 @@ using ::testing::HasSubstr;
 
 Device dev(int index = 0) { return MtiaTest::dev(index); }
 
-TEST(C98, ShutdownWaitsForLiveObjectsAndEndsEverything) {
+// C98
+TEST(StreamShutdown, ShutdownWaitsForLiveObjectsAndEndsEverything) {
   setenv("DEVRT_MTIA", "devices=4", 1);
   std::optional<Stream> s = Must(Stream::Create(dev(1)));
   std::optional<Event> e = Must(Event::Create(dev(2)));
