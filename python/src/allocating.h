@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls that allocate, so that Ctrl-C ends their wait for memory.
+// Runs calls that allocate, so that Ctrl-C ends their wait for memory.
 
 #ifndef DEVRT_PYTHON_SRC_ALLOCATING_H_
 #define DEVRT_PYTHON_SRC_ALLOCATING_H_
@@ -17,12 +17,12 @@
 
 namespace devrt::python {
 
-// False with what a handler of a signal has raised.
+// Returns false if a signal handler raised; that exception is set then.
 inline bool WaitForMemory(const internal::DeferredRecovery& deferred,
                           const WaitCall& work) {
   const DeviceObject* device = WrapDevice(*deferred.device());
   if (device == nullptr) return false;
-  // What it says is said by the next try.
+  // An error of the wait is reported by the next attempt to allocate.
   return static_cast<bool>(Ref(RunFor(*device->backend, work)));
 }
 
@@ -34,10 +34,11 @@ bool IsLeft(const absl::StatusOr<T>& result) {
   return absl::IsCancelled(result.status());
 }
 
-// As WithoutLock, of a status or StatusOr, for a call of the library that may
-// be made several times, and changes nothing when it fails.  Out of memory, it
-// waits for memory that has work as RunFor does; CANCELLED, with an exception
-// set, which Raise leaves as it is, if a handler has ended that.
+// Runs `call` without the GIL and returns its Status or StatusOr.  `call` may
+// run several times, so a failed run must change nothing.  If the device is out
+// of memory and other work will free some, this waits for that work as RunFor
+// does and tries again.  Returns CANCELLED, with the exception set, if a signal
+// handler ended the wait; Raise keeps that exception.
 template <typename F>
 auto Allocating(F&& call) -> decltype(call()) {
   internal::DeferredRecovery deferred;
@@ -47,7 +48,8 @@ auto Allocating(F&& call) -> decltype(call()) {
       return call();
     });
     const internal::DeferredRecovery::Work work = deferred.TakeWork();
-    // Left by something else inside the call, which has succeeded without.
+    // A step of `call` may have deferred work although `call` succeeded without
+    // it.
     if (__builtin_expect(!work, 1) || !IsLeft(result)) return result;
     if (!WaitForMemory(deferred, work)) return absl::CancelledError();
   }

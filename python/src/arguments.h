@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arguments of METH_FASTCALL functions.
+// Parses arguments of METH_FASTCALL functions and of tp_new.  The functions
+// return false or null with an exception set on failure.
 
 #ifndef DEVRT_PYTHON_SRC_ARGUMENTS_H_
 #define DEVRT_PYTHON_SRC_ARGUMENTS_H_
@@ -12,45 +13,50 @@
 
 namespace devrt::python {
 
-// The parameters of a function: `names[0, positional)` may be given by
-// position, all by name.  Static: what it keeps of names is never let go.
+// The parameters of a function.  All may be given by name, `names[0,
+// positional)` also by position.  Objects are static:  `keys` holds references
+// for ever.
 struct Parameters {
   const char* function;
   size_t required;
   size_t positional;
   size_t count;
   const char* names[8];
-  // The names as calls have written them, which is one object each.
+  // The interned names that earlier calls passed, compared by address first.
   mutable PyObject* keys[8] = {};
 };
 
-// Sorts arguments into `values`, borrowed; null where not given.  False with a
-// TypeError.
+// Puts each argument into its slot of `values`, as a borrowed reference, or
+// null if the call did not pass it.  Raises TypeError.
 bool SortArguments(const Parameters& parameters, PyObject* const* args,
                    size_t positional, PyObject* names, PyObject** values);
 
-// The same for tp_new.
+// Does so for tp_new, whose arguments are a tuple and a dict.
 bool SortArguments(const Parameters& parameters, PyObject* args,
                    PyObject* keywords, PyObject** values);
 
-// A Python int, and no bool; false with a TypeError that names `what`.
+// Checks that `object` is an int, not a bool.  Raises TypeError, with `what` in
+// the text.
 bool IsInt(PyObject* object, const char* what);
-// The value; false with a TypeError, or a ValueError where it does not fit.
+// Raises TypeError, or ValueError if the number does not fit.
 bool ToInt64(PyObject* object, const char* what, int64_t* value);
-// None and null keep what is there; else True or False.
+// Leaves *value as it is for None and null.  Raises TypeError for anything but
+// a bool.
 bool ToBool(PyObject* object, const char* what, bool* value);
-// A number of bytes: a ValueError below 0; what does not fit is UINT64_MAX.
+// Reads a number of bytes.  Raises ValueError if it is negative.  A number
+// above UINT64_MAX becomes UINT64_MAX.
 bool ToBytes(PyObject* object, const char* what, uint64_t* value);
-// The same for a number of anything.
+// Reads a number of things, with the rules of ToBytes.
 bool ToCount(PyObject* object, const char* what, uint64_t* value);
-// An address: 0 to 2^64 - 1, else a ValueError.
+// Reads an address, 0 to 2^64 - 1.  Raises ValueError for other numbers.
 bool ToAddress(PyObject* object, const char* what, void** value);
 
-// A str as UTF-8, as long as it lives, and its size; null with a ValueError
-// that names `what` where it has surrogates.
+// Returns the UTF-8 text of a str and its size in bytes.  The text lives as
+// long as `text`.  Raises ValueError, with `what` in the text, if the str has
+// surrogates.
 const char* ToUtf8(PyObject* text, const char* what, Py_ssize_t* size);
 
-// The name of an object's type.
+// Returns the name of the object's type, as in tp_name.
 const char* TypeName(PyObject* object);
 
 }  // namespace devrt::python

@@ -2,9 +2,10 @@
 //
 // The type devrt.Array, and what its files share.
 //
-// An object holds an Array of the library, nothing else: views are new objects
-// over the same memory.  The functions need the GIL; calls of the library that
-// can reach a driver go through WithoutLock.
+// An ArrayObject holds an Array of the library and nothing else: views are new
+// objects over one block of memory.  The functions need the GIL.  They make
+// calls that can reach a driver through WithoutLock.  On failure they return
+// false, null or nullopt with an exception set, unless they say otherwise.
 
 #ifndef DEVRT_PYTHON_SRC_ARRAY_H_
 #define DEVRT_PYTHON_SRC_ARRAY_H_
@@ -28,19 +29,21 @@ namespace devrt::python {
 struct ArrayObject {
   PyObject_HEAD                   // NOLINT
       PyObject* weak_references;  // first: see kWeakReferences
-  // What __cuda_array_interface__ named last; null: none that can end.
+  // The stream that __cuda_array_interface__ named last.  Null if that stream
+  // cannot end.
   PyObject* exported_stream;
-  PyObject* owner;  // see array_owner.h; null: no object of Python's
-  int cai_version;  // 0: as the thread and the process have it
+  PyObject* owner;  // see array_owner.h; null if no Python object owns it
+  int cai_version;  // 0: as set for the thread or the process
   bool mapped;      // pinned memory that is offered to kernels
-  // Borrowed memory whose owner is let go with the GIL, if devrt used it not.
+  // True if devrt has to release the owner of this borrowed memory with the GIL
+  // held.  Applies only if devrt enqueued no work on the memory.
   bool ends_with_lock;
   Array array;
 };
 
 extern PyTypeObject* g_array_type;
 
-// Makes the types and adds them and their functions; false with an exception.
+// Makes the types, and adds them and their functions to the module.
 bool AddArrays(PyObject* module);
 
 inline bool IsArray(PyObject* object) {
@@ -51,16 +54,16 @@ inline ArrayObject* AsArray(PyObject* object) {
 }
 inline const Array& ArrayOf(PyObject* object) { return AsArray(object)->array; }
 
-// A new object; null with an exception.
+// Makes a new object for the array.
 PyObject* WrapArray(Array&& array);
-// The same, or the exception of the status.
+// Makes a new object, or raises the exception for the status.
 PyObject* WrapArray(absl::StatusOr<Array>&& array);
-// The same for a view of the array `of`, which is mapped where that is.
+// Does so for a view of the array `of`.  The view is mapped if `of` is.
 PyObject* WrapView(PyObject* of, absl::StatusOr<Array>&& view);
 
-// The object of an array that is made later.  What gives the array, as a tensor
-// that is taken, can no longer be undone then, so that memory for the object is
-// found before.
+// Memory for an ArrayObject, found before its array exists.  Some steps cannot
+// be undone, such as taking a tensor out of a capsule, so no allocation may
+// fail after them.
 class ReservedObject {
  public:
   ReservedObject();
@@ -68,69 +71,72 @@ class ReservedObject {
   ReservedObject& operator=(const ReservedObject&) = delete;
   ~ReservedObject();
 
-  // False: there is no memory, and a MemoryError is raised.
+  // False if there was no memory.  A MemoryError is set then.
   explicit operator bool() const { return object_ != nullptr; }
-  // A new reference; never null.  Call it once at most.
+  // Returns a new reference, never null.  Call it at most once.
   PyObject* Fill(Array&& array);
 
  private:
   PyObject* object_;
 };
 
-// Raises the error of an exchange with another library: what Raise does, but
-// BufferError, CopyRequiredError and AttributeError where those are meant.
+// Raises the exception for a failed exchange with another library:
+// BufferError, CopyRequiredError or AttributeError if the status carries such
+// an ExchangeError, else the exception of Raise.  Returns null.
 PyObject* RaiseExchange(const absl::Status& status);
-// Raises an exception of that type with the status's text; returns null.
+// Raises an exception of class `type` with the text of the status.  Returns
+// null.
 PyObject* RaiseAs(PyObject* type, const absl::Status& status);
-// As RaiseExchange where memory is given away: BufferError also for what a
-// capture does not allow (E64).
+// Raises as RaiseExchange does, and BufferError too if a graph capture forbids
+// the export (E64).  Returns null.
 PyObject* RaiseExport(const absl::Status& status);
 
-// Ends arrays, of which this is the storage, without the GIL: their memory may
-// go back to a driver, or to another library, whose code then runs.  What is
-// raised stays raised.
+// Drops a reference to a storage without the GIL.  The last reference may
+// return memory to a driver, or run a deleter of another library.  An exception
+// that is set stays set.
 void DropUnlocked(std::shared_ptr<internal::Storage> storage);
 
 // ---- Arguments --------------------------------------------------------------
 
-// An int or a sequence of ints; false with a TypeError or a ValueError.
+// Reads an int or a sequence of ints.  Raises TypeError or ValueError.
 bool ParseShape(PyObject* object, const char* what, Dims* shape);
 PyObject* DimsToTuple(DimSpan dims);
-// The numbers as axes where there are `ndim` of them; false with an AxisError.
+// Reads `numbers` as axes of an array with `ndim` axes.  Raises AxisError.
 bool ToAxes(const Dims& numbers, int ndim, std::vector<int>* axes);
 
-// Where: `device` as of devrt.device, or "cpu", or null and None for the
-// current device; `pinned`: page-locked host memory for that device.
+// Reads a place.  `device` is what devrt.device takes, or "cpu"; null and None
+// mean the current device.  With `pinned`, the place is page-locked host memory
+// for that device.
 std::optional<Place> ParsePlace(PyObject* device, bool pinned);
 
-// ---- Other things -----------------------------------------------------------
+// ---- Waits ------------------------------------------------------------------
 
-// Waits for all uses of the memory, where Ctrl-C can end the wait.  False with
-// an exception.
+// Waits for all uses of the memory.  Ctrl-C can end the wait.
 bool WaitUntilReady(const Array& array);
 
-// The same before a call that waits for the array, where Ctrl-C could not end
-// that wait; whatever is wrong the call says.  For memory of a device, which
-// the call copies from or to, also WaitForCurrentStream.  False with the
-// exception of a handler of signals.
+// Waits ahead of a library call that would itself wait for the array, because
+// Ctrl-C could not end that wait.  For device memory it also does
+// WaitForCurrentStream, since the call copies on that stream.  Errors of devrt
+// are cleared, as the call will report them.  Returns false if a signal handler
+// raised.
 bool WaitBefore(const Array& array);
 
-// The same for all that the current stream of a device was given: a copy that
-// waits comes behind that.  True at once for host memory.
+// Waits for all work on the current stream of the place's device, because a
+// blocking copy is enqueued behind that work.  Returns true at once for host
+// memory.  Treats errors as WaitBefore does.
 bool WaitForCurrentStream(const Place& place);
 
-// The same before the elements of `array` are set to a number, which the host
-// does where it is host memory.
+// WaitBefore a fill: the host writes host memory itself.  Returns true at once
+// for device memory.
 bool WaitBeforeFill(const Array& array);
 
-// The same before elements of `b` are copied to `a`, or compared with them,
-// where one of them is host memory; `pinned_too`: not only plain.
+// WaitBefore a copy from `b` to `a`, or a comparison of the two.  Waits only if
+// one of them is pageable host memory or, with `pinned_too`, pinned.
 bool WaitBefore(const Array& a, const Array& b, bool pinned_too = true);
 
-// What arrays can be made of without a copy: sharing another library's memory,
-// or `fresh` if it had to be copied.  nullopt with an exception.  `dtype`: what
-// it is going to be; numbers become that at once, and what it cannot hold is an
-// exception.
+// An array made from a program's object, by sharing another library's memory,
+// or with `fresh` by a copy.  If `dtype` is given, numbers are converted to it
+// at once, and a number that it cannot hold raises.
 struct Source {
   Source(Array&& made, bool is_fresh)
       : array(std::move(made)), fresh(is_fresh) {}
@@ -146,27 +152,26 @@ struct Source {
 std::optional<Source> ToSource(PyObject* object,
                                std::optional<DType> dtype = std::nullopt);
 
-// A number, list or tuple of numbers, nested; on the host.  nullopt with an
-// exception.
+// Makes a host array of a number, or of nested lists or tuples of numbers.
 std::optional<Array> FromSequence(PyObject* object, std::optional<DType> dtype);
 
-// The memory of an object with the buffer protocol.
+// Shares the memory of an object with the buffer protocol.
 std::optional<Array> FromBuffer(PyObject* object);
 
-// The memory that a dict of __cuda_array_interface__ describes, kept by
-// `owner`.
+// Shares the memory that a dict of __cuda_array_interface__ describes, and
+// keeps `owner` alive.
 std::optional<Array> FromCai(PyObject* description, PyObject* owner);
 
-// An object of the module devrt._numpy, which is imported at the first call:
-// new reference, or null with an exception.
+// Returns an attribute of the module devrt._numpy, as a new reference.  The
+// first call imports the module.
 PyObject* NumpyHelper(const char* name);
 
-// devrt._core, borrowed.
+// The module devrt._core, borrowed.
 extern PyObject* g_core_module;
 
 // ---- The parts of the type --------------------------------------------------
 
-// Tables of methods and attributes, each ended by a null name.
+// Tables of methods and attributes, each ended by an entry with a null name.
 extern PyMethodDef g_array_view_methods[];
 extern PyMethodDef g_array_copy_methods[];
 extern PyMethodDef g_array_order_methods[];
@@ -176,11 +181,11 @@ extern PyMethodDef g_array_cai_methods[];
 extern PyGetSetDef g_array_getters[];
 extern PyGetSetDef g_array_host_getters[];
 extern PyGetSetDef g_array_cai_getters[];
-// Slots, ended by a 0.
+// Slots, ended by an entry with number 0.
 extern PyType_Slot g_array_operator_slots[];
 extern PyType_Slot g_array_index_slots[];
 extern PyType_Slot g_array_host_slots[];
-// Functions of the module.
+// Functions of the module, ended by an entry with a null name.
 extern PyMethodDef g_array_create_functions[];
 extern PyMethodDef g_array_from_functions[];
 extern PyMethodDef g_array_operation_functions[];

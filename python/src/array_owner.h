@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Owners of arrays' memory, where the collector of cycles can see them.
+// Shows Python's cycle collector the owners of arrays' memory.
 //
-// An array of a Python object's memory keeps that object; the object may have
-// the array.  What C++ keeps the collector takes for used from outside: here it
-// learns which arrays keep the object, where no one else does.
+// An array over a Python object's memory keeps that object alive through C++,
+// and the object may in turn refer to the array.  The collector cannot follow a
+// reference that C++ holds.  An OwnerLink lets it see that only arrays keep the
+// object alive.
 //
 //   object  <- memory (C++)  <- each array over it
 //      ^                             |
 //      +------ OwnerLink <-----------+     what the collector follows
 //
 // An array has no tp_clear, as a tuple has none: its owner is older than it, so
-// a cycle is closed by a change of another object, which can be cleared.
+// only a change of another object can close a cycle, and that object can be
+// cleared.
 //
-// Needs the GIL.  The memory is counted as the collector works: a call without
-// the GIL has it already when it lets the GIL go, by an Array or a storage of
-// its own, and works with no object's array in place.
+// Needs the GIL.  The collector compares reference counts while it holds the
+// GIL.  A call that lets the GIL go must therefore hold an Array or a storage
+// of its own before, and must not replace the array of an object meanwhile.
 
 #ifndef DEVRT_PYTHON_SRC_ARRAY_OWNER_H_
 #define DEVRT_PYTHON_SRC_ARRAY_OWNER_H_
@@ -27,10 +29,10 @@ namespace devrt::python {
 
 bool AddOwnerLinks();
 
-// What an object over this array holds for the collector: a new reference, with
-// null in *link where no object of Python's owns the memory.  Only objects of
-// arrays hold it, each once, and let it go before their array.  False with an
-// exception.
+// Sets *link to a new reference to the OwnerLink of this array's owner, or to
+// null if no Python object owns the memory.  Only ArrayObjects may hold links,
+// one each, and must drop it before their array.  Returns false with an
+// exception set on failure.
 bool FindOwnerLink(const Array& array, PyObject** link);
 
 }  // namespace devrt::python

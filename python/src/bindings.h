@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions that nanobind calls, one Bind per file.
+// The Bind functions, one per file, which add functions to the module by
+// nanobind, and what they share.  The helpers throw the exception that is set.
 
 #ifndef DEVRT_PYTHON_SRC_BINDINGS_H_
 #define DEVRT_PYTHON_SRC_BINDINGS_H_
 
 #include "python/src/python.h"
-// Behind Python.h.
+// Python.h comes first.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -37,7 +38,7 @@ void BindProperties(nb::module_& module);
 void BindSimulator(nb::module_& module);
 void BindWakeups(nb::module_& module);
 
-// Text of the library's, which may hold anything.
+// Decodes text of the library.  Bytes that are not UTF-8 are replaced.
 inline nb::object ToText(std::string_view text) {
   PyObject* made = PyUnicode_DecodeUTF8(
       text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
@@ -45,7 +46,6 @@ inline nb::object ToText(std::string_view text) {
   return nb::steal(made);
 }
 
-// Throw what they raise.
 inline uint64_t BytesOf(nb::handle object, const char* what) {
   uint64_t value = 0;
   if (!ToBytes(object.ptr(), what, &value)) ThrowPythonError();
@@ -83,7 +83,7 @@ inline BackendEntry* BackendOf(nb::handle name) {
   if (backend == nullptr) ThrowPythonError();
   return backend;
 }
-// A call that may wait, which Ctrl-C ends (RunFor).
+// Makes a call that may wait.  Ctrl-C ends the wait (RunFor).
 inline void RunOrThrow(const BackendEntry& backend, const WaitCall& call) {
   const Ref none(RunFor(backend, call));
   if (!none) ThrowPythonError();

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bridges: streams that producers are told in the place of a per-thread default
-// stream, whose number they do not take (E57).
+// Bridges: streams that DLPack producers are given instead of a per-thread
+// default stream, because producers do not accept its number (E57).
 //
 //   producer's work  ->  bridge  ->  the per-thread default stream
 //
-// A device has one, made when it is first needed.  It is devrt's own, and no
-// stream of the program's that shutdown or a reset could wait for: EndBridges
-// comes before them, and the next import makes another.
+// Each device has one bridge, made when it is first needed.  The program does
+// not know it, so shutdown and a device reset must not wait for it:  EndBridges
+// comes before them, and the next import makes a new bridge.
 //
-// Threads: any; none may hold the GIL, as drivers are called.
+// Threads: any, without the GIL, because the functions call drivers.
 
 #ifndef DEVRT_PYTHON_SRC_BRIDGE_H_
 #define DEVRT_PYTHON_SRC_BRIDGE_H_
@@ -22,9 +22,9 @@
 
 namespace devrt::python {
 
-// Is kept by who uses it.
+// Returns the bridge of a device.  The caller keeps it as long as it uses it.
 absl::StatusOr<std::shared_ptr<Stream>> BridgeStream(Device device);
-// Lets them all go; those in use end with that.
+// Forgets all bridges.  Each ends with its last user.
 void EndBridges();
 
 }  // namespace devrt::python

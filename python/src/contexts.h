@@ -6,7 +6,8 @@
 
 namespace devrt::python {
 
-// current_device() and its like, and ThreadContext; false with an exception.
+// Adds current_device(), the other functions about what is current, and
+// ThreadContext.  Returns false with an exception set on failure.
 bool AddContexts(PyObject* module);
 
 }  // namespace devrt::python

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The type devrt.Device: one object per device, alive as long as the process,
-// and one for the host, "cpu", which arrays in host memory are on.
+// The type devrt.Device: one object for each device, and one for the host,
+// "cpu", where arrays in host memory are.  The objects live as long as the
+// process.
 //
-// Everything here needs the GIL unless it says otherwise.
+// Everything here needs the GIL, and returns null or false with an exception
+// set on failure, unless it says otherwise.
 
 #ifndef DEVRT_PYTHON_SRC_DEVICE_H_
 #define DEVRT_PYTHON_SRC_DEVICE_H_
@@ -23,14 +25,14 @@ struct BackendEntry;
 struct DeviceObject {
   PyObject_HEAD  // NOLINT
       Device device;
-  BackendEntry* backend;     // null: the host, which is no accelerator
+  BackendEntry* backend;     // null for the host
   PyObject* name;            // "mtia:1"
-  PyObject* default_stream;  // null until somebody asks for it
-  uint32_t index;            // dense over all devices of the process
+  PyObject* default_stream;  // null until first asked for
+  uint32_t index;            // counts all devices of the process
   bool entered;              // its context exists
 };
 
-// An opened backend.
+// A backend that was opened.
 struct BackendEntry {
   Backend backend;
   std::vector<DeviceObject*> devices;  // by ordinal
@@ -41,67 +43,69 @@ struct BackendEntry {
 
 extern PyTypeObject* g_device_type;
 
-// Makes the type and adds it; false with an exception.
+// Makes the type and adds it to the module.
 bool AddDeviceType(PyObject* module);
 
 inline bool IsDevice(PyObject* object) {
   return Py_TYPE(object) == g_device_type;
 }
 
-// The object of a device.  Null with an exception.
+// Returns the object of a device, borrowed.
 DeviceObject* WrapDevice(Device device);
 
-// The object of the host, "cpu", borrowed.  Null with an exception.
+// Returns the object of the host, borrowed.
 DeviceObject* HostDevice();
-// Whether a program means the host: that object, or "cpu".
+// Returns true if `object` is the host's object or the text "cpu".
 bool IsHostDevice(PyObject* object);
-// Raises that an accelerator is expected; `backend` null: of any backend.
+// Raises that `name` is not an accelerator.  `backend` is the backend that was
+// asked for, null for any.
 void RaiseNoAccelerator(std::string_view name, const BackendEntry* backend);
 
-// The opened backend of that name; asks the finder for third-party ones.  Null
-// with an exception, also in a forked child.
+// Returns the backend of that name and opens it if needed.  Asks the finder for
+// plugins that are installed as Python packages.  Fails in a forked child too.
 BackendEntry* OpenBackend(std::string_view name);
 BackendEntry* WrapBackend(Backend backend);
-// Those that OpenBackend and WrapBackend have returned.
+// The backends that OpenBackend and WrapBackend have returned.
 const std::vector<BackendEntry*>& OpenedBackends();
 
-// The backend that names without one mean: the one whose device or stream this
-// thread has made current last, at first the first that has devices.  Null with
-// an exception.
+// Returns the backend of a device that is given as an index only: the backend
+// whose device or stream this thread made current last, else the first backend
+// that has devices.
 BackendEntry* ActiveBackend();
 
-// This thread's current device.  Null with an exception.
+// Returns this thread's current device of the backend, or of the active one.
 DeviceObject* CurrentDeviceOf(BackendEntry* backend);
 DeviceObject* CurrentDeviceObject();
 
-// What a program gave as device: a Device, "mtia:1", "mtia", an index of
-// `backend` (null: the active one), None or null for the current one.  Null
-// with an exception, also in a forked child (C105).
+// Reads a device: a Device, "mtia:1", "mtia", an index of `backend` (null: of
+// the active one), or None or null for the current device.  Fails in a forked
+// child too (C105).
 DeviceObject* ParseDevice(PyObject* object, BackendEntry* backend = nullptr);
 
-// The device itself; null with an exception in a forked child, where objects of
-// the parent's devices still exist.
+// Returns `device`.  Fails in a forked child, where objects of the parent's
+// devices still exist.
 DeviceObject* UsableDevice(DeviceObject* device);
 
-// For functions that nanobind calls: the same as ParseDevice; throws.
+// ParseDevice for functions that nanobind calls: throws on failure.
 Device DeviceOf(PyObject* object);
 
-// Whether the backend simulates in virtual time, where the device moves only
-// while host threads wait for it.  Any thread.
+// Returns true if the backend simulates in virtual time, where devices proceed
+// only while host threads wait for them.  Needs no GIL.
 bool IsVirtual(const BackendEntry& backend);
 
-// Who wants to know which line of the program a call came from.  To find it
-// takes longer than most calls do.
+// What reads the line of the program that a call came from.  Finding the line
+// takes longer than most calls, so it is found only if there is a reader.
 enum class SiteReader : uint32_t {
-  kTimeline = 1,       // of a simulator
-  kMemoryHistory = 2,  // of any device
-  kLayers = 4,         // such as trace
+  kTimeline = 1,       // timeline of a simulator
+  kMemoryHistory = 2,  // memory history of any device
+  kLayers = 4,         // layers such as trace
 };
-extern uint32_t g_site_readers;  // bits of those that there are
+extern uint32_t g_site_readers;  // bits of the present readers
 void SetSiteReader(SiteReader reader, bool reads);
 
-// The line of the program that has made the call; {} where nobody reads it.
-// Storages that the thread ends in the scope end there, too.
+// The line of the program that made this call, or {} without a reader.  While
+// the object lives, storages that end on this thread are recorded with that
+// line.
 class SiteHere {
  public:
   SiteHere() {
@@ -119,10 +123,11 @@ class SiteHere {
   void Leave();
 
   CallSite site_{};
-  CallSite former_{};  // where storages ended outside of the scope
+  CallSite former_{};  // the end line from outside this scope
 };
 
-// The callable that finds backends by entry points; see devrt/_backends.py.
+// Sets the callable that finds backends by entry points: see
+// devrt/_backends.py.
 void SetBackendFinder(PyObject* finder);
 
 }  // namespace devrt::python

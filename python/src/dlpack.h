@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DLPack for Python: Array.__dlpack__, Array.__dlpack_device__,
+// DLPack for Python:  Array.__dlpack__, Array.__dlpack_device__,
 // devrt.from_dlpack and the C exchange API (E48 to E61, E12).
 
 #ifndef DEVRT_PYTHON_SRC_DLPACK_H_
@@ -17,37 +17,40 @@
 
 namespace devrt::python {
 
-// Puts the methods and the exchange API on the type, and from_dlpack into the
-// module; false with an exception.
+// Adds the methods and the exchange API to the type, and from_dlpack to the
+// module.  Returns false with an exception set on failure.
 bool AddDLPack(PyObject* module, PyTypeObject* array_type);
 
 PyObject* FromDLPackObject(PyObject* module, PyObject* const* args,
                            Py_ssize_t count, PyObject* names);
 
-// The process's one table, and a capsule around it; null with an exception.
+// Returns the one table of the process, and makes a capsule around it.  Both
+// return null with an exception set on failure.
 DLPackExchangeAPI* ExchangeApi();
 PyObject* NewExchangeApiCapsule();
-// What the type offers, of a version that can be used; null without an
-// exception if there is nothing.
+// Returns the exchange API that the type offers.  Null, without an exception,
+// if the type offers none or one of a version that devrt cannot use.
 const DLPackExchangeAPI* FindExchangeApi(PyTypeObject* type,
                                          PyObject** capsule);
 
-// The device whose memory, or managed memory, DLPack calls so; nullopt: no
-// usable backend has it.  Needs no GIL.
+// Returns the device that DLPack names so, also for managed memory. nullopt if
+// no usable backend has it.  Needs no GIL.
 std::optional<Device> FindDLPackDevice(DLDevice device);
-// The same of those that were found before: calls no backend.
+// Looks only among devices that FindDLPackDevice found before, and calls no
+// backend.
 std::optional<Device> KnownDLPackDevice(DLDevice device);
 
-// How __dlpack__ calls a stream: 1 (cuda) or 0 for the default stream, 2 for
-// cuda's per-thread one, else the handle.
+// Returns the number that __dlpack__ takes for a stream: for the default stream
+// 1 (cuda) or 0 (others), for cuda's per-thread one 2, else the handle.
 absl::StatusOr<int64_t> StreamNumber(StreamRef stream);
 
-// Work submitted to `stream` from now on comes after what is on the native
-// stream of its device; null is the default one.
+// Orders work that `stream` gets from now on after the work on the native
+// stream of that handle, on the stream's device.  Null is the default stream.
 absl::Status OrderAfterNative(StreamRef stream, void* native, CallSite site);
 
-// Stream 0 is no stream of CUDA's protocols, but some mean the default one: a
-// warning, once in the process.  False with an exception.
+// Warns, once in the process, that CUDA's protocols do not define stream 0,
+// which some libraries use for the default stream.  Returns false if the
+// warning is raised as an exception.
 bool WarnOfStreamZero(const char* where);
 
 }  // namespace devrt::python

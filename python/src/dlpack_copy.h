@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Imports by DLPack that may be copies: devrt's own, never the producer's
+// Imports by DLPack that may copy. devrt makes the copy, never the producer
 // (E58).
 
 #ifndef DEVRT_PYTHON_SRC_DLPACK_COPY_H_
@@ -13,24 +13,25 @@
 
 namespace devrt::python {
 
-// Whether what is asked for is no more than the memory itself.
+// Returns true if the import asks for the memory itself and nothing else.
 inline bool WantsNoMore(const DLPackImport& how) {
   return !how.place.has_value() && !how.copy.value_or(false);
 }
 
-// Whether it is a copy of memory that is in `from`.
+// Returns true if the import has to copy memory that is in `from`.
 bool IsCopyWanted(const Place& from, const DLPackImport& how);
 
-// Before an import that may copy: the wait for which Ctrl-C could not end the
-// import.  What comes before the memory is in its device's current stream by
-// now.  `how` gets to know that pinned memory is host memory.  False with an
-// exception.
+// Waits ahead of an import that copies, because Ctrl-C could not end a wait
+// inside it.  The producer's work has to be ordered before the current stream
+// of the memory's device already.  Changes `how` so that pinned memory counts
+// as host memory.  Returns false with an exception set on failure.
 bool PrepareCopy(const Array& own, DLPackImport* how);
 bool PrepareCopy(const DLManagedTensorVersioned& tensor, DLPackImport* how);
 bool PrepareCopy(const DLManagedTensor& tensor, DLPackImport* how);
 
-// That a producer that was asked for no copy says of none; legacy tensors
-// cannot.  False with a CopyRequiredError.
+// Checks that a producer that was asked for no copy made none, by the tensor's
+// flags.  Legacy tensors have no such flag.  Returns false with a
+// CopyRequiredError set.
 bool CheckNotCopied(const DLManagedTensorVersioned& tensor, PyObject* producer,
                     const DLPackImport& how);
 inline bool CheckNotCopied(const DLManagedTensor&, PyObject*,

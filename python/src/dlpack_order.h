@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an import by DLPack comes after, and on which device (E54 to E57, E6).
+// Orders an import by DLPack after the producer's work, on the right device
+// (E54 to E57, E6).
 //
-// A producer is asked of the device that its memory is said to be of.  Where
-// the memory is the struct says, and for managed memory, which is (13, 0) on
-// every device, the driver: the current stream there is the array's.
+// The producer is asked for a stream of the device that it names.  The memory
+// may be on another one: the struct says where, or for managed memory, which
+// DLPack calls (13, 0) on every device, the driver.  Work of devrt on the array
+// begins on the current stream of the memory's device.
 
 #ifndef DEVRT_PYTHON_SRC_DLPACK_ORDER_H_
 #define DEVRT_PYTHON_SRC_DLPACK_ORDER_H_
@@ -19,25 +21,27 @@
 
 namespace devrt::python {
 
-// FindDLPackDevice, with the GIL, which goes where a backend is called.
+// FindDLPackDevice for callers with the GIL, which is released where a backend
+// is called.
 std::optional<Device> FindDevice(DLDevice device);
 
-// Where the memory of `tensor` is, of which a producer that says `named` was
-// asked for `asked`; nullopt: the import says what is wrong.  The GIL may go:
-// `tensor` is read before.
+// Returns the device of the tensor's memory.  `named` is what the producer's
+// __dlpack_device__ said, `asked` the device that it was asked for. nullopt if
+// there is no such device; the import reports that.  May release the GIL after
+// it has read `tensor`.
 std::optional<Device> DeviceOfData(const DLTensor& tensor, DLDevice named,
                                    Device asked);
 
-// The stream that a producer submits to; `device` nullopt: there is none.
+// The stream of the producer's work.  `device` is nullopt if there is none.
 struct WorkStream {
-  std::optional<Device> device;  // that it was asked of
-  std::optional<Device> data;    // where the memory is
+  std::optional<Device> device;  // the device that was asked for
+  std::optional<Device> data;    // the device of the memory
   void* native = nullptr;
 };
 
-// Puts the current stream of the data's device behind the producer's work.
+// Orders the current stream of the memory's device after the producer's work.
 absl::Status OrderAfterWork(const WorkStream& work, CallSite site);
-// The same where the work is before the current stream of `asked`.
+// Does so if the work is already ordered before the current stream of `asked`.
 absl::Status OrderData(std::optional<Device> data, Device asked, CallSite site);
 
 }  // namespace devrt::python

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Questions to objects of other libraries that export DLPack.
+// Asks objects of other libraries for DLPack.  The functions need the GIL.
 
 #ifndef DEVRT_PYTHON_SRC_DLPACK_PRODUCER_H_
 #define DEVRT_PYTHON_SRC_DLPACK_PRODUCER_H_
@@ -12,56 +12,57 @@
 
 namespace devrt::python {
 
-// Whether work on such memory is in the order of a stream that a consumer names
-// (E56).
+// Returns true if work on such memory is ordered by a stream that a consumer
+// names (E56).
 inline bool HasQueue(DLDevice device) {
   return device.device_type == kDLCUDA || device.device_type == kDLROCM ||
          device.device_type == kDLExtDev ||
          device.device_type == kDLCUDAManaged;
 }
 
-// What a type has for its objects that are imported; all borrowed from it, or
-// null.
+// What a type offers for the import of its objects.  All are borrowed from the
+// type, or null.
 struct ProducerType {
-  const DLPackExchangeAPI* api;  // of a version that can be used
+  const DLPackExchangeAPI* api;  // of a version that devrt can use
   PyObject* capsule;             // of `api`, which may end with it
-  // Of PyTorch's tensors.
+  // Attributes of PyTorch's tensors.
   PyObject* requires_grad;
   PyObject* is_conj;
   PyObject* is_neg;
-  // Whether the API is PyTorch's: its deleters free as `del tensor` does, with
-  // the GIL, which they take where they have to (decision 0016).
+  // True if the API is PyTorch's.  Its deleters free as `del tensor` does while
+  // they have the GIL, and take the GIL where they need it (decision 16).
   bool is_torch;
 };
 
-// Valid until other Python code runs.
+// The result is valid until other Python code runs.
 const ProducerType& ProducerTypeOf(PyTypeObject* type);
 
-// PyTorch's tensors whose memory does not hold their values, or holds what
-// autograd follows: false with a BufferError.  `dtype`: of the elements, where
-// it is known; what it cannot be is not asked.
+// Refuses tensors of PyTorch whose memory does not hold their values, or that
+// autograd follows.  Returns false with a BufferError set.  With `dtype`, the
+// dtype of the elements, questions are left out that can only have one answer
+// for it.
 bool CheckShareable(PyObject* x, std::optional<DLDataType> dtype);
 
-// For an exception that a library raised when it was asked for its memory: a
-// BufferError with the first line of the text, if the class says no more than
-// that something is wrong.  PyTorch's texts go on with the frames of its C++
-// stack.  A tensor that says that it is sparse, quantized or without memory has
-// the remedy in the text.  PyTorch's "CUDA error" and "HIP error" stay: they
-// tell of the device.
+// Replaces the exception that a library raised when it was asked for its memory
+// by a BufferError with the first line of its text.  Only for a class as
+// general as RuntimeError.  PyTorch's texts go on with frames of its C++ stack.
+// For tensors that are sparse, quantized or without memory the text gets a
+// remedy.  PyTorch's "CUDA error" and "HIP error" stay, because they report the
+// device.
 void RaiseAsBufferError(PyObject* x);
 
-// x.__dlpack_device__(); false with an exception.
+// Calls x.__dlpack_device__().  Returns false with an exception set on failure.
 bool AskDevice(PyObject* x, DLDevice* device);
 
-// x.__dlpack__() in the newest form that it takes; `stream` null: none is
-// passed.  A new reference to a capsule, or null with an exception.  `passed`:
-// whether it has taken the stream.
+// Calls x.__dlpack__() in the newest form that the method takes.  `stream` null
+// passes none. *passed is set to true if the method took the stream.  Returns a
+// new reference to a capsule, or null with an exception set.
 PyObject* AskCapsule(PyObject* x, PyObject* stream, bool never_copy,
                      bool* passed);
 
-// numpy.ndarray and what derives from it: refuses every stream.
+// Returns true for numpy.ndarray and its subclasses, which refuse every stream.
 bool IsNumpy(PyObject* x);
-// Of a library whose arrays are never written.
+// Returns true for types of libraries whose arrays are never written.
 bool IsImmutable(PyTypeObject* type);
 
 }  // namespace devrt::python

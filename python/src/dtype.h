@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The type devrt.DType: one object per dtype, alive as long as the interpreter.
+// The type devrt.DType: one object for each dtype, alive as long as the
+// interpreter.
 
 #ifndef DEVRT_PYTHON_SRC_DTYPE_H_
 #define DEVRT_PYTHON_SRC_DTYPE_H_
@@ -18,15 +19,16 @@ struct DTypeObject {
 
 extern PyTypeObject* g_dtype_type;
 
-// Makes the type, adds it and its objects; false with an exception.
+// Makes the type, and adds it and its objects to the module.  Returns false
+// with an exception set on failure.
 bool AddDTypes(PyObject* module);
 
-// New reference.
+// Returns a new reference.
 PyObject* WrapDType(DType dtype);
 
-// A DType, a name, bool, int, float or complex, or a dtype or scalar type of
-// NumPy, ml_dtypes or PyTorch.  False with a TypeError, or an
-// InvalidArgumentError for a dtype that devrt does not have.
+// Reads a dtype: a DType, a name, bool, int, float or complex, or a dtype or
+// scalar type of NumPy, ml_dtypes or PyTorch.  Returns false with a TypeError
+// set, or an InvalidArgumentError for a dtype that devrt does not have.
 bool ParseDType(PyObject* object, DType* dtype);
 
 }  // namespace devrt::python

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Statuses as Python exceptions (docs/semantics.md 2.7, E64).
+// Turns statuses into Python exceptions (docs/semantics.md 2.7, E64).
 
 #ifndef DEVRT_PYTHON_SRC_ERRORS_H_
 #define DEVRT_PYTHON_SRC_ERRORS_H_
@@ -11,7 +11,7 @@
 
 namespace devrt::python {
 
-// The exception classes; alive as long as the interpreter.
+// The exception classes.  They live as long as the interpreter.
 struct Exceptions {
   PyObject* error = nullptr;
   PyObject* invalid_argument = nullptr;
@@ -27,22 +27,25 @@ struct Exceptions {
 };
 extern Exceptions g_exceptions;
 
-// Makes the classes and adds them to the module; false with an exception.
+// Makes the classes and adds them to the module.  Returns false with an
+// exception set on failure.
 bool AddExceptions(PyObject* module);
 
-// The exception for an error; a new reference, null with another exception.
+// Makes the exception for an error.  Returns a new reference, or null with
+// another exception set.
 PyObject* MakeException(const absl::Status& status);
 
-// Raises it; returns null.
+// Raises the exception for an error and returns null.
 PyObject* Raise(const absl::Status& status);
 
-// None, or the exception.
+// Returns None, or raises the exception and returns null.
 inline PyObject* NoneOrRaise(const absl::Status& status) {
   if (__builtin_expect(!status.ok(), 0)) return Raise(status);
   return NewRef(Py_None);
 }
 
-// What is raised already stays raised (E27).
+// Saves the exception that is set, if any, and sets it again at the end of the
+// scope (E27).
 class KeepException {
  public:
 #if PY_VERSION_HEX >= 0x030C0000
@@ -61,18 +64,19 @@ class KeepException {
   PyObject* traceback_ = nullptr;
 };
 
-// What is raised, which is then raised no more; RaiseAgain is the opposite.
+// Takes the exception that is set, which clears it.  RaiseAgain sets it again.
 Ref TakeRaised();
 void RaiseAgain(Ref exception);
 
-// For functions that nanobind calls: throws what it turns into the exception.
+// For functions that nanobind calls: throws what nanobind turns into the
+// exception for the status.
 void Check(const absl::Status& status);
 template <typename T>
 T Check(absl::StatusOr<T> value) {
   if (!value.ok()) Check(value.status());
   return *std::move(value);
 }
-// Throws what is set.
+// Throws the exception that is set.
 [[noreturn]] void ThrowPythonError();
 
 }  // namespace devrt::python

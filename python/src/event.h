@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The type devrt.Event.
+// The type devrt.Event.  The functions need the GIL.
 
 #ifndef DEVRT_PYTHON_SRC_EVENT_H_
 #define DEVRT_PYTHON_SRC_EVENT_H_
@@ -17,9 +17,9 @@ namespace devrt::python {
 struct EventObject {
   PyObject_HEAD                   // NOLINT
       PyObject* weak_references;  // first: see kWeakReferences
-  DeviceObject* device;           // null: that of the first record
+  DeviceObject* device;           // null until the first record
   EventOptions options;
-  bool abandoned;  // a thread may go on waiting for it: it never ends
+  bool abandoned;              // a thread may still wait for it: never ended
   std::optional<Event> event;  // from the first record on
 };
 
@@ -35,10 +35,11 @@ inline EventObject* AsEvent(PyObject* object) {
   return reinterpret_cast<EventObject*>(object);
 }
 
-// A new devrt.Event() with default options; null with an exception.
+// Makes a devrt.Event() with default options.  Returns null with an exception
+// set on failure.
 PyObject* NewEvent();
 
-// False with an exception.
+// Returns false with an exception set on failure.
 bool RecordEvent(EventObject* event, StreamObject* stream);
 
 }  // namespace devrt::python

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls of the driver without the interpreter lock (E22).
+// Releases the GIL around calls of the library that can reach a driver (E22).
 
 #ifndef DEVRT_PYTHON_SRC_GIL_H_
 #define DEVRT_PYTHON_SRC_GIL_H_
@@ -12,7 +12,7 @@
 
 namespace devrt::python {
 
-// Whether the interpreter has begun to end.
+// Returns true once the interpreter has begun to end.
 inline bool IsFinalizing() {
 #if PY_VERSION_HEX >= 0x030D0000
   return Py_IsFinalizing() != 0;
@@ -21,34 +21,35 @@ inline bool IsFinalizing() {
 #endif
 }
 
-// Whether this thread is the one that runs handlers of signals.
+// Returns true if this thread is the one that runs signal handlers.
 bool RunsSignalHandlers();
 
-// Never returns if the interpreter has begun to end.
+// Blocks for ever if the interpreter has begun to end.  Returns at once else.
 void StayAtTheEnd();
 
-// The result of `call`, which asks for the lock or runs Python code.
+// Returns the result of `call`, which takes the GIL or runs Python code.
 //
 // Once the interpreter has begun to end, CPython before 3.14 ends a thread that
-// asks for the lock, by pthread_exit.  That unwinds the thread's stack: frames
-// of C++ would touch Python without the lock, and those that are noexcept would
-// end the process.  Such a thread stays here for ever, as 3.14 has it stay.
+// asks for the GIL, by pthread_exit.  That unwinds the thread's stack:
+// destructors of C++ frames would use Python without the GIL, and noexcept
+// frames would end the process.  This keeps such a thread blocked for ever, as
+// CPython 3.14 does.
 template <typename F>
 auto Staying(F&& call) -> decltype(call()) {
   try {
     return call();
   } catch (const abi::__forced_unwind&) {
     StayAtTheEnd();
-    throw;  // somebody else's pthread_exit
+    throw;  // a pthread_exit by another caller
   }
 }
 
-// Takes the lock again, as the thread that ends the interpreter may even then.
+// Takes the GIL again.  The thread that ends the interpreter still gets it.
 void TakeLock(PyThreadState* state);
 
-// The contextvars context that this thread was seen in last, by the number that
-// the interpreter counts up whenever the thread changes to another one, as it
-// does with every asyncio task that it goes on with.  0: none.
+// The contextvars context in which devrt last ran on this thread.  CPython
+// counts context_ver up each time the thread changes to another context, as it
+// does for each step of an asyncio task.  0 if there is none.
 struct SeenContext {
   uint64_t version = 0;
 };
@@ -61,11 +62,11 @@ inline bool IsSeen(const PyThreadState* state) {
 }
 
 // Makes current what the thread's contextvars context has entered: see
-// thread_state.h.  Needs the lock; what is raised stays raised.
+// thread_state.h.  Needs the GIL.  An exception that is set stays set.
 void FollowContext();
 
-// Lets the lock go for one scope.  Owners that were let go meanwhile are
-// dropped at its end: Python code may run there, as other threads' may within.
+// Releases the GIL for one scope.  At the end it takes the GIL and drops the
+// owners that ended meanwhile, so Python code may run there.
 class Unlocked {
  public:
   Unlocked() : state_(PyEval_SaveThread()) {
@@ -85,20 +86,20 @@ class Unlocked {
   PyThreadState* state_;
 };
 
-// The result of `call`, made without the lock.
+// Returns the result of `call`, made without the GIL.
 template <typename F>
 auto WithoutLock(F&& call) {
   Unlocked unlocked;
   return call();
 }
 
-// Whether the interpreter has no thread but this one, for which the lock could
-// be let go.  Threads of C that come to it for one call are not known before.
+// Returns true if the interpreter knows of no thread but this one, so that
+// nothing would take a released GIL.  A C thread may still arrive.
 bool IsAlone();
 
-// The same as WithoutLock for a call that asks a driver what it answers at
-// once, which waits for no work of a device's and runs nobody's code
-// (decision 0016): the lock is kept where there is no one else to take it.
+// Returns the result of `call`, which asks a driver for something that it
+// answers at once:  `call` waits for no device work and runs no foreign code
+// (decision 16).  Keeps the GIL if no other thread could take it.
 template <typename F>
 auto Briefly(F&& call) {
   if (!IsSeen(PyThreadState_Get())) FollowContext();

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Given: the blocks that functions of the package gave to the program by their
-// addresses.  Only these can be given back by address: memory of arrays has
-// addresses, too, and is the arrays' own.
+// Memory blocks that functions of the package returned to the program as
+// addresses.  Only these may be freed by address: an array's memory has an
+// address too, but belongs to the array.
 //
 //   return GivenBlocks().Give(block);
 //   GivenBlocks().TakeBack(pointer, [](void* block, CallSite site) {
 //     return FreeMemory(block, site);
 //   });
 //
-// Threads: those that hold the interpreter's lock.
+// Needs the GIL.
 
 #ifndef DEVRT_PYTHON_SRC_GIVEN_H_
 #define DEVRT_PYTHON_SRC_GIVEN_H_
@@ -21,7 +21,7 @@ namespace devrt::python {
 
 class Given {
  public:
-  // `giver`, `taker`: the functions, as messages name them.
+  // `giver` and `taker` are the names of the two functions, for messages.
   Given(const char* giver, const char* taker) : giver_(giver), taker_(taker) {}
 
   nb::int_ Give(void* block) {
@@ -29,8 +29,9 @@ class Given {
     return AddressToInt(block);
   }
 
-  // free(block, site) without the lock; if that fails nothing has changed.
-  // Throws InvalidArgumentError for live memory that was not given.
+  // Calls free(block, site) without the GIL.  If that fails, the block stays
+  // registered.  Throws InvalidArgumentError for live memory that Give did not
+  // return.
   template <typename Free>
   void TakeBack(nb::handle pointer, const Free& free) {
     void* const block = AddressOf(pointer, "pointer");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parts of the types that are written in Python (devrt/_contexts.py).
+// Methods of the types whose bodies are Python functions (devrt/_contexts.py).
+// Each calls the helper with its own arguments.
 
 #ifndef DEVRT_PYTHON_SRC_HELPERS_H_
 #define DEVRT_PYTHON_SRC_HELPERS_H_
@@ -12,7 +13,7 @@ namespace devrt::python {
 // _core._set_helpers(decorate, run, launch, await)
 PyObject* SetHelpers(PyObject* module, PyObject* helpers);
 
-// tp_call of contexts: a function that runs inside the context.
+// tp_call of contexts: decorates a function so that it runs in the context.
 PyObject* Decorate(PyObject* self, PyObject* args, PyObject* keywords);
 // ThreadContext.run(function, ...)
 PyObject* RunInContext(PyObject* self, PyObject* args, PyObject* keywords);

@@ -2,10 +2,10 @@
 //
 // Python functions in stream order (E18).
 //
-// What the driver calls only puts a number into a queue; a thread of Python's
-// (devrt/_host_functions.py) takes it out and calls.  The driver's wait for the
-// stream is over when the number is in the queue: who waits for the stream has
-// to wait for the thread, too.
+// The driver's callback only puts a number into a queue.  A Python thread
+// (devrt/_host_functions.py) takes the number out and makes the call.  For the
+// driver the stream's work ends with the callback, so a wait for the stream
+// must also wait for that thread.
 
 #ifndef DEVRT_PYTHON_SRC_HOST_CALL_H_
 #define DEVRT_PYTHON_SRC_HOST_CALL_H_
@@ -19,21 +19,21 @@
 
 namespace devrt::python {
 
-// Stream._launch_host_call(callable): `callable` will come out of
-// NextHostCall, with the status of the stream's earlier work.
+// Stream._launch_host_call(callable):  NextHostCall returns `callable`, with
+// the status of the stream's earlier work, when the stream gets there.
 PyObject* LaunchHostCall(PyObject* self, PyObject* callable);
 
-// _core._next_host_call(): waits; (callable, exception or None).  The thread
-// that asks is done with the callable that it was given before.
+// _core._next_host_call(): waits for a call that is due, and returns (callable,
+// exception or None).  Asking again says that the last one has ended.
 PyObject* NextHostCall(PyObject* module, PyObject*);
 
-// The calls that `stream`, or any stream of the device, was given and that have
-// not ended.
+// Returns the numbers of calls that were given to `stream`, or to any stream of
+// the device, and have not ended.
 std::vector<uint64_t> HostCallsOf(Device device,
                                   std::optional<StreamRef> stream);
-// Waits until these have ended, after the work in front of them; Ctrl-C ends
-// the wait.  Not on the thread that makes the calls, which would wait for
-// itself.  None, or null with an exception.
+// Waits until these calls have ended.  Ctrl-C ends the wait.  Returns at once
+// on the thread that makes the calls, which would wait for itself.  Returns
+// None, or null with an exception set.
 PyObject* WaitForHostCalls(const std::vector<uint64_t>& calls);
 
 }  // namespace devrt::python

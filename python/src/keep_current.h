@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// KeepCurrent: the calling thread's current devices and streams, whatever code
-// of other libraries makes of them (E6).
+// KeepCurrent saves the calling thread's current devices and streams, and the
+// active backend, while code of other libraries runs (E6).
 //
 //   KeepCurrent keep;
 //   Ask(producer);   // Python code, which may leave other ones current
 //   keep.Restore();  // before devrt goes on; else the end of the scope does it
 //
-// Of each opened backend, and which of them is the active one.  It makes
-// nothing current that was, so that a thread without a context of the driver's
-// gets none; for a device inside a scope there is DeviceGuard.  Streams that
-// were current live as long as it does.
+// It saves every opened backend, and changes nothing if nothing was changed, so
+// a thread without a driver context gets none.  Use DeviceGuard to make a
+// device current.  The saved streams live as long as this object.
 //
-// Needs the GIL, which it lets go where something has to be restored.
+// Needs the GIL, which it releases when it has to restore something.
 
 #ifndef DEVRT_PYTHON_SRC_KEEP_CURRENT_H_
 #define DEVRT_PYTHON_SRC_KEEP_CURRENT_H_
@@ -31,9 +30,9 @@ class KeepCurrent {
   KeepCurrent& operator=(const KeepCurrent&) = delete;
   ~KeepCurrent();
 
-  // What is raised stays raised.
+  // An exception that is set stays set.
   void Restore();
-  // The same of streams alone, where a guard has made a device current.
+  // Restores the streams only, after a guard has made a device current.
   void RestoreStreams();
 
  private:

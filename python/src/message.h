@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The library's messages in Python's words.
+// Translates the library's messages for Python programs.
 
 #ifndef DEVRT_PYTHON_SRC_MESSAGE_H_
 #define DEVRT_PYTHON_SRC_MESSAGE_H_
@@ -11,8 +11,8 @@
 
 namespace devrt::python {
 
-// The text of an error, with Python's names of what it advises: "use astype"
-// for "use Cast".  What is quoted is the program's, and stays.
+// Returns the text of an error with Python's names in its advice:  "use astype"
+// for "use Cast".  Quoted parts belong to the program and stay as they are.
 std::string MessageOf(const absl::Status& status);
 
 }  // namespace devrt::python

@@ -14,24 +14,26 @@
 
 namespace devrt::python {
 
-// What a program gives as operand.
+// An operand as the program passed it.
 struct GivenOperand {
-  const Array* array = nullptr;  // in the object
-  Number number;                 // where it is no array
+  const Array* array = nullptr;  // in the object; null for a number
+  Number number;                 // if `array` is null
 };
-// An array or a number: 1; something else: 0; -1 with an exception.
+// Returns 1 for an array or a number, 0 for anything else, and -1 with an
+// exception set.
 int ToGiven(PyObject* object, GivenOperand* given);
 
 enum class Rule { kArithmetic, kComparison, kLogical };
-// The operand that it is beside `other`: a number with a dtype that decides the
-// result's becomes an array without axes.  nullopt with an exception.
+// Makes the operand that stands beside `other`.  A number whose dtype decides
+// the dtype of the result becomes an array without axes.  Returns nullopt with
+// an exception set on failure.
 std::optional<Operand> ToOperand(const GivenOperand& given, const Array& other,
                                  Rule rule);
-// Of two numbers, for an operation on a device.
+// Makes the operand of an operation on two numbers, on a device.
 std::optional<Operand> ToOperand(const Number& number, const Place& place);
 
-// `a` op `b`, into `out` if it is not null.  NotImplemented for what is neither
-// an array nor a number.
+// Compute `a` op `b` or op `x`, into `out` unless it is null.  Return
+// NotImplemented for operands that are neither arrays nor numbers.
 PyObject* ApplyBinary(BinaryOp op, PyObject* a, PyObject* b, PyObject* out);
 PyObject* ApplyUnary(UnaryOp op, PyObject* x, PyObject* out);
 

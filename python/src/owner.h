@@ -12,26 +12,26 @@
 
 namespace devrt::python {
 
-// Keeps `object`.  Its end may come on any thread, with or without the GIL and
-// after the interpreter's end: the reference is dropped by the next thread that
-// comes back from a call of the library, or by the interpreter's main thread,
-// whichever is first; it leaks when there is no interpreter any more.  Needs
-// the GIL.
+// Keeps `object` alive.  The result may end on any thread, with or without the
+// GIL, and after the interpreter.  Dropping the reference needs the GIL, so it
+// is left to the first of these: a thread that returns from a call of the
+// library, or the interpreter's main thread.  Without an interpreter the
+// reference leaks.  Needs the GIL.
 std::shared_ptr<void> KeepAlive(PyObject* object);
 
-// A place for what the collector of cycles knows `kept` by (array_owner.h),
-// borrowed; null where KeepAlive did not make it.  Needs the GIL.
+// Returns where `kept` stores its OwnerLink (array_owner.h), borrowed.  Null if
+// KeepAlive did not make `kept`.  Needs the GIL.
 PyObject** LinkOf(const std::shared_ptr<void>& kept);
 
 extern std::atomic<bool> g_owners_wait;
 
-// Whether references are waiting to be dropped.
+// Returns true if references wait to be dropped.
 inline bool OwnersWait() {
   return g_owners_wait.load(std::memory_order_relaxed);
 }
 
-// Drops them; what is raised stays raised.  Needs the GIL; under no lock of
-// devrt's.
+// Drops the references that wait.  An exception that is set stays set.  Needs
+// the GIL, and no lock of devrt, since owners run Python code when they end.
 void DropOwners();
 
 }  // namespace devrt::python

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions that nanobind made, as Python's own kind: help() and inspect take
-// nanobind's for data, and show object for every type.
+// Turns functions that nanobind made into C functions of Python: help() and
+// inspect treat nanobind's as data and show `object` for every type.
 
 #ifndef DEVRT_PYTHON_SRC_PLAIN_FUNCTIONS_H_
 #define DEVRT_PYTHON_SRC_PLAIN_FUNCTIONS_H_
@@ -10,7 +10,8 @@
 
 namespace devrt::python {
 
-// Replaces them in the module, behind all that binds.  False with an exception.
+// Replaces all such functions in the module.  Call it after all Bind functions.
+// Returns false with an exception set on failure.
 bool MakeFunctionsPlain(PyObject* module);
 
 }  // namespace devrt::python

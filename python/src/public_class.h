@@ -9,8 +9,8 @@
 
 namespace devrt::python {
 
-// Programs know the class as one of `module`.  It cannot be pickled or copied:
-// `refusal`, static, says what can be done instead.
+// Shows the class as one of `module`.  Pickling and copying raise TypeError
+// with the static text `refusal`, which says what to do instead.
 template <typename Class>
 void MakePublic(Class& made, const char* module, const char* refusal) {
   made.attr("__module__") = module;

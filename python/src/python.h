@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Python.h first, and what is missing in its older versions.
+// Includes Python.h ahead of every standard header, and adds what its older
+// versions lack.
 
 #ifndef DEVRT_PYTHON_SRC_PYTHON_H_
 #define DEVRT_PYTHON_SRC_PYTHON_H_
@@ -13,7 +14,7 @@
 
 namespace devrt::python {
 
-// A new reference to `object`.
+// Returns a new reference to `object`.
 template <typename T>
 inline PyObject* NewRef(T* object) {
   PyObject* reference = reinterpret_cast<PyObject*>(object);
@@ -21,11 +22,12 @@ inline PyObject* NewRef(T* object) {
   return reference;
 }
 
-// Drops the last reference to an object, whose end may run Python code: see
-// Staying in gil.h.
+// Drops the last reference to an object.  Its destructor may run Python code:
+// see Staying in gil.h.
 void DropLast(PyObject* object);
 
-// Py_DECREF, where C++ frames are on the stack that must not be unwound.
+// Py_DECREF for callers with C++ frames on the stack, which must not be
+// unwound.
 inline void DropReference(PyObject* object) {
   if (Py_REFCNT(object) > 1) {
     Py_DECREF(object);
@@ -38,7 +40,7 @@ inline void DropReference(PyObject* object) {
 class Ref {
  public:
   Ref() = default;
-  // Takes over a new reference; null is allowed.
+  // Takes over a new reference.  Null is allowed.
   explicit Ref(PyObject* stolen) : object_(stolen) {}
   Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
   Ref& operator=(Ref&& other) noexcept {
@@ -62,7 +64,7 @@ class Ref {
   PyObject* object_ = nullptr;
 };
 
-// METH_FASTCALL functions have other types than PyCFunction.
+// Casts a METH_FASTCALL function, whose type is not PyCFunction.
 template <typename F>
 inline PyCFunction AsMethod(F* function) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
@@ -73,10 +75,10 @@ inline void* AsSlot(F* function) {
   return reinterpret_cast<void*>(function);
 }
 
-// Where objects have their list of weak references: directly behind the head.
+// The offset of an object's list of weak references: directly behind the head.
 inline constexpr Py_ssize_t kWeakReferences = sizeof(PyObject);
 
-// A getter of PyGetSetDef, without a setter.
+// Makes a PyGetSetDef without a setter.
 inline PyGetSetDef Getter(const char* name, getter get, const char* doc) {
   return PyGetSetDef{name, get, nullptr, doc, nullptr};
 }

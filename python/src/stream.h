@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The types devrt.Stream and devrt.cuda.Stream.
+// The types devrt.Stream and devrt.cuda.Stream.  Needs the GIL.
 //
-// Several objects may stand for one stream; they compare equal.  What devrt
-// made itself ends with the last of them.
+// Several objects may stand for one stream, and compare equal.  A stream that
+// devrt made ends with the last of them.
 
 #ifndef DEVRT_PYTHON_SRC_STREAM_H_
 #define DEVRT_PYTHON_SRC_STREAM_H_
@@ -17,24 +17,24 @@
 
 namespace devrt::python {
 
-// What ends with the last object of a stream.  Its end calls the driver: never
-// with the GIL.
+// Ends with the last object of a stream.  Its destructor calls the driver, so
+// it must run without the GIL.
 struct StreamHandle {
-  std::optional<Stream> stream;  // none: somebody else's, or a default stream
+  std::optional<Stream> stream;  // none for default and external streams
   std::shared_ptr<void> keep;    // what the stream depends on
 };
 
 struct StreamObject {
   PyObject_HEAD                   // NOLINT
       PyObject* weak_references;  // first: see kWeakReferences
-  PyObject* protocol;  // the answer of __cuda_stream__, once somebody asked
+  PyObject* protocol;  // the answer of __cuda_stream__; null until asked
   DeviceObject* device;
   StreamRef ref;
   std::shared_ptr<StreamHandle> handle;
 };
 
 extern PyTypeObject* g_stream_type;
-extern PyTypeObject* g_cuda_stream_type;  // also has __cuda_stream__
+extern PyTypeObject* g_cuda_stream_type;  // has __cuda_stream__ too
 
 bool AddStreamTypes(PyObject* module);
 
@@ -47,31 +47,31 @@ inline StreamObject* AsStream(PyObject* object) {
   return reinterpret_cast<StreamObject*>(object);
 }
 
-// A new object; `type` null: the one for the device's backend.  Null with an
-// exception.
+// Makes a new object.  `type` null means the type for the device's backend.
+// Returns null with an exception set on failure.
 PyObject* MakeStream(PyTypeObject* type, StreamRef ref, DeviceObject* device,
                      std::shared_ptr<StreamHandle> handle);
 
-// The object for a stream, the one that is there already if any.  New
-// reference, or null with an exception.
+// Returns an object for a stream, an existing one if there is one.  Returns a
+// new reference, or null with an exception set.
 PyObject* WrapStream(StreamRef ref);
 
-// The object of that id, borrowed, if one is alive.
+// Returns an object of that stream id, borrowed, or null if none is alive.
 PyObject* FindStream(uint64_t id);
-// Its object ends.
+// Removes an object that ends from those that FindStream knows.
 void ForgetStream(PyObject* object);
 
-// New references, or null with an exception.
+// Return new references, or null with an exception set.
 PyObject* DefaultStreamObject(DeviceObject* device);
 PyObject* CurrentStreamObject(DeviceObject* device);
 
-// What a program gave as stream: a Stream; None or null: the current one of the
-// current device.  New reference, or null with an exception.
+// Reads a stream: a Stream, or None or null for the current stream of the
+// current device.  Returns a new reference, or null with an exception set.
 PyObject* ParseStream(PyObject* object);
 StreamRef StreamOf(PyObject* object);  // for nanobind's functions: throws
 
-// Waits for what the stream was given so far, where Ctrl-C can end the wait.
-// None, or null with an exception.
+// Waits for all work that the stream has got.  Ctrl-C ends the wait.  Returns
+// None, or null with an exception set.
 PyObject* SynchronizeStream(PyObject* stream);
 
 // classmethod Stream.from_external

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each thread keeps for Python: the objects of its current streams, and
-// the contexts that it is in.
+// The state that each thread keeps for Python: the objects of its current
+// streams, and the contexts that it has entered.
 //
-// The truth about current devices and streams is in the library and, for
-// devices, in the driver; here are the references that keep a current stream
-// alive and make current_stream() give back the object that was entered.
+// The library and, for devices, the driver decide what is current.  The
+// references here keep a current stream alive, and let current_stream() return
+// the object that was entered.
 //
-// A context is an entry of the thread's own stack, made by __enter__, so that
-// one object may be entered many times and by several threads (F4).  An entry
-// that is left before those above it, as generators can, hands what it has to
-// restore to the next one above.
+// __enter__ pushes a ContextEntry onto the thread's own stack, so one object
+// may be entered many times and by several threads (F4).  An entry may be left
+// before those above it, as happens with generators.  It then hands what it has
+// to restore to the entry above that would overwrite it.
 //
-// What was entered belongs to the thread's contextvars context, if it has one:
-// to an asyncio task, for example.  Each context has a chain of nodes in a
-// context variable, one for each __enter__ that was not left, so that contexts
-// which are copied of it, as those of the task's own tasks, begin with its
-// chain.  Nobody says that the thread goes on with another context;
-// FollowContext sees it at the next call, leaves what only the former chain has
-// and enters what only the new one has.  The thread's own entries, of a time
-// when it had no context, are below all of them.
+// If the thread has a contextvars context, for example in an asyncio task, then
+// entries belong to that context.  Each such context has a context variable
+// with a chain of nodes, one for each __enter__ that was not left.  A copied
+// context, such as the context of a new task, begins with the chain of its
+// original.  CPython tells nobody that a thread changes to another context, so
+// FollowContext compares at the next call: it leaves the nodes that only the
+// former chain has, and enters those that only the new one has.  Entries from a
+// time without a context lie below all of them.
 //
 // Everything here needs the GIL.
 
@@ -38,49 +38,50 @@
 
 namespace devrt::python {
 
-// The object of a device's current stream, and which stream it stands for.
+// The object of a device's current stream, and the slot that it stands for.
 struct CurrentSlot {
   internal::StreamSlot slot{nullptr, 0};
   PyObject* stream = nullptr;
 };
 
 struct ContextEntry {
-  PyObject* owner;                   // what was entered
-  DeviceObject* device;              // the entry's; null: sets nothing
-  BackendEntry* active;              // before
+  PyObject* owner;                   // the object that was entered
+  DeviceObject* device;              // null if the entry sets nothing
+  BackendEntry* active;              // the active backend before
   internal::SavedContext context{};  // if has_context
-  CurrentSlot stream{};              // before, if has_stream
+  CurrentSlot stream{};              // the current stream before, if has_stream
   bool has_context = false;
   bool has_stream = false;
-  // A ThreadContext makes an entry for each stream and device that it sets; all
-  // others are one entry, the first.
+  // One __enter__ of a ThreadContext pushes an entry for each stream and device
+  // that it sets.  All but the first of them have false here.
   bool first = true;
-  // The node that it was entered for; null: the thread's own.
+  // The node of this entry.  Null if the entry belongs to the thread alone.
   PyObject* node = nullptr;
 };
 
 struct ThreadState : SeenContext {
   std::vector<CurrentSlot> current;  // by the device's index
   std::vector<ContextEntry> entries;
-  PyObject* node = nullptr;  // the last of the chain that has been entered
-  // How often objects were entered in contexts, and not left.
+  PyObject* node = nullptr;  // the last node of the chain that is entered
+  // How many times each object was entered and not left, in all contexts.
   std::unordered_map<PyObject*, int> open;
   BackendEntry* active = nullptr;
-  bool attached = false;  // the interpreter will say when the thread ends
+  bool attached = false;  // the interpreter tells when the thread ends
 };
 
 extern __thread ThreadState* t_thread;
-// Null with an exception.
+// Returns the state of this thread, after FollowContext.  Null with an
+// exception set on failure.
 ThreadState* LookAtThread();
 
 inline ThreadState* Thread() {
   return IsSeen(PyThreadState_Get()) ? t_thread : LookAtThread();
 }
 
-// Makes the context variable; false with an exception.
+// Makes the context variable.  Returns false with an exception set on failure.
 bool AddTaskContexts();
 
-// The slot of a device among the objects.
+// Returns the slot of the device with that index.
 inline CurrentSlot* SlotOfThread(ThreadState* thread, uint32_t index) {
   if (__builtin_expect(index >= thread->current.size(), 0)) {
     thread->current.resize(index + 1);
@@ -88,21 +89,22 @@ inline CurrentSlot* SlotOfThread(ThreadState* thread, uint32_t index) {
   return &thread->current[index];
 }
 
-// METH_NOARGS and METH_FASTCALL functions of contexts.  `stream` null: a
-// device.
+// METH_NOARGS functions of contexts.
 PyObject* EnterDeviceObject(PyObject* self);
 PyObject* EnterStreamObject(PyObject* self);
-// Of a ThreadContext: the objects of its streams, and its devices.  False if
-// one of them could not be entered, and nothing has changed; with an exception
-// unless the thread may enter nothing, or a stream has ended.
+// Enters a ThreadContext, given the objects of its streams, and its devices.
+// If one of them cannot be entered, nothing has changed, and false is returned.
+// An exception is set then, unless the thread may not enter contexts or a
+// stream has ended.
 bool EnterAll(PyObject* self, const std::vector<PyObject*>& streams,
               const std::vector<Device>& devices, BackendEntry* active);
-// That of a ThreadContext, in contexts.cc, without a node.
+// Does so without a node.  PushThreadContext, in contexts.cc, reads the streams
+// and devices from the ThreadContext.
 bool PushThreadContext(ThreadState* thread, PyObject* self);
 bool PushAll(ThreadState* thread, PyObject* self,
              const std::vector<PyObject*>& streams,
              const std::vector<Device>& devices, BackendEntry* active);
-// What the innermost __enter__ of `self` in this thread has made; an Error if
+// Undoes the innermost __enter__ of `self` on this thread.  Raises an Error if
 // there is none.
 PyObject* LeaveObject(PyObject* self);
 

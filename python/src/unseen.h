@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a handler of signals raised in a wait, and nobody saw.
+// Exceptions that a signal handler raised during a wait, and that a caller in C
+// dropped.
 //
-// NumPy asks an array for its buffer, drops whatever that raises, and asks on
-// by other protocols: a KeyboardInterrupt would be lost, and the next question
-// would wait to the end.  So it is noted, raised again by the next question,
-// and at the latest when Python code goes on.  What Python code has seen has a
-// longer traceback by then, and is let go.
+// NumPy asks an array for its buffer, drops any exception of that, and asks
+// again by other protocols.  A KeyboardInterrupt would be lost, and the next
+// question would wait to the end.  So the exception is kept: the next question
+// raises it again, or at the latest the main thread when it runs Python code.
+// An exception that Python code has handled has a longer traceback by then, and
+// is forgotten.
 //
 // Everything here needs the GIL.
 
@@ -15,10 +17,11 @@
 
 namespace devrt::python {
 
-// What is raised now stays raised, and is noted.
+// Remembers the exception that is set, which stays set.
 void NoteRaised();
 
-// Raises what was noted, if nobody has seen it so far; whether it did.
+// Raises the remembered exception if no Python code has seen it.  Returns true
+// if it raised.
 bool RaiseUnseen();
 
 }  // namespace devrt::python

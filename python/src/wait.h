@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waiting so that Ctrl-C ends the wait.
+// Waits that Ctrl-C can end.
 
 #ifndef DEVRT_PYTHON_SRC_WAIT_H_
 #define DEVRT_PYTHON_SRC_WAIT_H_
@@ -14,30 +14,31 @@
 
 namespace devrt::python {
 
-// Both are called without the GIL, and `wait` on any thread, even after this
-// has returned.
+// Both are called without the GIL.  `wait` may run on another thread, even
+// after the waiting function has returned.
 using QueryCall = std::function<absl::StatusOr<bool>()>;
 using WaitCall = std::function<absl::Status()>;
 
-// Waits; handlers of signals run meanwhile, where this is the thread that runs
-// them.  `query` may be empty.  None, or null with the exception of the wait or
-// of a handler; the wait then goes on unseen.
+// Waits, and runs signal handlers meanwhile if this is the thread that runs
+// them.  `query` may be empty.  Returns None, or null with the exception of the
+// wait or of a handler.  After a handler's exception the wait goes on in the
+// background.
 //
-// In a simulator's virtual time the device moves only while the program waits:
-// there the wait is one call, and a handler runs after it.
+// In a simulator's virtual time devices proceed only while the program waits.
+// There the wait is one call, and handlers run after it.
 //
-// Behind it what a device has ended working on is let go, as by LetEndedGo.
+// After a wait without an error it does LetEndedGo.
 PyObject* WaitFor(const BackendEntry& backend, const QueryCall& query,
                   const WaitCall& wait);
 
-// The same for a call that waits where nothing can be asked, as drivers' frees
-// do: made once, on a thread of its own where handlers of signals run.  After
-// an exception of a handler it goes on unseen.
+// Makes a call that waits and cannot be polled, such as a driver's free.  The
+// call is made once, on another thread if this one runs signal handlers.  After
+// a handler's exception the call goes on in the background.
 PyObject* RunFor(const BackendEntry& backend, const WaitCall& call);
 
-// Ends what arrays left behind until the work on it was over, where it is: the
-// memory of other libraries, and their owners.  Also what other libraries have
-// given back of devrt's memory, which is counted as allocated until then.
+// Releases what arrays kept until work on it was over, as far as it is: memory
+// of other libraries with its owners, and devrt's memory that other libraries
+// have given back, which counts as allocated until then.
 void LetEndedGo();
 
 }  // namespace devrt::python
