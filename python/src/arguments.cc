@@ -6,9 +6,10 @@
 namespace devrt::python {
 namespace {
 
-// parameters.count if there is none of that name.
+// Returns parameters.count if no parameter has that name.
 size_t IndexOf(const Parameters& parameters, PyObject* name) {
-  // The name is nearly always the one object that earlier calls gave.
+  // Compilers of Python intern names, so the object is nearly always one that
+  // an earlier call passed.
   for (size_t i = 0; i < parameters.count; ++i) {
     if (parameters.keys[i] == name) return i;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arguments of functions about arrays.
+// Arguments of functions about arrays, and waits ahead of library calls.
 
 #include <string>
 
@@ -56,7 +56,7 @@ bool ParseShape(PyObject* object, const char* what, Dims* shape) {
       shape->push_back(extent);
       return true;
     }
-    // Of NumPy's arrays, those without axes alone are ints.
+    // NumPy's arrays without axes convert to int, others do not.
     if (is_array || !PySequence_Check(object) ||
         !PyErr_ExceptionMatches(PyExc_TypeError)) {
       return false;
@@ -71,7 +71,7 @@ bool ParseShape(PyObject* object, const char* what, Dims* shape) {
                  what, TypeName(object));
     return false;
   }
-  // A copy, so that the sequence's own code cannot change what is read here.
+  // A copy: the sequence's own code could change a list while it is read.
   const Ref items(PySequence_Tuple(object));
   return items && ParseShape(items.get(), what, shape);
 }
@@ -157,7 +157,7 @@ bool WaitUntilReady(const Array& array) {
   const std::optional<Device> device = array.place().device();
   if (!device.has_value()) return true;
   const SiteHere here;
-  const CallSite site = here;  // for the thread that waits, too
+  const CallSite site = here;  // for the waiting thread too
   const auto ready = WithoutLock([&] { return array.IsReady(site); });
   if (!ready.ok()) {
     Raise(ready.status());
@@ -174,7 +174,8 @@ bool WaitUntilReady(const Array& array) {
 
 namespace {
 
-// What the call says that comes next is let go.
+// Clears an error of devrt, which the library call that follows will report.
+// Returns false for any other exception.
 bool IsForTheCall() {
   if (!PyErr_ExceptionMatches(g_exceptions.error)) return false;
   PyErr_Clear();
@@ -187,10 +188,10 @@ bool WaitForCurrentStream(const Place& place) {
   if (!IsOnDevice(place)) return true;
   const Device device = *place.device();
   const SiteHere here;
-  const CallSite site = here;  // for the thread that waits, too
+  const CallSite site = here;  // for the waiting thread too
   const auto done = WithoutLock([&]() -> absl::StatusOr<bool> {
     const StreamRef stream = CurrentStream(device);
-    // To ask a stream that captures would end the capture.
+    // A query would invalidate the capture of a stream that captures.
     DEVRT_RETURN_IF_ERROR(internal::CheckMayWait(stream));
     return internal::QueryRelaxed(stream, site);
   });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// __cuda_array_interface__, giving and taking (E47, E13-E15).
+// Exports and imports of __cuda_array_interface__ (E47, E13 to E15).
 
 #include <string>
 #include <utility>
@@ -19,10 +19,10 @@
 namespace devrt::python {
 namespace {
 
-// The version that this thread exports; 0: as the setting has it.
+// The version that this thread exports.  0: the process's setting.
 thread_local int t_version = 0;
 
-// The keys, once made.
+// Interned keys of the dict.
 struct Keys {
   PyObject* shape = PyUnicode_InternFromString("shape");
   PyObject* typestr = PyUnicode_InternFromString("typestr");
@@ -49,7 +49,7 @@ PyObject* DataPair(const CudaArrayInterface& cai) {
                  : nullptr;
 }
 
-// One object per type string.
+// Returns one cached object for each type string.
 PyObject* TypeString(DType dtype) {
   static PyObject* made[32] = {};  // in the order of DType::All()
   const absl::Span<const DType> all = DType::All();
@@ -60,8 +60,8 @@ PyObject* TypeString(DType dtype) {
   return made[i];
 }
 
-// With every key of that version in its place, all but "version" None: null
-// with an exception.
+// Makes a dict with all keys of that version.  Every value but "version" is
+// None.
 PyObject* MakeTemplate(int64_t version) {
   const Keys& keys = TheKeys();
   Ref dict(PyDict_New());
@@ -76,7 +76,8 @@ PyObject* MakeTemplate(int64_t version) {
   return dict.Release();
 }
 
-// A copy is one allocation, where a dict that is filled grows on the way.
+// Copies a template, which is one allocation: a dict that is filled key by key
+// grows on the way.
 PyObject* NewInterface(int64_t version) {
   static PyObject* made[2] = {};
   PyObject** const found = &made[version >= 3 ? 1 : 0];
@@ -99,8 +100,8 @@ PyObject* ToDict(const CudaArrayInterface& cai, DType dtype) {
   return dict.Release();
 }
 
-// The memory keeps the native streams that were named (E14); the last one
-// stays a Stream, too, which its number finds again.
+// The memory keeps the native stream that was named (E14).  The object keeps a
+// Stream for the last one, so that the Stream can be found by its number.
 bool KeepStream(PyObject* self, const CudaArrayInterface& cai) {
   if (!cai.stream.has_value() || (*cai.stream >= 0 && *cai.stream <= 2)) {
     return true;
@@ -114,8 +115,8 @@ bool KeepStream(PyObject* self, const CudaArrayInterface& cai) {
 }
 
 PyObject* GetInterface(PyObject* self, void*) {
-  const Array& array = ArrayOf(self);  // as long as the caller has the object
-  const auto held = array.storage();   // array_owner.h
+  const Array& array = ArrayOf(self);  // valid while the caller has the object
+  const auto held = array.storage();   // see array_owner.h
   CudaArrayExport options;
   if (AsArray(self)->cai_version != 0) {
     options.version = AsArray(self)->cai_version;
@@ -133,7 +134,7 @@ PyObject* GetInterface(PyObject* self, void*) {
 
 // ---- Settings ---------------------------------------------------------------
 
-// 2, 3, or None for 0.
+// Reads 2, 3, or None as 0.
 bool ParseVersion(PyObject* value, int* version) {
   *version = 0;
   if (value == Py_None) return true;
@@ -171,7 +172,7 @@ PyObject* SetThreadVersion(PyObject*, PyObject* value) {
   return VersionToObject(std::exchange(t_version, version));
 }
 
-// ---- Taking -----------------------------------------------------------------
+// ---- Imports ----------------------------------------------------------------
 
 bool RaiseType(const char* key, const char* expected, PyObject* value) {
   PyErr_Format(PyExc_TypeError,
@@ -184,8 +185,8 @@ bool IsPlainInt(PyObject* value) {
   return PyLong_Check(value) && !PyBool_Check(value);
 }
 
-// Null with a ValueError.  A reference of one's own, here and below: what reads
-// the values may run code that takes them out of the dict.
+// Raises ValueError if the key is missing.  Returns an owning reference, as
+// Optional does: reading values may run code that removes them from the dict.
 Ref Required(PyObject* dict, PyObject* key) {
   Ref value = Ref::To(PyDict_GetItemWithError(dict, key));
   if (!value && PyErr_Occurred() == nullptr) {
@@ -195,7 +196,8 @@ Ref Required(PyObject* dict, PyObject* key) {
   return value;
 }
 
-// An entry of shape or strides: what 64 bits do not hold spans no memory.
+// Reads an entry of shape or strides.  No memory spans what 64 bits cannot
+// hold.
 bool TakeDim(const char* key, PyObject* item, bool negative, int64_t* number) {
   if (!IsPlainInt(item)) return RaiseType(key, "a tuple of int", item);
   int overflow = 0;
@@ -261,13 +263,13 @@ bool TakeRequired(PyObject* dict, CudaArrayInterface* cai) {
   if (!IsPlainInt(version.get())) {
     return RaiseType("version", "an int", version.get());
   }
-  int overflow = 0;  // later versions have more keys, and are read the same
+  int overflow = 0;  // later versions only add keys
   cai->version = PyLong_AsLongLongAndOverflow(version.get(), &overflow);
   if (overflow > 0) cai->version = INT64_MAX;
   return overflow >= 0 || ToInt64(version.get(), "version", &cai->version);
 }
 
-// Whether `descr` says no more than the typestr.
+// Returns true if `descr` adds nothing to the typestr.
 bool IsPlainDescription(PyObject* descr, const std::string& typestr) {
   if (descr == Py_None) return true;
   const Ref plain(Py_BuildValue("[(ss)]", "", typestr.c_str()));
@@ -277,7 +279,7 @@ bool IsPlainDescription(PyObject* descr, const std::string& typestr) {
   return equal == 1;
 }
 
-// None where it is missing; null with an exception.
+// Returns None if the key is missing, or null with an exception set.
 Ref Optional(PyObject* dict, const char* name) {
   const Ref key(PyUnicode_FromString(name));
   if (!key) return Ref();
@@ -286,7 +288,8 @@ Ref Optional(PyObject* dict, const char* name) {
   return Ref::To(value);
 }
 
-// Whose streams have CUDA's numbers; HIP's null stream is 0.
+// Returns true for memory of cuda, whose protocol has stream numbers of its
+// own.  HIP's null stream is 0.
 bool IsOfCuda(const CudaArrayInterface& cai) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr): that is the protocol
   auto* const address = reinterpret_cast<void*>(cai.data);

@@ -18,7 +18,7 @@ bool IsHost(const Place& place) {
          place.kind() == MemoryKind::kPinned;
 }
 
-// The array itself, where a copy was not needed.
+// Returns `self` itself if no copy was needed.
 PyObject* SelfOrWrap(PyObject* self, absl::StatusOr<Array> array) {
   const Array& mine = ArrayOf(self);
   if (array.ok() && array->SharesStorage(mine) &&
@@ -44,21 +44,23 @@ PyObject* Contiguous(PyObject* self, PyObject*) {
   return WrapArray(Allocating([&] { return array.Contiguous(site); }));
 }
 
-// ---- To somewhere -----------------------------------------------------------
+// ---- To another place -------------------------------------------------------
 
 struct Destination {
-  std::optional<Place> place;  // nullopt: where the array is
+  std::optional<Place> place;  // nullopt: the place of the array
   std::optional<DType> dtype;
   bool non_blocking = false;
 };
 
-// "cpu": host memory stays as it is; what a copy must not wait for is pinned.
+// The place that "cpu" means for an array.  Host memory stays where it is.  A
+// copy that shall not block needs pinned memory.
 Place HostFor(const Place& from, bool non_blocking) {
   if (IsHost(from)) return from;
   return non_blocking ? Place::Pinned(*from.device()) : Place::Host();
 }
 
-// Whether the host takes part, and memory that no copy in flight can use.
+// Returns true if the copy blocks: one side is pageable host memory, or any
+// host memory without non_blocking.
 bool Waits(const Place& from, const Place& to, bool non_blocking) {
   const auto is_plain = [](const Place& place) {
     return place.kind() == MemoryKind::kHost;
@@ -85,7 +87,7 @@ PyObject* MoveTo(PyObject* self, const Destination& to) {
                     }));
 }
 
-// Advises, after a device that cannot be, where it names a dtype.
+// Improves the error about an unknown device whose text names a dtype.
 void AdviseDType(PyObject* device) {
   if (!PyUnicode_Check(device)) return;
   {
@@ -119,7 +121,8 @@ bool ParseDestination(PyObject* self, PyObject* device, PyObject* dtype,
   return true;
 }
 
-// Whether it is meant as dtype, for which no text can be told from a device.
+// Returns true if the first argument of to() is a dtype.  A str is always a
+// device.
 bool IsNoDevice(PyObject* object) {
   if (Py_TYPE(object) == g_dtype_type || PyType_Check(object)) return true;
   return object != Py_None && !PyUnicode_Check(object) &&
@@ -190,7 +193,7 @@ PyObject* IsPinnedMethod(PyObject* self, PyObject*) {
     return PyBool_FromLong(kind == MemoryKind::kPinned);
   }
   if (array.size() == 0) return NewRef(Py_False);
-  // Others may have registered it.
+  // Another library may have registered the memory with the driver.
   const auto pinned = WithoutLock([&] { return IsPinned(array.data()); });
   return pinned.ok() ? PyBool_FromLong(*pinned) : Raise(pinned.status());
 }
@@ -279,7 +282,8 @@ PyObject* Complex(PyObject* self, PyObject*) {
       reinterpret_cast<PyObject*>(&PyComplex_Type), number.get(), nullptr);
 }
 
-// The elements of `axis` and the axes behind it, from `data` on.
+// Lists the elements of `axis` and the axes after it.  `data` is the first
+// element.
 PyObject* ListFrom(const Array& array, int axis, const char* data) {
   if (axis == array.ndim()) {
     return FromScalar(Scalar::FromElement(array.dtype(), data));

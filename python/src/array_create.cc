@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// New arrays: empty, zeros, ones, full, arange and those like another.
+// Creates arrays: empty, zeros, ones, full, arange and the *_like functions.
 
 #include "python/src/allocating.h"
 #include "python/src/arguments.h"
@@ -9,7 +9,7 @@
 namespace devrt::python {
 namespace {
 
-// What all of them take, sorted.
+// The arguments that all functions here share.
 struct Request {
   Dims shape;
   DType dtype = kFloat64;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrays of what a program has: array, asarray and from_pointer.
+// Makes arrays of a program's objects: array, asarray and from_pointer.
 
 #include <cstring>
 #include <string>
@@ -17,10 +17,10 @@ namespace {
 
 bool Has(PyObject* object, const char* name) {
   const KeepCurrent keep;
-  // Protocols are looked up on the type by some and on the object by others.
+  // Libraries define protocols on the type or on the object.
   PyObject* found = PyObject_GetAttrString(object, name);
   if (found == nullptr) {
-    // Only AttributeError means that it is not offered; others stay set.
+    // Only an AttributeError means that the protocol is missing.
     if (PyErr_ExceptionMatches(PyExc_AttributeError)) PyErr_Clear();
     return false;
   }
@@ -52,8 +52,8 @@ std::optional<Source> FromCaiObject(PyObject* object) {
   return Shared(FromCai(description.get(), object));
 }
 
-// By NumPy: what has one of its protocols, or bfloat16 and the like, which the
-// buffer protocol cannot say.
+// Imports by NumPy: objects with one of NumPy's protocols, and dtypes such as
+// bfloat16 that the buffer protocol cannot describe.
 std::optional<Source> FromNumpy(PyObject* object) {
   const Ref helper(NumpyHelper("as_buffer"));
   if (!helper) return std::nullopt;
@@ -75,8 +75,8 @@ bool IsNumpyArray(PyObject* object) {
   return std::strcmp(TypeName(object), "numpy.ndarray") == 0;
 }
 
-// Whether `object` is of a class of a module, which nobody may have imported;
-// -1 with an exception.
+// Returns 1 if `object` is an instance of that class, 0 if it is not or nobody
+// has imported the module, and -1 with an exception set.
 int IsOfClass(PyObject* object, const char* module_name, const char* name) {
   PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(),
                                           module_name);  // borrowed
@@ -85,8 +85,8 @@ int IsOfClass(PyObject* object, const char* module_name, const char* name) {
   return type ? PyObject_IsInstance(object, type.get()) : -1;
 }
 
-// The bytes of text are no numbers, though the buffer protocol offers them.
-// False with an exception.
+// Refuses text, whose bytes the buffer protocol offers although they are not
+// numbers.  Returns false with an exception set.
 bool NotBytes(PyObject* object) {
   if (!PyBytes_Check(object)) return true;
   PyErr_Format(PyExc_TypeError,
@@ -96,8 +96,8 @@ bool NotBytes(PyObject* object) {
   return false;
 }
 
-// Masked arrays of NumPy offer their data as if all of it were meant.  False
-// with an exception.
+// Refuses masked arrays of NumPy, which offer their data without the mask.
+// Returns false with an exception set.
 bool NotMasked(PyObject* object) {
   const int is_masked = IsOfClass(object, "numpy.ma.core", "MaskedArray");
   if (is_masked == 0) return true;
@@ -126,7 +126,8 @@ std::optional<Source> ToSource(PyObject* object, std::optional<DType> dtype) {
   }
   if (PyObject_CheckBuffer(object)) {
     if (!NotBytes(object) || !NotMasked(object)) return std::nullopt;
-    // A scalar offers its bytes, whatever they mean: NumPy knows its dtype.
+    // NumPy's scalars offer their bytes without a useful format.  NumPy knows
+    // the dtype.
     const int is_scalar = IsOfClass(object, "numpy", "generic");
     if (is_scalar < 0) return std::nullopt;
     if (is_scalar == 1) return FromNumpy(object);
@@ -151,13 +152,13 @@ std::optional<Source> ToSource(PyObject* object, std::optional<DType> dtype) {
 
 namespace {
 
-// What array and asarray are asked for.
+// What a call of array or asarray asks for.
 struct Wish {
   std::optional<DType> dtype;
-  std::optional<Place> place;  // as asked; nullopt: not asked
-  bool to_device = false;      // what is on the host goes to the current device
+  std::optional<Place> place;  // nullopt: not given
+  bool to_device = false;      // host memory goes to the current device
   std::optional<bool> copy;
-  bool copies_by_default = false;  // None says nothing else
+  bool copies_by_default = false;  // what copy=None means
 };
 
 PyObject* RaiseCopyRequired(const Array& array, const Place& place,
@@ -185,7 +186,7 @@ PyObject* Finish(PyObject* object, Source source, Wish wish) {
     }
   } else if (wish.place->kind() == MemoryKind::kHost &&
              IsOnHost(source.array)) {
-    wish.place = source.array.place();  // pinned memory is host memory
+    wish.place = source.array.place();  // pinned memory stays on the host
   }
   const bool changes =
       *wish.place != source.array.place() || dtype != source.array.dtype();

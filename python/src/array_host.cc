@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The protocols of host memory: buffer protocol, array interface, and what
-// NumPy calls (E62, E63).
+// Protocols of host memory: the buffer protocol, the array interface, and the
+// methods that NumPy calls (E62, E63).
 
 #include <cstring>
 #include <memory>
@@ -41,8 +41,8 @@ const char* FormatOf(DType dtype) {
   return nullptr;
 }
 
-// The dtype of a format of one item of `size` bytes; the sizes that letters
-// have depend on the prefix, so the item's size decides.
+// Finds the dtype for a format of one item of `size` bytes.  The size decides,
+// since the sizes of the letters depend on the prefix.
 std::optional<DType> DTypeOfFormat(const char* format, Py_ssize_t size) {
   if (format == nullptr) format = "B";
   if (std::strchr("@=<", format[0]) != nullptr && format[0] != 0) ++format;
@@ -61,9 +61,9 @@ std::optional<DType> DTypeOfFormat(const char* format, Py_ssize_t size) {
   return *found;
 }
 
-// ---- Giving -----------------------------------------------------------------
+// ---- Exports ----------------------------------------------------------------
 
-// Lives as long as the view.
+// Lives as long as the Py_buffer.
 struct Held {
   Array array;
   std::vector<Py_ssize_t> shape;
@@ -108,8 +108,8 @@ int CheckRequest(const Array& array, int flags) {
   return 0;
 }
 
-// Before the host gets at the memory; false with an exception.  BufferError for
-// what a capture does not allow (E44).
+// Waits before the host may use the memory.  Returns false with an exception
+// set, BufferError if a graph capture forbids the wait (E44).
 bool WaitToExport(const Array& array) {
   if (WaitUntilReady(array)) return true;
   if (PyErr_ExceptionMatches(g_exceptions.stream_capture)) {
@@ -123,7 +123,7 @@ bool WaitToExport(const Array& array) {
 }
 
 void* AddressFor(const Array& array) {
-  // Consumers do not like null, even without elements.
+  // Some consumers refuse null even for arrays without elements.
   static char nothing[16];
   return array.data() != nullptr ? array.data() : nothing;
 }
@@ -149,7 +149,8 @@ int GetBuffer(PyObject* self, Py_buffer* view, int flags) {
   view->len = static_cast<Py_ssize_t>(array.nbytes());
   view->itemsize = static_cast<Py_ssize_t>(array.item_size());
   view->readonly = array.read_only() ? 1 : 0;
-  // Without a shape it is one row of bytes: memoryview reads others' shapes.
+  // A consumer that asks for no shape gets one row of bytes, as from
+  // memoryview.
   view->ndim = (flags & PyBUF_ND) != 0 ? array.ndim() : 1;
   view->format =
       (flags & PyBUF_FORMAT) != 0 ? const_cast<char*>(format) : nullptr;
@@ -193,7 +194,7 @@ PyObject* GetArrayInterface(PyObject* self, void*) {
                        array.read_only() ? Py_True : Py_False, "version", 3);
 }
 
-// ---- What NumPy calls -------------------------------------------------------
+// ---- Methods that NumPy calls -----------------------------------------------
 
 PyObject* ToNumpyArray(PyObject* self, PyObject* const* args, Py_ssize_t count,
                        PyObject* names) {
@@ -241,7 +242,7 @@ PyObject* ArrayFunction(PyObject* self, PyObject* args, PyObject* keywords) {
 }  // namespace
 
 std::optional<Array> FromBuffer(PyObject* object) {
-  // A memoryview holds the buffer, and lets it go with the GIL.
+  // The memoryview owns the buffer, and releases it with the GIL.
   const Ref memory(PyMemoryView_FromObject(object));
   if (!memory) return std::nullopt;
   const Py_buffer* view = PyMemoryView_GET_BUFFER(memory.get());
@@ -267,7 +268,7 @@ std::optional<Array> FromBuffer(PyObject* object) {
                               site);
   });
   if (made.ok()) return *std::move(made);
-  // All that could be wrong the buffer says, and not the caller.
+  // The buffer was wrong, not the caller's arguments.
   if (absl::IsInvalidArgument(made.status())) {
     RaiseAs(PyExc_BufferError, made.status());
   } else {

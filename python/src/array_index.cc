@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// array[...], reading and writing, and iteration.
+// Reads and writes of array[...], and iteration.
 
 #include "absl/status/status.h"
 #include "python/src/arguments.h"
@@ -18,7 +18,7 @@ std::optional<Array> Keep(absl::StatusOr<Array> array) {
 
 bool IsInteger(PyObject* key) {
   if (PyLong_Check(key)) return !PyBool_Check(key);
-  // Arrays and NumPy's bools have __index__, too, which is not meant here.
+  // Arrays and NumPy's bools have __index__ too, but select elements otherwise.
   return PyIndex_Check(key) && !IsArray(key) && !PySequence_Check(key) &&
          !IsForeignBool(key);
 }
@@ -30,7 +30,7 @@ bool IsBasic(PyObject* key) {
 
 std::optional<Array> IndexAxis(const Array& view, int axis, PyObject* key) {
   const int64_t extent = view.shape()[static_cast<size_t>(axis)];
-  // Too large for Py_ssize_t is out of range as well.
+  // An int beyond Py_ssize_t raises IndexError too.
   const Py_ssize_t index = PyNumber_AsSsize_t(key, PyExc_IndexError);
   if (index == -1 && PyErr_Occurred() != nullptr) return std::nullopt;
   if (index < -extent || index >= extent) {
@@ -58,7 +58,7 @@ struct Keys {
   Py_ssize_t count;
 };
 
-// How many axes the keys take; -1 with an exception.
+// Returns how many axes the keys select from, or -1 with an exception set.
 int CountAxes(const Keys& keys, const Array& array) {
   int taken = 0;
   int ellipses = 0;
@@ -121,7 +121,7 @@ PyObject* Subscript(PyObject* self, PyObject* key) {
   return view.has_value() ? WrapView(self, *std::move(view)) : nullptr;
 }
 
-// Axes of extent 1 that the target does not have are left out, as in NumPy.
+// As in NumPy, leading axes of extent 1 that the target lacks are dropped.
 Array WithoutLeadingOnes(Array value, int ndim) {
   while (value.ndim() > ndim && value.shape()[0] == 1) {
     value = *value.Index(0, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations as functions of the module, by NumPy's names, and reductions.
+// Operations and reductions as functions of the module, with NumPy's names.
 
 #include <vector>
 
@@ -67,7 +67,7 @@ PyObject* Unary(PyObject*, PyObject* const* args, Py_ssize_t count,
   return ApplyUnary(op, values[0], out);
 }
 
-// One of the two that where() chooses from.
+// Makes the operand for one of the two values that where() chooses from.
 std::optional<Operand> Choice(const GivenOperand& given,
                               const GivenOperand& other,
                               const Array& condition) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The operators of Python on arrays.
+// Python's operators on arrays.
 
 #include <complex>
 
@@ -50,8 +50,8 @@ BinaryOp Comparison(int operation) {
   }
 }
 
-// Of Python's own sequences, those that an array can be made of.  A subclass
-// that compares itself has its turn.
+// Returns true for lists and tuples that == compares by their own rule.
+// Subclasses with a comparison of their own are left to that.
 bool ComparesAsList(PyObject* object) {
   const richcmpfunc compare = Py_TYPE(object)->tp_richcompare;
   return (PyList_Check(object) && compare == PyList_Type.tp_richcompare) ||
@@ -62,7 +62,7 @@ bool ComparesAsList(PyObject* object) {
 PyObject* Compare(PyObject* self, PyObject* other, int operation) {
   PyObject* result = ApplyBinary(Comparison(operation), self, other, nullptr);
   if (result != Py_NotImplemented || !ComparesAsList(other)) return result;
-  // Python would say that they differ, whatever their elements are.
+  // The comparison of sequences would call them different for any elements.
   Py_DECREF(result);
   PyErr_Format(PyExc_TypeError,
                "an array is not compared with a %s: make it an array, "
@@ -74,7 +74,7 @@ PyObject* Compare(PyObject* self, PyObject* other, int operation) {
 
 // ---- As a number ------------------------------------------------------------
 
-// The only element.  nullopt with an exception.
+// Returns the only element, or nullopt with an exception set.
 std::optional<Scalar> OnlyElement(PyObject* self) {
   const Array array = ArrayOf(self);
   if (!WaitUntilReady(array) || !WaitForCurrentStream(array.place())) {
@@ -114,7 +114,7 @@ Ref Number(PyObject* self, const char* what) {
   return value.has_value() ? Ref(FromScalar(*value)) : Ref();
 }
 
-// Python's own conversion says why complex numbers are no floats.
+// Python's conversion of complex raises the fitting TypeError.
 PyObject* Float(PyObject* self) {
   const Ref number(Number(self, "a float"));
   return number ? PyNumber_Float(number.get()) : nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Methods of devrt.Array about who uses the memory, and when.
+// Methods of devrt.Array about the streams that use its memory.
 
 #include "python/src/arguments.h"
 #include "python/src/array.h"

@@ -23,10 +23,10 @@ OwnerLink* AsLink(PyObject* object) {
   return reinterpret_cast<OwnerLink*>(object);
 }
 
-// The owner's one reference counts as the arrays' only while nobody else has
-// the memory: neither a thread that works with it nor another library, nor a
-// device (E36), as the collector calls finalizers of the owner's before the
-// arrays end.  While the collector runs nobody else comes to have it.
+// The collector may count the owner's reference as the arrays' own only if
+// nothing else has the memory: no running call, no other library, and no device
+// (E36), because the collector calls the owner's finalizers before the arrays
+// end.  Nothing new can get the memory while the collector runs.
 int Traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   const OwnerLink* link = AsLink(self);

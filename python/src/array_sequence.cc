@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers and nested lists of them, as arrays in host memory.
+// Makes host arrays of numbers and nested lists of numbers.
 
 #include <cstring>
 #include <optional>
@@ -32,11 +32,12 @@ bool RaiseNoNumber(PyObject* object) {
   return false;
 }
 
-// The numbers in C order, and what shape they have.
+// The numbers in C order, and their shape.
 struct Collected {
   Dims shape;
   std::vector<Number> numbers;
-  // Of those without a dtype, and of those with one; nullopt: there are none.
+  // The common kind of the numbers without a dtype, and the common dtype of the
+  // others. nullopt if there are none.
   std::optional<DTypeKind> kind;
   std::optional<DType> dtype;
 };
@@ -50,7 +51,7 @@ bool RaiseRagged(size_t depth) {
 }
 
 DTypeKind Higher(DTypeKind a, DTypeKind b) {
-  // Of integers the unsigned ones are those that no int64 holds.
+  // kUnsigned ranks above kSigned, as only integers beyond int64 have it.
   const auto rank = [](DTypeKind kind) {
     switch (kind) {
       case DTypeKind::kBool:
@@ -99,7 +100,7 @@ bool Collect(PyObject* object, size_t depth, bool first, Collected* collected) {
     if (depth != collected->shape.size()) return RaiseRagged(depth);
     return CollectNumber(object, collected);
   }
-  // Converting a number can run code that changes the list.
+  // A copy: converting a number can run code that changes the list.
   const Ref items(PySequence_Tuple(object));
   if (!items) return false;
   const Py_ssize_t count = PyTuple_GET_SIZE(items.get());
@@ -124,14 +125,15 @@ bool Collect(PyObject* object, size_t depth, bool first, Collected* collected) {
   return true;
 }
 
-// Python's numbers are not weak in a list.  False with an exception.
+// Chooses the dtype of the array.  In a list Python's numbers are not weak.
+// Returns false with an exception set on failure.
 bool FindDType(const Collected& collected, std::optional<DType>* dtype) {
   *dtype = collected.dtype;
   if (collected.kind.has_value()) {
     const DType own = DefaultDType(*collected.kind);
     return Promoted(dtype->value_or(own), own, dtype);
   }
-  if (!dtype->has_value()) *dtype = kFloat64;  // there are no numbers
+  if (!dtype->has_value()) *dtype = kFloat64;  // the list has no numbers
   return true;
 }
 

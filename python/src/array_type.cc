@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The type devrt.Array itself.
+// The type devrt.Array.
 
 #include <new>
 #include <string>
@@ -19,12 +19,12 @@ PyObject* g_core_module = nullptr;
 
 namespace {
 
-// Objects that ended, for the next ones: not the memory that they stood for.
+// Memory of ended ArrayObjects, reused for new ones.
 constexpr size_t kKept = 8;
 PyObject* g_kept[kKept];
 size_t g_kept_count = 0;
 
-// Not tracked by the collector of cycles.
+// Returns an object that the cycle collector does not track yet.
 PyObject* NewObject() {
   PyObject* const object =
       g_kept_count != 0 ? PyObject_Init(g_kept[--g_kept_count], g_array_type)
@@ -48,7 +48,8 @@ void FreeObject(PyTypeObject* type, PyObject* object) {
   }
 }
 
-// Gives a new object its array, and `owner`, which is taken; null: none.
+// Gives a new object its array and `owner`, whose reference it takes.  `owner`
+// may be null.
 void Fill(PyObject* object, Array&& array, PyObject* owner) {
   new (&AsArray(object)->array) Array(std::move(array));
   if (owner == nullptr) return;
@@ -56,13 +57,13 @@ void Fill(PyObject* object, Array&& array, PyObject* owner) {
   PyObject_GC_Track(object);
 }
 
-// Storage::EndUnused, which runs code of another library.
+// Calls Storage::EndUnused, which runs code of another library.
 bool EndUnused(internal::Storage* storage) {
   const KeepException keep;
   return storage->EndUnused();
 }
 
-// E25: the object is gone before its memory is let go.
+// The object ends before its memory is released (E25).
 void Dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
@@ -75,14 +76,15 @@ void Dealloc(PyObject* self) {
   const bool with_lock = AsArray(self)->ends_with_lock;
   FreeObject(type, self);
   Py_DECREF(type);
-  // Without devrt's work nothing but the owner ends (decision 0016).
+  // If devrt enqueued no work on the memory, only the owner ends here, with the
+  // GIL (decision 16).
   if (!with_lock || storage.use_count() != 1 || !EndUnused(storage.get())) {
     DropUnlocked(std::move(storage));
   }
   Py_XDECREF(stream);
 }
 
-// Only those that a Python object's memory is behind are tracked.
+// The collector tracks only arrays over memory of a Python object.
 int Traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(AsArray(self)->owner);
@@ -99,10 +101,10 @@ PyObject* New(PyTypeObject*, PyObject*, PyObject*) {
 
 PyObject* Repr(PyObject* self) {
   const Array array = ArrayOf(self);
-  // The values are fetched, which may wait.
+  // Printing reads the values, which may wait.
   if (!WaitUntilReady(array)) {
     if (!PyErr_ExceptionMatches(g_exceptions.error)) return nullptr;
-    PyErr_Clear();  // the text says it
+    PyErr_Clear();  // the text says so
   }
   if (!WaitForCurrentStream(array.place())) return nullptr;
   Array::TextOptions options;
@@ -233,7 +235,7 @@ PyObject* Reduce(PyObject*, PyObject*) {
   return nullptr;
 }
 
-// As NumPy has it: an array without axes is formatted as its number.
+// An array without axes is formatted as its number, as in NumPy.
 PyObject* Format(PyObject* self, PyObject* spec) {
   if (!PyUnicode_Check(spec)) {
     PyErr_Format(PyExc_TypeError, "__format__() needs a str, not %s",
@@ -268,7 +270,7 @@ void Append(std::vector<PyGetSetDef>* to, const PyGetSetDef* table) {
 }
 
 PyObject* MakeType() {
-  // Types keep pointers to their tables.
+  // Types keep pointers to their tables, so the tables live for ever.
   static auto* methods = new std::vector<PyMethodDef>;
   static auto* getters = new std::vector<PyGetSetDef>;
   for (const PyMethodDef* table :
@@ -341,12 +343,12 @@ PyGetSetDef g_array_getters[] = {
 
 void DropUnlocked(std::shared_ptr<internal::Storage> storage) {
   if (storage == nullptr) return;
-  const SiteHere site;  // where it ends
-  // What goes back by a note needs no call for which the lock would be let go
-  // (E22).  Who else has the memory may end before this does.
+  const SiteHere site;  // storages end at this line
+  // EndPlainly returns memory without a driver call, so the GIL stays (E22).
+  // With other holders the long path follows, since they may end first.
   if (storage.use_count() == 1 && storage->EndPlainly()) return;
-  // Another library's deleter may run Python code, which fails under an
-  // exception.
+  // Another library's deleter may run Python code, which fails while an
+  // exception is set.
   const KeepException keep;
   const Unlocked unlocked;
   storage.reset();
@@ -375,7 +377,7 @@ ReservedObject::~ReservedObject() {
 
 PyObject* ReservedObject::Fill(Array&& array) {
   PyObject* owner = nullptr;
-  // Without the link the collector does not see the owner, no more.
+  // Without the link, the collector cannot see the owner; all else works.
   if (!FindOwnerLink(array, &owner)) PyErr_Clear();
   python::Fill(object_, std::move(array), owner);
   return std::exchange(object_, nullptr);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Methods of devrt.Array that give views.
+// Methods of devrt.Array that return views.
 
 #include <algorithm>
 #include <vector>
@@ -11,7 +11,7 @@
 namespace devrt::python {
 namespace {
 
-// Numbers given as f(1, 2) or as f((1, 2)).
+// Reads numbers that are passed as f(1, 2) or as f((1, 2)).
 bool DimsOf(PyObject* const* args, Py_ssize_t count, const char* what,
             Dims* dims) {
   if (count == 1) return ParseShape(args[0], what, dims);
@@ -27,7 +27,7 @@ PyObject* Reshape(PyObject* self, PyObject* const* args, Py_ssize_t count,
                   PyObject* names) {
   static const Parameters kParameters = {"reshape", 0, 0, 1, {"copy"}};
   PyObject* copy = nullptr;
-  // The shape is what is given by position.
+  // Positional arguments are the shape.
   if (!SortArguments(kParameters, args + count, 0, names, &copy)) {
     return nullptr;
   }
@@ -47,7 +47,8 @@ PyObject* Reshape(PyObject* self, PyObject* const* args, Py_ssize_t count,
   absl::StatusOr<Array> view = array.Reshape(shape);
   if (view.ok() && !must_copy) return WrapView(self, std::move(view));
   if (!may_copy) return Raise(view.status());
-  // What no copy can be reshaped to says the same without one.
+  // A contiguous array that cannot be viewed with that shape cannot be copied
+  // to it either, so no copy is made.
   const SiteHere site;
   absl::StatusOr<Array> copied = WithoutLock([&]() -> absl::StatusOr<Array> {
     if (array.IsContiguous() && !view.ok()) return view.status();
@@ -75,8 +76,8 @@ PyObject* Transpose(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   return Permute(self, args, count);
 }
 
-// The axes that `numbers` name, where there are `ndim`: from the front, in
-// rising order.  False with an exception.
+// Reads `numbers` as axes, in ascending order.  Returns false with an exception
+// set.
 bool SortAxes(const Dims& numbers, int ndim, std::vector<int>* axes) {
   if (!ToAxes(numbers, ndim, axes)) return false;
   for (int& axis : *axes) axis += axis < 0 ? ndim : 0;
@@ -105,7 +106,7 @@ PyObject* Squeeze(PyObject* self, PyObject* const* args, Py_ssize_t count,
       !SortAxes(numbers, view.ndim(), &axes)) {
     return nullptr;
   }
-  // The last axis first: those before it keep their numbers.
+  // From the last axis on, so that the axes before it keep their numbers.
   for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
     absl::StatusOr<Array> next = view.Squeeze(*axis);
     if (!next.ok()) return Raise(next.status());

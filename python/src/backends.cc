@@ -11,9 +11,10 @@
 namespace devrt::python {
 namespace {
 
-// Why nothing was found: an error in a forked child and after Shutdown.
+// Explains why nothing was found: raises in a forked child and after Shutdown.
 void CheckProcess() {
-  // Refused before it is looked at; that of nothing is INVALID_ARGUMENT.
+  // The state of the process is checked first.  In a usable process a null
+  // table gives INVALID_ARGUMENT.
   absl::Status status =
       WithoutLock([] { return RegisterBackend(nullptr, nullptr); });
   if (absl::IsFailedPrecondition(status)) Check(status);
@@ -47,7 +48,8 @@ std::string Load(const std::string& path) {
   return backend.name();
 }
 
-// What the file says it is of, empty if it is no plugin; loads nothing.
+// Returns the backend that the file claims to be of, empty if it is not a
+// plugin.  Loads nothing.
 nb::object BackendOfPlugin(const std::string& path) {
   const PluginReport report = WithoutLock([&] { return InspectPlugin(path); });
   return ToText(report.manifest.has_value() ? report.manifest->backend : "");

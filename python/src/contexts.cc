@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is current in a thread: the functions, and the type
-// devrt.ThreadContext.
+// What is current on a thread: the functions, and the type devrt.ThreadContext.
 
 #include "python/src/contexts.h"
 
@@ -24,7 +23,8 @@ namespace {
 
 // ---- Functions --------------------------------------------------------------
 
-// The one argument of a function that may have none; false with an exception.
+// Reads the only, optional argument of a function.  Returns false with an
+// exception set.
 bool OneArgument(const Parameters& parameters, PyObject* const* args,
                  Py_ssize_t count, PyObject* names, PyObject** value) {
   *value = nullptr;
@@ -225,8 +225,9 @@ void DeallocContext(PyObject* self) {
   Py_DECREF(type);
 }
 
-// Why the context could not be entered: what a device said, or the public scope
-// of a thread that may enter nothing or of a stream that has ended.
+// Raises the reason why a context could not be entered.  The public
+// ThreadContextScope knows it for a thread that may not enter, and for a stream
+// that has ended.
 PyObject* RaiseEnterError(const ThreadContext& context) {
   if (PyErr_Occurred() != nullptr) return nullptr;
   return Raise(

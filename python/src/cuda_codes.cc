@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA's error numbers, where no backend has made a status of one.
+// Names and texts of CUDA's error numbers that come from outside a backend.
 
 #include <cstdint>
 

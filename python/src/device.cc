@@ -18,13 +18,13 @@ PyTypeObject* g_device_type = nullptr;
 
 namespace {
 
-// Never destroyed: objects of these are used until the interpreter's end.
+// Never destroyed: these objects are used until the interpreter ends.
 std::vector<BackendEntry*>* g_backends = new std::vector<BackendEntry*>;
 std::vector<DeviceObject*>* g_devices = new std::vector<DeviceObject*>;
 BackendEntry* g_default_backend = nullptr;
 PyObject* g_finder = nullptr;
 
-// The numbers of devrt.DeviceType.
+// The values of devrt.DeviceType.
 int DeviceTypeOf(const std::string& name) {
   if (name == "cuda") return 1;
   if (name == "hip") return 6;
@@ -39,7 +39,7 @@ BackendEntry* FindEntry(std::string_view name) {
   return nullptr;
 }
 
-// Zero but for the name, as the host's stays.
+// All members but the name are zero, as they stay for the host.
 DeviceObject* MakeObject(const std::string& name) {
   auto* object = reinterpret_cast<DeviceObject*>(
       g_device_type->tp_alloc(g_device_type, 0));
@@ -64,8 +64,8 @@ bool IsForkedChild(const DeviceObject* device) {
           internal::kForkedChild) != 0;
 }
 
-// Whether the finder, if there is one, has loaded a backend of that name; -1
-// with an exception.
+// Returns 1 if the finder has loaded a backend of that name, 0 if not, and -1
+// with an exception set.
 int AskFinder(std::string_view name) {
   if (g_finder == nullptr) return 0;
   const Ref answer(PyObject_CallFunction(g_finder, "s#", name.data(),
@@ -82,7 +82,7 @@ void SetBackendFinder(PyObject* finder) {
 BackendEntry* WrapBackend(Backend backend) {
   if (BackendEntry* found = FindEntry(backend.name())) return found;
   const std::vector<Device> devices = backend.devices();
-  // Layers are chosen before the first backend is opened.
+  // The layers are fixed from the first opened backend on.
   SetSiteReader(SiteReader::kLayers,
                 !WithoutLock([] { return Layers(); }).empty());
   auto* entry = new BackendEntry{backend,
@@ -104,7 +104,7 @@ BackendEntry* WrapBackend(Backend backend) {
 }
 
 DeviceObject* HostDevice() {
-  static DeviceObject* host = nullptr;  // under the GIL
+  static DeviceObject* host = nullptr;  // guarded by the GIL
   if (host == nullptr) host = MakeObject("cpu");
   return host;
 }
@@ -146,7 +146,7 @@ DeviceObject* UsableDevice(DeviceObject* device) {
 
 BackendEntry* OpenBackend(std::string_view name) {
   BackendEntry* found = FindEntry(name);
-  // Without devices, it is asked below.
+  // A backend without devices is asked again below.
   if (found != nullptr && !found->devices.empty() &&
       !IsForkedChild(found->devices.front())) {
     return found;
@@ -170,7 +170,7 @@ BackendEntry* DefaultBackend() {
   if (g_default_backend != nullptr) return g_default_backend;
   const auto first = WithoutLock([]() -> absl::StatusOr<Backend> {
     const std::vector<std::string> names = BackendNames();
-    // Says what was searched, or that this is a forked child.
+    // GetBackend says what was searched, or that this is a forked child.
     if (names.empty()) return GetBackend("mtia");
     absl::Status why = absl::UnavailableError("no backend has a device");
     for (const std::string& name : names) {
@@ -197,7 +197,7 @@ BackendEntry* ActiveBackend() {
 
 DeviceObject* CurrentDeviceOf(BackendEntry* backend) {
   if (Thread() == nullptr) return nullptr;
-  // A read of the thread's own state: the GIL stays.
+  // Reads only state of this thread, so the GIL stays.
   const auto device = CurrentDevice(backend->backend);
   if (__builtin_expect(!device.ok(), 0)) {
     Raise(device.status());
@@ -213,7 +213,7 @@ DeviceObject* CurrentDeviceObject() {
 
 namespace {
 
-// What other libraries have as devices beside those of accelerators.
+// Names of devices of other libraries that are not accelerators.
 bool IsNoAccelerator(std::string_view name) {
   const std::string_view type = name.substr(0, name.find(':'));
   return type == "cpu" || type == "meta";

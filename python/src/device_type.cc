@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The type devrt.Device itself.
+// The type devrt.Device.
 
 #include <cstdint>
 #include <optional>
@@ -25,14 +25,14 @@ DeviceObject* Self(PyObject* self) {
   return reinterpret_cast<DeviceObject*>(self);
 }
 
-// For what the host does not have; null with an exception.
+// Raises for attributes that the host lacks, and returns null.
 DeviceObject* Accelerator(PyObject* self) {
   if (__builtin_expect(Self(self)->backend != nullptr, 1)) return Self(self);
   RaiseNoAccelerator("cpu", nullptr);
   return nullptr;
 }
 
-// The backend of a name that goes with an index.
+// Opens the backend for a name that is given with an index.
 BackendEntry* OpenNamed(PyObject* text, PyObject* index) {
   Py_ssize_t size = 0;
   const char* utf8 = ToUtf8(text, "backend", &size);
@@ -70,7 +70,7 @@ PyObject* Repr(PyObject* self) {
 
 PyObject* Str(PyObject* self) { return NewRef(Self(self)->name); }
 
-// As text: a device is equal to its name, and so are the hashes.
+// A device equals its name, so their hashes must be equal.
 Py_hash_t Hash(PyObject* self) { return PyObject_Hash(Self(self)->name); }
 
 PyObject* Compare(PyObject* self, PyObject* other, int operation) {
@@ -96,7 +96,7 @@ PyObject* WaitForWork(PyObject* self, PyObject*) {
   if (Accelerator(self) == nullptr) return nullptr;
   const Device device = Self(self)->device;
   const SiteHere here;
-  const CallSite site = here;  // for the thread that waits, too
+  const CallSite site = here;  // for the waiting thread too
   return WaitFor(*Self(self)->backend, nullptr,
                  [=] { return device.Synchronize(site); });
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the files of DLPack share.
+// What the files about DLPack share.
 
 #include "python/src/dlpack.h"
 
@@ -20,9 +20,9 @@
 namespace devrt::python {
 namespace {
 
-// Those that were met, as far as there is room.  Entries never change; reading
-// takes no lock.  Never destroyed: exports may be asked for by threads that
-// outlive main.
+// The devices that were found before, as far as there is room.  Entries never
+// change, and readers take no lock.  Never destroyed: threads that outlive main
+// may ask for exports.
 class KnownDevices {
  public:
   std::optional<Device> Find(DLDevice name) const {
@@ -51,7 +51,7 @@ class KnownDevices {
     std::optional<Device> device;
   };
 
-  Mutex mutex_;  // of who adds
+  Mutex mutex_;  // for writers
   std::array<Entry, 64> entries_;
   std::atomic<size_t> count_{0};
 };
@@ -95,9 +95,10 @@ absl::StatusOr<int64_t> StreamNumber(StreamRef stream) {
 }
 
 absl::Status OrderAfterNative(StreamRef stream, void* native, CallSite site) {
-  // The default stream, or one of devrt's own: nothing to adopt.  Native() is
-  // not called without need: who has a handle may capture the stream, which
-  // every operation asks the driver from then on.
+  // The default stream, or a stream of devrt, which needs no adoption.
+  // Native() is called only when needed: afterwards the handle's holder may
+  // capture the stream, so every operation has to ask the driver about
+  // captures.
   if (native == nullptr) {
     if (stream.kind() == StreamKind::kDefault) return absl::OkStatus();
   } else {

@@ -19,7 +19,7 @@ namespace {
 constexpr char kVersioned[] = "dltensor_versioned";
 constexpr char kLegacy[] = "dltensor";
 
-// Of a capsule that nobody has taken (E31).
+// The destructor of a capsule whose tensor nobody took (E31).
 template <typename Tensor>
 void Destroy(PyObject* capsule, const char* name) {
   if (PyCapsule_IsValid(capsule, name) == 0) return;
@@ -48,7 +48,7 @@ bool IsGiven(PyObject* object) {
   return object != nullptr && object != Py_None;
 }
 
-// A tuple of two ints, no bools.
+// Returns true for a tuple of two ints that are not bools.
 bool IsPair(PyObject* object) {
   if (!PyTuple_Check(object) || PyTuple_GET_SIZE(object) != 2) return false;
   for (Py_ssize_t i = 0; i < 2; ++i) {
@@ -92,7 +92,7 @@ bool ReadDevice(PyObject* object, std::optional<DLDevice>* device) {
     int overflow = 0;
     numbers[i] =
         PyLong_AsLongLongAndOverflow(PyTuple_GET_ITEM(object, i), &overflow);
-    // Nobody's, as every other number that names nothing.
+    // Like every other number that names no device.
     if (overflow != 0 || numbers[i] != static_cast<int32_t>(numbers[i])) {
       PyErr_Format(PyExc_BufferError, "dl_device %R is no device", object);
       return false;
@@ -130,7 +130,7 @@ bool ReadStream(PyObject* object, const Array& array,
   return true;
 }
 
-// Whether the host waits (E43).
+// Returns true if the host waits (E43).
 bool Waits(const Array& array, const DLPackExport& how) {
   const bool of_device = array.place().kind() == MemoryKind::kDevice;
   if (how.dl_device.has_value() && how.dl_device->device_type == kDLCPU) {
@@ -147,7 +147,7 @@ PyObject* DLPack(PyObject* self, PyObject* const* args, Py_ssize_t count,
   DLPackExport how;
   bool versioned = false;
   const Array& array = ArrayOf(self);
-  const auto held = array.storage();  // array_owner.h
+  const auto held = array.storage();  // see array_owner.h
   if (!SortArguments(kParameters, args, static_cast<size_t>(count), names,
                      values) ||
       !ReadVersioned(values[1], &versioned) ||

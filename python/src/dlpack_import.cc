@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// devrt.from_dlpack: steps E52 to E61.
+// devrt.from_dlpack: the steps E52 to E61.
 
 #include <cstring>
 #include <memory>
@@ -35,9 +35,9 @@ constexpr char kUsedLegacy[] = "used_dltensor";
 
 // ---- Capsules (E60) ---------------------------------------------------------
 
-// Takes the tensor out.  It is the array's from the beginning, so that nobody
-// else can take it meanwhile; a refused one is given back.  `producer` null:
-// the program gave the capsule.
+// Takes the tensor out of the capsule.  The capsule is marked as used first, so
+// that nobody else can take the tensor meanwhile.  A refused tensor goes back.
+// `producer` is null if the program passed the capsule.
 template <typename Tensor>
 PyObject* Take(PyObject* capsule, const char* name, const char* used,
                PyObject* producer, DLPackImport how) {
@@ -87,7 +87,7 @@ PyObject* TakeCapsule(PyObject* capsule, PyObject* producer, DLPackImport how) {
                                           producer, how);
   }
   if (std::strcmp(name, kLegacy) == 0) {
-    // It cannot say that nobody may write (E61).
+    // A legacy tensor has no read-only flag (E61).
     how.read_only = producer != nullptr && IsImmutable(Py_TYPE(producer));
     return Take<DLManagedTensor>(capsule, kLegacy, kUsedLegacy, producer, how);
   }
@@ -105,7 +105,7 @@ void Delete(DLManagedTensorVersioned* tensor) {
   });
 }
 
-// That the exchange API returned `code` for `x`; false with an exception.
+// Raises if `code`, which the exchange API returned for `x`, is an error.
 bool Succeeded(int code, PyObject* x) {
   if (code == 0) return true;
   if (PyErr_Occurred() == nullptr) {
@@ -118,7 +118,7 @@ bool Succeeded(int code, PyObject* x) {
   return false;
 }
 
-// False with an exception.
+// Returns false with an exception set.
 bool AskWorkStream(const DLPackExchangeAPI* api, PyObject* x,
                    const DLTensor& tensor, WorkStream* stream) {
   const DLDevice named = tensor.device;
@@ -127,7 +127,7 @@ bool AskWorkStream(const DLPackExchangeAPI* api, PyObject* x,
   if (stream->device.has_value()) {
     stream->data = DeviceOfData(tensor, named, *stream->device);
   }
-  // What no backend has the import tells.
+  // The import reports a device that no backend has.
   return !stream->device.has_value() ||
          Succeeded(
              api->current_work_stream(named.device_type,
@@ -135,8 +135,8 @@ bool AskWorkStream(const DLPackExchangeAPI* api, PyObject* x,
              x);
 }
 
-// Whether the import, behind the producer's work on `stream`, has nothing to
-// order, submits and ends nothing and loads no backend.
+// Returns true if the import orders nothing, submits and ends nothing, and
+// loads no backend.
 bool IsBrief(const DLTensor& tensor, const WorkStream& stream,
              const DLPackImport& how) {
   if (!WantsNoMore(how) || tensor.data == nullptr || internal::HasKept()) {
@@ -147,7 +147,7 @@ bool IsBrief(const DLTensor& tensor, const WorkStream& stream,
          CurrentStream(*stream.device).kind() == StreamKind::kDefault;
 }
 
-// Null with an exception.
+// Returns null with an exception set.
 DLManagedTensorVersioned* AskTensor(const DLPackExchangeAPI* api, PyObject* x) {
   DLManagedTensorVersioned* tensor = nullptr;
   if (!Succeeded(api->managed_tensor_from_py_object_no_sync(x, &tensor), x)) {
@@ -160,8 +160,8 @@ DLManagedTensorVersioned* AskTensor(const DLPackExchangeAPI* api, PyObject* x) {
   return tensor;
 }
 
-// Before an import that may copy, which then orders nothing more; false with an
-// exception.
+// Orders an import that may copy, and waits ahead of it, after which the import
+// orders nothing.  Returns false with an exception set.
 bool OrderAndPrepare(const DLManagedTensorVersioned& tensor, WorkStream* stream,
                      DLPackImport* how) {
   const SiteHere site;
@@ -175,16 +175,17 @@ bool OrderAndPrepare(const DLManagedTensorVersioned& tensor, WorkStream* stream,
   return PrepareCopy(tensor, how);
 }
 
-// `keep` null: of PyTorch, which leaves device and streams alone, as measured
-// (E12), and whose tensors end with the interpreter's lock.
+// Imports by the exchange API.  `keep` is null for PyTorch: its API does not
+// change the current device and streams, as was measured (E12), and its tensors
+// end with the GIL held.
 PyObject* ImportByApi(const ProducerType& type, PyObject* x, DLPackImport* how,
                       KeepCurrent* keep) {
   const DLPackExchangeAPI* const api = type.api;
-  const Ref kept = Ref::To(type.capsule);  // whatever the questions do
+  const Ref kept = Ref::To(type.capsule);  // the questions may run any code
   DLManagedTensorVersioned* const tensor = AskTensor(api, x);
   if (tensor == nullptr) return nullptr;
   WorkStream stream;
-  // In a tensor of a foreign major nothing else can be read.
+  // In a tensor of another major version only the version can be read.
   const bool readable = tensor->version.major == DLPACK_MAJOR_VERSION;
   bool ok = !readable || (CheckShareable(x, tensor->dl_tensor.dtype) &&
                           CheckNotCopied(*tensor, x, *how) &&
@@ -213,22 +214,23 @@ PyObject* ImportByApi(const ProducerType& type, PyObject* x, DLPackImport* how,
   return object;
 }
 
-// Apart: an empty optional of it would be cleared at each import of PyTorch's.
+// A function of its own: inline, its optional KeepCurrent would be cleared in
+// every import of PyTorch's tensors.
 __attribute__((noinline)) PyObject* ImportKeepingCurrent(
     const ProducerType& type, PyObject* x, DLPackImport* how) {
   KeepCurrent keep;
   return ImportByApi(type, x, how, &keep);
 }
 
-// An array of devrt's own: its copy, or ExportNoSync and FromDLPack, which
-// knows it again.
+// Imports an array of devrt: copies it, or exports it without order and imports
+// the result, which FromDLPack recognises.
 absl::StatusOr<Array> ShareOrCopy(const Array& own, const DLPackImport& how,
                                   CallSite site) {
   if (IsCopyWanted(own.place(), how)) {
     const Place to = how.place.value_or(own.place());
     return to != own.place() ? own.To(to, false, site) : own.Copy(site);
   }
-  // Pinned memory has no stream that an import is ordered on.
+  // Imports of pinned memory are not ordered by a stream.
   DLPackExport unordered;
   unordered.stream = -1;
   DEVRT_ASSIGN_OR_RETURN(DLManagedTensorVersioned* const tensor,
@@ -242,7 +244,7 @@ absl::StatusOr<Array> ShareOrCopy(const Array& own, const DLPackImport& how,
 
 PyObject* ImportOwn(PyObject* x, DLPackImport how) {
   const Array& own = ArrayOf(x);
-  const auto held = own.storage();  // array_owner.h
+  const auto held = own.storage();  // see array_owner.h
   if (!PrepareCopy(own, &how)) return nullptr;
   const SiteHere site;
   auto array = WithoutLock([&] { return ShareOrCopy(own, how, site); });
@@ -252,7 +254,8 @@ PyObject* ImportOwn(PyObject* x, DLPackImport how) {
 
 // ---- __dlpack__ (E55 to E59) ------------------------------------------------
 
-// What TakeCapsule will read; null where it refuses.
+// Returns the tensor that TakeCapsule will read.  Null if it will refuse the
+// capsule.
 const DLTensor* Peek(PyObject* capsule) {
   const char* const name = PyCapsule_GetName(capsule);
   if (name == nullptr) {
@@ -271,22 +274,23 @@ const DLTensor* Peek(PyObject* capsule) {
              : nullptr;
 }
 
-// The stream that a producer is told, and what is behind it.
+// The stream that a producer is given, and the streams behind it.
 struct Told {
   Ref stream;                    // the devrt.Stream that is current
   Ref number;                    // what is passed; null: nothing
   std::optional<StreamRef> ref;  // of `stream`
-  // Not `ref` where it has no number that producers take.
+  // The bridge that is passed if producers do not accept the number of `ref`.
   std::shared_ptr<Stream> bridge;
 
   ~Told() {
     if (bridge == nullptr) return;
-    const Unlocked unlocked;  // it may be the last to have it
+    const Unlocked unlocked;  // may be the last reference
     bridge.reset();
   }
 };
 
-// E57; false with an exception.
+// Chooses the stream for the producer (E57).  Returns false with an exception
+// set.
 bool Tell(DeviceObject* device, Told* told) {
   told->stream = Ref(CurrentStreamObject(device));
   if (!told->stream) return false;
@@ -297,7 +301,7 @@ bool Tell(DeviceObject* device, Told* told) {
     DEVRT_ASSIGN_OR_RETURN(told->bridge, BridgeStream(device->device));
     return StreamNumber(told->bridge->ref());
   };
-  // That of the default stream is known without a call.
+  // The default stream's number is known without a call.
   const auto number =
       current.kind() == StreamKind::kDefault ? find() : WithoutLock(find);
   if (!number.ok()) {
@@ -308,8 +312,8 @@ bool Tell(DeviceObject* device, Told* told) {
   return static_cast<bool>(told->number);
 }
 
-// What of the told stream's order the producer has not seen to; lets the GIL
-// go where a driver is called.
+// Adds the order that the producer did not.  Releases the GIL around driver
+// calls.
 absl::Status Order(const Told& told, bool was_passed) {
   if (!told.ref.has_value() || (was_passed && told.bridge == nullptr)) {
     return absl::OkStatus();
@@ -317,7 +321,7 @@ absl::Status Order(const Told& told, bool was_passed) {
   const SiteHere site;
   return WithoutLock([&] {
     if (was_passed) return told.ref->Wait(told.bridge->ref(), site);
-    // A producer without a stream has ordered its default stream, or waited.
+    // A producer that took no stream has ordered its default stream, or waited.
     const StreamRef usual = DefaultStream(told.ref->device());
     return usual == *told.ref ? absl::OkStatus() : told.ref->Wait(usual, site);
   });
@@ -333,10 +337,11 @@ absl::Status OrderCapsule(PyObject* capsule, const Told& told, DLDevice named) {
   return WithoutLock([&] { return OrderData(data, asked, site); });
 }
 
-// Makes the device current for what follows; false with an exception.
+// Makes the device current for the scope of `guard`.  Returns false with an
+// exception set.
 bool Enter(DeviceObject* device, std::optional<DeviceGuard>* guard) {
   if (__builtin_expect(device->entered, 1)) {
-    // A write of the thread's own state: the GIL stays, as in `with device`.
+    // Writes only state of this thread, so the GIL stays, as in `with device`.
     guard->emplace(device->device);
   } else {
     WithoutLock([&] { return guard->emplace(device->device).status().ok(); });

@@ -47,7 +47,9 @@ absl::Status OrderAfterWork(const WorkStream& work, CallSite site) {
   if (!work.data.has_value() || work.data == work.device) {
     return OrderAfterNative(asked, work.native, site);
   }
-  // A handle is of one of the two devices; each has a default stream.
+  // A handle belongs to one of the two devices, and the attempt shows to which.
+  // Null is a default stream, which each device has, so it counts as a stream
+  // of the producer's device.
   const absl::Status status =
       OrderAfterNative(CurrentStream(*work.data), work.native, site);
   if (status.ok() == (work.native != nullptr)) return status;

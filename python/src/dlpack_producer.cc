@@ -14,7 +14,7 @@
 namespace devrt::python {
 namespace {
 
-// What is passed and asked for, made once.
+// Interned names of what is passed and asked for.
 struct Names {
   PyObject* dlpack;
   PyObject* dlpack_device;
@@ -26,7 +26,7 @@ struct Names {
   PyObject* layout;
   PyObject* module;
   PyObject* version;  // (1, 3)
-  // Of keywords.
+  // Tuples of keyword names.
   PyObject* stream_version_copy;
   PyObject* stream_version;
   PyObject* version_copy;
@@ -66,7 +66,7 @@ const Names& Known() {
   return names;
 }
 
-// By the library that it comes from.
+// Decides by the library that contains the API's functions.
 bool FindIsTorch(const DLPackExchangeAPI* api) {
   Dl_info info;
   if (dladdr(
@@ -105,11 +105,12 @@ ProducerType Look(PyTypeObject* type) {
   return found;
 }
 
-// Names what a type and its bases have, as it is now; 0: nothing does.
+// Returns the version of the attributes of a type and its bases, or 0 if
+// CPython has none.
 unsigned VersionOf(const PyTypeObject* type) {
 #if PY_VERSION_HEX < 0x030B0000
   (void)type;
-  return 0;  // sys._clear_type_cache() has the numbers begin again
+  return 0;  // sys._clear_type_cache() restarts the numbers
 #else
 #if PY_VERSION_HEX < 0x030D0000
   if ((type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) == 0) return 0;
@@ -118,8 +119,8 @@ unsigned VersionOf(const PyTypeObject* type) {
 #endif
 }
 
-// x.NAME, where the type has `found` for it: a property comes before what the
-// object itself may have.
+// Returns x.NAME.  `found` is the type's attribute of that name: a property
+// takes precedence over the object's own attributes.
 Ref Get(PyObject* x, PyObject* name, PyObject* found) {
   PyTypeObject* const type = Py_TYPE(x);
   const PyTypeObject* const kind = Py_TYPE(found);
@@ -130,9 +131,9 @@ Ref Get(PyObject* x, PyObject* name, PyObject* found) {
   return Ref(PyObject_GetAttr(x, name));
 }
 
-// x.NAME(), where the type has `found` for it.
+// Calls x.NAME().  `found` is the type's attribute of that name.
 Ref Call(PyObject* x, PyObject* name, PyObject* found) {
-  // A function in C that takes the object alone, as torch's do.
+  // A C function without parameters, as PyTorch's are, is called directly.
   if (Py_IS_TYPE(found, &PyMethodDescr_Type)) {
     const auto* const method = reinterpret_cast<PyMethodDescrObject*>(found);
     if (method->d_method->ml_flags == METH_NOARGS &&
@@ -152,7 +153,7 @@ struct KnownType {
 __attribute__((noinline)) void LookAgain(PyTypeObject* type, KnownType* known) {
   known->has = Look(type);
   known->type = type;
-  known->version = VersionOf(type);  // the look has given it one
+  known->version = VersionOf(type);  // the lookup has assigned one
 }
 
 bool Refuse(PyObject* x, const Ref& value, const char* why) {
@@ -171,7 +172,7 @@ bool RefuseCall(PyObject* x, PyObject* name, const Ref& found,
   return !found || Refuse(x, Call(x, name, found.get()), why);
 }
 
-// Of the part of a module's name before the first dot.
+// Compares the part of the type's module name before the first dot.
 bool ModuleIs(PyTypeObject* type, const char* name) {
   const Ref module(
       PyObject_GetAttr(reinterpret_cast<PyObject*>(type), Known().module));
@@ -205,14 +206,14 @@ bool ReadNumber(PyObject* object, int32_t* value) {
   return true;
 }
 
-// One form of the call; the order of `values` is that of the keywords.
+// Calls __dlpack__ in one form.  The values are in the order of `keywords`.
 PyObject* Ask(PyObject* x, PyObject* a, PyObject* b, PyObject* c,
               PyObject* keywords) {
   PyObject* args[] = {x, a, b, c};
   return PyObject_VectorcallMethod(Known().dlpack, args, 1, keywords);
 }
 
-// The newest form.
+// Calls __dlpack__ in its newest form.
 PyObject* AskNewest(PyObject* x, PyObject* stream, bool never_copy) {
   const Names& names = Known();
   if (stream != nullptr) {
@@ -223,8 +224,8 @@ PyObject* AskNewest(PyObject* x, PyObject* stream, bool never_copy) {
              never_copy ? names.version_copy : names.version_only);
 }
 
-// Whether the class of the exception that is raised says no more than that
-// something is wrong: a derived class says more.
+// Returns true if the exception's class is as general as RuntimeError.  Derived
+// classes say more.
 bool IsPlain(PyObject* exception) {
   for (PyObject* plain : {PyExc_RuntimeError, PyExc_NotImplementedError,
                           PyExc_ValueError, PyExc_BufferError}) {
@@ -235,7 +236,7 @@ bool IsPlain(PyObject* exception) {
   return false;
 }
 
-// The first line of str(exception) that is not empty, or null.
+// Returns the first non-empty line of str(exception), or null.
 Ref FirstLine(PyObject* exception) {
   const Ref text(PyObject_Str(exception));
   const Ref lines(text ? PyUnicode_Splitlines(text.get(), 0) : nullptr);
@@ -248,7 +249,7 @@ Ref FirstLine(PyObject* exception) {
   return Ref();
 }
 
-// PyTorch says so of earlier work on a device, in whatever it is asked next.
+// PyTorch raises these for earlier work on a device, whatever is asked next.
 bool IsDeviceError(PyObject* exception, PyObject* line) {
   if (!Py_IS_TYPE(exception,
                   reinterpret_cast<PyTypeObject*>(PyExc_RuntimeError))) {
@@ -263,13 +264,13 @@ bool IsDeviceError(PyObject* exception, PyObject* line) {
          std::strncmp(text, "HIP error", 9) == 0;
 }
 
-// Of PyTorch's tensors and of what looks like them.
+// Returns true for PyTorch's tensors and for objects that look like one.
 bool HasGradients(PyObject* x) {
   const KeepException keep;
   return ProducerTypeOf(Py_TYPE(x)).requires_grad != nullptr;
 }
 
-// Whether x.NAME is there and true; clears what that raises.
+// Returns true if x.NAME exists and is true.  Clears exceptions of the lookup.
 bool IsSet(PyObject* x, PyObject* name) {
   const Ref value(PyObject_GetAttr(x, name));
   const bool set = value && PyObject_IsTrue(value.get()) > 0;
@@ -277,8 +278,9 @@ bool IsSet(PyObject* x, PyObject* name) {
   return set;
 }
 
-// Why PyTorch's tensor has no plain memory and what its program can do, as the
-// tensor says by itself; "" for any other tensor.  Null with an exception.
+// Returns what a program can do about a tensor of PyTorch without plain memory,
+// by the tensor's own attributes.  "" for other tensors.  Null with an
+// exception set.
 Ref RemedyOf(PyObject* x) {
   const Names& names = Known();
   if (!HasGradients(x)) return Ref(PyUnicode_FromString(""));
@@ -300,13 +302,13 @@ Ref RemedyOf(PyObject* x) {
       PyUnicode_FromFormat(" (its layout is %U: use .to_dense())", text.get()));
 }
 
-// After a method of DLPack has failed.  Other libraries' methods, unlike
-// PyTorch's, raise what their authors chose.
+// Explains a failed method of DLPack.  PyTorch's exceptions are too general;
+// other libraries raise what their authors chose.
 void TellWhy(PyObject* x) {
   if (HasGradients(x)) RaiseAsBufferError(x);
 }
 
-// A protocol of before is what a TypeError means, and nothing else does.
+// Returns true for a TypeError, by which older protocols refuse arguments.
 bool IsOldProtocol() {
   if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) return false;
   PyErr_Clear();
@@ -330,14 +332,14 @@ bool CheckShareable(PyObject* x, std::optional<DLDataType> dtype) {
   const ProducerType& type = ProducerTypeOf(Py_TYPE(x));
   if (type.requires_grad == nullptr) return true;
   const Names& names = Known();
-  // Conjugates are of complex numbers, gradients of neither integers nor bools.
-  // A negative bit comes of imaginary parts, but torch._neg_view sets it on
-  // all.
+  // Only complex numbers have conjugates, and integers and bools have no
+  // gradients.  The negative bit comes from imaginary parts, but
+  // torch._neg_view sets it for every dtype.
   const bool whole =
       dtype.has_value() && (dtype->code == kDLInt || dtype->code == kDLUInt ||
                             dtype->code == kDLBool);
   const bool complex = !dtype.has_value() || dtype->code == kDLComplex;
-  // The questions may run code of Python's, which may change the type.
+  // Own references: the questions may run Python code that changes the type.
   const Ref conjugate = Ref::To(complex ? type.is_conj : nullptr);
   const Ref negative = Ref::To(type.is_neg);
   if (!whole) {

@@ -25,7 +25,7 @@ DTypeObject* Self(PyObject* self) {
   return reinterpret_cast<DTypeObject*>(self);
 }
 
-// ---- What programs give as dtype --------------------------------------------
+// ---- Dtypes that programs pass ----------------------------------------------
 
 bool FromText(std::string_view name, DType* dtype) {
   const absl::StatusOr<DType> found = DType::FromName(name);
@@ -37,7 +37,8 @@ bool FromText(std::string_view name, DType* dtype) {
   return true;
 }
 
-// "cpu", or what begins with the name of a backend that was found.
+// Returns true for "cpu" and for texts that begin with the name of a known
+// backend.
 bool NamesDevice(std::string_view text) {
   const std::string_view backend = text.substr(0, text.find(':'));
   if (backend == "cpu") return true;
@@ -63,8 +64,7 @@ bool FromUnicode(PyObject* text, DType* dtype) {
   return FromText(name, dtype);
 }
 
-// What the object's own code raises stays, unless it says that this is no
-// dtype.
+// Raises that `object` is not a dtype, unless its own code has raised.
 bool Refuse(PyObject* object) {
   if (PyErr_Occurred() != nullptr) {
     if (!PyErr_ExceptionMatches(PyExc_AttributeError) &&
@@ -86,8 +86,8 @@ bool Refuse(PyObject* object) {
   return false;
 }
 
-// numpy.dtype or anything that describes itself like one: its `name`, in the
-// host's byte order.
+// Reads numpy.dtype, or an object that describes itself as one, by its `name`.
+// The byte order must be the host's.
 bool FromDescription(PyObject* object, DType* dtype) {
   const Ref native(PyObject_GetAttrString(object, "isnative"));
   if (!native) return Refuse(object);
@@ -104,8 +104,8 @@ bool IsOneOf(std::string_view module, std::string_view package) {
           module.substr(0, package.size()) == package);
 }
 
-// Whether it is of a library whose scalar types have names of dtypes: 1; 0; -1
-// with an exception.
+// Returns 1 if the type belongs to a library that names scalar types after
+// their dtypes, 0 if not, and -1 with an exception set.
 int HasNameOfDType(PyObject* type) {
   const Ref module(PyObject_GetAttrString(type, "__module__"));
   if (!module) return -1;
@@ -118,8 +118,8 @@ int HasNameOfDType(PyObject* type) {
   return 0;
 }
 
-// A scalar type by the name of its class, or by what NumPy, if it is there at
-// all, makes of it.
+// Reads a scalar type by the name of its class, or by the dtype that NumPy
+// makes of it, if NumPy is imported.
 bool FromLibrarysClass(PyObject* object, DType* dtype) {
   const char* full = reinterpret_cast<PyTypeObject*>(object)->tp_name;
   const char* dot = std::strrchr(full, '.');
@@ -240,7 +240,7 @@ PyObject* RefuseWithoutMlDTypes(PyObject* self) {
                                       name.get(), nullptr);
 }
 
-// NumPy's own dtype; of ml_dtypes where NumPy has none.
+// Returns NumPy's dtype, or ml_dtypes' where NumPy has none.
 PyObject* ToNumpy(PyObject* self, PyObject*) {
   const char* text = Self(self)->dtype.typestr();
   const Ref numpy(PyImport_ImportModule("numpy"));
@@ -277,7 +277,7 @@ PyGetSetDef g_getters[] = {
     Getter("str", GetTypeString,
            "NumPy's type string, \"<f4\"; None for bfloat16 and float8, which\n"
            "it cannot name."),
-    // NumPy asks for the one since 2.4, for the other before.
+    // NumPy 2.4 and later read __numpy_dtype__, older ones `dtype`.
     Getter("__numpy_dtype__", GetNumpy, "What numpy.dtype(this) is."),
     Getter("dtype", GetNumpy, "What numpy.dtype(this) is."),
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
@@ -343,7 +343,7 @@ bool AddDTypes(PyObject* module) {
     Self(object)->name = PyUnicode_FromString(dtype.name());
     if (Self(object)->name == nullptr) return false;
     g_dtypes[i++] = object;
-    // Python has a bool of its own.
+    // Python's own bool takes that name.
     const char* name = dtype == kBool ? "bool_" : dtype.name();
     if (PyModule_AddObject(module, name, NewRef(object)) != 0) return false;
   }

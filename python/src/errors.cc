@@ -22,7 +22,7 @@ struct ClassEntry {
   PyObject* Exceptions::*base;
   PyObject** builtin;  // a second base; null: none
   const char* doc;
-  // Of those that are raised without a status; null: the base's.
+  // For exceptions that are raised without a status.  Null: the base's.
   const char* code = nullptr;
 };
 
@@ -84,7 +84,7 @@ PyObject* MakeClass(const ClassEntry& entry) {
   if (!attributes) return nullptr;
   if (entry.member == &Exceptions::error ||
       entry.member == &Exceptions::copy_required) {
-    // What instances have that were made by a program.
+    // Attributes of instances that a program makes.
     attributes = Ref(Py_BuildValue("{sOsOsOsOsO}", "code", Py_None,
                                    "native_code", Py_None, "name", Py_None,
                                    "device", Py_None, "sticky", Py_False));
@@ -120,7 +120,7 @@ PyObject* ClassOf(const absl::Status& status,
   return gpu ? g_exceptions.cuda_error : g_exceptions.device_error;
 }
 
-// Text that may hold anything; a new reference.
+// Decodes text that may not be UTF-8.  Returns a new reference.
 PyObject* Text(std::string_view text) {
   return PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()),
                               "replace");
@@ -175,7 +175,7 @@ PyObject* MakeException(const absl::Status& status) {
 }
 
 PyObject* Raise(const absl::Status& status) {
-  // Of a wait that a handler of a signal has ended: what that raised.
+  // A signal handler has ended the wait, and its exception is set.
   if (absl::IsCancelled(status) && PyErr_Occurred() != nullptr) return nullptr;
   const Ref exception(MakeException(status));
   if (exception) {

@@ -20,7 +20,7 @@ PyTypeObject* g_event_type = nullptr;
 
 namespace {
 
-// ---- Making -----------------------------------------------------------------
+// ---- Creation ---------------------------------------------------------------
 
 PyObject* Make(PyTypeObject* type, DeviceObject* device,
                const EventOptions& options) {
@@ -62,7 +62,7 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   return MakeFrom(type, values);
 }
 
-// For devrt.Event itself, not for classes made of it.
+// Only for devrt.Event itself, not for its subclasses.
 PyObject* Vectorcall(PyObject* type, PyObject* const* args, size_t count,
                      PyObject* names) {
   const auto positional = static_cast<size_t>(PyVectorcall_NARGS(count));
@@ -90,14 +90,15 @@ void Dealloc(PyObject* self) {
     new Event(*std::move(ending));
     return;
   }
-  // Goes back to the pool: a note, but for what other processes know.
+  // Returning an event to the pool calls no driver, unless other processes know
+  // it.
   if (!ending->options().interprocess) return;
-  const KeepException keep;  // as of a stream
+  const KeepException keep;  // as for a stream
   const Unlocked unlocked;
   ending.reset();
 }
 
-// Gives the event its own of `device`; false with an exception.
+// Gives the object an event of `device`.  Returns false with an exception set.
 bool Bind(EventObject* object, DeviceObject* device) {
   const EventOptions options = object->options;
   auto made =
@@ -111,13 +112,14 @@ bool Bind(EventObject* object, DeviceObject* device) {
     object->device = device;
     return true;
   }
-  // Another thread has recorded it meanwhile.
+  // Another thread has recorded the event meanwhile.
   const Unlocked unlocked;
   made = absl::CancelledError();
   return true;
 }
 
-// The first record, which makes the event: the lock is let go once for both.
+// Creates the event at its first record.  Both happen in one scope without the
+// GIL.
 bool RecordFirst(EventObject* object, StreamObject* stream) {
   DeviceObject* device =
       object->device != nullptr ? object->device : stream->device;
@@ -137,7 +139,7 @@ bool RecordFirst(EventObject* object, StreamObject* stream) {
     return false;
   }
   if (__builtin_expect(object->event.has_value(), 0)) {
-    // Another thread was first, at the same time: its record counts.
+    // The first record of another thread came first, and counts.
     const Unlocked unlocked;
     made = absl::CancelledError();
     return true;
@@ -164,9 +166,9 @@ bool RecordEvent(EventObject* event, StreamObject* stream) {
 
 namespace {
 
-// ---- What it does -----------------------------------------------------------
+// ---- Methods ----------------------------------------------------------------
 
-// A stream that was given, or the current one of the event's device.
+// Returns the given stream, or the current stream of the event's device.
 PyObject* ParseEventStream(const EventObject* event, PyObject* stream) {
   if ((stream == nullptr || stream == Py_None) && event->device != nullptr) {
     return CurrentStreamObject(event->device);
@@ -193,7 +195,7 @@ PyObject* Record(PyObject* self, PyObject* const* args, Py_ssize_t count,
   static const Parameters kParameters = {"record", 0, 1, 1, {"stream"}};
   if (__builtin_expect(count == 1 && names == nullptr && IsStream(args[0]),
                        1)) {
-    // The caller has it.
+    // The caller keeps the stream alive.
     if (!RecordEvent(AsEvent(self), AsStream(args[0]))) return nullptr;
     return NewRef(Py_None);
   }
@@ -231,12 +233,12 @@ PyObject* Synchronize(PyObject* self, PyObject*) {
   if (!event->event.has_value()) return NewRef(Py_None);
   const EventRef ref = event->event->ref();
   const SiteHere here;
-  const CallSite site = here;  // for the thread that waits, too
+  const CallSite site = here;  // for the waiting thread too
   PyObject* answer = WaitFor(
       *event->device->backend, [=] { return ref.Query(site); },
       [=] { return ref.Synchronize(site); });
   if (answer == nullptr && !PyErr_ExceptionMatches(g_exceptions.error)) {
-    event->abandoned = true;  // Ctrl-C
+    event->abandoned = true;  // after Ctrl-C
   }
   return answer;
 }
@@ -315,7 +317,7 @@ PyObject* Reduce(PyObject*, PyObject*) {
   return nullptr;
 }
 
-// ---- What it is -------------------------------------------------------------
+// ---- Attributes -------------------------------------------------------------
 
 PyObject* GetId(PyObject* self, void*) {
   const EventObject* event = AsEvent(self);

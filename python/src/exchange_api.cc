@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The C exchange API of DLPack 1.3: what devrt.Array offers, and how it is
-// found on other types (E12).
+// The C exchange API of DLPack 1.3: what devrt.Array offers, and how devrt
+// finds it on other types (E12).
 
 #include <cstdint>
 #include <memory>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr char kCapsule[] = "dlpack_exchange_api";
 
-// Some consumers call from where they have let the GIL go.
+// Releases the GIL if this thread has it.  Some consumers call without it.
 template <typename F>
 auto Unlock(F&& call) {
   return PyGILState_Check() != 0 ? WithoutLock(call) : call();
@@ -30,7 +30,7 @@ auto Unlock(F&& call) {
 
 int Fail(const absl::Status& status,
          PyObject* (*raise)(const absl::Status&) = RaiseExchange) {
-  // Nobody is there to be told.
+  // Nothing is left to report the error to.
   if (!Py_IsInitialized()) return -1;
   const PyGILState_STATE state = Staying([] { return PyGILState_Ensure(); });
   raise(status);
@@ -46,7 +46,7 @@ const Array* CheckArray(void* object) {
   return nullptr;
 }
 
-// The names that DLPack's consumers know.
+// Error names that consumers of DLPack know.
 const char* KindOf(const absl::Status& status) {
   if (GetExchangeError(status) != ExchangeError::kNone) return "BufferError";
   switch (status.code()) {
@@ -62,7 +62,7 @@ const char* KindOf(const absl::Status& status) {
 using SetErrorCall = void (*)(void* context, const char* kind,
                               const char* message);
 
-// Says nothing to Python.
+// Sets no Python exception.
 int Allocate(DLTensor* prototype, DLManagedTensorVersioned** out,
              void* error_context, SetErrorCall set_error) {
   const auto made = [&]() -> absl::StatusOr<DLManagedTensorVersioned*> {
@@ -85,15 +85,15 @@ int Allocate(DLTensor* prototype, DLManagedTensorVersioned** out,
 int FromPython(void* object, DLManagedTensorVersioned** out) {
   const Array* array = CheckArray(object);
   if (array == nullptr) return -1;
-  const auto held = array->storage();  // array_owner.h
+  const auto held = array->storage();  // see array_owner.h
   const auto tensor = WithoutLock([&] { return ExportNoSync(*array); });
   if (!tensor.ok()) return Fail(tensor.status(), RaiseExport);
   *out = *tensor;
   return 0;
 }
 
-// Takes the tensor if it succeeds; else the tensor stays the caller's, who
-// calls its deleter, as tvm-ffi does.
+// Takes the tensor if it succeeds.  After a failure the caller still owns the
+// tensor and calls its deleter, as tvm-ffi does.
 int ToPython(DLManagedTensorVersioned* tensor, void** out) {
   if (tensor == nullptr || out == nullptr) {
     PyErr_SetString(PyExc_ValueError, "the tensor or the result is NULL");
@@ -107,8 +107,9 @@ int ToPython(DLManagedTensorVersioned* tensor, void** out) {
   return 0;
 }
 
-// Strides of borrowed views, in elements, live until control returns to the
-// views' owner: those of the last 128 views of each thread are kept.
+// Returns memory for the strides of a borrowed view, in elements.  They have to
+// live until the view's owner regains control, so each thread keeps the strides
+// of its last 128 views.
 int64_t* NextStrides() {
   constexpr int kViews = 128;
   constexpr int kDims = 32;
@@ -122,7 +123,7 @@ int64_t* NextStrides() {
 int Borrow(void* object, DLTensor* out) {
   const Array* array = CheckArray(object);
   if (array == nullptr) return -1;
-  const auto held = array->storage();  // array_owner.h
+  const auto held = array->storage();  // see array_owner.h
   int64_t* const strides = NextStrides();
   const absl::Status status =
       WithoutLock([&] { return BorrowNoSync(*array, strides, out); });
@@ -171,7 +172,7 @@ const DLPackExchangeAPI* FindExchangeApi(PyTypeObject* type,
     header = header->prev_api;
   }
   const auto* api = reinterpret_cast<const DLPackExchangeAPI*>(header);
-  // Neither may be missing (E12).
+  // Both functions are required (E12).
   const bool usable = api != nullptr &&
                       api->managed_tensor_from_py_object_no_sync != nullptr &&
                       api->current_work_stream != nullptr;

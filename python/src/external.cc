@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams of other libraries (E16).
+// Adopts streams of other libraries (E16).
 
 #include <cstring>
 #include <string>
@@ -22,7 +22,8 @@ PyObject* RaiseMalformed(PyObject* object, const char* what) {
   return nullptr;
 }
 
-// The handle that `object` names; false with an exception.
+// Reads the handle from the object's protocol.  Returns false with an exception
+// set.
 bool AskProtocol(PyObject* object, void** handle) {
   const KeepCurrent keep;
   const Ref method(PyObject_GetAttrString(object, "__cuda_stream__"));
@@ -60,8 +61,8 @@ bool AskProtocol(PyObject* object, void** handle) {
   return ToAddress(value, "the handle of a stream", handle);
 }
 
-// __cuda_stream__ is the protocol of cuda's streams: false with an exception
-// where `device` names another backend, which need not be there.
+// Only cuda's streams have __cuda_stream__.  Returns false with an exception
+// set if `device` names another backend, without opening that backend.
 bool CheckIsForCuda(PyObject* object, PyObject* device) {
   if (device == nullptr || !(IsDevice(device) || PyUnicode_Check(device))) {
     return true;
@@ -78,7 +79,8 @@ bool CheckIsForCuda(PyObject* object, PyObject* device) {
   return false;
 }
 
-// Whether the number stands for a default stream of any device.
+// Returns true if the number stands for a default stream, which every device
+// has.
 bool IsSpecial(const BackendEntry& backend, const void* handle) {
   const auto number = reinterpret_cast<uintptr_t>(handle);
   return number == 0 || (backend.device_type != 19 && number <= 2);
@@ -102,7 +104,8 @@ PyObject* Adopt(PyTypeObject* type, DeviceObject* device, Stream stream) {
   return MakeStream(type, ref, device, std::move(kept));
 }
 
-// On the first device that the driver does not refuse, the current one first.
+// Adopts the stream on the first device that the driver accepts.  The current
+// device is tried first.
 PyObject* Discover(PyTypeObject* type, BackendEntry* backend, void* handle,
                    const std::shared_ptr<void>& owner) {
   DeviceObject* current = CurrentDeviceOf(backend);

@@ -25,8 +25,8 @@ bool RunsSignalHandlers() {
 bool RunsSignalHandlers() { return _PyOS_IsMainThread() != 0; }
 #endif
 
-// New states come first in the list: this one is looked at alone, as others may
-// go meanwhile.
+// The interpreter puts new states in front.  Only the first and this thread's
+// are read, since other states may be freed at any time.
 bool IsAlone() {
   PyThreadState* const own = PyThreadState_Get();
   return PyInterpreterState_ThreadHead(PyInterpreterState_Main()) == own &&
@@ -37,7 +37,7 @@ void StayAtTheEnd() {
   while (IsFinalizing()) pause();
 }
 
-// Out of line: every call of the driver would have its handler.
+// Out of line, because inline each driver call would carry the handler.
 void TakeLock(PyThreadState* state) {
   Staying([&] { PyEval_RestoreThread(state); });
 }

@@ -8,7 +8,7 @@
 
 namespace devrt::python {
 
-// What is no memory, or free, is for whoever frees to describe.
+// The free itself reports addresses that are not memory or are free already.
 void Given::CheckNotLive(const void* block) const {
   const absl::StatusOr<PointerInfo> info =
       WithoutLock([&] { return GetPointerInfo(block); });

@@ -13,7 +13,7 @@ PyObject* g_run = nullptr;
 PyObject* g_launch = nullptr;
 PyObject* g_await = nullptr;
 
-// helper(self, *args, **keywords)
+// Calls helper(self, *args, **keywords).
 PyObject* Call(PyObject* helper, PyObject* self, PyObject* args,
                PyObject* keywords) {
   if (helper == nullptr) {

@@ -33,20 +33,20 @@ Calls* TheCalls() {
 
 // A call that has not ended.
 struct HostCall {
-  PyObject* callable;  // null: the thread has it
+  PyObject* callable;  // null: the serving thread has it
   StreamRef stream;
 };
 
-// With the GIL.
+// Guarded by the GIL.
 uint64_t g_last_number = 0;
 std::map<uint64_t, HostCall>* g_calls = new std::map<uint64_t, HostCall>;
-uint64_t g_served = 0;  // the call that the thread has; 0: none
+uint64_t g_served = 0;  // the call that the thread makes; 0: none
 thread_local bool t_serves = false;
 
-// How long a signal waits at most.
+// The longest time that a signal waits.
 constexpr auto kSlice = std::chrono::milliseconds(50);
 
-// On a thread of the backend's: no Python here (E23).
+// Runs on a thread of the backend, without Python (E23).
 void Announce(uint64_t number, absl::Status status) {
   Calls* calls = TheCalls();
   {
@@ -98,7 +98,7 @@ PyObject* LaunchHostCall(PyObject* self, PyObject* callable) {
 PyObject* NextHostCall(PyObject*, PyObject*) {
   t_serves = true;
   EndServed();
-  Ref answer(PyTuple_New(2));  // before a call is taken, which is then made
+  Ref answer(PyTuple_New(2));  // no failure may follow once a call is taken
   if (!answer) return nullptr;
   auto [number, status] = WithoutLock([] {
     Calls* calls = TheCalls();
@@ -134,7 +134,7 @@ PyObject* WaitForHostCalls(const std::vector<uint64_t>& numbers) {
   const auto has_ended = [](uint64_t number) {
     return g_calls->count(number) == 0;
   };
-  // The thread does not go on once the interpreter has begun to end.
+  // The serving thread stops once the interpreter has begun to end.
   while (!t_serves && !IsFinalizing()) {
     const uint64_t ends = CountEnds();
     if (std::all_of(numbers.begin(), numbers.end(), has_ended)) break;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pinned host memory, and what a pointer is.
+// Pinned host memory, and the description of pointers.
 
 #include "devrt/memory/pinned_memory.h"
 #include "devrt/memory/statistics.h"
@@ -15,7 +15,7 @@ namespace {
 BackendEntry* NamedOrActive(nb::object backend) {
   if (!backend.is_none()) return BackendOf(backend);
   BackendEntry* active = ActiveBackend();
-  // By its name again: refused in a forked child.
+  // Opening the backend again fails in a forked child.
   if (active != nullptr) active = OpenBackend(active->backend.name());
   if (active == nullptr) ThrowPythonError();
   return active;
@@ -81,7 +81,7 @@ void Unregister(nb::object pointer, nb::object device) {
   if (object == nullptr) ThrowPythonError();
   const Device of = object->device;
   const SiteHere here;
-  const CallSite site = here;  // for the thread that waits, too
+  const CallSite site = here;  // for the waiting thread too
   RunOrThrow(*object->backend,
              [=] { return UnregisterHost(of, address, site); });
 }

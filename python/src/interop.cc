@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What devrt.interop is made of: memory for streams that are named by their
-// native handles, for other libraries' allocator hooks; and the device that
+// What devrt.interop is made of: memory on streams that are named by native
+// handles, for allocator hooks of other libraries, and the device for which
 // exchange() asks for streams.
 
 #include <dlfcn.h>
@@ -61,7 +61,8 @@ void StreamEnds(const std::string& device, nb::object stream) {
       [&] { return devrt_memory_stream_ends_v0(device.c_str(), handle); });
 }
 
-// The file that holds devrt: its neighbours are beside it.
+// Returns the path of the shared library that contains devrt.  Related files
+// lie beside it.
 nb::object LibraryPath() {
   Dl_info info;
   if (dladdr(reinterpret_cast<const void*>(&devrt_memory_alloc_v0), &info) ==
@@ -72,7 +73,8 @@ nb::object LibraryPath() {
   return ToText(info.dli_fname);
 }
 
-// CuPy's CFunctionAllocator: no stream, and null where there is no room.
+// For CuPy's CFunctionAllocator, which passes no stream and takes null as out
+// of memory.
 void* CupyAllocate(void*, size_t size, int device) {
   const std::string name = "cuda:" + std::to_string(device);
   void* block = nullptr;
@@ -88,7 +90,8 @@ nb::tuple CupyFunctions() {
                         reinterpret_cast<uintptr_t>(&CupyFree));
 }
 
-// Of which uses of the array's memory have streams; None: it has no uses.
+// Returns the device whose streams use the array's memory.  None if no stream
+// can.
 nb::object MemoryDevice(nb::object array) {
   if (!IsArray(array.ptr())) {
     PyErr_Format(PyExc_TypeError, "array must be a devrt.Array, not %s",

@@ -15,13 +15,14 @@ bool IsSame(const internal::StreamSlot& a, const internal::StreamSlot& b) {
   return a.gate == b.gate && a.serial == b.serial;
 }
 
-// Of the device of that index, as it is: what was never needed is not made.
+// Returns the current slot of a device without creating anything.
 internal::StreamSlot CurrentSlotAt(uint32_t index) {
   const internal::ThreadState& state = internal::t_state;
   return index < state.slot_count ? state.slots[index] : kDefault;
 }
 
-// Whether it can be current again; a default stream always can.
+// Returns true if the stream can be current again.  A default stream always
+// can.
 bool IsAlive(const CurrentSlot& kept) {
   if (kept.stream != nullptr || kept.slot.gate == nullptr) return true;
   return internal::IsAlive(StreamRef(kept.slot.gate, kept.slot.serial));
@@ -49,7 +50,7 @@ void RestoreStream(const DeviceObject& device, const CurrentSlot& kept) {
 
 }  // namespace
 
-// Reads of the thread's own state: the GIL stays.
+// Reads only state of this thread, so the GIL stays.
 KeepCurrent::KeepCurrent() {
   if (!IsSeen(PyThreadState_Get())) FollowContext();
   for (const BackendEntry* backend : OpenedBackends()) {
@@ -90,7 +91,7 @@ void KeepCurrent::Restore() {
   for (const Device device : devices_) {
     const auto now = CurrentDevice(device.backend());
     if (!now.ok() || *now == device) continue;
-    // A device that was lost meanwhile cannot be current; its calls say so.
+    // A lost device cannot be current.  Its next calls report the loss.
     WithoutLock([&] {
       SetCurrentDevice(device).IgnoreError();
       return 0;

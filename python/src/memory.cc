@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Device memory: the allocator's numbers and its settings.
+// Device memory: statistics and settings of the allocator.
 
 #include <set>
 #include <string>
@@ -113,9 +113,10 @@ nb::bytes SnapshotPickle(nb::object device) {
   return nb::bytes(pickle.data(), pickle.size());
 }
 
-// Devices with a history, for which calls tell their lines.
+// Registers the devices that have a memory history, for which SiteHere finds
+// lines.
 void NoteHistory(Device device, bool on) {
-  static auto* devices = new std::set<std::string>;  // under the GIL
+  static auto* devices = new std::set<std::string>;  // guarded by the GIL
   if (on) {
     devices->insert(device.name());
   } else {

@@ -43,8 +43,8 @@ constexpr Name kNames[] = {
     {"use Div", "use /"},
 };
 
-// Whether a name may begin behind, or end before, that character: not inside
-// of words, paths and quotes.
+// Returns true if a name may begin after, or end before, that character.
+// Excludes words, paths and quotes.
 bool IsBoundary(char c) { return std::strchr(" ,;:.()", c) != nullptr; }
 
 void Replace(const Name& name, std::string* message) {

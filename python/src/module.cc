@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The module devrt._core.  What is called often is plain C functions in type
-// slots and method tables; the rest is bound by nanobind, whose dispatch costs
-// about 75 ns a call.  Nothing here opens a backend or starts a thread.
+// The module devrt._core.  Functions that are called often are plain C
+// functions in type slots and method tables. nanobind binds the rest, at about
+// 75 ns for a call's dispatch.  Importing the module opens no backend and
+// starts no thread.
 //
-// Types are in *_type.cc or in a file of their own, functions behind a Bind of
-// bindings.h; something new needs a file and its line below.
+// Types are in *_type.cc or in a file of their own, functions behind a Bind
+// function of bindings.h.  A new part needs a file and a line below.
 
 #include <stdexcept>
 #include <string>
@@ -32,13 +33,13 @@ PyMethodDef g_functions[] = {
 
 void RefuseOtherInterpreters() {
   if (PyInterpreterState_Get() == PyInterpreterState_Main()) return;
-  // nanobind makes an ImportError of it.
+  // nanobind turns this into an ImportError.
   throw std::runtime_error(
       "devrt can be imported by the main interpreter only: current devices and "
       "streams belong to threads, which sub-interpreters share");
 }
 
-// What stands in static variables here is guarded by the GIL.
+// The GIL guards the static variables of this extension.
 void RefuseWithoutGil() {
   PyObject* asks = PySys_GetObject("_is_gil_enabled");  // borrowed
   if (asks == nullptr) return;
@@ -50,9 +51,9 @@ void RefuseWithoutGil() {
       "PYTHON_GIL=1, or without PYTHON_GIL and -X gil");
 }
 
-// Its types and the state behind them are the process's.
+// The types and their state belong to the process.
 void RefuseSecondImport() {
-  static bool imported = false;  // under the GIL
+  static bool imported = false;  // guarded by the GIL
   if (std::exchange(imported, true)) {
     throw std::runtime_error(
         "devrt._core can be imported once in a process: leave the modules of "
@@ -60,10 +61,10 @@ void RefuseSecondImport() {
   }
 }
 
-// A setting that is not known is said at once, not at some access.
+// An unknown setting fails the import, rather than a later access.
 void CheckSettings() {
   const absl::Status status = CheckExchangeEnvironment();
-  // As above: an exception that is set would be hidden behind nanobind's own.
+  // nanobind would hide an exception that is set behind its own.
   if (!status.ok()) throw std::runtime_error(std::string(status.message()));
 }
 
@@ -76,7 +77,7 @@ NB_MODULE(_core, m) {
   RefuseWithoutGil();
   CheckSettings();
   RefuseSecondImport();
-  // What is alive at the end is left to the process (C106).
+  // Objects that are alive at the end are left to the process (C106).
   nb::set_leak_warnings(false);
   PyObject* module = m.ptr();
   if (!AddExceptions(module) || !AddDeviceType(module) ||

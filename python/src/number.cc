@@ -63,13 +63,13 @@ int FromPython(PyObject* object, Number* number) {
   return 1;
 }
 
-// The dtype of a scalar's class; nullopt where devrt has none, or, with an
-// exception, where that cannot be told.
+// Finds the dtype of a scalar's class. nullopt if devrt has none, or with an
+// exception set on failure.
 std::optional<DType> DTypeOfClass(PyObject* object) {
   const char* full = TypeName(object);
   absl::StatusOr<DType> found = DType::FromName(std::strrchr(full, '.') + 1);
   if (found.ok()) return *found;
-  // Such as longlong, another name of int64.
+  // For classes such as longlong, another name of int64.
   const Ref dtype(PyObject_GetAttrString(object, "dtype"));
   const Ref name(dtype ? PyObject_GetAttrString(dtype.get(), "name") : nullptr);
   const char* text = name ? PyUnicode_AsUTF8(name.get()) : nullptr;
@@ -81,7 +81,7 @@ std::optional<DType> DTypeOfClass(PyObject* object) {
 int FromForeign(PyObject* object, Number* number) {
   number->dtype = DTypeOfClass(object);
   if (!number->dtype.has_value()) return PyErr_Occurred() != nullptr ? -1 : 0;
-  // What the scalar's own conversion to a Python number gives.
+  // Converts by the scalar's own conversion to a Python number.
   const Ref value(IsNumpyName(TypeName(object))
                       ? PyObject_CallMethod(object, "item", nullptr)
                       : PyNumber_Float(object));
@@ -93,7 +93,7 @@ int FromForeign(PyObject* object, Number* number) {
   return FromPython(value.get(), number);
 }
 
-// A class of Python's numbers may say that it operates with arrays itself.
+// A subclass of Python's numbers may define operations with arrays itself.
 int FromSubclass(PyObject* object, Number* number) {
   const Ref ufunc(PyObject_GetAttrString(
       reinterpret_cast<PyObject*>(Py_TYPE(object)), "__array_ufunc__"));
@@ -130,7 +130,7 @@ int ToNumber(PyObject* object, Number* number) {
   }
   if (PyLong_CheckExact(object)) return FromPythonInt(object, number);
   if (PyComplex_CheckExact(object)) return FromPython(object, number);
-  // Some are subclasses of Python's as well.
+  // Some scalars of NumPy are subclasses of Python's numbers.
   if (IsForeignScalar(object)) return FromForeign(object, number);
   if (!PyLong_Check(object) && !PyFloat_Check(object) &&
       !PyComplex_Check(object)) {
@@ -164,7 +164,7 @@ bool ToElement(const Number& number, DType dtype, Scalar* value) {
     PyErr_SetString(g_exceptions.invalid_argument, kHuge);
     return false;
   }
-  // Integers are the operation's to refuse: comparisons take them all.
+  // The operation refuses integers itself, and comparisons accept all.
   if (kind != DTypeKind::kFloat || !dtype.is_integer()) return true;
   const absl::Status held = number.value.As(dtype).status();
   if (!held.ok()) Raise(held);

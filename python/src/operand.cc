@@ -19,7 +19,7 @@ Rule RuleOf(BinaryOp op) {
   return logical ? Rule::kLogical : Rule::kArithmetic;
 }
 
-// An array without axes, of the number's own dtype, where that is computed.
+// Makes an array without axes, of the number's own dtype, on the device.
 std::optional<Operand> Strong(const Number& number, const Place& place) {
   const Place device(*place.device());
   const SiteHere site;
@@ -31,7 +31,8 @@ std::optional<Operand> Strong(const Number& number, const Place& place) {
   return std::nullopt;
 }
 
-// Whether the number decides the dtype of what is computed with `dtype`.
+// Returns true if the number's dtype changes the dtype of a result with
+// `dtype`.
 bool Decides(const Number& number, DType dtype) {
   if (!number.dtype.has_value() || *number.dtype == dtype) return false;
   const absl::StatusOr<DType> strong = PromoteTypes(dtype, *number.dtype);
@@ -57,7 +58,8 @@ std::optional<Operand> ToOperand(const GivenOperand& given, const Array& other,
   if (number.huge) {
     Scalar value(0);
     if (rule == Rule::kComparison && (dtype.is_integer() || dtype == kBool)) {
-      // Beyond all of them; the nearest double may be equal to one.
+      // The number is beyond every integer.  The nearest double may equal one,
+      // so it is replaced by an infinity.
       constexpr double kInfinity = std::numeric_limits<double>::infinity();
       const bool below = number.value.Value<double>() < 0;
       return Operand(Scalar(below ? -kInfinity : kInfinity));
@@ -89,7 +91,7 @@ PyObject* ApplyBinary(BinaryOp op, PyObject* a, PyObject* b, PyObject* out) {
   const int is_right = is_left == 1 ? ToGiven(b, &right) : 0;
   if (is_right < 0) return nullptr;
   if (is_right == 0) return NewRef(Py_NotImplemented);
-  // One of them is an array.
+  // One of the two is an array.
   const Array& other = left.array != nullptr ? *left.array : *right.array;
   const Rule rule = RuleOf(op);
   const SiteHere site;

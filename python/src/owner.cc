@@ -33,8 +33,8 @@ std::vector<PyObject*> TakeDropped() {
   return std::exchange(queue->dropped, {});
 }
 
-// A pending call of the interpreter: for owners whose last use ends where no
-// thread comes back from the library soon.
+// A pending call of the interpreter, for owners that end while no thread
+// returns from the library soon.
 int DropPending(void*) {
   {
     Queue* queue = TheQueue();
@@ -51,8 +51,8 @@ void DropLater(PyObject* object) {
   const MutexLock lock(&queue->mutex);
   queue->dropped.push_back(object);
   g_owners_wait.store(true, std::memory_order_relaxed);
-  // The interpreter has few places for such calls; without one now, the next
-  // that is dropped asks again.
+  // The interpreter has room for few pending calls.  If it has none, the next
+  // owner that ends asks again.
   if (!queue->scheduled) {
     queue->scheduled = Py_AddPendingCall(DropPending, nullptr) == 0;
   }
@@ -66,8 +66,8 @@ struct Drop {
 }  // namespace
 
 void DropOwners() {
-  // An owner's end may let others go: the loop takes them, not a recursion as
-  // deep as their chain is long.
+  // Dropping an owner may end others.  The loop takes those, instead of a
+  // recursion as deep as their chain.
   static thread_local bool dropping = false;
   if (dropping || IsFinalizing()) return;
   dropping = true;

@@ -12,7 +12,8 @@
 namespace devrt::python {
 namespace {
 
-// A C function is told nothing but its module, so each has a place of its own.
+// A C function learns only its module, so each bound function has a C function
+// of its own.
 inline constexpr std::size_t kMostFunctions = 80;
 PyObject* g_bound[kMostFunctions];
 PyMethodDef g_plain[kMostFunctions];
@@ -32,10 +33,10 @@ constexpr auto MakeCalls(std::index_sequence<places...>) {
 }
 constexpr auto kCalls = MakeCalls(std::make_index_sequence<kMostFunctions>());
 
-// "f(a: int, b: object = 3) -> int" as "f(a, b=3)".
+// Turns "f(a: int, b: object = 3) -> int" into "f(a, b=3)".
 std::string WithoutTypes(std::string_view line) {
   std::string plain;
-  int depth = -1;  // within the parameters 0
+  int depth = -1;  // 0 within the parameters
   bool in_type = false;
   for (const char c : line) {
     if (c == '(' || c == '[') ++depth;
@@ -48,7 +49,7 @@ std::string WithoutTypes(std::string_view line) {
   return plain + ")";
 }
 
-// What nanobind says, "signature\n\ntext", as C functions say it.
+// Turns nanobind's doc text, "signature\n\ntext", into the form of C functions.
 std::string PlainText(std::string_view text) {
   const std::size_t end = text.find('\n');
   std::string plain = WithoutTypes(text.substr(0, end)) + "\n--\n\n";
@@ -59,7 +60,7 @@ std::string PlainText(std::string_view text) {
   return plain;
 }
 
-// For the rest of the process.
+// Copies the text for the rest of the process.
 const char* Keep(std::string_view text) {
   char* kept = static_cast<char*>(PyMem_Malloc(text.size() + 1));
   if (kept == nullptr) {
@@ -71,7 +72,7 @@ const char* Keep(std::string_view text) {
   return kept;
 }
 
-// A new reference to the plain one of `bound`, which it keeps.
+// Makes a plain function that keeps `bound`.  Returns a new reference.
 PyObject* MakePlain(PyObject* bound, const char* name, std::size_t place,
                     PyObject* module, PyObject* module_name) {
   const Ref doc(PyObject_GetAttrString(bound, "__doc__"));

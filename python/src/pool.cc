@@ -9,7 +9,7 @@
 namespace devrt::python {
 namespace {
 
-// A pool whose streams keep it alive.  Its end calls the driver.
+// A pool that its streams keep alive.  Its destructor calls the driver.
 class Pool {
  public:
   Pool(nb::object device, nb::object size, nb::object priority,

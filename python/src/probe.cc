@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels that hold a stream busy; devrt.testing shows them.
+// Kernels that keep a stream busy, for devrt.testing.
 
 #include "devrt/streams/probe.h"
 

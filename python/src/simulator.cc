@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What only a simulated accelerator can do; devrt.mtia.simulator shows it.
+// Functions of simulated accelerators, for devrt.mtia.simulator.
 
 #include "devrt/runtime/simulator.h"
 
@@ -92,12 +92,12 @@ nb::dict ToDict(const SimulatedOp& op) {
   return dict;
 }
 
-// {device, number of the stream, as programs know it}.
+// {device, number of the stream as programs know it}.
 using Place = std::pair<uint32_t, uint64_t>;
 
-// Of dependencies, which the machine names by its own numbers: a stream's is
-// one of them for all its operations, while the program may use it again under
-// another number.
+// Translates dependencies.  The machine has one number for each native stream.
+// devrt may use a native stream again for another Stream with another id, so
+// the id is looked up for each operation.
 class Streams {
  public:
   void Add(const SimulatedOp& op) {
@@ -224,7 +224,8 @@ class SimulatorObject {
     if (bytes > PY_SSIZE_T_MAX) {
       Check(absl::InvalidArgumentError("size is more than memory can hold"));
     }
-    // Asked for before room is made that such a range could never fill.
+    // Checked before memory is reserved, since such a range could never be
+    // filled.
     const auto begin = reinterpret_cast<uintptr_t>(address);
     const uintptr_t last =
         begin + std::min<uintptr_t>(bytes - 1, UINTPTR_MAX - begin);

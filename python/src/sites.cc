@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lines of Python in timelines, memory histories, traces and reports.
+// Finds the program's line of a call, for timelines, memory histories, traces
+// and reports.
 
 #include <cstring>
 #include <unordered_map>
@@ -13,9 +14,9 @@
 namespace devrt::python {
 namespace {
 
-// Whether what runs there is the package's own.
+// Returns true if the frame runs code of the package.
 bool IsOurs(PyFrameObject* frame) {
-  // Python 3.11 hides the members of frames and has no function before it.
+  // Python 3.11 hides the members of frames, and older versions have no getter.
   const Ref globals(
       PyObject_GetAttrString(reinterpret_cast<PyObject*>(frame), "f_globals"));
   PyObject* name = nullptr;  // borrowed
@@ -32,7 +33,8 @@ bool IsOurs(PyFrameObject* frame) {
   return text[5] == '\0' || text[5] == '.';
 }
 
-// A new reference, or null.  PyFrame_GetBack is not in 3.9's Python.h.
+// Returns a new reference, or null.  Python 3.9 does not declare
+// PyFrame_GetBack.
 PyFrameObject* CallerOf(PyFrameObject* frame) {
   Ref caller(
       PyObject_GetAttrString(reinterpret_cast<PyObject*>(frame), "f_back"));
@@ -41,7 +43,8 @@ PyFrameObject* CallerOf(PyFrameObject* frame) {
   return reinterpret_cast<PyFrameObject*>(caller.Release());
 }
 
-// The innermost frame of the program, else of the package; a new reference.
+// Returns the innermost frame outside the package, or else the innermost one.
+// A new reference.
 PyFrameObject* FrameOfProgram() {
   PyFrameObject* const innermost = PyEval_GetFrame();  // borrowed
   if (innermost == nullptr) return nullptr;
@@ -68,7 +71,7 @@ void SetSiteReader(SiteReader reader, bool reads) {
 
 void SiteHere::Find() {
   const KeepException keep;
-  // CallSite wants text that lives for ever: so do the names that were seen.
+  // A CallSite needs text that lives for ever, so names are kept for ever.
   static auto* names = new std::unordered_map<PyObject*, const char*>;
   PyFrameObject* const frame = FrameOfProgram();
   if (frame == nullptr) return;
@@ -87,7 +90,7 @@ void SiteHere::Find() {
   Py_DECREF(code);
   Py_DECREF(frame);
   site_ = {found->second, line};
-  // What the call itself allocates for a while ends there, too.
+  // Storages that the call makes and ends are recorded with its line.
   former_ = internal::Storage::SetEndSite(site_);
 }
 

@@ -16,8 +16,8 @@
 namespace devrt::python {
 namespace {
 
-// The objects that stand for a stream's id, in the order of their making;
-// borrowed.  All of them keep the stream alive, so that any may be given out.
+// The objects for a stream's id, oldest first, borrowed.  Each of them keeps
+// the stream alive, so any may be returned.
 std::unordered_map<uint64_t, std::vector<PyObject*>>* g_streams =
     new std::unordered_map<uint64_t, std::vector<PyObject*>>;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The types devrt.Stream and devrt.cuda.Stream themselves.
+// The types devrt.Stream and devrt.cuda.Stream.
 
 #include <cstdint>
 #include <string>
@@ -38,9 +38,10 @@ const char* KindName(StreamKind kind) {
   return "unknown";
 }
 
-// ---- Making -----------------------------------------------------------------
+// ---- Creation ---------------------------------------------------------------
 
-// Whether streams of that backend may have this type; false with an exception.
+// Checks that streams of the backend may have this type.  Returns false with an
+// exception set.
 bool IsOfType(PyTypeObject* type, const std::string& backend) {
   if (backend == "cuda" || !PyType_IsSubtype(type, g_cuda_stream_type)) {
     return true;
@@ -50,7 +51,7 @@ bool IsOfType(PyTypeObject* type, const std::string& backend) {
   return false;
 }
 
-// The stream of an id, by what its value consists of.
+// Finds the stream with that id, device and device type.
 PyObject* Rebuild(PyTypeObject* type, PyObject* const* values) {
   int64_t id = 0, index = 0, device_type = 0;
   if (!ToInt64(values[0], "stream_id", &id)) return nullptr;
@@ -133,7 +134,7 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   if (values[1] != nullptr && !ToInt64(values[1], "priority", &priority)) {
     return nullptr;
   }
-  // The device's range is far smaller, and clamps what is beyond (C22).
+  // A device's range is far smaller, and clamps the value (C22).
   options.priority = static_cast<int>(
       priority < INT32_MIN ? INT32_MIN
                            : (priority > INT32_MAX ? INT32_MAX : priority));
@@ -153,12 +154,12 @@ void Dealloc(PyObject* self) {
   type->tp_free(self);
   Py_DECREF(type);
   if (handle == nullptr) return;
-  const KeepException keep;  // what ends with it may run Python code
+  const KeepException keep;  // owners that end here may run Python code
   const Unlocked unlocked;
   handle.reset();
 }
 
-// ---- What it is -------------------------------------------------------------
+// ---- Attributes -------------------------------------------------------------
 
 PyObject* Repr(PyObject* self) {
   const StreamObject* stream = AsStream(self);
@@ -217,7 +218,7 @@ PyObject* GetNative(PyObject* self, void*) {
   return PyLong_FromVoidPtr(*native);
 }
 
-// Of CUDA alone: programs can give an object another type.
+// Checked here, since a program can change an object's class.
 PyObject* GetCudaStream(PyObject* self, void*) {
   const BackendEntry* backend = AsStream(self)->device->backend;
   if (!IsOfType(g_cuda_stream_type, backend->backend.name())) return nullptr;
@@ -236,7 +237,7 @@ PyObject* CudaStream(PyObject* self, PyObject*) {
   return NewRef(stream->protocol);
 }
 
-// ---- What it does -----------------------------------------------------------
+// ---- Methods ----------------------------------------------------------------
 
 PyObject* Enter(PyObject* self, PyObject*) { return EnterStreamObject(self); }
 
@@ -444,7 +445,7 @@ PyType_Spec g_cuda_spec = {"devrt.cuda.Stream", sizeof(StreamObject), 0,
 PyObject* SynchronizeStream(PyObject* stream) {
   const StreamRef ref = AsStream(stream)->ref;
   const SiteHere here;
-  const CallSite site = here;  // for the thread that waits, too
+  const CallSite site = here;  // for the waiting thread too
   const std::shared_ptr<StreamHandle> handle = AsStream(stream)->handle;
   return WaitFor(
       *AsStream(stream)->device->backend, [=] { return ref.Query(site); },

@@ -20,11 +20,12 @@ namespace {
 
 constexpr char kCapsuleName[] = "devrt.thread_state";
 
-// Ends with the native thread; the interpreter's side holds it as well.
+// Ends with the native thread.  The interpreter's dict of the thread owns it
+// too.
 thread_local std::shared_ptr<ThreadState> t_owner;
 
-// Drops what a thread holds of Python.  Its last context is not left: nothing
-// can run in the thread any more.
+// Drops a thread's references to Python objects.  Does not leave its contexts:
+// no code can run on the thread any more.
 void Detach(ThreadState* thread) {
   thread->attached = false;
   thread->version = 0;
@@ -50,7 +51,8 @@ void DestroyCapsule(PyObject* capsule) {
   delete held;
 }
 
-// Makes the device current and saves what was.  False with an exception.
+// Makes the device current and saves the former one.  Returns false with an
+// exception set.
 bool EnterContext(DeviceObject* object, internal::SavedContext* saved) {
   internal::DeviceGate* device = object->device.gate();
   internal::GuardError error;
@@ -60,10 +62,10 @@ bool EnterContext(DeviceObject* object, internal::SavedContext* saved) {
   }
   bool entered;
   if (__builtin_expect(object->entered, 1)) {
-    // A write of the thread's own state: the GIL stays.
+    // Writes only state of this thread, so the GIL stays.
     entered = internal::EnterDevice(device, saved, &error, "with");
   } else {
-    // The first time may make the device's context, which takes a while.
+    // The first time may create the device's context, which takes a while.
     entered = WithoutLock(
         [&] { return internal::EnterDevice(device, saved, &error, "with"); });
     object->entered = entered;
@@ -79,7 +81,7 @@ void LeaveContext(const ContextEntry& entry) {
   internal::LeaveDevice(entry.context, "with");
 }
 
-// Makes what an entry found the current stream of its device again.
+// Makes the stream current again that was current before the entry.
 void RestoreStream(ThreadState* thread, const ContextEntry& entry) {
   *internal::SlotOf(entry.device->device.gate()) = entry.stream.slot;
   CurrentSlot* slot = SlotOfThread(thread, entry.device->index);
@@ -88,8 +90,8 @@ void RestoreStream(ThreadState* thread, const ContextEntry& entry) {
   Py_XDECREF(former);
 }
 
-// Leaves an entry that has others above it: the next one above that would
-// overwrite the same thing restores what this one found.
+// Leaves an entry below others.  The next entry above that would overwrite the
+// stream or device of this one restores what this one found.
 void LeaveBelow(ThreadState* thread, size_t index) {
   ContextEntry entry = thread->entries[index];
   thread->entries.erase(thread->entries.begin() +
@@ -111,7 +113,8 @@ void LeaveBelow(ThreadState* thread, size_t index) {
   }
   if (!context_passed) LeaveContext(entry);
   if (stream_passed) {
-    Py_XDECREF(entry.stream.stream);  // of `above`, which was this entry's
+    // `above` had saved this entry's own stream.
+    Py_XDECREF(entry.stream.stream);
   } else {
     RestoreStream(thread, entry);
   }
@@ -133,13 +136,13 @@ void LeaveEntry(ThreadState* thread, size_t index) {
   Py_DECREF(entry.owner);
 }
 
-// Whether it is still the stream that the object was made for.
+// Returns true if the stream's record is still that of the object's stream.
 bool IsAlive(const StreamObject* stream) {
   return internal::IsAlive(stream->ref);
 }
 
-// Makes it the current stream of its device.  Returns what was; `stale`: a
-// reference to drop.
+// Makes the stream current on its device.  Returns the former one. *stale is a
+// reference for the caller to drop.
 CurrentSlot ExchangeStream(ThreadState* thread, PyObject* self,
                            PyObject** stale) {
   StreamObject* stream = AsStream(self);
@@ -199,7 +202,7 @@ bool PushStream(ThreadState* thread, PyObject* self) {
   return true;
 }
 
-// Leaves the entries of one __enter__, of which `index` is the last.
+// Leaves the entries of one __enter__.  `index` is the last of them.
 void LeaveEntries(ThreadState* thread, size_t index) {
   bool first = false;
   for (++index; !first;) {
@@ -232,11 +235,12 @@ ThreadState* MakeThread() {
 
 // ---- Chains of contextvars contexts -----------------------------------------
 
-// One __enter__ of a contextvars context; a value of g_chain, as is None.
+// One __enter__ in a contextvars context.  The values of g_chain are Nodes and
+// None.
 struct Node {
   PyObject_HEAD  // NOLINT
       PyObject* owner;
-  PyObject* before;  // the Node that was the last one; may be null
+  PyObject* before;  // the Node before; may be null
 };
 
 PyTypeObject* g_node_type = nullptr;
@@ -283,10 +287,10 @@ PyObject* NewNode(PyObject* owner, PyObject* before) {
   return object;
 }
 
-// Makes `node` the last one of the present context.  False with an exception.
-// CPython 3.11 borrows the context's mapping while it makes the new one.  A
-// collection in between may run a finalizer that enters a context itself, whose
-// change would free that mapping: the copy keeps it.
+// Makes `node` the last node of the present context.  Returns false with an
+// exception set.  The copy of the context protects its mapping:  CPython 3.11
+// borrows the mapping while it makes a new one, and a collection in between may
+// run a finalizer that enters a context and so would free the mapping.
 bool SetChain(ThreadState* thread, PyObject* node) {
   const Ref context(PyContext_CopyCurrent());
   if (!context) return false;
@@ -297,8 +301,8 @@ bool SetChain(ThreadState* thread, PyObject* node) {
   return true;
 }
 
-// The entries from `begin` on are those of a new __enter__ of `owner`, which
-// belongs to the contextvars context where there is one.
+// Puts the entries from `begin` on, of a new __enter__ of `owner`, into the
+// chain of the present contextvars context, if there is one.
 bool AddToChain(ThreadState* thread, PyObject* owner, size_t begin) {
   if (PyThreadState_Get()->context == nullptr) return true;
   const Ref node(NewNode(owner, thread->node));
@@ -321,8 +325,8 @@ void CountLeft(ThreadState* thread, PyObject* owner) {
   }
 }
 
-// Takes `node` out of the chain: those behind it are made anew.  False with an
-// exception.
+// Removes `node` from the chain.  The nodes after it are replaced by new ones.
+// Returns false with an exception set.
 bool TakeFromChain(ThreadState* thread, PyObject* node) {
   std::vector<PyObject*> behind;  // the last one first
   for (PyObject* n = thread->node; n != node; n = AsNode(n)->before) {
@@ -360,7 +364,8 @@ bool Push(ThreadState* thread, PyObject* owner) {
   return PushThreadContext(thread, owner);
 }
 
-// Enters again what a node stands for.  Whoever calls cannot raise.
+// Enters what a node stands for again.  Errors are dropped, since the caller
+// cannot raise.
 void PushNode(ThreadState* thread, PyObject* node) {
   const size_t begin = thread->entries.size();
   if (!Push(thread, AsNode(node)->owner)) {
@@ -390,7 +395,7 @@ void EnterChain(ThreadState* thread, PyObject* last) {
   for (; same < nodes.size(); ++same) PushNode(thread, nodes[same]);
 }
 
-// The last node of the thread's contextvars context; null: none.
+// Returns the last node of the thread's contextvars context, or null.
 Ref ChainOf(const PyThreadState* state) {
   PyObject* node = nullptr;
   if (state->context != nullptr &&
@@ -492,8 +497,8 @@ bool PushAll(ThreadState* thread, PyObject* self,
     const KeepException keep;
     LeaveEntries(thread, thread->entries.size() - 1);
   }
-  // A context of a time before any backend was open sets nothing, and is left
-  // like any other.
+  // A context that was saved before any backend was open sets nothing, but
+  // needs an entry to leave.
   if (entered && first) push(NewEntry(thread, self, nullptr));
   if (entered && active != nullptr) thread->active = active;
   return entered;
@@ -511,8 +516,8 @@ PyObject* LeaveObject(PyObject* self) {
     LeaveEntries(thread, index - 1);
     return NewRef(Py_None);
   }
-  // Entered in another context, such as a task whose generator this one ends:
-  // there it was current, and nobody can leave it there any more.
+  // `self` was entered in another context, such as that of a task whose
+  // generator this task ends.  Nobody can leave it there any more.
   if (thread->open.count(self) != 0) {
     CountLeft(thread, self);
     return NewRef(Py_None);

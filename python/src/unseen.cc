@@ -9,7 +9,7 @@
 namespace devrt::python {
 namespace {
 
-// Handlers run in one thread only: there is one.
+// One is enough: signal handlers run on one thread only.
 PyObject* g_noted = nullptr;
 PyObject* g_traceback = nullptr;  // when it was noted; only compared
 
@@ -21,7 +21,7 @@ bool IsUnseen() {
   return g_noted != nullptr && TracebackOf(g_noted) == g_traceback;
 }
 
-// Of Py_AddPendingCall: called when Python code of the main thread goes on.
+// A pending call, run when the main thread runs Python code again.
 int RaiseAtLast(void*) {
   const bool raises = RaiseUnseen();
   PyObject* const noted = std::exchange(g_noted, nullptr);

@@ -16,12 +16,12 @@
 namespace devrt::python {
 namespace {
 
-// Most waits are short, and end without a thread.
+// Most waits are shorter than this, and need no thread.
 constexpr auto kPolling = std::chrono::milliseconds(1);
-// How long a signal waits at most.
+// The longest time that a signal waits.
 constexpr auto kSlice = std::chrono::milliseconds(50);
 
-// The status if the work was over in time.
+// Polls for kPolling.  Returns the status if the work ended in that time.
 std::optional<absl::Status> PollShortly(const QueryCall& query) {
   const auto end = std::chrono::steady_clock::now() + kPolling;
   do {
@@ -39,7 +39,7 @@ struct Call {
   std::optional<absl::Status> status;
 };
 
-// Null: there is no thread to be had.
+// Returns null if no thread could be started.
 std::shared_ptr<Call> StartCall(const WaitCall& call) {
   auto running = std::make_shared<Call>();
   try {
@@ -55,7 +55,7 @@ std::shared_ptr<Call> StartCall(const WaitCall& call) {
   return running;
 }
 
-// Nothing yet after a slice, in which other threads have the GIL.
+// Waits for kSlice without the GIL.  Returns nullopt if the call has not ended.
 std::optional<absl::Status> WaitASlice(Call* running) {
   return WithoutLock([&] {
     std::unique_lock<std::mutex> lock(running->mutex);
@@ -87,7 +87,7 @@ PyObject* WaitUntilDone(const BackendEntry& backend, const QueryCall& query,
     done = WaitASlice(helper.get()).has_value();
     if (PyErr_CheckSignals() != 0) return nullptr;
   }
-  // What it said is asked for again by this thread.
+  // The second wait, on this thread, returns at once and has the status.
   return WaitAtOnce(wait);
 }
 
@@ -119,7 +119,7 @@ PyObject* RunFor(const BackendEntry& backend, const WaitCall& call) {
   if (running == nullptr) return WaitAtOnce(call);
   for (;;) {
     const std::optional<absl::Status> status = WaitASlice(running.get());
-    // Before the handlers: what it says is not lost.
+    // Ahead of the handlers, so that the status is not lost.
     if (status.has_value() && !status->ok()) return Raise(*status);
     if (PyErr_CheckSignals() != 0) return nullptr;
     if (status.has_value()) return NewRef(Py_None);

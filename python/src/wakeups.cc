@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Awaits of event loops: a descriptor that can be read once streams have come
-// so far (devrt/_awaiting.py).
+// Awaits in event loops: a descriptor becomes readable once streams have
+// reached a point (devrt/_awaiting.py).
 //
-// What the driver calls may touch neither Python nor the driver: it notes the
-// number of the await and writes to the descriptor.  The loop, which looks at
-// descriptors anyway, takes the numbers.
+// The driver's callback may touch neither Python nor the driver, so it stores
+// the number of the await and writes to the descriptor.  The event loop, which
+// watches descriptors anyway, fetches the numbers.
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -41,7 +41,7 @@ struct Shared {
       due.emplace_back(number, std::move(status));
     }
     const uint64_t one = 1;
-    // It can only fail where 2^64 - 2 notes are unread, of which one wakes.
+    // Fails only if 2^64 - 2 notes are unread, and one of them wakes the loop.
     (void)!write(descriptor, &one, sizeof one);
   }
 
