@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices, streams, events and memory over any accelerator.
+"""Devices, streams, events and memory for any accelerator.
 
     import devrt
 
@@ -10,17 +10,18 @@
         done = copy.record()              # an Event
     devrt.current_stream("mtia:1").wait(done)
 
-Backends: "cuda", "hip" and the simulated "mtia", all alive in one process, and
-those that other packages offer through entry points in group "devrt.backends".
-Importing devrt opens none of them, creates no context and starts no thread.
+The backends are "cuda", "hip", the simulated "mtia", and those that other packages
+offer through entry points in the group "devrt.backends".  One process can use all of
+them at once.  Importing devrt opens no backend, creates no context and starts no
+thread.
 
-Each thread has a current device per backend, and a current stream per device; a
-new thread starts on device 0 and default streams.  `devrt.cuda`, `devrt.hip`,
-`devrt.mtia` and `devrt.accelerator` have the names that users of PyTorch know.
+Each thread has a current device for each backend, and a current stream for each device.
+A new thread starts on device 0 and on default streams.  `devrt.cuda`, `devrt.hip`,
+`devrt.mtia` and `devrt.accelerator` have the names of PyTorch's modules.
 
-Errors are devrt.Error and its subclasses; an object of a wrong type is a
-TypeError, and what cannot be exchanged with another library a BufferError,
-CopyRequiredError among them.
+Errors are devrt.Error and its subclasses.  Arguments of a wrong type raise TypeError.
+A failed exchange with another library raises BufferError, or its subclass
+CopyRequiredError.
 """
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
@@ -236,7 +237,7 @@ if _TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> _Any:
-    # What takes long to import, when it is first needed.
+    # Imported when first used, because the import takes long.
     if name == "HostFuture":
         from ._host_future import HostFuture
 

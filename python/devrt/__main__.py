@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command: `devrt` where pip has installed it, and `python -m devrt`.
+"""The command `devrt`, which is also `python -m devrt`.
 
-The command itself is a program beside the library, which takes this process's
-place: its exit codes and what signals do to it are its own.
+The command is a program beside the library.  This process is replaced by it, so exit
+codes and signals are those of the program.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MISSING = (
 
 
 def _places() -> List[pathlib.Path]:
-    """Where the program may be: in a wheel, in a build tree, in an installed one."""
+    """Returns where the program may be: in a wheel, a build tree or an installation."""
     up = _PACKAGE.parents
     return [_PACKAGE / "bin/devrt", up[1] / "tools/devrt"] + [
         folder / "bin/devrt" for folder in list(up)[1:5]
@@ -31,7 +31,7 @@ def _places() -> List[pathlib.Path]:
 
 
 def _is_program(path: pathlib.Path) -> bool:
-    """Not this module's own script, which pip puts into bin/."""
+    """Tells the program from the script of this module that pip puts into bin/."""
     try:
         with open(path, "rb") as file:
             return file.read(4) == b"\x7fELF" and os.access(path, os.X_OK)
@@ -44,13 +44,13 @@ def _find() -> Optional[pathlib.Path]:
 
 
 def main() -> NoReturn:
-    """Runs the command with this process's arguments."""
+    """Runs the command with the arguments of this process."""
     program = _find()
     if program is None:
         sys.exit(_MISSING)
     sys.stdout.flush()
     sys.stderr.flush()
-    # Python ignores them, and what a program ignores stays ignored behind exec.
+    # Python ignores these signals, and exec would keep them ignored.
     for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(ignored, signal.SIG_DFL)
     os.execv(program, ["devrt", *sys.argv[1:]])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays: what of devrt._core is about them; _arrays.pyi has the types."""
+"""The part of devrt._core about arrays.  _arrays.pyi has the types."""
 
 from . import _core
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`await stream` and `await event`: in a file of its own because asyncio takes
-long to import.
+"""`await stream` and `await event`.  A module of its own, as importing asyncio takes
+long.
 
 The event loop goes on meanwhile.  A host function behind the work writes to a
-descriptor that the loop looks at with its others: no thread waits, and nothing
-is asked again and again.
+descriptor that the loop watches, so no thread waits and nothing is polled.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from ._core import Event, Stream, UnsupportedError
 
 
 class _Waits:
-    """The awaits of one event loop, in its thread."""
+    """The awaits of one event loop.  Used on the loop's thread only."""
 
     def __init__(self) -> None:
         self._wakeups = _core._Wakeups()
@@ -41,7 +40,7 @@ class _Waits:
 
     def _take(self) -> None:
         for number, error in self._wakeups.take():
-            # One that was cancelled is not there any more.
+            # A cancelled await has removed its future.
             future = self._futures.get(number)
             if future is None or future.done():
                 continue
@@ -55,7 +54,7 @@ _waits: "weakref.WeakKeyDictionary[Any, _Waits]" = weakref.WeakKeyDictionary()
 
 
 def _behind(what: Union[Stream, Event]) -> Stream:
-    """A stream whose work up to now is over when that is."""
+    """Returns a stream that reaches its present end when the given work is over."""
     if isinstance(what, Stream):
         return what
     stream = Stream(what.device)
@@ -64,22 +63,22 @@ def _behind(what: Union[Stream, Event]) -> Stream:
 
 
 def _work_of(what: Union[Stream, Event]) -> Event:
-    """An event, whose waits are for work alone."""
+    """Returns an event for the work alone, without host functions."""
     return what.record() if isinstance(what, Stream) else what
 
 
 async def until(what: Union[Stream, Event]) -> None:
-    """Until what was submitted to the stream, or captured last by the event, up
-    to now is over.  Raises the error of that work.
+    """Waits until the stream's work up to now, or the work that the event captured
+    last, is over.
 
-    Python's functions on the stream are not waited for, since they may wait for
-    the event loop: each has a future of its own.
+    Raises the error of that work.  Python functions on the stream are not waited for,
+    since they may wait for the event loop: each has a future of its own.
     """
     if what.query():
         return
     loop, device = asyncio.get_running_loop(), what.device
     if device is not None and _core._is_virtual(device):
-        await asyncio.sleep(0)  # what is ready may submit work
+        await asyncio.sleep(0)  # tasks that are ready may submit work
         _work_of(what).synchronize()
         return
     waits = _waits.get(loop)
@@ -88,5 +87,5 @@ async def until(what: Union[Stream, Event]) -> None:
     try:
         await waits.until_done(loop, _behind(what))
     except (UnsupportedError, NotImplementedError):
-        # A backend without host functions, a loop without descriptors.
+        # The backend has no host functions, or the loop cannot watch descriptors.
         await loop.run_in_executor(None, _work_of(what).synchronize)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Backends, and those that other packages offer by entry points.
+"""Finds backends, also those that other packages offer by entry points.
 
-An entry point in group "devrt.backends" has the name of the backend and leads
-to the absolute path of the plugin, or to a function that returns it:
+The name of an entry point in the group "devrt.backends" is the name of the backend.  It
+leads to the absolute path of the plugin, or to a function that returns the path:
 
     [project.entry-points."devrt.backends"]
     acme = "devrt_acme:plugin_path"
 
-It is looked at when somebody asks for a backend that was not found otherwise,
-and loaded only if it has that name and DEVRT_BACKENDS does not exclude it.
+An entry point is used when a program asks for a backend that was not found otherwise.
+It is loaded only if DEVRT_BACKENDS does not exclude that name.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from . import _core
 _GROUP = "devrt.backends"
 
 
-# What was found, and for which sys.path: looking takes milliseconds.
+# (sys.path, entry points by name).  Reading them takes milliseconds.
 _found: Tuple[Tuple[str, ...], Dict[str, Any]] = ((), {})
-# By name: what came of the entry points that somebody has asked for.
+# By name: (result, reason) of each entry point that was used.
 _outcomes: Dict[str, Tuple[str, str]] = {}
-# By name: those that failed, and how.  Each is asked once.
+# By name: (entry point, error) of those that failed.  Each is tried once.
 _failures: Dict[str, Tuple[Any, _core.Error]] = {}
-# DEVRT_BACKENDS as the library has read it, once.
+# DEVRT_BACKENDS as the library read it, once.
 _selection: Optional[str] = None
 
 
@@ -46,7 +46,7 @@ def _read_entry_points() -> Dict[str, Any]:
     points: Any = metadata.entry_points()
     if hasattr(points, "select"):
         found = points.select(group=_GROUP)
-    else:  # Python 3.9
+    else: # Python 3.9
         found = points.get(_GROUP, ())
     named: Dict[str, Any] = {}
     for point in found:
@@ -83,7 +83,9 @@ def _error(
 
 
 def _again(error: _core.Error) -> _core.Error:
-    """The same without what it was raised in, the cause's frames neither."""
+    """Returns the error without its traceback and cause, whose frames keep objects
+    alive.
+    """
     made = type(error)(str(error))
     made.code = error.code
     return made
@@ -103,7 +105,7 @@ def _load(point: Any) -> None:
 def _excluded_by() -> str:
     global _selection
     if _selection is None:
-        _core._backend_names()  # by then it is read
+        _core._backend_names()  # reads DEVRT_BACKENDS
         _selection = os.environ.get("DEVRT_BACKENDS", "")
     return _selection
 
@@ -115,10 +117,11 @@ def _is_excluded(name: str) -> bool:
 
 
 def _find(name: str) -> bool:
-    """Loads the backend that an entry point of that name leads to.
+    """Loads the backend of the entry point with that name.  Returns false if there is
+    none.
 
-    Raises Error, of the class and code that loading the plugin has, and the same
-    again without another try.
+    Raises the Error that loading the plugin raised, and raises it again at later calls
+    without loading again.
     """
     point = _entry_points().get(name)
     if point is None:
@@ -144,10 +147,10 @@ def _find(name: str) -> bool:
 
 
 def load_backend(path: Union[str, "os.PathLike[str]"]) -> str:
-    """Loads a plugin from an absolute path; returns the backend's name.
+    """Loads a plugin from an absolute path and returns the name of its backend.
 
-    Raises InvalidArgumentError for a relative path or what is no plugin, Error
-    for what cannot be loaded, with the reason.
+    Raises InvalidArgumentError for a relative path and for a file that is not a plugin,
+    and Error with the reason if the plugin cannot be loaded.
     """
     text = os.fspath(path)
     if not isinstance(text, str):
@@ -156,10 +159,10 @@ def load_backend(path: Union[str, "os.PathLike[str]"]) -> str:
 
 
 def backends() -> List[str]:
-    """Names of the backends that were found, in order of priority.
+    """Returns the names of the backends that were found, highest priority first.
 
-    None of them is opened by that, so that one without a device is among them:
-    is_available(name) says whether there is one.
+    Opens none of them, so a backend without a device is in the list: is_available(name)
+    tells whether it has one.
     """
     names = list(_core._backend_names())
     offered = {name for name in _entry_points() if not _is_excluded(name)}
@@ -167,10 +170,10 @@ def backends() -> List[str]:
 
 
 def is_available(backend: Optional[str] = None) -> bool:
-    """Whether there is a device of that backend, or of any.
+    """Returns True if the backend has a device, or with None if any backend has.
 
-    Opens the backend, and raises nothing for one that is not found or cannot be
-    opened: load_report() and devices(name) say why.
+    Opens the backend.  Returns False for one that is not found or cannot be opened:
+    load_report() and devices(name) say why.
     """
     if backend is not None and not isinstance(backend, str):
         raise TypeError(
@@ -183,12 +186,12 @@ def is_available(backend: Optional[str] = None) -> bool:
 
 
 def load_report() -> List[Dict[str, str]]:
-    """Everything that was tried to find backends, in order.
+    """Returns everything that was tried to find backends, in order.
 
-    Dicts with source, path, backend, version, result and reason.  result:
-    "found" (not opened yet), "loaded", "refused", "shadowed" by an earlier one of
-    that name, "excluded" by DEVRT_BACKENDS, "searched" (a directory) or "ignored".
-    The entry points of other packages come last; their path is "module:object".
+    Each is a dict with source, path, backend, version, result and reason.  result:
+    "found" (not opened yet), "loaded", "refused", "shadowed" by an earlier one of that
+    name, "excluded" by DEVRT_BACKENDS, "searched" (a directory) or "ignored".  Entry
+    points of other packages come last.  Their path is "module:object".
     """
     report = list(_core._load_report())
     names = set(_core._backend_names())
@@ -212,5 +215,5 @@ def load_report() -> List[Dict[str, str]]:
 
 
 def install() -> None:
-    """Lets the module find backends by entry points."""
+    """Registers the function that finds backends by entry points."""
     _core._set_backend_finder(_find)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices and streams as contexts and decorators, and host functions."""
+"""Devices and streams as contexts and decorators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _S = TypeVar("_S", bound=Optional[Stream])
 
 
 class _NoContext:
-    """What changes nothing."""
+    """A context that changes nothing."""
 
     def __enter__(self) -> None:
         return None
@@ -31,25 +31,26 @@ class _NoContext:
 
 _NO_CONTEXT = _NoContext()
 
-# The type itself: no call stands between.  devrt.device("mtia:1") is the same
-# object each time.
+# The type itself, so that no Python function stands between.  devrt.device("mtia:1")
+# returns one object at every call.
 device = Device
 
 
 def stream(stream: _S, also: Union[str, Sequence[str]] = ()) -> Context[_S]:
-    """The context in which `stream`, and its device, are current.
+    """Returns the context in which `stream` and its device are current.
 
-    A stream is that context itself; with None it changes nothing.
+    That is the stream itself.  None gives a context that changes nothing.
 
         with devrt.stream(s):
             ...
-        with devrt.stream(s, also=("torch", "cupy")):  # in those libraries, too
+        with devrt.stream(s, also=("torch", "cupy")):  # current in those too
             ...
 
-    also: "torch" and "cupy", which are imported then (ImportError).  ValueError
-    for a stream that such a library cannot have: of mtia; for torch, the
-    per-thread default stream.  All are restored in reverse order, even if one
-    fails.
+    also: "torch" and "cupy", which are then imported.  All are restored in reverse
+    order, even if one fails.
+
+    Raises ImportError if such a library is missing, and ValueError for a stream that it
+    cannot use: a stream of mtia, and for torch the per-thread default stream.
     """
     if also != ():
         if not isinstance(stream, Stream):
@@ -69,10 +70,10 @@ def stream(stream: _S, also: Union[str, Sequence[str]] = ()) -> Context[_S]:
 
 
 def synchronize(where: Union[Stream, DeviceLike] = None) -> None:
-    """Waits for all work of a device, or of one stream.
+    """Waits for all work of a device or of one stream, and for its host functions.
 
-    For functions of launch_host_func, too.  None is the current device.  Raises the error of that work, if any.  Ctrl-C
-    ends the wait.
+    None is the current device.  Raises the error of that work, if any.  Ctrl-C ends the
+    wait.
     """
     if isinstance(where, Stream):
         where.synchronize()
@@ -83,7 +84,7 @@ def synchronize(where: Union[Stream, DeviceLike] = None) -> None:
 
 
 def _runs_later(function: Any) -> bool:
-    """Whether a call of it only makes what runs its body."""
+    """Returns True if calling `function` would not run its body, as for a generator."""
     while True:
         if isinstance(function, functools.partial):
             function = function.func
@@ -94,8 +95,8 @@ def _runs_later(function: Any) -> bool:
     return any(_makes(body) for body in (function, type(function).__call__))
 
 
-# Of inspect, which takes long to import: generators, coroutines, either by a
-# decorator of `types`, asynchronous generators.
+# Flags of inspect, whose import takes long: generators, coroutines (by `async def` or
+# by types.coroutine) and asynchronous generators.
 _LATER = 0x20 | 0x80 | 0x100 | 0x200
 
 
@@ -103,12 +104,12 @@ def _makes(body: Any) -> bool:
     body = getattr(body, "__func__", body)
     if not isinstance(body, types.FunctionType):
         return False
-    # What inspect.markcoroutinefunction sets.
+    # inspect.markcoroutinefunction sets that attribute.
     return bool(body.__code__.co_flags & _LATER) or "_is_coroutine_marker" in vars(body)
 
 
 def _decorate(context: Any, function: _F) -> _F:
-    """`function`, run inside `context`."""
+    """Returns `function` so that it runs inside `context`."""
     if not callable(function):
         raise TypeError(
             f"only a function can be decorated, not {type(function).__name__}"
@@ -134,18 +135,18 @@ def _decorate(context: Any, function: _F) -> _F:
 def _run(
     context: ThreadContext, function: Callable[..., Any], /, *args: Any, **kwargs: Any
 ) -> Any:
-    """What function(*args, **kwargs) returns, run with this context."""
+    """Calls function(*args, **kwargs) inside `context`."""
     with context:
         return function(*args, **kwargs)
 
 
 def _await(what: Union[Stream, Event]) -> Iterator[Any]:
-    """What Stream.__await__ and Event.__await__ answer."""
+    """Implements Stream.__await__ and Event.__await__."""
     from ._awaiting import until
 
     return until(what).__await__()
 
 
 def install() -> None:
-    """Gives the module what it calls of this file."""
+    """Registers the functions of this file that the C++ module calls."""
     _core._set_helpers(_decorate, _run, launch_host_func, _await)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What devrt.cuda, devrt.hip, devrt.mtia and devrt.accelerator have in common.
 
-Names and values are those that programs for PyTorch use: devices are numbers of
-the module's backend, and set_stream makes the stream's device current as well.
+Names and values are those of PyTorch: a device is a number of the module's backend, and
+set_stream also makes the stream's device current.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from ._contexts import _NO_CONTEXT, stream as _stream
 from ._core import Device, DeviceProperties, Event, InvalidArgumentError, Stream
 from ._types import Context
 
-# Backends with a module of their own.
+# Backends that have a module of their own.
 _MODULES = ("cuda", "hip", "mtia")
 
 _S = TypeVar("_S", bound=Optional[Stream])
 
-# A device of the module's backend: None is the current one.
+# A device of the module's backend.  None is the current one.
 DeviceLike = Union[Device, str, int, None]
 
 
 class Backend:
-    """The functions of one backend; `name` None is the active one."""
+    """The functions of one backend.  With `name` None, those of the active backend."""
 
     def __init__(self, name: Optional[str]) -> None:
         self._name = name
 
     def _named(self, names: Iterable[str]) -> Dict[str, Any]:
-        """These functions by their names, as a module has them."""
+        """Returns these functions by name, for a module's namespace."""
         return {name: getattr(self, name) for name in names}
 
     # ---- Devices ------------------------------------------------------------
@@ -56,7 +56,7 @@ class Backend:
         return self._own(Device(device))
 
     def _own(self, device: Device) -> Device:
-        """`device`, unless it is of another backend."""
+        """Returns `device`, or raises if it belongs to another backend."""
         if self._name is not None and device.backend != self._name:
             raise InvalidArgumentError(
                 f"Expected a {self._name} device, but got: {device.backend}"
@@ -64,25 +64,25 @@ class Backend:
         return device
 
     def is_available(self) -> bool:
-        """Whether there is a device; opens the backend, never raises."""
+        """Returns True if there is a device.  Opens the backend and never raises."""
         try:
             return self.device_count() > 0
         except _core.Error:
             return False
 
     def device_count(self) -> int:
-        """Number of devices; 0 where the backend cannot be used."""
+        """Returns the number of devices, or 0 if the backend cannot be used."""
         try:
             return len(_core.devices(self._name or _core.current_device().backend))
         except _core.Error:
             return 0
 
     def current_device(self) -> int:
-        """Number of the calling thread's current device."""
+        """Returns the index of the calling thread's current device."""
         return _core.current_device(self._name).index
 
     def set_device(self, device: DeviceLike) -> None:
-        """Makes a device the calling thread's current one."""
+        """Makes a device the current one of the calling thread."""
         _core.set_device(self._device(device))
 
     @overload
@@ -95,7 +95,7 @@ class Backend:
     def device(self, device: DeviceLike) -> Context[Optional[Device]]: ...
 
     def device(self, device: DeviceLike) -> Context[Optional[Device]]:
-        """The context in which `device` is current; None changes nothing."""
+        """Returns the context in which `device` is current.  None changes nothing."""
         if device is None:
             return _NO_CONTEXT
         return self._device(device)
@@ -110,11 +110,11 @@ class Backend:
     def device_index(self, device: Optional[int]) -> Context[Optional[Device]]: ...
 
     def device_index(self, device: Optional[int]) -> Context[Optional[Device]]:
-        """The same, by number."""
+        """Returns the context in which the device with that index is current."""
         return self.device(device)
 
     def get_device_index(self, device: DeviceLike = None) -> int:
-        """Number of a device."""
+        """Returns the index of a device."""
         return self._device(device).index
 
     def synchronize(self, device: DeviceLike = None) -> None:
@@ -122,40 +122,40 @@ class Backend:
         self._device(device).synchronize()
 
     def get_device_properties(self, device: DeviceLike = None) -> DeviceProperties:
-        """What is known about a device."""
+        """Returns the properties of a device."""
         return _core.get_device_properties(self._device(device))
 
     def get_device_name(self, device: DeviceLike = None) -> str:
-        """Its product name."""
+        """Returns the product name of a device."""
         return self.get_device_properties(device).name
 
     def get_device_capability(self, device: DeviceLike = None) -> Tuple[int, int]:
-        """(major, minor) of its compute capability."""
+        """Returns the compute capability of a device as (major, minor)."""
         properties = self.get_device_properties(device)
         return properties.major, properties.minor
 
     def can_device_access_peer(self, device: DeviceLike, peer: DeviceLike) -> bool:
-        """Whether kernels of `device` may be allowed to use memory of `peer`."""
+        """Returns True if `device` can be given access to memory of `peer`."""
         return _core.can_access_peer(self._device(device), self._device(peer))
 
     # ---- Streams ------------------------------------------------------------
 
     def current_stream(self, device: DeviceLike = None) -> Stream:
-        """The calling thread's current stream of a device."""
+        """Returns the calling thread's current stream of a device."""
         return _core.current_stream(self._device(device))
 
     def default_stream(self, device: DeviceLike = None) -> Stream:
-        """The default stream of a device."""
+        """Returns the default stream of a device."""
         return _core.default_stream(self._device(device))
 
     def set_stream(self, stream: Optional[Stream]) -> None:
-        """Makes a stream, and its device, current; None changes nothing."""
+        """Makes a stream and its device current.  None changes nothing."""
         if stream is not None:
             self._check(stream)
             _core.set_stream(stream)
 
     def stream(self, stream: _S) -> Context[_S]:
-        """The context in which a stream is current; None changes nothing."""
+        """Returns the context in which a stream is current.  None changes nothing."""
         self._check(stream)
         return _stream(stream)
 
@@ -166,13 +166,13 @@ class Backend:
     # ---- Memory -------------------------------------------------------------
 
     def mem_get_info(self, device: DeviceLike = None) -> Tuple[int, int]:
-        """(free, total) bytes of a device's memory."""
+        """Returns (free, total) bytes of a device's memory."""
         return self._device(device).memory_info()
 
     def caching_allocator_alloc(
         self, size: int, device: DeviceLike = None, stream: Optional[Stream] = None
     ) -> int:
-        """Address of `size` bytes of device memory, for work on `stream`."""
+        """Returns the address of `size` bytes of device memory for work on `stream`."""
         if stream is None:
             stream = self.current_stream(device)
         elif (device is not None and isinstance(stream, _core.Stream)
@@ -185,92 +185,92 @@ class Backend:
         return _core.caching_allocator_alloc(size, stream)
 
     def caching_allocator_delete(self, mem_ptr: int) -> None:
-        """Gives back what caching_allocator_alloc gave."""
+        """Frees memory of caching_allocator_alloc."""
         _core.caching_allocator_delete(mem_ptr)
 
     def empty_cache(self) -> None:
-        """Gives memory that nobody uses back to the driver, on all devices.
+        """Returns unused memory of all devices to the driver.
 
-        Blocks with pending work stay in the cache, also those that were freed:
-        call synchronize() before to give these back as well.
+        Blocks with pending work stay in the cache, even if they were freed: call
+        synchronize() before to return these as well.
         """
         for device in _core.devices(self._device().backend):
             _core.empty_cache(device)
 
     def memory_stats(self, device: DeviceLike = None) -> Dict[str, int]:
-        """What the caching allocator counts."""
+        """Returns the statistics of the caching allocator."""
         return _core.memory_stats(self._device(device))
 
     def memory_allocated(self, device: DeviceLike = None) -> int:
-        """Bytes that the program holds."""
+        """Returns the bytes of device memory that the program holds."""
         return _memory.memory_allocated(self._device(device))
 
     def max_memory_allocated(self, device: DeviceLike = None) -> int:
-        """The most of those."""
+        """Returns the most bytes that the program held since the last reset."""
         return _memory.max_memory_allocated(self._device(device))
 
     def memory_reserved(self, device: DeviceLike = None) -> int:
-        """Bytes that the allocator took from the driver."""
+        """Returns the bytes that the allocator took from the driver."""
         return _memory.memory_reserved(self._device(device))
 
     def max_memory_reserved(self, device: DeviceLike = None) -> int:
-        """The most of those."""
+        """Returns the most bytes that the allocator had since the last reset."""
         return _memory.max_memory_reserved(self._device(device))
 
     def memory_summary(self, device: DeviceLike = None) -> str:
-        """Who holds the memory, as text."""
+        """Returns a report on the memory of a device, as text."""
         return _core.memory_report(self._device(device))
 
     def memory_snapshot(self, device: DeviceLike = None) -> Dict[str, Any]:
-        """Every segment and block."""
+        """Returns every segment and block of a device."""
         return _memory.memory_snapshot(self._device(device))
 
     def reset_peak_memory_stats(self, device: DeviceLike = None) -> None:
-        """Sets each peak to the current number."""
+        """Sets each peak to the current value."""
         _core.reset_peak_memory_stats(self._device(device))
 
     def reset_accumulated_memory_stats(self, device: DeviceLike = None) -> None:
-        """Sets what was freed to 0 and what was allocated to what is there."""
+        """Sets totals: freed bytes to 0, allocated bytes to those in use."""
         _core.reset_accumulated_memory_stats(self._device(device))
 
     def set_per_process_memory_fraction(
         self, fraction: float, device: DeviceLike = None
     ) -> None:
-        """This process may reserve that part of the memory."""
+        """Limits what this process may reserve to a fraction of the memory."""
         _core.set_per_process_memory_fraction(fraction, self._device(device))
 
     def get_per_process_memory_fraction(self, device: DeviceLike = None) -> float:
-        """What was set last."""
+        """Returns the fraction that was set last."""
         return _core.get_per_process_memory_fraction(self._device(device))
 
     def host_memory_stats(self) -> Dict[str, int]:
-        """What the pinned memory of the backend counts."""
+        """Returns the statistics of the backend's pinned memory."""
         return _core.host_memory_stats(self._device().backend)
 
     def reset_peak_host_memory_stats(self) -> None:
-        """Sets each peak to the current number."""
+        """Sets each peak to the current value."""
         _core.reset_peak_host_memory_stats(self._device().backend)
 
     def reset_accumulated_host_memory_stats(self) -> None:
-        """Sets what was freed to 0 and what was allocated to what is there."""
+        """Sets totals: freed bytes to 0, allocated bytes to those in use."""
         _core.reset_accumulated_host_memory_stats(self._device().backend)
 
     def host_empty_cache(self) -> None:
-        """Gives cached pinned memory back.
+        """Returns unused pinned memory to the driver.
 
-        Blocks with pending work stay in the cache: call synchronize() before to
-        give these back as well.
+        Blocks with pending work stay in the cache: call synchronize() before to return
+        these as well.
         """
         _core.empty_host_cache(self._device().backend)
 
 
 class _StreamType(type):
-    """Of classes whose instances are all streams of a backend."""
+    """Makes all streams of a backend instances of its Stream class."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         if super().__instancecheck__(instance):
             return True
-        # Not those that a program has derived.
+        # Classes that a program derives do not inherit this rule.
         of = vars(cls).get("_of")
         return (
             of is not None
@@ -280,7 +280,7 @@ class _StreamType(type):
 
 
 class _StreamClass(Stream, metaclass=_StreamType):
-    """A stream of one backend; whatever made it, isinstance says so."""
+    """A stream of one backend.  isinstance is true for each such stream."""
 
     _of: Backend
 
@@ -303,7 +303,7 @@ class _StreamClass(Stream, metaclass=_StreamType):
 
     @classmethod
     def from_external(cls, stream: Any, device: DeviceLike = None) -> Stream:
-        """Another library's stream: devrt.Stream.from_external."""
+        """Adopts another library's stream: see devrt.Stream.from_external."""
         if device is not None:
             device = cls._of._device(device)
         made = super().from_external(stream, device)
@@ -312,7 +312,7 @@ class _StreamClass(Stream, metaclass=_StreamType):
 
 
 class _EventClass(Event):
-    """An event whose options may be given by position, as PyTorch's are."""
+    """An event that takes its options by position too, as PyTorch's does."""
 
     def __new__(
         cls,
@@ -329,11 +329,13 @@ class _EventClass(Event):
 
 
 def get_device_module(device: Union[Device, str, None] = None) -> types.ModuleType:
-    """The module with the names of PyTorch for a device, such as devrt.mtia.
+    """Returns the module with PyTorch's names for a device, such as devrt.mtia.
 
-    device: a Device, "mtia:0", or a backend's name alone, which opens nothing;
-    None is the current device.  Raises InvalidArgumentError for a backend
-    without such a module: devrt.accelerator is of every one.
+    device: a Device, "mtia:0", or only a backend's name, which opens nothing.  None is
+    the current device.
+
+    Raises InvalidArgumentError for a backend without such a module.  devrt.accelerator
+    serves every backend.
     """
     if device is None:
         device = _core.current_device()

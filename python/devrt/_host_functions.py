@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python functions in stream order.
 
-What a driver calls in stream order may touch neither Python nor the driver, so
-it only says that a function is due; a thread of this module calls it then.  The
-stream does not wait for the function: synchronize() does, and the future says
+A function that a driver calls in stream order may touch neither Python nor the driver.
+So it only reports that a function is due, and a thread of this module calls the
+function.  The stream does not wait for it: synchronize() does, and the future tells
 when it is done.
 """
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-# Taken again by a __del__ or a signal handler that launches inside.
+# Reentrant: a __del__ or a signal handler may launch while the lock is held.
 _lock = threading.RLock()
 _thread: Optional[threading.Thread] = None
-# Of those that were launched and have not ended: how many.
+# The number of functions that were launched and have not ended.
 _left = 0
 _changed = threading.Condition(_lock)
 _waiting = 0
@@ -39,11 +39,11 @@ def _count(change: int) -> None:
 
 
 def _report() -> None:
-    """Says what was raised here, as the end of a thread would say it."""
+    """Reports the present exception as an uncaught one of a thread."""
     try:
         raised = (*sys.exc_info(), threading.current_thread())
         threading.excepthook(threading.ExceptHookArgs(raised))
-    except BaseException:  # a program's own hook
+    except BaseException:  # raised by a program's hook
         pass
 
 
@@ -56,9 +56,9 @@ def _serve() -> None:
             continue
         try:
             call(error)
-        except BaseException:  # of a future's callbacks, SystemExit too
+        except BaseException:  # from a future's callbacks, even SystemExit
             _report()
-        del call, error  # what they hold ends now, not with the next one
+        del call, error  # their references end before the next wait
         _count(-1)
 
 
@@ -73,12 +73,12 @@ def _start() -> None:
 
 
 def count_left() -> int:
-    """How many functions were launched and have not ended."""
+    """Returns how many functions were launched and have not ended."""
     return _left
 
 
 def wait_until_left(most: int, seconds: float) -> None:
-    """Until no more than `most` are left, at most `seconds`."""
+    """Waits until at most `most` functions are left, and at most `seconds`."""
     global _waiting
     with _lock:
         _waiting += 1
@@ -87,7 +87,7 @@ def wait_until_left(most: int, seconds: float) -> None:
 
 
 def refuse_to_wait() -> None:
-    """Raises an Error on the thread that the awaited function would need."""
+    """Raises an Error on the thread that would have to run the awaited function."""
     if threading.current_thread() is not _thread:
         return
     error = Error(
@@ -101,7 +101,7 @@ def refuse_to_wait() -> None:
 def launch_host_func(
     stream: Stream, function: Callable[..., _T], /, *args: Any, **kwargs: Any
 ) -> HostFuture[_T]:
-    """Stream.launch_host_func."""
+    """Implements Stream.launch_host_func."""
     from ._contexts import _runs_later
     from ._host_future import HostFuture
 
@@ -132,7 +132,7 @@ def launch_host_func(
     def call(error: Optional[BaseException]) -> None:
         try:
             run(error)
-        except BaseException as raised:  # of the future, as without memory
+        except BaseException as raised:  # raised by the future, such as MemoryError
             if not future.done():
                 future.set_exception(raised)
             raise
@@ -146,7 +146,7 @@ def launch_host_func(
     try:
         event.record(stream)
     except BaseException:
-        # The function runs in no case, or has its turn and needs no event.
+        # If the future cannot be cancelled, the function runs and needs no event.
         if future.cancel():
             raise
     return future

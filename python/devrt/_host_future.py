@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HostFuture; in a file of its own because concurrent.futures takes long to
-import."""
+"""HostFuture.  A module of its own, as importing concurrent.futures takes long."""
 
 from __future__ import annotations
 
@@ -15,18 +14,18 @@ _T = TypeVar("_T")
 
 
 class HostFuture(Future[_T]):
-    """The result of a host function: a concurrent.futures.Future.
+    """The result of a host function: a concurrent.futures.Future that can be awaited.
 
-    Also awaitable.  result() raises what the function raised, or the error of
-    the stream's earlier work, in which case the function did not run.
+    result() raises what the function raised, or the error of the stream's earlier work,
+    in which case the function did not run.
 
-    In the simulator's virtual time devices move only while somebody waits for
-    them: result(), exception(), `await` and the waits of streams, events and
-    devices do.  done(), callbacks, concurrent.futures.wait, as_completed and
-    asyncio.wrap_future look on: wait for the stream before, or ask result().
+    In the simulator's virtual time devices proceed only while a thread waits for them,
+    in result(), exception(), `await` or a wait of a stream, event or device.  done(),
+    callbacks, concurrent.futures.wait, as_completed and asyncio.wrap_future do not make
+    them proceed: wait for the stream before, or call result().
 
-    Host functions run one after another on one thread.  One that asks for the
-    result of a later one gets an Error: that would be a wait for ever.
+    Host functions run one after another on one thread.  A host function that asks for
+    the result of a later one would wait for ever, and gets an Error.
     """
 
     def __init__(self, event: Event) -> None:
@@ -37,19 +36,19 @@ class HostFuture(Future[_T]):
         if self.done():
             return
         _host_functions.refuse_to_wait()
-        # In a simulator's virtual time devices move while somebody waits for
-        # them; the event is behind the function.
+        # In virtual time the device proceeds only while a thread waits.  The event
+        # comes after the function.
         device = self._event.device
         if device is not None and _core._is_virtual(device):
             self._event.synchronize()
 
     def result(self, timeout: Optional[float] = None) -> _T:
-        """What the function returned; waits at most `timeout` seconds."""
+        """Returns the function's result.  Waits at most `timeout` seconds."""
         self._advance()
         return super().result(timeout)
 
     def exception(self, timeout: Optional[float] = None) -> Optional[BaseException]:
-        """What the function raised; waits at most `timeout` seconds."""
+        """Returns its exception or None.  Waits at most `timeout` seconds."""
         self._advance()
         return super().exception(timeout)
 

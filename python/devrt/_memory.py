@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory: what the allocators hold, and their controls."""
+"""Statistics and controls of the memory allocators."""
 
 from __future__ import annotations
 
@@ -66,27 +66,29 @@ __all__ = [
 
 
 def memory_allocated(device: DeviceLike = None) -> int:
-    """Bytes of a device's memory that the program holds."""
+    """Returns the bytes of a device's memory that the program holds."""
     return memory_stats(device)["allocated_bytes.all.current"]
 
 
 def max_memory_allocated(device: DeviceLike = None) -> int:
-    """The most bytes that the program held, since reset_peak_memory_stats."""
+    """Returns the most bytes that the program held since reset_peak_memory_stats."""
     return memory_stats(device)["allocated_bytes.all.peak"]
 
 
 def memory_reserved(device: DeviceLike = None) -> int:
-    """Bytes that the allocator took from the driver."""
+    """Returns the bytes that the allocator took from the driver."""
     return memory_stats(device)["reserved_bytes.all.current"]
 
 
 def max_memory_reserved(device: DeviceLike = None) -> int:
-    """The most of those, since reset_peak_memory_stats."""
+    """Returns the most bytes that the allocator had since reset_peak_memory_stats."""
     return memory_stats(device)["reserved_bytes.all.peak"]
 
 
 def memory_snapshot(device: DeviceLike = None) -> Dict[str, Any]:
-    """Every segment and block of a device, as docs/memory-snapshot.md says."""
+    """Returns every segment and block of a device, as docs/memory-snapshot.md
+    describes.
+    """
     import json
 
     snapshot: Dict[str, Any] = json.loads(memory_snapshot_json(device))

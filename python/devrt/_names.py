@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions that devrt.accelerator, cuda, hip and mtia share, one table.
+"""The table of functions that devrt.accelerator, cuda, hip and mtia share.
 
-They are those of the active backend, as devrt.accelerator has them.  The modules
-of a backend import them for their names and types, and put their own in place:
+These are the functions of the active backend, which devrt.accelerator uses as they are.
+The module of a backend imports them for their names and types, and replaces them by its
+own:
 
     from ._names import *
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NumPy's side of arrays; imported when something of it is needed first."""
+"""Arrays for NumPy's protocols.  Imported when a program first uses one of them."""
 
 import sys
 
@@ -21,16 +21,16 @@ _SCALARS = (bool, int, float, complex, np.generic)
 
 
 def as_ndarray(array):
-    """A numpy.ndarray over the memory of an array on the host."""
+    """Returns a numpy.ndarray over the memory of an array on the host."""
     if array.dtype.str is not None:
         return np.asarray(memoryview(array))
-    # bfloat16 and float8: as integers, which NumPy gives another name.
+    # NumPy reads bfloat16 and float8 as integers, and then gets the dtype of ml_dtypes.
     dtype = array.dtype.numpy()
     return np.asarray(memoryview(array.view(f"u{array.itemsize}"))).view(dtype)
 
 
 def to_ndarray(array, dtype, copy):
-    """What __array__ answers."""
+    """Implements Array.__array__."""
     made = as_ndarray(array)
     if dtype is None or np.dtype(dtype) == made.dtype:
         return made.copy() if copy else made
@@ -41,7 +41,10 @@ def to_ndarray(array, dtype, copy):
 
 
 def as_buffer(x):
-    """(object with the buffer protocol, name of the dtype if that lacks it)."""
+    """Returns (object with the buffer protocol, dtype's name or None).
+
+    The name is given for dtypes that the buffer protocol lacks.
+    """
     made = np.asarray(x)
     if not made.dtype.isnative:
         raise BufferError(
@@ -62,7 +65,9 @@ def as_buffer(x):
 
 
 def _by_object(entries):
-    """By numpy's own objects: other libraries have functions of these names."""
+    """Replaces names by NumPy's objects, since other libraries have functions of these
+    names.
+    """
     found = ((getattr(np, name, None), value) for name, value in entries.items())
     return {function: value for function, value in found if function is not None}
 
@@ -105,18 +110,18 @@ _REDUCTIONS = _by_object({
 
 
 def _computing(array):
-    """Where devrt computes with it; pinned memory is a device's: "mtia:0"."""
+    """Returns the device that computes with the array: for pinned memory "mtia:0"."""
     return array.place.rpartition(" ")[2]
 
 
 def _is_plain(x):
-    """A NumPy array that leaves its operations to NumPy."""
+    """Returns True for arrays of NumPy that leave operations to NumPy."""
     return (isinstance(x, np.ndarray)
             and type(x).__array_ufunc__ is np.ndarray.__array_ufunc__)
 
 
 def _on_one_device(operands):
-    """Whether all are numbers and arrays of one device."""
+    """Returns True if all are numbers, or arrays of one device."""
     devices = {_computing(x) for x in operands if isinstance(x, Array)}
     return len(devices) == 1 and "cpu" not in devices and _are_ours(operands)
 
@@ -130,11 +135,13 @@ def _any_on_host(values):
 
 
 def _number(x):
-    """A scalar that NumPy has made an array of, as its comparisons do."""
+    """Returns the scalar of an array without axes: NumPy's comparisons make such
+    arrays.
+    """
     return x[()] if type(x) is np.ndarray and x.ndim == 0 else x
 
 
-# What may be given of ufuncs' own arguments: what they are by default.
+# Values of a ufunc's own arguments that change nothing.
 _UFUNC_DEFAULTS = {
     "where": (True,),
     "casting": ("same_kind",),
@@ -145,21 +152,23 @@ _UFUNC_DEFAULTS = {
 
 
 def _without_defaults(options, known=_UFUNC_DEFAULTS):
-    """Those that ask for something; of arrays == would be another array."""
+    """Returns the arguments that change something.  Compares by `is`, since == of
+    arrays gives an array.
+    """
     return {name: value for name, value in options.items()
             if not any(value is one or (isinstance(value, str) and value == one)
                        for one in known.get(name, ()))}
 
 
-# Of a method of a ufunc that raises, NumPy before 2.3 never lets the arguments go.
+# NumPy before 2.3 leaks the arguments of a ufunc's method that raises.
 _KEEPS_ARGUMENTS = tuple(map(int, np.__version__.split(".")[:2])) < (2, 3)
 
 
 def array_ufunc(self, ufunc, method, *inputs, **options):
-    """What Array.__array_ufunc__ answers."""
+    """Implements Array.__array_ufunc__."""
     out = options.pop("out", None)
     if out is not None:
-        # NumPy gives a tuple; programs that call it may give anything.
+        # NumPy passes a tuple; a program that calls this may pass anything.
         if not (isinstance(out, tuple) and len(out) == 1
                 and isinstance(out[0], (Array, np.ndarray))):
             return NotImplemented
@@ -178,7 +187,7 @@ def array_ufunc(self, ufunc, method, *inputs, **options):
         if answer is not NotImplemented:
             return answer
     if not _are_ours(x for x in operands if not _is_plain(x)):
-        return NotImplemented  # of another library, which may know what to do
+        return NotImplemented  # another library's, which may know what to do
     name = getattr(ufunc, "__name__", None)
     if not isinstance(name, str) or getattr(np, name, None) is not ufunc:
         return NotImplemented  # another library's
@@ -195,7 +204,7 @@ def array_ufunc(self, ufunc, method, *inputs, **options):
         refuse_host(ufunc)
     if plain:
         refuse_ndarray(ufunc)
-    return _UFUNCS[ufunc](*inputs, out=out)  # says that these are two devices
+    return _UFUNCS[ufunc](*inputs, out=out)  # raises: these are two devices
 
 
 def _refuse_method(ufunc, method, operands):
@@ -212,7 +221,7 @@ def _reduce(function, out, x, /, axis=0, dtype=None, keepdims=False, **others):
             others, {"where": (True,), "initial": (np._NoValue,)}):
         return NotImplemented
     if x.ndim == 0 and axis in (0, -1):
-        axis = ()  # as NumPy has it
+        axis = ()  # as in NumPy
     options = {} if dtype is None else {"dtype": dtype}
     return function(x, axis, keepdims=keepdims, **options)
 
@@ -223,7 +232,7 @@ def _reduce(function, out, x, /, axis=0, dtype=None, keepdims=False, **others):
 
 
 class _NotOffered(Exception):
-    """What the arguments want, devrt has not."""
+    """Arguments ask for something that devrt does not offer."""
 
 
 def _defaults(**values):
@@ -234,7 +243,7 @@ def _defaults(**values):
 
 
 def _reduction(name, has_dtype):
-    """numpy.sum and the like."""
+    """Makes numpy.sum and similar functions."""
 
     def with_dtype(a, axis=None, dtype=None, out=None, keepdims=np._NoValue,
                    initial=np._NoValue, where=np._NoValue):
@@ -256,7 +265,7 @@ def _mean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=True):
 
 
 def _truth(name):
-    """numpy.any and numpy.all."""
+    """Makes numpy.any and numpy.all."""
 
     def function(a, axis=None, out=None, keepdims=False, *, where=True):
         return _reduction(name, False)(a, axis, out, keepdims, where=where)
@@ -265,7 +274,7 @@ def _truth(name):
 
 
 def _like(make):
-    """numpy.zeros_like and the like; devrt's are C-contiguous, as of order K."""
+    """Makes numpy.zeros_like and similar functions.  Results are C-contiguous."""
 
     def function(a, dtype=None, order="K", subok=True, shape=None, *,
                  device=None):
@@ -285,12 +294,12 @@ def _full_like(a, fill_value, dtype=None, *arguments, **options):
         a, dtype, *arguments, **options)
 
 
-# Of casting="same_kind", from kind to kind.
+# The order of kinds for casting="same_kind".
 _KINDS = "buifc"
 
 
 def _kind_of(x):
-    """The kind of an array or a number; of an int that of any integer."""
+    """Returns the kind of an array or a number.  A Python int fits every one."""
     if isinstance(x, bool):
         return "b"
     if isinstance(x, int):
@@ -307,7 +316,7 @@ def _copyto(dst, src, casting="same_kind", where=True):
     _defaults(casting=(casting, "same_kind", "unsafe"), where=(where, True))
     if casting == "same_kind":
         kind = _kind_of(src)
-        # float8 of ml_dtypes, and what devrt refuses itself.
+        # float8 of ml_dtypes has another kind, as have dtypes that devrt refuses later.
         kind = kind if kind in _KINDS else "f"
         if _KINDS.index(kind) > _KINDS.index(dst.dtype.kind):
             raise TypeError(
@@ -411,7 +420,7 @@ _FUNCTIONS = _by_object({
 
 
 def _is_numpys(function):
-    """Whether NumPy has it by that name: others use the protocol as well."""
+    """Returns True if the function is NumPy's: others use the protocol too."""
     module = sys.modules.get(getattr(function, "__module__", None) or "")
     name = getattr(function, "__name__", None)
     return (isinstance(name, str)
@@ -420,7 +429,7 @@ def _is_numpys(function):
 
 
 def _arrays_in(values):
-    """Arrays among the values and in lists and tuples of them."""
+    """Returns the arrays among the values, and in lists and tuples of them."""
     found = []
     for value in values:
         if isinstance(value, (list, tuple)):
@@ -431,10 +440,10 @@ def _arrays_in(values):
 
 
 def array_function(self, function, types, arguments, options):
-    """What Array.__array_function__ answers."""
+    """Implements Array.__array_function__."""
     known = _FUNCTIONS.get(function)
     if not all(issubclass(t, (Array, np.ndarray)) for t in types):
-        return NotImplemented  # of another library, which may know what to do
+        return NotImplemented  # another library's, which may know what to do
     if known is None:
         if not _is_numpys(function):
             return NotImplemented

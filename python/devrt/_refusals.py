@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said of NumPy's functions and dtypes that devrt has not: a TypeError
-that names what there is instead."""
+"""Errors for functions and dtypes of NumPy that devrt does not have.
+
+Each text names what to use instead.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from ._arrays import Array
 
 # ---- Dtypes -----------------------------------------------------------------
 
-# What to do with elements that devrt has no dtype for, by the kind of NumPy's.
+# By the kind of NumPy's dtype: how to convert elements that devrt has no dtype for.
 _REMEDIES = {
     "M": "x.astype('int64') is the number of units since 1970",
     "m": "x.astype('int64') is the number of units",
@@ -25,8 +27,7 @@ _REMEDIES = {
 
 
 def refuse_dtype(x: Any, dtype: Any) -> NoReturn:
-    """A scalar is no array, of which BufferError would say that it is not
-    exchanged."""
+    """Raises BufferError for an array of that dtype, and TypeError for a scalar."""
     kind = TypeError if isinstance(x, np.generic) else BufferError
     remedy = _REMEDIES.get(dtype.kind, "x.astype(dtype) converts it")
     if dtype.names:
@@ -38,7 +39,7 @@ def refuse_dtype(x: Any, dtype: Any) -> NoReturn:
 
 
 def refuse_host(function: Any) -> NoReturn:
-    """For what nobody else can be asked for."""
+    """Raises for operands in host memory, where devrt does not compute."""
     raise TypeError(
         f"numpy.{function.__name__}() of a devrt.Array in plain host memory: "
         "devrt computes on devices only; copy it there with x.to(device), or "
@@ -46,7 +47,10 @@ def refuse_host(function: Any) -> NoReturn:
 
 
 def refuse_ndarray(function: Any) -> NoReturn:
-    """NumPy's own text would hold the elements of all operands."""
+    """Raises for a mix of a devrt.Array and a numpy.ndarray.
+
+    NumPy's own text would contain the elements of all operands.
+    """
     raise TypeError(
         f"numpy.{function.__name__}() of a devrt.Array and a numpy.ndarray, "
         "which is never moved to a device by itself: devrt.asarray(ndarray, "
@@ -55,10 +59,10 @@ def refuse_ndarray(function: Any) -> NoReturn:
 
 # ---- Functions --------------------------------------------------------------
 
-# By names of NumPy's functions: what devrt has instead, of the arrays x and y.
+# By the names of NumPy's functions: what to use instead, for arrays x and y.
 INSTEAD = {
     "allclose": "(abs(x - y) <= 1e-8 + 1e-5 * abs(y)).all()",
-    "bitwise_and": "devrt.logical_and(x, y)",  # of bool_
+    "bitwise_and": "devrt.logical_and(x, y)",  # for bool_
     "bitwise_invert": "devrt.logical_not(x)",
     "bitwise_not": "devrt.logical_not(x)",
     "bitwise_or": "devrt.logical_or(x, y)",
@@ -90,7 +94,7 @@ _JOINING = ("append", "column_stack", "concat", "concatenate", "dstack", "hstack
 
 
 def on_the_host(name: str, operands: Iterable[Any]) -> str:
-    """Where NumPy computes that function instead."""
+    """Returns text about how NumPy can compute that function."""
     arrays = [x for x in operands if isinstance(x, Array)]
     if not arrays or all(x.place == "cpu" for x in arrays):
         return f"NumPy computes it: give {name} x.numpy() for each array x"
@@ -103,7 +107,7 @@ def on_the_host(name: str, operands: Iterable[Any]) -> str:
 
 
 def refuse(function: Any, operands: Iterable[Any]) -> NoReturn:
-    """A function of NumPy that devrt has not."""
+    """Raises for a function of NumPy that devrt does not have."""
     name = function.__name__
     module = getattr(function, "__module__", None) or "numpy"
     instead = INSTEAD.get(name) if module == "numpy" else None

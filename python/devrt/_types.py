@@ -8,8 +8,8 @@ from typing import Any, Callable, ContextManager, Optional, Protocol, TypeVar, U
 
 from ._core import Device, Stream
 
-# What functions take as device: None is the current one, a number is one of
-# the active backend.
+# A device as functions take it.  None is the current one, a number is a device of the
+# active backend.
 DeviceLike = Union[Device, str, int, None]
 
 
@@ -18,16 +18,16 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 
 class Context(ContextManager[_T_co], Protocol[_T_co]):
-    """What can be entered, and decorates functions."""
+    """A context that can also decorate functions."""
 
     def __call__(self, function: _F) -> _F:
-        """`function`, run inside the context."""
+        """Returns `function` so that it runs inside the context."""
 
 
 class Scalar(Protocol):
-    """A number of NumPy's or ml_dtypes', which need not be installed.
+    """A number of NumPy or ml_dtypes, which need not be installed.
 
-    An array, which is no number, has no hash.
+    Unlike an array, it has a hash.
     """
 
     def __hash__(self) -> int: ...
@@ -39,7 +39,7 @@ class Scalar(Protocol):
 
 
 class NumpyDType(Protocol):
-    """numpy.dtype, or what describes itself like one."""
+    """numpy.dtype, or an object that describes itself as one."""
 
     @property
     def name(self) -> str: ...
@@ -49,7 +49,7 @@ class NumpyDType(Protocol):
 
 
 class DeviceType(enum.IntEnum):
-    """Numbers of device types, as PyTorch counts them."""
+    """Numbers of device types, as in PyTorch."""
 
     CPU = 0
     CUDA = 1
@@ -59,5 +59,5 @@ class DeviceType(enum.IntEnum):
 
 
 def ExternalStream(stream: Any, device: DeviceLike = None) -> Stream:
-    """Another library's stream, which stays its own: Stream.from_external."""
+    """Adopts another library's stream, without owning it: see Stream.from_external."""
     return Stream.from_external(stream, device)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever accelerator is active, by the names of torch.accelerator.
+"""The active accelerator, by the names of torch.accelerator.
 
-All names of PyTorch 2.15 but Graph, and those of the other modules beside them.
-Active is the backend whose device or stream the thread has made current last,
-at first the first one that has devices.
+Has all names of PyTorch 2.15's module but Graph, and the names that the other modules
+share.  The active backend is that whose device or stream the thread made current last,
+else the first one that has devices.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ empty_host_cache = host_empty_cache
 
 
 def current_accelerator(check_available: bool = False) -> Optional[Device]:
-    """The current device of the active backend.
+    """Returns the current device of the active backend.
 
-    check_available: None instead of an error where there is no device.
+    check_available: return None if there is no device, instead of raising an error.
     """
     if check_available and not is_available():
         return None
@@ -32,10 +32,10 @@ def current_accelerator(check_available: bool = False) -> Optional[Device]:
 
 
 def get_device_capability(device: DeviceLike = None, /) -> Dict[str, Set[DType]]:
-    """What a device can do: {'supported_dtypes': a set of DType}.
+    """Returns {'supported_dtypes': a set of DType} for a device.
 
-    Arrays on the device can have these dtypes, and astype converts between them;
-    the float8 ones have no arithmetic.  (major, minor) of the compute capability:
+    Arrays on the device can have these dtypes, and astype converts between them.  The
+    float8 ones have no arithmetic.  For the compute capability use
     devrt.cuda.get_device_capability.
     """
     _names.active._device(device)
@@ -44,24 +44,24 @@ def get_device_capability(device: DeviceLike = None, /) -> Dict[str, Set[DType]]
 
 
 def current_device_index() -> int:
-    """Its number."""
+    """Returns the index of the active backend's current device."""
     return _core.current_device().index
 
 
 def set_device_index(device: DeviceLike, /) -> None:
-    """Makes a device of the active backend current; a negative number none."""
+    """Makes a device of the active backend current.  A negative index is ignored."""
     if not isinstance(device, int) or device >= 0:
         set_device(device)
 
 
 def current_device_idx() -> int:
-    """current_device_index, deprecated."""
+    """Deprecated name of current_device_index."""
     warnings.warn("Use `current_device_index` instead.", FutureWarning, stacklevel=2)
     return current_device_index()
 
 
 def set_device_idx(device: DeviceLike, /) -> None:
-    """set_device_index, deprecated."""
+    """Deprecated name of set_device_index."""
     warnings.warn("Use `set_device_index` instead.", FutureWarning, stacklevel=2)
     set_device_index(device)
 

@@ -16,16 +16,16 @@ Stream = CudaStream
 
 
 class Event(_EventClass):
-    """A devrt.Event with `cuda_event`, the cudaEvent_t as int."""
+    """A devrt.Event with `cuda_event`, the cudaEvent_t as an int."""
 
     @property
     def cuda_event(self) -> int:
-        """The cudaEvent_t; 0 before the first record."""
+        """The cudaEvent_t, or 0 before the first record."""
         return self.native_handle
 
 
 def ExternalStream(stream: Any, device: DeviceLike = None) -> CudaStream:
-    """Another library's stream: devrt.cuda.Stream.from_external."""
+    """Adopts another library's stream: see devrt.cuda.Stream.from_external."""
     made = CudaStream.from_external(
         stream, None if device is None else _backend._device(device)
     )
@@ -40,7 +40,7 @@ get_device_capability = _backend.get_device_capability
 def check_error(code: int) -> None:
     """Raises CudaError unless `code`, a cudaError_t, is 0.
 
-    Its attributes are those of a call that CUDA's driver answers with `code`.
+    The error has the attributes of one that a call of CUDA's driver returned.
     """
     if isinstance(code, bool) or not isinstance(code, int):
         raise TypeError(f"code must be an int, not {type(code).__name__}")
@@ -56,7 +56,7 @@ def check_error(code: int) -> None:
     raise error
 
 
-# Of those that programs know by their text; names say the rest.
+# Texts that programs search for.  Other errors have only a name.
 _TEXTS = {
     1: "invalid argument",
     2: "out of memory",
@@ -76,11 +76,11 @@ class _Runtime:
     cudaError = int
 
     def cudaHostRegister(self, pointer: int, size: int, flags: int) -> int:
-        """Page-locks host memory; 0, or the cudaError_t."""
+        """Page-locks host memory.  Returns 0 or the cudaError_t."""
         return _answer(_core.register_host, pointer, size, _backend._device())
 
     def cudaHostUnregister(self, pointer: int) -> int:
-        """The opposite."""
+        """Ends the page lock of cudaHostRegister.  Returns 0 or the cudaError_t."""
         return _answer(_core.unregister_host, pointer, _backend._device())
 
 
@@ -92,7 +92,7 @@ def _answer(call: Any, *arguments: Any) -> int:
     return 0
 
 
-# Of errors that devrt itself found.
+# The cudaError_t for errors that devrt itself found.
 _NUMBERS = {
     "ALREADY_EXISTS": 712,
     "FAILED_PRECONDITION": 401,
@@ -105,7 +105,7 @@ _NUMBERS = {
 
 
 def cudart() -> _Runtime:
-    """What there is of CUDA's runtime."""
+    """Returns an object with the calls of CUDA's runtime that devrt offers."""
     return _Runtime()
 
 

@@ -20,7 +20,7 @@ class Stream(_StreamClass):
 
 
 class Event(_EventClass):
-    """A devrt.Event whose options may be given by position."""
+    """A devrt.Event that takes its options by position too."""
 
 
 globals().update(_backend._named(_names.__all__))

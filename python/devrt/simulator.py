@@ -8,9 +8,8 @@
     ...
     print(simulator.timeline_text())
 
-docs/simulator.md has the settings and what the machine does.  All functions
-are of the backend "mtia"; devrt.simulator.Simulator(name) has those of another
-simulator.
+docs/simulator.md describes the settings and the machine.  The functions control the
+backend "mtia".  devrt.simulator.Simulator(name) controls another simulator.
 """
 
 from __future__ import annotations
@@ -53,58 +52,60 @@ def _config_text(config: Union[str, Dict[str, Any]]) -> str:
 def reset(config: Union[str, Dict[str, Any]] = "", **settings: Any) -> None:
     """Starts the machine afresh.
 
-    config: settings as in DEVRT_MTIA, "memory=64MiB,seed=7", or a dict of them;
-    further ones by keyword.  What is not named has its default, not its present
-    value.  Raises Error while streams, events or memory are alive, or when the
-    number of devices would change; InvalidArgumentError for a wrong setting.
+    config: settings as in DEVRT_MTIA, "memory=64MiB,seed=7", or a dict of them.  More
+    of them can be given by keyword.  A setting that is not given gets its default, not
+    its present value.
+
+    Raises Error while streams, events or memory are alive, and if the number of devices
+    would change.  Raises InvalidArgumentError for a wrong setting.
     """
     parts = [_config_text(config), _config_text(settings)]
     Simulator().reset(",".join(part for part in parts if part))
 
 
 def config() -> Dict[str, str]:
-    """All settings as they are."""
+    """Returns all settings with their present values."""
     pairs = (pair.partition("=") for pair in Simulator().config().split(","))
     return {key: value for key, _, value in pairs}
 
 
 def now() -> int:
-    """The machine's clock in nanoseconds, from the last reset on."""
+    """Returns the machine's clock: nanoseconds since the last reset."""
     return Simulator().now()
 
 
 def yield_() -> None:
-    """Lets other host threads and the device run: one decision."""
+    """Lets other host threads and the device run, which is one decision."""
     Simulator().yield_()
 
 
 def trace_hash() -> Tuple[int, int]:
-    """(hash, steps) of everything that happened: equal for equal runs."""
+    """Returns (hash, steps) of everything that happened, equal for equal runs."""
     return Simulator().trace_hash()
 
 
 def token() -> str:
-    """Text that replay() repeats this run by."""
+    """Returns text with which replay() repeats this run."""
     return Simulator().token()
 
 
 def replay(token: str) -> None:
-    """Resets, then follows the decisions of a token."""
+    """Resets the machine, then follows the decisions of a token."""
     Simulator().replay(token)
 
 
 def enable_timeline(enabled: bool = True) -> None:
-    """Whether operations are kept for timeline(); off at first.
+    """Starts or stops keeping operations for timeline().  Off at first.
 
-    While on, operations know which line of the program submitted them.
+    While on, operations know the line of the program that submitted them.
     """
     Simulator().enable_timeline(enabled)
 
 
 def timeline(since: int = 0) -> List[Dict[str, Any]]:
-    """The kept operations in order of submission; times in nanoseconds.
+    """Returns the kept operations in order of submission.  Times are in nanoseconds.
 
-    since: only those submitted from that time on, as of now().
+    since: only those submitted from that time on, by the clock of now().
     """
     if isinstance(since, bool) or not isinstance(since, int):
         raise TypeError(f"since must be an int, not {type(since).__name__}")
@@ -112,7 +113,7 @@ def timeline(since: int = 0) -> List[Dict[str, Any]]:
 
 
 def timeline_text(limit: int = 200) -> str:
-    """The last `limit` of them as text, one line each."""
+    """Returns the last `limit` operations of timeline() as text, one line each."""
     operations = timeline()
     lines = [
         f"{'begin':>12} {'end':>12}  device stream  seq  operation"
@@ -129,11 +130,10 @@ def timeline_text(limit: int = 200) -> str:
 
 
 def timeline_svg(title: str = "", since: int = 0) -> str:
-    """Those of timeline(since) as a picture: one lane per stream, time from left
-    to right.
+    """Returns the operations of timeline(since) as a picture, an SVG file's text.
 
-    Lines of the program are shown where the mouse rests.  The text is an SVG
-    file's; a notebook shows it as a picture.
+    Each stream has a lane, and time goes from left to right.  A tooltip shows the line
+    of the program.  A notebook displays the text as a picture.
     """
     from . import _timeline
 
@@ -150,32 +150,35 @@ def inject_fault(
     native_code: int = 700,
     where: str = "",
 ) -> None:
-    """Arms a fault; see Simulator.inject_fault."""
+    """Arms a fault: see Simulator.inject_fault."""
     Simulator().inject_fault(
         kind, device=device, nth=nth, native_code=native_code, where=where
     )
 
 
 def stats() -> Dict[str, int]:
-    """What is alive and what was done."""
+    """Returns counts of what is alive and of what was done."""
     return Simulator().stats()
 
 
 def deadlock_report() -> str:
-    """The last deadlock report, empty if there is none."""
+    """Returns the last deadlock report, or "" if there is none."""
     return Simulator().deadlock_report()
 
 
 def peek(pointer: int, size: int) -> bytes:
-    """Bytes of device memory at once, in no order with pending work.
+    """Reads device memory at once, without order with pending work.
 
-    Raises ValueError unless all is memory that the device has given: arrays are
-    parts of the caching allocator's segments, and past its end is another's.
+    Raises ValueError unless all of it is memory that the device has handed out.  An
+    array is a part of a segment of the caching allocator, so memory past its end
+    belongs to others.
     """
     return Simulator().peek(pointer, size)
 
 
 def poke(pointer: int, data: bytes) -> None:
-    """The opposite of peek: writes over an array's neighbours as well, if there
-    is more data than the array has room for."""
+    """Writes device memory at once, without order with pending work.
+
+    Data longer than the array overwrites its neighbours.  Raises as peek does.
+    """
     Simulator().poke(pointer, data)

@@ -14,7 +14,7 @@
 namespace devrt::python {
 
 // The parameters of a function.  All may be given by name, `names[0,
-// positional)` also by position.  Objects are static:  `keys` holds references
+// positional)` also by position.  Objects are static: `keys` holds references
 // for ever.
 struct Parameters {
   const char* function;

@@ -6,7 +6,7 @@
 //   producer's work  ->  bridge  ->  the per-thread default stream
 //
 // Each device has one bridge, made when it is first needed.  The program does
-// not know it, so shutdown and a device reset must not wait for it:  EndBridges
+// not know it, so shutdown and a device reset must not wait for it: EndBridges
 // comes before them, and the next import makes a new bridge.
 //
 // Threads: any, without the GIL, because the functions call drivers.

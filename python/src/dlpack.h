@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DLPack for Python:  Array.__dlpack__, Array.__dlpack_device__,
+// DLPack for Python: Array.__dlpack__, Array.__dlpack_device__,
 // devrt.from_dlpack and the C exchange API (E48 to E61, E12).
 
 #ifndef DEVRT_PYTHON_SRC_DLPACK_H_

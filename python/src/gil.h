@@ -98,7 +98,7 @@ auto WithoutLock(F&& call) {
 bool IsAlone();
 
 // Returns the result of `call`, which asks a driver for something that it
-// answers at once:  `call` waits for no device work and runs no foreign code
+// answers at once: `call` waits for no device work and runs no foreign code
 // (decision 16).  Keeps the GIL if no other thread could take it.
 template <typename F>
 auto Briefly(F&& call) {

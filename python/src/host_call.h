@@ -19,7 +19,7 @@
 
 namespace devrt::python {
 
-// Stream._launch_host_call(callable):  NextHostCall returns `callable`, with
+// Stream._launch_host_call(callable): NextHostCall returns `callable`, with
 // the status of the stream's earlier work, when the stream gets there.
 PyObject* LaunchHostCall(PyObject* self, PyObject* callable);
 

@@ -11,7 +11,7 @@
 
 namespace devrt::python {
 
-// Returns the text of an error with Python's names in its advice:  "use astype"
+// Returns the text of an error with Python's names in its advice: "use astype"
 // for "use Cast".  Quoted parts belong to the program and stay as they are.
 std::string MessageOf(const absl::Status& status);
 

@@ -288,7 +288,7 @@ PyObject* NewNode(PyObject* owner, PyObject* before) {
 }
 
 // Makes `node` the last node of the present context.  Returns false with an
-// exception set.  The copy of the context protects its mapping:  CPython 3.11
+// exception set.  The copy of the context protects its mapping: CPython 3.11
 // borrows the mapping while it makes a new one, and a collection in between may
 // run a finalizer that enters a context and so would free the mapping.
 bool SetChain(ThreadState* thread, PyObject* node) {

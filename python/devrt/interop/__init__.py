@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory, streams and allocators shared with other libraries.
 
-Arrays move by `devrt.from_dlpack`, `devrt.asarray` and the other library's own
-functions of that kind.  Here is what goes beyond one call:
+Arrays are exchanged by `devrt.from_dlpack`, `devrt.asarray` and the functions of the
+other library.  This module has what takes more than one call:
 
     from devrt import interop
 
@@ -19,8 +19,8 @@ functions of that kind.  Here is what goes beyond one call:
     NUMBA_CUDA_MEMORY_MANAGER=devrt.interop         # environment
     cuda.core: interop.cuda_core_memory_resource("cuda:0")
 
-No other library is imported before a function needs it; where it is missing that
-function raises ImportError.
+A function imports the other library when it needs it, and raises ImportError if that
+library is missing.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # What Numba reads where NUMBA_CUDA_MEMORY_MANAGER names this module.
+    # Numba reads this name if NUMBA_CUDA_MEMORY_MANAGER names this module.
     if name == "_numba_memory_manager":
         from ._numba import memory_manager
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""devrt's memory for other libraries (E20).
+"""Adapters through which other libraries allocate memory of devrt (E20).
 
-Each adapter has the shape that its host calls.  Memory is for work on a native
-stream, whose handle the host knows, and goes back in the order of that stream.
-Adapters that a host was given live as long as the process (E38).
+Each adapter has the interface that its library expects.  Memory is allocated for work
+on a native stream whose handle the library knows, and freed in the order of that
+stream.  Adapters that a library has got live as long as the process (E38).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any, Callable, Dict, Optional, Tuple
 
 from .. import _core
 
-# With what it has for this package alone.
+# Untyped, for functions that only this package uses.
 _native: Any = _core
 
 
 def load(name: str) -> Any:
-    """Another library; only functions that need it call this."""
+    """Imports another library.  Called only by functions that need it."""
     return importlib.import_module(name)
 
 __all__ = [
@@ -43,7 +43,7 @@ __all__ = [
 
 
 def check_device(stream: Any, device: str) -> None:
-    """Raises ValueError if a devrt.Stream is of another device."""
+    """Raises ValueError if a devrt.Stream belongs to another device."""
     if stream.device.name != device:
         raise ValueError(
             f"memory of {device} was asked for work on a stream of "
@@ -56,7 +56,7 @@ def _is_int(value: Any) -> bool:
 
 
 def handle_of(stream: Any) -> int:
-    """The native handle of anything that is a stream somewhere."""
+    """Returns the native handle of a stream of any library."""
     if stream is None:
         return 0
     if _is_int(stream):
@@ -77,9 +77,9 @@ def handle_of(stream: Any) -> int:
                 f"{answer!r}, expected (0, handle)"
             )
         return int(answer[1])
-    names = ["value", "cuda_stream"]  # RMM; PyTorch
+    names = ["value", "cuda_stream"]  # RMM, PyTorch
     if callable(getattr(stream, "wait_event", None)):
-        names.append("ptr")  # CuPy, where memory and events have one, too
+        names.append("ptr")  # CuPy, whose memory and events have `ptr` too
     for name in names:
         value: Any = getattr(stream, name, None)
         value = value() if callable(value) else value
@@ -88,13 +88,13 @@ def handle_of(stream: Any) -> int:
     raise TypeError(f"stream must be a stream, not {type(stream).__name__}")
 
 
-# Streams of other libraries on which memory was asked for. Their handles are
-# adopted, and must not die before that ends: see stream_ends.
+# Streams of other libraries on which memory was allocated. devrt has adopted their
+# handles, so they are kept until stream_ends.
 _kept: Dict[Tuple[str, int], Any] = {}
 
 
 def _allocate(device: str, size: int, stream: Any) -> int:
-    """Address of memory for work on `stream`, in whatever form it comes."""
+    """Returns the address of memory for work on `stream`, which is of any library."""
     if isinstance(stream, _core.Stream):
         check_device(stream, device)
         return int(_core.caching_allocator_alloc(size, stream))
@@ -106,7 +106,7 @@ def _allocate(device: str, size: int, stream: Any) -> int:
 
 
 def _release(pointer: int, stream: Any) -> None:
-    """In the order of `stream`, too."""
+    """Frees memory in the order of its own stream and of `stream`."""
     if isinstance(stream, _core.Stream):
         _core.record_stream(pointer, stream)
         _native._free_native(pointer)
@@ -115,13 +115,14 @@ def _release(pointer: int, stream: Any) -> None:
 
 
 def stream_ends(stream: Any, device: Any = None) -> None:
-    """Before a native stream is destroyed on which an adapter gave memory.
+    """Call this before a native stream is destroyed on which an adapter allocated.
 
-    stream: its handle, or the object; device: None the current one of cuda.
+    stream: the stream's handle or object.
+    device: None is cuda's current device.
 
-    Needed for streams that a program names by their handles and destroys; the
-    driver gives a handle to the next stream, which would be taken for the old
-    one.  Stream objects are kept until then, or for the process.
+    Needed for streams that a program names by handle and destroys: the driver gives the
+    handle to a later stream, which devrt would take for the former one.  Stream objects
+    are kept until this call, or for the process.
     """
     name, handle = _device_name(device), handle_of(stream)
     _native._stream_ends(name, handle)
@@ -129,7 +130,7 @@ def stream_ends(stream: Any, device: Any = None) -> None:
 
 
 def _device_name(device: Any) -> str:
-    """None: the current device of cuda; a number: one of cuda."""
+    """Returns a device's name.  None is cuda's current device, a number one of cuda."""
     if device is None:
         return _core.current_device("cuda").name
     if _is_int(device):
@@ -138,9 +139,9 @@ def _device_name(device: Any) -> str:
 
 
 class Block:
-    """Device memory for work on one native stream; given back with the object.
+    """Device memory for work on one native stream, freed with the object.
 
-    Attributes: ptr, size, device.
+    Attributes: ptr (address), size (bytes), device (name).
     """
 
     __slots__ = ("ptr", "size", "device", "_stream")
@@ -149,7 +150,7 @@ class Block:
         self.ptr = 0
         self.device = _device_name(device)
         self.size = size
-        # A recycled handle would name another stream.
+        # Keeps the stream alive, since its handle could name another stream later.
         self._stream = stream
         self.ptr = _allocate(self.device, size, stream)
 
@@ -159,7 +160,7 @@ class Block:
 
 
 class _Unraised:
-    """Python reports what a destructor raises, and goes on."""
+    """Raises an error in a destructor, which Python reports without stopping."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -169,7 +170,7 @@ class _Unraised:
 
 
 def _report(text: str) -> None:
-    """An InteropWarning that does not raise where warnings are errors."""
+    """Warns with InteropWarning, and does not raise if warnings are errors."""
     try:
         warnings.warn(text, _core.InteropWarning, stacklevel=3)
     except _core.InteropWarning as error:
@@ -182,10 +183,10 @@ def give_back(
     device: Optional[str] = None,
     handle_of: Callable[[Any], int] = handle_of,
 ) -> None:
-    """Never raises: its callers are destructors.
+    """Frees memory for callers that are destructors, so it never raises.
 
-    In the order of `stream`; where that cannot be told, after all work of
-    `device`.  What goes wrong is an InteropWarning.
+    Frees in the order of `stream`.  If that order cannot be kept, waits for all work of
+    `device` first.  Failures become an InteropWarning.
     """
     try:
         address = int(pointer)
@@ -215,10 +216,10 @@ def _address(pointer: Any) -> str:
 
 
 def torch_allocator_path() -> str:
-    """The file of CUDAPluggableAllocator: symbols devrt_torch_alloc,
-    devrt_torch_free, and devrt_torch_pool_alloc for a MemPool.
+    """Returns the path of the file for CUDAPluggableAllocator.
 
-    Raises FileNotFoundError where devrt was built without it.
+    Its symbols are devrt_torch_alloc, devrt_torch_free, and devrt_torch_pool_alloc for
+    a MemPool.  Raises FileNotFoundError if devrt was built without the file.
     """
     name = "libdevrt_torch.so"
     tried = []
@@ -226,7 +227,7 @@ def torch_allocator_path() -> str:
     package = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     folders = [os.path.join(package, "lib")]
     if library:
-        # Where devrt is, as installed, or as in a build folder.
+        # Beside devrt where it is installed, or in its place in a build folder.
         beside = os.path.dirname(os.path.realpath(library))
         folders += [
             beside,
@@ -240,8 +241,8 @@ def torch_allocator_path() -> str:
     raise FileNotFoundError("no such file: " + ", ".join(tried))
 
 
-# What sets each function of the pluggable allocator of PyTorch 2.11, and devrt's
-# function.  set_init_fn is left out: devrt begins with the first allocation.
+# The setters of the pluggable allocator of PyTorch 2.11, and devrt's functions for
+# them.  set_init_fn is not used: devrt starts with the first allocation.
 _TORCH_FUNCTIONS = {
     "set_record_stream_fn": "devrt_torch_record_stream",
     "set_reset_fn": "devrt_torch_empty_cache",
@@ -254,14 +255,15 @@ _TORCH_FUNCTIONS = {
 
 
 def torch_allocator() -> Any:
-    """For torch.cuda.memory.change_current_allocator, before CUDA is used.
+    """Returns an allocator for torch.cuda.memory.change_current_allocator.
 
-    Tensor.record_stream, torch.cuda.graph with its pools, empty_cache and
-    set_per_process_memory_fraction work as with PyTorch's own allocator; a
-    MemPool needs PyTorch's own as the current one (torch_pool_allocator).
+    Set it before CUDA is used.  Tensor.record_stream, torch.cuda.graph with its pools,
+    empty_cache and set_per_process_memory_fraction work as with PyTorch's own
+    allocator.  A MemPool needs PyTorch's own allocator as the current one: see
+    torch_pool_allocator.
 
-    Without room PyTorch raises RuntimeError with devrt's text.  Raises
-    NotImplementedError for a PyTorch that cannot be given a function.
+    If memory runs out, PyTorch raises RuntimeError with devrt's text.  Raises
+    NotImplementedError if this PyTorch does not accept one of the functions.
     """
     path = torch_allocator_path()
     made = load("torch").cuda.memory.CUDAPluggableAllocator(
@@ -282,12 +284,10 @@ def torch_allocator() -> Any:
 
 
 def torch_pool_allocator() -> Any:
-    """For torch.cuda.MemPool(interop.torch_pool_allocator().allocator()).
+    """Returns an allocator for torch.cuda.MemPool(allocator.allocator()).
 
-    The pool gets its segments from devrt; PyTorch's own allocator keeps streams,
-    captures and blocks, and asks for nothing else.
-
-    Without room PyTorch raises its OutOfMemoryError.
+    The pool gets its segments from devrt.  PyTorch's own allocator manages streams,
+    captures and blocks.  If memory runs out, PyTorch raises its OutOfMemoryError.
     """
     return load("torch").cuda.memory.CUDAPluggableAllocator(
         torch_allocator_path(), "devrt_torch_pool_alloc", "devrt_torch_free"
@@ -295,11 +295,14 @@ def torch_pool_allocator() -> Any:
 
 
 def caching_allocator_alloc(size: int, device: Any = None, stream: Any = None) -> int:
-    """torch.cuda.caching_allocator_alloc's shape, as pytorch-pfn-extras calls it.
+    """Allocates with the arguments of torch.cuda.caching_allocator_alloc.
 
-    device: None the current one, a number of cuda, or a devrt.Device.
-    stream: a native handle (see stream_ends), or any library's stream; None:
-    devrt's current one.
+    pytorch-pfn-extras calls it.  Returns the address.
+
+    size: in bytes.
+    device: None is the current one, a number one of cuda, or a devrt.Device.
+    stream: a native handle (see stream_ends) or any library's stream.  None is devrt's
+    current stream.
     """
     name = _device_name(device)
     if stream is None:
@@ -308,7 +311,7 @@ def caching_allocator_alloc(size: int, device: Any = None, stream: Any = None) -
 
 
 def caching_allocator_delete(pointer: int) -> None:
-    """Gives back what caching_allocator_alloc gave."""
+    """Frees memory of caching_allocator_alloc."""
     _native._free_native(pointer)
 
 
@@ -316,9 +319,9 @@ def caching_allocator_delete(pointer: int) -> None:
 
 
 def cupy_allocator(nbytes: int) -> Any:
-    """For cupy.cuda.set_allocator: CuPy's arrays live in devrt's memory.
+    """For cupy.cuda.set_allocator: CuPy's arrays then lie in devrt's memory.
 
-    For CuPy's current stream and device.  Raises OutOfMemoryError.
+    Uses CuPy's current stream and device.  Raises OutOfMemoryError.
     """
     cupy = load("cupy")
     device = cupy.cuda.Device().id
@@ -328,23 +331,23 @@ def cupy_allocator(nbytes: int) -> Any:
 
 
 def cupy_malloc(size: int, device_id: int) -> int:
-    """With cupy_free for cupy.cuda.PythonFunctionAllocator."""
+    """For cupy.cuda.PythonFunctionAllocator, together with cupy_free."""
     stream = load("cupy").cuda.get_current_stream()
     return _allocate(f"cuda:{device_id}", size, stream)
 
 
 def cupy_free(pointer: int, device_id: int) -> None:
-    """See cupy_malloc."""
+    """Frees memory of cupy_malloc."""
     if pointer:
         _native._free_native(pointer)
 
 
 def cupy_c_functions() -> Tuple[int, int]:
-    """Addresses for cupy.cuda.CFunctionAllocator(0, malloc, free, owner).
+    """Returns addresses for cupy.cuda.CFunctionAllocator(0, malloc, free, owner).
 
-    For measurements: CuPy takes the null pointer, by which they say that there
-    is no room, for memory.  Blocks are for the default stream: not for arrays
-    that a captured stream uses.
+    Use them for measurements only: when memory runs out they return null, which CuPy
+    takes for memory.  Blocks are for the default stream, so they cannot be used in
+    arrays that a captured stream uses.
     """
     malloc, free = _native._cupy_c_functions()
     return int(malloc), int(free)
@@ -356,9 +359,11 @@ def cupy_c_functions() -> Tuple[int, int]:
 def rmm_callbacks(
     device: Any = None,
 ) -> Tuple[Callable[[int, Any], int], Callable[[int, int, Any], None]]:
-    """(alloc, free) for rmm.mr.CallbackMemoryResource: a Python call per block.
+    """Returns (alloc, free) for rmm.mr.CallbackMemoryResource.
 
-    device: None the one that is current when memory is asked for.
+    Each block costs a Python call.
+
+    device: None is the device that is current when memory is allocated.
     """
     fixed = None if device is None else _device_name(device)
 
@@ -377,7 +382,7 @@ def rmm_callbacks(
 
 
 def cuda_core_memory_resource(device: Any = None) -> Any:
-    """A cuda.core MemoryResource over devrt's memory of one device."""
+    """Returns a cuda.core MemoryResource over devrt's memory of one device."""
     from ._cuda_core import make_resource
 
     return make_resource(_device_name(device))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cuda.core's MemoryResource."""
+"""A MemoryResource of cuda.core."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _make_class() -> Any:
             self._device = _core.Device(device)
 
         def allocate(self, size: int, *, stream: Any = None) -> Any:
-            """`size` bytes for work on `stream`; None is the default stream."""
+            """Allocates `size` bytes on `stream`; None is the default stream."""
             handle = _handle(stream)
             pointer = _native._alloc_native(self._device.name, size, handle)
             if handle > 2:
@@ -36,7 +36,7 @@ def _make_class() -> Any:
                 raise
 
         def deallocate(self, ptr: Any, size: int, *, stream: Any = None) -> None:
-            """In the order of `stream`.  Never raises."""
+            """Frees memory in the order of `stream`.  Never raises."""
             give_back(ptr, stream, self._device.name, _handle)
 
         @property
@@ -61,7 +61,7 @@ def _make_class() -> Any:
 def _handle(stream: Any) -> int:
     if stream is None:
         return 0
-    handle = getattr(stream, "handle", None)  # cuda.core's own
+    handle = getattr(stream, "handle", None)  # a stream of cuda.core
     return int(handle) if handle is not None else handle_of(stream)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of work that devrt does not see."""
+"""Orders devrt's work with work that devrt does not submit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .._core import Stream
 
 
 def as_stream(stream: Any, device: Any = None) -> Stream:
-    """A devrt.Stream, or what another library calls one."""
+    """Returns a devrt.Stream for a stream of devrt or of another library."""
     if isinstance(stream, Stream):
         return stream
     if stream is None:
@@ -27,21 +27,21 @@ def _checked(x: Any) -> Array:
 
 
 class exchange:
-    """The context in which work on `stream` may use the memory of `x`.
+    """Returns the context in which work on `stream` may use the memory of `x`.
 
-    On entry `stream` is ordered behind all uses of `x`; on exit all later uses
-    of `x` by devrt are ordered behind what was submitted to `stream`.  The
-    calling thread does not wait.
+    On entry `stream` is ordered after all uses of `x`.  On exit all later uses of `x`
+    by devrt are ordered after the work that `stream` has got.  The calling thread does
+    not wait.
 
-    x: a devrt.Array in device, managed or pinned memory; plain host memory has
-    no uses, and nothing happens.
-    stream: a devrt.Stream, an object with __cuda_stream__, or a native handle;
-    None is the one of the data's device that is current on entry; of pinned
-    memory that is the device which it was made for.
+    x: a devrt.Array in device, managed or pinned memory.  Pageable host memory has no
+    uses, so nothing happens.
+    stream: a devrt.Stream, an object with __cuda_stream__, or a native handle.  None is
+    the stream that is current on entry, on the device of the memory.  For pinned memory
+    that is the device that it was allocated for.
     writes: False promises that the work only reads.
 
-    The value of the context is the devrt.Stream; None where there is no device
-    to ask for its current one.  It may be entered many times, by many threads.
+    The value of the context is the devrt.Stream, or None without a device.  Many
+    threads may enter one context, many times.
     """
 
     def __init__(self, x: Array, stream: Any, *, writes: bool = True) -> None:
@@ -69,7 +69,7 @@ class exchange:
         self._array.record_use(stream, writes=self._writes)
 
     def _left(self) -> Stream:
-        """What was current when this thread entered last."""
+        """Returns the stream of this thread's last entry."""
         streams: List[Stream] = self._entered.__dict__.get("streams", [])
         if not streams:
             raise _core.Error("this thread is not inside this context")
@@ -77,24 +77,25 @@ class exchange:
 
 
 def set_cai_export_version(version: Optional[int]) -> Optional[int]:
-    """In which version this thread exports __cuda_array_interface__.
+    """Sets the version in which this thread exports __cuda_array_interface__.
 
-    version: 2, which has no stream; 3; None: as DEVRT_CAI_EXPORT_VERSION has it.
-    An array whose own cai_export_version is set has that one.  Returns what was
-    set before.
+    version: 2, which has no stream, or 3.  None is that of DEVRT_CAI_EXPORT_VERSION.
+
+    An array with a cai_export_version of its own uses that.  Returns what was set
+    before.
     """
     return _core._set_cai_export_version(version)
 
 
 def ready(x: Array) -> Array:
-    """Waits for all uses of the memory of `x` that devrt knows of; returns `x`.
+    """Waits for all uses of the memory of `x` that devrt knows of, and returns `x`.
 
-    For readers that know no streams: MPI, files, other processes.  It waits for
-    the work on this memory, not for the device.  Known are devrt's own work,
-    what exchange() and record_use() have told, and what was submitted to the
-    stream of a DLPack consumer that has let go.  One that still has the memory
-    does its work unknown: wait for its stream, or exchange() it.  Ctrl-C ends
-    the wait.  Raises the error of that work, if any.
+    It is for readers without streams: MPI, files, other processes.  It waits for the
+    work on this memory, not for the device.  devrt knows its own work, work that
+    exchange() and record_use() have reported, and work on the stream of a DLPack
+    consumer that has released the memory.  It does not know the work of a consumer that
+    still has the memory: wait for that consumer's stream, or use exchange().  Ctrl-C
+    ends the wait.  Raises the error of that work, if any.
     """
     _checked(x).ready()
     return x

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numba's External Memory Management plugin."""
+"""A plugin for Numba's External Memory Management."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ def _make_class() -> Any:
     base: Any = cuda.HostOnlyCUDAMemoryManager
 
     class DevrtMemoryManager(mixin, base):  # type: ignore[misc]
-        """Device memory from devrt's allocator; host memory as Numba has it.
+        """Device memory from devrt's allocator, and host memory from Numba's.
 
-        Numba names no stream, and any of its streams may use a block.  So a
-        block belongs to a stream of the manager's own, which gets no work, and
-        is given back in the order of the default stream: it serves the next
-        request when the work is over that the default stream and all blocking
-        streams had been given by then.  Numba's own streams are blocking.  A
-        program that uses a block on a non-blocking stream synchronises that
-        stream before it drops the block, and keeps what a captured stream uses.
+        Numba names no stream, and any of its streams may use a block.  So a block is
+        allocated on a stream of the manager that gets no work, and freed in the order
+        of the default stream.  The block is reused when all work is over that the
+        default stream and all blocking streams had got by then.  Numba's own streams
+        are blocking.  A program that uses a block on a non-blocking stream must
+        synchronise that stream before it drops the block, and must keep blocks that a
+        captured stream uses.
 
-        Nothing is done before memory is asked for: Numba makes one with
-        context=None, to read the version.
+        The constructor does nothing: to read the version, Numba makes a manager with
+        context=None.
         """
 
         _stream: Any = None
 
         def initialize(self) -> None:
-            """Called before nearly every operation: there is nothing to do."""
+            """Does nothing.  Numba calls it before nearly every operation."""
 
         @property
         def interface_version(self) -> int:
@@ -50,7 +50,7 @@ def _make_class() -> Any:
                 self._stream = _core.Stream(self._device())
             pointer = _core.caching_allocator_alloc(size, self._stream)
 
-            # Also behind reset(): it needs nothing of the manager's.
+            # Numba may call it after reset(), so it uses nothing of the manager.
             def finalizer() -> None:
                 give_back(pointer, _DEFAULT_STREAM)
 
@@ -66,7 +66,7 @@ def _make_class() -> Any:
 
 
 def memory_manager() -> Any:
-    """The class; made once, so that Numba finds the same each time."""
+    """Returns the class, one object at every call, as Numba expects."""
     global _class
     if _class is None:
         _class = _make_class()

@@ -33,7 +33,7 @@ def _torch_context(stream: Stream) -> Any:
         )
     if stream.kind == "default":
         return torch.cuda.stream(torch.cuda.default_stream(index))
-    # Not owned there: the context holds `stream`.
+    # PyTorch does not own the stream; the context keeps `stream`.
     return torch.cuda.stream(
         torch.cuda.ExternalStream(stream.native_handle, device=index)
     )
@@ -76,7 +76,7 @@ def _names(also: Union[str, Tuple[str, ...], List[str]]) -> Tuple[str, ...]:
 
 
 class SharedStream:
-    """What devrt.stream(s, also=...) returns."""
+    """The context that devrt.stream(s, also=...) returns."""
 
     def __init__(self, stream: Stream, also: Any) -> None:
         self._stream = stream
@@ -110,7 +110,7 @@ class SharedStream:
         return None
 
 
-# ---- The other way -----------------------------------------------------------
+# ---- Streams of other libraries ----------------------------------------------
 
 
 def _torch_stream(device: Optional[int]) -> Tuple[Any, int]:
@@ -131,7 +131,7 @@ _CURRENT = {"cupy": _cupy_stream, "torch": _torch_stream}
 
 
 def _index(device: Any) -> Optional[int]:
-    """Number of a device of cuda, or None."""
+    """Returns the index of a device of cuda, or None."""
     if device is None or (isinstance(device, int) and not isinstance(device, bool)):
         return device
     found = _core.Device(device)
@@ -143,16 +143,16 @@ def _index(device: Any) -> Optional[int]:
 
 
 def use_stream_of(library: Any, device: Any = None) -> Stream:
-    """The current stream of another library, as a devrt.Stream.
+    """Returns the current stream of another library, as a devrt.Stream.
 
         with interop.use_stream_of("torch"):
             ...
 
     library: "torch" or "cupy", or the module.
-    device: of which device; None: of that library's current one.
+    device: None is the current device of that library.
 
-    The stream is kept, never destroyed here.  Raises ImportError where the
-    library is not there.
+    devrt keeps the stream but never destroys it.  Raises ImportError if the library is
+    missing.
     """
     name = library if isinstance(library, str) else getattr(library, "__name__", None)
     if not isinstance(name, str):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of programs that use several streams, on the simulator.
+"""Tests, on the simulator, of programs that use several streams.
 
-With pytest, the plugin devrt.testing.plugin gives a fixture and a mark:
+With pytest, the plugin devrt.testing.plugin has a fixture and a mark:
 
     @pytest.mark.sim(devices=4, memory="64MiB", runs=200)
     def test_pipeline(sim):
@@ -9,12 +9,11 @@ With pytest, the plugin devrt.testing.plugin gives a fixture and a mark:
             assert pipeline(sim.devices) == expected
         sim.explore(body)
 
-Each run of the body has another schedule, adverse ones among them; a failure
-says by which option it is repeated, and shows what ran when.  docs/python.md
-has the details.
+Each run of the body has another schedule, and some schedules are adverse.  A failure
+names the option that repeats it, and shows what ran when.  docs/python.md has the
+details.
 
-Here are also kernels that hold a stream busy, on every backend: spin, Flag,
-commit_fault.
+spin, Flag and commit_fault are kernels that keep a stream busy, on every backend.
 """
 
 from .._core import Flag, Simulator

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What has to end before a machine can begin afresh, and what begins with it."""
+"""Ends what must end before a machine starts afresh, and resets the rest."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from typing import Any, List
 from .. import _core, _host_functions
 from .._core import Device
 
-# For host functions, those that launch others too. One that has not ended by then,
-# or is behind work that never ends, is not waited for again.
+# How long finish() waits for host functions, also those that host functions launch, and
+# for how long at a time.  Functions that have not ended by then are not waited for
+# again, nor are those behind work that never ends.
 _PATIENCE_SECONDS, _ROUND_SECONDS = 10.0, 0.005
 _abandoned = 0
 
 
 def _forget_last_error() -> None:
-    """Lets go of what the frames of the last failure hold.
+    """Releases what the frames of the last failure keep alive.
 
-    pytest keeps that for a debugger until the next test is called, and with it
-    were alive all arrays and streams of a test that failed.
+    pytest keeps the failure for a debugger until the next test is called, and with it
+    all arrays and streams of a test that failed.
     """
     for name in ("last_exc", "last_type", "last_value", "last_traceback"):
         if hasattr(sys, name):
@@ -32,17 +33,17 @@ def _forget_last_error() -> None:
 def _run_to_end(device: Device) -> bool:
     if _core._is_virtual(device):
         try:
-            device._wait_for_work()  # a function may never return
+            device._wait_for_work()  # a host function may never return
         except _core.Error:
             return False
     return True
 
 
 def finish(devices: List[Device]) -> None:
-    """Lets what was submitted run, and the host functions behind it.
+    """Lets submitted work and the host functions after it run to their end.
 
-    In virtual time alone, where work that waits for ever is told at once: a
-    deadlock, a fault or a lost device is no matter here.
+    Only in virtual time, where work that waits for ever is detected at once.  Ignores
+    deadlocks, faults and lost devices.
     """
     global _abandoned
     end = time.monotonic() + _PATIENCE_SECONDS
@@ -58,7 +59,7 @@ def finish(devices: List[Device]) -> None:
 
 
 def unfinished() -> str:
-    """For a message: host functions that were not waited for to the end."""
+    """Returns text for a message about host functions that did not end."""
     left = min(_abandoned, _host_functions.count_left())
     if left == 0:
         return ""
@@ -67,9 +68,9 @@ def unfinished() -> str:
 
 
 def leave_streams(devices: List[Device]) -> None:
-    """Leaves what a program outside of the machine's tests has made current.
+    """Makes default streams current where a program's streams still are.
 
-    A stream that is current is alive, whatever is deleted.
+    A current stream stays alive even if all references to it are deleted.
     """
     for device in devices:
         default = _core.default_stream(device)
@@ -80,11 +81,11 @@ def leave_streams(devices: List[Device]) -> None:
 
 
 def let_go(devices: List[Device]) -> None:
-    """Ends what nothing in the program refers to any more."""
+    """Ends objects that the program does not refer to any more."""
     _forget_last_error()
     gc.collect()
     finish(devices)
-    # What cannot be given back, as on a lost device, a reset looks at.
+    # Memory that cannot be returned, as on a lost device, is left to the reset.
     for device in devices:
         with contextlib.suppress(_core.Error):
             _core.empty_cache(device)
@@ -93,7 +94,7 @@ def let_go(devices: List[Device]) -> None:
 
 
 class Allocators:
-    """Settings of the allocators as a test finds them."""
+    """Saves the settings of the allocators for the end of a test."""
 
     def __init__(self, devices: List[Device]) -> None:
         self._settings = _core.allocator_settings()
@@ -103,7 +104,7 @@ class Allocators:
         ]
 
     def restore(self) -> None:
-        """Sets what has been changed since, and begins to count anew."""
+        """Restores the settings that have changed, and resets the statistics."""
         if _core.allocator_settings() != self._settings:
             _core.set_allocator_settings(self._settings)
         for device, fraction in self._fractions:

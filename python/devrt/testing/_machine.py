@@ -15,26 +15,26 @@ from .._contexts import _runs_later
 from .._core import Device
 from . import _afresh
 
-# Of a machine whose tests do not ask for more.
+# The number of devices, unless a test asks for more.
 DEVICES = 2
 
-# What runs of explore() take in turns; all but the first are adverse: as early,
-# or as late, as the rules allow, the last first, or drawn.
+# The strategies that the runs of explore() use in turn.  All but the first are adverse:
+# as early as the rules allow, as late, the last one first, or random.
 STRATEGIES = ("hw", "asap", "alap", "lifo", "random")
 
 
 _MOST_SEED = (1 << 64) - 1
 
-# Of explore(): how long it is silent, and from then on from line to line.
+# explore() prints nothing for the first time, then a line at most each second time.
 _SILENT_SECONDS, _STEP_SECONDS = 2.0, 0.5
 
 
-# Within it the process writes to where it did before pytest.
+# A context in which the process writes to its streams from before pytest.
 Uncaptured = Callable[[], ContextManager[Any]]
 
 
 class _Progress:
-    """How far explore() is, for somebody who waits at a terminal."""
+    """Shows the progress of explore() on a terminal."""
 
     def __init__(self, runs: int, uncaptured: Uncaptured) -> None:
         self._runs = runs
@@ -62,7 +62,7 @@ class _Progress:
             self._write("\r\033[K")
 
 
-# A body that a call does not run would pass whatever it asserts.
+# Such a body would pass whatever it asserts, as a call does not run it.
 _RUNS_LATER = (
     "body must not be a generator or coroutine function, nor return what one "
     "makes: explore() would never run it; call asyncio.run() inside the body"
@@ -101,30 +101,31 @@ def _check_body(body: Any) -> None:
 
 def _check_result(result: Any) -> None:
     if isinstance(result, types.CoroutineType):
-        result.close()  # or it warns that nobody awaited it
+        result.close()  # avoids a warning that nobody awaited it
     elif not isinstance(result, (types.GeneratorType, types.AsyncGeneratorType)):
         return
     raise TypeError(_RUNS_LATER)
 
 
 class MachineInUseError(_core.Error):
-    """Something of an earlier test is alive, so no machine can begin afresh."""
+    """An object of an earlier test is alive, so no machine can start afresh."""
 
     code = "FAILED_PRECONDITION"
 
 
 class ReplayError(_core.Error):
-    """A token of another test, or of another machine."""
+    """The token belongs to another test or to another machine."""
 
     code = "FAILED_PRECONDITION"
 
 
 class Machine:
-    """The simulated machine that a test was given.
+    """The simulated machine of a test.
 
-    devices: as many as the test asked for.  seed: of its first run.  The machine
-    begins afresh with each run of explore(), and with it the calling thread: on
-    device 0 and default streams.
+    Each run of explore() starts the machine afresh, with the calling thread on device 0
+    and on default streams.
+
+    Attributes: devices, as many as the test asked for, and seed, of the first run.
     """
 
     def __init__(
@@ -158,12 +159,12 @@ class Machine:
             )
         self.devices: List[Device] = there[:devices]
         self._all = there
-        # What is current during a run; leaving it lets go of the run's streams,
-        # also on a device that is lost.
+        # The current streams of a run.  Leaving the stack releases them, even on a lost
+        # device.
         self._run = contextlib.ExitStack()
         _afresh.leave_streams(there)
         self._allocators = _afresh.Allocators(there)
-        # Without explore(), a test is one run in the first schedule.
+        # A test that does not call explore() is one run in the first schedule.
         self._begin(0)
 
     def _config(self, run: int) -> Dict[str, Any]:
@@ -189,7 +190,7 @@ class Machine:
         if self._replay is not None:
             self._follow(self._replay)
         self._allocators.restore()
-        # Device 0 comes last and so is the current one.
+        # Device 0 comes last, so that it is the current device.
         for device in reversed(self._all):
             self._run.enter_context(_core.default_stream(device))
         simulator.enable_timeline()
@@ -206,11 +207,11 @@ class Machine:
             ) from error
 
     def explore(self, body: Callable[[], Any]) -> None:
-        """Calls body() in `runs` schedules, or in the one of --sim-replay.
+        """Calls body() in `runs` schedules, or in the schedule of --sim-replay.
 
-        Raises what body() raises, at its first failure; TypeError for a generator
-        or coroutine function, which a call does not run.  After two seconds a
-        terminal shows how many are done.
+        Raises the exception of the first run that fails.  Raises TypeError for a
+        generator or coroutine function, which a call does not run.  After two seconds a
+        terminal shows the progress.
         """
         _check_body(body)
         runs = 1 if self._replay is not None else self.runs
@@ -218,20 +219,21 @@ class Machine:
         try:
             for run in range(runs):
                 progress(run)
-                # The first one as well: what the test has done before is not
-                # in every run, nor in a token.
+                # Before the first run too: work of the test before explore() is neither
+                # in every run nor in a token.
                 self._begin(run)
                 _check_result(body())
         finally:
             progress.end()
 
     def report(self) -> str:
-        """How to repeat the last run, and what ran when."""
+        """Returns text about how to repeat the last run, and what ran when."""
         parts = [
             f"seed: {self.seed} (--sim-seed={self.seed})",
             f"this schedule: --sim-replay={simulator.token()}",
         ]
-        # A token is of a machine, which other tests may have made larger.
+        # A token needs the machine's number of devices, which other tests may have
+        # raised.
         if len(self._all) != max(len(self.devices), DEVICES):
             parts[-1] += f" --sim-devices={len(self._all)}"
         deadlock = simulator.deadlock_report()
@@ -241,8 +243,9 @@ class Machine:
         return "\n".join(parts)
 
     def end(self) -> None:
-        """Makes current in this thread what was before the machine, and the
-        allocators' settings what they were; what is pending ends."""
+        """Ends pending work, and restores what was current and the allocators'
+        settings.
+        """
         self._run.close()
         _afresh.finish(self._all)
         with contextlib.suppress(_core.Error):  # a device may be lost

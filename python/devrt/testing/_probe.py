@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that hold a stream busy."""
+"""Kernels that keep a stream busy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from .._core import Stream
 
 
 def spin(milliseconds: float, stream: Optional[Stream] = None) -> None:
-    """Enqueues a kernel that runs for that time of the device's clock."""
+    """Enqueues a kernel that runs for that time of the device's clock.
+
+    stream: None is the current stream.
+    """
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, (int, float)):
         raise TypeError(
             f"milliseconds must be a number, not {type(milliseconds).__name__}"
@@ -21,8 +24,9 @@ def spin(milliseconds: float, stream: Optional[Stream] = None) -> None:
 
 
 def commit_fault(form: str = "null_write", stream: Optional[Stream] = None) -> None:
-    """Enqueues a kernel that commits a fault: its device is lost after it.
+    """Enqueues a kernel that commits a fault, after which its device is lost.
 
     form: 'null_write', 'misaligned', 'assert' or 'trap'.
+    stream: None is the current stream.
     """
     _core._commit_fault(form, stream)

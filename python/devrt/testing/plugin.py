@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pytest plugin: the fixture `sim` and the mark of the same name.
+"""The pytest plugin: the fixture `sim` and the mark of that name.
 
     @pytest.mark.sim(devices=4, memory="64MiB", runs=200)
 
-devices: how many, 2 at first.  runs: of sim.explore(), 100 at first.  seed: of
-the first run.  strategies: one of devrt.testing.STRATEGIES, or several.  Other
-keywords are settings as in DEVRT_MTIA.
+devices: the number of devices, 2 by default.
+runs: the number of runs of sim.explore(), 100 by default.
+seed: the seed of the first run.
+strategies: one of devrt.testing.STRATEGIES, or several.
+
+Other keywords are settings as in DEVRT_MTIA.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ _REPORT = pytest.StashKey[Any]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options by which a failure is repeated."""
+    """Adds the options that repeat a failure."""
     group = parser.getgroup("devrt", "the simulated accelerator")
     group.addoption(
         "--sim-seed",
@@ -45,7 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes the mark known."""
+    """Registers the mark."""
     config.addinivalue_line(
         "markers",
         "sim(devices=2, runs=100, seed=None, strategies=..., **settings): "
@@ -54,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: Any) -> None:
-    """The number of devices is decided once: the most that a test wants."""
+    """Chooses the number of devices, once: the most that a test asks for."""
     wanted = config.getoption("--sim-devices")
     for item in items:
         mark = item.get_closest_marker("sim")
@@ -82,7 +85,7 @@ def _seed(config: pytest.Config) -> Any:
 
 @pytest.fixture
 def sim(request: pytest.FixtureRequest) -> Generator[Any, None, None]:
-    """The simulated machine of this test: a devrt.testing.Machine."""
+    """The simulated machine of this test, a devrt.testing.Machine."""
     from . import Machine
 
     mark = request.node.get_closest_marker("sim")
@@ -104,7 +107,7 @@ def sim(request: pytest.FixtureRequest) -> Generator[Any, None, None]:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: Any, call: Any) -> Generator[None, Any, None]:
-    """Adds to a failure what repeats it."""
+    """Adds to the report of a failure how to repeat it."""
     outcome = yield
     report = outcome.get_result()
     machine = item.stash.get(_REPORT, None)
