@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import functools
-import types
 from typing import Any, Callable, Iterator, Optional, Sequence, TypeVar, Union, cast
 
 from . import _core
 from ._core import Device, Event, Stream, ThreadContext
+from ._decorating import decorate
 from ._host_functions import launch_host_func
 from ._types import Context, DeviceLike
 
@@ -26,7 +25,7 @@ class _NoContext:
         return None
 
     def __call__(self, function: _F) -> _F:
-        return _decorate(self, function)
+        return decorate(self, function)
 
 
 _NO_CONTEXT = _NoContext()
@@ -83,55 +82,6 @@ def synchronize(where: Union[Stream, DeviceLike] = None) -> None:
         Device(where).synchronize()
 
 
-def _runs_later(function: Any) -> bool:
-    """Returns True if calling `function` would not run its body, as for a generator."""
-    while True:
-        if isinstance(function, functools.partial):
-            function = function.func
-        elif isinstance(function, staticmethod):
-            function = function.__func__
-        else:
-            break
-    return any(_makes(body) for body in (function, type(function).__call__))
-
-
-# Flags of inspect, whose import takes long: generators, coroutines (by `async def` or
-# by types.coroutine) and asynchronous generators.
-_LATER = 0x20 | 0x80 | 0x100 | 0x200
-
-
-def _makes(body: Any) -> bool:
-    body = getattr(body, "__func__", body)
-    if not isinstance(body, types.FunctionType):
-        return False
-    # inspect.markcoroutinefunction sets that attribute.
-    return bool(body.__code__.co_flags & _LATER) or "_is_coroutine_marker" in vars(body)
-
-
-def _decorate(context: Any, function: _F) -> _F:
-    """Returns `function` so that it runs inside `context`."""
-    if not callable(function):
-        raise TypeError(
-            f"only a function can be decorated, not {type(function).__name__}"
-        )
-    if isinstance(function, type):
-        raise TypeError(
-            f"only a function can be decorated, not the class {function.__name__}"
-        )
-    if _runs_later(function):
-        raise TypeError(
-            "a generator or coroutine function cannot be decorated: its body "
-            "runs later; use `with` inside it"
-        )
-
-    @functools.wraps(function)
-    def inside(*args: Any, **kwargs: Any) -> Any:
-        with context:
-            return function(*args, **kwargs)
-
-    return inside  # type: ignore[return-value]
-
-
 def _run(
     context: ThreadContext, function: Callable[..., Any], /, *args: Any, **kwargs: Any
 ) -> Any:
@@ -149,4 +99,4 @@ def _await(what: Union[Stream, Event]) -> Iterator[Any]:
 
 def install() -> None:
     """Registers the functions of this file that the C++ module calls."""
-    _core._set_helpers(_decorate, _run, launch_host_func, _await)
+    _core._set_helpers(decorate, _run, launch_host_func, _await)

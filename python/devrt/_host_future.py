@@ -6,7 +6,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import Any, Generator, Optional, TypeVar
 
-from . import _core, _host_functions
+from . import _core, _host_thread
 from ._core import Event
 
 
@@ -35,7 +35,7 @@ class HostFuture(Future[_T]):
     def _advance(self) -> None:
         if self.done():
             return
-        _host_functions.refuse_to_wait()
+        _host_thread.refuse_to_wait()
         # In virtual time the device proceeds only while a thread waits.  The event
         # comes after the function.
         device = self._event.device

@@ -3,7 +3,7 @@
 // Python functions in stream order (E18).
 //
 // The driver's callback only puts a number into a queue.  A Python thread
-// (devrt/_host_functions.py) takes the number out and makes the call.  For the
+// (devrt/_host_thread.py) takes the number out and makes the call.  For the
 // driver the stream's work ends with the callback, so a wait for the stream
 // must also wait for that thread.
 

@@ -278,7 +278,7 @@ def cupy(monkeypatch):
         )
     )
     monkeypatch.setitem(sys.modules, "cupy", module)
-    monkeypatch.setattr(_allocators, "_device_name", lambda device: "mtia:0")
+    monkeypatch.setattr(_allocators, "device_name", lambda device: "mtia:0")
     return module
 
 

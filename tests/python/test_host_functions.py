@@ -10,7 +10,7 @@ import weakref
 import pytest
 
 import devrt
-from devrt import _host_functions
+from devrt import _host_functions, _host_thread
 from devrt.mtia import simulator
 from devrt.testing import Flag, spin
 
@@ -414,7 +414,7 @@ def test_a_launch_within_a_launch(two):
     futures = []
 
     def launch():
-        with _host_functions._lock:
+        with _host_thread._lock:
             futures.append(two[0].current_stream().launch_host_func(len, []))
 
     thread = threading.Thread(target=launch, daemon=True)

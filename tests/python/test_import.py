@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What importing costs and does not do; what the package shows."""
 
+import ast
 import builtins
+import graphlib
 import json
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -187,3 +190,33 @@ def test_sub_interpreters_are_refused(run_program):
     )
     assert done.returncode == 0, done.stderr
     assert "refused:" in done.stdout and "interpreter" in done.stdout
+
+
+def imports_of(module, file, modules):
+    """The modules of the package that a file imports, in functions too."""
+    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for_types = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            for_types.update(ast.walk(node))
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ImportFrom) or not node.level or node in for_types:
+            continue
+        above = package.split(".")[:len(package.split(".")) - node.level + 1]
+        base = ".".join([*above, *filter(None, [node.module])])
+        for name in node.names:
+            yield f"{base}.{name.name}" if f"{base}.{name.name}" in modules else base
+
+
+def test_imports_have_no_circles():
+    root = pathlib.Path(devrt.__file__).parent
+    modules = {}
+    for file in root.rglob("*.py"):
+        parts = ["devrt", *file.relative_to(root).with_suffix("").parts]
+        modules[".".join(parts).replace(".__init__", "")] = file
+    # The package itself is imported before each of its modules, and is no circle.
+    graph = {module: set(imports_of(module, file, modules)) - {module, "devrt"}
+             for module, file in modules.items()}
+    assert {"devrt._contexts", "devrt.interop._cuda_core"} <= set(graph)
+    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError

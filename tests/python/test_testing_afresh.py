@@ -155,7 +155,7 @@ def test_host_functions_that_never_return(run_pytest):
         """
         import threading
         import devrt, pytest
-        from devrt import _host_functions
+        from devrt import _host_thread
         from devrt.testing import MachineInUseError, _afresh
 
         _afresh._PATIENCE_SECONDS = 0.02
@@ -167,7 +167,7 @@ def test_host_functions_that_never_return(run_pytest):
 
         @pytest.mark.sim(runs=1)
         def test_stuck(sim, monkeypatch):
-            monkeypatch.setattr(_host_functions, "wait_until_left", wait_until_left)
+            monkeypatch.setattr(_host_thread, "wait_until_left", wait_until_left)
             stream = devrt.Stream(sim.devices[0])
             stream.launch_host_func(threading.Event().wait)
             del stream

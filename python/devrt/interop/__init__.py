@@ -31,7 +31,6 @@ from ._allocators import (
     Block,
     caching_allocator_alloc,
     caching_allocator_delete,
-    cuda_core_memory_resource,
     cupy_allocator,
     cupy_c_functions,
     cupy_free,
@@ -42,6 +41,7 @@ from ._allocators import (
     torch_allocator_path,
     torch_pool_allocator,
 )
+from ._cuda_core import cuda_core_memory_resource
 from ._exchange import exchange, ready, set_cai_export_version
 from ._streams import use_stream_of
 

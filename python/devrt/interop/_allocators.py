@@ -24,23 +24,6 @@ def load(name: str) -> Any:
     """Imports another library.  Called only by functions that need it."""
     return importlib.import_module(name)
 
-__all__ = [
-    "Block",
-    "caching_allocator_alloc",
-    "caching_allocator_delete",
-    "cuda_core_memory_resource",
-    "cupy_allocator",
-    "cupy_c_functions",
-    "cupy_free",
-    "cupy_malloc",
-    "handle_of",
-    "rmm_callbacks",
-    "stream_ends",
-    "torch_allocator",
-    "torch_allocator_path",
-    "torch_pool_allocator",
-]
-
 
 def check_device(stream: Any, device: str) -> None:
     """Raises ValueError if a devrt.Stream belongs to another device."""
@@ -124,12 +107,12 @@ def stream_ends(stream: Any, device: Any = None) -> None:
     handle to a later stream, which devrt would take for the former one.  Stream objects
     are kept until this call, or for the process.
     """
-    name, handle = _device_name(device), handle_of(stream)
+    name, handle = device_name(device), handle_of(stream)
     _native._stream_ends(name, handle)
     _kept.pop((name, handle), None)
 
 
-def _device_name(device: Any) -> str:
+def device_name(device: Any) -> str:
     """Returns a device's name.  None is cuda's current device, a number one of cuda."""
     if device is None:
         return _core.current_device("cuda").name
@@ -148,7 +131,7 @@ class Block:
 
     def __init__(self, size: int, device: Any = None, stream: Any = None) -> None:
         self.ptr = 0
-        self.device = _device_name(device)
+        self.device = device_name(device)
         self.size = size
         # Keeps the stream alive, since its handle could name another stream later.
         self._stream = stream
@@ -304,7 +287,7 @@ def caching_allocator_alloc(size: int, device: Any = None, stream: Any = None) -
     stream: a native handle (see stream_ends) or any library's stream.  None is devrt's
     current stream.
     """
-    name = _device_name(device)
+    name = device_name(device)
     if stream is None:
         stream = _core.current_stream(name)
     return _allocate(name, size, stream)
@@ -365,10 +348,10 @@ def rmm_callbacks(
 
     device: None is the device that is current when memory is allocated.
     """
-    fixed = None if device is None else _device_name(device)
+    fixed = None if device is None else device_name(device)
 
     def alloc(nbytes: int, stream: Any) -> int:
-        name = fixed or _device_name(None)
+        name = fixed or device_name(None)
         return _allocate(name, nbytes, stream)
 
     def free(pointer: int, nbytes: int, stream: Any) -> None:
@@ -376,13 +359,3 @@ def rmm_callbacks(
             _release(pointer, stream)
 
     return alloc, free
-
-
-# ---- cuda.core ---------------------------------------------------------------
-
-
-def cuda_core_memory_resource(device: Any = None) -> Any:
-    """Returns a cuda.core MemoryResource over devrt's memory of one device."""
-    from ._cuda_core import make_resource
-
-    return make_resource(_device_name(device))

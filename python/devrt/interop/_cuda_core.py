@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _core
-from ._allocators import _kept, _native, give_back, handle_of, load
+from ._allocators import _kept, _native, device_name, give_back, handle_of, load
 
 _class: Any = None
 
@@ -65,8 +65,10 @@ def _handle(stream: Any) -> int:
     return int(handle) if handle is not None else handle_of(stream)
 
 
-def make_resource(device: str) -> Any:
+def cuda_core_memory_resource(device: Any = None) -> Any:
+    """Returns a cuda.core MemoryResource over devrt's memory of one device."""
     global _class
+    name = device_name(device)
     if _class is None:
         _class = _make_class()
-    return _class(device)
+    return _class(name)

@@ -27,7 +27,7 @@ def _checked(x: Any) -> Array:
 
 
 class exchange:
-    """Returns the context in which work on `stream` may use the memory of `x`.
+    """The context in which work on `stream` may use the memory of `x`.
 
     On entry `stream` is ordered after all uses of `x`.  On exit all later uses of `x`
     by devrt are ordered after the work that `stream` has got.  The calling thread does

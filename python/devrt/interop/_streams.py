@@ -8,8 +8,9 @@ import importlib
 import threading
 from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
-from .. import _contexts, _core
+from .. import _core
 from .._core import InvalidArgumentError, Stream
+from .._decorating import decorate
 
 GPU = ("cuda", "hip")
 
@@ -91,7 +92,7 @@ class SharedStream:
         self._entered = threading.local()
 
     def __call__(self, function: Any) -> Any:
-        return _contexts._decorate(self, function)
+        return decorate(self, function)
 
     def __enter__(self) -> Stream:
         with contextlib.ExitStack() as stack:

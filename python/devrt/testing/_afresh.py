@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Any, List
 
-from .. import _core, _host_functions
+from .. import _core, _host_thread
 from .._core import Device
 
 # How long finish() waits for host functions, also those that host functions launch, and
@@ -48,19 +48,19 @@ def finish(devices: List[Device]) -> None:
     global _abandoned
     end = time.monotonic() + _PATIENCE_SECONDS
     while True:
-        left = _host_functions.count_left()
+        left = _host_thread.count_left()
         stuck = not all([_run_to_end(device) for device in devices])
         if left <= _abandoned:
             return
         if stuck or time.monotonic() > end:
-            _abandoned = _host_functions.count_left()
+            _abandoned = _host_thread.count_left()
             return
-        _host_functions.wait_until_left(_abandoned, _ROUND_SECONDS)
+        _host_thread.wait_until_left(_abandoned, _ROUND_SECONDS)
 
 
 def unfinished() -> str:
     """Returns text for a message about host functions that did not end."""
-    left = min(_abandoned, _host_functions.count_left())
+    left = min(_abandoned, _host_thread.count_left())
     if left == 0:
         return ""
     plural = " has" if left == 1 else "s have"

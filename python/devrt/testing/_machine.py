@@ -11,8 +11,8 @@ import types
 from typing import Any, Callable, ContextManager, Dict, List, Optional, Tuple
 
 from .. import _core, simulator
-from .._contexts import _runs_later
 from .._core import Device
+from .._decorating import runs_later
 from . import _afresh
 
 # The number of devices, unless a test asks for more.
@@ -95,7 +95,7 @@ def _strategies(given: Any) -> Tuple[str, ...]:
 def _check_body(body: Any) -> None:
     if not callable(body):
         raise TypeError(f"body must be a function, not {type(body).__name__}")
-    if _runs_later(body):
+    if runs_later(body):
         raise TypeError(_RUNS_LATER)
 
 
