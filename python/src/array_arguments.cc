@@ -10,8 +10,9 @@
 #include "devrt/runtime/status.h"
 #include "python/src/arguments.h"
 #include "python/src/array.h"
+#include "python/src/call_site.h"
 #include "python/src/device.h"
-#include "python/src/message.h"
+#include "python/src/error_text.h"
 #include "python/src/stream.h"
 #include "python/src/wait.h"
 #include "streams/internal/relaxed_wait.h"
@@ -123,7 +124,7 @@ std::optional<Place> ParsePlace(PyObject* device, bool pinned) {
 }
 
 PyObject* RaiseAs(PyObject* type, const absl::Status& status) {
-  const std::string message = MessageOf(status);
+  const std::string message = ErrorText(status);
   const Ref text(PyUnicode_DecodeUTF8(
       message.data(), static_cast<Py_ssize_t>(message.size()), "replace"));
   if (text) PyErr_SetObject(type, text.get());
@@ -176,7 +177,7 @@ namespace {
 
 // Clears an error of devrt, which the library call that follows will report.
 // Returns false for any other exception.
-bool IsForTheCall() {
+bool ClearDevrtError() {
   if (!PyErr_ExceptionMatches(g_exceptions.error)) return false;
   PyErr_Clear();
   return true;
@@ -207,11 +208,11 @@ bool WaitForCurrentStream(const Place& place) {
       [=, handle = handle] {
         return internal::SynchronizeRelaxed(ref, site);
       }));
-  return waited || IsForTheCall();
+  return waited || ClearDevrtError();
 }
 
 bool WaitBefore(const Array& array) {
-  return (WaitUntilReady(array) || IsForTheCall()) &&
+  return (WaitUntilReady(array) || ClearDevrtError()) &&
          WaitForCurrentStream(array.place());
 }
 

@@ -11,6 +11,7 @@
 #include "devrt/runtime/raw_memory.h"
 #include "python/src/arguments.h"
 #include "python/src/array.h"
+#include "python/src/call_site.h"
 #include "python/src/dlpack.h"
 #include "python/src/keep_current.h"
 #include "python/src/owner.h"

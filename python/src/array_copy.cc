@@ -6,9 +6,10 @@
 
 #include "devrt/memory/pinned_memory.h"
 #include "devrt/runtime/raw_memory.h"
-#include "python/src/allocating.h"
 #include "python/src/arguments.h"
 #include "python/src/array.h"
+#include "python/src/call_site.h"
+#include "python/src/run_allocation.h"
 
 namespace devrt::python {
 namespace {
@@ -32,7 +33,7 @@ PyObject* SelfOrWrap(PyObject* self, absl::StatusOr<Array> array) {
 PyObject* Copy(PyObject* self, PyObject*) {
   const Array array = ArrayOf(self);
   const SiteHere site;
-  return WrapArray(Allocating([&] { return array.Copy(site); }));
+  return WrapArray(RunAllocation([&] { return array.Copy(site); }));
 }
 
 PyObject* DeepCopy(PyObject* self, PyObject*) { return Copy(self, nullptr); }
@@ -41,7 +42,7 @@ PyObject* Contiguous(PyObject* self, PyObject*) {
   const Array array = ArrayOf(self);
   if (array.IsContiguous()) return NewRef(self);
   const SiteHere site;
-  return WrapArray(Allocating([&] { return array.Contiguous(site); }));
+  return WrapArray(RunAllocation([&] { return array.Contiguous(site); }));
 }
 
 // ---- To another place -------------------------------------------------------
@@ -61,7 +62,7 @@ Place HostFor(const Place& from, bool non_blocking) {
 
 // Returns true if the copy blocks: one side is pageable host memory, or any
 // host memory without non_blocking.
-bool Waits(const Place& from, const Place& to, bool non_blocking) {
+bool WillBlock(const Place& from, const Place& to, bool non_blocking) {
   const auto is_plain = [](const Place& place) {
     return place.kind() == MemoryKind::kHost;
   };
@@ -77,12 +78,12 @@ PyObject* MoveTo(PyObject* self, const Destination& to) {
   if (place.kind() == MemoryKind::kHost && !WaitUntilReady(array)) {
     return nullptr;
   }
-  if (Waits(array.place(), place, to.non_blocking) &&
+  if (WillBlock(array.place(), place, to.non_blocking) &&
       (!WaitBefore(array) || !WaitForCurrentStream(place))) {
     return nullptr;
   }
   const SiteHere site;
-  return SelfOrWrap(self, Allocating([&] {
+  return SelfOrWrap(self, RunAllocation([&] {
                       return array.To(place, dtype, to.non_blocking, site);
                     }));
 }
@@ -123,7 +124,7 @@ bool ParseDestination(PyObject* self, PyObject* device, PyObject* dtype,
 
 // Returns true if the first argument of to() is a dtype.  A str is always a
 // device.
-bool IsNoDevice(PyObject* object) {
+bool IsMeantAsDType(PyObject* object) {
   if (Py_TYPE(object) == g_dtype_type || PyType_Check(object)) return true;
   return object != Py_None && !PyUnicode_Check(object) &&
          !PyLong_Check(object) && Py_TYPE(object) != g_device_type &&
@@ -140,7 +141,7 @@ PyObject* To(PyObject* self, PyObject* const* args, Py_ssize_t count,
                      values)) {
     return nullptr;
   }
-  if (values[0] != nullptr && IsNoDevice(values[0])) {
+  if (values[0] != nullptr && IsMeantAsDType(values[0])) {
     if (values[1] != nullptr) {
       PyErr_SetString(PyExc_TypeError, "to() got two dtypes");
       return nullptr;
@@ -183,7 +184,7 @@ PyObject* AsType(PyObject* self, PyObject* const* args, Py_ssize_t count,
   const Array array = ArrayOf(self);
   if (dtype == array.dtype()) return copy ? Copy(self, nullptr) : NewRef(self);
   const SiteHere site;
-  return WrapArray(Allocating([&] { return array.Cast(dtype, site); }));
+  return WrapArray(RunAllocation([&] { return array.Cast(dtype, site); }));
 }
 
 PyObject* IsPinnedMethod(PyObject* self, PyObject*) {

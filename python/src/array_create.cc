@@ -2,9 +2,10 @@
 //
 // Creates arrays: empty, zeros, ones, full, arange and the *_like functions.
 
-#include "python/src/allocating.h"
 #include "python/src/arguments.h"
 #include "python/src/array.h"
+#include "python/src/call_site.h"
+#include "python/src/run_allocation.h"
 
 namespace devrt::python {
 namespace {
@@ -31,14 +32,14 @@ bool ParseRequest(PyObject* shape, PyObject* dtype, PyObject* device,
 
 PyObject* MakeEmpty(const Request& request) {
   const SiteHere site;
-  return WrapArray(Allocating([&] {
+  return WrapArray(RunAllocation([&] {
     return Array::Empty(request.shape, request.dtype, *request.place, site);
   }));
 }
 
 PyObject* MakeFull(const Request& request, const Scalar& value) {
   const SiteHere site;
-  return WrapArray(Allocating([&] {
+  return WrapArray(RunAllocation([&] {
     return Array::Full(request.shape, request.dtype, value, *request.place,
                        site);
   }));
@@ -46,7 +47,7 @@ PyObject* MakeFull(const Request& request, const Scalar& value) {
 
 PyObject* MakeZeros(const Request& request) {
   const SiteHere site;
-  return WrapArray(Allocating([&] {
+  return WrapArray(RunAllocation([&] {
     return Array::Zeros(request.shape, request.dtype, *request.place, site);
   }));
 }
@@ -236,7 +237,7 @@ PyObject* Arange(PyObject*, PyObject* const* args, Py_ssize_t count,
     return nullptr;
   }
   const SiteHere site;
-  return WrapArray(Allocating([&] {
+  return WrapArray(RunAllocation([&] {
     return Array::Arange(bounds[0], bounds[1], bounds[2], request.dtype,
                          *request.place, site);
   }));

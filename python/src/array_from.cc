@@ -5,11 +5,12 @@
 #include <cstring>
 #include <string>
 
-#include "python/src/allocating.h"
 #include "python/src/arguments.h"
 #include "python/src/array.h"
+#include "python/src/call_site.h"
 #include "python/src/keep_current.h"
 #include "python/src/owner.h"
+#include "python/src/run_allocation.h"
 #include "python/src/stream.h"
 
 namespace devrt::python {
@@ -87,7 +88,7 @@ int IsOfClass(PyObject* object, const char* module_name, const char* name) {
 
 // Refuses text, whose bytes the buffer protocol offers although they are not
 // numbers.  Returns false with an exception set.
-bool NotBytes(PyObject* object) {
+bool CheckNotText(PyObject* object) {
   if (!PyBytes_Check(object)) return true;
   PyErr_Format(PyExc_TypeError,
                "an array cannot be made of %s: numpy.frombuffer(object, dtype) "
@@ -98,7 +99,7 @@ bool NotBytes(PyObject* object) {
 
 // Refuses masked arrays of NumPy, which offer their data without the mask.
 // Returns false with an exception set.
-bool NotMasked(PyObject* object) {
+bool CheckNotMasked(PyObject* object) {
   const int is_masked = IsOfClass(object, "numpy.ma.core", "MaskedArray");
   if (is_masked == 0) return true;
   if (is_masked == 1) {
@@ -125,7 +126,7 @@ std::optional<Source> ToSource(PyObject* object, std::optional<DType> dtype) {
     return Source(*std::move(made), true);
   }
   if (PyObject_CheckBuffer(object)) {
-    if (!NotBytes(object) || !NotMasked(object)) return std::nullopt;
+    if (!CheckNotText(object) || !CheckNotMasked(object)) return std::nullopt;
     // NumPy's scalars offer their bytes without a useful format.  NumPy knows
     // the dtype.
     const int is_scalar = IsOfClass(object, "numpy", "generic");
@@ -153,7 +154,7 @@ std::optional<Source> ToSource(PyObject* object, std::optional<DType> dtype) {
 namespace {
 
 // What a call of array or asarray asks for.
-struct Wish {
+struct ImportRequest {
   std::optional<DType> dtype;
   std::optional<Place> place;  // nullopt: not given
   bool to_device = false;      // host memory goes to the current device
@@ -176,73 +177,74 @@ bool IsOnHost(const Array& array) {
          array.place().kind() == MemoryKind::kPinned;
 }
 
-PyObject* Finish(PyObject* object, Source source, Wish wish) {
-  const DType dtype = wish.dtype.value_or(source.array.dtype());
-  if (!wish.place.has_value()) {
-    wish.place = source.array.place();
-    if (IsOnHost(source.array) && (source.fresh || wish.to_device)) {
-      wish.place = ParsePlace(nullptr, false);
-      if (!wish.place.has_value()) return nullptr;
+PyObject* Finish(PyObject* object, Source source, ImportRequest request) {
+  const DType dtype = request.dtype.value_or(source.array.dtype());
+  if (!request.place.has_value()) {
+    request.place = source.array.place();
+    if (IsOnHost(source.array) && (source.fresh || request.to_device)) {
+      request.place = ParsePlace(nullptr, false);
+      if (!request.place.has_value()) return nullptr;
     }
-  } else if (wish.place->kind() == MemoryKind::kHost &&
+  } else if (request.place->kind() == MemoryKind::kHost &&
              IsOnHost(source.array)) {
-    wish.place = source.array.place();  // pinned memory stays on the host
+    request.place = source.array.place();  // pinned memory stays on the host
   }
   const bool changes =
-      *wish.place != source.array.place() || dtype != source.array.dtype();
-  const bool copies = changes || (wish.copy == true && !source.fresh);
-  if (wish.copy == false && (changes || source.fresh)) {
-    return RaiseCopyRequired(source.array, *wish.place, dtype);
+      *request.place != source.array.place() || dtype != source.array.dtype();
+  const bool copies = changes || (request.copy == true && !source.fresh);
+  if (request.copy == false && (changes || source.fresh)) {
+    return RaiseCopyRequired(source.array, *request.place, dtype);
   }
   if (!copies) {
     return IsArray(object) ? NewRef(object)
                            : WrapArray(std::move(source.array));
   }
   const bool waits = IsOnHost(source.array) ||
-                     wish.place->kind() == MemoryKind::kHost ||
-                     wish.place->kind() == MemoryKind::kPinned;
+                     request.place->kind() == MemoryKind::kHost ||
+                     request.place->kind() == MemoryKind::kPinned;
   if (waits &&
-      (!WaitBefore(source.array) || !WaitForCurrentStream(*wish.place))) {
+      (!WaitBefore(source.array) || !WaitForCurrentStream(*request.place))) {
     return nullptr;
   }
   const SiteHere site;
   Array from = std::move(source.array);
-  absl::StatusOr<Array> made = Allocating([&] {
-    return changes ? from.To(*wish.place, dtype, false, site) : from.Copy(site);
+  absl::StatusOr<Array> made = RunAllocation([&] {
+    return changes ? from.To(*request.place, dtype, false, site)
+                   : from.Copy(site);
   });
   DropUnlocked(from.TakeStorage());
   return WrapArray(std::move(made));
 }
 
-bool ParseWish(PyObject* dtype, PyObject* device, PyObject* pinned,
-               PyObject* copy, Wish* wish) {
+bool ParseRequest(PyObject* dtype, PyObject* device, PyObject* pinned,
+                  PyObject* copy, ImportRequest* request) {
   bool is_pinned = false;
   if (!ToBool(pinned, "pinned", &is_pinned)) return false;
   if (dtype != nullptr && dtype != Py_None) {
-    wish->dtype = kBool;
-    if (!ParseDType(dtype, &*wish->dtype)) return false;
+    request->dtype = kBool;
+    if (!ParseDType(dtype, &*request->dtype)) return false;
   }
-  if (copy != nullptr && (copy != Py_None || wish->copies_by_default)) {
-    wish->copy = false;
-    if (!ToBool(copy, "copy", &*wish->copy)) return false;
+  if (copy != nullptr && (copy != Py_None || request->copies_by_default)) {
+    request->copy = false;
+    if (!ToBool(copy, "copy", &*request->copy)) return false;
   }
   if (is_pinned || (device != nullptr && device != Py_None)) {
-    wish->place = ParsePlace(device, is_pinned);
-    return wish->place.has_value();
+    request->place = ParsePlace(device, is_pinned);
+    return request->place.has_value();
   }
   return true;
 }
 
 PyObject* MakeArray(const Parameters& parameters, PyObject* const* args,
-                    Py_ssize_t count, PyObject* names, Wish wish) {
+                    Py_ssize_t count, PyObject* names, ImportRequest request) {
   PyObject* values[5];
   if (!SortArguments(parameters, args, static_cast<size_t>(count), names,
                      values) ||
-      !ParseWish(values[1], values[2], values[3], values[4], &wish)) {
+      !ParseRequest(values[1], values[2], values[3], values[4], &request)) {
     return nullptr;
   }
-  std::optional<Source> source = ToSource(values[0], wish.dtype);
-  return source.has_value() ? Finish(values[0], *std::move(source), wish)
+  std::optional<Source> source = ToSource(values[0], request.dtype);
+  return source.has_value() ? Finish(values[0], *std::move(source), request)
                             : nullptr;
 }
 
@@ -250,18 +252,18 @@ PyObject* ArrayFunction(PyObject*, PyObject* const* args, Py_ssize_t count,
                         PyObject* names) {
   static const Parameters kParameters = {
       "array", 1, 2, 5, {"object", "dtype", "device", "pinned", "copy"}};
-  Wish wish;
-  wish.to_device = true;
-  wish.copy = true;
-  wish.copies_by_default = true;
-  return MakeArray(kParameters, args, count, names, wish);
+  ImportRequest request;
+  request.to_device = true;
+  request.copy = true;
+  request.copies_by_default = true;
+  return MakeArray(kParameters, args, count, names, request);
 }
 
 PyObject* AsArrayFunction(PyObject*, PyObject* const* args, Py_ssize_t count,
                           PyObject* names) {
   static const Parameters kParameters = {
       "asarray", 1, 2, 5, {"object", "dtype", "device", "pinned", "copy"}};
-  return MakeArray(kParameters, args, count, names, Wish());
+  return MakeArray(kParameters, args, count, names, ImportRequest());
 }
 
 // ---- from_pointer -----------------------------------------------------------

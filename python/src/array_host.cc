@@ -10,9 +10,10 @@
 
 #include "python/src/arguments.h"
 #include "python/src/array.h"
+#include "python/src/call_site.h"
 #include "python/src/errors.h"
 #include "python/src/owner.h"
-#include "python/src/unseen.h"
+#include "python/src/signal_exception.h"
 
 namespace devrt::python {
 namespace {
@@ -64,7 +65,7 @@ std::optional<DType> DTypeOfFormat(const char* format, Py_ssize_t size) {
 // ---- Exports ----------------------------------------------------------------
 
 // Lives as long as the Py_buffer.
-struct Held {
+struct HostView {
   Array array;
   std::vector<Py_ssize_t> shape;
   std::vector<Py_ssize_t> strides;
@@ -117,7 +118,7 @@ bool WaitToExport(const Array& array) {
     const Ref text(PyObject_Str(error.get()));
     if (text) PyErr_SetObject(PyExc_BufferError, text.get());
   } else if (!PyErr_ExceptionMatches(g_exceptions.error)) {
-    NoteRaised();
+    KeepSignalException();
   }
   return false;
 }
@@ -140,7 +141,7 @@ int GetBuffer(PyObject* self, Py_buffer* view, int flags) {
   }
   if (CheckRequest(array, flags) != 0) return -1;
   if (!WaitToExport(array)) return -1;
-  auto held = std::make_unique<Held>(Held{array, {}, {}});
+  auto held = std::make_unique<HostView>(HostView{array, {}, {}});
   held->shape.assign(array.shape().begin(), array.shape().end());
   held->strides.assign(array.strides().begin(), array.strides().end());
   const char* format = FormatOf(array.dtype());
@@ -163,7 +164,7 @@ int GetBuffer(PyObject* self, Py_buffer* view, int flags) {
 }
 
 void ReleaseBuffer(PyObject*, Py_buffer* view) {
-  delete static_cast<Held*>(view->internal);
+  delete static_cast<HostView*>(view->internal);
 }
 
 bool RequireHost(const Array& array, const char* name) {
@@ -182,7 +183,7 @@ PyObject* GetArrayInterface(PyObject* self, void*) {
                  array.dtype().name());
     return nullptr;
   }
-  if (RaiseUnseen() || !WaitToExport(array)) return nullptr;
+  if (RaiseKeptSignalException() || !WaitToExport(array)) return nullptr;
   const Ref shape(DimsToTuple(array.shape()));
   const Ref strides(array.IsContiguous() ? NewRef(Py_None)
                                          : DimsToTuple(array.strides()));
@@ -213,7 +214,7 @@ PyObject* ToNumpyArray(PyObject* self, PyObject* const* args, Py_ssize_t count,
                  array.place().name().c_str());
     return nullptr;
   }
-  if (RaiseUnseen()) return nullptr;
+  if (RaiseKeptSignalException()) return nullptr;
   const Ref helper(NumpyHelper("to_ndarray"));
   if (!helper) return nullptr;
   return PyObject_CallFunctionObjArgs(

@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "python/src/arguments.h"
 #include "python/src/array.h"
+#include "python/src/call_site.h"
 #include "python/src/device.h"
 
 namespace devrt::python {

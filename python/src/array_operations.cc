@@ -4,10 +4,11 @@
 
 #include <vector>
 
-#include "python/src/allocating.h"
 #include "python/src/arguments.h"
 #include "python/src/array.h"
+#include "python/src/call_site.h"
 #include "python/src/operand.h"
+#include "python/src/run_allocation.h"
 
 namespace devrt::python {
 namespace {
@@ -105,8 +106,8 @@ PyObject* Where(PyObject*, PyObject* const* args, Py_ssize_t count,
   if (!left.has_value()) return nullptr;
   const std::optional<Operand> right = Choice(b, a, condition);
   if (!right.has_value()) return nullptr;
-  return WrapArray(
-      Allocating([&] { return devrt::Where(condition, *left, *right, site); }));
+  return WrapArray(RunAllocation(
+      [&] { return devrt::Where(condition, *left, *right, site); }));
 }
 
 PyObject* ArrayEqualFunction(PyObject*, PyObject* const* args, Py_ssize_t count,
@@ -162,7 +163,7 @@ PyObject* ReduceArray(ReduceOp op, PyObject* x, PyObject** values) {
   const Array array = ArrayOf(x);
   const SiteHere site;
   return WrapArray(
-      Allocating([&] { return Reduce(op, array, options, site); }));
+      RunAllocation([&] { return Reduce(op, array, options, site); }));
 }
 
 template <ReduceOp op>

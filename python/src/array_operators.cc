@@ -4,10 +4,11 @@
 
 #include <complex>
 
-#include "python/src/allocating.h"
 #include "python/src/arguments.h"
 #include "python/src/array.h"
+#include "python/src/call_site.h"
 #include "python/src/operand.h"
+#include "python/src/run_allocation.h"
 
 namespace devrt::python {
 namespace {
@@ -30,7 +31,7 @@ PyObject* Unary(PyObject* self) {
 PyObject* Positive(PyObject* self) {
   const Array array = ArrayOf(self);
   const SiteHere site;
-  return WrapArray(Allocating([&] { return array.Copy(site); }));
+  return WrapArray(RunAllocation([&] { return array.Copy(site); }));
 }
 
 BinaryOp Comparison(int operation) {

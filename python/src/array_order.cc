@@ -4,6 +4,7 @@
 
 #include "python/src/arguments.h"
 #include "python/src/array.h"
+#include "python/src/call_site.h"
 #include "python/src/stream.h"
 
 namespace devrt::python {

@@ -10,6 +10,7 @@
 #include "arrays/storage/storage.h"
 #include "python/src/array.h"
 #include "python/src/array_owner.h"
+#include "python/src/call_site.h"
 #include "python/src/stream.h"
 
 namespace devrt::python {

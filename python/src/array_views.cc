@@ -7,6 +7,7 @@
 
 #include "python/src/arguments.h"
 #include "python/src/array.h"
+#include "python/src/call_site.h"
 
 namespace devrt::python {
 namespace {

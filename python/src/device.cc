@@ -8,6 +8,7 @@
 #include "devrt/runtime/layer.h"
 #include "devrt/runtime/simulator.h"
 #include "python/src/arguments.h"
+#include "python/src/call_site.h"
 #include "python/src/errors.h"
 #include "python/src/gil.h"
 #include "python/src/thread_state.h"

@@ -9,6 +9,7 @@
 
 #include "devrt/runtime/simulator.h"
 #include "python/src/arguments.h"
+#include "python/src/call_site.h"
 #include "python/src/device.h"
 #include "python/src/errors.h"
 #include "python/src/gil.h"

@@ -36,16 +36,16 @@ bool IsCopyWanted(const Place& from, const DLPackImport& how) {
 }
 
 bool PrepareCopy(const Array& own, DLPackImport* how) {
-  return WantsNoMore(*how) || Prepare({own.place(), own}, how);
+  return IsPlainImport(*how) || Prepare({own.place(), own}, how);
 }
 
 bool PrepareCopy(const DLManagedTensorVersioned& tensor, DLPackImport* how) {
-  return WantsNoMore(*how) ||
+  return IsPlainImport(*how) ||
          Prepare(WithoutLock([&] { return internal::MemoryOf(tensor); }), how);
 }
 
 bool PrepareCopy(const DLManagedTensor& tensor, DLPackImport* how) {
-  return WantsNoMore(*how) ||
+  return IsPlainImport(*how) ||
          Prepare(WithoutLock([&] { return internal::MemoryOf(tensor); }), how);
 }
 

@@ -14,7 +14,7 @@
 namespace devrt::python {
 
 // Returns true if the import asks for the memory itself and nothing else.
-inline bool WantsNoMore(const DLPackImport& how) {
+inline bool IsPlainImport(const DLPackImport& how) {
   return !how.place.has_value() && !how.copy.value_or(false);
 }
 

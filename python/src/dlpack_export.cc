@@ -9,6 +9,7 @@
 #include "devrt/arrays/exchange.h"
 #include "python/src/arguments.h"
 #include "python/src/array.h"
+#include "python/src/call_site.h"
 #include "python/src/dlpack.h"
 #include "python/src/errors.h"
 #include "python/src/gil.h"
@@ -131,7 +132,7 @@ bool ReadStream(PyObject* object, const Array& array,
 }
 
 // Returns true if the host waits (E43).
-bool Waits(const Array& array, const DLPackExport& how) {
+bool HostWaits(const Array& array, const DLPackExport& how) {
   const bool of_device = array.place().kind() == MemoryKind::kDevice;
   if (how.dl_device.has_value() && how.dl_device->device_type == kDLCPU) {
     return !of_device || how.copy != false;
@@ -156,7 +157,7 @@ PyObject* DLPack(PyObject* self, PyObject* const* args, Py_ssize_t count,
       !ReadStream(values[0], array, &how.stream)) {
     return nullptr;
   }
-  if (Waits(array, how) && !WaitBefore(array)) return nullptr;
+  if (HostWaits(array, how) && !WaitBefore(array)) return nullptr;
   const SiteHere site;
   if (!versioned) {
     const auto tensor =

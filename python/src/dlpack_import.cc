@@ -15,6 +15,7 @@
 #include "python/src/arguments.h"
 #include "python/src/array.h"
 #include "python/src/bridge.h"
+#include "python/src/call_site.h"
 #include "python/src/device.h"
 #include "python/src/dlpack.h"
 #include "python/src/dlpack_copy.h"
@@ -122,7 +123,7 @@ bool Succeeded(int code, PyObject* x) {
 bool AskWorkStream(const DLPackExchangeAPI* api, PyObject* x,
                    const DLTensor& tensor, WorkStream* stream) {
   const DLDevice named = tensor.device;
-  if (!HasQueue(named)) return true;
+  if (!IsStreamOrdered(named)) return true;
   stream->device = FindDevice(named);
   if (stream->device.has_value()) {
     stream->data = DeviceOfData(tensor, named, *stream->device);
@@ -139,7 +140,7 @@ bool AskWorkStream(const DLPackExchangeAPI* api, PyObject* x,
 // loads no backend.
 bool IsBrief(const DLTensor& tensor, const WorkStream& stream,
              const DLPackImport& how) {
-  if (!WantsNoMore(how) || tensor.data == nullptr || internal::HasKept()) {
+  if (!IsPlainImport(how) || tensor.data == nullptr || internal::HasKept()) {
     return false;
   }
   if (!stream.device.has_value()) return tensor.device.device_type == kDLCPU;
@@ -191,7 +192,7 @@ PyObject* ImportByApi(const ProducerType& type, PyObject* x, DLPackImport* how,
                           CheckNotCopied(*tensor, x, *how) &&
                           AskWorkStream(api, x, tensor->dl_tensor, &stream));
   if (keep != nullptr) keep->RestoreStreams();
-  if (ok && !WantsNoMore(*how)) ok = OrderAndPrepare(*tensor, &stream, how);
+  if (ok && !IsPlainImport(*how)) ok = OrderAndPrepare(*tensor, &stream, how);
   if (!ok) {
     Delete(tensor);
     return nullptr;
@@ -203,7 +204,7 @@ PyObject* ImportByApi(const ProducerType& type, PyObject* x, DLPackImport* how,
     return import();
   };
   auto array = readable && IsBrief(tensor->dl_tensor, stream, *how)
-                   ? Briefly(import)
+                   ? QuickCall(import)
                    : WithoutLock(order_and_import);
   if (!array.ok()) {
     Delete(tensor);
@@ -275,14 +276,14 @@ const DLTensor* Peek(PyObject* capsule) {
 }
 
 // The stream that a producer is given, and the streams behind it.
-struct Told {
+struct ProducerStream {
   Ref stream;                    // the devrt.Stream that is current
   Ref number;                    // what is passed; null: nothing
   std::optional<StreamRef> ref;  // of `stream`
   // The bridge that is passed if producers do not accept the number of `ref`.
   std::shared_ptr<Stream> bridge;
 
-  ~Told() {
+  ~ProducerStream() {
     if (bridge == nullptr) return;
     const Unlocked unlocked;  // may be the last reference
     bridge.reset();
@@ -291,15 +292,15 @@ struct Told {
 
 // Chooses the stream for the producer (E57).  Returns false with an exception
 // set.
-bool Tell(DeviceObject* device, Told* told) {
-  told->stream = Ref(CurrentStreamObject(device));
-  if (!told->stream) return false;
-  const StreamRef current = AsStream(told->stream.get())->ref;
-  told->ref = current;
+bool ChooseProducerStream(DeviceObject* device, ProducerStream* chosen) {
+  chosen->stream = Ref(CurrentStreamObject(device));
+  if (!chosen->stream) return false;
+  const StreamRef current = AsStream(chosen->stream.get())->ref;
+  chosen->ref = current;
   const auto find = [&]() -> absl::StatusOr<int64_t> {
     if (current.kind() != StreamKind::kPerThread) return StreamNumber(current);
-    DEVRT_ASSIGN_OR_RETURN(told->bridge, BridgeStream(device->device));
-    return StreamNumber(told->bridge->ref());
+    DEVRT_ASSIGN_OR_RETURN(chosen->bridge, BridgeStream(device->device));
+    return StreamNumber(chosen->bridge->ref());
   };
   // The default stream's number is known without a call.
   const auto number =
@@ -308,29 +309,31 @@ bool Tell(DeviceObject* device, Told* told) {
     RaiseExchange(number.status());
     return false;
   }
-  told->number = Ref(PyLong_FromLongLong(*number));
-  return static_cast<bool>(told->number);
+  chosen->number = Ref(PyLong_FromLongLong(*number));
+  return static_cast<bool>(chosen->number);
 }
 
 // Adds the order that the producer did not.  Releases the GIL around driver
 // calls.
-absl::Status Order(const Told& told, bool was_passed) {
-  if (!told.ref.has_value() || (was_passed && told.bridge == nullptr)) {
+absl::Status CompleteOrder(const ProducerStream& chosen, bool was_passed) {
+  if (!chosen.ref.has_value() || (was_passed && chosen.bridge == nullptr)) {
     return absl::OkStatus();
   }
   const SiteHere site;
   return WithoutLock([&] {
-    if (was_passed) return told.ref->Wait(told.bridge->ref(), site);
+    if (was_passed) return chosen.ref->Wait(chosen.bridge->ref(), site);
     // A producer that took no stream has ordered its default stream, or waited.
-    const StreamRef usual = DefaultStream(told.ref->device());
-    return usual == *told.ref ? absl::OkStatus() : told.ref->Wait(usual, site);
+    const StreamRef usual = DefaultStream(chosen.ref->device());
+    return usual == *chosen.ref ? absl::OkStatus()
+                                : chosen.ref->Wait(usual, site);
   });
 }
 
-absl::Status OrderCapsule(PyObject* capsule, const Told& told, DLDevice named) {
+absl::Status OrderCapsule(PyObject* capsule, const ProducerStream& chosen,
+                          DLDevice named) {
   const DLTensor* const tensor = Peek(capsule);
-  if (!told.ref.has_value() || tensor == nullptr) return absl::OkStatus();
-  const Device asked = told.ref->device();
+  if (!chosen.ref.has_value() || tensor == nullptr) return absl::OkStatus();
+  const Device asked = chosen.ref->device();
   const std::optional<Device> data = DeviceOfData(*tensor, named, asked);
   if (data == asked) return absl::OkStatus();
   const SiteHere site;
@@ -370,29 +373,30 @@ PyObject* ImportByMethods(PyObject* x, DLPackImport how) {
   KeepCurrent keep;
   if (!AskDevice(x, &named)) return nullptr;
   keep.Restore();
-  if (!HasQueue(named) && !IsHostMemory(named)) {
+  if (!IsStreamOrdered(named) && !IsHostMemory(named)) {
     return RefuseDevice(x, named);
   }
-  Told told;
+  ProducerStream chosen;
   std::optional<DeviceGuard> guard;
-  if (HasQueue(named)) {
+  if (IsStreamOrdered(named)) {
     const std::optional<Device> found = FindDevice(named);
     if (!found.has_value()) {
       return RefuseDevice(x, named);
     }
     DeviceObject* device = WrapDevice(*found);
-    if (device == nullptr || !Enter(device, &guard) || !Tell(device, &told)) {
+    if (device == nullptr || !Enter(device, &guard) ||
+        !ChooseProducerStream(device, &chosen)) {
       return nullptr;
     }
-    if (IsNumpy(x)) told.number = Ref();
+    if (IsNumpy(x)) chosen.number = Ref();
   }
   bool passed = false;
   const Ref capsule(
-      AskCapsule(x, told.number.get(), how.copy == false, &passed));
+      AskCapsule(x, chosen.number.get(), how.copy == false, &passed));
   if (!capsule) return nullptr;
   keep.RestoreStreams();
-  absl::Status status = Order(told, passed);
-  if (status.ok()) status = OrderCapsule(capsule.get(), told, named);
+  absl::Status status = CompleteOrder(chosen, passed);
+  if (status.ok()) status = OrderCapsule(capsule.get(), chosen, named);
   if (!status.ok()) return RaiseExchange(status);
   return TakeCapsule(capsule.get(), x, how);
 }

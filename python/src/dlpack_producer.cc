@@ -226,7 +226,7 @@ PyObject* AskNewest(PyObject* x, PyObject* stream, bool never_copy) {
 
 // Returns true if the exception's class is as general as RuntimeError.  Derived
 // classes say more.
-bool IsPlain(PyObject* exception) {
+bool IsGeneralException(PyObject* exception) {
   for (PyObject* plain : {PyExc_RuntimeError, PyExc_NotImplementedError,
                           PyExc_ValueError, PyExc_BufferError}) {
     if (Py_IS_TYPE(exception, reinterpret_cast<PyTypeObject*>(plain))) {
@@ -304,7 +304,7 @@ Ref RemedyOf(PyObject* x) {
 
 // Explains a failed method of DLPack.  PyTorch's exceptions are too general;
 // other libraries raise what their authors chose.
-void TellWhy(PyObject* x) {
+void ImproveException(PyObject* x) {
   if (HasGradients(x)) RaiseAsBufferError(x);
 }
 
@@ -358,7 +358,8 @@ bool CheckShareable(PyObject* x, std::optional<DLDataType> dtype) {
 
 void RaiseAsBufferError(PyObject* x) {
   Ref exception = TakeRaised();
-  if (!IsPlain(exception.get())) return RaiseAgain(std::move(exception));
+  if (!IsGeneralException(exception.get()))
+    return RaiseAgain(std::move(exception));
   const Ref line = FirstLine(exception.get());
   if (!line || IsDeviceError(exception.get(), line.get())) {
     return RaiseAgain(std::move(exception));
@@ -372,7 +373,7 @@ void RaiseAsBufferError(PyObject* x) {
 bool AskDevice(PyObject* x, DLDevice* device) {
   const Ref answer(PyObject_CallMethodNoArgs(x, Known().dlpack_device));
   if (!answer) {
-    TellWhy(x);
+    ImproveException(x);
     return false;
   }
   if (!PyTuple_Check(answer.get()) || PyTuple_GET_SIZE(answer.get()) != 2) {
@@ -403,7 +404,7 @@ PyObject* AskCapsule(PyObject* x, PyObject* stream, bool never_copy,
     answer = Ask(x, nullptr, nullptr, nullptr, nullptr);
   }
   if (answer == nullptr) {
-    TellWhy(x);
+    ImproveException(x);
     return nullptr;
   }
   if (PyCapsule_CheckExact(answer)) return answer;

@@ -14,7 +14,7 @@ namespace devrt::python {
 
 // Returns true if work on such memory is ordered by a stream that a consumer
 // names (E56).
-inline bool HasQueue(DLDevice device) {
+inline bool IsStreamOrdered(DLDevice device) {
   return device.device_type == kDLCUDA || device.device_type == kDLROCM ||
          device.device_type == kDLExtDev ||
          device.device_type == kDLCUDAManaged;

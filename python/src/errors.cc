@@ -8,7 +8,7 @@
 
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
-#include "python/src/message.h"
+#include "python/src/error_text.h"
 
 namespace devrt::python {
 
@@ -163,7 +163,7 @@ bool AddExceptions(PyObject* module) {
 
 PyObject* MakeException(const absl::Status& status) {
   const std::optional<ErrorInfo> info = GetErrorInfo(status);
-  Ref text(Text(MessageOf(status)));
+  Ref text(Text(ErrorText(status)));
   if (!text) return nullptr;
   Ref exception(
       PyObject_CallFunctionObjArgs(ClassOf(status, info), text.get(), nullptr));

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "python/src/arguments.h"
+#include "python/src/call_site.h"
 #include "python/src/errors.h"
 #include "python/src/gil.h"
 #include "python/src/helpers.h"

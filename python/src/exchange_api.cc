@@ -32,7 +32,8 @@ int Fail(const absl::Status& status,
          PyObject* (*raise)(const absl::Status&) = RaiseExchange) {
   // Nothing is left to report the error to.
   if (!Py_IsInitialized()) return -1;
-  const PyGILState_STATE state = Staying([] { return PyGILState_Ensure(); });
+  const PyGILState_STATE state =
+      WithoutUnwind([] { return PyGILState_Ensure(); });
   raise(status);
   PyGILState_Release(state);
   return -1;

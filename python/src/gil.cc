@@ -33,17 +33,17 @@ bool IsAlone() {
          PyThreadState_Next(own) == nullptr;
 }
 
-void StayAtTheEnd() {
+void BlockIfFinalizing() {
   while (IsFinalizing()) pause();
 }
 
 // Out of line, because inline each driver call would carry the handler.
 void TakeLock(PyThreadState* state) {
-  Staying([&] { PyEval_RestoreThread(state); });
+  WithoutUnwind([&] { PyEval_RestoreThread(state); });
 }
 
 void DropLast(PyObject* object) {
-  Staying([&] { Py_DECREF(object); });
+  WithoutUnwind([&] { Py_DECREF(object); });
 }
 
 }  // namespace devrt::python

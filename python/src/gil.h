@@ -25,7 +25,7 @@ inline bool IsFinalizing() {
 bool RunsSignalHandlers();
 
 // Blocks for ever if the interpreter has begun to end.  Returns at once else.
-void StayAtTheEnd();
+void BlockIfFinalizing();
 
 // Returns the result of `call`, which takes the GIL or runs Python code.
 //
@@ -35,11 +35,11 @@ void StayAtTheEnd();
 // frames would end the process.  This keeps such a thread blocked for ever, as
 // CPython 3.14 does.
 template <typename F>
-auto Staying(F&& call) -> decltype(call()) {
+auto WithoutUnwind(F&& call) -> decltype(call()) {
   try {
     return call();
   } catch (const abi::__forced_unwind&) {
-    StayAtTheEnd();
+    BlockIfFinalizing();
     throw;  // a pthread_exit by another caller
   }
 }
@@ -101,7 +101,7 @@ bool IsAlone();
 // answers at once: `call` waits for no device work and runs no foreign code
 // (decision 16).  Keeps the GIL if no other thread could take it.
 template <typename F>
-auto Briefly(F&& call) {
+auto QuickCall(F&& call) {
   if (!IsSeen(PyThreadState_Get())) FollowContext();
   return IsAlone() ? call() : WithoutLock(call);
 }

@@ -27,7 +27,8 @@ PyObject* Call(PyObject* helper, PyObject* self, PyObject* args,
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyTuple_SET_ITEM(all.get(), i + 1, NewRef(PyTuple_GET_ITEM(args, i)));
   }
-  return Staying([&] { return PyObject_Call(helper, all.get(), keywords); });
+  return WithoutUnwind(
+      [&] { return PyObject_Call(helper, all.get(), keywords); });
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "devrt/streams/host_func.h"
+#include "python/src/call_site.h"
 #include "python/src/errors.h"
 #include "python/src/gil.h"
 #include "python/src/stream.h"

@@ -6,7 +6,8 @@
 #include "devrt/memory/statistics.h"
 #include "devrt/runtime/raw_memory.h"
 #include "python/src/bindings.h"
-#include "python/src/given.h"
+#include "python/src/call_site.h"
+#include "python/src/handed_out.h"
 #include "python/src/wait.h"
 
 namespace devrt::python {
@@ -23,7 +24,7 @@ BackendEntry* NamedOrActive(nb::object backend) {
 
 nb::dict Statistics(nb::object backend) {
   const Backend of = NamedOrActive(backend)->backend;
-  LetEndedGo();
+  ReleaseFinishedMemory();
   nb::dict dict;
   for (const auto& [key, value] :
        WithoutLock([&] { return ToKeys(GetPinnedStatistics(of)); })) {
@@ -34,14 +35,14 @@ nb::dict Statistics(nb::object backend) {
 
 void ResetPeak(nb::object backend) {
   const Backend of = NamedOrActive(backend)->backend;
-  LetEndedGo();
+  ReleaseFinishedMemory();
   const Unlocked unlocked;
   ResetPeakPinnedStatistics(of);
 }
 
 void ResetAccumulated(nb::object backend) {
   const Backend of = NamedOrActive(backend)->backend;
-  LetEndedGo();
+  ReleaseFinishedMemory();
   const Unlocked unlocked;
   ResetAccumulatedPinnedStatistics(of);
 }
@@ -49,7 +50,7 @@ void ResetAccumulated(nb::object backend) {
 void EmptyHostCache(nb::object backend) {
   BackendEntry* entry = NamedOrActive(backend);
   const Backend of = entry->backend;
-  LetEndedGo();
+  ReleaseFinishedMemory();
   RunOrThrow(*entry, [=] { return EmptyPinnedCache(of); });
 }
 
@@ -57,12 +58,12 @@ nb::int_ Alloc(nb::object size, nb::object device) {
   const uint64_t bytes = BytesOf(size, "size");
   const Device of = DeviceOf(device.ptr());
   const SiteHere site;
-  return GivenPinned().Give(
+  return HandedOutPinned().HandOut(
       Check(WithoutLock([&] { return AllocatePinned(of, bytes, site); })));
 }
 
 void Delete(nb::object pointer) {
-  GivenPinned().TakeBack(pointer, [](void* block, CallSite site) {
+  HandedOutPinned().TakeBack(pointer, [](void* block, CallSite site) {
     return FreePinned(block, site);
   });
 }

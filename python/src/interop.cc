@@ -16,7 +16,8 @@
 #include "memory/external/captured_blocks.h"
 #include "python/src/array.h"
 #include "python/src/bindings.h"
-#include "python/src/given.h"
+#include "python/src/call_site.h"
+#include "python/src/handed_out.h"
 
 namespace devrt::python {
 namespace {
@@ -26,12 +27,13 @@ nb::int_ AllocNative(const std::string& device, nb::object size,
   const uint64_t bytes = BytesOf(size, "size");
   void* const handle = AddressOf(stream, "stream");
   const SiteHere site;
-  return GivenBlocks().Give(Check(WithoutLock([&]() -> absl::StatusOr<void*> {
-    DEVRT_ASSIGN_OR_RETURN(const Device of, GetDevice(device));
-    DEVRT_ASSIGN_OR_RETURN(const StreamRef on,
-                           internal::StreamByHandle(of, handle));
-    return internal::AllocateOutside(on, bytes, site);
-  })));
+  return HandedOutBlocks().HandOut(
+      Check(WithoutLock([&]() -> absl::StatusOr<void*> {
+        DEVRT_ASSIGN_OR_RETURN(const Device of, GetDevice(device));
+        DEVRT_ASSIGN_OR_RETURN(const StreamRef on,
+                               internal::StreamByHandle(of, handle));
+        return internal::AllocateOutside(on, bytes, site);
+      })));
 }
 
 absl::Status FreeOn(void* block, void* handle, CallSite site) {
@@ -47,7 +49,7 @@ absl::Status FreeOn(void* block, void* handle, CallSite site) {
 void FreeNative(nb::object pointer, nb::object stream) {
   const bool in_order = !stream.is_none();
   void* const handle = in_order ? AddressOf(stream, "stream") : nullptr;
-  GivenBlocks().TakeBack(pointer, [=](void* block, CallSite site) {
+  HandedOutBlocks().TakeBack(pointer, [=](void* block, CallSite site) {
     return in_order && block != nullptr
                ? FreeOn(block, handle, site)
                : internal::FreeOutside(block, nullptr, site);

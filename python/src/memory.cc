@@ -10,9 +10,10 @@
 #include "devrt/memory/settings.h"
 #include "devrt/memory/statistics.h"
 #include "memory/external/captured_blocks.h"
-#include "python/src/allocating.h"
 #include "python/src/bindings.h"
-#include "python/src/given.h"
+#include "python/src/call_site.h"
+#include "python/src/handed_out.h"
+#include "python/src/run_allocation.h"
 #include "python/src/wait.h"
 
 namespace devrt::python {
@@ -26,7 +27,7 @@ nb::dict ToDict(const StatisticKeys& keys) {
 
 nb::dict Statistics(nb::object device) {
   const Device of = DeviceOf(device.ptr());
-  LetEndedGo();
+  ReleaseFinishedMemory();
   return ToDict(WithoutLock([&] { return ToKeys(GetMemoryStatistics(of)); }));
 }
 
@@ -34,7 +35,7 @@ template <typename F>
 auto ForDevice(F function) {
   return [function](nb::object device) {
     const Device of = DeviceOf(device.ptr());
-    LetEndedGo();
+    ReleaseFinishedMemory();
     WithoutLock([&] {
       function(of);
       return 0;
@@ -46,12 +47,12 @@ nb::int_ Alloc(nb::object size, nb::object stream) {
   const uint64_t bytes = BytesOf(size, "size");
   const StreamRef on = StreamOf(stream.ptr());
   const SiteHere site;
-  return GivenBlocks().Give(Check(
-      Allocating([&] { return internal::AllocateOutside(on, bytes, site); })));
+  return HandedOutBlocks().HandOut(Check(RunAllocation(
+      [&] { return internal::AllocateOutside(on, bytes, site); })));
 }
 
 void Delete(nb::object pointer) {
-  GivenBlocks().TakeBack(pointer, [](void* block, CallSite site) {
+  HandedOutBlocks().TakeBack(pointer, [](void* block, CallSite site) {
     return internal::FreeOutside(block, nullptr, site);
   });
 }
@@ -68,7 +69,7 @@ void Empty(nb::object device) {
   DeviceObject* object = ParseDevice(device.ptr());
   if (object == nullptr) ThrowPythonError();
   const Device of = object->device;
-  LetEndedGo();
+  ReleaseFinishedMemory();
   RunOrThrow(*object->backend, [=] { return EmptyCache(of); });
 }
 
@@ -91,19 +92,19 @@ double Fraction(nb::object device) {
 
 nb::object Report(nb::object device) {
   const Device of = DeviceOf(device.ptr());
-  LetEndedGo();
+  ReleaseFinishedMemory();
   return ToText(WithoutLock([&] { return MemoryReport(of); }));
 }
 
 nb::object SnapshotJson(nb::object device) {
   const Device of = DeviceOf(device.ptr());
-  LetEndedGo();
+  ReleaseFinishedMemory();
   return ToText(Check(WithoutLock([&] { return MemorySnapshotJson(of); })));
 }
 
 nb::bytes SnapshotPickle(nb::object device) {
   const Device of = DeviceOf(device.ptr());
-  LetEndedGo();
+  ReleaseFinishedMemory();
   const std::string pickle =
       Check(WithoutLock([&]() -> absl::StatusOr<std::string> {
         const auto snapshot = TakeMemorySnapshot(of);

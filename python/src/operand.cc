@@ -4,8 +4,9 @@
 #include <limits>
 #include <utility>
 
-#include "python/src/allocating.h"
 #include "python/src/arguments.h"
+#include "python/src/call_site.h"
+#include "python/src/run_allocation.h"
 
 namespace devrt::python {
 namespace {
@@ -20,10 +21,10 @@ Rule RuleOf(BinaryOp op) {
 }
 
 // Makes an array without axes, of the number's own dtype, on the device.
-std::optional<Operand> Strong(const Number& number, const Place& place) {
+std::optional<Operand> NumberArray(const Number& number, const Place& place) {
   const Place device(*place.device());
   const SiteHere site;
-  absl::StatusOr<Array> made = Allocating([&] {
+  absl::StatusOr<Array> made = RunAllocation([&] {
     return Array::Full({}, *number.dtype, number.value, device, site);
   });
   if (made.ok()) return Operand(*std::move(made));
@@ -33,7 +34,7 @@ std::optional<Operand> Strong(const Number& number, const Place& place) {
 
 // Returns true if the number's dtype changes the dtype of a result with
 // `dtype`.
-bool Decides(const Number& number, DType dtype) {
+bool DecidesDType(const Number& number, DType dtype) {
   if (!number.dtype.has_value() || *number.dtype == dtype) return false;
   const absl::StatusOr<DType> strong = PromoteTypes(dtype, *number.dtype);
   const absl::StatusOr<DType> weak =
@@ -69,15 +70,15 @@ std::optional<Operand> ToOperand(const GivenOperand& given, const Array& other,
     }
     return Operand(value);
   }
-  if (other.place().device().has_value() && Decides(number, dtype)) {
-    return Strong(number, other.place());
+  if (other.place().device().has_value() && DecidesDType(number, dtype)) {
+    return NumberArray(number, other.place());
   }
   return Operand(number.value);
 }
 
 std::optional<Operand> ToOperand(const Number& number, const Place& place) {
   if (number.dtype.has_value() && place.device().has_value()) {
-    return Strong(number, place);
+    return NumberArray(number, place);
   }
   Scalar value(0);
   if (!ToElement(number, DTypeOf(number), &value)) return std::nullopt;
@@ -101,7 +102,7 @@ PyObject* ApplyBinary(BinaryOp op, PyObject* a, PyObject* b, PyObject* out) {
   if (!y.has_value()) return nullptr;
   std::optional<Array> target;
   if (out != nullptr) target = ArrayOf(out);
-  absl::StatusOr<Array> result = Allocating([&] {
+  absl::StatusOr<Array> result = RunAllocation([&] {
     return Apply(op, *x, *y, out != nullptr ? &*target : nullptr, site);
   });
   if (out == nullptr || !result.ok()) return WrapArray(std::move(result));
@@ -113,7 +114,7 @@ PyObject* ApplyUnary(UnaryOp op, PyObject* x, PyObject* out) {
   std::optional<Array> target;
   if (out != nullptr) target = ArrayOf(out);
   const SiteHere site;
-  absl::StatusOr<Array> result = Allocating([&] {
+  absl::StatusOr<Array> result = RunAllocation([&] {
     return Apply(op, array, out != nullptr ? &*target : nullptr, site);
   });
   if (out == nullptr || !result.ok()) return WrapArray(std::move(result));

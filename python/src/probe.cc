@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "python/src/bindings.h"
+#include "python/src/call_site.h"
 #include "python/src/public_class.h"
 
 namespace devrt::python {

@@ -23,7 +23,7 @@ inline PyObject* NewRef(T* object) {
 }
 
 // Drops the last reference to an object.  Its destructor may run Python code:
-// see Staying in gil.h.
+// see WithoutUnwind in gil.h.
 void DropLast(PyObject* object);
 
 // Py_DECREF for callers with C++ frames on the stack, which must not be

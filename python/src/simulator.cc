@@ -12,6 +12,7 @@
 
 #include "python/src/bindings.h"
 #include "python/src/bridge.h"
+#include "python/src/call_site.h"
 #include "python/src/public_class.h"
 
 namespace devrt::python {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "python/src/arguments.h"
+#include "python/src/call_site.h"
 #include "python/src/errors.h"
 #include "python/src/event.h"
 #include "python/src/gil.h"

@@ -96,11 +96,11 @@ PyObject* WaitUntilDone(const BackendEntry& backend, const QueryCall& query,
 PyObject* WaitFor(const BackendEntry& backend, const QueryCall& query,
                   const WaitCall& wait) {
   PyObject* const done = WaitUntilDone(backend, query, wait);
-  if (done != nullptr) LetEndedGo();
+  if (done != nullptr) ReleaseFinishedMemory();
   return done;
 }
 
-void LetEndedGo() {
+void ReleaseFinishedMemory() {
   if (!internal::HasKept()) return;
   WithoutLock([] {
     internal::LetAllKeptGo();

@@ -27,7 +27,7 @@ using WaitCall = std::function<absl::Status()>;
 // In a simulator's virtual time devices proceed only while the program waits.
 // There the wait is one call, and handlers run after it.
 //
-// After a wait without an error it does LetEndedGo.
+// After a wait without an error it does ReleaseFinishedMemory.
 PyObject* WaitFor(const BackendEntry& backend, const QueryCall& query,
                   const WaitCall& wait);
 
@@ -39,7 +39,7 @@ PyObject* RunFor(const BackendEntry& backend, const WaitCall& call);
 // Releases what arrays kept until work on it was over, as far as it is: memory
 // of other libraries with its owners, and devrt's memory that other libraries
 // have given back, which counts as allocated until then.
-void LetEndedGo();
+void ReleaseFinishedMemory();
 
 }  // namespace devrt::python
 

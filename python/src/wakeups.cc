@@ -20,6 +20,7 @@
 
 #include "devrt/streams/host_func.h"
 #include "python/src/bindings.h"
+#include "python/src/call_site.h"
 #include "python/src/public_class.h"
 #include "python/src/stream.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "python/src/message.h"
+#include "python/src/error_text.h"
 
 #include <cstring>
 #include <string_view>
@@ -61,7 +61,7 @@ void Replace(const Name& name, std::string* message) {
 
 }  // namespace
 
-std::string MessageOf(const absl::Status& status) {
+std::string ErrorText(const absl::Status& status) {
   std::string message(status.message());
   for (const Name& name : kNames) Replace(name, &message);
   return message;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "python/src/unseen.h"
+#include "python/src/signal_exception.h"
 
 #include <utility>
 
@@ -10,7 +10,7 @@ namespace devrt::python {
 namespace {
 
 // One is enough: signal handlers run on one thread only.
-PyObject* g_noted = nullptr;
+PyObject* g_kept_exception = nullptr;
 PyObject* g_traceback = nullptr;  // when it was noted; only compared
 
 PyObject* TracebackOf(PyObject* exception) {
@@ -18,30 +18,31 @@ PyObject* TracebackOf(PyObject* exception) {
 }
 
 bool IsUnseen() {
-  return g_noted != nullptr && TracebackOf(g_noted) == g_traceback;
+  return g_kept_exception != nullptr &&
+         TracebackOf(g_kept_exception) == g_traceback;
 }
 
 // A pending call, run when the main thread runs Python code again.
-int RaiseAtLast(void*) {
-  const bool raises = RaiseUnseen();
-  PyObject* const noted = std::exchange(g_noted, nullptr);
+int RaisePending(void*) {
+  const bool raises = RaiseKeptSignalException();
+  PyObject* const noted = std::exchange(g_kept_exception, nullptr);
   if (noted != nullptr) DropReference(noted);
   return raises ? -1 : 0;
 }
 
 }  // namespace
 
-void NoteRaised() {
+void KeepSignalException() {
   Ref raised = TakeRaised();
-  const Ref former(std::exchange(g_noted, NewRef(raised.get())));
-  g_traceback = TracebackOf(g_noted);
+  const Ref former(std::exchange(g_kept_exception, NewRef(raised.get())));
+  g_traceback = TracebackOf(g_kept_exception);
   RaiseAgain(std::move(raised));
-  (void)Py_AddPendingCall(RaiseAtLast, nullptr);
+  (void)Py_AddPendingCall(RaisePending, nullptr);
 }
 
-bool RaiseUnseen() {
+bool RaiseKeptSignalException() {
   if (!IsUnseen()) return false;
-  RaiseAgain(Ref::To(g_noted));
+  RaiseAgain(Ref::To(g_kept_exception));
   return true;
 }
 

@@ -12,18 +12,18 @@
 //
 // Everything here needs the GIL.
 
-#ifndef DEVRT_PYTHON_SRC_UNSEEN_H_
-#define DEVRT_PYTHON_SRC_UNSEEN_H_
+#ifndef DEVRT_PYTHON_SRC_SIGNAL_EXCEPTION_H_
+#define DEVRT_PYTHON_SRC_SIGNAL_EXCEPTION_H_
 
 namespace devrt::python {
 
 // Remembers the exception that is set, which stays set.
-void NoteRaised();
+void KeepSignalException();
 
 // Raises the remembered exception if no Python code has seen it.  Returns true
 // if it raised.
-bool RaiseUnseen();
+bool RaiseKeptSignalException();
 
 }  // namespace devrt::python
 
-#endif  // DEVRT_PYTHON_SRC_UNSEEN_H_
+#endif  // DEVRT_PYTHON_SRC_SIGNAL_EXCEPTION_H_

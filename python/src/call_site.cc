@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Finds the program's line of a call, for timelines, memory histories, traces
-// and reports.
+#include "python/src/call_site.h"
 
 #include <cstring>
 #include <unordered_map>

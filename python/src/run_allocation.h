@@ -2,8 +2,8 @@
 //
 // Runs calls that allocate, so that Ctrl-C ends their wait for memory.
 
-#ifndef DEVRT_PYTHON_SRC_ALLOCATING_H_
-#define DEVRT_PYTHON_SRC_ALLOCATING_H_
+#ifndef DEVRT_PYTHON_SRC_RUN_ALLOCATION_H_
+#define DEVRT_PYTHON_SRC_RUN_ALLOCATION_H_
 
 #include <utility>
 
@@ -26,11 +26,11 @@ inline bool WaitForMemory(const internal::DeferredRecovery& deferred,
   return static_cast<bool>(Ref(RunFor(*device->backend, work)));
 }
 
-inline bool IsLeft(const absl::Status& status) {
+inline bool IsDeferred(const absl::Status& status) {
   return absl::IsCancelled(status);
 }
 template <typename T>
-bool IsLeft(const absl::StatusOr<T>& result) {
+bool IsDeferred(const absl::StatusOr<T>& result) {
   return absl::IsCancelled(result.status());
 }
 
@@ -40,7 +40,7 @@ bool IsLeft(const absl::StatusOr<T>& result) {
 // does and tries again.  Returns CANCELLED, with the exception set, if a signal
 // handler ended the wait; Raise keeps that exception.
 template <typename F>
-auto Allocating(F&& call) -> decltype(call()) {
+auto RunAllocation(F&& call) -> decltype(call()) {
   internal::DeferredRecovery deferred;
   for (;;) {
     auto result = WithoutLock([&] {
@@ -50,11 +50,11 @@ auto Allocating(F&& call) -> decltype(call()) {
     const internal::DeferredRecovery::Work work = deferred.TakeWork();
     // A step of `call` may have deferred work although `call` succeeded without
     // it.
-    if (__builtin_expect(!work, 1) || !IsLeft(result)) return result;
+    if (__builtin_expect(!work, 1) || !IsDeferred(result)) return result;
     if (!WaitForMemory(deferred, work)) return absl::CancelledError();
   }
 }
 
 }  // namespace devrt::python
 
-#endif  // DEVRT_PYTHON_SRC_ALLOCATING_H_
+#endif  // DEVRT_PYTHON_SRC_RUN_ALLOCATION_H_

@@ -4,27 +4,29 @@
 // addresses.  Only these may be freed by address: an array's memory has an
 // address too, but belongs to the array.
 //
-//   return GivenBlocks().Give(block);
-//   GivenBlocks().TakeBack(pointer, [](void* block, CallSite site) {
+//   return HandedOutBlocks().HandOut(block);
+//   HandedOutBlocks().TakeBack(pointer, [](void* block, CallSite site) {
 //     return FreeMemory(block, site);
 //   });
 //
 // Needs the GIL.
 
-#ifndef DEVRT_PYTHON_SRC_GIVEN_H_
-#define DEVRT_PYTHON_SRC_GIVEN_H_
+#ifndef DEVRT_PYTHON_SRC_HANDED_OUT_H_
+#define DEVRT_PYTHON_SRC_HANDED_OUT_H_
 
 #include "absl/container/flat_hash_set.h"
 #include "python/src/bindings.h"
+#include "python/src/call_site.h"
 
 namespace devrt::python {
 
-class Given {
+class HandedOut {
  public:
   // `giver` and `taker` are the names of the two functions, for messages.
-  Given(const char* giver, const char* taker) : giver_(giver), taker_(taker) {}
+  HandedOut(const char* giver, const char* taker)
+      : giver_(giver), taker_(taker) {}
 
-  nb::int_ Give(void* block) {
+  nb::int_ HandOut(void* block) {
     if (block != nullptr) blocks_.insert(block);
     return AddressToInt(block);
   }
@@ -51,9 +53,9 @@ class Given {
   absl::flat_hash_set<void*> blocks_;
 };
 
-Given& GivenBlocks();  // of caching_allocator_alloc and the adapters
-Given& GivenPinned();  // of pinned_alloc
+HandedOut& HandedOutBlocks();  // of caching_allocator_alloc and the adapters
+HandedOut& HandedOutPinned();  // of pinned_alloc
 
 }  // namespace devrt::python
 
-#endif  // DEVRT_PYTHON_SRC_GIVEN_H_
+#endif  // DEVRT_PYTHON_SRC_HANDED_OUT_H_

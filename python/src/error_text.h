@@ -2,8 +2,8 @@
 //
 // Translates the library's messages for Python programs.
 
-#ifndef DEVRT_PYTHON_SRC_MESSAGE_H_
-#define DEVRT_PYTHON_SRC_MESSAGE_H_
+#ifndef DEVRT_PYTHON_SRC_ERROR_TEXT_H_
+#define DEVRT_PYTHON_SRC_ERROR_TEXT_H_
 
 #include <string>
 
@@ -13,8 +13,8 @@ namespace devrt::python {
 
 // Returns the text of an error with Python's names in its advice: "use astype"
 // for "use Cast".  Quoted parts belong to the program and stay as they are.
-std::string MessageOf(const absl::Status& status);
+std::string ErrorText(const absl::Status& status);
 
 }  // namespace devrt::python
 
-#endif  // DEVRT_PYTHON_SRC_MESSAGE_H_
+#endif  // DEVRT_PYTHON_SRC_ERROR_TEXT_H_

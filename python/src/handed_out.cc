@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "python/src/given.h"
+#include "python/src/handed_out.h"
 
 #include <string>
 
@@ -9,7 +9,7 @@
 namespace devrt::python {
 
 // The free itself reports addresses that are not memory or are free already.
-void Given::CheckNotLive(const void* block) const {
+void HandedOut::CheckNotLive(const void* block) const {
   const absl::StatusOr<PointerInfo> info =
       WithoutLock([&] { return GetPointerInfo(block); });
   if (!info.ok() || (info->kind != PointerKind::kDevice &&
@@ -23,14 +23,14 @@ void Given::CheckNotLive(const void* block) const {
       "it returned, once; arrays give their memory back when they end")));
 }
 
-Given& GivenBlocks() {
+HandedOut& HandedOutBlocks() {
   static auto* const given =
-      new Given("caching_allocator_alloc", "caching_allocator_delete");
+      new HandedOut("caching_allocator_alloc", "caching_allocator_delete");
   return *given;
 }
 
-Given& GivenPinned() {
-  static auto* const given = new Given("pinned_alloc", "pinned_delete");
+HandedOut& HandedOutPinned() {
+  static auto* const given = new HandedOut("pinned_alloc", "pinned_delete");
   return *given;
 }
 
