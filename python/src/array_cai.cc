@@ -419,21 +419,23 @@ std::optional<Array> FromCai(PyObject* description, PyObject* owner) {
 
 PyMethodDef g_array_cai_methods[] = {
     {"as_mapped", AsMapped, METH_NOARGS,
-     "as_mapped($self, /)\n--\n\n"
-     "A view of pinned memory that other libraries may hand to kernels: it "
-     "has\n"
-     "__cuda_array_interface__, on CUDA, and so have views of it."},
+     "as_mapped($self, /)\n"
+     "--\n\n"
+     "Returns a view of pinned memory that other libraries may pass to\n"
+     "kernels.\n\n"
+     "It offers __cuda_array_interface__, on CUDA, and so do views of it."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef g_array_cai_getters[] = {
-    Getter(
-        "__cuda_array_interface__", GetInterface,
-        "The dict of CUDA Array Interface; of memory that CUDA reaches, in\n"
-        "dtypes with a type string and without negative strides.  Its stream\n"
-        "is after all pending uses of the memory."),
+    Getter("__cuda_array_interface__", GetInterface,
+           "The dict of CUDA Array Interface, for memory that CUDA reaches.\n\n"
+           "The dtype needs a type string, and strides must not be negative.  "
+           "The\n"
+           "stream in the dict comes after all pending uses of the memory."),
     {"cai_export_version", GetVersion, SetVersion,
-     "The version in which this object exports __cuda_array_interface__: 2, 3\n"
-     "or None, as the thread and DEVRT_CAI_EXPORT_VERSION have it.",
+     "The version in which this object exports __cuda_array_interface__: 2, "
+     "3,\n"
+     "or None for that of the thread and of DEVRT_CAI_EXPORT_VERSION.",
      nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
@@ -441,21 +443,26 @@ PyMethodDef g_array_cai_functions[] = {
     {"from_cuda_array_interface", AsMethod(FromInterface),
      METH_FASTCALL | METH_KEYWORDS,
      "from_cuda_array_interface(object, /, *, owner=None, device=None, "
-     "copy=None, sync=None)\n--\n\n"
-     "An array over the memory of an object with __cuda_array_interface__, or\n"
-     "that such a dict describes.\n\n"
-     "owner: what keeps the memory alive, as long as devrt uses it; None: the\n"
-     "object; a dict keeps nothing alive.  device: a copy if the memory is\n"
-     "elsewhere.  copy: True, always; False, never.  sync: order the current\n"
-     "stream of the data's device after the one that is named; None: unless\n"
-     "DEVRT_CAI_SYNC is 0.\n\n"
+     "copy=None, sync=None)\n"
+     "--\n\n"
+     "Returns an array over the memory of an object with\n"
+     "__cuda_array_interface__, or over the memory that such a dict "
+     "describes.\n\n"
+     "owner: the object that keeps the memory alive while devrt uses it.  "
+     "None\n"
+     "is `x`; a dict keeps nothing alive.\n"
+     "device: copies if the memory is elsewhere.\n"
+     "copy: True copies, False never does.\n"
+     "sync: order the current stream of the data's device after the stream\n"
+     "that is named.  None means unless DEVRT_CAI_SYNC is 0.\n\n"
      "Raises TypeError for entries of wrong types, ValueError for missing and\n"
      "impossible ones, BufferError for memory that devrt cannot describe,\n"
-     "CopyRequiredError, AttributeError if `x` has no such interface."},
+     "CopyRequiredError, and AttributeError if `x` has no such interface."},
     {"_set_cai_export_version", SetThreadVersion, METH_O,
-     "_set_cai_export_version(version)\n--\n\n"
-     "For the calling thread; None: the setting.  Returns what was set "
-     "before."},
+     "_set_cai_export_version(version)\n"
+     "--\n\n"
+     "Sets the version for the calling thread.  None is the setting.  Returns\n"
+     "the former value."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace devrt::python

@@ -316,61 +316,80 @@ PyObject* ToList(PyObject* self, PyObject*) {
 
 PyMethodDef g_array_copy_methods[] = {
     {"copy", Copy, METH_NOARGS,
-     "copy($self, /)\n--\n\nA C-contiguous copy in the same place."},
+     "copy($self, /)\n"
+     "--\n\n"
+     "Returns a C-contiguous copy in the same place."},
     {"__copy__", Copy, METH_NOARGS, nullptr},
     {"__deepcopy__", DeepCopy, METH_O, nullptr},
     {"contiguous", Contiguous, METH_NOARGS,
-     "contiguous($self, /)\n--\n\n"
-     "This array if its elements are in C order without gaps, else a copy."},
+     "contiguous($self, /)\n"
+     "--\n\n"
+     "Returns this array if its elements are in C order without gaps, else a\n"
+     "copy."},
     {"to", AsMethod(To), METH_FASTCALL | METH_KEYWORDS,
-     "to($self, /, device=None, dtype=None, *, non_blocking=False)\n--\n\n"
-     "This array if it is there and has that dtype, else a copy.\n\n"
-     "device: as of devrt.device, or 'cpu'; None: where it is.  A dtype that "
-     "is\n"
-     "no text may stand there: x.to(numpy.float32).  A copy to the\n"
-     "host is complete on return; with non_blocking it goes to pinned memory\n"
-     "and is in flight on the source's current stream: x.ready() waits for "
-     "it.\n"
-     "A copy from pinned memory with non_blocking does not wait either."},
+     "to($self, /, device=None, dtype=None, *, non_blocking=False)\n"
+     "--\n\n"
+     "Returns this array if it is there and has that dtype, else a copy.\n\n"
+     "device: what devrt.device takes, or 'cpu'.  None keeps the place.  A\n"
+     "dtype that is not a str may be given here too: x.to(numpy.float32).\n\n"
+     "A copy to the host is complete on return.  With non_blocking it goes to\n"
+     "pinned memory and is in flight on the source's current stream: "
+     "x.ready()\n"
+     "waits for it.  A copy from pinned memory with non_blocking does not "
+     "wait\n"
+     "either."},
     {"cpu", Cpu, METH_NOARGS,
-     "cpu($self, /)\n--\n\n"
-     "This array if it is host memory, else a copy there; waits."},
+     "cpu($self, /)\n"
+     "--\n\n"
+     "Returns this array if it is in host memory, else a copy there.  Waits."},
     {"numpy", Numpy, METH_NOARGS,
-     "numpy($self, /)\n--\n\n"
-     "A numpy.ndarray: over the same memory for host arrays, else of a "
-     "copy.\n\n"
-     "Waits for pending uses.  bfloat16 and float8 need ml_dtypes, else\n"
-     "ImportError: x.astype('float32').numpy() does not."},
+     "numpy($self, /)\n"
+     "--\n\n"
+     "Returns a numpy.ndarray over the memory of a host array, or of a copy "
+     "on\n"
+     "the host.\n\n"
+     "Waits for pending uses. bfloat16 and float8 need ml_dtypes, else\n"
+     "ImportError is raised; x.astype('float32').numpy() does not need it."},
     {"astype", AsMethod(AsType), METH_FASTCALL | METH_KEYWORDS,
-     "astype($self, /, dtype, *, copy=True)\n--\n\n"
-     "The elements converted, in the same place; with copy=False this array\n"
-     "if it has that dtype.  Floats become integers toward zero, saturating;\n"
-     "NaN becomes 0."},
+     "astype($self, /, dtype, *, copy=True)\n"
+     "--\n\n"
+     "Returns the elements converted to `dtype`, in the same place.\n\n"
+     "With copy=False it returns this array if the dtype is equal.  Floats\n"
+     "become integers by rounding toward zero, and saturate.  NaN becomes 0."},
     {"is_pinned", IsPinnedMethod, METH_NOARGS,
-     "is_pinned($self, /)\n--\n\n"
-     "Whether the memory is page-locked host memory, by devrt or anybody."},
+     "is_pinned($self, /)\n"
+     "--\n\n"
+     "Returns True if the memory is page-locked host memory, by devrt or by\n"
+     "any other library."},
     {"pin", AsMethod(Pin), METH_FASTCALL | METH_KEYWORDS,
-     "pin($self, /, device=None)\n--\n\n"
-     "This array if it is pinned, else a copy in pinned memory for "
+     "pin($self, /, device=None)\n"
+     "--\n\n"
+     "Returns this array if it is pinned, else a copy in pinned memory for\n"
      "`device`.\n\n"
      "Raises ValueError for memory of a device."},
     {"copy_", AsMethod(CopyFrom), METH_FASTCALL | METH_KEYWORDS,
-     "copy_($self, /, source, non_blocking=False)\n--\n\n"
-     "Elements := those of `source`, broadcast and converted.  Returns "
-     "self.\n\n"
+     "copy_($self, /, source, non_blocking=False)\n"
+     "--\n\n"
+     "Copies the elements of `source` into this array, broadcast and\n"
+     "converted.  Returns this array.\n\n"
      "source: an array of devrt in any place, a NumPy array, or what\n"
-     "devrt.asarray takes.  With non_blocking the call does not wait if host\n"
-     "memory that takes part is pinned."},
+     "devrt.asarray takes.\n\n"
+     "With non_blocking the call does not wait if the host memory in use is\n"
+     "pinned."},
     {"fill", Fill, METH_O,
-     "fill($self, value, /)\n--\n\nElements := value.  Returns self."},
+     "fill($self, value, /)\n--\n\nSets all elements to `value`.  Returns this "
+     "array."},
     {"item", Item, METH_NOARGS,
-     "item($self, /)\n--\n\n"
-     "The only element as a Python number; waits for it.\n\n"
-     "Raises ValueError for another number of elements."},
+     "item($self, /)\n"
+     "--\n\n"
+     "Returns the only element as a Python number.  Waits for it.\n\n"
+     "Raises ValueError if there are more elements or none."},
     {"__complex__", Complex, METH_NOARGS, nullptr},
     {"tolist", ToList, METH_NOARGS,
-     "tolist($self, /)\n--\n\n"
-     "Nested lists of Python numbers; a number for a 0-d array.  Waits."},
+     "tolist($self, /)\n"
+     "--\n\n"
+     "Returns nested lists of Python numbers, or a number for a 0-d array.\n"
+     "Waits."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace devrt::python

@@ -243,54 +243,64 @@ PyObject* Arange(PyObject*, PyObject* const* args, Py_ssize_t count,
   }));
 }
 
-#define DEVRT_PLACE_TEXT                                              \
-  "device: as of devrt.device, or 'cpu'; None: the current device.\n" \
-  "pinned: page-locked host memory for that device.\n\n"              \
-  "Raises ValueError for a shape or dtype that cannot be, "           \
-  "OutOfMemoryError.\n"                                               \
+#define DEVRT_PLACE_TEXT                                                      \
+  "device: what devrt.device takes, or 'cpu'.  None is the current device.\n" \
+  "pinned: use page-locked host memory for that device.\n\n"                  \
+  "Raises ValueError for an impossible shape or dtype, and\n"                 \
+  "OutOfMemoryError.  "                                                       \
   "Ctrl-C ends the wait for memory that work still uses."
 
 }  // namespace
 
 PyMethodDef g_array_create_functions[] = {
     {"empty", AsMethod(New<Content::kEmpty>), METH_FASTCALL | METH_KEYWORDS,
-     "empty(shape, dtype='float64', *, device=None, pinned=False)\n--\n\n"
-     "A C-contiguous array whose elements are undefined.\n\n"
+     "empty(shape, dtype='float64', *, device=None, pinned=False)\n"
+     "--\n\n"
+     "Returns a C-contiguous array with undefined elements.\n\n"
      "shape: an int or a sequence of ints.\n" DEVRT_PLACE_TEXT},
     {"zeros", AsMethod(New<Content::kZeros>), METH_FASTCALL | METH_KEYWORDS,
-     "zeros(shape, dtype='float64', *, device=None, pinned=False)\n--\n\n"
-     "A C-contiguous array of 0.\n\n"
+     "zeros(shape, dtype='float64', *, device=None, pinned=False)\n"
+     "--\n\n"
+     "Returns a C-contiguous array of zeros.\n\n"
      "shape: an int or a sequence of ints.\n" DEVRT_PLACE_TEXT},
     {"ones", AsMethod(New<Content::kOnes>), METH_FASTCALL | METH_KEYWORDS,
-     "ones(shape, dtype='float64', *, device=None, pinned=False)\n--\n\n"
-     "A C-contiguous array of 1.\n\n"
+     "ones(shape, dtype='float64', *, device=None, pinned=False)\n"
+     "--\n\n"
+     "Returns a C-contiguous array of ones.\n\n"
      "shape: an int or a sequence of ints.\n" DEVRT_PLACE_TEXT},
     {"full", AsMethod(Full), METH_FASTCALL | METH_KEYWORDS,
-     "full(shape, fill_value, dtype=None, *, device=None, pinned=False)\n--\n\n"
-     "A C-contiguous array of one number; dtype None: that of the number,\n"
-     "bool_, int64, float64 or complex128, a NumPy scalar's own.\n\n"
-     "shape: an int or a sequence of ints.\n" DEVRT_PLACE_TEXT},
+     "full(shape, fill_value, dtype=None, *, device=None, pinned=False)\n"
+     "--\n\n"
+     "Returns a C-contiguous array filled with one number.\n\n"
+     "shape: an int or a sequence of ints.\n"
+     "dtype: None is that of the number: bool_, int64, float64 or complex128,\n"
+     "or a NumPy scalar's own.\n" DEVRT_PLACE_TEXT},
     {"empty_like", AsMethod(Like<Content::kEmpty>),
      METH_FASTCALL | METH_KEYWORDS,
-     "empty_like(x, dtype=None, *, device=None, pinned=False)\n--\n\n"
-     "empty of the shape, dtype and place of x."},
+     "empty_like(x, dtype=None, *, device=None, pinned=False)\n"
+     "--\n\n"
+     "Returns empty(...) with the shape, dtype and place of x."},
     {"zeros_like", AsMethod(Like<Content::kZeros>),
      METH_FASTCALL | METH_KEYWORDS,
-     "zeros_like(x, dtype=None, *, device=None, pinned=False)\n--\n\n"
-     "zeros of the shape, dtype and place of x."},
+     "zeros_like(x, dtype=None, *, device=None, pinned=False)\n"
+     "--\n\n"
+     "Returns zeros(...) with the shape, dtype and place of x."},
     {"ones_like", AsMethod(Like<Content::kOnes>), METH_FASTCALL | METH_KEYWORDS,
-     "ones_like(x, dtype=None, *, device=None, pinned=False)\n--\n\n"
-     "ones of the shape, dtype and place of x."},
+     "ones_like(x, dtype=None, *, device=None, pinned=False)\n"
+     "--\n\n"
+     "Returns ones(...) with the shape, dtype and place of x."},
     {"full_like", AsMethod(FullLike), METH_FASTCALL | METH_KEYWORDS,
      "full_like(x, fill_value, dtype=None, *, device=None, pinned=False)\n"
      "--\n\n"
-     "full of the shape, dtype and place of x."},
+     "Returns full(...) with the shape, dtype and place of x."},
     {"arange", AsMethod(Arange), METH_FASTCALL | METH_KEYWORDS,
      "arange(start, stop=None, step=1, dtype=None, *, device=None, "
-     "pinned=False)\n--\n\n"
-     "start, start + step, ... up to, without, stop; arange(n) begins at 0.\n"
-     "dtype None: int64, or float64 if one of them is a "
-     "float.\n\n" DEVRT_PLACE_TEXT},
+     "pinned=False)\n"
+     "--\n\n"
+     "Returns start, start + step, ... up to but without stop. arange(n)\n"
+     "begins at 0.\n\n"
+     "dtype: None is int64, or float64 if one of the numbers is a "
+     "float.\n" DEVRT_PLACE_TEXT},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace devrt::python

@@ -338,39 +338,41 @@ PyMethodDef g_array_from_functions[] = {
     {"array", AsMethod(ArrayFunction), METH_FASTCALL | METH_KEYWORDS,
      "array(object, dtype=None, *, device=None, pinned=False, copy=True)\n"
      "--\n\n"
-     "A new array with the elements of `object`.\n\n"
+     "Returns a new array with the elements of `object`.\n\n"
      "object: a number, nested lists, tuples or ranges, an array of devrt,\n"
-     "NumPy or another library, or what has the buffer protocol, other than\n"
-     "bytes.  dtype None: that of the object; of Python's numbers bool_, "
-     "int64, float64 or\n"
-     "complex128.  device None: where an array of a device is; host data goes\n"
-     "to the current device.  copy=False raises CopyRequiredError instead of\n"
-     "copying.\n\n"
-     "Raises TypeError for what no array can be made of, ValueError for\n"
-     "ragged lists, BufferError for arrays of dtypes and layouts that devrt\n"
-     "has not."},
+     "NumPy or another library, or an object with the buffer protocol, other\n"
+     "than bytes.\n"
+     "dtype: None is that of the object.  Python's numbers give bool_, int64,\n"
+     "float64 or complex128.\n"
+     "device: None keeps an array of a device there.  Host data goes to the\n"
+     "current device.\n"
+     "copy: False raises CopyRequiredError instead of copying.\n\n"
+     "Raises TypeError for objects that cannot become an array, ValueError "
+     "for\n"
+     "ragged lists, and BufferError for arrays of dtypes and layouts that\n"
+     "devrt does not have."},
     {"asarray", AsMethod(AsArrayFunction), METH_FASTCALL | METH_KEYWORDS,
      "asarray(object, dtype=None, *, device=None, pinned=False, copy=None)\n"
      "--\n\n"
-     "An array of what `object` is, without a copy where one can be "
-     "avoided.\n\n"
-     "Arrays stay where they are, those of NumPy in host memory, unless "
-     "device\n"
-     "says otherwise; numbers and lists go to the current device.  Otherwise\n"
-     "as devrt.array."},
+     "Returns `object` as an array, without a copy where possible.\n\n"
+     "Arrays stay where they are, and NumPy's stay in host memory, unless\n"
+     "`device` says otherwise.  Numbers and lists go to the current device.\n"
+     "Otherwise as devrt.array."},
     {"from_pointer", AsMethod(FromPointer), METH_FASTCALL | METH_KEYWORDS,
      "from_pointer(ptr, shape, dtype, *, owner=None, device=None, "
-     "strides=None, readonly=False, stream=None)\n--\n\n"
-     "Memory that somebody else allocated, without a copy.\n\n"
-     "ptr: an address, int.  owner: an object that is kept until devrt's last\n"
-     "use of the memory is complete.  device: where the memory is, checked;\n"
-     "None: the backends are asked.  What none of them knows is taken for "
-     "plain\n"
-     "host memory, unchecked: an address of nobody's memory ends the process\n"
-     "when it is read.  strides: bytes; None: C order.  stream: work on the\n"
-     "memory may still run there, and comes first.\n\n"
-     "Raises ValueError for a null pointer with elements, another device than\n"
-     "the memory's, and a shape that leaves the block it lies in."},
+     "strides=None, readonly=False, stream=None)\n"
+     "--\n\n"
+     "Returns an array over memory that the program or a library allocated.\n\n"
+     "ptr: an address, an int.\n"
+     "owner: an object that is kept until devrt's last use of the memory is\n"
+     "complete.\n"
+     "device: where the memory is, which is checked.  None asks the backends.\n"
+     "Memory that none of them knows is taken for host memory, unchecked: an\n"
+     "address of no memory ends the process when it is read.\n"
+     "strides: in bytes.  None is C order.\n"
+     "stream: work on the memory may still run there, and comes first.\n\n"
+     "Raises ValueError for a null pointer with elements, and for memory of\n"
+     "another device than `device`."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace devrt::python

@@ -280,20 +280,24 @@ std::optional<Array> FromBuffer(PyObject* object) {
 
 PyMethodDef g_array_host_methods[] = {
     {"__array__", AsMethod(ToNumpyArray), METH_FASTCALL | METH_KEYWORDS,
-     "__array__($self, /, dtype=None, copy=None)\n--\n\n"
-     "A numpy.ndarray over host memory; TypeError for memory of a device."},
+     "__array__($self, /, dtype=None, copy=None)\n"
+     "--\n\n"
+     "Returns a numpy.ndarray over host memory.  Raises TypeError for memory\n"
+     "of a device."},
     {"__array_ufunc__", AsMethod(ArrayUfunc), METH_VARARGS | METH_KEYWORDS,
-     "__array_ufunc__($self, ufunc, method, /, *inputs, **kwargs)\n--\n\n"
-     "What numpy.add(x, y) and the like do with arrays of devrt."},
+     "__array_ufunc__($self, ufunc, method, /, *inputs, **kwargs)\n"
+     "--\n\n"
+     "Implements numpy.add(x, y) and other ufuncs for arrays of devrt."},
     {"__array_function__", AsMethod(ArrayFunction),
      METH_VARARGS | METH_KEYWORDS,
-     "__array_function__($self, func, types, args, kwargs, /)\n--\n\n"
-     "What numpy.sum(x) and the like do with arrays of devrt."},
+     "__array_function__($self, func, types, args, kwargs, /)\n"
+     "--\n\n"
+     "Implements numpy.sum(x) and other functions for arrays of devrt."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef g_array_host_getters[] = {
     Getter("__array_interface__", GetArrayInterface,
-           "NumPy's array interface, version 3; of host memory only."),
+           "NumPy's array interface, version 3.  For host memory only."),
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyType_Slot g_array_host_slots[] = {

@@ -201,13 +201,14 @@ PyObject* ReduceFunction(PyObject*, PyObject* const* args, Py_ssize_t count,
         name                                                                   \
         "(a, b, out=None)\n--\n\n" what                                        \
         ", element by element.\n\n"                                            \
-        "Of two arrays of one device, or an array and a number; they\n"        \
+        "Takes two arrays of one device, or an array and a number.  They\n"    \
         "broadcast and promote by NumPy's rules: Python's numbers are weak,\n" \
-        "NumPy's have their dtype.  out: an array of the\n"                    \
-        "result's shape, which is written and returned.\n\n"                   \
+        "and NumPy's have their dtype.\n"                                      \
+        "out: an array of the result's shape.  It is written and "             \
+        "returned.\n\n"                                                        \
         "Raises ValueError for shapes that do not broadcast and arrays of\n"   \
-        "two devices, UnsupportedError for a dtype that the operation does\n"  \
-        "not take and for plain host memory."                                  \
+        "two devices, and UnsupportedError for a dtype that the operation\n"   \
+        "does not take and for pageable host memory."                          \
   }
 
 #define DEVRT_UNARY(name, op, what)                                         \
@@ -218,23 +219,24 @@ PyObject* ReduceFunction(PyObject*, PyObject* const* args, Py_ssize_t count,
         ", element by element.\n\n"                                         \
         "out: an array of x's shape, which is written and returned.\n\n"    \
         "Raises UnsupportedError for a dtype that the operation does not\n" \
-        "take and for plain host memory."                                   \
+        "take and for pageable host memory."                                \
   }
 
-#define DEVRT_AXES_TEXT                                               \
-  "\n\nOver all axes, one, or a tuple of them; what is left is the\n" \
-  "result's shape.  keepdims: they stay, with extent 1."
+#define DEVRT_AXES_TEXT                                                       \
+  "\n\naxis: one or a tuple of axes; None is all axes.  The result has the\n" \
+  "other axes.\n"                                                             \
+  "keepdims: the result also keeps the reduced axes, with extent 1."
 
-#define DEVRT_REDUCE_FUNCTION(name, op, more, what)                        \
-  {                                                                        \
-    name, AsMethod(ReduceFunction<ReduceOp::op>),                          \
-        METH_FASTCALL | METH_KEYWORDS,                                     \
-        name                                                               \
-        "(x, axis=None, *, keepdims=False" more                            \
-        ")\n--\n\n" what DEVRT_AXES_TEXT                                   \
-        "\n\n"                                                             \
-        "Raises ValueError for an axis that x has not, UnsupportedError\n" \
-        "for a dtype without the operation and for plain host memory."     \
+#define DEVRT_REDUCE_FUNCTION(name, op, more, what)                         \
+  {                                                                         \
+    name, AsMethod(ReduceFunction<ReduceOp::op>),                           \
+        METH_FASTCALL | METH_KEYWORDS,                                      \
+        name "(x, axis=None, *, keepdims=False" more                        \
+             ")\n--\n\n" what DEVRT_AXES_TEXT                               \
+             "\n\n"                                                         \
+             "Raises ValueError for an axis that x does not have, and\n"    \
+             "UnsupportedError for a dtype without the operation and for\n" \
+             "pageable host memory."                                        \
   }
 
 #define DEVRT_REDUCE_METHOD(name, op, more, what)                              \
@@ -247,18 +249,23 @@ PyObject* ReduceFunction(PyObject*, PyObject* const* args, Py_ssize_t count,
 }  // namespace
 
 PyMethodDef g_array_reduce_methods[] = {
-    DEVRT_REDUCE_METHOD("sum", kSum, ", dtype=None",
-                        "The sum, in `dtype` or NumPy's choice."),
-    DEVRT_REDUCE_METHOD("prod", kProd, ", dtype=None",
-                        "The product, in `dtype` or NumPy's choice."),
-    DEVRT_REDUCE_METHOD("min", kMin, "",
-                        "The least element; of none, ValueError."),
-    DEVRT_REDUCE_METHOD("max", kMax, "",
-                        "The greatest element; of none, ValueError."),
-    DEVRT_REDUCE_METHOD("mean", kMean, "",
-                        "The mean; float64 for integers, NaN of no elements."),
-    DEVRT_REDUCE_METHOD("any", kAny, "", "Whether any element is not 0."),
-    DEVRT_REDUCE_METHOD("all", kAll, "", "Whether all elements are not 0."),
+    DEVRT_REDUCE_METHOD(
+        "sum", kSum, ", dtype=None",
+        "The sum, in `dtype` or in the dtype that NumPy chooses."),
+    DEVRT_REDUCE_METHOD(
+        "prod", kProd, ", dtype=None",
+        "The product, in `dtype` or in the dtype that NumPy chooses."),
+    DEVRT_REDUCE_METHOD(
+        "min", kMin, "",
+        "The least element.  Raises ValueError without elements."),
+    DEVRT_REDUCE_METHOD(
+        "max", kMax, "",
+        "The greatest element.  Raises ValueError without elements."),
+    DEVRT_REDUCE_METHOD(
+        "mean", kMean, "",
+        "The mean: float64 for integers, and NaN without elements."),
+    DEVRT_REDUCE_METHOD("any", kAny, "", "True if any element is not 0."),
+    DEVRT_REDUCE_METHOD("all", kAll, "", "True if all elements are not 0."),
     {nullptr, nullptr, 0, nullptr}};
 
 PyMethodDef g_array_operation_functions[] = {
@@ -275,37 +282,43 @@ PyMethodDef g_array_operation_functions[] = {
     DEVRT_BINARY("greater", kGreater, "a > b as bool_"),
     DEVRT_BINARY("greater_equal", kGreaterEqual, "a >= b as bool_"),
     DEVRT_BINARY("logical_and", kLogicalAnd,
-                 "Whether a and b are both not 0, as bool_"),
-    DEVRT_BINARY("logical_or", kLogicalOr, "Whether a or b is not 0, as bool_"),
+                 "True where a and b are both not 0, as bool_"),
+    DEVRT_BINARY("logical_or", kLogicalOr,
+                 "True where a or b is not 0, as bool_"),
     DEVRT_UNARY("negative", kNegate, "-x"),
     DEVRT_UNARY("absolute", kAbs, "|x|"),
     DEVRT_UNARY("logical_not", kLogicalNot, "x == 0 as bool_"),
     {"where", AsMethod(Where), METH_FASTCALL | METH_KEYWORDS,
-     "where(condition, a, b)\n--\n\n"
-     "Elements of a where condition is not 0, else of b.\n\n"
-     "All three broadcast; a and b, arrays of the condition's device or\n"
-     "numbers, promote by NumPy's rules.\n\n"
+     "where(condition, a, b)\n"
+     "--\n\n"
+     "Returns elements of a where condition is not 0, and of b elsewhere.\n\n"
+     "All three broadcast. a and b are arrays of the condition's device or\n"
+     "numbers, and promote by NumPy's rules.\n\n"
      "Raises ValueError for shapes that do not broadcast and arrays of two\n"
-     "devices, UnsupportedError for plain host memory."},
+     "devices, UnsupportedError for pageable host memory."},
     {"array_equal", AsMethod(ArrayEqualFunction), METH_FASTCALL | METH_KEYWORDS,
-     "array_equal(a, b)\n--\n\n"
-     "Whether shapes and all elements are equal.  Waits; b may be in another\n"
-     "place, or a NumPy array."},
-    DEVRT_REDUCE_FUNCTION(
-        "sum", kSum, ", dtype=None",
-        "The sum of the elements, in `dtype` or NumPy's choice."),
+     "array_equal(a, b)\n"
+     "--\n\n"
+     "Returns True if the shapes and all elements are equal.  Waits.\n\n"
+     "b may be in another place, or a NumPy array."},
+    DEVRT_REDUCE_FUNCTION("sum", kSum, ", dtype=None",
+                          "The sum of the elements, in `dtype` or in the dtype "
+                          "that NumPy chooses."),
     DEVRT_REDUCE_FUNCTION(
         "prod", kProd, ", dtype=None",
-        "The product of the elements, in `dtype` or NumPy's choice."),
-    DEVRT_REDUCE_FUNCTION("min", kMin, "",
-                          "The least element; of none, ValueError."),
-    DEVRT_REDUCE_FUNCTION("max", kMax, "",
-                          "The greatest element; of none, ValueError."),
+        "The product of the elements, in `dtype` or in the dtype that NumPy\n"
+        "chooses."),
+    DEVRT_REDUCE_FUNCTION(
+        "min", kMin, "",
+        "The least element.  Raises ValueError without elements."),
+    DEVRT_REDUCE_FUNCTION(
+        "max", kMax, "",
+        "The greatest element.  Raises ValueError without elements."),
     DEVRT_REDUCE_FUNCTION(
         "mean", kMean, "",
-        "The mean; float64 for integers, NaN of no elements."),
-    DEVRT_REDUCE_FUNCTION("any", kAny, "", "Whether any element is not 0."),
-    DEVRT_REDUCE_FUNCTION("all", kAll, "", "Whether all elements are not 0."),
+        "The mean: float64 for integers, and NaN without elements."),
+    DEVRT_REDUCE_FUNCTION("any", kAny, "", "True if any element is not 0."),
+    DEVRT_REDUCE_FUNCTION("all", kAll, "", "True if all elements are not 0."),
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace devrt::python

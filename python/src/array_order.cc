@@ -80,33 +80,47 @@ PyObject* SetDeallocationStream(PyObject* self, PyObject* value) {
 
 PyMethodDef g_array_order_methods[] = {
     {"record_stream", RecordStream, METH_O,
-     "record_stream($self, stream, /)\n--\n\n"
-     "Work that devrt does not enqueue uses the memory on `stream`: all that\n"
-     "is submitted there before the last array over the memory is gone."},
+     "record_stream($self, stream, /)\n"
+     "--\n\n"
+     "Declares that work which devrt does not enqueue uses the memory on\n"
+     "`stream`: all work that gets there before the last array over the "
+     "memory\n"
+     "ends."},
     {"record_use", AsMethod(RecordUse), METH_FASTCALL | METH_KEYWORDS,
-     "record_use($self, /, stream=None, *, writes=True)\n--\n\n"
-     "Work that devrt did not enqueue uses the memory on `stream`: what was\n"
-     "submitted there up to now.  Later operations of devrt come after it."},
+     "record_use($self, /, stream=None, *, writes=True)\n"
+     "--\n\n"
+     "Declares that work which devrt did not enqueue uses the memory on\n"
+     "`stream`: the work that is there now.  Later operations of devrt come\n"
+     "after it."},
     {"order_before", AsMethod(OrderBefore), METH_FASTCALL | METH_KEYWORDS,
-     "order_before($self, /, stream=None)\n--\n\n"
-     "What is submitted to `stream` from now on comes after all uses of the\n"
-     "memory so far.  Does not wait."},
+     "order_before($self, /, stream=None)\n"
+     "--\n\n"
+     "Orders work that `stream` gets from now on after all uses of the memory\n"
+     "so far.  Does not wait."},
     {"ready", Ready, METH_NOARGS,
-     "ready($self, /)\n--\n\n"
+     "ready($self, /)\n"
+     "--\n\n"
      "Waits for all uses of the memory that devrt knows of, and for nothing\n"
-     "else.  What a consumer of DLPack does is one when it lets go.\n\n"
-     "Raises the error of that work, if any.  Ctrl-C ends the wait."},
+     "else.\n\n"
+     "The work of a DLPack consumer is known from when the consumer releases\n"
+     "the memory.  Raises the error of that work, if any.  Ctrl-C ends the\n"
+     "wait."},
     {"synchronize", Ready, METH_NOARGS,
-     "synchronize($self, /)\n--\n\nThe same as ready."},
+     "synchronize($self, /)\n"
+     "--\n\n"
+     "As ready()."},
     {"is_ready", IsReady, METH_NOARGS,
-     "is_ready($self, /)\n--\n\n"
-     "Whether no use of the memory that ready would wait for is pending.\n"
-     "Never waits."},
+     "is_ready($self, /)\n"
+     "--\n\n"
+     "Returns True if no use of the memory is pending that ready() would wait\n"
+     "for."},
     {"set_deallocation_stream", SetDeallocationStream, METH_O,
-     "set_deallocation_stream($self, stream, /)\n--\n\n"
-     "The memory goes back in the order of `stream`, whatever is current\n"
-     "then; if `stream` has ended by then, behind all that it was given.\n"
-     "Raises ValueError for a stream of another device."},
+     "set_deallocation_stream($self, stream, /)\n"
+     "--\n\n"
+     "Sets the stream in whose order the memory will be freed, whichever\n"
+     "stream is current then.\n\n"
+     "If `stream` has ended by then, the memory is freed after all work that\n"
+     "it had got.  Raises ValueError for a stream of another device."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace devrt::python

@@ -195,35 +195,30 @@ PyObject* GetHomeStream(PyObject* self, void*) {
 // ---- Putting the parts together ---------------------------------------------
 
 constexpr char kDoc[] =
-    "A shape, strides and a dtype over counted memory, on a device or the\n"
-    "host.\n\n"
+    "A shape, strides and a dtype over reference-counted memory, on a device\n"
+    "or the host.\n\n"
     "    with devrt.device('mtia:1'):\n"
     "        x = devrt.full((4, 3), 1.0, devrt.float32)\n"
     "    y = x[:, 2] + 0.5              # runs on mtia:1, whatever is current\n"
     "    y.numpy()                      # array([1.5, 1.5, 1.5, 1.5])\n\n"
-    "Arrays are made by devrt.empty, zeros, ones, full, arange, array, "
-    "asarray,\n"
-    "from_dlpack, from_cuda_array_interface and from_pointer.\n\n"
+    "Arrays are made by devrt.empty, zeros, ones, full, arange, array,\n"
+    "asarray, from_dlpack, from_cuda_array_interface and from_pointer.\n\n"
     "Order.  Every operation runs on the current stream of the data's device,\n"
-    "after what other streams still do to its operands; no call waits on the\n"
-    "host but those that say so.  Memory goes back, in the order of the "
-    "stream\n"
-    "that it was made on, when the last array over it is gone.\n\n"
-    "Views (indexing, transpose, reshape, ...) share memory; strides count\n"
-    "bytes.  Operators broadcast and promote by NumPy's rules; == compares\n"
-    "elements, so arrays are not hashable.  Comparisons with lists, tuples "
-    "and\n"
-    "ranges are a TypeError; what else is no array and no number is unequal.\n"
-    "A host ndarray is never moved to a device by itself: devrt.array(a) "
-    "does.\n"
-    "numpy.sum(x) and the like work for what devrt has.  A 0-d array formats "
-    "as\n"
-    "its number: f'{x.sum():.2f}'.\n\n"
-    "Other libraries take arrays through DLPack, __cuda_array_interface__ "
-    "and,\n"
-    "for host memory, the buffer protocol, without a copy.\n\n"
-    "Any number of threads may use one array; their operations on one memory\n"
-    "are ordered as they are called.";
+    "after the pending uses of its operands on other streams.  A call waits\n"
+    "only if its text says so.  Memory is freed in the order of the stream\n"
+    "that it was allocated on, when the last array over it ends.\n\n"
+    "Views (indexing, transpose, reshape, ...) share memory.  Strides are in\n"
+    "bytes.  Operators broadcast and promote by NumPy's rules. == compares\n"
+    "elements, so arrays are not hashable.  Comparisons with lists, tuples\n"
+    "and ranges raise TypeError; other objects that are neither arrays nor\n"
+    "numbers are unequal.  A host ndarray is never moved to a device by\n"
+    "itself: devrt.array(a) does that.  NumPy's functions, numpy.sum(x) for\n"
+    "example, work if devrt has the operation.  A 0-d array is formatted as\n"
+    "its number.\n\n"
+    "Other libraries take arrays without a copy through DLPack,\n"
+    "__cuda_array_interface__ and, for host memory, the buffer protocol.\n\n"
+    "Any number of threads may use one array.  Their operations on one block\n"
+    "of memory run in the order of the calls.";
 
 PyMemberDef g_members[] = {
     {"__weaklistoffset__", T_PYSSIZET, kWeakReferences, READONLY, nullptr},
@@ -313,33 +308,36 @@ PyObject* MakeType() {
 PyGetSetDef g_array_getters[] = {
     Getter("shape", GetShape, "Extents, a tuple of int."),
     Getter("strides", GetStrides,
-           "Bytes from one element to the next along each axis; 0 where an\n"
-           "axis is broadcast, negative where it is reversed."),
+           "Bytes from one element to the next along each axis: 0 for a "
+           "broadcast\n"
+           "axis, negative for a reversed one."),
     Getter("dtype", GetDType, "The devrt.DType of the elements."),
     Getter("ndim", GetNdim, "Number of axes, at most 32."),
     Getter("size", GetSize, "Number of elements."),
     Getter("itemsize", GetItemSize, "Bytes of an element."),
     Getter("nbytes", GetBytes, "Bytes of all elements: size * itemsize."),
-    Getter("ptr", GetPointer,
-           "Address of the first element, of its device; 0 without elements."),
+    Getter(
+        "ptr", GetPointer,
+        "Address of the first element on its device, or 0 without elements."),
     Getter("storage_ptr", GetStoragePointer,
-           "Address of the memory that this array is a view of."),
+           "Address of the memory of which this array is a view."),
     Getter("device", GetDevice,
-           "The devrt.Device of the memory; that of the host, == 'cpu', for\n"
-           "host memory, pinned memory included."),
+           "The devrt.Device of the memory.  For host memory, also pinned "
+           "memory, it\n"
+           "is the host's, == 'cpu'."),
     Getter(
         "place", GetPlace,
         "'mtia:1', 'pinned memory of mtia:1', 'managed memory of cuda:0' or\n"
         "'cpu'."),
     Getter("is_contiguous", GetContiguous,
-           "Whether the elements are in C order without gaps."),
-    Getter("read_only", GetReadOnly, "Whether writes are refused."),
+           "True if the elements are in C order without gaps."),
+    Getter("read_only", GetReadOnly, "True if writes are refused."),
     Getter("T", GetTranspose, "A view with the axes in reverse order."),
-    Getter("home_stream", GetHomeStream,
-           "The stream that the memory was made or imported on; None where "
-           "there is\n"
-           "none: pinned and plain host memory, from_pointer without a "
-           "stream."),
+    Getter(
+        "home_stream", GetHomeStream,
+        "The stream that the memory was allocated or imported on.  None for\n"
+        "pinned and pageable host memory, and for from_pointer without a "
+        "stream."),
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 void DropUnlocked(std::shared_ptr<internal::Storage> storage) {

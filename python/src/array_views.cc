@@ -161,39 +161,52 @@ PyObject* SharesStorage(PyObject* self, PyObject* other) {
 
 PyMethodDef g_array_view_methods[] = {
     {"reshape", AsMethod(Reshape), METH_FASTCALL | METH_KEYWORDS,
-     "reshape($self, /, *shape, copy=None)\n--\n\n"
-     "The same elements, in C order, in another shape.\n\n"
-     "shape: ints or one tuple of them; one may be -1, what is left over.\n"
-     "copy: None, a view where one is possible, else a copy; True, always a\n"
-     "copy; False, never.  Raises ValueError for a shape of another size, or\n"
-     "if only a copy would do and copy is False."},
+     "reshape($self, /, *shape, copy=None)\n"
+     "--\n\n"
+     "Returns the elements, in C order, in another shape.\n\n"
+     "shape: ints or one tuple of them.  One may be -1, which stands for the\n"
+     "remaining size.\n"
+     "copy: None gives a view if one is possible, else a copy.  True always\n"
+     "copies, and False never does.\n\n"
+     "Raises ValueError for a shape of another size, and with copy=False if\n"
+     "only a copy is possible."},
     {"transpose", AsMethod(Transpose), METH_FASTCALL,
-     "transpose($self, /, *axes)\n--\n\n"
-     "A view with the axes in reverse order, or in the order `axes`."},
+     "transpose($self, /, *axes)\n"
+     "--\n\n"
+     "Returns a view with the axes in reverse order, or in the order `axes`."},
     {"permute", AsMethod(Permute), METH_FASTCALL,
-     "permute($self, /, *axes)\n--\n\n"
-     "A view with the axes in that order, a permutation of all of them."},
+     "permute($self, /, *axes)\n"
+     "--\n\n"
+     "Returns a view with the axes in that order, a permutation of all axes."},
     {"squeeze", AsMethod(Squeeze), METH_FASTCALL | METH_KEYWORDS,
-     "squeeze($self, /, axis=None)\n--\n\n"
-     "A view without that axis, or those of a sequence, which must have "
-     "extent\n"
-     "1; None: without all such axes."},
+     "squeeze($self, /, axis=None)\n"
+     "--\n\n"
+     "Returns a view without that axis, or without the axes of a sequence,\n"
+     "which must have extent 1.  None removes all axes of extent 1."},
     {"expand_dims", ExpandDims, METH_O,
-     "expand_dims($self, axis, /)\n--\n\n"
-     "A view with a new axis of extent 1 before `axis`; a sequence says where\n"
-     "the new axes are in the view, as for NumPy."},
+     "expand_dims($self, axis, /)\n"
+     "--\n\n"
+     "Returns a view with a new axis of extent 1 before `axis`.  A sequence\n"
+     "gives the positions of new axes in the view, as in NumPy."},
     {"broadcast_to", AsMethod(BroadcastTo), METH_FASTCALL,
-     "broadcast_to($self, /, *shape)\n--\n\n"
-     "A view of that shape by NumPy's rules; repeated elements are not\n"
-     "written."},
+     "broadcast_to($self, /, *shape)\n"
+     "--\n\n"
+     "Returns a view of that shape by NumPy's rules.  Repeated elements "
+     "cannot\n"
+     "be written."},
     {"view", View, METH_O,
-     "view($self, dtype, /)\n--\n\n"
-     "The same bytes as another dtype of the same size; astype converts."},
+     "view($self, dtype, /)\n"
+     "--\n\n"
+     "Returns the bytes as elements of another dtype of the same size. astype\n"
+     "converts instead."},
     {"as_read_only", AsReadOnly, METH_NOARGS,
-     "as_read_only($self, /)\n--\n\nA view that refuses writes."},
+     "as_read_only($self, /)\n"
+     "--\n\n"
+     "Returns a view that refuses writes."},
     {"shares_storage", SharesStorage, METH_O,
-     "shares_storage($self, other, /)\n--\n\n"
-     "Whether both arrays are over one memory, wherever in it."},
+     "shares_storage($self, other, /)\n"
+     "--\n\n"
+     "Returns True if both arrays are views of one block of memory."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace devrt::python

@@ -112,27 +112,32 @@ void DisableAccess(nb::object device, nb::object peer) {
 
 void BindBackends(nb::module_& module) {
   module.def("_backend_names", &Names);
-  module.def("devices", &DevicesOf, nb::arg("backend") = nb::none(),
-             "All devices of one backend, or of all that can be opened.");
+  module.def(
+      "devices", &DevicesOf, nb::arg("backend") = nb::none(),
+      "Returns all devices of one backend, or of all backends that can be\n"
+      "opened.");
   module.def("_load_backend", &Load, nb::arg("path"));
   module.def("_load_report", &Report);
   module.def("_plugin_backend", &BackendOfPlugin, nb::arg("path"));
-  module.def("backend_info", &Info, nb::arg("backend"),
-             "name, vendor, version, path, capabilities (bits) and simulator "
-             "of a backend.");
-  module.def("shutdown", &EndAll,
-             "Ends all backends, for the rest of the process.\n\n"
-             "Raises Error with the counts while streams, events or memory "
-             "are alive.  Programs\nneed not call it.");
-  module.def("can_access_peer", &CanAccess, nb::arg("device"), nb::arg("peer"),
-             "Whether kernels of `device` may be allowed to use memory of "
-             "`peer`.");
-  module.def("enable_peer_access", &EnableAccess, nb::arg("device"),
-             nb::arg("peer"),
-             "Allows kernels of `device` to use memory of `peer`, for the "
-             "whole process.");
+  module.def(
+      "backend_info", &Info, nb::arg("backend"),
+      "Returns name, vendor, version, path, capabilities (bits) and simulator\n"
+      "of a backend.");
+  module.def(
+      "shutdown", &EndAll,
+      "Ends all backends for the rest of the process.  Programs need not call\n"
+      "it.\n\n"
+      "Raises Error with the counts if streams, events or memory are alive.");
+  module.def(
+      "can_access_peer", &CanAccess, nb::arg("device"), nb::arg("peer"),
+      "Returns True if kernels of `device` can be given access to memory of\n"
+      "`peer`.");
+  module.def(
+      "enable_peer_access", &EnableAccess, nb::arg("device"), nb::arg("peer"),
+      "Allows kernels of `device` to use memory of `peer`, in the whole\n"
+      "process.");
   module.def("disable_peer_access", &DisableAccess, nb::arg("device"),
-             nb::arg("peer"), "The opposite of enable_peer_access.");
+             nb::arg("peer"), "Withdraws what enable_peer_access allowed.");
   module.def(
       "_set_backend_finder",
       [](nb::object finder) { SetBackendFinder(finder.ptr()); },

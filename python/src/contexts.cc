@@ -141,34 +141,42 @@ PyObject* SetStreamFunction(PyObject*, PyObject* value) {
 PyMethodDef g_functions[] = {
     {"current_device", AsMethod(CurrentDeviceFunction),
      METH_FASTCALL | METH_KEYWORDS,
-     "current_device(backend=None)\n--\n\n"
-     "The calling thread's current device.\n\n"
-     "backend: a name, \"cuda\"; None is the backend whose device or stream\n"
-     "this thread has made current last, at first the first one that has\n"
-     "devices.  On cuda and hip it is what other libraries see, too."},
+     "current_device(backend=None)\n"
+     "--\n\n"
+     "Returns the calling thread's current device.\n\n"
+     "backend: a name, \"cuda\".  None is the backend whose device or stream\n"
+     "this thread made current last, else the first one that has devices.\n\n"
+     "On cuda and hip, other libraries see this device as current too."},
     {"current_stream", AsMethod(CurrentStreamFunction),
      METH_FASTCALL | METH_KEYWORDS,
-     "current_stream(device=None)\n--\n\n"
-     "The calling thread's current stream of `device`; None is the current\n"
-     "device."},
+     "current_stream(device=None)\n"
+     "--\n\n"
+     "Returns the calling thread's current stream of `device`.  None is the\n"
+     "current device."},
     {"default_stream", AsMethod(DefaultStreamFunction),
      METH_FASTCALL | METH_KEYWORDS,
-     "default_stream(device=None)\n--\n\n"
-     "The default stream of `device`, id 0; None is the current device."},
+     "default_stream(device=None)\n"
+     "--\n\n"
+     "Returns the default stream of `device`, id 0.  None is the current\n"
+     "device."},
     {"per_thread_default_stream", AsMethod(PerThreadStreamFunction),
      METH_FASTCALL | METH_KEYWORDS,
-     "per_thread_default_stream(device=None)\n--\n\n"
-     "The calling thread's own default stream of `device`, valid while the\n"
-     "thread lives."},
+     "per_thread_default_stream(device=None)\n"
+     "--\n\n"
+     "Returns the calling thread's own default stream of `device`, valid "
+     "while\n"
+     "the thread lives."},
     {"set_device", SetDeviceFunction, METH_O,
-     "set_device(device, /)\n--\n\n"
-     "Makes `device` the calling thread's current one of its backend.  Prefer\n"
-     "`with device:`, which restores what was."},
+     "set_device(device, /)\n"
+     "--\n\n"
+     "Makes `device` the calling thread's current device of its backend.\n\n"
+     "Prefer `with device:`, which restores the former device."},
     {"set_stream", SetStreamFunction, METH_O,
-     "set_stream(stream, /)\n--\n\n"
-     "Makes `stream` the calling thread's current one of its device, and that\n"
-     "device the current one.  Prefer `with stream:`, which restores what\n"
-     "was."},
+     "set_stream(stream, /)\n"
+     "--\n\n"
+     "Makes `stream` the calling thread's current stream of its device, and\n"
+     "makes that device current.\n\n"
+     "Prefer `with stream:`, which restores what was current."},
     {nullptr, nullptr, 0, nullptr}};
 
 // ---- ThreadContext ----------------------------------------------------------
@@ -272,28 +280,33 @@ PyMethodDef g_methods[] = {
     {"__enter__", EnterContext, METH_NOARGS, nullptr},
     {"__exit__", AsMethod(ExitContext), METH_FASTCALL, nullptr},
     {"run", AsMethod(RunInContext), METH_VARARGS | METH_KEYWORDS,
-     "run($self, function, /, *args, **kwargs)\n--\n\n"
-     "What function(*args, **kwargs) returns, run with this context."},
+     "run($self, function, /, *args, **kwargs)\n"
+     "--\n\n"
+     "Returns the result of function(*args, **kwargs), called inside this\n"
+     "context."},
     {"capture", Capture, METH_NOARGS | METH_STATIC,
-     "capture()\n--\n\n"
-     "The calling thread's current devices and streams, of every backend that\n"
-     "is open."},
+     "capture()\n"
+     "--\n\n"
+     "Returns the calling thread's current devices and streams, of every open\n"
+     "backend."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef g_getters[] = {
     Getter("devices", GetDevices, "The current device of each open backend."),
-    Getter("streams", GetStreams, "The current stream of each of its devices."),
+    Getter("streams", GetStreams,
+           "The current stream of each device of the open backends."),
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 constexpr char kDoc[] =
-    "ThreadContext()\n--\n\n"
-    "A thread's current devices and streams, to hand to another.\n\n"
+    "ThreadContext()\n"
+    "--\n\n"
+    "A thread's current devices and streams, for use on another thread.\n\n"
     "    context = devrt.ThreadContext.capture()\n"
     "    pool.submit(context.run, work)\n\n"
-    "A new thread starts on device 0 and default streams, so work for a pool\n"
-    "lands there unless it is told otherwise.  As a context manager, and in\n"
-    "run(), it sets what was captured and restores what the thread had; the\n"
-    "streams live as long as it does.";
+    "A new thread starts on device 0 and on default streams, so without this\n"
+    "a pool's work runs there.  As a context manager and in run(), it sets\n"
+    "what was captured, and restores what the thread had.  Its streams live\n"
+    "as long as it does.";
 
 PyType_Slot g_slots[] = {{Py_tp_new, AsSlot(NewContext)},
                          {Py_tp_dealloc, AsSlot(DeallocContext)},

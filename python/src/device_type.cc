@@ -166,51 +166,59 @@ PyMethodDef g_methods[] = {
     {"__exit__", AsMethod(Exit), METH_FASTCALL, nullptr},
     {"__reduce__", Reduce, METH_NOARGS, nullptr},
     {"synchronize", Synchronize, METH_NOARGS,
-     "synchronize($self, /)\n--\n\n"
+     "synchronize($self, /)\n"
+     "--\n\n"
      "Waits for all work on all streams of this device, of all threads, and\n"
-     "for the functions of launch_host_func among it.\n\n"
+     "for its functions of launch_host_func.\n\n"
      "Raises the error of earlier work, if any.  Ctrl-C ends the wait."},
     {"_wait_for_work", WaitForWork, METH_NOARGS,
-     "_wait_for_work($self, /)\n--\n\n"
-     "synchronize() without the functions of launch_host_func."},
+     "_wait_for_work($self, /)\n"
+     "--\n\n"
+     "Waits as synchronize() does, but not for the functions of\n"
+     "launch_host_func."},
     {"memory_info", MemoryInformation, METH_NOARGS,
      "memory_info($self, /)\n--\n\n"
      "(free, total): bytes of the device's memory now, as the backend sees\n"
      "it."},
     {"health", Health, METH_NOARGS,
-     "health($self, /)\n--\n\n"
-     "None, or the error that ended this device.  Asks nothing of the driver."},
+     "health($self, /)\n"
+     "--\n\n"
+     "Returns None, or the error that ended this device.  Asks nothing of the\n"
+     "driver."},
     {"current_stream", CurrentStreamMethod, METH_NOARGS,
-     "current_stream($self, /)\n--\n\n"
-     "The calling thread's current stream of this device."},
+     "current_stream($self, /)\n"
+     "--\n\n"
+     "Returns the calling thread's current stream of this device."},
     {"default_stream", DefaultStreamMethod, METH_NOARGS,
-     "default_stream($self, /)\n--\n\nThis device's default stream, id 0."},
+     "default_stream($self, /)\n"
+     "--\n\n"
+     "Returns this device's default stream, id 0."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef g_getters[] = {
     Getter("name", GetName, "\"mtia:1\"; devrt.device(name) is this device."),
     Getter("backend", GetBackendName, "Name of the backend, \"mtia\"."),
-    Getter("type", GetBackendName, "The same as backend."),
-    Getter("index", GetIndex, "Number of the device within its backend."),
+    Getter("type", GetBackendName, "As backend."),
+    Getter("index", GetIndex, "Index of the device within its backend."),
     Getter("device_type", GetDeviceType, "A devrt.DeviceType, as int."),
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 constexpr char kDoc[] =
-    "Device(device, index=None)\n--\n\n"
+    "Device(device, index=None)\n"
+    "--\n\n"
     "One device of a backend, and the context in which it is current.\n\n"
     "    with devrt.device('mtia:1'):\n"
-    "        ...                       # mtia:1 is current in this thread\n\n"
-    "'mtia:1' names device 1 of backend mtia, 'mtia' the thread's current\n"
-    "device of it, a number that device of the active backend; ('mtia', 1) is\n"
-    "'mtia:1'.  There is one object per device, which is equal to its name:\n"
-    "x.device == 'mtia:1'.  'cpu' is the host, where arrays can be and "
-    "nothing\n"
-    "is computed: it has no streams and is not entered.  Entering may be\n"
-    "nested and done by many threads at once; leaving restores what was\n"
-    "current before, devices of other libraries included.  Also a "
-    "decorator.\n\n"
-    "Raises InvalidArgumentError for bad strings and numbers, Error for a\n"
-    "backend that there is not, TypeError for anything else.";
+    "        ...           # mtia:1 is current in this thread\n\n"
+    "'mtia:1' is device 1 of backend mtia, 'mtia' the thread's current device\n"
+    "of that backend, and a number is a device of the active backend.\n"
+    "('mtia', 1) is 'mtia:1'.  There is one object for each device, and it\n"
+    "equals its name: x.device == 'mtia:1'.  'cpu' is the host, where arrays\n"
+    "can be but where nothing is computed: it has no streams and cannot be\n"
+    "entered.  Contexts can be nested, and entered by many threads at once.\n"
+    "Leaving restores what was current before, also devices of other\n"
+    "libraries.  A device is also a decorator.\n\n"
+    "Raises InvalidArgumentError for wrong names and numbers, Error for a\n"
+    "backend that does not exist, and TypeError for anything else.";
 
 PyType_Slot g_slots[] = {{Py_tp_new, AsSlot(New)},
                          {Py_tp_repr, AsSlot(Repr)},

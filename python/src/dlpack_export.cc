@@ -179,38 +179,43 @@ PyObject* DLPackDeviceOf(PyObject* self, PyObject*) {
 PyMethodDef g_methods[] = {
     {"__dlpack__", AsMethod(DLPack), METH_FASTCALL | METH_KEYWORDS,
      "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None,\n"
-     "           copy=None)\n--\n\n"
-     "A DLPack capsule over this memory, for the stream of the consumer.\n\n"
-     "stream: the consumer's, of the data's device, which is ordered behind\n"
-     "all pending work on the memory: None the default stream, -1 no order,\n"
-     "1 and 2 CUDA's default and per-thread streams, else a native handle.\n"
-     "max_version: the newest version that the consumer takes; None or (0, x)\n"
-     "gives a capsule of before version 1.\n"
+     "           copy=None)\n"
+     "--\n\n"
+     "Returns a DLPack capsule over this memory, for the consumer's stream.\n\n"
+     "stream: the consumer's stream, on the data's device.  It is ordered\n"
+     "after all pending work on the memory.  None is the default stream, -1\n"
+     "means no order, 1 and 2 are CUDA's default and per-thread streams.\n"
+     "Other numbers are native handles.\n"
+     "max_version: the newest version that the consumer accepts.  None and "
+     "(0,\n"
+     "x) give a capsule of a version before 1.\n"
      "dl_device: where the memory is wanted, (1, 0) for the host.\n"
-     "copy: True always, False never, None if it must be.\n\n"
-     "Raises BufferError for what cannot be exported, CopyRequiredError,\n"
-     "ValueError for impossible streams."},
+     "copy: True copies, False never does, None copies if it must.\n\n"
+     "Raises BufferError for memory that cannot be exported,\n"
+     "CopyRequiredError, and ValueError for impossible streams."},
     {"__dlpack_device__", DLPackDeviceOf, METH_NOARGS,
-     "__dlpack_device__($self, /)\n--\n\n"
-     "What DLPack calls the memory: (type, id)."},
+     "__dlpack_device__($self, /)\n"
+     "--\n\n"
+     "Returns DLPack's name of the memory: (type, id)."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyMethodDef g_functions[] = {
     {"from_dlpack", AsMethod(FromDLPackObject), METH_FASTCALL | METH_KEYWORDS,
-     "from_dlpack($module, x, /, *, device=None, copy=None)\n--\n\n"
-     "An array over the memory of `x`, without a copy.\n\n"
-     "x: anything with __dlpack__ and __dlpack_device__, or a capsule, which\n"
-     "is taken as it is, without order.\n"
-     "device: where it is wanted; 'cpu', 'cuda:1', a Device.  Pinned memory "
+     "from_dlpack($module, x, /, *, device=None, copy=None)\n"
+     "--\n\n"
+     "Returns an array over the memory of `x`, without a copy.\n\n"
+     "x: an object with __dlpack__ and __dlpack_device__, or a capsule, which\n"
+     "is taken without order.\n"
+     "device: where it is wanted: 'cpu', 'cuda:1', a Device.  Pinned memory "
      "is\n"
-     "on the host, and stays what it is for 'cpu'.\n"
-     "copy: True always, False never, None if `device` needs one.\n\n"
-     "The current stream of the data's device is ordered behind the\n"
-     "producer's work.  The array keeps the producer's memory.  Read-only\n"
-     "where the producer says so, or does not allow writes (JAX, "
-     "TensorFlow).\n\n"
-     "Raises BufferError for what cannot be shared, CopyRequiredError,\n"
-     "AttributeError if `x` has no DLPack."},
+     "on the host, and stays pinned for 'cpu'.\n"
+     "copy: True copies, False never does, None copies if `device` needs "
+     "it.\n\n"
+     "The current stream of the data's device is ordered after the producer's\n"
+     "work.  The array keeps the producer's memory.  It is read-only if the\n"
+     "producer says so, or does not allow writes (JAX, TensorFlow).\n\n"
+     "Raises BufferError for memory that cannot be shared, CopyRequiredError,\n"
+     "and AttributeError if `x` has no DLPack."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

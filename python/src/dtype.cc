@@ -263,9 +263,11 @@ PyObject* Reduce(PyObject* self, PyObject*) {
 
 PyMethodDef g_methods[] = {
     {"numpy", ToNumpy, METH_NOARGS,
-     "numpy($self, /)\n--\n\n"
-     "The numpy.dtype; of bfloat16 and the float8 dtypes that of ml_dtypes.\n\n"
-     "Raises ImportError where those are not installed."},
+     "numpy($self, /)\n"
+     "--\n\n"
+     "Returns the numpy.dtype.  For bfloat16 and the float8 dtypes it is that\n"
+     "of ml_dtypes.\n\n"
+     "Raises ImportError if NumPy or ml_dtypes is needed and not installed."},
     {"__reduce__", Reduce, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};
 
@@ -275,26 +277,28 @@ PyGetSetDef g_getters[] = {
     Getter("kind", GetKind,
            "'b' bool, 'i' signed, 'u' unsigned, 'f' floating, 'c' complex."),
     Getter("str", GetTypeString,
-           "NumPy's type string, \"<f4\"; None for bfloat16 and float8, which\n"
-           "it cannot name."),
+           "NumPy's type string, \"<f4\".  None for bfloat16 and float8, which "
+           "it\n"
+           "cannot name."),
     // NumPy 2.4 and later read __numpy_dtype__, older ones `dtype`.
     Getter("__numpy_dtype__", GetNumpy, "What numpy.dtype(this) is."),
     Getter("dtype", GetNumpy, "What numpy.dtype(this) is."),
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 constexpr char kDoc[] =
-    "DType(dtype)\n--\n\n"
-    "What an element of an array is: one of the objects devrt.float32 and so\n"
+    "DType(dtype)\n"
+    "--\n\n"
+    "The type of an array's elements: one of the objects devrt.float32 and so\n"
     "on.\n\n"
     "    devrt.DType('f4') is devrt.float32\n"
     "    devrt.float32 == numpy.float32                    # True\n\n"
-    "Wherever devrt takes a dtype it takes one of these, a name, a dtype or\n"
-    "scalar type of NumPy, ml_dtypes or PyTorch, or bool, int, float and\n"
-    "complex for bool_, int64, float64 and complex128.  Raises TypeError for\n"
-    "anything else, ValueError for a dtype that devrt does not have.\n\n"
-    "Its hash is that of its name: a dictionary finds devrt.float32 by\n"
+    "devrt takes as a dtype one of these objects, a name, a dtype or scalar\n"
+    "type of NumPy, ml_dtypes or PyTorch, or bool, int, float and complex for\n"
+    "bool_, int64, float64 and complex128.  Raises TypeError for anything\n"
+    "else, and ValueError for a dtype that devrt does not have.\n\n"
+    "The hash is that of the name: a dictionary finds devrt.float32 by\n"
     "'float32', and by devrt.DType(d) for a dtype d of another library, whose\n"
-    "hash is another.";
+    "own hash differs.";
 
 PyType_Slot g_slots[] = {{Py_tp_new, AsSlot(New)},
                          {Py_tp_repr, AsSlot(Repr)},

@@ -28,11 +28,12 @@ struct ClassEntry {
 
 const ClassEntry kClasses[] = {
     {&Exceptions::error, "devrt.Error", nullptr, &PyExc_RuntimeError,
-     "Whatever devrt reports.\n\n"
-     "Attributes: code, the status code as text, 'INVALID_ARGUMENT' for\n"
-     "example; native_code and name, the driver's number and name for it or\n"
-     "None; device, the name of the device at fault or None; sticky, whether\n"
-     "that device is lost for the rest of the process."},
+     "Base class of errors that devrt reports.\n\n"
+     "Attributes:\n"
+     "code: the status code as text, for example 'INVALID_ARGUMENT'.\n"
+     "native_code, name: the driver's number and name of the error, or None.\n"
+     "device: the name of the device at fault, or None.\n"
+     "sticky: True if that device is lost for the rest of the process."},
     {&Exceptions::invalid_argument, "devrt.InvalidArgumentError",
      &Exceptions::error, &PyExc_ValueError,
      "An argument has a value that is not possible.", "INVALID_ARGUMENT"},
@@ -40,14 +41,16 @@ const ClassEntry kClasses[] = {
      &PyExc_IndexError, "An array has no such axis."},
     {&Exceptions::out_of_memory, "devrt.OutOfMemoryError", &Exceptions::error,
      &PyExc_MemoryError,
-     "There is no room.  The request changed nothing; a smaller one may\n"
+     "Memory ran out.  The request changed nothing, and a smaller one may\n"
      "succeed.",
      "RESOURCE_EXHAUSTED"},
     {&Exceptions::unsupported, "devrt.UnsupportedError", &Exceptions::error,
      &PyExc_NotImplementedError, "The backend cannot do this.",
      "UNIMPLEMENTED"},
     {&Exceptions::device_error, "devrt.DeviceError", &Exceptions::error,
-     nullptr, "A call of the driver failed; the text has its name for that."},
+     nullptr,
+     "A call of the driver failed.  The text has the driver's name of the\n"
+     "error."},
     {&Exceptions::cuda_error, "devrt.CudaError", &Exceptions::device_error,
      nullptr, "A call of CUDA's driver, or of HIP's, failed."},
     {&Exceptions::device_fault, "devrt.DeviceFaultError",
@@ -55,17 +58,18 @@ const ClassEntry kClasses[] = {
      "The device is lost for the rest of the process."},
     {&Exceptions::stream_capture, "devrt.StreamCaptureError",
      &Exceptions::device_error, nullptr,
-     "This is not allowed while a stream captures: the driver refused it, and\n"
-     "native_code is its number, or devrt did, before asking."},
+     "The call is not allowed while a stream captures.  Either the driver\n"
+     "refused it, and native_code is the driver's number, or devrt did before\n"
+     "it asked."},
     {&Exceptions::copy_required, "devrt.CopyRequiredError", nullptr,
      &PyExc_BufferError,
-     "A copy would be needed, and copy=False.\n\n"
-     "No devrt.Error: those who ask for no copy expect a BufferError or a\n"
-     "ValueError.  It has the same attributes.",
+     "A copy would be needed, and copy is False.\n\n"
+     "Not a devrt.Error, because callers that ask for no copy expect a\n"
+     "BufferError or a ValueError.  Has the attributes of devrt.Error.",
      "FAILED_PRECONDITION"},
     {&Exceptions::interop_warning, "devrt.InteropWarning", nullptr,
      &PyExc_UserWarning,
-     "Something about the exchange with another library was repaired."},
+     "devrt repaired something in the exchange with another library."},
 };
 
 PyObject* MakeClass(const ClassEntry& entry) {

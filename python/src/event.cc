@@ -355,44 +355,54 @@ PyObject* Repr(PyObject* self) {
 
 PyMethodDef g_methods[] = {
     {"record", AsMethod(Record), METH_FASTCALL | METH_KEYWORDS,
-     "record($self, /, stream=None)\n--\n\n"
-     "Captures everything submitted to `stream` so far; None is the current\n"
-     "one.  The first record decides the event's device, if its creation has\n"
-     "not."},
+     "record($self, /, stream=None)\n"
+     "--\n\n"
+     "Captures all work that `stream` has got so far.  None is the current\n"
+     "stream.\n\n"
+     "The first record decides the device, unless the constructor has."},
     {"wait", AsMethod(Wait), METH_FASTCALL | METH_KEYWORDS,
-     "wait($self, /, stream=None)\n--\n\n"
-     "Work submitted to `stream` later starts after what was captured last."},
+     "wait($self, /, stream=None)\n"
+     "--\n\n"
+     "Orders later work of `stream` after the work that was captured last."},
     {"query", Query, METH_NOARGS,
-     "query($self, /)\n--\n\n"
-     "True when what was captured last is complete, or nothing ever was."},
+     "query($self, /)\n"
+     "--\n\n"
+     "Returns True if the work that was captured last is complete, or if\n"
+     "nothing was recorded."},
     {"synchronize", Synchronize, METH_NOARGS,
-     "synchronize($self, /)\n--\n\n"
-     "Waits for what was captured last.\n\n"
+     "synchronize($self, /)\n"
+     "--\n\n"
+     "Waits for the work that was captured last.\n\n"
      "Raises the error of that work, if any.  Ctrl-C ends the wait."},
     {"elapsed_time", ElapsedTime, METH_O,
-     "elapsed_time($self, end, /)\n--\n\n"
-     "Milliseconds from this event to `end`.\n\n"
-     "Raises InvalidArgumentError (a ValueError) unless both were created\n"
-     "with enable_timing and recorded, on one device; Error while one of them\n"
-     "is not complete."},
+     "elapsed_time($self, end, /)\n"
+     "--\n\n"
+     "Returns the milliseconds from this event to `end`.\n\n"
+     "Raises InvalidArgumentError (a ValueError) unless both were created "
+     "with\n"
+     "enable_timing and recorded, on one device.  Raises Error while one of\n"
+     "them is not complete."},
     {"ipc_handle", IpcHandle, METH_NOARGS,
-     "ipc_handle($self, /)\n--\n\n"
-     "Bytes by which another process opens this event, made with\n"
-     "interprocess=True."},
+     "ipc_handle($self, /)\n"
+     "--\n\n"
+     "Returns bytes with which another process opens this event.  The event\n"
+     "needs interprocess=True."},
     {"from_ipc_handle", AsMethod(FromIpcHandle),
      METH_FASTCALL | METH_KEYWORDS | METH_CLASS,
-     "from_ipc_handle($type, /, device, handle)\n--\n\n"
-     "The event that another process gave out, of the same device there."},
+     "from_ipc_handle($type, /, device, handle)\n"
+     "--\n\n"
+     "Returns the event of another process, on that process's number of the\n"
+     "device here."},
     {"__reduce__", Reduce, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef g_getters[] = {
     Getter("event_id", GetId, "0 before the first record, then not 0."),
-    Getter("id", GetId, "The same as event_id."),
+    Getter("id", GetId, "As event_id."),
     Getter("native_handle", GetNative,
-           "The driver's handle; 0 before the first record."),
-    Getter("device", GetDevice, "The device; None until one is decided."),
-    Getter("enable_timing", GetTiming, "Whether elapsed_time can be asked."),
+           "The driver's handle, or 0 before the first record."),
+    Getter("device", GetDevice, "The device, or None until it is decided."),
+    Getter("enable_timing", GetTiming, "True if elapsed_time() can be called."),
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyMemberDef g_members[] = {
@@ -401,17 +411,19 @@ PyMemberDef g_members[] = {
 
 constexpr char kDoc[] =
     "Event(device=None, *, enable_timing=False, blocking=False, "
-    "interprocess=False)\n--\n\n"
-    "A point in a stream that others wait for.\n\n"
+    "interprocess=False)\n"
+    "--\n\n"
+    "A point in a stream that other streams and threads can wait for.\n\n"
     "    e = devrt.Event()\n"
     "    e.record(producer)\n"
     "    consumer.wait(e)      # no thread waits\n\n"
-    "device: None is that of the first record.  enable_timing: for\n"
-    "elapsed_time.  blocking: a thread that waits sleeps.  interprocess: "
-    "other\n"
-    "processes can open it.  Recording again replaces the capture for later\n"
-    "calls; an event that was never recorded is complete.  `await e` waits as\n"
-    "synchronize does, and the event loop goes on.";
+    "device: None is the device of the first record.\n"
+    "enable_timing: for elapsed_time.\n"
+    "blocking: a thread that waits sleeps.\n"
+    "interprocess: other processes can open the event.\n\n"
+    "Recording again replaces the captured work for later calls.  An event\n"
+    "that was never recorded is complete.  `await e` waits as synchronize\n"
+    "does, while the event loop goes on.";
 
 PyType_Slot g_slots[] = {{Py_tp_new, AsSlot(New)},
                          {Py_am_await, AsSlot(Await)},

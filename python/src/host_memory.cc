@@ -110,45 +110,51 @@ nb::dict Describe(nb::object pointer) {
 }  // namespace
 
 void BindHostMemory(nb::module_& module) {
-  module.def("host_memory_stats", &Statistics, nb::arg("backend") = nb::none(),
-             "What the pinned memory of a backend counts: 28 numbers, times "
-             "in microseconds.");
+  module.def(
+      "host_memory_stats", &Statistics, nb::arg("backend") = nb::none(),
+      "Returns the 28 statistics of a backend's pinned memory.  Times are in\n"
+      "microseconds.");
   module.def("reset_peak_host_memory_stats", &ResetPeak,
              nb::arg("backend") = nb::none(),
-             "Sets each peak to the current number.");
+             "Sets each peak to the current value.");
   module.def("reset_accumulated_host_memory_stats", &ResetAccumulated,
              nb::arg("backend") = nb::none(),
-             "Sets what was freed to 0 and what was allocated to what is "
-             "there.");
-  module.def("empty_host_cache", &EmptyHostCache,
-             nb::arg("backend") = nb::none(),
-             "Gives cached pinned memory back whose work is over.\n\n"
-             "Ctrl-C ends the wait where a driver waits; the memory goes back "
-             "all the same.");
-  module.def("pinned_alloc", &Alloc, nb::arg("size"),
-             nb::arg("device") = nb::none(),
-             "Address of `size` bytes of pinned host memory; 0 for no bytes."
-             "\n\nRaises OutOfMemoryError, ValueError below 0.");
-  module.def("pinned_delete", &Delete, nb::arg("pointer"),
-             "Gives back what pinned_alloc gave; copies by devrt may still "
-             "use it.");
-  module.def("register_host", &Register, nb::arg("pointer"), nb::arg("size"),
-             nb::arg("device") = nb::none(),
-             "Page-locks `size` bytes at `pointer`, which stay allocated "
-             "until unregister_host.");
+             "Sets totals: freed bytes to 0, allocated bytes to those in use.");
+  module.def(
+      "empty_host_cache", &EmptyHostCache, nb::arg("backend") = nb::none(),
+      "Returns unused pinned memory without pending work to the driver.\n\n"
+      "Ctrl-C ends the wait if a driver waits.  The memory is returned\n"
+      "nevertheless.");
+  module.def(
+      "pinned_alloc", &Alloc, nb::arg("size"), nb::arg("device") = nb::none(),
+      "Returns the address of `size` bytes of pinned host memory, or 0 for no\n"
+      "bytes.\n\n"
+      "Raises OutOfMemoryError, and ValueError for a negative size.");
+  module.def(
+      "pinned_delete", &Delete, nb::arg("pointer"),
+      "Frees memory of pinned_alloc.  Copies by devrt may still use it.");
+  module.def(
+      "register_host", &Register, nb::arg("pointer"), nb::arg("size"),
+      nb::arg("device") = nb::none(),
+      "Page-locks `size` bytes at `pointer`, which must stay allocated until\n"
+      "unregister_host.");
   module.def("unregister_host", &Unregister, nb::arg("pointer"),
              nb::arg("device") = nb::none(),
-             "The opposite of register_host; a driver may wait for the "
-             "device's work.\n\n"
-             "Ctrl-C ends that wait: the memory is unregistered later, when "
-             "the work is\nover, and has to stay allocated until then.");
-  module.def("is_pinned", &Pinned, nb::arg("pointer"),
-             "Whether devices reach that host address without a detour, "
-             "whoever pinned it.");
-  module.def("pointer_info", &Describe, nb::arg("pointer"),
-             "kind ('unregistered', 'device', 'pinned', 'managed'), device, "
-             "base, size (bytes),\nid and host_readable of the block that an "
-             "address lies in.");
+             "Ends register_host for that memory.  A driver may wait for the "
+             "device's\n"
+             "work.\n\n"
+             "Ctrl-C ends that wait.  The memory is then unregistered when the "
+             "work is\n"
+             "over, and must stay allocated until then.");
+  module.def(
+      "is_pinned", &Pinned, nb::arg("pointer"),
+      "Returns True if devices access that host address directly, whoever\n"
+      "page-locked it.");
+  module.def(
+      "pointer_info", &Describe, nb::arg("pointer"),
+      "Returns kind ('unregistered', 'device', 'pinned', 'managed'), device,\n"
+      "base, size (bytes), id and host_readable of the block that contains an\n"
+      "address.");
 }
 
 }  // namespace devrt::python

@@ -152,67 +152,75 @@ void SetSettings(const std::string& text) {
 }
 
 void BindStatistics(nb::module_& module) {
-  module.def("memory_stats", &Statistics, nb::arg("device") = nb::none(),
-             "What the caching allocator of a device counts: 122 numbers, by "
-             "names like\n'active_bytes.all.current'.");
+  module.def(
+      "memory_stats", &Statistics, nb::arg("device") = nb::none(),
+      "Returns the 122 statistics of a device's caching allocator, by names\n"
+      "like 'active_bytes.all.current'.");
   module.def("reset_peak_memory_stats", ForDevice(ResetPeakMemoryStatistics),
              nb::arg("device") = nb::none(),
-             "Sets each peak to the current number.");
+             "Sets each peak to the current value.");
   module.def("reset_accumulated_memory_stats",
              ForDevice(ResetAccumulatedMemoryStatistics),
              nb::arg("device") = nb::none(),
-             "Sets what was freed to 0 and what was allocated to what is "
-             "there.");
+             "Sets totals: freed bytes to 0, allocated bytes to those in use.");
   module.def("memory_report", &Report, nb::arg("device") = nb::none(),
-             "Who holds a device's memory, as text made to be read.");
-  module.def("memory_snapshot_json", &SnapshotJson,
-             nb::arg("device") = nb::none(),
-             "Every segment and block of a device, as JSON of the schema "
-             "devrt.memory/1.");
-  module.def("memory_snapshot_pickle", &SnapshotPickle,
-             nb::arg("device") = nb::none(),
-             "The same, as bytes that PyTorch's memory viewer opens.");
+             "Returns a report on the memory of a device, as text.");
+  module.def(
+      "memory_snapshot_json", &SnapshotJson, nb::arg("device") = nb::none(),
+      "Returns every segment and block of a device, as JSON of the schema\n"
+      "devrt.memory/1.");
+  module.def(
+      "memory_snapshot_pickle", &SnapshotPickle, nb::arg("device") = nb::none(),
+      "Returns every segment and block of a device, as bytes that PyTorch's\n"
+      "memory viewer opens.");
   module.def(
       "record_memory_history", &RecordHistory, nb::arg("enabled") = true,
       nb::kw_only(), nb::arg("events") = 100000, nb::arg("stacks") = false,
       nb::arg("device") = nb::none(),
-      "Keeps the last `events` allocations and frees for snapshots, with "
-      "the lines of\nthe program, or no longer.");
+      "Starts or stops keeping the last `events` allocations and frees, with\n"
+      "the lines of the program, for snapshots.");
 }
 
 }  // namespace
 
 void BindMemory(nb::module_& module) {
   BindStatistics(module);
-  module.def("caching_allocator_alloc", &Alloc, nb::arg("size"),
-             nb::arg("stream") = nb::none(),
-             "Address of `size` bytes of device memory, for work on `stream`; "
-             "0 for no bytes.\n\nRaises OutOfMemoryError, ValueError below 0.  "
-             "Ctrl-C ends the wait for\nmemory that work still uses.");
+  module.def(
+      "caching_allocator_alloc", &Alloc, nb::arg("size"),
+      nb::arg("stream") = nb::none(),
+      "Returns the address of `size` bytes of device memory for work on\n"
+      "`stream`, or 0 for no bytes.\n\n"
+      "Raises OutOfMemoryError, and ValueError for a negative size.  Ctrl-C\n"
+      "ends the wait for memory that work still uses.");
   module.def("caching_allocator_delete", &Delete, nb::arg("pointer"),
-             "Gives back what caching_allocator_alloc gave.  Waits for "
-             "nothing.\n\nRaises InvalidArgumentError for any other address.");
-  module.def("record_stream", &Mark, nb::arg("pointer"), nb::arg("stream"),
-             "Work on `stream` uses the block that `pointer` lies in, until "
-             "it is given back.");
-  module.def("empty_cache", &Empty, nb::arg("device") = nb::none(),
-             "Gives cached memory back to the driver that nobody uses and "
-             "whose work is\nover: devrt.synchronize() before it lets go of "
-             "what still has work.\n\n"
-             "Ctrl-C ends the wait where a driver's free waits; the memory "
-             "goes back\nall the same.");
-  module.def("set_per_process_memory_fraction", &SetFraction,
-             nb::arg("fraction").none(), nb::arg("device") = nb::none(),
-             "This process may reserve that part of the device's memory.\n\n"
-             "Raises TypeError unless `fraction` is a float, ValueError "
-             "outside [0, 1].");
+             "Frees memory of caching_allocator_alloc.  Never waits.\n\n"
+             "Raises InvalidArgumentError for any other address.");
+  module.def(
+      "record_stream", &Mark, nb::arg("pointer"), nb::arg("stream"),
+      "Declares that work on `stream` uses the block of `pointer`, until the\n"
+      "block is freed.");
+  module.def(
+      "empty_cache", &Empty, nb::arg("device") = nb::none(),
+      "Returns unused memory without pending work to the driver.\n\n"
+      "Call devrt.synchronize() before to return blocks with pending work "
+      "too.\n"
+      "Ctrl-C ends the wait if a driver's free waits.  The memory is returned\n"
+      "nevertheless.");
+  module.def(
+      "set_per_process_memory_fraction", &SetFraction,
+      nb::arg("fraction").none(), nb::arg("device") = nb::none(),
+      "Limits what this process may reserve to a fraction of the device's\n"
+      "memory.\n\n"
+      "Raises TypeError unless `fraction` is a float, and ValueError outside\n"
+      "[0, 1].");
   module.def("get_per_process_memory_fraction", &Fraction,
-             nb::arg("device") = nb::none(), "Exactly what was set last.");
+             nb::arg("device") = nb::none(),
+             "Returns the fraction that was set last, exactly.");
   module.def("allocator_settings", &Settings,
-             "The settings of the allocators as one text, every key named.");
+             "Returns all settings of the allocators as one text.");
   module.def("set_allocator_settings", &SetSettings, nb::arg("settings"),
-             "Changes the settings that the text names, as of "
-             "DEVRT_ALLOC_CONF:\n'pinned_use_cuda_host_register:True'.");
+             "Changes the settings that the text names, in the syntax of\n"
+             "DEVRT_ALLOC_CONF: 'pinned_use_cuda_host_register:True'.");
 }
 
 }  // namespace devrt::python

@@ -69,22 +69,21 @@ class Pool {
 void BindPool(nb::module_& module) {
   nb::class_<Pool> pool(
       module, "StreamPool",
-      "A fixed set of streams handed out round robin.\n\n"
-      "StreamPool(device=None, size=4, *, priority=0, "
-      "blocking=False)\n\n"
-      "Unlike Stream(), a pool shares: its first and its "
-      "(size + 1)-th request get the\nsame stream, so that two "
-      "users may order each other by accident.");
+      "A fixed number of streams, handed out round robin.\n\n"
+      "StreamPool(device=None, size=4, *, priority=0, blocking=False)\n\n"
+      "Unlike Stream(), a pool shares streams: its first and its (size + "
+      "1)-th\n"
+      "request get one stream, so two users may order each other by accident.");
   MakePublic(pool, "devrt",
              "a devrt.StreamPool cannot be pickled or copied: make one of its "
              "device and size where it is needed");
   pool.def(nb::init<nb::object, nb::object, nb::object, nb::object>(),
            nb::arg("device") = nb::none(), nb::arg("size") = 4, nb::kw_only(),
            nb::arg("priority") = 0, nb::arg("blocking") = false)
-      .def("next", &Pool::Next, "The next stream.")
+      .def("next", &Pool::Next, "Returns the next stream.")
       .def("__len__", &Pool::size)
       .def("__repr__", &Pool::Text)
-      .def_prop_ro("device", &Pool::device, "The device of all of them.");
+      .def_prop_ro("device", &Pool::device, "The device of all its streams.");
 }
 
 }  // namespace devrt::python

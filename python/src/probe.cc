@@ -94,9 +94,9 @@ void BindProbe(nb::module_& module) {
              nb::arg("stream") = nb::none());
   nb::class_<FlagObject> flag(
       module, "Flag",
-      "A flag that kernels wait for; cleared at first.\n\n"
-      "Flag(device=None).  Keep it until every kernel that "
-      "waits for it is complete.");
+      "A flag that kernels wait for.  Cleared at first.\n\n"
+      "Flag(device=None).  Keep it until every kernel that waits for it is\n"
+      "complete.");
   MakePublic(flag, "devrt.testing",
              "a devrt.testing.Flag cannot be pickled or copied: it is memory "
              "that kernels wait on");
@@ -104,7 +104,8 @@ void BindProbe(nb::module_& module) {
       .def("wait_on", &FlagObject::WaitOn, nb::arg("stream") = nb::none(),
            nb::kw_only(), nb::arg("timeout_ns") = 0,
            "Holds `stream` until the flag is set, or for timeout_ns of the "
-           "device's clock;\n0 is for ever.")
+           "device's\n"
+           "clock.  0 holds it for ever.")
       .def("set", &FlagObject::Set, "Sets the flag from the host, at once.")
       .def("clear", &FlagObject::Clear, "Clears the flag from the host.")
       .def("set_on", &FlagObject::SetOn, nb::arg("stream") = nb::none(),

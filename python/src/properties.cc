@@ -31,7 +31,7 @@ std::string PciBusId(const DeviceProperties& p) {
 
 void BindUuid(nb::module_& module) {
   nb::class_<Uuid> uuid(module, "Uuid",
-                        "A device's UUID: str() has 36 characters.");
+                        "A device's UUID. str() has 36 characters.");
   MakePublic(uuid, "devrt",
              "a devrt.Uuid cannot be pickled or copied: take str(uuid) or "
              "uuid.bytes");
@@ -60,9 +60,8 @@ void BindUuid(nb::module_& module) {
 void BindProperties(nb::module_& module) {
   using P = DeviceProperties;
   BindUuid(module);
-  nb::class_<P> properties(
-      module, "DeviceProperties",
-      "What is known about a device; equal for equal devices.");
+  nb::class_<P> properties(module, "DeviceProperties",
+                           "Properties of a device.  Equal for equal devices.");
   MakePublic(properties, "devrt",
              "devrt.DeviceProperties cannot be pickled or copied: take the "
              "values that are needed");
@@ -70,19 +69,21 @@ void BindProperties(nb::module_& module) {
       .def_ro("arch", &P::arch, "\"sm_90\", \"gfx942\", \"mtia-sim\"")
       .def_prop_ro("uuid", &UuidOf, "A Uuid.")
       .def_prop_ro("pci_bus_id", &PciBusId, "\"0000:3b:00.0\"")
-      .def_ro("major", &P::compute_major, "Of the compute capability, or 0.")
-      .def_ro("minor", &P::compute_minor, "Of the compute capability, or 0.")
+      .def_ro("major", &P::compute_major,
+              "Major version of the compute capability, or 0.")
+      .def_ro("minor", &P::compute_minor,
+              "Minor version of the compute capability, or 0.")
       .def_ro("multi_processor_count", &P::multiprocessors)
-      .def_ro("total_memory", &P::total_memory, "Bytes.")
+      .def_ro("total_memory", &P::total_memory, "In bytes.")
       .def_ro("overhead_bytes", &P::overhead_bytes,
-              "Bytes of it that cannot be allocated.")
-      .def_ro("alloc_alignment", &P::alloc_alignment, "Bytes.")
+              "Bytes of total_memory that cannot be allocated.")
+      .def_ro("alloc_alignment", &P::alloc_alignment, "In bytes.")
       .def_ro("copy_engines", &P::copy_engines)
       .def_ro("priority_least", &P::priority_least)
       .def_ro("priority_greatest", &P::priority_greatest,
-              "The most urgent, the lowest number.")
+              "The most urgent priority, which is the lowest number.")
       .def_ro("queue_depth", &P::queue_depth,
-              "Operations that a stream holds; 0: no limit.")
+              "Number of operations that a stream holds, or 0 without a limit.")
       .def_ro("elapsed_resolution_ns", &P::elapsed_resolution_ns)
       .def("__eq__",
            [](const P& self, nb::object other) {
@@ -101,7 +102,7 @@ void BindProperties(nb::module_& module) {
       });
   module.def("get_device_properties", &PropertiesOf,
              nb::arg("device") = nb::none(),
-             "The DeviceProperties of `device`; creates no context.");
+             "Returns the DeviceProperties of `device`.  Creates no context.");
 }
 
 }  // namespace devrt::python

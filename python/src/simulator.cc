@@ -282,48 +282,58 @@ void BindSimulator(nb::module_& module) {
   nb::class_<S> simulator(
       module, "Simulator",
       "The controls of a simulated accelerator.\n\n"
-      "Simulator(backend='mtia').  Raises UnsupportedError for a "
-      "backend of real hardware.");
+      "Simulator(backend='mtia').  Raises UnsupportedError for a backend of\n"
+      "real hardware.");
   MakePublic(simulator, "devrt.testing",
              "a devrt.testing.Simulator cannot be pickled or copied: make one "
              "of the backend's name");
   simulator.def(nb::init<nb::str>(), nb::arg("backend") = "mtia")
       .def("reset", &S::Reset, nb::arg("config") = "",
-           "Starts afresh, with settings in the syntax of DEVRT_MTIA on top "
-           "of the defaults.\n\nRaises Error while streams, events or memory "
-           "are alive.")
-      .def("config", &S::Config, "The whole configuration, 'key=value,...'.")
-      .def("now", &S::Now, "The machine's clock in nanoseconds.")
+           "Starts the machine afresh, with default settings and those of the "
+           "text,\n"
+           "in the syntax of DEVRT_MTIA.\n\n"
+           "Raises Error while streams, events or memory are alive.")
+      .def("config", &S::Config, "Returns all settings as 'key=value,...'.")
+      .def("now", &S::Now, "Returns the machine's clock in nanoseconds.")
       .def("yield_", &S::Yield, "Lets other threads and the device run.")
       .def("trace_hash", &S::TraceHash,
-           "(hash, steps) of everything that happened.")
-      .def("token", &S::Token, "Text that replay() repeats this run by.")
+           "Returns (hash, steps) of everything that happened.")
+      .def("token", &S::Token,
+           "Returns text with which replay() repeats this run.")
       .def("replay", &S::Replay, nb::arg("token"),
-           "Resets, then follows the decisions of a token.")
+           "Resets the machine, then follows the decisions of a token.")
       .def("enable_timeline", &S::EnableTimeline, nb::arg("enabled") = true,
-           "Whether operations are kept for timeline(), with the lines of the "
-           "program.")
+           "Starts or stops keeping operations for timeline(), with the lines "
+           "of the\n"
+           "program that submitted them.")
       .def("timeline", &S::Timeline,
-           "The kept operations in order of submission, as dicts; times in "
-           "nanoseconds.\n\n'stream' is the id of a devrt.Stream, 0 a default "
-           "one; 'dependencies' are\n(device, stream, seq).")
+           "Returns the kept operations in order of submission, as dicts.  "
+           "Times are\n"
+           "in nanoseconds.\n\n"
+           "'stream' is the id of a devrt.Stream, or 0 for a default stream.\n"
+           "'dependencies' are (device, stream, seq).")
       .def("inject_fault", &S::InjectFault, nb::arg("kind") = "kernel",
            nb::kw_only(), nb::arg("device") = 0, nb::arg("nth") = 1,
            nb::arg("native_code") = 700, nb::arg("where") = "",
-           "Arms a fault: kind 'api' fails a call, 'kernel' an operation, "
-           "'lost' the device.\n\nwhere: the call or operation, empty: any; "
-           "native_code: CUDA's number.")
-      .def("stats", &S::Stats, "What is alive and what was done, as dict.")
+           "Arms a fault.\n\n"
+           "kind: 'api' fails a call, 'kernel' an operation, 'lost' the "
+           "device.\n"
+           "where: the call or operation, or '' for any.\n"
+           "native_code: CUDA's number of the error.")
+      .def("stats", &S::Stats,
+           "Returns counts of what is alive and of what was done, as a dict.")
       .def("deadlock_report", &S::DeadlockReport,
-           "The last deadlock report, empty if there is none.")
-      .def("peek", &S::Peek, nb::arg("pointer"), nb::arg("size"),
-           "Bytes of device memory at once, in no order with pending work.\n\n"
-           "Raises ValueError unless all is memory that the device has given: "
-           "arrays\nare parts of the caching allocator's segments, and past "
-           "its end is another's.")
+           "Returns the last deadlock report, or '' if there is none.")
+      .def(
+          "peek", &S::Peek, nb::arg("pointer"), nb::arg("size"),
+          "Reads device memory at once, without order with pending work.\n\n"
+          "Raises ValueError unless all of it is memory that the device has "
+          "handed\n"
+          "out.  An array is a part of a segment of the caching allocator, so\n"
+          "memory past its end belongs to others.")
       .def("poke", &S::Poke, nb::arg("pointer"), nb::arg("data"),
-           "The opposite of peek: writes over an array's neighbours as well, "
-           "if there\nis more data than the array has room for.");
+           "Writes device memory at once, without order with pending work.\n\n"
+           "Data longer than the array overwrites its neighbours.");
 }
 
 }  // namespace devrt::python

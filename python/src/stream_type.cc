@@ -312,68 +312,83 @@ PyMethodDef g_methods[] = {
     {"__exit__", AsMethod(Exit), METH_FASTCALL, nullptr},
     {"__reduce__", Reduce, METH_NOARGS, nullptr},
     {"query", Query, METH_NOARGS,
-     "query($self, /)\n--\n\n"
-     "True when all work submitted to this stream so far is complete."},
+     "query($self, /)\n"
+     "--\n\n"
+     "Returns True if all work that this stream has got so far is complete."},
     {"synchronize", Synchronize, METH_NOARGS,
-     "synchronize($self, /)\n--\n\n"
-     "Waits for all work submitted to this stream so far, and for the\n"
-     "functions of launch_host_func among it.  Inside such a function it\n"
-     "waits for the other work alone.\n\n"
+     "synchronize($self, /)\n"
+     "--\n\n"
+     "Waits for all work that this stream has got so far, and for its\n"
+     "functions of launch_host_func.  Inside such a function it waits for the\n"
+     "other work alone.\n\n"
      "Raises the error of that work, if any.  Ctrl-C ends the wait."},
     {"wait", Wait, METH_O,
-     "wait($self, other, /)\n--\n\n"
-     "Work submitted to this stream later starts after `other`.\n\n"
-     "other: an Event, what it captured last; or a Stream, everything\n"
-     "submitted to it so far.  The calling thread does not wait, unless\n"
-     "`other` is of another backend."},
+     "wait($self, other, /)\n"
+     "--\n\n"
+     "Orders later work of this stream after `other`.\n\n"
+     "other: an Event, for the work that it captured last, or a Stream, for\n"
+     "all work that it has got so far.\n\n"
+     "The calling thread waits only if `other` belongs to another backend."},
     {"wait_event", Wait, METH_O,
-     "wait_event($self, event, /)\n--\n\nThe same as wait."},
+     "wait_event($self, event, /)\n"
+     "--\n\n"
+     "As wait()."},
     {"wait_stream", Wait, METH_O,
-     "wait_stream($self, stream, /)\n--\n\nThe same as wait."},
+     "wait_stream($self, stream, /)\n"
+     "--\n\n"
+     "As wait()."},
     {"record", AsMethod(Record), METH_FASTCALL | METH_KEYWORDS,
-     "record($self, /, event=None)\n--\n\n"
+     "record($self, /, event=None)\n"
+     "--\n\n"
      "Records `event`, or a new one, on this stream, and returns it."},
     {"record_event", AsMethod(Record), METH_FASTCALL | METH_KEYWORDS,
-     "record_event($self, /, event=None)\n--\n\nThe same as record."},
+     "record_event($self, /, event=None)\n"
+     "--\n\n"
+     "As record()."},
     {"_launch_host_call", LaunchHostCall, METH_O,
      "_launch_host_call($self, callable, /)\n--\n\nSee host_call.h."},
     {"launch_host_func", AsMethod(LaunchHostFunction),
      METH_VARARGS | METH_KEYWORDS,
-     "launch_host_func($self, function, /, *args, **kwargs)\n--\n\n"
+     "launch_host_func($self, function, /, *args, **kwargs)\n"
+     "--\n\n"
      "Calls function(*args, **kwargs) after all earlier work of this stream,\n"
-     "on a thread of devrt's.  synchronize() of the stream and of its device\n"
-     "wait for it, but later work, events and query() do not.\n"
-     "Returns a HostFuture: result() is what the function returned or raised,\n"
-     "or the error of the earlier work, and then the function did not run.\n\n"
+     "on a thread of devrt.\n\n"
+     "synchronize() of the stream and of its device wait for the function.\n"
+     "Later work, events and query() do not.  Returns a HostFuture: result()\n"
+     "returns or raises what the function did, or raises the error of the\n"
+     "earlier work, in which case the function did not run.\n\n"
      "Raises TypeError for generator and coroutine functions, whose bodies "
      "run\n"
      "later."},
     {"from_external", AsMethod(FromExternal),
      METH_FASTCALL | METH_KEYWORDS | METH_CLASS,
-     "from_external($type, /, stream, device=None)\n--\n\n"
-     "Another library's stream, which stays its own.\n\n"
-     "stream: an object with __cuda_stream__(), which is of cuda and is kept,\n"
-     "or a native handle.  An object that has the stream in turn is not\n"
-     "collected: the end of the stream needs it whole.  device: where it\n"
-     "lives; left out, the driver is asked.\n"
-     "Handles 0, 1 and 2 of CUDA are default streams, of `device` or the\n"
-     "current one.\n\n"
-     "Raises TypeError for an object that does not follow the protocol in\n"
-     "its version 0, InvalidArgumentError (a ValueError) for a stream of\n"
-     "another device."},
+     "from_external($type, /, stream, device=None)\n"
+     "--\n\n"
+     "Adopts another library's stream, without owning it.\n\n"
+     "stream: an object with __cuda_stream__(), which belongs to cuda and is\n"
+     "kept alive, or a native handle.  If the object refers to the returned\n"
+     "stream, the cycle is not collected, because the end of the stream needs\n"
+     "the object.\n"
+     "device: where the stream is.  Without it the driver is asked.\n\n"
+     "Handles 0, 1 and 2 of CUDA are default streams of `device`, or of the\n"
+     "current device.  Raises TypeError for an object that does not follow\n"
+     "version 0 of the protocol, and InvalidArgumentError (a ValueError) for "
+     "a\n"
+     "stream of another device."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef g_getters[] = {
     Getter("id", GetId,
-           "Number of the stream, never reused; 0 for a default stream."),
-    Getter("stream_id", GetId, "The same as id."),
+           "Number of the stream, never reused.  0 for a default stream."),
+    Getter("stream_id", GetId, "As id."),
     Getter("device", GetDevice, "The device of the stream."),
-    Getter("device_index", GetDeviceIndex, "Its number within its backend."),
+    Getter("device_index", GetDeviceIndex,
+           "Index of the device within its backend."),
     Getter("device_type", GetDeviceType, "A devrt.DeviceType, as int."),
     Getter("kind", GetKind,
            "'created', 'default', 'per_thread' or 'external'."),
     Getter("priority", GetPriority,
-           "Lower is more urgent; within the device's range."),
+           "Lower is more urgent.  Within the device's range."),
     Getter("native_handle", GetNative,
            "The driver's handle, valid while this object lives."),
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
@@ -384,23 +399,23 @@ PyMemberDef g_members[] = {
 
 constexpr char kDoc[] =
     "Stream(device=None, priority=0, *, blocking=False, stream_id=..., "
-    "device_index=..., device_type=...)\n--\n\n"
-    "A queue of operations of one device, and the context in which it is\n"
+    "device_index=..., device_type=...)\n"
+    "--\n\n"
+    "A queue of operations on one device, and the context in which it is\n"
     "current.\n\n"
     "    s = devrt.Stream('mtia:1')\n"
     "    with s:\n"
     "        ...           # s is current, and so is its device\n\n"
-    "device: as of devrt.device; None is the current one.  priority: lower is\n"
-    "more urgent, clamped to what the device knows.  blocking: takes part in\n"
-    "the order of the default stream.  Each creation makes a stream that\n"
-    "nobody else holds.  Stream(stream_id=..., device_index=...,\n"
-    "device_type=...) stands for one that is alive.\n\n"
-    "Operations of one stream run in the order of their submission; streams\n"
-    "are unordered among themselves.  Entering may be nested and done by many\n"
-    "threads and asyncio tasks at once.  Also a decorator.  `await s` waits "
-    "for\n"
-    "the stream's work, and the event loop goes on; functions of\n"
-    "launch_host_func have futures, which can be awaited.";
+    "device: what devrt.device takes.  None is the current device.\n"
+    "priority: lower is more urgent.  Clamped to the device's range.\n"
+    "blocking: the stream takes part in the order of the default stream.\n\n"
+    "Each call makes a new stream.  Stream(stream_id=..., device_index=...,\n"
+    "device_type=...) returns an object for a living stream.\n\n"
+    "Operations of one stream run in the order of submission.  Streams are\n"
+    "not ordered with one another.  Contexts can be nested, and entered by\n"
+    "many threads and asyncio tasks at once.  A stream is also a decorator.\n"
+    "`await s` waits for the stream's work while the event loop goes on.\n"
+    "Functions of launch_host_func have futures, which can be awaited.";
 
 PyType_Slot g_slots[] = {{Py_tp_new, AsSlot(New)},
                          {Py_am_await, AsSlot(Await)},
@@ -429,8 +444,9 @@ PyGetSetDef g_cuda_getters[] = {
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 constexpr char kCudaDoc[] =
-    "Stream(device=None, priority=0, *, blocking=False)\n--\n\n"
-    "A devrt.Stream of CUDA, which other libraries take by __cuda_stream__.";
+    "Stream(device=None, priority=0, *, blocking=False)\n"
+    "--\n\n"
+    "A devrt.Stream of CUDA, which other libraries accept by __cuda_stream__.";
 
 PyType_Slot g_cuda_slots[] = {{Py_tp_methods, g_cuda_methods},
                               {Py_tp_getset, g_cuda_getters},

@@ -104,15 +104,19 @@ class Wakeups {
 }  // namespace
 
 void BindWakeups(nb::module_& module) {
-  nb::class_<Wakeups> wakeups(module, "_Wakeups",
-                              "What streams wake one event loop by.");
+  nb::class_<Wakeups> wakeups(
+      module, "_Wakeups",
+      "What wakes one event loop when streams have reached a point.");
   wakeups.def(nb::init<>())
       .def("fileno", &Wakeups::Descriptor,
-           "Can be read while numbers are to be taken.")
+           "The descriptor, readable while there are numbers to take.")
       .def("launch", &Wakeups::Launch, nb::arg("stream"), nb::arg("number"),
-           "`number` is to be taken once the earlier work of `stream` is over.")
+           "Makes take() return `number` once the earlier work of `stream` is "
+           "over.")
       .def("take", &Wakeups::Take,
-           "Those numbers, each with the error of the work, or None.");
+           "Returns the numbers that are due, each with the error of the work "
+           "or\n"
+           "None.");
 }
 
 }  // namespace devrt::python
