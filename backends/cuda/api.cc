@@ -71,7 +71,7 @@ std::unique_ptr<Api> Api::Load(std::string* why) {
   return api;
 }
 
-// Whether a device has pools can be asked when the driver is initialised.
+// Only an initialised driver tells whether a device has pools.
 uint64_t Api::MissingCapabilities() const {
   const bool has_pools =
       cuMemPoolCreate_ != nullptr && cuMemPoolDestroy_ != nullptr &&
@@ -128,7 +128,8 @@ CUresult Api::Describe(Device device, devrt_device_props_v0* props) const {
   if (props->copy_engines == 0) props->copy_engines = 1;
   std::snprintf(props->arch, sizeof props->arch, "sm_%u%u",
                 props->compute_major, props->compute_minor);
-  // Asking for the range would take a context; the driver clamps in any case.
+  // Asking for the range needs a context, and the driver clamps priorities
+  // anyway.
   props->priority_least = 0;
   props->priority_greatest = -5;
   props->elapsed_resolution_ns = 500;
@@ -281,7 +282,8 @@ CUresult Api::HoldGraph(Graph graph, void (*release)(void* arg),
   const CUresult error = cuUserObjectCreate_(&object, arg, release, 1,
                                              CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
   if (error != CUDA_SUCCESS) return error;
-  // One that no graph took is left: its end would be a release.
+  // If no graph takes the object it is leaked, as destroying it would call
+  // release.
   return cuGraphRetainUserObject_(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
 }
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA as backends/gpu sees it: the driver's functions, found at run time.
+// CUDA as backends/gpu needs it: the driver's functions, found at run time.
 //
-// What backends/gpu asks of an Api, and HIP's answers in the same way:
+// An Api, HIP's too, has these members:
+//
 //   types      Error, Device, Context, Stream, Event, Module, Function
 //   constants  kBackend, kNotReady, ... as below
-//   functions  of the names below; none throws, none takes a lock of ours
+//   functions  with the names below; none throws, none takes a lock of devrt
 //
-// Threads: everything may be called from any thread.
+// Threads: every member from any thread.
 
 #ifndef DEVRT_BACKENDS_CUDA_API_H_
 #define DEVRT_BACKENDS_CUDA_API_H_
@@ -51,22 +52,22 @@ class Api {
   static constexpr Error kPeerAlreadyEnabled =
       CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
   static constexpr Error kPeerNotEnabled = CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
-  // The oldest driver that has all that is required.
+  // The oldest driver that has all required functions.
   static constexpr int kOldestDriver = 12000;
-  // Handles below this are the vendor's magic numbers, not streams.
+  // Handles up to this one are the vendor's magic numbers, not streams.
   static constexpr uintptr_t kLastMagicStream = 2;
   static constexpr bool kHasVirtualMemory = true;
   static constexpr bool kHasPools = true;
   static constexpr bool kHasCaptures = true;
 
-  // The driver may read the source of a smaller copy at its submission; seen
-  // below 32 KiB with driver 580.
+  // The driver may read the source of a copy below this size at submission.
+  // Seen below 32 KiB with driver 580.
   static constexpr uint64_t kEarlyReadBelow = 64 << 10;
 
-  // The driver does by itself what some leave to backends/gpu: bare records and
-  // waits count for the legacy stream's rules (C9), operations find their
-  // device (C15, C16), destroyed streams end their work (C17, C18), and events
-  // may be recorded again at any time (C27).
+  // CUDA's driver does what some others leave to backends/gpu: bare records and
+  // waits follow the legacy stream's rules (C9), operations find their device
+  // (C15, C16), destroyed streams finish their work (C17, C18), and events may
+  // be recorded again at any time (C27).
   static constexpr bool kBareLegacyWorkIsSkipped = false;
   static constexpr bool kRunsOnCurrentDevice = false;
   static constexpr bool kDestroyedStreamsLoseWork = false;
@@ -74,15 +75,15 @@ class Api {
   static constexpr uint32_t kPageableAsync = DEVRT_PAGEABLE_STAGED;
   static constexpr uint32_t kFaultDelivery = DEVRT_FAULT_DELIVERY_STATUS;
 
-  // Finds the driver and its functions; initialises nothing.  nullptr with
-  // `*why` where there is none, or one that is too old.
+  // Finds the driver and its functions, and initialises nothing.  Returns
+  // nullptr and sets `*why` if there is no driver or it is too old.
   static std::unique_ptr<Api> Load(std::string* why);
 
-  // DEVRT_CAP_* that this driver's lack of functions takes away.
+  // Returns the DEVRT_CAP_* for which this driver lacks functions.
   uint64_t MissingCapabilities() const;
 
-  // Number of devices without initialising the driver (device_count.h); -1 if
-  // that cannot be told.
+  // Returns the number of devices without initialising the driver
+  // (device_count.h), or -1 if that is not possible.
   int CountWithoutInit() const;
   Error Init() const { return cuInit_(0); }
   Error Count(int* count) const { return cuDeviceGetCount_(count); }
@@ -97,9 +98,9 @@ class Api {
   Error GetDevice(int ordinal, Device* device) const {
     return cuDeviceGet_(device, ordinal);
   }
-  // Fills what the vendor knows; creates no context.
+  // Fills in what the vendor knows.  Creates no context.
   Error Describe(Device device, devrt_device_props_v0* props) const;
-  // What the kernels' clock counts in so many nanoseconds.
+  // Converts nanoseconds to ticks of the kernels' clock.
   Error Ticks(Device, uint64_t nanoseconds, uint64_t* ticks) const {
     *ticks = nanoseconds;
     return kSuccess;
@@ -124,14 +125,14 @@ class Api {
   }
   Error Current(Context* context) const { return cuCtxGetCurrent_(context); }
   Error SetCurrent(Context context) const { return cuCtxSetCurrent_(context); }
-  // No other context has had it, also none at the same address.
+  // The number is unique: a new context at an old address has another one.
   Error ContextId(Context context, uint64_t* id) const {
     unsigned long long number = 0;
     const Error error = cuCtxGetId_(context, &number);
     *id = number;
     return error;
   }
-  // Of the current context.
+  // Asks for the device of the current context.
   Error CurrentDevice(Device* device) const { return cuCtxGetDevice_(device); }
   Error SynchronizeContext() const { return cuCtxSynchronize_(); }
   Error EnablePeer(Context peer) const {
@@ -157,16 +158,17 @@ class Api {
     return cuMemHostRegister_(ptr, size, CU_MEMHOSTREGISTER_PORTABLE);
   }
   Error UnregisterHost(void* ptr) const { return cuMemHostUnregister_(ptr); }
-  // kind UNREGISTERED where the vendor knows nothing of it.
+  // Sets kind UNREGISTERED if the vendor does not know the pointer.
   Error Inspect(const void* ptr, devrt_pointer_info_v0* info) const;
 
   // ---- Memory pools
   Error HasPools(Device device, bool* has) const;
-  // Keeps `keeps` bytes of unused memory; no internal dependencies.
+  // The pool keeps `keeps` bytes of unused memory and has no internal
+  // dependencies.
   Error CreatePool(Device device, uint64_t keeps, Pool* pool) const;
   Error DestroyPool(Pool pool) const { return cuMemPoolDestroy_(pool); }
   Error AllowPoolAccess(Pool pool, Device device, bool allow) const;
-  // Gives back what nobody uses.
+  // Returns unused memory to the driver.
   Error TrimPool(Pool pool) const { return cuMemPoolTrimTo_(pool, 0); }
   Error AllocateFromPool(void** ptr, size_t size, Pool pool,
                          Stream stream) const {
@@ -178,7 +180,8 @@ class Api {
   }
 
   // ---- Virtual memory
-  // Whether the driver has what follows.
+  //
+  // True if the driver has the functions that follow.
   bool CanMapMemory() const { return cuMemSetAccess_ != nullptr; }
   Error ChunkGranularity(Device device, uint64_t* bytes) const;
   Error ReserveAddresses(void** base, size_t size, size_t alignment) const {
@@ -193,7 +196,7 @@ class Api {
   Error MapChunk(void* at, size_t size, uint64_t chunk) const {
     return cuMemMap_(Address(at), size, 0, chunk, 0);
   }
-  // Whole ones.
+  // Unmaps whole chunks only.
   Error UnmapChunks(void* at, size_t size) const {
     return cuMemUnmap_(Address(at), size);
   }
@@ -237,8 +240,8 @@ class Api {
     return error;
   }
   bool CanTellCaptures() const { return cuStreamIsCapturing_ != nullptr; }
-  // The legacy stream beside a blocking one that captures: its use would end
-  // in that capture.
+  // Also true for the legacy stream beside a blocking stream that captures: its
+  // use would depend on that capture, which the driver forbids.
   Error IsCapturing(Stream stream, bool* capturing) const {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     const Error error = cuStreamIsCapturing_(stream, &status);
@@ -251,18 +254,18 @@ class Api {
            cuUserObjectCreate_ != nullptr &&
            cuGraphRetainUserObject_ != nullptr;
   }
-  // Number and graph of the capture that the stream is part of.
+  // Finds the number and the graph of the capture that includes the stream.
   Error CaptureOf(Stream stream, uint64_t* id, Graph* graph) const;
-  // release(arg) runs when the graph, and what came of it, is gone; not after
-  // an error.
+  // release(arg) runs when the graph and everything made from it are gone.  It
+  // does not run after an error.
   Error HoldGraph(Graph graph, void (*release)(void* arg), void* arg) const;
   bool HasThreadModes() const {
     return cuThreadExchangeStreamCaptureMode_ != nullptr;
   }
-  // DEVRT_CAPTURE_* are the driver's numbers.
+  // DEVRT_CAPTURE_* have the driver's numbers.
   Error ExchangeThreadMode(uint32_t* mode) const;
   using Callback = void (*)(Stream stream, Error error, void* arg);
-  // Runs also after an error, with it.
+  // The callback also runs after an error, and gets it.
   Error AddCallback(Stream stream, Callback callback, void* arg) const {
     return cuStreamAddCallback_(stream, callback, arg, 0);
   }
@@ -286,7 +289,8 @@ class Api {
   Error LoadModule(const void* image, Module* module) const {
     return cuModuleLoadData_(module, image);
   }
-  // Loaded by being asked for an attribute: never lazily behind a held stream.
+  // Asks for an attribute, which loads the function: loading lazily could wait
+  // behind a held stream.
   Error LoadFunction(Module module, const char* name, Function* function) const;
   Error Launch(Function function, unsigned blocks, unsigned threads,
                Stream stream, void** arguments) const {

@@ -13,8 +13,8 @@
 namespace devrt::cuda {
 namespace {
 
-// The names in a folder, without those that begin with a dot; false without
-// one.
+// Lists a folder without names that begin with a dot.  Returns false if there
+// is none.
 bool List(const std::string& folder, std::vector<std::string>* names) {
   const std::unique_ptr<DIR, int (*)(DIR*)> open(opendir(folder.c_str()),
                                                  &closedir);
@@ -25,7 +25,7 @@ bool List(const std::string& folder, std::vector<std::string>* names) {
   return true;
 }
 
-// The value behind "key:" in lines of such; empty if there is none.
+// Returns the value after "key:" in a file of such lines, or "".
 std::string Value(const std::string& path, const std::string& key) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
       std::fopen(path.c_str(), "re"), &std::fclose);

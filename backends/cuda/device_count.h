@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How many devices CUDA will find, without asking it: its initialisation spoils
-// a process that forks later (C105), and NVML's starts a thread that stays.
+// Counts the devices that CUDA will find, without CUDA: its initialisation
+// spoils a process that forks later (C105), and NVML's starts a thread that
+// stays.
 //
-// What the kernel's driver tells of is taken only where it is the whole answer;
-// in every other case (no such files, as on WSL; a device file that is not
-// there yet or not accessible; MIG; a list with doubles, with words of two
-// kinds, or with others than plain numbers and UUIDs) the number is left to
-// CUDA.
+// The files of the kernel's driver are used only if they are the whole answer.
+// In every other case the count is left to CUDA: without such files, as on WSL;
+// with a device file that is missing or not accessible; with MIG; and with a
+// list that has duplicates, mixes numbers and UUIDs, or has other words.
 //
 // Sources: the NVIDIA driver's README, "The /proc Interface"; the CUDA C++
 // Programming Guide, "CUDA Environment Variables".
@@ -20,16 +20,17 @@
 
 namespace devrt::cuda {
 
-// What only the driver itself can tell.
+// The driver must be asked.
 inline constexpr int kUnknownCount = -1;
 
-// UUIDs ("GPU-...") of the devices that this process may use, by the files
-// below `root` (empty: the machine's own).  False where these are not all of
-// it.
+// Lists the UUIDs ("GPU-...") of the devices that this process may use, by the
+// files below `root` ("" for the machine's own).  Returns false if the files
+// are not the whole answer.
 bool ReadDevices(const std::string& root, std::vector<std::string>* uuids);
 
-// How many of these CUDA_VISIBLE_DEVICES leaves: those before the first that
-// there is not.  `visible` is its value, nullptr where it is not set.
+// Returns how many of these devices CUDA_VISIBLE_DEVICES leaves: those before
+// the first word that names none.  `visible` is its value, nullptr if it is not
+// set.
 int CountVisible(const std::vector<std::string>& uuids, const char* visible);
 
 }  // namespace devrt::cuda

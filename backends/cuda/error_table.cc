@@ -11,7 +11,7 @@ constexpr auto kLocal = ErrorClass::kLocal;
 constexpr auto kSticky = ErrorClass::kSticky;
 constexpr auto kSuspect = ErrorClass::kSuspect;
 
-// By code.  Numbers, not names: an older header has not all of them.
+// Sorted by code.  Numbers, because an older header lacks some names.
 constexpr ErrorMeaning kMeanings[] = {
     {1, DEVRT_INVALID_ARGUMENT, kLocal},       // INVALID_VALUE
     {2, DEVRT_RESOURCE_EXHAUSTED, kLocal},     // OUT_OF_MEMORY

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA's error codes, each classified on purpose.
+// CUDA's error codes, each classified by hand.
 
 #ifndef DEVRT_BACKENDS_CUDA_ERROR_TABLE_H_
 #define DEVRT_BACKENDS_CUDA_ERROR_TABLE_H_
@@ -9,7 +9,7 @@
 
 namespace devrt::cuda {
 
-// kUnlistedError for a code that no header of CUDA 12.0 to 13.0 has.
+// Returns kUnlistedError for a code that no header of CUDA 12.0 to 13.0 has.
 const gpu::ErrorMeaning& MeaningOf(int code);
 
 }  // namespace devrt::cuda

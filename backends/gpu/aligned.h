@@ -20,7 +20,7 @@
 
 namespace devrt::gpu {
 
-// What the drivers give by themselves, at least.
+// The least alignment of allocations by the drivers.
 inline constexpr uint64_t kNaturalAlignment = 256;
 // Sizes and alignments below this one can be added without an overflow.
 inline constexpr uint64_t kLargestSize = uint64_t{1} << 60;
@@ -83,9 +83,9 @@ class AlignedAllocations {
   };
   using Spans = std::map<void*, Span>;  // by the driver's pointer
 
-  std::mutex mutex_;  // guards the next one
+  std::mutex mutex_;  // guards spans_
   Spans spans_;
-  // The addresses of all allocations that were ever aligned; at first of none.
+  // The range of addresses that were ever aligned, empty at first.
   std::atomic<uintptr_t> first_{UINTPTR_MAX};
   std::atomic<uintptr_t> last_{0};
 };

@@ -13,14 +13,15 @@
 
 namespace devrt::gpu {
 
-// The types that move the bits of all types of their size.
+// True for the types that stand for all types of their size when bits are
+// moved.
 template <typename T>
 inline constexpr bool kIsRaw =
     std::is_same_v<T, uint8_t> || std::is_same_v<T, uint16_t> ||
     std::is_same_v<T, uint32_t> || std::is_same_v<T, uint64_t> ||
     std::is_same_v<T, tensor::Complex<double>>;
 
-// kCount elements of one thread, in the registers.
+// kCount elements of one thread, in registers.
 template <typename T, int kCount>
 struct ThreadApply {
   using Computed = tensor::ComputeType<T>;
@@ -30,7 +31,7 @@ struct ThreadApply {
   T result[kCount] = {};
   tensor::Bool truth[kCount] = {};
 
-  // Arithmetic to T, comparisons to bool.
+  // Arithmetic gives T, comparisons give bool.
   template <typename Op>
   DEVRT_HOST_DEVICE void Unary() {
     if constexpr (Op::template kTakes<Computed>) {
@@ -46,7 +47,7 @@ struct ThreadApply {
     }
   }
 
-  // Everything that takes T and is neither WHERE nor ABS of a complex number.
+  // Every operation on T but WHERE, and ABS of complex numbers.
   DEVRT_HOST_DEVICE void Compute(uint32_t op) {
     switch (op) {
       case DEVRT_OP_NEG:
@@ -97,7 +98,7 @@ struct ThreadApply {
     }
   }
 
-  // WHERE, of types that move bits.
+  // WHERE, for types that move bits.
   DEVRT_HOST_DEVICE void Select(const tensor::Bool* condition) {
     for (int i = 0; i < kCount; ++i) {
       result[i] = condition[i].byte != 0 ? a[i] : b[i];
@@ -113,12 +114,12 @@ struct ThreadApply {
   }
 
  private:
-  // Whether four bytes are computed as a word.
+  // True if four bytes are computed together as a word.
   static constexpr bool kHasWords =
       sizeof(T) == 1 && std::is_integral_v<T> && kCount % 4 == 0;
 
-  // ADD, or SUB.  The upper bits of the bytes are kept from carrying: their sum
-  // is that without carries.
+  // ADD or SUB of bytes in a word.  The upper bit of each byte is computed
+  // apart, so that no byte carries into the next.
   DEVRT_HOST_DEVICE void AddWords(bool subtracts) {
     constexpr uint32_t kUpper = 0x80808080u;
     for (int i = 0; i < kCount; i += 4) {

@@ -98,7 +98,7 @@ devrt_status Captures<Api>::CaptureRetain(devrt_stream handle,
     typename Api::Graph graph = nullptr;
     Error error = api_.CaptureOf(stream.native, &id, &graph);
     if (error != Api::kSuccess) return error;
-    // Much of what is about graphs takes a current context.
+    // Many functions on graphs need a current context.
     const ContextScope<Api> scope(api_, stream.context);
     error = scope.error();
     return error != Api::kSuccess ? error : api_.HoldGraph(graph, release, arg);
@@ -107,7 +107,7 @@ devrt_status Captures<Api>::CaptureRetain(devrt_stream handle,
                       stream.device);
 }
 
-// Of the thread, whatever its context.
+// The mode belongs to the thread, not to a context.
 template <class Api>
 devrt_status Captures<Api>::ExchangeThreadMode(uint32_t* mode) {
   return driver_.Take(api_.ExchangeThreadMode(mode),

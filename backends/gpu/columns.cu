@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels of devrt.reduce/0 for results that lie side by side.
+// The kernels of devrt.reduce/0 for results that are adjacent.
 #include "backends/gpu/columns_kernel.h"
 
 namespace tensor = devrt::tensor;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels of devrt.reduce/0 for results that lie side by side in memory, as
-// functions of a block's number: a thread takes the elements of some adjacent
-// results, a row of threads those of a group of them, and the rows of a block
-// share the elements.  Parts are as in reduce_kernel.h, but each group of
-// results has a last block of its own.
+// The kernels of devrt.reduce/0 for results that are adjacent in memory, as
+// functions of a block's number.  A thread takes elements of some adjacent
+// results.  A row of threads takes those of a group of results, and the rows of
+// a block share the elements.  Parts are as in reduce_kernel.h, but each group
+// of results has a last block of its own.
 
 #ifndef DEVRT_BACKENDS_GPU_COLUMNS_KERNEL_H_
 #define DEVRT_BACKENDS_GPU_COLUMNS_KERNEL_H_
@@ -15,7 +15,8 @@
 
 namespace devrt::gpu {
 
-// So many adjacent results does a thread take: 16 bytes of elements, up to 4.
+// The number of adjacent results that a thread takes: 16 bytes of elements, at
+// most 4.
 template <typename T>
 inline constexpr int kColumnsPack = ColumnsPack(sizeof(T));
 
@@ -27,9 +28,9 @@ struct ColumnsShared {
   uint32_t is_last;
 };
 
-// Where a group's results are, and how its block's threads share them.
+// Where a group's results lie, and how the threads of its block share them.
 struct ColumnGroup {
-  uint64_t first;  // result
+  uint64_t first;  // the first result
   uint32_t count;
   uint32_t across;  // threads in a row
 
@@ -47,7 +48,7 @@ struct ColumnGroup {
   }
 };
 
-// kRows rows of kPack elements, `step` bytes apart, to all[].
+// Folds kRows rows of kPack elements, `step` bytes apart, into all[].
 template <typename T, int kPack, int kRows, typename Folding>
 DEVRT_HOST_DEVICE void FoldRows(const Folding& folding, const char* from,
                                 int64_t step, typename Folding::Many* all) {
@@ -65,8 +66,8 @@ DEVRT_HOST_DEVICE void FoldRows(const Folding& folding, const char* from,
   }
 }
 
-// A thread's rows, `begin` and every args.lanes further before `end`, kDeep of
-// them at once.
+// Reduces a thread's rows from `begin` to `end`, every args.lanes-th of them,
+// kDeep at once.
 template <typename T, int kPack, int kDeep, typename Folding>
 DEVRT_HOST_DEVICE void ReduceRows(const ReduceArgs& args,
                                   const Folding& folding, const char* base,
@@ -97,7 +98,7 @@ DEVRT_HOST_DEVICE void ReduceRows(const ReduceArgs& args,
   for (int j = 0; j < kPack; ++j) out[j] = folding.Result(results[j]);
 }
 
-// The results of the group's threads, to shared->lanes.
+// Writes the results of the group's threads to shared->lanes.
 template <typename T, int kPack, int kDeep>
 DEVRT_HOST_DEVICE void ReduceThread(const ReduceArgs& args, const char* base,
                                     const ColumnGroup& group, uint64_t begin,
@@ -115,8 +116,8 @@ DEVRT_HOST_DEVICE void ReduceThread(const ReduceArgs& args, const char* base,
   for (int j = 0; j < kPack; ++j) shared->lanes[j][thread] = results[j];
 }
 
-// One part of a group: to `parts`, from result `first` on, or to memory where
-// that is null.
+// Reduces one part of a group into `parts`, from result `first` on.  If `parts`
+// is null, writes the results to memory.
 template <typename T, int kDeep>
 DEVRT_HOST_DEVICE void ReduceGroupPart(const ReduceArgs& args,
                                        const Block& block,
@@ -165,8 +166,8 @@ DEVRT_HOST_DEVICE void ReduceGroupPart(const ReduceArgs& args,
   });
 }
 
-// Whether this is the last of `count` blocks to count itself at `counter`,
-// which is 0 again if so.
+// Returns true if this is the last of `count` blocks to count itself at
+// `counter`.  Sets the counter to 0 then.
 DEVRT_HOST_DEVICE inline bool IsLastAt(const Block& block, uint32_t* counter,
                                        uint32_t count, uint32_t* is_last) {
   block.Together([&](uint32_t thread) {
@@ -205,7 +206,8 @@ DEVRT_HOST_DEVICE void ColumnsBlock(const ReduceArgs& args, const Block& block,
   }
   for (; number < args.groups; number += step) {
     const ColumnGroup group(args, number);
-    // In a slot are the parts of all results, else those of a group.
+    // A slot has the parts of all results.  Memory gets the results of one
+    // group.
     const uint64_t first = slot != nullptr ? 0 : group.first;
     for (uint32_t part = begin; part < end; ++part) {
       ReduceGroupPart<T, kDeep>(args, block, group, part, parts, first, shared);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every part asks about contexts: to have one current for a while, and
-// whether one is still alive.
+// Makes a context current for a scope, and checks whether a context is alive.
 
 #ifndef DEVRT_BACKENDS_GPU_CONTEXT_SCOPE_H_
 #define DEVRT_BACKENDS_GPU_CONTEXT_SCOPE_H_
@@ -39,22 +38,23 @@ class ContextScope {
   bool switched_ = false;
 };
 
-// Success if the context with the number `id` still exists. It does not if
-// another library has reset the device or destroyed a context of its own. What
-// was made there is gone then, and its use may crash the driver. A new context
-// may have the address of the old one, but not its number.
+// Returns success if the context with the number `id` still exists.  It does
+// not if another library has reset the device or destroyed a context of its
+// own.  Objects that were made in it are gone then, and using them may crash
+// the driver.  A new context may have the address of the old one, but not its
+// number.
 template <class Api>
 typename Api::Error CheckAlive(const Api& api, typename Api::Context context,
                                uint64_t id) {
   uint64_t now = 0;
   const typename Api::Error error = api.ContextId(context, &now);
-  // The driver does not answer inside of a host function.
+  // The driver does not answer inside a host function.
   if (error == Api::kNotPermitted) return Api::kSuccess;
   if (error != Api::kSuccess) return error;
   return __builtin_expect(now == id, 1) ? error : Api::kContextIsDestroyed;
 }
 
-// CheckAlive of the context that a stream or an event was made in.
+// CheckAlive for the context in which a stream or an event was made.
 template <class Api, typename Object>
 typename Api::Error CheckAlive(const Api& api, const Object& object) {
   return CheckAlive(api, object.context, object.context_id);

@@ -17,19 +17,20 @@
 
 namespace devrt::gpu {
 
-// Whether the driver may read the source of the copy at its submission. It does
-// so with a small copy from pinned memory where the stream itself has nothing
-// to do, although the legacy stream's rules let the copy wait for other streams
-// (measured: below 32 KiB, docs/decisions/0010). A fence is something to do.
+// Returns true if the driver may read the copy's source at submission.  It does
+// so for a small copy from pinned memory if the stream itself has nothing to
+// do, even if the legacy stream's rules make the copy wait for other streams
+// (measured below 32 KiB, decision 10).  A fence gives the stream something to
+// do.
 template <class Api>
 bool ReadsEarly(const Stream<Api>& stream, uint64_t size, uint32_t kind) {
   return stream.blocking && size < Api::kEarlyReadBelow &&
          (kind == DEVRT_COPY_H2D || kind == DEVRT_COPY_INFER);
 }
 
-// A copy to or from any memory. The driver looks mapped memory up in the
-// current context, whichever the stream's context is (decision 10). The mapping
-// may also be another library's.
+// Copies to or from any memory.  The driver looks up mapped memory in the
+// current context, not in the stream's (decision 10).  The mapping may belong
+// to another library.
 template <class Api, typename Call>
 typename Api::Error CopyAnywhere(const Api& api, const Stream<Api>& stream,
                                  Call call) {
@@ -76,7 +77,7 @@ devrt_status Copies<Api>::copy_async(devrt_stream handle, void* dst,
   Stream* const stream = Stream::Of(handle);
   if (kind == DEVRT_COPY_H2H) {
     if (devrt_status error = streams_.stream_sync(handle)) return error;
-    // Also behind legacy work, as every operation of a blocking stream.
+    // Ordered after legacy work too, like every operation of a blocking stream.
     if (stream->blocking && stream->kind != DEVRT_STREAM_LEGACY) {
       if (devrt_status error =
               driver_.Take(stream->hidden.Synchronize(api_, *stream),

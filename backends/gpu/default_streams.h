@@ -31,7 +31,8 @@ class DefaultStreams {
   // The device's legacy stream. `context` is the primary one.
   Stream* Legacy(Device* device, Context context);
 
-  // The calling thread's stream on the device. `context` is the primary one.
+  // Returns the calling thread's stream on the device.  `context` is the
+  // primary one.
   Stream* PerThread(const Api& api, Device* device, Context context);
 
  private:
@@ -73,12 +74,14 @@ Stream<Api>* DefaultStreams<Api>::Legacy(Device* device, Context context) {
 template <class Api>
 Stream<Api>* DefaultStreams<Api>::PerThread(const Api& api, Device* device,
                                             Context context) {
-  // The native handle means the stream of the calling thread, so each thread
-  // has a Stream of its own. A list of the thread finds it. While the thread
-  // ends that list may be gone already, and the list of all streams finds it.
+  // The native handle stands for the stream of the calling thread, so each
+  // thread needs a Stream of its own, which a list of the thread finds.  While
+  // the thread ends, that list may be destroyed already, and the list of all
+  // streams finds the Stream.
   struct Own {
     std::vector<Stream*> streams;
-    // The backend may be gone before the thread, and its streams with it.
+    // Tells whether the backend, and the streams with it, ended before the
+    // thread.
     std::vector<std::shared_ptr<std::atomic<bool>>> ended;
     bool* is_gone;
     ~Own() {
@@ -111,21 +114,21 @@ Stream<Api>* DefaultStreams<Api>::PerThread(const Api& api, Device* device,
   return mine;
 }
 
-// The calling thread's stream, when the thread's list is gone.
+// Finds the calling thread's stream after the thread's list was destroyed.
 template <class Api>
 Stream<Api>* DefaultStreams<Api>::OfEndingThread(Device* device) {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (auto s = per_thread_.rbegin(); s != per_thread_.rend(); ++s) {
     if ((*s)->thread != std::this_thread::get_id()) continue;
     if ((*s)->device != device) continue;
-    (*s)->ended->store(false);  // nobody else's yet
+    (*s)->ended->store(false);  // belongs to this thread from here on
     return s->get();
   }
   return nullptr;
 }
 
-// A stream that an ended thread has left, now the calling thread's. It was not
-// destroyed, since somebody may still have its handle.
+// Takes over the stream of a thread that has ended.  It was not destroyed,
+// because its handle may still be in use.
 template <class Api>
 Stream<Api>* DefaultStreams<Api>::OfEndedThread(const Api& api,
                                                 Device* device) {
@@ -143,7 +146,7 @@ Stream<Api>* DefaultStreams<Api>::OfEndedThread(const Api& api,
     }
   }
   if (found == nullptr) return nullptr;
-  // Its records were on the native stream of the thread that ended.
+  // Its records were on the native stream of the ended thread.
   device->edges.Remove(api, found);
   found->hidden.Forget();
   found->bare.legacy_joined = 0;

@@ -42,14 +42,14 @@ class Devices {
   std::vector<Device>& all() { return devices_; }
   Device& operator[](uint32_t ordinal) { return devices_[ordinal]; }
 
-  // Initialises the driver, at each call until it succeeds.
+  // Initialises the driver.  Tries again at each call until it succeeds.
   devrt_status Ready() {
     if (is_ready_.load(std::memory_order_acquire)) return nullptr;
     return Init();
   }
-  // The device with that ordinal. The driver is initialised.
+  // Returns the device with that ordinal, after Ready.
   devrt_status Find(uint32_t ordinal, Device** device);
-  // The device's primary context, which is made if there is none.
+  // Returns the device's primary context, and makes it if needed.
   devrt_status Enter(Device* device, Context* context);
 
   // ---- Slots
@@ -65,7 +65,7 @@ class Devices {
 
  private:
   devrt_status Init();
-  // A caller's slow way through context_enter, _exit and _current.
+  // The slow path of context_enter, context_exit and context_current.
   [[gnu::noinline]] devrt_status EnterFirst(uint32_t ordinal,
                                             devrt_context* previous);
   [[gnu::noinline]] devrt_status Switch(Error asked, Device* device,
@@ -206,7 +206,7 @@ devrt_status Devices<Api>::device_sync(uint32_t ordinal) {
   Device* device = nullptr;
   if (devrt_status error = Find(ordinal, &device)) return error;
   const auto foreign = device->foreign.Natives();
-  // A device that nobody has named has nothing to do.
+  // A device without a context has no work.
   const Context context = device->context.load(std::memory_order_acquire);
   if (context != Context{} || api().HasContext(device->native)) {
     Context named{};
@@ -230,10 +230,10 @@ devrt_status Devices<Api>::device_sync(uint32_t ordinal) {
 
 // ---- The thread's context ---------------------------------------------------
 
-// What context_enter leaves in the two words of a devrt_context.
+// The content of the two words of a devrt_context after context_enter.
 template <class Context>
 struct FormerContext {
-  Context before;  // which may be none, or one of another library
+  Context before;  // none, or the context of another library
   bool switched;   // context_enter made another one current
 
   // `words` may be nullptr: the caller restores nothing.
@@ -248,8 +248,8 @@ struct FormerContext {
   }
 };
 
-// The three of them are called for every guard: what mostly happens (the device
-// is known, and current already) asks the driver once and calls nothing else.
+// These three run for every guard.  In the usual case the device is known and
+// current already: then they make one call of the driver and no other.
 
 template <class Api>
 devrt_status Devices<Api>::context_enter(uint32_t ordinal,
@@ -303,7 +303,7 @@ devrt_status Devices<Api>::context_exit(const devrt_context* previous) {
   const auto former = FormerContext<Context>::Of(*previous);
   Error error = Api::kSuccess;
   if (!former.switched) {
-    // Asking costs half of setting, and mostly nobody has switched.
+    // Asking costs half as much as setting, and usually nothing has changed.
     Context now{};
     error = api().Current(&now);
     if (error == Api::kSuccess && now == former.before) return nullptr;
@@ -336,7 +336,7 @@ template <class Api>
 devrt_status Devices<Api>::FindCurrent(Error asked, Context now,
                                        uint32_t* ordinal) {
   *ordinal = 0;
-  // Before anybody has initialised the driver no thread has a context.
+  // No thread has a context until the driver is initialised.
   if (asked != Api::kSuccess || now == Context{}) return nullptr;
   if (devrt_status failed = Ready()) return failed;
   typename Api::Device native{};

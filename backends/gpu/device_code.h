@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the kernels need of a device's compiler; the same names on the host, so
-// that tests and the fake drivers run the kernels' own code.
+// Device functions that the kernels use.  The host has functions of these
+// names, so that tests and the fake drivers run the kernels' own code.
 
 #ifndef DEVRT_BACKENDS_GPU_DEVICE_CODE_H_
 #define DEVRT_BACKENDS_GPU_DEVICE_CODE_H_
 
 #ifdef __HIP__
 #include <hip/hip_runtime.h>
-// Parameters are in constant memory by themselves.
+// HIP's compiler puts parameters into constant memory by itself.
 #define __grid_constant__
 #endif
 
@@ -30,7 +30,7 @@ struct Block {
   uint32_t index;  // in the grid
   uint32_t count;
 
-  // f(thread) in each thread.
+  // Calls f(thread) in each thread.
   template <typename F>
   DEVRT_HOST_DEVICE void ForEachThread(const F& f) const {
 #if DEVRT_ON_DEVICE
@@ -40,8 +40,9 @@ struct Block {
 #endif
   }
 
-  // And then all have done it, and see what it wrote.  To be reached by all of
-  // them: on the host one call stands for every thread.
+  // Calls f, waits until all threads have called it, and makes their writes
+  // visible to all.  All threads must reach it.  On the host one call stands
+  // for all threads.
   template <typename F>
   DEVRT_HOST_DEVICE void Together(const F& f) const {
     ForEachThread(f);
@@ -51,7 +52,7 @@ struct Block {
   }
 };
 
-// Returns what was there.
+// Returns the former value.
 DEVRT_HOST_DEVICE inline uint32_t AtomicAdd(uint32_t* word, uint32_t value) {
 #if DEVRT_ON_DEVICE
   return atomicAdd(word, value);
@@ -69,7 +70,7 @@ DEVRT_HOST_DEVICE inline uint32_t AtomicExchange(uint32_t* word,
 #endif
 }
 
-// Sets it to `value` if it is `expected`.
+// Sets *word to `value` if it is `expected`.
 DEVRT_HOST_DEVICE inline void AtomicReplace(uint32_t* word, uint32_t expected,
                                             uint32_t value) {
 #if DEVRT_ON_DEVICE
@@ -80,8 +81,8 @@ DEVRT_HOST_DEVICE inline void AtomicReplace(uint32_t* word, uint32_t expected,
 #endif
 }
 
-// What this thread wrote before is seen by the device before what it writes
-// after.
+// Makes the thread's earlier writes visible to the device before its later
+// ones.
 DEVRT_HOST_DEVICE inline void Fence() {
 #if DEVRT_ON_DEVICE
   __threadfence();
@@ -91,7 +92,8 @@ DEVRT_HOST_DEVICE inline void Fence() {
 }
 
 #if defined(__CUDACC__) || defined(__HIP__)
-// A device-wide clock: nanoseconds, or ticks of a rate that the host knows.
+// Reads a device-wide clock, in nanoseconds or in ticks of a rate that the host
+// knows.
 __device__ inline uint64_t Clock() {
 #if defined(__CUDA_ARCH__)
   uint64_t now;
@@ -104,11 +106,11 @@ __device__ inline uint64_t Clock() {
 #endif
 }
 
-// The ends of a kernel that must not go on: an assertion, and an instruction
-// that traps.
+// Ends of a kernel that must not go on: an assertion, and an instruction that
+// traps.
 __device__ inline void FailAssertion() {
 #ifdef __HIP__
-  // There is no printing of it without the host's help; the trap is the same.
+  // Printing the assertion would need the host's help, so this traps as well.
   __builtin_trap();
 #else
   __assert_fail("fault", __FILE__, __LINE__, "devrt_fault");
@@ -124,7 +126,7 @@ __device__ inline void Trap() {
 #endif
 
 #if DEVRT_ON_DEVICE
-// The value of the thread that is `distance` further in a warp of 32.
+// Returns the value of the thread that is `distance` further in a warp of 32.
 template <typename T>
 __device__ T ShuffleDown(T value, uint32_t distance) {
   static_assert(sizeof(T) % sizeof(uint32_t) == 0);
@@ -142,7 +144,7 @@ __device__ T ShuffleDown(T value, uint32_t distance) {
 }
 #endif
 
-// What is there now, whoever wrote it, and not what a cache holds.
+// Reads memory past the caches, so that writes of other blocks are seen.
 template <typename T>
 DEVRT_HOST_DEVICE T LoadFresh(const T* from) {
   static_assert(sizeof(T) % sizeof(uint32_t) == 0);

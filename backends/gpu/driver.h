@@ -33,26 +33,25 @@ class Driver {
 
   const Api& api() const { return api_; }
 
-  // An error of a call that was not passed to the driver.
+  // Makes an error for a call that was not passed to the driver.
   [[gnu::cold]] devrt_status Refuse(devrt_code code, const char* format, ...)
       __attribute__((format(printf, 3, 4)));
 
-  // The status of the driver's answer to `entry_point`: nullptr for success.
-  // `device` is the device that the call was about, nullptr if it was about
-  // none.
+  // Turns the driver's answer to `entry_point` into a status: nullptr for
+  // success.  `device` is the device of the call, nullptr if it has none.
   devrt_status Take(Error error, const char* entry_point,
                     const Device* device = nullptr) {
     if (error == Api::kSuccess) return nullptr;
     return Report(error, entry_point, device);
   }
 
-  // Take for the end of an object. It leaves out a fault that came before the
-  // call, since the call did not cause it (C94).
+  // Take for the destruction of an object.  Ignores a fault from before the
+  // call, which did not cause it (C94).
   devrt_status TakeEnd(Error error, const char* entry_point,
                        const Device* device = nullptr);
 
-  // The fault that has ended the process's devices, for calls that need not
-  // ask the driver. nullptr if there was none.
+  // Returns the fault that has ended the process's devices, for calls that do
+  // not ask the driver. nullptr if there was none.
   devrt_status Fault(const char* entry_point, const Device* device) {
     return Take(fault_.load(std::memory_order_relaxed), entry_point, device);
   }
@@ -93,7 +92,8 @@ devrt_status Driver<Api>::Report(Error native, const char* entry_point,
   if (meaning.error_class == ErrorClass::kSuspect) {
     sticky = ComesAgain(native, device);
   }
-  // A device that worked before and is unavailable now is lost, it alone.
+  // A device that worked before and is unavailable now is lost, without the
+  // others.
   const bool lost = meaning.status == DEVRT_UNAVAILABLE && device != nullptr &&
                     device->context.load() != typename Api::Context{};
   const char* const name = api_.ErrorName(native);
@@ -103,7 +103,7 @@ devrt_status Driver<Api>::Report(Error native, const char* entry_point,
                      entry_point, api_.ErrorText(native), name);
   devrt_error_origin_v0 origin = {};
   origin.struct_size = sizeof origin;
-  // A fault takes every context of the process with it (C95).
+  // A fault ends every context of the process (C95).
   if (sticky) {
     origin.flags = DEVRT_ERROR_STICKY | DEVRT_ERROR_ASYNC | DEVRT_ERROR_PROCESS;
     fault_.store(native, std::memory_order_relaxed);
@@ -119,7 +119,7 @@ devrt_status Driver<Api>::Report(Error native, const char* entry_point,
   return error;
 }
 
-// Asks the driver once more, by a query that never waits.
+// Asks the driver once more, with a query that never waits.
 template <class Api>
 bool Driver<Api>::ComesAgain(Error error, const Device* device) const {
   if (device == nullptr) return false;

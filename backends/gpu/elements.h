@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Elements in memory, for the kernels: at any alignment, and several at once.
+// Elements in memory, as kernels access them: at any alignment, and several at
+// once.
 
 #ifndef DEVRT_BACKENDS_GPU_ELEMENTS_H_
 #define DEVRT_BACKENDS_GPU_ELEMENTS_H_
@@ -13,8 +14,8 @@
 
 namespace devrt::gpu {
 
-// Byte by byte, and volatile: nvcc 13.0 takes a memcpy beside an aligned access
-// of the same address for another aligned one (seen as a fault on H200).
+// Volatile, byte by byte: nvcc 13.0 turns a memcpy beside an aligned access of
+// one address into an aligned access (seen as a fault on H200).
 template <typename T>
 DEVRT_HOST_DEVICE T LoadBytes(const void* from) {
   unsigned char bytes[sizeof(T)];
@@ -47,13 +48,14 @@ DEVRT_HOST_DEVICE void StoreElement(void* to, T value, bool is_aligned) {
   }
 }
 
-// Adjacent elements that are moved at once, aligned to all of them.
+// Adjacent elements that are moved at once, aligned to their total size up to
+// 16 bytes.
 template <typename T, int kCount>
 struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Pack {
   T items[kCount];
 };
 
-// The unsigned type, or pair of numbers, that moves a T.
+// The unsigned type, or pair of numbers, with which a T is moved.
 template <typename T>
 using RawType = std::conditional_t<
     sizeof(T) == 1, uint8_t,

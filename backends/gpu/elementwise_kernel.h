@@ -16,20 +16,19 @@
 
 namespace devrt::gpu {
 
-// ---- Where a thread finds its elements
-// ---------------------------------------
+// ---- Where a thread finds its elements --------------------------------------
 
 template <typename T>
 inline constexpr int kPack = PackCount(sizeof(T));
 
-// The elements that one thread takes: adjacent ones for packs, else neighbours
-// go to neighbouring threads.
+// The elements of one thread: adjacent ones for packs, else neighbouring
+// threads take neighbouring elements.
 template <int kCount>
 struct Places {
   uint64_t first;
   uint32_t step;
-  int count;       // so many exist
-  bool is_packed;  // and all do
+  int count;       // the number that exist
+  bool is_packed;  // and all of them are packs
 
   DEVRT_HOST_DEVICE Places(const ApplyArgs& args, uint64_t tile,
                            uint32_t thread) {
@@ -48,7 +47,7 @@ struct Places {
   }
 };
 
-// One copy for all types of a size: these are most of a kernel's code.
+// One function for all types of a size, since the loads are most of the code.
 template <typename Raw, int kCount>
 DEVRT_HOST_DEVICE DEVRT_NOINLINE Pack<Raw, kCount> Gather(const ApplyArgs& args,
                                                           Places<kCount> places,
@@ -115,7 +114,7 @@ DEVRT_HOST_DEVICE void StorePlaces(const ApplyArgs& args,
 
 // ---- devrt_apply_<dtype> ----------------------------------------------------
 
-// What a block takes at once.
+// The elements that a block takes at once.
 template <typename T>
 inline constexpr uint64_t kTileElements = uint64_t{kThreads} * kPack<T>;
 
@@ -186,14 +185,15 @@ DEVRT_HOST_DEVICE void LoadBits(const ApplyArgs& args,
   }
 }
 
-// `value`, the widest of its kind, as an element of `dtype`.
+// Stores `value`, of the widest type of its kind, as an element of `dtype`.
 template <typename From>
 DEVRT_HOST_DEVICE void StoreAs(From value, uint32_t dtype, void* to,
                                bool is_aligned) {
   tensor::VisitDtype(dtype, [&](auto tag) {
     using To = typename decltype(tag)::type;
     using Computed = tensor::ComputeType<To>;
-    // A narrow float is rounded once, so not by way of the nearest float.
+    // A value for a narrow float is rounded once: rounding to float first would
+    // round twice.
     using Via = std::conditional_t<tensor::kIsNarrowFloat<To> &&
                                        !std::is_same_v<From, float>,
                                    tensor::OddFloat, Computed>;
@@ -288,7 +288,7 @@ DEVRT_HOST_DEVICE inline void ConvertTile(const ApplyArgs& args, uint64_t tile,
       LoadBits<tensor::Complex<double>>(args, places, bits);
   }
   auto* const out = static_cast<char*>(args.operands[0].data);
-  // One copy of the code for all, with the bits in registers.
+  // A loop keeps one copy of the code, with the bits in registers.
 #if DEVRT_ON_DEVICE
 #pragma unroll 1
 #endif
@@ -312,7 +312,7 @@ DEVRT_HOST_DEVICE inline void ConvertBlock(const ApplyArgs& args,
 
 // ---- devrt_fill -------------------------------------------------------------
 
-// Those of a contiguous fill's 16 bytes at `at` that are the tensor's.
+// Fills those of the 16 bytes at `at` that belong to the contiguous tensor.
 DEVRT_HOST_DEVICE inline void FillChunk(const FillArgs& args, char* at) {
   struct alignas(16) Chunk {
     uint8_t bytes[16];
@@ -341,7 +341,7 @@ DEVRT_HOST_DEVICE void FillElement(const FillArgs& args, uint64_t index) {
                   args.out.is_aligned != 0);
 }
 
-// How many threads have work: one per 16 bytes, or per element.
+// Returns the number of threads with work: one for 16 bytes, or for an element.
 DEVRT_HOST_DEVICE inline uint64_t FillSteps(const FillArgs& args) {
   if (args.is_contiguous == 0) return args.walk.elements;
   const auto begin = reinterpret_cast<uintptr_t>(args.out.data);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // EndingStreams<Api>: the streams of one device that callers have destroyed and
-// that still have work to do. Some vendors drop the work of a destroyed stream,
-// or take its events for complete (Api::kDestroyedStreamsLoseWork; C17, C18).
-// There the native stream is destroyed when its work is over.
+// that still have work.  Some vendors drop the work of a destroyed stream, or
+// report its events as complete (Api::kDestroyedStreamsLoseWork; C17, C18).
+// There the native stream is destroyed after its work.
 //
-// Threads: every member from any thread. No member waits for a device.
+// Threads: every member from any thread.  No member waits for a device.
 
 #ifndef DEVRT_BACKENDS_GPU_ENDING_H_
 #define DEVRT_BACKENDS_GPU_ENDING_H_
@@ -30,7 +30,7 @@ class EndingStreams {
  public:
   using Error = typename Api::Error;
 
-  // Takes the stream, and destroys it once its work is over.
+  // Takes the stream, and destroys it when its work is over.
   Error Add(const Api& api, std::unique_ptr<Stream<Api>> stream) {
     Ending ending{std::move(stream), typename Api::Event{}};
     const Stream<Api>& s = *ending.stream;
@@ -40,7 +40,7 @@ class EndingStreams {
       error = api.CreateEvent(false, false, false, &ending.last);
     }
     if (error == Api::kSuccess) error = api.Record(ending.last, s.native);
-    // After a fault nothing is safe to touch: the native objects stay.
+    // After a fault no object is safe to touch, so the native objects stay.
     if (error != Api::kSuccess) return error;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -65,7 +65,7 @@ class EndingStreams {
  private:
   struct Ending {
     std::unique_ptr<Stream<Api>> stream;
-    typename Api::Event last;  // behind all of its work
+    typename Api::Event last;  // after all of its work
   };
 
   std::vector<Ending> TakeEnded(const Api& api) {
@@ -83,7 +83,7 @@ class EndingStreams {
     return ended;
   }
 
-  std::mutex mutex_;  // guards the next one
+  std::mutex mutex_;  // guards ending_
   std::vector<Ending> endings_;
 };
 

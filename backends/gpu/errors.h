@@ -15,7 +15,7 @@ namespace devrt::gpu {
 enum class ErrorClass {
   kLocal,    // the call failed, nothing else changed
   kSticky,   // the device is lost for the rest of the process
-  kSuspect,  // sticky if a query answers it, too
+  kSuspect,  // sticky if a query returns it too
 };
 
 struct ErrorMeaning {
@@ -28,7 +28,7 @@ struct ErrorMeaning {
 inline constexpr ErrorMeaning kUnlistedError = {-1, DEVRT_INTERNAL,
                                                 ErrorClass::kSuspect};
 
-// In a vendor's table, which is sorted by code.
+// Finds a code in a vendor's table, which is sorted by code.
 template <size_t kCount>
 const ErrorMeaning& FindMeaning(const ErrorMeaning (&table)[kCount], int code) {
   const ErrorMeaning* const end = table + kCount;

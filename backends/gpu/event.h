@@ -136,7 +136,7 @@ devrt_status Events<Api>::EnsureEvent(Event* event, Context context,
   if (error != Api::kSuccess) {
     return driver_.Take(error, "event creation", event->device);
   }
-  // Another thread may have read the old one, and be about to use it.
+  // Another thread may have read the old event, and may be about to use it.
   if (old != typename Api::Event{}) {
     event->left.push_back({event->context.load(), event->context_id.load(), old,
                            std::move(event->others)});
@@ -144,7 +144,7 @@ devrt_status Events<Api>::EnsureEvent(Event* event, Context context,
   }
   event->context.store(context);
   event->native.store(made, std::memory_order_release);
-  // Who sees its number sees the event.
+  // A thread that sees the number sees the event.
   event->context_id.store(id, std::memory_order_release);
   return nullptr;
 }
@@ -170,7 +170,7 @@ devrt_status Events<Api>::EventExport(devrt_event handle,
     const uint64_t id = event->device->context_id.load();
     if (devrt_status error = EnsureEvent(event, context, id)) return error;
   }
-  // From here on its records go to the one that has been given out.
+  // From here on, records use the event that was exported.
   const std::lock_guard<std::mutex> lock(event->mutex);
   const ContextScope<Api> scope(api_, event->context.load());
   Error error = scope.error();
@@ -235,7 +235,7 @@ devrt_status Events<Api>::event_record(devrt_event handle,
       return error;
     }
   }
-  // A copy: `this` need not be kept over the calls.
+  // A local copy, so that `this` is not kept over the calls.
   Driver<Api>& driver = driver_;
   const Api& api = driver.api();
   const Error error =
@@ -243,7 +243,8 @@ devrt_status Events<Api>::event_record(devrt_event handle,
   if (error != Api::kSuccess) {
     return driver.Take(error, "event record", event->device);
   }
-  // Behind the native call: what is known to be complete is an older record.
+  // Counted after the native call: records that are known to be complete are
+  // older.
   event->records.fetch_add(1, std::memory_order_acq_rel);
   if (stream->blocking) stream->hidden.Count();
   return nullptr;
@@ -257,7 +258,7 @@ typename Api::Error Events<Api>::RecordFresh(const Api& api, Event* event,
                       stream->native);
   }
   {
-    // Held over the record: what is chosen is nobody else's until then.
+    // Held during the record, so that no other thread uses the chosen event.
     const std::lock_guard<std::mutex> lock(event->mutex);
     typename Api::Event native = event->native.load(std::memory_order_relaxed);
     Error error = Api::kSuccess;
@@ -269,13 +270,14 @@ typename Api::Error Events<Api>::RecordFresh(const Api& api, Event* event,
     if (error == Api::kSuccess) error = api.Record(native, stream->native);
     if (error != Api::kSuccess) return error;
     if (!is_shared) Renewed(&event->others);
-    // Behind the record: until then questions are about the former one.
+    // Stored after the record, so that queries use the former event until then.
     event->native.store(native, std::memory_order_release);
   }
   return stream->device->edges.Note(api, stream);
 }
 
-// The mark of the newest record, and the native event that was recorded.
+// Returns the mark of the newest record, and the native event that was
+// recorded.
 template <class Api>
 RecordMark Events<Api>::LastRecord(Event* event, typename Api::Event* native) {
   if constexpr (!Api::kPendingRecordsAreFixed) {

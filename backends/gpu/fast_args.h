@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parameters of the kernels for the frequent cases: what
-// devrt_rows_<dtype>, devrt_cast_<dtype> and devrt_tile_<bytes> read.  Small,
-// since all of it travels with every launch, and without a division in the
-// kernels.
+// The parameters of the kernels for frequent cases: devrt_rows_<dtype>,
+// devrt_cast_<dtype> and devrt_tile_<bytes> read them.  They are small, because
+// every launch passes them all, and spare the kernels divisions.
 
 #ifndef DEVRT_BACKENDS_GPU_FAST_ARGS_H_
 #define DEVRT_BACKENDS_GPU_FAST_ARGS_H_
@@ -16,12 +15,12 @@
 
 namespace devrt::gpu {
 
-// Numbers that are divided are below this, and so are the divisors.
+// Dividends and divisors are below this.
 inline constexpr uint64_t kDivisibleEnd = uint64_t{1} << 31;
 
-// Division as a product (Granlund and Montgomery 1994): with s the logarithm of
-// the divisor d, rounded up, n / d is n * (1 + f / 2^32) / 2^s, rounded down,
-// where f is 2^32 * (2^s - d) / d rounded down, and 1.
+// Division by multiplication (Granlund and Montgomery 1994).  With s =
+// ceil(log2(d)) for the divisor d, n / d = floor(n * (1 + f / 2^32) / 2^s),
+// where f = floor(2^32 * (2^s - d) / d) + 1.
 struct Divisor {
   uint32_t number;
   uint32_t factor;
@@ -44,20 +43,20 @@ struct Divisor {
   }
 };
 
-// devrt_rows_<dtype> and devrt_cast_<dtype>: operand 0 is the output.  A unit
-// is what is loaded or stored at once: a pack of elements that are adjacent on
-// the innermost axis, or one element.
+// The arguments of devrt_rows_<dtype> and devrt_cast_<dtype>.  Operand 0 is the
+// output.  A unit is what one access moves: a pack of elements that are
+// adjacent on the innermost axis, or one element.
 struct RowsArgs {
   static constexpr int kOperands = 4;
   static constexpr uint32_t kMostAxes = 6;
   uint32_t op;
   uint32_t out_dtype;
   uint32_t units;      // below kDivisibleEnd
-  uint32_t is_packed;  // units are packs, aligned to their size or to 16
-  uint32_t is_same;    // bit k: a pack of operand k is one element, repeated
+  uint32_t is_packed;  // units are packs, aligned to min(size, 16)
+  uint32_t is_same;    // bit k: operand k repeats one element
   uint32_t axes;       // at least 1; innermost first
   void* data[kOperands];
-  Divisor extents[kMostAxes - 1];         // in units; not of the last axis
+  Divisor extents[kMostAxes - 1];         // in units; without the last axis
   int64_t strides[kMostAxes][kOperands];  // bytes, from unit to unit
 
   DEVRT_HOST_DEVICE int64_t OffsetOf(uint32_t unit, int operand) const {
@@ -72,7 +71,7 @@ struct RowsArgs {
   }
 };
 
-// Where every `kStep`th unit of the first kCount operands lies, from one on.
+// The offsets of every `kStep`-th unit of the first kCount operands.
 template <int kCount, uint32_t kStep>
 struct RowsCursor {
   uint32_t unit;
@@ -116,9 +115,9 @@ struct RowsCursor {
   }
 };
 
-// devrt_tile_<bytes>: a copy of which the input's elements are adjacent on one
-// axis, x, and the output's on another, y.  `group` elements of each make a
-// word on that axis.
+// The arguments of devrt_tile_<bytes>, a copy whose input is adjacent on one
+// axis, x, and whose output is adjacent on another, y.  `group` elements make a
+// word on their axis.
 struct TileArgs {
   static constexpr uint32_t kMostBatchAxes = 4;
   uint32_t groups_x, groups_y;  // extents, in groups

@@ -45,8 +45,8 @@ unsigned BlocksFor(uint64_t units, uint64_t per_thread) {
 
 // ---- Rows and casts
 
-// Whether packs of `pack` elements of that operand are adjacent and aligned, or
-// the same element.
+// Returns true if packs of `pack` elements of that operand are adjacent and
+// aligned, or repeat one element.
 bool HasPacks(const Launchable& l, int operand, int64_t pack) {
   const int64_t item = DtypeSize(l.operands[operand].dtype);
   const int64_t inner = l.walk.strides[0][operand];
@@ -68,7 +68,7 @@ bool IsPacked(const Launchable& l, int64_t pack) {
   return true;
 }
 
-// Returns whether they fit.
+// Returns true if they fit.
 bool PackRows(const Launchable& l, uint32_t op, int64_t pack, RowsArgs* rows) {
   const ApplyWalk& walk = l.walk;
   rows->is_packed = IsPacked(l, pack) ? 1 : 0;
@@ -94,7 +94,7 @@ bool PackRows(const Launchable& l, uint32_t op, int64_t pack, RowsArgs* rows) {
   return true;
 }
 
-// Bools are no plain copies: their bytes become 0 or 1.
+// A copy of bools changes bits: their bytes become 0 or 1.
 unsigned RowsBlocks(const RowsArgs& rows, uint32_t kernel) {
   if (rows.op == DEVRT_OP_COPY && kernel != DEVRT_BOOL) {
     return BlocksFor(rows.units, kCopied);
@@ -108,8 +108,8 @@ uint32_t UnsignedOf(uint32_t dtype) {
   return DEVRT_DTYPE(1, DtypeSize(dtype) * 8);
 }
 
-// What cast kernel does it, and to which dtype: equal casts share their code.
-// False: none does; a pair of one dtype is a plain copy of it.
+// Finds the cast kernel, and the dtype that it casts to: equal casts share
+// code.  Returns false if there is none.  A pair of one dtype is a plain copy.
 bool CastOf(uint32_t* from, uint32_t* to) {
   const auto is_integer = [](DtypeClass kind) {
     return kind == DtypeClass::kSigned || kind == DtypeClass::kUnsigned;
@@ -165,8 +165,8 @@ uint32_t KernelDtype(uint32_t op, const Launchable& l) {
   return out == DEVRT_BOOL ? DEVRT_UINT8 : tensor::RawDtype(out);
 }
 
-// A copy whose rows are whole words of several elements, which are too few or
-// not aligned for packs: `wide` is its walk by words.
+// Returns true for a copy whose rows are whole words of several elements, but
+// too few or not aligned for packs.  `wide` is the walk by words.
 bool WidenCopy(const Launchable& l, uint32_t* kernel, ApplyWalk* wide) {
   const uint64_t item = DtypeSize(*kernel);
   const ApplyWalk& walk = l.walk;
@@ -207,13 +207,13 @@ bool ChooseRows(uint32_t op, const Launchable& l, FastApply* fast) {
 
 // ---- Tiles
 
-// From such extents on it is worth it.
+// The least extent from which tiles are faster.
 constexpr int64_t kLeastTiled = 8;
-// Elements of the input that are at most so far apart count as adjacent.
+// Input elements at most this far apart count as adjacent.
 constexpr uint64_t kAdjacent = 32;
 
-// The axis on which the input's elements are adjacent, where the output's are
-// so on another, the first; 0 if there is none.
+// Returns the axis on which the input's elements are adjacent if the output's
+// are adjacent on another, the first.  0 if there is none.
 uint32_t TurnedAxis(const Launchable& l) {
   uint32_t turned = 0;
   for (uint32_t k = 1; k < l.walk.axes; ++k) {
@@ -228,7 +228,7 @@ uint32_t TurnedAxis(const Launchable& l) {
   return is_worth_it ? turned : 0;
 }
 
-// Whether groups of elements can be moved as words.
+// Returns true if groups of elements can be moved as words.
 bool HasGroups(const Launchable& l, uint32_t turned, uint32_t group) {
   const auto item = static_cast<int64_t>(DtypeSize(l.operands[0].dtype));
   const ApplyWalk& walk = l.walk;

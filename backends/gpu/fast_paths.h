@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which elementwise launches have a kernel of their own, faster than the
-// general one, and their parameters.
+// Chooses the elementwise launches that have a kernel of their own, faster than
+// the general one, and their parameters.
 
 #ifndef DEVRT_BACKENDS_GPU_FAST_PATHS_H_
 #define DEVRT_BACKENDS_GPU_FAST_PATHS_H_
@@ -29,13 +29,14 @@ struct FastApply {
     kTiles,  // devrt_tile_<bytes>
   };
   Path path = Path::kNone;
-  uint32_t kernel = 0;  // a dtype, or the place in kernel_tiles.inc
+  uint32_t kernel = 0;  // a dtype, or the index in kernel_tiles.inc
   unsigned blocks = 0;
-  RowsArgs rows;   // of kRows and kCast
-  TileArgs tiles;  // of kTiles
+  RowsArgs rows;   // for kRows and kCast
+  TileArgs tiles;  // for kTiles
 };
 
-// Of `op` on `walk`; operand 0 is the output, and there are `count`.
+// Chooses for `op` on `walk`, which has `count` operands.  Operand 0 is the
+// output.
 void ChooseFast(uint32_t op, const Walk<ApplyArgs::kOperands>& walk,
                 const Operand* operands, int count, FastApply* fast);
 

@@ -43,7 +43,7 @@ class ForeignStreams {
   }
 
  private:
-  mutable std::mutex mutex_;  // guards the next one
+  mutable std::mutex mutex_;  // guards streams_
   std::vector<const Stream<Api>*> streams_;
 };
 

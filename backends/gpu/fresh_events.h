@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Native events that take turns, for vendors where an event must not be
-// recorded while an earlier record of it is pending (C27).
+// Native events in rotation, for vendors where an event must not be recorded
+// while an earlier record of it is pending (C27).
 //
 //   error = events.Take(api, clock, current, create, &event);
 //   if (error == Api::kSuccess) error = api.Record(event, stream);
 //   if (error == Api::kSuccess) events.Recorded();
 //
-// Whether a record is over, only the driver knows, and its answer costs more
-// than ten records. So it is asked rarely: a stream's records are numbered, and
-// one that is over says so of all that were made before it. Until the next
-// question new events are made.
+// Only the driver knows whether a record is complete, and a query costs more
+// than ten records.  So queries are rare: a stream's records are numbered, and
+// a complete record proves that all records before it are complete.  Between
+// queries new events are created.
 //
-// None is destroyed before the owner is: another thread may just be about to
-// wait for one that it has read.
+// Events are destroyed with their owner only, because another thread may be
+// about to wait for one that it has read.
 
 #ifndef DEVRT_BACKENDS_GPU_FRESH_EVENTS_H_
 #define DEVRT_BACKENDS_GPU_FRESH_EVENTS_H_
@@ -27,17 +27,17 @@
 
 namespace devrt::gpu {
 
-// The records on one stream. Threads: all.
+// The records on one stream.  Threads: every member from any thread.
 class RecordClock {
  public:
-  // Records between two questions, at most: as many events may be on turn.
+  // The most records between two queries, and so the most events in rotation.
   static constexpr uint64_t kInterval = 128;
 
-  // How many have been made: all of them come before what is recorded next.
+  // The number of records so far.  All of them come before the next record.
   uint64_t recorded() const {
     return recorded_.load(std::memory_order_acquire);
   }
-  // Behind the native record; its number.
+  // Counts a record after its native call, and returns its number.
   uint64_t Count() {
     return recorded_.fetch_add(1, std::memory_order_acq_rel) + 1;
   }
@@ -45,7 +45,7 @@ class RecordClock {
   bool IsOver(uint64_t number) const {
     return number <= over_.load(std::memory_order_acquire);
   }
-  // All records up to that one.
+  // Notes that all records up to that number are complete.
   void SetOver(uint64_t number) {
     uint64_t known = over_.load(std::memory_order_relaxed);
     while (known < number && !over_.compare_exchange_weak(
@@ -54,8 +54,8 @@ class RecordClock {
     }
   }
 
-  // Whether it is time for a question; they become rarer. Threads that mix
-  // here ask once too often.
+  // Returns true if a query is due.  Queries become rarer.  Threads that race
+  // here query once too often.
   bool MayAsk() {
     const uint64_t now = recorded_.load(std::memory_order_relaxed);
     const uint64_t interval = interval_.load(std::memory_order_relaxed);
@@ -74,16 +74,16 @@ class RecordClock {
   std::atomic<uint64_t> interval_{1};
 };
 
-// One record: of an event, on a stream.
+// One record of an event on a stream.
 struct RecordMark {
-  std::shared_ptr<RecordClock> clock;  // none: there was no record
-  uint64_t before = 0;                 // records that were made before it began
+  std::shared_ptr<RecordClock> clock;  // null: there was no record
+  uint64_t before = 0;                 // number of records before it
   uint64_t number = 0;
 
   bool IsOver() const { return clock == nullptr || clock->IsOver(number); }
   void SetOver() const {
     if (clock == nullptr) return;
-    // Other threads' records between the two may have come behind it.
+    // Other threads' records between the two numbers may come after this one.
     clock->SetOver(number == before + 1 ? number : before);
   }
 };
@@ -95,8 +95,8 @@ class FreshEvents {
   using Event = typename Api::Event;
   using Error = typename Api::Error;
 
-  // `*event` has no pending record: it is `current`, one that was kept, or made
-  // by create(event). It is to be recorded on the clock's stream.
+  // Sets `*event` to an event without a pending record: `current`, a kept one,
+  // or one made by create(event).  The caller records it on the clock's stream.
   template <typename Create>
   Error Take(const Api& api, const std::shared_ptr<RecordClock>& clock,
              Event current, const Create& create, Event* event) {
@@ -123,10 +123,11 @@ class FreshEvents {
     return Api::kSuccess;
   }
 
-  // What Take gave last has been recorded: it is the current one.
+  // Notes that the event of the last Take was recorded.  It becomes the current
+  // one.
   void Recorded() {
     if (takes_kept_) {
-      // What was the oldest of the ring makes way for the newest.
+      // The newest event takes the oldest one's place in the ring.
       std::swap(current_, kept_[oldest_]);
       Advance();
     }
@@ -136,15 +137,15 @@ class FreshEvents {
     last.number = clock_->Count();
   }
 
-  // The current event's last record.
+  // The last record of the current event.
   const RecordMark& last() const { return current_.last; }
 
-  // All but the current one; that has no record any more.
+  // Destroys all events but the current one, which has no record any more.
   void Destroy(const Api& api) {
     for (const Entry& kept : kept_) (void)api.DestroyEvent(kept.event);
     Forget();
   }
-  // The same where they are somebody else's now, or gone with a reset.
+  // Forgets the events, which now have another owner or ended with a reset.
   void Forget() {
     kept_.clear();
     oldest_ = 0;
@@ -157,7 +158,7 @@ class FreshEvents {
     RecordMark last;
   };
 
-  // Those of other streams stand in nobody's way: they go to the end.
+  // Events of other streams move to the end, so that they do not block others.
   bool HasKept() {
     takes_kept_ = false;
     for (int look = 0; look < kLooks && !kept_.empty(); ++look) {
@@ -175,13 +176,13 @@ class FreshEvents {
     const Error error = api.QueryEvent(entry->event);
     if (error == Api::kNotReady) return false;
     if (error == Api::kSuccess) entry->last.SetOver();
-    // What else may be wrong with it its next record will tell.
+    // Any other error will show at the event's next record.
     entry->last = {};
     return true;
   }
 
-  // The newest record first: it answers for most. The oldest in any case, which
-  // may be another stream's, and nobody else's to ask for.
+  // Queries the newest record first, because it covers most others.  Queries
+  // the oldest one in any case, since it may belong to another stream.
   bool Ask(const Api& api) {
     takes_kept_ = false;
     const bool is_over = IsComplete(api, &current_);
@@ -195,14 +196,14 @@ class FreshEvents {
     return is_over || HasKept();
   }
 
-  // Kept ones looked at for a record, where streams take turns.
+  // The number of kept events to look at, if streams take turns.
   static constexpr int kLooks = 4;
 
   Entry current_;
-  // A ring; those of one stream in the order of their last records.
+  // A ring.  The events of one stream are in the order of their last records.
   std::vector<Entry> kept_;
   size_t oldest_ = 0;
-  // What Take found for Recorded.
+  // What Take found, for Recorded.
   std::shared_ptr<RecordClock> clock_;
   uint64_t before_ = 0;
   bool takes_kept_ = false;

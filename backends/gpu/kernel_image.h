@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The images of devrt's own kernels, as the plugin was built with them.
+// The images of devrt's kernels that the plugin was built with.
 
 #ifndef DEVRT_BACKENDS_GPU_KERNEL_IMAGE_H_
 #define DEVRT_BACKENDS_GPU_KERNEL_IMAGE_H_

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels<Api>: devrt's own kernels, which it loads on each device at the first
-// use, and launches.
+// Kernels<Api>: loads devrt's own kernels on each device at their first use,
+// and launches them.
 //
-// Threads: every member from any thread. While the kernels of a device are
-// loaded the device's lock of kernels is held over native calls that wait.
+// Threads: every member from any thread.  While a device's kernels are loaded,
+// its lock of kernels is held over native calls that wait.
 
 #ifndef DEVRT_BACKENDS_GPU_KERNELS_H_
 #define DEVRT_BACKENDS_GPU_KERNELS_H_
@@ -26,8 +26,8 @@
 
 namespace devrt::gpu {
 
-// Within the scope nothing that the thread does makes a capture invalid,
-// whatever the capture's mode is (C85).
+// In this scope no call of the thread invalidates a capture, whatever the
+// capture's mode is (C85).
 template <class Api>
 class RelaxedThread {
  public:
@@ -65,10 +65,10 @@ class Kernels {
   Kernels(const Kernels&) = delete;
   Kernels& operator=(const Kernels&) = delete;
 
-  // Whether the plugin was built with kernels.
+  // Returns true if the plugin was built with kernels.
   static bool HasKernels() { return kProbeImage.data != nullptr; }
 
-  // Loads the device's kernels for tensors, and launches each once.
+  // Loads the device's tensor kernels, and launches each once.
   devrt_status LoadTensors(Device* device);
 
   // Loads all of the device's kernels, before the first can hold a stream. A
@@ -94,7 +94,8 @@ class Kernels {
   Devices<Api>& devices_;
 };
 
-// Calls load() in the device's context, at each call until it has succeeded.
+// Calls load() in the device's context.  Tries again at each call until it
+// succeeds.
 template <class Api>
 template <typename Load>
 devrt_status Kernels<Api>::LoadOnce(Device* device,
@@ -205,7 +206,7 @@ typename Api::Error Kernels<Api>::LoadTensorImages(Device* device) {
   return error == Api::kSuccess ? TryTensorKernels(device) : error;
 }
 
-// Launches each kernel once, on no elements.
+// Launches each kernel once, without elements.
 template <class Api>
 typename Api::Error Kernels<Api>::TryTensorKernels(Device* device) {
   return TryOut([&](typename Api::Stream stream) {

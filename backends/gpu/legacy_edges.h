@@ -37,10 +37,11 @@ struct Stream;
 template <class Api>
 struct BareWork {
   uint64_t count = 0;
-  uint64_t joined = 0;         // of these, by the legacy stream
-  uint64_t legacy_joined = 0;  // of the legacy stream's, by this one
+  uint64_t joined = 0;  // of these, those that the legacy stream joined
+  // of the legacy stream's, those that this one joined
+  uint64_t legacy_joined = 0;
   typename Api::Event event{};
-  bool is_behind_it = false;  // whether `event` is behind all of it
+  bool is_behind_it = false;  // `event` comes after all of it
 };
 
 template <class Api>
@@ -49,25 +50,26 @@ class LegacyEdges {
   using Error = typename Api::Error;
   using Stream = gpu::Stream<Api>;
 
-  // From here on the stream takes part, if it is blocking.
+  // Makes the stream take part from here on, if it is blocking.
   void Add(Stream* stream) {
     if (!TakesPart(*stream)) return;
     const std::lock_guard<std::mutex> lock(mutex_);
     blocking_.push_back(stream);
   }
 
-  // The stream's last bare work still comes before the next operation of the
-  // legacy stream. That stream does not wait for it now, since the wait would
-  // be an operation of its own.
+  // Removes the stream.  Its last bare work still comes before the next
+  // operation of the legacy stream.  The legacy stream does not wait for it
+  // here, since the wait would be an operation of its own.
   void Remove(const Api& api, Stream* stream);
 
-  // Before an operation on the stream: waits for the other side's bare work.
+  // Called ahead of an operation on the stream: waits for the other side's bare
+  // work.
   Error Join(const Api& api, Stream* stream);
 
-  // Behind a record or a wait on the stream.
+  // Called after a record or a wait on the stream.
   Error Note(const Api& api, Stream* stream);
 
-  // A wait of the stream for a native event.
+  // Makes the stream wait for a native event.
   Error Wait(const Api& api, Stream* stream, typename Api::Event event);
 
  private:
@@ -80,10 +82,10 @@ class LegacyEdges {
   Error JoinBlocking(const Api& api, Stream* legacy);
   static Error Record(const Api& api, Stream* stream, BareWork<Api>* bare);
 
-  std::mutex mutex_;  // guards what follows, and BareWork of the streams
+  std::mutex mutex_;  // guards what follows, and the streams' BareWork
   std::vector<Stream*> blocking_;
   BareWork<Api> legacy_;
-  std::vector<typename Api::Event> left_;  // behind work of removed streams
+  std::vector<typename Api::Event> left_;  // after work of removed streams
 };
 
 template <class Api>
@@ -146,7 +148,7 @@ typename Api::Error LegacyEdges<Api>::Record(const Api& api, Stream* stream,
   Error error = api.CreateEvent(false, false, false, &made);
   if (error == Api::kSuccess) error = api.Record(made, stream->native);
   if (error != Api::kSuccess) return error;
-  // Submitted waits for the old event keep what they wait for (C34).
+  // Waits that were submitted for the old event keep their meaning (C34).
   if (bare->event != typename Api::Event{}) {
     (void)api.DestroyEvent(bare->event);
   }
@@ -162,9 +164,8 @@ typename Api::Error LegacyEdges<Api>::Note(const Api& api, Stream* stream) {
   BareWork<Api>& bare = IsLegacy(*stream) ? legacy_ : stream->bare;
   ++bare.count;
   bare.is_behind_it = false;
-  // A per-thread stream has its handle in its own thread only, and an adopted
-  // stream may be destroyed by its owner at any time: their events are recorded
-  // now.
+  // Their events are recorded now: the handle of a per-thread stream is valid
+  // on its own thread only, and the owner of an adopted stream may destroy it.
   if (stream->kind == DEVRT_STREAM_CREATE) return Api::kSuccess;
   const ContextScope<Api> scope(api, stream->context);
   const Error error = scope.error();
@@ -176,8 +177,8 @@ typename Api::Error LegacyEdges<Api>::Wait(const Api& api, Stream* stream,
                                            typename Api::Event event) {
   const Error error = api.Wait(stream->native, event);
   if (!TakesPart(*stream) || error != Api::kSuccess) return error;
-  // A complete event holds nothing up. On the legacy stream the wait counts all
-  // the same, since it stands between blocking streams (C11).
+  // A complete event needs no wait.  On the legacy stream it does, because the
+  // wait itself separates blocking streams (C11).
   if (!IsLegacy(*stream) && api.QueryEvent(event) == Api::kSuccess) {
     return error;
   }

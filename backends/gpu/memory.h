@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Memory<Api>: the slots of device memory, stream-ordered memory, pinned and
-// registered host memory, and of questions about pointers.
+// registered host memory, and pointer queries.
 //
 // Threads: every member from any thread.
 
@@ -99,7 +99,8 @@ devrt_status Memory<Api>::dealloc(uint32_t ordinal, void* ptr, uint64_t) {
   if (devrt_status error = driver_.Take(scope.error(), "context", device)) {
     return error;
   }
-  // The driver frees for any device; against the free, asking costs nothing.
+  // The driver frees memory of any device.  Beside a free, this query costs
+  // nothing.
   devrt_pointer_info_v0 info = {};
   if (api_.Inspect(ptr, &info) == Api::kSuccess &&
       info.kind != DEVRT_POINTER_UNREGISTERED &&
@@ -164,7 +165,7 @@ devrt_status Memory<Api>::host_register(uint32_t ordinal, void* ptr,
 
 template <class Api>
 devrt_status Memory<Api>::host_unregister(void* ptr) {
-  // Some registered range's context, so that the driver finds it.
+  // In any live context: the driver needs a current one to find the range.
   for (const Device& device : devices_.all()) {
     const Context context = device.context.load();
     if (context == Context{}) continue;
@@ -180,7 +181,7 @@ devrt_status Memory<Api>::pointer_info(const void* ptr,
                                        devrt_pointer_info_v0* info) {
   if (devrt_status error = devices_.Ready()) return error;
   devrt_pointer_info_v0 mine = {};
-  // Never an error for what the driver does not know (C71).
+  // A pointer that the driver does not know is not an error (C71).
   (void)api_.Inspect(ptr, &mine);
   aligned_.Describe(&mine);
   if constexpr (Api::kHasVirtualMemory) mappings_.DescribeMapped(ptr, &mine);
@@ -230,7 +231,7 @@ devrt_status Memory<Api>::dealloc_async(devrt_stream handle, void* ptr,
   Stream* const stream = Stream::Of(handle);
   Device* const device = stream->device;
   if constexpr (Api::kHasPools) {
-    // To the driver any device's stream will do.
+    // The driver accepts a stream of any device.
     devrt_pointer_info_v0 info = {};
     if (api_.Inspect(ptr, &info) == Api::kSuccess &&
         info.kind != DEVRT_POINTER_UNREGISTERED &&

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Built without a device's compiler: the extensions over kernels are absent.
+// For a build without a device compiler: the extensions that need kernels are
+// absent.
 #include "backends/gpu/kernel_image.h"
 
 namespace devrt::gpu {

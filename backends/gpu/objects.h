@@ -56,10 +56,10 @@ struct Device {
   typename Api::Device native{};
   std::atomic<Context> context{};  // the primary one, retained at first use
   std::atomic<uint64_t> context_id{0};
-  std::mutex mutex;  // guards the making of the context, and the next two
+  std::mutex mutex;  // guards the creation of the context, and the next two
   devrt_device_props_v0 props{};
   bool has_props = false;
-  std::atomic<typename Api::Pool> pool{};  // of devrt's own; Pools makes it
+  std::atomic<typename Api::Pool> pool{};  // devrt's own; Pools makes it
   ForeignStreams<Api> foreign;
   EndingStreams<Api> ending;
   LegacyEdges<Api> edges;
@@ -80,12 +80,12 @@ struct Stream {
   typename Api::Stream native;
   uint32_t kind;
   bool blocking;
-  // Of a per-thread stream: its thread, and whether that thread has ended.
+  // For a per-thread stream: its thread, and whether that thread has ended.
   std::thread::id thread;
   std::shared_ptr<std::atomic<bool>> ended;
-  typename Api::Context context;  // it was made in
+  typename Api::Context context;  // the context that it was made in
   uint64_t context_id;
-  // Where the Api needs fresh events.
+  // Only for vendors that need fresh events.
   std::shared_ptr<RecordClock> clock =
       Api::kPendingRecordsAreFixed ? std::make_shared<RecordClock>() : nullptr;
   HiddenRecords<Api> hidden;
@@ -102,8 +102,9 @@ struct Event {
   static Event* Of(devrt_event handle) {
     return reinterpret_cast<Event*>(handle);
   }
-  // Whether the newest of `count` records is known to be complete, so that
-  // nobody need ask the driver. Records by another process are not counted.
+  // Returns true if the newest of `count` records is known to be complete, so
+  // that the driver need not be asked.  Does not count records by other
+  // processes.
   bool IsKnownComplete(uint64_t count) const {
     return complete.load(std::memory_order_acquire) == count &&
            !shared.load(std::memory_order_acquire);
@@ -114,10 +115,10 @@ struct Event {
   std::mutex mutex;  // held while the native event is made or exchanged
   std::atomic<Native> native{};
   FreshEvents<Api> others;         // earlier native events
-  std::atomic<Context> context{};  // of the native event
-  // The number of the context; before there is a native event no context's.
+  std::atomic<Context> context{};  // the context of the native event
+  // The number of that context.  No context has the first value.
   std::atomic<uint64_t> context_id{UINT64_MAX};
-  // Native events in other contexts, whose streams this one was recorded on.
+  // Native events in other contexts, made for records on streams of these.
   struct Left {
     Context context;
     uint64_t context_id;
@@ -125,11 +126,11 @@ struct Event {
     FreshEvents<Api> others;
   };
   std::vector<Left> left;
-  // How often it was recorded, and which of these records is known to be
-  // complete: a question about a finished event is the driver's slowest.
+  // The number of records, and the newest one known to be complete: the
+  // driver's query is slowest for a finished event.
   std::atomic<uint64_t> records{0};
   std::atomic<uint64_t> complete{0};
-  std::atomic<bool> shared{false};  // with another process: it may record
+  std::atomic<bool> shared{false};  // another process may record it
 };
 
 }  // namespace devrt::gpu

@@ -15,7 +15,7 @@ using tensor::Tensor;
 
 namespace {
 
-// A block goes on where the grid ends.
+// Blocks loop over more work than the grid has blocks.
 constexpr uint64_t kMostBlocks = 1u << 20;
 
 unsigned BlocksFor(uint64_t elements, uint64_t per_block) {
@@ -23,7 +23,7 @@ unsigned BlocksFor(uint64_t elements, uint64_t per_block) {
   return static_cast<unsigned>(std::min(blocks, kMostBlocks));
 }
 
-// Whether packs of so many elements may be moved at once.
+// Returns true if packs of `count` elements may be moved at once.
 bool IsPacked(const ApplyArgs& args, int operands, int64_t count) {
   if (args.walk.axes != 1) return false;
   for (int i = 0; i < operands; ++i) {
@@ -39,7 +39,7 @@ bool IsPacked(const ApplyArgs& args, int operands, int64_t count) {
   return true;
 }
 
-// All of a call, the output first.
+// All operands of a call, the output first.
 struct Operands {
   Operands(const Tensor& out, const tensor::TensorList& inputs) {
     Add(out);
@@ -114,7 +114,7 @@ unsigned PackApply(uint32_t op, const Tensor& out,
   }
   *kernel = inputs[0].dtype;
   if (copies && out.dtype != DEVRT_BOOL) *kernel = tensor::RawDtype(out.dtype);
-  if (op == DEVRT_OP_WHERE) {  // bools keep their bits, too
+  if (op == DEVRT_OP_WHERE) {  // bools keep their bits too
     const bool is_bool = out.dtype == DEVRT_BOOL;
     *kernel = is_bool ? DEVRT_UINT8 : tensor::RawDtype(out.dtype);
   }

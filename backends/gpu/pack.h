@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From checked tensors to the parameters of a launch.
+// Turns checked tensors into the parameters of a launch.
 
 #ifndef DEVRT_BACKENDS_GPU_PACK_H_
 #define DEVRT_BACKENDS_GPU_PACK_H_
@@ -14,38 +14,39 @@
 
 namespace devrt::gpu {
 
-// Where in kKernelDtypes, which has it.
+// Returns the index of the dtype in kKernelDtypes, which must list it.
 size_t KernelIndex(uint32_t dtype);
 
-// Each returns how many blocks to launch.  `out` has elements.
+// The functions return the number of blocks to launch.  `out` must have
+// elements.
 unsigned PackFill(const tensor::Tensor& out, const void* value, FillArgs* args);
 
-// Where `fast` finds no path of its own for the call, `args` and `kernel` are
-// set, to be launched with as many blocks as are returned.
+// If `fast` finds no fast path, sets `args` and `kernel` for a launch with the
+// returned number of blocks.
 unsigned PackApply(uint32_t op, const tensor::Tensor& out,
                    const tensor::TensorList& inputs, FastApply* fast,
                    ApplyArgs* args, uint32_t* kernel);
 
-// By the general kernel: `*kernel` is the dtype whose apply kernel to launch, 0
-// for devrt_convert.
+// Packs for the general kernel.  `*kernel` is the dtype of the apply kernel, or
+// 0 for devrt_convert.
 unsigned PackApply(uint32_t op, const tensor::Tensor& out,
                    const tensor::TensorList& inputs, ApplyArgs* args,
                    uint32_t* kernel);
 
-// How reductions share their work; benchmarks try others.
+// How reductions share their work.  Benchmarks try other values.
 struct ReduceTuning {
-  uint64_t blocks = 512;          // keep a device busy, of a reduce kernel
-  uint64_t columns_blocks = 528;  // and of a columns kernel
-  uint64_t across = 128;          // bytes of a row of its threads
+  uint64_t blocks = 512;  // enough for a reduce kernel to keep a device busy
+  uint64_t columns_blocks = 528;  // enough for a columns kernel
+  uint64_t across = 128;  // bytes of a row of threads of a columns kernel
 };
 
-// Reduces `in`, which has elements, over `axes`.  With args->parts > 1 a claim
-// of the ticket, which is the caller's to fill in, must be launched before.
+// Packs a reduction of `in`, which has elements, over `axes`.  With args->parts
+// > 1 the caller must set the ticket, and launch a claim of it before.
 unsigned PackReduce(uint32_t op, const tensor::Tensor& out,
                     const tensor::Tensor& in, uint32_t axes, ReduceArgs* args,
                     const ReduceTuning& tuning = {});
 
-// The reduction of no elements: a fill with its neutral value.
+// Packs the reduction of no elements, a fill with the neutral value.
 unsigned PackNeutral(uint32_t op, const tensor::Tensor& out, FillArgs* args);
 
 }  // namespace devrt::gpu

@@ -12,17 +12,18 @@ using tensor::Tensor;
 
 namespace {
 
-// A lane is worth its work from so many elements on, a part of a result from so
-// many per lane.
+// The elements from which a lane is worth its work, and the elements in a lane
+// from which a part of a result is.
 constexpr uint64_t kPerLane = 16;
 constexpr uint64_t kPerPart = 64;
-// Results side by side in memory: so many make whole lines of it.
+// The number of adjacent results that makes whole cache lines.
 constexpr uint64_t kSideBySide = 32;
-// So many results keep a device busy with one lane each, so many blocks do.
+// The number of results that keep a device busy with one lane each, and the
+// number of blocks.
 constexpr uint64_t kManyResults = 1 << 16;
 constexpr uint64_t kMostBlocks = 1 << 20;
 
-// The largest power of two up to `value` and kThreads.
+// Returns the largest power of two up to `value` and kThreads.
 uint64_t PowerUpTo(uint64_t value) {
   uint64_t power = 1;
   while (power * 2 <= std::min<uint64_t>(value, kThreads)) power *= 2;
@@ -42,8 +43,8 @@ bool IsPacked(const ReduceArgs& args) {
   return bits % 16 == 0;
 }
 
-// Lanes that read packs: some times what a thread takes at once, or less if
-// there were too few threads; where it can be those of one warp.
+// Lanes that read packs take several times what a thread loads at once, or less
+// if there would be too few threads.  If possible they are in one warp.
 constexpr uint64_t kBytesAtOnce = 64;
 constexpr uint64_t kManyThreads = 1 << 18;
 constexpr uint64_t kFewLanes = 4;
@@ -59,8 +60,8 @@ uint32_t PackedLanes(const ReduceArgs& args) {
   return static_cast<uint32_t>(lanes);
 }
 
-// Threads beside each other read memory that is beside each other: elements of
-// one result, or of several.
+// Neighbouring threads read neighbouring memory: elements of one result, or of
+// several.
 void ChooseLanes(ReduceArgs* args) {
   const uint64_t results = args->kept.elements;
   const uint64_t most = PowerUpTo(args->reduced.elements / kPerLane);
@@ -99,12 +100,14 @@ void ChooseParts(const ReduceTuning& tuning, ReduceArgs* args) {
 // ---- Columns
 
 constexpr uint64_t kAcrossSingle = 32;
-// Elements of one result that are worth a thread, and a part, per thread.
+// The elements of one result that are worth a thread, and in a thread those
+// that are worth a part.
 constexpr uint64_t kPerRowThread = 4;
 constexpr uint64_t kPerColumnsPart = 16;
-// Fewer parts cost more than they bring.
+// Fewer parts cost more than they gain.
 constexpr uint64_t kLeastColumnParts = 3;
-// Below so many blocks the groups are made smaller, down to so many bytes.
+// With fewer blocks than this, groups are made smaller, down to kLeastAcross
+// bytes.
 constexpr uint64_t kFewColumnBlocks = 192;
 constexpr uint64_t kLeastAcross = 32;
 
@@ -150,7 +153,7 @@ void ChooseColumnParts(const ReduceTuning& tuning, uint64_t width,
                                       args->part_elements);
 }
 
-// Whether the columns kernel takes it.
+// Returns true if the columns kernel takes the reduction.
 bool ChooseColumns(const ReduceTuning& tuning, ReduceArgs* args) {
   const Walk<2>& kept = args->kept;
   const int64_t item = tensor::DtypeSize(args->in.dtype);

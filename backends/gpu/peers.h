@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Peers<Api>: which device may use the memory of which other, by devrt's doing.
+// Peers<Api>: which device may use the memory of which other, as devrt has
+// arranged.
 //
-// Threads: every member from any thread. The lock is held while the driver is
+// Threads: every member from any thread.  The lock is held while the driver is
 // called, and while Pools and VirtualMemory take theirs.
 
 #ifndef DEVRT_BACKENDS_GPU_PEERS_H_
@@ -40,8 +41,8 @@ class Peers {
   devrt_status peer_disable(uint32_t device, uint32_t peer);
 
  private:
-  // Lets `device` use the memory of `peer` that access of contexts does not
-  // cover, or not. After an error `*what` names what failed.
+  // Lets `device` use the memory of `peer` that access between contexts does
+  // not cover, or withdraws that.  After an error `*what` names what failed.
   Error AllowPeer(uint32_t device, uint32_t peer, bool allow,
                   const char** what);
 
@@ -50,8 +51,8 @@ class Peers {
   Devices<Api>& devices_;
   Pools<Api>& pools_;
   VirtualMemory<Api>& mappings_;
-  std::mutex mutex_;  // guards the next one
-  // (device, peer): whether devrt enabled it, and not another library.
+  std::mutex mutex_;  // guards peers_
+  // (device, peer): true if devrt enabled it, false if another library had.
   std::unordered_map<uint64_t, bool> peers_;
 };
 
@@ -97,7 +98,7 @@ devrt_status Peers<Api>::peer_enable(uint32_t ordinal, uint32_t peer) {
   const ContextScope<Api> scope(api_, context);
   Error error = scope.error();
   if (error == Api::kSuccess) error = api_.EnablePeer(peer_context);
-  // Another library may have been first; then it is not ours to end.
+  // Another library may have enabled it first.  Then devrt does not disable it.
   if (error != Api::kSuccess && error != Api::kPeerAlreadyEnabled) {
     return driver_.Take(error, "peer access", device);
   }
@@ -108,7 +109,7 @@ devrt_status Peers<Api>::peer_enable(uint32_t ordinal, uint32_t peer) {
     peers_[key] = ours;
     return nullptr;
   }
-  // As before the call: some of it may be given already.
+  // Withdraws what was given already, so that nothing has changed.
   const char* ignored = "";
   (void)AllowPeer(ordinal, peer, false, &ignored);
   if (ours) (void)api_.DisablePeer(peer_context);
@@ -126,7 +127,7 @@ typename Api::Error Peers<Api>::AllowPeer([[maybe_unused]] uint32_t ordinal,
     error = pools_.Allow(ordinal, peer, allow);
   }
   if constexpr (Api::kHasVirtualMemory) {
-    // Access is withdrawn from everything, even after an error.
+    // A withdrawal goes on after an error, so that no access is left.
     const bool has_failed = error != Api::kSuccess;
     if (has_failed && allow) return error;
     const Error next = mappings_.Allow(ordinal, peer, allow);

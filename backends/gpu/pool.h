@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pools<Api>: the pools of the driver's stream-ordered memory, where
-// Api::kHasPools.
+// Pools<Api>: the driver's pools of stream-ordered memory, for Api::kHasPools.
 //
-// Each device has a pool of devrt's own, made when it is first needed: the
-// attributes of the device's default pool belong to everybody in the process.
-// Two attributes of ours differ from the defaults.
+// Each device has a pool of devrt's own, made when first needed, because the
+// attributes of the device's default pool belong to the whole process.  Two
+// attributes differ from the defaults.
+//
 //   Release threshold: the pool keeps kPoolKeeps of unused memory over a
-//     synchronisation. With the default, 0, the driver gives everything back at
-//     each one, and the next allocation pays for it. An allocation of devrt's
-//     that finds no room takes the unused memory first.
-//   No internal dependencies: otherwise the driver would let an allocation wait
-//     for another stream's free, unseen, and a program whose streams wait for
-//     the host could stand still (C64, C73).
-// A device's access to a peer's memory is given to each pool, and not to a
-// context. So it is given when a pool is made and when a peer is enabled.
+//     synchronisation. With the default, 0, the driver releases all unused
+//     memory at each synchronisation, and the next allocation pays for it. An
+//     allocation of devrt that fails for lack of memory first releases it.
+//   No internal dependencies: with them the driver makes an allocation wait for
+//     another stream's free, which devrt cannot see, and a program whose
+//     streams wait for the host could deadlock (C64, C73).
+//
+// Access to a peer's memory is set for each pool, not for a context.  So it is
+// set when a pool is made and when a peer is enabled.
 //
 // Threads: every member from any thread.
 
@@ -53,10 +54,11 @@ class Pools {
     }
   }
 
-  // The device's pool, which is made if there is none.
+  // Returns the device's pool, and makes it if needed.
   devrt_status Find(Device* device, Pool* pool);
 
-  // Lets the device `reader` use the memory of the device `owner`, or not.
+  // Lets the device `reader` use the memory of the device `owner`, or withdraws
+  // that.
   Error Allow(uint32_t reader, uint32_t owner, bool allow) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!allow) readers_.Set(reader, owner, false);
@@ -69,8 +71,8 @@ class Pools {
     return error;
   }
 
-  // `allocate` makes an allocation of the device's memory. It is called again
-  // where there was no room, without what the pool keeps unused.
+  // Calls `allocate`, which allocates device memory.  If memory runs out,
+  // releases the unused memory of the pool and calls `allocate` again.
   template <typename Call>
   Error WithRoom(const Device& device, Call allocate) const {
     const Error error = allocate();
@@ -89,7 +91,7 @@ class Pools {
   Driver<Api>& driver_;
   const Api& api_;
   Devices<Api>& devices_;
-  std::mutex mutex_;  // held while a pool is made; guards the next one
+  std::mutex mutex_;  // held while a pool is made; guards the next member
   Readers readers_;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels of devrt.probe/0.  Each runs in one thread of one block.
-// Times are what the clock counts, which Api::Ticks tells.
+// The kernels of devrt.probe/0.  Each runs in one thread of one block.  Times
+// are in ticks of the clock, which Api::Ticks converts.
 #include "backends/gpu/device_code.h"
 
 using devrt::gpu::Clock;
@@ -12,7 +12,7 @@ extern "C" __global__ void devrt_spin(uint64_t ticks) {
   }
 }
 
-// 0: waits for ever.
+// `timeout` 0 waits for ever.
 extern "C" __global__ void devrt_wait(const volatile uint32_t* flag,
                                       uint64_t timeout) {
   const uint64_t begin = Clock();

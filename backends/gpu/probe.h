@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Probe<Api>: devrt.probe/0, kernels that keep streams busy, or fault.
+// Probe<Api>: devrt.probe/0, kernels that keep streams busy or commit faults.
 //
 // Threads: every member from any thread.
 
@@ -52,7 +52,7 @@ class Probe {
   }
 
  private:
-  // What a devrt_flag points to.
+  // The object behind a devrt_flag.
   struct Flag {
     static Flag* Of(devrt_flag handle) {
       return reinterpret_cast<Flag*>(handle);
@@ -98,7 +98,7 @@ template <class Api>
 devrt_status Probe<Api>::FlagCreate(uint32_t ordinal, devrt_flag* flag) {
   Device* device = nullptr;
   if (devrt_status error = devices_.Find(ordinal, &device)) return error;
-  // Now, while nothing of the flag's can hold a stream.
+  // Loads now, while no kernel waits for this flag.
   if (devrt_status error = kernels_.LoadAll(device)) return error;
   void* word = nullptr;
   if (devrt_status error =
@@ -157,7 +157,7 @@ devrt_status Probe<Api>::ProbeFault(devrt_stream handle, uint32_t form) {
     return driver_.Refuse(DEVRT_INVALID_ARGUMENT, "there is no fault %u", form);
   }
   if (devrt_status error = kernels_.LoadAll(stream->device)) return error;
-  // A mapped address for what must fault by its alignment only.
+  // A mapped address, so that only the misalignment can fault.
   static uint32_t target[4];
   uint64_t address =
       form == DEVRT_FAULT_NULL_WRITE ? 0 : reinterpret_cast<uint64_t>(&target);

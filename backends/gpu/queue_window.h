@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keeps a stream's submissions below what the driver's queue takes.
+// Keeps the number of a stream's submissions below the driver's queue length.
 //
-// A driver that waits for room in a full queue holds locks meanwhile that other
-// threads need for creating, destroying and allocating (measured:
-// docs/decisions/0010).  So the wait is made here, for an event, where nothing
-// is held (C6).
+// A driver that waits for room in a full queue holds locks that other threads
+// need to create, destroy and allocate (measured, decision 10).  So devrt waits
+// for an event instead, and holds no lock (C6).
 //
 //   const uint64_t number = window.Count();
 //   if (window.IsMark(number)) error = window.Mark(api, native, number, ...);
 //   ... submit ...
 //
-// Threads: any number submit at once.  Each may overshoot by its own operation.
+// Threads: any number submit at once.  Each may exceed the limit by its own
+// operation.
 
 #ifndef DEVRT_BACKENDS_GPU_QUEUE_WINDOW_H_
 #define DEVRT_BACKENDS_GPU_QUEUE_WINDOW_H_
@@ -24,26 +24,26 @@
 
 namespace devrt::gpu {
 
-// As many operations as devrt promises that a stream takes without a wait.
+// The number of operations that a stream takes without a wait.
 inline constexpr uint32_t kQueueDepth = 1000;
 
 template <class Api>
 class QueueWindow {
  public:
-  // The number of the operation that is about to be submitted.
+  // Returns the number of the operation that is about to be submitted.
   uint64_t Count() { return count_.fetch_add(1, std::memory_order_relaxed); }
   static bool IsMark(uint64_t number) {
     return number % kStep == 0 && number != 0;
   }
 
-  // Records an event behind the operations before `number`, and waits until at
-  // most kQueueDepth of them are pending.  The stream's context is
+  // Records an event after the operations before `number`, and waits until at
+  // most kQueueDepth of them are pending.  The stream's context must be
   // current.
   typename Api::Error Mark(const Api& api, typename Api::Stream stream,
                            uint64_t number) {
     using Event = typename Api::Event;
     const uint64_t mark = number / kStep;
-    Event former{};  // the mark before this one, and the one it takes over
+    Event former{};  // the previous mark
     Event oldest{};
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -58,7 +58,8 @@ class QueueWindow {
       }
     }
     if (oldest != Event{}) {
-      // Asking a complete event is dear: once, for all marks at best.
+      // Querying a complete event is slow, so one query should answer for all
+      // marks.
       const auto asked = api.QueryEvent(former);
       if (asked == Api::kSuccess) {
         NoteComplete(mark - 1);
@@ -94,7 +95,7 @@ class QueueWindow {
   std::atomic<uint64_t> count_{0};
   std::mutex mutex_;  // guards what follows
   std::unique_ptr<Marks> marks_;
-  uint64_t complete_ = 0;  // the newest mark that is known to be
+  uint64_t complete_ = 0;  // the newest mark that is known to be complete
 };
 
 }  // namespace devrt::gpu

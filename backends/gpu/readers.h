@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Readers: which devices may use the memory of which others, for drivers that
-// ask for it anew with each pool and mapping.
+// need it for each new pool and mapping.
 
 #ifndef DEVRT_BACKENDS_GPU_READERS_H_
 #define DEVRT_BACKENDS_GPU_READERS_H_
@@ -23,7 +23,7 @@ class Readers {
     }
   }
 
-  // call(reader) for each device that may use the memory of `owner`.
+  // Calls call(reader) for each device that may use the memory of `owner`.
   template <typename Call>
   void ForEach(uint32_t owner, Call call) const {
     auto pair = pairs_.lower_bound({owner, 0});

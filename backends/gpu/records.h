@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the driver does not tell or do by itself about records on a stream:
-// HiddenRecords<Api>, Fence<Api>, and records where an event must not be
-// recorded while an earlier record of it is pending.
+// What the driver does not report or do by itself about records on a stream:
+// HiddenRecords<Api>, Fence<Api>, and records of events that must not be
+// recorded while an earlier record is pending.
 
 #ifndef DEVRT_BACKENDS_GPU_RECORDS_H_
 #define DEVRT_BACKENDS_GPU_RECORDS_H_
@@ -23,10 +23,10 @@ struct Stream;
 
 // ---- Pending records
 //
-// Where a second record of an event whose record is pending is undefined (C27),
-// another native event is recorded. `*event` becomes `current` if that one has
-// no pending record, and an event without a pending record otherwise. It is to
-// be recorded on the clock's stream, whose context is current.
+// If a second record of an event is undefined while the first is pending (C27),
+// another native event is recorded instead.  Renew sets `*event` to `current`
+// if that has no pending record, else to an event without one.  The caller
+// records it on the clock's stream, whose context is current.
 
 template <class Api>
 typename Api::Error Renew(const Api& api, FreshEvents<Api>* others,
@@ -52,7 +52,7 @@ typename Api::Error Renew(const Api& api, FreshEvents<Api>* others,
   }
 }
 
-// Behind the record of the event that Renew has chosen.
+// Called after the record of the event that Renew has chosen.
 template <class Api>
 void Renewed(FreshEvents<Api>* others) {
   if constexpr (Api::kPendingRecordsAreFixed) others->Recorded();
@@ -72,43 +72,44 @@ class HiddenRecords {
   using Error = typename Api::Error;
   using Stream = gpu::Stream<Api>;
 
-  // Behind a record on the stream.
+  // Counts a record on the stream, after it.
   void Count() { records_.fetch_add(1, std::memory_order_acq_rel); }
 
-  // Whether the stream may have records that the driver leaves out.
+  // Returns true if the stream may have records that the driver leaves out.
   bool MayExist(const Stream& stream) const {
     if (!stream.blocking || stream.kind == DEVRT_STREAM_LEGACY) return false;
-    // Records that others make on their own stream are not counted here.
+    // The owner's records on an adopted stream are not counted.
     return stream.kind == DEVRT_STREAM_ADOPT ||
            records_.load(std::memory_order_acquire) !=
                complete_.load(std::memory_order_acquire);
   }
 
-  // Api::kNotReady if some record is not complete.
+  // Returns Api::kNotReady if a record is not complete.
   Error Query(const Api& api, const Stream& stream);
 
-  // Waits for all records, and for what the legacy stream still holds up of
-  // this stream.
+  // Waits for all records, and for the legacy work that this stream still waits
+  // for.
   Error Synchronize(const Api& api, const Stream& stream);
 
-  // All records up to now were on a native stream that has ended.
+  // Forgets all records, because their native stream has ended.
   void Forget() {
     const std::lock_guard<std::mutex> lock(mutex_);
     is_pending_ = false;
     complete_.store(records_.load());
   }
 
-  // Destroys the native events. The stream is not used any more.
+  // Destroys the native events.  The stream must not be used any more.
   void Destroy(const Api& api) {
     if (marker_ != typename Api::Event{}) (void)api.DestroyEvent(marker_);
     markers_.Destroy(api);
   }
 
  private:
-  // Questions about an event that was recorded just now: some microseconds.
+  // The number of queries of an event that was just recorded: some
+  // microseconds.
   static constexpr int kFreshPolls = 64;
 
-  // Under the lock; a native record never waits.
+  // Called with the lock held.  A native record never waits.
   Error RecordMarker(const Api& api, const Stream& stream);
   void NoteComplete() {
     is_pending_ = false;
@@ -119,8 +120,8 @@ class HiddenRecords {
   std::atomic<uint64_t> complete_{0};
   std::mutex mutex_;  // guards what follows
   typename Api::Event marker_{};
-  bool is_pending_ = false;   // the marker's record is
-  uint64_t marked_ = 0;       // the marker is behind these records
+  bool is_pending_ = false;   // the marker's record is pending
+  uint64_t marked_ = 0;       // the marker comes after these records
   FreshEvents<Api> markers_;  // earlier native events of the marker
 };
 
@@ -169,8 +170,8 @@ template <class Api>
 typename Api::Error HiddenRecords<Api>::Query(const Api& api,
                                               const Stream& stream) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  // A pending marker is not recorded again, since each question would move the
-  // marker away from its answer.
+  // A pending marker is not recorded again, because each query would then move
+  // the marker further away.
   if (is_pending_) {
     const Error error = api.QueryEvent(marker_);
     if (error != Api::kSuccess) return error;
@@ -179,7 +180,7 @@ typename Api::Error HiddenRecords<Api>::Query(const Api& api,
   }
   Error error = RecordMarker(api, stream);
   if (error == Api::kSuccess) error = api.QueryEvent(marker_);
-  // A fresh record takes a moment, even if it has nothing to wait for.
+  // A new record takes a moment even if it waits for nothing.
   for (int i = 0; error == Api::kNotReady && i < kFreshPolls; ++i) {
     error = api.QueryEvent(marker_);
   }
@@ -189,12 +190,12 @@ typename Api::Error HiddenRecords<Api>::Query(const Api& api,
 
 // ---- Fences
 
-// A stream's wait for a record on itself: something to do for the driver, which
-// reads the source of a small copy from pinned memory at once if the stream has
-// nothing to do (copy.h).
+// A stream's wait for a record on itself.  It gives the stream something to do:
+// otherwise the driver reads the source of a small copy from pinned memory at
+// submission (copy.h).
 //
-// Threads: every member from any thread. The records and waits of two threads
-// may mix: they are on one stream.
+// Threads: every member from any thread.  Records and waits of two threads may
+// interleave, as they are on one stream.
 template <class Api>
 class Fence {
  public:
@@ -210,7 +211,7 @@ class Fence {
     return error != Api::kSuccess ? error : api.Wait(stream.native, event);
   }
 
-  // Destroys the native event. The stream is not used any more.
+  // Destroys the native event.  The stream must not be used any more.
   void Destroy(const Api& api) {
     const auto event = event_.load(std::memory_order_relaxed);
     if (event != typename Api::Event{}) (void)api.DestroyEvent(event);
@@ -238,8 +239,8 @@ class Fence {
 
 // ---- All of them
 
-// Destroys the native events that the backend made for the stream. The stream
-// is not used any more.
+// Destroys the native events that the backend made for the stream.  The stream
+// must not be used any more.
 template <class Api>
 void DestroyEventsOf(const Api& api, Stream<Api>* stream) {
   stream->hidden.Destroy(api);

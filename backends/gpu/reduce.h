@@ -48,7 +48,7 @@ class Reductions {
 
   Driver<Api>& driver_;
   Kernels<Api>& kernels_;
-  std::atomic<uint32_t> last_ticket_{0};  // of reductions in parts
+  std::atomic<uint32_t> last_ticket_{0};  // of the last reduction in parts
 };
 
 template <class Api>

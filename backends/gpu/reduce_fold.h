@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the kernels of devrt.reduce/0 do with values: the operations, in what
-// types elements are folded and partial results combined, and sums of many.
+// How the kernels of devrt.reduce/0 compute: the operations, the types in which
+// elements are folded and partial results combined, and sums of many values.
 
 #ifndef DEVRT_BACKENDS_GPU_REDUCE_FOLD_H_
 #define DEVRT_BACKENDS_GPU_REDUCE_FOLD_H_
@@ -19,16 +19,16 @@ namespace devrt::gpu {
 
 // ---- Combining --------------------------------------------------------------
 
-// What elements of T are combined in: the widest of their kind, but float for
-// the 16-bit floats.
+// The type in which elements of T are combined: the widest of the kind, but
+// float for 16-bit floats.
 template <typename T, typename C = tensor::ComputeType<T>>
 using PartialType = std::conditional_t<
     !std::is_integral_v<C>, C,
     std::conditional_t<std::is_same_v<C, bool> || std::is_signed_v<C>, int64_t,
                        uint64_t>>;
 
-// f(operation) for that of `op`.  ANY and ALL are of values that are 0 or 1, of
-// which complex numbers have no order.
+// Calls f(operation) for `op`.  ANY and ALL work on 0 and 1, because complex
+// numbers have no order.
 template <typename P, typename F>
 DEVRT_HOST_DEVICE P WithOperation(uint32_t op, const F& f) {
   constexpr bool kOrdered = !tensor::kIsComplex<P>;
@@ -52,7 +52,7 @@ DEVRT_HOST_DEVICE P Combine(uint32_t op, P a, P b) {
       op, [&](auto operation) { return decltype(operation)::Apply(a, b); });
 }
 
-// All of them, as a tree.  Destroys them.
+// Combines all values as a tree, which destroys them.
 template <int kCount, typename Operation, typename P>
 DEVRT_HOST_DEVICE P Fold(P* values) {
   for (int width = kCount / 2; width > 0; width /= 2) {
@@ -90,8 +90,8 @@ DEVRT_HOST_DEVICE P Neutral(uint32_t op) {
       op, [](auto operation) { return NeutralOf<decltype(operation), P>(); });
 }
 
-// kPack values of many each: so that the error of a sum grows with the
-// logarithm of their number, 8 of a level are one of the next.
+// Combines many values in kPack places.  8 values of a level make one of the
+// next, so that the error of a sum grows with the logarithm of their number.
 template <typename P, int kPack>
 class PackLevels {
  public:
@@ -113,7 +113,7 @@ class PackLevels {
     }
   }
 
-  // In levels_[0].
+  // The result is in levels_[0].
   template <typename Operation>
   DEVRT_HOST_DEVICE const P* Finish() {
     for (int k = 1; k < kLevels; ++k) Add<Operation>(0, levels_[k]);
@@ -121,7 +121,7 @@ class PackLevels {
   }
 
  private:
-  // In registers.  Integers lose nothing.
+  // In registers.  Integers need one level, since their sums lose nothing.
   static constexpr int kLevels = std::is_integral_v<P> ? 1 : 5;
 
   template <typename Operation>
@@ -138,7 +138,8 @@ class PackLevels {
 
 // ---- A lane's elements ------------------------------------------------------
 
-// What a few elements of T are combined in: 32 bits where they suffice.
+// The type in which a few elements of T are combined: 32 bits where they
+// suffice.
 template <typename T, typename Operation, typename P = PartialType<T>>
 using FoldType = std::conditional_t<
     std::is_integral_v<P> &&
@@ -156,8 +157,8 @@ DEVRT_HOST_DEVICE Many FromFold(Few few) {
   }
 }
 
-// How a lane folds elements of T: a few to a Few, many of these to a Many, and
-// that is a partial result.
+// How a lane folds elements of T: a few make a Few, many of those a Many, which
+// becomes a partial result.
 template <typename T, typename Op>
 struct Folding {
   using Operation = Op;
@@ -185,7 +186,7 @@ struct BitOr {
   }
 };
 
-// ANY, and ALL as what is not true of any.
+// ANY.  ALL is computed as the negation of ANY.
 template <typename T>
 struct Folding<T, BitOr> {
   using Operation = BitOr;
@@ -208,7 +209,7 @@ struct Folding<T, BitOr> {
   }
 };
 
-// f(folding) for that of `op`.
+// Calls f(folding) for `op`.
 template <typename T, typename F>
 DEVRT_HOST_DEVICE auto WithFolding(uint32_t op, const F& f) {
   switch (op) {
@@ -237,7 +238,7 @@ inline constexpr bool kSumsBytes =
     sizeof(T) == 1 &&
     std::is_integral_v<T>&& std::is_same_v<Operation, tensor::Add>;
 
-// All of a pack.
+// Folds all elements of a pack.
 template <typename T, int kItems, typename Folding>
 DEVRT_HOST_DEVICE typename Folding::Few FoldPack(const Folding& folding,
                                                  const Pack<T, kItems>& pack) {

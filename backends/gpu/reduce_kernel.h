@@ -2,14 +2,14 @@
 //
 // The kernels of devrt.reduce/0, as functions of a block's number.
 //
-// The lanes of a result each combine some of its elements, then the lanes are
-// combined as a tree.  Where there are too few results to keep a device busy,
-// each is shared by several blocks, the parts; the last block to be done
-// combines them, in an order that does not depend on which one that is.
+// The lanes of a result each combine some of its elements, then a tree combines
+// the lanes.  If there are too few results to keep a device busy, several
+// blocks share each result.  Each computes a part, and the last block to finish
+// combines the parts, in an order that does not depend on which block that is.
 //
-// Parts lie in a slot of the device's, which a launch just before has claimed.
-// Where another call still has the slot, the first block does the work of all:
-// slow, the same bits, and nothing ever waits.
+// Parts lie in a slot of the device, which a launch just before has claimed.
+// If another call still has the slot, the first block does all the work.  That
+// is slow, gives the same bits, and never waits.
 
 #ifndef DEVRT_BACKENDS_GPU_REDUCE_KERNEL_H_
 #define DEVRT_BACKENDS_GPU_REDUCE_KERNEL_H_
@@ -27,8 +27,7 @@ namespace devrt::gpu {
 
 inline constexpr int kGathered = 4;
 
-// Elements `first`, `first` + lanes, ... of a result, where they are before
-// `end`.
+// Loads elements `first`, `first` + lanes, ... of a result, up to `end`.
 template <typename Raw>
 DEVRT_HOST_DEVICE DEVRT_NOINLINE Pack<Raw, kGathered> GatherReduced(
     const ReduceArgs& args, const char* base, uint64_t first, uint64_t end) {
@@ -80,10 +79,10 @@ DEVRT_HOST_DEVICE PartialType<T> ReduceGathered(const ReduceArgs& args,
   return folding.Result(*total.template Finish<Operation>());
 }
 
-// So many packs of 16 bytes of adjacent memory does a thread take at once.
+// The number of packs of 16 adjacent bytes that a thread loads at once.
 inline constexpr int kPacksAtOnce = 4;
 
-// Of `count` elements that are adjacent from `base` on.
+// Reduces `count` adjacent elements from `base` on.
 template <typename T, typename Folding>
 DEVRT_HOST_DEVICE PartialType<T> ReducePacked(const ReduceArgs& args,
                                               const Folding& folding,
@@ -101,7 +100,7 @@ DEVRT_HOST_DEVICE PartialType<T> ReducePacked(const ReduceArgs& args,
   };
   const uint64_t packs = count / kItems;
   const uint64_t step = uint64_t{args.lanes} * 16;
-  uint64_t at = uint64_t{lane} * 16;  // bytes
+  uint64_t at = uint64_t{lane} * 16;  // in bytes
   for (; at + step * (kPacksAtOnce - 1) < packs * 16;
        at += step * kPacksAtOnce) {
     Packed some[kPacksAtOnce];
@@ -125,7 +124,7 @@ DEVRT_HOST_DEVICE PartialType<T> ReducePacked(const ReduceArgs& args,
   return folding.Result(*total.template Finish<Operation>());
 }
 
-// The lane's elements of `result` from `begin` to `end`.
+// Reduces the lane's elements of `result` from `begin` to `end`.
 template <typename T>
 DEVRT_HOST_DEVICE PartialType<T> ReduceLane(const ReduceArgs& args,
                                             uint64_t result, uint32_t lane,
@@ -162,7 +161,7 @@ DEVRT_HOST_DEVICE void StoreResult(const ReduceArgs& args, uint64_t result,
 
 // ---- One block --------------------------------------------------------------
 
-// What the threads of a block share.
+// Memory that the threads of a block share.
 template <typename P>
 struct Shared {
   P lanes[kThreads];
@@ -170,7 +169,7 @@ struct Shared {
   uint32_t is_last;
 };
 
-// Who of a block's threads works on what.
+// How the threads of a block share the results.
 struct Lanes {
   uint32_t count;  // of one result
   bool is_adjacent;
@@ -184,11 +183,12 @@ struct Lanes {
   }
 };
 
-// Below so many the lanes of a result are in one warp.  On the host none are.
+// With fewer lanes than this, the lanes of a result are in one warp.  On the
+// host none are.
 inline constexpr uint32_t kShuffled = DEVRT_ON_DEVICE ? 32 : 1;
 
 #if DEVRT_ON_DEVICE
-// The same tree as in CombineLanes, between the threads of a warp.
+// The tree of CombineLanes, within a warp.
 template <typename P>
 __device__ P CombineWarp(uint32_t op, uint32_t width, P value) {
   return WithOperation<P>(op, [&](auto operation) {
@@ -200,7 +200,7 @@ __device__ P CombineWarp(uint32_t op, uint32_t width, P value) {
 }
 #endif
 
-// To the first lane of each.
+// Combines the values of each result into its first lane.
 template <typename P>
 DEVRT_HOST_DEVICE void CombineLanes(uint32_t op, const Lanes& lanes,
                                     const Block& block, P* values) {
@@ -222,8 +222,8 @@ DEVRT_HOST_DEVICE void CombineLanes(uint32_t op, const Lanes& lanes,
 #endif
 }
 
-// The part with that number of a group's results: to `parts` of them, from
-// result `first` on, or to memory where that is null.
+// Reduces the part with that number of a group's results into `parts`, from
+// result `first` on.  If `parts` is null, writes the results to memory.
 template <typename T>
 DEVRT_HOST_DEVICE void ReducePart(const ReduceArgs& args, const Block& block,
                                   uint64_t group, uint32_t part,
@@ -266,10 +266,10 @@ DEVRT_HOST_DEVICE void ReducePart(const ReduceArgs& args, const Block& block,
       [&](uint32_t thread) { store(thread, shared->lanes[thread]); });
 }
 
-// So many parts does a thread load at once.
+// The number of parts that a thread loads at once.
 inline constexpr uint32_t kPartsAtOnce = 4;
 
-// Of a result of which the first part is `parts`, those of a lane.
+// Combines a lane's share of the parts of one result, which begin at `parts`.
 template <typename P>
 DEVRT_HOST_DEVICE P CombineSome(const ReduceArgs& args, const Lanes& lanes,
                                 uint32_t lane, const P* parts) {
@@ -289,9 +289,9 @@ DEVRT_HOST_DEVICE P CombineSome(const ReduceArgs& args, const Lanes& lanes,
   });
 }
 
-// Combines the parts of `count` results from `first` on; they lie one result
-// after the other.  `together` results are worked on at once, if there are
-// threads for it: the order of the parts depends on it.
+// Combines the parts of `count` results from `first` on.  The parts of a result
+// are adjacent.  Works on `together` results at once if there are enough
+// threads.  The order of the parts depends on `together`.
 template <typename T>
 DEVRT_HOST_DEVICE void CombineParts(const ReduceArgs& args, const Block& block,
                                     uint64_t first, uint64_t count,
@@ -318,7 +318,7 @@ DEVRT_HOST_DEVICE void CombineParts(const ReduceArgs& args, const Block& block,
   }
 }
 
-// Whether this is the last block of the slot's owner.
+// Returns true if this is the last block of the slot's owner.
 template <typename P>
 DEVRT_HOST_DEVICE bool IsLast(const Block& block, Slot* slot,
                               Shared<P>* shared) {
@@ -358,7 +358,8 @@ DEVRT_HOST_DEVICE void ReduceBlock(const ReduceArgs& args, const Block& block,
     }
   }
   for (; group < groups; group += step) {
-    // In a slot are the parts of all results, else those of a group.
+    // A slot has the parts of all results.  Memory gets the results of one
+    // group.
     const uint64_t first = slot != nullptr ? 0 : group * results;
     const uint64_t rest = args.kept.elements - first;
     const uint64_t count = slot != nullptr || rest < results ? rest : results;
@@ -378,7 +379,7 @@ DEVRT_HOST_DEVICE void ReduceBlock(const ReduceArgs& args, const Block& block,
   });
 }
 
-// devrt_reduce_claim, in one thread.
+// devrt_reduce_claim, which runs in one thread.
 DEVRT_HOST_DEVICE inline void ClaimSlot(Slot* slots, uint32_t ticket) {
   AtomicReplace(&slots[ticket % kSlots].owner, 0, ticket);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels of devrt.elementwise/0 for the frequent cases: operations on rows
+// The kernels of devrt.elementwise/0 for frequent cases: operations on rows,
 // and copies by tiles.
 #include "backends/gpu/rows_kernel.h"
 #include "backends/gpu/tile_kernel.h"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The elementwise kernels for tensors whose elements are aligned and fewer than
-// 2^31 packs of few axes, as functions of a block's number.
+// The elementwise kernels for aligned tensors of fewer than 2^31 packs and few
+// axes, as functions of a block's number.
 //
-// Every thread takes 16 bytes of the widest operand at once where all operands
-// have them together or are the same all along; else single elements, of which
-// neighbours go to neighbouring threads.
+// Every thread takes 16 bytes of the widest operand at once, if each operand
+// has those elements together or repeats one element.  Otherwise threads take
+// single elements, and neighbouring threads take neighbouring ones.
 
 #ifndef DEVRT_BACKENDS_GPU_ROWS_KERNEL_H_
 #define DEVRT_BACKENDS_GPU_ROWS_KERNEL_H_
@@ -44,26 +44,26 @@ DEVRT_HOST_DEVICE void StorePack(const RowsArgs& args, uint32_t unit,
   *reinterpret_cast<Pack<T, kCount>*>(to) = pack;
 }
 
-// The element of operand k at `offset`.
+// Loads the element of operand k at `offset`.
 template <typename T>
 DEVRT_HOST_DEVICE T LoadAt(const RowsArgs& args, int operand, int64_t offset) {
   return *reinterpret_cast<const T*>(
       static_cast<const char*>(args.data[operand]) + offset);
 }
 
-// Where there are no packs of so many elements, a thread takes single ones.
+// Without packs of that many elements, a thread takes single ones.
 constexpr int SpreadCount(int pack) { return pack < 4 ? pack : 4; }
 
 template <int kCount>
 using Cursor = RowsCursor<kCount, kThreads>;
 
-// What one thread of a block takes: a pack, or a few elements, of which the
-// arrays here have as many as of a pack.
+// The units of one thread: a pack, or a few elements, in arrays with room for a
+// pack.
 template <int kCount>
 struct RowUnits {
   static constexpr int kSpread = SpreadCount(kCount);
-  uint32_t first;            // unit; further elements are kThreads apart
-  int64_t to[kSpread] = {};  // where these go
+  uint32_t first;            // the first unit; others are kThreads apart
+  int64_t to[kSpread] = {};  // the outputs of these
 
   DEVRT_HOST_DEVICE RowUnits(const RowsArgs& args, uint32_t tile,
                              uint32_t thread)
@@ -71,7 +71,7 @@ struct RowUnits {
                   (args.is_packed != 0 ? 1u : static_cast<uint32_t>(kSpread)) +
               thread) {}
 
-  // All inputs of the operation, from the first on.
+  // Loads all inputs of the operation.
   template <typename... Ts>
   DEVRT_HOST_DEVICE void Load(const RowsArgs& args, Ts*... values) {
     int operand = 0;
@@ -114,10 +114,10 @@ struct RowUnits {
 
 // ---- devrt_rows_<dtype> -----------------------------------------------------
 
-// Of a kernel for elements of so many bytes.
+// The pack of a kernel for elements of that many bytes.
 constexpr int RowsPack(size_t item) { return static_cast<int>(16 / item); }
 
-// A copy that changes no bits: so many packs, or elements, of a thread.
+// The number of packs, or elements, that a thread copies without changing bits.
 inline constexpr int kCopied = 4;
 
 template <typename T>
@@ -197,21 +197,21 @@ DEVRT_HOST_DEVICE void RowsBlock(const RowsArgs& args, const Block& block) {
 
 // ---- devrt_cast_<dtype> -----------------------------------------------------
 
-// Of a cast between elements of so many bytes: a pack, and how many of these a
-// thread takes at once.
+// For a cast between elements of those sizes: the pack, and the number of packs
+// that a thread takes at once.
 constexpr int CastPack(size_t from, size_t to) {
   return static_cast<int>(16 / (from > to ? from : to));
 }
 constexpr int CastPacks(int pack) { return pack > 4 ? 1 : pack > 2 ? 2 : 4; }
-// And how many elements, where there are no packs.
+// The number of elements that a thread casts at once without packs.
 inline constexpr int kCastSpread = 2;
 
 template <typename To, typename From>
 DEVRT_HOST_DEVICE To CastOne(From element) {
   const auto value = tensor::Widen(element);
   using Value = std::remove_const_t<decltype(value)>;
-  // To a narrow float what no float may hold is rounded once, so not by way of
-  // the nearest float.
+  // An integer that float cannot hold is rounded to a narrow float once:
+  // rounding to float first would round twice.
   if constexpr (tensor::kIsNarrowFloat<To> && std::is_integral_v<Value> &&
                 sizeof(Value) == 8) {
     return tensor::Narrow<To>(
@@ -277,8 +277,8 @@ DEVRT_HOST_DEVICE void CastThread(const RowsArgs& args, uint32_t tile,
 template <typename T>
 inline constexpr bool kIsInteger = std::is_integral_v<T>;
 
-// Whether the cast has code of its own: of integers that only keep or extend
-// bits one of several does it (CastOf in fast_paths.h says which).
+// Returns true if the cast has code of its own.  Casts of integers that only
+// keep or extend bits share code (CastOf in fast_paths.cc).
 template <typename From, typename To>
 constexpr bool HasCast() {
   constexpr bool kFromBits = kIsInteger<From>;

@@ -128,8 +128,8 @@ devrt_status Streams<Api>::Adopt(Device* device, void* native,
     if (error == Api::kSuccess && api_.CanTellCaptures()) {
       error = api_.IsCapturing(made->native, &capturing);
     }
-    // Its flags cannot be asked for without making the capture invalid.  But a
-    // blocking stream that captures shows in the legacy one (C83).
+    // Asking for the flags would invalidate the capture.  But the capture of a
+    // blocking stream shows in the legacy stream (C83).
     bool legacy_captures = false;
     if (error == Api::kSuccess && capturing) {
       const ContextScope<Api> scope(api_, made->context);
@@ -201,14 +201,14 @@ devrt_status Streams<Api>::stream_destroy(devrt_stream handle) {
     gone->device->foreign.Remove(stream);
     return nullptr;
   }
-  if (!is_alive) return nullptr;  // the native one went with its context
+  if (!is_alive) return nullptr;  // the native stream ended with its context
   return driver_.TakeEnd(api_.DestroyStream(gone->native), "stream destruction",
                          gone->device);
 }
 
 template <class Api>
 devrt_status Streams<Api>::stream_query(devrt_stream handle, uint32_t* done) {
-  // A copy: `this` need not be kept over the calls.
+  // A local copy, so that `this` is not kept over the calls.
   Driver<Api>& driver = driver_;
   const Api& api = driver.api();
   Stream* const stream = Stream::Of(handle);
@@ -248,7 +248,7 @@ devrt_status Streams<Api>::stream_wait_event(devrt_stream handle,
   Event* const event = Event::Of(event_handle);
   const typename Api::Event native =
       event->native.load(std::memory_order_acquire);
-  // Never recorded: an empty set of work.
+  // The event was never recorded, so there is nothing to wait for.
   if (event->records.load(std::memory_order_acquire) == 0 &&
       !event->shared.load(std::memory_order_acquire)) {
     return driver_.Fault("wait for an event", stream->device);
@@ -256,7 +256,7 @@ devrt_status Streams<Api>::stream_wait_event(devrt_stream handle,
   return driver_.Take(
       Enqueue(api_, stream,
               [&] {
-                // One call less where both are of one context.
+                // Saves a call if both belong to one context.
                 const Error error = event->context_id == stream->context_id
                                         ? Api::kSuccess
                                         : CheckAlive(api_, *event);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a call gets to a native stream: in which context, behind which work, and
-// below the length of the driver's queue. `call` makes the native call and
-// returns its error. The short functions are inlined always, since every query
-// and every operation passes through them.
+// How a call reaches a native stream: in which context, after which work, and
+// below the driver's queue length.  `call` makes the native call and returns
+// its error.  The short functions are always inlined, since every query and
+// operation passes through them.
 
 #ifndef DEVRT_BACKENDS_GPU_SUBMIT_H_
 #define DEVRT_BACKENDS_GPU_SUBMIT_H_
@@ -17,7 +17,7 @@
 
 namespace devrt::gpu {
 
-// In the stream's context.
+// Makes the call in the stream's context.
 template <class Api, typename Call>
 typename Api::Error WithContext(const Api& api, const Stream<Api>& stream,
                                 Call call) {
@@ -25,15 +25,15 @@ typename Api::Error WithContext(const Api& api, const Stream<Api>& stream,
   return scope.error() != Api::kSuccess ? scope.error() : call();
 }
 
-// In the stream's context, if the stream is a default stream: to the driver its
-// handle means the one of the current context.
+// Makes the call in the stream's context if it is a default stream, because the
+// driver takes the handle for the default stream of the current context.
 template <class Api, typename Call>
 [[gnu::always_inline]] inline typename Api::Error InContext(
     const Api& api, const Stream<Api>& stream, Call call) {
   return stream.IsDefault() ? WithContext(api, stream, call) : call();
 }
 
-// A question about the stream.
+// Queries the stream.
 template <class Api, typename Call>
 [[gnu::always_inline]] inline typename Api::Error On(const Api& api,
                                                      const Stream<Api>& stream,
@@ -42,9 +42,9 @@ template <class Api, typename Call>
   return error != Api::kSuccess ? error : InContext(api, stream, call);
 }
 
-// An operation on the stream, whatever its queue holds. With some vendors it
-// has to find the stream's device current (C15, C16), and to come behind bare
-// work of the legacy rules (C9).
+// Makes an operation on the stream, without looking at its queue.  Some vendors
+// need the stream's device to be current (C15, C16), and need the operation
+// ordered after bare work of the legacy rules (C9).
 template <class Api, typename Call>
 [[gnu::always_inline]] inline typename Api::Error Enqueue(const Api& api,
                                                           Stream<Api>* stream,
@@ -58,13 +58,13 @@ template <class Api, typename Call>
   return InContext(api, *stream, call);
 }
 
-// An operation on the stream, once its queue has room.
+// Makes an operation on the stream once its queue has room.
 template <class Api, typename Call>
 devrt_status Submit(Driver<Api>* driver, Stream<Api>* stream,
                     const char* entry_point, Call call) {
   const Api& api = driver->api();
   typename Api::Error error = CheckAlive(api, *stream);
-  // The operations that others submit to their own stream are not counted.
+  // Operations of the owner of an adopted stream are not counted.
   if (error == Api::kSuccess && stream->kind != DEVRT_STREAM_ADOPT) {
     const uint64_t number = stream->window.Count();
     if (QueueWindow<Api>::IsMark(number)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parameters of the kernels of devrt.elementwise/0 and devrt.reduce/0: what
-// the host packs and the kernels read.  All of it travels by value.
+// The parameters of the kernels of devrt.elementwise/0 and devrt.reduce/0,
+// which the host packs and passes by value.
 
 #ifndef DEVRT_BACKENDS_GPU_TENSOR_ARGS_H_
 #define DEVRT_BACKENDS_GPU_TENSOR_ARGS_H_
@@ -14,7 +14,7 @@
 
 namespace devrt::gpu {
 
-// Every kernel here runs in blocks of so many threads.
+// The number of threads in a block of every kernel here.
 inline constexpr uint32_t kThreads = 256;
 
 // The dtypes that have an apply and a reduce kernel, named devrt_apply_<dtype>
@@ -26,13 +26,13 @@ inline constexpr uint32_t kKernelDtypes[] = {
     DEVRT_FLOAT64, DEVRT_COMPLEX64, DEVRT_COMPLEX128};
 inline constexpr size_t kKernelDtypeCount =
     sizeof kKernelDtypes / sizeof kKernelDtypes[0];
-// The first of them have a cast kernel, too: all but the complex numbers.
+// The first of them have a cast kernel too: all but the complex numbers.
 inline constexpr size_t kCastDtypeCount = kKernelDtypeCount - 2;
-// How many kernels kernel_tiles.inc lists.
+// The number of kernels in kernel_tiles.inc.
 inline constexpr size_t kTileKernelCount = 7;
 
-// So many elements does a thread of an apply kernel take at once: 16 bytes, or
-// 4 small ones.
+// The number of elements that a thread of an apply kernel takes at once: 16
+// bytes, or 4 small ones.
 constexpr int PackCount(size_t item) {
   return item <= 4 ? 4 : static_cast<int>(16 / item);
 }
@@ -46,7 +46,7 @@ struct Walk {
   int64_t extents[DEVRT_MAX_DIMS];
   int64_t strides[DEVRT_MAX_DIMS][kOperands];  // bytes
 
-  // Of the element with that number, from the first one.
+  // Returns the offset, in bytes, of the element with that number.
   DEVRT_HOST_DEVICE int64_t OffsetOf(uint64_t index, int operand) const {
     int64_t offset = 0;
     const uint32_t last = axes - 1;
@@ -74,12 +74,13 @@ struct Operand {
   uint32_t is_aligned;  // every element, to its own size
 };
 
-// devrt_apply_<dtype> and devrt_convert: operand 0 is the output.
+// The arguments of devrt_apply_<dtype> and devrt_convert.  Operand 0 is the
+// output.
 struct ApplyArgs {
   static constexpr int kOperands = 4;
   uint32_t op;
-  // The elements of each operand are adjacent, or one and the same, and packs
-  // of them are aligned.
+  // True if the elements of each operand are adjacent, or one element repeated,
+  // and packs of them are aligned.
   uint32_t is_packed;
   Operand operands[kOperands];
   Walk<kOperands> walk;
@@ -89,49 +90,51 @@ struct FillArgs {
   uint32_t item;  // bytes of an element
   uint32_t is_contiguous;
   Operand out;
-  // The element over and over: the byte for an address that is i modulo 16.
+  // The repeated element: the byte for an address that is i modulo 16.
   uint8_t by_address[16];
   uint8_t value[16];
   Walk<1> walk;
 };
 
-// So many adjacent results does a thread of a columns kernel take.
+// The number of adjacent results that a thread of a columns kernel takes.
 constexpr int ColumnsPack(size_t item) {
   return item <= 4 ? 4 : static_cast<int>(16 / item);
 }
-// And so many bytes have the parts of a group of results.
+// The bytes of the parts of a group of results.
 inline constexpr uint32_t kColumnsPartBytes = 1 << 15;
 
-// devrt_reduce_<dtype> and devrt_columns_<dtype>.  `lanes` threads work on one
-// result, and where `parts` is more than one, that many blocks.
+// The arguments of devrt_reduce_<dtype> and devrt_columns_<dtype>.  `lanes`
+// threads work on one result, and `parts` blocks.
 struct ReduceArgs {
   uint32_t op;
   uint32_t lanes;           // a power of two, at most kThreads
-  uint32_t lanes_adjacent;  // threads beside each other share a result
-  uint32_t is_packed;       // as above, of the elements of one result
+  uint32_t lanes_adjacent;  // neighbouring threads share a result
+  uint32_t is_packed;       // as in ApplyArgs, for the elements of one result
   uint64_t part_elements;   // of one result, for one block
   uint32_t parts;
-  uint32_t ticket;  // not 0; of the claim that came before, if parts > 1
-  // Of a columns kernel, which reduces one axis: adjacent results of a thread,
-  // 1 or ColumnsPack, or 0 for a reduce kernel; groups of results, of the
-  // innermost axis and of all.
+  uint32_t ticket;  // not 0; of the claim before, if parts > 1
+  // For a columns kernel, which reduces one axis: the adjacent results of a
+  // thread (1 or ColumnsPack; 0 for a reduce kernel), and the groups of results
+  // on the innermost axis and in total.
   uint32_t columns_pack;
   uint64_t column_groups;
   uint64_t groups;
   Operand out;
   Operand in;
-  Walk<2> kept;  // strides of in, then out
+  Walk<2> kept;  // strides of the input, then the output
   Walk<1> reduced;
 };
 
-// Partial results of blocks that share the work, per device.
+// Partial results of blocks that share the work.  Each device has kSlots of
+// them.
 struct Slot {
   static constexpr uint32_t kMost = 4096;        // of all results together
-  static constexpr uint32_t kMostOfGroup = 512;  // of those of one block
+  static constexpr uint32_t kMostOfGroup = 512;  // of the results of one block
   static constexpr uint32_t kBytes = 16;
-  static constexpr uint32_t kMostGroups = 512;  // in parts, of columns
-  uint32_t owner;                               // a ticket, or 0
-  uint32_t done;                                // blocks
+  // groups in parts, in a columns kernel
+  static constexpr uint32_t kMostGroups = 512;
+  uint32_t owner;  // a ticket, or 0
+  uint32_t done;   // blocks
   uint64_t unused;
   uint32_t group_done[kMostGroups];  // blocks, of columns
   uint8_t partials[kMost * kBytes];

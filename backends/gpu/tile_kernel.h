@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Copies between tensors whose adjacent elements are on different axes, as
-// functions of a block's number: tile by tile, by way of shared memory, so that
-// neighbouring threads read and write memory that is adjacent.
+// functions of a block's number.  A copy goes tile by tile through shared
+// memory, so that neighbouring threads read and write adjacent memory.
 
 #ifndef DEVRT_BACKENDS_GPU_TILE_KERNEL_H_
 #define DEVRT_BACKENDS_GPU_TILE_KERNEL_H_
@@ -17,14 +17,15 @@ namespace devrt::gpu {
 
 inline constexpr uint32_t kTileLanes = 32;
 
-// Tiles of kSide by kSide words; a word is kGroup elements, and a kGroup by
-// kGroup square of elements is kGroup words, turned in registers.
+// Tiles of kSide by kSide words.  A word is kGroup elements.  A square of
+// kGroup by kGroup elements is kGroup words, transposed in registers.
 template <typename T, int kGroup, uint32_t kSide, bool kDownFirst = true>
 struct Tile {
   struct alignas(sizeof(T) * kGroup) Word {
     T items[kGroup];
   };
-  // A word more than needed, or the words of a column had one bank.
+  // One word more in a row, so that the words of a column are in different
+  // banks.
   struct Shared {
     Word words[kGroup][kSide][kSide + 1];
   };

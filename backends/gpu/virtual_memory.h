@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// VirtualMemory<Api>: devrt.virtual_memory/0, where Api::kHasVirtualMemory.
+// VirtualMemory<Api>: devrt.virtual_memory/0, for Api::kHasVirtualMemory.
 //
-// Drivers leave most wrong calls undefined. Here they are found first, by tables
-// of what is reserved and mapped. A device's access to a peer's memory is given
-// to each mapping, and not to a context. So it is given when a chunk is mapped
-// and when a peer is enabled.
+// Drivers leave most wrong calls undefined.  Tables of what is reserved and
+// mapped detect them here.  Access to a peer's memory is set for each mapping,
+// not for a context.  So it is set when a chunk is mapped and when a peer is
+// enabled.
 //
 // Threads: every member from any thread.
 
@@ -33,7 +33,7 @@
 
 namespace devrt::gpu {
 
-// Whether `size` and `at` are multiples of the granularity.
+// Returns true if `size` and `at` are multiples of the granularity.
 inline bool IsWhole(uint64_t granularity, uint64_t size, const void* at) {
   return size != 0 &&
          ((size | reinterpret_cast<uintptr_t>(at)) & (granularity - 1)) == 0;
@@ -54,11 +54,12 @@ class VirtualMemory {
   VirtualMemory(const VirtualMemory&) = delete;
   VirtualMemory& operator=(const VirtualMemory&) = delete;
 
-  // Lets the device `reader` use what is mapped of the device `owner`, or not.
+  // Lets the device `reader` use the mapped memory of the device `owner`, or
+  // withdraws that.
   Error Allow(uint32_t reader, uint32_t owner, bool allow);
 
-  // If `ptr` is mapped: replaces base and size by those of the part of the
-  // mapping that one chunk backs.
+  // If `ptr` is mapped, sets base and size to the part of the mapping that one
+  // chunk backs.
   void DescribeMapped(const void* ptr, devrt_pointer_info_v0* info);
 
   // devrt.virtual_memory/0 of the plugin whose class is `Backend`; nullptr if
@@ -83,7 +84,7 @@ class VirtualMemory {
     uint32_t device = 0;
     uint64_t size = 0;
     uint64_t native = 0;
-    char* at = nullptr;  // nullptr: mapped nowhere
+    char* at = nullptr;  // nullptr: not mapped
   };
   struct Reserved {
     uint32_t device;
@@ -111,7 +112,7 @@ class VirtualMemory {
   std::map<char*, Reserved> reserved_;
   std::map<char*, Chunk*> mapped_;
   std::unordered_map<Chunk*, std::unique_ptr<Chunk>> chunks_;
-  // Nothing was ever mapped outside of them.
+  // No mapping was ever outside this range.
   std::atomic<uintptr_t> mapped_begin_{UINTPTR_MAX};
   std::atomic<uintptr_t> mapped_end_{0};
 };
@@ -157,7 +158,8 @@ devrt_status VirtualMemory<Api>::VmReserve(uint32_t ordinal, uint64_t size,
                           "%llu bytes are more than there are addresses",
                           static_cast<unsigned long long>(size));
   }
-  // To the driver addresses are of no device; the fake one asks the context.
+  // Addresses belong to no device for the driver, but the fake driver asks for
+  // the context.
   Context context{};
   if (devrt_status error = devices_.Enter(device, &context)) return error;
   const ContextScope<Api> scope(api_, context);
@@ -262,7 +264,7 @@ devrt_status VirtualMemory<Api>::VmDestroy(devrt_chunk handle) {
   return nullptr;
 }
 
-// [at, at + size) is a part of one reservation, in whole granules.
+// Checks that [at, at + size) is a part of one reservation, in whole granules.
 template <class Api>
 devrt_status VirtualMemory<Api>::VmCheckPart(char* at, uint64_t size,
                                              uint32_t* device) {
@@ -351,9 +353,9 @@ devrt_status VirtualMemory<Api>::VmUnmap(void* address, uint64_t size) {
                           "[%p, +%llu) is not made of whole mapped chunks",
                           address, static_cast<unsigned long long>(size));
   }
-  // The driver may wait for work here, and whoever asks what a pointer is may
-  // be what that work waits for.  Until then the chunks are mapped nowhere
-  // else.
+  // The driver may wait for work here, and that work may wait for a thread that
+  // queries a pointer.  Until the driver returns, the chunks cannot be mapped
+  // elsewhere.
   const std::vector<std::pair<char* const, Chunk*>> leaving(begin, end);
   mapped_.erase(begin, end);
   lock.unlock();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Axes of tensors as the kernels walk them: those that are one for all operands
-// are merged, so that most walks have one or two.
+// The axes of tensors as kernels walk them.  Axes that all operands can merge
+// are merged, so most walks have one or two.
 
 #ifndef DEVRT_BACKENDS_GPU_WALKS_H_
 #define DEVRT_BACKENDS_GPU_WALKS_H_
@@ -47,8 +47,8 @@ void AppendAxis(int64_t extent, const int64_t* strides, Walk<kOperands>* walk) {
   for (int i = 0; i < kOperands; ++i) walk->strides[to][i] = strides[i];
 }
 
-// Over `axes`, outermost first, of tensors that have the same extents on them
-// and elements.
+// Makes a walk over `axes`, outermost first, of tensors that have elements and
+// equal extents on these axes.
 template <int kOperands>
 void MakeWalk(const tensor::Tensor* const* tensors, size_t count,
               const tensor::Axes& axes, Walk<kOperands>* walk) {

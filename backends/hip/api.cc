@@ -15,20 +15,19 @@ namespace {
 constexpr int kOldestMajor = 5;
 constexpr int kNewestMajor = 7;
 
-// Numbers of what headers before the named version do not have, or number
-// otherwise.
+// Numbers that headers before the named version lack, or number differently.
 constexpr auto kWallClockRate =
     static_cast<hipDeviceAttribute_t>(10017);  // 5.3
 struct MemoryTypes {
   int device, managed;
 };
-// hipMemoryType counts from elsewhere since 6.
+// hipMemoryType has other numbers since HIP 6.
 constexpr MemoryTypes TypesOf(int major) {
   return major < 6 ? MemoryTypes{1, 4} : MemoryTypes{2, 3};
 }
 static_assert(TypesOf(HIP_VERSION_MAJOR).device == hipMemoryTypeDevice);
 
-// By what the backend relies on between versions.
+// The numbers that the backend assumes for all versions.
 static_assert(hipDeviceAttributeFineGrainSupport == kWallClockRate - 1);
 static_assert(HIP_POINTER_ATTRIBUTE_MEMORY_TYPE == 2 &&
               HIP_POINTER_ATTRIBUTE_BUFFER_ID == 7 &&
@@ -54,8 +53,7 @@ void* OpenLibrary(std::string* name, std::string* why) {
       return library;
     }
     const char* const text = dlerror();
-    // One that is there and does not load is worth more than those that are
-    // not.
+    // The error of a library that exists but does not load is more useful.
     if (why->empty() || std::strstr(text, "No such file") == nullptr) {
       *why = std::string("there is no HIP runtime: ") + text;
     }
@@ -63,8 +61,8 @@ void* OpenLibrary(std::string* name, std::string* why) {
   return nullptr;
 }
 
-// docs/semantics.md 2.2's version: MAJOR * 10,000,000 + MINOR * 100,000 +
-// PATCH.
+// Formats the version of docs/semantics.md 2.2: MAJOR * 10,000,000 + MINOR *
+// 100,000 + PATCH.
 std::string VersionText(int number) {
   return std::to_string(number / 10000000) + "." +
          std::to_string(number % 10000000 / 100000);
@@ -142,14 +140,14 @@ hipError_t Api::Describe(Device device, devrt_device_props_v0* props) const {
   get(hipDeviceAttributeComputeCapabilityMinor, &props->compute_minor);
   get(hipDeviceAttributeMultiprocessorCount, &props->multiprocessors);
   if (error != hipSuccess) return error;
-  props->copy_engines = 1;  // the number is CUDA's alone
-  // No attribute tells the stepping (gfx90a).
+  props->copy_engines = 1;  // only CUDA reports a number
+  // No attribute tells the stepping, as in gfx90a.
   std::snprintf(props->arch, sizeof props->arch, "gfx%u%ux",
                 props->compute_major, props->compute_minor);
   hipUUID uuid = {};
   if (Call(hipDeviceGetUuid_, &uuid, device) == hipSuccess) {
     std::memcpy(props->uuid, uuid.bytes, sizeof props->uuid);
-  } else {  // where it is tells it from the others
+  } else {  // the location tells them apart
     std::snprintf(reinterpret_cast<char*>(props->uuid), sizeof props->uuid,
                   "%04x:%02x:%02x", props->pci_domain & 0xffff,
                   props->pci_bus & 0xff, props->pci_device & 0xff);
@@ -166,8 +164,8 @@ hipError_t Api::Describe(Device device, devrt_device_props_v0* props) const {
 hipError_t Api::Ticks(Device device, uint64_t nanoseconds,
                       uint64_t* ticks) const {
   int kilohertz = 0;
-  // 5.2 and before do not tell: 100 MHz from gfx908 on, less on older devices,
-  // where a spin then is longer.
+  // HIP before 5.3 does not tell the rate.  It is 100 MHz from gfx908 on.
+  // Older devices have a lower rate, so that spins there last longer.
   if (Call(hipDeviceGetAttribute_, &kilohertz, kWallClockRate, int{device}) !=
           hipSuccess ||
       kilohertz <= 0) {
@@ -204,7 +202,7 @@ hipError_t Api::Inspect(const void* ptr, devrt_pointer_info_v0* info) const {
   info->size = 0;
   info->allocation_id = 0;
   int owner = -1;
-  // An unknown pointer is an error to HIP.
+  // HIP returns an error for an unknown pointer.
   if (FindOwner(ptr, &owner) != hipSuccess || owner < 0) return hipSuccess;
   int before = 0;
   Error error = Call(hipGetDevice_, &before);
@@ -220,7 +218,7 @@ hipError_t Api::Inspect(const void* ptr, devrt_pointer_info_v0* info) const {
   error = Ask(HIP_POINTER_ATTRIBUTE_MEMORY_TYPE, ptr, &type);
   (void)Ask(HIP_POINTER_ATTRIBUTE_IS_MANAGED, ptr, &managed);
   (void)Ask(HIP_POINTER_ATTRIBUTE_RANGE_START_ADDR, ptr, &base);
-  // The attribute for the size has 32 bits only.
+  // The attribute for the size has only 32 bits.
   void* whole = nullptr;
   if (Call(hipMemGetAddressRange_, &whole, &size, const_cast<void*>(ptr)) !=
       hipSuccess) {
@@ -229,7 +227,8 @@ hipError_t Api::Inspect(const void* ptr, devrt_pointer_info_v0* info) const {
   }
   (void)Ask(HIP_POINTER_ATTRIBUTE_BUFFER_ID, ptr, &id);
   if (before != owner) (void)Call(hipSetDevice_, before);
-  // Memory is gone between two questions, or the type is "unregistered".
+  // The memory was freed between the two questions, or its type is
+  // "unregistered".
   if (error != hipSuccess || (major_ >= 6 && type == 0)) return hipSuccess;
   const MemoryTypes types = TypesOf(major_);
   info->kind = managed != 0 || type == types.managed ? DEVRT_POINTER_MANAGED
@@ -262,7 +261,8 @@ hipError_t Api::ContextOf(Stream stream, Context* context) const {
 
 hipError_t Api::CreateEvent(bool timing, bool blocking_sync, bool ipc,
                             Event* event) const {
-  // The host sees what came before a record that it sees to be complete (C37).
+  // The host must see all writes before a record that it sees as complete
+  // (C37).
   unsigned flags = ipc ? hipEventInterprocess : hipEventReleaseToSystem;
   if (!timing) flags |= hipEventDisableTiming;
   if (blocking_sync) flags |= hipEventBlockingSync;

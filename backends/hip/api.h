@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HIP as backends/gpu sees it (backends/cuda/api.h says what that asks for):
-// the runtime's functions, found at run time.
+// HIP as backends/gpu needs it (backends/cuda/api.h lists the members of an
+// Api): the runtime's functions, found at run time.
 //
-// HIP has no contexts to speak of: a Context is a device, its ordinal + 1.  A
-// thread always has one; none is never current.
+// HIP has devices instead of contexts: a Context is a device's ordinal + 1.  A
+// thread always has a current one.
 //
-// Threads: everything may be called from any thread.
+// Threads: every member from any thread.
 
 #ifndef DEVRT_BACKENDS_HIP_API_H_
 #define DEVRT_BACKENDS_HIP_API_H_
@@ -14,7 +14,7 @@
 #ifndef __HIP_PLATFORM_AMD__
 #define __HIP_PLATFORM_AMD__ 1
 #endif
-// Overloads would hide the functions' own types.
+// C++ overloads would hide the types of the C functions.
 #define __HIP_DISABLE_CPP_FUNCTIONS__
 #include <hip/hip_runtime_api.h>
 
@@ -41,13 +41,13 @@ class Api {
   using Pool = void*;  // unused
 
   static constexpr const char* kBackend = "hip";
-  // kDLROCM, kDLROCMHost; what HIP manages is DLPack's one managed type.
+  // kDLROCM, kDLROCMHost, and DLPack's only type of managed memory.
   static constexpr devrt_dlpack_v0 kDlpack = {sizeof(devrt_dlpack_v0), 10, 11,
                                               13};
   static constexpr Error kSuccess = hipSuccess;
   static constexpr Error kNotReady = hipErrorNotReady;
   static constexpr Error kInvalidValue = hipErrorInvalidValue;
-  // CUDA's; HIP 5.2's header has no word for it.
+  // CUDA's number.  HIP 5.2's header has none.
   static constexpr Error kNotPermitted = static_cast<hipError_t>(800);
   static constexpr Error kMapFailed = hipErrorMapFailed;
   static constexpr Error kContextIsDestroyed = hipErrorContextIsDestroyed;
@@ -55,8 +55,8 @@ class Api {
   static constexpr Error kPeerNotEnabled = hipErrorPeerAccessNotEnabled;
   static constexpr uintptr_t kLastMagicStream = 2;
   static constexpr bool kHasVirtualMemory = false;
-  // hipMallocAsync is marked beta, and what it owes peers is unstated (C65,
-  // C79).
+  // hipMallocAsync is marked beta, and its guarantees for peers are not
+  // documented (C65, C79).
   static constexpr bool kHasPools = false;
   static constexpr bool kHasCaptures = false;
   static constexpr uint64_t kEarlyReadBelow = 0;
@@ -70,18 +70,19 @@ class Api {
   static constexpr uint32_t kFaultDelivery =
       DEVRT_FAULT_DELIVERY_ABORT;  // C92-C95
 
-  // Finds the runtime and its functions.  nullptr with `*why` where there is
-  // none, or one that is not known.
+  // Finds the runtime and its functions.  Returns nullptr and sets `*why` if
+  // there is no runtime or its version is unknown.
   static std::unique_ptr<Api> Load(std::string* why);
-  // DEVRT_CAP_* of which this runtime lacks a function.
+  // Returns the DEVRT_CAP_* for which this runtime lacks a function.
   uint64_t MissingCapabilities() const { return missing_; }
 
-  // Without hipInit: what HIP does for this question is HIP's.
+  // Calls hipGetDeviceCount without hipInit.  The runtime may initialise
+  // itself.
   int CountWithoutInit() const {
     int count = 0;
     return Count(&count) == kSuccess ? count : -1;
   }
-  // No device is no error here.
+  // A machine without a device is not an error here.
   Error Init() const {
     const Error error = Call(hipInit_, 0u);
     return MeansNoDevice(error) ? kSuccess : error;
@@ -99,7 +100,7 @@ class Api {
     return Call(hipDeviceGet_, device, ordinal);
   }
   Error Describe(Device device, devrt_device_props_v0* props) const;
-  // What the kernels' clock counts in so many nanoseconds.
+  // Converts nanoseconds to ticks of the kernels' clock.
   Error Ticks(Device device, uint64_t nanoseconds, uint64_t* ticks) const;
   Error CanAccessPeer(Device device, Device peer, int* can) const {
     return Call(hipDeviceCanAccessPeer_, can, device, peer);
@@ -127,7 +128,7 @@ class Api {
   Error SetCurrent(Context context) const {
     return Call(hipSetDevice_, Ordinal(context));
   }
-  // A reset device has no other number.
+  // A device keeps its number over a reset.
   Error ContextId(Context context, uint64_t* id) const {
     *id = context;
     return kSuccess;
@@ -151,8 +152,9 @@ class Api {
     return Call(hipMalloc_, ptr, size);
   }
   Error Free(void* ptr) const { return Call(hipFree_, ptr); }
-  // Coherent whatever the environment says: kernels and the host see each
-  // other's writes while they run, and after a true query (C37, C46).
+  // Coherent, whatever the environment says: kernels and the host see one
+  // another's writes while kernels run, and after a query that returned true
+  // (C37, C46).
   Error AllocateHost(void** ptr, size_t size) const {
     return Call(hipHostMalloc_, ptr, size,
                 unsigned{hipHostMallocPortable | hipHostMallocCoherent});
@@ -242,15 +244,15 @@ class Api {
 
  private:
   Api() = default;
-  // 5.2 has no better word for it.
+  // HIP 5.2 has no error of its own for it.
   static bool MeansNoDevice(Error error) {
     return error == hipErrorNoDevice || error == hipErrorInvalidDevice;
   }
   static int Ordinal(Context context) { return static_cast<int>(context) - 1; }
 
-  // Takes out of the thread's slot what this call put there, and nothing else
-  // (R6, C20, C90).  Before ROCm 7 "not ready" is in it, too; what somebody
-  // else left there, such a runtime has overwritten by itself.
+  // Calls the runtime, then clears the error that this call left in the
+  // thread's slot, and no other (R6, C20, C90).  Before ROCm 7 "not ready" is
+  // left there too, and such a runtime has itself overwritten an earlier error.
   template <typename Function, typename... Arguments>
   Error Call(Function* function, Arguments... arguments) const {
     if (__builtin_expect(function == nullptr, 0)) return hipErrorNotSupported;

@@ -11,8 +11,8 @@ constexpr auto kLocal = ErrorClass::kLocal;
 constexpr auto kSticky = ErrorClass::kSticky;
 constexpr auto kSuspect = ErrorClass::kSuspect;
 
-// By code.  Numbers, not names: an older header has not all of them, and 911
-// and 912 are not what they are to CUDA.
+// Sorted by code.  Numbers, because an older header lacks some names, and CUDA
+// uses 911 and 912 for other errors.
 constexpr ErrorMeaning kMeanings[] = {
     {1, DEVRT_INVALID_ARGUMENT, kLocal},       // InvalidValue
     {2, DEVRT_RESOURCE_EXHAUSTED, kLocal},     // OutOfMemory

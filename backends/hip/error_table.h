@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HIP's error codes, each classified on purpose.
+// HIP's error codes, each classified by hand.
 
 #ifndef DEVRT_BACKENDS_HIP_ERROR_TABLE_H_
 #define DEVRT_BACKENDS_HIP_ERROR_TABLE_H_
@@ -9,7 +9,7 @@
 
 namespace devrt::hip {
 
-// kUnlistedError for a code that no header of HIP 5.2 to 7.0 has.
+// Returns kUnlistedError for a code that no header of HIP 5.2 to 7.0 has.
 const gpu::ErrorMeaning& MeaningOf(int code);
 
 }  // namespace devrt::hip

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Pieces of message text that backends, libdevrt and the command share.  All is
-// inline and needs the standard library alone, as backends link nothing else.
+// inline and needs only the standard library, because backends link nothing
+// else.
 
 #ifndef DEVRT_BACKENDS_TEXT_TEXT_H_
 #define DEVRT_BACKENDS_TEXT_TEXT_H_
@@ -37,8 +38,8 @@ inline std::string Counted(uint64_t count, std::string_view noun) {
   return count == 1 ? text : text + "s";
 }
 
-// How many letters have to be put in, taken out or replaced to make `b` of `a`
-// (Levenshtein's distance).  It takes time and memory for size times size.
+// Returns the number of letters to insert, delete or replace to turn `a` into
+// `b` (Levenshtein distance).  Takes time for size times size.
 inline size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
