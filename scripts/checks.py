@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The checks that scripts/check runs.
 
-Each returns the list of its findings, or raises Skipped with the reason why it
-could not look. None needs git: a check sees what a build would see.
+Each returns a list of findings, or raises Skipped with the reason why it could not
+look.  None needs git: a check reads the files that a build would read.
 """
 
 import pathlib
@@ -22,8 +22,8 @@ UNITS = {".c", ".cc", ".cu"}
 COMFORTABLE_LINES = 600
 MOST_LINES = 800
 
-# What the libraries export, a name a line; a change of it is a change of what
-# programs may use, and is reviewed as such. By the library in a build folder.
+# By library in a build folder: the list of its exports, one name a line.  A change of
+# the list changes what programs may use, so reviewers see it.
 EXPORT_LISTS = {
     "lib/libdevrt.so": pathlib.Path("lib/devrt.symbols"),
     "cts/libdevrt_cts.so": pathlib.Path("cts/devrt_cts.symbols"),
@@ -43,15 +43,15 @@ class Skipped(Exception):
 
 
 def run(*command):
-    """The output of a command that is expected to work."""
+    """Returns the output of a command that should succeed."""
     return subprocess.run(command, text=True, check=True, cwd=ROOT,
                           stdout=subprocess.PIPE).stdout
 
 
 def sources(suffixes):
-    """All files with these suffixes, relative to the root, links not followed.
+    """Returns all files with these suffixes, relative to the root.  Follows no links.
 
-    Caches begin with a dot or an underscore and are left out.
+    Leaves out caches, whose names begin with a dot or an underscore.
     """
     found = []
     for folder in SOURCE_FOLDERS:
@@ -65,7 +65,7 @@ def sources(suffixes):
 
 
 def scripts():
-    """Scripts and build files: not compiled, but read by people all the same."""
+    """Returns scripts and build files, which are not compiled but read by people."""
     found = [p for p in ROOT.glob("scripts/*") if p.is_file()]
     found += [p for p in ROOT.glob(".ci/*") if p.is_file()]
     found += [ROOT / "meson.build", ROOT / "meson_options.txt"]
@@ -77,7 +77,7 @@ def scripts():
 
 
 def clang_format():
-    """The command of clang-format 14; other versions format differently."""
+    """Returns the command of clang-format 14.  Other versions format differently."""
     for name in ["clang-format-14", "clang-format"]:
         if shutil.which(name) and " 14." in run(name, "--version"):
             return name
@@ -100,13 +100,13 @@ def check_format(fix):
 
 
 def included(path):
-    """The quoted includes of a file."""
+    """Returns the quoted includes of a file."""
     text = (ROOT / path).read_text(encoding="utf-8")
     return re.findall(r'^\s*#\s*include\s+"([^"]+)"', text, re.M)
 
 
 def mentioned_in_builds():
-    """What the meson.build files name, as paths without their suffix.
+    """Returns what the meson.build files name, as paths without suffix.
 
     A test table names a program by its stem, so a suffix may be missing.
     """
@@ -127,7 +127,7 @@ def mentioned_in_builds():
 
 
 def resolve(name, includer, known):
-    """The file of ours that an include names, if it is one."""
+    """Returns the file of this tree that an include names, or None."""
     for base in [pathlib.Path(), includer.parent, pathlib.Path("include")]:
         path = ROOT / base / name
         if path.exists():
@@ -235,8 +235,8 @@ def check_links():
 WAITING_FOLDERS = ["arrays", "backends", "cts", "guards", "layers", "memory",
                    "python", "runtime", "streams", "tools"]
 WAITS_PAGE = pathlib.Path("docs/waits.md")
-# What can hold a thread: sleeps, conditions, ends of threads and processes, the
-# driver's own waits, and loops that end by nothing in their head.
+# What can hold a thread: sleeps, conditions, joins of threads and processes, the
+# driver's waits, and loops without a condition in their head.
 WAIT = re.compile(
     r"\b(?:nanosleep|sched_yield|sleep_for|sleep_until|sigtimedwait|waitid"
     r"|waitpid|pthread_join|sem_wait|time\.sleep|compare_exchange_weak)\("
@@ -249,7 +249,7 @@ WAIT = re.compile(
 
 
 def waiting_files():
-    """The product's files that can hold a thread, comments aside."""
+    """Returns the product's files that can hold a thread, by their code alone."""
     found = set()
     for folder in WAITING_FOLDERS:
         for path in (ROOT / folder).rglob("*"):
@@ -264,7 +264,7 @@ def waiting_files():
 
 
 def check_waits():
-    """docs/waits.md says of each file that waits why the wait ends."""
+    """Checks that docs/waits.md says of each file with a wait why the wait ends."""
     page = (ROOT / WAITS_PAGE).read_text(encoding="utf-8")
     rows = re.findall(r"^\|([^|]*)\|", page, re.M)
     named = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
@@ -279,18 +279,18 @@ def check_waits():
 
 
 def exported(library):
-    """The dynamic symbols a library defines."""
+    """Returns the dynamic symbols that a library defines."""
     lines = run("nm", "-D", "--defined-only", "--format=posix", str(library))
     return {line.split()[0] for line in lines.splitlines()}
 
 
 def needed(library):
-    """The libraries that it names in its dynamic section."""
+    """Returns the libraries that a library needs, by its dynamic section."""
     return re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-dW", str(library)))
 
 
 def exported_names(library):
-    """What programs see of a C++ library, as they would write it."""
+    """Returns what programs see of a C++ library, as they would write it."""
     lines = run("nm", "-DC", "--defined-only", str(library)).splitlines()
     return sorted({ABSL_VERSION.sub("absl::", line.split(maxsplit=2)[2])
                    for line in lines})

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What comments and documents cite has to exist, under one number.
+"""Checks that what comments and documents cite exists, under one number.
 
 A citation has one of these forms:
 
-  C27, F5, R4, E8, P19, S3   an item of a page in PAGES
-  docs/semantics.md 2.4      a numbered section of a document
-  docs/waits.md              a document
-  decision 12                docs/decisions/0012-*.md
+    C27, F5, R4, E8, P19, S3   an item of a page in PAGES
+    docs/semantics.md 2.4      a numbered section of a document
+    docs/waits.md              a document
+    decision 12                docs/decisions/0012-*.md
 
-Comments of code, docstrings and Markdown are read; code, strings and examples
-are not.
+Reads comments, docstrings and Markdown, but no code, strings and examples.
 """
 
 import io
@@ -30,7 +29,7 @@ PAGES = [
 ]
 PAGE_OF = {letter: page for page, begin in PAGES
            for letter in re.search(r"([A-Z]+)\]?\\d", begin).group(1)}
-# Letters without a page: an item of theirs has gone away.
+# Letters without a page, of items that were removed.
 GONE = "DLO"
 
 HEADING = re.compile(r"^#+ (\d+(?:\.\d+)?)\.? ", re.M)
@@ -49,7 +48,7 @@ UNKNOWN = [
                 r"\s+\d+\.\d+\b"),
      "write the document with its folder: docs/semantics.md 2.4, say"),
 ]
-# A section of no document; in a document it is one of its own.
+# A section without a document.  In a document it is a section of its own.
 BARE = (re.compile(r"\(\d\.\d{1,2}(?=[,);:])"),
         "name the document: docs/semantics.md 2.4, say")
 
@@ -60,12 +59,12 @@ EXAMPLE = re.compile(r"^```.*?^```|`[^`\n]*`", re.M | re.S)
 
 
 def blank(text):
-    """As many lines, without anything on them."""
+    """Returns as many lines as the text has, all empty."""
     return "\n" * text.count("\n")
 
 
 def comments_of_code(text):
-    """The text with everything blank that is no comment."""
+    """Returns the text with everything blanked but the comments."""
     parts, end = [], 0
     for token in CODE_TOKEN.finditer(text):
         found = token.group()
@@ -95,7 +94,7 @@ def comments_of_script(text):
 
 
 def read(path):
-    """What people read in a file, each line where it stands."""
+    """Returns what people read in a file, at its lines."""
     text = (checks.ROOT / path).read_text(encoding="utf-8")
     if path.suffix == ".md":
         return EXAMPLE.sub(lambda found: blank(found.group()) or "``", text)
@@ -107,7 +106,7 @@ def read(path):
 
 
 def items():
-    """Where each item is defined: its page, as often as the page does."""
+    """Returns where each item is defined: its pages, with repetitions."""
     found = {}
     for page, begin in PAGES:
         path = checks.ROOT / page
@@ -118,7 +117,7 @@ def items():
 
 
 def document(name, path):
-    """The document of a citation in a file, or None."""
+    """Returns the document of a citation in a file, or None."""
     for folder in ["", "docs", "docs/decisions", path.parent]:
         found = checks.ROOT / folder / name
         if found.exists():
@@ -127,7 +126,7 @@ def document(name, path):
 
 
 def wrong_document(name, sections, path):
-    """Why a document cannot be cited, or None."""
+    """Returns why a document cannot be cited, or None."""
     found = document(name, path)
     if found is None:
         return f"there is no {name}"
@@ -138,7 +137,7 @@ def wrong_document(name, sections, path):
 
 
 def wrong_in(text, path, defined):
-    """(offset, finding) of each citation that leads nowhere."""
+    """Returns (offset, finding) of each citation that leads nowhere."""
     for found in ITEM.finditer(text):
         for item in filter(None, found.groups()):
             page = PAGE_OF.get(item[0], "any page in scripts/citations.py")

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the tables of docs/conformance.md, or looks whether they are right.
+"""Writes the tables of docs/conformance.md, or checks them.
 
-usage: scripts/conformance_doc.py DEVRT          writes them
-       scripts/conformance_doc.py --check DEVRT  whether they are up to date
-       scripts/conformance_doc.py --items DEVRT  items that no test shows
+usage: scripts/conformance_doc.py DEVRT          writes the tables
+       scripts/conformance_doc.py --check DEVRT  checks that they are up to date
+       scripts/conformance_doc.py --items DEVRT  lists items without a test
 
-DEVRT is the command, build/tools/devrt: `devrt cts --list --json` has the tests.
-Which test kills which mutant stands in tests/mutants/kills.json, which
-tests/mutants/matrix.py writes. Exit code 1: out of date, or items are missing.
+DEVRT is the command, build/tools/devrt: `devrt cts --list --json` lists the tests.
+tests/mutants/kills.json, which tests/mutants/matrix.py writes, says which test kills
+which mutant.  Exit code 1: the tables are out of date, or items lack a test.
 """
 
 import json
@@ -26,13 +26,13 @@ PAGE = ROOT / "docs/conformance.md"
 SEMANTICS = ROOT / "docs/semantics.md"
 KILLS = ROOT / "tests/mutants/kills.json"
 BEGIN = "<!-- scripts/conformance_doc.py writes from here on -->"
-# Tests of these show many items at once and say little about one of them.
+# Each of these tests covers many items, and says little about one of them.
 BROAD_GROUPS = {"random"}
 MOST_MUTANTS_OF_A_TEST = 12
 
 
 def items_of_semantics():
-  """{item: title} of section 1, less what is tagged L."""
+  """Returns {item: title} of section 1, without items tagged L."""
   found = {}
   later = False
   for line in SEMANTICS.read_text(encoding="utf-8").splitlines():
@@ -51,7 +51,7 @@ def listed_tests(devrt):
 
 
 def number(item):
-  """Orders C9 before C10, and R1 behind both."""
+  """Orders C9 before C10, and R1 after both."""
   return item[:1], int(re.sub(r"\D", "", item) or 0)
 
 
@@ -61,7 +61,7 @@ def missing_items(tests):
 
 
 def killers(kills):
-  """{test: mutants that it fails by a check}."""
+  """Returns {test: mutants that it fails by a check}."""
   found = {}
   for mutant, by_how in kills.items():
     for test in by_how.get("check", []):
@@ -70,7 +70,7 @@ def killers(kills):
 
 
 def findings(tests, kills, table):
-  """What is wrong with the matrix, which only matrix.py can mend."""
+  """Returns errors of the matrix, which only matrix.py can correct."""
   names = {test["name"] for test in tests}
   wrong = []
   for name, mutant in table.items():
@@ -97,7 +97,7 @@ def mutants_text(found):
 
 
 def item_rows(tests, killed_by):
-  """Rows of the table of items, and the items whose tests kill nothing."""
+  """Returns the table's rows, and the items whose tests kill no mutant."""
   titles = items_of_semantics()
   by_item = {item: [] for item in titles}
   for test in tests:

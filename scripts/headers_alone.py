@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles each public header alone, so that none leans on what its user
-happened to include before it; or, with --together, all of them in one file, in
-C++ alone: that they know a standard is not asked of each anew.
+"""Compiles each public header alone, so that none depends on earlier includes.
 
-A header is public when include/devrt/ has it, mostly as a link to the file beside
-its body; meson.build files list them in devrt_public_headers. Every header is compiled as C++; those that offer themselves to C (they ask for
-__cplusplus) also as C.
+With --together, compiles all headers in one file, as C++ only, once for each standard.
+
+A header is public if include/devrt/ has it, usually as a link to the file beside its
+body.  meson.build files list them in devrt_public_headers.  Every header is compiled as
+C++, and those that test __cplusplus also as C.
 """
 
 import argparse
@@ -23,7 +23,7 @@ WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
 
 
 def public_headers():
-    """The public headers as programs spell them, less the leading devrt/."""
+    """Returns the public headers as programs include them, without devrt/."""
     folder = ROOT / "include/devrt"
     return sorted(os.path.relpath(os.path.join(path, name), folder)
                   for path, _, names in os.walk(folder, followlinks=True)
@@ -31,7 +31,7 @@ def public_headers():
 
 
 def languages(header, standards):
-    """The (language, standard) pairs the header has to compile in."""
+    """Returns the (language, standard) pairs to compile the header in."""
     path = ROOT / "include/devrt" / header
     pairs = [("c++", f"c++{s}") for s in standards]
     if path.exists() and "#ifdef __cplusplus" in path.read_text():
@@ -40,13 +40,13 @@ def languages(header, standards):
 
 
 def include_folders():
-    """Ours, and that of an Abseil that Meson fetched, if it had to."""
+    """Returns the include folders of this tree, and of Abseil if Meson fetched it."""
     fetched = sorted(ROOT.glob("subprojects/abseil-cpp-*/"))
     return [f"-I{path}" for path in [ROOT / "include"] + fetched]
 
 
 def complaints(compiler, headers, language, standard):
-    """The compiler's, about a file that includes these; empty for none."""
+    """Returns the compiler's complaints about a file with these includes."""
     source = "".join(f'#include "devrt/{header}"\n' for header in headers)
     return complaints_about(compiler + WARNINGS, source, language, standard)
 
@@ -61,15 +61,15 @@ def complaints_about(compiler, source, language, standard):
 
 
 def compile_alone(job):
-    """Returns the compiler's complaints about one header, empty for none."""
+    """Returns the compiler's complaints about one header, "" for none."""
     compiler, header, language, standard = job
-    # Twice: the second time its include guard has to hold.
+    # Included twice, to test its include guard.
     found = complaints(compiler, [header] * 2, language, standard)
     return found and f"{header} does not compile alone as {standard}:\n{found}"
 
 
 def failures(headers, compiler, standards):
-    """The complaints about all headers, on as many threads as processors."""
+    """Returns the complaints about all headers.  Uses one thread per processor."""
     jobs = [(compiler, header, language, standard) for header in headers
             for language, standard in languages(header, standards)]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -77,7 +77,7 @@ def failures(headers, compiler, standards):
 
 
 def failures_together(headers, compiler, standards):
-    """The complaints about one file for each standard."""
+    """Returns the complaints about one file of all headers, for each standard."""
     all_found = []
     for standard in standards:
         found = complaints(compiler, headers, "c++", f"c++{standard}")
@@ -88,7 +88,7 @@ def failures_together(headers, compiler, standards):
 
 
 def default_compiler():
-    """The compiler's command line, None where there is no compiler."""
+    """Returns the compiler's command line, or None without a compiler."""
     return os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++")
 
 

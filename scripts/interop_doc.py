@@ -3,17 +3,17 @@
 """Writes docs/interop.md from results of the interop matrix.
 
 usage: scripts/interop_doc.py                   writes the page
-       scripts/interop_doc.py --check           whether it is up to date
+       scripts/interop_doc.py --check           checks that it is up to date
        scripts/interop_doc.py --take NAME FILE...
-             keeps a result as docs/interop/NAME.jsonl in place of the older one
+             keeps a result as docs/interop/NAME.jsonl, replacing an older one
              of that name, then writes the page. Several files are one run in
-             parts: of a case in two of them, the later counts
+             parts: if two files have a case, the later one counts
 
 FILE is written by tests/interop/matrix.py --json FILE. A kept result has one
 line about the run, with how many cases were skipped and why, then one line for
-each case that ran. The page shows every kept result: ci.jsonl is of machines
-without a GPU, ci_torch.jsonl of Debian's PyTorch there, the others are of
-GPUs. Exit code 1: out of date; 2: usage.
+each case that ran. The page shows every kept result: ci.jsonl comes from machines
+without a GPU, ci_torch.jsonl from Debian's PyTorch there, and the others from GPUs.
+Exit code 1: the page is out of date; 2: wrong usage.
 """
 
 import collections
@@ -27,7 +27,7 @@ PAGE = ROOT / "docs/interop.md"
 sys.path.insert(0, str(ROOT / "tests/interop"))
 import deviations  # noqa: E402
 
-SCHEMA = "devrt.interop/1"  # of what matrix.py writes
+SCHEMA = "devrt.interop/1"  # of matrix.py's files
 KEPT_SCHEMA = "devrt.interop.kept/1"  # of the files in RESULTS
 
 HEAD = """<!-- Written by scripts/interop_doc.py; do not edit. -->
@@ -66,7 +66,7 @@ ROW_NAMES = {"cuda_ro": "cuda, read-only", "mtia_pinned": "pinned (mtia)",
 
 
 def kept(result):
-  """The text that keeps a result of matrix.py: one line a case that ran."""
+  """Returns the text to keep for a result of matrix.py: a line for each case."""
   skipped = collections.Counter(
       case["note"].split(":")[0] for case in result["cases"]
       if case["outcome"] == "skipped")
@@ -81,7 +81,8 @@ def kept(result):
 
 
 def parsed(text):
-  """The result of a kept text: as matrix.py's, with skipped cases counted."""
+  """Returns the result of a kept text, in matrix.py's form, with skipped cases counted.
+  """
   result, *cases = [json.loads(line) for line in text.splitlines()]
   if result.get("schema") != KEPT_SCHEMA:
     raise ValueError(f"the schema is not {KEPT_SCHEMA}")
@@ -102,17 +103,17 @@ def load():
 
 
 def worst(cases):
-  """The outcome of a cell of several cases."""
+  """Returns the worst outcome of a cell's cases."""
   outcomes = {case["outcome"] for case in cases}
   return next(word for word in WORDS if word in outcomes)
 
 
-# Worst first.
+# The worst first.
 WORDS = {"failed": "**failed**", "deviates": "**deviates**", "passed": "ok"}
 
 
 def cells_of(result, first):
-  """{(row, column): [cases]} of ids FIRST/row/column[/...]."""
+  """Returns {(row, column): [cases]} for ids FIRST/row/column[/...]."""
   cells = collections.OrderedDict()
   for case in result["cases"]:
     parts = case["id"].split("/")
@@ -122,7 +123,7 @@ def cells_of(result, first):
 
 
 def code_of(cases):
-  """Of a cell, and what the specification has, if that is something else."""
+  """Returns a cell's outcome, and that of the specification if it differs."""
   code = cases[0]["code"].split("!")[0]
   for case in cases:
     if "table" in case:
@@ -234,7 +235,7 @@ def page(results):
 
 
 def merged(parts):
-  """One result of a run in parts."""
+  """Returns one result for the parts of a run."""
   cases = {case["id"]: case for part in parts for case in part["cases"]}
   commits = dict.fromkeys(part.get("commit") or "unknown" for part in parts)
   return {**parts[-1], "commit": ", ".join(commits),

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which folder may include which: the rooms of the product and their floors.
 
-A room is a top-level folder of the product, or a folder of backends/ or layers/.
-Its headers are of two kinds:
+A room is a top-level folder of the product, or a folder of backends/ or layers/.  Its
+headers are of two kinds:
 
-  public  linked in include/devrt/ and included as "devrt/ROOM/NAME.h"; open to
-          the room's own floor and every floor above
-  inner   every other header, included by its path from the root of the checkout
-          ("memory/device/block.h"); open to the room itself and to the rooms
-          that INNER names
+    public  linked in include/devrt/ and included as "devrt/ROOM/NAME.h"; open to
+            the room's own floor and every floor above
+    inner   every other header, included by its path from the root of the checkout
+            ("memory/device/block.h"); open to the room itself and to the rooms
+            that INNER names
 
 docs/decisions/0019-rooms.md has the reasons.
 """
@@ -18,7 +18,7 @@ import re
 
 import checks
 
-# From the top of the house down. A room includes from its own floor and below.
+# From the top down.  A room includes from its own floor and below.
 FLOORS = [
     ["python", "tools"],
     ["cts"],
@@ -34,7 +34,7 @@ FLOORS = [
     ["backends/abi", "backends/text", "backends"],
 ]
 
-# Who may include the inner headers of a room, beside the room itself.
+# The rooms that may include the inner headers of a room, beside the room itself.
 INNER = {
     "arrays": {"python"},
     "memory": {"arrays", "python"},
@@ -45,22 +45,22 @@ INNER = {
     "backends/tensor": {"arrays", "backends/cuda", "backends/gpu", "backends/hip",
                         "backends/mtia"},
     "backends/text": {"backends/mtia", "memory", "runtime", "tools"},
-    "backends": {"backends/mtia", "python"},  # tables that are data
+    "backends": {"backends/mtia", "python"},  # tables of data
 }
 
-# A backend and a layer stand alone: they know the ABI, and none of the floors
-# between it and the programs.
+# A backend or a layer knows the ABI, and none of the floors between it and the
+# programs.
 STAND_ALONE = {"backends/cuda", "backends/hip", "backends/mtia",
                "backends/template", "backends/gpu", "layers/trace"}
 
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
-# Programs of developers: they may include anything, and no product includes them.
+# Developers' programs may include anything.  The product includes none of them.
 PROGRAMS = {"bench", "examples", "tests", "packaging"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 
 
 def room_of(name):
-    """The room of a path below the root, or of an include without "devrt/"."""
+    """Returns the room of a path below the root, or of an include without "devrt/"."""
     parts = pathlib.PurePosixPath(name).parts
     if len(parts) > 2 and "/".join(parts[:2]) in FLOOR_OF:
         return "/".join(parts[:2])
@@ -68,7 +68,7 @@ def room_of(name):
 
 
 def why_not(room, name):
-    """Why a room may not include a header, or None."""
+    """Returns why a room may not include a header, or None."""
     public = name.startswith("devrt/")
     target = room_of(name.removeprefix("devrt/"))
     if target is None or target == room:
@@ -102,7 +102,7 @@ def check_rooms():
 
 
 def check_links():
-    """Each public header of include/devrt/ is a link to a file of its room."""
+    """Checks that each public header of include/devrt/ links to a file of its room."""
     findings = []
     folder = checks.ROOT / "include/devrt"
     for path in sorted(folder.rglob("*.h")):

@@ -3,12 +3,12 @@
 """Writes the results of the seed tests in Python into docs/seed-tests.md.
 
 usage: seed_doc.py                 from tests/python/seed/results/*.jsonl
-       seed_doc.py --check         whether the page, the results and the tests agree
+       seed_doc.py --check         checks that the page, the results and the tests agree
        seed_doc.py --run NAME --package DIR --machine TEXT [--backend BACKEND]
                    [FILE ...]      runs tests/python/seed, all or these files, keeps
                                    the results as NAME, and writes the page
 
-The page's part between the markers is this program's, the rest is written by hand.
+This program writes the page's part between the markers.  The rest is written by hand.
 The list of tests is that of docs/semantics.md, section 3.
 """
 
@@ -28,7 +28,7 @@ PAGE = ROOT / "docs/seed-tests.md"
 BEGIN = "<!-- Written by scripts/seed_doc.py from here on; do not edit. -->\n"
 END = "<!-- Written by hand from here on. -->\n"
 
-# Section of semantics.md, heading, and the files that have its tests.
+# (section of semantics.md, heading, files with its tests).
 GROUPS = [
     ("3.2", "PyTorch's test_cuda",
      ["test_cuda_without_arrays.py", "test_cuda_arrays.py"]),
@@ -36,7 +36,8 @@ GROUPS = [
      ["test_mtia_backend.py"]),
     ("3.5", "PyTorch's test_numba_integration", ["test_numba_integration.py"]),
 ]
-# Sections of CuPy's guide: tests of test_cupy_guide.py, and where else it is shown.
+# By section of CuPy's guide: tests of test_cupy_guide.py, and other places that show
+# it.
 MATRIX = "[interop matrix](interop.md)"
 GUIDE = {
     "Numba": ([], f"test_numba_integration above; {MATRIX}"),
@@ -63,21 +64,21 @@ def section(number):
 
 
 def seeds(number):
-    """The names of a section's table, in its order."""
+    """Returns the names of a section's table, in its order."""
     rows = re.findall(r"^\| ([a-z][\w, ]*?)(?: \((?:part|\d)\))? \|",
                       section(number), re.M)
     return [name for row in rows for name in row.split(", ")]
 
 
 def test_files():
-    """{file: names of its tests}, without their prefix."""
+    """Returns {file: names of its tests}, without their prefix."""
     return {path.name: re.findall(r"^def test_(\w+)",
                                   path.read_text(encoding="utf-8"), re.M)
             for path in sorted(SEED.glob("test_*.py"))}
 
 
 def runs():
-    """The kept runs: {"name", "machine", "date", "results": {test: answer}}."""
+    """Returns the kept runs: {"name", "machine", "date", "results": {test: answer}}."""
     found = []
     for path in sorted((SEED / "results").glob("*.jsonl")):
         run, *answers = map(json.loads,
@@ -95,7 +96,7 @@ def keep(run, results):
 
 
 def said(run, keys):
-    """One run's answer about a row, which may be several tests."""
+    """Returns one run's answer for a row, which may have several tests."""
     found = [run["results"][key] for key in keys if key in run["results"]]
     for outcome in ("failed", "passed"):
         if any(f[0] == outcome for f in found):
@@ -201,7 +202,7 @@ def run_tests(options):
         path = pathlib.Path(folder) / "results.json"
         done = subprocess.run(
             [sys.executable, str(ROOT / "tests/python/run_pytest.py"), *files],
-            # The tests' own folder looks after mtia, too.
+            # The tests' conftest.py uses mtia too.
             env={"DEVRT_BACKENDS": ",".join({options.backend: 0, "mtia": 0}),
                  **os.environ,
                  "DEVRT_TEST_BACKEND": options.backend,

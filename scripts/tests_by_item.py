@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Which tests exercise which item of docs/semantics.md, or rule of exchange.
+"""Lists the tests of each item of docs/semantics.md and each rule of exchange.
 
 usage: scripts/tests_by_item.py [--check | ITEM ...]
 
-Prints a table of items and the tests for them: of all items, or of those that are
-named (C27, E8). With --check it prints only the items that should have a test and
-have none, and exits with 1 if there are any.
+Prints a table of items and their tests: of all items, or of the named ones (C27,
+E8). With --check it prints only the items that lack a test, and exits with 1 if
+there are any.
 
 A test names its items in a tag, a comment above it that holds nothing else:
 
@@ -28,8 +28,8 @@ TEST = re.compile(r"TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)")
 TAGGED = re.compile(r"^// ([CEF]\d+(?:, [CEF]\d+)*)\n(?://.*\n)*" + TEST.pattern,
                     re.M)
 
-# Items of later layers: stream-ordered pools (C65-C69), capture (C79-C89), the
-# allocator, arrays, bindings.
+# All items, but pools (C65-C69), capture (C79-C89) and parts of later floors, which
+# have no tests under the item's name.
 ITEMS = [f"C{i}" for i in (*range(1, 65), *range(70, 79), *range(90, 108))]
 ITEMS += [f"F{i}" for i in (*range(1, 7), *range(10, 14), *range(19, 22),
                             *range(27, 35))]
@@ -53,15 +53,15 @@ def find_tests():
 
 
 def named_rules(text):
-  """The rules that a comment names."""
+  """Returns the rules that a comment names."""
   return [f"E{number}" for first, last in RULE.findall(text)
           for number in range(int(first), int(last or first) + 1)]
 
 
 def starts(lines, cells):
-  """The name of the test that begins with these two lines, or None."""
+  """Returns the name of the test that begins with these two lines, or None."""
   found = TEST.match(" ".join(lines))
-  # The matrix has functions for cells, the litmus has them for programs.
+  # The matrix has functions for its cells, and the litmus tests for programs.
   found = found or re.match(
       r"\s*(?:def|static bool) (\w+)\(" if cells else r"def (test_\w+)\(",
       lines[0])
@@ -69,7 +69,7 @@ def starts(lines, cells):
 
 
 def rules_of(path):
-  """(item, test) of a file; what stands before all tests is of none."""
+  """Returns (item, test) of a file.  Comments ahead of all tests count for none."""
   mark = "#" if path.suffix == ".py" else "//"
   cells = path.parent.name == "interop" or path.name.startswith("litmus")
   section, above, test, found = [], [], None, []

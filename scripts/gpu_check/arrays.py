@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays: their tests, and figures beside CuPy's, PyTorch's and NCCL's."""
+"""Arrays: their tests, and figures beside those of CuPy, PyTorch and NCCL."""
 
 import pathlib
 import re
@@ -13,11 +13,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PEERS = ROOT / "bench/peers/arrays_peers.py"
 FILES = ["bench/arrays_gpu_bench", "bench/arrays_bench",
          "bench/exchange_bench"]
-TINY = {"DEVRT_BENCH_ARRAY_BYTES": "65536"}  # on mtia, to see that it runs
+TINY = {"DEVRT_BENCH_ARRAY_BYTES": "65536"}  # small, to see that it runs on mtia
 COPY, RAW_PEER = "RawDeviceCopy", "RawPeerCopy"
 
-# What is in the tables: row and, of bandwidths, what percentage of the copy by
-# the driver at least; of times, how many nanoseconds at most.
+# The rows of the tables.  A bandwidth has the least percentage of the driver's copy, a
+# time the most nanoseconds.
 BANDWIDTHS = [
     ("copy by the driver", COPY, None),
     ("copy by devrt::CopyAsync", "DeviceCopy", None),
@@ -84,7 +84,9 @@ def benchmarks(check, options):
 
 
 def peers(check, options):
-    """What arrays_peers.py says of each library; a row for what it lacks."""
+    """Returns arrays_peers.py's figures for each library.  Adds a row for a missing
+    one.
+    """
     json_file = check.file("arrays_peers.json")
     command = check.run([sys.executable, PEERS, f"--json={json_file}",
                          *(["--quick"] if options.quick else [])], 600)
@@ -107,8 +109,7 @@ def peers(check, options):
 
 
 def all_reduce(check, options):
-    """What the example prints of itself, as numbers; none where it cannot run.
-    """
+    """Returns the numbers that the example prints, or none if it cannot run."""
     if not pathlib.Path(check.path(examples.RING)).exists():
         check.add(check.part, SKIPPED, f"there is no {examples.RING}")
         return {}
@@ -125,7 +126,8 @@ def all_reduce(check, options):
 
 
 def ring_of(output):
-    """Numbers of lines `NAME ... GB/s`, and the percentage of the bound."""
+    """Returns the numbers of lines `NAME ...  GB/s`, and the percentage of the bound.
+    """
     rates = dict(re.findall(r"^(all-reduce|one peer copy) .*?([\d.]+) GB/s",
                             output, re.MULTILINE))
     percent = re.search(r"^([\d.]+) % of the bound", output, re.MULTILINE)
@@ -136,8 +138,11 @@ def ring_of(output):
 
 
 class Figures:
-    """The tables of bench/README.md: ours from Google Benchmark's rows, the
-    peers' from arrays_peers.py, the ring's from the example."""
+    """The tables of bench/README.md.
+
+    devrt's figures come from Google Benchmark's rows, the others' from arrays_peers.py,
+    and the ring's from the example.
+    """
 
     def __init__(self, rows, theirs, ring, judged=True):
         # NAME/iterations:10/manual_time
@@ -147,12 +152,11 @@ class Figures:
         self.judged = judged
 
     def rate(self, name):
-        """In bytes a second."""
+        """Returns bytes a second."""
         return self.rows.get(name, {}).get("bytes_per_second")
 
     def time(self, name):
-        """In nanoseconds: of launches what the wall says, else the
-        processor's."""
+        """Returns nanoseconds: wall time for launches, else the processor's time."""
         row = self.rows.get(name)
         if row is None:
             return None
@@ -165,7 +169,7 @@ class Figures:
         return value and value * scale
 
     def percent(self, name):
-        """Of the driver's copy of the same kind."""
+        """Returns the percentage of the driver's copy of that kind."""
         raw = RAW_PEER if "Peer" in name else COPY
         ours, most = self.rate(name), self.rate(raw)
         return 100 * ours / most if ours and most else None
@@ -174,7 +178,9 @@ class Figures:
         return "missed" if verdict is False and self.judged else ""
 
     def missing(self, raw, peer):
-        """`raw`: also the driver's; `peer`: there are two devices."""
+        """Returns the missing rows.  `raw`: needs the driver's; `peer`: needs two
+        devices.
+        """
         wanted = [name for _, name, _ in
                   BANDWIDTHS + TIMES + (PEER_COPIES if peer else [])]
         return [name for name in wanted
@@ -209,7 +215,7 @@ class Figures:
                 self.missed(met(ours, most, False)))
 
     def ring_table(self):
-        """NCCL's bytes are sent as ours are; its bound is the same copy."""
+        """Returns the table of the ring and NCCL.  One peer copy bounds both."""
         nccl = self.theirs["pytorch"].get("nccl", {})
         theirs = nccl.get("bytes_per_second")
         link = self.ring.get("one peer copy")
@@ -223,7 +229,7 @@ class Figures:
               part(theirs and link and theirs / link * 1e-7), "", "")])
 
     def verdicts(self):
-        """(what, whether it was met) of each bar that can be judged."""
+        """Returns (what, True if it was met) of each bar that can be judged."""
         for text, name, least in BANDWIDTHS + PEER_COPIES:
             percent = self.percent(name)
             if percent and least:
@@ -238,7 +244,7 @@ class Figures:
 
 
 def met(value, bar, at_least):
-    """None where there is nothing to judge."""
+    """Returns None if there is nothing to judge."""
     if value is None or bar is None:
         return None
     return value >= bar if at_least else value <= bar

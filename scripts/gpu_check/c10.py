@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's C++ beside ours: compiled where PyTorch is, on the spot.
+"""Compiles programs over PyTorch's C++ library where PyTorch is installed.
 
-Google Benchmark comes from where --pack put it, or is the system's.
+Google Benchmark comes from the folder that --pack filled, or is the system's.
 """
 
 import pathlib
@@ -15,14 +15,14 @@ PEERS = ROOT / "bench/peers"
 HEADERS = pathlib.Path("/usr/include/benchmark")
 SYSTEM_LIBRARIES = [pathlib.Path("/usr/lib/x86_64-linux-gnu"),
                     pathlib.Path("/usr/lib64"), pathlib.Path("/usr/local/lib")]
-PACKED = "include/benchmark"  # with the libraries in lib/
+PACKED = "include/benchmark"  # its libraries are in lib/
 CUDA = pathlib.Path("/usr/local/cuda")
 WHERE = "import torch; print(torch.__file__, torch._C._GLIBCXX_USE_CXX11_ABI)"
 LIBRARIES = ["torch", "torch_cpu", "torch_cuda", "c10", "c10_cuda", "cudart"]
 
 
 def pack(target):
-    """What the compilation takes and the other machine may lack."""
+    """Copies what the compilation needs and the other machine may lack."""
     if HEADERS.exists():
         shutil.copytree(HEADERS, target / PACKED, dirs_exist_ok=True)
     for folder in SYSTEM_LIBRARIES:
@@ -31,7 +31,7 @@ def pack(target):
 
 
 def google_benchmark(root):
-    """Arguments to compile and to link with it; None if it is not there."""
+    """Returns arguments to compile and to link with it, or None without it."""
     packed = [path for name in ["libbenchmark_main.*", "libbenchmark.so.*"]
               for path in sorted((root / "lib").glob(name))]
     if (root / PACKED).exists() and packed:
@@ -43,7 +43,8 @@ def google_benchmark(root):
 
 
 def build(check, name):
-    """The program of bench/peers/NAME.cc, or None with a row that says why not.
+    """Returns the program of bench/peers/NAME.cc, or None after adding a row with the
+    reason.
     """
     compiler = shutil.which("g++")
     library = google_benchmark(check.root)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples over several devices, each of which checks its own result."""
+"""The examples over several devices.  Each checks its own result."""
 
 import json
 import pathlib
@@ -11,10 +11,10 @@ from gpu_check.runner import FAILED, PASSED, Skip
 HALO = "examples/halo_exchange"
 PIPELINE = "examples/pipeline"
 RING = "examples/ring_allreduce"
-# What `pack` copies of them.
+# The examples that `pack` copies.
 FILES = [HALO, PIPELINE, RING]
 MEBIBYTES = [256, 1024]
-BAR = 85  # of the bound that one peer copy sets, in percent
+BAR = 85  # percent of the bound that one peer copy sets
 
 
 def tests(check, options):
@@ -53,8 +53,9 @@ def run(check, program, devices, *words):
 
 
 def piece_of(size):
-    """For an array of `size` MiB: small beside the array, and large beside what
-    it costs the host to submit a piece."""
+    """Returns the piece for an array of `size` MiB: small beside the array, and large
+    beside the cost of a submission.
+    """
     return f"--piece_kibibytes={min(size * 1024 // 4, 128 * 1024)}"
 
 

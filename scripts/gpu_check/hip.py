@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """HIP's plugin on CUDA's driver, through the library that forwards to it.
 
-That shows the plugin at work on a GPU, and nothing about AMD's runtime.
+This runs the plugin on a GPU, and shows nothing about AMD's runtime.
 """
 
 import os
@@ -15,12 +15,12 @@ FORWARDER = "tests/fakes/hip_on_cuda/libamdhip64.so.7"
 COSTS = "bench/backends_bench"
 EXAMPLE = "examples/three_backends"
 BAR = 1.1
-# What `pack` copies of it, where it was built.
+# What `pack` copies, if it was built.
 FILES = [PLUGIN, FORWARDER, COSTS, EXAMPLE]
 
 
 def over_cuda(check, *needed):
-    """The variables that make it HIP's runtime."""
+    """Returns the variables that make the library HIP's runtime."""
     for name in [PLUGIN, FORWARDER, *needed]:
         if not pathlib.Path(check.path(name)).exists():
             raise Skip(f"there is no {name}: it was built without HIP's "
@@ -53,7 +53,7 @@ def costs(check, options):
 
 
 def beside(rows):
-    """(row, CUDA's time, HIP's, ratio) of rows named NAME/BACKEND."""
+    """Returns (row, CUDA's time, HIP's, ratio) of rows named NAME/BACKEND."""
     times = {}
     for row in rows:
         name, _, backend = row["run_name"].partition("/")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this machine is. Asks the driver for nothing that makes a context."""
+"""Describes this machine.  No question to the driver makes a context."""
 
 import datetime
 import pathlib
@@ -11,7 +11,7 @@ VERSION = pathlib.Path("/proc/driver/nvidia/version")
 
 
 def output(*command):
-    """What the command prints; empty where it is missing or fails."""
+    """Returns what the command prints, or "" if it is missing or fails."""
     try:
         result = subprocess.run(command, stdout=subprocess.PIPE, text=True,
                                 stderr=subprocess.DEVNULL, timeout=60)
@@ -21,7 +21,7 @@ def output(*command):
 
 
 def gpus():
-    """A name for each GPU."""
+    """Returns a name for each GPU."""
     listed = [line for line in output("nvidia-smi", "-L").splitlines()
               if line.startswith("GPU ")]
     if listed:
@@ -47,7 +47,7 @@ def processor():
 
 
 def facts(check, simulated):
-    """Rows of (name, value) for the report."""
+    """Returns rows of (name, value) for the report."""
     root = pathlib.Path(__file__).resolve().parents[2]
     now = datetime.datetime.now(datetime.timezone.utc)
     rows = [

@@ -19,11 +19,11 @@ TRACES_FOLDER = "tools/bench/traces"
 BENCHMARKS = [f"bench/{name}" for name in PROGRAMS]
 FILES = BENCHMARKS + [f"{TRACES_FOLDER}/{name}.trace" for name in TRACES]
 DEVICE = {"DEVRT_BENCH_DEVICE": "cuda:0"}
-# A million live blocks, and the traces.
+# Room for a million live blocks, and the traces.
 ROOM = {"DEVRT_MTIA": "mode=threaded,memory=4GiB"}
 
-# What is in the table: row, ours, and how much at most, absolutely and beside
-# the peer's row of the same name.
+# The rows of the table: name, our benchmark, and the most time, absolute and beside the
+# peer's row of that name.
 TIMES = [
     ("512 B, allocate and free", "Pair/512", 60, 0.2),
     ("300,000 B", "Pair/300000", None, None),
@@ -42,7 +42,7 @@ TIMES = [
     ("mixed pinned sizes, 64 live", "PinnedMixed64", None, None),
 ]
 THREADS = ["PairThreads", "Mixed64Threads", "PinnedPairThreads"]
-FASTER = 8  # 16 threads than one
+FASTER = 8  # 16 threads beside one
 GROWTH = ("beside 1,000,000 live", "beside 1,000 live", 2)
 ASYNC = [("512 B", "Pair/512"), ("1 MiB", "Pair/1048576"),
          ("mixed sizes, 64 live", "Mixed64")]
@@ -54,7 +54,7 @@ def tests(check, options):
 
 
 def torch_allocator(check, options):
-    """PyTorch on devrt's memory: a line for each scene."""
+    """Runs PyTorch on devrt's memory, and adds a row for each scene."""
     if options.simulated:
         check.add(check.part, SKIPPED, "PyTorch needs a real driver")
         return
@@ -112,16 +112,18 @@ def benchmarks(check, options):
 
 
 def time_of(row):
-    """In nanoseconds; of threads what the wall says, else the processor's, but
-    for what waits for the driver."""
+    """Returns nanoseconds: wall time for threads and waits, else the processor's time.
+    """
     unit = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[row["time_unit"]]
     name = row["run_name"]
     return row["real_time" if "/real_time" in name else "cpu_time"] * unit
 
 
 class Figures:
-    """The tables of bench/README.md from Google Benchmark's rows, ours and, by
-    the same names behind C10, the peer's."""
+    """The tables of bench/README.md, from Google Benchmark's rows.
+
+    The peer's rows come from c10 and have the names of devrt's.
+    """
 
     def __init__(self, rows):
         self.rows = {row["run_name"]: row for row in rows}
@@ -138,7 +140,7 @@ class Figures:
         return None if row is None else row.get("items_per_second")
 
     def speedup(self, name):
-        """Of 16 threads beside one."""
+        """Returns the speed of 16 threads beside one."""
         one, many = (self.rate(f"{name}/real_time/threads:{n}")
                      for n in [1, 16])
         return many / one if one and many else None
@@ -182,7 +184,7 @@ class Figures:
                 unused(theirs))
 
     def verdicts(self):
-        """(what, whether it was met) of each bar that can be judged."""
+        """Returns (what, True if it was met) of each bar that can be judged."""
         for text, name, most, part in TIMES:
             ours, theirs = self.time(name), self.time(f"C10{name}")
             if ours and most:

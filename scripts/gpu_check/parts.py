@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of scripts/gpu-check: each runs commands and adds rows."""
+"""The parts of scripts/gpu-check.  Each runs commands and adds rows."""
 
 import dataclasses
 import pathlib
@@ -31,8 +31,11 @@ class Options:
 
 
 def kernels(check, options):
-    """Before all tests, some of which have limits of time: where there is only PTX
-    the driver compiles it here, for more than 20 seconds, and keeps the result."""
+    """Runs each kernel once, before tests that have time limits.
+
+    Without machine code, the driver compiles PTX here, which takes more than 20
+    seconds, and keeps the result.
+    """
     command = check.run([check.path("tests/hardware/kernel_sweep"),
                          check.path("lib/devrt/libdevrt_cuda.so")], 600)
     launches = re.search(r"^\d+ launches$", command.output, re.MULTILINE)
@@ -59,7 +62,7 @@ def environment(check, options):
 
 
 def faults(check, options):
-    # As tests/hardware/meson.build says.
+    # As tests/hardware/meson.build does.
     arguments = ["--gtest_filter=-*/runtime_*"]
     google_test(check, "faults", 600,
                 *(arguments if options.simulated else []))
@@ -107,8 +110,11 @@ def soak(check, options):
 
 
 def threads(tool):
-    """Beside threads that allocate and free, initcheck misses what copies from
-    peers write: it calls data uninitialised that the soak has found right."""
+    """Returns the number of threads for a tool.
+
+    Beside threads that allocate and free, initcheck misses what copies from peers
+    write: it reports data as uninitialised that the soak has found right.
+    """
     return [f"--threads={1 if tool == 'initcheck' else 4}"]
 
 
@@ -123,7 +129,7 @@ def sanitizer(check, options):
         # All kernels of devrt.probe, and copies, on all devices.
         "soak": [check.path("tests/hardware/soak"), "--seconds=5",
                  "--samples=5"],
-        # The conformance suite forks, which the tool does not follow.
+        # Not the conformance suite, which forks: the tool does not follow that.
         "kernels": [check.path("tests/hardware/kernel_sweep"),
                     check.path("lib/devrt/libdevrt_cuda.so")],
     }
@@ -137,7 +143,7 @@ def sanitizer(check, options):
 
 
 def add_sanitizer(check, command, what):
-    """By what the tool says; racecheck has a summary of its own."""
+    """Adds a row by what the tool says.  racecheck has a summary of its own."""
     found = re.findall(r"ERROR SUMMARY: (\d+) error", command.output)
     found += re.findall(r"RACECHECK SUMMARY: (\d+) hazard", command.output)
     errors = sum(int(number) for number in found)
@@ -145,7 +151,7 @@ def add_sanitizer(check, command, what):
         check.add(command.part, FAILED,
                   f"{what}: no summary, {command.ending}")
     elif errors:
-        # What the tool says of them, but for what it says anyway.
+        # The tool's lines, without those that it always prints.
         said = [line.strip("= ") for line in command.output.splitlines()
                 if line.startswith("=========")]
         told = [line for line in said

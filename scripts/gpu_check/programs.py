@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is run: from a build folder, or from one that --pack filled."""
+"""The programs to run, from a build folder or from a folder that --pack filled."""
 
 import os
 import pathlib
@@ -11,7 +11,7 @@ from gpu_check import arrays, c10, examples, hip, memory
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# By their paths in a build folder; programs find libraries from there.
+# By their paths in a build folder, from where programs find their libraries.
 NEEDED = [
     "cts/libdevrt_cts.so.0",
     "lib/devrt/libdevrt_cuda.so",
@@ -36,18 +36,18 @@ NEEDED = [
     "tests/hardware/soak",
     "tools/devrt",
 ]
-# Where Google Benchmark is there, and HIP's headers; the layer that the interop
-# matrix counts calls by.
+# Optional: they need Google Benchmark or HIP's headers.  TRACE is the layer that counts
+# calls for the interop matrix.
 TRACE = "lib/devrt/layers/libdevrt_layer_trace.so"
 WANTED = ["bench/cuda_bench", TRACE, *arrays.FILES, *examples.FILES, *memory.FILES,
           *hip.FILES]
-# Every machine has its own of these.
+# Libraries that every machine has.
 SYSTEM = re.compile(r"^(lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+|atomic)\.so"
                     r"|ld-linux|linux-vdso)")
 
 
 class Unusable(Exception):
-    """There is nothing to run; says what to do about it."""
+    """There is nothing to run.  The text says what to do."""
 
 
 def missing(root):
@@ -68,7 +68,7 @@ def prebuilt(folder):
 
 
 def build(folder):
-    """Builds what is missing or older than its sources, if that can be done."""
+    """Builds what is missing or older than its sources, if possible."""
     root = pathlib.Path(folder).resolve()
     if not (root / "build.ninja").exists():
         if shutil.which("meson") is None:
@@ -85,7 +85,7 @@ def build(folder):
 
 
 def targets(root):
-    """What ninja knows of it; the shared libraries have longer names there."""
+    """Returns what ninja knows of it.  Shared libraries have longer names there."""
     known = subprocess.run(["ninja", "-C", str(root), "-t", "targets", "all"],
                            stdout=subprocess.PIPE, text=True, check=True)
     names = {line.split(":")[0] for line in known.stdout.splitlines()}
@@ -100,7 +100,7 @@ def call(*command):
 
 
 def libraries_of(path):
-    """The libraries that it is linked with, by name, as found here."""
+    """Returns the libraries that it is linked with, by name, as found here."""
     result = subprocess.run(["ldd", str(path)], stdout=subprocess.PIPE,
                             text=True, check=True)
     found = re.findall(r"^\s*(\S+) => (/\S+)", result.stdout, re.MULTILINE)

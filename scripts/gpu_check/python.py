@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python package on GPUs: its tests, the interop matrix, and figures.
 
-All need the module for the Python that runs gpu-check: --python DIR|WHEEL.
+All need the package for the Python that runs gpu-check: --python DIR|WHEEL.
 """
 
 import pathlib
@@ -16,7 +16,7 @@ BENCH = ROOT / "bench/python_bench.py"
 MATRIX = ROOT / "tests/interop/matrix.py"
 NOTHING_THERE = 77
 SWITCH = "with device, switch"
-# They say what mtia says, or take it for the first backend, and run as they do
+# These test mtia's answers, or expect mtia to be the first backend, and run as they do
 # without a GPU.
 OF_MTIA = ["test_backends.py", "test_errors.py", "test_events.py",
            "test_facades.py", "test_interop.py", "test_memory.py",
@@ -26,7 +26,7 @@ OF_MTIA = ["test_backends.py", "test_errors.py", "test_events.py",
 
 
 def package(check, options):
-    """The folder that holds the package; a wheel is unpacked."""
+    """Returns the folder that contains the package.  Unpacks a wheel."""
     if options.python is None:
         raise Skip("needs --python DIR|WHEEL, the module for this Python")
     where = pathlib.Path(options.python).resolve()
@@ -51,7 +51,7 @@ def can_import(check, where):
 
 
 def tests(check, options):
-    """tests/python with the cuda backend beside mtia."""
+    """Runs tests/python with the cuda backend beside mtia."""
     where = package(check, options)
     if not can_import(check, where):
         return
@@ -66,7 +66,7 @@ def tests(check, options):
              "DEVRT_TEST_PYTHON_PACKAGE": str(where),
              "PYTHONDONTWRITEBYTECODE": "1"})
         lines = command.output.strip().splitlines() or [""]
-        if command.code == 5:  # pytest: nothing was collected
+        if command.code == 5:  # pytest collected nothing
             check.add(command.part, SKIPPED, f"{file.name}: {lines[-1]}")
         else:
             add_command(check, command, f"{file.name}: {lines[-1].strip('= ')}")
@@ -99,7 +99,7 @@ def interop(check, options):
 
 
 def add_cases(check, command, result):
-    """A row per first part of the ids; each failure has its own."""
+    """Adds a row for each first part of the ids, and one for each failure."""
     groups = {}
     for case in result["cases"]:
         first = "/".join(case["id"].split("/")[:2])
@@ -124,7 +124,7 @@ def add_cases(check, command, result):
 
 
 def benchmarks(check, options):
-    """What calls cost, in one run beside PyTorch, CuPy and Numba."""
+    """Measures the cost of calls, in one run beside PyTorch, CuPy and Numba."""
     where = package(check, options)
     if not can_import(check, where):
         return
@@ -167,7 +167,7 @@ def benchmarks(check, options):
 
 
 def figures_row(name, bar, own, peers):
-    """A line of the table: devrt's figure, the others', the bar, the ratio."""
+    """Returns a line of the table: devrt's figure, the others', the bar, the ratio."""
     mine = own.get(name)
     theirs = [peer.get(name) for peer in peers]
     known = [ns for ns in theirs if ns is not None]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is printed, and the report."""
+"""Prints the results, and writes the report."""
 
 import shlex
 
@@ -18,7 +18,7 @@ def print_summary(check):
 
 
 def summary(check):
-    """One line a part: the worst of its outcomes, and how many there are."""
+    """Returns one line for each part: its worst outcome, and the number of outcomes."""
     lines = []
     for part in dict.fromkeys(row.part for row in check.rows):
         rows = check.rows_of(part)

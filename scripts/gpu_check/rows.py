@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of what commands tell: exit codes, tests, the suite, soaks, benchmarks."""
+"""Makes rows of a command's results: exit codes, tests, suites, soaks, benchmarks."""
 
 import re
 
@@ -15,7 +15,7 @@ def named(names):
 
 
 def add_command(check, command, detail):
-    """A row for a command that says no more than its exit code."""
+    """Adds a row for a command that reports no more than its exit code."""
     if command.code == 0:
         check.add(command.part, PASSED, detail)
     else:
@@ -23,8 +23,10 @@ def add_command(check, command, detail):
 
 
 def add_tests(check, command, what, tests):
-    """A row for all that passed, one for what failed, one for each reason to
-    skip. Tests that all skip beside a GPU have shown nothing."""
+    """Adds rows: one for what passed, one for what failed, one for each reason to skip.
+
+    Tests that all skip beside a GPU have shown nothing.
+    """
     part = command.part
     failed = [t["name"] for t in tests if t["outcome"] == "failed"]
     passed = [t["name"] for t in tests if t["outcome"] == "passed"]
@@ -43,7 +45,7 @@ def add_tests(check, command, what, tests):
 
 
 def run_suite(check, options, plugin, variables=None):
-    """devrt cts of a plugin, with a row and a table of its groups."""
+    """Runs devrt cts of a plugin, and adds a row and a table of its groups."""
     json_file = check.file(f"{check.part}.json")
     words = [check.path("tools/devrt"), "cts",
              "--plugin=" + check.path(plugin),
@@ -76,7 +78,7 @@ def run_suite(check, options, plugin, variables=None):
 
 
 def google_test(check, program, timeout, *arguments):
-    """One of tests/hardware's GoogleTest programs."""
+    """Runs one of tests/hardware's GoogleTest programs."""
     json_file = check.file(f"{program}.json")
     command = check.run([check.path(f"tests/hardware/{program}"),
                          f"--gtest_output=json:{json_file}", *arguments],
@@ -98,7 +100,7 @@ def google_test(check, program, timeout, *arguments):
 
 
 def skip_reason(test, output):
-    """As it is printed; older versions write it nowhere else."""
+    """Returns the printed reason, which older versions write nowhere else."""
     name = re.escape(f"{test['classname']}.{test['name']}")
     told = re.search(rf"^\[ RUN      \] {name}\n.*?Skipped\n(.*?)^\[  SKIPPED",
                      output, re.MULTILINE | re.DOTALL)
@@ -106,7 +108,7 @@ def skip_reason(test, output):
 
 
 def run_soak(check, program, seconds):
-    """One of tests/hardware's soaks, with a table of what must not grow."""
+    """Runs one of tests/hardware's soaks, and adds a table of what must not grow."""
     json_file = check.file(f"{program}.json")
     command = check.run(
         [check.path(f"tests/hardware/{program}"), "--backend=cuda",
@@ -132,8 +134,10 @@ def run_soak(check, program, seconds):
 
 
 def run_google_benchmark(check, program, options, variables=None):
-    """Its rows' medians, as Google Benchmark's JSON has them; also adds a row
-    of whether it ended well."""
+    """Returns the medians of its rows, from Google Benchmark's JSON.
+
+    Also adds a row for its end.
+    """
     json_file = check.file(f"{program.name}.json")
     least, times = ("0.02", 3) if options.quick else ("0.1", 7)
     if options.simulated:  # to see that it runs

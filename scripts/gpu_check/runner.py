@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs commands for the parts, and keeps what came of them."""
+"""Runs commands for the parts, and keeps their results."""
 
 import dataclasses
 import json
@@ -16,7 +16,7 @@ TAIL = 40  # lines of a failed command that the report shows
 
 
 class Skip(Exception):
-    """The part, or what is left of it, cannot be run here; says why."""
+    """The part, or the rest of it, cannot run here.  The text says why."""
 
 
 @dataclasses.dataclass
@@ -59,7 +59,7 @@ class Runner:
         self.folder = folder
         self.rows = []
         self.commands = []
-        self.tables = []  # of (part, title, header, rows), for the report
+        self.tables = []  # (part, title, header, rows), for the report
         self.part = None
         self.environment = {
             name: value for name, value in os.environ.items()
@@ -81,7 +81,7 @@ class Runner:
             part(self, options)
         except Skip as reason:
             self.add(name, SKIPPED, str(reason))
-        except Exception as error:  # the other parts' results are worth more
+        except Exception as error:  # the results of other parts must not be lost
             traceback.print_exc()
             self.add(name, FAILED, f"gpu-check itself: {error!r}")
 
@@ -89,13 +89,15 @@ class Runner:
         return str(self.root / name)
 
     def file(self, name):
-        """Where a command writes; nothing old is taken for new."""
+        """Returns a new file for a command's output, so that no old one is taken for
+        it.
+        """
         path = self.folder / name
         path.unlink(missing_ok=True)
         return path
 
     def run(self, words, timeout, variables=None):
-        """Ends it with all its children when the time is up."""
+        """Runs a command, and ends it with all its children when the time is up."""
         begin = time.monotonic()
         words = [str(word) for word in words]
         process = subprocess.Popen(
@@ -119,7 +121,7 @@ class Runner:
         return command
 
     def read_json(self, path):
-        """None where the command did not come that far."""
+        """Returns None if the command did not write it."""
         try:
             return json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError):
