@@ -25,7 +25,7 @@ bool HostExecutor::Run(Op* op, std::chrono::nanoseconds patience) {
   const NoCancel no_cancel;
   Worker* const worker = IdleWorker();
   if (worker == nullptr) {  // no thread to be had: it may as well run here
-    const InsideScope scope("a host function");
+    const UserCodeScope scope("a host function");
     op->host_func(op->arg, nullptr);
     return true;
   }
@@ -53,7 +53,7 @@ void HostExecutor::Main(Worker* worker) {
     Op* const op = worker->op;
     lock.unlock();
     {
-      const InsideScope scope("a host function");
+      const UserCodeScope scope("a host function");
       op->host_func(op->arg, nullptr);
     }
     lock.lock();

@@ -56,8 +56,8 @@ void ThreadedDriver::HeadReady(StreamCore* s) {
   Op* const op = s->head;
   if (op->engine == EngineClass::kNone || op->action == Action::kFlagSet) {
     op->began = Now(nullptr);
-    Finish(op,
-           IsLifetime(op) ? g_engine->EndBody(op) : g_engine->TakeInjected(op));
+    Finish(op, IsLifetime(op) ? g_machine->execution.End(op)
+                              : g_machine->injection.TakeFor(op));
   } else if (op->action == Action::kFlagWait) {
     StartFlagWait(s, op);
   } else {
@@ -69,13 +69,12 @@ void ThreadedDriver::HeadReady(StreamCore* s) {
 void ThreadedDriver::StartFlagWait(StreamCore* s, Op* op) {
   op->state = OpState::kRunning;
   op->began = Now(nullptr);
-  if (op->timeline != kNever) g_engine->TimelineUpdate(op);
-  if (g_engine->FlagIsSet(op)) {
-    Finish(op, g_engine->TakeInjected(op));
+  if (op->timeline != kNever) g_machine->history.timeline.Update(op);
+  if (g_machine->flags.IsSet(op)) {
+    Finish(op, g_machine->injection.TakeFor(op));
     return;
   }
-  s->head_state = HeadState::kParked;
-  g_engine->parked.push_back(s);
+  g_machine->flags.Park(s);
   if (op->timeout == 0) return;
   s->when = After(op->began, op->timeout);
   timeouts_.push_back(s);
@@ -86,8 +85,7 @@ void ThreadedDriver::StartFlagWait(StreamCore* s, Op* op) {
 void ThreadedDriver::HeadGone(StreamCore* s) {
   if (s->head_state == HeadState::kParked) {
     RemoveTimeout(s);
-    auto& parked = g_engine->parked;
-    parked.erase(std::remove(parked.begin(), parked.end(), s), parked.end());
+    g_machine->flags.StopWaiting(s);
   } else if (s->head->abroad) {
     spin_.notify_all();
   } else {
@@ -97,7 +95,7 @@ void ThreadedDriver::HeadGone(StreamCore* s) {
 
 void ThreadedDriver::Unpark(StreamCore* s) {
   RemoveTimeout(s);
-  Finish(s->head, g_engine->TakeInjected(s->head));
+  Finish(s->head, g_machine->injection.TakeFor(s->head));
 }
 
 void ThreadedDriver::RemoveTimeout(StreamCore* s) {
@@ -109,14 +107,14 @@ void ThreadedDriver::Finish(Op* op, Fault fault) {
   StreamCore* const s = op->stream;
   s->head_state = HeadState::kNone;
   if (fault) {
-    g_engine->FailOp(op, std::move(fault), Now(nullptr));
+    g_machine->faults.FailOp(op, std::move(fault), Now(nullptr));
     return;
   }
   if (op->action == Action::kFlagSet && op->kind == OpKind::kKernel) {
-    g_engine->SetFlag(op->flag, op->value);
+    g_machine->flags.Set(op->flag, op->value, this);
     if (s->head != op) return;  // a fault of who waited discarded it
   }
-  g_engine->Complete(op, std::max(Now(nullptr), s->last_end + 1));
+  g_machine->scheduler.Complete(op, std::max(Now(nullptr), s->last_end + 1));
   NotifyWaiters();
   if (!ready_.empty()) Dispatch();
 }
@@ -131,11 +129,11 @@ void ThreadedDriver::NotifyWaiters() {
 
 // The most urgent ready head that finds a token, or ready_.size().
 size_t ThreadedDriver::BestReady() const {
-  const bool invert = g_engine->config.invert_priorities;
+  const bool invert = g_machine->config.invert_priorities;
   size_t best = ready_.size();
   for (size_t i = 0; i < ready_.size(); ++i) {
     const StreamCore* const s = ready_[i];
-    if (!g_engine->TokensOf(s->head).available()) continue;
+    if (!g_machine->tokens.Of(s->head).available()) continue;
     if (best == ready_.size()) {
       best = i;
       continue;
@@ -156,7 +154,7 @@ void ThreadedDriver::Dispatch() {
     if (best == ready_.size()) return;
     Op* const op = ready_[best]->head;
     ready_.erase(ready_.begin() + static_cast<std::ptrdiff_t>(best));
-    g_engine->TakeToken(op);
+    g_machine->tokens.Take(op);
     Post(op);
   }
 }
@@ -189,7 +187,7 @@ bool ThreadedDriver::LacksThreads() {
 }
 
 void ThreadedDriver::Work() {
-  Lock lock(g_engine->mutex);
+  Lock lock(g_machine->mutex);
   for (;;) {
     while (jobs_.empty()) {
       ++idle_;
@@ -201,7 +199,7 @@ void ThreadedDriver::Work() {
     Op* const op = jobs_.front();
     jobs_.pop_front();
     RunOne(&lock, op);
-    Deferred deferred = TakeDeferred();
+    const Deferred deferred = g_machine->scheduler.TakeDeferred();
     if (deferred.empty()) continue;
     lock.unlock();
     RunDeferred(deferred);
@@ -211,18 +209,18 @@ void ThreadedDriver::Work() {
 
 void ThreadedDriver::RunOne(Lock* lock, Op* op) {
   op->began = Now(nullptr);
-  if (op->timeline != kNever) g_engine->TimelineUpdate(op);
+  if (op->timeline != kNever) g_machine->history.timeline.Update(op);
   Fault fault;
   if (op->action == Action::kSpin) {
     Spin(lock, op);
   } else if (op->stream != nullptr || op->kind == OpKind::kHostFunc) {
     lock->unlock();
     if (op->kind == OpKind::kHostFunc) {
-      const InsideScope scope("a host function");
+      const UserCodeScope scope("a host function");
       op->host_func(op->arg, nullptr);
     } else {
-      g_engine->BeginBody(op);
-      fault = g_engine->EndBody(op);
+      g_machine->execution.Begin(op);
+      fault = g_machine->execution.End(op);
     }
     lock->lock();
   }
@@ -238,21 +236,21 @@ void ThreadedDriver::Spin(Lock* lock, Op* op) {
 }
 
 void ThreadedDriver::EndOne(Op* op, Fault fault) {
-  Engine* const engine = g_engine;
+  Machine* const machine = g_machine;
   op->abroad = false;
-  if (op->kind == OpKind::kHostFunc) ++engine->host_funcs_run;
+  if (op->kind == OpKind::kHostFunc) ++machine->history.host_funcs_run;
   if (op->stream == nullptr) {  // discarded meanwhile
-    engine->Abandon(op);
+    machine->scheduler.Abandon(op);
     rest_.notify_all();
     return;
   }
-  if (!fault) fault = engine->TakeInjected(op);
+  if (!fault) fault = machine->injection.TakeFor(op);
   Finish(op, std::move(fault));
 }
 
 // The timer's thread: flag_waits that give up.
 void ThreadedDriver::Expire() {
-  Lock lock(g_engine->mutex);
+  Lock lock(g_machine->mutex);
   t_helper->idle = true;  // WorkIsComing knows what it waits for
   for (;;) {
     if (timeouts_.empty()) {
@@ -269,9 +267,8 @@ void ThreadedDriver::Expire() {
       continue;
     }
     RemoveTimeout(s);
-    auto& parked = g_engine->parked;
-    parked.erase(std::remove(parked.begin(), parked.end(), s), parked.end());
-    Finish(s->head, g_engine->TakeInjected(s->head));
+    g_machine->flags.StopWaiting(s);
+    Finish(s->head, g_machine->injection.TakeFor(s->head));
   }
 }
 
@@ -298,7 +295,7 @@ ThreadWatch::Verdict ThreadedDriver::Look(ThreadWatch* watch) const {
 devrt_status ThreadedDriver::Wait(HostThread* me) {
   if (AllDone(me)) return nullptr;
   const NoCancel no_cancel;
-  Lock lock(g_engine->mutex, std::adopt_lock);
+  Lock lock(g_machine->mutex, std::adopt_lock);
   waiting_.push_back(me);
   devrt_status error = WaitInLine(&lock, me);
   waiting_.erase(std::find(waiting_.begin(), waiting_.end(), me));
@@ -307,8 +304,8 @@ devrt_status ThreadedDriver::Wait(HostThread* me) {
 }
 
 devrt_status ThreadedDriver::WaitInLine(Lock* lock, HostThread* me) {
-  const std::chrono::nanoseconds patience(g_engine->config.watchdog);
-  uint64_t progress = g_engine->progress;
+  const std::chrono::nanoseconds patience(g_machine->config.watchdog);
+  uint64_t progress = g_machine->history.progress;
   auto look_at = RealClock::now() + patience;
   ThreadWatch watch;
   uint32_t looks = 0;
@@ -318,19 +315,19 @@ devrt_status ThreadedDriver::WaitInLine(Lock* lock, HostThread* me) {
     me->wake.wait_until(*lock,
                         LacksThreads() ? std::min(look_at, retry) : look_at);
     if (AllDone(me)) break;
-    if (g_engine->progress != progress || WorkIsComing()) {
-      progress = g_engine->progress;
+    if (g_machine->history.progress != progress || WorkIsComing()) {
+      progress = g_machine->history.progress;
       look_at = RealClock::now() + patience;
       looks = 0;
       continue;
     }
     if (RealClock::now() < look_at) continue;
     if (Look(&watch) != ThreadWatch::Verdict::kMayAct) {
-      return g_engine->DeadlockReport(me, Hopeless::kWait);
+      return g_machine->reports.Deadlock(me, Hopeless::kWait);
     }
     if (++looks == 2 && !warned) {
       warned = true;
-      g_engine->WarnWaiting(me);
+      g_machine->reports.WarnWaiting(me);
     }
     look_at = RealClock::now() + ThreadWatch::Pause(looks, patience);
   }
@@ -342,7 +339,7 @@ devrt_status ThreadedDriver::SoftWait(HostThread* me) {
   if (me->polled_any % kPollsBeforePause != 0) return nullptr;
   const NoCancel no_cancel;
   static_cast<void>(LacksThreads());
-  Lock lock(g_engine->mutex, std::adopt_lock);
+  Lock lock(g_machine->mutex, std::adopt_lock);
   me->wake.wait_until(lock, RealClock::now() + kPause);
   lock.release();
   return nullptr;
@@ -350,25 +347,26 @@ devrt_status ThreadedDriver::SoftWait(HostThread* me) {
 
 void ThreadedDriver::AwaitDiscardedCopies() {
   const NoCancel no_cancel;
-  Lock lock(g_engine->mutex, std::adopt_lock);
-  while (g_engine->discarded_copies != 0) rest_.wait(lock);
+  Lock lock(g_machine->mutex, std::adopt_lock);
+  while (g_machine->scheduler.has_running_discarded_copies()) rest_.wait(lock);
   lock.release();
 }
 
 void ThreadedDriver::Stop() {
   const NoCancel no_cancel;
-  Lock lock(g_engine->mutex, std::adopt_lock);
+  Lock lock(g_machine->mutex, std::adopt_lock);
   stopping_ = true;
   for (Op* const op : jobs_) {
     op->abroad = false;
-    if (op->stream == nullptr) g_engine->Abandon(op);  // discarded before
+    if (op->stream == nullptr)
+      g_machine->scheduler.Abandon(op);  // discarded before
   }
   running_ -= static_cast<uint32_t>(jobs_.size());
   jobs_.clear();
   spin_.notify_all();
   // A host function that never returns is left behind.
   const auto late =
-      RealClock::now() + std::chrono::nanoseconds(g_engine->config.watchdog);
+      RealClock::now() + std::chrono::nanoseconds(g_machine->config.watchdog);
   while (running_ != 0 && RealClock::now() < late) {
     rest_.wait_until(lock, late);
   }

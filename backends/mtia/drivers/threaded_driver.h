@@ -8,12 +8,12 @@
 #include <mutex>
 #include <vector>
 
-#include "backends/mtia/engine/engine.h"
+#include "backends/mtia/engine/machine.h"
 #include "backends/mtia/threads/host_threads.h"
 
 namespace devrt::mtia {
 
-// Everything here is under Engine::mutex.  Never destroyed: the workers are
+// Everything here is under Machine::mutex.  Never destroyed: the workers are
 // detached.
 class ThreadedDriver : public Driver {
  public:

@@ -36,15 +36,15 @@ void VirtualDriver::Stop() {
 }
 
 void VirtualDriver::Start() {
-  hardware_ = g_engine->config.strategy == StrategyKind::kHardware;
+  hardware_ = g_machine->config.strategy == StrategyKind::kHardware;
 }
 
 // ---- candidates ----
 
 bool VirtualDriver::Runnable(const StreamCore* s) {
   const Op* const op = s->head;
-  return op->state == OpState::kRunning || !Engine::NeedsToken(op) ||
-         g_engine->TokensOf(op).available();
+  return op->state == OpState::kRunning || !Tokens::NeedsToken(op) ||
+         g_machine->tokens.Of(op).available();
 }
 
 bool VirtualDriver::LastIsCandidate() const {
@@ -127,7 +127,7 @@ VirtualDriver::Pick VirtualDriver::Choose(HostThread* me, bool able,
   } else if (able) {
     hosts_.push_back(me);
   }
-  Decisions& decisions = g_engine->decisions;
+  Decisions& decisions = g_machine->decisions;
   if (hardware_) {
     const Pick pick = ChooseHardware(me, until);
     if (pick.timeout || (pick.host == nullptr && pick.stream == nullptr)) {
@@ -155,7 +155,7 @@ VirtualDriver::Pick VirtualDriver::Choose(HostThread* me, bool able,
                           : Pick{hosts_.front(), nullptr, false};
   }
   uint32_t preferred = 0;
-  if (g_engine->config.strategy == StrategyKind::kRandom) {
+  if (g_machine->config.strategy == StrategyKind::kRandom) {
     preferred = decisions.Uniform(n);
   } else if (!decisions.replaying()) {
     preferred = IndexOf(Prefer(me));
@@ -183,7 +183,7 @@ StreamCore* VirtualDriver::FirstByTime() {
     if (Runnable(s)) return s;
     heap_.Remove(s);
     s->in_token_list = true;
-    g_engine->TokensOf(s->head).waiting.push_back(s);
+    g_machine->tokens.Of(s->head).waiting.push_back(s);
   }
   return nullptr;
 }
@@ -226,9 +226,9 @@ VirtualDriver::Pick VirtualDriver::ChooseHardware(HostThread* me, Until until) {
 // What Pump and Choose do for one host thread that can go on, without the rest:
 // the decisions are the same ones.  False: the rest is needed.
 bool VirtualDriver::DecideAlone(HostThread* me) {
-  Decisions& decisions = g_engine->decisions;
+  Decisions& decisions = g_machine->decisions;
   if (decisions.replaying() || !timeouts_.empty() ||
-      g_engine->config.step_limit != 0) {
+      g_machine->config.step_limit != 0) {
     return false;
   }
   hosts_.assign(1, me);
@@ -261,7 +261,7 @@ bool VirtualDriver::DecideAlone(HostThread* me) {
 VirtualDriver::Pick VirtualDriver::Prefer(HostThread* me) {
   Pick pick;
   HostThread* wants = me;
-  bool host_first = g_engine->config.strategy != StrategyKind::kAsap;
+  bool host_first = g_machine->config.strategy != StrategyKind::kAsap;
   if (HostThread* const overdue = g_threads->MostOverdue(me)) {
     if (Has(hosts_, overdue)) {
       pick.host = overdue;
@@ -279,7 +279,7 @@ VirtualDriver::Pick VirtualDriver::Prefer(HostThread* me) {
 
 StreamCore* VirtualDriver::PreferHead(const HostThread* wants) const {
   StreamCore* best = nullptr;
-  switch (g_engine->config.strategy) {
+  switch (g_machine->config.strategy) {
     case StrategyKind::kAsap:
       for (StreamCore* const s : ready_) {
         if (!Runnable(s)) continue;

@@ -28,7 +28,7 @@ bool WantDone(HostThread* me) {
 
 // Host calls take a small seeded amount of time.
 VTime CallCost(HostThread* me) {
-  const uint64_t base = g_engine->config.host_call;
+  const uint64_t base = g_machine->config.host_call;
   me->jitter = me->jitter * 6364136223846793005u + 1442695040888963407u;
   return base - base / 4 + ((me->jitter >> 33) * (base / 2 + 1) >> 31);
 }
@@ -46,8 +46,8 @@ void VirtualDriver::HeadReady(StreamCore* s) {
   Op* const op = s->head;
   if (op->engine == EngineClass::kNone) {
     s->when = After(s->when, op->duration);  // one step, at its end
-  } else if (Engine::NeedsToken(op)) {
-    ++g_engine->TokensOf(op).pending;
+  } else if (Tokens::NeedsToken(op)) {
+    ++g_machine->tokens.Of(op).pending;
   }
   InsertReady(s);
 }
@@ -64,13 +64,12 @@ void VirtualDriver::HeadGone(StreamCore* s) {
   Op* const op = s->head;
   if (s->head_state == HeadState::kParked) {
     RemoveTimeout(s);
-    auto& parked = g_engine->parked;
-    parked.erase(std::remove(parked.begin(), parked.end(), s), parked.end());
+    g_machine->flags.StopWaiting(s);
     return;
   }
   RemoveReady(s);
-  if (op->state == OpState::kPending && Engine::NeedsToken(op)) {
-    --g_engine->TokensOf(op).pending;
+  if (op->state == OpState::kPending && Tokens::NeedsToken(op)) {
+    --g_machine->tokens.Of(op).pending;
   }
 }
 
@@ -97,7 +96,7 @@ void VirtualDriver::RemoveReady(StreamCore* s) {
 void VirtualDriver::Unschedule(StreamCore* s) {
   if (!hardware_) return;
   if (s->in_token_list) {
-    auto& waiting = g_engine->TokensOf(s->head).waiting;
+    auto& waiting = g_machine->tokens.Of(s->head).waiting;
     waiting.erase(std::find(waiting.begin(), waiting.end(), s));
     s->in_token_list = false;
   } else {
@@ -114,13 +113,13 @@ void VirtualDriver::RemoveTimeout(StreamCore* s) {
 
 void VirtualDriver::Step(StreamCore* s) {
   Op* const op = s->head;
-  Engine* const engine = g_engine;
-  ++engine->steps;
+  Machine* const machine = g_machine;
+  ++machine->history.steps;
   last_stream_ = s;
   last_host_ = nullptr;
   const bool begins =
       op->state == OpState::kPending && op->engine != EngineClass::kNone;
-  engine->trace.Add(begins ? 2 : 3, s->number, op->seq - s->base);
+  machine->history.trace.Add(begins ? 2 : 3, s->number, op->seq - s->base);
   if (begins) {
     Begin(s, op);
   } else {
@@ -129,34 +128,33 @@ void VirtualDriver::Step(StreamCore* s) {
 }
 
 void VirtualDriver::Begin(StreamCore* s, Op* op) {
-  Engine* const engine = g_engine;
-  ++engine->progress;
+  Machine* const machine = g_machine;
+  ++machine->history.progress;
   RemoveReady(s);
-  if (Engine::NeedsToken(op)) {
-    Tokens& tokens = engine->TokensOf(op);
+  if (Tokens::NeedsToken(op)) {
+    EngineTokens& tokens = machine->tokens.Of(op);
     --tokens.pending;
-    engine->TakeToken(op);
+    machine->tokens.Take(op);
   }
   op->state = OpState::kRunning;
   s->when = std::max(s->when, clock_);
   op->began = clock_ = s->when;
-  if (op->timeline != kNever) engine->TimelineUpdate(op);
-  if (op->action == Action::kFlagWait && !engine->FlagIsSet(op)) {
-    s->head_state = HeadState::kParked;
-    engine->parked.push_back(s);
+  if (op->timeline != kNever) machine->history.timeline.Update(op);
+  if (op->action == Action::kFlagWait && !machine->flags.IsSet(op)) {
+    machine->flags.Park(s);
     if (op->timeout != 0) {
       s->when = After(op->began, op->timeout);
       timeouts_.push_back(s);
     }
     return;
   }
-  engine->BeginBody(op);
+  machine->execution.Begin(op);
   s->when = After(op->began, op->duration);
   InsertReady(s);
 }
 
 void VirtualDriver::End(StreamCore* s, Op* op) {
-  Engine* const engine = g_engine;
+  Machine* const machine = g_machine;
   VTime end = std::max({s->when, s->last_end + 1, clock_});
   RemoveReady(s);
   s->head_state = HeadState::kNone;
@@ -170,29 +168,30 @@ void VirtualDriver::End(StreamCore* s, Op* op) {
     return;
   }
   if (op->engine == EngineClass::kNone && !IsLifetime(op)) {
-    engine->Complete(op, end);
+    machine->scheduler.Complete(op, end);
     return;
   }
-  Fault fault = engine->EndBody(op);
-  if (!fault) fault = engine->TakeInjected(op);
+  Fault fault = machine->execution.End(op);
+  if (!fault) fault = machine->injection.TakeFor(op);
   if (fault) {
-    engine->FailOp(op, std::move(fault), end);
+    machine->faults.FailOp(op, std::move(fault), end);
     return;
   }
-  if (op->action == Action::kFlagSet) engine->SetFlag(op->flag, op->value);
+  if (op->action == Action::kFlagSet)
+    machine->flags.Set(op->flag, op->value, this);
   Finish(op, end);
 }
 
 void VirtualDriver::Finish(Op* op, VTime end) {
-  Tokens* const tokens =
-      op->holds_token && hardware_ ? &g_engine->TokensOf(op) : nullptr;
-  g_engine->Complete(op, end);
+  EngineTokens* const tokens =
+      op->holds_token && hardware_ ? &g_machine->tokens.Of(op) : nullptr;
+  g_machine->scheduler.Complete(op, end);
   if (tokens != nullptr && !tokens->waiting.empty()) GrantToken(tokens, end);
 }
 
 // The most urgent head that waits for the token goes back into the heap.
-void VirtualDriver::GrantToken(Tokens* tokens, VTime when) {
-  const bool invert = g_engine->config.invert_priorities;
+void VirtualDriver::GrantToken(EngineTokens* tokens, VTime when) {
+  const bool invert = g_machine->config.invert_priorities;
   const auto before = [invert](const StreamCore* a, const StreamCore* b) {
     if (a->priority != b->priority) {
       return invert ? a->priority > b->priority : a->priority < b->priority;
@@ -209,18 +208,18 @@ void VirtualDriver::GrantToken(Tokens* tokens, VTime when) {
 }
 
 void VirtualDriver::EndHostFunc(StreamCore* s, Op* op, VTime end) {
-  Engine* const engine = g_engine;
-  ++engine->host_funcs_run;
+  Machine* const machine = g_machine;
+  ++machine->history.host_funcs_run;
   op->abroad = true;
   s->when = end;
-  if (executor_.Run(op, std::chrono::nanoseconds(engine->config.watchdog))) {
+  if (executor_.Run(op, std::chrono::nanoseconds(machine->config.watchdog))) {
     op->abroad = false;
     Finish(op, end);
     return;
   }
-  engine->nondeterministic = true;
+  machine->history.nondeterministic = true;
   s->head_state = HeadState::kParked;
-  engine->WarnHostFunc(*op);
+  machine->reports.WarnHostFunc(*op);
 }
 
 // Host functions that came back after the pump had left them behind.
@@ -228,7 +227,7 @@ void VirtualDriver::TakeBack() {
   while (Op* const op = executor_.Finished()) {
     op->abroad = false;
     if (op->stream == nullptr) {
-      g_engine->Abandon(op);
+      g_machine->scheduler.Abandon(op);
     } else {
       Finish(op, std::max(clock_, op->stream->when));
     }
@@ -237,15 +236,14 @@ void VirtualDriver::TakeBack() {
 
 void VirtualDriver::ExpireFlag(StreamCore* s) {
   RemoveTimeout(s);
-  auto& parked = g_engine->parked;
-  parked.erase(std::remove(parked.begin(), parked.end(), s), parked.end());
+  g_machine->flags.StopWaiting(s);
   s->head_state = HeadState::kNone;
   last_stream_ = s;
   last_host_ = nullptr;
-  g_engine->trace.Add(4, s->number, s->head->seq - s->base);
+  g_machine->history.trace.Add(4, s->number, s->head->seq - s->base);
   clock_ = std::max({clock_, s->when, s->last_end + 1});
-  if (Fault fault = g_engine->TakeInjected(s->head)) {
-    g_engine->FailOp(s->head, std::move(fault), clock_);
+  if (Fault fault = g_machine->injection.TakeFor(s->head)) {
+    g_machine->faults.FailOp(s->head, std::move(fault), clock_);
   } else {
     Finish(s->head, clock_);
   }
@@ -271,7 +269,7 @@ devrt_status VirtualDriver::SoftWait(HostThread* me) {
   if (me->polled_same < kSoftWaitSame && me->polled_any < kSoftWaitAny) {
     return nullptr;
   }
-  me->progress = g_engine->progress;
+  me->progress = g_machine->history.progress;
   me->soft_wait = true;
   devrt_status error = Pump(me, Until::kProgress);
   me->soft_wait = false;
@@ -285,7 +283,8 @@ bool VirtualDriver::CanGoOn(HostThread* me, Until until) const {
     case Until::kWanted:
       return WantDone(me);
     case Until::kProgress:
-      return g_engine->progress != me->progress || g_threads->IsOverdue(me);
+      return g_machine->history.progress != me->progress ||
+             g_threads->IsOverdue(me);
   }
   return true;
 }
@@ -301,10 +300,10 @@ devrt_status VirtualDriver::Pump(HostThread* me, Until until) {
       } else {
         Step(pick.stream);
       }
-      const uint64_t limit = g_engine->config.step_limit;
-      if (limit != 0 && g_engine->steps > limit) {
+      const uint64_t limit = g_machine->config.step_limit;
+      if (limit != 0 && g_machine->history.steps > limit) {
         if (until == Until::kNow) return nullptr;  // the next wait says so
-        return g_engine->DeadlockReport(me, Hopeless::kSteps);
+        return g_machine->reports.Deadlock(me, Hopeless::kSteps);
       }
       continue;
     }
@@ -315,7 +314,7 @@ devrt_status VirtualDriver::Pump(HostThread* me, Until until) {
       return nullptr;
     }
     if (pick.host != nullptr) {
-      g_engine->trace.Add(5, pick.host->index, me->index);
+      g_machine->history.trace.Add(5, pick.host->index, me->index);
       last_host_ = pick.host;
       last_stream_ = nullptr;
       g_threads->HandOver(
@@ -336,15 +335,15 @@ devrt_status VirtualDriver::Pump(HostThread* me, Until until) {
 // Lets others run until `deadline`.  True: something has changed.
 bool VirtualDriver::SleepStuck(HostThread* me, Until until,
                                RealClock::time_point deadline) {
-  const uint64_t progress = g_engine->progress;
+  const uint64_t progress = g_machine->history.progress;
   g_threads->SleepUntil(me, deadline);
   if (executor_.any_finished()) TakeBack();
-  return g_engine->progress != progress || CanGoOn(me, until);
+  return g_machine->history.progress != progress || CanGoOn(me, until);
 }
 
 // Nothing can move.  NULL: something has changed after all.
 devrt_status VirtualDriver::StuckWait(HostThread* me) {
-  const std::chrono::nanoseconds patience(g_engine->config.watchdog);
+  const std::chrono::nanoseconds patience(g_machine->config.watchdog);
   auto look_at = RealClock::now() + patience;
   ThreadWatch watch;
   uint32_t looks = 0;
@@ -358,10 +357,10 @@ devrt_status VirtualDriver::StuckWait(HostThread* me) {
         !executor_.any_finished()) {
       break;
     }
-    if (++looks == 2) g_engine->WarnWaiting(me);
+    if (++looks == 2) g_machine->reports.WarnWaiting(me);
     look_at = RealClock::now() + ThreadWatch::Pause(looks, patience);
   }
-  return g_engine->DeadlockReport(me, Hopeless::kWait);
+  return g_machine->reports.Deadlock(me, Hopeless::kWait);
 }
 
 // `me` polls and nothing can move: other threads run a little, then it gets
@@ -369,23 +368,23 @@ devrt_status VirtualDriver::StuckWait(HostThread* me) {
 devrt_status VirtualDriver::StuckPoll(HostThread* me) {
   const bool hopeless = me->polled_any >= kHopelessPolls;
   if (hopeless && !g_threads->OthersExist(me) && !executor_.any_finished()) {
-    return g_engine->DeadlockReport(me, Hopeless::kPoll);
+    return g_machine->reports.Deadlock(me, Hopeless::kPoll);
   }
   const auto soon = RealClock::now() + std::chrono::microseconds(200);
   if (SleepStuck(me, Until::kProgress, soon)) return nullptr;
   if (hopeless && StaysStuck(me)) {
-    return g_engine->DeadlockReport(me, Hopeless::kPoll);
+    return g_machine->reports.Deadlock(me, Hopeless::kPoll);
   }
-  me->progress = g_engine->progress - 1;  // answer
+  me->progress = g_machine->history.progress - 1;  // answer
   return nullptr;
 }
 
 bool VirtualDriver::StaysStuck(HostThread* me) {
   PollWatch& poll = me->poll_watch;
-  const std::chrono::nanoseconds patience(g_engine->config.watchdog);
-  if (poll.progress != g_engine->progress) {
+  const std::chrono::nanoseconds patience(g_machine->config.watchdog);
+  if (poll.progress != g_machine->history.progress) {
     poll = PollWatch();
-    poll.progress = g_engine->progress;
+    poll.progress = g_machine->history.progress;
     poll.look_at = RealClock::now() + patience;
   }
   if (RealClock::now() < poll.look_at) return false;
@@ -393,7 +392,7 @@ bool VirtualDriver::StaysStuck(HostThread* me) {
       !executor_.any_finished()) {
     return true;
   }
-  if (++poll.looks == 2) g_engine->WarnWaiting(me);
+  if (++poll.looks == 2) g_machine->reports.WarnWaiting(me);
   poll.look_at = RealClock::now() + ThreadWatch::Pause(poll.looks, patience);
   return false;
 }

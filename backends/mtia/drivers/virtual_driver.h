@@ -7,7 +7,7 @@
 
 #include "backends/mtia/drivers/host_executor.h"
 #include "backends/mtia/drivers/stream_heap.h"
-#include "backends/mtia/engine/engine.h"
+#include "backends/mtia/engine/machine.h"
 #include "backends/mtia/threads/host_threads.h"
 
 namespace devrt::mtia {
@@ -52,7 +52,7 @@ class VirtualDriver : public Driver {
   void Finish(Op* op, VTime end);
   void ExpireFlag(StreamCore* s);
   void TakeBack();
-  void GrantToken(Tokens* tokens, VTime when);
+  void GrantToken(EngineTokens* tokens, VTime when);
 
   void InsertReady(StreamCore* s);
   void RemoveReady(StreamCore* s);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handles: numbers, not addresses.  tag << 32 | slot + 1, where the tag holds
-// the kind and a generation, so that a stale, foreign or invented handle is
-// found out by a look-up that touches nothing but the table.
+// Handles of streams, events and flags.  A handle is a number and no address:
+// tag << 32 | slot + 1, where the tag holds the kind and a generation.  So the
+// look-up of a stale, foreign or invented handle finds nothing, and touches
+// nothing but the table.
 
 #ifndef DEVRT_BACKENDS_MTIA_ENGINE_HANDLES_H_
 #define DEVRT_BACKENDS_MTIA_ENGINE_HANDLES_H_
@@ -11,11 +12,13 @@
 #include <memory>
 #include <vector>
 
+#include "devrt/backends/abi/devrt_plugin.h"
+
 namespace devrt::mtia {
 
 enum class HandleKind : uint32_t { kStream = 1, kEvent = 2, kFlag = 3 };
 
-// What T must have, by inheritance.
+// The base of every class that has handles.
 struct HandleSlot {
   uint32_t slot = 0;
   uint32_t generation = 0;
@@ -28,7 +31,13 @@ inline uint64_t HandleOf(const HandleSlot& object) {
   return static_cast<uint64_t>(object.tag) << 32 | (object.slot + 1);
 }
 
-// Objects are pooled and never freed.  Not thread-safe.
+// The error for `handle`, which names no live `kind` ("stream").  `was_ours`:
+// the handle was valid before.
+[[gnu::cold]] devrt_status BadHandle(const char* kind, uint64_t handle,
+                                     bool was_ours);
+
+// Owns the objects of one class and finds them by their handles.  An object is
+// used again after its release, and is never freed.  Not thread-safe.
 template <class T, HandleKind kind>
 class HandleTable {
  public:
@@ -41,7 +50,7 @@ class HandleTable {
     return tag != 0 && object->tag == tag ? object : nullptr;
   }
 
-  // Whether `handle` was given out by this table at some time.
+  // True if this table gave out `handle` at some time.
   bool WasOurs(uint64_t handle) const {
     const uint32_t slot = static_cast<uint32_t>(handle) - 1;
     if (slot >= size_) return false;

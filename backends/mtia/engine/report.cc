@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// The deadlock report: who waits for whom, from the calling thread on.
-//
-//   deadlock: host#0 stream_sync {s1, 7} (a.cc:88) -> s1 op 3 kernel
-//   "flag_wait" (a.cc:71) -> flag#1, which no submitted operation sets
+#include "backends/mtia/engine/report.h"
+
 #include <algorithm>
 #include <string>
 #include <vector>
 
-#include "backends/mtia/engine/engine.h"
 #include "backends/mtia/threads/host_threads.h"
 
 namespace devrt::mtia {
@@ -64,7 +60,7 @@ std::string OpText(const Op& op) {
 // Walks from operation to operation until it meets one again or an end.
 class Chain {
  public:
-  explicit Chain(Engine* engine) : engine_(engine) {}
+  explicit Chain(const Streams* streams) : streams_(streams) {}
 
   // The text of what `p` waits for.
   std::string From(const Point& p) {
@@ -82,7 +78,8 @@ class Chain {
   }
 
  private:
-  // The operation that `op` waits for; adds to the text what is between.
+  // The operation that `op` waits for, or nullptr.  Adds to the text what lies
+  // between the two.
   const Op* Next(const Op* op, std::string* text) {
     const StreamCore* const s = op->stream;
     if (s->head != op) {
@@ -107,7 +104,7 @@ class Chain {
 
   const Op* NextByFlag(const Op* op, std::string* text) {
     *text += " -> flag#" + std::to_string(op->flag->number);
-    for (const DeviceState& d : engine_->devices) {
+    for (const DeviceStreams& d : streams_->devices()) {
       for (const StreamCore* s = d.busy; s != nullptr; s = s->busy_next) {
         for (const Op* o = s->head; o != nullptr; o = o->next) {
           if (o->action == Action::kFlagSet && o->flag == op->flag &&
@@ -122,7 +119,7 @@ class Chain {
   }
 
   const Op* NextByToken(const Op* op, std::string* text) {
-    for (const DeviceState& d : engine_->devices) {
+    for (const DeviceStreams& d : streams_->devices()) {
       for (const StreamCore* s = d.busy; s != nullptr; s = s->busy_next) {
         const Op* const o = s->head;
         if (o != nullptr && o != op && o->holds_token &&
@@ -135,16 +132,17 @@ class Chain {
     return nullptr;
   }
 
-  Engine* const engine_;
+  const Streams* const streams_;
   std::vector<const Op*> seen_;
 };
 
 }  // namespace
 
-// What `me` and the others that are blocked wait for.
-std::string Engine::WaitingText(const HostThread* me) {
+// What `me` and the other blocked threads wait for.
+std::string Reports::WaitingText(const HostThread* me) const {
   std::string text;
   std::vector<const HostThread*> waiting = {me};
+  const bool threaded = config_->mode == Mode::kThreaded;
   for (const HostThread* const host : g_threads->threads()) {
     if (host != me && host->state == HostState::kBlocked && !threaded) {
       waiting.push_back(host);
@@ -162,12 +160,12 @@ std::string Engine::WaitingText(const HostThread* me) {
       continue;
     }
     text += " " + PointText(*open) + At(host->site);
-    text += Chain(this).From(*open);
+    text += Chain(streams_).From(*open);
   }
   return text;
 }
 
-devrt_status Engine::DeadlockReport(HostThread* me, Hopeless why) {
+devrt_status Reports::Deadlock(HostThread* me, Hopeless why) {
   std::string text;
   switch (why) {
     case Hopeless::kWait:
@@ -185,22 +183,22 @@ devrt_status Engine::DeadlockReport(HostThread* me, Hopeless why) {
   text +=
       " What is enqueued stays so: set the flag or let the host function "
       "return, then repeat this call.";
-  deadlock_report = text;
+  deadlock_ = text;
   Log(DEVRT_LOG_ERROR, text);
   return MakeError(DEVRT_FAILED_PRECONDITION, 0, text);
 }
 
-void Engine::WarnWaiting(const HostThread* me) {
+void Reports::WarnWaiting(const HostThread* me) const {
   Log(DEVRT_LOG_WARNING,
       WaitingText(me) + ". Nothing has happened for " +
-          std::to_string(config.watchdog / 1'000'000) +
+          std::to_string(config_->watchdog / 1'000'000) +
           " ms (watchdog); a host thread or a host function may still act, so "
           "the wait goes on.");
 }
 
-void Engine::WarnHostFunc(const Op& op) {
+void Reports::WarnHostFunc(const Op& op) const {
   Log(DEVRT_LOG_WARNING, OpText(op) + " has not returned for " +
-                             std::to_string(config.watchdog / 1'000'000) +
+                             std::to_string(config_->watchdog / 1'000'000) +
                              " ms (watchdog); its stream waits, other work "
                              "goes on.");
 }

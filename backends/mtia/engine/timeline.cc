@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// The record of what ran when, for devrt.sim/1.
-#include <algorithm>
+#include "backends/mtia/engine/timeline.h"
 
-#include "backends/mtia/engine/engine.h"
+#include <algorithm>
 
 namespace devrt::mtia {
 
-void Engine::TimelineSubmit(Op* op) {
-  op->timeline = timeline_base + timeline.size();
-  TimelineEntry& entry = timeline.emplace_back();
+void Timeline::Add(Op* op) {
+  op->timeline = base_ + entries_.size();
+  Entry& entry = entries_.emplace_back();
   const StreamCore* const s = op->stream;
   entry.name = op->Name();
   entry.file = op->site.file != nullptr ? op->site.file : "";
@@ -28,22 +26,22 @@ void Engine::TimelineSubmit(Op* op) {
   out.bytes = op->size;
   out.submit_ns = op->submitted;
   out.line = op->site.line;
-  // What stream_native answers.
+  // The answer of stream_native.
   const uint64_t native = s->kind == StreamKind::kPerThread ? 2 : s->native;
   out.native_stream = reinterpret_cast<const void*>(native);
   out.host_stream = s->host_number;
 }
 
-void Engine::TimelineUpdate(const Op* op) {
-  const uint64_t index = op->timeline - timeline_base;
-  if (op->timeline < timeline_base || index >= timeline.size()) return;
-  devrt_sim_op_v1& out = timeline[index].op;
+void Timeline::Update(const Op* op) {
+  const uint64_t index = op->timeline - base_;
+  if (op->timeline < base_ || index >= entries_.size()) return;
+  devrt_sim_op_v1& out = entries_[index].op;
   out.state = static_cast<uint32_t>(op->state);
   out.begin_ns = op->began;
   out.end_ns = op->ended;
 }
 
-devrt_sim_op_v1 TimelineEntry::View() const {
+devrt_sim_op_v1 Timeline::Entry::View() const {
   devrt_sim_op_v1 view = op;
   view.name = name.c_str();
   view.file = file.empty() ? nullptr : file.c_str();
@@ -53,16 +51,22 @@ devrt_sim_op_v1 TimelineEntry::View() const {
   return view;
 }
 
-void Engine::TimelineTake(void (*visit)(void* arg, const devrt_sim_op_v1* op),
-                          void* arg) {
-  if (!timeline_taken_from) {
-    timeline_taken_from = true;
-    timeline_next = timeline_base + timeline.size();
+void Timeline::VisitAll(Visit visit, void* arg) const {
+  for (const Entry& entry : entries_) {
+    const devrt_sim_op_v1 view = entry.View();
+    visit(arg, &view);
   }
-  const uint64_t end = timeline_base + timeline.size();
+}
+
+void Timeline::Take(Visit visit, void* arg) {
+  if (!taken_from_) {
+    taken_from_ = true;
+    next_ = base_ + entries_.size();
+  }
+  const uint64_t end = base_ + entries_.size();
   bool all_before = true;
-  for (uint64_t i = std::max(timeline_next, timeline_base); i < end; ++i) {
-    TimelineEntry& entry = timeline[i - timeline_base];
+  for (uint64_t i = std::max(next_, base_); i < end; ++i) {
+    Entry& entry = entries_[i - base_];
     const bool ended = entry.op.state >= DEVRT_SIM_DONE;
     if (ended && !entry.taken) {
       entry.taken = true;
@@ -70,12 +74,18 @@ void Engine::TimelineTake(void (*visit)(void* arg, const devrt_sim_op_v1* op),
       visit(arg, &view);
     }
     all_before = all_before && ended;
-    if (all_before) timeline_next = i + 1;
+    if (all_before) next_ = i + 1;
   }
-  while (!timeline_on && timeline_base < timeline_next && !timeline.empty()) {
-    timeline.pop_front();
-    ++timeline_base;
+  while (!enabled_ && base_ < next_ && !entries_.empty()) {
+    entries_.pop_front();
+    ++base_;
   }
+}
+
+void Timeline::Reset() {
+  base_ += entries_.size();
+  entries_.clear();
+  enabled_ = false;
 }
 
 }  // namespace devrt::mtia

@@ -25,30 +25,24 @@ namespace {
 
 }  // namespace
 
-Deferred TakeDeferred() {
-  Deferred deferred;
-  if (!g_engine->garbage.empty()) deferred.garbage.swap(g_engine->garbage);
-  if (!g_engine->orphans.empty()) deferred.orphans.swap(g_engine->orphans);
-  return deferred;
-}
-
 [[gnu::noinline]] void RunDeferred(const Deferred& deferred) {
-  for (const Orphan& orphan : deferred.orphans) {
-    const InsideScope scope("a host function");
-    orphan.fn(orphan.arg,
-              orphan.fault
-                  ? MakeFaultStatus(orphan.fault, "host_func")
-                  : MakeError(DEVRT_CANCELLED, 0, "the simulator was reset"));
+  for (const FailedHostFunc& call : deferred.host_funcs) {
+    const UserCodeScope scope("a host function");
+    call.fn(call.arg, call.fault ? MakeFaultStatus(call.fault, "host_func")
+                                 : MakeError(DEVRT_CANCELLED, 0,
+                                             "the simulator was reset"));
   }
-  for (const Garbage& item : deferred.garbage) item.destroy(item.arg);
+  for (const EndedClosure& closure : deferred.closures) {
+    closure.destroy(closure.arg);
+  }
 }
 
 namespace {
 
 void Exit(HostThread* me) {
   t_inside = false;
-  if (g_engine->threaded) {
-    g_engine->mutex.unlock();
+  if (g_machine->threaded) {
+    g_machine->mutex.unlock();
   } else {
     g_threads->Exit(me);
   }
@@ -57,14 +51,13 @@ void Exit(HostThread* me) {
 }  // namespace
 
 void LeaveMachine(HostThread* me) {
-  const Engine* const engine = g_engine;
-  // Frees must work in what is deferred, so not from a host function.
-  if ((engine->garbage.empty() && engine->orphans.empty()) ||
-      t_user_code != nullptr) {
+  Machine* const machine = g_machine;
+  // Deferred calls may free memory, which a host function must not.
+  if (!machine->scheduler.has_deferred() || t_user_code != nullptr) {
     Exit(me);
     return;
   }
-  const Deferred deferred = TakeDeferred();
+  const Deferred deferred = machine->scheduler.TakeDeferred();
   Exit(me);
   RunDeferred(deferred);
 }
@@ -73,24 +66,24 @@ namespace {
 
 // The ordinal, or kAnyDevice.
 uint32_t DeviceOf(const About& about) {
-  const Engine& e = *g_engine;
+  const Machine& m = *g_machine;
   switch (about.kind) {
     case About::kNoDevice:
       break;
     case About::kDevice:
       return static_cast<uint32_t>(about.value);
     case About::kStream:
-      if (const Stream* const s = e.streams.Find(about.value)) {
+      if (const Stream* const s = m.streams.Find(about.value)) {
         return s->core->device;
       }
       break;
     case About::kEvent:
-      if (const Event* const event = e.events.Find(about.value)) {
+      if (const Event* const event = m.events.Find(about.value)) {
         return event->device;
       }
       break;
     case About::kFlag:
-      if (const Flag* const flag = e.flags.Find(about.value)) {
+      if (const Flag* const flag = m.flags.Find(about.value)) {
         return flag->device;
       }
   }
@@ -100,16 +93,16 @@ uint32_t DeviceOf(const About& about) {
 }  // namespace
 
 Call::Call(Slot slot, About about, CallTag tag) : slot_(slot) {
-  Engine* const engine = g_engine;
+  Machine* const machine = g_machine;
   if (__builtin_expect(t_user_code != nullptr, 0)) {
     EnterUserCode(tag);
     if (how_ != How::kOutside || error_ != nullptr) return;
   }
   // Host functions and bodies of threaded mode are no host threads.
-  me_ = t_user_code != nullptr && engine->threaded ? &g_threads->borrower()
-                                                   : g_threads->Me();
-  if (engine->threaded) {
-    engine->mutex.lock();
+  me_ = t_user_code != nullptr && machine->threaded ? &g_threads->borrower()
+                                                    : g_threads->Me();
+  if (machine->threaded) {
+    machine->mutex.lock();
   } else {
     g_threads->Enter(me_);
   }
@@ -118,9 +111,10 @@ Call::Call(Slot slot, About about, CallTag tag) : slot_(slot) {
   me_->calls.store(me_->calls.load(std::memory_order_relaxed) + 1,
                    std::memory_order_relaxed);
   me_->entry = SlotName(slot);
-  if (Memory* const memory = engine->memory()) memory->CloseOpenedPages();
-  if (__builtin_expect(!engine->api_faults.empty(), 0)) {
-    error_ = engine->InjectedError(slot, DeviceOf(about));
+  if (Memory* const memory = machine->memory.IfMade())
+    memory->CloseOpenedPages();
+  if (__builtin_expect(machine->injection.has_call_faults(), 0)) {
+    error_ = machine->injection.CallError(slot, DeviceOf(about));
   }
 }
 
@@ -150,10 +144,11 @@ Call::~Call() {
   }
   // Who learned of a fault in any way may give up memory that a copy still runs
   // over.
-  if (__builtin_expect(g_engine->discarded_copies != 0, 0)) {
-    g_engine->driver->AwaitDiscardedCopies();
+  if (__builtin_expect(g_machine->scheduler.has_running_discarded_copies(),
+                       0)) {
+    g_machine->driver->AwaitDiscardedCopies();
   }
-  g_engine->driver->Decide(me_);
+  g_machine->driver->Decide(me_);
   LeaveMachine(me_);
 }
 
@@ -167,8 +162,8 @@ void Call::NoteSite() {
 
 devrt_status Call::Wait() {
   me_->want_next = 0;
-  if (devrt_status error = g_engine->driver->Wait(me_)) return error;
-  return g_engine->PointsError(me_->want, entry());
+  if (devrt_status error = g_machine->driver->Wait(me_)) return error;
+  return g_machine->faults.PointsError(me_->want, entry());
 }
 
 }  // namespace devrt::mtia

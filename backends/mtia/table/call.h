@@ -6,43 +6,17 @@
 #define DEVRT_BACKENDS_MTIA_TABLE_CALL_H_
 
 #include <cstdint>
-#include <vector>
 
-#include "backends/mtia/engine/engine.h"
+#include "backends/mtia/engine/machine.h"
 #include "backends/mtia/engine/op.h"
+#include "backends/mtia/engine/slot.h"
+#include "backends/mtia/engine/user_code.h"
 #include "devrt/backends/abi/devrt_probe.h"
 
 namespace devrt::mtia {
 
-// Set while the calling thread runs user code on the machine's behalf: "a host
-// function", "a kernel body".
-extern thread_local const char* t_user_code
-    __attribute__((tls_model("initial-exec")));
 // Set while the calling thread is inside the machine.
 extern thread_local bool t_inside __attribute__((tls_model("initial-exec")));
-
-class InsideScope {
- public:
-  explicit InsideScope(const char* what) : previous_(t_user_code) {
-    t_user_code = what;
-  }
-  ~InsideScope() { t_user_code = previous_; }
-  InsideScope(const InsideScope&) = delete;
-  InsideScope& operator=(const InsideScope&) = delete;
-
- private:
-  const char* const previous_;
-};
-
-// What has to run outside: what ended operations owned, and host functions
-// that will not run in their stream.
-struct Deferred {
-  std::vector<Garbage> garbage;
-  std::vector<Orphan> orphans;
-  bool empty() const { return garbage.empty() && orphans.empty(); }
-};
-Deferred TakeDeferred();                     // inside
-void RunDeferred(const Deferred& deferred);  // outside
 
 enum class CallTag { kPlain, kCallback };
 

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <string>
 
+#include "backends/mtia/engine/cost.h"
+#include "backends/mtia/engine/dependencies.h"
 #include "backends/mtia/memory/block_table.h"
 #include "backends/mtia/table/backend.h"
 #include "backends/mtia/table/submit.h"
@@ -37,12 +39,13 @@ std::string Where(const Resolved& r) {
 // Live, and [ptr, ptr + size) inside its allocation.
 devrt_status CheckRange(const Resolved& r, const char* what, uint64_t size) {
   std::string why;
-  if (!g_engine->memory()->CheckParts(r.base + r.offset, size, kNext, &why)) {
+  if (!g_machine->memory.IfMade()->CheckParts(r.base + r.offset, size, kNext,
+                                              &why)) {
     return InvalidArgument(std::string("the ") + what + " is " + why);
   }
   if (r.closed != kNotClosed) {
     return InvalidArgument(std::string("the ") + what + " is " +
-                           g_engine->memory()->Describe(r.base) +
+                           g_machine->memory.IfMade()->Describe(r.base) +
                            ": use after its stream-ordered free");
   }
   if (r.local == nullptr) {
@@ -70,7 +73,7 @@ devrt_status CheckOverlap(const void* dst, const void* src, uint64_t size) {
 devrt_status CheckReach(const StreamCore* s, const Resolved& r,
                         const char* what, const char* remedy) {
   if (!IsDevice(r) || r.device == s->device ||
-      g_engine->memory()->PeerEnabled(s->device, r.device)) {
+      g_machine->memory.IfMade()->PeerEnabled(s->device, r.device)) {
     return nullptr;
   }
   return InvalidArgument(
@@ -105,7 +108,7 @@ const char* NameOf(EngineClass engine) {
 }
 
 PageableChoice ChoosePageable() {
-  switch (g_engine->config.pageable) {
+  switch (g_machine->config.pageable) {
     case Pageable::kStaged:
       return kStaged;
     case Pageable::kSync:
@@ -115,8 +118,8 @@ PageableChoice ChoosePageable() {
     case Pageable::kExplore:
       break;
   }
-  Decisions& decisions = g_engine->decisions;
-  const uint32_t preferred = g_engine->config.strategy == StrategyKind::kRandom
+  Decisions& decisions = g_machine->decisions;
+  const uint32_t preferred = g_machine->config.strategy == StrategyKind::kRandom
                                  ? decisions.Uniform(kPageableChoices)
                                  : 0;
   return static_cast<PageableChoice>(
@@ -129,7 +132,7 @@ Op* MakeCopy(Submission* submission, EngineClass engine, void* dst,
   op->dst = dst;
   op->src = src;
   op->size = size;
-  op->split = size <= g_engine->config.split_limit;
+  op->split = size <= g_machine->config.split_limit;
   return op;
 }
 
@@ -140,7 +143,7 @@ devrt_status WaitForCopy(Submission* submission) {
   want.clear();
   want.push_back(copy);
   devrt_status error = submission->call().Wait();
-  if (error != nullptr) g_engine->Drop(copy);
+  if (error != nullptr) g_machine->scheduler.Drop(copy);
   return error;
 }
 
@@ -149,7 +152,7 @@ devrt_status CopyHost(Submission* submission, void* dst, const void* src,
                       uint64_t size) {
   Points& want = submission->call().me()->want;
   want.clear();
-  g_engine->Predecessors(submission->core(), &want);
+  AddPredecessors(g_machine->streams, submission->core(), &want);
   if (devrt_status error = submission->call().Wait()) return error;
   std::memmove(dst, src, size);
   return nullptr;
@@ -183,7 +186,7 @@ devrt_status Backend::copy_async(devrt_stream stream, void* dst,
   Submission submission(Slot::copy_async, stream);
   if (!submission.ok()) return submission.error();
   devrt_status error = nullptr;
-  const Memory* const memory = g_engine->GetMemory(&error);
+  const Memory* const memory = g_machine->memory.Make(&error);
   if (memory == nullptr) return error;
   const Resolved to = memory->Find(dst);
   const Resolved from = memory->Find(src);
@@ -204,7 +207,7 @@ devrt_status Backend::copy_async(devrt_stream stream, void* dst,
     op->scratch.assign(bytes, bytes + size);
     op->staged = true;
   }
-  g_engine->Submit(op);
+  g_machine->scheduler.Submit(op);
   const bool waits =
       mode == kSync || (mode == kStaged && actual == DEVRT_COPY_D2H);
   return waits ? WaitForCopy(&submission) : nullptr;
@@ -216,8 +219,9 @@ devrt_status Backend::copy_peer_async(devrt_stream stream, void* dst,
   Submission submission(Slot::copy_peer_async, stream);
   if (!submission.ok()) return submission.error();
   for (const uint32_t device : {dst_device, src_device}) {
-    if (devrt_status error = g_engine->CheckDevice(device)) return error;
-    if (devrt_status error = g_engine->DeviceError(device, "copy_peer_async")) {
+    if (devrt_status error = CheckDevice(device)) return error;
+    if (devrt_status error =
+            g_machine->faults.DeviceError(device, "copy_peer_async")) {
       return error;
     }
   }
@@ -228,7 +232,7 @@ devrt_status Backend::copy_peer_async(devrt_stream stream, void* dst,
         " is neither source nor destination");
   }
   devrt_status error = nullptr;
-  const Memory* const memory = g_engine->GetMemory(&error);
+  const Memory* const memory = g_machine->memory.Make(&error);
   if (memory == nullptr) return error;
   const Resolved to = memory->Find(dst);
   const Resolved from = memory->Find(src);
@@ -254,12 +258,12 @@ devrt_status Backend::copy_peer_async(devrt_stream stream, void* dst,
                            s->device == dst_device ? src_device : dst_device)) {
     // Staged through the host: one transfer after the other.
     op->engine = EngineClass::kD2H;
-    op->duration = g_engine->Cost(op);
+    op->duration = CostOf(*op, g_machine->config);
     op->engine = EngineClass::kH2D;
-    op->duration += g_engine->Cost(op);
+    op->duration += CostOf(*op, g_machine->config);
     op->engine = EngineClass::kP2P;
   }
-  g_engine->Submit(op);
+  g_machine->scheduler.Submit(op);
   return nullptr;
 }
 
@@ -268,7 +272,7 @@ devrt_status Backend::fill_async(devrt_stream stream, void* dst, uint32_t value,
   Submission submission(Slot::fill_async, stream);
   if (!submission.ok()) return submission.error();
   devrt_status error = nullptr;
-  const Memory* const memory = g_engine->GetMemory(&error);
+  const Memory* const memory = g_machine->memory.Make(&error);
   if (memory == nullptr) return error;
   const Resolved to = memory->Find(dst);
   if (devrt_status bad = CheckRange(to, "destination", size)) return bad;
@@ -285,7 +289,7 @@ devrt_status Backend::fill_async(devrt_stream stream, void* dst, uint32_t value,
   op->dst = dst;
   op->value = value;
   op->size = size;
-  g_engine->Submit(op);
+  g_machine->scheduler.Submit(op);
   return nullptr;
 }
 

@@ -24,6 +24,11 @@ extern uint32_t g_device_count;
 devrt_status BadOrdinal(uint32_t device);
 devrt_status BadContext();
 
+// NULL, or the error for an ordinal that no device has.
+inline devrt_status CheckDevice(uint32_t device) {
+  return device < g_device_count ? nullptr : BadOrdinal(device);
+}
+
 inline devrt_status EnterDevice(uint32_t device, devrt_context* previous) {
   if (__builtin_expect(device >= g_device_count, 0)) return BadOrdinal(device);
   if (previous != nullptr) *previous = devrt_context{{t_device, 0}};

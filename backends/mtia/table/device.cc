@@ -3,7 +3,8 @@
 // Devices: properties, the calling thread's current one, peers.
 #include <cstdio>
 
-#include "backends/mtia/engine/engine.h"
+#include "backends/mtia/engine/dependencies.h"
+#include "backends/mtia/engine/machine.h"
 #include "backends/mtia/table/backend.h"
 #include "backends/mtia/table/call.h"
 #include "backends/mtia/table/current_device.h"
@@ -67,8 +68,8 @@ devrt_device_props_v0 Describe(const Config& config, uint32_t device) {
 
 // Both ordinals exist and differ, and their devices work.
 devrt_status CheckPeers(uint32_t device, uint32_t peer) {
-  if (devrt_status error = g_engine->CheckDevice(device)) return error;
-  return g_engine->CheckDevice(peer);
+  if (devrt_status error = CheckDevice(device)) return error;
+  return CheckDevice(peer);
 }
 
 }  // namespace
@@ -80,29 +81,34 @@ devrt_status Backend::device_count(uint32_t* count) {
 
 devrt_status Backend::device_props(uint32_t device,
                                    devrt_device_props_v0* props) {
-  if (devrt_status error = g_engine->CheckDevice(device)) return error;
-  devrt::plugin::WriteStruct(props, Describe(g_engine->config, device));
+  if (devrt_status error = CheckDevice(device)) return error;
+  devrt::plugin::WriteStruct(props, Describe(g_machine->config, device));
   return nullptr;
 }
 
 devrt_status Backend::device_sync(uint32_t device) {
   Call call(Slot::device_sync, OnDevice(device));
   if (call.refused()) return call.error();
-  if (devrt_status error = g_engine->CheckDevice(device)) return error;
+  if (devrt_status error = CheckDevice(device)) return error;
   call.NoteSite();
-  if (devrt_status error = g_engine->DeviceError(device, call.entry())) {
+  if (devrt_status error =
+          g_machine->faults.DeviceError(device, call.entry())) {
     return error;
   }
   Points& want = call.me()->want;
   want.clear();
-  g_engine->DeviceFrontier(device, &want);
+  AddDeviceFrontier(g_machine->streams, device, &want);
   return call.Wait();
 }
 
 // ---- the current device: no machine, no lock ----
 
 devrt_status BadOrdinal(uint32_t device) {
-  return g_engine->CheckDevice(device);
+  char text[96];
+  std::snprintf(text, sizeof text,
+                "Device index value %d is out of index range [0, %u)",
+                static_cast<int32_t>(device), g_device_count);
+  return MakeError(DEVRT_INVALID_ARGUMENT, 101, text);
 }
 
 devrt_status BadContext() {
@@ -119,7 +125,7 @@ devrt_status Backend::peer_can_access(uint32_t device, uint32_t peer,
   Call call(Slot::peer_can_access, OnDevice(device), CallTag::kCallback);
   if (call.refused()) return call.error();
   devrt_status error = nullptr;
-  Memory* const memory = g_engine->GetMemory(&error);
+  Memory* const memory = g_machine->memory.Make(&error);
   if (memory == nullptr) return error;
   *can = device != peer && memory->CanAccessPeer(device, peer) ? 1 : 0;
   return nullptr;
@@ -129,11 +135,12 @@ devrt_status Backend::peer_enable(uint32_t device, uint32_t peer) {
   Call call(Slot::peer_enable, OnDevice(device));
   if (call.refused()) return call.error();
   if (devrt_status error = CheckPeers(device, peer)) return error;
-  if (devrt_status error = g_engine->DeviceError(device, call.entry())) {
+  if (devrt_status error =
+          g_machine->faults.DeviceError(device, call.entry())) {
     return error;
   }
   devrt_status error = nullptr;
-  Memory* const memory = g_engine->GetMemory(&error);
+  Memory* const memory = g_machine->memory.Make(&error);
   if (memory == nullptr) return error;
   return memory->EnablePeer(device, peer);
 }
@@ -143,7 +150,7 @@ devrt_status Backend::peer_disable(uint32_t device, uint32_t peer) {
   if (call.refused()) return call.error();
   if (devrt_status error = CheckPeers(device, peer)) return error;
   devrt_status error = nullptr;
-  Memory* const memory = g_engine->GetMemory(&error);
+  Memory* const memory = g_machine->memory.Make(&error);
   if (memory == nullptr) return error;
   return memory->DisablePeer(device, peer);
 }

@@ -53,7 +53,7 @@ devrt_status CheckElapsed(const Event* begin, const Event* end) {
 devrt_status Poll(Call* call, const void* object, uint32_t* done) {
   HostThread* const me = call->me();
   const Points& want = me->want;
-  if (devrt_status error = g_engine->PointsError(want, call->entry())) {
+  if (devrt_status error = g_machine->faults.PointsError(want, call->entry())) {
     return error;
   }
   if (!AllDone(want) && t_user_code == nullptr) {
@@ -61,13 +61,14 @@ devrt_status Poll(Call* call, const void* object, uint32_t* done) {
     ++me->polled_any;
     me->polled = object;
     me->want_next = 0;
-    if (devrt_status error = g_engine->driver->SoftWait(me)) return error;
-    if (devrt_status error = g_engine->PointsError(want, call->entry())) {
+    if (devrt_status error = g_machine->driver->SoftWait(me)) return error;
+    if (devrt_status error =
+            g_machine->faults.PointsError(want, call->entry())) {
       return error;
     }
   }
   *done = AllDone(want) ? 1 : 0;
-  g_engine->trace.Add(9, *done, me->index);
+  g_machine->history.trace.Add(9, *done, me->index);
   if (*done == 0) return nullptr;
   Answered(me);
   return nullptr;
@@ -77,8 +78,9 @@ devrt_status Backend::event_create(uint32_t device, uint32_t flags,
                                    devrt_event* out) {
   Call call(Slot::event_create, OnDevice(device));
   if (call.refused()) return call.error();
-  if (devrt_status error = g_engine->CheckDevice(device)) return error;
-  if (devrt_status error = g_engine->DeviceError(device, call.entry())) {
+  if (devrt_status error = CheckDevice(device)) return error;
+  if (devrt_status error =
+          g_machine->faults.DeviceError(device, call.entry())) {
     return error;
   }
   if ((flags & ~kKnownFlags) != 0) {
@@ -91,14 +93,7 @@ devrt_status Backend::event_create(uint32_t device, uint32_t flags,
     return MakeError(DEVRT_UNIMPLEMENTED, 801,
                      "mtia has no interprocess events (EVENT_IPC)");
   }
-  Event* const event = g_engine->events.New();
-  event->device = device;
-  event->flags = flags;
-  event->number = ++g_engine->last_event_number;
-  event->point = {nullptr, 0};
-  event->ended = false;
-  ++event->capture;  // of the former life: no longer ours
-  ++g_engine->created_events;
+  Event* const event = g_machine->events.New(device, flags);
   *out = reinterpret_cast<devrt_event>(HandleOf(*event));
   return nullptr;
 }
@@ -107,9 +102,9 @@ devrt_status Backend::event_destroy(devrt_event handle) {
   Call call(Slot::event_destroy, OnEvent(handle));
   if (call.refused()) return call.error();
   devrt_status error = nullptr;
-  Event* const event = g_engine->FindEvent(handle, &error);
+  Event* const event = g_machine->events.Find(handle, &error);
   if (event == nullptr) return error;
-  g_engine->events.Release(event);
+  g_machine->events.Release(event);
   return nullptr;
 }
 
@@ -117,7 +112,7 @@ devrt_status Backend::event_record(devrt_event handle, devrt_stream stream) {
   Submission submission(Slot::event_record, stream);
   if (!submission.ok()) return submission.error();
   devrt_status error = nullptr;
-  Event* const event = g_engine->FindEvent(handle, &error);
+  Event* const event = g_machine->events.Find(handle, &error);
   if (event == nullptr) return error;
   StreamCore* const core = submission.core();
   if (event->device != core->device) {
@@ -125,7 +120,7 @@ devrt_status Backend::event_record(devrt_event handle, devrt_stream stream) {
                      "the event is of device " + Name(event->device) +
                          ", the stream of " + Name(core->device));
   }
-  g_engine->Record(event, core, submission.call().me());
+  g_machine->scheduler.Record(event, core, submission.call().me());
   return nullptr;
 }
 
@@ -133,9 +128,9 @@ devrt_status Backend::event_query(devrt_event handle, uint32_t* done) {
   Call call(Slot::event_query, OnEvent(handle), CallTag::kCallback);
   if (call.refused()) return call.error();
   devrt_status error = nullptr;
-  Event* const event = g_engine->FindEvent(handle, &error);
+  Event* const event = g_machine->events.Find(handle, &error);
   if (event == nullptr) return error;
-  error = g_engine->DeviceError(event->device, call.entry());
+  error = g_machine->faults.DeviceError(event->device, call.entry());
   if (error != nullptr) return error;
   Points& want = call.me()->want;
   want.clear();
@@ -147,9 +142,9 @@ devrt_status Backend::event_sync(devrt_event handle) {
   Call call(Slot::event_sync, OnEvent(handle));
   if (call.refused()) return call.error();
   devrt_status error = nullptr;
-  Event* const event = g_engine->FindEvent(handle, &error);
+  Event* const event = g_machine->events.Find(handle, &error);
   if (event == nullptr) return error;
-  error = g_engine->DeviceError(event->device, call.entry());
+  error = g_machine->faults.DeviceError(event->device, call.entry());
   if (error != nullptr) return error;
   call.NoteSite();
   Points& want = call.me()->want;
@@ -164,9 +159,9 @@ devrt_status Backend::event_elapsed_ns(devrt_event begin_handle,
   Call call(Slot::event_elapsed_ns, OnEvent(begin_handle), CallTag::kCallback);
   if (call.refused()) return call.error();
   devrt_status error = nullptr;
-  const Event* const begin = g_engine->FindEvent(begin_handle, &error);
+  const Event* const begin = g_machine->events.Find(begin_handle, &error);
   if (begin == nullptr) return error;
-  const Event* const end = g_engine->FindEvent(end_handle, &error);
+  const Event* const end = g_machine->events.Find(end_handle, &error);
   if (end == nullptr) return error;
   if (devrt_status bad = CheckElapsed(begin, end)) return bad;
   *nanoseconds = static_cast<int64_t>(end->end - begin->end);
@@ -177,7 +172,7 @@ devrt_status Backend::event_native(devrt_event handle, void** native) {
   Call call(Slot::event_native, OnEvent(handle), CallTag::kCallback);
   if (call.refused()) return call.error();
   devrt_status error = nullptr;
-  const Event* const event = g_engine->FindEvent(handle, &error);
+  const Event* const event = g_machine->events.Find(handle, &error);
   if (event == nullptr) return error;
   *native = event->point.stream == nullptr
                 ? nullptr

@@ -63,7 +63,7 @@ devrt_status CheckAccesses(const devrt_launch_desc_v0& desc) {
 devrt_status SubmitKernel(Submission* submission,
                           const devrt_launch_desc_v0& desc) {
   if (devrt_status error = CheckAccesses(desc)) return error;
-  const Config& config = g_engine->config;
+  const Config& config = g_machine->config;
   if (devrt_status error = submission->MakeRoomForKernel()) return error;
   Op* const op =
       submission->NewOp(OpKind::kKernel, EngineClass::kCompute, "kernel");
@@ -77,7 +77,7 @@ devrt_status SubmitKernel(Submission* submission,
   op->body = desc.body;
   op->destroy = desc.destroy;
   op->arg = desc.arg;
-  g_engine->Submit(op);
+  g_machine->scheduler.Submit(op);
   return nullptr;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Allocation: the table's calls over Memory.
-#include "backends/mtia/engine/engine.h"
+#include "backends/mtia/engine/dependencies.h"
+#include "backends/mtia/engine/machine.h"
 #include "backends/mtia/memory/block_table.h"
 #include "backends/mtia/table/backend.h"
 #include "backends/mtia/table/call.h"
@@ -20,15 +21,15 @@ const devrt_call_site_v0& CurrentSite() {
 // raw_free_syncs=yes: a free waits for the device, as cudaFree does.  A fault
 // that the wait meets is not the free's to report; that it would never end is.
 devrt_status SyncBeforeFree(Call* call, uint32_t device) {
-  if (!g_engine->config.raw_free_syncs || device >= g_device_count) {
+  if (!g_machine->config.raw_free_syncs || device >= g_device_count) {
     return nullptr;
   }
   call->NoteSite();
   HostThread* const me = call->me();
   me->want.clear();
   me->want_next = 0;
-  g_engine->DeviceFrontier(device, &me->want);
-  return g_engine->driver->Wait(me);
+  AddDeviceFrontier(g_machine->streams, device, &me->want);
+  return g_machine->driver->Wait(me);
 }
 
 namespace {
@@ -43,12 +44,13 @@ devrt_status Backend::mem_info(uint32_t device, uint64_t* free_bytes,
                                uint64_t* total_bytes) {
   Call call(Slot::mem_info, OnDevice(device));
   if (call.refused()) return call.error();
-  if (devrt_status error = g_engine->CheckDevice(device)) return error;
-  if (devrt_status error = g_engine->DeviceError(device, call.entry())) {
+  if (devrt_status error = CheckDevice(device)) return error;
+  if (devrt_status error =
+          g_machine->faults.DeviceError(device, call.entry())) {
     return error;
   }
   devrt_status error = nullptr;
-  Memory* const memory = g_engine->GetMemory(&error);
+  Memory* const memory = g_machine->memory.Make(&error);
   if (memory == nullptr) return error;
   memory->Info(device, free_bytes, total_bytes);
   return nullptr;
@@ -58,12 +60,13 @@ devrt_status Backend::alloc(uint32_t device, uint64_t size, uint64_t alignment,
                             void** ptr) {
   Call call(Slot::alloc, OnDevice(device));
   if (call.refused()) return call.error();
-  if (devrt_status error = g_engine->CheckDevice(device)) return error;
-  if (devrt_status error = g_engine->DeviceError(device, call.entry())) {
+  if (devrt_status error = CheckDevice(device)) return error;
+  if (devrt_status error =
+          g_machine->faults.DeviceError(device, call.entry())) {
     return error;
   }
   devrt_status error = nullptr;
-  Memory* const memory = g_engine->GetMemory(&error);
+  Memory* const memory = g_machine->memory.Make(&error);
   if (memory == nullptr) return error;
   return memory->Alloc(device, size, alignment, CurrentSite(), ptr);
 }
@@ -72,9 +75,9 @@ devrt_status Backend::dealloc(uint32_t device, void* ptr, uint64_t size) {
   static_cast<void>(size);
   Call call(Slot::dealloc, OnDevice(device));
   if (call.refused()) return call.error();
-  if (devrt_status error = g_engine->CheckDevice(device)) return error;
+  if (devrt_status error = CheckDevice(device)) return error;
   if (ptr == nullptr) return nullptr;
-  Memory* const memory = g_engine->memory();
+  Memory* const memory = g_machine->memory.IfMade();
   if (memory == nullptr) return NotAllocated();
   // Nobody waits for stream-ordered memory (C64).
   if (!memory->Find(ptr).ordered) {
@@ -89,7 +92,7 @@ devrt_status Backend::alloc_async(devrt_stream stream, uint64_t size,
   Submission submission(Slot::alloc_async, stream);
   if (!submission.ok()) return submission.error();
   devrt_status error = nullptr;
-  Memory* const memory = g_engine->GetMemory(&error);
+  Memory* const memory = g_machine->memory.Make(&error);
   if (memory == nullptr) return error;
   const StreamCore* const s = submission.core();
   uint64_t id = 0;
@@ -101,7 +104,7 @@ devrt_status Backend::alloc_async(devrt_stream stream, uint64_t size,
   op->dst = *ptr;
   op->size = size;
   op->block = id;
-  g_engine->Submit(op);
+  g_machine->scheduler.Submit(op);
   return nullptr;
 }
 
@@ -110,26 +113,28 @@ devrt_status Backend::dealloc_async(devrt_stream stream, void* ptr,
   Call call(Slot::dealloc_async, OnStream(stream));
   if (call.refused()) return call.error();
   devrt_status error = nullptr;
-  const Stream* const found = g_engine->FindStream(stream, &error);
+  const Stream* const found = g_machine->streams.Find(stream, &error);
   if (found == nullptr) return error;
-  Memory* const memory = g_engine->memory();
+  Memory* const memory = g_machine->memory.IfMade();
   if (memory == nullptr) return NotAllocated();
   call.NoteSite();
   StreamCore* const s = found->core;
   uint64_t id = 0;
-  error = memory->CloseOrdered(s->device, ptr, s->number, g_engine->last_op_id,
-                               CurrentSite(), &id);
+  error = memory->CloseOrdered(s->device, ptr, s->number,
+                               g_machine->scheduler.last_op_id(), CurrentSite(),
+                               &id);
   if (error != nullptr) return error;
   // Taking back goes on after a fault (C94): nothing of the stream will run.
-  if (g_engine->devices[s->device].fault || s->failed_from != kNever) {
+  if (g_machine->faults.of(s->device) || s->failed_from != kNever) {
     static_cast<void>(memory->EndOrdered(ptr, id, false));
     return nullptr;
   }
-  Op* const op = g_engine->NewOp(OpKind::kFree, s, call.me(), "free");
+  Op* const op =
+      g_machine->scheduler.NewOp(OpKind::kFree, s, call.me(), "free");
   op->dst = ptr;
   op->size = size;
   op->block = id;
-  g_engine->Submit(op);
+  g_machine->scheduler.Submit(op);
   return nullptr;
 }
 
@@ -137,12 +142,13 @@ devrt_status Backend::host_alloc(uint32_t device, uint64_t size,
                                  uint64_t alignment, void** ptr) {
   Call call(Slot::host_alloc, OnDevice(device));
   if (call.refused()) return call.error();
-  if (devrt_status error = g_engine->CheckDevice(device)) return error;
-  if (devrt_status error = g_engine->DeviceError(device, call.entry())) {
+  if (devrt_status error = CheckDevice(device)) return error;
+  if (devrt_status error =
+          g_machine->faults.DeviceError(device, call.entry())) {
     return error;
   }
   devrt_status error = nullptr;
-  Memory* const memory = g_engine->GetMemory(&error);
+  Memory* const memory = g_machine->memory.Make(&error);
   if (memory == nullptr) return error;
   return memory->HostAlloc(device, size, alignment, CurrentSite(), ptr);
 }
@@ -152,7 +158,7 @@ devrt_status Backend::host_dealloc(void* ptr, uint64_t size) {
   Call call(Slot::host_dealloc);
   if (call.refused()) return call.error();
   if (ptr == nullptr) return nullptr;
-  Memory* const memory = g_engine->memory();
+  Memory* const memory = g_machine->memory.IfMade();
   if (memory == nullptr) return NotAllocated();
   if (devrt_status stuck = SyncBeforeFree(&call, memory->Find(ptr).device)) {
     return stuck;
@@ -163,12 +169,13 @@ devrt_status Backend::host_dealloc(void* ptr, uint64_t size) {
 devrt_status Backend::host_register(uint32_t device, void* ptr, uint64_t size) {
   Call call(Slot::host_register, OnDevice(device));
   if (call.refused()) return call.error();
-  if (devrt_status error = g_engine->CheckDevice(device)) return error;
-  if (devrt_status error = g_engine->DeviceError(device, call.entry())) {
+  if (devrt_status error = CheckDevice(device)) return error;
+  if (devrt_status error =
+          g_machine->faults.DeviceError(device, call.entry())) {
     return error;
   }
   devrt_status error = nullptr;
-  Memory* const memory = g_engine->GetMemory(&error);
+  Memory* const memory = g_machine->memory.Make(&error);
   if (memory == nullptr) return error;
   return memory->Register(device, ptr, size, CurrentSite());
 }
@@ -177,7 +184,7 @@ devrt_status Backend::host_unregister(void* ptr) {
   Call call(Slot::host_unregister);
   if (call.refused()) return call.error();
   devrt_status error = nullptr;
-  Memory* const memory = g_engine->GetMemory(&error);
+  Memory* const memory = g_machine->memory.Make(&error);
   if (memory == nullptr) return error;
   error = SyncBeforeFree(&call, memory->Find(ptr).device);
   if (error != nullptr) return error;
@@ -191,7 +198,7 @@ devrt_status Backend::pointer_info(const void* ptr,
   devrt_pointer_info_v0 out = {};
   out.device = -1;
   out.host_readable = 1;
-  const Memory* const memory = g_engine->memory();
+  const Memory* const memory = g_machine->memory.IfMade();
   Resolved r = memory != nullptr ? memory->Find(ptr) : Resolved();
   // Freed, though its stream may not have come to that.
   if (r.closed != kNotClosed) r = Resolved();

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <string>
 
-#include "backends/mtia/engine/engine.h"
+#include "backends/mtia/engine/machine.h"
 #include "backends/mtia/table/backend.h"
 #include "backends/mtia/table/call.h"
 #include "backends/mtia/threads/host_threads.h"
@@ -49,10 +49,10 @@ std::unique_ptr<Backend> Backend::Open(const devrt_host_v0* host,
     return nullptr;
   }
   auto backend = std::make_unique<Backend>();
-  if (g_engine == nullptr) {
-    g_engine = new Engine();
+  if (g_machine == nullptr) {
+    g_machine = new Machine();
     g_threads = new HostThreads();
-    g_engine->Start(config);
+    g_machine->Start(config);
     g_threads->Configure(config.baton, config.pins(), config.watchdog);
     return backend;
   }
@@ -66,13 +66,13 @@ std::unique_ptr<Backend> Backend::Open(const devrt_host_v0* host,
 // Nothing runs afterwards; what is left is forgotten.  Errors that the caller
 // still holds are the host's.
 void Backend::shutdown() {
-  devrt_status error = Reopen(g_engine->config);
+  devrt_status error = Reopen(g_machine->config);
   if (error != nullptr) g_host->error_destroy(g_host->host, error);
 }
 
 const void* Backend::get_extension(const char* name) {
   // Costs every allocation a call, so only for those who ask for it.
-  if (g_engine->config.suballocation &&
+  if (g_machine->config.suballocation &&
       std::strcmp(name, DEVRT_SUBALLOCATION_EXTENSION) == 0) {
     return &kSuballocationTable;
   }

@@ -22,8 +22,6 @@ constexpr FaultForm kForms[] = {
     {719, "the kernel executes a trap"},
 };
 
-uint64_t Value(devrt_flag flag) { return reinterpret_cast<uint64_t>(flag); }
-
 Op* NewKernel(Submission* submission, Action action, const char* name) {
   Op* const op =
       submission->NewOp(OpKind::kKernel, EngineClass::kCompute, name);
@@ -36,10 +34,10 @@ Op* NewKernel(Submission* submission, Action action, const char* name) {
 Flag* Prepare(Submission* submission, devrt_flag handle, devrt_status* error) {
   *error = submission->error();
   if (!submission->ok()) return nullptr;
-  if (g_engine->FindFlag(Value(handle), error) == nullptr) return nullptr;
+  if (g_machine->flags.Find(handle, error) == nullptr) return nullptr;
   *error = submission->MakeRoomForKernel();
   if (*error != nullptr) return nullptr;
-  return g_engine->FindFlag(Value(handle), error);
+  return g_machine->flags.Find(handle, error);
 }
 
 }  // namespace
@@ -50,21 +48,19 @@ devrt_status Backend::spin(devrt_stream stream, uint64_t nanoseconds) {
   if (devrt_status error = submission.MakeRoomForKernel()) return error;
   Op* const op = NewKernel(&submission, Action::kSpin, "spin");
   op->duration = nanoseconds;
-  g_engine->Submit(op);
+  g_machine->scheduler.Submit(op);
   return nullptr;
 }
 
 devrt_status Backend::flag_create(uint32_t device, devrt_flag* out) {
   Call call(Slot::flag_create, OnDevice(device));
   if (call.refused()) return call.error();
-  if (devrt_status error = g_engine->CheckDevice(device)) return error;
-  if (devrt_status error = g_engine->DeviceError(device, call.entry())) {
+  if (devrt_status error = CheckDevice(device)) return error;
+  if (devrt_status error =
+          g_machine->faults.DeviceError(device, call.entry())) {
     return error;
   }
-  Flag* const flag = g_engine->flags.New();
-  flag->device = device;
-  flag->value = 0;
-  flag->number = ++g_engine->last_flag_number;
+  Flag* const flag = g_machine->flags.New(device);
   *out = reinterpret_cast<devrt_flag>(HandleOf(*flag));
   return nullptr;
 }
@@ -73,10 +69,10 @@ devrt_status Backend::flag_destroy(devrt_flag handle) {
   Call call(Slot::flag_destroy, OnFlag(handle));
   if (call.refused()) return call.error();
   devrt_status error = nullptr;
-  Flag* const flag = g_engine->FindFlag(Value(handle), &error);
+  Flag* const flag = g_machine->flags.Find(handle, &error);
   if (flag == nullptr) return error;
-  g_engine->SetFlag(flag, 1);  // who still waits goes on
-  g_engine->flags.Release(flag);
+  g_machine->flags.Set(flag, 1, g_machine->driver);  // who still waits goes on
+  g_machine->flags.Release(flag);
   return nullptr;
 }
 
@@ -90,7 +86,7 @@ devrt_status Backend::flag_wait(devrt_stream stream, devrt_flag handle,
   op->flag = flag;
   op->flag_tag = flag->tag;
   op->timeout = timeout_ns;
-  g_engine->Submit(op);
+  g_machine->scheduler.Submit(op);
   return nullptr;
 }
 
@@ -98,11 +94,11 @@ devrt_status Backend::flag_set(devrt_flag handle, uint32_t value) {
   Call call(Slot::flag_set, OnFlag(handle), CallTag::kCallback);
   if (call.refused()) return call.error();
   devrt_status error = nullptr;
-  Flag* const flag = g_engine->FindFlag(Value(handle), &error);
+  Flag* const flag = g_machine->flags.Find(handle, &error);
   if (flag == nullptr) return error;
   Answered(call.me());
-  g_engine->trace.Add(10, flag->number, value);
-  g_engine->SetFlag(flag, value);
+  g_machine->history.trace.Add(10, flag->number, value);
+  g_machine->flags.Set(flag, value, g_machine->driver);
   return nullptr;
 }
 
@@ -116,7 +112,7 @@ devrt_status Backend::flag_set_async(devrt_stream stream, devrt_flag handle,
   op->flag = flag;
   op->flag_tag = flag->tag;
   op->value = value;
-  g_engine->Submit(op);
+  g_machine->scheduler.Submit(op);
   return nullptr;
 }
 
@@ -131,7 +127,7 @@ devrt_status Backend::fault(devrt_stream stream, uint32_t form) {
   Op* const op = NewKernel(&submission, Action::kFault, "fault");
   op->fault_code = kForms[form].code;
   op->fault_text = kForms[form].text;
-  g_engine->Submit(op);
+  g_machine->scheduler.Submit(op);
   return nullptr;
 }
 

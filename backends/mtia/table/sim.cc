@@ -26,24 +26,24 @@ devrt_status CopyText(const std::string& text, char* buffer, uint64_t capacity,
 // Starts afresh on the calling thread, which stays inside: a change of mode
 // changes what "inside" means.
 devrt_status Restart(Call* call, const Config& config, const ChoiceLog* log) {
-  Engine* const engine = g_engine;
+  Machine* const machine = g_machine;
   HostThread* const me = call->me();
-  if (!engine->threaded) g_threads->LetOthersGo(me);
-  if (!engine->threaded && g_threads->contended()) {
+  if (!machine->threaded) g_threads->LetOthersGo(me);
+  if (!machine->threaded && g_threads->contended()) {
     return MakeError(DEVRT_FAILED_PRECONDITION, 0,
                      "reset while another thread is in a call");
   }
-  const bool was_threaded = engine->threaded;
-  if (devrt_status error = engine->Reset(config, log)) return error;
+  const bool was_threaded = machine->threaded;
+  if (devrt_status error = machine->Reset(config, log)) return error;
   g_threads->Reset(me, config.baton, config.pins(), config.watchdog);
-  if (!was_threaded && engine->threaded) engine->mutex.lock();
-  if (was_threaded && !engine->threaded) engine->mutex.unlock();
+  if (!was_threaded && machine->threaded) machine->mutex.lock();
+  if (was_threaded && !machine->threaded) machine->mutex.unlock();
   return nullptr;
 }
 
 // One allocation's bytes where the machine keeps them.
 devrt_status Reach(const void* ptr, uint64_t size, std::byte** local) {
-  const Memory* const memory = g_engine->memory();
+  const Memory* const memory = g_machine->memory.IfMade();
   const Resolved r = memory != nullptr ? memory->Find(ptr) : Resolved();
   if (r.space == Space::kHost || r.local == nullptr ||
       size > r.size - r.offset) {
@@ -58,7 +58,7 @@ devrt_status Reach(const void* ptr, uint64_t size, std::byte** local) {
 devrt_status Backend::sim_reset(const char* text, uint64_t size) {
   Config config;
   config.devices = g_device_count;
-  config.suballocation = g_engine->config.suballocation;
+  config.suballocation = g_machine->config.suballocation;
   std::string error;
   if (size != 0 && !ParseConfig({text, size}, &config, &error)) {
     return RefuseControl(error);
@@ -72,10 +72,10 @@ devrt_status Backend::Reopen(const Config& config) {
   Call call(Slot::sim);
   if (call.refused()) return call.error();
   // The number of devices may change here, for all handles are gone.
-  const uint32_t devices = g_engine->config.devices;
-  g_engine->config.devices = config.devices;
+  const uint32_t devices = g_machine->config.devices;
+  g_machine->config.devices = config.devices;
   devrt_status error = Restart(&call, config, nullptr);
-  if (error != nullptr) g_engine->config.devices = devices;
+  if (error != nullptr) g_machine->config.devices = devices;
   return error;
 }
 
@@ -85,7 +85,7 @@ devrt_status Backend::sim_replay(const char* text, uint64_t size) {
   if (!ParseToken({text, size}, &token, &error)) return RefuseControl(error);
   Call call(Slot::sim);
   if (call.refused()) return call.error();
-  Config config = g_engine->config;
+  Config config = g_machine->config;
   config.seed = token.seed;
   config.strategy = token.strategy;
   if (ConfigHash(config) != token.config_hash) {
@@ -102,12 +102,12 @@ devrt_status Backend::sim_replay(const char* text, uint64_t size) {
 devrt_status Backend::sim_config(char* buffer, uint64_t capacity,
                                  uint64_t* size) {
   Call call(Slot::sim, {}, CallTag::kCallback);
-  return CopyText(ConfigText(g_engine->config), buffer, capacity, size);
+  return CopyText(ConfigText(g_machine->config), buffer, capacity, size);
 }
 
 devrt_status Backend::sim_now_ns(uint64_t* now) {
   Call call(Slot::sim, {}, CallTag::kCallback);
-  *now = g_engine->driver->Now(call.me());
+  *now = g_machine->driver->Now(call.me());
   return nullptr;
 }
 
@@ -117,7 +117,7 @@ devrt_status Backend::sim_yield() {
   HostThread* const me = call.me();
   me->want.clear();
   me->polled_any = UINT8_MAX;  // long past the first soft wait
-  devrt_status error = g_engine->driver->SoftWait(me);
+  devrt_status error = g_machine->driver->SoftWait(me);
   me->polled_same = me->polled_any = 0;
   return error;
 }
@@ -125,8 +125,8 @@ devrt_status Backend::sim_yield() {
 devrt_status Backend::sim_trace_hash(uint64_t* hash, uint64_t* steps) {
   Call call(Slot::sim);
   if (call.refused()) return call.error();
-  *hash = g_engine->trace.hash();
-  *steps = g_engine->trace.steps();
+  *hash = g_machine->history.trace.hash();
+  *steps = g_machine->history.trace.steps();
   return nullptr;
 }
 
@@ -134,25 +134,25 @@ devrt_status Backend::sim_token(char* buffer, uint64_t capacity,
                                 uint64_t* size) {
   Call call(Slot::sim);
   if (call.refused()) return call.error();
-  if (!g_engine->decisions.log().complete()) {
+  if (!g_machine->decisions.log().complete()) {
     return MakeError(DEVRT_FAILED_PRECONDITION, 0,
                      "the run is too long for a replay token: reset before "
                      "what is to be repeated");
   }
-  return CopyText(MakeToken(g_engine->config, g_engine->decisions.log()),
+  return CopyText(MakeToken(g_machine->config, g_machine->decisions.log()),
                   buffer, capacity, size);
 }
 
 devrt_status Backend::sim_inject(const devrt_sim_fault_v1* fault) {
   Call call(Slot::sim);
   if (call.refused()) return call.error();
-  return g_engine->Inject(devrt::plugin::ReadStruct(fault));
+  return g_machine->injection.Arm(devrt::plugin::ReadStruct(fault));
 }
 
 devrt_status Backend::sim_timeline_enable(uint32_t on) {
   Call call(Slot::sim);
   if (call.refused()) return call.error();
-  g_engine->timeline_on = on != 0;
+  g_machine->history.timeline.Enable(on != 0);
   return nullptr;
 }
 
@@ -161,10 +161,7 @@ devrt_status Backend::sim_timeline(void (*visit)(void* arg,
                                    void* arg) {
   Call call(Slot::sim);
   if (call.refused()) return call.error();
-  for (const TimelineEntry& entry : g_engine->timeline) {
-    const devrt_sim_op_v1 view = entry.View();
-    visit(arg, &view);
-  }
+  g_machine->history.timeline.VisitAll(visit, arg);
   return nullptr;
 }
 
@@ -172,28 +169,29 @@ devrt_status Backend::sim_timeline_take(
     void (*visit)(void* arg, const devrt_sim_op_v1* op), void* arg) {
   Call call(Slot::sim);
   if (call.refused()) return call.error();
-  g_engine->TimelineTake(visit, arg);
+  g_machine->history.timeline.Take(visit, arg);
   return nullptr;
 }
 
 devrt_status Backend::sim_stats(devrt_sim_stats_v1* stats) {
   Call call(Slot::sim, {}, CallTag::kCallback);
-  const Engine& e = *g_engine;
+  const Machine& m = *g_machine;
+  const History& history = m.history;
   devrt_sim_stats_v1 out = {};
   out.threads = g_threads->joined();
-  out.live_streams = e.live_streams;
-  out.live_events = e.events.live();
-  if (const Memory* const memory = e.memory()) {
+  out.live_streams = m.streams.live();
+  out.live_events = m.events.live();
+  if (const Memory* const memory = m.memory.IfMade()) {
     out.live_blocks = memory->live_blocks();
     out.live_pinned = memory->live_pinned();
     out.live_registered = memory->live_registered();
   }
-  out.pending_ops = e.pending_ops;
-  out.completed_ops = e.completed_ops;
-  out.created_streams = e.created_streams;
-  out.created_events = e.created_events;
-  out.host_funcs_run = e.host_funcs_run;
-  out.kernels_run = e.kernels_run;
+  out.pending_ops = history.pending_ops;
+  out.completed_ops = history.completed_ops;
+  out.created_streams = m.streams.created();
+  out.created_events = m.events.created();
+  out.host_funcs_run = history.host_funcs_run;
+  out.kernels_run = history.kernels_run;
   devrt::plugin::WriteStruct(stats, out);
   return nullptr;
 }
@@ -202,7 +200,7 @@ devrt_status Backend::sim_deadlock_report(char* buffer, uint64_t capacity,
                                           uint64_t* size) {
   Call call(Slot::sim);
   if (call.refused()) return call.error();
-  return CopyText(g_engine->deadlock_report, buffer, capacity, size);
+  return CopyText(g_machine->reports.deadlock(), buffer, capacity, size);
 }
 
 devrt_status Backend::sim_peek(const void* device_ptr, void* host,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "backends/mtia/engine/dependencies.h"
 #include "backends/mtia/table/backend.h"
 #include "backends/mtia/table/poll.h"
 #include "backends/mtia/table/submit.h"
@@ -23,13 +24,13 @@ devrt_status Adopt(HostThread* me, uint32_t device, const void* native,
   const auto value = reinterpret_cast<uint64_t>(native);
   StreamCore* core = nullptr;
   if (value < kNativePerThread) {
-    core = g_engine->Legacy(device);
+    core = g_machine->streams.Legacy(device);
   } else if (value == kNativePerThread) {
-    core = g_engine->PerThread(me, device)->core;
+    core = g_machine->streams.PerThread(me, device)->core;
   } else {
     devrt_status error = nullptr;
     const Stream* const owner =
-        g_engine->FindStream(reinterpret_cast<devrt_stream>(value), &error);
+        g_machine->streams.Find(reinterpret_cast<devrt_stream>(value), &error);
     if (owner == nullptr) return error;
     core = owner->core;
     if (core->device != device) {
@@ -39,26 +40,15 @@ devrt_status Adopt(HostThread* me, uint32_t device, const void* native,
                            ", not mtia:" + std::to_string(device));
     }
   }
-  *out = g_engine->NewStream(core);
-  (*out)->adopted = true;
+  *out = g_machine->streams.Adopt(core);
   return nullptr;
 }
 
 Stream* Create(uint32_t device, const devrt_stream_desc_v0& desc) {
-  Engine* const engine = g_engine;
-  const int32_t priority =
-      std::min(std::max(desc.priority, engine->config.priority_greatest),
-               engine->config.priority_least);
-  StreamCore* const core = engine->NewCore(
-      device,
-      (desc.flags & DEVRT_STREAM_BLOCKING) != 0 ? StreamKind::kBlocking
-                                                : StreamKind::kNonBlocking,
-      priority);
-  Stream* const stream = engine->NewStream(core);
-  core->native = HandleOf(*stream);
-  ++engine->created_streams;
-  ++engine->live_streams;
-  return stream;
+  const bool blocking = (desc.flags & DEVRT_STREAM_BLOCKING) != 0;
+  return g_machine->streams.Create(
+      device, blocking ? StreamKind::kBlocking : StreamKind::kNonBlocking,
+      desc.priority);
 }
 
 }  // namespace
@@ -68,8 +58,9 @@ devrt_status Backend::stream_create(uint32_t device,
                                     devrt_stream* out) {
   Call call(Slot::stream_create, OnDevice(device));
   if (call.refused()) return call.error();
-  if (devrt_status error = g_engine->CheckDevice(device)) return error;
-  if (devrt_status error = g_engine->DeviceError(device, call.entry())) {
+  if (devrt_status error = CheckDevice(device)) return error;
+  if (devrt_status error =
+          g_machine->faults.DeviceError(device, call.entry())) {
     return error;
   }
   const devrt_stream_desc_v0 desc = devrt::plugin::ReadStruct(given);
@@ -79,11 +70,10 @@ devrt_status Backend::stream_create(uint32_t device,
       stream = Create(device, desc);
       break;
     case DEVRT_STREAM_LEGACY:
-      g_engine->Legacy(device);
-      stream = g_engine->devices[device].legacy_handle;
+      stream = g_machine->streams.LegacyHandle(device);
       break;
     case DEVRT_STREAM_PER_THREAD:
-      stream = g_engine->PerThread(call.me(), device);
+      stream = g_machine->streams.PerThread(call.me(), device);
       break;
     case DEVRT_STREAM_ADOPT:
       if (devrt_status error = Adopt(call.me(), device, desc.native, &stream)) {
@@ -101,18 +91,17 @@ devrt_status Backend::stream_create(uint32_t device,
 devrt_status Backend::stream_destroy(devrt_stream handle) {
   Call call(Slot::stream_destroy, OnStream(handle));
   if (call.refused()) return call.error();
-  Stream* stream = g_engine->streams.Find(reinterpret_cast<uint64_t>(handle));
+  Stream* stream = g_machine->streams.Find(reinterpret_cast<uint64_t>(handle));
   if (stream == nullptr) {
     devrt_status error = nullptr;
-    stream = g_engine->FindStream(handle, &error);
+    stream = g_machine->streams.Find(handle, &error);
     return error;
   }
   if (stream->is_default) {
     return MakeError(DEVRT_INVALID_ARGUMENT, 400,
                      "a default stream cannot be destroyed");
   }
-  if (!stream->adopted) --g_engine->live_streams;
-  g_engine->ReleaseStream(stream, call.me());
+  g_machine->scheduler.ReleaseStream(stream, call.me());
   return nullptr;
 }
 
@@ -120,10 +109,10 @@ devrt_status Backend::stream_query(devrt_stream handle, uint32_t* done) {
   Call call(Slot::stream_query, OnStream(handle), CallTag::kCallback);
   if (call.refused()) return call.error();
   devrt_status error = nullptr;
-  Stream* const stream = g_engine->FindStream(handle, &error);
+  Stream* const stream = g_machine->streams.Find(handle, &error);
   if (stream == nullptr) return error;
   StreamCore* const core = stream->core;
-  error = g_engine->StreamError(core, call.entry());
+  error = g_machine->faults.StreamError(core, call.entry());
   if (error != nullptr) return error;
   if (!core->busy && core->kind != StreamKind::kLegacy) {
     Answered(call.me());
@@ -132,7 +121,7 @@ devrt_status Backend::stream_query(devrt_stream handle, uint32_t* done) {
   }
   Points& want = call.me()->want;
   want.clear();
-  g_engine->Frontier(core, &want);
+  AddFrontier(g_machine->streams, core, &want);
   return Poll(&call, stream, done);
 }
 
@@ -141,7 +130,7 @@ devrt_status Backend::stream_sync(devrt_stream handle) {
   if (!submission.ok()) return submission.error();
   Points& want = submission.call().me()->want;
   want.clear();
-  g_engine->Frontier(submission.core(), &want);
+  AddFrontier(g_machine->streams, submission.core(), &want);
   return submission.call().Wait();
 }
 
@@ -149,7 +138,7 @@ devrt_status Backend::stream_native(devrt_stream handle, void** native) {
   Call call(Slot::stream_native, OnStream(handle), CallTag::kCallback);
   if (call.refused()) return call.error();
   devrt_status error = nullptr;
-  const Stream* const stream = g_engine->FindStream(handle, &error);
+  const Stream* const stream = g_machine->streams.Find(handle, &error);
   if (stream == nullptr) return error;
   const StreamCore* const core = stream->core;
   const uint64_t value =
@@ -163,10 +152,11 @@ devrt_status Backend::stream_wait_event(devrt_stream stream,
   Submission submission(Slot::stream_wait_event, stream);
   if (!submission.ok()) return submission.error();
   devrt_status error = nullptr;
-  Event* const event = g_engine->FindEvent(handle, &error);
+  Event* const event = g_machine->events.Find(handle, &error);
   if (event == nullptr) return error;
-  g_engine->trace.Add(6, submission.core()->number, event->number);
-  g_engine->WaitEvent(submission.core(), event, submission.call().me());
+  g_machine->history.trace.Add(6, submission.core()->number, event->number);
+  g_machine->scheduler.WaitEvent(submission.core(), event,
+                                 submission.call().me());
   return nullptr;
 }
 
@@ -179,7 +169,7 @@ devrt_status Backend::host_func(devrt_stream stream,
       submission.NewOp(OpKind::kHostFunc, EngineClass::kHost, "host function");
   op->host_func = fn;
   op->arg = arg;
-  g_engine->Submit(op);
+  g_machine->scheduler.Submit(op);
   return nullptr;
 }
 

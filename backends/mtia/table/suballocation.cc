@@ -2,7 +2,7 @@
 //
 // devrt.suballocation/0.  The calls are no decisions of the machine: they may
 // come with each allocation of a program and must not change what it does.
-#include "backends/mtia/engine/engine.h"
+#include "backends/mtia/engine/machine.h"
 #include "backends/mtia/memory/parts.h"
 #include "backends/mtia/table/backend.h"
 #include "devrt/backends/abi/devrt_plugin_helper.h"
@@ -16,19 +16,19 @@ const devrt_call_site_v0& CurrentSite() {
 
 // The parts of the device that `ptr` is memory of; nullptr with `*error` set.
 Parts* PartsAt(const void* ptr, uint64_t* offset, devrt_status* error) {
-  Memory* const memory = g_engine->memory();
+  Memory* const memory = g_machine->memory.IfMade();
   Parts* const parts =
       memory != nullptr ? memory->PartsAt(ptr, offset) : nullptr;
   if (parts == nullptr) *error = InvalidArgument("this is no device memory");
   return parts;
 }
 
-uint64_t Now() { return g_engine->last_op_id.load(std::memory_order_relaxed); }
+uint64_t Now() { return g_machine->scheduler.last_op_id(); }
 
 }  // namespace
 
 devrt_status Backend::carve(uint32_t device, void* base, uint64_t size) {
-  if (devrt_status error = g_engine->CheckDevice(device)) return error;
+  if (devrt_status error = CheckDevice(device)) return error;
   devrt_status error = nullptr;
   uint64_t offset = 0;
   Parts* const parts = PartsAt(base, &offset, &error);
@@ -52,7 +52,7 @@ devrt_status Backend::take_back(devrt_stream, void* ptr) {
 }
 
 devrt_status Backend::uncarve(uint32_t device, void* base, uint64_t size) {
-  if (devrt_status error = g_engine->CheckDevice(device)) return error;
+  if (devrt_status error = CheckDevice(device)) return error;
   devrt_status error = nullptr;
   uint64_t offset = 0;
   Parts* const parts = PartsAt(base, &offset, &error);

@@ -9,10 +9,10 @@ Submission::Submission(Slot slot, devrt_stream stream)
     : call_(slot, OnStream(stream)) {
   error_ = call_.error();
   if (error_ != nullptr) return;
-  Stream* const found = g_engine->FindStream(stream, &error_);
+  Stream* const found = g_machine->streams.Find(stream, &error_);
   if (found == nullptr) return;
   call_.NoteSite();
-  error_ = g_engine->StreamError(found->core, call_.entry());
+  error_ = g_machine->faults.StreamError(found->core, call_.entry());
   if (error_ != nullptr) return;
   core_ = found->core;
   life_ = core_->life;
@@ -21,7 +21,7 @@ Submission::Submission(Slot slot, devrt_stream stream)
 }
 
 devrt_status Submission::MakeRoom() {
-  const uint32_t depth = g_engine->config.queue_depth;
+  const uint32_t depth = g_machine->config.queue_depth;
   while (depth != kUnlimited && core_->queued_work >= depth) {
     const Op* oldest = core_->head;
     while (oldest->kind != OpKind::kKernel && oldest->kind != OpKind::kCopy &&
@@ -37,14 +37,14 @@ devrt_status Submission::MakeRoom() {
                        "the stream was destroyed while the call waited for "
                        "room in it");
     }
-    devrt_status error = g_engine->StreamError(core_, call_.entry());
+    devrt_status error = g_machine->faults.StreamError(core_, call_.entry());
     if (error != nullptr) return error;
   }
   return nullptr;
 }
 
 devrt_status Submission::MakeRoomForKernel() {
-  if (g_engine->config.strict_cuda && CurrentDevice() != core_->device) {
+  if (g_machine->config.strict_cuda && CurrentDevice() != core_->device) {
     return MakeError(
         DEVRT_INVALID_ARGUMENT, 400,
         "strict=cuda: the current device is mtia:" +
@@ -55,7 +55,7 @@ devrt_status Submission::MakeRoomForKernel() {
 }
 
 Op* Submission::NewOp(OpKind kind, EngineClass engine, const char* name) {
-  Op* const op = g_engine->NewOp(kind, core_, call_.me(), name);
+  Op* const op = g_machine->scheduler.NewOp(kind, core_, call_.me(), name);
   op->engine = engine;
   const char* const label = g_host->call_site(g_host->host)->label;
   if (label != nullptr) op->label = label;

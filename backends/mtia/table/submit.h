@@ -5,7 +5,7 @@
 #ifndef DEVRT_BACKENDS_MTIA_TABLE_SUBMIT_H_
 #define DEVRT_BACKENDS_MTIA_TABLE_SUBMIT_H_
 
-#include "backends/mtia/engine/engine.h"
+#include "backends/mtia/engine/machine.h"
 #include "backends/mtia/table/call.h"
 
 namespace devrt::mtia {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // devrt.virtual_memory/0: addresses apart from the memory behind them.
-#include "backends/mtia/engine/engine.h"
+#include "backends/mtia/engine/machine.h"
 #include "backends/mtia/memory/block_table.h"
 #include "backends/mtia/table/backend.h"
 #include "backends/mtia/table/call.h"
@@ -18,15 +18,15 @@ uint64_t Number(devrt_chunk chunk) { return reinterpret_cast<uint64_t>(chunk); }
 
 // The blocks of a device that works; nullptr with `*error` set otherwise.
 BlockTable* BlocksOf(uint32_t device, const char* entry, devrt_status* error) {
-  *error = g_engine->CheckDevice(device);
-  if (*error == nullptr) *error = g_engine->DeviceError(device, entry);
+  *error = CheckDevice(device);
+  if (*error == nullptr) *error = g_machine->faults.DeviceError(device, entry);
   if (*error != nullptr) return nullptr;
-  Memory* const memory = g_engine->GetMemory(error);
+  Memory* const memory = g_machine->memory.Make(error);
   return memory != nullptr ? memory->BlocksOf(device) : nullptr;
 }
 
 BlockTable* At(const void* address, uint64_t* offset, devrt_status* error) {
-  Memory* const memory = g_engine->memory();
+  Memory* const memory = g_machine->memory.IfMade();
   BlockTable* const blocks =
       memory != nullptr ? memory->BlocksAt(address, offset) : nullptr;
   if (blocks == nullptr) {
@@ -41,7 +41,7 @@ devrt_status Backend::vm_info(uint32_t device,
                               devrt_virtual_memory_info_v0* info) {
   Call call(Slot::vm_info, OnDevice(device));
   if (call.refused()) return call.error();
-  if (devrt_status error = g_engine->CheckDevice(device)) return error;
+  if (devrt_status error = CheckDevice(device)) return error;
   devrt_virtual_memory_info_v0 out{};
   out.granularity = kChunkGranularity;
   devrt::plugin::WriteStruct(info, out);
@@ -82,7 +82,7 @@ devrt_status Backend::vm_create(uint32_t device, uint64_t size,
 devrt_status Backend::vm_destroy(devrt_chunk chunk) {
   Call call(Slot::vm_destroy);
   if (call.refused()) return call.error();
-  if (Memory* const memory = g_engine->memory()) {
+  if (Memory* const memory = g_machine->memory.IfMade()) {
     for (uint32_t device = 0; device < g_device_count; ++device) {
       BlockTable* const blocks = memory->BlocksOf(device);
       if (blocks->HasChunk(Number(chunk))) {
@@ -111,7 +111,7 @@ devrt_status Backend::vm_unmap(void* address, uint64_t size) {
   uint64_t offset = 0;
   BlockTable* const blocks = At(address, &offset, &error);
   if (blocks == nullptr) return error;
-  const Resolved mapped = g_engine->memory()->Find(address);
+  const Resolved mapped = g_machine->memory.IfMade()->Find(address);
   if (mapped.space == Space::kDevice) {
     error = SyncBeforeFree(&call, mapped.device);
     if (error != nullptr) return error;

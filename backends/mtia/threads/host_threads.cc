@@ -11,7 +11,7 @@
 #include <cstring>
 #include <utility>
 
-#include "backends/mtia/engine/engine.h"
+#include "backends/mtia/engine/machine.h"
 #include "backends/mtia/threads/helper_thread.h"
 
 namespace devrt::mtia {
@@ -76,7 +76,7 @@ void HostThreads::Begin(HostThread* me) {
   me->index = next_index_++;
   me->epoch = epoch_.load(std::memory_order_relaxed);
   me->now = 0;
-  me->jitter = g_engine->config.seed * 0x9e3779b97f4a7c15u + me->index;
+  me->jitter = g_machine->config.seed * 0x9e3779b97f4a7c15u + me->index;
   me->polled = nullptr;
   me->polled_same = me->polled_any = 0;
   me->soft_wait = false;
@@ -90,22 +90,22 @@ void HostThreads::Begin(HostThread* me) {
 void HostThreads::ThreadExit(void* thread) {
   auto* const me = static_cast<HostThread*>(thread);
   HostThreads* const self = g_threads;
-  Engine* const engine = g_engine;
+  Machine* const machine = g_machine;
   const auto is_here = [&] { return me->epoch == self->epoch_.load(); };
   bool leaves = is_here();
-  if (leaves && !engine->threaded) {
+  if (leaves && !machine->threaded) {
     leaves = self->EnterToLeave(me);
   } else if (leaves) {
-    engine->mutex.lock();
+    machine->mutex.lock();
     leaves = is_here();
-    if (!leaves) engine->mutex.unlock();
+    if (!leaves) machine->mutex.unlock();
   }
   if (leaves) {
     for (Stream* const stream : me->per_thread) {
-      if (stream != nullptr) engine->ReleaseStream(stream, me);
+      if (stream != nullptr) machine->scheduler.ReleaseStream(stream, me);
     }
     me->per_thread.clear();
-    ++engine->progress;
+    ++machine->history.progress;
   }
   t_host = nullptr;
   {
@@ -114,8 +114,8 @@ void HostThreads::ThreadExit(void* thread) {
     self->free_.push_back(me);
   }
   if (!leaves) return;
-  if (engine->threaded) {
-    engine->mutex.unlock();
+  if (machine->threaded) {
+    machine->mutex.unlock();
   } else {
     self->Free();
   }
@@ -223,7 +223,7 @@ bool HostThreads::CouldGoOn(const HostThread* thread) const {
   if (!Sleeps(thread) || thread->granted) return false;
   if (thread->state != HostState::kBlocked) return true;
   if (thread->soft_wait) {
-    return g_engine->progress != thread->progress || IsOverdue(thread);
+    return g_machine->history.progress != thread->progress || IsOverdue(thread);
   }
   for (const Point& p : thread->want) {
     if (!Done(p)) return false;
@@ -328,7 +328,7 @@ bool HostThreads::TakeOver(HostThread* me) {
   }
   owner->state = HostState::kOutside;
   seen_word_ = 0;
-  g_engine->nondeterministic = true;
+  g_machine->history.nondeterministic = true;
   return true;
 }
 

@@ -14,14 +14,14 @@ MUTANTS = [
         name="fill_value_of_seven_bits",
         what="A fill drops the highest bit of its value.",
         witness="After a fill with 0xFF the bytes are 0x7F.",
-        items="C47", group="fill", file="engine/execute.cc",
+        items="C47", group="fill", file="engine/execution.cc",
         old="static_cast<int>(op->value & 0xff)",
         new="static_cast<int>(op->value & 0x7f)"),
     Mutant(
         name="fill_in_words",
         what="A fill writes whole words of four bytes.",
         witness="The last byte of a range of 4,097 bytes is as before.",
-        items="C47", group="fill", file="engine/execute.cc",
+        items="C47", group="fill", file="engine/execution.cc",
         old="    std::memset(to, static_cast<int>(op->value & 0xff), op->size);"
             "\n",
         new="    std::memset(to, static_cast<int>(op->value & 0xff),\n"
@@ -31,9 +31,9 @@ MUTANTS = [
         what="A fill waits until it is complete.",
         witness="Behind a closed gate the call does not return.",
         items="C47", group="fill", file="table/copy.cc",
-        old="  op->value = value;\n  op->size = size;\n  g_engine->Submit(op);\n"
+        old="  op->value = value;\n  op->size = size;\n  g_machine->scheduler.Submit(op);\n"
             "  return nullptr;\n",
-        new="  op->value = value;\n  op->size = size;\n  g_engine->Submit(op);\n"
+        new="  op->value = value;\n  op->size = size;\n  g_machine->scheduler.Submit(op);\n"
             "  return WaitForCopy(&submission);\n"),
     Mutant(
         name="fill_at_submission",
@@ -53,7 +53,7 @@ MUTANTS = [
         name="copy_in_words",
         what="A copy moves whole words of four bytes.",
         witness="The last byte of 4,097 does not arrive.",
-        items="C54", group="copy", file="engine/execute.cc",
+        items="C54", group="copy", file="engine/execution.cc",
         old="    std::memcpy(to, op->scratch.data(), op->size);\n",
         new="    std::memcpy(to, op->scratch.data(), op->size & ~uint64_t{3});"
             "\n"),
@@ -61,7 +61,7 @@ MUTANTS = [
         name="large_copy_is_short",
         what="A copy ends after its first MiB.",
         witness="The end of a copy of 4 MiB does not arrive.",
-        items="C54", group="copy", file="engine/execute.cc",
+        items="C54", group="copy", file="engine/execution.cc",
         old="  std::memmove(to, from, op->size);\n",
         new="  std::memmove(to, from, std::min<uint64_t>(op->size, 1u << 20))"
             ";\n"),
@@ -123,7 +123,7 @@ MUTANTS = [
         name="copy_lands_late",
         what="A copy to pinned memory is complete before the data is there.",
         witness="After a true query the host reads what was there before.",
-        items="C37", group="event", file="engine/execute.cc",
+        items="C37", group="event", file="engine/execution.cc",
         old="  if (op->staged || op->split) {\n    std::memcpy(",
         new="""\
   static std::byte* late_to = nullptr;
@@ -167,7 +167,7 @@ MUTANTS = [
         items="C58", group="copy", file="table/copy.cc",
         old="    // Staged through the host: one transfer after the other.\n",
         new="""\
-    g_engine->Recycle(op);
+    g_machine->scheduler.Recycle(op);
     return MakeError(DEVRT_FAILED_PRECONDITION, 705, "enable the peer first");
 """),
 ]

@@ -4,10 +4,10 @@ plugin claims."""
 
 from mutants import Mutant
 
-PROPS = ("  devrt::plugin::WriteStruct(props, Describe(g_engine->config, device)"
+PROPS = ("  devrt::plugin::WriteStruct(props, Describe(g_machine->config, device)"
          ");\n")
 ALL_OF_DEVICE = """\
-  for (StreamCore* b = devices[device].busy; b; b = b->busy_next) {
+  for (StreamCore* b = streams.of(device).busy; b; b = b->busy_next) {
     AddCovered(b, points);
   }
 """
@@ -21,7 +21,7 @@ MUTANTS = [
         old=PROPS,
         new="""\
   static uint32_t asked = 0;
-  devrt_device_props_v0 described = Describe(g_engine->config, device);
+  devrt_device_props_v0 described = Describe(g_machine->config, device);
   described.multiprocessors += asked++;
   devrt::plugin::WriteStruct(props, described);
 """),
@@ -38,7 +38,7 @@ MUTANTS = [
         what="Properties are told of devices that do not exist.",
         witness="device_props of ordinal count succeeds.",
         items="C3", group="load", file="table/device.cc",
-        old="  if (devrt_status error = g_engine->CheckDevice(device)) return "
+        old="  if (devrt_status error = CheckDevice(device)) return "
             "error;\n" + PROPS,
         new=PROPS),
     Mutant(
@@ -118,11 +118,11 @@ MUTANTS = [
         name="device_sync_waits_for_others",
         what="Synchronising a device waits for the others, too.",
         witness="With a gate on device 1, device_sync of 0 does not return.",
-        items="C5", group="device", file="engine/engine.cc",
+        items="C5", group="device", file="engine/dependencies.cc",
         old=ALL_OF_DEVICE,
         new="""\
-  for (const DeviceState& d : devices) {
-    if (device == kAnyDevice) continue;
+  for (const DeviceStreams& d : streams.devices()) {
+    static_cast<void>(device);
     for (StreamCore* b = d.busy; b; b = b->busy_next) AddCovered(b, points);
   }
 """),
@@ -130,7 +130,7 @@ MUTANTS = [
         name="device_sync_misses_streams",
         what="Synchronising a device covers blocking streams only.",
         witness="A delayed non-blocking stream is not complete afterwards.",
-        items="C5", group="device", file="engine/engine.cc",
+        items="C5", group="device", file="engine/dependencies.cc",
         old=ALL_OF_DEVICE,
         new=ALL_OF_DEVICE.replace(
             "    AddCovered", "    if (IsBlocking(b)) AddCovered")),
@@ -139,7 +139,7 @@ MUTANTS = [
         what="Synchronising a device covers no streams of ended threads.",
         witness="Work in the per-thread stream of a thread that has ended is "
                 "not complete afterwards.",
-        items="C5", group="device", file="engine/engine.cc",
+        items="C5", group="device", file="engine/dependencies.cc",
         old=ALL_OF_DEVICE,
         new=ALL_OF_DEVICE.replace(
             "    AddCovered",

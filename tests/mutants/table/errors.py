@@ -28,16 +28,15 @@ MUTANTS = [
              "device.",
         witness="Work on another device fails.",
         items="C95", group="error", file="engine/faults.cc",
-        old="    if ((d.ordinal != device && !fault.process) || d.fault) "
-            "continue;\n",
-        new="    if (d.fault) continue;\n"),
+        old="    if ((i != device && !fault.process) || devices_[i]) continue;\n",
+        new="    if (devices_[i]) continue;\n"),
     Mutant(
         name="sync_swallows_fault",
         what="A wait that is released by a fault returns OK.",
         witness="Synchronising the stream of a fault that happens meanwhile "
                 "succeeds.",
         items="C92", group="error", file="table/call.cc",
-        old="  return g_engine->PointsError(me_->want, entry());\n",
+        old="  return g_machine->faults.PointsError(me_->want, entry());\n",
         new="  return nullptr;\n"),
     Mutant(
         name="query_never_ready_after_fault",
@@ -70,19 +69,19 @@ MUTANTS = [
         what="Work of a healthy device that waits for an event of a failed one "
              "runs.",
         witness="Synchronising its stream succeeds.",
-        items="C95", group="error", file="engine/engine.cc",
+        items="C95", group="error", file="engine/scheduler.cc",
         old="    if (Failed(p) && op->next_dep < op->implicit) {\n",
-        new="    if (Failed(p) && op->implicit == kAnyDevice) {\n"),
+        new="    if (Failed(p) && op->implicit == UINT32_MAX) {\n"),
     Mutant(
         name="fault_does_not_stop_the_stream",
         what="What stands behind a fault in its stream is carried out.",
         witness="Pinned memory has what a copy behind the fault wrote.",
-        items="C92", group="error", file="engine/faults.cc",
-        old="  if (op->kind == OpKind::kHostFunc) {\n",
-        new="""\
+        items="C92", group="error", file="engine/scheduler.cc",
+        old="\n  if (op->kind == OpKind::kHostFunc) {\n",
+        new="""
   if (op->kind == OpKind::kCopy) {
-    BeginBody(op);
-    static_cast<void>(EndBody(op));
+    execution_->Begin(op);
+    static_cast<void>(execution_->End(op));
   }
   if (op->kind == OpKind::kHostFunc) {
 """),

@@ -9,7 +9,7 @@ SYNC = ("  if (event->point.stream != nullptr) want.push_back(event->point);\n"
         "  return call.Wait();\n")
 # Visits what waits for something: `follow(&points)`.
 EVERY_WAIT = """\
-  for (DeviceState& d : %sdevices) {
+  for (const DeviceStreams& d : %sdevices()) {
     for (StreamCore* b = d.busy; b != nullptr; b = b->busy_next) {
       follow(&b->pending);
       for (Op* later = b->head; later != nullptr; later = later->next) {
@@ -73,7 +73,7 @@ MUTANTS = [
         what="A wait also waits for what the event's stream got behind the "
              "record.",
         witness="With a gate behind the record the waiting stream stays busy.",
-        items="C25", group="event", file="engine/engine.cc",
+        items="C25", group="event", file="engine/scheduler.cc",
         old="  const Point p = event->point;\n"
             "  if (p.stream == nullptr) return;\n",
         new="  Point p = event->point;\n"
@@ -84,22 +84,22 @@ MUTANTS = [
         what="A record does not cover the waits that its stream has pending.",
         witness="An event recorded on a stream that only waits for a gate is "
                 "complete.",
-        items="C26", group="event", file="engine/engine.cc",
-        old="  Submit(op);\n}\n\nvoid Engine::WaitEvent(",
+        items="C26", group="event", file="engine/scheduler.cc",
+        old="  Submit(op);\n}\n\nvoid Scheduler::WaitEvent(",
         new="""\
   const std::vector<Point> waits(s->pending.begin(), s->pending.end());
   s->pending.clear();
   Submit(op);
   for (const Point& wait : waits) s->pending.push_back(wait);
-  if (!waits.empty()) MarkBusy(s);
+  if (!waits.empty()) streams_->MarkBusy(s);
 }
 
-void Engine::WaitEvent("""),
+void Scheduler::WaitEvent("""),
     Mutant(
         name="second_record_ignored",
         what="An event keeps its first capture for ever.",
         witness="Recorded again behind a gate the event is complete.",
-        items="C27", group="event", file="engine/engine.cc",
+        items="C27", group="event", file="engine/scheduler.cc",
         old="  event->point = {s, s->issued + 1};\n",
         new="  if (event->point.stream == nullptr) {\n"
             "    event->point = {s, s->issued + 1};\n"
@@ -110,7 +110,7 @@ void Engine::WaitEvent("""),
              "again.",
         witness="After record, wait, record behind a gate the waiting stream "
                 "stays busy.",
-        items="C27", group="event", file="engine/engine.cc",
+        items="C27", group="event", file="engine/scheduler.cc",
         old="  event->point = {s, s->issued + 1};\n",
         new="""\
   const auto follow = [&](Points* points) {
@@ -120,14 +120,14 @@ void Engine::WaitEvent("""),
       }
     }
   };
-""" + EVERY_WAIT % "" + "  event->point = {s, s->issued + 1};\n"),
+""" + EVERY_WAIT % "streams_->" + "  event->point = {s, s->issued + 1};\n"),
     Mutant(
         name="wait_on_the_host",
         what="A stream's wait for an event waits on the host.",
         witness="The call does not return while the event is behind a gate.",
         items="C29", group="event", file="table/stream.cc",
-        old="  g_engine->WaitEvent(submission.core(), event, "
-            "submission.call().me());\n",
+        old="  g_machine->scheduler.WaitEvent(submission.core(), event,\n"
+            "                                 submission.call().me());\n",
         new="""\
   Points& want = submission.call().me()->want;
   want.clear();
@@ -138,14 +138,14 @@ void Engine::WaitEvent("""),
         name="wait_delays_earlier_work",
         what="A wait holds up operations that were submitted before it.",
         witness="Work in front of a wait for a gated event does not complete.",
-        items="C29", group="event", file="engine/engine.cc",
-        old="  if (p.stream == s || (Done(p) && !Failed(p) && !TimelineKept())) "
-            "return;\n",
+        items="C29", group="event", file="engine/scheduler.cc",
+        old="  if (p.stream == s || (is_over && "
+            "!history_->timeline.is_kept())) return;\n",
         new="""\
-  if (p.stream == s || (Done(p) && !Failed(p) && !TimelineKept())) return;
+  if (p.stream == s || (is_over && !history_->timeline.is_kept())) return;
   if (s->head != nullptr && s->head->state == OpState::kPending &&
       s->head_state == HeadState::kReady) {
-    driver->HeadGone(s);
+    driver_->HeadGone(s);
     s->head_state = HeadState::kNone;
     AddDep(s->head, p);
     Enqueue(s);
@@ -157,7 +157,7 @@ void Engine::WaitEvent("""),
         what="A wait for an event of a destroyed stream does not order.",
         witness="Record behind a gate, destroy the stream, wait elsewhere: the "
                 "waiting stream goes on.",
-        items="C18", group="stream", file="engine/engine.cc",
+        items="C18", group="stream", file="engine/scheduler.cc",
         old="  const Point p = event->point;\n"
             "  if (p.stream == nullptr) return;\n",
         new="  const Point p = event->point;\n"
@@ -194,7 +194,7 @@ void Engine::WaitEvent("""),
         witness="A stream that waits for a gated event goes on once the event "
                 "is destroyed.",
         items="C34", group="event", file="table/event.cc",
-        old="  g_engine->events.Release(event);\n",
+        old="  g_machine->events.Release(event);\n",
         new="""\
   const auto follow = [event](Points* points) {
     for (Point& p : *points) {
@@ -203,19 +203,19 @@ void Engine::WaitEvent("""),
       }
     }
   };
-""" + EVERY_WAIT % "g_engine->" + "  g_engine->events.Release(event);\n"),
+""" + EVERY_WAIT % "g_machine->streams." + "  g_machine->events.Release(event);\n"),
     Mutant(
         name="event_destroy_waits",
         what="Destroying an event waits until it is complete.",
         witness="Behind a closed gate the call does not return.",
         items="C34", group="event", file="table/event.cc",
-        old="  g_engine->events.Release(event);\n",
+        old="  g_machine->events.Release(event);\n",
         new="""\
   Points& want = call.me()->want;
   want.clear();
   if (event->point.stream != nullptr) want.push_back(event->point);
   if ((error = call.Wait()) != nullptr) return error;
-  g_engine->events.Release(event);
+  g_machine->events.Release(event);
 """),
     Mutant(
         name="blocking_sync_does_not_wait",
@@ -247,13 +247,13 @@ void Engine::WaitEvent("""),
              "65,536.",
         witness="Creating and destroying 100,000 events ends with an error.",
         items="", group="load_heavy", file="table/event.cc",
-        old="  Event* const event = g_engine->events.New();\n",
+        old="  Event* const event = g_machine->events.New(device, flags);\n",
         new="""\
   static uint32_t slots = 0;
   if (++slots > 65536) {
     return MakeError(DEVRT_RESOURCE_EXHAUSTED, 2, "out of events");
   }
-  Event* const event = g_engine->events.New();
+  Event* const event = g_machine->events.New(device, flags);
 """),
     Mutant(
         name="event_create_not_thread_safe",

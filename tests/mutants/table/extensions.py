@@ -65,8 +65,8 @@ MUTANTS = [
         what="Clearing a flag does nothing.",
         witness="A kernel that waits for a cleared flag goes on.",
         items="", group="extension", file="table/probe.cc",
-        old="  g_engine->SetFlag(flag, value);\n",
-        new="  if (value != 0) g_engine->SetFlag(flag, value);\n"),
+        old="  g_machine->flags.Set(flag, value, g_machine->driver);\n",
+        new="  if (value != 0) g_machine->flags.Set(flag, value, g_machine->driver);\n"),
     Mutant(
         name="flag_set_at_submission",
         what="Setting a flag in a stream sets it at once.",
@@ -75,5 +75,5 @@ MUTANTS = [
         items="", group="extension", file="table/probe.cc",
         old="  op->flag_tag = flag->tag;\n  op->value = value;\n",
         new="  op->flag_tag = flag->tag;\n  op->value = value;\n"
-            "  g_engine->SetFlag(flag, value);\n"),
+            "  g_machine->flags.Set(flag, value, g_machine->driver);\n"),
 ]

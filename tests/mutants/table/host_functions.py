@@ -3,7 +3,7 @@
 
 from mutants import Mutant
 
-APPEND = "void Engine::Append(Op* op, StreamCore* s) {\n"
+APPEND = "void Scheduler::Append(Op* op, StreamCore* s) {\n"
 # Puts `op` in front of the stream's last operation, which has not begun.
 IN_FRONT_OF_LAST = """\
     Op* before = s->head;
@@ -11,11 +11,11 @@ IN_FRONT_OF_LAST = """\
     before->next = op;
     op->next = last;
     op->seq = last->seq;
-    op->id = ++last_op_id;
+    op->id = ++last_op_id_;
     last->seq = ++s->issued;
     if (IsWork(op)) ++s->queued_work;
-    ++pending_ops;
-    ++progress;
+    ++history_->pending_ops;
+    ++history_->progress;
     return;
   }
 """
@@ -39,7 +39,7 @@ MUTANTS = [
             "\"host function\");\n",
         new="""\
   if (submission.ok()) {
-    const InsideScope scope("a host function");
+    const UserCodeScope scope("a host function");
     fn(arg, nullptr);
     return nullptr;
   }
@@ -50,7 +50,7 @@ MUTANTS = [
         name="host_func_overtakes",
         what="A host function runs before the operation in front of it.",
         witness="Behind a gate and a copy it does not see what was copied.",
-        items="C41", group="hostfunc", file="engine/engine.cc",
+        items="C41", group="hostfunc", file="engine/scheduler.cc",
         old=APPEND,
         new=APPEND + """\
   Op* const last = s->tail;
@@ -60,7 +60,7 @@ MUTANTS = [
         name="host_func_is_overtaken",
         what="An operation runs before the host function in front of it.",
         witness="Behind a gate the function sees what was copied behind it.",
-        items="C41", group="hostfunc", file="engine/engine.cc",
+        items="C41", group="hostfunc", file="engine/scheduler.cc",
         old=APPEND,
         new=APPEND + """\
   Op* const last = s->tail;
@@ -71,7 +71,7 @@ MUTANTS = [
         what="Host functions of a stream that is destroyed never run.",
         witness="Behind a gate in a destroyed stream the count of calls stays "
                 "0.",
-        items="C41 C17", group="hostfunc", file="engine/lookup.cc",
+        items="C41 C17", group="hostfunc", file="engine/scheduler.cc",
         old="  core->destroyed = true;\n",
         new="""\
   for (Op* op = core->head; op != nullptr; op = op->next) {
@@ -85,24 +85,24 @@ MUTANTS = [
         name="host_func_lost_by_fault",
         what="Host functions behind a fault never run.",
         witness="After the fault the count of calls stays 0.",
-        items="C45", group="hostfunc", file="engine/faults.cc",
-        old="  if (op->kind == OpKind::kHostFunc) {\n",
-        new="  if (op->kind == OpKind::kHostFunc && fault.native_code == 0) {\n"),
+        items="C45", group="hostfunc", file="engine/scheduler.cc",
+        old="\n  if (op->kind == OpKind::kHostFunc) {\n",
+        new="\n  if (op->kind == OpKind::kHostFunc && fault.native_code == 0) {\n"),
     Mutant(
         name="host_func_not_told_of_fault",
         what="Host functions behind a fault run as if nothing had happened.",
         witness="The status that they get is OK.",
         items="C45", group="hostfunc", file="table/call.cc",
-        old="                  ? MakeFaultStatus(orphan.fault, \"host_func\")\n",
-        new="                  ? nullptr\n"),
+        old="call.fault ? MakeFaultStatus(call.fault, \"host_func\")\n",
+        new="call.fault ? nullptr\n"),
     Mutant(
         name="host_func_claimed",
         what="HOST_FUNC is claimed and not there.",
         witness="host_func is UNIMPLEMENTED.",
         items="C41", group="hostfunc", file="table/stream.cc",
-        old="  op->host_func = fn;\n  op->arg = arg;\n  g_engine->Submit(op);\n",
+        old="  op->host_func = fn;\n  op->arg = arg;\n  g_machine->scheduler.Submit(op);\n",
         new="  op->host_func = fn;\n  op->arg = arg;\n"
-            "  g_engine->Recycle(op);\n"
+            "  g_machine->scheduler.Recycle(op);\n"
             "  return MakeError(DEVRT_UNIMPLEMENTED, 801, \"no host functions\")"
             ";\n"),
 ]

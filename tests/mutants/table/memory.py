@@ -91,7 +91,7 @@ MUTANTS = [
         what="A free waits for the device, though raw_free_syncs says no.",
         witness="Behind a closed gate the call does not return.",
         items="C64", group="memory", file="table/memory.cc",
-        old="  if (!g_engine->config.raw_free_syncs || device >= g_device_count)"
+        old="  if (!g_machine->config.raw_free_syncs || device >= g_device_count)"
             " {\n",
         new="  if (device >= g_device_count) {\n"),
     Mutant(
@@ -229,12 +229,12 @@ MUTANTS = [
         witness="It does not return while the stream is held.",
         items="C65", group="memory", file="table/memory.cc",
         old="  op->dst = *ptr;\n  op->size = size;\n  op->block = id;\n"
-            "  g_engine->Submit(op);\n  return nullptr;\n",
+            "  g_machine->scheduler.Submit(op);\n  return nullptr;\n",
         new="""\
   op->dst = *ptr;
   op->size = size;
   op->block = id;
-  g_engine->Submit(op);
+  g_machine->scheduler.Submit(op);
   Points& want = submission.call().me()->want;
   want.clear();
   want.push_back({submission.core(), submission.core()->issued});
@@ -298,10 +298,10 @@ MUTANTS = [
         witness="A fill by the peer is refused.",
         items="C77", group="memory", file="table/copy.cc",
         old="  if (!IsDevice(r) || r.device == s->device ||\n"
-            "      g_engine->memory()->PeerEnabled(s->device, r.device)) {\n",
+            "      g_machine->memory.IfMade()->PeerEnabled(s->device, r.device)) {\n",
         new="  if (!IsDevice(r) || r.device == s->device ||\n"
             "      (!r.ordered &&\n"
-            "       g_engine->memory()->PeerEnabled(s->device, r.device))) {\n"),
+            "       g_machine->memory.IfMade()->PeerEnabled(s->device, r.device))) {\n"),
     Mutant(
         name="async_is_there_at_once",
         what="Stream-ordered memory may be used before its allocation.",

@@ -29,7 +29,7 @@ MUTANTS = [
         witness="Behind a delay the stream is not complete when it returns.",
         items="C21", group="stream", file="table/stream.cc",
         old="""\
-  g_engine->Frontier(submission.core(), &want);
+  AddFrontier(g_machine->streams, submission.core(), &want);
   return submission.call().Wait();
 """,
         new="  return nullptr;\n"),
@@ -37,10 +37,10 @@ MUTANTS = [
         name="fill_overtakes_fill",
         what="Of two fills that wait in a stream the second goes first.",
         witness="Behind a gate, fills with 1 and then 2 leave a 1.",
-        items="C6", group="stream", file="engine/engine.cc",
-        old="void Engine::Append(Op* op, StreamCore* s) {\n",
+        items="C6", group="stream", file="engine/scheduler.cc",
+        old="void Scheduler::Append(Op* op, StreamCore* s) {\n",
         new="""\
-void Engine::Append(Op* op, StreamCore* s) {
+void Scheduler::Append(Op* op, StreamCore* s) {
   Op* const last = s->tail;
   if (op->kind == OpKind::kFill && last != s->head &&
       last->kind == OpKind::kFill) {
@@ -49,11 +49,11 @@ void Engine::Append(Op* op, StreamCore* s) {
     before->next = op;
     op->next = last;
     op->seq = last->seq;
-    op->id = ++last_op_id;
+    op->id = ++last_op_id_;
     last->seq = ++s->issued;
     ++s->queued_work;
-    ++pending_ops;
-    ++progress;
+    ++history_->pending_ops;
+    ++history_->progress;
     return;
   }
 """),
@@ -63,13 +63,13 @@ void Engine::Append(Op* op, StreamCore* s) {
              "though queue_depth says that there is no limit.",
         witness="Behind a gate the 501st fill does not return.",
         items="C6", group="stream", file="table/submit.cc",
-        old="  const uint32_t depth = g_engine->config.queue_depth;\n",
+        old="  const uint32_t depth = g_machine->config.queue_depth;\n",
         new="  const uint32_t depth = 500;\n"),
     Mutant(
         name="destroy_drops_work",
         what="Destroying a busy stream drops what it has not begun.",
         witness="A fill behind a gate in a destroyed stream never happens.",
-        items="C17", group="stream", file="engine/lookup.cc",
+        items="C17", group="stream", file="engine/scheduler.cc",
         old="  core->destroyed = true;\n",
         new="""\
   for (Op* op = core->head; op != nullptr; op = op->next) {
@@ -82,13 +82,13 @@ void Engine::Append(Op* op, StreamCore* s) {
         what="Destroying a busy stream waits for its work.",
         witness="Behind a closed gate the call does not return.",
         items="C17", group="stream", file="table/stream.cc",
-        old="  if (!stream->adopted) --g_engine->live_streams;\n",
+        old="  g_machine->scheduler.ReleaseStream(stream, call.me());\n",
         new="""\
   Points& want = call.me()->want;
   want.clear();
-  g_engine->Frontier(stream->core, &want);
+  AddFrontier(g_machine->streams, stream->core, &want);
   if (devrt_status error = call.Wait()) return error;
-  if (!stream->adopted) --g_engine->live_streams;
+  g_machine->scheduler.ReleaseStream(stream, call.me());
 """),
     Mutant(
         name="default_stream_destroyed",
@@ -103,10 +103,10 @@ void Engine::Append(Op* op, StreamCore* s) {
         what="The per-thread stream is the legacy stream.",
         witness="A gate in one thread's per-thread stream holds another "
                 "thread's.",
-        items="C12", group="stream", file="engine/lookup.cc",
+        items="C12", group="stream", file="engine/streams.cc",
         old="""\
     stream = NewStream(
-        NewCore(device, StreamKind::kPerThread, config.priority_least));
+        NewCore(device, StreamKind::kPerThread, config_->priority_least));
     stream->is_default = true;
     stream->core->thread = me->index;
 """,
@@ -119,7 +119,7 @@ void Engine::Append(Op* op, StreamCore* s) {
         what="Synchronising and querying the legacy stream cover its own work "
              "alone.",
         witness="With a blocking stream behind a gate its query is true.",
-        items="C21", group="stream", file="engine/engine.cc",
+        items="C21", group="stream", file="engine/dependencies.cc",
         old="  if (s->kind != StreamKind::kLegacy) return;\n",
         new="  return;\n"),
     Mutant(
@@ -129,8 +129,8 @@ void Engine::Append(Op* op, StreamCore* s) {
         items="C22", group="stream", file="table/stream.cc",
         old="      stream = Create(device, desc);\n",
         new="""\
-      if (desc.priority < g_engine->config.priority_greatest ||
-          desc.priority > g_engine->config.priority_least) {
+      if (desc.priority < g_machine->config.priority_greatest ||
+          desc.priority > g_machine->config.priority_least) {
         return InvalidArgument("no such priority");
       }
       stream = Create(device, desc);
@@ -159,7 +159,7 @@ void Engine::Append(Op* op, StreamCore* s) {
       static uint64_t pool[32];
       static uint32_t next = 0;
       uint64_t& slot = pool[next++ % 32];
-      stream = g_engine->streams.Find(slot);
+      stream = g_machine->streams.Find(slot);
       if (stream == nullptr || stream->core->device != device) {
         stream = Create(device, desc);
         slot = HandleOf(*stream);
@@ -170,12 +170,12 @@ void Engine::Append(Op* op, StreamCore* s) {
         name="streams_share_a_queue",
         what="A new stream has the queue of the one that was made before it.",
         witness="A gate in one of two fresh streams holds the other.",
-        items="C7 C101", group="stream", file="table/stream.cc",
+        items="C7 C101", group="stream", file="engine/streams.cc",
         old="  core->native = HandleOf(*stream);\n",
         new="""\
   core->native = HandleOf(*stream);
   static uint64_t last = 0;
-  const Stream* const before = engine->streams.Find(last);
+  const Stream* const before = handles_.Find(last);
   if (before != nullptr && before->core->device == device &&
       before->core->kind == core->kind && before->life == before->core->life) {
     stream->core = before->core;
@@ -232,7 +232,7 @@ void Engine::Append(Op* op, StreamCore* s) {
         name="adopted_stream_destroyed",
         what="Giving up an adopted stream destroys it for its owner.",
         witness="The owner's next call on the stream fails.",
-        items="C104", group="identity", file="engine/lookup.cc",
+        items="C104", group="identity", file="engine/scheduler.cc",
         old="  const bool owner = !stream->adopted && stream->life == core->life;"
             "\n",
         new="  const bool owner = stream->life == core->life;\n"),

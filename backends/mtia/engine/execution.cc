@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// What operations do to memory.  Small operations with declared ranges run in
-// two phases, so that two of them can interleave as on hardware: `begin` reads
-// into scratch, `end` works on the scratch and writes back.
+#include "backends/mtia/engine/execution.h"
+
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -10,8 +8,9 @@
 #include <exception>
 #include <string>
 
-#include "backends/mtia/engine/engine.h"
-#include "backends/mtia/table/call.h"
+#include "backends/mtia/engine/faults.h"
+#include "backends/mtia/engine/machine.h"
+#include "backends/mtia/engine/user_code.h"
 
 namespace devrt::mtia {
 namespace {
@@ -148,7 +147,7 @@ void* ContextLocal(const devrt_kernel_context_v0* context, const void* ptr,
                    uint64_t size, uint32_t mode) {
   Op* const op = static_cast<Op*>(context->impl);
   const auto* const bytes = static_cast<const std::byte*>(ptr);
-  Memory* const memory = g_engine->memory();
+  Memory* const memory = g_machine->memory.IfMade();
   std::string why = "the address is not device memory";
   if (memory != nullptr && !memory->CheckParts(ptr, size, op->id, &why)) {
     SetFault(op, kIllegalAddress, why);
@@ -195,7 +194,7 @@ void RunBody(Memory* memory, Op* op) {
   context.local = &ContextLocal;
   context.fail = &ContextFail;
   {
-    const InsideScope scope("a kernel body");
+    const UserCodeScope scope("a kernel body");
     op->body(op->arg, &context);
   }
   if (op->fault_code == 0 && op->split && memory != nullptr) {
@@ -218,42 +217,42 @@ void Guarded(Op* op, Phase phase) {
 
 }  // namespace
 
-void Engine::BeginBody(Op* op) {
+void Execution::Begin(Op* op) const {
   if (op->dropped) return;
+  Memory* const memory = memory_->IfMade();
   Guarded(op, [&] {
     if (op->kind == OpKind::kCopy) {
-      BeginCopy(memory(), op);
+      BeginCopy(memory, op);
     } else if (op->kind == OpKind::kKernel && op->action == Action::kBody) {
-      BeginKernel(memory(), op);
+      BeginKernel(memory, op);
     }
   });
 }
 
-Fault Engine::EndBody(Op* op) {
+Fault Execution::End(Op* op) const {
   if (op->dropped) return Fault();
   if (op->fault_code == 0) {
+    Memory* const memory = memory_->IfMade();
     Guarded(op, [&] {
       if (op->kind == OpKind::kCopy) {
-        EndCopy(memory(), op);
+        EndCopy(memory, op);
       } else if (op->kind == OpKind::kFill) {
-        EndFill(memory(), op);
+        EndFill(memory, op);
       } else if (op->kind == OpKind::kKernel && op->action == Action::kBody) {
-        RunBody(memory(), op);
+        RunBody(memory, op);
       } else if (op->kind == OpKind::kAlloc) {
-        memory()->BeginOrdered(op->dst, op->block);
+        memory->BeginOrdered(op->dst, op->block);
       } else if (op->kind == OpKind::kFree) {
-        EndFree(memory(), op);
+        EndFree(memory, op);
       }
     });
   }
-  if (op->fault_code != 0) {
-    return DescribeFault(op, op->fault_code, op->fault_text);
-  }
-  return Fault();
+  if (op->fault_code == 0) return Fault();
+  return DescribeFault(*op, op->fault_code, op->fault_text, *config_);
 }
 
-void Engine::DropBlock(const Op* op) {
-  static_cast<void>(memory()->EndOrdered(op->dst, op->block, false));
+void Execution::DropBlock(const Op* op) const {
+  static_cast<void>(memory_->IfMade()->EndOrdered(op->dst, op->block, false));
 }
 
 }  // namespace devrt::mtia

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The simulated machine of this process, and the parts that it is made of.
+//
+// A thread is inside the machine when it holds the baton (mode=virtual, see
+// threads/host_threads.h) or Machine::mutex (mode=threaded).  One thread is
+// inside at a time, so the parts have no locks of their own.  Each call of the
+// table enters and leaves (table/call.h).
+
+#ifndef DEVRT_BACKENDS_MTIA_MACHINE_H_
+#define DEVRT_BACKENDS_MTIA_MACHINE_H_
+
+#include <mutex>
+
+#include "backends/mtia/config/config.h"
+#include "backends/mtia/drivers/strategy.h"
+#include "backends/mtia/engine/driver.h"
+#include "backends/mtia/engine/events.h"
+#include "backends/mtia/engine/execution.h"
+#include "backends/mtia/engine/faults.h"
+#include "backends/mtia/engine/flags.h"
+#include "backends/mtia/engine/history.h"
+#include "backends/mtia/engine/injection.h"
+#include "backends/mtia/engine/lazy_memory.h"
+#include "backends/mtia/engine/report.h"
+#include "backends/mtia/engine/scheduler.h"
+#include "backends/mtia/engine/streams.h"
+#include "backends/mtia/engine/tokens.h"
+
+namespace devrt::mtia {
+
+// Owns the configuration, the lock and all parts, and begins the machine
+// afresh.  A part knows only parts that stand before it (decision 24).
+class Machine {
+ public:
+  // Begins the first machine.  Maps no memory and starts no thread.
+  void Start(const Config& next);
+  // Begins a machine afresh.  It follows `log` as a replay if there is one.
+  // After an error the machine of before goes on.
+  devrt_status Reset(const Config& next, const ChoiceLog* log);
+
+  Config config;
+  bool threaded = false;     // mode=threaded
+  std::mutex mutex;          // mode=threaded: held by the thread that is inside
+  Driver* driver = nullptr;  // of the mode
+  Decisions decisions;
+  History history;
+  LazyMemory memory{&config};
+  Streams streams{&config};
+  Events events;
+  Flags flags{&history};
+  Tokens tokens;
+  Execution execution{&config, &memory};
+  Scheduler scheduler{&config, &history, &streams, &tokens, &execution};
+  Faults faults{&config, &history, &streams, &scheduler};
+  Injection injection{&config, &history, &faults};
+  Reports reports{&config, &streams};
+};
+
+// The machine of this process.  The first Backend::Open makes it; it is never
+// destroyed, since threads may still be in a call when the process ends.
+extern Machine* g_machine;
+
+}  // namespace devrt::mtia
+
+#endif  // DEVRT_BACKENDS_MTIA_MACHINE_H_
