@@ -16,7 +16,7 @@
 #include "streams/internal/copy_ranges.h"
 #include "streams/internal/device_streams.h"
 #include "streams/internal/operand.h"
-#include "streams/internal/stream_record.h"
+#include "streams/internal/stream_target.h"
 
 namespace devrt {
 

@@ -10,7 +10,7 @@
 #include "devrt/runtime/status.h"
 #include "streams/internal/device_streams.h"
 #include "streams/internal/event_record.h"
-#include "streams/internal/stream_record.h"
+#include "streams/internal/stream_target.h"
 
 namespace devrt {
 
@@ -20,22 +20,6 @@ using internal::EventRecord;
 using internal::StreamTarget;
 
 namespace internal {
-
-absl::Status StaleEventError(EventRef event, const char* call) {
-  if (event.moved_from()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        call,
-        " with an Event that was moved from: use the Event that it was "
-        "moved to"));
-  }
-  DeviceRecord* device = event.record()->device;
-  if ((device->state.load(std::memory_order_acquire) & ~kQuarantined) != 0) {
-    return ClosedError(device);
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      call, " with an event of ", event.device().name(),
-      " that was destroyed: keep its Event alive while it is used"));
-}
 
 namespace {
 
@@ -64,29 +48,25 @@ inline void NoteRecorded(EventRecord* record) {
 // Records by `record`, and keeps what the capture is ordered after.  What other
 // processes record is not seen here: their events stay unknown.
 template <typename Record>
-absl::Status RecordNoted(EventRecord* event, Timeline* timeline,
-                         Record record) {
-  CaptureOrder& capture = event->capture;
-  const uint64_t token = capture.Begin();
+absl::Status RecordTracked(EventRecord* event, Timeline* timeline,
+                           Record record) {
+  EventOrder& order = event->order;
+  const uint64_t token = order.Begin();
   const uint64_t epoch = timeline->BeginLook();
-  const bool noted = CaptureOrder::IsAlone(token) && timeline->IsHere() &&
+  const bool noted = EventOrder::IsAlone(token) &&
+                     timeline->native().IsValidOnThisThread() &&
                      (event->flags & DEVRT_EVENT_IPC) == 0;
-  if (noted) timeline->NoteCapture(epoch, &capture);
+  if (noted) timeline->NoteIn(&order, epoch);
   absl::Status status = record();
-  capture.End(token, noted && status.ok());
+  order.End(token, noted && status.ok());
   return status;
 }
 
-// The newest capture is over, which was `token`'s at some time before: if it
-// is still that one, its streams have come so far.
-void CompleteCapture(const EventRecord& record, uint64_t token) {
-  Captured captured;
-  if (token == 0 || !record.capture.Read(token, &captured)) return;
-  captured.point.timeline->Complete(captured.point.epoch);
-  for (size_t i = 0; i < captured.order.count; ++i) {
-    const Order::Point& point = captured.order.points[i];
-    point.timeline->Complete(point.epoch);
-  }
+// The newest record of the event is complete.  `token` is from before the
+// question: if the record is still that one, its streams have come so far.
+void CompleteRecorded(const EventRecord& record, uint64_t token) {
+  OrderedPoint recorded;
+  if (token != 0 && record.order.Read(token, &recorded)) recorded.CompleteAll();
 }
 
 }  // namespace
@@ -144,7 +124,7 @@ absl::Status EventRef::Record(StreamRef stream, CallSite site) const {
   }
   // First: who waits for it sees what it was recorded in.
   internal::Timeline* const timeline = t.timeline();
-  if (timeline->MayCapture()) {
+  if (timeline->native().MayCapture()) {
     record_->may_be_captured.store(true, std::memory_order_relaxed);
   }
   const auto record = [&] {
@@ -152,8 +132,8 @@ absl::Status EventRef::Record(StreamRef stream, CallSite site) const {
                       t.ops().event_record(t.self(), handle, t.handle),
                       "event record");
   };
-  absl::Status status = internal::AnyoneNotes()
-                            ? internal::RecordNoted(record_, timeline, record)
+  absl::Status status = internal::AreUsesTracked()
+                            ? internal::RecordTracked(record_, timeline, record)
                             : record();
   t.MarkDirty();
   if (status.ok()) internal::NoteRecorded(record_);
@@ -165,7 +145,7 @@ absl::StatusOr<bool> EventRef::Query(CallSite site) const {
   if (!record_->recorded.load(std::memory_order_acquire)) return true;
   const internal::CallSiteScope noted(site);
   DeviceRecord* device = record_->device;
-  const uint64_t capture = record_->capture.Known();
+  const uint64_t order = record_->order.Known();
   uint32_t done = 0;
   absl::Status status = FromPlugin(
       device,
@@ -174,7 +154,7 @@ absl::StatusOr<bool> EventRef::Query(CallSite site) const {
       "event query");
   if (internal::HasFinished()) internal::DrainFinished();
   if (!status.ok()) return status;
-  if (done != 0) internal::CompleteCapture(*record_, capture);
+  if (done != 0) internal::CompleteRecorded(*record_, order);
   return done != 0;
 }
 
@@ -188,13 +168,13 @@ absl::Status EventRef::Synchronize(CallSite site) const {
   }
   const internal::CallSiteScope noted(site);
   DeviceRecord* device = record_->device;
-  const uint64_t capture = record_->capture.Known();
+  const uint64_t order = record_->order.Known();
   absl::Status status = FromPlugin(
       device,
       device->ops->event_sync(device->self,
                               record_->handle.load(std::memory_order_acquire)),
       "event synchronisation");
-  if (status.ok()) internal::CompleteCapture(*record_, capture);
+  if (status.ok()) internal::CompleteRecorded(*record_, order);
   if (internal::HasFinished()) internal::DrainFinished();
   return status;
 }

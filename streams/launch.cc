@@ -11,7 +11,7 @@
 #include "runtime/internal/thread_end.h"
 #include "streams/internal/copy_ranges.h"
 #include "streams/internal/device_streams.h"
-#include "streams/internal/stream_record.h"
+#include "streams/internal/stream_target.h"
 
 namespace devrt {
 

@@ -10,7 +10,7 @@
 #include "devrt/runtime/status.h"
 #include "streams/internal/device_streams.h"
 #include "streams/internal/finished.h"
-#include "streams/internal/stream_record.h"
+#include "streams/internal/stream_target.h"
 
 namespace devrt {
 

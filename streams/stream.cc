@@ -5,18 +5,18 @@
 #include <ostream>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/base/attributes.h"
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/event.h"
-#include "devrt/streams/stream_pool.h"
+#include "devrt/streams/slots.h"
 #include "streams/internal/device_streams.h"
 #include "streams/internal/event_record.h"
 #include "streams/internal/native_streams.h"
 #include "streams/internal/ordering.h"
-#include "streams/internal/stream_record.h"
+#include "streams/internal/stream_target.h"
+#include "streams/internal/thread_streams.h"
 
 namespace devrt {
 
@@ -38,43 +38,13 @@ bool MayJoin(const EventRecord& event) {
 // After a wait for one; `began`: BeginJoin was called.
 ABSL_ATTRIBUTE_NOINLINE bool HasJoined(StreamRef stream, bool began) {
   Timeline* const timeline = TimelineOf(stream);
-  if (!began) timeline->BeginJoin();
+  if (!began) timeline->native().BeginJoin();
   const bool joined = IsCapturing(stream).value_or(true);
-  timeline->EndJoin(joined);
+  timeline->native().EndJoin(joined);
   return joined;
 }
 
 }  // namespace
-
-absl::Status ObtainHandle(StreamRecord* record, const char* call) {
-  if (record->kind != StreamKind::kDefault) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        call, " on a stream of ", DeviceName(record->device),
-        " that another thread destroys: keep its Stream alive while it is "
-        "used"));
-  }
-  if (InHostFunction()) {
-    const std::string text =
-        absl::StrCat(call, ", the first look at the default stream of ",
-                     DeviceName(record->device), ",");
-    return HostFunctionError(text.c_str());
-  }
-  devrt_stream_desc_v0 desc{};
-  desc.struct_size = sizeof desc;
-  desc.kind = DEVRT_STREAM_LEGACY;
-  desc.flags = DEVRT_STREAM_BLOCKING;
-  devrt_stream handle = nullptr;
-  DeviceRecord* device = record->device;
-  absl::Status status = FromPlugin(
-      device,
-      device->ops->stream_create(device->self, device->ordinal, &desc, &handle),
-      "default stream");
-  // A second thread gets the same handle: the backend has only one.
-  if (!status.ok()) return status;
-  record->timeline.load()->Attach(handle, nullptr);
-  record->handle.store(handle, std::memory_order_release);
-  return status;
-}
 
 }  // namespace internal
 
@@ -92,7 +62,7 @@ absl::StatusOr<bool> StreamRef::Query(CallSite site) const {
   StreamTarget t;
   DEVRT_RETURN_IF_ERROR(internal::LookAt(*this, "Query", site, &t));
   t.record->dirty.store(false, std::memory_order_relaxed);
-  const uint64_t epoch = t.timeline()->BeginLookIfNoted();
+  const uint64_t epoch = t.timeline()->BeginLookIfTracked();
   uint32_t done = 0;
   absl::Status status =
       FromPlugin(t.device, t.ops().stream_query(t.self(), t.handle, &done),
@@ -111,7 +81,7 @@ absl::Status StreamRef::Synchronize(CallSite site) const {
   StreamTarget t;
   DEVRT_RETURN_IF_ERROR(internal::UseStream(*this, "Synchronize", site, &t));
   t.record->dirty.store(false, std::memory_order_relaxed);
-  const uint64_t epoch = t.timeline()->BeginLookIfNoted();
+  const uint64_t epoch = t.timeline()->BeginLookIfTracked();
   absl::Status status =
       FromPlugin(t.device, t.ops().stream_sync(t.self(), t.handle),
                  "stream synchronisation");
@@ -131,10 +101,10 @@ absl::Status StreamRef::Wait(EventRef event, CallSite site) const {
   internal::EventRecord* e = event.record();
   if (!e->recorded.load(std::memory_order_acquire)) return absl::OkStatus();
   if (e->device->backend != t.device->backend) return event.Synchronize(site);
-  const uint64_t capture = e->capture.Known();
+  const uint64_t order = e->order.Known();
   internal::Timeline* const timeline = t.timeline();
   const bool may_join = internal::MayJoin(*e);
-  if (ABSL_PREDICT_FALSE(may_join)) timeline->BeginJoin();
+  if (ABSL_PREDICT_FALSE(may_join)) timeline->native().BeginJoin();
   absl::Status status = FromPlugin(
       t.device,
       t.ops().stream_wait_event(t.self(), t.handle,
@@ -147,10 +117,11 @@ absl::Status StreamRef::Wait(EventRef event, CallSite site) const {
       internal::HasJoined(*this, may_join)) {
     return status;
   }
-  if (capture != 0 && status.ok()) {
-    // What was waited for is that capture if it is still there.
-    internal::Captured captured;
-    if (e->capture.Read(capture, &captured)) timeline->Join(captured);
+  if (order != 0 && status.ok()) {
+    // The order is that of the record that was waited for, unless another
+    // record has begun since.
+    internal::OrderedPoint recorded;
+    if (e->order.Read(order, &recorded)) timeline->Join(recorded);
   }
   return status;
 }
@@ -176,7 +147,7 @@ absl::StatusOr<void*> StreamRef::Native() const {
                  "native stream handle"));
   const bool created = kind() == StreamKind::kCreated;
   // First: who sees that it is exposed may capture it at once.
-  if (created) t.timeline()->NoteShared();
+  if (created) t.timeline()->native().NoteExposed();
   if (!t.record->exposed.exchange(true, std::memory_order_relaxed) && created) {
     internal::NativeStreams::Get().Add(*this, native);
   }
@@ -249,30 +220,28 @@ StreamRef DefaultStream(Device device) {
                    internal::kDefaultSerial);
 }
 
-namespace {
-// Far beyond what any device runs at a time.
-constexpr size_t kMaxPoolSize = 65'536;
-}  // namespace
+absl::StatusOr<StreamRef> PerThreadDefaultStream(Device device) {
+  DeviceRecord* const record = device.record();
+  if (internal::InHostFunction()) {
+    return internal::HostFunctionError("PerThreadDefaultStream");
+  }
+  if (!internal::IsOpen(record)) return internal::ClosedError(record);
+  return internal::ThreadStreams::Own()->PerThreadStream(record);
+}
 
-absl::StatusOr<StreamPool> StreamPool::Create(Device device, size_t size,
-                                              StreamOptions options) {
-  if (size == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a StreamPool of ", device.name(),
-                     " needs at least one stream, but its size is 0"));
+StreamRef CurrentStream(Device device) {
+  const internal::StreamSlot* slot = internal::SlotOf(device.gate());
+  return StreamRef(slot->gate, slot->serial);
+}
+
+absl::Status SetCurrentStream(StreamRef stream) {
+  DEVRT_RETURN_IF_ERROR(internal::CheckStream(stream, "SetCurrentStream"));
+  if (internal::InHostFunction()) {
+    return internal::HostFunctionError("SetCurrentStream");
   }
-  if (size > kMaxPoolSize) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a StreamPool of ", device.name(), " has at most ",
-                     kMaxPoolSize, " streams, but ", size, " were asked for"));
-  }
-  std::vector<Stream> streams;
-  streams.reserve(size);
-  for (size_t i = 0; i < size; ++i) {
-    DEVRT_ASSIGN_OR_RETURN(Stream stream, Stream::Create(device, options));
-    streams.push_back(std::move(stream));
-  }
-  return StreamPool(std::move(streams));
+  *internal::SlotOf(stream.gate()->device_gate) = {stream.gate(),
+                                                   stream.serial()};
+  return absl::OkStatus();
 }
 
 }  // namespace devrt

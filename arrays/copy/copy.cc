@@ -15,7 +15,7 @@
 #include "arrays/ops/kernels.h"
 #include "arrays/storage/storage.h"
 #include "devrt/runtime/status.h"
-#include "streams/internal/stream_record.h"
+#include "streams/internal/stream_target.h"
 
 namespace devrt {
 

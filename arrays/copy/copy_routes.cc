@@ -13,7 +13,7 @@
 #include "devrt/runtime/status.h"
 #include "streams/internal/captures.h"
 #include "streams/internal/ordering.h"
-#include "streams/internal/stream_record.h"
+#include "streams/internal/stream_target.h"
 
 namespace devrt::internal {
 

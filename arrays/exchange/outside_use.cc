@@ -23,7 +23,7 @@ bool OutsideUse::IsAnothers() const {
   const StreamRecord* const record = stream_.record();
   const uint64_t serial = record->serial.load(std::memory_order_acquire);
   if (serial == stream_.serial()) return false;
-  return !begin_.timeline->IsOf(begin_) ||
+  return !begin_.timeline->IsOfPresentStream(begin_.epoch) ||
          (serial != 0 && TimelineOf(stream_) == begin_.timeline);
 }
 

@@ -322,8 +322,8 @@ absl::StatusOr<bool> AskWhetherOver(const StorageUse& use) {
   timeline->Poll(true);
   if (timeline->IsComplete(use.epoch)) return true;
   // A stream that is always busy tells nothing: next time an event does.
-  Captured captured;
-  const auto check = timeline->PinCheck(use.epoch, &captured);
+  OrderedPoint covered;
+  const auto check = timeline->PinCheckpoint(use.epoch, &covered);
   if (check.ok() && *check != nullptr) timeline->Unpin(*check);
   return timeline->IsComplete(use.epoch);
 }

@@ -47,7 +47,7 @@
 #include "devrt/runtime/mutex.h"
 #include "devrt/streams/stream.h"
 #include "streams/internal/captures.h"
-#include "streams/internal/stream_record.h"
+#include "streams/internal/stream_target.h"
 
 namespace devrt {
 class Array;

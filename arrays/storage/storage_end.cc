@@ -374,8 +374,8 @@ void StorageEnd::RecordCheckpoints(const Timeline* past) {
   for (const StorageUse& use : uses_) {
     if (past != nullptr && past->IsPast(use)) continue;
     if (!IsOpen(use.timeline->device())) continue;
-    Captured captured;
-    const auto check = use.timeline->PinCheck(use.epoch, &captured);
+    OrderedPoint covered;
+    const auto check = use.timeline->PinCheckpoint(use.epoch, &covered);
     if (check.ok() && *check != nullptr) use.timeline->Unpin(*check);
   }
 }

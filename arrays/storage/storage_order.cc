@@ -13,9 +13,10 @@
 #include "arrays/storage/storage.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
+#include "streams/internal/may_capture.h"
 #include "streams/internal/ordering.h"
 #include "streams/internal/relaxed_wait.h"
-#include "streams/internal/stream_record.h"
+#include "streams/internal/stream_target.h"
 
 namespace devrt::internal {
 
@@ -272,7 +273,7 @@ absl::Status RunDrained(const Step& step, absl::Span<const Touched> touched,
 
 absl::Status CheckMayAsk(const StorageUse& use) {
   // A stream that may be gone is not touched where nobody names it.
-  if (use.timeline->NeedsEagerCheckpoints() || !MayCapture(use.stream)) {
+  if (use.timeline->NeedsEagerCheckpoints() || !MayBeCaptured(use.stream)) {
     return absl::OkStatus();
   }
   const HeldStream stream(use.stream, use.timeline);
@@ -282,7 +283,7 @@ absl::Status CheckMayAsk(const StorageUse& use) {
   if (use.captured()) {
     const absl::StatusOr<CaptureNumber> now = HoldCapture(stream);
     if (now.ok() && *now != use.capture) return absl::OkStatus();
-  } else if (use.timeline->AskFor(use.epoch)) {
+  } else if (use.timeline->QueryEpoch(use.epoch)) {
     return absl::OkStatus();  // an event of before has told
   }
   std::ostringstream text;

@@ -9,7 +9,7 @@
 #include "memory/external/adopted_streams.h"
 #include "memory/pinned/pinned_allocator.h"
 #include "runtime/internal/memory_hooks.h"
-#include "streams/internal/timeline.h"
+#include "streams/internal/use_hooks.h"
 
 namespace devrt::internal {
 

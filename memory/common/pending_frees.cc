@@ -32,9 +32,9 @@ void Pause(int look) {
 // Records an event of devrt's behind the point, unless there is one or none is
 // needed.
 absl::Status EnsureCheck(const OrderPoint& point) {
-  Captured captured;
-  DEVRT_ASSIGN_OR_RETURN(Check* const check,
-                         point.timeline->PinCheck(point.epoch, &captured));
+  OrderedPoint covered;
+  DEVRT_ASSIGN_OR_RETURN(CheckpointEvent* const check,
+                         point.timeline->PinCheckpoint(point.epoch, &covered));
   if (check != nullptr) point.timeline->Unpin(check);
   return absl::OkStatus();
 }

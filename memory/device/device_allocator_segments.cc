@@ -17,7 +17,7 @@
 #include "runtime/internal/blocks.h"
 #include "runtime/internal/host_table.h"
 #include "runtime/internal/text.h"
-#include "streams/internal/captures.h"
+#include "streams/internal/relaxed_captures.h"
 
 namespace devrt::internal {
 

@@ -26,7 +26,7 @@
 #include "runtime/internal/records.h"
 #include "runtime/internal/text.h"
 #include "runtime/internal/thread_end.h"
-#include "streams/internal/stream_record.h"
+#include "streams/internal/stream_target.h"
 
 namespace devrt {
 namespace {

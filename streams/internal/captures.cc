@@ -10,8 +10,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "devrt/runtime/mutex.h"
 #include "devrt/runtime/status.h"
+#include "streams/internal/device_streams.h"
 #include "streams/internal/ordering.h"
-#include "streams/internal/stream_record.h"
+#include "streams/internal/stream_target.h"
 
 namespace devrt::internal {
 
@@ -167,15 +168,6 @@ bool EndWith(CaptureNumber capture, std::unique_ptr<Finished> object) {
 std::unique_ptr<Finished> TakeBack(
     CaptureNumber capture, absl::FunctionRef<bool(const Finished& object)> f) {
   return HeldCaptures::Get().TakeObject(capture, f);
-}
-
-void RelaxedCaptures::Exchange() {
-  const devrt_capture_v0& table = *capture_->table;
-  if (table.exchange_thread_mode == nullptr) return;
-  exchanged_ =
-      FromPlugin(device_, table.exchange_thread_mode(capture_->self, &mode_),
-                 "mode of captures")
-          .ok();
 }
 
 }  // namespace devrt::internal

@@ -25,12 +25,10 @@
 #include "absl/status/statusor.h"
 #include "devrt/streams/stream.h"
 #include "runtime/internal/records.h"
-#include "streams/internal/device_streams.h"
 #include "streams/internal/finished.h"
+#include "streams/internal/held_stream.h"
 
 namespace devrt::internal {
-
-class HeldStream;  // ordering.h
 
 // devrt's own, over all backends; none comes back.
 enum class CaptureNumber : uint64_t {
@@ -57,33 +55,6 @@ bool EndWith(CaptureNumber capture, std::unique_ptr<Finished> object);
 // says so.  nullptr: none.
 std::unique_ptr<Finished> TakeBack(
     CaptureNumber capture, absl::FunctionRef<bool(const Finished& object)> f);
-
-// The calling thread's questions about what no capture has recorded leave all
-// captures valid while this lives (C82).  Costs two calls of the driver; none
-// where the backend has no captures.
-class RelaxedCaptures {
- public:
-  explicit RelaxedCaptures(DeviceRecord* device) : device_(device) {
-    capture_ = &DeviceStreams::Of(device)->capture;
-    if (capture_->table != nullptr) Exchange();
-  }
-  RelaxedCaptures(const RelaxedCaptures&) = delete;
-  RelaxedCaptures& operator=(const RelaxedCaptures&) = delete;
-  ~RelaxedCaptures() {
-    if (exchanged_) Exchange();
-  }
-
-  // False: the backend has captures, and no such mode.
-  bool MayAsk() const { return exchanged_ || capture_->table == nullptr; }
-
- private:
-  void Exchange();
-
-  DeviceRecord* const device_;
-  const ExtensionOf<devrt_capture_v0>* capture_;
-  uint32_t mode_ = DEVRT_CAPTURE_RELAXED;
-  bool exchanged_ = false;
-};
 
 }  // namespace devrt::internal
 

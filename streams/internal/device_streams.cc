@@ -2,12 +2,10 @@
 
 #include "streams/internal/device_streams.h"
 
-#include <cstring>
 #include <memory>
 #include <mutex>
 
-#include "absl/container/flat_hash_map.h"
-#include "devrt/runtime/mutex.h"
+#include "streams/internal/finished.h"
 
 namespace devrt::internal {
 
@@ -18,6 +16,7 @@ void ReleasePooled(DeviceRecord* device) {
   if (s == nullptr) return;
   s->streams.ReleaseIdle();
   s->timelines.Release();
+  s->checkpoints.Release();
   s->events.ReleaseIdle();
   s->legacy.handle.store(nullptr, std::memory_order_release);
 }
@@ -37,47 +36,23 @@ absl::Status SynchronizeDevice(DeviceRecord* device,
 
 }  // namespace
 
-const devrt_capture_v0* WholeCapture(const devrt_capture_v0* table) {
-  static Mutex mutex;
-  // As long as the backends: for ever.
-  static auto* const made =
-      new absl::flat_hash_map<const devrt_capture_v0*,
-                              std::unique_ptr<devrt_capture_v0>>;
-  MutexLock lock(&mutex);
-  std::unique_ptr<devrt_capture_v0>& whole = (*made)[table];
-  if (whole == nullptr) {
-    whole = std::make_unique<devrt_capture_v0>();
-    std::memcpy(whole.get(), table, table->struct_size);
-  }
-  return whole.get();
-}
-
-ExtensionOf<devrt_capture_v0> FindCapture(DeviceRecord* device) {
-  auto found = FindExtension<devrt_capture_v0>(
-      device, DEVRT_CAPTURE_EXTENSION,
-      DEVRT_SIZE_THROUGH(devrt_capture_v0, stream_is_capturing));
-  if (found.table == nullptr || found.table->struct_size >= sizeof *found.table)
-    return found;
-  found.table = WholeCapture(found.table);
-  return found;
-}
-
 DeviceStreams::DeviceStreams(DeviceRecord* record)
     : device(record),
       legacy(record),
       streams(record),
       events(record),
-      timelines(record) {
+      checkpoints(record),
+      timelines(record, &checkpoints) {
   legacy.kind = StreamKind::kDefault;
   legacy.blocking = true;
   legacy.timeline.store(timelines.legacy());
   legacy.serial.store(kDefaultSerial);
   launch = FindExtension<devrt_launch_v0>(record, DEVRT_LAUNCH_EXTENSION);
   probe = FindExtension<devrt_probe_v0>(record, DEVRT_PROBE_EXTENSION);
-  const auto names =
+  const auto numbers =
       FindExtension<devrt_dlpack_v0>(record, DEVRT_DLPACK_EXTENSION);
-  dlpack = names.table != nullptr
-               ? *names.table
+  dlpack = numbers.table != nullptr
+               ? *numbers.table
                : devrt_dlpack_v0{sizeof(devrt_dlpack_v0), 12, 1, 0};
   event_ipc =
       FindExtension<devrt_event_ipc_v0>(record, DEVRT_EVENT_IPC_EXTENSION);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "streams/internal/event_pool.h"
+
 #include <string_view>
 
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
-#include "streams/internal/device_streams.h"
 #include "streams/internal/finished.h"
 
 namespace devrt::internal {
@@ -24,7 +25,7 @@ EventRef EventPool::Take(uint32_t flags) {
   }
   record->recorded.store(false, std::memory_order_relaxed);
   record->may_be_captured.store(false, std::memory_order_relaxed);
-  record->capture.Forget();
+  record->order.Forget();
   const uint64_t serial = ++record->lives;
   record->serial.store(serial, std::memory_order_release);
   return EventRef(record, serial);

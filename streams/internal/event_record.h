@@ -13,7 +13,7 @@
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/streams/event.h"
 #include "runtime/internal/records.h"
-#include "streams/internal/capture_order.h"
+#include "streams/internal/event_order.h"
 
 namespace devrt::internal {
 
@@ -29,8 +29,8 @@ struct EventRecord {
   std::atomic<devrt_event> handle{nullptr};
   std::atomic<uint64_t> native{0};  // id: the native handle's value
   EventRecord* next = nullptr;
-  uint64_t lives = 0;    // serials so far; its maker's and its pool's
-  CaptureOrder capture;  // unknown for one that other processes may record
+  uint64_t lives = 0;  // serials so far; its maker's and its pool's
+  EventOrder order;    // unknown if other processes may record the event
 };
 
 absl::Status StaleEventError(EventRef event, const char* call);

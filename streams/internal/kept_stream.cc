@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "runtime/internal/process_state.h"
-#include "streams/internal/captures.h"
 #include "streams/internal/device_streams.h"
 #include "streams/internal/finished.h"
+#include "streams/internal/relaxed_captures.h"
 
 namespace devrt::internal {
 

@@ -62,7 +62,9 @@ class KeptStream {
   static constexpr uint32_t kEnded = uint32_t{1} << 31;  // its Stream has
 
   static bool CanKeep(const StreamRecord& record) {
-    return !record.timeline.load(std::memory_order_relaxed)->MayBeGone();
+    return !record.timeline.load(std::memory_order_relaxed)
+                ->native()
+                .MayBeDestroyed();
   }
   void Keep(StreamRecord* record) {
     record->keepers.fetch_add(1, std::memory_order_relaxed);

@@ -25,7 +25,7 @@ inline bool MayBeCaptured(const StreamRecord& record,
   }
   return record.kind == StreamKind::kDefault
              ? record.exposed.load(std::memory_order_relaxed)
-             : timeline.MayCapture();
+             : timeline.native().MayCapture();
 }
 inline bool MayBeCaptured(StreamRef stream) {
   const StreamRecord& record = *stream.record();

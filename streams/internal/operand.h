@@ -22,7 +22,7 @@
 #include "absl/status/status.h"
 #include "devrt/runtime/raw_memory.h"
 #include "devrt/streams/copy.h"
-#include "streams/internal/stream_record.h"
+#include "streams/internal/stream_target.h"
 
 namespace devrt::internal {
 

@@ -9,10 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
-#include "streams/internal/captures.h"
+#include "streams/internal/capture_extension.h"
 #include "streams/internal/device_streams.h"
 #include "streams/internal/may_capture.h"
-#include "streams/internal/stream_record.h"
+#include "streams/internal/relaxed_captures.h"
+#include "streams/internal/stream_target.h"
 
 namespace devrt::internal {
 
@@ -32,42 +33,27 @@ absl::Status NotBeforeCapture(StreamRef stream) {
       "synchronise, before the capture begins"));
 }
 
+// Asks about a stream that may be captured.
 absl::StatusOr<bool> Ask(DeviceRecord* device, devrt_stream handle) {
   if (handle == nullptr || !IsOpen(device)) return false;
-  const auto& capture = DeviceStreams::Of(device)->capture;
-  uint32_t yes = 0;
-  absl::Status status = FromPlugin(
-      device, capture.table->stream_is_capturing(capture.self, handle, &yes),
-      "capture query");
-  if (!status.ok()) return status;
-  return yes != 0;
+  return IsStreamCapturing(device, handle);
 }
 
 // Not by a checkpoint: what is captured never runs, and cannot be asked.
 absl::Status AddEdge(DeviceRecord* to, devrt_stream stream, DeviceRecord* from,
                      devrt_stream after) {
-  Timelines& timelines = DeviceStreams::Of(from)->timelines;
-  DEVRT_ASSIGN_OR_RETURN(Check* const check, timelines.TakeCheck());
-  const absl::Cleanup put_back = [&] { timelines.PutCheck(check); };
+  CheckpointPool& pool = DeviceStreams::Of(from)->checkpoints;
+  DEVRT_ASSIGN_OR_RETURN(CheckpointEvent* const edge, pool.Take());
+  const absl::Cleanup put_back = [&pool, edge] { pool.Put(edge); };
   DEVRT_RETURN_IF_ERROR(
-      FromPlugin(from, from->ops->event_record(from->self, check->event, after),
+      FromPlugin(from, from->ops->event_record(from->self, edge->event, after),
                  "event record"));
   return FromPlugin(to,
-                    to->ops->stream_wait_event(to->self, stream, check->event),
+                    to->ops->stream_wait_event(to->self, stream, edge->event),
                     "stream wait");
 }
 
 }  // namespace
-
-// The stream that lives while its native stream is held is the timeline's.
-HeldStream::HeldStream(StreamRef stream, Timeline* timeline)
-    : stream_(stream), timeline_(timeline), handle_(timeline->Enter()) {
-  if (handle_ == nullptr || CheckStream(stream, "a look").ok()) return;
-  timeline_->Leave();
-  handle_ = nullptr;
-}
-
-bool MayCapture(StreamRef stream) { return MayBeCaptured(stream); }
 
 absl::StatusOr<bool> IsCapturing(StreamRef stream) {
   const StreamRecord* const record = stream.record();
@@ -92,21 +78,21 @@ absl::StatusOr<bool> OrderAfter(StreamRef stream, const OrderPoint& point,
   DeviceRecord* const device = other->device();
   // No wait leads out of a capture.
   if (capturing) {
-    if (other->AskFor(point.epoch)) return true;
+    if (other->QueryEpoch(point.epoch)) return true;
     return NotBeforeCapture(stream);
   }
   if (device->backend != t.device->backend) return false;
   if (!IsOpen(device)) return ClosedError(device);
-  Captured captured;
-  DEVRT_ASSIGN_OR_RETURN(Check* const check,
-                         other->PinCheck(point.epoch, &captured));
+  OrderedPoint covered;
+  DEVRT_ASSIGN_OR_RETURN(CheckpointEvent* const check,
+                         other->PinCheckpoint(point.epoch, &covered));
   if (check == nullptr) return other->IsComplete(point.epoch);
   const absl::Cleanup unpin = [other, check] { other->Unpin(check); };
   DEVRT_RETURN_IF_ERROR(FromPlugin(
       t.device, t.ops().stream_wait_event(t.self(), t.handle, check->event),
       "stream wait"));
   t.MarkDirty();
-  timeline->Join(captured);
+  timeline->Join(covered);
   return true;
 }
 
@@ -154,9 +140,9 @@ absl::Status WaitOnHost(const OrderPoint& point, CallSite site) {
   const CallSiteScope noted(site);
   DeviceRecord* const device = timeline->device();
   if (!IsOpen(device)) return ClosedError(device);
-  Captured captured;
-  DEVRT_ASSIGN_OR_RETURN(Check* const check,
-                         timeline->PinCheck(point.epoch, &captured));
+  OrderedPoint covered;
+  DEVRT_ASSIGN_OR_RETURN(CheckpointEvent* const check,
+                         timeline->PinCheckpoint(point.epoch, &covered));
   if (check == nullptr) {
     return timeline->IsComplete(point.epoch) ? absl::OkStatus()
                                              : WaitForDevice(device);
@@ -171,11 +157,7 @@ absl::Status WaitOnHost(const OrderPoint& point, CallSite site) {
   }
   if (HasFinished()) DrainFinished();
   if (!status.ok()) return status;
-  timeline->Complete(captured.point.epoch);
-  for (size_t i = 0; i < captured.order.count; ++i) {
-    const Order::Point& p = captured.order.points[i];
-    p.timeline->Complete(p.epoch);
-  }
+  covered.CompleteAll();
   return status;
 }
 

@@ -28,7 +28,8 @@
 #include "absl/status/statusor.h"
 #include "devrt/runtime/call_site.h"
 #include "devrt/streams/stream.h"
-#include "streams/internal/capture_order.h"
+#include "streams/internal/held_stream.h"
+#include "streams/internal/order.h"
 #include "streams/internal/timeline.h"
 
 namespace devrt::internal {
@@ -39,41 +40,6 @@ inline OrderPoint PointOf(StreamRef stream) {
   return {timeline, timeline->Now()};
 }
 
-// A stream that the program does not name in its call, and whose owner may be
-// destroying it: its native stream is left alone while this lives.
-//
-//   const HeldStream held(use.stream, use.timeline);
-//   if (held.handle() == nullptr) ...  // it has ended
-//   DEVRT_ASSIGN_OR_RETURN(const bool capturing, IsCapturing(held));
-//
-// Not for an adopted stream without an owner, which devrt keeps from nobody
-// (Timeline::NeedsEagerCheckpoints).
-class HeldStream {
- public:
-  // `timeline`: of `stream` while it lived.
-  HeldStream(StreamRef stream, Timeline* timeline);
-  explicit HeldStream(StreamRef stream)
-      : HeldStream(stream, TimelineOf(stream)) {}
-  HeldStream(const HeldStream&) = delete;
-  HeldStream& operator=(const HeldStream&) = delete;
-  ~HeldStream() {
-    if (handle_ != nullptr) timeline_->Leave();
-  }
-
-  StreamRef stream() const { return stream_; }
-  Timeline* timeline() const { return timeline_; }
-  DeviceRecord* device() const { return timeline_->device(); }
-  // nullptr: it has ended, or is a default stream that nobody has used.
-  devrt_stream handle() const { return handle_; }
-
- private:
-  const StreamRef stream_;
-  Timeline* const timeline_;
-  devrt_stream handle_;
-};
-
-// Whether it is worth while to ask; true of few streams.
-bool MayCapture(StreamRef stream);
 // Whether another library records what `stream`, which lives, is given into a
 // graph.
 absl::StatusOr<bool> IsCapturing(StreamRef stream);

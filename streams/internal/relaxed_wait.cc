@@ -2,8 +2,8 @@
 #include "streams/internal/relaxed_wait.h"
 
 #include "devrt/runtime/status.h"
-#include "streams/internal/captures.h"
-#include "streams/internal/stream_record.h"
+#include "streams/internal/relaxed_captures.h"
+#include "streams/internal/stream_target.h"
 
 namespace devrt::internal {
 

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "streams/internal/stream_recycler.h"
+
 #include <algorithm>
-#include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "devrt/runtime/log.h"
-#include "streams/internal/captures.h"
 #include "streams/internal/device_streams.h"
+#include "streams/internal/finished.h"
 #include "streams/internal/kept_stream.h"
+#include "streams/internal/relaxed_captures.h"
+#include "streams/internal/use_hooks.h"
 
 namespace devrt::internal {
 
@@ -35,10 +37,6 @@ void LogUnlessLost(DeviceRecord* device, devrt_status error, const char* call) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 // The first of `count` serials that no other stream of the process has.
 uint64_t TakeSerials(uint64_t count) {
   static std::atomic<uint64_t> next{1};
@@ -46,8 +44,6 @@ uint64_t TakeSerials(uint64_t count) {
 }
 
 }  // namespace
-
-uint64_t NextStreamSerial() { return TakeSerials(1); }
 
 uint64_t StreamRecycler::NextSerial() {
   if (next_serial_ == end_of_serials_) {
@@ -194,7 +190,7 @@ StreamRef StreamRecycler::Publish(StreamRecord* record, uint64_t serial) {
 }
 
 absl::StatusOr<StreamRef> StreamRecycler::MakeNative(
-    const devrt_stream_desc_v0& desc, StreamKind kind, bool may_be_gone) {
+    const devrt_stream_desc_v0& desc, StreamKind kind, bool may_be_destroyed) {
   devrt_stream handle = nullptr;
   absl::Status status =
       FromPlugin(device_,
@@ -212,11 +208,12 @@ absl::StatusOr<StreamRef> StreamRecycler::MakeNative(
   }
   Timeline* const timeline =
       DeviceStreams::Of(device_)->timelines.Take(blocking);
-  timeline->Attach(handle, kind == StreamKind::kPerThread ? &t_state : nullptr,
-                   may_be_gone, kind != StreamKind::kCreated);
+  timeline->native().Attach(handle,
+                            kind == StreamKind::kPerThread ? &t_state : nullptr,
+                            may_be_destroyed, kind != StreamKind::kCreated);
   record->timeline.store(timeline, std::memory_order_release);
   record->handle.store(handle, std::memory_order_release);
-  return Publish(record, NextStreamSerial());
+  return Publish(record, TakeSerials(1));
 }
 
 StreamRecord* StreamRecycler::TakeBlank(StreamKind kind, bool blocking,
@@ -255,7 +252,7 @@ absl::StatusOr<StreamRef> StreamRecycler::Create(StreamOptions options) {
   auto priority = ClampPriority(options.priority);
   if (!priority.ok()) return priority.status();
   if (StreamRecord* record = FindFinished(*priority, options.blocking)) {
-    return Publish(record, NextStreamSerial());
+    return Publish(record, TakeSerials(1));
   }
   if (!IsOpen(device_)) return ClosedError(device_);
   devrt_stream_desc_v0 desc{};
@@ -297,27 +294,29 @@ absl::StatusOr<StreamRef> StreamRecycler::MakePerThread() {
 
 // An adopted stream may be gone by now unless its owner is still held.  Where
 // nobody notes points there is nothing to find out.
-Timeline::Last StreamRecycler::LastOf(const StreamRecord& record) const {
-  if (!AnyoneNotes()) return Timeline::Last::kIdle;
+Timeline::EndState StreamRecycler::EndStateOf(
+    const StreamRecord& record) const {
+  if (!AreUsesTracked()) return Timeline::EndState::kIdle;
   switch (record.kind) {
     case StreamKind::kExternal:
-      return record.owner != nullptr ? Timeline::Last::kCheckpoint
-                                     : Timeline::Last::kUnknown;
+      return record.owner != nullptr ? Timeline::EndState::kBusy
+                                     : Timeline::EndState::kUnknown;
     case StreamKind::kCreated:
       return record.dirty.load(std::memory_order_relaxed) ||
                      record.timeline.load(std::memory_order_relaxed)
-                         ->MayCapture()
-                 ? Timeline::Last::kCheckpoint
-                 : Timeline::Last::kIdle;
+                         ->native()
+                         .MayCapture()
+                 ? Timeline::EndState::kBusy
+                 : Timeline::EndState::kIdle;
     default:
-      return Timeline::Last::kCheckpoint;
+      return Timeline::EndState::kBusy;
   }
 }
 
-bool StreamRecycler::EndTimeline(StreamRecord* record, Timeline::Last last,
+bool StreamRecycler::EndTimeline(StreamRecord* record, Timeline::EndState state,
                                  bool destroy) {
   Timeline* const timeline = record->timeline.load(std::memory_order_relaxed);
-  const bool ours = timeline->End(last, destroy);
+  const bool ours = timeline->End(state, destroy);
   DeviceStreams::Of(device_)->timelines.Retire(timeline);
   return ours;
 }
@@ -325,7 +324,7 @@ bool StreamRecycler::EndTimeline(StreamRecord* record, Timeline::Last last,
 void StreamRecycler::Destroy(StreamRecord* record) {
   devrt_stream handle = record->handle.exchange(nullptr);
   if (handle == nullptr) return;
-  if (!EndTimeline(record, LastOf(*record), true) ||
+  if (!EndTimeline(record, EndStateOf(*record), true) ||
       !TakesHandlesBack(device_)) {
     return;
   }
@@ -333,9 +332,9 @@ void StreamRecycler::Destroy(StreamRecord* record) {
                 "stream destruction");
 }
 
-void StreamRecycler::Forsake(StreamRecord* record) {
+void StreamRecycler::Abandon(StreamRecord* record) {
   if (record->handle.exchange(nullptr) == nullptr) return;
-  (void)EndTimeline(record, LastOf(*record), false);
+  (void)EndTimeline(record, EndStateOf(*record), false);
 }
 
 void StreamRecycler::DestroyAndBlank(StreamRecord* record) {
@@ -367,7 +366,7 @@ void StreamRecycler::GiveBack(StreamRecord* record) {
   if ((state & kForkedChild) != 0 || KeptStream::TakesOver(record)) return;
   std::shared_ptr<void> owner;  // released outside the lock
   if (record->kind == StreamKind::kExternal && state == 0) Destroy(record);
-  if (record->kind != StreamKind::kCreated || state != 0) Forsake(record);
+  if (record->kind != StreamKind::kCreated || state != 0) Abandon(record);
   bool surplus = false;
   {
     MutexLock lock(&mutex_);
@@ -397,7 +396,7 @@ void StreamRecycler::GiveBack(StreamRecord* record) {
 // have work that nobody told us of, and one that has joined a capture may be
 // part of it still.
 bool StreamRecycler::Keep(Class* c, StreamRecord* record) {
-  if (record->timeline.load(std::memory_order_relaxed)->MayCapture()) {
+  if (record->timeline.load(std::memory_order_relaxed)->native().MayCapture()) {
     return false;
   }
   if (record->dirty.load(std::memory_order_relaxed)) {
@@ -427,7 +426,7 @@ void StreamRecycler::ReleaseIdle() {
     has_priorities_ = false;
   }
   for (StreamRecord* record : streams) {
-    if (record->kind == StreamKind::kPerThread) Forsake(record);
+    if (record->kind == StreamKind::kPerThread) Abandon(record);
     Destroy(record);
   }
   MutexLock lock(&mutex_);

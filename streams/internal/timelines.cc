@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "streams/internal/timelines.h"
+
+#include <cstdint>
 #include <utility>
-#include <vector>
 
 #include "devrt/runtime/status.h"
-#include "streams/internal/timeline.h"
 
 namespace devrt::internal {
 
@@ -29,7 +30,7 @@ Timeline* Timelines::Take(bool blocking) {
     }
     Retire(ended);
   }
-  auto* const made = new Timeline(device_, rule);
+  auto* const made = new Timeline(device_, checkpoints_, rule);
   MutexLock lock(&mutex_);
   all_.push_back(made);
   return made;
@@ -40,41 +41,15 @@ void Timelines::Retire(Timeline* timeline) {
   retired_.push_back(timeline);
 }
 
-absl::StatusOr<Check*> Timelines::TakeCheck() {
-  {
-    MutexLock lock(&mutex_);
-    if (checks_ != nullptr) {
-      Check* const check = checks_;
-      checks_ = check->next;
-      check->next = nullptr;
-      return check;
-    }
-  }
-  devrt_event event = nullptr;
-  absl::Status status = FromPlugin(
-      device_,
-      device_->ops->event_create(device_->self, device_->ordinal, 0, &event),
-      "checkpoint");
-  if (!status.ok()) return status;
-  auto* const check = new Check;
-  check->event = event;
-  return check;
-}
-
-void Timelines::PutCheck(Check* check) {
+std::vector<Timeline*> Timelines::All() {
   MutexLock lock(&mutex_);
-  check->next = checks_;
-  checks_ = check;
+  return all_;
 }
 
 absl::StatusOr<bool> Timelines::HasCaptured() {
-  std::vector<Timeline*> all;
-  {
-    MutexLock lock(&mutex_);
-    all = all_;
-  }
-  for (Timeline* timeline : all) {
-    DEVRT_ASSIGN_OR_RETURN(const bool captured, timeline->IsCaptured());
+  for (Timeline* timeline : All()) {
+    DEVRT_ASSIGN_OR_RETURN(const bool captured,
+                           timeline->native().IsCaptured());
     if (captured) return true;
   }
   return false;
@@ -94,26 +69,7 @@ absl::Status Timelines::Synchronize(absl::FunctionRef<absl::Status()> wait) {
 }
 
 void Timelines::Release() {
-  std::vector<Timeline*> all;
-  {
-    MutexLock lock(&mutex_);
-    all = all_;
-  }
-  for (Timeline* t : all) t->Release();
-  Check* checks = nullptr;
-  {
-    MutexLock lock(&mutex_);
-    std::swap(checks, checks_);
-  }
-  while (checks != nullptr) {
-    Check* const check = std::exchange(checks, checks->next);
-    if (TakesHandlesBack(device_)) {
-      (void)FromPlugin(device_,
-                       device_->ops->event_destroy(device_->self, check->event),
-                       "event destruction");
-    }
-    delete check;
-  }
+  for (Timeline* timeline : All()) timeline->Release();
 }
 
 }  // namespace devrt::internal

@@ -13,6 +13,7 @@
 #include "devrt/arrays/operations.h"
 #include "devrt/streams/event.h"
 #include "streams/internal/captures.h"
+#include "streams/internal/may_capture.h"
 #include "streams/internal/ordering.h"
 #include "tests/arrays/order/capture_fixture.h"
 
@@ -44,7 +45,7 @@ class JoinedCaptures : public CapturesTest {
     return event;
   }
   static bool MayCapture(StreamRef stream) {
-    return internal::MayCapture(stream);
+    return internal::MayBeCaptured(stream);
   }
   // What `stream` uses is the graph's, and its host waits for nothing of it.
   void ExpectItsMemoryIsTheGraphs(StreamRef stream) {

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CheckpointPool: the events for checkpoints of one device that are unused now.
+//
+// A checkpoint is an event of devrt's own, recorded behind a use that somebody
+// may wait for.  Programs do not see these events, and Shutdown does not count
+// them among the program's objects.
+//
+// Threads: any.  Lock: `mutex_`, a leaf; Take makes a native event without it.
+
+#ifndef DEVRT_STREAMS_INTERNAL_CHECKPOINT_POOL_H_
+#define DEVRT_STREAMS_INTERNAL_CHECKPOINT_POOL_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "devrt/backends/abi/devrt_plugin.h"
+#include "devrt/runtime/mutex.h"
+#include "runtime/internal/records.h"
+
+namespace devrt::internal {
+
+struct CheckpointEvent {
+  devrt_event event = nullptr;
+  uint64_t epoch = 0;
+  bool last = false;  // the checkpoint covers all work that its stream ever had
+  // Both belong to the lock of the CheckpointList that has the checkpoint.
+  uint32_t pins = 0;     // users of the event outside that lock
+  bool removed = false;  // from the list: the last Unpin puts it back
+  CheckpointEvent* next = nullptr;  // in the pool, or in a chain to put back
+};
+
+class CheckpointPool {
+ public:
+  explicit CheckpointPool(DeviceRecord* device) : device_(device) {}
+
+  // An event that nobody uses; made if there is none.
+  absl::StatusOr<CheckpointEvent*> Take() DEVRT_EXCLUDES(mutex_);
+  void Put(CheckpointEvent* event) DEVRT_EXCLUDES(mutex_);
+  // Puts back a chain of events; nullptr is an empty one.
+  void PutAll(CheckpointEvent* events) DEVRT_EXCLUDES(mutex_);
+  // Destroys the events: the device's native objects are going.
+  void Release() DEVRT_EXCLUDES(mutex_);
+
+ private:
+  DeviceRecord* const device_;
+  Mutex mutex_;
+  CheckpointEvent* first_ DEVRT_GUARDED_BY(mutex_) = nullptr;
+};
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_STREAMS_INTERNAL_CHECKPOINT_POOL_H_

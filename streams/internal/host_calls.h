@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// HostCalls: the host functions of one device that were submitted and have not
+// run.
+//
+// Threads: any.  Lock: `mutex_`, a leaf; no host function runs while it is held.
+
+#ifndef DEVRT_STREAMS_INTERNAL_HOST_CALLS_H_
+#define DEVRT_STREAMS_INTERNAL_HOST_CALLS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "devrt/runtime/call_site.h"
+#include "devrt/runtime/mutex.h"
+#include "devrt/streams/host_func.h"
+#include "runtime/internal/records.h"
+#include "streams/internal/finished.h"
+
+namespace devrt::internal {
+
+// One submitted host function.  The backend holds it until the backend has
+// called, and the device's list holds it until some thread claims it.  The
+// thread that claims it runs it.
+struct HostCall : Finished {
+  HostCall(DeviceRecord* d, HostFunc f, CallSite s)
+      : device(d),
+        site(s),
+        life(d->life.load(std::memory_order_relaxed)),
+        function(std::move(f)) {}
+
+  // Runs the function in the calling thread, which has claimed it.
+  void Run(absl::Status status);
+  // Lets one hold go.  The last one has the function object destroyed outside
+  // of host functions, where frees work (C42).
+  void Drop();
+
+  DeviceRecord* const device;
+  const CallSite site;
+  const uint64_t life;  // of the device: a backend may call after a reset
+  HostFunc function;
+  std::atomic<bool> claimed{false};
+  std::atomic<int> holders{1};
+  // The list's lock.
+  HostCall* previous = nullptr;
+  HostCall* next = nullptr;
+};
+
+class HostCalls {
+ public:
+  void Add(HostCall* call) DEVRT_EXCLUDES(mutex_);
+  void Remove(HostCall* call) DEVRT_EXCLUDES(mutex_);
+  // Takes out and claims all calls, in order of submission, with a hold on
+  // each.
+  std::vector<HostCall*> TakeAll() DEVRT_EXCLUDES(mutex_);
+
+ private:
+  Mutex mutex_;
+  HostCall* first_ DEVRT_GUARDED_BY(mutex_) = nullptr;  // the newest
+};
+
+// Runs the host functions of a device that is lost with `fault` (C45).
+void RunHostCallsWithFault(DeviceRecord* device, const absl::Status& fault);
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_STREAMS_INTERNAL_HOST_CALLS_H_

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RelaxedCaptures: while this lives, questions of the calling thread about
+// uncaptured work leave all captures valid (C82).
+//
+//   const RelaxedCaptures relaxed(device);
+//   ... queries and waits of the driver ...
+//
+// Cost: two calls of the driver; none if the backend has no captures.
+
+#ifndef DEVRT_STREAMS_INTERNAL_RELAXED_CAPTURES_H_
+#define DEVRT_STREAMS_INTERNAL_RELAXED_CAPTURES_H_
+
+#include <cstdint>
+
+#include "devrt/backends/abi/devrt_capture.h"
+#include "runtime/internal/records.h"
+#include "streams/internal/device_streams.h"
+
+namespace devrt::internal {
+
+class RelaxedCaptures {
+ public:
+  explicit RelaxedCaptures(DeviceRecord* device) : device_(device) {
+    capture_ = &DeviceStreams::Of(device)->capture;
+    if (capture_->table != nullptr) Exchange();
+  }
+  RelaxedCaptures(const RelaxedCaptures&) = delete;
+  RelaxedCaptures& operator=(const RelaxedCaptures&) = delete;
+  ~RelaxedCaptures() {
+    if (exchanged_) Exchange();
+  }
+
+  // Returns false if the backend has captures but no relaxed mode.
+  bool MayAsk() const { return exchanged_ || capture_->table == nullptr; }
+
+ private:
+  void Exchange();
+
+  DeviceRecord* const device_;
+  const ExtensionOf<devrt_capture_v0>* capture_;
+  uint32_t mode_ = DEVRT_CAPTURE_RELAXED;
+  bool exchanged_ = false;
+};
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_STREAMS_INTERNAL_RELAXED_CAPTURES_H_
