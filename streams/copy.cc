@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/status.h"
 #include "runtime/internal/allocation_table.h"
-#include "streams/internal/copy_ranges.h"
+#include "streams/internal/copy_route.h"
 #include "streams/internal/device_streams.h"
 #include "streams/internal/operand.h"
 #include "streams/internal/stream_target.h"
@@ -53,7 +53,8 @@ absl::Status CopyBytes(StreamRef stream, void* dst, const void* src,
                        uint64_t bytes, CopyKind kind, bool blocking,
                        CallSite site) {
   StreamTarget t;
-  DEVRT_RETURN_IF_ERROR(internal::UseStream(stream, "copy", site, &t));
+  DEVRT_RETURN_IF_ERROR(
+      internal::ResolveStreamForWork(stream, "copy", site, &t));
   if (bytes == 0) return absl::OkStatus();
   CopyRoute route;
   DEVRT_RETURN_IF_ERROR(
@@ -61,7 +62,7 @@ absl::Status CopyBytes(StreamRef stream, void* dst, const void* src,
   if (route.staged) return CopyStaged(stream, route, dst, src, bytes, site);
   absl::Status status = internal::CopyOperands(t, route.dst, route.src);
   if (ABSL_PREDICT_FALSE(!status.ok())) {
-    return internal::WithFreed(std::move(status), dst, src);
+    return internal::DescribeFreedMemory(std::move(status), dst, src);
   }
   const internal::UsedRange used[] = {{dst, bytes}, {src, bytes}};
   internal::NoteUses(stream, used, 2);
@@ -85,7 +86,8 @@ absl::Status Copy(StreamRef stream, void* dst, const void* src, uint64_t bytes,
 absl::Status FillAsync(StreamRef stream, void* dst, uint8_t value,
                        uint64_t bytes, CallSite site) {
   StreamTarget t;
-  DEVRT_RETURN_IF_ERROR(internal::UseStream(stream, "fill", site, &t));
+  DEVRT_RETURN_IF_ERROR(
+      internal::ResolveStreamForWork(stream, "fill", site, &t));
   if (bytes == 0) return absl::OkStatus();
   DEVRT_ASSIGN_OR_RETURN(const internal::Operand target,
                          internal::RouteFill(t.device, dst, bytes));

@@ -105,12 +105,13 @@ EventOptions EventRef::options() const {
 
 absl::Status EventRef::Record(StreamRef stream, CallSite site) const {
   StreamTarget t;
-  DEVRT_RETURN_IF_ERROR(internal::UseStream(stream, "Record", site, &t));
+  DEVRT_RETURN_IF_ERROR(
+      internal::ResolveStreamForWork(stream, "Record", site, &t));
   // The stream's device takes calls.
   if (ABSL_PREDICT_FALSE(record_->serial.load(std::memory_order_acquire) !=
                              serial() ||
                          record_->device != t.device)) {
-    DEVRT_RETURN_IF_ERROR(internal::LookAt(*this, "Record"));
+    DEVRT_RETURN_IF_ERROR(internal::CheckEvent(*this, "Record"));
     return absl::InvalidArgumentError(absl::StrCat(
         "an event of ", device().name(), " cannot be recorded on a stream of ",
         stream.device().name(),
@@ -141,7 +142,7 @@ absl::Status EventRef::Record(StreamRef stream, CallSite site) const {
 }
 
 absl::StatusOr<bool> EventRef::Query(CallSite site) const {
-  DEVRT_RETURN_IF_ERROR(internal::LookAt(*this, "Query"));
+  DEVRT_RETURN_IF_ERROR(internal::CheckEvent(*this, "Query"));
   if (!record_->recorded.load(std::memory_order_acquire)) return true;
   const internal::CallSiteScope noted(site);
   DeviceRecord* device = record_->device;
@@ -152,7 +153,7 @@ absl::StatusOr<bool> EventRef::Query(CallSite site) const {
       device->ops->event_query(
           device->self, record_->handle.load(std::memory_order_acquire), &done),
       "event query");
-  if (internal::HasFinished()) internal::DrainFinished();
+  if (internal::HasDeferredDeletions()) internal::RunDeferredDeletions();
   if (!status.ok()) return status;
   if (done != 0) internal::CompleteRecorded(*record_, order);
   return done != 0;
@@ -162,7 +163,7 @@ absl::Status EventRef::Synchronize(CallSite site) const {
   if (internal::InHostFunction()) {
     return internal::HostFunctionError("Synchronize");
   }
-  DEVRT_RETURN_IF_ERROR(internal::LookAt(*this, "Synchronize"));
+  DEVRT_RETURN_IF_ERROR(internal::CheckEvent(*this, "Synchronize"));
   if (!record_->recorded.load(std::memory_order_acquire)) {
     return absl::OkStatus();
   }
@@ -175,12 +176,12 @@ absl::Status EventRef::Synchronize(CallSite site) const {
                               record_->handle.load(std::memory_order_acquire)),
       "event synchronisation");
   if (status.ok()) internal::CompleteRecorded(*record_, order);
-  if (internal::HasFinished()) internal::DrainFinished();
+  if (internal::HasDeferredDeletions()) internal::RunDeferredDeletions();
   return status;
 }
 
 absl::StatusOr<void*> EventRef::Native() const {
-  DEVRT_RETURN_IF_ERROR(internal::LookAt(*this, "Native"));
+  DEVRT_RETURN_IF_ERROR(internal::CheckEvent(*this, "Native"));
   void* native = nullptr;
   if (!record_->recorded.load(std::memory_order_acquire)) return native;
   DeviceRecord* device = record_->device;
@@ -196,7 +197,7 @@ absl::StatusOr<void*> EventRef::Native() const {
 }
 
 absl::StatusOr<EventHandle> EventRef::Export() const {
-  DEVRT_RETURN_IF_ERROR(internal::LookAt(*this, "Export"));
+  DEVRT_RETURN_IF_ERROR(internal::CheckEvent(*this, "Export"));
   DeviceRecord* device = record_->device;
   if ((record_->flags & DEVRT_EVENT_IPC) == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -261,7 +262,7 @@ absl::StatusOr<Event> Event::Create(Device device, EventOptions options) {
     return internal::HostFunctionError("Event::Create");
   }
   if (!internal::IsOpen(record)) return internal::ClosedError(record);
-  if (internal::HasFinished()) internal::DrainFinished();
+  if (internal::HasDeferredDeletions()) internal::RunDeferredDeletions();
   if (options.timing || options.interprocess) {
     DEVRT_RETURN_IF_ERROR(CheckOptions(device, options));
   }
@@ -285,8 +286,8 @@ Event::~Event() {
 }
 
 absl::StatusOr<double> ElapsedMilliseconds(EventRef begin, EventRef end) {
-  DEVRT_RETURN_IF_ERROR(internal::LookAt(begin, "ElapsedMilliseconds"));
-  DEVRT_RETURN_IF_ERROR(internal::LookAt(end, "ElapsedMilliseconds"));
+  DEVRT_RETURN_IF_ERROR(internal::CheckEvent(begin, "ElapsedMilliseconds"));
+  DEVRT_RETURN_IF_ERROR(internal::CheckEvent(end, "ElapsedMilliseconds"));
   EventRecord* a = begin.record();
   EventRecord* b = end.record();
   if ((a->flags & b->flags & DEVRT_EVENT_TIMING) == 0) {

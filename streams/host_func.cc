@@ -38,7 +38,7 @@ absl::Status LaunchHostFunc(StreamRef stream, HostFunc function,
                             CallSite site) {
   internal::StreamTarget t;
   DEVRT_RETURN_IF_ERROR(
-      internal::UseStream(stream, "LaunchHostFunc", site, &t));
+      internal::ResolveStreamForWork(stream, "LaunchHostFunc", site, &t));
   if (!function) {
     return absl::InvalidArgumentError(
         absl::StrCat("LaunchHostFunc on ", stream.device().name(),

@@ -9,7 +9,7 @@
 #include "absl/container/inlined_vector.h"
 #include "devrt/runtime/status.h"
 #include "runtime/internal/thread_end.h"
-#include "streams/internal/copy_ranges.h"
+#include "streams/internal/copy_route.h"
 #include "streams/internal/device_streams.h"
 #include "streams/internal/stream_target.h"
 
@@ -124,7 +124,7 @@ absl::Status LaunchErased(StreamRef stream, const Access* accesses,
                           size_t count, std::unique_ptr<LaunchBody> body,
                           const LaunchOptions& options, CallSite site) {
   StreamTarget t;
-  DEVRT_RETURN_IF_ERROR(UseStream(stream, "Launch", site, &t));
+  DEVRT_RETURN_IF_ERROR(ResolveStreamForWork(stream, "Launch", site, &t));
   SetCallSite(site, options.name);
   const auto& launch = DeviceStreams::Of(t.device)->launch;
   if (launch.table != nullptr) {

@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
+#include "streams/internal/deferred_deletion.h"
 #include "streams/internal/device_streams.h"
-#include "streams/internal/finished.h"
 #include "streams/internal/stream_target.h"
 
 namespace devrt {
@@ -35,7 +35,7 @@ template <typename Submit>
 absl::Status Enqueue(StreamRef stream, const char* call, CallSite site,
                      Submit submit) {
   StreamTarget t;
-  DEVRT_RETURN_IF_ERROR(internal::UseStream(stream, call, site, &t));
+  DEVRT_RETURN_IF_ERROR(internal::ResolveStreamForWork(stream, call, site, &t));
   DEVRT_ASSIGN_OR_RETURN(const Probe probe, ProbeOf(t.device));
   absl::Status status = FromPlugin(t.device, submit(probe, t), call);
   t.MarkDirty();
@@ -97,7 +97,7 @@ void DestroyFlag(DeviceRecord* record, devrt_flag flag) {
 
 Flag::~Flag() {
   if (flag_ == nullptr) return;
-  internal::RunOutside(
+  internal::RunOutsideHostFunction(
       [record = device_.record(), flag = flag_] { DestroyFlag(record, flag); });
 }
 

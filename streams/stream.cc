@@ -60,7 +60,7 @@ int StreamRef::priority() const { return record()->priority; }
 
 absl::StatusOr<bool> StreamRef::Query(CallSite site) const {
   StreamTarget t;
-  DEVRT_RETURN_IF_ERROR(internal::LookAt(*this, "Query", site, &t));
+  DEVRT_RETURN_IF_ERROR(internal::ResolveStream(*this, "Query", site, &t));
   t.record->dirty.store(false, std::memory_order_relaxed);
   const uint64_t epoch = t.timeline()->BeginLookIfTracked();
   uint32_t done = 0;
@@ -72,14 +72,15 @@ absl::StatusOr<bool> StreamRef::Query(CallSite site) const {
   } else {
     t.timeline()->CompleteHere(epoch);
   }
-  if (internal::HasFinished()) internal::DrainFinished();
+  if (internal::HasDeferredDeletions()) internal::RunDeferredDeletions();
   if (!status.ok()) return status;
   return done != 0;
 }
 
 absl::Status StreamRef::Synchronize(CallSite site) const {
   StreamTarget t;
-  DEVRT_RETURN_IF_ERROR(internal::UseStream(*this, "Synchronize", site, &t));
+  DEVRT_RETURN_IF_ERROR(
+      internal::ResolveStreamForWork(*this, "Synchronize", site, &t));
   t.record->dirty.store(false, std::memory_order_relaxed);
   const uint64_t epoch = t.timeline()->BeginLookIfTracked();
   absl::Status status =
@@ -90,14 +91,15 @@ absl::Status StreamRef::Synchronize(CallSite site) const {
   } else {
     t.MarkDirty();
   }
-  if (internal::HasFinished()) internal::DrainFinished();
+  if (internal::HasDeferredDeletions()) internal::RunDeferredDeletions();
   return status;
 }
 
 absl::Status StreamRef::Wait(EventRef event, CallSite site) const {
   StreamTarget t;
-  DEVRT_RETURN_IF_ERROR(internal::UseStream(*this, "Wait", site, &t));
-  DEVRT_RETURN_IF_ERROR(internal::LookAt(event, "Wait"));
+  DEVRT_RETURN_IF_ERROR(
+      internal::ResolveStreamForWork(*this, "Wait", site, &t));
+  DEVRT_RETURN_IF_ERROR(internal::CheckEvent(event, "Wait"));
   internal::EventRecord* e = event.record();
   if (!e->recorded.load(std::memory_order_acquire)) return absl::OkStatus();
   if (e->device->backend != t.device->backend) return event.Synchronize(site);
@@ -129,9 +131,11 @@ absl::Status StreamRef::Wait(EventRef event, CallSite site) const {
 absl::Status StreamRef::Wait(StreamRef other, CallSite site) const {
   // Both are looked at before anything is recorded on the other (R2).
   StreamTarget t;
-  DEVRT_RETURN_IF_ERROR(internal::UseStream(*this, "Wait", site, &t));
+  DEVRT_RETURN_IF_ERROR(
+      internal::ResolveStreamForWork(*this, "Wait", site, &t));
   if (other == *this) return absl::OkStatus();
-  DEVRT_RETURN_IF_ERROR(internal::UseStream(other, "Wait", site, &t));
+  DEVRT_RETURN_IF_ERROR(
+      internal::ResolveStreamForWork(other, "Wait", site, &t));
   DEVRT_ASSIGN_OR_RETURN(Event event, Event::Create(other.device()));
   DEVRT_RETURN_IF_ERROR(event.Record(other, site));
   return Wait(event, site);
@@ -140,7 +144,7 @@ absl::Status StreamRef::Wait(StreamRef other, CallSite site) const {
 absl::StatusOr<void*> StreamRef::Native() const {
   StreamTarget t;
   DEVRT_RETURN_IF_ERROR(
-      internal::LookAt(*this, "Native", CallSite::Here(), &t));
+      internal::ResolveStream(*this, "Native", CallSite::Here(), &t));
   void* native = nullptr;
   DEVRT_RETURN_IF_ERROR(
       FromPlugin(t.device, t.ops().stream_native(t.self(), t.handle, &native),
@@ -179,7 +183,7 @@ absl::StatusOr<Stream> Stream::Create(Device device, StreamOptions options) {
     return internal::HostFunctionError("Stream::Create");
   }
   if (!internal::IsOpen(record)) return internal::ClosedError(record);
-  if (internal::HasFinished()) internal::DrainFinished();
+  if (internal::HasDeferredDeletions()) internal::RunDeferredDeletions();
   auto ref = DeviceStreams::Of(record)->streams.Create(options);
   if (!ref.ok()) return ref.status();
   return Stream(*ref);

@@ -16,7 +16,7 @@
 #include "devrt/arrays/dlpack.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/external_stream.h"
-#include "streams/internal/finished.h"
+#include "streams/internal/deferred_deletion.h"
 
 namespace devrt {
 
@@ -250,7 +250,8 @@ absl::StatusOr<CudaArrayInterface> ToCudaArrayInterface(
     const Array& array, const CudaArrayExport& options, CallSite site) {
   DEVRT_RETURN_IF_ERROR(
       internal::CheckNotMovedFrom(array.storage(), "CUDA Array Interface"));
-  if (internal::HasReleased()) internal::DrainReleased();
+  if (internal::HasDeferredArrayReleases())
+    internal::RunDeferredArrayReleases();
   CudaArrayInterface cai;
   cai.version = options.version.value_or(GetExchangeSettings().cai_version);
   if (cai.version != 2 && cai.version != 3) {
@@ -276,7 +277,8 @@ absl::StatusOr<Array> FromCudaArrayInterface(const CudaArrayInterface& cai,
                                              std::shared_ptr<void> owner,
                                              const CudaArrayImport& options,
                                              CallSite site) {
-  if (internal::HasReleased()) internal::DrainReleased();
+  if (internal::HasDeferredArrayReleases())
+    internal::RunDeferredArrayReleases();
   DEVRT_RETURN_IF_ERROR(CheckValues(cai));
   DEVRT_ASSIGN_OR_RETURN(const DType dtype, ReadTypestr(cai));
   if (cai.has_mask) {

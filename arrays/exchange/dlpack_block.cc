@@ -115,7 +115,7 @@ void DLPackBlock::DeleteLegacy(DLManagedTensor* tensor) {
 
 void DLPackBlock::Release(DLPackBlock* block) {
   if (IsProcessOpen()) {
-    AddReleased(block);
+    DeferArrayRelease(block);
     return;
   }
   // The backends have ended, or are another process's: what the storage holds

@@ -19,11 +19,11 @@
 #include "devrt/arrays/array.h"
 #include "devrt/arrays/dlpack_abi.h"
 #include "devrt/streams/stream.h"
-#include "streams/internal/finished.h"
+#include "streams/internal/deferred_deletion.h"
 
 namespace devrt::internal {
 
-class DLPackBlock final : public Finished {
+class DLPackBlock final : public DeferredObject {
  public:
   // kBuffer for strides that DLPack cannot say, or its consumers do not take.
   static absl::Status CheckLayout(const Array& array);

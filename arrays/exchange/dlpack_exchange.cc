@@ -13,7 +13,7 @@
 #include "arrays/storage/storage.h"
 #include "devrt/arrays/dlpack.h"
 #include "devrt/runtime/status.h"
-#include "streams/internal/finished.h"
+#include "streams/internal/deferred_deletion.h"
 
 namespace devrt {
 
@@ -36,7 +36,8 @@ absl::StatusOr<std::optional<StreamRef>> Join(const Array& array,
                                               CallSite site) {
   DEVRT_RETURN_IF_ERROR(
       internal::CheckNotMovedFrom(array.storage(), "DLPack export"));
-  if (internal::HasReleased()) internal::DrainReleased();
+  if (internal::HasDeferredArrayReleases())
+    internal::RunDeferredArrayReleases();
   DEVRT_RETURN_IF_ERROR(DLPackBlock::CheckLayout(array));
   const Place place = array.place();
   if (place.kind() == MemoryKind::kHost) return std::nullopt;
@@ -94,7 +95,8 @@ absl::Status internal::Borrow(const Array& array, const int64_t* strides,
 
 absl::StatusOr<DLManagedTensorVersioned*> AllocateLike(
     const DLTensor& prototype, CallSite site) {
-  if (internal::HasReleased()) internal::DrainReleased();
+  if (internal::HasDeferredArrayReleases())
+    internal::RunDeferredArrayReleases();
   if (prototype.ndim < 0 || prototype.ndim > internal::kMaxDims ||
       (prototype.ndim > 0 && prototype.shape == nullptr)) {
     return absl::InvalidArgumentError(

@@ -16,7 +16,7 @@
 #include "devrt/arrays/copy.h"
 #include "devrt/arrays/dlpack.h"
 #include "devrt/runtime/status.h"
-#include "streams/internal/finished.h"
+#include "streams/internal/deferred_deletion.h"
 
 namespace devrt {
 
@@ -153,7 +153,8 @@ absl::StatusOr<DLPackBlock*> Export(const Array& array,
                                     CallSite site) {
   DEVRT_RETURN_IF_ERROR(
       internal::CheckNotMovedFrom(array.storage(), "DLPack export"));
-  if (internal::HasReleased()) internal::DrainReleased();
+  if (internal::HasDeferredArrayReleases())
+    internal::RunDeferredArrayReleases();
   DEVRT_ASSIGN_OR_RETURN(const Plan plan, MakePlan(array, options, site));
   const Array& given = plan.ArrayOr(array);
   const bool read_only = given.read_only();

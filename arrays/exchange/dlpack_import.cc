@@ -18,7 +18,7 @@
 #include "devrt/arrays/dlpack.h"
 #include "devrt/runtime/status.h"
 #include "runtime/internal/text.h"
-#include "streams/internal/finished.h"
+#include "streams/internal/deferred_deletion.h"
 
 namespace devrt {
 
@@ -316,7 +316,8 @@ absl::Status CheckTensor(const void* tensor) {
   if (tensor == nullptr) {
     return absl::InvalidArgumentError("FromDLPack: the tensor is null");
   }
-  if (internal::HasReleased()) internal::DrainReleased();
+  if (internal::HasDeferredArrayReleases())
+    internal::RunDeferredArrayReleases();
   return absl::OkStatus();
 }
 

@@ -18,7 +18,7 @@
 #include "devrt/runtime/status.h"
 #include "memory/common/hooks.h"
 #include "runtime/internal/process_state.h"
-#include "streams/internal/finished.h"
+#include "streams/internal/deferred_deletion.h"
 #include "streams/internal/may_capture.h"
 #include "streams/internal/ordering.h"
 #include "streams/internal/stream_record.h"
@@ -165,7 +165,7 @@ Storage::~Storage() {
     end.Leak();
     return;
   }
-  RunOutside([end = std::move(end)]() mutable { end.Run(); });
+  RunOutsideHostFunction([end = std::move(end)]() mutable { end.Run(); });
 }
 
 absl::Status Storage::SetDeallocationStream(StreamRef stream) {

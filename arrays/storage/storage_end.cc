@@ -18,7 +18,7 @@
 #include "memory/common/plain_free.h"
 #include "runtime/internal/process_state.h"
 #include "runtime/internal/text.h"
-#include "streams/internal/finished.h"
+#include "streams/internal/deferred_deletion.h"
 #include "streams/internal/ordering.h"
 #include "streams/internal/stream_record.h"
 
@@ -74,7 +74,7 @@ void LogUnlessOk(const absl::Status& status, const void* base, uint64_t bytes) {
 }  // namespace
 
 void LetKeptGo(std::optional<StreamRef> beside) {
-  if (HasReleased()) DrainReleased();
+  if (HasDeferredArrayReleases()) RunDeferredArrayReleases();
   if (ABSL_PREDICT_TRUE(g_kept.load(std::memory_order_relaxed) == 0) ||
       InHostFunction() || !IsProcessOpen()) {
     return;
@@ -87,13 +87,14 @@ void LetKeptGo(std::optional<StreamRef> beside) {
 }
 
 void LetAllKeptGo() {
-  if (HasReleased()) DrainReleased();
+  if (HasDeferredArrayReleases()) RunDeferredArrayReleases();
   if (InHostFunction() || !IsProcessOpen()) return;
   KeptThings().Poll(std::numeric_limits<size_t>::max());
 }
 
 bool HasKept() {
-  return HasReleased() || g_kept.load(std::memory_order_relaxed) != 0;
+  return HasDeferredArrayReleases() ||
+         g_kept.load(std::memory_order_relaxed) != 0;
 }
 
 StorageCounts CountStorages() {
@@ -241,7 +242,7 @@ void StorageEnd::Run() {
 }
 
 // Runs owners' deleters: not where a capture comes to be over.
-struct StorageEnd::AfterGraphs final : Finished {
+struct StorageEnd::AfterGraphs final : DeferredObject {
   explicit AfterGraphs(StorageEnd e) : end(std::move(e)) {}
   ~AfterGraphs() override {
     const EndSiteScope unknown({});
@@ -250,14 +251,14 @@ struct StorageEnd::AfterGraphs final : Finished {
   StorageEnd end;
 };
 
-struct StorageEnd::InGraphs final : Finished {
+struct StorageEnd::InGraphs final : DeferredObject {
   explicit InGraphs(StorageEnd e) : end(std::move(e)) {
     g_captured.fetch_add(1, std::memory_order_relaxed);
   }
   ~InGraphs() override {
     g_captured.fetch_sub(1, std::memory_order_relaxed);
     if (end.base_ != nullptr || end.HasOwner()) {
-      AddReleased(new AfterGraphs(std::move(end)));
+      DeferArrayRelease(new AfterGraphs(std::move(end)));
     }
   }
   StorageEnd end;
@@ -283,7 +284,7 @@ void* StorageEnd::TakeFromGraph(StreamRef stream, CaptureNumber capture,
   const auto blocks = [](uint64_t size) {
     return (size + kGranule - 1) / kGranule;
   };
-  const auto fits = [&](const Finished& object) {
+  const auto fits = [&](const DeferredObject& object) {
     // Others keep blocks here too (captured_blocks.h).
     const auto* const kept = dynamic_cast<const InGraphs*>(&object);
     if (kept == nullptr) return false;
@@ -301,8 +302,8 @@ void* StorageEnd::TakeFromGraph(StreamRef stream, CaptureNumber capture,
   };
   void* base = nullptr;
   // Of resources that the program has replaced since.
-  std::vector<std::unique_ptr<Finished>> others;
-  while (std::unique_ptr<Finished> taken = TakeBack(capture, fits)) {
+  std::vector<std::unique_ptr<DeferredObject>> others;
+  while (std::unique_ptr<DeferredObject> taken = TakeBack(capture, fits)) {
     StorageEnd& end = static_cast<InGraphs&>(*taken).end;
     if (IsOfChosenResource(stream.device(), end.base_)) {
       base = std::exchange(end.base_, nullptr);

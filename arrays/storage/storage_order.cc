@@ -177,7 +177,7 @@ namespace {
 absl::Status Submit(const Step& step, Enqueue enqueue) {
   StreamTarget target;
   DEVRT_RETURN_IF_ERROR(
-      LookAt(step.stream, "an operation on arrays", step.site, &target));
+      ResolveStream(step.stream, "an operation on arrays", step.site, &target));
   return enqueue(target);
 }
 

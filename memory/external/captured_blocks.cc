@@ -25,7 +25,7 @@
 #include "runtime/internal/allocation_table.h"
 #include "runtime/internal/process_state.h"
 #include "runtime/internal/text.h"
-#include "streams/internal/finished.h"
+#include "streams/internal/deferred_deletion.h"
 #include "streams/internal/may_capture.h"
 #include "streams/internal/stream_record.h"
 
@@ -60,7 +60,7 @@ struct CaptureMarks {
 uint64_t Granules(uint64_t bytes) { return (bytes + kGranule - 1) / kGranule; }
 
 // A block that was freed; it ends with the captures that keep it.
-struct KeptBlock final : Finished {
+struct KeptBlock final : DeferredObject {
   ~KeptBlock() override;
 
   void* block = nullptr;  // nullptr: handed out again, or given back
@@ -186,7 +186,7 @@ class CapturedBlocks {
 };
 
 // Ends with a capture.
-struct EndOfMarks final : Finished {
+struct EndOfMarks final : DeferredObject {
   ~EndOfMarks() override { CapturedBlocks::Get().DropOver(); }
 };
 
@@ -243,7 +243,7 @@ KeptBlock::~KeptBlock() {
 // A block of the same size that the stream was given, and has freed, in the
 // same capture.
 void* TakeFromCapture(StreamRef stream, CaptureNumber capture, uint64_t bytes) {
-  const auto fits = [&](const Finished& object) {
+  const auto fits = [&](const DeferredObject& object) {
     const auto* const kept = dynamic_cast<const KeptBlock*>(&object);
     if (kept == nullptr) return false;
     const CaptureMarks& marks = kept->marks;
@@ -255,8 +255,8 @@ void* TakeFromCapture(StreamRef stream, CaptureNumber capture, uint64_t bytes) {
   };
   void* block = nullptr;
   // Of resources that the program has replaced since.
-  std::vector<std::unique_ptr<Finished>> others;
-  while (std::unique_ptr<Finished> taken = TakeBack(capture, fits)) {
+  std::vector<std::unique_ptr<DeferredObject>> others;
+  while (std::unique_ptr<DeferredObject> taken = TakeBack(capture, fits)) {
     auto& kept = static_cast<KeptBlock&>(*taken);
     if (!IsThere(kept)) {
       CapturedBlocks::Get().Forget(std::exchange(kept.block, nullptr), kept.id);
@@ -299,7 +299,7 @@ absl::StatusOr<CaptureNumber> CaptureOf(StreamRef stream) {
 }
 
 void EndCapturesThatAreOver() {
-  if (ABSL_PREDICT_FALSE(HasEnded())) DrainEnded();
+  if (ABSL_PREDICT_FALSE(HasDeferredCaptureEnds())) RunDeferredCaptureEnds();
 }
 
 absl::StatusOr<void*> AllocateOutside(StreamRef stream, uint64_t bytes,

@@ -13,7 +13,7 @@
 #include "memory/external/captured_blocks.h"
 #include "runtime/internal/blocks.h"
 #include "runtime/internal/process_state.h"
-#include "streams/internal/finished.h"
+#include "streams/internal/deferred_deletion.h"
 #include "streams/internal/stream_record.h"
 
 namespace devrt::internal {
@@ -21,7 +21,7 @@ namespace devrt::internal {
 namespace {
 
 // A graph may write to all that the pool has, also where no block is alive.
-struct HeldPool final : Finished {
+struct HeldPool final : DeferredObject {
   HeldPool(std::shared_ptr<GraphPool> p, DeviceRecord* device)
       : pool(std::move(p)), live(device) {}
   const std::shared_ptr<GraphPool> pool;

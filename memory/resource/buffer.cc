@@ -12,7 +12,7 @@
 #include "devrt/runtime/status.h"
 #include "runtime/internal/process_state.h"
 #include "runtime/internal/text.h"
-#include "streams/internal/finished.h"
+#include "streams/internal/deferred_deletion.h"
 #include "streams/internal/stream_record.h"
 
 namespace devrt {
@@ -94,7 +94,7 @@ void Buffer::Reset() {
   // A child of fork, or a process that is done, has nothing to give back.
   if (data == nullptr || !internal::IsProcessOpen()) return;
   // Frees are refused inside host functions (C42).
-  internal::RunOutside([stream = *stream, resource, size, data] {
+  internal::RunOutsideHostFunction([stream = *stream, resource, size, data] {
     const absl::Status status = resource != nullptr
                                     ? resource->Deallocate(stream, data, size)
                                     : FreeMemory(data, stream);

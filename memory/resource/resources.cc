@@ -139,7 +139,7 @@ class Driver final : public MemoryResource {
     DEVRT_RETURN_IF_ERROR(CheckDriver(device()));
     StreamTarget t;
     DEVRT_RETURN_IF_ERROR(
-        internal::UseStream(r.stream, "allocation", r.site, &t));
+        internal::ResolveStreamForWork(r.stream, "allocation", r.site, &t));
     void* pointer = nullptr;
     const absl::Status status = FromPlugin(
         t.device,
@@ -174,7 +174,8 @@ class Driver final : public MemoryResource {
       return internal::SettleFree(*range, nullptr, "free");
     }
     StreamTarget t;
-    absl::Status status = internal::UseStream(stream, "free", r.site, &t);
+    absl::Status status =
+        internal::ResolveStreamForWork(stream, "free", r.site, &t);
     if (status.ok()) {
       status = internal::SettleFree(
           *range, t.ops().dealloc_async(t.self(), t.handle, r.pointer, r.bytes),

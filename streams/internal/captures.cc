@@ -20,7 +20,7 @@ namespace {
 
 using Key = std::pair<const BackendRecord*, uint64_t>;
 
-using Objects = std::vector<std::unique_ptr<Finished>>;
+using Objects = std::vector<std::unique_ptr<DeferredObject>>;
 
 class HeldCaptures {
  public:
@@ -61,7 +61,7 @@ class HeldCaptures {
     MutexLock lock(&mutex_);
     return live_.contains(number);
   }
-  bool AddObject(CaptureNumber number, std::unique_ptr<Finished> object)
+  bool AddObject(CaptureNumber number, std::unique_ptr<DeferredObject> object)
       DEVRT_EXCLUDES(mutex_) {
     MutexLock lock(&mutex_);
     if (number == CaptureNumber::kUnknown) {
@@ -73,8 +73,8 @@ class HeldCaptures {
     found->second.push_back(std::move(object));
     return true;
   }
-  std::unique_ptr<Finished> TakeObject(
-      CaptureNumber number, absl::FunctionRef<bool(const Finished&)> f)
+  std::unique_ptr<DeferredObject> TakeObject(
+      CaptureNumber number, absl::FunctionRef<bool(const DeferredObject&)> f)
       DEVRT_EXCLUDES(mutex_) {
     MutexLock lock(&mutex_);
     const auto found = live_.find(number);
@@ -84,7 +84,7 @@ class HeldCaptures {
         std::find_if(objects.rbegin(), objects.rend(),
                      [f](const auto& candidate) { return f(*candidate); });
     if (object == objects.rend()) return nullptr;
-    std::unique_ptr<Finished> taken = std::move(*object);
+    std::unique_ptr<DeferredObject> taken = std::move(*object);
     objects.erase(std::next(object).base());
     return taken;
   }
@@ -101,7 +101,7 @@ class HeldCaptures {
 };
 
 // What hangs on the graph.
-struct CaptureHold final : Finished {
+struct CaptureHold final : DeferredObject {
   CaptureHold(const Key& of, CaptureNumber its) : key(of), number(its) {}
   ~CaptureHold() override { (void)HeldCaptures::Get().TakeOut(key, number); }
 
@@ -130,7 +130,7 @@ absl::StatusOr<CaptureNumber> Hold(DeviceRecord* device, devrt_stream stream) {
   hold = std::make_unique<CaptureHold>(key, number);
   // The driver may have locks held: nothing but a push.
   void (*const release)(void*) = [](void* arg) {
-    AddEnded(static_cast<CaptureHold*>(arg));
+    DeferCaptureEnd(static_cast<CaptureHold*>(arg));
   };
   DEVRT_RETURN_IF_ERROR(FromPlugin(
       device, table->capture_retain(self, stream, release, hold.get()),
@@ -161,12 +161,13 @@ bool IsOver(CaptureNumber capture) {
          !HeldCaptures::Get().IsLive(capture);
 }
 
-bool EndWith(CaptureNumber capture, std::unique_ptr<Finished> object) {
+bool EndWith(CaptureNumber capture, std::unique_ptr<DeferredObject> object) {
   return HeldCaptures::Get().AddObject(capture, std::move(object));
 }
 
-std::unique_ptr<Finished> TakeBack(
-    CaptureNumber capture, absl::FunctionRef<bool(const Finished& object)> f) {
+std::unique_ptr<DeferredObject> TakeBack(
+    CaptureNumber capture,
+    absl::FunctionRef<bool(const DeferredObject& object)> f) {
   return HeldCaptures::Get().TakeObject(capture, f);
 }
 

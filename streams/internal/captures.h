@@ -10,7 +10,7 @@
 // HoldCapture hangs an object of the driver's on the capturing graph, one for
 // each capture, which goes with the last graph that came of it; nothing else
 // tells how long addresses are kept.  The driver's thread only notes its end
-// (AddEnded): the capture comes to be over in a later call of devrt's.
+// (DeferCaptureEnd): the capture comes to be over in a later call of devrt's.
 //
 // Threads: any; outside host functions.  No lock is held over what waits.
 
@@ -25,7 +25,7 @@
 #include "absl/status/statusor.h"
 #include "devrt/streams/stream.h"
 #include "runtime/internal/records.h"
-#include "streams/internal/finished.h"
+#include "streams/internal/deferred_deletion.h"
 #include "streams/internal/held_stream.h"
 
 namespace devrt::internal {
@@ -49,12 +49,13 @@ bool IsOver(CaptureNumber capture);
 
 // `object` ends when the capture is over; for kUnknown never.  False, with
 // nothing kept, if it is over.  The end of `object` runs no code of other
-// libraries and waits for nothing: it leaves that to AddReleased.
-bool EndWith(CaptureNumber capture, std::unique_ptr<Finished> object);
+// libraries and waits for nothing: it leaves that to DeferArrayRelease.
+bool EndWith(CaptureNumber capture, std::unique_ptr<DeferredObject> object);
 // Takes the newest of them out again for which `f`, which calls nothing here,
 // says so.  nullptr: none.
-std::unique_ptr<Finished> TakeBack(
-    CaptureNumber capture, absl::FunctionRef<bool(const Finished& object)> f);
+std::unique_ptr<DeferredObject> TakeBack(
+    CaptureNumber capture,
+    absl::FunctionRef<bool(const DeferredObject& object)> f);
 
 }  // namespace devrt::internal
 

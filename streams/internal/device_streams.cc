@@ -5,7 +5,7 @@
 #include <memory>
 #include <mutex>
 
-#include "streams/internal/finished.h"
+#include "streams/internal/deferred_deletion.h"
 
 namespace devrt::internal {
 
@@ -22,8 +22,8 @@ void ReleasePooled(DeviceRecord* device) {
 }
 
 void Settle(DeviceRecord* device) {
-  if (HasFinished()) DrainFinished();
-  if (HasReleased()) DrainReleased();
+  if (HasDeferredDeletions()) RunDeferredDeletions();
+  if (HasDeferredArrayReleases()) RunDeferredArrayReleases();
   DeviceStreams* s = device->streams.load(std::memory_order_acquire);
   if (s != nullptr && IsOpen(device)) s->streams.Trim();
 }

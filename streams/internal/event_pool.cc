@@ -6,7 +6,7 @@
 
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
-#include "streams/internal/finished.h"
+#include "streams/internal/deferred_deletion.h"
 
 namespace devrt::internal {
 
@@ -44,7 +44,8 @@ void EventPool::Release(EventRecord* record) {
   // Native interprocess events are named elsewhere: not used again.
   if ((record->flags & DEVRT_EVENT_IPC) != 0) {
     devrt_event handle = record->handle.exchange(nullptr);
-    if (state == 0) RunOutside([this, handle] { DestroyHandle(handle); });
+    if (state == 0)
+      RunOutsideHostFunction([this, handle] { DestroyHandle(handle); });
     record->native.store(0, std::memory_order_relaxed);
   }
   MutexLock lock(&mutex_);

@@ -36,7 +36,7 @@ struct EventRecord {
 absl::Status StaleEventError(EventRef event, const char* call);
 
 // Checks that `event` lives and its device takes calls.
-inline absl::Status LookAt(EventRef event, const char* call) {
+inline absl::Status CheckEvent(EventRef event, const char* call) {
   EventRecord* record = event.record();
   if (ABSL_PREDICT_FALSE(record->serial.load(std::memory_order_acquire) !=
                          event.serial())) {

@@ -47,7 +47,7 @@ void HostCall::Run(absl::Status status) {
 }
 
 void HostCall::Drop() {
-  if (holders.fetch_sub(1, std::memory_order_acq_rel) == 1) AddFinished(this);
+  if (holders.fetch_sub(1, std::memory_order_acq_rel) == 1) DeferDeletion(this);
 }
 
 void HostCalls::Add(HostCall* call) {

@@ -18,14 +18,14 @@
 #include "devrt/runtime/mutex.h"
 #include "devrt/streams/host_func.h"
 #include "runtime/internal/records.h"
-#include "streams/internal/finished.h"
+#include "streams/internal/deferred_deletion.h"
 
 namespace devrt::internal {
 
 // One submitted host function.  The backend holds it until the backend has
 // called, and the device's list holds it until some thread claims it.  The
 // thread that claims it runs it.
-struct HostCall : Finished {
+struct HostCall : DeferredObject {
   HostCall(DeviceRecord* d, HostFunc f, CallSite s)
       : device(d),
         site(s),

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "runtime/internal/process_state.h"
+#include "streams/internal/deferred_deletion.h"
 #include "streams/internal/device_streams.h"
-#include "streams/internal/finished.h"
 #include "streams/internal/relaxed_captures.h"
 
 namespace devrt::internal {
@@ -26,7 +26,7 @@ void KeptStream::LetGo(StreamRecord* record) {
   // The backends have ended, or are another process's (E39).
   if (!IsProcessOpen()) return;
   record->keepers.store(0, std::memory_order_relaxed);
-  RunOutside([record] {
+  RunOutsideHostFunction([record] {
     // Whoever comes by ends it, in the middle of a capture maybe.
     std::optional<RelaxedCaptures> relaxed;
     if (IsOpen(record->device)) relaxed.emplace(record->device);

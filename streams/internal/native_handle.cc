@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
+#include "streams/internal/deferred_deletion.h"
 #include "streams/internal/device_streams.h"
-#include "streams/internal/finished.h"
 
 namespace devrt::internal {
 
@@ -47,7 +47,7 @@ void NativeHandle::Return() {
     if (--borrowers_ == 0) std::swap(destroy, to_destroy_);
   }
   if (destroy == nullptr || !TakesHandlesBack(device_)) return;
-  RunOutside([device = device_, destroy] {
+  RunOutsideHostFunction([device = device_, destroy] {
     (void)FromPlugin(device, device->ops->stream_destroy(device->self, destroy),
                      "stream destruction");
   });

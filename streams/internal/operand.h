@@ -4,11 +4,11 @@
 //
 // An array and an allocator know where their memory lies, and make the operand
 // of it.  A pointer of a program is resolved once, by ResolveOperand
-// (copy_ranges.h).  Functions that take an operand look nothing up: the caller
+// (copy_route.h).  Functions that take an operand look nothing up: the caller
 // vouches for the device, for the bounds and for the memory's life.
 //
 //   StreamTarget target;
-//   DEVRT_RETURN_IF_ERROR(UseStream(stream, "copy", site, &target));
+//   DEVRT_RETURN_IF_ERROR(ResolveStreamForWork(stream, "copy", site, &target));
 //   DEVRT_RETURN_IF_ERROR(CopyOperands(target, to, from));
 //
 // Neither function notes the use of the memory (NoteUses): the caller keeps the

@@ -71,7 +71,7 @@ absl::StatusOr<bool> IsCapturing(const HeldStream& stream) {
 absl::StatusOr<bool> OrderAfter(StreamRef stream, const OrderPoint& point,
                                 bool capturing, CallSite site) {
   StreamTarget t;
-  DEVRT_RETURN_IF_ERROR(UseStream(stream, "a wait", site, &t));
+  DEVRT_RETURN_IF_ERROR(ResolveStreamForWork(stream, "a wait", site, &t));
   Timeline* const timeline = t.timeline();
   if (timeline->IsAfter(point)) return true;
   Timeline* const other = point.timeline;
@@ -99,9 +99,9 @@ absl::StatusOr<bool> OrderAfter(StreamRef stream, const OrderPoint& point,
 absl::Status OrderInCapture(StreamRef stream, StreamRef after, CallSite site) {
   if (stream == after) return absl::OkStatus();
   StreamTarget to;
-  DEVRT_RETURN_IF_ERROR(UseStream(stream, "a wait", site, &to));
+  DEVRT_RETURN_IF_ERROR(ResolveStreamForWork(stream, "a wait", site, &to));
   StreamTarget from;
-  DEVRT_RETURN_IF_ERROR(UseStream(after, "a wait", site, &from));
+  DEVRT_RETURN_IF_ERROR(ResolveStreamForWork(after, "a wait", site, &from));
   return AddEdge(to.device, to.handle, from.device, from.handle);
 }
 
@@ -155,7 +155,7 @@ absl::Status WaitOnHost(const OrderPoint& point, CallSite site) {
         FromPlugin(device, device->ops->event_sync(device->self, check->event),
                    "event synchronisation");
   }
-  if (HasFinished()) DrainFinished();
+  if (HasDeferredDeletions()) RunDeferredDeletions();
   if (!status.ok()) return status;
   covered.CompleteAll();
   return status;

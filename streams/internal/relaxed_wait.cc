@@ -9,14 +9,14 @@ namespace devrt::internal {
 
 absl::StatusOr<bool> QueryRelaxed(StreamRef stream, CallSite site) {
   StreamTarget t;
-  DEVRT_RETURN_IF_ERROR(LookAt(stream, "Query", site, &t));
+  DEVRT_RETURN_IF_ERROR(ResolveStream(stream, "Query", site, &t));
   const RelaxedCaptures relaxed(t.device);
   return stream.Query(site);
 }
 
 absl::Status SynchronizeRelaxed(StreamRef stream, CallSite site) {
   StreamTarget t;
-  DEVRT_RETURN_IF_ERROR(UseStream(stream, "Synchronize", site, &t));
+  DEVRT_RETURN_IF_ERROR(ResolveStreamForWork(stream, "Synchronize", site, &t));
   const RelaxedCaptures relaxed(t.device);
   return stream.Synchronize(site);
 }

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "devrt/runtime/log.h"
+#include "streams/internal/deferred_deletion.h"
 #include "streams/internal/device_streams.h"
-#include "streams/internal/finished.h"
 #include "streams/internal/kept_stream.h"
 #include "streams/internal/relaxed_captures.h"
 #include "streams/internal/use_hooks.h"
@@ -144,7 +144,7 @@ StreamRecycler::Seen StreamRecycler::LookAtBusy(int priority, bool blocking,
   return Seen::kBusy;
 }
 
-StreamRecord* StreamRecycler::FindFinished(int priority, bool blocking) {
+StreamRecord* StreamRecycler::FindIdle(int priority, bool blocking) {
   for (int look = 0; look < kLooks; ++look) {
     StreamRecord* record = nullptr;
     const Seen seen = LookAtBusy(priority, blocking, false, &record);
@@ -251,7 +251,7 @@ absl::StatusOr<StreamRef> StreamRecycler::Create(StreamOptions options) {
   }
   auto priority = ClampPriority(options.priority);
   if (!priority.ok()) return priority.status();
-  if (StreamRecord* record = FindFinished(*priority, options.blocking)) {
+  if (StreamRecord* record = FindIdle(*priority, options.blocking)) {
     return Publish(record, TakeSerials(1));
   }
   if (!IsOpen(device_)) return ClosedError(device_);
@@ -355,7 +355,7 @@ void StreamRecycler::Release(StreamRecord* record) {
   if (record->kind != StreamKind::kPerThread) {
     device_->live_streams.fetch_sub(1, std::memory_order_relaxed);
   }
-  RunOutside([this, stream, now] {
+  RunOutsideHostFunction([this, stream, now] {
     if (!now) NoteStreamEnd(stream);
     GiveBack(stream.record());
   });

@@ -70,8 +70,7 @@ class StreamRecycler {
   Seen LookAtBusy(int priority, bool blocking, bool surplus,
                   StreamRecord** record) DEVRT_EXCLUDES(mutex_);
   // A busy stream that has become idle, or nullptr.
-  StreamRecord* FindFinished(int priority, bool blocking)
-      DEVRT_EXCLUDES(mutex_);
+  StreamRecord* FindIdle(int priority, bool blocking) DEVRT_EXCLUDES(mutex_);
   void TrimClass(int priority, bool blocking, size_t looks)
       DEVRT_EXCLUDES(mutex_);
   absl::StatusOr<StreamRef> MakeNative(const devrt_stream_desc_v0& desc,

@@ -4,7 +4,7 @@
 // of the backend needs.
 //
 //   StreamTarget t;
-//   DEVRT_RETURN_IF_ERROR(UseStream(stream, "copy", site, &t));
+//   DEVRT_RETURN_IF_ERROR(ResolveStreamForWork(stream, "copy", site, &t));
 //   absl::Status status = FromPlugin(
 //       t.device, t.ops().copy_async(t.self(), t.handle, ...), "copy");
 //   t.MarkDirty();
@@ -22,7 +22,7 @@
 #include "devrt/streams/stream.h"
 #include "runtime/internal/records.h"
 #include "runtime/internal/stream_numbers.h"
-#include "streams/internal/finished.h"
+#include "streams/internal/deferred_deletion.h"
 #include "streams/internal/stream_record.h"
 #include "streams/internal/timeline.h"
 
@@ -55,8 +55,8 @@ struct StreamTarget {
 
 // CheckStream, and what a call to the backend needs; notes `site` for reports.
 // Allowed inside host functions: `call` must not enqueue or wait.
-inline absl::Status LookAt(StreamRef stream, const char* call, CallSite site,
-                           StreamTarget* target) {
+inline absl::Status ResolveStream(StreamRef stream, const char* call,
+                                  CallSite site, StreamTarget* target) {
   StreamRecord* record = stream.record();
   target->record = record;
   absl::Status checked = CheckStream(stream, call);
@@ -75,12 +75,12 @@ inline absl::Status LookAt(StreamRef stream, const char* call, CallSite site,
   return absl::OkStatus();
 }
 
-// LookAt for calls that enqueue or wait.
-inline absl::Status UseStream(StreamRef stream, const char* call, CallSite site,
-                              StreamTarget* target) {
+// ResolveStream for calls that enqueue or wait.
+inline absl::Status ResolveStreamForWork(StreamRef stream, const char* call,
+                                         CallSite site, StreamTarget* target) {
   if (ABSL_PREDICT_FALSE(InHostFunction())) return HostFunctionError(call);
-  if (ABSL_PREDICT_FALSE(HasFinished())) DrainFinished();
-  return LookAt(stream, call, site, target);
+  if (ABSL_PREDICT_FALSE(HasDeferredDeletions())) RunDeferredDeletions();
+  return ResolveStream(stream, call, site, target);
 }
 
 }  // namespace devrt::internal

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "arrays/storage/storage.h"
-#include "streams/internal/finished.h"
+#include "streams/internal/deferred_deletion.h"
 #include "tests/fuzz/exchange_input.h"
 
 namespace devrt::fuzz {
@@ -85,12 +85,12 @@ void CheckImported(const CudaArrayInterface& cai, const CudaArrayImport& how,
 
 // The machine's blocks are the only ones again.
 void Settle(bool copied) {
-  internal::DrainReleased();
+  internal::RunDeferredArrayReleases();
   internal::LetKeptGo();
   for (int i = 0; copied && i < 2; ++i) {
     FUZZ_EXPECT(GetDevice("mtia", i)->Synchronize().ok());
   }
-  internal::DrainReleased();
+  internal::RunDeferredArrayReleases();
   internal::LetKeptGo();
   for (int i = 0; copied && i < 2; ++i) {
     FUZZ_EXPECT(EmptyCache(*GetDevice("mtia", i)).ok());

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "arrays/storage/storage.h"
-#include "streams/internal/finished.h"
+#include "streams/internal/deferred_deletion.h"
 #include "tests/fuzz/exchange_input.h"
 
 namespace devrt::fuzz {
@@ -59,7 +59,7 @@ DLPackImport Options(ExchangeInput* in, const DLTensor& t) {
 }
 
 void Settle() {
-  internal::DrainReleased();
+  internal::RunDeferredArrayReleases();
   internal::LetKeptGo();
 }
 

@@ -8,7 +8,7 @@
 #include "devrt/arrays/cuda_array_interface.h"
 #include "devrt/arrays/dlpack.h"
 #include "devrt/arrays/dlpack_exchange.h"
-#include "streams/internal/finished.h"
+#include "streams/internal/deferred_deletion.h"
 #include "tests/arrays/order/capture_fixture.h"
 #include "tests/arrays/order/others.h"
 
@@ -112,7 +112,7 @@ TEST_F(ExchangeCaptures, WorkOfBeforeIsRefused) {
     End(capturing);
   }
   Release(Must(ToDLPack(x, how)));
-  internal::DrainReleased();  // before its consumer's stream ends
+  internal::RunDeferredArrayReleases();  // before its consumer's stream ends
 }
 
 // E44, E45: those of an export fail as the export does, and can be had later.
@@ -148,7 +148,7 @@ TEST_F(ExchangeCaptures, CopiesThatACaptureForbids) {
     }
     End(a);
     Release(Must(ToDLPack(c.array, c.how)));
-    internal::DrainReleased();
+    internal::RunDeferredArrayReleases();
   }
 }
 

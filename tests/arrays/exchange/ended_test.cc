@@ -11,7 +11,7 @@
 #include "devrt/arrays/cuda_array_interface.h"
 #include "devrt/arrays/dlpack.h"
 #include "devrt/arrays/dlpack_exchange.h"
-#include "streams/internal/finished.h"
+#include "streams/internal/deferred_deletion.h"
 #include "tests/arrays/order/capture_fixture.h"
 #include "tests/arrays/order/others.h"
 
@@ -57,7 +57,7 @@ class Ended : public CapturesTest {
   }
   static void Release(DLManagedTensorVersioned* t) {
     t->deleter(t);
-    internal::DrainReleased();
+    internal::RunDeferredArrayReleases();
   }
   static Stream Adopt(StreamRef theirs, std::shared_ptr<void> owner = {}) {
     return Must(

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "arrays/storage/storage.h"
-#include "streams/internal/finished.h"
+#include "streams/internal/deferred_deletion.h"
 #include "tests/arrays/exchange/foreign.h"
 #include "tests/support/mtia_fixture.h"
 
@@ -75,7 +75,7 @@ class ExchangeTest : public MtiaTest {
   }
   // Ends what was given back and is over by now.
   static void Settle() {
-    internal::DrainReleased();
+    internal::RunDeferredArrayReleases();
     internal::LetKeptGo();
     internal::LetKeptGo();
   }

@@ -49,11 +49,11 @@ TEST_F(Lifetime, TheDeleterOnlyHandsBack) {
   DLManagedTensorVersioned* const t = Must(ToDLPack(NewCell(dev(), 1)));
   const SimulatorStats before = Must(sim().Stats());
   std::thread(Release, t).join();
-  EXPECT_TRUE(internal::HasReleased());
+  EXPECT_TRUE(internal::HasDeferredArrayReleases());
   EXPECT_EQ(Must(sim().Stats()).threads, before.threads);  // none joined
   EXPECT_EQ(Live(), 1);
   const Array next = Must(Array::Empty({1}, kInt8, Place::Host()));
-  EXPECT_FALSE(internal::HasReleased());
+  EXPECT_FALSE(internal::HasDeferredArrayReleases());
   EXPECT_EQ(Live(), 1);  // `next`
 }
 
@@ -61,7 +61,7 @@ TEST_F(Lifetime, D2AWaitForTheDeviceEndsItToo) {
   DLManagedTensorVersioned* const t = Must(ToDLPack(NewCell(dev(), 1)));
   Release(t);
   EXPECT_OK(dev().Synchronize());
-  internal::DrainReleased();
+  internal::RunDeferredArrayReleases();
   EXPECT_EQ(Live(), 0);
 }
 

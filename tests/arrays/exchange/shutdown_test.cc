@@ -6,7 +6,7 @@
 #include <string>
 
 #include "devrt/devrt.h"
-#include "streams/internal/finished.h"
+#include "streams/internal/deferred_deletion.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/subprocess.h"
 
@@ -33,7 +33,7 @@ TEST(Shutdown, TheDeleterFreesTheBlock) {
     dropped->deleter(dropped);
     EXPECT_OK(Shutdown());
     t->deleter(t);
-    EXPECT_FALSE(internal::HasReleased());
+    EXPECT_FALSE(internal::HasDeferredArrayReleases());
     EXPECT_EQ(
         ToDLPack(Must(Array::Empty({1}, kInt8, Place::Host()))).status().code(),
         absl::StatusCode::kOk);
@@ -57,7 +57,7 @@ TEST(Fork, TheDeleterLeavesTheParentsMemory) {
         Must(ToDLPack(Must(Array::Empty({4}, kInt32, Place(gpu)))));
     const ProcessResult child = RunInChild([t] { t->deleter(t); });
     EXPECT_EQ(child.exit_code, 0) << child;
-    EXPECT_FALSE(internal::HasReleased());
+    EXPECT_FALSE(internal::HasDeferredArrayReleases());
     t->deleter(t);
     EXPECT_OK(Shutdown());
   });

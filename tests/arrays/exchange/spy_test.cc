@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "devrt/devrt.h"
-#include "streams/internal/finished.h"
+#include "streams/internal/deferred_deletion.h"
 #include "tests/support/spy_backend.h"
 #include "tests/support/status_matchers.h"
 
@@ -28,7 +28,7 @@ class Spied : public ::testing::Test {
     device_ = spy_.device(0);
   }
   void TearDown() override {
-    internal::DrainReleased();
+    internal::RunDeferredArrayReleases();
     EXPECT_OK(device_->Synchronize());
     EXPECT_OK(EmptyCache(*device_));
     spy_.SetBusy(false);
@@ -55,7 +55,7 @@ TEST_F(Spied, OneStreamIsOrderedByItself) {
     DLManagedTensorVersioned* const again = Must(ExportNoSync(x));
     again->deleter(again);
   }
-  internal::DrainReleased();
+  internal::RunDeferredArrayReleases();
   EXPECT_EQ(CountOrders(spy_), before);
 }
 

@@ -7,8 +7,8 @@
 
 #include "devrt/arrays/dlpack.h"
 #include "devrt/arrays/operations.h"
+#include "streams/internal/deferred_deletion.h"
 #include "streams/internal/device_streams.h"
-#include "streams/internal/finished.h"
 #include "streams/internal/ordering.h"
 #include "tests/arrays/order/arrays_fixture.h"
 
@@ -203,7 +203,7 @@ TEST_F(Calls, AnEndedConsumer) {
   ASSERT_OK(Spin(*b, kLong));
   b.reset();
   t->deleter(t);
-  internal::DrainReleased();  // which ends the native stream
+  internal::RunDeferredArrayReleases();  // which ends the native stream
   Forget();
   ASSERT_OK(x.Fill(2));
   Expect(0, 1);

@@ -371,7 +371,7 @@ TEST_F(UnheldCaptures, OneThatEndsAtOnceIsOver) {
   const internal::CaptureNumber number = Must(internal::HoldCapture(a));
   EXPECT_TRUE(internal::IsOver(number));
   // What was to end with it ends at once.
-  struct Told final : internal::Finished {
+  struct Told final : internal::DeferredObject {
     explicit Told(bool* e) : ended(e) {}
     ~Told() override { *ended = true; }
     bool* ended;

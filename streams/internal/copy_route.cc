@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "streams/internal/copy_ranges.h"
+#include "streams/internal/copy_route.h"
 
 #include <optional>
 #include <string>
@@ -183,7 +183,8 @@ absl::Status CheckAccess(const void* ptr) {
   return NotAllocated("the kernel's access to", ptr);
 }
 
-absl::Status WithFreed(absl::Status status, const void* dst, const void* src) {
+absl::Status DescribeFreedMemory(absl::Status status, const void* dst,
+                                 const void* src) {
   if (!absl::IsInvalidArgument(status)) return status;
   const std::pair<const char*, const void*> sides[] = {{"target", dst},
                                                        {"source", src}};

@@ -3,8 +3,8 @@
 // From the pointers of a program to operands: what the two sides of a copy are,
 // and which way it goes.
 
-#ifndef DEVRT_STREAMS_INTERNAL_COPY_RANGES_H_
-#define DEVRT_STREAMS_INTERNAL_COPY_RANGES_H_
+#ifndef DEVRT_STREAMS_INTERNAL_COPY_ROUTE_H_
+#define DEVRT_STREAMS_INTERNAL_COPY_ROUTE_H_
 
 #include <cstdint>
 
@@ -37,8 +37,9 @@ absl::StatusOr<Operand> RouteFill(DeviceRecord* stream_device, void* dst,
 absl::Status CheckAccess(const void* ptr);
 
 // What the backend said of a copy; of memory that was freed it also says where.
-absl::Status WithFreed(absl::Status status, const void* dst, const void* src);
+absl::Status DescribeFreedMemory(absl::Status status, const void* dst,
+                                 const void* src);
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_STREAMS_INTERNAL_COPY_RANGES_H_
+#endif  // DEVRT_STREAMS_INTERNAL_COPY_ROUTE_H_
