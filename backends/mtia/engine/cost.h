@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef DEVRT_BACKENDS_MTIA_COST_H_
-#define DEVRT_BACKENDS_MTIA_COST_H_
+#ifndef DEVRT_BACKENDS_MTIA_ENGINE_COST_H_
+#define DEVRT_BACKENDS_MTIA_ENGINE_COST_H_
 
 #include "backends/mtia/config/config.h"
 #include "backends/mtia/engine/op.h"
@@ -14,4 +14,4 @@ VTime CostOf(const Op& op, const Config& config);
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_COST_H_
+#endif  // DEVRT_BACKENDS_MTIA_ENGINE_COST_H_

@@ -3,8 +3,8 @@
 // Calls into the program that have to wait until the thread has left the
 // machine: they may call devrt again.
 
-#ifndef DEVRT_BACKENDS_MTIA_DEFERRED_H_
-#define DEVRT_BACKENDS_MTIA_DEFERRED_H_
+#ifndef DEVRT_BACKENDS_MTIA_ENGINE_DEFERRED_H_
+#define DEVRT_BACKENDS_MTIA_ENGINE_DEFERRED_H_
 
 #include <vector>
 
@@ -38,4 +38,4 @@ void RunDeferred(const Deferred& deferred);  // call.cc
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_DEFERRED_H_
+#endif  // DEVRT_BACKENDS_MTIA_ENGINE_DEFERRED_H_

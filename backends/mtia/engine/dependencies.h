@@ -5,8 +5,8 @@
 // state of the streams and change nothing else.  They are called inside the
 // machine.
 
-#ifndef DEVRT_BACKENDS_MTIA_DEPENDENCIES_H_
-#define DEVRT_BACKENDS_MTIA_DEPENDENCIES_H_
+#ifndef DEVRT_BACKENDS_MTIA_ENGINE_DEPENDENCIES_H_
+#define DEVRT_BACKENDS_MTIA_ENGINE_DEPENDENCIES_H_
 
 #include "backends/mtia/engine/op.h"
 #include "backends/mtia/engine/streams.h"
@@ -35,4 +35,4 @@ void AddDeviceFrontier(const Streams& streams, uint32_t device, Points* points);
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_DEPENDENCIES_H_
+#endif  // DEVRT_BACKENDS_MTIA_ENGINE_DEPENDENCIES_H_

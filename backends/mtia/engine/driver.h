@@ -3,8 +3,8 @@
 // The interface of the two drivers.  The scheduler says which operations may
 // run; a driver decides when each of them runs.
 
-#ifndef DEVRT_BACKENDS_MTIA_DRIVER_H_
-#define DEVRT_BACKENDS_MTIA_DRIVER_H_
+#ifndef DEVRT_BACKENDS_MTIA_ENGINE_DRIVER_H_
+#define DEVRT_BACKENDS_MTIA_ENGINE_DRIVER_H_
 
 #include "backends/mtia/engine/op.h"
 
@@ -52,4 +52,4 @@ Driver* TheThreadedDriver();
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_DRIVER_H_
+#endif  // DEVRT_BACKENDS_MTIA_ENGINE_DRIVER_H_

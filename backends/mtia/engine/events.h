@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef DEVRT_BACKENDS_MTIA_EVENTS_H_
-#define DEVRT_BACKENDS_MTIA_EVENTS_H_
+#ifndef DEVRT_BACKENDS_MTIA_ENGINE_EVENTS_H_
+#define DEVRT_BACKENDS_MTIA_ENGINE_EVENTS_H_
 
 #include <cstdint>
 
@@ -58,4 +58,4 @@ class Events {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_EVENTS_H_
+#endif  // DEVRT_BACKENDS_MTIA_ENGINE_EVENTS_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef DEVRT_BACKENDS_MTIA_EXECUTION_H_
-#define DEVRT_BACKENDS_MTIA_EXECUTION_H_
+#ifndef DEVRT_BACKENDS_MTIA_ENGINE_EXECUTION_H_
+#define DEVRT_BACKENDS_MTIA_ENGINE_EXECUTION_H_
 
 #include "backends/mtia/config/config.h"
 #include "backends/mtia/engine/lazy_memory.h"
@@ -38,4 +38,4 @@ class Execution {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_EXECUTION_H_
+#endif  // DEVRT_BACKENDS_MTIA_ENGINE_EXECUTION_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef DEVRT_BACKENDS_MTIA_FAULTS_H_
-#define DEVRT_BACKENDS_MTIA_FAULTS_H_
+#ifndef DEVRT_BACKENDS_MTIA_ENGINE_FAULTS_H_
+#define DEVRT_BACKENDS_MTIA_ENGINE_FAULTS_H_
 
 #include <cstdint>
 #include <string>
@@ -70,4 +70,4 @@ class Faults {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_FAULTS_H_
+#endif  // DEVRT_BACKENDS_MTIA_ENGINE_FAULTS_H_

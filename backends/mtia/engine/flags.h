@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef DEVRT_BACKENDS_MTIA_FLAGS_H_
-#define DEVRT_BACKENDS_MTIA_FLAGS_H_
+#ifndef DEVRT_BACKENDS_MTIA_ENGINE_FLAGS_H_
+#define DEVRT_BACKENDS_MTIA_ENGINE_FLAGS_H_
 
 #include <cstdint>
 #include <vector>
@@ -55,4 +55,4 @@ class Flags {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_FLAGS_H_
+#endif  // DEVRT_BACKENDS_MTIA_ENGINE_FLAGS_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef DEVRT_BACKENDS_MTIA_HISTORY_H_
-#define DEVRT_BACKENDS_MTIA_HISTORY_H_
+#ifndef DEVRT_BACKENDS_MTIA_ENGINE_HISTORY_H_
+#define DEVRT_BACKENDS_MTIA_ENGINE_HISTORY_H_
 
 #include <cstdint>
 
@@ -38,4 +38,4 @@ struct History {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_HISTORY_H_
+#endif  // DEVRT_BACKENDS_MTIA_ENGINE_HISTORY_H_

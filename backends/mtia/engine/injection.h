@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef DEVRT_BACKENDS_MTIA_INJECTION_H_
-#define DEVRT_BACKENDS_MTIA_INJECTION_H_
+#ifndef DEVRT_BACKENDS_MTIA_ENGINE_INJECTION_H_
+#define DEVRT_BACKENDS_MTIA_ENGINE_INJECTION_H_
 
 #include <cstdint>
 #include <string>
@@ -65,4 +65,4 @@ class Injection {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_INJECTION_H_
+#endif  // DEVRT_BACKENDS_MTIA_ENGINE_INJECTION_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef DEVRT_BACKENDS_MTIA_LAZY_MEMORY_H_
-#define DEVRT_BACKENDS_MTIA_LAZY_MEMORY_H_
+#ifndef DEVRT_BACKENDS_MTIA_ENGINE_LAZY_MEMORY_H_
+#define DEVRT_BACKENDS_MTIA_ENGINE_LAZY_MEMORY_H_
 
 #include <atomic>
 
@@ -38,4 +38,4 @@ class LazyMemory {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_LAZY_MEMORY_H_
+#endif  // DEVRT_BACKENDS_MTIA_ENGINE_LAZY_MEMORY_H_

@@ -7,8 +7,8 @@
 // inside at a time, so the parts have no locks of their own.  Each call of the
 // table enters and leaves (table/call.h).
 
-#ifndef DEVRT_BACKENDS_MTIA_MACHINE_H_
-#define DEVRT_BACKENDS_MTIA_MACHINE_H_
+#ifndef DEVRT_BACKENDS_MTIA_ENGINE_MACHINE_H_
+#define DEVRT_BACKENDS_MTIA_ENGINE_MACHINE_H_
 
 #include <mutex>
 
@@ -63,4 +63,4 @@ extern Machine* g_machine;
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_MACHINE_H_
+#endif  // DEVRT_BACKENDS_MTIA_ENGINE_MACHINE_H_

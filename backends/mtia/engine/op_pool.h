@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef DEVRT_BACKENDS_MTIA_OP_POOL_H_
-#define DEVRT_BACKENDS_MTIA_OP_POOL_H_
+#ifndef DEVRT_BACKENDS_MTIA_ENGINE_OP_POOL_H_
+#define DEVRT_BACKENDS_MTIA_ENGINE_OP_POOL_H_
 
 #include <deque>
 #include <vector>
@@ -30,4 +30,4 @@ class OpPool {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_OP_POOL_H_
+#endif  // DEVRT_BACKENDS_MTIA_ENGINE_OP_POOL_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef DEVRT_BACKENDS_MTIA_REPORT_H_
-#define DEVRT_BACKENDS_MTIA_REPORT_H_
+#ifndef DEVRT_BACKENDS_MTIA_ENGINE_REPORT_H_
+#define DEVRT_BACKENDS_MTIA_ENGINE_REPORT_H_
 
 #include <string>
 
@@ -53,4 +53,4 @@ class Reports {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_REPORT_H_
+#endif  // DEVRT_BACKENDS_MTIA_ENGINE_REPORT_H_

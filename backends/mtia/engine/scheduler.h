@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef DEVRT_BACKENDS_MTIA_SCHEDULER_H_
-#define DEVRT_BACKENDS_MTIA_SCHEDULER_H_
+#ifndef DEVRT_BACKENDS_MTIA_ENGINE_SCHEDULER_H_
+#define DEVRT_BACKENDS_MTIA_ENGINE_SCHEDULER_H_
 
 #include <atomic>
 #include <cstdint>
@@ -119,4 +119,4 @@ class Scheduler {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_SCHEDULER_H_
+#endif  // DEVRT_BACKENDS_MTIA_ENGINE_SCHEDULER_H_

@@ -3,8 +3,8 @@
 // The names of the calls that a program can make: the slots of the table, then
 // the calls of the extensions.  Fault injection and messages use them.
 
-#ifndef DEVRT_BACKENDS_MTIA_SLOT_H_
-#define DEVRT_BACKENDS_MTIA_SLOT_H_
+#ifndef DEVRT_BACKENDS_MTIA_ENGINE_SLOT_H_
+#define DEVRT_BACKENDS_MTIA_ENGINE_SLOT_H_
 
 #include <cstdint>
 
@@ -43,4 +43,4 @@ inline const char* SlotName(Slot slot) {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_SLOT_H_
+#endif  // DEVRT_BACKENDS_MTIA_ENGINE_SLOT_H_

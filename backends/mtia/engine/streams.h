@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef DEVRT_BACKENDS_MTIA_STREAMS_H_
-#define DEVRT_BACKENDS_MTIA_STREAMS_H_
+#ifndef DEVRT_BACKENDS_MTIA_ENGINE_STREAMS_H_
+#define DEVRT_BACKENDS_MTIA_ENGINE_STREAMS_H_
 
 #include <cstdint>
 #include <deque>
@@ -101,4 +101,4 @@ class Streams {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_STREAMS_H_
+#endif  // DEVRT_BACKENDS_MTIA_ENGINE_STREAMS_H_

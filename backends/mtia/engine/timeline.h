@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef DEVRT_BACKENDS_MTIA_TIMELINE_H_
-#define DEVRT_BACKENDS_MTIA_TIMELINE_H_
+#ifndef DEVRT_BACKENDS_MTIA_ENGINE_TIMELINE_H_
+#define DEVRT_BACKENDS_MTIA_ENGINE_TIMELINE_H_
 
 #include <cstdint>
 #include <deque>
@@ -59,4 +59,4 @@ class Timeline {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_TIMELINE_H_
+#endif  // DEVRT_BACKENDS_MTIA_ENGINE_TIMELINE_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef DEVRT_BACKENDS_MTIA_TOKENS_H_
-#define DEVRT_BACKENDS_MTIA_TOKENS_H_
+#ifndef DEVRT_BACKENDS_MTIA_ENGINE_TOKENS_H_
+#define DEVRT_BACKENDS_MTIA_ENGINE_TOKENS_H_
 
 #include <array>
 #include <cstdint>
@@ -70,4 +70,4 @@ class Tokens {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_TOKENS_H_
+#endif  // DEVRT_BACKENDS_MTIA_ENGINE_TOKENS_H_

@@ -3,8 +3,8 @@
 // Marks code of the program that the machine runs: kernel bodies and host
 // functions.  Most calls are refused from there.
 
-#ifndef DEVRT_BACKENDS_MTIA_USER_CODE_H_
-#define DEVRT_BACKENDS_MTIA_USER_CODE_H_
+#ifndef DEVRT_BACKENDS_MTIA_ENGINE_USER_CODE_H_
+#define DEVRT_BACKENDS_MTIA_ENGINE_USER_CODE_H_
 
 namespace devrt::mtia {
 
@@ -28,4 +28,4 @@ class UserCodeScope {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_USER_CODE_H_
+#endif  // DEVRT_BACKENDS_MTIA_ENGINE_USER_CODE_H_
