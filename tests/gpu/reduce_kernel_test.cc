@@ -233,16 +233,18 @@ TEST_F(ReduceTest, PartsOfColumnsFitTheirMemoryHoweverManyBlocksAreWanted) {
   std::vector<int64_t> out(columns);
   const ReduceTuning tuning{1 << 20, 1 << 20, 128};
   for (const auto& [dtype, partial] :
-       {std::pair<uint32_t, uint64_t>{DEVRT_INT32, 8}, {DEVRT_INT64, 8},
-        {DEVRT_FLOAT32, 4}, {DEVRT_FLOAT64, 8}, {DEVRT_BFLOAT16, 4}}) {
+       {std::pair<uint32_t, uint64_t>{DEVRT_INT32, 8},
+        {DEVRT_INT64, 8},
+        {DEVRT_FLOAT32, 4},
+        {DEVRT_FLOAT64, 8},
+        {DEVRT_BFLOAT16, 4}}) {
     ReduceArgs args;
     PackReduce(DEVRT_REDUCE_SUM, TensorOf(out.data(), dtype, {1, columns}),
                TensorOf(in, dtype, {rows, columns}), 1, &args, tuning);
     ASSERT_NE(args.columns_pack, 0u);
     const uint64_t of_slot = Slot::kMost * Slot::kBytes / (partial * columns);
-    const uint64_t of_block = kColumnsPartBytes /
-                              (partial * args.columns_pack * kThreads /
-                               args.lanes);
+    const uint64_t of_block = kColumnsPartBytes / (partial * args.columns_pack *
+                                                   kThreads / args.lanes);
     EXPECT_EQ(args.parts, std::min(of_slot, of_block)) << std::hex << dtype;
   }
 }
