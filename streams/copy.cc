@@ -26,8 +26,8 @@ using internal::StreamTarget;
 
 namespace {
 
-// Through the host, for two backends or a backend without peer copies.  The
-// calling thread waits, so that the buffer can go.
+// Copies through the host, for two backends or a backend without peer copies.
+// The calling thread waits, because the buffer is freed on return.
 absl::Status CopyStaged(StreamRef stream, const CopyRoute& route, void* dst,
                         const void* src, uint64_t bytes, CallSite site) {
   std::unique_ptr<std::byte[]> buffer(new (std::nothrow) std::byte[bytes]);
@@ -37,7 +37,7 @@ absl::Status CopyStaged(StreamRef stream, const CopyRoute& route, void* dst,
         Device(route.src.device).name(), " to ",
         Device(route.dst.device).name(), " has to go"));
   }
-  // The side that is not the stream's gets a stream of its own.
+  // The other device needs a stream of its own.
   const bool from_source = stream.record()->device == route.src.device;
   Device other(from_source ? route.dst.device : route.src.device);
   DEVRT_ASSIGN_OR_RETURN(Stream helper, Stream::Create(other));

@@ -6,27 +6,28 @@
 //   DEVRT_RETURN_IF_ERROR(devrt::Copy(s, host_ptr, device_ptr, bytes));
 //
 // Sources and targets may be device memory, pinned or registered host memory,
-// or pageable host memory; the kind is inferred from the pointers, and an
-// explicit kind that contradicts them is INVALID_ARGUMENT (C55).  Memory of
-// two devices of one backend is copied peer to peer, with or without peer
-// access (C58); memory of two backends through the host, with the calling
-// thread waiting.
+// or pageable host memory.  The kind is inferred from the pointers; an explicit
+// kind that contradicts them is INVALID_ARGUMENT (C55).  Memory of two devices
+// of one backend is copied peer to peer, with or without peer access (C58).
+// Memory of two backends is copied through the host, and the calling thread
+// waits.
 //
-//   CopyAsync  returns without waiting, with these exceptions: pageable
-//              memory may make the call wait (C53); host to host drains the
-//              stream and is complete on return (C52).  The caller keeps
-//              both sides alive, the source unchanged and the target unread
-//              until the copy is complete (C54).
-//   Copy       returns when the bytes have arrived if one side is host
-//              memory (C48-C50); within devices it is CopyAsync (C51).
+//   CopyAsync  returns without waiting, with two exceptions: pageable memory
+//              may make the call wait (C53); a copy from host to host waits for
+//              the stream and is complete on return (C52).  Until the copy is
+//              complete the caller keeps both sides alive, does not write the
+//              source and does not read the target (C54).
+//   Copy       returns when the bytes have arrived if one side is host memory
+//              (C48-C50); between devices it does what CopyAsync does (C51).
 //   FillAsync  sets bytes of device memory of the stream's device (C47).
 //
-// All take a device in place of the stream: its current stream.
+// Each function also takes a device, and then uses its current stream.
 //
-// Zero bytes succeed, look at no pointer and create no order (C59).
+// Calls with zero bytes succeed; they look at no pointer and create no order
+// (C59).
 //
-// INVALID_ARGUMENT: wrong kind, ranges that leave an allocation or overlap,
-// memory of a device that the stream cannot serve, null pointers.
+// INVALID_ARGUMENT: a wrong kind, ranges that leave an allocation or overlap,
+// memory of a device that the stream cannot copy, null pointers.
 // Threads: any.
 
 #ifndef DEVRT_STREAMS_COPY_H_

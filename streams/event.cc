@@ -23,8 +23,8 @@ namespace internal {
 
 namespace {
 
-// The id is the native handle's value; a backend that shows none gets a
-// number of ours (C99).
+// The id is the value of the native handle, or the record's address if the
+// backend shows no handle (C99).
 ABSL_ATTRIBUTE_NOINLINE void NoteFirstRecord(EventRecord* record) {
   if (record->native.load(std::memory_order_relaxed) == 0) {
     DeviceRecord* device = record->device;
@@ -45,8 +45,9 @@ inline void NoteRecorded(EventRecord* record) {
   }
 }
 
-// Records by `record`, and keeps what the capture is ordered after.  What other
-// processes record is not seen here: their events stay unknown.
+// Records by `record`, and notes what the event comes after.  Records of other
+// processes are not seen here, so the order of interprocess events stays
+// unknown.
 template <typename Record>
 absl::Status RecordTracked(EventRecord* event, Timeline* timeline,
                            Record record) {
@@ -107,7 +108,7 @@ absl::Status EventRef::Record(StreamRef stream, CallSite site) const {
   StreamTarget t;
   DEVRT_RETURN_IF_ERROR(
       internal::ResolveStreamForWork(stream, "Record", site, &t));
-  // The stream's device takes calls.
+  // The stream's device takes calls, so only two checks are left.
   if (ABSL_PREDICT_FALSE(record_->serial.load(std::memory_order_acquire) !=
                              serial() ||
                          record_->device != t.device)) {
@@ -123,7 +124,7 @@ absl::Status EventRef::Record(StreamRef stream, CallSite site) const {
         DeviceStreams::Of(t.device)->events.EnsureHandle(record_));
     handle = record_->handle.load(std::memory_order_acquire);
   }
-  // First: who waits for it sees what it was recorded in.
+  // Before the record, for threads that wait for the event at once.
   internal::Timeline* const timeline = t.timeline();
   if (timeline->native().MayCapture()) {
     record_->may_be_captured.store(true, std::memory_order_relaxed);
@@ -185,7 +186,7 @@ absl::StatusOr<void*> EventRef::Native() const {
   void* native = nullptr;
   if (!record_->recorded.load(std::memory_order_acquire)) return native;
   DeviceRecord* device = record_->device;
-  // Others may record it in a capture of theirs.
+  // Other libraries may record the event in a graph capture.
   record_->may_be_captured.store(true, std::memory_order_relaxed);
   DEVRT_RETURN_IF_ERROR(FromPlugin(
       device,
@@ -214,7 +215,7 @@ absl::StatusOr<EventHandle> EventRef::Export() const {
       ipc.table->event_export(
           ipc.self, record_->handle.load(std::memory_order_acquire), &handle),
       "event export"));
-  // Another process may record it now: what it says counts from here on.
+  // Another process may record the event from here on.
   internal::NoteRecorded(record_);
   return handle;
 }
@@ -239,7 +240,7 @@ absl::StatusOr<Event> Event::Open(Device device, const EventHandle& handle) {
 
 namespace {
 
-// Options that need a capability, and those that exclude each other (C38).
+// Checks options that need a capability or exclude each other (C38).
 absl::Status CheckOptions(Device device, EventOptions options) {
   if (options.interprocess && options.timing) {
     return absl::InvalidArgumentError(

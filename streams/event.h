@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events: points in streams that others wait for.
+// Events: points in streams that other streams and the host wait for.
 //
 //   DEVRT_ASSIGN_OR_RETURN(devrt::Event e, devrt::Event::Create(gpu0));
 //   DEVRT_RETURN_IF_ERROR(e.Record(producer));   // a stream of gpu0
 //   DEVRT_RETURN_IF_ERROR(consumer.Wait(e));     // a stream of any device
 //
-// Record captures everything submitted to the stream so far, its pending waits
-// included (C25, C26); recording again replaces the capture for later calls,
-// while waits already issued keep the older one (C27).  An event that was
-// never recorded is complete (C24).
+// Record captures everything that was submitted to the stream before, its
+// pending waits included (C25, C26).  A second record replaces the capture for
+// later calls; waits that were issued before keep the former capture (C27).  An
+// event that was never recorded is complete (C24).
 //
-// The native event is made at the first record and used again by later events;
-// until then the event's id and native handle are 0 (C99).
+// The first record makes the native event, which later events use again.  Until
+// then the event's id and native handle are 0 (C99).
 //
-// What it is not: a semaphore.  A wait issued before the record does not wait
-// for it (C28).
+// What it is not: a semaphore.  A wait that is issued before the record does
+// not wait for the record (C28).
 //
-// Threads: any thread may call on any event (C39).
-// Errors: INVALID_ARGUMENT (destroyed event, stream of another device, C31),
-// and those of streams.
+// Threads: any thread may call any event (C39).  Errors: INVALID_ARGUMENT
+// (destroyed event, stream of another device, C31), and the errors of streams.
 
 #ifndef DEVRT_STREAMS_EVENT_H_
 #define DEVRT_STREAMS_EVENT_H_
@@ -48,30 +47,30 @@ struct EventOptions {
   bool interprocess = false;   // excludes timing (C38)
 };
 
-// An interprocess event's name for other processes of this machine: plain
-// bytes, to be carried there by any means.
+// The name of an interprocess event for other processes of this machine: plain
+// bytes, which the program sends there.
 using EventHandle = devrt_event_handle_v0;
 
-// A borrowed event: two words.  Valid while its Event lives.  That of a
-// moved-from Event still names its device, has the id 0, and is refused by
-// every call.
+// A borrowed event: two words.  Valid while its Event lives.  The EventRef of a
+// moved-from Event still names its device and has the id 0; every call refuses
+// it.
 class DEVRT_EXPORT EventRef {
  public:
   Device device() const;
-  // 0 before the first record, then nonzero and distinct among live events.
+  // 0 before the first record; then not 0, and different for all live events.
   uint64_t id() const;
   EventOptions options() const;
 
   // Captures `stream`, which must be of this event's device (C31).
   absl::Status Record(StreamRef stream, CallSite site = CallSite::Here()) const;
-  // True when the newest capture is complete; see StreamRef::Query.
+  // Returns true if the newest capture is complete; see StreamRef::Query.
   absl::StatusOr<bool> Query(CallSite site = CallSite::Here()) const;
   // Waits for the newest capture, not for work submitted after it (C36).
   absl::Status Synchronize(CallSite site = CallSite::Here()) const;
   // The vendor's handle; nullptr before the first record.
   absl::StatusOr<void*> Native() const;
-  // For Event::Open in another process; before or after a record.
-  // INVALID_ARGUMENT unless created with `interprocess`.
+  // The handle for Event::Open in another process.  Before or after a record.
+  // INVALID_ARGUMENT if the event was created without `interprocess`.
   absl::StatusOr<EventHandle> Export() const;
 
   friend bool operator==(EventRef a, EventRef b) {
@@ -79,7 +78,7 @@ class DEVRT_EXPORT EventRef {
   }
   friend bool operator!=(EventRef a, EventRef b) { return !(a == b); }
 
-  // For devrt's own layers.
+  // For devrt's own code.
   EventRef(internal::EventRecord* record, uint64_t serial)
       : record_(record), serial_(serial) {}
   EventRef(std::nullptr_t) = delete;
@@ -89,23 +88,26 @@ class DEVRT_EXPORT EventRef {
   EventRef MovedFrom() const { return EventRef(record_, kMovedFrom); }
 
  private:
-  static constexpr uint64_t kMovedFrom = ~uint64_t{1};  // no event's
+  static constexpr uint64_t kMovedFrom = ~uint64_t{1};  // no event has it
 
   internal::EventRecord* record_;
   uint64_t serial_;
 };
 
-// An owned event.  Movable; all attributes move along.  Calls on a moved-from
-// Event, or with one, are INVALID_ARGUMENT ("... was moved from ...").
+// An owned event.  Movable, with its options and its capture.  Calls on a
+// moved-from Event, or with one, are INVALID_ARGUMENT ("... was moved from
+// ...").
 class DEVRT_EXPORT Event {
  public:
-  // UNIMPLEMENTED for `timing` or `interprocess` without that capability.
+  // UNIMPLEMENTED for `timing` or `interprocess` if the backend lacks the
+  // capability.
   static absl::StatusOr<Event> Create(Device device, EventOptions options = {});
-  // The event that another process has exported, of the same device there.
-  // Both processes may record it, wait for it and ask it: each sees what the
-  // other recorded.  Destroy it before the exporter's own.
-  // UNIMPLEMENTED without EVENT_IPC; INVALID_ARGUMENT for a handle that no
-  // other process has given out, or that is this process's own.
+  // Opens the event that another process has exported; `device` must be the
+  // event's device there.  Both processes may record the event, wait for it and
+  // query it, and each sees what the other one recorded.  Destroy the opened
+  // event before the exporter destroys its event.  UNIMPLEMENTED without
+  // EVENT_IPC; INVALID_ARGUMENT for a handle that no other process has
+  // exported, or that this process has exported.
   static absl::StatusOr<Event> Open(Device device, const EventHandle& handle);
 
   Event(Event&& other) noexcept
@@ -137,10 +139,10 @@ class DEVRT_EXPORT Event {
   EventRef ref_;
 };
 
-// Milliseconds from `begin` to `end`; negative when reversed, 0 for the same
-// event.  Checked in this order (C35): both created with `timing`, both
-// recorded, one device (INVALID_ARGUMENT each), both complete
-// (FAILED_PRECONDITION).
+// Milliseconds from `begin` to `end`; negative if `end` came first, 0 if both
+// are one event.  The checks come in this order (C35): both were created with
+// `timing`, both were recorded, both are of one device (INVALID_ARGUMENT each),
+// both are complete (FAILED_PRECONDITION).
 DEVRT_EXPORT absl::StatusOr<double> ElapsedMilliseconds(EventRef begin,
                                                         EventRef end);
 

@@ -17,7 +17,7 @@ namespace {
 constexpr const char kCuda[] = "cuda";
 constexpr const char kHip[] = "hip";
 
-// Where a number names default streams: 0 on these, 1 and 2 on CUDA alone.
+// Returns true if 0 names a default stream.  1 and 2 do so on cuda only.
 bool HasNullStream(const Backend& backend) {
   return backend.name() == kCuda || backend.name() == kHip;
 }
@@ -49,7 +49,7 @@ absl::StatusOr<ExternalStream> DefaultStreamOf(int64_t handle,
   return ExternalStream(own);
 }
 
-// The device is the one that the backend lets adopt it.
+// Finds the device: the backend lets only that device adopt the stream.
 absl::StatusOr<ExternalStream> Discover(void* native, const Backend& backend,
                                         std::shared_ptr<void> owner) {
   const std::vector<Device> devices = backend.devices();
@@ -88,7 +88,7 @@ absl::StatusOr<ExternalStream> AdoptNativeStream(int64_t handle,
   if (handle == 0 || (HasNullStream(backend) && handle <= 2)) {
     return DefaultStreamOf(handle, backend, options.device);
   }
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): that is the protocol
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the protocol passes numbers
   void* const native = reinterpret_cast<void*>(static_cast<uintptr_t>(handle));
   if (!options.device.has_value()) {
     return Discover(native, backend, std::move(options.owner));

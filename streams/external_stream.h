@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Native streams of other libraries, in and out, as numbers.
+// Native streams as numbers, which devrt exchanges with other libraries.
 //
-//   // what another library's stream object says of itself
+//   // a stream of another library
 //   devrt::AdoptOptions options;
 //   options.owner = object;
 //   DEVRT_ASSIGN_OR_RETURN(devrt::ExternalStream theirs,
 //                          devrt::AdoptNativeStream(handle, options));
 //   devrt::StreamGuard on_theirs(theirs.ref());
 //
-//   // what devrt's streams say to others: __cuda_stream__ is (0, handle)
+//   // a stream of devrt for another library: __cuda_stream__ is (0, handle)
 //   DEVRT_ASSIGN_OR_RETURN(devrt::CudaStreamHandle ours,
 //                          devrt::GetCudaStream(stream));
 //
-// A number carries neither a device nor ownership.  The device is found by
-// asking the driver; 0, 1 and 2 name the default streams of the device that is
-// given, or else current.  The native stream is never destroyed here; `owner`
-// is what keeps it alive (E37).
+// A number says neither which device the stream is of nor who owns it.  devrt
+// asks the driver for the device.  0, 1 and 2 name default streams: of the
+// device in the options, or else of the current device.  devrt never destroys
+// the native stream; `owner` keeps it alive (E37).
 //
 // Threads: any.
 
@@ -36,7 +36,7 @@
 
 namespace devrt {
 
-// An adopted stream, or one of devrt's that the number names.  Movable.
+// An adopted stream, or the default stream that a number names.  Movable.
 class DEVRT_EXPORT ExternalStream {
  public:
   explicit ExternalStream(Stream adopted)
@@ -53,28 +53,30 @@ class DEVRT_EXPORT ExternalStream {
 };
 
 struct AdoptOptions {
-  // Kept as long as the ExternalStream, and by those who keep the native stream
-  // (exports, interfaces, RecordUse, deallocation streams) until they let go;
-  // not for other work that the stream was given, which may be pending then.
+  // Kept as long as the ExternalStream, and as long as anything that keeps the
+  // native stream: exports, interfaces, RecordUse, deallocation streams.
+  // Pending work of the stream does not keep the owner.
   std::shared_ptr<void> owner;
-  // Compared with what the driver says; also the device of 0, 1 and 2.
+  // The device that the driver must name for the stream; for 0, 1 and 2 the
+  // device whose default stream is meant.
   std::optional<Device> device;
-  // Whose handle it is, where no device is given; empty: cuda, or else the
+  // The backend of the handle if no device is given.  Empty: cuda, or else the
   // only backend that is open.
   std::string backend;
 };
 
-// Each call is an adoption of its own, with a new id.
-//   INVALID_ARGUMENT  negative; the stream belongs to another device than
-//                     `options.device`; no device of the backend takes it; 1
-//                     and 2 where only CUDA knows them
-//   NOT_FOUND         no such backend
-//   UNIMPLEMENTED     the backend adopts none, or cannot tell which device the
-//                     handle belongs to: name the device
+// Adopts the native stream `handle`.  Each call makes a new adoption with a new
+// id.
+//   INVALID_ARGUMENT  the number is negative; the stream is of another device
+//                     than `options.device`; no device of the backend takes it;
+//                     1 or 2 on a backend other than cuda
+//   NOT_FOUND         there is no such backend
+//   UNIMPLEMENTED     the backend adopts no streams, or cannot tell which
+//                     device the handle belongs to: name the device
 DEVRT_EXPORT absl::StatusOr<ExternalStream> AdoptNativeStream(
     int64_t handle, AdoptOptions options = {});
 
-// What __cuda_stream__ answers.
+// What __cuda_stream__ returns.
 struct CudaStreamHandle {
   int version = 0;
   uint64_t handle = 0;  // 1: the default stream, 2: the per-thread one

@@ -15,7 +15,8 @@ absl::Status UnusableStreamError(StreamRef stream, const char* call) {
         "moved to"));
   }
   const DeviceRecord* const device = RecordOf(stream.gate()->device_gate);
-  // A stream of a lost device that was destroyed is the program's mistake.
+  // A destroyed stream of a lost device is reported as destroyed, because that
+  // is the program's mistake.
   const uint32_t closed = IsAlive(stream) ? ~0u : ~kQuarantined;
   if ((device->state.load(std::memory_order_acquire) & closed) != 0) {
     return ClosedError(device);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The head of a stream's record: what inline code needs to see whether a stream
-// may be used.
+// StreamGate: the head of a stream's record, with what inline code needs to
+// check a stream.
 //
-// Not for programs; public only because guards are inline (runtime/gate.h).
+// Not for programs: the header is public because guards are inline
+// (runtime/gate.h).
 
 #ifndef DEVRT_STREAMS_GATE_H_
 #define DEVRT_STREAMS_GATE_H_
@@ -22,22 +23,23 @@ struct StreamGate {
   explicit StreamGate(DeviceGate* of) : device_gate(of) {}
 
   DeviceGate* const device_gate;
-  std::atomic<uint64_t> serial{0};  // of the stream that lives; 0: none does
+  std::atomic<uint64_t> serial{0};  // of the stream that lives; 0: none lives
 };
 
-// False once the stream that `stream` was made for is destroyed: the record may
-// serve another one by then.
+// Returns false once the stream of `stream` is destroyed.  Its record may serve
+// another stream by then.
 inline bool IsAlive(StreamRef stream) {
   return stream.gate()->serial.load(std::memory_order_acquire) ==
          stream.serial();
 }
 
-// Why `stream` cannot be used; the caller has found that it cannot.
+// The error for `stream`, which failed CheckStream.
 [[gnu::cold]] absl::Status UnusableStreamError(StreamRef stream,
                                                const char* call);
 
-// Checks that `stream` lives and that its device takes calls.  Asks nothing of
-// the backend: naming a default stream is no work on its device (C103).
+// Checks that `stream` lives and that its device takes calls.  Does not call
+// the backend: a call that names a default stream submits no work to the device
+// (C103).
 inline absl::Status CheckStream(StreamRef stream, const char* call) {
   if (__builtin_expect(
           !IsAlive(stream) || !stream.gate()->device_gate->IsOpen(), 0)) {

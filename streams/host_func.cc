@@ -52,9 +52,9 @@ absl::Status LaunchHostFunc(StreamRef stream, HostFunc function,
       t.ops().host_func(t.self(), t.handle, &RunHostCall, call);
   t.MarkDirty();
   if (ABSL_PREDICT_TRUE(error == nullptr)) return absl::OkStatus();
-  // The backend will not call.  Claimed before the error is looked at, which
-  // may put the device into quarantine and call what is pending there; so an
-  // error means that the function was not called.
+  // The backend will not call the function.  TakeError may put the device into
+  // quarantine, which runs pending functions.  The call is claimed before that,
+  // so that an error means that the function was not called.
   const bool called = call->claimed.exchange(true, std::memory_order_acq_rel);
   calls.Remove(call);
   absl::Status status = TakeError(t.device, error, "host function");

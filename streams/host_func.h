@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Host functions: code of the program that runs in stream order.
+// Host functions: functions of the program that run in stream order.
 //
 //   DEVRT_RETURN_IF_ERROR(devrt::LaunchHostFunc(s, [&](absl::Status status) {
 //     if (status.ok()) results.Publish();
 //   }));
 //
 // The function runs exactly once, after all earlier work of the stream and
-// before all later work, on a thread of the backend's (C41).  Its argument is
-// OK, or the error that ended the device before the function's turn (C45).
-// When LaunchHostFunc itself fails, the function is not called.
+// before all later work, on a thread of the backend (C41).  Its argument is OK,
+// or the error that ended the device before the function's turn (C45).  If
+// LaunchHostFunc fails, the function is not called.
 //
 // Inside a host function every call that enqueues, waits, creates, destroys or
-// allocates is FAILED_PRECONDITION and does nothing (C42).  Nothing can be made
-// current there either: SetCurrentDevice, SetCurrentStream and guards are
-// refused.  Queries, ids and properties work, but for GetMemoryInfo and the
-// first look at a device's default stream.  It must not wait for work that is
-// not ordered before it (C43), nor for another host function (C44).
+// allocates is FAILED_PRECONDITION and does nothing (C42).  SetCurrentDevice,
+// SetCurrentStream and guards are refused too.  Queries, ids and properties
+// work, except for GetMemoryInfo and the first query of a device's default
+// stream.  The function must not wait for work that is not ordered before it
+// (C43), nor for another host function (C44).
 //
-// The function ends by returning.  An exception, or pthread_exit, ends it as
-// well: an error is logged that names the call of LaunchHostFunc, the thread
-// and the stream go on.  pthread_cancel of that thread has no effect.
+// The function should return.  An exception or pthread_exit also ends it: devrt
+// logs an error that names the call of LaunchHostFunc, and the thread and the
+// stream go on.  pthread_cancel of that thread has no effect.
 //
-// What the function object owns is released later, outside of it, by the next
-// call that submits, waits, queries or creates, or by Shutdown or a simulator's
-// reset, on whatever thread.  Objects may also end inside: what they hold of
-// the backend ends later in the same way.
+// The function object is destroyed later, outside the function: by the next
+// call of any thread that submits, waits, queries or creates, by Shutdown or by
+// a simulator's reset.  The function may destroy objects of devrt; their native
+// handles are then destroyed by such a call too.
 //
 // UNIMPLEMENTED on a backend without DEVRT_CAP_HOST_FUNC.
 

@@ -33,8 +33,8 @@ struct HostKernel {
   std::unique_ptr<LaunchBody> body;
 };
 
-// The thread has other work to do: neither an exception nor pthread_exit may
-// leave the kernel.  A request to cancel it is for the program's own code.
+// The backend's thread has other work to do, so neither an exception nor
+// pthread_exit may leave the kernel, and no request to cancel may end it.
 void RunHostKernel(void* arg, const devrt_kernel_context_v0* kernel) {
   auto* self = static_cast<HostKernel*>(arg);
   LaunchContext context(Device(self->device), kernel, nullptr);
@@ -85,9 +85,10 @@ absl::Status LaunchOnHost(const StreamTarget& t,
   return status;
 }
 
-// The function enqueues by itself, with the stream's device current (C15).
+// The function enqueues its work, with the stream's device current (C15).
 absl::Status LaunchNative(const StreamTarget& t, LaunchBody* body) {
-  // Not StreamRef::Native: the handle is lent for the call, not given away.
+  // StreamRef::Native would mark the stream as exposed, but the function has
+  // the handle only for this call.
   void* native = nullptr;
   DEVRT_RETURN_IF_ERROR(FromPlugin(
       t.device, t.ops().stream_native(t.self(), t.handle, &native), "launch"));
@@ -133,7 +134,7 @@ absl::Status LaunchErased(StreamRef stream, const Access* accesses,
     if (status.ok()) NoteAccesses(stream, accesses, count);
     return status;
   }
-  // The body may have enqueued something before it failed.
+  // A body that failed may have enqueued work before.
   absl::Status status = LaunchNative(t, body.get());
   NoteAccesses(stream, accesses, count);
   return status;

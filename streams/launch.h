@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Launch: a user's own kernel, with the memory it touches declared.
+// Launch: a kernel of the program, with the memory that it touches.
 //
 //   absl::Status Scale(devrt::StreamRef s, float* x, size_t n, float f) {
 //     return devrt::Launch(s, {devrt::ReadWrite(x, n * sizeof(float))},
@@ -14,21 +14,22 @@
 //     });
 //   }
 //
-// On a backend whose device is the CPU (mtia) the function is the kernel: it
-// runs later, in stream order, on the device's view of its memory, and touches
-// device pointers only through Local().  On the others it runs at once, with
-// the stream's device current, and enqueues on native_stream().
+// On a backend whose device is the CPU (mtia) the function is the kernel.  It
+// runs later, in stream order, and uses device pointers only through Local().
+// On other backends the function runs at once, with the stream's device
+// current, and enqueues on native_stream().
 //
-// The declared accesses feed race detection and, on mtia, the copies that make
-// overlapping kernels visible; an access that is not declared is an error
-// where the backend can tell.  One to a block that was freed is
-// INVALID_ARGUMENT on mtia.  With no accesses at all, all memory is assumed.
+// The backend uses the declared accesses for race detection; mtia also uses
+// them for copies that make overlapping kernels visible.  A touch of memory
+// that is not declared is an error if the backend can tell.  A declared access
+// to a freed block is INVALID_ARGUMENT on mtia.  A launch without any access
+// may touch all memory.
 //
-// The function may return void or absl::Status.  A status that is not OK is
-// returned by Launch where the function runs at once; on mtia it is a
-// device-side assertion, as are an exception and pthread_exit.
+// The function may return void or absl::Status.  If the function runs at once,
+// Launch returns its status.  On mtia a status that is not OK, an exception and
+// pthread_exit are device-side assertions.
 //
-// Ownership: the function object is moved and destroyed after it ran, never
+// Ownership: the function object is moved, and is destroyed after it ran, never
 // inside a host function.
 
 #ifndef DEVRT_STREAMS_LAUNCH_H_
@@ -68,18 +69,19 @@ struct LaunchOptions {
   uint64_t duration_ns = 0;     // simulated; 0: estimated from the accesses
 };
 
-// What the function of a Launch may ask.  Valid while it runs.
+// What the function of a Launch gets.  Valid while the function runs.
 class DEVRT_EXPORT LaunchContext {
  public:
   Device device() const { return device_; }
-  // True when the function itself is the kernel.
+  // Returns true if the function itself is the kernel.
   bool on_host() const { return kernel_ != nullptr; }
-  // Where to enqueue, while the function runs; nullptr when on_host().
+  // The native stream to enqueue on; nullptr if on_host().
   void* native_stream() const { return native_; }
 
-  // Where this kernel may touch `ptr[0, count)`: to read for a pointer to
-  // const, else to read and write.  nullptr, and a sticky fault after the
-  // function, when the device may not access that memory.  Off the host: `ptr`.
+  // The address by which this kernel may touch `ptr[0, count)`: to read for a
+  // pointer to const, else to read and write.  nullptr, and a sticky fault
+  // after the function, if the device may not access that memory.  `ptr` itself
+  // if the function is not the kernel.
   template <typename T>
   T* Local(T* ptr, size_t count = 1) const {
     return static_cast<T*>(const_cast<void*>(LocalBytes(
@@ -87,10 +89,10 @@ class DEVRT_EXPORT LaunchContext {
         std::is_const_v<T> ? DEVRT_ACCESS_READ
                            : DEVRT_ACCESS_READ | DEVRT_ACCESS_WRITE)));
   }
-  // A device-side assertion (on_host() only): sticky when the function ends.
+  // A device-side assertion, sticky when the function ends.  Only if on_host().
   void Fail(std::string_view text) const;
 
-  // For devrt's own layers.
+  // For devrt's own code.
   LaunchContext(Device device, const devrt_kernel_context_v0* kernel,
                 void* native)
       : device_(device), kernel_(kernel), native_(native) {}
@@ -104,7 +106,7 @@ class DEVRT_EXPORT LaunchContext {
 
 namespace internal {
 
-// The function with its type erased; owned by the launch.
+// The function with its type erased.  The launch owns it.
 class LaunchBody {
  public:
   virtual ~LaunchBody() = default;

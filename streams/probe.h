@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Probes: kernels that hold a stream busy, for tests of what waits for what.
+// Probes: kernels that keep a stream busy, for tests of order.
 //
 //   DEVRT_ASSIGN_OR_RETURN(devrt::Flag gate, devrt::Flag::Create(gpu));
 //   DEVRT_RETURN_IF_ERROR(gate.WaitOn(s));     // s is busy from here on
 //   assert(!*s.Query());
-//   DEVRT_RETURN_IF_ERROR(gate.Set());         // ... and goes on
+//   DEVRT_RETURN_IF_ERROR(gate.Set());         // s goes on
 //
 // UNIMPLEMENTED on a backend without the extension DEVRT_PROBE_EXTENSION.
 // Threads: any.
@@ -41,8 +41,8 @@ enum class FaultForm : uint32_t {
 DEVRT_EXPORT absl::Status CommitFault(StreamRef stream, FaultForm form,
                                       CallSite site = CallSite::Here());
 
-// A flag that kernels wait for; cleared at first.  Destroy it only when every
-// kernel that uses it is complete.
+// A flag that kernels wait for; it is clear at first.  Destroy the flag after
+// every kernel that uses it is complete.
 class DEVRT_EXPORT Flag {
  public:
   static absl::StatusOr<Flag> Create(Device device);
@@ -51,14 +51,15 @@ class DEVRT_EXPORT Flag {
   Flag& operator=(Flag&& other) noexcept;
   ~Flag();
 
-  // Enqueues a kernel that ends when the flag is set, or after `timeout_ns`
-  // of the device's clock; 0 waits for ever.
+  // Enqueues a kernel that ends when the flag is set, or after `timeout_ns` of
+  // the device's clock; 0: without a limit.
   absl::Status WaitOn(StreamRef stream, uint64_t timeout_ns = 0,
                       CallSite site = CallSite::Here()) const;
-  // From the host, at once; also inside host functions.
+  // Set or clear the flag from the host, at once.  Host functions may call
+  // them.
   absl::Status Set() const;
   absl::Status Clear() const;
-  // In stream order.
+  // Enqueues an operation that sets the flag.
   absl::Status SetOn(StreamRef stream, CallSite site = CallSite::Here()) const;
 
  private:

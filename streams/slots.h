@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The calling thread's current streams, one slot per device of the process.
+// The calling thread's current streams, one slot for each device of the
+// process.
 //
-// Not for programs; public only because guards are inline (runtime/gate.h).
+// Not for programs: the header is public because guards are inline
+// (runtime/gate.h).
 
 #ifndef DEVRT_STREAMS_SLOTS_H_
 #define DEVRT_STREAMS_SLOTS_H_
@@ -17,17 +19,19 @@ namespace devrt::internal {
 
 struct StreamGate;
 
-// A StreamRef; `gate` is nullptr in a slot that was never asked for, which
-// stands for the device's default stream.
+// The current stream of one device, as a StreamRef has it.  A slot that was
+// never used has the gate nullptr and stands for the device's default stream.
 struct StreamSlot {
   StreamGate* gate;
   uint64_t serial;
 };
 
-// The slot of `device`, made and set to its default stream if need be.
+// The slot of `device`.  Makes the slot, and sets it to the default stream, if
+// it was never used.
 DEVRT_EXPORT StreamSlot* MakeSlot(DeviceGate* device);
 
-// ThreadState::slots, which MakeSlot allocates, is freed when the thread ends.
+// The slot of `device`.  The end of the thread frees ThreadState::slots, which
+// MakeSlot allocates.
 inline StreamSlot* SlotOf(DeviceGate* device) {
   const uint32_t index = device->index;
   if (__builtin_expect(index < t_state.slot_count, 1)) {

@@ -29,13 +29,14 @@ namespace internal {
 
 namespace {
 
-// Whether who waits for the event may become part of a capture.
+// Returns true if a wait for the event may make a stream part of a capture.
 bool MayJoin(const EventRecord& event) {
   return event.may_be_captured.load(std::memory_order_relaxed) &&
          DeviceStreams::Of(event.device)->capture.table != nullptr;
 }
 
-// After a wait for one; `began`: BeginJoin was called.
+// Returns true if a wait has made the stream part of a capture.  `began`:
+// BeginJoin was called before the wait.
 ABSL_ATTRIBUTE_NOINLINE bool HasJoined(StreamRef stream, bool began) {
   Timeline* const timeline = TimelineOf(stream);
   if (!began) timeline->native().BeginJoin();
@@ -113,8 +114,9 @@ absl::Status StreamRef::Wait(EventRef event, CallSite site) const {
                                 e->handle.load(std::memory_order_acquire)),
       "stream wait");
   t.MarkDirty();
-  // It may have been recorded anew meanwhile.  What is captured runs in
-  // launches, and orders nothing else.
+  // Another thread may have recorded the event again meanwhile, in a capture.
+  // Captured work runs only in launches of its graph, so the wait gives no
+  // order that could be noted.
   if (ABSL_PREDICT_FALSE(may_join || internal::MayJoin(*e)) &&
       internal::HasJoined(*this, may_join)) {
     return status;
@@ -129,7 +131,7 @@ absl::Status StreamRef::Wait(EventRef event, CallSite site) const {
 }
 
 absl::Status StreamRef::Wait(StreamRef other, CallSite site) const {
-  // Both are looked at before anything is recorded on the other (R2).
+  // Both streams are checked before an event is recorded on `other` (R2).
   StreamTarget t;
   DEVRT_RETURN_IF_ERROR(
       internal::ResolveStreamForWork(*this, "Wait", site, &t));
@@ -150,7 +152,7 @@ absl::StatusOr<void*> StreamRef::Native() const {
       FromPlugin(t.device, t.ops().stream_native(t.self(), t.handle, &native),
                  "native stream handle"));
   const bool created = kind() == StreamKind::kCreated;
-  // First: who sees that it is exposed may capture it at once.
+  // Before `exposed` is set: a thread that sees it may capture the stream.
   if (created) t.timeline()->native().NoteExposed();
   if (!t.record->exposed.exchange(true, std::memory_order_relaxed) && created) {
     internal::NativeStreams::Get().Add(*this, native);

@@ -6,25 +6,26 @@
 //   DEVRT_RETURN_IF_ERROR(devrt::CopyAsync(s, dst, src, bytes));
 //   DEVRT_RETURN_IF_ERROR(s.Synchronize());
 //
-// Operations of one stream run in the order of submission (C6).  Streams are
-// unordered among themselves unless an event orders them; streams created here
-// are non-blocking, so the default stream does not order them either, unless
-// the options say `blocking` (C8, C10).
+// Operations of one stream run in the order of submission (C6).  Operations of
+// different streams have no order unless an event orders them.  A stream is
+// non-blocking, so that the default stream does not order it either, unless the
+// options say `blocking` (C8, C10).
 //
-// Stream owns, StreamRef borrows.  Every Create yields a stream that no one
-// else holds (C101).  Destroying a Stream returns at once: submitted work
-// completes, events recorded on it keep their meaning (C17, C18).  Unless its
-// Native was asked for, a later Create gets it again, idle and under a new id.
-// Calls through a StreamRef whose stream was destroyed are INVALID_ARGUMENT.
+// Stream owns, StreamRef borrows.  Each Create returns a stream that nobody
+// else holds (C101).  The destructor of a Stream returns at once: submitted
+// work completes, and events that were recorded on the stream keep their
+// meaning (C17, C18).  A later Create hands the stream out again, idle and
+// under a new id, unless Native was called.  Calls through a StreamRef whose
+// stream was destroyed are INVALID_ARGUMENT.
 //
-// Each thread has a current stream per device, at first the default stream.
+// Each thread has a current stream for each device, at first the default
+// stream.
 //
-// What it is not: a thread, or a lock.  Submission never waits for the
-// device, except where DeviceProperties::queue_depth says so.
+// What it is not: a thread, or a lock.  A submission does not wait for the
+// device, unless the queue is full (DeviceProperties::queue_depth).
 //
-// Threads: any thread may call on any stream; effects take place in the order
-// of the calls (R4).  Destroying a stream while another thread uses it is the
-// program's race.
+// Threads: any thread may call any stream.  Calls take effect in their order
+// (R4).  A program must not destroy a stream while another thread uses it.
 //
 // Errors: INVALID_ARGUMENT (destroyed stream, wrong device),
 // FAILED_PRECONDITION (inside a host function, after Shutdown, in a forked
@@ -67,28 +68,30 @@ struct StreamOptions {
   bool blocking = false;  // takes part in the default stream's order (C8)
 };
 
-// A borrowed stream: two words, copied freely.  Valid while its Stream lives.
-// That of a moved-from Stream still names its device, has the id 0, and is
-// refused by every call.
+// A borrowed stream: two words, which are cheap to copy.  Valid while its
+// Stream lives.  The StreamRef of a moved-from Stream still names its device
+// and has the id 0; every call refuses it.
 class DEVRT_EXPORT StreamRef {
  public:
   Device device() const;
-  // Never reused in the process; 0 for a device's default stream (C100).
+  // The process uses no id twice.  0 for a device's default stream (C100).
   uint64_t id() const;
   StreamKind kind() const;
-  // The clamped priority (C22).
+  // The priority, clamped to the device's range (C22).
   int priority() const;
 
-  // True when all submitted operations, the running one too, are complete
-  // (C19).  A true answer makes their writes visible to this thread (C37).
+  // Returns true if all submitted operations are complete, the running one
+  // included (C19).  Their writes are then visible to this thread (C37).
   absl::StatusOr<bool> Query(CallSite site = CallSite::Here()) const;
-  // Waits for all operations submitted before.
+  // Waits for all operations that were submitted before.
   absl::Status Synchronize(CallSite site = CallSite::Here()) const;
-  // Operations submitted later to this stream wait for what `event` captured
-  // last; nothing if it was never recorded (C24, C28).  Any two devices of one
-  // backend (C32); across backends the calling thread waits.
+  // Makes operations that are submitted later to this stream wait for what
+  // `event` captured last; for nothing if the event was never recorded (C24,
+  // C28).  The event may be of any device of the stream's backend (C32).  For
+  // an event of another backend the calling thread waits.
   absl::Status Wait(EventRef event, CallSite site = CallSite::Here()) const;
-  // The same for everything submitted to `other` so far.
+  // Makes operations that are submitted later to this stream wait for
+  // everything that was submitted to `other` before.
   absl::Status Wait(StreamRef other, CallSite site = CallSite::Here()) const;
   // The vendor's handle (cudaStream_t, hipStream_t), while the Stream lives.
   absl::StatusOr<void*> Native() const;
@@ -102,7 +105,7 @@ class DEVRT_EXPORT StreamRef {
     return H::combine(std::move(h), s.gate_, s.serial_);
   }
 
-  // For devrt's own code.  record() is defined where the record is, in
+  // For devrt's own code.  record() is defined in
   // streams/internal/stream_record.h.
   StreamRef(internal::StreamGate* gate, uint64_t serial)
       : gate_(gate), serial_(serial) {}
@@ -114,7 +117,7 @@ class DEVRT_EXPORT StreamRef {
   StreamRef MovedFrom() const { return StreamRef(gate_, kMovedFrom); }
 
  private:
-  // No stream's: they count up from 1, and ~0 is for default streams.
+  // Serials of streams count up from 1, and default streams have ~0.
   static constexpr uint64_t kMovedFrom = ~uint64_t{1};
 
   internal::StreamGate* gate_;
@@ -125,18 +128,18 @@ class DEVRT_EXPORT StreamRef {
 DEVRT_EXPORT std::ostream& operator<<(std::ostream& os, StreamRef stream);
 
 // An owned stream.  Movable.  Calls on a moved-from Stream, or with one, are
-// INVALID_ARGUMENT ("... was moved from ..."); its id is 0, its device the one
-// that it had.
+// INVALID_ARGUMENT ("... was moved from ...").  A moved-from Stream has the id
+// 0 and keeps its device.
 class DEVRT_EXPORT Stream {
  public:
   static absl::StatusOr<Stream> Create(Device device,
                                        StreamOptions options = {});
 
-  // Borrows a stream that another library made on `device`; it is never
-  // destroyed here.  `owner`, if given, is kept until this Stream is gone and
-  // its last reference dropped.  INVALID_ARGUMENT when the backend can tell
-  // that the handle belongs to another device (C104).  The default streams
-  // have functions of their own below.
+  // Adopts a native stream that another library made on `device`.  devrt never
+  // destroys the native stream.  `owner`, if given, is kept until this Stream
+  // is destroyed and nobody keeps the native stream any more.
+  // INVALID_ARGUMENT if the backend can tell that the handle belongs to another
+  // device (C104).  For default streams see the functions below.
   static absl::StatusOr<Stream> FromNative(Device device, void* native,
                                            std::shared_ptr<void> owner = {});
 
@@ -169,21 +172,21 @@ class DEVRT_EXPORT Stream {
 };
 
 // The device's default stream: id 0, native handle 0 on cuda and hip.  Its
-// operations are ordered with those of all blocking streams of the device, per
-// thread ones included (C8, C12).
+// operations are ordered with the operations of all blocking streams of the
+// device, per-thread default streams included (C8, C12).
 DEVRT_EXPORT StreamRef DefaultStream(Device device);
 
 // The calling thread's own default stream of `device`: a blocking stream.
-// Its work outlives the thread; references to it do not.
+// References to it are valid until the thread ends; its work then goes on.
 DEVRT_EXPORT absl::StatusOr<StreamRef> PerThreadDefaultStream(Device device);
 
 // The calling thread's current stream of `device`.
 DEVRT_EXPORT StreamRef CurrentStream(Device device);
 
-// Makes `stream` the calling thread's current stream of its device.  Neither
-// the current device nor other devices' streams change.  INVALID_ARGUMENT for
-// a destroyed stream, FAILED_PRECONDITION inside a host function (C42).  To
-// have it restored, use StreamGuard.
+// Makes `stream` the calling thread's current stream of its device.  The
+// current device and the current streams of other devices stay.
+// INVALID_ARGUMENT for a destroyed stream, FAILED_PRECONDITION inside a host
+// function (C42).  To set a current stream for one scope, use StreamGuard.
 DEVRT_EXPORT absl::Status SetCurrentStream(StreamRef stream);
 
 }  // namespace devrt

@@ -10,7 +10,7 @@
 namespace devrt {
 
 namespace {
-// Far beyond what any device runs at a time.
+// Far more than any device runs at a time.
 constexpr size_t kMaxPoolSize = 65'536;
 }  // namespace
 

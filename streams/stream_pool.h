@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fixed set of streams handed out round robin.
+// StreamPool: a fixed number of streams, handed out in turn.
 //
 //   DEVRT_ASSIGN_OR_RETURN(devrt::StreamPool pool,
 //                          devrt::StreamPool::Create(gpu, 4));
 //   devrt::StreamRef s = pool.Next();
 //
-// Unlike Stream::Create, a pool shares: its n-th and 2n-th requests get the
-// same stream, so two users may order each other by accident (F19).  Use it
-// where the number of streams matters more than independence.
+// Unlike Stream::Create, a pool shares its streams: of 4 streams the first and
+// the fifth request get one stream, so two users may order each other by
+// accident (F19).  Use a pool where the number of streams matters more than
+// their independence.
 //
-// Ownership: the pool owns its streams; references are valid while it lives.
-// Movable; a moved-from pool may only be destroyed or assigned to.
+// Ownership: the pool owns its streams; references are valid while the pool
+// lives.  Movable; a moved-from pool may only be destroyed or assigned to.
 // Threads: Next may be called from any thread.
 
 #ifndef DEVRT_STREAMS_STREAM_POOL_H_
@@ -31,7 +32,7 @@ namespace devrt {
 
 class DEVRT_EXPORT StreamPool {
  public:
-  // INVALID_ARGUMENT when `size` is 0 or more than 65,536.
+  // INVALID_ARGUMENT if `size` is 0 or more than 65,536.
   static absl::StatusOr<StreamPool> Create(Device device, size_t size,
                                            StreamOptions options = {});
 

@@ -22,6 +22,7 @@ using Key = std::pair<const BackendRecord*, uint64_t>;
 
 using Objects = std::vector<std::unique_ptr<DeferredObject>>;
 
+// The captures whose graphs are held, and the objects that end with each.
 class HeldCaptures {
  public:
   static HeldCaptures& Get() {
@@ -29,25 +30,25 @@ class HeldCaptures {
     return *all;
   }
 
-  // kNone: it is not held yet.
+  // kNone if the capture is not held yet.
   CaptureNumber Find(const Key& key) DEVRT_EXCLUDES(mutex_) {
     MutexLock lock(&mutex_);
     const auto found = by_key_.find(key);
     return found != by_key_.end() ? found->second : CaptureNumber::kNone;
   }
-  // A number that nobody finds yet.
+  // A new number, which Find does not return yet.
   CaptureNumber Begin() DEVRT_EXCLUDES(mutex_) {
     MutexLock lock(&mutex_);
     const CaptureNumber number{++last_};
     live_[number];
     return number;
   }
-  // It is held.  Its end may have come already.
+  // The capture is held.  It may be over already.
   void Publish(const Key& key, CaptureNumber number) DEVRT_EXCLUDES(mutex_) {
     MutexLock lock(&mutex_);
     if (live_.contains(number)) by_key_[key] = number;
   }
-  // What was to end with it.
+  // The capture is over: takes out the objects that end with it.
   Objects TakeOut(const Key& key, CaptureNumber number) DEVRT_EXCLUDES(mutex_) {
     MutexLock lock(&mutex_);
     const auto known = by_key_.find(key);
@@ -88,7 +89,8 @@ class HeldCaptures {
     objects.erase(std::next(object).base());
     return taken;
   }
-  // Over the call that holds one: two threads of one capture hold it once.
+  // Held over the call that holds a capture, so that two threads of one capture
+  // hold it once.
   Mutex* Holding() { return &holding_; }
 
  private:
@@ -100,7 +102,7 @@ class HeldCaptures {
   Objects for_ever_ DEVRT_GUARDED_BY(mutex_);
 };
 
-// What hangs on the graph.
+// The object that is attached to the graph.
 struct CaptureHold final : DeferredObject {
   CaptureHold(const Key& of, CaptureNumber its) : key(of), number(its) {}
   ~CaptureHold() override { (void)HeldCaptures::Get().TakeOut(key, number); }
@@ -109,7 +111,7 @@ struct CaptureHold final : DeferredObject {
   const CaptureNumber number;
 };
 
-// Of a stream that captures.
+// The capture of `stream`, which is captured.
 absl::StatusOr<CaptureNumber> Hold(DeviceRecord* device, devrt_stream stream) {
   const auto& [table, self] = DeviceStreams::Of(device)->capture;
   if (table->stream_capture_id == nullptr || table->capture_retain == nullptr) {
@@ -122,20 +124,20 @@ absl::StatusOr<CaptureNumber> Hold(DeviceRecord* device, devrt_stream stream) {
   HeldCaptures& all = HeldCaptures::Get();
   CaptureNumber number = all.Find(key);
   if (number != CaptureNumber::kNone) return number;
-  std::unique_ptr<CaptureHold> hold;  // one that failed ends behind the lock
+  std::unique_ptr<CaptureHold> hold;  // after a failure destroyed without lock
   MutexLock lock(all.Holding());
   number = all.Find(key);
   if (number != CaptureNumber::kNone) return number;
   number = all.Begin();
   hold = std::make_unique<CaptureHold>(key, number);
-  // The driver may have locks held: nothing but a push.
+  // The driver may hold locks in this call, so it only adds to a list.
   void (*const release)(void*) = [](void* arg) {
     DeferCaptureEnd(static_cast<CaptureHold*>(arg));
   };
   DEVRT_RETURN_IF_ERROR(FromPlugin(
       device, table->capture_retain(self, stream, release, hold.get()),
       "hold on a capture's graph"));
-  (void)hold.release();  // it may have ended by now
+  (void)hold.release();  // the driver may have destroyed the object by now
   all.Publish(key, number);
   return number;
 }

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Captures of other libraries (devrt.capture/0): which one a stream is part of,
-// whether a graph of it is left, and questions that leave captures valid.
+// Graph captures of other libraries (devrt.capture/0): which capture a stream
+// is part of, and whether a graph of that capture still exists.
 //
 //   DEVRT_ASSIGN_OR_RETURN(CaptureNumber capture, HoldCapture(stream));
 //   ... work is enqueued, and its memory noted as used by `capture` ...
 //   if (IsOver(capture)) ... nothing can run that work any more ...
 //
-// HoldCapture hangs an object of the driver's on the capturing graph, one for
-// each capture, which goes with the last graph that came of it; nothing else
-// tells how long addresses are kept.  The driver's thread only notes its end
-// (DeferCaptureEnd): the capture comes to be over in a later call of devrt's.
+// HoldCapture attaches an object to the capturing graph, one for each capture.
+// The driver destroys the object with the last graph that came of the capture;
+// nothing else tells how long a graph keeps addresses.  The driver's thread
+// only notes that end (DeferCaptureEnd): IsOver becomes true in a later call of
+// devrt.
 //
-// Threads: any; outside host functions.  No lock is held over what waits.
+// Threads: any, outside host functions.
 
 #ifndef DEVRT_STREAMS_INTERNAL_CAPTURES_H_
 #define DEVRT_STREAMS_INTERNAL_CAPTURES_H_
@@ -30,29 +31,30 @@
 
 namespace devrt::internal {
 
-// devrt's own, over all backends; none comes back.
+// A number of devrt for a capture, over all backends; none is used twice.
 enum class CaptureNumber : uint64_t {
   kNone = 0,
-  // Of a backend that tells no captures apart: may be any, and is never over.
+  // A capture of a backend that does not tell captures apart; it is never over.
   kUnknown = UINT64_MAX,
 };
 
-// The capture that `stream`, which lives, is part of; kNone mostly.
-// FAILED_PRECONDITION where its graph cannot be held: it became invalid, or the
-// capture is that of another stream (C83).
+// The capture that `stream`, which lives, is part of; kNone if there is none.
+// FAILED_PRECONDITION if the graph cannot be held: the capture became invalid,
+// or it is the capture of another stream (C83).
 absl::StatusOr<CaptureNumber> HoldCapture(StreamRef stream);
 absl::StatusOr<CaptureNumber> HoldCapture(const HeldStream& stream);
 
-// Whether no graph of it is left, and what they ran is complete.  False for
-// kNone.
+// Returns true if no graph of the capture is left and all work of its graphs is
+// complete.  False for kNone.
 bool IsOver(CaptureNumber capture);
 
-// `object` ends when the capture is over; for kUnknown never.  False, with
-// nothing kept, if it is over.  The end of `object` runs no code of other
-// libraries and waits for nothing: it leaves that to DeferArrayRelease.
+// Keeps `object` until the capture is over; for kUnknown, for ever.  Returns
+// false, with nothing kept, if the capture is over.  The destructor of `object`
+// must run no code of other libraries and wait for nothing; it passes such work
+// to DeferArrayRelease.
 bool EndWith(CaptureNumber capture, std::unique_ptr<DeferredObject> object);
-// Takes the newest of them out again for which `f`, which calls nothing here,
-// says so.  nullptr: none.
+// Takes out the newest object of `capture` for which `f` returns true; nullptr
+// if there is none.  `f` must not call functions of this header.
 std::unique_ptr<DeferredObject> TakeBack(
     CaptureNumber capture,
     absl::FunctionRef<bool(const DeferredObject& object)> f);

@@ -169,8 +169,9 @@ CheckpointList::Answer CheckpointList::AskAll(bool* found,
                                               absl::Status* error) {
   size_t step = 1;
   uint64_t not_yet = UINT64_MAX;  // the epoch of one that is not complete
-  // Checkpoints that other threads record from here on are left to the next
-  // poll: there may be no end of them.
+  // The loop ends: each question removes checkpoints or halves the range that
+  // is left.  Checkpoints that other threads record from here on are left to
+  // the next poll.
   const uint64_t newest = clock_->Now();
   while (CheckpointEvent* const check = PinNext(step, not_yet, newest)) {
     const Answer answer = Ask(*check, error);

@@ -27,7 +27,7 @@ absl::Status OutOfBounds(const char* side, const void* ptr, uint64_t bytes,
       size - offset, " bytes remain at offset ", offset, " of ", size));
 }
 
-// Cached memory where no block is alive.
+// The error for memory of a caching allocator in which no block is live.
 absl::Status NotAllocated(const std::string& what, const void* ptr) {
   const std::string freed = DescribeFreed(ptr);
   return absl::InvalidArgumentError(absl::StrCat(
@@ -36,7 +36,8 @@ absl::Status NotAllocated(const std::string& what, const void* ptr) {
       freed.empty() ? "it was freed, or lies behind its block" : freed));
 }
 
-// Memory that devrt did not allocate: the backend may know it.
+// Fills `operand` for memory that devrt did not allocate, if the backend knows
+// the memory.
 absl::Status AskBackend(DeviceRecord* stream_device, const char* side,
                         Operand* operand) {
   BackendRecord* backend = stream_device->backend;
@@ -70,7 +71,7 @@ absl::Status AskBackend(DeviceRecord* stream_device, const char* side,
   return absl::OkStatus();
 }
 
-// Where the `bytes` at `data` lie.
+// Finds where the memory of `operand` lies.  `side` names it in errors.
 absl::Status Resolve(DeviceRecord* stream_device, const char* side,
                      Operand* operand) {
   const uintptr_t first = reinterpret_cast<uintptr_t>(operand->data);
@@ -123,7 +124,7 @@ absl::Status CheckOverlap(const void* dst, const void* src, uint64_t bytes) {
       " bytes overlap: copy through a buffer of its own"));
 }
 
-// Whether this stream can take the copy there, and whether through the host.
+// Checks that a stream of `stream_device` can do the copy, and sets `staged`.
 absl::Status CheckDevices(DeviceRecord* stream_device, CopyRoute* route) {
   DeviceRecord* dst = route->dst.on_device() ? route->dst.device : nullptr;
   DeviceRecord* src = route->src.on_device() ? route->src.device : nullptr;
@@ -143,7 +144,8 @@ absl::Status CheckDevices(DeviceRecord* stream_device, CopyRoute* route) {
   return absl::OkStatus();
 }
 
-// Whether kernels of `device` may touch memory of `owner`, by our own record.
+// Returns true if kernels of `device` may touch memory of `owner`, according to
+// devrt's own table.
 bool MayAccess(const DeviceRecord* device, const DeviceRecord* owner) {
   PeerTable& peers = PeerTable::Get();
   MutexLock lock(&peers.mutex);

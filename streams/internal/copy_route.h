@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From the pointers of a program to operands: what the two sides of a copy are,
-// and which way it goes.
+// CopyRoute: the operands of a copy, made from the pointers of a program, and
+// whether the copy goes through the host.
 
 #ifndef DEVRT_STREAMS_INTERNAL_COPY_ROUTE_H_
 #define DEVRT_STREAMS_INTERNAL_COPY_ROUTE_H_
@@ -19,7 +19,7 @@ namespace devrt::internal {
 struct CopyRoute {
   Operand dst;
   Operand src;
-  bool staged = false;  // through the host
+  bool staged = false;  // the copy goes through a buffer of the host
 };
 
 // Resolves both pointers of a program's copy of `bytes` > 0 on a stream of
@@ -28,15 +28,16 @@ struct CopyRoute {
 absl::Status RouteCopy(DeviceRecord* stream_device, void* dst, const void* src,
                        uint64_t bytes, CopyKind kind, CopyRoute* route);
 
-// Resolves the target of a program's fill of `bytes` > 0: memory of the stream's
-// device, or of a peer that it may access.
+// Resolves the target of a program's fill of `bytes` > 0: memory of the
+// stream's device, or of a peer that it may access.
 absl::StatusOr<Operand> RouteFill(DeviceRecord* stream_device, void* dst,
                                   uint64_t bytes);
 
-// INVALID_ARGUMENT: `ptr` lies in cached memory where no block is alive.
+// INVALID_ARGUMENT if `ptr` lies in memory of a caching allocator but in no
+// live block.
 absl::Status CheckAccess(const void* ptr);
 
-// What the backend said of a copy; of memory that was freed it also says where.
+// `status` of a copy, with the call site of the free if a side was freed.
 absl::Status DescribeFreedMemory(absl::Status status, const void* dst,
                                  const void* src);
 

@@ -41,7 +41,8 @@ void EventPool::Release(EventRecord* record) {
   const uint32_t state = device_->state.load(std::memory_order_acquire);
   if ((state & kForkedChild) != 0) return;
   record->serial.store(0, std::memory_order_release);
-  // Native interprocess events are named elsewhere: not used again.
+  // A native interprocess event is not used again, because other processes may
+  // have it.
   if ((record->flags & DEVRT_EVENT_IPC) != 0) {
     devrt_event handle = record->handle.exchange(nullptr);
     if (state == 0)
@@ -65,13 +66,14 @@ void EventPool::DestroyHandle(devrt_event handle) {
   }
 }
 
-// Under the lock, so that a plain store will do.
+// The lock is held, so a load and a store are enough.
 void EventPool::CountLive(int change) {
   const int64_t live = device_->live_events.load(std::memory_order_relaxed);
   device_->live_events.store(live + change, std::memory_order_relaxed);
 }
 
-// The lock is not held over the creation, in which other threads may run.
+// The lock is not held while the event is made, because other threads may run
+// in that call.
 absl::Status EventPool::EnsureHandle(EventRecord* record) {
   if (record->handle.load(std::memory_order_acquire) != nullptr) {
     return absl::OkStatus();

@@ -28,16 +28,16 @@ class EventPool {
 
   EventRef Take(uint32_t flags);
   void Release(EventRecord* record);
-  // One whose native event is made already, and may be recorded elsewhere.
+  // Takes a record for a native event that another process has exported.
   EventRef Take(uint32_t flags, devrt_event handle);
   // Makes the native event if there is none.
   absl::Status EnsureHandle(EventRecord* record) DEVRT_EXCLUDES(mutex_);
   void ReleaseIdle();
 
  private:
-  static constexpr uint32_t kClasses = 2 * DEVRT_EVENT_IPC;  // by flags
+  static constexpr uint32_t kClasses = 2 * DEVRT_EVENT_IPC;  // one per flags
   void CountLive(int change) DEVRT_REQUIRES(mutex_);
-  // Nothing for nullptr, and on a device that takes no calls.
+  // Does nothing for nullptr, or if the device takes no handles back.
   void DestroyHandle(devrt_event handle);
   DeviceRecord* const device_;
   Mutex mutex_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The record behind EventRef; as StreamRecord, made once and used again.
+// EventRecord: the record behind EventRef.  As stream records, event records
+// are used again under a new serial number and never freed.
 
 #ifndef DEVRT_STREAMS_INTERNAL_EVENT_RECORD_H_
 #define DEVRT_STREAMS_INTERNAL_EVENT_RECORD_H_
@@ -17,25 +18,26 @@
 
 namespace devrt::internal {
 
-// `device` and `flags` never change; `next` belongs to the EventPool's lock.
-// The native event stays with the record from its first use on.
+// `device` and `flags` do not change.  The EventPool's lock guards `next`.  The
+// native event stays with the record once it is made.
 struct EventRecord {
   DeviceRecord* device = nullptr;
   uint32_t flags = 0;  // DEVRT_EVENT_*
   std::atomic<uint64_t> serial{0};
-  std::atomic<bool> recorded{false};  // in this life
-  // In this life: who waits for it may become part of a capture.
+  std::atomic<bool> recorded{false};  // under this serial
+  // A stream that waits for the event may become part of a graph capture.
   std::atomic<bool> may_be_captured{false};
   std::atomic<devrt_event> handle{nullptr};
-  std::atomic<uint64_t> native{0};  // id: the native handle's value
+  std::atomic<uint64_t> native{0};  // the id: the value of the native handle
   EventRecord* next = nullptr;
-  uint64_t lives = 0;  // serials so far; its maker's and its pool's
+  uint64_t lives = 0;  // number of serials so far; only the pool uses it
   EventOrder order;    // unknown if other processes may record the event
 };
 
+// The error for `event`, whose serial is stale.
 absl::Status StaleEventError(EventRef event, const char* call);
 
-// Checks that `event` lives and its device takes calls.
+// Checks that `event` lives and that its device takes calls.
 inline absl::Status CheckEvent(EventRef event, const char* call) {
   EventRecord* record = event.record();
   if (ABSL_PREDICT_FALSE(record->serial.load(std::memory_order_acquire) !=

@@ -23,11 +23,11 @@ void KeptStream::LetGo(StreamRecord* record) {
   if (record->keepers.fetch_sub(1, std::memory_order_acq_rel) != (kEnded | 1)) {
     return;
   }
-  // The backends have ended, or are another process's (E39).
+  // After Shutdown or in a forked child, the backend takes no handles (E39).
   if (!IsProcessOpen()) return;
   record->keepers.store(0, std::memory_order_relaxed);
   RunOutsideHostFunction([record] {
-    // Whoever comes by ends it, in the middle of a capture maybe.
+    // This may be any thread, and the thread may be capturing another stream.
     std::optional<RelaxedCaptures> relaxed;
     if (IsOpen(record->device)) relaxed.emplace(record->device);
     DeviceStreams::Of(record->device)->streams.GiveBack(record);

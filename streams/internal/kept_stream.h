@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// KeptStream: a native stream that outlives its Stream, for others who go on
-// with it and have none: consumers of memory (E8, E33).
+// KeptStream: keeps a native stream alive after its Stream, for a consumer of
+// memory that goes on with the native handle (E8, E33).
 //
-//   const KeptStream kept(stream);   // which lives
-//   ... its Stream ends: calls through `stream` are refused from then on ...
-//   ... the native stream, its owner and its timeline are there as before ...
+//   const KeptStream kept(stream);   // `stream` lives
+//   ... the Stream is destroyed: calls through `stream` are refused ...
+//   ... the native stream, its owner and its timeline stay ...
 //
-// Kept is what others can have a handle of and devrt can keep: created streams
-// whose handle was given out, and adopted ones with an owner.  Default streams
-// do not end, those of a thread end with it, and one that was adopted without
-// an owner belongs to somebody who has told nobody for how long.
+// Only some streams are kept: created streams whose handle was given out, and
+// adopted streams with an owner.  Default streams do not end.  A per-thread
+// stream ends with its thread.  devrt does not know how long a stream lives
+// that was adopted without an owner.
 //
-// Threads: any.  The end may destroy a native stream and drop an owner: no lock
-// may be held.
+// Threads: any.  The destructor may destroy a native stream and release an
+// owner: no lock may be held.
 
 #ifndef DEVRT_STREAMS_INTERNAL_KEPT_STREAM_H_
 #define DEVRT_STREAMS_INTERNAL_KEPT_STREAM_H_
@@ -44,22 +44,22 @@ class KeptStream {
 
   explicit operator bool() const { return record_ != nullptr; }
 
-  // Whether others may go on with the native stream when its Stream has ended.
+  // Returns true if others may use the native stream after its Stream.
   static bool MayOutlive(const StreamRecord& record) {
     return record.kind == StreamKind::kExternal ||
            (record.kind == StreamKind::kCreated &&
             record.exposed.load(std::memory_order_relaxed));
   }
 
-  // For the recycler, at the end of a Stream: whether somebody keeps it, who
-  // gives it back then.
+  // For the recycler, at the end of a Stream.  Returns true if a KeptStream
+  // keeps the record: the last one gives it back to the recycler.
   static bool TakesOver(StreamRecord* record) {
     return record->keepers.load(std::memory_order_acquire) != 0 &&
            HandOver(record);
   }
 
  private:
-  static constexpr uint32_t kEnded = uint32_t{1} << 31;  // its Stream has
+  static constexpr uint32_t kEnded = uint32_t{1} << 31;  // the Stream has ended
 
   static bool CanKeep(const StreamRecord& record) {
     return !record.timeline.load(std::memory_order_relaxed)

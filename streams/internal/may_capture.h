@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MayCapture (ordering.h) without a call, for what asks at each operation.
+// MayBeCaptured: whether a stream can be part of a graph capture, inline, for
+// code that asks at each operation.
 
 #ifndef DEVRT_STREAMS_INTERNAL_MAY_CAPTURE_H_
 #define DEVRT_STREAMS_INTERNAL_MAY_CAPTURE_H_
@@ -15,8 +16,9 @@
 
 namespace devrt::internal {
 
-// What nobody else has the handle of, and has joined no capture, cannot be
-// captured; a default stream is asked for who has its handle.
+// Returns true if `record` may be part of a graph capture of another library.
+// A stream can be in a capture only if others have its native handle or it has
+// waited for captured work.  A default stream: only if others have its handle.
 inline bool MayBeCaptured(const StreamRecord& record,
                           const Timeline& timeline) {
   if (ABSL_PREDICT_TRUE(DeviceStreams::Of(record.device)->capture.table ==

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NativeStreams: which live Stream a native handle names, for calls in which
-// other libraries pass one as a number (E8).
+// NativeStreams: finds the live Stream of a native handle, for calls in which
+// other libraries pass a handle as a number (E8).
 //
-// A stream is found once its handle is known outside: after Native(), and from
-// its adoption on.  Default streams are not here; what names them differs by
-// backend.  Of several adoptions of one handle the newest that lives is found.
+// A stream is found after a call of Native(), and after its adoption.  Default
+// streams are not found, because each backend names them in its own way.  If a
+// handle was adopted several times, the newest adoption that lives is found.
 //
 // Threads: any.  `mutex_` is a leaf.
 

@@ -16,8 +16,8 @@ CopyKind DirectionOf(const Operand& dst, const Operand& src) {
 
 namespace {
 
-// Behind the enqueue: a concurrent Synchronize could take away a mark that was
-// set before.
+// The stream is marked after the enqueue: a concurrent Synchronize could remove
+// a mark that was set before.
 absl::Status Enqueued(const StreamTarget& target, devrt_status error,
                       const char* call) {
   target.MarkDirty();

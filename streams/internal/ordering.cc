@@ -39,7 +39,8 @@ absl::StatusOr<bool> Ask(DeviceRecord* device, devrt_stream handle) {
   return IsStreamCapturing(device, handle);
 }
 
-// Not by a checkpoint: what is captured never runs, and cannot be asked.
+// Uses an event that is not kept as a checkpoint: captured work does not run,
+// and a query of the event is an error.
 absl::Status AddEdge(DeviceRecord* to, devrt_stream stream, DeviceRecord* from,
                      devrt_stream after) {
   CheckpointPool& pool = DeviceStreams::Of(from)->checkpoints;
@@ -76,7 +77,7 @@ absl::StatusOr<bool> OrderAfter(StreamRef stream, const OrderPoint& point,
   if (timeline->IsAfter(point)) return true;
   Timeline* const other = point.timeline;
   DeviceRecord* const device = other->device();
-  // No wait leads out of a capture.
+  // A captured stream cannot wait for work outside of its capture.
   if (capturing) {
     if (other->QueryEpoch(point.epoch)) return true;
     return NotBeforeCapture(stream);

@@ -1,25 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a stream is given from now on comes after a point of another stream.
+// Functions that make later work of a stream, or the host, wait for a point of
+// another stream.
 //
 //   const OrderPoint use = PointOf(producer);       // after the enqueue
 //   ...
 //   DEVRT_ASSIGN_OR_RETURN(bool done, OrderAfter(consumer, use, site));
 //   if (!done) DEVRT_RETURN_IF_ERROR(WaitOnHost(use, site));
 //
-// Nothing is issued where that order is known (Timeline::IsAfter); else the
-// stream waits for an event behind the point: a checkpoint that is there
-// already, or one that is recorded now.  Afterwards it is known.
+// OrderAfter issues nothing if the order is known (Timeline::IsAfter).
+// Otherwise the stream waits for an event behind the point: an open checkpoint,
+// or a new one.  After that the order is known.
 //
-// Only the host can help where the point's stream is of another backend or out
-// of reach: it ended, may have, or is another thread's, and left no checkpoint.
+// Only the host can wait for a point whose stream is of another backend or out
+// of reach.  A stream is out of reach if it has ended, may have ended, or is
+// another thread's per-thread stream, and no checkpoint covers the point.
 //
-// Captures of other libraries (devrt.capture/0).  Work that is captured does
-// not run: its points order other captured work and nothing else.
+// Captures are graph captures of other libraries (devrt.capture/0).  Captured
+// work does not run when it is submitted, so a captured point orders only other
+// captured work.
 //
-// Errors: those of the backend; FAILED_PRECONDITION for what an event would
-// tie to a capture that it is not part of.  Threads: any; no lock may be held
-// that a backend's host functions need.
+// Errors: the errors of the backend; FAILED_PRECONDITION if a wait would
+// connect a capture with work outside of it.  Threads: any; the caller may hold
+// no lock that host functions need.
 
 #ifndef DEVRT_STREAMS_INTERNAL_ORDERING_H_
 #define DEVRT_STREAMS_INTERNAL_ORDERING_H_
@@ -34,34 +37,35 @@
 
 namespace devrt::internal {
 
-// What was submitted to `stream`, which lives, up to here.
+// The point of all work that was submitted to `stream`, which lives.
 inline OrderPoint PointOf(StreamRef stream) {
   Timeline* const timeline = TimelineOf(stream);
   return {timeline, timeline->Now()};
 }
 
-// Whether another library records what `stream`, which lives, is given into a
-// graph.
+// Returns true if another library captures `stream`, which lives, into a graph.
 absl::StatusOr<bool> IsCapturing(StreamRef stream);
 absl::StatusOr<bool> IsCapturing(const HeldStream& stream);
 
-// False: nothing was issued, and only the host can wait for it.  `capturing`:
-// of `stream`.
+// Makes later work of `stream` wait for `point`.  `capturing`: `stream` is
+// captured.  Returns false if nothing was issued and only the host can wait.
 absl::StatusOr<bool> OrderAfter(StreamRef stream, const OrderPoint& point,
                                 bool capturing, CallSite site);
-// The same where both streams are captured: an edge of the graph.
+// Makes later work of `stream` wait for all work of `after`, where both are
+// captured: an edge of the graph.
 absl::Status OrderInCapture(StreamRef stream, StreamRef after, CallSite site);
 absl::Status OrderInCapture(const HeldStream& stream, const HeldStream& after,
                             CallSite site);
 
-// Waits for all work of the device, where only that can tell that some of it is
-// over.  FAILED_PRECONDITION, without a wait, while another library captures a
-// stream of the device that may be asked: the driver would make the capture
-// invalid (C82).  A capture that begins behind that question is not seen.
+// Waits for all work of the device, if nothing else can tell that some work is
+// complete.  FAILED_PRECONDITION, without a wait, while another library
+// captures a stream of the device that may be asked: the wait would make the
+// capture invalid (C82).  A capture that begins after that question is not
+// seen.
 absl::Status WaitForDevice(DeviceRecord* device);
 
-// Waits on the host for the point and, where the backend lets it, for nothing
-// after it.
+// Waits on the host for the point, and not for later work unless only a wait
+// for the device can tell.
 absl::Status WaitOnHost(const OrderPoint& point, CallSite site);
 
 }  // namespace devrt::internal

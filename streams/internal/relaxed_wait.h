@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waits for a stream that devrt makes of its own accord, in a copy or an
-// export: captures of other streams that the calling thread, or in the global
-// mode any, has begun stay valid (C82).  The stream itself must not capture.
+// Queries of and waits for a stream that devrt makes of its own accord, in a
+// copy or an export.  They leave captures of other streams valid, whichever
+// thread began them (C82).  `stream` itself must not be captured.
 //
-// What a program waits for by StreamRef it waits for in its own mode.
+// A wait by StreamRef::Synchronize uses the capture mode of the program.
 
 #ifndef DEVRT_STREAMS_INTERNAL_RELAXED_WAIT_H_
 #define DEVRT_STREAMS_INTERNAL_RELAXED_WAIT_H_

@@ -32,7 +32,7 @@ absl::Status ObtainHandle(StreamRecord* record, const char* call) {
       device,
       device->ops->stream_create(device->self, device->ordinal, &desc, &handle),
       "default stream");
-  // A second thread gets the same handle: the backend has only one.
+  // Two threads that come here at once get one handle: the device has only one.
   if (!status.ok()) return status;
   record->timeline.load()->native().Attach(handle, nullptr, false, true);
   record->handle.store(handle, std::memory_order_release);

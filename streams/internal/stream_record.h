@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The record behind StreamRef.  Records are made as needed, used again under a
-// new serial number, and never freed: a stale StreamRef is therefore always
-// recognised, and nothing destroyed is ever passed to a backend (C17).
+// StreamRecord: the record behind StreamRef.
+//
+// Records are made as needed, used again under a new serial number, and never
+// freed.  So a stale StreamRef is always recognised, and no destroyed stream
+// is passed to a backend (C17).
 
 #ifndef DEVRT_STREAMS_INTERNAL_STREAM_RECORD_H_
 #define DEVRT_STREAMS_INTERNAL_STREAM_RECORD_H_
@@ -20,16 +22,16 @@
 
 namespace devrt::internal {
 
-// `device`, `kind`, `blocking` and `priority` never change after the record
-// was made; `owner` and `next` belong to the StreamRecycler's lock.
-// `memory_pool` is memory/'s, for the stream of that serial.
+// `device`, `kind`, `blocking` and `priority` do not change after the record
+// was made.  The StreamRecycler's lock guards `owner` and `next`.
+// `memory_pool` belongs to memory/ and to the stream of `memory_pool_serial`.
 struct StreamRecord : StreamGate {
   explicit StreamRecord(DeviceRecord* of) : StreamGate(of), device(of) {}
 
   DeviceRecord* const device;
   std::atomic<devrt_stream> handle{nullptr};  // nullptr: not obtained yet
-  std::atomic<bool> dirty{false};    // work since it was last known idle
-  std::atomic<bool> exposed{false};  // somebody has the native handle
+  std::atomic<bool> dirty{false};    // got work since it was last seen idle
+  std::atomic<bool> exposed{false};  // others have the native handle
   std::atomic<Timeline*> timeline{nullptr};  // with the native handle
   std::atomic<void*> memory_pool{nullptr};
   std::atomic<uint64_t> memory_pool_serial{0};
@@ -41,10 +43,12 @@ struct StreamRecord : StreamGate {
   StreamRecord* next = nullptr;
 };
 
-// Serial of every default stream; others are numbered from 1.
+// The serial of every default stream.  Serials of other streams count from 1.
 inline constexpr uint64_t kDefaultSerial = ~uint64_t{0};
 
-// Obtains the native handle of a default stream, once; no host function may.
+// Obtains the native handle of a default stream.  `call` names the call for
+// errors.  FAILED_PRECONDITION inside a host function; INVALID_ARGUMENT for
+// another kind of stream, which lost its handle because it was destroyed.
 absl::Status ObtainHandle(StreamRecord* record, const char* call);
 
 }  // namespace devrt::internal

@@ -16,18 +16,19 @@ namespace devrt::internal {
 
 namespace {
 
-// Native streams kept per class; a CUDA stream takes 0.55 MiB (C101).  More
-// only while they are busy.
+// Number of native streams that are kept for each class.  More are kept only
+// while they are busy.  A CUDA stream takes 0.55 MiB (C101).
 constexpr size_t kMaxKept = 256;
-// Busy streams looked at before a new one is made: a look costs a query.
+// Number of busy streams that are queried before a new stream is made.
 constexpr int kLooks = 4;
-// And for a used stream that comes back beyond kMaxKept: more than one, so that
-// the number goes down again.
+// Number of busy streams that are queried when one more comes back beyond
+// kMaxKept: more than one, so that their number goes down again.
 constexpr size_t kTrimLooks = 2;
-// Serials that a recycler takes at a time.
+// Number of serials that a recycler takes at a time.
 constexpr uint64_t kSerials = 1024;
 
-// A destructor cannot return an error, and frees succeed after a fault.
+// Logs an error, which a destructor cannot return.  Nothing is logged for a
+// lost device, because frees succeed after a fault.
 void LogUnlessLost(DeviceRecord* device, devrt_status error, const char* call) {
   if (error == nullptr) return;
   absl::Status status = TakeError(device, error, call);
@@ -103,7 +104,7 @@ StreamRecord* StreamRecycler::PopBusy(Class* c) {
   return record;
 }
 
-// The lock is not held over the query, in which other threads may run.
+// The lock is not held over the query, because other threads may run in it.
 StreamRecycler::Seen StreamRecycler::LookAtBusy(int priority, bool blocking,
                                                 bool surplus,
                                                 StreamRecord** record) {
@@ -128,8 +129,8 @@ StreamRecycler::Seen StreamRecycler::LookAtBusy(int priority, bool blocking,
         &done);
   }
   if (error != nullptr) {
-    // Its work failed, on this device or on one that it waited for: it will
-    // never be idle.
+    // The stream's work failed, on this device or on one that the stream waited
+    // for.  The stream will never be idle.
     LogUnlessLost(device_, error, "stream query");
     DestroyAndBlank(*record);
     return Seen::kFailed;
@@ -238,7 +239,7 @@ void StreamRecycler::PushBlank(StreamRecord* record) {
 
 absl::StatusOr<StreamRef> StreamRecycler::Create(StreamOptions options) {
   {
-    // The usual case, with one lock.
+    // The usual case takes one lock.
     MutexLock lock(&mutex_);
     if (has_priorities_) {
       Class* c = FindClass(
@@ -284,7 +285,8 @@ absl::StatusOr<StreamRef> StreamRecycler::MakePerThread() {
   desc.flags = DEVRT_STREAM_BLOCKING;
   auto made = MakeNative(desc, StreamKind::kPerThread);
   if (made.ok()) {
-    // Not the user's object: Shutdown must not wait for threads to end.
+    // The program does not own the stream: Shutdown must not ask for the end of
+    // threads.
     device_->live_streams.fetch_sub(1, std::memory_order_relaxed);
     MutexLock lock(&mutex_);
     per_thread_.push_back(made->record());
@@ -292,8 +294,8 @@ absl::StatusOr<StreamRef> StreamRecycler::MakePerThread() {
   return made;
 }
 
-// An adopted stream may be gone by now unless its owner is still held.  Where
-// nobody notes points there is nothing to find out.
+// An adopted stream may be destroyed by now unless its owner is kept.  If uses
+// are not tracked, nobody asks, and any answer is right.
 Timeline::EndState StreamRecycler::EndStateOf(
     const StreamRecord& record) const {
   if (!AreUsesTracked()) return Timeline::EndState::kIdle;
@@ -344,7 +346,7 @@ void StreamRecycler::DestroyAndBlank(StreamRecord* record) {
 }
 
 void StreamRecycler::Release(StreamRecord* record) {
-  // In a forked child the lock may be held by a thread that is not there.
+  // In a forked child, a thread that does not exist there may hold the lock.
   if ((device_->state.load(std::memory_order_acquire) & kForkedChild) != 0) {
     return;
   }
@@ -364,13 +366,13 @@ void StreamRecycler::Release(StreamRecord* record) {
 void StreamRecycler::GiveBack(StreamRecord* record) {
   const uint32_t state = device_->state.load(std::memory_order_acquire);
   if ((state & kForkedChild) != 0 || KeptStream::TakesOver(record)) return;
-  std::shared_ptr<void> owner;  // released outside the lock
+  std::shared_ptr<void> owner;  // destroyed outside the lock
   if (record->kind == StreamKind::kExternal && state == 0) Destroy(record);
   if (record->kind != StreamKind::kCreated || state != 0) Abandon(record);
   bool surplus = false;
   {
     MutexLock lock(&mutex_);
-    // A lost device's native streams are lost with it.
+    // The native streams of a lost device are lost too.
     if (record->kind != StreamKind::kCreated || state != 0) {
       owner = std::move(record->owner);
       per_thread_.erase(
@@ -392,9 +394,9 @@ void StreamRecycler::GiveBack(StreamRecord* record) {
   }
 }
 
-// Submission marks a stream dirty; one that somebody has the handle of may
-// have work that nobody told us of, and one that has joined a capture may be
-// part of it still.
+// A stream that is not dirty is idle, with two exceptions: others who have its
+// handle may submit work to it, and a stream that has joined a capture may
+// still be part of it.
 bool StreamRecycler::Keep(Class* c, StreamRecord* record) {
   if (record->timeline.load(std::memory_order_relaxed)->native().MayCapture()) {
     return false;

@@ -5,8 +5,8 @@
 //
 // A stream that comes back idle is handed out again at once; a busy stream once
 // a query finds it idle.  A stream whose native handle was given to somebody is
-// destroyed, because it may still be in use.  docs/decisions/0003-stream-records.md
-// has the reasons.
+// destroyed, because it may still be in use.
+// docs/decisions/0003-stream-records.md has the reasons.
 //
 // Threads: any.  Lock: `mutex_`, a leaf; it is not held while the driver is
 // called, because other threads may run in that call.
@@ -35,11 +35,11 @@ class StreamRecycler {
 
   absl::StatusOr<StreamRef> Create(StreamOptions options);
   absl::StatusOr<StreamRef> Adopt(void* native, std::shared_ptr<void> owner);
-  // For the calling thread, which keeps it (C12).
+  // Makes the calling thread's default stream, which the thread keeps (C12).
   absl::StatusOr<StreamRef> MakePerThread();
-  // The end of what Create, Adopt or MakePerThread began.
+  // Takes back a stream of Create, Adopt or MakePerThread.
   void Release(StreamRecord* record);
-  // Destroys streams that have become idle beyond the number that is kept.
+  // Destroys idle streams beyond the number that is kept.
   void Trim();
   // Destroys idle native streams and forgets per-thread ones.
   void ReleaseIdle();
@@ -47,17 +47,17 @@ class StreamRecycler {
  private:
   friend class KeptStream;
 
-  // Streams that are alike: one priority, blocking or not.
+  // The free streams of one priority, blocking or not.
   struct Class {
     int priority = 0;
     bool blocking = false;
-    StreamRecord* idle = nullptr;  // last in, first out: warm
+    StreamRecord* idle = nullptr;  // last in, first out
     size_t idle_count = 0;
     StreamRecord* busy = nullptr;  // first in, first out
     StreamRecord** busy_tail = &busy;
     size_t busy_count = 0;
   };
-  // What a look at the oldest busy stream found.
+  // What a query of the oldest busy stream found.
   enum class Seen { kNone, kIdle, kBusy, kFailed };
 
   absl::StatusOr<int> ClampPriority(int priority) DEVRT_EXCLUDES(mutex_);
@@ -65,37 +65,40 @@ class StreamRecycler {
   StreamRecord* PopIdle(Class* c) DEVRT_REQUIRES(mutex_);
   StreamRecord* PopBusy(Class* c) DEVRT_REQUIRES(mutex_);
   void PushBusy(Class* c, StreamRecord* record) DEVRT_REQUIRES(mutex_);
-  // `record` is set when it is idle: it is the caller's then.  kNone if there
-  // is none; `surplus`: or no more than are kept.
+  // Queries the oldest busy stream.  If it is idle, `record` receives it and
+  // the caller owns it.  kNone if there is no busy stream, or, with `surplus`,
+  // if there are no more streams than are kept.
   Seen LookAtBusy(int priority, bool blocking, bool surplus,
                   StreamRecord** record) DEVRT_EXCLUDES(mutex_);
-  // A busy stream that has become idle, or nullptr.
+  // Takes out a busy stream that has become idle; nullptr if there is none.
   StreamRecord* FindIdle(int priority, bool blocking) DEVRT_EXCLUDES(mutex_);
   void TrimClass(int priority, bool blocking, size_t looks)
       DEVRT_EXCLUDES(mutex_);
   absl::StatusOr<StreamRef> MakeNative(const devrt_stream_desc_v0& desc,
                                        StreamKind kind,
                                        bool may_be_destroyed = false);
+  // A blank record has no native stream.
   StreamRecord* TakeBlank(StreamKind kind, bool blocking, int priority)
       DEVRT_EXCLUDES(mutex_);
   void PushBlank(StreamRecord* record) DEVRT_REQUIRES(mutex_);
-  // False when it is to be destroyed; else it is kept.
+  // Keeps the stream for a later Create.  Returns false if the caller has to
+  // destroy it.
   bool Keep(Class* c, StreamRecord* record) DEVRT_REQUIRES(mutex_);
-  // Release, but for what a host function may do itself.
+  // The part of Release that runs outside host functions.
   void GiveBack(StreamRecord* record) DEVRT_EXCLUDES(mutex_);
-  // A serial as NextStreamSerial gives, without its atomic step.
+  // A serial from those that this recycler took in advance.
   uint64_t NextSerial() DEVRT_REQUIRES(mutex_);
   StreamRef Publish(StreamRecord* record, uint64_t serial);
-  // Of a record whose native stream goes.
+  // How the native stream of `record` ends.
   Timeline::EndState EndStateOf(const StreamRecord& record) const;
-  // Ends the timeline, whose native stream goes or, as devrt does not own it,
-  // is let go.  True when the caller has to do what `destroy` says.
+  // Ends the timeline of `record`.  `destroy`: devrt owns the native stream and
+  // destroys it.  Returns true if the caller has to do that.
   bool EndTimeline(StreamRecord* record, Timeline::EndState state,
                    bool destroy);
   void Destroy(StreamRecord* record);
-  // Lets a native stream go that is not devrt's to destroy, or lost.
+  // Forgets a native stream that devrt does not own, or that was lost.
   void Abandon(StreamRecord* record);
-  // Destroy, and the record may be used again.
+  // Destroys the native stream and makes the record blank.
   void DestroyAndBlank(StreamRecord* record) DEVRT_EXCLUDES(mutex_);
 
   DeviceRecord* const device_;
@@ -105,7 +108,7 @@ class StreamRecycler {
   std::vector<StreamRecord*> per_thread_ DEVRT_GUARDED_BY(mutex_);
   uint64_t next_serial_ DEVRT_GUARDED_BY(mutex_) = 0;
   uint64_t end_of_serials_ DEVRT_GUARDED_BY(mutex_) = 0;
-  // The device's range of priorities, asked for once.
+  // The device's range of priorities, once it is known.
   bool has_priorities_ DEVRT_GUARDED_BY(mutex_) = false;
   int priority_greatest_ DEVRT_GUARDED_BY(mutex_) = 0;
   int priority_least_ DEVRT_GUARDED_BY(mutex_) = 0;

@@ -44,8 +44,8 @@ struct StreamTarget {
 
   const devrt_ops_v0& ops() const { return *device->ops; }
   void* self() const { return device->self; }
-  // To be called after an enqueue: before it, a concurrent Synchronize could
-  // take the mark away.
+  // Marks that the stream got work.  Call it after the enqueue: a concurrent
+  // Synchronize could remove a mark that was set before.
   void MarkDirty() const {
     if (!record->dirty.load(std::memory_order_relaxed)) {
       record->dirty.store(true, std::memory_order_relaxed);
@@ -53,8 +53,9 @@ struct StreamTarget {
   }
 };
 
-// CheckStream, and what a call to the backend needs; notes `site` for reports.
-// Allowed inside host functions: `call` must not enqueue or wait.
+// Checks `stream` and fills `target`, which keeps `site` for reports.  `call`
+// names the call for errors.  Allowed inside host functions, for calls that
+// neither enqueue nor wait.
 inline absl::Status ResolveStream(StreamRef stream, const char* call,
                                   CallSite site, StreamTarget* target) {
   StreamRecord* record = stream.record();
@@ -75,7 +76,8 @@ inline absl::Status ResolveStream(StreamRef stream, const char* call,
   return absl::OkStatus();
 }
 
-// ResolveStream for calls that enqueue or wait.
+// As ResolveStream, for calls that enqueue or wait: FAILED_PRECONDITION inside
+// a host function.  Runs deferred deletions.
 inline absl::Status ResolveStreamForWork(StreamRef stream, const char* call,
                                          CallSite site, StreamTarget* target) {
   if (ABSL_PREDICT_FALSE(InHostFunction())) return HostFunctionError(call);
