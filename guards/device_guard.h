@@ -7,40 +7,42 @@
 //     LibraryThatUsesTheCurrentDevice();
 //   }  // what was current before is current again
 //
-// On exit it restores exactly what it found for the calling thread: another
-// device, a foreign context, or none (C96, C107).  Guards of several backends
-// and devices nest freely; each must be destroyed in the reverse order of
-// construction, on its own thread.  One that is not is reported to the log; on
-// another thread, or inside a host function, it restores nothing.
+// The destructor restores what the guard found for the calling thread: another
+// device, a context of another library, or none (C96, C107).  Guards of several
+// backends and devices may be nested.  Guards must be destroyed in the reverse
+// order of construction, each on the thread that made it.  A guard that is
+// destroyed out of order is logged.  A guard that is destroyed on another
+// thread, or inside a host function, is logged and restores nothing.
 //
-// It needs a Device, so it cannot be given nonsense; what can fail is a lost
-// device, a Shutdown, a fork, or that it is made inside a host function, where
-// nothing can be made current (C42): then nothing changes and status() says
+// A guard takes a Device, which always names a device.  It fails if the device
+// is lost, after Shutdown, in a forked child, and inside a host function, where
+// no device can be made current (C42).  Then nothing changes and status() says
 // why.
 //
-// A guard is not movable, because what it restores belongs to its place among
-// the other guards of its thread.  With a move assignment this would compile:
+// A guard is not movable, because what a guard restores belongs to its place
+// among the other guards of its thread.  With a move assignment this would
+// compile:
 //
 //   // Fragment: a guard cannot be assigned.
 //   DeviceGuard outer(gpu1);    // found gpu0
 //   outer = DeviceGuard(gpu2);  // found gpu1
 //
-// The right side is made before `outer` ends what it had.  So gpu2 becomes
-// current, then `outer` restores gpu0.  The program goes on with gpu0 current
-// and a guard that says gpu2 and will restore gpu1.  A guard that was moved out
-// of an inner scope would end in another order than the braces show; one that
-// was moved to another thread would restore a device where nobody changed it.
-// A function can still return a guard that it makes in its return statement:
-// C++17 makes that guard in its final place.
+// The right side is made before `outer` restores what it found.  So gpu2
+// becomes current, and then `outer` restores gpu0.  The program goes on with
+// gpu0 current and a guard that says gpu2 and will restore gpu1.  A guard that
+// was moved out of an inner scope would end in another order than the braces
+// show.  A guard that was moved to another thread would restore a device that
+// nobody changed there.  A function can still return a guard that it makes in
+// its return statement: C++17 makes that guard in its final place.
 //
 // A guard is not nullable either.  `DeviceGuard guard(maybe)` with no device in
 // `maybe` would run the scope on whatever device was current, and nothing would
-// show it.  For a guard that may be absent use std::optional<DeviceGuard>: its
-// emplace() ends the former guard before it makes the new one, so that each
-// restores what it found.
+// show that.  For a guard that may be absent use std::optional<DeviceGuard>:
+// its emplace() destroys the former guard before it makes the new one, so that
+// each guard restores what it found.
 //
-// What it is not: needed by devrt's own calls, which name their device.  It is
-// for other code that looks at the current device.
+// What it is not: necessary for calls of devrt, which name their device.  A
+// guard is for other code that uses the current device.
 
 #ifndef DEVRT_GUARDS_DEVICE_GUARD_H_
 #define DEVRT_GUARDS_DEVICE_GUARD_H_

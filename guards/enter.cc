@@ -17,12 +17,12 @@
 namespace devrt::internal {
 namespace {
 
-// Of a guard's number; they count down, so that one subtraction tells the next
-// number and whether there is one.
+// The low bits of a guard's number are the depth.  Numbers count down, so that
+// one subtraction gives the next number and shows whether there is one.
 constexpr int kDepthBits = 28;
 
-// Numbers of guards that ended while they were not innermost: those around them
-// find them counted still.
+// The numbers of guards that ended out of order or on another thread.  Their
+// thread still counts them until a guard around them ends.
 struct Misplaced {
   Mutex mutex;
   std::set<uint64_t> numbers DEVRT_GUARDED_BY(mutex);
@@ -33,7 +33,8 @@ struct Misplaced {
   }
 };
 
-// Whether each guard inside of `number` has ended elsewhere; forgets them.
+// Returns true, and forgets their numbers, if all guards inside of `number`
+// have ended out of order or on another thread.
 bool TakeAllInside(uint64_t number, uint64_t innermost) {
   Misplaced& all = Misplaced::Get();
   MutexLock lock(&all.mutex);
@@ -73,7 +74,7 @@ uint64_t FirstGuard(GuardError* error, const char* kind) {
 }
 
 bool CloseMisplacedGuard(uint64_t number, const char* kind) {
-  // In a forked child the lock may be held by a thread that is not there.
+  // In a forked child, a thread that does not exist there may hold the lock.
   if ((process_state.load() & kForkedChild) != 0) return false;
   const uint64_t innermost = t_state.guard;
   const bool inside = InHostFunction();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What guards share: entering and leaving a device's context, and the numbers
-// that find a guard destroyed out of order or on another thread.
+// What all guards use: functions that enter and leave a device's context, and
+// the numbers that find a guard destroyed out of order or on another thread.
 //
-// Not for programs; public only because guards are inline (runtime/gate.h).
-// The rare cases are out of line, so that a guard is a handful of instructions
-// and two table calls.
+// Not for programs: the header is public because guards are inline
+// (runtime/gate.h).  Rare cases are not inline, so that a guard is a handful of
+// instructions and two calls of the table.
 
 #ifndef DEVRT_GUARDS_ENTER_H_
 #define DEVRT_GUARDS_ENTER_H_
@@ -21,16 +21,18 @@
 
 namespace devrt::internal {
 
-// Whether this thread may make a `kind` of guard: FAILED_PRECONDITION inside a
-// host function.  Gives the thread its number at the first guard.
+// Checks that this thread may make a `kind` of guard: FAILED_PRECONDITION
+// inside a host function.  Gives the thread its range of numbers before the
+// first guard.
 [[gnu::cold]] absl::Status CheckGuard(const char* kind);
 
 // ---- Numbers of guards ------------------------------------------------------
 
-// Each guard has a number that is unique in the process: one less than that of
-// the guard around it.  ThreadState::guard is the number of the innermost one.
+// Each guard has a number that is unique in the process.  The number is one
+// less than the number of the guard around it.  ThreadState::guard is the
+// number of the innermost guard.
 
-// The number of a new guard.  CheckGuard was OK.
+// The number of a new guard, after CheckGuard has returned OK.
 inline uint64_t OpenGuard() { return --t_state.guard; }
 
 // Logs that a `kind` of guard is destroyed out of order or on another thread.
@@ -49,17 +51,17 @@ inline bool CloseGuard(uint64_t number, const char* kind) {
 
 // ---- Devices ----------------------------------------------------------------
 
-// A device that is current for one scope, and what was current before.
+// A device that is current for one scope, and what was current before it.
 struct SavedContext {
   DeviceGate* device;
-  // Written by context_enter of the device's plugin.  Only context_exit of that
-  // plugin knows what they mean.
+  // context_enter of the device's plugin writes these words, and only
+  // context_exit of that plugin reads them.
   devrt_context words;
 };
 
-// Why a device was not entered.  It is made on the failing path alone, so that
-// a guard that works pays nothing for it: a guard that works leaves its pointer
-// uninitialised.  nullptr: EnterError finds the reason.
+// Why a device was not entered.  Only a guard that fails makes the status; a
+// guard that works leaves the pointer uninitialised, and pays nothing.
+// nullptr:  EnterError finds the reason.
 using GuardError = const absl::Status*;
 
 // Logs why the device could not be left; consumes `error`.
@@ -75,8 +77,9 @@ using GuardError = const absl::Status*;
                                                    GuardError error);
 [[gnu::cold]] DEVRT_EXPORT void DropGuardError(GuardError error);
 
-// Makes `device` current and saves what was.  Returns false if nothing changed:
-// then `*error` is for EnterError and, after it, DropGuardError.
+// Makes `device` current and saves what was current before.  Returns false if
+// nothing changed: then the caller passes `*error` to EnterError, and to
+// DropGuardError at the end.
 inline bool EnterDevice(DeviceGate* device, SavedContext* saved,
                         GuardError* error, const char* kind) {
   saved->device = device;
@@ -93,15 +96,15 @@ inline bool EnterDevice(DeviceGate* device, SavedContext* saved,
   return true;
 }
 
-// The number that OpenGuard would give, if CheckGuard is OK; else 0, and
-// `*error` is why.
+// The number for a new guard if CheckGuard returns OK.  Otherwise 0, and
+// `*error` says why.
 [[gnu::cold]] DEVRT_EXPORT uint64_t FirstGuard(GuardError* error,
                                                const char* kind);
 
 // CheckGuard, EnterDevice and OpenGuard.  Returns 0 if nothing changed.
 inline uint64_t OpenGuard(DeviceGate* device, SavedContext* saved,
                           GuardError* error, const char* kind) {
-  // Less than 0 if ThreadState::guard is 0.
+  // As a signed number less than 0 if ThreadState::guard is 0.
   uint64_t number = t_state.guard - 1;
   if (__builtin_expect(static_cast<int64_t>(number) < 0, 0)) {
     saved->device = device;
@@ -113,8 +116,8 @@ inline uint64_t OpenGuard(DeviceGate* device, SavedContext* saved,
   return number;
 }
 
-// Gives the thread back its former context.  A device that was lost inside the
-// scope still has to do so.
+// Makes what was current before `saved.device` current again.  A device that
+// was lost inside the scope does this too.
 inline void LeaveDevice(const SavedContext& saved, const char* kind) {
   DeviceGate* const device = saved.device;
   const uint32_t state = device->state.load(std::memory_order_acquire);

@@ -27,7 +27,8 @@ void MultiStreamGuard::Restore(const std::vector<StreamRef>& previous) {
 }
 
 MultiStreamGuard::MultiStreamGuard(std::vector<StreamRef> streams) {
-  // All are checked before the first is set: a failure changes nothing.
+  // All streams are checked before the first one is set, so that a failure
+  // changes nothing.
   for (StreamRef stream : streams) {
     status_ = internal::CheckStream(stream, "MultiStreamGuard");
     if (!status_.ok()) return;

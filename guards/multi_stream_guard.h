@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MultiStreamGuard: current streams of several devices for one scope.
+// MultiStreamGuard: makes streams of several devices current for one scope.
 //
 //   devrt::MultiStreamGuard guard({s0, s1});   // streams of any devices
 //
-// Makes each stream the current one of its device, in order; on exit restores
-// in reverse order, so that two streams of one device leave what was there
-// before (F1).  The current devices do not change.  If any stream is destroyed
-// or its device lost, or inside a host function, nothing changes and status()
-// says which and why.  Otherwise as DeviceGuard: nests, is not copied or moved,
-// stays on its thread.
+// Makes each stream the current stream of its device, in order.  The destructor
+// restores in reverse order, so that two streams of one device leave what was
+// current before (F1).  The current devices do not change.  If a stream is
+// destroyed, if its device is lost, or inside a host function, nothing changes
+// and status() says which stream and why.  Otherwise the guard is like a
+// DeviceGuard: guards may be nested, are neither copied nor moved, and end on
+// the thread that made them.
 
 #ifndef DEVRT_GUARDS_MULTI_STREAM_GUARD_H_
 #define DEVRT_GUARDS_MULTI_STREAM_GUARD_H_
@@ -37,7 +38,8 @@ class DEVRT_EXPORT MultiStreamGuard {
 
  private:
   friend class ThreadContextScope;
-  // Makes them current; returns what was, in order of acquisition.
+  // Makes the streams current.  Returns what was current before, in the order
+  // of `streams`.
   static std::vector<StreamRef> Exchange(const std::vector<StreamRef>& streams);
   static void Restore(const std::vector<StreamRef>& previous);
 

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StreamGuard: a current stream, and its device, for one scope.
+// StreamGuard: makes a stream, and its device, current for one scope.
 //
 //   devrt::StreamGuard on_copy(copy_stream);
 //   // CurrentStream(copy_stream.device()) == copy_stream, and the device is
 //   // current
 //
-// On exit the stream that was current on that device and the current device
-// are restored; other devices' streams are left alone (C96).  Otherwise as
-// DeviceGuard: nests, is not copied or moved, stays on its thread.  With a
-// destroyed stream or a lost device nothing changes and status() says why.
+// The destructor restores the stream that was current on that device, and the
+// device that was current.  The current streams of other devices stay (C96).
+// Otherwise the guard is like a DeviceGuard: guards may be nested, are neither
+// copied nor moved, and end on the thread that made them.  With a destroyed
+// stream or a lost device nothing changes, and status() says why.
 
 #ifndef DEVRT_GUARDS_STREAM_GUARD_H_
 #define DEVRT_GUARDS_STREAM_GUARD_H_

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ThreadContext: a thread's current devices and streams, to hand to another.
+// ThreadContext: the current devices and streams of a thread, to be made
+// current on another thread.
 //
 //   devrt::ThreadContext context = devrt::ThreadContext::Capture();
 //   pool.Submit([context] {
@@ -8,15 +9,16 @@
 //     Work();   // sees the submitter's current devices and streams
 //   });
 //
-// A new thread starts on device 0 and default streams, so work handed to a
-// pool lands there unless it is told otherwise (F35).  A ThreadContext is a
-// value; it borrows streams and keeps none alive.
+// A new thread starts with device 0 and default streams.  Work that a program
+// hands to a thread pool uses those, unless a scope sets others (F35).  A
+// ThreadContext is a value.  It borrows streams and keeps none alive.
 //
-// A stream that was destroyed since, or a device that was lost, is left out of
-// the scope: there the pool thread keeps what it had, all others are set, and
-// status() says so; who cannot do without looks at it.  The scope restores what
-// the pool thread had before, in reverse order.  Otherwise as DeviceGuard:
-// nests, is not copied or moved, stays on its thread.
+// The scope leaves out a stream that was destroyed since, and a device that was
+// lost.  For these the pool thread keeps what it had; all others are set, and
+// status() reports the first failure.  Code that needs all of them checks
+// status().  The destructor restores what the pool thread had before, in
+// reverse order.  Otherwise the scope is like a DeviceGuard: scopes may be
+// nested, are neither copied nor moved, and end on the thread that made them.
 
 #ifndef DEVRT_GUARDS_THREAD_CONTEXT_H_
 #define DEVRT_GUARDS_THREAD_CONTEXT_H_
@@ -34,8 +36,8 @@ namespace devrt {
 
 class DEVRT_EXPORT ThreadContext {
  public:
-  // Of the calling thread: the current device of each open backend, and the
-  // current stream of each device of theirs.
+  // Takes from the calling thread the current device of each open backend, and
+  // the current stream of each of their devices.
   static ThreadContext Capture();
 
   const std::vector<Device>& devices() const { return devices_; }
@@ -53,8 +55,8 @@ class DEVRT_EXPORT ThreadContextScope {
   ThreadContextScope& operator=(const ThreadContextScope&) = delete;
   ~ThreadContextScope();
 
-  // The first failure: a stream that was destroyed, a device that was lost; or
-  // that the scope was made inside a host function, where nothing is set.
+  // The first failure: a stream that was destroyed or a device that was lost.
+  // Inside a host function nothing is set, and the status says that.
   const absl::Status& status() const { return status_; }
 
  private:

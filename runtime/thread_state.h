@@ -3,7 +3,8 @@
 // What devrt keeps for each thread: where the thread entered devrt, whether it
 // runs a host function, the number of its guards and its current streams.
 //
-// Not for programs; public only because guards are inline (runtime/gate.h).
+// Not for programs: the header is public because guards are inline
+// (runtime/gate.h).
 
 #ifndef DEVRT_RUNTIME_THREAD_STATE_H_
 #define DEVRT_RUNTIME_THREAD_STATE_H_
@@ -19,11 +20,11 @@ namespace devrt::internal {
 
 struct StreamSlot;  // streams/slots.h
 
-// Plain data, zero when the thread starts.
+// Plain data, all zero when the thread starts.
 struct ThreadState {
   // The number of the thread's innermost guard (guards/enter.h).  0 before the
-  // thread's first guard, and inside a host function: both make a new guard
-  // take its slow path.
+  // thread's first guard and inside a host function, so that a new guard takes
+  // its slow path.
   uint64_t guard;
   // The thread's current streams, by the index of their devices
   // (streams/slots.h).
@@ -34,8 +35,8 @@ struct ThreadState {
   devrt_call_site_v0 site;
 };
 
-// __thread, not thread_local: plain data needs no wrapper that asks whether the
-// variable is initialised.
+// __thread and not thread_local: a thread_local variable of another file is
+// read through a wrapper that checks the initialisation.
 extern DEVRT_EXPORT __thread ThreadState t_state
     __attribute__((tls_model("initial-exec")));
 
@@ -47,8 +48,8 @@ inline void SetCallSite(CallSite site, const char* label = nullptr) {
   t_state.site.label = label;
 }
 
-// The thread's site while the object lives.  Afterwards the thread has none, so
-// that calls without a site, such as guards, need not clear that of another.
+// Sets the thread's site while the object lives.  Afterwards the thread has no
+// site, so that calls without a site, such as guards, need not clear one.
 class CallSiteScope {
  public:
   explicit CallSiteScope(CallSite site) { SetCallSite(site); }
@@ -59,17 +60,17 @@ class CallSiteScope {
 
 // ---- Host functions ---------------------------------------------------------
 
-// True while the calling thread runs a host function, or a kernel on the host,
-// of any backend.  Calls that enqueue, wait, create, destroy or allocate are
-// refused there, and so are guards (C42).
+// Returns true while the calling thread runs a host function, or a kernel on
+// the host, of any backend.  devrt refuses calls there that enqueue, wait,
+// create, destroy or allocate, and guards (C42).
 inline bool InHostFunction() {
   return __builtin_expect(t_state.in_host_function, 0);
 }
-// Logs and returns FAILED_PRECONDITION; `call` is what the user did.
+// Logs and returns FAILED_PRECONDITION.  `call` names what the program did.
 absl::Status HostFunctionError(const char* call);
 
-// Surrounds the body of a host function.  Nests: the outermost scope gives the
-// thread its guards back.
+// Surrounds the body of a host function.  Scopes may be nested; the end of the
+// outermost scope gives the thread its guards back.
 class HostFunctionScope {
  public:
   HostFunctionScope()

@@ -21,8 +21,8 @@ inline bool IsProcessOpen() {
   return ABSL_PREDICT_TRUE(process_state.load(std::memory_order_acquire) == 0);
 }
 
-// In a forked child no lock may be taken (C105): its holder may be a thread
-// that does not exist there.
+// In a forked child no lock may be taken (C105), because a thread that does not
+// exist there may hold it.
 bool IsForkedChild();
 
 // The error for a process that is not open.  Takes no lock, because of C105.

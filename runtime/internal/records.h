@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The records behind Backend and Device.  They are made once, when a backend
-// is opened, and never freed, so that a Device stays valid for ever.
+// The records behind Backend and Device.  They are made once, when a backend is
+// opened, and never freed, so that a Device stays valid until the end of the
+// process.
 
 #ifndef DEVRT_RUNTIME_INTERNAL_RECORDS_H_
 #define DEVRT_RUNTIME_INTERNAL_RECORDS_H_
@@ -25,11 +26,11 @@
 
 namespace devrt::internal {
 
-class DeviceAllocator;  // memory/internal: the device's caching allocator
-class PinnedAllocator;  // memory/internal: the backend's
-struct DeviceStreams;   // streams/internal: pools and the default stream
+class DeviceAllocator;  // memory/device/device_allocator.h
+class PinnedAllocator;  // memory/pinned/pinned_allocator.h
+struct DeviceStreams;   // streams/internal/device_streams.h
 
-// One device.  `backend`, like the gate's members, never changes.
+// One device.  `backend` does not change.
 struct DeviceRecord : DeviceGate {
   BackendRecord* backend = nullptr;
 
@@ -37,13 +38,14 @@ struct DeviceRecord : DeviceGate {
   // Made by memory/.
   std::atomic<DeviceAllocator*> allocator{nullptr};
   std::atomic<PinnedAllocator*> pinned{nullptr};
-  // Whether requests must ask for the resource: one was set, or may have been.
+  // True if requests must look for a memory resource, because a program has set
+  // one or may have.
   std::atomic<bool> has_resource{false};
 
-  // Grows when a simulator is reset: native handles of before are dead.
-  std::atomic<uint64_t> life{0};  // counts a simulator's resets
+  // The number of resets of a simulator.  A reset ends all native handles.
+  std::atomic<uint64_t> life{0};
 
-  // Live objects of users, for Shutdown (C98).
+  // The numbers of live objects of the program, for Shutdown (C98).
   std::atomic<int64_t> live_streams{0};
   std::atomic<int64_t> live_events{0};
   std::atomic<int64_t> live_allocations{0};
@@ -54,7 +56,7 @@ struct DeviceRecord : DeviceGate {
   bool has_properties DEVRT_GUARDED_BY(mutex) = false;
 };
 
-// Every DeviceGate is the base of a record.
+// The record of a gate.  Every DeviceGate is the base of a DeviceRecord.
 inline DeviceRecord* RecordOf(DeviceGate* gate) {
   return static_cast<DeviceRecord*>(gate);
 }
@@ -62,12 +64,12 @@ inline const DeviceRecord* RecordOf(const DeviceGate* gate) {
   return static_cast<const DeviceRecord*>(gate);
 }
 
-// One opened backend.  Nothing changes after it is published.
+// One opened backend.  The record does not change after it is published.
 struct BackendRecord {
   std::string name;
   std::string path;  // empty if linked in
   devrt_manifest_v0 manifest{};
-  // The front of the chain.  Complete: stubs where the plugin had NULL.
+  // The front of the chain of layers.  Stubs stand where the plugin has NULL.
   devrt_ops_v0 ops{};
   void* self = nullptr;
   uint64_t capabilities = 0;
@@ -78,24 +80,24 @@ struct BackendRecord {
   static BackendRecord* Of(Backend backend) { return backend.record_; }
 };
 
-// All backends that are open now, in order of opening.  Takes no lock; the list
-// never changes, a later one may be longer.
+// All backends that are open now, in order of opening.  Takes no lock.  The
+// list stays valid and unchanged; a later call may return a longer list.
 absl::Span<BackendRecord* const> OpenedBackends();
 
-// "mtia:1", without asking anything.
+// "mtia:1".  Does not call the backend.
 std::string DeviceName(const DeviceRecord* device);
 
 // ---- The gate every call passes -------------------------------------------
 
-// Why `device` takes no calls; state is not 0.
+// The error for a call on `device`, whose state is not 0.
 absl::Status ClosedError(const DeviceRecord* device);
 
 inline bool IsOpen(const DeviceRecord* device) {
   return ABSL_PREDICT_TRUE(device->IsOpen());
 }
 
-// Whether the plugin still takes handles back: Shutdown does so behind the
-// closed gate.
+// Returns true if handles may still be destroyed.  Shutdown destroys them after
+// it has closed the gate.
 inline bool TakesHandlesBack(const DeviceRecord* device) {
   return (device->state.load(std::memory_order_acquire) & ~kShutDown) == 0;
 }
@@ -104,9 +106,9 @@ inline bool TakesHandlesBack(const DeviceRecord* device) {
 
 inline constexpr uint64_t kPresentLife = UINT64_MAX;
 
-// The status for `error`, which it consumes; `call` names what the user did
-// ("event record").  A sticky error puts its device into quarantine, unless it
-// is about work of a `life` that a simulator's reset has ended.
+// Consumes `error` and returns its status.  `call` names what the program did
+// ("event record").  A sticky error puts its device into quarantine, unless the
+// error belongs to work of a `life` that a simulator's reset has ended.
 absl::Status TakeError(DeviceRecord* device, devrt_status error,
                        const char* call, uint64_t life = kPresentLife);
 
@@ -116,34 +118,34 @@ inline absl::Status FromPlugin(DeviceRecord* device, devrt_status error,
   return TakeError(device, error, call);
 }
 
-// Undoes a quarantine: only for simulators, which can be reset.
+// Ends a quarantine, after the reset of a simulator.
 void BeginNewLife(DeviceRecord* device);
 
-// Called once for each device that enters quarantine, outside all locks: the
-// streams/ claims pending host functions there.
+// Called once for each device that enters quarantine, with no lock held.
+// streams/ runs pending host functions with `fault` there.
 using QuarantineHook = void (*)(DeviceRecord* device,
                                 const absl::Status& fault);
 void SetQuarantineHook(QuarantineHook hook);
 
 // Called for each device before the plugin's shutdown and before a simulator's
-// reset: streams/ destroys idle pooled objects there.
+// reset.  streams/ destroys idle pooled objects there.
 using ReleaseHook = void (*)(DeviceRecord* device);
 void SetReleaseHook(ReleaseHook hook);
 void RunReleaseHook(DeviceRecord* device);
 
-// Called for a device after it was waited for, and before and after its live
-// objects are counted, with no lock held: streams/ releases what
-// finished host functions own, which runs code of the program, and idle pooled
-// objects beyond their number.
+// Called for a device with no lock held: after a wait for the device, and
+// before and after its live objects are counted.  streams/ runs deferred
+// deletions there, which run code of the program, and destroys surplus idle
+// streams.
 using SettleHook = void (*)(DeviceRecord* device);
 void SetSettleHook(SettleHook hook);
-// Nothing inside a host function.
+// Does nothing inside a host function.
 void RunSettleHook(DeviceRecord* device);
-// The same for each device of `backend`.
+// Runs the hook for each device of `backend`.
 void RunSettleHooks(const BackendRecord* backend);
 
-// Waits for a device by calling `wait`: streams/ notes how far each
-// stream has come by then.
+// Waits for a device by calling `wait`.  streams/ then completes the work that
+// each stream got before.
 using SynchronizeHook = absl::Status (*)(
     DeviceRecord* device, absl::FunctionRef<absl::Status()> wait);
 void SetSynchronizeHook(SynchronizeHook hook);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stream numbers that extension devrt.stream_number/0 reports: those of the
-// two streams that the calling thread used last, that is in its present call.
+// The stream numbers that the extension devrt.stream_number/0 reports: of the
+// two streams that the calling thread used last, which are those of its present
+// call.
 
 #ifndef DEVRT_RUNTIME_INTERNAL_STREAM_NUMBERS_H_
 #define DEVRT_RUNTIME_INTERNAL_STREAM_NUMBERS_H_
@@ -23,7 +24,8 @@ struct StreamNumber {
 extern __thread StreamNumber t_stream_numbers[2]
     __attribute__((tls_model("initial-exec")));
 
-// True once a plugin has asked for the extension; only then numbers are noted.
+// True once a plugin has asked for the extension.  Numbers are noted from then
+// on.
 extern std::atomic<bool> g_stream_numbers_wanted;
 
 inline void NoteStreamNumber(devrt_stream handle, uint64_t number) {
