@@ -150,7 +150,7 @@ TEST_F(Deadlock, HostFunctionsThatWaitForEachOther) {
   }
 }
 
-// C43: a host function waits for a later operation of its stream.
+// A host function waits for a later operation of its stream.
 // C43
 TEST_F(Deadlock, HostFunctionThatWaitsForALaterOne) {
   for (const std::string config : {"", "mode=threaded"}) {

@@ -27,7 +27,7 @@ class RefusedWait : public EngineTest {
   }
 };
 
-// C53: a copy that was refused touches the caller's memory neither then nor
+// A copy that was refused touches the caller's memory neither then nor
 // later; what was enqueued before and after it is in order.
 // C53
 TEST_F(RefusedWait, PageableCopy) {
@@ -58,7 +58,7 @@ TEST_F(RefusedWait, PageableCopy) {
   }
 }
 
-// C6: the same of what finds the queue full.
+// The same of what finds the queue full.
 // C6
 TEST_F(RefusedWait, FullQueue) {
   for (const std::string mode : kModes) {
@@ -76,7 +76,7 @@ TEST_F(RefusedWait, FullQueue) {
   }
 }
 
-// C64: a free that would wait for ever frees nothing and says so.
+// A free that would wait for ever frees nothing and says so.
 // C64
 TEST_F(RefusedWait, Frees) {
   for (const std::string mode : kModes) {
@@ -108,7 +108,7 @@ TEST_F(RefusedWait, Frees) {
   }
 }
 
-// C94: what a device's fault leaves is freed all the same.
+// What a device's fault leaves is freed all the same.
 // C94
 TEST_F(RefusedWait, FreesAfterAFault) {
   Reset("raw_free_syncs=yes");

@@ -43,7 +43,7 @@ TEST_F(Lifetime, ShapesAreTheExportsOwn) {
   t->deleter(t);
 }
 
-// E29: only pushed; the next call that uses arrays ends it.
+// Only pushed; the next call that uses arrays ends it.
 // E29
 TEST_F(Lifetime, TheDeleterOnlyHandsBack) {
   DLManagedTensorVersioned* const t = Must(ToDLPack(NewCell(dev(), 1)));
@@ -144,7 +144,7 @@ TEST_F(Lifetime, L2ACaiImportKeepsItsOwner) {
   EXPECT_TRUE(watch.expired());
 }
 
-// E32: a deleter of theirs may call devrt, as it is called without a lock.
+// A deleter of theirs may call devrt, as it is called without a lock.
 // E32
 TEST_F(Lifetime, ForeignDeletersMayCallDevrt) {
   static Array* kept = nullptr;

@@ -82,7 +82,7 @@ TEST_F(Ordering, TwoProducersAreJoined) {
   });
 }
 
-// E8: what the consumer submitted comes before the memory is used again,
+// What the consumer submitted comes before the memory is used again,
 // though it let go at once.
 // E8
 TEST_F(Ordering, TheMemoryIsNotUsedAgainBefore) {
@@ -167,7 +167,7 @@ TEST_F(Ordering, CopiesForTheConsumerAreItsStreams) {
   });
 }
 
-// E12: both exports of the exchange API join into the current stream.
+// Both exports of the exchange API join into the current stream.
 // E12
 TEST_F(Ordering, NoSyncJoinsIntoTheCurrentStream) {
   for (const bool owning : {true, false}) {

@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 
 class MemoryRecovery : public DeviceCacheTest {};
 
-// F7: the block that is waited for in the request's own recovery is found.
+// The block that is waited for in the request's own recovery is found.
 // F7
 TEST_F(MemoryRecovery, SearchesAgainAfterTheWait) {
   Stream s = NewStream();
