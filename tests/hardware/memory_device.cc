@@ -4,6 +4,7 @@
 // 3.3).
 
 #include <cmath>
+#include <limits>
 #include <map>
 #include <string>
 
@@ -13,6 +14,7 @@
 namespace devrt::hardware {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -57,21 +59,35 @@ TEST_F(MemoryDevice, MemoryStats) {
 // figure's equation holds whatever was done.
 TEST_F(MemoryDevice, SizesAndSegments) {
   const Stream s = NewStream();
-  const auto reserved = [&](uint64_t bytes) {
-    char* x = New(s, bytes);
-    const int64_t taken = Read().reserved_bytes.all.current;
+  struct Row {
+    int64_t asked, block, reserved;
+  };
+  for (const Row& row :
+       std::vector<Row>{{1, 512, 2 * kMiB},
+                        {512, 512, 2 * kMiB},
+                        {513, 1024, 2 * kMiB},
+                        {kMiB, kMiB, 2 * kMiB},
+                        {kMiB + 1, kMiB + 512, 20 * kMiB},
+                        {10 * kMiB - 512, 10 * kMiB - 512, 20 * kMiB},
+                        {10 * kMiB, 10 * kMiB, 10 * kMiB},
+                        {10 * kMiB + 1, 10 * kMiB + 512, 12 * kMiB},
+                        {11 * kMiB + 1, 12 * kMiB, 12 * kMiB},
+                        // A rest of no more than 1 MiB stays with its block.
+                        {19 * kMiB, 20 * kMiB, 20 * kMiB},
+                        {19 * kMiB - 512, 19 * kMiB - 512, 20 * kMiB},
+                        {21 * kMiB, 22 * kMiB, 22 * kMiB},
+                        {100 * kMiB, 100 * kMiB, 100 * kMiB}}) {
+    SCOPED_TRACE(row.asked);
+    char* x = New(s, static_cast<uint64_t>(row.asked));
+    EXPECT_EQ(Read().allocated_bytes.all.current, row.block);
+    EXPECT_EQ(Read().requested_bytes.all.current, row.asked);
+    EXPECT_EQ(Read().reserved_bytes.all.current, row.reserved);
     EXPECT_OK(FreeMemory(x));
+    EXPECT_EQ(Read().allocated_bytes.all.current, 0);
     EXPECT_OK(s.Synchronize());
     EXPECT_OK(EmptyCache(dev()));
     EXPECT_EQ(Read().reserved_bytes.all.current, 0);
-    return static_cast<uint64_t>(taken);
-  };
-  EXPECT_EQ(reserved(1), 2 * kMiB);
-  EXPECT_EQ(reserved(kMiB), 2 * kMiB);
-  EXPECT_EQ(reserved(kMiB + 1), 20 * kMiB);
-  EXPECT_EQ(reserved(10 * kMiB - 512), 20 * kMiB);
-  EXPECT_EQ(reserved(10 * kMiB), 10 * kMiB);
-  EXPECT_EQ(reserved(11 * kMiB + 1), 12 * kMiB);
+  }
 
   char* small = New(s, 1000);
   char* large = New(s, 3 * kMiB);
@@ -143,13 +159,19 @@ TEST_F(MemoryDevice, OutOfMemoryRetry) {
   const absl::Status full = AllocateMemory(s, half).status();
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(full.message()), HasSubstr("Tried to allocate"));
+  EXPECT_EQ(Read().allocation.all.current, 1);
+  EXPECT_GE(Read().num_ooms, 1);
   EXPECT_OK(FreeMemory(a));
   char* b = New(s, half);
   EXPECT_OK(FreeMemory(b));
+  // Another size needs the memory back from the cache.
+  char* c = New(s, half - 4 * kMiB);
+  EXPECT_OK(FreeMemory(c));
 }
 
 TEST_F(MemoryDevice, SetPerProcessMemoryFraction) {
-  for (const double bad : {-0.1, 2.0, std::nan("")}) {
+  for (const double bad :
+       {-0.1, 2.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
     const absl::Status status = SetMemoryFraction(dev(), bad);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()),
@@ -170,7 +192,9 @@ TEST_F(MemoryDevice, SetPerProcessMemoryFraction) {
   const absl::Status full =
       AllocateMemory(s, static_cast<uint64_t>(0.5 * *total)).status();
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(full.message()), HasSubstr("out of memory"));
+  EXPECT_THAT(
+      std::string(full.message()),
+      AllOf(HasSubstr("out of memory"), HasSubstr("SetMemoryFraction")));
   EXPECT_OK(FillAsync(s, older, 1, 1024));
   EXPECT_EQ(Contents(s, older, 1024), std::string(1024, '\1'));
   EXPECT_OK(FreeMemory(older));

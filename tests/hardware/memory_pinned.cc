@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "tests/hardware/beside.h"
-#include "tests/hardware/driver.h"
 #include "tests/hardware/memory_test.h"
 
 namespace devrt::hardware {
@@ -75,27 +74,12 @@ TEST_F(MemoryPinned, PinnedMemoryEmptyCache) {
   }
 }
 
-// By the driver where there is one, so that devrt does not know of it.
-TEST_F(MemoryPinned, CudartRegister) {
+TEST_F(MemoryPinned, RegisteredHostMemoryIsPinned) {
   alignas(4096) static char memory[4096];
-  const Stream s = NewStream();  // a context
-  if (BackendName() == "cuda") {
-    const CUcontext before = CurrentContext();
-    CUcontext context = nullptr;
-    DRIVER_OK(DRIVER_CALL(cuDevicePrimaryCtxRetain)(&context, 0));
-    DRIVER_OK(DRIVER_CALL(cuCtxSetCurrent)(context));
-    DRIVER_OK(DRIVER_CALL(cuMemHostRegister)(memory, 80, 0));
-    EXPECT_THAT(IsPinned(memory), IsOkAndHolds(true));
-    EXPECT_THAT(IsPinned(memory + 40), IsOkAndHolds(true));
-    DRIVER_OK(DRIVER_CALL(cuMemHostUnregister)(memory));
-    DRIVER_OK(DRIVER_CALL(cuCtxSetCurrent)(before));
-    DRIVER_OK(DRIVER_CALL(cuDevicePrimaryCtxRelease)(0));
-  } else {
-    ASSERT_OK(RegisterHost(dev(), memory, 80));
-    EXPECT_THAT(IsPinned(memory), IsOkAndHolds(true));
-    EXPECT_THAT(IsPinned(memory + 40), IsOkAndHolds(true));
-    ASSERT_OK(UnregisterHost(dev(), memory));
-  }
+  ASSERT_OK(RegisterHost(dev(), memory, 80));
+  EXPECT_THAT(IsPinned(memory), IsOkAndHolds(true));
+  EXPECT_THAT(IsPinned(memory + 40), IsOkAndHolds(true));
+  ASSERT_OK(UnregisterHost(dev(), memory));
   EXPECT_THAT(IsPinned(memory), IsOkAndHolds(false));
 }
 
@@ -114,7 +98,10 @@ TEST_F(MemoryPinned, CachingPinnedMemory) {
   char* other = NewPinned(4);
   EXPECT_NE(other, block);
   std::memset(other, 2, 4);
+  EXPECT_EQ(ReadPinned().active_requests.current, 2);
   gate.Release();
+  EXPECT_EQ(NewPinned(4), block);
+  EXPECT_OK(FreePinned(block));
   EXPECT_EQ(Contents(s, x, 4), std::string(4, '\1'));
   EXPECT_OK(FreePinned(other));
   EXPECT_OK(FreeMemory(x));

@@ -63,6 +63,13 @@ class HostMemoryStats {
            "resets leave what there is");
     Must(devrt::FreePinned(first));
     Must(devrt::FreePinned(second));
+    std::map<std::string, int64_t> keys = Keys(device_);
+    Expect(keys["active_requests.freed"] == 2, "two blocks are free");
+    Expect(keys["allocations.freed"] == 0, "the cache has them");
+    Must(EmptyPinnedCache(device_.backend()));
+    keys = Keys(device_);
+    Expect(keys["num_host_free"] == 2, "the driver has them back");
+    Expect(keys["allocated_bytes.freed"] == 65536 + 131072, "all bytes");
     return failures_ == 0 ? 0 : 1;
   }
 

@@ -29,6 +29,8 @@ TEST_F(MemoryStreams, RecordStream) {
   gate.Hold(current);
   ASSERT_OK(CopyAsync(current, result, x, 4));  // behind the mark
   ASSERT_OK(FreeMemory(x));
+  EXPECT_EQ(Read().allocation.all.current, 0);
+  EXPECT_EQ(Read().active_bytes.all.current, 512);
   char* other = New(side, 4);
   EXPECT_NE(other, x);
   EXPECT_OK(FillAsync(side, other, 9, 4));
@@ -45,8 +47,9 @@ TEST_F(MemoryStreams, RecordStream) {
   EXPECT_OK(FreePinned(input));
 }
 
-// The view is empty and begins where the base ends; the marked stream spins
-// until after the allocating one was synchronised.
+// The view is empty and begins where the base ends, which counts as a use (F17).
+// The marked stream spins until after the allocating one was synchronised:
+// nothing waits for the device (F14).
 TEST_F(MemoryStreams, RecordStreamOnShiftedView) {
   for (const uint64_t bytes : {uint64_t{40}, uint64_t{512}, 2 * kMiB}) {
     SCOPED_TRACE(bytes);
@@ -69,6 +72,7 @@ TEST_F(MemoryStreams, RecordStreamOnShiftedView) {
 }
 
 // One stream that spins holds back what it uses and nothing else.
+// F9
 TEST_F(MemoryStreams, OneStuckStream) {
   const Stream home = NewStream();
   const Stream stuck = NewStream();

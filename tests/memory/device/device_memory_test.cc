@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// AllocateMemory and FreeMemory on one stream: sizes, best fit, figures,
-// misuse.
+// AllocateMemory and FreeMemory on one stream: best fit, figures, misuse.
+// tests/hardware/memory_device.cc has the cases that GPUs run as well.
 
 #include "devrt/memory/device_memory.h"
 
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -49,48 +48,6 @@ class DeviceMemory : public MtiaTest {
     return made.ok() ? static_cast<char*>(*made) : nullptr;
   }
 };
-
-TEST_F(DeviceMemory, SizesAndSegments) {
-  struct Row {
-    uint64_t asked, block, reserved;
-  };
-  for (const Row& row :
-       std::vector<Row>{{1, 512, 2 * kMiB},
-                        {512, 512, 2 * kMiB},
-                        {513, 1024, 2 * kMiB},
-                        {kMiB, kMiB, 2 * kMiB},
-                        {kMiB + 1, kMiB + 512, 20 * kMiB},
-                        {10 * kMiB - 512, 10 * kMiB - 512, 20 * kMiB},
-                        {10 * kMiB, 10 * kMiB, 10 * kMiB},
-                        {10 * kMiB + 1, 10 * kMiB + 512, 12 * kMiB},
-                        // A rest of no more than 1 MiB stays with its block.
-                        {19 * kMiB, 20 * kMiB, 20 * kMiB},
-                        {19 * kMiB - 512, 19 * kMiB - 512, 20 * kMiB},
-                        {21 * kMiB, 22 * kMiB, 22 * kMiB},
-                        {100 * kMiB, 100 * kMiB, 100 * kMiB}}) {
-    SCOPED_TRACE(row.asked);
-    Reset("memory=256MiB");
-    const MemoryStatistics before = Read();
-    Stream s = NewStream();
-    char* p = New(s, row.asked);
-    const MemoryStatistics with = Read();
-    EXPECT_EQ(
-        with.allocated_bytes.all.current - before.allocated_bytes.all.current,
-        static_cast<int64_t>(row.block));
-    EXPECT_EQ(
-        with.requested_bytes.all.current - before.requested_bytes.all.current,
-        static_cast<int64_t>(row.asked));
-    EXPECT_EQ(
-        with.reserved_bytes.all.current - before.reserved_bytes.all.current,
-        static_cast<int64_t>(row.reserved));
-    EXPECT_OK(FreeMemory(p));
-    EXPECT_EQ(Read().allocated_bytes.all.current,
-              before.allocated_bytes.all.current);
-    EXPECT_OK(s.Synchronize());
-    EXPECT_OK(EmptyCache(dev()));
-    EXPECT_EQ(Read().reserved_bytes.all.current, 0);
-  }
-}
 
 TEST_F(DeviceMemory, BestFitAtTheLowestAddress) {
   Stream s = NewStream();
@@ -136,29 +93,6 @@ TEST_F(DeviceMemory, SplitsAreCounted) {
         after.inactive_split_bytes, after.reserved_bytes}) {
     EXPECT_EQ(stat.all.allocated - stat.all.freed, stat.all.current);
   }
-}
-
-// The sequence of test_cuda's memory_stats (docs/semantics.md 3.2).
-TEST_F(DeviceMemory, SeedMemoryStats) {
-  Stream s = NewStream();
-  ASSERT_OK(EmptyCache(dev()));
-  internal::Ledger& ledger =
-      internal::DeviceAllocator::Of(dev().record())->ledger();
-  ledger.ResetPeak();
-  ledger.ResetAccumulated();
-  const MemoryStatistics first = Read();
-  EXPECT_EQ(first.allocated_bytes.all.current, first.allocated_bytes.all.peak);
-  EXPECT_EQ(first.reserved_bytes.all.current, first.reserved_bytes.all.peak);
-  char* x = New(s, 256 * 4);
-  EXPECT_EQ(Read().active_bytes.all.current - first.active_bytes.all.current,
-            1024);
-  EXPECT_EQ(Read().active_bytes.all.freed, 0);
-  EXPECT_OK(FreeMemory(x));
-  EXPECT_OK(EmptyCache(dev()));
-  EXPECT_EQ(Read().active_bytes.all.current, first.active_bytes.all.current);
-  EXPECT_EQ(Read().active_bytes.all.freed, 1024);
-  ledger.ResetPeak();
-  EXPECT_EQ(Read().allocated_bytes.all.peak, first.allocated_bytes.all.peak);
 }
 
 TEST_F(DeviceMemory, ZeroBytesAndNull) {
@@ -280,52 +214,6 @@ TEST_F(DeviceMemory, OutOfMemoryTexts) {
   EXPECT_OK(FillAsync(s, small, 1, 1024));
   EXPECT_OK(s.Synchronize());
   EXPECT_OK(FreeMemory(small));
-}
-
-// test_cuda's out_of_memory_retry.
-TEST_F(DeviceMemory, SeedOutOfMemoryRetry) {
-  Stream s = NewStream();
-  const uint64_t half = dev().Properties()->total_memory / 2;
-  char* a = New(s, half);
-  EXPECT_EQ(AllocateMemory(s, half).status().code(),
-            absl::StatusCode::kResourceExhausted);
-  const MemoryStatistics failed = Read();
-  EXPECT_EQ(failed.allocation.all.current, 1);
-  EXPECT_GE(failed.num_ooms, 1);
-  EXPECT_OK(FreeMemory(a));
-  char* b = New(s, half);
-  EXPECT_OK(FreeMemory(b));
-  // Other sizes need the memory back from the cache.
-  char* c = New(s, half - 4 * kMiB);
-  EXPECT_OK(FreeMemory(c));
-}
-
-TEST_F(DeviceMemory, Fraction) {
-  Stream s = NewStream();
-  for (double bad :
-       {-0.1, 2.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
-    const absl::Status status = SetMemoryFraction(dev(), bad);
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(status.message()),
-                StartsWith("Invalid fraction value"));
-  }
-  for (double value : {0.0, 0.1234567, 1.0 / 3, 0.5}) {
-    EXPECT_OK(SetMemoryFraction(dev(), value));
-    EXPECT_EQ(GetMemoryFraction(dev()), value);
-  }
-  const double total = static_cast<double>(dev().Properties()->total_memory);
-  char* old = New(s, 1024);
-  EXPECT_OK(EmptyCache(dev()));
-  char* fits =
-      New(s, static_cast<uint64_t>(0.499 * total) -
-                 static_cast<uint64_t>(Read().reserved_bytes.all.current));
-  const absl::Status full =
-      AllocateMemory(s, static_cast<uint64_t>(0.5 * total)).status();
-  EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(full.message()), HasSubstr("out of memory"));
-  EXPECT_THAT(std::string(full.message()), HasSubstr("SetMemoryFraction"));
-  EXPECT_OK(FreeMemory(fits));
-  EXPECT_OK(FreeMemory(old));
 }
 
 TEST_F(DeviceMemory, ResourcesOfTheDevice) {

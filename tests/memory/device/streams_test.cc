@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Blocks that several streams use: uses, pending frees, reuse between streams.
+// tests/hardware/memory_streams.cc has the cases that GPUs run as well.
 
 #include <algorithm>
 #include <iterator>
-#include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "tests/memory/device/cache_fixture.h"
@@ -17,61 +16,6 @@ namespace {
 using internal::kMiB;
 
 class MemoryStreams : public DeviceCacheTest {};
-
-// test_cuda's record_stream: a mark covers what is submitted up to the free,
-// and the block comes back to the same place.
-TEST_F(MemoryStreams, SeedRecordStream) {
-  Stream side = NewStream();
-  Stream current = NewStream();
-  Flag gate = NewFlag();
-  char* x = New(side, 512);
-  EXPECT_OK(FillAsync(side, x, 1, 512));
-  EXPECT_OK(current.Wait(side));
-  EXPECT_OK(RecordStream(x, current));
-  EXPECT_OK(gate.WaitOn(current));
-  // Pinned: a copy to pageable memory would wait.
-  absl::StatusOr<void*> host = AllocateHost(dev(), 512);
-  ASSERT_OK(host.status());
-  EXPECT_OK(CopyAsync(current, *host, x, 512));  // after the mark
-  EXPECT_OK(FreeMemory(x));
-  EXPECT_EQ(Read().allocation.all.current, 0);
-  EXPECT_EQ(Read().active_bytes.all.current, 512);
-  char* other = New(side, 512);
-  EXPECT_NE(other, x);
-  EXPECT_OK(FillAsync(side, other, 9, 512));
-  EXPECT_OK(gate.Set());
-  EXPECT_OK(current.Synchronize());
-  EXPECT_EQ(std::string(static_cast<char*>(*host), 512),
-            std::string(512, '\1'));
-  EXPECT_OK(FreeHost(*host));
-  char* again = New(side, 512);
-  EXPECT_EQ(again, x);
-  EXPECT_OK(FreeMemory(again));
-  EXPECT_OK(FreeMemory(other));
-}
-
-// test_cuda's record_stream_on_shifted_view, with the marked stream stuck
-// until after the allocating one was synchronised: nothing waits for the device
-// (F14), and an empty view at the very end counts (F17).
-TEST_F(MemoryStreams, SeedRecordStreamOnShiftedView) {
-  for (const uint64_t bytes : {uint64_t{40}, uint64_t{512}, 2 * kMiB}) {
-    SCOPED_TRACE(bytes);
-    Stream side = NewStream();
-    Stream marked = NewStream();
-    Flag gate = NewFlag();
-    char* base = New(side, bytes);
-    EXPECT_OK(gate.WaitOn(marked));
-    EXPECT_OK(RecordStream(base + bytes, marked));
-    EXPECT_OK(FreeMemory(base));
-    EXPECT_OK(side.Synchronize());
-    char* next = New(side, bytes);
-    EXPECT_NE(next, base);
-    EXPECT_OK(gate.Set());
-    EXPECT_OK(marked.Synchronize());
-    EXPECT_OK(FreeMemory(next));
-    ExpectNothingLeft();
-  }
-}
 
 TEST_F(MemoryStreams, UnknownPointersAreErrors) {
   Stream s = NewStream();
@@ -86,7 +30,7 @@ TEST_F(MemoryStreams, UnknownPointersAreErrors) {
   EXPECT_EQ(RecordStream(x, other).code(), absl::StatusCode::kInvalidArgument);
 }
 
-// F15: devrt's own operations are noted as of their submission; later work of
+// devrt's own operations are noted as of their submission; later work of
 // that stream does not hold the block back.
 // F15
 TEST_F(MemoryStreams, UsesAreVersionedAtSubmission) {
@@ -115,28 +59,6 @@ TEST_F(MemoryStreams, UsesAreVersionedAtSubmission) {
   EXPECT_OK(later.Set());
   EXPECT_OK(FreeMemory(again));
   EXPECT_OK(FreeMemory(y));
-}
-
-// One stream that is stuck holds back what it uses and nothing else.
-// F9
-TEST_F(MemoryStreams, OneStuckStream) {
-  Stream home = NewStream();
-  Stream stuck = NewStream();
-  Stream fine = NewStream();
-  Flag gate = NewFlag();
-  EXPECT_OK(gate.WaitOn(stuck));
-  char* held = New(home, 4096);
-  EXPECT_OK(RecordStream(held, stuck));
-  EXPECT_OK(FreeMemory(held));
-  for (int i = 0; i < 20; ++i) {
-    char* x = New(home, 4096);
-    EXPECT_NE(x, held);
-    EXPECT_OK(FillAsync(fine, x, 1, 4096));
-    EXPECT_OK(FreeMemory(x));
-    EXPECT_OK(fine.Synchronize());
-  }
-  EXPECT_EQ(Read().active.all.current, 2) << "held, and the last one";
-  EXPECT_OK(gate.Set());
 }
 
 TEST_F(MemoryStreams, FreeInTheOrderOfAnotherStream) {
@@ -193,20 +115,6 @@ TEST_F(MemoryStreams, AFreeSegmentMovesWhenItsUsesAreOver) {
   EXPECT_EQ(Read().num_device_alloc, segments);
   EXPECT_OK(FreeMemory(both[0]));
   EXPECT_OK(FreeMemory(both[1]));
-}
-
-TEST_F(MemoryStreams, AnEventPassesABlockWithoutAHostWait) {
-  Stream a = NewStream();
-  Stream b = NewStream();
-  Flag gate = NewFlag();
-  char* x = New(a, 30 * kMiB);
-  EXPECT_OK(gate.WaitOn(a));
-  EXPECT_OK(FillAsync(a, x, 1, 4096));
-  EXPECT_OK(FreeMemory(x));
-  EXPECT_OK(b.Wait(a));
-  EXPECT_EQ(New(b, 30 * kMiB), x);
-  EXPECT_OK(FreeMemory(x));
-  EXPECT_OK(gate.Set());
 }
 
 // Streams that allocate by turns do not take one another's segment for ever:
@@ -353,7 +261,7 @@ TEST_F(MemoryStreams, TheDefaultStreamsRuleIsNotHandedOn) {
 
 // ---- Streams that end -------------------------------------------------------
 
-// F20: what was freed on a stream that is gone is not taken for a new one's.
+// What was freed on a stream that is gone is not taken for a new one's.
 // F20
 TEST_F(MemoryStreams, BlocksOfAnEndedStreamWait) {
   Flag gate = NewFlag();
@@ -376,28 +284,7 @@ TEST_F(MemoryStreams, BlocksOfAnEndedStreamWait) {
   EXPECT_OK(FreeMemory(z));
 }
 
-TEST_F(MemoryStreams, ABlockOutlivesItsStream) {
-  Flag gate = NewFlag();
-  char* x = nullptr;
-  {
-    Stream a = NewStream();
-    x = New(a, 30 * kMiB);
-    EXPECT_OK(gate.WaitOn(a));
-    EXPECT_OK(FillAsync(a, x, 1, 4096));
-  }
-  EXPECT_OK(FreeMemory(x));  // as of a's end
-  Stream b = NewStream();
-  char* y = New(b, 30 * kMiB);
-  EXPECT_NE(y, x);
-  EXPECT_OK(gate.Set());
-  EXPECT_OK(dev().Synchronize());
-  char* z = New(b, 30 * kMiB);
-  EXPECT_EQ(z, x);
-  EXPECT_OK(FreeMemory(y));
-  EXPECT_OK(FreeMemory(z));
-}
-
-// F22: another library destroys a marked stream before the free.  What it was
+// Another library destroys a marked stream before the free.  What it was
 // given runs to its end, and is waited for.
 // F22
 TEST_F(MemoryStreams, AForeignStreamIsDestroyedBeforeTheFree) {
@@ -440,7 +327,7 @@ TEST_F(MemoryStreams, AMarkedStreamEndsBeforeTheFree) {
   EXPECT_OK(FreeMemory(y));
 }
 
-// F20: the next Stream on the same native one waits for work that a pending
+// The next Stream on the same native one waits for work that a pending
 // block is used by; the block came back as of the end of its own stream, and so
 // for nobody else.
 // F20

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pinned memory: classes, the seed's sequences for it, the mode that each block
-// remembers, and blocks that work still uses.
+// Pinned memory: classes, the mode that each block remembers, and blocks that work
+// still uses. tests/hardware/memory_pinned.cc has the cases that GPUs run as well.
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
-#include <map>
 #include <optional>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -47,124 +45,7 @@ class PinnedTest : public MtiaTest {
   static char* New(uint64_t bytes) {
     return static_cast<char*>(Must(AllocatePinned(dev(), bytes)));
   }
-  static std::map<std::string, int64_t> Keys() {
-    std::map<std::string, int64_t> keys;
-    for (const auto& [key, value] : ToKeys(Stats())) keys[key] = value;
-    return keys;
-  }
 };
-
-// ---- The seed's sequences, to the letter ------------------------------------
-
-TEST_F(PinnedTest, HostMemoryStats) {
-  ASSERT_OK(EmptyPinnedCache(backend()));
-  ResetAccumulatedPinnedStatistics(backend());
-  ResetPeakPinnedStatistics(backend());
-  std::map<std::string, int64_t> expected = Keys();
-  ASSERT_EQ(expected.size(), 28u);
-  for (const auto& [key, value] : expected) EXPECT_EQ(value, 0) << key;
-  const auto check = [&] {
-    std::map<std::string, int64_t> now = Keys();
-    for (const auto& [key, value] : expected) {
-      const bool is_time = key.find("_time.") != key.npos;
-      if (is_time && key.find(".count") == key.npos) continue;
-      EXPECT_EQ(now[key], value) << key;
-    }
-  };
-  const auto grow = [&](int64_t bytes) {
-    for (const char* what : {".allocated", ".current", ".peak"}) {
-      for (const char* count : {"allocations", "active_requests"}) {
-        expected[std::string(count) + what] += 1;
-      }
-      for (const char* size : {"allocated_bytes", "active_bytes"}) {
-        expected[std::string(size) + what] += bytes;
-      }
-    }
-    expected["num_host_alloc"] += 1;
-    expected["host_alloc_time.count"] += 1;
-  };
-  char* first = New(10 * 1024 * 4);
-  grow(65536);
-  check();
-  char* second = New(20 * 1024 * 4);
-  grow(131072);
-  check();
-  ASSERT_OK(EmptyPinnedCache(backend()));
-  check();
-  ASSERT_OK(FreePinned(first));
-  ASSERT_OK(FreePinned(second));
-  EXPECT_EQ(Stats().active_requests.freed, 2);
-  EXPECT_EQ(Stats().allocations.freed, 0);
-  ASSERT_OK(EmptyPinnedCache(backend()));
-  EXPECT_EQ(Stats().num_host_free, 2);
-  EXPECT_EQ(Stats().allocated_bytes.freed, 65536 + 131072);
-}
-
-void RegisterBody(Device device) {
-  EXPECT_OK(SetAllocatorSettings(
-      "pinned_use_cuda_host_register:True,pinned_num_register_threads:8"));
-  float pageable[20] = {};
-  EXPECT_THAT(IsPinned(pageable), IsOkAndHolds(false));
-  for (const uint64_t elements : {uint64_t{1} << 21, uint64_t{1} << 24}) {
-    char* block =
-        static_cast<char*>(Must(AllocatePinned(device, elements / 4)));
-    std::memset(block, 7, elements / 4);
-    EXPECT_THAT(IsPinned(block), IsOkAndHolds(true));
-    EXPECT_OK(FreePinned(block));
-  }
-  EXPECT_OK(SetAllocatorSettings("pinned_use_cuda_host_register:False"));
-}
-
-TEST_F(PinnedTest, PinnedMemoryWithCudaregister) { RegisterBody(dev()); }
-
-TEST_F(PinnedTest, PinnedMemoryWithCudaregisterMultithread) {
-  InThreads(4, [](int) { RegisterBody(dev()); });
-}
-
-TEST_F(PinnedTest, PinnedMemoryEmptyCache) {
-  for (const char* mode : {"True", "False"}) {
-    ASSERT_OK(SetAllocatorSettings(
-        std::string("pinned_use_cuda_host_register:") + mode));
-    char* block = New(4 * kMiB);
-    EXPECT_THAT(IsPinned(block), IsOkAndHolds(true));
-    ASSERT_OK(FreePinned(block));
-    ASSERT_OK(EmptyPinnedCache(backend()));
-  }
-}
-
-TEST_F(PinnedTest, CudartRegister) {
-  alignas(4096) static char memory[4096];
-  ASSERT_OK(RegisterHost(dev(), memory, 80));
-  EXPECT_THAT(IsPinned(memory + 40), IsOkAndHolds(true));
-  ASSERT_OK(UnregisterHost(dev(), memory));
-  EXPECT_THAT(IsPinned(memory), IsOkAndHolds(false));
-}
-
-TEST_F(PinnedTest, CachingPinnedMemory) {
-  char* block = New(40);
-  ASSERT_OK(FreePinned(block));
-  ASSERT_EQ(New(40), block);
-  Stream s = NewStream();
-  void* x = Must(Allocate(dev(), 40));
-  std::memset(block, 1, 40);
-  Flag flag = NewFlag();
-  ASSERT_OK(flag.WaitOn(s));
-  ASSERT_OK(CopyAsync(s, x, block + 4, 20));
-  ASSERT_OK(FreePinned(block));
-  char* other = New(40);
-  EXPECT_NE(other, block);
-  std::memset(other, 2, 40);
-  EXPECT_EQ(Stats().active_requests.current, 2);
-  ASSERT_OK(flag.Set());
-  ASSERT_OK(s.Synchronize());
-  char seen[20];
-  ASSERT_OK(sim().Peek(x, seen, sizeof seen));
-  EXPECT_EQ(seen[19], 1);
-  EXPECT_EQ(New(40), block);
-  ASSERT_OK(FreePinned(block));
-  ASSERT_OK(FreePinned(other));
-  ASSERT_OK(Free(dev(), x));
-}
 
 // ---- Sizes ------------------------------------------------------------------
 

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Snapshots and histories of the allocator itself, and the sequences of figures
-// that the seed tests go through (docs/semantics.md 3.2 and 3.3).
+// Snapshots and histories of the allocator itself.
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -31,13 +29,6 @@ class SnapshotTest : public MtiaTest {
     (void)RecordMemoryHistory(dev(), std::nullopt);
     EXPECT_TRUE(EmptyCache(dev()).ok());
     MtiaTest::TearDown();
-  }
-  static int64_t Key(const std::string& name) {
-    for (const auto& [key, value] : ToKeys(GetMemoryStatistics(dev()))) {
-      if (key == name) return value;
-    }
-    ADD_FAILURE() << name;
-    return -1;
   }
   static MemorySnapshot Take() { return TakeMemorySnapshot(dev()).value(); }
   static std::vector<MemoryAction> Actions(const MemorySnapshot& s) {
@@ -163,41 +154,6 @@ TEST_F(SnapshotTest, HistoriesOfNoOrTooManyEvents) {
     EXPECT_EQ(RecordMemoryHistory(dev(), HistoryOptions{events, false}).code(),
               absl::StatusCode::kInvalidArgument);
   }
-}
-
-// test_cuda memory_allocation.
-TEST_F(SnapshotTest, SeedMemoryAllocation) {
-  const Stream stream = NewStream();
-  const int64_t before = Key("allocated_bytes.all.current");
-  void* x = AllocateMemory(stream, 1).value();
-  EXPECT_EQ(Key("allocated_bytes.all.current"), before + 512);
-  ASSERT_TRUE(FreeMemory(x).ok());
-  EXPECT_EQ(Key("allocated_bytes.all.current"), before);
-  ASSERT_TRUE(stream.Synchronize().ok());
-  ASSERT_TRUE(EmptyCache(dev()).ok());
-}
-
-// test_cuda memory_stats.
-TEST_F(SnapshotTest, SeedMemoryStats) {
-  const Stream stream = NewStream();
-  ASSERT_TRUE(EmptyCache(dev()).ok());
-  ResetPeakMemoryStatistics(dev());
-  ResetAccumulatedMemoryStatistics(dev());
-  const int64_t allocated = Key("allocated_bytes.all.current");
-  const int64_t reserved = Key("reserved_bytes.all.current");
-  const int64_t active = Key("active_bytes.all.current");
-  EXPECT_EQ(allocated, Key("allocated_bytes.all.peak"));
-  EXPECT_EQ(reserved, Key("reserved_bytes.all.peak"));
-  void* x = AllocateMemory(stream, 256 * 4).value();
-  EXPECT_EQ(Key("active_bytes.all.current"), active + 1024);
-  EXPECT_EQ(Key("active_bytes.all.freed"), 0);
-  ASSERT_TRUE(FreeMemory(x).ok());
-  ASSERT_TRUE(EmptyCache(dev()).ok());
-  EXPECT_EQ(Key("active_bytes.all.current"), active);
-  EXPECT_EQ(Key("active_bytes.all.freed"), 1024);
-  ResetPeakMemoryStatistics(dev());
-  EXPECT_EQ(Key("allocated_bytes.all.peak"), allocated);
-  EXPECT_EQ(Key("reserved_bytes.all.peak"), reserved);
 }
 
 }  // namespace
