@@ -10,7 +10,7 @@
 #include <string>
 
 #include "backends/mtia/kernels/kernels.h"
-#include "tests/mtia/kernel_reference.h"
+#include "tests/support/elements.h"
 
 namespace devrt::mtia {
 namespace {
@@ -35,6 +35,18 @@ uint32_t BitsOf(Float16 x) { return x.bits; }
 uint32_t BitsOf(Bfloat16 x) { return x.bits; }
 uint32_t BitsOf(Float8E4m3fn x) { return x.bits; }
 uint32_t BitsOf(Float8E5m2 x) { return x.bits; }
+
+// The value of a code of a narrow float, by the reference, and back.
+double Decode(uint32_t dtype, uint32_t bits) {
+  const uint8_t bytes[] = {static_cast<uint8_t>(bits),
+                           static_cast<uint8_t>(bits >> 8)};
+  return static_cast<double>(cts::Load(dtype, bytes).re);
+}
+uint32_t Encode(uint32_t dtype, double value) {
+  uint8_t bytes[2] = {};
+  cts::Store(dtype, cts::Number::Real(value), bytes);
+  return bytes[0] | static_cast<uint32_t>(bytes[1]) << 8;
+}
 
 template <typename T>
 struct Info;
@@ -73,7 +85,7 @@ TYPED_TEST_SUITE(NarrowFloatTest, NarrowFloats, );
 TYPED_TEST(NarrowFloatTest, WidensEveryCodeToItsValue) {
   for (uint32_t bits = 0; bits < this->kCodes; ++bits) {
     const float got = Widen(this->FromBits(bits));
-    const double want = reference::DecodeFloat(this->kDtype, bits);
+    const double want = Decode(this->kDtype, bits);
     if (std::isnan(want)) {
       EXPECT_TRUE(std::isnan(got)) << bits;
     } else {
@@ -99,8 +111,8 @@ TYPED_TEST(NarrowFloatTest, EveryCodeSurvivesARoundTrip) {
 // Between each pair of neighbours: the point halfway, and the floats around it.
 TYPED_TEST(NarrowFloatTest, RoundsToNearestEvenBetweenAllNeighbours) {
   for (uint32_t bits = 0; bits + 1 < this->kCodes / 2; ++bits) {
-    const double low = reference::DecodeFloat(this->kDtype, bits);
-    const double high = reference::DecodeFloat(this->kDtype, bits + 1);
+    const double low = Decode(this->kDtype, bits);
+    const double high = Decode(this->kDtype, bits + 1);
     if (!std::isfinite(low) || !std::isfinite(high)) continue;
     const float middle = static_cast<float>((low + high) / 2);
     ASSERT_EQ(static_cast<double>(middle), (low + high) / 2);
@@ -120,8 +132,7 @@ TYPED_TEST(NarrowFloatTest, RoundsAnyFloatLikeTheReference) {
   for (int k = 0; k < 200000; ++k) {
     const float value = FloatOf(static_cast<uint32_t>(random()));
     if (std::isnan(value)) continue;
-    ASSERT_EQ(BitsOf(Narrow<TypeParam>(value)),
-              reference::EncodeFloat(this->kDtype, value, std::signbit(value)))
+    ASSERT_EQ(BitsOf(Narrow<TypeParam>(value)), Encode(this->kDtype, value))
         << value << ", seed " << seed;
   }
 }
@@ -145,15 +156,15 @@ TYPED_TEST(NarrowFloatTest, DoublesAreRoundedOnce) {
   for (int k = 0; k < 200000; ++k) {
     // A halfway point of the narrow format, moved by less than a float can say.
     const uint32_t bits = static_cast<uint32_t>(random()) % (this->kCodes / 2);
-    const double low = reference::DecodeFloat(this->kDtype, bits);
-    const double high = reference::DecodeFloat(this->kDtype, bits + 1);
+    const double low = Decode(this->kDtype, bits);
+    const double high = Decode(this->kDtype, bits + 1);
     double value = (low + high) / 2;
     if (!std::isfinite(value)) value = std::exp2(exponent(random));
     if (k % 3 == 0) value = std::nextafter(value, 0.0);
     if (k % 3 == 1) value = std::nextafter(value, HUGE_VAL);
     if (k % 2 == 0) value = -value;
     ASSERT_EQ(BitsOf(Narrow<TypeParam>(RoundToOdd(value))),
-              reference::EncodeFloat(this->kDtype, value, std::signbit(value)))
+              Encode(this->kDtype, value))
         << value << ", seed " << seed;
   }
 }
@@ -238,12 +249,12 @@ TEST(DtypeTest, SizesAndNames) {
 }
 
 TEST(DtypeTest, EveryDtypeHasSizeNameAndVisit) {
-  for (uint32_t dtype : reference::kDtypes) {
+  for (uint32_t dtype : cts::Dtypes()) {
     const std::string name = DtypeName(dtype);
-    EXPECT_EQ(DtypeSize(dtype), reference::Size(dtype)) << name;
+    EXPECT_EQ(DtypeSize(dtype), cts::SizeOf(dtype)) << name;
     const size_t stored = VisitDtype(
         dtype, [](auto tag) { return sizeof(typename decltype(tag)::type); });
-    EXPECT_EQ(stored, reference::Size(dtype)) << name;
+    EXPECT_EQ(stored, cts::SizeOf(dtype)) << name;
     EXPECT_EQ(DtypeSize(RawDtype(dtype)), DtypeSize(dtype)) << name;
     EXPECT_NE(ClassOf(dtype), DtypeClass::kUnknown) << name;
   }

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/mtia/kernel_reference.h"
 #include "tests/mtia/random_tensor.h"
+#include "tests/support/elements.h"
 
 namespace devrt::mtia {
 namespace {
@@ -22,7 +22,6 @@ namespace {
 using reference::Decode;
 using reference::Element;
 using reference::Encode;
-using reference::kDtypes;
 using reference::Match;
 
 constexpr uint64_t kSeed = 20240609;
@@ -49,8 +48,7 @@ Match MatchOf(uint32_t op, uint32_t dtype) {
   if (op == DEVRT_OP_MAXIMUM || op == DEVRT_OP_MINIMUM) return Match::kNumber;
   const bool rounded =
       op == DEVRT_OP_MUL || op == DEVRT_OP_DIV || op == DEVRT_OP_ABS;
-  return reference::IsComplex(dtype) && rounded ? Match::kRounded
-                                                : Match::kFloat;
+  return cts::IsComplex(dtype) && rounded ? Match::kRounded : Match::kFloat;
 }
 
 // Random elements; `moderate` ones keep the reference's complex arithmetic
@@ -129,7 +127,7 @@ Expected Reference(uint32_t op, uint32_t dtype) {
 }
 
 void TestOperation(uint64_t seed, uint32_t op, uint32_t dtype, size_t count) {
-  const uint32_t out_dtype = reference::OutputDtype(op, dtype);
+  const uint32_t out_dtype = cts::OutputOf(op, dtype);
   SCOPED_TRACE(Trace(seed, op, dtype, out_dtype));
   Random random(seed);
   const Shape shape = RandomShape(random);
@@ -154,8 +152,8 @@ void TestOperation(uint64_t seed, uint32_t op, uint32_t dtype, size_t count) {
 
 void TestOperations(const std::vector<uint32_t>& operations, size_t count) {
   for (uint32_t op : operations) {
-    for (uint32_t dtype : kDtypes) {
-      if (!reference::Supports(op, dtype)) continue;
+    for (uint32_t dtype : cts::Dtypes()) {
+      if (!cts::HasOp(op, dtype)) continue;
       for (uint64_t trial = 0; trial < kTrials; ++trial) {
         TestOperation(kSeed + trial, op, dtype, count);
         if (testing::Test::HasFatalFailure()) return;
@@ -169,8 +167,8 @@ TEST(ElementwiseTest, EveryUnaryOperation) { TestOperations(kUnary, 1); }
 TEST(ElementwiseTest, EveryBinaryOperation) { TestOperations(kBinary, 2); }
 
 TEST(ElementwiseTest, CopyConvertsEveryDtypeToEveryOther) {
-  for (uint32_t from : kDtypes) {
-    for (uint32_t to : kDtypes) {
+  for (uint32_t from : cts::Dtypes()) {
+    for (uint32_t to : cts::Dtypes()) {
       for (uint64_t seed = kSeed; seed < kSeed + kTrials; ++seed) {
         SCOPED_TRACE(Trace(seed, DEVRT_OP_COPY, from, to));
         Random random(seed);
@@ -191,8 +189,8 @@ TEST(ElementwiseTest, CopyConvertsEveryDtypeToEveryOther) {
 }
 
 TEST(ElementwiseTest, WhereKeepsTheBits) {
-  for (uint32_t dtype : kDtypes) {
-    if (!reference::Supports(DEVRT_OP_WHERE, dtype)) continue;
+  for (uint32_t dtype : cts::Dtypes()) {
+    if (!cts::HasOp(DEVRT_OP_WHERE, dtype)) continue;
     for (uint64_t seed = kSeed; seed < kSeed + kTrials; ++seed) {
       SCOPED_TRACE(Trace(seed, DEVRT_OP_WHERE, dtype, dtype));
       Random random(seed);
@@ -220,7 +218,7 @@ TEST(ElementwiseTest, WhereKeepsTheBits) {
 }
 
 TEST(ElementwiseTest, FillWritesElementsOnly) {
-  for (uint32_t dtype : kDtypes) {
+  for (uint32_t dtype : cts::Dtypes()) {
     for (uint64_t seed = kSeed; seed < kSeed + kTrials; ++seed) {
       SCOPED_TRACE(Trace(seed, DEVRT_OP_COPY, dtype, dtype));
       Random random(seed);
@@ -228,7 +226,7 @@ TEST(ElementwiseTest, FillWritesElementsOnly) {
       TestTensor out(random, dtype, shape, AnyLayout(random, true));
       const Element value = RandomElement(random, dtype);
       // At an odd address, and not a byte more than an element.
-      std::vector<std::byte> host(1 + reference::Size(dtype));
+      std::vector<std::byte> host(1 + cts::SizeOf(dtype));
       std::memcpy(host.data() + 1, value.data(), host.size() - 1);
       const TestTensor before = out;
       RunFill(out.tensor(), out.local(), host.data() + 1);
@@ -248,8 +246,8 @@ TEST(ElementwiseTest, SupportsWhatTheReferenceDoes) {
   operations.push_back(DEVRT_OP_COPY);
   operations.push_back(DEVRT_OP_WHERE);
   for (uint32_t op : operations) {
-    for (uint32_t dtype : kDtypes) {
-      EXPECT_EQ(ElementwiseSupports(op, dtype), reference::Supports(op, dtype))
+    for (uint32_t dtype : cts::Dtypes()) {
+      EXPECT_EQ(ElementwiseSupports(op, dtype), cts::HasOp(op, dtype))
           << op << " " << DtypeName(dtype);
     }
     EXPECT_FALSE(ElementwiseSupports(op, DEVRT_DTYPE(3, 64)));

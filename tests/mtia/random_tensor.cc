@@ -55,32 +55,23 @@ Value Special(Random& random, uint32_t dtype) {
                                std::numeric_limits<double>::infinity(),
                                -std::numeric_limits<double>::infinity(),
                                std::numeric_limits<double>::quiet_NaN()};
-  Value value;
   const auto real = [&] { return kReals[Uniform(random, 0, 15)]; };
-  if (reference::IsInteger(dtype)) {
+  if (cts::IsInteger(dtype)) {
     constexpr uint64_t kIntegers[] = {
         0,   1,      ~uint64_t{0}, uint64_t{1} << 63, ~uint64_t{0} >> 1,
         128, 0x8000, 1u << 31};
-    value.integer = kIntegers[Uniform(random, 0, 7)];
-    return value;
+    return Value::Integer(kIntegers[Uniform(random, 0, 7)]);
   }
-  value.kind = reference::IsComplex(dtype) ? Value::kComplex : Value::kReal;
-  value.re = real();
-  if (value.kind == Value::kComplex) value.im = real();
-  return value;
+  const double re = real();
+  return cts::IsComplex(dtype) ? Value::Complex(re, real()) : Value::Real(re);
 }
 
 Value Small(Random& random, uint32_t dtype) {
-  Value value;
-  if (reference::IsInteger(dtype)) {
-    value.integer = static_cast<uint64_t>(Uniform(random, -9, 9));
-    return value;
-  }
+  if (cts::IsInteger(dtype)) return Value::Integer(Uniform(random, -9, 9));
   std::uniform_real_distribution<double> real(-100, 100);
-  value.kind = reference::IsComplex(dtype) ? Value::kComplex : Value::kReal;
-  value.re = real(random);
-  if (value.kind == Value::kComplex) value.im = real(random);
-  return value;
+  const double re = real(random);
+  return cts::IsComplex(dtype) ? Value::Complex(re, real(random))
+                               : Value::Real(re);
 }
 
 }  // namespace
@@ -98,7 +89,7 @@ Tensor MakeTensor(void* data, uint32_t dtype, const Shape& shape,
 
 TestTensor::TestTensor(Random& random, uint32_t dtype, const Shape& shape,
                        Layout layout) {
-  const int64_t item = static_cast<int64_t>(reference::Size(dtype));
+  const int64_t item = static_cast<int64_t>(cts::SizeOf(dtype));
   Shape strides = RandomStrides(random, shape, item);
   for (int64_t& stride : strides) {
     if (layout == Layout::kBroadcast && Uniform(random, 0, 1) == 0) stride = 0;
@@ -113,12 +104,12 @@ TestTensor::TestTensor(Random& random, uint32_t dtype, const Shape& shape,
 
 Element TestTensor::Get(int64_t offset) const {
   Element element{};
-  std::memcpy(element.data(), local() + offset, reference::Size(tensor_.dtype));
+  std::memcpy(element.data(), local() + offset, cts::SizeOf(tensor_.dtype));
   return element;
 }
 
 void TestTensor::Set(int64_t offset, const Element& element) {
-  std::memcpy(local() + offset, element.data(), reference::Size(tensor_.dtype));
+  std::memcpy(local() + offset, element.data(), cts::SizeOf(tensor_.dtype));
 }
 
 Shape RandomShape(Random& random) {
@@ -154,7 +145,7 @@ Element RandomElement(Random& random, uint32_t dtype) {
     case 1:
       return reference::Encode(dtype, Special(random, dtype));
     default:
-      for (size_t k = 0; k < reference::Size(dtype); ++k) {
+      for (size_t k = 0; k < cts::SizeOf(dtype); ++k) {
         element[k] = static_cast<std::byte>(random());
       }
       return element;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "backends/mtia/kernels/kernels.h"
-#include "tests/mtia/kernel_reference.h"
+#include "tests/support/elements.h"
 
 namespace devrt::mtia {
 

@@ -9,6 +9,7 @@
 #include <complex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/arrays/arrays_fixture.h"
@@ -17,10 +18,10 @@
 namespace devrt::testing {
 namespace {
 
-using mtia::reference::Decode;
-using mtia::reference::Encode;
-using mtia::reference::Match;
-using mtia::reference::Value;
+using reference::Decode;
+using reference::Encode;
+using reference::Match;
+using reference::Value;
 
 constexpr uint64_t kSeed = 8008;
 constexpr int kTrials = 12'000;
@@ -54,13 +55,8 @@ Element Cast(DType from, DType to, const Element& element) {
 
 // By value, as NumPy compares integers of which no dtype holds both.
 Element CompareIntegers(BinaryOp op, const Value& a, const Value& b) {
-  const auto wide = [](const Value& v) {
-    return v.is_signed
-               ? static_cast<long double>(static_cast<int64_t>(v.integer))
-               : static_cast<long double>(v.integer);
-  };
-  const long double x = wide(a);
-  const long double y = wide(b);
+  const cts::Wide x = a.integer;
+  const cts::Wide y = b.integer;
   const bool answers[] = {x == y, x != y, x<y, x <= y, x> y, x >= y};
   Element element{};
   element[0] = std::byte{
@@ -91,28 +87,23 @@ Side ArraySide(Random& random, DType dtype, const Shape& shape,
 Side NumberSide(Random& random, Content content) {
   (void)content;
   const int64_t whole = Uniform(random, 0, 7);
-  Value value;
-  value.integer = static_cast<uint64_t>(whole);
+  const auto side = [](DType dtype, const Value& value, Operand operand) {
+    return Side{dtype, {}, {Encode(dtype.code(), value)}, std::move(operand)};
+  };
   switch (Uniform(random, 0, 3)) {
     case 0:
-      value.integer &= 1;
-      return {
-          kBool, {}, {Encode(kBool.code(), value)}, Operand((whole & 1) != 0)};
+      return side(kBool, Value::Integer(whole & 1), Operand((whole & 1) != 0));
     case 1:
-      return {kInt64, {}, {Encode(kInt64.code(), value)}, Operand(whole)};
-    case 2:
-      value.kind = Value::kReal;
-      value.re = static_cast<double>(whole) / 4;
-      return {
-          kFloat64, {}, {Encode(kFloat64.code(), value)}, Operand(value.re)};
-    default:
-      value.kind = Value::kComplex;
-      value.re = static_cast<double>(whole) / 2;
-      value.im = 1;
-      return {kComplex128,
-              {},
-              {Encode(kComplex128.code(), value)},
-              Operand(std::complex<double>(value.re, 1))};
+      return side(kInt64, Value::Integer(whole), Operand(whole));
+    case 2: {
+      const double re = static_cast<double>(whole) / 4;
+      return side(kFloat64, Value::Real(re), Operand(re));
+    }
+    default: {
+      const double re = static_cast<double>(whole) / 2;
+      return side(kComplex128, Value::Complex(re, 1),
+                  Operand(std::complex<double>(re, 1)));
+    }
   }
 }
 
@@ -223,12 +214,11 @@ class Elementwise : public ArraysTest {
             [&](size_t i, const std::vector<size_t>& at) {
               const Element& x = a.elements[at[0]];
               const Element& y = b.elements[at[1]];
-              wanted[i] =
-                  mixed ? CompareIntegers(op, Decode(a.dtype.code(), x),
-                                          Decode(b.dtype.code(), y))
-                        : mtia::reference::Apply(code, computing.code(),
-                                                 Cast(a.dtype, computing, x),
-                                                 Cast(b.dtype, computing, y));
+              wanted[i] = mixed ? CompareIntegers(op, Decode(a.dtype.code(), x),
+                                                  Decode(b.dtype.code(), y))
+                                : reference::Apply(code, computing.code(),
+                                                   Cast(a.dtype, computing, x),
+                                                   Cast(b.dtype, computing, y));
               if (out) wanted[i] = Cast(result, out->dtype(), wanted[i]);
             });
     EXPECT_EQ(Must(ResultType(op, *a.operand, *b.operand)), result);
@@ -260,12 +250,11 @@ class Elementwise : public ArraysTest {
     }
     std::vector<Element> wanted;
     for (const Element& e : x.elements) {
-      wanted.push_back(mtia::reference::Apply(code, dtype.code(), e, e));
+      wanted.push_back(reference::Apply(code, dtype.code(), e, e));
     }
     const Array got = Must(Apply(op, x.array));
     EXPECT_EQ(ShapeOf(got), shape);
-    EXPECT_EQ(got.dtype().code(),
-              mtia::reference::OutputDtype(code, dtype.code()));
+    EXPECT_EQ(got.dtype().code(), cts::OutputOf(code, dtype.code()));
     ExpectElements(got, wanted, MatchOf(code, dtype));
   }
 

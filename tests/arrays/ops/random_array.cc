@@ -16,20 +16,13 @@
 namespace devrt::testing {
 namespace {
 
-using mtia::reference::Value;
+using reference::Value;
 
 Value Number(DType dtype, double re, double im) {
-  Value value;
   if (dtype == kBool || dtype.is_integer()) {
-    value.kind = Value::kInteger;
-    value.integer = static_cast<uint64_t>(static_cast<int64_t>(re));
-    value.is_signed = true;
-    return value;
+    return Value::Integer(static_cast<int64_t>(re));
   }
-  value.kind = dtype.is_complex() ? Value::kComplex : Value::kReal;
-  value.re = re;
-  value.im = dtype.is_complex() ? im : 0;
-  return value;
+  return dtype.is_complex() ? Value::Complex(re, im) : Value::Real(re);
 }
 
 double Special(Random& random) {
@@ -72,8 +65,8 @@ Element RandomElement(Random& random, DType dtype, Content content) {
   }
   const bool has_special = !(dtype == kBool || dtype.is_integer());
   if (kind == 1 && has_special) {
-    return mtia::reference::Encode(
-        dtype.code(), Number(dtype, Special(random), Special(random)));
+    return reference::Encode(dtype.code(),
+                             Number(dtype, Special(random), Special(random)));
   }
   const double scale = content == Content::kWhole || !has_special ? 1 : 0.25;
   const auto part = [&] {
@@ -83,7 +76,7 @@ Element RandomElement(Random& random, DType dtype, Content content) {
   const bool wraps =
       content == Content::kWhole && dtype.kind() == DTypeKind::kUnsigned;
   const double re = wraps ? std::fabs(part()) : part();
-  return mtia::reference::Encode(dtype.code(), Number(dtype, re, part()));
+  return reference::Encode(dtype.code(), Number(dtype, re, part()));
 }
 
 Shape RandomShape(Random& random) {
@@ -243,7 +236,7 @@ void ForEach(const Shape& shape, const std::vector<Shape>& operands,
 }
 
 bool ExpectElements(const Array& array, const std::vector<Element>& wanted,
-                    mtia::reference::Match match) {
+                    reference::Match match) {
   const std::vector<Element> got = Fetch(array);
   if (got.size() != wanted.size()) {
     ADD_FAILURE() << got.size() << " elements, not " << wanted.size();
@@ -251,10 +244,10 @@ bool ExpectElements(const Array& array, const std::vector<Element>& wanted,
   }
   const uint32_t dtype = array.dtype().code();
   for (size_t i = 0; i < got.size(); ++i) {
-    if (mtia::reference::Matches(match, dtype, got[i], wanted[i])) continue;
+    if (reference::Matches(match, dtype, got[i], wanted[i])) continue;
     ADD_FAILURE() << "element " << i << " of " << ShapeText(array.shape())
-                  << " is " << mtia::reference::Text(dtype, got[i]) << ", not "
-                  << mtia::reference::Text(dtype, wanted[i]);
+                  << " is " << reference::Text(dtype, got[i]) << ", not "
+                  << reference::Text(dtype, wanted[i]);
     return false;
   }
   return true;

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "devrt/devrt.h"
-#include "tests/mtia/kernel_reference.h"
+#include "tests/support/elements.h"
 
 namespace devrt::testing {
 
-using mtia::reference::Element;
+using reference::Element;
 using Random = std::mt19937_64;
 using Shape = std::vector<int64_t>;
 
@@ -62,7 +62,7 @@ Shape ShapeOf(const Array& array);
 
 // Compares all elements; false and a failure of the test where they differ.
 bool ExpectElements(const Array& array, const std::vector<Element>& wanted,
-                    mtia::reference::Match match);
+                    reference::Match match);
 
 }  // namespace devrt::testing
 

@@ -17,10 +17,10 @@
 namespace devrt::testing {
 namespace {
 
-using mtia::reference::Decode;
-using mtia::reference::Encode;
-using mtia::reference::Match;
-using mtia::reference::Value;
+using reference::Decode;
+using reference::Encode;
+using reference::Match;
+using reference::Value;
 
 constexpr uint64_t kSeed = 8009;
 constexpr int kTrials = 6'000;
@@ -56,30 +56,24 @@ Case Split(const RandomArray& x, const std::vector<bool>& reduced,
   return c;
 }
 
-Value Whole(uint64_t bits) {
-  Value value;
-  value.integer = bits;
-  return value;
-}
-
 // Elements are small: exact in the type that they are summed in.
 Value SumOf(ReduceOp op, DType dtype, const Group& group) {
   const bool product = op == ReduceOp::kProd;
   if (IsWhole(dtype)) {
     uint64_t total = product ? 1 : 0;
     for (const Element& e : group) {
-      const uint64_t x = Decode(dtype.code(), e).integer;
+      const auto x = static_cast<uint64_t>(Decode(dtype.code(), e).integer);
       total = product ? total * x : total + x;
     }
-    return Whole(total);
+    return Value::Integer(static_cast<int64_t>(total));
   }
-  Value total;
-  total.kind = dtype.is_complex() ? Value::kComplex : Value::kReal;
-  total.re = product ? 1 : 0;
+  const long double first = product ? 1 : 0;
+  Value total =
+      dtype.is_complex() ? Value::Complex(first, 0) : Value::Real(first);
   for (const Element& e : group) {
     const Value x = Decode(dtype.code(), e);
     if (product) {
-      const double re = total.re * x.re - total.im * x.im;
+      const long double re = total.re * x.re - total.im * x.im;
       total.im = total.re * x.im + total.im * x.re;
       total.re = re;
     } else {
@@ -95,7 +89,7 @@ Element Extremum(ReduceOp op, DType dtype, const Group& group) {
       op == ReduceOp::kMax ? DEVRT_OP_MAXIMUM : DEVRT_OP_MINIMUM;
   Element best = group.front();
   for (const Element& e : group) {
-    best = mtia::reference::Apply(code, dtype.code(), best, e);
+    best = reference::Apply(code, dtype.code(), best, e);
   }
   return best;
 }
@@ -108,25 +102,24 @@ Element Truth(ReduceOp op, DType dtype, const Group& group) {
   const bool answer = op == ReduceOp::kAny
                           ? std::any_of(group.begin(), group.end(), is_true)
                           : std::all_of(group.begin(), group.end(), is_true);
-  return Encode(kBool.code(), Whole(answer ? 1 : 0));
+  return Encode(kBool.code(), Value::Integer(answer ? 1 : 0));
 }
 
 Element Mean(DType dtype, DType result, const Group& group) {
   Value total = SumOf(ReduceOp::kSum, dtype, group);
   const double count = static_cast<double>(group.size());
   if (IsWhole(dtype)) {
-    total.kind = Value::kReal;
-    total.re = static_cast<double>(static_cast<int64_t>(total.integer));
+    total = Value::Real(static_cast<double>(total.integer));
   }
   // In the arithmetic that the kernels have.
   if (result == kFloat64 || result == kComplex128) {
-    total.re /= count;
-    total.im /= count;
+    total.re = static_cast<double>(total.re) / count;
+    total.im = static_cast<double>(total.im) / count;
   } else {
     total.re = static_cast<float>(total.re) / static_cast<float>(count);
     total.im = static_cast<float>(total.im) / static_cast<float>(count);
   }
-  if (!result.is_complex()) total.kind = Value::kReal;
+  if (!result.is_complex()) total = Value::Real(total.re);
   return Encode(result.code(), total);
 }
 
