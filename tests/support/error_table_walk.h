@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Holds a backend's error table against its vendor's header.
+// Compares a backend's error table with the error codes of its vendor's header.
 //
 //   constexpr NamedError kInHeader[] = {...};  // from list_errors.py
 //   ExpectAllListed(kInHeader, MeaningOf);
@@ -25,7 +25,7 @@ struct NamedError {
 
 using Meanings = const ErrorMeaning& (*)(int code);
 
-// Every code but success is there on purpose.
+// The table has an entry for every code of the header, except success.
 template <size_t kCount>
 void ExpectAllListed(const NamedError (&header)[kCount], Meanings meaning_of) {
   for (const NamedError& error : header) {
@@ -35,7 +35,7 @@ void ExpectAllListed(const NamedError (&header)[kCount], Meanings meaning_of) {
   }
 }
 
-// What no header has is left to suspicion.
+// A code that no header has is INTERNAL, and suspect.
 inline void ExpectOthersSuspect(Meanings meaning_of) {
   for (const int code : {-1, 0, 60, 100000}) {
     EXPECT_EQ(meaning_of(code).status, DEVRT_INTERNAL) << code;
@@ -43,7 +43,7 @@ inline void ExpectOthersSuspect(Meanings meaning_of) {
   }
 }
 
-// These of the header's codes end a device, and no others.
+// Of the header's codes exactly these make a device unusable.
 template <size_t kCount>
 void ExpectSticky(const NamedError (&header)[kCount], Meanings meaning_of,
                   std::initializer_list<int> sticky) {

@@ -19,11 +19,11 @@ namespace devrt::testing {
 
 class EventTest : public MtiaTest {
  protected:
-  // `body` in every schedule, for events with each form of host wait.
+  // Runs `body` in every schedule, for events with each form of host wait.
   void ForEachForm(const std::function<void()>& body) {
     ForBoth([&] { InEverySchedule(body); });
   }
-  // The same without threaded mode.
+  // Like ForEachForm, without threaded mode.
   void ForEachVirtualForm(const std::function<void()>& body) {
     ForBoth([&] { InVirtualSchedules(body); });
   }

@@ -5,7 +5,8 @@
 
 namespace devrt::test {
 
-// Not `struct devrt_error`, which is the runtime's: a program may link both.
+// Not named devrt_error, because a program may also link the runtime, which has
+// a struct of this name.
 struct FakeError {
   FakeError(FakeHost* owner, devrt_code error_code, int64_t native,
             std::string what)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host's side of the plugin ABI over plain structs, for tests that link a
-// plugin's sources without the runtime.
+// The host's side of the plugin ABI, made of plain structs, for tests that link
+// a plugin's sources without the runtime.
 //
 //   FakeHost host;
 //   g_host = host.table();
@@ -11,7 +11,7 @@
 //   }
 //   EXPECT_EQ(host.live_errors(), 0);
 //
-// Thread-safe, but for set_extension.
+// Thread-safe, except set_extension.
 
 #ifndef DEVRT_TESTS_SUPPORT_FAKE_HOST_H_
 #define DEVRT_TESTS_SUPPORT_FAKE_HOST_H_
@@ -37,11 +37,11 @@ class FakeHost {
 
   const devrt_host_v0* table() const { return &table_; }
 
-  // Errors that were made and not destroyed.
+  // The number of errors that were created and not destroyed.
   int64_t live_errors() const { return live_errors_.load(); }
-  // What was logged so far, "level text".
+  // All lines of the log so far, as "level text".
   std::vector<std::string> logs() const;
-  // What get_extension answers for `name`.
+  // Sets the result of get_extension for `name`.
   void set_extension(const std::string& name, const void* extension);
 
  private:
@@ -55,7 +55,8 @@ class FakeHost {
   std::map<std::string, const void*> extensions_;
 };
 
-// What host->call_site answers on this thread, until the end of the scope.
+// Sets the result of host->call_site on this thread, until the end of the
+// scope.
 class ScopedCallSite {
  public:
   ScopedCallSite(const char* file, int32_t line, const char* label = nullptr);
@@ -79,7 +80,7 @@ class OwnedStatus {
   devrt_code code() const;
   std::string text() const;
   int64_t native_code() const;
-  // Of error_set_origin; zero, -1 and "" without one.
+  // The origin from error_set_origin; zero, -1 and "" without one.
   uint32_t flags() const;
   int32_t device() const;
   std::string native_name() const;

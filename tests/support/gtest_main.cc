@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The main function of every GoogleTest program here. Where every selected
-// test skips, or none was selected, it exits 77, which Meson counts as skipped:
-// a program that proved nothing must not look like one that passed.
+// The main function of every GoogleTest program here. If every selected test
+// skips, or no test is selected, it exits with 77, which Meson counts as
+// skipped. A program that tested nothing must not look like one that passed.
 
 #include <gtest/gtest.h>
 

@@ -15,7 +15,7 @@ namespace {
 
 // The number of devices is fixed when the backend is opened.
 constexpr char kMachine[] = "devices=4,pinned=64MiB";
-constexpr char kMemory[] = "memory=16MiB";  // where the test gives none
+constexpr char kMemory[] = "memory=16MiB";  // if the test gives none
 
 const char* const kDirectedSchedules[] = {"strategy=hw", "strategy=hw,seed=5",
                                           "strategy=asap", "strategy=alap",
@@ -39,7 +39,7 @@ std::string Join(const std::string& a, const std::string& b) {
   return b.empty() ? a : a + "," + b;
 }
 
-// A thread's exception, for the thread that waits for it.
+// Keeps the first exception of several threads, for the thread that joins them.
 class FirstException {
  public:
   void Note() {
@@ -131,8 +131,7 @@ bool OpLog::Before(char a, char b) const {
   return at != std::string::npos && all.find(b, at) != std::string::npos;
 }
 
-// ---- LogCapture
-// ---------------------------------------------------------------
+// ---- LogCapture -------------------------------------------------------------
 
 LogCapture::LogCapture() : level_(GetLogLevel()) {
   std::lock_guard<std::mutex> lock(g_log_mutex);
@@ -160,8 +159,7 @@ int LogCapture::Count(LogLevel level) const {
   return count;
 }
 
-// ---- threads
-// ------------------------------------------------------------------
+// ---- threads ----------------------------------------------------------------
 
 void InThreads(int count, const std::function<void(int)>& body) {
   std::mutex mu;
@@ -187,8 +185,7 @@ void InThreads(int count, const std::function<void(int)>& body) {
   first.Rethrow();
 }
 
-// ---- MtiaTest
-// -------------------------------------------------------------------
+// ---- MtiaTest ---------------------------------------------------------------
 
 Device MtiaTest::dev(int index) { return Must(GetDevice("mtia", index)); }
 
@@ -217,7 +214,7 @@ Event MtiaTest::NewEvent(Device device, EventOptions options) {
 Flag MtiaTest::NewFlag(Device device) { return Must(Flag::Create(device)); }
 
 void MtiaTest::SetUp() {
-  // What the whole program is to run with, besides.
+  // Additional configuration for the whole program.
   const char* const more = getenv("DEVRT_TEST_MTIA");
   static const int once = setenv(
       "DEVRT_MTIA", Join(kMachine, more != nullptr ? more : "").c_str(), 1);

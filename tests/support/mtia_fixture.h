@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MtiaTest: four simulated devices, started afresh for every test.
+// MtiaTest: a fixture with four simulated devices that are reset for every
+// test.
 //
 //   using EventRerecord = MtiaTest;   // the suite is named after its subject
 //
@@ -15,14 +16,15 @@
 //     });
 //   }
 //
-// A body gives up its streams, events and memory before it returns: the
-// simulator is reset between two runs of it, and what is left over is reported.
+// A body destroys its streams, events and memory before it returns.  The
+// fixture resets the simulator between two runs, and reports objects that are
+// left.
 //
-// What may come out either way is asserted with ExpectOutcomes: every outcome
-// must be reached within 1,000 schedules, and none but those.
+// ExpectOutcomes asserts results that depend on the schedule: 1,000 schedules
+// must reach every outcome of a list, and no other one.
 //
-// Threads: the fixture belongs to the main thread; what it makes may be used
-// from any.
+// Threads: the fixture belongs to the main thread.  Any thread may use the
+// objects that it makes.
 #ifndef DEVRT_TESTS_SUPPORT_MTIA_FIXTURE_H_
 #define DEVRT_TESTS_SUPPORT_MTIA_FIXTURE_H_
 
@@ -57,7 +59,7 @@ class Cell {
 
   Device device() const { return device_; }
   int64_t* ptr() const { return ptr_; }
-  // Its value now, without order: for final comparisons.
+  // The value now, not ordered after any stream: for final comparisons.
   int64_t Peek() const;
   void Poke(int64_t value) const;
 
@@ -66,19 +68,19 @@ class Cell {
   int64_t* ptr_;
 };
 
-// Kernels.  Each reads at its begin and writes at its end.
+// Kernels.  Each reads when it begins and writes when it ends.
 absl::Status Put(StreamRef stream, const Cell& x, int64_t value);
-// to := from + plus, of one device.
+// Sets to = from + plus; both are on one device.
 absl::Status Add(StreamRef stream, const Cell& to, const Cell& from,
                  int64_t plus = 0);
 
-// What ran, in order: kernels that write a letter each.
+// The order in which operations ran: kernels that write a letter each.
 class OpLog {
  public:
-  // An operation of `stream`; the log must outlive it.
+  // Enqueues an operation on `stream`.  The log must outlive the operation.
   absl::Status Mark(StreamRef stream, char letter);
   std::string text() const;
-  // Whether both ran, `a` before `b`.
+  // True if both ran, and `a` before `b`.
   bool Before(char a, char b) const;
 
  private:
@@ -86,7 +88,7 @@ class OpLog {
   std::string text_;
 };
 
-// What the log sink got while this object lives.
+// The lines that are logged during the life of this object.
 class LogCapture {
  public:
   LogCapture();
@@ -99,14 +101,14 @@ class LogCapture {
     std::string text;
   };
   std::vector<Line> lines() const;
-  // Lines of at least `level`.
+  // The number of lines of at least `level`.
   int Count(LogLevel level = LogLevel::kWarning) const;
 
  private:
   const LogLevel level_;
 };
 
-// Runs `body(i)` in `count` threads that begin together; rethrows the first
+// Runs `body(i)` in `count` threads that start together, and rethrows the first
 // exception.
 void InThreads(int count, const std::function<void(int)>& body);
 
@@ -116,7 +118,7 @@ class MtiaTest : public ::testing::Test {
 
   static Device dev(int index = 0);
   static Simulator sim();
-  // Starts afresh with `config` ("mode=threaded,seed=3").
+  // Resets the simulator with `config`, such as "mode=threaded,seed=3".
   static void Reset(const std::string& config);
 
   static Stream NewStream(Device device = dev(), StreamOptions options = {});
@@ -124,15 +126,17 @@ class MtiaTest : public ::testing::Test {
   static Event NewEvent(Device device = dev(), EventOptions options = {});
   static Flag NewFlag(Device device = dev());
 
-  // `body` under hw, asap, alap, lifo, random with several seeds, and in
-  // threaded mode; `extra` is added to each configuration.
+  // Runs `body` with the strategies hw, asap, alap, lifo and random with
+  // several seeds, and in threaded mode.  `extra` is added to each
+  // configuration.
   static void InEverySchedule(const std::function<void()>& body,
                               const std::string& extra = "");
-  // The same without threaded mode, for what only a virtual clock can show.
+  // Like InEverySchedule, without threaded mode: for tests that need a virtual
+  // clock.
   static void InVirtualSchedules(const std::function<void()>& body,
                                  const std::string& extra = "");
   // Fails unless `body` returns each of `outcomes` within 1,000 schedules, and
-  // nothing else.
+  // never anything else.
   static void ExpectOutcomes(const std::set<int64_t>& outcomes,
                              const std::function<int64_t()>& body,
                              const std::string& extra = "");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What most tests include, parsed once (tests/meson.build).  Files include what
-// they use all the same: builds with a compiler cache, and those with
-// -Db_pch=false, go without.
+// The headers that most tests include, as a precompiled header
+// (tests/meson.build).  Test files still include the headers that they use,
+// because builds with a compiler cache or -Db_pch=false do not use this file.
 
 #ifndef DEVRT_TESTS_SUPPORT_PRECOMPILED_H_
 #define DEVRT_TESTS_SUPPORT_PRECOMPILED_H_

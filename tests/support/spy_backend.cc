@@ -24,15 +24,15 @@ Handle NewHandle(void* self, int device) {
   return reinterpret_cast<Handle>(Spy(self).New(device));
 }
 
-// What a slot of a device, or of an object of a device, begins with.
+// The first lines of each slot for a device, or for an object of a device.
 #define SPY_ENTER(slot, device, names_device)                     \
   devrt_status spy_error = nullptr;                               \
   if (!Spy(self).Enter(slot, device, names_device, &spy_error)) { \
     return spy_error;                                             \
   }
 
-constexpr bool kNames = true;     // makes a context
-constexpr bool kLooksAt = false;  // makes none
+constexpr bool kNames = true;     // the slot makes a context
+constexpr bool kLooksAt = false;  // the slot makes none
 
 int Of(void* self, const void* object) { return Spy(self).DeviceOf(object); }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SpyBackend: a backend "spy" of two devices that is linked into the test.  It
-// finishes everything at the call and keeps a record: which slot was called
-// for which device, which devices got a context, and whether a handle was used
-// after its destruction.
+// SpyBackend: a backend "spy" with two devices that is linked into the test.
+// All work completes inside the call.  The backend records which slots were
+// called for which devices, which devices got a context, and uses of destroyed
+// handles.
 //
 //   SpyBackend& spy = SpyBackend::Get();        // registered and opened
 //   spy.Reset();
@@ -11,12 +11,12 @@
 //   EXPECT_EQ(spy.Count("stream_sync", 1), 1);
 //   EXPECT_EQ(spy.contexts(), std::set<int>({1}));
 //
-// Contexts follow CUDA's rule of C103 and C107: each thread has none at first,
-// context_enter and work make one on the device they name, queries, destroys
-// and context_exit make none, and another library may have made its own
-// current.
+// Contexts follow the rules of CUDA (C103, C107).  A thread has no context at
+// first.  context_enter and work make one on the device that they name;
+// queries, destroys and context_exit make none.  Another library may have made
+// its own context current.
 //
-// Threads: everything may be called from any thread.
+// Threads: any thread may call any function.
 #ifndef DEVRT_TESTS_SUPPORT_SPY_BACKEND_H_
 #define DEVRT_TESTS_SUPPORT_SPY_BACKEND_H_
 
@@ -43,7 +43,7 @@ class SpyBackend {
   struct Call {
     std::string slot;
     int device;
-    // host->call_site at the call; empty for nullptr.
+    // The result of host->call_site during the call; empty for nullptr.
     std::string file;
     int line;
     std::string label;
@@ -52,36 +52,36 @@ class SpyBackend {
   static SpyBackend& Get();
 
   Device device(int index) const;
-  // Forgets calls, contexts, failures, and what is current in this thread.
+  // Forgets calls, contexts, failures, and the thread's current context.
   void Reset();
 
-  // Calls of a slot; of one device, or of all.
+  // The number of calls of a slot, for one device or for all.
   int Count(std::string_view slot, int device = -1) const;
-  // The last call of a slot; line -1 if there was none.
+  // The last call of a slot.  Its line is -1 if there was no call.
   Call Last(std::string_view slot) const;
   std::set<int> contexts() const;
-  // Uses of handles that were destroyed or never made.
+  // The number of uses of handles that were destroyed or never created.
   int bad_handles() const;
 
-  // The `nth` next call of `slot` fails and changes nothing.
+  // Makes the `nth` next call of `slot` fail without effect.
   void Fail(std::string_view slot, absl::StatusCode code, int nth = 1);
   // Runs `hook` inside the next call of `slot`, once.
   void OnNext(std::string_view slot, std::function<void()> hook);
-  // What each device has, as it says; at first 1 MiB.
+  // Sets the memory that each device reports, 1 MiB at first.
   void SetMemory(uint64_t bytes) { memory_ = bytes; }
   uint64_t memory() const { return memory_; }
-  // What queries answer.
+  // Sets the result of queries.
   void SetBusy(bool busy);
 
   // The calling thread's current context, as another library sees and sets it.
   static int NativeCurrent();
   static void SetNativeCurrent(int context);
 
-  // For the table.  False when the call has to fail.
+  // Called by the table.  Returns false if the call has to fail.
   bool Enter(const char* slot, int device, bool names_device,
              devrt_status* error);
   void* New(int device);
-  // The device of a live object; notes a bad handle and answers 0 otherwise.
+  // The device of a live object.  Otherwise records a bad handle and returns 0.
   int DeviceOf(const void* object);
   void Delete(void* object);
   bool busy() const;
@@ -112,7 +112,7 @@ class SpyBackend {
   std::set<int> contexts_;
   std::vector<Failure> failures_;
   std::vector<Hook> hooks_;
-  std::set<const Object*> objects_;  // never freed: numbers are not reused
+  std::set<const Object*> objects_;  // never freed, so addresses are not reused
   int bad_handles_ = 0;
   bool busy_ = false;
   std::atomic<uint64_t> memory_{1 << 20};

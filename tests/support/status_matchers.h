@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// absl::Status in tests.
+// Matchers and helpers for absl::Status in tests.
 //
 //   EXPECT_OK(stream.Synchronize());
 //   EXPECT_THAT(event.Record(other),
-//   StatusIs(absl::StatusCode::kInvalidArgument,
-//                                             HasSubstr("mtia:1")));
+//               StatusIs(absl::StatusCode::kInvalidArgument,
+//                        HasSubstr("mtia:1")));
 //   Stream s = Must(Stream::Create(device));   // throws: ends the test
 #ifndef DEVRT_TESTS_SUPPORT_STATUS_MATCHERS_H_
 #define DEVRT_TESTS_SUPPORT_STATUS_MATCHERS_H_
@@ -35,7 +35,7 @@ inline std::string MessageOf(const absl::Status& status) {
   return std::string(status.message());
 }
 
-// The value, or an exception, which GoogleTest reports as a failure.
+// Returns the value.  An error is thrown, and GoogleTest reports a failure.
 template <typename T>
 T Must(absl::StatusOr<T> result) {
   if (!result.ok()) throw std::runtime_error(result.status().ToString());
@@ -50,7 +50,7 @@ MATCHER(IsOk, "is OK") {
   return StatusOf(arg).ok();
 }
 
-// OK, with a value that matches.
+// Matches OK with a matching value.
 MATCHER_P(IsOkAndHolds, value, "") {
   if (!arg.ok()) {
     *result_listener << arg.status().ToString();
@@ -60,7 +60,7 @@ MATCHER_P(IsOkAndHolds, value, "") {
   return ::testing::ExplainMatchResult(value, *arg, result_listener);
 }
 
-// The code, and a matcher of the text.
+// Matches a code, and a text by a matcher.
 MATCHER_P2(StatusIs, code, text,
            absl::StatusCodeToString(code) + " with a text that " +
                ::testing::DescribeMatcher<std::string>(text, negation)) {

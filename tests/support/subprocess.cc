@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kFailed = 1;
 constexpr int kNoExec = 127;
 
-// Reads until the other end is closed or time is up; false in the latter case.
+// Reads until the other end is closed.  Returns false at the timeout.
 bool ReadAll(int fd, Clock::time_point deadline, std::string* output) {
   char buffer[4096];
   for (;;) {
@@ -50,7 +50,7 @@ ProcessResult Collect(pid_t child, int fd, int seconds) {
   return result;
 }
 
-// Forks; the child continues in `child_main`, with its output in a pipe.
+// Forks.  The child runs `child_main`, with a pipe as its output.
 ProcessResult Fork(const std::function<int()>& child_main, int seconds) {
   std::fflush(nullptr);
   int ends[2];

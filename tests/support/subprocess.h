@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests that need a process of their own: what a process may do only once
-// (open a backend, shut down, read its environment, end) is tried in a child.
+// Runs parts of tests in a child process, for things that a process can do only
+// once: open a backend, shut down, read its environment, end.
 //
 //   InChild([] {
 //     setenv("DEVRT_BACKENDS", "!mtia", 1);
 //     EXPECT_EQ(devrt::GetBackend("mtia").status().code(), ...);
 //   });
 //
-//   ProcessResult r = RunProgram({program, "quick_exit"}, {{"DEVRT_LOG",
-//   "off"}}); EXPECT_EQ(r.exit_code, 3) << r.output;
+//   ProcessResult r =
+//       RunProgram({program, "quick_exit"}, {{"DEVRT_LOG", "off"}});
+//   EXPECT_EQ(r.exit_code, 3) << r.output;
 //
-// The parent must not have opened a backend, nor run other threads.
+// The parent must not have opened a backend, and must have no other threads.
 // Threads: one at a time.
 
 #ifndef DEVRT_TESTS_SUPPORT_SUBPROCESS_H_
@@ -26,9 +27,9 @@
 namespace devrt::testing {
 
 struct ProcessResult {
-  int exit_code = -1;      // -1: ended by a signal
-  int signal = 0;          // 0: it exited
-  bool timed_out = false;  // it was killed
+  int exit_code = -1;      // -1 if a signal ended it
+  int signal = 0;          // 0 if it exited
+  bool timed_out = false;  // true if it was killed
   std::string output;      // stdout and stderr together
 };
 
@@ -36,17 +37,17 @@ std::ostream& operator<<(std::ostream& os, const ProcessResult& result);
 
 inline constexpr int kSubprocessSeconds = 30;
 
-// Runs `body` in a forked child, which ends with 0 if no expectation failed in
-// it and with 1 otherwise, without running exit handlers.
+// Runs `body` in a forked child.  The child exits with 0 if no expectation
+// failed in it, and with 1 otherwise.  It runs no exit handlers.
 ProcessResult RunInChild(const std::function<void()>& body,
                          int seconds = kSubprocessSeconds);
 
-// The same; fails the test, with the child's output, when it does not end
-// with 0.
+// Like RunInChild.  If the child does not exit with 0, fails the test with the
+// output of the child.
 void InChild(const std::function<void()>& body,
              int seconds = kSubprocessSeconds);
 
-// Runs a program, with `environment` on top of this process's.
+// Runs a program with the environment of this process and `environment`.
 ProcessResult RunProgram(
     const std::vector<std::string>& command,
     const std::map<std::string, std::string>& environment = {},

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The seed of a test's random numbers: one, so that a tree says the same in
-// every run, or what DEVRT_TEST_SEED says, a decimal number, for the search
-// with others.
+// The seed of a test's random numbers: a fixed one, so that all runs of one
+// tree have one result, or the decimal number in DEVRT_TEST_SEED, to search
+// with other seeds.
 //
 //   std::mt19937 random(TestSeed());
 //   SCOPED_TRACE(SeedTrace());
@@ -22,7 +22,7 @@ inline uint32_t TestSeed() {
              : 20'240'601;
 }
 
-// "DEVRT_TEST_SEED=20240601".
+// For example "DEVRT_TEST_SEED=20240601".
 inline std::string SeedTrace() {
   return "DEVRT_TEST_SEED=" + std::to_string(TestSeed());
 }
