@@ -26,13 +26,13 @@
 namespace devrt::cts {
 namespace {
 
-constexpr off_t kLogPart = 4096;  // shown of either end
-// How long nobody looks whether the run is to end, or the process has ended
-// though another holds its pipe.
+constexpr off_t kLogPart = 4096;  // bytes shown from each end of the log
+// The longest time between two checks of whether the run has to stop, and of
+// whether the process has ended.  Another process may hold the pipe open.
 constexpr double kLookSeconds = 0.1;
 
-// What a program of its own would have: no terminal to read from, signals as
-// ever, no core file; and it ends with its supervisor.
+// Gives the child what a separate program would have: no terminal as input,
+// default signals and no core file.  The child ends when its supervisor ends.
 void LeaveSupervisor(pid_t supervisor, int log) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -47,13 +47,13 @@ void LeaveSupervisor(pid_t supervisor, int log) {
   dup2(nothing, STDIN_FILENO);
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
-  // What is written before a crash must not be lost.
+  // Unbuffered, so that a crash loses no output.
   std::setvbuf(stdout, nullptr, _IONBF, 0);
 }
 
 int NewLog() {
   const int log = memfd_create("devrt cts log", MFD_CLOEXEC);
-  // At its end, also after the worker has emptied it.
+  // Appends, also after the worker has truncated the file.
   if (log >= 0) fcntl(log, F_SETFL, O_APPEND);
   return log;
 }
@@ -79,14 +79,14 @@ absl::StatusOr<Child> Child::Start(const Options& options,
   child.interrupted_ = std::move(interrupted);
   child.pipe_ = ends[0];
   child.log_ = NewLog();
-  // The program's own words must not be written twice.
+  // Otherwise parent and child would both write the buffered output.
   std::fflush(nullptr);
   const pid_t supervisor = getpid();
   child.pid_ = child.log_ < 0 ? -1 : fork();
   if (child.pid_ == 0) {
     close(ends[0]);
     LeaveSupervisor(supervisor, child.log_);
-    // As a program ends: what the plugin does then is part of the matter.
+    // Runs exit handlers: what the plugin does there is tested, too.
     std::exit(RunWorker(options, tests, {ends[1], child.log_, ring}));
   }
   const int error = errno;
@@ -95,7 +95,7 @@ absl::StatusOr<Child> Child::Start(const Options& options,
     return absl::ResourceExhaustedError(
         absl::StrCat("no process for a worker: ", std::strerror(error)));
   }
-  setpgid(child.pid_, child.pid_);  // whoever comes first
+  setpgid(child.pid_, child.pid_);  // parent or child, whichever runs first
   return child;
 }
 
@@ -132,7 +132,7 @@ Child::Event Child::Next(double seconds) {
     if (left <= 0 && !ended) return {Event::Kind::kTimeout, {}};
     const double wait = ended ? 0 : std::min(left, kLookSeconds);
     pollfd readable = {pipe_, POLLIN, 0};
-    // Rounded up, so as not to spin at the end.
+    // Rounded up, so that the loop does not spin at the end.
     const int n = poll(&readable, 1, static_cast<int>(wait * 1000) + !ended);
     if (n == 0 && ended) return {Event::Kind::kClosed, {}};
     if (n <= 0) continue;
@@ -166,7 +166,7 @@ void Child::Kill() {
 
 void Child::Reap() {
   if (pid_ <= 0) return;
-  // What it has started, too; the number is not given anew before waitpid.
+  // Kills the whole group.  The process id is not reused before waitpid.
   kill(-pid_, SIGKILL);
   while (waitpid(pid_, &status_, 0) < 0 && errno == EINTR) {
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the supervisor itself has seen, as results; and what waivers make of
-// results.
+// Turns what the supervisor itself saw into results, and applies waivers to
+// the results.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -35,7 +35,7 @@ void Supervisor::TellUnwritten() {
     report_->unwritten.push_back({found->first, found->second});
     unwritten_.erase(found);
   }
-  // Those that it promises.
+  // The other slots belong to capabilities that the plugin promises.
   for (const auto& [slot, answer] : unwritten_) {
     report_->unwritten.push_back({slot, answer});
   }
@@ -46,7 +46,7 @@ TestResult* Supervisor::ResultOfSeen(const char* name, const Seen& seen) {
   if (chosen != nullptr) {
     return chosen->outcome == Outcome::kUnsupported ? nullptr : chosen;
   }
-  // Whatever was chosen: a plugin that fails like this does not pass.
+  // Whatever tests were chosen, a plugin that fails like this does not pass.
   TestResult result;
   result.test = InfoOf(Named(name));
   if (!seen.failed ||
@@ -72,7 +72,7 @@ void Supervisor::ConcludeOpening() {
   if (result == nullptr) return;
   observer_->Begin(result->test);
   Fill(opening_, result);
-  // No fault of the plugin's; it has never been opened here.
+  // This is no fault of the plugin: it was never opened.
   if (!absent_.empty()) result->outcome = Outcome::kSkipped;
   observer_->End(*result);
 }
@@ -94,7 +94,7 @@ void Supervisor::Expect(TestResult* result) const {
   }
 }
 
-// A waiver of an item is kept as long as one of its tests fails.
+// The waiver of an item is needed as long as one test of the item fails.
 void Supervisor::FindUnexpectedPasses() {
   for (const Waiver& waiver : options_.waivers) {
     if (waiver.kind != Waiver::Kind::kExpectedFailure) continue;

@@ -101,7 +101,7 @@ class Caller {
     if (timing) Done(begin->ElapsedTo(end, &ns), "event_elapsed_ns");
     Done(begin->Destroy(), "event_destroy");
     void* native = nullptr;
-    // Optional without a bit: it may answer UNIMPLEMENTED.
+    // No capability stands for this slot: it may return UNIMPLEMENTED.
     m_.Call<&Ops::event_native>(end.handle(), &native);
     after_("event_native");
     Done(m_.Call<&Ops::stream_native>(s.handle(), &native), "stream_native");

@@ -19,7 +19,7 @@ std::vector<std::string>& Findings() {
   return *all;
 }
 
-// The loader's watch has no other voice than the log.
+// The loader's watch reports only through the log.
 void TakeFindings(LogLevel, const char*, int, std::string_view text) {
   if (text.find("(contract P") != std::string_view::npos) {
     Findings().emplace_back(text);
@@ -32,7 +32,8 @@ absl::StatusOr<Backend> LoadAndWatch(const std::string& plugin) {
   const LogLevel level = GetLogLevel();
   SetLogLevel(std::min(level, LogLevel::kWarning));
   SetLogSink(&TakeFindings);
-  // The watch counts what is written there, and stderr may be the same file.
+  // The watch counts what is written to standard output, and stderr may be the
+  // same file.
   const StandardOutput output;
   absl::StatusOr<Backend> backend = LoadBackend(plugin);
   SetLogSink(nullptr);
@@ -44,12 +45,13 @@ absl::StatusOr<Backend> LoadAndWatch(const std::string& plugin) {
 
 absl::StatusOr<Machine*> Machine::Open(const std::string& plugin) {
   DEVRT_RETURN_IF_ERROR(RegisterLayer(&kRecorderManifest, &OpenRecorder));
-  // Innermost, so that what a layer of the user's does is written down, too.
+  // Innermost, so that the calls that a layer of the user makes are recorded,
+  // too.
   std::vector<std::string> layers = Layers();
   layers.push_back(kRecorderManifest.backend);
   DEVRT_RETURN_IF_ERROR(SetLayers(layers));
   DEVRT_ASSIGN_OR_RETURN(Backend backend, LoadAndWatch(plugin));
-  // Reachable for whoever looks for leaks.
+  // Reachable, so that a leak checker does not report it.
   static Machine* machine;
   machine = new Machine(backend);
   machine->findings_ = Findings();
@@ -94,7 +96,7 @@ absl::Status Machine::Look() {
           "device_props of ", backend_.name(), ":", i, ": ", ToString(result)));
     }
     props_.push_back(props);
-    // Whatever it wrote, it is text.
+    // The plugin may have written any bytes; the report needs text.
     props_.back().name[sizeof props_.back().name - 1] = '\0';
     devices_.push_back(static_cast<uint32_t>(i));
   }
@@ -125,7 +127,7 @@ Result Machine::Take(devrt_status status) {
 }
 
 Result Machine::Reset(const std::string& more) {
-  // A key may stand in a configuration once.
+  // A configuration may have each key only once.
   std::vector<std::string> all = absl::StrSplit(more, ',', absl::SkipEmpty());
   const auto key = [](const std::string& s) {
     return s.substr(0, s.find('='));

@@ -29,7 +29,7 @@ struct Small {
   int bias() const { return (1 << (exponent_bits - 1)) - 1; }
   int least() const { return 1 - bias(); }  // exponent of normal numbers
   uint32_t sign() const { return 1u << (exponent_bits + mantissa_bits); }
-  // The first code of magnitude that is no finite number.
+  // The first code, without the sign, that is no finite number.
   uint32_t end() const {
     const uint32_t top = ((1u << exponent_bits) - 1) << mantissa_bits;
     return has_infinity ? top : top + (1u << mantissa_bits) - 1;
@@ -67,7 +67,7 @@ long double LoadSmall(const Small& f, uint32_t bits) {
   return (bits & f.sign()) != 0 ? -value : value;
 }
 
-// The nearest, ties to even: in units of the last place, nearbyint does it.
+// Rounds to nearest, ties to even, by nearbyint in units of the last place.
 uint32_t StoreSmall(const Small& f, long double value) {
   const uint32_t sign = std::signbit(value) ? f.sign() : 0;
   const uint32_t nan = f.sign() - 1;
@@ -77,7 +77,8 @@ uint32_t StoreSmall(const Small& f, long double value) {
   const int exponent = std::max(std::ilogb(value), f.least());
   const long double units =
       std::nearbyint(std::ldexp(std::fabs(value), f.mantissa_bits - exponent));
-  // A carry into the next power of two carries into the exponent, too.
+  // If the mantissa overflows to the next power of two, the carry increments
+  // the exponent.
   const long double code =
       units + std::ldexp(static_cast<long double>(exponent - f.least()),
                          f.mantissa_bits);
@@ -104,7 +105,7 @@ long double RealOf(const Number& n) {
   return n.kind == Kind::kInteger ? static_cast<long double>(n.integer) : n.re;
 }
 
-// Truncated, saturated, NaN 0.
+// Truncates and saturates; NaN gives 0.
 Wide ToInteger(long double value, uint32_t bits, bool is_signed) {
   const Wide least = is_signed ? -(Wide{1} << (bits - 1)) : 0;
   const Wide most = (Wide{1} << (is_signed ? bits - 1 : bits)) - 1;
@@ -402,7 +403,8 @@ Number Compute(uint32_t op, uint32_t dtype, const Number& a, const Number& b) {
   if (IsLogical(op) || dtype == DEVRT_BOOL) return Logical(op, a, b);
   if (IsInteger(dtype)) return Whole(op, a.integer, b.integer);
   if (IsComplex(dtype)) return Pair(op, a, b, dtype == DEVRT_COMPLEX64);
-  // What is right in double and rounded to float is right in float.
+  // Double precision is wide enough that rounding its result to float gives
+  // the correctly rounded float.
   const double result =
       Double(op, static_cast<double>(a.re), static_cast<double>(b.re));
   if (dtype == DEVRT_FLOAT64) return Number::Real(result);

@@ -20,7 +20,7 @@ using Ops = devrt_ops_v0;
 constexpr uint64_t kFlagTimeout = 10'000'000'000;
 constexpr std::chrono::seconds kHostFlagTimeout(10);
 
-// What a destructor notes instead of ending the test.
+// A destructor reports a failure this way, because it cannot end the test.
 void Note(Test* t, const Result& result, const char* what) {
   if (!result.ok()) t->Fail(absl::StrCat(what, ": ", ToString(result)));
 }
@@ -122,7 +122,7 @@ void RawStream::Copy(void* dst, const void* src, uint64_t size,
 
 void RawStream::Delay(uint64_t nanoseconds) const {
   Machine& m = t_->machine();
-  if (m.probe() == nullptr) return;  // as slow as the device is by itself
+  if (m.probe() == nullptr) return;  // nothing can delay the device
   t_->Require(m.CallExtension(&devrt_probe_v0::spin, m.probe(), m.probe_self(),
                               handle_, nanoseconds),
               "spin");
@@ -130,7 +130,8 @@ void RawStream::Delay(uint64_t nanoseconds) const {
 
 void RawStream::HostFunc(std::function<void(devrt_code)> body) const {
   Machine& m = t_->machine();
-  // Kept for good: a plugin that calls twice must fail a check, not crash.
+  // Never freed: a plugin that calls the function twice must fail a check, and
+  // not crash.
   auto closure = std::make_unique<Closure>(Closure{&m, std::move(body)});
   void (*const call)(void*, devrt_status) = [](void* arg, devrt_status error) {
     const auto* const c = static_cast<const Closure*>(arg);
@@ -293,17 +294,17 @@ bool Reader::Holds(const void* ptr, uint8_t value) const {
 // -------------------------------------------------------------------
 
 struct Gate::State {
-  std::map<uint32_t, devrt_flag> flags;  // of each device
-  std::vector<Flag> core_flags;          // of each stream of the C++ API
+  std::map<uint32_t, devrt_flag> flags;  // by device
+  std::vector<Flag> core_flags;          // one a stream of the C++ API
 
-  // Of a host function, which may outlive the gate's patience.
+  // The state of a host function, which may outlive the gate.
   struct Door {
     std::mutex mutex;
     std::condition_variable opened;
     bool open = false;
   };
   std::shared_ptr<Door> door = std::make_shared<Door>();
-  bool door_holds = false;  // a stream
+  bool door_holds = false;  // true if it holds a stream
 };
 
 bool Gate::IsPossible(const Machine& machine) {
@@ -383,7 +384,7 @@ Gate::~Gate() {
                          m.probe_self(), flag),
          "flag destruction");
   }
-  // Of whichever device they are.
+  // Streams of any device.
   if (state_->core_flags.empty() && !state_->door_holds) return;
   for (const uint32_t device : t_->devices()) {
     Note(t_, m.Call<&Ops::device_sync>(device), "device sync");

@@ -50,8 +50,8 @@ class RawStream {
   // These enqueue work and must not fail.
   void Fill(void* dst, uint8_t value, uint64_t size) const;
   void Copy(void* dst, const void* src, uint64_t size, uint32_t kind) const;
-  // Enqueues work that takes a while: a spin (device time) if the backend has
-  // devrt.probe/0, otherwise fills.  Never waits.
+  // Enqueues a spin of `nanoseconds` of device time if the backend has
+  // devrt.probe/0, and nothing otherwise.  Never waits.
   void Delay(uint64_t nanoseconds) const;
   // Calls `body` in stream order, with the stream's error code.
   void HostFunc(std::function<void(devrt_code)> body) const;
@@ -63,6 +63,21 @@ class RawStream {
   devrt_stream handle_ = nullptr;
   bool owned_ = true;
 };
+
+// The streams that the legacy rule is about.
+inline RawStream Legacy(Test& t, uint32_t device) {
+  return RawStream::Default(t, device, DEVRT_STREAM_LEGACY);
+}
+inline RawStream PerThread(Test& t, uint32_t device) {
+  return RawStream::Default(t, device, DEVRT_STREAM_PER_THREAD);
+}
+inline RawStream Blocking(Test& t, uint32_t device) {
+  return RawStream(t, device, DEVRT_STREAM_BLOCKING);
+}
+// Of the test's first device.
+inline RawStream Legacy(Test& t) { return Legacy(t, t.device()); }
+inline RawStream PerThread(Test& t) { return PerThread(t, t.device()); }
+inline RawStream Blocking(Test& t) { return Blocking(t, t.device()); }
 
 class RawEvent {
  public:

@@ -11,7 +11,8 @@ namespace {
 using Ops = devrt_ops_v0;
 
 constexpr uint64_t kSize = 4096;
-// What stands in the block: before, as produced, from the operation, later.
+// The values of the block: before, from Produce, from the operation, from
+// EnqueueLater.
 constexpr uint8_t kProduced = 1, kOwn = 2, kLater = 3;
 constexpr uint64_t kFlagTimeout = 20'000'000'000;
 
@@ -52,7 +53,7 @@ std::vector<OpKind> OrderedOp::Kinds(Test& t) {
   }
   if (m.probe() != nullptr) {
     kinds.push_back(OpKind::kKernel);
-    // A gate that is one itself may keep others from running (C46).
+    // A gate that is a host function may keep others from running (C46).
     if (m.Has(DEVRT_CAP_HOST_FUNC)) kinds.push_back(OpKind::kHostFunc);
   }
   return kinds;
@@ -142,7 +143,8 @@ void OrderedOp::Enqueue(const RawStream& stream) {
 void OrderedOp::EnqueueLater(const RawStream& stream) {
   has_later_ = true;
   if (Overwrites()) {
-    // It has to be behind the operation, else it copies what was produced.
+    // The later copy must come after the operation, or it copies the value of
+    // Produce.
     stream.Copy(y_.ptr(), x_.ptr(), kSize, DEVRT_COPY_D2D);
   }
   stream.Fill(x_.ptr(), kLater, kSize);
@@ -161,7 +163,7 @@ void OrderedOp::ExpectNotYet() {
       t_->Expect(!watcher_->Query(), Name("has not run yet"));
       break;
     default:
-      break;  // the values tell
+      break;  // the values show it
   }
 }
 
@@ -193,6 +195,23 @@ void OrderedOp::ExpectAfter() {
       t_->Expect(t_->Eventually([&] { return watcher_->Query(); }),
                  Name("has run"));
       break;
+  }
+}
+
+void ExpectOrdered(Test& t, const RawStream& before, const RawStream& after,
+                   const std::function<void()>& while_held) {
+  for (const OpKind kind : OrderedOp::Kinds(t)) {
+    OrderedOp op(t, kind, after.device());
+    {
+      Gate gate(t);
+      gate.Hold(before);
+      op.Produce(before);
+      op.Enqueue(after);
+      op.ExpectNotYet();
+      while_held();
+    }
+    after.Sync();
+    op.ExpectAfter();
   }
 }
 

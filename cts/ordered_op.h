@@ -24,6 +24,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -82,6 +83,12 @@ class OrderedOp {
   // Shared, because a wrong plugin may call the host function late.
   std::shared_ptr<std::atomic<bool>> ran_;
 };
+
+// Expects of every kind of operation that it runs on `after` when the earlier
+// work of `before` is complete.  Calls `while_held` while that work is held.
+void ExpectOrdered(
+    Test& t, const RawStream& before, const RawStream& after,
+    const std::function<void()>& while_held = [] {});
 
 }  // namespace devrt::cts
 

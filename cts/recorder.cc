@@ -22,7 +22,7 @@ namespace {
 std::atomic<CallRing*> g_ring{nullptr};
 std::atomic<void (*)(const char*)> g_watcher{nullptr};
 
-// Small numbers for handles, in the order in which they are first seen.
+// Numbers handles in the order in which they are first seen.
 class Names {
  public:
   uint64_t Of(char kind, const void* handle) {
@@ -32,7 +32,7 @@ class Names {
     if (is_new) ++k.last;
     return found->second;
   }
-  // A handle that is given out anew is another object.
+  // A handle that a plugin hands out again is a new object.
   void Forget(char kind, const void* handle) {
     const std::lock_guard<std::mutex> lock(mutex_);
     kinds_[kind].numbers.erase(handle);
@@ -56,7 +56,7 @@ Names& names() {
   return *all;
 }
 
-// A line that is cut rather than long.
+// A line of limited length; the rest is cut off.
 class Line {
  public:
   void Put(const char* format, ...) __attribute__((format(printf, 2, 3))) {
@@ -110,7 +110,7 @@ constexpr bool kIsOut =
 
 const devrt_host_v0* g_host = nullptr;
 
-// By CallId; functions of extensions, which come behind, are no slots.
+// Indexed by CallId.  The functions of extensions follow; they are no slots.
 struct Slot {
   const char* name;
   bool required;
@@ -123,7 +123,7 @@ constexpr Slot kSlots[] = {
 constexpr size_t kSlotCount = sizeof kSlots / sizeof kSlots[0];
 std::atomic<bool> g_called[kSlotCount];
 
-// Slots that answered UNIMPLEMENTED, and what they said first.
+// Slots that returned UNIMPLEMENTED, each with its first message.
 class Unwritten {
  public:
   void Add(size_t slot, devrt_status status) {
@@ -155,7 +155,7 @@ Unwritten& unwritten() {
   return *all;
 }
 
-// What may be asked for in vain where its capability is not promised.
+// Slots that may return UNIMPLEMENTED if their capability is not promised.
 bool IsOptional(const devrt_stream_desc_v0* desc) {
   return desc->kind == DEVRT_STREAM_ADOPT;
 }
@@ -196,11 +196,11 @@ class Recorder {
     };
     (in(args), ...);
     line.Put(")");
-    // Now, since a call may never return.
+    // Written before the call, because a call may never return.
     Line waiting = line;
     waiting.Put(" has not returned");
     ring->Write(number, waiting.text());
-    // Before the call: another object may get the handle at once.
+    // Before the call, because another object may get the handle at once.
     if constexpr (Call::kId == layer::CallId::stream_destroy) {
       (names().Forget('s', args), ...);
     }
@@ -248,12 +248,12 @@ class Recorder {
 using Attach = devrt_status (*)(void*, const devrt_next_v0*, devrt_backend_v0*);
 Attach g_attach = nullptr;
 
-// As the helper's, and remembers what it gave.
+// Like the helper's function, and remembers what it returned.
 devrt_status AttachAndRemember(void* layer, const devrt_next_v0* next,
                                devrt_backend_v0* front) {
   const devrt_status status = g_attach(layer, next, front);
   if (status == nullptr) {
-    // A slot that the helper does not know is not called by tests either.
+    // Tests do not call a slot that the helper does not know.
     fronts()[next->manifest->backend] = {front->self, front->ops,
                                          front->capabilities, g_host};
   }
@@ -316,7 +316,7 @@ void CallRing::Write(uint64_t number, const char* text) {
   Line& line = lines_[number % kLines];
   for (uint64_t state = line.state.load(std::memory_order_relaxed);;) {
     if (state >> 1 > number) return;
-    if ((state & 1) != 0) {  // whoever writes may wait for this processor
+    if ((state & 1) != 0) {  // the writer may need this processor
       sched_yield();
       state = line.state.load(std::memory_order_relaxed);
     } else if (line.state.compare_exchange_weak(state, number << 1 | 1,
@@ -334,7 +334,7 @@ std::vector<std::string> CallRing::Lines() const {
   const uint64_t last = last_.load();
   for (uint64_t i = last > kLines ? last - kLines + 1 : 1; i <= last; ++i) {
     const Line& line = lines_[i % kLines];
-    // Else its thread was ended, or is, between Take and the end of Write.
+    // Otherwise its thread ended, or is, between Take and the end of Write.
     if (line.state.load(std::memory_order_acquire) != i << 1) continue;
     all.emplace_back(line.text, strnlen(line.text, kWidth));
   }

@@ -60,7 +60,7 @@ bool Report::Passed() const {
 
 int Report::ExitCode() const {
   if (!Passed()) return 1;
-  // Of a machine without devices nothing is known.
+  // A machine without devices has no properties to report.
   if (devices.empty()) return kNothingRan;
   const int ran = Count(Outcome::kPassed) + Count(Outcome::kExpectedFailure) +
                   Count(Outcome::kUnexpectedPass);

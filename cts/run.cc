@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Run: whether it may, the plugin's file, and the supervisor.
+// Run: checks the options, finds the plugin's file and starts the supervisor.
 #include <sha2.h>
 
 #include <algorithm>
@@ -85,7 +85,7 @@ absl::Status CheckDevices(const std::vector<int>& devices) {
   return absl::OkStatus();
 }
 
-// As ParseWaivers does, for a caller that made them itself.
+// The checks of ParseWaivers, for waivers that the caller made itself.
 absl::Status CheckWaivers(const std::vector<Waiver>& waivers) {
   std::set<std::string> given;
   for (const Waiver& waiver : waivers) {

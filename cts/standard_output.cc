@@ -12,7 +12,7 @@ StandardOutput::StandardOutput()
     : saved_(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)),
       file_(open("/proc/self/fd/1", O_WRONLY | O_APPEND | O_CLOEXEC)) {
   std::fflush(stdout);
-  // Its offset is 0 until somebody writes.
+  // The offset of the file is 0 until something is written.
   ok_ = saved_ >= 0 && file_ >= 0 && lseek(file_, 0, SEEK_CUR) == 0 &&
         dup2(file_, STDOUT_FILENO) >= 0;
 }

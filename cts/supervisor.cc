@@ -25,11 +25,11 @@ using How = TestResult::How;
 using Kind = Child::Event::Kind;
 
 constexpr int kSlowFactor = 5;
-// After so many tests that never ended, each further one halves the time that
-// the rest gets: where everything hangs, the run must still end.
+// After this many tests that did not end, each further one halves the time
+// limit of the rest, so that a run ends although every test hangs.
 constexpr int kPatientHangs = 3;
 constexpr double kLeastSeconds = 2;
-constexpr size_t kMostChecks = 20;  // of one test, that a report shows
+constexpr size_t kMostChecks = 20;  // checks of one test that a report shows
 
 absl::string_view View(std::string_view text) {
   return {text.data(), text.size()};
@@ -66,7 +66,7 @@ struct Supervisor::Running {
   std::vector<UnwrittenSlot> unwritten = {};
 
   void Fail(How how, std::string why) {
-    // What came first counts.
+    // The first reason counts.
     if (result->outcome != Outcome::kFailed) result->how = how;
     result->outcome = Outcome::kFailed;
     result->messages.push_back(std::move(why));
@@ -98,7 +98,7 @@ absl::Status Supervisor::Run() {
     const bool own = (test.flags & (kOwnProcess | kEndsProcess)) != 0;
     (own ? alone : together).push_back(index);
   }
-  // At least one, to see the plugin opened.
+  // At least one worker, so that the plugin is opened once.
   DEVRT_RETURN_IF_ERROR(RunBatch(&together));
   while (!together.empty() && !cannot_open_) {
     DEVRT_RETURN_IF_ERROR(RunBatch(&together));
@@ -131,7 +131,7 @@ absl::Status Supervisor::RunBatch(std::vector<size_t>* tests) {
       break;  // kLeaving, or the end
     }
     const auto found = std::find(tests->begin(), tests->end(), index);
-    if (found == tests->end()) break;  // not the worker's own words
+    if (found == tests->end()) break;  // not written by the worker
     tests->erase(found);
     last = Catalog()[index].name;
     DEVRT_ASSIGN_OR_RETURN(const bool goes_on, FollowTest(&child, index));
@@ -139,7 +139,7 @@ absl::Status Supervisor::RunBatch(std::vector<size_t>* tests) {
   }
   const size_t ran = all - tests->size();
   if (ran == 0 && all != 0) {
-    // Another worker would come no further.
+    // Another worker would fail in the same way.
     Seen seen;
     NoteProcess(&child, &seen);
     CannotOpen(
@@ -280,7 +280,7 @@ void Supervisor::Take(Message message, Running* running) {
   }
 }
 
-// A test that met a slot which is not written cannot judge what is.
+// A test that met an unimplemented slot says nothing about the other slots.
 void Supervisor::NoteUnwritten(const Running& running, TestResult* result) {
   if (running.unwritten.empty() || result->how != How::kCheck) return;
   for (const UnwrittenSlot& slot : running.unwritten) {
@@ -327,7 +327,7 @@ void Supervisor::NoteProcess(Child* child, Seen* seen) {
 
 void Supervisor::FollowEnding(Child* child, size_t ran,
                               const std::string& last) {
-  // One is enough: each further one might take as long.
+  // One is enough: each further one may take as long.
   if (ending_.failed) return;
   const double begin = Now();
   Seen seen;

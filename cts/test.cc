@@ -11,8 +11,8 @@ namespace devrt::cts {
 namespace {
 
 constexpr double kPatienceSeconds = 10;
-// In virtual mode a question decides by itself: more rounds change nothing,
-// unless other threads of the test have to get on.
+// In virtual mode each query lets the simulator go on, so more rounds change
+// nothing unless other threads of the test have to run.
 constexpr int kPatienceRounds = 20'000;
 constexpr int kSettleDecisions = 200;
 constexpr long kSettleNanoseconds = 5'000'000;
@@ -27,7 +27,7 @@ Result ToResult(const absl::Status& status) {
           std::string(status.message())};
 }
 
-// The file's name without what stands before it.
+// The file's name without its directories.
 std::string Where(Site site) {
   std::string_view file = site.file;
   return absl::StrCat(
@@ -155,7 +155,7 @@ void Test::Reaches(const std::vector<std::string>& outcomes,
               "reset of the simulator", site);
       const int before = failures();
       std::string outcome = body();
-      if (failures() > before) throw Abandon{};  // it is told already
+      if (failures() > before) throw Abandon{};  // already reported
       return outcome;
     });
     Require(machine_->Reset(""), "reset of the simulator", site);

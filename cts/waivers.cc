@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waivers: the text they are written in.
+// Reads and writes the text form of waivers.
 #include <map>
 #include <optional>
 
@@ -19,7 +19,7 @@ absl::string_view View(std::string_view text) {
   return {text.data(), text.size()};
 }
 
-// One line on its way from left to right.
+// Reads one line from left to right.
 class LineParser {
  public:
   LineParser(std::string_view line, std::string_view file, int number)
@@ -41,7 +41,7 @@ class LineParser {
     at_ = line_.size();
     return line_.substr(word_at_);
   }
-  // About the last word, or about the end of the line.
+  // The message names the position of the last word, or of the line's end.
   absl::Status Error(absl::string_view text) const {
     return absl::InvalidArgumentError(
         absl::StrCat(View(file_), ":", number_, ":", word_at_ + 1, ": ", text));

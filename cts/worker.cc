@@ -17,7 +17,7 @@
 #include "cts/wire.h"
 #include "devrt/runtime/inspect.h"
 
-// Of a sanitizer, if there is one: looks for leaks now, and not at exit.
+// The leak checker of a sanitizer, if there is one: checks now, not at exit.
 extern "C" __attribute__((weak)) void __lsan_do_leak_check();
 
 namespace devrt::cts {
@@ -32,7 +32,7 @@ class PipeReporter : public Reporter {
   void MayDie() override { Tell(MessageKind::kMayDie, ""); }
   void Tell(MessageKind kind, std::string_view text) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    // Without a supervisor there is nobody to work for.
+    // The supervisor has ended, so the worker ends.
     if (!Send(fd_, kind, text)) _exit(1);
   }
 
@@ -47,14 +47,14 @@ Opened Describe(const Machine& machine) {
   opened.is_virtual = machine.IsVirtual();
   for (const uint32_t d : machine.devices()) {
     std::string name = machine.props(d).name;
-    std::replace(name.begin(), name.end(), '\n', ' ');  // a line each
+    std::replace(name.begin(), name.end(), '\n', ' ');  // one line a name
     opened.devices.push_back(
         absl::StrCat(machine.backend().name(), ":", d, ": ", name));
   }
   return opened;
 }
 
-// Why the test cannot be shown here; empty: it can.
+// The reason why the test cannot run here; empty if it can.
 struct Obstacle {
   std::string unsupported, skipped;
 };
@@ -80,10 +80,11 @@ Obstacle ObstacleOf(const TestCase& test, const Machine& m) {
   return {};
 }
 
-// What comes then is another test's; a plugin that writes much must not fill
-// the memory.
+// Later output belongs to another test.  The file is in memory, so output of
+// earlier tests is dropped.
 void EmptyLog(int log) {
-  // It cannot fail: nothing seals the file, and else it would be long.
+  // This cannot fail, because the file is not sealed.  A failure would only
+  // leave the file longer.
   [[maybe_unused]] const int result = ftruncate(log, 0);
 }
 
@@ -95,7 +96,7 @@ void TellSlots(PipeReporter* reporter) {
   reporter->Tell(MessageKind::kCalled, absl::StrJoin(CalledSlots(), " "));
 }
 
-// Whether the next test may run in this process.
+// True if the next test may run in this process.
 bool RunTest(const TestCase& test, Machine* machine, const Options& options,
              PipeReporter* reporter) {
   const Obstacle obstacle = ObstacleOf(test, *machine);
@@ -108,13 +109,13 @@ bool RunTest(const TestCase& test, Machine* machine, const Options& options,
     return true;
   }
   if ((test.flags & kEndsProcess) != 0 && &__lsan_do_leak_check != nullptr) {
-    __lsan_do_leak_check();  // such a test leaves behind what it has
+    __lsan_do_leak_check();  // such a test leaves its objects behind
   }
   Test t(machine, reporter, options.seed, options.programs);
   try {
     test.run(t);
   } catch (const Abandon&) {
-    // Said already, or skipped.
+    // The failure is reported already, or the test was skipped.
   } catch (const std::exception& e) {
     t.Fail(absl::StrCat("an exception came out of the test: ", e.what()));
   }
@@ -155,7 +156,8 @@ int RunWorker(const Options& options, const std::vector<size_t>& tests,
     const bool clean = RunTest(Catalog()[index], *machine, options, &reporter);
     TellSlots(&reporter);
     reporter.Tell(MessageKind::kEnd, "");
-    // What a failed test left behind must not fail others, nor the end.
+    // Objects that a failed test left behind must not fail other tests or
+    // the shutdown.
     if (!clean) _exit(1);
   }
   SetCallRing(nullptr);

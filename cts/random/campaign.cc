@@ -20,12 +20,12 @@ namespace {
 
 using RealClock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kTimeToShrink(20);
-// Where nothing opens a gate by itself, its timeout must.
+// The timeout of gates, for backends that do not detect deadlocks.
 constexpr uint64_t kGateTimeout = 10'000'000'000;
-// A small program is tried so often before it counts as one that passes.
+// A smaller program passes if it passes this many times.
 constexpr int kTriesVirtual = 60, kTriesElsewhere = 10;
 
-// Most of the time at random, which is where a missing order shows best.
+// Mostly random schedules, which show a missing order best.
 std::string ScheduleOf(uint64_t seed) {
   switch (seed % 10) {
     case 0:
@@ -39,10 +39,10 @@ std::string ScheduleOf(uint64_t seed) {
   }
 }
 
-// A program that failed, and how it did.
+// A program that failed, and its failure.
 struct Failure {
   Program program;
-  std::string schedule;  // only under a simulator
+  std::string schedule;  // empty without a simulator
   Mismatch mismatch;
 };
 
@@ -89,7 +89,7 @@ class Campaign {
 
   int Tries() const { return Virtual() ? kTriesVirtual : kTriesElsewhere; }
 
-  // Under the schedule that something failed under, and others.
+  // Tries the schedule of the failure, and others.
   std::optional<Failure> Try(const Program& program,
                              const std::string& schedule) {
     for (int i = 0; i < Tries(); ++i) {
@@ -106,7 +106,7 @@ class Campaign {
   }
 
   void Tell(const Failure& first) {
-    // The smallest program that was seen to fail.
+    // The smallest program that failed.
     Failure found = first;
     const auto end = RealClock::now() + kTimeToShrink;
     Shrink(
@@ -118,7 +118,7 @@ class Campaign {
           return true;
         },
         [&] { return RealClock::now() > end; });
-    // Once more, so that the calls that are told are those of this program.
+    // Runs the program once more, so that the reported calls are its calls.
     std::optional<Failure> again = Try(found.program, found.schedule);
     const bool repeats = again.has_value();
     if (repeats) found = *std::move(again);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Many random programs against the backend under test; the first one that finds
-// something wrong is made small and told as C++.
+// Runs many random programs against the backend under test.  The first program
+// that fails is made smaller and reported as C++ code.
 
 #ifndef DEVRT_CTS_RANDOM_CAMPAIGN_H_
 #define DEVRT_CTS_RANDOM_CAMPAIGN_H_
@@ -11,11 +11,11 @@
 
 namespace devrt::cts {
 
-// What the plugin promises, and how it deviates.
+// The plugin's capabilities, and its deviations.
 Limits LimitsOf(const Machine& machine);
 
-// `count` programs of t.seed(), each under a schedule of its own where a
-// simulator decides.  `test` is the name by which they are run again.
+// Runs `count` programs made from t.seed().  On a simulator each program has
+// its own schedule.  `test` is the name of the test that runs them again.
 void RunCampaign(Test& t, const char* test, const Shape& shape, int count);
 
 }  // namespace devrt::cts

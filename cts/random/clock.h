@@ -13,7 +13,7 @@
 
 namespace devrt::cts {
 
-// One thing that an actor did: its number among what that actor did.
+// One action of an actor: its number among the actor's actions.
 struct Epoch {
   int actor = -1;
   uint32_t tick = 0;
@@ -34,7 +34,7 @@ class Clock {
       ticks_[i] = std::max(ticks_[i], other.ticks_[i]);
     }
   }
-  // Whether it has all that `other` has of the actors from `first` on.
+  // True if it has everything that `other` has of the actors from `first` on.
   bool HasAll(const Clock& other, int first) const {
     for (auto i = static_cast<size_t>(first); i < ticks_.size(); ++i) {
       if (ticks_[i] < other.ticks_[i]) return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random choices that are the same on every machine.
+// Random choices that a seed determines, on every machine alike.
 
 #ifndef DEVRT_CTS_RANDOM_DICE_H_
 #define DEVRT_CTS_RANDOM_DICE_H_
@@ -16,7 +16,7 @@ class Dice {
  public:
   explicit Dice(uint64_t seed) : engine_(seed) {}
 
-  // 0 to n - 1; n > 0.
+  // A number from 0 to n - 1; n > 0.
   int Below(int n) {
     return static_cast<int>(engine_() % static_cast<uint64_t>(n));
   }

@@ -15,7 +15,7 @@ struct Weight {
   int weight;
 };
 
-// How often what is proposed; each program has moods of its own on top.
+// How often each kind of step is proposed.  Each program scales these weights.
 constexpr Weight kWeights[] = {
     {Act::kFill, 14},      {Act::kCopy, 24},       {Act::kHostFunc, 8},
     {Act::kSpin, 4},       {Act::kRecord, 12},     {Act::kWait, 9},
@@ -26,14 +26,14 @@ constexpr Weight kWeights[] = {
     {Act::kHostRead, 6},   {Act::kFreeBlock, 1},   {Act::kDropStream, 3},
     {Act::kDropEvent, 2},  {Act::kSelectDevice, 2}};
 
-// A program does much of one thing and nothing of another: what hides a fault,
-// a synchronisation for example, is missing in some.
+// Each program has many steps of some kinds and none of others.  A step that
+// hides a fault, for example a synchronisation, is missing in some programs.
 constexpr int kMoods[] = {0, 1, 2, 4, 8};
 
 constexpr int kFewestSteps = 8, kMostSteps = 45;
 constexpr int kMostProposals = 300;
-constexpr int kSwitchPercent = 12;    // of the thread, before a proposal
-constexpr int kBarrierPercent = 6;    // concurrent programs
+constexpr int kSwitchPercent = 12;    // change of thread before a proposal
+constexpr int kBarrierPercent = 6;    // only in concurrent programs
 constexpr int kLongestSpin = 40'000;  // nanoseconds
 
 bool OnHost(const BlockInfo& b) { return b.space != Space::kDevice; }
@@ -165,7 +165,7 @@ void Generator::Copy(Step s) {
   Dice& dice = m_.dice();
   s.src = m_.ADefinedSpan(Anywhere);
   if (s.src.block < 0) return;
-  // Rarely within the host: it says little.
+  // Rarely from host to host: such a copy tests little.
   const bool from_host =
       OnHost(m_.program().blocks[static_cast<size_t>(s.src.block)]);
   const bool free_choice = dice.Percent(15);
@@ -196,7 +196,7 @@ void Generator::Query(Step s) {
     if (s.event < 0) return;
   }
   if (m_.dice().Percent(70)) {
-    // What is known once the answer is true, if one is lucky.
+    // Data that is known to be complete if the query returns true.
     s.src = m_.ADefinedSpan(OnHost);
     if (s.src.block >= 0 && m_.Offer(s)) return;
     s.src = {};
@@ -204,7 +204,7 @@ void Generator::Query(Step s) {
   m_.Offer(s);
 }
 
-// What orders, or asks about order.
+// Steps that order work, or query it.
 void Generator::Edge(Step s) {
   Dice& dice = m_.dice();
   switch (s.act) {
@@ -248,8 +248,8 @@ void Generator::Edge(Step s) {
   }
 }
 
-// Most often of two events of one stream, where the sign is known, and which
-// are complete.
+// Mostly from two complete events of one stream, because the sign of their
+// elapsed time is known.
 void Generator::Time(Step s) {
   Dice& dice = m_.dice();
   s.event = m_.ARecordedEvent(-1, true);
@@ -274,7 +274,7 @@ void Generator::GiveUp(Step s) {
       if (s.stream < 0) return;
       const auto stream = static_cast<size_t>(s.stream);
       if (!p.streams[stream].IsCreated()) return;
-      // An event that remains may be all that knows of its work.
+      // An event may be all that is left to wait for the stream's work.
       Step record;
       record.act = Act::kRecord;
       record.stream = s.stream;
@@ -302,7 +302,7 @@ void Generator::OpenAll() {
     Step s;
     s.act = Act::kOpen;
     s.gate = static_cast<int>(i);
-    // In concurrent programs only the thread that holds may open.
+    // In concurrent programs only the thread that closed a gate may open it.
     const int before = m_.thread();
     for (int t = 0; t < m_.program().threads; ++t) {
       m_.set_thread(t);
@@ -320,7 +320,7 @@ void Generator::Barrier() {
 
 void Generator::ReadAll() {
   const int blocks = static_cast<int>(m_.program().blocks.size());
-  // Through the one whose content is known by then.
+  // Through the block whose content is known by then.
   int through = -1;
   for (int b = blocks - 1; b >= 0; --b) {
     const bool host = OnHost(m_.program().blocks[static_cast<size_t>(b)]);
@@ -334,7 +334,7 @@ void Generator::ReadAll() {
   }
 }
 
-// All of it that holds something.
+// All slices that have content.
 void Generator::ReadBlock(int block, int through) {
   const BlockInfo& info = m_.program().blocks[static_cast<size_t>(block)];
   const int room =

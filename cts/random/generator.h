@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes random programs that are legal and end.
+// Makes random programs that are legal and terminate.
 //
 //   Shape shape;
 //   shape.limits = limits;      // what the backend offers
 //   shape.max_devices = 2;
 //   Program p = Generate(seed, shape);
 //
-// Steps are proposed at random, with operands that are likely to depend on
-// what was done before; what the model refuses is left out, or ordered by waits
-// that are inserted before it.  At the end all is opened, waited for, read and
-// compared.
+// The generator proposes random steps, with operands that are likely to depend
+// on earlier steps.  A step that the model refuses is left out, or made legal
+// by waits that are inserted before it.  At the end the program opens all
+// gates, waits for all work, reads all memory and compares it.
 //
-// The same seed and shape give the same program on every machine.
+// A seed and a shape give one program, on every machine alike.
 
 #ifndef DEVRT_CTS_RANDOM_GENERATOR_H_
 #define DEVRT_CTS_RANDOM_GENERATOR_H_
@@ -28,8 +28,8 @@ struct Shape {
   Limits limits;
   int min_devices = 1;
   int max_devices = 1;
-  int max_threads = 1;  // at least 2 of them if more than 1
-  // Some of the programs are concurrent; only with threads.
+  int max_threads = 1;  // above 1, a program has at least 2 threads
+  // True if some programs are concurrent.  Needs max_threads > 1.
   bool concurrent = false;
 };
 

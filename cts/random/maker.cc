@@ -11,7 +11,7 @@ constexpr uint32_t kSliceBytes[] = {1, 3, 16, 64, 100, 512, 1000, 4096, 65536};
 constexpr int kTriesToOrder = 6;
 constexpr int kMostOtherWaits = 5;
 
-// Some number of what the device or the program has of a kind.
+// The most objects of each kind, for a device or for the whole program.
 constexpr int kMostStreams = 5, kMostEvents = 6, kMostBlocks = 2;
 
 }  // namespace
@@ -210,7 +210,7 @@ bool Maker::OfferOrdered(const Step& offered) {
     }
     if (!verdict.conflict.has_value()) return false;
     const bool in_stream = !verdict.on_host && dice_.Percent(80);
-    // The wait that matters is one among many, and not always the last.
+    // The wait that matters is one of many, and not always the last.
     const bool among_others = in_stream && dice_.Percent(40);
     if (among_others) WaitForOthers(step.stream);
     const bool done =
@@ -246,12 +246,12 @@ void Maker::WaitForOthers(int stream) {
   }
 }
 
-// So that what comes next in `stream` comes after `before`.
+// Makes the next operation of `stream` come after `before`.
 bool Maker::OrderInStream(Epoch before, int stream) {
   const int from = model_->StreamOf(before);
   if (from < 0) return false;
   const int device = program_.streams[static_cast<size_t>(from)].device;
-  // An event that has it, one that has more.
+  // An event that captured it, or one that captured more.
   if (dice_.Percent(50) && WaitFor(EventWith(before), stream)) return true;
   if (!IsUsable(from)) return WaitFor(EventWith(before), stream);
   switch (dice_.Below(4)) {
@@ -262,7 +262,7 @@ bool Maker::OrderInStream(Epoch before, int stream) {
       step.other = from;
       return Offer(step);
     }
-    case 1: {  // by way of another stream
+    case 1: {  // through another stream
       const int middle = AStream();
       const int first = AnEvent(device);
       if (middle < 0 || middle == from || middle == stream ||
@@ -280,7 +280,7 @@ bool Maker::OrderInStream(Epoch before, int stream) {
   }
 }
 
-// So that what this thread does next comes after `before`.
+// Makes the next action of this thread come after `before`.
 bool Maker::OrderOnHost(Epoch before) {
   const int from = model_->StreamOf(before);
   if (from < 0) return false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program in the making: its tables, its model, and steps that are offered to
-// the model one by one.  The generator decides which.
+// A program that is being made: its tables and its model.  The generator
+// chooses the steps, and the maker offers them to the model one by one.
 
 #ifndef DEVRT_CTS_RANDOM_MAKER_H_
 #define DEVRT_CTS_RANDOM_MAKER_H_
@@ -31,18 +31,18 @@ class Maker {
 
   // ---- Objects.  Made by a step of their own if they are not yet; -1: none.
 
-  // Of `device`, or of any.
+  // A stream of `device`, or of any device.
   int AStream(int device = -1);
   int AnEvent(int device);
-  // One that was recorded; on the stream where `like` was, if it is given, and
+  // An event that was recorded: on the stream of `like`, if it is given, and
   // with timing if `timed`.
   int ARecordedEvent(int like = -1, bool timed = false);
-  // Made if it can be; whether it is alive.
+  // Makes the object if that is possible.  True if the object is alive.
   bool HasBlock(int block);
-  // Some slices that hold something, where `where` says so of the block.
+  // Random slices with content, of a block for which `where` returns true.
   template <typename Where>
   Span ADefinedSpan(Where where);
-  // Some slices of such a block, whatever they hold.
+  // Random slices of such a block, with content or without.
   template <typename Where>
   Span ASpan(Where where);
   Content AValue(bool may_rise);
@@ -50,7 +50,7 @@ class Maker {
   // ---- Steps, done by thread().  Whether the model took it.
 
   bool Offer(Step step);
-  // Inserts waits before it if it touches what something unordered touches.
+  // Inserts waits before the step if it conflicts with unordered work.
   bool OfferOrdered(const Step& step);
 
  private:
@@ -62,7 +62,7 @@ class Maker {
   bool WaitFor(int event, int stream);
   void WaitForOthers(int stream);
   bool Record(int event, int stream);
-  // Alive, or not yet made and made now.
+  // True if the object is alive, or was made now.
   bool HasStream(int stream);
   bool HasEvent(int event);
   int EventWith(Epoch epoch);

@@ -204,7 +204,7 @@ void Model::Work(Step* s) {
   }
   if (s->act == Act::kWaitStream) {
     if (s->other == s->stream) return;
-    // A record on the other, then a wait.
+    // A record on the other stream, then a wait.
     Of(s->other).clock = Submitted(*s, s->other);
     NextWork(s->other);
     const Clock captured = Of(s->other).clock;
@@ -245,8 +245,8 @@ void Model::Copied(const Step& s, Epoch op) {
   if (within_host || (s.blocking && host_side)) Me(s).Join(Covered(s.stream));
 }
 
-// Two ticks: the event is complete at the first, the stream's operation, as a
-// query of the stream sees it, at the second.
+// Two ticks: the event completes at the first.  The operation of the stream, as
+// a query of the stream sees it, completes at the second.
 void Model::Record(int event, const Step& s, int stream) {
   Of(stream).clock = Submitted(s, stream);
   EventState& e = At(event);
@@ -256,9 +256,9 @@ void Model::Record(int event, const Step& s, int stream) {
   NextWork(stream);
 }
 
-// The rule of the default stream counts for a wait there; on other streams a
-// wait orders nothing but what comes behind it.  The tick is for queries: a
-// wait may be over later than its event.
+// A wait on the default stream takes part in the legacy rule.  On other streams
+// a wait orders only later operations.  The tick is for queries: a wait may
+// complete later than its event.
 void Model::Wait(const Step& s, const Clock& captured) {
   Clock& clock = Of(s.stream).clock;
   if (InfoOf(s.stream).kind == StreamKind::kDefault) {
@@ -302,14 +302,14 @@ void Model::Host(Step* s) {
 
 void Model::Query(Step* s) {
   const bool of_event = s->act == Act::kQueryEvent;
-  // One that was never recorded has an empty clock: its query is true.
+  // An event that was never recorded has an empty clock, so a query is true.
   const Clock sure = of_event ? At(s->event).clock : Covered(s->stream);
   const Clock reach = of_event ? At(s->event).clock : Reach(s->stream);
   if (Knows(*s, reach)) {
     s->truth = Truth::kTrue;
   } else if (KnowsWork(*s, reach)) {
     s->truth = Truth::kSoon;
-    Me(*s).Join(sure);  // it is asked until it is true
+    Me(*s).Join(sure);  // the query is repeated until it is true
   } else if (IsHeldUp(sure)) {
     s->truth = Truth::kFalse;
   }

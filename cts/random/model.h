@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The reference model: what a program may do, and what it must find.
+// The reference model: which steps are legal, and what they must read.
 //
 //   Model model(program, limits);
 //   for (Step& step : program.steps) {
@@ -8,15 +8,16 @@
 //     if (!v.ok) std::puts(v.why);
 //   }
 //
-// A partial order, by the edges of docs/semantics.md 1.14, and a store.  A step
-// is legal when its objects exist, when nothing it touches is touched by
-// something unordered with it, and when it cannot wait for a gate that is
-// closed: so each read has one legal value, and every program ends.
+// The model has a partial order, by the edges of docs/semantics.md 1.14, and a
+// store.  A step is legal if its objects exist, if it conflicts with no
+// unordered access, and if it cannot wait for a closed gate.  So each read has
+// one legal value, and every program terminates.
 //
-// Where the law leaves room the model takes the weaker side: an edge that a
-// backend need not make is none, and a wait that it may make can block.
+// Where docs/semantics.md leaves a choice, the model assumes the worse one: an
+// edge that a backend may omit does not order, and a wait that a backend may
+// make can block.
 //
-// Objects of concurrent programs belong to the thread that touches them first,
+// In concurrent programs an object belongs to the first thread that uses it,
 // until the next barrier.
 
 #ifndef DEVRT_CTS_RANDOM_MODEL_H_
@@ -31,11 +32,11 @@
 
 namespace devrt::cts {
 
-// What the backend offers, and how it deviates where it may.
+// The capabilities of the backend, and its permitted deviations.
 struct Limits {
   bool pinned = false;      // PINNED_HOST
   bool host_func = false;   // HOST_FUNC
-  bool peer_copy = false;   // PEER_COPY; without it they go through the host
+  bool peer_copy = false;   // PEER_COPY; without it copies use the host
   bool timing = false;      // EVENT_TIMING
   bool gates = false;       // devrt.probe/0
   bool free_waits = false;  // a raw free or allocation may wait for work
@@ -43,9 +44,9 @@ struct Limits {
 
 struct Verdict {
   bool ok = false;
-  const char* why = "";           // of one that is not
-  std::optional<Epoch> conflict;  // what is not ordered before it,
-  bool on_host = false;           // ... and the host has to wait for
+  const char* why = "";           // the reason if not
+  std::optional<Epoch> conflict;  // the access that is not ordered before,
+  bool on_host = false;           // and for which the host has to wait
 };
 
 class Model {
@@ -53,8 +54,8 @@ class Model {
   // `program` gives the tables and must outlive the model.
   Model(const Program& program, const Limits& limits);
 
-  // Takes the step, and fills in what it must find; one that is not legal
-  // changes nothing.
+  // Takes the step, and fills in what it must read.  An illegal step changes
+  // nothing.
   Verdict Take(Step* step);
 
   // ---- What the generator looks at.
@@ -65,9 +66,9 @@ class Model {
   bool WasEvent(int e) const { return At(e).alive || At(e).dead; }
   bool IsRecorded(int e) const { return At(e).alive && At(e).recorded; }
   bool IsTimed(int e) const;
-  // The stream of its newest record.
+  // The stream of the newest record of the event.
   int RecordedOn(int e) const { return StreamOf(At(e).record); }
-  // Whether what the event captured last comes after `epoch`.
+  // True if the newest capture of the event covers `epoch`.
   bool EventHas(int e, Epoch epoch) const {
     return IsRecorded(e) && At(e).clock.Has(epoch);
   }
@@ -75,11 +76,11 @@ class Model {
   bool IsOpen(int gate) const { return gates_[Index(gate)].open; }
   bool AnyClosed() const;
   const Store& store() const { return store_; }
-  // The stream that an actor is; -1 for host threads.
+  // The stream of an actor; -1 for host threads.
   int StreamOf(Epoch epoch) const { return epoch.actor - program_.threads; }
 
  private:
-  // Who has touched an object since the last barrier.
+  // The thread that has used an object since the last barrier.
   struct Owner {
     int section = -1;
     int thread = -1;
@@ -87,7 +88,7 @@ class Model {
   struct StreamState {
     bool alive = false, dead = false;
     Clock clock;
-    // The tick of its newest operation that is no wait for an event.
+    // The tick of the newest operation that is no wait for an event.
     uint32_t work = 0;
     Owner owner;
   };
@@ -105,7 +106,7 @@ class Model {
   // An object that a step uses.
   struct Use {
     Owner* owner;
-    bool claims;  // ... and makes its thread's own
+    bool claims;  // ... and claims for its thread
   };
 
   static size_t Index(int i) { return static_cast<size_t>(i); }
@@ -126,7 +127,7 @@ class Model {
     return BlockOf(s).space != Space::kDevice;
   }
   int Actor(int stream) const { return program_.threads + stream; }
-  // Steps of one list come one after the other, whoever does them: one clock.
+  // Steps of one list run one after the other, on any thread: one clock.
   int HostActor(const Step& s) const {
     return program_.concurrent ? s.thread : 0;
   }
@@ -150,10 +151,10 @@ class Model {
   bool TakeOwnership(const Step& s);
 
   // ---- Edges (model.cc)
-  // The stream's clock with the step's submission.
+  // The stream's clock, joined with the submission of the step.
   Clock Submitted(const Step& s, int stream) const;
-  // What a synchronisation of the stream surely covers, and all that it, or a
-  // query, may look at.
+  // What a synchronisation of the stream covers for certain, and all that a
+  // synchronisation or a query may cover.
   Clock Covered(int stream) const;
   Clock Reach(int stream) const;
   Clock ReachDevice(int device) const;
@@ -161,9 +162,9 @@ class Model {
   bool Knows(const Step& s, const Clock& clock) const {
     return Me(s).HasAll(clock, program_.threads);
   }
-  // ... of all operations that are no waits for events.
+  // As above, for all operations that are no waits for events.
   bool KnowsWork(const Step& s, const Clock& clock) const;
-  // The next operation of the stream, which is no wait for an event.
+  // Adds an operation to the stream that is no wait for an event.
   Epoch NextWork(int stream);
   void Objects(const Step& s);
   void Work(Step* s);
@@ -186,8 +187,8 @@ class Model {
   int section_ = 0;
 };
 
-// The steps of `program` that are legal one after the other, with what they
-// must find.
+// The steps of `program` that are legal in their order, with what they must
+// read.
 Program Repaired(const Program& program, const Limits& limits);
 
 }  // namespace devrt::cts

@@ -58,7 +58,7 @@ const char* Model::WhyNotGiven(const Step& s) const {
     case Act::kDropStream:
       if (!InfoOf(s.stream).IsCreated()) return "it is a default stream";
       if (!Of(s.stream).alive) return "there is no such stream";
-      // Whether the default stream still waits for its work is not said.
+      // The default stream may still wait for its work, or not.
       return InfoOf(s.stream).IsBlocking() && IsHeldUp(Of(s.stream).clock)
                  ? "the stream is held"
                  : nullptr;
@@ -132,7 +132,7 @@ const char* Model::WhyNotCopy(const Step& s) const {
     return "they overlap";
   }
   if (!store_.IsDefined(s.src)) return "undefined";
-  // The stream is of a device that takes part.
+  // The stream is on a device of the program.
   const int device = InfoOf(s.stream).device;
   const bool from = !OnHost(s.src) && BlockOf(s.src).device == device;
   const bool to = !OnHost(s.dst) && BlockOf(s.dst).device == device;
@@ -219,7 +219,7 @@ std::optional<Epoch> Model::ConflictOf(const Step& s) const {
     case Act::kQueryStream:
     case Act::kQueryEvent: {
       if (s.src.block < 0) return std::nullopt;
-      Clock clock = Me(s);  // as it is when the answer is true
+      Clock clock = Me(s);  // the clock if the query returns true
       clock.Join(s.act == Act::kQueryEvent ? At(s.event).clock
                                            : Covered(s.stream));
       return store_.Conflict(s.src, false, clock);
@@ -229,7 +229,7 @@ std::optional<Epoch> Model::ConflictOf(const Step& s) const {
   }
 }
 
-// Whether the call may wait, for good, for a gate that is closed.
+// True if the call may wait forever for a closed gate.
 const char* Model::WhyNotStuck(const Step& s) const {
   const char* const kStuck = "it may wait for a closed gate";
   switch (s.act) {

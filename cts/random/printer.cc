@@ -26,7 +26,7 @@ constexpr char kHelpers[] = R"(#include <atomic>
 
 namespace {
 
-// Only a simulator in virtual mode, where waiting threads must let others run.
+// Only for a simulator in virtual mode, where a waiting thread has to yield.
 std::optional<devrt::Simulator> g_simulator;
 
 [[noreturn]] void Fail(int step, const std::string& what) {
@@ -107,7 +107,7 @@ class Printer {
     absl::StrAppend(&out_, "  ", text, "\n");
   }
   bool HasSteps(int thread) const {
-    // In concurrent programs everybody comes to the barriers.
+    // In concurrent programs all threads take part in barriers.
     return p_.concurrent ||
            std::any_of(p_.steps.begin(), p_.steps.end(),
                        [&](const Step& s) { return s.thread == thread; });

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program as C++ that compiles against an installed devrt and does what the
-// runner does: it exits with 1, and says why, when something is not as it must
-// be.
+// Prints a program as C++ that compiles against an installed devrt and does
+// what the runner does.  The C++ program prints a mismatch and exits with 1.
 
 #ifndef DEVRT_CTS_RANDOM_PRINTER_H_
 #define DEVRT_CTS_RANDOM_PRINTER_H_
@@ -15,15 +14,15 @@
 
 namespace devrt::cts {
 
-// What stands around the program.
+// The context of the printed program.
 struct Listing {
-  std::string plugin;  // loaded, unless the first argument says other
+  std::string plugin;  // loaded unless the first argument names another
   std::vector<uint32_t> devices;  // ordinals of the program's devices
-  // The simulator's configuration, which is tried first, with other seeds after
-  // it; "": there is no simulator in virtual mode.
+  // The first configuration of the simulator to try; other seeds follow.  Empty
+  // without a simulator in virtual mode.
   std::string reset;
   uint64_t gate_timeout_ns = 0;
-  std::string finding, replay;  // for the comment at the top; may be empty
+  std::string finding, replay;  // for the comment at the top, or empty
 };
 
 std::string ToCpp(const Program& program, const Listing& listing);

@@ -36,7 +36,7 @@ std::string QueryText(const Step& s) {
   return text;
 }
 
-// Of steps about a stream, an event or memory.
+// For steps about a stream, an event or memory.
 std::string WorkText(const Step& s) {
   switch (s.act) {
     case Act::kFill:

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A random program: a list of steps over devices, streams, events and memory,
-// each with the host thread that does it, and with what it must find.
+// A random program: a list of steps with devices, streams, events and memory.
+// Each step has the host thread that runs it, and the result that is expected.
 //
 //   Program p = Generate(ProgramSeed(1, 37), shape);
 //   std::puts(ToText(p).c_str());
 //
-// Objects are numbers of the program's tables; a table says of what kind an
-// object is, steps make it and give it up.  Memory is used in slices of
-// `slice_bytes`: a slice is written as a whole, so its content is two numbers.
+// Objects are indices of the program's tables.  A table has the kind of each
+// object; steps create and destroy it.  Memory is used in slices of
+// `slice_bytes`.  A slice is always written as a whole, so two numbers describe
+// its content.
 //
 // A Program is a value; it owns nothing and knows no backend.
 
@@ -30,24 +31,24 @@ enum class Act {
   kFreeBlock,     // dst.block
   kFill,          // stream, dst, value
   kCopy,          // stream, dst, src, blocking
-  kHostFunc,      // stream; reads src, writes dst := value; either may be none
+  kHostFunc,      // stream; reads src, writes value to dst; either may be none
   kSpin,          // stream, nanoseconds
   kRecord,        // event, stream
   kWait,          // stream, event
-  kWaitStream,    // stream waits for the stream `other`
+  kWaitStream,    // stream, other: stream waits for the stream `other`
   kSyncStream,    // stream
   kSyncEvent,     // event
   kSyncDevice,    // device
-  kQueryStream,   // stream; reads src if the answer was true
-  kQueryEvent,    // event; the same
-  kPollStream,    // stream, until the query is true
-  kPollEvent,     // event
+  kQueryStream,   // stream; reads src if the result is true
+  kQueryEvent,    // event; reads src if the result is true
+  kPollStream,    // stream; queries until the result is true
+  kPollEvent,     // event; queries until the result is true
   kElapsed,       // from `event` to the event `other`
-  kHold,          // gate, stream: what follows in it waits
+  kHold,          // gate, stream: later work of the stream waits
   kOpen,          // gate
   kHostWrite,     // dst, value
   kHostRead,      // src
-  kSelectDevice,  // device: makes it the thread's current one
+  kSelectDevice,  // device: becomes current in the thread
   kBarrier,       // all threads; only where Program::concurrent
 };
 
@@ -57,7 +58,7 @@ struct Content {
   uint8_t base = 0;
   uint8_t stride = 0;
 
-  // What begins `bytes` later.
+  // The content that begins `bytes` later.
   Content After(uint64_t bytes) const {
     return {defined, static_cast<uint8_t>(base + bytes * stride), stride};
   }
@@ -73,11 +74,11 @@ struct Span {
   int count = 0;
 };
 
-// What a query may answer, or what an elapsed time may be.
+// The legal results of a query, or of an elapsed time.
 enum class Truth {
   kAny,    // either; a time of either sign
   kTrue,   // true; a time >= 0
-  kSoon,   // true before long: no item says when a wait is over
+  kSoon,   // true soon: no item says when a wait is complete
   kFalse,  // false; a time <= 0
   kError,  // elapsed time only: FAILED_PRECONDITION, not complete yet
 };
@@ -95,9 +96,9 @@ struct Step {
   bool blocking = false;
   uint32_t nanoseconds = 0;
 
-  // Filled in by the model.
+  // The model fills in these.
   Truth truth = Truth::kAny;
-  std::vector<Content> found;  // of each slice of src, where it is compared
+  std::vector<Content> found;  // of each slice of src that is compared
 };
 
 enum class StreamKind { kNonBlocking, kBlocking, kDefault, kPerThread };
@@ -105,13 +106,13 @@ enum class StreamKind { kNonBlocking, kBlocking, kDefault, kPerThread };
 struct StreamInfo {
   StreamKind kind = StreamKind::kNonBlocking;
   int device = 0;
-  int thread = 0;       // kPerThread: whose
-  bool native = false;  // its handle is asked for, so it is destroyed for real
+  int thread = 0;       // kPerThread: the thread
+  bool native = false;  // the handle is given out, so it is not recycled
 
   bool IsCreated() const {
     return kind == StreamKind::kNonBlocking || kind == StreamKind::kBlocking;
   }
-  // Takes part in the rule of the default stream (C8).
+  // True if the stream takes part in the legacy rule (C8).
   bool IsBlocking() const {
     return kind == StreamKind::kBlocking || kind == StreamKind::kPerThread;
   }
@@ -137,10 +138,10 @@ struct GateInfo {
 
 struct Program {
   uint64_t seed = 0;
-  int devices = 1;  // counted among the chosen ones
+  int devices = 1;  // of the chosen devices
   int threads = 1;
-  // Threads run at the same time between barriers, over objects of their own;
-  // otherwise one after the other in the order of the list.
+  // True if threads run at the same time between barriers, each with its own
+  // objects.  Otherwise the steps run one after the other, in their order.
   bool concurrent = false;
   uint32_t slice_bytes = 1;
   std::vector<StreamInfo> streams;
@@ -150,11 +151,11 @@ struct Program {
   std::vector<Step> steps;
 };
 
-// The stream of that kind and device, of that thread if it is per thread; -1.
+// The stream of a kind, a device and, if it is per thread, a thread; or -1.
 int FindStream(const Program& program, StreamKind kind, int device,
                int thread = 0);
 
-// What `count` slices of `step.value` hold, slice by slice.
+// The contents of `count` slices that begin with `step.value`.
 std::vector<Content> Slices(const Content& value, int count,
                             uint32_t slice_bytes);
 
@@ -163,8 +164,8 @@ std::string ToText(const Step& step);
 // All steps, numbered from 1.
 std::string ToText(const Program& program);
 
-// Program `index` of seed `seed`; program 0 has the seed itself, so that
-// --seed=<that of a program> --programs=1 is this program.  Below 2^63.
+// The seed of program `index` of `seed`, below 2^63.  Program 0 has `seed`
+// itself, so --seed=<the seed of a program> --programs=1 runs that program.
 uint64_t ProgramSeed(uint64_t seed, int index);
 
 }  // namespace devrt::cts

@@ -16,7 +16,7 @@ constexpr std::chrono::seconds kPollPatience(10);
 
 size_t Index(int i) { return static_cast<size_t>(i); }
 
-// A mismatch, as opposed to what a call of devrt returned.
+// A mismatch, in contrast to an error that devrt returned.
 absl::Status Wrong(const std::string& text) {
   return absl::DataLossError(text);
 }
@@ -186,7 +186,7 @@ void RunState::GiveUp() {
     const absl::Status status = DeviceOf(d).Synchronize();
     if (status.ok()) continue;
     Fail(SIZE_MAX, status.ToString());
-    // Work that did not end may still write there.
+    // Unfinished work may still write to it.
     (void)new std::vector<std::vector<uint8_t>>(std::move(plain_));
     plain_.resize(program_.blocks.size());
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The objects of a program that runs, and its steps.
+// The objects of a running program, and functions that run its steps.
 
 #ifndef DEVRT_CTS_RANDOM_RUN_STATE_H_
 #define DEVRT_CTS_RANDOM_RUN_STATE_H_
@@ -20,20 +20,20 @@
 
 namespace devrt::cts {
 
-// Held by the runner, and by host functions: a plugin that is wrong may call
-// one when the program is over.
+// Shared by the runner and by host functions: a wrong plugin may call a host
+// function after the end of the program.
 class RunState : public std::enable_shared_from_this<RunState> {
  public:
   RunState(const Program& program, const Venue& venue);
   RunState(const RunState&) = delete;
   RunState& operator=(const RunState&) = delete;
 
-  // By the step's thread; nothing after a mismatch.
+  // Called on the thread of the step.  Does nothing after a mismatch.
   void Do(size_t step);
-  // By any thread, at any time.
+  // Any thread may call this at any time.
   void OpenGates();
   void Fail(size_t step, std::string what);
-  // By the main thread, when the others have ended.
+  // Called on the main thread, after the other threads have ended.
   void GiveUp();
   std::optional<Mismatch> mismatch() const { return mismatch_; }
 
@@ -72,12 +72,12 @@ class RunState : public std::enable_shared_from_this<RunState> {
   std::vector<std::optional<Event>> events_;
   std::vector<std::optional<Flag>> gates_;
   std::vector<void*> blocks_;
-  std::vector<std::vector<uint8_t>> plain_;  // of blocks on the plain heap
-  // Of each step: how often a host function was put in, and was called.
+  std::vector<std::vector<uint8_t>> plain_;  // blocks of pageable memory
+  // For each step, how often a host function was submitted and called.
   std::vector<std::atomic<int>> calls_;
-  std::vector<char> submitted_;  // not bool: several threads write
+  std::vector<char> submitted_;  // not bool, because several threads write
   std::atomic<bool> failed_{false};
-  std::atomic<bool> over_{false};  // memory is gone
+  std::atomic<bool> over_{false};  // true when the memory is freed
   std::mutex mutex_;
   std::optional<Mismatch> mismatch_;
 };

@@ -11,7 +11,7 @@
 namespace devrt::cts {
 namespace {
 
-// The host threads of a program that runs; thread 0 is the caller.
+// The host threads of a running program; thread 0 is the caller.
 class Crew {
  public:
   Crew(const Program& program, const Venue& venue, RunState* state)
@@ -30,8 +30,8 @@ class Crew {
   }
 
  private:
-  // A thread begins when its first step comes, and ends after its last one,
-  // which also lets the next one go on under a simulator.
+  // A thread starts at its first step and ends after its last step.  Its end
+  // also lets the next thread run under a simulator.
   void RunInTurn() {
     StartThreadOf(0);
     turns_.Pass(0);
@@ -77,7 +77,7 @@ class Crew {
   const Program& program_;
   RunState* const state_;
   Turns turns_;
-  std::vector<bool> started_;  // by whoever has the turn
+  std::vector<bool> started_;  // used only by the thread with the turn
   std::vector<std::thread> threads_;
 };
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs a program through devrt's public C++ API, and compares what it finds
-// with what the model says.
+// Runs a program through devrt's public C++ API, and compares its results with
+// those of the model.
 //
 //   Venue venue = {backend, devices, simulator, is_virtual};
 //   std::optional<Mismatch> bad = RunProgram(program, venue);
 //
-// After the first mismatch no further step is done.  Whatever happens, gates
-// are opened, the devices waited for, and all objects given up before it
-// returns; so a simulator can be reset.
+// No step runs after the first mismatch.  In any case RunProgram opens the
+// gates, waits for the devices and destroys all objects, so that a simulator
+// can be reset.
 
 #ifndef DEVRT_CTS_RANDOM_RUNNER_H_
 #define DEVRT_CTS_RANDOM_RUNNER_H_
@@ -22,17 +22,17 @@
 
 namespace devrt::cts {
 
-// Where programs run.
+// The backend and the devices that run programs.
 struct Venue {
   Backend backend;
-  std::vector<Device> devices;         // those that a program counts
+  std::vector<Device> devices;         // the devices of a program
   std::optional<Simulator> simulator;  // only in virtual mode
-  // For gates: 0 where a backend sees by itself that nothing can move.
+  // The timeout of gates; 0 if the backend itself detects deadlocks.
   uint64_t gate_timeout_ns = 0;
 };
 
 struct Mismatch {
-  int step = 0;      // from 1; 0: at the end
+  int step = 0;      // counted from 1; 0 means at the end
   std::string what;  // "byte 3 of block 1 is 7, not 9"
 };
 

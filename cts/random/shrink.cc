@@ -19,7 +19,7 @@ class Shrinker {
         out_of_time_(out_of_time) {}
 
   Program Run() {
-    // Its numbers are those of the smaller ones, so that all are told alike.
+    // Renumbered like the smaller programs, so that reports are alike.
     Try(best_);
     for (size_t before = SIZE_MAX;
          best_.steps.size() < before && !out_of_time_();) {
@@ -32,7 +32,7 @@ class Shrinker {
   }
 
  private:
-  // Whether it still fails; then it is the best.
+  // True if the program still fails; it is the best one then.
   bool Try(const Program& candidate) {
     if (out_of_time_()) return false;
     Program repaired = Compact(Repaired(candidate, limits_), limits_);
@@ -41,17 +41,17 @@ class Shrinker {
     return true;
   }
 
-  // ddmin: ever smaller pieces are left out.
+  // The algorithm ddmin: leaves out smaller and smaller pieces.
   void LeaveOutAll() {
     for (size_t piece = best_.steps.size() / 2; piece > 0; piece /= 2) {
-      // From the end: what is read last is most often not needed.
+      // From the end, because the last reads are mostly not needed.
       for (size_t end = best_.steps.size(); end > 0 && !out_of_time_();) {
         const size_t begin = end > piece ? end - piece : 0;
         Program candidate = best_;
         const auto at = candidate.steps.begin();
         candidate.steps.erase(at + static_cast<std::ptrdiff_t>(begin),
                               at + static_cast<std::ptrdiff_t>(end));
-        // What depended on it has gone, too.
+        // Steps that depended on the piece are gone, too.
         end = Try(candidate) ? std::min(begin, best_.steps.size()) : begin;
       }
     }
@@ -82,7 +82,7 @@ class Shrinker {
     if (best_.threads > 1) Try(candidate);
   }
 
-  // Plainer steps and objects in their place.
+  // Replaces steps and objects by simpler ones.
   void Simplify() {
     for (size_t i = 0; i < best_.steps.size() && !out_of_time_(); ++i) {
       const Step& step = best_.steps[i];
@@ -113,7 +113,7 @@ class Shrinker {
   const std::function<bool()>& out_of_time_;
 };
 
-// New numbers for what is used, in order of first use; -1: not used.
+// New numbers of the objects in use, by first use; -1 if not used.
 class Numbers {
  public:
   explicit Numbers(size_t count) : to_(count, -1) {}
@@ -138,7 +138,7 @@ class Numbers {
   std::vector<int> from_;
 };
 
-// Calls for each kind of number in the step; streams, events, blocks, gates.
+// Calls the functions for each stream, event, block and gate of the step.
 template <typename S, typename Stream, typename Event, typename Block,
           typename Gate>
 void ForEachNumber(S& step, Stream stream, Event event, Block block,
@@ -158,7 +158,7 @@ Program Compact(const Program& program, const Limits& limits) {
   Program out = program;
   Numbers streams(out.streams.size()), events(out.events.size());
   Numbers blocks(out.blocks.size()), gates(out.gates.size());
-  // The model wants each device's default stream.
+  // The model needs the default stream of each device.
   for (size_t i = 0; i < out.streams.size(); ++i) {
     if (out.streams[i].kind == StreamKind::kDefault) {
       streams.Use(static_cast<int>(i));

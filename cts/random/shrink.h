@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes a failing program small.
+// Makes a failing program smaller.
 
 #ifndef DEVRT_CTS_RANDOM_SHRINK_H_
 #define DEVRT_CTS_RANDOM_SHRINK_H_
@@ -12,15 +12,15 @@
 
 namespace devrt::cts {
 
-// A part of `failing` that still fails and from which no step can be left out,
-// as far as `fails` could be asked before `out_of_time` said true: the last
-// program of which `fails` said true, or `failing` where it never did.  Every
-// program that is asked about is legal and compact.
+// Returns a part of `failing` that still fails and that has no step to spare.
+// If `out_of_time` returns true earlier, returns the smallest program so far
+// for which `fails` returned true, or `failing`.  `fails` gets only legal and
+// compact programs.
 Program Shrink(const Program& failing, const Limits& limits,
                const std::function<bool(const Program&)>& fails,
                const std::function<bool()>& out_of_time);
 
-// Without tables' entries that no step uses; threads and devices, too.
+// Removes objects, threads and devices that no step uses.
 Program Compact(const Program& program, const Limits& limits);
 
 }  // namespace devrt::cts

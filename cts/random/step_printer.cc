@@ -54,7 +54,7 @@ std::string StepPrinter::PutText(const Step& s) const {
                       +s.value.base, ", ", +s.value.stride, ");");
 }
 
-// Slices that go on where the one before ends are one.
+// Merges adjacent slices with continuous content.
 void StepPrinter::PrintCompare(const Step& s, const char* indent) {
   for (size_t i = 0; i < s.found.size();) {
     size_t end = i + 1;
@@ -114,7 +114,8 @@ void StepPrinter::PrintMade(const Step& s) {
         Check(absl::StrCat("devrt::Stream::Create(d[", info.device, "], {0, ",
                            blocking ? "true" : "false", "})")),
         ");"));
-    // So that its end is the plugin's, and it is not used again.
+    // Asks for the handle, so that devrt destroys the stream and does not
+    // recycle it.
     if (info.native) Do(absl::StrCat("s", s.stream, "->Native().status()"));
     return;
   }

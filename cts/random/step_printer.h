@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Single steps as C++: the middle of what printer.h makes.
+// Prints single steps as C++, for the program that printer.h prints.
 //
-// Streams are s0, s1 ..., events e0, blocks b0, gates g0, devices d[0]; what
-// the lines call besides is in the helpers of printer.cc.
+// Streams are s0, s1 ..., events e0, blocks b0, gates g0, devices d[0].  The
+// helper functions that the lines call are in printer.cc.
 
 #ifndef DEVRT_CTS_RANDOM_STEP_PRINTER_H_
 #define DEVRT_CTS_RANDOM_STEP_PRINTER_H_
@@ -21,7 +21,7 @@ class StepPrinter {
   StepPrinter(const Program& program, uint64_t gate_timeout_ns)
       : p_(program), gate_timeout_ns_(gate_timeout_ns) {}
 
-  // Lines with a comment before them; not of barriers.
+  // The lines of a step, after a comment.  Barriers have no lines.
   std::string Print(size_t index);
 
  private:
@@ -39,10 +39,10 @@ class StepPrinter {
   void PrintQuery(const Step& s);
   void PrintElapsed(const Step& s);
   void PrintCompare(const Step& s, const char* indent);
-  // "Ok(3, call)".
+  // For example "Ok(3, call)".
   std::string Check(const std::string& call) const;
   std::string StreamText(int stream) const;
-  // The stream as an object, for its methods.
+  // An expression for the stream, to call its methods.
   std::string OfStream(int stream) const;
   std::string SpanText(const Span& span) const;
   std::string Bytes(int slices) const;
@@ -52,7 +52,7 @@ class StepPrinter {
   const Program& p_;
   const uint64_t gate_timeout_ns_;
   std::string out_;
-  size_t number_ = 0;  // of the step that is printed
+  size_t number_ = 0;  // of the current step
 };
 
 }  // namespace devrt::cts

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory of a program as the model sees it: what each slice holds, and who
-// touched it last.
+// The memory of a program in the model: the content of each slice, and its last
+// accesses.
 //
-// A slice's content has one legal value as long as no access conflicts with an
-// earlier one: then the order of the list is one of those that may happen, and
-// all others yield the same.
+// A slice has one legal content as long as no access conflicts with an earlier
+// one.  Then the order of the list is a possible order, and every other
+// possible order gives an equal content.
 
 #ifndef DEVRT_CTS_RANDOM_STORE_H_
 #define DEVRT_CTS_RANDOM_STORE_H_
@@ -27,14 +27,14 @@ class Store {
   bool IsAlive(int block) const { return Of(block).alive; }
   bool WasAllocated(int block) const { return Of(block).allocated; }
 
-  // An earlier access to `span` that is not in `clock`, and that a read, or a
-  // write, has to come after.
+  // An earlier access to `span` that is not in `clock`, and that has to come
+  // before a read, or before a write.
   std::optional<Epoch> Conflict(const Span& span, bool writes,
                                 const Clock& clock) const;
   bool IsDefined(const Span& span) const;
   std::vector<Content> Read(const Span& span, Epoch who);
   void Write(const Span& span, Epoch who, const std::vector<Content>& contents);
-  // Without leaving a trace.
+  // Reads without recording the access.
   std::vector<Content> Look(const Span& span) const;
   const Content& content(int block, int slice) const {
     return Of(block).slices[static_cast<size_t>(slice)].content;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the host threads of a program wait for each other.
+// Lets the host threads of a program wait for each other.
 //
-// Under a simulator in virtual mode a thread that sleeps in a mutex keeps the
-// others out until a watchdog has seen that; so there they wait in the
-// simulator's Yield, which is a decision like any other.  Elsewhere they sleep.
+// Under a simulator in virtual mode a thread that sleeps in a mutex blocks the
+// others until a watchdog notices.  There threads wait in the simulator's
+// Yield, which is a scheduling decision like any other.  Elsewhere they sleep.
 //
 // Threads: any.
 
@@ -23,18 +23,18 @@ namespace devrt::cts {
 
 class Turns {
  public:
-  // `simulator` only if it is in virtual mode.  `stuck` is called, once, by a
-  // thread that waits, when nobody has passed a turn on for some seconds of a
-  // simulator's run; it should free whoever is held.
+  // Pass `simulator` only if it is in virtual mode.  If no turn was passed on
+  // for some seconds under a simulator, a waiting thread calls `stuck` once.
+  // The function should free the held threads.
   Turns(std::optional<Simulator> simulator, std::function<void()> stuck)
       : simulator_(std::move(simulator)), stuck_(std::move(stuck)) {}
   Turns(const Turns&) = delete;
   Turns& operator=(const Turns&) = delete;
 
-  // Waits until it is the turn of `turn`.  Nobody's is the first.
+  // Waits until the current turn is `turn`.  Turn 0 belongs to no thread.
   void Await(int turn);
   void Pass(int turn);
-  // Waits until `threads` threads have come here.
+  // Waits until `threads` threads have called it.
   void Meet(int threads);
 
  private:

@@ -17,7 +17,7 @@ Stream NewStream(Test& t, size_t device = 0) {
   return t.Require(Stream::Create(t.cpp_device(device)), "Stream::Create");
 }
 
-// Something that takes a while.
+// Enqueues work that takes a while.
 void Delay(Test& t, StreamRef s) {
   if (t.machine().probe() != nullptr) t.Ok(Spin(s, 200'000), "Spin");
 }
@@ -104,7 +104,7 @@ void WithinDeviceDoesNotWait(Test& t) {
   });
 }
 
-// The order that MIOpen#3299 took for granted.
+// The order that MIOpen#3299 assumed.
 void WithinDeviceOrdersNoOther(Test& t) {
   t.Reaches({"old", "new"}, [&]() -> std::string {
     const CoreBlock x(t, t.cpp_device(), 64), y(t, t.cpp_device(), 64);

@@ -111,7 +111,7 @@ void CopiesAreOrdered(Test& t) {
   });
 }
 
-// The order that must be made by waits on both sides (gpu4pyscf#794).
+// The copy is ordered only by waits on both sides (gpu4pyscf#794).
 void WithoutJoin(Test& t) {
   t.Reaches({"old", "new"}, [&]() -> std::string {
     const DeviceBlock x(t, t.device(0), 64), y(t, t.device(1), 64);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies that the core refuses, and those that it answers by itself.
+// Copies that the core refuses, and copies that it completes without a plugin.
 #include <cstring>
 #include <optional>
 
@@ -160,7 +160,7 @@ void ZeroBytes(Test& t) {
          "handles are validated: a copy of zero bytes on a destroyed stream");
 }
 
-// The blocking form does not wait, so neither is there an order.
+// The blocking form does not wait either, so it gives no order.
 void ZeroBytesDoNotWait(Test& t) {
   const Stream s = t.Require(Stream::Create(t.cpp_device()), "Stream::Create");
   int stack = 0;

@@ -19,7 +19,7 @@ constexpr uint64_t kSizes[] = {1,   2,    3,    4,    7,     8,    9,   15,
                                999, 4095, 4096, 4097, 65536, 65537};
 constexpr uint64_t kRoom = 65537 + 64;
 
-// Whether [offset, offset + size) of `got` is `want`, and all else 0xee.
+// True if [offset, offset + size) of `got` is `want`, and the rest is 0xee.
 bool IsPatch(const uint8_t* got, uint64_t offset, uint64_t size,
              const uint8_t* want) {
   for (uint64_t i = 0; i < kRoom; ++i) {
@@ -29,7 +29,7 @@ bool IsPatch(const uint8_t* got, uint64_t offset, uint64_t size,
   return true;
 }
 
-// One copy of each kind, from and to odd places.
+// One copy of each kind, between odd addresses.
 void CopyEachWay(Test& t, const RawStream& s, bool pinned, uint64_t size) {
   const uint32_t device = s.device();
   const uint64_t from = size % 7, to = 1 + size % 11;
@@ -66,7 +66,8 @@ void EveryByteOfPageable(Test& t) {
   for (const uint64_t size : kSizes) CopyEachWay(t, s, false, size);
 }
 
-// 3 MiB: beyond what is staged, and beyond what a simulator does in two phases.
+// 3 MiB: more than a staging buffer holds, and more than a simulator copies in
+// two phases.
 void LargeBlocks(Test& t) {
   const uint64_t size = (3u << 20) + 3;
   for (const bool pinned : {true, false}) {
@@ -85,7 +86,7 @@ void LargeBlocks(Test& t) {
   }
 }
 
-// The core passes the kind that it knows, but the table knows INFER, too.
+// The core always passes a known kind, but the table has to accept INFER, too.
 void Inferred(Test& t) {
   const DeviceBlock x(t, t.device(), 600), y(t, t.device(), 600);
   const HostBlock in(t, t.device(), 600), out(t, t.device(), 600);
@@ -98,7 +99,7 @@ void Inferred(Test& t) {
   t.Expect(out.Holds(0x3d), "copies of kind INFER move the bytes");
 }
 
-// `host` is page-locked in some way.
+// `host` is page-locked memory of any kind.
 void ExpectLate(Test& t, uint8_t* host, uint64_t size) {
   const DeviceBlock x(t, t.device(), size), y(t, t.device(), size);
   const RawStream s(t, t.device()), d2h(t, t.device());
@@ -170,7 +171,7 @@ void DeviceCopiesAreAsynchronous(Test& t) {
   });
 }
 
-// Through pinned memory and back: each copy reads what the one before wrote.
+// Through pinned memory and back: each copy reads the result of the last one.
 void SourceIsReadInOrder(Test& t) {
   t.InEverySchedule([&] {
     const uint64_t size = 10'000;
@@ -190,7 +191,7 @@ void SourceIsReadInOrder(Test& t) {
   });
 }
 
-// Host to host waits for the stream in the table, too.
+// A copy from host to host waits for the stream, also through the table.
 void HostToHost(Test& t) {
   t.InEverySchedule([&] {
     const uint64_t size = 5000;
@@ -216,7 +217,8 @@ uint32_t PageableNow(Test& t) {
   return props.pageable_async;
 }
 
-// What `pageable_async` says, behind work that takes a while.
+// Compares the property `pageable_async` with a copy behind work that takes a
+// while.
 void ExpectPageable(Test& t, uint32_t promise) {
   const uint64_t size = 40'000;
   const DeviceBlock x(t, t.device(), size), y(t, t.device(), size);
@@ -266,7 +268,7 @@ void SimulatorsOfferAllThree(Test& t) {
     t.Equal(PageableNow(t), mode.promise, mode.config);
     ExpectPageable(t, mode.promise);
     if (mode.promise == DEVRT_PAGEABLE_SYNC) continue;
-    // Neither waits for a held stream.
+    // Neither copy waits for a held stream.
     const DeviceBlock x(t, t.device(), 4000);
     const HostBlock in(t, t.device(), 4000, false);
     const RawStream s(t, t.device());
@@ -285,7 +287,7 @@ void SimulatorsOfferAllThree(Test& t) {
   t.Require(t.machine().Reset(""), "reset of the simulator");
 }
 
-// How many copies of one engine and of all were under way at once at most.
+// The largest numbers of copies that ran at once, of one engine and of all.
 struct Overlap {
   int same = 0;
   int all = 0;
@@ -310,7 +312,7 @@ Overlap OverlapOf(const std::vector<SimulatedOp>& ops) {
   return result;
 }
 
-// "serial", "overlap", or what must not be.
+// "serial", "overlap", or the text of a violation.
 std::string ThreeCopies(Test& t) {
   const Simulator& sim = *t.machine().simulator();
   const uint64_t size = 10'000;
@@ -340,7 +342,7 @@ void EnginesMayOverlap(Test& t) {
   std::vector<std::string> outcomes = {"serial"};
   if (several) outcomes.push_back("overlap");
   t.Reaches(outcomes, [&] { return ThreeCopies(t); });
-  // That ends with the last outcome: one too many may come later.
+  // Reaches ends at the last outcome; an illegal one may come later.
   t.InEverySchedule([&] {
     const std::string seen = ThreeCopies(t);
     t.Expect(seen == "serial" || (several && seen == "overlap"), seen);

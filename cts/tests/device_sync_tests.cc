@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a synchronisation of a device waits for (C5).
+// The work that a synchronisation of a device waits for (C5).
 #include <atomic>
 #include <functional>
 #include <optional>
@@ -16,14 +16,14 @@ namespace {
 using Ops = devrt_ops_v0;
 
 constexpr uint64_t kSize = 4096;
-constexpr uint64_t kLong = 2'000'000;  // ns: what nobody waits for is seen
+constexpr uint64_t kLong = 2'000'000;  // ns: long enough to see a missing wait
 
 void SyncDevice(Test& t, uint32_t device) {
   t.Require(t.machine().Call<&Ops::device_sync>(device), "device sync");
 }
 
-// Work that takes a while and leaves its mark in the host's memory, which shows
-// whether it was waited for without asking the device again.
+// Work that takes a while and then writes a mark to host memory.  The mark
+// shows whether a call waited for the work, without another call to the device.
 class LongWork {
  public:
   LongWork(Test& t, uint32_t device)
@@ -88,7 +88,7 @@ void CoversManyStreams(Test& t) {
   });
 }
 
-// Once from a thread that has ended, once from one that goes on.
+// Once for a thread that has ended, once for a thread that runs on.
 void CoversThreadsThatEnded(Test& t) {
   const LongWork own(t, t.device()), default_stream(t, t.device());
   std::optional<RawStream> stream;
@@ -96,8 +96,7 @@ void CoversThreadsThatEnded(Test& t) {
   threads.Start([&] {
     stream.emplace(t, t.device());
     own.Submit(*stream);
-    default_stream.Submit(
-        RawStream::Default(t, t.device(), DEVRT_STREAM_PER_THREAD));
+    default_stream.Submit(PerThread(t));
   });
   threads.Join();
   SyncDevice(t, t.device());
@@ -113,8 +112,7 @@ void CoversOtherThreads(Test& t) {
   threads.Start([&] {
     const RawStream stream(t, t.device());
     own.Submit(stream);
-    default_stream.Submit(
-        RawStream::Default(t, t.device(), DEVRT_STREAM_PER_THREAD));
+    default_stream.Submit(PerThread(t));
     submitted = true;
     t.Eventually([&] { return seen.load(); });
   });
@@ -155,7 +153,7 @@ void CoversAdoptedStreams(Test& t) {
                   t.device(), static_cast<const devrt_stream_desc_v0*>(&desc),
                   &adopted),
               "adoption");
-    // What follows in the owner's stream is the adopted stream's work, too.
+    // Later work of the owner's stream is work of the adopted stream, too.
     const DeviceBlock x(t, t.device(), kSize);
     owner.Delay(kLong);
     t.Require(m.Call<&Ops::fill_async>(adopted, static_cast<void*>(x.ptr()), 1u,
@@ -169,7 +167,7 @@ void CoversAdoptedStreams(Test& t) {
   });
 }
 
-// A wait in a stream is work, too, even with nothing behind it.
+// A wait in a stream is work, also without a later operation.
 void CoversPendingWaits(Test& t) {
   t.InEverySchedule([&] {
     const LongWork work(t, t.device(1));
@@ -187,8 +185,8 @@ void LeavesOtherDevices(Test& t) {
   for (size_t i = 0; i < t.devices().size(); ++i) {
     const uint32_t busy = t.device(i);
     const RawStream created(t, busy);
-    const RawStream legacy = RawStream::Default(t, busy, DEVRT_STREAM_LEGACY);
-    const RawStream own = RawStream::Default(t, busy, DEVRT_STREAM_PER_THREAD);
+    const RawStream legacy = Legacy(t, busy);
+    const RawStream own = PerThread(t, busy);
     Gate gate(t);
     gate.Hold(created);
     gate.Hold(legacy);

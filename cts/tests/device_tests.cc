@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The calling thread's current device, and what belongs to which device.
+// The calling thread's current device, and the device that objects belong to.
 #include <climits>
 #include <optional>
 #include <string>
@@ -24,7 +24,7 @@ uint32_t Current(Test& t) {
   return device;
 }
 
-// Through the table: context_enter, and context_exit in the destructor.
+// Calls context_enter of the table, and context_exit in the destructor.
 class Entered {
  public:
   Entered(Test& t, uint32_t device) : t_(t) {
@@ -74,7 +74,7 @@ void IsOfTheThread(Test& t) {
   t.Equal(Current(t), t.device(1), "the device that this thread had set");
 }
 
-// The devrt API and the table speak of one current device.
+// The C++ API and the table have one current device.
 void IsOneTruth(Test& t) {
   for (size_t i = 0; i < t.devices().size(); ++i) {
     const Entered found(t, t.device());
@@ -181,7 +181,7 @@ void MemoryBelongsToItsDevice(Test& t) {
   }
 }
 
-// What an allocation takes is taken from the device that was named.
+// An allocation takes memory from the device that the call names.
 void MemoryIsTakenFromItsDevice(Test& t) {
   Machine& m = t.machine();
   const auto free = [&](uint32_t device) {
@@ -217,7 +217,7 @@ void CallsLeaveTheCurrentDevice(Test& t) {
   }
 }
 
-// In a thread that has never entered a device, too.
+// Also in a thread that has never entered a device.
 void CallsNeedNoCurrentDevice(Test& t) {
   Threads threads;
   for (const uint32_t device : t.devices()) {
@@ -270,7 +270,7 @@ void KernelsRunOnTheStreamsDevice(Test& t) {
                                 m.probe_self(), s.handle(), uint64_t{1000}),
                 "a kernel");
       e.Record(s);
-      // If it ran where it does not belong, this would wait for it.
+      // If the work ran on the wrong device, this would wait for it.
       t.Ok(m.Call<&Ops::device_sync>(current), "sync of the current device");
       t.Expect(!e.Query(), "the kernel is the stream's device's");
       gate.Open();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// devrt.elementwise/0: what exists, what is refused, and order.
+// devrt.elementwise/0: which operations exist, refusals, and order.
 #include <algorithm>
 #include <cstring>
 
@@ -118,7 +118,7 @@ void IsAsynchronous(Test& t) {
     t.Require(kernels.Fill(s, tensor, &value), "fill");
     t.Require(kernels.Apply(s, DEVRT_OP_ADD, tensor, {tensor, tensor}),
               "addition");
-    // The descriptors and the value are the caller's again.
+    // The caller may now overwrite the descriptors and the value.
     shape[0] = 1000;
     strides[0] = 1 << 20;
     tensor.data = nullptr;

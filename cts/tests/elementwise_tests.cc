@@ -15,7 +15,7 @@ namespace {
 
 using Kernels = ElementwiseKernels;
 
-// One call, and what must come of it.
+// One call, and its expected result.
 struct Job {
   uint32_t op = 0;
   View out;
@@ -36,14 +36,14 @@ bool IsRounded(const Job& job) {
           job.op == DEVRT_OP_ABS);
 }
 
-// How far from the reference the element may be.
+// The permitted difference between an element and the reference.
 long double Tolerance(const Job& job, const uint8_t* want) {
   if (!IsRounded(job)) return 0;
   const Number n = Load(job.out.dtype, want);
   return 16 * EpsilonOf(job.inputs[0].dtype) * std::hypot(n.re, n.im);
 }
 
-// Writes what the element at `index` must be.
+// Writes the expected element at `index`.
 void Expected(Arena& arena, const Job& job, const Shape& index, uint8_t* want) {
   const uint8_t* in[3] = {};
   for (size_t i = 0; i < job.inputs.size(); ++i) {
@@ -65,7 +65,7 @@ void Expected(Arena& arena, const Job& job, const Shape& index, uint8_t* want) {
   }
 }
 
-// Where a bool is kept as it is, any nonzero byte is one.
+// If an operation keeps a bool as it is, any nonzero byte is true.
 bool IsRight(const Job& job, const uint8_t* got, const uint8_t* want) {
   const bool keeps =
       job.op == DEVRT_OP_WHERE ||
@@ -78,8 +78,8 @@ bool IsRight(const Job& job, const uint8_t* got, const uint8_t* want) {
   return Matches(job.out.dtype, got, want, zeros, Tolerance(job, want));
 }
 
-// Runs the job and looks at every byte of the arena; false ends the test's
-// patience.
+// Runs the job and checks every byte of the arena.  If it returns false, the
+// test stops.
 bool Check(Test& t, const Kernels& kernels, const RawStream& s, Arena& arena,
            const Job& job) {
   const size_t item = SizeOf(job.out.dtype);
@@ -112,7 +112,7 @@ bool Check(Test& t, const Kernels& kernels, const RawStream& s, Arena& arena,
                   Words(job) + ": no byte but the output's elements changes");
 }
 
-// Random elements in `view`; small ones where results are rounded.
+// Writes random elements to `view`: small ones if results are rounded.
 void FillIn(Test& t, Arena& arena, const View& view, bool small) {
   ForEach(view.shape, [&](const Shape& index) {
     uint8_t* const element = arena.At(view, index);
@@ -140,7 +140,7 @@ Job RandomJob(Test& t, Arena& arena, uint32_t op, uint32_t dtype,
   for (const View& input : job.inputs) {
     FillIn(t, arena, input, IsRounded(job));
   }
-  // So that some elements are equal.
+  // Makes some elements equal.
   if (op != DEVRT_OP_WHERE && job.inputs.size() == 2) {
     ForEach(shape, [&](const Shape& index) {
       if (Uniform(t.random(), 0, 2) != 0) return;

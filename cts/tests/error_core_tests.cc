@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Faults through the C++ API: what statuses carry, and quarantine.
+// Faults through the C++ API: the contents of statuses, and quarantine.
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,7 +27,7 @@ Stream& NewStream(Test& t, size_t device = 0) {
       t.Require(Stream::Create(t.cpp_device(device)), "Stream::Create"));
 }
 
-// The status of the first call that has to report it.
+// The status of the first call that has to report the fault.
 absl::Status Fault(Test& t, FaultForm form = FaultForm::kNullWrite) {
   MayDie(t);
   const Stream& s = NewStream(t);
@@ -72,7 +72,7 @@ void FirstOfTwo(Test& t) {
   }
 }
 
-// Each kind of call is the first to learn of it, or may be.
+// Each kind of call may be the first to report the fault.
 void EveryLaterCall(Test& t) {
   const Device device = t.cpp_device();
   const CoreBlock& x = Lost<CoreBlock>(t, device, uint64_t{64});
@@ -231,7 +231,7 @@ void BlockingCopyIsFirst(Test& t) {
   t.Code(s.Synchronize(), DEVRT_INTERNAL, "a later call");
 }
 
-// Frees and destructors behind a fault that nobody has seen yet.
+// Frees and destructors after a fault that no call has reported yet.
 void CleanupIsFirst(Test& t) {
   MayDie(t);
   const Device device = t.cpp_device();

@@ -31,8 +31,8 @@ void Inject(Test& t, SimulatedFault::Kind kind, int32_t code,
   t.Ok(Sim(t).InjectFault(fault), "InjectFault");
 }
 
-// Starts afresh; faults do as `config` says, and otherwise as by default,
-// whatever the environment wants.
+// Resets the simulator with `config`.  For the other keys of faults the
+// defaults count, and not the environment.
 void Reset(Test& t, const std::string& scope = "device",
            const std::string& delivery = "status") {
   t.Require(t.machine().Reset(absl::StrCat("fault_scope=", scope,
@@ -40,7 +40,7 @@ void Reset(Test& t, const std::string& scope = "device",
             "reset of the simulator");
 }
 
-// Leaves the simulator as it was found.
+// Restores the configuration of the simulator.
 void ResetAll(Test& t) {
   t.Require(t.machine().Reset(""), "reset of the simulator");
 }
@@ -86,7 +86,7 @@ void LocalInjections(Test& t) {
   t.Expect(x.Holds(1), "which works");
 }
 
-// Everything that a lost device holds is gone with the reset.
+// The reset frees everything on a lost device.
 void StickyInjections(Test& t) {
   Sim(t);
   for (const NativeCode& native : kSticky) {
@@ -158,7 +158,7 @@ void LostAtOnce(Test& t) {
   ExpectWorks(t, t.device(), "the device after a reset");
 }
 
-// Each kind of call learns of it first.
+// Each kind of call is the first to report the fault.
 void FirstCalls(Test& t) {
   Sim(t);
   for (int call = 0; call < 8; ++call) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Faults of a device through the table: who reports them, and who must not.
+// Faults of a device through the table: which calls report them, and which do
+// not.
 #include <atomic>
 #include <functional>
 #include <string>
@@ -22,7 +23,7 @@ RawStream& Faulty(Test& t, uint32_t form = DEVRT_FAULT_NULL_WRITE) {
   return s;
 }
 
-// The fault of `s` gets known.
+// Makes the fault of `s` known.
 Result Learn(Test& t, const RawStream& s) {
   const Result result = SyncOf(t, s);
   t.Require(!result.ok(), "a synchronisation behind a fault reports it");
@@ -100,7 +101,7 @@ void WorkBeforeIsDone(Test& t) {
 void WorkBehindIsNot(Test& t) {
   const HostBlock& host = Lost<HostBlock>(t, t.device(), uint64_t{500});
   const DeviceBlock& x = Lost<DeviceBlock>(t, t.device(), uint64_t{500});
-  // Before the fault: a copy that does run leaves other bytes.
+  // Before the fault, so that a copy that runs changes the bytes.
   std::fill_n(host.ptr(), 500, uint8_t{9});
   const RawStream& s = Faulty(t);
   const Result copied = t.machine().Call<&Ops::copy_async>(
@@ -112,8 +113,9 @@ void WorkBehindIsNot(Test& t) {
   t.Expect(host.Holds(9), "what is queued behind a fault does not run");
 }
 
-// Calls outside the last rows of docs/semantics.md 2.4, in any order; not those
-// that an honest backend answers without its device, as event_create (C99).
+// Calls that are not in the last rows of docs/semantics.md 2.4, in any order.
+// Calls that a correct backend may answer without its device, such as
+// event_create (C99), are left out.
 void IsRemembered(Test& t) {
   Machine& m = t.machine();
   const uint32_t device = t.device();
@@ -122,7 +124,7 @@ void IsRemembered(Test& t) {
   const DeviceBlock& y = Lost<DeviceBlock>(t, device, uint64_t{64});
   const RawStream& other = Lost<RawStream>(t, device);
   const RawStream& bad = Lost<RawStream>(t, device);
-  e.Record(bad);  // a wait for what was never recorded is none
+  e.Record(bad);  // a wait needs a recorded event
   CommitFault(t, bad);
   const Result first = Learn(t, bad);
   t.Code(first, DEVRT_INTERNAL, "the first report");
@@ -160,7 +162,7 @@ void IsRemembered(Test& t) {
   }
 }
 
-// Who has not heard of it is told as well, and again.
+// Threads that have not seen the fault get the error, too, and again.
 void ByAllThreads(Test& t) {
   Machine& m = t.machine();
   const RawStream& other = Lost<RawStream>(t, t.device());
@@ -182,7 +184,8 @@ void ByAllThreads(Test& t) {
   threads.Join();
 }
 
-// Elsewhere the core makes no such call on a device that is lost.
+// For a backend that is no simulator, the core makes none of these calls on a
+// lost device.
 void SimulatorsGiveUp(Test& t) {
   if (!t.machine().simulator().has_value()) {
     t.Skip("the core answers for a backend that is no simulator");
@@ -221,7 +224,7 @@ void OtherDevices(Test& t) {
   }
 }
 
-// Device 1 is not to be blamed for what it waits for.
+// An error of work that device 1 waits for is not an error of device 1.
 void WaitingDevice(Test& t) {
   const DeviceBlock& x = Lost<DeviceBlock>(t, t.device(1), uint64_t{100});
   const RawStream& s = Lost<RawStream>(t, t.device(0));
@@ -244,8 +247,8 @@ void WaitingDevice(Test& t) {
   ExpectWorks(t, t.device(1), "the device that waited is healthy");
 }
 
-// Threads wait for `held`, for `e` and for the device when `fault` makes the
-// device fail.
+// Threads wait for `held`, for `e` and for the device, and then `fault` makes
+// the device fail.
 void ExpectReleased(Test& t, const RawStream& held, const RawEvent& e,
                     const std::function<void()>& fault) {
   Result results[3];
@@ -274,7 +277,7 @@ void ExpectReleased(Test& t, const RawStream& held, const RawEvent& e,
   }
 }
 
-// They wait for work that is queued behind the fault.
+// The threads wait for work that is queued behind the fault.
 void BlockedThreads(Test& t) {
   const RawStream& held = Lost<RawStream>(t, t.device());
   const RawStream& bad = Lost<RawStream>(t, t.device());
@@ -292,7 +295,8 @@ void BlockedThreads(Test& t) {
   });
 }
 
-// They wait for a kernel that runs: no device must end it, a simulator does.
+// The threads wait for a running kernel.  A device need not end it; a simulator
+// does.
 void BlockedByAKernel(Test& t) {
   const RawStream& held = Lost<RawStream>(t, t.device());
   const RawStream& bad = Lost<RawStream>(t, t.device());

@@ -40,7 +40,8 @@ void DestroyedEventKeepsItsWaits(Test& t) {
   KeepsItsWaits(t, DEVRT_EVENT_BLOCKING_SYNC);
 }
 
-// Events made after a pending one was destroyed may get its place.
+// An event that is created after the destruction of a pending one may get its
+// handle.
 void DestroyedEventLeavesNoTrace(Test& t) {
   t.InEverySchedule([&] {
     const RawStream a(t, t.device()), b(t, t.device()), c(t, t.device());
@@ -67,8 +68,7 @@ void DestroyedEventLeavesNoTrace(Test& t) {
 void RecordOnLegacy(Test& t, uint32_t flags) {
   t.InEverySchedule([&] {
     const RawStream a(t, t.device(), DEVRT_STREAM_BLOCKING);
-    const RawStream legacy =
-        RawStream::Default(t, t.device(), DEVRT_STREAM_LEGACY);
+    const RawStream legacy = Legacy(t);
     const RawStream b(t, t.device());
     const RawEvent e(t, t.device(), flags);
     Held held(t, a);
@@ -115,7 +115,7 @@ void RecordAcrossDevices(Test& t, uint32_t flags) {
 
 void RecordAcrossDevicesIsRefused(Test& t) { RecordAcrossDevices(t, 0); }
 
-// The same through the C++ API, which names both devices.
+// The C++ API refuses the record, too, and names both devices.
 void RecordAcrossDevicesNamesBoth(Test& t) {
   const Event e = t.Require(Event::Create(t.cpp_device(0)), "event creation");
   const Stream s = t.Require(Stream::Create(t.cpp_device(1)), "a stream");
@@ -148,7 +148,7 @@ void WaitAcross(Test& t, uint32_t flags) {
 
 void WaitAcrossDevices(Test& t) { WaitAcross(t, 0); }
 
-// Query and synchronise ask nothing of the current device and leave it.
+// Query and synchronise neither depend on the current device nor change it.
 void WithAnyCurrentDevice(Test& t, uint32_t flags) {
   Machine& m = t.machine();
   const RawStream a(t, t.device(1));
@@ -209,8 +209,8 @@ void InterprocessExcludesTiming(Test& t) {
   t.Expect(none == nullptr, "a refused creation makes no handle");
 }
 
-// devrt.event_ipc/0, by the table: what is refused before it reaches the core.
-// That another process can open an event takes two programs; they are not here.
+// devrt.event_ipc/0, by the table: calls that are refused.  Opening an event in
+// another process takes two programs, and is not tested here.
 class EventIpc {
  public:
   explicit EventIpc(Test& t) : m_(t.machine()) {

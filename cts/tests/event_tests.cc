@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events: what a record captures, and what queries, waits and synchronisation
-// make of it.  Destruction and devices: event_life_tests.cc.
+// Events: what a record captures, and how queries, waits and synchronisation
+// use the capture.  Destruction and devices: event_life_tests.cc.
 #include "cts/catalog.h"
 #include "cts/held.h"
 #include "cts/objects.h"
@@ -11,8 +11,8 @@ namespace {
 
 constexpr uint64_t kSize = 4096;
 
-// The bodies take the events' flags: with DEVRT_EVENT_BLOCKING_SYNC all of
-// them hold as well (C40).
+// The bodies take the flags of the events, because all tests must also pass
+// with DEVRT_EVENT_BLOCKING_SYNC (C40).
 
 void NeverRecorded(Test& t, uint32_t flags) {
   for (const uint32_t device : t.devices()) {
@@ -41,7 +41,7 @@ void RecordCoversEarlierWork(Test& t, uint32_t flags) {
   });
 }
 
-// The last of several operations counts as well.
+// The capture covers the last of several operations.
 void RecordCoversTheLastOperation(Test& t, uint32_t flags) {
   t.InEverySchedule([&] {
     const DeviceBlock x(t, t.device(), kSize);
@@ -107,7 +107,7 @@ void RecordCoversPendingWaits(Test& t, uint32_t flags) {
   });
 }
 
-// Of two pending waits each counts, whichever is the last.
+// The capture covers both of two pending waits, in either order.
 void RecordCoversEveryPendingWait(Test& t) {
   t.InEverySchedule([&] {
     for (const bool held_first : {true, false}) {
@@ -167,7 +167,7 @@ void WaitKeepsItsCapture(Test& t, uint32_t flags) {
   });
 }
 
-// The wait is reached only after the event was recorded again.
+// The stream reaches the wait after the event was recorded again.
 void QueuedWaitKeepsItsCapture(Test& t, uint32_t flags) {
   t.InEverySchedule([&] {
     const DeviceBlock x(t, t.device(), kSize);
@@ -186,7 +186,7 @@ void QueuedWaitKeepsItsCapture(Test& t, uint32_t flags) {
   });
 }
 
-// A newer capture that is complete sooner does not free who waits.
+// A newer capture that completes earlier does not release an older wait.
 void WaitKeepsAPendingCapture(Test& t, uint32_t flags) {
   t.InEverySchedule([&] {
     const DeviceBlock x(t, t.device(), kSize);
@@ -280,7 +280,7 @@ void WaitOrders(Test& t, uint32_t flags) {
   });
 }
 
-// The earlier work of the stream is still pending when the wait is issued.
+// The earlier work of the stream is still pending at the wait.
 void WaitDelaysNoEarlierWork(Test& t, uint32_t flags) {
   t.InEverySchedule([&] {
     const DeviceBlock x(t, t.device(), kSize);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Elapsed time between events (C35).  Where the C++ API stands in the body, its
-// texts are what is shown.
+// Elapsed time between events (C35).  Bodies that use the C++ API also check
+// its error texts.
 #include <chrono>
 #include <cstdlib>
 #include <vector>
@@ -28,12 +28,12 @@ int64_t Resolution(Test& t) {
   return t.machine().props(t.device()).elapsed_resolution_ns;
 }
 
-// The host's clock, around what the device measures.
+// The host's clock, to bound the times that the device measures.
 class HostClock {
  public:
-  // Whether `nanoseconds` of a device fit into the time since the beginning; a
-  // simulator in virtual mode has a clock of its own, where work lasts as long
-  // as it says, and little comes on top.
+  // True if `nanoseconds` of a device fit into the time since the beginning.  A
+  // simulator in virtual mode has its own clock, where work takes as long as it
+  // says and little is added.
   bool Allows(Test& t, double nanoseconds, double work) const {
     if (t.machine().IsVirtual()) return nanoseconds < 10 * work;
     const std::chrono::duration<double, std::nano> since =
@@ -46,7 +46,7 @@ class HostClock {
       std::chrono::steady_clock::now();
 };
 
-// A refused question answers nothing.
+// A refused call leaves the result unchanged.
 void Refuses(Test& t, const RawEvent& begin, const RawEvent& end,
              devrt_code code, std::string_view what) {
   int64_t nanoseconds = kUntouched;
@@ -116,7 +116,7 @@ void MonotoneInOneStream(Test& t) {
   });
 }
 
-// Ordered by a wait, in two streams: no more than the resolution is promised.
+// Two streams that a wait orders: the time may be negative by the resolution.
 void NonNegativeAlongAWait(Test& t) {
   t.InEverySchedule([&] {
     const DeviceBlock x(t, t.device(), 4096);
@@ -209,7 +209,7 @@ void CompletionOf(Test& t, uint32_t more_flags) {
     Refuses(t, done, late, DEVRT_FAILED_PRECONDITION, "a pending end");
     Refuses(t, late, done, DEVRT_FAILED_PRECONDITION, "a pending begin");
     Refuses(t, late, late, DEVRT_FAILED_PRECONDITION, "a pending pair");
-    // The earlier checks of the list come first.
+    // Checks that are earlier in the list come first.
     Refuses(t, plain, late, DEVRT_INVALID_ARGUMENT,
             "a pending begin without timing");
     Refuses(t, late, never, DEVRT_INVALID_ARGUMENT,
@@ -227,7 +227,7 @@ void BlockingSyncChangesNothing(Test& t) {
   CompletionOf(t, DEVRT_EVENT_BLOCKING_SYNC);
 }
 
-// A record that is pending takes the answer of the former one away.
+// While a newer record is pending, there is no elapsed time.
 void NeedsCompletionOfTheNewestRecord(Test& t) {
   const RawStream a(t, t.device());
   const RawEvent begin(t, t.device(), kTiming), end(t, t.device(), kTiming);
@@ -267,7 +267,7 @@ void Texts(Test& t) {
     t.Code(ElapsedMilliseconds(begin, end).status(), code, "elapsed time",
            text);
   };
-  // An unrecorded event without timing: the flag is asked for first.
+  // For an unrecorded event without timing, the flag is checked first.
   refuses(plain, done, DEVRT_INVALID_ARGUMENT, kNoTiming);
   refuses(done, plain, DEVRT_INVALID_ARGUMENT, kNoTiming);
   refuses(plain, never, DEVRT_INVALID_ARGUMENT, kNoTiming);
@@ -295,12 +295,12 @@ void TwoDevicesAreNamed(Test& t) {
   const Stream s = t.Require(Stream::Create(t.cpp_device(0)), "a stream");
   const Stream other = t.Require(Stream::Create(t.cpp_device(1)), "a stream");
   const Event here = NewEvent(t, 0, true), there = NewEvent(t, 1, true);
-  // Unrecorded: that is asked for before the devices.
+  // The record is checked before the devices.
   t.Code(ElapsedMilliseconds(here, there).status(), DEVRT_INVALID_ARGUMENT,
          "unrecorded events of two devices", kNoRecord);
   t.Ok(here.Record(s), "record");
   t.Ok(there.Record(other), "record");
-  // So is the flag.
+  // The flag is checked before the devices, too.
   const Event plain = NewEvent(t, 0, false);
   t.Ok(plain.Record(s), "record");
   t.Code(ElapsedMilliseconds(plain, there).status(), DEVRT_INVALID_ARGUMENT,

@@ -9,7 +9,7 @@
 namespace devrt::cts {
 namespace {
 
-// Whether `bytes` are `value` in [begin, end) and `around` elsewhere.
+// True if `bytes` are `value` in [begin, end) and `around` elsewhere.
 bool IsStripe(const std::vector<uint8_t>& bytes, uint64_t begin, uint64_t end,
               uint8_t value, uint8_t around) {
   for (uint64_t i = 0; i < bytes.size(); ++i) {
@@ -133,8 +133,8 @@ void RefusesOtherMemory(Test& t) {
   t.Expect(x.Holds(0), "nothing was filled");
 }
 
-// Through the table, where the core does not stand before it: a backend that
-// knows its blocks knows what is none.
+// Through the table, without the checks of the core: a backend that knows its
+// blocks refuses other addresses.
 void RefusesPageable(Test& t) {
   std::vector<uint8_t> host(5000, 1);
   const RawStream s(t, t.device());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Guards (C96, C97), what they make current (C1, C2, C107), and the end of a
-// backend with live objects (C98).
+// Guards (C96, C97), the device and streams that they make current (C1, C2,
+// C107), and the shutdown of a backend with live objects (C98).
 #include <algorithm>
 #include <fstream>
 #include <optional>
@@ -66,7 +66,7 @@ void ContextsAreRestored(Test& t) {
   }
 }
 
-// Also what another thread saved for itself is that thread's only.
+// A context that a thread has saved concerns that thread only.
 void ContextsAreOfTheThread(Test& t) {
   for (const uint32_t device : t.devices()) {
     devrt_context here = {};
@@ -86,7 +86,7 @@ void ContextsAreOfTheThread(Test& t) {
   }
 }
 
-// Without a place to save it: only the current device changes.
+// Without memory for the saved context, only the current device changes.
 void EnterWithoutSaving(Test& t) {
   const uint32_t found = Current(t);
   devrt_context outer = {};
@@ -130,8 +130,7 @@ void GuardWaitsForNothing(Test& t) {
   for (size_t i = 0; i < t.devices().size(); ++i) {
     const Stream stream = NewStream(t, i);
     const RawStream busy(t, t.device(i));
-    const RawStream legacy =
-        RawStream::Default(t, t.device(i), DEVRT_STREAM_LEGACY);
+    const RawStream legacy = Legacy(t, t.device(i));
     Gate gate(t);
     gate.Hold(busy);
     gate.Hold(legacy);
@@ -187,7 +186,7 @@ void StreamGuardRestores(Test& t) {
   check_restored();
 }
 
-// Switching devices leaves the streams of both alone.
+// Switching devices does not change the current streams of both devices.
 void DevicesKeepTheirStreams(Test& t) {
   const Stream a = NewStream(t, 0), b = NewStream(t, 1);
   const StreamGuard on_a(a);
@@ -246,7 +245,7 @@ void MultiStreamGuardOfSeveralDevices(Test& t) {
   t.Equal(Current(t), found, "the current device");
 }
 
-// A guard that cannot be made changes nothing, and destroys nothing.
+// A guard that fails changes nothing and destroys nothing.
 void FailedGuardsChangeNothing(Test& t) {
   const Device device = t.cpp_device();
   const Stream a = NewStream(t);
@@ -271,7 +270,7 @@ void FailedGuardsChangeNothing(Test& t) {
 
 // ---- C97
 
-// Random nested guards of one thread against a model of it.
+// Random nested guards of a thread, compared with a model.
 class Nest {
  public:
   Nest(Test& t, uint64_t seed) : t_(t), random_(seed) {
@@ -393,7 +392,7 @@ void ShutdownIsRefused(Test& t) {
   }
   t.Require(IsMapped(path), "the library is mapped");
   t.Ok(Shutdown(), "Shutdown with nothing alive");
-  // From here on nobody calls the table.
+  // Nothing calls the table after this.
   t.Expect(IsMapped(path), "the library stays mapped");
   t.Code(Stream::Create(device).status(), DEVRT_FAILED_PRECONDITION,
          "a stream after Shutdown");

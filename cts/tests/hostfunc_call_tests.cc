@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint64_t kSize = 4096;
 
-// What a body needs to make calls with.
+// The objects that a body uses in its calls.
 struct World {
   explicit World(Test& t)
       : device(t.cpp_device()),
@@ -116,13 +116,13 @@ void MakingIsRefused(Test& t) {
                    {"SetCurrentStream", SetCurrentStream(w.stream)},
                };
              }));
-  // Nothing was freed or made: the block is still good.
+  // Nothing was freed or created: the block is still valid.
   t.Ok(FillAsync(w.stream, w.block, 1, kSize), "a fill afterwards");
   t.Ok(w.stream.Synchronize(), "synchronisation");
   w.GiveUp(t);
 }
 
-// A destructor cannot refuse: what ends inside is given up by a later call.
+// A destructor cannot refuse.  A later call destroys the native object.
 void DestroyedInsideEndsOutside(Test& t) {
   World w(t);
   const auto simulated = [&t] {
@@ -147,7 +147,7 @@ void DestroyedInsideEndsOutside(Test& t) {
     });
     t.Expect(!stream->has_value() && !event->has_value(),
              "the host function has run");
-    // What was made of them before still stands.
+    // Earlier work of the destroyed objects still completes.
     t.Ok(Copy(w.stream, w.host.data(), w.block, kSize), "a copy");
     t.Expect(w.host == std::vector<uint8_t>(kSize, value),
              "work of a stream that ended inside has happened");
@@ -155,7 +155,7 @@ void DestroyedInsideEndsOutside(Test& t) {
   t.Ok(w.device.Synchronize(), "device synchronisation");
   if (counts) {
     const SimulatorStats after = simulated();
-    // devrt keeps some for the next who asks.
+    // devrt keeps some for later creations.
     t.Expect(after.live_streams < before.live_streams + kRounds,
              "streams that ended inside are given up or used again");
     t.Expect(after.live_events < before.live_events + kRounds,
@@ -236,7 +236,8 @@ void AskingIsAllowed(Test& t) {
   w.GiveUp(t);
 }
 
-// What a closure owns ends outside of it, where frees work.
+// Objects that a closure owns are destroyed outside of the host function, where
+// frees work.
 void ClosuresEndOutside(Test& t) {
   struct Owner {
     std::optional<Device> device;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Host functions that are unordered, wait in vain, or lose their device.
+// Host functions that are unordered, that wait forever, or that lose their
+// device.
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -23,12 +24,12 @@ constexpr uint64_t kFlagTimeout = 10'000'000'000;
 
 // ---- C43, C44
 
-// Begins and ends of two functions, "AaBb": the one, then the other, or both at
-// a time where threads allow it.
+// The begins and ends of two functions, for example "AaBb": one after the
+// other, or both at once if there are threads for them.
 struct Spans {
   std::mutex mutex;
   std::string order;
-  std::thread::id thread;  // of the latest begin
+  std::thread::id thread;  // the thread of the latest begin
 
   bool Begin(char name) {
     const std::lock_guard<std::mutex> lock(mutex);
@@ -69,7 +70,7 @@ void UnorderedFunctions(Test& t) {
   });
 }
 
-// A door that a host function waits at, outside of devrt.
+// A door that a host function waits for, without devrt.
 struct Door {
   std::mutex mutex;
   std::condition_variable opened;
@@ -88,8 +89,9 @@ struct Door {
 
 using Doors = std::vector<std::shared_ptr<Door>>;
 
-// A function that opens one door, then waits at another; nullptr: neither.  A
-// plugin that calls it at the submission must fail a check, not hang.
+// A function that opens one door and then waits for another; nullptr means no
+// door.  If a plugin calls it at the submission, a check must fail instead of a
+// hang.
 void OpenThenWait(const RawStream& stream, const std::shared_ptr<Door>& open,
                   const std::shared_ptr<Door>& wait) {
   stream.HostFunc([open, wait, me = std::this_thread::get_id()](devrt_code) {
@@ -98,7 +100,8 @@ void OpenThenWait(const RawStream& stream, const std::shared_ptr<Door>& open,
   });
 }
 
-// What was submitted waits in vain; the simulator says so and lets go.
+// The submitted work can never run.  The simulator reports that and ends the
+// wait.
 void IsReported(Test& t, const Doors& doors) {
   Machine& m = t.machine();
   t.Code(m.Call<&Ops::device_sync>(t.device()), DEVRT_FAILED_PRECONDITION,
@@ -119,7 +122,7 @@ void WaitForLaterWorkIsReported(Test& t) {
   t.Require(t.machine().Reset(""), "reset of the simulator");
 }
 
-// Side by side both would end; one after the other neither does.
+// The two functions end only if they run at once.
 void WaitForEachOtherIsReported(Test& t) {
   t.Require(t.machine().Reset("watchdog=20ms"), "reset of the simulator");
   {
@@ -134,7 +137,7 @@ void WaitForEachOtherIsReported(Test& t) {
 
 // ---- C45
 
-// Streams and flags are left behind: their device is lost.
+// The test does not destroy streams and flags, because their device is lost.
 class LostDevice {
  public:
   explicit LostDevice(Test& t) : t_(t), device_(t.device()) {
@@ -183,8 +186,8 @@ struct Calls {
   std::atomic<int> code{DEVRT_OK};
 };
 
-// Of the C table.  What it is given is never released, as a late call must find
-// it; the process ends.
+// A host function of the C table.  Its argument is never freed, because a late
+// call may use it; the process ends anyway.
 std::shared_ptr<Calls> HostFunc(Test& t, devrt_stream stream) {
   struct Closure {
     Machine* machine;
@@ -219,7 +222,7 @@ void CalledOnceWithTheError(Test& t) {
   all.push_back(HostFunc(t, a));
   all.push_back(HostFunc(t, a));
   lost.Hold(b);
-  // Another stream's function: that one is behind work that may end normally.
+  // The function of another stream is behind work that may end normally.
   const auto elsewhere = HostFunc(t, b);
   lost.Open();
   const auto called = [&] {
@@ -242,7 +245,7 @@ void CalledOnceWithTheError(Test& t) {
   t.Equal(elsewhere->count.load(), 1, "calls of another stream's function");
 }
 
-// All streams of the device, with work that cannot end before the fault.
+// Streams of the device with work that cannot end before the fault.
 void CalledOnceOnEveryStream(Test& t) {
   Machine& m = t.machine();
   if (m.props(t.device()).fault_delivery == DEVRT_FAULT_DELIVERY_ABORT) {
@@ -278,8 +281,8 @@ void CalledOnceOnEveryStream(Test& t) {
   }
 }
 
-// Work that waits for a lost device does not run; who waits for its end is told
-// once, though the waiting device is healthy.
+// Work that waits for a lost device does not run.  One call that waits for this
+// work reports the error, although its own device is healthy.
 void CalledOnceOnAWaitingDevice(Test& t) {
   const RawStream& bad = Lost<RawStream>(t, t.device(0));
   const RawStream& waits = Lost<RawStream>(t, t.device(1));
@@ -306,8 +309,7 @@ void CalledOnceOnAWaitingDevice(Test& t) {
   }
 }
 
-// Through the C++ API: closures are never lost, and are told the device's
-// error.
+// Through the C++ API: every closure is called, with the error of the device.
 void ClosuresAreNeverLost(Test& t) {
   if (t.machine().props(t.device()).fault_delivery ==
       DEVRT_FAULT_DELIVERY_ABORT) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Host functions: once, in stream order, with the data of the work before
-// them.  What runs in a function is kept by shared pointers, since a test that
+// Host functions: each runs once, in stream order, and sees the data of earlier
+// work.  Shared pointers keep the data of a function alive, because a test that
 // fails may end before the function.
 #include <algorithm>
 #include <atomic>
@@ -28,7 +28,7 @@ void Count(const RawStream& stream, const Counter& counter) {
   stream.HostFunc([counter](devrt_code) { ++*counter; });
 }
 
-// Asks from within a host function, where queries are allowed.
+// Queries inside a host function, where queries are allowed.
 uint32_t IsDone(Test& t, devrt_event event) {
   uint32_t done = 2;
   t.Ok(t.machine().Call<&Ops::event_query>(event, &done),
@@ -64,9 +64,9 @@ void RunsOnEveryKindOfStream(Test& t) {
     for (const uint32_t device : t.devices()) {
       RawStream streams[] = {
           RawStream(t, device),
-          RawStream(t, device, DEVRT_STREAM_BLOCKING),
-          RawStream::Default(t, device, DEVRT_STREAM_LEGACY),
-          RawStream::Default(t, device, DEVRT_STREAM_PER_THREAD),
+          Blocking(t, device),
+          Legacy(t, device),
+          PerThread(t, device),
       };
       for (const RawStream& s : streams) {
         const Counter counter = NewCounter();
@@ -126,7 +126,7 @@ void RunsAfterEarlierWork(Test& t) {
   });
 }
 
-// A wait is earlier work, too.
+// A wait counts as earlier work.
 void RunsAfterAWait(Test& t) {
   t.InEverySchedule([&] {
     const RawStream a(t, t.device()), b(t, t.device());
@@ -144,7 +144,8 @@ void RunsAfterAWait(Test& t) {
   });
 }
 
-// The function looks for later work that overtakes it, some milliseconds.
+// The function runs for some milliseconds and looks for later work that
+// overtakes it.
 void RunsBeforeLaterWork(Test& t) {
   constexpr std::chrono::milliseconds kLook(4);
   t.InEverySchedule([&] {
@@ -174,8 +175,8 @@ void RunsBeforeLaterWork(Test& t) {
   });
 }
 
-// A later record is pending as long as the function runs.  The function begins
-// behind a gate, so that the record is there.
+// A later record is pending as long as the function runs.  A gate holds the
+// function until the record is submitted.
 void LaterRecordIsPendingInside(Test& t) {
   constexpr int kLooks = 200;
   t.InEverySchedule([&] {
@@ -211,7 +212,7 @@ void RunsThoughItsStreamIsGone(Test& t) {
   });
 }
 
-// The stream is complete only when the function has returned.
+// The stream is complete only after the return of the function.
 void StreamIsBusyInside(Test& t) {
   t.InEverySchedule([&] {
     const RawStream a(t, t.device());
@@ -247,7 +248,7 @@ void IsACapability(Test& t) {
 
 // ---- C46
 
-// Whether all of a pinned block is `value`, asked inside a function.
+// True if a whole pinned block is `value`.  Called inside a function.
 struct Look {
   std::atomic<int> wrong{0};
   std::atomic<int> looks{0};
@@ -304,7 +305,7 @@ void SeesJoinedWork(Test& t) {
   });
 }
 
-// What the function writes is there for later copies, and for the host.
+// Later copies and the host see the data that the function writes.
 void WritesAreSeenLater(Test& t) {
   t.InEverySchedule([&] {
     const DeviceBlock x(t, t.device(), kSize);

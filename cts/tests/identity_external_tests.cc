@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams that others made (C104), and devices that others set (C107).
+// Streams of another library (C104), and a current device that it sets (C107).
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,7 +33,7 @@ Result Adopt(Test& t, uint32_t device, void* native, devrt_stream* out) {
       device, static_cast<const devrt_stream_desc_v0*>(&desc), out);
 }
 
-// What another library does: a stream that devrt's API knows nothing of.
+// A stream of another library, which devrt's API does not know.
 Stream FromNative(Test& t, const RawStream& s, size_t i = 0,
                   std::shared_ptr<void> owner = {}) {
   return t.Require(
@@ -94,7 +94,7 @@ void AdoptedIsNotOwned(Test& t) {
   }
 }
 
-// A release waits for nothing and drops nothing either.
+// The release of an adopted stream waits for no work and loses none.
 void ReleaseOfABusyOne(Test& t) {
   const DeviceBlock x(t, t.device(), kSize);
   const RawStream owner(t, t.device());
@@ -153,7 +153,7 @@ void OwnerIsKept(Test& t) {
   t.Expect(owner.Query(), "the native stream is still there");
 }
 
-// The default streams are kinds of their own, not numbers.
+// Default streams are named by their kind, not by a number.
 void DefaultStreamsHaveKinds(Test& t) {
   const StreamRef legacy = DefaultStream(t.cpp_device());
   const StreamRef own =
@@ -168,13 +168,12 @@ void DefaultStreamsHaveKinds(Test& t) {
            "and none of the default ones");
 }
 
-// Their native handles may be small numbers, or NULL: whoever adopts them gets
-// that very stream, not a fresh one, or is refused.
+// The native handles of default streams may be small numbers, or NULL.  An
+// adoption by such a handle gives that default stream, or is refused.
 void AdoptedDefaultsAreThemselves(Test& t) {
   for (const uint32_t device : t.devices()) {
-    const RawStream legacy = RawStream::Default(t, device, DEVRT_STREAM_LEGACY);
-    const RawStream own =
-        RawStream::Default(t, device, DEVRT_STREAM_PER_THREAD);
+    const RawStream legacy = Legacy(t, device);
+    const RawStream own = PerThread(t, device);
     const std::pair<const RawStream*, void*> adoptions[] = {
         {&legacy, nullptr},
         {&legacy, NativeOf(t, legacy)},
@@ -205,7 +204,7 @@ void AdoptedDefaultsAreThemselves(Test& t) {
   }
 }
 
-// Through the C++ API it is a stream of its own, of the kind external.
+// In the C++ API an adopted stream is a separate stream, of the kind external.
 void AdoptedDefaultsThroughCore(Test& t) {
   const StreamRef legacy = DefaultStream(t.cpp_device());
   void* const native = t.Require(legacy.Native(), "native");
@@ -251,7 +250,7 @@ void EventsWorkOnAdopted(Test& t) {
   });
 }
 
-// ---- C107: another library is whoever calls the plugin past devrt's API
+// ---- C107: calls to the plugin past devrt's API stand for another library
 
 uint32_t Current(Test& t) {
   uint32_t device = UINT32_MAX;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Processes that used a backend: forks (C105) and ends (C106).
+// Forks (C105) and ends (C106) of processes that used a backend.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,22 +23,22 @@ namespace devrt::cts {
 namespace {
 
 constexpr uint64_t kSize = 4096;
-constexpr uint64_t kForEver = 0;  // as a timeout of flag_wait
+constexpr uint64_t kForEver = 0;  // a timeout of flag_wait
 
 // ---- C105
 
-// What a child asks, and whether it was answered as it must be.
+// A call of a child, and a check of its result.
 struct Question {
   const char* name;
   std::function<absl::Status()> ask;
 };
 
-// In a child, which says with its exit code which answer was wrong.
+// Runs the calls in a child, which exits with the number of the wrong one.
 void AskInChild(Test& t, const std::vector<Question>& questions) {
   const pid_t child = fork();
   t.Require(child >= 0, "a process can be forked");
   if (child == 0) {
-    alarm(20);  // one that hangs
+    alarm(20);  // ends a child that hangs
     for (size_t i = 0; i < questions.size(); ++i) {
       const absl::Status status = questions[i].ask();
       if (status.code() != absl::StatusCode::kFailedPrecondition) {
@@ -103,7 +103,7 @@ void ChildrenAreRefused(Test& t) {
   t.Expect(x.Holds(1), "the parent is none the worse for it");
 }
 
-// Copies, host memory and what hangs on capabilities.
+// Copies, host memory, and calls that need a capability.
 void ChildrenMoveNothing(Test& t) {
   const Device device = t.cpp_device();
   const Stream stream = t.Require(Stream::Create(device), "stream");
@@ -166,7 +166,7 @@ void ChildrenSwitchNothing(Test& t) {
   t.Ok(stream.Synchronize(), "the parent's stream works");
 }
 
-// What a child inherits is given up without a crash, too.
+// A child can destroy the inherited objects without a crash.
 void ChildrenMayGiveUp(Test& t) {
   std::optional<Stream> stream =
       t.Require(Stream::Create(t.cpp_device()), "stream");
@@ -182,7 +182,7 @@ void ChildrenMayGiveUp(Test& t) {
     WatchCalls([](const char*) { _exit(1); });
     event.reset();
     stream.reset();
-    // Exit handlers and destructors run: none of them calls the backend.
+    // Exit handlers and destructors run, and none of them calls the backend.
     std::exit(0);
   }
   int status = 0;
@@ -196,7 +196,7 @@ void ChildrenMayGiveUp(Test& t) {
 
 // ---- C106
 
-// All that a program can leave behind, work under way included.
+// All kinds of objects that a program can leave behind, with running work.
 struct Leftovers {
   std::vector<Stream> streams;
   std::vector<Event> events;
@@ -204,7 +204,7 @@ struct Leftovers {
   std::optional<DeviceBlock> block;
 };
 
-// As long as the process: it never gets the time to give anything up.
+// Lives as long as the process, and is never destroyed.
 Leftovers* LeaveBehind(Test& t) {
   Machine& m = t.machine();
   auto* const all = new Leftovers;
@@ -229,7 +229,7 @@ Leftovers* LeaveBehind(Test& t) {
   return all;
 }
 
-// One that never comes back from the device, one that never leaves it alone.
+// One thread waits for a stream forever, and another queries it without end.
 void StartThreads(Test& t, const Leftovers* all) {
   Machine& m = t.machine();
   const devrt_stream held = all->raw.front().handle();
@@ -254,8 +254,8 @@ void StartThreads(Test& t, const Leftovers* all) {
   t.Eventually([&] { return running == 2; });
 }
 
-// From here on exit handlers and destructors run, of which none may call the
-// backend.  The test stays where it is: an exit unwinds no stack.
+// After this, exit handlers and destructors run, and none of them may call the
+// backend.  exit does not return to the test.
 int EndQuietly(Test& t) {
   static Test* ending;
   ending = &t;
@@ -267,7 +267,7 @@ int EndQuietly(Test& t) {
 
 void Returns(Test& t) {
   LeaveBehind(t);
-  // As a return from main: the worker itself ends so.
+  // Like a return from main, which is how the worker itself ends.
   std::exit(EndQuietly(t));
 }
 
@@ -291,8 +291,8 @@ void QuickExitWhileThreadsWork(Test& t) {
   std::quick_exit(t.failures() == 0 ? 0 : 1);
 }
 
-// The process dies of its SIGABRT; what stands in for that shows that nothing
-// keeps it from doing so.
+// The exception ends the process by SIGABRT.  Here a handler ends the process
+// instead, which shows that the signal arrives.
 void UncaughtException(Test& t) {
   LeaveBehind(t);
   if (t.failures() > 0) return;
@@ -300,7 +300,7 @@ void UncaughtException(Test& t) {
   std::thread([] { throw 1; }).join();
 }
 
-// A static or thread-local object that asks devrt something when it goes.
+// A static or thread-local object that calls devrt in its destructor.
 class AsksAtTheEnd {
  public:
   AsksAtTheEnd(Test& t, int* answered)
@@ -315,7 +315,7 @@ class AsksAtTheEnd {
     const auto done = DefaultStream(device).Query();
     t_.Expect(device.name() == name_, "the name of the device is what it was");
     ++*answered_;
-    // Of a driver that has ended already any answer will do.
+    // If the driver has ended already, any result is right.
     if (!t_.machine().simulator().has_value()) return;
     t_.Ok(properties.status(), "the properties at the end of the process");
     t_.Ok(health, "the health at the end of the process");
@@ -334,7 +334,7 @@ void AskedAtTheEnd(Test& t) {
   static Test* ending;
   static int answered = 0;
   ending = &t;
-  // Runs behind the destructors of what is made from here on.
+  // Runs after the destructors of objects that are made later.
   std::atexit([] {
     ending->Equal(answered, 2, "objects that were answered at the end");
     if (ending->failures() > 0) _exit(1);
@@ -346,7 +346,7 @@ void AskedAtTheEnd(Test& t) {
   std::exit(t.failures() == 0 ? 0 : 1);
 }
 
-// A thread ends with everything alive; the process goes on.
+// A thread ends while its objects are alive, and the process goes on.
 void ThreadsEnd(Test& t) {
   for (int i = 0; i < 4; ++i) {
     Threads threads;
@@ -356,7 +356,7 @@ void ThreadsEnd(Test& t) {
       stream = t.Require(Stream::Create(t.cpp_device()), "stream");
       event = t.Require(Event::Create(t.cpp_device()), "event");
       t.Ok(event->Record(*stream), "record");
-      RawStream::Default(t, t.device(), DEVRT_STREAM_PER_THREAD).Delay(1000);
+      PerThread(t).Delay(1000);
     });
     threads.Join();
   }

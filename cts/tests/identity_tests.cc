@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who is who: events (C99), streams (C100, C101), and devices that nobody
-// named (C103).
+// Identities of events (C99) and streams (C100, C101), and devices that no call
+// has named (C103).
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -28,7 +28,7 @@ Event NewEvent(Test& t, size_t i = 0) {
   return t.Require(Event::Create(t.cpp_device(i)), "event");
 }
 
-// nullopt where the backend tells no native handles of events.
+// nullopt if the backend does not give native handles of events.
 std::optional<void*> NativeOf(Test& t, const Event& e) {
   const auto native = e.Native();
   if (native.status().code() == absl::StatusCode::kUnimplemented) {
@@ -109,7 +109,7 @@ void LiveEventHandlesDiffer(Test& t) {
   }
 }
 
-// The native event comes with the first record.
+// The first record creates the native event.
 void EventIsMadeAtItsRecord(Test& t) {
   const auto simulator = *t.machine().simulator();
   t.Require(t.machine().Reset(""), "reset of the simulator");
@@ -172,7 +172,7 @@ void FreshStreamsDiffer(Test& t) {
   }
 }
 
-// Streams come and go in a random order: those alive differ all the same.
+// Streams are created and destroyed in random order.  Live ones always differ.
 void HandlesAreNotReusedAlive(Test& t) {
   std::vector<std::unique_ptr<RawStream>> streams;
   std::set<devrt_stream> alive;
@@ -190,7 +190,7 @@ void HandlesAreNotReusedAlive(Test& t) {
   }
 }
 
-// Different handles of one stream would not do.
+// Different handles must mean different streams.
 void FreshStreamsAreIndependent(Test& t) {
   constexpr size_t kStreams = 32;
   const DeviceBlock x(t, t.device(), kStreams);
@@ -230,8 +230,8 @@ void StreamsOfTheApiDiffer(Test& t) {
 
 // ---- C103
 
-// In a thread that names device 1 only, nothing names device 0; in a process of
-// its own, where no other test did.
+// A thread names only device 1, so nothing names device 0.  The test has its
+// own process, because other tests name all devices.
 void NobodyNamedDevice0(Test& t) {
   Machine& m = t.machine();
   const auto free = [&](uint32_t device) {
@@ -239,7 +239,7 @@ void NobodyNamedDevice0(Test& t) {
     t.Require(m.Call<&Ops::mem_info>(device, &bytes, &total), "mem_info");
     return bytes;
   };
-  // A context is hundreds of MB; other processes may take a little.
+  // A context takes hundreds of MB; other processes may take a little memory.
   constexpr uint64_t kLittle = 64 << 20;
   const uint64_t before = free(t.device(0));
   Threads threads;
@@ -262,7 +262,7 @@ void NobodyNamedDevice0(Test& t) {
                         before - after, " bytes"));
 }
 
-// What context_current shows: it is 0 for "none" as well.
+// The result of context_current, which is also 0 without a context.
 void QuestionsEnterNothing(Test& t) {
   const RawStream s(t, t.device(t.devices().size() - 1));
   const RawEvent e(t, s.device());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A capability bit that is set is a promise: what it names works.  One that is
-// not is refused by devrt, with the names of backend and feature.
+// A capability bit that is set is a promise that the feature works.  If the bit
+// is not set, devrt refuses the call and names the backend and the feature.
 #include <cstring>
 #include <memory>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a call that fails leaves alone, and what it answers.
+// Calls that fail: what they leave unchanged, and what they return.
 #include <climits>
 #include <cstring>
 #include <string>
@@ -17,7 +17,7 @@ using Ops = devrt_ops_v0;
 
 constexpr uint64_t kTooMuch = uint64_t{1} << 60;
 
-// An out-parameter that shows whether somebody wrote into it.
+// An out-parameter that shows if a call wrote to it.
 template <typename T>
 class Untouched {
  public:
@@ -141,7 +141,7 @@ void NoSuchTime(Test& t) {
       b.handle());
 }
 
-// Not only that there is an object: somebody will read it.
+// The object must exist, and its text must be useful to a reader.
 void ErrorsAreObjects(Test& t) {
   Machine& m = t.machine();
   const devrt_host_v0* const host = m.host();
@@ -174,7 +174,7 @@ void ErrorsAreObjects(Test& t) {
   }
 }
 
-// A failure takes nothing: memory, streams and events are there as before.
+// A failure uses up nothing: no memory, no streams and no events.
 void FailuresTakeNothing(Test& t) {
   Machine& m = t.machine();
   const auto simulator = m.simulator();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Many of everything.  A backend that cannot is one that real programs break.
+// Large numbers of everything, as real programs use them.
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -17,7 +17,7 @@ namespace {
 
 using Ops = devrt_ops_v0;
 
-// Nothing is left on a simulator that counts.
+// Expects that no object is left, on a simulator, which counts them.
 class Census {
  public:
   explicit Census(Test& t) : t_(t), before_(Now()) {}
@@ -55,8 +55,8 @@ bool IsCurrent(Backend backend, Device device) {
   return current.ok() && *current == device;
 }
 
-// `depth` guards on devices in turn, from `first` on; at each the thread must
-// be where the guard put it, and afterwards where it was.
+// Makes `depth` nested guards on the devices in turn, from `first` on.  Each
+// must make its device current, and its end must restore the former one.
 bool Nest(Test& t, const std::vector<Device>& devices,
           const std::vector<StreamRef>& streams, size_t first, int depth) {
   if (depth == 0) return true;
@@ -109,7 +109,7 @@ void NestedGuards(Test& t) {
           "rounds in which a thread was not where its guards had put it");
 }
 
-// The same with work: each thread's own cell, by whatever is current.
+// With work: each thread changes its own cell on its current stream.
 void ThreadsThatWork(Test& t) {
   constexpr size_t kThreads = 64;
   constexpr uint64_t kSize = 256;
@@ -234,7 +234,7 @@ struct Piece {
   uint64_t size;
 };
 
-// Blocks of `size` until there is no more room.
+// Allocates blocks of `size` until the memory is full.
 std::vector<Piece> TakeAll(Test& t, uint64_t size) {
   std::vector<Piece> pieces;
   Result result;
@@ -285,13 +285,13 @@ void Fragmented(Test& t) {
   for (size_t i = 0; i < pieces.size(); ++i) {
     i % 2 == 0 ? Give(t, pieces[i]) : kept.push_back(pieces[i]);
   }
-  // Holes of one size take blocks of that size again.
+  // Holes of one size can hold blocks of that size again.
   std::vector<Piece> again = TakeAll(t, size);
   t.Expect(again.size() + 2 >= (pieces.size() + 1) / 2,
            "the holes of a fragmented device can be allocated again");
   for (const Piece& piece : again) Give(t, piece);
   for (const Piece& piece : kept) Give(t, piece);
-  // All of it together again.
+  // Then all of the memory is in one piece again.
   void* large = nullptr;
   const uint64_t half = FreeBytes(t) / 2;
   t.Ok(t.machine().Call<&Ops::alloc>(t.device(), half, uint64_t{0}, &large),
@@ -331,8 +331,8 @@ void RandomTraffic(Test& t) {
 
 // ---- Long work
 
-// Each operation reads what the one before wrote, on another stream, and often
-// on another device.
+// Each operation reads the result of the one before, on another stream and
+// often on another device.
 void LongChain(Test& t) {
   constexpr int kLinks = 10'000;
   const size_t devices = t.devices().size();
@@ -384,7 +384,7 @@ void BehindAHeldStream(Test& t) {
   const RawEvent e(t, t.device());
   Gate gate(t);
   gate.Hold(s);
-  // The gate itself is one, and so is the record.
+  // The gate and the record count as operations, too.
   constexpr int kFills = kOperations - 2;
   for (int i = 1; i <= kFills; ++i) {
     s.Fill(x.ptr(), static_cast<uint8_t>(i), 64);

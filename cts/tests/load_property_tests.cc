@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What device_props and mem_info answer.
+// The results of device_props and mem_info.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -34,7 +34,7 @@ bool Terminated(const char* text, size_t size) {
 
 void TextsAreTerminated(Test& t) {
   for (const uint32_t device : t.devices()) {
-    // Every byte is the plugin's.
+    // The plugin must write every byte.
     Props props;
     std::memset(&props, 0xa5, sizeof props);
     props.struct_size = sizeof props;
@@ -140,7 +140,7 @@ void CallersOfEverySize(Test& t) {
 void PropertiesStay(Test& t) {
   std::vector<Props> first;
   for (const uint32_t device : t.devices()) {
-    Props props = t.machine().props(device);  // of the beginning
+    Props props = t.machine().props(device);  // as at the beginning
     props.struct_size = sizeof props;
     first.push_back(props);
   }
@@ -194,7 +194,7 @@ void MemoryIsPossible(Test& t) {
   }
 }
 
-// Memory that nobody touches.
+// Figures of memory that the test does not use.
 class Block {
  public:
   Block(Test& t, uint32_t device, uint64_t size)
@@ -215,7 +215,7 @@ class Block {
   void* ptr_ = nullptr;
 };
 
-// Why it does not, or "".
+// The reason for a failure, or "".
 std::string HowMemoryFollows(Test& t, uint32_t device, uint64_t size) {
   constexpr int kBlocks = 3;
   std::string why;
@@ -240,7 +240,7 @@ std::string HowMemoryFollows(Test& t, uint32_t device, uint64_t size) {
   return why;
 }
 
-// What other processes do may hide it once, but not again and again.
+// Other processes may disturb one measurement, but not every one.
 void MemoryFollowsAllocations(Test& t) {
   constexpr int kTries = 5;
   for (const uint32_t device : t.devices()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What docs/plugin-contract.md says of every call, whatever it is for.
+// The rules of docs/plugin-contract.md for every call.
 #include <unistd.h>
 
 #include <string>
@@ -61,7 +61,7 @@ void AnyThreadMayCall(Test& t) {
   }
 }
 
-// One handle, made here, used there.
+// One handle that one thread creates and another thread uses.
 void HandlesWorkInOtherThreads(Test& t) {
   const DeviceBlock x(t, t.device(), 4096), y(t, t.device(), 4096);
   const RawStream s(t, t.device());

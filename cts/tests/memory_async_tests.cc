@@ -2,7 +2,7 @@
 //
 // Stream-ordered memory: alloc_async and dealloc_async.
 //
-// Uses without order are undefined but on a simulator, which is to find them.
+// Uses without order are undefined.  Only a simulator has to report them.
 #include <cstdint>
 #include <vector>
 
@@ -43,8 +43,8 @@ uint64_t FreeBytes(Test& t, uint32_t device) {
   return free;
 }
 
-// All calls return while the stream is held, and what they say happens in the
-// stream's order: each block keeps its bytes until its own free.
+// All calls return while the stream is held, and take effect in the order of
+// the stream: each block keeps its bytes until its own free.
 void LivesInItsStream(Test& t) {
   for (const uint32_t device : t.devices()) {
     const HostBlock one(t, device, kSize), two(t, device, kSize);
@@ -67,8 +67,8 @@ void LivesInItsStream(Test& t) {
   }
 }
 
-// An event, or a host that has seen the end, orders other streams behind an
-// allocation.
+// An event, or a host wait for the allocation, orders uses on other streams
+// after the allocation.
 void OthersByOrder(Test& t) {
   const HostBlock host(t, t.device(), kSize);
   const RawStream a(t, t.device()), b(t, t.device());
@@ -93,7 +93,7 @@ void OthersByOrder(Test& t) {
   b.Fill(ptr, 4, kSize);
   b.Copy(host.ptr(), ptr, kSize, DEVRT_COPY_D2H);
   b.Sync();
-  // Its stream for the free may be another one.
+  // The free may be on another stream.
   Dealloc(t, b, ptr, kSize);
   b.Sync();
   t.Expect(host.Holds(4), "another stream uses it behind a synchronisation");
@@ -135,8 +135,8 @@ void AlignmentIsKept(Test& t) {
   s.Sync();
 }
 
-// Far more than there is, with one stream that never waits for the host: what
-// it has freed is its own again.
+// Allocates far more than the memory of the device, on one stream and without a
+// host wait: the stream can use the memory that it has freed.
 void AStreamReusesWhatItFreed(Test& t) {
   const uint64_t size = FreeBytes(t, t.device()) / 8 * 5;
   const RawStream s(t, t.device());
@@ -159,7 +159,7 @@ void FreedMemoryComesBack(Test& t) {
     Dealloc(t, s, ptr, size);
     s.Sync();
   }
-  // Pools may keep some of it.
+  // Pools may keep some of the memory.
   if (t.machine().simulator().has_value()) {
     t.Equal(FreeBytes(t, t.device()), before, "free memory afterwards");
   }
@@ -222,7 +222,7 @@ void WrongFrees(Test& t) {
   s.Sync();
 }
 
-// C63: the raw free takes it, when its uses are over.
+// C63: the raw free accepts the block, after its uses are complete.
 void RawFreeTakesIt(Test& t) {
   const RawStream s(t, t.device());
   for (int i = 0; i < 20; ++i) {
@@ -253,7 +253,7 @@ void IsPointedAt(Test& t) {
   s.Sync();
 }
 
-// peer_enable covers it, what there is and what comes.
+// peer_enable covers existing and later blocks.
 void PeersReachIt(Test& t) {
   Machine& m = t.machine();
   const uint32_t owner = t.device(0), peer = t.device(1);
@@ -284,7 +284,7 @@ Result TryFill(Test& t, const RawStream& s, void* ptr) {
   return t.machine().Call<&Ops::fill_async>(s.handle(), ptr, 1u, kSize);
 }
 
-// The device finds it, or the call that submits it.
+// The call that submits the use reports it, or the device does.
 void ExpectFound(Test& t, const Result& submitted, const RawStream& s,
                  const char* what) {
   t.Expect(!submitted.ok() || !SyncOf(t, s).ok(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pinned and registered host memory, and what pointers are.
+// Pinned and registered host memory, and information about pointers.
 #include <cstring>
 #include <set>
 
@@ -245,7 +245,7 @@ void IdsAreFresh(Test& t) {
   }
 }
 
-// Whatever the current device is.
+// With any current device.
 void PinnedNamesItsDevice(Test& t) {
   Machine& m = t.machine();
   const uint32_t current = t.device(0), other = t.device(1);

@@ -55,7 +55,7 @@ void FiguresMove(Test& t) {
   }
 }
 
-// Twenty times more than there is, one after the other.
+// Twenty times the memory of the device, one block after the other.
 void FreedMemoryComesBack(Test& t) {
   const uint64_t size = InfoOf(t, t.device()).free / 4;
   for (int i = 0; i < 80; ++i) {
@@ -112,7 +112,7 @@ void OutOfMemoryIsLocal(Test& t) {
   }
 }
 
-// Fills the device with equal blocks; at most its memory.
+// Fills the device with equal blocks, up to the size of its memory.
 std::vector<void*> TakeAll(Test& t, uint32_t device, uint64_t size) {
   std::vector<void*> blocks;
   const uint64_t most = InfoOf(t, device).total / size + 1;

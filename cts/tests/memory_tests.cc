@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks of memory: where they are, what is in them, and their end.
+// Blocks of memory: addresses, contents, and frees.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -17,7 +17,7 @@ using Ops = devrt_ops_v0;
 
 uintptr_t Address(const void* ptr) { return reinterpret_cast<uintptr_t>(ptr); }
 
-// A block of the table; ends with Free.
+// A block of the table, which Free frees.
 struct Raw {
   uint32_t device;
   uint64_t size;
@@ -53,8 +53,8 @@ void OwnAlignment(Test& t) {
   }
 }
 
-// Blocks of odd sizes between those that are asked about, so that alignment
-// does not come by itself.
+// Blocks of odd sizes lie between the tested ones, so that the tested ones are
+// not aligned by accident.
 void ExpectAligned(Test& t, uint64_t alignment) {
   std::vector<Raw> all;
   for (int i = 0; i < 4; ++i) {
@@ -89,7 +89,7 @@ void AlignmentThroughCore(Test& t) {
   t.Ok(devrt::Free(device, block), "Free");
 }
 
-// Each block full of its own number, then all are looked at.
+// Fills each block with its own number, then checks all blocks.
 void Disjoint(Test& t) {
   std::uniform_int_distribution<uint64_t> sizes(1, 20'000);
   std::vector<DeviceBlock> blocks;
@@ -176,8 +176,8 @@ void WrongFreesThroughCore(Test& t) {
   t.Ok(devrt::Free(device, again), "Free");
 }
 
-// The ABI asks no backend for it, since the core looks first; the simulator
-// refuses as well.
+// The core checks first, so the ABI does not require it of a backend.  The
+// simulator refuses, too.
 void WrongFrees(Test& t) {
   Machine& m = t.machine();
   const Raw raw = Alloc(t, t.device(), 10'000);
@@ -266,7 +266,7 @@ void FreesDoNotWait(Test& t) {
            "with raw_free_syncs=no, frees do not wait for other streams");
 }
 
-// Whatever a free waits for, results stay.
+// Results stay right whether or not a free waits.
 void HiddenSyncsChangeNothing(Test& t) {
   const bool simulated = t.machine().simulator().has_value();
   for (const char* const config : {"raw_free_syncs=no", "raw_free_syncs=yes"}) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Transitive chains: through streams without work, long ones, across devices,
-// through the host, through objects that are gone.
+// Transitive order: through streams without work, long chains, across devices,
+// through the host, and through destroyed objects.
 #include <memory>
 #include <vector>
 
@@ -12,16 +12,15 @@
 namespace devrt::cts {
 namespace {
 
-using Ops = devrt_ops_v0;
 constexpr uint64_t kSize = 4096;
 
-// Links of a chain: each stream waits for the one before it.
+// A chain of streams: each stream waits for the one before it.
 class Chain {
  public:
-  // The beginning: what is held.
+  // Begins the chain with `first`.
   Chain(Test& t, const RawStream& first) : t_(t) { Record(first); }
 
-  // Another stream behind all so far; nothing is submitted to it but a wait.
+  // Adds a stream at the end.  A wait is its only work.
   const RawStream& Add(uint32_t device, uint32_t flags = 0) {
     streams_.push_back(std::make_unique<RawStream>(t_, device, flags));
     Add(*streams_.back());
@@ -31,7 +30,7 @@ class Chain {
     stream.Wait(*events_.back());
     Record(stream);
   }
-  // Gives up all links but the last event.
+  // Destroys all links but the last event.
   void Shed() {
     streams_.clear();
     events_.erase(events_.begin(), events_.end() - 1);
@@ -48,21 +47,48 @@ class Chain {
   std::vector<std::unique_ptr<RawEvent>> events_;
 };
 
-void ThroughEmptyStreams(Test& t) {
-  t.InEverySchedule([&] {
-    const DeviceBlock x(t, t.device(), kSize);
-    const RawStream a(t, t.device()), last(t, t.device());
-    Held held(t, a);
-    a.Fill(x.ptr(), 1, x.size());
-    Chain chain(t, a);
-    for (int i = 0; i < 5; ++i) chain.Add(t.device());
+// A chain from a fill that is held to another fill of the same memory.
+struct HeldChain {
+  explicit HeldChain(Test& test)
+      : t(test),
+        x(t, t.device(), kSize),
+        first(t, t.device()),
+        last(t, t.device()),
+        held(t, first),
+        chain(Begin()) {}
+
+  // Submits the fill at the end.
+  void End() {
     last.Wait(chain.end());
     last.Fill(x.ptr(), 2, x.size());
+  }
+  void ExpectOrder() {
     held.Blocks(chain.end(), "an event at the end of a chain is pending");
-    held.Blocks(last, "the stream at its end waits");
+    held.Blocks(last, "the stream at the end of a chain waits");
     held.Open();
     last.Sync();
     t.Expect(x.Holds(2), "the end of the chain comes after its beginning");
+  }
+
+  Test& t;
+  const DeviceBlock x;
+  const RawStream first, last;
+  Held held;
+  Chain chain;
+
+ private:
+  Chain Begin() {
+    first.Fill(x.ptr(), 1, x.size());
+    return Chain(t, first);
+  }
+};
+
+void ThroughEmptyStreams(Test& t) {
+  t.InEverySchedule([&] {
+    HeldChain c(t);
+    for (int i = 0; i < 5; ++i) c.chain.Add(t.device());
+    c.End();
+    c.ExpectOrder();
   });
 }
 
@@ -79,7 +105,7 @@ void LongChain(Test& t) {
   });
 }
 
-// With work at every link: each adds its mark, the last one's stays.
+// With work at every link: each link overwrites the mark of the one before.
 void LongChainWithWork(Test& t) {
   constexpr int kLinks = 60;
   t.InEverySchedule([&] {
@@ -100,25 +126,16 @@ void LongChainWithWork(Test& t) {
 
 void AcrossDevices(Test& t) {
   t.InEverySchedule([&] {
-    const DeviceBlock x(t, t.device(0), kSize);
-    const RawStream a(t, t.device(0)), last(t, t.device(0));
-    Held held(t, a);
-    a.Fill(x.ptr(), 1, x.size());
-    Chain chain(t, a);
+    HeldChain c(t);
     for (size_t i = 1; i <= 6; ++i) {
-      chain.Add(t.device(i % t.devices().size()));
+      c.chain.Add(t.device(i % t.devices().size()));
     }
-    last.Wait(chain.end());
-    last.Fill(x.ptr(), 2, x.size());
-    held.Blocks(chain.end(), "an event at the end of a chain over devices");
-    held.Blocks(last, "the stream at its end waits");
-    held.Open();
-    last.Sync();
-    t.Expect(x.Holds(2), "the end of the chain comes after its beginning");
+    c.End();
+    c.ExpectOrder();
   });
 }
 
-// Data that goes up and down, from device to device.
+// Data that goes from device to device through host memory.
 void DataAcrossDevices(Test& t) {
   t.InEverySchedule([&] {
     const HostBlock h(t, t.device(0), kSize);
@@ -138,7 +155,7 @@ void DataAcrossDevices(Test& t) {
       events.back().Record(streams[from]);
       streams[to].Wait(events.back());
       streams[to].Copy(blocks[to].ptr(), h.ptr(), kSize, DEVRT_COPY_H2D);
-      // Only now may `from` be overwritten, and only in its own order.
+      // `from` may be overwritten now, in the order of its own stream.
       streams[from].Fill(blocks[from].ptr(), 0, kSize);
     }
     const size_t last = 6 % blocks.size();
@@ -147,23 +164,18 @@ void DataAcrossDevices(Test& t) {
   });
 }
 
-// The links are gone before the beginning has run.
+// The links are destroyed before the first work has run.
 void ThroughGoneObjects(Test& t) {
   t.InEverySchedule([&] {
-    const DeviceBlock x(t, t.device(), kSize);
-    const RawStream a(t, t.device()), last(t, t.device());
-    Held held(t, a);
-    a.Fill(x.ptr(), 1, x.size());
-    Chain chain(t, a);
+    HeldChain c(t);
     for (size_t i = 0; i < 5; ++i) {
-      chain.Add(t.device(i % t.devices().size()));
+      c.chain.Add(t.device(i % t.devices().size()));
     }
-    chain.Shed();
-    held.StillHolds("destruction of streams and events does not wait");
-    held.Blocks(chain.end(), "a chain holds although its links are gone");
-    last.Wait(chain.end());
-    last.Fill(x.ptr(), 2, x.size());
-    // Objects made now may get the places of those that are gone.
+    c.chain.Shed();
+    c.held.StillHolds("destruction of streams and events does not wait");
+    c.held.Blocks(c.chain.end(), "a chain holds although its links are gone");
+    c.End();
+    // The driver may give the handles of the destroyed objects to these.
     std::vector<RawStream> streams;
     std::vector<RawEvent> events;
     for (int i = 0; i < 5; ++i) {
@@ -172,14 +184,11 @@ void ThroughGoneObjects(Test& t) {
       events.back().Record(streams.back());
       events.back().Sync();
     }
-    held.Blocks(last, "and objects made later do not end it");
-    held.Open();
-    last.Sync();
-    t.Expect(x.Holds(2), "the end of the chain comes after its beginning");
+    c.ExpectOrder();
   });
 }
 
-// Record, wait and record again with one event, stream after stream.
+// One event is recorded, waited for and recorded again, stream after stream.
 void OneEventAllTheWay(Test& t) {
   t.InEverySchedule([&] {
     const RawStream a(t, t.device());
@@ -194,12 +203,12 @@ void OneEventAllTheWay(Test& t) {
     }
     held.Blocks(e, "an event recorded anew at every link is pending");
     for (const RawStream& s : streams) {
-      held.Blocks(s, "each link waits for the one before");
+      held.Blocks(s, "each link waits for the link before it");
     }
   });
 }
 
-// A fan: many wait for one, one waits for many.
+// Many streams wait for one, and one stream waits for many.
 void FanOutAndIn(Test& t) {
   constexpr int kMiddle = 16;
   t.InEverySchedule([&] {
@@ -219,14 +228,15 @@ void FanOutAndIn(Test& t) {
       ends.back().Record(middle.back());
       last.Wait(ends.back());
     }
-    held.Blocks(last, "who waits for all waits for the first");
+    held.Blocks(
+        last, "a stream that waits for all of the middle waits for the first");
     held.Open();
     last.Sync();
     t.Expect(x.Holds(2), "all of the middle lies between first and last");
   });
 }
 
-// From stream to stream through a host thread that synchronises.
+// Order between two streams through a host thread that synchronises.
 void ThroughTheHost(Test& t) {
   t.InEverySchedule([&] {
     const DeviceBlock x(t, t.device(), kSize);
@@ -246,7 +256,7 @@ void ThroughTheHost(Test& t) {
   });
 }
 
-// A host function in the middle of a chain, with the data in its hands.
+// A host function in the middle of a chain, which processes the data.
 void ThroughAHostFunction(Test& t) {
   t.InEverySchedule([&] {
     const DeviceBlock x(t, t.device(), kSize), y(t, t.device(), kSize);
@@ -278,8 +288,7 @@ void ThroughTheLegacyRule(Test& t) {
     const DeviceBlock x(t, t.device(), kSize);
     const RawStream a(t, t.device()), z(t, t.device());
     const RawStream blocking(t, t.device(), DEVRT_STREAM_BLOCKING);
-    const RawStream legacy =
-        RawStream::Default(t, t.device(), DEVRT_STREAM_LEGACY);
+    const RawStream legacy = Legacy(t);
     const RawEvent e1(t, t.device()), e2(t, t.device());
     Held held(t, a);
     a.Fill(x.ptr(), 1, x.size());

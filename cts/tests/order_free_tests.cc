@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What must stay unordered: a simulator reaches both orders; with a gate one
-// of two streams passes the other wherever it is held.
+// Work that must stay unordered.  A simulator reaches both orders; with a gate,
+// one of two streams passes the other one, which is held.
 //
-// The programs that race for memory run on a simulator in virtual mode only:
-// elsewhere they could show nothing, and they are data races.
+// Programs with data races run only on a simulator in virtual mode.  On other
+// backends they would show nothing.
 #include <functional>
 #include <string>
 #include <utility>
@@ -21,14 +21,7 @@ namespace {
 using Ops = devrt_ops_v0;
 constexpr uint64_t kSize = 64;
 
-RawStream Legacy(Test& t, size_t index = 0) {
-  return RawStream::Default(t, t.device(index), DEVRT_STREAM_LEGACY);
-}
-RawStream Blocking(Test& t) {
-  return RawStream(t, t.device(), DEVRT_STREAM_BLOCKING);
-}
-
-// Which of two writers was the last one: "1", "2", or "mixed".
+// The last of two writers: "1", "2", or "mixed".
 std::string Last(const DeviceBlock& x) {
   const std::vector<uint8_t> bytes = x.Read();
   for (const uint8_t b : bytes) {
@@ -37,7 +30,7 @@ std::string Last(const DeviceBlock& x) {
   return absl::StrCat(bytes[0]);
 }
 
-// x=1 by `first`, then x=2 by `second`: which one is the last.
+// Writes x=1 by `first`, then x=2 by `second`; returns the last writer.
 std::string Race(Test& t, const RawStream& first, const RawStream& second) {
   const DeviceBlock x(t, t.device(), kSize);
   first.Fill(x.ptr(), 1, x.size());
@@ -126,7 +119,7 @@ void BlockingPassesBlocking(Test& t) {
   });
 }
 
-// What lies before the legacy operation does not order what comes after it.
+// A legacy operation does not order later work of two blocking streams.
 void BlockingStreamsAfterLegacy(Test& t) {
   t.Reaches({"1", "2"}, [&] {
     const RawStream a = Blocking(t), b = Blocking(t), legacy = Legacy(t);
@@ -136,12 +129,12 @@ void BlockingStreamsAfterLegacy(Test& t) {
   });
 }
 
-// Writes of one host block by each device.
+// Each device writes to one host block.
 void DefaultStreamsOfTwoDevices(Test& t) {
   t.Reaches({"1", "2"}, [&] {
     const DeviceBlock one(t, t.device(0), kSize), two(t, t.device(1), kSize);
     const HostBlock h(t, t.device(0), kSize);
-    const RawStream l0 = Legacy(t, 0), l1 = Legacy(t, 1);
+    const RawStream l0 = Legacy(t, t.device(0)), l1 = Legacy(t, t.device(1));
     l0.Fill(one.ptr(), 1, kSize);
     l1.Fill(two.ptr(), 2, kSize);
     l0.Copy(h.ptr(), one.ptr(), kSize, DEVRT_COPY_D2H);
@@ -155,7 +148,8 @@ void DefaultStreamsOfTwoDevices(Test& t) {
 void OtherDevicesPass(Test& t) {
   t.InEverySchedule([&] {
     const DeviceBlock y(t, t.device(1), kSize);
-    const RawStream l0 = Legacy(t, 0), l1 = Legacy(t, 1), b(t, t.device(1));
+    const RawStream l0 = Legacy(t, t.device(0)), l1 = Legacy(t, t.device(1)),
+                    b(t, t.device(1));
     const RawStream blocking(t, t.device(1), DEVRT_STREAM_BLOCKING);
     Held held(t, l0);
     l1.Fill(y.ptr(), 1, y.size());
@@ -187,7 +181,7 @@ void PriorityIsNoOrder(Test& t) {
   }
 }
 
-// A correct program is correct however priorities are used.
+// Priorities do not make a correct program wrong.
 void PriorityBreaksNoOrder(Test& t) {
   const auto [least, greatest] = Priorities(t);
   const auto program = [&, low = least, high = greatest] {
@@ -216,7 +210,7 @@ void PriorityBreaksNoOrder(Test& t) {
 
 // ---- C25, C27, C28, C29: events
 
-// x=2 behind the record, against a stream that waits for it.
+// x=2 behind the record races with a stream that waits for the record.
 void WorkBehindTheRecord(Test& t) {
   t.Reaches({"1", "2"}, [&] {
     const DeviceBlock x(t, t.device(), kSize);
@@ -247,7 +241,7 @@ void WaitBeforeTheRecord(Test& t) {
   });
 }
 
-// The waiting stream's earlier work against the event's.
+// The earlier work of the waiting stream races with the work of the event.
 void WorkBeforeTheWait(Test& t) {
   t.Reaches({"1", "2"}, [&] {
     const DeviceBlock x(t, t.device(), kSize);
@@ -263,7 +257,7 @@ void WorkBeforeTheWait(Test& t) {
   });
 }
 
-// A wait is an edge in one direction: the event's stream does not wait.
+// A wait orders in one direction: the stream of the event does not wait.
 void WaitIsOneWay(Test& t) {
   t.Reaches({"1", "2"}, [&] {
     const DeviceBlock x(t, t.device(), kSize);
@@ -279,7 +273,8 @@ void WaitIsOneWay(Test& t) {
   });
 }
 
-// The newer record's work against a stream whose wait has the older one.
+// The work of the newer record races with a stream that waits for the older
+// one.
 void NewerRecordIsNoEdge(Test& t) {
   t.Reaches({"1", "2"}, [&] {
     const DeviceBlock x(t, t.device(), kSize);
@@ -296,7 +291,8 @@ void NewerRecordIsNoEdge(Test& t) {
   });
 }
 
-// The older record's work against a stream whose wait has the newer one.
+// The work of the older record races with a stream that waits for the newer
+// one.
 void OlderRecordIsNoEdge(Test& t) {
   t.Reaches({"1", "2"}, [&] {
     const DeviceBlock x(t, t.device(), kSize);
@@ -313,7 +309,7 @@ void OlderRecordIsNoEdge(Test& t) {
   });
 }
 
-// Two that wait for the same event.
+// Two streams that wait for one event are unordered.
 void WaitersAreUnordered(Test& t) {
   t.Reaches({"1", "2"}, [&] {
     const RawStream a(t, t.device()), b(t, t.device()), c(t, t.device());
@@ -327,8 +323,8 @@ void WaitersAreUnordered(Test& t) {
 
 // ---- C60: engines
 
-// A copies h to x, B copies x to h.  One after the other both blocks hold the
-// same; when both read before they write, the values are swapped.
+// A copies h to x, and B copies x to h.  If one runs after the other, both
+// blocks become equal.  If both read before they write, the values are swapped.
 void EnginesMayOverlap(Test& t) {
   t.Reaches({"A then B", "B then A", "overlap"}, [&]() -> std::string {
     const DeviceBlock x(t, t.device(), kSize);
@@ -362,7 +358,7 @@ void AllocationIsNoEdge(Test& t) {
         m.Call<&Ops::alloc>(t.device(), uint64_t{4096}, uint64_t{0}, &block),
         "allocation");
     RawEvent(t, t.device()).Record(b);
-    RawStream(t, t.device(), DEVRT_STREAM_BLOCKING).Sync();
+    Blocking(t).Sync();
     b.Fill(x.ptr(), 2, x.size());
     a.Sync();
     b.Sync();
@@ -372,7 +368,7 @@ void AllocationIsNoEdge(Test& t) {
   });
 }
 
-// Where a raw free does not synchronise, it lets everything go on.
+// A raw free that does not synchronise waits for nothing.
 void FreeIsNoEdge(Test& t) {
   Machine& m = t.machine();
   if (m.props(t.device()).raw_free_syncs != 0) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The legacy rule: what the legacy stream and blocking streams owe each other.
+// The legacy rule: the order between the legacy stream and blocking streams.
 #include <functional>
 #include <string>
 #include <vector>
@@ -15,17 +15,7 @@ namespace {
 
 constexpr uint64_t kSize = 4096;
 
-RawStream Legacy(Test& t, size_t index = 0) {
-  return RawStream::Default(t, t.device(index), DEVRT_STREAM_LEGACY);
-}
-RawStream PerThread(Test& t, size_t index = 0) {
-  return RawStream::Default(t, t.device(index), DEVRT_STREAM_PER_THREAD);
-}
-RawStream Blocking(Test& t, size_t index = 0) {
-  return RawStream(t, t.device(index), DEVRT_STREAM_BLOCKING);
-}
-
-// Every kind of operation but waits: what the rule covers (C9).
+// Every kind of operation that the rule covers (C9), except waits.
 class Operations {
  public:
   struct Kind {
@@ -54,7 +44,7 @@ class Operations {
                           s.Copy(h_.ptr(), x_.ptr(), kSize, DEVRT_COPY_D2H);
                         }});
     }
-    // A gate may be a host function, and those may run one by one.
+    // A gate may be a host function, and host functions may run one by one.
     if (t.machine().Has(DEVRT_CAP_HOST_FUNC) &&
         t.machine().probe() != nullptr) {
       kinds_.push_back(
@@ -109,7 +99,8 @@ void BlockingComesAfterLegacy(Test& t) {
   });
 }
 
-// The running operation of the blocking stream counts, and it alone.
+// The legacy operation waits for the running operation of the blocking stream,
+// and not for the later one.
 void LegacyWaitsForTheRunningOne(Test& t) {
   t.InEverySchedule([&] {
     const DeviceBlock x(t, t.device(), kSize);
@@ -181,7 +172,7 @@ void WaitAloneIsABarrier(Test& t) {
   });
 }
 
-// A wait on a blocking stream, with no operation behind it.
+// A wait on a blocking stream, without a later operation.
 void LegacyComesAfterABareWait(Test& t) {
   t.InEverySchedule([&] {
     const DeviceBlock x(t, t.device(), kSize);
@@ -212,7 +203,7 @@ void RecordOnBlockingBehindLegacy(Test& t) {
     e.Record(s);
     nb.Wait(e);
     held.Blocks(e, "a bare record behind legacy work is pending");
-    held.Blocks(nb, "who waits for it comes after the legacy work");
+    held.Blocks(nb, "a stream that waits for it comes after the legacy work");
     held.Open();
     nb.Sync();
   });
@@ -239,7 +230,7 @@ void PerThreadBothWays(Test& t) {
   });
 }
 
-// That of a thread that has ended, too.
+// Also after the end of the thread.
 void PerThreadOfAnotherThread(Test& t) {
   t.InEverySchedule([&] {
     const DeviceBlock x(t, t.device(), kSize);
@@ -265,7 +256,7 @@ void PerThreadOfAnotherThread(Test& t) {
   });
 }
 
-// Also of copies so small that a driver may take them along at once.
+// Also for copies that are so small that a driver may read them at once.
 void SmallSourcesAreReadInOrder(Test& t) {
   const auto read_behind = [&](const RawStream& writer,
                                const RawStream& reader) {
@@ -294,7 +285,7 @@ void SmallSourcesAreReadInOrder(Test& t) {
   });
 }
 
-// ---- C21, C30: who looks at the legacy stream sees the blocking ones
+// ---- C21, C30: the legacy stream stands for the blocking ones
 
 void LegacySyncCoversBlocking(Test& t) {
   t.InEverySchedule([&] {
@@ -336,7 +327,7 @@ void LegacyRecordCoversPerThread(Test& t) {
   });
 }
 
-// Several blocking streams, each of them alone.
+// Each of several blocking streams, one at a time.
 void LegacyRecordCoversEach(Test& t) {
   constexpr size_t kStreams = 4;
   t.InEverySchedule([&] {
@@ -356,7 +347,7 @@ void LegacyRecordCoversEach(Test& t) {
   });
 }
 
-// A destroyed blocking stream's work still counts.
+// The work of a destroyed blocking stream still counts.
 void DestroyedBlockingCounts(Test& t) {
   t.InEverySchedule([&] {
     const DeviceBlock x(t, t.device(), kSize);
@@ -382,16 +373,17 @@ void DestroyedBlockingCounts(Test& t) {
 
 void LegacyOfEachDevice(Test& t) {
   t.InEverySchedule([&] {
-    const RawStream l0 = Legacy(t, 0), l1 = Legacy(t, 1);
-    const RawStream s0 = Blocking(t, 0), s1 = Blocking(t, 1);
+    const RawStream l0 = Legacy(t, t.device(0)), l1 = Legacy(t, t.device(1));
+    const RawStream s0 = Blocking(t, t.device(0)),
+                    s1 = Blocking(t, t.device(1));
     const RawEvent e0(t, t.device(0)), e1(t, t.device(1));
     const RawEvent other(t, t.device(1));
     Held held(t, s0);
     e0.Record(l0);
     e1.Record(l1);
     held.Blocks(e0, "the rule holds on device 0");
-    held.LetsPass(e1, "and is none of device 1's business");
-    // A wait in the legacy stream of device 1 takes it over.
+    held.LetsPass(e1, "and does not reach device 1");
+    // A wait in the legacy stream of device 1 extends the order to device 1.
     l1.Wait(e0);
     other.Record(s1);
     held.Blocks(other,
@@ -403,11 +395,12 @@ void LegacyOfEachDevice(Test& t) {
   });
 }
 
-// Device 0's blocking stream, its legacy stream, device 1's, a blocking one.
+// A blocking stream of device 0, the legacy streams of devices 0 and 1, and a
+// blocking stream of device 1.
 void ChainOverTwoLegacyStreams(Test& t) {
   t.InEverySchedule([&] {
-    const RawStream s0 = Blocking(t, 0), l0 = Legacy(t, 0);
-    const RawStream l1 = Legacy(t, 1), s1 = Blocking(t, 1);
+    const RawStream s0 = Blocking(t, t.device(0)), l0 = Legacy(t, t.device(0));
+    const RawStream l1 = Legacy(t, t.device(1)), s1 = Blocking(t, t.device(1));
     const RawStream end(t, t.device(0));
     const RawEvent e0(t, t.device(0)), e1(t, t.device(1));
     Held held(t, s0);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The happens-before edges of docs/semantics.md 1.14, those of the legacy
-// stream apart (order_legacy_tests.cc): each program fails when its edge is
-// missing.  What must stay unordered: order_free_tests.cc.
+// The happens-before edges of docs/semantics.md 1.14.  Each program fails if
+// its edge is missing.  order_legacy_tests.cc has the edges of the legacy
+// stream, order_free_tests.cc has work that must stay unordered.
 #include <algorithm>
 #include <functional>
 #include <string>
@@ -18,7 +18,7 @@ namespace {
 using Ops = devrt_ops_v0;
 constexpr uint64_t kSize = 4096;
 
-// ---- submit: the stream joins the host, and its own past
+// ---- submit: the stream joins the host, and its own earlier work
 
 void HostWritesBeforeSubmission(Test& t) {
   t.InEverySchedule([&] {
@@ -36,7 +36,7 @@ void HostWritesBeforeSubmission(Test& t) {
   });
 }
 
-// One operation of each engine after the other, again and again.
+// One operation of each engine after the other, repeated.
 void OneStreamIsInOrder(Test& t) {
   constexpr int kRounds = 12;
   t.InEverySchedule([&] {
@@ -94,7 +94,7 @@ void WaitOrdersEveryKind(Test& t) {
   });
 }
 
-// Several waits before one operation: it comes after all of them.
+// One operation behind several waits comes after all of them.
 void WaitsAddUp(Test& t) {
   constexpr size_t kProducers = 4;
   t.InEverySchedule([&] {
@@ -123,7 +123,8 @@ void WaitsAddUp(Test& t) {
   });
 }
 
-// Of two events of one stream the newer capture counts, in either order.
+// With waits for two events of one stream, in either order, the newer capture
+// counts.
 void NewerCaptureOfOneStream(Test& t) {
   t.InEverySchedule([&] {
     for (const bool newer_first : {true, false}) {
@@ -144,7 +145,7 @@ void NewerCaptureOfOneStream(Test& t) {
   });
 }
 
-// A wait for an event of the stream itself is no deadlock, and no edge.
+// A wait for an event of the stream itself neither blocks nor orders.
 void WaitForItself(Test& t) {
   t.InEverySchedule([&] {
     const DeviceBlock x(t, t.device(), kSize);
@@ -163,7 +164,7 @@ void WaitForItself(Test& t) {
 
 // ---- the host joins: synchronisation and true queries
 
-// How the host learns that a stream's work is over.
+// The ways for the host to learn that a stream's work is complete.
 void HostJoins(
     Test& t, const char* how,
     const std::function<void(const RawStream&, const RawEvent&)>& join) {
@@ -177,7 +178,7 @@ void HostJoins(
   e.Record(a);
   join(a, e);
   t.Expect(out.Holds(1), std::string(how) + " makes pinned writes visible");
-  // What the host submits from here on comes after it.
+  // Later submissions of the host come after the work.
   b.Fill(x.ptr(), 2, x.size());
   b.Sync();
   a.Sync();
@@ -200,7 +201,7 @@ void HostJoinsByEveryMeans(Test& t) {
   });
 }
 
-// Through the C++ API, whose form it is.
+// Through the C++ API, which alone has this form.
 void BlockingCopyJoins(Test& t) {
   constexpr int kRounds = 8;
   const Device device = t.cpp_device();
@@ -217,7 +218,7 @@ void BlockingCopyJoins(Test& t) {
     t.Expect(host == expected, "the host sees what was before a blocking copy");
     up = expected;
     t.Ok(Copy(s, other, up.data(), kSize), "a blocking copy to the device");
-    // Another stream reads, without a wait; the source is free at once.
+    // Another stream reads without a wait, and the source may change at once.
     std::fill(up.begin(), up.end(), uint8_t{0});
     HostBlock out(t, t.device(), kSize);
     raw.Copy(out.ptr(), other, kSize, DEVRT_COPY_D2H);
@@ -239,9 +240,8 @@ void DeviceSyncCoversAllStreams(Test& t) {
     }
     streams.emplace_back(t, t.device());
     streams.emplace_back(t, t.device(), DEVRT_STREAM_BLOCKING);
-    streams.push_back(
-        RawStream::Default(t, t.device(), DEVRT_STREAM_PER_THREAD));
-    streams.push_back(RawStream::Default(t, t.device(), DEVRT_STREAM_LEGACY));
+    streams.push_back(PerThread(t));
+    streams.push_back(Legacy(t));
     for (size_t i = 0; i < streams.size(); ++i) {
       streams[i].Delay(50'000);
       streams[i].Fill(blocks[i].ptr(), 1, kSize);
@@ -257,7 +257,7 @@ void DeviceSyncCoversAllStreams(Test& t) {
   });
 }
 
-// A stream with nothing but a wait for another device is covered as well.
+// Also covers a stream that has only a wait for another device.
 void DeviceSyncCoversPendingWaits(Test& t) {
   t.InEverySchedule([&] {
     const DeviceBlock x(t, t.device(0), kSize);
@@ -275,7 +275,7 @@ void DeviceSyncCoversPendingWaits(Test& t) {
   });
 }
 
-// ---- events and streams that are gone
+// ---- destroyed events and streams
 
 void EventsOutliveTheirStream(Test& t) {
   t.InEverySchedule([&] {
@@ -302,7 +302,7 @@ void EventsOutliveTheirStream(Test& t) {
   });
 }
 
-// Behind a bare wait: the destroyed stream had no operation of its own.
+// The destroyed stream had only a wait, and no operation.
 void EventsOutliveAnEmptyStream(Test& t) {
   t.InEverySchedule([&] {
     const RawStream a(t, t.device());
@@ -318,8 +318,8 @@ void EventsOutliveAnEmptyStream(Test& t) {
   });
 }
 
-// Streams made later may get the destroyed one's place; its events do not
-// become theirs.
+// Later streams may get the handle of the destroyed one.  Events of the
+// destroyed stream do not belong to them.
 void NewStreamIsNotTheOldOne(Test& t) {
   t.InEverySchedule([&] {
     const RawStream other(t, t.device());

@@ -28,7 +28,7 @@ Result Disable(Test& t, uint32_t device, uint32_t peer) {
   return t.machine().Call<&Ops::peer_disable>(device, peer);
 }
 
-// Two devices of which each can access the other.
+// Two devices that can access each other.
 std::pair<uint32_t, uint32_t> Peers(Test& t) {
   for (const uint32_t a : t.devices()) {
     for (const uint32_t b : t.devices()) {
@@ -86,7 +86,8 @@ void StateErrorsThroughCore(Test& t) {
          "disable of the other direction");
   t.Ok(DisablePeerAccess(a, b), "disable");
   t.Code(DisablePeerAccess(a, b), DEVRT_FAILED_PRECONDITION, "disable twice");
-  // Enabled behind devrt's back: a success, which a disable does not undo.
+  // Access that was enabled without devrt: a success, and a disable does not
+  // undo it.
   t.Require(Enable(t, x, y), "native enable");
   t.Ok(EnablePeerAccess(a, b), "enable what another library has enabled");
   t.Code(EnablePeerAccess(a, b), DEVRT_ALREADY_EXISTS, "enable twice");
@@ -130,7 +131,7 @@ void ImpossiblePair(Test& t) {
   t.Require(t.machine().Reset(""), "reset of the simulator");
 }
 
-// Whatever the topology is.
+// With any topology.
 void OnlyPossiblePairs(Test& t) {
   for (const uint32_t a : t.devices()) {
     for (const uint32_t b : t.devices()) {
@@ -163,7 +164,7 @@ void Extent(Test& t) {
 
 // ---- Access without permission
 
-// A kernel of `a` that writes memory of `b`.
+// Runs a kernel on `a` that writes memory of `b`.
 Result WriteFrom(Test& t, uint32_t a, const DeviceBlock& of_b) {
   const auto found = t.machine().backend().GetExtension(
       DEVRT_ELEMENTWISE_EXTENSION, sizeof(devrt_elementwise_v0));

@@ -13,7 +13,7 @@ namespace {
 using Probe = devrt_probe_v0;
 using Ops = devrt_ops_v0;
 
-// A flag that is destroyed when all that uses it is complete.
+// A flag that is destroyed after all its uses are complete.
 class OwnFlag {
  public:
   OwnFlag(Test& t, uint32_t device) : t_(&t), device_(device) {
@@ -66,7 +66,7 @@ void Spin(Test& t, const RawStream& s, uint64_t nanoseconds) {
             "spin");
 }
 
-// The device's time for what `work` enqueues.
+// The device time of the work that `work` enqueues.
 template <typename Work>
 int64_t TimeOf(Test& t, const RawStream& s, Work work) {
   const RawEvent begin(t, s.device(), DEVRT_EVENT_TIMING);
@@ -83,7 +83,7 @@ int64_t TimeOf(Test& t, const RawStream& s, Work work) {
 void SpinLasts(Test& t) {
   t.InEverySchedule([&] {
     const RawStream s(t, t.device());
-    // Clocks tick at their own rate: a thousandth is allowed.
+    // Rates of clocks differ: a thousandth is allowed.
     for (const int64_t asked : {100'000, 1'000'000, 5'000'000}) {
       const int64_t took =
           TimeOf(t, s, [&] { Spin(t, s, static_cast<uint64_t>(asked)); });
@@ -95,7 +95,7 @@ void SpinLasts(Test& t) {
 }
 
 void SpinHoldsItsStream(Test& t) {
-  // Under some strategies of a simulator time flies.
+  // Under some strategies a simulator's clock makes large steps.
   if (t.machine().IsVirtual()) {
     t.Require(t.machine().Reset("strategy=hw"), "reset of the simulator");
   }

@@ -12,7 +12,7 @@ namespace {
 constexpr int kMostDevices = 8;
 constexpr int kMostThreads = 3;
 
-// Of all programs, every other one has a single thread and few devices.
+// Every second program has a single thread and few devices.
 int Half(int programs) { return (programs + 1) / 2; }
 int Quarter(int programs) { return (programs + 3) / 4; }
 

@@ -56,7 +56,7 @@ class Kernels {
   void* self_ = nullptr;
 };
 
-// As the header says.
+// As devrt_tensor.h says.
 bool Exists(uint32_t op, uint32_t in, uint32_t out) {
   if (IsFloat8(in) || IsFloat8(out)) return false;
   if (IsOrder(op)) return in == out && !IsComplex(in);
@@ -69,7 +69,7 @@ bool Exists(uint32_t op, uint32_t in, uint32_t out) {
   return is_unsigned && out == DEVRT_UINT64;
 }
 
-// What the elements of one result amount to.
+// The expected result of a group of elements.
 class Total {
  public:
   Total(uint32_t op, uint32_t in, uint32_t out) : op_(op), in_(in), out_(out) {
@@ -88,7 +88,7 @@ class Total {
 
   void Store(uint8_t* want) const { cts::Store(out_, Result(), want); }
 
-  // Of a result that is rounded on the way.
+  // The permitted error of a rounded result.
   long double Tolerance() const {
     if (!IsSum(op_) || IsInteger(out_)) return 0;
     const bool wide = out_ == DEVRT_FLOAT64 || out_ == DEVRT_COMPLEX128;
@@ -162,7 +162,7 @@ Shape Reduced(const Shape& shape, uint32_t axes) {
   return result;
 }
 
-// Those that go into the result at `index`.
+// The elements of the result at `index`.
 Total TotalOf(Arena& arena, const Job& job, const Shape& index) {
   Total total(job.op, job.in.dtype, job.out.dtype);
   Shape part = job.in.shape;
@@ -215,8 +215,8 @@ bool Check(Test& t, const Kernels& kernels, const RawStream& s, Arena& arena,
                   Words(job) + ": no byte but the output's elements changes");
 }
 
-// Elements whose sums and products stay in range, and whose ANY and ALL are of
-// both kinds.
+// Elements with sums and products in range, and with both values of ANY and
+// ALL.
 void FillIn(Test& t, Arena& arena, const Job& job) {
   const uint32_t dtype = job.in.dtype;
   const auto near = [&](double middle) {
@@ -227,7 +227,7 @@ void FillIn(Test& t, Arena& arena, const Job& job) {
     uint8_t* const element = arena.At(job.in, index);
     if (IsOrder(job.op)) {
       RandomElement(t.random(), dtype, element);
-      // NaNs win, so they must be rare.
+      // A NaN decides the result, so NaNs must be rare.
       if (std::isnan(Load(dtype, element).re) &&
           Uniform(t.random(), 0, 19) != 0) {
         RandomSmall(t.random(), dtype, element);
@@ -332,7 +332,7 @@ void EveryShape(Test& t) {
   }
 }
 
-// A sum in the order of the elements would be off by far more.
+// A sum in the order of the elements would have a much larger error.
 void SumsAreAccurate(Test& t) {
   const Kernels kernels(t);
   const RawStream s(t, t.device());

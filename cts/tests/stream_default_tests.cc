@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Default streams: one a device, one a thread and device (C12, C14, C21).
+// Default streams: the legacy one of a device, and the per-thread one of a
+// thread and device (C12, C14, C21).
 #include <atomic>
 #include <functional>
 #include <optional>
@@ -17,13 +18,6 @@ namespace {
 using Ops = devrt_ops_v0;
 
 constexpr uint64_t kSize = 4096;
-
-RawStream Legacy(Test& t, uint32_t device) {
-  return RawStream::Default(t, device, DEVRT_STREAM_LEGACY);
-}
-RawStream PerThread(Test& t, uint32_t device) {
-  return RawStream::Default(t, device, DEVRT_STREAM_PER_THREAD);
-}
 
 void InAnotherThread(const std::function<void()>& body) {
   Threads threads;
@@ -54,9 +48,9 @@ void SameEachTime(Test& t) {
 void OneNativeHandleForAllThreads(Test& t) {
   const auto native = [&] {
     void* handle = &t;
-    t.Require(t.machine().Call<&Ops::stream_native>(
-                  PerThread(t, t.device()).handle(), &handle),
-              "native stream");
+    t.Require(
+        t.machine().Call<&Ops::stream_native>(PerThread(t).handle(), &handle),
+        "native stream");
     return handle;
   };
   void* const here = native();
@@ -66,7 +60,7 @@ void OneNativeHandleForAllThreads(Test& t) {
   });
 }
 
-// The C++ API tells them apart nevertheless (F21).
+// The C++ API distinguishes them nevertheless (F21).
 void IdentityIsThreadAndDevice(Test& t) {
   const auto mine = [&](size_t i = 0) {
     return t.Require(PerThreadDefaultStream(t.cpp_device(i)),
@@ -96,8 +90,8 @@ void ThreadsAreUnordered(Test& t) {
   for (const uint32_t device : t.devices()) {
     const DeviceBlock x(t, device, kSize);
     const RawStream here = PerThread(t, device);
-    // Its native handle may mean the asking thread's stream (C12); the event
-    // is the same in all.
+    // The native handle may mean the default stream of the calling thread
+    // (C12). The event has one meaning in all threads.
     const RawEvent of_here(t, device);
     Gate gate(t);
     gate.Hold(here);
@@ -115,56 +109,32 @@ void ThreadsAreUnordered(Test& t) {
 
 void LegacyWaitsForPerThread(Test& t) {
   t.InEverySchedule([&] {
-    for (const OpKind kind : OrderedOp::Kinds(t)) {
-      const RawStream legacy = Legacy(t, t.device());
-      const RawStream own = PerThread(t, t.device());
-      OrderedOp op(t, kind, t.device());
-      {
-        Gate gate(t);
-        gate.Hold(own);
-        op.Produce(own);
-        op.Enqueue(legacy);
-        op.ExpectNotYet();
-      }
-      legacy.Sync();
-      op.ExpectAfter();
-    }
+    const RawStream legacy = Legacy(t), own = PerThread(t);
+    ExpectOrdered(t, own, legacy);
   });
 }
 
 void PerThreadWaitsForLegacy(Test& t) {
   t.InEverySchedule([&] {
-    for (const OpKind kind : OrderedOp::Kinds(t)) {
-      const RawStream legacy = Legacy(t, t.device());
-      const RawStream own = PerThread(t, t.device());
-      OrderedOp op(t, kind, t.device());
-      {
-        Gate gate(t);
-        gate.Hold(legacy);
-        op.Produce(legacy);
-        op.Enqueue(own);
-        op.ExpectNotYet();
-        t.Expect(!own.Query(),
-                 "the per-thread stream waits for the legacy one");
-      }
-      own.Sync();
-      op.ExpectAfter();
-    }
+    const RawStream legacy = Legacy(t), own = PerThread(t);
+    ExpectOrdered(t, legacy, own, [&] {
+      t.Expect(!own.Query(), "the per-thread stream waits for the legacy one");
+    });
   });
 }
 
-// Through the legacy stream from one thread's default stream to another's.
+// The legacy stream orders the default streams of two threads.
 void LegacyOrdersThreads(Test& t) {
   const DeviceBlock x(t, t.device(), kSize), y(t, t.device(), kSize);
   const DeviceBlock z(t, t.device(), kSize);
   InAnotherThread([&] {
-    const RawStream s = PerThread(t, t.device());
+    const RawStream s = PerThread(t);
     s.Delay(1'000'000);
     s.Fill(x.ptr(), 1, kSize);
   });
-  Legacy(t, t.device()).Copy(y.ptr(), x.ptr(), kSize, DEVRT_COPY_D2D);
+  Legacy(t).Copy(y.ptr(), x.ptr(), kSize, DEVRT_COPY_D2D);
   InAnotherThread([&] {
-    const RawStream s = PerThread(t, t.device());
+    const RawStream s = PerThread(t);
     s.Copy(z.ptr(), y.ptr(), kSize, DEVRT_COPY_D2D);
     s.Sync();
   });
@@ -177,7 +147,7 @@ void WorkOutlivesTheThread(Test& t) {
   {
     Gate gate(t);
     InAnotherThread([&] {
-      const RawStream s = PerThread(t, t.device());
+      const RawStream s = PerThread(t);
       gate.Hold(s);
       s.Fill(x.ptr(), 1, kSize);
       e.Record(s);
@@ -240,7 +210,7 @@ void CannotBeDestroyed(Test& t) {
   }
 }
 
-// With work under way: a refusal waits for nothing and drops nothing.
+// While work runs: a refusal waits for nothing and drops nothing.
 void RefusedDestructionDropsNothing(Test& t) {
   for (const uint32_t kind : {DEVRT_STREAM_LEGACY, DEVRT_STREAM_PER_THREAD}) {
     const DeviceBlock x(t, t.device(), kSize);
@@ -286,9 +256,8 @@ void LegacyQueryCoversBlocking(Test& t) {
   for (const uint32_t device : t.devices()) {
     for (const bool per_thread : {false, true}) {
       const RawStream legacy = Legacy(t, device);
-      const RawStream s = per_thread
-                              ? PerThread(t, device)
-                              : RawStream(t, device, DEVRT_STREAM_BLOCKING);
+      const RawStream s =
+          per_thread ? PerThread(t, device) : Blocking(t, device);
       t.Expect(t.Eventually([&] { return legacy.Query(); }), "it is idle");
       Gate gate(t);
       gate.Hold(s);
@@ -308,12 +277,12 @@ void LegacyCoversOtherThreads(Test& t) {
   const DeviceBlock x(t, t.device(), kSize);
   const HostBlock out(t, t.device(), kSize);
   InAnotherThread([&] {
-    const RawStream s = PerThread(t, t.device());
+    const RawStream s = PerThread(t);
     s.Delay(2'000'000);
     s.Fill(x.ptr(), 1, kSize);
     s.Copy(out.ptr(), x.ptr(), kSize, DEVRT_COPY_D2H);
   });
-  Legacy(t, t.device()).Sync();
+  Legacy(t).Sync();
   t.Expect(out.Holds(1),
            "a sync of the legacy stream covers other threads' streams");
 }

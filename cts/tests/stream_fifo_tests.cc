@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Order within one stream, and none between two (C6, C7).
+// Order within a stream, and no order between two streams (C6, C7).
 #include <atomic>
 #include <optional>
 #include <string>
@@ -20,7 +20,7 @@ constexpr uint64_t kSize = 4096;
 
 // ---- C6
 
-// Each operation reads what the one before it wrote.
+// Each operation reads the result of the one before.
 void ThousandOperations(Test& t) {
   constexpr int kOperations = 1000;
   t.InEverySchedule([&] {
@@ -48,7 +48,7 @@ void LastFillWins(Test& t) {
   });
 }
 
-// A large operation, then a small one that overtakes it where it can.
+// A large operation, then a small one that would be ready earlier.
 void SmallWaitsForLarge(Test& t) {
   constexpr uint64_t kLarge = 4 << 20;
   t.InEverySchedule([&] {
@@ -85,7 +85,7 @@ void EveryKindKeepsItsPlace(Test& t) {
   }
 }
 
-// Each kind of operation completes before what is behind it begins.
+// Each kind of operation completes before the next one begins.
 void NothingOvertakes(Test& t) {
   t.InEverySchedule([&] {
     for (const OpKind kind : OrderedOp::Kinds(t)) {
@@ -101,7 +101,7 @@ void NothingOvertakes(Test& t) {
   });
 }
 
-// What a host function writes is there for the copy behind it.
+// A copy behind a host function sees the data that the function wrote.
 void HostFunctionsAreInOrder(Test& t) {
   t.InEverySchedule([&] {
     const DeviceBlock x(t, t.device(), kSize);
@@ -122,7 +122,7 @@ void HostFunctionsAreInOrder(Test& t) {
   });
 }
 
-// Fewer than any limit: no enqueue may wait for the stream.
+// Fewer operations than any limit, so no enqueue may wait for the stream.
 void EnqueueDoesNotWait(Test& t) {
   constexpr int kOperations = 900;
   const DeviceBlock x(t, t.device(), kSize);
@@ -133,14 +133,14 @@ void EnqueueDoesNotWait(Test& t) {
   opened.Record(s);
   for (int i = 0; i < kOperations; ++i) s.Fill(x.ptr(), 1, kSize);
   t.Expect(!s.Query(), "900 operations are enqueued behind one that runs");
-  // Who waits for the stream waits until the gate gives up.
+  // A call that waits for the stream would return at the timeout of the gate.
   t.Expect(!opened.Query(), "no call has waited for the one that runs");
   gate.Open();
   s.Sync();
   t.Expect(x.Holds(1), "they have run");
 }
 
-// A full stream may keep its caller, but nobody else.
+// A full stream may block its caller, but no other thread.
 void FullStreamKeepsOnlyItsCaller(Test& t) {
   const bool is_sim = t.machine().IsVirtual();
   const uint32_t depth =
@@ -215,7 +215,7 @@ void HeldStreamHoldsNoOther(Test& t) {
   }
 }
 
-// The core makes no order either.
+// The core adds no order either.
 void StreamsOfTheApiAreUnordered(Test& t) {
   t.Reaches({"1", "2"}, [&] {
     const ApiBlock x(t, t.cpp_device(), kSize);

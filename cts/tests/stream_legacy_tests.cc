@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The legacy rule: the default stream and blocking streams of one device are
-// ordered (C8, C9), others are not (C10, C11, C13).
+// ordered (C8, C9); other streams are not (C10, C11, C13).
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "cts/api_block.h"
 #include "cts/catalog.h"
+#include "cts/held.h"
 #include "cts/objects.h"
 #include "cts/ordered_op.h"
 
@@ -18,31 +19,13 @@ namespace {
 
 constexpr uint64_t kSize = 4096;
 
-RawStream Legacy(Test& t, uint32_t device) {
-  return RawStream::Default(t, device, DEVRT_STREAM_LEGACY);
-}
-RawStream Blocking(Test& t, uint32_t device) {
-  return RawStream(t, device, DEVRT_STREAM_BLOCKING);
-}
-
 // ---- C8
 
 void LegacyWaitsForBlocking(Test& t) {
   for (const uint32_t device : t.devices()) {
     t.InEverySchedule([&] {
-      for (const OpKind kind : OrderedOp::Kinds(t)) {
-        const RawStream legacy = Legacy(t, device), b = Blocking(t, device);
-        OrderedOp op(t, kind, device);
-        {
-          Gate gate(t);
-          gate.Hold(b);
-          op.Produce(b);
-          op.Enqueue(legacy);
-          op.ExpectNotYet();
-        }
-        legacy.Sync();
-        op.ExpectAfter();
-      }
+      const RawStream legacy = Legacy(t, device), b = Blocking(t, device);
+      ExpectOrdered(t, b, legacy);
     });
   }
 }
@@ -50,35 +33,25 @@ void LegacyWaitsForBlocking(Test& t) {
 void BlockingWaitsForLegacy(Test& t) {
   for (const uint32_t device : t.devices()) {
     t.InEverySchedule([&] {
-      for (const OpKind kind : OrderedOp::Kinds(t)) {
-        const RawStream legacy = Legacy(t, device), b = Blocking(t, device);
-        OrderedOp op(t, kind, device);
-        {
-          Gate gate(t);
-          gate.Hold(legacy);
-          op.Produce(legacy);
-          op.Enqueue(b);
-          op.ExpectNotYet();
-          t.Expect(!b.Query(), "the blocking stream waits for the legacy one");
-        }
-        b.Sync();
-        op.ExpectAfter();
-      }
+      const RawStream legacy = Legacy(t, device), b = Blocking(t, device);
+      ExpectOrdered(t, legacy, b, [&] {
+        t.Expect(!b.Query(), "the blocking stream waits for the legacy one");
+      });
     });
   }
 }
 
-// Of several blocking streams: all earlier ones, and all later ones.
+// Several blocking streams with earlier work, and several with later work.
 void RuleCoversEveryBlockingStream(Test& t) {
   constexpr int kStreams = 4;
   t.InEverySchedule([&] {
     const DeviceBlock x(t, t.device(), kStreams), y(t, t.device(), kStreams);
     const DeviceBlock z(t, t.device(), kStreams * kStreams);
-    const RawStream legacy = Legacy(t, t.device());
+    const RawStream legacy = Legacy(t);
     std::vector<RawStream> before, after;
     for (int i = 0; i < kStreams; ++i) {
-      before.push_back(Blocking(t, t.device()));
-      after.push_back(Blocking(t, t.device()));
+      before.push_back(Blocking(t));
+      after.push_back(Blocking(t));
     }
     for (int i = 0; i < kStreams; ++i) {
       before[i].Delay(1'000'000);
@@ -97,12 +70,12 @@ void RuleCoversEveryBlockingStream(Test& t) {
   });
 }
 
-// k1(s), k2(legacy), k3(s): the stream's own order is not all there is.
+// k1(s), k2(legacy), k3(s): all three are ordered, not only k1 and k3.
 void RuleHoldsForOneStream(Test& t) {
   t.InEverySchedule([&] {
     const DeviceBlock x(t, t.device(), kSize), y(t, t.device(), kSize);
     const DeviceBlock z(t, t.device(), kSize);
-    const RawStream legacy = Legacy(t, t.device()), s = Blocking(t, t.device());
+    const RawStream legacy = Legacy(t), s = Blocking(t);
     s.Delay(1'000'000);
     s.Fill(x.ptr(), 1, kSize);
     legacy.Delay(1'000'000);
@@ -132,25 +105,22 @@ void ApiKeepsTheRule(Test& t) {
 
 // ---- C9
 
-// The only thing between two blocking streams is one legacy operation, which
-// has nothing to do with their data.
+// Between the work of two blocking streams there is only a legacy operation on
+// other data.
 void OneLegacyOperationIsABarrier(Test& t) {
   t.InEverySchedule([&] {
     for (const OpKind kind : OrderedOp::Kinds(t)) {
       const DeviceBlock x(t, t.device(), kSize), y(t, t.device(), kSize);
-      const RawStream legacy = Legacy(t, t.device());
-      const RawStream a = Blocking(t, t.device()), b = Blocking(t, t.device());
+      const RawStream legacy = Legacy(t);
+      const RawStream a = Blocking(t), b = Blocking(t);
       OrderedOp op(t, kind, t.device());
       {
-        Gate gate(t);
-        gate.Hold(a);
+        Held held(t, a);
         a.Fill(x.ptr(), 1, kSize);
         op.Enqueue(legacy);
         b.Copy(y.ptr(), x.ptr(), kSize, DEVRT_COPY_D2D);
-        t.Settle();
-        t.Expect(!b.Query(),
-                 absl::StrCat("a blocking stream waits for a ", ToString(kind),
-                              " of the legacy stream"));
+        held.Blocks(b, absl::StrCat("a blocking stream waits for a ",
+                                    ToString(kind), " of the legacy stream"));
       }
       b.Sync();
       t.Expect(y.Holds(1), absl::StrCat("a ", ToString(kind),
@@ -163,68 +133,61 @@ void OneLegacyOperationIsABarrier(Test& t) {
 void LegacyWaitIsABarrier(Test& t) {
   t.InEverySchedule([&] {
     const DeviceBlock x(t, t.device(), kSize), y(t, t.device(), kSize);
-    const RawStream legacy = Legacy(t, t.device()), other(t, t.device());
-    const RawStream a = Blocking(t, t.device()), b = Blocking(t, t.device());
+    const RawStream legacy = Legacy(t), other(t, t.device());
+    const RawStream a = Blocking(t), b = Blocking(t);
     const RawEvent e(t, t.device());
-    Gate gate(t);
-    gate.Hold(a);
+    Held held(t, a);
     a.Fill(x.ptr(), 1, kSize);
     other.Fill(y.ptr(), 2, kSize);
     e.Record(other);
     legacy.Wait(e);
     b.Copy(y.ptr(), x.ptr(), kSize, DEVRT_COPY_D2D);
-    t.Settle();
-    t.Expect(!b.Query(),
-             "a wait of the legacy stream comes after earlier work "
-             "of blocking streams");
-    gate.Open();
+    held.Blocks(b,
+                "a wait of the legacy stream comes after earlier work of "
+                "blocking streams");
+    held.Open();
     b.Sync();
     t.Expect(y.Holds(1), "it orders two blocking streams");
   });
 }
 
-// What the legacy stream waits for is before later work of blocking streams.
+// Work that the legacy stream waits for comes before later work of blocking
+// streams.
 void LegacyWaitHoldsBlockingStreams(Test& t) {
   t.InEverySchedule([&] {
     const DeviceBlock x(t, t.device(), kSize), y(t, t.device(), kSize);
-    const RawStream legacy = Legacy(t, t.device()), other(t, t.device());
-    const RawStream b = Blocking(t, t.device());
+    const RawStream legacy = Legacy(t), other(t, t.device());
+    const RawStream b = Blocking(t);
     const RawEvent e(t, t.device());
-    Gate gate(t);
-    gate.Hold(other);
+    Held held(t, other);
     other.Fill(x.ptr(), 1, kSize);
     e.Record(other);
     legacy.Wait(e);
     b.Copy(y.ptr(), x.ptr(), kSize, DEVRT_COPY_D2D);
-    t.Settle();
-    t.Expect(!b.Query(),
-             "a blocking stream waits for a wait of the legacy "
-             "stream");
-    gate.Open();
+    held.Blocks(b, "a blocking stream waits for a wait of the legacy stream");
+    held.Open();
     b.Sync();
     t.Expect(y.Holds(1), "it sees what the legacy stream waited for");
   });
 }
 
-// A wait of a blocking stream, with nothing behind it, is earlier work.
+// A wait of a blocking stream is earlier work, also without an operation behind
+// it.
 void WaitOfABlockingStreamCounts(Test& t) {
   t.InEverySchedule([&] {
     const DeviceBlock x(t, t.device(), kSize), y(t, t.device(), kSize);
-    const RawStream legacy = Legacy(t, t.device()), other(t, t.device());
-    const RawStream b = Blocking(t, t.device());
+    const RawStream legacy = Legacy(t), other(t, t.device());
+    const RawStream b = Blocking(t);
     const RawEvent e(t, t.device()), done(t, t.device());
-    Gate gate(t);
-    gate.Hold(other);
+    Held held(t, other);
     other.Fill(x.ptr(), 1, kSize);
     e.Record(other);
     b.Wait(e);
     legacy.Copy(y.ptr(), x.ptr(), kSize, DEVRT_COPY_D2D);
     done.Record(legacy);
-    t.Settle();
-    t.Expect(!done.Query(),
-             "the legacy stream waits for a wait of a blocking "
-             "stream");
-    gate.Open();
+    held.Blocks(done,
+                "the legacy stream waits for a wait of a blocking stream");
+    held.Open();
     legacy.Sync();
     t.Expect(y.Holds(1), "it sees what the blocking stream waited for");
   });
@@ -236,14 +199,9 @@ void NonBlockingDoesNotWaitForLegacy(Test& t) {
   for (const uint32_t device : t.devices()) {
     const DeviceBlock x(t, device, kSize);
     const RawStream legacy = Legacy(t, device), s(t, device);
-    const RawEvent held(t, device);
-    Gate gate(t);
-    gate.Hold(legacy);
-    held.Record(legacy);
+    Held held(t, legacy);
     s.Fill(x.ptr(), 1, kSize);
-    t.Expect(t.Eventually([&] { return s.Query(); }),
-             "a non-blocking stream goes on");
-    t.Expect(!held.Query(), "the legacy stream is still held");
+    held.LetsPass(s, "a non-blocking stream does not wait for the legacy one");
   }
 }
 
@@ -252,21 +210,19 @@ void LegacyDoesNotWaitForNonBlocking(Test& t) {
     const DeviceBlock x(t, device, kSize);
     const RawStream legacy = Legacy(t, device), s(t, device);
     const RawEvent done(t, device);
-    Gate gate(t);
-    gate.Hold(s);
+    Held held(t, s);
     legacy.Fill(x.ptr(), 1, kSize);
     // Not a query of the stream, which may cover more (C21).
     done.Record(legacy);
-    t.Expect(t.Eventually([&] { return done.Query(); }),
-             "the legacy stream goes on");
-    t.Expect(!s.Query(), "the non-blocking stream is still held");
+    held.LetsPass(done,
+                  "the legacy stream does not wait for a non-blocking one");
   }
 }
 
 void LegacyAndNonBlockingReachBothOrders(Test& t) {
   t.Reaches({"1", "2"}, [&] {
     const DeviceBlock x(t, t.device(), kSize);
-    const RawStream legacy = Legacy(t, t.device()), s(t, t.device());
+    const RawStream legacy = Legacy(t), s(t, t.device());
     legacy.Fill(x.ptr(), 1, kSize);
     s.Fill(x.ptr(), 2, kSize);
     s.Sync();
@@ -278,7 +234,7 @@ void LegacyAndNonBlockingReachBothOrders(Test& t) {
 // Streams of devrt are non-blocking unless the program asks otherwise.
 void StreamsOfTheApiAreNonBlocking(Test& t) {
   const ApiBlock x(t, t.cpp_device(), kSize);
-  const RawStream legacy = Legacy(t, t.device());
+  const RawStream legacy = Legacy(t);
   const RawEvent held(t, t.device());
   const Stream s = t.Require(Stream::Create(t.cpp_device()), "stream");
   Gate gate(t);
@@ -295,7 +251,7 @@ void StreamsOfTheApiAreNonBlocking(Test& t) {
 void BlockingStreamsReachBothOrders(Test& t) {
   t.Reaches({"1", "2"}, [&] {
     const DeviceBlock x(t, t.device(), kSize);
-    const RawStream a = Blocking(t, t.device()), b = Blocking(t, t.device());
+    const RawStream a = Blocking(t), b = Blocking(t);
     a.Fill(x.ptr(), 1, kSize);
     b.Fill(x.ptr(), 2, kSize);
     a.Sync();
@@ -307,11 +263,11 @@ void BlockingStreamsReachBothOrders(Test& t) {
 void LegacyRecordOrdersThem(Test& t) {
   t.InEverySchedule([&] {
     const DeviceBlock x(t, t.device(), kSize);
-    const RawStream a = Blocking(t, t.device()), b = Blocking(t, t.device());
+    const RawStream a = Blocking(t), b = Blocking(t);
     const RawEvent e(t, t.device());
     a.Delay(500'000);
     a.Fill(x.ptr(), 1, kSize);
-    e.Record(Legacy(t, t.device()));
+    e.Record(Legacy(t));
     b.Fill(x.ptr(), 2, kSize);
     b.Sync();
     a.Sync();
@@ -323,13 +279,10 @@ void LegacyRecordOrdersThem(Test& t) {
 
 void BlockingStreamHoldsNoOther(Test& t) {
   const DeviceBlock x(t, t.device(), kSize);
-  const RawStream a = Blocking(t, t.device()), b = Blocking(t, t.device());
-  Gate gate(t);
-  gate.Hold(a);
+  const RawStream a = Blocking(t), b = Blocking(t);
+  Held held(t, a);
   b.Fill(x.ptr(), 1, kSize);
-  t.Expect(t.Eventually([&] { return b.Query(); }),
-           "a blocking stream does not wait for another one");
-  t.Expect(!a.Query(), "that is still held");
+  held.LetsPass(b, "a blocking stream does not wait for another one");
 }
 
 // ---- C13
@@ -340,13 +293,11 @@ void DevicesHaveTheirOwn(Test& t) {
     const RawStream here = RawStream::Default(t, t.device(0), kind);
     const RawStream there = RawStream::Default(t, t.device(1), kind);
     const RawStream blocking = Blocking(t, t.device(1));
-    Gate gate(t);
-    gate.Hold(here);
+    Held held(t, here);
     there.Fill(x.ptr(), 1, 1);
     blocking.Fill(x.ptr() + 1, 1, 1);
-    t.Expect(t.Eventually([&] { return there.Query() && blocking.Query(); }),
-             "the default and blocking streams of another device go on");
-    t.Expect(!here.Query(), "the default stream of this one is still held");
+    held.LetsPass(there, "the default stream of another device goes on");
+    held.LetsPass(blocking, "a blocking stream of another device goes on");
   }
 }
 

@@ -37,7 +37,7 @@ void DestroyReturnsAtOnce(Test& t) {
   }
 }
 
-// Work of every kind, not begun when the stream is destroyed.
+// Work of every kind that has not begun when the stream is destroyed.
 void DestroyDropsNothing(Test& t) {
   t.InEverySchedule([&] {
     for (const OpKind kind : OrderedOp::Kinds(t)) {
@@ -77,7 +77,7 @@ void DestroyNeedsNoGate(Test& t) {
   });
 }
 
-// Waits that the stream has made hold, too.
+// Waits of the destroyed stream hold, too.
 void DestroyKeepsWaits(Test& t) {
   t.InEverySchedule([&] {
     const DeviceBlock x(t, t.device(), kSize), y(t, t.device(), kSize);
@@ -101,7 +101,7 @@ void DestroyKeepsWaits(Test& t) {
   });
 }
 
-// The next stream may get the handle, but not the work.
+// The next stream may get the handle of the destroyed one, but not its work.
 void NextStreamIsAnother(Test& t) {
   for (const uint32_t device : t.devices()) {
     const DeviceBlock x(t, device, kSize);
@@ -148,7 +148,7 @@ void DestroyedStreamsAreRefused(Test& t) {
   refused(s.Native().status(), "its native handle");
   refused(FillAsync(s, x.ptr(), 1, kSize), "a fill");
   refused(SetCurrentStream(s), "making it current");
-  // A new stream may be the same below, but is another one.
+  // A new stream may reuse the native one, but is another stream.
   const Stream next = t.Require(Stream::Create(device), "stream");
   refused(s.Query().status(), "a query after another was created");
   t.Expect(next.ref() != s, "the new one is not the old one");
@@ -185,8 +185,8 @@ void EventsKeepTheirMeaning(Test& t) {
   }
 }
 
-// The capture is nothing but a wait: a backend that forgets the stream
-// answers success.
+// The event captures only a wait.  A backend that forgets the stream would
+// report it as complete.
 void BareWaitsKeepTheirMeaning(Test& t) {
   t.InEverySchedule([&] {
     const DeviceBlock x(t, t.device(), kSize);
@@ -211,7 +211,7 @@ void BareWaitsKeepTheirMeaning(Test& t) {
   });
 }
 
-// Behind other streams, which may have the handle by then.
+// After the creation of other streams, which may have the handle.
 void EventsAreNotTheNextStreams(Test& t) {
   const DeviceBlock x(t, t.device(), kSize);
   const RawEvent old(t, t.device());
@@ -228,7 +228,7 @@ void EventsAreNotTheNextStreams(Test& t) {
   t.Expect(old.Query(), "an event of a destroyed stream stays complete");
   old.Sync();
   for (const RawStream& s : next) {
-    t.Expect(!s.Query(), "nobody waited for newer streams");
+    t.Expect(!s.Query(), "the event did not wait for newer streams");
   }
 }
 

@@ -67,7 +67,7 @@ void ApiClamps(Test& t) {
   }
 }
 
-// Which of two streams' operations goes first when one slot becomes free.
+// Which of two streams runs first when a slot becomes free.
 std::string FirstOf(Test& t, int32_t first, int32_t second) {
   t.Require(t.machine().Reset("strategy=hw,slots=1"), "reset of the simulator");
   const auto log = std::make_shared<std::string>();
@@ -92,7 +92,7 @@ std::string FirstOf(Test& t, int32_t first, int32_t second) {
   return *log;
 }
 
-// On a simulator it can be seen what a stream's priority is.
+// A simulator shows the priority of a stream.
 void ClampedIsTheSame(Test& t) {
   const Range range = RangeOf(t, t.device());
   if (range.greatest == range.least) t.Skip("there is one priority only");
@@ -128,7 +128,7 @@ void PriorityOrdersNothing(Test& t) {
   t.Reaches({"1", "2"}, [&] { return Race(t); });
 }
 
-// A busy urgent stream keeps no other from running for ever.
+// A busy stream of high priority does not block another one forever.
 void UrgentHoldsNobody(Test& t) {
   const Range range = RangeOf(t, t.device());
   const DeviceBlock x(t, t.device(), kSize);
@@ -142,7 +142,7 @@ void UrgentHoldsNobody(Test& t) {
   t.Expect(!high.Query(), "that of the greatest is still held");
 }
 
-// A program that orders its work by an event, priorities against it.
+// A program that orders its work by an event, against the priorities.
 void RunOrderedProgram(Test& t) {
   const Range range = RangeOf(t, t.device());
   const DeviceBlock x(t, t.device(), kSize), y(t, t.device(), kSize);

@@ -24,7 +24,7 @@ void RunningOperationCounts(Test& t) {
       t.InEverySchedule([&] {
         const RawStream s(t, device, flags);
         Gate gate(t);
-        gate.Hold(s);  // the only and the last one
+        gate.Hold(s);  // the only operation
         for (int i = 0; i < 20; ++i) {
           t.Expect(!s.Query(), "the operation that runs is not complete");
         }
@@ -38,7 +38,7 @@ void RunningOperationCounts(Test& t) {
   }
 }
 
-// The last operation of several: all others are complete.
+// The last of several operations, after all others are complete.
 void LastOperationCounts(Test& t) {
   t.InEverySchedule([&] {
     const DeviceBlock x(t, t.device(), kSize);
@@ -106,14 +106,11 @@ void BareWaitCounts(Test& t) {
   t.Expect(e.Query(), "synchronising the stream covers its wait");
 }
 
-// On CUDA such a record counts for neither; its event is pending.
+// On CUDA such a record counts for neither stream, though its event is pending.
 void BareRecordBehindLegacyCounts(Test& t) {
   for (const uint32_t kind : {0u, 1u}) {
-    const RawStream legacy =
-        RawStream::Default(t, t.device(), DEVRT_STREAM_LEGACY);
-    const RawStream s =
-        kind == 0 ? RawStream(t, t.device(), DEVRT_STREAM_BLOCKING)
-                  : RawStream::Default(t, t.device(), DEVRT_STREAM_PER_THREAD);
+    const RawStream legacy = Legacy(t);
+    const RawStream s = kind == 0 ? Blocking(t) : PerThread(t);
     const RawEvent e(t, t.device());
     Gate gate(t);
     gate.Hold(legacy);
@@ -152,7 +149,7 @@ void NotReadyIsNoError(Test& t) {
         t.Ok(m.Call<&Ops::stream_query>(s.handle(), &done), "a query");
         t.Equal(done, 0u, "its answer");
       }
-      // It leaves nothing that a later call would report.
+      // The query leaves no error that a later call would report.
       const RawStream other(t, device);
       other.Fill(x.ptr(), 1, kSize);
       other.Sync();
@@ -166,7 +163,7 @@ void NotReadyIsNoError(Test& t) {
   }
 }
 
-// So do events, and the C++ API has it as a value.
+// Events do so, too, and the C++ API returns a value.
 void NotReadyIsAValue(Test& t) {
   const RawStream s(t, t.device());
   const Stream stream = t.Require(Stream::Create(t.cpp_device()), "stream");

@@ -15,8 +15,8 @@ namespace {
 constexpr int kThreads = 8;
 constexpr uint64_t kSize = 64;
 
-// All calls at once.  Whatever they do to each other, each succeeds, and the
-// event is complete in the end.
+// All calls at once, in any order.  Each call succeeds, and the event is
+// complete at the end.
 void EverythingAtOnce(Test& t) {
   constexpr int kRounds = 60;
   const RawEvent e(t, t.device());
@@ -51,8 +51,8 @@ void EverythingAtOnce(Test& t) {
   e.Sync();
 }
 
-// One thread writes byte after byte, records, then says how far it is.  Who
-// waits for the event after reading that finds as many or more.
+// One thread writes byte after byte, records, then publishes a count.  A thread
+// that reads the count and waits for the event finds at least as many bytes.
 void WaitSeesAnEarlierRecord(Test& t) {
   constexpr int kRounds = 100;
   const DeviceBlock x(t, t.device(), kRounds);
@@ -91,7 +91,7 @@ void WaitSeesAnEarlierRecord(Test& t) {
   t.Expect(x.Holds(1), "all records are done");
 }
 
-// The same for queries and synchronisation, with pinned memory.
+// Like the test above, for queries and synchronisation, with pinned memory.
 void QueryAndSyncSeeAnEarlierRecord(Test& t) {
   constexpr int kRounds = 100;
   const DeviceBlock x(t, t.device(), kRounds + 1);
@@ -103,7 +103,7 @@ void QueryAndSyncSeeAnEarlierRecord(Test& t) {
   Threads threads;
   threads.Start([&] {
     for (int i = 1; i <= kRounds; ++i) {
-      // A byte of its own each time: nobody reads what is being written.
+      // A new byte each time, so that no thread reads a byte during its write.
       producer.Copy(out.ptr() + i, x.ptr() + i, 1, DEVRT_COPY_D2H);
       e.Record(producer);
       recorded = i;
@@ -138,8 +138,8 @@ void QueryAndSyncSeeAnEarlierRecord(Test& t) {
   producer.Sync();
 }
 
-// Holds a stream until it ends.  Not a Gate: a simulator ends that one's hold
-// when all threads that it knows wait for it.
+// Holds a stream until the destructor.  A Gate would not do: a simulator opens
+// it when all known threads wait for it.
 class LongHold {
  public:
   LongHold(Test& t, const RawStream& stream) : t_(t), device_(stream.device()) {
@@ -174,7 +174,7 @@ class LongHold {
   devrt_flag flag_ = nullptr;
 };
 
-// Threads are released by what another one lets go.
+// Another thread releases threads that wait.
 void SyncIsReleasedByAnother(Test& t) {
   const DeviceBlock x(t, t.device(), kSize);
   const HostBlock out(t, t.device(), kSize);
@@ -201,7 +201,7 @@ void SyncIsReleasedByAnother(Test& t) {
   t.Equal(returned.load(), 4, "threads that were released");
 }
 
-// Recorded by one thread, waited for by others, destroyed by a third.
+// One thread records the event, others wait for it, and a third destroys it.
 void HandedFromThreadToThread(Test& t) {
   constexpr int kRounds = 15;
   const DeviceBlock x(t, t.device(), kSize);

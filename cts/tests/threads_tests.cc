@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Many host threads: creation, memory, host functions, one stream for all, and
-// per-thread streams.  Events: threads_event_tests.cc.
+// Many host threads: creation, memory, host functions, a shared stream, and
+// per-thread streams.  threads_event_tests.cc has the tests of events.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -86,7 +86,7 @@ void EventsComeAndGo(Test& t) {
   threads.Join();
 }
 
-// All of them live at once, each with its own work.
+// All streams are alive at once, each with its own work.
 void StreamsOfManyThreadsAreDistinct(Test& t) {
   constexpr size_t kEach = 20;
   std::array<std::vector<RawStream>, kThreads> made;
@@ -121,7 +121,7 @@ void StreamsOfManyThreadsAreDistinct(Test& t) {
 
 // ---- memory
 
-// Blocks of all threads are disjoint: each keeps its own mark.
+// Blocks of different threads are disjoint: each block keeps its mark.
 void AllocationsAreDisjoint(Test& t) {
   constexpr int kRounds = 6;
   constexpr size_t kEach = 6;
@@ -165,7 +165,7 @@ void PinnedAllocationsAreDisjoint(Test& t) {
   threads.Join();
 }
 
-// Nothing is lost: as much is free afterwards as before.
+// No memory is lost: afterwards as much is free as before.
 void MemoryComesBack(Test& t) {
   Machine& m = t.machine();
   const auto free_bytes = [&] {
@@ -173,7 +173,7 @@ void MemoryComesBack(Test& t) {
     t.Require(m.Call<&Ops::mem_info>(t.device(), &free, &total), "mem_info");
     return free;
   };
-  // What the first allocations may cost for good.
+  // The first allocations may take memory that is never given back.
   { const DeviceBlock warm(t, t.device(), kSize); }
   const uint64_t before = free_bytes();
   Threads threads;
@@ -192,14 +192,14 @@ void MemoryComesBack(Test& t) {
   if (m.simulator().has_value()) {
     t.Equal(free_bytes(), before, "free bytes afterwards");
   } else {
-    // Others may use the device.
+    // Other processes may use the device.
     t.Expect(free_bytes() > 0, "memory is free afterwards");
   }
 }
 
 // ---- R4: one stream, many threads
 
-// Every thread's operations stay in its order.
+// The operations of each thread stay in their order.
 void OneStreamForAll(Test& t) {
   constexpr int kEach = 25;
   struct Log {
@@ -232,8 +232,8 @@ void OneStreamForAll(Test& t) {
   }
 }
 
-// A thread sees the effects of what it synchronised with, on a stream that
-// others use at the same time.
+// A thread sees the effects of work that it synchronised with, on a stream that
+// other threads use at the same time.
 void SharedStreamKeepsTheOrderOfCalls(Test& t) {
   constexpr int kEach = 12;
   const DeviceBlock x(t, t.device(), kThreads * 64);
@@ -322,16 +322,14 @@ void PerThreadStreamsAreDistinct(Test& t) {
            "this thread's is the same as before");
 }
 
-// One handle for one device and thread, in the C table.
+// The C table has one handle for each device and thread.
 void PerThreadHandlesAreStable(Test& t) {
   Threads threads;
   for (int i = 0; i < 4; ++i) {
     threads.Start([&] {
       for (const uint32_t device : t.devices()) {
-        const RawStream a =
-            RawStream::Default(t, device, DEVRT_STREAM_PER_THREAD);
-        const RawStream b =
-            RawStream::Default(t, device, DEVRT_STREAM_PER_THREAD);
+        const RawStream a = PerThread(t, device);
+        const RawStream b = PerThread(t, device);
         t.Expect(a.handle() == b.handle(),
                  "a thread gets the same handle each time");
       }
@@ -343,13 +341,11 @@ void PerThreadHandlesAreStable(Test& t) {
 void PerThreadStreamsAreUnordered(Test& t) {
   t.InEverySchedule([&] {
     const DeviceBlock x(t, t.device(), kSize);
-    const RawStream mine =
-        RawStream::Default(t, t.device(), DEVRT_STREAM_PER_THREAD);
+    const RawStream mine = PerThread(t);
     Held held(t, mine);
     Threads threads;
     threads.Start([&] {
-      const RawStream theirs =
-          RawStream::Default(t, t.device(), DEVRT_STREAM_PER_THREAD);
+      const RawStream theirs = PerThread(t);
       const RawEvent e(t, t.device());
       theirs.Fill(x.ptr(), 1, x.size());
       e.Record(theirs);
@@ -366,14 +362,10 @@ void PerThreadStreamsAreUnordered(Test& t) {
 void PerThreadRace(Test& t) {
   t.Reaches({"1", "2"}, [&]() -> std::string {
     const DeviceBlock x(t, t.device(), 64);
-    const RawStream mine =
-        RawStream::Default(t, t.device(), DEVRT_STREAM_PER_THREAD);
+    const RawStream mine = PerThread(t);
     mine.Fill(x.ptr(), 1, x.size());
     Threads threads;
-    threads.Start([&] {
-      RawStream::Default(t, t.device(), DEVRT_STREAM_PER_THREAD)
-          .Fill(x.ptr(), 2, x.size());
-    });
+    threads.Start([&] { PerThread(t).Fill(x.ptr(), 2, x.size()); });
     threads.Join();
     t.Require(t.machine().Call<&Ops::device_sync>(t.device()), "device sync");
     const std::vector<uint8_t> bytes = x.Read();
@@ -390,8 +382,7 @@ void PerThreadWorkOutlivesTheThread(Test& t) {
     start.Record(a);
     Threads threads;
     threads.Start([&] {
-      const RawStream theirs =
-          RawStream::Default(t, t.device(), DEVRT_STREAM_PER_THREAD);
+      const RawStream theirs = PerThread(t);
       theirs.Wait(start);
       theirs.Fill(x.ptr(), 1, x.size());
       end.Record(theirs);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// devrt.virtual_memory/0: addresses apart from the memory behind them.
+// devrt.virtual_memory/0: addresses that are separate from memory.
 #include <cstdint>
 #include <vector>
 
@@ -80,8 +80,8 @@ class VirtualMemory {
   void* self_ = nullptr;
 };
 
-// A segment that grows: what lies in it stays where it is, and operations reach
-// over the seam.
+// A segment that grows: its contents stay in place, and operations may cross
+// the border of two pieces.
 void GrowsInPlace(Test& t) {
   const VirtualMemory vm(t);
   for (const uint32_t device : t.devices()) {
@@ -109,7 +109,8 @@ void GrowsInPlace(Test& t) {
   }
 }
 
-// A chunk may serve one place after another, and a place one after another.
+// A chunk may be mapped at several addresses in turn, and an address may have
+// several chunks in turn.
 void MapsAnew(Test& t) {
   const VirtualMemory vm(t);
   const uint64_t g = vm.Granularity(t.device());
@@ -133,7 +134,7 @@ void MapsAnew(Test& t) {
   t.Ok(vm.Release(base, 2 * g), "release");
 }
 
-// Elsewhere than on a simulator others may take memory meanwhile.
+// Except on a simulator, other processes may take memory meanwhile.
 void ExpectFree(Test& t, const VirtualMemory& vm, uint64_t expected,
                 const char* what) {
   const uint64_t free = vm.Free(t.device());
