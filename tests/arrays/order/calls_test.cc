@@ -137,7 +137,7 @@ TEST_F(Calls, EventsAreShared) {
 }
 
 // E41: events come from their device's pool, and without timing.  A stream
-// keeps kMostCheckpoints of them, here 64, at most.
+// keeps CheckpointList::kMost of them, here 64, at most.
 TEST_F(Calls, EventsComeFromThePool) {
   static int creations;
   static bool timed;
@@ -316,7 +316,7 @@ TEST_F(Calls, PerThreadStreams) {
 }
 
 // Many uses of a stream that others cannot reach: never more than
-// kMostCheckpoints events, and the newest is one of them.
+// CheckpointList::kMost events, and the newest is one of them.
 TEST_F(Calls, CheckpointsAreThinned) {
   const Array x = Filled(dev(), 1);
   const Array y = Filled(dev(), 1);

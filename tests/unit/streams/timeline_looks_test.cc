@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "streams/internal/checkpoint_list.h"
 #include "streams/internal/event_record.h"
 #include "streams/internal/timeline.h"
 #include "tests/support/spy_backend.h"
@@ -18,6 +19,7 @@
 namespace devrt::testing {
 namespace {
 
+using internal::CheckpointList;
 using internal::OrderPoint;
 using internal::Timeline;
 using internal::TimelineOf;
@@ -275,7 +277,7 @@ TEST_F(TimelineLooks, CheckpointsLeftOutAreMadeUpFor) {
   Stream s = NewCounted();
   Timeline* const t = TimelineOf(s);
   spy_.SetBusy(true);
-  const int most = static_cast<int>(Timeline::kMostCheckpoints);
+  const int most = static_cast<int>(CheckpointList::kMost);
   for (int i = 0; i < most; ++i) ASSERT_OK(t->Checkpoint(s));
   const OrderPoint use = Here(s);
   ASSERT_OK(t->Checkpoint(s));
