@@ -232,8 +232,8 @@ constexpr Key LimitKey(std::string_view name, const char* expected) {
   return {name, expected, SetLimit<kMember, kMin, kMax>, GetLimit<kMember>};
 }
 
-// In the order of Config's members: ConfigText prints them so, and what
-// profile sets is overwritten by what follows.
+// In the order of Config's members.  ConfigText prints the keys in this order,
+// and the keys behind profile overwrite what it sets.
 constexpr Key kKeys[] = {
     {"profile", "none, cuda or hip", SetProfile,
      GetChoice<&Config::profile, kProfiles>},
@@ -329,7 +329,7 @@ std::string UnknownKey(std::string_view name) {
   return text;
 }
 
-// Sets the keys of `text` for which `wanted`(index) holds.
+// Sets the keys of `text` for which `wanted(index)` is true.
 template <typename Wanted>
 bool Assign(std::string_view text, Wanted wanted, Config* config, Given* given,
             std::string* error) {
@@ -369,7 +369,7 @@ bool Assign(std::string_view text, Wanted wanted, Config* config, Given* given,
   return true;
 }
 
-// What no key can check alone.
+// Checks that concern more than one key.
 bool CheckTogether(const Given& given, Config* config, std::string* error) {
   if (config->overhead >= config->memory) {
     constexpr uint64_t kShare = 8;

@@ -53,14 +53,14 @@ struct Config {
   bool fault_delivery_abort = false;  // fault_delivery=status | abort
   bool strict_cuda = false;           // strict=none | cuda (S8)
   uint64_t split_limit = 1ull << 20;  // larger operations run in place
-  // Whether the parts that allocators make of their memory are watched:
-  // off | check.  Allocators ask when they are made, so it belongs into
-  // DEVRT_MTIA; a reset that does not name it keeps it.
+  // off | check: whether the blocks that allocators cut out of their segments
+  // are watched.  An allocator asks once, so the key belongs into DEVRT_MTIA.
+  // A reset that does not name the key keeps the value.
   bool suballocation = false;
   HostAccess host_access = HostAccess::kReport;  // report | continue | off
-  // ns of real time for which nothing may happen before a thread that waits
-  // looks whether any other could still act (README.md, "Waiting in vain"), a
-  // host function is left behind, and the baton is taken from a busy thread.
+  // ns of real time without progress after which a thread that waits looks
+  // whether another may still act (README.md, "Deadlocks"), a host function is
+  // left behind, and the baton is taken from a thread that computes.
   uint64_t watchdog = 2'000'000'000;
   bool baton = true;  // on | off: several host threads
   bool pin = true;    // on | off: one core under the baton

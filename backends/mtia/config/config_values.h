@@ -16,21 +16,23 @@ namespace devrt::mtia {
 // the binary ones, "/s" behind them optional.
 enum class Unit { kNone, kBytes, kTime, kRate };
 
-// A whole number, then a unit or nothing.  False for all else, overflow
-// included.
+// Parses a whole number with a unit or without one.  Returns false for any
+// other text and for overflow.
 bool ParseNumber(std::string_view text, Unit unit, uint64_t* value);
-// With the largest unit that divides `value`; ParseNumber's inverse.
+// The text of `value` with the largest unit that divides it.  ParseNumber reads
+// it.
 std::string FormatNumber(uint64_t value, Unit unit);
 
 // "-5..0", rising, each from -100 to 100.
 bool ParseSpan(std::string_view text, int32_t* first, int32_t* last);
 
 std::string_view Trim(std::string_view text);
-// `text` fit for a message: what cannot be printed is '?', the end is cut off.
+// `text` for a message: '?' for characters that cannot be printed, and cut off
+// if it is long.
 std::string Shorten(std::string_view text);
 
-// Whether somebody who wrote `text` may have meant `key`; the smaller, the
-// likelier.  Above kUnlike it is no typing error.
+// How far `text` is from `key`, to suggest a key for a typing error.  Above
+// kUnlike the two are not alike.
 inline constexpr size_t kUnlike = 3;
 size_t Unlikeness(std::string_view text, std::string_view key);
 

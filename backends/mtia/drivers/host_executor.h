@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Threads on which host functions run in virtual mode.  The pump waits for
-// each; one that stays away too long is left behind, and the next host
+// Threads on which host functions run in virtual mode.  The virtual driver
+// waits for each function.  One that runs too long is left behind, and the next
 // function gets another thread.
 
 #ifndef DEVRT_BACKENDS_MTIA_DRIVERS_HOST_EXECUTOR_H_
@@ -18,22 +18,28 @@
 
 namespace devrt::mtia {
 
+// Owns the threads, and the list of functions that were left behind and have
+// returned.
+//
+// Threads: Run and Finished are called inside the machine, the others from any
+// thread.
 class HostExecutor {
  public:
-  // Runs the host function of `op`, without an error.  True: it has returned.
-  // False: it is still running after `patience`; op is then in Finished()
-  // later.
+  // Calls the host function of `op` with no error.  Returns true if the
+  // function has returned.  Returns false if it still runs after `patience`;
+  // Finished returns `op` later.
   bool Run(Op* op, std::chrono::nanoseconds patience);
 
-  // Functions left behind that have returned since; nullptr if none.
+  // A function that was left behind and has returned since, or nullptr.
   Op* Finished();
-  // Whether Finished() has something: one load.
+  // True if Finished returns an operation.  Costs one load.
   bool any_finished() const {
     return finished_count_.load(std::memory_order_acquire) != 0;
   }
 
-  // On a thread of an executor whose pump waits: the pump's place inside, until
-  // Return.  False elsewhere.
+  // For calls from a host function while the driver waits for it: the calling
+  // thread is inside the machine in the driver's place until Return.  Returns
+  // false on any other thread.
   static bool Borrow();
   static void Return();
 
@@ -43,14 +49,14 @@ class HostExecutor {
     std::condition_variable to_worker;
     std::condition_variable to_pump;
     Op* op = nullptr;   // to run
-    bool left = false;  // the pump no longer waits for `op`
+    bool left = false;  // the driver no longer waits for `op`
     bool idle = true;
     HostExecutor* owner = nullptr;
     Helper* helper = nullptr;
   };
   static thread_local Worker* t_worker;
 
-  Worker* IdleWorker();  // nullptr: the system has no thread for us
+  Worker* IdleWorker();  // nullptr: the system refuses a thread
   static void Main(Worker* worker);
 
   std::deque<Worker> workers_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decisions.  Whatever the machine may do one way or another goes through
-// Decisions::Choose: the strategy decides, the choice is recorded, and a
-// replay token repeats it.
+// Decisions of virtual mode.  Each choice of the machine goes through
+// Decisions::Choose, which records it.  A replay token holds the record, and
+// repeats the run.
 
 #ifndef DEVRT_BACKENDS_MTIA_DRIVERS_STRATEGY_H_
 #define DEVRT_BACKENDS_MTIA_DRIVERS_STRATEGY_H_
@@ -17,11 +17,11 @@
 namespace devrt::mtia {
 
 enum class ChoiceKind : uint8_t {
-  kSchedule,  // who moves: last mover, hosts by index, heads by age
-  kPageable,  // staged, sync, late
+  kSchedule,  // which thread or stream moves next
+  kPageable,  // how a copy of pageable memory behaves: staged, sync, late
 };
 
-// A generator whose sequence is the same everywhere (SplitMix64).
+// A generator with one sequence for a seed on every system (SplitMix64).
 inline uint64_t NextRandom(uint64_t* state) {
   uint64_t z = (*state += 0x9e3779b97f4a7c15u);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -29,11 +29,12 @@ inline uint64_t NextRandom(uint64_t* state) {
   return z ^ (z >> 31);
 }
 
-// A sequence of small numbers, run-length coded as it grows, up to a limit: a
-// program that runs for days has no use for a token of its beginning.
+// The choices so far, run-length coded.  It stops growing at kMostRuns: a
+// program that runs for days has no use for a token of its first minutes.
 class ChoiceLog {
  public:
   static constexpr size_t kMostRuns = size_t{1} << 18;
+  // False if choices were left out.
   bool complete() const { return runs_.size() < kMostRuns; }
   void Clear() {
     runs_.clear();
@@ -47,7 +48,7 @@ class ChoiceLog {
     AddNonZero(choice);
   }
   struct Run {
-    uint64_t zeros;  // before
+    uint64_t zeros;  // how many choices of 0 come before
     uint32_t choice;
     uint64_t count;
   };
@@ -60,15 +61,19 @@ class ChoiceLog {
   uint64_t zeros_ = 0;
 };
 
+// Owns the log of the choices, the replay and the random generator.
+//
+// Threads: every member is called inside the machine.
 class Decisions {
  public:
   void Start(uint64_t seed);
-  // Follows `log`, then 0 for ever.
+  // Starts, and repeats the choices of `log`.  Later choices are 0.
   void StartReplay(uint64_t seed, ChoiceLog log);
 
-  // A number below `n`, n >= 2: the log's while replaying, else `preferred`.
+  // Returns a number below `n`, which is at least 2: the replayed choice, or
+  // `preferred` if nothing is replayed.
   uint32_t Choose(ChoiceKind kind, uint32_t n, uint32_t preferred);
-  // Whether Choose will not ask for a preference.
+  // True if Choose ignores `preferred`.
   bool replaying() const { return replaying_; }
   // A number below `n` for the random strategy.
   uint32_t Uniform(uint32_t n);
@@ -81,12 +86,13 @@ class Decisions {
   ChoiceLog log_;
   ChoiceLog replay_;
   bool replaying_ = false;
-  uint64_t run_ = 0;       // of the replay
-  uint64_t position_ = 0;  // in the run
+  uint64_t run_ = 0;       // index of the run of replay_ that is followed
+  uint64_t position_ = 0;  // in that run
   uint64_t random_ = 0;
 };
 
-// The hash of what happened: order-dependent, the same on every machine.
+// The hash of all steps of a run in their order.  Two runs with one hash took
+// the same steps, on any system.
 class TraceHash {
  public:
   void Clear() {
@@ -112,7 +118,7 @@ class TraceHash {
 const char* StrategyName(StrategyKind kind);
 
 // "dvs1:<config hash>:<seed>:<strategy>:<decisions>", numbers in hexadecimal,
-// decisions as base32 of run-length coded varints without trailing zeros.
+// the decisions as base32 of run-length coded varints without trailing zeros.
 std::string MakeToken(const Config& config, const ChoiceLog& log);
 
 struct Token {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A binary heap of streams by the time of their head's next step, then by age.
-// A stream knows its place, so that it can be removed.
+// A binary heap of streams.  The first is the stream whose head has the
+// earliest next step; of two, the one with the older head.  A stream knows its
+// place (StreamCore::heap_index), so that any stream can be removed.
 
 #ifndef DEVRT_BACKENDS_MTIA_DRIVERS_STREAM_HEAP_H_
 #define DEVRT_BACKENDS_MTIA_DRIVERS_STREAM_HEAP_H_

@@ -57,7 +57,7 @@ devrt_error_origin_v0 MakeOrigin(int64_t native_code) {
 const devrt_host_v0* g_host = nullptr;
 
 uint64_t HostStreamNumber(devrt_stream stream) {
-  // A host that has none is not asked again.
+  // Asked for once: a host without the extension will not get it.
   static const auto* const numbers = static_cast<const devrt_stream_number_v0*>(
       g_host->get_extension == nullptr
           ? nullptr

@@ -8,7 +8,7 @@
 namespace devrt::mtia {
 namespace {
 
-// True for the calls that never ask for an injected error.
+// True for the calls that no injected error hits.
 bool CannotFail(Slot slot) {
   switch (slot) {
     case Slot::device_count:

@@ -48,7 +48,7 @@ uint32_t WideDtype(uint32_t dtype) {
   }
 }
 
-// From `dtype` to its wide type; null if it is that.
+// Converts from `dtype` to its wide type; nullptr if it is the wide type.
 ConvertFn FindWiden(uint32_t dtype) {
   switch (dtype) {
     case DEVRT_BOOL:
@@ -74,7 +74,7 @@ ConvertFn FindWiden(uint32_t dtype) {
   }
 }
 
-// From the wide type `From` to what a store as `dtype` takes.
+// Converts from the wide type `From` for a store as `dtype`.
 template <typename From>
 ConvertFn FindFromWide(uint32_t dtype) {
   return VisitDtype(dtype, [](auto tag) -> ConvertFn {

@@ -12,7 +12,7 @@ namespace devrt::mtia {
 
 using ConvertFn = void (*)(const std::byte* from, size_t n, std::byte* to);
 
-// Up to two steps: first only, both, or none when the types agree.
+// A conversion of up to two steps; none if the types are equal.
 struct Conversion {
   ConvertFn first = nullptr;
   ConvertFn second = nullptr;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bodies of the elementwise and reduction extensions, as plain functions on
-// local addresses.  They know nothing of streams or devices: plugin.cc checks
-// arguments at submission, the engine resolves the ranges and runs the body.
+// Bodies of the elementwise and reduction extensions, as functions on local
+// addresses.  They know no streams or devices: table/tensor_ops.cc checks the
+// arguments at the submission, and the engine finds the local addresses.
 
 #ifndef DEVRT_BACKENDS_MTIA_KERNELS_KERNELS_H_
 #define DEVRT_BACKENDS_MTIA_KERNELS_KERNELS_H_
@@ -24,8 +24,8 @@ using tensor::ElementwiseSupports;
 using tensor::ReduceSupports;
 using tensor::Tensor;
 
-// The bodies.  `*_local` is where the element at `data` may be touched.
-// Arguments have passed the checks above.
+// The bodies.  `*_local` is the local address of the element at `data`.  The
+// arguments have passed the checks above.
 void RunFill(const Tensor& out, std::byte* out_local, const void* value);
 void RunElementwise(uint32_t op, const Tensor& out, std::byte* out_local,
                     const std::vector<Tensor>& inputs,

@@ -52,7 +52,7 @@ void Binary(const std::byte* const* in, size_t n, std::byte* out) {
   Generate<Result>(out, n, [a, b](size_t i) { return Op::Apply(a[i], b[i]); });
 }
 
-// The arguments the other way round.
+// The operation with its arguments swapped.
 template <typename Op, typename T>
 void Swapped(const std::byte* const* in, size_t n, std::byte* out) {
   const std::byte* const swapped[] = {in[1], in[0]};
@@ -69,7 +69,8 @@ void Where(const std::byte* const* in, size_t n, std::byte* out) {
   });
 }
 
-// What `make` returns for the type computed in, null if Op does not take it.
+// The result of `make` for the type of the computation, or nullptr if Op does
+// not take that type.
 template <typename Op, typename F>
 BlockFn Find(uint32_t dtype, F make) {
   return VisitDtype(dtype, [make](auto tag) -> BlockFn {
@@ -121,8 +122,8 @@ BlockFn FindWhere(uint32_t raw) {
   }
 }
 
-// Independent partial results: they are vectorised, and a sum of them loses
-// less than one running sum.
+// Independent partial results.  The loop is vectorised, and the sum of them
+// loses less than one running sum.
 constexpr size_t kLanes = 16;
 
 template <typename Op, typename T>

@@ -15,7 +15,7 @@ namespace devrt::mtia {
 using BlockFn = void (*)(const std::byte* const* in, size_t n, std::byte* out);
 
 // `dtype` is ComputeDtype of the inputs; for DEVRT_OP_WHERE RawDtype of the
-// last two.  Null if the operation does not exist, and for DEVRT_OP_COPY.
+// last two.  nullptr if the operation does not exist, and for DEVRT_OP_COPY.
 BlockFn FindOperator(uint32_t op, uint32_t dtype);
 
 struct Fold {

@@ -20,7 +20,7 @@ namespace {
 using tensor::Magnitude;
 using tensor::PartialDtype;
 
-// The result for no elements at all.
+// The result of a reduction of no elements.
 void FillIdentity(uint32_t op, const Tensor& out, std::byte* out_local) {
   Tensor value = out;
   value.dtype = DEVRT_BOOL;
@@ -34,7 +34,7 @@ class Pairwise {
  public:
   Pairwise(const Fold& fold, size_t item) : fold_(fold), item_(item) {}
 
-  // Destroys `row`.
+  // Overwrites `row`.
   void Push(size_t n, ElementBlock* row) {
     size_t k = 0;
     for (uint64_t carry = count_++; (carry & 1) != 0; carry >>= 1, ++k) {
@@ -44,7 +44,7 @@ class Pairwise {
     std::memcpy(levels_[k].bytes, row->bytes, n * item_);
   }
 
-  // Starts anew.
+  // Begins a new result.
   void Finish(size_t n, ElementBlock* row) {
     bool first = true;
     for (size_t k = 0; k < levels_.size(); ++k) {
@@ -74,8 +74,8 @@ class Reduction {
                   OrderAxes(in, ~axes), OrderAxes(in, axes)) {}
 
   void Run() {
-    // Side by side where that walks memory in order, or where one result has
-    // too few elements to be worth a walk of its own.
+    // Computes results side by side if that walks memory in order, or if a
+    // result has too few elements for a walk of its own.
     constexpr int64_t kShort = 32;
     constexpr int64_t kWide = 8;
     const bool side_by_side = kept_inner_ || reduced_.elements() < kShort;

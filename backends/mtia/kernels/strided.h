@@ -6,8 +6,8 @@
 // loop to load and one to store, whatever the operation, the layout and the
 // dtypes of the other operands.
 //
-// All operands of a kernel are walked over the same axes in the same order;
-// each merges the axes that are one for its own strides.
+// All operands of a kernel are walked over the axes in one order.  Each operand
+// merges axes that its strides make contiguous.
 
 #ifndef DEVRT_BACKENDS_MTIA_KERNELS_STRIDED_H_
 #define DEVRT_BACKENDS_MTIA_KERNELS_STRIDED_H_
@@ -34,8 +34,8 @@ struct alignas(64) ElementBlock {
 
 // out[i] := f(i) for i in [0, n), at any alignment.
 //
-// Through a buffer of constant size: it overlaps no input, so that gcc -O2
-// needs no run-time check to vectorise the loop, which it would not make.
+// The loop writes a local buffer of constant size, which overlaps no input.  So
+// gcc -O2 vectorises it: at this level it adds no run-time check for overlap.
 template <typename R, typename F>
 void Generate(std::byte* out, size_t n, F f) {
   constexpr size_t kStep = 16;
@@ -52,7 +52,7 @@ void Generate(std::byte* out, size_t n, F f) {
 }
 
 // The offsets of a tensor's elements, row by row: a row is the longest run with
-// one stride.  After the last element it stands at the first again.
+// one stride.  After the last element comes the first again.
 class Cursor {
  public:
   Cursor(const Tensor& tensor, const Axes& axes);
@@ -62,7 +62,7 @@ class Cursor {
   int64_t run() const { return dims_[0].extent - dims_[0].index; }
   int64_t elements() const { return elements_; }
 
-  // Whether the elements are adjacent and ascending.
+  // True if the elements are adjacent and ascending.
   bool IsContiguous(int64_t item) const {
     return count_ == 1 && (dims_[0].extent == 1 || dims_[0].stride == item);
   }
@@ -97,7 +97,7 @@ class Cursor {
 // `n` elements at `from`, `stride` bytes apart, into a buffer of ComputeDtype.
 using LoadFn = void (*)(const std::byte* from, int64_t stride, size_t n,
                         std::byte* to);
-// The inverse.
+// Stores `n` elements of ComputeDtype from a buffer, `stride` bytes apart.
 using StoreFn = void (*)(const std::byte* from, size_t n, std::byte* to,
                          int64_t stride);
 LoadFn FindLoad(uint32_t dtype);
@@ -106,13 +106,13 @@ StoreFn FindStore(uint32_t dtype);
 // Loads rows of one dtype as another.  Not thread-safe: it owns buffers.
 class RowLoader {
  public:
-  // Elements of `dtype`, converted to what a store as `as` takes.
+  // Loads elements of `dtype` and converts them for a store as `as`.
   RowLoader(uint32_t dtype, uint32_t as);
 
   void Load(const std::byte* from, int64_t stride, size_t n, void* to);
 
-  // The same for rows that come in parts: LoadPart adds `n` elements to the
-  // `done` that came before, Convert finishes all.
+  // For rows that come in parts: LoadPart adds `n` elements behind the `done`
+  // that it has loaded, and Convert converts all.
   void LoadPart(const std::byte* from, int64_t stride, size_t n, size_t done,
                 void* to);
   void Convert(size_t n, void* to);

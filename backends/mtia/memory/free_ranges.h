@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The free parts of a range of offsets, handed out first fit.
+// The free parts of a range of offsets.  A request gets the lowest part that
+// fits.
 //
 //   FreeRanges ranges;
 //   ranges.Reset(0, 1 << 20);
@@ -22,11 +23,13 @@ class FreeRanges {
   // Everything in [begin, begin + size) is free.
   void Reset(uint64_t begin, uint64_t size);
 
-  // The lowest place that is free.  `alignment` is a power of two.
+  // Takes the lowest place that fits.  `alignment` is a power of two.  Returns
+  // false if there is none.
   bool Take(uint64_t size, uint64_t alignment, uint64_t* offset);
-  // [offset, offset + size), which is free.
+  // Takes [offset, offset + size), which is free.
   void TakeAt(uint64_t offset, uint64_t size);
-  // Gives back, joined with free neighbours.  Returns the size of the whole.
+  // Gives a range back, and joins it with its free neighbours.  Returns the
+  // size of the joined range.
   uint64_t Give(uint64_t offset, uint64_t size);
 
   uint64_t Largest() const;

@@ -32,8 +32,8 @@ devrt_status BlockTable::AllocOrdered(uint32_t device, uint64_t size,
   return nullptr;
 }
 
-// What `stream` has freed, but not come to yet, is its own to use again: its
-// later operations run behind the free.
+// A stream may use the capacity of blocks whose free it was given and has not
+// run yet, because its later operations run behind the free.
 bool BlockTable::Borrow(Block* block, uint64_t stream) {
   const FreeRanges before = physical_;
   const uint64_t used = used_;
@@ -57,7 +57,7 @@ bool BlockTable::Borrow(Block* block, uint64_t stream) {
     used_ = used;
     return false;
   }
-  // Others must not see what is left of the loans before its time.
+  // Other streams get the rest only when the frees have run.
   for (const Loan& loan : loans) {
     loan.lender->lent = true;
     loan.lender->rest.clear();
@@ -68,7 +68,7 @@ bool BlockTable::Borrow(Block* block, uint64_t stream) {
   return true;
 }
 
-// The pieces of `kept` that `taker` left.
+// Gives `lender` the pieces of `kept` that `taker` does not have.
 void BlockTable::TakeBack(Block* lender, const PhysicalRange& kept,
                           const Block& taker) {
   const uint64_t end = kept.begin + kept.size;
@@ -86,7 +86,7 @@ void BlockTable::TakeBack(Block* lender, const PhysicalRange& kept,
 void BlockTable::BeginOrdered(uint64_t offset, uint64_t id) {
   const std::unique_lock lock(mutex_);
   const auto found = blocks_.find(offset);
-  // A raw free may have been first.
+  // A raw free may have ended the block before.
   if (found != blocks_.end() && found->second.id == id) {
     found->second.unborn = false;
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which device may access which other's memory: the topology, and what
-// programs have enabled.  Thread-safe; a look costs one load.
+// Which device may access the memory of which other: the topology, and what the
+// program has enabled.  Thread-safe; a query costs one load.
 
 #ifndef DEVRT_BACKENDS_MTIA_MEMORY_PEERS_H_
 #define DEVRT_BACKENDS_MTIA_MEMORY_PEERS_H_
@@ -17,7 +17,7 @@ namespace devrt::mtia {
 
 class PeerTable {
  public:
-  // Takes the topology of `config`; nothing is enabled.
+  // Takes the topology of `config`.  No access is enabled then.
   void Reset(const Config& config);
 
   bool CanAccess(uint32_t device, uint32_t peer) const;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of the mtia backend as a class (see devrt_plugin_helper.h).  Its
-// members are thin: they enter the machine (call.h), look up handles, check
-// arguments and leave the rest to the engine.  One file per subject, named as
+// The table of the mtia backend as a class (see devrt_plugin_helper.h).  A
+// member enters the machine (call.h), looks up handles, checks arguments, and
+// leaves the rest to the machine.  There is a file for each subject, named as
 // in every backend.
 
 #ifndef DEVRT_BACKENDS_MTIA_TABLE_BACKEND_H_
@@ -49,7 +49,7 @@ class Backend {
   devrt_status peer_enable(uint32_t device, uint32_t peer);
   devrt_status peer_disable(uint32_t device, uint32_t peer);
 
-  // ---- allocation.cc ----
+  // ---- memory.cc ----
   devrt_status mem_info(uint32_t device, uint64_t* free_bytes,
                         uint64_t* total_bytes);
   devrt_status alloc(uint32_t device, uint64_t size, uint64_t alignment,
@@ -162,6 +162,7 @@ class Backend {
   devrt_status sim_poke(void* device_ptr, const void* host, uint64_t size);
 
  private:
+  // Begins a machine afresh, with any number of devices (sim.cc).
   devrt_status Reopen(const Config& config);
 };
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The calling thread's current device: a thread-local number, no machine and
-// no lock.  Everything that a guard costs is here, so it is inline.
+// The current device of the calling thread.  It is a thread-local number, so a
+// guard takes no lock and does not enter the machine.  The functions are
+// inline, because every guard calls them.
 
 #ifndef DEVRT_BACKENDS_MTIA_TABLE_CURRENT_DEVICE_H_
 #define DEVRT_BACKENDS_MTIA_TABLE_CURRENT_DEVICE_H_
@@ -12,15 +13,15 @@
 
 namespace devrt::mtia {
 
-// __thread, not thread_local: no wrapper asks whether it is initialised.
-// Initial-exec: the few bytes fit into what the loader reserves for libraries
-// that are opened late, and each access is one instruction.
+// __thread and not thread_local: the compiler then adds no check whether it is
+// initialised.  initial-exec: an access is one instruction, and the few bytes
+// fit into what the loader reserves for libraries that are opened late.
 extern __thread uint32_t t_device __attribute__((tls_model("initial-exec")));
 
-// Devices of the machine; set when the plugin is opened.
+// The number of devices.  Set when a machine begins.
 extern uint32_t g_device_count;
 
-// Errors, out of line.
+// The errors.
 devrt_status BadOrdinal(uint32_t device);
 devrt_status BadContext();
 

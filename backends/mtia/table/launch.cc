@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// devrt.launch/0: kernels that are host functions.
+// devrt.launch/0: kernels whose bodies are functions of the host.
 #include "backends/mtia/table/launch.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace devrt::mtia {
 namespace {
 
-// Sorted, disjoint; ranges that overlap become one.
+// Reads the declared accesses: sorted, and joined where they overlap.
 void TakeRanges(const devrt_launch_desc_v0& desc, std::vector<Range>* out) {
   for (uint32_t i = 0; i < desc.access_count; ++i) {
     const devrt_access_v0& access = desc.accesses[i];

@@ -8,7 +8,7 @@
 
 namespace devrt::mtia {
 
-// On an error `desc.arg` stays the caller's.
+// Submits a kernel.  After an error `desc.arg` still belongs to the caller.
 devrt_status SubmitKernel(Submission* submission,
                           const devrt_launch_desc_v0& desc);
 

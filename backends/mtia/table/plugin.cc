@@ -39,7 +39,7 @@ std::unique_ptr<Backend> Backend::Open(const devrt_host_v0* host,
   static_cast<void>(capabilities);
   const devrt_host_v0* const previous = g_host;
   g_host = host;
-  HostStreamNumber(nullptr);  // the host notes numbers once somebody asks
+  HostStreamNumber(nullptr);  // the host counts streams from the first query on
   Config config;
   std::string text;
   const char* const variable = secure_getenv("DEVRT_MTIA");
@@ -56,22 +56,22 @@ std::unique_ptr<Backend> Backend::Open(const devrt_host_v0* host,
     g_threads->Configure(config.baton, config.pins(), config.watchdog);
     return backend;
   }
-  // Opened again: the machine of before is gone.
+  // The plugin was opened before: its machine ends.
   *error = backend->Reopen(config);
   if (*error == nullptr) return backend;
   g_host = previous;
   return nullptr;
 }
 
-// Nothing runs afterwards; what is left is forgotten.  Errors that the caller
-// still holds are the host's.
+// No work runs afterwards.  Errors that the caller still holds belong to the
+// host and stay valid.
 void Backend::shutdown() {
   devrt_status error = Reopen(g_machine->config);
   if (error != nullptr) g_host->error_destroy(g_host->host, error);
 }
 
 const void* Backend::get_extension(const char* name) {
-  // Costs every allocation a call, so only for those who ask for it.
+  // The extension costs a call for every allocation, so it has to be asked for.
   if (g_machine->config.suballocation &&
       std::strcmp(name, DEVRT_SUBALLOCATION_EXTENSION) == 0) {
     return &kSuballocationTable;

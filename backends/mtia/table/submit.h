@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all submissions have in common.
+// Calls that submit an operation to a stream.
 
 #ifndef DEVRT_BACKENDS_MTIA_TABLE_SUBMIT_H_
 #define DEVRT_BACKENDS_MTIA_TABLE_SUBMIT_H_
@@ -10,7 +10,7 @@
 
 namespace devrt::mtia {
 
-// A call that submits to a stream: enters, checks the stream and its state.
+// A call that submits to a stream that must be live and work.
 //
 //   Submission submission(Slot::fill_async, stream);
 //   if (!submission.ok()) return submission.error();
@@ -22,19 +22,21 @@ class Submission {
   StreamCore* core() const { return core_; }
   Call& call() { return call_; }
 
-  // Waits until the stream has room for a kernel, copy or fill.  What was
-  // looked up before may be gone afterwards, but for the stream.
+  // Waits until the stream has room for a kernel, copy or fill.  Other threads
+  // may call devrt meanwhile: objects that were looked up before, but for the
+  // stream, have to be looked up again.
   devrt_status MakeRoom();
-  // The same for a kernel, which strict=cuda wants launched on the current
-  // device (S8).
+  // MakeRoom for a kernel.  With strict=cuda the stream's device must be
+  // current (S8).
   devrt_status MakeRoomForKernel();
-  // An operation on an engine; named by the user's label if there is one.
+  // A new operation for `engine`.  The label of the call site, if there is one,
+  // names it.
   Op* NewOp(OpKind kind, EngineClass engine, const char* name);
 
  private:
   Call call_;
   StreamCore* core_ = nullptr;
-  uint64_t life_ = 0;  // of the core
+  uint64_t life_ = 0;  // StreamCore::life at the look-up
   devrt_status error_ = nullptr;
 };
 

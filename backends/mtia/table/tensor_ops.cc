@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// devrt.elementwise/0 and devrt.reduce/0: kernels of kernels.h, launched with
-// the ranges that their tensors touch.
+// devrt.elementwise/0 and devrt.reduce/0: the kernels of kernels.h, launched
+// with the ranges of their tensors as declared accesses.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -35,7 +35,7 @@ std::byte* Local(const devrt_kernel_context_v0* context, const Tensor& tensor,
   auto* const first = static_cast<std::byte*>(tensor.data) + tensor.lo;
   void* const local = context->local(
       context, first, static_cast<uint64_t>(tensor.hi - tensor.lo), mode);
-  // The kernels take where the element at `data` lies.
+  // The kernels expect the local address of the element at `data`.
   return local == nullptr ? nullptr
                           : static_cast<std::byte*>(local) - tensor.lo;
 }

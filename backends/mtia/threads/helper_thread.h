@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Threads of ours: detached, never in the way of exit, deaf to signals.
+// Threads that the simulator starts.  They are detached, do not hold up the end
+// of the process, and block the program's signals.
 
 #ifndef DEVRT_BACKENDS_MTIA_THREADS_HELPER_THREAD_H_
 #define DEVRT_BACKENDS_MTIA_THREADS_HELPER_THREAD_H_
@@ -21,11 +22,11 @@ namespace devrt::mtia {
 
 struct Helper {
   std::atomic<int32_t> tid{0};     // 0: has not begun
-  std::atomic<bool> idle{false};   // does nothing before somebody gives it work
-  std::atomic<bool> taken{false};  // this entry is somebody's
+  std::atomic<bool> idle{false};   // waits for work
+  std::atomic<bool> taken{false};  // this entry belongs to a thread
 };
 
-// Set in threads of ours.
+// The entry of the calling thread; nullptr in threads of the program.
 extern thread_local Helper* t_helper __attribute__((tls_model("initial-exec")));
 
 // All helpers of the process; never destroyed.
@@ -33,8 +34,8 @@ class Helpers {
  public:
   Helper* Add();
   void Drop(Helper* helper) { helper->taken = false; }
-  static void Begin(Helper* helper);  // on its thread
-  // Appends the idle ones.
+  static void Begin(Helper* helper);  // called on the new thread
+  // Appends the threads that wait for work.
   void AddIdle(std::vector<int32_t>* tids);
 
  private:
@@ -43,13 +44,13 @@ class Helpers {
 };
 Helpers& TheHelpers();
 
-// Of faults of the thread itself.  Blocked they would end the process without
-// a word from whoever handles them.
+// Signals that a fault of the thread itself raises.  They are not blocked: a
+// blocked one would end the process without a call of the program's handler.
 inline constexpr int kFaultSignals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE,
                                         SIGABRT};
 
-// Requests to cancel the thread wait until the end of the scope.  For waits
-// inside the machine: a thread that left one half done would stop the others.
+// Delays pthread_cancel until the end of the scope.  Waits inside the machine
+// need it: a thread that was cancelled there would keep the lock.
 class NoCancel {
  public:
   NoCancel() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
@@ -61,8 +62,7 @@ class NoCancel {
   int before_ = PTHREAD_CANCEL_ENABLE;
 };
 
-// The program's signals are not for this thread, nor is it the program's to
-// cancel.  nullptr when the system has no thread for us.
+// Starts a thread that runs `body`.  Returns nullptr if the system refuses.
 template <class Body>
 Helper* StartHelper(const char* name, Body body) {
   Helper* helper = TheHelpers().Add();

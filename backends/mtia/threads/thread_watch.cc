@@ -29,7 +29,7 @@ namespace {
 #endif
 #endif
 
-// False where there is no /proc.
+// The threads of the process.  Returns false if there is no /proc.
 bool Threads(std::vector<int32_t>* tids) {
   DIR* const dir = opendir("/proc/self/task");
   if (dir == nullptr) return false;
@@ -54,7 +54,7 @@ std::string Read(int32_t tid, const char* name) {
   return text;
 }
 
-// Whether `address` lies in memory that other processes may map.
+// True if `address` lies in memory that other processes may map.
 bool IsShared(uint64_t address) {
   FILE* const maps = std::fopen("/proc/self/maps", "re");
   if (maps == nullptr) return true;
@@ -109,8 +109,8 @@ uint64_t Switches(int32_t tid) {
 #ifdef DEVRT_MTIA_SANITIZER_THREADS
 // ThreadSanitizer has threads of its own: none at first, one from the first
 // thread of the program on, two in a forked process.  It starts them with all
-// signals blocked, even those of faults, which a program's threads and ours
-// leave alone.
+// signals blocked, those of faults included, which threads of programs and of
+// the simulator do not block.
 bool IsSanitizers(int32_t tid) {
   constexpr const char* kKey = "\nSigBlk:";
   const std::string text = Read(tid, "status");
@@ -126,7 +126,7 @@ bool IsSanitizers(int32_t tid) {
 bool IsSanitizers(int32_t) { return false; }
 #endif
 
-// The threads but for `known` and a sanitizer's, sorted.
+// The threads besides `known` and those of a sanitizer, sorted.
 bool Others(std::vector<int32_t> known, std::vector<int32_t>* others) {
   std::vector<int32_t> tids;
   if (!Threads(&tids)) return false;

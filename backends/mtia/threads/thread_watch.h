@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether any other thread of this process may still do something, from
-// /proc/self/task.
+// Finds out from /proc/self/task whether another thread of this process may
+// still act.  A wait that nobody can end is a deadlock.
 //
-// A thread is parked when it sleeps in a futex without a timeout, in memory of
-// this process only: a mutex, a condition variable, a join.  Only another
-// thread of the process ends that.  Threads that run, sleep for a time, or
-// wait for a file or a signal may act.  Two looks that find every thread
-// parked, and none of them having run in between, prove that nobody will: the
-// order in which one look reads them does not matter.  Threads of a sanitizer,
-// as many as it likes, do nothing for the program and do not count.
+// A thread is parked when it sleeps without a timeout in a futex that only this
+// process can use: a mutex, a condition variable, a join.  Only another thread
+// of the process can end such a sleep.  A thread that runs, sleeps for a time,
+// or waits for a file or a signal may act.
+//
+// No thread will act if two looks find every thread parked and none of them ran
+// in between.  Two looks are needed, because one look reads the threads one
+// after another.  Threads of a sanitizer do not count.
 
 #ifndef DEVRT_BACKENDS_MTIA_THREADS_THREAD_WATCH_H_
 #define DEVRT_BACKENDS_MTIA_THREADS_THREAD_WATCH_H_
@@ -29,28 +30,28 @@ class ThreadWatch {
     kParked,  // the others were all parked, at this look and the one before
     kMayAct,  // some may act, or this was the first look
   };
-  // Between the first look and the one that can tell.
+  // The time between the two looks.
   static constexpr std::chrono::milliseconds kSecondLook{10};
 
-  // How long to wait after look number `looks`: looks come in pairs.
+  // How long to wait after look number `looks`.  Looks come in pairs.
   static std::chrono::nanoseconds Pause(uint32_t looks,
                                         std::chrono::nanoseconds patience) {
     if (looks % 2 == 0) return patience;
     return std::min<std::chrono::nanoseconds>(patience, kSecondLook);
   }
 
-  // `known`: threads that will do nothing of themselves, in any order.
+  // `known` are threads that act only if another thread does, in any order.
   Verdict Look(std::vector<int32_t> known);
   void Forget() { seen_.clear(); }
 
-  // Threads of the process but for `known`, in any order; nothing where that
-  // cannot be known.
+  // The number of threads of the process besides `known`; nothing if there is
+  // no /proc.
   static std::optional<size_t> CountOthers(std::vector<int32_t> known);
 
  private:
   struct Seen {
     int32_t tid;
-    uint64_t switches;  // how often it left a processor
+    uint64_t switches;  // how many context switches it has had
     bool operator==(const Seen& other) const {
       return tid == other.tid && switches == other.switches;
     }
