@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Threaded mode: worker threads run what has its dependencies and a token,
-// outside the lock, and the clock is a steady one.  There are as many workers
-// as tokens were ever in use at a time, started when first needed.
+// Threaded mode.  Workers run the bodies of operations outside the lock.  There
+// are as many workers as tokens were ever in use at a time; each is started
+// when it is first needed.
 #include "backends/mtia/drivers/threaded_driver.h"
 
 #include <algorithm>
@@ -15,14 +15,10 @@ namespace {
 
 constexpr uint32_t kPollsBeforePause = 64;
 constexpr std::chrono::microseconds kPause{20};
-// An hour: what ends later does not count as something that will happen.
+// An hour.  A wait does not count on what ends later.
 constexpr VTime kFarAhead = 3'600'000'000'000;
-// How often a thread that the system refused is asked for.
+// How long after a refusal the system is asked for a thread again.
 constexpr std::chrono::milliseconds kRetry{10};
-
-bool AllDone(const HostThread* host) {
-  return std::all_of(host->want.begin(), host->want.end(), Done);
-}
 
 }  // namespace
 
@@ -42,7 +38,7 @@ VTime ThreadedDriver::Now(const HostThread* me) const {
   return static_cast<VTime>(since.count());
 }
 
-// When to look at the clock again on the way to `when`.
+// The time for the next look at the clock, `when` or before it.
 RealClock::time_point ThreadedDriver::RealTime(VTime when) const {
   const VTime now = Now(nullptr);
   const VTime left = when > now ? when - now : 0;
@@ -50,7 +46,7 @@ RealClock::time_point ThreadedDriver::RealTime(VTime when) const {
          std::chrono::nanoseconds(std::min<VTime>(left, kFarAhead));
 }
 
-// ---- what the engine tells us ----
+// ---- calls of the scheduler ----
 
 void ThreadedDriver::HeadReady(StreamCore* s) {
   Op* const op = s->head;
@@ -75,18 +71,16 @@ void ThreadedDriver::StartFlagWait(StreamCore* s, Op* op) {
     return;
   }
   g_machine->flags.Park(s);
-  if (op->timeout == 0) return;
-  s->when = After(op->began, op->timeout);
-  timeouts_.push_back(s);
+  if (!timeouts_.Add(s)) return;
   StartTimer();
   timer_.notify_one();
 }
 
 void ThreadedDriver::HeadGone(StreamCore* s) {
   if (s->head_state == HeadState::kParked) {
-    RemoveTimeout(s);
+    timeouts_.Remove(s);
     g_machine->flags.StopWaiting(s);
-  } else if (s->head->abroad) {
+  } else if (s->head->runs_elsewhere) {
     spin_.notify_all();
   } else {
     ready_.erase(std::find(ready_.begin(), ready_.end(), s));
@@ -94,13 +88,8 @@ void ThreadedDriver::HeadGone(StreamCore* s) {
 }
 
 void ThreadedDriver::Unpark(StreamCore* s) {
-  RemoveTimeout(s);
+  timeouts_.Remove(s);
   Finish(s->head, g_machine->injection.TakeFor(s->head));
-}
-
-void ThreadedDriver::RemoveTimeout(StreamCore* s) {
-  timeouts_.erase(std::remove(timeouts_.begin(), timeouts_.end(), s),
-                  timeouts_.end());
 }
 
 void ThreadedDriver::Finish(Op* op, Fault fault) {
@@ -112,7 +101,7 @@ void ThreadedDriver::Finish(Op* op, Fault fault) {
   }
   if (op->action == Action::kFlagSet && op->kind == OpKind::kKernel) {
     g_machine->flags.Set(op->flag, op->value, this);
-    if (s->head != op) return;  // a fault of who waited discarded it
+    if (s->head != op) return;  // the fault of a waiter discarded it
   }
   g_machine->scheduler.Complete(op, std::max(Now(nullptr), s->last_end + 1));
   NotifyWaiters();
@@ -121,13 +110,13 @@ void ThreadedDriver::Finish(Op* op, Fault fault) {
 
 void ThreadedDriver::NotifyWaiters() {
   for (HostThread* const host : waiting_) {
-    if (AllDone(host)) host->wake.notify_one();
+    if (AllDone(host->want)) host->wake.notify_one();
   }
 }
 
 // ---- workers ----
 
-// The most urgent ready head that finds a token, or ready_.size().
+// The index of the most urgent ready head that finds a token, or ready_.size().
 size_t ThreadedDriver::BestReady() const {
   const bool invert = g_machine->config.invert_priorities;
   size_t best = ready_.size();
@@ -161,14 +150,14 @@ void ThreadedDriver::Dispatch() {
 
 void ThreadedDriver::Post(Op* op) {
   op->state = OpState::kRunning;
-  op->abroad = true;
+  op->runs_elsewhere = true;
   ++running_;
   jobs_.push_back(op);
   if (jobs_.size() > idle_) StartWorker();
   work_.notify_one();
 }
 
-// Threads that the system refuses are asked for again by whoever waits.
+// If the system refuses a thread, threads that wait ask for it again.
 void ThreadedDriver::StartWorker() {
   if (StartHelper("mtia-worker", [this] { Work(); }) != nullptr) ++workers_;
 }
@@ -178,7 +167,7 @@ void ThreadedDriver::StartTimer() {
   timer_started_ = StartHelper("mtia-timer", [this] { Expire(); }) != nullptr;
 }
 
-// Whether there still is none for what has to be done.
+// Returns true if work has no thread, after asking for one again.
 bool ThreadedDriver::LacksThreads() {
   if (!jobs_.empty() && workers_ == 0) StartWorker();
   if (!timeouts_.empty()) StartTimer();
@@ -237,7 +226,7 @@ void ThreadedDriver::Spin(Lock* lock, Op* op) {
 
 void ThreadedDriver::EndOne(Op* op, Fault fault) {
   Machine* const machine = g_machine;
-  op->abroad = false;
+  op->runs_elsewhere = false;
   if (op->kind == OpKind::kHostFunc) ++machine->history.host_funcs_run;
   if (op->stream == nullptr) {  // discarded meanwhile
     machine->scheduler.Abandon(op);
@@ -248,7 +237,7 @@ void ThreadedDriver::EndOne(Op* op, Fault fault) {
   Finish(op, std::move(fault));
 }
 
-// The timer's thread: flag_waits that give up.
+// The thread that ends flag_waits whose timeout has passed.
 void ThreadedDriver::Expire() {
   Lock lock(g_machine->mutex);
   t_helper->idle = true;  // WorkIsComing knows what it waits for
@@ -257,16 +246,12 @@ void ThreadedDriver::Expire() {
       timer_.wait(lock);
       continue;
     }
-    StreamCore* const s =
-        *std::min_element(timeouts_.begin(), timeouts_.end(),
-                          [](const StreamCore* a, const StreamCore* b) {
-                            return a->when < b->when;
-                          });
+    StreamCore* const s = timeouts_.First();
     if (Now(nullptr) < s->when) {
       timer_.wait_until(lock, RealTime(s->when));
       continue;
     }
-    RemoveTimeout(s);
+    timeouts_.Remove(s);
     g_machine->flags.StopWaiting(s);
     Finish(s->head, g_machine->injection.TakeFor(s->head));
   }
@@ -274,18 +259,17 @@ void ThreadedDriver::Expire() {
 
 // ---- host threads ----
 
-// Whether a worker or the timer will do something of itself.
+// True if a worker or the timer will act without a call of the program.
 bool ThreadedDriver::WorkIsComing() const {
   const VTime soon = Now(nullptr) + kFarAhead;
   return !jobs_.empty() ||
-         std::any_of(timeouts_.begin(), timeouts_.end(),
-                     [soon](const StreamCore* s) { return s->when <= soon; });
+         (!timeouts_.empty() && timeouts_.First()->when <= soon);
 }
 
 ThreadWatch::Verdict ThreadedDriver::Look(ThreadWatch* watch) const {
   std::vector<int32_t> known;
   for (const HostThread* const host : waiting_) {
-    if (AllDone(host)) return ThreadWatch::Verdict::kMayAct;
+    if (AllDone(host->want)) return ThreadWatch::Verdict::kMayAct;
     known.push_back(host->tid);
   }
   TheHelpers().AddIdle(&known);
@@ -293,7 +277,7 @@ ThreadWatch::Verdict ThreadedDriver::Look(ThreadWatch* watch) const {
 }
 
 devrt_status ThreadedDriver::Wait(HostThread* me) {
-  if (AllDone(me)) return nullptr;
+  if (AllDone(me->want)) return nullptr;
   const NoCancel no_cancel;
   Lock lock(g_machine->mutex, std::adopt_lock);
   waiting_.push_back(me);
@@ -310,11 +294,11 @@ devrt_status ThreadedDriver::WaitInLine(Lock* lock, HostThread* me) {
   ThreadWatch watch;
   uint32_t looks = 0;
   bool warned = false;
-  while (!AllDone(me)) {
+  while (!AllDone(me->want)) {
     const auto retry = RealClock::now() + kRetry;
     me->wake.wait_until(*lock,
                         LacksThreads() ? std::min(look_at, retry) : look_at);
-    if (AllDone(me)) break;
+    if (AllDone(me->want)) break;
     if (g_machine->history.progress != progress || WorkIsComing()) {
       progress = g_machine->history.progress;
       look_at = RealClock::now() + patience;
@@ -323,7 +307,7 @@ devrt_status ThreadedDriver::WaitInLine(Lock* lock, HostThread* me) {
     }
     if (RealClock::now() < look_at) continue;
     if (Look(&watch) != ThreadWatch::Verdict::kMayAct) {
-      return g_machine->reports.Deadlock(me, Hopeless::kWait);
+      return g_machine->reports.Deadlock(me, StuckReason::kWait);
     }
     if (++looks == 2 && !warned) {
       warned = true;
@@ -334,7 +318,7 @@ devrt_status ThreadedDriver::WaitInLine(Lock* lock, HostThread* me) {
   return nullptr;
 }
 
-// Lets the workers at the lock and at a core.
+// Lets the lock and the processor to the workers for a moment.
 devrt_status ThreadedDriver::SoftWait(HostThread* me) {
   if (me->polled_any % kPollsBeforePause != 0) return nullptr;
   const NoCancel no_cancel;
@@ -357,7 +341,7 @@ void ThreadedDriver::Stop() {
   Lock lock(g_machine->mutex, std::adopt_lock);
   stopping_ = true;
   for (Op* const op : jobs_) {
-    op->abroad = false;
+    op->runs_elsewhere = false;
     if (op->stream == nullptr)
       g_machine->scheduler.Abandon(op);  // discarded before
   }

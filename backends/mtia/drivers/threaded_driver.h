@@ -8,13 +8,17 @@
 #include <mutex>
 #include <vector>
 
+#include "backends/mtia/drivers/flag_timeouts.h"
 #include "backends/mtia/engine/machine.h"
 #include "backends/mtia/threads/host_threads.h"
 
 namespace devrt::mtia {
 
-// Everything here is under Machine::mutex.  Never destroyed: the workers are
-// detached.
+// The driver of mode=threaded: worker threads run the operations, and the
+// clock is real time.  It owns the workers, their queue, and the thread that
+// ends flag_waits.  Never destroyed, because its threads are detached.
+//
+// Threads: every member is called with Machine::mutex held.
 class ThreadedDriver : public Driver {
  public:
   void HeadReady(StreamCore* s) override;
@@ -34,7 +38,6 @@ class ThreadedDriver : public Driver {
 
   RealClock::time_point RealTime(VTime when) const;
   void StartFlagWait(StreamCore* s, Op* op);
-  void RemoveTimeout(StreamCore* s);
   void Finish(Op* op, Fault fault);
   void NotifyWaiters();
   void Dispatch();
@@ -54,18 +57,18 @@ class ThreadedDriver : public Driver {
 
   RealClock::time_point start_{};
   bool stopping_ = false;
-  std::vector<StreamCore*> ready_;     // want a token
-  std::vector<StreamCore*> timeouts_;  // parked flag_waits that give up
-  std::vector<HostThread*> waiting_;   // in Wait
-  std::deque<Op*> jobs_;               // have a token, want a worker
+  std::vector<StreamCore*> ready_;  // their head wants a token
+  FlagTimeouts timeouts_;
+  std::vector<HostThread*> waiting_;  // threads in Wait
+  std::deque<Op*> jobs_;              // have a token, and want a worker
   uint32_t workers_ = 0;
-  uint32_t idle_ = 0;     // of the workers
-  uint32_t running_ = 0;  // operations at a worker
+  uint32_t idle_ = 0;     // workers without work
+  uint32_t running_ = 0;  // operations in jobs_ or at a worker
   bool timer_started_ = false;
-  std::condition_variable work_;   // jobs_
-  std::condition_variable spin_;   // spinning kernels: stop early
-  std::condition_variable timer_;  // timeouts_
-  std::condition_variable rest_;   // running_, discarded copies
+  std::condition_variable work_;   // jobs_ has grown
+  std::condition_variable spin_;   // a spinning kernel has to stop early
+  std::condition_variable timer_;  // timeouts_ has grown
+  std::condition_variable rest_;   // running_ is 0, or a discarded copy ended
 };
 
 }  // namespace devrt::mtia

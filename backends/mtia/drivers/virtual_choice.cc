@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who moves next: the strategies.  Candidates in canonical order are whoever
-// moved last, then host threads by index, then stream heads by age; a decision
-// is an index in that order.
+// The strategies: which thread or stream moves next.  The candidates in
+// canonical order are the last that moved, then host threads by index, then
+// stream heads by age.  A decision is an index in that order.
 #include <algorithm>
 
 #include "backends/mtia/drivers/virtual_driver.h"
@@ -11,7 +11,7 @@
 namespace devrt::mtia {
 namespace {
 
-// So many polls before a flag_wait's timeout may pass for a polling thread.
+// A thread polls so often before the timeout of a flag_wait passes for it.
 constexpr uint32_t kPollsBeforeTimeout = 1'000;
 constexpr uint32_t kLongestChain = 10'000;
 
@@ -111,11 +111,10 @@ VirtualDriver::Pick VirtualDriver::At(uint32_t index) const {
 
 // ---- the choice ----
 
-VirtualDriver::Pick VirtualDriver::Choose(HostThread* me, bool able,
-                                          Until until) {
+void VirtualDriver::CollectHosts(HostThread* me, bool able) {
   hosts_.clear();
   if (g_threads->contended()) {
-    g_threads->Able(&hosts_);
+    g_threads->AppendAble(&hosts_);
     if (able) {
       const auto at =
           std::lower_bound(hosts_.begin(), hosts_.end(), me,
@@ -127,6 +126,11 @@ VirtualDriver::Pick VirtualDriver::Choose(HostThread* me, bool able,
   } else if (able) {
     hosts_.push_back(me);
   }
+}
+
+VirtualDriver::Pick VirtualDriver::Choose(HostThread* me, bool able,
+                                          Until until) {
+  CollectHosts(me, able);
   Decisions& decisions = g_machine->decisions;
   if (hardware_) {
     const Pick pick = ChooseHardware(me, until);
@@ -134,7 +138,7 @@ VirtualDriver::Pick VirtualDriver::Choose(HostThread* me, bool able,
       return pick;
     }
     if (!decisions.replaying()) {
-      // One candidate is no decision; the heap's top is always runnable.
+      // A single candidate needs no decision.  The top of the heap is runnable.
       if (hosts_.size() + (heap_.empty() ? 0 : 1) < 2 &&
           CountCandidates() < 2) {
         return pick;
@@ -143,6 +147,12 @@ VirtualDriver::Pick VirtualDriver::Choose(HostThread* me, bool able,
       return pick;
     }
   }
+  return ChooseOther(me, until);
+}
+
+// The choice of the strategies but hw, and that of a replay.
+VirtualDriver::Pick VirtualDriver::ChooseOther(HostThread* me, Until until) {
+  Decisions& decisions = g_machine->decisions;
   const uint32_t n = CountCandidates();
   if (n == 0) {
     Pick pick;
@@ -176,7 +186,8 @@ VTime VirtualDriver::TimeOf(const HostThread* host) const {
   return std::max(host->now, host == last_host_ ? 0 : clock_);
 }
 
-// The head that moves first.  Heads that find no token wait for one.
+// The head that moves first.  Moves heads that find no token to the list of
+// those that wait for one.
 StreamCore* VirtualDriver::FirstByTime() {
   while (!heap_.empty()) {
     StreamCore* const s = heap_.top();
@@ -194,12 +205,7 @@ StreamCore* VirtualDriver::NextTimeout(const HostThread* me,
       (until == Until::kProgress && me->polled_any < kPollsBeforeTimeout)) {
     return nullptr;
   }
-  return *std::min_element(timeouts_.begin(), timeouts_.end(),
-                           [](const StreamCore* a, const StreamCore* b) {
-                             return a->when != b->when
-                                        ? a->when < b->when
-                                        : a->head->id < b->head->id;
-                           });
+  return timeouts_.First();
 }
 
 VirtualDriver::Pick VirtualDriver::ChooseHardware(HostThread* me, Until until) {
@@ -223,8 +229,8 @@ VirtualDriver::Pick VirtualDriver::ChooseHardware(HostThread* me, Until until) {
   return pick;
 }
 
-// What Pump and Choose do for one host thread that can go on, without the rest:
-// the decisions are the same ones.  False: the rest is needed.
+// The fast path of Pump and Choose for a single host thread that can go on.  It
+// makes the decisions that they would make.  Returns false if they are needed.
 bool VirtualDriver::DecideAlone(HostThread* me) {
   Decisions& decisions = g_machine->decisions;
   if (decisions.replaying() || !timeouts_.empty() ||
@@ -297,8 +303,8 @@ StreamCore* VirtualDriver::PreferHead(const HostThread* wants) const {
   }
 }
 
-// alap: from what the thread waits for through dependencies to the first
-// operation that can run.
+// Strategy alap: follows the dependencies of what the thread waits for to the
+// first operation that can run.
 StreamCore* VirtualDriver::FollowWanted(const HostThread* me) const {
   if (me->want_next >= me->want.size()) return nullptr;
   StreamCore* s = me->want[me->want_next].stream;

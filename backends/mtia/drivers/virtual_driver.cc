@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Virtual mode: operations run in the calling host thread, inside API calls.
-// Each step is a decision among the host threads that could go on and the
-// stream heads that could move.
+// Virtual mode: the steps, and the waits.
 #include "backends/mtia/drivers/virtual_driver.h"
 
 #include <algorithm>
@@ -15,8 +13,8 @@ namespace {
 
 constexpr uint32_t kSoftWaitSame = 2;  // "not ready" in a row, one object
 constexpr uint32_t kSoftWaitAny = 8;   // in a row, any objects
-// So often a thread may poll, while nothing can move, before it is told so; a
-// single thread may still set a flag after a few polls.
+// A thread may poll so often, while nothing can move, before it gets an error:
+// it may set a flag itself after a few polls.
 constexpr uint32_t kHopelessPolls = 10'000;
 
 bool WantDone(HostThread* me) {
@@ -26,7 +24,7 @@ bool WantDone(HostThread* me) {
   return true;
 }
 
-// Host calls take a small seeded amount of time.
+// The time of a call: a small amount that depends on the seed.
 VTime CallCost(HostThread* me) {
   const uint64_t base = g_machine->config.host_call;
   me->jitter = me->jitter * 6364136223846793005u + 1442695040888963407u;
@@ -40,7 +38,7 @@ Driver* TheVirtualDriver() {
   return driver;
 }
 
-// ---- what the engine tells us ----
+// ---- calls of the scheduler ----
 
 void VirtualDriver::HeadReady(StreamCore* s) {
   Op* const op = s->head;
@@ -53,9 +51,9 @@ void VirtualDriver::HeadReady(StreamCore* s) {
 }
 
 void VirtualDriver::Unpark(StreamCore* s) {
-  // The kernel notices when the host's call, or the setting operation, is over.
+  // The kernel goes on at the end of the call or operation that set the flag.
   Op* const op = s->head;
-  RemoveTimeout(s);
+  timeouts_.Remove(s);
   s->when = After(std::max(op->began, clock_), op->duration);
   InsertReady(s);
 }
@@ -63,7 +61,7 @@ void VirtualDriver::Unpark(StreamCore* s) {
 void VirtualDriver::HeadGone(StreamCore* s) {
   Op* const op = s->head;
   if (s->head_state == HeadState::kParked) {
-    RemoveTimeout(s);
+    timeouts_.Remove(s);
     g_machine->flags.StopWaiting(s);
     return;
   }
@@ -104,11 +102,6 @@ void VirtualDriver::Unschedule(StreamCore* s) {
   }
 }
 
-void VirtualDriver::RemoveTimeout(StreamCore* s) {
-  timeouts_.erase(std::remove(timeouts_.begin(), timeouts_.end(), s),
-                  timeouts_.end());
-}
-
 // ---- steps ----
 
 void VirtualDriver::Step(StreamCore* s) {
@@ -142,10 +135,7 @@ void VirtualDriver::Begin(StreamCore* s, Op* op) {
   if (op->timeline != kNever) machine->history.timeline.Update(op);
   if (op->action == Action::kFlagWait && !machine->flags.IsSet(op)) {
     machine->flags.Park(s);
-    if (op->timeout != 0) {
-      s->when = After(op->began, op->timeout);
-      timeouts_.push_back(s);
-    }
+    timeouts_.Add(s);
     return;
   }
   machine->execution.Begin(op);
@@ -189,7 +179,7 @@ void VirtualDriver::Finish(Op* op, VTime end) {
   if (tokens != nullptr && !tokens->waiting.empty()) GrantToken(tokens, end);
 }
 
-// The most urgent head that waits for the token goes back into the heap.
+// Puts the most urgent head that waits for a token back into the heap.
 void VirtualDriver::GrantToken(EngineTokens* tokens, VTime when) {
   const bool invert = g_machine->config.invert_priorities;
   const auto before = [invert](const StreamCore* a, const StreamCore* b) {
@@ -210,10 +200,10 @@ void VirtualDriver::GrantToken(EngineTokens* tokens, VTime when) {
 void VirtualDriver::EndHostFunc(StreamCore* s, Op* op, VTime end) {
   Machine* const machine = g_machine;
   ++machine->history.host_funcs_run;
-  op->abroad = true;
+  op->runs_elsewhere = true;
   s->when = end;
   if (executor_.Run(op, std::chrono::nanoseconds(machine->config.watchdog))) {
-    op->abroad = false;
+    op->runs_elsewhere = false;
     Finish(op, end);
     return;
   }
@@ -222,10 +212,10 @@ void VirtualDriver::EndHostFunc(StreamCore* s, Op* op, VTime end) {
   machine->reports.WarnHostFunc(*op);
 }
 
-// Host functions that came back after the pump had left them behind.
+// Completes host functions that were left behind and have returned.
 void VirtualDriver::TakeBack() {
   while (Op* const op = executor_.Finished()) {
-    op->abroad = false;
+    op->runs_elsewhere = false;
     if (op->stream == nullptr) {
       g_machine->scheduler.Abandon(op);
     } else {
@@ -235,7 +225,7 @@ void VirtualDriver::TakeBack() {
 }
 
 void VirtualDriver::ExpireFlag(StreamCore* s) {
-  RemoveTimeout(s);
+  timeouts_.Remove(s);
   g_machine->flags.StopWaiting(s);
   s->head_state = HeadState::kNone;
   last_stream_ = s;
@@ -303,7 +293,7 @@ devrt_status VirtualDriver::Pump(HostThread* me, Until until) {
       const uint64_t limit = g_machine->config.step_limit;
       if (limit != 0 && g_machine->history.steps > limit) {
         if (until == Until::kNow) return nullptr;  // the next wait says so
-        return g_machine->reports.Deadlock(me, Hopeless::kSteps);
+        return g_machine->reports.Deadlock(me, StuckReason::kSteps);
       }
       continue;
     }
@@ -332,7 +322,7 @@ devrt_status VirtualDriver::Pump(HostThread* me, Until until) {
   }
 }
 
-// Lets others run until `deadline`.  True: something has changed.
+// Lets other threads run until `deadline`.  Returns true if something changed.
 bool VirtualDriver::SleepStuck(HostThread* me, Until until,
                                RealClock::time_point deadline) {
   const uint64_t progress = g_machine->history.progress;
@@ -341,14 +331,14 @@ bool VirtualDriver::SleepStuck(HostThread* me, Until until,
   return g_machine->history.progress != progress || CanGoOn(me, until);
 }
 
-// Nothing can move.  NULL: something has changed after all.
+// Nothing can move.  Returns NULL when something has changed, or the report.
 devrt_status VirtualDriver::StuckWait(HostThread* me) {
   const std::chrono::nanoseconds patience(g_machine->config.watchdog);
   auto look_at = RealClock::now() + patience;
   ThreadWatch watch;
   uint32_t looks = 0;
-  // In this order: a host function that ends is finished, then its thread is
-  // idle.
+  // The order of the two questions matters: a host function that ends is in the
+  // list of finished ones before its thread counts as idle.
   while (g_threads->OthersExist(me) || executor_.any_finished()) {
     const auto soon = RealClock::now() + std::chrono::milliseconds(1);
     if (SleepStuck(me, Until::kWanted, std::min(look_at, soon))) return nullptr;
@@ -360,20 +350,21 @@ devrt_status VirtualDriver::StuckWait(HostThread* me) {
     if (++looks == 2) g_machine->reports.WarnWaiting(me);
     look_at = RealClock::now() + ThreadWatch::Pause(looks, patience);
   }
-  return g_machine->reports.Deadlock(me, Hopeless::kWait);
+  return g_machine->reports.Deadlock(me, StuckReason::kWait);
 }
 
-// `me` polls and nothing can move: other threads run a little, then it gets
-// its answer.  After many polls they are watched, from poll to poll.
+// `me` polls and nothing can move.  Lets other threads run for a moment and
+// returns NULL.  After many polls it watches them from poll to poll, and
+// returns the report if none can act.
 devrt_status VirtualDriver::StuckPoll(HostThread* me) {
   const bool hopeless = me->polled_any >= kHopelessPolls;
   if (hopeless && !g_threads->OthersExist(me) && !executor_.any_finished()) {
-    return g_machine->reports.Deadlock(me, Hopeless::kPoll);
+    return g_machine->reports.Deadlock(me, StuckReason::kPoll);
   }
   const auto soon = RealClock::now() + std::chrono::microseconds(200);
   if (SleepStuck(me, Until::kProgress, soon)) return nullptr;
   if (hopeless && StaysStuck(me)) {
-    return g_machine->reports.Deadlock(me, Hopeless::kPoll);
+    return g_machine->reports.Deadlock(me, StuckReason::kPoll);
   }
   me->progress = g_machine->history.progress - 1;  // answer
   return nullptr;

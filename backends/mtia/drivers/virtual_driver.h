@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "backends/mtia/drivers/flag_timeouts.h"
 #include "backends/mtia/drivers/host_executor.h"
 #include "backends/mtia/drivers/stream_heap.h"
 #include "backends/mtia/engine/machine.h"
@@ -12,7 +13,12 @@
 
 namespace devrt::mtia {
 
-// Never destroyed: host functions may outlast everything.
+// The driver of mode=virtual: operations run in the calling thread, inside
+// calls of devrt, one step at a time.  It owns the clock and the lists from
+// which it chooses the next step.  Never destroyed: a host function that never
+// returns still uses it.
+//
+// Threads: every member is called by the holder of the baton.
 class VirtualDriver : public Driver {
  public:
   void HeadReady(StreamCore* s) override;
@@ -26,16 +32,17 @@ class VirtualDriver : public Driver {
   void Start() override;
 
  private:
+  // When the calling thread may go on.
   enum class Until {
-    kNow,       // the thread can go on
+    kNow,
     kWanted,    // when me->want is done
     kProgress,  // when anything has happened
   };
-  // Who moves.  Neither: nobody can.
+  // The thread or the stream that moves next.  Both are nullptr if none can.
   struct Pick {
     HostThread* host = nullptr;
     StreamCore* stream = nullptr;
-    bool timeout = false;  // the stream's flag_wait gives up
+    bool timeout = false;  // the flag_wait of `stream` ends by its timeout
   };
 
   devrt_status Pump(HostThread* me, Until until);
@@ -57,10 +64,11 @@ class VirtualDriver : public Driver {
   void InsertReady(StreamCore* s);
   void RemoveReady(StreamCore* s);
   void Unschedule(StreamCore* s);
-  void RemoveTimeout(StreamCore* s);
 
   // virtual_choice.cc
+  void CollectHosts(HostThread* me, bool able);
   Pick Choose(HostThread* me, bool able, Until until);
+  Pick ChooseOther(HostThread* me, Until until);
   bool DecideAlone(HostThread* me);
   Pick ChooseHardware(HostThread* me, Until until);
   Pick Prefer(HostThread* me);
@@ -77,13 +85,13 @@ class VirtualDriver : public Driver {
   StreamCore* RunnableHead(uint32_t rank) const;
 
   bool hardware_ = true;
-  VTime clock_ = 0;  // of the latest step; no later one has an earlier time
-  std::vector<StreamCore*> ready_;     // by age of the head
-  StreamHeap heap_;                    // hw: ready heads by time
-  std::vector<StreamCore*> timeouts_;  // parked flag_waits that give up
+  VTime clock_ = 0;  // the time of the latest step; it never goes back
+  std::vector<StreamCore*> ready_;  // by age of the head
+  StreamHeap heap_;                 // hw: ready heads by time
+  FlagTimeouts timeouts_;
   std::vector<HostThread*> hosts_;     // candidates of this choice, by index
-  StreamCore* last_stream_ = nullptr;  // who moved last
-  HostThread* last_host_ = nullptr;
+  StreamCore* last_stream_ = nullptr;  // the stream or the thread that moved
+  HostThread* last_host_ = nullptr;    // last
   HostExecutor executor_;
 };
 

@@ -21,8 +21,8 @@ constexpr int32_t kIllegalAddress = 700;
 constexpr int32_t kAssert = 710;
 constexpr int32_t kLaunchFailure = 719;
 
-// Where a copy or fill touches [ptr, ptr + size), or nullptr with the fault
-// set.
+// The local address of `op->size` bytes at `ptr`, or nullptr with the fault of
+// `op` set.
 std::byte* Touch(Memory* memory, Op* op, const void* ptr) {
   const Resolved r = memory->Find(ptr);
   if (r.local != nullptr && (r.space == Space::kHost ||
@@ -138,7 +138,7 @@ const Range* Declared(const Op* op, const std::byte* ptr, uint64_t size,
 }
 
 void SetFault(Op* op, int32_t code, const std::string& text) {
-  if (op->fault_code != 0) return;  // the first one counts
+  if (op->fault_code != 0) return;  // the first fault stays
   op->fault_code = code;
   op->fault_text = text;
 }
@@ -149,7 +149,8 @@ void* ContextLocal(const devrt_kernel_context_v0* context, const void* ptr,
   const auto* const bytes = static_cast<const std::byte*>(ptr);
   Memory* const memory = g_machine->memory.IfMade();
   std::string why = "the address is not device memory";
-  if (memory != nullptr && !memory->CheckParts(ptr, size, op->id, &why)) {
+  if (memory != nullptr &&
+      !memory->CheckSuballocations(ptr, size, op->id, &why)) {
     SetFault(op, kIllegalAddress, why);
     return nullptr;
   }
@@ -202,8 +203,8 @@ void RunBody(Memory* memory, Op* op) {
   }
 }
 
-// Runs a phase.  What it throws, mostly for want of host memory, ends the
-// operation, not the thread that happens to run it.
+// Runs a phase.  An exception, mostly of missing host memory, becomes a fault
+// of the operation.
 template <typename Phase>
 void Guarded(Op* op, Phase phase) {
   try {

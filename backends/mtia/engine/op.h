@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The nouns of the engine: points, operations, streams, events, flags and host
-// threads.  All are pooled and never freed, so that a stale pointer to one is
-// never a wild one.
+// The objects of the machine: points, operations, streams, events, flags and
+// host threads.  Each is used again after its end and never freed, so a stale
+// pointer to one still points to an object of its class.
 
 #ifndef DEVRT_BACKENDS_MTIA_ENGINE_OP_H_
 #define DEVRT_BACKENDS_MTIA_ENGINE_OP_H_
@@ -39,8 +39,8 @@ struct StreamCore;
 struct Event;
 struct Flag;
 
-// "Everything in `stream` up to `seq`."  Numbers go on when a core is reused,
-// so a stale point is complete.
+// All operations of `stream` up to number `seq`.  A core that is used again
+// goes on counting, so the points of a stream that has ended are done.
 struct Point {
   StreamCore* stream;
   uint64_t seq;
@@ -57,7 +57,8 @@ enum class OpKind : uint8_t {
   kAlloc = DEVRT_SIM_OP_ALLOC,
   kFree = DEVRT_SIM_OP_FREE,
 };
-const char* KindName(OpKind kind);  // "record"; report.cc
+// "record"
+const char* KindName(OpKind kind);  // report.cc
 
 enum class EngineClass : uint8_t {
   kNone = DEVRT_SIM_ENGINE_NONE,
@@ -77,7 +78,7 @@ enum class OpState : uint8_t {
   kDiscarded = DEVRT_SIM_DISCARDED,
 };
 
-// What a kernel does.
+// What a kernel does: its body, or one of the probes.
 enum class Action : uint8_t { kBody, kSpin, kFlagWait, kFlagSet, kFault };
 
 struct Site {
@@ -85,19 +86,20 @@ struct Site {
   int32_t line = 0;
 };
 
-// A declared range and where it lies during a two-phase execution.
+// A range that a kernel declares, and the place of its scratch copy if the
+// kernel runs in two phases.
 struct Range {
-  std::byte* ptr;  // public address
+  std::byte* ptr;  // the address that the program uses
   uint64_t size;
   uint32_t mode;     // DEVRT_ACCESS_*
-  uint64_t scratch;  // offset of the copy in Op::scratch
+  uint64_t scratch;  // offset in Op::scratch
 };
 
 struct Op {
   Op* next = nullptr;
   StreamCore* stream = nullptr;
   uint64_t seq = 0;
-  uint64_t id = 0;  // number of the submission: age
+  uint64_t id = 0;  // number of the submission; the smaller, the older
   OpKind kind = OpKind::kRecord;
   EngineClass engine = EngineClass::kNone;
   OpState state = OpState::kPending;
@@ -106,13 +108,13 @@ struct Op {
   bool declared = false;  // kernels: `ranges` is all that it may touch
   bool staged = false;    // copies: `scratch` holds the source
   bool holds_token = false;
-  bool abroad = false;   // another thread runs it right now
-  bool dropped = false;  // copies: does nothing, its call was refused
+  bool runs_elsewhere = false;  // another thread runs it now
+  bool dropped = false;         // copies: does nothing, because the call failed
   uint32_t device = 0;
-  uint32_t thread = 0;      // who submitted it,
-  uint64_t call_index = 0;  // and in which of its calls
+  uint32_t thread = 0;      // the index of the thread that submitted it
+  uint64_t call_index = 0;  // the number of the call in that thread
   uint32_t next_dep = 0;    // the first of `deps` not known to be done
-  uint32_t implicit = 0;    // from here on `deps` are of the legacy rule
+  uint32_t implicit = 0;    // `deps` from here on come of the legacy rule
   VTime submitted = 0;
   VTime began = 0;
   VTime ended = 0;
@@ -123,11 +125,11 @@ struct Op {
   std::string label;
   Points deps;
 
-  // Record: whose capture ends here.
+  // Record: the event, and its number of this record.
   Event* event = nullptr;
   uint64_t capture = 0;
-  // Stream-ordered memory, at `dst`.
-  uint64_t block = 0;  // its number
+  // Allocation and free of the stream-ordered block at `dst`.
+  uint64_t block = 0;  // number of the block
   // Copy and fill.
   void* dst = nullptr;
   const void* src = nullptr;
@@ -143,13 +145,13 @@ struct Op {
   Flag* flag = nullptr;
   uint64_t flag_tag = 0;
   uint64_t timeout = 0;
-  int32_t fault_code = 0;  // kFault, or found by the first phase
+  int32_t fault_code = 0;  // of Action::kFault, or met by the first phase
   std::string fault_text;
   // Host function.
   void (*host_func)(void*, devrt_status) = nullptr;
 
-  std::vector<std::byte> scratch;   // what the body works on
-  std::vector<std::byte> snapshot;  // what was read, to find changed bytes
+  std::vector<std::byte> scratch;   // the body works on this copy
+  std::vector<std::byte> snapshot;  // what Begin read, to find changed bytes
 
   const char* Name() const { return label.empty() ? name : label.c_str(); }
 };
@@ -161,11 +163,11 @@ enum class StreamKind : uint8_t {
   kNonBlocking
 };
 
-// Where the head of a stream stands.
+// The state of the head of a stream, which is its first operation.
 enum class HeadState : uint8_t {
   kNone,     // no operation
   kBlocked,  // waits for a point of `waits_on`
-  kReady,    // able to take a step (if a token is free)
+  kReady,    // may take a step, if a token is free
   kParked,   // begun, and waits for a flag or a host function
 };
 
@@ -174,34 +176,35 @@ struct StreamCore {
   StreamKind kind = StreamKind::kNonBlocking;
   int32_t priority = 0;
   bool destroyed = false;
-  bool busy = false;    // has work, pending waits, or failed
+  bool busy = false;    // has work, waits or a failure to tell
   bool in_use = false;  // not in the pool
   uint64_t number = 0;  // unique in the machine since reset
-  // The program's number plus 1, by the last submission; 0: not known.
+  // The program's number of the stream plus 1, as of the last submission; 0 if
+  // it is not known.
   uint64_t host_number = 0;
-  uint64_t base = 0;  // `issued` when this life of the core began
-  uint64_t life = 0;  // counts the lives
+  uint64_t base = 0;  // `issued` when this stream began
+  uint64_t life = 0;  // how many streams the core has been
   uint64_t issued = 0;
   uint64_t completed = 0;
-  uint64_t failed_from = kNever;  // points from here on have failed
-  const Fault* origin = nullptr;  // why
+  uint64_t failed_from = kNever;  // operations from here on have failed
+  const Fault* origin = nullptr;  // the fault that they failed of
   bool failure_told = false;      // a call has returned it
-  uint64_t native = 0;            // handle value, 0 for default streams
-  uint32_t thread = 0;            // kPerThread: whose
-  uint32_t queued_work = 0;       // kernels, copies, fills: queue_depth
+  uint64_t native = 0;            // the handle; 0 for default streams
+  uint32_t thread = 0;            // kPerThread: index of the thread
+  uint32_t queued_work = 0;       // kernels, copies, fills; see queue_depth
   Op* head = nullptr;
   Op* tail = nullptr;
-  Points pending;  // waits not yet attached to an operation
+  Points pending;  // waits that the next operation will have
   VTime last_end = 0;
   StreamCore* busy_prev = nullptr;  // per device
   StreamCore* busy_next = nullptr;
-  // Streams whose head waits for one of our points, and our place in such a
-  // list.
+  // The list of streams whose head waits for a point of this stream, and this
+  // stream's place in the list of another.
   StreamCore* waiters = nullptr;
   StreamCore* next_waiter = nullptr;
   StreamCore* waits_on = nullptr;
   uint64_t waits_seq = 0;
-  // Scheduling of the head.
+  // For the driver.
   HeadState head_state = HeadState::kNone;
   VTime when = 0;           // of the head's next step
   uint32_t heap_index = 0;  // + 1, in the driver's heap; 0: not there
@@ -209,7 +212,7 @@ struct StreamCore {
   bool queued_eval = false;
 };
 
-// What a devrt_stream names.
+// The object of a devrt_stream: one handle of a core.
 struct Stream : HandleSlot {
   StreamCore* core = nullptr;
   uint64_t life = 0;  // of the core when the handle was made
@@ -217,17 +220,18 @@ struct Stream : HandleSlot {
   bool is_default = false;
 };
 
-// What a devrt_event names.
+// The object of a devrt_event.
 struct Event : HandleSlot {
   uint32_t device = 0;
   uint32_t flags = 0;
   uint64_t number = 0;
-  uint64_t capture = 0;     // counts records, over all lives
-  Point point{nullptr, 0};  // of the newest capture
+  uint64_t capture = 0;     // counts the records; never set back
+  Point point{nullptr, 0};  // of the newest record
   VTime end = 0;            // valid when `ended`
   bool ended = false;
 };
 
+// The object of a devrt_flag.
 struct Flag : HandleSlot {
   uint32_t device = 0;
   uint32_t value = 0;
@@ -235,61 +239,66 @@ struct Flag : HandleSlot {
 };
 
 enum class HostState : uint8_t {
-  kOutside,   // runs user code (or is blocked there) without the baton
+  kOutside,   // runs code of the program without the baton, or blocks there
   kHolding,   // has the baton
   kArriving,  // sleeps at the start of a call
   kPaused,    // sleeps at the end of a call
   kBlocked,   // sleeps until `want` is done
 };
 
-// What a thread that polls in vain has seen of the others.
+// What a thread that polls without success has seen of the other threads.
 struct PollWatch {
-  uint64_t progress = kNever;  // when it began
+  uint64_t progress = kNever;  // History::progress when the watch began
   std::chrono::steady_clock::time_point look_at{};
   uint32_t looks = 0;
   ThreadWatch watch;
 };
 
+// A thread of the program that calls devrt.
 struct HostThread {
   uint32_t index = 0;
   bool left = false;
   std::atomic<uint64_t> calls{0};
-  uint64_t epoch = 0;       // of the machine that it joined
-  bool is_leaving = false;  // asleep at its end
-  bool is_dropped = false;  // and of no machine any more
+  uint64_t epoch = 0;       // number of the machine that it joined
+  bool is_leaving = false;  // sleeps in its thread exit
+  bool is_dropped = false;  // as before, and a reset has dropped it
   int32_t tid = 0;
   VTime now = 0;
   uint64_t jitter = 0;  // state of the generator for host_call
   Points want;          // what a blocking call waits for
   uint32_t want_next = 0;
-  Site site;                     // of the call that it is in
+  Site site;                     // where the program made the present call
   const char* entry = "";        // name of that call
   const void* polled = nullptr;  // the object of the last "not ready"
-  uint32_t polled_same = 0;      // in a row
-  uint32_t polled_any = 0;
+  uint32_t polled_same = 0;      // "not ready" for it in a row
+  uint32_t polled_any = 0;       // "not ready" for any object in a row
   PollWatch poll_watch;
   std::vector<Stream*> per_thread;  // by device
-  // Guarded by the baton's or the machine's mutex.
+  // Guarded by the mutex of HostThreads, in threaded mode by the machine's.
   HostState state = HostState::kOutside;
   bool granted = false;
   bool soft_wait = false;  // kBlocked until anything happens
-  uint64_t progress = 0;   // counter value at the start of a soft wait
-  uint64_t turn = 0;       // of all threads, when it went on last
+  uint64_t progress = 0;   // History::progress when the soft wait began
+  uint64_t turn = 0;       // number of the turn in which it went on last
   std::condition_variable wake;
 };
 
-// Kernels, copies and fills: what fills a queue and what faults are injected
-// into.
+// True for kernels, copies and fills: they count for queue_depth, and injected
+// faults hit them.
 inline bool IsWork(const Op* op) {
   return op->kind == OpKind::kKernel || op->kind == OpKind::kCopy ||
          op->kind == OpKind::kFill;
 }
-// What begins and ends the life of a stream-ordered block.
+// True for the operations that begin and end the life of a stream-ordered
+// block.
 inline bool IsLifetime(const Op* op) {
   return op->kind == OpKind::kAlloc || op->kind == OpKind::kFree;
 }
 inline bool Done(const Point& p) { return p.stream->completed >= p.seq; }
 inline bool Failed(const Point& p) { return p.seq >= p.stream->failed_from; }
+inline bool AllDone(const Points& points) {
+  return std::all_of(points.begin(), points.end(), Done);
+}
 
 }  // namespace devrt::mtia
 

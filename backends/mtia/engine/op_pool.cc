@@ -23,7 +23,7 @@ Op* OpPool::New(OpKind kind, StreamCore* s, HostThread* me, const char* name,
   op->state = OpState::kPending;
   op->action = Action::kBody;
   op->split = op->declared = op->staged = op->holds_token = false;
-  op->abroad = op->dropped = false;
+  op->runs_elsewhere = op->dropped = false;
   op->device = s->device;
   op->thread = me->index;
   op->call_index = me->calls.load(std::memory_order_relaxed);

@@ -31,7 +31,7 @@ std::string At(const Site& site) {
   return std::string(" (") + site.file + ":" + std::to_string(site.line) + ")";
 }
 
-// "s7": the program's stream 7 if the host told its number, else the machine's.
+// "s7": the program's number of the stream if it is known, else the machine's.
 std::string StreamText(const StreamCore& s) {
   if (s.host_number == 1) return "s0@mtia:" + std::to_string(s.device);
   const bool known = s.host_number != 0;
@@ -57,7 +57,7 @@ std::string OpText(const Op& op) {
   return text + At(op.site);
 }
 
-// Walks from operation to operation until it meets one again or an end.
+// Follows what waits for what, until an operation comes again or none is left.
 class Chain {
  public:
   explicit Chain(const Streams* streams) : streams_(streams) {}
@@ -94,7 +94,7 @@ class Chain {
     if (op->action == Action::kFlagWait && op->kind == OpKind::kKernel) {
       return NextByFlag(op, text);
     }
-    if (op->kind == OpKind::kHostFunc && op->abroad) {
+    if (op->kind == OpKind::kHostFunc && op->runs_elsewhere) {
       *text += " -> user code outside devrt that has not returned";
     } else if (s->head_state == HeadState::kReady) {
       return NextByToken(op, text);
@@ -165,18 +165,18 @@ std::string Reports::WaitingText(const HostThread* me) const {
   return text;
 }
 
-devrt_status Reports::Deadlock(HostThread* me, Hopeless why) {
+devrt_status Reports::Deadlock(HostThread* me, StuckReason why) {
   std::string text;
   switch (why) {
-    case Hopeless::kWait:
+    case StuckReason::kWait:
       text = "deadlock: " + WaitingText(me) +
              ". No host thread and no stream can go on.";
       break;
-    case Hopeless::kPoll:
+    case StuckReason::kPoll:
       text = "polls for work that cannot complete: " + WaitingText(me) +
              ". No other host thread and no stream can go on.";
       break;
-    case Hopeless::kSteps:
+    case StuckReason::kSteps:
       text = "the step limit was reached: " + WaitingText(me) + ".";
       break;
   }

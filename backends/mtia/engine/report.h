@@ -12,7 +12,7 @@
 namespace devrt::mtia {
 
 // Why a wait will not end.
-enum class Hopeless : uint8_t {
+enum class StuckReason : uint8_t {
   kWait,   // the thread waits, and no thread and no stream can go on
   kPoll,   // the thread polls, and no thread and no stream can go on
   kSteps,  // step_limit was reached
@@ -33,7 +33,7 @@ class Reports {
 
   // Logs and stores the report of `me`, whose wait will not end.  Returns the
   // error for the call.
-  devrt_status Deadlock(HostThread* me, Hopeless why);
+  devrt_status Deadlock(HostThread* me, StuckReason why);
   // Logs that `me` has waited for as long as the watchdog allows.
   void WarnWaiting(const HostThread* me) const;
   // Logs that the host function `op` has run for as long.

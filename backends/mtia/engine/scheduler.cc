@@ -262,7 +262,7 @@ void Scheduler::DiscardOp(Op* op, const Fault& fault) {
   if (op->holds_token) tokens_->Release(op);
   if (op->state != OpState::kFailed) op->state = OpState::kDiscarded;
   if (op->timeline != kNever) history_->timeline.Update(op);
-  if (op->abroad) {
+  if (op->runs_elsewhere) {
     if (op->kind == OpKind::kCopy) ++running_discarded_copies_;
     op->stream = nullptr;  // the thread that runs it retires it
     return;
@@ -295,7 +295,7 @@ void Scheduler::ThrowAway(StreamCore* s) {
   s->completed = s->issued;
   while (op != nullptr) {
     Op* const next = op->next;
-    if (op->abroad) {
+    if (op->runs_elsewhere) {
       if (op->kind == OpKind::kCopy) ++running_discarded_copies_;
       op->stream = nullptr;
     } else {

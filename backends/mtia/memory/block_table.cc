@@ -15,7 +15,7 @@ constexpr int64_t kMemoryAllocation = 2;  // CUDA's number
 constexpr uint64_t kTooLarge = 1ull << 60;
 constexpr uint64_t kMaxSmall = 1ull << 20;
 constexpr uint64_t kSmallShare = 4;  // a quarter of the window
-// What blocks may leave resident behind them at a reset.
+// Freed blocks may keep this many bytes resident at a reset.
 constexpr uint64_t kMaxResident = 16ull << 20;
 
 uint64_t RoundUp(uint64_t value, uint64_t step) {
@@ -35,7 +35,7 @@ bool BlockTable::Options::operator==(const Options& other) const {
          contiguous == other.contiguous && poison == other.poison;
 }
 
-BlockTable::BlockTable(std::string name, Window* window)
+BlockTable::BlockTable(std::string name, AddressWindow* window)
     : name_(std::move(name)), window_(window) {}
 
 void BlockTable::Reset(const Options& options) {
@@ -92,7 +92,8 @@ devrt_status BlockTable::Alloc(uint32_t device, uint64_t size,
   return Place(std::move(block), alignment, site, ptr);
 }
 
-// Gives a block that has its capacity an address, or the capacity back.
+// Finds an address for a block that has its capacity.  If there is none, gives
+// the capacity back.
 devrt_status BlockTable::Place(Block block, uint64_t alignment,
                                const devrt_call_site_v0& site, void** ptr) {
   if (!TakePlace(&block, alignment)) {
@@ -170,7 +171,7 @@ std::string BlockTable::Describe(uint64_t offset) const {
 }
 
 bool BlockTable::Peek(uint64_t offset, Glimpse* glimpse) const noexcept {
-  // The thread that holds the lock may be the one that was interrupted.
+  // Does not wait: the interrupted thread itself may hold the lock.
   std::shared_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return false;
   const auto found = Nearest(offset);
@@ -256,14 +257,14 @@ bool BlockTable::TakePlace(Block* block, uint64_t alignment) {
   if (alignment < granularity) alignment = granularity;
   const auto forget = [this](uint64_t offset) { blocks_.erase(offset); };
   const bool is_small = block->rounded <= kMaxSmall;
-  Zone& own = is_small ? small_ : large_;
-  Zone& other = is_small ? large_ : small_;
+  QuarantinedRanges& own = is_small ? small_ : large_;
+  QuarantinedRanges& other = is_small ? large_ : small_;
   return own.Take(block->span, alignment, &block->offset, forget) ||
          other.Take(block->span, alignment, &block->offset, forget);
 }
 
 void BlockTable::GivePlace(const Block& block) {
-  Zone& zone = ZoneOf(block.offset);
+  QuarantinedRanges& zone = RangesFor(block.offset);
   zone.Give(block.offset, block.span,
             [this](uint64_t offset) { blocks_.erase(offset); });
   zone.Trim([this](uint64_t offset, uint64_t size) {
@@ -271,7 +272,7 @@ void BlockTable::GivePlace(const Block& block) {
   });
 }
 
-Zone& BlockTable::ZoneOf(uint64_t offset) {
+QuarantinedRanges& BlockTable::RangesFor(uint64_t offset) {
   return offset < window_->size() / kSmallShare ? small_ : large_;
 }
 

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The blocks of one window: placement, capacity, lookup, and what is known of
-// freed blocks.
+// The blocks of one window: where they are placed, what they take of the
+// capacity, how they are found, and what is known of freed ones.
 //
-// Two maps, as in a machine with virtual memory.  The physical one covers the
-// capacity and is filled first fit, so that requests fail for fragmentation as
-// well as for lack of bytes.  The virtual one covers the larger window and
-// decides the address; a freed range waits there in a queue and is reused only
-// when no other place is left, so that stale pointers stay recognisable.
+// There are two maps, as in a machine with virtual memory.  The physical map
+// covers the capacity.  Requests take the lowest place that fits, so that they
+// can fail for fragmentation and for lack of bytes.  The virtual map covers the
+// larger window and gives the address.  A freed range waits there in a queue
+// and is reused only when no other place is left, so that stale pointers are
+// recognised.
 //
-// Chunks take part in the first map only, reservations in the second; a mapped
-// chunk is a block in a reservation.  Neighbouring ones are one range for
-// operations.
+// A chunk of devrt.virtual_memory is in the physical map only, a reservation in
+// the virtual map only.  A mapped chunk is a block in a reservation.
+// Operations may cross from a mapped chunk to its neighbour.
 //
-// A stream-ordered block has an address at once.  Its memory is there from its
-// ALLOC in stream order to its FREE, and what its stream freed before it may be
-// its own: the capacity is lent, the addresses are not.
+// A stream-ordered block has an address at once.  Its memory exists from its
+// allocation to its free in stream order.  Its capacity may come from blocks
+// that its stream has freed before; its addresses may not.
 //
 // Thread-safe.
 
@@ -31,10 +32,10 @@
 #include <vector>
 
 #include "backends/mtia/config/config.h"
+#include "backends/mtia/memory/address_window.h"
+#include "backends/mtia/memory/call_site.h"
 #include "backends/mtia/memory/free_ranges.h"
-#include "backends/mtia/memory/window.h"
-#include "backends/mtia/memory/zone.h"
-#include "backends/mtia/table/call_site.h"
+#include "backends/mtia/memory/quarantined_ranges.h"
 #include "devrt/backends/abi/devrt_plugin.h"
 
 namespace devrt::mtia {
@@ -55,14 +56,14 @@ struct Block {
   uint64_t rounded = 0;   // bytes of the capacity
   uint64_t id = 0;
   uint32_t device = 0;
-  uint64_t chunk = 0;  // number of the one that is mapped here; 0: none
+  uint64_t chunk = 0;  // number of the chunk that is mapped here; 0: none
   bool live = true;
-  // Of stream-ordered blocks.
+  // Stream-ordered blocks only.
   bool ordered = false;
-  bool unborn = false;           // its ALLOC has not run
-  uint64_t closed = kNotClosed;  // the last submission before dealloc_async
-  uint64_t closed_by = 0;        // the number of that call's stream
-  bool lent = false;             // `rest` is what it still has
+  bool unborn = false;           // its allocation has not run
+  uint64_t closed = kNotClosed;  // newest submission at dealloc_async
+  uint64_t closed_by = 0;        // number of the stream of dealloc_async
+  bool lent = false;             // another block has all but `rest`
   std::vector<PhysicalRange> rest;
   CallSite allocated;
   CallSite freed;
@@ -71,7 +72,7 @@ struct Block {
 // A number for an allocation or a registration, never reused in the process.
 uint64_t NextAllocationId();
 
-// Of devrt.virtual_memory, as CUDA's.
+// The granularity of devrt.virtual_memory, which is CUDA's.
 inline constexpr uint64_t kChunkGranularity = 2ull << 20;
 
 class BlockTable {
@@ -98,7 +99,7 @@ class BlockTable {
     uint64_t closed = kNotClosed;
   };
 
-  // What a signal handler learns of an address.
+  // What the signal handler can learn of an address.
   struct Glimpse {
     uint64_t offset = 0;  // of the block's first byte
     uint64_t size = 0;
@@ -111,9 +112,9 @@ class BlockTable {
   };
 
   // `name` is for messages: "mtia:0".  `window` outlives the table.
-  BlockTable(std::string name, Window* window);
+  BlockTable(std::string name, AddressWindow* window);
 
-  // Forgets all blocks.  Free of cost when there was none.
+  // Forgets all blocks.  Costs nothing if there was none.
   void Reset(const Options& options);
 
   devrt_status Alloc(uint32_t device, uint64_t size, uint64_t alignment,
@@ -122,18 +123,18 @@ class BlockTable {
   devrt_status Free(uint64_t offset, const devrt_call_site_v0& site);
 
   // ---- ordered_blocks.cc: stream-ordered ones ----
-  // `stream` is a number; `id` names the block to what follows.
+  // `stream` is the stream's number.  `*id` names the block in the calls below.
   devrt_status AllocOrdered(uint32_t device, uint64_t size, uint64_t alignment,
                             uint64_t stream, const devrt_call_site_v0& site,
                             void** ptr, uint64_t* id);
-  // Its ALLOC runs.
+  // The allocation of the block runs.
   void BeginOrdered(uint64_t offset, uint64_t id);
-  // It is nobody's from submission `last` on, but for earlier ones.
+  // dealloc_async: submissions after number `last` may not use the block.
   devrt_status CloseOrdered(uint64_t offset, uint64_t stream, uint64_t last,
                             const devrt_call_site_v0& site, uint64_t* id);
-  // Its FREE runs: false if the ALLOC did not come before it, and then nothing
-  // happens.  Without `paint` what it held stays readable: its stream failed,
-  // and a copy may still run.
+  // The free of the block runs.  Returns false, and does nothing, if its
+  // allocation has not run.  Without `paint` the bytes stay readable: the
+  // stream has failed, and a copy may still run.
   bool EndOrdered(uint64_t offset, uint64_t id, bool paint);
 
   // ---- chunks.cc: devrt.virtual_memory ----
@@ -147,13 +148,14 @@ class BlockTable {
   devrt_status Unmap(uint64_t offset, uint64_t size,
                      const devrt_call_site_v0& site);
 
-  // The live block that holds the byte at `offset`.
+  // Finds the live block that holds the byte at `offset`.
   bool Find(uint64_t offset, Found* found) const;
   // "block #3 of mtia:0 (1024 bytes, allocated at a.cc:7)", "16 bytes into
   // ...", "freed ..."; for messages.
   std::string Describe(uint64_t offset) const;
-  // The nearest block at or below `offset`, freed ones included.  False when
-  // there is none or it cannot be seen now.  Async-signal-safe.
+  // Finds the nearest block at or below `offset`, freed ones included.  Returns
+  // false if there is none or another thread holds the lock.
+  // Async-signal-safe.
   bool Peek(uint64_t offset, Glimpse* glimpse) const noexcept;
 
   const std::string& name() const { return name_; }
@@ -181,23 +183,23 @@ class BlockTable {
   void GiveCapacity(const Block& block);
   bool TakePlace(Block* block, uint64_t alignment);
   void GivePlace(const Block& block);
-  Zone& ZoneOf(uint64_t offset);
+  QuarantinedRanges& RangesFor(uint64_t offset);
   std::string OutOfMemory(uint64_t size) const;
   devrt_status CheckPart(uint64_t offset, uint64_t size) const;
   devrt_status CheckUnmapped(uint64_t offset, uint64_t size) const;
 
   const std::string name_;
-  Window* const window_;
+  AddressWindow* const window_;
   mutable std::shared_mutex mutex_;
   Options options_;
   Blocks blocks_;  // by offset, quarantined ones included
   std::map<uint64_t, Block> reservations_;  // by offset
   std::map<uint64_t, Chunk> chunks_;        // by number
   FreeRanges physical_;
-  // Small blocks that live on would cut a common range into pieces too small
-  // for large blocks.
-  Zone small_;
-  Zone large_;
+  // Small blocks have addresses of their own: long-lived ones would cut a
+  // common range into pieces that are too small for large blocks.
+  QuarantinedRanges small_;
+  QuarantinedRanges large_;
   uint64_t used_ = 0;
   uint64_t live_ = 0;
   bool pristine_ = false;

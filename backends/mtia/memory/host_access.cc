@@ -9,7 +9,8 @@
 namespace devrt::mtia {
 namespace {
 
-// host_access=continue: a loop over device memory must not fill the disk.
+// Limits the reports of host_access=continue: a loop over device memory would
+// fill the disk.
 constexpr uint64_t kMaxReports = 32;
 
 // Text in a fixed buffer, for a signal handler.
@@ -114,14 +115,14 @@ bool HostAccessMonitor::OnSegv(const AccessFault& fault) noexcept {
   const HostAccess mode = mode_.load(std::memory_order_acquire);
   if (mode == HostAccess::kOff) return false;
   for (size_t device = 0; device < memories_.size(); ++device) {
-    Window& window = *memories_[device].window;
+    AddressWindow& window = *memories_[device].window;
     if (fault.address < window.base() ||
         fault.address >= window.base() + window.size()) {
       continue;
     }
     const auto offset = static_cast<uint64_t>(fault.address - window.base());
     const uint64_t count = count_.fetch_add(1) + 1;
-    // A previous handler that only returns brings the same access back.
+    // If the handler of before only returns, the access repeats.
     const bool again = last_address_.exchange(fault.address) == fault.address &&
                        last_instruction_.load() == fault.instruction;
     last_instruction_.store(fault.instruction);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What happens when the host dereferences device memory: a report on stderr
-// that names the block, then the program's own end, or, with
-// host_access=continue, an open page until the next call.
+// names the block, and the program ends by its SIGSEGV.  With
+// host_access=continue the page is opened until the next call of devrt.
 
 #ifndef DEVRT_BACKENDS_MTIA_MEMORY_HOST_ACCESS_H_
 #define DEVRT_BACKENDS_MTIA_MEMORY_HOST_ACCESS_H_
@@ -13,16 +13,16 @@
 #include <vector>
 
 #include "backends/mtia/config/config.h"
+#include "backends/mtia/memory/address_window.h"
 #include "backends/mtia/memory/block_table.h"
-#include "backends/mtia/memory/segv.h"
-#include "backends/mtia/memory/window.h"
+#include "backends/mtia/memory/segv_handler.h"
 
 namespace devrt::mtia {
 
 class HostAccessMonitor final : public SegvListener {
  public:
   struct Memory {
-    Window* window = nullptr;
+    AddressWindow* window = nullptr;
     const BlockTable* blocks = nullptr;
   };
 
@@ -32,9 +32,9 @@ class HostAccessMonitor final : public SegvListener {
   HostAccessMonitor(const HostAccessMonitor&) = delete;
   HostAccessMonitor& operator=(const HostAccessMonitor&) = delete;
 
-  // Also forgets what was counted, and closes what was opened.
+  // Takes the mode of a new machine, sets the count to 0 and closes all pages.
   void Reset(HostAccess mode);
-  // From the first allocation on.
+  // Starts to watch, at the first allocation.
   void Watch() {
     if (!watching_.load(std::memory_order_acquire)) StartWatching();
   }

@@ -11,8 +11,8 @@
 
 #include "backends/mtia/engine/error.h"
 #include "backends/mtia/engine/text.h"
+#include "backends/mtia/memory/address_window.h"
 #include "backends/mtia/memory/block_table.h"
-#include "backends/mtia/memory/window.h"
 
 namespace devrt::mtia {
 namespace {
@@ -25,8 +25,8 @@ std::string Text(const HostRange& range) {
          " registered at " + range.site.Text();
 }
 
-// An operation on a hole would end the process; a driver, which locks the
-// pages, finds it here.
+// Finds pages that are not mapped: an operation on them would end the process.
+// A driver finds them when it locks the pages.
 bool IsMapped(uintptr_t begin, uint64_t size) {
   constexpr uint64_t kPagesAtOnce = 4096;
   const uint64_t page = PageSize();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Host memory that the user registered: never overlapping, kept by address.
+// Host memory that the program has registered.  Ranges do not overlap.
 // Thread-safe.
 
 #ifndef DEVRT_BACKENDS_MTIA_MEMORY_HOST_RANGES_H_
@@ -12,7 +12,7 @@
 #include <shared_mutex>
 #include <string>
 
-#include "backends/mtia/table/call_site.h"
+#include "backends/mtia/memory/call_site.h"
 #include "devrt/backends/abi/devrt_plugin.h"
 
 namespace devrt::mtia {
@@ -27,12 +27,13 @@ struct HostRange {
 
 class HostRanges {
  public:
-  // [begin, begin + size) is not empty, does not wrap and is no memory of
-  // ours: the caller has checked.
+  // Adds [begin, begin + size).  The caller has checked that it is not empty,
+  // does not wrap, and is no memory of the simulator.
   devrt_status Add(uint32_t device, uintptr_t begin, uint64_t size,
                    const devrt_call_site_v0& site);
   devrt_status Remove(uintptr_t begin);
-  // The range that holds the byte at `address`; only the numbers, no site.
+  // Finds the range that holds the byte at `address`.  Sets the numbers of
+  // `*range` and leaves its call site empty.
   bool Find(uintptr_t address, HostRange* range) const;
   void Clear();
   uint64_t size() const { return count_.load(std::memory_order_acquire); }

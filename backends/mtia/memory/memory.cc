@@ -7,12 +7,12 @@
 
 #include "backends/mtia/engine/error.h"
 #include "backends/mtia/engine/text.h"
+#include "backends/mtia/memory/address_window.h"
 #include "backends/mtia/memory/block_table.h"
 #include "backends/mtia/memory/host_access.h"
 #include "backends/mtia/memory/host_ranges.h"
-#include "backends/mtia/memory/parts.h"
 #include "backends/mtia/memory/peers.h"
-#include "backends/mtia/memory/window.h"
+#include "backends/mtia/memory/suballocations.h"
 
 namespace devrt::mtia {
 namespace {
@@ -20,7 +20,8 @@ namespace {
 constexpr uint64_t kMinWindow = 4ull << 30;
 constexpr uint64_t kDeviceFactor = 8;
 constexpr uint64_t kPinnedFactor = 4;
-// Both views of all windows together: far below the 128 TiB that a process has.
+// The limit for both mappings of all windows, far below the 128 TiB of
+// addresses that a process has.
 constexpr uint64_t kMaxAddresses = 64ull << 40;
 
 constexpr uint32_t kNoWindow = ~0u;
@@ -33,11 +34,12 @@ uint32_t ShiftOf(uint64_t size) {
   return shift;
 }
 
-// Windows have one size, a power of two, so that a shift finds them.
+// All windows have one size, a power of two, so that a shift finds the window
+// of an address.
 uint32_t WindowShift(const Config& config) {
   uint32_t shift = ShiftOf(std::max({kMinWindow, config.memory * kDeviceFactor,
                                      config.pinned * kPinnedFactor}));
-  // Large machines have less room for quarantine, at least once the memory.
+  // With many devices or much memory, windows have less room for freed ranges.
   const uint32_t least = ShiftOf(std::max(config.memory, config.pinned) * 2);
   const uint64_t views = (config.devices + uint64_t{1}) * 2;
   while (shift > least && (views << shift) > kMaxAddresses) --shift;
@@ -69,9 +71,9 @@ BlockTable::Options PinnedOptions(const Config& config) {
 
 struct Area {
   explicit Area(std::string name) : blocks(std::move(name), &window) {}
-  Window window;
+  AddressWindow window;
   BlockTable blocks;
-  Parts parts;
+  Suballocations parts;
 };
 
 }  // namespace
@@ -82,8 +84,8 @@ struct Memory::Impl {
   bool Serves(const Config& next) const;
   void Reset(const Config& next);
 
-  // The window that `ptr` is in: a device, config.devices for the pinned one,
-  // or kNoWindow.
+  // The window that `ptr` is in: the number of its device, config.devices for
+  // pinned memory, or kNoWindow.
   uint32_t WindowOf(const void* ptr) const;
   uint64_t OffsetIn(uint32_t window, const void* ptr) const;
   bool OverlapsWindows(uintptr_t begin, uint64_t size) const;
@@ -100,7 +102,7 @@ struct Memory::Impl {
 
   Config config;
   uint32_t shift = 0;
-  Reservation reservation;
+  AddressReservation reservation;
   std::vector<std::unique_ptr<Area>> areas;  // the devices, then pinned
   HostRanges registered;
   PeerTable peers;
@@ -136,8 +138,8 @@ bool Memory::Impl::Map(std::string* error) {
   }
   if (!reservation.Reserve(areas.size() * size, error)) return false;
   for (size_t i = 0; i < areas.size(); ++i) {
-    const auto kind =
-        i == config.devices ? Window::Kind::kHost : Window::Kind::kDevice;
+    const auto kind = i == config.devices ? AddressWindow::Kind::kHost
+                                          : AddressWindow::Kind::kDevice;
     if (!areas[i]->window.Map(areas[i]->blocks.name().c_str(),
                               reservation.base() + i * size, size, kind,
                               error)) {
@@ -148,7 +150,7 @@ bool Memory::Impl::Map(std::string* error) {
 }
 
 bool Memory::Impl::Serves(const Config& next) const {
-  // Not merely large enough: addresses must depend on the configuration only.
+  // A larger window does not do: addresses depend on the configuration only.
   return next.devices == config.devices && WindowShift(next) == shift;
 }
 
@@ -286,7 +288,7 @@ bool Memory::Reset(const Config& config, std::string* error) {
     return true;
   }
   impl_ = std::move(prepared_);
-  // The old mappings are gone: now the usual addresses are free.
+  // The mappings of before have ended, so the usual addresses are free.
   std::unique_ptr<Impl> next = Impl::Create(config, &why);
   if (next != nullptr) impl_ = std::move(next);
   impl_->Reset(config);
@@ -354,15 +356,15 @@ BlockTable* Memory::BlocksAt(const void* ptr, uint64_t* offset) {
   return &impl_->areas[window]->blocks;
 }
 
-Parts* Memory::PartsAt(const void* ptr, uint64_t* offset) {
+Suballocations* Memory::SuballocationsAt(const void* ptr, uint64_t* offset) {
   const uint32_t window = impl_->WindowOf(ptr);
   if (window >= impl_->config.devices) return nullptr;
   *offset = impl_->OffsetIn(window, ptr);
   return &impl_->areas[window]->parts;
 }
 
-bool Memory::CheckParts(const void* ptr, uint64_t size, uint64_t op,
-                        std::string* why) const {
+bool Memory::CheckSuballocations(const void* ptr, uint64_t size, uint64_t op,
+                                 std::string* why) const {
   const uint32_t window = impl_->WindowOf(ptr);
   if (window >= impl_->config.devices || size == 0 ||
       impl_->areas[window]->parts.Check(impl_->OffsetIn(window, ptr), size, op,

@@ -64,7 +64,7 @@ void LeaveMachine(HostThread* me) {
 
 namespace {
 
-// The ordinal, or kAnyDevice.
+// The device of a call, or kAnyDevice.
 uint32_t DeviceOf(const About& about) {
   const Machine& m = *g_machine;
   switch (about.kind) {
@@ -98,7 +98,8 @@ Call::Call(Slot slot, About about, CallTag tag) : slot_(slot) {
     EnterUserCode(tag);
     if (how_ != How::kOutside || error_ != nullptr) return;
   }
-  // Host functions and bodies of threaded mode are no host threads.
+  // In threaded mode a host function or body runs on a worker, which does not
+  // join the machine.
   me_ = t_user_code != nullptr && machine->threaded ? &g_threads->borrower()
                                                     : g_threads->Me();
   if (machine->threaded) {
@@ -142,8 +143,8 @@ Call::~Call() {
     case How::kEntered:
       break;
   }
-  // Who learned of a fault in any way may give up memory that a copy still runs
-  // over.
+  // A program that learns of a fault may free memory that a discarded copy
+  // still touches.
   if (__builtin_expect(g_machine->scheduler.has_running_discarded_copies(),
                        0)) {
     g_machine->driver->AwaitDiscardedCopies();
@@ -153,9 +154,9 @@ Call::~Call() {
 }
 
 void Call::NoteSite() {
-  const devrt_call_site_v0* const site = g_host->call_site(g_host->host);
-  me_->site.file = site->file;
-  me_->site.line = site->line;
+  const devrt_call_site_v0& site = CurrentSite();
+  me_->site.file = site.file;
+  me_->site.line = site.line;
   me_->polled_any = me_->polled_same = 0;
   me_->polled = nullptr;
 }

@@ -15,12 +15,14 @@
 
 namespace devrt::mtia {
 
-// Set while the calling thread is inside the machine.
+// True while the calling thread is inside the machine.
 extern thread_local bool t_inside __attribute__((tls_model("initial-exec")));
 
+// kCallback: the call is allowed in host functions and kernel bodies.
 enum class CallTag { kPlain, kCallback };
 
-// What a call concerns; injected errors wait for their device.
+// The device, stream, event or flag of a call.  An injected error hits calls of
+// its device.
 struct About {
   enum Kind : uint8_t { kNoDevice, kDevice, kStream, kEvent, kFlag };
   Kind kind = kNoDevice;
@@ -37,8 +39,8 @@ inline About OnFlag(devrt_flag flag) {
   return {About::kFlag, reinterpret_cast<uint64_t>(flag)};
 }
 
-// The calling thread is inside the machine from the constructor to the
-// destructor, which is a decision point and releases what has ended.
+// A call of the table.  The constructor enters the machine.  The destructor
+// lets operations and other threads move, leaves, and makes the deferred calls.
 //
 //   Call call(Slot::event_query, OnEvent(event), CallTag::kCallback);
 //   if (call.refused()) return call.error();
@@ -53,10 +55,14 @@ class Call {
   devrt_status error() const { return error_; }
   HostThread* me() const { return me_; }
   const char* entry() const { return SlotName(slot_); }
-  // Notes where the user made this call; submissions and waits need it.
+  // Notes where the program made this call, for submissions and waits.
   void NoteSite();
-  // Waits for me()->want; NULL or why it failed.
+  // Waits for me()->want.  Returns NULL, or the error of a point or of the
+  // wait.
   devrt_status Wait();
+
+ protected:
+  devrt_status error_ = nullptr;
 
  private:
   enum class How : uint8_t { kOutside, kEntered, kBorrowed, kNested };
@@ -67,10 +73,9 @@ class Call {
   const Slot slot_;
   How how_ = How::kOutside;
   HostThread* me_ = nullptr;
-  devrt_status error_ = nullptr;
 };
 
-// allocation.cc.  raw_free_syncs: waits for `device` as a native free does.
+// With raw_free_syncs=yes waits for `device`, as cudaFree does (memory.cc).
 devrt_status SyncBeforeFree(Call* call, uint32_t device);
 
 }  // namespace devrt::mtia

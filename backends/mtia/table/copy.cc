@@ -14,7 +14,7 @@
 namespace devrt::mtia {
 namespace {
 
-// A submission that is still to come.
+// Stands for the number of the next submission.
 constexpr uint64_t kNext = UINT64_MAX - 1;
 
 enum PageableChoice : uint32_t { kStaged, kSync, kLate };
@@ -36,11 +36,11 @@ std::string Where(const Resolved& r) {
   return "unknown memory";
 }
 
-// Live, and [ptr, ptr + size) inside its allocation.
+// NULL if the memory is live and `size` bytes of it lie in one allocation.
 devrt_status CheckRange(const Resolved& r, const char* what, uint64_t size) {
   std::string why;
-  if (!g_machine->memory.IfMade()->CheckParts(r.base + r.offset, size, kNext,
-                                              &why)) {
+  if (!g_machine->memory.IfMade()->CheckSuballocations(r.base + r.offset, size,
+                                                       kNext, &why)) {
     return InvalidArgument(std::string("the ") + what + " is " + why);
   }
   if (r.closed != kNotClosed) {
@@ -69,9 +69,9 @@ devrt_status CheckOverlap(const void* dst, const void* src, uint64_t size) {
   return InvalidArgument("source and destination overlap");
 }
 
-// The stream's device may touch `r`.
-devrt_status CheckReach(const StreamCore* s, const Resolved& r,
-                        const char* what, const char* remedy) {
+// NULL if the device of `s` may access `r`.
+devrt_status CheckAccess(const StreamCore* s, const Resolved& r,
+                         const char* what, const char* remedy) {
   if (!IsDevice(r) || r.device == s->device ||
       g_machine->memory.IfMade()->PeerEnabled(s->device, r.device)) {
     return nullptr;
@@ -136,7 +136,8 @@ Op* MakeCopy(Submission* submission, EngineClass engine, void* dst,
   return op;
 }
 
-// Waits for the copy that was just submitted.  After an error there is none.
+// Waits for the copy that was just submitted.  If the wait fails, the copy does
+// nothing.
 devrt_status WaitForCopy(Submission* submission) {
   const Point copy{submission->core(), submission->core()->issued};
   Points& want = submission->call().me()->want;
@@ -147,7 +148,8 @@ devrt_status WaitForCopy(Submission* submission) {
   return error;
 }
 
-// Host to host: complete on return, after all that the stream holds.
+// Copies from host to host, after all work of the stream, in the calling
+// thread.
 devrt_status CopyHost(Submission* submission, void* dst, const void* src,
                       uint64_t size) {
   Points& want = submission->call().me()->want;
@@ -172,10 +174,45 @@ devrt_status CheckCopy(const StreamCore* s, const Resolved& to,
   }
   if (devrt_status error = CheckOverlap(dst, src, size)) return error;
   constexpr const char* kRemedy = "enable the peer or use copy_peer_async";
-  if (devrt_status error = CheckReach(s, to, "destination", kRemedy)) {
+  if (devrt_status error = CheckAccess(s, to, "destination", kRemedy)) {
     return error;
   }
-  return CheckReach(s, from, "source", kRemedy);
+  return CheckAccess(s, from, "source", kRemedy);
+}
+
+// NULL if both devices exist and work, and one of them is that of `s`.
+devrt_status CheckPeerDevices(const StreamCore* s, uint32_t dst_device,
+                              uint32_t src_device) {
+  for (const uint32_t device : {dst_device, src_device}) {
+    if (devrt_status error = CheckDevice(device)) return error;
+    if (devrt_status error =
+            g_machine->faults.DeviceError(device, "copy_peer_async")) {
+      return error;
+    }
+  }
+  if (s->device == dst_device || s->device == src_device) return nullptr;
+  return InvalidArgument(
+      "the stream's device mtia:" + std::to_string(s->device) +
+      " is neither source nor destination");
+}
+
+// NULL if both sides are live memory of the devices that the call names.
+devrt_status CheckPeerSides(const Resolved& to, uint32_t dst_device,
+                            const Resolved& from, uint32_t src_device,
+                            uint64_t size) {
+  if (devrt_status bad = CheckRange(to, "destination", size)) return bad;
+  if (devrt_status bad = CheckRange(from, "source", size)) return bad;
+  if (!IsDevice(to) || to.device != dst_device) {
+    return InvalidArgument(
+        "the destination is " + Where(to) +
+        ", not of device mtia:" + std::to_string(dst_device));
+  }
+  if (!IsDevice(from) || from.device != src_device) {
+    return InvalidArgument(
+        "the source is " + Where(from) +
+        ", not of device mtia:" + std::to_string(src_device));
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -218,36 +255,15 @@ devrt_status Backend::copy_peer_async(devrt_stream stream, void* dst,
                                       uint32_t src_device, uint64_t size) {
   Submission submission(Slot::copy_peer_async, stream);
   if (!submission.ok()) return submission.error();
-  for (const uint32_t device : {dst_device, src_device}) {
-    if (devrt_status error = CheckDevice(device)) return error;
-    if (devrt_status error =
-            g_machine->faults.DeviceError(device, "copy_peer_async")) {
-      return error;
-    }
-  }
   StreamCore* const s = submission.core();
-  if (s->device != dst_device && s->device != src_device) {
-    return InvalidArgument(
-        "the stream's device mtia:" + std::to_string(s->device) +
-        " is neither source nor destination");
-  }
-  devrt_status error = nullptr;
+  devrt_status error = CheckPeerDevices(s, dst_device, src_device);
+  if (error != nullptr) return error;
   const Memory* const memory = g_machine->memory.Make(&error);
   if (memory == nullptr) return error;
   const Resolved to = memory->Find(dst);
   const Resolved from = memory->Find(src);
-  if (devrt_status bad = CheckRange(to, "destination", size)) return bad;
-  if (devrt_status bad = CheckRange(from, "source", size)) return bad;
-  if (!IsDevice(to) || to.device != dst_device) {
-    return InvalidArgument(
-        "the destination is " + Where(to) +
-        ", not of device mtia:" + std::to_string(dst_device));
-  }
-  if (!IsDevice(from) || from.device != src_device) {
-    return InvalidArgument(
-        "the source is " + Where(from) +
-        ", not of device mtia:" + std::to_string(src_device));
-  }
+  error = CheckPeerSides(to, dst_device, from, src_device, size);
+  if (error != nullptr) return error;
   if (devrt_status bad = CheckOverlap(dst, src, size)) return bad;
   if (devrt_status bad = submission.MakeRoom()) return bad;
   const bool peer = dst_device != src_device;
@@ -280,8 +296,8 @@ devrt_status Backend::fill_async(devrt_stream stream, void* dst, uint32_t value,
     return InvalidArgument("the destination of a fill is " + Where(to) +
                            ", not device memory");
   }
-  if (devrt_status bad = CheckReach(submission.core(), to, "destination",
-                                    "use a stream of that device")) {
+  if (devrt_status bad = CheckAccess(submission.core(), to, "destination",
+                                     "use a stream of that device")) {
     return bad;
   }
   if (devrt_status bad = submission.MakeRoom()) return bad;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices: properties, the calling thread's current one, peers.
+// Devices: properties, the current device of the calling thread, peers.
 #include <cstdio>
 
 #include "backends/mtia/engine/dependencies.h"
@@ -8,6 +8,7 @@
 #include "backends/mtia/table/backend.h"
 #include "backends/mtia/table/call.h"
 #include "backends/mtia/table/current_device.h"
+#include "backends/mtia/table/device_call.h"
 #include "backends/mtia/table/submit.h"
 #include "devrt/backends/abi/devrt_plugin_helper.h"
 
@@ -27,7 +28,7 @@ uint32_t PageableMode(Pageable mode) {
     case Pageable::kSync:
       return DEVRT_PAGEABLE_SYNC;
     case Pageable::kLate:
-    case Pageable::kExplore:  // the weakest promise covers all
+    case Pageable::kExplore:  // the weakest promise of the three
       return DEVRT_PAGEABLE_LATE;
     case Pageable::kStaged:
       break;
@@ -66,7 +67,7 @@ devrt_device_props_v0 Describe(const Config& config, uint32_t device) {
   return props;
 }
 
-// Both ordinals exist and differ, and their devices work.
+// NULL if both devices exist.
 devrt_status CheckPeers(uint32_t device, uint32_t peer) {
   if (devrt_status error = CheckDevice(device)) return error;
   return CheckDevice(peer);
@@ -87,21 +88,16 @@ devrt_status Backend::device_props(uint32_t device,
 }
 
 devrt_status Backend::device_sync(uint32_t device) {
-  Call call(Slot::device_sync, OnDevice(device));
+  DeviceCall call(Slot::device_sync, device);
   if (call.refused()) return call.error();
-  if (devrt_status error = CheckDevice(device)) return error;
   call.NoteSite();
-  if (devrt_status error =
-          g_machine->faults.DeviceError(device, call.entry())) {
-    return error;
-  }
   Points& want = call.me()->want;
   want.clear();
   AddDeviceFrontier(g_machine->streams, device, &want);
   return call.Wait();
 }
 
-// ---- the current device: no machine, no lock ----
+// ---- the current device ----
 
 devrt_status BadOrdinal(uint32_t device) {
   char text[96];

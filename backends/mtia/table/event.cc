@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <string>
 
+#include "backends/mtia/engine/text.h"
 #include "backends/mtia/table/backend.h"
+#include "backends/mtia/table/device_call.h"
 #include "backends/mtia/table/poll.h"
 #include "backends/mtia/table/submit.h"
 
@@ -11,12 +12,6 @@ namespace {
 
 constexpr uint32_t kKnownFlags =
     DEVRT_EVENT_TIMING | DEVRT_EVENT_BLOCKING_SYNC | DEVRT_EVENT_IPC;
-
-bool AllDone(const Points& points) {
-  return std::all_of(points.begin(), points.end(), Done);
-}
-
-std::string Name(uint32_t device) { return "mtia:" + std::to_string(device); }
 
 // The checks of C35, in that order.
 devrt_status CheckElapsed(const Event* begin, const Event* end) {
@@ -33,7 +28,8 @@ devrt_status CheckElapsed(const Event* begin, const Event* end) {
   if (begin->device != end->device) {
     return MakeError(DEVRT_INVALID_ARGUMENT, 400,
                      "Both events must be of one device, but they are of " +
-                         Name(begin->device) + " and " + Name(end->device));
+                         DeviceName(begin->device) + " and " +
+                         DeviceName(end->device));
   }
   for (const Event* const event : {begin, end}) {
     if (Failed(event->point)) {
@@ -70,19 +66,14 @@ devrt_status Poll(Call* call, const void* object, uint32_t* done) {
   *done = AllDone(want) ? 1 : 0;
   g_machine->history.trace.Add(9, *done, me->index);
   if (*done == 0) return nullptr;
-  Answered(me);
+  ResetPollCounts(me);
   return nullptr;
 }
 
 devrt_status Backend::event_create(uint32_t device, uint32_t flags,
                                    devrt_event* out) {
-  Call call(Slot::event_create, OnDevice(device));
+  DeviceCall call(Slot::event_create, device);
   if (call.refused()) return call.error();
-  if (devrt_status error = CheckDevice(device)) return error;
-  if (devrt_status error =
-          g_machine->faults.DeviceError(device, call.entry())) {
-    return error;
-  }
   if ((flags & ~kKnownFlags) != 0) {
     return InvalidArgument("unknown event flags " + std::to_string(flags));
   }
@@ -99,11 +90,9 @@ devrt_status Backend::event_create(uint32_t device, uint32_t flags,
 }
 
 devrt_status Backend::event_destroy(devrt_event handle) {
-  Call call(Slot::event_destroy, OnEvent(handle));
+  EventCall call(Slot::event_destroy, handle);
   if (call.refused()) return call.error();
-  devrt_status error = nullptr;
-  Event* const event = g_machine->events.Find(handle, &error);
-  if (event == nullptr) return error;
+  Event* const event = call.event();
   g_machine->events.Release(event);
   return nullptr;
 }
@@ -117,21 +106,18 @@ devrt_status Backend::event_record(devrt_event handle, devrt_stream stream) {
   StreamCore* const core = submission.core();
   if (event->device != core->device) {
     return MakeError(DEVRT_INVALID_ARGUMENT, 400,
-                     "the event is of device " + Name(event->device) +
-                         ", the stream of " + Name(core->device));
+                     "the event is of device " + DeviceName(event->device) +
+                         ", the stream of " + DeviceName(core->device));
   }
   g_machine->scheduler.Record(event, core, submission.call().me());
   return nullptr;
 }
 
 devrt_status Backend::event_query(devrt_event handle, uint32_t* done) {
-  Call call(Slot::event_query, OnEvent(handle), CallTag::kCallback);
+  EventCall call(Slot::event_query, handle, CallTag::kCallback);
   if (call.refused()) return call.error();
-  devrt_status error = nullptr;
-  Event* const event = g_machine->events.Find(handle, &error);
-  if (event == nullptr) return error;
-  error = g_machine->faults.DeviceError(event->device, call.entry());
-  if (error != nullptr) return error;
+  Event* const event = call.event();
+  if (devrt_status error = call.DeviceError()) return error;
   Points& want = call.me()->want;
   want.clear();
   if (event->point.stream != nullptr) want.push_back(event->point);
@@ -139,13 +125,10 @@ devrt_status Backend::event_query(devrt_event handle, uint32_t* done) {
 }
 
 devrt_status Backend::event_sync(devrt_event handle) {
-  Call call(Slot::event_sync, OnEvent(handle));
+  EventCall call(Slot::event_sync, handle);
   if (call.refused()) return call.error();
-  devrt_status error = nullptr;
-  Event* const event = g_machine->events.Find(handle, &error);
-  if (event == nullptr) return error;
-  error = g_machine->faults.DeviceError(event->device, call.entry());
-  if (error != nullptr) return error;
+  Event* const event = call.event();
+  if (devrt_status error = call.DeviceError()) return error;
   call.NoteSite();
   Points& want = call.me()->want;
   want.clear();
@@ -156,11 +139,10 @@ devrt_status Backend::event_sync(devrt_event handle) {
 devrt_status Backend::event_elapsed_ns(devrt_event begin_handle,
                                        devrt_event end_handle,
                                        int64_t* nanoseconds) {
-  Call call(Slot::event_elapsed_ns, OnEvent(begin_handle), CallTag::kCallback);
+  EventCall call(Slot::event_elapsed_ns, begin_handle, CallTag::kCallback);
   if (call.refused()) return call.error();
+  const Event* const begin = call.event();
   devrt_status error = nullptr;
-  const Event* const begin = g_machine->events.Find(begin_handle, &error);
-  if (begin == nullptr) return error;
   const Event* const end = g_machine->events.Find(end_handle, &error);
   if (end == nullptr) return error;
   if (devrt_status bad = CheckElapsed(begin, end)) return bad;
@@ -169,11 +151,9 @@ devrt_status Backend::event_elapsed_ns(devrt_event begin_handle,
 }
 
 devrt_status Backend::event_native(devrt_event handle, void** native) {
-  Call call(Slot::event_native, OnEvent(handle), CallTag::kCallback);
+  EventCall call(Slot::event_native, handle, CallTag::kCallback);
   if (call.refused()) return call.error();
-  devrt_status error = nullptr;
-  const Event* const event = g_machine->events.Find(handle, &error);
-  if (event == nullptr) return error;
+  const Event* const event = call.event();
   *native = event->point.stream == nullptr
                 ? nullptr
                 : reinterpret_cast<void*>(HandleOf(*event));

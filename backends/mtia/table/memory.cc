@@ -1,25 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocation: the table's calls over Memory.
+// Allocation: calls of Memory.
 #include "backends/mtia/engine/dependencies.h"
 #include "backends/mtia/engine/machine.h"
 #include "backends/mtia/memory/block_table.h"
 #include "backends/mtia/table/backend.h"
 #include "backends/mtia/table/call.h"
+#include "backends/mtia/table/device_call.h"
 #include "backends/mtia/table/submit.h"
 #include "devrt/backends/abi/devrt_plugin_helper.h"
 
 namespace devrt::mtia {
-namespace {
-
-const devrt_call_site_v0& CurrentSite() {
-  return *g_host->call_site(g_host->host);
-}
-
-}  // namespace
-
-// raw_free_syncs=yes: a free waits for the device, as cudaFree does.  A fault
-// that the wait meets is not the free's to report; that it would never end is.
+// The free reports a wait that would never end.  It does not report a fault
+// that the wait meets.
 devrt_status SyncBeforeFree(Call* call, uint32_t device) {
   if (!g_machine->config.raw_free_syncs || device >= g_device_count) {
     return nullptr;
@@ -42,32 +35,18 @@ devrt_status NotAllocated() {
 
 devrt_status Backend::mem_info(uint32_t device, uint64_t* free_bytes,
                                uint64_t* total_bytes) {
-  Call call(Slot::mem_info, OnDevice(device));
-  if (call.refused()) return call.error();
-  if (devrt_status error = CheckDevice(device)) return error;
-  if (devrt_status error =
-          g_machine->faults.DeviceError(device, call.entry())) {
-    return error;
-  }
-  devrt_status error = nullptr;
-  Memory* const memory = g_machine->memory.Make(&error);
-  if (memory == nullptr) return error;
+  DeviceCall call(Slot::mem_info, device);
+  Memory* const memory = call.GetMemory();
+  if (memory == nullptr) return call.error();
   memory->Info(device, free_bytes, total_bytes);
   return nullptr;
 }
 
 devrt_status Backend::alloc(uint32_t device, uint64_t size, uint64_t alignment,
                             void** ptr) {
-  Call call(Slot::alloc, OnDevice(device));
-  if (call.refused()) return call.error();
-  if (devrt_status error = CheckDevice(device)) return error;
-  if (devrt_status error =
-          g_machine->faults.DeviceError(device, call.entry())) {
-    return error;
-  }
-  devrt_status error = nullptr;
-  Memory* const memory = g_machine->memory.Make(&error);
-  if (memory == nullptr) return error;
+  DeviceCall call(Slot::alloc, device);
+  Memory* const memory = call.GetMemory();
+  if (memory == nullptr) return call.error();
   return memory->Alloc(device, size, alignment, CurrentSite(), ptr);
 }
 
@@ -79,14 +58,14 @@ devrt_status Backend::dealloc(uint32_t device, void* ptr, uint64_t size) {
   if (ptr == nullptr) return nullptr;
   Memory* const memory = g_machine->memory.IfMade();
   if (memory == nullptr) return NotAllocated();
-  // Nobody waits for stream-ordered memory (C64).
+  // A free of stream-ordered memory waits for nothing (C64).
   if (!memory->Find(ptr).ordered) {
     if (devrt_status error = SyncBeforeFree(&call, device)) return error;
   }
   return memory->Free(device, ptr, CurrentSite());
 }
 
-// The address is there at once, the memory behind the stream's work (C65).
+// The address exists at once, the memory behind the stream's work (C65).
 devrt_status Backend::alloc_async(devrt_stream stream, uint64_t size,
                                   uint64_t alignment, void** ptr) {
   Submission submission(Slot::alloc_async, stream);
@@ -124,7 +103,8 @@ devrt_status Backend::dealloc_async(devrt_stream stream, void* ptr,
                                g_machine->scheduler.last_op_id(), CurrentSite(),
                                &id);
   if (error != nullptr) return error;
-  // Taking back goes on after a fault (C94): nothing of the stream will run.
+  // Frees succeed after a fault (C94).  No operation of the stream will run, so
+  // the block ends here.
   if (g_machine->faults.of(s->device) || s->failed_from != kNever) {
     static_cast<void>(memory->EndOrdered(ptr, id, false));
     return nullptr;
@@ -140,16 +120,9 @@ devrt_status Backend::dealloc_async(devrt_stream stream, void* ptr,
 
 devrt_status Backend::host_alloc(uint32_t device, uint64_t size,
                                  uint64_t alignment, void** ptr) {
-  Call call(Slot::host_alloc, OnDevice(device));
-  if (call.refused()) return call.error();
-  if (devrt_status error = CheckDevice(device)) return error;
-  if (devrt_status error =
-          g_machine->faults.DeviceError(device, call.entry())) {
-    return error;
-  }
-  devrt_status error = nullptr;
-  Memory* const memory = g_machine->memory.Make(&error);
-  if (memory == nullptr) return error;
+  DeviceCall call(Slot::host_alloc, device);
+  Memory* const memory = call.GetMemory();
+  if (memory == nullptr) return call.error();
   return memory->HostAlloc(device, size, alignment, CurrentSite(), ptr);
 }
 
@@ -167,16 +140,9 @@ devrt_status Backend::host_dealloc(void* ptr, uint64_t size) {
 }
 
 devrt_status Backend::host_register(uint32_t device, void* ptr, uint64_t size) {
-  Call call(Slot::host_register, OnDevice(device));
-  if (call.refused()) return call.error();
-  if (devrt_status error = CheckDevice(device)) return error;
-  if (devrt_status error =
-          g_machine->faults.DeviceError(device, call.entry())) {
-    return error;
-  }
-  devrt_status error = nullptr;
-  Memory* const memory = g_machine->memory.Make(&error);
-  if (memory == nullptr) return error;
+  DeviceCall call(Slot::host_register, device);
+  Memory* const memory = call.GetMemory();
+  if (memory == nullptr) return call.error();
   return memory->Register(device, ptr, size, CurrentSite());
 }
 
@@ -200,7 +166,7 @@ devrt_status Backend::pointer_info(const void* ptr,
   out.host_readable = 1;
   const Memory* const memory = g_machine->memory.IfMade();
   Resolved r = memory != nullptr ? memory->Find(ptr) : Resolved();
-  // Freed, though its stream may not have come to that.
+  // dealloc_async was called, though the free may not have run.
   if (r.closed != kNotClosed) r = Resolved();
   if (r.space == Space::kHost) {
     if (memory != nullptr && r.local == nullptr) out.host_readable = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Answering queries, with the fairness of docs/simulator.md 2.3: a thread that
-// polls lets the device move.
+// Answers of queries.  A thread that polls lets the device move, so that a loop
+// of queries ends (docs/simulator.md 2.3).
 
 #ifndef DEVRT_BACKENDS_MTIA_TABLE_POLL_H_
 #define DEVRT_BACKENDS_MTIA_TABLE_POLL_H_
@@ -10,13 +10,14 @@
 
 namespace devrt::mtia {
 
-// `me` got an answer other than "not ready".
-inline void Answered(HostThread* me) {
+// Notes that `me` got an answer other than "not ready".
+inline void ResetPollCounts(HostThread* me) {
   me->polled = nullptr;
   me->polled_same = me->polled_any = 0;
 }
 
-// Whether the points of call->me()->want are done; `object` is what was asked.
+// Sets `*done` to 1 if all points of call->me()->want are done, else to 0.
+// `object` is the stream or event of the query.
 devrt_status Poll(Call* call, const void* object, uint32_t* done);
 
 }  // namespace devrt::mtia

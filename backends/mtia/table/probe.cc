@@ -4,6 +4,7 @@
 #include <string>
 
 #include "backends/mtia/table/backend.h"
+#include "backends/mtia/table/device_call.h"
 #include "backends/mtia/table/poll.h"
 #include "backends/mtia/table/submit.h"
 #include "devrt/backends/abi/devrt_plugin_helper.h"
@@ -29,8 +30,8 @@ Op* NewKernel(Submission* submission, Action action, const char* name) {
   return op;
 }
 
-// Submission of a kernel that uses a flag, up to the flag.  While it waits for
-// room, another thread may destroy the flag.
+// Finds the flag of a kernel that waits for one or sets it.  The flag is looked
+// up again behind the wait for room, in which another thread may destroy it.
 Flag* Prepare(Submission* submission, devrt_flag handle, devrt_status* error) {
   *error = submission->error();
   if (!submission->ok()) return nullptr;
@@ -53,13 +54,8 @@ devrt_status Backend::spin(devrt_stream stream, uint64_t nanoseconds) {
 }
 
 devrt_status Backend::flag_create(uint32_t device, devrt_flag* out) {
-  Call call(Slot::flag_create, OnDevice(device));
+  DeviceCall call(Slot::flag_create, device);
   if (call.refused()) return call.error();
-  if (devrt_status error = CheckDevice(device)) return error;
-  if (devrt_status error =
-          g_machine->faults.DeviceError(device, call.entry())) {
-    return error;
-  }
   Flag* const flag = g_machine->flags.New(device);
   *out = reinterpret_cast<devrt_flag>(HandleOf(*flag));
   return nullptr;
@@ -71,7 +67,7 @@ devrt_status Backend::flag_destroy(devrt_flag handle) {
   devrt_status error = nullptr;
   Flag* const flag = g_machine->flags.Find(handle, &error);
   if (flag == nullptr) return error;
-  g_machine->flags.Set(flag, 1, g_machine->driver);  // who still waits goes on
+  g_machine->flags.Set(flag, 1, g_machine->driver);  // waits for it end
   g_machine->flags.Release(flag);
   return nullptr;
 }
@@ -96,7 +92,7 @@ devrt_status Backend::flag_set(devrt_flag handle, uint32_t value) {
   devrt_status error = nullptr;
   Flag* const flag = g_machine->flags.Find(handle, &error);
   if (flag == nullptr) return error;
-  Answered(call.me());
+  ResetPollCounts(call.me());
   g_machine->history.trace.Add(10, flag->number, value);
   g_machine->flags.Set(flag, value, g_machine->driver);
   return nullptr;

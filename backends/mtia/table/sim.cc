@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// devrt.sim/1: what only a simulated accelerator can do.
+// devrt.sim/1: calls that only a simulated accelerator can have.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -23,8 +23,8 @@ devrt_status CopyText(const std::string& text, char* buffer, uint64_t capacity,
   return nullptr;
 }
 
-// Starts afresh on the calling thread, which stays inside: a change of mode
-// changes what "inside" means.
+// Begins a machine afresh.  The calling thread stays inside, so if the mode
+// changes it changes the lock as well.
 devrt_status Restart(Call* call, const Config& config, const ChoiceLog* log) {
   Machine* const machine = g_machine;
   HostThread* const me = call->me();
@@ -41,8 +41,8 @@ devrt_status Restart(Call* call, const Config& config, const ChoiceLog* log) {
   return nullptr;
 }
 
-// One allocation's bytes where the machine keeps them.
-devrt_status Reach(const void* ptr, uint64_t size, std::byte** local) {
+// Finds the local address of `size` live bytes at `ptr`.
+devrt_status FindLive(const void* ptr, uint64_t size, std::byte** local) {
   const Memory* const memory = g_machine->memory.IfMade();
   const Resolved r = memory != nullptr ? memory->Find(ptr) : Resolved();
   if (r.space == Space::kHost || r.local == nullptr ||
@@ -71,7 +71,7 @@ devrt_status Backend::sim_reset(const char* text, uint64_t size) {
 devrt_status Backend::Reopen(const Config& config) {
   Call call(Slot::sim);
   if (call.refused()) return call.error();
-  // The number of devices may change here, for all handles are gone.
+  // Here the number of devices may change: no handle is valid any more.
   const uint32_t devices = g_machine->config.devices;
   g_machine->config.devices = config.devices;
   devrt_status error = Restart(&call, config, nullptr);
@@ -208,7 +208,7 @@ devrt_status Backend::sim_peek(const void* device_ptr, void* host,
   Call call(Slot::sim);
   if (call.refused()) return call.error();
   std::byte* local = nullptr;
-  if (devrt_status error = Reach(device_ptr, size, &local)) return error;
+  if (devrt_status error = FindLive(device_ptr, size, &local)) return error;
   std::memcpy(host, local, size);
   return nullptr;
 }
@@ -218,7 +218,7 @@ devrt_status Backend::sim_poke(void* device_ptr, const void* host,
   Call call(Slot::sim);
   if (call.refused()) return call.error();
   std::byte* local = nullptr;
-  if (devrt_status error = Reach(device_ptr, size, &local)) return error;
+  if (devrt_status error = FindLive(device_ptr, size, &local)) return error;
   std::memcpy(local, host, size);
   return nullptr;
 }

@@ -6,6 +6,7 @@
 
 #include "backends/mtia/engine/dependencies.h"
 #include "backends/mtia/table/backend.h"
+#include "backends/mtia/table/device_call.h"
 #include "backends/mtia/table/poll.h"
 #include "backends/mtia/table/submit.h"
 #include "devrt/backends/abi/devrt_plugin_helper.h"
@@ -56,13 +57,8 @@ Stream* Create(uint32_t device, const devrt_stream_desc_v0& desc) {
 devrt_status Backend::stream_create(uint32_t device,
                                     const devrt_stream_desc_v0* given,
                                     devrt_stream* out) {
-  Call call(Slot::stream_create, OnDevice(device));
+  DeviceCall call(Slot::stream_create, device);
   if (call.refused()) return call.error();
-  if (devrt_status error = CheckDevice(device)) return error;
-  if (devrt_status error =
-          g_machine->faults.DeviceError(device, call.entry())) {
-    return error;
-  }
   const devrt_stream_desc_v0 desc = devrt::plugin::ReadStruct(given);
   Stream* stream = nullptr;
   switch (desc.kind) {
@@ -115,7 +111,7 @@ devrt_status Backend::stream_query(devrt_stream handle, uint32_t* done) {
   error = g_machine->faults.StreamError(core, call.entry());
   if (error != nullptr) return error;
   if (!core->busy && core->kind != StreamKind::kLegacy) {
-    Answered(call.me());
+    ResetPollCounts(call.me());
     *done = 1;
     return nullptr;
   }

@@ -57,7 +57,7 @@ devrt_status Submission::MakeRoomForKernel() {
 Op* Submission::NewOp(OpKind kind, EngineClass engine, const char* name) {
   Op* const op = g_machine->scheduler.NewOp(kind, core_, call_.me(), name);
   op->engine = engine;
-  const char* const label = g_host->call_site(g_host->host)->label;
+  const char* const label = CurrentSite().label;
   if (label != nullptr) op->label = label;
   return op;
 }

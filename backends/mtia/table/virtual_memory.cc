@@ -1,29 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// devrt.virtual_memory/0: addresses apart from the memory behind them.
+// devrt.virtual_memory/0: reserved addresses, and chunks that are mapped there.
 #include "backends/mtia/engine/machine.h"
 #include "backends/mtia/memory/block_table.h"
 #include "backends/mtia/table/backend.h"
-#include "backends/mtia/table/call.h"
+#include "backends/mtia/table/device_call.h"
 #include "devrt/backends/abi/devrt_plugin_helper.h"
 
 namespace devrt::mtia {
 namespace {
 
-const devrt_call_site_v0& CurrentSite() {
-  return *g_host->call_site(g_host->host);
-}
-
 uint64_t Number(devrt_chunk chunk) { return reinterpret_cast<uint64_t>(chunk); }
-
-// The blocks of a device that works; nullptr with `*error` set otherwise.
-BlockTable* BlocksOf(uint32_t device, const char* entry, devrt_status* error) {
-  *error = CheckDevice(device);
-  if (*error == nullptr) *error = g_machine->faults.DeviceError(device, entry);
-  if (*error != nullptr) return nullptr;
-  Memory* const memory = g_machine->memory.Make(error);
-  return memory != nullptr ? memory->BlocksOf(device) : nullptr;
-}
 
 BlockTable* At(const void* address, uint64_t* offset, devrt_status* error) {
   Memory* const memory = g_machine->memory.IfMade();
@@ -50,11 +37,10 @@ devrt_status Backend::vm_info(uint32_t device,
 
 devrt_status Backend::vm_reserve(uint32_t device, uint64_t size,
                                  uint64_t alignment, void** base) {
-  Call call(Slot::vm_reserve, OnDevice(device));
-  if (call.refused()) return call.error();
-  devrt_status error = nullptr;
-  BlockTable* const blocks = BlocksOf(device, call.entry(), &error);
-  return blocks == nullptr ? error : blocks->Reserve(size, alignment, base);
+  DeviceCall call(Slot::vm_reserve, device);
+  Memory* const memory = call.GetMemory();
+  if (memory == nullptr) return call.error();
+  return memory->BlocksOf(device)->Reserve(size, alignment, base);
 }
 
 devrt_status Backend::vm_release(void* base, uint64_t size) {
@@ -68,13 +54,12 @@ devrt_status Backend::vm_release(void* base, uint64_t size) {
 
 devrt_status Backend::vm_create(uint32_t device, uint64_t size,
                                 devrt_chunk* chunk) {
-  Call call(Slot::vm_create, OnDevice(device));
-  if (call.refused()) return call.error();
-  devrt_status error = nullptr;
-  BlockTable* const blocks = BlocksOf(device, call.entry(), &error);
-  if (blocks == nullptr) return error;
+  DeviceCall call(Slot::vm_create, device);
+  Memory* const memory = call.GetMemory();
+  if (memory == nullptr) return call.error();
   uint64_t number = 0;
-  error = blocks->CreateChunk(device, size, &number);
+  devrt_status error =
+      memory->BlocksOf(device)->CreateChunk(device, size, &number);
   if (error == nullptr) *chunk = reinterpret_cast<devrt_chunk>(number);
   return error;
 }

@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::chrono::microseconds kPoll{150};
 constexpr std::chrono::milliseconds kIdlePoll{20};
-// A blocked thread that finds the baton free looks whether it is stuck.
+// A blocked thread takes a free baton after this time, to look for a deadlock.
 constexpr std::chrono::milliseconds kLookAgain{5};
 constexpr uint32_t kBlockedChecks = 3;  // in a row: about half a millisecond
 
@@ -162,14 +162,14 @@ void HostThreads::Configure(bool keep, bool pin, uint64_t watchdog) {
 
 void HostThreads::EnterSlow(HostThread* me) {
   std::unique_lock<std::mutex> lock(mu_);
-  // A reset may have come before it.
+  // A reset may have come since the thread looked.
   if (me->epoch != epoch_.load(std::memory_order_relaxed)) Begin(me);
   me->state = HostState::kArriving;
   me->turn = turns_;
   Sleep(lock, me, RealClock::time_point::max());
 }
 
-// False: the machine began afresh, and knows nothing of this thread.
+// Returns false if a reset has come, so that `me` is of no machine.
 bool HostThreads::EnterToLeave(HostThread* me) {
   std::unique_lock<std::mutex> lock(mu_);
   if (me->epoch != epoch_.load(std::memory_order_relaxed)) return false;
@@ -206,7 +206,7 @@ void HostThreads::SleepUntil(HostThread* me, RealClock::time_point deadline) {
   Sleep(lock, me, deadline);
 }
 
-// Nobody holds it afterwards, unless somebody can go on at once.
+// Gives the baton to a thread that can go on, or to none.
 void HostThreads::Free() {
   const std::lock_guard<std::mutex> lock(mu_);
   for (HostThread* const thread : threads_) {
@@ -225,13 +225,10 @@ bool HostThreads::CouldGoOn(const HostThread* thread) const {
   if (thread->soft_wait) {
     return g_machine->history.progress != thread->progress || IsOverdue(thread);
   }
-  for (const Point& p : thread->want) {
-    if (!Done(p)) return false;
-  }
-  return true;
+  return AllDone(thread->want);
 }
 
-void HostThreads::Able(std::vector<HostThread*>* out) {
+void HostThreads::AppendAble(std::vector<HostThread*>* out) {
   const std::lock_guard<std::mutex> lock(mu_);
   for (HostThread* const thread : threads_) {
     if (CouldGoOn(thread)) out->push_back(thread);
@@ -242,7 +239,7 @@ void HostThreads::LetOthersGo(HostThread* me) {
   std::vector<HostThread*> able;
   for (uint64_t i = 0; i < kMostTurns && contended(); ++i) {
     able.clear();
-    Able(&able);
+    AppendAble(&able);
     if (able.empty()) return;
     HandOver(me, able.front(), HostState::kArriving);
   }
@@ -267,7 +264,8 @@ HostThread* HostThreads::MostOverdue(const HostThread* me) {
   return most;
 }
 
-// Returns inside: granted, taken, or (blocked threads) after the deadline.
+// Returns with the baton: it was granted, or was free, or was taken from its
+// holder.  A blocked thread takes a free baton only after the deadline.
 void HostThreads::Sleep(std::unique_lock<std::mutex>& lock, HostThread* me,
                         RealClock::time_point deadline) {
   const NoCancel no_cancel;
@@ -295,8 +293,8 @@ bool HostThreads::TryTake(HostThread* me) {
                                        std::memory_order_relaxed);
 }
 
-// Takes the baton from a holder that is blocked outside, or that has spun in
-// user code for as long as the watchdog allows.
+// Takes the baton from a holder that blocks outside of devrt, or that has
+// computed there for as long as the watchdog allows.
 bool HostThreads::TakeOver(HostThread* me) {
   uint64_t word = word_.load(std::memory_order_relaxed);
   if (word == 0 || (word & 1) != 0) {
@@ -332,7 +330,7 @@ bool HostThreads::TakeOver(HostThread* me) {
   return true;
 }
 
-// The first sleeper watches the holder for all.
+// The first sleeping thread watches the holder of the baton.
 bool HostThreads::IsPoller(const HostThread* me) const {
   for (const HostThread* thread : threads_) {
     if (Sleeps(thread)) return thread == me;
@@ -348,15 +346,16 @@ void HostThreads::WakePoller() {
   }
 }
 
-// The threads that do nothing of themselves.  False: one can go on at once.
+// Appends the threads that act only if another thread does.  Returns false if
+// a sleeping thread can go on now.
 bool HostThreads::Known(const HostThread* me, std::vector<int32_t>* tids) {
   tids->push_back(me->tid);
   const std::lock_guard<std::mutex> lock(mu_);
   for (const HostThread* const thread : threads_) {
-    // A holder that is not `me` is outside: `me` is inside.
+    // Only `me` is inside, so any other thread that does not sleep is outside.
     if (thread == me || !Sleeps(thread)) continue;
     if (thread->state != HostState::kBlocked || CouldGoOn(thread)) return false;
-    // Who polls goes back to its own code now and then.
+    // A thread that polls returns to its own code between polls.
     if (!thread->soft_wait) tids->push_back(thread->tid);
   }
   TheHelpers().AddIdle(tids);
@@ -368,7 +367,7 @@ bool HostThreads::OthersExist(const HostThread* me) {
   if (!Known(me, &known)) return true;
   const auto others = ThreadWatch::CountOthers(std::move(known));
   if (others.has_value()) return *others > 0;
-  // Without /proc only those that joined are known.
+  // Without /proc only threads that have joined are known.
   const std::lock_guard<std::mutex> lock(mu_);
   return std::any_of(
       threads_.begin(), threads_.end(), [me](const HostThread* thread) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host threads that take part, and the baton of virtual mode: one of them
-// runs at a time, inside the machine and in user code; the baton changes hands
-// at calls.  docs/decisions/0002-baton-takeover.md says what happens when its
-// holder is blocked where devrt cannot see it.
+// The threads of the program that call devrt, and the baton of virtual mode.
+// The thread that has the baton runs, inside the machine and in the program's
+// code.  It gives the baton away in calls of devrt.  If it blocks outside of
+// devrt, another thread takes the baton (decision 2).
 
 #ifndef DEVRT_BACKENDS_MTIA_THREADS_HOST_THREADS_H_
 #define DEVRT_BACKENDS_MTIA_THREADS_HOST_THREADS_H_
@@ -27,9 +27,11 @@ extern thread_local HostThread* t_host
 
 using RealClock = std::chrono::steady_clock;
 
+// Owns the list of these threads, and the baton.  Its mutex guards the list and
+// the state of each thread; the holder of the baton is one atomic word.
 class HostThreads {
  public:
-  // The calling thread, joined to the machine.
+  // The calling thread.  It joins the machine at its first call.
   HostThread* Me() {
     HostThread* const me = t_host;
     if (__builtin_expect(
@@ -40,10 +42,10 @@ class HostThreads {
     }
     return Join();
   }
-  // Stands for whoever calls from a host function.
+  // The thread in whose name calls from host functions are made.
   HostThread& borrower() { return borrower_; }
 
-  // Makes the calling thread the only one inside.
+  // Takes the baton, and enters the machine.
   void Enter(HostThread* me) {
     uint64_t mine = Word(me, false);
     if (__builtin_expect(word_.compare_exchange_strong(
@@ -62,49 +64,52 @@ class HostThreads {
     }
   }
 
-  // ---- inside ----
+  // ---- called inside the machine ----
 
-  // Whether another thread waits to go on.
+  // True if another thread sleeps in a call.
   bool contended() const {
     return sleepers_.load(std::memory_order_relaxed) != 0;
   }
   void Configure(bool keep, bool pin, uint64_t watchdog);
-  // Lets those go first that wait for nothing but the baton, so often as fair
-  // turns allow: a thread that was joined may still be at its end.
+  // Gives the baton to threads that wait for nothing else, each at most for its
+  // fair number of turns.  A thread that the program has joined may still be in
+  // its exit, and wants the baton there.
   void LetOthersGo(HostThread* me);
-  // Forgets all threads but the calling one, and those that sleep at the start
-  // of a call: they belong to the machine that begins, unless they only end.
+  // Drops all threads but the calling one and those that sleep at the start of
+  // a call: these join the machine that begins, unless they are in their exit.
   void Reset(HostThread* me, bool keep, bool pin, uint64_t watchdog);
-  // Sleeping threads that could go on, by index.
-  void Able(std::vector<HostThread*>* out);
-  // `me` goes on, by the choice of a strategy.
+  // Appends the sleeping threads that could go on, by index.
+  void AppendAble(std::vector<HostThread*>* out);
+  // Notes that the strategy lets `me` go on.
   void GoesOn(HostThread* me);
-  // Whether others have gone on so often since `thread` did that a soft wait
-  // ends though nothing has happened.
+  // True if other threads have gone on so often since `thread` did that its
+  // soft wait ends, though nothing has happened.
   bool IsOverdue(const HostThread* thread) const {
     return turns_ - thread->turn >= kMostTurns;
   }
-  // Of `me`, which decides, and those that sleep: who has not gone on for the
-  // most turns, if that thread is overdue.
+  // Of `me` and the sleeping threads, the one that has not gone on for the most
+  // turns, if it is overdue; else nullptr.
   HostThread* MostOverdue(const HostThread* me);
-  // Gives the baton to `to`; returns when it is back or, if `state` is
-  // kBlocked, when nobody has it.
+  // Gives the baton to `to`.  Returns when `me` has it again; with kBlocked it
+  // also takes a baton that nobody has.
   void HandOver(HostThread* me, HostThread* to, HostState state);
-  // Lets others in until somebody hands the baton over or `deadline` passes.
+  // Puts the baton down until another thread hands it over or `deadline`
+  // passes.
   void SleepUntil(HostThread* me, RealClock::time_point deadline);
-  // Whether there is a thread besides `me`, those that wait for the device and
-  // our idle ones.
+  // True if the process has a thread besides `me`, the threads that wait for
+  // the device, and the simulator's idle threads.
   bool OthersExist(const HostThread* me);
-  // Whether any of those could still do something.
+  // Looks whether any of those threads may still act.
   ThreadWatch::Verdict Look(const HostThread* me, ThreadWatch* watch);
-  // Threads that joined since reset.
+  // How many threads have joined since the reset.
   uint32_t joined() const { return next_index_; }
   const std::vector<HostThread*>& threads() const { return threads_; }
 
  private:
   static constexpr uint64_t kMostTurns = 250;
 
-  // Of the thread's epoch, too: who joined before a reset has no part in it.
+  // The value of word_ for `me`.  It contains the epoch, so that a thread that
+  // joined before a reset does not take the baton of the new machine.
   static uint64_t Word(const HostThread* me, bool inside) {
     return me->epoch << 32 | static_cast<uint64_t>(me->index + 1) << 1 |
            (inside ? 1 : 0);
@@ -112,7 +117,7 @@ class HostThreads {
   static void ThreadExit(void* me);
 
   HostThread* Join();
-  void Begin(HostThread* me);  // as a thread of this machine; mu_ is held
+  void Begin(HostThread* me);  // adds it to this machine; mu_ is held
   void EnterSlow(HostThread* me);
   bool EnterToLeave(HostThread* me);
   void Free();
@@ -129,15 +134,16 @@ class HostThreads {
   bool CouldGoOn(const HostThread* thread) const;
   bool Known(const HostThread* me, std::vector<int32_t>* tids);
 
-  // Who has the baton, and whether that thread is inside: the only word that
-  // the fast path touches.  0: nobody.
+  // The thread that has the baton, and whether it is inside; 0 if none has it.
+  // The fast path touches nothing else.
   std::atomic<uint64_t> word_{0};
   std::atomic<uint32_t> sleepers_{0};
   std::atomic<uint64_t> epoch_{1};
-  std::atomic<bool> keep_{true};  // the baton between calls
-  std::mutex mu_;                 // below, and HostThread::state and ::granted
+  std::atomic<bool> keep_{true};  // a thread keeps the baton between calls
+  // Guards all members below, and HostThread::state and granted.
+  std::mutex mu_;
   std::deque<HostThread> pool_;
-  std::vector<HostThread*> threads_;  // joined and not left, by index
+  std::vector<HostThread*> threads_;  // those that take part, by index
   std::vector<HostThread*> free_;
   uint32_t next_index_ = 0;
   uint64_t turns_ = 0;  // how often a thread went on while another slept
@@ -145,7 +151,7 @@ class HostThreads {
   bool pinned_ = false;
   cpu_set_t unpinned_;
   std::chrono::nanoseconds watchdog_{2'000'000'000};
-  // What the poller saw of the holder.
+  // What the first sleeper, which watches the holder of the baton, last saw.
   uint64_t seen_word_ = 0;
   uint64_t seen_calls_ = 0;
   uint32_t seen_blocked_ = 0;
@@ -153,9 +159,11 @@ class HostThreads {
   HostThread borrower_;
 };
 
+// The threads of this process.  The first Backend::Open makes the object; it is
+// never destroyed, since threads may end after everything else.
 extern HostThreads* g_threads;
 
-// Ends the stay inside; runs what has to run outside.
+// Leaves the machine, and then makes the deferred calls (deferred.h).
 void LeaveMachine(HostThread* me);
 
 }  // namespace devrt::mtia

@@ -214,7 +214,7 @@ void Scheduler::WaitEvent("""),
   Points& want = call.me()->want;
   want.clear();
   if (event->point.stream != nullptr) want.push_back(event->point);
-  if ((error = call.Wait()) != nullptr) return error;
+  if (devrt_status error = call.Wait()) return error;
   g_machine->events.Release(event);
 """),
     Mutant(
@@ -262,7 +262,7 @@ void Scheduler::WaitEvent("""),
         witness="Threads that create events at a time get the same one.",
         items="C39", group="threads", file="table/event.cc",
         config="mode=threaded",
-        old="  Call call(Slot::event_create, OnDevice(device));\n",
+        old="  DeviceCall call(Slot::event_create, device);\n",
         new="""\
   static devrt_event made;
   struct Late {
@@ -275,7 +275,7 @@ void Scheduler::WaitEvent("""),
     }
   };
   const Late late = {out};
-  Call call(Slot::event_create, OnDevice(device));
+  DeviceCall call(Slot::event_create, device);
 """),
     # ---- elapsed time: C35 ----
     Mutant(

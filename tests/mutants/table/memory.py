@@ -134,7 +134,7 @@ MUTANTS = [
         witness="Threads that allocate at a time get the same block.",
         items="C97", group="threads", file="table/memory.cc",
         config="mode=threaded",
-        old="  Call call(Slot::alloc, OnDevice(device));\n",
+        old="  DeviceCall call(Slot::alloc, device);\n",
         new="""\
   static void* made;
   struct Late {
@@ -147,7 +147,7 @@ MUTANTS = [
     }
   };
   const Late late = {ptr};
-  Call call(Slot::alloc, OnDevice(device));
+  DeviceCall call(Slot::alloc, device);
 """),
     # ---- pointers: C71 ----
     Mutant(
@@ -245,8 +245,8 @@ MUTANTS = [
         what="A stream-ordered free happens in its call.",
         witness="Earlier work of the stream finds no memory.",
         items="C65", group="memory", file="table/memory.cc",
-        old="  // Taking back goes on after a fault (C94): nothing of the stream "
-            "will run.\n",
+        old="  // Frees succeed after a fault (C94).  No operation of the stream "
+            "will run, so\n",
         new="  static_cast<void>(memory->EndOrdered(ptr, id, false));\n"),
     Mutant(
         name="async_free_is_lost",

@@ -206,7 +206,7 @@ void Scheduler::Append(Op* op, StreamCore* s) {
         witness="Threads that create streams at a time get the same one.",
         items="C101", group="threads", file="table/stream.cc",
         config="mode=threaded",
-        old="  Call call(Slot::stream_create, OnDevice(device));\n",
+        old="  DeviceCall call(Slot::stream_create, device);\n",
         new="""\
   static devrt_stream made;
   struct Late {
@@ -219,7 +219,7 @@ void Scheduler::Append(Op* op, StreamCore* s) {
     }
   };
   const Late late = {out};
-  Call call(Slot::stream_create, OnDevice(device));
+  DeviceCall call(Slot::stream_create, device);
 """),
     Mutant(
         name="adopts_for_any_device",

@@ -114,7 +114,7 @@ bool BlockTable::HasChunk(uint64_t chunk) const {
   return chunks_.count(chunk) != 0;
 }
 
-// [offset, offset + size) is a part of one reservation.
+// NULL if [offset, offset + size) lies in one reservation.
 devrt_status BlockTable::CheckPart(uint64_t offset, uint64_t size) const {
   if (devrt_status error = CheckSize("a mapping", size)) return error;
   const auto above = reservations_.upper_bound(offset);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/mtia/memory/window.h"
+#include "backends/mtia/memory/address_window.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -13,8 +13,8 @@
 namespace devrt::mtia {
 namespace {
 
-// Free in a usual process: above the heap of a small executable, below that of
-// a position-independent one, clear of ASan's shadow.
+// Usually free: above the heap of a small executable, below that of a
+// position-independent one, and outside of AddressSanitizer's shadow.
 constexpr uint64_t kFirstBase = 0x200000000000;
 constexpr uint64_t kBaseStep = 0x020000000000;
 constexpr int kBases = 8;
@@ -38,7 +38,7 @@ std::string SystemError(const std::string& what) {
   return what + ": " + std::strerror(errno);
 }
 
-// A file size limit would end the process with SIGXFSZ.
+// With a file size limit below that, the system would send SIGXFSZ.
 bool FileMayHave(uint64_t size) {
   rlimit limit;
   return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= size;
@@ -64,7 +64,7 @@ int MakeFile(const char* name, uint64_t size, std::string* error) {
   return file;
 }
 
-// Whole windows would make core files of gigabytes.
+// Keeps windows out of core files, which would have gigabytes.
 std::byte* MapFile(int file, void* where, uint64_t size, int protection) {
   const int flags =
       MAP_SHARED | MAP_NORESERVE | (where != nullptr ? MAP_FIXED : 0);
@@ -81,11 +81,11 @@ uint64_t PageSize() {
   return size;
 }
 
-Reservation::~Reservation() {
+AddressReservation::~AddressReservation() {
   if (mapping_ != nullptr) munmap(mapping_, mapped_);
 }
 
-bool Reservation::Reserve(uint64_t size, std::string* error) {
+bool AddressReservation::Reserve(uint64_t size, std::string* error) {
   for (int i = 0; i < kBases; ++i) {
     const uint64_t address = kFirstBase + static_cast<uint64_t>(i) * kBaseStep;
     if (ReserveAt(address, size)) return true;
@@ -97,10 +97,10 @@ bool Reservation::Reserve(uint64_t size, std::string* error) {
   return false;
 }
 
-bool Reservation::ReserveAt(uint64_t address, uint64_t size) {
+bool AddressReservation::ReserveAt(uint64_t address, uint64_t size) {
   void* wanted = reinterpret_cast<void*>(address);
-  // Only a hint: ThreadSanitizer takes away addresses that it has no shadow
-  // for, and a fixed mapping would then end up at 0.
+  // The address is a hint and not fixed: ThreadSanitizer refuses addresses for
+  // which it has no shadow, and turns a fixed mapping of them into one at 0.
   void* got = mmap(wanted, size, PROT_NONE, kReserveFlags, -1, 0);
   if (got == MAP_FAILED) return false;
   if (got != wanted) {
@@ -113,7 +113,7 @@ bool Reservation::ReserveAt(uint64_t address, uint64_t size) {
   return true;
 }
 
-bool Reservation::ReserveAnywhere(uint64_t size) {
+bool AddressReservation::ReserveAnywhere(uint64_t size) {
   const uint64_t padded = size + kMaxAlignment;
   void* got = mmap(nullptr, padded, PROT_NONE, kReserveFlags, -1, 0);
   if (got == MAP_FAILED) return false;
@@ -125,12 +125,12 @@ bool Reservation::ReserveAnywhere(uint64_t size) {
   return true;
 }
 
-Window::~Window() {
+AddressWindow::~AddressWindow() {
   if (local_ != nullptr && local_ != base_) munmap(local_, size_);
 }
 
-bool Window::Map(const char* name, std::byte* base, uint64_t size, Kind kind,
-                 std::string* error) {
+bool AddressWindow::Map(const char* name, std::byte* base, uint64_t size,
+                        Kind kind, std::string* error) {
   const int file = MakeFile(name, size, error);
   if (file < 0) return false;
   constexpr int kReadWrite = PROT_READ | PROT_WRITE;
@@ -150,18 +150,18 @@ bool Window::Map(const char* name, std::byte* base, uint64_t size, Kind kind,
   return true;
 }
 
-void Window::MakeFresh(uint64_t offset, uint64_t size, Poison poison) {
+void AddressWindow::MakeFresh(uint64_t offset, uint64_t size, Poison poison) {
   const int value = poison == Poison::kOff ? 0 : kFreshByte;
   Paint(offset, size, poison, value, true);
 }
 
-void Window::MakeFreed(uint64_t offset, uint64_t size, Poison poison) {
+void AddressWindow::MakeFreed(uint64_t offset, uint64_t size, Poison poison) {
   if (poison == Poison::kOff) return;
   Paint(offset, size, poison, kFreedByte, false);
 }
 
-void Window::Paint(uint64_t offset, uint64_t size, Poison poison, int value,
-                   bool discard_middle) {
+void AddressWindow::Paint(uint64_t offset, uint64_t size, Poison poison,
+                          int value, bool discard_middle) {
   const uint64_t end = offset + size;
   const uint64_t head_end = RoundUp(offset + kPoisonEdge, PageSize());
   const uint64_t tail = RoundDown(end - std::min(end, kPoisonEdge), PageSize());
@@ -174,7 +174,7 @@ void Window::Paint(uint64_t offset, uint64_t size, Poison poison, int value,
   if (discard_middle) Discard(head_end, tail - head_end);
 }
 
-void Window::Discard(uint64_t offset, uint64_t size) {
+void AddressWindow::Discard(uint64_t offset, uint64_t size) {
   const uint64_t begin = RoundUp(offset, PageSize());
   const uint64_t end = RoundDown(offset + size, PageSize());
   if (begin >= end) return;
@@ -183,7 +183,7 @@ void Window::Discard(uint64_t offset, uint64_t size) {
   }
 }
 
-bool Window::OpenPage(uint64_t offset) {
+bool AddressWindow::OpenPage(uint64_t offset) {
   if (kind_ != Kind::kDevice) return false;
   const uint64_t page = offset / PageSize();
   if (mprotect(base_ + page * PageSize(), PageSize(), PROT_READ | PROT_WRITE) !=
@@ -201,7 +201,7 @@ bool Window::OpenPage(uint64_t offset) {
   return true;
 }
 
-void Window::ClosePages() {
+void AddressWindow::ClosePages() {
   const uint64_t opened = opened_.exchange(0);
   if (opened == 0) return;
   const uint64_t first = opened >> 32;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/mtia/memory/segv.h"
+#include "backends/mtia/memory/segv_handler.h"
 
 #include <signal.h>
 #include <ucontext.h>
@@ -34,8 +34,8 @@ void ReadContext(void* context, AccessFault* fault) {
 #endif
 }
 
-// As if our handler had never been there: the mask that the previous one asked
-// for, SA_NODEFER and SA_RESETHAND included.
+// Calls the handler of before as the system would: with its signal mask,
+// SA_NODEFER and SA_RESETHAND.
 void CallPrevious(int signal, siginfo_t* info, void* context) {
   const struct sigaction previous = g_previous;
   if ((previous.sa_flags & SA_RESETHAND) != 0) {
@@ -68,8 +68,9 @@ void PassOn(int signal, siginfo_t* info, void* context) {
     return;
   }
   if (!from_access && g_previous.sa_handler == SIG_IGN) return;
-  // The access repeats when this handler returns, and then ends the process
-  // with a core file that shows it; a sent signal does not repeat.
+  // The access repeats when this handler returns.  It then ends the process,
+  // and the core file shows the access.  A signal that was sent does not
+  // repeat.
   struct sigaction standard = {};
   standard.sa_handler = SIG_DFL;
   sigemptyset(&standard.sa_mask);
@@ -99,7 +100,7 @@ bool Install() {
   action.sa_sigaction = OnSignal;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
-  // First, so that the handler never runs without it.
+  // Set before the handler is installed, which uses it.
   if (sigaction(SIGSEGV, nullptr, &g_previous) != 0) return false;
   return sigaction(SIGSEGV, &action, nullptr) == 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/mtia/memory/parts.h"
+#include "backends/mtia/memory/suballocations.h"
 
 #include <algorithm>
 #include <iterator>
@@ -16,7 +16,7 @@ constexpr uint64_t kHeld = UINT64_MAX;
 
 }  // namespace
 
-void Parts::Reset() {
+void Suballocations::Reset() {
   if (empty_.load(std::memory_order_relaxed)) return;
   const std::unique_lock lock(mutex_);
   segments_.clear();
@@ -24,8 +24,9 @@ void Parts::Reset() {
   empty_ = true;
 }
 
-// The one that `offset` is in.
-const Parts::Segment* Parts::SegmentOf(uint64_t offset, uint64_t* begin) const {
+// The segment that `offset` is in, or nullptr.
+const Suballocations::Segment* Suballocations::SegmentOf(
+    uint64_t offset, uint64_t* begin) const {
   const auto above = segments_.upper_bound(offset);
   if (above == segments_.begin()) return nullptr;
   const auto& [at, segment] = *std::prev(above);
@@ -34,14 +35,14 @@ const Parts::Segment* Parts::SegmentOf(uint64_t offset, uint64_t* begin) const {
   return &segment;
 }
 
-std::string Parts::Describe(const Part& part) {
+std::string Suballocations::Describe(const Part& part) {
   std::string text = "a part of " + Bytes(part.size) + ", handed out at " +
                      part.handed_at.Text();
   if (part.taken != kHeld) text += ", taken back at " + part.taken_at.Text();
   return text;
 }
 
-devrt_status Parts::Carve(uint64_t offset, uint64_t size) {
+devrt_status Suballocations::Carve(uint64_t offset, uint64_t size) {
   const std::unique_lock lock(mutex_);
   uint64_t begin = 0;
   auto next = segments_.lower_bound(offset);
@@ -70,9 +71,9 @@ devrt_status Parts::Carve(uint64_t offset, uint64_t size) {
   return nullptr;
 }
 
-// What is known of parts in [offset, offset + size).  The text of one that
-// somebody has, or "".
-std::string Parts::Forget(uint64_t offset, uint64_t size) {
+// Forgets the blocks in [offset, offset + size).  Returns the text of one that
+// is handed out, or "".
+std::string Suballocations::Forget(uint64_t offset, uint64_t size) {
   std::string held;
   auto old = parts_.upper_bound(offset);
   if (old != parts_.begin() &&
@@ -86,7 +87,8 @@ std::string Parts::Forget(uint64_t offset, uint64_t size) {
   return held;
 }
 
-devrt_status Parts::Uncarve(uint64_t offset, uint64_t size, uint64_t now) {
+devrt_status Suballocations::Uncarve(uint64_t offset, uint64_t size,
+                                     uint64_t now) {
   const std::unique_lock lock(mutex_);
   uint64_t begin = 0;
   const Segment* const found = SegmentOf(offset, &begin);
@@ -107,8 +109,9 @@ devrt_status Parts::Uncarve(uint64_t offset, uint64_t size, uint64_t now) {
                    "uncarved is what somebody has: " + held);
 }
 
-devrt_status Parts::HandOut(uint64_t offset, uint64_t size, uint64_t now,
-                            const devrt_call_site_v0& site) {
+devrt_status Suballocations::HandOut(uint64_t offset, uint64_t size,
+                                     uint64_t now,
+                                     const devrt_call_site_v0& site) {
   const std::unique_lock lock(mutex_);
   uint64_t begin = 0;
   const Segment* const segment = SegmentOf(offset, &begin);
@@ -130,8 +133,8 @@ devrt_status Parts::HandOut(uint64_t offset, uint64_t size, uint64_t now,
                        " is what somebody has: " + held);
 }
 
-devrt_status Parts::TakeBack(uint64_t offset, uint64_t now,
-                             const devrt_call_site_v0& site) {
+devrt_status Suballocations::TakeBack(uint64_t offset, uint64_t now,
+                                      const devrt_call_site_v0& site) {
   const std::unique_lock lock(mutex_);
   const auto found = parts_.find(offset);
   if (found == parts_.end() || found->second.taken != kHeld) {
@@ -146,8 +149,8 @@ devrt_status Parts::TakeBack(uint64_t offset, uint64_t now,
   return nullptr;
 }
 
-bool Parts::Check(uint64_t offset, uint64_t size, uint64_t op,
-                  std::string* why) const {
+bool Suballocations::Check(uint64_t offset, uint64_t size, uint64_t op,
+                           std::string* why) const {
   if (empty_.load(std::memory_order_relaxed)) return true;
   const std::shared_lock lock(mutex_);
   uint64_t begin = 0;

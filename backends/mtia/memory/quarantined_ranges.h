@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A part of a window: free ranges, and a queue of freed ones that are reused,
-// oldest first, only when nothing else is left.
+// The addresses of a part of a window.  A freed range waits in a queue, so that
+// stale pointers into it are recognised as long as possible.  The oldest range
+// of the queue becomes free when no free range is large enough.
 //
 // Not thread-safe.
 
-#ifndef DEVRT_BACKENDS_MTIA_MEMORY_ZONE_H_
-#define DEVRT_BACKENDS_MTIA_MEMORY_ZONE_H_
+#ifndef DEVRT_BACKENDS_MTIA_MEMORY_QUARANTINED_RANGES_H_
+#define DEVRT_BACKENDS_MTIA_MEMORY_QUARANTINED_RANGES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +17,7 @@
 
 namespace devrt::mtia {
 
-class Zone {
+class QuarantinedRanges {
  public:
   void Reset(uint64_t begin, uint64_t size) {
     free_.Reset(begin, size);
@@ -25,7 +26,8 @@ class Zone {
     resident_ = 0;
   }
 
-  // `forget(offset)` hears of each range that leaves the queue.
+  // Takes the lowest place that fits.  Calls `forget(offset)` for each range
+  // that leaves the queue for it.
   template <typename Forget>
   bool Take(uint64_t size, uint64_t alignment, uint64_t* offset,
             Forget forget) {
@@ -46,8 +48,8 @@ class Zone {
     if (queue_.size() > kMaxQueue) ReleaseOldest(forget);
   }
 
-  // `discard(offset, size)` the pages of the oldest ranges, until few enough
-  // of the queue's are resident.
+  // Calls `discard(offset, size)` for the oldest ranges, until the pages of the
+  // others have at most kMaxResident bytes.
   template <typename Discard>
   void Trim(Discard discard) {
     while (resident_ > kMaxResident && trimmed_ < queue_.size()) {
@@ -81,11 +83,11 @@ class Zone {
   }
 
   FreeRanges free_;
-  std::deque<Range> queue_;  // pages of the first `trimmed_` are discarded
+  std::deque<Range> queue_;  // the first `trimmed_` ranges are discarded
   size_t trimmed_ = 0;
   uint64_t resident_ = 0;  // bytes of the others
 };
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_MEMORY_ZONE_H_
+#endif  // DEVRT_BACKENDS_MTIA_MEMORY_QUARANTINED_RANGES_H_
