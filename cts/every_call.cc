@@ -167,7 +167,7 @@ class Caller {
 
   void Extensions() {
     t_.Expect(!m_.backend().GetExtension("no.such.extension/9", 8).ok(),
-              "nobody has this extension");
+              "no backend has this extension");
     after_("get_extension");
     if (m_.Has(DEVRT_CAP_STREAM_EXTERNAL)) Adopt();
     if (m_.probe() == nullptr) return;

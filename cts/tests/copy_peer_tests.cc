@@ -106,7 +106,8 @@ void CopiesAreOrdered(Test& t) {
       gate.Open();
       consumer.Sync();
       t.Expect(z.Holds(6),
-               "who waits for the copy sees what was written before it");
+               "a stream that waits for the copy sees data that was written "
+               "before the copy");
     }
   });
 }
@@ -148,11 +149,11 @@ constexpr uint64_t kCopy = DEVRT_CAP_PEER_COPY;
 
 constexpr TestCase kTests[] = {
     {"copy.peer_without_access", "C58 C57",
-     "A peer copy without peer access has the same result, on a stream of "
-     "either device.",
+     "A peer copy without peer access has the result of one with access, on a "
+     "stream of either device.",
      &CopiesMove, kCopy, kTwoDevices},
     {"copy.peer_with_access", "C58 C77",
-     "A peer copy has the same result with access, and after its end.",
+     "Access changes no result of a peer copy, nor does the end of access.",
      &CopiesMoveWithAccess, kCopy | DEVRT_CAP_PEER_ACCESS, kTwoDevices},
     {"copy.peer_is_stream_ordered", "C57 C32",
      "A peer copy is ordered in its stream; a consumer on the destination's "

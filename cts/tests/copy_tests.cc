@@ -355,7 +355,7 @@ constexpr TestCase kTests[] = {
      "any size, and touches no other.",
      &EveryByte},
     {"copy.pageable_moves_every_byte", "C53",
-     "A correct program sees the same bytes with pageable memory.",
+     "A correct program sees every byte with pageable memory, too.",
      &EveryByteOfPageable},
     {"copy.large_blocks", "C53 C54", "Copies of megabytes move every byte.",
      &LargeBlocks},
@@ -376,7 +376,8 @@ constexpr TestCase kTests[] = {
      "A copy from host to host drains its stream and is complete on return.",
      &HostToHost},
     {"copy.pageable_keeps_its_promise", "C53",
-     "An asynchronous copy with pageable memory does what pageable_async says.",
+     "An asynchronous copy with pageable memory behaves as pageable_async "
+     "promises.",
      &PageableKeepsItsPromise},
     {"copy.simulators_offer_all_pageable_modes", "C53",
      "A simulator offers all three values of pageable_async.",

@@ -233,7 +233,7 @@ constexpr TestCase kTests[] = {
      "A synchronisation of a device waits for all of its streams.",
      &CoversManyStreams, DEVRT_CAP_PINNED_HOST},
     {"device.sync_covers_threads_that_ended", "C5 C12",
-     "A synchronisation of a device waits for what threads submitted that have "
+     "A synchronisation of a device waits for the work of threads that have "
      "ended.",
      &CoversThreadsThatEnded, DEVRT_CAP_PINNED_HOST},
     {"device.sync_covers_other_threads", "C5",
@@ -248,7 +248,8 @@ constexpr TestCase kTests[] = {
      "A synchronisation of a device waits for external streams.",
      &CoversAdoptedStreams, DEVRT_CAP_STREAM_EXTERNAL | DEVRT_CAP_PINNED_HOST},
     {"device.sync_covers_pending_waits", "C5",
-     "A synchronisation of a device waits for what its streams wait for.",
+     "A synchronisation of a device waits for the pending waits of its "
+     "streams.",
      &CoversPendingWaits, DEVRT_CAP_PINNED_HOST, kTwoDevices},
     {"device.sync_covers_streams_of_the_api", "C5",
      "Device::Synchronize waits for streams of devrt's API.",

@@ -51,7 +51,7 @@ void BeginsWithDevice0(Test& t) {
     t.Equal(Current(t), 0u, "a thread's first current device");
     const auto device = CurrentDevice(backend);
     if (t.Ok(device.status(), "CurrentDevice")) {
-      t.Equal(device->index(), 0, "the same through the C++ API");
+      t.Equal(device->index(), 0, "the current device in the C++ API");
     }
   };
   for (const uint32_t device : t.devices()) {
@@ -100,7 +100,7 @@ void SettingWaitsForNothing(Test& t) {
       const Entered again(t, t.device());
       t.Ok(SetCurrentDevice(t.cpp_device(i)), "SetCurrentDevice");
     }
-    t.Expect(!s.Query(), "nobody waited for the device's work");
+    t.Expect(!s.Query(), "the call did not wait for the work of the device");
   }
 }
 
@@ -283,11 +283,11 @@ void KernelsRunOnTheStreamsDevice(Test& t) {
 
 constexpr TestCase kTests[] = {
     {"device.begins_with_0", "C1",
-     "A thread's current device is 0 at first, whatever others have set.",
+     "A thread's current device is 0 at first, although other threads have set "
+     "another one.",
      &BeginsWithDevice0},
-    {"device.is_of_the_thread", "C1",
-     "Each thread has a current device of its own.", &IsOfTheThread, 0,
-     kTwoDevices},
+    {"device.is_of_the_thread", "C1", "Each thread has its own current device.",
+     &IsOfTheThread, 0, kTwoDevices},
     {"device.is_one_truth", "C1 C2 C107",
      "The current device of devrt's API is the plugin's, and set at once.",
      &IsOneTruth},
@@ -303,11 +303,11 @@ constexpr TestCase kTests[] = {
      "[0, M)\".",
      &BadOrdinalsAreNamed},
     {"device.objects_belong_to_their_device", "C4",
-     "Streams and events are of the device that was named, whatever is "
-     "current.",
+     "Streams and events belong to the device of the call, and not to the "
+     "current device.",
      &ObjectsBelongToTheirDevice},
     {"device.memory_belongs_to_its_device", "C4",
-     "Memory is of the device that was named, whatever is current.",
+     "Memory belongs to the device of the call, and not to the current device.",
      &MemoryBelongsToItsDevice, DEVRT_CAP_POINTER_INFO},
     {"device.memory_is_taken_from_its_device", "C4",
      "An allocation takes memory of the device that was named and of no other.",
@@ -321,11 +321,11 @@ constexpr TestCase kTests[] = {
      "thread's current device.",
      &CallsNeedNoCurrentDevice},
     {"device.work_runs_on_the_streams_device", "C16",
-     "Copies, fills, records and waits run on the stream's device, whatever is "
-     "current.",
+     "Copies, fills, records and waits run on the stream's device, with any "
+     "current device.",
      &WorkRunsOnTheStreamsDevice, 0, kTwoDevices},
     {"device.kernels_run_on_the_streams_device", "C15",
-     "A launch runs on the stream's device, whatever is current.",
+     "A launch runs on the stream's device, with any current device.",
      &KernelsRunOnTheStreamsDevice, 0, kTwoDevices | kNeedsProbe},
 };
 

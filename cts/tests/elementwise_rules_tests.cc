@@ -140,7 +140,9 @@ constexpr TestCase kTests[] = {
     {"extension.elementwise_supports", "",
      "The operations exist for the dtypes that the header says.", &Supported},
     {"extension.elementwise_refusals", "",
-     "What does not fit is INVALID_ARGUMENT and changes nothing.", &Refused},
+     "A call with arguments that do not fit is INVALID_ARGUMENT and changes "
+     "nothing.",
+     &Refused},
     {"extension.elementwise_is_asynchronous", "",
      "Kernels are stream-ordered and asynchronous; descriptors are copied.",
      &IsAsynchronous, 0, kNeedsGate},

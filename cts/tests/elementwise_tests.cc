@@ -339,7 +339,7 @@ constexpr TestCase kTests[] = {
     {"extension.elementwise_large", "",
      "Kernels work on thousands of elements.", &LargeTensor},
     {"extension.elementwise_in_place", "",
-     "The output may be the same view as an input.", &InPlace},
+     "The output may be one of the input views.", &InPlace},
     {"extension.elementwise_fill", "",
      "A fill sets every element of its output to the value.", &Fills},
 };

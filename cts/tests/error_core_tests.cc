@@ -199,7 +199,7 @@ void AllThreads(Test& t) {
   for (const absl::Status& status : seen) {
     t.Code(status, DEVRT_INTERNAL, "a thread that waits for a failed stream");
     t.Expect(WithoutPrefix(status) == WithoutPrefix(seen[0]),
-             "all threads see the same first error");
+             "all threads see one first error");
   }
 }
 
@@ -256,14 +256,14 @@ constexpr TestCase kTests[] = {
      "entry point, sticky and async, and says that earlier work caused it.",
      &Origin, 0, kFault},
     {"error.first_of_two", "C93",
-     "The first error is stored, and is what every later call returns.",
-     &FirstOfTwo, 0, kFault},
+     "The first error is stored, and every later call returns it.", &FirstOfTwo,
+     0, kFault},
     {"error.every_later_call", "C93 C92",
      "Every call on a quarantined device returns the stored error.",
      &EveryLaterCall, 0, kFault},
     {"error.still_answered", "C92",
-     "Count, properties, names, ids and what is current are answered after a "
-     "fault.",
+     "Count, properties, names, ids and the current device can be queried "
+     "after a fault.",
      &StillAnswered, 0, kFault},
     {"error.cleanup_succeeds", "C94",
      "Frees, destroys and destructors succeed after a sticky error.", &Cleanup,
@@ -273,7 +273,7 @@ constexpr TestCase kTests[] = {
      "does nothing.",
      &Guards, 0, kFault},
     {"error.all_threads_see_the_first", "C93",
-     "All threads see the same first error.", &AllThreads, 0, kFault},
+     "All threads see one first error.", &AllThreads, 0, kFault},
     {"error.blocking_copy_is_first", "C92",
      "A blocking copy behind failed work reports it.", &BlockingCopyIsFirst, 0,
      kFault},

@@ -67,7 +67,7 @@ void QueryOf(Test& t) {
     result = t.machine().Call<&Ops::stream_query>(s.handle(), &done);
     return !result.ok() || done != 0;
   }),
-           "a query behind a fault is not \"not yet\" for ever");
+           "a query behind a fault is not \"not yet\" forever");
   t.Code(result, DEVRT_INTERNAL, "a query behind a fault, once it is known");
 }
 
@@ -83,7 +83,7 @@ void EventQuery(Test& t) {
     }
     return !result.ok() || done != 0;
   }),
-           "a query of an event behind a fault is not \"not yet\" for ever");
+           "a query of an event behind a fault is not \"not yet\" forever");
   t.Code(result, DEVRT_INTERNAL, "a query of an event behind a fault");
 }
 
@@ -382,21 +382,21 @@ constexpr TestCase kTests[] = {
      "The synchronisation of a device whose work has failed reports it.",
      &DeviceSync, 0, kFault},
     {"error.query_reports", "C92",
-     "A query reports failed work once it is known, never \"not yet\" for "
-     "ever.",
+     "A query reports failed work once the failure is known; it does not "
+     "return \"not yet\" forever.",
      &QueryOf, 0, kFault},
     {"error.event_query_reports", "C92",
      "A query of an event that covers failed work reports it.", &EventQuery, 0,
      kFault},
     {"error.finished_work_stays", "C92",
-     "A fault does not change what was complete before it.", &WorkBeforeIsDone,
-     0, kFault},
+     "A fault does not change the results of work that was complete before it.",
+     &WorkBeforeIsDone, 0, kFault},
     {"error.queued_work_does_not_run", "C92 C93",
      "Work queued behind a fault does not run.", &WorkBehindIsNot,
      DEVRT_CAP_PINNED_HOST, kFault},
     {"error.is_remembered", "C93 C92",
-     "A sticky error is what every later call on the device returns.",
-     &IsRemembered, 0, kFault},
+     "Every later call on the device returns a sticky error.", &IsRemembered, 0,
+     kFault},
     {"error.is_remembered_by_all_threads", "C93",
      "A sticky error persists for all threads.", &ByAllThreads, 0, kFault},
     {"error.simulators_give_up", "C94",

@@ -297,7 +297,7 @@ void WrongInterprocessEvents(Test& t) {
          "opening a handle of zeroes");
   t.Require(ipc.Export(e, &name), "export");
   t.Expect(!ipc.Open(t.device(), &name, &opened).ok(),
-           "no process opens an event of its own");
+           "a process does not open its own event");
   t.Expect(opened == nullptr, "a refused opening makes no handle");
 }
 
@@ -322,8 +322,8 @@ constexpr TestCase kTests[] = {
      "A wait for an event of another device succeeds and orders.",
      &WaitAcrossDevices, DEVRT_CAP_PINNED_HOST, kNeedsGate | kTwoDevices},
     {"event.any_current_device_will_do", "C33",
-     "An event can be queried and synchronised with whatever device is "
-     "current, which stays so.",
+     "An event can be queried and synchronised with any current device, and "
+     "the call leaves the current device as it is.",
      &AnyCurrentDeviceWillDo, 0, kNeedsGate | kTwoDevices},
     {"event.blocking_sync_of_other_streams", "C40",
      "The blocking-sync flag changes nothing about legacy streams and other "
@@ -333,21 +333,21 @@ constexpr TestCase kTests[] = {
      "Destroying a pending event returns at once; issued waits still hold.",
      &DestroyedEventKeepsItsWaits, 0, kNeedsGate},
     {"event.destroyed_event_leaves_no_trace", "C34",
-     "What a destroyed event captured says nothing of an event made later.",
+     "The capture of a destroyed event does not affect a later event.",
      &DestroyedEventLeavesNoTrace, 0, kTwoGates},
     {"event.interprocess_excludes_timing", "C38",
      "An interprocess event with timing is INVALID_ARGUMENT at creation.",
      &InterprocessExcludesTiming},
     {"event.exported_goes_on", "C38",
      "An interprocess event can be exported before and after a record, and "
-     "works on in its own process.",
+     "still works in its own process.",
      &ExportedEventGoesOn, DEVRT_CAP_EVENT_IPC, kNeedsGate},
     {"event.recorded_interprocess_events", "C38",
-     "An event that was recorded several times is exported all the same.",
+     "An event that was recorded several times can be exported.",
      &RecordedEventsAreExported, DEVRT_CAP_EVENT_IPC},
     {"event.wrong_interprocess_events", "C38",
-     "What was not created or not given out as an interprocess event is "
-     "refused.",
+     "An export of another kind of event, and a handle that was not exported, "
+     "are refused.",
      &WrongInterprocessEvents, DEVRT_CAP_EVENT_IPC},
 };
 

@@ -387,7 +387,7 @@ constexpr TestCase kTests[] = {
      "An event that was never recorded is an empty set of work.",
      &Plain<&NeverRecorded>},
     {"event.record_covers_earlier_work", "C25",
-     "A record captures what was submitted to its stream before.",
+     "A record captures the earlier work of its stream.",
      &Plain<&RecordCoversEarlierWork>, 0, kNeedsGate},
     {"event.record_covers_the_last_operation", "C25",
      "A record captures all earlier operations, the running one included.",
@@ -399,21 +399,22 @@ constexpr TestCase kTests[] = {
      "A record captures at the call, not when it is executed.",
      &Plain<&PendingRecordCoversNoLaterWork>, 0, kNeedsGate},
     {"event.record_covers_pending_waits", "C26",
-     "A wait that was enqueued earlier belongs to what a record captures, even "
-     "if the stream holds nothing else.",
+     "A record captures a wait that was enqueued earlier, even if the stream "
+     "has nothing else.",
      &Plain<&RecordCoversPendingWaits>, 0, kNeedsGate},
     {"event.record_covers_every_pending_wait", "C26",
-     "All waits that were enqueued earlier belong to what a record captures.",
+     "A record captures all waits that were enqueued earlier.",
      &RecordCoversEveryPendingWait, 0, kNeedsGate},
     {"event.record_covers_pending_waits_across_devices", "C26 C32",
-     "A wait that was enqueued earlier belongs to what a record captures, on "
-     "another device too.",
+     "A record captures a wait that was enqueued earlier for an event of "
+     "another device.",
      &RecordCoversPendingWaitsAcrossDevices, 0, kNeedsGate | kTwoDevices},
     {"event.wait_keeps_its_capture", "C27",
      "Recording an event again leaves waits that were issued as they are.",
      &Plain<&WaitKeepsItsCapture>, 0, kNeedsGate},
     {"event.queued_wait_keeps_its_capture", "C27 C28",
-     "A wait uses the capture at the call, however late it is its turn.",
+     "A wait uses the event's capture at the call, however late the stream "
+     "reaches the wait.",
      &Plain<&QueuedWaitKeepsItsCapture>, 0, kTwoGates},
     {"event.wait_keeps_a_pending_capture", "C27",
      "Query and synchronise use the newest capture, waits already issued keep "
@@ -431,7 +432,7 @@ constexpr TestCase kTests[] = {
      "order it.",
      &Plain<&WaitBeforeTheRecord>, 0, kNeedsGate},
     {"event.wait_orders_later_work", "C29",
-     "Operations submitted behind a wait come after what the event captured.",
+     "Operations behind a wait come after the work that the event captured.",
      &Plain<&WaitOrders>, 0, kNeedsGate},
     {"event.wait_delays_no_earlier_work", "C29",
      "Operations submitted to the stream before the wait are not delayed.",
@@ -440,7 +441,7 @@ constexpr TestCase kTests[] = {
      "Event synchronise does not wait for work submitted after the record.",
      &Plain<&SyncDoesNotWaitForLaterWork>, 0, kNeedsGate},
     {"event.sync_waits_for_its_work", "C36 C37",
-     "Event synchronise returns when what was captured is complete.",
+     "Event synchronise returns when the captured work is complete.",
      &Plain<&SyncWaitsForItsWork>, DEVRT_CAP_PINNED_HOST},
     {"event.true_query_is_an_acquire", "C37",
      "Captured writes to pinned memory are visible to the host after a true "

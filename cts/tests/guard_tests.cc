@@ -404,17 +404,17 @@ void ShutdownIsRefused(Test& t) {
 
 constexpr TestCase kTests[] = {
     {"guard.contexts_are_restored", "C96 C107",
-     "context_exit restores exactly what context_enter found.",
+     "context_exit restores exactly the context that context_enter found.",
      &ContextsAreRestored},
     {"guard.contexts_are_of_the_thread", "C97 C1",
-     "What is entered in one thread is nobody else's.",
+     "context_enter changes the context of its own thread only.",
      &ContextsAreOfTheThread},
     {"guard.enter_without_saving", "C2",
      "context_enter without a place to save makes the device current.",
      &EnterWithoutSaving},
     {"guard.device_guard_restores", "C96 C1",
-     "A device guard makes its device current and restores what it found, also "
-     "behind exceptions.",
+     "A device guard makes its device current and restores the former one, "
+     "also after exceptions.",
      &DeviceGuardRestores},
     {"guard.waits_for_nothing", "C2",
      "Entering a guard takes effect natively at once and waits for no work.",

@@ -295,8 +295,8 @@ constexpr TestCase kTests[] = {
      "FAILED_PRECONDITION.",
      &MakingIsRefused, kCap},
     {"hostfunc.destroyed_inside_ends_outside", "C42",
-     "Streams and events may be destroyed inside a host function; they end "
-     "outside of it, and what was made of them stands.",
+     "Streams and events may be destroyed inside a host function; their native "
+     "objects end outside of it, and their earlier work completes.",
      &DestroyedInsideEndsOutside, kCap},
     {"hostfunc.host_memory_inside_is_refused", "C42",
      "Page-locking inside a host function is FAILED_PRECONDITION.",
@@ -313,7 +313,8 @@ constexpr TestCase kTests[] = {
      "Queries, ids and properties work inside a host function.",
      &AskingIsAllowed, kCap},
     {"hostfunc.closures_end_outside", "C42",
-     "What a closure owns is released outside of it, where frees work.",
+     "Objects that a closure owns are released outside of the host function, "
+     "where frees work.",
      &ClosuresEndOutside, kCap},
     {"hostfunc.refusal_is_logged", "C42",
      "A refused call inside a host function is logged.", &RefusalIsLogged,

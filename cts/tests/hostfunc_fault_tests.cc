@@ -105,7 +105,7 @@ void OpenThenWait(const RawStream& stream, const std::shared_ptr<Door>& open,
 void IsReported(Test& t, const Doors& doors) {
   Machine& m = t.machine();
   t.Code(m.Call<&Ops::device_sync>(t.device()), DEVRT_FAILED_PRECONDITION,
-         "a wait for a host function that waits in vain", "deadlock");
+         "a wait for a host function that waits forever", "deadlock");
   for (const auto& door : doors) door->Open();
   t.Require(m.Call<&Ops::device_sync>(t.device()), "the wait, once opened");
 }
@@ -360,11 +360,12 @@ constexpr TestCase kTests[] = {
      "once with its error.",
      &CalledOnceWithTheError, kCap, kFaults},
     {"hostfunc.called_once_on_every_stream", "C45",
-     "So are those of other streams that wait for the lost work.",
+     "Host functions of other streams that wait for the lost work are called "
+     "exactly once, with the error.",
      &CalledOnceOnEveryStream, kCap, kFaults},
     {"hostfunc.called_once_on_a_waiting_device", "C45 C95",
-     "So are those of another device's stream that waits for the lost work; "
-     "their device stays healthy.",
+     "Host functions of another device's stream that waits for the lost work "
+     "are called exactly once, with the error; their device stays healthy.",
      &CalledOnceOnAWaitingDevice, kCap, kFaults | kTwoDevices},
     {"hostfunc.closures_are_never_lost", "C45",
      "A closure pending when its device is lost is called exactly once with "

@@ -127,7 +127,7 @@ void OtherDevicesStreamIsRefused(Test& t) {
       const auto watch = std::make_shared<int>(0);
       t.Code(Stream::FromNative(t.cpp_device(k), NativeOf(t, owner), watch)
                  .status(),
-             DEVRT_INVALID_ARGUMENT, "the same through the C++ API");
+             DEVRT_INVALID_ARGUMENT, "adoption through the C++ API");
       t.Equal(watch.use_count(), 1L, "references to a refused stream's owner");
     }
     owner.Sync();
@@ -318,7 +318,7 @@ constexpr TestCase kTests[] = {
      "order.",
      &AdoptedIsTheSameStream, DEVRT_CAP_STREAM_EXTERNAL},
     {"identity.adopted_query_covers_the_owner", "C104",
-     "A query of an adopted stream covers what its owner submitted.",
+     "A query of an adopted stream covers the work that its owner submitted.",
      &AdoptedQueryCoversTheOwner, DEVRT_CAP_STREAM_EXTERNAL, kNeedsGate},
     {"identity.adopted_is_not_owned", "C104",
      "An adopted stream is released, never destroyed.", &AdoptedIsNotOwned,
@@ -334,7 +334,7 @@ constexpr TestCase kTests[] = {
      "is gone.",
      &OwnerIsKept, DEVRT_CAP_STREAM_EXTERNAL},
     {"identity.default_streams_have_kinds", "C104 C14",
-     "Default streams have kinds of their own, adopted streams another.",
+     "Default streams and adopted streams have different kinds.",
      &DefaultStreamsHaveKinds, DEVRT_CAP_STREAM_EXTERNAL},
     {"identity.adopted_defaults_are_themselves", "C104 C14",
      "Adopting NULL or a default stream's native handle gives that stream, "
@@ -352,7 +352,8 @@ constexpr TestCase kTests[] = {
      "call.",
      &SwitchesAreSeen},
     {"identity.guards_restore_what_they_found", "C107 C96",
-     "A guard restores exactly what it found, whatever was switched inside.",
+     "A guard restores exactly the state that it found, after any switches "
+     "inside.",
      &GuardsRestoreWhatTheyFound},
     {"identity.fresh_threads_stay_fresh", "C107",
      "Behind a guard a fresh thread's current device is 0, as it was before.",

@@ -369,15 +369,17 @@ constexpr TestCase kTests[] = {
      "FAILED_PRECONDITION from every call on it.",
      &ChildrenAreRefused, 0, kOwnProcess},
     {"identity.children_move_nothing", "C105",
-     "So does every copy, and every call about memory of the host.",
+     "In a forked child every copy, and every call about host memory, is "
+     "FAILED_PRECONDITION.",
      &ChildrenMoveNothing, 0, kOwnProcess},
     {"identity.children_switch_nothing", "C105",
-     "So do host functions, peers, current streams, guards, elapsed time, "
-     "native handles and extensions.",
+     "In a forked child calls about host functions, peers, current streams, "
+     "guards, elapsed time, native handles and extensions are "
+     "FAILED_PRECONDITION.",
      &ChildrenSwitchNothing, 0, kOwnProcess},
     {"identity.children_may_give_up", "C105 C106",
-     "A forked child gives up what it inherited and ends, without a call of "
-     "the backend.",
+     "A forked child destroys the inherited objects and ends, without a call "
+     "of the backend.",
      &ChildrenMayGiveUp, 0, kOwnProcess},
     {"identity.threads_end", "C106",
      "A thread may end with objects in its thread-local storage.", &ThreadsEnd},

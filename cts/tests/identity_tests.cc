@@ -313,8 +313,8 @@ constexpr TestCase kTests[] = {
      "The id of a device's default stream is 0, and no other's.",
      &DefaultStreamIs0},
     {"identity.fresh_streams_differ", "C101",
-     "Each creation yields a stream that nobody else holds: handles and native "
-     "handles differ, none is 0.",
+     "Each creation gives a new stream: handles and native handles differ from "
+     "those of live streams, and none is 0.",
      &FreshStreamsDiffer},
     {"identity.handles_are_not_reused_alive", "C101",
      "A handle is given out again only after its stream was destroyed.",
@@ -323,7 +323,7 @@ constexpr TestCase kTests[] = {
      "Streams of different creations do not wait for each other.",
      &FreshStreamsAreIndependent, 0, kNeedsGate},
     {"identity.streams_of_the_api_differ", "C101",
-     "Each Stream::Create yields a stream that nobody else holds.",
+     "Each Stream::Create gives a stream that differs from all live ones.",
      &StreamsOfTheApiDiffer},
     {"identity.nobody_named_device_0", "C103",
      "Work on one device takes nothing of another.", &NobodyNamedDevice0, 0,

@@ -273,7 +273,7 @@ constexpr TestCase kTests[] = {
      "HOST_REGISTER: host memory can be registered and used.", &HostRegister,
      DEVRT_CAP_HOST_REGISTER},
     {"load.promises_pointer_info", "C71",
-     "POINTER_INFO: device memory and plain memory are told apart.",
+     "POINTER_INFO: device memory is distinguished from plain memory.",
      &PointerInformation, DEVRT_CAP_POINTER_INFO},
     {"load.promises_peer_copy", "C58",
      "PEER_COPY: bytes can be copied between devices.", &PeerCopy,

@@ -405,7 +405,8 @@ constexpr TestCase kTests[] = {
      "64 threads with nested guards on all devices do not disturb each other.",
      &NestedGuards, 0, kSlow},
     {"load_heavy.threads_that_work", "C97",
-     "64 threads that work on all devices at once get what they wrote.",
+     "64 threads that use all devices at once read back the data that they "
+     "wrote.",
      &ThreadsThatWork, 0, kSlow},
     {"load_heavy.a_thousand_streams", "C101",
      "1,000 streams may be alive and at work at once.", &ManyStreams, 0, kSlow},
@@ -431,8 +432,7 @@ constexpr TestCase kTests[] = {
      "devices.",
      &LongChain, 0, kSlow},
     {"load_heavy.deep_queue", "C6",
-     "At least 1,000 operations fit behind a held stream, and other streams go "
-     "on.",
+     "A held stream takes at least 1,000 operations, and other streams run on.",
      &BehindAHeldStream, 0, kSlow | kNeedsGate},
 };
 

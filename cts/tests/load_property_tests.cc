@@ -269,13 +269,14 @@ constexpr TestCase kTests[] = {
     {"load.devices_differ", "",
      "A device's uuid is not all zero and no other device's.", &DevicesDiffer},
     {"load.callers_of_every_size", "",
-     "device_props fills what fits into the caller's struct, leaves the rest "
-     "and its struct_size alone (contract P6).",
+     "device_props fills as much as fits into the caller's struct, and does "
+     "not change the rest and struct_size (contract P6).",
      &CallersOfEverySize},
     {"load.properties_stay", "",
      "The properties of a device never change, in no thread.", &PropertiesStay},
     {"load.memory_is_possible", "",
-     "Not more memory is free than there is, and the total is total_memory.",
+     "The free memory is not more than the total, and the total is "
+     "total_memory.",
      &MemoryIsPossible},
     {"load.memory_follows_allocations", "",
      "Allocated memory is not free, and free again once it was given back.",

@@ -149,7 +149,7 @@ void ExtensionsStay(Test& t) {
     }
     t.Expect(second.ok() && second->table == first->table &&
                  second->self == first->self,
-             std::string(name) + " is the same table every time");
+             std::string(name) + " is one table every time");
   }
 }
 
@@ -157,7 +157,8 @@ constexpr TestCase kTests[] = {
     {"load.opens", "", "devrt takes the file, and opening it answers in time.",
      nullptr},
     {"load.process_ends_well", "C106",
-     "A process that used the backend ends with its own exit code.", nullptr},
+     "A process that used the backend ends with the exit code of the program.",
+     nullptr},
     {"load.opens_quietly", "",
      "Opening starts no thread, writes nothing to standard output and changes "
      "no variable of the environment (contract P2, P4).",
@@ -179,8 +180,8 @@ constexpr TestCase kTests[] = {
     {"load.count_is_stable", "", "The number of devices never changes.",
      &CountIsStable},
     {"load.extensions_stay", "",
-     "An extension is the same table every time; one that does not exist is "
-     "UNIMPLEMENTED.",
+     "An extension is one table at every call; an extension that does not "
+     "exist is UNIMPLEMENTED.",
      &ExtensionsStay},
 };
 

@@ -329,9 +329,8 @@ constexpr uint64_t kNeeded = DEVRT_CAP_ASYNC_ALLOC;
 
 constexpr TestCase kTests[] = {
     {"memory.async_lives_in_its_stream", "C65",
-     "A block's address is there at once; its stream may use it until its "
-     "free, "
-     "and neither call waits.",
+     "alloc_async returns the address at once; the stream may use the block "
+     "until its free, and neither call waits.",
      &LivesInItsStream, kNeeded, kNeedsGate},
     {"memory.async_others_by_order", "C65",
      "Other streams use it behind an event or a synchronisation.",
@@ -340,14 +339,14 @@ constexpr TestCase kTests[] = {
      "The default streams allocate and free as others do.", &DefaultStreams,
      kNeeded},
     {"memory.async_alignment_is_kept", "",
-     "Stream-ordered memory is aligned to alloc_alignment and to what is asked "
-     "for (contract P10).",
+     "Stream-ordered memory is aligned to alloc_alignment and to the requested "
+     "alignment (contract P10).",
      &AlignmentIsKept, kNeeded},
     {"memory.async_stream_reuses_what_it_freed", "C67",
-     "A stream may have again what it has freed, without a wait.",
+     "A stream may get the memory that it has freed again, without a wait.",
      &AStreamReusesWhatItFreed, kNeeded, kNeedsGate},
     {"memory.async_freed_memory_comes_back", "C65",
-     "What was freed can be allocated again, on any stream and raw.",
+     "Freed memory can be allocated again, on any stream and raw.",
      &FreedMemoryComesBack, kNeeded},
     {"memory.async_out_of_memory_is_local", "C62",
      "A request for which there is no room is RESOURCE_EXHAUSTED and changes "
@@ -358,7 +357,7 @@ constexpr TestCase kTests[] = {
      "are refused, and change nothing.",
      &WrongFrees, kNeeded},
     {"memory.async_raw_free_takes_it", "C63",
-     "dealloc takes stream-ordered memory whose uses are over.",
+     "dealloc accepts stream-ordered memory after its uses are complete.",
      &RawFreeTakesIt, kNeeded},
     {"memory.async_is_pointed_at", "C71",
      "pointer_info names the device and the block of stream-ordered memory.",

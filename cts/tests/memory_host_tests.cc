@@ -328,15 +328,15 @@ constexpr TestCase kTests[] = {
      "Registered memory is pinned while it is registered, and no byte more.",
      &PointersOfRegistered, DEVRT_CAP_POINTER_INFO | DEVRT_CAP_HOST_REGISTER},
     {"memory.pinned_names_its_device", "C71",
-     "Pinned memory is attributed to the device it was asked of, whatever is "
-     "current.",
+     "Pinned memory is attributed to the device of the call, and not to the "
+     "current device.",
      &PinnedNamesItsDevice, DEVRT_CAP_POINTER_INFO | DEVRT_CAP_PINNED_HOST,
      kTwoDevices},
     {"memory.allocation_ids_are_fresh", "C71",
      "An allocation id is never used again.", &IdsAreFresh,
      DEVRT_CAP_POINTER_INFO},
     {"memory.pointers_through_the_core", "C71",
-     "The core knows its own blocks, whatever the backend can tell.",
+     "The core gives information about its own blocks without the backend.",
      &ThroughCore},
 };
 

@@ -226,7 +226,7 @@ constexpr TestCase kTests[] = {
      "An allocation takes its size from the free memory, a free gives it back.",
      &FiguresMove},
     {"memory.freed_memory_comes_back", "C63",
-     "What is freed can be allocated again.", &FreedMemoryComesBack},
+     "Freed memory can be allocated again.", &FreedMemoryComesBack},
     {"memory.out_of_memory_is_local", "C62",
      "Out of memory is RESOURCE_EXHAUSTED and changes nothing; a smaller "
      "request may succeed next.",
@@ -239,8 +239,8 @@ constexpr TestCase kTests[] = {
      "Pinned memory that is not to be had is RESOURCE_EXHAUSTED.",
      &FullOfPinned, DEVRT_CAP_PINNED_HOST},
     {"memory.out_of_memory_says_so", "C62",
-     "Out of memory tells what was asked for, the total and the free; 2^60 "
-     "bytes are refused as more than 1EB.",
+     "The error of a failed allocation has the requested, the total and the "
+     "free bytes; 2^60 bytes are refused as more than 1EB.",
      &ThroughCore},
 };
 

@@ -417,11 +417,12 @@ void ChainOverTwoLegacyStreams(Test& t) {
 
 constexpr TestCase kTests[] = {
     {"order.legacy_comes_after_blocking", "C8 C9",
-     "An operation in the legacy stream starts after all earlier work of every "
-     "blocking stream, whatever kind of operation.",
+     "An operation of any kind in the legacy stream starts after all earlier "
+     "work of every blocking stream.",
      &LegacyComesAfterBlocking, 0, kNeedsGate},
     {"order.blocking_comes_after_legacy", "C8 C9",
-     "It completes before later work of those streams starts, whatever kind.",
+     "An operation of any kind in a blocking stream starts after earlier work "
+     "of the legacy stream.",
      &BlockingComesAfterLegacy, 0, kNeedsGate},
     {"order.legacy_waits_for_the_running_one", "C8",
      "The legacy stream's work lies between earlier and later work of a "
@@ -451,13 +452,13 @@ constexpr TestCase kTests[] = {
      "too.",
      &PerThreadOfAnotherThread, 0, kNeedsGate},
     {"order.small_sources_are_read_in_order", "C8 C12 C54",
-     "A copy reads its source when its turn comes, however small it is.",
+     "A copy of any size reads its source in stream order.",
      &SmallSourcesAreReadInOrder, DEVRT_CAP_PINNED_HOST, kNeedsGate},
     {"order.legacy_sync_covers_blocking", "C21",
      "Synchronising the legacy stream covers all blocking streams.",
      &LegacySyncCoversBlocking, DEVRT_CAP_PINNED_HOST},
     {"order.legacy_query_covers_blocking", "C21",
-     "So does a query of the legacy stream, per-thread streams included.",
+     "A query of the legacy stream covers all blocking and per-thread streams.",
      &LegacyQueryCoversBlocking, 0, kNeedsGate},
     {"order.legacy_record_covers_per_thread", "C30",
      "A record on the legacy stream captures per-thread streams.",

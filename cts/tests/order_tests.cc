@@ -339,14 +339,16 @@ void NewStreamIsNotTheOldOne(Test& t) {
 
 constexpr TestCase kTests[] = {
     {"order.host_writes_before_submission", "C6",
-     "submit: an operation sees what the host wrote before submitting it.",
+     "submit: an operation sees data that the host wrote before the "
+     "submission.",
      &HostWritesBeforeSubmission},
     {"order.one_stream_is_in_order", "C6",
-     "submit: operations of one stream execute in submission order, each "
-     "seeing the effects of the former, on whatever engine.",
+     "submit: operations of one stream run in submission order on any engine, "
+     "and each sees the effects of the one before.",
      &OneStreamIsInOrder, DEVRT_CAP_PINNED_HOST},
     {"order.wait_orders_every_kind", "C29 C27",
-     "wait: every kind of operation comes after what its stream waits for.",
+     "wait: every kind of operation comes after the captured work that its "
+     "stream waits for.",
      &WaitOrdersEveryKind, DEVRT_CAP_PINNED_HOST, kNeedsGate},
     {"order.waits_add_up", "C26 C29",
      "wait: an operation comes after every wait before it.", &WaitsAddUp, 0,
@@ -355,14 +357,15 @@ constexpr TestCase kTests[] = {
      "wait: of two events of one stream both count.", &NewerCaptureOfOneStream,
      0, kNeedsGate},
     {"order.wait_for_itself", "C29",
-     "wait: a wait for an event of its own stream ends.", &WaitForItself},
+     "wait: a wait for an event of the waiting stream itself ends.",
+     &WaitForItself},
     {"order.host_joins", "C36 C37 C21",
-     "synchronise, true query: the host comes after the work, and so does what "
-     "it submits then.",
+     "synchronise, true query: the host comes after the work, and so do its "
+     "later submissions.",
      &HostJoinsByEveryMeans, DEVRT_CAP_PINNED_HOST},
     {"order.blocking_copy_joins", "C48 C50",
-     "blocking copy with a host side: the host comes after it, and so does "
-     "what it submits then, on whatever stream.",
+     "blocking copy with a host side: the host comes after the copy, and so do "
+     "its later submissions on any stream.",
      &BlockingCopyJoins},
     {"order.device_sync_covers_all_streams", "C5 C17",
      "device synchronise: the host comes after all streams of the device.",

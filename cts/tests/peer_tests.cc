@@ -234,7 +234,7 @@ constexpr TestCase kTests[] = {
      "FAILED_PRECONDITION.",
      &StateErrors, kAccess, kTwoDevices},
     {"peer.state_errors_through_the_core", "C76",
-     "Errors of state are judged on devrt's own record; what another library "
+     "devrt's own record decides errors of state; access that another library "
      "enabled counts as a success and is not undone.",
      &StateErrorsThroughCore, kAccess, kTwoDevices},
     {"peer.impossible_pair", "C76",

@@ -150,7 +150,8 @@ void OneFlagManyStreams(Test& t) {
   }
   flag.Set(1);
   for (size_t i = 1; i < streams.size(); ++i) streams[i].Sync();
-  t.Expect(!streams[0].Query(), "a flag releases nobody who waits for another");
+  t.Expect(!streams[0].Query(),
+           "a flag does not release a stream that waits for another flag");
 }
 
 void SetInOrder(Test& t) {
@@ -210,7 +211,7 @@ constexpr TestCase kTests[] = {
      "A kernel that waits for a flag ends when the flag is set, not before.",
      &FlagHolds, 0, kNeedsProbe},
     {"extension.flag_releases_all", "",
-     "A flag releases all that wait for it, and nobody else.",
+     "A flag releases all streams that wait for it, and no others.",
      &OneFlagManyStreams, 0, kNeedsProbe},
     {"extension.flag_set_in_order", "",
      "A flag may be set and cleared in stream order.", &SetInOrder, 0,

@@ -54,7 +54,7 @@ constexpr TestCase kTests[] = {
      "Threads that take turns, or that share nothing, change no result.",
      &AcrossThreads, 0, kSlow},
     {"random.programs_many_devices", "C13 C32 C57 C58",
-     "Waits and copies between devices order what they join.", &ManyDevices, 0,
+     "Waits and copies between devices give their order.", &ManyDevices, 0,
      kTwoDevices | kSlow},
 };
 

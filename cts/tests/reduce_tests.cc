@@ -439,7 +439,7 @@ void Refused(Test& t) {
 constexpr TestCase kTests[] = {
     {"extension.reduce_operations", "",
      "Every reduction of every pair of dtypes has the results of the scalar "
-     "reference, over any axes.",
+     "reference, over any set of axes.",
      &EveryOp},
     {"extension.reduce_layouts", "", "Reductions take any strides.",
      &EveryLayout},
@@ -455,7 +455,9 @@ constexpr TestCase kTests[] = {
      "The reductions exist for the pairs of dtypes that the header says.",
      &Supported},
     {"extension.reduce_refusals", "",
-     "What does not fit is INVALID_ARGUMENT and changes nothing.", &Refused},
+     "A call with arguments that do not fit is INVALID_ARGUMENT and changes "
+     "nothing.",
+     &Refused},
 };
 
 }  // namespace

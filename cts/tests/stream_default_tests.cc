@@ -40,7 +40,7 @@ void SameEachTime(Test& t) {
     const devrt_stream here = Legacy(t, device).handle();
     InAnotherThread([&] {
       t.Expect(Legacy(t, device).handle() == here,
-               "the legacy stream is the same in all threads");
+               "all threads have one legacy stream");
     });
   }
 }
@@ -221,7 +221,7 @@ void RefusedDestructionDropsNothing(Test& t) {
       s.Fill(x.ptr(), 1, kSize);
       t.Code(t.machine().Call<&Ops::stream_destroy>(s.handle()),
              DEVRT_INVALID_ARGUMENT, "destroying a busy default stream");
-      t.Expect(!s.Query(), "nobody waited for it");
+      t.Expect(!s.Query(), "the refusal did not wait for the stream");
     }
     s.Sync();
     t.Expect(x.Holds(1), "its work has happened");
@@ -289,8 +289,7 @@ void LegacyCoversOtherThreads(Test& t) {
 
 constexpr TestCase kTests[] = {
     {"stream.default_is_the_same_each_time", "C12 C14",
-     "A default stream has the same handle each time, the legacy one in every "
-     "thread.",
+     "A default stream has one handle, the legacy one in all threads.",
      &SameEachTime},
     {"stream.per_thread_has_one_native_handle", "C12",
      "The native handle of per-thread streams is one for all threads.",

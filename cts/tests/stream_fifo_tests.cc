@@ -237,18 +237,18 @@ constexpr TestCase kTests[] = {
     {"stream.last_fill_wins", "C6",
      "Of many writes in one stream the last one stays.", &LastFillWins},
     {"stream.small_waits_for_large", "C6",
-     "An operation waits for the one before it, however long that takes.",
+     "An operation waits for the one before it, also for a long one.",
      &SmallWaitsForLarge},
     {"stream.every_kind_keeps_its_place", "C6",
-     "Operations of every kind run behind what was submitted before them and "
-     "before what was submitted after them.",
+     "Operations of every kind run after earlier submissions and before later "
+     "ones.",
      &EveryKindKeepsItsPlace, 0, kNeedsGate},
     {"stream.nothing_overtakes", "C6",
-     "Operations of every kind are complete before what is behind them.",
+     "Operations of every kind complete before the next one begins.",
      &NothingOvertakes},
     {"stream.host_functions_are_in_order", "C6 C41",
-     "A host function sees what was done before it, and what it does is seen "
-     "behind it.",
+     "A host function sees the effects of earlier work, and later work sees "
+     "the effects of the host function.",
      &HostFunctionsAreInOrder, DEVRT_CAP_HOST_FUNC | DEVRT_CAP_PINNED_HOST},
     {"stream.enqueue_does_not_wait", "C6",
      "Enqueuing fewer than 1,000 operations behind a running one waits for "

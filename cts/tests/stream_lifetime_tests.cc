@@ -256,7 +256,8 @@ constexpr TestCase kTests[] = {
      "synchronisation and waits.",
      &EventsKeepTheirMeaning, 0, kNeedsGate},
     {"stream.events_outlive_it_behind_a_bare_wait", "C18",
-     "So does one that captured nothing but a wait.",
+     "An event that captured only a wait keeps its meaning when its stream is "
+     "destroyed.",
      &BareWaitsKeepTheirMeaning, DEVRT_CAP_PINNED_HOST, kNeedsGate},
     {"stream.events_are_not_the_next_streams", "C18",
      "An event of a destroyed stream has nothing to do with newer streams.",

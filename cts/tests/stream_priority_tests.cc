@@ -176,7 +176,7 @@ constexpr TestCase kTests[] = {
     {"stream.every_priority_works", "C22",
      "A priority beyond the range is no error.", &EveryPriorityWorks},
     {"stream.api_clamps_priorities", "C22",
-     "A stream's priority is what was asked for, clamped to the range.",
+     "A stream's priority is the requested one, clamped to the range.",
      &ApiClamps},
     {"stream.clamped_priority_is_the_same", "C22",
      "A clamped priority is the greatest or the least one, and the smaller "

@@ -210,10 +210,10 @@ constexpr TestCase kTests[] = {
     {"stream.new_stream_is_idle", "C19", "A new stream is idle.",
      &NewStreamIsIdle},
     {"stream.not_ready_is_no_error", "C20",
-     "Not ready is an answer, not an error, and leaves none behind.",
+     "Not ready is a result and no error, and leaves no error behind.",
      &NotReadyIsNoError, 0, kNeedsGate},
     {"stream.not_ready_is_a_value", "C20",
-     "Not ready is a value of events and of devrt's API, too.",
+     "Not ready is a result of queries of events and of devrt's API, too.",
      &NotReadyIsAValue, 0, kNeedsGate},
 };
 

@@ -190,7 +190,7 @@ void SyncIsReleasedByAnother(Test& t) {
     threads.Start([&] {
       e.Sync();
       ++returned;
-      t.Require(out.Holds(1), "who was released sees the work");
+      t.Require(out.Holds(1), "a released thread sees the work");
     });
   }
   t.Settle();
@@ -224,7 +224,7 @@ void HandedFromThreadToThread(Test& t) {
       b.Fill(x.ptr(), 2, x.size());
       b.Sync();
     });
-    t.Require(x.Holds(2), "order does not depend on who makes the calls");
+    t.Require(x.Holds(2), "order does not depend on the threads of the calls");
   }
 }
 
@@ -237,7 +237,8 @@ constexpr TestCase kTests[] = {
      "Each wait sees the capture of some record that took effect before it.",
      &WaitSeesAnEarlierRecord},
     {"threads.query_sees_an_earlier_record", "C39 C37",
-     "So do a true query and a synchronisation.",
+     "A true query and a synchronisation see the capture of some record that "
+     "took effect before them.",
      &QueryAndSyncSeeAnEarlierRecord, DEVRT_CAP_PINNED_HOST},
     {"threads.sync_is_released_by_another", "C36 C39",
      "Threads that wait for an event return when its work is done, not "

@@ -319,7 +319,7 @@ void PerThreadStreamsAreDistinct(Test& t) {
   threads.Join();
   t.Expect(mine == t.Require(PerThreadDefaultStream(t.cpp_device()),
                              "the per-thread stream"),
-           "this thread's is the same as before");
+           "the stream of this thread is still its first one");
 }
 
 // The C table has one handle for each device and thread.
@@ -331,7 +331,7 @@ void PerThreadHandlesAreStable(Test& t) {
         const RawStream a = PerThread(t, device);
         const RawStream b = PerThread(t, device);
         t.Expect(a.handle() == b.handle(),
-                 "a thread gets the same handle each time");
+                 "a thread gets one handle each time");
       }
     });
   }
@@ -397,16 +397,15 @@ void PerThreadWorkOutlivesTheThread(Test& t) {
 
 constexpr TestCase kTests[] = {
     {"threads.streams_come_and_go", "C101 C17",
-     "Streams are made and destroyed by many threads; a live one's handle is "
-     "nobody else's.",
+     "Many threads create and destroy streams; the handle of a live one is "
+     "unique.",
      &StreamsComeAndGo},
     {"threads.events_come_and_go", "C39 C99",
-     "Events are made and destroyed by many threads; a live one's handle is "
-     "nobody else's.",
+     "Many threads create and destroy events; the handle of a live one is "
+     "unique.",
      &EventsComeAndGo},
     {"threads.streams_are_distinct", "C101",
-     "Each creation yields a stream that no one else holds, from whatever "
-     "thread.",
+     "Creations in any threads give streams that differ from all live ones.",
      &StreamsOfManyThreadsAreDistinct},
     {"threads.allocations_are_disjoint", "C63 C61",
      "Blocks of device memory of all threads are disjoint.",
@@ -415,7 +414,8 @@ constexpr TestCase kTests[] = {
      "Blocks of pinned memory of all threads are disjoint.",
      &PinnedAllocationsAreDisjoint, DEVRT_CAP_PINNED_HOST},
     {"threads.memory_comes_back", "C63 C62",
-     "What many threads allocate and free is free again.", &MemoryComesBack},
+     "Memory that many threads allocate and free is free again.",
+     &MemoryComesBack},
     {"threads.one_stream_for_all", "C41 C6",
      "Any thread may submit to any stream; the order of effects is the order "
      "of the calls.",
@@ -428,7 +428,7 @@ constexpr TestCase kTests[] = {
      "Host functions of many threads run once each.",
      &HostFunctionsFromManyThreads, DEVRT_CAP_HOST_FUNC},
     {"threads.everyone_synchronises", "C5 C36",
-     "Many threads may wait for the same work; each sees it done.",
+     "Many threads may wait for one piece of work; each sees it complete.",
      &EveryoneSynchronises},
     {"threads.per_thread_streams_are_distinct", "C12",
      "The identity of a per-thread stream is (thread, device): equality and "

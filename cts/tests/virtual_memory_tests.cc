@@ -244,7 +244,8 @@ void IsPointedAt(Test& t) {
 
 constexpr TestCase kTests[] = {
     {"memory.virtual_grows_in_place", "",
-     "A mapped chunk is memory, also over the seam of two (virtual_memory 3).",
+     "A mapped chunk is memory, also across the border of two chunks "
+     "(virtual_memory 3).",
      &GrowsInPlace},
     {"memory.virtual_maps_anew", "",
      "Chunks and places serve one after another (virtual_memory 2).",
