@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "arrays/storage/storage_blocks.h"
 #include "arrays/storage/storage_end.h"
+#include "arrays/storage/storage_kept.h"
 #include "devrt/memory/device_memory.h"
 #include "devrt/memory/pinned_memory.h"
 #include "devrt/runtime/capture_error.h"
@@ -29,7 +30,7 @@ namespace {
 
 constexpr std::align_val_t kHostAlignment{64};
 
-// From the first storage on, the ends of streams are told (timeline.h).
+// From the first storage on, allocators hear of ends of streams (timeline.h).
 void NotePoints() {
   [[maybe_unused]] static const bool installed = [] {
     InstallMemoryHooks();
@@ -91,7 +92,7 @@ absl::StatusOr<std::shared_ptr<Storage>> Storage::AllocateOn(StreamRef stream,
       StorageBlocks<Storage>(), Key(), Place(stream.device()),
       base != nullptr ? Source::kDevice : Source::kNothing, base, bytes,
       stream);
-  // The block may have been used there before.
+  // The home stream may still use the block for its former owner.
   if (base != nullptr) {
     made->AddHomeUse(capture, /*imported=*/false);
   }
@@ -160,7 +161,7 @@ Storage::~Storage() {
   if (source_ == Source::kHost) ::operator delete(base_, kHostAlignment);
   StorageEnd end(this);
   if (!end.IsNeeded()) return;
-  // A child of fork, or a process that is done, has nothing to give back.
+  // A forked child and a process at its end give nothing back.
   if (!IsProcessOpen()) {
     end.Leak();
     return;
@@ -181,7 +182,7 @@ absl::Status Storage::SetDeallocationStream(StreamRef stream) {
                          ? absl::StrCat(": pass a stream of ", place_.name())
                          : ": only the memory of a device has a stream"));
   }
-  // Of the one before: it goes with no lock held.
+  // Destroys the former one with no lock held.
   std::optional<OutsideUse> chosen(std::in_place, stream, KeptStream(stream));
   MutexLock lock(&mutex_);
   deallocation_.swap(chosen);
@@ -191,7 +192,8 @@ absl::Status Storage::SetDeallocationStream(StreamRef stream) {
 // ---- Uses -------------------------------------------------------------------
 
 void Storage::AddUse(const StorageUse& use, bool writes) {
-  // A failure leaves the device's synchronisation to tell.
+  // After a failure only a synchronisation of the device shows that the use is
+  // complete.
   if (use.timeline->NeedsEagerCheckpoints() && !use.captured()) {
     use.timeline->CheckpointEagerly(use.stream, use.epoch).IgnoreError();
   }
@@ -201,7 +203,7 @@ void Storage::AddUse(const StorageUse& use, bool writes) {
 
 void Storage::AddLendersUse() {
   CaptureNumber capture = CaptureNumber::kNone;
-  // Where that cannot be told, nothing may be recorded either.
+  // If the backend cannot tell the capture, no event may be recorded either.
   if (CheckStream(*home_, "a use").ok()) {
     capture = HoldCapture(*home_).value_or(CaptureNumber::kUnknown);
   }
@@ -273,9 +275,9 @@ bool Storage::IsUsedOnlyBy(const Timeline* timeline) {
   return uses_.AreOnlyOf(timeline);
 }
 
-// ---- Whether they are over --------------------------------------------------
+// ---- Pending uses -----------------------------------------------------------
 
-// Those of captures only if `captured`.
+// Includes uses of captures if `captured`.
 absl::InlinedVector<StorageUse, 4> Storage::PendingUses(bool captured) {
   absl::InlinedVector<StorageUse, 4> pending;
   MutexLock lock(&mutex_);
@@ -290,7 +292,7 @@ absl::InlinedVector<StorageUse, 4> Storage::PendingUses(bool captured) {
 
 bool Storage::IsBusy() {
   if (place_.kind() == MemoryKind::kHost) return false;
-  // Whoever had the lock is not in the child.
+  // In a forked child another thread may have held the lock for ever.
   if ((process_state.load() & kForkedChild) != 0) return true;
   const auto pending = PendingUses(true);
   return std::any_of(pending.begin(), pending.end(),
@@ -315,13 +317,14 @@ absl::Status Storage::Ready(CallSite site) {
 
 namespace {
 
-// Asks the backend, which must be allowed (CheckMayAsk).
+// Asks the backend.  The caller has called CheckMayAsk.
 absl::StatusOr<bool> AskWhetherOver(const StorageUse& use) {
   Timeline* const timeline = use.timeline;
   if (!IsOpen(timeline->device())) return ClosedError(timeline->device());
   timeline->Poll(true);
   if (timeline->IsComplete(use.epoch)) return true;
-  // A stream that is always busy tells nothing: next time an event does.
+  // A query of a stream that is always busy says nothing, so an event is
+  // recorded for the next call.
   OrderedPoint covered;
   const auto check = timeline->PinCheckpoint(use.epoch, &covered);
   if (check.ok() && *check != nullptr) timeline->Unpin(*check);
@@ -355,7 +358,7 @@ absl::StatusOr<bool> Storage::IsReadyFor(StreamRef stream, CallSite site) {
   DEVRT_ASSIGN_OR_RETURN(const bool capturing, IsCapturing(stream));
   const CallSiteScope noted(site);
   for (const StorageUse& use : PendingUses(true)) {
-    // What a capture that has ended recorded never ran.
+    // Work that an ended capture recorded did not run.
     const absl::Status may = CheckMayAsk(use);
     if (absl::IsFailedPrecondition(may)) return false;
     DEVRT_RETURN_IF_ERROR(may);

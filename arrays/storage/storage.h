@@ -1,31 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Storage: the memory behind arrays, who must free it, and who still uses it.
+// Storage: the memory behind arrays, its uses by streams, and how it is freed.
 //
-// A use is a point of a stream's timeline (timeline.h): what was submitted up
-// to it may touch the memory.  Uses that are complete are dropped when somebody
-// looks; the newest of each stream is kept, reads and writes apart.
+// A use is a point of a stream's timeline (timeline.h): work that the stream
+// was given up to that point may touch the memory.  Uses that are complete are
+// dropped when an operation looks.  Of each stream the newest read and the
+// newest write are kept.
 //
-//   read   comes after all writes
-//   write  comes after all reads and writes
+//   read   waits for all writes
+//   write  waits for all reads and writes
 //
-// A stream that is known to be after a use (by being the same, by completion,
-// by an Order) waits for nothing: same-stream work issues no call of the
-// backend.
+// A stream does not wait for a use that it already comes after: its own, a
+// complete one, or one that it has waited for.  So work on one stream calls the
+// backend for no order.
 //
-// The end of the last array ends the Storage: memory of devrt's goes back to
-// its resource in the order of the home stream, which the resource's own marks
-// hold back (memory.h); what is borrowed keeps its owner until all uses are
-// complete (E36), without a wait.
+// The end of the last array ends the Storage.  Memory that devrt allocated goes
+// back to its resource on the home stream, and uses by other streams hold it
+// back there.  The owner of borrowed memory is kept until all uses are complete
+// (E36).  Neither waits on the host.
 //
-// Plain host memory has no uses: who touches it has waited (E46).
+// Plain host memory has no uses: every operation on it waits (E46).
 //
-// Threads: any.  One operation is one step for all others on the same memory:
-// the locks of its storages, taken in the order of their addresses, are held
-// over its joins and its enqueue, and no longer.  An enqueue that has to wait
-// for a full queue (C6), or while plain host memory is copied, holds up those
-// who want the same memory.  No lock is held while the host waits for other
-// work or code of the program runs.
+// Threads: any.  One operation is one step for all other threads that use the
+// memory: it holds the locks of its storages, taken in the order of their
+// addresses, from the waits that it enqueues to the note of its use.  An
+// enqueue that blocks, because a queue is full (C6) or because it copies plain
+// host memory, holds up other threads that want the memory.  No lock is held
+// while the host waits for other work, or while code of the program runs.
 
 #ifndef DEVRT_ARRAYS_STORAGE_STORAGE_H_
 #define DEVRT_ARRAYS_STORAGE_STORAGE_H_
@@ -65,21 +66,21 @@ class Storage {
   };
 
  public:
-  // For the functions below: public for std::allocate_shared.
+  // For the functions below.  Public because std::allocate_shared calls it.
   Storage(Key key, const Place& place, Source source, void* base,
           uint64_t bytes, std::optional<StreamRef> home);
 
-  // `bytes` of the place's memory; device memory on its current stream.  Zero
-  // bytes: no memory, but a place.
+  // Allocates memory in `place`; device memory on its current stream.  With
+  // zero bytes the storage has a place and no memory.
   static absl::StatusOr<std::shared_ptr<Storage>> Allocate(const Place& place,
                                                            uint64_t bytes,
                                                            CallSite site);
-  // The same on `stream`, of the place's device.
+  // Allocates memory of the stream's device on `stream`.
   static absl::StatusOr<std::shared_ptr<Storage>> AllocateOn(StreamRef stream,
                                                              uint64_t bytes,
                                                              CallSite site);
-  // Borrowed.  `stream`: see PointerOptions.  Not `joined`: operations do not
-  // come after what it was given so far.
+  // Memory that devrt did not allocate.  `stream`: see PointerOptions.  If not
+  // `joined`, operations do not wait for the stream's work so far.
   struct Borrowed {
     void* base = nullptr;
     uint64_t bytes = 0;
@@ -97,11 +98,11 @@ class Storage {
   const Place& place() const { return place_; }
   void* base() const { return base_; }
   uint64_t bytes() const { return bytes_; }
-  // Of borrowed memory; else null.
+  // The owner of borrowed memory; null for other memory.
   const std::shared_ptr<void>& owner() const { return owner_; }
   std::optional<StreamRef> home_stream() const { return home_; }
-  // INVALID_ARGUMENT: a stream of another device, a destroyed one, memory that
-  // is no device's.
+  // INVALID_ARGUMENT: a stream of another device, a destroyed stream, memory
+  // that no device has.
   absl::Status SetDeallocationStream(StreamRef stream) DEVRT_EXCLUDES(mutex_);
 
   // See Array.
@@ -109,52 +110,56 @@ class Storage {
       DEVRT_EXCLUDES(mutex_);
   absl::Status RecordUse(StreamRef stream, CallSite site)
       DEVRT_EXCLUDES(mutex_);
-  // RecordUse of who is told of nothing later (E8).  Nothing where the
-  // memory goes back in the order of `stream` anyway.
+  // RecordUse for a consumer that never says when it is done (E8).  Does
+  // nothing if the memory goes back on `stream` anyway.
   absl::Status RecordConsumer(StreamRef stream, CallSite site)
       DEVRT_EXCLUDES(mutex_);
-  // What was done up to now; nullopt: on a stream that devrt does not know.
+  // Notes what was done through `outside` up to now; nullopt stands for a
+  // stream that devrt does not know.
   void NoteOutsideUse(const std::optional<OutsideUse>& outside, bool writes)
       DEVRT_EXCLUDES(mutex_);
   absl::Status OrderBefore(StreamRef stream, bool for_write, CallSite site);
   absl::Status Ready(CallSite site) DEVRT_EXCLUDES(mutex_);
   absl::StatusOr<bool> IsReady(CallSite site) DEVRT_EXCLUDES(mutex_);
-  // Whether devrt gave it work that is not known to be over; asks nobody, and
-  // knows nothing of what others do on streams of RecordUse.
+  // Returns true if devrt enqueued work on the memory that is not known to be
+  // complete.  Asks no backend, and knows nothing of work that others enqueue
+  // on streams of RecordUse.
   DEVRT_EXPORT bool IsBusy() DEVRT_EXCLUDES(mutex_);
-  // Whether `stream` has nothing to wait for.  Asks nothing where that or the
-  // stream of a use captures: what is not known to be over is pending.
+  // Returns true if `stream` has no use to wait for.  Asks the backend nothing
+  // if `stream` or the stream of a use captures; then a use counts as pending
+  // unless it is known to be complete.
   absl::StatusOr<bool> IsReadyFor(StreamRef stream, CallSite site)
       DEVRT_EXCLUDES(mutex_);
-  // FAILED_PRECONDITION while a stream that uses the memory captures: neither
-  // the host nor, but in the same capture, another stream can wait for it.
+  // FAILED_PRECONDITION while a stream that uses the memory captures: the host
+  // cannot wait for it, and other streams only inside that capture.
   absl::Status CheckMayWait() DEVRT_EXCLUDES(mutex_);
 
-  // For the only one who has the storage, who has just read use_count() == 1,
-  // and destroys it next: gives the memory back where that is a note in its
-  // allocator, which calls no backend and waits for nobody who does.  False,
-  // with nothing done, elsewhere.
+  // For a caller that holds the last reference (it has just read use_count() ==
+  // 1) and destroys the storage next.  Gives the memory back if the allocator
+  // can take it without a call of a backend, and without a wait for a thread
+  // that is in such a call.  Otherwise does nothing and returns false.
   DEVRT_EXPORT bool EndPlainly() DEVRT_EXCLUDES(mutex_);
-  // The same for borrowed memory that devrt gave no work to do: lets its owner
-  // go, with no lock held.
+  // EndPlainly for borrowed memory: drops the owner, with no lock held, if
+  // devrt enqueued no work on the memory.
   DEVRT_EXPORT bool EndUnused() DEVRT_EXCLUDES(mutex_);
 
-  // Where the program lets storages go that the calling thread ends from now
-  // on, for memory histories: no caller of a destructor can say it.  {}:
-  // unknown, which histories show as the library's own line.  Returns what was
-  // set before.
+  // Sets the line of the program that memory histories show for storages that
+  // the calling thread ends from now on, because a destructor has no parameter
+  // for it.  With {} histories show a line of devrt.  Returns the former value.
   DEVRT_EXPORT static CallSite SetEndSite(CallSite site);
 
  private:
   friend class OrderedStep;
   friend class StorageEnd;
 
+  // Makes visible what other threads did before they dropped their references.
   void SeeOthers() DEVRT_EXCLUDES(mutex_);
   absl::InlinedVector<StorageUse, 4> PendingUses(bool captured = false)
       DEVRT_EXCLUDES(mutex_);
   void AddUse(const StorageUse& use, bool writes) DEVRT_EXCLUDES(mutex_);
   bool IsUsedOnlyBy(const Timeline* timeline) DEVRT_EXCLUDES(mutex_);
-  // What its home stream was given so far, before anybody else has it.
+  // Adds what the home stream was given so far, before other threads see the
+  // storage.
   void AddHomeUse(CaptureNumber capture, bool imported);
   void AddLendersUse();
 
@@ -164,18 +169,19 @@ class Storage {
   void* const base_;
   const uint64_t bytes_;
   const std::optional<StreamRef> home_;
-  Timeline* const home_timeline_;  // its stream may have ended
+  Timeline* const home_timeline_;  // of a stream that may have ended
   std::shared_ptr<void> owner_;
-  bool has_ended_ = false;  // by EndPlainly or EndUnused
+  bool has_ended_ = false;  // EndPlainly or EndUnused did it
   Mutex mutex_;
   StorageUses uses_ DEVRT_GUARDED_BY(mutex_);
-  // Its native stream outlives its Stream, as that of a RecordUse.
+  // The stream of SetDeallocationStream; keeps the native stream.
   std::optional<OutsideUse> deallocation_ DEVRT_GUARDED_BY(mutex_);
-  // By RecordUse: closed at the end.
+  // From RecordUse; they end with the storage.
   absl::InlinedVector<OutsideUse, 1> open_ DEVRT_GUARDED_BY(mutex_);
 };
 
-// Storage::SetEndSite until the scope ends.
+// Calls Storage::SetEndSite, and restores the former line at the end of the
+// scope.
 class EndSiteScope {
  public:
   explicit EndSiteScope(CallSite site) : former_(Storage::SetEndSite(site)) {}
@@ -187,7 +193,7 @@ class EndSiteScope {
   const CallSite former_;
 };
 
-// INVALID_ARGUMENT, of an array without a storage: "Fill on an Array that was
+// INVALID_ARGUMENT for an array without a storage: "Fill on an Array that was
 // moved from: ...".
 absl::Status MovedFromError(const char* call);
 inline absl::Status CheckNotMovedFrom(const std::shared_ptr<Storage>& storage,
@@ -213,55 +219,45 @@ struct Touched {
 // Submits the work of a step.  The stream has been checked.
 using Enqueue = absl::FunctionRef<absl::Status(const StreamTarget& target)>;
 
-// One step of an operation on arrays.  Orders the step's stream after what other
-// streams do to the memory, calls `enqueue`, and notes a use of the memory, all
-// as one step for other threads that use the same memory.  If the ordering fails
-// nothing is enqueued, and waits that were enqueued stay.  What `enqueue`
-// submitted before it failed counts as a use.
+// One step of an operation on arrays.  Orders the step's stream after what
+// other streams do to the memory, calls `enqueue`, and notes a use of the
+// memory, all as one step for other threads that use the same memory.  If the
+// ordering fails nothing is enqueued, and waits that were enqueued stay.  What
+// `enqueue` submitted before it failed counts as a use.
 absl::Status RunOrdered(const Step& step, absl::Span<const Touched> touched,
                         Enqueue enqueue);
 
-// RunOrdered for an enqueue that may hold its caller up until its turn comes,
-// as copies of plain host memory do: the host waits first, with no lock held,
-// for the stream and for what other streams do to the operands.  The stream is
-// not capturing.
+// RunOrdered for an enqueue that may block its caller, as copies of plain host
+// memory do.  The host first waits, with no lock held, for the stream and for
+// what other streams do to the operands.  The stream must not be capturing.
 absl::Status RunDrained(const Step& step, absl::Span<const Touched> touched,
                         Enqueue enqueue);
 
 // Waits on the host for the use.  FAILED_PRECONDITION while its stream is
-// capturing: to wait for what it was given, or to ask, would end the capture.
+// capturing, because a wait or a query would end the capture.
 absl::Status WaitForUse(const StorageUse& use, CallSite site);
+// FAILED_PRECONDITION if WaitForUse would return it.
 absl::Status CheckMayAsk(const StorageUse& use);
 
-// The same for the calling thread: waits for what streams do to the operands
-// and calls `access`, which enqueues and waits for nothing.
+// One step of an operation that the calling thread does itself.  Waits for what
+// streams do to the operands, then calls `access`, which must not enqueue or
+// wait.
 absl::Status RunOnHost(absl::Span<const Touched> touched, CallSite site,
                        absl::FunctionRef<absl::Status()> access);
 
-// The stream on which operations on memory there run: the current one of its
-// device.  Not for plain host memory.
+// The stream that operations on memory in `place` run on: the current stream of
+// its device.  Not for plain host memory.
 StreamRef CurrentStreamOf(const Place& place);
 
-// For tests: storages that live, of those made after CountStoragesFromNow (a
-// count that all threads share costs each of them), owners of borrowed memory,
-// or its likes, that are kept for uses which are not complete, and what
-// captures have used.
+// For tests.  Storages are counted from CountStoragesFromNow on, because a
+// count that all threads share costs time.
 struct StorageCounts {
-  int64_t live;
-  int64_t kept;
-  int64_t captured;
+  int64_t live;      // storages
+  int64_t kept;      // owners, and memory, kept until uses are complete
+  int64_t captured;  // ended storages that graphs still use
 };
 StorageCounts CountStorages();
 void CountStoragesFromNow();
-// Lets go what is kept for uses that are complete by now, and for captures that
-// no graph is left of.  Every operation on arrays does it.  The driver
-// is asked nothing while `beside`, a stream that lives, is capturing; and never
-// so that a capture becomes invalid (Timeline::Poll).
-void LetKeptGo(std::optional<StreamRef> beside = std::nullopt);
-// Whether it may have anything to let go.
-DEVRT_EXPORT bool HasKept();
-// All of them, for callers that have just waited.
-DEVRT_EXPORT void LetAllKeptGo();
 
 }  // namespace devrt::internal
 

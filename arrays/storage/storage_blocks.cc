@@ -13,7 +13,7 @@ namespace devrt::internal {
 
 namespace {
 
-// A sanitizer is to see each block end.
+// A sanitizer has to see the end of each block.
 #if defined(ABSL_HAVE_ADDRESS_SANITIZER) || defined(ABSL_HAVE_THREAD_SANITIZER)
 constexpr uint32_t kKept = 0;
 #else
@@ -23,7 +23,7 @@ constexpr uint32_t kKept = 8;
 struct Blocks {
   void* kept[8];
   uint32_t count;
-  uint32_t limit;  // 0: not in use yet, or no more
+  uint32_t limit;  // 0: not in use yet, or no longer
 };
 
 __thread Blocks t_blocks[kBlockKinds]

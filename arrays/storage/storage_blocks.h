@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host memory of Storage objects, and of the owners of what they borrow: a
-// thread keeps that of a few which ended on it for the next ones.  Not the
-// memory that they stand for.
+// An allocator for Storage objects and for owners of borrowed memory.  Each
+// thread keeps the heap blocks of a few objects that ended on it for the next
+// objects.  The memory of the arrays is allocated elsewhere.
 //
 //   std::allocate_shared<Storage>(StorageBlocks<Storage>(), ...);
 //   std::allocate_shared<Owner>(StorageBlocks<Owner, OfOwners>(), ...);
@@ -14,7 +14,7 @@
 
 namespace devrt::internal {
 
-// All of a kind are of one size: what std::allocate_shared asks for.
+// All blocks of a kind have the size that std::allocate_shared asks for.
 struct OfStorages {
   static constexpr int kKind = 0;
 };

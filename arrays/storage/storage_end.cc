@@ -4,21 +4,19 @@
 
 #include <algorithm>
 #include <atomic>
-#include <limits>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "arrays/storage/storage_kept.h"
 #include "devrt/memory/device_memory.h"
 #include "devrt/memory/pinned_memory.h"
 #include "devrt/runtime/log.h"
 #include "memory/common/known_uses.h"
-#include "memory/common/pending_frees.h"
 #include "memory/common/plain_free.h"
 #include "runtime/internal/process_state.h"
 #include "runtime/internal/text.h"
-#include "streams/internal/deferred_deletion.h"
 #include "streams/internal/ordering.h"
 #include "streams/internal/stream_record.h"
 
@@ -36,34 +34,14 @@ namespace {
 
 std::atomic<bool> g_counting{false};
 std::atomic<int64_t> g_live{0};
-std::atomic<int64_t> g_kept{0};
-
-// What is released when uses are complete.
-struct Kept {
-  std::function<void()> release;
-};
-
-void Release(void* settled) {
-  std::unique_ptr<Kept> kept(static_cast<Kept*>(settled));
-  g_kept.fetch_sub(1, std::memory_order_relaxed);
-  const EndSiteScope unknown({});  // the call that is under way let nothing go
-  kept->release();
-}
-
-std::atomic<int64_t> g_captured{0};
-
-PendingFrees& KeptThings() {
-  static PendingFrees* const kept = new PendingFrees(&Release);
-  return *kept;
-}
-
 __thread CallSite t_end_site = {};
 
+// The program's line, or else a line of this file.
 CallSite EndSite(CallSite own = CallSite::Here()) {
   return t_end_site.file != nullptr ? t_end_site : own;
 }
 
-// A destructor cannot return an error.
+// Logs the error of a destructor, which cannot return it.
 void LogUnlessOk(const absl::Status& status, const void* base, uint64_t bytes) {
   if (status.ok()) return;
   DEVRT_LOG(kWarning, absl::StrCat("the memory of an array, ", bytes,
@@ -71,36 +49,21 @@ void LogUnlessOk(const absl::Status& status, const void* base, uint64_t bytes) {
                                    ", was not given back: ", status.message()));
 }
 
+bool Lives(const std::optional<StreamRef>& stream) {
+  return stream.has_value() && CheckStream(*stream, "FreeMemory").ok();
+}
+
+StreamUses PointsOf(absl::Span<const StorageUse> uses) {
+  StreamUses points;
+  for (const StorageUse& use : uses) points.push_back({use, use.stream.id()});
+  return points;
+}
+
 }  // namespace
 
-void LetKeptGo(std::optional<StreamRef> beside) {
-  if (HasDeferredArrayReleases()) RunDeferredArrayReleases();
-  if (ABSL_PREDICT_TRUE(g_kept.load(std::memory_order_relaxed) == 0) ||
-      InHostFunction() || !IsProcessOpen()) {
-    return;
-  }
-  if (beside.has_value() && CheckStream(*beside, "a look").ok()) {
-    const absl::StatusOr<bool> capturing = IsCapturing(*beside);
-    if (!capturing.ok() || *capturing) return;
-  }
-  KeptThings().Poll(1);
-}
-
-void LetAllKeptGo() {
-  if (HasDeferredArrayReleases()) RunDeferredArrayReleases();
-  if (InHostFunction() || !IsProcessOpen()) return;
-  KeptThings().Poll(std::numeric_limits<size_t>::max());
-}
-
-bool HasKept() {
-  return HasDeferredArrayReleases() ||
-         g_kept.load(std::memory_order_relaxed) != 0;
-}
-
 StorageCounts CountStorages() {
-  return {g_live.load(std::memory_order_relaxed),
-          g_kept.load(std::memory_order_relaxed),
-          g_captured.load(std::memory_order_relaxed)};
+  return {g_live.load(std::memory_order_relaxed), CountKept(),
+          StorageEnd::CountInGraphs()};
 }
 
 void CountStoragesFromNow() {
@@ -129,7 +92,7 @@ bool StorageEnd::IsAtHome(const Storage& storage)
       InHostFunction() || !IsProcessOpen()) {
     return false;
   }
-  // Pinned memory has no home: any use is another's.
+  // Pinned memory has no home stream, so every use is another stream's.
   for (const auto* list : {&storage.uses_.writes(), &storage.uses_.reads()}) {
     for (const StorageUse& use : *list) {
       if (use.timeline != storage.home_timeline_ || use.captured() ||
@@ -169,11 +132,11 @@ bool StorageEnd::DropUnused(Storage* storage)
   return true;
 }
 
-// What others did who had it: the last of their references went with a release,
-// and that it is the last the caller has read.
+// Other threads dropped their references with a release, and the caller has
+// read that none is left.
 void Storage::SeeOthers() {
 #ifdef DEVRT_THREAD_SANITIZER
-  MutexLock lock(&mutex_);  // it knows no fences
+  MutexLock lock(&mutex_);  // ThreadSanitizer does not understand fences
 #else
   std::atomic_thread_fence(std::memory_order_acquire);
 #endif
@@ -223,7 +186,7 @@ bool StorageEnd::IsNeeded() const {
 
 void StorageEnd::Leak() {
   if (!HasOwner()) return;
-  // Plain memory has no uses, and its owner is no matter of a device.
+  // Plain host memory has no uses: no device can still reach its owner.
   if (uses_.empty() && open_.empty()) return;
   [[maybe_unused]] auto* const leaked =
       new std::shared_ptr<void>(std::move(owner_));
@@ -239,80 +202,6 @@ void StorageEnd::Run() {
     RecordCheckpoints(nullptr);
   }
   EndWithCaptures(std::move(*this));
-}
-
-// Runs owners' deleters: not where a capture comes to be over.
-struct StorageEnd::AfterGraphs final : DeferredObject {
-  explicit AfterGraphs(StorageEnd e) : end(std::move(e)) {}
-  ~AfterGraphs() override {
-    const EndSiteScope unknown({});
-    EndWithCaptures(std::move(end));
-  }
-  StorageEnd end;
-};
-
-struct StorageEnd::InGraphs final : DeferredObject {
-  explicit InGraphs(StorageEnd e) : end(std::move(e)) {
-    g_captured.fetch_add(1, std::memory_order_relaxed);
-  }
-  ~InGraphs() override {
-    g_captured.fetch_sub(1, std::memory_order_relaxed);
-    if (end.base_ != nullptr || end.HasOwner()) {
-      DeferArrayRelease(new AfterGraphs(std::move(end)));
-    }
-  }
-  StorageEnd end;
-};
-
-// It goes from one capture to the next that is not over.
-void StorageEnd::EndWithCaptures(StorageEnd end) {
-  auto& captured = end.captured_;
-  const auto over = [](const StorageUse& use) { return IsOver(use.capture); };
-  captured.erase(std::remove_if(captured.begin(), captured.end(), over),
-                 captured.end());
-  if (captured.empty()) {
-    end.GiveBack();
-    return;
-  }
-  const CaptureNumber capture = captured.back().capture;
-  (void)EndWith(capture, std::make_unique<InGraphs>(std::move(end)));
-}
-
-void* StorageEnd::TakeFromGraph(StreamRef stream, CaptureNumber capture,
-                                uint64_t bytes) {
-  constexpr uint64_t kGranule = 512;
-  const auto blocks = [](uint64_t size) {
-    return (size + kGranule - 1) / kGranule;
-  };
-  const auto fits = [&](const DeferredObject& object) {
-    // Others keep blocks here too (captured_blocks.h).
-    const auto* const kept = dynamic_cast<const InGraphs*>(&object);
-    if (kept == nullptr) return false;
-    const StorageEnd& end = kept->end;
-    const auto elsewhere = [&](const StorageUse& use) {
-      return use.stream != stream || (use.captured() && use.capture != capture);
-    };
-    return end.source_ == Storage::Source::kDevice && end.home_ == stream &&
-           !end.deallocation_.has_value() &&
-           // A resource may have given no byte more than it was asked.
-           end.bytes_ >= bytes && blocks(end.bytes_) == blocks(bytes) &&
-           std::none_of(end.captured_.begin(), end.captured_.end(),
-                        elsewhere) &&
-           std::none_of(end.uses_.begin(), end.uses_.end(), elsewhere);
-  };
-  void* base = nullptr;
-  // Of resources that the program has replaced since.
-  std::vector<std::unique_ptr<DeferredObject>> others;
-  while (std::unique_ptr<DeferredObject> taken = TakeBack(capture, fits)) {
-    StorageEnd& end = static_cast<InGraphs&>(*taken).end;
-    if (IsOfChosenResource(stream.device(), end.base_)) {
-      base = std::exchange(end.base_, nullptr);
-      break;
-    }
-    others.push_back(std::move(taken));
-  }
-  for (auto& other : others) (void)EndWith(capture, std::move(other));
-  return base;
 }
 
 void StorageEnd::GiveBack() {
@@ -355,7 +244,7 @@ void StorageEnd::CloseUses() {
   for (const OutsideUse& open : open_) Close(open);
   open_.clear();
   CloseDeallocation();
-  // Its home stream is a consumer's, too, who told of nothing there.
+  // Another library may have used the home stream too, and reported nothing.
   if (deallocation_.has_value()) {
     StorageUse use({home_timeline_, home_timeline_->Now()}, *home_);
     uses_.push_back(use);
@@ -370,7 +259,8 @@ void StorageEnd::CloseUses() {
   uses_.erase(std::remove_if(uses_.begin(), uses_.end(), over), uses_.end());
 }
 
-// Later ones say less: what the stream is given meanwhile counts with them.
+// Records now rather than later, because a later event also covers what the
+// stream is given meanwhile.
 void StorageEnd::RecordCheckpoints(const Timeline* past) {
   for (const StorageUse& use : uses_) {
     if (past != nullptr && past->IsPast(use)) continue;
@@ -378,24 +268,6 @@ void StorageEnd::RecordCheckpoints(const Timeline* past) {
     OrderedPoint covered;
     const auto check = use.timeline->PinCheckpoint(use.epoch, &covered);
     if (check.ok() && *check != nullptr) use.timeline->Unpin(*check);
-  }
-}
-
-// Edges of the graph, where `stream` is in the same one.
-void StorageEnd::OrderAfterCaptured(StreamRef stream) {
-  if (captured_.empty()) return;
-  const HeldStream held(stream);
-  if (held.handle() == nullptr) return;
-  const absl::StatusOr<CaptureNumber> capture = HoldCapture(held);
-  if (!capture.ok() || *capture == CaptureNumber::kNone ||
-      *capture == CaptureNumber::kUnknown) {
-    return;
-  }
-  for (const StorageUse& use : captured_) {
-    if (use.capture != *capture || use.stream == stream) continue;
-    const HeldStream after(use.stream, use.timeline);
-    if (after.handle() == nullptr) continue;
-    OrderInCapture(held, after, CallSite()).IgnoreError();
   }
 }
 
@@ -412,22 +284,9 @@ bool StorageEnd::OrderAfterUses(StreamRef stream) {
   return true;
 }
 
-void StorageEnd::Keep(std::function<void()> release) {
-  PendingFree item;
-  item.block = new Kept{std::move(release)};
-  for (const StorageUse& use : uses_) {
-    item.uses.push_back({use, use.stream.id()});
-  }
-  g_kept.fetch_add(1, std::memory_order_relaxed);
-  KeptThings().Add(std::move(item));
-}
-
 void StorageEnd::FreeDeviceMemory() {
-  const auto lives = [](const std::optional<StreamRef>& stream) {
-    return stream.has_value() && CheckStream(*stream, "FreeMemory").ok();
-  };
-  const bool home_lives = lives(home_);
-  CloseDeallocation();  // it may have ended since
+  const bool home_lives = Lives(home_);
+  CloseDeallocation();  // the stream may have ended since CloseUses
   std::optional<StreamRef> chosen;
   if (deallocation_.has_value()) chosen = deallocation_->stream();
   const auto free = [base = base_, bytes = bytes_, to = chosen, site = site_] {
@@ -435,8 +294,8 @@ void StorageEnd::FreeDeviceMemory() {
         to.has_value() ? FreeMemory(base, *to, site) : FreeMemory(base, site),
         base, bytes);
   };
-  // What the block's own stream did is before what it does next; the allocator
-  // knows of nothing that comes after its end.
+  // The allocator orders the next use of the block after its home stream.  It
+  // cannot know of work that the home stream got after its Stream had ended.
   uses_.erase(std::remove_if(uses_.begin(), uses_.end(),
                              [&](const StorageUse& use) {
                                return use.captured() ||
@@ -449,36 +308,32 @@ void StorageEnd::FreeDeviceMemory() {
     return;
   }
   RecordCheckpoints(home_lives ? home_timeline_ : nullptr);
-  StreamUses points;
-  for (const StorageUse& use : uses_) points.push_back({use, use.stream.id()});
-  if (AddKnownUses(base_, points)) {
+  if (AddKnownUses(base_, PointsOf(uses_))) {
     free();
     return;
   }
   const std::optional<StreamRef> to = chosen.has_value() ? chosen : home_;
-  if (lives(to) && OrderAfterUses(*to)) {
+  if (Lives(to) && OrderAfterUses(*to)) {
     free();
   } else {
-    Keep(free);
+    KeepUntilComplete(uses_, free);
   }
 }
 
 void StorageEnd::FreePinnedMemory() {
   RecordCheckpoints(nullptr);
-  StreamUses points;
-  for (const StorageUse& use : uses_) points.push_back({use, use.stream.id()});
   const auto free = [base = base_, bytes = bytes_, site = site_] {
     LogUnlessOk(FreePinned(base, site), base, bytes);
   };
-  if (points.empty() || AddKnownUses(base_, points)) {
+  if (uses_.empty() || AddKnownUses(base_, PointsOf(uses_))) {
     free();
   } else {
-    Keep(free);
+    KeepUntilComplete(uses_, free);
   }
 }
 
-// The other half of a consumer's duty (E47): who lent the memory and
-// goes on with it there comes after devrt's uses.
+// The second half of a consumer's duty (E47): the lender goes on with the
+// memory on the home stream, so that stream waits for devrt's uses.
 void StorageEnd::OrderHome() {
   if (!home_.has_value() || !CheckStream(*home_, "the end of an array").ok()) {
     return;
@@ -495,7 +350,8 @@ void StorageEnd::DropOwner() {
     return;
   }
   RecordCheckpoints(nullptr);
-  Keep([owner = std::move(owner_)]() mutable { owner.reset(); });
+  KeepUntilComplete(uses_,
+                    [owner = std::move(owner_)]() mutable { owner.reset(); });
 }
 
 }  // namespace devrt::internal

@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StorageEnd: what is done when nobody has a storage any more.
+// StorageEnd: gives memory back when no array and no consumer has it any more.
 //
-//   memory of a caching allocator   goes back at once; uses by other streams
-//                                   than the home stream hold it back there
-//   of another resource             the stream that it goes back on comes after
+//   memory of a caching allocator   goes back at once; uses by streams other
+//                                   than the home stream hold it back in the
+//                                   allocator
+//   memory of another resource      the stream that it goes back on waits for
 //                                   all uses, by events
-//   borrowed memory                 its home stream comes after all uses; its
+//   borrowed memory                 its home stream waits for all uses; its
 //                                   owner is kept until they are complete (E36)
 //
-// Where a capture of another library has used the memory, all this comes when
-// no graph of it is left: a graph keeps addresses.  If nothing tells when that
-// is (CaptureNumber::kUnknown) the memory is kept for ever.
+// Memory that a graph capture of another library has used goes back when no
+// graph of the capture is left, because a graph keeps addresses.  If nothing
+// tells when that is (CaptureNumber::kUnknown) the memory is kept for ever.
 //
-// Nothing waits on the host.  What is kept is let go by LetKeptGo, and leaked
-// at the end of the process.
+// Nothing waits on the host; what cannot end yet is kept (storage_kept.h).
 //
-// Threads: any; belongs to who ends the storage.
+// Threads: any.  A StorageEnd belongs to the thread that ends the storage.
 
 #ifndef DEVRT_ARRAYS_STORAGE_STORAGE_END_H_
 #define DEVRT_ARRAYS_STORAGE_STORAGE_END_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 
@@ -32,30 +31,36 @@ namespace devrt::internal {
 
 class StorageEnd {
  public:
-  // Whether that was all: memory of a device that only its home stream has used
-  // goes back, and pinned memory that nobody has.
+  // Gives memory of a caching allocator back if no stream but the home stream
+  // uses it.  Returns true if that was all that the end has to do.
   static bool RunAtHome(const Storage& storage);
-  // Whether no use but the home stream's keeps such memory.
+  // Returns true if RunAtHome would give the memory back.
   static bool IsAtHome(const Storage& storage);
-  // Whether that was all: the owner of borrowed memory goes that devrt gave no
-  // work to do, so that nothing is to be ordered or awaited.
+  // Drops the owner of borrowed memory that devrt gave no work to.  Returns
+  // true if that was all: nothing has to be ordered or awaited.
   static bool DropUnused(Storage* storage);
 
   // Takes what the storage has to give back.
   explicit StorageEnd(Storage* storage);
 
+  // Returns false if there is nothing to give back and nothing to order.
   bool IsNeeded() const;
-  // With no lock held, outside host functions.
+  // Ends the storage.  Call it with no lock held, outside host functions.
   void Run();
+  // Keeps the owner for ever, at the end of the process.
   void Leak();
 
-  // Whether the end of the new storage is to be counted, too.
+  // For tests: counts a new storage, if CountStoragesFromNow was called, and
+  // returns true if the storage's end is to be counted as well.
   static bool CountNew();
   static void CountEnd(const Storage& storage);
+  // The number of ends that wait for graphs.
+  static int64_t CountInGraphs();
 
-  // Memory of as many bytes, as caches count them, that an array of the same
-  // capture had on `stream` alone, and is through with: the graph has the
-  // stream's order.  nullptr: none.
+  // Returns memory of an array that has ended in the same capture and was used
+  // on `stream` alone, so that the graph's own order separates the two uses.
+  // The size is `bytes`, in the granules of the caches.  nullptr if there is
+  // none.
   static void* TakeFromGraph(StreamRef stream, CaptureNumber capture,
                              uint64_t bytes);
 
@@ -63,37 +68,42 @@ class StorageEnd {
   struct InGraphs;
   struct AfterGraphs;
 
-  // One without a pointer has a deleter all the same.
+  // True also for an owner that holds a null pointer, which has a deleter.
   bool HasOwner() const { return owner_.use_count() != 0; }
-  // What was done there up to now; captured work apart.
+  // Adds what was done through an open use up to now.
   void Close(const OutsideUse& open);
-  // Nothing can go back on a stream that has ended, but behind it; nor what is
-  // borrowed, whose owner waits for it.
+  // Forgets the deallocation stream, and waits for its work instead, if memory
+  // cannot go back on it: it has ended, or the memory is borrowed.
   void CloseDeallocation();
-  // Open uses end now; those that are complete count no more, and captured
-  // ones apart.
+  // Closes all open uses, drops complete uses and moves captured ones into
+  // captured_.
   void CloseUses();
+  // Returns true if the memory came from `stream` and was used there alone,
+  // outside captures or in this one.
+  bool IsOnlyOf(StreamRef stream, CaptureNumber capture) const;
   // Gives back when no graph of the captured uses is left.
   static void EndWithCaptures(StorageEnd end);
   void GiveBack();
   void FreeDeviceMemory();
   void FreePinnedMemory();
   void DropOwner();
-  // The home stream, if it lives, comes after all uses.
+  // Makes the home stream, if it lives, wait for all uses.
   void OrderHome();
-  // Whether `stream` comes after all uses.
+  // Makes `stream` wait for all uses.  Returns false if it could not.
   bool OrderAfterUses(StreamRef stream);
+  // Adds the captured uses to the graph as edges, if `stream` is in the same
+  // capture.
   void OrderAfterCaptured(StreamRef stream);
-  // `past`: but for what it is past; may be null.
+  // Records events behind the uses, except those that `past` already comes
+  // after; it may be null.
   void RecordCheckpoints(const Timeline* past);
-  void Keep(std::function<void()> release);
 
   Storage::Source source_;
   void* base_;
   uint64_t bytes_;
   std::optional<StreamRef> home_;
   Timeline* home_timeline_;
-  CallSite site_;  // of the end
+  CallSite site_;  // where the program ended the storage
   std::optional<OutsideUse> deallocation_;
   std::shared_ptr<void> owner_;
   absl::InlinedVector<StorageUse, 2> uses_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RunOrdered and RunOnHost: the joins of an operation.
+// The order of an operation on arrays: RunOrdered, RunDrained and RunOnHost.
 
 #include <algorithm>
 #include <cassert>
@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "arrays/storage/storage.h"
+#include "arrays/storage/storage_kept.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
 #include "streams/internal/may_capture.h"
@@ -20,12 +21,12 @@
 
 namespace devrt::internal {
 
-// The storages of one operation, each once, and their locks.
+// The storages of one operation, each once, with their locks.
 class OrderedStep {
  public:
   explicit OrderedStep(absl::Span<const Touched> touched);
 
-  // Whether there is anything to order.
+  // Returns true if no storage has uses.
   bool empty() const { return count_ == 0; }
   void Lock() DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
     for (const Touched& t : storages()) t.storage->mutex_.Lock();
@@ -34,17 +35,18 @@ class OrderedStep {
     for (const Touched& t : storages()) t.storage->mutex_.Unlock();
   }
 
-  // Those below need the locks.
+  // The functions below need the locks.
 
-  // Sets `for_host` to what only the host can wait for, and does no more then.
+  // Makes the stream wait for the uses of other streams.  If it meets a use
+  // that only the host can wait for, it sets `for_host` and stops.
   absl::Status Join(StreamRef stream, CaptureNumber capture, CallSite site,
                     std::optional<OrderPoint>* for_host);
-  // A use that the host has to wait for.  Up to `done` its stream is done.
+  // A use that the host has to wait for.  Uses up to `done` are complete.
   std::optional<StorageUse> FindPending(OrderPoint done = {});
   void Note(StreamRef stream, CaptureNumber capture, bool ordered);
 
  private:
-  // Calls f for each use that the operation comes after.
+  // Calls f for each use that the operation has to wait for.
   template <typename F>
   void ForEachUse(F f) DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
     for (const Touched& t : storages()) {
@@ -57,7 +59,7 @@ class OrderedStep {
   absl::Span<const Touched> storages() const { return {storages_, count_}; }
 
   static constexpr size_t kMost = 8;
-  Touched storages_[kMost];  // by address
+  Touched storages_[kMost];  // sorted by address
   size_t count_ = 0;
 };
 
@@ -79,8 +81,8 @@ OrderedStep::OrderedStep(absl::Span<const Touched> touched) {
 
 namespace {
 
-// `after` has captured work too, and the backend cannot tell of which capture:
-// an edge between two makes both invalid.
+// Fails if `after` captures: the backend cannot tell whether both streams are
+// in one capture, and an edge between two captures makes both invalid.
 absl::Status CheckNoEdge(StreamRef stream, const HeldStream& after) {
   DEVRT_ASSIGN_OR_RETURN(const bool capturing, IsCapturing(after));
   if (!capturing) return absl::OkStatus();
@@ -99,7 +101,7 @@ absl::Status OrderedStep::Join(StreamRef stream, CaptureNumber capture,
                                std::optional<OrderPoint>* for_host) {
   const bool capturing = capture != CaptureNumber::kNone;
   const Timeline* const timeline = TimelineOf(stream);
-  // One wait for each stream, for the newest of its points.
+  // One wait for each stream, for its newest point.
   absl::InlinedVector<OrderPoint, 4> points;
   absl::InlinedVector<const StorageUse*, 1> edges;
   ForEachUse([&](const StorageUse& use) {
@@ -154,7 +156,8 @@ void OrderedStep::Note(StreamRef stream, CaptureNumber capture, bool ordered)
   StorageUse use(PointOf(stream), stream);
   use.capture = capture;
   if (use.timeline->NeedsEagerCheckpoints() && !use.captured()) {
-    // A failure leaves the device's synchronisation to tell.
+    // After a failure only a synchronisation of the device shows that the use
+    // is complete.
     use.timeline->CheckpointEagerly(stream, use.epoch).IgnoreError();
   }
   for (const Touched& t : storages()) {
@@ -164,7 +167,7 @@ void OrderedStep::Note(StreamRef stream, CaptureNumber capture, bool ordered)
       t.storage->uses_.Add(use, t.writes);
     }
     if (t.storage->source_ != Storage::Source::kBorrowed) continue;
-    // It may be a block of an allocator of devrt's.
+    // The lender may have the memory from an allocator of devrt.
     const UsedRange range = {t.storage->base(), t.storage->bytes()};
     NoteUses(stream, &range, 1);
   }
@@ -172,8 +175,7 @@ void OrderedStep::Note(StreamRef stream, CaptureNumber capture, bool ordered)
 
 namespace {
 
-// The stream is looked at where the work is enqueued: it may have ended while
-// the host waited.
+// Looks at the stream again, because it may have ended while the host waited.
 absl::Status Submit(const Step& step, Enqueue enqueue) {
   StreamTarget target;
   DEVRT_RETURN_IF_ERROR(
@@ -181,7 +183,7 @@ absl::Status Submit(const Step& step, Enqueue enqueue) {
   return enqueue(target);
 }
 
-// Without `enqueue` the step orders and submits nothing.
+// Without `enqueue` the step waits and submits nothing.
 absl::Status RunStep(const Step& step, absl::Span<const Touched> touched,
                      const Enqueue* enqueue)
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
@@ -222,9 +224,9 @@ absl::Status RunOrdered(const Step& step, absl::Span<const Touched> touched,
 
 absl::Status Storage::OrderBefore(StreamRef stream, bool for_write,
                                   CallSite site) {
-  // What an exchange on one stream comes to.
+  // The usual case of an exchange: one stream.
   if (!InHostFunction() && CheckStream(stream, "a wait").ok()) {
-    LetKeptGo(stream);  // which may tell of uses
+    LetKeptGo(stream);  // may note uses
     if (IsUsedOnlyBy(TimelineOf(stream))) return absl::OkStatus();
   }
   const Touched touched[] = {{this, for_write}};
@@ -233,12 +235,12 @@ absl::Status Storage::OrderBefore(StreamRef stream, bool for_write,
 
 namespace {
 
-// Waits for what the stream was given, and for what holds up whatever it is
-// given next.
+// Waits for the work of the stream, and for other work that its next work would
+// have to wait for.
 absl::Status Drain(StreamRef stream, CallSite site) {
   const StreamRecord* const record = stream.record();
-  // The rule of the default stream (C8): only work of the stream's own is
-  // behind that.
+  // Only new work of a blocking stream waits for the default stream (C8), so
+  // this waits for a new event and not for the stream.
   if (record->blocking) return WaitOnHost(PointOf(stream), site);
   const bool idle = record->kind == StreamKind::kCreated &&
                     !record->dirty.load(std::memory_order_relaxed) &&
@@ -272,7 +274,7 @@ absl::Status RunDrained(const Step& step, absl::Span<const Touched> touched,
 }
 
 absl::Status CheckMayAsk(const StorageUse& use) {
-  // A stream that may be gone is not touched where nobody names it.
+  // Does not touch a stream that may be destroyed.
   if (use.timeline->NeedsEagerCheckpoints() || !MayBeCaptured(use.stream)) {
     return absl::OkStatus();
   }
@@ -284,7 +286,7 @@ absl::Status CheckMayAsk(const StorageUse& use) {
     const absl::StatusOr<CaptureNumber> now = HoldCapture(stream);
     if (now.ok() && *now != use.capture) return absl::OkStatus();
   } else if (use.timeline->QueryEpoch(use.epoch)) {
-    return absl::OkStatus();  // an event of before has told
+    return absl::OkStatus();  // an event shows that the use is complete
   }
   std::ostringstream text;
   text << use.stream;

@@ -13,7 +13,7 @@ void EraseIf(StorageUses::List* list, F f) {
   list->erase(std::remove_if(list->begin(), list->end(), f), list->end());
 }
 
-// Readers that nobody looks at: more than that are asked to go.
+// More reads than this are searched for complete ones.
 constexpr size_t kManyReads = 8;
 
 }  // namespace
@@ -30,14 +30,14 @@ void StorageUses::Merge(const StorageUse& use, List* list) {
 }
 
 void StorageUses::AddOrdered(const StorageUse& use, bool writes) {
-  // One stream after itself.
+  // The usual case: one stream.
   List* const same = writes ? &writes_ : &reads_;
   if (same->size() == 1 && (!writes || reads_.empty()) && !use.captured() &&
       !same->front().captured() && same->front().timeline == use.timeline) {
     Renew(use, &same->front());
     return;
   }
-  // What is captured is no part of the order of what runs.
+  // Captured work does not run, so it replaces no use.
   if (use.captured()) {
     Add(use, writes);
     return;

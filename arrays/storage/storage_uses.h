@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StorageUses: who uses the memory of a storage, reads and writes apart.
+// StorageUses: the uses of a storage's memory, reads and writes apart.
 //
-// The newest point of each timeline is kept, and none that an operation which
-// was noted later is after: a write that came after all others stands for them.
+// The newest point of each timeline is kept.  A point is dropped when a later
+// operation has waited for it: a write that waited for all other uses replaces
+// them.
 //
-// Captured uses (captures.h) order others of the same capture and nothing else.
-// They are kept as long as a graph of it is: until then the memory is used.
+// Captured uses (captures.h) order operations of the same capture only.  They
+// are kept as long as a graph of the capture exists, which may use the memory.
 //
-// Not synchronised: belongs to the storage's lock.
+// Threads: the lock of the storage protects its uses.
 
 #ifndef DEVRT_ARRAYS_STORAGE_STORAGE_USES_H_
 #define DEVRT_ARRAYS_STORAGE_STORAGE_USES_H_
@@ -29,10 +30,10 @@ struct StorageUse : OrderPoint {
       : OrderPoint(point), stream(of) {}
 
   StreamRef stream;  // may have ended
-  // Of which it is: work that another library captures does not run.
+  // The capture that recorded the work, which therefore does not run now.
   CaptureNumber capture = CaptureNumber::kNone;
-  bool imported = false;  // what the memory was borrowed with, not devrt's
-  bool late = false;      // its Stream had ended: of others, who went on
+  bool imported = false;  // work of the lender, from before the import
+  bool late = false;      // work of others, after the Stream had ended
 
   bool captured() const { return capture != CaptureNumber::kNone; }
 };
@@ -45,7 +46,7 @@ class StorageUses {
   const List& writes() const { return writes_; }
   bool empty() const { return reads_.empty() && writes_.empty(); }
 
-  // Whether there are none but of that stream, and no captured ones.
+  // Returns true if all uses are of that stream and none is captured.
   bool AreOnlyOf(const Timeline* timeline) const {
     for (const List* list : {&writes_, &reads_}) {
       for (const StorageUse& use : *list) {
@@ -55,28 +56,28 @@ class StorageUses {
     return true;
   }
 
-  // Beside all others.
+  // Adds a use that has waited for no other.
   void Add(const StorageUse& use, bool writes) {
     if (ABSL_PREDICT_FALSE(use.captured())) DropOver();
     Merge(use, writes ? &writes_ : &reads_);
   }
-  // Before any other.
+  // Adds the first use.
   void AddFirst(const StorageUse& use) { writes_.push_back(use); }
-  // An operation that was ordered after what it had to come after, and with it
-  // everything that `use.timeline` is past.
+  // Adds an operation that waited for the uses that it depends on.  Drops the
+  // uses that `use.timeline` already comes after.
   void AddOrdered(const StorageUse& use, bool writes);
-  // Leaves out what is known to be complete, and what no graph is left of.
+  // Drops complete uses, and captured ones without a graph.
   void DropComplete();
 
  private:
-  // Of two threads the later may have come first.
+  // Keeps the later of two points: threads may add them in either order.
   static void Renew(const StorageUse& use, StorageUse* known) {
     const bool imported = known->imported && use.imported;
     if (known->epoch <= use.epoch) *known = use;
     known->imported = imported;
   }
   static void Merge(const StorageUse& use, List* list);
-  // Of captures that no graph is left of.
+  // Drops uses of captures that no graph is left of.
   void DropOver();
 
   List reads_;

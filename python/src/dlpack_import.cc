@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "arrays/storage/storage.h"
+#include "arrays/storage/storage_kept.h"
 #include "devrt/arrays/dlpack.h"
 #include "devrt/arrays/dlpack_exchange.h"
 #include "devrt/guards/device_guard.h"

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "arrays/storage/storage.h"
+#include "arrays/storage/storage_kept.h"
 #include "python/src/errors.h"
 #include "python/src/gil.h"
 

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "arrays/storage/storage.h"
+#include "arrays/storage/storage_kept.h"
 #include "devrt/devrt.h"
 #include "tests/support/mtia_fixture.h"
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "arrays/storage/storage.h"
+#include "arrays/storage/storage_kept.h"
 #include "devrt/arrays/array.h"
 #include "devrt/arrays/copy.h"
 #include "devrt/memory/device_memory.h"

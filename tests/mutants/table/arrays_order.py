@@ -167,6 +167,8 @@ MUTANTS = [
 ORDER = "storage/storage_order.cc"
 STORAGE = "storage/storage.cc"
 END = "storage/storage_end.cc"
+GRAPHS = "storage/storage_end_graphs.cc"
+KEPT = "storage/storage_kept.cc"
 KEEP = "KeptStream(stream)"
 
 EDITS = [
@@ -272,7 +274,7 @@ EDITS = [
              "  Storage& storage = *array.storage();\n"
              "  absl::Status ordered = storage.OrderBefore("),
     # The end of memory.
-    Edit(END,
+    Edit(GRAPHS,
          old="  if (captured.empty()) {\n    end.GiveBack();",
          new="  if (captured.empty() || MUTATED(GraphsKeepNothing)) {\n"
              "    end.GiveBack();"),
@@ -292,10 +294,10 @@ EDITS = [
          new="  if (deallocation_.has_value() &&\n"
              "      !MUTATED(DeallocationStreamIgnoresHome)) {\n"
              "    StorageUse use("),
-    Edit(END,
+    Edit(KEPT,
          old="  item.block = new Kept{std::move(release)};\n",
          new="  item.block = new Kept{std::move(release)};\n"
-             "  if (MUTATED(OwnerGoesAtOnce)) uses_.clear();\n"),
+             "  if (MUTATED(OwnerGoesAtOnce)) uses = {};\n"),
     Edit(END,
          old="!use.late && !chosen.has_value()",
          new="!use.late && (!chosen.has_value() ||\n"
