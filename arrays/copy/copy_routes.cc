@@ -69,7 +69,8 @@ absl::Status EnqueueOne(const StreamTarget& target, const Array& dst,
                       OperandOf(src, layout.src, bytes));
 }
 
-// Within one device, where the two sides may overlap: through memory between.
+// Copies within one device through memory in between, because the sides may
+// overlap.
 absl::Status CopyOverlapping(const CopyJob& job, const Step& step,
                              bool kernels) {
   const Array once = WithoutRepeats(job.src);
@@ -107,9 +108,10 @@ absl::Status CopyWithinDevice(const CopyJob& job) {
 
 namespace {
 
-// Asks both streams for their capture, which is one or none: then joins are its
-// edges.  A capture of one stream alone is refused: ordering the two would drag
-// the other stream into it.
+// Asks both streams for their capture.  Both may be in one capture, whose edges
+// the waits between them become, or in none.  If only one stream captures the
+// copy is refused: a wait between the two would drag the other stream into the
+// capture.
 absl::Status AskForCapture(Step* from, Step* to) {
   DEVRT_ASSIGN_OR_RETURN(from->capture, HoldCapture(from->stream));
   DEVRT_ASSIGN_OR_RETURN(to->capture, HoldCapture(to->stream));
@@ -145,13 +147,13 @@ absl::Status JoinCurrent(const Step& step, StreamRef current) {
   return ordered ? absl::OkStatus() : WaitOnHost(point, step.site);
 }
 
-// The two sides of a copy between devices: where each one's steps run.
+// Where the steps of the two devices run.
 struct PeerSteps {
   Step sender;
   Step receiver;
 };
 
-// The one copy from device to device.
+// Copies one block from device to device.
 absl::Status CopyPeerBlock(const CopyJob& job, const PeerSteps& steps,
                            const Array& dst, char* to, const Array& src,
                            const char* from) {
@@ -164,8 +166,8 @@ absl::Status CopyPeerBlock(const CopyJob& job, const PeerSteps& steps,
   return JoinCurrent(other, step.stream);
 }
 
-// What is no block on both sides crosses as one: each element once, in the
-// narrower dtype.
+// Packs the elements into one block, each once and in the narrower dtype,
+// copies the block, and unpacks it.
 absl::Status CopyPeerElements(const CopyJob& job, const PeerSteps& steps) {
   const Array once = WithoutRepeats(job.src);
   const DType dtype = IsNarrower(job.dst.dtype(), once.dtype())
@@ -174,7 +176,8 @@ absl::Status CopyPeerElements(const CopyJob& job, const PeerSteps& steps) {
   Array packed = once;
   char* begin = nullptr;
   if (dtype != once.dtype() || !IsDense(once, &begin)) {
-    // In the target's order of axes it may be one block for it, too.
+    // Packed in the order of the target's axes, the elements may be one block
+    // of the target.
     const bool whole = once.size() == job.dst.size();
     DEVRT_ASSIGN_OR_RETURN(packed,
                            NewOn(steps.sender, whole ? job.dst : once, dtype));
@@ -194,7 +197,7 @@ absl::Status CopyPeerElements(const CopyJob& job, const PeerSteps& steps) {
       job, steps, arrived, static_cast<char*>(arrived.data()), packed, begin));
   DEVRT_ASSIGN_OR_RETURN(
       const Array repeated,
-      Moved(packed, begin, arrived).BroadcastTo(job.dst.shape()));
+      WithMemoryOf(arrived, packed, begin).BroadcastTo(job.dst.shape()));
   return CopyByKernel(steps.receiver, job.dst, repeated);
 }
 
@@ -212,7 +215,7 @@ absl::Status CopyBetweenPeers(const CopyJob& job) {
                      {job.StreamOf(to), job.site}};
   DEVRT_RETURN_IF_ERROR(AskForCapture(&steps.sender, &steps.receiver));
   if (steps.sender.capture != CaptureNumber::kNone) {
-    // What cannot be joined is found before anything is enqueued.
+    // Finds waits that the capture forbids before anything is enqueued.
     DEVRT_RETURN_IF_ERROR(
         job.src.storage()->OrderBefore(steps.sender.stream, false, job.site));
     DEVRT_RETURN_IF_ERROR(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Between host and device.  The bytes cross as one block; what is strided on
-// the host is packed there, casts are the device's where it has kernels.
+// Copies between host and device.  The bytes cross as one block.  The host
+// packs and unpacks its own strides; the device casts if it has kernels.
 
 #include <utility>
 
@@ -20,8 +20,8 @@ namespace {
 
 Dims ToDims(DimSpan dims) { return Dims(dims.begin(), dims.end()); }
 
-// Where the device cannot write what lies apart: a copy for each piece that
-// does not.  `packed` is dense, in the order of dst's axes.
+// Copies each contiguous piece of `dst` by itself, for devices without kernels.
+// `packed` is dense, in the order of dst's axes.
 absl::Status CopyPieces(const Step& step, const Array& dst,
                         const Array& packed) {
   const CopyLayout layout = LayoutOf(dst, packed);
@@ -52,7 +52,7 @@ absl::Status CopyPieces(const Step& step, const Array& dst,
   return SynchronizeRelaxed(step.stream, step.site);
 }
 
-// Packed on the host, in the target's dtype.
+// Packs on the host in the target's dtype, then copies.
 absl::Status PackAndCopy(const CopyJob& job, const Step& step, bool to_block) {
   DEVRT_ASSIGN_OR_RETURN(
       const Array packed,
@@ -64,7 +64,7 @@ absl::Status PackAndCopy(const CopyJob& job, const Step& step, bool to_block) {
                    job.dst.nbytes(), !job.non_blocking);
 }
 
-// Each element once as a block, which the device spreads and casts.
+// Copies each element once, in one block, which the device unpacks and casts.
 absl::Status CopyAndSpread(const CopyJob& job, const Step& step) {
   Array packed = WithoutRepeats(job.src);
   char* begin = nullptr;
@@ -80,7 +80,7 @@ absl::Status CopyAndSpread(const CopyJob& job, const Step& step) {
   DEVRT_ASSIGN_OR_RETURN(const Array block, NewBlockOn(step, bytes));
   DEVRT_ASSIGN_OR_RETURN(
       const Array repeated,
-      Moved(packed, begin, block).BroadcastTo(job.dst.shape()));
+      WithMemoryOf(block, packed, begin).BroadcastTo(job.dst.shape()));
   const char* const to = static_cast<const char*>(block.data());
   DEVRT_RETURN_IF_ERROR(RunCopyVia(
       step, job.dst, block, packed,
@@ -95,8 +95,8 @@ absl::Status CopyAndSpread(const CopyJob& job, const Step& step) {
                           : SynchronizeRelaxed(step.stream, job.site);
 }
 
-// Without kernels: all bytes from the first element to the last, whatever lies
-// between; the host picks the elements.
+// Copies all bytes from the first element to the last, for devices without
+// kernels; the host takes the elements from them.
 absl::Status CopyAndPick(const CopyJob& job, const Step& step) {
   const Array once = WithoutRepeats(job.src);
   const ByteSpan span = SpanOf(once);
@@ -114,7 +114,7 @@ absl::Status CopyAndPick(const CopyJob& job, const Step& step) {
   return ConvertOnHost(job.dst, repeated, job.site);
 }
 
-// The device packs and casts; the target is a block.
+// The device packs and casts, then one block crosses.
 absl::Status PackOnDevice(const CopyJob& job, const Step& step) {
   DEVRT_ASSIGN_OR_RETURN(const Array packed,
                          NewOn(step, job.dst, job.dst.dtype()));
@@ -141,7 +141,7 @@ absl::Status CopyHostToDevice(const CopyJob& job) {
   char* begin = nullptr;
   const bool to_block = job.is_block || IsDense(job.dst, &begin);
   const bool dense = job.is_block || IsDense(WithoutRepeats(job.src), &begin);
-  // A graph would repeat what the host packs now, with the values of now.
+  // Every launch of a graph would repeat the values that the host packs now.
   if (!job.non_blocking || IsPageable(job.src, step.stream) ||
       (!job.is_block && !(kernels && dense))) {
     DEVRT_RETURN_IF_ERROR(CheckMayWait(step.stream));
@@ -169,7 +169,7 @@ absl::Status CopyDeviceToHost(const CopyJob& job) {
   }
   if (!kernels) return CopyAndPick(job, step);
   if (to_block) return PackOnDevice(job, step);
-  // The host has to spread it out, and so waits.
+  // The host has to wait before it can unpack the elements.
   const Array once = WithoutRepeats(job.src);
   DEVRT_ASSIGN_OR_RETURN(
       const Array arrived,

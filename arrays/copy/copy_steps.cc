@@ -102,7 +102,7 @@ Operand OperandOf(const Array& array, const char* data, uint64_t bytes) {
 
 namespace {
 
-// RunCopy where it is known whether a side is pageable.
+// RunCopy for callers that know whether a side is pageable.
 absl::Status RunSides(const Step& step, const Array& dst, const Array& src,
                       bool pageable, Enqueue enqueue) {
   const Touched touched[] = {{dst.storage().get(), true},
@@ -160,7 +160,7 @@ absl::Status ConvertOnHost(const Array& dst, const Array& src, CallSite site) {
   });
 }
 
-Array Moved(const Array& like, const char* begin, const Array& block) {
+Array WithMemoryOf(const Array& block, const Array& like, const char* begin) {
   return Array(block.storage(),
                static_cast<char*>(block.data()) +
                    (static_cast<const char*>(like.data()) - begin),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The steps that routes of a copy are made of: new memory between two steps, one
-// copy of a block, one kernel, one conversion by the host.
+// Steps of a copy's route: one copy of a block, one kernel, one conversion by
+// the host, and memory between two steps.
 //
 //   const Step step = {stream, site};
 //   DEVRT_ASSIGN_OR_RETURN(const Array packed, NewOn(step, dst, dtype));
@@ -23,45 +23,52 @@
 
 namespace devrt::internal {
 
-// New arrays as DenseOver.  On the step's stream and its device:
+// New arrays with the geometry of DenseOver.
+
+// On the step's stream, in memory of its device.
 absl::StatusOr<Array> NewOn(const Step& step, const Array& like, DType dtype);
-// Page-locked for the backend of `device`, if it has such memory:
+// In pinned memory, or plain host memory if the backend of `device` has none.
 absl::StatusOr<Array> NewStaging(Device device, const Array& like, DType dtype,
                                  CallSite site);
 absl::StatusOr<Array> NewHost(const Array& like, DType dtype, CallSite site);
-// Bytes.
+// Arrays of `bytes` bytes.
 absl::StatusOr<Array> NewBlockOn(const Step& step, uint64_t bytes);
 absl::StatusOr<Array> NewStagingBlock(Device device, uint64_t bytes,
                                       CallSite site);
-// `like` over another block of bytes, whose first byte stands for `begin`.
-Array Moved(const Array& like, const char* begin, const Array& block);
+// An array with the geometry of `like` in the memory of `block`.  The first
+// byte of `block` takes the place of the byte at `begin`.
+Array WithMemoryOf(const Array& block, const Array& like, const char* begin);
 
 // FAILED_PRECONDITION while the stream is capturing.
 DEVRT_EXPORT absl::Status CheckMayWait(StreamRef stream);
-// Whether copies of the stream's backend reach it only with the host's help.
+// Returns true if the stream's backend needs the calling thread for copies of
+// this memory.
 bool IsPageable(const Array& array, StreamRef stream);
 
-// The `bytes` at `data`, which lie in the array's memory.
+// The operand for `bytes` bytes at `data`, which lie in the array's memory.
 Operand OperandOf(const Array& array, const char* data, uint64_t bytes);
 
-// `enqueue`, which reads src and writes dst, in their order: one step.
+// Runs `enqueue`, which reads `src` and writes `dst`, as one step.
 absl::Status RunCopy(const Step& step, const Array& dst, const Array& src,
                      Enqueue enqueue);
-// `first` and `second` through `between`, memory of the step's own: one step, or
-// one for each side where one is pageable, which has no order to keep.
+// Runs `first`, which reads `src` and writes `between`, then `second`, which
+// reads `between` and writes `dst`.  The caller has made `between` for this.
+// Both are one step, or two if one side is pageable, because plain memory has
+// no order.
 absl::Status RunCopyVia(const Step& step, const Array& dst,
                         const Array& between, const Array& src, Enqueue first,
                         Enqueue second);
-// One block, one stream, one copy.  Waits for it if `wait`, or if one side is
+// Copies one block as one step.  Waits for it if `wait`, or if one side is
 // pageable.
 absl::Status CopyBlock(const Step& step, const Array& dst, char* to,
                        const Array& src, const char* from, uint64_t bytes,
                        bool wait);
-// By the calling thread, when it may.
+// Copies by the calling thread, after a wait for the uses of both sides.
 absl::Status ConvertOnHost(const Array& dst, const Array& src, CallSite site);
-// One kernel inside a step, and as a step.
+// Copies by one kernel, inside a step.
 absl::Status EnqueueKernel(const StreamTarget& target, const Array& dst,
                            const Array& src);
+// Copies by one kernel, as a step.
 absl::Status CopyByKernel(const Step& step, const Array& dst, const Array& src);
 
 }  // namespace devrt::internal

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Views.  An array without elements may have any strides, so nothing is
-// computed with them there that could overflow.  A view is made where it is
-// returned: moving one takes longer than all the rest.
+// Views.  An array without elements may have any strides, so its strides are
+// used in no computation that could overflow.  Functions construct a view in
+// the place of their return value, because a move costs more than the rest of
+// the work.
 
 #include <algorithm>
 #include <cstdint>
@@ -24,7 +25,8 @@ using internal::CheckNotMovedFrom;
 using internal::kMaxDims;
 using internal::NormalAxis;
 
-// `bound` of a slice, clamped to where its iteration may begin or end.
+// `bound` of a slice, clamped to the indices at which the slice may begin or
+// end.
 int64_t ClampBound(int64_t bound, int64_t extent, bool forward) {
   if (bound < 0) bound += extent;
   if (bound < 0) return forward ? 0 : -1;
@@ -52,7 +54,7 @@ Range Resolve(const Slice& slice, int64_t extent) {
       static_cast<int64_t>((static_cast<uint64_t>(distance) - 1) / stride) + 1};
 }
 
-char* Moved(char* data, int64_t count, int64_t stride) {
+char* Advance(char* data, int64_t count, int64_t stride) {
   return count == 0 ? data : data + count * stride;
 }
 
@@ -66,8 +68,8 @@ absl::Status NoSqueeze(const Array& array, int axis) {
       array.shape()[axis], ": only axes of extent 1 can be squeezed"));
 }
 
-// `*resolved` := `shape` with its -1, if it has one, replaced by what is left
-// over of `size`.
+// Sets `*resolved` to `shape`, with the extent that makes `size` elements in
+// the place of -1.
 absl::Status ResolveShape(DimSpan shape, int64_t size, Dims* resolved) {
   resolved->assign(shape.begin(), shape.end());
   int64_t* open = nullptr;
@@ -109,9 +111,9 @@ Walk WithoutOnes(const Array& array) {
   return walk;
 }
 
-// Gives `strides` of the axes [first, last) of `shape`, which together walk the
-// axes of `old` from `from` up to `to`: one run, if each of those steps over
-// all of the next one.
+// Computes `strides` of the axes [first, last) of `shape`, which together
+// replace the axes of `old` from `from` up to `to`.  That is possible if each
+// of the old axes steps over all of the next one.
 bool FillRun(const Walk& old, size_t from, size_t to, DimSpan shape,
              size_t first, size_t last, Dims* strides) {
   for (size_t k = from; k + 1 < to; ++k) {
@@ -124,21 +126,22 @@ bool FillRun(const Walk& old, size_t from, size_t to, DimSpan shape,
   int64_t stride = old.strides[to - 1];
   for (size_t k = last; k-- > first;) {
     (*strides)[k] = stride;
-    // Only the stride of an extent of 1 can be too large, and nobody takes it.
+    // Only the stride of an extent of 1 can overflow, and it is never used.
     int64_t next = 0;
     if (!__builtin_mul_overflow(stride, shape[k], &next)) stride = next;
   }
   return true;
 }
 
-// The strides by which `shape` walks the same elements in the same order; false
-// if there are none.  Neither side is empty, and they hold the same number.
+// Computes the strides with which `shape` has the elements of the old shape in
+// the old order.  Returns false if there are none.  Both shapes have the same
+// number of elements, which is not 0.
 bool StridesWithoutCopy(const Array& array, DimSpan shape, Dims* strides) {
   const Walk old = WithoutOnes(array);
   size_t from = 0;
   size_t first = 0;
   while (from < old.shape.size() && first < shape.size()) {
-    // The shortest runs of both sides that hold the same number.
+    // The shortest runs of axes with equal numbers of elements.
     size_t to = from + 1;
     size_t last = first + 1;
     int64_t held = old.shape[from];
@@ -154,7 +157,7 @@ bool StridesWithoutCopy(const Array& array, DimSpan shape, Dims* strides) {
     from = to;
     first = last;
   }
-  // What remains has extent 1.
+  // The remaining axes have extent 1.
   for (; first < shape.size(); ++first) {
     (*strides)[first] = first == 0 ? static_cast<int64_t>(array.item_size())
                                    : (*strides)[first - 1];
@@ -176,10 +179,10 @@ absl::StatusOr<Array> Array::SliceAxis(int axis, Slice slice) const {
   absl::StatusOr<Array> made(*this);
   Array& view = *made;
   view.shape_[k] = range.count;
-  // Of fewer elements than two nobody takes a step.
+  // With fewer than two elements the stride is never used.
   if (range.count > 1 && size_ != 0) view.strides_[k] *= slice.step;
   view.size_ = internal::CountElements(view.shape_);
-  if (view.size_ != 0) view.data_ = Moved(data_, range.begin, strides_[k]);
+  if (view.size_ != 0) view.data_ = Advance(data_, range.begin, strides_[k]);
   return made;
 }
 
@@ -198,7 +201,8 @@ absl::StatusOr<Array> Array::Index(int axis, int64_t index) const {
   view.strides_.erase(view.strides_.begin() + k);
   view.size_ = internal::CountElements(view.shape_);
   if (view.size_ != 0) {
-    view.data_ = Moved(data_, index < 0 ? index + extent : index, strides_[k]);
+    view.data_ =
+        Advance(data_, index < 0 ? index + extent : index, strides_[k]);
   }
   return made;
 }

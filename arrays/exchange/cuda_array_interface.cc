@@ -61,7 +61,7 @@ absl::Status CheckOffered(const Array& array, const CudaArrayExport& options) {
   return absl::OkStatus();
 }
 
-// HIP has none for the null stream.
+// The number of a stream; HIP has none for the null stream.
 absl::StatusOr<std::optional<int64_t>> NumberOf(StreamRef stream,
                                                 bool is_cuda) {
   if (is_cuda) {
@@ -74,8 +74,8 @@ absl::StatusOr<std::optional<int64_t>> NumberOf(StreamRef stream,
   return static_cast<int64_t>(reinterpret_cast<uintptr_t>(native));
 }
 
-// Those of C order where an extent of 1 makes a negative one mean nothing:
-// PyTorch ends the process all the same.
+// The strides, with those of C order in the place of negative strides of
+// extents of 1: these mean nothing, but PyTorch ends the process.
 Dims OfferedStrides(const Array& array) {
   Dims strides(array.strides().begin(), array.strides().end());
   for (size_t i = 0; i < strides.size(); ++i) {
@@ -86,13 +86,13 @@ Dims OfferedStrides(const Array& array) {
   return strides;
 }
 
-// Joins pending uses into one stream and says its number (E14).
+// Makes one stream wait for pending uses and returns its number (E14).
 absl::StatusOr<std::optional<int64_t>> JoinedStream(const Array& array,
                                                     CallSite site) {
   const Device device = *array.place().device();
   StreamRef stream = CurrentStream(device);
   const bool is_cuda = internal::DLPackTypesOf(device).device_type == kDLCUDA;
-  // HIP has no number for it; what is joined into the null stream needs none.
+  // HIP has no number for a per-thread stream, and the null stream needs none.
   if (!is_cuda && stream.kind() == StreamKind::kPerThread) {
     stream = DefaultStream(device);
   }
@@ -101,19 +101,20 @@ absl::StatusOr<std::optional<int64_t>> JoinedStream(const Array& array,
   if (!ready) {
     DEVRT_RETURN_IF_ERROR(internal::OrderConsumer(array, stream, site));
   }
-  // Named first: what nobody can name is not kept, a home stream not recorded.
+  // Asks for the number first, because that exposes the stream: RecordConsumer
+  // keeps exposed streams only.
   std::optional<int64_t> number;
   if (!ready) {
     DEVRT_ASSIGN_OR_RETURN(number, NumberOf(stream, is_cuda));
   }
-  // Who is named none has no other stream of devrt's to go by.
+  // Also without a number: the consumer was given no other stream of devrt.
   DEVRT_RETURN_IF_ERROR(storage.RecordConsumer(stream, site));
   return number;
 }
 
 // ---- In ---------------------------------------------------------------------
 
-// A byte order, a kind and a size; times have a unit behind: "<M8[ns]".
+// A typestr has a byte order, a kind and a size; times add a unit: "<M8[ns]".
 bool IsReadable(std::string_view text) {
   if (text.size() < 3 ||
       std::string_view("<>|=").find(text[0]) == std::string_view::npos ||
@@ -208,7 +209,7 @@ absl::StatusOr<Geometry> ReadGeometry(const CudaArrayInterface& cai,
   const auto item = static_cast<int64_t>(dtype.size());
   for (size_t i = 0; cai.strides.has_value() && i < cai.shape.size(); ++i) {
     const int64_t stride = (*cai.strides)[i];
-    if (cai.shape[i] == 1) continue;  // means nothing, and may be anything
+    if (cai.shape[i] == 1) continue;  // the stride is never used
     if (stride % item != 0) {
       return BufferError(
           absl::StrCat("CUDA Array Interface: the stride ", stride, " of axis ",
@@ -231,18 +232,49 @@ absl::StatusOr<Geometry> ReadGeometry(const CudaArrayInterface& cai,
   return g;
 }
 
-// Without memory there is nobody to ask: the current device.
+// The place of an array without elements: no driver can be asked about memory.
 absl::StatusOr<Place> CurrentCudaPlace() {
   const absl::StatusOr<Device> cuda = CurrentDevice("cuda");
   if (cuda.ok()) return Place(*cuda);
   return Place::Current();
 }
 
-// What an import keeps; the stream goes before its owner.
+// What an import keeps.  The stream is destroyed before its owner.
 struct Kept {
   std::shared_ptr<void> owner;
   std::optional<Stream> stream;
 };
+
+bool IsElsewhere(const std::optional<Place>& wanted, const Place& place) {
+  return wanted.has_value() && *wanted != place;
+}
+
+// The memory of an import without its address: the owner, and the stream that
+// orders devrt after the producer.
+absl::StatusOr<Storage::Borrowed> Borrow(const CudaArrayInterface& cai,
+                                         const Place& place,
+                                         std::shared_ptr<void> owner,
+                                         std::optional<bool> sync) {
+  auto kept = std::make_shared<Kept>();
+  kept->owner = owner;
+  Storage::Borrowed borrowed;
+  // The host reads pinned memory without a stream, so none is waited for unless
+  // the producer names one (E43).
+  if (place.kind() != MemoryKind::kPinned) {
+    borrowed.stream = internal::CurrentStreamOf(place);
+  }
+  if (cai.stream.has_value()) {
+    DEVRT_ASSIGN_OR_RETURN(
+        Consumer producer,
+        internal::ResolveConsumer(place, DLPackDevice(place), cai.stream,
+                                  std::nullopt, std::move(owner)));
+    borrowed.stream = producer.stream;
+    borrowed.joined = sync.value_or(GetExchangeSettings().cai_sync);
+    kept->stream = std::move(producer.adopted);
+  }
+  borrowed.owner = std::move(kept);
+  return borrowed;
+}
 
 }  // namespace
 
@@ -291,43 +323,26 @@ absl::StatusOr<Array> FromCudaArrayInterface(const CudaArrayInterface& cai,
   DEVRT_ASSIGN_OR_RETURN(
       const Place place,
       empty ? CurrentCudaPlace() : internal::PlaceOfPointer(first, g.span));
-  if (options.place.has_value() && *options.place != place &&
-      options.copy.has_value() && !*options.copy) {
+  const bool elsewhere = IsElsewhere(options.place, place);
+  if (elsewhere && options.copy.has_value() && !*options.copy) {
     return internal::CopyRequiredError(
         absl::StrCat("the memory is in ", place.name(), ": to have it in ",
                      options.place->name(), " is a copy, and copy is false"));
   }
-  auto kept = std::make_shared<Kept>();
-  kept->owner = owner;
-  Storage::Borrowed borrowed;
-  // What the host reads waits for no stream that nobody has named (E43).
-  if (place.kind() != MemoryKind::kPinned) {
-    borrowed.stream = internal::CurrentStreamOf(place);
-  }
-  if (cai.stream.has_value()) {
-    DEVRT_ASSIGN_OR_RETURN(
-        Consumer producer,
-        internal::ResolveConsumer(place, DLPackDevice(place), cai.stream,
-                                  std::nullopt, std::move(owner)));
-    borrowed.stream = producer.stream;
-    borrowed.joined = options.sync.value_or(GetExchangeSettings().cai_sync);
-    kept->stream = std::move(producer.adopted);
-  }
+  DEVRT_ASSIGN_OR_RETURN(Storage::Borrowed borrowed,
+                         Borrow(cai, place, std::move(owner), options.sync));
   const bool ordered = cai.stream.has_value() && borrowed.joined;
   if (!empty) {
     borrowed.base = first + g.span.lo;
     borrowed.bytes = static_cast<uint64_t>(g.span.hi - g.span.lo);
   }
-  borrowed.owner = std::move(kept);
   const Array array(Storage::Borrow(place, std::move(borrowed)), first,
                     cai.shape, std::move(g.strides), dtype, cai.read_only);
   if (ordered) {
     DEVRT_RETURN_IF_ERROR(
         array.OrderBefore(internal::CurrentStreamOf(place), site));
   }
-  if (options.place.has_value() && *options.place != place) {
-    return array.To(*options.place, false, site);
-  }
+  if (elsewhere) return array.To(*options.place, false, site);
   return options.copy.value_or(false) ? array.Copy(site)
                                       : absl::StatusOr<Array>(array);
 }

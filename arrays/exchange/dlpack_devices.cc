@@ -50,7 +50,8 @@ bool Says(const BackendRecord* backend, int32_t type) {
          types.managed_type == type;
 }
 
-// An opened backend that says `type`, or nullptr; with several the first.
+// The first opened backend with the type, or nullptr.  Sets `*only` if it is
+// the only one.
 const BackendRecord* FindOpened(int32_t type, bool* only) {
   const BackendRecord* found = nullptr;
   for (const BackendRecord* backend : OpenedBackends()) {
@@ -67,8 +68,8 @@ const BackendRecord* FindBackend(int32_t type, bool* only) {
   return FindOpened(type, only);
 }
 
-// FindBackend where it does not matter whether there are several: that is known
-// for good, as others are opened behind it.
+// FindBackend for callers that need the first backend only.  The answer never
+// changes, because backends that are opened later come behind it.
 const BackendRecord* FindFirstBackend(int32_t type) {
   constexpr int32_t kTypes = 32;
   static std::atomic<const BackendRecord*> known[kTypes];
@@ -135,7 +136,7 @@ absl::Status CheckInBlock(const PointerInfo& info, const void* first,
       Hex(info.base), " and has ", info.size, " bytes"));
 }
 
-// Without memory there is nobody to ask.
+// The place of an array without elements, or of memory that no driver can tell.
 absl::StatusOr<Place> PlaceWithoutMemory(DLDevice device) {
   bool only = false;
   const BackendRecord* const backend = FindBackend(device.device_type, &only);
@@ -149,7 +150,7 @@ absl::StatusOr<Place> PlaceWithoutMemory(DLDevice device) {
   const devrt_dlpack_v0& types = DLPackTypesOf(Device(backend->devices[0]));
   const bool pinned = device.device_type != types.device_type &&
                       device.device_type == types.pinned_type;
-  // Of managed memory some say the index, and others 0.
+  // For managed memory some producers say the index and others 0.
   const int32_t index = pinned ? 0 : device.device_id;
   if (index < 0 || static_cast<size_t>(index) >= backend->devices.size()) {
     return BufferError(absl::StrCat("device ", PairText(device), ": backend \"",
@@ -162,7 +163,45 @@ absl::StatusOr<Place> PlaceWithoutMemory(DLDevice device) {
                                                  : Place::Managed(found);
 }
 
-// Of a driver that cannot be asked about pointers the struct is believed.
+// The place of memory that the struct says the host has.
+absl::StatusOr<Place> HostPlace(const PointerInfo& info, const void* first) {
+  if (info.kind != PointerKind::kDevice || info.host_readable) {
+    return Place::Host();
+  }
+  return BufferError(absl::StrCat(
+      "address ", Hex(first), " is said to be host memory, but is memory of ",
+      info.device->name()));
+}
+
+// Returns true if `device` is a pair that DLPack may use for the memory.
+bool IsPairOf(DLDevice device, const PointerInfo& info) {
+  const devrt_dlpack_v0& types = DLPackTypesOf(*info.device);
+  const int32_t type = device.device_type;
+  if (info.kind == PointerKind::kPinned) return type == types.pinned_type;
+  // Managed memory may also have the pair of its device's memory.
+  if (type == types.device_type) {
+    return device.device_id == info.device->index();
+  }
+  return info.kind == PointerKind::kManaged && type == types.managed_type;
+}
+
+// The place of memory that the struct says a device or a driver has.
+absl::StatusOr<Place> DevicePlace(DLDevice device, const PointerInfo& info,
+                                  const void* first) {
+  if (info.kind == PointerKind::kUnregistered) {
+    return BufferError(
+        absl::StrCat("address ", Hex(first), " is said to be memory of device ",
+                     PairText(device), ", but no backend knows it"));
+  }
+  const Place place = PlaceOfInfo(info);
+  if (IsPairOf(device, info)) return place;
+  return BufferError(absl::StrCat("address ", Hex(first),
+                                  " is said to be memory of device ",
+                                  PairText(device), ", but is ", place.name(),
+                                  ", ", PairText(DLPackDevice(place))));
+}
+
+// If a driver cannot be asked about pointers, devrt believes the struct.
 bool CanAsk(const BackendRecord& backend) {
   return (backend.capabilities & DEVRT_CAP_POINTER_INFO) != 0;
 }
@@ -198,40 +237,10 @@ absl::StatusOr<Place> PlaceOf(DLDevice device, const void* first,
       return PlaceWithoutMemory(device);
     }
   }
-  const absl::StatusOr<PointerInfo> found = GetPointerInfo(first);
-  if (!found.ok()) return found.status();
-  const PointerInfo& info = *found;
+  DEVRT_ASSIGN_OR_RETURN(const PointerInfo info, GetPointerInfo(first));
   DEVRT_RETURN_IF_ERROR(CheckInBlock(info, first, span));
-  if (type == kDLCPU) {
-    if (info.kind != PointerKind::kDevice || info.host_readable) {
-      return Place::Host();
-    }
-    return BufferError(absl::StrCat("address ", Hex(first),
-                                    " is said to be host memory, "
-                                    "but is memory of ",
-                                    info.device->name()));
-  }
-  if (info.kind == PointerKind::kUnregistered) {
-    return BufferError(
-        absl::StrCat("address ", Hex(first), " is said to be memory of device ",
-                     PairText(device), ", but no backend knows it"));
-  }
-  const Place place = PlaceOfInfo(info);
-  const devrt_dlpack_v0& types = DLPackTypesOf(*info.device);
-  bool right = false;
-  if (type == types.device_type && info.kind != PointerKind::kPinned) {
-    // Managed memory may go as its device's.
-    right = device.device_id == info.device->index();
-  } else if (info.kind == PointerKind::kPinned) {
-    right = type == types.pinned_type;
-  } else if (info.kind == PointerKind::kManaged) {
-    right = type == types.managed_type;
-  }
-  if (right) return place;
-  return BufferError(absl::StrCat("address ", Hex(first),
-                                  " is said to be memory of device ",
-                                  PairText(device), ", but is ", place.name(),
-                                  ", ", PairText(DLPackDevice(place))));
+  return type == kDLCPU ? HostPlace(info, first)
+                        : DevicePlace(device, info, first);
 }
 
 absl::StatusOr<Place> PlaceOfPointer(const void* first, ByteSpan span) {

@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "arrays/copy/copy_layout.h"
 #include "arrays/ops/compute.h"
@@ -32,12 +31,12 @@ const Rule& RuleOf(ReduceOp op) {
   return kRules[static_cast<size_t>(op)];
 }
 
-// What is reduced, and the shape of what comes out.
+// The axes that are reduced, and the shape of the result.
 struct Axes {
   uint32_t bits = 0;
-  int64_t count = 1;  // of the elements that become one
+  int64_t count = 1;  // of elements that become one
   Dims kept;          // in's shape, with extent 1 on reduced axes
-  Dims result;        // the result's
+  Dims result;        // the result's shape
 };
 
 absl::StatusOr<Axes> ResolveAxes(const char* name, const Array& x,
@@ -72,17 +71,16 @@ absl::StatusOr<Axes> ResolveAxes(const char* name, const Array& x,
   return axes;
 }
 
-// In which dtypes the steps of a reduction are.
+// The dtypes of the steps of a reduction.
 struct Steps {
-  DType in;   // what the elements are cast to first
-  DType out;  // what the kernel reduces to
-  // What the result is cast to at the end.
-  DType result;
+  DType in;      // the elements are cast to it first
+  DType out;     // the kernel's result
+  DType result;  // the kernel's result is cast to it
 };
 
 bool IsWhole(DType t) { return t == kBool || t.is_integer(); }
 
-// NumPy's default of sums and products, and the kernel's.
+// The dtype of sums and products in NumPy, and in the kernel.
 DType SumType(DType t) {
   if (!IsWhole(t)) return t;
   return t.kind() == DTypeKind::kUnsigned ? kUInt64 : kInt64;
@@ -97,12 +95,13 @@ absl::StatusOr<Steps> SumSteps(const char* name, DType in,
         absl::StrCat(name, " does not exist in ", result.name(),
                      "; use Any or All, or Cast the result"));
   }
-  // The low bits of a sum do not depend on those above.
+  // The low bits of an integer sum do not depend on the high bits.
   if (IsWhole(in) && IsWhole(result)) return Steps{in, sum, result};
   return Steps{result, result, result};
 }
 
-// Sums of 16-bit floats would overflow, those of short integers are exact.
+// 16-bit floats are summed in float32, because their sums overflow; sums of
+// short integers are exact.
 absl::StatusOr<Steps> MeanSteps(DType in, int64_t count,
                                 std::optional<DType> wanted) {
   const DType result = wanted.value_or(IsWhole(in) ? kFloat64 : in);
@@ -158,53 +157,75 @@ absl::StatusOr<Steps> StepsOf(const Rule& rule, ReduceOp op, DType in,
   return absl::InternalError("no such reduction");
 }
 
-// The kernels of one reduction, with what they need in between.
-absl::StatusOr<Array> RunSteps(const Rule& rule, const Array& x,
-                               const Axes& axes, const Steps& steps,
-                               CallSite site) {
+// The arrays of one reduction.
+struct Operands {
+  explicit Operands(const Array& of)
+      : x(of), once(internal::WithoutRepeats(of)) {}
+
+  absl::Status Allocate(const Axes& axes, const Steps& steps, CallSite site);
+  const Array& result() const { return last ? *last : *out; }
+
+  const Array& x;
+  const Array once;           // x without repeated elements
+  std::optional<Array> cast;  // of `once`, if the kernel takes another dtype
+  std::optional<Array> out;   // what the kernel writes
+  std::optional<Array> last;  // of `out`, if the result has another dtype
+};
+
+absl::Status Operands::Allocate(const Axes& axes, const Steps& steps,
+                                CallSite site) {
   const Device device = *x.place().device();
-  const Array once = internal::WithoutRepeats(x);
-  std::optional<Array> cast;
   if (steps.in != x.dtype()) {
     DEVRT_ASSIGN_OR_RETURN(cast,
                            Array::Empty(once.shape(), steps.in, device, site));
   }
-  DEVRT_ASSIGN_OR_RETURN(Array out,
+  DEVRT_ASSIGN_OR_RETURN(out,
                          Array::Empty(axes.result, steps.out, device, site));
-  std::optional<Array> last;
   if (steps.result != steps.out) {
     DEVRT_ASSIGN_OR_RETURN(
         last, Array::Empty(axes.result, steps.result, device, site));
   }
-  const Array& result = last ? *last : out;
-  if (result.size() == 0) return result;
+  return absl::OkStatus();
+}
 
-  const StreamRef stream = internal::CurrentStreamOf(device);
-  absl::InlinedVector<internal::Touched, 2> touched;
-  touched.push_back({x.storage().get(), false});
-  touched.push_back({result.storage().get(), true});
-  const auto enqueue = [&](const internal::StreamTarget& target) {
-    Kernels kernels(rule.name, target);
-    absl::Status status;
-    devrt_tensor_v0 from = TensorOf(x);
-    internal::BroadcastStrides repeated;
-    if (cast) {
-      const devrt_tensor_v0 elements = TensorOf(once);
-      status = kernels.Apply(DEVRT_OP_COPY, TensorOf(*cast), &elements, 1);
-      if (!status.ok()) return status;
-      from = repeated.Of(*cast, x.shape());
-    }
-    // The same elements in the shape that the kernel wants.
-    devrt_tensor_v0 to = TensorOf(out);
-    to.shape = axes.kept.data();
-    to.strides = nullptr;
-    to.ndim = static_cast<uint32_t>(axes.kept.size());
-    status = kernels.Reduce(rule.op, to, from, axes.bits);
-    if (!status.ok() || !last) return status;
-    const devrt_tensor_v0 reduced = TensorOf(out);
-    return kernels.Apply(DEVRT_OP_COPY, TensorOf(*last), &reduced, 1);
-  };
-  DEVRT_RETURN_IF_ERROR(internal::RunOrdered({stream, site}, touched, enqueue));
+// Enqueues the kernels of one reduction: cast, reduce, cast.
+absl::Status EnqueueSteps(Kernels* kernels, uint32_t op, const Axes& axes,
+                          const Operands& operands) {
+  devrt_tensor_v0 from = TensorOf(operands.x);
+  internal::BroadcastStrides repeated;
+  if (operands.cast) {
+    const devrt_tensor_v0 elements = TensorOf(operands.once);
+    DEVRT_RETURN_IF_ERROR(
+        kernels->Apply(DEVRT_OP_COPY, TensorOf(*operands.cast), &elements, 1));
+    from = repeated.Of(*operands.cast, operands.x.shape());
+  }
+  // The kernel wants reduced axes with extent 1, also where the result has
+  // none.
+  devrt_tensor_v0 to = TensorOf(*operands.out);
+  to.shape = axes.kept.data();
+  to.strides = nullptr;
+  to.ndim = static_cast<uint32_t>(axes.kept.size());
+  DEVRT_RETURN_IF_ERROR(kernels->Reduce(op, to, from, axes.bits));
+  if (!operands.last) return absl::OkStatus();
+  const devrt_tensor_v0 reduced = TensorOf(*operands.out);
+  return kernels->Apply(DEVRT_OP_COPY, TensorOf(*operands.last), &reduced, 1);
+}
+
+absl::StatusOr<Array> RunSteps(const Rule& rule, const Array& x,
+                               const Axes& axes, const Steps& steps,
+                               CallSite site) {
+  Operands operands(x);
+  DEVRT_RETURN_IF_ERROR(operands.Allocate(axes, steps, site));
+  const Array& result = operands.result();
+  if (result.size() == 0) return result;
+  const StreamRef stream = internal::CurrentStreamOf(x.place());
+  const internal::Touched touched[] = {{x.storage().get(), false},
+                                       {result.storage().get(), true}};
+  DEVRT_RETURN_IF_ERROR(internal::RunOrdered(
+      {stream, site}, touched, [&](const internal::StreamTarget& target) {
+        Kernels kernels(rule.name, target);
+        return EnqueueSteps(&kernels, rule.op, axes, operands);
+      }));
   return result;
 }
 

@@ -31,6 +31,8 @@ EDITS = [
          old="  touched[count++] = {written",
          new="  if (!MUTATED(ResultsAreNotTouched)) touched[count++] = {written"),
     Edit("ops/reduce.cc",
-         old="  touched.push_back({x.storage()",
-         new="  if (!MUTATED(ReducedIsNotTouched)) touched.push_back({x.storage()"),
+         old="  const internal::Touched touched[] = {{x.storage().get(), false},",
+         new="  const bool mutated = MUTATED(ReducedIsNotTouched);\n"
+             "  const internal::Touched touched[] = {\n"
+             "      {(mutated ? result : x).storage().get(), mutated},"),
 ]
