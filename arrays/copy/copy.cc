@@ -43,7 +43,7 @@ absl::Status CheckStreamOption(const Array& target, const Array& source,
                    ": pass a stream of a device that has one side, or none"));
 }
 
-// By the route that the two places ask for.
+// Copies by the route that the two places need.
 absl::Status CopyAlong(const Array& target, const Array& source,
                        const CopyOptions& options, CallSite site) {
   const bool to_device = IsOnDevice(target);
@@ -59,7 +59,7 @@ absl::Status CopyAlong(const Array& target, const Array& source,
              : internal::CopyBetweenPeers(job);
 }
 
-// Where arrays beside one in `place` are made.
+// The place of new arrays that belong to an array in `place`.
 Place PlaceForNew(const Place& place) {
   return place.kind() == MemoryKind::kManaged ? Place(*place.device()) : place;
 }
@@ -147,7 +147,7 @@ bool IsOneByte(const Scalar::Element& element, uint64_t size) {
   return true;
 }
 
-// The element as an array in host memory, read only while the call runs.
+// An array over an element in host memory, which is valid while the call runs.
 Array HostElement(const Scalar::Element& element, DType dtype) {
   Storage::Borrowed borrowed;
   borrowed.base = const_cast<unsigned char*>(element.bytes);

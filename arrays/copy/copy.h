@@ -5,48 +5,51 @@
 //   DEVRT_RETURN_IF_ERROR(devrt::CopyArray(target, source));
 //
 // The source is broadcast to the target's shape and converted to its dtype.
+// How the elements travel:
 //
-//   within a device     one kernel or one copy, on its current stream
-//   device to device    of one backend: a copy from peer to peer on the
-//                       current stream of the source's device, behind what
-//                       the current stream of the target's device was given
-//                       and before what it will be (C57); strided or cast:
-//                       packed on the source, unpacked on the target.  Of two
-//                       backends, or without PEER_COPY: through the host,
-//                       waiting
-//   host and device     one block of bytes crosses; casts are the device's,
-//                       strides each side's own.  The host does it all for a
-//                       backend without devrt.elementwise/0
-//   host to host        by the calling thread, after the uses of both: it
-//                       waits, pinned memory and non-blocking included
+//   within a device     by one kernel or one copy, on the current stream
+//   device to device    one backend: the current stream of the source's device
+//                       copies from peer to peer, after the current work of the
+//                       target's current stream and before its later work
+//                       (C57).  Strided or cast elements are packed on the
+//                       source and unpacked on the target.  Two backends, or no
+//                       PEER_COPY: through the host, with a wait
+//   host and device     one block of bytes crosses.  The device casts, and each
+//                       side packs or unpacks its own strides.  For a backend
+//                       without devrt.elementwise/0 the host does it all
+//   host to host        the calling thread copies, after a wait for the uses of
+//                       both sides, also for pinned memory and non-blocking
 //
-// Blocking, the default: returns when the bytes have arrived if one side is
-// host memory.  Non-blocking: returns at once if the host's side is pinned and
-// one block; strided, it waits until the host may pack or spread it.  Plain
-// host memory makes the call wait all the same (E46), so that arrays over it
-// never have pending uses.
+// A blocking copy, the default, returns when the bytes have arrived if one side
+// is host memory.  A non-blocking copy returns at once if the host's side is
+// one block of pinned memory; if that side is strided, the copy waits until the
+// host may pack or unpack it.  A copy with plain host memory waits in any case
+// (E46), so that arrays over plain memory never have pending uses.
 //
-// For other threads a copy is one step on all that it touches: within a device,
-// of one block of bytes, and between a device and pinned memory that is one
-// block.  Else one step reads the source, and a later one writes the target.
+// For other threads a copy is one step if it copies within a device, copies one
+// block of bytes, or copies between a device and one block of pinned memory.
+// Every other copy is two steps: one reads the source, a later one writes the
+// target.
 //
-// On streams that another library captures a copy is captured; between two
-// devices the streams of both have to be of one capture, and its joins are
-// edges of it.  FAILED_PRECONDITION, with nothing enqueued, where the host
-// would wait for a stream that is captured, or only one of the two is; and
-// where it would pack or cast what goes to the device, once for all launches:
-// strided pinned memory, and without kernels any cast.
+// Captures.  A copy on a stream that another library captures is captured.  For
+// a copy between two devices the streams of both devices must be in one
+// capture; the waits between them become edges of it.  The copy fails with
+// FAILED_PRECONDITION and enqueues nothing if only one of the streams is
+// captured, if the host would wait for a captured stream, or if the host would
+// pack or cast what goes to the device, because every launch would repeat that
+// one result: strided pinned memory, and any cast on a backend without kernels.
 //
-// A bool is a byte that is 0 or 1 wherever devrt wrote it.  Another byte, which
-// only memory of others and ViewAs bring, is true to whatever reads it; a copy
-// from bool to bool keeps it where a block of bytes is copied, and else makes
-// it 1.  NotEqual(x, false) has 0 and 1 only.
+// Bools.  devrt writes 0 and 1.  Memory of others, and ViewAs, can bring other
+// bytes, which count as true.  A copy from bool to bool keeps such a byte if it
+// copies blocks of bytes, and otherwise makes it 1.  NotEqual(x, false) has 0
+// and 1 only.
 //
-// Source and target may be one view; where they overlap otherwise, the result
-// is as if the source were copied first.
+// Source and target may be one view.  If they overlap otherwise, the result is
+// what it would be if the source were copied first.
 //
 // Errors: INVALID_ARGUMENT for a target that is read-only or overlaps itself
-// (stride 0 under more than one element), or a source that does not broadcast.
+// (stride 0 under more than one element), and for a source that does not
+// broadcast.
 
 #ifndef DEVRT_ARRAYS_COPY_COPY_H_
 #define DEVRT_ARRAYS_COPY_COPY_H_
@@ -63,8 +66,8 @@ namespace devrt {
 
 struct CopyOptions {
   bool non_blocking = false;
-  // Where the copy runs: a stream of the source's or the target's device;
-  // nullopt: the current one, as above.
+  // The stream that copies, of the source's or the target's device.  nullopt:
+  // the current stream, as above.
   std::optional<StreamRef> stream;
 };
 

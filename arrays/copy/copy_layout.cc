@@ -18,7 +18,8 @@ struct Axis {
   int64_t src;
 };
 
-// Strides of arrays with elements are far from the ends of int64_t.
+// Cannot overflow: strides of arrays with elements are far from the ends of
+// int64_t.
 bool IsOuter(const Axis& a, const Axis& b) {
   const auto key = [](const Axis& x) {
     return std::make_pair(std::abs(x.dst), std::abs(x.src));

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CopyLayout: a copy between two views of one shape, in as few axes as it
-// takes.
+// CopyLayout: a copy between two views of one shape, with as few axes as
+// possible.
 //
-// The order of the axes and the direction in which they are walked do not
-// matter to a copy: axes of extent 1 are left out, those along which the target
-// runs backwards are turned round on both sides, all are sorted by the target's
-// strides, and neighbours that continue each other are merged.
+// A copy may walk the axes in any order and direction.  So axes of extent 1 are
+// dropped, axes with a negative stride of the target are reversed on both
+// sides, axes are sorted by the target's strides, and neighbours that continue
+// each other are merged.
 
 #ifndef DEVRT_ARRAYS_COPY_COPY_LAYOUT_H_
 #define DEVRT_ARRAYS_COPY_COPY_LAYOUT_H_
@@ -21,17 +21,17 @@ namespace devrt::internal {
 struct CopyLayout {
   char* dst;
   const char* src;
-  Dims shape;  // the outermost first
+  Dims shape;  // the outermost axis first
   Dims dst_strides;
   Dims src_strides;
 
-  // Whether the copy is one of bytes, and of one block: of the two arrays that
-  // the layout is of.
+  // Returns true if the copy is one block of bytes.  The arguments are the
+  // arrays that the layout was made from.
   bool IsBlockOf(const Array& dst_array, const Array& src_array) const {
     return dst_array.dtype() == src_array.dtype() &&
            IsBlock(dst_array.item_size());
   }
-  // Whether elements of `item` bytes fill one block on both sides.
+  // Returns true if elements of `item` bytes fill one block on both sides.
   bool IsBlock(uint64_t item) const {
     const int64_t step = static_cast<int64_t>(item);
     return shape.empty() || (shape.size() == 1 && dst_strides[0] == step &&
@@ -39,19 +39,19 @@ struct CopyLayout {
   }
 };
 
-// Of arrays with elements and of one shape.
+// Both arrays must have elements and one shape.
 CopyLayout LayoutOf(const Array& dst, const Array& src);
 
-// Whether the elements fill one block of memory, in any order of the axes, and
-// where it begins.
+// Returns true if the elements fill one block of memory, in any order of the
+// axes, and sets `*begin` to its first byte.
 bool IsDense(const Array& array, char** begin);
 
-// Without the axes that repeat one element: stride 0 gets extent 1.
+// The array without repeated elements: axes of stride 0 get extent 1.
 Array WithoutRepeats(const Array& array);
 
-// An array of the shape of `like` and of `dtype` that fills the beginning of
-// `storage`, in the order and direction of like's axes: a copy between the two
-// is that of a block if `like` is dense and of that dtype.
+// An array at the beginning of `storage` with the shape of `like`, and dense,
+// in the order and direction of like's axes.  A copy between the two is one
+// block if `like` is dense and has that dtype.
 Array DenseOver(std::shared_ptr<Storage> storage, const Array& like,
                 DType dtype);
 

@@ -15,7 +15,7 @@ namespace devrt::internal {
 
 namespace {
 
-// One row of elements, in steps of bytes.
+// One row of elements; steps are in bytes.
 using RowCopy = void (*)(char* dst, int64_t dst_step, const char* src,
                          int64_t src_step, int64_t count);
 
@@ -31,7 +31,7 @@ void CopyRow(char* dst, int64_t dst_step, const char* src, int64_t src_step,
   }
 }
 
-// An integer as the widest of its kind; the same value.
+// The integer in the widest dtype of its kind.
 template <typename T>
 auto Widest(T value) {
   if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {
@@ -47,7 +47,7 @@ auto Widest(T value) {
 template <typename To, typename From>
 void CastRow(char* dst, int64_t dst_step, const char* src, int64_t src_step,
              int64_t count) {
-  // A narrow float is rounded once, so not by way of the nearest float.
+  // A conversion through float would round twice.
   using Computed = tensor::ComputeType<From>;
   constexpr bool kOdd =
       tensor::kIsNarrowFloat<To> && !std::is_same_v<Computed, float>;
@@ -78,7 +78,8 @@ RowCopy FindCast(uint32_t to, uint32_t from) {
   });
 }
 
-// Between equal dtypes all bits are kept, but a bool becomes 0 or 1.
+// A copy between equal dtypes keeps all bits, except that a bool becomes 0 or
+// 1.
 RowCopy FindRowCopy(DType to, DType from) {
   if (to != from || to == kBool) return FindCast(to.code(), from.code());
   switch (to.size()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies by the calling thread: any strides, any two dtypes, the conversions of
-// devrt_tensor.h.
+// Copies by the calling thread, with any strides, between any two dtypes, with
+// the conversions of devrt_tensor.h.
 
 #ifndef DEVRT_ARRAYS_COPY_COPY_ON_HOST_H_
 #define DEVRT_ARRAYS_COPY_COPY_ON_HOST_H_
@@ -10,8 +10,8 @@
 
 namespace devrt::internal {
 
-// Elements of `dst` := those of `src`.  Of one shape, in memory that the host
-// may touch now; they do not overlap, or are one view of one dtype.
+// Copies the elements of `src` to `dst`.  Both have one shape, the host may
+// touch their memory now, and they do not overlap or are one view of one dtype.
 void CopyOnHost(const Array& dst, const Array& src);
 
 }  // namespace devrt::internal

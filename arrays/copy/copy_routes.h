@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The routes of CopyArray: within a device, between two, and between a device
-// and the host.
+// The routes of CopyArray: within a device, between two devices, and between a
+// device and the host.
 //
 //   return CopyBetweenPeers(CopyJob(dst, src, stream, non_blocking, site));
 //
-// The source of a job has the shape of its target, may repeat elements (stride
-// 0), and has elements.  A step that needs memory of its own has it in an array,
-// so that uses of arrays order all steps.
+// The source of a job has elements and the shape of its target, and may repeat
+// elements (stride 0).  Memory between two steps is an array as well, so that
+// the uses of arrays order all steps.
 
 #ifndef DEVRT_ARRAYS_COPY_COPY_ROUTES_H_
 #define DEVRT_ARRAYS_COPY_COPY_ROUTES_H_
@@ -22,7 +22,7 @@
 
 namespace devrt::internal {
 
-// One copy with a side on a device, and what every route asks of it.
+// One copy with at least one side on a device.
 struct CopyJob {
   CopyJob(const Array& to, const Array& from, std::optional<StreamRef> on,
           bool may_return, CallSite at)
@@ -34,7 +34,8 @@ struct CopyJob {
         layout(LayoutOf(to, from)),
         is_block(layout.IsBlockOf(to, from)) {}
 
-  // The stream of steps on that device: the program's, or the current one.
+  // The stream of steps on `device`: the one that the program chose, or the
+  // current one.
   StreamRef StreamOf(Device device) const;
 
   const Array& dst;
@@ -51,10 +52,11 @@ absl::Status CopyWithinDevice(const CopyJob& job);
 absl::Status CopyBetweenPeers(const CopyJob& job);
 absl::Status CopyHostToDevice(const CopyJob& job);
 absl::Status CopyDeviceToHost(const CopyJob& job);
-// Through host memory, waiting.
+// Copies through host memory, with a wait.
 absl::Status CopyThroughHost(const CopyJob& job);
 
-// Whether operations on it are those of a device, not of the calling thread.
+// Returns true if a device does the operations on the array, and false if the
+// calling thread does.
 inline bool IsOnDevice(const Array& array) {
   const MemoryKind kind = array.place().kind();
   return kind == MemoryKind::kDevice || kind == MemoryKind::kManaged;

@@ -23,7 +23,7 @@ Array::Array(std::shared_ptr<internal::Storage> storage, DimSpan shape,
     : storage_(std::move(storage)),
       data_(static_cast<char*>(storage_->base())),
       shape_(shape.begin(), shape.end()),
-      strides_(shape_),  // for its size
+      strides_(shape_),  // copied for its size; the values follow
       size_(internal::MakeContiguous(strides_.data(), shape, dtype.size())),
       dtype_(dtype) {}
 

@@ -11,48 +11,54 @@
 //   DEVRT_ASSIGN_OR_RETURN(auto host, sum.To(devrt::Place::Host()));
 //   std::cout << host << "\n";
 //
-// Order.  Every operation runs on the current stream of the data's device: on
-// whatever device is current, nothing else is asked.  It first orders that
-// stream after what other streams still do to its operands, by events, and is
-// itself remembered as a use of them; so programs that use several streams need
-// no waits of their own, and no call waits on the host but those that say so.
-// Host memory, pinned too, is the calling thread's to work on: filling it, and
-// copies and casts from host memory to host memory, wait for its pending uses
-// and are complete on return.
-// Work that devrt does not enqueue itself is told by NoteUse (E8).
+// Order.  Every operation runs on the current stream of the device that holds
+// the data, whichever device is current.  The operation first makes that stream
+// wait, by events, for what other streams still do to the operands, and devrt
+// records the operation as a use of them.  Therefore programs that use several
+// streams need no waits of their own, and only the calls that say so wait on
+// the host.  The calling thread itself fills host memory, pinned memory too,
+// and does copies and casts from host memory to host memory: it waits for
+// pending uses, and the work is complete on return.  NoteUse tells devrt of
+// work that devrt does not enqueue (E8).
 //
-// Memory.  A new array's memory comes from its device's MemoryResource on the
-// stream that is current then, which becomes its home stream; it goes back
-// there when the last array over it is gone, behind all uses.  Nothing that is
-// current at that moment matters (E21).
+// Memory.  The memory of a new array comes from the MemoryResource of its
+// device, on the stream that is current at that moment: the array's home
+// stream.  When the last array over the memory is gone, the memory goes back on
+// that stream, after all uses, whatever is current then (E21).
 //
-// Views share the memory; writing through one is seen by all.  Strides are in
-// BYTES, may be zero (broadcast) or negative.  At most 32 axes.
+// Views share the memory: a write through one view shows in all.  Strides are
+// in BYTES and may be zero (broadcast) or negative.  An array has at most 32
+// axes.
 //
 // Captures.  On a stream that another library captures into a graph, operations
-// are recorded.  The graph uses their memory at every launch, temporaries of
-// theirs included: it is given to nobody else while that graph, or one that
-// came of it, is left.  FAILED_PRECONDITION, with nothing enqueued: the cache
-// has not enough for it, work from before the capture is not complete, a wait
-// of the host, or a backend that cannot tell when a graph is gone and an
-// operation that needs memory; what such a capture has used is never given
+// are recorded into the graph.  The graph uses their memory, temporaries
+// included, at every launch; devrt gives that memory to nobody else while this
+// graph, or one made from it, exists.  An operation fails with
+// FAILED_PRECONDITION and enqueues nothing if the stream's cache has too little
+// memory for it, if work from before the capture is not complete, if the host
+// would have to wait, or if it needs memory and the backend cannot tell when a
+// graph is gone.  On such a backend, memory that a capture has used never goes
 // back.
 //
-// What it is not: an expression graph, nor thread-local, nor a NumPy.
+// What it is not: an expression graph, bound to a thread, or a full NumPy.
 //
-// Ownership: an Array is a counted reference; copies are cheap and share.  A
-// moved-from Array has no elements, its data() is null and its place the host;
-// calls on it or with it are INVALID_ARGUMENT ("... was moved from ...").
-// Threads: any number may read one Array object and operate on what it names;
-// operations of several threads on one memory are ordered in the order of their
-// calls, each as a whole.  A copy that is no block of bytes is two between
-// places: one reads the source, a later one writes the target (copy.h).  The
-// program's to lock are assigning to one object, and plain host memory.
+// Ownership: an Array is a counted reference; a copy of it is cheap and shares
+// the memory.  A moved-from Array has no elements, its data() is null and its
+// place is the host; calls on it or with it are INVALID_ARGUMENT ("... was
+// moved from ...").
+//
+// Threads: any number of threads may read one Array object and operate on its
+// memory.  Operations of several threads on one memory run in the order of the
+// calls, each as a whole.  One exception is a strided or converting copy
+// between two places: it is two operations, which read the source and later
+// write the target (copy.h).  The program has to lock the assignment to an
+// Array object, and accesses to plain host memory.
+//
 // Errors: INVALID_ARGUMENT (shapes, axes, dtypes, devices, read-only targets),
-// UNIMPLEMENTED (the backend lacks "devrt.elementwise/0", or no such dtype for
-// that operation), RESOURCE_EXHAUSTED (memory), FAILED_PRECONDITION (inside a
-// host function, after Shutdown, in a forked child), and those of earlier work
-// on the device.  A call that fails has changed nothing.
+// UNIMPLEMENTED (the backend lacks "devrt.elementwise/0", or the operation
+// lacks the dtype), RESOURCE_EXHAUSTED (memory), FAILED_PRECONDITION (inside a
+// host function, after Shutdown, in a forked child), and the errors of earlier
+// work on the device.  A call that fails has changed nothing.
 
 #ifndef DEVRT_ARRAYS_CORE_ARRAY_H_
 #define DEVRT_ARRAYS_CORE_ARRAY_H_
@@ -90,9 +96,10 @@ class Storage;
 using Dims = absl::InlinedVector<int64_t, 5>;
 using DimSpan = absl::Span<const int64_t>;
 
-// A slice of one axis: from `begin` in steps of `step` up to, without, `end`.
-// Negative bounds count from the end; bounds are clamped, as Python does;
-// nullopt: as far as the step goes.  A step of 0 is INVALID_ARGUMENT.
+// A slice of one axis, as Python's: from `begin` in steps of `step` to `end`,
+// which is not included.  Negative bounds count from the end of the axis,
+// bounds beyond the axis are clamped, and nullopt is the end of the axis in the
+// direction of the step.  A step of 0 is INVALID_ARGUMENT.
 struct Slice {
   std::optional<int64_t> begin;
   std::optional<int64_t> end;
@@ -101,17 +108,18 @@ struct Slice {
 
 // What FromPointer takes.
 struct PointerOptions {
-  // In bytes; empty: C-contiguous.
+  // In bytes.  Empty: C-contiguous.
   Dims strides;
-  // Kept until the last array over the memory is gone and devrt's uses of it
-  // are complete, then dropped, on any thread of devrt's callers.
+  // devrt keeps the owner until the last array over the memory is gone and
+  // devrt's uses are complete.  Any thread that calls devrt may drop it.
   std::shared_ptr<void> owner;
-  // Where the memory is; nullopt: asked of the backends.  What none knows is
-  // taken for plain host memory, unchecked: a wrong address faults when read.
+  // Where the memory is.  nullopt: devrt asks the backends.  An address that no
+  // backend knows counts as plain host memory, unchecked: a wrong address
+  // faults at the first access.
   std::optional<Place> place;
   bool read_only = false;
-  // Work on it may still run there: the array's home stream, whose work so far
-  // comes before every use.  Of the memory's device.
+  // A stream of the memory's device whose work may still use the memory.  It
+  // becomes the array's home stream, and every use waits for its work so far.
   std::optional<StreamRef> stream;
 };
 
@@ -135,8 +143,8 @@ class DEVRT_EXPORT Array {
 
   // ---- New arrays.  Without a place: Place::Current() -----------------------
 
-  // Undefined elements, C-contiguous.  INVALID_ARGUMENT: a negative extent,
-  // more than 32, or more than 2^63 - 1 bytes.
+  // C-contiguous, with undefined elements.  INVALID_ARGUMENT: a negative
+  // extent, more than 32 extents, or more than 2^63 - 1 bytes.
   static absl::StatusOr<Array> Empty(DimSpan shape, DType dtype,
                                      const Place& place,
                                      CallSite site = CallSite::Here());
@@ -152,15 +160,16 @@ class DEVRT_EXPORT Array {
                                     CallSite site = CallSite::Here());
   static absl::StatusOr<Array> Full(DimSpan shape, DType dtype, Scalar value,
                                     CallSite site = CallSite::Here());
-  // begin, begin + step, ... up to, without, end; ceil((end - begin) / step)
-  // elements, numpy.arange's values.  They come from pinned memory; where there
-  // is none left, from plain memory, with a wait.  INVALID_ARGUMENT: a step of
-  // 0, not finite.
+  // The values of numpy.arange: begin, begin + step, ..., without end, which
+  // are ceil((end - begin) / step) elements.  devrt writes them into pinned
+  // memory and copies them; without free pinned memory it uses plain host
+  // memory and waits.  INVALID_ARGUMENT: a step of 0, or a number that is not
+  // finite.
   static absl::StatusOr<Array> Arange(Scalar begin, Scalar end, Scalar step,
                                       DType dtype, const Place& place,
                                       CallSite site = CallSite::Here());
-  // A copy of C-contiguous host memory; `data` may be changed on return, which
-  // waits for the copy and so for the current stream.
+  // A copy of C-contiguous host memory.  The call waits for the copy, and so
+  // for the current stream: the caller may change `data` afterwards.
   static absl::StatusOr<Array> FromHost(const void* data, DimSpan shape,
                                         DType dtype, const Place& place,
                                         CallSite site = CallSite::Here());
@@ -175,16 +184,15 @@ class DEVRT_EXPORT Array {
     return FromHost(values.data(), {&extent, 1}, DTypeOf<T>(), place, site);
   }
 
-  // Memory that somebody else allocated, without a copy.  Order is kept among
-  // the views of one array: of two calls over the same memory neither array
-  // knows what is done through the other, nor with a block of AllocateMemory
-  // what is done by pointer.  Make views of one array; or tell it by NoteUse
-  // and wait by OrderBefore, on each.
-  //   INVALID_ARGUMENT  null with elements; `place` is not where a backend says
-  //                     that the memory is; the shape and strides leave the
-  //                     block that it lies in, where its size is known; cached
-  //                     memory that was freed (only while it is); strides
-  //                     that leave the address space
+  // An array over memory that the caller allocated, without a copy.  devrt
+  // orders operations among the views of one array.  Arrays from two calls over
+  // the same memory do not know of each other's uses, and no array knows of
+  // work that a program does through the pointer.  Make views of one array, or
+  // call NoteUse and OrderBefore on each array.
+  //   INVALID_ARGUMENT  null with elements; a backend says that the memory is
+  //                     not in `place`; elements outside the block of memory,
+  //                     where its size is known, or the address space; memory
+  //                     that was freed into the cache of an allocator
   static absl::StatusOr<Array> FromPointer(void* data, DimSpan shape,
                                            DType dtype,
                                            PointerOptions options = {},
@@ -201,25 +209,25 @@ class DEVRT_EXPORT Array {
   uint64_t nbytes() const {
     return static_cast<uint64_t>(size_) * dtype_.size();
   }
-  // The first element; null for arrays without elements.  A device's address
-  // unless place().host_accessible().
+  // The address of the first element; null for arrays without elements.  The
+  // host may use the address if place().host_accessible().
   void* data() const { return size_ == 0 ? nullptr : data_; }
-  // `data` as T; the dtype is the caller's to know.
+  // `data` as T, which the caller has to know; the dtype is not checked.
   template <typename T>
   T* data_as() const {
     return static_cast<T*>(data());
   }
   Place place() const;
-  // That of place(): of a device's memory, and of pinned and managed memory;
-  // nullopt for plain host memory.
+  // The device of place(), also for pinned and managed memory; nullopt for
+  // plain host memory.
   std::optional<Device> device() const { return place().device(); }
   bool read_only() const;
   // Another view of the same memory, which refuses writes.
   Array AsReadOnly() const;
 
-  bool IsContiguous() const;  // in C order; extents of 1 do not count
+  bool IsContiguous() const;  // in C order; strides of extents 1 do not count
   bool IsFortranContiguous() const;
-  // Whether both are over one memory, wherever in it.
+  // Returns true if both arrays are views of one memory, overlapping or not.
   bool SharesStorage(const Array& other) const {
     return storage_ != nullptr && storage_ == other.storage_;
   }
@@ -227,107 +235,114 @@ class DEVRT_EXPORT Array {
   // ---- Views: no copy, no work on a device; the memory is shared ------------
   // Axes may be negative: -1 is the last.
 
-  // numpy's a[..., slice, ...].  INVALID_ARGUMENT: no such axis, a step of 0.
+  // NumPy's a[..., slice, ...].  INVALID_ARGUMENT: no such axis, a step of 0.
   absl::StatusOr<Array> SliceAxis(int axis, Slice slice) const;
-  // Leaves `axis` out.  INVALID_ARGUMENT: index not in [-extent, extent).
+  // NumPy's a[..., index, ...]: the result has no such axis.  INVALID_ARGUMENT:
+  // an index outside [-extent, extent).
   absl::StatusOr<Array> Index(int axis, int64_t index) const;
   // All axes in reverse order.
   Array Transpose() const;
   // `axes` is a permutation of the axes.
   absl::StatusOr<Array> Permute(absl::Span<const int> axes) const;
-  // Needs no copy or fails: INVALID_ARGUMENT names Contiguous().  One extent
-  // may be -1: what is left over.
+  // Never copies.  One extent may be -1, which devrt computes from the others.
+  // INVALID_ARGUMENT if strides cannot describe the shape: call Contiguous()
+  // first.
   absl::StatusOr<Array> Reshape(DimSpan shape) const;
   // A new axis of extent 1 before `axis`, which may be ndim().
   absl::StatusOr<Array> ExpandDims(int axis) const;
-  // Without that axis, or without all axes of extent 1.  INVALID_ARGUMENT: its
-  // extent is not 1.
+  // Drops the axis, or all axes of extent 1.  INVALID_ARGUMENT: the axis has
+  // another extent.
   absl::StatusOr<Array> Squeeze(int axis) const;
   Array Squeeze() const;
-  // By NumPy's rules.  The result cannot be written where elements overlap.
+  // By NumPy's rules.  The result cannot be written to if elements overlap.
   absl::StatusOr<Array> BroadcastTo(DimSpan shape) const;
   // The same bytes as another dtype of the same size.
   absl::StatusOr<Array> ViewAs(DType dtype) const;
 
   // ---- Copies ---------------------------------------------------------------
 
-  // This array if it is C-contiguous, else a copy that is, in the same place.
+  // Returns this array if it is C-contiguous, otherwise a C-contiguous copy in
+  // the same place.
   absl::StatusOr<Array> Contiguous(CallSite site = CallSite::Here()) const;
-  // A C-contiguous copy in the same place.  Of host memory, pinned too, by the
-  // calling thread, as Cast is.
+  // A C-contiguous copy in the same place.  The calling thread copies host
+  // memory, pinned memory too.
   absl::StatusOr<Array> Copy(CallSite site = CallSite::Here()) const;
-  // This array if it is there with that dtype, else a C-contiguous copy.  To
-  // the host: complete on return, unless non_blocking and the target is pinned.
+  // Returns this array if it has the place and the dtype, otherwise a
+  // C-contiguous copy.  A copy to the host is complete on return, except with
+  // non_blocking to pinned memory.
   absl::StatusOr<Array> To(const Place& place, bool non_blocking = false,
                            CallSite site = CallSite::Here()) const;
   absl::StatusOr<Array> To(const Place& place, DType dtype,
                            bool non_blocking = false,
                            CallSite site = CallSite::Here()) const;
-  // To(place(), dtype).  The conversions are those of devrt_tensor.h.
+  // To(place(), dtype), with the conversions of devrt_tensor.h.
   absl::StatusOr<Array> Cast(DType dtype,
                              CallSite site = CallSite::Here()) const;
-  // Elements of this array := those of `from`, broadcast and cast, from any
-  // place; see copy.h.
+  // Copies the elements of `from`, broadcast and cast, from any place (copy.h).
   absl::Status CopyFrom(const Array& from, bool non_blocking = false,
                         CallSite site = CallSite::Here()) const;
-  // Elements := value.  Waits only for host memory, pinned too.
+  // Sets all elements to `value`.  Waits only for host memory, pinned memory
+  // too.
   absl::Status Fill(Scalar value, CallSite site = CallSite::Here()) const;
-  // The only element, on the host: waits for what writes it.  INVALID_ARGUMENT:
+  // The only element.  Waits for the work that writes it.  INVALID_ARGUMENT:
   // size() is not 1.
   absl::StatusOr<Scalar> Item(CallSite site = CallSite::Here()) const;
 
   // ---- Order and life -------------------------------------------------------
 
-  // Work that devrt did not enqueue uses the memory on `stream`: what was
-  // submitted to it up to now; RecordUse: and up to the end of the memory, also
-  // if its Stream ends before (dlpack.h).
+  // Tells devrt of work that devrt did not enqueue: everything that `stream`
+  // was given up to now may use the memory.  After RecordUse, everything that
+  // the native stream is given up to the end of the memory may use it, also
+  // after the Stream has ended (dlpack.h).
   absl::Status NoteUse(StreamRef stream, bool writes = true,
                        CallSite site = CallSite::Here()) const;
   absl::Status RecordUse(StreamRef stream,
                          CallSite site = CallSite::Here()) const;
-  // What is submitted to `stream` from now on comes after all uses of the
-  // memory so far; nothing is issued if there are none on other streams.
+  // Makes `stream` wait for all uses of the memory so far.  Calls no backend if
+  // no other stream uses the memory.
   absl::Status OrderBefore(StreamRef stream,
                            CallSite site = CallSite::Here()) const;
-  // Waits on the host for all uses that devrt knows of (dlpack.h), alone (E43).
+  // Waits on the host for all uses that devrt knows of (dlpack.h), and for
+  // nothing else (E43).
   absl::Status Ready(CallSite site = CallSite::Here()) const;
-  // Whether no use that devrt knows of is pending.  Never waits.
+  // Returns true if no use that devrt knows of is pending.  Never waits.
   absl::StatusOr<bool> IsReady(CallSite site = CallSite::Here()) const;
-  // Where the memory was allocated, or what it was imported with; nullopt where
-  // that is no stream: pinned and plain host memory, an import without one.
+  // The stream that the memory was allocated on or imported with.  nullopt for
+  // pinned and plain host memory, and for an import without a stream.
   std::optional<StreamRef> home_stream() const;
-  // The memory goes back on `stream`, of its device (E21), instead of its
-  // home stream.  If its Stream has ended by then: on the home stream, behind
-  // what it was given.  The native stream, and the owner of an adopted one, is
-  // kept as by RecordUse.
+  // The memory will go back on `stream`, of its device, instead of the home
+  // stream (E21).  If the Stream has ended by then, the memory goes back on the
+  // home stream, after what `stream` was given.  devrt keeps the native stream,
+  // and the owner of an adopted one, as RecordUse does.
   absl::Status SetDeallocationStream(StreamRef stream) const;
 
   // ---- Text -----------------------------------------------------------------
 
   struct TextOptions {
-    int64_t threshold = 1000;  // more elements than that are shortened
-    int64_t edge_items = 3;    // kept at each end of a shortened axis
-    int precision = 8;         // digits after the point at most
-    CallSite site = {};        // who asks, in timelines and reports
+    int64_t threshold = 1000;  // arrays with more elements are shortened
+    int64_t edge_items = 3;    // shown at each end of a shortened axis
+    int precision = 8;         // at most so many digits after the point
+    CallSite site = {};        // the caller, for timelines and reports
   };
-  // "array([[1., 2.], [3., 4.]], dtype=float32, device='mtia:0')", laid out
-  // over lines as NumPy 2.4 does, with the shape where the brackets do not show
-  // it.  The values that are shown are fetched, with a wait; if they cannot be,
-  // the error stands in their place.
+  // "array([[1., 2.], [3., 4.]], dtype=float32, device='mtia:0')", in lines as
+  // NumPy 2.4 breaks them, and with the shape where the brackets do not show
+  // it.  Fetches the values that are shown, with a wait.  If that fails, the
+  // error stands in the place of the values.
   std::string ToString(const TextOptions& options) const;
   std::string ToString() const { return ToString(TextOptions()); }
 
-  // For devrt's own layers.
+  // ---- For devrt itself -----------------------------------------------------
+
   Array(std::shared_ptr<internal::Storage> storage, char* data, Dims shape,
         Dims strides, DType dtype, bool read_only = false);
-  // C-contiguous from the beginning of `storage`.
+  // A C-contiguous array at the beginning of `storage`.
   Array(std::shared_ptr<internal::Storage> storage, DimSpan shape, DType dtype);
   const std::shared_ptr<internal::Storage>& storage() const { return storage_; }
-  // Of an array that ends next: nothing else may be called then.
+  // Afterwards the array may only be destroyed.
   std::shared_ptr<internal::Storage> TakeStorage() {
     return std::move(storage_);
   }
-  // The same memory with other geometry; the caller vouches for it.
+  // A view with another geometry, which the caller has checked.
   Array ViewOf(char* data, Dims shape, Dims strides) const;
 
  private:
@@ -343,11 +358,11 @@ class DEVRT_EXPORT Array {
 // See Array::ToString.
 DEVRT_EXPORT std::ostream& operator<<(std::ostream& os, const Array& array);
 
-// "(2, 3)", "(4,)", "()".
+// The shape as Python writes it: "(2, 3)", "(4,)", "()".
 DEVRT_EXPORT std::string ShapeText(DimSpan shape);
 
-// The shape that both broadcast to, by NumPy's rules.  INVALID_ARGUMENT names
-// both shapes and the axis.
+// The shape that `a` and `b` broadcast to, by NumPy's rules.  INVALID_ARGUMENT
+// if there is none; the error names both shapes and the axis.
 DEVRT_EXPORT absl::StatusOr<Dims> BroadcastShapes(DimSpan a, DimSpan b);
 
 }  // namespace devrt

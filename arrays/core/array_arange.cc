@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Array::Arange: the values are made on the host, as NumPy makes them.  The
-// first two are what begin and begin + step become in the dtype, and all others
-// are computed from those two, in the dtype.
+// Array::Arange.  The host computes the values as NumPy does: it converts begin
+// and begin + step to the dtype, and computes all others from these two in the
+// dtype.
 
 #include <cmath>
 #include <cstdint>
@@ -82,14 +82,14 @@ absl::StatusOr<int64_t> CountFloats(const Progression& p) {
         absl::StrCat(p.text(), " is longer than any float64: scale it"));
   }
   const double steps = distance / p.step.Value<double>();
-  // A quotient that is too small for a double is still a part of a step.
+  // A distance that is far smaller than the step still has one element.
   if (steps == 0) return distance != 0 && !std::signbit(steps) ? 1 : 0;
   const double count = std::ceil(steps);
   if (!(count < 9223372036854775808.0)) return TooLong(p);
   return count < 0 ? 0 : static_cast<int64_t>(count);
 }
 
-// begin + step, which is no further than the end.
+// begin + step; the caller knows that the end is not nearer.
 Scalar SecondOf(const Progression& p) {
   if (!p.integers()) {
     return p.begin.Value<double>() + p.step.Value<double>();
@@ -133,7 +133,7 @@ void WriteAll(const Scalar::Element& first, const Scalar::Element& second,
   }
 }
 
-// Where the values are made: what a device can take without a wait.
+// Memory for the values from which a device can copy without a wait.
 absl::StatusOr<Array> NewValues(const Place& place, int64_t count, DType dtype,
                                 CallSite site) {
   const DimSpan shape(&count, 1);

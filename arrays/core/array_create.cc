@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// New arrays, and arrays over memory of others.
+// New arrays, and arrays over memory that devrt did not allocate.
 
 #include <cstdint>
 #include <memory>
@@ -47,11 +47,11 @@ std::optional<Place> PlaceOf(const PointerInfo& info) {
   return std::nullopt;
 }
 
-// Whether memory in `actual` may be said to be in `claimed`.
+// Returns true if a caller may claim that memory in `actual` is in `claimed`.
 bool Agree(const Place& claimed, const Place& actual) {
   if (claimed == actual) return true;
   if (actual.kind() != MemoryKind::kPinned) return false;
-  // Pinned memory is host memory, and serves all devices of its backend.
+  // Pinned memory is host memory too, and serves all devices of its backend.
   if (claimed.kind() == MemoryKind::kHost) return true;
   return claimed.kind() == MemoryKind::kPinned &&
          claimed.device()->backend() == actual.device()->backend();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Array::ToString, laid out as NumPy does.  Of a shortened array only what is
-// printed is fetched.
+// Array::ToString, in NumPy's layout.  Fetches only the elements that are
+// printed.
 
 #include <algorithm>
 #include <cstring>
@@ -24,12 +24,12 @@ constexpr size_t kLineWidth = 75;
 constexpr char kPrefix[] = "array(";
 constexpr size_t kPrefixWidth = sizeof kPrefix - 1;
 constexpr char kSummary[] = "...";
-// An array of many axes is long even where each axis is shortened.
+// A limit for arrays that are long although each axis is shortened.
 constexpr int64_t kMostPrinted = 100'000;
 
-// ---- What is printed -------------------------------------------------------
+// ---- The elements that are printed -----------------------------------------
 
-// The indices of a shortened axis are its first and its last `edge` ones.
+// A shortened axis shows its first and last `edge` indices.
 struct Excerpt {
   Dims shape;
   int64_t edge = 0;  // 0: no axis is shortened
@@ -58,7 +58,7 @@ Excerpt ChooseExcerpt(const Array& array, const Array::TextOptions& options) {
 
 // ---- Fetching --------------------------------------------------------------
 
-// Elements of `from`, which is host memory, to `to`, which is dense.
+// Copies elements from `from`, host memory, to `to`, which is dense.
 void Scatter(const Array& from, int axis, const char* source, char* to,
              const Dims& strides) {
   if (axis == from.ndim()) {
@@ -123,13 +123,13 @@ class Layout {
 
   // Nested brackets, beginning at `indent` columns.
   std::string Text(size_t indent) {
-    // The closing parenthesis has to go somewhere.
+    // Leaves room for the closing parenthesis.
     return Nested(0, indent, kLineWidth - 1);
   }
 
  private:
-  // The next words, in brackets but for a single element; lines after the first
-  // begin with `indent` spaces and end before `width`.
+  // The next words, in brackets unless it is a single element.  Lines after the
+  // first begin with `indent` spaces and end before `width`.
   std::string Nested(size_t axis, size_t indent, size_t width) {
     if (axis == shape_.size()) return words_[next_++];
     const std::string text = axis + 1 == shape_.size()
@@ -138,7 +138,7 @@ class Layout {
     return "[" + text + "]";
   }
 
-  // One row of elements, over lines where it is long.
+  // One row of elements; a long row takes several lines.
   std::string Row(size_t indent, size_t width) {
     std::string text;
     std::string line(indent, ' ');
@@ -158,7 +158,7 @@ class Layout {
     return (text + line).substr(indent);
   }
 
-  // Rows or blocks below each other, with empty lines between blocks.
+  // Rows or blocks, one below the other, with empty lines between blocks.
   std::string Block(size_t axis, size_t indent, size_t width) {
     const std::string between = "," +
                                 std::string(shape_.size() - axis - 1, '\n') +
@@ -198,7 +198,7 @@ std::string Array::ToString(const TextOptions& options) const {
   const std::string text =
       kPrefix + ElementsText(*this, excerpt, options) + ",";
   std::string rest;
-  // What the brackets do not show.
+  // The shape, if the brackets do not show it.
   if (excerpt.edge != 0 || (size_ == 0 && ndim() != 1)) {
     absl::StrAppend(&rest, "shape=", ShapeText(shape_), ", ");
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What arrays ask of the memory behind them.
+// The functions of Array that its Storage answers.
 
 #include <optional>
 

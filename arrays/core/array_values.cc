@@ -24,7 +24,7 @@ absl::StatusOr<Array> Array::Zeros(DimSpan shape, DType dtype, CallSite site) {
 
 absl::StatusOr<Array> Array::Full(DimSpan shape, DType dtype, Scalar value,
                                   const Place& place, CallSite site) {
-  // Before there is memory: whether the dtype can hold it.
+  // Checks that the dtype can hold the value before it allocates.
   DEVRT_RETURN_IF_ERROR(value.As(dtype).status());
   DEVRT_ASSIGN_OR_RETURN(Array array, Empty(shape, dtype, place, site));
   DEVRT_RETURN_IF_ERROR(array.Fill(value, site));

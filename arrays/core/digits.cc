@@ -14,11 +14,11 @@
 namespace devrt::internal {
 namespace {
 
-// Fixed notation of the largest double with 17 digits after the point.
+// Room for the largest double in fixed notation with 17 digits after the point.
 constexpr int kBufferSize = 350;
 constexpr int kMostDigits = 17;
 
-// digits[0].digits[1]... * 10^exponent.
+// Stands for digits[0].digits[1]... * 10^exponent.
 struct Decimal {
   std::string digits;
   int exponent = 0;
@@ -32,7 +32,7 @@ std::string ToChars(double value, Format... format) {
   return std::string(buffer, result.ptr);
 }
 
-// "1.25e-05"
+// Reads "1.25e-05".
 Decimal ParseScientific(const std::string& text) {
   const size_t e = text.find('e');
   Decimal decimal;
@@ -58,7 +58,7 @@ bool ReadsBack(DType dtype, const Decimal& decimal, double value) {
          Scalar::FromElement(dtype, element->bytes).Value<double>() == value;
 }
 
-// The decimal of as many digits on the other side of `value`.
+// The nearest decimal with as many digits on the other side of `value`.
 Decimal Neighbour(Decimal decimal, bool up) {
   for (size_t k = decimal.digits.size(); k-- > 0;) {
     char& digit = decimal.digits[k];
@@ -68,15 +68,16 @@ Decimal Neighbour(Decimal decimal, bool up) {
     }
     digit = up ? '0' : '9';
   }
-  // 9.9 to 10, or 1.0 to 0.99, which has a digit less before it.
+  // The step from 9.9 to 10, or from 1.0 to 0.99, changes the exponent.
   if (up) decimal.digits.insert(0, 1, '1');
   decimal.exponent += up ? 1 : -1;
   return decimal;
 }
 
-// The standard library knows no narrow floats: try one digit more each time.
-// At a power of two the interval that reads back as `value` is lopsided, and
-// the nearest decimal may be outside where the one on the other side is not.
+// Tries one digit more each time, because the standard library has no function
+// for narrow floats.  At a power of two the interval of decimals that read back
+// as `value` is not symmetric: the nearest decimal may be outside while that on
+// the other side is inside.
 Decimal ShortestNarrow(DType dtype, double value) {
   for (int digits = 0; digits < kMostDigits; ++digits) {
     const std::string text =
@@ -91,7 +92,8 @@ Decimal ShortestNarrow(DType dtype, double value) {
   return ParseScientific(ToChars(value, std::chars_format::scientific));
 }
 
-// The shortest digits that are `value`, which is finite and not negative.
+// The shortest digits that read back as `value`, which is finite and not
+// negative.
 Decimal Shortest(DType dtype, double value) {
   Decimal decimal;
   if (dtype == kFloat64) {

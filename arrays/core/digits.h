@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Floats as decimal digits: the shortest that read back as the same element of
-// their dtype, as NumPy prints them.  No locale has a part in it.
+// Floats as decimal digits, as NumPy prints them: the shortest digits that read
+// back as the same element of their dtype.  The locale does not matter.
 
 #ifndef DEVRT_ARRAYS_CORE_DIGITS_H_
 #define DEVRT_ARRAYS_CORE_DIGITS_H_
@@ -15,13 +15,13 @@ namespace devrt::internal {
 // A finite value in pieces: "-12" "." "25" "e+05".
 struct DecimalText {
   std::string whole;     // with the sign
-  std::string fraction;  // without trailing zeros but those asked for
+  std::string fraction;  // trailing zeros only if `least` asks for them
   std::string exponent;  // "+05"; empty in positional notation
 };
 
-// `value`, an element of the real dtype, with at most `precision` digits after
-// the point; what is cut off is rounded, exactly, ties to even.  Scientific:
-// and with at least `least`, those of the exact value.
+// `value`, an element of a real dtype, with at most `precision` digits after
+// the point; the last digit is rounded exactly, ties to even.  Scientific also
+// writes at least `least` digits, those of the exact value.
 DecimalText Positional(DType dtype, double value, int precision);
 DecimalText Scientific(DType dtype, double value, int precision, int least = 0);
 

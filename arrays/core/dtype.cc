@@ -17,7 +17,7 @@ struct Row {
   DType dtype;
   DTypeKind kind;
   const char* name;
-  const char* typestr;  // nullptr: none
+  const char* typestr;  // nullptr if NumPy has none
 };
 
 constexpr Row kRows[] = {
@@ -47,7 +47,7 @@ constexpr DType kAll[] = {
 };
 static_assert(std::size(kAll) == std::size(kRows));
 
-// The number of a row behind each type code of DLPack's and bytes; 0: none.
+// The row of each DLPack type code and size, counted from 1; 0: none.
 struct Numbers {
   static constexpr uint32_t kCodes = 24;
   static constexpr uint32_t kBytes = 32;
@@ -81,8 +81,8 @@ std::string Names() {
   return names;
 }
 
-// NumPy's type strings are a byte order, which is '=' if left out, a letter and
-// a size; '?' is bool.
+// A type string of NumPy has a byte order, by default '=', a letter and a size;
+// '?'  is bool.
 const Row* FindTypestr(std::string_view text) {
   if (text == "?") return &RowOf(kBool);
   for (const Row& row : kRows) {
@@ -98,7 +98,7 @@ bool IsForeignOrder(std::string_view name) {
          FindTypestr(name.substr(1)) != nullptr;
 }
 
-// ---- Promotion
+// ---- Promotion --------------------------------------------------------------
 
 DType FloatOfSize(uint64_t bytes) {
   return bytes <= 2 ? kFloat16 : bytes == 4 ? kFloat32 : kFloat64;
@@ -111,7 +111,7 @@ DType SignedOfSize(uint64_t bytes) {
                       : kInt64;
 }
 
-// The bytes of the real float that `t` needs to be one.
+// The bytes of the real float that promotion needs for `t`.
 uint64_t FloatBytes(DType t) {
   switch (t.kind()) {
     case DTypeKind::kBool:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DType: what an element of an array is.
+// DType: the type of an array's elements.
 //
 //   devrt::DType t = devrt::kFloat32;
 //   t.name();                                  // "float32"
@@ -9,14 +9,15 @@
 //   DEVRT_ASSIGN_OR_RETURN(  // float64
 //       t, devrt::PromoteTypes(devrt::kInt32, devrt::kFloat16));
 //
-// A DType can only be one of the constants below.  The names are NumPy's and
-// ml_dtypes'; the codes DLPack's; type strings those of NumPy's array
-// interface, little-endian.
+// A DType is one of the constants below.  The names are those of NumPy and
+// ml_dtypes, the codes those of DLPack, and the type strings those of NumPy's
+// array interface, little-endian.
 //
-// The float8 dtypes are storage: filled, copied and cast, never computed with.
+// The float8 dtypes are for storage: such arrays can be filled, copied and
+// cast, but not computed with.
 //
-// What it is not: a structured, string or sub-byte type, nor a byte order.
-// Threads: a value of four bytes.
+// What it is not: a structured, string or sub-byte type, or a byte order.
+// Threads: a DType is a value of four bytes.
 
 #ifndef DEVRT_ARRAYS_CORE_DTYPE_H_
 #define DEVRT_ARRAYS_CORE_DTYPE_H_
@@ -46,10 +47,11 @@ enum class DTypeKind : uint8_t {
 
 class DEVRT_EXPORT DType {
  public:
-  // "float32", and also NumPy's "f4", "<f4", "=f4", "|u1", "?".
-  //   INVALID_ARGUMENT  unknown; lists the names.  Foreign byte orders say so
+  // Takes "float32", and also NumPy's "f4", "<f4", "=f4", "|u1" and "?".
+  // INVALID_ARGUMENT: an unknown name or a foreign byte order; the error lists
+  // the names.
   static absl::StatusOr<DType> FromName(std::string_view name);
-  // INVALID_ARGUMENT: no such dtype, lanes other than 1, sub-byte types.
+  // INVALID_ARGUMENT: unknown codes, lanes other than 1, sub-byte types.
   static absl::StatusOr<DType> FromDLPack(uint8_t code, uint8_t bits,
                                           uint16_t lanes = 1);
 
@@ -63,15 +65,15 @@ class DEVRT_EXPORT DType {
   bool is_integer() const {
     return kind() == DTypeKind::kSigned || kind() == DTypeKind::kUnsigned;
   }
-  // "<f4", "|u1"; nullptr for bfloat16 and the float8 dtypes, which the array
-  // interfaces cannot name (F46).
+  // "<f4", "|u1".  nullptr for bfloat16 and the float8 dtypes, for which the
+  // array interfaces have no type string (F46).
   const char* typestr() const;
   uint8_t dlpack_code() const { return static_cast<uint8_t>(code_ >> 8); }
   uint8_t dlpack_bits() const { return static_cast<uint8_t>(code_ & 0xff); }
 
-  // DEVRT_DTYPE of devrt_tensor.h.
+  // The code by DEVRT_DTYPE of devrt_tensor.h.
   constexpr uint32_t code() const { return code_; }
-  // All there are, in the order of the constants below.
+  // All dtypes, in the order of the constants below.
   static absl::Span<const DType> All();
 
   friend constexpr bool operator==(DType a, DType b) {
@@ -111,14 +113,14 @@ inline constexpr DType kComplex128{DType::Key{DEVRT_COMPLEX128}};
 inline constexpr DType kFloat8E4M3FN{DType::Key{DEVRT_FLOAT8_E4M3FN}};
 inline constexpr DType kFloat8E5M2{DType::Key{DEVRT_FLOAT8_E5M2}};
 
-// The dtype in which an operation of a and b is computed: numpy.promote_types,
-// where bfloat16 is as float16 with NumPy's dtypes and float32 with float16
-// (ml_dtypes).  INVALID_ARGUMENT: a float8 dtype with another one, which have
-// no arithmetic; cast first.
+// The dtype in which an operation of `a` and `b` is computed, as
+// numpy.promote_types gives it.  bfloat16 promotes as float16 does, and the two
+// together give float32 (ml_dtypes).  INVALID_ARGUMENT: a float8 dtype with
+// another one, because float8 has no arithmetic; cast first.
 DEVRT_EXPORT absl::StatusOr<DType> PromoteTypes(DType a, DType b);
 
-// The C++ type's dtype: DTypeOf<float>() is kFloat32.  For bool, the integers,
-// float, double and std::complex of both.
+// The dtype of a C++ type: DTypeOf<float>() is kFloat32.  For bool, the
+// integers, float, double, std::complex<float> and std::complex<double>.
 template <typename T>
 constexpr DType DTypeOf() {
   using U = std::remove_cv_t<T>;

@@ -30,14 +30,15 @@ void PadLeft(Words* words) {
 
 // ---- Real floats -----------------------------------------------------------
 
-// `value` as the dtype has it: NumPy compares and divides in the dtype.
+// `value` rounded to the dtype, in which NumPy compares and divides.
 double Rounded(DType dtype, double value) {
   if (dtype != kFloat16 && dtype != kFloat32) return value;
   const auto element = Scalar(value).As(dtype);
   return Scalar::FromElement(dtype, element->bytes).Value<double>();
 }
 
-// Whether the values differ so much in size that each needs an exponent.
+// Returns true if the values differ so much in size that NumPy prints
+// exponents.
 bool NeedsExponent(DType dtype, const Values& values) {
   double most = 0;
   double least = INFINITY;
@@ -48,7 +49,7 @@ bool NeedsExponent(DType dtype, const Values& values) {
     least = std::min(least, magnitude);
   }
   if (most == 0) return false;
-  // As many digits before the point as the dtype is sure to keep.
+  // The digits before the point that the dtype is sure to keep.
   const double large = dtype == kFloat64 ? 1e8 : dtype == kFloat32 ? 1e6 : 1e3;
   return most >= large || least < Rounded(dtype, 1e-4) ||
          Rounded(dtype, most / least) > 1000;
@@ -60,7 +61,7 @@ struct Widths {
   size_t fraction = 0;
   size_t exponent = 0;  // with its sign; 0: positional notation
 
-  // Behind the point.
+  // The width behind the point.
   size_t right() const { return fraction + (exponent == 0 ? 0 : exponent + 1); }
 };
 
@@ -89,8 +90,8 @@ std::string NotFinite(double value, bool plus) {
   return value < 0 ? "-inf" : plus ? "+inf" : "inf";
 }
 
-// The finite ones in pieces; in scientific notation all have the digits of the
-// longest one.
+// The finite values in pieces.  In scientific notation all have as many digits
+// as the longest.
 std::vector<DecimalText> FloatTexts(DType dtype, const Values& values,
                                     int precision) {
   const bool scientific = NeedsExponent(dtype, values);
@@ -112,12 +113,12 @@ std::vector<DecimalText> FloatTexts(DType dtype, const Values& values,
   return texts;
 }
 
-// `plus`: every number has a sign.
+// With `plus` every number has a sign.
 Words FloatWords(DType dtype, const Values& values, int precision, bool plus) {
-  // The float8 dtypes have so few digits that all are shown.
+  // The float8 dtypes have few digits, and all are shown.
   if (dtype.kind() == DTypeKind::kFloat8) dtype = kFloat32;
   std::vector<DecimalText> texts = FloatTexts(dtype, values, precision);
-  size_t special = 0;  // the width of "nan", "inf" and "-inf"
+  size_t special = 0;  // the width of "nan", "inf" or "-inf"
   for (size_t i = 0; i < values.size(); ++i) {
     if (std::isfinite(values[i])) {
       if (plus && !std::signbit(values[i])) texts[i].whole.insert(0, "+");
@@ -155,7 +156,7 @@ Words ComplexWords(DType dtype, const std::vector<Scalar>& elements,
   Words words = FloatWords(part, real, precision, /*plus=*/false);
   Words others = FloatWords(part, imaginary, precision, /*plus=*/true);
   for (size_t i = 0; i < words.size(); ++i) {
-    // Before the spaces that align it.
+    // The letter stands before the spaces that align the number.
     others[i].insert(others[i].find_last_not_of(' ') + 1, "j");
     words[i] += others[i];
   }

@@ -13,8 +13,8 @@
 
 namespace devrt::internal {
 
-// One word for each of the `count` elements at `bytes`.  `alone`: the only
-// element of an array without axes, where nothing is aligned.
+// One word for each of the `count` elements at `bytes`.  `alone` is true for
+// the element of an array without axes, which is not padded.
 std::vector<std::string> ElementWords(DType dtype, const char* bytes,
                                       size_t count, int precision, bool alone);
 

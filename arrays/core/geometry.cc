@@ -18,7 +18,7 @@ namespace devrt {
 namespace internal {
 namespace {
 
-// Beyond this many elements HasOverlap does not look at each.
+// HasOverlap looks at each element only up to this number.
 constexpr int64_t kMostEnumerated = 4096;
 
 uint64_t Magnitude(int64_t stride) {
@@ -48,7 +48,7 @@ std::vector<Axis> AxesByStride(const Array& array) {
   return axes;
 }
 
-// Whether each axis steps over all bytes of those inside it.
+// Returns true if each axis steps over all bytes of the axes inside it.
 bool Nests(const std::vector<Axis>& axes, uint64_t item) {
   uint64_t inner = item;
   for (const Axis& axis : axes) {
@@ -75,7 +75,7 @@ bool EnumerationOverlaps(const std::vector<Axis>& axes, uint64_t item) {
   return false;
 }
 
-// By address: two may be over one piece of memory.
+// Compares addresses: two storages may have one piece of memory.
 bool AreApart(const Storage& a, const Storage& b) {
   const uintptr_t low_a = reinterpret_cast<uintptr_t>(a.base());
   const uintptr_t low_b = reinterpret_cast<uintptr_t>(b.base());
@@ -83,7 +83,7 @@ bool AreApart(const Storage& a, const Storage& b) {
                        : low_a - low_b >= b.bytes();
 }
 
-// What all strides that matter are multiples of; 0 without any.
+// The greatest common divisor of `period` and all strides of extents above 1.
 uint64_t Period(const Array& array, uint64_t period) {
   for (const Axis& axis : AxesByStride(array)) {
     period = std::gcd(period, axis.stride);
@@ -99,7 +99,7 @@ absl::StatusOr<uint64_t> CountBytes(DimSpan shape, DType dtype) {
         absl::StrCat("a shape of ", shape.size(),
                      " axes is too long: arrays have at most ", kMaxDims));
   }
-  // Nothing on this path allocates.
+  // This path does not allocate.
   int64_t bytes = static_cast<int64_t>(dtype.size());
   bool empty = false;
   bool overflow = false;
@@ -141,7 +141,7 @@ int64_t MakeContiguous(int64_t* strides, DimSpan shape, uint64_t item) {
 }
 
 Dims ZeroDims(size_t count) {
-  // A copy of one without an allocation is one of its bytes.
+  // A vector without an allocation is copied byte by byte.
   static const auto* const zeros = new std::array<Dims, 6>{
       Dims(0), Dims(1), Dims(2), Dims(3), Dims(4), Dims(5)};
   return count < zeros->size() ? (*zeros)[count] : Dims(count);
@@ -215,7 +215,7 @@ bool MayOverlap(const Array& a, const Array& b) {
   }
   const ByteSpan in_a = SpanOf(a);
   const ByteSpan in_b = SpanOf(b);
-  // Lowest and highest byte; unsigned, since lo is negative and wraps.
+  // The lowest and highest byte.  Unsigned, because lo is negative and wraps.
   const uintptr_t low_a = AddressOf(a) + static_cast<uintptr_t>(in_a.lo);
   const uintptr_t low_b = AddressOf(b) + static_cast<uintptr_t>(in_b.lo);
   const uint64_t bytes_a = static_cast<uint64_t>(in_a.hi - in_a.lo);
@@ -225,7 +225,7 @@ bool MayOverlap(const Array& a, const Array& b) {
   }
   const uint64_t period = Period(b, Period(a, 0));
   if (period == 0) return true;
-  // Where b's elements are after a's in each period.
+  // The distance of b's elements behind a's in each period.
   const uint64_t distance = low_b >= low_a
                                 ? (low_b - low_a) % period
                                 : (period - (low_a - low_b) % period) % period;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shapes and strides, and which bytes they mean.  Nothing here reads memory.
+// Shapes and strides, and the bytes that they describe.  Nothing here reads
+// memory.
 //
 // Every Array satisfies: at most 32 axes, no extent negative, CountBytes is OK,
 // and, if it has elements, SpanOf is OK.
@@ -20,53 +21,55 @@ namespace devrt::internal {
 
 inline constexpr int kMaxDims = 32;
 
-// The bytes of a shape's elements.  INVALID_ARGUMENT: more than 32 axes, a
-// negative extent, or more than 2^63 - 1 bytes; extents of 0 are left out of
-// that product, so that contiguous strides exist for empty shapes, too.
+// The number of bytes of a shape's elements.  INVALID_ARGUMENT: more than 32
+// axes, a negative extent, or more than 2^63 - 1 bytes.  The last check leaves
+// out extents of 0, so that empty shapes have contiguous strides too.
 absl::StatusOr<uint64_t> CountBytes(DimSpan shape, DType dtype);
 
-// For a shape that CountBytes takes.
+// The number of elements of a shape that CountBytes accepts.
 int64_t CountElements(DimSpan shape);
 
-// As many zeros.  Where they need no allocation they are a copy of some bytes,
-// which costs less than Dims(count).
+// `count` zeros.  Up to five axes this copies bytes, which is cheaper than
+// Dims(count).
 Dims ZeroDims(size_t count);
 
-// In C order, for a shape that CountBytes takes.
+// The strides of C order, for a shape that CountBytes accepts.
 Dims ContiguousStrides(DimSpan shape, uint64_t item);
-// The same into `strides`, one for each axis.  The number of elements.
+// Writes the strides of C order to `strides`, which has room for one stride of
+// each axis.  Returns the number of elements.
 int64_t MakeContiguous(int64_t* strides, DimSpan shape, uint64_t item);
 
-// Whether the strides are those of C order, but where an extent is 1 or there
-// are no elements.
+// Returns true if the strides are those of C order.  Strides of extents 1, and
+// all strides of an array without elements, do not count.
 bool IsContiguous(DimSpan shape, DimSpan strides, uint64_t item);
 
-// The bytes of all elements relative to the first one: [lo, hi), lo <= 0.
-// [0, 0) without elements.
+// The bytes of all elements, relative to the first byte of the first element:
+// [lo, hi), with lo <= 0.  [0, 0) if there are no elements.
 struct ByteSpan {
   int64_t lo = 0;
   int64_t hi = 0;
 };
-// INVALID_ARGUMENT: beyond what an int64_t can say.
+// INVALID_ARGUMENT: the span does not fit into int64_t.
 absl::StatusOr<ByteSpan> SpanOf(DimSpan shape, DimSpan strides, uint64_t item);
-// Of an array, for which it cannot fail.
+// The span of an array.
 ByteSpan SpanOf(const Array& array);
 
-// Whether two elements of the array share a byte.  Exact where the axes nest,
-// which all views but those of FromPointer's unusual strides do, and up to 4096
-// elements; true for what is left.
+// Returns true if two elements of the array share a byte.  The answer is exact
+// for up to 4096 elements, and for more if the axes nest, as those of all views
+// do except with unusual strides from FromPointer.  Otherwise it is true.
 bool HasOverlap(const Array& array);
 
-// Whether a byte belongs to elements of both; wherever their storages came
-// from, by address.  False is sure.  True is exact for contiguous arrays; of
-// others that interleave only those are told apart that have a common period,
-// as the columns and the slices with a step of one array do.
+// Returns false if no byte belongs to elements of both arrays.  Compares
+// addresses, so the arrays may have different storages.  The answer is exact
+// for contiguous arrays.  For arrays that interleave it is exact if they have a
+// common period, as columns of one array and slices with one step have;
+// otherwise it is true.
 bool MayOverlap(const Array& a, const Array& b);
 
-// Whether the element of each index is at the same bytes in both.
+// Returns true if each element has the same address in both arrays.
 bool IsSameView(const Array& a, const Array& b);
 
-// `axis` counted from the front.  INVALID_ARGUMENT: not in [-ndim, ndim).
+// The axis counted from the front.  INVALID_ARGUMENT: not in [-ndim, ndim).
 absl::StatusOr<int> NormalAxis(int axis, int ndim);
 
 }  // namespace devrt::internal

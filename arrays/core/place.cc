@@ -42,7 +42,7 @@ absl::StatusOr<Place> Place::Current() {
   BackendRecord* backend = chosen.load(std::memory_order_acquire);
   if (backend == nullptr) {
     DEVRT_ASSIGN_OR_RETURN(BackendRecord * found, ChooseBackend());
-    // Of several threads the first one chooses.
+    // The first of several threads chooses.
     if (chosen.compare_exchange_strong(backend, found)) backend = found;
   }
   DEVRT_ASSIGN_OR_RETURN(const Device device,

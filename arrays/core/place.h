@@ -7,10 +7,10 @@
 //   auto managed = devrt::Place::Managed(gpu);  // of imported arrays only
 //   auto host = devrt::Place::Host();           // plain ("pageable") memory
 //
-// Pinned memory is read and written by the host, by copies without a detour
-// and, where the backend lets them, by kernels of its device.
+// The host and copies use pinned memory directly, and so do kernels of its
+// device where the backend allows it.
 //
-// Threads: a value.
+// Threads: a Place is a value.
 
 #ifndef DEVRT_ARRAYS_CORE_PLACE_H_
 #define DEVRT_ARRAYS_CORE_PLACE_H_
@@ -39,13 +39,14 @@ class DEVRT_EXPORT Place {
   static Place Managed(Device device) {
     return Place(MemoryKind::kManaged, device);
   }
-  // The calling thread's current device of the usable backend of highest
-  // priority that has devices.  The first call that finds one chooses the
-  // backend for the rest of the process.  NOT_FOUND: there is none.
+  // The calling thread's current device of the default backend: the usable
+  // backend with devices that has the highest priority.  The first call that
+  // finds one chooses it for the rest of the process.  NOT_FOUND: there is
+  // none.
   static absl::StatusOr<Place> Current();
 
   MemoryKind kind() const { return kind_; }
-  // Of pinned memory the device that it is attributed to; nullopt for kHost.
+  // For pinned memory the device whose backend allocated it; nullopt for kHost.
   std::optional<Device> device() const { return device_; }
   bool host_accessible() const { return kind_ != MemoryKind::kDevice; }
   // "mtia:1", "pinned memory of mtia:1", "managed memory of cuda:0", "cpu".

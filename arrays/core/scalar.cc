@@ -16,7 +16,7 @@ namespace {
 
 using Complex = tensor::Complex<double>;
 
-// What the conversions of devrt_tensor.h are made for.
+// The C++ types that the conversions of devrt_tensor.h take.
 int64_t ToTensor(bool v) { return v ? 1 : 0; }
 int64_t ToTensor(int64_t v) { return v; }
 uint64_t ToTensor(uint64_t v) { return v; }
@@ -69,7 +69,7 @@ bool Holds(uint64_t value) {
   return value <= static_cast<uint64_t>(std::numeric_limits<Stored>::max());
 }
 
-// Toward zero; NaN is no integer.
+// Rounds toward zero.  False for NaN.
 template <typename Stored>
 bool Holds(double value) {
   using Limits = std::numeric_limits<Stored>;
@@ -78,7 +78,8 @@ bool Holds(double value) {
          whole >= static_cast<double>(Limits::min());
 }
 
-// Whether an element can have the value, but for a fraction or precision.
+// Returns true if an element loses at most a fraction or precision of the
+// value.
 template <typename Stored, typename From>
 bool Has(From value) {
   if constexpr (std::is_integral_v<Stored> && std::is_arithmetic_v<From>) {

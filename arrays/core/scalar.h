@@ -6,16 +6,18 @@
 //                          devrt::Array::Full({3}, devrt::kInt8, 7, gpu));
 //   DEVRT_ASSIGN_OR_RETURN(auto more, devrt::Add(a, 0.5));
 //
-// It keeps what it was given: a bool, an integer of 64 bits with its sign, a
-// double or a complex<double>.  With an array it takes part as a Python number
-// does in NumPy 2: it is converted to the array's dtype where its kind is not
-// above it, else the result has the kind's default dtype (float64, complex128)
-// or, where the array is a narrower float, stays with the array's.
+// A Scalar keeps the number as a bool, an integer of 64 bits with or without
+// sign, a double or a complex<double>.  In an operation with an array it acts
+// as a Python number does in NumPy 2: if its kind (bool, integer, float,
+// complex) is not above the array's, it is converted to the array's dtype.
+// Otherwise the result has the default dtype of the number's kind: int64,
+// float64, complex128.  A complex number with an array of floats below float64
+// gives complex64.
 //
-// Errors: INVALID_ARGUMENT, naming both, where an element would lose more than
-// a fraction or precision: an integer beyond the dtype; for integers a float
-// beyond it, infinite or NaN; for reals a complex number.  A bool is whether
-// the number is not 0.
+// Errors: INVALID_ARGUMENT, with number and dtype, if an element would lose
+// more than a fraction or precision: an integer beyond the dtype; a float that
+// is beyond an integer dtype, infinite or NaN; a complex number for a real
+// dtype.  As a bool every number but 0 is true.
 
 #ifndef DEVRT_ARRAYS_CORE_SCALAR_H_
 #define DEVRT_ARRAYS_CORE_SCALAR_H_
@@ -51,20 +53,19 @@ class DEVRT_EXPORT Scalar {
   Scalar(std::complex<float> v) : value_(std::complex<double>(v)) {}
   Scalar(std::complex<double> v) : value_(v) {}
 
-  // The kind: kBool, kSigned or kUnsigned, kFloat, kComplex.
+  // One of kBool, kSigned, kUnsigned, kFloat and kComplex.
   DTypeKind kind() const;
 
-  // An element of `dtype` in the host's byte order, in the first dtype.size()
-  // bytes.
+  // An element in the host's byte order, in the first dtype.size() bytes.
   struct Element {
     alignas(16) unsigned char bytes[16] = {};
   };
   absl::StatusOr<Element> As(DType dtype) const;
-  // From an element of `dtype`.
+  // The value of an element of `dtype`.
   static Scalar FromElement(DType dtype, const void* element);
 
-  // As bool, int64_t, uint64_t, double, std::complex<double>; saturating, NaN
-  // is 0 for integers, the imaginary part is dropped for reals.
+  // The number as a bool, int64_t, uint64_t, double or std::complex<double>.
+  // Integers saturate and turn NaN into 0; reals drop the imaginary part.
   template <typename T>
   T Value() const;
 
@@ -76,11 +77,11 @@ class DEVRT_EXPORT Scalar {
   std::variant<bool, int64_t, uint64_t, double, std::complex<double>> value_;
 };
 
-// The dtype that numbers of `kind` have by themselves: bool, int64, uint64,
+// The dtype of a number of `kind` without an array: bool, int64, uint64,
 // float64 or complex128.
 DEVRT_EXPORT DType DefaultDType(DTypeKind kind);
 
-// In which dtype an array of `dtype` and a scalar of `kind` are computed.
+// The dtype in which an array of `dtype` and a scalar of `kind` are computed.
 // INVALID_ARGUMENT: float8.
 DEVRT_EXPORT absl::StatusOr<DType> PromoteWithScalar(DType dtype,
                                                      DTypeKind kind);

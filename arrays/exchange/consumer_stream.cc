@@ -20,7 +20,7 @@ namespace devrt::internal {
 
 namespace {
 
-// Which row of the table.
+// A row of the table of E49.
 enum class Row { kHost, kCuda, kHip, kOther };
 
 Row RowOf(const Place& place, DLDevice pair) {
@@ -50,7 +50,7 @@ void WarnOfZero() {
             "should pass 1 (DEVRT_DLPACK_STRICT=1 makes this an error)");
 }
 
-// E4: no edge may leave a capture.
+// The stream that nullopt means.  No edge may leave a capture (E4).
 StreamRef DefaultFor(Device device, std::optional<StreamRef> home) {
   const StreamRef usual = DefaultStream(device);
   const StreamRef current = CurrentStream(device);
@@ -69,8 +69,8 @@ Consumer OnStream(StreamRef stream) {
   return consumer;
 }
 
-// The device's queues have no special numbers: what a program can name is what
-// Native() has told.
+// The current stream, if `native` is its handle.  Other backends have no
+// special numbers, so a program can only pass what Native() returned.
 absl::StatusOr<StreamRef> CurrentIfNamed(Device device, const void* native) {
   const StreamRef current = CurrentStream(device);
   const absl::StatusOr<void*> own = current.Native();
@@ -175,7 +175,7 @@ absl::Status OrderConsumer(const Array& array, StreamRef stream,
   Storage& storage = *array.storage();
   absl::Status ordered = storage.OrderBefore(stream, !array.read_only(), site);
   if (ABSL_PREDICT_TRUE(ordered.ok())) return ordered;
-  // E45: it can be shared, but not while that captures.
+  // The memory can be shared, but not while the stream captures (E45).
   if (absl::IsFailedPrecondition(ordered) &&
       (RecordsGraph(stream) || !storage.CheckMayWait().ok())) {
     return BufferError(std::string(ordered.message()));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stream that a consumer names by a number, on the data's device, and what
-// an export owes it (E49, E4, E5, E8).
+// The consumer's stream, which a number names on the data's device, and the
+// order that an export gives it (E49, E4, E5, E8).
 
 #ifndef DEVRT_ARRAYS_EXCHANGE_CONSUMER_STREAM_H_
 #define DEVRT_ARRAYS_EXCHANGE_CONSUMER_STREAM_H_
@@ -24,33 +24,34 @@ struct Consumer {
   enum class Order { kNone, kStream, kHostWait };
   Order order = Order::kNone;
   std::optional<StreamRef> stream;
-  // Set where devrt knows `stream` by this call only: afterwards it may be
-  // gone.
+  // Set if only this call makes devrt know `stream`, which may be destroyed
+  // after the call.
   std::optional<Stream> adopted;
 };
 
-// By the table's row of `pair`, which is what memory at `place` is exported as.
-// `home`: which None means while that captures.  `owner` keeps a native stream
-// alive; null: it may be gone after the call.  INVALID_ARGUMENT names the
-// number and what is allowed.
+// Reads the number by the row of `pair` in the table of E49; memory in `place`
+// is exported as `pair`.  `home` is the stream that nullopt means while it
+// captures.  `owner` keeps the native stream alive; without an owner the stream
+// may be destroyed after the call.  INVALID_ARGUMENT: a number that the table
+// forbids.
 absl::StatusOr<Consumer> ResolveConsumer(const Place& place, DLDevice pair,
                                          std::optional<int64_t> stream,
                                          std::optional<StreamRef> home,
                                          std::shared_ptr<void> owner = {});
 
-// Orders the consumer behind pending uses (E5).  kBuffer where a capture
-// forbids it (E45).
+// Makes the consumer wait for pending uses (E5).  kBuffer if a capture forbids
+// it (E45).
 absl::Status OrderConsumer(const Array& array, const Consumer& consumer,
                            CallSite site);
 absl::Status OrderConsumer(const Array& array, StreamRef stream, CallSite site);
 
-// Waits on the host for pending uses (E43).  kBuffer while a stream that has
-// such a use is captured (E44).
+// Waits on the host for pending uses (E43).  kBuffer while the stream of such a
+// use is captured (E44).
 absl::Status WaitForHost(const Array& array, CallSite site);
 
-// A native handle of `device`, other than those of default streams: a live
-// Stream, or else one that is adopted into `*adopted`.  `only_known`:
-// INVALID_ARGUMENT instead.
+// The stream with a native handle of `device`, which is not a default stream.
+// Adopts a stream that devrt does not know into `*adopted`; with `only_known`
+// that is INVALID_ARGUMENT.
 absl::StatusOr<StreamRef> StreamOfHandle(Device device, int64_t handle,
                                          bool only_known,
                                          std::shared_ptr<void> owner,

@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA Array Interface, versions 0 to 3, as a struct: what a dict of Python's
-// says, without Python.
+// CUDA Array Interface, versions 0 to 3: the entries of the Python dict as a
+// struct, without Python.
 //
 //   DEVRT_ASSIGN_OR_RETURN(devrt::CudaArrayInterface cai,
 //                          devrt::ToCudaArrayInterface(x));
-//   // work on cai.stream is after all that devrt does to x
+//   // Work on cai.stream now comes after devrt's work on x.
 //
 //   DEVRT_ASSIGN_OR_RETURN(devrt::Array y,
 //                          devrt::FromCudaArrayInterface(theirs, owner));
 //
-// Lifetime.  The struct keeps nothing alive (E35): the array it came from lives
-// as long as it is used, and keeps the native stream that it names.  An import
-// keeps `owner` until devrt's last use of the memory is complete.
+// Lifetime.  An exported struct keeps nothing alive (E35): the caller keeps the
+// array until the consumer is done.  The memory keeps the native stream that
+// the struct names.  An import keeps `owner` until devrt's uses of the memory
+// are complete.
 //
-// Order.  An export joins pending uses into one stream, the current one, and
-// names that; without any it names none.  That stream is a user of the memory
-// to its end, named or not.  An import orders the current stream of the data's
-// device behind the one that is named, which becomes the array's home stream:
-// when the memory is let go it comes after devrt's last use.
+// Order.  An export makes the current stream of the data's device wait for the
+// pending uses of other streams, and names that stream; if nothing is pending
+// it names none.  In both cases that stream counts as a user of the memory to
+// the end of the memory.  An import makes the current stream of the data's
+// device wait for the stream that the struct names.  The named stream becomes
+// the array's home stream: when the memory is released it waits for devrt's
+// uses.
 //
 // Errors: exchange.h.  Threads: any.
 
@@ -43,45 +46,47 @@ namespace devrt {
 struct CudaArrayInterface {
   Dims shape;
   std::string typestr;  // "<f4"
-  uintptr_t data = 0;   // 0 without elements
+  uintptr_t data = 0;   // 0 if there are no elements
   bool read_only = false;
   int64_t version = 3;
   std::optional<Dims> strides;  // bytes; nullopt: C-contiguous
-  bool has_mask = false;        // of an import: refused
-  bool has_descr = false;       // of an import: a structured dtype, refused
-  // Of version 3: nullopt: nothing to wait for; 1: the default stream; 2: the
-  // per-thread one; else a native handle.
+  bool has_mask = false;        // an import with a mask is refused
+  bool has_descr = false;       // so is one with a structured dtype
+  // Version 3 only.  nullopt: nothing to wait for; 1: the default stream; 2:
+  // the per-thread default stream; others: a native handle.
   std::optional<int64_t> stream;
 };
 
 struct CudaArrayExport {
   std::optional<int> version;  // 2 or 3; nullopt: the setting
-  // The caller says that kernels of the device can use this pinned memory.
+  // The caller knows that kernels of the device can use this pinned memory.
   bool pinned_is_mapped = false;
 };
-// kNotOffered: memory that is not a device's, managed, or mapped; of another
-// backend than cuda (hip: ExchangeSettings::hip_cai); dtypes without a type
-// string; negative strides of extents above 1, below which they are given as
-// those of C order.  kBuffer where a capture forbids the join (E45).
+// kNotOffered: memory that is neither device memory, managed nor mapped; a
+// backend other than cuda, or hip with ExchangeSettings::hip_cai; dtypes
+// without a type string; negative strides of extents above 1.  A negative
+// stride of an extent of 1 is replaced by that of C order.  kBuffer: a capture
+// forbids the wait (E45).
 DEVRT_EXPORT absl::StatusOr<CudaArrayInterface> ToCudaArrayInterface(
     const Array& array, const CudaArrayExport& options = {},
     CallSite site = CallSite::Here());
 
 struct CudaArrayImport {
-  std::optional<Place> place;  // as of DLPackImport
+  std::optional<Place> place;  // as in DLPackImport
   std::optional<bool> copy;
-  // Order devrt behind the stream that is named; nullopt: the setting.  If
-  // false it is the home stream all the same, and comes after devrt's uses.
+  // true: devrt waits for the stream that the struct names; nullopt: the
+  // setting cai_sync.  Also with false the stream becomes the home stream, and
+  // waits for devrt's uses when the memory is released.
   std::optional<bool> sync;
 };
 //   INVALID_ARGUMENT  a typestr that cannot be read; negative extents, version
-//                     or stream; as many strides as extents are not there; no
-//                     address, but elements; stream 0, if strict
+//                     or stream; more or fewer strides than extents; elements
+//                     without an address; stream 0, if strict
 //   kCopyRequired     `place` is elsewhere, and copy is false
-//   kBuffer           a mask; a foreign byte order; dtypes that devrt has not;
-//                     strides that are no multiple of the item; a span that
-//                     leaves the address space or its block; an address that no
-//                     driver knows
+//   kBuffer           a mask; a foreign byte order; dtypes that devrt lacks;
+//                     strides that are not multiples of the item; elements
+//                     outside the address space or their block; an address that
+//                     no driver knows
 DEVRT_EXPORT absl::StatusOr<Array> FromCudaArrayInterface(
     const CudaArrayInterface& cai, std::shared_ptr<void> owner,
     const CudaArrayImport& options = {}, CallSite site = CallSite::Here());

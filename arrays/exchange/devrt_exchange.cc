@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// devrt_exchange.h.  Nothing thrown leaves: what allocates may throw bad_alloc.
+// The C functions of devrt_exchange.h.  They catch exceptions, because an
+// allocation may throw std::bad_alloc.
 
 #include "devrt/arrays/devrt_exchange.h"
 
@@ -18,7 +19,7 @@
 #include "devrt/arrays/exchange_handle.h"
 #include "runtime/internal/thread_end.h"
 
-// The strides in elements are the borrowed tensors'.
+// The array, and its strides in elements, which borrowed tensors point to.
 struct devrt_array {
   explicit devrt_array(devrt::Array a) noexcept : array(std::move(a)) {
     const auto item = static_cast<int64_t>(array.item_size());
@@ -42,8 +43,8 @@ absl::Status NullError(const char* what) {
   return absl::InvalidArgumentError(absl::StrCat(what, " is null"));
 }
 
-// 0, or -1 with the status's text left for the thread.  No exception leaves it,
-// but a callback of the program's may end the thread.
+// Returns 0, or -1 and keeps the status's text for the thread.  Catches
+// exceptions, but lets a callback of the program end the thread.
 template <typename F>
 int Answer(F f) {
   try {
@@ -106,8 +107,8 @@ int FromObject(void* object, DLManagedTensorVersioned** out) {
 int ToObject(DLManagedTensorVersioned* tensor, void** out) {
   return Answer([&]() -> absl::Status {
     if (out == nullptr) return NullError("the result");
-    // Before the tensor is taken, which cannot be undone: a tensor stays the
-    // caller's where this fails.
+    // Allocates before it takes the tensor: after an error the tensor is still
+    // the caller's.
     struct Free {
       void operator()(void* room) const { ::operator delete(room); }
     };

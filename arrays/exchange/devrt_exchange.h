@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * DLPack's exchange API over devrt's arrays, for programs in C and for other
- * languages: the table's "Python objects" are devrt_array handles.
+ * DLPack's exchange API over devrt's arrays, for programs in C and in other
+ * languages.  The table's "Python objects" are devrt_array handles.
  *
  *   const DLPackExchangeAPI* api = devrt_exchange_api_v0();
  *   void* array;
@@ -13,12 +13,13 @@
  * A handle is one reference to an array, owned by the caller.  C++ makes one
  * with WrapArray (exchange_handle.h) and looks into it with UnwrapArray.
  *
- * Functions of the table return 0, or -1 and leave a text for the calling
- * thread, but for managed_tensor_allocator, which tells SetError once, with
- * "MemoryError", "BufferError" or "ValueError".  "No sync" is the exchange
- * API's own: work on current_work_stream, or order a stream behind it.
+ * Functions of the table return 0, or -1 after an error.  Then
+ * devrt_exchange_last_error_v0 returns the text, except for
+ * managed_tensor_allocator, which calls SetError once, with "MemoryError",
+ * "BufferError" or "ValueError".  "No sync" is a term of the exchange API: work
+ * on current_work_stream, or make your own stream wait for it.
  *
- * Threads: any.  The table lives for the process.
+ * Threads: any.  The table is valid until the process ends.
  */
 #ifndef DEVRT_ARRAYS_EXCHANGE_DEVRT_EXCHANGE_H_
 #define DEVRT_ARRAYS_EXCHANGE_DEVRT_EXCHANGE_H_
@@ -34,12 +35,12 @@ extern "C" {
 typedef struct devrt_array devrt_array;
 
 DEVRT_EXCHANGE_EXPORT const DLPackExchangeAPI* devrt_exchange_api_v0(void);
-/* NULL is allowed.  Ends the reference, not what others hold of the memory. */
+/* Ends this reference; other references keep the memory.  NULL is allowed. */
 DEVRT_EXCHANGE_EXPORT void devrt_array_release_v0(devrt_array* array);
-/* Another reference; NULL for NULL. */
+/* Returns another reference; NULL for NULL. */
 DEVRT_EXCHANGE_EXPORT devrt_array* devrt_array_retain_v0(
     const devrt_array* array);
-/* Of the calling thread's last call that failed; "" if none has. */
+/* The text of the calling thread's last call that failed; "" if none did. */
 DEVRT_EXCHANGE_EXPORT const char* devrt_exchange_last_error_v0(void);
 
 #ifdef __cplusplus

@@ -3,36 +3,42 @@
 // DLPack 1.3: arrays to other libraries of this process, and theirs to devrt,
 // without a copy.
 //
-//   // out: the consumer's stream waits for what devrt still does to x
+//   // Out: their_stream waits for what devrt still does to x.
 //   devrt::DLPackExport how;
 //   how.stream = reinterpret_cast<int64_t>(their_stream);
 //   DEVRT_ASSIGN_OR_RETURN(DLManagedTensorVersioned* t,
 //                          devrt::ToDLPack(x, how));
 //   TheirImport(t);                        // theirs now: they call t->deleter
 //
-//   // in: devrt's from here on, if it succeeds
+//   // In: devrt owns the tensor if the call succeeds.
 //   DEVRT_ASSIGN_OR_RETURN(devrt::Array y, devrt::FromDLPack(tensor));
 //
-// Ownership.  ToDLPack gives a tensor away; its deleter may be called on any
-// thread, inside host functions, after Shutdown and at exit: it takes no lock
-// and calls no driver, and the memory comes back at the next call that uses
-// arrays, wait for a device, or Shutdown.  FromDLPack takes the tensor only if
-// it succeeds; otherwise it stays the caller's, with nothing of it called, and
-// the caller releases it (a foreign major version included: `deleter` is valid
-// in all).  A tensor of devrt's own comes back as the same memory.
+// Ownership of an exported tensor.  ToDLPack gives the tensor away.  Its
+// deleter may be called on any thread, inside host functions, after Shutdown
+// and at the end of the process: it takes no lock and calls no driver.  The
+// memory comes back at the next call that uses arrays or waits for a device, or
+// at Shutdown.
 //
-// Order.  An export makes the consumer's stream wait, by events, for pending
-// uses of other streams.  What the consumer submitted to that stream when it
-// calls the deleter, or FromDLPack takes the tensor, is a use of the memory:
-// what devrt does next comes after it, and the memory is not used again before.
-// The tensor keeps that native stream: the program may end its Stream, and the
-// consumer goes on.  Streams that devrt does not know, and those that it
-// adopted without an owner once their Stream has ended, it does not touch
-// (ExchangeSettings::Release).
-// Nothing is issued where nothing is pending.  What the consumer writes and
-// devrt reads before that is the program's to order: Array::NoteUse.
+// Ownership of an imported tensor.  FromDLPack takes the tensor only if it
+// succeeds.  If it fails the tensor stays the caller's, who has to release it,
+// also one of a foreign major version: `deleter` is valid in all versions.
+// FromDLPack calls nothing of such a tensor.  A tensor that devrt exported
+// comes back as an array over the original memory.
 //
-// Which numbers: a backend says what DLPack calls its memory
+// Order.  An export makes the consumer's stream wait, by events, for the
+// pending uses of other streams; if there are none it calls no backend.  When
+// the consumer calls the deleter, or FromDLPack takes the tensor, everything
+// that the consumer's stream was given by then counts as a use of the memory:
+// later operations of devrt wait for it, and so does the next owner of the
+// memory.  Until then devrt does not know what the consumer writes: a program
+// in which devrt reads it earlier calls Array::NoteUse.
+//
+// Streams.  The tensor keeps the consumer's native stream, so that the program
+// may end its Stream while the consumer goes on.  devrt does not touch a stream
+// that it does not know, or that it adopted without an owner and whose Stream
+// has ended (ExchangeSettings::Release).
+//
+// Numbers.  A backend says which DLPack device type its memory has
 // (devrt_dlpack.h).  The structs are in dlpack_abi.h.
 //
 // Threads: any.  Errors: exchange.h.
@@ -55,61 +61,63 @@
 
 namespace devrt {
 
-// What the array's memory is called: __dlpack_device__.
+// The pair that __dlpack_device__ returns for memory in `place`.
 DEVRT_EXPORT DLDevice DLPackDevice(const Place& place);
 
 struct DLPackExport {
-  // The consumer's stream, as __dlpack__ numbers it, of the data's device:
-  //   nullopt  cuda, hip, mtia: the default stream.  Host memory of any kind:
-  //            the call waits for pending uses
-  //   -1       no order, and no use at its end: who asks for it lets go when
-  //            what it did is over, or tells by Array::NoteUse
-  //   0        the default stream; on cuda with a warning, or, if strict, an
-  //            error; not for host memory
-  //   1, 2     cuda: the default and the per-thread stream
+  // The consumer's stream on the data's device, as __dlpack__ numbers it:
+  //   nullopt  the default stream; for host memory of any kind the call waits
+  //            for pending uses
+  //   -1       no order, and no use when the tensor is released: the consumer
+  //            releases it after its work is complete, or calls Array::NoteUse
+  //   0        the default stream, not for host memory; on cuda with a warning,
+  //            or an error if ExchangeSettings::strict
+  //   1, 2     cuda: the default stream and the per-thread default stream
   //   others   a native handle
   std::optional<int64_t> stream;
-  // Where it is wanted; nullopt: where it is.
+  // The device that the consumer wants the data on.  nullopt: where it is.
   std::optional<DLDevice> dl_device;
-  // true: always a copy; false: never; nullopt: if it must be.
+  // true: always copy; false: never copy; nullopt: copy if necessary.
   std::optional<bool> copy;
 };
 
-// INVALID_ARGUMENT for impossible stream numbers; kCopyRequired; kBuffer for
-// devices that it cannot go to, negative or odd strides, and where a capture
-// forbids the wait (E44, E45).
+// INVALID_ARGUMENT: impossible stream numbers.  kCopyRequired: see `copy`.
+// kBuffer: a device that the data cannot go to, strides that are negative or
+// not a multiple of the element, a capture that forbids the wait (E44, E45).
 DEVRT_EXPORT absl::StatusOr<DLManagedTensorVersioned*> ToDLPack(
     const Array& array, const DLPackExport& options = {},
     CallSite site = CallSite::Here());
-// Of before version 1, for consumers that ask for no version: kBuffer for
-// read-only arrays, which it cannot mark, unless it is a copy.
+// A tensor of before version 1, for consumers that ask for no version.  kBuffer
+// for a read-only array unless the call copies, because such a tensor cannot be
+// marked read-only.
 DEVRT_EXPORT absl::StatusOr<DLManagedTensor*> ToDLPackLegacy(
     const Array& array, const DLPackExport& options = {},
     CallSite site = CallSite::Here());
-// Which of the two a consumer wants that says __dlpack__(max_version=...).
+// Returns true if a consumer that calls __dlpack__(max_version=...) wants a
+// DLManagedTensorVersioned.
 inline bool WantsVersioned(std::optional<DLPackVersion> max_version) {
   return max_version.has_value() && max_version->major >= 1;
 }
 
 struct DLPackImport {
-  // Where it is wanted; nullopt: where it is.
+  // Where the array is to be.  nullopt: where the memory is.
   std::optional<Place> place;
-  // true: always a copy; false: never; nullopt: if `place` needs one.
+  // true: always copy; false: never copy; nullopt: copy if `place` needs it.
   std::optional<bool> copy;
-  // Refuse writes though the producer did not say so.
+  // Makes the array read-only even if the producer allows writes.
   bool read_only = false;
-  // The producer has ordered this stream of the data's device behind its work:
-  // the array's home stream.  nullopt: the current one; none for pinned memory,
-  // whose producers have no stream to order and wait on the host (E43).
+  // A stream of the data's device that the producer made wait for its work.  It
+  // becomes the array's home stream.  nullopt: the current stream, but no
+  // stream for pinned memory, whose producers wait on the host (E43).
   std::optional<StreamRef> stream;
 };
 
-//   INVALID_ARGUMENT  null; a place or a stream that cannot be
+//   INVALID_ARGUMENT  null; an impossible place or stream
 //   kCopyRequired     `place` is elsewhere, and copy is false
-//   kBuffer           a foreign major version; ndim, extents, strides or span
-//                     that cannot be; lanes, sub-byte and unknown dtypes;
+//   kBuffer           a foreign major version; impossible ndim, extents,
+//                     strides or span; lanes, sub-byte and unknown dtypes;
 //                     unknown device types; an address that is not memory of
-//                     that device
+//                     the device
 DEVRT_EXPORT absl::StatusOr<Array> FromDLPack(DLManagedTensorVersioned* tensor,
                                               const DLPackImport& options = {},
                                               CallSite site = CallSite::Here());

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The structs of DLPack 1.3, for C and C++, for programs that have no copy of
- * DLPack's own header.
+ * The structs of DLPack 1.3, for C and C++, for programs without DLPack's own
+ * header.
  *
- * The names are DLPack's, and so is the include guard: of the two headers the
- * one that comes first counts, and the other adds nothing, so that both name
- * the same types.  DLPack's own must be of version 1; where it is older than
- * 1.3, what it lacks is added here.
+ * The names and the include guard are DLPack's.  A program may include both
+ * headers, in any order: the first one declares the types and the second one
+ * adds nothing.  DLPack's header must be of version 1; what it lacks if it is
+ * older than 1.3 is added here.
  *
- *   #include <dlpack/dlpack.h>             optional; before or after
- *   #include "devrt/arrays/dlpack_abi.h"
- *
- * What the fields mean is in docs/arrays.md and, with all rules, in DLPack's
- * documentation.  Layout is for LP64 (tests/arrays/exchange has it in numbers).
+ * DLPack's documentation says what the fields mean.  The layout is that of LP64
+ * (tests/arrays/exchange has it in numbers).
  */
 #ifndef DEVRT_ARRAYS_EXCHANGE_DLPACK_ABI_H_
 #define DEVRT_ARRAYS_EXCHANGE_DLPACK_ABI_H_
@@ -136,11 +133,11 @@ typedef struct DLManagedTensorVersioned {
 extern "C" {
 #endif
 
-/* 0, or -1 after SetError was called once. */
+/* Returns 0, or -1 after one call of SetError. */
 typedef int (*DLPackManagedTensorAllocator)(
     DLTensor* prototype, DLManagedTensorVersioned** out, void* error_ctx,
     void (*SetError)(void* error_ctx, const char* kind, const char* message));
-/* 0, or -1 with the error set that the object's language knows. */
+/* Returns 0, or -1 after it set an error as the object's language does. */
 typedef int (*DLPackManagedTensorFromPyObjectNoSync)(
     void* py_object, DLManagedTensorVersioned** out);
 typedef int (*DLPackManagedTensorToPyObjectNoSync)(

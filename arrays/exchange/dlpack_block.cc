@@ -19,7 +19,7 @@ absl::Status DLPackBlock::CheckLayout(const Array& array) {
   const DimSpan strides = array.strides();
   for (size_t i = 0; i < shape.size(); ++i) {
     const int64_t stride = strides[i];
-    // Sizes are powers of two.
+    // The size of an element is a power of two.
     if (shape[i] == 1 || (stride >= 0 && (stride & (item - 1)) == 0)) continue;
     return BufferError(absl::StrCat(
         "axis ", i, " has a stride of ", stride, " bytes, which ",
@@ -46,7 +46,7 @@ DLPackBlock* DLPackBlock::New(const Array& array, DLDevice device,
     shape[i] = extents[i];
     strides[i] = next;
     if (empty) continue;
-    // A division is slow.
+    // Divides only if it must, because a division is slow.
     if (shape[i] > 1 && steps[i] != next * item) strides[i] = steps[i] / item;
     next *= shape[i];
   }
@@ -78,7 +78,7 @@ void DLPackBlock::SetUser(std::optional<StreamRef> stream, bool writes) {
 DLPackBlock::~DLPackBlock() {
   if (storage_ == nullptr) return;
   NoteUse();
-  // The consumer let it go before the call that is under way.
+  // The call that is under way did not end this storage.
   const EndSiteScope unknown({});
   user_.reset();
   storage_.reset();
@@ -118,8 +118,8 @@ void DLPackBlock::Release(DLPackBlock* block) {
     DeferArrayRelease(block);
     return;
   }
-  // The backends have ended, or are another process's: what the storage holds
-  // is left alone, whoever owns it (E39).
+  // The backends have ended, or belong to the parent process: leaves the
+  // storage alone (E39).
   if (block->storage_->place().device().has_value() || IsForkedChild()) {
     alignas(std::shared_ptr<Storage>) char kept[sizeof block->storage_];
     new (kept) std::shared_ptr<Storage>(std::move(block->storage_));

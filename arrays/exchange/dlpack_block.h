@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What stands behind a tensor that devrt gave away: one block of the heap with
-// the struct, its shape and strides, the storage's reference and the consumer
-// (E28).
+// DLPackBlock: the memory behind a tensor that devrt exported.  One block of
+// the heap holds the struct, its shape and strides, a reference to the storage
+// and the consumer's stream (E28).
 
 #ifndef DEVRT_ARRAYS_EXCHANGE_DLPACK_BLOCK_H_
 #define DEVRT_ARRAYS_EXCHANGE_DLPACK_BLOCK_H_
@@ -25,18 +25,19 @@ namespace devrt::internal {
 
 class DLPackBlock final : public DeferredObject {
  public:
-  // kBuffer for strides that DLPack cannot say, or its consumers do not take.
+  // kBuffer for strides that DLPack cannot express or consumers do not accept.
   static absl::Status CheckLayout(const Array& array);
-  // For an array with such a layout.
+  // Makes the block for an array that passes CheckLayout.
   static DLPackBlock* New(const Array& array, DLDevice device, uint64_t flags);
   ~DLPackBlock() override;
   static void operator delete(void* block) { ::operator delete(block); }
 
-  // When the consumer lets go, its use of the memory is what it submitted to
-  // `stream` by then; without a stream, ExchangeSettings::release.
+  // When the consumer releases the tensor, everything that it submitted to
+  // `stream` by then is a use of the memory.  nullopt:
+  // ExchangeSettings::release decides.
   void SetUser(std::optional<StreamRef> stream, bool writes);
-  // Its use up to now; at the end once more, unless ForgetUser says that this
-  // was all.
+  // Notes the consumer's use up to now.  The end of the block notes it again,
+  // unless ForgetUser was called.
   void NoteUse();
   bool IsUser(StreamRef stream) const {
     return user_.has_value() && user_->stream() == stream;
@@ -45,11 +46,11 @@ class DLPackBlock final : public DeferredObject {
   DLManagedTensorVersioned* versioned() { return &versioned_; }
   DLManagedTensor* legacy();
 
-  // The block of a tensor of devrt's; nullptr for others'.
+  // The block of a tensor that devrt exported; nullptr for other tensors.
   static DLPackBlock* Of(const DLManagedTensorVersioned* tensor);
   static DLPackBlock* Of(const DLManagedTensor* tensor);
   const std::shared_ptr<Storage>& storage() const { return storage_; }
-  // Leaves a block whose end does nothing.
+  // Afterwards the end of the block does nothing.
   std::shared_ptr<Storage> TakeStorage() { return std::move(storage_); }
 
  private:
@@ -61,7 +62,7 @@ class DLPackBlock final : public DeferredObject {
 
   static void DeleteVersioned(DLManagedTensorVersioned* tensor);
   static void DeleteLegacy(DLManagedTensor* tensor);
-  // Any thread, any time (E29, E30).
+  // May be called on any thread at any time (E29, E30).
   static void Release(DLPackBlock* block);
 
   DLManagedTensorVersioned versioned_;
@@ -73,7 +74,7 @@ class DLPackBlock final : public DeferredObject {
   // The shape and strides follow.
 };
 
-// BorrowNoSync with strides that are known.
+// BorrowNoSync with strides that the caller has computed.
 absl::Status Borrow(const Array& array, const int64_t* strides, DLTensor* out,
                     CallSite site);
 

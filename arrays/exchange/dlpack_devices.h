@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Between places and DLPack's pairs of device type and index, by what backends
-// say of themselves (devrt_dlpack.h).
+// Conversion between places and DLPack's pairs of device type and index.
+// Backends say their device types (devrt_dlpack.h).
 
 #ifndef DEVRT_ARRAYS_EXCHANGE_DLPACK_DEVICES_H_
 #define DEVRT_ARRAYS_EXCHANGE_DLPACK_DEVICES_H_
@@ -27,23 +27,25 @@ inline bool SameDevice(DLDevice a, DLDevice b) {
 // "(2, 0)".
 std::string PairText(DLDevice device);
 
+// The DLPack device types of the device's backend.
 const devrt_dlpack_v0& DLPackTypesOf(Device device);
 
-// The place that `device` means for memory at `first`, nullptr: no memory.
-// Opens backends to find who says that type.  What the backends know of the
-// address is asked: kBuffer if they deny it, or if [span.lo, span.hi) around it
-// leaves its block.
+// The place that `device` means for memory at `first`; nullptr is no memory.
+// Opens backends to find one with the type, and asks them about the address.
+// kBuffer: the memory is elsewhere, or [span.lo, span.hi) around `first` leaves
+// its block.
 absl::StatusOr<Place> PlaceOf(DLDevice device, const void* first,
                               ByteSpan span);
 
-// Where the driver says that the memory at `first` is, whatever a caller
-// thinks. kBuffer: no driver knows it.
+// The place where the driver says that the memory at `first` is.  kBuffer: no
+// driver knows the address.
 absl::StatusOr<Place> PlaceOfPointer(const void* first, ByteSpan span);
 
-// Whether the host may read the memory there, as its backend says.
+// Returns true if the backend says that the host may read the array's memory.
 bool IsHostReadable(const Array& array);
 
-// The stream records a graph.  False where the backend cannot tell.
+// Returns true if the stream records a graph, and false if the backend cannot
+// tell.
 bool RecordsGraph(StreamRef stream);
 
 }  // namespace devrt::internal

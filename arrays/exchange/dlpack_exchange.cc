@@ -22,8 +22,8 @@ namespace {
 using internal::BufferError;
 using internal::DLPackBlock;
 
-// The device of which CurrentWorkStream answers for memory of `place`: that
-// which its pair names, by which consumers ask.
+// The device whose current stream CurrentWorkStream returns for memory in
+// `place`: consumers pass the memory's pair.
 Device WorkDevice(const Place& place) {
   const Device own = *place.device();
   if (place.kind() != MemoryKind::kManaged) return own;
@@ -31,7 +31,8 @@ Device WorkDevice(const Place& place) {
   return Device(own.record()->backend->devices[index]);
 }
 
-// Joins into the stream that consumers are told; nullopt on the host.
+// Makes the stream that consumers are told wait for pending uses, and returns
+// it; nullopt for host memory.
 absl::StatusOr<std::optional<StreamRef>> Join(const Array& array,
                                               CallSite site) {
   DEVRT_RETURN_IF_ERROR(
@@ -86,7 +87,7 @@ absl::Status internal::Borrow(const Array& array, const int64_t* strides,
   out->device = DLPackDevice(array.place());
   out->ndim = array.ndim();
   out->dtype = {array.dtype().dlpack_code(), array.dtype().dlpack_bits(), 1};
-  // The consumer reads them; the struct has no const.
+  // The struct has no const; consumers only read.
   out->shape = const_cast<int64_t*>(array.shape().data());
   out->strides = const_cast<int64_t*>(strides);
   out->byte_offset = 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a DLPackExchangeAPI is made of, for arrays: the table itself belongs to
-// the language whose objects it takes.  For C there is devrt_exchange.h.
+// The functions behind a DLPackExchangeAPI, for arrays.  The table itself
+// belongs to the language whose objects it takes; devrt_exchange.h has the
+// table for C.
 //
 //   int FromPyObjectNoSync(void* py, DLManagedTensorVersioned** out) {
 //     auto tensor = devrt::ExportNoSync(ArrayOf(py));
@@ -10,10 +11,11 @@
 //     return 0;
 //   }
 //
-// "No sync": the consumer works on CurrentWorkStream of the tensor's device, or
-// orders its own stream behind that.  Managed memory of every device is (13, 0)
-// and so ordered on a stream of device 0.  Both exports join pending uses of
-// other streams into it, by events, and issue nothing where there are none.
+// "No sync" means that the consumer works on CurrentWorkStream of the tensor's
+// device, or makes its own stream wait for that stream.  Both exports make that
+// stream wait, by events, for the pending uses of other streams; if there are
+// none they call no backend.  DLPack calls managed memory of every device (13,
+// 0), so a stream of device 0 waits for it.
 //
 // Errors: exchange.h.  Threads: any.
 
@@ -31,27 +33,28 @@
 
 namespace devrt {
 
-// Owning; the stream is a user of the memory until the deleter is called.
+// Returns a tensor that the caller owns.  The stream counts as a user of the
+// memory until the deleter is called.
 DEVRT_EXPORT absl::StatusOr<DLManagedTensorVersioned*> ExportNoSync(
     const Array& array, CallSite site = CallSite::Here());
 
-// Borrowed: valid as long as `array`, the object, and `strides` are, which has
-// room for array.ndim() numbers.  The stream is a user of the memory to its
-// end; what is written there is told by Array::NoteUse.  Allocates nothing.
-// kBuffer for read-only arrays, which a DLTensor cannot mark.
+// Fills `*out`, which is valid as long as the object `array` and `strides`, an
+// array of array.ndim() numbers.  The stream counts as a user of the memory to
+// the end of the memory; Array::NoteUse tells devrt of writes.  Allocates
+// nothing.  kBuffer for read-only arrays, because a DLTensor cannot be marked
+// read-only.
 DEVRT_EXPORT absl::Status BorrowNoSync(const Array& array, int64_t* strides,
                                        DLTensor* out,
                                        CallSite site = CallSite::Here());
 
-// C-contiguous memory of the prototype's dtype, shape and device, of which
-// nothing else is looked at.
+// Returns C-contiguous memory with the prototype's dtype, shape and device.
+// Reads no other field of the prototype.
 DEVRT_EXPORT absl::StatusOr<DLManagedTensorVersioned*> AllocateLike(
     const DLTensor& prototype, CallSite site = CallSite::Here());
 
-// The native handle of the calling thread's current stream there, managed
-// memory's too; nullptr for the default stream, and for host and pinned memory.
-// INVALID_ARGUMENT for a
-// device that is not there.
+// The native handle of the calling thread's current stream on that device, also
+// for managed memory.  nullptr for the default stream, and for host and pinned
+// memory.  INVALID_ARGUMENT: no such device.
 DEVRT_EXPORT absl::StatusOr<void*> CurrentWorkStream(DLDeviceType device_type,
                                                      int32_t device_id);
 

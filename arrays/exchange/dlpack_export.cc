@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ToDLPack of dlpack.h: the tables of E49 to E51.
+// ToDLPack, by the tables of E49 to E51.
 
 #include <memory>
 #include <optional>
@@ -30,11 +30,12 @@ using internal::SameDevice;
 
 constexpr DLDevice kHostDevice = {kDLCPU, 0};
 
-// What is handed over, and to whom.
+// What the export gives, and to which consumer.
 struct Plan {
   DLDevice device;
   Consumer consumer;
-  // Instead of the array, mostly null: an optional would be cleared each time.
+  // Given in the place of the array.  A pointer, because it is mostly null and
+  // an optional would cost the clearing of its memory.
   std::unique_ptr<const Array> copy;
 
   const Array& ArrayOr(const Array& own) const {
@@ -48,7 +49,8 @@ absl::Status CopyRequired(const Place& place, DLDevice wanted) {
       PairText(wanted), " only as a copy, and copy is false"));
 }
 
-// E44, E45: what is refused for a capture alone can be shared, but not now.
+// Turns an error of a capture into kBuffer: the memory can be shared, but not
+// now (E44, E45).
 absl::Status OfCapture(absl::Status status, const Array& array,
                        const Place& place, const Consumer& consumer) {
   if (!absl::IsFailedPrecondition(status)) return status;
@@ -65,10 +67,10 @@ absl::Status OfCapture(absl::Status status, const Array& array,
   return status;
 }
 
-// On the consumer's stream, or, without one, on the current one.
+// Gives a copy, made on the consumer's stream or on the current one.
 absl::StatusOr<Plan> Copied(const Array& array, const Place& target,
                             Consumer consumer, CallSite site) {
-  // Nothing allocates managed memory.
+  // devrt allocates no managed memory.
   const Place place =
       target.kind() == MemoryKind::kManaged ? Place(*target.device()) : target;
   absl::StatusOr<Array> copy =
@@ -76,7 +78,7 @@ absl::StatusOr<Plan> Copied(const Array& array, const Place& target,
   if (!copy.ok()) return OfCapture(copy.status(), array, place, consumer);
   CopyOptions options;
   options.non_blocking = consumer.order != Consumer::Order::kHostWait;
-  // The host copies what is not a device's.
+  // The host makes copies outside device memory, without a stream.
   if (place.kind() == MemoryKind::kDevice) options.stream = consumer.stream;
   if (absl::Status copied = CopyArray(*copy, array, options, site);
       !copied.ok()) {
@@ -86,7 +88,7 @@ absl::StatusOr<Plan> Copied(const Array& array, const Place& target,
               std::make_unique<const Array>(*std::move(copy))};
 }
 
-// To (1, 0): zero-copy where the host can read the memory.
+// For (1, 0): no copy if the host can read the memory.
 absl::StatusOr<Plan> ToHost(const Array& array, std::optional<bool> copy,
                             CallSite site) {
   Consumer host;
@@ -97,12 +99,12 @@ absl::StatusOr<Plan> ToHost(const Array& array, std::optional<bool> copy,
   if (copy.has_value() && !*copy) {
     return CopyRequired(array.place(), kHostDevice);
   }
-  // E44, before anything is enqueued.
+  // Fails before anything is enqueued (E44).
   DEVRT_RETURN_IF_ERROR(internal::WaitForHost(array, site));
   return Copied(array, Place::Host(), std::move(host), site);
 }
 
-// To another device of the backend; the stream is one of that device.
+// For another device of the backend, on a stream of that device.
 absl::StatusOr<Plan> ToPeer(const Array& array, const DLPackExport& options,
                             DLDevice wanted, CallSite site) {
   const Device own = *array.place().device();
@@ -171,7 +173,7 @@ absl::StatusOr<DLPackBlock*> Export(const Array& array,
   DLPackBlock* const block = DLPackBlock::New(given, plan.device, flags);
   const Consumer& consumer = plan.consumer;
   if (consumer.order == Consumer::Order::kStream) {
-    // One that may be gone later is never touched again (E8).
+    // A stream that may be destroyed later is not touched again (E8).
     const bool known = !consumer.adopted.has_value();
     block->SetUser(known ? consumer.stream : std::nullopt, !read_only);
   }

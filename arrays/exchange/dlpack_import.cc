@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FromDLPack of dlpack.h: the checks of E60.
+// FromDLPack, with the checks of E60.
 
 #include <algorithm>
 #include <cstdint>
@@ -29,8 +29,8 @@ using internal::ByteSpan;
 using internal::DLPackBlock;
 using internal::Storage;
 
-// The producer's tensor, released when the last use of its memory is over
-// (E32).
+// Owns the producer's tensor, and releases it when the last use of the memory
+// is complete (E32).
 template <typename Tensor>
 class ForeignTensor {
  public:
@@ -42,17 +42,17 @@ class ForeignTensor {
       tensor_->deleter(tensor_);
     }
   }
-  // It was the caller's so far, and stays that where an import ends before,
-  // also by an exception.
+  // Takes the tensor from the caller.  An import that fails before, or throws,
+  // leaves it to the caller.
   void Take(Tensor* tensor) { tensor_ = tensor; }
 
  private:
   Tensor* tensor_ = nullptr;
 };
 
-// What a tensor says, checked as far as that goes without a driver.
+// The fields of a tensor, checked as far as that needs no driver.
 struct Description {
-  // Of a tensor that CheckAxes took; others may say anything.
+  // For a tensor that passed CheckAxes.
   explicit Description(const DLTensor& t)
       : shape(internal::ZeroDims(static_cast<size_t>(t.ndim))),
         strides(internal::ZeroDims(static_cast<size_t>(t.ndim))) {}
@@ -60,7 +60,7 @@ struct Description {
   Dims shape;
   Dims strides;  // bytes
   DType dtype = kBool;
-  char* first = nullptr;  // nullptr: no elements
+  char* first = nullptr;  // nullptr if there are no elements
   ByteSpan span;
 };
 
@@ -68,11 +68,11 @@ absl::Status AsBufferError(const absl::Status& status) {
   return BufferError(absl::StrCat("DLPack tensor: ", status.message()));
 }
 
-// Not those of C order; there are elements.
+// Reads strides that are not those of C order.  There are elements.
 absl::Status ReadStrides(const DLTensor& t, Description* d) {
   const auto item = static_cast<int64_t>(d->dtype.size());
   for (size_t i = 0; i < d->shape.size(); ++i) {
-    // Those of an extent of 1 mean nothing, and may be anything.
+    // The stride of an extent of 1 is never used.
     if (d->shape[i] == 1) continue;
     if (__builtin_mul_overflow(t.strides[i], item, &d->strides[i])) {
       return BufferError(absl::StrCat(
@@ -87,8 +87,8 @@ absl::Status ReadStrides(const DLTensor& t, Description* d) {
   return absl::OkStatus();
 }
 
-// Shape, strides and span, at first as if in C order.  What strides there are
-// is read, also where nothing comes of it: they are as many as the axes.
+// Reads the shape, and computes strides and span of C order.  Compares the
+// strides of the tensor in that loop; there is one for each axis.
 absl::Status ReadAxes(const DLTensor& t, Description* d) {
   const auto item = static_cast<int64_t>(d->dtype.size());
   int64_t* const shape = d->shape.data();
@@ -158,8 +158,8 @@ absl::Status Read(const DLTensor& t, Description* d) {
   return d->span.hi == 0 ? absl::OkStatus() : ReadAddress(t, d);
 }
 
-// A tensor that devrt gave away is the same memory again, if nobody has made
-// another of it.
+// The block of a tensor that devrt exported, if the tensor still describes that
+// memory; otherwise nullptr.
 template <typename Tensor>
 DLPackBlock* OwnBlock(const Tensor& tensor, const Description& d) {
   DLPackBlock* const block = DLPackBlock::Of(&tensor);
@@ -196,7 +196,7 @@ absl::Status CheckWanted(const Place& place, const DLPackImport& options) {
   return absl::OkStatus();
 }
 
-// Whether what was asked for is a copy.
+// Returns true if the caller wants a copy, or a place that needs one.
 bool IsCopyWanted(const Place& place, const DLPackImport& options) {
   return options.copy.value_or(false) ||
          (options.place.has_value() && *options.place != place);
@@ -210,8 +210,8 @@ absl::StatusOr<Array> CopyOf(const Array& array, const DLPackImport& options,
   return array.Copy(site);
 }
 
-// The stream that the producer ordered.  Where the host reads there is none
-// that nobody has named: the host would wait for it (E43).
+// The stream that the producer made wait for its work.  Pinned memory has none
+// unless the caller names one, because the host would wait for it (E43).
 std::optional<StreamRef> OrderedStream(const Place& place,
                                        const DLPackImport& options) {
   if (options.stream.has_value() || place.kind() == MemoryKind::kPinned) {
@@ -220,8 +220,8 @@ std::optional<StreamRef> OrderedStream(const Place& place,
   return internal::CurrentStreamOf(place);
 }
 
-// What was submitted so far to the stream that the caller names, and to the one
-// that it was exported to.
+// Notes as uses what was submitted so far to the stream that the caller names,
+// and to the stream that the tensor was exported to.
 absl::Status NoteConsumers(DLPackBlock* block, bool writes,
                            const DLPackImport& options, CallSite site) {
   Storage& storage = *block->storage();
@@ -253,7 +253,7 @@ absl::StatusOr<Array> ImportOwn(DLPackBlock* block, Description* d,
   return array;
 }
 
-// `owner`, of the array, takes the tensor if it succeeds.
+// Copies the array.  If that succeeds its `owner` takes the tensor.
 template <typename Tensor>
 absl::StatusOr<Array> CopyForeign(const absl::StatusOr<Array>& array,
                                   ForeignTensor<Tensor>* owner, Tensor* tensor,
@@ -262,7 +262,7 @@ absl::StatusOr<Array> CopyForeign(const absl::StatusOr<Array>& array,
   if (copy.ok()) {
     owner->Take(tensor);
   } else {
-    // What was enqueued before the failure still reads it.
+    // Work that was enqueued before the failure still reads the memory.
     array->Ready(site).IgnoreError();
   }
   return copy;
@@ -302,7 +302,7 @@ absl::StatusOr<Array> Import(Tensor* tensor, uint64_t flags,
     if (!copies) owner->Take(tensor);
     return storage;
   };
-  // Made where it is returned, not moved there.
+  // Constructs the array in the place of the return value, without a move.
   const auto make = [&] {
     return absl::StatusOr<Array>(absl::in_place, borrow(), d.first,
                                  std::move(d.shape), std::move(d.strides),
@@ -326,7 +326,7 @@ absl::Status CheckTensor(const void* tensor) {
 absl::StatusOr<Array> FromDLPack(DLManagedTensorVersioned* tensor,
                                  const DLPackImport& options, CallSite site) {
   DEVRT_RETURN_IF_ERROR(CheckTensor(tensor));
-  // Beyond `flags` a foreign major may mean anything.
+  // Of a foreign major version nothing behind `flags` may be read.
   if (tensor->version.major != DLPACK_MAJOR_VERSION) {
     return BufferError(absl::StrCat(
         "DLPack tensor: version ", tensor->version.major, ".",

@@ -27,7 +27,7 @@ TensorMemory Look(const DLPackBlock* own, const DLTensor& t) {
   }
   if (t.data == nullptr) return memory;
   if (SameDevice(t.device, {kDLCPU, 0})) {
-    memory.place = Place::Host();  // of which no driver is asked here
+    memory.place = Place::Host();  // without a question to drivers
     return memory;
   }
   const absl::StatusOr<Place> place =

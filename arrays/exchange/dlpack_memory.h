@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What memory a tensor is about that FromDLPack is going to take: for callers
-// that wait in their own way for what an import that copies would wait for.
+// The memory of a tensor before FromDLPack takes it, for callers that do the
+// wait of a copying import themselves.
 
 #ifndef DEVRT_ARRAYS_EXCHANGE_DLPACK_MEMORY_H_
 #define DEVRT_ARRAYS_EXCHANGE_DLPACK_MEMORY_H_
@@ -16,11 +16,12 @@
 namespace devrt::internal {
 
 struct TensorMemory {
-  std::optional<Place> place;  // nullopt: the import says what is wrong
-  std::optional<Array> own;    // the bytes, where they are of devrt's own
+  std::optional<Place> place;  // nullopt: FromDLPack will return an error
+  std::optional<Array> own;    // the bytes, if devrt exported the tensor
 };
 
-// Takes nothing, and reads no more than the header of a foreign major version.
+// Leaves the tensor to the caller.  Of a foreign major version it reads only
+// the version.
 DEVRT_EXPORT TensorMemory MemoryOf(const DLManagedTensorVersioned& tensor);
 DEVRT_EXPORT TensorMemory MemoryOf(const DLManagedTensor& tensor);
 

@@ -35,7 +35,7 @@ class State {
     return *state;
   }
 
-  // All of it in one word, which every exchange reads.
+  // All settings in one word, because every exchange reads them.
   ExchangeSettings settings() const {
     const uint32_t word = word_.load(std::memory_order_acquire);
     ExchangeSettings settings;
@@ -74,7 +74,7 @@ class State {
     if (!mistakes_.empty()) DEVRT_LOG(kWarning, mistakes_);
   }
 
-  // Which of `choices` the variable names.
+  // The index of the choice that the variable names.
   size_t Read(const char* variable, std::initializer_list<const char*> choices,
               size_t usual) {
     const char* const text = std::getenv(variable);

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What DLPack and CUDA Array Interface share: kinds of errors, and settings.
+// Errors and settings of DLPack and the CUDA Array Interface.
 //
 //   absl::Status status = devrt::FromDLPack(tensor).status();
 //   if (devrt::GetExchangeError(status) == devrt::ExchangeError::kBuffer) {
 //     std::cerr << "this memory cannot be shared: " << status << "\n";
 //   }
 //
-// Errors.  INVALID_ARGUMENT is a value that no call may pass (Python's
-// ValueError): stream numbers, device indices, extents.  FAILED_PRECONDITION
-// with an ExchangeError says that this memory cannot be shared like this
-// (BufferError).  Other codes are what devrt's own calls answered: no memory,
-// the device's errors.
+// Errors.  INVALID_ARGUMENT means that a value is never valid, such as a stream
+// number, a device index or an extent (Python's ValueError).
+// FAILED_PRECONDITION with an ExchangeError means that this memory cannot be
+// shared in this way (BufferError).  Other codes come from devrt's own calls:
+// out of memory, errors of the device.
 //
-// Settings come from the environment, read once at the first exchange.  A value
-// that is not known is named once, with the choices, and the default holds.
+// Settings.  devrt reads the environment once, at the first exchange.  For an
+// unknown value it logs one warning with the choices, and uses the default.
+//
+// Threads: any.
 
 #ifndef DEVRT_ARRAYS_EXCHANGE_EXCHANGE_H_
 #define DEVRT_ARRAYS_EXCHANGE_EXCHANGE_H_
@@ -30,15 +32,19 @@ enum class ExchangeError {
   kNone,          // not an error of an exchange
   kBuffer,        // memory, dtype or layout cannot be described or shared
   kCopyRequired,  // a copy would be needed, and copy is false
-  kNotOffered,    // the array has no such protocol (Python's AttributeError)
+  kNotOffered,    // the array lacks the protocol (Python's AttributeError)
 };
+// The ExchangeError of a status; kNone for others.
 DEVRT_EXPORT ExchangeError GetExchangeError(const absl::Status& status);
 
 struct ExchangeSettings {
-  // What is done for consumers' streams that devrt does not know, or that it
-  // had adopted without an owner and whose Stream has ended, when they let
-  // memory go (E8): an event on the device's default stream, which covers
-  // blocking streams alone, nothing, or a wait for the whole device.
+  // What devrt does when a consumer releases memory and its stream may not be
+  // touched (E8): devrt does not know the stream, or adopted it without an
+  // owner and its Stream has ended.
+  //   kRecord  records an event on the device's default stream, which covers
+  //            blocking streams only
+  //   kTrust   does nothing
+  //   kSync    waits for the whole device
   enum class Release : uint8_t { kRecord, kTrust, kSync };
 
   bool strict = false;             // DEVRT_DLPACK_STRICT=1: stream 0 of CUDA
@@ -49,10 +55,10 @@ struct ExchangeSettings {
   bool hip_cai = false;                // DEVRT_HIP_CAI=1
 };
 DEVRT_EXPORT ExchangeSettings GetExchangeSettings();
-// For all threads, from the next exchange on.
+// Holds for all threads, from the next exchange on.
 DEVRT_EXPORT void SetExchangeSettings(const ExchangeSettings& settings);
-// INVALID_ARGUMENT: a variable has a value that is not known; names all such,
-// for who wants to refuse to start with them.
+// For programs that refuse to start with a bad setting.  INVALID_ARGUMENT: some
+// variables have unknown values; the error names all of them.
 DEVRT_EXPORT absl::Status CheckExchangeEnvironment();
 
 }  // namespace devrt

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Statuses that say which ExchangeError they are.
+// Statuses with an ExchangeError.
 
 #ifndef DEVRT_ARRAYS_EXCHANGE_EXCHANGE_ERROR_H_
 #define DEVRT_ARRAYS_EXCHANGE_EXCHANGE_ERROR_H_

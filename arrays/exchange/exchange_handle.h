@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Between Array and the handles of devrt_exchange.h.
+// Conversion between Array and the handles of devrt_exchange.h.  Threads: any.
 
 #ifndef DEVRT_ARRAYS_EXCHANGE_EXCHANGE_HANDLE_H_
 #define DEVRT_ARRAYS_EXCHANGE_EXCHANGE_HANDLE_H_
@@ -11,9 +11,9 @@
 
 namespace devrt {
 
-// The caller owns the handle: devrt_array_release_v0.
+// The caller owns the handle and ends it with devrt_array_release_v0.
 DEVRT_EXPORT devrt_array* WrapArray(Array array);
-// Valid as long as the handle.
+// The reference is valid as long as the handle.
 DEVRT_EXPORT const Array& UnwrapArray(const devrt_array* handle);
 
 }  // namespace devrt

@@ -10,15 +10,15 @@
 
 namespace devrt::internal {
 
-// CheckStream, without an error.
+// CheckStream without the cost of an error.
 bool OutsideUse::Lives() const {
   const StreamRecord* const record = stream_.record();
   return record->serial.load(std::memory_order_acquire) == stream_.serial() &&
          IsOpen(record->device);
 }
 
-// A native stream goes to another Stream when it is idle, and a timeline to
-// another native stream when all its points are complete.
+// An idle native stream may get another Stream, and a timeline with complete
+// points only may get another native stream.
 bool OutsideUse::IsAnothers() const {
   const StreamRecord* const record = stream_.record();
   const uint64_t serial = record->serial.load(std::memory_order_acquire);
@@ -31,13 +31,13 @@ bool OutsideUse::IsLost() const {
   return stream_.record()->kind == StreamKind::kExternal && !kept_ && !Lives();
 }
 
-// Where that cannot be told, nothing may be recorded either.
+// kUnknown if the backend cannot tell: then no event may be recorded either.
 CaptureNumber OutsideUse::Capture() const {
   if (ABSL_PREDICT_TRUE(!MayBeCaptured(stream_))) return CaptureNumber::kNone;
   if (kept_ || stream_.record()->kind == StreamKind::kDefault) {
     return HoldCapture(stream_).value_or(CaptureNumber::kUnknown);
   }
-  // The program may be ending it.
+  // The program may destroy the stream meanwhile.
   const HeldStream held(stream_, begin_.timeline);
   if (held.handle() == nullptr) return CaptureNumber::kNone;
   return HoldCapture(held).value_or(CaptureNumber::kUnknown);
@@ -45,7 +45,7 @@ CaptureNumber OutsideUse::Capture() const {
 
 std::optional<StorageUse> OutsideUse::UpToNow() const {
   Timeline* const timeline = begin_.timeline;
-  // One object from here to the caller: it is large.
+  // Constructed once for the caller, because the object is large.
   std::optional<StorageUse> use(std::in_place,
                                 OrderPoint{timeline, timeline->Now()}, stream_);
   if (ABSL_PREDICT_TRUE(Lives())) {
@@ -68,7 +68,7 @@ std::optional<StorageUse> UseOfUnknown(Device device,
     case ExchangeSettings::Release::kTrust:
       break;
     case ExchangeSettings::Release::kSync:
-      // Captures of streams that devrt does not know cannot be told (C82).
+      // devrt cannot see captures of streams that it does not know (C82).
       if (!RecordsGraph(CurrentStream(device)) && !is_captured()) {
         device.Synchronize().IgnoreError();
         break;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OutsideUse: somebody goes on with memory on a stream, of which devrt hears
-// only when he is through: who took a tensor, or whom RecordUse speaks for.
+// OutsideUse: another library uses memory on a stream and tells devrt only when
+// it is done: the consumer of a tensor, or the subject of a RecordUse.
 //
-//   const OutsideUse use(stream, KeptStream(stream));   // which lives
-//   ... he submits, and maybe the Stream ends ...
+//   const OutsideUse use(stream, KeptStream(stream));   // a live stream
+//   ... the library submits work, and the Stream may end ...
 //   const std::optional<StorageUse> all = use.UpToNow();
 //
 // Threads: any.
@@ -29,19 +29,20 @@ class OutsideUse {
       : stream_(stream), begin_(PointOf(stream)), kept_(std::move(kept)) {}
 
   StreamRef stream() const { return stream_; }
-  // Whether its Stream does.
+  // Returns true if the Stream has not ended.
   bool Lives() const;
-  // What the stream was given by now; nullopt: that is over.  May ask the
-  // backend whether it captures.
+  // A use for what the stream was given up to now; nullopt if that is complete.
+  // May ask the backend whether the stream captures.
   std::optional<StorageUse> UpToNow() const;
-  // Its Stream has ended, and the native stream may have gone on: what it was
-  // given then is not known (ExchangeSettings::release).
+  // Returns true if the Stream has ended and the native stream may have got
+  // work since, of which devrt knows nothing (ExchangeSettings::release).
   bool IsLost() const;
 
  private:
-  // Of a stream that lives, or is kept.
+  // The capture of the stream, which lives or is kept.
   CaptureNumber Capture() const;
-  // Whether its native stream, or the Stream that had it, serves another.
+  // Returns true if the native stream, or the record of the Stream, was reused
+  // for another stream.
   bool IsAnothers() const;
 
   StreamRef stream_;  // may have ended
@@ -49,10 +50,10 @@ class OutsideUse {
   KeptStream kept_;
 };
 
-// What stands for the use of a stream of `device` that devrt does not know, or
-// not any more, when it lets memory go (ExchangeSettings::release).
-// `is_captured`: whether a capture uses the memory, which a wait for the device
-// would end.
+// A use that stands for the work of a stream of `device` that devrt does not
+// know, or no longer knows, when the consumer releases memory
+// (ExchangeSettings::release).  `is_captured` tells whether a capture uses the
+// memory, because a wait for the device would end the capture.
 std::optional<StorageUse> UseOfUnknown(Device device,
                                        absl::FunctionRef<bool()> is_captured);
 

@@ -11,7 +11,7 @@
 namespace devrt::internal {
 namespace {
 
-// The order of NumPy's casting="same_kind".
+// The order of kinds in NumPy's casting="same_kind".
 int Rank(DTypeKind kind) {
   switch (kind) {
     case DTypeKind::kBool:
@@ -47,7 +47,7 @@ absl::Status CheckOut(const Inputs& inputs, DType dtype, const Array& out) {
   return CheckTarget(operation, out);
 }
 
-// Whether the kernel may write into `out` at once.
+// Returns true if the kernel may write to `out` directly.
 bool IsDirect(const Inputs& inputs, DType dtype, const Array& out) {
   if (out.dtype() != dtype) return false;
   for (size_t i = 0; i < inputs.count(); ++i) {

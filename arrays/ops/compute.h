@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What operations on arrays have in common: on which device they run, in which
-// form the kernel gets its operands, and where the result goes.
+// Parts of every operation on arrays: the device that it runs on, the form in
+// which the kernel gets the operands, and the array that gets the result.
 //
 //   Inputs inputs("add", site);
 //   DEVRT_RETURN_IF_ERROR(inputs.Add(a, kFloat32));   // cast if need be
 //   DEVRT_RETURN_IF_ERROR(inputs.Add(b, kFloat32));
 //   return Compute(DEVRT_OP_ADD, inputs, kFloat32, out);
 //
-// Operands in another dtype are cast to a temporary array, numbers become one
-// without axes: kernels read memory only.  Temporaries are the stream's own, so
-// that only operands and results need an order.
+// Kernels read memory only.  So an operand of another dtype is cast into a
+// temporary array, and a number becomes a temporary array without axes.  Only
+// the operation's stream uses temporaries, so they need no order.
 
 #ifndef DEVRT_ARRAYS_OPS_COMPUTE_H_
 #define DEVRT_ARRAYS_OPS_COMPUTE_H_
@@ -32,13 +32,13 @@
 
 namespace devrt::internal {
 
-// INVALID_ARGUMENT: the target was moved from, is read-only, or two of its
-// elements share memory.
+// INVALID_ARGUMENT if the target was moved from, is read-only, or has two
+// elements that share memory.
 absl::Status CheckTarget(const char* call, const Array& target);
-// Whether writing elements of `out` may change elements of `in` that are still
-// to be read: they share bytes, and are not the same view.
+// Returns true if a kernel that writes `out` could change elements of `in`
+// before it reads them: the two share bytes and are not one view.
 bool Interferes(const Array& out, const Array& in);
-// UNIMPLEMENTED: a dtype that is storage only.
+// The UNIMPLEMENTED error for a dtype that is for storage only.
 absl::Status NoArithmetic(const char* operation, DType dtype);
 inline absl::Status CheckComputes(const char* operation, DType dtype) {
   if (ABSL_PREDICT_FALSE(dtype == kFloat8E4M3FN || dtype == kFloat8E5M2)) {
@@ -47,7 +47,7 @@ inline absl::Status CheckComputes(const char* operation, DType dtype) {
   return absl::OkStatus();
 }
 
-// Strides of an array as one of `shape`, to which it broadcasts.
+// The strides of an array that is broadcast to `shape`.
 struct BroadcastStrides {
   std::array<int64_t, DEVRT_MAX_DIMS> strides;
   devrt_tensor_v0 Of(const Array& array, DimSpan shape);
@@ -57,7 +57,8 @@ class Inputs {
  public:
   static constexpr size_t kMost = 3;
 
-  // `operation` is its name in errors, of static storage.
+  // `operation` is the name in errors; the text must live as long as the
+  // process.
   Inputs(const char* operation, CallSite site)
       : operation_(operation), site_(site) {}
   Inputs(const Inputs&) = delete;
@@ -69,12 +70,14 @@ class Inputs {
   Device device() const { return *device_; }
   DimSpan shape() const { return shape_; }
 
-  // The device is that of all arrays; the shape what they broadcast to.  To be
-  // called for each array, which must outlive this, before Add of any operand.
+  // Finds the device that all arrays share, and the shape that they broadcast
+  // to.  Call Note for each array before the first Add.  The arrays must
+  // outlive this object.
   absl::Status Note(const Array& array);
-  // Only the device: of an array to be written to.
+  // Finds the device only, for an array that the operation writes.
   absl::Status NoteDevice(const Array& array);
-  // The next operand, which must outlive this, in `dtype`.
+  // Adds the next operand, which the kernel reads in `dtype`.  It must outlive
+  // this object.
   absl::Status Add(const Array& array, DType dtype);
   absl::Status Add(const Scalar& number, DType dtype);
 
@@ -84,9 +87,9 @@ class Inputs {
   }
   // The operand, or nullptr for a number.
   const Array* array(size_t i) const { return inputs_[i].array; }
-  // Whether the kernel reads the operand itself.
+  // Returns true if the kernel reads the operand itself, and no temporary.
   bool direct(size_t i) const { return !inputs_[i].temporary; }
-  // Enqueues what gives the temporary arrays their elements.
+  // Enqueues the kernels that fill the temporary arrays.
   absl::Status Fill(Kernels* kernels) const;
 
  private:
@@ -100,36 +103,36 @@ class Inputs {
   const CallSite site_;
   std::optional<Device> device_;
   DimSpan shape_;
-  Dims broadcast_;  // what it is of, if no array has it
+  Dims broadcast_;  // the memory behind shape_, if no array has that shape
   bool has_shape_ = false;
   size_t count_ = 0;
   Input inputs_[kMost];
 };
 
-// What an operation of several kernels enqueues before its last one, in the
-// same step, and the memory that it reads for that.
+// The kernels of an operation before its last one, which are enqueued in the
+// same step, and the arrays that they read.
 struct FirstKernels {
   std::array<const Array*, 2> read;
   absl::FunctionRef<absl::Status(Kernels*)> enqueue;
 };
 
-// Where a result goes: into `out`, or a new array in `made`, which also holds
-// what has to be computed apart from `out`.
+// Where a result goes: to `out`, or to a new array in `made`.  If `out`
+// overlaps an operand, `made` holds the result until it is copied to `out`.
 struct Result {
   const Array* out;
   std::optional<Array>* made;
 };
 
-// result := op(inputs), of inputs.shape(), of `dtype` before it goes into `out`
-// if that is given.
+// Computes op(inputs) with the shape of the inputs and in `dtype`, which is
+// cast to the dtype of `out` if that is given.
 absl::Status ComputeTo(uint32_t op, const Inputs& inputs, DType dtype,
                        const Result& result,
                        const FirstKernels* first = nullptr);
-// The same, with the array that it went into.
+// ComputeTo that returns the array with the result.
 absl::StatusOr<Array> Compute(uint32_t op, const Inputs& inputs, DType dtype,
                               const Array* out);
 
-// The elements in `dtype`, as a part of an operation: Cast without its name.
+// Cast, as a part of an operation that errors name instead.
 absl::StatusOr<Array> CastFor(const char* operation, const Array& array,
                               DType dtype, CallSite site);
 

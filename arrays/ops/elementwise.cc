@@ -17,7 +17,7 @@ using internal::Compute;
 using internal::Inputs;
 using internal::Result;
 
-// An operand, for as long as the call runs.
+// A reference to an operand during the call.
 class Term {
  public:
   explicit Term(const Operand& operand)
@@ -90,7 +90,7 @@ absl::Status CheckTakes(const BinaryRule& rule, DType dtype) {
 }
 
 DType DTypeOfNumber(const Scalar& number) {
-  // An integer is one of Python's, whatever its type is here.
+  // An integer counts as Python's, which has no C++ type.
   const bool is_int64 =
       number.kind() == DTypeKind::kUnsigned && number.As(kInt64).ok();
   return is_int64 ? kInt64 : DefaultDType(number.kind());
@@ -123,7 +123,7 @@ absl::StatusOr<DType> Promote(const Term& a, const Term& b) {
   return PromoteNumbers(*a.scalar(), *b.scalar());
 }
 
-// In which dtype `op` is computed.
+// The dtype in which `op` is computed.
 absl::StatusOr<DType> ComputingType(BinaryOp op, const Term& a, const Term& b) {
   const BinaryRule& rule = RuleOf(op);
   if (a.array() == nullptr && b.array() == nullptr) {
@@ -146,7 +146,7 @@ absl::StatusOr<DType> ComputingType(BinaryOp op, const Term& a, const Term& b) {
 
 absl::Status AddOperand(const Term& operand, DType dtype, Inputs* inputs) {
   if (operand.array() != nullptr) return inputs->Add(*operand.array(), dtype);
-  // To bool is != 0, also for numbers.
+  // A conversion to bool is != 0, for numbers too.
   if (dtype == kBool && operand.scalar()->kind() != DTypeKind::kBool) {
     return inputs->Add(Scalar(operand.scalar()->Value<bool>()), dtype);
   }
@@ -157,7 +157,8 @@ bool IsComparison(BinaryOp op) {
   return op >= BinaryOp::kEqual && op <= BinaryOp::kGreaterEqual;
 }
 
-// Whether no integer dtype holds the values of both.
+// Returns true if a comparison has two integer dtypes that no integer dtype
+// holds.
 bool IsMixed(BinaryOp op, const Term& a, const Term& b, DType dtype) {
   return IsComparison(op) && dtype == kFloat64 && a.array() != nullptr &&
          b.array() != nullptr && a.array()->dtype().is_integer() &&
@@ -179,8 +180,8 @@ BinaryOp Mirrored(BinaryOp op) {
   }
 }
 
-// Of an array with a sign and one of uint64, by value: as float64 they would
-// be rounded.  One step, like any other operation.
+// Compares signed integers with uint64 by value, in one step.  float64 would
+// round them.
 absl::Status CompareMixed(BinaryOp op, const Array& a, const Array& b,
                           const Result& result, CallSite site) {
   if (a.dtype() == kUInt64) {
@@ -204,7 +205,7 @@ absl::Status CompareMixed(BinaryOp op, const Array& a, const Array& b,
     DEVRT_RETURN_IF_ERROR(inputs.Add(*input, kBool));
   }
 
-  // Whatever is below 0 is less than all of the other's.
+  // A negative number is less than every uint64.
   const bool if_below = op == BinaryOp::kNotEqual || op == BinaryOp::kLess ||
                         op == BinaryOp::kLessEqual;
   const auto decide = [&](internal::Kernels* kernels) -> absl::Status {
@@ -227,8 +228,8 @@ absl::Status CompareMixed(BinaryOp op, const Array& a, const Array& b,
                    inputs, kBool, result, &first);
 }
 
-// Whether `op` with an array is true of all elements where the number beside it
-// is beyond every integer of `dtype`; nullopt: it is not.
+// The result of comparing every element with a number that `dtype` cannot hold;
+// nullopt if `dtype` can hold the number.
 std::optional<bool> Foregone(BinaryOp op, const Term& a, const Term& b,
                              DType dtype) {
   const Scalar* number = a.scalar() != nullptr ? a.scalar() : b.scalar();

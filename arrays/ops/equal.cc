@@ -12,7 +12,7 @@
 namespace devrt {
 namespace {
 
-// Where both can be compared by kernels; nullopt: on the host.
+// The device whose kernels can compare both arrays; nullopt: the host compares.
 std::optional<Device> ComputesAt(const Array& a, const Array& b) {
   for (const Array* array : {&a, &b}) {
     const std::optional<Device> device = array->place().device();
@@ -24,7 +24,8 @@ std::optional<Device> ComputesAt(const Array& a, const Array& b) {
   return std::nullopt;
 }
 
-// Pinned memory of the device will do.
+// The array, if kernels of the device can read its memory, as they can read
+// pinned memory; otherwise a copy on the device.
 absl::StatusOr<Array> Reachable(const Array& array, Device device,
                                 CallSite site) {
   if (array.place().device() == device) return array;
@@ -43,7 +44,7 @@ absl::StatusOr<bool> EqualOnDevice(const Array& a, const Array& b,
   return answer.Value<bool>();
 }
 
-// A byte that is a bool: any but 0 is true.
+// A bool: every byte but 0 is true.
 struct Bool {
   unsigned char byte;
   friend bool operator!=(Bool a, Bool b) {
@@ -83,7 +84,7 @@ bool AnyNegative(const Array& host) {
 absl::StatusOr<bool> EqualOnHost(const Array& a, const Array& b,
                                  CallSite site) {
   DEVRT_ASSIGN_OR_RETURN(DType dtype, PromoteTypes(a.dtype(), b.dtype()));
-  // No integer holds all of both; NumPy compares their values all the same.
+  // No integer dtype holds both, and NumPy compares the values.
   if (a.dtype().is_integer() && b.dtype().is_integer() && !dtype.is_integer()) {
     const Array& with_sign = a.dtype() == kUInt64 ? b : a;
     DEVRT_ASSIGN_OR_RETURN(const Array values, ToHost(with_sign, kInt64, site));
@@ -105,7 +106,7 @@ absl::StatusOr<bool> EqualOnHost(const Array& a, const Array& b,
   return std::memcmp(x, y, left.nbytes()) == 0;
 }
 
-// What has no arithmetic as what holds all of its values.
+// Casts dtypes without arithmetic to one that holds all of their values.
 absl::StatusOr<Array> Computable(const Array& array, CallSite site) {
   if (array.dtype().kind() != DTypeKind::kFloat8) return array;
   return array.Cast(kFloat32, site);

@@ -45,7 +45,8 @@ absl::Status CheckReduce(Device device, const char* operation) {
   return Missing(device, operation, DEVRT_REDUCE_EXTENSION);
 }
 
-// A kernel that was refused: because it does not exist, or for what it says.
+// The error of a kernel.  If the backend has no such kernel for the dtype the
+// text says so, with the remedy.
 absl::Status Kernels::Explain(absl::Status error, const devrt_tensor_v0& in,
                               uint32_t supported) const {
   if (supported != 0) return error;

@@ -7,7 +7,8 @@
 //     return Kernels("add", target).Apply(DEVRT_OP_ADD, out, inputs, 2);
 //   });
 //
-// RunOrdered orders the work and notes the uses of memory; Kernels does neither.
+// RunOrdered orders the work and notes the uses of memory; Kernels does
+// neither.
 //
 // Errors: UNIMPLEMENTED, naming the operation, the dtype, the backend and the
 // remedy; those of the backend.
@@ -27,16 +28,17 @@
 
 namespace devrt::internal {
 
-// What a kernel is told of an array, which must outlive it.
+// The struct that describes an array to a kernel.  The array must outlive it.
 inline devrt_tensor_v0 TensorOf(const Array& array) {
   return {array.data(), array.shape().data(), array.strides().data(),
           static_cast<uint32_t>(array.ndim()), array.dtype().code()};
 }
 
-// Whether the backend of `device` has the kernels at all.
+// Return true if the backend of `device` has the extension.
 bool HasElementwise(Device device);
 bool HasReduce(Device device);
-// UNIMPLEMENTED unless it has; `operation` is NumPy's name.
+// UNIMPLEMENTED if the backend lacks the extension; `operation` is NumPy's
+// name.
 absl::Status CheckElementwise(Device device, const char* operation);
 absl::Status CheckReduce(Device device, const char* operation);
 

@@ -9,32 +9,33 @@
 //   rows.axes = std::vector<int>{0};
 //   DEVRT_ASSIGN_OR_RETURN(auto s, devrt::Sum(c, rows));
 //
-// Operands are arrays of one device (or pinned memory of it) and numbers; they
+// Operands are numbers, and arrays of one device or in its pinned memory.  They
 // broadcast and promote by NumPy's rules.  The work runs on the current stream
-// of that device, in the arithmetic of devrt_tensor.h.  Results are new and
-// C-contiguous on that device.  The `Into` forms write an array of the result's
-// shape, cast to its dtype where that is of the same kind or above; it may be
-// one of the operands, and where it overlaps one otherwise, the result is as if
-// it were computed apart.
+// of that device, with the arithmetic of devrt_tensor.h.  A result is a new
+// C-contiguous array on that device.  The `Into` forms write to an array that
+// has the shape of the result and a dtype of the result's kind or a higher
+// kind.  That array may be one of the operands.  If it overlaps an operand
+// otherwise, the result is what it would be without the overlap.
 //
-// What it is not: host arithmetic.  Operands in plain host memory are
-// UNIMPLEMENTED: To(device) first.
+// What it is not: arithmetic on the host.  Operands in plain host memory are
+// UNIMPLEMENTED: call To(device) first.
 //
-// Division: Div is numpy.true_divide (integers become float64), FloorDiv does
-// not exist; DivTruncated keeps integers, toward zero, by zero gives 0.
-// Integers compare by value, as NumPy's, also with numbers beyond their dtype.
-// Means of 16-bit floats are summed in float32.
+// Division: Div is numpy.true_divide, so integers give float64.  DivTruncated
+// keeps integers and rounds toward zero; by zero it gives 0.  There is no
+// FloorDiv.  Integers compare by value, as in NumPy, also with numbers that
+// their dtype cannot hold.  Means of 16-bit floats are summed in float32.
 //
-// Memory: a mean in another dtype than the elements' (int64 in float64, float16
-// in float32), and a sum or product with such a `dtype` unless both are
-// integers, first cast the elements: for as long as it runs they are there a
-// second time, in that dtype, those that a broadcast repeats once.  Means of
-// integers up to 32 bits need none (up to 2^31 elements each).
+// Memory: a mean that is computed in another dtype than that of the elements
+// (int64 in float64, float16 in float32), and a sum or product with such a
+// `dtype` unless both dtypes are integers, casts the elements first.  While it
+// runs it needs memory for all elements in that dtype; an element that a
+// broadcast repeats counts once.  Means of integers of up to 32 bits need no
+// such memory, up to 2^31 elements in each mean.
 //
-// Errors: INVALID_ARGUMENT for shapes that do not broadcast, two devices
-// (naming both, and To), read-only or overlapping targets; UNIMPLEMENTED for
-// dtypes that an operation does not take, float8 among them, and backends
-// without the extension.
+// Errors: INVALID_ARGUMENT for shapes that do not broadcast, operands on two
+// devices (the error names both, and To), and targets that are read-only or
+// overlap themselves; UNIMPLEMENTED for dtypes that an operation does not take,
+// float8 among them, and for backends without devrt.elementwise/0.
 
 #ifndef DEVRT_ARRAYS_OPS_OPERATIONS_H_
 #define DEVRT_ARRAYS_OPS_OPERATIONS_H_
@@ -94,9 +95,10 @@ class Operand {
   std::variant<Array, Scalar> value_;
 };
 
-// ---- By name of the operation, for bindings --------------------------------
+// ---- With the operation as a value, for bindings ---------------------------
 
-// `out`: nullptr for a new array.  At least one operand is an array.
+// Writes to `out`, or to a new array if `out` is null, and returns that array.
+// At least one operand must be an array.
 DEVRT_EXPORT absl::StatusOr<Array> Apply(UnaryOp op, const Array& x,
                                          const Array* out = nullptr,
                                          CallSite site = CallSite::Here());
@@ -104,49 +106,52 @@ DEVRT_EXPORT absl::StatusOr<Array> Apply(BinaryOp op, const Operand& a,
                                          const Operand& b,
                                          const Array* out = nullptr,
                                          CallSite site = CallSite::Here());
-// The same of two arrays, whose counts are left alone.
+// For two arrays, without the cost of copying two Array objects.
 DEVRT_EXPORT absl::StatusOr<Array> Apply(BinaryOp op, const Array& a,
                                          const Array& b,
                                          const Array* out = nullptr,
                                          CallSite site = CallSite::Here());
-// Into `out`, which is not returned.
+// Writes to `out`.
 DEVRT_EXPORT absl::Status ApplyInto(BinaryOp op, const Array& out,
                                     const Operand& a, const Operand& b,
                                     CallSite site = CallSite::Here());
 DEVRT_EXPORT absl::Status ApplyInto(BinaryOp op, const Array& out,
                                     const Array& a, const Array& b,
                                     CallSite site = CallSite::Here());
-// The dtype of a result; what a binding needs before it allocates.
+// The dtype of the result, for bindings that allocate it themselves.
 DEVRT_EXPORT absl::StatusOr<DType> ResultType(BinaryOp op, const Operand& a,
                                               const Operand& b);
 
 struct ReduceOptions {
-  // nullopt: all axes; an empty list: none.  Negative ones count from the end.
+  // nullopt: all axes; an empty list: no axis.  Negative axes count from the
+  // end.
   std::optional<std::vector<int>> axes;
   bool keep_dims = false;
-  // Of the sum, product or mean; nullopt: NumPy's default.
+  // The dtype of a sum, product or mean.  nullopt: NumPy's default.
   std::optional<DType> dtype;
 };
-// kMean of integers is float64.  INVALID_ARGUMENT: an axis twice or out of
-// range; kMin or kMax over no elements.  kMean over none is NaN.
+// kMean of integers is float64, and kMean over no elements is NaN.
+// INVALID_ARGUMENT: an axis that is given twice or does not exist; kMin or kMax
+// over no elements.
 DEVRT_EXPORT absl::StatusOr<Array> Reduce(ReduceOp op, const Array& x,
                                           const ReduceOptions& options = {},
                                           CallSite site = CallSite::Here());
 
-// Condition elements that are not 0 choose `a`.  Of two numbers the dtype is
-// what Python's have in NumPy, by value: integers are int64, or uint64 where
-// one is beyond it; INVALID_ARGUMENT where the other is negative then.
+// Takes the element of `a` where that of `condition` is not 0, otherwise the
+// element of `b`.  For two numbers the dtype is the one that NumPy gives
+// Python's numbers by value: integers are int64, or uint64 if one number needs
+// it.  INVALID_ARGUMENT if one number needs uint64 and the other is negative.
 DEVRT_EXPORT absl::StatusOr<Array> Where(const Array& condition,
                                          const Operand& a, const Operand& b,
                                          CallSite site = CallSite::Here());
 
-// Whether shapes are equal and all elements are (promoted; NaN is unequal to
-// all).  Waits on the host for the answer.  Also for arrays of plain host
-// memory and of two places.
+// Returns true if the shapes are equal and all elements are, after promotion.
+// NaN equals nothing.  Waits on the host for the answer.  The arrays may be in
+// plain host memory and in two places.
 DEVRT_EXPORT absl::StatusOr<bool> ArrayEqual(const Array& a, const Array& b,
                                              CallSite site = CallSite::Here());
 
-// ---- The same, by names -----------------------------------------------------
+// ---- With a function for each operation -------------------------------------
 
 #define DEVRT_BINARY(Name, Op)                                          \
   inline absl::StatusOr<Array> Name(const Operand& a, const Operand& b, \
