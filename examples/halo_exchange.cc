@@ -3,13 +3,13 @@
 // Heat in a plate, over several devices: a 5-point stencil whose halos travel
 // from device to device while the devices compute.
 //
-// The rows of the plate are dealt out to the devices.  In each step a device
+// Each device has a share of the plate's rows.  In each step a device
 //
-//   edges     computes its first and its last row, into arrays of their own
-//   exchange  sends both to its neighbours
-//   inner     computes the rows in between, meanwhile
+//   edges     computes its first and its last row, into two arrays
+//   exchange  sends both rows to its neighbours
+//   inner     meanwhile computes the rows in between
 //
-// each on a stream of its own; support/stencil.h is what one device does.
+// on three streams.  support/stencil.h has the work of one device.
 //
 //   halo_exchange --devices=3 --rows=192 --columns=8192 --steps=4
 
@@ -48,7 +48,7 @@ absl::Status Run(const example::Options& options) {
   const int64_t columns = options.Number("columns", 3, 1 << 24);
   const int64_t steps = options.Number("steps", 1, 1'000'000);
   const int64_t at_least = options.Number("at_least", 0, 100);
-  // A slow machine, so that there is something to hide with small arrays.
+  // A slow machine, on which the exchange of small arrays takes time to hide.
   DEVRT_ASSIGN_OR_RETURN(const std::vector<devrt::Device> devices,
                          example::FindDevices(options, "p2p=4GiB,local=50GiB"));
   const auto count = static_cast<int64_t>(devices.size());

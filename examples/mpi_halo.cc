@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Heat in a plate, over several processes: the stencil of halo_exchange.cc with
-// MPI between the devices, the way past one machine.
+// Heat in a plate, over several processes, which may be on several machines:
+// the stencil of halo_exchange.cc with MPI between the devices.
 //
 // Each rank has one device and a share of the rows.  In each step it
 //
 //   - computes its first and its last row, and copies them to pinned memory,
 //   - begins to compute the rows in between,
-//   - meanwhile passes the outer rows to its neighbours by MPI, and what they
-//     sent to the device.
+//   - meanwhile exchanges outer rows with its neighbours by MPI, and copies the
+//     rows that it got to the device.
 //
 //   mpiexec -n 4 mpi_halo --rows=256 --columns=1024 --steps=6
 
@@ -31,7 +31,7 @@ namespace {
 using devrt::Array;
 using devrt::Place;
 
-// An outer row on its way to a neighbour, and the neighbour's on its way here.
+// The exchange with one neighbour: an outer row in each direction.
 struct Side {
   int neighbour;  // MPI_PROC_NULL at the plate's border
   Array sent;     // pinned
@@ -55,7 +55,7 @@ struct Side {
     return devrt::CopyArray(sent, row, options);
   }
 
-  // Both ways at once; the host waits, the device computes.
+  // Sends and receives at once.  The host waits while the device computes.
   absl::Status Exchange() const {
     DEVRT_RETURN_IF_ERROR(sent.Ready());
     DEVRT_RETURN_IF_ERROR(received.Ready());
@@ -81,7 +81,8 @@ absl::Status Step(example::Part* part, const Side& up, const Side& down,
   DEVRT_RETURN_IF_ERROR(up.Take(part->first, part->exchange));
   DEVRT_RETURN_IF_ERROR(down.Take(part->last, part->exchange));
   DEVRT_RETURN_IF_ERROR(part->ComputeInner());
-  // Every other rank begins with its lower neighbour, so that all pairs meet.
+  // Every other rank begins with its lower neighbour, so that the calls of two
+  // neighbours match.
   DEVRT_RETURN_IF_ERROR((rank % 2 == 0 ? down : up).Exchange());
   DEVRT_RETURN_IF_ERROR((rank % 2 == 0 ? up : down).Exchange());
   DEVRT_RETURN_IF_ERROR(up.Deliver(part->above, part->exchange));
@@ -162,7 +163,7 @@ int main(int argc, char** argv) {
                                   {"at_least", "0"},
                                   {"timeline", "mpi_halo"}});
   const int code = example::ExitCode(Run(options, rank, ranks));
-  // The others would wait for one that failed.
+  // Without this the other ranks would wait for a rank that failed.
   if (code != 0) MPI_Abort(MPI_COMM_WORLD, code);
   MPI_Finalize();
   return code;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Data in chunks from the host through a device and back, double-buffered:
-// while a chunk is computed, the next one is on its way in and the previous one
-// on its way out.  With several devices, each has a share of the chunks.
+// Chunks of data go from the host through a device and back, with two buffers:
+// while the device computes one chunk, the next one travels to the device and
+// the previous one back.  With several devices, each has a share of the chunks.
 //
-// Each buffer has a stream, on which its chunks go in, are computed and go out;
-// the streams of two buffers overlap.  The host's memory is pinned: copies of
-// plain memory would make the host wait for each.  Before the host touches that
-// memory itself, it asks the array to be Ready, which waits for the stream of
-// that buffer alone.
+// Each buffer has a stream, which copies a chunk to the device, computes and
+// copies the result back; the streams of two buffers overlap.  The host's
+// memory is pinned, because a copy of plain memory makes the host wait.  Before
+// the host touches that memory it calls Ready, which waits for the stream of
+// that buffer only.
 //
 //   pipeline --devices=2 --chunks=8 --kibibytes=4096
 
@@ -31,21 +31,21 @@ using devrt::Place;
 
 constexpr int kBuffers = 2;
 
-// What the device does to every element: x * x + 1.
+// The computation: x * x + 1 for every element.
 float Expected(float x) { return x * x + 1.0f; }
 
 float ValueOf(int chunk, int64_t i) {
   return static_cast<float>((i * 3 + chunk * 17) % 1024);
 }
 
-// Where a chunk is while it is under way.
+// The memory of one chunk on its way.
 struct Buffer {
   devrt::Stream stream;
   Array from_host;           // pinned
   Array in;                  // on the device
   Array out;                 // on the device
   Array to_host;             // pinned
-  std::optional<int> chunk;  // whose result to_host will hold
+  std::optional<int> chunk;  // the chunk whose result to_host will hold
 };
 
 class Pipeline {
@@ -73,7 +73,7 @@ class Pipeline {
     return made;
   }
 
-  // Returns when all is submitted; the buffer was collected before.
+  // Returns when the work is submitted.  The caller has collected the buffer.
   absl::Status Submit(int chunk, Buffer* buffer) const {
     DEVRT_RETURN_IF_ERROR(buffer->from_host.Ready());
     float* const values = buffer->from_host.data_as<float>();
@@ -90,7 +90,7 @@ class Pipeline {
     return buffer->to_host.CopyFrom(buffer->out, kNonBlocking);
   }
 
-  // Waits for the result that is under way, and looks at it.
+  // Waits for the result in the buffer, and checks it.
   static absl::Status Collect(Buffer* buffer) {
     if (!buffer->chunk) return absl::OkStatus();
     DEVRT_RETURN_IF_ERROR(buffer->to_host.Ready());

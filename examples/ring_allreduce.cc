@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All-reduce over a ring: N devices have an array each, and all get the sum.
+// All-reduce over a ring: each of N devices has an array, and gets the sum of
+// all.
 //
-// The arrays are cut into N chunks.  First every device passes a chunk to its
-// right neighbour, which adds it to its own and passes the sum on: after N - 1
-// steps each chunk is complete on one device (reduce-scatter).  Then the
-// complete chunks go once round the ring (all-gather).  Each device sends
-// 2 (N - 1) / N of its bytes, which is the least that is possible.
+// Each array is cut into N chunks.  First every device passes a chunk to its
+// right neighbour, which adds the chunk to its own and passes the sum on: after
+// N - 1 steps each chunk is complete on one device (reduce-scatter).  Then the
+// complete chunks go once round the ring (all-gather).  Each device sends 2 (N
+// - 1) / N of its bytes, which is the minimum.
 //
-// A chunk travels in pieces, so that one piece is added while the next is under
-// way, and a device is still receiving when it begins to send.  Each piece is
-// an Array of its own over the same memory: the pieces' order is theirs, not
-// that of the whole.  Copies run on one stream of a device, additions on
-// another; no event is to be seen.
+// A chunk travels in pieces: a device adds one piece while the next one is
+// under way, and begins to send while it still receives.  Each piece is an
+// Array of its own over the memory of the whole, so that devrt orders each
+// piece by itself.  Copies run on one stream of a device and additions on
+// another; devrt places the events.
 //
-// Four pieces to a chunk and more are what it takes.  Each costs one host
-// thread, which submits for all devices, some 2 us: they are to be large enough
-// that the links need longer for theirs.  (On the simulator with links of
-// 6 GB/s, 256 KiB are, for 8 devices; at 400 GB/s 4 MiB are too small there.)
+// A chunk needs four pieces or more.  One host thread submits for all devices,
+// and a piece costs that thread about 2 us: pieces must be so large that the
+// links need longer for them.  (On the simulator with 8 devices 256 KiB are
+// enough with links of 6 GB/s, and 4 MiB are too small with links of 400 GB/s.)
 //
 //   ring_allreduce --backend=cuda --devices=2 --mebibytes=1024
 
@@ -41,7 +42,7 @@ using devrt::kFloat32;
 
 using Pieces = std::vector<Array>;
 
-// `count` elements from `begin` on, with a life and an order of their own.
+// `count` elements from `begin` on, whose uses devrt orders by themselves.
 absl::StatusOr<Array> Piece(const std::shared_ptr<Array>& whole, int64_t begin,
                             int64_t count) {
   devrt::PointerOptions options;
@@ -67,16 +68,16 @@ class Ring {
   static absl::StatusOr<Ring> Make(const std::vector<devrt::Device>& devices,
                                    int64_t count, int64_t piece);
 
-  // Submits it all and waits.
+  // Submits the all-reduce and waits for it.
   absl::Status AllReduce();
-  // One array's way to the next device, for comparison: on one of the links, or
-  // on all of them at once.
+  // For comparison: copies one array to the next device, on one link or on all
+  // links at once.
   absl::Status PassOn(bool all);
 
   std::vector<Rank>& ranks() { return ranks_; }
 
  private:
-  // Piece `p` of chunk `c` of rank `from` goes to its right neighbour.
+  // Sends piece `p` of chunk `c` of rank `from` to its right neighbour.
   absl::Status SendToAdd(size_t from, size_t c, size_t p, size_t step);
   absl::Status SendToKeep(size_t from, size_t c, size_t p);
   absl::Status Wait();
@@ -133,7 +134,7 @@ absl::Status Ring::SendToAdd(size_t from, size_t c, size_t p, size_t step) {
   const Array& arrived = right.inbox[step % 2][p];
   const Array& sum = right.chunks[c][p];
   DEVRT_RETURN_IF_ERROR(devrt::CopyArray(arrived, rank.chunks[c][p], on_link));
-  // Only now: a copy waits for what is current where it goes to.
+  // Only now, because a copy waits for the current stream of its target.
   const devrt::StreamGuard on_add(right.add);
   return devrt::AddInto(sum, sum, arrived);
 }
@@ -164,7 +165,7 @@ absl::Status Ring::AllReduce() {
       }
     }
   }
-  // Rank r has the sum of the chunk behind it.
+  // Now rank r has the sum of chunk r + 1.
   for (size_t step = 0; step + 1 < n; ++step) {
     for (size_t p = 0; p < pieces; ++p) {
       for (size_t r = 0; r < n; ++r) {
@@ -185,7 +186,7 @@ absl::Status Ring::PassOn(bool all) {
   return Wait();
 }
 
-// Small whole numbers: their sums are exact in any order.
+// Small whole numbers, whose sums are exact in any order.
 float ValueOf(size_t rank, size_t i) {
   return static_cast<float>((i * 7 + rank * 13) % 1000);
 }
@@ -197,7 +198,7 @@ absl::Status Fill(Ring* ring) {
     for (size_t i = 0; i < values.size(); ++i) values[i] = ValueOf(r, i);
     DEVRT_ASSIGN_OR_RETURN(const Array host,
                            Array::FromVector(values, devrt::Place::Host()));
-    // Through the pieces, which know who uses them.
+    // Writes through the pieces, because devrt orders each piece by itself.
     int64_t at = 0;
     for (const Pieces& chunk : ring->ranks()[r].chunks) {
       for (const Array& piece : chunk) {
@@ -236,7 +237,7 @@ absl::Status Verify(Ring* ring) {
   return absl::OkStatus();
 }
 
-// The shortest of some runs; the first one warms up.
+// The shortest time of some runs.
 absl::StatusOr<double> Shortest(devrt::Device any, int runs,
                                 const std::function<absl::Status()>& work) {
   double shortest = 1e9;
@@ -247,6 +248,75 @@ absl::StatusOr<double> Shortest(devrt::Device any, int runs,
   return shortest;
 }
 
+// In seconds.
+struct Times {
+  double one_link = 0;   // one array to the next device
+  double all_links = 0;  // that on all links at once
+  double all_reduce = 0;
+};
+
+absl::StatusOr<Times> Measure(Ring* ring, devrt::Device any, int runs) {
+  Times times;
+  DEVRT_ASSIGN_OR_RETURN(
+      times.one_link, Shortest(any, runs, [&] { return ring->PassOn(false); }));
+  DEVRT_ASSIGN_OR_RETURN(
+      times.all_links, Shortest(any, runs, [&] { return ring->PassOn(true); }));
+  DEVRT_ASSIGN_OR_RETURN(times.all_reduce, Shortest(any, runs - 1, [&] {
+                           return ring->AllReduce();
+                         }));
+  return times;
+}
+
+// One all-reduce of known values, with a picture.  Returns the picture, and the
+// time in seconds in `*took`.
+absl::StatusOr<example::Picture> RunOnce(Ring* ring, devrt::Device any,
+                                         const std::string& file,
+                                         double* took) {
+  DEVRT_RETURN_IF_ERROR(Fill(ring));
+  DEVRT_ASSIGN_OR_RETURN(
+      example::Picture picture,
+      example::Picture::Begin(any, "ring_allreduce over " +
+                                       std::to_string(ring->ranks().size()) +
+                                       " devices"));
+  for (Rank& rank : ring->ranks()) {
+    DEVRT_RETURN_IF_ERROR(picture.Name(rank.send, "send"));
+    DEVRT_RETURN_IF_ERROR(picture.Name(rank.add, "add"));
+  }
+  DEVRT_ASSIGN_OR_RETURN(
+      *took, example::TimeOf(any, [&] { return ring->AllReduce(); }));
+  DEVRT_RETURN_IF_ERROR(picture.Finish("piece", file));
+  DEVRT_RETURN_IF_ERROR(Verify(ring));
+  return picture;
+}
+
+// Prints the times of `n` devices with `bytes` each.  Returns how much of the
+// bound that one peer copy sets was reached, in percent.
+double Report(const Times& times, double n, double bytes) {
+  // Each device has to send this part of its bytes.
+  const double share = 2 * (n - 1) / n;
+  const double percent = share * times.one_link / times.all_reduce * 100;
+  std::printf("%.0f MiB on %.0f devices: every sum is right\n",
+              bytes / (1 << 20), n);
+  std::printf("all-reduce    %8.1f us  %7.1f GB/s sent by each device\n",
+              times.all_reduce * 1e6, share * bytes / times.all_reduce * 1e-9);
+  std::printf("one peer copy %8.1f us  %7.1f GB/s\n", times.one_link * 1e6,
+              bytes / times.one_link * 1e-9);
+  std::printf("all at once   %8.1f us  %7.1f GB/s each\n",
+              times.all_links * 1e6, bytes / times.all_links * 1e-9);
+  std::printf("%.1f %% of the bound that one peer copy sets\n", percent);
+  return percent;
+}
+
+absl::Status EnablePeers(const std::vector<devrt::Device>& devices) {
+  for (const devrt::Device a : devices) {
+    for (const devrt::Device b : devices) {
+      DEVRT_ASSIGN_OR_RETURN(const bool can, devrt::CanAccessPeer(a, b));
+      if (can) DEVRT_RETURN_IF_ERROR(devrt::EnablePeerAccess(a, b));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Run(const example::Options& options) {
   const int64_t mebibytes = options.Number("mebibytes", 1, 1 << 20);
   const int64_t piece =
@@ -254,63 +324,27 @@ absl::Status Run(const example::Options& options) {
   const int runs = static_cast<int>(options.Number("runs", 1, 1000));
   const int64_t at_least = options.Number("at_least", 0, 100);
   const int64_t hidden_at_least = options.Number("hidden_at_least", 0, 100);
-  // Slow links, so that the one host thread keeps them busy with small pieces.
+  // With slow links one host thread keeps the links busy with small pieces.
   DEVRT_ASSIGN_OR_RETURN(const std::vector<devrt::Device> devices,
                          example::FindDevices(options, "p2p=6GB"));
   const auto n = static_cast<int64_t>(devices.size());
   if (n < 2) {
     return absl::InvalidArgumentError("a ring has 2 devices at least");
   }
-  for (const devrt::Device a : devices) {
-    for (const devrt::Device b : devices) {
-      DEVRT_ASSIGN_OR_RETURN(const bool can, devrt::CanAccessPeer(a, b));
-      if (can) DEVRT_RETURN_IF_ERROR(devrt::EnablePeerAccess(a, b));
-    }
-  }
-  // A multiple of N elements.
+  DEVRT_RETURN_IF_ERROR(EnablePeers(devices));
+  // Rounded up to a multiple of n elements.
   const int64_t wanted = mebibytes * ((1 << 20) / 4);
   const int64_t count = (wanted + n - 1) / n * n;
   DEVRT_ASSIGN_OR_RETURN(Ring ring, Ring::Make(devices, count, piece));
-  DEVRT_ASSIGN_OR_RETURN(const double one_link, Shortest(devices[0], runs, [&] {
-                           return ring.PassOn(false);
-                         }));
+  DEVRT_ASSIGN_OR_RETURN(Times times, Measure(&ring, devices[0], runs));
+  double last = 0;
   DEVRT_ASSIGN_OR_RETURN(
-      const double all_links,
-      Shortest(devices[0], runs, [&] { return ring.PassOn(true); }));
-  DEVRT_ASSIGN_OR_RETURN(double took, Shortest(devices[0], runs - 1, [&] {
-                           return ring.AllReduce();
-                         }));
+      const example::Picture picture,
+      RunOnce(&ring, devices[0], options.Text("timeline"), &last));
+  times.all_reduce = std::min(times.all_reduce, last);
 
-  DEVRT_RETURN_IF_ERROR(Fill(&ring));
-  DEVRT_ASSIGN_OR_RETURN(
-      example::Picture picture,
-      example::Picture::Begin(
-          devices[0], "ring_allreduce over " + std::to_string(n) + " devices"));
-  for (Rank& rank : ring.ranks()) {
-    DEVRT_RETURN_IF_ERROR(picture.Name(rank.send, "send"));
-    DEVRT_RETURN_IF_ERROR(picture.Name(rank.add, "add"));
-  }
-  DEVRT_ASSIGN_OR_RETURN(const double last, example::TimeOf(devices[0], [&] {
-                           return ring.AllReduce();
-                         }));
-  took = std::min(took, last);
-  DEVRT_RETURN_IF_ERROR(picture.Finish("piece", options.Text("timeline")));
-  DEVRT_RETURN_IF_ERROR(Verify(&ring));
-
-  // What each device has to send, at the speed of one plain copy.
-  const double share =
-      2.0 * static_cast<double>(n - 1) / static_cast<double>(n);
-  const double bytes = static_cast<double>(count) * 4;
-  const double percent = share * one_link / took * 100;
-  std::printf("%.0f MiB on %d devices: every sum is right\n", bytes / (1 << 20),
-              static_cast<int>(n));
-  std::printf("all-reduce    %8.1f us  %7.1f GB/s sent by each device\n",
-              took * 1e6, share * bytes / took * 1e-9);
-  std::printf("one peer copy %8.1f us  %7.1f GB/s\n", one_link * 1e6,
-              bytes / one_link * 1e-9);
-  std::printf("all at once   %8.1f us  %7.1f GB/s each\n", all_links * 1e6,
-              bytes / all_links * 1e-9);
-  std::printf("%.1f %% of the bound that one peer copy sets\n", percent);
+  const double percent =
+      Report(times, static_cast<double>(n), static_cast<double>(count) * 4);
   if (const auto hidden = picture.Hidden(example::Picture::Kind::kCompute,
                                          example::Picture::Kind::kPeer)) {
     std::printf("%.0f %% of the additions passed behind copies\n",

@@ -9,7 +9,7 @@
 
 namespace {
 
-// What a library does that looks at the calling thread's state.
+// A library function that uses what is current in the calling thread.
 bool SeesStream(devrt::StreamRef wanted) {
   auto device = devrt::CurrentDevice("mtia");
   return device.ok() && *device == wanted.device() &&

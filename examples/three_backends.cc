@@ -3,8 +3,8 @@
 // CUDA, HIP and the simulated accelerator in one process and one thread: device
 // guards nested in every order, and data that goes through all of them.
 //
-//   three_backends               with what this machine has
-//   three_backends mtia hip      with these; one that is missing is an error
+//   three_backends               with the backends of this machine
+//   three_backends mtia hip      with these; a missing backend is an error
 
 #include <algorithm>
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace {
 
 constexpr uint64_t kBytes = 1 << 16;
 
-// Of each backend the last device, which is not what a thread begins with
-// where there are several.
+// The last device of each backend: with several devices it is not the one that
+// is current in a new thread.
 absl::StatusOr<std::vector<devrt::Device>> Choose(
     const std::vector<std::string>& names, bool all) {
   std::vector<devrt::Device> chosen;
@@ -38,8 +38,8 @@ absl::StatusOr<std::vector<devrt::Device>> Choose(
   return chosen;
 }
 
-// Moves `host` on by one byte, in the device's memory; the first one is then
-// the device's.
+// Shifts `host` by one byte in the device's memory; the first byte then comes
+// from the device.
 absl::Status PassThrough(devrt::Device device, std::vector<uint8_t>* host) {
   const auto first = static_cast<uint8_t>(device.index() + 1);
   DEVRT_ASSIGN_OR_RETURN(devrt::Stream stream, devrt::Stream::Create(device));
@@ -53,7 +53,7 @@ absl::Status PassThrough(devrt::Device device, std::vector<uint8_t>* host) {
   return status.ok() ? freed : status;
 }
 
-// In the innermost scope: every device is current, whatever came after it.
+// Checks in the innermost scope that every device is current in its backend.
 absl::Status Work(const std::vector<devrt::Device>& devices) {
   std::vector<uint8_t> host(kBytes, 0);
   for (const devrt::Device device : devices) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A producer on one device, a consumer on another, and the host at the end:
-// streams that are ordered only where events say so.
+// A producer on one device, a consumer on another, and the host at the end.
+// Events are the only order between the streams.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kCount = 1 << 16;
 constexpr uint64_t kBytes = kCount * sizeof(float);
 
-// Device memory that is freed at the end of the scope.
+// Device memory that the destructor frees.
 class Buffer {
  public:
   static absl::StatusOr<Buffer> Make(devrt::Device device) {

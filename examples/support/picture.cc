@@ -78,7 +78,7 @@ absl::Status Picture::Finish(const std::string& unit, const std::string& file) {
   for (const Line& line : lines_)
     timeline.rows.push_back({line.group, line.name});
   for (SimulatedOp& op : all) {
-    // Streams that nobody named prepare and check.
+    // Leaves out streams without a name, which prepare and check.
     const auto line = std::find_if(
         lines_.begin(), lines_.end(),
         [&](const Line& l) { return l.native == op.native_stream; });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Picture: what ran when, drawn and measured, where a simulator keeps track;
-// elsewhere it does nothing.  And a clock that is the simulator's there.
+// Picture: draws and measures what ran when, on a simulator; on hardware it
+// does nothing.  And a clock, which on a simulator is the virtual one.
 
 #ifndef DEVRT_EXAMPLES_SUPPORT_PICTURE_H_
 #define DEVRT_EXAMPLES_SUPPORT_PICTURE_H_
@@ -19,24 +19,25 @@ namespace example {
 
 class Picture {
  public:
-  // From now on operations are kept.
+  // Records operations from now on.
   static absl::StatusOr<Picture> Begin(devrt::Device any, std::string title);
 
-  // Which line of the picture is which stream.
+  // Gives the stream a name, and a line in the picture.
   absl::Status Name(devrt::StreamRef stream, std::string name);
-  // What is submitted from now on has that number, and counts `unit`s.
+  // The number of the step, chunk or piece (the `unit` of Finish) that
+  // operations belong to from now on.
   absl::Status Number(int number);
 
-  // To be called when all is complete.  Writes `file`, and says where.
+  // Call it when all work is complete.  Writes `file` and prints its name.
   absl::Status Finish(const std::string& unit, const std::string& file);
 
   // ---- After Finish; nullopt without a simulator ----
 
   using Kind = devrt::SimulatedOp::Engine;
-  // Of the time of all operations of the one kind, how much passed while one of
-  // the other kind ran on the same device: 0 to 1.
+  // The part of the time of all operations of one kind, 0 to 1, in which an
+  // operation of the other kind ran on the same device.
   std::optional<double> Hidden(Kind kind, Kind behind) const;
-  // How many operations ran at a time, on average.
+  // The average number of operations that ran at a time.
   std::optional<double> AtATime() const;
 
  private:
@@ -50,12 +51,12 @@ class Picture {
   std::optional<devrt::Simulator> simulator_;
   std::string title_;
   std::vector<Line> lines_;
-  std::vector<std::pair<uint64_t, int>> numbers_;  // from when on
+  std::vector<std::pair<uint64_t, int>> numbers_;  // with their first time
   std::vector<devrt::SimulatedOp> ops_;
 };
 
-// Seconds that `work`, which waits for what it submits, takes: of the
-// simulator's clock or the host's.
+// The seconds that `work` takes, on the simulator's clock or the host's.
+// `work` waits for what it submits.
 absl::StatusOr<double> TimeOf(devrt::Device any,
                               const std::function<absl::Status()>& work);
 

@@ -23,7 +23,7 @@ absl::StatusOr<Array> Columns(const Array& a, std::optional<int64_t> begin,
   return a.SliceAxis(1, Slice{begin, end});
 }
 
-// out := (up + down + left + right) / 4, but for the columns at the sides.
+// Sets `out` to (up + down + left + right) / 4, except in the outer columns.
 absl::Status Stencil(const Array& out, const Array& up, const Array& here,
                      const Array& down, const Array& quarter) {
   DEVRT_ASSIGN_OR_RETURN(const Array to, Columns(out, 1, -1));
@@ -37,7 +37,8 @@ absl::Status Stencil(const Array& out, const Array& up, const Array& here,
   return devrt::ApplyInto(devrt::BinaryOp::kMul, to, to, quarter);
 }
 
-// The plate after `steps` steps, in the order of operations of Stencil.
+// The plate after `steps` steps, computed with the additions in the order of
+// Stencil.
 std::vector<float> Serial(int64_t rows, int64_t columns, int64_t steps) {
   const int64_t w = columns;
   std::vector<float> now(static_cast<size_t>((rows + 2) * w), 0.0f);
