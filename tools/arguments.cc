@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <charconv>
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "backends/text/text.h"
+#include "devrt/runtime/status.h"
 #include "tools/text.h"
 
 namespace devrt::tools {
@@ -14,15 +17,6 @@ namespace {
 
 constexpr size_t kWidth = 80;
 constexpr size_t kHelpColumn = 21;
-
-const Flag* FindFlag(const Command& command, std::string_view name) {
-  for (const Flag& flag : command.flags) {
-    if (flag.name == name || (flag.letter != nullptr && flag.letter == name)) {
-      return &flag;
-    }
-  }
-  return nullptr;
-}
 
 std::vector<std::string> FlagNames(const Command& command) {
   std::vector<std::string> names;
@@ -45,6 +39,24 @@ size_t ArgumentCount(const Command& command) {
 
 bool TakesRest(const Command& command) {
   return command.argument != nullptr && absl::EndsWith(command.argument, "...");
+}
+
+// "-" alone names standard input or output.
+bool LooksLikeFlag(std::string_view word) {
+  return word.size() > 1 && word[0] == '-';
+}
+
+// `value` is what CLI11 found: "true" for a switch without a value.
+absl::Status CheckValue(const Flag& flag, const std::string& value) {
+  if (flag.value == nullptr && value != "true") {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s takes no value, but was given %s", flag.name, Quoted(value)));
+  }
+  if (flag.value != nullptr && value.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s needs a value: %s", flag.name, FlagTitle(flag)));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -80,63 +92,59 @@ std::string DidYouMean(std::string_view word,
 
 absl::StatusOr<Arguments> Arguments::Parse(
     const Command& command, absl::Span<const std::string> words) {
+  CLI::App app;
+  app.set_help_flag();  // each command has --help in its table
+  app.allow_extras();   // DidYouMean answers for flags that are not there
+  app.prefix_command(TakesRest(command));
+  std::vector<std::pair<const Flag*, CLI::Option*>> options;
+  for (const Flag& flag : command.flags) {
+    const std::string names =
+        absl::StrCat(flag.name, flag.letter == nullptr ? "" : ",",
+                     flag.letter == nullptr ? "" : flag.letter);
+    CLI::Option* const option = flag.value == nullptr
+                                    ? app.add_flag(names)
+                                    : app.add_option(names)->expected(0, 1);
+    options.emplace_back(&flag, option->take_all());
+  }
+  try {
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  } catch (const CLI::ParseError& error) {
+    return absl::InvalidArgumentError(Printable(error.what()));
+  }
   Arguments arguments;
-  bool flags_ended = false;
-  for (size_t i = 0; i < words.size(); ++i) {
-    const std::string& word = words[i];
-    if (!flags_ended && word == "--") {
-      flags_ended = true;
-    } else if (!flags_ended && word.size() > 1 && word[0] == '-') {
-      absl::Status added =
-          arguments.Add(command, word, words.subspan(i + 1), &i);
-      if (!added.ok()) return added;
-    } else {
-      arguments.words_.push_back(word);
-      // The rest of a program's command line is the program's.
-      flags_ended = flags_ended || TakesRest(command);
+  for (const auto& [flag, option] : options) {
+    for (const std::string& value : option->results()) {
+      DEVRT_RETURN_IF_ERROR(CheckValue(*flag, value));
+      arguments.flags_.emplace_back(flag->name, value);
     }
   }
-  const size_t most =
-      TakesRest(command) ? words.size() : ArgumentCount(command);
-  if (arguments.words_.size() > most) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "unexpected argument %s", Quoted(arguments.words_[most])));
-  }
+  DEVRT_RETURN_IF_ERROR(arguments.AddWords(command, app.remaining()));
   return arguments;
 }
 
-absl::Status Arguments::Add(const Command& command, const std::string& word,
-                            absl::Span<const std::string> rest, size_t* used) {
-  const size_t equals = word.find('=');
-  const bool has_value = equals != std::string::npos;
-  std::string name = word.substr(0, equals);
-  const Flag* flag = FindFlag(command, name);
-  if (flag == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("unknown flag %s%s", Quoted(name),
-                        DidYouMean(name, FlagNames(command))));
-  }
-  name = flag->name;
-  std::string value = has_value ? word.substr(equals + 1) : "";
-  if (flag->value == nullptr && has_value) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s takes no value, but was given %s", name, Quoted(value)));
-  }
-  if (flag->value != nullptr && !has_value) {
-    // A value that looks like a flag is a forgotten one; "-" alone is none.
-    if (rest.empty() || (rest[0].size() > 1 && rest[0][0] == '-')) {
+// `rest` has the words that are neither flags of the command nor their values,
+// and the "--" that ends the flags.
+absl::Status Arguments::AddWords(const Command& command,
+                                 absl::Span<const std::string> rest) {
+  bool flags_ended = false;
+  for (const std::string& word : rest) {
+    if (!flags_ended && word == "--") {
+      flags_ended = true;
+    } else if (!flags_ended && LooksLikeFlag(word)) {
+      const std::string name = word.substr(0, word.find('='));
       return absl::InvalidArgumentError(
-          absl::StrFormat("%s needs a value: %s", name, FlagTitle(*flag)));
+          absl::StrFormat("unknown flag %s%s", Quoted(name),
+                          DidYouMean(name, FlagNames(command))));
+    } else {
+      words_.push_back(word);
+      flags_ended = flags_ended || TakesRest(command);
     }
-    value = rest[0];
-    ++*used;
   }
-  if (flag->value != nullptr && value.empty()) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "the value of %s is empty: %s", name, FlagTitle(*flag)));
+  if (TakesRest(command) || words_.size() <= ArgumentCount(command)) {
+    return absl::OkStatus();
   }
-  flags_.emplace_back(name, std::move(value));
-  return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "unexpected argument %s", Quoted(words_[ArgumentCount(command)])));
 }
 
 const std::string* Arguments::Find(std::string_view flag) const {

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The command line of one subcommand: flags checked against its table, then
-// asked for by name.
-//
-// Abseil's flags are global to a program, and each subcommand here has flags
-// of its own; a table and this parser are less than a work-around.
+// The command line of one subcommand: CLI11 parses the words against the
+// command's table of flags, and the command then asks for the flags by name.
 
 #ifndef DEVRT_TOOLS_ARGUMENTS_H_
 #define DEVRT_TOOLS_ARGUMENTS_H_
@@ -41,8 +38,8 @@ class Arguments {
   const std::vector<std::string>& words() const { return words_; }
 
  private:
-  absl::Status Add(const Command& command, const std::string& word,
-                   absl::Span<const std::string> rest, size_t* used);
+  absl::Status AddWords(const Command& command,
+                        absl::Span<const std::string> rest);
   const std::string* Find(std::string_view flag) const;
 
   std::vector<std::pair<std::string, std::string>> flags_;

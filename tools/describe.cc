@@ -72,7 +72,7 @@ void WriteBackend(Backend backend, JsonWriter* json) {
   json->Key("vendor").String(backend.vendor());
   json->Key("version").String(backend.version());
   json->Key("path").String(backend.path());
-  json->Key("capabilities").Compact().BeginArray();
+  json->Key("capabilities").BeginArray();
   for (const std::string& name : CapabilityNames(backend.capabilities())) {
     json->String(name);
   }
@@ -80,7 +80,7 @@ void WriteBackend(Backend backend, JsonWriter* json) {
 }
 
 void WriteError(const absl::Status& status, JsonWriter* json) {
-  json->Compact().BeginObject();
+  json->BeginObject();
   json->Key("code").String(absl::StatusCodeToString(status.code()));
   json->Key("message").String(Explain(status));
   json->End();

@@ -139,7 +139,7 @@ void WriteJson(const DeviceReport& report, JsonWriter* json) {
   json->Key("fault_delivery").Unsigned(p.fault_delivery);
   json->Key("fault_scope").Unsigned(p.fault_scope);
   json->Key("device_reset").Bool(p.device_reset);
-  json->Key("capabilities").Compact().BeginArray();
+  json->Key("capabilities").BeginArray();
   for (const std::string& name : CapabilityNames(p.capabilities)) {
     json->String(name);
   }

@@ -143,7 +143,7 @@ std::string Text(const Inspection& inspection) {
 
 void WriteTexts(const char* key, const std::vector<std::string>& texts,
                 JsonWriter* json) {
-  json->Key(key).Compact().BeginArray();
+  json->Key(key).BeginArray();
   for (const std::string& text : texts) json->String(text);
   json->End();
 }
@@ -195,7 +195,7 @@ std::string Json(const Inspection& inspection) {
   json.Key("run_path").String(report.run_path);
   json.Key("bundled").BeginArray();
   for (const BundledLibrary& library : report.bundled) {
-    json.Compact().BeginObject().Key("name").String(library.name);
+    json.BeginObject().Key("name").String(library.name);
     json.Key("path").String(library.path).End();
   }
   json.End();

@@ -1,100 +1,83 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/json.h"
 
+#include <cmath>
 #include <utility>
+#include <vector>
 
-#include "absl/strings/str_format.h"
-#include "tools/text.h"
+#include "nlohmann/json.hpp"
 
 namespace devrt::tools {
 namespace {
 
-std::string Escaped(std::string_view text) {
-  std::string out;
-  for (const char c : ValidUtf8(text)) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (c == '\n') {
-      out += "\\n";
-    } else if (static_cast<unsigned char>(c) < ' ') {
-      out += absl::StrFormat("\\u%04x", static_cast<unsigned>(c));
-    } else {
-      out += c;
-    }
-  }
-  return out;
+using Json = nlohmann::ordered_json;
+
+std::string Dump(const Json& json, int indent) {
+  return json.dump(indent, ' ', /*ensure_ascii=*/false,
+                   Json::error_handler_t::replace);
 }
 
 }  // namespace
 
-JsonWriter& JsonWriter::Begin(char open, char close) {
-  Raw(std::string_view(&open, 1));
-  const bool inherited = !levels_.empty() && levels_.back().compact;
-  levels_.push_back({close, inherited || next_is_compact_});
-  next_is_compact_ = false;
+struct JsonWriter::Document {
+  Json root;
+  std::vector<Json*> open;  // objects and arrays, the innermost last
+  std::string key;          // of the next value, in an object
+
+  Json* Add(Json value) {
+    if (open.empty()) {
+      root = std::move(value);
+      return &root;
+    }
+    if (open.back()->is_array()) {
+      open.back()->push_back(std::move(value));
+      return &open.back()->back();
+    }
+    // The object's own functions compare with each key that is there.
+    Json::object_t::Container& members =
+        open.back()->get_ref<Json::object_t&>();
+    return &members.emplace_back(std::move(key), std::move(value)).second;
+  }
+};
+
+JsonWriter::JsonWriter() : document_(std::make_unique<Document>()) {}
+JsonWriter::~JsonWriter() = default;
+
+template <typename Value>
+JsonWriter& JsonWriter::Add(Value value) {
+  Json* const added = document_->Add(std::move(value));
+  if (added->is_structured()) document_->open.push_back(added);
+  return *this;
+}
+
+JsonWriter& JsonWriter::BeginObject() { return Add(Json::object()); }
+JsonWriter& JsonWriter::BeginArray() { return Add(Json::array()); }
+JsonWriter& JsonWriter::String(std::string_view value) { return Add(value); }
+JsonWriter& JsonWriter::Number(int64_t value) { return Add(value); }
+JsonWriter& JsonWriter::Unsigned(uint64_t value) { return Add(value); }
+JsonWriter& JsonWriter::Bool(bool value) { return Add(value); }
+JsonWriter& JsonWriter::Null() { return Add(nullptr); }
+
+JsonWriter& JsonWriter::Decimal(double value) {
+  return Add(std::round(value * 1000) / 1000);
+}
+
+JsonWriter& JsonWriter::Key(std::string_view name) {
+  document_->key = name;
   return *this;
 }
 
 JsonWriter& JsonWriter::End() {
-  const Level level = levels_.back();
-  levels_.pop_back();
-  if (!level.empty && !level.compact) NewLine();
-  out_ += level.close;
+  document_->open.pop_back();
   return *this;
 }
 
-JsonWriter& JsonWriter::Key(std::string_view name) {
-  Separate();
-  out_ += "\"" + Escaped(name) + "\": ";
-  after_key_ = true;
-  return *this;
-}
+std::string JsonWriter::Finish() && { return Dump(document_->root, 2) + "\n"; }
 
-JsonWriter& JsonWriter::String(std::string_view value) {
-  return Raw("\"" + Escaped(value) + "\"");
-}
-
-JsonWriter& JsonWriter::Number(int64_t value) {
-  return Raw(std::to_string(value));
-}
-
-JsonWriter& JsonWriter::Unsigned(uint64_t value) {
-  return Raw(std::to_string(value));
-}
-
-JsonWriter& JsonWriter::Decimal(double value) {
-  return Raw(absl::StrFormat("%.3f", value));
-}
-
-JsonWriter& JsonWriter::Bool(bool value) {
-  return Raw(value ? "true" : "false");
-}
-
-JsonWriter& JsonWriter::Null() { return Raw("null"); }
-
-JsonWriter& JsonWriter::Compact() {
-  next_is_compact_ = true;
-  return *this;
-}
-
-std::string JsonWriter::Finish() && { return std::move(out_) + "\n"; }
-
-JsonWriter& JsonWriter::Raw(std::string_view token) {
-  Separate();
-  out_ += token;
-  return *this;
-}
-
-void JsonWriter::Separate() {
-  if (std::exchange(after_key_, false) || levels_.empty()) return;
-  Level& level = levels_.back();
-  if (!std::exchange(level.empty, false)) out_ += level.compact ? ", " : ",";
-  if (!level.compact) NewLine();
-}
-
-void JsonWriter::NewLine() {
-  out_ += "\n" + std::string(2 * levels_.size(), ' ');
+std::string JsonWriter::TakeLine() {
+  const std::unique_ptr<Document> done =
+      std::exchange(document_, std::make_unique<Document>());
+  return Dump(done->root, -1);
 }
 
 }  // namespace devrt::tools

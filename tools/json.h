@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes JSON.  Nothing here reads any, so a page of code does what a library
-// would be a dependency for.
+// Writes JSON, value by value, with nlohmann/json behind it.  Only json.cc
+// includes that library, which is slow to compile.
 //
 //   JsonWriter json;
 //   json.BeginObject();
@@ -10,57 +10,52 @@
 //   json.End();
 //   std::string text = std::move(json).Finish();   // ends with a newline
 //
-// Text that is not UTF-8 (paths may be anything) is written with U+FFFD in
+// Text that is not UTF-8 (a path may hold any bytes) is written with U+FFFD in
 // place of the invalid bytes.
 
 #ifndef DEVRT_TOOLS_JSON_H_
 #define DEVRT_TOOLS_JSON_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace devrt::tools {
 
 class JsonWriter {
  public:
-  JsonWriter& BeginObject() { return Begin('{', '}'); }
-  JsonWriter& BeginArray() { return Begin('[', ']'); }
+  JsonWriter();
+  ~JsonWriter();
+
+  JsonWriter& BeginObject();
+  JsonWriter& BeginArray();
   // Closes the innermost object or array.
   JsonWriter& End();
 
-  // In an object, before each value.
+  // In an object, before each value.  No key may come twice.
   JsonWriter& Key(std::string_view name);
 
   JsonWriter& String(std::string_view value);
   JsonWriter& Number(int64_t value);
   JsonWriter& Unsigned(uint64_t value);
-  // Three decimals; neither NaN nor an infinity, which JSON has not.
+  // Rounds to three decimals.  Writes null for NaN and infinity.
   JsonWriter& Decimal(double value);
   JsonWriter& Bool(bool value);
   JsonWriter& Null();
 
-  // Between here and the matching End everything is on one line.
-  JsonWriter& Compact();
-
+  // The document, indented by two blanks a level.
   std::string Finish() &&;
+  // The document on one line, without a newline at its end.  The writer is
+  // empty again.
+  std::string TakeLine();
 
  private:
-  struct Level {
-    char close;
-    bool compact;
-    bool empty = true;
-  };
-  JsonWriter& Begin(char open, char close);
-  JsonWriter& Raw(std::string_view token);
-  void Separate();
-  void NewLine();
+  struct Document;
+  template <typename Value>
+  JsonWriter& Add(Value value);
 
-  std::string out_;
-  std::vector<Level> levels_;
-  bool after_key_ = false;
-  bool next_is_compact_ = false;
+  std::unique_ptr<Document> document_;
 };
 
 }  // namespace devrt::tools

@@ -116,7 +116,7 @@ std::string Json(const std::vector<FoundBackend>& backends,
   json.End().Key("devices").BeginArray();
   for (const FoundBackend& found : backends) {
     for (Device device : found.devices) {
-      json.Compact().BeginObject().Key("device").String(device.name());
+      json.BeginObject().Key("device").String(device.name());
       if (const auto p = device.Properties(); p.ok()) {
         json.Key("name").String(p->name).Key("arch").String(p->arch);
         json.Key("total_memory").Unsigned(p->total_memory);

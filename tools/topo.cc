@@ -172,7 +172,7 @@ std::vector<std::pair<std::string, std::string>> Missing(
 
 void WriteLink(const Link& link, bool tried, JsonWriter* json) {
   if (link.is_itself()) return;
-  json->Compact().BeginObject();
+  json->BeginObject();
   json->Key("device").String(link.device->device.name());
   json->Key("peer").String(link.peer->device.name());
   json->Key("can_access").Bool(link.can).Key("enable_works");
@@ -191,7 +191,7 @@ void WriteLink(const Link& link, bool tried, JsonWriter* json) {
 }
 
 void WritePlace(const Place& place, JsonWriter* json) {
-  json->Compact().BeginObject().Key("device").String(place.device.name());
+  json->BeginObject().Key("device").String(place.device.name());
   json->Key("name").String(place.name).Key("pci_address");
   if (place.pci.empty()) {
     json->Null();
@@ -241,7 +241,7 @@ int Run(const Arguments& arguments) {
     json.End().Key("numa_nodes").Number(machine.numa_nodes());
     json.Key("missing").BeginArray();
     for (const auto& [what, why] : missing) {
-      json.Compact().BeginObject().Key("what").String(what);
+      json.BeginObject().Key("what").String(what);
       json.Key("why").String(why).End();
     }
     json.End().End();

@@ -121,7 +121,7 @@ bool WriteJson(const Options& options, const Report& report) {
   json.Key("error").String(report.error.ok() ? "" : report.error.ToString());
   json.Key("seed").Unsigned(options.seed);
   json.Key("threads").Number(options.threads);
-  json.Key("devices").Compact().BeginArray();
+  json.Key("devices").BeginArray();
   for (const std::string& name : report.devices) json.String(name);
   json.End();
   json.Key("rounds").Unsigned(report.rounds);
@@ -132,7 +132,7 @@ bool WriteJson(const Options& options, const Report& report) {
   json.End();
   json.Key("verdicts").BeginArray();
   for (const Verdict& verdict : report.verdicts) {
-    json.Compact().BeginObject();
+    json.BeginObject();
     json.Key("name").String(verdict.name);
     json.Key("at_first").Decimal(verdict.at_first);
     json.Key("growth").Decimal(verdict.growth);
@@ -143,7 +143,7 @@ bool WriteJson(const Options& options, const Report& report) {
   json.End();
   json.Key("samples").BeginArray();
   for (const Sample& sample : report.samples) {
-    json.Compact().BeginObject();
+    json.BeginObject();
     json.Key("seconds").Decimal(sample.seconds);
     json.Key("rounds").Decimal(sample.rounds);
     for (const Measure& measure : Measures()) {

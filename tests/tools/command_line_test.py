@@ -108,7 +108,7 @@ class Usage(ToolTest):
         self.assert_wrong_usage(["demo", "--size"], "--size needs a value")
         self.assert_wrong_usage(["demo", "--size", "--json"],
                                 "--size needs a value")
-        self.assert_wrong_usage(["demo", "--size="], "--size is empty")
+        self.assert_wrong_usage(["demo", "--size="], "--size needs a value")
         self.assert_wrong_usage(["list", "--json=yes"],
                                 "--json takes no value")
 

@@ -197,7 +197,7 @@ class MemoryTest(ToolTest):
     def test_wrong_usage(self):
         self.assertIn("needs one snapshot", self.refused(code=USAGE))
         self.refused("a", "b", code=USAGE)
-        self.assertIn("value of --output is empty",
+        self.assertIn("--output needs a value",
                       self.refused("a", "--output=", code=USAGE))
         self.assertTrue(re.search("--output", self.refused("a", "--outptu=b",
                                                            code=USAGE)))

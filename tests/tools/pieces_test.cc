@@ -48,20 +48,38 @@ TEST(AfterKernels, EveryDeviceCounts) {
 
 TEST(JsonWriter, EscapesWhatJsonCannotHold) {
   JsonWriter json;
-  json.Compact().BeginArray();
+  json.BeginArray();
   json.String(std::string("\"\\\n\x01 \xC3\xA9 \xFF\xC3", 10)).End();
-  EXPECT_EQ(std::move(json).Finish(),
-            "[\"\\\"\\\\\\n\\u0001 \xC3\xA9 \xEF\xBF\xBD\xEF\xBF\xBD\"]\n");
+  EXPECT_EQ(json.TakeLine(),
+            "[\"\\\"\\\\\\n\\u0001 \xC3\xA9 \xEF\xBF\xBD\xEF\xBF\xBD\"]");
 }
 
 TEST(JsonWriter, NestsAndSeparates) {
+  const auto write = [](JsonWriter* json) {
+    json->BeginObject().Key("b").BeginArray().End().Key("a");
+    json->BeginObject().Key("c").Number(-1).Key("d").Null().End();
+    json->Key("e").Bool(true).Key("f").Decimal(1.2504);
+    json->Key("g").Decimal(std::numeric_limits<double>::infinity()).End();
+  };
   JsonWriter json;
-  json.BeginObject().Key("a").BeginArray().End().Key("b").Compact();
-  json.BeginObject().Key("c").Number(-1).Key("d").Null().End();
-  json.Key("e").Bool(true).Key("f").Decimal(1.25).End();
-  EXPECT_EQ(std::move(json).Finish(),
-            "{\n  \"a\": [],\n  \"b\": {\"c\": -1, \"d\": null},\n"
-            "  \"e\": true,\n  \"f\": 1.250\n}\n");
+  const std::string line =
+      R"({"b":[],"a":{"c":-1,"d":null},"e":true,"f":1.25,"g":null})";
+  for (int i = 0; i < 2; ++i) {  // the writer is empty after each
+    write(&json);
+    EXPECT_EQ(json.TakeLine(), line);
+  }
+  write(&json);
+  EXPECT_EQ(
+      std::move(json).Finish(),
+      "{\n  \"b\": [],\n  \"a\": {\n    \"c\": -1,\n    \"d\": null\n  },\n"
+      "  \"e\": true,\n  \"f\": 1.25,\n  \"g\": null\n}\n");
+}
+
+// 12 digits before the point and 3 behind it are not rounded to fewer.
+TEST(JsonWriter, TimesOfLongTraces) {
+  JsonWriter json;
+  json.Decimal(123456789012.345);
+  EXPECT_EQ(json.TakeLine(), "123456789012.345");
 }
 
 // A folder like /sys, which goes with its object.

@@ -71,7 +71,7 @@ std::string MemoryFiguresJson(const MemoryFigures& figures) {
   json.Key("processors").Unsigned(figures.processors);
   json.Key("rows").BeginArray();
   for (const MemoryFigure& row : figures.rows) {
-    json.Compact().BeginObject().Key("name").String(row.name);
+    json.BeginObject().Key("name").String(row.name);
     json.Key("unit").String(row.unit).Key("value");
     Optional(row.value, &json);
     json.Key("bar");
@@ -86,7 +86,7 @@ std::string MemoryFiguresJson(const MemoryFigures& figures) {
   }
   json.End().Key("traces").BeginArray();
   for (const TraceFigure& trace : figures.traces) {
-    json.Compact().BeginObject().Key("name").String(trace.name);
+    json.BeginObject().Key("name").String(trace.name);
     json.Key("calls").Unsigned(trace.calls).Key("call_ns");
     Optional(trace.ns, &json);
     json.Key("allocated_bytes").Unsigned(trace.allocated);

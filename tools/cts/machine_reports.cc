@@ -30,14 +30,14 @@ void WriteTexts(const char* key, const std::vector<std::string>& texts,
 
 void WriteTest(const cts::TestInfo& test, JsonWriter* json) {
   json->Key("group").String(test.group).Key("name").String(test.name);
-  json->Key("items").Compact().BeginArray();
+  json->Key("items").BeginArray();
   for (const std::string& item : test.items) json->String(item);
   json->End().Key("promise").String(test.promise);
 }
 
 void WriteCounts(const cts::Report& report, std::string_view group,
                  JsonWriter* json) {
-  json->Compact().BeginObject();
+  json->BeginObject();
   for (const Outcome outcome : kOutcomes) {
     json->Key(ToString(outcome)).Number(report.Count(outcome, group));
   }
@@ -59,7 +59,7 @@ void WriteStatement(const cts::Report& report, JsonWriter* json) {
   json->Key("seconds").Decimal(report.seconds);
   json->Key("waivers").BeginArray();
   for (const cts::Waiver& waiver : report.waivers) {
-    json->Compact().BeginObject().Key("what").String(waiver.what);
+    json->BeginObject().Key("what").String(waiver.what);
     json->Key("kind").String(waiver.kind == cts::Waiver::Kind::kUnsupported
                                  ? "unsupported"
                                  : "expected_failure");
@@ -69,7 +69,7 @@ void WriteStatement(const cts::Report& report, JsonWriter* json) {
   json->End().Key("verify_waivers").Bool(report.verify_waivers);
   json->Key("unwritten").BeginArray();
   for (const cts::UnwrittenSlot& slot : report.unwritten) {
-    json->Compact().BeginObject().Key("slot").String(slot.slot);
+    json->BeginObject().Key("slot").String(slot.slot);
     json->Key("answer").String(slot.answer).End();
   }
   json->End();

@@ -100,7 +100,7 @@ std::string LacksText(Backend backend, const Abilities& abilities) {
 void WriteOperation(const Timeline& timeline, const TimelineOp& op,
                     JsonWriter* json) {
   const TimelineRow& row = timeline.rows[op.row];
-  json->Compact().BeginObject().Key("name").String(op.name);
+  json->BeginObject().Key("name").String(op.name);
   json->Key("kind").String(Style(op.kind).name);
   json->Key("chunk").Number(op.chunk).Key("device").String(row.group);
   json->Key("stream").String(row.name).Key("bytes").Unsigned(op.bytes);
@@ -115,7 +115,7 @@ void WriteResult(const Pipeline& pipeline, JsonWriter* json) {
   const std::optional<Difference> difference = pipeline.Verify();
   json->Key("verified").Bool(!difference);
   if (!difference) return;
-  json->Key("first_difference").Compact().BeginObject();
+  json->Key("first_difference").BeginObject();
   json->Key("index").Unsigned(difference->index);
   json->Key("found").Unsigned(difference->found);
   json->Key("expected").Unsigned(difference->expected).End();
@@ -244,14 +244,14 @@ std::string DemoJson(Backend backend, const Pipeline& pipeline,
   json.Key("backend").BeginObject().Key("name").String(backend.name());
   WriteBackend(backend, &json);
   json.End();
-  json.Key("devices").Compact().BeginArray();
+  json.Key("devices").BeginArray();
   for (Device device : pipeline.devices()) json.String(device.name());
   json.End();
   json.Key("bytes").Unsigned(pipeline.count() * sizeof(uint32_t));
   json.Key("chunks").Number(kChunks);
   WriteResult(pipeline, &json);
   json.Key("host_functions_run").Number(pipeline.host_functions_run());
-  json.Key("lacks").Compact().BeginArray();
+  json.Key("lacks").BeginArray();
   const Abilities& abilities = pipeline.abilities();
   if (!abilities.kernels) json.String("kernels");
   if (!abilities.pinned_memory) json.String("pinned_memory");

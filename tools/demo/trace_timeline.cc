@@ -28,7 +28,7 @@ class TraceWriter {
 
   std::string Text() {
     json_.BeginObject().Key("displayTimeUnit").String("ns");
-    json_.Key("otherData").Compact().BeginObject();
+    json_.Key("otherData").BeginObject();
     json_.Key("title").String(timeline_.title);
     json_.Key("clock").String(timeline_.clock).End();
     json_.Key("traceEvents").BeginArray();
@@ -40,7 +40,7 @@ class TraceWriter {
 
  private:
   void Begin(const char* phase, size_t row) {
-    json_.Compact().BeginObject().Key("ph").String(phase);
+    json_.BeginObject().Key("ph").String(phase);
     // From 1: viewers take process 0 for the system's idle one.
     json_.Key("pid").Unsigned(group_of_row_[row] + 1);
     json_.Key("tid").Unsigned(row + 1);

@@ -44,7 +44,7 @@ class PageData {
   }
 
   std::string Text() {
-    json_.Compact().BeginObject();
+    json_.BeginObject();
     Beginning();
     Sites();
     Lives();
@@ -52,7 +52,7 @@ class PageData {
     Events();
     json_.End();
     // No name may end the script that holds it.
-    return absl::StrReplaceAll(std::move(json_).Finish(), {{"<", "\\u003c"}});
+    return absl::StrReplaceAll(json_.TakeLine(), {{"<", "\\u003c"}});
   }
 
  private:

@@ -45,13 +45,6 @@ class Writer {
 
   std::string Text(const std::string& program) {
     program_ = program;
-    json_.BeginObject().Key("displayTimeUnit").String("ns");
-    json_.Key("otherData").Compact().BeginObject();
-    json_.Key("program").String(program);
-    json_.Key("pid").Unsigned(data_.pid);
-    json_.Key("overwritten").Unsigned(data_.overwritten);
-    json_.Key("lost").Unsigned(data_.Lost()).End();
-    json_.Key("traceEvents").BeginArray();
     for (size_t i = 0; i < data_.threads.size(); ++i) {
       for (const Record& r : data_.threads[i].calls) HostCall(r, i);
     }
@@ -65,8 +58,13 @@ class Writer {
       }
     }
     HostOrder();
-    json_.End().End();
-    return std::move(json_).Finish();
+    json_.BeginObject().Key("program").String(program);
+    json_.Key("pid").Unsigned(data_.pid);
+    json_.Key("overwritten").Unsigned(data_.overwritten);
+    json_.Key("lost").Unsigned(data_.Lost()).End();
+    return absl::StrCat(
+        "{\"displayTimeUnit\": \"ns\",\n\"otherData\": ", json_.TakeLine(),
+        ",\n\"traceEvents\": [\n", events_, "\n]}\n");
   }
 
  private:
@@ -110,19 +108,27 @@ class Writer {
   }
 
   void Begin(const char* phase, Track track) {
-    json_.Compact().BeginObject().Key("ph").String(phase);
+    json_.BeginObject().Key("ph").String(phase);
     json_.Key("pid").Unsigned(track.process);
     json_.Key("tid").Unsigned(track.thread);
+  }
+  // Ends the event.  Each is made text at once: a million of them would take a
+  // gigabyte as values.
+  void Finish() {
+    json_.End();
+    absl::StrAppend(&events_, events_.empty() ? "" : ",\n", json_.TakeLine());
   }
   void Meta(const char* what, Track track, const std::string& name) {
     Begin("M", track);
     json_.Key("name").String(what);
-    json_.Key("args").BeginObject().Key("name").String(name).End().End();
+    json_.Key("args").BeginObject().Key("name").String(name).End();
+    Finish();
   }
   void Order(const char* what, Track track, uint64_t index) {
     Begin("M", track);
     json_.Key("name").String(what).Key("args").BeginObject();
-    json_.Key("sort_index").Unsigned(index).End().End();
+    json_.Key("sort_index").Unsigned(index).End();
+    Finish();
   }
 
   void Slice(const std::string& name, Track track, double begin, double end) {
@@ -223,14 +229,16 @@ class Writer {
           absl::StatusCodeToString(static_cast<absl::StatusCode>(r.status)));
     }
     Site(r);
-    json_.End().End();
+    json_.End();
+    Finish();
     if (r.status == 0 && (Is(r, CallId::alloc) || Is(r, CallId::dealloc))) {
       Begin("C", {Process(r.backend, r.device + uint64_t{1}), 0});
       json_.Key("name").String(
           absl::StrCat("memory ", Device(r.backend, r.device)));
       json_.Key("ts").Decimal(Time(r, r.end_ns));
       json_.Key("args").BeginObject().Key("bytes").Unsigned(r.total);
-      json_.End().End();
+      json_.End();
+      Finish();
     }
   }
 
@@ -249,7 +257,8 @@ class Writer {
                                                              : "discarded");
     }
     Site(r);
-    json_.End().End();
+    json_.End();
+    Finish();
     if (!call.has_value()) return;
     const double submitted =
         std::clamp(Time(r, r.total), Time(r, call->record->begin_ns),
@@ -280,7 +289,7 @@ class Writer {
       json_.Key("id").Unsigned(id);
       json_.Key("ts").Decimal(starts ? when : to.begin);
       if (!starts) json_.Key("bp").String("e");
-      json_.End();
+      Finish();
     }
   }
 
@@ -322,7 +331,8 @@ class Writer {
   TraceSummary* const summary_;
   TraceNames names_;
   std::string program_;
-  JsonWriter json_;
+  JsonWriter json_;     // the event being written
+  std::string events_;  // those before, as text
   std::vector<ClockOf> clocks_;
   bool host_has_number_ = false;
   std::map<std::tuple<uint64_t, uint8_t, uint64_t>, uint64_t> processes_;
