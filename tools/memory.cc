@@ -11,6 +11,8 @@
 #include "tools/command.h"
 #include "tools/memory/analysis.h"
 #include "tools/memory/report.h"
+#include "tools/memory/snapshot_reader.h"
+#include "tools/memory/torch_pickle.h"
 #include "tools/terminal.h"
 #include "tools/text.h"
 
@@ -32,7 +34,7 @@ std::string PageOf(const MemoryReport& report) {
   MemorySnapshot last = report.snapshot;
   last.events.assign(all.end() - kPageEvents, all.end());
   const MemoryAnalysis analysis = Analyse(last, kColumns);
-  return MemoryPage({last, analysis, report.title});
+  return MemoryPage({last, report.figures, analysis, report.title});
 }
 
 // Writes `text`, and says where, if the flag names a file.  False: it failed.
@@ -55,15 +57,14 @@ int Run(const Arguments& arguments) {
   const std::string& path = arguments.words()[0];
   const absl::StatusOr<std::string> json = ReadFile(path);
   if (!json.ok()) return Failure(kMemoryCommand, Explain(json.status()));
-  const absl::StatusOr<MemorySnapshot> snapshot = ParseMemorySnapshot(*json);
-  if (!snapshot.ok()) {
-    return Failure(
-        kMemoryCommand,
-        absl::StrFormat("%s is %s", Quoted(path),
-                        Printable(std::string(snapshot.status().message()))));
+  const absl::StatusOr<SnapshotFile> file = ParseMemorySnapshot(*json);
+  if (!file.ok()) {
+    return Failure(kMemoryCommand, absl::StrFormat("%s is %s", Quoted(path),
+                                                   file.status().message()));
   }
-  const MemoryAnalysis analysis = Analyse(*snapshot, kColumns);
-  const MemoryReport report = {*snapshot, analysis, FileName(path)};
+  const MemoryAnalysis analysis = Analyse(file->snapshot, kColumns);
+  const MemoryReport report = {file->snapshot, file->figures, analysis,
+                               FileName(path)};
   Print(MemoryText(report, Terminal::Detect().unicode));
   bool is_written = true;
   if (arguments.Has("--output")) {
@@ -73,7 +74,7 @@ int Run(const Arguments& arguments) {
   if (arguments.Has("--torch")) {
     is_written &=
         WriteTo(kMemoryCommand, arguments, "--torch",
-                "For PyTorch's memory viewer", ToTorchPickle(*snapshot));
+                "For PyTorch's memory viewer", ToTorchPickle(file->snapshot));
   }
   return is_written ? kSuccess : kFailure;
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "backends/text/utf8.h"
 
 namespace devrt::tools {
 namespace {
@@ -37,30 +38,6 @@ std::string Scaled(uint64_t quantity, double step,
     ++unit;
   }
   return ThreeDigits(value) + " " + units[unit];
-}
-
-// Bytes of the well-formed character at the start of `text`, 0 if there is
-// none.  (The Unicode Standard, table 3-7.)
-size_t CharacterLength(std::string_view text) {
-  const auto byte = [&](size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
-  };
-  const auto is_tail = [&](size_t i) { return (byte(i) & 0xC0u) == 0x80u; };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) return is_tail(1) ? 2 : 0;
-  if (first >= 0xE0 && first <= 0xEF) {
-    const bool overlong = first == 0xE0 && byte(1) < 0xA0;
-    const bool surrogate = first == 0xED && byte(1) > 0x9F;
-    return is_tail(1) && is_tail(2) && !overlong && !surrogate ? 3 : 0;
-  }
-  if (first >= 0xF0 && first <= 0xF4) {
-    const bool overlong = first == 0xF0 && byte(1) < 0x90;
-    const bool beyond = first == 0xF4 && byte(1) > 0x8F;
-    const bool tails = is_tail(1) && is_tail(2) && is_tail(3);
-    return tails && !overlong && !beyond ? 4 : 0;
-  }
-  return 0;
 }
 
 }  // namespace
@@ -133,7 +110,7 @@ std::string MarkupText(std::string_view text) {
 std::string ValidUtf8(std::string_view text) {
   std::string out;
   while (!text.empty()) {
-    const size_t length = CharacterLength(text);
+    const size_t length = internal::Utf8Size(text);
     out += length == 0 ? kReplacement : text.substr(0, length);
     text.remove_prefix(std::max<size_t>(length, 1));
   }

@@ -122,12 +122,6 @@ DEVRT_EXPORT absl::StatusOr<MemorySnapshot> TakeMemorySnapshot(Device device);
 // JSON in the schema "devrt.memory/1".
 DEVRT_EXPORT absl::StatusOr<std::string> MemorySnapshotJson(Device device);
 DEVRT_EXPORT std::string ToJson(const MemorySnapshot& snapshot);
-// The bytes of a pickle that PyTorch's memory viewer opens.
-DEVRT_EXPORT std::string ToTorchPickle(const MemorySnapshot& snapshot);
-// INVALID_ARGUMENT, with line and column, for what is truncated, damaged or of
-// another schema.  Reads files of others: trusts nothing.
-DEVRT_EXPORT absl::StatusOr<MemorySnapshot> ParseMemorySnapshot(
-    const std::string& json);
 
 }  // namespace devrt
 

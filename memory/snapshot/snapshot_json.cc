@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "backends/text/utf8.h"
 #include "devrt/memory/history.h"
-#include "memory/snapshot/json_reader.h"
 
 namespace devrt {
 

@@ -102,18 +102,6 @@ nb::object SnapshotJson(nb::object device) {
   return ToText(Check(WithoutLock([&] { return MemorySnapshotJson(of); })));
 }
 
-nb::bytes SnapshotPickle(nb::object device) {
-  const Device of = DeviceOf(device.ptr());
-  ReleaseFinishedMemory();
-  const std::string pickle =
-      Check(WithoutLock([&]() -> absl::StatusOr<std::string> {
-        const auto snapshot = TakeMemorySnapshot(of);
-        if (!snapshot.ok()) return snapshot.status();
-        return ToTorchPickle(*snapshot);
-      }));
-  return nb::bytes(pickle.data(), pickle.size());
-}
-
 // Registers the devices that have a memory history, for which SiteHere finds
 // lines.
 void NoteHistory(Device device, bool on) {
@@ -169,10 +157,6 @@ void BindStatistics(nb::module_& module) {
       "memory_snapshot_json", &SnapshotJson, nb::arg("device") = nb::none(),
       "Returns every segment and block of a device, as JSON of the schema\n"
       "devrt.memory/1.");
-  module.def(
-      "memory_snapshot_pickle", &SnapshotPickle, nb::arg("device") = nb::none(),
-      "Returns every segment and block of a device, as bytes that PyTorch's\n"
-      "memory viewer opens.");
   module.def(
       "record_memory_history", &RecordHistory, nb::arg("enabled") = true,
       nb::kw_only(), nb::arg("events") = 100000, nb::arg("stacks") = false,

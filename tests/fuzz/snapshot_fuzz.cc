@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory snapshots.  What is read can be written, and is then read as the same;
-// what is refused is refused in one printable line.
+// Memory snapshots.  A snapshot that was read can be written, and reading that
+// gives an equal one.  A refusal is one printable line.
 
 #include <string>
 #include <string_view>
@@ -10,6 +10,8 @@
 #include "devrt/memory/history.h"
 #include "runtime/internal/text.h"
 #include "tests/fuzz/entry.h"
+#include "tools/memory/snapshot_reader.h"
+#include "tools/memory/torch_pickle.h"
 
 namespace devrt {
 namespace {
@@ -22,19 +24,20 @@ bool IsPrintable(std::string_view text) {
 }
 
 void Try(const std::string& text) {
-  const absl::StatusOr<MemorySnapshot> snapshot = ParseMemorySnapshot(text);
-  if (!snapshot.ok()) {
-    const std::string_view message =
-        internal::ToStd(snapshot.status().message());
+  const absl::StatusOr<tools::SnapshotFile> file =
+      tools::ParseMemorySnapshot(text);
+  if (!file.ok()) {
+    const std::string_view message = internal::ToStd(file.status().message());
     FUZZ_EXPECT(IsPrintable(message));
     FUZZ_EXPECT(message.size() < 500);
     return;
   }
-  const std::string json = ToJson(*snapshot);
-  const absl::StatusOr<MemorySnapshot> again = ParseMemorySnapshot(json);
+  const std::string json = ToJson(file->snapshot);
+  const absl::StatusOr<tools::SnapshotFile> again =
+      tools::ParseMemorySnapshot(json);
   FUZZ_EXPECT(again.ok());
-  FUZZ_EXPECT(ToJson(*again) == json);
-  FUZZ_EXPECT(!ToTorchPickle(*snapshot).empty());
+  FUZZ_EXPECT(ToJson(again->snapshot) == json);
+  FUZZ_EXPECT(!tools::ToTorchPickle(file->snapshot).empty());
 }
 
 }  // namespace

@@ -49,9 +49,8 @@ std::string Tiles(const MemoryReport& report) {
                                               Share(a.reserved, s.total_memory),
                                               FormatBytes(s.total_memory))),
            "reserved-key");
-  const uint64_t peak = std::max<uint64_t>(
-      a.peak, static_cast<uint64_t>(
-                  std::max<int64_t>(0, s.statistics.allocated_bytes.all.peak)));
+  const uint64_t peak =
+      std::max(a.peak, FigureOf(report, "allocated_bytes.all.peak"));
   html += Tile("Most in use", peak,
                s.events.empty() ? "since the last reset"
                                 : "in the history or since the last reset",
@@ -92,11 +91,10 @@ std::string Whole(const MemoryAnalysis& a) {
 }
 
 std::string Warnings(const MemoryReport& report) {
-  const MemoryStatistics& s = report.snapshot.statistics;
+  const uint64_t retries = FigureOf(report, "num_alloc_retries");
   std::string html;
-  const uint64_t failures = std::max<uint64_t>(
-      report.analysis.failures.size(),
-      static_cast<uint64_t>(std::max<int64_t>(0, s.num_ooms)));
+  const uint64_t failures = std::max<uint64_t>(report.analysis.failures.size(),
+                                               FigureOf(report, "num_ooms"));
   if (failures > 0) {
     absl::StrAppendFormat(
         &html, "<p class=\"warning\">%s ran out of memory%s.</p>\n",
@@ -107,12 +105,11 @@ std::string Warnings(const MemoryReport& report) {
                   ", the last one of %s",
                   FormatBytes(report.analysis.failures.back().bytes)));
   }
-  if (s.num_alloc_retries > 0) {
-    absl::StrAppendFormat(
-        &html,
-        "<p class=\"warning\">%s emptied the cache before "
-        "memory was found.</p>\n",
-        Many(static_cast<uint64_t>(s.num_alloc_retries), "request"));
+  if (retries > 0) {
+    absl::StrAppendFormat(&html,
+                          "<p class=\"warning\">%s emptied the cache before "
+                          "memory was found.</p>\n",
+                          Many(retries, "request"));
   }
   return html;
 }
@@ -135,6 +132,13 @@ std::string Events(const MemoryReport& report) {
 }
 
 }  // namespace
+
+uint64_t FigureOf(const MemoryReport& report, const char* key) {
+  const auto found = report.figures.find(key);
+  return found == report.figures.end() || found->second < 0
+             ? 0
+             : static_cast<uint64_t>(found->second);
+}
 
 std::string Share(uint64_t part, uint64_t whole) {
   if (whole == 0 || part == 0) return "0 %";

@@ -12,11 +12,13 @@
 
 #include "devrt/memory/history.h"
 #include "tools/memory/analysis.h"
+#include "tools/memory/snapshot_reader.h"
 
 namespace devrt::tools {
 
 struct MemoryReport {
   const MemorySnapshot& snapshot;
+  const MemoryFigures& figures;
   const MemoryAnalysis& analysis;
   std::string title;  // the file's name
 };
@@ -35,6 +37,8 @@ std::string MemoryPageData(const MemoryReport& report);  // JSON
 std::string ZoomButtons(std::string_view what);
 
 // What several of them write.
+// The figure `key` of the file; 0 if it is missing or negative.
+uint64_t FigureOf(const MemoryReport& report, const char* key);
 // "31.4 %"
 std::string Share(uint64_t part, uint64_t whole);
 // "12.3 ms"

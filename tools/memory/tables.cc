@@ -140,10 +140,11 @@ std::string Number(const std::string& key, int64_t value) {
 }
 
 // "active.all" with current, peak, allocated and freed in one row.
-std::string Figures(const MemorySnapshot& snapshot) {
+std::string Figures(const MemoryFigures& figures) {
   std::map<std::string, std::map<std::string, std::string>> rows;
   std::string rest;
-  for (const auto& [key, value] : ToKeys(snapshot.statistics)) {
+  for (const auto& [name, value] : figures) {
+    const std::string key = MarkupText(Printable(name));
     const size_t dot = key.rfind('.');
     if (dot == std::string::npos) {
       absl::StrAppend(&rest, "<tr><td class=\"name\">", key, "</td>",
@@ -152,10 +153,11 @@ std::string Figures(const MemorySnapshot& snapshot) {
       rows[key.substr(0, dot)][key.substr(dot + 1)] = Number(key, value);
     }
   }
-  std::string html =
-      "<details><summary>All 122 figures</summary>\n<table><tr><th></th>"
+  std::string html = absl::StrCat(
+      "<details><summary>All ", Counted(figures.size(), "figure"),
+      "</summary>\n<table><tr><th></th>"
       "<th class=\"n\">current</th><th class=\"n\">peak</th><th "
-      "class=\"n\">allocated</th><th class=\"n\">freed</th></tr>\n";
+      "class=\"n\">allocated</th><th class=\"n\">freed</th></tr>\n");
   for (auto& [name, row] : rows) {
     absl::StrAppend(&html, "<tr><td class=\"name\">", name, "</td>",
                     Cell(row["current"]), Cell(row["peak"]),
@@ -171,7 +173,7 @@ std::string MemoryTables(const MemoryReport& report) {
                       "</section>\n<section><h2>Fragmentation</h2>\n",
                       FreeBlocks(report.analysis),
                       "</section>\n<section><h2>Figures</h2>\n",
-                      Figures(report.snapshot), "</section>\n");
+                      Figures(report.figures), "</section>\n");
 }
 
 }  // namespace devrt::tools

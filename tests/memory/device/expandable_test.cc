@@ -14,6 +14,7 @@
 #include "devrt/streams/copy.h"
 #include "tests/memory/device/cache_fixture.h"
 #include "tests/support/spy_backend.h"
+#include "tools/memory/snapshot_reader.h"
 
 namespace devrt::testing {
 namespace {
@@ -283,7 +284,7 @@ TEST_F(Expandable, SnapshotShowsHoles) {
     if (event.action == MemoryAction::kSegmentUnmap) mapped += "-";
   }
   EXPECT_EQ(mapped, "++-");
-  EXPECT_OK(ParseMemorySnapshot(ToJson(*taken)).status());
+  EXPECT_OK(tools::ParseMemorySnapshot(ToJson(*taken)).status());
   EXPECT_OK(FreeMemory(a));
   EXPECT_OK(FreeMemory(c));
 }

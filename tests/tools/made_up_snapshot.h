@@ -2,8 +2,8 @@
 //
 // Snapshots that no allocator made, for what reads and writes them.
 
-#ifndef DEVRT_TESTS_MEMORY_SNAPSHOT_MADE_UP_H_
-#define DEVRT_TESTS_MEMORY_SNAPSHOT_MADE_UP_H_
+#ifndef DEVRT_TESTS_TOOLS_MADE_UP_SNAPSHOT_H_
+#define DEVRT_TESTS_TOOLS_MADE_UP_SNAPSHOT_H_
 
 #include <cstdint>
 #include <random>
@@ -73,4 +73,4 @@ inline MemorySnapshot MakeUpSnapshot(uint64_t seed) {
 
 }  // namespace devrt::testing
 
-#endif  // DEVRT_TESTS_MEMORY_SNAPSHOT_MADE_UP_H_
+#endif  // DEVRT_TESTS_TOOLS_MADE_UP_SNAPSHOT_H_

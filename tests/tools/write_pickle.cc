@@ -8,14 +8,15 @@
 #include <string>
 
 #include "devrt/memory/history.h"
-#include "tests/memory/snapshot/made_up.h"
+#include "tests/tools/made_up_snapshot.h"
+#include "tools/memory/torch_pickle.h"
 
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   const devrt::MemorySnapshot snapshot =
       devrt::testing::MakeUpSnapshot(std::strtoull(argv[1], nullptr, 10));
   for (const std::string& text :
-       {devrt::ToJson(snapshot), devrt::ToTorchPickle(snapshot)}) {
+       {devrt::ToJson(snapshot), devrt::tools::ToTorchPickle(snapshot)}) {
     std::printf("%zu\n", text.size());
     std::fwrite(text.data(), 1, text.size(), stdout);
   }

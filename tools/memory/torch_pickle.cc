@@ -4,16 +4,18 @@
 // the dictionaries of a snapshot.  Of the pickle protocol only what Python
 // itself writes for such data is used.
 
+#include "tools/memory/torch_pickle.h"
+
 #include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "devrt/memory/history.h"
 
-namespace devrt {
+namespace devrt::tools {
 
 namespace {
 
@@ -255,4 +257,4 @@ std::string ToTorchPickle(const MemorySnapshot& snapshot) {
   return TorchSnapshot(snapshot).Write();
 }
 
-}  // namespace devrt
+}  // namespace devrt::tools
